@@ -1,0 +1,183 @@
+# emb: build, test, install.  `make help` lists the targets.
+#
+# Objects go to $(OUT)/<variant>/, products of the release variant to $(OUT).
+# A variant is a set of compiler flags: release, asan, tsan.  A change of
+# compiler or flags rebuilds what depends on it.
+
+OUT     ?= build
+VARIANT ?= release
+PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+EXTDIR  ?= $(LIBDIR)/sqlite3-emb
+
+VERSION := $(shell sed -n 's/.*EMB_VERSION "\(.*\)"/\1/p' engine/emb.h)
+
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
+            -Wmissing-prototypes -Wvla -Wundef -Werror
+CFLAGS   ?= -O2 -g
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) -fPIC -fvisibility=hidden \
+             $(WARNINGS) $(SANITIZE)
+LDLIBS   := -luring -lxxhash -lpthread -lm
+TCL_CFLAGS ?= -I/usr/include/tcl8.6
+TCL_LIBS   ?= -ltcl8.6
+
+SANITIZE_release :=
+SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all \
+                 -fno-omit-frame-pointer
+SANITIZE_tsan := -fsanitize=thread
+SANITIZE := $(SANITIZE_$(VARIANT))
+
+# A sanitizer's functions come with the program that loads emb.so.
+DEFINED_release := -Wl,--no-undefined
+DEFINED := $(DEFINED_$(VARIANT))
+
+O := $(OUT)/$(VARIANT)
+P := $(if $(filter release,$(VARIANT)),$(OUT),$(O))
+
+ENGINE_C := $(wildcard engine/*/*.c)
+EXT_C    := $(wildcard ext/*.c)
+LIB_C    := $(wildcard tests/lib/*.c)
+UNIT_C   := $(wildcard tests/unit/*.c tests/unit/*/*.c)
+# Threads of their own, or the engine's.
+CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
+                  'pthread_create|thread_start|emb_open' $(UNIT_C)))
+SQL_TESTS := $(wildcard tests/sql/*.test)
+
+ENGINE_O := $(ENGINE_C:%.c=$(O)/%.o)
+EXT_O    := $(EXT_C:%.c=$(O)/%.o)
+CORE_O   := $(EXT_C:%.c=$(O)/core/%.o)
+LIB_O    := $(LIB_C:%.c=$(O)/%.o)
+UNIT     := $(UNIT_C:tests/%.c=$(O)/%)
+CONCURRENT := $(CONCURRENT_C:tests/%.c=$(O)/%)
+
+# A program with internal symbols in reach: everything, as for static linking.
+INTERNAL := $(O)/internal.a
+
+# The commands themselves are shown with V=1.
+Q := $(if $(V),,@)
+
+RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
+
+# All cores, unless -j says else.
+MAKEFLAGS += --no-print-directory
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+## Build
+all: ## build emb.so, libemb.a and the test programs (default)
+all: $(P)/emb.so $(P)/libemb.a $(P)/testfixture $(UNIT)
+
+$(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared $(DEFINED) \
+	  -Wl,--version-script=ext/emb.map -o $@ $(ENGINE_O) $(EXT_O) $(LDLIBS)
+
+# The engine for C programs: one object, in which only emb.h is visible.
+$(P)/libemb.a: $(ENGINE_O)
+	@echo "  AR     $@"
+	@mkdir -p $(@D)
+	$(Q)$(LD) -r -o $(O)/libemb.o $(ENGINE_O)
+	$(Q)objcopy --wildcard --keep-global-symbol='emb_*' $(O)/libemb.o
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $(O)/libemb.o
+
+$(INTERNAL): $(ENGINE_O) $(CORE_O) $(LIB_O)
+	@echo "  AR     $@"
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(P)/testfixture: $(O)/tests/testfixture.o
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TCL_LIBS)
+
+$(UNIT): $(O)/unit/%: $(O)/tests/unit/%.o $(INTERNAL)
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(INTERNAL) $(LDLIBS) \
+	  -lsqlite3 -ldl
+
+$(O)/core/%.o: %.c $(O)/settings
+	@echo "  CC     $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -DSQLITE_CORE -MMD -MP -c -o $@ $<
+
+$(O)/tests/testfixture.o: ALL_CFLAGS += $(TCL_CFLAGS)
+$(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE
+
+$(O)/%.o: %.c $(O)/settings
+	@echo "  CC     $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Holds what the objects were made with; touched only when that changes.
+SETTINGS := $(CC) $(ALL_CFLAGS) $(LDFLAGS) $(TCL_CFLAGS)
+$(O)/settings: always
+	@mkdir -p $(@D)
+	@echo '$(SETTINGS)' | cmp -s - $@ || echo '$(SETTINGS)' > $@
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)
+
+## Test
+test: ## install what the tests need, build, run all tests
+	tests/install-deps.sh build test
+	$(MAKE) check
+
+check: all ## run all tests
+	@$(RUN) $(UNIT) $(SQL_TESTS)
+
+check-unit: $(UNIT) ## run the unit tests in C
+	@$(RUN) $(UNIT)
+
+check-sql: $(P)/emb.so $(P)/testfixture ## run the Tcl suite over SQL
+	@$(RUN) $(SQL_TESTS)
+
+check-newer: all ## run the Tcl suite with a recent SQLite (needs npm)
+	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(SQL_TESTS)
+
+asan: ## run all tests under AddressSanitizer and UBSan
+	$(MAKE) VARIANT=asan check
+
+check-concurrent: $(CONCURRENT) ## run the unit tests that use threads
+	@$(RUN) $(CONCURRENT)
+
+tsan: ## run the unit tests that use threads under ThreadSanitizer
+	$(MAKE) VARIANT=tsan check-concurrent
+
+lint: $(P)/emb.so ## check format, order of folders, symbols, system calls
+	@OBJECTS=$(O) EMB_SO=$(P)/emb.so tests/lint.sh
+
+format: ## format all C as lint wants it
+	tests/lint.sh -format
+
+demo: ## install what it needs, build, train on WordNet through SQL
+	tests/install-deps.sh build demo
+	$(MAKE) all
+	sql/wordnet/demo.sh
+
+## Install
+install: $(P)/emb.so $(P)/libemb.a ## install to PREFIX (default /usr/local), below DESTDIR
+	install -d $(DESTDIR)$(EXTDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
+	  $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(P)/emb.so $(DESTDIR)$(EXTDIR)/emb.so
+	install -m 644 $(P)/libemb.a $(DESTDIR)$(LIBDIR)/libemb.a
+	install -m 644 engine/emb.h $(DESTDIR)$(PREFIX)/include/emb.h
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	  -e 's|@EXTDIR@|$(EXTDIR)|' -e 's|@VERSION@|$(VERSION)|' emb.pc.in \
+	  > $(DESTDIR)$(LIBDIR)/pkgconfig/emb.pc
+
+clean: ## remove all that was built
+	rm -rf $(OUT)
+
+help: ## this list
+	@awk -F ':.*## ' '/^## /{printf "%s:\n", substr($$0, 4)} \
+	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
+
+.PHONY: all always test check check-unit check-sql check-newer check-concurrent asan tsan \
+        lint format demo install clean help

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+**
+** err.c -- how an error is born (see err.h).
+**
+** FAILURE   Never fails: a text that is too long is cut at its end.
+** THREADS   Any; an emb_err belongs to its caller.
+*/
+#include "err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int err_set(emb_err *err, int code, const char *format, ...) {
+  if (err != NULL) {
+    va_list args;
+    va_start(args, format);
+    err->code = code;
+    (void)vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+  }
+  return code;
+}
+
+static int map_os(int fallback, int os_error) {
+  switch (os_error) {
+  case ENOSPC:
+  case EDQUOT:
+  case EFBIG:
+    return EMB_FULL;
+  case ENOMEM:
+    return EMB_NOMEM;
+  case EROFS:
+    return EMB_READONLY;
+  default:
+    return fallback;
+  }
+}
+
+/* Appends ": reason", shortening the text before it where there is no room:
+** of a very long path the reader can spare the end, the reason he cannot. */
+static void append_reason(emb_err *err, int os_error) {
+  char buffer[128];
+  const char *reason = strerror_r(os_error, buffer, sizeof buffer);
+  size_t need = strlen(reason) + 2;
+  size_t used = strlen(err->text);
+  if (need >= sizeof err->text)
+    return;
+  if (used > sizeof err->text - 1 - need)
+    used = sizeof err->text - 1 - need;
+  (void)snprintf(err->text + used, sizeof err->text - used, ": %s", reason);
+}
+
+int err_os(emb_err *err, int fallback, int os_error, const char *format, ...) {
+  int code = map_os(fallback, os_error);
+  if (err != NULL) {
+    va_list args;
+    va_start(args, format);
+    err->code = code;
+    (void)vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    append_reason(err, os_error);
+  }
+  return code;
+}
+
+void err_clear(emb_err *err) {
+  if (err != NULL) {
+    err->code = EMB_OK;
+    err->text[0] = '\0';
+  }
+}

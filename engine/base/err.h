@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+**
+** err.h -- how an error is born.
+**
+** A function that finds an error calls err_set once, with a text that names
+** what and where, and returns its code; everything above forwards the code
+** and leaves the text alone.  err may be NULL.
+*/
+#ifndef EMB_BASE_ERR_H
+#define EMB_BASE_ERR_H
+
+#include "../emb.h"
+
+/* Sets code and text; returns code. */
+int err_set(emb_err *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same for a failed system call: appends strerror(os_error) and maps it:
+** ENOSPC, EDQUOT, EFBIG -> EMB_FULL, ENOMEM -> EMB_NOMEM, EROFS ->
+** EMB_READONLY, else fallback. */
+int err_os(emb_err *err, int fallback, int os_error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void err_clear(emb_err *err);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+**
+** hash.h -- the two hash functions of the engine.
+**
+** hash_key spreads int64 keys over partitions and buckets; it is a bijection,
+** so two keys never collide in all 64 bits.  hash_sum is the checksum of
+** everything on disk: XXH3-64 of the bytes, plus a salt that names the store
+** and a multiple of the position.  A page of another store, of another place
+** or of an older turn of the same place therefore fails, and, since the
+** multiplier is odd, the position that a page was written for can be computed
+** back from its checksum (hash_position): recovery finds extents that way.
+*/
+#ifndef EMB_BASE_HASH_H
+#define EMB_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#define HASH_POSITION_STEP UINT64_C(0x9E3779B97F4A7C15)
+/* Inverse of HASH_POSITION_STEP modulo 2^64; checked in tests/unit/hash.c. */
+#define HASH_POSITION_BACK UINT64_C(0xF1DE83E19937733D)
+
+static inline uint64_t hash_mix(uint64_t x) {
+  x ^= x >> 32;
+  x *= UINT64_C(0xd6e8feb86659fd93);
+  x ^= x >> 32;
+  x *= UINT64_C(0xd6e8feb86659fd93);
+  x ^= x >> 32;
+  return x;
+}
+
+static inline uint64_t hash_key(int64_t key) {
+  return hash_mix((uint64_t)key + UINT64_C(0x9E3779B97F4A7C15));
+}
+
+/* Salt of a store from its 16-byte uuid. */
+static inline uint64_t hash_salt(const uint8_t uuid[16]) {
+  return XXH3_64bits(uuid, 16);
+}
+
+static inline uint64_t hash_sum(const void *bytes, size_t n, uint64_t salt,
+                                uint64_t position) {
+  return XXH3_64bits(bytes, n) + salt + position * HASH_POSITION_STEP;
+}
+
+/* The position for which bytes with this checksum were written. */
+static inline uint64_t hash_position(const void *bytes, size_t n, uint64_t salt,
+                                     uint64_t sum) {
+  return (sum - XXH3_64bits(bytes, n) - salt) * HASH_POSITION_BACK;
+}
+
+#endif

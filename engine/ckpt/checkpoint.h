@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+**
+** checkpoint.h -- making the present state the one that an open finds.
+**
+**   1  seal and flush; replay = the tail then, or the first page of an open
+**      transaction if that is lower
+**   2  extents below replay that hold no live record are dead
+**   3  dump the index beside readers and writers          [dump_write]
+**   4  seal, flush and sync: everything the dump can name is durable
+**   5  write and sync the manifest: the checkpoint is valid
+**   6  free dead extents and the old index file
+**
+** INVARIANT P1  A manifest names only durable pages and an index file that was
+**               synced before.
+**           P2  Space that a valid manifest or its replay may read is not
+**               freed before the next manifest is durable.
+** FAILURE   Before step 5 the old checkpoint stays valid and nothing was
+**           freed; a failed write or sync of the manifest fails the store.
+*/
+#ifndef EMB_CKPT_CHECKPOINT_H
+#define EMB_CKPT_CHECKPOINT_H
+
+#include "manifest.h"
+
+struct checkpoint {
+  struct manifest manifest; /* of the newest valid one */
+  uint64_t dead_bytes;      /* freed by the last one; for statistics */
+};
+
+/* Under ckpt_lock, outside any epoch.  clean: nothing will be written after
+** it by this process. */
+int checkpoint_take(struct core *core, struct epoch_slot *slot,
+                    struct checkpoint *checkpoint, int clean, emb_err *err);
+/* Says in the manifest that a process owns the store for writing. */
+int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
+                     emb_err *err);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT
+**
+** dump.c -- writing and loading the index file; see dump.h.
+**
+** The dump runs beside readers and writers, partition by partition, so it is
+** not one moment's state.  That is enough: recovery replays the log from a
+** page that was the tail before the dump began, and everything that the dump
+** can contain is durable before the manifest names it (checkpoint.c).
+*/
+#include "dump.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../emb.h"
+
+enum { KIND_SIZES = 1, KIND_ENTRIES = 2, KIND_EXTENTS = 3 };
+
+#define BUFFER_BLOCKS 8
+
+struct block {
+  uint64_t sum;
+  uint32_t kind;
+  uint32_t count;
+  union {
+    uint32_t sizes[(DUMP_BLOCK - 16) / 4];
+    uint64_t pairs[(DUMP_BLOCK - 16) / 8];
+  } u;
+};
+_Static_assert(sizeof(struct block) == DUMP_BLOCK, "index block");
+#define PAIRS_PER_BLOCK ((DUMP_BLOCK - 16) / 16)
+
+void dump_path(char *to, size_t size, const char *dir, uint64_t generation) {
+  snprintf(to, size, "%s/index-%016llx", dir, (unsigned long long)generation);
+}
+
+/* ---- writing ----------------------------------------------------------- */
+
+struct writer {
+  struct core *core;
+  struct env_file *file;
+  uint64_t salt;
+  struct block *blocks; /* BUFFER_BLOCKS of them */
+  uint32_t filled;      /* blocks complete in memory */
+  uint64_t written;     /* blocks in the file */
+  int os;
+};
+
+static void flush_blocks(struct writer *w) {
+  struct env *env = w->core->env;
+  if (w->filled && !w->os) {
+    w->os = env->write(env, w->file, w->blocks, (size_t)w->filled * DUMP_BLOCK,
+                       w->written * DUMP_BLOCK);
+    count_add(&w->core->counters.write_bytes, (uint64_t)w->filled * DUMP_BLOCK);
+    w->written += w->filled;
+    w->filled = 0;
+  }
+}
+
+static void finish_block(struct writer *w) {
+  struct block *block = &w->blocks[w->filled];
+  block->sum = hash_sum((char *)block + 8, DUMP_BLOCK - 8, w->salt,
+                        w->written + w->filled);
+  if (++w->filled == BUFFER_BLOCKS) {
+    flush_blocks(w);
+  }
+  memset(&w->blocks[w->filled], 0, DUMP_BLOCK);
+}
+
+static void put_pair(struct writer *w, uint32_t kind, uint64_t a, uint64_t b) {
+  struct block *block = &w->blocks[w->filled];
+  if (block->count &&
+      (block->kind != kind || block->count == PAIRS_PER_BLOCK)) {
+    finish_block(w);
+    block = &w->blocks[w->filled];
+  }
+  block->kind = kind;
+  block->u.pairs[block->count * 2] = a;
+  block->u.pairs[block->count * 2 + 1] = b;
+  block->count++;
+}
+
+struct gather { /* the entries of one partition */
+  struct core *core;
+  uint64_t *pairs;
+  uint64_t count, room;
+};
+
+/* index_each: notes key and log address.  The word of a cached record is
+** followed to its slot, and looked at again: the slot may change hands. */
+static void gather_one(void *arg, int64_t key, uint64_t word) {
+  struct gather *g = arg;
+  uint64_t address = word_address(word);
+  while (word & WORD_CACHED) {
+    uint64_t again;
+    address = key_log_address(g->core, word);
+    index_find(&g->core->index, key, hash_key(key), &again);
+    if (again == word && address) {
+      break;
+    }
+    word = again;
+    address = word_address(word);
+  }
+  if (!address) {
+    return; /* only an uncommitted insert */
+  }
+  if (g->count < g->room) {
+    g->pairs[g->count * 2] = (uint64_t)key;
+    g->pairs[g->count * 2 + 1] = address;
+  }
+  g->count++;
+}
+
+static int dump_partition(struct writer *w, struct epoch_slot *slot,
+                          struct gather *g, uint32_t p) {
+  struct core *core = w->core;
+  for (;;) {
+    g->count = 0;
+    epoch_enter(&core->epoch, slot);
+    index_each(&core->index, p, gather_one, g);
+    epoch_leave(slot);
+    if (g->count <= g->room) {
+      break;
+    }
+    uint64_t room = g->count + g->count / 4 + 64;
+    void *larger =
+        core->env->resize(core->env, g->pairs, room * 2 * sizeof(uint64_t));
+    if (!larger) {
+      return EMB_NOMEM;
+    }
+    g->pairs = larger;
+    g->room = room;
+  }
+  for (uint64_t i = 0; i < g->count; i++) {
+    put_pair(w, KIND_ENTRIES, g->pairs[i * 2], g->pairs[i * 2 + 1]);
+  }
+  return EMB_OK;
+}
+
+static void dump_sizes(struct writer *w) {
+  struct index *index = &w->core->index;
+  struct block *block = &w->blocks[w->filled];
+  block->kind = KIND_SIZES;
+  block->count = index_parts(index);
+  for (uint32_t p = 0; p < block->count; p++) {
+    block->u.sizes[p] = (uint32_t)atomic_load_explicit(&index->parts[p].count,
+                                                       memory_order_relaxed);
+  }
+  finish_block(w);
+}
+
+static void dump_extents(struct writer *w, int (*skip)(void *, uint64_t),
+                         void *arg) {
+  struct log *log = &w->core->log;
+  pthread_mutex_lock(&log->lock);
+  uint64_t end = (atomic_load(&log->tail) + log->layout->extent_pages - 1) >>
+                 log->layout->extent_bits;
+  for (uint64_t e = log->first; e < end; e++) {
+    uint32_t phys = atomic_load(&log_extent(log, e)->phys);
+    if (phys != EXTENT_NOWHERE && !skip(arg, e)) {
+      put_pair(w, KIND_EXTENTS, e, phys);
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+}
+
+int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
+               int (*skip)(void *, uint64_t), void *arg, struct manifest *m,
+               emb_err *err) {
+  struct env *env = core->env;
+  char path[PATH_BYTES];
+  struct writer w = {core, NULL, core->salt + generation, NULL, 0, 0, 0};
+  struct gather g = {core, NULL, 0, 0};
+  int rc = EMB_OK;
+  dump_path(path, sizeof path, core->dir, generation);
+  env->unlink(env, path); /* a leftover of a checkpoint that failed */
+  w.os = env->open(env, path, ENV_WRITE | ENV_CREATE | ENV_DIRECT, &w.file);
+  if (w.os) {
+    return err_os(err, EMB_CANTOPEN, w.os, "cannot create %s", path);
+  }
+  w.blocks = env->map(env, (BUFFER_BLOCKS + 1) * (size_t)DUMP_BLOCK, 0);
+  if (!w.blocks) {
+    rc = EMB_NOMEM;
+  }
+  uint64_t keys = 0;
+  if (!rc) {
+    dump_sizes(&w);
+    for (uint32_t p = 0; !rc && !w.os && p < index_parts(&core->index); p++) {
+      rc = dump_partition(&w, slot, &g, p);
+      keys += g.count;
+    }
+    dump_extents(&w, skip, arg);
+    if (w.blocks[w.filled].count) {
+      finish_block(&w);
+    }
+    flush_blocks(&w);
+  }
+  if (!rc && !w.os && !core->temporary) {
+    w.os = env->sync(env, w.file);
+  }
+  env->close(env, w.file);
+  if (!rc && !w.os && !core->temporary) {
+    w.os = env->sync_dir(env, core->dir);
+  }
+  if (w.blocks) {
+    env->unmap(env, w.blocks, (BUFFER_BLOCKS + 1) * (size_t)DUMP_BLOCK);
+  }
+  env->release(env, g.pairs);
+  m->index_generation = generation;
+  m->index_blocks = w.written;
+  m->keys = keys;
+  if (rc || w.os) {
+    env->unlink(env, path);
+    return rc ? err_set(err, rc, "out of memory")
+              : err_os(err, EMB_IOERR, w.os, "cannot write %s", path);
+  }
+  return EMB_OK;
+}
+
+/* ---- loading ----------------------------------------------------------- */
+
+static int load_sizes(struct core *core, const struct block *block) {
+  struct index *index = &core->index;
+  if (block->count != index_parts(index)) {
+    return EMB_OK; /* only a hint */
+  }
+  for (uint32_t p = 0; p < block->count; p++) {
+    int rc = index_reserve(index, p, block->u.sizes[p]);
+    if (rc) {
+      return rc;
+    }
+  }
+  return EMB_OK;
+}
+
+static int load_entries(struct core *core, const struct block *block) {
+  enum { AHEAD = 8 };
+  for (uint32_t i = 0; i < block->count; i++) {
+    struct entry *entry;
+    uint64_t word;
+    int64_t key = (int64_t)block->u.pairs[i * 2];
+    uint64_t address = block->u.pairs[i * 2 + 1];
+    if (!address || address > WORD_ADDRESS_MASK) {
+      return EMB_CORRUPT;
+    }
+    int rc = index_insert(&core->index, key, hash_key(key), address, &entry,
+                          &word, NULL, NULL);
+    if (rc) {
+      return rc == EMB_NOMEM ? rc : EMB_CORRUPT;
+    }
+  }
+  return EMB_OK;
+}
+
+static int load_extents(struct core *core, const struct block *block) {
+  struct log *log = &core->log;
+  for (uint32_t i = 0; i < block->count; i++) {
+    uint64_t number = block->u.pairs[i * 2], phys = block->u.pairs[i * 2 + 1];
+    if (number >> (WORD_ADDRESS_BITS - core->layout.slot_bits -
+                   core->layout.extent_bits) ||
+        number < log->first || phys >= EXTENT_NOWHERE ||
+        (phys < log->phys_end &&
+         (log->phys_used[phys / 64] >> (phys % 64) & 1))) {
+      return EMB_CORRUPT;
+    }
+    if (log_extents_used(log) == 0) {
+      log->first = number;
+    }
+    int rc = log_adopt(log, number, (uint32_t)phys);
+    if (rc) {
+      return rc;
+    }
+  }
+  return EMB_OK;
+}
+
+struct live {
+  struct core *core;
+  int bad;
+};
+
+static void count_live(void *arg, int64_t key, uint64_t word) {
+  struct live *live = arg;
+  struct log *log = &live->core->log;
+  uint64_t number = layout_extent(&live->core->layout, word_address(word));
+  (void)key;
+  uint64_t end = atomic_load(&log->tail) >> log->layout->extent_bits;
+  if (number < log->first || number > end ||
+      atomic_load(&log_extent(log, number)->phys) == EXTENT_NOWHERE) {
+    live->bad = 1;
+    return;
+  }
+  log_live(log, word_address(word), 1);
+}
+
+int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
+  struct env *env = core->env;
+  char path[PATH_BYTES];
+  struct env_file *file;
+  if (m->index_blocks == 0) {
+    return EMB_OK; /* never checkpointed */
+  }
+  dump_path(path, sizeof path, core->dir, m->index_generation);
+  int os = env->open(env, path, ENV_READ | ENV_DIRECT, &file);
+  if (os) {
+    return err_os(err, os == ENOENT ? EMB_CORRUPT : EMB_CANTOPEN, os,
+                  "cannot open %s", path);
+  }
+  struct block *blocks = env->map(env, BUFFER_BLOCKS * (size_t)DUMP_BLOCK, 0);
+  int rc = blocks ? EMB_OK : EMB_NOMEM;
+  uint64_t salt = core->salt + m->index_generation;
+  for (uint64_t at = 0; !rc && !os && at < m->index_blocks;) {
+    uint64_t n = m->index_blocks - at;
+    n = n < BUFFER_BLOCKS ? n : BUFFER_BLOCKS;
+    os = env->read(env, file, blocks, n * DUMP_BLOCK, at * DUMP_BLOCK);
+    for (uint64_t i = 0; !rc && !os && i < n; i++, at++) {
+      struct block *b = &blocks[i];
+      if (b->sum != hash_sum((char *)b + 8, DUMP_BLOCK - 8, salt, at) ||
+          b->count > (b->kind == KIND_SIZES ? (DUMP_BLOCK - 16) / 4
+                                            : PAIRS_PER_BLOCK)) {
+        rc = err_set(err, EMB_CORRUPT, "%s: block %llu is damaged", path,
+                     (unsigned long long)at);
+      } else if (b->kind == KIND_SIZES) {
+        rc = load_sizes(core, b);
+      } else if (b->kind == KIND_ENTRIES) {
+        rc = load_entries(core, b);
+      } else {
+        rc = b->kind == KIND_EXTENTS ? load_extents(core, b) : EMB_CORRUPT;
+      }
+    }
+  }
+  env->close(env, file);
+  if (blocks) {
+    env->unmap(env, blocks, BUFFER_BLOCKS * (size_t)DUMP_BLOCK);
+  }
+  struct live live = {core, 0};
+  for (uint32_t p = 0; !rc && !os && p < index_parts(&core->index); p++) {
+    index_each(&core->index, p, count_live, &live);
+  }
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot read %s", path);
+  }
+  if (!rc && (live.bad || index_count(&core->index) != m->keys)) {
+    rc = err_set(err, EMB_CORRUPT, "%s does not fit its manifest", path);
+  }
+  if (rc == EMB_NOMEM) {
+    return err_set(err, rc, "out of memory");
+  }
+  if (rc && err && err->code == EMB_OK) {
+    return err_set(err, EMB_CORRUPT, "%s is damaged", path);
+  }
+  atomic_store(&core->count, (int64_t)m->keys);
+  return rc;
+}

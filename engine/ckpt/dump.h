@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+**
+** dump.h -- the index file: where every key was at a checkpoint.
+**
+** Named index-<generation, 16 hex digits>; blocks of 64 KiB:
+**
+**   00-07  sum    hash_sum of bytes 8..65535 at position block number, with
+**                 the store's salt plus the generation
+**   08-11  kind   1 sizes, 2 entries, 3 extents
+**   12-15  count  items that follow; the rest of the block is zero
+**   16-..  kind 1  4 bytes per partition: its number of keys (a hint)
+**          kind 2  key, log address (8 + 8 bytes)
+**          kind 3  extent number, place in the log file (8 + 8 bytes)
+**
+** One block of sizes, then entries by partition, then extents.
+*/
+#ifndef EMB_CKPT_DUMP_H
+#define EMB_CKPT_DUMP_H
+
+#include "manifest.h"
+
+#define DUMP_BLOCK 65536u
+
+/* Writes the file durably; fills index_generation, index_blocks, keys.
+** skip(arg, extent) names extents that will be freed.  slot: of the caller,
+** outside any epoch. */
+int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
+               int (*skip)(void *, uint64_t), void *arg,
+               struct manifest *manifest, emb_err *err);
+/* Fills the empty index, the log's extents and their live counts. */
+int dump_load(struct core *core, const struct manifest *manifest, emb_err *err);
+void dump_path(char *to, size_t size, const char *dir, uint64_t generation);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+**
+** manifest.c -- see manifest.h.
+*/
+#include "manifest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../emb.h"
+
+static const char magic[8] = {'e', 'm', 'b', 's', 't', 'o', 'r', 'e'};
+
+int path_join(char *to, size_t size, const char *dir, const char *name,
+              emb_err *err) {
+  int n = snprintf(to, size, "%s/%s", dir, name);
+  return n < 0 || (size_t)n >= size
+             ? err_set(err, EMB_CANTOPEN, "path too long: %s", dir)
+             : EMB_OK;
+}
+
+static uint64_t sum_of(const struct manifest *m) {
+  return hash_sum((const char *)m + 8, MANIFEST_SLOT - 8, 0, 0);
+}
+
+static int is_zero(const uint8_t *bytes, size_t n) {
+  while (n && !*bytes) {
+    bytes++;
+    n--;
+  }
+  return n == 0;
+}
+
+int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
+                  emb_err *err) {
+  char path[PATH_BYTES];
+  struct env_file *file;
+  struct manifest slots[2];
+  int rc = path_join(path, sizeof path, dir, "manifest", err);
+  if (rc) {
+    return rc;
+  }
+  int os = env->open(env, path, ENV_READ, &file);
+  if (os) {
+    return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
+  }
+  os = env->read(env, file, slots, sizeof slots, 0);
+  env->close(env, file);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot read %s", path);
+  }
+  const struct manifest *best = NULL;
+  int ours = 0;
+  for (int i = 0; i < 2; i++) {
+    ours |= memcmp(slots[i].magic, magic, sizeof magic) == 0;
+    if (memcmp(slots[i].magic, magic, sizeof magic) == 0 &&
+        slots[i].sum == sum_of(&slots[i]) &&
+        (slots[i].format != MANIFEST_FORMAT ||
+         (is_zero(slots[i].zero, sizeof slots[i].zero) &&
+          slots[i].generation % 2 == (uint64_t)i)) &&
+        (!best || slots[i].generation > best->generation)) {
+      best = &slots[i];
+    }
+  }
+  if (!best) {
+    return ours ? err_set(err, EMB_CORRUPT, "%s: no valid slot", path)
+                : err_set(err, EMB_NOTADB, "%s: not an emb store", path);
+  }
+  if (best->format != MANIFEST_FORMAT) {
+    return err_set(err, EMB_NOTADB,
+                   "%s: format %u is not known to this library (%u)", path,
+                   best->format, MANIFEST_FORMAT);
+  }
+  *manifest = *best;
+  return EMB_OK;
+}
+
+int manifest_write(struct env *env, const char *dir, struct manifest *m,
+                   int sync, emb_err *err) {
+  char path[PATH_BYTES];
+  struct env_file *file;
+  int rc = path_join(path, sizeof path, dir, "manifest", err);
+  if (rc) {
+    return rc;
+  }
+  memcpy(m->magic, magic, sizeof magic);
+  m->format = MANIFEST_FORMAT;
+  memset(m->zero, 0, sizeof m->zero);
+  m->sum = sum_of(m);
+  int os = env->open(env, path, ENV_WRITE | ENV_CREATE, &file);
+  if (os) {
+    return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
+  }
+  os = env->write(env, file, m, sizeof *m, m->generation % 2 * MANIFEST_SLOT);
+  if (!os && sync) {
+    os = env->sync(env, file);
+  }
+  env->close(env, file);
+  return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
+}

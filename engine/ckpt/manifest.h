@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+**
+** manifest.h -- the file that says which checkpoint is valid.
+**
+** Two slots of 4096 bytes; generation g is written to slot g % 2, so a write
+** that is torn leaves the one before.  Bytes:
+**
+**   000-007  sum         hash_sum of bytes 8..4095 at position 0, salt 0
+**   008-015  magic       "embstore"
+**   016-019  format      1
+**   020-023  clean       1: nothing lies beyond `tail`; 0: a process owns the
+**                        store, or died owning it
+**   024-039  uuid        of the store
+**   040-047  generation  of the manifest
+**   048-051  dim         052-055  type
+**   056-059  page_bytes  060-063  extent_bytes
+**   064-071  index_generation   names the index file
+**   072-079  index_blocks       its length in blocks
+**   080-087  keys               in it
+**   088-095  replay      page at which recovery begins
+**   096-103  tail        every page below it is durable
+**   104-111  version     no record has a higher one
+**   112-119  txn_last    newest transaction number given out
+**   120-127  txn_committed      newest one prepared and committed
+**   128-4095 zero
+*/
+#ifndef EMB_CKPT_MANIFEST_H
+#define EMB_CKPT_MANIFEST_H
+
+#include <stdint.h>
+
+#include "../core/core.h"
+
+#define MANIFEST_FORMAT 1
+#define MANIFEST_SLOT 4096
+
+struct manifest {
+  uint64_t sum;
+  char magic[8];
+  uint32_t format;
+  uint32_t clean;
+  uint8_t uuid[16];
+  uint64_t generation;
+  uint32_t dim, type;
+  uint32_t page_bytes, extent_bytes;
+  uint64_t index_generation;
+  uint64_t index_blocks;
+  uint64_t keys;
+  uint64_t replay;
+  uint64_t tail;
+  uint64_t version;
+  uint64_t txn_last;
+  uint64_t txn_committed;
+  uint8_t zero[MANIFEST_SLOT - 128];
+};
+_Static_assert(sizeof(struct manifest) == MANIFEST_SLOT, "manifest slot");
+
+/* Reads the newest valid slot of dir/manifest.  EMB_CANTOPEN if there is no
+** file, EMB_NOTADB for another format, EMB_CORRUPT if no slot is valid. */
+int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
+                  emb_err *err);
+/* Writes the slot of manifest->generation, durably. */
+int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
+                   int sync, emb_err *err);
+
+/* dir + "/" + name, at most size bytes; EMB_CANTOPEN if longer. */
+int path_join(char *to, size_t size, const char *dir, const char *name,
+              emb_err *err);
+#define PATH_BYTES 4096
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT
+**
+** recover.c -- see recover.h.  The caller is alone with the core.
+*/
+#include "recover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../emb.h"
+#include "dump.h"
+
+/* An extent number this far above the newest known one is no number. */
+#define NUMBER_SPAN (UINT64_C(1) << 32)
+
+struct found {
+  uint64_t number;
+  uint32_t phys;
+};
+
+static int by_number(const void *a, const void *b) {
+  uint64_t x = ((const struct found *)a)->number;
+  uint64_t y = ((const struct found *)b)->number;
+  return x < y ? -1 : x > y;
+}
+
+static int out_of_memory(struct recovery *r) {
+  return err_set(r->err, EMB_NOMEM, "out of memory");
+}
+
+static int read_error(struct recovery *r, int os) {
+  return err_os(r->err, EMB_IOERR, os, "cannot read %s/log", r->core->dir);
+}
+
+static int place_used(const struct log *log, uint32_t phys) {
+  return phys < log->phys_end && (log->phys_used[phys / 64] >> (phys % 64) & 1);
+}
+
+/* ---- 2: extents beyond the checkpoint ---------------------------------- */
+
+/* Looks at every place in the file that the checkpoint does not use. */
+static int find_extents(struct recovery *r) {
+  struct core *core = r->core;
+  struct log *log = &core->log;
+  const struct layout *l = &core->layout;
+  uint64_t bytes = 0;
+  int os = core->env->size(core->env, log->file, &bytes);
+  if (os) {
+    return read_error(r, os);
+  }
+  uint64_t places =
+      bytes > LOG_FILE_HEAD
+          ? (bytes - LOG_FILE_HEAD + l->extent_bytes - 1) / l->extent_bytes
+          : 0;
+  struct found *found =
+      core->env->resize(core->env, NULL, (places + 1) * sizeof *found);
+  size_t count = 0;
+  int rc = found ? EMB_OK : out_of_memory(r);
+  for (uint64_t p = 0; !rc && p < places; p++) {
+    if (place_used(log, (uint32_t)p)) {
+      continue;
+    }
+    os = core->env->read(core->env, log->file, r->buffer, l->page_bytes,
+                         LOG_FILE_HEAD + p * l->extent_bytes);
+    if (os) {
+      rc = read_error(r, os);
+      break;
+    }
+    uint64_t page = page_number(l, r->buffer, core->salt);
+    uint64_t number = page >> l->extent_bits;
+    if ((page & (l->extent_pages - 1)) == 0 && number > r->highest &&
+        number - r->highest < NUMBER_SPAN &&
+        page_valid(l, r->buffer, core->salt, page)) {
+      found[count++] = (struct found){number, (uint32_t)p};
+    }
+  }
+  if (!rc && count) {
+    qsort(found, count, sizeof *found, by_number);
+  }
+  /* Only those that follow on without a gap belong to the log; a later one
+  ** was written but something before it was not. */
+  uint64_t expected = r->highest + 1;
+  for (size_t i = 0; !rc && i < count; i++) {
+    if (found[i].number == expected) {
+      rc = log_adopt(log, expected, found[i].phys);
+      if (rc) {
+        rc = out_of_memory(r);
+      }
+      expected++;
+    }
+    r->highest = found[i].number;
+  }
+  core->env->release(core->env, found);
+  return rc;
+}
+
+/* ---- reading pages ----------------------------------------------------- */
+
+/* Calls each for the pages [from, to) that the log has a place for, with
+** valid = 0 where the checksum is wrong; stops when it returns non-zero. */
+static int for_pages(struct recovery *r, uint64_t from, uint64_t to,
+                     int (*each)(struct recovery *, uint64_t page,
+                                 const char *bytes, int valid)) {
+  struct core *core = r->core;
+  const struct layout *l = &core->layout;
+  for (uint64_t page = from; page < to;) {
+    uint64_t end = (page | (l->extent_pages - 1)) + 1;
+    end = end < to ? end : to;
+    uint64_t number = page >> l->extent_bits;
+    uint64_t offset = UINT64_MAX;
+    if (number >= core->log.first &&
+        number <= atomic_load(&core->log.tail) >> l->extent_bits) {
+      offset = log_offset(&core->log, page);
+    }
+    if (offset != UINT64_MAX) {
+      int os = core->env->read(core->env, core->log.file, r->buffer,
+                               (end - page) * l->page_bytes, offset);
+      if (os) {
+        return read_error(r, os);
+      }
+    }
+    for (uint64_t at = page; at < end; at++) {
+      const char *bytes = r->buffer + (at - page) * l->page_bytes;
+      int rc =
+          each(r, at, bytes,
+               offset != UINT64_MAX && page_valid(l, bytes, core->salt, at));
+      if (rc) {
+        return rc;
+      }
+    }
+    page = end;
+  }
+  return EMB_OK;
+}
+
+/* ---- 3: the survey ----------------------------------------------------- */
+
+static struct seen_txn *txn_of(struct recovery *r, uint64_t number,
+                               uint64_t page) {
+  if (r->txn_count && r->txns[r->txn_count - 1].number == number) {
+    return &r->txns[r->txn_count - 1];
+  }
+  for (size_t i = r->txn_count; i > 0; i--) {
+    if (r->txns[i - 1].number == number) {
+      return &r->txns[i - 1];
+    }
+  }
+  if (r->txn_count == r->txn_room) {
+    size_t room = r->txn_room ? r->txn_room * 2 : 64;
+    void *larger =
+        r->core->env->resize(r->core->env, r->txns, room * sizeof *r->txns);
+    if (!larger) {
+      return NULL;
+    }
+    r->txns = larger;
+    r->txn_room = room;
+  }
+  struct seen_txn *txn = &r->txns[r->txn_count++];
+  memset(txn, 0, sizeof *txn);
+  txn->number = number;
+  txn->first = page;
+  return txn;
+}
+
+static int add_voids(struct recovery *r, struct seen_txn *txn,
+                     const char *bytes) {
+  uint32_t n = page_count(bytes);
+  if (txn->void_count + n > txn->void_room) {
+    size_t room = (txn->void_count + n) * 2;
+    void *larger = r->core->env->resize(r->core->env, txn->voids,
+                                        room * sizeof *txn->voids);
+    if (!larger) {
+      return out_of_memory(r);
+    }
+    txn->voids = larger;
+    txn->void_room = room;
+  }
+  memcpy(txn->voids + txn->void_count, bytes + PAGE_HEAD_BYTES,
+         n * sizeof *txn->voids);
+  txn->void_count += n;
+  return EMB_OK;
+}
+
+/* Beyond the end of the log: does anything prove that it was durable? */
+static int survey_beyond(struct recovery *r, uint64_t page, const char *bytes,
+                         int valid) {
+  if (valid && (page_flags(bytes) & PAGE_SYNCED)) {
+    return err_set(r->err, EMB_CORRUPT,
+                   "%s/log: page %llu is damaged, but page %llu was written "
+                   "after it was durable",
+                   r->core->dir, (unsigned long long)r->end,
+                   (unsigned long long)page);
+  }
+  return EMB_OK;
+}
+
+static int survey(struct recovery *r, uint64_t page, const char *bytes,
+                  int valid) {
+  if (r->end) {
+    return survey_beyond(r, page, bytes, valid);
+  }
+  if (!valid) {
+    if (page < r->manifest->tail) {
+      return err_set(r->err, EMB_CORRUPT,
+                     "%s/log: page %llu is damaged (recovery needs it)",
+                     r->core->dir, (unsigned long long)page);
+    }
+    r->end = page;
+    return EMB_OK;
+  }
+  uint64_t number = page_txn(bytes);
+  if (!number) {
+    return EMB_OK;
+  }
+  struct seen_txn *txn = txn_of(r, number, page);
+  if (!txn) {
+    return out_of_memory(r);
+  }
+  txn->last = page;
+  if (page_flags(bytes) & PAGE_LAST) {
+    txn->complete = 1;
+    txn->synced |= (page_flags(bytes) & PAGE_SYNCED) != 0;
+  }
+  if (page_kind(bytes) == PAGE_ABORT) {
+    txn->aborted = 1;
+  }
+  return page_kind(bytes) == PAGE_VOID ? add_voids(r, txn, bytes) : EMB_OK;
+}
+
+/* ---- 4: applying ------------------------------------------------------- */
+
+static int is_void(const struct seen_txn *txn, uint64_t address) {
+  for (size_t i = 0; txn && i < txn->void_count; i++) {
+    if (address >= txn->voids[i].from && address < txn->voids[i].to) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int apply_record(struct recovery *r, int64_t key, uint64_t address) {
+  struct core *core = r->core;
+  struct entry *entry;
+  uint64_t word;
+  int rc = index_insert(&core->index, key, hash_key(key), address, &entry,
+                        &word, NULL, NULL);
+  if (rc == EMB_NOMEM) {
+    return out_of_memory(r);
+  }
+  if (rc == INDEX_EXISTS) {
+    if (word_address(word) >= address) {
+      return EMB_OK;
+    }
+    log_live(&core->log, word_address(word), -1);
+    atomic_store(&entry->word, address);
+  } else {
+    atomic_fetch_add(&core->count, 1);
+  }
+  log_live(&core->log, address, 1);
+  r->applied++;
+  return EMB_OK;
+}
+
+static void apply_tomb(struct recovery *r, int64_t key, uint64_t address) {
+  struct core *core = r->core;
+  uint64_t word;
+  struct entry *entry = index_find(&core->index, key, hash_key(key), &word);
+  if (entry && word_address(word) < address) {
+    log_live(&core->log, word_address(word), -1);
+    index_remove(&core->index, entry, hash_key(key));
+    atomic_fetch_sub(&core->count, 1);
+    r->applied++;
+  }
+}
+
+static int apply_page(struct recovery *r, uint64_t page, const char *bytes,
+                      const struct seen_txn *txn) {
+  const struct layout *l = &r->core->layout;
+  uint64_t base = layout_address(l, page, 0);
+  if (page_kind(bytes) == PAGE_TOMB && !is_void(txn, base)) {
+    for (uint32_t i = 0; i < page_count(bytes); i++) {
+      int64_t key;
+      memcpy(&key, bytes + PAGE_HEAD_BYTES + (size_t)i * 8, 8);
+      apply_tomb(r, key, base);
+    }
+  }
+  if (page_kind(bytes) != PAGE_DATA) {
+    return EMB_OK;
+  }
+  for (uint32_t i = 0; i < page_count(bytes); i++) {
+    const struct rec *rec =
+        (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
+                                           (size_t)i * l->rec_bytes);
+    uint64_t version = rec_version(atomic_load(&rec->stamp));
+    if (version == 0 || is_void(txn, base + i)) {
+      continue;
+    }
+    if (version > atomic_load(&r->core->version)) {
+      atomic_store(&r->core->version, version);
+    }
+    int rc = apply_record(r, atomic_load(&rec->key), base + i);
+    if (rc) {
+      return rc;
+    }
+  }
+  return EMB_OK;
+}
+
+static int apply(struct recovery *r, uint64_t page, const char *bytes,
+                 int valid) {
+  if (!valid) {
+    return err_set(r->err, EMB_CORRUPT, "%s/log: page %llu changed",
+                   r->core->dir, (unsigned long long)page);
+  }
+  const struct seen_txn *txn = NULL;
+  if (page_txn(bytes)) {
+    txn = txn_of(r, page_txn(bytes), page);
+    if (!txn || !txn->complete || txn->aborted || txn->number == r->in_doubt) {
+      return EMB_OK;
+    }
+  }
+  return apply_page(r, page, bytes, txn);
+}
+
+static int apply_doubted(struct recovery *r, uint64_t page, const char *bytes,
+                         int valid) {
+  if (!valid) {
+    return err_set(r->err, EMB_CORRUPT, "%s/log: page %llu is damaged",
+                   r->core->dir, (unsigned long long)page);
+  }
+  if (page_txn(bytes) != r->in_doubt) {
+    return EMB_OK;
+  }
+  return apply_page(r, page, bytes, &r->txns[r->txn_count - 1]);
+}
+
+/* ---- all of it --------------------------------------------------------- */
+
+static int replay_log(struct recovery *r) {
+  struct core *core = r->core;
+  const struct manifest *m = r->manifest;
+  struct log *log = &core->log;
+  int rc = find_extents(r);
+  if (rc) {
+    return rc;
+  }
+  uint64_t limit = ((atomic_load(&log->tail) >> core->layout.extent_bits) + 1)
+                   << core->layout.extent_bits;
+  rc = for_pages(r, m->replay, limit, survey);
+  if (rc) {
+    return rc;
+  }
+  if (!r->end) {
+    r->end = limit;
+  }
+  if (r->txn_count) {
+    struct seen_txn *last = &r->txns[r->txn_count - 1];
+    uint64_t newest = atomic_load(&core->txn_last);
+    if (last->number > newest) {
+      atomic_store(&core->txn_last, last->number);
+    }
+    if (last->complete && last->synced && !last->aborted &&
+        last->number > m->txn_committed) {
+      r->in_doubt = last->number;
+      atomic_store(&core->txn_first_page, last->first);
+    }
+    for (size_t i = 0; i < r->txn_count; i++) {
+      struct seen_txn *txn = &r->txns[i];
+      if (txn->complete && txn->synced && !txn->aborted &&
+          txn->number != r->in_doubt &&
+          txn->number > atomic_load(&core->txn_committed)) {
+        atomic_store(&core->txn_committed, txn->number);
+      }
+    }
+  }
+  return for_pages(r, m->replay, r->end, apply);
+}
+
+void recovery_free(struct recovery *r) {
+  if (!r) {
+    return;
+  }
+  struct env *env = r->core->env;
+  for (size_t i = 0; i < r->txn_count; i++) {
+    env->release(env, r->txns[i].voids);
+  }
+  env->release(env, r->txns);
+  if (r->buffer) {
+    env->unmap(env, r->buffer, r->core->layout.extent_bytes);
+  }
+  env->release(env, r);
+}
+
+int recover(struct core *core, const struct manifest *m, int replay,
+            struct recovery **recovery, emb_err *err) {
+  struct env *env = core->env;
+  *recovery = NULL;
+  atomic_store(&core->version, m->version);
+  atomic_store(&core->txn_last, m->txn_last);
+  atomic_store(&core->txn_committed, m->txn_committed);
+  atomic_store(&core->txn_first_page, 0);
+  int rc = dump_load(core, m, err);
+  if (rc) {
+    return rc;
+  }
+  struct recovery *r = env->allocate(env, sizeof *r);
+  if (!r) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  r->core = core;
+  r->manifest = m;
+  r->err = err;
+  r->highest = m->tail ? (m->tail - 1) >> core->layout.extent_bits : 0;
+  r->buffer = env->map(env, core->layout.extent_bytes, 0);
+  rc = r->buffer ? EMB_OK : out_of_memory(r);
+  if (!rc && replay) {
+    rc = replay_log(r);
+  }
+  if (!rc) {
+    /* Above everything that was ever written, so that no leftover can be
+    ** taken for a page of this life. */
+    log_start_at(&core->log, r->highest + 1);
+    if (log_extents_used(&core->log) == 0) {
+      core->log.first = r->highest + 1;
+    }
+  }
+  if (!rc && r->in_doubt) {
+    *recovery = r;
+    return EMB_OK;
+  }
+  recovery_free(r);
+  return rc;
+}
+
+int recover_commit(struct recovery *r, emb_err *err) {
+  struct seen_txn *txn = &r->txns[r->txn_count - 1];
+  r->err = err;
+  int rc = for_pages(r, txn->first, txn->last + 1, apply_doubted);
+  if (!rc) {
+    atomic_store(&r->core->txn_committed, r->in_doubt);
+  }
+  return rc;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+**
+** recover.h -- from the files to the last commit or checkpoint.
+**
+**   1  the newest valid manifest, its index file             [dump_load]
+**   2  extents that were written after it: the checksum of a first page tells
+**      which extent a place in the file holds                [find_extents]
+**   3  first pass over the pages from `replay` on: where the log ends, and
+**      which transactions are complete, undone or in doubt    [survey]
+**   4  second pass: applies records and deletions; of all records of a key the
+**      highest address wins                                   [apply]
+**
+** The log ends at the first page whose checksum is wrong.  That is a torn tail
+** unless something proves that the page had been durable: the manifest's tail,
+** or a synced transaction end further up.  Then it is corruption, and said so.
+**
+** DECISIONS  A transaction is applied if it is complete (LAST) and no abort
+** page follows.  The last one, if it was prepared (SYNCED) and is newer than
+** the manifest's txn_committed, is in doubt: its coordinator knows.  Any other
+** prepared one was decided before the next began, and left an abort page if it
+** was undone.
+*/
+#ifndef EMB_CKPT_RECOVER_H
+#define EMB_CKPT_RECOVER_H
+
+#include "checkpoint.h"
+
+struct seen_range {
+  uint64_t from, to;
+};
+
+struct seen_txn { /* a transaction met in the replayed part of the log */
+  uint64_t number;
+  uint64_t first, last; /* pages */
+  int complete, synced, aborted;
+  struct seen_range *voids;
+  size_t void_count, void_room;
+};
+
+struct recovery {
+  struct core *core;
+  const struct manifest *manifest;
+  struct seen_txn *txns;
+  size_t txn_count, txn_room;
+  uint64_t end;      /* first page that is not replayed */
+  uint64_t highest;  /* highest extent number found in the file */
+  uint64_t in_doubt; /* number of the transaction in doubt, or 0 */
+  uint64_t applied;  /* records and deletions */
+  char *buffer;      /* one extent */
+  emb_err *err;
+};
+
+/* Loads the checkpoint of `manifest` into an empty core; with `replay` also
+** what the log holds beyond it.  *recovery is kept (not NULL) only while a
+** transaction is in doubt. */
+int recover(struct core *core, const struct manifest *manifest, int replay,
+            struct recovery **recovery, emb_err *err);
+/* Applies the transaction in doubt. */
+int recover_commit(struct recovery *recovery, emb_err *err);
+void recovery_free(struct recovery *recovery);
+
+#endif

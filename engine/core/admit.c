@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+**
+** admit.c -- which records the cache holds.
+**
+** A clock with the two frequency bits of the index word: a read of a cached
+** record raises them (and writes nothing once they are full), the hand lowers
+** them, and a record at zero leaves.  A record that was just read from disk
+** comes in at zero, so one that is not read again leaves at the next turn.  The
+** hand goes at most STEPS slots for one newcomer; if all are hot it stays out.
+*/
+#include "core.h"
+
+#define STEPS 48
+
+/* Takes the word of the slot's record back to the log.  1: the slot is free.
+** force: whatever its frequency says. */
+static int evict(struct core *core, uint64_t address, struct cache_slot *slot,
+                 int force) {
+  uint64_t log_address =
+      atomic_load_explicit(&slot->log_address, memory_order_acquire);
+  if (!log_address) {
+    return 1;
+  }
+  int64_t key = atomic_load_explicit(&slot->rec.key, memory_order_relaxed);
+  uint64_t word;
+  struct entry *entry = index_find(&core->index, key, hash_key(key), &word);
+  if (!entry || (word & WORD_LATCH) || !(word & WORD_CACHED) ||
+      word_address(word) != address) {
+    return 0; /* being moved: its mover frees the slot */
+  }
+  uint64_t next = word_move(word, log_address, 0);
+  if (!force && word_freq(word)) {
+    next = word - (UINT64_C(1) << WORD_FREQ_SHIFT);
+  }
+  if (!atomic_compare_exchange_strong_explicit(&entry->word, &word, next,
+                                               memory_order_acq_rel,
+                                               memory_order_relaxed) ||
+      (next & WORD_CACHED)) {
+    return 0;
+  }
+  cache_release(&core->cache, address);
+  count_add(&core->counters.cache_evicted, 1);
+  return 1;
+}
+
+/* A free slot, or 0. */
+static uint64_t pick(struct core *core) {
+  struct cache *cache = &core->cache;
+  uint64_t room =
+      (uint64_t)atomic_load(&cache->frame_count) * cache->slots_per_frame;
+  if (atomic_load(&cache->used) >= room - room / 32) {
+    char *frame = frames_take(&core->frames, core_low_water(core));
+    if (frame && !cache_add_frame(cache, frame)) {
+      frames_give(&core->frames, frame);
+    } else if (!frame && !atomic_load_explicit(&core->cache_hungry,
+                                               memory_order_relaxed)) {
+      atomic_store_explicit(&core->cache_hungry, 1, memory_order_relaxed);
+    }
+  }
+  for (int i = 0; i < STEPS; i++) {
+    uint64_t address = cache_next(cache);
+    if (!address || evict(core, address, cache_at(cache, address), 0)) {
+      return address;
+    }
+  }
+  return 0;
+}
+
+void cache_admit(struct core *core, int64_t key, uint64_t hash,
+                 uint64_t log_address, const void *vector, uint64_t version) {
+  struct cache *cache = &core->cache;
+  uint64_t word;
+  struct entry *entry = index_find(&core->index, key, hash, &word);
+  if (!entry || (word & (WORD_LATCH | WORD_CACHED)) ||
+      word_address(word) != log_address || cache->frames_max == 0) {
+    return;
+  }
+  pthread_mutex_lock(&cache->lock);
+  uint64_t address = pick(core);
+  if (address) {
+    struct cache_slot *slot = cache_at(cache, address);
+    rec_begin(&slot->rec);
+    rec_fill(&slot->rec, key, vector, core->layout.vector_bytes, version);
+    atomic_store_explicit(&slot->log_address, log_address,
+                          memory_order_release);
+    atomic_fetch_add_explicit(&cache->used, 1, memory_order_relaxed);
+  }
+  pthread_mutex_unlock(&cache->lock);
+  if (!address) {
+    return;
+  }
+  if (atomic_load_explicit(&entry->key, memory_order_relaxed) == key &&
+      atomic_compare_exchange_strong_explicit(
+          &entry->word, &word, word_move(word, address, 1),
+          memory_order_acq_rel, memory_order_relaxed)) {
+    count_add(&core->counters.cache_admitted, 1);
+  } else {
+    cache_release(cache, address);
+  }
+}
+
+int cache_shrink(struct core *core, struct epoch_slot *self) {
+  struct cache *cache = &core->cache;
+  pthread_mutex_lock(&cache->lock);
+  uint32_t frame = cache_victim(cache);
+  if (!frame) {
+    pthread_mutex_unlock(&cache->lock);
+    return 0;
+  }
+  epoch_enter(&core->epoch, self);
+  for (uint32_t s = 0; s < cache->slots_per_frame; s++) {
+    uint64_t address = (uint64_t)frame << 16 | s;
+    unsigned turns = 0;
+    while (!evict(core, address, cache_at(cache, address), 1)) {
+      spin_pause(&turns);
+    }
+  }
+  epoch_leave(self);
+  char *memory = cache_take_frame(cache, frame);
+  pthread_mutex_unlock(&cache->lock);
+  epoch_wait(&core->epoch);
+  frames_give(&core->frames, memory);
+  return 1;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+**
+** core.h -- where index, log and cache meet.
+**
+** The parts below know nothing of each other; the parts above (ckpt, life,
+** store) work on a struct core.  key.c makes every change of a key's word,
+** admit.c decides what the cache holds, watch.c tells open scans about moved
+** records, flush.c drives log_seal, log_flush and log_evict.
+**
+** LOCK ORDER  Taken from left to right, never while inside an epoch, except
+** the three on the right, which are held for a few instructions only:
+**
+**   ckpt_lock > flush_lock > scan_lock > [ cache.lock > log.lock > spin locks ]
+**
+** scan_lock is also taken inside an epoch: its holders never wait.
+*/
+#ifndef EMB_CORE_H
+#define EMB_CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "../base/err.h"
+#include "../cache/cache.h"
+#include "../env/env.h"
+#include "../epoch/epoch.h"
+#include "../index/index.h"
+#include "../io/frames.h"
+#include "../log/log.h"
+#include "../rec/layout.h"
+#include "../rec/rec.h"
+#include "../vec/vec.h"
+
+_Static_assert(WORD_ADDRESS_LIMIT_BITS == WORD_ADDRESS_BITS, "one address");
+
+/* Outcomes of key functions that are no errors. */
+enum { KEY_FOUND = 0, KEY_ABSENT = 1, KEY_INTENT = 2 };
+
+struct scan_watch; /* watch.h */
+
+/* Relaxed counters for emb_stats. */
+struct counters {
+  _Atomic uint64_t get_keys, get_memory, get_cache, get_disk, get_absent;
+  _Atomic uint64_t put_keys, put_in_place, delete_keys, rmw_keys;
+  _Atomic uint64_t read_pages, read_bytes, write_bytes, syncs;
+  _Atomic uint64_t flushes, checkpoints, compacted_records, evictions;
+  _Atomic uint64_t cache_admitted, cache_evicted, waits_room, waits_key;
+  _Atomic uint64_t commits, rollbacks;
+};
+
+struct core {
+  struct env *env;
+  struct layout layout;
+  const struct vec_ops *vec;
+  uint8_t uuid[16];
+  uint64_t salt;
+  char *dir; /* path without trailing slash */
+  int temporary;
+  int step_mode;
+  int queue_kind;
+  uint64_t timeout_ms;
+
+  struct epoch epoch;
+  struct index index;
+  struct frames frames;
+  struct log log;
+  struct cache cache;
+
+  /* Source of versions: grows with every row written. */
+  _Atomic uint64_t version;
+  /* Committed keys. */
+  _Atomic int64_t count;
+
+  /* Transactions (store/txn*.c).  Newest number given out; newest that was
+  ** prepared and committed; first page of the one that is open or in doubt,
+  ** 0 if none: recovery starts there at the latest, compaction stays below. */
+  _Atomic uint64_t txn_last;
+  _Atomic uint64_t txn_committed;
+  _Atomic uint64_t txn_first_page;
+
+  pthread_mutex_t ckpt_lock;     /* checkpoint, compaction, verification */
+  pthread_mutex_t flush_lock;    /* seal, flush, sync, evict */
+  struct env_queue *flush_queue; /* flush_lock */
+  struct env_queue *work_queue;  /* ckpt_lock */
+
+  /* Open scans; the count is read before every move of a record. */
+  pthread_mutex_t scan_lock;
+  _Atomic uint32_t scan_count;
+  struct scan_watch *scans;
+
+  /* Sessions that wait for frames, and the thread that makes them. */
+  pthread_mutex_t wake_lock;
+  pthread_cond_t wake; /* the flush thread has work */
+  pthread_cond_t work; /* the other one should stop */
+  pthread_cond_t room; /* frames were freed, or the log failed */
+  int work_wanted;     /* wake_lock */
+  int stopping;        /* wake_lock */
+  /* One step of background work (store/step.c), for callers that must wait in
+  ** a store without a thread. */
+  int (*step)(struct core *, int *more);
+  /* The cache wants a frame that the log has; relaxed. */
+  _Atomic uint32_t cache_hungry;
+
+  struct counters counters;
+};
+
+static inline void count_add(_Atomic uint64_t *counter, uint64_t n) {
+  atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- key.c ------------------------------------------------------------- */
+
+/* Latches the word of a key: KEY_FOUND (*word without the latch bit),
+** KEY_ABSENT, or KEY_INTENT (not latched) when a transaction holds the key. */
+int key_latch(struct core *core, int64_t key, uint64_t hash,
+              struct entry **entry, uint64_t *word);
+void key_unlatch(struct entry *entry, uint64_t word);
+/* Log address of the record that a word points to; 0 if none.  The word is
+** latched, or the result is checked by a later compare-and-swap. */
+uint64_t key_log_address(const struct core *core, uint64_t word);
+/* The record in memory, log frame or cache; NULL: on disk. */
+struct rec *key_rec(const struct core *core, uint64_t word);
+/* The latched key now lives at a new, higher log address. */
+void key_publish(struct core *core, int64_t key, struct entry *entry,
+                 uint64_t word, uint64_t address);
+/* The latched key is gone. */
+void key_remove(struct core *core, int64_t key, uint64_t hash,
+                struct entry *entry, uint64_t word);
+/* A transaction claims a key: KEY_FOUND or KEY_ABSENT (an empty entry now
+** holds its place); KEY_INTENT when it is claimed already; EMB_NOMEM < 0. */
+int key_intend(struct core *core, int64_t key, uint64_t hash, uint64_t *word);
+/* Ends the claim: the key lives at `address`, is gone (KEY_GONE), or is as it
+** was before (KEY_SAME). */
+#define KEY_GONE UINT64_MAX
+#define KEY_SAME 0
+void key_settle(struct core *core, int64_t key, uint64_t hash, uint64_t address,
+                const void *session);
+/* Compaction: from one log address to another, whatever the tier.  0 if the
+** key has moved or is claimed. */
+int key_relocate(struct core *core, int64_t key, uint64_t hash, uint64_t from,
+                 uint64_t to);
+/* A cached record was read. */
+void key_touch(struct entry *entry, uint64_t word);
+
+/* ---- admit.c ----------------------------------------------------------- */
+
+/* Offers a record that was read from disk to the cache; inside an epoch. */
+void cache_admit(struct core *core, int64_t key, uint64_t hash,
+                 uint64_t log_address, const void *vector, uint64_t version);
+/* Gives one frame of the cache back to the pool; outside any epoch. */
+int cache_shrink(struct core *core, struct epoch_slot *slot);
+
+/* ---- flush.c ----------------------------------------------------------- */
+
+/* Frames that are kept free for the tail. */
+uint32_t core_low_water(const struct core *core);
+/* Frames that the log keeps however hungry the cache is. */
+uint32_t core_log_min(const struct core *core);
+/* Seals, flushes and evicts what the state of the pool asks for.  *did: work
+** was done.  Takes the flush lock. */
+int core_make_room(struct core *core, struct epoch_slot *slot, int *did,
+                   emb_err *err);
+/* Everything written before the call reaches the file; durably if asked.
+** *upto (or NULL): the page below which that is so. */
+int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err);
+/* A session got LOG_ROOM and has left its epoch: waits for a free frame.
+** ask (may be NULL) is polled: non-zero ends the wait with EMB_INTERRUPT. */
+int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
+                   emb_err *err);
+/* Wakes the background thread. */
+void core_wake(struct core *core);
+int core_failed(struct core *core, emb_err *err);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+**
+** flush.c -- keeps frames free, and makes things durable on demand.
+**
+** The log may use all frames that the cache does not have.  When fewer than
+** the low water are free, its oldest extents leave memory; before that they
+** are sealed and written, in lumps of half of its frames' worth, so that an
+** epoch_wait and a large sequential write pay for many pages.  The cache gets
+** frames from the log while the log has more than its minimum, and gives one
+** back when the log has less.
+*/
+#include <string.h>
+#include <time.h>
+
+#include "../emb.h"
+#include "core.h"
+
+uint32_t core_low_water(const struct core *core) {
+  uint32_t low = core->frames.count / 32;
+  return low < 2 ? 2 : low > 16 ? 16 : low;
+}
+
+uint32_t core_log_min(const struct core *core) {
+  uint32_t min = core->frames.count / 8;
+  return min < 4 ? 4 : min;
+}
+
+int core_failed(struct core *core, emb_err *err) {
+  int failed = atomic_load(&core->log.failed);
+  if (!failed) {
+    return EMB_OK;
+  }
+  return err_set(err, failed == EMB_FULL ? EMB_FULL : EMB_FAILED,
+                 failed == EMB_FULL
+                     ? "the disk is full: %s takes no writes until reopened"
+                     : "an earlier write failed: %s takes no writes until "
+                       "reopened",
+                 core->dir);
+}
+
+void core_wake(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  core->work_wanted = 1;
+  pthread_cond_signal(&core->wake);
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+static void tell_room(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  pthread_cond_broadcast(&core->room);
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
+  uint64_t wrote;
+  log_seal(&core->log, page);
+  int rc = log_flush(&core->log, core->flush_queue, &wrote, err);
+  count_add(&core->counters.write_bytes, wrote);
+  count_add(&core->counters.flushes, 1);
+  return rc;
+}
+
+/* The page below which the log is sealed when it keeps `extents` mutable. */
+static uint64_t seal_target(struct core *core, uint64_t extents) {
+  uint64_t tail = atomic_load(&core->log.tail);
+  uint64_t keep = extents << core->layout.extent_bits;
+  uint64_t page = tail > keep ? tail - keep : 0;
+  return page & ~(uint64_t)(core->layout.extent_pages - 1);
+}
+
+static int make_room(struct core *core, struct epoch_slot *self, int *did,
+                     emb_err *err) {
+  struct log *log = &core->log;
+  uint32_t share = core->frames.count -
+                   atomic_load(&core->cache.frame_count); /* the log's */
+  uint64_t bits = core->layout.extent_bits;
+  uint64_t mutable = (atomic_load(&log->tail) >> bits) -
+                     (atomic_load(&log->read_only) >> bits);
+  int rc = EMB_OK;
+  if (mutable > share - share / 4) {
+    *did = 1;
+    rc = seal_and_flush(core, seal_target(core, share / 2), err);
+  }
+  uint32_t want = core_low_water(core);
+  if (atomic_load(&core->cache_hungry)) {
+    atomic_store(&core->cache_hungry, 0);
+    want += atomic_load(&log->resident) > core_log_min(core);
+  }
+  uint32_t left = frames_left(&core->frames);
+  if (rc || left >= want) {
+    return rc;
+  }
+  *did = 1;
+  uint32_t n = want - left > share / 16 ? want - left : share / 16;
+  uint32_t got = log_evict(log, n);
+  if (!got) {
+    rc = seal_and_flush(core, seal_target(core, share / 2), err);
+    got = rc ? 0 : log_evict(log, n);
+  }
+  if (!got && !rc) {
+    rc = seal_and_flush(core, atomic_load(&log->tail), err);
+    got = rc ? 0 : log_evict(log, n);
+  }
+  if (!got && !rc && atomic_load(&log->resident) < core_log_min(core)) {
+    got = (uint32_t)cache_shrink(core, self);
+  }
+  count_add(&core->counters.evictions, got);
+  return rc;
+}
+
+int core_make_room(struct core *core, struct epoch_slot *self, int *did,
+                   emb_err *err) {
+  pthread_mutex_lock(&core->flush_lock);
+  int rc = log_table_full(&core->log) ? log_grow_table(&core->log) : EMB_OK;
+  if (rc == EMB_OK) {
+    rc = make_room(core, self, did, err);
+  }
+  pthread_mutex_unlock(&core->flush_lock);
+  index_reclaim(&core->index);
+  tell_room(core);
+  return rc;
+}
+
+int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err) {
+  pthread_mutex_lock(&core->flush_lock);
+  uint64_t page = atomic_load(&core->log.tail);
+  int rc = seal_and_flush(core, page, err);
+  if (upto) {
+    *upto = page;
+  }
+  if (rc == EMB_OK && sync &&
+      atomic_load(&core->log.synced) < atomic_load(&core->log.flushed)) {
+    rc = log_sync(&core->log, err);
+    count_add(&core->counters.syncs, 1);
+  }
+  pthread_mutex_unlock(&core->flush_lock);
+  if (rc) {
+    tell_room(core);
+  }
+  return rc;
+}
+
+/* Somebody could start an extent now. */
+static int has_room(const struct core *core) {
+  return frames_left(&core->frames) > 0 && !log_table_full(&core->log);
+}
+
+int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
+                   emb_err *err) {
+  count_add(&core->counters.waits_room, 1);
+  while (!has_room(core)) {
+    int rc = core_failed(core, err);
+    if (rc) {
+      return rc;
+    }
+    if (ask && ask(arg)) {
+      return err_set(err, EMB_INTERRUPT, "interrupted");
+    }
+    if (core->step_mode) {
+      int more;
+      rc = core->step(core, &more);
+      if (rc) {
+        int failed = core_failed(core, err);
+        return failed ? failed : rc;
+      }
+      continue;
+    }
+    core_wake(core);
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 20 * 1000 * 1000;
+    if (until.tv_nsec >= 1000000000) {
+      until.tv_nsec -= 1000000000;
+      until.tv_sec++;
+    }
+    pthread_mutex_lock(&core->wake_lock);
+    if (!has_room(core)) {
+      pthread_cond_timedwait(&core->room, &core->wake_lock, &until);
+    }
+    pthread_mutex_unlock(&core->wake_lock);
+  }
+  return EMB_OK;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+**
+** emb.h -- the whole public interface of the emb engine.
+**
+** An emb store is a directory that holds one embedding table: a map from
+** int64 keys to vectors of a fixed dimension, larger than memory.  The engine
+** knows nothing of SQLite; ext/ is one of its users.
+**
+** OBJECTS   A store (emb_store) is shared by a whole process: opening the
+**           same directory twice gives the same store, counted.  A session
+**           (emb_session) is one user of it: a connection or a thread.  A
+**           session may be used by one thread at a time; different sessions
+**           of one store may be used in parallel without any lock.
+**
+** VECTORS   Cross this interface as dim little-endian IEEE float32, whatever
+**           the storage type is.  A batch of n vectors is n*dim floats, row
+**           major, in the order of its keys.  No alignment is required.
+**
+** WRITES    An "immediate" write (emb_put, emb_rmw, emb_delete) acts at once,
+**           is seen by every session at once and is durable after the next
+**           checkpoint, commit or clean close.  A "transaction" write
+**           (emb_txn_put, emb_txn_delete) is seen by its own session only
+**           until emb_commit, takes part in savepoints, and occupies 24 bytes
+**           of memory per changed key; the vectors themselves go to the log,
+**           so a transaction may be larger than memory.  One transaction per
+**           store is open at a time.
+**
+** ISOLATION A read returns each key's latest committed version, or the
+**           session's own uncommitted one; never part of a vector.
+**
+** ERRORS    Every int function returns EMB_OK (0) or one of the codes below.
+**           The text is in emb_errmsg(session), or in the emb_err that
+**           functions without a session take (it may be NULL).  A call that
+**           fails has changed nothing, except where its comment says else.
+*/
+#ifndef EMB_H
+#define EMB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EMB_VERSION "0.1.0"
+#define EMB_VERSION_NUMBER 1000
+
+/* Result codes. */
+enum {
+  EMB_OK = 0,
+  EMB_BUSY,      /* owned by another process, or a key or the store is taken */
+  EMB_NOMEM,     /* memory could not be allocated */
+  EMB_IOERR,     /* the operating system refused a read, write or sync */
+  EMB_FULL,      /* no space left on the device */
+  EMB_CORRUPT,   /* a checksum or a structure on disk is wrong */
+  EMB_READONLY,  /* a write to a store that is open read-only */
+  EMB_CANTOPEN,  /* the directory or a file in it cannot be opened */
+  EMB_NOTADB,    /* the files are not an emb store, or a newer format */
+  EMB_MISUSE,    /* a call out of order, or in a child after fork() */
+  EMB_RANGE,     /* an argument is outside its legal values */
+  EMB_MISMATCH,  /* dimension or type differ from the store's */
+  EMB_FAILED,    /* an earlier write failed: reopen the store to write */
+  EMB_INTERRUPT, /* the session's interrupt callback asked to stop */
+  EMB_LOCKED,    /* the session's own transaction stands in the way */
+  EMB_ABORT,     /* a scan was cut off by a rollback of its own session */
+};
+
+/* An error: code and one line of English, lower case, without "emb: ". */
+typedef struct emb_err {
+  int code;
+  char text[508];
+} emb_err;
+
+/* Storage type of a vector's elements. */
+enum { EMB_F32 = 0, EMB_F16 = 1 };
+
+/* How the store reaches the disk. */
+enum { EMB_IO_AUTO = 0, EMB_IO_URING = 1, EMB_IO_PREAD = 2 };
+
+#define EMB_DIM_MAX 65536
+#define EMB_MEMORY_DEFAULT (UINT64_C(64) << 20)
+
+/* What emb_open is to do. */
+enum {
+  EMB_OPEN_CREATE = 1,    /* make the store if the directory is absent */
+  EMB_OPEN_EXCLUSIVE = 2, /* with CREATE: replace whatever is there */
+  EMB_OPEN_READONLY = 4,  /* never own the store; see its last checkpoint */
+  EMB_OPEN_TEMPORARY = 8, /* files vanish at close and at the process's end;
+                             nothing is synced.  dir is the parent in which a
+                             private directory is made. */
+  EMB_OPEN_STEP = 16,     /* no thread of its own: the caller runs emb_step,
+                             and calls that must wait run it themselves */
+};
+
+typedef struct emb_config {
+  uint32_t dim;          /* 1 .. EMB_DIM_MAX; 0: whatever the store has */
+  uint32_t type;         /* EMB_F32 or EMB_F16 */
+  uint32_t io;           /* EMB_IO_* */
+  uint32_t flags;        /* EMB_OPEN_* */
+  uint64_t memory_bytes; /* budget for log frames and record cache together;
+                            the index (at most 24 bytes per key) is beside it.
+                            0: EMB_MEMORY_DEFAULT.  Raised silently to the
+                            smallest value that works for the dimension. */
+  uint64_t timeout_ms;   /* how long a call waits for a taken key or store
+                            before EMB_BUSY */
+} emb_config;
+
+typedef struct emb_store emb_store;
+typedef struct emb_session emb_session;
+typedef struct emb_scan emb_scan;
+
+/* ---- store ------------------------------------------------------------- */
+
+/* Opens the store in directory dir.  An open without EMB_OPEN_READONLY takes
+** ownership when nobody has it and recovers the last commit or checkpoint; a
+** store owned by another process is opened at its last checkpoint, reads
+** work, and the first write tries again to become owner (else EMB_BUSY).
+** Errors: CANTOPEN, NOTADB, CORRUPT, MISMATCH (dim or type), NOMEM, RANGE. */
+int emb_open(const char *dir, const emb_config *config, emb_store **store,
+             emb_err *err);
+
+/* Releases one reference; the last one flushes, checkpoints, compacts files
+** beyond twice the live data, and frees everything, even when it returns an
+** error.  All sessions must be closed before the last reference goes
+** (EMB_MISUSE, nothing is closed). */
+int emb_close(emb_store *store, emb_err *err);
+
+/* Deletes the directory of a store that is not open here (EMB_LOCKED) nor
+** owned by another process (EMB_BUSY).  An absent directory is no error.  A
+** directory with a foreign file in it loses only the store's own files. */
+int emb_destroy(const char *dir, emb_err *err);
+
+/* 16 random bytes given at creation; identifies the store. */
+void emb_uuid(const emb_store *store, uint8_t uuid[16]);
+uint32_t emb_dim(const emb_store *store);
+uint32_t emb_type(const emb_store *store);
+/* 1 when this process owns the store for writing. */
+int emb_is_owner(const emb_store *store);
+
+/* One bounded piece of background work: flush, checkpoint or compaction.
+** *more is set to 1 when there is more to do.  Only needed with
+** EMB_OPEN_STEP; harmless otherwise. */
+int emb_step(emb_store *store, int *more);
+
+/* ---- sessions ---------------------------------------------------------- */
+
+int emb_session_open(emb_store *store, emb_session **session, emb_err *err);
+/* Rolls back an open transaction.  Scans of the session must be closed. */
+void emb_session_close(emb_session *session);
+/* Text and code of the session's last error ("" and EMB_OK if none). */
+const char *emb_errmsg(const emb_session *session);
+int emb_errcode(const emb_session *session);
+/* Called now and then during waits and long work; non-zero stops the call
+** with EMB_INTERRUPT. */
+void emb_session_interrupt(emb_session *session, int (*ask)(void *), void *arg);
+emb_store *emb_session_store(const emb_session *session);
+
+/* ---- batches, acting at once ------------------------------------------- */
+
+/* Reads n keys.  vectors: n*dim floats, or NULL to learn only found and
+** versions; the row of an absent key is set to zeros.  found: n bytes, 1
+** present, 0 absent, or NULL.  versions: n numbers that grow with every Put
+** of the key, 0 where absent, or NULL.  A key may occur more than once. */
+int emb_get(emb_session *session, const int64_t *keys, size_t n, float *vectors,
+            uint8_t *found, uint64_t *versions);
+/* The same, and never counted against a staleness bound. */
+int emb_peek(emb_session *session, const int64_t *keys, size_t n,
+             float *vectors, uint8_t *found, uint64_t *versions);
+/* found[i] = 1 when the key is present.  Never reads the disk. */
+int emb_exists(emb_session *session, const int64_t *keys, size_t n,
+               uint8_t *found);
+
+/* Writes n vectors; absent keys are added; of a repeated key the last row
+** stays.  All arguments are checked before the first write: a non-finite
+** element is EMB_RANGE (the text names row and element).  An error in the
+** middle (FULL, IOERR, NOMEM) leaves a prefix of the rows written.
+** EMB_BUSY: a key is held by another session's transaction for longer than
+** the timeout; EMB_LOCKED: by the session's own. */
+int emb_put(emb_session *session, const int64_t *keys, size_t n,
+            const float *vectors);
+/* vector += delta for each row, atomically per key, repeated keys add up.
+** found[i] (or NULL): whether the key was there; an absent key is left
+** absent and its delta is dropped.  A sum that is not finite is EMB_RANGE
+** and leaves that key as it was (earlier rows stay applied). */
+int emb_rmw(emb_session *session, const int64_t *keys, size_t n,
+            const float *deltas, uint8_t *found);
+/* Removes n keys; found[i] (or NULL) = 1 where the key was there. */
+int emb_delete(emb_session *session, const int64_t *keys, size_t n,
+               uint8_t *found);
+
+/* ---- transactions ------------------------------------------------------ */
+
+/* Begins a transaction.  EMB_BUSY when another session has one for longer
+** than the timeout or another process owns the store; EMB_READONLY. */
+int emb_begin(emb_session *session);
+/* 1 while the session has an open transaction. */
+int emb_in_transaction(const emb_session *session);
+/* As emb_put, within the transaction, all or nothing per call. */
+int emb_txn_put(emb_session *session, const int64_t *keys, size_t n,
+                const float *vectors);
+int emb_txn_delete(emb_session *session, const int64_t *keys, size_t n,
+                   uint8_t *found);
+/* Savepoints carry numbers >= 0, as SQLite's xSavepoint gives them; opening
+** number i closes all with a number >= i first.  Rolling back to a number
+** keeps it open; one that is older than the transaction's first savepoint
+** means the state at emb_begin.  emb_release forgets all with a number >= i. */
+int emb_savepoint(emb_session *session, int i);
+int emb_rollback_to(emb_session *session, int i);
+int emb_release(emb_session *session, int i);
+/* Makes the transaction's writes durable without deciding it: after this
+** returns, emb_commit cannot fail.  *number (> 0) names the transaction; a
+** coordinator that records it durably decides for commit.  *number is 0 when
+** nothing was written and no decision is needed.  May be called again after
+** further writes: the earlier number is then void.  After an error the
+** transaction is as before the call. */
+int emb_prepare(emb_session *session, uint64_t *number);
+/* Publishes the transaction.  After emb_prepare: memory only, cannot fail.
+** Without it: the commit is the engine's own, atomic, and durable with the
+** next checkpoint, prepare or clean close. */
+int emb_commit(emb_session *session);
+/* Undoes everything since emb_begin and ends the transaction. */
+void emb_rollback(emb_session *session);
+
+/* Number of the transaction that recovery found prepared and undecided, or 0.
+** Until emb_resolve, reads see the state before it and emb_begin returns
+** EMB_LOCKED. */
+uint64_t emb_in_doubt(const emb_store *store);
+int emb_resolve(emb_store *store, int commit, emb_err *err);
+/* Number of the last committed prepared transaction, 0 if none. */
+uint64_t emb_committed(const emb_store *store);
+
+/* ---- scans ------------------------------------------------------------- */
+
+enum { EMB_SCAN_ANY = 0, EMB_SCAN_ASC = 1, EMB_SCAN_DESC = 2 };
+
+/* Opens a scan over the keys lo <= key <= hi.  EMB_SCAN_ANY gives them in
+** storage order (sequential disk reads, for whole tables); ASC and DESC in
+** key order.  Every key that exists from open to close appears exactly once,
+** with its latest value at that moment; keys added or removed meanwhile may
+** or may not appear. */
+int emb_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
+                  emb_scan **scan);
+/* Delivers up to max rows (vectors and versions may be NULL); *n = 0 at the
+** end.  EMB_ABORT after a rollback of the session's own transaction. */
+int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
+                  uint64_t *versions, size_t *n);
+void emb_scan_close(emb_scan *scan);
+/* Number of keys, as the session sees it; answered from memory. */
+int64_t emb_count(emb_session *session);
+
+/* ---- maintenance ------------------------------------------------------- */
+
+/* After it returns, everything written before it was called survives power
+** loss.  Not inside the session's own transaction (EMB_LOCKED). */
+int emb_checkpoint(emb_session *session);
+/* Compacts until the files hold little but live data, then checkpoints. */
+int emb_optimize(emb_session *session);
+/* Reads every page and compares index, log and counters.  report is called
+** once per problem with one line of text.  Returns EMB_OK when the check ran
+** to its end, whatever it found. */
+int emb_verify(emb_session *session, void (*report)(void *, const char *),
+               void *arg);
+
+/* One figure of emb_stats.  text is NULL for a number. */
+typedef struct emb_stat {
+  const char *name;
+  const char *text;
+  int64_t value;
+} emb_stat;
+/* Fills up to max figures and returns how many there are.  Names and units
+** are listed in README.md. */
+size_t emb_stats(emb_store *store, emb_stat *stats, size_t max);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* EMB_H */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+**
+** env.h -- the only door to the operating system.
+**
+** ROLE      Files, batched asynchronous disk access, large memory, time and
+**           threads, behind one table of functions.  Nothing else in engine/
+**           may call the operating system; `make lint` holds it.  A test
+**           replaces the table (env_fault.c in tests/) to lose writes, fail
+**           calls and reorder completions; that is why it is a table, and why
+**           faults cannot be injected by preloading: io_uring writes do not
+**           pass through libc.
+** FAILURE   Calls return 0 or an errno value (positive).  They never print,
+**           abort, or retry a sync.  EINTR, EAGAIN and short transfers are
+**           handled inside and invisible; a read past the end of the file
+**           fills the rest of the buffer with zeros.
+** THREADS   Every call may be made from any thread.  An env_queue belongs to
+**           one thread at a time.
+*/
+#ifndef EMB_ENV_H
+#define EMB_ENV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct env_file;  /* an open file */
+struct env_queue; /* reads and writes in flight, and their completions */
+struct env_lock;  /* a held lock file */
+
+enum {
+  ENV_READ = 0,
+  ENV_WRITE = 1,     /* read and write */
+  ENV_CREATE = 2,    /* with WRITE: create if absent */
+  ENV_EXCLUSIVE = 4, /* with CREATE: fail with EEXIST if present */
+  ENV_DIRECT = 8,    /* O_DIRECT where the file system has it, else buffered:
+                        offset, size and buffer are multiples of 4096 */
+};
+
+/* One request of an env_queue; owned by the caller until it is delivered. */
+struct env_io {
+  struct env_file *file;
+  void *buffer;
+  uint64_t offset;
+  uint32_t bytes;
+  int is_write;
+  int result;          /* set at delivery: 0 or errno */
+  void *tag;           /* the caller's */
+  uint32_t done_bytes; /* the queue's own: progress of a short transfer */
+  struct env_io *next; /* the queue's own */
+};
+
+enum { ENV_QUEUE_URING = 1, ENV_QUEUE_POOL = 2 };
+
+struct env {
+  void *context; /* for replacements; NULL in the real one */
+
+  /* files */
+  int (*open)(struct env *, const char *path, int flags, struct env_file **);
+  void (*close)(struct env *, struct env_file *);
+  int (*read)(struct env *, struct env_file *, void *, size_t, uint64_t offset);
+  int (*write)(struct env *, struct env_file *, const void *, size_t,
+               uint64_t offset);
+  int (*sync)(struct env *, struct env_file *); /* data and size: fdatasync */
+  int (*size)(struct env *, struct env_file *, uint64_t *bytes);
+  int (*truncate)(struct env *, struct env_file *, uint64_t bytes);
+  /* Gives the range's blocks back to the file system; where it cannot, does
+  ** nothing and returns 0. */
+  int (*punch)(struct env *, struct env_file *, uint64_t offset,
+               uint64_t bytes);
+  int (*unlink)(struct env *, const char *path);
+  int (*rename)(struct env *, const char *from, const char *to);
+  int (*make_dir)(struct env *, const char *path); /* EEXIST is an error */
+  int (*remove_dir)(struct env *, const char *path);
+  int (*sync_dir)(struct env *, const char *path);
+  /* Calls each(arg, name) for every entry but "." and "..". */
+  int (*list_dir)(struct env *, const char *path,
+                  void (*each)(void *arg, const char *name), void *arg);
+  /* Device and inode of an existing path. */
+  int (*identity)(struct env *, const char *path, uint64_t id[2]);
+  /* Takes an exclusive lock on the file path (created if absent) that dies
+  ** with the process and is not inherited by a fork: POSIX record lock.
+  ** EAGAIN when another process holds it. */
+  int (*lock)(struct env *, const char *path, struct env_lock **);
+  void (*unlock)(struct env *, struct env_lock *);
+
+  /* batched access; kind ENV_QUEUE_*.  depth: most requests ever in flight
+  ** at once.  ENOSYS where the kernel or the container forbids the kind. */
+  int (*queue_open)(struct env *, int kind, unsigned depth,
+                    struct env_queue **);
+  /* Waits for everything in flight, then frees. */
+  void (*queue_close)(struct env *, struct env_queue *);
+  /* Starts n requests.  Never blocks for their completion; requests beyond
+  ** depth are kept and started as earlier ones complete. */
+  int (*queue_submit)(struct env *, struct env_queue *, struct env_io **,
+                      size_t n);
+  /* Delivers at least min (bounded by what is in flight) and at most max
+  ** finished requests; sleeps, does not poll.  *n: how many. */
+  int (*queue_wait)(struct env *, struct env_queue *, size_t min,
+                    struct env_io **done, size_t max, size_t *n);
+
+  /* memory */
+  void *(*allocate)(struct env *, size_t bytes);       /* malloc, zeroed */
+  void *(*resize)(struct env *, void *, size_t bytes); /* realloc */
+  void (*release)(struct env *, void *);               /* free */
+  /* Zeroed, 2 MiB aligned when bytes >= 2 MiB, else 4096 aligned, advised for
+  ** huge pages when huge is set; not resident until touched. */
+  void *(*map)(struct env *, size_t bytes, int huge);
+  void (*unmap)(struct env *, void *, size_t bytes);
+
+  /* time, randomness, process */
+  uint64_t (*now_us)(struct env *); /* monotonic */
+  void (*sleep_us)(struct env *, uint64_t);
+  int (*random)(struct env *, void *, size_t);
+  int64_t (*process)(struct env *); /* getpid() */
+  /* Starts a detached-at-exit thread with all signals blocked. */
+  int (*thread_start)(struct env *, void (*run)(void *), void *arg,
+                      void **thread);
+  void (*thread_join)(struct env *, void *thread);
+};
+
+/* The real operating system. */
+extern struct env env_posix;
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_os.c -- memory, time, randomness and threads of env_posix.
+**
+** FAILURE   Memory that is not to be had is NULL; the rest returns errno.
+** THREADS   Any.  Nothing here has state of its own.
+*/
+#include "env_os.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE_BYTES ((size_t)4096)
+#define HUGE_BYTES ((size_t)2 << 20)
+/* The engine's threads recurse nowhere and keep their buffers in the heap. */
+#define STACK_BYTES ((size_t)256 << 10)
+
+void *env__allocate(struct env *env, size_t bytes) {
+  (void)env;
+  return calloc(1, bytes > 0 ? bytes : 1);
+}
+
+void *env__resize(struct env *env, void *old, size_t bytes) {
+  (void)env;
+  /* realloc(p, 0) may free p and return NULL, which reads as "no memory" */
+  return realloc(old, bytes > 0 ? bytes : 1);
+}
+
+void env__release(struct env *env, void *memory) {
+  (void)env;
+  free(memory);
+}
+
+static size_t whole_pages(size_t bytes) {
+  return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+/* mmap aligns to a page only: take one alignment more, give back both ends. */
+static char *map_aligned(size_t length, size_t alignment) {
+  if (length > SIZE_MAX - alignment)
+    return NULL;
+  size_t spare = alignment > PAGE_BYTES ? alignment : 0;
+  char *start = mmap(NULL, length + spare, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED)
+    return NULL;
+  size_t before = (size_t)(-(uintptr_t)start & (alignment - 1));
+  size_t after = spare - (spare > 0 ? before : 0);
+  if (spare > 0 && before > 0)
+    (void)munmap(start, before);
+  if (after > 0)
+    (void)munmap(start + before + length, after);
+  return start + before;
+}
+
+void *env__map(struct env *env, size_t bytes, int huge) {
+  (void)env;
+  if (bytes == 0 || bytes > SIZE_MAX - PAGE_BYTES)
+    return NULL;
+  size_t length = whole_pages(bytes);
+  char *start =
+      map_aligned(length, bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES);
+  /* advice only: a kernel without huge pages refuses it */
+  if (start != NULL && huge)
+    (void)madvise(start, length, MADV_HUGEPAGE);
+  return start;
+}
+
+void env__unmap(struct env *env, void *start, size_t bytes) {
+  (void)env;
+  if (start != NULL)
+    (void)munmap(start, whole_pages(bytes));
+}
+
+uint64_t env__now_us(struct env *env) {
+  (void)env;
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+void env__sleep_us(struct env *env, uint64_t us) {
+  (void)env;
+  struct timespec left = {.tv_sec = (time_t)(us / 1000000u),
+                          .tv_nsec = (long)(us % 1000000u) * 1000};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR)
+    ;
+}
+
+int env__random(struct env *env, void *buffer, size_t bytes) {
+  (void)env;
+  char *to = buffer;
+  while (bytes > 0) {
+    ssize_t got = getrandom(to, bytes, 0);
+    if (got < 0) {
+      if (errno == EINTR)
+        continue;
+      return errno;
+    }
+    to += got;
+    bytes -= (size_t)got;
+  }
+  return 0;
+}
+
+int64_t env__process(struct env *env) {
+  (void)env;
+  return getpid();
+}
+
+struct thread {
+  pthread_t id;
+  void (*run)(void *);
+  void *arg;
+};
+
+static void *thread_main(void *arg) {
+  struct thread *thread = arg;
+  thread->run(thread->arg);
+  return NULL;
+}
+
+static int create(struct thread *thread, size_t stack_bytes) {
+  pthread_attr_t attr;
+  int rc = pthread_attr_init(&attr);
+  if (rc != 0)
+    return rc;
+  if (stack_bytes > 0)
+    rc = pthread_attr_setstacksize(&attr, stack_bytes);
+  if (rc == 0)
+    rc = pthread_create(&thread->id, &attr, thread_main, thread);
+  (void)pthread_attr_destroy(&attr);
+  return rc;
+}
+
+/* The host's signal handlers must not run on our threads.  The signals that
+** a thread raises by its own fault stay open: blocked, they would kill the
+** process past its crash handler. */
+static void signals_to_block(sigset_t *set) {
+  static const int own_fault[] = {SIGSEGV, SIGBUS,  SIGFPE,
+                                  SIGILL,  SIGTRAP, SIGSYS};
+  (void)sigfillset(set);
+  for (size_t i = 0; i < sizeof own_fault / sizeof own_fault[0]; i++)
+    (void)sigdelset(set, own_fault[i]);
+}
+
+int env__thread_start(struct env *env, void (*run)(void *), void *arg,
+                      void **out) {
+  struct thread *thread = env__allocate(env, sizeof *thread);
+  if (thread == NULL)
+    return ENOMEM;
+  thread->run = run;
+  thread->arg = arg;
+  sigset_t block, before;
+  signals_to_block(&block);
+  int rc = pthread_sigmask(SIG_SETMASK, &block, &before);
+  if (rc == 0) {
+    rc = create(thread, STACK_BYTES);
+    /* glibc takes the thread-local data of the whole process from the stack:
+    ** a host with much of it leaves too little of ours */
+    if (rc == EINVAL)
+      rc = create(thread, 0);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  }
+  if (rc != 0)
+    env__release(env, thread);
+  else
+    *out = thread;
+  return rc;
+}
+
+void env__thread_join(struct env *env, void *handle) {
+  struct thread *thread = handle;
+  (void)pthread_join(thread->id, NULL);
+  env__release(env, thread);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_os.h -- the part of the table that is not about files: memory, time,
+** randomness and threads.  Contracts in env.h.  Private to engine/env.
+*/
+#ifndef EMB_ENV_OS_H
+#define EMB_ENV_OS_H
+
+#include "env.h"
+
+void *env__allocate(struct env *, size_t bytes);
+void *env__resize(struct env *, void *, size_t bytes);
+void env__release(struct env *, void *);
+void *env__map(struct env *, size_t bytes, int huge);
+void env__unmap(struct env *, void *, size_t bytes);
+uint64_t env__now_us(struct env *);
+void env__sleep_us(struct env *, uint64_t);
+int env__random(struct env *, void *, size_t);
+int64_t env__process(struct env *);
+int env__thread_start(struct env *, void (*run)(void *), void *arg,
+                      void **thread);
+void env__thread_join(struct env *, void *thread);
+
+#endif

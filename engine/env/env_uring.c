@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_uring.c -- a queue over one io_uring.
+**
+** ROLE      The asynchronous half of env.h on kernels from 5.6 on.  A batch is
+**           one system call; waiting sleeps in the same call.
+** STATES    of a request; the function that makes each step:
+**
+**     submit -> waiting -> in the SQ -> in the kernel -> in the CQ -> done
+**                  ^  fill          enter             (kernel)  reap |
+**                  +--- short transfer, EAGAIN, EINTR, ECANCELED ----+
+**
+**           A request that needs no transfer goes from submit to finished and
+**           from there to done.
+** INVARIANT 1. in_flight counts the requests from the SQ to the CQ, and
+**              in_flight <= depth <= entries of the CQ: it cannot overflow.
+**           2. The SQ may have fewer entries than depth; fill enters the
+**              kernel when it is full.  What the kernel does not take stays
+**              in the SQ and goes with the next enter.
+** FAILURE   A kernel or container without io_uring is ENOSYS at open.  Later
+**           errors of the ring as such (not of a request) are not expected;
+**           they are returned, and the requests stay with the queue until
+**           env__uring_close.
+** THREADS   One at a time, but not always the same one, not even while
+**           requests are in flight: hence no IORING_SETUP_SINGLE_ISSUER.  No
+**           COOP_TASKRUN either: random reads at depth 1 to 128 gained nothing
+**           from it that could be told from noise.
+*/
+#include "env_os.h"
+#include "env_queue.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <stdatomic.h>
+
+/* An entry of the SQ is in use only between fill and the next enter: more
+** than this per system call gain nothing. */
+#define SQ_ENTRIES_MAX 128u
+
+struct uring {
+  struct env_queue head;
+  struct io_uring ring;
+  unsigned depth;
+  unsigned in_flight;
+  struct env__list waiting;  /* to be put into the SQ */
+  struct env__list finished; /* without the kernel; to be delivered */
+};
+
+/* The rings of the process.  A ring may be mapped where another thread's was;
+** the kernel orders that unmapping before this mapping, but nothing in C says
+** so, and TSan sees a race.  Hence: env__uring_close counts down (release)
+** before it unmaps, env__uring_open counts up (acquire) after it has mapped.
+** Nobody uses the number. */
+static _Atomic unsigned rings;
+
+static unsigned smaller(size_t a, unsigned b) {
+  return a < b ? (unsigned)a : b;
+}
+
+static int set_up(struct uring *queue, unsigned depth) {
+  struct io_uring_params params = {
+      .flags = IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE, .cq_entries = depth};
+  int rc = -io_uring_queue_init_params(smaller(depth, SQ_ENTRIES_MAX),
+                                       &queue->ring, &params);
+  if (rc != 0)
+    return rc;
+  queue->depth = smaller(depth, params.cq_entries);
+  /* IORING_OP_READ and _WRITE came in 5.6, together with this feature. */
+  if (!(params.features & IORING_FEAT_RW_CUR_POS)) {
+    io_uring_queue_exit(&queue->ring);
+    return ENOSYS;
+  }
+  return 0;
+}
+
+int env__uring_open(unsigned depth, struct env_queue **out) {
+  struct uring *queue = env__allocate(&env_posix, sizeof *queue);
+  if (queue == NULL)
+    return ENOMEM;
+  queue->head.kind = ENV_QUEUE_URING;
+  int rc = set_up(queue, depth);
+  if (rc == 0) {
+    atomic_fetch_add_explicit(&rings, 1, memory_order_acquire);
+    *out = &queue->head;
+    return 0;
+  }
+  env__release(&env_posix, queue);
+  switch (rc) {
+  case EINVAL: /* a kernel before 5.6 */
+  case EPERM:  /* seccomp, sysctl kernel.io_uring_disabled */
+  case EACCES:
+  case ENOMEM: /* kernels before 5.12 count rings as locked memory */
+    return ENOSYS;
+  default:
+    return rc;
+  }
+}
+
+static void prepare(struct io_uring_sqe *sqe, struct env_io *io) {
+  void *at = (char *)io->buffer + io->done_bytes;
+  uint64_t offset = io->offset + io->done_bytes;
+  if (io->is_write)
+    io_uring_prep_write(sqe, io->file->fd, at, env__io_left(io), offset);
+  else
+    io_uring_prep_read(sqe, io->file->fd, at, env__io_left(io), offset);
+  io_uring_sqe_set_data(sqe, io);
+}
+
+/* Hands the SQ to the kernel and sleeps until wait_count completions are in
+** the CQ.  May return 0 having done less: callers look again. */
+static int enter(struct uring *queue, unsigned wait_count) {
+  int rc = wait_count > 0 ? io_uring_submit_and_wait(&queue->ring, wait_count)
+                          : io_uring_submit(&queue->ring);
+  if (rc >= 0 || rc == -EINTR)
+    return 0;
+  if (rc != -EAGAIN && rc != -EBUSY)
+    return -rc;
+  /* The kernel is short of memory for requests and gives no sign when it has
+  ** some again. */
+  if (wait_count > 0)
+    env__sleep_us(&env_posix, 1000);
+  return 0;
+}
+
+static int fill(struct uring *queue) {
+  while (queue->waiting.count > 0 && queue->in_flight < queue->depth) {
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&queue->ring);
+    if (sqe == NULL) {
+      int rc = enter(queue, 0);
+      if (rc != 0)
+        return rc;
+      sqe = io_uring_get_sqe(&queue->ring);
+      if (sqe == NULL)
+        return 0;
+    }
+    prepare(sqe, env__list_take(&queue->waiting));
+    queue->in_flight++;
+  }
+  return 0;
+}
+
+static int start(struct uring *queue) {
+  int rc = fill(queue);
+  if (rc == 0 && io_uring_sq_ready(&queue->ring) > 0)
+    rc = enter(queue, 0);
+  return rc;
+}
+
+/* Takes what has finished, at most max; never sleeps. */
+static size_t reap(struct uring *queue, struct env_io **done, size_t max) {
+  struct io_uring_cqe *cqes[64];
+  size_t n = 0;
+  while (n < max && queue->finished.count > 0)
+    done[n++] = env__list_take(&queue->finished);
+  while (n < max) {
+    unsigned room = smaller(max - n, sizeof cqes / sizeof cqes[0]);
+    unsigned ready = io_uring_peek_batch_cqe(&queue->ring, cqes, room);
+    if (ready == 0)
+      break;
+    for (unsigned i = 0; i < ready; i++) {
+      struct env_io *io = io_uring_cqe_get_data(cqes[i]);
+      if (env__io_advance(io, cqes[i]->res))
+        done[n++] = io;
+      else
+        env__list_append(&queue->waiting, io);
+    }
+    io_uring_cq_advance(&queue->ring, ready);
+    queue->in_flight -= ready;
+  }
+  return n;
+}
+
+int env__uring_submit(struct env_queue *head, struct env_io **ios, size_t n) {
+  struct uring *queue = (struct uring *)head;
+  for (size_t i = 0; i < n; i++)
+    env__list_append(env__io_begin(ios[i]) ? &queue->finished : &queue->waiting,
+                     ios[i]);
+  return start(queue);
+}
+
+/* How many completions to sleep for.  While requests are waiting for a place,
+** it is refilled when a quarter is free, rather than run dry. */
+static unsigned wait_count(const struct uring *queue, size_t wanted) {
+  unsigned most = queue->in_flight;
+  if (queue->waiting.count > 0)
+    most = (most + 3) / 4;
+  return smaller(wanted, most);
+}
+
+int env__uring_wait(struct env_queue *head, size_t min, struct env_io **done,
+                    size_t max, size_t *n) {
+  struct uring *queue = (struct uring *)head;
+  size_t all = queue->finished.count + queue->in_flight + queue->waiting.count;
+  if (min > max)
+    min = max;
+  if (min > all)
+    min = all;
+  size_t got = reap(queue, done, max);
+  int rc = fill(queue);
+  while (rc == 0 && got < min) {
+    rc = enter(queue, wait_count(queue, min - got));
+    got += reap(queue, done + got, max - got);
+    if (rc == 0)
+      rc = fill(queue);
+  }
+  if (rc == 0)
+    rc = start(queue);
+  *n = got;
+  return rc;
+}
+
+void env__uring_close(struct env_queue *head) {
+  struct uring *queue = (struct uring *)head;
+  struct env_io *done[64];
+  size_t n;
+  int rc;
+  do
+    rc = env__uring_wait(head, 1, done, sizeof done / sizeof done[0], &n);
+  while (rc == 0 && n > 0);
+  atomic_fetch_sub_explicit(&rings, 1, memory_order_release);
+  io_uring_queue_exit(&queue->ring);
+  env__release(&env_posix, queue);
+}

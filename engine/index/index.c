@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+**
+** index.c -- lookup, insert, remove; see index.h.
+*/
+#include "index.h"
+
+#include <string.h>
+
+#include "../base/fence.h"
+#include "../emb.h"
+
+/* Lookups of a batch that run ahead of the comparison: enough to cover a
+** memory access, few enough to stay in the line fill buffers. */
+#define LOOK_AHEAD 16
+
+int index_init(struct index *index, struct env *env, struct epoch *epoch,
+               uint32_t part_bits) {
+  memset(index, 0, sizeof *index);
+  index->env = env;
+  index->epoch = epoch;
+  index->part_bits = part_bits;
+  index_memory_init(&index->memory, env);
+  size_t bytes = sizeof(struct index_part) << part_bits;
+  index->parts = env->map(env, bytes, 0);
+  return index->parts ? EMB_OK : EMB_NOMEM;
+}
+
+void index_clear(struct index *index) {
+  if (!index->parts) {
+    return;
+  }
+  for (uint32_t i = 0; i < index_parts(index); i++) {
+    struct index_part *part = &index->parts[i];
+    struct index_table *table = atomic_load(&part->table);
+    if (table) {
+      atomic_store(&part->table, NULL);
+      index_table_free(index, table);
+    }
+    atomic_store(&part->count, 0);
+  }
+  while (index->retired) {
+    struct index_table *table = index->retired;
+    index->retired = table->next_retired;
+    index_table_free(index, table);
+  }
+}
+
+void index_free(struct index *index) {
+  if (!index->env) {
+    return;
+  }
+  index_clear(index);
+  index_memory_free_all(&index->memory);
+  if (index->parts) {
+    index->env->unmap(index->env, index->parts,
+                      sizeof(struct index_part) << index->part_bits);
+    index->parts = NULL;
+  }
+}
+
+uint64_t index_count(const struct index *index) {
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < index_parts(index); i++) {
+    count += atomic_load_explicit(&index->parts[i].count, memory_order_relaxed);
+  }
+  return count;
+}
+
+/* The entry of key in one bucket.  The key is compared again after the word
+** was loaded: the entry may have been emptied and taken by another key. */
+static struct entry *match(struct bucket *bucket, int64_t key, uint64_t *word) {
+  for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
+    struct entry *entry = &bucket->entries[i];
+    if (atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
+      uint64_t w = atomic_load_explicit(&entry->word, memory_order_acquire);
+      if (w && atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
+        *word = w;
+        return entry;
+      }
+    }
+  }
+  return NULL;
+}
+
+static struct entry *find_in(struct index_table *table, int64_t key,
+                             uint64_t hash, uint64_t *word) {
+  struct entry *entry =
+      match(index_bucket(table, index_first(table, hash)), key, word);
+  if (!entry) {
+    entry = match(index_bucket(table, index_second(table, hash)), key, word);
+  }
+  return entry;
+}
+
+struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
+                         uint64_t *word) {
+  struct index_part *part = index_part_of(index, hash);
+  unsigned turns = 0;
+  for (;;) {
+    uint32_t seq = atomic_load_explicit(&part->seq, memory_order_acquire);
+    struct index_table *table =
+        atomic_load_explicit(&part->table, memory_order_acquire);
+    struct entry *entry = table ? find_in(table, key, hash, word) : NULL;
+    if (entry) {
+      return entry;
+    }
+    /* Nothing: true only if no entry was on its way meanwhile.  The loads of
+    ** the keys are ordered before this one by the fence. */
+    fence_acquire();
+    if (!(seq & 1) &&
+        atomic_load_explicit(&part->seq, memory_order_acquire) == seq) {
+      *word = 0;
+      return NULL;
+    }
+    spin_pause(&turns);
+  }
+}
+
+void index_find_batch(struct index *index, const int64_t *keys,
+                      const uint64_t *hashes, size_t n, struct entry **entries,
+                      uint64_t *words) {
+  for (size_t i = 0; i < n + LOOK_AHEAD; i++) {
+    if (i < n) {
+      struct index_table *table = atomic_load_explicit(
+          &index_part_of(index, hashes[i])->table, memory_order_acquire);
+      entries[i] = NULL;
+      words[i] = 0;
+      if (table) {
+        struct bucket *bucket =
+            index_bucket(table, index_first(table, hashes[i]));
+        __builtin_prefetch(bucket);
+        entries[i] = &bucket->entries[0]; /* remembered for the comparison */
+      }
+    }
+    if (i >= LOOK_AHEAD) {
+      size_t k = i - LOOK_AHEAD;
+      if (entries[k]) {
+        struct bucket *bucket = (struct bucket *)(void *)entries[k];
+        entries[k] = match(bucket, keys[k], &words[k]);
+        if (!entries[k]) {
+          struct index_table *table = atomic_load_explicit(
+              &index_part_of(index, hashes[k])->table, memory_order_acquire);
+          __builtin_prefetch(
+              index_bucket(table, index_second(table, hashes[k])));
+        }
+      }
+    }
+  }
+  for (size_t i = 0; i < n; i++) {
+    if (!entries[i]) {
+      entries[i] = index_find(index, keys[i], hashes[i], &words[i]);
+    }
+  }
+}
+
+int index_insert(struct index *index, int64_t key, uint64_t hash, uint64_t word,
+                 struct entry **entry, uint64_t *word_found,
+                 int (*guard)(void *), void *arg) {
+  struct index_part *part = index_part_of(index, hash);
+  int rc = EMB_OK;
+  spin_acquire(&part->lock);
+  struct index_table *table =
+      atomic_load_explicit(&part->table, memory_order_relaxed);
+  *entry = table ? find_in(table, key, hash, word_found) : NULL;
+  if (*entry) {
+    rc = INDEX_EXISTS;
+  } else if (guard) {
+    rc = guard(arg);
+  }
+  while (rc == EMB_OK) {
+    uint64_t count = atomic_load_explicit(&part->count, memory_order_relaxed);
+    if (table && count * 100 < (uint64_t)table->buckets * 4 * 93) {
+      *entry = index_place(table, key, hash, word, &part->seq);
+      if (*entry) {
+        atomic_fetch_add_explicit(&part->count, 1, memory_order_relaxed);
+        break;
+      }
+    }
+    rc = index_grow(index, part);
+    table = atomic_load_explicit(&part->table, memory_order_relaxed);
+  }
+  spin_release(&part->lock);
+  return rc;
+}
+
+void index_remove(struct index *index, struct entry *entry, uint64_t hash) {
+  atomic_store_explicit(&entry->word, 0, memory_order_release);
+  atomic_fetch_sub_explicit(&index_part_of(index, hash)->count, 1,
+                            memory_order_relaxed);
+}
+
+void index_each(struct index *index, uint32_t p,
+                void (*each)(void *arg, int64_t key, uint64_t word),
+                void *arg) {
+  struct index_part *part = &index->parts[p];
+  spin_acquire(&part->lock);
+  struct index_table *table =
+      atomic_load_explicit(&part->table, memory_order_relaxed);
+  for (uint32_t b = 0; table && b < table->buckets; b++) {
+    struct bucket *bucket = index_bucket(table, b);
+    for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
+      uint64_t word =
+          atomic_load_explicit(&bucket->entries[i].word, memory_order_acquire);
+      if (word) {
+        each(
+            arg,
+            atomic_load_explicit(&bucket->entries[i].key, memory_order_relaxed),
+            word);
+      }
+    }
+  }
+  spin_release(&part->lock);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+**
+** index.h -- where a key is: a bucketized cuckoo table from whole keys to
+** words, without collisions, in 17 to 23 bytes per key.
+**
+**   partition   chosen by the top bits of the hash; grows on its own, so a
+**               growth stalls only writers of 1/1024 of the keys
+**   table       4..7 segments of 2^shift buckets: the bucket count takes the
+**               values 4,5,6,7 * 2^k.  Growing by an eighth to a quarter at
+**               93 % load keeps the load above 74 % (index_grow.c).
+**   bucket      one cache line of four entries {key, word}; two candidate
+**               buckets per key
+**
+** Ideas: bucketized cuckoo (Dietzfelbinger and Weidling 2007), breadth-first
+** displacement and versioned readers (MemC3, libcuckoo), partial expansion
+** (Larson 1988).
+**
+** INVARIANT I1  A key occurs once, but for the instant in which its entry is
+**               moved: first latched, then copied, then the old one emptied.
+**           I2  An entry's word changes only as word.h says; from 0, and its
+**               key, only by the holder of the partition's lock.
+**           I3  A reader that finds nothing looks at `seq` again: entries
+**               moved meanwhile make it odd or different.
+** FAILURE   Only growth allocates; EMB_NOMEM leaves the table as it was.
+** THREADS   Lookups take no lock, between epoch_enter and epoch_leave.
+**           index_insert and index_each take the partition's spin lock; whoever
+**           holds a latch must not.  A private index (no epoch) has one user.
+*/
+#ifndef EMB_INDEX_H
+#define EMB_INDEX_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/hash.h"
+#include "../base/spin.h"
+#include "../env/env.h"
+#include "../epoch/epoch.h"
+#include "index_memory.h"
+#include "word.h"
+
+#define INDEX_BUCKET_ENTRIES 4
+#define INDEX_SEGMENTS_MAX 7
+#define INDEX_PART_BITS_MAX 10
+
+/* index_insert: the key is there already. */
+#define INDEX_EXISTS (-1)
+
+struct entry {
+  /* Written under the partition's lock while word is 0; read relaxed and
+  ** checked again after the word. */
+  _Atomic int64_t key;
+  /* See word.h; release stores, acquire loads. */
+  _Atomic uint64_t word;
+};
+
+struct bucket {
+  _Alignas(64) struct entry entries[INDEX_BUCKET_ENTRIES];
+};
+_Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
+
+struct index_table {
+  uint32_t buckets;
+  uint32_t shift; /* log2 of buckets per segment */
+  uint32_t segments;
+  uint32_t small; /* all segments are one block of env->allocate */
+  struct index_table *next_retired;
+  uint64_t retired_at;
+  void *block;
+  struct bucket *segment[INDEX_SEGMENTS_MAX];
+};
+
+struct index_part {
+  _Alignas(64) spin_lock lock;
+  /* Odd while entries are being moved; written under lock (release), read by
+  ** lookups (acquire). */
+  _Atomic uint32_t seq;
+  /* Published by release, followed with acquire; NULL until the first key. */
+  _Atomic(struct index_table *) table;
+  /* Keys; changed relaxed by whoever adds or removes one. */
+  _Atomic uint64_t count;
+  char pad[40];
+};
+
+struct index {
+  struct env *env;
+  struct epoch *epoch; /* NULL: one user, nothing is retired */
+  uint32_t part_bits;
+  struct index_part *parts;
+  struct index_memory memory;
+  /* Old tables that a reader may still hold. */
+  spin_lock retired_lock;
+  struct index_table *retired;
+};
+
+int index_init(struct index *index, struct env *env, struct epoch *epoch,
+               uint32_t part_bits);
+/* The caller is alone. */
+void index_free(struct index *index);
+/* Back to empty, keeping little memory; the caller is alone. */
+void index_clear(struct index *index);
+
+static inline struct index_part *index_part_of(const struct index *index,
+                                               uint64_t hash) {
+  return &index->parts[hash >> (64 - index->part_bits)];
+}
+static inline uint32_t index_first(const struct index_table *t, uint64_t hash) {
+  return (uint32_t)(((hash << INDEX_PART_BITS_MAX >> 32) * t->buckets) >> 32);
+}
+static inline uint32_t index_second(const struct index_table *t,
+                                    uint64_t hash) {
+  return (
+      uint32_t)(((hash * UINT64_C(0x9E3779B97F4A7C15) >> 32) * t->buckets) >>
+                32);
+}
+static inline struct bucket *index_bucket(const struct index_table *t,
+                                          uint32_t i) {
+  return &t->segment[i >> t->shift][i & ((UINT32_C(1) << t->shift) - 1)];
+}
+
+/* The entry of key, or NULL; *word is its word (never 0). */
+struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
+                         uint64_t *word);
+/* The same for a batch, stage by stage: buckets, then second buckets.  words
+** is 0 where absent. */
+void index_find_batch(struct index *index, const int64_t *keys,
+                      const uint64_t *hashes, size_t n, struct entry **entries,
+                      uint64_t *words);
+
+/* Adds a key.  INDEX_EXISTS if it is there (*entry, *word_found say where),
+** EMB_NOMEM.  guard, if given, is asked once more under the lock and may
+** refuse (its result is returned): an insert that depends on nothing having
+** removed the key meanwhile. */
+int index_insert(struct index *index, int64_t key, uint64_t hash, uint64_t word,
+                 struct entry **entry, uint64_t *word_found,
+                 int (*guard)(void *), void *arg);
+/* Empties an entry whose latch the caller holds.  No lock: a growth that waits
+** for the latch holds the partition's. */
+void index_remove(struct index *index, struct entry *entry, uint64_t hash);
+
+/* Calls each for every key of one partition, under its lock: it must be quick
+** and must not change the index. */
+void index_each(struct index *index, uint32_t part,
+                void (*each)(void *arg, int64_t key, uint64_t word), void *arg);
+static inline uint32_t index_parts(const struct index *index) {
+  return UINT32_C(1) << index->part_bits;
+}
+uint64_t index_count(const struct index *index);
+uint64_t index_bytes(const struct index *index);
+/* Makes one partition ready for n keys, when it is empty (loading). */
+int index_reserve(struct index *index, uint32_t part, uint64_t n);
+/* Frees old tables that no reader can hold any more. */
+void index_reclaim(struct index *index);
+
+/* index_grow.c, called by index.c under the partition's lock: replaces the
+** table by the next larger one. */
+int index_grow(struct index *index, struct index_part *part);
+/* A table for at least `buckets` buckets; NULL when out of memory. */
+struct index_table *index_table_new(struct index *index, uint64_t buckets);
+void index_table_free(struct index *index, struct index_table *table);
+/* Places an entry without displacing by growth; the table is not shared or
+** the partition locked.  NULL: no room. */
+struct entry *index_place(struct index_table *table, int64_t key, uint64_t hash,
+                          uint64_t word, _Atomic uint32_t *seq);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT
+**
+** index_grow.c -- placing entries, and replacing a partition's table by a
+** larger one.
+**
+** PLACING   A free place in one of the two buckets, else breadth-first search
+**           for a chain of entries that can each move to their other bucket,
+**           carried out from its end, so that no key is ever missing.  A mover
+**           latches the entry first: whoever wants to change the word waits
+**           and looks it up again.
+**           While entries move, seq is odd: a lookup that found nothing tries
+**           again.
+** GROWING   Every entry of the old table is latched and copied; the latch
+**           stays on in the old table, so a change that was about to happen
+**           there starts over and finds the new one.  Readers go on reading
+**           the old table until it is replaced.  Then it is retired and freed
+**           when no session can look at it.
+*/
+#include <string.h>
+
+#include "../base/fence.h"
+#include "../emb.h"
+#include "index.h"
+
+#define SEARCH_MAX 192
+
+struct step {
+  uint32_t bucket;
+  int16_t parent; /* step whose entry would move here; -1: a start */
+  int16_t from;   /* index of that entry in the parent's bucket */
+};
+
+static struct entry *free_entry(struct bucket *bucket) {
+  for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
+    if (!atomic_load_explicit(&bucket->entries[i].word, memory_order_relaxed)) {
+      return &bucket->entries[i];
+    }
+  }
+  return NULL;
+}
+
+static struct entry *fill(struct entry *entry, int64_t key, uint64_t word) {
+  atomic_store_explicit(&entry->key, key, memory_order_relaxed);
+  atomic_store_explicit(&entry->word, word, memory_order_release);
+  return entry;
+}
+
+/* Takes the latch of an entry; the other holder needs a few instructions. */
+static uint64_t latch(struct entry *entry) {
+  unsigned turns = 0;
+  for (;;) {
+    uint64_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
+    if (!word) {
+      return 0; /* removed while we waited */
+    }
+    if (!(word & WORD_LATCH) &&
+        atomic_compare_exchange_weak_explicit(
+            &entry->word, &word, word | WORD_LATCH, memory_order_acq_rel,
+            memory_order_relaxed)) {
+      return word;
+    }
+    spin_pause(&turns);
+  }
+}
+
+/* Moves the entries of a chain one place each; steps[at] has a free entry. */
+static void carry_out(struct index_table *table, struct step *steps, int at,
+                      _Atomic uint32_t *seq) {
+  uint32_t s = atomic_load_explicit(seq, memory_order_relaxed);
+  atomic_store_explicit(seq, s + 1, memory_order_relaxed);
+  fence_release(); /* seq is odd before the first entry moves */
+  while (steps[at].parent >= 0) {
+    struct bucket *from = index_bucket(table, steps[steps[at].parent].bucket);
+    struct entry *old = &from->entries[steps[at].from];
+    struct entry *place = free_entry(index_bucket(table, steps[at].bucket));
+    uint64_t word = latch(old);
+    if (word) {
+      fill(place, atomic_load_explicit(&old->key, memory_order_relaxed), word);
+      atomic_store_explicit(&old->word, 0, memory_order_release);
+    }
+    at = steps[at].parent;
+  }
+  atomic_store_explicit(seq, s + 2, memory_order_release);
+}
+
+/* A chain must not come back to a bucket: its entries would have changed. */
+static int on_path(const struct step *steps, int at, uint32_t bucket) {
+  for (; at >= 0; at = steps[at].parent) {
+    if (steps[at].bucket == bucket) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+struct entry *index_place(struct index_table *table, int64_t key, uint64_t hash,
+                          uint64_t word, _Atomic uint32_t *seq) {
+  struct step steps[SEARCH_MAX];
+  int count = 0;
+  uint32_t start[2] = {index_first(table, hash), index_second(table, hash)};
+  for (int i = 0; i < 2; i++) {
+    struct entry *place = free_entry(index_bucket(table, start[i]));
+    if (place) {
+      return fill(place, key, word);
+    }
+    steps[count++] = (struct step){start[i], -1, 0};
+  }
+  for (int at = 0; at < count; at++) {
+    struct bucket *bucket = index_bucket(table, steps[at].bucket);
+    for (int i = 0; i < INDEX_BUCKET_ENTRIES && count < SEARCH_MAX; i++) {
+      uint64_t h = hash_key(
+          atomic_load_explicit(&bucket->entries[i].key, memory_order_relaxed));
+      uint32_t other = index_first(table, h);
+      if (other == steps[at].bucket) {
+        other = index_second(table, h);
+      }
+      if (on_path(steps, at, other)) {
+        continue;
+      }
+      steps[count] = (struct step){other, (int16_t)at, (int16_t)i};
+      if (free_entry(index_bucket(table, other))) {
+        int root = count;
+        while (steps[root].parent >= 0) {
+          root = steps[root].parent;
+        }
+        carry_out(table, steps, count, seq);
+        struct entry *place =
+            free_entry(index_bucket(table, steps[root].bucket));
+        return place ? fill(place, key, word) : NULL;
+      }
+      count++;
+    }
+  }
+  return NULL;
+}
+
+/* ---- tables ------------------------------------------------------------ */
+
+/* The smallest 4,5,6,7 * 2^shift that is at least n. */
+static void size_for(uint64_t n, uint32_t *segments, uint32_t *shift) {
+  *shift = 0;
+  while (n > (uint64_t)INDEX_SEGMENTS_MAX << *shift) {
+    (*shift)++;
+  }
+  uint64_t unit = UINT64_C(1) << *shift;
+  *segments = (uint32_t)((n + unit - 1) / unit);
+  if (*segments < 4) {
+    *segments = 4;
+  }
+}
+
+struct index_table *index_table_new(struct index *index, uint64_t buckets) {
+  struct env *env = index->env;
+  struct index_table *table = env->allocate(env, sizeof *table);
+  if (!table) {
+    return NULL;
+  }
+  size_for(buckets, &table->segments, &table->shift);
+  table->buckets = table->segments << table->shift;
+  uint32_t order = table->shift + 6;
+  size_t segment_bytes = (size_t)1 << order;
+  table->small = order < INDEX_MEMORY_MIN_ORDER;
+  if (table->small) {
+    table->block = env->allocate(env, table->segments * segment_bytes + 64);
+    if (!table->block) {
+      env->release(env, table);
+      return NULL;
+    }
+    char *base = (char *)(((uintptr_t)table->block + 63) & ~(uintptr_t)63);
+    for (uint32_t i = 0; i < table->segments; i++) {
+      table->segment[i] = (struct bucket *)(void *)(base + i * segment_bytes);
+    }
+    return table;
+  }
+  for (uint32_t i = 0; i < table->segments; i++) {
+    table->segment[i] = index_memory_take(&index->memory, order);
+    if (!table->segment[i]) {
+      index_table_free(index, table);
+      return NULL;
+    }
+    memset(table->segment[i], 0, segment_bytes);
+  }
+  return table;
+}
+
+void index_table_free(struct index *index, struct index_table *table) {
+  if (table->small) {
+    index->env->release(index->env, table->block);
+  } else {
+    for (uint32_t i = 0; i < table->segments && table->segment[i]; i++) {
+      index_memory_give(&index->memory, table->segment[i], table->shift + 6);
+    }
+  }
+  index->env->release(index->env, table);
+}
+
+static void retire(struct index *index, struct index_table *table) {
+  if (!index->epoch) {
+    index_table_free(index, table);
+    return;
+  }
+  spin_acquire(&index->retired_lock);
+  table->retired_at = atomic_load(&index->epoch->now);
+  table->next_retired = index->retired;
+  index->retired = table;
+  spin_release(&index->retired_lock);
+  index_reclaim(index);
+}
+
+void index_reclaim(struct index *index) {
+  if (!index->epoch) {
+    return;
+  }
+  spin_acquire(&index->retired_lock);
+  struct index_table *list = index->retired;
+  index->retired = NULL;
+  spin_release(&index->retired_lock);
+  if (!list) {
+    return;
+  }
+  uint64_t oldest = epoch_oldest(index->epoch);
+  struct index_table *keep = NULL;
+  while (list) {
+    struct index_table *table = list;
+    list = table->next_retired;
+    if (table->retired_at < oldest) {
+      index_table_free(index, table);
+    } else {
+      table->next_retired = keep;
+      keep = table;
+    }
+  }
+  if (keep) {
+    struct index_table *last = keep;
+    while (last->next_retired) {
+      last = last->next_retired;
+    }
+    spin_acquire(&index->retired_lock);
+    last->next_retired = index->retired;
+    index->retired = keep;
+    spin_release(&index->retired_lock);
+  }
+}
+
+/* Copies one entry into a table that nobody else sees. */
+static int copy_entry(struct index_table *to, struct entry *entry) {
+  uint64_t word = latch(entry);
+  if (!word) {
+    return 1;
+  }
+  int64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
+  _Atomic uint32_t unused = 0;
+  return index_place(to, key, hash_key(key), word, &unused) != NULL;
+}
+
+/* Gives back the latches of the first n entries. */
+static void unlatch(struct index_table *table, uint32_t n) {
+  for (uint32_t at = 0; at < n; at++) {
+    struct bucket *bucket = index_bucket(table, at / INDEX_BUCKET_ENTRIES);
+    atomic_fetch_and_explicit(&bucket->entries[at % INDEX_BUCKET_ENTRIES].word,
+                              ~WORD_LATCH, memory_order_release);
+  }
+}
+
+/* Copies all of old into a table of at least `buckets`.  A growth that meets
+** an unlucky set of keys is tried again one size up. */
+static struct index_table *
+copy_table(struct index *index, struct index_table *old, uint64_t buckets) {
+  uint32_t all = old->buckets * INDEX_BUCKET_ENTRIES;
+  for (;;) {
+    struct index_table *table = index_table_new(index, buckets);
+    if (!table) {
+      return NULL;
+    }
+    uint32_t at = 0;
+    while (at < all) {
+      struct bucket *bucket = index_bucket(old, at / INDEX_BUCKET_ENTRIES);
+      at++;
+      if (!copy_entry(table,
+                      &bucket->entries[(at - 1) % INDEX_BUCKET_ENTRIES])) {
+        break;
+      }
+      if (at == all) {
+        return table;
+      }
+    }
+    unlatch(old, at);
+    buckets = (uint64_t)table->buckets + 1;
+    index_table_free(index, table);
+  }
+}
+
+int index_grow(struct index *index, struct index_part *part) {
+  struct index_table *old =
+      atomic_load_explicit(&part->table, memory_order_relaxed);
+  if (!old) {
+    struct index_table *table = index_table_new(index, 4);
+    if (!table) {
+      return EMB_NOMEM;
+    }
+    atomic_store_explicit(&part->table, table, memory_order_release);
+    return EMB_OK;
+  }
+  struct index_table *table =
+      copy_table(index, old, (uint64_t)old->buckets + 1);
+  if (!table) {
+    return EMB_NOMEM;
+  }
+  atomic_store_explicit(&part->table, table, memory_order_release);
+  retire(index, old);
+  return EMB_OK;
+}
+
+int index_reserve(struct index *index, uint32_t p, uint64_t n) {
+  struct index_part *part = &index->parts[p];
+  if (atomic_load(&part->table) || n == 0) {
+    return EMB_OK;
+  }
+  struct index_table *table = index_table_new(index, n * 100 / (4 * 90) + 1);
+  if (!table) {
+    return EMB_NOMEM;
+  }
+  atomic_store_explicit(&part->table, table, memory_order_release);
+  return EMB_OK;
+}
+
+uint64_t index_bytes(const struct index *index) {
+  uint64_t bytes =
+      atomic_load_explicit(&index->memory.bytes, memory_order_relaxed) +
+      (sizeof(struct index_part) << index->part_bits);
+  for (uint32_t i = 0; i < index_parts(index); i++) {
+    struct index_part *part = &index->parts[i];
+    spin_acquire(&part->lock);
+    struct index_table *table =
+        atomic_load_explicit(&part->table, memory_order_relaxed);
+    if (table) {
+      bytes += sizeof *table;
+      if (table->small) {
+        bytes += (UINT64_C(64) * table->buckets) + 64;
+      }
+    }
+    spin_release(&part->lock);
+  }
+  return bytes;
+}

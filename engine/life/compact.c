@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+**
+** compact.c -- see compact.h.
+*/
+#include "compact.h"
+
+#include <string.h>
+
+#include "../emb.h"
+
+#define SLACK 8
+
+/* Extents that compaction may touch: written, and below an open transaction,
+** whose records are not live before it commits. */
+static uint64_t limit_of(struct core *core) {
+  uint64_t bits = core->layout.extent_bits;
+  uint64_t limit = atomic_load(&core->log.flushed) >> bits;
+  uint64_t open = atomic_load(&core->txn_first_page);
+  if (open && open >> bits < limit) {
+    limit = open >> bits;
+  }
+  return limit;
+}
+
+void space_measure(struct core *core, struct space *space) {
+  struct log *log = &core->log;
+  const struct layout *l = &core->layout;
+  uint64_t dead = 0, limit = limit_of(core);
+  pthread_mutex_lock(&log->lock); /* the table must not be replaced */
+  for (uint64_t e = log->first; e < limit; e++) {
+    struct extent *extent = log_extent(log, e);
+    dead += atomic_load_explicit(&extent->phys, memory_order_relaxed) !=
+                EXTENT_NOWHERE &&
+            atomic_load_explicit(&extent->live, memory_order_relaxed) == 0;
+  }
+  space->used = log_extents_used(log) * l->extent_bytes;
+  pthread_mutex_unlock(&log->lock);
+  int64_t keys = atomic_load(&core->count);
+  space->live = (uint64_t)(keys > 0 ? keys : 0) * l->page_bytes / l->slots;
+  space->dead = dead * l->extent_bytes;
+}
+
+int space_wasted(const struct core *core, const struct space *space) {
+  return space->used - space->dead >
+         space->live + space->live / 2 +
+             (uint64_t)SLACK * core->layout.extent_bytes;
+}
+
+int space_freeable(const struct core *core, const struct space *space) {
+  return space->dead >
+         space->live / 8 + (uint64_t)SLACK * core->layout.extent_bytes;
+}
+
+/* The extent with the fewest live records, 0 if none is worth it. */
+static uint64_t choose(struct core *core, int all) {
+  struct log *log = &core->log;
+  const struct layout *l = &core->layout;
+  int32_t full = (int32_t)(l->slots * l->extent_pages);
+  int32_t best = all ? full : full - full / 8;
+  uint64_t victim = 0, limit = limit_of(core);
+  pthread_mutex_lock(&log->lock);
+  for (uint64_t e = log->first; e < limit; e++) {
+    struct extent *extent = log_extent(log, e);
+    int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
+    if (atomic_load_explicit(&extent->phys, memory_order_relaxed) !=
+            EXTENT_NOWHERE &&
+        live > 0 && live < best) {
+      best = live;
+      victim = e;
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  return victim;
+}
+
+struct mover {
+  struct core *core;
+  struct epoch_slot *slot;
+  emb_err *err;
+  uint64_t page;
+  uint32_t next, left;
+};
+
+/* Copies one record to the tail if it is live.  Inside an epoch; LOG_ROOM:
+** try again after making room. */
+static int move_record(struct mover *m, const struct rec *rec,
+                       uint64_t address) {
+  struct core *core = m->core;
+  uint64_t version =
+      rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire));
+  int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+  uint64_t word, hash = hash_key(key);
+  if (!version || !index_find(&core->index, key, hash, &word) ||
+      key_log_address(core, word) != address) {
+    return EMB_OK;
+  }
+  if (!m->left) {
+    int rc = log_take(&core->log, LOG_IMMEDIATE, PAGE_DATA, 0,
+                      core->layout.slots, &m->page, &m->next, &m->left);
+    if (rc) {
+      return rc;
+    }
+  }
+  uint64_t to = layout_address(&core->layout, m->page, m->next);
+  m->next++;
+  m->left--;
+  rec_fill(log_rec(&core->log, to), key, rec->vector, core->layout.vector_bytes,
+           version);
+  if (key_relocate(core, key, hash, address, to)) {
+    count_add(&core->counters.compacted_records, 1);
+  }
+  return EMB_OK;
+}
+
+/* One page; the run of slots at the tail lives only inside the epoch. */
+static int move_page(struct mover *m, uint64_t page, const char *bytes) {
+  struct core *core = m->core;
+  const struct layout *l = &core->layout;
+  uint32_t at = 0;
+  if (page_kind(bytes) != PAGE_DATA) {
+    return EMB_OK;
+  }
+  while (at < l->slots) {
+    int rc = EMB_OK;
+    m->left = 0;
+    epoch_enter(&core->epoch, m->slot);
+    for (; at < l->slots && !rc; at++) {
+      rc = move_record(
+          m,
+          (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
+                                             (size_t)at * l->rec_bytes),
+          layout_address(l, page, at));
+      if (rc) {
+        break;
+      }
+    }
+    epoch_leave(m->slot);
+    if (rc == LOG_ROOM) {
+      int did;
+      rc = core_make_room(core, m->slot, &did, m->err);
+    }
+    if (rc) {
+      return rc;
+    }
+  }
+  return EMB_OK;
+}
+
+static int read_extent(struct core *core, uint64_t number, char *buffer,
+                       emb_err *err) {
+  const struct layout *l = &core->layout;
+  uint64_t page = number << l->extent_bits;
+  pthread_mutex_lock(&core->log.lock);
+  uint64_t offset = log_offset(&core->log, page);
+  pthread_mutex_unlock(&core->log.lock);
+  int os = core->env->read(core->env, core->log.file, buffer, l->extent_bytes,
+                           offset);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot read %s/log at offset %llu",
+                  core->dir, (unsigned long long)offset);
+  }
+  count_add(&core->counters.read_bytes, l->extent_bytes);
+  return EMB_OK;
+}
+
+/* A page whose checksum is wrong: rot, unless it was never written, because
+** its extent was left half full by a process that died. */
+static int check_page(struct core *core, uint64_t page, const char *bytes,
+                      emb_err *err) {
+  if (page_valid(&core->layout, bytes, core->salt, page)) {
+    return 1;
+  }
+  err_set(err, EMB_CORRUPT, "%s/log: page %llu is damaged", core->dir,
+          (unsigned long long)page);
+  return 0;
+}
+
+int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
+                emb_err *err) {
+  const struct layout *l = &core->layout;
+  struct mover m = {core, slot, err, 0, 0, 0};
+  *did = 0;
+  uint64_t number = choose(core, all);
+  if (!number) {
+    return EMB_OK;
+  }
+  char *buffer = core->env->map(core->env, l->extent_bytes, 0);
+  if (!buffer) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  int rc = read_extent(core, number, buffer, err), damaged = 0;
+  int32_t before = atomic_load(&log_extent(&core->log, number)->live);
+  for (uint32_t i = 0; !rc && i < l->extent_pages; i++) {
+    const char *bytes = buffer + (size_t)i * l->page_bytes;
+    uint64_t page = (number << l->extent_bits) + i;
+    if (check_page(core, page, bytes, err)) {
+      rc = move_page(&m, page, bytes);
+    } else {
+      damaged = 1;
+    }
+  }
+  core->env->unmap(core->env, buffer, l->extent_bytes);
+  int32_t after = atomic_load(&log_extent(&core->log, number)->live);
+  if (!rc && damaged && after > 0 && !atomic_load(&core->txn_first_page)) {
+    return EMB_CORRUPT; /* live records were in the damaged pages */
+  }
+  if (!rc && damaged) { /* pages that were never written */
+    err_clear(err);
+  }
+  *did = after < before;
+  return rc;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+**
+** compact.h -- gives back the space of records that were replaced or deleted.
+**
+** The extent with the fewest live records is read, its live records are
+** copied to the tail, and it is dead; the next checkpoint frees it.  Whether a
+** record is live is asked of the index, so dead extents are not even read.
+** Deletions are dropped with their extent: what they delete was written before
+** them, and is in no index file any more that recovery could load.
+**
+** INVARIANT The log uses at most 1.5 times the live bytes, plus SLACK extents,
+**           plus what waits for the next checkpoint (an eighth).
+*/
+#ifndef EMB_LIFE_COMPACT_H
+#define EMB_LIFE_COMPACT_H
+
+#include "../core/core.h"
+
+struct space {
+  uint64_t used; /* bytes of extents in use */
+  uint64_t live; /* bytes that the live records fill */
+  uint64_t dead; /* bytes of extents that the next checkpoint frees */
+};
+
+/* replay: page from which the valid checkpoint would replay. */
+void space_measure(struct core *core, struct space *space);
+/* More space is wasted than compaction leaves. */
+int space_wasted(const struct core *core, const struct space *space);
+/* Enough dead space for a checkpoint to be worth it. */
+int space_freeable(const struct core *core, const struct space *space);
+
+/* Compacts one extent; *did = 0: there is none to gain from.  Under
+** ckpt_lock, outside any epoch.  all: also extents that are nearly full. */
+int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
+                emb_err *err);
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT
+**
+** log.c -- the tail: handing out slots, closing pages, and the table of
+** extents.  See log.h; writing to disk is log_flush.c.
+*/
+#include "log.h"
+
+#include <string.h>
+
+#define TABLE_START 256
+
+int log_init(struct log *log, struct env *env, struct epoch *epoch,
+             struct frames *frames, const struct layout *layout) {
+  memset(log, 0, sizeof *log);
+  log->env = env;
+  log->epoch = epoch;
+  log->frames = frames;
+  log->layout = layout;
+  pthread_mutex_init(&log->lock, NULL);
+  log->table = env->allocate(env, TABLE_START * sizeof *log->table);
+  if (!log->table) {
+    return EMB_NOMEM;
+  }
+  for (uint32_t i = 0; i < TABLE_START; i++) {
+    atomic_store(&log->table[i].phys, EXTENT_NOWHERE);
+  }
+  log->table_mask = TABLE_START - 1;
+  log_start_at(log, 1);
+  log->first = 1;
+  return EMB_OK;
+}
+
+void log_free(struct log *log) {
+  if (!log->env) {
+    return;
+  }
+  if (log->file) {
+    log->env->close(log->env, log->file);
+  }
+  log->env->release(log->env, log->table);
+  log->env->release(log->env, log->phys_used);
+  pthread_mutex_destroy(&log->lock);
+  log->env = NULL;
+}
+
+void log_start_at(struct log *log, uint64_t number) {
+  uint64_t page = number << log->layout->extent_bits;
+  memset(log->open, 0, sizeof log->open);
+  atomic_store(&log->tail, page);
+  atomic_store(&log->read_only, page);
+  log->safe = page;
+  atomic_store(&log->flushed, page);
+  atomic_store(&log->synced, page);
+  log->evict_next = number;
+}
+
+/* ---- places in the file ------------------------------------------------ */
+
+static int phys_room(struct log *log, uint32_t phys) {
+  uint32_t words = phys / 64 + 1;
+  if (words <= log->phys_words) {
+    return EMB_OK;
+  }
+  words = words * 2 + 16;
+  void *larger =
+      log->env->resize(log->env, log->phys_used, words * sizeof(uint64_t));
+  if (!larger) {
+    return EMB_NOMEM;
+  }
+  log->phys_used = larger;
+  memset(log->phys_used + log->phys_words, 0,
+         (words - log->phys_words) * sizeof(uint64_t));
+  log->phys_words = words;
+  return EMB_OK;
+}
+
+static void phys_mark(struct log *log, uint32_t phys, int used) {
+  uint64_t bit = UINT64_C(1) << (phys % 64);
+  if (used) {
+    log->phys_used[phys / 64] |= bit;
+  } else {
+    log->phys_used[phys / 64] &= ~bit;
+    if (phys < log->phys_hint) {
+      log->phys_hint = phys;
+    }
+  }
+}
+
+/* The lowest free place: the file stays short. */
+static int phys_take(struct log *log, uint32_t *phys) {
+  uint32_t at = log->phys_end;
+  if (log->phys_free) {
+    for (uint32_t word = log->phys_hint / 64; word < log->phys_words; word++) {
+      if (~log->phys_used[word]) {
+        at = word * 64 + (uint32_t)__builtin_ctzll(~log->phys_used[word]);
+        break;
+      }
+    }
+  }
+  int rc = phys_room(log, at);
+  if (rc) {
+    return rc;
+  }
+  if (at >= log->phys_end) {
+    log->phys_free += at - log->phys_end;
+    log->phys_end = at + 1;
+  } else {
+    log->phys_free--;
+  }
+  log->phys_hint = at;
+  phys_mark(log, at, 1);
+  *phys = at;
+  return EMB_OK;
+}
+
+uint64_t log_offset(const struct log *log, uint64_t page) {
+  const struct layout *l = log->layout;
+  uint32_t phys = atomic_load_explicit(
+      &log_extent(log, page >> l->extent_bits)->phys, memory_order_acquire);
+  if (phys == EXTENT_NOWHERE) {
+    return UINT64_MAX;
+  }
+  return LOG_FILE_HEAD + (uint64_t)phys * l->extent_bytes +
+         layout_page_offset(l, page);
+}
+
+uint64_t log_extents_used(const struct log *log) {
+  return log->phys_end - log->phys_free;
+}
+
+void log_reset(struct log *log) {
+  for (uint64_t i = 0; i <= log->table_mask; i++) {
+    struct extent *extent = &log->table[i];
+    char *frame = atomic_load(&extent->frame);
+    if (frame) {
+      frames_give(log->frames, frame);
+    }
+    atomic_store(&extent->frame, NULL);
+    atomic_store(&extent->phys, EXTENT_NOWHERE);
+    atomic_store(&extent->live, 0);
+  }
+  if (log->phys_words) {
+    memset(log->phys_used, 0, log->phys_words * sizeof *log->phys_used);
+  }
+  log->phys_end = log->phys_free = log->phys_hint = 0;
+  atomic_store(&log->resident, 0);
+  atomic_store(&log->last_tomb, 0);
+  log->first = 1;
+  log_start_at(log, 1);
+}
+
+int log_resume(struct log *log, uint64_t tail, emb_err *err) {
+  const struct layout *l = log->layout;
+  uint64_t start = tail & ~(uint64_t)(l->extent_pages - 1);
+  if (start == tail) {
+    return EMB_OK;
+  }
+  char *frame = frames_take(log->frames, 0);
+  if (!frame) {
+    return EMB_OK; /* it starts an extent of its own */
+  }
+  int os = log->env->read(log->env, log->file, frame,
+                          (size_t)(tail - start) * l->page_bytes,
+                          log_offset(log, start));
+  if (os) {
+    frames_give(log->frames, frame);
+    return err_os(err, EMB_IOERR, os, "cannot read the end of the log");
+  }
+  for (uint64_t page = start; page < tail; page++) {
+    if (!page_valid(l, frame + layout_page_offset(l, page), log->salt, page)) {
+      frames_give(log->frames, frame);
+      return EMB_OK; /* not written by us to its end: leave it alone */
+    }
+  }
+  uint64_t number = tail >> l->extent_bits;
+  log_start_at(log, number);
+  atomic_store(&log->tail, tail);
+  atomic_store(&log->read_only, tail);
+  log->safe = tail;
+  atomic_store(&log->flushed, tail);
+  atomic_store(&log->synced, tail);
+  atomic_store(&log_extent(log, number)->frame, frame);
+  atomic_fetch_add(&log->resident, 1);
+  return EMB_OK;
+}
+
+/* ---- table ------------------------------------------------------------- */
+
+int log_table_full(const struct log *log) {
+  uint64_t next = atomic_load(&log->tail) >> log->layout->extent_bits;
+  return next + 2 - log->first > log->table_mask;
+}
+
+int log_grow_table(struct log *log) {
+  int rc = EMB_OK;
+  epoch_close(log->epoch);
+  pthread_mutex_lock(&log->lock);
+  if (log_table_full(log)) {
+    uint64_t count = (log->table_mask + 1) * 2;
+    struct extent *table = log->env->allocate(log->env, count * sizeof *table);
+    if (table) {
+      for (uint64_t i = 0; i < count; i++) {
+        atomic_store(&table[i].phys, EXTENT_NOWHERE);
+      }
+      uint64_t last = atomic_load(&log->tail) >> log->layout->extent_bits;
+      for (uint64_t e = log->first; e <= last; e++) {
+        struct extent *from = log_extent(log, e), *to = &table[e & (count - 1)];
+        atomic_store(&to->frame, atomic_load(&from->frame));
+        atomic_store(&to->phys, atomic_load(&from->phys));
+        atomic_store(&to->live, atomic_load(&from->live));
+      }
+      log->env->release(log->env, log->table);
+      log->table = table;
+      log->table_mask = count - 1;
+    } else {
+      rc = EMB_NOMEM;
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  epoch_open(log->epoch);
+  return rc;
+}
+
+int log_adopt(struct log *log, uint64_t number, uint32_t phys) {
+  if (atomic_load(&log->tail) < number << log->layout->extent_bits) {
+    atomic_store(&log->tail, number << log->layout->extent_bits);
+  }
+  while (number - log->first + 2 > log->table_mask) {
+    int rc = log_grow_table(log);
+    if (rc) {
+      return rc;
+    }
+  }
+  int rc = phys_room(log, phys);
+  if (rc) {
+    return rc;
+  }
+  if (phys >= log->phys_end) {
+    log->phys_free += phys - log->phys_end;
+    log->phys_end = phys + 1;
+  } else {
+    log->phys_free--;
+  }
+  phys_mark(log, phys, 1);
+  struct extent *extent = log_extent(log, number);
+  atomic_store(&extent->phys, phys);
+  atomic_store(&extent->live, 0);
+  return EMB_OK;
+}
+
+/* ---- the tail ---------------------------------------------------------- */
+
+/* Starts the extent whose first page is the tail. */
+static int start_extent(struct log *log, uint64_t page) {
+  if (log_table_full(log)) {
+    return LOG_ROOM;
+  }
+  char *frame = frames_take(log->frames, 0);
+  if (!frame) {
+    return LOG_ROOM;
+  }
+  uint32_t phys;
+  int rc = phys_take(log, &phys);
+  if (rc) {
+    frames_give(log->frames, frame);
+    return rc;
+  }
+  struct extent *extent = log_extent(log, page >> log->layout->extent_bits);
+  atomic_store(&extent->live, 0);
+  atomic_store_explicit(&extent->phys, phys, memory_order_release);
+  atomic_store_explicit(&extent->frame, frame, memory_order_release);
+  atomic_fetch_add_explicit(&log->resident, 1, memory_order_relaxed);
+  return EMB_OK;
+}
+
+static void close_page(struct log *log, struct log_open *open, uint32_t flags) {
+  page_set_info(log_page(log, open->page),
+                page_info(open->kind, flags, open->used, open->txn));
+  open->page = 0;
+}
+
+static int open_page(struct log *log, struct log_open *open, uint32_t kind,
+                     uint64_t txn) {
+  const struct layout *l = log->layout;
+  uint64_t page = atomic_load_explicit(&log->tail, memory_order_relaxed);
+  if (page >> (WORD_ADDRESS_LIMIT_BITS - l->slot_bits)) {
+    return EMB_FULL;
+  }
+  if ((page & (l->extent_pages - 1)) == 0) {
+    int rc = start_extent(log, page);
+    if (rc) {
+      return rc;
+    }
+  }
+  if (open->page) {
+    close_page(log, open, 0);
+  }
+  memset(log_page(log, page), 0, l->page_bytes);
+  page_set_info(log_page(log, page), page_info(kind, 0, 0, txn));
+  *open = (struct log_open){page, kind, 0, txn};
+  atomic_store_explicit(&log->tail, page + 1, memory_order_release);
+  if (kind == PAGE_TOMB) {
+    atomic_store_explicit(&log->last_tomb, page, memory_order_release);
+  }
+  return EMB_OK;
+}
+
+static uint32_t capacity(const struct layout *l, uint32_t kind) {
+  switch (kind) {
+  case PAGE_DATA:
+    return l->slots;
+  case PAGE_TOMB:
+    return l->tombs;
+  default:
+    return l->tombs / 2;
+  }
+}
+
+int log_take(struct log *log, int stream, uint32_t kind, uint64_t txn,
+             uint32_t want, uint64_t *page, uint32_t *slot, uint32_t *got) {
+  struct log_open *open = &log->open[stream];
+  int rc = EMB_OK;
+  pthread_mutex_lock(&log->lock);
+  uint32_t room = capacity(log->layout, kind);
+  if (!open->page || open->kind != kind || open->txn != txn ||
+      open->used == room) {
+    rc = open_page(log, open, kind, txn);
+  }
+  if (rc == EMB_OK) {
+    *page = open->page;
+    *slot = open->used;
+    *got = want < room - open->used ? want : room - open->used;
+    open->used += *got;
+  }
+  pthread_mutex_unlock(&log->lock);
+  return rc;
+}
+
+int log_close(struct log *log, int stream, uint32_t flags, int force,
+              uint64_t txn) {
+  struct log_open *open = &log->open[stream];
+  int rc = EMB_OK;
+  pthread_mutex_lock(&log->lock);
+  if (!open->page && force) {
+    rc = open_page(log, open, PAGE_VOID, txn);
+  }
+  if (rc == EMB_OK && open->page) {
+    close_page(log, open, flags);
+  }
+  pthread_mutex_unlock(&log->lock);
+  return rc;
+}
+
+uint64_t log_position(struct log *log, int stream) {
+  const struct layout *l = log->layout;
+  struct log_open *open = &log->open[stream];
+  pthread_mutex_lock(&log->lock);
+  uint64_t position =
+      open->page && open->kind == PAGE_DATA && open->used < l->slots
+          ? layout_address(l, open->page, open->used)
+          : layout_address(l, atomic_load(&log->tail), 0);
+  pthread_mutex_unlock(&log->lock);
+  return position;
+}
+
+void log_seal(struct log *log, uint64_t page) {
+  pthread_mutex_lock(&log->lock);
+  for (int i = 0; i < LOG_STREAMS; i++) {
+    if (log->open[i].page && log->open[i].page < page) {
+      close_page(log, &log->open[i], 0);
+    }
+  }
+  if (page > atomic_load(&log->read_only)) {
+    atomic_store(&log->read_only, page);
+  }
+  pthread_mutex_unlock(&log->lock);
+  if (page > log->safe) {
+    epoch_wait(log->epoch);
+    log->safe = page;
+  }
+}
+
+/* ---- giving space back ------------------------------------------------- */
+
+void log_drop(struct log *log, uint64_t number) {
+  struct extent *extent = log_extent(log, number);
+  char *frame = atomic_exchange(&extent->frame, NULL);
+  pthread_mutex_lock(&log->lock);
+  uint32_t phys = atomic_exchange(&extent->phys, EXTENT_NOWHERE);
+  if (phys != EXTENT_NOWHERE) {
+    phys_mark(log, phys, 0);
+    log->phys_free++;
+  }
+  uint64_t tail = atomic_load(&log->tail) >> log->layout->extent_bits;
+  while (log->first < tail &&
+         atomic_load(&log_extent(log, log->first)->phys) == EXTENT_NOWHERE) {
+    log->first++;
+  }
+  pthread_mutex_unlock(&log->lock);
+  if (frame) {
+    atomic_fetch_sub_explicit(&log->resident, 1, memory_order_relaxed);
+    epoch_wait(log->epoch);
+    frames_give(log->frames, frame);
+  }
+}
+
+int log_trim(struct log *log, int punch, emb_err *err) {
+  const struct layout *l = log->layout;
+  pthread_mutex_lock(&log->lock);
+  uint32_t end = log->phys_end;
+  while (end > 0 && !(log->phys_used[(end - 1) / 64] >> ((end - 1) % 64) & 1)) {
+    end--;
+    log->phys_free--;
+  }
+  log->phys_end = end;
+  pthread_mutex_unlock(&log->lock);
+  int os = 0;
+  uint64_t bytes;
+  os = log->env->size(log->env, log->file, &bytes);
+  uint64_t want = LOG_FILE_HEAD + (uint64_t)end * l->extent_bytes;
+  if (!os && bytes > want) {
+    os = log->env->truncate(log->env, log->file, want);
+  }
+  for (uint32_t i = 0; punch && !os && i < end; i++) {
+    /* A place taken meanwhile is not written before the flush lock is ours to
+    ** give: punching it does no harm. */
+    pthread_mutex_lock(&log->lock);
+    int used = (int)(log->phys_used[i / 64] >> (i % 64) & 1);
+    pthread_mutex_unlock(&log->lock);
+    if (!used) {
+      os = log->env->punch(log->env, log->file,
+                           LOG_FILE_HEAD + (uint64_t)i * l->extent_bytes,
+                           l->extent_bytes);
+    }
+  }
+  return os ? err_os(err, EMB_IOERR, os, "cannot shrink the log") : EMB_OK;
+}

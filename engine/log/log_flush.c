@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+**
+** log_flush.c -- brings sealed pages to disk, and takes their memory back.
+**
+** ROLE      Called under core's flush lock, outside any epoch.
+** INVARIANT Only pages below `safe` are written, in order; `flushed` moves
+**           when all requests up to it have completed; `synced` after that.
+** FAILURE   See log.h: the first error is kept and ends all writing.  A sync
+**           is never tried again: after a failed fsync the kernel has marked
+**           the pages clean.
+*/
+#include <string.h>
+
+#include "log.h"
+
+#define WRITES_IN_FLIGHT 8
+
+int log_fail(struct log *log, emb_err *err, int os_error, const char *what) {
+  int rc = err_os(err, EMB_IOERR, os_error, "cannot %s the log", what);
+  int none = 0;
+  atomic_compare_exchange_strong(&log->failed, &none, rc);
+  return rc;
+}
+
+/* One request for the pages [from, to) of one extent. */
+static void prepare_write(struct log *log, uint64_t from, uint64_t to,
+                          struct env_io *io) {
+  const struct layout *l = log->layout;
+  char *start = log_page(log, from);
+  for (uint64_t page = from; page < to; page++) {
+    char *bytes = start + (page - from) * l->page_bytes;
+    ((struct page_head *)(void *)bytes)->sum =
+        page_sum(l, bytes, log->salt, page);
+  }
+  memset(io, 0, sizeof *io);
+  io->file = log->file;
+  io->buffer = start;
+  io->offset = log_offset(log, from);
+  io->bytes = (uint32_t)((to - from) * l->page_bytes);
+  io->is_write = 1;
+}
+
+int log_flush(struct log *log, struct env_queue *queue, uint64_t *wrote,
+              emb_err *err) {
+  const struct layout *l = log->layout;
+  int failed = atomic_load(&log->failed);
+  *wrote = 0;
+  if (failed) {
+    return err_set(err, EMB_FAILED, "an earlier write to the log failed");
+  }
+  uint64_t page = atomic_load(&log->flushed);
+  while (page < log->safe) {
+    struct env_io ios[WRITES_IN_FLIGHT], *list[WRITES_IN_FLIGHT];
+    size_t n = 0;
+    while (page < log->safe && n < WRITES_IN_FLIGHT) {
+      uint64_t end = (page | (l->extent_pages - 1)) + 1;
+      end = end < log->safe ? end : log->safe;
+      prepare_write(log, page, end, &ios[n]);
+      list[n] = &ios[n];
+      *wrote += ios[n].bytes;
+      page = end;
+      n++;
+    }
+    int os = log->env->queue_submit(log->env, queue, list, n);
+    size_t done = 0;
+    while (!os && done < n) {
+      struct env_io *ready[WRITES_IN_FLIGHT];
+      size_t got = 0;
+      os = log->env->queue_wait(log->env, queue, 1, ready, WRITES_IN_FLIGHT,
+                                &got);
+      done += got;
+      for (size_t i = 0; i < got; i++) {
+        os = os ? os : ready[i]->result;
+      }
+    }
+    /* After an error the others are still in flight: wait for them too. */
+    while (os && done < n) {
+      struct env_io *ready[WRITES_IN_FLIGHT];
+      size_t got = 0;
+      if (log->env->queue_wait(log->env, queue, 1, ready, WRITES_IN_FLIGHT,
+                               &got) ||
+          got == 0) {
+        break;
+      }
+      done += got;
+    }
+    if (os) {
+      return log_fail(log, err, os, "write");
+    }
+    atomic_store_explicit(&log->flushed, page, memory_order_release);
+  }
+  return EMB_OK;
+}
+
+int log_sync(struct log *log, emb_err *err) {
+  uint64_t flushed = atomic_load(&log->flushed);
+  if (atomic_load(&log->failed)) {
+    return err_set(err, EMB_FAILED, "an earlier write to the log failed");
+  }
+  if (!log->no_sync) {
+    int os = log->env->sync(log->env, log->file);
+    if (os) {
+      return log_fail(log, err, os, "sync");
+    }
+  }
+  atomic_store(&log->synced, flushed);
+  return EMB_OK;
+}
+
+uint32_t log_evict(struct log *log, uint32_t n) {
+  enum { BATCH = 64 };
+  char *frames[BATCH];
+  uint32_t taken = 0;
+  uint64_t last = atomic_load(&log->flushed) >> log->layout->extent_bits;
+  n = n < BATCH ? n : BATCH;
+  while (taken < n && log->evict_next < last) {
+    struct extent *extent = log_extent(log, log->evict_next);
+    char *frame = log->evict_next >= log->first
+                      ? atomic_exchange(&extent->frame, NULL)
+                      : NULL;
+    if (frame) {
+      frames[taken++] = frame;
+    }
+    log->evict_next++;
+  }
+  if (taken) {
+    atomic_fetch_sub_explicit(&log->resident, taken, memory_order_relaxed);
+    epoch_wait(log->epoch);
+    for (uint32_t i = 0; i < taken; i++) {
+      frames_give(log->frames, frames[i]);
+    }
+  }
+  return taken;
+}

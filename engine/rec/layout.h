@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+**
+** layout.h -- sizes of records, pages and extents, and addresses.
+**
+**   record   16 bytes + vector, rounded up to 8:   | key | stamp | vector ... |
+**   page     16 bytes + slots * record:            | sum | info | slot 0 | ...
+**            The smallest multiple of 4 KiB that wastes at most 5 %.  64 floats
+**            give 15 slots in exactly 4096 bytes.
+**   extent   a power of two of pages, about 256 KiB: the unit in which disk
+**            space and frames are allocated, written and given back.
+**
+** An address names a slot for ever: page number << slot_bits | slot.  Page
+** numbers grow with time and are never used again; page / pages per extent is
+** the extent.  Numbers start at extent 1, so address 0 means "nowhere".
+*/
+#ifndef EMB_REC_LAYOUT_H
+#define EMB_REC_LAYOUT_H
+
+#include <stdint.h>
+
+#define REC_HEAD_BYTES 16
+#define PAGE_HEAD_BYTES 16
+#define PAGE_UNIT 4096
+#define EXTENT_BYTES_TARGET (256u * 1024)
+
+struct layout {
+  uint32_t dim;
+  uint32_t type;         /* EMB_F32, EMB_F16 */
+  uint32_t vector_bytes; /* stored */
+  uint32_t rec_bytes;
+  uint32_t page_bytes;
+  uint32_t slots;       /* records per page */
+  uint32_t slot_bits;   /* bits of the slot in an address */
+  uint32_t tombs;       /* keys per tombstone page */
+  uint32_t extent_bits; /* log2 of pages per extent */
+  uint32_t extent_pages;
+  uint32_t extent_bytes;
+};
+
+void layout_init(struct layout *layout, uint32_t dim, uint32_t type);
+
+static inline uint64_t layout_page(const struct layout *l, uint64_t address) {
+  return address >> l->slot_bits;
+}
+static inline uint32_t layout_slot(const struct layout *l, uint64_t address) {
+  return (uint32_t)(address & ((UINT64_C(1) << l->slot_bits) - 1));
+}
+static inline uint64_t layout_address(const struct layout *l, uint64_t page,
+                                      uint32_t slot) {
+  return page << l->slot_bits | slot;
+}
+static inline uint64_t layout_extent(const struct layout *l, uint64_t address) {
+  return address >> (l->slot_bits + l->extent_bits);
+}
+/* Byte offset of a page within its extent. */
+static inline uint64_t layout_page_offset(const struct layout *l,
+                                          uint64_t page) {
+  return (page & (l->extent_pages - 1)) * (uint64_t)l->page_bytes;
+}
+/* Byte offset of a record within its extent. */
+static inline uint64_t layout_rec_offset(const struct layout *l,
+                                         uint64_t address) {
+  return layout_page_offset(l, layout_page(l, address)) + PAGE_HEAD_BYTES +
+         (uint64_t)layout_slot(l, address) * l->rec_bytes;
+}
+
+#endif

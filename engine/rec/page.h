@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+**
+** page.h -- the header of a log page, and its checksum.
+**
+**   00-07  sum    hash_sum of bytes 8 .. page_bytes-1 at position page number
+**   08-15  info   bits  0- 3  kind
+**                 bits  4- 7  flags
+**                 bits  8-23  count: slots or items in use
+**                 bits 24-63  transaction number; 0 for immediate writes
+**   16-..  kind PAGE_DATA  records
+**          kind PAGE_TOMB  count keys of 8 bytes that were deleted
+**          kind PAGE_VOID  count pairs of addresses [from, to): records of
+**                          this transaction that a savepoint undid
+**          kind PAGE_ABORT nothing; the transaction was prepared and undone
+**
+** A transaction's last page carries PAGE_LAST: with it the transaction is
+** complete.  PAGE_SYNCED on the last page says that everything before it was
+** made durable with it (a prepare); without it the engine decided alone.
+*/
+#ifndef EMB_REC_PAGE_H
+#define EMB_REC_PAGE_H
+
+#include <string.h>
+
+#include "../base/hash.h"
+#include "layout.h"
+
+enum { PAGE_DATA = 1, PAGE_TOMB = 2, PAGE_VOID = 3, PAGE_ABORT = 4 };
+enum { PAGE_LAST = 1, PAGE_SYNCED = 2 };
+
+#define PAGE_TXN_MAX ((UINT64_C(1) << 40) - 1)
+
+struct page_head {
+  uint64_t sum;  /* 00-07 */
+  uint64_t info; /* 08-15 */
+};
+_Static_assert(sizeof(struct page_head) == PAGE_HEAD_BYTES, "page header");
+
+static inline uint64_t page_info(uint32_t kind, uint32_t flags, uint32_t count,
+                                 uint64_t txn) {
+  return (uint64_t)kind | (uint64_t)flags << 4 | (uint64_t)count << 8 |
+         txn << 24;
+}
+/* The info of a page in memory is written when it is opened and closed, while
+** a scan may look at it: relaxed atomic. */
+static inline uint64_t page_info_of(const void *page) {
+  return __atomic_load_n(&((const struct page_head *)page)->info,
+                         __ATOMIC_RELAXED);
+}
+static inline void page_set_info(void *page, uint64_t info) {
+  __atomic_store_n(&((struct page_head *)page)->info, info, __ATOMIC_RELAXED);
+}
+static inline uint32_t page_kind(const void *page) {
+  return (uint32_t)(page_info_of(page) & 15);
+}
+static inline uint32_t page_flags(const void *page) {
+  return (uint32_t)(page_info_of(page) >> 4 & 15);
+}
+static inline uint32_t page_count(const void *page) {
+  return (uint32_t)(page_info_of(page) >> 8 & 0xffff);
+}
+static inline uint64_t page_txn(const void *page) {
+  return page_info_of(page) >> 24;
+}
+
+static inline uint64_t page_sum(const struct layout *l, const void *page,
+                                uint64_t salt, uint64_t number) {
+  return hash_sum((const char *)page + 8, l->page_bytes - 8, salt, number);
+}
+/* The page number that a page's checksum was made for. */
+static inline uint64_t page_number(const struct layout *l, const void *page,
+                                   uint64_t salt) {
+  return hash_position((const char *)page + 8, l->page_bytes - 8, salt,
+                       ((const struct page_head *)page)->sum);
+}
+/* Checksum, kind and count are in order. */
+static inline int page_valid(const struct layout *l, const void *page,
+                             uint64_t salt, uint64_t number) {
+  if (((const struct page_head *)page)->sum !=
+      page_sum(l, page, salt, number)) {
+    return 0;
+  }
+  uint32_t kind = page_kind(page), count = page_count(page);
+  switch (kind) {
+  case PAGE_DATA:
+    return count <= l->slots;
+  case PAGE_TOMB:
+    return count <= l->tombs;
+  case PAGE_VOID:
+    return count <= l->tombs / 2;
+  case PAGE_ABORT:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+**
+** rec.h -- a record in memory: reading beside a writer without a lock.
+**
+**   00-07  key
+**   08-15  stamp  bit 0       busy: the owner of the key's latch is writing
+**                 bits 16-63  version: grows with every Put of the key; 0 in a
+**                             slot that was never used
+**   16-..  vector, dim elements of the table's storage type, little-endian
+**
+** STATES    free (stamp 0) -> written before anybody can find it
+**           [rec_write_new] -> changed in place by the holder of the key's
+**           latch while its page is mutable [rec_begin, rec_end].
+** INVARIANT A reader that sees the same even stamp and its own key before and
+**           after the copy has an untorn vector of that key [rec_read].
+**           Versions are unique per key and grow, so a slot that was changed,
+**           or reused for another key, never shows the same stamp.
+** THREADS   One writer (latch), any number of readers.  The bytes in between
+**           are copied with plain instructions; under ThreadSanitizer with
+**           relaxed atomic words, so that it checks the protocol and needs no
+**           suppression.
+*/
+#ifndef EMB_REC_REC_H
+#define EMB_REC_REC_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../base/fence.h"
+#include "../base/spin.h"
+#include "layout.h"
+
+struct rec {
+  /* Written before publication or by the cache under its lock; relaxed. */
+  _Atomic int64_t key;
+  /* Release by writers, acquire by readers. */
+  _Atomic uint64_t stamp;
+  char vector[];
+};
+_Static_assert(sizeof(struct rec) == REC_HEAD_BYTES, "record header");
+
+#define REC_BUSY UINT64_C(1)
+#define REC_VERSION_SHIFT 16
+
+static inline uint64_t rec_stamp(uint64_t version) {
+  return version << REC_VERSION_SHIFT;
+}
+static inline uint64_t rec_version(uint64_t stamp) {
+  return stamp >> REC_VERSION_SHIFT;
+}
+
+#if FENCE_TSAN
+/* Both in words of 8 bytes; source and destination in frames are 8-aligned. */
+static inline void rec_copy_out(void *to, const void *from, size_t n) {
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t w =
+        atomic_load_explicit((const _Atomic uint64_t *)((const char *)from + i),
+                             memory_order_relaxed);
+    memcpy((char *)to + i, &w, 8);
+  }
+  for (; i < n; i++) {
+    ((char *)to)[i] = atomic_load_explicit(
+        (const _Atomic char *)((const char *)from + i), memory_order_relaxed);
+  }
+}
+static inline void rec_copy_in(void *to, const void *from, size_t n) {
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t w;
+    memcpy(&w, (const char *)from + i, 8);
+    atomic_store_explicit((_Atomic uint64_t *)((char *)to + i), w,
+                          memory_order_relaxed);
+  }
+  for (; i < n; i++) {
+    atomic_store_explicit((_Atomic char *)((char *)to + i),
+                          ((const char *)from)[i], memory_order_relaxed);
+  }
+}
+#else
+static inline void rec_copy_out(void *to, const void *from, size_t n) {
+  memcpy(to, from, n);
+}
+static inline void rec_copy_in(void *to, const void *from, size_t n) {
+  memcpy(to, from, n);
+}
+#endif
+
+/* Copies the stored vector of `key` to `to` and its version to *version.
+** Returns 0 when the record holds another key (look the key up again). */
+static inline int rec_read(const struct rec *rec, int64_t key, void *to,
+                           size_t bytes, uint64_t *version) {
+  unsigned turns = 0;
+  for (;;) {
+    uint64_t before = atomic_load_explicit(&rec->stamp, memory_order_acquire);
+    if (before & REC_BUSY) {
+      spin_pause(&turns);
+      continue;
+    }
+    if (atomic_load_explicit(&rec->key, memory_order_relaxed) != key) {
+      return 0;
+    }
+    if (to) {
+      rec_copy_out(to, rec->vector, bytes);
+    }
+#if FENCE_TSAN
+    /* ThreadSanitizer does not know fences: a read that also writes orders. */
+    uint64_t after = atomic_fetch_add_explicit(
+        (_Atomic uint64_t *)(uintptr_t)&rec->stamp, 0, memory_order_acq_rel);
+#else
+    atomic_thread_fence(memory_order_acquire);
+    uint64_t after = atomic_load_explicit(&rec->stamp, memory_order_relaxed);
+#endif
+    if (before == after) {
+      *version = rec_version(before);
+      return 1;
+    }
+    spin_pause(&turns);
+  }
+}
+
+/* Marks the record as being changed; the caller holds the key's latch. */
+static inline void rec_begin(struct rec *rec) {
+  uint64_t stamp = atomic_load_explicit(&rec->stamp, memory_order_relaxed);
+#if FENCE_TSAN
+  atomic_exchange_explicit(&rec->stamp, stamp | REC_BUSY, memory_order_acq_rel);
+#else
+  atomic_store_explicit(&rec->stamp, stamp | REC_BUSY, memory_order_relaxed);
+  atomic_thread_fence(memory_order_release);
+#endif
+}
+static inline void rec_end(struct rec *rec, uint64_t version) {
+  atomic_store_explicit(&rec->stamp, rec_stamp(version), memory_order_release);
+}
+
+/* Fills a slot that nobody can find yet, or that rec_begin marked. */
+static inline void rec_fill(struct rec *rec, int64_t key, const void *vector,
+                            size_t bytes, uint64_t version) {
+  atomic_store_explicit(&rec->key, key, memory_order_relaxed);
+  rec_copy_in(rec->vector, vector, bytes);
+  rec_end(rec, version);
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+**
+** erase.c -- immediate deletion.
+**
+** The entry leaves the index at once.  Recovery learns of it from a tombstone:
+** the key, in a page of its own kind, above every record of the key.
+*/
+#include <string.h>
+
+#include "store.h"
+
+enum { ROW_ROOM = LOG_ROOM, ROW_HELD = -3 };
+
+/* Writes a tombstone above log address `above`; inside an epoch. */
+static int bury(struct core *core, int64_t key, uint64_t above) {
+  if (core->temporary) {
+    return EMB_OK; /* never recovered */
+  }
+  for (;;) {
+    uint64_t page;
+    uint32_t item, got;
+    int rc = log_take(&core->log, LOG_IMMEDIATE, PAGE_TOMB, 0, 1, &page, &item,
+                      &got);
+    if (rc) {
+      return rc;
+    }
+    if (page > layout_page(&core->layout, above)) {
+      memcpy(log_page(&core->log, page) + PAGE_HEAD_BYTES + (size_t)item * 8,
+             &key, 8);
+      return EMB_OK;
+    }
+    /* Left in the older page it says key 0 was deleted long ago: make it say
+    ** nothing new. */
+    memcpy(log_page(&core->log, page) + PAGE_HEAD_BYTES + (size_t)item * 8,
+           &key, 8);
+    log_close(&core->log, LOG_IMMEDIATE, 0, 0, 0);
+  }
+}
+
+static int erase_row(struct core *core, int64_t key, uint8_t *found) {
+  struct entry *entry;
+  uint64_t word, hash = hash_key(key);
+  switch (key_latch(core, key, hash, &entry, &word)) {
+  case KEY_INTENT:
+    return ROW_HELD;
+  case KEY_ABSENT:
+    *found = 0;
+    return EMB_OK;
+  }
+  int rc = bury(core, key, key_log_address(core, word));
+  if (rc) {
+    key_unlatch(entry, word);
+    return rc;
+  }
+  key_remove(core, key, hash, entry, word);
+  *found = 1;
+  return EMB_OK;
+}
+
+int emb_delete(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
+  int rc = session_begin(s);
+  rc = rc ? rc : store_own(s);
+  uint64_t waited = 0;
+  size_t i = 0;
+  while (!rc && i < n) {
+    size_t end = i + s->chunk < n ? i + s->chunk : n;
+    epoch_enter(&s->core->epoch, s->slot);
+    for (; !rc && i < end; i++) {
+      uint8_t was;
+      rc = erase_row(s->core, keys[i], &was);
+      if (rc) {
+        break;
+      }
+      if (found) {
+        found[i] = was;
+      }
+    }
+    epoch_leave(s->slot);
+    if (rc == ROW_ROOM) {
+      rc = session_wait_room(s);
+    } else if (rc == ROW_HELD) {
+      rc = s->txn ? session_error(s, EMB_LOCKED,
+                                  "key %lld was changed by this connection's "
+                                  "open transaction",
+                                  (long long)keys[i])
+                  : session_wait_key(s, keys[i], &waited);
+    }
+  }
+  count_add(&s->core->counters.delete_keys, i);
+  return rc;
+}

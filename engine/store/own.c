@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+**
+** own.c -- which process may write, and which state the others see.
+**
+** STATES  reader  the checkpoint of some manifest is loaded, no lock is held
+**         owner   this process holds the lock file, and the manifest says so
+**                 (clean = 0), from its first write to its close
+**
+**   reader -> reader  the manifest has a newer generation      [store_refresh]
+**   reader -> owner   first write                              [store_own]
+**   reader -> owner   the owner died: recovery is needed       [store_refresh]
+**
+** A store that was closed cleanly is opened as reader, so that several
+** processes may look at it and the first that writes owns it.  The lock dies
+** with the process.
+*/
+#include <errno.h>
+#include <string.h>
+
+#include "own.h"
+
+#define REFRESH_US 5000
+
+/* Empties index, cache and log; nobody is inside the epoch. */
+static void give_frame(void *arg, char *frame) { frames_give(arg, frame); }
+
+static void reset(struct core *core) {
+  index_clear(&core->index);
+  cache_reset(&core->cache, give_frame, &core->frames);
+  log_reset(&core->log);
+  atomic_store(&core->count, 0);
+}
+
+int own_load(emb_store *store, const struct manifest *m, int replay,
+             emb_err *err) {
+  struct core *core = &store->core;
+  struct recovery *doubt = NULL;
+  epoch_close(&core->epoch);
+  recovery_free(store->doubt);
+  store->doubt = NULL;
+  atomic_store(&store->in_doubt, 0);
+  reset(core);
+  store->checkpoint.manifest = *m;
+  int rc = recover(core, &store->checkpoint.manifest, replay, &doubt, err);
+  if (rc) {
+    reset(core); /* and stay empty, but never wrong */
+  } else if (doubt) {
+    store->doubt = doubt;
+    atomic_store(&store->in_doubt, doubt->in_doubt);
+  }
+  epoch_open(&core->epoch);
+  return rc;
+}
+
+static int same_store(emb_store *store, const struct manifest *m,
+                      emb_err *err) {
+  struct core *core = &store->core;
+  if (memcmp(m->uuid, core->uuid, sizeof m->uuid) != 0 ||
+      m->dim != core->layout.dim || m->type != core->layout.type) {
+    return err_set(err, EMB_CORRUPT, "%s was replaced by another store",
+                   core->dir);
+  }
+  return EMB_OK;
+}
+
+/* The lock was just taken: loads what is newest, and says who writes. */
+static int become_owner(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  struct manifest m;
+  int rc = manifest_read(core->env, core->dir, &m, err);
+  rc = rc ? rc : same_store(store, &m, err);
+  if (rc) {
+    return rc;
+  }
+  int stale = m.generation != store->checkpoint.manifest.generation;
+  if (stale || !m.clean) {
+    rc = own_load(store, &m, !m.clean, err);
+  }
+  if (!rc && m.clean) {
+    rc = log_resume(&core->log, m.tail, err);
+  }
+  if (rc) {
+    return rc;
+  }
+  if (atomic_load(&store->in_doubt)) {
+    return EMB_OK; /* what is durable must be decided first */
+  }
+  if (!m.clean) {
+    pthread_mutex_lock(&core->ckpt_lock);
+    rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
+    pthread_mutex_unlock(&core->ckpt_lock);
+    return rc;
+  }
+  return checkpoint_claim(core, &store->checkpoint, err);
+}
+
+int own_take(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  char path[PATH_BYTES];
+  int rc = path_join(path, sizeof path, core->dir, "lock", err);
+  if (rc) {
+    return rc;
+  }
+  int os = env->lock(env, path, &store->lock);
+  if (os) {
+    store->lock = NULL;
+    return os == EAGAIN || os == EACCES
+               ? err_set(err, EMB_BUSY, "%s is owned by another process",
+                         core->dir)
+               : err_os(err, EMB_CANTOPEN, os, "cannot lock %s", path);
+  }
+  rc = become_owner(store, err);
+  if (rc) {
+    env->unlock(env, store->lock);
+    store->lock = NULL;
+    return rc;
+  }
+  atomic_store(&store->owner, 1);
+  return EMB_OK;
+}
+
+int store_own(emb_session *s) {
+  emb_store *store = s->store;
+  if (store->config.flags & EMB_OPEN_READONLY) {
+    return session_error(s, EMB_READONLY, "%s is open read-only", s->core->dir);
+  }
+  uint64_t waited = 0;
+  while (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own_lock);
+    int rc = atomic_load(&store->owner) ? EMB_OK : own_take(store, &s->err);
+    pthread_mutex_unlock(&store->own_lock);
+    if (rc == EMB_BUSY && waited < s->core->timeout_ms * 1000 &&
+        !(s->ask && s->ask(s->ask_arg))) {
+      s->core->env->sleep_us(s->core->env, 2000);
+      waited += 2000;
+      continue;
+    }
+    if (rc) {
+      return rc;
+    }
+    err_clear(&s->err);
+  }
+  if (atomic_load_explicit(&store->in_doubt, memory_order_relaxed)) {
+    return session_error(
+        s, EMB_LOCKED, "%s: transaction %llu is not decided yet", s->core->dir,
+        (unsigned long long)atomic_load(&store->in_doubt));
+  }
+  return core_failed(s->core, &s->err);
+}
+
+static int refresh(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  struct manifest m;
+  int rc = manifest_read(core->env, core->dir, &m, err);
+  rc = rc ? rc : same_store(store, &m, err);
+  if (rc) {
+    return rc;
+  }
+  if (!m.clean && !(store->config.flags & EMB_OPEN_READONLY)) {
+    emb_err ignored;
+    rc = own_take(store, &ignored);
+    if (rc == EMB_OK) {
+      return EMB_OK; /* its owner had died */
+    }
+    if (rc != EMB_BUSY) {
+      if (err) {
+        *err = ignored;
+      }
+      return rc;
+    }
+  }
+  if (m.index_generation == store->checkpoint.manifest.index_generation &&
+      m.tail == store->checkpoint.manifest.tail) {
+    return EMB_OK; /* the same checkpoint */
+  }
+  for (int tries = 0;; tries++) {
+    rc = own_load(store, &m, 0, err);
+    /* A checkpoint may have replaced the files while we read them. */
+    struct manifest again;
+    if (!rc || tries == 20 ||
+        manifest_read(core->env, core->dir, &again, NULL) ||
+        again.generation == m.generation) {
+      return rc;
+    }
+    m = again;
+  }
+}
+
+int store_refresh(emb_session *s) {
+  emb_store *store = s->store;
+  if (atomic_load_explicit(&store->owner, memory_order_acquire)) {
+    return EMB_OK;
+  }
+  struct env *env = s->core->env;
+  uint64_t now = env->now_us(env);
+  uint64_t then =
+      atomic_load_explicit(&store->refreshed_us, memory_order_relaxed);
+  if (now - then < REFRESH_US || atomic_load(&store->scans)) {
+    return EMB_OK;
+  }
+  pthread_mutex_lock(&store->own_lock);
+  int rc = EMB_OK;
+  if (!atomic_load(&store->owner)) {
+    rc = refresh(store, &s->err);
+    atomic_store(&store->refreshed_us, now);
+  }
+  pthread_mutex_unlock(&store->own_lock);
+  return rc;
+}
+
+uint64_t emb_in_doubt(const emb_store *store) {
+  return atomic_load(&store->in_doubt);
+}
+
+uint64_t emb_committed(const emb_store *store) {
+  return atomic_load(&store->core.txn_committed);
+}
+
+int emb_is_owner(const emb_store *store) { return atomic_load(&store->owner); }
+
+int emb_resolve(emb_store *store, int commit, emb_err *err) {
+  struct core *core = &store->core;
+  int rc = EMB_OK;
+  pthread_mutex_lock(&store->own_lock);
+  if (store->doubt) {
+    epoch_close(&core->epoch);
+    if (commit) {
+      rc = recover_commit(store->doubt, err);
+    }
+    epoch_open(&core->epoch);
+    if (!rc) {
+      recovery_free(store->doubt);
+      store->doubt = NULL;
+      atomic_store(&core->txn_first_page, 0);
+      atomic_store(&store->in_doubt, 0);
+      pthread_mutex_lock(&core->ckpt_lock);
+      rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
+      pthread_mutex_unlock(&core->ckpt_lock);
+    }
+  }
+  pthread_mutex_unlock(&store->own_lock);
+  return rc;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+**
+** put.c -- immediate writes of whole vectors.
+**
+** A key whose record is in the mutable part of the log is changed where it is:
+** latch, write, unlatch.  Every other gets a slot at the tail: latch, fill the
+** slot, point the word there; nothing is read.  A new key's slot is filled
+** before its entry appears.
+**
+** VERSIONS  A row's version comes from the store's counter, taken when the
+** stay in the epoch begins.  If the old record is in memory the new version
+** also exceeds its; if it is on disk, it was written before this stay began
+** (eviction waits for the epoch), so its version is smaller anyway.
+*/
+#include <string.h>
+
+#include "store.h"
+#include "txn.h"
+
+/* Outcomes of one row besides EMB_OK and errors. */
+enum { ROW_ROOM = LOG_ROOM, ROW_HELD = -3 };
+
+int run_take(struct core *core, struct run *run, uint32_t want, uint64_t above,
+             uint64_t *address) {
+  for (;;) {
+    if (run->left) {
+      *address = layout_address(&core->layout, run->page, run->slot);
+      run->slot++;
+      run->left--;
+      if (*address > above) {
+        return EMB_OK;
+      }
+      continue; /* somebody overtook us: this slot stays empty */
+    }
+    int rc = log_take(&core->log, LOG_IMMEDIATE, PAGE_DATA, 0, want ? want : 1,
+                      &run->page, &run->slot, &run->left);
+    if (rc) {
+      return rc;
+    }
+    if (layout_address(&core->layout, run->page, run->slot) <= above) {
+      /* The open page is older than a record of another stream. */
+      log_close(&core->log, LOG_IMMEDIATE, 0, 0, 0);
+      run->left = 0;
+    }
+  }
+}
+
+struct put {
+  emb_session *s;
+  const int64_t *keys;
+  const float *vectors;
+  struct run run;
+  uint32_t want;    /* slots that the rest of the chunk may need */
+  uint64_t version; /* of row 0 */
+  uint64_t in_place;
+};
+
+struct guard {
+  struct core *core;
+  uint64_t address;
+};
+
+/* A key may only be added above the newest tombstone: it could be its own. */
+static int above_tombs(void *arg) {
+  struct guard *g = arg;
+  return layout_page(&g->core->layout, g->address) >
+                 atomic_load_explicit(&g->core->log.last_tomb,
+                                      memory_order_acquire)
+             ? EMB_OK
+             : ROW_HELD;
+}
+
+static int add_key(struct put *p, uint32_t row, uint64_t hash,
+                   const void *vector) {
+  emb_session *s = p->s;
+  struct core *core = s->core;
+  struct guard guard = {core, 0};
+  uint64_t above =
+      layout_address(&core->layout, atomic_load(&core->log.last_tomb) + 1, 0) -
+      1;
+  int rc = run_take(core, &p->run, p->want, above, &guard.address);
+  if (rc) {
+    return rc;
+  }
+  rec_fill(log_rec(&core->log, guard.address), p->keys[row], vector,
+           core->layout.vector_bytes, p->version + row);
+  log_live(&core->log, guard.address, 1);
+  struct entry *entry;
+  uint64_t word;
+  rc = index_insert(&core->index, p->keys[row], hash, guard.address, &entry,
+                    &word, above_tombs, &guard);
+  if (rc) {
+    log_live(&core->log, guard.address, -1);
+    return rc == EMB_NOMEM ? session_error(s, EMB_NOMEM, "out of memory") : rc;
+  }
+  atomic_fetch_add_explicit(&core->count, 1, memory_order_relaxed);
+  return EMB_OK;
+}
+
+/* The key is latched. */
+static int replace(struct put *p, uint32_t row, struct entry *entry,
+                   uint64_t word, const void *vector) {
+  struct core *core = p->s->core;
+  int64_t key = p->keys[row];
+  size_t bytes = core->layout.vector_bytes;
+  uint64_t version = p->version + row;
+  struct rec *rec = key_rec(core, word);
+  if (rec) {
+    uint64_t old =
+        rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
+    version = version > old ? version : old + 1;
+    if (!(word & WORD_CACHED) && log_mutable(&core->log, word_address(word))) {
+      rec_begin(rec);
+      rec_fill(rec, key, vector, bytes, version);
+      key_unlatch(entry, word);
+      p->in_place++;
+      return EMB_OK;
+    }
+  }
+  uint64_t address;
+  int rc =
+      run_take(core, &p->run, p->want, key_log_address(core, word), &address);
+  if (rc) {
+    key_unlatch(entry, word);
+    return rc;
+  }
+  rec_fill(log_rec(&core->log, address), key, vector, bytes, version);
+  key_publish(core, key, entry, word, address);
+  return EMB_OK;
+}
+
+static int put_row(struct put *p, uint32_t row) {
+  emb_session *s = p->s;
+  uint64_t hash = s->hashes[row];
+  const void *vector =
+      session_encode(s, p->vectors + (size_t)row * s->core->layout.dim);
+  for (;;) {
+    struct entry *entry;
+    uint64_t word;
+    int rc;
+    switch (key_latch(s->core, p->keys[row], hash, &entry, &word)) {
+    case KEY_FOUND:
+      return replace(p, row, entry, word, vector);
+    case KEY_INTENT:
+      return ROW_HELD;
+    default:
+      rc = add_key(p, row, hash, vector);
+      if (rc != INDEX_EXISTS && rc != ROW_HELD) {
+        return rc;
+      }
+    }
+  }
+}
+
+/* Rows [from, n) in one stay; *done: rows finished. */
+static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
+  emb_session *s = p->s;
+  struct core *core = s->core;
+  int rc = EMB_OK;
+  memset(&p->run, 0, sizeof p->run); /* a run must not outlive its stay */
+  epoch_enter(&core->epoch, s->slot);
+  p->version =
+      atomic_fetch_add_explicit(&core->version, n, memory_order_relaxed) + 1;
+  for (uint32_t i = from; i < n; i++) {
+    s->hashes[i] = hash_key(p->keys[i]);
+  }
+  index_find_batch(&core->index, p->keys + from, s->hashes + from, n - from,
+                   s->entries + from, s->words + from);
+  p->want = 0;
+  for (uint32_t i = from; i < n; i++) {
+    struct rec *rec = NULL;
+    if (s->words[i] && !(s->words[i] & WORD_CACHED) &&
+        log_mutable(&core->log, word_address(s->words[i]))) {
+      rec = key_rec(core, s->words[i]);
+    }
+    p->want += !rec;
+    if (rec) {
+      __builtin_prefetch(rec, 1);
+    }
+  }
+  for (*done = from; !rc && *done < n;) {
+    rc = put_row(p, *done);
+    if (!rc) {
+      ++*done;
+      p->want -= p->want > 1;
+    }
+  }
+  epoch_leave(s->slot);
+  return rc;
+}
+
+static int put_chunk(struct put *p, uint32_t n) {
+  emb_session *s = p->s;
+  uint64_t waited = 0;
+  uint32_t done = 0;
+  while (done < n) {
+    int rc = put_stay(p, done, n, &done);
+    if (rc == ROW_ROOM) {
+      rc = session_wait_room(s);
+    } else if (rc == ROW_HELD) {
+      if (s->txn) {
+        return session_error(s, EMB_LOCKED,
+                             "key %lld was changed by this connection's open "
+                             "transaction",
+                             (long long)p->keys[done]);
+      }
+      rc = session_wait_key(s, p->keys[done], &waited);
+    } else if (rc == EMB_FULL) {
+      session_error(s, EMB_FULL, "the log's addresses are used up");
+    }
+    if (rc) {
+      return rc;
+    }
+  }
+  return EMB_OK;
+}
+
+int emb_put(emb_session *s, const int64_t *keys, size_t n,
+            const float *vectors) {
+  int rc = session_begin(s);
+  rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
+  rc = rc ? rc : store_own(s);
+  struct put p = {s, keys, vectors, {0, 0, 0}, 0, 0, 0};
+  for (size_t at = 0; !rc && at < n; at += s->chunk) {
+    size_t m = n - at < s->chunk ? n - at : s->chunk;
+    p.keys = keys + at;
+    p.vectors = vectors + at * s->core->layout.dim;
+    rc = put_chunk(&p, (uint32_t)m);
+  }
+  count_add(&s->core->counters.put_keys, n);
+  count_add(&s->core->counters.put_in_place, p.in_place);
+  if (frames_left(&s->core->frames) < core_low_water(s->core)) {
+    core_wake(s->core);
+  }
+  return rc;
+}

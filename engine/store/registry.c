@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+**
+** registry.c -- one store object per directory and process.
+**
+** SQLite destroys and makes its table objects at every change of a schema, and
+** several connections use one store; so a store is found by device and inode
+** of its directory, and counted.  A child after fork() does not use its
+** parent's stores: it makes its own, and finds them owned.
+**
+** THREADS  One mutex, held while a store is opened or closed.
+*/
+#include "registry.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../ckpt/manifest.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static emb_store *stores;
+static struct env *environment = &env_posix;
+
+void registry_set_env(struct env *env) { environment = env; }
+
+static emb_store *find(const uint64_t id[2]) {
+  int64_t process = environment->process(environment);
+  for (emb_store *s = stores; s; s = s->next) {
+    if (s->process == process && !s->core.temporary &&
+        memcmp(s->identity, id, sizeof s->identity) == 0) {
+      return s;
+    }
+  }
+  return NULL;
+}
+
+/* A store that is open already: may this caller share it? */
+static int share(emb_store *store, const emb_config *c, emb_err *err) {
+  const struct layout *l = &store->core.layout;
+  if (c->dim && (c->dim != l->dim || c->type != l->type)) {
+    return err_set(err, EMB_MISMATCH, "%s has %s[%u], not %s[%u]",
+                   store->core.dir, l->type == EMB_F16 ? "FLOAT16" : "FLOAT",
+                   l->dim, c->type == EMB_F16 ? "FLOAT16" : "FLOAT", c->dim);
+  }
+  if (!(c->flags & EMB_OPEN_READONLY)) {
+    store->config.flags &= ~(uint32_t)EMB_OPEN_READONLY;
+  }
+  store->references++;
+  return EMB_OK;
+}
+
+static int destroy(const char *dir, emb_err *err);
+
+int emb_open(const char *dir, const emb_config *config, emb_store **store,
+             emb_err *err) {
+  struct env *env = environment;
+  uint64_t id[2];
+  int rc = EMB_OK;
+  err_clear(err);
+  *store = NULL;
+  int temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
+  pthread_mutex_lock(&lock);
+  if (!temporary && env->identity(env, dir, id) == 0) {
+    *store = find(id);
+    if (*store && (config->flags & EMB_OPEN_EXCLUSIVE)) {
+      rc = err_set(err, EMB_LOCKED, "%s is open", dir);
+    } else if (*store) {
+      rc = share(*store, config, err);
+    } else if (config->flags & EMB_OPEN_EXCLUSIVE) {
+      rc = destroy(dir, err);
+    }
+  }
+  if (!rc && !*store) {
+    rc = store_new(env, dir, config, store, err);
+    if (!rc && !temporary) {
+      int os = env->identity(env, dir, (*store)->identity);
+      if (os) {
+        rc = err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir);
+        store_free(*store);
+      }
+    }
+    if (!rc) {
+      (*store)->references = 1;
+      (*store)->next = stores;
+      stores = *store;
+    }
+  }
+  if (rc) {
+    *store = NULL;
+  }
+  pthread_mutex_unlock(&lock);
+  return rc;
+}
+
+int emb_close(emb_store *store, emb_err *err) {
+  int rc = EMB_OK;
+  err_clear(err);
+  if (!store) {
+    return EMB_OK;
+  }
+  if (environment->process(environment) != store->process) {
+    return EMB_OK; /* the parent's; nothing of it is ours to touch */
+  }
+  pthread_mutex_lock(&lock);
+  if (store->references == 1 && atomic_load(&store->sessions) > 0) {
+    rc = err_set(err, EMB_MISUSE, "%s: a session is still open",
+                 store->core.dir);
+  } else if (--store->references == 0) {
+    for (emb_store **at = &stores; *at; at = &(*at)->next) {
+      if (*at == store) {
+        *at = store->next;
+        break;
+      }
+    }
+    rc = store_close(store, err);
+  }
+  pthread_mutex_unlock(&lock);
+  return rc;
+}
+
+/* ---- destroying -------------------------------------------------------- */
+
+struct removal {
+  struct env *env;
+  const char *dir;
+  int os;
+};
+
+static int ours(const char *name) {
+  return strcmp(name, "log") == 0 || strcmp(name, "manifest") == 0 ||
+         strcmp(name, "lock") == 0 || strncmp(name, "index-", 6) == 0 ||
+         strncmp(name, "spill-", 6) == 0;
+}
+
+static void remove_one(void *arg, const char *name) {
+  struct removal *r = arg;
+  char path[PATH_BYTES];
+  if (ours(name) && path_join(path, sizeof path, r->dir, name, NULL) == 0) {
+    int os = r->env->unlink(r->env, path);
+    if (os && os != ENOENT && !r->os) {
+      r->os = os;
+    }
+  }
+}
+
+static int destroy(const char *dir, emb_err *err) {
+  struct env *env = environment;
+  char path[PATH_BYTES];
+  struct env_lock *held = NULL;
+  int rc = path_join(path, sizeof path, dir, "lock", err);
+  if (rc) {
+    return rc;
+  }
+  int os = env->lock(env, path, &held);
+  if (os == EAGAIN || os == EACCES) {
+    return err_set(err, EMB_BUSY, "%s is owned by another process", dir);
+  }
+  if (os == ENOENT) {
+    return EMB_OK;
+  }
+  /* First what makes it a store: a removal that is cut off leaves none. */
+  snprintf(path, sizeof path, "%s/manifest", dir);
+  os = env->unlink(env, path);
+  if (os == ENOENT) {
+    os = 0;
+  }
+  struct removal r = {env, dir, os};
+  if (!os) {
+    os = env->list_dir(env, dir, remove_one, &r);
+    os = os ? os : r.os;
+  }
+  if (held) {
+    env->unlock(env, held);
+  }
+  if (!os) {
+    os = env->remove_dir(env, dir);
+    if (os == ENOTEMPTY || os == EEXIST) {
+      os = 0; /* somebody else's files stay */
+    }
+  }
+  return os ? err_os(err, EMB_IOERR, os, "cannot remove %s", dir) : EMB_OK;
+}
+
+int emb_destroy(const char *dir, emb_err *err) {
+  uint64_t id[2];
+  int rc = EMB_OK;
+  err_clear(err);
+  pthread_mutex_lock(&lock);
+  if (environment->identity(environment, dir, id) == 0) {
+    rc = find(id) ? err_set(err, EMB_LOCKED, "%s is open", dir)
+                  : destroy(dir, err);
+  }
+  pthread_mutex_unlock(&lock);
+  return rc;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+**
+** scan.c -- all rows in storage order: one sequential pass over the log.
+**
+** A record is delivered if the index says, when the scan passes it, that it is
+** its key's latest; records that move away before the scan reaches them are
+** reported to the scan (core/watch.h) and delivered at the end.  Memory: one
+** extent, and the rows of one page.
+*/
+#include "scan.h"
+
+#include <string.h>
+
+int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
+                  emb_scan **out) {
+  *out = NULL;
+  int rc = session_begin(s);
+  rc = rc ? rc : store_refresh(s);
+  if (rc) {
+    return rc;
+  }
+  struct core *core = s->core;
+  struct env *env = core->env;
+  emb_scan *scan = env->allocate(env, sizeof *scan);
+  if (!scan) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  scan->s = s;
+  scan->order = order;
+  scan->lo = lo;
+  scan->hi = hi;
+  scan->block = 1024;
+  if (order == EMB_SCAN_ANY) {
+    uint32_t slots = core->layout.slots;
+    scan->row_keys = env->allocate(env, slots * sizeof *scan->row_keys);
+    scan->row_versions = env->allocate(env, slots * sizeof *scan->row_versions);
+    scan->row_vectors =
+        env->allocate(env, (size_t)slots * core->layout.vector_bytes + 8);
+    if (!scan->row_keys || !scan->row_versions || !scan->row_vectors) {
+      env->release(env, scan->row_keys);
+      env->release(env, scan->row_versions);
+      env->release(env, scan->row_vectors);
+      env->release(env, scan);
+      return session_error(s, EMB_NOMEM, "out of memory");
+    }
+    spill_init(&scan->watch.moved, env, core->dir, sizeof(int64_t));
+    scan->watch.session = s;
+    pthread_mutex_lock(&s->store->settle_lock);
+    watch_open(core, &scan->watch);
+    pthread_mutex_lock(&s->store->txn_lock);
+    struct emb_session *owner = s->store->txn_owner;
+    if (owner && owner != s && owner->txn && owner->txn->number) {
+      scan->watch.skip_txn = owner->txn->number;
+      scan->watch.skip_from = owner->txn->start;
+    }
+    pthread_mutex_unlock(&s->store->txn_lock);
+    pthread_mutex_unlock(&s->store->settle_lock);
+    scan->page = core->log.first << core->layout.extent_bits;
+  }
+  s->scans++;
+  atomic_fetch_add(&s->store->scans, 1);
+  *out = scan;
+  return EMB_OK;
+}
+
+void emb_scan_close(emb_scan *scan) {
+  if (!scan) {
+    return;
+  }
+  emb_session *s = scan->s;
+  struct env *env = s->core->env;
+  if (scan->order == EMB_SCAN_ANY) {
+    watch_close(s->core, &scan->watch);
+    spill_free(&scan->watch.moved);
+  }
+  if (scan->extent) {
+    env->unmap(env, scan->extent, s->core->layout.extent_bytes);
+  }
+  env->release(env, scan->row_keys);
+  env->release(env, scan->row_versions);
+  env->release(env, scan->row_vectors);
+  env->release(env, scan->keys);
+  env->release(env, scan);
+  s->scans--;
+  atomic_fetch_sub(&s->store->scans, 1);
+}
+
+/* ---- one page ---------------------------------------------------------- */
+
+/* Is the record at this log address what the session sees of its key?  Inside
+** the epoch and under scan_lock: nothing moves, but the cache may change. */
+static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
+  struct core *core = scan->s->core;
+  uint64_t hash = hash_key(key), word, again;
+  do {
+    if (!index_find(&core->index, key, hash, &word)) {
+      return 0;
+    }
+    word &= ~WORD_LATCH;
+    uint64_t seen = txn_word(scan->s, key, hash, word);
+    if (key_log_address(core, seen) == address) {
+      return 1;
+    }
+    if (!(seen & WORD_CACHED)) {
+      return 0;
+    }
+    index_find(&core->index, key, hash, &again);
+  } while ((again & ~WORD_LATCH) != word);
+  return 0;
+}
+
+/* Collects the live records of a page that stands at `bytes`. */
+static void collect(emb_scan *scan, uint64_t page, const char *bytes) {
+  struct core *core = scan->s->core;
+  const struct layout *l = &core->layout;
+  struct scan_watch *w = &scan->watch;
+  if (page_kind(bytes) != PAGE_DATA) {
+    return;
+  }
+  int skip = w->skip_txn && page_txn(bytes) == w->skip_txn;
+  for (uint32_t i = 0; i < l->slots; i++) {
+    const struct rec *rec =
+        (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
+                                           (size_t)i * l->rec_bytes);
+    uint64_t address = layout_address(l, page, i);
+    uint64_t version =
+        rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire));
+    int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+    if (!version || key < scan->lo || key > scan->hi ||
+        (skip && address >= w->skip_from) || !is_live(scan, key, address)) {
+      continue;
+    }
+    char *to = scan->row_vectors + (size_t)scan->rows * l->vector_bytes;
+    if (rec_read(rec, key, to, l->vector_bytes, &version)) {
+      scan->row_keys[scan->rows] = key;
+      scan->row_versions[scan->rows++] = version;
+    }
+  }
+}
+
+/* Looks at the next page.  PASS_READ: its extent must be read first;
+** PASS_DAMAGED: it is not a page. */
+enum { PASS_READ = 1, PASS_DAMAGED = 2 };
+
+static int pass_page(emb_scan *scan) {
+  struct core *core = scan->s->core;
+  const struct layout *l = &core->layout;
+  uint64_t page = scan->page, number = page >> l->extent_bits;
+  uint64_t next = page + 1;
+  int need = 0;
+  pthread_mutex_lock(&core->scan_lock);
+  epoch_enter(&core->epoch, scan->s->slot);
+  struct extent *extent = log_extent(&core->log, number);
+  const char *bytes = NULL;
+  if (atomic_load(&extent->phys) == EXTENT_NOWHERE ||
+      atomic_load(&extent->live) == 0) {
+    /* Nothing there that is live, unless it is our own transaction's. */
+    if (!scan->s->txn || atomic_load(&extent->phys) == EXTENT_NOWHERE) {
+      next = (number + 1) << l->extent_bits;
+    }
+  }
+  if (next == page + 1) {
+    bytes = log_page(&core->log, page);
+    if (!bytes && scan->extent_no == number && page < scan->extent_to) {
+      bytes = scan->extent + layout_page_offset(l, page);
+      if (!page_valid(l, bytes, core->salt, page)) {
+        bytes = NULL;
+        need = page >= scan->sound_to ? PASS_DAMAGED : 0;
+      }
+    } else if (!bytes) {
+      need = PASS_READ;
+    }
+  }
+  if (bytes) {
+    collect(scan, page, bytes);
+  }
+  if (!need) {
+    scan->page = next;
+    scan->watch.cursor = layout_address(l, next, 0);
+  }
+  epoch_leave(scan->s->slot);
+  pthread_mutex_unlock(&core->scan_lock);
+  return need;
+}
+
+struct lost {
+  struct core *core;
+  uint64_t page, end; /* of the damaged page; end of its extent */
+  uint64_t here, beyond;
+};
+
+static void count_lost(void *arg, int64_t key, uint64_t word) {
+  struct lost *lost = arg;
+  (void)key;
+  uint64_t page =
+      layout_page(&lost->core->layout, key_log_address(lost->core, word));
+  lost->here += page == lost->page;
+  lost->beyond += page > lost->page && page < lost->end;
+}
+
+/* A page of the log is unreadable.  That is no harm where a process died
+** before it was written; it is corruption when records are expected there. */
+static int check_lost(emb_scan *scan) {
+  emb_session *s = scan->s;
+  struct core *core = s->core;
+  const struct layout *l = &core->layout;
+  struct lost lost = {core, scan->page,
+                      (scan->page | (l->extent_pages - 1)) + 1, 0, 0};
+  for (uint32_t p = 0; p < index_parts(&core->index); p++) {
+    epoch_enter(&core->epoch, s->slot);
+    index_each(&core->index, p, count_lost, &lost);
+    epoch_leave(s->slot);
+  }
+  if (lost.here) {
+    return session_error(s, EMB_CORRUPT,
+                         "%s/log: page %llu is damaged, %llu keys are in it",
+                         core->dir, (unsigned long long)scan->page,
+                         (unsigned long long)lost.here);
+  }
+  scan->sound_to = lost.beyond ? scan->page + 1 : lost.end;
+  return EMB_OK;
+}
+
+static int read_extent(emb_scan *scan) {
+  emb_session *s = scan->s;
+  struct core *core = s->core;
+  const struct layout *l = &core->layout;
+  if (!scan->extent) {
+    scan->extent = core->env->map(core->env, l->extent_bytes, 0);
+    if (!scan->extent) {
+      return session_error(s, EMB_NOMEM, "out of memory");
+    }
+  }
+  uint64_t number = scan->page >> l->extent_bits;
+  epoch_enter(&core->epoch, s->slot);
+  uint64_t offset = log_offset(&core->log, number << l->extent_bits);
+  uint64_t flushed = atomic_load(&core->log.flushed);
+  epoch_leave(s->slot);
+  scan->extent_no = number;
+  scan->extent_to = (number + 1) << l->extent_bits;
+  if (scan->extent_to > flushed) {
+    scan->extent_to = flushed;
+  }
+  if (offset == UINT64_MAX) {
+    return EMB_OK; /* freed: the next look skips it */
+  }
+  int os = core->env->read(core->env, core->log.file, scan->extent,
+                           l->extent_bytes, offset);
+  count_add(&core->counters.read_bytes, l->extent_bytes);
+  return os ? err_os(&s->err, EMB_IOERR, os,
+                     "cannot read %s/log at offset %llu", core->dir,
+                     (unsigned long long)offset)
+            : EMB_OK;
+}
+
+/* ---- delivery ---------------------------------------------------------- */
+
+static void deliver(emb_scan *scan, int64_t *keys, float *vectors,
+                    uint64_t *versions, size_t at) {
+  const struct layout *l = &scan->s->core->layout;
+  uint32_t i = scan->row_at++;
+  keys[at] = scan->row_keys[i];
+  if (versions) {
+    versions[at] = scan->row_versions[i];
+  }
+  if (vectors) {
+    session_decode(scan->s, vectors + at * l->dim,
+                   scan->row_vectors + (size_t)i * l->vector_bytes);
+  }
+}
+
+/* A batch of keys that moved away; 0 in *got when there are none left. */
+static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
+                      uint64_t *versions, size_t *got) {
+  emb_session *s = scan->s;
+  struct core *core = s->core;
+  uint8_t found[64];
+  int64_t batch[64];
+  size_t n = 0;
+  int rc = EMB_OK;
+  pthread_mutex_lock(&core->scan_lock);
+  while (!rc && n < 64 && n < max && spill_count(&scan->watch.moved)) {
+    rc = spill_pop(&scan->watch.moved, &batch[n], &s->err);
+    n += !rc;
+  }
+  pthread_mutex_unlock(&core->scan_lock);
+  *got = 0;
+  if (rc || !n) {
+    return rc;
+  }
+  uint32_t dim = core->layout.dim;
+  uint64_t own[64];
+  rc = emb_peek(s, batch, n, vectors, found, versions ? own : NULL);
+  for (size_t i = 0; !rc && i < n; i++) {
+    if (!found[i] || batch[i] < scan->lo || batch[i] > scan->hi) {
+      continue;
+    }
+    if (vectors && *got != i) {
+      memmove(vectors + *got * dim, vectors + i * dim, dim * sizeof(float));
+    }
+    if (versions) {
+      versions[*got] = own[i];
+    }
+    keys[(*got)++] = batch[i];
+  }
+  return rc;
+}
+
+static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
+                    uint64_t *versions, size_t *n) {
+  emb_session *s = scan->s;
+  uint64_t end = layout_page(&s->core->layout, scan->watch.end);
+  while (*n < max) {
+    if (scan->row_at < scan->rows) {
+      deliver(scan, keys, vectors, versions, (*n)++);
+      continue;
+    }
+    scan->rows = scan->row_at = 0;
+    if (scan->page < end) {
+      int need = pass_page(scan);
+      int rc = need == PASS_READ      ? read_extent(scan)
+               : need == PASS_DAMAGED ? check_lost(scan)
+                                      : EMB_OK;
+      if (rc) {
+        return rc;
+      }
+      continue;
+    }
+    size_t got, dim = s->core->layout.dim;
+    uint64_t left;
+    int rc = moved_rows(scan, max - *n, keys + *n,
+                        vectors ? vectors + *n * dim : NULL,
+                        versions ? versions + *n : NULL, &got);
+    if (rc) {
+      return rc;
+    }
+    *n += got;
+    pthread_mutex_lock(&s->core->scan_lock);
+    left = spill_count(&scan->watch.moved);
+    pthread_mutex_unlock(&s->core->scan_lock);
+    if (!got && !left) {
+      break;
+    }
+  }
+  return EMB_OK;
+}
+
+int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
+                  uint64_t *versions, size_t *n) {
+  emb_session *s = scan->s;
+  *n = 0;
+  int rc = session_begin(s);
+  if (rc) {
+    return rc;
+  }
+  if (s->ask && s->ask(s->ask_arg)) {
+    return session_error(s, EMB_INTERRUPT, "interrupted");
+  }
+  if (scan->order != EMB_SCAN_ANY) {
+    return order_next(scan, max, keys, vectors, versions, n);
+  }
+  pthread_mutex_lock(&s->core->scan_lock);
+  int aborted = scan->watch.aborted, failed = scan->watch.failed;
+  pthread_mutex_unlock(&s->core->scan_lock);
+  if (aborted) {
+    return session_error(s, EMB_ABORT, "the scan's changes were rolled back");
+  }
+  if (failed) {
+    return session_error(s, EMB_IOERR,
+                         "cannot keep track of records that moved");
+  }
+  return any_next(scan, max, keys, vectors, versions, n);
+}

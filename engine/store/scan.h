@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+**
+** scan.h -- private to scan.c (storage order) and order.c (key order).
+*/
+#ifndef EMB_STORE_SCAN_H
+#define EMB_STORE_SCAN_H
+
+#include "txn.h"
+
+struct emb_scan {
+  emb_session *s;
+  int order;
+  int64_t lo, hi;
+
+  /* storage order */
+  struct scan_watch watch;
+  uint64_t page;      /* next one to look at */
+  char *extent;       /* one extent read from disk */
+  uint64_t extent_no; /* its number; 0: none */
+  uint64_t extent_to; /* pages below were read into it */
+  uint64_t sound_to;  /* unreadable pages below hold nothing live */
+  int64_t *row_keys;  /* live records of one page, not delivered yet */
+  uint64_t *row_versions;
+  char *row_vectors;
+  uint32_t rows, row_at;
+
+  /* key order: keys are compared after ~ for DESC, which reverses them */
+  int64_t *keys;
+  uint64_t key_room, key_count, key_at;
+  int64_t last; /* delivered up to here, if started */
+  int started, exhausted;
+  uint64_t block; /* keys per selection pass */
+};
+
+int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
+               uint64_t *versions, size_t *n);
+
+#endif

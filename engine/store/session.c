@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+**
+** session.c -- one user of a store: its place in the epoch, its buffers, its
+** last error.  Buffers are made once, so that the calls of a training loop
+** allocate nothing.
+*/
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store.h"
+#include "txn.h"
+
+#define READ_BYTES (1u << 20)
+
+static int make_buffers(emb_session *s) {
+  struct core *core = s->core;
+  const struct layout *l = &core->layout;
+  struct env *env = core->env;
+  size_t row = (size_t)l->dim * sizeof(float);
+  size_t chunk = CHUNK_BYTES / row;
+  s->chunk = (uint32_t)(chunk < 1 ? 1 : chunk > CHUNK_MAX ? CHUNK_MAX : chunk);
+  size_t n = s->chunk;
+  s->hashes = env->allocate(env, n * sizeof *s->hashes);
+  s->entries = env->allocate(env, n * sizeof *s->entries);
+  s->words = env->allocate(env, n * sizeof *s->words);
+  s->recs = env->allocate(env, n * sizeof *s->recs);
+  s->cold = env->allocate(env, n * sizeof *s->cold);
+  s->rows = env->allocate(env, n * sizeof *s->rows);
+  s->scratch = env->allocate(env, (size_t)l->rec_bytes * 2 + 64);
+  s->scratch_f32 = env->allocate(env, row + 64);
+  s->slot = epoch_join(&core->epoch);
+  return s->hashes && s->entries && s->words && s->recs && s->cold && s->rows &&
+                 s->scratch && s->scratch_f32 && s->slot
+             ? EMB_OK
+             : EMB_NOMEM;
+}
+
+static void free_session(emb_session *s) {
+  struct env *env = s->core->env;
+  if (s->queue) {
+    env->queue_close(env, s->queue);
+  }
+  if (s->pages) {
+    env->unmap(env, s->pages, (size_t)s->depth * s->core->layout.page_bytes);
+  }
+  env->release(env, s->ios);
+  env->release(env, s->io_list);
+  env->release(env, s->hashes);
+  env->release(env, s->entries);
+  env->release(env, s->words);
+  env->release(env, s->recs);
+  env->release(env, s->cold);
+  env->release(env, s->rows);
+  env->release(env, s->scratch);
+  env->release(env, s->scratch_f32);
+  if (s->slot) {
+    epoch_part(s->slot);
+  }
+  env->release(env, s);
+}
+
+int emb_session_open(emb_store *store, emb_session **session, emb_err *err) {
+  struct env *env = store->core.env;
+  *session = NULL;
+  if (env->process(env) != store->process) {
+    return err_set(err, EMB_MISUSE, "the store was opened before fork()");
+  }
+  emb_session *s = env->allocate(env, sizeof *s);
+  if (!s) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  s->store = store;
+  s->core = &store->core;
+  if (make_buffers(s)) {
+    free_session(s);
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  atomic_fetch_add(&store->sessions, 1);
+  *session = s;
+  return EMB_OK;
+}
+
+void emb_session_close(emb_session *s) {
+  if (!s) {
+    return;
+  }
+  emb_store *store = s->store;
+  if (store->core.env->process(store->core.env) == store->process) {
+    emb_rollback(s);
+    free_session(s);
+    atomic_fetch_sub(&store->sessions, 1);
+  }
+}
+
+const char *emb_errmsg(const emb_session *s) { return s->err.text; }
+int emb_errcode(const emb_session *s) { return s->err.code; }
+emb_store *emb_session_store(const emb_session *s) { return s->store; }
+
+void emb_session_interrupt(emb_session *s, int (*ask)(void *), void *arg) {
+  s->ask = ask;
+  s->ask_arg = arg;
+}
+
+int session_begin(emb_session *s) {
+  err_clear(&s->err);
+  if (s->core->env->process(s->core->env) != s->store->process) {
+    return err_set(&s->err, EMB_MISUSE, "the store was opened before fork()");
+  }
+  return EMB_OK;
+}
+
+int session_error(emb_session *s, int code, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(s->err.text, sizeof s->err.text, format, args);
+  va_end(args);
+  s->err.code = code;
+  return code;
+}
+
+int session_wait_room(emb_session *s) {
+  return core_wait_room(s->core, s->ask, s->ask_arg, &s->err);
+}
+
+int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us) {
+  if (s->ask && s->ask(s->ask_arg)) {
+    return session_error(s, EMB_INTERRUPT, "interrupted");
+  }
+  if (*waited_us >= s->core->timeout_ms * 1000) {
+    return session_error(s, EMB_BUSY, "key %lld is held by another transaction",
+                         (long long)key);
+  }
+  count_add(&s->core->counters.waits_key, 1);
+  s->core->env->sleep_us(s->core->env, 200);
+  *waited_us += 200;
+  return EMB_OK;
+}
+
+int session_queue(emb_session *s) {
+  if (s->queue) {
+    return EMB_OK;
+  }
+  struct env *env = s->core->env;
+  uint32_t bytes = s->core->layout.page_bytes;
+  uint32_t depth = READ_BYTES / bytes;
+  depth = depth < 4 ? 4 : depth > 128 ? 128 : depth;
+  if (!s->pages) {
+    s->pages = env->map(env, (size_t)depth * bytes, 0);
+    s->ios = env->allocate(env, depth * sizeof *s->ios);
+    s->io_list = env->allocate(env, depth * sizeof(struct env_io *));
+    s->depth = depth;
+  }
+  if (!s->pages || !s->ios || !s->io_list) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  int os = env->queue_open(env, s->core->queue_kind, depth, &s->queue);
+  return os ? err_os(&s->err, EMB_IOERR, os, "cannot start disk access")
+            : EMB_OK;
+}
+
+const void *session_encode(emb_session *s, const float *vector) {
+  const struct layout *l = &s->core->layout;
+  if (l->type == EMB_F32) {
+    return vector;
+  }
+  s->core->vec->to_f16((uint16_t *)(void *)s->scratch, vector, l->dim);
+  return s->scratch;
+}
+
+void session_decode(emb_session *s, float *to, const void *stored) {
+  const struct layout *l = &s->core->layout;
+  if (l->type == EMB_F32) {
+    memcpy(to, stored, l->vector_bytes);
+  } else {
+    s->core->vec->from_f16(to, stored, l->dim);
+  }
+}
+
+int check_rows(emb_session *s, const int64_t *keys, size_t n,
+               const float *vectors, const char *what) {
+  const struct layout *l = &s->core->layout;
+  for (size_t i = 0; i < n; i++) {
+    const float *row = vectors + i * l->dim;
+    size_t bad = s->core->vec->find_bad(row, l->dim);
+    if (bad < l->dim) {
+      return session_error(s, EMB_RANGE,
+                           "non-finite value in element %zu of %s %zu (key "
+                           "%lld)",
+                           bad, what, i, (long long)keys[i]);
+    }
+    if (l->type == EMB_F16) {
+      uint16_t *half = (uint16_t *)(void *)s->scratch;
+      s->core->vec->to_f16(half, row, l->dim);
+      for (uint32_t k = 0; k < l->dim; k++) {
+        if ((half[k] & 0x7c00) == 0x7c00) {
+          return session_error(s, EMB_RANGE,
+                               "element %u of %s %zu (key %lld) is too large "
+                               "for float16",
+                               k, what, i, (long long)keys[i]);
+        }
+      }
+    }
+  }
+  return EMB_OK;
+}

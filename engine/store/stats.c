@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+**
+** stats.c -- the figures of a store; README.md lists them.
+*/
+#include "../life/compact.h"
+#include "store.h"
+
+struct list {
+  emb_stat *stats;
+  size_t max, n;
+};
+
+static void number(struct list *list, const char *name, uint64_t value) {
+  if (list->n < list->max) {
+    list->stats[list->n] = (emb_stat){name, NULL, (int64_t)value};
+  }
+  list->n++;
+}
+
+static void text(struct list *list, const char *name, const char *value) {
+  if (list->n < list->max) {
+    list->stats[list->n] = (emb_stat){name, value, 0};
+  }
+  list->n++;
+}
+
+static uint64_t of(_Atomic uint64_t *counter) {
+  return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
+  struct core *core = &store->core;
+  struct counters *c = &core->counters;
+  struct list list = {stats, max, 0}, *l = &list;
+  struct space space;
+  space_measure(core, &space);
+  text(l, "directory", core->dir);
+  text(l, "io", core->queue_kind == ENV_QUEUE_URING ? "uring" : "pread");
+  text(l, "simd", core->vec->name);
+  text(l, "type", core->layout.type == EMB_F16 ? "float16" : "float32");
+  number(l, "dimensions", core->layout.dim);
+  number(l, "keys", (uint64_t)atomic_load(&core->count));
+  number(l, "owner", (uint64_t)atomic_load(&store->owner));
+  number(l, "failed", (uint64_t)atomic_load(&core->log.failed));
+  number(l, "in_doubt", atomic_load(&store->in_doubt));
+  number(l, "transaction", atomic_load(&core->txn_committed));
+  number(l, "memory_bytes",
+         (uint64_t)core->frames.count * core->frames.frame_bytes);
+  number(l, "index_bytes", index_bytes(&core->index));
+  number(l, "log_bytes_in_memory",
+         (uint64_t)atomic_load(&core->log.resident) *
+             core->layout.extent_bytes);
+  number(l, "cache_bytes",
+         (uint64_t)atomic_load(&core->cache.frame_count) *
+             core->layout.extent_bytes);
+  number(l, "cache_records", atomic_load(&core->cache.used));
+  number(l, "log_bytes", space.used);
+  number(l, "live_bytes", space.live);
+  number(l, "dead_bytes", space.dead);
+  number(l, "record_bytes", core->layout.rec_bytes);
+  number(l, "page_bytes", core->layout.page_bytes);
+  number(l, "get_keys", of(&c->get_keys));
+  number(l, "get_memory", of(&c->get_memory));
+  number(l, "get_cache", of(&c->get_cache));
+  number(l, "get_disk", of(&c->get_disk));
+  number(l, "get_absent", of(&c->get_absent));
+  number(l, "put_keys", of(&c->put_keys));
+  number(l, "put_in_place", of(&c->put_in_place));
+  number(l, "rmw_keys", of(&c->rmw_keys));
+  number(l, "delete_keys", of(&c->delete_keys));
+  number(l, "read_pages", of(&c->read_pages));
+  number(l, "read_bytes", of(&c->read_bytes));
+  number(l, "write_bytes", of(&c->write_bytes));
+  number(l, "syncs", of(&c->syncs));
+  number(l, "flushes", of(&c->flushes));
+  number(l, "evictions", of(&c->evictions));
+  number(l, "checkpoints", of(&c->checkpoints));
+  number(l, "compacted_records", of(&c->compacted_records));
+  number(l, "cache_admitted", of(&c->cache_admitted));
+  number(l, "cache_evicted", of(&c->cache_evicted));
+  number(l, "waits_for_memory", of(&c->waits_room));
+  number(l, "waits_for_key", of(&c->waits_key));
+  number(l, "commits", of(&c->commits));
+  number(l, "rollbacks", of(&c->rollbacks));
+  number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
+  return list.n < max ? list.n : max;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+**
+** step.c -- background work: a bounded piece at a time.
+**
+** Two threads drive a store, only by calling these functions in a loop: one
+** keeps frames free (core_make_room), one checkpoints and compacts.  Without
+** threads (EMB_OPEN_STEP) emb_step does both, so a test can run the same code
+** in an order that a seed decides.
+*/
+#include <time.h>
+
+#include "../life/compact.h"
+#include "step.h"
+
+/* The log that recovery would replay is kept shorter than this, or than twice
+** the index if that is more. */
+#define REPLAY_BYTES (UINT64_C(256) << 20)
+#define WORK_PAUSE_MS 50
+
+/* Bytes of log since the last checkpoint. */
+static uint64_t replay_bytes(emb_store *store) {
+  struct core *core = &store->core;
+  uint64_t tail = atomic_load(&core->log.tail);
+  uint64_t replay = store->checkpoint.manifest.replay;
+  return tail > replay ? (tail - replay) * core->layout.page_bytes : 0;
+}
+
+static int checkpoint_due(emb_store *store, const struct space *space) {
+  uint64_t most = (uint64_t)atomic_load(&store->core.count) * 32;
+  most = most > REPLAY_BYTES ? most : REPLAY_BYTES;
+  uint64_t replay = replay_bytes(store);
+  /* With a transaction open a checkpoint shortens nothing and frees only what
+  ** was dead before it began. */
+  if (atomic_load(&store->core.txn_first_page) && replay > most) {
+    return 0;
+  }
+  return space_freeable(&store->core, space) ||
+         (!store->core.temporary && replay > most);
+}
+
+int step_work(emb_store *store, int *more, emb_err *err) {
+  struct core *core = &store->core;
+  struct space space;
+  int did = 0, rc = EMB_OK;
+  *more = 0;
+  if (!atomic_load(&store->owner) || atomic_load(&store->in_doubt) ||
+      atomic_load(&core->log.failed)) {
+    return EMB_OK;
+  }
+  pthread_mutex_lock(&core->ckpt_lock);
+  space_measure(core, &space);
+  if (space_wasted(core, &space)) {
+    rc = compact_one(core, store->work_slot, 0, &did, err);
+  }
+  if (!rc && checkpoint_due(store, &space)) {
+    uint64_t freed = store->checkpoint.manifest.generation;
+    rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
+    did |= store->checkpoint.manifest.generation != freed &&
+           store->checkpoint.dead_bytes > 0;
+  }
+  pthread_mutex_unlock(&core->ckpt_lock);
+  *more = did && !rc;
+  return rc;
+}
+
+int step_flush(emb_store *store, int *more, emb_err *err) {
+  int did = 0;
+  int rc = core_make_room(&store->core, store->flush_slot, &did, err);
+  *more = did && !rc;
+  return rc;
+}
+
+int emb_step(emb_store *store, int *more) {
+  int more_flush = 0, more_work = 0;
+  int rc = step_flush(store, &more_flush, NULL);
+  rc = rc ? rc : step_work(store, &more_work, NULL);
+  *more = more_flush | more_work;
+  return rc;
+}
+
+/* core->step: for a call that waits in a store without threads. */
+int step_once(struct core *core, int *more) {
+  return step_flush((emb_store *)(void *)core, more, NULL);
+}
+
+/* ---- threads ----------------------------------------------------------- */
+
+static void wait_ms(pthread_cond_t *cond, pthread_mutex_t *lock, long ms) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += ms * 1000000;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  pthread_cond_timedwait(cond, lock, &until);
+}
+
+void step_flush_thread(void *arg) {
+  emb_store *store = arg;
+  struct core *core = &store->core;
+  pthread_mutex_lock(&core->wake_lock);
+  while (!core->stopping) {
+    if (!core->work_wanted) {
+      wait_ms(&core->wake, &core->wake_lock, 500);
+    }
+    core->work_wanted = 0;
+    int more = !core->stopping;
+    pthread_mutex_unlock(&core->wake_lock);
+    while (more) {
+      step_flush(store, &more, NULL);
+    }
+    pthread_mutex_lock(&core->wake_lock);
+  }
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+void step_work_thread(void *arg) {
+  emb_store *store = arg;
+  struct core *core = &store->core;
+  pthread_mutex_lock(&core->wake_lock);
+  while (!core->stopping) {
+    wait_ms(&core->work, &core->wake_lock, WORK_PAUSE_MS);
+    int more = !core->stopping;
+    pthread_mutex_unlock(&core->wake_lock);
+    if (more && step_work(store, &more, NULL)) {
+      more = 0;
+    }
+    pthread_mutex_lock(&core->wake_lock);
+    if (more) {
+      /* Straight on, but let others have the locks. */
+      pthread_mutex_unlock(&core->wake_lock);
+      while (more && !step_stopping(core) &&
+             step_work(store, &more, NULL) == EMB_OK) {
+      }
+      pthread_mutex_lock(&core->wake_lock);
+    }
+  }
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+int step_stopping(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  int stopping = core->stopping;
+  pthread_mutex_unlock(&core->wake_lock);
+  return stopping;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+**
+** store.h -- private to store/: the objects behind emb.h.
+**
+**   open.c, registry.c   a store: opening, sharing, owning, closing
+**   session.c            a session and its buffers
+**   get.c read.c         Get: index, memory, cache, disk
+**   put.c rmw.c erase.c  immediate writes
+**   txn*.c               transactions
+**   scan.c order.c       scans
+**   step.c stats.c verify.c
+*/
+#ifndef EMB_STORE_H
+#define EMB_STORE_H
+
+#include "../ckpt/checkpoint.h"
+#include "../core/core.h"
+#include "../core/spill.h"
+#include "../core/watch.h"
+#include "../emb.h"
+
+/* Keys that are worked on inside one stay in the epoch. */
+#define CHUNK_MAX 1024
+#define CHUNK_BYTES (4u << 20)
+
+struct txn;
+
+struct emb_store {
+  struct core core;
+  struct env_lock *lock; /* held while this process owns the store */
+  struct emb_config config;
+  uint64_t identity[2]; /* device and inode of the directory */
+  int64_t process;      /* that opened it; a child after fork has another */
+  struct emb_store *next;
+  int references; /* registry lock */
+  _Atomic int sessions;
+  _Atomic int scans; /* open ones: a reader is not refreshed under them */
+  /* 1 owner, 0 reader at a checkpoint; changed under own_lock. */
+  _Atomic int owner;
+  pthread_mutex_t own_lock;
+
+  /* One transaction at a time. */
+  pthread_mutex_t txn_lock;
+  struct emb_session *txn_owner; /* txn_lock */
+  /* A commit moves its keys, or a scan begins: not both at once. */
+  pthread_mutex_t settle_lock;
+  struct index spare_map; /* kept from one transaction to the next */
+  void *threads[2];
+  struct epoch_slot *flush_slot; /* flush thread or emb_step */
+  struct epoch_slot *work_slot;  /* ckpt_lock */
+  struct checkpoint checkpoint;  /* ckpt_lock */
+  struct recovery *doubt;        /* own_lock: of the transaction in doubt */
+  _Atomic uint64_t in_doubt;     /* its number */
+  _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */
+};
+
+struct cold { /* a key whose record is on disk */
+  uint64_t address;
+  uint32_t row;
+};
+
+struct emb_session {
+  struct emb_store *store;
+  struct core *core;
+  struct epoch_slot *slot;
+  emb_err err;
+  int (*ask)(void *);
+  void *ask_arg;
+  int scans;
+  struct txn *txn;
+
+  uint32_t chunk; /* keys per stay in the epoch */
+  uint64_t *hashes;
+  struct entry **entries;
+  uint64_t *words;
+  struct rec **recs;
+  struct cold *cold;
+  uint32_t *rows; /* rows still to do */
+  char *scratch;  /* two stored vectors and one of float32 */
+  float *scratch_f32;
+
+  /* Disk reads; made at the first need. */
+  struct env_queue *queue;
+  uint32_t depth;
+  char *pages; /* depth page buffers */
+  struct env_io *ios;
+  struct env_io **io_list;
+};
+
+/* ---- session.c --------------------------------------------------------- */
+
+/* First line of every call: a child after fork() must not use the store. */
+int session_begin(emb_session *s);
+int session_error(emb_session *s, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The session gave up its epoch because log_take had no room. */
+int session_wait_room(emb_session *s);
+/* A key is held by a transaction of another session: waits a little.
+** *waited_us grows; past the timeout it is EMB_BUSY naming the key. */
+int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us);
+int session_queue(emb_session *s);
+/* Stored form of a float32 vector: itself, or scratch filled with float16. */
+const void *session_encode(emb_session *s, const float *vector);
+void session_decode(emb_session *s, float *to, const void *stored);
+
+/* ---- own.c ------------------------------------------------------------- */
+
+/* Before a write: the process owns the store, nothing failed or is in doubt. */
+int store_own(emb_session *s);
+/* Before a read: a reader sees the newest checkpoint. */
+int store_refresh(emb_session *s);
+
+/* ---- read.c ------------------------------------------------------------ */
+
+/* What to do with a record read from disk; outside any epoch.  address is
+** what the key's word said when the read began. */
+typedef int (*cold_use)(emb_session *s, void *arg, uint32_t row, int64_t key,
+                        const struct rec *rec);
+/* Reads the records of s->cold[0..n), whose keys are keys[row].  Rows whose
+** record moved meanwhile are appended to s->rows (*again counts them) and
+** must be looked up anew.  admit: offer them to the cache. */
+int read_cold(emb_session *s, const int64_t *keys, uint32_t n, int admit,
+              cold_use use, void *arg, uint32_t *again);
+/* One page into `page`, checked.  READ_GONE: the extent was freed. */
+#define READ_GONE (-1)
+int read_page(emb_session *s, uint64_t number, char *page);
+
+/* ---- slots for writing ------------------------------------------------- */
+
+struct run { /* consecutive slots that this stay in the epoch may fill */
+  uint64_t page;
+  uint32_t slot;
+  uint32_t left;
+};
+/* The next slot above address `above`; want: how many more will be needed. */
+int run_take(struct core *core, struct run *run, uint32_t want, uint64_t above,
+             uint64_t *address);
+
+/* ---- checks ------------------------------------------------------------ */
+
+int check_rows(emb_session *s, const int64_t *keys, size_t n,
+               const float *vectors, const char *what);
+
+#endif

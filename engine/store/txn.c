@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT
+**
+** txn.c -- the writes of a transaction; see txn.h for what one is.
+**
+** A call first claims its keys (intent bit and map entry), so that no other
+** writer and no compaction moves them; then it writes the records, each above
+** the key's committed address.  The call is all or nothing: it takes a
+** savepoint of its own, unless it is a single row, which checks everything
+** before it changes anything.
+*/
+#include <string.h>
+
+#include "txn.h"
+
+uint64_t txn_find(struct txn *txn, int64_t key, uint64_t hash, int *own) {
+  uint64_t word;
+  if (!index_find(&txn->map, key, hash, &word) || (word & MAP_SAME)) {
+    *own = 0;
+    return 0;
+  }
+  *own = 1;
+  return word & MAP_GONE ? 0 : word_address(word);
+}
+
+int emb_in_transaction(const emb_session *s) { return s->txn != NULL; }
+
+/* The store's one transaction place is ours, or EMB_BUSY after the timeout. */
+static int take_turn(emb_session *s) {
+  emb_store *store = s->store;
+  uint64_t waited = 0;
+  for (;;) {
+    pthread_mutex_lock(&store->txn_lock);
+    int free = !store->txn_owner;
+    if (free) {
+      store->txn_owner = s;
+    }
+    pthread_mutex_unlock(&store->txn_lock);
+    if (free) {
+      return EMB_OK;
+    }
+    if (s->ask && s->ask(s->ask_arg)) {
+      return session_error(s, EMB_INTERRUPT, "interrupted");
+    }
+    if (waited >= s->core->timeout_ms * 1000) {
+      return session_error(s, EMB_BUSY,
+                           "another connection has a transaction open");
+    }
+    s->core->env->sleep_us(s->core->env, 200);
+    waited += 200;
+  }
+}
+
+int emb_begin(emb_session *s) {
+  int rc = session_begin(s);
+  if (!rc && s->txn) {
+    rc = session_error(s, EMB_MISUSE, "a transaction is open already");
+  }
+  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : take_turn(s);
+  if (rc) {
+    return rc;
+  }
+  emb_store *store = s->store;
+  struct env *env = s->core->env;
+  struct txn *txn = env->allocate(env, sizeof *txn);
+  if (!txn) {
+    pthread_mutex_lock(&store->txn_lock);
+    store->txn_owner = NULL;
+    pthread_mutex_unlock(&store->txn_lock);
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  txn->map = store->spare_map; /* empty; moved here and back */
+  txn->era = 1;
+  spill_init(&txn->undo, env, s->core->dir, sizeof(struct undo));
+  s->txn = txn;
+  return EMB_OK;
+}
+
+/* Claims one key: intent bit in the index, entry in the map. */
+static int claim(emb_session *s, int64_t key, uint64_t hash) {
+  uint64_t word;
+  struct entry *entry;
+  if (index_find(&s->txn->map, key, hash, &word)) {
+    return EMB_OK;
+  }
+  epoch_enter(&s->core->epoch, s->slot);
+  int rc = key_intend(s->core, key, hash, &word);
+  if (rc >= 0 && rc != KEY_INTENT &&
+      index_insert(&s->txn->map, key, hash, MAP_SAME, &entry, &word, NULL,
+                   NULL)) {
+    key_settle(s->core, key, hash, KEY_SAME, NULL);
+    rc = -EMB_NOMEM;
+  }
+  epoch_leave(s->slot);
+  if (rc == KEY_INTENT) {
+    return session_error(s, EMB_BUSY, "key %lld is held by another transaction",
+                         (long long)key);
+  }
+  return rc < 0 ? session_error(s, EMB_NOMEM, "out of memory") : EMB_OK;
+}
+
+/* Number and first page of the transaction, at its first write.  In a
+** temporary store, which nobody recovers, all have number 1 and share pages. */
+static void take_number(emb_session *s) {
+  struct core *core = s->core;
+  struct txn *txn = s->txn;
+  if (!txn->number) {
+    txn->number =
+        core->temporary ? 1 : atomic_fetch_add(&core->txn_last, 1) + 1;
+    txn->start = log_position(&core->log, LOG_TXN);
+    atomic_store(&core->txn_first_page, layout_page(&core->layout, txn->start));
+  }
+}
+
+/* A slot of the transaction above the key's committed address and above every
+** tombstone; inside an epoch. */
+static int take_slot(emb_session *s, uint64_t above, uint64_t *address) {
+  struct core *core = s->core;
+  int stream = LOG_TXN;
+  uint64_t number = s->txn->number;
+  for (;;) {
+    uint64_t page;
+    uint32_t slot, got;
+    int rc =
+        log_take(&core->log, stream, PAGE_DATA, number, 1, &page, &slot, &got);
+    if (rc) {
+      return rc;
+    }
+    *address = layout_address(&core->layout, page, slot);
+    if (*address > above && page > atomic_load(&core->log.last_tomb)) {
+      return EMB_OK;
+    }
+    log_close(&core->log, stream, 0, 0, 0);
+  }
+}
+
+/* Tells scans of the own session that a key they see leaves its place. */
+static void note_move(emb_session *s, int64_t key, uint64_t from) {
+  if (from && watch_any(s->core)) {
+    pthread_mutex_lock(&s->core->scan_lock);
+    watch_moved(s->core, key, from, s, 0);
+    pthread_mutex_unlock(&s->core->scan_lock);
+  }
+}
+
+/* Where the session sees the key now: log address, or 0. */
+static uint64_t visible(uint64_t map_word, uint64_t base) {
+  if (map_word & MAP_SAME) {
+    return base;
+  }
+  return map_word & MAP_GONE ? 0 : word_address(map_word);
+}
+
+static int txn_put_row(emb_session *s, int64_t key, const void *vector) {
+  struct core *core = s->core;
+  struct txn *txn = s->txn;
+  uint64_t hash = hash_key(key), map_word, word;
+  struct entry *mine = index_find(&txn->map, key, hash, &map_word);
+  epoch_enter(&core->epoch, s->slot);
+  index_find(&core->index, key, hash, &word);
+  uint64_t base = key_log_address(core, word & ~WORD_INTENT);
+  uint64_t seen = visible(map_word, base), address;
+  uint64_t version =
+      atomic_fetch_add_explicit(&core->version, 1, memory_order_relaxed) + 1;
+  if (!(map_word & (MAP_SAME | MAP_GONE)) && txn_is_fresh(txn, map_word) &&
+      log_mutable(&core->log, seen) && log_rec(&core->log, seen)) {
+    struct rec *rec = log_rec(&core->log, seen);
+    rec_begin(rec);
+    rec_fill(rec, key, vector, core->layout.vector_bytes, version);
+    epoch_leave(s->slot);
+    return EMB_OK;
+  }
+  int rc = take_slot(s, base > seen ? base : seen, &address);
+  if (rc == EMB_OK) {
+    rec_fill(log_rec(&core->log, address), key, vector,
+             core->layout.vector_bytes, version);
+  }
+  epoch_leave(s->slot);
+  if (rc) {
+    return rc;
+  }
+  rc = txn_remember(s, key, map_word);
+  if (rc) {
+    return rc;
+  }
+  note_move(s, key, seen);
+  atomic_store_explicit(&mine->word, address, memory_order_release);
+  txn->count_change += !seen;
+  return EMB_OK;
+}
+
+static int txn_delete_row(emb_session *s, int64_t key, uint8_t *found) {
+  struct core *core = s->core;
+  struct txn *txn = s->txn;
+  uint64_t hash = hash_key(key), word, map_word = MAP_SAME;
+  struct entry *mine = index_find(&txn->map, key, hash, &map_word);
+  if (!mine) {
+    map_word = MAP_SAME;
+  }
+  epoch_enter(&core->epoch, s->slot);
+  index_find(&core->index, key, hash, &word);
+  uint64_t seen = visible(map_word, key_log_address(core, word & ~WORD_INTENT));
+  epoch_leave(s->slot);
+  *found = seen != 0;
+  if (!seen) {
+    return EMB_OK;
+  }
+  int rc = EMB_OK;
+  if (!mine) {
+    rc = claim(s, key, hash);
+    mine = rc ? NULL : index_find(&txn->map, key, hash, &map_word);
+  }
+  rc = rc ? rc : txn_remember(s, key, map_word);
+  if (rc) {
+    return rc;
+  }
+  note_move(s, key, seen);
+  atomic_store_explicit(&mine->word, MAP_GONE | txn->era, memory_order_release);
+  txn->count_change--;
+  return EMB_OK;
+}
+
+static int begin_call(emb_session *s) {
+  int rc = session_begin(s);
+  if (!rc && !s->txn) {
+    rc = session_error(s, EMB_MISUSE, "no transaction is open");
+  }
+  return rc ? rc : core_failed(s->core, &s->err);
+}
+
+/* Runs one row; waits for room and tries again where it must. */
+static int put_waiting(emb_session *s, int64_t key, const float *vector) {
+  for (;;) {
+    int rc = txn_put_row(s, key, session_encode(s, vector));
+    if (rc != LOG_ROOM) {
+      return rc == EMB_FULL && !s->err.code
+                 ? session_error(s, rc, "the log's addresses are used up")
+                 : rc;
+    }
+    rc = session_wait_room(s);
+    if (rc) {
+      return rc;
+    }
+  }
+}
+
+/* Ends a call of several rows: keeps its work, or undoes it. */
+static int end_call(emb_session *s, size_t depth, int marked, int rc) {
+  if (!marked) {
+    return rc;
+  }
+  if (rc) {
+    emb_err first = s->err;
+    if (txn_undo_to(s, depth) == EMB_OK) {
+      s->err = first;
+    }
+  }
+  s->txn->savepoint_count = depth;
+  return rc;
+}
+
+int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
+                const float *vectors) {
+  int rc = begin_call(s);
+  rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
+  if (rc || n == 0) {
+    return rc;
+  }
+  size_t depth = s->txn->savepoint_count;
+  int marked = n > 1;
+  take_number(s);
+  s->txn->prepared = 0;
+  rc = marked ? txn_mark(s, -1) : EMB_OK;
+  if (rc) {
+    return rc;
+  }
+  for (size_t i = 0; !rc && i < n; i++) {
+    rc = claim(s, keys[i], hash_key(keys[i]));
+    rc =
+        rc ? rc
+           : put_waiting(s, keys[i], vectors + i * (size_t)s->core->layout.dim);
+    if (!rc && (i & 1023) == 1023 && s->ask && s->ask(s->ask_arg)) {
+      rc = session_error(s, EMB_INTERRUPT, "interrupted");
+    }
+  }
+  if (frames_left(&s->core->frames) < core_low_water(s->core)) {
+    core_wake(s->core);
+  }
+  count_add(&s->core->counters.put_keys, n);
+  return end_call(s, depth, marked, rc);
+}
+
+int emb_txn_delete(emb_session *s, const int64_t *keys, size_t n,
+                   uint8_t *found) {
+  int rc = begin_call(s);
+  if (rc || n == 0) {
+    return rc;
+  }
+  size_t depth = s->txn->savepoint_count;
+  int marked = n > 1;
+  take_number(s);
+  s->txn->prepared = 0;
+  rc = marked ? txn_mark(s, -1) : EMB_OK;
+  if (rc) {
+    return rc;
+  }
+  for (size_t i = 0; !rc && i < n; i++) {
+    uint8_t was;
+    rc = txn_delete_row(s, keys[i], &was);
+    if (found && !rc) {
+      found[i] = was;
+    }
+  }
+  count_add(&s->core->counters.delete_keys, n);
+  return end_call(s, depth, marked, rc);
+}

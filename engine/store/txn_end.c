@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+**
+** txn_end.c -- how a transaction ends.
+**
+**   open --emb_prepare--> prepared --emb_commit--> gone   [coordinator decided]
+**     |                      |  \--further write--> open
+**     |                      \-----emb_rollback--> gone   [abort page]
+**     |--emb_commit--> gone                               [the engine decides]
+**     \--emb_rollback--> gone
+**
+** A prepare completes the transaction in the log: tombstones of what it
+** deleted, ranges of what its savepoints undid, and the LAST flag on its last
+** page; then everything is flushed and synced.  Commit moves the words, in
+** memory.  A transaction that was prepared and then undone leaves an abort
+** page, because recovery takes a complete transaction that others follow for
+** committed.
+*/
+#include <string.h>
+
+#include "txn.h"
+
+/* An item of a page of kind TOMB or VOID in the transaction's stream. */
+static int put_item(emb_session *s, uint32_t kind, const void *item,
+                    size_t bytes) {
+  struct core *core = s->core;
+  for (;;) {
+    uint64_t page;
+    uint32_t at, got;
+    epoch_enter(&core->epoch, s->slot);
+    int rc = log_take(&core->log, LOG_TXN, kind, s->txn->number, 1, &page, &at,
+                      &got);
+    if (rc == EMB_OK) {
+      memcpy(log_page(&core->log, page) + PAGE_HEAD_BYTES + at * bytes, item,
+             bytes);
+    }
+    epoch_leave(s->slot);
+    if (rc != LOG_ROOM) {
+      return rc ? session_error(s, rc, "the log's addresses are used up") : rc;
+    }
+    rc = session_wait_room(s);
+    if (rc) {
+      return rc;
+    }
+  }
+}
+
+struct ending {
+  emb_session *s;
+  int rc;
+  uint64_t changed;
+};
+
+/* index_each on the map: what the transaction changed, and tombstones. */
+static void count_changed(void *arg, int64_t key, uint64_t word) {
+  struct ending *e = arg;
+  (void)key;
+  e->changed += !(word & MAP_SAME);
+}
+
+static void write_tomb(void *arg, int64_t key, uint64_t word) {
+  struct ending *e = arg;
+  if (!e->rc && (word & MAP_GONE)) {
+    e->rc = put_item(e->s, PAGE_TOMB, &key, sizeof key);
+  }
+}
+
+static void for_map(struct txn *txn, void (*each)(void *, int64_t, uint64_t),
+                    void *arg) {
+  for (uint32_t p = 0; p < index_parts(&txn->map); p++) {
+    index_each(&txn->map, p, each, arg);
+  }
+}
+
+/* Writes what recovery needs beside the records, and the LAST flag. */
+static int complete(emb_session *s, uint32_t flags) {
+  struct txn *txn = s->txn;
+  struct ending e = {s, EMB_OK, 0};
+  for_map(txn, write_tomb, &e);
+  for (size_t i = 0; !e.rc && i < txn->void_count; i++) {
+    e.rc = put_item(s, PAGE_VOID, &txn->voids[i], sizeof txn->voids[i]);
+  }
+  while (!e.rc) {
+    e.rc = log_close(&s->core->log, LOG_TXN, PAGE_LAST | flags, 1, txn->number);
+    if (e.rc != LOG_ROOM) {
+      break;
+    }
+    e.rc = session_wait_room(s);
+  }
+  return e.rc;
+}
+
+static uint64_t changes(emb_session *s) {
+  struct ending e = {s, EMB_OK, 0};
+  for_map(s->txn, count_changed, &e);
+  return e.changed;
+}
+
+int emb_prepare(emb_session *s, uint64_t *number) {
+  *number = 0;
+  int rc = session_begin(s);
+  if (!rc && !s->txn) {
+    rc = session_error(s, EMB_MISUSE, "no transaction is open");
+  }
+  if (rc) {
+    return rc;
+  }
+  struct txn *txn = s->txn;
+  if (txn->prepared) {
+    *number = txn->number;
+    return EMB_OK;
+  }
+  if (!txn->number || (!txn->was_prepared && changes(s) == 0)) {
+    return EMB_OK;
+  }
+  rc = core_failed(s->core, &s->err);
+  rc = rc ? rc : complete(s, PAGE_SYNCED);
+  txn->was_prepared |= !rc;
+  rc = rc ? rc : core_flush_all(s->core, 1, NULL, &s->err);
+  if (rc == EMB_OK) {
+    txn->prepared = 1;
+    *number = txn->number;
+  }
+  return rc;
+}
+
+struct settling {
+  emb_session *s;
+  int commit;
+  uint32_t stay; /* keys in this stay in the epoch */
+};
+
+static void settle(void *arg, int64_t key, uint64_t word) {
+  struct settling *w = arg;
+  struct core *core = w->s->core;
+  if ((w->stay++ & 255) == 0) {
+    if (w->stay > 1) {
+      epoch_leave(w->s->slot);
+    }
+    epoch_enter(&core->epoch, w->s->slot);
+  }
+  uint64_t address = !w->commit || (word & MAP_SAME) ? KEY_SAME
+                     : word & MAP_GONE               ? KEY_GONE
+                                                     : word_address(word);
+  key_settle(core, key, hash_key(key), address, w->s);
+}
+
+/* Frees the transaction and lets the next one in. */
+void txn_drop(emb_session *s) {
+  struct txn *txn = s->txn;
+  emb_store *store = s->store;
+  struct env *env = s->core->env;
+  index_clear(&txn->map);
+  store->spare_map = txn->map;
+  spill_free(&txn->undo);
+  env->release(env, txn->savepoints);
+  env->release(env, txn->voids);
+  env->release(env, txn);
+  s->txn = NULL;
+  atomic_store(&s->core->txn_first_page, 0);
+  pthread_mutex_lock(&store->txn_lock);
+  store->txn_owner = NULL;
+  pthread_mutex_unlock(&store->txn_lock);
+}
+
+static void settle_all(emb_session *s, int commit) {
+  struct settling w = {s, commit, 0};
+  pthread_mutex_lock(&s->store->settle_lock);
+  for_map(s->txn, settle, &w);
+  if (w.stay) {
+    epoch_leave(s->slot);
+  }
+  pthread_mutex_unlock(&s->store->settle_lock);
+}
+
+int emb_commit(emb_session *s) {
+  int rc = session_begin(s);
+  if (!rc && !s->txn) {
+    rc = session_error(s, EMB_MISUSE, "no transaction is open");
+  }
+  if (rc) {
+    return rc;
+  }
+  struct txn *txn = s->txn;
+  if (!txn->prepared && txn->number && !s->core->temporary && changes(s)) {
+    rc = core_failed(s->core, &s->err);
+    rc = rc ? rc : complete(s, 0);
+    if (rc) {
+      return rc;
+    }
+  }
+  settle_all(s, 1);
+  if (txn->prepared) {
+    atomic_store(&s->core->txn_committed, txn->number);
+  }
+  count_add(&s->core->counters.commits, 1);
+  txn_drop(s);
+  core_wake(s->core);
+  return EMB_OK;
+}
+
+/* Recovery must not take an undone transaction for a committed one.  If there
+** is no room for the page now, the log has failed: nothing follows it. */
+static void write_abort(emb_session *s) {
+  uint64_t page;
+  uint32_t at, got;
+  for (;;) {
+    epoch_enter(&s->core->epoch, s->slot);
+    log_close(&s->core->log, LOG_TXN, 0, 0, 0);
+    int rc = log_take(&s->core->log, LOG_TXN, PAGE_ABORT, s->txn->number, 1,
+                      &page, &at, &got);
+    epoch_leave(s->slot);
+    if (rc != LOG_ROOM || core_wait_room(s->core, NULL, NULL, &s->err)) {
+      break;
+    }
+  }
+  log_close(&s->core->log, LOG_TXN, 0, 0, 0);
+}
+
+void emb_rollback(emb_session *s) {
+  if (!s->txn) {
+    return;
+  }
+  watch_abort(s->core, s);
+  settle_all(s, 0);
+  if (s->txn->was_prepared) {
+    write_abort(s);
+  } else if (!s->core->temporary) {
+    log_close(&s->core->log, LOG_TXN, 0, 0, 0);
+  } /* a temporary store goes on in the page, above the next start */
+  count_add(&s->core->counters.rollbacks, 1);
+  txn_drop(s);
+}

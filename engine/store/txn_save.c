@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+**
+** txn_save.c -- savepoints: marking, undoing, forgetting.  See txn.h.
+*/
+#include "txn.h"
+
+int txn_is_fresh(const struct txn *txn, uint64_t word) {
+  if (txn->savepoint_count == 0) {
+    return 1;
+  }
+  const struct savepoint *top = &txn->savepoints[txn->savepoint_count - 1];
+  return word & MAP_GONE ? word_address(word) >= top->era
+                         : word_address(word) >= top->position;
+}
+
+int txn_mark(emb_session *s, int number) {
+  struct txn *txn = s->txn;
+  struct env *env = s->core->env;
+  if (txn->savepoint_count == txn->savepoint_room) {
+    size_t room = txn->savepoint_room ? txn->savepoint_room * 2 : 8;
+    void *larger =
+        env->resize(env, txn->savepoints, room * sizeof *txn->savepoints);
+    if (!larger) {
+      return session_error(s, EMB_NOMEM, "out of memory");
+    }
+    txn->savepoints = larger;
+    txn->savepoint_room = room;
+  }
+  txn->era++;
+  txn->savepoints[txn->savepoint_count++] =
+      (struct savepoint){number, log_position(&s->core->log, LOG_TXN), txn->era,
+                         spill_count(&txn->undo), txn->count_change};
+  return EMB_OK;
+}
+
+int txn_remember(emb_session *s, int64_t key, uint64_t word) {
+  struct txn *txn = s->txn;
+  if (txn->savepoint_count == 0 || (word & MAP_SAME) ||
+      txn_is_fresh(txn, word)) {
+    return EMB_OK;
+  }
+  struct undo undo = {key, word};
+  return spill_push(&txn->undo, &undo, &s->err);
+}
+
+/* Records between the savepoint and now do not count at recovery. */
+static int note_void(emb_session *s, uint64_t from) {
+  struct txn *txn = s->txn;
+  struct env *env = s->core->env;
+  uint64_t to = log_position(&s->core->log, LOG_TXN);
+  while (txn->void_count && txn->voids[txn->void_count - 1].to >= from) {
+    /* It reaches into the older range: one range is enough. */
+    txn->void_count--;
+    if (txn->voids[txn->void_count].from < from) {
+      from = txn->voids[txn->void_count].from;
+    }
+  }
+  if (txn->void_count == txn->void_room) {
+    size_t room = txn->void_room ? txn->void_room * 2 : 8;
+    void *larger = env->resize(env, txn->voids, room * sizeof *txn->voids);
+    if (!larger) {
+      return session_error(s, EMB_NOMEM, "out of memory");
+    }
+    txn->voids = larger;
+    txn->void_room = room;
+  }
+  if (to > from) {
+    txn->voids[txn->void_count++] = (struct void_range){from, to};
+  }
+  return EMB_OK;
+}
+
+struct above {
+  struct txn *txn;
+  const struct savepoint *mark;
+};
+
+/* index_each on the map: takes away what was done after the mark. */
+static void forget(void *arg, int64_t key, uint64_t word) {
+  struct above *a = arg;
+  if (word & MAP_SAME) {
+    return;
+  }
+  uint64_t when = word_address(word);
+  int later =
+      word & MAP_GONE ? when >= a->mark->era : when >= a->mark->position;
+  if (later) {
+    uint64_t found;
+    struct entry *entry = index_find(&a->txn->map, key, hash_key(key), &found);
+    atomic_store_explicit(&entry->word, MAP_SAME, memory_order_release);
+  }
+}
+
+/* Undoes everything after the mark. */
+static int undo_to(emb_session *s, struct savepoint mark) {
+  struct txn *txn = s->txn;
+  int rc = note_void(s, mark.position);
+  if (rc) {
+    return rc;
+  }
+  watch_abort(s->core, s);
+  struct above a = {txn, &mark};
+  for (uint32_t p = 0; p < index_parts(&txn->map); p++) {
+    index_each(&txn->map, p, forget, &a);
+  }
+  while (spill_count(&txn->undo) > mark.undo_depth) {
+    struct undo undo;
+    uint64_t word;
+    rc = spill_pop(&txn->undo, &undo, &s->err);
+    if (rc) {
+      return rc;
+    }
+    struct entry *entry =
+        index_find(&txn->map, undo.key, hash_key(undo.key), &word);
+    if (entry) {
+      atomic_store_explicit(&entry->word, undo.word, memory_order_release);
+    }
+  }
+  txn->count_change = mark.count_change;
+  txn->prepared = 0;
+  return EMB_OK;
+}
+
+int txn_undo_to(emb_session *s, size_t at) {
+  int rc = undo_to(s, s->txn->savepoints[at]);
+  if (!rc) {
+    s->txn->savepoint_count = at + 1;
+  }
+  return rc;
+}
+
+/* Index of the oldest savepoint with at least this number. */
+static size_t find_mark(const struct txn *txn, int number) {
+  size_t at = 0;
+  while (at < txn->savepoint_count && txn->savepoints[at].number < number) {
+    at++;
+  }
+  return at;
+}
+
+static int need_txn(emb_session *s) {
+  int rc = session_begin(s);
+  if (!rc && !s->txn) {
+    rc = session_error(s, EMB_MISUSE, "no transaction is open");
+  }
+  return rc;
+}
+
+int emb_savepoint(emb_session *s, int number) {
+  int rc = need_txn(s);
+  if (rc) {
+    return rc;
+  }
+  size_t at = find_mark(s->txn, number);
+  if (at < s->txn->savepoint_count) {
+    s->txn->savepoint_count = at;
+  }
+  return txn_mark(s, number);
+}
+
+int emb_release(emb_session *s, int number) {
+  int rc = need_txn(s);
+  if (!rc) {
+    s->txn->savepoint_count = find_mark(s->txn, number);
+  }
+  return rc;
+}
+
+int emb_rollback_to(emb_session *s, int number) {
+  int rc = need_txn(s);
+  if (rc) {
+    return rc;
+  }
+  struct txn *txn = s->txn;
+  size_t at = find_mark(txn, number);
+  if (at < txn->savepoint_count) {
+    /* The one asked for, or, when SQLite opened it before the first write of
+    ** the transaction, the oldest that is younger: everything lies above. */
+    int exact = txn->savepoints[at].number == number;
+    if (exact || at > 0) {
+      rc = txn_undo_to(s, at);
+      if (!rc && !exact) {
+        txn->savepoint_count = at;
+      }
+      return rc;
+    }
+  } else if (at > 0) {
+    return EMB_OK; /* nothing was written since it was opened */
+  }
+  struct savepoint start = {number, 0, 0, 0, 0};
+  rc = undo_to(s, start);
+  txn->savepoint_count = 0;
+  return rc;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+**
+** verify.c -- checkpoint, optimize, and the check of everything.
+**
+** The check reads every extent that is on disk, tests every page, asks the
+** index about every record, and compares what it found with the live counters
+** and the number of keys.  It runs beside other sessions; what differs is
+** looked at a second time before it is reported.
+*/
+#include <stdio.h>
+#include <string.h>
+
+#include "../life/compact.h"
+#include "txn.h"
+
+static int begin_work(emb_session *s, const char *what) {
+  int rc = session_begin(s);
+  if (!rc && s->txn) {
+    rc = session_error(s, EMB_LOCKED, "cannot %s inside a transaction", what);
+  }
+  return rc ? rc : store_own(s);
+}
+
+int emb_checkpoint(emb_session *s) {
+  int rc = begin_work(s, "checkpoint");
+  if (!rc) {
+    pthread_mutex_lock(&s->core->ckpt_lock);
+    rc = checkpoint_take(s->core, s->store->work_slot, &s->store->checkpoint, 0,
+                         &s->err);
+    pthread_mutex_unlock(&s->core->ckpt_lock);
+  }
+  return rc;
+}
+
+int emb_optimize(emb_session *s) {
+  int rc = begin_work(s, "optimize");
+  struct core *core = s->core;
+  int did = 1;
+  /* What is in memory only is compacted where it lies on disk. */
+  rc = rc ? rc : core_flush_all(core, 0, NULL, &s->err);
+  while (!rc && did) {
+    struct space space;
+    pthread_mutex_lock(&core->ckpt_lock);
+    space_measure(core, &space);
+    did = 0;
+    if (space.used - space.dead > space.live + space.live / 16) {
+      rc = compact_one(core, s->store->work_slot, 1, &did, &s->err);
+    }
+    if (!rc && did && space_freeable(core, &space)) {
+      rc = checkpoint_take(core, s->store->work_slot, &s->store->checkpoint, 0,
+                           &s->err);
+    }
+    pthread_mutex_unlock(&core->ckpt_lock);
+    if (!rc && s->ask && s->ask(s->ask_arg)) {
+      rc = session_error(s, EMB_INTERRUPT, "interrupted");
+    }
+  }
+  rc = rc ? rc : emb_checkpoint(s);
+  if (!rc) {
+    pthread_mutex_lock(&core->flush_lock);
+    rc = log_trim(&core->log, 1, &s->err);
+    pthread_mutex_unlock(&core->flush_lock);
+  }
+  return rc;
+}
+
+/* ---- verification ------------------------------------------------------ */
+
+struct verify {
+  emb_session *s;
+  void (*report)(void *, const char *);
+  void *arg;
+  char *buffer;
+};
+
+static void say(struct verify *v, const char *what, uint64_t number,
+                uint64_t want, uint64_t have) {
+  char line[200];
+  snprintf(line, sizeof line, "%s %llu: expected %llu, found %llu", what,
+           (unsigned long long)number, (unsigned long long)want,
+           (unsigned long long)have);
+  v->report(v->arg, line);
+}
+
+/* Live records of one page. */
+static int32_t live_in_page(struct verify *v, uint64_t page,
+                            const char *bytes) {
+  struct core *core = v->s->core;
+  const struct layout *l = &core->layout;
+  int32_t live = 0;
+  if (page_kind(bytes) != PAGE_DATA) {
+    return 0;
+  }
+  epoch_enter(&core->epoch, v->s->slot);
+  for (uint32_t i = 0; i < l->slots; i++) {
+    const struct rec *rec =
+        (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
+                                           (size_t)i * l->rec_bytes);
+    int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+    uint64_t word;
+    live +=
+        rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire)) &&
+        index_find(&core->index, key, hash_key(key), &word) &&
+        key_log_address(core, word) == layout_address(l, page, i);
+  }
+  epoch_leave(v->s->slot);
+  return live;
+}
+
+/* Counts the live records of an extent on disk; damaged pages in *damaged. */
+static int survey_extent(struct verify *v, uint64_t number, uint64_t flushed,
+                         int32_t *live, uint64_t *damaged) {
+  struct core *core = v->s->core;
+  const struct layout *l = &core->layout;
+  uint64_t page = number << l->extent_bits;
+  epoch_enter(&core->epoch, v->s->slot);
+  uint64_t offset = log_offset(&core->log, page);
+  epoch_leave(v->s->slot);
+  *live = 0;
+  *damaged = 0;
+  if (offset == UINT64_MAX) {
+    return EMB_OK;
+  }
+  int os = core->env->read(core->env, core->log.file, v->buffer,
+                           l->extent_bytes, offset);
+  if (os) {
+    return err_os(&v->s->err, EMB_IOERR, os, "cannot read %s/log", core->dir);
+  }
+  for (uint32_t i = 0; i < l->extent_pages && page + i < flushed; i++) {
+    const char *bytes = v->buffer + (size_t)i * l->page_bytes;
+    if (page_valid(l, bytes, core->salt, page + i)) {
+      *live += live_in_page(v, page + i, bytes);
+    } else if (!*damaged) {
+      *damaged = page + i;
+    }
+  }
+  return EMB_OK;
+}
+
+static int check_extent(struct verify *v, uint64_t number, uint64_t flushed) {
+  struct core *core = v->s->core;
+  for (int tries = 0;; tries++) {
+    int32_t live;
+    uint64_t damaged;
+    epoch_enter(&core->epoch, v->s->slot);
+    struct extent *extent = log_extent(&core->log, number);
+    uint32_t phys = atomic_load(&extent->phys);
+    int32_t expected = atomic_load(&extent->live);
+    epoch_leave(v->s->slot);
+    if (phys == EXTENT_NOWHERE || expected == 0) {
+      return EMB_OK;
+    }
+    int rc = survey_extent(v, number, flushed, &live, &damaged);
+    if (rc || live == expected) {
+      return rc;
+    }
+    if (tries == 3) {
+      say(v, damaged ? "damaged page in extent" : "live records in extent",
+          damaged ? damaged : number, (uint64_t)expected, (uint64_t)live);
+      return EMB_OK;
+    }
+  }
+}
+
+static void add_live(void *arg, int64_t key, uint64_t word) {
+  (void)key;
+  *(uint64_t *)arg += word_address(word) != 0;
+}
+
+int emb_verify(emb_session *s, void (*report)(void *, const char *),
+               void *arg) {
+  int rc = session_begin(s);
+  rc = rc ? rc : store_refresh(s);
+  struct core *core = s->core;
+  const struct layout *l = &core->layout;
+  int owner = atomic_load(&s->store->owner) && !atomic_load(&core->log.failed);
+  /* So that all but the newest records are on disk and can be read back. */
+  if (!rc && owner) {
+    rc = core_flush_all(core, 0, NULL, &s->err);
+  }
+  if (rc) {
+    return rc;
+  }
+  struct verify v = {s, report, arg,
+                     core->env->map(core->env, l->extent_bytes, 0)};
+  if (!v.buffer) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  pthread_mutex_lock(&core->ckpt_lock);
+  uint64_t flushed = atomic_load(&core->log.flushed);
+  uint64_t end = (flushed + l->extent_pages - 1) >> l->extent_bits;
+  for (uint64_t e = core->log.first; !rc && e < end; e++) {
+    rc = check_extent(&v, e, flushed);
+    if (!rc && s->ask && s->ask(s->ask_arg)) {
+      rc = session_error(s, EMB_INTERRUPT, "interrupted");
+    }
+  }
+  uint64_t keys = 0;
+  for (uint32_t p = 0; !rc && p < index_parts(&core->index); p++) {
+    index_each(&core->index, p, add_live, &keys);
+  }
+  int64_t count = atomic_load(&core->count);
+  if (!rc && (int64_t)keys != count && atomic_load(&core->count) == count) {
+    say(&v, "keys in the index of format", 1, (uint64_t)count, keys);
+  }
+  pthread_mutex_unlock(&core->ckpt_lock);
+  core->env->unmap(core->env, v.buffer, l->extent_bytes);
+  return rc;
+}

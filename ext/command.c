@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+**
+** command.c -- INSERT INTO items(items) VALUES('checkpoint'), as in fts5.
+**
+**   'checkpoint'       everything written so far survives power loss
+**   'optimize'         compacts the files until little but live data is left
+**   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
+**   'adopt'            the database takes over the store's transaction number,
+**                      after one of the two was restored from a copy
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+#define REPORT_BYTES_MAX 4000 /* enough to see what is wrong */
+
+static int engine(struct ext_table *table, int (*run)(emb_session *),
+                  char **err) {
+  int rc = run(table->link->session);
+  return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+}
+
+static void report_line(void *arg, const char *line) {
+  sqlite3_str *report = arg;
+  if (sqlite3_str_length(report) < REPORT_BYTES_MAX)
+    sqlite3_str_appendf(report, "%s%s", sqlite3_str_length(report) ? "\n" : "",
+                        line);
+}
+
+/* The database's row against the store. */
+static int verify_marker(struct ext_table *table, sqlite3_str *report,
+                         char **err) {
+  struct ext_link *link = table->link;
+  uint64_t committed = emb_committed(link->store);
+  struct ext_place place;
+  int rc;
+  if (!link->atomic || link->in_txn || !emb_is_owner(link->store) ||
+      emb_in_doubt(link->store))
+    return SQLITE_OK;
+  rc = ext_place_read(table, &place, err);
+  sqlite3_free(place.dir);
+  if (rc == SQLITE_OK && (uint64_t)place.txn != committed) {
+    char *line = sqlite3_mprintf("store is at transaction %llu but database "
+                                 "\"%s\" recorded %lld",
+                                 (unsigned long long)committed, table->schema,
+                                 place.txn);
+    if (line == NULL)
+      return SQLITE_NOMEM;
+    report_line(report, line);
+    sqlite3_free(line);
+  }
+  return rc;
+}
+
+int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
+                       char **err) {
+  int rc = ext_txn_read(table, err);
+  if (rc == SQLITE_OK)
+    rc = verify_marker(table, report, err);
+  if (rc == SQLITE_OK && !quick) {
+    rc = emb_verify(table->link->session, report_line, report);
+    if (rc)
+      rc = ext_link_error(table->link, rc, err);
+  }
+  return rc;
+}
+
+static int integrity_check(struct ext_table *table, char **err) {
+  sqlite3_str *report = sqlite3_str_new(table->conn->db);
+  int rc = ext_command_verify(table, 0, report, err);
+  char *text = sqlite3_str_finish(report);
+  if (rc == SQLITE_OK && text)
+    rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s", text);
+  sqlite3_free(text);
+  return rc;
+}
+
+int ext_command(struct ext_table *table, sqlite3_value *command,
+                sqlite3_value *arg, char **err) {
+  const char *name = (const char *)sqlite3_value_text(command);
+  int rc = ext_link_get(table, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (name == NULL)
+    return SQLITE_NOMEM;
+  if (sqlite3_value_type(arg) != SQLITE_NULL)
+    return ext_error(err, SQLITE_ERROR, "command '%s' takes no argument", name);
+  if (strcmp(name, "checkpoint") == 0)
+    return engine(table, emb_checkpoint, err);
+  if (strcmp(name, "optimize") == 0)
+    return engine(table, emb_optimize, err);
+  if (strcmp(name, "integrity-check") == 0)
+    return integrity_check(table, err);
+  if (strcmp(name, "adopt") == 0)
+    return ext_txn_adopt(table, err);
+  return ext_error(err, SQLITE_ERROR, "unknown command: '%s'", name);
+}

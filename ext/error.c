@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+**
+** error.c -- engine codes to SQLite codes, and texts on their way to SQLite.
+**
+** The one place where codes are mapped.  No code is flattened to
+** SQLITE_ERROR: SQLite rolls back by itself on some (IOERR, FULL, NOMEM,
+** INTERRUPT) and callers retry on others (BUSY).
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+static const struct {
+  int code;
+  const char *text; /* when the engine left none */
+} map[] = {
+    [EMB_OK] = {SQLITE_OK, "no error"},
+    [EMB_BUSY] = {SQLITE_BUSY, "store is busy"},
+    [EMB_NOMEM] = {SQLITE_NOMEM, "out of memory"},
+    [EMB_IOERR] = {SQLITE_IOERR, "disk I/O error"},
+    [EMB_FULL] = {SQLITE_FULL, "no space left on the device"},
+    [EMB_CORRUPT] = {SQLITE_CORRUPT_VTAB, "store is damaged"},
+    [EMB_READONLY] = {SQLITE_READONLY, "store is open read-only"},
+    [EMB_CANTOPEN] = {SQLITE_CANTOPEN, "cannot open store"},
+    [EMB_NOTADB] = {SQLITE_NOTADB, "not an emb store, or a newer format"},
+    [EMB_MISUSE] = {SQLITE_MISUSE, "store used out of order"},
+    [EMB_RANGE] = {SQLITE_CONSTRAINT, "value out of range"},
+    [EMB_MISMATCH] = {SQLITE_MISMATCH, "store has another dimension or type"},
+    [EMB_FAILED] = {SQLITE_IOERR, "an earlier write failed"},
+    [EMB_INTERRUPT] = {SQLITE_INTERRUPT, "interrupted"},
+    [EMB_LOCKED] = {SQLITE_LOCKED, "locked by this connection's transaction"},
+    [EMB_ABORT] = {SQLITE_ABORT_ROLLBACK, "scan was cut off by a rollback"},
+};
+
+int ext_code(int emb_code) {
+  if (emb_code < 0 || (size_t)emb_code >= sizeof map / sizeof map[0])
+    return SQLITE_ERROR;
+  return map[emb_code].code;
+}
+
+int ext_error(char **err, int code, const char *format, ...) {
+  va_list args;
+  sqlite3_free(*err);
+  va_start(args, format);
+  *err = sqlite3_vmprintf(format, args);
+  va_end(args);
+  return *err ? code : SQLITE_NOMEM;
+}
+
+int ext_engine_error(char **err, int emb_code, const char *text) {
+  int code = ext_code(emb_code);
+  if (code == SQLITE_NOMEM)
+    return code;
+  if (text == NULL || text[0] == 0)
+    text = code == SQLITE_ERROR ? "unknown error" : map[emb_code].text;
+  return ext_error(err, code, "%s", text);
+}
+
+int ext_sql_error(char **err, sqlite3 *db, int code) {
+  if (code == SQLITE_OK || code == SQLITE_NOMEM)
+    return code;
+  return ext_error(err, code, "%s", sqlite3_errmsg(db));
+}
+
+int ext_vtab_error(sqlite3_vtab *vtab, int code, char *err) {
+  if (err) {
+    sqlite3_free(vtab->zErrMsg);
+    vtab->zErrMsg = sqlite3_mprintf("emb: %s", err);
+    sqlite3_free(err);
+  }
+  return code;
+}
+
+int ext_table_error(struct ext_table *table, int code, char *err) {
+  return ext_vtab_error(&table->base, code, err);
+}
+
+void ext_result_error(sqlite3_context *context, int code, char *err) {
+  char *text = err ? sqlite3_mprintf("emb: %s", err) : NULL;
+  sqlite3_free(err);
+  if (text)
+    sqlite3_result_error(context, text, -1);
+  if (code == SQLITE_NOMEM)
+    sqlite3_result_error_nomem(context);
+  else
+    sqlite3_result_error_code(context, code);
+  sqlite3_free(text);
+}
+
+int ext_check_size(sqlite3 *db, size_t n, uint32_t dim, char **err) {
+  int limit = sqlite3_limit(db, SQLITE_LIMIT_LENGTH, -1);
+  uint32_t row = dim * (uint32_t)sizeof(float);
+  if (n <= (size_t)limit / row)
+    return SQLITE_OK;
+  return ext_error(err, SQLITE_TOOBIG,
+                   "%lld vectors of %u bytes exceed the result limit of %d "
+                   "bytes; use smaller batches",
+                   (long long)n, row, limit);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT
+**
+** ext.h -- what the files of ext/ share: the SQLite side of emb.
+**
+** OBJECTS   conn    one per SQLite connection, made by the entry point, freed
+**                   when the last module or function that holds it goes,
+**                   which is after the connection's files are closed.
+**           link    one per (connection, store): the session, and the open
+**                   transaction.  Outlives the tables that use it, because
+**                   SQLite destroys and re-creates those at every schema
+**                   change.
+**           table   one sqlite3_vtab.  Knows its names and options; finds its
+**                   link when it is first used, so that a table whose store
+**                   is missing can still be dropped.
+**           cursor  one scan.
+**
+**             conn --> link --> link ...        names --> table
+**                       ^                                   |
+**                       +-----------------------------------+
+**
+** ERRORS    A function with a `char **err` returns an SQLite code and leaves
+**           a text from sqlite3_malloc there, one line without "emb: "; it
+**           stays NULL for SQLITE_NOMEM.  The callbacks that SQLite calls put
+**           "emb: " in front and hand it over (error.c).
+** THREADS   SQLite serialises all calls of one connection, so nothing here
+**           is locked except the list of connections (conn.c).
+*/
+#ifndef EMB_EXT_EXT_H
+#define EMB_EXT_EXT_H
+
+#include "../engine/emb.h"
+#include "vec_arg.h"
+#include <sqlite3ext.h>
+
+/* The first SQLite with sqlite3_vtab_in. */
+#define EXT_SQLITE_MIN 3038000
+/* Format of the shadow table's row, not of the store. */
+#define EXT_PLACE_FORMAT 1
+
+/* Columns as declared to SQLite.  The hidden ones from EXT_KEYS on are also
+** the arguments of the table called as a function, in this order. */
+enum {
+  EXT_KEY = 0,
+  EXT_VECTOR,
+  EXT_KEYS,
+  EXT_MODE,
+  EXT_VECTORS,
+  EXT_FOUND,
+  EXT_VERSION,
+  EXT_COMMAND, /* named like the table, as in fts5 */
+  EXT_ARG,
+};
+
+/* ---- options.c: the arguments of USING emb(...) ------------------------- */
+
+struct ext_options {
+  char *key;         /* name of the key column */
+  char *vector;      /* name of the vector column */
+  int engine_commit; /* commit='engine' */
+  emb_config config; /* dim, type, memory_bytes, io, timeout_ms */
+};
+
+/* argv as xCreate gets it; the arguments start at argv[3].  Whatever happens,
+** ext_options_clear frees what is in it. */
+int ext_options_parse(struct ext_options *options, int argc,
+                      const char *const *argv, char **err);
+void ext_options_clear(struct ext_options *options);
+
+/* ---- the objects -------------------------------------------------------- */
+
+struct ext_table {
+  sqlite3_vtab base; /* must be first */
+  struct ext_conn *conn;
+  struct ext_link *link; /* NULL until first used (link.c) */
+  struct ext_options options;
+  char *schema;   /* "main", "temp" or the name given to ATTACH */
+  char *name;     /* follows xRename */
+  char *file;     /* the schema's database file, "" if it has none */
+  char *key_what; /* "items.key" and "items.vector", for errors */
+  char *vector_what;
+};
+
+/* A place that exists on disk or in memory while it is open whether the
+** database names it: made by a CREATE or left by a DROP that SQLite may
+** still undo (orphan.c). */
+struct ext_orphan;
+
+/* A name as emb_get and its sisters were given it. */
+struct ext_name {
+  char *text;
+  struct ext_table *table;
+  struct ext_name *next;
+};
+
+struct ext_conn {
+  sqlite3 *db;
+  int refs;    /* modules and functions that hold it */
+  int closing; /* the connection is gone: no SQL any more */
+  int ddl;     /* a table was created, renamed or dropped in a
+                  transaction that may still be open */
+  int probing; /* xBestIndex is to report its table in probed */
+  struct ext_table *probed;
+  struct ext_link *links;
+  struct ext_orphan *orphans;
+  struct ext_name *names;
+  struct ext_conn *next; /* all connections of the process */
+};
+
+struct ext_link {
+  struct ext_conn *conn;
+  struct ext_link *next;
+  emb_store *store;
+  emb_session *session;
+  char *path;    /* the store's directory, NULL if temporary */
+  char uuid[33]; /* in hex, as in the shadow table */
+  int refs;      /* tables that use it */
+  int atomic;    /* commits together with SQLite: commit='atomic', on a file */
+
+  /* The transaction (txn.c). */
+  int in_txn;
+  int level;       /* innermost open savepoint of SQLite, -1 none */
+  int dirty;       /* something was written ... */
+  int dirty_level; /* ... first when this was the innermost savepoint */
+  char *failed;    /* text of a commit that failed in xCommit, where SQLite
+                      does not listen; told at the next use */
+};
+
+/* ---- error.c ------------------------------------------------------------ */
+
+/* The SQLite code for an engine code. */
+int ext_code(int emb_code);
+/* Sets the text and returns code. */
+int ext_error(char **err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same from an engine error; returns the SQLite code. */
+int ext_engine_error(char **err, int emb_code, const char *text);
+/* The same from the connection's last SQL error. */
+int ext_sql_error(char **err, sqlite3 *db, int code);
+/* Hand an error to SQLite; frees err; return code. */
+int ext_table_error(struct ext_table *table, int code, char *err);
+int ext_vtab_error(sqlite3_vtab *vtab, int code, char *err);
+void ext_result_error(sqlite3_context *context, int code, char *err);
+/* SQLITE_TOOBIG when n vectors of dim floats do not fit in one BLOB. */
+int ext_check_size(sqlite3 *db, size_t n, uint32_t dim, char **err);
+
+/* ---- conn.c ------------------------------------------------------------- */
+
+/* The connection's state, made if there is none, with one more reference;
+** NULL without memory. */
+struct ext_conn *ext_conn_ref(sqlite3 *db, int *fresh);
+void ext_conn_unref(void *conn);
+/* Forgets all names; to be called whenever a table object comes or goes. */
+void ext_conn_forget_names(struct ext_conn *conn);
+/* The table that 'items' or 'schema.items' means now. */
+int ext_conn_find(struct ext_conn *conn, const char *text,
+                  struct ext_table **table, char **err);
+/* Runs SQL that returns no rows. */
+int ext_exec(sqlite3 *db, char **err, const char *format, ...);
+
+/* ---- place.c: where a store is, and the shadow table -------------------- */
+
+/* The shadow table's row.  dir is NULL for a temporary store. */
+struct ext_place {
+  char uuid[33];
+  char *dir;
+  sqlite3_int64 txn;
+};
+
+/* Reads it; SQLITE_CORRUPT_VTAB when it is missing or nonsense.  The caller
+** frees place->dir. */
+int ext_place_read(struct ext_table *table, struct ext_place *place,
+                   char **err);
+/* Writes the transaction number into the row with this uuid, wherever a
+** rename may have put it.  *found = 0 when the database has no such row. */
+int ext_place_mark(struct ext_table *table, sqlite3_int64 txn, int *found,
+                   char **err);
+/* Looks for a row with this uuid in all shadow tables of a schema.  *name is
+** the shadow table's name or NULL. */
+int ext_place_find(sqlite3 *db, const char *schema, const char *uuid,
+                   char **name, char **err);
+/* Calls visit for each row of each shadow table of a schema until it returns
+** non-zero; dir may be NULL. */
+int ext_place_each(sqlite3 *db, const char *schema,
+                   int (*visit)(void *arg, const char *table, const char *uuid,
+                                const char *dir),
+                   void *arg, char **err);
+/* Makes the store of a new table and the shadow table with its row, and links
+** the table to it. */
+int ext_place_create(struct ext_table *table, char **err);
+/* The directory of a place named by a row, or of all places if dir is NULL. */
+char *ext_place_path(const char *file, const char *dir);
+/* The file of a schema, "" if it is temporary or in memory or unknown. */
+const char *ext_place_file(sqlite3 *db, const char *schema);
+
+/* ---- orphan.c ----------------------------------------------------------- */
+
+/* Remembers that the table's place must go when the database turns out not
+** to name it.  To be called after CREATE and at DROP. */
+int ext_orphan_add(struct ext_table *table, const char *uuid, const char *path,
+                   char **err);
+/* Decides all that can be decided now; cheap when there are none. */
+void ext_orphan_settle(struct ext_conn *conn);
+/* The same when the connection is gone. */
+void ext_orphan_settle_closed(struct ext_conn *conn);
+/* emb_gc(). */
+void ext_orphan_gc(sqlite3_context *context, int argc, sqlite3_value **argv);
+
+/* ---- link.c ------------------------------------------------------------- */
+
+/* Sets table->link, opening the store if this connection has not. */
+int ext_link_get(struct ext_table *table, char **err);
+/* Adds a store that was just made; takes it over, also on error. */
+int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
+                 char **err);
+/* The table no longer uses its link. */
+void ext_link_put(struct ext_table *table);
+struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
+                               const char *path);
+/* Closes the session and the store. */
+void ext_link_close(struct ext_link *link);
+/* The text of the session's last error, as a result. */
+int ext_link_error(struct ext_link *link, int emb_code, char **err);
+
+/* ---- txn.c -------------------------------------------------------------- */
+
+/* To be called before reading: the link is open and nothing is in doubt that
+** the database can decide now. */
+int ext_txn_read(struct ext_table *table, char **err);
+/* To be called before each transactional write. */
+int ext_txn_write(struct ext_table *table, char **err);
+/* 'adopt': the database takes over the store's number. */
+int ext_txn_adopt(struct ext_table *table, char **err);
+int ext_txn_begin(sqlite3_vtab *vtab);
+int ext_txn_sync(sqlite3_vtab *vtab);
+int ext_txn_commit(sqlite3_vtab *vtab);
+int ext_txn_rollback(sqlite3_vtab *vtab);
+int ext_txn_savepoint(sqlite3_vtab *vtab, int i);
+int ext_txn_release(sqlite3_vtab *vtab, int i);
+int ext_txn_rollback_to(sqlite3_vtab *vtab, int i);
+/* Throws an unwritten transaction away; before a DROP. */
+void ext_txn_abandon(struct ext_link *link);
+
+/* ---- the module: vtab.c, plan.c, cursor.c, update.c, command.c ---------- */
+
+const sqlite3_module *ext_vtab_module(void);
+
+/* What xBestIndex tells xFilter.  idxStr has one letter per argument:
+**   '=' key = ?     'i' key IN (...)     '<' 'l' '>' 'g' key < <= > >= ?
+**   'k' keys = ?    'm' mode = ?         'o' OFFSET ?
+** and idxNum is a sum of these. */
+enum {
+  EXT_PLAN_ASC = EMB_SCAN_ASC,
+  EXT_PLAN_DESC = EMB_SCAN_DESC,
+  EXT_PLAN_ORDER = 3, /* mask of the two */
+  EXT_PLAN_VECTORS = 4,
+  EXT_PLAN_VERSIONS = 8,
+  EXT_PLAN_FOUND = 16,
+};
+int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
+
+int ext_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor);
+int ext_cursor_close(sqlite3_vtab_cursor *cursor);
+int ext_cursor_filter(sqlite3_vtab_cursor *cursor, int flags, const char *plan,
+                      int argc, sqlite3_value **argv);
+int ext_cursor_next(sqlite3_vtab_cursor *cursor);
+int ext_cursor_eof(sqlite3_vtab_cursor *cursor);
+int ext_cursor_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context,
+                      int column);
+int ext_cursor_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid);
+
+/* range.c: the keys that comparisons with any SQL value let through. */
+struct ext_range {
+  sqlite3_int64 lo, hi; /* empty when lo > hi */
+};
+void ext_range_all(struct ext_range *range);
+/* Narrows the range by `key op value`, exactly as SQLite compares an INTEGER
+** PRIMARY KEY; op is a letter of the plan. */
+void ext_range_narrow(struct ext_range *range, char op, sqlite3_value *value);
+
+int ext_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
+               sqlite3_int64 *rowid);
+int ext_command(struct ext_table *table, sqlite3_value *command,
+                sqlite3_value *arg, char **err);
+/* Appends what is wrong with the table, a line each, to report; quick leaves
+** out what must read the disk. */
+int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
+                       char **err);
+
+/* ---- functions and table-valued functions ------------------------------- */
+
+/* Each registers its own on the connection and takes references to conn. */
+int ext_fn_store_register(struct ext_conn *conn);
+int ext_tvf_stats_register(struct ext_conn *conn);
+int ext_tvf_tables_register(struct ext_conn *conn);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+**
+** init.c -- how SQLite loads emb.
+**
+** ENTRY     sqlite3_emb_init          everything
+**           sqlite3_emb_nofile_init   vector arithmetic only: for hosts that
+**                                     run other people's SQL
+** DYNAMIC   SELECT load_extension('./emb'), .load ./emb and the like.  The
+**           library stays loaded for the life of the process, because stores
+**           are shared by its connections and have threads.
+** STATIC    Compile with -DSQLITE_CORE, then sqlite3_emb_init(db, NULL, NULL)
+**           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
+*/
+#include "ext.h"
+#include "fn_vector.h"
+SQLITE_EXTENSION_INIT1
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int sqlite3_emb_init(sqlite3 *db, char **message,
+                            const sqlite3_api_routines *api);
+EXPORT int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
+                                   const sqlite3_api_routines *api);
+
+#ifdef SQLITE_CORE
+#define RESULT_LOADED SQLITE_OK
+#else
+#define RESULT_LOADED SQLITE_OK_LOAD_PERMANENTLY
+#endif
+
+/* Compiled against newer headers or older, what counts is the library that
+** loads us: calling what it lacks would jump to address 0. */
+static int check_version(char **message) {
+  if (sqlite3_libversion_number() >= EXT_SQLITE_MIN)
+    return SQLITE_OK;
+  if (message)
+    *message = sqlite3_mprintf("emb: SQLite 3.38 or newer is needed, this is "
+                               "%s",
+                               sqlite3_libversion());
+  return SQLITE_ERROR;
+}
+
+int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
+                            const sqlite3_api_routines *api) {
+  int rc;
+  (void)api;
+  SQLITE_EXTENSION_INIT2(api);
+  rc = check_version(message);
+  return rc == SQLITE_OK ? emb_register_vector_functions(db) : rc;
+}
+
+int sqlite3_emb_init(sqlite3 *db, char **message,
+                     const sqlite3_api_routines *api) {
+  struct ext_conn *conn;
+  int fresh;
+  int rc = sqlite3_emb_nofile_init(db, message, api);
+  if (rc != SQLITE_OK)
+    return rc;
+  conn = ext_conn_ref(db, &fresh);
+  if (conn == NULL)
+    return SQLITE_NOMEM;
+  if (fresh) {
+    conn->refs++;
+    rc = sqlite3_create_module_v2(db, "emb", ext_vtab_module(), conn,
+                                  ext_conn_unref);
+    if (rc == SQLITE_OK)
+      rc = ext_fn_store_register(conn);
+    if (rc == SQLITE_OK)
+      rc = ext_tvf_stats_register(conn);
+    if (rc == SQLITE_OK)
+      rc = ext_tvf_tables_register(conn);
+  }
+  ext_conn_unref(conn);
+  return rc == SQLITE_OK ? RESULT_LOADED : rc;
+}

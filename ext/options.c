@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+**
+** options.c -- the arguments of CREATE VIRTUAL TABLE ... USING emb(...).
+**
+** ARGUMENT   SQLite hands over each argument as text, comments removed and
+**            quotes kept.  One that goes `name =` is an option, any other a
+**            column definition:
+**                key INTEGER PRIMARY KEY     at most once; default name "key"
+**                vector FLOAT[64]            exactly once
+** NAMES      are identifiers, bare or quoted in any of SQLite's four ways.
+** SIZES      16MB is 16 million bytes and 16MiB is 16 * 1048576.
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+#define TIMEOUT_MS_DEFAULT 5000
+
+static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+static int is_name(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+         (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || (c & 0x80) != 0;
+}
+
+static const char *skip_space(const char *at) {
+  while (is_space(*at))
+    at++;
+  return at;
+}
+
+/* Length without the space at the end. */
+static int trimmed(const char *at) {
+  size_t n = strlen(at);
+  while (n > 0 && is_space(at[n - 1]))
+    n--;
+  return (int)n;
+}
+
+/* Reads an identifier or a quoted text at *at and moves on.  NULL if there is
+** none or without memory. */
+static char *read_name(const char **at) {
+  const char *from = *at;
+  const char *to = from;
+  char close = *from == '[' ? ']' : *from;
+  if (close == '"' || close == '\'' || close == '`' || close == ']') {
+    char *name;
+    int n = 0;
+    for (to++; *to && (*to != close || (close != ']' && to[1] == close)); to++)
+      if (*to == close)
+        to++;
+    if (*to == 0 || (name = sqlite3_malloc64((size_t)(to - from))) == NULL)
+      return NULL;
+    for (from++; from < to; from++) {
+      name[n++] = *from;
+      if (*from == close)
+        from++;
+    }
+    name[n] = 0;
+    *at = to + 1;
+    return name;
+  }
+  while (is_name(*to))
+    to++;
+  *at = to;
+  return to == from ? NULL : sqlite3_mprintf("%.*s", (int)(to - from), from);
+}
+
+/* Moves over a keyword, whatever its case. */
+static int read_word(const char **at, const char *word) {
+  size_t n = strlen(word);
+  if (sqlite3_strnicmp(*at, word, (int)n) != 0 || is_name((*at)[n]))
+    return 0;
+  *at = skip_space(*at + n);
+  return 1;
+}
+
+/* An integer of decimal digits; 0 when there is none or it is too large. */
+static int read_number(const char **at, uint64_t *number) {
+  const char *from = *at;
+  *number = 0;
+  for (; **at >= '0' && **at <= '9'; (*at)++) {
+    uint64_t digit = (uint64_t)(**at - '0');
+    if (*number > (UINT64_MAX - digit) / 10)
+      return 0;
+    *number = *number * 10 + digit;
+  }
+  return *at != from;
+}
+
+/* ---- columns ------------------------------------------------------------- */
+
+/* Declared beside the key and the vector, so no name for either. */
+static const char *const reserved[] = {"keys",  "mode",    "vectors",
+                                       "found", "version", "arg"};
+
+static int check_name(const char *name, char **err) {
+  for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
+    if (sqlite3_stricmp(name, reserved[i]) == 0)
+      return ext_error(err, SQLITE_ERROR, "column name is reserved: %s", name);
+  return SQLITE_OK;
+}
+
+/* What follows the name of a vector column: FLOAT[64]. */
+static int parse_vector(struct ext_options *options, char *name, const char *at,
+                        char **err) {
+  static const struct {
+    const char *word;
+    uint32_t type;
+  } types[] = {{"float", EMB_F32},
+               {"float32", EMB_F32},
+               {"f32", EMB_F32},
+               {"float16", EMB_F16},
+               {"f16", EMB_F16}};
+  const char *from = at;
+  const char *dim_from;
+  uint64_t dim = 0;
+  size_t i = 0;
+  int valid;
+  while (i < sizeof types / sizeof types[0] && !read_word(&at, types[i].word))
+    i++;
+  if (i == sizeof types / sizeof types[0] || *at != '[') {
+    sqlite3_free(name);
+    return ext_error(err, SQLITE_ERROR,
+                     "unknown column type: %.*s; expected FLOAT[N] or "
+                     "FLOAT16[N], or INTEGER PRIMARY KEY",
+                     trimmed(from), from);
+  }
+  if (options->vector) {
+    sqlite3_free(name);
+    return ext_error(err, SQLITE_ERROR, "more than one vector column");
+  }
+  options->vector = name;
+  options->config.type = types[i].type;
+  at = dim_from = skip_space(at + 1);
+  valid = read_number(&at, &dim) && dim >= 1 && dim <= EMB_DIM_MAX;
+  at = skip_space(at);
+  if (!valid || *at != ']' || *skip_space(at + 1) != 0)
+    return ext_error(err, SQLITE_ERROR,
+                     "dimension must be between 1 and %d, got %.*s",
+                     EMB_DIM_MAX, (int)strcspn(dim_from, "] \t\r\n"), dim_from);
+  options->config.dim = (uint32_t)dim;
+  return check_name(name, err);
+}
+
+static int parse_column(struct ext_options *options, const char *text,
+                        char **err) {
+  const char *at = text;
+  char *name = read_name(&at);
+  int is_key;
+  if (name == NULL)
+    return ext_error(err, SQLITE_ERROR, "cannot understand: %.*s",
+                     trimmed(text), text);
+  at = skip_space(at);
+  {
+    const char *type = at;
+    is_key = read_word(&type, "integer") && read_word(&type, "primary") &&
+             read_word(&type, "key") && *type == 0;
+  }
+  if (!is_key)
+    return parse_vector(options, name, at, err);
+  if (options->key) {
+    sqlite3_free(name);
+    return ext_error(err, SQLITE_ERROR, "more than one key column");
+  }
+  options->key = name;
+  return check_name(name, err);
+}
+
+/* ---- options ------------------------------------------------------------- */
+
+static int parse_size(const char *text, uint64_t *bytes) {
+  static const struct {
+    const char *unit;
+    uint64_t bytes;
+  } units[] = {{"", 1},
+               {"b", 1},
+               {"kb", 1000},
+               {"mb", 1000000},
+               {"gb", 1000000000},
+               {"tb", 1000000000000},
+               {"kib", UINT64_C(1) << 10},
+               {"mib", UINT64_C(1) << 20},
+               {"gib", UINT64_C(1) << 30},
+               {"tib", UINT64_C(1) << 40}};
+  uint64_t number;
+  if (!read_number(&text, &number))
+    return 0;
+  text = skip_space(text);
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+    if (sqlite3_stricmp(text, units[i].unit) == 0) {
+      *bytes = number * units[i].bytes;
+      return number > 0 && number <= (uint64_t)INT64_MAX / units[i].bytes;
+    }
+  return 0;
+}
+
+/* Whether value is a legal value of the option, which is then set. *known = 0
+** when there is no such option. */
+static int set_option(struct ext_options *options, const char *name,
+                      const char *value, int *known) {
+  emb_config *config = &options->config;
+  *known = 1;
+  if (sqlite3_stricmp(name, "memory") == 0)
+    return parse_size(value, &config->memory_bytes);
+  if (sqlite3_stricmp(name, "timeout") == 0)
+    return read_number(&value, &config->timeout_ms) && *value == 0 &&
+           config->timeout_ms <= INT32_MAX;
+  if (sqlite3_stricmp(name, "commit") == 0) {
+    options->engine_commit = sqlite3_stricmp(value, "engine") == 0;
+    return options->engine_commit || sqlite3_stricmp(value, "atomic") == 0;
+  }
+  if (sqlite3_stricmp(name, "io") == 0) {
+    static const char *const names[] = {"auto", "uring", "pread"};
+    static const uint32_t values[] = {EMB_IO_AUTO, EMB_IO_URING, EMB_IO_PREAD};
+    for (size_t i = 0; i < 3; i++)
+      if (sqlite3_stricmp(value, names[i]) == 0) {
+        config->io = values[i];
+        return 1;
+      }
+    return 0;
+  }
+  if (sqlite3_stricmp(name, "staleness") == 0)
+    return sqlite3_stricmp(value, "none") == 0;
+  *known = 0;
+  return 0;
+}
+
+/* at is behind the `=`. */
+static int parse_option(struct ext_options *options, const char *name,
+                        const char *at, char **err) {
+  int rc = SQLITE_OK;
+  int known;
+  char *value;
+  at = skip_space(at);
+  if (*at == '\'' || *at == '"') {
+    value = read_name(&at);
+    if (value && *skip_space(at) != 0) {
+      sqlite3_free(value);
+      value = NULL;
+    }
+  } else {
+    value = sqlite3_mprintf("%.*s", trimmed(at), at);
+  }
+  if (value == NULL)
+    return ext_error(err, SQLITE_ERROR, "cannot understand the value of %s",
+                     name);
+  if (!set_option(options, name, value, &known))
+    rc = known ? ext_error(err, SQLITE_ERROR, "unknown value for %s: %s", name,
+                           value)
+               : ext_error(err, SQLITE_ERROR, "unknown option: %s", name);
+  sqlite3_free(value);
+  return rc;
+}
+
+static int parse_argument(struct ext_options *options, const char *text,
+                          char **err) {
+  const char *at = text = skip_space(text);
+  char *name = read_name(&at);
+  int rc;
+  at = skip_space(at);
+  if (name && *at == '=')
+    rc = parse_option(options, name, at + 1, err);
+  else
+    rc = parse_column(options, text, err);
+  sqlite3_free(name);
+  return rc;
+}
+
+int ext_options_parse(struct ext_options *options, int argc,
+                      const char *const *argv, char **err) {
+  int rc = SQLITE_OK;
+  memset(options, 0, sizeof *options);
+  options->config.memory_bytes = EMB_MEMORY_DEFAULT;
+  options->config.timeout_ms = TIMEOUT_MS_DEFAULT;
+  for (int i = 3; i < argc && rc == SQLITE_OK; i++)
+    rc = parse_argument(options, argv[i], err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (options->vector == NULL)
+    return ext_error(err, SQLITE_ERROR,
+                     "no vector column declared; expected e.g. vector "
+                     "FLOAT[64]");
+  if (options->key == NULL)
+    options->key = sqlite3_mprintf("key");
+  return options->key ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+void ext_options_clear(struct ext_options *options) {
+  sqlite3_free(options->key);
+  sqlite3_free(options->vector);
+  options->key = options->vector = NULL;
+}

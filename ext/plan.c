@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+**
+** plan.c -- xBestIndex: what the table does itself, and what that costs.
+**
+** DONE HERE  Every comparison of the key with = IS IN < <= > >=, any number
+**            of them; ORDER BY key; the arguments of items(:keys, :mode);
+**            OFFSET when nothing is left for SQLite to sort out.  All of it
+**            exactly as SQLite would (range.c), so SQLite need not check
+**            again (omit).
+** LEFT       Everything else, to SQLite.
+** PLAN       idxStr has a letter for each value that xFilter gets (ext.h);
+**            the values are taken in the order of the constraints.
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+/* Guesses, in units of a row read in a scan. */
+#define ROWS_UNKNOWN 1000000.0
+#define COST_POINT 2.0
+#define ROWS_IN 25.0
+
+struct plan {
+  char letters[64]; /* SQLite gives far fewer constraints on one column */
+  int n;
+  int points; /* an = or IN on the key */
+  int is_in;  /* ... IN without = */
+  int bounds; /* < and > on the key */
+  int batch;  /* keys = ? */
+  int left;   /* a constraint was left to SQLite */
+  int offset; /* index of the OFFSET constraint, -1 none */
+};
+
+static void take(sqlite3_index_info *info, struct plan *plan, int i,
+                 char letter) {
+  plan->letters[plan->n++] = letter;
+  info->aConstraintUsage[i].argvIndex = plan->n;
+  info->aConstraintUsage[i].omit = 1;
+}
+
+static char key_letter(int op) {
+  switch (op) {
+  case SQLITE_INDEX_CONSTRAINT_EQ:
+  case SQLITE_INDEX_CONSTRAINT_IS:
+    return '=';
+  case SQLITE_INDEX_CONSTRAINT_LT:
+    return '<';
+  case SQLITE_INDEX_CONSTRAINT_LE:
+    return 'l';
+  case SQLITE_INDEX_CONSTRAINT_GT:
+    return '>';
+  case SQLITE_INDEX_CONSTRAINT_GE:
+    return 'g';
+  default:
+    return 0;
+  }
+}
+
+static void plan_key(sqlite3_index_info *info, struct plan *plan, int i) {
+  char letter = key_letter(info->aConstraint[i].op);
+  if (letter == 0) {
+    plan->left = 1;
+  } else if (letter == '=' && sqlite3_vtab_in(info, i, -1)) {
+    sqlite3_vtab_in(info, i, 1);
+    take(info, plan, i, 'i');
+    plan->is_in |= !plan->points;
+    plan->points = 1;
+  } else {
+    take(info, plan, i, letter);
+    if (letter == '=') {
+      plan->points = 1;
+      plan->is_in = 0;
+    } else {
+      plan->bounds++;
+    }
+  }
+}
+
+/* SQLITE_CONSTRAINT when this combination cannot be a plan at all. */
+static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
+                           struct plan *plan, int i) {
+  const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
+  int is_eq = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ;
+  char *err = NULL;
+  if (constraint->op == SQLITE_INDEX_CONSTRAINT_MATCH) {
+    int rc = ext_error(&err, SQLITE_ERROR,
+                       "MATCH is not supported; use ORDER BY "
+                       "emb_distance_cosine(%s, ?) LIMIT k",
+                       table->options.vector);
+    return ext_table_error(table, rc, err);
+  }
+  if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT)
+    return SQLITE_OK; /* SQLite stops by itself */
+  if (constraint->op == SQLITE_INDEX_CONSTRAINT_OFFSET) {
+    if (constraint->usable)
+      plan->offset = i;
+    return SQLITE_OK;
+  }
+  if (constraint->iColumn == EXT_KEYS && is_eq) {
+    if (!constraint->usable || plan->batch)
+      return SQLITE_CONSTRAINT;
+    take(info, plan, i, 'k');
+    plan->batch = 1;
+  } else if (constraint->iColumn == EXT_MODE && is_eq) {
+    if (!constraint->usable)
+      return SQLITE_CONSTRAINT;
+    take(info, plan, i, 'm');
+  } else if (constraint->usable && constraint->iColumn <= EXT_KEY &&
+             plan->n < (int)sizeof plan->letters - 2) {
+    plan_key(info, plan, i);
+  } else {
+    plan->left = 1;
+  }
+  return SQLITE_OK;
+}
+
+/* A key is unique, so ORDER BY key, x is ORDER BY key. */
+static int plan_order(sqlite3_index_info *info, const struct plan *plan) {
+  int one_row = plan->batch || (plan->points && !plan->is_in);
+  if (info->nOrderBy == 0)
+    return 0;
+  if (one_row) {
+    info->orderByConsumed = 1;
+    return 0;
+  }
+  if (info->aOrderBy[0].iColumn > EXT_KEY)
+    return 0;
+  info->orderByConsumed = 1;
+  return info->aOrderBy[0].desc ? EXT_PLAN_DESC : EXT_PLAN_ASC;
+}
+
+static void estimate(struct ext_table *table, sqlite3_index_info *info,
+                     const struct plan *plan, int order) {
+  double total = ROWS_UNKNOWN;
+  double rows, cost;
+  if (table->link)
+    total = (double)emb_count(table->link->session) + 1;
+  if (plan->batch) {
+    rows = 1;
+    cost = 1;
+  } else if (plan->points) {
+    rows = plan->is_in ? ROWS_IN : 1;
+    cost = rows * COST_POINT;
+    if (!plan->is_in)
+      info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+  } else {
+    rows = total;
+    for (int i = 0; i < plan->bounds && i < 2; i++)
+      rows /= 4;
+    /* Key order reads pages here and there, and storage order in sequence;
+    ** with bounds the engine walks the keys anyway. */
+    cost = rows * (order || plan->bounds ? 1.5 : 1);
+    if (plan->bounds)
+      cost += total / 100;
+  }
+  info->estimatedRows = (sqlite3_int64)rows;
+  info->estimatedCost = cost;
+}
+
+int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  struct ext_table *table = (struct ext_table *)vtab;
+  struct plan plan = {.offset = -1};
+  int rc = SQLITE_OK;
+  int order;
+  if (table->conn->probing)
+    table->conn->probed = table;
+  for (int i = 0; i < info->nConstraint && rc == SQLITE_OK; i++)
+    rc = plan_constraint(table, info, &plan, i);
+  if (rc != SQLITE_OK)
+    return rc;
+  order = plan_order(info, &plan);
+  if (plan.offset >= 0 && !plan.left &&
+      (info->nOrderBy == 0 || info->orderByConsumed))
+    take(info, &plan, plan.offset, 'o');
+  estimate(table, info, &plan, order);
+  info->idxNum = order;
+  if (info->colUsed & (UINT64_C(1) << EXT_VECTOR | UINT64_C(1) << EXT_VECTORS))
+    info->idxNum |= EXT_PLAN_VECTORS;
+  if (info->colUsed & UINT64_C(1) << EXT_VERSION)
+    info->idxNum |= EXT_PLAN_VERSIONS;
+  if (info->colUsed & UINT64_C(1) << EXT_FOUND)
+    info->idxNum |= EXT_PLAN_FOUND;
+  info->idxStr = sqlite3_mprintf("%.*s", plan.n, plan.letters);
+  info->needToFreeIdxStr = 1;
+  return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
+}

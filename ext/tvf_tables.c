@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+**
+** tvf_tables.c -- SELECT * FROM emb_tables: every emb table of the connection.
+**
+**   schema, name       as in SQL
+**   path               the store's directory, NULL if temporary
+**   key, vector        names of the two columns
+**   dimensions, type   64 and 'float32' or 'float16'
+**   rows               number of keys
+**   state              'ok'
+**                      'in doubt'   a crash left a commit undecided; the next
+**                                   write decides it
+**                      'ahead', 'behind'   the store's transaction number is
+**                                   above or below the database's
+**                      'busy'       another process owns the store; reads see
+**                                   its last checkpoint
+**                      'read-only'  the database is
+**                      'missing'    the store is not there
+**                      'error'      see message
+**   commit_mode        'atomic' or 'engine'
+**   txn, store_txn     last transaction recorded by database and store
+**   uuid               of the store
+**   message            why it cannot be opened
+**
+** Listing opens the stores.
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+static const char declaration[] =
+    "CREATE TABLE x(schema TEXT, name TEXT, path TEXT, key TEXT, vector TEXT, "
+    "dimensions INTEGER, type TEXT, rows INTEGER, state TEXT, commit_mode "
+    "TEXT, txn INTEGER, store_txn INTEGER, uuid TEXT, message TEXT)";
+
+enum {
+  SCHEMA = 0,
+  NAME,
+  PATH,
+  KEY,
+  VECTOR,
+  DIMENSIONS,
+  TYPE,
+  ROWS,
+  STATE,
+  COMMIT_MODE,
+  TXN,
+  STORE_TXN,
+  UUID,
+  MESSAGE,
+};
+
+struct row {
+  char *schema, *name, *path, *key, *vector, *message;
+  const char *state;
+  char uuid[33];
+  uint32_t dim, type;
+  int is_open, is_atomic, has_place;
+  sqlite3_int64 rows, txn, store_txn;
+  struct row *next;
+};
+
+struct tables_vtab {
+  sqlite3_vtab base; /* must be first */
+  struct ext_conn *conn;
+};
+
+struct tables_cursor {
+  sqlite3_vtab_cursor base; /* must be first */
+  struct row *rows;
+  struct row *at;
+};
+
+/* ---- collecting ---------------------------------------------------------- */
+
+static void free_rows(struct row *row) {
+  while (row) {
+    struct row *next = row->next;
+    sqlite3_free(row->schema);
+    sqlite3_free(row->name);
+    sqlite3_free(row->path);
+    sqlite3_free(row->key);
+    sqlite3_free(row->vector);
+    sqlite3_free(row->message);
+    sqlite3_free(row);
+    row = next;
+  }
+}
+
+static const char *state_of(struct ext_table *table, const struct row *row) {
+  struct ext_link *link = table->link;
+  if (emb_in_doubt(link->store))
+    return "in doubt";
+  if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
+    return "read-only";
+  if (!emb_is_owner(link->store))
+    return "busy";
+  if (link->atomic && !link->in_txn && row->store_txn != row->txn)
+    return row->store_txn > row->txn ? "ahead" : "behind";
+  return "ok";
+}
+
+static int describe(struct ext_table *table, struct row *row) {
+  struct ext_place place;
+  char *err = NULL;
+  int rc;
+  row->schema = sqlite3_mprintf("%s", table->schema);
+  row->name = sqlite3_mprintf("%s", table->name);
+  row->key = sqlite3_mprintf("%s", table->options.key);
+  row->vector = sqlite3_mprintf("%s", table->options.vector);
+  row->dim = table->options.config.dim;
+  row->type = table->options.config.type;
+  row->is_atomic = table->file[0] && !table->options.engine_commit;
+  rc = ext_place_read(table, &place, &err);
+  if (rc == SQLITE_OK) {
+    row->has_place = 1;
+    row->txn = place.txn;
+    memcpy(row->uuid, place.uuid, sizeof row->uuid);
+    if (place.dir)
+      row->path = ext_place_path(table->file, place.dir);
+    sqlite3_free(place.dir);
+    rc = ext_txn_read(table, &err);
+  }
+  if (rc == SQLITE_OK) {
+    row->is_open = 1;
+    row->rows = emb_count(table->link->session);
+    row->store_txn = (sqlite3_int64)emb_committed(table->link->store);
+    row->state = state_of(table, row);
+  } else {
+    row->state = rc == SQLITE_CANTOPEN ? "missing" : "error";
+    row->message = err;
+  }
+  return row->schema && row->name && row->key && row->vector ? SQLITE_OK
+                                                             : SQLITE_NOMEM;
+}
+
+/* Adds the table to the list if it is one of ours. */
+static int add_table(struct ext_conn *conn, const char *schema,
+                     const char *name, struct row ***end) {
+  struct ext_table *table;
+  char *err = NULL;
+  char *full = sqlite3_mprintf("%s.%s", schema, name);
+  struct row *row;
+  int rc = full ? ext_conn_find(conn, full, &table, &err) : SQLITE_NOMEM;
+  sqlite3_free(full);
+  sqlite3_free(err);
+  if (rc != SQLITE_OK)
+    return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
+  row = sqlite3_malloc64(sizeof *row);
+  if (row == NULL)
+    return SQLITE_NOMEM;
+  memset(row, 0, sizeof *row);
+  **end = row;
+  *end = &row->next;
+  return describe(table, row);
+}
+
+static int add_schema(struct ext_conn *conn, const char *schema,
+                      struct row ***end) {
+  sqlite3_stmt *names = NULL;
+  char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".sqlite_schema WHERE "
+                              "type = 'table' AND rootpage = 0 AND "
+                              "sql LIKE '%%USING%%emb%%' ORDER BY name",
+                              schema);
+  int rc =
+      sql ? sqlite3_prepare_v2(conn->db, sql, -1, &names, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW)
+    rc = add_table(conn, schema, (const char *)sqlite3_column_text(names, 0),
+                   end);
+  sqlite3_finalize(names);
+  return rc;
+}
+
+static int collect(struct ext_conn *conn, struct row **rows) {
+  sqlite3_stmt *schemas = NULL;
+  int rc =
+      sqlite3_prepare_v2(conn->db, "PRAGMA database_list", -1, &schemas, NULL);
+  while (rc == SQLITE_OK && sqlite3_step(schemas) == SQLITE_ROW)
+    rc = add_schema(conn, (const char *)sqlite3_column_text(schemas, 1), &rows);
+  sqlite3_finalize(schemas);
+  return rc;
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
+                   sqlite3_vtab **out, char **message) {
+  struct tables_vtab *vtab;
+  int rc = sqlite3_declare_vtab(db, declaration);
+  (void)argc, (void)argv, (void)message;
+  if (rc == SQLITE_OK)
+    rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+  if (rc != SQLITE_OK)
+    return rc;
+  vtab = sqlite3_malloc64(sizeof *vtab);
+  if (vtab == NULL)
+    return SQLITE_NOMEM;
+  memset(vtab, 0, sizeof *vtab);
+  vtab->conn = conn;
+  *out = &vtab->base;
+  return SQLITE_OK;
+}
+
+static int disconnect(sqlite3_vtab *vtab) {
+  sqlite3_free(vtab);
+  return SQLITE_OK;
+}
+
+static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  (void)vtab;
+  info->estimatedCost = 10000;
+  info->estimatedRows = 10;
+  return SQLITE_OK;
+}
+
+static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
+  struct tables_cursor *cursor = sqlite3_malloc64(sizeof *cursor);
+  (void)vtab;
+  if (cursor == NULL)
+    return SQLITE_NOMEM;
+  memset(cursor, 0, sizeof *cursor);
+  *out = &cursor->base;
+  return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base) {
+  free_rows(((struct tables_cursor *)base)->rows);
+  sqlite3_free(base);
+  return SQLITE_OK;
+}
+
+static int filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
+                  int argc, sqlite3_value **argv) {
+  struct tables_cursor *cursor = (struct tables_cursor *)base;
+  int rc;
+  (void)flags, (void)plan, (void)argc, (void)argv;
+  free_rows(cursor->rows);
+  cursor->rows = NULL;
+  rc = collect(((struct tables_vtab *)base->pVtab)->conn, &cursor->rows);
+  cursor->at = cursor->rows;
+  return rc;
+}
+
+static int next(sqlite3_vtab_cursor *base) {
+  struct tables_cursor *cursor = (struct tables_cursor *)base;
+  cursor->at = cursor->at->next;
+  return SQLITE_OK;
+}
+
+static int eof(sqlite3_vtab_cursor *base) {
+  return ((struct tables_cursor *)base)->at == NULL;
+}
+
+static void result_text(sqlite3_context *context, const char *text) {
+  sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+}
+
+static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
+  const struct row *row = ((struct tables_cursor *)base)->at;
+  const char *texts[] = {
+      [SCHEMA] = row->schema,
+      [NAME] = row->name,
+      [PATH] = row->path,
+      [KEY] = row->key,
+      [VECTOR] = row->vector,
+      [TYPE] = row->type == EMB_F16 ? "float16" : "float32",
+      [STATE] = row->state,
+      [COMMIT_MODE] = row->is_atomic ? "atomic" : "engine",
+      [UUID] = row->has_place ? row->uuid : NULL,
+      [MESSAGE] = row->message,
+  };
+  switch (i) {
+  case DIMENSIONS:
+    sqlite3_result_int64(context, row->dim);
+    break;
+  case ROWS:
+    if (row->is_open)
+      sqlite3_result_int64(context, row->rows);
+    break;
+  case TXN:
+    if (row->has_place)
+      sqlite3_result_int64(context, row->txn);
+    break;
+  case STORE_TXN:
+    if (row->is_open)
+      sqlite3_result_int64(context, row->store_txn);
+    break;
+  default:
+    result_text(context, texts[i]); /* NULL for NULL */
+  }
+  return SQLITE_OK;
+}
+
+static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
+  struct tables_cursor *cursor = (struct tables_cursor *)base;
+  *out = 1;
+  for (struct row *row = cursor->rows; row != cursor->at; row = row->next)
+    ++*out;
+  return SQLITE_OK;
+}
+
+static const sqlite3_module module = {
+    .xConnect = connect,
+    .xBestIndex = best_index,
+    .xDisconnect = disconnect,
+    .xOpen = open_cursor,
+    .xClose = close_cursor,
+    .xFilter = filter,
+    .xNext = next,
+    .xEof = eof,
+    .xColumn = column,
+    .xRowid = rowid,
+};
+
+int ext_tvf_tables_register(struct ext_conn *conn) {
+  conn->refs++;
+  return sqlite3_create_module_v2(conn->db, "emb_tables", &module, conn,
+                                  ext_conn_unref);
+}

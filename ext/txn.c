@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+**
+** txn.c -- the transaction that SQLite and a store share.
+**
+** ATOMIC    (a table in a file, commit='atomic')
+**               first write   emb_begin; what is in doubt is decided here
+**               xSync         emb_prepare gives number n and makes the writes
+**                             durable; n goes into the shadow table
+**               SQLite commits, and with it n: this decides
+**               xCommit       emb_commit, which cannot fail
+**           A crash in between leaves the store with n in doubt, and the
+**           shadow table knows.
+** ENGINE    (commit='engine', and temporary and in-memory databases)
+**               first write   emb_begin
+**               xCommit       emb_commit
+**           Not in xSync, because SQLite may still roll back after it (a
+**           commit hook, another file that is busy).  SQLite ignores what
+**           xCommit returns, so a failure is kept and told at the next use.
+**
+** STATES of a link, by in_txn.  xBegin is not in the table: SQLite leaves it
+** out after CREATE, and a statement that writes nothing needs no transaction.
+**
+**             xUpdate           xSync     xCommit, xRollback   table gone
+**   idle      -> open           -         -                    -
+**   open      -                 prepare   -> idle              -> idle (xSync)
+**
+** IN DOUBT  Only a write may decide for rollback: it holds the database's
+**           write lock and so reads the newest row.  A reader in WAL mode may
+**           be looking at an old one; it may decide for commit only.
+** SAVEPOINTS  SQLite's numbers go to the engine as they are.  Two table
+**           objects of one link (after a change of the schema within the
+**           transaction) both announce the same savepoint; the second time it
+**           must not be opened anew, for there may be writes since.  `level`
+**           is the innermost one announced, and a number at or below it is a
+**           repetition.  One that was announced before the first write is
+**           unknown to the engine, where it means the state at emb_begin.
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+#include <assert.h>
+
+static struct ext_table *table_of(sqlite3_vtab *vtab) {
+  return (struct ext_table *)vtab;
+}
+
+static void end(struct ext_link *link) {
+  link->in_txn = 0;
+  link->level = -1;
+  link->dirty = 0;
+}
+
+/* ---- the row against the store ------------------------------------------- */
+
+static int read_marker(struct ext_table *table, sqlite3_int64 *txn,
+                       char **err) {
+  struct ext_place place;
+  int rc = ext_place_read(table, &place, err);
+  if (rc == SQLITE_OK)
+    *txn = place.txn;
+  sqlite3_free(place.dir);
+  return rc;
+}
+
+/* Decides an undecided transaction by the row, for commit always and for
+** rollback if the caller holds the write lock. */
+static int resolve(struct ext_table *table, int may_roll_back, char **err) {
+  struct ext_link *link = table->link;
+  uint64_t doubt = emb_in_doubt(link->store);
+  sqlite3_int64 txn;
+  emb_err engine_err;
+  int commit;
+  int rc = read_marker(table, &txn, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  commit = txn >= 0 && (uint64_t)txn >= doubt;
+  if (!commit && !may_roll_back)
+    return SQLITE_OK;
+  rc = emb_resolve(link->store, commit, &engine_err);
+  return rc ? ext_engine_error(err, rc, engine_err.text) : SQLITE_OK;
+}
+
+static int check_marker(struct ext_table *table, char **err) {
+  sqlite3_int64 txn;
+  uint64_t committed = emb_committed(table->link->store);
+  int rc = read_marker(table, &txn, err);
+  if (rc == SQLITE_OK && committed != (uint64_t)txn)
+    rc = ext_error(err, SQLITE_CORRUPT_VTAB,
+                   "store is at transaction %llu but database \"%s\" recorded "
+                   "%lld (restored copy?); see 'adopt'",
+                   (unsigned long long)committed, table->schema, txn);
+  return rc;
+}
+
+static int told_failure(struct ext_link *link, char **err) {
+  int rc = SQLITE_OK;
+  if (link->failed) {
+    rc = ext_error(err, SQLITE_IOERR, "the last commit failed: %s",
+                   link->failed);
+    sqlite3_free(link->failed);
+    link->failed = NULL;
+  }
+  return rc;
+}
+
+/* ---- reading and writing ------------------------------------------------- */
+
+int ext_txn_read(struct ext_table *table, char **err) {
+  int rc = table->link ? SQLITE_OK : ext_link_get(table, err);
+  if (rc == SQLITE_OK && table->link->failed)
+    rc = told_failure(table->link, err);
+  if (rc == SQLITE_OK && emb_in_doubt(table->link->store) &&
+      emb_is_owner(table->link->store))
+    rc = resolve(table, 0, err);
+  return rc;
+}
+
+static int begin(struct ext_table *table, char **err) {
+  struct ext_link *link = table->link;
+  int rc = emb_begin(link->session);
+  if (rc == EMB_LOCKED && emb_in_doubt(link->store)) {
+    rc = resolve(table, 1, err);
+    if (rc != SQLITE_OK)
+      return rc;
+    rc = emb_begin(link->session);
+  }
+  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+int ext_txn_write(struct ext_table *table, char **err) {
+  struct ext_link *link = table->link;
+  int rc;
+  if (link == NULL || !link->in_txn) {
+    rc = link ? SQLITE_OK : ext_link_get(table, err);
+    link = table->link;
+    if (rc == SQLITE_OK)
+      rc = told_failure(link, err);
+    if (rc == SQLITE_OK)
+      rc = begin(table, err);
+    if (rc == SQLITE_OK && link->atomic &&
+        (rc = check_marker(table, err)) != SQLITE_OK)
+      emb_rollback(link->session);
+    if (rc != SQLITE_OK)
+      return rc;
+    link->in_txn = 1;
+  }
+  if (!link->dirty) {
+    link->dirty = 1;
+    link->dirty_level = link->level;
+  }
+  return SQLITE_OK;
+}
+
+int ext_txn_adopt(struct ext_table *table, char **err) {
+  int found = 0;
+  int rc = ext_link_get(table, err);
+  if (rc == SQLITE_OK && table->link->in_txn)
+    rc = ext_error(err, SQLITE_LOCKED,
+                   "cannot adopt: %s was modified in this transaction",
+                   table->name);
+  if (rc == SQLITE_OK)
+    rc = begin(table, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  emb_rollback(table->link->session);
+  rc = ext_place_mark(table, (sqlite3_int64)emb_committed(table->link->store),
+                      &found, err);
+  if (rc == SQLITE_OK && !found)
+    rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s_emb names no store",
+                   table->name);
+  return rc;
+}
+
+void ext_txn_abandon(struct ext_link *link) {
+  if (link->in_txn) {
+    assert(!link->dirty);
+    emb_rollback(link->session);
+    link->in_txn = 0;
+  }
+}
+
+/* ---- callbacks ----------------------------------------------------------- */
+
+/* Opens the store only: from here on there is a link that savepoints can be
+** counted in. */
+int ext_txn_begin(sqlite3_vtab *vtab) {
+  struct ext_table *table = table_of(vtab);
+  char *err = NULL;
+  int rc = ext_link_get(table, &err);
+  return ext_table_error(table, rc, err);
+}
+
+/* May be called twice for one COMMIT, if that found the file busy; the second
+** number replaces the first. */
+int ext_txn_sync(sqlite3_vtab *vtab) {
+  struct ext_table *table = table_of(vtab);
+  struct ext_link *link = table->link;
+  uint64_t number = 0;
+  char *err = NULL;
+  int found = 1;
+  int rc = SQLITE_OK;
+  if (link == NULL || !link->in_txn || !link->atomic)
+    return SQLITE_OK;
+  if (emb_prepare(link->session, &number) != EMB_OK)
+    rc = ext_link_error(link, emb_errcode(link->session), &err);
+  else if (number > 0)
+    rc = ext_place_mark(table, (sqlite3_int64)number, &found, &err);
+  if (rc == SQLITE_OK && !found) {
+    /* The table was created in a savepoint that was rolled back. */
+    emb_rollback(link->session);
+    end(link);
+  }
+  return ext_table_error(table, rc, err);
+}
+
+int ext_txn_commit(sqlite3_vtab *vtab) {
+  struct ext_link *link = table_of(vtab)->link;
+  if (link == NULL)
+    return SQLITE_OK;
+  if (link->in_txn && emb_commit(link->session) != EMB_OK) {
+    sqlite3_free(link->failed);
+    link->failed = sqlite3_mprintf("%s", emb_errmsg(link->session));
+    emb_rollback(link->session);
+  }
+  end(link);
+  return SQLITE_OK;
+}
+
+int ext_txn_rollback(sqlite3_vtab *vtab) {
+  struct ext_link *link = table_of(vtab)->link;
+  if (link == NULL)
+    return SQLITE_OK;
+  if (link->in_txn)
+    emb_rollback(link->session);
+  end(link);
+  return SQLITE_OK;
+}
+
+int ext_txn_savepoint(sqlite3_vtab *vtab, int i) {
+  struct ext_table *table = table_of(vtab);
+  struct ext_link *link = table->link;
+  char *err = NULL;
+  int rc = SQLITE_OK;
+  if (link == NULL || i <= link->level)
+    return SQLITE_OK;
+  link->level = i;
+  if (link->in_txn && emb_savepoint(link->session, i) != EMB_OK)
+    rc = ext_link_error(link, emb_errcode(link->session), &err);
+  return ext_table_error(table, rc, err);
+}
+
+int ext_txn_release(sqlite3_vtab *vtab, int i) {
+  struct ext_table *table = table_of(vtab);
+  struct ext_link *link = table->link;
+  char *err = NULL;
+  int rc = SQLITE_OK;
+  if (link == NULL)
+    return SQLITE_OK;
+  if (link->level >= i)
+    link->level = i - 1;
+  if (link->dirty_level >= i)
+    link->dirty_level = i - 1;
+  if (link->in_txn && emb_release(link->session, i) != EMB_OK)
+    rc = ext_link_error(link, emb_errcode(link->session), &err);
+  return ext_table_error(table, rc, err);
+}
+
+int ext_txn_rollback_to(sqlite3_vtab *vtab, int i) {
+  struct ext_table *table = table_of(vtab);
+  struct ext_link *link = table->link;
+  char *err = NULL;
+  int rc = SQLITE_OK;
+  if (link == NULL)
+    return SQLITE_OK;
+  if (link->level > i)
+    link->level = i;
+  if (link->dirty && link->dirty_level >= i)
+    link->dirty = 0;
+  if (link->in_txn && emb_rollback_to(link->session, i) != EMB_OK)
+    rc = ext_link_error(link, emb_errcode(link->session), &err);
+  return ext_table_error(table, rc, err);
+}

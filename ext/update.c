@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+**
+** update.c -- xUpdate: INSERT, UPDATE and DELETE, row by row or in batches.
+**
+** SQLite does not bracket a statement of one row with a savepoint, so each
+** call here must change everything or nothing: arguments are checked before
+** the first write, and the one case of two writes (UPDATE of a key) has a
+** savepoint of its own.
+**
+** CONFLICT  A key that is taken gives plain SQLITE_CONSTRAINT (SQLite compares
+**           with it to do IGNORE, FAIL and ROLLBACK), except under REPLACE,
+**           where the old vector is overwritten.
+** BATCH     INSERT INTO items(keys, vectors) replaces what is there, as
+**           emb_put does; of a repeated key the last row stays.
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+/* argv of an INSERT or UPDATE: old rowid, new rowid, columns. */
+#define COLUMN(argv, column) ((argv)[2 + (column)])
+
+static int is_null(sqlite3_value *value) {
+  return sqlite3_value_type(value) == SQLITE_NULL;
+}
+
+/* SQLite applies no affinity to the values of a virtual table; this does what
+** INTEGER would, so that '7' is 7 (Tcl binds it so). */
+static int read_key(struct ext_table *table, sqlite3_value *value, int64_t *key,
+                    char **err) {
+  sqlite3_value_numeric_type(value);
+  return emb_key_from_value(value, table->key_what, key, err);
+}
+
+/* The text is core's own, without "emb: " in front. */
+static int constraint_error(struct ext_table *table, const char *kind) {
+  sqlite3_free(table->base.zErrMsg);
+  table->base.zErrMsg =
+      sqlite3_mprintf("%s constraint failed: %s", kind, table->key_what);
+  return SQLITE_CONSTRAINT;
+}
+
+static int is_replace(struct ext_table *table) {
+  return sqlite3_vtab_on_conflict(table->conn->db) == SQLITE_REPLACE;
+}
+
+/* Unless the row is to be replaced, the key must be free. */
+static int check_free(struct ext_table *table, int64_t key, char **err) {
+  struct ext_link *link = table->link;
+  uint8_t found = 0;
+  int rc;
+  if (is_replace(table))
+    return SQLITE_OK;
+  rc = emb_exists(link->session, &key, 1, &found);
+  if (rc)
+    return ext_link_error(link, rc, err);
+  return found ? constraint_error(table, "UNIQUE") : SQLITE_OK;
+}
+
+static int put(struct ext_table *table, const int64_t *keys, size_t n,
+               const float *vectors, char **err) {
+  int rc = emb_txn_put(table->link->session, keys, n, vectors);
+  return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+}
+
+static int insert_row(struct ext_table *table, sqlite3_value **argv,
+                      sqlite3_int64 *rowid, char **err) {
+  sqlite3_value *value = COLUMN(argv, EXT_KEY);
+  float *vector = NULL;
+  int owned = 0;
+  int64_t key;
+  uint32_t n;
+  int rc;
+  if (is_null(value))
+    value = argv[1]; /* INSERT INTO items(rowid, ...) */
+  if (is_null(value))
+    return constraint_error(table, "NOT NULL");
+  rc = read_key(table, value, &key, err);
+  if (rc == SQLITE_OK)
+    rc =
+        emb_vec_from_value(COLUMN(argv, EXT_VECTOR), table->vector_what,
+                           table->options.config.dim, &vector, &owned, &n, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK)
+    rc = check_free(table, key, err);
+  if (rc == SQLITE_OK)
+    rc = put(table, &key, 1, vector, err);
+  if (owned)
+    sqlite3_free(vector);
+  *rowid = key;
+  return rc;
+}
+
+static int insert_batch(struct ext_table *table, sqlite3_value **argv,
+                        sqlite3_int64 *rowid, char **err) {
+  int64_t *keys = NULL;
+  float *vectors = NULL;
+  int keys_owned = 0, vectors_owned = 0;
+  size_t n;
+  int rc;
+  if (!is_null(COLUMN(argv, EXT_KEY)) || !is_null(COLUMN(argv, EXT_VECTOR)))
+    return ext_error(err, SQLITE_ERROR,
+                     "either %s and %s or keys and vectors, not both",
+                     table->options.key, table->options.vector);
+  rc = emb_keys_from_value(COLUMN(argv, EXT_KEYS), "keys", &keys, &keys_owned,
+                           &n, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = emb_matrix_from_value(COLUMN(argv, EXT_VECTORS), "vectors",
+                             table->options.config.dim, n, &vectors,
+                             &vectors_owned, err);
+  if (rc == SQLITE_OK && n > 0) {
+    rc = ext_txn_write(table, err);
+    if (rc == SQLITE_OK)
+      rc = put(table, keys, n, vectors, err);
+    *rowid = keys[n - 1];
+  }
+  if (vectors_owned)
+    sqlite3_free(vectors);
+  if (keys_owned)
+    sqlite3_free(keys);
+  return rc;
+}
+
+/* Columns that no row has. */
+static int check_unused(struct ext_table *table, sqlite3_value **argv,
+                        int is_insert, char **err) {
+  static const struct {
+    int column;
+    const char *name;
+    int in_insert; /* means something there */
+  } hidden[] = {{EXT_KEYS, "keys", 1},       {EXT_VECTORS, "vectors", 1},
+                {EXT_MODE, "mode", 0},       {EXT_FOUND, "found", 0},
+                {EXT_VERSION, "version", 0}, {EXT_COMMAND, NULL, 1},
+                {EXT_ARG, "arg", 0}};
+  for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+    sqlite3_value *value = COLUMN(argv, hidden[i].column);
+    if (is_null(value) || (is_insert && hidden[i].in_insert))
+      continue;
+    /* UPDATE ... FROM writes back what it read. */
+    if (!is_insert &&
+        (hidden[i].column == EXT_VERSION || sqlite3_value_nochange(value)))
+      continue;
+    return ext_error(err, SQLITE_ERROR, "cannot write column %s",
+                     hidden[i].name ? hidden[i].name : table->name);
+  }
+  return SQLITE_OK;
+}
+
+static int insert(struct ext_table *table, sqlite3_value **argv,
+                  sqlite3_int64 *rowid, char **err) {
+  int rc;
+  if (!is_null(COLUMN(argv, EXT_COMMAND)))
+    return ext_command(table, COLUMN(argv, EXT_COMMAND), COLUMN(argv, EXT_ARG),
+                       err);
+  rc = check_unused(table, argv, 1, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (!is_null(COLUMN(argv, EXT_KEYS)) || !is_null(COLUMN(argv, EXT_VECTORS)))
+    return insert_batch(table, argv, rowid, err);
+  return insert_row(table, argv, rowid, err);
+}
+
+static int delete_row(struct ext_table *table, int64_t key, char **err) {
+  int rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK) {
+    rc = emb_txn_delete(table->link->session, &key, 1, NULL);
+    if (rc)
+      rc = ext_link_error(table->link, rc, err);
+  }
+  return rc;
+}
+
+/* vector is NULL for the one that is there. */
+static int move_row(struct ext_table *table, int64_t from, int64_t to,
+                    const float *vector, char **err) {
+  struct ext_link *link = table->link;
+  uint32_t dim = table->options.config.dim;
+  float *old = NULL;
+  uint8_t found = 0;
+  int rc = check_free(table, to, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (vector == NULL) {
+    vector = old = sqlite3_malloc64(dim * sizeof *old);
+    if (old == NULL)
+      return SQLITE_NOMEM;
+    rc = emb_peek(link->session, &from, 1, old, &found, NULL);
+  }
+  if (rc == EMB_OK && (found || old == NULL)) {
+    int level = link->level + 1;
+    rc = emb_savepoint(link->session, level);
+    if (rc == EMB_OK) {
+      rc = emb_txn_put(link->session, &to, 1, vector);
+      if (rc == EMB_OK)
+        rc = emb_txn_delete(link->session, &from, 1, NULL);
+      if (rc != EMB_OK) {
+        rc = ext_link_error(link, rc, err);
+        emb_rollback_to(link->session, level);
+        emb_release(link->session, level);
+        sqlite3_free(old);
+        return rc;
+      }
+      rc = emb_release(link->session, level);
+    }
+  }
+  sqlite3_free(old);
+  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+/* The new key stands in the key's column or, if that is as it was, in the
+** rowid. */
+static int new_key(struct ext_table *table, sqlite3_value **argv, int64_t old,
+                   int64_t *key, char **err) {
+  sqlite3_value *value = COLUMN(argv, EXT_KEY);
+  *key = old;
+  if (!sqlite3_value_nochange(value)) {
+    int rc;
+    if (is_null(value))
+      return constraint_error(table, "NOT NULL");
+    rc = read_key(table, value, key, err);
+    if (rc != SQLITE_OK || *key != old)
+      return rc;
+  }
+  return read_key(table, argv[1], key, err);
+}
+
+static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
+  sqlite3_value *value = COLUMN(argv, EXT_VECTOR);
+  int64_t old = sqlite3_value_int64(argv[0]);
+  float *vector = NULL;
+  int owned = 0;
+  int64_t key;
+  uint32_t n;
+  int rc = check_unused(table, argv, 0, err);
+  if (rc == SQLITE_OK)
+    rc = new_key(table, argv, old, &key, err);
+  if (rc == SQLITE_OK && !sqlite3_value_nochange(value))
+    rc =
+        emb_vec_from_value(value, table->vector_what, table->options.config.dim,
+                           &vector, &owned, &n, err);
+  if (rc != SQLITE_OK || (key == old && vector == NULL))
+    return rc;
+  rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK && key == old)
+    rc = put(table, &key, 1, vector, err);
+  else if (rc == SQLITE_OK)
+    rc = move_row(table, old, key, vector, err);
+  if (owned)
+    sqlite3_free(vector);
+  return rc;
+}
+
+int ext_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
+               sqlite3_int64 *rowid) {
+  struct ext_table *table = (struct ext_table *)vtab;
+  char *err = NULL;
+  int rc;
+  if (argc == 1)
+    rc = delete_row(table, sqlite3_value_int64(argv[0]), &err);
+  else if (is_null(argv[0]))
+    rc = insert(table, argv, rowid, &err);
+  else
+    rc = update(table, argv, &err);
+  return err ? ext_table_error(table, rc, err) : rc;
+}

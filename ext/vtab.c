@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT
+**
+** vtab.c -- the module: table objects come, go, and are renamed.
+**
+** A table is declared to SQLite as
+**
+**     CREATE TABLE items(
+**       key INTEGER PRIMARY KEY, vector BLOB,
+**       keys HIDDEN, mode HIDDEN, vectors HIDDEN, found HIDDEN,
+**       version INTEGER HIDDEN, items HIDDEN, arg HIDDEN)
+**
+** with the key and the vector column named by the user.  The command column
+** has the table's name (after a rename the new one), or "command" where that
+** name is taken by another column.
+**
+** xConnect does not touch the store: a table whose store is missing, damaged
+** or newer can be connected, so that it can be dropped, and fails when used.
+** xDestroy does not delete it: the DROP may be rolled back (orphan.c).
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+/* A table object came, went or changed its name. */
+static void changed(struct ext_conn *conn, int ddl) {
+  conn->ddl |= ddl;
+  ext_conn_forget_names(conn);
+}
+
+static void free_table(struct ext_table *table) {
+  ext_link_put(table);
+  ext_options_clear(&table->options);
+  sqlite3_free(table->schema);
+  sqlite3_free(table->name);
+  sqlite3_free(table->file);
+  sqlite3_free(table->key_what);
+  sqlite3_free(table->vector_what);
+  sqlite3_free(table->base.zErrMsg);
+  sqlite3_free(table);
+}
+
+/* Gives the table its name and the texts made of it; 0 without memory. */
+static int set_name(struct ext_table *table, const char *name) {
+  char *own = sqlite3_mprintf("%s", name);
+  char *key = sqlite3_mprintf("%s.%s", name, table->options.key);
+  char *vector = sqlite3_mprintf("%s.%s", name, table->options.vector);
+  if (!own || !key || !vector) {
+    sqlite3_free(own);
+    sqlite3_free(key);
+    sqlite3_free(vector);
+    return 0;
+  }
+  sqlite3_free(table->name);
+  sqlite3_free(table->key_what);
+  sqlite3_free(table->vector_what);
+  table->name = own;
+  table->key_what = key;
+  table->vector_what = vector;
+  return 1;
+}
+
+static int declare(struct ext_table *table, char **err) {
+  const char *others[] = {
+      "keys",    "mode", "vectors",          "found",
+      "version", "arg",  table->options.key, table->options.vector};
+  const char *command = table->name;
+  sqlite3 *db = table->conn->db;
+  char *sql;
+  int rc;
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    if (sqlite3_stricmp(command, others[i]) == 0)
+      command = "command";
+  sql = sqlite3_mprintf("CREATE TABLE x(\"%w\" INTEGER PRIMARY KEY, \"%w\" "
+                        "BLOB, keys HIDDEN, mode HIDDEN, vectors HIDDEN, "
+                        "found HIDDEN, version INTEGER HIDDEN, \"%w\" HIDDEN, "
+                        "arg HIDDEN)",
+                        table->options.key, table->options.vector, command);
+  rc = sql ? sqlite3_declare_vtab(db, sql) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
+  return ext_sql_error(err, db, rc);
+}
+
+static int new_table(struct ext_conn *conn, int argc, const char *const *argv,
+                     struct ext_table **out, char **err) {
+  struct ext_table *table = sqlite3_malloc64(sizeof *table);
+  int rc;
+  *out = table;
+  if (table == NULL)
+    return SQLITE_NOMEM;
+  memset(table, 0, sizeof *table);
+  table->conn = conn;
+  rc = ext_options_parse(&table->options, argc, argv, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  table->schema = sqlite3_mprintf("%s", argv[1]);
+  table->file = sqlite3_mprintf("%s", ext_place_file(conn->db, argv[1]));
+  if (!table->schema || !table->file || !set_name(table, argv[2]))
+    return SQLITE_NOMEM;
+  return declare(table, err);
+}
+
+static int start(struct ext_conn *conn, int create, int argc,
+                 const char *const *argv, sqlite3_vtab **vtab, char **message) {
+  struct ext_table *table = NULL;
+  char *err = NULL;
+  int rc;
+  changed(conn, create);
+  if (conn->orphans)
+    ext_orphan_settle(conn);
+  rc = new_table(conn, argc, argv, &table, &err);
+  if (rc == SQLITE_OK && create)
+    rc = ext_place_create(table, &err);
+  if (rc == SQLITE_OK) {
+    *vtab = &table->base;
+  } else {
+    if (err)
+      *message = sqlite3_mprintf("emb: %s", err);
+    if (table)
+      free_table(table);
+  }
+  sqlite3_free(err);
+  return rc;
+}
+
+static int create(sqlite3 *db, void *conn, int argc, const char *const *argv,
+                  sqlite3_vtab **vtab, char **message) {
+  (void)db;
+  return start(conn, 1, argc, argv, vtab, message);
+}
+
+static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
+                   sqlite3_vtab **vtab, char **message) {
+  (void)db;
+  return start(conn, 0, argc, argv, vtab, message);
+}
+
+static int disconnect(sqlite3_vtab *vtab) {
+  struct ext_table *table = (struct ext_table *)vtab;
+  changed(table->conn, 0);
+  free_table(table);
+  return SQLITE_OK;
+}
+
+/* The store of a table that is to be dropped goes on the list of orphans.  Not
+** when it has uncommitted writes: if the DROP were undone by ROLLBACK TO,
+** SQLite would not call xSync for them any more. */
+static int give_up_store(struct ext_table *table, char **err) {
+  struct ext_place place;
+  struct ext_link *link;
+  char *path = NULL;
+  int rc = ext_place_read(table, &place, err);
+  if (rc != SQLITE_OK) {
+    sqlite3_free(*err); /* it names none that could be given up */
+    *err = NULL;
+    return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
+  }
+  if (place.dir && table->file[0])
+    path = ext_place_path(table->file, place.dir);
+  link = ext_link_find(table->conn, place.uuid, path);
+  if (link && link->in_txn && link->dirty)
+    rc = ext_error(err, SQLITE_LOCKED,
+                   "cannot drop %s: it was modified in this transaction",
+                   table->name);
+  else if (link)
+    ext_txn_abandon(link);
+  if (rc == SQLITE_OK && (path || place.dir == NULL))
+    rc = ext_orphan_add(table, place.uuid, path, err);
+  sqlite3_free(path);
+  sqlite3_free(place.dir);
+  return rc;
+}
+
+static int destroy(sqlite3_vtab *vtab) {
+  struct ext_table *table = (struct ext_table *)vtab;
+  char *err = NULL;
+  int rc = give_up_store(table, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_exec(table->conn->db, &err,
+                  "DROP TABLE IF EXISTS \"%w\".\"%w_emb\"", table->schema,
+                  table->name);
+  if (rc != SQLITE_OK) {
+    /* SQLite shows the code's own text; this one goes to its log. */
+    sqlite3_log(rc, "emb: %s", err ? err : "out of memory");
+    return ext_table_error(table, rc, err);
+  }
+  changed(table->conn, 1);
+  free_table(table);
+  return SQLITE_OK;
+}
+
+static int rename_table(sqlite3_vtab *vtab, const char *name) {
+  struct ext_table *table = (struct ext_table *)vtab;
+  char *err = NULL;
+  int rc = ext_exec(table->conn->db, &err,
+                    "ALTER TABLE \"%w\".\"%w_emb\" RENAME TO \"%w_emb\"",
+                    table->schema, table->name, name);
+  if (rc == SQLITE_OK && !set_name(table, name))
+    rc = SQLITE_NOMEM;
+  changed(table->conn, 1);
+  return ext_table_error(table, rc, err);
+}
+
+static int shadow_name(const char *suffix) {
+  return sqlite3_stricmp(suffix, "emb") == 0;
+}
+
+/* PRAGMA integrity_check, from 3.44 on.  Bit 0 of flags: quick_check. */
+static int integrity(sqlite3_vtab *vtab, const char *schema, const char *name,
+                     int flags, char **message) {
+  struct ext_table *table = (struct ext_table *)vtab;
+  sqlite3_str *report = sqlite3_str_new(table->conn->db);
+  char *err = NULL;
+  int rc = ext_command_verify(table, flags & 1, report, &err);
+  char *text = sqlite3_str_finish(report);
+  if (rc == SQLITE_NOMEM) {
+    sqlite3_free(text);
+    return rc;
+  }
+  if (rc != SQLITE_OK)
+    *message = sqlite3_mprintf("emb: in %s.%s: %s", schema, name, err);
+  else if (text)
+    *message = sqlite3_mprintf("emb: in %s.%s: %s", schema, name, text);
+  sqlite3_free(err);
+  sqlite3_free(text);
+  return SQLITE_OK;
+}
+
+/* sqlite3_module as of 3.44.  Older headers end before xIntegrity, older
+** libraries do not look there. */
+#define MODULE                                                                 \
+  .iVersion = 4, .xCreate = create, .xConnect = connect,                       \
+  .xBestIndex = ext_plan_best_index, .xDisconnect = disconnect,                \
+  .xDestroy = destroy, .xOpen = ext_cursor_open, .xClose = ext_cursor_close,   \
+  .xFilter = ext_cursor_filter, .xNext = ext_cursor_next,                      \
+  .xEof = ext_cursor_eof, .xColumn = ext_cursor_column,                        \
+  .xRowid = ext_cursor_rowid, .xUpdate = ext_update, .xBegin = ext_txn_begin,  \
+  .xSync = ext_txn_sync, .xCommit = ext_txn_commit,                            \
+  .xRollback = ext_txn_rollback, .xRename = rename_table,                      \
+  .xSavepoint = ext_txn_savepoint, .xRelease = ext_txn_release,                \
+  .xRollbackTo = ext_txn_rollback_to, .xShadowName = shadow_name
+
+#if SQLITE_VERSION_NUMBER >= 3044000
+static const sqlite3_module module = {MODULE, .xIntegrity = integrity};
+
+const sqlite3_module *ext_vtab_module(void) { return &module; }
+#else
+static const struct {
+  sqlite3_module base;
+  int (*xIntegrity)(sqlite3_vtab *, const char *, const char *, int, char **);
+} module = {{MODULE}, integrity};
+
+const sqlite3_module *ext_vtab_module(void) { return &module.base; }
+#endif

@@ -1,0 +1,47 @@
+#!/bin/sh
+# demo.sh -- trains a knowledge-graph embedding on WordNet 3.0 through SQL.
+#
+# Called by `make demo`, which has built emb.so and installed what is needed.
+# Compiles the trainer, loads and splits the graph, trains, tests, and shows
+# what one can ask the result.  Starts from scratch each time; leaves
+# build/demo/wordnet.db and, beside it, wordnet.db-emb/.
+#
+# Environment: CC, CFLAGS (of the trainer), OUT (default build).
+set -eu
+
+cd "$(dirname "$0")/../.."
+root=$PWD
+here=sql/wordnet
+out=${OUT:-build}
+case $out in
+/*) ;;
+*) out=$root/$out ;;
+esac
+demo=$out/demo
+db=$demo/wordnet.db
+emb=$out/emb
+
+say() {
+  printf '\n%s\n' "$*"
+}
+
+rm -rf "$demo"
+mkdir -p "$demo"
+# -ffp-contract: multiply and add in one instruction where there is one.
+${CC:-cc} -std=c11 ${CFLAGS:--O3} -ffp-contract=fast \
+  -Wall -Wextra -Wshadow -Wconversion -Werror \
+  -o "$demo/train" $here/*.c -lsqlite3 -lm -lpthread
+
+say "WordNet 3.0 as a graph, loaded and split in SQL ($here/load.sql)"
+sqlite3 -bail "$db" <$here/load.sql
+
+say "ComplEx with Adagrad, trained through emb_get and emb_put ($here/train.c)"
+"$demo/train" "$db" "$emb"
+
+say "Nearest synsets ($here/queries.sql)"
+# As they are run here, the queries can be pasted anywhere.
+sed "s|build/emb|$emb|" $here/queries.sql >"$demo/queries.sql"
+sqlite3 -bail "$db" <"$demo/queries.sql"
+
+say "These were the queries.  To ask your own:  sqlite3 $db"
+say "$(cat "$demo/queries.sql")"

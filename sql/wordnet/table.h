@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+**
+** table.h -- the demo's side of SQL: the graph, and the embedding tables.
+**
+** Everything here goes through SQLite's public interface; the extension is
+** loaded like any other.  This is a program, not a library: an error ends it
+** with a message.
+*/
+#ifndef WN_TABLE_H
+#define WN_TABLE_H
+
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Prints "train: " and the message, then ends the program with status 1. */
+void die(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+
+/* malloc of count * size bytes, zeroed, or the end. */
+void *need(size_t count, size_t size);
+
+/* Opens a database and loads the extension into the connection. */
+sqlite3 *database_open(const char *file, const char *extension);
+
+/* Closes it; the end if the last of the work fails there. */
+void database_close(sqlite3 *db);
+
+/* Runs SQL made by printf rules (SQLite's: %Q quotes a value, %w a name). */
+void database_run(sqlite3 *db, const char *format, ...);
+
+/* A triple whose entities are given by their position in `keys`, and whose
+** relation by relation id - 1. */
+struct triple {
+  uint32_t head, relation, tail;
+};
+
+/* The ids of a table or view, ascending. */
+int64_t *graph_keys(sqlite3 *db, const char *from, size_t *count);
+
+/* The triples of a split, or all (split NULL), in key order. */
+struct triple *graph_triples(sqlite3 *db, const char *split,
+                             const int64_t *keys, size_t entities,
+                             size_t *count);
+
+/* An embedding table opened for batches. */
+struct table {
+  sqlite3 *db;
+  sqlite3_stmt *get, *put, *statistic;
+  const char *name;
+  size_t width; /* floats in a row */
+};
+
+void table_open(struct table *table, sqlite3 *db, const char *name,
+                size_t width);
+void table_close(struct table *table);
+
+/* rows: count * width floats.  A key that the table lacks reads as zeros. */
+void table_get(struct table *table, const int64_t *keys, size_t count,
+               float *rows);
+void table_put(struct table *table, const int64_t *keys, size_t count,
+               const float *rows);
+
+/* A counter of emb_stats by name. */
+int64_t table_statistic(struct table *table, const char *counter);
+
+#endif

@@ -1,0 +1,53 @@
+#!/bin/sh
+# install-deps.sh -- installs the Debian packages that a target needs.
+#
+#     tests/install-deps.sh build test      (also: demo, lint)
+#
+# Does nothing, and needs no network, when all are there.  Without apt-get it
+# names what is needed and goes on: the packages are called otherwise there,
+# and what is missing will show.
+set -eu
+
+packages=
+for group; do
+  case $group in
+  build) packages="$packages gcc libc6-dev make libsqlite3-dev liburing-dev
+                   libxxhash-dev tcl-dev" ;;
+  test) packages="$packages tcl libsqlite3-tcl sqlite3 python3 locales" ;;
+  demo) packages="$packages sqlite3 wordnet-base" ;;
+  lint) packages="$packages clang clang-format" ;;
+  *) echo "install-deps.sh: no group $group" >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  cat >&2 <<END
+There is no apt-get here.  What is needed, by its names in Debian 12:
+  $(echo $packages)
+that is: a C11 compiler and make; headers and libraries of SQLite 3.38 or
+newer, liburing, xxHash and Tcl 8.6 with its sqlite3 package; and for the
+tests and the demo the sqlite3 shell, python3 and WordNet 3.0 (dict files).
+END
+  exit 0
+fi
+
+missing=
+for package in $packages; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || :
+  [ "$status" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+echo "Installing:$missing"
+root=
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "Please run as root: apt-get install$missing" >&2
+    exit 1
+  fi
+  root=sudo
+fi
+$root apt-get update -q || echo "apt-get update failed; trying to go on" >&2
+# shellcheck disable=SC2086
+$root env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -q -y --no-install-recommends $missing

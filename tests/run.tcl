@@ -1,0 +1,119 @@
+# run.tcl -- runs test programs, each in a process of its own.
+#
+#     tclsh tests/run.tcl ?-jobs N? FILE ...
+#
+# FILE is a test script (*.test, run by the program EMB_FIXTURE) or a test
+# program.  Each ends its output with "N passed, N failed" and perhaps
+# ", N skipped"; one that does not, or takes longer than EMB_TEST_TIMEOUT
+# seconds (default 900), counts as one more failure.  Prints a line for each
+# file, the output of those that failed, and the sums in the same form.
+# TMPDIR of the tests is a directory of this run, removed at its end.
+
+proc start {file} {
+  global state queue
+  set command [list [file normalize $file]]
+  if {[file extension $file] eq ".test"} {
+    set fixture build/testfixture
+    if {[info exists ::env(EMB_FIXTURE)]} {set fixture $::env(EMB_FIXTURE)}
+    set command [list [file normalize $fixture] {*}$command]
+  }
+  set channel [open |[list {*}$command < /dev/null 2>@1] r]
+  fconfigure $channel -blocking 0 -translation binary
+  set state($channel,file) $file
+  set state($channel,output) ""
+  set state($channel,start) [clock milliseconds]
+  set state($channel,timer) [after $::timeout_ms [list expire $channel]]
+  fileevent $channel readable [list receive $channel]
+  incr ::running
+}
+
+proc expire {channel} {
+  append ::state($channel,output) "\nkilled: it took too long\n"
+  foreach pid [pid $channel] {catch {exec kill -KILL $pid}}
+}
+
+proc receive {channel} {
+  global state
+  append state($channel,output) [read $channel]
+  if {![eof $channel]} return
+  after cancel $state($channel,timer)
+  fconfigure $channel -blocking 1
+  set bad [catch {close $channel} message]
+  report $channel $bad $message
+  array unset state $channel,*
+  incr ::running -1
+  next
+}
+
+# Counts what one file has printed, and prints its line.
+proc report {channel bad message} {
+  global state total
+  set output [string trimright $state($channel,output)]
+  set seconds [expr {([clock milliseconds] - $state($channel,start)) / 1000.0}]
+  set line [lindex [split $output \n] end]
+  set passed 0; set failed 0; set skipped 0
+  set pattern {^([0-9]+) passed, ([0-9]+) failed(?:, ([0-9]+) skipped)?$}
+  if {![regexp $pattern $line all passed failed skipped]} {
+    set failed 1
+    append output "\nit did not run to its end: $message"
+  } elseif {$bad && $failed == 0} {
+    incr failed
+    append output "\nit ended with an error: $message"
+  }
+  if {$skipped eq ""} {set skipped 0}
+  incr total(passed) $passed
+  incr total(failed) $failed
+  incr total(skipped) $skipped
+  puts [format "%-40s %s, %.1f s" $state($channel,file) \
+    [sums $passed $failed $skipped] $seconds]
+  if {$failed || $skipped} {
+    foreach line [split $output \n] {puts "    $line"}
+  }
+  flush stdout
+}
+
+proc sums {passed failed skipped} {
+  set text "$passed passed, $failed failed"
+  if {$skipped} {append text ", $skipped skipped"}
+  return $text
+}
+
+# Starts files while there are some and a job is free; the end of the run
+# when there is nothing left.
+proc next {} {
+  global queue running jobs
+  while {$running < $jobs && [llength $queue]} {
+    set queue [lassign $queue file]
+    if {[catch {start $file} message]} {
+      puts "$file: cannot run: $message"
+      incr ::total(failed)
+    }
+  }
+  if {$running == 0} {set ::done 1}
+}
+
+array set total {passed 0 failed 0 skipped 0}
+set jobs 2
+set running 0
+set timeout_ms 900000
+if {[info exists env(EMB_TEST_TIMEOUT)]} {
+  set timeout_ms [expr {$env(EMB_TEST_TIMEOUT) * 1000}]
+}
+if {[lindex $argv 0] eq "-jobs"} {
+  set argv [lassign $argv all jobs]
+}
+set queue $argv
+set parent [expr {[info exists env(TMPDIR)] ? $env(TMPDIR) : "/tmp"}]
+set env(TMPDIR) [file join [file normalize $parent] emb-run-[pid]]
+file mkdir $env(TMPDIR)
+set here [file dirname [file normalize [info script]]]
+set env(ASAN_OPTIONS) "detect_stack_use_after_return=1"
+set env(LSAN_OPTIONS) \
+  "suppressions=[file join $here leaks.supp]:print_suppressions=0"
+set env(UBSAN_OPTIONS) "print_stacktrace=1"
+next
+if {!$running} {set done 1}
+vwait done
+file delete -force $env(TMPDIR)
+puts [sums $total(passed) $total(failed) $total(skipped)]
+exit [expr {$total(failed) > 0 || $total(passed) == 0}]

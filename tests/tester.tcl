@@ -1,0 +1,284 @@
+# tester.tcl -- the frame of the Tcl tests, in the manner of SQLite's own.
+#
+# A test file begins and ends so:
+#
+#     source [file join [file dirname [info script]] .. tester.tcl]
+#     set testprefix rows
+#     do_execsql_test 1.1 {SELECT 1, 'a'} {1 a}
+#     finish_test
+#
+# RUN       build/testfixture tests/sql/rows.test, or all by tests/run.tcl.
+#           EMB_SO names the extension (default build/emb.so).
+# FILES     The test runs in an empty directory of its own below TMPDIR, which
+#           finish_test removes.  The database of `db` is test.db in it.
+# OPENING   [sqlite3 handle file] loads the extension; [sqlite3_plain] is
+#           SQLite's own.  All handles are closed by finish_test.
+# RANDOM    [seed] gives a number to start from: SEED in the environment, or
+#           the clock.  It is printed when a test of the file fails.
+# OUTPUT    Failures, and as the last line "N passed, N failed" (and
+#           ", N skipped").  Exit status 1 when a test failed.
+
+package require sqlite3
+
+namespace eval tester {
+  variable passed 0 failed 0 skipped 0
+  variable seed "" handles {}
+  variable script [file normalize [info script]]
+  variable root [file dirname [file dirname $script]]
+  variable so [file join $root build emb.so]
+  variable dir ""
+  if {[info exists ::env(EMB_SO)]} {
+    set so [file normalize $::env(EMB_SO)]
+  }
+}
+set testprefix [file rootname [file tail $argv0]]
+
+# ---- tests -----------------------------------------------------------------
+
+# Runs a script and compares its result.  expected is the text, or a regular
+# expression between slashes: /error .*/ must match, ~/error .*/ must not.
+proc do_test {name script expected} {
+  set name [tester::full_name $name]
+  if {[catch {uplevel #0 $script} result options]} {
+    tester::fail $name "error: [dict get $options -errorinfo]"
+  } elseif {[tester::matches $result $expected]} {
+    incr tester::passed
+  } else {
+    tester::fail $name "expected: \[$expected\]\n     got: \[$result\]"
+  }
+}
+
+# do_execsql_test ?-db HANDLE? NAME SQL ?EXPECTED?
+# Runs SQL and compares the list of all columns of all rows.
+proc do_execsql_test {args} {
+  lassign [tester::take_db $args] db name sql expected
+  if {![regexp {^~?/} $expected]} {set expected [list {*}$expected]}
+  uplevel 1 [list do_test $name [list execsql $sql $db] $expected]
+}
+
+# do_catchsql_test ?-db HANDLE? NAME SQL EXPECTED
+# The same for SQL that may fail: EXPECTED is {0 ROWS} or {1 MESSAGE}.
+proc do_catchsql_test {args} {
+  lassign [tester::take_db $args] db name sql expected
+  uplevel 1 [list do_test $name [list catchsql $sql $db] $expected]
+}
+
+# do_errcode_test ?-db HANDLE? NAME SQL CODE MESSAGE
+# SQL that must fail, with this extended result code, a number.
+proc do_errcode_test {args} {
+  lassign [tester::take_db $args] db name sql code message
+  uplevel 1 [list do_test $name \
+    "lassign \[[list catchsql $sql $db]\] failed text
+     list \[[list $db errorcode]\] \$text" [list $code $message]]
+}
+
+proc execsql {sql {db db}} {
+  uplevel #0 [list $db eval $sql]
+}
+
+proc catchsql {sql {db db}} {
+  set rc [catch {uplevel #0 [list $db eval $sql]} result]
+  list $rc $result
+}
+
+# Counts a test that this machine cannot run.
+proc skip_test {name reason} {
+  puts "[tester::full_name $name]: skipped: $reason"
+  incr tester::skipped
+}
+
+proc seed {} {
+  if {$tester::seed eq ""} {
+    set tester::seed [expr {[info exists ::env(SEED)] ? $::env(SEED)
+                            : [clock microseconds] & 0x7fffffff}]
+    expr {srand($tester::seed % 2147483646 + 1)}
+  }
+  return $tester::seed
+}
+
+# An integer in 0 .. n-1 from the test's seed.
+proc random {n} {
+  seed
+  expr {int(rand() * $n)}
+}
+
+proc finish_test {} {
+  tester::close_all
+  cd $tester::root
+  file delete -force $tester::dir
+  set total "$tester::passed passed, $tester::failed failed"
+  if {$tester::skipped} {append total ", $tester::skipped skipped"}
+  puts $total
+  exit [expr {$tester::failed > 0}]
+}
+
+# ---- databases -------------------------------------------------------------
+
+rename sqlite3 sqlite3_plain
+
+# Opens a database with the extension loaded.
+proc sqlite3 {args} {
+  if {[llength $args] == 0 || [string match -* [lindex $args 0]]} {
+    return [sqlite3_plain {*}$args]
+  }
+  set handle [lindex $args 0]
+  uplevel #0 [list sqlite3_plain {*}$args]
+  lappend tester::handles $handle
+  load_emb $handle
+}
+
+proc load_emb {handle {entry sqlite3_emb_init}} {
+  uplevel #0 [list $handle enable_load_extension 1]
+  uplevel #0 [list $handle function tester_so {return $tester::so}]
+  uplevel #0 [list $handle eval "SELECT load_extension(tester_so(), '$entry')"]
+}
+
+# Closes `db` and opens it again on test.db.
+proc reopen_db {} {
+  catch {db close}
+  sqlite3 db test.db
+}
+
+# The same on an empty database.
+proc reset_db {} {
+  catch {db close}
+  forcedelete test.db test.db-journal test.db-wal test.db-shm test.db-emb
+  sqlite3 db test.db
+}
+
+proc forcedelete {args} {
+  foreach path $args {file delete -force $path}
+}
+
+# ---- vectors and keys ------------------------------------------------------
+
+# Bind the results with @name, not $name, so that they stay BLOBs.
+
+proc vec {floats} {binary format r* $floats}
+
+proc unvec {blob} {
+  binary scan $blob r* floats
+  return $floats
+}
+
+proc keys {integers} {binary format w* $integers}
+
+proc unkeys {blob} {
+  binary scan $blob w* integers
+  return $integers
+}
+
+# ---- other processes -------------------------------------------------------
+
+# A second process of this program with tester.tcl, its own `db` not yet open:
+#     set p [launch_process]
+#     process_eval $p {sqlite3 db test.db; execsql {...}}
+#     kill_process $p   (at once, as by SIGKILL)   or   close_process $p
+proc launch_process {} {
+  set p [open |[list [info nameofexecutable] $tester::script -child \
+                 2>@stderr] r+]
+  fconfigure $p -buffering line -encoding utf-8
+  process_eval $p [list cd [pwd]]
+  return $p
+}
+
+# Runs a script there; its result or its error.
+proc process_eval {p script} {
+  process_start $p $script
+  process_result $p
+}
+
+# The two halves of it.
+proc process_start {p script} {
+  puts $p [list $script]
+}
+
+proc process_result {p} {
+  lassign [tester::read_list $p] code result
+  return -code $code $result
+}
+
+proc close_process {p} {
+  process_start $p exit
+  catch {close $p}
+}
+
+proc kill_process {p} {
+  exec kill -KILL [pid $p]
+  catch {close $p}
+}
+
+# ---- inside ----------------------------------------------------------------
+
+proc tester::full_name {name} {
+  if {$::testprefix eq "" || [string match $::testprefix-* $name]} {
+    return $name
+  }
+  return $::testprefix-$name
+}
+
+proc tester::take_db {arguments} {
+  if {[lindex $arguments 0] eq "-db"} {
+    return [lrange $arguments 1 end]
+  }
+  return [list db {*}$arguments]
+}
+
+proc tester::matches {result expected} {
+  if {[regexp {^/(.*)/$} $expected all pattern]} {
+    return [regexp -- $pattern $result]
+  }
+  if {[regexp {^~/(.*)/$} $expected all pattern]} {
+    return [expr {![regexp -- $pattern $result]}]
+  }
+  return [expr {$result eq $expected}]
+}
+
+proc tester::fail {name text} {
+  variable failed
+  variable seed
+  incr failed
+  puts "$name: FAILED[expr {$seed eq "" ? "" : " (SEED=$seed)"}]"
+  puts $text
+}
+
+proc tester::close_all {} {
+  variable handles
+  foreach handle $handles {catch {uplevel #0 [list $handle close]}}
+  set handles {}
+}
+
+# Reads lines until they are a complete list.
+proc tester::read_list {channel} {
+  set text ""
+  while {[gets $channel line] >= 0} {
+    append text $line
+    if {[info complete $text]} {return $text}
+    append text \n
+  }
+  error "the other process is gone"
+}
+
+# The other end of process_eval.
+proc tester::serve {} {
+  fconfigure stdin -encoding utf-8
+  fconfigure stdout -encoding utf-8 -buffering line
+  while {![catch {read_list stdin} text]} {
+    set code [catch {uplevel #0 [lindex $text 0]} result]
+    puts [list $code $result]
+  }
+  close_all
+  exit
+}
+
+proc tester::start {} {
+  variable dir
+  set parent [expr {[info exists ::env(TMPDIR)] ? $::env(TMPDIR) : "/tmp"}]
+  set dir [file join [file normalize $parent] \
+             emb-[file rootname [file tail $::argv0]]-[pid]]
+  file mkdir $dir
+  cd $dir
+  reset_db
+}
+
+if {[lindex $argv 0] eq "-child"} tester::serve else tester::start

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+**
+** test.h -- the frame of all unit tests in C.
+**
+** A test program is one .c file that includes this header, which brings main:
+**
+**     #include "test.h"
+**     TEST(sum_of_two) { CHECK_EQ_INT(1 + 1, 2); }
+**
+** RUN       program [part of a test's name]
+**           Tests run in the order of the file.  Failures are printed, and as
+**           the last line "N passed, N failed" (and ", N skipped" if there
+**           are such).  Exit status 1 when a test failed or none was found.
+** CHECKS    Report and go on; each gives 1 when it held, so that a test can
+**           leave: if (!CHECK(file != NULL)) return;
+**           They may be used from any thread.  A forked child must leave with
+**           _exit and report by its status.
+** RANDOM    test_random() starts each test from SEED (environment) or from the
+**           clock; a failing test prints the seed that repeats it.
+** FILES     test_dir() is an empty directory of this test alone, removed when
+**           it ends.
+*/
+#ifndef EMB_TEST_H
+#define EMB_TEST_H
+
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct test {
+  const char *name;
+  void (*run)(void);
+  struct test *next;
+};
+
+/* One program runs one test at a time. */
+static struct {
+  struct test *first, *last;
+  const char *name;
+  uint64_t seed;
+  uint64_t random;
+  const char *skipped; /* the reason */
+  char dir[256];
+  /* Failed checks of this test; any thread counts, main reads after the test
+  ** has joined its threads.  Relaxed. */
+  _Atomic unsigned failures;
+} test_state;
+
+#define TEST(name_)                                                            \
+  static void name_(void);                                                     \
+  __attribute__((constructor)) static void test_register_##name_(void) {       \
+    static struct test test = {.name = #name_, .run = name_};                  \
+    test_register(&test);                                                      \
+  }                                                                            \
+  static void name_(void)
+
+#define CHECK(expr) test_check((expr) ? 1 : 0, __FILE__, __LINE__, "%s", #expr)
+
+#define CHECK_EQ_INT(a, b)                                                     \
+  test_check_eq_int((intmax_t)(a), (intmax_t)(b), #a, #b, __FILE__, __LINE__)
+
+#define CHECK_STR(a, b) test_check_str(a, b, #a, #b, __FILE__, __LINE__)
+
+/* Ends the test without a verdict, because the machine lacks what it needs:
+** SKIP("no io_uring"); */
+#define SKIP(reason)                                                           \
+  do {                                                                         \
+    test_state.skipped = (reason);                                             \
+    return;                                                                    \
+  } while (0)
+
+static inline void test_register(struct test *test) {
+  if (test_state.first == NULL)
+    test_state.first = test;
+  else
+    test_state.last->next = test;
+  test_state.last = test;
+}
+
+/* A loop that fails on every round prints only this often. */
+enum { TEST_PRINT_MAX = 20 };
+
+__attribute__((format(printf, 4, 5))) static inline int
+test_check(int holds, const char *file, int line, const char *format, ...) {
+  if (holds)
+    return 1;
+  unsigned before =
+      atomic_fetch_add_explicit(&test_state.failures, 1, memory_order_relaxed);
+  if (before >= TEST_PRINT_MAX)
+    return 0;
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  printf("%s:%d: %s: %s\n", file, line, test_state.name, text);
+  return 0;
+}
+
+static inline int test_check_eq_int(intmax_t a, intmax_t b, const char *a_text,
+                                    const char *b_text, const char *file,
+                                    int line) {
+  return test_check(a == b, file, line,
+                    "%s == %s: %" PRIdMAX " is not %" PRIdMAX, a_text, b_text,
+                    a, b);
+}
+
+static inline int test_check_str(const char *a, const char *b,
+                                 const char *a_text, const char *b_text,
+                                 const char *file, int line) {
+  int same = a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+  return test_check(same, file, line, "%s == %s: \"%s\" is not \"%s\"", a_text,
+                    b_text, a != NULL ? a : "(null)", b != NULL ? b : "(null)");
+}
+
+/* splitmix64 (Steele, Lea, Flood 2014).  A thread of a test keeps a state of
+** its own, started from test_random(). */
+static inline uint64_t test_random_from(uint64_t *state) {
+  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return z ^ (z >> 31);
+}
+
+static inline uint64_t test_random(void) {
+  return test_random_from(&test_state.random);
+}
+
+static inline int test_remove_entry(const char *path, const struct stat *st,
+                                    int type, struct FTW *ftw) {
+  (void)st, (void)type, (void)ftw;
+  return remove(path);
+}
+
+static inline void test_remove_dir(void) {
+  if (test_state.dir[0] != '\0' &&
+      nftw(test_state.dir, test_remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
+    printf("cannot remove %s\n", test_state.dir);
+  test_state.dir[0] = '\0';
+}
+
+/* The test's directory, made below parent at the first call; NULL, and a
+** failed check, when that is impossible. */
+static inline const char *test_dir_in(const char *parent) {
+  if (test_state.dir[0] == '\0') {
+    (void)snprintf(test_state.dir, sizeof test_state.dir, "%s/emb-test-XXXXXX",
+                   parent);
+    if (mkdtemp(test_state.dir) == NULL) {
+      test_state.dir[0] = '\0';
+      (void)test_check(0, __FILE__, __LINE__, "mkdtemp in %s", parent);
+      return NULL;
+    }
+  }
+  return test_state.dir;
+}
+
+static inline const char *test_dir(void) {
+  const char *parent = getenv("TMPDIR");
+  return test_dir_in(parent != NULL ? parent : "/tmp");
+}
+
+/* 1 passed, 0 failed, -1 skipped. */
+static inline int test_run(const struct test *test) {
+  test_state.name = test->name;
+  test_state.random = test_state.seed;
+  test_state.skipped = NULL;
+  atomic_store_explicit(&test_state.failures, 0, memory_order_relaxed);
+  test->run();
+  test_remove_dir();
+  unsigned failures =
+      atomic_load_explicit(&test_state.failures, memory_order_relaxed);
+  if (failures > 0)
+    printf("%s: %u checks failed; SEED=%" PRIu64 "\n", test->name, failures,
+           test_state.seed);
+  else if (test_state.skipped != NULL)
+    printf("%s: skipped: %s\n", test->name, test_state.skipped);
+  return failures > 0 ? 0 : test_state.skipped != NULL ? -1 : 1;
+}
+
+int main(int argc, char **argv) {
+  const char *part = argc > 1 ? argv[1] : "";
+  const char *seed = getenv("SEED");
+  struct timespec now;
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  test_state.seed =
+      seed != NULL ? strtoull(seed, NULL, 10)
+                   : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  /* A crash must not swallow what was printed before it, nor a fork print it
+  ** twice. */
+  (void)setvbuf(stdout, NULL, _IOLBF, 0);
+  int passed = 0, failed = 0, skipped = 0;
+  for (const struct test *test = test_state.first; test; test = test->next) {
+    if (strstr(test->name, part) == NULL)
+      continue;
+    int verdict = test_run(test);
+    *(verdict > 0 ? &passed : verdict == 0 ? &failed : &skipped) += 1;
+  }
+  printf("%d passed, %d failed", passed, failed);
+  if (skipped > 0)
+    printf(", %d skipped", skipped);
+  printf("\n");
+  return failed > 0 || passed + skipped == 0;
+}
+
+#endif
