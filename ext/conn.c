@@ -121,6 +121,7 @@ static int look_up(struct ext_conn *conn, const char *text,
   int rc = split_name(conn->db, text, &schema, &name);
   if (rc != SQLITE_OK)
     return rc;
+  ext_link_close_detached(conn);
   sql = schema ? sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name)
                : sqlite3_mprintf("SELECT 1 FROM \"%w\"", name);
   if (sql == NULL) {

@@ -48,6 +48,7 @@ struct ext_cursor {
   uint8_t *found;     /* for lists */
 
   /* Where the rows come from. */
+  struct ext_link *link;    /* while one is counted in link->cursors */
   emb_scan *scan;
   int64_t *list;
   size_t list_n, list_at;
@@ -246,6 +247,9 @@ static void rewind_cursor(struct ext_cursor *cursor, int flags) {
   if (cursor->scan)
     emb_scan_close(cursor->scan);
   cursor->scan = NULL;
+  if (cursor->link)
+    cursor->link->cursors--;
+  cursor->link = NULL;
   cursor->list_n = cursor->list_at = 0;
   drop_batch(cursor->batch_vectors);
   drop_batch(cursor->batch_found);
@@ -455,8 +459,11 @@ int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
   rewind_cursor(cursor, flags);
   ext_range_all(&request.range);
   rc = ext_txn_read(table, &err);
-  if (rc == SQLITE_OK)
+  if (rc == SQLITE_OK) {
+    cursor->link = table->link;
+    cursor->link->cursors++;
     rc = read_plan(cursor, plan, argv, &request, &err);
+  }
   if (rc == SQLITE_OK)
     rc = start(cursor, &request, &err);
   while (rc == SQLITE_OK && request.offset-- > 0 && !ext_cursor_eof(base))

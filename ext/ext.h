@@ -72,6 +72,7 @@ struct ext_table {
   sqlite3_vtab base; /* must be first */
   struct ext_conn *conn;
   struct ext_link *link; /* NULL until first used (link.c) */
+  struct ext_table *next_of_link;
   struct ext_options options;
   char *schema;   /* "main", "temp" or the name given to ATTACH */
   char *name;     /* follows xRename */
@@ -112,9 +113,13 @@ struct ext_link {
   emb_store *store;
   emb_session *session;
   char *path;    /* the store's directory, NULL if temporary */
+  char *schema;  /* where the row that names it was found, */
+  char *file;    /* and that schema's file */
   char uuid[33]; /* in hex, as in the shadow table */
-  int refs;      /* tables that use it */
+  struct ext_table *tables; /* that use it */
+  int cursors;   /* that are open on it */
   int atomic;    /* commits together with SQLite: commit='atomic', on a file */
+  int readonly;  /* the database is */
 
   /* The transaction (txn.c). */
   int in_txn;
@@ -214,9 +219,14 @@ int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
                  char **err);
 /* The table no longer uses its link. */
 void ext_link_put(struct ext_table *table);
+/* Takes the link from the tables that have it and closes session and store.
+** 0, and nothing is done, while it is being read or written. */
+int ext_link_close_idle(struct ext_link *link);
+/* Closes what belongs to databases that were detached. */
+void ext_link_close_detached(struct ext_conn *conn);
 struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
                                const char *path);
-/* Closes the session and the store. */
+/* The same whatever happens on it. */
 void ext_link_close(struct ext_link *link);
 /* The text of the session's last error, as a result. */
 int ext_link_error(struct ext_link *link, int emb_code, char **err);

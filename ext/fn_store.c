@@ -103,13 +103,16 @@ static void set(sqlite3_context *context, sqlite3_value **argv,
   if (rc == SQLITE_OK)
     rc = emb_matrix_from_value(argv[2], what, table->options.config.dim, n,
                                &vectors, &vectors_owned, &err);
+  if (rc == SQLITE_OK && table->link->readonly)
+    rc = ext_error(&err, SQLITE_READONLY, "database \"%s\" is read-only",
+                   table->schema);
   if (rc == SQLITE_OK) {
     rc = write(table->link->session, keys, n, vectors, &count);
     if (rc)
       rc = ext_link_error(table->link, rc, &err);
-    if (vectors_owned)
-      sqlite3_free(vectors);
   }
+  if (vectors_owned)
+    sqlite3_free(vectors);
   if (keys_owned)
     sqlite3_free(keys);
   if (rc == SQLITE_OK)

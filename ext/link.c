@@ -3,12 +3,14 @@
 ** link.c -- one connection's use of one store.
 **
 ** A link holds the engine session and is found again by the store's path, or
-** by its uuid if it is temporary.  When the last table object lets go of it,
-** it stays open: SQLite re-creates the objects after every change of the
-** schema, and closing a store writes a checkpoint.  It is closed
+** by its uuid if it is temporary.  It does not go with the last table object
+** that uses it: SQLite re-creates these after every change of the schema, and
+** closing a store writes a checkpoint.  Nor does it stay because of them: a
+** prepared statement that nobody runs any more keeps an old one.  It is closed
 **   - when the connection closes,
 **   - when its database was detached,
-**   - when its table was dropped and the drop is committed (orphan.c).
+**   - when its table was dropped and the drop is committed (orphan.c),
+** the latter two not before the last cursor and transaction on it ended.
 */
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
@@ -57,7 +59,16 @@ static void hex_uuid(const emb_store *store, char hex[33]) {
 
 static void attach(struct ext_table *table, struct ext_link *link) {
   table->link = link;
-  link->refs++;
+  table->next_of_link = link->tables;
+  link->tables = table;
+}
+
+static void free_link(struct ext_link *link) {
+  sqlite3_free(link->failed);
+  sqlite3_free(link->path);
+  sqlite3_free(link->schema);
+  sqlite3_free(link->file);
+  sqlite3_free(link);
 }
 
 int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
@@ -72,8 +83,12 @@ int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
     link->store = store;
     link->level = -1;
     link->atomic = path && !table->options.engine_commit;
+    link->readonly = sqlite3_db_readonly(conn->db, table->schema) == 1;
     hex_uuid(store, link->uuid);
-    if (path && (link->path = sqlite3_mprintf("%s", path)) == NULL)
+    link->path = path ? sqlite3_mprintf("%s", path) : NULL;
+    link->schema = sqlite3_mprintf("%s", table->schema);
+    link->file = sqlite3_mprintf("%s", table->file);
+    if ((path && !link->path) || !link->schema || !link->file)
       rc = EMB_NOMEM;
   }
   if (rc == EMB_OK)
@@ -82,8 +97,7 @@ int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
     rc = ext_engine_error(err, rc, engine_err.text);
     emb_close(store, NULL);
     if (link)
-      sqlite3_free(link->path);
-    sqlite3_free(link);
+      free_link(link);
     return rc;
   }
   emb_session_interrupt(link->session, is_interrupted, conn);
@@ -99,13 +113,30 @@ void ext_link_close(struct ext_link *link) {
   while (*at != link)
     at = &(*at)->next;
   *at = link->next;
+  while (link->tables)
+    ext_link_put(link->tables);
   emb_session_close(link->session);
   if (emb_close(link->store, &err) != EMB_OK)
     sqlite3_log(SQLITE_WARNING, "emb: closing %s: %s",
                 link->path ? link->path : "a temporary store", err.text);
-  sqlite3_free(link->failed);
-  sqlite3_free(link->path);
-  sqlite3_free(link);
+  free_link(link);
+}
+
+int ext_link_close_idle(struct ext_link *link) {
+  if (link->cursors || link->in_txn)
+    return 0;
+  ext_link_close(link);
+  return 1;
+}
+
+void ext_link_close_detached(struct ext_conn *conn) {
+  struct ext_link *next;
+  for (struct ext_link *link = conn->links; link; link = next) {
+    next = link->next;
+    if (sqlite3_db_readonly(conn->db, link->schema) < 0 ||
+        strcmp(ext_place_file(conn->db, link->schema), link->file) != 0)
+      ext_link_close_idle(link);
+  }
 }
 
 /* Opens the store that the row names. */
@@ -167,12 +198,11 @@ int ext_link_get(struct ext_table *table, char **err) {
 }
 
 void ext_link_put(struct ext_table *table) {
-  struct ext_link *link = table->link;
-  if (link == NULL)
+  struct ext_table **at;
+  if (table->link == NULL)
     return;
+  for (at = &table->link->tables; *at != table; at = &(*at)->next_of_link)
+    ;
+  *at = table->next_of_link;
   table->link = NULL;
-  link->refs--;
-  if (link->refs == 0 && link->path &&
-      strcmp(ext_place_file(table->conn->db, table->schema), table->file) != 0)
-    ext_link_close(link);
 }

@@ -73,10 +73,8 @@ static int bury(struct ext_conn *conn, struct ext_orphan *orphan) {
   char *parent;
   emb_err err;
   int rc;
-  if (link && link->refs > 0)
+  if (link && !ext_link_close_idle(link))
     return 0;
-  if (link)
-    ext_link_close(link);
   if (orphan->path == NULL)
     return 1;
   rc = emb_destroy(orphan->path, &err);
@@ -182,8 +180,8 @@ static int collect(struct ext_conn *conn, const char *schema, const char *file,
   for (link = conn->links; link; link = link->next)
     if (link->path && strcmp(link->path, path) == 0)
       break;
-  if (link && link->refs == 0)
-    ext_link_close(link);
+  if (link)
+    ext_link_close_idle(link);
   if (emb_destroy(path, NULL) == EMB_OK && access(path, F_OK) != 0)
     ++*count;
   sqlite3_free(path);

@@ -110,6 +110,7 @@ static int start(struct ext_conn *conn, int create, int argc,
   changed(conn, create);
   if (conn->orphans)
     ext_orphan_settle(conn);
+  ext_link_close_detached(conn);
   rc = new_table(conn, argc, argv, &table, &err);
   if (rc == SQLITE_OK && create)
     rc = ext_place_create(table, &err);
@@ -139,8 +140,10 @@ static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
 
 static int disconnect(sqlite3_vtab *vtab) {
   struct ext_table *table = (struct ext_table *)vtab;
-  changed(table->conn, 0);
+  struct ext_conn *conn = table->conn;
+  changed(conn, 0);
   free_table(table);
+  ext_link_close_detached(conn);
   return SQLITE_OK;
 }
 

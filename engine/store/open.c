@@ -224,7 +224,7 @@ static int init_memory(emb_store *store, emb_err *err) {
   }
   epoch_init(&core->epoch, env);
   int rc = index_init(&core->index, env, &core->epoch, INDEX_PART_BITS_MAX);
-  rc = rc ? rc : index_init(&store->spare_map, env, NULL, 6);
+  rc = rc ? rc : index_init(&store->txn_map, env, NULL, 6);
   rc = rc ? rc
           : frames_init(&core->frames, env, core->layout.extent_bytes,
                         (uint32_t)frames);
@@ -302,7 +302,7 @@ void store_free(emb_store *store) {
   cache_free(&core->cache);
   frames_free(&core->frames);
   index_free(&core->index);
-  index_free(&store->spare_map);
+  index_free(&store->txn_map);
   epoch_free(&core->epoch);
   if (store->lock) {
     env->unlock(env, store->lock);

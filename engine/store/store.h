@@ -44,7 +44,7 @@ struct emb_store {
   struct emb_session *txn_owner; /* txn_lock */
   /* A commit moves its keys, or a scan begins: not both at once. */
   pthread_mutex_t settle_lock;
-  struct index spare_map; /* kept from one transaction to the next */
+  struct index txn_map; /* of the open transaction: key to new place (txn.h) */
   void *threads[2];
   struct epoch_slot *flush_slot; /* flush thread or emb_step */
   struct epoch_slot *work_slot;  /* ckpt_lock */

@@ -14,7 +14,7 @@
 
 uint64_t txn_find(struct txn *txn, int64_t key, uint64_t hash, int *own) {
   uint64_t word;
-  if (!index_find(&txn->map, key, hash, &word) || (word & MAP_SAME)) {
+  if (!index_find(txn->map, key, hash, &word) || (word & MAP_SAME)) {
     *own = 0;
     return 0;
   }
@@ -69,7 +69,7 @@ int emb_begin(emb_session *s) {
     pthread_mutex_unlock(&store->txn_lock);
     return session_error(s, EMB_NOMEM, "out of memory");
   }
-  txn->map = store->spare_map; /* empty; moved here and back */
+  txn->map = &store->txn_map;
   txn->era = 1;
   spill_init(&txn->undo, env, s->core->dir, sizeof(struct undo));
   s->txn = txn;
@@ -80,13 +80,13 @@ int emb_begin(emb_session *s) {
 static int claim(emb_session *s, int64_t key, uint64_t hash) {
   uint64_t word;
   struct entry *entry;
-  if (index_find(&s->txn->map, key, hash, &word)) {
+  if (index_find(s->txn->map, key, hash, &word)) {
     return EMB_OK;
   }
   epoch_enter(&s->core->epoch, s->slot);
   int rc = key_intend(s->core, key, hash, &word);
   if (rc >= 0 && rc != KEY_INTENT &&
-      index_insert(&s->txn->map, key, hash, MAP_SAME, &entry, &word, NULL,
+      index_insert(s->txn->map, key, hash, MAP_SAME, &entry, &word, NULL,
                    NULL)) {
     key_settle(s->core, key, hash, KEY_SAME, NULL);
     rc = -EMB_NOMEM;
@@ -155,7 +155,7 @@ static int txn_put_row(emb_session *s, int64_t key, const void *vector) {
   struct core *core = s->core;
   struct txn *txn = s->txn;
   uint64_t hash = hash_key(key), map_word, word;
-  struct entry *mine = index_find(&txn->map, key, hash, &map_word);
+  struct entry *mine = index_find(txn->map, key, hash, &map_word);
   epoch_enter(&core->epoch, s->slot);
   index_find(&core->index, key, hash, &word);
   uint64_t base = key_log_address(core, word & ~WORD_INTENT);
@@ -193,7 +193,7 @@ static int txn_delete_row(emb_session *s, int64_t key, uint8_t *found) {
   struct core *core = s->core;
   struct txn *txn = s->txn;
   uint64_t hash = hash_key(key), word, map_word = MAP_SAME;
-  struct entry *mine = index_find(&txn->map, key, hash, &map_word);
+  struct entry *mine = index_find(txn->map, key, hash, &map_word);
   if (!mine) {
     map_word = MAP_SAME;
   }
@@ -208,7 +208,7 @@ static int txn_delete_row(emb_session *s, int64_t key, uint8_t *found) {
   int rc = EMB_OK;
   if (!mine) {
     rc = claim(s, key, hash);
-    mine = rc ? NULL : index_find(&txn->map, key, hash, &map_word);
+    mine = rc ? NULL : index_find(txn->map, key, hash, &map_word);
   }
   rc = rc ? rc : txn_remember(s, key, map_word);
   if (rc) {

@@ -66,8 +66,8 @@ static void write_tomb(void *arg, int64_t key, uint64_t word) {
 
 static void for_map(struct txn *txn, void (*each)(void *, int64_t, uint64_t),
                     void *arg) {
-  for (uint32_t p = 0; p < index_parts(&txn->map); p++) {
-    index_each(&txn->map, p, each, arg);
+  for (uint32_t p = 0; p < index_parts(txn->map); p++) {
+    index_each(txn->map, p, each, arg);
   }
 }
 
@@ -149,8 +149,7 @@ void txn_drop(emb_session *s) {
   struct txn *txn = s->txn;
   emb_store *store = s->store;
   struct env *env = s->core->env;
-  index_clear(&txn->map);
-  store->spare_map = txn->map;
+  index_clear(txn->map);
   spill_free(&txn->undo);
   env->release(env, txn->savepoints);
   env->release(env, txn->voids);

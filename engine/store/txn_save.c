@@ -86,7 +86,7 @@ static void forget(void *arg, int64_t key, uint64_t word) {
       word & MAP_GONE ? when >= a->mark->era : when >= a->mark->position;
   if (later) {
     uint64_t found;
-    struct entry *entry = index_find(&a->txn->map, key, hash_key(key), &found);
+    struct entry *entry = index_find(a->txn->map, key, hash_key(key), &found);
     atomic_store_explicit(&entry->word, MAP_SAME, memory_order_release);
   }
 }
@@ -100,8 +100,8 @@ static int undo_to(emb_session *s, struct savepoint mark) {
   }
   watch_abort(s->core, s);
   struct above a = {txn, &mark};
-  for (uint32_t p = 0; p < index_parts(&txn->map); p++) {
-    index_each(&txn->map, p, forget, &a);
+  for (uint32_t p = 0; p < index_parts(txn->map); p++) {
+    index_each(txn->map, p, forget, &a);
   }
   while (spill_count(&txn->undo) > mark.undo_depth) {
     struct undo undo;
@@ -111,7 +111,7 @@ static int undo_to(emb_session *s, struct savepoint mark) {
       return rc;
     }
     struct entry *entry =
-        index_find(&txn->map, undo.key, hash_key(undo.key), &word);
+        index_find(txn->map, undo.key, hash_key(undo.key), &word);
     if (entry) {
       atomic_store_explicit(&entry->word, undo.word, memory_order_release);
     }
