@@ -11,8 +11,8 @@
 ** Rows are copied in chunks into the cursor's own arrays, so that they do not
 ** change while the cursor stands on them, whatever is written meanwhile, and
 ** a chunk grows from a few rows to CHUNK_BYTES, so that LIMIT 1 reads little.
-** Vectors are read only when a column asks for them; colUsed leaves out what
-** an UPDATE copies from the old row, and there SQLite asks with
+** Vectors are read only when a column asks for them.  An UPDATE does not say
+** beforehand which columns it uses; those that it only copies it asks for with
 ** sqlite3_vtab_nochange, which is answered with nothing.
 */
 #include "ext.h"
@@ -48,7 +48,7 @@ struct ext_cursor {
   uint8_t *found;     /* for lists */
 
   /* Where the rows come from. */
-  struct ext_link *link;    /* while one is counted in link->cursors */
+  struct ext_link *link; /* while one is counted in link->cursors */
   emb_scan *scan;
   int64_t *list;
   size_t list_n, list_at;
@@ -259,7 +259,7 @@ static void rewind_cursor(struct ext_cursor *cursor, int flags) {
   cursor->flags = flags;
   cursor->peek = 0;
   cursor->rows_max = CHUNK_ROWS_MAX;
-  if (flags & EXT_PLAN_VECTORS) {
+  if (flags & (EXT_PLAN_VECTORS | EXT_PLAN_LAZY)) {
     cursor->rows_max = CHUNK_BYTES / (dim * sizeof(float));
     if (cursor->rows_max > CHUNK_ROWS_MAX)
       cursor->rows_max = CHUNK_ROWS_MAX;
@@ -491,33 +491,21 @@ int ext_cursor_eof(sqlite3_vtab_cursor *base) {
   return cursor->at >= cursor->n;
 }
 
-/* A column that colUsed did not announce, which UPDATE ... FROM does: read
-** on the spot. */
-static int read_row(struct ext_cursor *cursor, sqlite3_context *context,
-                    int column) {
+/* An UPDATE turns out to use vector or version: reads them for the rows of
+** this chunk, and with the later ones. */
+static int load_chunk(struct ext_cursor *cursor) {
   struct ext_table *table = table_of(&cursor->base);
-  uint32_t dim = table->options.config.dim;
-  float *vector = sqlite3_malloc64(dim * sizeof *vector);
-  uint64_t version = 0;
-  uint8_t found = 0;
   char *err = NULL;
   int rc;
-  if (vector == NULL)
+  cursor->flags |= EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS;
+  if (!reserve(cursor, cursor->n))
     return SQLITE_NOMEM;
-  rc = emb_peek(table->link->session, &cursor->keys[cursor->at], 1, vector,
-                &found, &version);
+  rc = emb_peek(table->link->session, cursor->keys, cursor->n, cursor->vectors,
+                NULL, cursor->versions);
   if (rc) {
-    sqlite3_free(vector);
     rc = ext_link_error(table->link, rc, &err);
     return ext_table_error(table, rc, err);
   }
-  if (found && column == EXT_VECTOR) {
-    sqlite3_result_blob64(context, vector, dim * sizeof *vector, sqlite3_free);
-    return SQLITE_OK;
-  }
-  if (found)
-    sqlite3_result_int64(context, (sqlite3_int64)version);
-  sqlite3_free(vector);
   return SQLITE_OK;
 }
 
@@ -535,16 +523,19 @@ int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
   }
   if (sqlite3_vtab_nochange(context))
     return SQLITE_OK;
-  if (column == EXT_KEY) {
+  if ((column == EXT_VECTOR && !vectors_of(cursor)) ||
+      (column == EXT_VERSION && !versions_of(cursor))) {
+    int rc = load_chunk(cursor);
+    if (rc != SQLITE_OK)
+      return rc;
+  }
+  if (column == EXT_KEY)
     sqlite3_result_int64(context, cursor->keys[at]);
-  } else if (column == EXT_VECTOR && vectors_of(cursor)) {
+  else if (column == EXT_VECTOR)
     sqlite3_result_blob64(context, cursor->vectors + at * dim,
                           dim * sizeof(float), SQLITE_TRANSIENT);
-  } else if (column == EXT_VERSION && versions_of(cursor)) {
+  else if (column == EXT_VERSION)
     sqlite3_result_int64(context, (sqlite3_int64)cursor->versions[at]);
-  } else if (column == EXT_VECTOR || column == EXT_VERSION) {
-    return read_row(cursor, context, column);
-  }
   return SQLITE_OK;
 }
 

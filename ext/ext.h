@@ -112,14 +112,14 @@ struct ext_link {
   struct ext_link *next;
   emb_store *store;
   emb_session *session;
-  char *path;    /* the store's directory, NULL if temporary */
-  char *schema;  /* where the row that names it was found, */
-  char *file;    /* and that schema's file */
-  char uuid[33]; /* in hex, as in the shadow table */
+  char *path;               /* the store's directory, NULL if temporary */
+  char *schema;             /* where the row that names it was found, */
+  char *file;               /* and that schema's file */
+  char uuid[33];            /* in hex, as in the shadow table */
   struct ext_table *tables; /* that use it */
-  int cursors;   /* that are open on it */
-  int atomic;    /* commits together with SQLite: commit='atomic', on a file */
-  int readonly;  /* the database is */
+  int cursors;              /* that are open on it */
+  int atomic;   /* commits together with SQLite: commit='atomic', on a file */
+  int readonly; /* the database is */
 
   /* The transaction (txn.c). */
   int in_txn;
@@ -265,6 +265,7 @@ enum {
   EXT_PLAN_VECTORS = 4,
   EXT_PLAN_VERSIONS = 8,
   EXT_PLAN_FOUND = 16,
+  EXT_PLAN_LAZY = 32, /* an UPDATE: read vectors when asked, a chunk at once */
 };
 int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 

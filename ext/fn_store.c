@@ -28,6 +28,15 @@ static int find_table(sqlite3_context *context, sqlite3_value *name,
   return rc == SQLITE_OK ? ext_txn_read(*table, err) : rc;
 }
 
+/* After an error there is nothing to free. */
+static int read_keys(sqlite3_value *value, int64_t **keys, int *owned,
+                     size_t *n, char **err) {
+  int rc = emb_keys_from_value(value, "keys", keys, owned, n, err);
+  if (rc != SQLITE_OK)
+    *owned = 0;
+  return rc;
+}
+
 static void get(sqlite3_context *context, sqlite3_value **argv,
                 int (*read)(emb_session *, const int64_t *, size_t, float *,
                             uint8_t *, uint64_t *)) {
@@ -39,7 +48,7 @@ static void get(sqlite3_context *context, sqlite3_value **argv,
   char *err = NULL;
   int rc = find_table(context, argv[0], &table, &err);
   if (rc == SQLITE_OK)
-    rc = emb_keys_from_value(argv[1], "keys", &keys, &owned, &n, &err);
+    rc = read_keys(argv[1], &keys, &owned, &n, &err);
   if (rc == SQLITE_OK)
     rc = ext_check_size(table->conn->db, n, table->options.config.dim, &err);
   if (rc == SQLITE_OK) {
@@ -99,10 +108,12 @@ static void set(sqlite3_context *context, sqlite3_value **argv,
   char *err = NULL;
   int rc = find_table(context, argv[0], &table, &err);
   if (rc == SQLITE_OK)
-    rc = emb_keys_from_value(argv[1], "keys", &keys, &keys_owned, &n, &err);
-  if (rc == SQLITE_OK)
+    rc = read_keys(argv[1], &keys, &keys_owned, &n, &err);
+  if (rc == SQLITE_OK) {
     rc = emb_matrix_from_value(argv[2], what, table->options.config.dim, n,
                                &vectors, &vectors_owned, &err);
+    vectors_owned &= rc == SQLITE_OK;
+  }
   if (rc == SQLITE_OK && table->link->readonly)
     rc = ext_error(&err, SQLITE_READONLY, "database \"%s\" is read-only",
                    table->schema);

@@ -40,13 +40,22 @@ static int check_version(char **message) {
   return SQLITE_ERROR;
 }
 
+/* Registering a function again is an error while a statement runs, such as the
+** SELECT load_extension(...) that got us here. */
+static int register_vector_functions(sqlite3 *db) {
+  sqlite3_stmt *statement = NULL;
+  int rc = sqlite3_prepare_v2(db, "SELECT emb_version()", -1, &statement, NULL);
+  sqlite3_finalize(statement);
+  return rc == SQLITE_OK ? rc : emb_register_vector_functions(db);
+}
+
 int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
                             const sqlite3_api_routines *api) {
   int rc;
   (void)api;
   SQLITE_EXTENSION_INIT2(api);
   rc = check_version(message);
-  return rc == SQLITE_OK ? emb_register_vector_functions(db) : rc;
+  return rc == SQLITE_OK ? register_vector_functions(db) : rc;
 }
 
 int sqlite3_emb_init(sqlite3 *db, char **message,

@@ -156,6 +156,22 @@ static void estimate(struct ext_table *table, sqlite3_index_info *info,
   info->estimatedCost = cost;
 }
 
+/* What must be read.  An UPDATE claims to use all columns, even the command,
+** which nothing else asks for; which it does use shows only in xColumn. */
+static int columns(sqlite3_uint64 used) {
+  sqlite3_uint64 one = 1;
+  int flags = 0;
+  if (used & one << EXT_COMMAND)
+    return EXT_PLAN_LAZY;
+  if (used & (one << EXT_VECTOR | one << EXT_VECTORS))
+    flags |= EXT_PLAN_VECTORS;
+  if (used & one << EXT_VERSION)
+    flags |= EXT_PLAN_VERSIONS;
+  if (used & one << EXT_FOUND)
+    flags |= EXT_PLAN_FOUND;
+  return flags;
+}
+
 int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   struct ext_table *table = (struct ext_table *)vtab;
   struct plan plan = {.offset = -1};
@@ -173,12 +189,7 @@ int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     take(info, &plan, plan.offset, 'o');
   estimate(table, info, &plan, order);
   info->idxNum = order;
-  if (info->colUsed & (UINT64_C(1) << EXT_VECTOR | UINT64_C(1) << EXT_VECTORS))
-    info->idxNum |= EXT_PLAN_VECTORS;
-  if (info->colUsed & UINT64_C(1) << EXT_VERSION)
-    info->idxNum |= EXT_PLAN_VERSIONS;
-  if (info->colUsed & UINT64_C(1) << EXT_FOUND)
-    info->idxNum |= EXT_PLAN_FOUND;
+  info->idxNum |= columns(info->colUsed);
   info->idxStr = sqlite3_mprintf("%.*s", plan.n, plan.letters);
   info->needToFreeIdxStr = 1;
   return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;

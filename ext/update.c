@@ -110,6 +110,7 @@ static int insert_batch(struct ext_table *table, sqlite3_value **argv,
   rc = emb_matrix_from_value(COLUMN(argv, EXT_VECTORS), "vectors",
                              table->options.config.dim, n, &vectors,
                              &vectors_owned, err);
+  vectors_owned &= rc == SQLITE_OK;
   if (rc == SQLITE_OK && n > 0) {
     rc = ext_txn_write(table, err);
     if (rc == SQLITE_OK)

@@ -82,6 +82,7 @@ static void free_dead(struct core *core, struct dead *dead) {
   for (uint64_t i = 0; i < dead->count; i++) {
     log_drop(&core->log, dead->numbers[i]);
   }
+  log_free_left(&core->log);
   log_trim(&core->log, 0, NULL); /* an optimisation: may fail */
   pthread_mutex_unlock(&core->flush_lock);
 }

@@ -129,7 +129,8 @@ int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err) {
     *upto = page;
   }
   if (rc == EMB_OK && sync &&
-      atomic_load(&core->log.synced) < atomic_load(&core->log.flushed)) {
+      (atomic_load(&core->log.moved) ||
+       atomic_load(&core->log.synced) < atomic_load(&core->log.flushed))) {
     rc = log_sync(&core->log, err);
     count_add(&core->counters.syncs, 1);
   }

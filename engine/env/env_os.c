@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -109,9 +110,28 @@ int env__random(struct env *env, void *buffer, size_t bytes) {
   return 0;
 }
 
+/* getpid() is a system call, and every call of a session asks: so it is asked
+** once, and again in a child. */
+static _Atomic int64_t process_id; /* 0: not known; relaxed */
+static pthread_once_t process_once = PTHREAD_ONCE_INIT;
+
+static void forget_process(void) {
+  atomic_store_explicit(&process_id, 0, memory_order_relaxed);
+}
+
+static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, forget_process);
+}
+
 int64_t env__process(struct env *env) {
   (void)env;
-  return getpid();
+  int64_t id = atomic_load_explicit(&process_id, memory_order_relaxed);
+  if (id == 0) {
+    pthread_once(&process_once, watch_forks);
+    id = getpid();
+    atomic_store_explicit(&process_id, id, memory_order_relaxed);
+  }
+  return id;
 }
 
 struct thread {

@@ -5,9 +5,9 @@
 **
 **   partition   chosen by the top bits of the hash; grows on its own, so a
 **               growth stalls only writers of 1/1024 of the keys
-**   table       4..7 segments of 2^shift buckets: the bucket count takes the
-**               values 4,5,6,7 * 2^k.  Growing by an eighth to a quarter at
-**               93 % load keeps the load above 74 % (index_grow.c).
+**   table       4..6 segments of 2^shift buckets: the bucket count takes the
+**               values 4,5,6 * 2^k.  Growing by a fifth to a third at 93 % load
+**               keeps the load above 69 % (index_grow.c).
 **   bucket      one cache line of four entries {key, word}; two candidate
 **               buckets per key
 **
@@ -41,7 +41,7 @@
 #include "word.h"
 
 #define INDEX_BUCKET_ENTRIES 4
-#define INDEX_SEGMENTS_MAX 7
+#define INDEX_SEGMENTS_MAX 6
 #define INDEX_PART_BITS_MAX 10
 
 /* index_insert: the key is there already. */

@@ -39,6 +39,7 @@ void log_free(struct log *log) {
   }
   log->env->release(log->env, log->table);
   log->env->release(log->env, log->phys_used);
+  log->env->release(log->env, log->left);
   pthread_mutex_destroy(&log->lock);
   log->env = NULL;
 }
@@ -113,6 +114,81 @@ static int phys_take(struct log *log, uint32_t *phys) {
   return EMB_OK;
 }
 
+/* ---- moving an extent within the file ---------------------------------- */
+
+static uint64_t offset_of(const struct log *log, uint32_t phys) {
+  return LOG_FILE_HEAD + (uint64_t)phys * log->layout->extent_bytes;
+}
+
+static uint32_t phys_of(const struct log *log, uint64_t offset) {
+  return (uint32_t)((offset - LOG_FILE_HEAD) / log->layout->extent_bytes);
+}
+
+static void phys_give(struct log *log, uint32_t phys) {
+  phys_mark(log, phys, 0);
+  log->phys_free++;
+}
+
+int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
+                      uint64_t *to) {
+  int found = 0;
+  pthread_mutex_lock(&log->lock);
+  uint32_t old = atomic_load(&log_extent(log, number)->phys), lower;
+  if (old != EXTENT_NOWHERE && log->phys_free &&
+      phys_take(log, &lower) == EMB_OK) {
+    if (lower < old) {
+      *from = offset_of(log, old);
+      *to = offset_of(log, lower);
+      found = 1;
+    } else {
+      phys_give(log, lower);
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  return found;
+}
+
+int log_move(struct log *log, uint64_t number, uint64_t to) {
+  int rc = EMB_OK;
+  pthread_mutex_lock(&log->lock);
+  if (log->left_count == log->left_room) {
+    uint32_t room = log->left_room ? log->left_room * 2 : 64;
+    void *larger =
+        log->env->resize(log->env, log->left, room * sizeof *log->left);
+    if (larger) {
+      log->left = larger;
+      log->left_room = room;
+    } else {
+      rc = EMB_NOMEM;
+    }
+  }
+  if (rc == EMB_OK) {
+    struct extent *extent = log_extent(log, number);
+    log->left[log->left_count++] = atomic_load(&extent->phys);
+    atomic_store_explicit(&extent->phys, phys_of(log, to),
+                          memory_order_release);
+    atomic_store(&log->moved, 1);
+  } else {
+    phys_give(log, phys_of(log, to));
+  }
+  pthread_mutex_unlock(&log->lock);
+  return rc;
+}
+
+void log_cancel_move(struct log *log, uint64_t to) {
+  pthread_mutex_lock(&log->lock);
+  phys_give(log, phys_of(log, to));
+  pthread_mutex_unlock(&log->lock);
+}
+
+void log_free_left(struct log *log) {
+  pthread_mutex_lock(&log->lock);
+  while (log->left_count) {
+    phys_give(log, log->left[--log->left_count]);
+  }
+  pthread_mutex_unlock(&log->lock);
+}
+
 uint64_t log_offset(const struct log *log, uint64_t page) {
   const struct layout *l = log->layout;
   uint32_t phys = atomic_load_explicit(
@@ -120,8 +196,7 @@ uint64_t log_offset(const struct log *log, uint64_t page) {
   if (phys == EXTENT_NOWHERE) {
     return UINT64_MAX;
   }
-  return LOG_FILE_HEAD + (uint64_t)phys * l->extent_bytes +
-         layout_page_offset(l, page);
+  return offset_of(log, phys) + layout_page_offset(l, page);
 }
 
 uint64_t log_extents_used(const struct log *log) {
@@ -143,6 +218,7 @@ void log_reset(struct log *log) {
     memset(log->phys_used, 0, log->phys_words * sizeof *log->phys_used);
   }
   log->phys_end = log->phys_free = log->phys_hint = 0;
+  log->left_count = 0;
   atomic_store(&log->resident, 0);
   atomic_store(&log->last_tomb, 0);
   log->first = 1;

@@ -104,7 +104,10 @@ struct log {
   uint32_t phys_end;  /* extents in the file */
   uint32_t phys_free; /* of them not in use */
   uint32_t phys_hint;
-  uint32_t phys_high; /* the file has been this long since open */
+  uint32_t *left;     /* places that extents moved away from */
+  uint32_t left_count, left_room;
+  /* Something was written outside log_flush: the next sync must sync. */
+  _Atomic int moved;
 };
 
 /* An empty log; table and bitmap start small. */
@@ -169,6 +172,16 @@ int log_sync(struct log *log, emb_err *err);
 uint32_t log_evict(struct log *log, uint32_t n);
 /* Frees the extent of this number: disk space and frame. */
 void log_drop(struct log *log, uint64_t number);
+/* Moving an extent to a lower place (life/shorten.c, under core's ckpt_lock).
+** log_reserve_lower: byte offsets of its place and of a free lower one, which
+** is taken; 0 if there is none.  log_move: the copy is complete, use it; the
+** old place is kept until log_free_left.  log_cancel_move: give it back. */
+int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
+                      uint64_t *to);
+int log_move(struct log *log, uint64_t number, uint64_t to);
+void log_cancel_move(struct log *log, uint64_t to);
+/* A checkpoint that knows the new places is durable. */
+void log_free_left(struct log *log);
 /* Shrinks the file to the last extent in use; punches free ones if asked. */
 int log_trim(struct log *log, int punch, emb_err *err);
 /* Makes room in the table of extents; outside any epoch. */

@@ -103,6 +103,7 @@ int log_sync(struct log *log, emb_err *err) {
       return log_fail(log, err, os, "sync");
     }
   }
+  atomic_store(&log->moved, 0);
   atomic_store(&log->synced, flushed);
   return EMB_OK;
 }

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "../life/compact.h"
+#include "../life/shorten.h"
 #include "own.h"
 #include "registry.h"
 #include "step.h"
@@ -478,6 +479,15 @@ static int settle_files(emb_store *store, emb_err *err) {
   }
   if (rc == EMB_CORRUPT) {
     rc = EMB_OK; /* what is damaged stays where it is */
+  }
+  space_measure(core, &space);
+  if (!rc && shorten_due(core, space.dead)) {
+    /* Frees what is dead first, so that there is somewhere to move to. */
+    rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
+    for (did = !rc; !rc && did;) {
+      did = 0;
+      rc = step_shorten(store, &did, err);
+    }
   }
   rc = rc ? rc
           : checkpoint_take(core, store->work_slot, &store->checkpoint, 1, err);

@@ -3,9 +3,9 @@
 ** read.c -- records that are on disk: sort by page, read each page once, many
 ** at a time, check, hand out.
 **
-** A session reads outside the epoch, so the record may move (a Put) or its
-** extent be freed and used again (compaction, then a checkpoint) while the
-** read is under way.  The page checksum knows the page's number, so a page
+** A session reads outside the epoch, so the record may move (a Put), its
+** extent be moved in the file, or freed and its place used again (compaction,
+** then a checkpoint) while the read is under way.  The page checksum knows the page's number, so a page
 ** that was replaced fails it; then the key is looked up again: if it moved it
 ** is read anew, if it did not the page is damaged.
 */
@@ -39,19 +39,23 @@ static int damaged(emb_session *s, uint64_t page) {
       s->core->dir, (unsigned long long)page, (unsigned long long)offset);
 }
 
-/* Is the key still where the read looked for it? */
-static int still_there(emb_session *s, int64_t key, uint64_t address) {
+/* Is the key still where the read at this offset looked for it? */
+static int still_there(emb_session *s, int64_t key, uint64_t address,
+                       uint64_t offset) {
+  struct core *core = s->core;
   uint64_t word;
-  epoch_enter(&s->core->epoch, s->slot);
-  index_find(&s->core->index, key, hash_key(key), &word);
-  int same = word && key_log_address(s->core, word) == address;
+  epoch_enter(&core->epoch, s->slot);
+  index_find(&core->index, key, hash_key(key), &word);
+  int same = word && key_log_address(core, word) == address &&
+             log_offset(&core->log, layout_page(&core->layout, address)) ==
+                 offset;
   epoch_leave(s->slot);
   return same;
 }
 
 /* All keys of one page: [from, to) of s->cold. */
 static int use_page(struct reading *r, uint32_t from, uint32_t to,
-                    const char *page) {
+                    const char *page, uint64_t offset) {
   emb_session *s = r->s;
   struct core *core = s->core;
   const struct layout *l = &core->layout;
@@ -67,7 +71,7 @@ static int use_page(struct reading *r, uint32_t from, uint32_t to,
                                                l->rec_bytes);
     if (!valid || page_kind(page) != PAGE_DATA ||
         atomic_load_explicit(&rec->key, memory_order_relaxed) != key) {
-      if (still_there(s, key, s->cold[i].address)) {
+      if (still_there(s, key, s->cold[i].address, offset)) {
         return damaged(s, number);
       }
       s->rows[(*r->again)++] = row;
@@ -177,7 +181,8 @@ static int read_all(struct reading *r) {
                               (unsigned long long)io->offset);
       }
       if (!rc) {
-        rc = (uint32_t)use_page(r, from, page_end(r, from), io->buffer);
+        rc = (uint32_t)use_page(r, from, page_end(r, from), io->buffer,
+                                 io->offset);
         count_add(&s->core->counters.read_pages, 1);
         count_add(&s->core->counters.read_bytes, bytes);
       }
@@ -198,24 +203,4 @@ int read_cold(emb_session *s, const int64_t *keys, uint32_t n, int admit,
   qsort(s->cold, n, sizeof *s->cold, by_address);
   struct reading r = {s, keys, n, admit, use, arg, again};
   return read_all(&r);
-}
-
-int read_page(emb_session *s, uint64_t number, char *page) {
-  struct core *core = s->core;
-  epoch_enter(&core->epoch, s->slot);
-  uint64_t offset = log_offset(&core->log, number);
-  epoch_leave(s->slot);
-  if (offset == UINT64_MAX) {
-    return READ_GONE;
-  }
-  int os = core->env->read(core->env, core->log.file, page,
-                           core->layout.page_bytes, offset);
-  if (os) {
-    return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log at offset %llu",
-                  core->dir, (unsigned long long)offset);
-  }
-  if (!page_valid(&core->layout, page, core->salt, number)) {
-    return damaged(s, number);
-  }
-  return EMB_OK;
 }

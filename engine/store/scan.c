@@ -204,6 +204,14 @@ static int check_lost(emb_scan *scan) {
   emb_session *s = scan->s;
   struct core *core = s->core;
   const struct layout *l = &core->layout;
+  epoch_enter(&core->epoch, s->slot);
+  uint64_t offset = log_offset(&core->log, scan->page & ~(uint64_t)(
+                                               l->extent_pages - 1));
+  epoch_leave(s->slot);
+  if (offset != scan->extent_offset) { /* moved while it was being read */
+    scan->extent_no = 0;
+    return EMB_OK;
+  }
   struct lost lost = {core, scan->page,
                       (scan->page | (l->extent_pages - 1)) + 1, 0, 0};
   for (uint32_t p = 0; p < index_parts(&core->index); p++) {
@@ -237,6 +245,7 @@ static int read_extent(emb_scan *scan) {
   uint64_t flushed = atomic_load(&core->log.flushed);
   epoch_leave(s->slot);
   scan->extent_no = number;
+  scan->extent_offset = offset;
   scan->extent_to = (number + 1) << l->extent_bits;
   if (scan->extent_to > flushed) {
     scan->extent_to = flushed;

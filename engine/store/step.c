@@ -10,12 +10,15 @@
 #include <time.h>
 
 #include "../life/compact.h"
+#include "../life/shorten.h"
 #include "step.h"
 
 /* The log that recovery would replay is kept shorter than this, or than twice
 ** the index if that is more. */
 #define REPLAY_BYTES (UINT64_C(256) << 20)
 #define WORK_PAUSE_MS 50
+/* Extents that are moved within the file for one checkpoint. */
+#define MOVES 1024
 
 /* Bytes of log since the last checkpoint. */
 static uint64_t replay_bytes(emb_store *store) {
@@ -38,6 +41,22 @@ static int checkpoint_due(emb_store *store, const struct space *space) {
          (!store->core.temporary && replay > most);
 }
 
+/* Moves some extents down in the file and makes that durable. */
+int step_shorten(emb_store *store, int *did, emb_err *err) {
+  struct core *core = &store->core;
+  uint32_t moved = 0;
+  if (core->temporary || !shorten_due(core, 0)) {
+    return EMB_OK;
+  }
+  int rc = shorten_file(core, store->checkpoint.manifest.replay, MOVES, &moved,
+                        err);
+  if (!rc && moved) {
+    rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
+    *did = !rc;
+  }
+  return rc;
+}
+
 int step_work(emb_store *store, int *more, emb_err *err) {
   struct core *core = &store->core;
   struct space space;
@@ -57,6 +76,8 @@ int step_work(emb_store *store, int *more, emb_err *err) {
     rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
     did |= store->checkpoint.manifest.generation != freed &&
            store->checkpoint.dead_bytes > 0;
+  } else if (!rc && !did) {
+    rc = step_shorten(store, &did, err);
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   *more = did && !rc;

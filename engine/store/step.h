@@ -9,6 +9,8 @@
 
 /* Checkpoint or compaction, if due. */
 int step_work(emb_store *store, int *more, emb_err *err);
+/* The file is longer than it needs to be.  Under ckpt_lock. */
+int step_shorten(emb_store *store, int *did, emb_err *err);
 /* Seal, flush, evict, if due. */
 int step_flush(emb_store *store, int *more, emb_err *err);
 int step_once(struct core *core, int *more);

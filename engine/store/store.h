@@ -121,10 +121,6 @@ typedef int (*cold_use)(emb_session *s, void *arg, uint32_t row, int64_t key,
 ** must be looked up anew.  admit: offer them to the cache. */
 int read_cold(emb_session *s, const int64_t *keys, uint32_t n, int admit,
               cold_use use, void *arg, uint32_t *again);
-/* One page into `page`, checked.  READ_GONE: the extent was freed. */
-#define READ_GONE (-1)
-int read_page(emb_session *s, uint64_t number, char *page);
-
 /* ---- slots for writing ------------------------------------------------- */
 
 struct run { /* consecutive slots that this stay in the epoch may fill */

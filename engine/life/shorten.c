@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+**
+** shorten.c -- see shorten.h.
+*/
+#include "shorten.h"
+
+#include "../emb.h"
+
+/* Free places that are no reason to act. */
+#define SLACK 16
+
+int shorten_due(struct core *core, uint64_t dead) {
+  struct log *log = &core->log;
+  pthread_mutex_lock(&log->lock);
+  uint64_t used = log_extents_used(log) - dead / core->layout.extent_bytes;
+  int due = log->phys_end > used + used / 4 + SLACK;
+  pthread_mutex_unlock(&log->lock);
+  return due;
+}
+
+/* The movable extent that stands highest; 0 if none. */
+static uint64_t highest(struct core *core, uint64_t limit) {
+  struct log *log = &core->log;
+  uint64_t best = 0;
+  uint32_t place = 0;
+  pthread_mutex_lock(&log->lock);
+  for (uint64_t e = log->first; e < limit; e++) {
+    uint32_t phys = atomic_load_explicit(&log_extent(log, e)->phys,
+                                         memory_order_relaxed);
+    if (phys != EXTENT_NOWHERE && phys > place) {
+      place = phys;
+      best = e;
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  return best;
+}
+
+int shorten_file(struct core *core, uint64_t replay, uint32_t n,
+                 uint32_t *moved, emb_err *err) {
+  const struct layout *l = &core->layout;
+  struct env *env = core->env;
+  uint64_t flushed = atomic_load(&core->log.flushed);
+  uint64_t limit = (replay < flushed ? replay : flushed) >> l->extent_bits;
+  *moved = 0;
+  char *buffer = env->map(env, l->extent_bytes, 0);
+  if (!buffer) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  int rc = EMB_OK;
+  while (!rc && *moved < n && shorten_due(core, 0)) {
+    uint64_t number = highest(core, limit), from, to;
+    if (!number || !log_reserve_lower(&core->log, number, &from, &to)) {
+      break;
+    }
+    int os = env->read(env, core->log.file, buffer, l->extent_bytes, from);
+    os = os ? os
+            : env->write(env, core->log.file, buffer, l->extent_bytes, to);
+    if (os) {
+      log_cancel_move(&core->log, to);
+      rc = err_os(err, EMB_IOERR, os, "cannot move a part of %s/log",
+                  core->dir);
+      break;
+    }
+    rc = log_move(&core->log, number, to);
+    *moved += !rc;
+  }
+  env->unmap(env, buffer, l->extent_bytes);
+  return rc;
+}
