@@ -427,6 +427,22 @@ int log_close(struct log *log, int stream, uint32_t flags, int force,
   return rc;
 }
 
+int log_pad(struct log *log, uint64_t place) {
+  const struct layout *l = log->layout;
+  struct log_open *open = &log->open[LOG_IMMEDIATE];
+  int did = 0;
+  pthread_mutex_lock(&log->lock);
+  uint64_t tail = atomic_load(&log->tail);
+  if ((tail & (l->extent_pages - 1)) &&
+      atomic_load(&log_extent(log, tail >> l->extent_bits)->phys) >= place) {
+    while (atomic_load(&log->tail) & (l->extent_pages - 1)) {
+      did |= open_page(log, open, PAGE_DATA, 0) == EMB_OK;
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  return did;
+}
+
 uint64_t log_position(struct log *log, int stream) {
   const struct layout *l = log->layout;
   struct log_open *open = &log->open[stream];

@@ -158,6 +158,9 @@ int log_take(struct log *log, int stream, uint32_t kind, uint64_t txn,
 ** asks for an empty page to carry them. */
 int log_close(struct log *log, int stream, uint32_t flags, int force,
               uint64_t txn);
+/* Fills the tail's extent with empty pages if it stands at or above `place`,
+** so that the next one can start lower.  1: it did. */
+int log_pad(struct log *log, uint64_t place);
 /* Address that the stream's next record will at least have. */
 uint64_t log_position(struct log *log, int stream);
 
