@@ -29,6 +29,7 @@ namespace eval tester {
   variable dir ""
   if {[info exists ::env(EMB_SO)]} {
     set so [file normalize $::env(EMB_SO)]
+    set ::env(EMB_SO) $so ;# for other processes, which start elsewhere
   }
 }
 set testprefix [file rootname [file tail $argv0]]

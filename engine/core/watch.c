@@ -49,7 +49,7 @@ void watch_moved(struct core *core, int64_t key, uint64_t from,
 void watch_abort(struct core *core, const void *session) {
   pthread_mutex_lock(&core->scan_lock);
   for (struct scan_watch *w = core->scans; w; w = w->next) {
-    if (w->session == session) {
+    if (!session || w->session == session) {
       w->aborted = 1;
     }
   }

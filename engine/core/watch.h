@@ -50,7 +50,7 @@ static inline int watch_any(const struct core *core) {
 ** set all scans but those of this session (its commit); NULL: all. */
 void watch_moved(struct core *core, int64_t key, uint64_t from,
                  const void *session, int others);
-/* The session's transaction is undone. */
+/* The session's transaction is undone; NULL: the store was loaded anew. */
 void watch_abort(struct core *core, const void *session);
 
 #endif

@@ -35,6 +35,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
              emb_err *err) {
   struct core *core = &store->core;
   struct recovery *doubt = NULL;
+  watch_abort(core, NULL);
   epoch_close(&core->epoch);
   recovery_free(store->doubt);
   store->doubt = NULL;

@@ -57,6 +57,21 @@ int step_shorten(emb_store *store, int *did, emb_err *err) {
   return rc;
 }
 
+/* Nothing was written or deleted since a look that found nothing to do. */
+static int idle(emb_store *store) {
+  struct core *core = &store->core;
+  return store->idle_tail == atomic_load(&core->log.tail) &&
+         store->idle_keys == atomic_load(&core->count) &&
+         store->idle_first_page == atomic_load(&core->txn_first_page);
+}
+
+static void note_idle(emb_store *store) {
+  struct core *core = &store->core;
+  store->idle_tail = atomic_load(&core->log.tail);
+  store->idle_keys = atomic_load(&core->count);
+  store->idle_first_page = atomic_load(&core->txn_first_page);
+}
+
 int step_work(emb_store *store, int *more, emb_err *err) {
   struct core *core = &store->core;
   struct space space;
@@ -67,6 +82,10 @@ int step_work(emb_store *store, int *more, emb_err *err) {
     return EMB_OK;
   }
   pthread_mutex_lock(&core->ckpt_lock);
+  if (idle(store)) {
+    pthread_mutex_unlock(&core->ckpt_lock);
+    return EMB_OK;
+  }
   space_measure(core, &space);
   if (space_wasted(core, &space)) {
     rc = compact_one(core, store->work_slot, 0, &did, err);
@@ -78,6 +97,9 @@ int step_work(emb_store *store, int *more, emb_err *err) {
            store->checkpoint.dead_bytes > 0;
   } else if (!rc && !did) {
     rc = step_shorten(store, &did, err);
+  }
+  if (!did && !rc) {
+    note_idle(store);
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   *more = did && !rc;

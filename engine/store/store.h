@@ -49,6 +49,9 @@ struct emb_store {
   struct epoch_slot *flush_slot; /* flush thread or emb_step */
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */
+  /* State in which background work found nothing to do; ckpt_lock. */
+  uint64_t idle_tail, idle_first_page;
+  int64_t idle_keys;
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */

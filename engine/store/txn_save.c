@@ -4,13 +4,15 @@
 */
 #include "txn.h"
 
+/* Was this entry of the map made after the mark? */
+static int is_later(const struct savepoint *mark, uint64_t word) {
+  uint64_t when = word_address(word);
+  return word & MAP_GONE ? when >= mark->era : when >= mark->position;
+}
+
 int txn_is_fresh(const struct txn *txn, uint64_t word) {
-  if (txn->savepoint_count == 0) {
-    return 1;
-  }
-  const struct savepoint *top = &txn->savepoints[txn->savepoint_count - 1];
-  return word & MAP_GONE ? word_address(word) >= top->era
-                         : word_address(word) >= top->position;
+  return txn->savepoint_count == 0 ||
+         is_later(&txn->savepoints[txn->savepoint_count - 1], word);
 }
 
 int txn_mark(emb_session *s, int number) {
@@ -78,13 +80,7 @@ struct above {
 /* index_each on the map: takes away what was done after the mark. */
 static void forget(void *arg, int64_t key, uint64_t word) {
   struct above *a = arg;
-  if (word & MAP_SAME) {
-    return;
-  }
-  uint64_t when = word_address(word);
-  int later =
-      word & MAP_GONE ? when >= a->mark->era : when >= a->mark->position;
-  if (later) {
+  if (!(word & MAP_SAME) && is_later(a->mark, word)) {
     uint64_t found;
     struct entry *entry = index_find(a->txn->map, key, hash_key(key), &found);
     atomic_store_explicit(&entry->word, MAP_SAME, memory_order_release);
@@ -112,7 +108,9 @@ static int undo_to(emb_session *s, struct savepoint mark) {
     }
     struct entry *entry =
         index_find(txn->map, undo.key, hash_key(undo.key), &word);
-    if (entry) {
+    /* What was replaced under a savepoint that is released by now may itself
+    ** be younger than the mark. */
+    if (entry && !is_later(&mark, undo.word)) {
       atomic_store_explicit(&entry->word, undo.word, memory_order_release);
     }
   }
