@@ -15,7 +15,9 @@
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
                                const char *path) {
@@ -150,6 +152,9 @@ static int open_store(struct ext_table *table, const struct ext_place *place,
   if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
     config.flags = EMB_OPEN_READONLY;
   rc = emb_open(path, &config, &store, &engine_err);
+  if (rc == EMB_CANTOPEN && access(path, F_OK) != 0)
+    return ext_error(err, SQLITE_CANTOPEN, "cannot open store \"%s\": %s", path,
+                     strerror(errno));
   if (rc)
     return ext_engine_error(err, rc, engine_err.text);
   hex_uuid(store, uuid);

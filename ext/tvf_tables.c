@@ -12,11 +12,13 @@
 **                                   write decides it
 **                      'ahead', 'behind'   the store's transaction number is
 **                                   above or below the database's
-**                      'busy'       another process owns the store; reads see
-**                                   its last checkpoint
 **                      'read-only'  the database is
 **                      'missing'    the store is not there
 **                      'error'      see message
+**   owner              1 when this process owns the store for writing, which
+**                      it does from its first write on; while another one
+**                      does, reads see the other's last checkpoint, which
+**                      may be 'behind'
 **   commit_mode        'atomic' or 'engine'
 **   txn, store_txn     last transaction recorded by database and store
 **   uuid               of the store
@@ -31,8 +33,9 @@ SQLITE_EXTENSION_INIT3
 
 static const char declaration[] =
     "CREATE TABLE x(schema TEXT, name TEXT, path TEXT, key TEXT, vector TEXT, "
-    "dimensions INTEGER, type TEXT, rows INTEGER, state TEXT, commit_mode "
-    "TEXT, txn INTEGER, store_txn INTEGER, uuid TEXT, message TEXT)";
+    "dimensions INTEGER, type TEXT, rows INTEGER, state TEXT, owner "
+    "INTEGER, commit_mode TEXT, txn INTEGER, store_txn INTEGER, uuid TEXT, "
+    "message TEXT)";
 
 enum {
   SCHEMA = 0,
@@ -44,6 +47,7 @@ enum {
   TYPE,
   ROWS,
   STATE,
+  OWNER,
   COMMIT_MODE,
   TXN,
   STORE_TXN,
@@ -56,7 +60,7 @@ struct row {
   const char *state;
   char uuid[33];
   uint32_t dim, type;
-  int is_open, is_atomic, has_place;
+  int is_open, is_owner, is_atomic, has_place;
   sqlite3_int64 rows, txn, store_txn;
   struct row *next;
 };
@@ -94,8 +98,6 @@ static const char *state_of(struct ext_table *table, const struct row *row) {
     return "in doubt";
   if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
     return "read-only";
-  if (!emb_is_owner(link->store))
-    return "busy";
   if (link->atomic && !link->in_txn && row->store_txn != row->txn)
     return row->store_txn > row->txn ? "ahead" : "behind";
   return "ok";
@@ -124,6 +126,7 @@ static int describe(struct ext_table *table, struct row *row) {
   }
   if (rc == SQLITE_OK) {
     row->is_open = 1;
+    row->is_owner = emb_is_owner(table->link->store);
     row->rows = emb_count(table->link->session);
     row->store_txn = (sqlite3_int64)emb_committed(table->link->store);
     row->state = state_of(table, row);
@@ -278,6 +281,10 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
   case ROWS:
     if (row->is_open)
       sqlite3_result_int64(context, row->rows);
+    break;
+  case OWNER:
+    if (row->is_open)
+      sqlite3_result_int(context, row->is_owner);
     break;
   case TXN:
     if (row->has_place)

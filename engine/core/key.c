@@ -11,6 +11,7 @@
 **               present address takes another (store/put.c).
 **           K2  The latch is held for a few instructions and one copy of a
 **               vector; its holder takes no lock of a partition.
+**               A slot that was filled and not published is unfilled again.
 **           K3  live counts and the number of keys change here only.
 */
 #include "../base/fence.h"

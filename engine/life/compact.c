@@ -108,6 +108,8 @@ static int move_record(struct mover *m, const struct rec *rec,
            version);
   if (key_relocate(core, key, hash, address, to)) {
     count_add(&core->counters.compacted_records, 1);
+  } else {
+    rec_unfill(log_rec(&core->log, to));
   }
   return EMB_OK;
 }

@@ -4,6 +4,7 @@
 **
 **   00-07  key
 **   08-15  stamp  bit 0       busy: the owner of the key's latch is writing
+**                 bits  1-15  turn: counts the changes of the slot
 **                 bits 16-63  version: grows with every Put of the key; 0 in a
 **                             slot that was never used
 **   16-..  vector, dim elements of the table's storage type, little-endian
@@ -13,8 +14,9 @@
 **           latch while its page is mutable [rec_begin, rec_end].
 ** INVARIANT A reader that sees the same even stamp and its own key before and
 **           after the copy has an untorn vector of that key [rec_read].
-**           Versions are unique per key and grow, so a slot that was changed,
-**           or reused for another key, never shows the same stamp.
+**           Versions grow per key, but two keys may have the same one, and
+**           the cache fills a slot with another key under a reader's eyes: the
+**           turn is what makes the stamps before and after differ.
 ** THREADS   One writer (latch), any number of readers.  The bytes in between
 **           are copied with plain instructions; under ThreadSanitizer with
 **           relaxed atomic words, so that it checks the protocol and needs no
@@ -41,6 +43,8 @@ struct rec {
 _Static_assert(sizeof(struct rec) == REC_HEAD_BYTES, "record header");
 
 #define REC_BUSY UINT64_C(1)
+#define REC_TURN UINT64_C(2)
+#define REC_TURN_MASK UINT64_C(0xfffe)
 #define REC_VERSION_SHIFT 16
 
 static inline uint64_t rec_stamp(uint64_t version) {
@@ -131,7 +135,11 @@ static inline void rec_begin(struct rec *rec) {
 #endif
 }
 static inline void rec_end(struct rec *rec, uint64_t version) {
-  atomic_store_explicit(&rec->stamp, rec_stamp(version), memory_order_release);
+  uint64_t stamp = atomic_load_explicit(&rec->stamp, memory_order_relaxed);
+  atomic_store_explicit(&rec->stamp,
+                        rec_stamp(version) |
+                            ((stamp + REC_TURN) & REC_TURN_MASK),
+                        memory_order_release);
 }
 
 /* Fills a slot that nobody can find yet, or that rec_begin marked. */
@@ -140,6 +148,12 @@ static inline void rec_fill(struct rec *rec, int64_t key, const void *vector,
   atomic_store_explicit(&rec->key, key, memory_order_relaxed);
   rec_copy_in(rec->vector, vector, bytes);
   rec_end(rec, version);
+}
+
+/* Makes a filled slot that was not published count as never used: recovery
+** would take it for the key's latest record. */
+static inline void rec_unfill(struct rec *rec) {
+  atomic_store_explicit(&rec->stamp, 0, memory_order_release);
 }
 
 #endif

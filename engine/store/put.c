@@ -90,6 +90,7 @@ static int add_key(struct put *p, uint32_t row, uint64_t hash,
   rc = index_insert(&core->index, p->keys[row], hash, guard.address, &entry,
                     &word, above_tombs, &guard);
   if (rc) {
+    rec_unfill(log_rec(&core->log, guard.address));
     log_live(&core->log, guard.address, -1);
     return rc == EMB_NOMEM ? session_error(s, EMB_NOMEM, "out of memory") : rc;
   }

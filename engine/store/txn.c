@@ -170,16 +170,15 @@ static int txn_put_row(emb_session *s, int64_t key, const void *vector) {
     epoch_leave(s->slot);
     return EMB_OK;
   }
-  int rc = take_slot(s, base > seen ? base : seen, &address);
+  /* Before the slot is filled: a record in the log that the map does not know
+  ** would come back at recovery. */
+  int rc = txn_remember(s, key, map_word);
+  rc = rc ? rc : take_slot(s, base > seen ? base : seen, &address);
   if (rc == EMB_OK) {
     rec_fill(log_rec(&core->log, address), key, vector,
              core->layout.vector_bytes, version);
   }
   epoch_leave(s->slot);
-  if (rc) {
-    return rc;
-  }
-  rc = txn_remember(s, key, map_word);
   if (rc) {
     return rc;
   }
