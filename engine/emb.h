@@ -112,10 +112,11 @@ typedef struct emb_scan emb_scan;
 
 /* ---- store ------------------------------------------------------------- */
 
-/* Opens the store in directory dir.  An open without EMB_OPEN_READONLY takes
-** ownership when nobody has it and recovers the last commit or checkpoint; a
-** store owned by another process is opened at its last checkpoint, reads
-** work, and the first write tries again to become owner (else EMB_BUSY).
+/* Opens the store in directory dir at its last commit or checkpoint.  The
+** first write makes this process its owner, until close; an open that must
+** recover after a crash does so at once.  While another process owns the
+** store, reads see its last checkpoint, and writes get EMB_BUSY after the
+** timeout.
 ** Errors: CANTOPEN, NOTADB, CORRUPT, MISMATCH (dim or type), NOMEM, RANGE. */
 int emb_open(const char *dir, const emb_config *config, emb_store **store,
              emb_err *err);
@@ -217,7 +218,8 @@ int emb_release(emb_session *session, int i);
 int emb_prepare(emb_session *session, uint64_t *number);
 /* Publishes the transaction.  After emb_prepare: memory only, cannot fail.
 ** Without it: the commit is the engine's own, atomic, and durable with the
-** next checkpoint, prepare or clean close. */
+** next checkpoint, prepare or clean close; it may fail (FULL, IOERR, NOMEM,
+** FAILED) and then leaves the transaction open. */
 int emb_commit(emb_session *session);
 /* Undoes everything since emb_begin and ends the transaction. */
 void emb_rollback(emb_session *session);
@@ -268,7 +270,8 @@ typedef struct emb_stat {
   const char *text;
   int64_t value;
 } emb_stat;
-/* Fills up to max figures and returns how many there are.  Names and units
+/* Fills up to max figures and returns how many were filled (there are fewer
+** than 64).  Names and units
 ** are listed in README.md. */
 size_t emb_stats(emb_store *store, emb_stat *stats, size_t max);
 

@@ -18,6 +18,9 @@
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
 
+/* Keys up to which a table is scanned in key order. */
+#define KEY_ORDER_MAX 10000
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -419,6 +422,21 @@ static int skip(struct ext_cursor *cursor, sqlite3_int64 offset, char **err) {
   return SQLITE_OK;
 }
 
+/* The order in which to scan when the statement asks for none.  Storage order
+** reads the whole log, front to back; key order reads single records.  So a
+** range that is narrow against the table goes in key order, and a small table
+** too, as an ordinary table would: UPDATE ... SET key = key - 1 then meets no
+** key that is still taken. */
+static int scan_order(const struct ext_cursor *cursor, emb_session *session,
+                      const struct ext_range *range) {
+  int order = cursor->flags & EXT_PLAN_ORDER;
+  uint64_t span = (uint64_t)range->hi - (uint64_t)range->lo;
+  uint64_t count = (uint64_t)emb_count(session);
+  if (order == EMB_SCAN_ANY && (count <= KEY_ORDER_MAX || span < count / 16))
+    order = EMB_SCAN_ASC;
+  return order;
+}
+
 static int start(struct ext_cursor *cursor, struct request *request,
                  char **err) {
   struct ext_link *link = table_of(&cursor->base)->link;
@@ -435,7 +453,8 @@ static int start(struct ext_cursor *cursor, struct request *request,
     narrow_list(cursor, range);
   } else if (range->lo < range->hi) {
     rc = emb_scan_open(link->session, range->lo, range->hi,
-                       cursor->flags & EXT_PLAN_ORDER, &cursor->scan);
+                       scan_order(cursor, link->session, range),
+                       &cursor->scan);
     if (rc) {
       cursor->scan = NULL;
       return ext_link_error(link, rc, err);
