@@ -66,6 +66,9 @@ static void plan_key(sqlite3_index_info *info, struct plan *plan, int i) {
     plan->points = 1;
   } else {
     take(info, plan, i, letter);
+    if (letter == 'l' || letter == 'g')
+      plan->left = 1; /* (key, x) > (?, ?) comes as key >= ?, and SQLite then
+                         checks again whatever omit says */
     if (letter == '=') {
       plan->points = 1;
       plan->is_in = 0;

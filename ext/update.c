@@ -232,6 +232,7 @@ static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
   int64_t old = sqlite3_value_int64(argv[0]);
   float *vector = NULL;
   int owned = 0;
+  uint8_t found = 0;
   int64_t key;
   uint32_t n;
   int rc = check_unused(table, argv, 0, err);
@@ -244,9 +245,15 @@ static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
   if (rc != SQLITE_OK || (key == old && vector == NULL))
     return rc;
   rc = ext_txn_write(table, err);
-  if (rc == SQLITE_OK && key == old)
+  if (rc == SQLITE_OK) {
+    rc = emb_exists(table->link->session, &old, 1, &found);
+    if (rc)
+      rc = ext_link_error(table->link, rc, err);
+  }
+  /* UPDATE ... FROM may come to a row again that it has moved away. */
+  if (rc == SQLITE_OK && found && key == old)
     rc = put(table, &key, 1, vector, err);
-  else if (rc == SQLITE_OK)
+  else if (rc == SQLITE_OK && found)
     rc = move_row(table, old, key, vector, err);
   if (owned)
     sqlite3_free(vector);

@@ -440,7 +440,8 @@ int emb_key_from_value(sqlite3_value *value, const char *what, int64_t *key,
   }
   if (type == SQLITE_FLOAT) {
     double real = sqlite3_value_double(value);
-    if (real >= -0x1p63 && real < 0x1p63 && real == floor(real)) {
+    /* Not -2^63, as in SQLite: it may be a sum that has overflowed. */
+    if (real > -0x1p63 && real < 0x1p63 && real == floor(real)) {
       *key = (int64_t)real;
       return SQLITE_OK;
     }

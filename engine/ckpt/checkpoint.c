@@ -138,6 +138,9 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
 int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
                      emb_err *err) {
   struct manifest m = checkpoint->manifest;
+  /* The index file knows everything below, and recovery must not look for
+  ** pages in an extent that log_resume left alone. */
+  m.replay = m.tail = atomic_load(&core->log.tail);
   fill(core, &m, 0);
   return write_manifest(core, checkpoint, &m, err);
 }

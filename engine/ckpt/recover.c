@@ -38,9 +38,19 @@ static int place_used(const struct log *log, uint32_t phys) {
 
 /* ---- 2: extents beyond the checkpoint ---------------------------------- */
 
-/* Looks at every place in the file that the checkpoint does not use. */
+static int listed(const struct log *log, uint64_t number) {
+  return number >= log->first &&
+         number <= atomic_load(&log->tail) >> log->layout->extent_bits &&
+         atomic_load(&log_extent(log, number)->phys) != EXTENT_NOWHERE;
+}
+
+/* Looks at every place in the file that the checkpoint does not use.  What is
+** missing may be older than the manifest's tail: the index file lists the
+** extents that there were when it was written, and the tail was moved on once
+** more before the manifest. */
 static int find_extents(struct recovery *r) {
   struct core *core = r->core;
+  uint64_t floor = r->manifest->replay >> core->layout.extent_bits;
   struct log *log = &core->log;
   const struct layout *l = &core->layout;
   uint64_t bytes = 0;
@@ -55,11 +65,13 @@ static int find_extents(struct recovery *r) {
   struct found *found =
       core->env->resize(core->env, NULL, (places + 1) * sizeof *found);
   size_t count = 0;
+  uint64_t unused = 0;
   int rc = found ? EMB_OK : out_of_memory(r);
   for (uint64_t p = 0; !rc && p < places; p++) {
     if (place_used(log, (uint32_t)p)) {
       continue;
     }
+    unused++;
     os = core->env->read(core->env, log->file, r->buffer, l->page_bytes,
                          LOG_FILE_HEAD + p * l->extent_bytes);
     if (os) {
@@ -68,8 +80,8 @@ static int find_extents(struct recovery *r) {
     }
     uint64_t page = page_number(l, r->buffer, core->salt);
     uint64_t number = page >> l->extent_bits;
-    if ((page & (l->extent_pages - 1)) == 0 && number > r->highest &&
-        number - r->highest < NUMBER_SPAN &&
+    if ((page & (l->extent_pages - 1)) == 0 && number >= floor &&
+        number - floor < NUMBER_SPAN && !listed(log, number) &&
         page_valid(l, r->buffer, core->salt, page)) {
       found[count++] = (struct found){number, (uint32_t)p};
     }
@@ -79,17 +91,21 @@ static int find_extents(struct recovery *r) {
   }
   /* Only those that follow on without a gap belong to the log; a later one
   ** was written but something before it was not. */
-  uint64_t expected = r->highest + 1;
+  uint64_t expected = floor;
   for (size_t i = 0; !rc && i < count; i++) {
+    while (listed(log, expected)) {
+      expected++;
+    }
     if (found[i].number == expected) {
       rc = log_adopt(log, expected, found[i].phys);
       if (rc) {
         rc = out_of_memory(r);
       }
-      expected++;
     }
-    r->highest = found[i].number;
   }
+  /* Since the checkpoint numbers were given out one by one, each to a place of
+  ** its own, and none was given back. */
+  r->highest += unused;
   core->env->release(core->env, found);
   return rc;
 }
@@ -184,12 +200,21 @@ static int add_voids(struct recovery *r, struct seen_txn *txn,
 /* Beyond the end of the log: does anything prove that it was durable? */
 static int survey_beyond(struct recovery *r, uint64_t page, const char *bytes,
                          int valid) {
-  if (valid && (page_flags(bytes) & PAGE_SYNCED)) {
+  uint64_t number = valid ? page_txn(bytes) : 0;
+  if (!number) {
+    return EMB_OK;
+  }
+  int after = r->torn && (number > r->torn || page_kind(bytes) == PAGE_ABORT);
+  int synced = (page_flags(bytes) & PAGE_SYNCED) != 0;
+  if (after || (synced && number <= r->manifest->txn_committed)) {
     return err_set(r->err, EMB_CORRUPT,
                    "%s/log: page %llu is damaged, but page %llu was written "
                    "after it was durable",
                    r->core->dir, (unsigned long long)r->end,
                    (unsigned long long)page);
+  }
+  if (synced) {
+    r->torn = number;
   }
   return EMB_OK;
 }
@@ -217,10 +242,10 @@ static int survey(struct recovery *r, uint64_t page, const char *bytes,
     return out_of_memory(r);
   }
   txn->last = page;
-  if (page_flags(bytes) & PAGE_LAST) {
-    txn->complete = 1;
-    txn->synced |= (page_flags(bytes) & PAGE_SYNCED) != 0;
-  }
+  /* Its last page counts: after a prepare that the coordinator gave up it may
+  ** have gone on, and even have been committed by the engine alone. */
+  txn->complete = (page_flags(bytes) & PAGE_LAST) != 0;
+  txn->synced = (page_flags(bytes) & PAGE_SYNCED) != 0;
   if (page_kind(bytes) == PAGE_ABORT) {
     txn->aborted = 1;
   }
@@ -238,6 +263,9 @@ static int is_void(const struct seen_txn *txn, uint64_t address) {
   return 0;
 }
 
+/* While a transaction is in doubt the store is read, so that its keys may be
+** in the cache by the time it is applied: their words change as in any other
+** write (core/key.c), only without a latch, which nobody else wants. */
 static int apply_record(struct recovery *r, int64_t key, uint64_t address) {
   struct core *core = r->core;
   struct entry *entry;
@@ -248,15 +276,14 @@ static int apply_record(struct recovery *r, int64_t key, uint64_t address) {
     return out_of_memory(r);
   }
   if (rc == INDEX_EXISTS) {
-    if (word_address(word) >= address) {
+    if (key_log_address(core, word) >= address) {
       return EMB_OK;
     }
-    log_live(&core->log, word_address(word), -1);
-    atomic_store(&entry->word, address);
+    key_publish(core, key, entry, word, address);
   } else {
+    log_live(&core->log, address, 1);
     atomic_fetch_add(&core->count, 1);
   }
-  log_live(&core->log, address, 1);
   r->applied++;
   return EMB_OK;
 }
@@ -265,10 +292,8 @@ static void apply_tomb(struct recovery *r, int64_t key, uint64_t address) {
   struct core *core = r->core;
   uint64_t word;
   struct entry *entry = index_find(&core->index, key, hash_key(key), &word);
-  if (entry && word_address(word) < address) {
-    log_live(&core->log, word_address(word), -1);
-    index_remove(&core->index, entry, hash_key(key));
-    atomic_fetch_sub(&core->count, 1);
+  if (entry && key_log_address(core, word) < address) {
+    key_remove(core, key, hash_key(key), entry, word);
     r->applied++;
   }
 }
@@ -353,14 +378,17 @@ static int replay_log(struct recovery *r) {
   if (!r->end) {
     r->end = limit;
   }
+  if (r->torn && !txn_of(r, r->torn, r->end)) {
+    return out_of_memory(r);
+  }
   if (r->txn_count) {
     struct seen_txn *last = &r->txns[r->txn_count - 1];
     uint64_t newest = atomic_load(&core->txn_last);
     if (last->number > newest) {
       atomic_store(&core->txn_last, last->number);
     }
-    if (last->complete && last->synced && !last->aborted &&
-        last->number > m->txn_committed) {
+    if (r->torn || (last->complete && last->synced && !last->aborted &&
+                    last->number > m->txn_committed)) {
       r->in_doubt = last->number;
       atomic_store(&core->txn_first_page, last->first);
     }
@@ -419,9 +447,14 @@ int recover(struct core *core, const struct manifest *m, int replay,
   if (!rc) {
     /* Above everything that was ever written, so that no leftover can be
     ** taken for a page of this life. */
-    log_start_at(&core->log, r->highest + 1);
     if (log_extents_used(&core->log) == 0) {
       core->log.first = r->highest + 1;
+    }
+    rc = log_fit_table(&core->log, r->highest + 1);
+    if (rc) {
+      rc = out_of_memory(r);
+    } else {
+      log_start_at(&core->log, r->highest + 1);
     }
   }
   if (!rc && r->in_doubt) {
@@ -435,6 +468,13 @@ int recover(struct core *core, const struct manifest *m, int replay,
 int recover_commit(struct recovery *r, emb_err *err) {
   struct seen_txn *txn = &r->txns[r->txn_count - 1];
   r->err = err;
+  if (r->torn) {
+    return err_set(err, EMB_CORRUPT,
+                   "%s/log: page %llu is damaged; transaction %llu, which was "
+                   "prepared after it, cannot be committed",
+                   r->core->dir, (unsigned long long)r->end,
+                   (unsigned long long)r->torn);
+  }
   int rc = for_pages(r, txn->first, txn->last + 1, apply_doubted);
   if (!rc) {
     atomic_store(&r->core->txn_committed, r->in_doubt);

@@ -11,8 +11,18 @@
 **      highest address wins                                   [apply]
 **
 ** The log ends at the first page whose checksum is wrong.  That is a torn tail
-** unless something proves that the page had been durable: the manifest's tail,
-** or a synced transaction end further up.  Then it is corruption, and said so.
+** unless something proves that the page had been durable.  Then it is
+** corruption, and said so.  Proof is the manifest's tail, or a sign further up
+** that a prepare had returned: a synced transaction end (SYNCED) and a page of
+** a later transaction.  A synced end alone is no proof: its prepare may have
+** been writing when the power went, and pages reach the disk in any order.
+** That transaction is in doubt like any other that was prepared; only, if its
+** coordinator decided for it, then the prepare had returned, and the commit
+** reports the corruption.
+**
+** New extents get numbers above all that may ever have been written, found or
+** not: the rest of an extent whose first page did not reach the disk must not
+** continue a new extent of the same number.
 **
 ** DECISIONS  A transaction is applied if it is complete (LAST) and no abort
 ** page follows.  The last one, if it was prepared (SYNCED) and is newer than
@@ -43,8 +53,9 @@ struct recovery {
   struct seen_txn *txns;
   size_t txn_count, txn_room;
   uint64_t end;      /* first page that is not replayed */
-  uint64_t highest;  /* highest extent number found in the file */
+  uint64_t highest;  /* no extent in the file has a higher number */
   uint64_t in_doubt; /* number of the transaction in doubt, or 0 */
+  uint64_t torn;     /* transaction whose synced end lies beyond `end`, or 0 */
   uint64_t applied;  /* records and deletions */
   char *buffer;      /* one extent */
   emb_err *err;
@@ -55,7 +66,7 @@ struct recovery {
 ** transaction is in doubt. */
 int recover(struct core *core, const struct manifest *manifest, int replay,
             struct recovery **recovery, emb_err *err);
-/* Applies the transaction in doubt. */
+/* Applies the transaction in doubt.  EMB_CORRUPT: part of it is damaged. */
 int recover_commit(struct recovery *recovery, emb_err *err);
 void recovery_free(struct recovery *recovery);
 

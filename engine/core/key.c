@@ -97,9 +97,7 @@ static void move(struct core *core, int64_t key, uint64_t hash,
   }
   if (watched) {
     pthread_mutex_lock(&core->scan_lock);
-    if (from) {
-      watch_moved(core, key, from, session, session != NULL);
-    }
+    watch_moved(core, key, from, to, session, session != NULL);
   }
   if (next) {
     atomic_store_explicit(&entry->word, next & ~WORD_LATCH,
@@ -198,7 +196,7 @@ int key_relocate(struct core *core, int64_t key, uint64_t hash, uint64_t from,
   log_live(&core->log, to, 1);
   if (watched) {
     pthread_mutex_lock(&core->scan_lock);
-    watch_moved(core, key, from, NULL, 0);
+    watch_moved(core, key, from, to, NULL, 0);
   }
   atomic_store_explicit(
       &cache_at(&core->cache, word_address(word))->log_address, to,

@@ -4,19 +4,33 @@
 */
 #include "watch.h"
 
-void watch_open(struct core *core, struct scan_watch *watch) {
+#include "../emb.h"
+
+int watch_open(struct core *core, struct scan_watch *watch, uint64_t *first) {
+  const struct layout *l = &core->layout;
+  int rc = EMB_OK;
   pthread_mutex_lock(&core->scan_lock);
-  watch->cursor = 0;
-  watch->end = 0; /* nothing is reported yet */
-  watch->next = core->scans;
-  core->scans = watch;
   atomic_fetch_add(&core->scan_count, 1);
+  watch->cursor = 0;
+  uint64_t end = log_cut(&core->log, first);
+  watch->end = layout_address(l, end, 0);
+  if (watch->skip_txn) {
+    uint64_t from = layout_page(l, watch->skip_from);
+    watch->settled =
+        core->env->allocate(core->env, (end > from ? end - from : 0) / 8 + 1);
+    rc = watch->settled ? EMB_OK : EMB_NOMEM;
+  }
+  if (rc) {
+    atomic_fetch_sub(&core->scan_count, 1);
+  } else {
+    watch->next = core->scans;
+    core->scans = watch;
+  }
   pthread_mutex_unlock(&core->scan_lock);
-  /* Moves that did not see the count are over after this. */
-  epoch_wait(&core->epoch);
-  pthread_mutex_lock(&core->scan_lock);
-  watch->end = layout_address(&core->layout, atomic_load(&core->log.tail), 0);
-  pthread_mutex_unlock(&core->scan_lock);
+  if (!rc) {
+    epoch_wait(&core->epoch);
+  }
+  return rc;
 }
 
 void watch_close(struct core *core, struct scan_watch *watch) {
@@ -29,15 +43,39 @@ void watch_close(struct core *core, struct scan_watch *watch) {
     }
   }
   pthread_mutex_unlock(&core->scan_lock);
+  core->env->release(core->env, watch->settled);
 }
 
-void watch_moved(struct core *core, int64_t key, uint64_t from,
+/* The bit of an address below end in `settled`; 0: it has none. */
+static uint8_t settled_bit(const struct core *core, const struct scan_watch *w,
+                           uint64_t address, uint8_t **byte) {
+  uint64_t page = layout_page(&core->layout, address);
+  uint64_t from = layout_page(&core->layout, w->skip_from);
+  if (!w->settled || page < from) {
+    return 0;
+  }
+  *byte = &w->settled[(page - from) / 8];
+  return (uint8_t)(1u << (page - from) % 8);
+}
+
+void watch_moved(struct core *core, int64_t key, uint64_t from, uint64_t to,
                  const void *session, int others) {
   for (struct scan_watch *w = core->scans; w; w = w->next) {
     if (session && (w->session == session) == others) {
       continue;
     }
-    if (from < w->cursor || from >= w->end) {
+    uint8_t *byte,
+        bit = to && to < w->end && others ? settled_bit(core, w, to, &byte) : 0;
+    if (bit) {
+      *byte |= bit;
+    } else if (to < w->end) {
+      continue; /* gone, or found where it is now */
+    }
+    if (!from || from < w->cursor || from >= w->end) {
+      continue;
+    }
+    bit = settled_bit(core, w, from, &byte);
+    if (bit && (*byte & bit)) {
       continue;
     }
     if (spill_push(&w->moved, &key, NULL)) {

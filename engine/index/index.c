@@ -169,7 +169,7 @@ int index_insert(struct index *index, int64_t key, uint64_t hash, uint64_t word,
   }
   while (rc == EMB_OK) {
     uint64_t count = atomic_load_explicit(&part->count, memory_order_relaxed);
-    if (table && count * 100 < (uint64_t)table->buckets * 4 * 93) {
+    if (table && count * 100 < (uint64_t)table->buckets * 4 * 94) {
       *entry = index_place(table, key, hash, word, &part->seq);
       if (*entry) {
         atomic_fetch_add_explicit(&part->count, 1, memory_order_relaxed);

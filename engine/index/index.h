@@ -6,8 +6,8 @@
 **   partition   chosen by the top bits of the hash; grows on its own, so a
 **               growth stalls only writers of 1/1024 of the keys
 **   table       4..6 segments of 2^shift buckets: the bucket count takes the
-**               values 4,5,6 * 2^k.  Growing by a fifth to a third at 93 % load
-**               keeps the load above 69 % (index_grow.c).
+**               values 4,5,6 * 2^k.  Growing by a fifth to a third at 94 % load
+**               keeps the load above 70 % (index_grow.c).
 **   bucket      one cache line of four entries {key, word}; two candidate
 **               buckets per key
 **
@@ -94,6 +94,7 @@ struct index {
   struct index_table *retired;
 };
 
+/* part_bits: 1 .. INDEX_PART_BITS_MAX. */
 int index_init(struct index *index, struct env *env, struct epoch *epoch,
                uint32_t part_bits);
 /* The caller is alone. */

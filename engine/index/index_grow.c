@@ -137,8 +137,8 @@ struct entry *index_place(struct index_table *table, int64_t key, uint64_t hash,
 /* ---- tables ------------------------------------------------------------ */
 
 /* The smallest 4,5,6 * 2^shift that is at least n.  The steps of a quarter, a
-** fifth and a third keep the load above 0.93 * 3/4, so 23 bytes per key, and
-** copy a key four times in the life of a table; with 7 as a fourth size it
+** fifth and a third keep the load above 0.94 * 3/4, so 22.7 bytes per key,
+** and copy a key four times in the life of a table; with 7 as a fourth size it
 ** would be 21.5 bytes and five and a half times. */
 static void size_for(uint64_t n, uint32_t *segments, uint32_t *shift) {
   *shift = 0;

@@ -77,8 +77,6 @@ struct mover {
   struct core *core;
   struct epoch_slot *slot;
   emb_err *err;
-  uint64_t page;
-  uint32_t next, left;
 };
 
 /* Copies one record to the tail if it is live.  Inside an epoch; LOG_ROOM:
@@ -94,16 +92,16 @@ static int move_record(struct mover *m, const struct rec *rec,
       key_log_address(core, word) != address) {
     return EMB_OK;
   }
-  if (!m->left) {
-    int rc = log_take(&core->log, LOG_IMMEDIATE, PAGE_DATA, 0,
-                      core->layout.slots, &m->page, &m->next, &m->left);
-    if (rc) {
-      return rc;
-    }
+  /* One at a time: slots that a page's few live records leave over would be
+  ** lost, and what was compacted as sparse as before. */
+  uint64_t page;
+  uint32_t slot, got;
+  int rc =
+      log_take(&core->log, LOG_IMMEDIATE, PAGE_DATA, 0, 1, &page, &slot, &got);
+  if (rc) {
+    return rc;
   }
-  uint64_t to = layout_address(&core->layout, m->page, m->next);
-  m->next++;
-  m->left--;
+  uint64_t to = layout_address(&core->layout, page, slot);
   rec_fill(log_rec(&core->log, to), key, rec->vector, core->layout.vector_bytes,
            version);
   if (key_relocate(core, key, hash, address, to)) {
@@ -114,7 +112,7 @@ static int move_record(struct mover *m, const struct rec *rec,
   return EMB_OK;
 }
 
-/* One page; the run of slots at the tail lives only inside the epoch. */
+/* One page. */
 static int move_page(struct mover *m, uint64_t page, const char *bytes) {
   struct core *core = m->core;
   const struct layout *l = &core->layout;
@@ -124,7 +122,6 @@ static int move_page(struct mover *m, uint64_t page, const char *bytes) {
   }
   while (at < l->slots) {
     int rc = EMB_OK;
-    m->left = 0;
     epoch_enter(&core->epoch, m->slot);
     for (; at < l->slots && !rc; at++) {
       rc = move_record(
@@ -180,7 +177,7 @@ static int check_page(struct core *core, uint64_t page, const char *bytes,
 int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
                 emb_err *err) {
   const struct layout *l = &core->layout;
-  struct mover m = {core, slot, err, 0, 0, 0};
+  struct mover m = {core, slot, err};
   *did = 0;
   uint64_t number = choose(core, all);
   if (!number) {

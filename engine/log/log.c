@@ -267,49 +267,55 @@ int log_table_full(const struct log *log) {
   return next + 2 - log->first > log->table_mask;
 }
 
+/* Doubles the table; only the numbers up to the tail's are in it. */
+static int double_table(struct log *log) {
+  uint64_t count = (log->table_mask + 1) * 2;
+  struct extent *table = log->env->allocate(log->env, count * sizeof *table);
+  if (!table) {
+    return EMB_NOMEM;
+  }
+  for (uint64_t i = 0; i < count; i++) {
+    atomic_store(&table[i].phys, EXTENT_NOWHERE);
+  }
+  uint64_t last = atomic_load(&log->tail) >> log->layout->extent_bits;
+  for (uint64_t e = log->first; e <= last && e - log->first <= log->table_mask;
+       e++) {
+    struct extent *from = log_extent(log, e), *to = &table[e & (count - 1)];
+    atomic_store(&to->frame, atomic_load(&from->frame));
+    atomic_store(&to->phys, atomic_load(&from->phys));
+    atomic_store(&to->live, atomic_load(&from->live));
+  }
+  log->env->release(log->env, log->table);
+  log->table = table;
+  log->table_mask = count - 1;
+  return EMB_OK;
+}
+
 int log_grow_table(struct log *log) {
-  int rc = EMB_OK;
   epoch_close(log->epoch);
   pthread_mutex_lock(&log->lock);
-  if (log_table_full(log)) {
-    uint64_t count = (log->table_mask + 1) * 2;
-    struct extent *table = log->env->allocate(log->env, count * sizeof *table);
-    if (table) {
-      for (uint64_t i = 0; i < count; i++) {
-        atomic_store(&table[i].phys, EXTENT_NOWHERE);
-      }
-      uint64_t last = atomic_load(&log->tail) >> log->layout->extent_bits;
-      for (uint64_t e = log->first; e <= last; e++) {
-        struct extent *from = log_extent(log, e), *to = &table[e & (count - 1)];
-        atomic_store(&to->frame, atomic_load(&from->frame));
-        atomic_store(&to->phys, atomic_load(&from->phys));
-        atomic_store(&to->live, atomic_load(&from->live));
-      }
-      log->env->release(log->env, log->table);
-      log->table = table;
-      log->table_mask = count - 1;
-    } else {
-      rc = EMB_NOMEM;
-    }
-  }
+  int rc = log_table_full(log) ? double_table(log) : EMB_OK;
   pthread_mutex_unlock(&log->lock);
   epoch_open(log->epoch);
   return rc;
 }
 
+int log_fit_table(struct log *log, uint64_t number) {
+  int rc = EMB_OK;
+  while (!rc && number - log->first + 2 > log->table_mask) {
+    rc = double_table(log);
+  }
+  return rc;
+}
+
 int log_adopt(struct log *log, uint64_t number, uint32_t phys) {
-  if (atomic_load(&log->tail) < number << log->layout->extent_bits) {
-    atomic_store(&log->tail, number << log->layout->extent_bits);
-  }
-  while (number - log->first + 2 > log->table_mask) {
-    int rc = log_grow_table(log);
-    if (rc) {
-      return rc;
-    }
-  }
-  int rc = phys_room(log, phys);
+  int rc = log_fit_table(log, number);
+  rc = rc ? rc : phys_room(log, phys);
   if (rc) {
     return rc;
+  }
+  if (atomic_load(&log->tail) < number << log->layout->extent_bits) {
+    atomic_store(&log->tail, number << log->layout->extent_bits);
   }
   if (phys >= log->phys_end) {
     log->phys_free += phys - log->phys_end;
@@ -441,6 +447,19 @@ int log_pad(struct log *log, uint64_t place) {
   }
   pthread_mutex_unlock(&log->lock);
   return did;
+}
+
+uint64_t log_cut(struct log *log, uint64_t *first) {
+  pthread_mutex_lock(&log->lock);
+  for (int i = 0; i < LOG_STREAMS; i++) {
+    if (log->open[i].page) {
+      close_page(log, &log->open[i], 0);
+    }
+  }
+  *first = log->first << log->layout->extent_bits;
+  uint64_t tail = atomic_load(&log->tail);
+  pthread_mutex_unlock(&log->lock);
+  return tail;
 }
 
 uint64_t log_position(struct log *log, int stream) {

@@ -161,6 +161,9 @@ int log_close(struct log *log, int stream, uint32_t flags, int force,
 /* Fills the tail's extent with empty pages if it stands at or above `place`,
 ** so that the next one can start lower.  1: it did. */
 int log_pad(struct log *log, uint64_t place);
+/* Closes the open pages.  Returns the tail: slots will be handed out from this
+** page on.  *first: the lowest page there may be. */
+uint64_t log_cut(struct log *log, uint64_t *first);
 /* Address that the stream's next record will at least have. */
 uint64_t log_position(struct log *log, int stream);
 
@@ -191,8 +194,11 @@ int log_trim(struct log *log, int punch, emb_err *err);
 int log_grow_table(struct log *log);
 int log_table_full(const struct log *log);
 
-/* Recovery: puts an extent at a known place. */
+/* Recovery: puts an extent at a known place.  The caller is alone. */
 int log_adopt(struct log *log, uint64_t number, uint32_t phys);
+/* Recovery: makes the table hold this number, before the tail goes there: a
+** number beyond it would be taken for the one whose entry it shares. */
+int log_fit_table(struct log *log, uint64_t number);
 /* Recovery: the next page will be the first of extent `number`. */
 void log_start_at(struct log *log, uint64_t number);
 /* The same for a log that was closed cleanly at page `tail`: goes on in the

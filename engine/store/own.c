@@ -15,6 +15,7 @@
 ** with the process.
 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "own.h"
@@ -64,6 +65,31 @@ static int same_store(emb_store *store, const struct manifest *m,
   return EMB_OK;
 }
 
+struct leftover {
+  struct core *core;
+  char keep[40]; /* name of the valid index file */
+};
+
+static void remove_leftover(void *arg, const char *name) {
+  struct leftover *l = arg;
+  char path[PATH_BYTES];
+  int index = strncmp(name, "index-", 6) == 0 && strcmp(name, l->keep) != 0;
+  if ((index || strncmp(name, "spill-", 6) == 0) &&
+      path_join(path, sizeof path, l->core->dir, name, NULL) == EMB_OK) {
+    l->core->env->unlink(l->core->env, path);
+  }
+}
+
+/* Files of a checkpoint that was cut off, or that was replaced and not yet
+** removed when its process died. */
+static void remove_leftovers(emb_store *store) {
+  struct leftover l = {&store->core, ""};
+  snprintf(l.keep, sizeof l.keep, "index-%016llx",
+           (unsigned long long)store->checkpoint.manifest.index_generation);
+  store->core.env->list_dir(store->core.env, store->core.dir, remove_leftover,
+                            &l);
+}
+
 /* The lock was just taken: loads what is newest, and says who writes. */
 static int become_owner(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
@@ -78,11 +104,16 @@ static int become_owner(emb_store *store, emb_err *err) {
     rc = own_load(store, &m, !m.clean, err);
   }
   if (!rc && m.clean) {
-    rc = log_resume(&core->log, m.tail, err);
+    /* An open scan took the present tail for its end: no record may come to
+    ** stand below it, so the log goes on in an extent of its own. */
+    pthread_mutex_lock(&core->scan_lock);
+    rc = watch_any(core) ? EMB_OK : log_resume(&core->log, m.tail, err);
+    pthread_mutex_unlock(&core->scan_lock);
   }
   if (rc) {
     return rc;
   }
+  remove_leftovers(store);
   if (atomic_load(&store->in_doubt)) {
     return EMB_OK; /* what is durable must be decided first */
   }

@@ -46,16 +46,19 @@ int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
     spill_init(&scan->watch.moved, env, core->dir, sizeof(int64_t));
     scan->watch.session = s;
     pthread_mutex_lock(&s->store->settle_lock);
-    watch_open(core, &scan->watch);
-    pthread_mutex_lock(&s->store->txn_lock);
-    struct emb_session *owner = s->store->txn_owner;
-    if (owner && owner != s && owner->txn && owner->txn->number) {
-      scan->watch.skip_txn = owner->txn->number;
-      scan->watch.skip_from = owner->txn->start;
+    if (!s->txn) {
+      scan->watch.skip_txn = s->store->txn_number;
+      scan->watch.skip_from = s->store->txn_start;
     }
-    pthread_mutex_unlock(&s->store->txn_lock);
+    rc = watch_open(core, &scan->watch, &scan->page);
     pthread_mutex_unlock(&s->store->settle_lock);
-    scan->page = core->log.first << core->layout.extent_bits;
+    if (rc) {
+      env->release(env, scan->row_keys);
+      env->release(env, scan->row_versions);
+      env->release(env, scan->row_vectors);
+      env->release(env, scan);
+      return session_error(s, rc, "out of memory");
+    }
   }
   s->scans++;
   atomic_fetch_add(&s->store->scans, 1);
@@ -109,16 +112,19 @@ static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
   return 0;
 }
 
-/* Collects the live records of a page that stands at `bytes`. */
-static void collect(emb_scan *scan, uint64_t page, const char *bytes) {
+/* Collects up to `most` live records of a page that stands at `bytes`, from
+** slot scan->slot on.  Returns the slot to go on at. */
+static uint32_t collect(emb_scan *scan, uint64_t page, const char *bytes,
+                        uint32_t most) {
   struct core *core = scan->s->core;
   const struct layout *l = &core->layout;
   struct scan_watch *w = &scan->watch;
   if (page_kind(bytes) != PAGE_DATA) {
-    return;
+    return l->slots;
   }
   int skip = w->skip_txn && page_txn(bytes) == w->skip_txn;
-  for (uint32_t i = 0; i < l->slots; i++) {
+  uint32_t i = scan->slot;
+  for (; i < l->slots && scan->rows < most; i++) {
     const struct rec *rec =
         (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
                                            (size_t)i * l->rec_bytes);
@@ -136,13 +142,15 @@ static void collect(emb_scan *scan, uint64_t page, const char *bytes) {
       scan->row_versions[scan->rows++] = version;
     }
   }
+  return i;
 }
 
-/* Looks at the next page.  PASS_READ: its extent must be read first;
-** PASS_DAMAGED: it is not a page. */
+/* Looks at the next page, for at most so many rows: none is kept for the next
+** call, in which it could be out of date.  PASS_READ: its extent must be read
+** first; PASS_DAMAGED: it is not a page. */
 enum { PASS_READ = 1, PASS_DAMAGED = 2 };
 
-static int pass_page(emb_scan *scan) {
+static int pass_page(emb_scan *scan, size_t most) {
   struct core *core = scan->s->core;
   const struct layout *l = &core->layout;
   uint64_t page = scan->page, number = page >> l->extent_bits;
@@ -171,13 +179,15 @@ static int pass_page(emb_scan *scan) {
       need = PASS_READ;
     }
   }
-  if (bytes) {
-    collect(scan, page, bytes);
-  }
-  if (!need) {
+  scan->slot = bytes  ? collect(scan, page, bytes,
+                               most < l->slots ? (uint32_t)most : l->slots)
+               : need ? scan->slot
+                      : l->slots;
+  if (scan->slot == l->slots) {
     scan->page = next;
-    scan->watch.cursor = layout_address(l, next, 0);
+    scan->slot = 0;
   }
+  scan->watch.cursor = layout_address(l, scan->page, scan->slot);
   epoch_leave(scan->s->slot);
   pthread_mutex_unlock(&core->scan_lock);
   return need;
@@ -205,8 +215,8 @@ static int check_lost(emb_scan *scan) {
   struct core *core = s->core;
   const struct layout *l = &core->layout;
   epoch_enter(&core->epoch, s->slot);
-  uint64_t offset = log_offset(&core->log, scan->page & ~(uint64_t)(
-                                               l->extent_pages - 1));
+  uint64_t offset =
+      log_offset(&core->log, scan->page & ~(uint64_t)(l->extent_pages - 1));
   epoch_leave(s->slot);
   if (offset != scan->extent_offset) { /* moved while it was being read */
     scan->extent_no = 0;
@@ -326,7 +336,7 @@ static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
     }
     scan->rows = scan->row_at = 0;
     if (scan->page < end) {
-      int need = pass_page(scan);
+      int need = pass_page(scan, max - *n);
       int rc = need == PASS_READ      ? read_extent(scan)
                : need == PASS_DAMAGED ? check_lost(scan)
                                       : EMB_OK;

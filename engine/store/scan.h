@@ -14,13 +14,14 @@ struct emb_scan {
 
   /* storage order */
   struct scan_watch watch;
-  uint64_t page;      /* next one to look at */
-  char *extent;       /* one extent read from disk */
-  uint64_t extent_no; /* its number; 0: none */
+  uint64_t page;          /* next one to look at, */
+  uint32_t slot;          /* from this slot on */
+  char *extent;           /* one extent read from disk */
+  uint64_t extent_no;     /* its number; 0: none */
   uint64_t extent_offset; /* where it stood in the file */
-  uint64_t extent_to; /* pages below were read into it */
-  uint64_t sound_to;  /* unreadable pages below hold nothing live */
-  int64_t *row_keys;  /* live records of one page, not delivered yet */
+  uint64_t extent_to;     /* pages below were read into it */
+  uint64_t sound_to;      /* unreadable pages below hold nothing live */
+  int64_t *row_keys;      /* live records of one page */
   uint64_t *row_versions;
   char *row_vectors;
   uint32_t rows, row_at;

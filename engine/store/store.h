@@ -44,6 +44,10 @@ struct emb_store {
   struct emb_session *txn_owner; /* txn_lock */
   /* A commit moves its keys, or a scan begins: not both at once. */
   pthread_mutex_t settle_lock;
+  /* Of the open transaction from its first write until its keys have moved:
+  ** number and lowest address; 0 if none.  settle_lock. */
+  uint64_t txn_number;
+  uint64_t txn_start;
   struct index txn_map; /* of the open transaction: key to new place (txn.h) */
   void *threads[2];
   struct epoch_slot *flush_slot; /* flush thread or emb_step */

@@ -107,8 +107,12 @@ static void take_number(emb_session *s) {
   if (!txn->number) {
     txn->number =
         core->temporary ? 1 : atomic_fetch_add(&core->txn_last, 1) + 1;
-    txn->start = log_position(&core->log, LOG_TXN);
-    atomic_store(&core->txn_first_page, layout_page(&core->layout, txn->start));
+    pthread_mutex_lock(&s->store->settle_lock);
+    s->store->txn_number = txn->number;
+    s->store->txn_start = log_position(&core->log, LOG_TXN);
+    atomic_store(&core->txn_first_page,
+                 layout_page(&core->layout, s->store->txn_start));
+    pthread_mutex_unlock(&s->store->settle_lock);
   }
 }
 
@@ -135,10 +139,10 @@ static int take_slot(emb_session *s, uint64_t above, uint64_t *address) {
 }
 
 /* Tells scans of the own session that a key they see leaves its place. */
-static void note_move(emb_session *s, int64_t key, uint64_t from) {
+static void note_move(emb_session *s, int64_t key, uint64_t from, uint64_t to) {
   if (from && watch_any(s->core)) {
     pthread_mutex_lock(&s->core->scan_lock);
-    watch_moved(s->core, key, from, s, 0);
+    watch_moved(s->core, key, from, to, s, 0);
     pthread_mutex_unlock(&s->core->scan_lock);
   }
 }
@@ -182,7 +186,7 @@ static int txn_put_row(emb_session *s, int64_t key, const void *vector) {
   if (rc) {
     return rc;
   }
-  note_move(s, key, seen);
+  note_move(s, key, seen, address);
   atomic_store_explicit(&mine->word, address, memory_order_release);
   txn->count_change += !seen;
   return EMB_OK;
@@ -213,7 +217,6 @@ static int txn_delete_row(emb_session *s, int64_t key, uint8_t *found) {
   if (rc) {
     return rc;
   }
-  note_move(s, key, seen);
   atomic_store_explicit(&mine->word, MAP_GONE | txn->era, memory_order_release);
   txn->count_change--;
   return EMB_OK;

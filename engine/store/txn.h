@@ -49,7 +49,6 @@ struct savepoint {
 
 struct txn {
   uint64_t number; /* 0 until the first write */
-  uint64_t start;  /* its records lie at or above this address */
   struct index *map; /* the store's, empty at the beginning */
   struct spill undo;
   uint64_t era;

@@ -168,6 +168,7 @@ static void settle_all(emb_session *s, int commit) {
   if (w.stay) {
     epoch_leave(s->slot);
   }
+  s->store->txn_number = 0;
   pthread_mutex_unlock(&s->store->settle_lock);
 }
 
@@ -180,7 +181,10 @@ int emb_commit(emb_session *s) {
     return rc;
   }
   struct txn *txn = s->txn;
-  if (!txn->prepared && txn->number && !s->core->temporary && changes(s)) {
+  /* After a prepare that is void the log has to say so, even if nothing is
+  ** left of the transaction. */
+  if (!txn->prepared && txn->number && !s->core->temporary &&
+      (txn->was_prepared || changes(s))) {
     rc = core_failed(s->core, &s->err);
     rc = rc ? rc : complete(s, 0);
     if (rc) {

@@ -167,17 +167,27 @@ static const struct vec_ops vec_avx512 = {
     "avx512", to_f16_avx512, from_f16_avx512, find_bad_avx512, add_avx512};
 #endif
 
-const struct vec_ops *vec_best(void) {
+const struct vec_ops *vec_form(int i) {
+  const struct vec_ops *forms[4] = {&vec_scalar};
+  int n = 1;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports(
-          "avx512vl")) { /* every processor with these has f16c */
-    return &vec_avx512;
-  }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return &vec_avx2;
+    forms[n++] = &vec_avx2; /* every processor with these has f16c */
+    if (__builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl")) {
+      forms[n++] = &vec_avx512;
+    }
   }
 #endif
-  return &vec_scalar;
+  return i < n ? forms[i] : NULL;
+}
+
+const struct vec_ops *vec_best(void) {
+  int i = 0;
+  while (vec_form(i + 1)) {
+    i++;
+  }
+  return vec_form(i);
 }

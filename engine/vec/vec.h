@@ -4,8 +4,7 @@
 ** float16 in the record.
 **
 ** Each function has a scalar form, which is the reference, and forms for wider
-** registers chosen once per process by what the processor has.  vec_scalar is
-** exposed so that tests can compare.
+** registers chosen once per process by what the processor has.
 */
 #ifndef EMB_VEC_H
 #define EMB_VEC_H
@@ -26,7 +25,10 @@ struct vec_ops {
 };
 
 extern const struct vec_ops vec_scalar;
-/* The best form for this processor. */
+/* Form i that this processor can run, 0 the scalar one, each wider than the
+** one before; NULL at the end. */
+const struct vec_ops *vec_form(int i);
+/* The widest of them. */
 const struct vec_ops *vec_best(void);
 
 #endif
