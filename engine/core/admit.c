@@ -48,7 +48,10 @@ static uint64_t pick(struct core *core) {
   struct cache *cache = &core->cache;
   uint64_t room =
       (uint64_t)atomic_load(&cache->frame_count) * cache->slots_per_frame;
-  if (atomic_load(&cache->used) >= room - room / 32) {
+  int may_grow =
+      !atomic_load_explicit(&core->cache_useless, memory_order_relaxed) ||
+      atomic_load(&cache->frame_count) < core_cache_min(core);
+  if (may_grow && atomic_load(&cache->used) >= room - room / 32) {
     char *frame = frames_take(&core->frames, core_low_water(core));
     if (frame && !cache_add_frame(cache, frame)) {
       frames_give(&core->frames, frame);

@@ -101,6 +101,10 @@ struct core {
   int (*step)(struct core *, int *more);
   /* The cache wants a frame that the log has; relaxed. */
   _Atomic uint32_t cache_hungry;
+  /* Records leave the cache unread: it gives its frames to the log; relaxed,
+  ** written under flush_lock (flush.c). */
+  _Atomic uint32_t cache_useless;
+  uint64_t judged_hits, judged_admitted; /* counters then; flush_lock */
 
   struct counters counters;
 };
@@ -155,6 +159,8 @@ int cache_shrink(struct core *core, struct epoch_slot *slot);
 
 /* Frames that are kept free for the tail. */
 uint32_t core_low_water(const struct core *core);
+/* Frames that the cache keeps however useless it seems. */
+uint32_t core_cache_min(const struct core *core);
 /* Frames that the log keeps however hungry the cache is. */
 uint32_t core_log_min(const struct core *core);
 /* Seals, flushes and evicts what the state of the pool asks for.  *did: work

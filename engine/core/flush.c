@@ -6,8 +6,8 @@
 ** the low water are free, its oldest extents leave memory; before that they
 ** are sealed and written, in lumps of half of its frames' worth, so that an
 ** epoch_wait and a large sequential write pay for many pages.  The cache gets
-** frames from the log while the log has more than its minimum, and gives one
-** back when the log has less.
+** frames from the log while the log has more than its minimum, and gives them
+** back when the log has less, or when it does not serve (judge_cache).
 */
 #include <string.h>
 #include <time.h>
@@ -36,6 +36,30 @@ int core_failed(struct core *core, emb_err *err) {
                      : "an earlier write failed: %s takes no writes until "
                        "reopened",
                  core->dir);
+}
+
+uint32_t core_cache_min(const struct core *core) {
+  uint32_t min = core->frames.count / 16;
+  return min < 1 ? 1 : min;
+}
+
+/* Looks at what the cache did since it was filled last: fewer than one hit for
+** sixteen records that came in, and it does more harm than good. */
+static void judge_cache(struct core *core) {
+  struct cache *cache = &core->cache;
+  uint64_t room =
+      (uint64_t)atomic_load(&cache->frame_count) * cache->slots_per_frame;
+  uint64_t admitted = atomic_load_explicit(&core->counters.cache_admitted,
+                                           memory_order_relaxed);
+  uint64_t hits =
+      atomic_load_explicit(&core->counters.get_cache, memory_order_relaxed);
+  if (room && admitted - core->judged_admitted >= room) {
+    uint32_t useless =
+        (hits - core->judged_hits) * 16 < admitted - core->judged_admitted;
+    atomic_store_explicit(&core->cache_useless, useless, memory_order_relaxed);
+    core->judged_hits = hits;
+    core->judged_admitted = admitted;
+  }
 }
 
 void core_wake(struct core *core) {
@@ -77,6 +101,11 @@ static int make_room(struct core *core, struct epoch_slot *self, int *did,
   uint64_t mutable = (atomic_load(&log->tail) >> bits) -
                      (atomic_load(&log->read_only) >> bits);
   int rc = EMB_OK;
+  judge_cache(core);
+  if (atomic_load(&core->cache_useless) &&
+      atomic_load(&core->cache.frame_count) > core_cache_min(core)) {
+    *did |= cache_shrink(core, self);
+  }
   if (mutable > share - share / 4) {
     *did = 1;
     rc = seal_and_flush(core, seal_target(core, share / 2), err);

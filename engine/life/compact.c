@@ -42,7 +42,7 @@ void space_measure(struct core *core, struct space *space) {
 
 int space_wasted(const struct core *core, const struct space *space) {
   return space->used - space->dead >
-         space->live + space->live / 2 +
+         space->live + space->live / 10 * 7 +
              (uint64_t)SLACK * core->layout.extent_bytes;
 }
 

@@ -8,8 +8,10 @@
 ** Deletions are dropped with their extent: what they delete was written before
 ** them, and is in no index file any more that recovery could load.
 **
-** INVARIANT The log uses at most 1.5 times the live bytes, plus SLACK extents,
-**           plus what waits for the next checkpoint (an eighth).
+** INVARIANT The log uses at most 1.7 times the live bytes, plus SLACK extents,
+**           plus what waits for the next checkpoint (an eighth).  With the
+**           index file that is less than twice; a lower bound would copy more
+**           records for each one that is written.
 */
 #ifndef EMB_LIFE_COMPACT_H
 #define EMB_LIFE_COMPACT_H

@@ -360,7 +360,7 @@ static int decide_layout(emb_store *store, int *create, emb_err *err) {
   int rc = core->temporary ? EMB_CANTOPEN
                            : manifest_read(core->env, core->dir, &m, &why);
   *create = 0;
-  if (rc == EMB_CANTOPEN && (c->flags & EMB_OPEN_CREATE)) {
+  if (core->temporary || (rc == EMB_CANTOPEN && (c->flags & EMB_OPEN_CREATE))) {
     *create = 1;
     if (c->dim == 0) {
       return err_set(err, EMB_RANGE,
