@@ -158,7 +158,7 @@ format: ## format all C as lint wants it
 
 demo: ## install what it needs, build, train on WordNet through SQL
 	tests/install-deps.sh build demo
-	$(MAKE) all
+	$(MAKE) $(P)/emb.so
 	sql/wordnet/demo.sh
 
 ## Install

@@ -234,17 +234,25 @@ uint64_t emb_committed(const emb_store *store);
 
 /* ---- scans ------------------------------------------------------------- */
 
-enum { EMB_SCAN_ANY = 0, EMB_SCAN_ASC = 1, EMB_SCAN_DESC = 2 };
+enum {
+  EMB_SCAN_ANY = 0,
+  EMB_SCAN_ASC = 1,
+  EMB_SCAN_DESC = 2,
+  EMB_SCAN_KEYS = 3,
+};
 
 /* Opens a scan over the keys lo <= key <= hi.  EMB_SCAN_ANY gives them in
 ** storage order (sequential disk reads, for whole tables); ASC and DESC in
-** key order.  Every key that exists from open to close appears exactly once,
+** key order; EMB_SCAN_KEYS in some order and without vectors and versions, from
+** memory alone.  Every key that exists from open to close appears exactly once,
 ** with its latest value at that moment; keys added or removed meanwhile may
 ** or may not appear. */
 int emb_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
                   emb_scan **scan);
 /* Delivers up to max rows (vectors and versions may be NULL); *n = 0 at the
-** end.  EMB_ABORT after a rollback of the session's own transaction. */
+** end.  EMB_ABORT after a rollback of the session's own transaction; EMB_BUSY
+** when another process owns the store and has put something else where the
+** scan had yet to read: open it again.  Scans in key order go on in both. */
 int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                   uint64_t *versions, size_t *n);
 void emb_scan_close(emb_scan *scan);

@@ -434,6 +434,9 @@ static int scan_order(const struct ext_cursor *cursor, emb_session *session,
   uint64_t count = (uint64_t)emb_count(session);
   if (order == EMB_SCAN_ANY && (count <= KEY_ORDER_MAX || span < count / 16))
     order = EMB_SCAN_ASC;
+  if (order == EMB_SCAN_ANY &&
+      !(cursor->flags & (EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS | EXT_PLAN_LAZY)))
+    order = EMB_SCAN_KEYS;
   return order;
 }
 
@@ -453,8 +456,7 @@ static int start(struct ext_cursor *cursor, struct request *request,
     narrow_list(cursor, range);
   } else if (range->lo < range->hi) {
     rc = emb_scan_open(link->session, range->lo, range->hi,
-                       scan_order(cursor, link->session, range),
-                       &cursor->scan);
+                       scan_order(cursor, link->session, range), &cursor->scan);
     if (rc) {
       cursor->scan = NULL;
       return ext_link_error(link, rc, err);

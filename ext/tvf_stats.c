@@ -52,6 +52,7 @@ static int disconnect(sqlite3_vtab *vtab) {
 
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   int is_given = 0;
+  (void)vtab;
   for (int i = 0; i < info->nConstraint; i++) {
     const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
     if (constraint->iColumn != TABLE ||
@@ -67,11 +68,8 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   }
   info->estimatedCost = 100;
   info->estimatedRows = 100;
-  if (!is_given) {
-    char *err = NULL;
-    int rc = ext_error(&err, SQLITE_ERROR, "emb_stats needs a table name");
-    return ext_vtab_error(vtab, rc, err);
-  }
+  if (!is_given) /* part of an OR, or a mistake: xFilter says so */
+    info->estimatedCost = 1e12;
   return SQLITE_OK;
 }
 
@@ -95,14 +93,19 @@ static int filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
                   int argc, sqlite3_value **argv) {
   struct stats_cursor *cursor = (struct stats_cursor *)base;
   struct stats_vtab *vtab = (struct stats_vtab *)base->pVtab;
-  const char *name = (const char *)sqlite3_value_text(argv[0]);
+  const char *name = NULL;
   struct ext_table *table;
   char *err = NULL;
   int rc;
-  (void)flags, (void)plan, (void)argc;
+  (void)flags, (void)plan;
   sqlite3_free(cursor->stats);
   cursor->stats = NULL;
   cursor->n = cursor->at = 0;
+  if (argc == 0) {
+    rc = ext_error(&err, SQLITE_ERROR, "emb_stats needs a table name");
+    return ext_vtab_error(base->pVtab, rc, err);
+  }
+  name = (const char *)sqlite3_value_text(argv[0]);
   if (name == NULL)
     return SQLITE_OK;
   rc = ext_conn_find(vtab->conn, name, &table, &err);

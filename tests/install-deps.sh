@@ -13,7 +13,8 @@ for group; do
   case $group in
   build) packages="$packages gcc libc6-dev make libsqlite3-dev liburing-dev
                    libxxhash-dev tcl-dev" ;;
-  test) packages="$packages tcl libsqlite3-tcl sqlite3 python3 locales" ;;
+  test) packages="$packages tcl libsqlite3-tcl sqlite3 python3 python3-numpy
+                  pkg-config locales" ;;
   demo) packages="$packages sqlite3 wordnet-base" ;;
   lint) packages="$packages clang clang-format" ;;
   *) echo "install-deps.sh: no group $group" >&2; exit 2 ;;

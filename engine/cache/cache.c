@@ -34,11 +34,13 @@ void cache_free(struct cache *cache) {
 }
 
 uint64_t cache_next(struct cache *cache) {
-  if (atomic_load_explicit(&cache->frame_count, memory_order_relaxed) == 0) {
+  if (atomic_load_explicit(&cache->frame_count, memory_order_relaxed) ==
+      (cache->closing != 0)) {
     return 0;
   }
   while (!atomic_load_explicit(&cache->frames[cache->hand_frame],
                                memory_order_relaxed) ||
+         cache->hand_frame + 1 == cache->closing ||
          cache->hand_slot >= cache->slots_per_frame) {
     cache->hand_slot = 0;
     cache->hand_frame = (cache->hand_frame + 1) % cache->frames_max;
@@ -79,9 +81,16 @@ uint32_t cache_victim(struct cache *cache) {
   return 0;
 }
 
+void cache_close_frame(struct cache *cache, uint32_t frame) {
+  cache->closing = frame;
+}
+
 char *cache_take_frame(struct cache *cache, uint32_t frame) {
   char *memory = atomic_exchange(&cache->frames[frame - 1], NULL);
   atomic_fetch_sub_explicit(&cache->frame_count, 1, memory_order_relaxed);
+  if (cache->closing == frame) {
+    cache->closing = 0;
+  }
   return memory;
 }
 

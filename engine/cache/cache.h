@@ -47,6 +47,7 @@ struct cache {
   /* Relaxed figures. */
   _Atomic uint32_t frame_count;
   _Atomic uint64_t used;
+  uint32_t closing;    /* lock: number + 1 of a frame that takes no more */
   uint32_t hand_frame; /* lock */
   uint32_t hand_slot;  /* lock */
 };
@@ -68,7 +69,10 @@ uint64_t cache_next(struct cache *cache);
 int cache_add_frame(struct cache *cache, char *frame);
 /* The frame that will leave next: its number + 1, or 0. */
 uint32_t cache_victim(struct cache *cache);
-/* Unlinks it; the caller has emptied its slots and will epoch_wait. */
+/* From now on cache_next passes it over; the caller empties its slots. */
+void cache_close_frame(struct cache *cache, uint32_t frame);
+/* Unlinks it; its slots are empty, and no session has a word any more that
+** points there: the caller has called epoch_wait. */
 char *cache_take_frame(struct cache *cache, uint32_t frame);
 
 /* Gives all frames to give(arg, frame); the caller is alone. */

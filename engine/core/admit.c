@@ -110,6 +110,7 @@ int cache_shrink(struct core *core, struct epoch_slot *self) {
     pthread_mutex_unlock(&cache->lock);
     return 0;
   }
+  cache_close_frame(cache, frame);
   epoch_enter(&core->epoch, self);
   for (uint32_t s = 0; s < cache->slots_per_frame; s++) {
     uint64_t address = (uint64_t)frame << 16 | s;
@@ -119,9 +120,12 @@ int cache_shrink(struct core *core, struct epoch_slot *self) {
     }
   }
   epoch_leave(self);
+  pthread_mutex_unlock(&cache->lock);
+  /* A session that is inside may hold a word that pointed here. */
+  epoch_wait(&core->epoch);
+  pthread_mutex_lock(&cache->lock);
   char *memory = cache_take_frame(cache, frame);
   pthread_mutex_unlock(&cache->lock);
-  epoch_wait(&core->epoch);
   frames_give(&core->frames, memory);
   return 1;
 }

@@ -123,6 +123,9 @@ void key_unlatch(struct entry *entry, uint64_t word);
 /* Log address of the record that a word points to; 0 if none.  The word is
 ** latched, or the result is checked by a later compare-and-swap. */
 uint64_t key_log_address(const struct core *core, uint64_t word);
+/* Log address of a key's committed record, 0 if none, without a latch: a
+** cached record may change its slot meanwhile. */
+uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash);
 /* The record in memory, log frame or cache; NULL: on disk. */
 struct rec *key_rec(const struct core *core, uint64_t word);
 /* The latched key now lives at a new, higher log address. */

@@ -76,6 +76,22 @@ uint64_t key_log_address(const struct core *core, uint64_t word) {
                               memory_order_acquire);
 }
 
+uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash) {
+  uint64_t word, again, address;
+  do {
+    if (!index_find(&core->index, key, hash, &word)) {
+      return 0;
+    }
+    address = key_log_address(core, word);
+    if (!(word & WORD_CACHED)) {
+      return address;
+    }
+    again = 0;
+    index_find(&core->index, key, hash, &again);
+  } while (word != again || !address);
+  return address;
+}
+
 struct rec *key_rec(const struct core *core, uint64_t word) {
   uint64_t address = word_address(word);
   if (word & WORD_CACHED) {

@@ -88,7 +88,7 @@ void watch_abort(struct core *core, const void *session) {
   pthread_mutex_lock(&core->scan_lock);
   for (struct scan_watch *w = core->scans; w; w = w->next) {
     if (!session || w->session == session) {
-      w->aborted = 1;
+      w->aborted = session ? WATCH_ROLLBACK : WATCH_LOADED;
     }
   }
   pthread_mutex_unlock(&core->scan_lock);

@@ -31,6 +31,9 @@
 #include "core.h"
 #include "spill.h"
 
+/* Why a scan cannot go on. */
+enum { WATCH_ROLLBACK = 1, WATCH_LOADED = 2 };
+
 struct scan_watch {
   struct scan_watch *next;
   const void *session;
@@ -41,7 +44,7 @@ struct scan_watch {
   uint8_t *settled;   /* bit per page from skip_from's to end: see above */
   struct spill moved; /* keys, 8 bytes each */
   int failed;         /* a moved key could not be noted */
-  int aborted;        /* the session rolled back */
+  int aborted;        /* WATCH_ROLLBACK or WATCH_LOADED, or 0 */
 };
 
 /* Adds the watch to the list and sets end; outside any epoch.  skip_txn and
@@ -58,7 +61,8 @@ static inline int watch_any(const struct core *core) {
 ** set all scans but those of this session (its commit); NULL: all. */
 void watch_moved(struct core *core, int64_t key, uint64_t from, uint64_t to,
                  const void *session, int others);
-/* The session's transaction is undone; NULL: the store was loaded anew. */
+/* The session's transaction is undone; NULL: the store is loaded anew, which
+** ends all scans. */
 void watch_abort(struct core *core, const void *session);
 
 #endif

@@ -5,7 +5,7 @@
 ** ROLE      Files, batched asynchronous disk access, large memory, time and
 **           threads, behind one table of functions.  Nothing else in engine/
 **           may call the operating system; `make lint` holds it.  A test
-**           replaces the table (env_fault.c in tests/) to lose writes, fail
+**           replaces the table to lose writes, fail
 **           calls and reorder completions; that is why it is a table, and why
 **           faults cannot be injected by preloading: io_uring writes do not
 **           pass through libc.

@@ -16,7 +16,7 @@
 **
 ** TRANSITIONS  Each is one compare-and-swap of the word, or a plain release
 ** store by the holder of the latch.  core/key.c makes all of them but the
-** last two, which are index_grow.c's and index_insert.c's (they move entries
+** last two, which are index_grow.c's (they move entries
 ** and leave every bit but the latch as it was).
 **
 **   from                     to                        function
@@ -27,13 +27,13 @@
 **   latch 1                  empty                     key_remove
 **   latch 1                  as before, latch 0        key_unlatch
 **   latch 0                  intent 1                  key_intend
-**   intent 1                 other address, intent 0   key_commit
-**   intent 1                 intent 0, or empty        key_undo
-**   tier 0                   tier 1, freq 0            key_admit   (cold Get)
-**   tier 1                   tier 0                    key_evict
-**   tier 1                   freq +- 1                 key_touch, key_evict
+**   intent 1                 other address, intent 0   key_settle
+**   intent 1                 intent 0, or empty        key_settle
 **   tier 0                   other address, tier 0     key_relocate
-*(compaction)
+**   tier 1                   freq + 1                  key_touch
+**   tier 0                   tier 1, freq 0            cache_admit
+**   tier 1                   tier 0, or freq - 1       cache_admit,
+*cache_shrink
 **   latch 0                  latch 1, moved, 0         index move
 */
 #ifndef EMB_INDEX_WORD_H

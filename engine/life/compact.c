@@ -9,6 +9,7 @@
 #include "../emb.h"
 
 #define SLACK 8
+#define SPAN_SLACK 4096
 
 /* Extents that compaction may touch: written, and below an open transaction,
 ** whose records are not live before it commits. */
@@ -40,10 +41,19 @@ void space_measure(struct core *core, struct space *space) {
   space->dead = dead * l->extent_bytes;
 }
 
+/* The log's table has an entry for every extent between the oldest and the
+** tail: an old one that stays nearly full must not keep them for ever. */
+static int span_too_long(const struct core *core, uint64_t used_extents) {
+  const struct log *log = &core->log;
+  uint64_t tail = atomic_load(&log->tail) >> core->layout.extent_bits;
+  return tail - log->first > used_extents * 8 + SPAN_SLACK;
+}
+
 int space_wasted(const struct core *core, const struct space *space) {
-  return space->used - space->dead >
-         space->live + space->live / 10 * 7 +
-             (uint64_t)SLACK * core->layout.extent_bytes;
+  return span_too_long(core, space->used / core->layout.extent_bytes) ||
+         space->used - space->dead >
+             space->live + space->live / 10 * 7 +
+                 (uint64_t)SLACK * core->layout.extent_bytes;
 }
 
 int space_freeable(const struct core *core, const struct space *space) {
@@ -59,6 +69,11 @@ static uint64_t choose(struct core *core, int all) {
   int32_t best = all ? full : full - full / 8;
   uint64_t victim = 0, limit = limit_of(core);
   pthread_mutex_lock(&log->lock);
+  if (log->first < limit && span_too_long(core, log_extents_used(log)) &&
+      atomic_load(&log_extent(log, log->first)->live) > 0) {
+    victim = log->first;
+    limit = 0;
+  }
   for (uint64_t e = log->first; e < limit; e++) {
     struct extent *extent = log_extent(log, e);
     int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);

@@ -13,7 +13,7 @@ int shorten_due(struct core *core, uint64_t dead) {
   struct log *log = &core->log;
   pthread_mutex_lock(&log->lock);
   uint64_t used = log_extents_used(log) - dead / core->layout.extent_bytes;
-  int due = log->phys_end > used + used / 4 + SLACK;
+  int due = log->phys_end > used + used / 16 + SLACK;
   pthread_mutex_unlock(&log->lock);
   return due;
 }
@@ -25,8 +25,8 @@ static uint64_t highest(struct core *core, uint64_t limit) {
   uint32_t place = 0;
   pthread_mutex_lock(&log->lock);
   for (uint64_t e = log->first; e < limit; e++) {
-    uint32_t phys = atomic_load_explicit(&log_extent(log, e)->phys,
-                                         memory_order_relaxed);
+    uint32_t phys =
+        atomic_load_explicit(&log_extent(log, e)->phys, memory_order_relaxed);
     if (phys != EXTENT_NOWHERE && phys > place) {
       place = phys;
       best = e;
@@ -54,12 +54,11 @@ int shorten_file(struct core *core, uint64_t replay, uint32_t n,
       break;
     }
     int os = env->read(env, core->log.file, buffer, l->extent_bytes, from);
-    os = os ? os
-            : env->write(env, core->log.file, buffer, l->extent_bytes, to);
+    os = os ? os : env->write(env, core->log.file, buffer, l->extent_bytes, to);
     if (os) {
       log_cancel_move(&core->log, to);
-      rc = err_os(err, EMB_IOERR, os, "cannot move a part of %s/log",
-                  core->dir);
+      rc =
+          err_os(err, EMB_IOERR, os, "cannot move a part of %s/log", core->dir);
       break;
     }
     rc = log_move(&core->log, number, to);

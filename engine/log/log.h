@@ -104,7 +104,7 @@ struct log {
   uint32_t phys_end;  /* extents in the file */
   uint32_t phys_free; /* of them not in use */
   uint32_t phys_hint;
-  uint32_t *left;     /* places that extents moved away from */
+  uint32_t *left; /* places that extents moved away from */
   uint32_t left_count, left_room;
   /* Something was written outside log_flush: the next sync must sync. */
   _Atomic int moved;

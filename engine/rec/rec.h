@@ -137,10 +137,9 @@ static inline void rec_begin(struct rec *rec) {
 }
 static inline void rec_end(struct rec *rec, uint64_t version) {
   uint64_t stamp = atomic_load_explicit(&rec->stamp, memory_order_relaxed);
-  atomic_store_explicit(&rec->stamp,
-                        rec_stamp(version) |
-                            ((stamp + REC_TURN) & REC_TURN_MASK),
-                        memory_order_release);
+  atomic_store_explicit(
+      &rec->stamp, rec_stamp(version) | ((stamp + REC_TURN) & REC_TURN_MASK),
+      memory_order_release);
 }
 
 /* Fills a slot that nobody can find yet, or that rec_begin marked. */

@@ -183,6 +183,9 @@ static int get_chunk(struct get *g, uint32_t n) {
 
 static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                uint8_t *found, uint64_t *versions, int admit) {
+  if (!vectors && !versions) { /* no record is needed for that */
+    return found ? emb_exists(s, keys, n, found) : session_begin(s);
+  }
   int rc = session_begin(s);
   rc = rc ? rc : store_refresh(s);
   if (rc) {

@@ -216,3 +216,63 @@ int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
   }
   return EMB_OK;
 }
+
+/* ---- keys alone -------------------------------------------------------- */
+
+struct part_keys {
+  emb_scan *scan;
+  int too_many;
+};
+
+static void keep_key(void *arg, int64_t key, uint64_t word) {
+  struct part_keys *p = arg;
+  emb_scan *scan = p->scan;
+  uint64_t seen = txn_word(scan->s, key, hash_key(key), word & ~WORD_LATCH);
+  if (!seen || key < scan->lo || key > scan->hi) {
+    return;
+  }
+  if (scan->key_count == scan->key_room) {
+    p->too_many = 1;
+  } else {
+    scan->keys[scan->key_count++] = key;
+  }
+}
+
+/* The keys of the next partition; memory is made before its lock is taken. */
+static int fill_keys(emb_scan *scan) {
+  struct index *index = &scan->s->core->index;
+  struct part_keys p = {scan, 0};
+  do {
+    uint64_t count = atomic_load_explicit(&index->parts[scan->part].count,
+                                          memory_order_relaxed);
+    scan->block = count + 64;
+    int rc = key_memory(scan);
+    if (rc) {
+      return rc;
+    }
+    scan->key_at = scan->key_count = 0;
+    p.too_many = 0;
+    epoch_enter(&scan->s->core->epoch, scan->s->slot);
+    index_each(index, scan->part, keep_key, &p);
+    epoch_leave(scan->s->slot);
+  } while (p.too_many);
+  scan->part++;
+  return EMB_OK;
+}
+
+int keys_next(emb_scan *scan, size_t max, int64_t *keys, size_t *n) {
+  while (*n < max) {
+    if (scan->key_at < scan->key_count) {
+      keys[(*n)++] = scan->keys[scan->key_at++];
+      continue;
+    }
+    if (scan->part == index_parts(&scan->s->core->index)) {
+      return EMB_OK;
+    }
+    int rc = fill_keys(scan);
+    if (rc) {
+      return rc;
+    }
+  }
+  return EMB_OK;
+}

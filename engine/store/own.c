@@ -7,6 +7,8 @@
 **                 (clean = 0), from its first write to its close
 **
 **   reader -> reader  the manifest has a newer generation      [store_refresh]
+**                     or the owner has put something else where a record was
+**                     to be read                               [store_reload]
 **   reader -> owner   first write                              [store_own]
 **   reader -> owner   the owner died: recovery is needed       [store_refresh]
 **
@@ -37,6 +39,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   struct core *core = &store->core;
   struct recovery *doubt = NULL;
   watch_abort(core, NULL);
+  pthread_mutex_lock(&core->flush_lock); /* no eviction meanwhile */
   epoch_close(&core->epoch);
   recovery_free(store->doubt);
   store->doubt = NULL;
@@ -51,6 +54,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
     atomic_store(&store->in_doubt, doubt->in_doubt);
   }
   epoch_open(&core->epoch);
+  pthread_mutex_unlock(&core->flush_lock);
   return rc;
 }
 
@@ -241,6 +245,17 @@ int store_refresh(emb_session *s) {
   return rc;
 }
 
+int store_reload(emb_session *s) {
+  emb_store *store = s->store;
+  int rc = EMB_OK;
+  pthread_mutex_lock(&store->own_lock);
+  if (!atomic_load(&store->owner)) {
+    rc = refresh(store, &s->err);
+  }
+  pthread_mutex_unlock(&store->own_lock);
+  return rc;
+}
+
 uint64_t emb_in_doubt(const emb_store *store) {
   return atomic_load(&store->in_doubt);
 }
@@ -253,22 +268,32 @@ int emb_is_owner(const emb_store *store) { return atomic_load(&store->owner); }
 
 int emb_resolve(emb_store *store, int commit, emb_err *err) {
   struct core *core = &store->core;
-  int rc = EMB_OK;
+  int rc = store_check(store, err);
+  if (rc) {
+    return rc;
+  }
   pthread_mutex_lock(&store->own_lock);
   if (store->doubt) {
+    pthread_mutex_lock(&core->flush_lock);
     epoch_close(&core->epoch);
     if (commit) {
       rc = recover_commit(store->doubt, err);
     }
     epoch_open(&core->epoch);
+    pthread_mutex_unlock(&core->flush_lock);
+    /* Only a checkpoint that no longer replays it ends the doubt. */
+    uint64_t first = atomic_exchange(&core->txn_first_page, 0);
     if (!rc) {
-      recovery_free(store->doubt);
-      store->doubt = NULL;
-      atomic_store(&core->txn_first_page, 0);
-      atomic_store(&store->in_doubt, 0);
       pthread_mutex_lock(&core->ckpt_lock);
       rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
       pthread_mutex_unlock(&core->ckpt_lock);
+    }
+    if (!rc) {
+      recovery_free(store->doubt);
+      store->doubt = NULL;
+      atomic_store(&store->in_doubt, 0);
+    } else {
+      atomic_store(&core->txn_first_page, first);
     }
   }
   pthread_mutex_unlock(&store->own_lock);

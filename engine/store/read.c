@@ -5,9 +5,11 @@
 **
 ** A session reads outside the epoch, so the record may move (a Put), its
 ** extent be moved in the file, or freed and its place used again (compaction,
-** then a checkpoint) while the read is under way.  The page checksum knows the page's number, so a page
-** that was replaced fails it; then the key is looked up again: if it moved it
-** is read anew, if it did not the page is damaged.
+** then a checkpoint) while the read is under way.  The page checksum knows the
+** page's number, so a page that was replaced fails it; then the key is looked
+** up again: if it moved it is read anew, if it did not the page is damaged.
+** In a process that is not the owner the index only learns of a move with the
+** next checkpoint: that is loaded before the page counts as damaged.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +48,9 @@ static int still_there(emb_session *s, int64_t key, uint64_t address,
   uint64_t word;
   epoch_enter(&core->epoch, s->slot);
   index_find(&core->index, key, hash_key(key), &word);
-  int same = word && key_log_address(core, word) == address &&
-             log_offset(&core->log, layout_page(&core->layout, address)) ==
-                 offset;
+  int same =
+      word && key_log_address(core, word) == address &&
+      log_offset(&core->log, layout_page(&core->layout, address)) == offset;
   epoch_leave(s->slot);
   return same;
 }
@@ -72,7 +74,10 @@ static int use_page(struct reading *r, uint32_t from, uint32_t to,
     if (!valid || page_kind(page) != PAGE_DATA ||
         atomic_load_explicit(&rec->key, memory_order_relaxed) != key) {
       if (still_there(s, key, s->cold[i].address, offset)) {
-        return damaged(s, number);
+        int rc = store_reload(s);
+        if (rc || still_there(s, key, s->cold[i].address, offset)) {
+          return rc ? rc : damaged(s, number);
+        }
       }
       s->rows[(*r->again)++] = row;
       continue;
@@ -182,7 +187,7 @@ static int read_all(struct reading *r) {
       }
       if (!rc) {
         rc = (uint32_t)use_page(r, from, page_end(r, from), io->buffer,
-                                 io->offset);
+                                io->offset);
         count_add(&s->core->counters.read_pages, 1);
         count_add(&s->core->counters.read_bytes, bytes);
       }

@@ -156,8 +156,10 @@ static int pass_page(emb_scan *scan, size_t most) {
   uint64_t page = scan->page, number = page >> l->extent_bits;
   uint64_t next = page + 1;
   int need = 0;
-  pthread_mutex_lock(&core->scan_lock);
+  /* In this order: with the lock we could be kept out of the epoch by somebody
+  ** who waits for a session inside, and that session for the lock. */
   epoch_enter(&core->epoch, scan->s->slot);
+  pthread_mutex_lock(&core->scan_lock);
   struct extent *extent = log_extent(&core->log, number);
   const char *bytes = NULL;
   if (atomic_load(&extent->phys) == EXTENT_NOWHERE ||
@@ -188,8 +190,8 @@ static int pass_page(emb_scan *scan, size_t most) {
     scan->slot = 0;
   }
   scan->watch.cursor = layout_address(l, scan->page, scan->slot);
-  epoch_leave(scan->s->slot);
   pthread_mutex_unlock(&core->scan_lock);
+  epoch_leave(scan->s->slot);
   return need;
 }
 
@@ -230,6 +232,10 @@ static int check_lost(emb_scan *scan) {
     epoch_leave(s->slot);
   }
   if (lost.here) {
+    int rc = store_reload(s);
+    if (rc || scan->watch.aborted) {
+      return rc; /* the owner has used its place again */
+    }
     return session_error(s, EMB_CORRUPT,
                          "%s/log: page %llu is damaged, %llu keys are in it",
                          core->dir, (unsigned long long)scan->page,
@@ -364,6 +370,25 @@ static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
   return EMB_OK;
 }
 
+/* Something has happened after which the scan would not be complete. */
+static int scan_ended(emb_scan *scan) {
+  emb_session *s = scan->s;
+  pthread_mutex_lock(&s->core->scan_lock);
+  int aborted = scan->watch.aborted, failed = scan->watch.failed;
+  pthread_mutex_unlock(&s->core->scan_lock);
+  if (aborted == WATCH_ROLLBACK) {
+    return session_error(s, EMB_ABORT, "the scan's changes were rolled back");
+  }
+  if (aborted) {
+    return session_error(s, EMB_BUSY,
+                         "the owner of %s replaced what was being read",
+                         s->core->dir);
+  }
+  return failed ? session_error(s, EMB_IOERR,
+                                "cannot keep track of records that moved")
+                : EMB_OK;
+}
+
 int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                   uint64_t *versions, size_t *n) {
   emb_session *s = scan->s;
@@ -375,18 +400,19 @@ int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
   if (s->ask && s->ask(s->ask_arg)) {
     return session_error(s, EMB_INTERRUPT, "interrupted");
   }
+  if (scan->order == EMB_SCAN_KEYS) {
+    return vectors || versions
+               ? session_error(s, EMB_MISUSE, "a scan of keys has no vectors")
+               : keys_next(scan, max, keys, n);
+  }
   if (scan->order != EMB_SCAN_ANY) {
     return order_next(scan, max, keys, vectors, versions, n);
   }
-  pthread_mutex_lock(&s->core->scan_lock);
-  int aborted = scan->watch.aborted, failed = scan->watch.failed;
-  pthread_mutex_unlock(&s->core->scan_lock);
-  if (aborted) {
-    return session_error(s, EMB_ABORT, "the scan's changes were rolled back");
+  rc = scan_ended(scan);
+  rc = rc ? rc : any_next(scan, max, keys, vectors, versions, n);
+  rc = rc ? rc : scan_ended(scan); /* meanwhile, by another session */
+  if (rc) {
+    *n = 0;
   }
-  if (failed) {
-    return session_error(s, EMB_IOERR,
-                         "cannot keep track of records that moved");
-  }
-  return any_next(scan, max, keys, vectors, versions, n);
+  return rc;
 }

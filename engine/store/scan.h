@@ -29,11 +29,13 @@ struct emb_scan {
   /* key order: keys are compared after ~ for DESC, which reverses them */
   int64_t *keys;
   uint64_t key_room, key_count, key_at;
-  int64_t last; /* delivered up to here, if started */
+  int64_t last;  /* delivered up to here, if started */
+  uint32_t part; /* EMB_SCAN_KEYS: partition of the index to read next */
   int started, exhausted;
   uint64_t block; /* keys per selection pass */
 };
 
+int keys_next(emb_scan *scan, size_t max, int64_t *keys, size_t *n);
 int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                uint64_t *versions, size_t *n);
 

@@ -60,11 +60,19 @@ static void free_session(emb_session *s) {
   env->release(env, s);
 }
 
+int store_check(const emb_store *store, emb_err *err) {
+  struct env *env = store->core.env;
+  return env->process(env) == store->process
+             ? EMB_OK
+             : err_set(err, EMB_MISUSE, "the store was opened before fork()");
+}
+
 int emb_session_open(emb_store *store, emb_session **session, emb_err *err) {
   struct env *env = store->core.env;
   *session = NULL;
-  if (env->process(env) != store->process) {
-    return err_set(err, EMB_MISUSE, "the store was opened before fork()");
+  int rc = store_check(store, err);
+  if (rc) {
+    return rc;
   }
   emb_session *s = env->allocate(env, sizeof *s);
   if (!s) {
@@ -86,7 +94,7 @@ void emb_session_close(emb_session *s) {
     return;
   }
   emb_store *store = s->store;
-  if (store->core.env->process(store->core.env) == store->process) {
+  if (store_check(store, NULL) == EMB_OK) {
     emb_rollback(s);
     free_session(s);
     atomic_fetch_sub(&store->sessions, 1);
@@ -104,10 +112,7 @@ void emb_session_interrupt(emb_session *s, int (*ask)(void *), void *arg) {
 
 int session_begin(emb_session *s) {
   err_clear(&s->err);
-  if (s->core->env->process(s->core->env) != s->store->process) {
-    return err_set(&s->err, EMB_MISUSE, "the store was opened before fork()");
-  }
-  return EMB_OK;
+  return store_check(s->store, &s->err);
 }
 
 int session_error(emb_session *s, int code, const char *format, ...) {

@@ -48,8 +48,8 @@ int step_shorten(emb_store *store, int *did, emb_err *err) {
   if (core->temporary || !shorten_due(core, 0)) {
     return EMB_OK;
   }
-  int rc = shorten_file(core, store->checkpoint.manifest.replay, MOVES, &moved,
-                        err);
+  int rc =
+      shorten_file(core, store->checkpoint.manifest.replay, MOVES, &moved, err);
   if (!rc && moved) {
     rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
     *did = !rc;
@@ -115,7 +115,8 @@ int step_flush(emb_store *store, int *more, emb_err *err) {
 
 int emb_step(emb_store *store, int *more) {
   int more_flush = 0, more_work = 0;
-  int rc = step_flush(store, &more_flush, NULL);
+  int rc = store_check(store, NULL);
+  rc = rc ? rc : step_flush(store, &more_flush, NULL);
   rc = rc ? rc : step_work(store, &more_work, NULL);
   *more = more_flush | more_work;
   return rc;

@@ -96,6 +96,8 @@ struct emb_session {
 
 /* ---- session.c --------------------------------------------------------- */
 
+/* EMB_MISUSE in a child after fork(), which must not use the store. */
+int store_check(const emb_store *store, emb_err *err);
 /* First line of every call: a child after fork() must not use the store. */
 int session_begin(emb_session *s);
 int session_error(emb_session *s, int code, const char *format, ...)
@@ -116,6 +118,9 @@ void session_decode(emb_session *s, float *to, const void *stored);
 int store_own(emb_session *s);
 /* Before a read: a reader sees the newest checkpoint. */
 int store_refresh(emb_session *s);
+/* A reader found a page damaged: loads the newest checkpoint, because the owner
+** may have used its place again.  Scans in storage order end. */
+int store_reload(emb_session *s);
 
 /* ---- read.c ------------------------------------------------------------ */
 

@@ -158,11 +158,16 @@ static uint64_t visible(uint64_t map_word, uint64_t base) {
 static int txn_put_row(emb_session *s, int64_t key, const void *vector) {
   struct core *core = s->core;
   struct txn *txn = s->txn;
-  uint64_t hash = hash_key(key), map_word, word;
+  uint64_t hash = hash_key(key), map_word;
   struct entry *mine = index_find(txn->map, key, hash, &map_word);
+  /* Before the slot is filled: a record in the log that the map does not know
+  ** would come back at recovery. */
+  int rc = txn_remember(s, key, map_word);
+  if (rc) {
+    return rc;
+  }
   epoch_enter(&core->epoch, s->slot);
-  index_find(&core->index, key, hash, &word);
-  uint64_t base = key_log_address(core, word & ~WORD_INTENT);
+  uint64_t base = key_find_address(core, key, hash);
   uint64_t seen = visible(map_word, base), address;
   uint64_t version =
       atomic_fetch_add_explicit(&core->version, 1, memory_order_relaxed) + 1;
@@ -174,10 +179,7 @@ static int txn_put_row(emb_session *s, int64_t key, const void *vector) {
     epoch_leave(s->slot);
     return EMB_OK;
   }
-  /* Before the slot is filled: a record in the log that the map does not know
-  ** would come back at recovery. */
-  int rc = txn_remember(s, key, map_word);
-  rc = rc ? rc : take_slot(s, base > seen ? base : seen, &address);
+  rc = take_slot(s, base > seen ? base : seen, &address);
   if (rc == EMB_OK) {
     rec_fill(log_rec(&core->log, address), key, vector,
              core->layout.vector_bytes, version);
@@ -192,28 +194,36 @@ static int txn_put_row(emb_session *s, int64_t key, const void *vector) {
   return EMB_OK;
 }
 
-static int txn_delete_row(emb_session *s, int64_t key, uint8_t *found) {
-  struct core *core = s->core;
-  struct txn *txn = s->txn;
-  uint64_t hash = hash_key(key), word, map_word = MAP_SAME;
-  struct entry *mine = index_find(txn->map, key, hash, &map_word);
-  if (!mine) {
-    map_word = MAP_SAME;
-  }
-  epoch_enter(&core->epoch, s->slot);
-  index_find(&core->index, key, hash, &word);
-  uint64_t seen = visible(map_word, key_log_address(core, word & ~WORD_INTENT));
+/* Does the session see the key? */
+static int sees(emb_session *s, int64_t key, uint64_t hash, uint64_t map_word) {
+  epoch_enter(&s->core->epoch, s->slot);
+  uint64_t base = key_find_address(s->core, key, hash);
   epoch_leave(s->slot);
-  *found = seen != 0;
-  if (!seen) {
-    return EMB_OK;
-  }
+  return visible(map_word, base) != 0;
+}
+
+static int txn_delete_row(emb_session *s, int64_t key, uint8_t *found) {
+  struct txn *txn = s->txn;
+  uint64_t hash = hash_key(key), map_word;
+  struct entry *mine = index_find(txn->map, key, hash, &map_word);
   int rc = EMB_OK;
   if (!mine) {
+    *found = (uint8_t)sees(s, key, hash, MAP_SAME);
+    if (!*found) {
+      return EMB_OK; /* and is not claimed */
+    }
     rc = claim(s, key, hash);
-    mine = rc ? NULL : index_find(txn->map, key, hash, &map_word);
+    if (rc) {
+      return rc;
+    }
+    mine = index_find(txn->map, key, hash, &map_word);
   }
-  rc = rc ? rc : txn_remember(s, key, map_word);
+  /* Until the claim another session may have deleted it. */
+  *found = (uint8_t)sees(s, key, hash, map_word);
+  if (!*found) {
+    return EMB_OK;
+  }
+  rc = txn_remember(s, key, map_word);
   if (rc) {
     return rc;
   }

@@ -48,7 +48,7 @@ struct savepoint {
 };
 
 struct txn {
-  uint64_t number; /* 0 until the first write */
+  uint64_t number;   /* 0 until the first write */
   struct index *map; /* the store's, empty at the beginning */
   struct spill undo;
   uint64_t era;

@@ -220,7 +220,7 @@ static void write_abort(emb_session *s) {
 }
 
 void emb_rollback(emb_session *s) {
-  if (!s->txn) {
+  if (!s->txn || store_check(s->store, NULL)) {
     return;
   }
   watch_abort(s->core, s);

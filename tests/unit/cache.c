@@ -77,9 +77,8 @@ TEST(hand_passes_every_slot_once_per_turn) {
       /* New slots are free, and the hand stands before them. */
       uint64_t address = (uint64_t)(f + 1) << 16;
       CHECK_EQ_INT(atomic_load(&cache_at(&cache, address)->log_address), 0);
-      CHECK_EQ_INT(rec_version(atomic_load(
-                       &cache_at(&cache, address)->rec.stamp)),
-                   0);
+      CHECK_EQ_INT(
+          rec_version(atomic_load(&cache_at(&cache, address)->rec.stamp)), 0);
       one_turn(f + 1);
     }
     CHECK(!cache_add_frame(&cache, memory[0]));
@@ -176,8 +175,8 @@ static void check_words(void) {
 
 TEST(records_are_admitted_and_right) {
   open_core();
-  uint64_t room = (uint64_t)(POOL - core_low_water(&core)) *
-                  core.cache.slots_per_frame;
+  uint64_t room =
+      (uint64_t)(POOL - core_low_water(&core)) * core.cache.slots_per_frame;
   for (int i = 0; i < 200000; i++)
     (void)read_key((int64_t)(test_random() % KEYS));
   check_words();
@@ -229,8 +228,7 @@ TEST(record_that_moved_is_not_admitted) {
 
 TEST(clock_and_intent_survive_admission_and_eviction) {
   open_core();
-  const uint64_t kept =
-      WORD_INTENT | UINT64_C(77) << WORD_CLOCK_SHIFT;
+  const uint64_t kept = WORD_INTENT | UINT64_C(77) << WORD_CLOCK_SHIFT;
   for (int64_t key = 0; key < KEYS; key++) {
     uint64_t word;
     struct entry *entry = index_find(&core.index, key, hash_key(key), &word);

@@ -21,9 +21,9 @@ static void open_core(struct core *core, uint32_t part_bits) {
   epoch_init(&core->epoch, core->env);
   CHECK_EQ_INT(index_init(&core->index, core->env, &core->epoch, part_bits),
                EMB_OK);
-  CHECK_EQ_INT(frames_init(&core->frames, core->env, core->layout.extent_bytes,
-                           16),
-               EMB_OK);
+  CHECK_EQ_INT(
+      frames_init(&core->frames, core->env, core->layout.extent_bytes, 16),
+      EMB_OK);
   CHECK_EQ_INT(log_init(&core->log, core->env, &core->epoch, &core->frames,
                         &core->layout),
                EMB_OK);
@@ -85,8 +85,8 @@ static struct manifest dump(struct core *core, uint64_t generation) {
   struct manifest m;
   memset(&m, 0, sizeof m);
   struct epoch_slot *slot = epoch_join(&core->epoch);
-  CHECK_EQ_INT(
-      dump_write(core, slot, generation, skip_none, NULL, &m, &err), EMB_OK);
+  CHECK_EQ_INT(dump_write(core, slot, generation, skip_none, NULL, &m, &err),
+               EMB_OK);
   epoch_part(slot);
   return m;
 }
@@ -106,16 +106,14 @@ static void check_loaded(const struct core *core, uint64_t keys) {
   int64_t live = 0;
   for (uint64_t e = first_extent; e < 25; e++) {
     struct extent *extent = log_extent(&core->log, e);
-    CHECK_EQ_INT(atomic_load(&extent->phys),
-                 e == 5 ? EXTENT_NOWHERE : 40 - e);
+    CHECK_EQ_INT(atomic_load(&extent->phys), e == 5 ? EXTENT_NOWHERE : 40 - e);
     live += e == 5 ? 0 : atomic_load(&extent->live);
   }
   CHECK_EQ_INT(live, keys);
   CHECK_EQ_INT(core->log.first, first_extent);
 }
 
-static void round_trip(uint32_t write_bits, uint32_t load_bits,
-                       uint64_t keys) {
+static void round_trip(uint32_t write_bits, uint32_t load_bits, uint64_t keys) {
   struct core core;
   open_core(&core, write_bits);
   add_extents(&core);
@@ -225,8 +223,8 @@ TEST(damage_is_detected) {
   /* A random bit in each block. */
   for (uint64_t block = 0; block < m.index_blocks; block++) {
     for (int i = 0; i < 12; i++) {
-      long at = (long)(block * DUMP_BLOCK +
-                       (i ? test_random() % DUMP_BLOCK : 0));
+      long at =
+          (long)(block * DUMP_BLOCK + (i ? test_random() % DUMP_BLOCK : 0));
       fseek(file, at, SEEK_SET);
       int byte = fgetc(file);
       fseek(file, at, SEEK_SET);

@@ -41,8 +41,8 @@ static uint64_t find(struct index *index, int64_t key) {
 static int insert(struct index *index, int64_t key, uint64_t word) {
   struct entry *entry = NULL;
   uint64_t found;
-  int rc = index_insert(index, key, hash_key(key), word, &entry, &found, NULL,
-                        NULL);
+  int rc =
+      index_insert(index, key, hash_key(key), word, &entry, &found, NULL, NULL);
   if (rc == EMB_OK)
     CHECK(entry && atomic_load(&entry->key) == key &&
           atomic_load(&entry->word) == word);

@@ -184,8 +184,8 @@ TEST(no_key_is_lost_and_no_word_is_wrong) {
     memset(&core, 0, sizeof core);
     memset(turns, 0, sizeof turns);
     epoch_init(&core.epoch, &env_posix);
-    CHECK_EQ_INT(
-        index_init(&core.index, &env_posix, &core.epoch, PART_BITS), EMB_OK);
+    CHECK_EQ_INT(index_init(&core.index, &env_posix, &core.epoch, PART_BITS),
+                 EMB_OK);
     atomic_store(&stop, 0);
     atomic_store(&seeds, test_random());
     turns[0] = 1; /* word 0 is none */

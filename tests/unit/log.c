@@ -163,9 +163,9 @@ TEST(new_pages_are_zero) {
   for (uint32_t i = 0; i < 3 * layout.extent_pages; i++) {
     uint64_t page = 0;
     uint32_t slot, got;
-    CHECK_EQ_INT(take(LOG_IMMEDIATE, PAGE_DATA, 0, UINT32_MAX, &page, &slot,
-                      &got),
-                 EMB_OK);
+    CHECK_EQ_INT(
+        take(LOG_IMMEDIATE, PAGE_DATA, 0, UINT32_MAX, &page, &slot, &got),
+        EMB_OK);
     CHECK_EQ_INT(got, layout.slots);
     const char *bytes = log_page(&log_, page);
     for (uint32_t k = PAGE_HEAD_BYTES; k < layout.page_bytes; k++)
@@ -322,7 +322,7 @@ TEST(room_runs_out_and_comes_back) {
   uint64_t at = tail();
   CHECK_EQ_INT(put_record(LOG_IMMEDIATE, 0, &address), LOG_ROOM);
   CHECK_EQ_INT(log_close(&log_, LOG_TXN, PAGE_LAST, 1, 4), LOG_ROOM);
-  CHECK(tail() == at); /* nothing was handed out */
+  CHECK(tail() == at);                  /* nothing was handed out */
   CHECK_EQ_INT(log_evict(&log_, 3), 0); /* nothing is written yet */
   flush_to(tail());
   CHECK_EQ_INT(log_evict(&log_, 1), 1);

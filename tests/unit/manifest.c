@@ -169,8 +169,7 @@ TEST(unknown_format_is_named) {
   peek(0, slots, sizeof slots);
   slots[1].format = 7;
   memset(slots[1].zero, 1, sizeof slots[1].zero); /* it may use all of it */
-  slots[1].sum =
-      hash_sum((char *)&slots[1] + 8, MANIFEST_SLOT - 8, 0, 0);
+  slots[1].sum = hash_sum((char *)&slots[1] + 8, MANIFEST_SLOT - 8, 0, 0);
   poke(MANIFEST_SLOT, &slots[1], MANIFEST_SLOT);
   CHECK_EQ_INT(read_back(&m), EMB_NOTADB);
   CHECK(strstr(err.text, "format 7") != NULL);

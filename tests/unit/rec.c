@@ -78,7 +78,7 @@ struct beside {
   size_t elements;
   _Atomic uint64_t seed;
   _Atomic int stop;
-  _Atomic uint64_t reads, misses;
+  _Atomic uint64_t reads;
 };
 
 /* Element i of the vector that the writer made with this number. */
@@ -93,10 +93,8 @@ static void *read_beside(void *arg) {
   while (!atomic_load(&b->stop)) {
     int64_t key = (int64_t)(test_random_from(&state) % KEYS);
     uint64_t version;
-    if (!rec_read(b->rec, key, got, b->elements * 8, &version)) {
-      atomic_fetch_add(&b->misses, 1);
-      continue;
-    }
+    if (!rec_read(b->rec, key, got, b->elements * 8, &version))
+      continue; /* it holds another key now */
     atomic_fetch_add(&b->reads, 1);
     /* The version is the number / 4; the last bits are in the vector. */
     uint64_t number = got[0] * UINT64_C(0xF1DE83E19937733D);
@@ -130,7 +128,9 @@ static void run_beside(size_t elements) {
   write_one(&b, 4);
   for (int i = 0; i < READERS; i++)
     CHECK_EQ_INT(pthread_create(&threads[i], NULL, read_beside, &b), 0);
-  for (uint64_t number = 5; number < WRITES; number++) {
+  /* On a busy machine the readers may begin late. */
+  for (uint64_t number = 5;
+       number < WRITES || atomic_load(&b.reads) < WRITES / 100; number++) {
     write_one(&b, number);
     if (number % 1000 == 0)
       sched_yield();
@@ -138,7 +138,6 @@ static void run_beside(size_t elements) {
   atomic_store(&b.stop, 1);
   for (int i = 0; i < READERS; i++)
     pthread_join(threads[i], NULL);
-  CHECK(atomic_load(&b.reads) + atomic_load(&b.misses) > 0);
 }
 
 TEST(small_vector_is_never_torn) { run_beside(2); }

@@ -17,7 +17,6 @@
 */
 #include "store_help.h"
 
-#include <math.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -44,7 +43,7 @@ struct event {
 /* Numbers of events by key: the last of each kind of state. */
 static struct shared {
   struct event events[EVENTS];
-  uint32_t seq; /* the newest event */
+  uint32_t seq;           /* the newest event */
   uint32_t now[KEYS];     /* as the writer sees it, without its transaction */
   uint32_t durable[KEYS]; /* that, or a later one, must be found */
   uint32_t pending[KEYS]; /* of the open transaction; 0: not touched */
@@ -55,7 +54,7 @@ static struct shared {
   uint64_t committed;   /* the last one that was committed */
   uint64_t rolled_back; /* the last one that was undone after its prepare */
   uint64_t actions[8];  /* how often, for the test's own sake */
-} *shared;
+} * shared;
 
 static const char *dir;
 
@@ -433,13 +432,13 @@ static void check_after_kill(uint64_t random) {
            doubt, shared->committed, emb_committed(store), shared->rolled_back,
            shared->number, shared->seq);
   OK(s, emb_verify(s, complain, NULL));
+  shared->committed = emb_committed(store);
   if (test_random_from(&random) % 2) {
     emb_session_close(s);
     int rc = emb_close(store, &err);
     test_check(rc == EMB_OK, __FILE__, __LINE__, "emb_close: %s", err.text);
   }
   /* The next round begins with what is there. */
-  shared->committed = emb_committed(store);
   memcpy(shared->now, found, sizeof found);
   memcpy(shared->durable, found, sizeof found);
   memset(shared->pending, 0, sizeof shared->pending);

@@ -142,12 +142,11 @@ TEST(random_floats_round_to_nearest_even) {
 }
 
 TEST(special_floats_to_half) {
-  const float from[] = {0.0f,       -0.0f,      INFINITY,   -INFINITY,
-                        NAN,        65504.0f,   65519.996f, 65520.0f,
-                        -65520.0f,  3.4e38f,    -3.4e38f,   0x1p-24f,
-                        0x1p-25f,   0x1.8p-25f, 0x1p-14f,   0x1.ffcp-15f,
-                        0x1p-126f,  0x1p-149f,  -0x1p-149f, 0x1.ffep-15f,
-                        0x1.fffp-15f};
+  const float from[] = {
+      0.0f,       -0.0f,        INFINITY,    -INFINITY,    NAN,       65504.0f,
+      65519.996f, 65520.0f,     -65520.0f,   3.4e38f,      -3.4e38f,  0x1p-24f,
+      0x1p-25f,   0x1.8p-25f,   0x1p-14f,    0x1.ffcp-15f, 0x1p-126f, 0x1p-149f,
+      -0x1p-149f, 0x1.ffep-15f, 0x1.fffp-15f};
   check_to_half(from, sizeof from / sizeof *from);
   uint16_t half;
   vec_scalar.to_f16(&half, &from[7], 1);
@@ -226,8 +225,7 @@ TEST(add_at_every_length_and_alignment) {
 }
 
 TEST(find_bad_names_the_first_bad_element) {
-  const float bad[] = {INFINITY, -INFINITY, NAN,
-                       float_from_bits(0xff800001u),
+  const float bad[] = {INFINITY, -INFINITY, NAN, float_from_bits(0xff800001u),
                        float_from_bits(0x7f800001u)};
   char room[ROOM];
   for (int f = 0; vec_form(f); f++) {
