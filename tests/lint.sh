@@ -77,7 +77,7 @@ check_exports() {
 check_system() {
   local allowed symbol
   allowed='mem(cpy|move|set|cmp|chr)|str[a-z_]*|__xpg_strerror_r|v?snprintf'
-  allowed+='|pthread_(mutex|cond)_[a-z]*' # locks are memory; threads are env's
+  allowed+='|pthread_(mutex|cond|condattr)_[a-z]*|sched_yield' # locks are memory; threads are env's
   allowed+='|qsort|bsearch|XXH.*|ZSTD_.*|__stack_chk_fail|__assert_fail'
   allowed+='|_GLOBAL_OFFSET_TABLE_|__mem.*_chk|__v?snprintf_chk|__tls_get_addr'
   allowed+='|(sqrt|exp|log|log2|log10|pow|floor|ceil|round|fm[ao]x?|ldexp)f?'

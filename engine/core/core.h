@@ -177,7 +177,9 @@ int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err);
 ** ask (may be NULL) is polled: non-zero ends the wait with EMB_INTERRUPT. */
 int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
                    emb_err *err);
-/* Wakes the background thread. */
+/* Waits for one of core's conditions at most this long; wake_lock is held. */
+void core_wait_ms(struct core *core, pthread_cond_t *cond, uint64_t ms);
+/* Wakes the flush thread. */
 void core_wake(struct core *core);
 int core_failed(struct core *core, emb_err *err);
 

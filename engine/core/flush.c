@@ -62,6 +62,12 @@ static void judge_cache(struct core *core) {
   }
 }
 
+void core_wait_ms(struct core *core, pthread_cond_t *cond, uint64_t ms) {
+  uint64_t us = core->env->now_us(core->env) + ms * 1000;
+  struct timespec until = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+  pthread_cond_timedwait(cond, &core->wake_lock, &until);
+}
+
 void core_wake(struct core *core) {
   pthread_mutex_lock(&core->wake_lock);
   core->work_wanted = 1;
@@ -196,16 +202,9 @@ int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
       continue;
     }
     core_wake(core);
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += 20 * 1000 * 1000;
-    if (until.tv_nsec >= 1000000000) {
-      until.tv_nsec -= 1000000000;
-      until.tv_sec++;
-    }
     pthread_mutex_lock(&core->wake_lock);
     if (!has_room(core)) {
-      pthread_cond_timedwait(&core->room, &core->wake_lock, &until);
+      core_wait_ms(core, &core->room, 20);
     }
     pthread_mutex_unlock(&core->wake_lock);
   }

@@ -7,8 +7,6 @@
 ** threads (EMB_OPEN_STEP) emb_step does both, so a test can run the same code
 ** in an order that a seed decides.
 */
-#include <time.h>
-
 #include "../life/compact.h"
 #include "../life/shorten.h"
 #include "step.h"
@@ -129,22 +127,13 @@ int step_once(struct core *core, int *more) {
 
 /* ---- threads ----------------------------------------------------------- */
 
-static void wait_ms(pthread_cond_t *cond, pthread_mutex_t *lock, long ms) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += ms * 1000000;
-  until.tv_sec += until.tv_nsec / 1000000000;
-  until.tv_nsec %= 1000000000;
-  pthread_cond_timedwait(cond, lock, &until);
-}
-
 void step_flush_thread(void *arg) {
   emb_store *store = arg;
   struct core *core = &store->core;
   pthread_mutex_lock(&core->wake_lock);
   while (!core->stopping) {
     if (!core->work_wanted) {
-      wait_ms(&core->wake, &core->wake_lock, 500);
+      core_wait_ms(core, &core->wake, 500);
     }
     core->work_wanted = 0;
     int more = !core->stopping;
@@ -162,7 +151,7 @@ void step_work_thread(void *arg) {
   struct core *core = &store->core;
   pthread_mutex_lock(&core->wake_lock);
   while (!core->stopping) {
-    wait_ms(&core->work, &core->wake_lock, WORK_PAUSE_MS);
+    core_wait_ms(core, &core->work, WORK_PAUSE_MS);
     int more = !core->stopping;
     pthread_mutex_unlock(&core->wake_lock);
     if (more && step_work(store, &more, NULL)) {
