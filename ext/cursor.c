@@ -161,12 +161,18 @@ static int reserve(struct ext_cursor *cursor, size_t rows) {
     if (p == NULL)
       return 0;
     cursor->vectors = p;
+  } else { /* of an earlier xFilter, and too small from now on */
+    sqlite3_free(cursor->vectors);
+    cursor->vectors = NULL;
   }
   if (versions) {
     p = sqlite3_realloc64(cursor->versions, rows * sizeof(uint64_t));
     if (p == NULL)
       return 0;
     cursor->versions = p;
+  } else {
+    sqlite3_free(cursor->versions);
+    cursor->versions = NULL;
   }
   cursor->capacity = rows;
   return 1;

@@ -126,6 +126,8 @@ struct ext_link {
   int level;       /* innermost open savepoint of SQLite, -1 none */
   int dirty;       /* something was written ... */
   int dirty_level; /* ... first when this was the innermost savepoint */
+  char *late;      /* why this process did not own the store when SQLite's
+                      transaction began; NULL if it did */
   char *failed;    /* text of a commit that failed in xCommit, where SQLite
                       does not listen; told at the next use */
 };

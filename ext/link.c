@@ -66,6 +66,7 @@ static void attach(struct ext_table *table, struct ext_link *link) {
 }
 
 static void free_link(struct ext_link *link) {
+  sqlite3_free(link->late);
   sqlite3_free(link->failed);
   sqlite3_free(link->path);
   sqlite3_free(link->schema);

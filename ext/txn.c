@@ -17,6 +17,13 @@
 **           commit hook, another file that is busy).  SQLite ignores what
 **           xCommit returns, so a failure is kept and told at the next use.
 **
+** OWNER     A statement may read before it writes: so xBegin, which comes before
+**           both, makes this process the store's owner, for as a reader it
+**           would see the last checkpoint only.  When another process holds it
+**           for longer than the timeout, that is no error yet (a command need
+**           not write), but there can be no write in this transaction any
+**           more: SQLITE_BUSY, as after a snapshot that has grown old.
+**
 ** STATES of a link, by in_txn.  xBegin is not in the table: SQLite leaves it
 ** out after CREATE, and a statement that writes nothing needs no transaction.
 **
@@ -48,6 +55,8 @@ static void end(struct ext_link *link) {
   link->in_txn = 0;
   link->level = -1;
   link->dirty = 0;
+  sqlite3_free(link->late);
+  link->late = NULL;
 }
 
 /* ---- the row against the store ------------------------------------------- */
@@ -135,6 +144,8 @@ int ext_txn_write(struct ext_table *table, char **err) {
     link = table->link;
     if (rc == SQLITE_OK)
       rc = told_failure(link, err);
+    if (rc == SQLITE_OK && link->late)
+      rc = ext_error(err, SQLITE_BUSY, "%s", link->late);
     if (rc == SQLITE_OK)
       rc = begin(table, err);
     if (rc == SQLITE_OK && link->atomic &&
@@ -181,12 +192,26 @@ void ext_txn_abandon(struct ext_link *link) {
 
 /* ---- callbacks ----------------------------------------------------------- */
 
-/* Opens the store only: from here on there is a link that savepoints can be
-** counted in. */
+/* Opens the store, and owns it from now on if it can.  From here on there is a
+** link that savepoints can be counted in. */
 int ext_txn_begin(sqlite3_vtab *vtab) {
   struct ext_table *table = table_of(vtab);
   char *err = NULL;
   int rc = ext_link_get(table, &err);
+  if (rc == SQLITE_OK && !emb_is_owner(table->link->store)) {
+    struct ext_link *link = table->link;
+    char *late = NULL;
+    rc = begin(table, &late);
+    if (rc == SQLITE_OK) {
+      emb_rollback(link->session);
+    } else if (rc == SQLITE_BUSY && late) {
+      sqlite3_free(link->late);
+      link->late = late;
+      late = NULL;
+    }
+    sqlite3_free(late); /* any other error comes again with the first write */
+    rc = SQLITE_OK;
+  }
   return ext_table_error(table, rc, err);
 }
 

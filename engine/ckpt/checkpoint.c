@@ -141,6 +141,13 @@ int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
   /* The index file knows everything below, and recovery must not look for
   ** pages in an extent that log_resume left alone. */
   m.replay = m.tail = atomic_load(&core->log.tail);
+  /* Into both slots: if the newer one rots, the older must not say that nothing
+  ** was written since. */
   fill(core, &m, 0);
-  return write_manifest(core, checkpoint, &m, err);
+  int rc = write_manifest(core, checkpoint, &m, err);
+  if (!rc) {
+    fill(core, &m, 0);
+    rc = write_manifest(core, checkpoint, &m, err);
+  }
+  return rc;
 }

@@ -181,6 +181,9 @@ static struct seen_txn *txn_of(struct recovery *r, uint64_t number,
 static int add_voids(struct recovery *r, struct seen_txn *txn,
                      const char *bytes) {
   uint32_t n = page_count(bytes);
+  if (n == 0) { /* it only carries flags */
+    return EMB_OK;
+  }
   if (txn->void_count + n > txn->void_room) {
     size_t room = (txn->void_count + n) * 2;
     void *larger = r->core->env->resize(r->core->env, txn->voids,
@@ -361,6 +364,31 @@ static int apply_doubted(struct recovery *r, uint64_t page, const char *bytes,
 
 /* ---- all of it --------------------------------------------------------- */
 
+/* The one transaction, if any, that only its coordinator can decide. */
+static int find_doubt(struct recovery *r) {
+  struct core *core = r->core;
+  struct seen_txn *last = r->txn_count ? &r->txns[r->txn_count - 1] : NULL;
+  uint64_t newest = last && last->number > r->torn ? last->number : r->torn;
+  int open = last && last->complete && last->synced && !last->aborted &&
+             last->number > r->manifest->txn_committed;
+  if (newest > atomic_load(&core->txn_last)) {
+    atomic_store(&core->txn_last, newest);
+  }
+  if (open && r->torn != last->number) {
+    r->torn = 0; /* the older one comes first: its abort page may be torn too */
+  } else if (r->torn) {
+    last = txn_of(r, r->torn, r->end);
+    if (!last) {
+      return out_of_memory(r);
+    }
+  }
+  if (open || r->torn) {
+    r->in_doubt = last->number;
+    atomic_store(&core->txn_first_page, last->first);
+  }
+  return EMB_OK;
+}
+
 static int replay_log(struct recovery *r) {
   struct core *core = r->core;
   const struct manifest *m = r->manifest;
@@ -378,27 +406,16 @@ static int replay_log(struct recovery *r) {
   if (!r->end) {
     r->end = limit;
   }
-  if (r->torn && !txn_of(r, r->torn, r->end)) {
-    return out_of_memory(r);
+  rc = find_doubt(r);
+  if (rc) {
+    return rc;
   }
-  if (r->txn_count) {
-    struct seen_txn *last = &r->txns[r->txn_count - 1];
-    uint64_t newest = atomic_load(&core->txn_last);
-    if (last->number > newest) {
-      atomic_store(&core->txn_last, last->number);
-    }
-    if (r->torn || (last->complete && last->synced && !last->aborted &&
-                    last->number > m->txn_committed)) {
-      r->in_doubt = last->number;
-      atomic_store(&core->txn_first_page, last->first);
-    }
-    for (size_t i = 0; i < r->txn_count; i++) {
-      struct seen_txn *txn = &r->txns[i];
-      if (txn->complete && txn->synced && !txn->aborted &&
-          txn->number != r->in_doubt &&
-          txn->number > atomic_load(&core->txn_committed)) {
-        atomic_store(&core->txn_committed, txn->number);
-      }
+  for (size_t i = 0; i < r->txn_count; i++) {
+    struct seen_txn *txn = &r->txns[i];
+    if (txn->complete && txn->synced && !txn->aborted &&
+        txn->number != r->in_doubt &&
+        txn->number > atomic_load(&core->txn_committed)) {
+      atomic_store(&core->txn_committed, txn->number);
     }
   }
   return for_pages(r, m->replay, r->end, apply);

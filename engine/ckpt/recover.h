@@ -18,7 +18,9 @@
 ** been writing when the power went, and pages reach the disk in any order.
 ** That transaction is in doubt like any other that was prepared; only, if its
 ** coordinator decided for it, then the prepare had returned, and the commit
-** reports the corruption.
+** reports the corruption.  If the one before it is undecided as well (what
+** undid it may be torn too), that one is in doubt and the torn one is dropped;
+** a coordinator that had decided for it sees that emb_committed falls short.
 **
 ** New extents get numbers above all that may ever have been written, found or
 ** not: the rest of an extent whose first page did not reach the disk must not

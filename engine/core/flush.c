@@ -150,8 +150,8 @@ int core_make_room(struct core *core, struct epoch_slot *self, int *did,
   if (rc == EMB_OK) {
     rc = make_room(core, self, did, err);
   }
-  pthread_mutex_unlock(&core->flush_lock);
   index_reclaim(&core->index);
+  pthread_mutex_unlock(&core->flush_lock);
   tell_room(core);
   return rc;
 }
@@ -177,8 +177,11 @@ int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err) {
 }
 
 /* Somebody could start an extent now. */
-static int has_room(const struct core *core) {
-  return frames_left(&core->frames) > 0 && !log_table_full(&core->log);
+static int has_room(struct core *core) {
+  pthread_mutex_lock(&core->log.lock);
+  int full = log_table_full(&core->log);
+  pthread_mutex_unlock(&core->log.lock);
+  return frames_left(&core->frames) > 0 && !full;
 }
 
 int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
