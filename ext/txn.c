@@ -118,6 +118,12 @@ int ext_txn_read(struct ext_table *table, char **err) {
   int rc = table->link ? SQLITE_OK : ext_link_get(table, err);
   if (rc == SQLITE_OK && table->link->failed)
     rc = told_failure(table->link, err);
+  if (rc == SQLITE_OK && !emb_is_owner(table->link->store)) {
+    /* The owner may have died since; then this recovers what it left. */
+    rc = emb_exists(table->link->session, NULL, 0, NULL);
+    if (rc)
+      return ext_link_error(table->link, rc, err);
+  }
   if (rc == SQLITE_OK && emb_in_doubt(table->link->store) &&
       emb_is_owner(table->link->store))
     rc = resolve(table, 0, err);
