@@ -875,7 +875,7 @@ static void model_run(uint32_t dim, uint32_t type, uint32_t n, unsigned calls) {
     close_store(m);
   if (!m->stop) {
     CHECK(m->from_disk > 0);
-    if (dim < 5000) /* wider ones leave no holes */
+    if (dim > 1 && dim < 5000) /* the others may leave no holes */
       CHECK(m->compacted > 0);
   }
 
