@@ -17,7 +17,8 @@
 **           commit hook, another file that is busy).  SQLite ignores what
 **           xCommit returns, so a failure is kept and told at the next use.
 **
-** OWNER     A statement may read before it writes: so xBegin, which comes before
+** OWNER     A statement may read before it writes: so xBegin, which comes
+*before
 **           both, makes this process the store's owner, for as a reader it
 **           would see the last checkpoint only.  When another process holds it
 **           for longer than the timeout, that is no error yet (a command need
