@@ -138,11 +138,8 @@ check-unit: $(UNIT) ## run the unit tests in C
 check-sql: $(P)/emb.so $(P)/testfixture ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
 
-# Without concurrent.test, whose processes that take turns have been seen to
-# wait for a lock until they gave up, only there; the cause is not known.
 check-newer: all ## run the Tcl suite with a recent SQLite (needs npm)
-	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) \
-	  $(filter-out tests/sql/concurrent.test,$(SQL_TESTS))
+	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(SQL_TESTS)
 
 asan: ## run all tests under AddressSanitizer and UBSan
 	$(MAKE) VARIANT=asan check

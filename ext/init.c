@@ -40,13 +40,13 @@ static int check_version(char **message) {
   return SQLITE_ERROR;
 }
 
-/* Registering a function again is an error while a statement runs, such as the
-** SELECT load_extension(...) that got us here. */
+/* Registering a function again is SQLITE_BUSY while a statement runs, such as
+** the SELECT load_extension(...) that got us here, and otherwise does no harm.
+** (Not by a statement that tries one: to prepare it may read the database and
+** wait for its lock, which Python does not expect of loading an extension.) */
 static int register_vector_functions(sqlite3 *db) {
-  sqlite3_stmt *statement = NULL;
-  int rc = sqlite3_prepare_v2(db, "SELECT emb_version()", -1, &statement, NULL);
-  sqlite3_finalize(statement);
-  return rc == SQLITE_OK ? rc : emb_register_vector_functions(db);
+  int rc = emb_register_vector_functions(db);
+  return rc == SQLITE_BUSY ? SQLITE_OK : rc;
 }
 
 int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
