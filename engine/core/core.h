@@ -12,6 +12,8 @@
 **
 **   ckpt_lock > flush_lock > scan_lock > [ cache.lock > log.lock > spin locks ]
 **
+** A store's own_lock (store/own.c) comes before all of them.
+**
 ** scan_lock is also taken inside an epoch: its holders never wait.
 */
 #ifndef EMB_CORE_H
