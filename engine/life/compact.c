@@ -8,7 +8,8 @@
 
 #include "../emb.h"
 
-#define SLACK 8
+/* What may lie about in a small table, in extents. */
+#define SLACK 4
 #define SPAN_SLACK 4096
 
 /* Extents that compaction may touch: written, and below an open transaction,
@@ -52,13 +53,13 @@ static int span_too_long(const struct core *core, uint64_t used_extents) {
 int space_wasted(const struct core *core, const struct space *space) {
   return span_too_long(core, space->used / core->layout.extent_bytes) ||
          space->used - space->dead >
-             space->live + space->live / 10 * 7 +
+             space->live + space->live / 20 * 11 +
                  (uint64_t)SLACK * core->layout.extent_bytes;
 }
 
 int space_freeable(const struct core *core, const struct space *space) {
   return space->dead >
-         space->live / 8 + (uint64_t)SLACK * core->layout.extent_bytes;
+         space->live / 16 + (uint64_t)SLACK * core->layout.extent_bytes;
 }
 
 /* The extent with the fewest live records, 0 if none is worth it. */

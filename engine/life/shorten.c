@@ -7,13 +7,13 @@
 #include "../emb.h"
 
 /* Free places that are no reason to act. */
-#define SLACK 16
+#define SLACK 4
 
 int shorten_due(struct core *core, uint64_t dead) {
   struct log *log = &core->log;
   pthread_mutex_lock(&log->lock);
   uint64_t used = log_extents_used(log) - dead / core->layout.extent_bytes;
-  int due = log->phys_end > used + used / 16 + SLACK;
+  int due = log->phys_end > used + used / 32 + SLACK;
   pthread_mutex_unlock(&log->lock);
   return due;
 }
