@@ -25,6 +25,22 @@
 **           so a transaction may be larger than memory.  One transaction per
 **           store is open at a time.
 **
+** STALENESS With EMB_OPEN_BOUNDED a store has a bound N on how stale a read
+**           may be (bulk-, stale-synchronous parallel; MLKV, section 3).  Each
+**           key has a clock: the Gets of it that were admitted and not given
+**           back.  emb_get (and emb_prefetch) is admitted when clock <= N
+**           before it, else it waits; so N = 0 lets one session read, and the
+**           next after its Put.  An admitted Get is a lease of its session: a
+**           Put of the key by the same session gives one back, when the new
+**           vector can be read (in a transaction: when it commits).  So do
+**           emb_release, closing the session, and a restart.  A Put without a
+**           lease leaves the clock alone; a call counts a key once, however
+**           often it is in the batch.  Absent keys are not counted.  emb_peek,
+**           scans and emb_exists neither wait nor count.  A waiting call holds
+**           no lock; after the timeout it is EMB_BUSY, at once when all leases
+**           on the key are the session's own, and has given back what it took.
+**           Without the flag (asynchronous parallel) nothing is counted.
+**
 ** ISOLATION A read returns each key's latest committed version, or the
 **           session's own uncommitted one; never part of a vector.
 **
@@ -91,19 +107,27 @@ enum {
                              private directory is made. */
   EMB_OPEN_STEP = 16,     /* no thread of its own: the caller runs emb_step,
                              and calls that must wait run it themselves */
+  EMB_OPEN_BOUNDED = 32,  /* emb_config.staleness is a bound */
 };
 
+#define EMB_STALENESS_MAX 4094
+
 typedef struct emb_config {
-  uint32_t dim;          /* 1 .. EMB_DIM_MAX; 0: whatever the store has */
-  uint32_t type;         /* EMB_F32 or EMB_F16 */
-  uint32_t io;           /* EMB_IO_* */
-  uint32_t flags;        /* EMB_OPEN_* */
-  uint64_t memory_bytes; /* budget for log frames and record cache together;
-                            the index (at most 24 bytes per key) is beside it.
-                            0: EMB_MEMORY_DEFAULT.  Raised silently to the
-                            smallest value that works for the dimension. */
-  uint64_t timeout_ms;   /* how long a call waits for a taken key or store
-                            before EMB_BUSY */
+  uint32_t dim;            /* 1 .. EMB_DIM_MAX; 0: whatever the store has */
+  uint32_t type;           /* EMB_F32 or EMB_F16 */
+  uint32_t io;             /* EMB_IO_* */
+  uint32_t flags;          /* EMB_OPEN_* */
+  uint64_t memory_bytes;   /* budget for log frames and record cache together;
+                              the index (at most 24 bytes per key) is beside it.
+                              0: EMB_MEMORY_DEFAULT.  Raised silently to the
+                              smallest value that works for the dimension. */
+  uint64_t timeout_ms;     /* how long a call waits for a taken key or store
+                              before EMB_BUSY */
+  uint32_t staleness;      /* with EMB_OPEN_BOUNDED: 0 .. EMB_STALENESS_MAX */
+  uint32_t io_depth_min;   /* requests in flight of asynchronous batches: the */
+  uint32_t io_depth_max;   /* tuner stays between; 0: 32 and 256 */
+  uint32_t io_workers_min; /* and threads that serve them; 0: 1 and 4 */
+  uint32_t io_workers_max;
 } emb_config;
 
 typedef struct emb_store emb_store;
@@ -147,7 +171,9 @@ int emb_step(emb_store *store, int *more);
 /* ---- sessions ---------------------------------------------------------- */
 
 int emb_session_open(emb_store *store, emb_session **session, emb_err *err);
-/* Rolls back an open transaction.  Scans of the session must be closed. */
+/* Rolls back an open transaction, gives back all leases, waits for what its
+** tickets and look-aheads have in flight.  Scans of the session must be
+** closed. */
 void emb_session_close(emb_session *session);
 /* Text and code of the session's last error ("" and EMB_OK if none). */
 const char *emb_errmsg(const emb_session *session);
@@ -162,7 +188,9 @@ emb_store *emb_session_store(const emb_session *session);
 /* Reads n keys.  vectors: n*dim floats, or NULL to learn only found and
 ** versions; the row of an absent key is set to zeros.  found: n bytes, 1
 ** present, 0 absent, or NULL.  versions: n numbers that grow with every Put
-** of the key, 0 where absent, or NULL.  A key may occur more than once. */
+** of the key, 0 where absent, or NULL.  A key may occur more than once.
+** On a bounded store with vectors asked for this is a Get that counts: see
+** STALENESS; EMB_BUSY names key, clock and bound. */
 int emb_get(emb_session *session, const int64_t *keys, size_t n, float *vectors,
             uint8_t *found, uint64_t *versions);
 /* The same, and never counted against a staleness bound. */
@@ -177,18 +205,101 @@ int emb_exists(emb_session *session, const int64_t *keys, size_t n,
 ** element is EMB_RANGE (the text names row and element).  An error in the
 ** middle (FULL, IOERR, NOMEM) leaves a prefix of the rows written.
 ** EMB_BUSY: a key is held by another session's transaction for longer than
-** the timeout; EMB_LOCKED: by the session's own. */
+** the timeout; EMB_LOCKED: by the session's own.  versions: the n rows' new
+** versions, or NULL. */
 int emb_put(emb_session *session, const int64_t *keys, size_t n,
-            const float *vectors);
+            const float *vectors, uint64_t *versions);
 /* vector += delta for each row, atomically per key, repeated keys add up.
 ** found[i] (or NULL): whether the key was there; an absent key is left
 ** absent and its delta is dropped.  A sum that is not finite is EMB_RANGE
-** and leaves that key as it was (earlier rows stay applied). */
+** and leaves that key as it was (earlier rows stay applied; rows that are on
+** disk come after those in memory).  versions: as emb_put, 0 where absent. */
 int emb_rmw(emb_session *session, const int64_t *keys, size_t n,
-            const float *deltas, uint8_t *found);
+            const float *deltas, uint8_t *found, uint64_t *versions);
 /* Removes n keys; found[i] (or NULL) = 1 where the key was there. */
 int emb_delete(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
+
+/* ---- staleness --------------------------------------------------------- */
+
+/* Several calls that are one statement count a key once: all Gets until the
+** next call with another number, or with 0 (the default: each call by itself),
+** share what they counted. */
+void emb_statement(emb_session *session, uint64_t number);
+/* Gives back all leases of the session; returns how many. */
+size_t emb_release(emb_session *session);
+/* Leases that the session holds. */
+size_t emb_leases(const emb_session *session);
+/* From now on leases are marked as taken within the caller's transaction
+** (mark 1), or the mark is taken off all of them (0). */
+void emb_lease_mark(emb_session *session, int mark);
+/* Gives back the marked ones: the caller's transaction was rolled back. */
+size_t emb_release_marked(emb_session *session);
+/* Clock of each key, 0 where absent. */
+int emb_clocks(emb_session *session, const int64_t *keys, size_t n,
+               uint32_t *clocks);
+
+/* ---- look-ahead -------------------------------------------------------- */
+
+/* Where a look-ahead puts the records it reads. */
+enum {
+  EMB_AHEAD_BUFFER = 0, /* the store's record cache: for every session */
+  EMB_AHEAD_CACHE = 1,  /* the session's own cache, beside the store's budget
+                           and at most a quarter of it: for this session */
+};
+
+/* What a look-ahead found and how far it is; all but done count keys. */
+typedef struct emb_ahead {
+  uint64_t number;    /* of the look-ahead in its session, from 1 */
+  uint64_t asked;     /* distinct keys */
+  uint64_t in_memory; /* were there already: nothing is copied */
+  uint64_t absent;
+  uint64_t to_read; /* on disk when asked */
+  uint64_t read;    /* of them now in memory or delivered since */
+  uint64_t refused; /* of them not kept: all room is taken by records that
+                       were looked ahead and not used yet */
+  int done;         /* nothing more will be read */
+} emb_ahead;
+
+/* Announces that these keys will be read soon.  Looks them up, starts reading
+** those that are on disk and returns without waiting for it.  Clocks, versions
+** and the log stay as they are; later Gets find the records in memory.  What
+** was looked ahead leaves memory only after it was read once (or after a
+** minute): what has no room is refused.  result (or NULL) is filled.
+** Errors: NOMEM, RANGE (dest), MISUSE. */
+int emb_lookahead(emb_session *session, const int64_t *keys, size_t n, int dest,
+                  emb_ahead *result);
+/* Progress of one look-ahead (EMB_RANGE: the number is unknown or older than
+** the session's last 64). */
+int emb_lookahead_progress(emb_session *session, uint64_t number,
+                           emb_ahead *result);
+/* Waits until it is done. */
+int emb_lookahead_wait(emb_session *session, uint64_t number);
+
+/* ---- asynchronous batches (CAM) ---------------------------------------- */
+
+/* Starts a Get and returns at once; *ticket (> 0) names it.  keys is copied;
+** vectors (n*dim floats), found and versions (or NULL) belong to the call
+** until its ticket was synchronized.  Several may be in flight. */
+int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
+                 float *vectors, uint8_t *found, uint64_t *versions,
+                 uint64_t *ticket);
+/* Waits for a prefetch (0: the oldest one that was not synchronized yet) and
+** ends its ticket, whatever it returns.  On a bounded store keys that could
+** not be admitted at the start are waited for here.  *ended (or NULL): which
+** ticket it was.  EMB_RANGE: no such ticket; else as emb_get. */
+int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
+                             uint64_t *ended);
+/* Starts a Put and returns at once; keys and vectors are copied where they
+** cannot be written at once.  All arguments are checked here, as by emb_put. */
+int emb_write_back(emb_session *session, const int64_t *keys, size_t n,
+                   const float *vectors, uint64_t *ticket);
+/* Waits until the rows can be read by everybody; else as for prefetch.  Other
+** writes of the session do so first. */
+int emb_write_back_synchronize(emb_session *session, uint64_t ticket,
+                               uint64_t *ended);
+/* Tickets of prefetches and of write-backs that were not synchronized. */
+size_t emb_tickets(const emb_session *session, size_t *write_backs);
 
 /* ---- transactions ------------------------------------------------------ */
 
@@ -205,10 +316,12 @@ int emb_txn_delete(emb_session *session, const int64_t *keys, size_t n,
 /* Savepoints carry numbers >= 0, as SQLite's xSavepoint gives them; opening
 ** number i closes all with a number >= i first.  Rolling back to a number
 ** keeps it open; one that is older than the transaction's first savepoint
-** means the state at emb_begin.  emb_release forgets all with a number >= i. */
+** means the state at emb_begin.  emb_savepoint_release forgets all with a
+*number
+** >= i. */
 int emb_savepoint(emb_session *session, int i);
 int emb_rollback_to(emb_session *session, int i);
-int emb_release(emb_session *session, int i);
+int emb_savepoint_release(emb_session *session, int i);
 /* Makes the transaction's writes durable without deciding it: after this
 ** returns, emb_commit cannot fail.  *number (> 0) names the transaction; a
 ** coordinator that records it durably decides for commit.  *number is 0 when

@@ -82,13 +82,13 @@ static void fn_peek(sqlite3_context *context, int argc, sqlite3_value **argv) {
 static int put(emb_session *session, const int64_t *keys, size_t n,
                const float *vectors, size_t *count) {
   *count = n;
-  return emb_put(session, keys, n, vectors);
+  return emb_put(session, keys, n, vectors, NULL);
 }
 
 static int rmw(emb_session *session, const int64_t *keys, size_t n,
                const float *deltas, size_t *count) {
   uint8_t *found = sqlite3_malloc64(n ? n : 1);
-  int rc = found ? emb_rmw(session, keys, n, deltas, found) : EMB_NOMEM;
+  int rc = found ? emb_rmw(session, keys, n, deltas, found, NULL) : EMB_NOMEM;
   *count = 0;
   for (size_t i = 0; rc == EMB_OK && i < n; i++)
     *count += found[i];

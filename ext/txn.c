@@ -292,7 +292,7 @@ int ext_txn_release(sqlite3_vtab *vtab, int i) {
     link->level = i - 1;
   if (link->dirty_level >= i)
     link->dirty_level = i - 1;
-  if (link->in_txn && emb_release(link->session, i) != EMB_OK)
+  if (link->in_txn && emb_savepoint_release(link->session, i) != EMB_OK)
     rc = ext_link_error(link, emb_errcode(link->session), &err);
   return ext_table_error(table, rc, err);
 }

@@ -199,11 +199,11 @@ static int move_row(struct ext_table *table, int64_t from, int64_t to,
       if (rc != EMB_OK) {
         rc = ext_link_error(link, rc, err);
         emb_rollback_to(link->session, level);
-        emb_release(link->session, level);
+        emb_savepoint_release(link->session, level);
         sqlite3_free(old);
         return rc;
       }
-      rc = emb_release(link->session, level);
+      rc = emb_savepoint_release(link->session, level);
     }
   }
   sqlite3_free(old);

@@ -188,7 +188,8 @@ int log_move(struct log *log, uint64_t number, uint64_t to);
 void log_cancel_move(struct log *log, uint64_t to);
 /* A checkpoint that knows the new places is durable. */
 void log_free_left(struct log *log);
-/* Shrinks the file to the last extent in use; punches free ones if asked. */
+/* Shrinks the file to the last extent in use; punches free ones if asked.
+** Under core's ckpt_lock and flush lock: nothing is written meanwhile. */
 int log_trim(struct log *log, int punch, emb_err *err);
 /* Makes room in the table of extents; outside any epoch. */
 int log_grow_table(struct log *log);

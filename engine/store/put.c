@@ -49,11 +49,18 @@ struct put {
   emb_session *s;
   const int64_t *keys;
   const float *vectors;
+  uint64_t *versions; /* or NULL */
   struct run run;
   uint32_t want;    /* slots that the rest of the chunk may need */
   uint64_t version; /* of row 0 */
   uint64_t in_place;
 };
+
+static void tell_version(struct put *p, uint32_t row, uint64_t version) {
+  if (p->versions) {
+    p->versions[row] = version;
+  }
+}
 
 struct guard {
   struct core *core;
@@ -95,6 +102,7 @@ static int add_key(struct put *p, uint32_t row, uint64_t hash,
     return rc == EMB_NOMEM ? session_error(s, EMB_NOMEM, "out of memory") : rc;
   }
   atomic_fetch_add_explicit(&core->count, 1, memory_order_relaxed);
+  tell_version(p, row, p->version + row);
   return EMB_OK;
 }
 
@@ -114,6 +122,7 @@ static int replace(struct put *p, uint32_t row, struct entry *entry,
       rec_begin(rec);
       rec_fill(rec, key, vector, bytes, version);
       key_unlatch(entry, word);
+      tell_version(p, row, version);
       p->in_place++;
       return EMB_OK;
     }
@@ -127,6 +136,7 @@ static int replace(struct put *p, uint32_t row, struct entry *entry,
   }
   rec_fill(log_rec(&core->log, address), key, vector, bytes, version);
   key_publish(core, key, entry, word, address);
+  tell_version(p, row, version);
   return EMB_OK;
 }
 
@@ -216,16 +226,17 @@ static int put_chunk(struct put *p, uint32_t n) {
   return EMB_OK;
 }
 
-int emb_put(emb_session *s, const int64_t *keys, size_t n,
-            const float *vectors) {
+int emb_put(emb_session *s, const int64_t *keys, size_t n, const float *vectors,
+            uint64_t *versions) {
   int rc = session_begin(s);
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
   rc = rc ? rc : store_own(s);
-  struct put p = {s, keys, vectors, {0, 0, 0}, 0, 0, 0};
+  struct put p = {s, keys, vectors, versions, {0, 0, 0}, 0, 0, 0};
   for (size_t at = 0; !rc && at < n; at += s->chunk) {
     size_t m = n - at < s->chunk ? n - at : s->chunk;
     p.keys = keys + at;
     p.vectors = vectors + at * s->core->layout.dim;
+    p.versions = versions ? versions + at : NULL;
     rc = put_chunk(&p, (uint32_t)m);
   }
   count_add(&s->core->counters.put_keys, n);

@@ -19,6 +19,7 @@ struct rmw {
   const int64_t *keys;
   const float *deltas;
   uint8_t *found;
+  uint64_t *versions; /* or NULL */
   struct run run;
   uint64_t version;
   char *loaded;        /* stored vectors that were read from disk */
@@ -50,6 +51,12 @@ static int sum(struct rmw *r, uint32_t row, const void *stored) {
   return 1;
 }
 
+static void tell_version(struct rmw *r, uint32_t row, uint64_t version) {
+  if (r->versions) {
+    r->versions[row] = version;
+  }
+}
+
 /* The key is latched; stored: its present vector. */
 static int apply(struct rmw *r, uint32_t row, struct entry *entry,
                  uint64_t word, const void *stored, uint64_t old_version,
@@ -70,6 +77,7 @@ static int apply(struct rmw *r, uint32_t row, struct entry *entry,
     rec_begin(rec);
     rec_fill(rec, key, r->s->scratch, bytes, version);
     key_unlatch(entry, word);
+    tell_version(r, row, version);
     return EMB_OK;
   }
   uint64_t address;
@@ -80,6 +88,7 @@ static int apply(struct rmw *r, uint32_t row, struct entry *entry,
   }
   rec_fill(log_rec(&core->log, address), key, r->s->scratch, bytes, version);
   key_publish(core, key, entry, word, address);
+  tell_version(r, row, version);
   return EMB_OK;
 }
 
@@ -96,6 +105,7 @@ static int rmw_row(struct rmw *r, uint32_t row, uint64_t *cold_at) {
     if (r->found) {
       r->found[row] = 0;
     }
+    tell_version(r, row, 0);
     return EMB_OK;
   }
   if (r->found) {
@@ -202,7 +212,7 @@ static int rmw_chunk(struct rmw *r, uint32_t n) {
 }
 
 int emb_rmw(emb_session *s, const int64_t *keys, size_t n, const float *deltas,
-            uint8_t *found) {
+            uint8_t *found, uint64_t *versions) {
   int rc = session_begin(s);
   rc = rc ? rc : check_rows(s, keys, n, deltas, "row");
   rc = rc ? rc : store_own(s);
@@ -210,7 +220,7 @@ int emb_rmw(emb_session *s, const int64_t *keys, size_t n, const float *deltas,
     return rc;
   }
   struct env *env = s->core->env;
-  struct rmw r = {s, keys, deltas, found, {0, 0, 0}, 0, NULL, NULL};
+  struct rmw r = {s, keys, deltas, found, versions, {0, 0, 0}, 0, NULL, NULL};
   size_t most = n < s->chunk ? n : s->chunk;
   r.loaded = env->resize(env, NULL, most * s->core->layout.vector_bytes + 1);
   r.loaded_at = env->resize(env, NULL, (most + 1) * sizeof *r.loaded_at);
@@ -222,6 +232,7 @@ int emb_rmw(emb_session *s, const int64_t *keys, size_t n, const float *deltas,
     r.keys = keys + at;
     r.deltas = deltas + at * s->core->layout.dim;
     r.found = found ? found + at : NULL;
+    r.versions = versions ? versions + at : NULL;
     rc = rmw_chunk(&r, (uint32_t)m);
   }
   env->release(env, r.loaded);

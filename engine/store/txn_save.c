@@ -156,7 +156,7 @@ int emb_savepoint(emb_session *s, int number) {
   return txn_mark(s, number);
 }
 
-int emb_release(emb_session *s, int number) {
+int emb_savepoint_release(emb_session *s, int number) {
   int rc = need_txn(s);
   if (!rc) {
     s->txn->savepoint_count = find_mark(s->txn, number);

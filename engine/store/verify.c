@@ -57,9 +57,12 @@ int emb_optimize(emb_session *s) {
   }
   rc = rc ? rc : emb_checkpoint(s);
   if (!rc) {
+    /* Extents that are moved within the file are written under ckpt_lock. */
+    pthread_mutex_lock(&core->ckpt_lock);
     pthread_mutex_lock(&core->flush_lock);
     rc = log_trim(&core->log, 1, &s->err);
     pthread_mutex_unlock(&core->flush_lock);
+    pthread_mutex_unlock(&core->ckpt_lock);
   }
   return rc;
 }

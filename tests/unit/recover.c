@@ -131,7 +131,7 @@ static void write_batch(struct writer *w, int in_txn) {
   emb_session *s = in_txn ? w->txn : w->direct;
   if (kind == PUT)
     OK(s, in_txn ? emb_txn_put(s, keys, n, vectors)
-                 : emb_put(s, keys, n, vectors));
+                 : emb_put(s, keys, n, vectors, NULL));
   else
     OK(s, in_txn ? emb_txn_delete(s, keys, n, NULL)
                  : emb_delete(s, keys, n, NULL));
@@ -151,7 +151,7 @@ static void savepoint(struct writer *w) {
       memcpy(shared->pending, shared->marks[to], sizeof shared->pending);
       w->level = to + 1;
     } else {
-      OK(w->txn, emb_release(w->txn, to));
+      OK(w->txn, emb_savepoint_release(w->txn, to));
       w->level = to;
     }
   }

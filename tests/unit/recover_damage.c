@@ -40,8 +40,8 @@ static void put(emb_session *s, int in_txn, int64_t first, size_t n, int turn) {
   for (size_t i = 0; i < n; i++)
     keys[i] = first + (int64_t)i;
   make_vectors(vectors, first, n, turn);
-  OK(s,
-     in_txn ? emb_txn_put(s, keys, n, vectors) : emb_put(s, keys, n, vectors));
+  OK(s, in_txn ? emb_txn_put(s, keys, n, vectors)
+               : emb_put(s, keys, n, vectors, NULL));
 }
 
 static uint64_t prepared(emb_session *s, int64_t first, size_t n, int turn) {

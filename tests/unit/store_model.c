@@ -278,7 +278,8 @@ static void put_some(struct model *m) {
     help_vector(m->vectors + i * m->config.dim, m->config.dim, m->keys[i],
                 values[i]);
   }
-  NEED(GIVES(m->s[side], want, emb_put(m->s[side], m->keys, n, m->vectors)));
+  NEED(GIVES(m->s[side], want,
+             emb_put(m->s[side], m->keys, n, m->vectors, NULL)));
   for (size_t i = 0; i < done; i++)
     set_now(m, m->rows[i], values[i]);
 }
@@ -300,7 +301,7 @@ static void rewrite_many(struct model *m) {
                   values[n]);
       n++;
     }
-    NEED(OK(m->s[side], emb_put(m->s[side], m->keys, n, m->vectors)));
+    NEED(OK(m->s[side], emb_put(m->s[side], m->keys, n, m->vectors, NULL)));
     for (size_t k = 0; k < n; k++)
       set_now(m, m->rows[k], values[k]);
   }
@@ -325,7 +326,7 @@ static void add_some(struct model *m) {
       m->vectors[i * dim + d] = (float)deltas[i];
   }
   NEED(GIVES(m->s[side], want,
-             emb_rmw(m->s[side], m->keys, n, m->vectors, m->found)));
+             emb_rmw(m->s[side], m->keys, n, m->vectors, m->found, NULL)));
   for (size_t i = 0; !want && i < n; i++) {
     NEED(right(m, "rmw", m->rows[i], m->committed[m->rows[i]], m->found[i],
                NULL, m->found[i]));
@@ -358,9 +359,9 @@ static void refused(struct model *m) {
   NEED(GIVES(s, EMB_RANGE,
              side == m->txn && chance(50)
                  ? emb_txn_put(s, m->keys, n, m->vectors)
-             : chance(50) ? emb_put(s, m->keys, n, m->vectors)
-                          : emb_rmw(s, m->keys, n, m->vectors, NULL)));
-  NEED(GIVES(s, EMB_OK, emb_put(s, m->keys, 0, m->vectors)));
+             : chance(50) ? emb_put(s, m->keys, n, m->vectors, NULL)
+                          : emb_rmw(s, m->keys, n, m->vectors, NULL, NULL)));
+  NEED(GIVES(s, EMB_OK, emb_put(s, m->keys, 0, m->vectors, NULL)));
 }
 
 /* ---- transactions -------------------------------------------------------- */
@@ -442,7 +443,7 @@ static void savepoints(struct model *m) {
     return;
   int at = (int)below((uint64_t)m->depth), number = m->saves[at].number;
   if (what < 7) {
-    NEED(OK(s, emb_release(s, number)));
+    NEED(OK(s, emb_savepoint_release(s, number)));
     m->depth = at;
     return;
   }
@@ -805,7 +806,7 @@ static void load(struct model *m) {
                   value);
       set_now(m, i, value);
     }
-    NEED(OK(m->s[0], emb_put(m->s[0], m->keys, n, m->vectors)));
+    NEED(OK(m->s[0], emb_put(m->s[0], m->keys, n, m->vectors, NULL)));
     from += (uint32_t)n;
     if (chance(50))
       step_some(m);

@@ -24,7 +24,7 @@ static const emb_config plain = {.dim = DIM, .flags = EMB_OPEN_CREATE};
 static int put_one(emb_session *s, int64_t key, int32_t value) {
   float x[DIM];
   help_vector(x, DIM, key, value);
-  return emb_put(s, &key, 1, x);
+  return emb_put(s, &key, 1, x, NULL);
 }
 
 /* INT32_MIN: absent; INT32_MAX: an error. */
@@ -321,7 +321,7 @@ TEST(open_readonly) {
   GIVES(s, EMB_READONLY, put_one(s, 1, 6));
   CHECK(strstr(emb_errmsg(s), "read-only") != NULL);
   CHECK_EQ_INT(emb_errcode(s), EMB_READONLY);
-  GIVES(s, EMB_READONLY, emb_rmw(s, &key, 1, x, &found));
+  GIVES(s, EMB_READONLY, emb_rmw(s, &key, 1, x, &found, NULL));
   GIVES(s, EMB_READONLY, emb_delete(s, &key, 1, &found));
   GIVES(s, EMB_READONLY, emb_begin(s));
   GIVES(s, EMB_READONLY, emb_checkpoint(s));
@@ -615,7 +615,7 @@ TEST(process_fork) {
     int step, good = 1;
     good &= emb_get(s, &key, 1, x, NULL, NULL) == EMB_MISUSE;
     good &= strstr(emb_errmsg(s), "fork") != NULL;
-    good &= emb_put(s, &key, 1, x) == EMB_MISUSE;
+    good &= emb_put(s, &key, 1, x, NULL) == EMB_MISUSE;
     good &= emb_txn_put(s, &key, 1, x) == EMB_MISUSE;
     good &= emb_prepare(s, &number) == EMB_MISUSE;
     good &= emb_commit(s) == EMB_MISUSE;
@@ -690,9 +690,9 @@ static void refuses_value(emb_session *s, float bad, const char *part) {
     if (what == 3 && !OK(s, emb_begin(s)))
       return;
     GIVES(s, EMB_RANGE,
-          what == 0   ? emb_put(s, keys, 3, x)
-          : what == 1 ? emb_rmw(s, keys, 3, x, NULL)
-          : what == 2 ? emb_put(s, keys + 2, 1, x + 2 * DIM)
+          what == 0   ? emb_put(s, keys, 3, x, NULL)
+          : what == 1 ? emb_rmw(s, keys, 3, x, NULL, NULL)
+          : what == 2 ? emb_put(s, keys + 2, 1, x + 2 * DIM, NULL)
                       : emb_txn_put(s, keys, 3, x));
     (void)test_check(strstr(emb_errmsg(s), part) != NULL &&
                          strstr(emb_errmsg(s), "element 1") != NULL &&
@@ -728,8 +728,8 @@ TEST(write_refuses_values) {
     float x[2 * DIM] = {1, 1, 1, most, -most, most};
     int64_t keys[] = {1, 2};
     uint8_t found[2] = {9, 9};
-    OK(s, emb_put(s, keys + 1, 1, x + DIM));
-    GIVES(s, EMB_RANGE, emb_rmw(s, keys, 2, x, found));
+    OK(s, emb_put(s, keys + 1, 1, x + DIM, NULL));
+    GIVES(s, EMB_RANGE, emb_rmw(s, keys, 2, x, found, NULL));
     CHECK(strstr(emb_errmsg(s), "key 2") != NULL);
     IS(s, 1, 11); /* rows before it stay applied */
     float got[DIM];
@@ -750,8 +750,8 @@ TEST(write_nothing) {
   OK(s, emb_get(s, NULL, 0, NULL, NULL, NULL));
   OK(s, emb_peek(s, NULL, 0, NULL, NULL, NULL));
   OK(s, emb_exists(s, NULL, 0, NULL));
-  OK(s, emb_put(s, NULL, 0, NULL));
-  OK(s, emb_rmw(s, NULL, 0, NULL, NULL));
+  OK(s, emb_put(s, NULL, 0, NULL, NULL));
+  OK(s, emb_rmw(s, NULL, 0, NULL, NULL, NULL));
   OK(s, emb_delete(s, NULL, 0, NULL));
   OK(s, emb_begin(s));
   OK(s, emb_txn_put(s, NULL, 0, NULL));
@@ -790,7 +790,7 @@ TEST(write_repeated_keys) {
       help_vector(x + i * DIM, DIM, keys[i], 10 * in_txn + i);
     if (in_txn)
       OK(s, emb_begin(s));
-    OK(s, (in_txn ? emb_txn_put : emb_put)(s, keys, 6, x));
+    OK(s, in_txn ? emb_txn_put(s, keys, 6, x) : emb_put(s, keys, 6, x, NULL));
     IS(s, 7, 10 * in_txn + 4);
     IS(s, 8, 10 * in_txn + 5);
     IS(s, 9, 10 * in_txn + 3);
@@ -800,13 +800,13 @@ TEST(write_repeated_keys) {
   }
   for (int i = 0; i < 6 * DIM; i++)
     x[i] = (float)(1 << (i / DIM));
-  OK(s, emb_rmw(s, keys, 6, x, found));
+  OK(s, emb_rmw(s, keys, 6, x, found, NULL));
   IS(s, 7, 14 + 1 + 4 + 16);
   IS(s, 8, 15 + 2 + 32);
   IS(s, 9, 13 + 8);
   OK(s, emb_delete(s, keys, 6, found));
   CHECK(found[0] && found[1] && !found[2] && found[3] && !found[4]);
-  OK(s, emb_rmw(s, keys, 6, x, found));
+  OK(s, emb_rmw(s, keys, 6, x, found, NULL));
   for (int i = 0; i < 6; i++)
     CHECK_EQ_INT(found[i], 0);
   CHECK_EQ_INT(emb_count(s), 0);
@@ -829,7 +829,7 @@ TEST(write_misuse) {
   GIVES(s, EMB_MISUSE, emb_txn_delete(s, &key, 1, NULL));
   GIVES(s, EMB_MISUSE, emb_savepoint(s, 0));
   GIVES(s, EMB_MISUSE, emb_rollback_to(s, 0));
-  GIVES(s, EMB_MISUSE, emb_release(s, 0));
+  GIVES(s, EMB_MISUSE, emb_savepoint_release(s, 0));
   GIVES(s, EMB_MISUSE, emb_prepare(s, &number));
   GIVES(s, EMB_MISUSE, emb_commit(s));
   emb_rollback(s); /* no transaction: nothing */
@@ -837,12 +837,12 @@ TEST(write_misuse) {
   GIVES(s, EMB_MISUSE, emb_begin(s));
   GIVES(t, EMB_BUSY, emb_begin(t));
   OK(s, emb_txn_put(s, &key, 1, x));
-  GIVES(t, EMB_BUSY, emb_put(t, &key, 1, x));
+  GIVES(t, EMB_BUSY, emb_put(t, &key, 1, x, NULL));
   CHECK(strstr(emb_errmsg(t), "key 1") != NULL);
-  GIVES(t, EMB_BUSY, emb_rmw(t, &key, 1, x, NULL));
+  GIVES(t, EMB_BUSY, emb_rmw(t, &key, 1, x, NULL, NULL));
   GIVES(t, EMB_BUSY, emb_delete(t, &key, 1, NULL));
-  GIVES(s, EMB_LOCKED, emb_put(s, &key, 1, x));
-  GIVES(s, EMB_LOCKED, emb_rmw(s, &key, 1, x, NULL));
+  GIVES(s, EMB_LOCKED, emb_put(s, &key, 1, x, NULL));
+  GIVES(s, EMB_LOCKED, emb_rmw(s, &key, 1, x, NULL, NULL));
   GIVES(s, EMB_LOCKED, emb_delete(s, &key, 1, NULL));
   GIVES(s, EMB_LOCKED, emb_checkpoint(s));
   GIVES(s, EMB_LOCKED, emb_optimize(s));
@@ -850,7 +850,7 @@ TEST(write_misuse) {
   OK(t, emb_optimize(t));
   emb_session_close(s); /* rolls back */
   CHECK_EQ_INT(emb_count(t), 0);
-  OK(t, emb_put(t, &key, 1, x));
+  OK(t, emb_put(t, &key, 1, x, NULL));
   help_close(store, t);
 }
 
@@ -881,12 +881,12 @@ TEST(interrupts) {
     goto out;
   for (int64_t i = 0; i < KEYS; i++)
     keys[i] = i;
-  if (!OK(s, emb_put(s, keys, KEYS, x)) || !OK(t, emb_begin(t)) ||
+  if (!OK(s, emb_put(s, keys, KEYS, x, NULL)) || !OK(t, emb_begin(t)) ||
       !OK(t, emb_txn_put(t, keys, 1, x)))
     goto out;
   emb_session_interrupt(s, yes, &calls);
   GIVES(s, EMB_INTERRUPT, emb_begin(s)); /* waits for t's */
-  GIVES(s, EMB_INTERRUPT, emb_put(s, keys, 1, x));
+  GIVES(s, EMB_INTERRUPT, emb_put(s, keys, 1, x, NULL));
   GIVES(s, EMB_INTERRUPT, emb_delete(s, keys, 1, NULL));
   emb_rollback(t);
   GIVES(s, EMB_INTERRUPT, emb_get(s, keys, KEYS, x, NULL, NULL));
@@ -910,7 +910,7 @@ TEST(interrupts) {
   emb_session_interrupt(s, NULL, NULL);
   CHECK(calls >= 6);
   CHECK(help_verify(s));
-  OK(s, emb_put(s, keys, 1, x));
+  OK(s, emb_put(s, keys, 1, x, NULL));
   emb_session_close(t);
   help_close(store, s);
 out:

@@ -43,6 +43,11 @@ static int txn_delete_keys(emb_session *s, const int64_t *k, size_t n,
   return emb_txn_delete(s, k, n, NULL);
 }
 
+static int put_keys(emb_session *s, const int64_t *k, size_t n,
+                    const float *v) {
+  return emb_put(s, k, n, v, NULL);
+}
+
 /* Every key of the table once. */
 static int each_batch(emb_session *s, writer write, int64_t n, int32_t value) {
   for (int64_t at = 0; at < n; at += BATCH) {
@@ -87,7 +92,7 @@ enum { IMMEDIATE, TRANSACTION, REINSERT, MANY_SMALL, WAYS };
 static int rewrite(emb_session *s, int way, int64_t n, int32_t round) {
   switch (way) {
   case IMMEDIATE:
-    return each_batch(s, emb_put, n, round);
+    return each_batch(s, put_keys, n, round);
   case TRANSACTION: {
     uint64_t number;
     return OK(s, emb_begin(s)) && each_batch(s, emb_txn_put, n, round) &&
@@ -95,16 +100,17 @@ static int rewrite(emb_session *s, int way, int64_t n, int32_t round) {
            OK(s, emb_commit(s));
   }
   case REINSERT:
-    return each_batch(s, delete_keys, n, 0) && each_batch(s, emb_put, n, round);
+    return each_batch(s, delete_keys, n, 0) &&
+           each_batch(s, put_keys, n, round);
   default: /* some rolled back, and single rows in random order */
     if (!OK(s, emb_begin(s)) || !each_batch(s, emb_txn_put, n / 4, -1))
       return 0;
     emb_rollback(s);
-    if (round % 5 == 0 && !each_batch(s, emb_put, n, round))
+    if (round % 5 == 0 && !each_batch(s, put_keys, n, round))
       return 0;
     for (int64_t i = 0; i < n; i++) {
       fill((int64_t)(test_random() % (uint64_t)n), 1, (round + 4) / 5 * 5);
-      if (!OK(s, emb_put(s, keys, 1, vectors)))
+      if (!OK(s, emb_put(s, keys, 1, vectors, NULL)))
         return 0;
     }
     return 1;
@@ -120,7 +126,7 @@ static void ten_rewrites(int way, uint32_t flags) {
   emb_store *store;
   emb_session *s;
   (void)snprintf(dir, sizeof dir, "%s", help_path("store"));
-  if (!help_open(dir, &config, &store, &s) || !each_batch(s, emb_put, KEYS, 0))
+  if (!help_open(dir, &config, &store, &s) || !each_batch(s, put_keys, KEYS, 0))
     return;
   for (int32_t round = 1; round <= ROUNDS; round++) {
     if (!rewrite(s, way, KEYS, round))
@@ -168,7 +174,7 @@ TEST(space_temporary) {
   if (!help_open(test_dir(), &config, &store, &s))
     return;
   for (int32_t round = 0; round <= ROUNDS; round++) {
-    if (!each_batch(s, emb_put, KEYS, round))
+    if (!each_batch(s, put_keys, KEYS, round))
       return;
     settle(store);
   }
@@ -239,10 +245,10 @@ TEST(space_memory) {
   base = rss();
   int64_t allowed = BUDGET + KEYS * INT64_C(24) + CONSTANT_BYTES;
   if (!help_open(help_path("store"), &config, &store, &s) ||
-      !each_batch(s, emb_put, KEYS, 1))
+      !each_batch(s, put_keys, KEYS, 1))
     return;
   grew_at_most(allowed, "load");
-  if (!each_batch(s, emb_put, KEYS, 2))
+  if (!each_batch(s, put_keys, KEYS, 2))
     return;
   grew_at_most(allowed, "update");
   if (!OK(s, emb_begin(s)) || !each_batch(s, emb_txn_put, KEYS, 3))

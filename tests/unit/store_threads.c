@@ -81,7 +81,7 @@ static void putter(struct worker *k) {
       k->keys[i] = below(k, hot);
       help_vector(k->vectors + i * DIM, DIM, k->keys[i], any_value(k));
     }
-    if (!OK(k->s, emb_put(k->s, k->keys, n, k->vectors)))
+    if (!OK(k->s, emb_put(k->s, k->keys, n, k->vectors, NULL)))
       return;
   }
 }
@@ -129,7 +129,7 @@ static void adder(struct worker *k) {
         k->vectors[i * DIM + d] = (float)delta;
       atomic_fetch_add_explicit(&k->w->added[at], delta, memory_order_relaxed);
     }
-    if (!OK(k->s, emb_rmw(k->s, k->keys, n, k->vectors, k->found)))
+    if (!OK(k->s, emb_rmw(k->s, k->keys, n, k->vectors, k->found, NULL)))
       return;
     for (size_t i = 0; i < n; i++)
       if (!CHECK(k->found[i]))
@@ -168,7 +168,7 @@ static void owner(struct worker *k) {
     } else if (what == 1) {
       for (size_t i = 0; i < n; i++)
         help_vector(k->vectors + i * DIM, DIM, k->keys[i], (int32_t)i);
-      if (!OK(k->s, emb_put(k->s, k->keys, n, k->vectors)))
+      if (!OK(k->s, emb_put(k->s, k->keys, n, k->vectors, NULL)))
         break;
     } else if (!OK(k->s,
                    emb_get(k->s, k->keys, n, k->vectors, k->found, NULL))) {
@@ -216,7 +216,7 @@ static void transactor(struct worker *k) {
         if (!OK(k->s, emb_savepoint(k->s, 1)) ||
             !OK(k->s, emb_txn_delete(k->s, k->keys, n, NULL)) ||
             !OK(k->s, emb_rollback_to(k->s, 1)) ||
-            !OK(k->s, emb_release(k->s, 1)))
+            !OK(k->s, emb_savepoint_release(k->s, 1)))
           return;
       }
       if (!OK(k->s, emb_txn_put(k->s, k->keys, n, k->vectors)))
@@ -355,7 +355,7 @@ static void load(struct worker *k, int64_t from, int n) {
       k->keys[i] = from + at + (int64_t)i;
       help_vector(k->vectors + i * DIM, DIM, k->keys[i], 0);
     }
-    if (!OK(k->s, emb_put(k->s, k->keys, m, k->vectors)))
+    if (!OK(k->s, emb_put(k->s, k->keys, m, k->vectors, NULL)))
       return;
   }
 }
@@ -462,7 +462,7 @@ static void grower(struct worker *k) {
       k->keys[i] = ((int64_t)at + (int64_t)i) * GROW_THREADS + k->number;
       help_vector(k->vectors + i * DIM, DIM, k->keys[i], k->number);
     }
-    if (!OK(k->s, emb_put(k->s, k->keys, BATCH, k->vectors)))
+    if (!OK(k->s, emb_put(k->s, k->keys, BATCH, k->vectors, NULL)))
       return;
     for (size_t i = 0; i < BATCH; i++)
       k->keys[i] =
