@@ -392,7 +392,7 @@ typedef struct emb_stat {
   int64_t value;
 } emb_stat;
 /* Fills up to max figures and returns how many were filled (there are fewer
-** than 64).  Names and units
+** than 96).  Names and units
 ** are listed in README.md. */
 size_t emb_stats(emb_store *store, emb_stat *stats, size_t max);
 

@@ -37,7 +37,7 @@
 _Static_assert(WORD_ADDRESS_LIMIT_BITS == WORD_ADDRESS_BITS, "one address");
 
 /* Outcomes of key functions that are no errors. */
-enum { KEY_FOUND = 0, KEY_ABSENT = 1, KEY_INTENT = 2 };
+enum { KEY_FOUND = 0, KEY_ABSENT = 1, KEY_INTENT = 2, KEY_BLOCKED = 3 };
 
 struct scan_watch; /* watch.h */
 
@@ -49,6 +49,7 @@ struct counters {
   _Atomic uint64_t flushes, checkpoints, compacted_records, evictions;
   _Atomic uint64_t cache_admitted, cache_evicted, waits_room, waits_key;
   _Atomic uint64_t commits, rollbacks;
+  _Atomic uint64_t staleness_waits, staleness_busy;
 };
 
 struct core {
@@ -62,6 +63,8 @@ struct core {
   int step_mode;
   int queue_kind;
   uint64_t timeout_ms;
+  _Atomic int bounded; /* Gets are counted; relaxed, and never back to 0 */
+  uint32_t staleness;  /* the largest clock that admits one; set before */
 
   struct epoch epoch;
   struct index index;
@@ -93,11 +96,14 @@ struct core {
 
   /* Sessions that wait for frames, and the thread that makes them. */
   pthread_mutex_t wake_lock;
-  pthread_cond_t wake; /* the flush thread has work */
-  pthread_cond_t work; /* the other one should stop */
-  pthread_cond_t room; /* frames were freed, or the log failed */
-  int work_wanted;     /* wake_lock */
-  int stopping;        /* wake_lock */
+  pthread_cond_t wake;  /* the flush thread has work */
+  pthread_cond_t work;  /* the other one should stop */
+  pthread_cond_t room;  /* frames were freed, or the log failed */
+  pthread_cond_t given; /* leases were given back */
+  uint64_t given_turn;  /* wake_lock: grows with every broadcast of it */
+  _Atomic uint32_t given_wanted; /* sessions that wait for it */
+  int work_wanted;               /* wake_lock */
+  int stopping;                  /* wake_lock */
   /* One step of background work (store/step.c), for callers that must wait in
   ** a store without a thread. */
   int (*step)(struct core *, int *more);
@@ -110,6 +116,10 @@ struct core {
 
   struct counters counters;
 };
+
+static inline int core_bounded(const struct core *core) {
+  return atomic_load_explicit(&core->bounded, memory_order_acquire);
+}
 
 static inline void count_add(_Atomic uint64_t *counter, uint64_t n) {
   atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
@@ -140,11 +150,19 @@ void key_remove(struct core *core, int64_t key, uint64_t hash,
 ** holds its place); KEY_INTENT when it is claimed already; EMB_NOMEM < 0. */
 int key_intend(struct core *core, int64_t key, uint64_t hash, uint64_t *word);
 /* Ends the claim: the key lives at `address`, is gone (KEY_GONE), or is as it
-** was before (KEY_SAME). */
+** was before (KEY_SAME).  give: so many Gets of its session end with it. */
 #define KEY_GONE UINT64_MAX
 #define KEY_SAME 0
 void key_settle(struct core *core, int64_t key, uint64_t hash, uint64_t address,
-                const void *session);
+                uint32_t give, const void *session);
+/* A Get is admitted: KEY_FOUND, the clock is one higher (*word); KEY_ABSENT;
+** KEY_BLOCKED, the clock is above the bound.  *entry and *word come from a
+** lookup, and are what was found last.  Whoever copies the record does so after
+** this, so he sees a value that was current when he was counted, or a later. */
+int key_admit(struct core *core, int64_t key, uint64_t hash,
+              struct entry **entry, uint64_t *word);
+/* n Gets of the key are given back. */
+void key_give(struct core *core, int64_t key, uint64_t hash, uint32_t n);
 /* Compaction: from one log address to another, whatever the tier.  0 if the
 ** key has moved or is claimed. */
 int key_relocate(struct core *core, int64_t key, uint64_t hash, uint64_t from,
@@ -181,6 +199,8 @@ int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
                    emb_err *err);
 /* Waits for one of core's conditions at most this long; wake_lock is held. */
 void core_wait_ms(struct core *core, pthread_cond_t *cond, uint64_t ms);
+/* Leases were given back: wakes sessions that wait for one. */
+void core_tell_given(struct core *core);
 /* Wakes the flush thread. */
 void core_wake(struct core *core);
 int core_failed(struct core *core, emb_err *err);

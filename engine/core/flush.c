@@ -75,6 +75,13 @@ void core_wake(struct core *core) {
   pthread_mutex_unlock(&core->wake_lock);
 }
 
+void core_tell_given(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  core->given_turn++;
+  pthread_cond_broadcast(&core->given);
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
 static void tell_room(struct core *core) {
   pthread_mutex_lock(&core->wake_lock);
   pthread_cond_broadcast(&core->room);

@@ -67,6 +67,16 @@ void key_unlatch(struct entry *entry, uint64_t word) {
   atomic_store_explicit(&entry->word, word & ~WORD_LATCH, memory_order_release);
 }
 
+/* The same for a word that may have lost its last reason to be. */
+static void unlatch_or_empty(struct core *core, uint64_t hash,
+                             struct entry *entry, uint64_t word) {
+  if (word & ~WORD_LATCH) {
+    key_unlatch(entry, word);
+  } else {
+    index_remove(&core->index, entry, hash);
+  }
+}
+
 uint64_t key_log_address(const struct core *core, uint64_t word) {
   uint64_t address = word_address(word);
   if (!(word & WORD_CACHED)) {
@@ -100,8 +110,8 @@ struct rec *key_rec(const struct core *core, uint64_t word) {
   return log_rec(&core->log, address);
 }
 
-/* The common end of all moves: counts, tells scans, stores the word (0: gone)
-** without latch, and frees the cache slot. */
+/* The common end of all moves: counts, tells scans, stores the word without
+** latch (0: the entry is emptied), and frees the cache slot. */
 static void move(struct core *core, int64_t key, uint64_t hash,
                  struct entry *entry, uint64_t word, uint64_t next,
                  const void *session) {
@@ -111,13 +121,13 @@ static void move(struct core *core, int64_t key, uint64_t hash,
   if (to) {
     log_live(&core->log, to, 1);
   }
+  next &= ~WORD_LATCH;
   if (watched) {
     pthread_mutex_lock(&core->scan_lock);
     watch_moved(core, key, from, to, session, session != NULL);
   }
   if (next) {
-    atomic_store_explicit(&entry->word, next & ~WORD_LATCH,
-                          memory_order_release);
+    atomic_store_explicit(&entry->word, next, memory_order_release);
   } else {
     index_remove(&core->index, entry, hash);
   }
@@ -142,7 +152,7 @@ void key_publish(struct core *core, int64_t key, struct entry *entry,
 
 void key_remove(struct core *core, int64_t key, uint64_t hash,
                 struct entry *entry, uint64_t word) {
-  move(core, key, hash, entry, word, 0, NULL);
+  move(core, key, hash, entry, word, word_move(word, 0, 0), NULL);
 }
 
 int key_intend(struct core *core, int64_t key, uint64_t hash, uint64_t *word) {
@@ -170,7 +180,7 @@ int key_intend(struct core *core, int64_t key, uint64_t hash, uint64_t *word) {
 }
 
 void key_settle(struct core *core, int64_t key, uint64_t hash, uint64_t address,
-                const void *session) {
+                uint32_t give, const void *session) {
   struct entry *entry;
   uint64_t word;
   do {
@@ -179,18 +189,57 @@ void key_settle(struct core *core, int64_t key, uint64_t hash, uint64_t address,
       return; /* cannot be: a claimed entry stays */
     }
   } while (!latch_entry(entry, key, &word));
-  word &= ~WORD_INTENT;
+  word = word_give(word & ~WORD_INTENT, give);
   if (address == KEY_SAME) {
-    if (word_address(word)) {
-      key_unlatch(entry, word);
-    } else {
-      index_remove(&core->index, entry, hash);
-    }
-  } else if (address == KEY_GONE) {
-    move(core, key, hash, entry, word, 0, session);
+    unlatch_or_empty(core, hash, entry, word);
   } else {
+    address = address == KEY_GONE ? 0 : address;
     move(core, key, hash, entry, word, word_move(word, address, 0), session);
   }
+}
+
+int key_admit(struct core *core, int64_t key, uint64_t hash,
+              struct entry **entry, uint64_t *word) {
+  unsigned turns = 0;
+  while (*entry) {
+    uint64_t w = *word;
+    if (!(w & WORD_LATCH)) {
+      if (!word_address(w) && !(w & WORD_INTENT)) {
+        return KEY_ABSENT; /* removed while leased */
+      }
+      if (word_clock(w) > core->staleness) {
+        return KEY_BLOCKED;
+      }
+      if (atomic_compare_exchange_strong_explicit(
+              &(*entry)->word, &w, w + WORD_CLOCK_ONE, memory_order_acq_rel,
+              memory_order_acquire)) {
+        int64_t owner =
+            atomic_load_explicit(&(*entry)->key, memory_order_relaxed);
+        if (owner == key) {
+          *word = w + WORD_CLOCK_ONE;
+          return KEY_FOUND;
+        }
+        /* Emptied, and taken by a key whose word looks the same. */
+        key_give(core, owner, hash_key(owner), 1);
+      }
+    } else {
+      spin_pause(&turns);
+    }
+    *entry = index_find(&core->index, key, hash, word);
+  }
+  return KEY_ABSENT;
+}
+
+void key_give(struct core *core, int64_t key, uint64_t hash, uint32_t n) {
+  struct entry *entry;
+  uint64_t word;
+  do {
+    entry = index_find(&core->index, key, hash, &word);
+    if (!entry) {
+      return;
+    }
+  } while (!latch_entry(entry, key, &word));
+  unlatch_or_empty(core, hash, entry, word_give(word, n));
 }
 
 int key_relocate(struct core *core, int64_t key, uint64_t hash, uint64_t from,

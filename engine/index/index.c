@@ -67,17 +67,25 @@ uint64_t index_count(const struct index *index) {
 }
 
 /* The entry of key in one bucket.  The key is compared again after the word
-** was loaded: the entry may have been emptied and taken by another key. */
-static struct entry *match(struct bucket *bucket, int64_t key, uint64_t *word) {
+** was loaded: the entry may have been emptied and taken by another key.  All
+** four keys are compared before the first branch: which of them it is cannot be
+** predicted. */
+static inline struct entry *match(struct bucket *bucket, int64_t key,
+                                  uint64_t *word) {
+  unsigned hits = 0;
   for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
-    struct entry *entry = &bucket->entries[i];
-    if (atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
-      uint64_t w = atomic_load_explicit(&entry->word, memory_order_acquire);
-      if (w && atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
-        *word = w;
-        return entry;
-      }
+    hits |= (unsigned)(atomic_load_explicit(&bucket->entries[i].key,
+                                            memory_order_relaxed) == key)
+            << i;
+  }
+  while (hits) {
+    struct entry *entry = &bucket->entries[__builtin_ctz(hits)];
+    uint64_t w = atomic_load_explicit(&entry->word, memory_order_acquire);
+    if (w && atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
+      *word = w;
+      return entry;
     }
+    hits &= hits - 1;
   }
   return NULL;
 }
@@ -116,37 +124,57 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
   }
 }
 
+/* The first candidate bucket of a key, or NULL. */
+static inline struct bucket *first_bucket(const struct index *index,
+                                          uint64_t hash) {
+  struct index_table *table = atomic_load_explicit(
+      &index_part_of(index, hash)->table, memory_order_acquire);
+  return table ? index_bucket(table, index_first(table, hash)) : NULL;
+}
+static inline struct bucket *second_bucket(const struct index *index,
+                                           uint64_t hash) {
+  struct index_table *table = atomic_load_explicit(
+      &index_part_of(index, hash)->table, memory_order_acquire);
+  return table ? index_bucket(table, index_second(table, hash)) : NULL;
+}
+
+/* Compares one key with its first bucket; if it is not there, asks for the
+** second. */
+static inline void find_first(struct index *index, int64_t key, uint64_t hash,
+                              struct entry **entry, uint64_t *word) {
+  struct bucket *bucket = (struct bucket *)(void *)*entry;
+  *word = 0;
+  *entry = bucket ? match(bucket, key, word) : NULL;
+  if (!*entry) {
+    __builtin_prefetch(second_bucket(index, hash));
+  }
+}
+
 void index_find_batch(struct index *index, const int64_t *keys,
                       const uint64_t *hashes, size_t n, struct entry **entries,
                       uint64_t *words) {
-  for (size_t i = 0; i < n + LOOK_AHEAD; i++) {
-    if (i < n) {
-      struct index_table *table = atomic_load_explicit(
-          &index_part_of(index, hashes[i])->table, memory_order_acquire);
-      entries[i] = NULL;
-      words[i] = 0;
-      if (table) {
-        struct bucket *bucket =
-            index_bucket(table, index_first(table, hashes[i]));
-        __builtin_prefetch(bucket);
-        entries[i] = &bucket->entries[0]; /* remembered for the comparison */
-      }
-    }
-    if (i >= LOOK_AHEAD) {
-      size_t k = i - LOOK_AHEAD;
-      if (entries[k]) {
-        struct bucket *bucket = (struct bucket *)(void *)entries[k];
-        entries[k] = match(bucket, keys[k], &words[k]);
-        if (!entries[k]) {
-          struct index_table *table = atomic_load_explicit(
-              &index_part_of(index, hashes[k])->table, memory_order_acquire);
-          __builtin_prefetch(
-              index_bucket(table, index_second(table, hashes[k])));
-        }
-      }
-    }
+  size_t ahead = n < LOOK_AHEAD ? n : LOOK_AHEAD;
+  for (size_t i = 0; i < ahead; i++) {
+    struct bucket *bucket = first_bucket(index, hashes[i]);
+    __builtin_prefetch(bucket);
+    entries[i] = bucket ? &bucket->entries[0] : NULL;
+  }
+  for (size_t i = ahead; i < n; i++) {
+    struct bucket *bucket = first_bucket(index, hashes[i]);
+    __builtin_prefetch(bucket);
+    entries[i] = bucket ? &bucket->entries[0] : NULL;
+    size_t k = i - ahead;
+    find_first(index, keys[k], hashes[k], &entries[k], &words[k]);
+  }
+  for (size_t k = n - ahead; k < n; k++) {
+    find_first(index, keys[k], hashes[k], &entries[k], &words[k]);
   }
   for (size_t i = 0; i < n; i++) {
+    if (entries[i]) {
+      continue;
+    }
+    struct bucket *bucket = second_bucket(index, hashes[i]);
+    entries[i] = bucket ? match(bucket, keys[i], &words[i]) : NULL;
     if (!entries[i]) {
       entries[i] = index_find(index, keys[i], hashes[i], &words[i]);
     }

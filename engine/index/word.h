@@ -14,6 +14,10 @@
 **   latch    one session is changing the record or moving the word
 **   0        the entry is empty
 **
+** A key that is removed while its clock is not 0 keeps its entry, with address
+** 0: whoever holds a lease gives it back there, and a key that is added again
+** meanwhile goes on with the same clock.  The last lease empties the entry.
+**
 ** TRANSITIONS  Each is one compare-and-swap of the word, or a plain release
 ** store by the holder of the latch.  core/key.c makes all of them but the
 ** last two, which are index_grow.c's (they move entries
@@ -24,13 +28,16 @@
 **   empty                    intent, address 0         key_intend  (new key)
 **   any, latch 0, intent 0   latch 1                   key_latch
 **   latch 1                  other address, latch 0    key_publish
-**   latch 1                  empty                     key_remove
+**   latch 1                  empty, or address 0       key_remove
 **   latch 1                  as before, latch 0        key_unlatch
 **   latch 0                  intent 1                  key_intend
 **   intent 1                 other address, intent 0   key_settle
 **   intent 1                 intent 0, or empty        key_settle
+**   latch 1                  clock - n, or empty       key_give
 **   tier 0                   other address, tier 0     key_relocate
 **   tier 1                   freq + 1                  key_touch
+**   latch 0, clock <= bound  clock + 1                 key_admit
+**   latch 1                  clock - n                 with any of the above
 **   tier 0                   tier 1, freq 0            cache_admit
 **   tier 1                   tier 0, or freq - 1       cache_admit,
 *cache_shrink
@@ -45,6 +52,7 @@
 #define WORD_ADDRESS_MASK ((UINT64_C(1) << WORD_ADDRESS_BITS) - 1)
 #define WORD_CLOCK_SHIFT 47
 #define WORD_CLOCK_MAX UINT64_C(4095)
+#define WORD_CLOCK_ONE (UINT64_C(1) << WORD_CLOCK_SHIFT)
 #define WORD_FREQ_SHIFT 59
 #define WORD_FREQ_MAX UINT64_C(3)
 #define WORD_INTENT (UINT64_C(1) << 61)
@@ -62,6 +70,14 @@ static inline uint64_t word_move(uint64_t word, uint64_t address, int cached) {
   return (word & ~(WORD_ADDRESS_MASK | WORD_CACHED |
                    WORD_FREQ_MAX << WORD_FREQ_SHIFT)) |
          address | (cached ? WORD_CACHED : 0);
+}
+static inline uint32_t word_clock(uint64_t word) {
+  return (uint32_t)(word >> WORD_CLOCK_SHIFT & WORD_CLOCK_MAX);
+}
+/* The word with n Gets given back; the clock has no value below 0. */
+static inline uint64_t word_give(uint64_t word, uint32_t n) {
+  uint64_t clock = word_clock(word);
+  return word - ((clock < n ? clock : n) << WORD_CLOCK_SHIFT);
 }
 static inline uint64_t word_freq(uint64_t word) {
   return word >> WORD_FREQ_SHIFT & WORD_FREQ_MAX;

@@ -62,6 +62,11 @@ int space_freeable(const struct core *core, const struct space *space) {
          space->live / 16 + (uint64_t)SLACK * core->layout.extent_bytes;
 }
 
+int space_urgent(const struct core *core, const struct space *space) {
+  return space->used > space->live * 2 + space->live / 4 +
+                           (uint64_t)SLACK * core->layout.extent_bytes;
+}
+
 /* The extent with the fewest live records, 0 if none is worth it. */
 static uint64_t choose(struct core *core, int all) {
   struct log *log = &core->log;

@@ -8,10 +8,12 @@
 ** Deletions are dropped with their extent: what they delete was written before
 ** them, and is in no index file any more that recovery could load.
 **
-** INVARIANT The log uses at most 1.7 times the live bytes, plus SLACK extents,
-**           plus what waits for the next checkpoint (an eighth).  With the
-**           index file that is less than twice; a lower bound would copy more
-**           records for each one that is written.
+** INVARIANT Once writes pause, the log uses at most 1.55 times the live bytes
+**           and a sixteenth for what waits for the next checkpoint, each plus
+**           SLACK extents, and the file a thirty-second more (shorten.h).  With
+**           the index file that is less than twice; a lower bound would copy
+**           more records for each one that is written.  While they go on it is
+**           at most 2.25 times.
 */
 #ifndef EMB_LIFE_COMPACT_H
 #define EMB_LIFE_COMPACT_H
@@ -28,6 +30,8 @@ struct space {
 void space_measure(struct core *core, struct space *space);
 /* More space is wasted than compaction leaves. */
 int space_wasted(const struct core *core, const struct space *space);
+/* More is in use than may be, even while writes go on. */
+int space_urgent(const struct core *core, const struct space *space);
 /* Enough dead space for a checkpoint to be worth it. */
 int space_freeable(const struct core *core, const struct space *space);
 

@@ -7,7 +7,7 @@
 */
 #include <string.h>
 
-#include "store.h"
+#include "clock.h"
 
 enum { ROW_ROOM = LOG_ROOM, ROW_HELD = -3 };
 
@@ -37,7 +37,9 @@ static int bury(struct core *core, int64_t key, uint64_t above) {
   }
 }
 
-static int erase_row(struct core *core, int64_t key, uint8_t *found) {
+static int erase_row(emb_session *s, int64_t key, uint32_t call,
+                     uint8_t *found) {
+  struct core *core = s->core;
   struct entry *entry;
   uint64_t word, hash = hash_key(key);
   switch (key_latch(core, key, hash, &entry, &word)) {
@@ -47,10 +49,18 @@ static int erase_row(struct core *core, int64_t key, uint8_t *found) {
     *found = 0;
     return EMB_OK;
   }
+  if (!word_address(word)) { /* removed before, while it was leased */
+    key_unlatch(entry, word);
+    *found = 0;
+    return EMB_OK;
+  }
   int rc = bury(core, key, key_log_address(core, word));
   if (rc) {
     key_unlatch(entry, word);
     return rc;
+  }
+  if (call) {
+    word = clock_put(s, key, hash, call, word);
   }
   key_remove(core, key, hash, entry, word);
   *found = 1;
@@ -61,13 +71,14 @@ int emb_delete(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
   int rc = session_begin(s);
   rc = rc ? rc : store_own(s);
   uint64_t waited = 0;
+  uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
   size_t i = 0;
   while (!rc && i < n) {
     size_t end = i + s->chunk < n ? i + s->chunk : n;
     epoch_enter(&s->core->epoch, s->slot);
     for (; !rc && i < end; i++) {
       uint8_t was;
-      rc = erase_row(s->core, keys[i], &was);
+      rc = erase_row(s, keys[i], call, &was);
       if (rc) {
         break;
       }
@@ -86,6 +97,7 @@ int emb_delete(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
                   : session_wait_key(s, keys[i], &waited);
     }
   }
+  clock_tell(s);
   count_add(&s->core->counters.delete_keys, i);
   return rc;
 }

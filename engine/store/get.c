@@ -3,31 +3,26 @@
 ** get.c -- Get, a batch at a time.
 **
 ** Inside one stay in the epoch the whole chunk goes through each stage before
-** the next: hashes and buckets, words, records, copies; so the memory accesses
-** of a stage overlap.  What is in memory is copied there and then, beside any
-** writer (rec_read).  What is on disk is noted, and read after leaving the
-** epoch; rows whose record moved meanwhile go round again.
+** the next: buckets, words, records, copies; so the memory accesses of a stage
+** overlap.  What is in memory is copied there and then, beside any writer
+** (rec_read).  What is on disk is noted, and read after leaving the epoch;
+** rows whose record moved meanwhile are looked up anew.
+**
+** On a bounded store each word is counted up before its record is looked at
+** (admit).  A Get that must wait first gives back what the call took and leaves
+** the epoch; then clock.c acquires all keys in the order of their hashes.
 */
 #include <string.h>
 
-#include "store.h"
+#include "clock.h"
+#include "get.h"
 #include "txn.h"
 
-/* Records whose lines are requested before the first is copied. */
-#define LOOK_AHEAD 12
+/* Cache lines of a record that are requested ahead; the processor's own
+** prefetcher sees the pattern after that. */
 #define LINES_AHEAD 5
 
-struct get {
-  emb_session *s;
-  const int64_t *keys;
-  float *vectors;
-  uint8_t *found;
-  uint64_t *versions;
-  int admit;
-  uint64_t in_memory, in_cache, on_disk, absent;
-};
-
-static void deliver_absent(struct get *g, uint32_t row) {
+void get_absent(struct get *g, uint32_t row) {
   uint32_t dim = g->s->core->layout.dim;
   if (g->vectors) {
     memset(g->vectors + (size_t)row * dim, 0, dim * sizeof(float));
@@ -41,7 +36,8 @@ static void deliver_absent(struct get *g, uint32_t row) {
   g->absent++;
 }
 
-static void deliver_found(struct get *g, uint32_t row, uint64_t version) {
+static inline void deliver_found(struct get *g, uint32_t row,
+                                 uint64_t version) {
   if (g->found) {
     g->found[row] = 1;
   }
@@ -51,39 +47,38 @@ static void deliver_found(struct get *g, uint32_t row, uint64_t version) {
 }
 
 /* Copies a record in memory; 0 if its slot holds another key by now. */
-static int copy(struct get *g, uint32_t row, const struct rec *rec) {
-  const struct layout *l = &g->s->core->layout;
+static inline int copy(struct get *g, uint32_t row, const struct rec *rec,
+                       uint32_t dim, uint32_t bytes, int half) {
   uint64_t version;
-  float *to = g->vectors ? g->vectors + (size_t)row * l->dim : NULL;
-  void *raw = to && l->type == EMB_F16 ? (void *)g->s->scratch : (void *)to;
-  if (!rec_read(rec, g->keys[row], raw, l->vector_bytes, &version)) {
+  float *to = g->vectors ? g->vectors + (size_t)row * dim : NULL;
+  void *raw = to && half ? (void *)g->s->scratch : (void *)to;
+  if (!rec_read(rec, g->keys[row], raw, bytes, &version)) {
     return 0;
   }
-  if (to && raw != (void *)to) {
+  if (to && half) {
     session_decode(g->s, to, raw);
   }
   deliver_found(g, row, version);
   return 1;
 }
 
-static void prefetch(const struct rec *rec, uint32_t bytes) {
-  uint32_t lines = bytes / 64 + 2;
-  for (uint32_t i = 0; i < (lines < LINES_AHEAD ? lines : LINES_AHEAD); i++) {
+static inline void prefetch(const struct rec *rec, uint32_t lines) {
+  for (uint32_t i = 0; i < lines; i++) {
     __builtin_prefetch((const char *)rec + (size_t)i * 64);
   }
 }
 
-/* One row by itself, from the index on.  1: done; 0: on disk, noted. */
-static int row_again(struct get *g, uint32_t row, uint64_t hash,
-                     uint32_t *cold) {
+int get_row(struct get *g, uint32_t row, uint32_t *cold) {
   emb_session *s = g->s;
+  const struct layout *l = &s->core->layout;
   int64_t key = g->keys[row];
+  uint64_t hash = hash_key(key);
   for (;;) {
     uint64_t word;
     index_find(&s->core->index, key, hash, &word);
     uint64_t seen = word ? txn_word(s, key, hash, word) : 0;
     if (!seen) {
-      deliver_absent(g, row);
+      get_absent(g, row);
       return 1;
     }
     struct rec *rec = key_rec(s->core, seen);
@@ -91,60 +86,82 @@ static int row_again(struct get *g, uint32_t row, uint64_t hash,
       s->cold[(*cold)++] = (struct cold){word_address(seen), row};
       return 0;
     }
-    if (copy(g, row, rec)) {
+    if (copy(g, row, rec, l->dim, l->vector_bytes, l->type == EMB_F16)) {
       return 1;
     }
   }
 }
 
-/* The n rows in s->rows; *cold: how many of them are on disk. */
-static void in_memory(struct get *g, uint32_t n, uint32_t *cold) {
+/* Counts the rows [0, n), whose words have been found.  1: row *blocked may not
+** be read yet. */
+static int admit(struct get *g, uint32_t n, uint32_t *blocked) {
+  emb_session *s = g->s;
+  for (uint32_t i = 0; i < n; i++) {
+    if (s->words[i] &&
+        clock_admit(s, g->keys[i], s->hashes[i], g->call, &s->entries[i],
+                    &s->words[i]) == KEY_BLOCKED) {
+      *blocked = i;
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Where the rows' records are, and asks for their lines. */
+static void find_records(struct get *g, uint32_t n) {
   emb_session *s = g->s;
   struct core *core = s->core;
-  uint32_t bytes = core->layout.rec_bytes;
-  int64_t keys[64];
+  uint32_t bytes = core->layout.rec_bytes / 64 + 2;
+  uint32_t lines = bytes < LINES_AHEAD ? bytes : LINES_AHEAD;
+  int in_txn = s->txn != NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t word = s->words[i];
+    if (in_txn || (word & WORD_INTENT) || !word_address(word)) {
+      word = word ? txn_word(s, g->keys[i], s->hashes[i], word) : 0;
+      s->words[i] = word;
+    }
+    struct rec *rec = word ? key_rec(core, word) : NULL;
+    s->recs[i] = rec;
+    if (rec) {
+      prefetch(rec, lines);
+    }
+  }
+}
+
+int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
+                  uint32_t *blocked) {
+  emb_session *s = g->s;
+  struct core *core = s->core;
+  const struct layout l = core->layout;
   *cold = 0;
   epoch_enter(&core->epoch, s->slot);
-  for (uint32_t base = 0; base < n; base += 64) { /* gathers keys by row */
-    uint32_t m = n - base < 64 ? n - base : 64;
-    for (uint32_t i = 0; i < m; i++) {
-      keys[i] = g->keys[s->rows[base + i]];
-      s->hashes[base + i] = hash_key(keys[i]);
-    }
-    index_find_batch(&core->index, keys, s->hashes + base, m, s->entries + base,
-                     s->words + base);
+  for (uint32_t i = 0; i < n; i++) {
+    s->hashes[i] = hash_key(g->keys[i]);
   }
-  for (uint32_t i = 0; i < n + LOOK_AHEAD; i++) {
-    if (i < n) {
-      uint64_t word = s->words[i];
-      if (word) {
-        word = txn_word(s, g->keys[s->rows[i]], s->hashes[i], word);
-        s->words[i] = word;
-      }
-      s->recs[i] = word ? key_rec(core, word) : NULL;
-      if (s->recs[i]) {
-        prefetch(s->recs[i], bytes);
-      }
-    }
-    if (i < LOOK_AHEAD) {
-      continue;
-    }
-    uint32_t k = i - LOOK_AHEAD, row = s->rows[k];
-    uint64_t word = s->words[k];
+  index_find_batch(&core->index, g->keys, s->hashes, n, s->entries, s->words);
+  if (g->call && admit(g, n, blocked)) {
+    epoch_leave(s->slot);
+    return KEY_BLOCKED;
+  }
+  find_records(g, n);
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t word = s->words[i];
     if (!word) {
-      deliver_absent(g, row);
-    } else if (!s->recs[k]) {
-      s->cold[(*cold)++] = (struct cold){word_address(word), row};
-    } else if (!copy(g, row, s->recs[k])) {
-      g->in_memory += (uint64_t)row_again(g, row, s->hashes[k], cold);
+      get_absent(g, i);
+    } else if (!s->recs[i]) {
+      s->cold[(*cold)++] = (struct cold){word_address(word), i};
+    } else if (!copy(g, i, s->recs[i], l.dim, l.vector_bytes,
+                     l.type == EMB_F16)) {
+      g->in_memory += (uint64_t)get_row(g, i, cold);
     } else if (word & WORD_CACHED) {
-      key_touch(s->entries[k], word);
+      key_touch(s->entries[i], word);
       g->in_cache++;
     } else {
       g->in_memory++;
     }
   }
   epoch_leave(s->slot);
+  return EMB_OK;
 }
 
 static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
@@ -162,27 +179,64 @@ static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
   return EMB_OK;
 }
 
-static int get_chunk(struct get *g, uint32_t n) {
+int get_from_disk(struct get *g, uint32_t cold) {
   emb_session *s = g->s;
-  for (uint32_t i = 0; i < n; i++) {
-    s->rows[i] = i;
-  }
-  while (n) {
-    uint32_t cold, again = 0;
-    in_memory(g, n, &cold);
-    if (cold) {
-      int rc = read_cold(s, g->keys, cold, g->admit, use_cold, g, &again);
-      if (rc) {
-        return rc;
-      }
+  while (cold) {
+    uint32_t again = 0;
+    int rc = read_cold(s, g->keys, cold, g->admit, use_cold, g, &again);
+    if (rc) {
+      return rc;
     }
-    n = again;
+    cold = 0;
+    epoch_enter(&s->core->epoch, s->slot);
+    for (uint32_t i = 0; i < again; i++) {
+      g->in_memory += (uint64_t)get_row(g, s->rows[i], &cold);
+    }
+    epoch_leave(s->slot);
   }
   return EMB_OK;
 }
 
+static void count(const struct get *g, size_t n) {
+  struct counters *c = &g->s->core->counters;
+  count_add(&c->get_keys, n);
+  count_add(&c->get_memory, g->in_memory);
+  count_add(&c->get_cache, g->in_cache);
+  count_add(&c->get_disk, g->on_disk);
+  count_add(&c->get_absent, g->absent);
+}
+
+/* Rows [at, at + m) of a batch. */
+static void window(struct get *g, const struct get *all, size_t at) {
+  g->keys = all->keys + at;
+  g->vectors = all->vectors ? all->vectors + at * g->s->core->layout.dim : NULL;
+  g->found = all->found ? all->found + at : NULL;
+  g->versions = all->versions ? all->versions + at : NULL;
+}
+
+/* The whole batch once.  KEY_BLOCKED: *blocked may not be read yet. */
+static int get_batch(const struct get *all, size_t n, size_t *blocked) {
+  emb_session *s = all->s;
+  struct get g = *all;
+  int rc = EMB_OK;
+  for (size_t at = 0; !rc && at < n; at += s->chunk) {
+    uint32_t m = (uint32_t)(n - at < s->chunk ? n - at : s->chunk);
+    uint32_t cold, row;
+    window(&g, all, at);
+    rc = g.call ? clock_reserve(s, m) : EMB_OK;
+    rc = rc ? rc : get_in_memory(&g, m, &cold, &row);
+    if (rc == KEY_BLOCKED) {
+      *blocked = at + row;
+      return GET_BLOCKED;
+    }
+    rc = rc ? rc : get_from_disk(&g, cold);
+  }
+  count(&g, n);
+  return rc;
+}
+
 static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
-               uint8_t *found, uint64_t *versions, int admit) {
+               uint8_t *found, uint64_t *versions, int counts) {
   if (!vectors && !versions) { /* no record is needed for that */
     return found ? emb_exists(s, keys, n, found) : session_begin(s);
   }
@@ -191,22 +245,20 @@ static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
   if (rc) {
     return rc;
   }
-  struct counters *c = &s->core->counters;
-  struct get g = {s, keys, vectors, found, versions, admit, 0, 0, 0, 0};
-  uint32_t dim = s->core->layout.dim;
-  for (size_t at = 0; !rc && at < n; at += s->chunk) {
-    size_t m = n - at < s->chunk ? n - at : s->chunk;
-    g.keys = keys + at;
-    g.vectors = vectors ? vectors + at * dim : NULL;
-    g.found = found ? found + at : NULL;
-    g.versions = versions ? versions + at : NULL;
-    rc = get_chunk(&g, (uint32_t)m);
+  size_t blocked;
+  struct get g = {s, keys, vectors, found, versions, counts, 0, 0, 0, 0, 0};
+  if (counts && vectors && store_counts(s)) {
+    g.call = clock_call(s);
   }
-  count_add(&c->get_keys, n);
-  count_add(&c->get_memory, g.in_memory);
-  count_add(&c->get_cache, g.in_cache);
-  count_add(&c->get_disk, g.on_disk);
-  count_add(&c->get_absent, g.absent);
+  rc = get_batch(&g, n, &blocked);
+  while (rc == GET_BLOCKED) {
+    clock_give_call(s, keys, blocked + 1, g.call);
+    rc = clock_acquire(s, keys, n, g.call);
+    rc = rc ? rc : get_batch(&g, n, &blocked);
+  }
+  if (rc && g.call) {
+    clock_give_call(s, keys, n, g.call);
+  }
   return rc;
 }
 

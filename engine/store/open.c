@@ -190,6 +190,10 @@ static int check_config(const emb_config *c, emb_err *err) {
   if (c->io > EMB_IO_PREAD) {
     return err_set(err, EMB_RANGE, "unknown io kind %u", c->io);
   }
+  if ((c->flags & EMB_OPEN_BOUNDED) && c->staleness > EMB_STALENESS_MAX) {
+    return err_set(err, EMB_RANGE, "staleness must be between 0 and %d, got %u",
+                   EMB_STALENESS_MAX, c->staleness);
+  }
   return EMB_OK;
 }
 
@@ -208,6 +212,7 @@ static void init_locks(emb_store *store) {
   pthread_cond_init(&core->wake, &clock);
   pthread_cond_init(&core->work, &clock);
   pthread_cond_init(&core->room, &clock);
+  pthread_cond_init(&core->given, &clock);
   pthread_condattr_destroy(&clock);
 }
 
@@ -441,6 +446,8 @@ int store_new(struct env *env, const char *dir, const emb_config *config,
   core->step_mode = (config->flags & EMB_OPEN_STEP) != 0;
   core->step = step_once;
   core->timeout_ms = config->timeout_ms;
+  core->staleness = config->staleness;
+  atomic_store(&core->bounded, (config->flags & EMB_OPEN_BOUNDED) != 0);
   core->vec = vec_best();
   store->process = env->process(env);
   if (!core->dir) {

@@ -185,6 +185,22 @@ int store_own(emb_session *s) {
   return core_failed(s->core, &s->err);
 }
 
+int store_counts(emb_session *s) {
+  emb_store *store = s->store;
+  if (!core_bounded(s->core) ||
+      (store->config.flags & EMB_OPEN_READONLY) != 0) {
+    return 0;
+  }
+  if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own_lock);
+    if (!atomic_load(&store->owner)) {
+      own_take(store, NULL);
+    }
+    pthread_mutex_unlock(&store->own_lock);
+  }
+  return atomic_load_explicit(&store->owner, memory_order_acquire);
+}
+
 static int refresh(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct manifest m;

@@ -14,7 +14,7 @@
 */
 #include <string.h>
 
-#include "store.h"
+#include "clock.h"
 #include "txn.h"
 
 /* Outcomes of one row besides EMB_OK and errors. */
@@ -53,6 +53,7 @@ struct put {
   struct run run;
   uint32_t want;    /* slots that the rest of the chunk may need */
   uint64_t version; /* of row 0 */
+  uint32_t call;    /* 0: no Gets are counted */
   uint64_t in_place;
 };
 
@@ -77,15 +78,19 @@ static int above_tombs(void *arg) {
              : ROW_HELD;
 }
 
+/* The last address at which a tombstone may stand. */
+static uint64_t tombs_end(struct core *core) {
+  return layout_address(&core->layout, atomic_load(&core->log.last_tomb) + 1,
+                        0) -
+         1;
+}
+
 static int add_key(struct put *p, uint32_t row, uint64_t hash,
                    const void *vector) {
   emb_session *s = p->s;
   struct core *core = s->core;
   struct guard guard = {core, 0};
-  uint64_t above =
-      layout_address(&core->layout, atomic_load(&core->log.last_tomb) + 1, 0) -
-      1;
-  int rc = run_take(core, &p->run, p->want, above, &guard.address);
+  int rc = run_take(core, &p->run, p->want, tombs_end(core), &guard.address);
   if (rc) {
     return rc;
   }
@@ -106,14 +111,22 @@ static int add_key(struct put *p, uint32_t row, uint64_t hash,
   return EMB_OK;
 }
 
-/* The key is latched. */
+/* The word with one Get of this session given back. */
+static inline uint64_t give_back(struct put *p, uint32_t row, uint64_t word) {
+  return p->call
+             ? clock_put(p->s, p->keys[row], p->s->hashes[row], p->call, word)
+             : word;
+}
+
+/* The key is latched; it may be one that was removed while it was leased. */
 static int replace(struct put *p, uint32_t row, struct entry *entry,
                    uint64_t word, const void *vector) {
   struct core *core = p->s->core;
   int64_t key = p->keys[row];
   size_t bytes = core->layout.vector_bytes;
   uint64_t version = p->version + row;
-  struct rec *rec = key_rec(core, word);
+  uint64_t above = key_log_address(core, word);
+  struct rec *rec = above ? key_rec(core, word) : NULL;
   if (rec) {
     uint64_t old =
         rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
@@ -121,21 +134,21 @@ static int replace(struct put *p, uint32_t row, struct entry *entry,
     if (!(word & WORD_CACHED) && log_mutable(&core->log, word_address(word))) {
       rec_begin(rec);
       rec_fill(rec, key, vector, bytes, version);
-      key_unlatch(entry, word);
+      key_unlatch(entry, give_back(p, row, word));
       tell_version(p, row, version);
       p->in_place++;
       return EMB_OK;
     }
   }
   uint64_t address;
-  int rc =
-      run_take(core, &p->run, p->want, key_log_address(core, word), &address);
+  above = above ? above : tombs_end(core);
+  int rc = run_take(core, &p->run, p->want, above, &address);
   if (rc) {
     key_unlatch(entry, word);
     return rc;
   }
   rec_fill(log_rec(&core->log, address), key, vector, bytes, version);
-  key_publish(core, key, entry, word, address);
+  key_publish(core, key, entry, give_back(p, row, word), address);
   tell_version(p, row, version);
   return EMB_OK;
 }
@@ -231,7 +244,10 @@ int emb_put(emb_session *s, const int64_t *keys, size_t n, const float *vectors,
   int rc = session_begin(s);
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
   rc = rc ? rc : store_own(s);
-  struct put p = {s, keys, vectors, versions, {0, 0, 0}, 0, 0, 0};
+  struct put p = {s, keys, vectors, versions, {0, 0, 0}, 0, 0, 0, 0};
+  if (!rc && core_bounded(s->core)) {
+    p.call = lease_next_call(&s->leases);
+  }
   for (size_t at = 0; !rc && at < n; at += s->chunk) {
     size_t m = n - at < s->chunk ? n - at : s->chunk;
     p.keys = keys + at;
@@ -239,6 +255,7 @@ int emb_put(emb_session *s, const int64_t *keys, size_t n, const float *vectors,
     p.versions = versions ? versions + at : NULL;
     rc = put_chunk(&p, (uint32_t)m);
   }
+  clock_tell(s);
   count_add(&s->core->counters.put_keys, n);
   count_add(&s->core->counters.put_in_place, p.in_place);
   if (frames_left(&s->core->frames) < core_low_water(s->core)) {

@@ -42,6 +42,19 @@ static int share(emb_store *store, const emb_config *c, emb_err *err) {
                    store->core.dir, l->type == EMB_F16 ? "FLOAT16" : "FLOAT",
                    l->dim, c->type == EMB_F16 ? "FLOAT16" : "FLOAT", c->dim);
   }
+  if ((c->flags & EMB_OPEN_BOUNDED) && c->staleness > EMB_STALENESS_MAX) {
+    return err_set(err, EMB_RANGE, "staleness must be between 0 and %d, got %u",
+                   EMB_STALENESS_MAX, c->staleness);
+  }
+  if ((c->flags & EMB_OPEN_BOUNDED) && core_bounded(&store->core) &&
+      c->staleness != store->core.staleness) {
+    return err_set(err, EMB_MISMATCH, "%s is open with staleness %u, not %u",
+                   store->core.dir, store->core.staleness, c->staleness);
+  }
+  if ((c->flags & EMB_OPEN_BOUNDED) && !core_bounded(&store->core)) {
+    store->core.staleness = c->staleness;
+    atomic_store(&store->core.bounded, 1);
+  }
   if (!(c->flags & EMB_OPEN_READONLY)) {
     store->config.flags &= ~(uint32_t)EMB_OPEN_READONLY;
   }

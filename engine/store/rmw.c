@@ -9,7 +9,7 @@
 */
 #include <string.h>
 
-#include "store.h"
+#include "clock.h"
 #include "txn.h"
 
 enum { ROW_ROOM = LOG_ROOM, ROW_HELD = -3, ROW_COLD = -4 };
@@ -22,6 +22,7 @@ struct rmw {
   uint64_t *versions; /* or NULL */
   struct run run;
   uint64_t version;
+  uint32_t call;       /* 0: no Gets are counted */
   char *loaded;        /* stored vectors that were read from disk */
   uint64_t *loaded_at; /* per row: log address of its loaded vector, or 0 */
 };
@@ -51,6 +52,11 @@ static int sum(struct rmw *r, uint32_t row, const void *stored) {
   return 1;
 }
 
+static uint64_t give_back(struct rmw *r, uint32_t row, uint64_t word) {
+  int64_t key = r->keys[row];
+  return r->call ? clock_put(r->s, key, hash_key(key), r->call, word) : word;
+}
+
 static void tell_version(struct rmw *r, uint32_t row, uint64_t version) {
   if (r->versions) {
     r->versions[row] = version;
@@ -76,7 +82,7 @@ static int apply(struct rmw *r, uint32_t row, struct entry *entry,
       log_mutable(&core->log, word_address(word))) {
     rec_begin(rec);
     rec_fill(rec, key, r->s->scratch, bytes, version);
-    key_unlatch(entry, word);
+    key_unlatch(entry, give_back(r, row, word));
     tell_version(r, row, version);
     return EMB_OK;
   }
@@ -87,7 +93,7 @@ static int apply(struct rmw *r, uint32_t row, struct entry *entry,
     return rc;
   }
   rec_fill(log_rec(&core->log, address), key, r->s->scratch, bytes, version);
-  key_publish(core, key, entry, word, address);
+  key_publish(core, key, entry, give_back(r, row, word), address);
   tell_version(r, row, version);
   return EMB_OK;
 }
@@ -98,7 +104,12 @@ static int rmw_row(struct rmw *r, uint32_t row, uint64_t *cold_at) {
   struct entry *entry;
   uint64_t word;
   int64_t key = r->keys[row];
-  switch (key_latch(core, key, hash_key(key), &entry, &word)) {
+  int found = key_latch(core, key, hash_key(key), &entry, &word);
+  if (found == KEY_FOUND && !word_address(word)) {
+    key_unlatch(entry, word); /* removed while it was leased */
+    found = KEY_ABSENT;
+  }
+  switch (found) {
   case KEY_INTENT:
     return ROW_HELD;
   case KEY_ABSENT:
@@ -220,7 +231,9 @@ int emb_rmw(emb_session *s, const int64_t *keys, size_t n, const float *deltas,
     return rc;
   }
   struct env *env = s->core->env;
-  struct rmw r = {s, keys, deltas, found, versions, {0, 0, 0}, 0, NULL, NULL};
+  struct rmw r = {s,         keys, deltas, found, versions,
+                  {0, 0, 0}, 0,    0,      NULL,  NULL};
+  r.call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
   size_t most = n < s->chunk ? n : s->chunk;
   r.loaded = env->resize(env, NULL, most * s->core->layout.vector_bytes + 1);
   r.loaded_at = env->resize(env, NULL, (most + 1) * sizeof *r.loaded_at);
@@ -237,6 +250,7 @@ int emb_rmw(emb_session *s, const int64_t *keys, size_t n, const float *deltas,
   }
   env->release(env, r.loaded);
   env->release(env, r.loaded_at);
+  clock_tell(s);
   count_add(&s->core->counters.rmw_keys, n);
   if (frames_left(&s->core->frames) < core_low_water(s->core)) {
     core_wake(s->core);

@@ -52,6 +52,7 @@ static void free_session(emb_session *s) {
   env->release(env, s->recs);
   env->release(env, s->cold);
   env->release(env, s->rows);
+  lease_free(&s->leases, env);
   env->release(env, s->scratch);
   env->release(env, s->scratch_f32);
   if (s->slot) {
@@ -96,6 +97,7 @@ void emb_session_close(emb_session *s) {
   emb_store *store = s->store;
   if (store_check(store, NULL) == EMB_OK) {
     emb_rollback(s);
+    emb_release(s);
     free_session(s);
     atomic_fetch_sub(&store->sessions, 1);
   }

@@ -82,6 +82,13 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "waits_for_key", of(&c->waits_key));
   number(l, "commits", of(&c->commits));
   number(l, "rollbacks", of(&c->rollbacks));
+  if (core_bounded(core)) {
+    number(l, "staleness", core->staleness);
+  } else {
+    text(l, "staleness", "none");
+  }
+  number(l, "staleness_waits", of(&c->staleness_waits));
+  number(l, "staleness_busy", of(&c->staleness_busy));
   number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
   return list.n < max ? list.n : max;
 }

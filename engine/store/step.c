@@ -11,9 +11,13 @@
 #include "../life/shorten.h"
 #include "step.h"
 
-/* The log that recovery would replay is kept shorter than this, or than twice
-** the index if that is more. */
+/* The log that recovery would replay is kept shorter than this, or than a
+** quarter more than the live data if that is more: a table that is in memory
+** as a whole is copied to the tail once after a checkpoint, and then changed
+** in place, without a checkpoint that would make it read-only again. */
 #define REPLAY_BYTES (UINT64_C(256) << 20)
+/* Immediate writes are durable after this time at the latest. */
+#define CHECKPOINT_US UINT64_C(60000000)
 #define WORK_PAUSE_MS 50
 /* Extents that are moved within the file for one checkpoint. */
 #define MOVES 1024
@@ -26,8 +30,31 @@ static uint64_t replay_bytes(emb_store *store) {
   return tail > replay ? (tail - replay) * core->layout.page_bytes : 0;
 }
 
-static int checkpoint_due(emb_store *store, const struct space *space) {
-  uint64_t most = (uint64_t)atomic_load(&store->core.count) * 32;
+/* Writes since the last checkpoint have waited long enough. */
+static int checkpoint_late(emb_store *store) {
+  struct core *core = &store->core;
+  const struct manifest *m = &store->checkpoint.manifest;
+  uint64_t now = core->env->now_us(core->env);
+  if (store->late_generation != m->generation) {
+    store->late_generation = m->generation;
+    store->late_us = now;
+  }
+  return !core->temporary && m->version != atomic_load(&core->version) &&
+         now - store->late_us > CHECKPOINT_US;
+}
+
+/* No version was given out since the last look.  A caller of emb_step says
+** himself when it is time. */
+static int quiet(emb_store *store) {
+  uint64_t version = atomic_load(&store->core.version);
+  int same = version == store->seen_version;
+  store->seen_version = version;
+  return same || store->core.step_mode;
+}
+
+static int checkpoint_due(emb_store *store, const struct space *space,
+                          int still) {
+  uint64_t most = space->live + space->live / 4;
   most = most > REPLAY_BYTES ? most : REPLAY_BYTES;
   uint64_t replay = replay_bytes(store);
   /* With a transaction open a checkpoint shortens nothing and frees only what
@@ -35,8 +62,13 @@ static int checkpoint_due(emb_store *store, const struct space *space) {
   if (atomic_load(&store->core.txn_first_page) && replay > most) {
     return 0;
   }
-  return space_freeable(&store->core, space) ||
-         (!store->core.temporary && replay > most);
+  /* A checkpoint makes everything read-only, so while writes go on space is
+  ** freed only when there is much of it. */
+  if (space_freeable(&store->core, space) &&
+      (still || space_urgent(&store->core, space))) {
+    return 1;
+  }
+  return (!store->core.temporary && replay > most) || checkpoint_late(store);
 }
 
 /* Moves some extents down in the file and makes that durable. */
@@ -80,7 +112,8 @@ int step_work(emb_store *store, int *more, emb_err *err) {
     return EMB_OK;
   }
   pthread_mutex_lock(&core->ckpt_lock);
-  if (idle(store)) {
+  int still = quiet(store);
+  if (idle(store) && !checkpoint_late(store)) {
     pthread_mutex_unlock(&core->ckpt_lock);
     return EMB_OK;
   }
@@ -88,7 +121,7 @@ int step_work(emb_store *store, int *more, emb_err *err) {
   if (space_wasted(core, &space)) {
     rc = compact_one(core, store->work_slot, 0, &did, err);
   }
-  if (!rc && checkpoint_due(store, &space)) {
+  if (!rc && checkpoint_due(store, &space, still)) {
     uint64_t freed = store->checkpoint.manifest.generation;
     rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
     did |= store->checkpoint.manifest.generation != freed &&
@@ -96,7 +129,7 @@ int step_work(emb_store *store, int *more, emb_err *err) {
   } else if (!rc && !did) {
     rc = step_shorten(store, &did, err);
   }
-  if (!did && !rc) {
+  if (!did && !rc && still) {
     note_idle(store);
   }
   pthread_mutex_unlock(&core->ckpt_lock);

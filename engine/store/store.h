@@ -5,6 +5,7 @@
 **   open.c, registry.c   a store: opening, sharing, owning, closing
 **   session.c            a session and its buffers
 **   get.c read.c         Get: index, memory, cache, disk
+**   clock.c lease.c      the staleness bound
 **   put.c rmw.c erase.c  immediate writes
 **   txn*.c               transactions
 **   scan.c order.c       scans
@@ -18,6 +19,7 @@
 #include "../core/spill.h"
 #include "../core/watch.h"
 #include "../emb.h"
+#include "lease.h"
 
 /* Keys that are worked on inside one stay in the epoch. */
 #define CHUNK_MAX 1024
@@ -56,6 +58,9 @@ struct emb_store {
   /* State in which background work found nothing to do; ckpt_lock. */
   uint64_t idle_tail, idle_first_page;
   int64_t idle_keys;
+  /* When the newest checkpoint was first seen, and the version when background
+  ** work last looked; ckpt_lock. */
+  uint64_t late_generation, late_us, seen_version;
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */
@@ -75,6 +80,7 @@ struct emb_session {
   void *ask_arg;
   int scans;
   struct txn *txn;
+  struct leases leases;
 
   uint32_t chunk; /* keys per stay in the epoch */
   uint64_t *hashes;
@@ -116,6 +122,9 @@ void session_decode(emb_session *s, float *to, const void *stored);
 
 /* Before a write: the process owns the store, nothing failed or is in doubt. */
 int store_own(emb_session *s);
+/* Is a Get counted?  Then this process must be the one whose Puts give it back,
+** so it becomes the owner; while another is, nothing is counted here. */
+int store_counts(emb_session *s);
 /* Before a read: a reader sees the newest checkpoint. */
 int store_refresh(emb_session *s);
 /* A reader found a page damaged: loads the newest checkpoint, because the owner

@@ -10,6 +10,7 @@
 */
 #include <string.h>
 
+#include "clock.h"
 #include "txn.h"
 
 uint64_t txn_find(struct txn *txn, int64_t key, uint64_t hash, int *own) {
@@ -88,7 +89,7 @@ static int claim(emb_session *s, int64_t key, uint64_t hash) {
   if (rc >= 0 && rc != KEY_INTENT &&
       index_insert(s->txn->map, key, hash, MAP_SAME, &entry, &word, NULL,
                    NULL)) {
-    key_settle(s->core, key, hash, KEY_SAME, NULL);
+    key_settle(s->core, key, hash, KEY_SAME, 0, NULL);
     rc = -EMB_NOMEM;
   }
   epoch_leave(s->slot);
@@ -280,6 +281,7 @@ int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
   }
   size_t depth = s->txn->savepoint_count;
   int marked = n > 1;
+  uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
   take_number(s);
   s->txn->prepared = 0;
   rc = marked ? txn_mark(s, -1) : EMB_OK;
@@ -291,6 +293,9 @@ int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
     rc =
         rc ? rc
            : put_waiting(s, keys[i], vectors + i * (size_t)s->core->layout.dim);
+    if (!rc && call) {
+      clock_put_later(s, keys[i], hash_key(keys[i]), call);
+    }
     if (!rc && (i & 1023) == 1023 && s->ask && s->ask(s->ask_arg)) {
       rc = session_error(s, EMB_INTERRUPT, "interrupted");
     }
@@ -310,6 +315,7 @@ int emb_txn_delete(emb_session *s, const int64_t *keys, size_t n,
   }
   size_t depth = s->txn->savepoint_count;
   int marked = n > 1;
+  uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
   take_number(s);
   s->txn->prepared = 0;
   rc = marked ? txn_mark(s, -1) : EMB_OK;
@@ -319,6 +325,9 @@ int emb_txn_delete(emb_session *s, const int64_t *keys, size_t n,
   for (size_t i = 0; !rc && i < n; i++) {
     uint8_t was;
     rc = txn_delete_row(s, keys[i], &was);
+    if (!rc && call) {
+      clock_put_later(s, keys[i], hash_key(keys[i]), call);
+    }
     if (found && !rc) {
       found[i] = was;
     }

@@ -17,6 +17,7 @@
 */
 #include <string.h>
 
+#include "clock.h"
 #include "txn.h"
 
 /* An item of a page of kind TOMB or VOID in the transaction's stream. */
@@ -141,7 +142,11 @@ static void settle(void *arg, int64_t key, uint64_t word) {
   uint64_t address = !w->commit || (word & MAP_SAME) ? KEY_SAME
                      : word & MAP_GONE               ? KEY_GONE
                                                      : word_address(word);
-  key_settle(core, key, hash_key(key), address, w->s);
+  uint64_t hash = hash_key(key);
+  uint32_t give = core_bounded(core)
+                      ? clock_settle(w->s, key, hash, address != KEY_SAME)
+                      : 0;
+  key_settle(core, key, hash, address, give, w->s);
 }
 
 /* Frees the transaction and lets the next one in. */
@@ -170,6 +175,7 @@ static void settle_all(emb_session *s, int commit) {
   }
   s->store->txn_number = 0;
   pthread_mutex_unlock(&s->store->settle_lock);
+  clock_tell(s);
 }
 
 int emb_commit(emb_session *s) {

@@ -2,6 +2,7 @@
 **
 ** txn_save.c -- savepoints: marking, undoing, forgetting.  See txn.h.
 */
+#include "clock.h"
 #include "txn.h"
 
 /* Was this entry of the map made after the mark? */
@@ -73,6 +74,7 @@ static int note_void(emb_session *s, uint64_t from) {
 }
 
 struct above {
+  emb_session *s;
   struct txn *txn;
   const struct savepoint *mark;
 };
@@ -84,6 +86,7 @@ static void forget(void *arg, int64_t key, uint64_t word) {
     uint64_t found;
     struct entry *entry = index_find(a->txn->map, key, hash_key(key), &found);
     atomic_store_explicit(&entry->word, MAP_SAME, memory_order_release);
+    clock_settle(a->s, key, hash_key(key), 0);
   }
 }
 
@@ -95,7 +98,7 @@ static int undo_to(emb_session *s, struct savepoint mark) {
     return rc;
   }
   watch_abort(s->core, s);
-  struct above a = {txn, &mark};
+  struct above a = {s, txn, &mark};
   for (uint32_t p = 0; p < index_parts(txn->map); p++) {
     index_each(txn->map, p, forget, &a);
   }

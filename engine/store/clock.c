@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+**
+** clock.c -- see clock.h.
+*/
+#include "clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "txn.h"
+
+/* A waiting session looks at least this often whether it is to stop. */
+#define WAIT_MS 10
+/* Slots that a table without leases keeps. */
+#define ROOM_KEPT 65536
+
+uint32_t clock_call(emb_session *s) {
+  struct leases *leases = &s->leases;
+  return leases->statement ? leases->statement_call : lease_next_call(leases);
+}
+
+int clock_reserve(emb_session *s, size_t n) {
+  return lease_reserve(&s->leases, s->core->env, n)
+             ? session_error(s, EMB_NOMEM, "out of memory")
+             : EMB_OK;
+}
+
+int clock_admit(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
+                struct entry **entry, uint64_t *word) {
+  struct lease *lease = lease_slot(&s->leases, key, hash);
+  if (lease->held && lease->call == call) {
+    return KEY_FOUND;
+  }
+  if (((*word & WORD_INTENT) || !word_address(*word)) &&
+      !txn_word(s, key, hash, *word)) {
+    return KEY_ABSENT;
+  }
+  int rc = key_admit(s->core, key, hash, entry, word);
+  if (rc == KEY_FOUND) {
+    lease_take(&s->leases, lease, key, call);
+  } else if (rc == KEY_ABSENT) {
+    *word = 0;
+  }
+  return rc;
+}
+
+/* Takes n off the session's lease and off the key's clock. */
+static void give(emb_session *s, struct lease *lease, uint32_t n) {
+  key_give(s->core, lease->key, hash_key(lease->key), n);
+  lease_drop(&s->leases, lease, n);
+}
+
+void clock_give_call(emb_session *s, const int64_t *keys, size_t n,
+                     uint32_t call) {
+  for (size_t at = 0; at < n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < n && i < at + CHUNK_MAX; i++) {
+      struct lease *lease = lease_find(&s->leases, keys[i], hash_key(keys[i]));
+      if (lease && lease->call == call) {
+        lease->call = UINT32_MAX; /* of no call: a repeated key is done */
+        give(s, lease, 1);
+      }
+    }
+    epoch_leave(s->slot);
+  }
+  clock_tell(s);
+}
+
+/* ---- waiting ----------------------------------------------------------- */
+
+/* Tries once; *clock: what stands in the way. */
+static int try_key(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
+                   uint32_t *clock) {
+  uint64_t word;
+  epoch_enter(&s->core->epoch, s->slot);
+  struct entry *entry = index_find(&s->core->index, key, hash, &word);
+  int rc = entry ? clock_admit(s, key, hash, call, &entry, &word) : KEY_ABSENT;
+  epoch_leave(s->slot);
+  *clock = word_clock(word);
+  return rc;
+}
+
+static int busy(emb_session *s, int64_t key, uint32_t clock, int own) {
+  count_add(&s->core->counters.staleness_busy, 1);
+  return session_error(
+      s, EMB_BUSY,
+      own ? "key %lld: clock %u is above the staleness bound %u, and all its "
+            "Gets are this connection's own"
+          : "key %lld: clock %u is above the staleness bound %u",
+      (long long)key, clock, s->core->staleness);
+}
+
+/* Sleeps until something is given back, or a little. */
+static void sleep_for_given(struct core *core, uint64_t turn, uint64_t ms) {
+  pthread_mutex_lock(&core->wake_lock);
+  if (core->given_turn == turn) {
+    core_wait_ms(core, &core->given, ms < WAIT_MS ? ms : WAIT_MS);
+  }
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+static uint64_t given_turn(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  uint64_t turn = core->given_turn;
+  pthread_mutex_unlock(&core->wake_lock);
+  return turn;
+}
+
+/* Counts one key, waiting up to the time `until`. */
+static int acquire_key(emb_session *s, int64_t key, uint32_t call,
+                       uint64_t until) {
+  struct core *core = s->core;
+  uint64_t hash = hash_key(key);
+  int rc = EMB_OK, waits = 0;
+  while (!rc) {
+    uint32_t clock;
+    /* The turn is read before the attempt: what is given back after it is not
+    ** slept through. */
+    uint64_t turn = waits ? given_turn(core) : 0;
+    if (try_key(s, key, hash, call, &clock) != KEY_BLOCKED) {
+      break;
+    }
+    const struct lease *lease = lease_find(&s->leases, key, hash);
+    uint64_t now = core->env->now_us(core->env);
+    if (lease && lease->held == clock) {
+      rc = busy(s, key, clock, 1);
+    } else if (now >= until) {
+      rc = busy(s, key, clock, 0);
+    } else if (s->ask && s->ask(s->ask_arg)) {
+      rc = session_error(s, EMB_INTERRUPT, "interrupted");
+    } else if (!waits) {
+      waits = 1;
+      count_add(&core->counters.staleness_waits, 1);
+      atomic_fetch_add(&core->given_wanted, 1);
+    } else {
+      sleep_for_given(core, turn, (until - now) / 1000 + 1);
+    }
+  }
+  if (waits) {
+    atomic_fetch_sub(&core->given_wanted, 1);
+  }
+  return rc;
+}
+
+static int by_hash(const void *a, const void *b) {
+  uint64_t x = hash_key(*(const int64_t *)a), y = hash_key(*(const int64_t *)b);
+  return x < y ? -1 : x > y;
+}
+
+int clock_acquire(emb_session *s, const int64_t *keys, size_t n,
+                  uint32_t call) {
+  struct env *env = s->core->env;
+  uint64_t until = env->now_us(env) + s->core->timeout_ms * 1000;
+  int rc = clock_reserve(s, n);
+  int64_t *sorted = rc ? NULL : env->resize(env, NULL, n * sizeof *sorted + 1);
+  if (!rc && !sorted) {
+    rc = session_error(s, EMB_NOMEM, "out of memory");
+  }
+  if (rc) {
+    return rc;
+  }
+  memcpy(sorted, keys, n * sizeof *sorted);
+  qsort(sorted, n, sizeof *sorted, by_hash);
+  size_t i = 0;
+  for (; !rc && i < n; i++) {
+    rc = acquire_key(s, sorted[i], call, until);
+  }
+  if (rc) {
+    clock_give_call(s, sorted, i, call);
+  }
+  env->release(env, sorted);
+  return rc;
+}
+
+/* ---- giving back ------------------------------------------------------- */
+
+uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
+                   uint64_t word) {
+  struct lease *lease = lease_find(&s->leases, key, hash);
+  if (!lease || lease->call == call) {
+    return word;
+  }
+  lease->call = call;
+  lease_drop(&s->leases, lease, 1);
+  return word_give(word, 1);
+}
+
+void clock_put_later(emb_session *s, int64_t key, uint64_t hash,
+                     uint32_t call) {
+  struct lease *lease = lease_find(&s->leases, key, hash);
+  if (lease && lease->call != call) {
+    lease->call = call;
+    if (lease->pending < lease->held && lease->pending < LEASE_PENDING_MAX) {
+      lease->pending = (lease->pending + 1u) & LEASE_PENDING_MAX;
+    }
+  }
+}
+
+uint32_t clock_settle(emb_session *s, int64_t key, uint64_t hash, int commit) {
+  struct lease *lease = lease_find(&s->leases, key, hash);
+  if (!lease) {
+    return 0;
+  }
+  uint32_t n = commit ? lease->pending : 0;
+  lease->pending = 0;
+  lease_drop(&s->leases, lease, n);
+  return n;
+}
+
+/* Slots of the table from at on, until n were given back; where it stopped. */
+static size_t release_some(emb_session *s, int marked, size_t at, size_t n) {
+  struct leases *leases = &s->leases;
+  while (at < leases->room && n) {
+    struct lease *lease = &leases->slots[at];
+    uint32_t most = marked ? lease->marked : lease->held;
+    if (lease->held && most) {
+      lease->marked = 0;
+      give(s, lease, most); /* another may stand here now */
+      n--;
+    } else {
+      at++;
+    }
+  }
+  return at;
+}
+
+/* Gives back all leases, or those that are marked. */
+static size_t release(emb_session *s, int marked) {
+  struct leases *leases = &s->leases;
+  size_t before = leases->held, at = 0;
+  while (leases->held && at < leases->room) {
+    epoch_enter(&s->core->epoch, s->slot);
+    at = release_some(s, marked, at, CHUNK_MAX);
+    epoch_leave(s->slot);
+  }
+  if (!leases->held && leases->room > ROOM_KEPT) {
+    lease_free(leases, s->core->env);
+  }
+  clock_tell(s);
+  return before - leases->held;
+}
+
+void emb_statement(emb_session *s, uint64_t number) {
+  struct leases *leases = &s->leases;
+  if (number && number != leases->statement) {
+    leases->statement_call = lease_next_call(leases);
+  }
+  leases->statement = number;
+}
+
+size_t emb_release(emb_session *s) {
+  return session_begin(s) ? 0 : release(s, 0);
+}
+
+size_t emb_release_marked(emb_session *s) {
+  return session_begin(s) ? 0 : release(s, 1);
+}
+
+size_t emb_leases(const emb_session *s) { return s->leases.held; }
+
+void emb_lease_mark(emb_session *s, int mark) {
+  struct leases *leases = &s->leases;
+  if (leases->mark && !mark) {
+    for (size_t i = 0; i < leases->room; i++) {
+      leases->slots[i].marked = 0;
+    }
+  }
+  leases->mark = mark != 0;
+}
+
+int emb_clocks(emb_session *s, const int64_t *keys, size_t n,
+               uint32_t *clocks) {
+  int rc = session_begin(s);
+  for (size_t at = 0; !rc && at < n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < n && i < at + CHUNK_MAX; i++) {
+      uint64_t word;
+      index_find(&s->core->index, keys[i], hash_key(keys[i]), &word);
+      clocks[i] = word_clock(word);
+    }
+    epoch_leave(s->slot);
+  }
+  return rc;
+}

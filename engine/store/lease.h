@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+**
+** lease.h -- the Gets of a session that were admitted and not given back.
+**
+** A table from key to the number of leases, by open addressing, used by the
+** session's thread only.  The key's clock in the index is the sum of what the
+** sessions have here (verify.c compares the two).
+**
+** CALLS     Each call that gets or puts has a number.  A lease keeps the one of
+**           the last call that counted the key, so that a key that occurs twice
+**           in a batch is counted, or given back, once.
+** PENDING   A Put inside a transaction takes effect when that commits: its
+**           lease stays until then.
+** FAILURE   lease_reserve is the only function that allocates.
+** MEMORY    32 to 64 bytes per key with a lease.
+*/
+#ifndef EMB_STORE_LEASE_H
+#define EMB_STORE_LEASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../env/env.h"
+
+#define LEASE_MAX 4095u
+#define LEASE_PENDING_MAX 255u
+
+struct lease {
+  int64_t key;
+  uint32_t call;
+  uint32_t held : 12;   /* at most the clock's largest value; 0: free slot */
+  uint32_t marked : 12; /* of them taken in the caller's transaction */
+  uint32_t pending : 8; /* of them to be given back by the commit */
+};
+_Static_assert(sizeof(struct lease) == 16, "four leases in a cache line");
+
+struct leases {
+  struct lease *slots;
+  size_t room; /* a power of two, or 0 */
+  size_t used; /* keys with leases */
+  size_t held; /* leases */
+  int mark;    /* new leases are marked */
+  uint32_t calls;
+  uint64_t statement; /* emb_statement: number, and the call it stands for */
+  uint32_t statement_call;
+};
+
+void lease_free(struct leases *leases, struct env *env);
+/* Makes room for n more keys: EMB_OK or EMB_NOMEM. */
+int lease_reserve(struct leases *leases, struct env *env, size_t n);
+uint32_t lease_next_call(struct leases *leases);
+/* Frees the slot, whose last lease is gone; others may move into it. */
+void lease_remove(struct leases *leases, struct lease *lease);
+
+/* The key's slot, or the one where it would be; NULL without a table. */
+static inline struct lease *lease_slot(const struct leases *leases, int64_t key,
+                                       uint64_t hash) {
+  if (!leases->room) {
+    return NULL;
+  }
+  size_t i = hash & (leases->room - 1);
+  while (leases->slots[i].held && leases->slots[i].key != key) {
+    i = (i + 1) & (leases->room - 1);
+  }
+  return &leases->slots[i];
+}
+/* The key's lease, or NULL. */
+static inline struct lease *lease_find(const struct leases *leases, int64_t key,
+                                       uint64_t hash) {
+  struct lease *lease = leases->held ? lease_slot(leases, key, hash) : NULL;
+  return lease && lease->held ? lease : NULL;
+}
+/* One more Get of the key, whose slot this is. */
+static inline void lease_take(struct leases *leases, struct lease *lease,
+                              int64_t key, uint32_t call) {
+  leases->used += lease->held == 0;
+  lease->key = key;
+  lease->call = call;
+  lease->held = (lease->held + 1u) & LEASE_MAX;
+  lease->marked = (lease->marked + (leases->mark ? 1u : 0u)) & LEASE_MAX;
+  leases->held++;
+}
+/* n fewer.  The slot is another's when none is left. */
+static inline void lease_drop(struct leases *leases, struct lease *lease,
+                              uint32_t n) {
+  uint32_t held = lease->held - n;
+  leases->held -= n;
+  lease->held = held & LEASE_MAX;
+  if (held == 0) {
+    lease_remove(leases, lease);
+    return;
+  }
+  if (lease->marked > held) {
+    lease->marked = held & LEASE_MAX;
+  }
+  if (lease->pending > held) {
+    lease->pending = held & LEASE_PENDING_MAX;
+  }
+}
+
+#endif
