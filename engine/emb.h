@@ -111,6 +111,8 @@ enum {
 };
 
 #define EMB_STALENESS_MAX 4094
+#define EMB_IO_DEPTH_MAX 1024
+#define EMB_IO_WORKERS_MAX 32
 
 typedef struct emb_config {
   uint32_t dim;            /* 1 .. EMB_DIM_MAX; 0: whatever the store has */

@@ -101,5 +101,6 @@ void cache_reset(struct cache *cache, void (*give)(void *, char *), void *arg) {
     }
   }
   atomic_store(&cache->used, 0);
+  atomic_store(&cache->pinned, 0);
   cache->hand_frame = cache->hand_slot = 0;
 }

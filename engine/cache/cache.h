@@ -8,8 +8,13 @@
 ** Which record stays is decided with the frequency bits of the index word;
 ** that, and every change of a word, is core/admit.c.  Here is only the memory.
 **
-**   slot   00-07  log address of the record; 0: the slot is free
+**   slot   00-07  bits 0-46   log address of the record; 0: the slot is free
+**                 bits 47-62  pin: the second (modulo 65535, plus 1) in which a
+**                             look-ahead put the record here or found it; 0:
+**                             it was read since, or no look-ahead asked for it
 **          08-..  record (rec/rec.h)
+**
+** A pinned record stays until it is read, but no longer than CACHE_PIN_SECONDS.
 **
 ** An address of the cache is (frame + 1) << 16 | slot.
 **
@@ -27,6 +32,10 @@
 
 #include "../env/env.h"
 #include "../rec/rec.h"
+
+#define CACHE_PIN_SECONDS 60
+#define CACHE_PIN_SHIFT 47
+#define CACHE_ADDRESS_MASK ((UINT64_C(1) << CACHE_PIN_SHIFT) - 1)
 
 struct cache_slot {
   /* Set under lock before the slot is published, cleared by whoever takes the
@@ -47,6 +56,7 @@ struct cache {
   /* Relaxed figures. */
   _Atomic uint32_t frame_count;
   _Atomic uint64_t used;
+  _Atomic uint64_t pinned;
   uint32_t closing;    /* lock: number + 1 of a frame that takes no more */
   uint32_t hand_frame; /* lock */
   uint32_t hand_slot;  /* lock */
@@ -78,9 +88,50 @@ char *cache_take_frame(struct cache *cache, uint32_t frame);
 /* Gives all frames to give(arg, frame); the caller is alone. */
 void cache_reset(struct cache *cache, void (*give)(void *, char *), void *arg);
 
+static inline uint64_t cache_log_address(const struct cache_slot *slot) {
+  return atomic_load_explicit(&slot->log_address, memory_order_acquire) &
+         CACHE_ADDRESS_MASK;
+}
+static inline uint64_t cache_pin_now(struct env *env) {
+  return (env->now_us(env) / 1000000 % 65535 + 1) << CACHE_PIN_SHIFT;
+}
+/* Is the slot's record kept for a look-ahead? */
+static inline int cache_pinned(struct env *env, uint64_t log_address) {
+  if (log_address <= CACHE_ADDRESS_MASK) {
+    return 0;
+  }
+  uint64_t now = cache_pin_now(env) >> CACHE_PIN_SHIFT;
+  uint64_t then = log_address >> CACHE_PIN_SHIFT;
+  return (now + 65535 - then) % 65535 <= CACHE_PIN_SECONDS;
+}
+/* The record was read. */
+static inline void cache_unpin(struct cache *cache, struct cache_slot *slot) {
+  if (atomic_load_explicit(&slot->log_address, memory_order_relaxed) >
+      CACHE_ADDRESS_MASK) {
+    uint64_t old = atomic_fetch_and_explicit(
+        &slot->log_address, CACHE_ADDRESS_MASK, memory_order_acq_rel);
+    if (old > CACHE_ADDRESS_MASK) {
+      atomic_fetch_sub_explicit(&cache->pinned, 1, memory_order_relaxed);
+    }
+  }
+}
+/* A look-ahead found the record in its slot. */
+static inline void cache_pin(struct cache *cache, struct cache_slot *slot) {
+  uint64_t old = atomic_load_explicit(&slot->log_address, memory_order_relaxed);
+  if (old && old <= CACHE_ADDRESS_MASK &&
+      atomic_compare_exchange_strong_explicit(
+          &slot->log_address, &old, old | cache_pin_now(cache->env),
+          memory_order_acq_rel, memory_order_relaxed)) {
+    atomic_fetch_add_explicit(&cache->pinned, 1, memory_order_relaxed);
+  }
+}
+
 static inline void cache_release(struct cache *cache, uint64_t address) {
-  atomic_store_explicit(&cache_at(cache, address)->log_address, 0,
-                        memory_order_release);
+  uint64_t old = atomic_exchange_explicit(
+      &cache_at(cache, address)->log_address, 0, memory_order_acq_rel);
+  if (old > CACHE_ADDRESS_MASK) {
+    atomic_fetch_sub_explicit(&cache->pinned, 1, memory_order_relaxed);
+  }
   atomic_fetch_sub_explicit(&cache->used, 1, memory_order_relaxed);
 }
 

@@ -7,10 +7,17 @@
 ** them, and a record at zero leaves.  A record that was just read from disk
 ** comes in at zero, so one that is not read again leaves at the next turn.  The
 ** hand goes at most STEPS slots for one newcomer; if all are hot it stays out.
+**
+** What a look-ahead brings in is pinned (cache.h): the hand passes it by until
+** it was read.  A look-ahead that finds no slot is told whether waiting for a
+** frame of the log can help.
 */
 #include "core.h"
 
 #define STEPS 48
+#define STEPS_AHEAD 1024
+/* Frames that a look-ahead asks of the log at a time. */
+#define FRAMES_AHEAD 8
 
 /* Takes the word of the slot's record back to the log.  1: the slot is free.
 ** force: whatever its frequency says. */
@@ -21,6 +28,10 @@ static int evict(struct core *core, uint64_t address, struct cache_slot *slot,
   if (!log_address) {
     return 1;
   }
+  if (!force && cache_pinned(core->env, log_address)) {
+    return 0;
+  }
+  log_address &= CACHE_ADDRESS_MASK;
   int64_t key = atomic_load_explicit(&slot->rec.key, memory_order_relaxed);
   uint64_t word;
   struct entry *entry = index_find(&core->index, key, hash_key(key), &word);
@@ -43,24 +54,27 @@ static int evict(struct core *core, uint64_t address, struct cache_slot *slot,
   return 1;
 }
 
-/* A free slot, or 0. */
-static uint64_t pick(struct core *core) {
+/* Takes a frame more if the slots are used up. */
+static void grow(struct core *core, uint32_t wanted) {
   struct cache *cache = &core->cache;
   uint64_t room =
       (uint64_t)atomic_load(&cache->frame_count) * cache->slots_per_frame;
-  int may_grow =
-      !atomic_load_explicit(&core->cache_useless, memory_order_relaxed) ||
-      atomic_load(&cache->frame_count) < core_cache_min(core);
-  if (may_grow && atomic_load(&cache->used) >= room - room / 32) {
-    char *frame = frames_take(&core->frames, core_low_water(core));
-    if (frame && !cache_add_frame(cache, frame)) {
-      frames_give(&core->frames, frame);
-    } else if (!frame && !atomic_load_explicit(&core->cache_hungry,
-                                               memory_order_relaxed)) {
-      atomic_store_explicit(&core->cache_hungry, 1, memory_order_relaxed);
-    }
+  if (atomic_load(&cache->used) < room - room / 32) {
+    return;
   }
-  for (int i = 0; i < STEPS; i++) {
+  char *frame = frames_take(&core->frames, core_low_water(core));
+  if (frame && !cache_add_frame(cache, frame)) {
+    frames_give(&core->frames, frame);
+  } else if (!frame && atomic_load_explicit(&core->cache_hungry,
+                                            memory_order_relaxed) < wanted) {
+    atomic_store_explicit(&core->cache_hungry, wanted, memory_order_relaxed);
+  }
+}
+
+/* A free slot, or 0. */
+static uint64_t pick(struct core *core, int steps) {
+  struct cache *cache = &core->cache;
+  for (int i = 0; i < steps; i++) {
     uint64_t address = cache_next(cache);
     if (!address || evict(core, address, cache_at(cache, address), 0)) {
       return address;
@@ -69,37 +83,85 @@ static uint64_t pick(struct core *core) {
   return 0;
 }
 
-void cache_admit(struct core *core, int64_t key, uint64_t hash,
-                 uint64_t log_address, const void *vector, uint64_t version) {
+/* Fills a slot and points the key's word there.  0: the key has moved. */
+static int put_into(struct core *core, uint64_t address, struct entry *entry,
+                    uint64_t word, int64_t key, uint64_t log_address,
+                    const void *vector, uint64_t version, uint64_t pin) {
   struct cache *cache = &core->cache;
-  uint64_t word;
-  struct entry *entry = index_find(&core->index, key, hash, &word);
-  if (!entry || (word & (WORD_LATCH | WORD_CACHED)) ||
-      word_address(word) != log_address || cache->frames_max == 0) {
-    return;
-  }
-  pthread_mutex_lock(&cache->lock);
-  uint64_t address = pick(core);
-  if (address) {
-    struct cache_slot *slot = cache_at(cache, address);
-    rec_begin(&slot->rec);
-    rec_fill(&slot->rec, key, vector, core->layout.vector_bytes, version);
-    atomic_store_explicit(&slot->log_address, log_address,
-                          memory_order_release);
-    atomic_fetch_add_explicit(&cache->used, 1, memory_order_relaxed);
+  struct cache_slot *slot = cache_at(cache, address);
+  rec_begin(&slot->rec);
+  rec_fill(&slot->rec, key, vector, core->layout.vector_bytes, version);
+  atomic_store_explicit(&slot->log_address, log_address | pin,
+                        memory_order_release);
+  atomic_fetch_add_explicit(&cache->used, 1, memory_order_relaxed);
+  if (pin) {
+    atomic_fetch_add_explicit(&cache->pinned, 1, memory_order_relaxed);
   }
   pthread_mutex_unlock(&cache->lock);
-  if (!address) {
-    return;
-  }
   if (atomic_load_explicit(&entry->key, memory_order_relaxed) == key &&
       atomic_compare_exchange_strong_explicit(
           &entry->word, &word, word_move(word, address, 1),
           memory_order_acq_rel, memory_order_relaxed)) {
     count_add(&core->counters.cache_admitted, 1);
-  } else {
-    cache_release(cache, address);
+    return 1;
   }
+  cache_release(cache, address);
+  return 0;
+}
+
+/* The key's entry if its record is on disk at this address. */
+static struct entry *find_cold(struct core *core, int64_t key, uint64_t hash,
+                               uint64_t log_address, uint64_t *word) {
+  struct entry *entry = index_find(&core->index, key, hash, word);
+  return entry && !(*word & (WORD_LATCH | WORD_CACHED)) &&
+                 word_address(*word) == log_address &&
+                 core->cache.frames_max != 0
+             ? entry
+             : NULL;
+}
+
+void cache_admit(struct core *core, int64_t key, uint64_t hash,
+                 uint64_t log_address, const void *vector, uint64_t version) {
+  struct cache *cache = &core->cache;
+  uint64_t word;
+  struct entry *entry = find_cold(core, key, hash, log_address, &word);
+  if (!entry) {
+    return;
+  }
+  pthread_mutex_lock(&cache->lock);
+  if (!atomic_load_explicit(&core->cache_useless, memory_order_relaxed) ||
+      atomic_load(&cache->frame_count) < core_cache_min(core)) {
+    grow(core, 1);
+  }
+  uint64_t address = pick(core, STEPS);
+  if (address) {
+    put_into(core, address, entry, word, key, log_address, vector, version, 0);
+  } else {
+    pthread_mutex_unlock(&cache->lock);
+  }
+}
+
+int cache_admit_ahead(struct core *core, int64_t key, uint64_t hash,
+                      uint64_t log_address, const void *vector,
+                      uint64_t version) {
+  struct cache *cache = &core->cache;
+  uint64_t word;
+  struct entry *entry = find_cold(core, key, hash, log_address, &word);
+  if (!entry) {
+    return cache->frames_max ? CACHE_MOVED : CACHE_REFUSED;
+  }
+  pthread_mutex_lock(&cache->lock);
+  grow(core, FRAMES_AHEAD);
+  uint64_t address = pick(core, STEPS_AHEAD);
+  if (address) {
+    return put_into(core, address, entry, word, key, log_address, vector,
+                    version, cache_pin_now(core->env))
+               ? CACHE_ADMITTED
+               : CACHE_MOVED;
+  }
+  pthread_mutex_unlock(&cache->lock);
+  return atomic_load(&core->log.resident) > core_log_min(core) ? CACHE_LATER
+                                                               : CACHE_REFUSED;
 }
 
 int cache_shrink(struct core *core, struct epoch_slot *self) {

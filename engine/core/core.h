@@ -50,6 +50,8 @@ struct counters {
   _Atomic uint64_t cache_admitted, cache_evicted, waits_room, waits_key;
   _Atomic uint64_t commits, rollbacks;
   _Atomic uint64_t staleness_waits, staleness_busy;
+  _Atomic uint64_t ahead_asked, ahead_memory, ahead_absent;
+  _Atomic uint64_t ahead_read, ahead_refused, prefetches, write_backs;
 };
 
 struct core {
@@ -107,7 +109,7 @@ struct core {
   /* One step of background work (store/step.c), for callers that must wait in
   ** a store without a thread. */
   int (*step)(struct core *, int *more);
-  /* The cache wants a frame that the log has; relaxed. */
+  /* So many frames that the log has are wanted by the cache; relaxed. */
   _Atomic uint32_t cache_hungry;
   /* Records leave the cache unread: it gives its frames to the log; relaxed,
   ** written under flush_lock (flush.c). */
@@ -175,6 +177,13 @@ void key_touch(struct entry *entry, uint64_t word);
 /* Offers a record that was read from disk to the cache; inside an epoch. */
 void cache_admit(struct core *core, int64_t key, uint64_t hash,
                  uint64_t log_address, const void *vector, uint64_t version);
+/* The same for a record that a look-ahead read: it stays until it was read
+** once.  CACHE_LATER: there is no slot now, but the log will give a frame to
+** whoever waits for it (core_wake, core_wait_frame). */
+enum { CACHE_ADMITTED, CACHE_MOVED, CACHE_LATER, CACHE_REFUSED };
+int cache_admit_ahead(struct core *core, int64_t key, uint64_t hash,
+                      uint64_t log_address, const void *vector,
+                      uint64_t version);
 /* Gives one frame of the cache back to the pool; outside any epoch. */
 int cache_shrink(struct core *core, struct epoch_slot *slot);
 
@@ -197,8 +206,11 @@ int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err);
 ** ask (may be NULL) is polled: non-zero ends the wait with EMB_INTERRUPT. */
 int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
                    emb_err *err);
-/* Waits for one of core's conditions at most this long; wake_lock is held. */
-void core_wait_ms(struct core *core, pthread_cond_t *cond, uint64_t ms);
+/* Waits for a condition at most this long; its lock is held. */
+void core_wait_ms(struct core *core, pthread_cond_t *cond,
+                  pthread_mutex_t *lock, uint64_t ms);
+/* A look-ahead was told CACHE_LATER: waits a little for a frame. */
+void core_wait_frame(struct core *core);
 /* Leases were given back: wakes sessions that wait for one. */
 void core_tell_given(struct core *core);
 /* Wakes the flush thread. */

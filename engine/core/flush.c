@@ -62,10 +62,11 @@ static void judge_cache(struct core *core) {
   }
 }
 
-void core_wait_ms(struct core *core, pthread_cond_t *cond, uint64_t ms) {
+void core_wait_ms(struct core *core, pthread_cond_t *cond,
+                  pthread_mutex_t *lock, uint64_t ms) {
   uint64_t us = core->env->now_us(core->env) + ms * 1000;
   struct timespec until = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-  pthread_cond_timedwait(cond, &core->wake_lock, &until);
+  pthread_cond_timedwait(cond, lock, &until);
 }
 
 void core_wake(struct core *core) {
@@ -115,7 +116,7 @@ static int make_room(struct core *core, struct epoch_slot *self, int *did,
                      (atomic_load(&log->read_only) >> bits);
   int rc = EMB_OK;
   judge_cache(core);
-  if (atomic_load(&core->cache_useless) &&
+  if (atomic_load(&core->cache_useless) && !atomic_load(&core->cache.pinned) &&
       atomic_load(&core->cache.frame_count) > core_cache_min(core)) {
     *did |= cache_shrink(core, self);
   }
@@ -124,9 +125,10 @@ static int make_room(struct core *core, struct epoch_slot *self, int *did,
     rc = seal_and_flush(core, seal_target(core, share / 2), err);
   }
   uint32_t want = core_low_water(core);
-  if (atomic_load(&core->cache_hungry)) {
-    atomic_store(&core->cache_hungry, 0);
-    want += atomic_load(&log->resident) > core_log_min(core);
+  uint32_t hungry = atomic_exchange(&core->cache_hungry, 0);
+  uint32_t resident = atomic_load(&log->resident), least = core_log_min(core);
+  if (hungry && resident > least) {
+    want += hungry < resident - least ? hungry : resident - least;
   }
   uint32_t left = frames_left(&core->frames);
   if (rc || left >= want) {
@@ -214,9 +216,23 @@ int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
     core_wake(core);
     pthread_mutex_lock(&core->wake_lock);
     if (!has_room(core)) {
-      core_wait_ms(core, &core->room, 20);
+      core_wait_ms(core, &core->room, &core->wake_lock, 20);
     }
     pthread_mutex_unlock(&core->wake_lock);
   }
   return EMB_OK;
+}
+
+void core_wait_frame(struct core *core) {
+  if (core->step_mode) {
+    int more;
+    core->step(core, &more);
+    return;
+  }
+  core_wake(core);
+  pthread_mutex_lock(&core->wake_lock);
+  if (frames_left(&core->frames) <= core_low_water(core)) {
+    core_wait_ms(core, &core->room, &core->wake_lock, 20);
+  }
+  pthread_mutex_unlock(&core->wake_lock);
 }

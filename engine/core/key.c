@@ -82,8 +82,7 @@ uint64_t key_log_address(const struct core *core, uint64_t word) {
   if (!(word & WORD_CACHED)) {
     return address;
   }
-  return atomic_load_explicit(&cache_at(&core->cache, address)->log_address,
-                              memory_order_acquire);
+  return cache_log_address(cache_at(&core->cache, address));
 }
 
 uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash) {
@@ -263,9 +262,12 @@ int key_relocate(struct core *core, int64_t key, uint64_t hash, uint64_t from,
     pthread_mutex_lock(&core->scan_lock);
     watch_moved(core, key, from, to, NULL, 0);
   }
-  atomic_store_explicit(
-      &cache_at(&core->cache, word_address(word))->log_address, to,
-      memory_order_release);
+  struct cache_slot *slot = cache_at(&core->cache, word_address(word));
+  uint64_t old = atomic_load_explicit(&slot->log_address, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(
+      &slot->log_address, &old, (old & ~CACHE_ADDRESS_MASK) | to,
+      memory_order_acq_rel, memory_order_relaxed)) {
+  }
   if (watched) {
     pthread_mutex_unlock(&core->scan_lock);
   }

@@ -94,7 +94,8 @@ static int busy(emb_session *s, int64_t key, uint32_t clock, int own) {
 static void sleep_for_given(struct core *core, uint64_t turn, uint64_t ms) {
   pthread_mutex_lock(&core->wake_lock);
   if (core->given_turn == turn) {
-    core_wait_ms(core, &core->given, ms < WAIT_MS ? ms : WAIT_MS);
+    core_wait_ms(core, &core->given, &core->wake_lock,
+                 ms < WAIT_MS ? ms : WAIT_MS);
   }
   pthread_mutex_unlock(&core->wake_lock);
 }
@@ -174,15 +175,19 @@ int clock_acquire(emb_session *s, const int64_t *keys, size_t n,
 
 /* ---- giving back ------------------------------------------------------- */
 
-uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
-                   uint64_t word) {
+int clock_take(emb_session *s, int64_t key, uint64_t hash, uint32_t call) {
   struct lease *lease = lease_find(&s->leases, key, hash);
   if (!lease || lease->call == call) {
-    return word;
+    return 0;
   }
   lease->call = call;
   lease_drop(&s->leases, lease, 1);
-  return word_give(word, 1);
+  return 1;
+}
+
+uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
+                   uint64_t word) {
+  return clock_take(s, key, hash, call) ? word_give(word, 1) : word;
 }
 
 void clock_put_later(emb_session *s, int64_t key, uint64_t hash,

@@ -33,6 +33,9 @@ void clock_give_call(emb_session *s, const int64_t *keys, size_t n,
 ** unless this call did already.  To be stored with the new place. */
 uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
                    uint64_t word);
+/* Takes a lease off the session, unless this call did already; 1: the caller
+** has to give it back to the key. */
+int clock_take(emb_session *s, int64_t key, uint64_t hash, uint32_t call);
 /* The same for a Put inside a transaction: given back by the commit. */
 void clock_put_later(emb_session *s, int64_t key, uint64_t hash, uint32_t call);
 /* What the commit gives back for the key; 0 ends the promise without. */

@@ -68,7 +68,7 @@ static int erase_row(emb_session *s, int64_t key, uint32_t call,
 }
 
 int emb_delete(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
-  int rc = session_begin(s);
+  int rc = session_begin_write(s);
   rc = rc ? rc : store_own(s);
   uint64_t waited = 0;
   uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;

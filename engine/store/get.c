@@ -18,6 +18,9 @@
 #include "get.h"
 #include "txn.h"
 
+/* A row that may not be read yet: no word of a key looks like this. */
+#define WORD_BLOCKED WORD_LATCH
+
 /* Cache lines of a record that are requested ahead; the processor's own
 ** prefetcher sees the pattern after that. */
 #define LINES_AHEAD 5
@@ -101,7 +104,11 @@ static int admit(struct get *g, uint32_t n, uint32_t *blocked) {
         clock_admit(s, g->keys[i], s->hashes[i], g->call, &s->entries[i],
                     &s->words[i]) == KEY_BLOCKED) {
       *blocked = i;
-      return 1;
+      if (!g->state) {
+        return 1;
+      }
+      g->state[i] = ROW_BLOCKED;
+      s->words[i] = WORD_BLOCKED;
     }
   }
   return 0;
@@ -116,6 +123,10 @@ static void find_records(struct get *g, uint32_t n) {
   int in_txn = s->txn != NULL;
   for (uint32_t i = 0; i < n; i++) {
     uint64_t word = s->words[i];
+    if (word == WORD_BLOCKED) {
+      s->recs[i] = NULL;
+      continue;
+    }
     if (in_txn || (word & WORD_INTENT) || !word_address(word)) {
       word = word ? txn_word(s, g->keys[i], s->hashes[i], word) : 0;
       s->words[i] = word;
@@ -149,12 +160,16 @@ int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
     if (!word) {
       get_absent(g, i);
     } else if (!s->recs[i]) {
+      if (word == WORD_BLOCKED) {
+        continue;
+      }
       s->cold[(*cold)++] = (struct cold){word_address(word), i};
     } else if (!copy(g, i, s->recs[i], l.dim, l.vector_bytes,
                      l.type == EMB_F16)) {
       g->in_memory += (uint64_t)get_row(g, i, cold);
     } else if (word & WORD_CACHED) {
       key_touch(s->entries[i], word);
+      cache_unpin(&core->cache, cache_at(&core->cache, word_address(word)));
       g->in_cache++;
     } else {
       g->in_memory++;
@@ -183,7 +198,10 @@ int get_from_disk(struct get *g, uint32_t cold) {
   emb_session *s = g->s;
   while (cold) {
     uint32_t again = 0;
+    uint64_t served = s->served;
     int rc = read_cold(s, g->keys, cold, g->admit, use_cold, g, &again);
+    g->in_cache += s->served - served;
+    g->on_disk -= s->served - served;
     if (rc) {
       return rc;
     }
@@ -246,7 +264,12 @@ static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
     return rc;
   }
   size_t blocked;
-  struct get g = {s, keys, vectors, found, versions, counts, 0, 0, 0, 0, 0};
+  struct get g = {.s = s,
+                  .keys = keys,
+                  .vectors = vectors,
+                  .found = found,
+                  .versions = versions,
+                  .admit = counts};
   if (counts && vectors && store_counts(s)) {
     g.call = clock_call(s);
   }

@@ -11,14 +11,23 @@
 /* A key of the batch is at its staleness bound; no code of emb.h. */
 #define GET_BLOCKED (-5)
 
+/* What becomes of a row of a batch in the background. */
+enum {
+  ROW_DONE = 0,
+  ROW_COLD = 1,    /* a worker reads it */
+  ROW_BLOCKED = 2, /* at its bound when the batch began */
+  ROW_AGAIN = 3,   /* moved while it was read */
+};
+
 struct get {
   emb_session *s;
   const int64_t *keys;
   float *vectors;
   uint8_t *found;
   uint64_t *versions;
-  int admit;     /* offer what comes from disk to the cache */
-  uint32_t call; /* number of the call that counts; 0: nothing is counted */
+  uint8_t *state; /* NULL, or: a row at its bound is ROW_BLOCKED, not the end */
+  int admit;      /* offer what comes from disk to the cache */
+  uint32_t call;  /* number of the call that counts; 0: nothing is counted */
   uint64_t in_memory, in_cache, on_disk, absent;
 };
 

@@ -15,6 +15,7 @@
 #include "../life/shorten.h"
 #include "own.h"
 #include "registry.h"
+#include "job.h"
 #include "step.h"
 
 #define MEMORY_MIN (UINT64_C(4) << 20)
@@ -190,6 +191,16 @@ static int check_config(const emb_config *c, emb_err *err) {
   if (c->io > EMB_IO_PREAD) {
     return err_set(err, EMB_RANGE, "unknown io kind %u", c->io);
   }
+  if (c->io_depth_min > EMB_IO_DEPTH_MAX ||
+      c->io_depth_max > EMB_IO_DEPTH_MAX) {
+    return err_set(err, EMB_RANGE, "io depth must be at most %d",
+                   EMB_IO_DEPTH_MAX);
+  }
+  if (c->io_workers_min > EMB_IO_WORKERS_MAX ||
+      c->io_workers_max > EMB_IO_WORKERS_MAX) {
+    return err_set(err, EMB_RANGE, "io workers must be at most %d",
+                   EMB_IO_WORKERS_MAX);
+  }
   if ((c->flags & EMB_OPEN_BOUNDED) && c->staleness > EMB_STALENESS_MAX) {
     return err_set(err, EMB_RANGE, "staleness must be between 0 and %d, got %u",
                    EMB_STALENESS_MAX, c->staleness);
@@ -299,6 +310,7 @@ static void stop_threads(emb_store *store) {
 void store_free(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;
+  jobs_stop(store);
   stop_threads(store);
   recovery_free(store->doubt);
   if (core->flush_queue) {
@@ -442,6 +454,7 @@ int store_new(struct env *env, const char *dir, const emb_config *config,
   core->dir = env->allocate(env, length + 1);
   init_locks(store);
   store->config = *config;
+  jobs_init(store);
   core->temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
   core->step_mode = (config->flags & EMB_OPEN_STEP) != 0;
   core->step = step_once;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "put.h"
 #include "txn.h"
 
 /* Outcomes of one row besides EMB_OK and errors. */
@@ -213,12 +214,16 @@ static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
   return rc;
 }
 
-static int put_chunk(struct put *p, uint32_t n) {
+static int put_chunk(struct put *p, uint32_t n, int wait, size_t *finished) {
   emb_session *s = p->s;
   uint64_t waited = 0;
   uint32_t done = 0;
   while (done < n) {
     int rc = put_stay(p, done, n, &done);
+    *finished = done;
+    if (!wait && (rc == ROW_ROOM || rc == ROW_HELD)) {
+      return EMB_OK;
+    }
     if (rc == ROW_ROOM) {
       rc = session_wait_room(s);
     } else if (rc == ROW_HELD) {
@@ -239,27 +244,41 @@ static int put_chunk(struct put *p, uint32_t n) {
   return EMB_OK;
 }
 
-int emb_put(emb_session *s, const int64_t *keys, size_t n, const float *vectors,
-            uint64_t *versions) {
-  int rc = session_begin(s);
-  rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
-  rc = rc ? rc : store_own(s);
-  struct put p = {s, keys, vectors, versions, {0, 0, 0}, 0, 0, 0, 0};
-  if (!rc && core_bounded(s->core)) {
-    p.call = lease_next_call(&s->leases);
-  }
-  for (size_t at = 0; !rc && at < n; at += s->chunk) {
-    size_t m = n - at < s->chunk ? n - at : s->chunk;
-    p.keys = keys + at;
-    p.vectors = vectors + at * s->core->layout.dim;
-    p.versions = versions ? versions + at : NULL;
-    rc = put_chunk(&p, (uint32_t)m);
+int put_rows(emb_session *s, const int64_t *keys, size_t n,
+             const float *vectors, uint64_t *versions, uint32_t call, int wait,
+             size_t *done) {
+  struct put p = {s, keys, vectors, versions, {0, 0, 0}, 0, 0, call, 0};
+  int rc = EMB_OK;
+  *done = 0;
+  while (!rc && *done < n) {
+    size_t m = n - *done < s->chunk ? n - *done : s->chunk, finished = 0;
+    p.keys = keys + *done;
+    p.vectors = vectors + *done * s->core->layout.dim;
+    p.versions = versions ? versions + *done : NULL;
+    rc = put_chunk(&p, (uint32_t)m, wait, &finished);
+    *done += finished;
+    if (finished < m) {
+      break;
+    }
   }
   clock_tell(s);
-  count_add(&s->core->counters.put_keys, n);
+  count_add(&s->core->counters.put_keys, *done);
   count_add(&s->core->counters.put_in_place, p.in_place);
   if (frames_left(&s->core->frames) < core_low_water(s->core)) {
     core_wake(s->core);
   }
   return rc;
+}
+
+int emb_put(emb_session *s, const int64_t *keys, size_t n, const float *vectors,
+            uint64_t *versions) {
+  size_t done;
+  int rc = session_begin_write(s);
+  rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
+  rc = rc ? rc : store_own(s);
+  if (rc) {
+    return rc;
+  }
+  uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
+  return put_rows(s, keys, n, vectors, versions, call, 1, &done);
 }

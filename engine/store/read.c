@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store.h"
+#include "async.h"
 
 struct reading {
   emb_session *s;
@@ -134,10 +134,13 @@ static int read_all(struct reading *r) {
   struct env *env = s->core->env;
   uint32_t bytes = s->core->layout.page_bytes;
   uint32_t next = 0, flying = 0;
-  uint32_t free_ios = s->depth, rc = EMB_OK;
-  struct env_io *free_list[128], *ready[128];
-  for (uint32_t i = 0; i < s->depth; i++) {
-    free_list[i] = &s->ios[s->depth - 1 - i];
+  uint32_t depth =
+      s->read_depth && s->read_depth < s->depth ? s->read_depth : s->depth;
+  uint32_t free_ios = depth, rc = EMB_OK;
+  struct env_io **free_list = s->io_list + s->depth;
+  struct env_io **ready = free_list + s->depth;
+  for (uint32_t i = 0; i < depth; i++) {
+    free_list[i] = &s->ios[depth - 1 - i];
   }
   for (;;) {
     size_t n = 0;
@@ -170,7 +173,7 @@ static int read_all(struct reading *r) {
       return (int)rc;
     }
     size_t got = 0;
-    int os = env->queue_wait(env, s->queue, 1, ready, 128, &got);
+    int os = env->queue_wait(env, s->queue, 1, ready, depth, &got);
     if (os) {
       env->queue_close(env, s->queue);
       s->queue = NULL;
@@ -201,6 +204,12 @@ static int read_all(struct reading *r) {
 
 int read_cold(emb_session *s, const int64_t *keys, uint32_t n, int admit,
               cold_use use, void *arg, uint32_t *again) {
+  if (s->aheads) {
+    n = ahead_serve(s, keys, n, use, arg);
+  }
+  if (n == 0) {
+    return EMB_OK;
+  }
   int rc = session_queue(s);
   if (rc) {
     return rc;

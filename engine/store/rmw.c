@@ -224,7 +224,7 @@ static int rmw_chunk(struct rmw *r, uint32_t n) {
 
 int emb_rmw(emb_session *s, const int64_t *keys, size_t n, const float *deltas,
             uint8_t *found, uint64_t *versions) {
-  int rc = session_begin(s);
+  int rc = session_begin_write(s);
   rc = rc ? rc : check_rows(s, keys, n, deltas, "row");
   rc = rc ? rc : store_own(s);
   if (rc) {

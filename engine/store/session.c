@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "async.h"
+#include "job.h"
 #include "store.h"
 #include "txn.h"
 
 #define READ_BYTES (1u << 20)
+#define READ_DEPTH 128u
 
 static int make_buffers(emb_session *s) {
   struct core *core = s->core;
@@ -36,7 +39,7 @@ static int make_buffers(emb_session *s) {
              : EMB_NOMEM;
 }
 
-static void free_session(emb_session *s) {
+void session_free(emb_session *s) {
   struct env *env = s->core->env;
   if (s->queue) {
     env->queue_close(env, s->queue);
@@ -45,7 +48,7 @@ static void free_session(emb_session *s) {
     env->unmap(env, s->pages, (size_t)s->depth * s->core->layout.page_bytes);
   }
   env->release(env, s->ios);
-  env->release(env, s->io_list);
+  env->release(env, (void *)s->io_list);
   env->release(env, s->hashes);
   env->release(env, s->entries);
   env->release(env, s->words);
@@ -68,26 +71,30 @@ int store_check(const emb_store *store, emb_err *err) {
              : err_set(err, EMB_MISUSE, "the store was opened before fork()");
 }
 
-int emb_session_open(emb_store *store, emb_session **session, emb_err *err) {
+int session_new(emb_store *store, emb_session **session, emb_err *err) {
   struct env *env = store->core.env;
+  emb_session *s = env->allocate(env, sizeof *s);
+  if (s) {
+    s->store = store;
+    s->core = &store->core;
+    s->depth_max = READ_DEPTH;
+  }
+  if (s && make_buffers(s)) {
+    session_free(s);
+    s = NULL;
+  }
+  *session = s;
+  return s ? EMB_OK : err_set(err, EMB_NOMEM, "out of memory");
+}
+
+int emb_session_open(emb_store *store, emb_session **session, emb_err *err) {
   *session = NULL;
   int rc = store_check(store, err);
-  if (rc) {
-    return rc;
+  rc = rc ? rc : session_new(store, session, err);
+  if (!rc) {
+    atomic_fetch_add(&store->sessions, 1);
   }
-  emb_session *s = env->allocate(env, sizeof *s);
-  if (!s) {
-    return err_set(err, EMB_NOMEM, "out of memory");
-  }
-  s->store = store;
-  s->core = &store->core;
-  if (make_buffers(s)) {
-    free_session(s);
-    return err_set(err, EMB_NOMEM, "out of memory");
-  }
-  atomic_fetch_add(&store->sessions, 1);
-  *session = s;
-  return EMB_OK;
+  return rc;
 }
 
 void emb_session_close(emb_session *s) {
@@ -96,9 +103,10 @@ void emb_session_close(emb_session *s) {
   }
   emb_store *store = s->store;
   if (store_check(store, NULL) == EMB_OK) {
+    async_close(s);
     emb_rollback(s);
     emb_release(s);
-    free_session(s);
+    session_free(s);
     atomic_fetch_sub(&store->sessions, 1);
   }
 }
@@ -115,6 +123,11 @@ void emb_session_interrupt(emb_session *s, int (*ask)(void *), void *arg) {
 int session_begin(emb_session *s) {
   err_clear(&s->err);
   return store_check(s->store, &s->err);
+}
+
+int session_begin_write(emb_session *s) {
+  int rc = session_begin(s);
+  return rc || !s->tickets ? rc : job_settle_writes(s);
 }
 
 int session_error(emb_session *s, int code, const char *format, ...) {
@@ -151,11 +164,12 @@ int session_queue(emb_session *s) {
   struct env *env = s->core->env;
   uint32_t bytes = s->core->layout.page_bytes;
   uint32_t depth = READ_BYTES / bytes;
-  depth = depth < 4 ? 4 : depth > 128 ? 128 : depth;
+  depth = depth < 4 ? 4 : depth > s->depth_max ? s->depth_max : depth;
   if (!s->pages) {
     s->pages = env->map(env, (size_t)depth * bytes, 0);
     s->ios = env->allocate(env, depth * sizeof *s->ios);
-    s->io_list = env->allocate(env, depth * sizeof(struct env_io *));
+    s->io_list =
+        env->allocate(env, (size_t)depth * 3 * sizeof(struct env_io *));
     s->depth = depth;
   }
   if (!s->pages || !s->ios || !s->io_list) {

@@ -28,6 +28,19 @@ static uint64_t of(_Atomic uint64_t *counter) {
   return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+static void tuning(struct list *l, struct tune *tune) {
+  static const char *const decision[] = {"hold", "raise", "lower"};
+  number(l, "io_depth", atomic_load(&tune->depth));
+  number(l, "io_workers", atomic_load(&tune->workers));
+  number(l, "io_us", of(&tune->io_us));
+  number(l, "compute_us", of(&tune->compute_us));
+  number(l, "wait_us", of(&tune->wait_us));
+  number(l, "io_ratio_percent", of(&tune->ratio));
+  number(l, "io_raised", of(&tune->raised));
+  number(l, "io_lowered", of(&tune->lowered));
+  text(l, "io_decision", decision[atomic_load(&tune->decision)]);
+}
+
 size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   struct core *core = &store->core;
   struct counters *c = &core->counters;
@@ -89,6 +102,15 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   }
   number(l, "staleness_waits", of(&c->staleness_waits));
   number(l, "staleness_busy", of(&c->staleness_busy));
+  number(l, "lookahead_asked", of(&c->ahead_asked));
+  number(l, "lookahead_in_memory", of(&c->ahead_memory));
+  number(l, "lookahead_absent", of(&c->ahead_absent));
+  number(l, "lookahead_read", of(&c->ahead_read));
+  number(l, "lookahead_refused", of(&c->ahead_refused));
+  number(l, "lookahead_pinned", of(&core->cache.pinned));
+  number(l, "prefetch_batches", of(&c->prefetches));
+  number(l, "write_back_batches", of(&c->write_backs));
+  tuning(l, &store->jobs.tune);
   number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
   return list.n < max ? list.n : max;
 }

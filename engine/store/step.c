@@ -9,6 +9,7 @@
 */
 #include "../life/compact.h"
 #include "../life/shorten.h"
+#include "job.h"
 #include "step.h"
 
 /* The log that recovery would replay is kept shorter than this, or than a
@@ -145,11 +146,12 @@ int step_flush(emb_store *store, int *more, emb_err *err) {
 }
 
 int emb_step(emb_store *store, int *more) {
-  int more_flush = 0, more_work = 0;
+  int more_flush = 0, more_jobs = 0, more_work = 0;
   int rc = store_check(store, NULL);
   rc = rc ? rc : step_flush(store, &more_flush, NULL);
+  rc = rc ? rc : job_step(store, &more_jobs);
   rc = rc ? rc : step_work(store, &more_work, NULL);
-  *more = more_flush | more_work;
+  *more = more_flush | more_jobs | more_work;
   return rc;
 }
 
@@ -166,7 +168,7 @@ void step_flush_thread(void *arg) {
   pthread_mutex_lock(&core->wake_lock);
   while (!core->stopping) {
     if (!core->work_wanted) {
-      core_wait_ms(core, &core->wake, 500);
+      core_wait_ms(core, &core->wake, &core->wake_lock, 500);
     }
     core->work_wanted = 0;
     int more = !core->stopping;
@@ -184,7 +186,7 @@ void step_work_thread(void *arg) {
   struct core *core = &store->core;
   pthread_mutex_lock(&core->wake_lock);
   while (!core->stopping) {
-    core_wait_ms(core, &core->work, WORK_PAUSE_MS);
+    core_wait_ms(core, &core->work, &core->wake_lock, WORK_PAUSE_MS);
     int more = !core->stopping;
     pthread_mutex_unlock(&core->wake_lock);
     if (more && step_work(store, &more, NULL)) {

@@ -6,6 +6,8 @@
 **   session.c            a session and its buffers
 **   get.c read.c         Get: index, memory, cache, disk
 **   clock.c lease.c      the staleness bound
+**   ahead.c async.c      look-ahead, prefetch and write-back
+**   job.c tune.c         their background work
 **   put.c rmw.c erase.c  immediate writes
 **   txn*.c               transactions
 **   scan.c order.c       scans
@@ -20,12 +22,27 @@
 #include "../core/watch.h"
 #include "../emb.h"
 #include "lease.h"
+#include "tune.h"
 
 /* Keys that are worked on inside one stay in the epoch. */
 #define CHUNK_MAX 1024
 #define CHUNK_BYTES (4u << 20)
 
 struct txn;
+struct job;
+struct worker;
+
+struct jobs { /* job.h */
+  pthread_mutex_t lock;
+  pthread_cond_t arrived, ended;
+  struct job *first; /* lock */
+  struct worker *workers[EMB_IO_WORKERS_MAX];
+  uint32_t worker_count; /* lock */
+  int stopping;          /* lock */
+  struct tune tune;
+  pthread_mutex_t step_lock;
+  emb_session *step_session; /* step_lock */
+};
 
 struct emb_store {
   struct core core;
@@ -52,6 +69,7 @@ struct emb_store {
   uint64_t txn_start;
   struct index txn_map; /* of the open transaction: key to new place (txn.h) */
   void *threads[2];
+  struct jobs jobs;
   struct epoch_slot *flush_slot; /* flush thread or emb_step */
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */
@@ -81,6 +99,10 @@ struct emb_session {
   int scans;
   struct txn *txn;
   struct leases leases;
+  struct job *tickets; /* prefetches and write-backs, oldest first */
+  uint64_t ticket_last;
+  uint64_t served;       /* records that its look-aheads had */
+  struct aheads *aheads; /* look-aheads (ahead.c); made at the first */
 
   uint32_t chunk; /* keys per stay in the epoch */
   uint64_t *hashes;
@@ -94,10 +116,12 @@ struct emb_session {
 
   /* Disk reads; made at the first need. */
   struct env_queue *queue;
-  uint32_t depth;
-  char *pages; /* depth page buffers */
+  uint32_t depth;      /* requests that there is room for */
+  uint32_t depth_max;  /* and may be */
+  uint32_t read_depth; /* in flight at most; 0: depth */
+  char *pages;         /* depth page buffers */
   struct env_io *ios;
-  struct env_io **io_list;
+  struct env_io **io_list; /* three of depth: to submit, free, ready */
 };
 
 /* ---- session.c --------------------------------------------------------- */
@@ -106,6 +130,12 @@ struct emb_session {
 int store_check(const emb_store *store, emb_err *err);
 /* First line of every call: a child after fork() must not use the store. */
 int session_begin(emb_session *s);
+/* The same before a write: what the session writes in the background comes
+** first. */
+int session_begin_write(emb_session *s);
+/* A session that is not counted: a worker's own. */
+int session_new(emb_store *store, emb_session **session, emb_err *err);
+void session_free(emb_session *s);
 int session_error(emb_session *s, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The session gave up its epoch because log_take had no room. */

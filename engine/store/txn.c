@@ -52,7 +52,7 @@ static int take_turn(emb_session *s) {
 }
 
 int emb_begin(emb_session *s) {
-  int rc = session_begin(s);
+  int rc = session_begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_MISUSE, "a transaction is open already");
   }

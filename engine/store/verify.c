@@ -14,7 +14,7 @@
 #include "txn.h"
 
 static int begin_work(emb_session *s, const char *what) {
-  int rc = session_begin(s);
+  int rc = session_begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "cannot %s inside a transaction", what);
   }

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT
+**
+** async.c -- batches in the background, after CAM: synchronize the last, start
+** the next, compute.
+**
+** emb_prefetch counts and copies at once what is in memory; the records on disk
+** are a job.  emb_prefetch_synchronize waits for it and then finishes, in the
+** caller's thread, the rows that were at their staleness bound and those whose
+** record moved while it was read.
+**
+** emb_write_back writes at once what the log has room for; the rest is copied
+** and becomes a job.  A later write of the session waits for it, so that the
+** order of a session's writes stays.
+*/
+#include "async.h"
+
+#include <string.h>
+
+#include "clock.h"
+#include "get.h"
+#include "put.h"
+
+static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
+  struct job **at = &s->tickets;
+  while (*at) {
+    at = &(*at)->sibling;
+  }
+  *at = job;
+  job->number = ++s->ticket_last;
+  job->returned_us = s->core->env->now_us(s->core->env);
+  *ticket = job->number;
+}
+
+/* Takes the ticket (0: the oldest) of a kind off the list, or NULL. */
+static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
+  struct job **at = &s->tickets;
+  while (*at && ((*at)->kind != kind || (ticket && (*at)->number != ticket))) {
+    at = &(*at)->sibling;
+  }
+  struct job *job = *at;
+  if (job) {
+    *at = job->sibling;
+    return job;
+  }
+  const char *what = kind == JOB_READ ? "prefetch" : "write-back";
+  if (ticket) {
+    session_error(s, EMB_RANGE, "no %s with ticket %llu", what,
+                  (unsigned long long)ticket);
+  } else {
+    session_error(s, EMB_RANGE, "no %s is under way", what);
+  }
+  return NULL;
+}
+
+/* Waits for a job whose ticket was taken.  An interrupt puts it back. */
+static int wait_for(struct job *job) {
+  emb_session *s = job->session;
+  struct env *env = s->core->env;
+  struct jobs *jobs = &s->store->jobs;
+  uint64_t before = env->now_us(env);
+  int rc = job_wait(job, 1);
+  if (rc) {
+    job->sibling = s->tickets;
+    s->tickets = job;
+    return rc;
+  }
+  uint64_t now = env->now_us(env);
+  pthread_mutex_lock(&jobs->lock);
+  tune_batch(&jobs->tune, job->done_us - job->started_us,
+             before - job->returned_us, now - before);
+  pthread_mutex_unlock(&jobs->lock);
+  return EMB_OK;
+}
+
+static int end(struct job *job, int rc) {
+  if (!rc && job->rc) {
+    rc = job->rc;
+    job->session->err = job->err;
+  }
+  job_free(job);
+  return rc;
+}
+
+/* ---- prefetch ---------------------------------------------------------- */
+
+/* Rows [at, at + m): what is in memory now, what is to be read, what waits. */
+static int begin_rows(struct job *job, size_t at, uint32_t m) {
+  emb_session *s = job->session;
+  struct counters *c = &s->core->counters;
+  uint32_t cold, blocked;
+  struct get g = {.s = s, .keys = job->keys + at, .call = job->call};
+  g.vectors = job->vectors ? job->vectors + at * s->core->layout.dim : NULL;
+  g.found = job->found ? job->found + at : NULL;
+  g.versions = job->versions ? job->versions + at : NULL;
+  g.state = job->state + at;
+  int rc = job->call ? clock_reserve(s, m) : EMB_OK;
+  rc = rc ? rc : get_in_memory(&g, m, &cold, &blocked);
+  if (rc) {
+    return rc;
+  }
+  for (uint32_t i = 0; i < cold; i++) {
+    job->cold[job->n] = s->cold[i];
+    job->cold[job->n].row += (uint32_t)at;
+    job->state[job->cold[job->n++].row] = ROW_COLD;
+  }
+  count_add(&c->get_keys, m);
+  count_add(&c->get_memory, g.in_memory);
+  count_add(&c->get_cache, g.in_cache);
+  count_add(&c->get_absent, g.absent);
+  return EMB_OK;
+}
+
+int emb_prefetch(emb_session *s, const int64_t *keys, size_t n, float *vectors,
+                 uint8_t *found, uint64_t *versions, uint64_t *ticket) {
+  struct env *env = s->core->env;
+  int rc = session_begin(s);
+  if (!rc && n > UINT32_MAX) {
+    rc = session_error(s, EMB_RANGE, "too many keys");
+  }
+  rc = rc ? rc : store_refresh(s);
+  struct job *job = rc ? NULL : job_new(s, JOB_READ, keys, n);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  job->vectors = vectors;
+  job->found = found;
+  job->versions = versions;
+  job->cold = env->resize(env, NULL, (n + 1) * sizeof *job->cold);
+  job->state = env->allocate(env, n + 1);
+  if (!job->cold || !job->state) {
+    rc = session_error(s, EMB_NOMEM, "out of memory");
+  } else if (store_counts(s)) {
+    job->call = lease_next_call(&s->leases);
+  }
+  for (size_t at = 0; !rc && at < n; at += s->chunk) {
+    rc = begin_rows(job, at, (uint32_t)(n - at < s->chunk ? n - at : s->chunk));
+  }
+  rc = rc ? rc : job_start(job);
+  if (rc) {
+    if (job->call) {
+      clock_give_call(s, job->keys, n, job->call);
+    }
+    job_free(job);
+    return rc;
+  }
+  count_add(&s->core->counters.prefetches, 1);
+  add_ticket(s, job, ticket);
+  return EMB_OK;
+}
+
+/* The rows of a job that are in this state, a chunk of them at most, into
+** s->rows; from *at on. */
+static uint32_t pick_rows(struct job *job, size_t *at, int state) {
+  emb_session *s = job->session;
+  uint32_t n = 0;
+  for (; *at < job->key_count && n < s->chunk; ++*at) {
+    if (job->state[*at] == state) {
+      s->rows[n++] = (uint32_t)*at;
+    }
+  }
+  return n;
+}
+
+/* Waits until the rows that were at their bound are counted. */
+static int acquire_rows(struct job *job) {
+  emb_session *s = job->session;
+  struct env *env = s->core->env;
+  size_t n = 0;
+  int64_t *keys = env->resize(env, NULL, (job->key_count + 1) * sizeof *keys);
+  if (!keys) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  for (size_t i = 0; i < job->key_count; i++) {
+    if (job->state[i] == ROW_BLOCKED) {
+      keys[n++] = job->keys[i];
+      job->state[i] = ROW_AGAIN;
+    }
+  }
+  int rc = n ? clock_acquire(s, keys, n, job->call) : EMB_OK;
+  env->release(env, keys);
+  return rc;
+}
+
+/* Reads in this thread what is still missing; it is counted already. */
+static int finish_rows(struct job *job) {
+  emb_session *s = job->session;
+  struct get g = {.s = s,
+                  .keys = job->keys,
+                  .vectors = job->vectors,
+                  .found = job->found,
+                  .versions = job->versions,
+                  .admit = 1};
+  size_t at = 0;
+  int rc = EMB_OK;
+  uint32_t n;
+  while (!rc && (n = pick_rows(job, &at, ROW_AGAIN)) > 0) {
+    uint32_t cold = 0;
+    epoch_enter(&s->core->epoch, s->slot);
+    for (uint32_t i = 0; i < n; i++) {
+      get_row(&g, s->rows[i], &cold);
+    }
+    epoch_leave(s->slot);
+    rc = get_from_disk(&g, cold);
+  }
+  return rc;
+}
+
+int emb_prefetch_synchronize(emb_session *s, uint64_t ticket, uint64_t *ended) {
+  int rc = session_begin(s);
+  struct job *job = rc ? NULL : take_ticket(s, JOB_READ, ticket);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  rc = wait_for(job);
+  if (rc) {
+    return rc;
+  }
+  if (ended) {
+    *ended = job->number;
+  }
+  if (!job->rc) {
+    rc = acquire_rows(job);
+    rc = rc ? rc : finish_rows(job);
+  }
+  if ((rc || job->rc) && job->call) {
+    clock_give_call(s, job->keys, job->key_count, job->call);
+  }
+  return end(job, rc);
+}
+
+/* ---- write-back -------------------------------------------------------- */
+
+/* Copies the rows from `done` on, and takes their leases off the session: the
+** worker gives them back. */
+static int copy_rows(struct job *job, const float *vectors, size_t done,
+                     uint32_t call) {
+  emb_session *s = job->session;
+  struct env *env = s->core->env;
+  size_t dim = s->core->layout.dim, n = job->key_count - done;
+  job->copy = env->resize(env, NULL, n * dim * sizeof(float) + 1);
+  job->give = env->allocate(env, n + 1);
+  if (!job->copy || !job->give) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  memcpy(job->copy, vectors + done * dim, n * dim * sizeof(float));
+  memmove(job->keys, job->keys + done, n * sizeof *job->keys);
+  for (size_t i = 0; call && i < n; i++) {
+    job->give[i] =
+        (uint8_t)clock_take(s, job->keys[i], hash_key(job->keys[i]), call);
+  }
+  job->n = n;
+  return EMB_OK;
+}
+
+int emb_write_back(emb_session *s, const int64_t *keys, size_t n,
+                   const float *vectors, uint64_t *ticket) {
+  int rc = session_begin(s), behind = 0;
+  rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
+  rc = rc ? rc : store_own(s);
+  if (!rc && s->txn) {
+    rc = session_error(s, EMB_LOCKED, "cannot write back inside a transaction");
+  }
+  struct job *job = rc ? NULL : job_new(s, JOB_WRITE, keys, n);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
+  size_t done = 0;
+  for (struct job *j = s->tickets; j; j = j->sibling) {
+    behind |= j->kind == JOB_WRITE && !job_is_done(j);
+  }
+  if (!behind) {
+    rc = put_rows(s, keys, n, vectors, NULL, call, 0, &done);
+  }
+  if (!rc && done < n) {
+    rc = copy_rows(job, vectors, done, call);
+  }
+  rc = rc ? rc : job_start(job);
+  if (rc) {
+    job_free(job);
+    return rc;
+  }
+  count_add(&s->core->counters.write_backs, 1);
+  add_ticket(s, job, ticket);
+  return EMB_OK;
+}
+
+int emb_write_back_synchronize(emb_session *s, uint64_t ticket,
+                               uint64_t *ended) {
+  int rc = session_begin(s);
+  struct job *job = rc ? NULL : take_ticket(s, JOB_WRITE, ticket);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  rc = wait_for(job);
+  if (rc) {
+    return rc;
+  }
+  if (ended) {
+    *ended = job->number;
+  }
+  return end(job, EMB_OK);
+}
+
+/* ---- both -------------------------------------------------------------- */
+
+size_t emb_tickets(const emb_session *s, size_t *write_backs) {
+  size_t n[2] = {0, 0};
+  for (const struct job *job = s->tickets; job; job = job->sibling) {
+    n[job->kind == JOB_WRITE]++;
+  }
+  if (write_backs) {
+    *write_backs = n[1];
+  }
+  return n[0];
+}
+
+void async_close(emb_session *s) {
+  while (s->tickets) {
+    struct job *job = s->tickets;
+    s->tickets = job->sibling;
+    job_cancel(job);
+    job_free(job);
+  }
+  ahead_close(s);
+}
