@@ -54,15 +54,16 @@ static int evict(struct core *core, uint64_t address, struct cache_slot *slot,
   return 1;
 }
 
-/* Takes a frame more if the slots are used up. */
-static void grow(struct core *core, uint32_t wanted) {
+/* Takes a frame more if the slots are used up and more than keep are free, else
+** asks the log for so many. */
+static void grow(struct core *core, uint32_t keep, uint32_t wanted) {
   struct cache *cache = &core->cache;
   uint64_t room =
       (uint64_t)atomic_load(&cache->frame_count) * cache->slots_per_frame;
   if (atomic_load(&cache->used) < room - room / 32) {
     return;
   }
-  char *frame = frames_take(&core->frames, core_low_water(core));
+  char *frame = frames_take(&core->frames, keep);
   if (frame && !cache_add_frame(cache, frame)) {
     frames_give(&core->frames, frame);
   } else if (!frame && atomic_load_explicit(&core->cache_hungry,
@@ -131,7 +132,7 @@ void cache_admit(struct core *core, int64_t key, uint64_t hash,
   pthread_mutex_lock(&cache->lock);
   if (!atomic_load_explicit(&core->cache_useless, memory_order_relaxed) ||
       atomic_load(&cache->frame_count) < core_cache_min(core)) {
-    grow(core, 1);
+    grow(core, core_low_water(core), 1);
   }
   uint64_t address = pick(core, STEPS);
   if (address) {
@@ -141,9 +142,9 @@ void cache_admit(struct core *core, int64_t key, uint64_t hash,
   }
 }
 
-int cache_admit_ahead(struct core *core, int64_t key, uint64_t hash,
-                      uint64_t log_address, const void *vector,
-                      uint64_t version) {
+static int admit_ahead(struct core *core, int64_t key, uint64_t hash,
+                       uint64_t log_address, const void *vector,
+                       uint64_t version, uint32_t keep) {
   struct cache *cache = &core->cache;
   uint64_t word;
   struct entry *entry = find_cold(core, key, hash, log_address, &word);
@@ -151,7 +152,7 @@ int cache_admit_ahead(struct core *core, int64_t key, uint64_t hash,
     return cache->frames_max ? CACHE_MOVED : CACHE_REFUSED;
   }
   pthread_mutex_lock(&cache->lock);
-  grow(core, FRAMES_AHEAD);
+  grow(core, keep, FRAMES_AHEAD);
   uint64_t address = pick(core, STEPS_AHEAD);
   if (address) {
     return put_into(core, address, entry, word, key, log_address, vector,
@@ -162,6 +163,45 @@ int cache_admit_ahead(struct core *core, int64_t key, uint64_t hash,
   pthread_mutex_unlock(&cache->lock);
   return atomic_load(&core->log.resident) > core_log_min(core) ? CACHE_LATER
                                                                : CACHE_REFUSED;
+}
+
+int cache_admit_ahead(struct core *core, int64_t key, uint64_t hash,
+                      uint64_t log_address, const void *vector,
+                      uint64_t version) {
+  return admit_ahead(core, key, hash, log_address, vector, version,
+                     core_low_water(core));
+}
+
+/* Is the record at this address its key's, and expected? */
+static int is_expected(struct core *core, int64_t key, uint64_t address) {
+  uint64_t word;
+  return index_find(&core->index, key, hash_key(key), &word) &&
+         !(word & WORD_CACHED) && word_address(word) == address &&
+         word_freq(word);
+}
+
+void cache_save_extent(struct core *core, struct epoch_slot *self,
+                       uint64_t number) {
+  const struct layout *l = &core->layout;
+  uint64_t first = number << l->extent_bits;
+  for (uint64_t page = first; page < first + l->extent_pages; page++) {
+    epoch_enter(&core->epoch, self);
+    const char *bytes = log_page(&core->log, page);
+    for (uint32_t i = 0; bytes && page_kind(bytes) == PAGE_DATA && i < l->slots;
+         i++) {
+      uint64_t address = layout_address(l, page, i);
+      struct rec *rec = log_rec(&core->log, address);
+      int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+      uint64_t version =
+          rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire));
+      if (version && is_expected(core, key, address) &&
+          admit_ahead(core, key, hash_key(key), address, rec->vector, version,
+                      0) > CACHE_MOVED) {
+        count_add(&core->counters.ahead_refused, 1);
+      }
+    }
+    epoch_leave(self);
+  }
 }
 
 int cache_shrink(struct core *core, struct epoch_slot *self) {

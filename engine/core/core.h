@@ -114,6 +114,8 @@ struct core {
   /* Records leave the cache unread: it gives its frames to the log; relaxed,
   ** written under flush_lock (flush.c). */
   _Atomic uint32_t cache_useless;
+  /* Until then there may be records with key_expect's mark; relaxed. */
+  _Atomic uint64_t expected_until_us;
   uint64_t judged_hits, judged_admitted; /* counters then; flush_lock */
 
   struct counters counters;
@@ -169,8 +171,11 @@ void key_give(struct core *core, int64_t key, uint64_t hash, uint32_t n);
 ** key has moved or is claimed. */
 int key_relocate(struct core *core, int64_t key, uint64_t hash, uint64_t from,
                  uint64_t to);
-/* A cached record was read. */
+/* A record was read that is cached, or that a look-ahead expected (key_expect):
+** one with WORD_CACHED or a frequency. */
 void key_touch(struct entry *entry, uint64_t word);
+/* A look-ahead found the record in the log's memory. */
+void key_expect(struct entry *entry, uint64_t word);
 
 /* ---- admit.c ----------------------------------------------------------- */
 
@@ -184,6 +189,10 @@ enum { CACHE_ADMITTED, CACHE_MOVED, CACHE_LATER, CACHE_REFUSED };
 int cache_admit_ahead(struct core *core, int64_t key, uint64_t hash,
                       uint64_t log_address, const void *vector,
                       uint64_t version);
+/* The extent is about to leave memory: its records that a look-ahead expects
+** go to the cache.  Under the flush lock, outside any epoch. */
+void cache_save_extent(struct core *core, struct epoch_slot *slot,
+                       uint64_t number);
 /* Gives one frame of the cache back to the pool; outside any epoch. */
 int cache_shrink(struct core *core, struct epoch_slot *slot);
 

@@ -106,6 +106,21 @@ static uint64_t seal_target(struct core *core, uint64_t extents) {
   return page & ~(uint64_t)(core->layout.extent_pages - 1);
 }
 
+/* Gives up to n of the log's frames to the pool. */
+static uint32_t evict(struct core *core, struct epoch_slot *self, uint32_t n) {
+  if (core->env->now_us(core->env) >
+      atomic_load_explicit(&core->expected_until_us, memory_order_relaxed)) {
+    return log_evict(&core->log, n);
+  }
+  uint32_t got = 0;
+  uint64_t number;
+  while (got < n && log_next_evicted(&core->log, &number)) {
+    cache_save_extent(core, self, number);
+    got += log_evict(&core->log, 1);
+  }
+  return got;
+}
+
 static int make_room(struct core *core, struct epoch_slot *self, int *did,
                      emb_err *err) {
   struct log *log = &core->log;
@@ -136,14 +151,14 @@ static int make_room(struct core *core, struct epoch_slot *self, int *did,
   }
   *did = 1;
   uint32_t n = want - left > share / 16 ? want - left : share / 16;
-  uint32_t got = log_evict(log, n);
+  uint32_t got = evict(core, self, n);
   if (!got) {
     rc = seal_and_flush(core, seal_target(core, share / 2), err);
-    got = rc ? 0 : log_evict(log, n);
+    got = rc ? 0 : evict(core, self, n);
   }
   if (!got && !rc) {
     rc = seal_and_flush(core, atomic_load(&log->tail), err);
-    got = rc ? 0 : log_evict(log, n);
+    got = rc ? 0 : evict(core, self, n);
   }
   if (!got && !rc && atomic_load(&log->resident) < core_log_min(core)) {
     got = (uint32_t)cache_shrink(core, self);

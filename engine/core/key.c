@@ -277,10 +277,23 @@ int key_relocate(struct core *core, int64_t key, uint64_t hash, uint64_t from,
 }
 
 void key_touch(struct entry *entry, uint64_t word) {
-  if (word_freq(word) < WORD_FREQ_MAX && !(word & WORD_LATCH)) {
+  uint64_t next = word & ~(WORD_FREQ_MAX << WORD_FREQ_SHIFT);
+  if (word & WORD_CACHED) {
+    next = word_freq(word) < WORD_FREQ_MAX
+               ? word + (UINT64_C(1) << WORD_FREQ_SHIFT)
+               : word;
+  }
+  if (next != word && !(word & WORD_LATCH)) {
     /* Lost when somebody else changes the word: it is a hint. */
     atomic_compare_exchange_strong_explicit(
-        &entry->word, &word, word + (UINT64_C(1) << WORD_FREQ_SHIFT),
+        &entry->word, &word, next, memory_order_relaxed, memory_order_relaxed);
+  }
+}
+
+void key_expect(struct entry *entry, uint64_t word) {
+  if (!(word & (WORD_LATCH | WORD_CACHED))) {
+    atomic_compare_exchange_strong_explicit(
+        &entry->word, &word, word | UINT64_C(1) << WORD_FREQ_SHIFT,
         memory_order_relaxed, memory_order_relaxed);
   }
 }

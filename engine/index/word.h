@@ -9,7 +9,9 @@
 **            record cache, whose head holds the log address.  0: the key has
 **            no committed record (an uncommitted insert, intent is set).
 **   clock    Gets that were admitted and not given back
-**   freq     how often the cached record was read since the clock hand passed
+**   freq     tier 1: how often the cached record was read since the clock hand
+**            passed.  tier 0: 1 when a look-ahead found the record in the
+**            log's memory and it was not read since
 **   intent   an open transaction has changed the key; its own map says how
 **   latch    one session is changing the record or moving the word
 **   0        the entry is empty
@@ -36,6 +38,7 @@
 **   latch 1                  clock - n, or empty       key_give
 **   tier 0                   other address, tier 0     key_relocate
 **   tier 1                   freq + 1                  key_touch
+**   tier 0                   freq 1, or 0 again        key_expect, key_touch
 **   latch 0, clock <= bound  clock + 1                 key_admit
 **   latch 1                  clock - n                 with any of the above
 **   tier 0                   tier 1, freq 0            cache_admit

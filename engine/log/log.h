@@ -176,6 +176,8 @@ int log_flush(struct log *log, struct env_queue *queue, uint64_t *wrote,
 int log_sync(struct log *log, emb_err *err);
 /* Takes up to n frames from the oldest written extents; returns how many. */
 uint32_t log_evict(struct log *log, uint32_t n);
+/* The extent that log_evict would take first; 0: there is none. */
+int log_next_evicted(struct log *log, uint64_t *number);
 /* Frees the extent of this number: disk space and frame. */
 void log_drop(struct log *log, uint64_t number);
 /* Moving an extent to a lower place (life/shorten.c, under core's ckpt_lock).

@@ -108,6 +108,17 @@ int log_sync(struct log *log, emb_err *err) {
   return EMB_OK;
 }
 
+int log_next_evicted(struct log *log, uint64_t *number) {
+  uint64_t last = atomic_load(&log->flushed) >> log->layout->extent_bits;
+  while (log->evict_next < last &&
+         (log->evict_next < log->first ||
+          !atomic_load(&log_extent(log, log->evict_next)->frame))) {
+    log->evict_next++;
+  }
+  *number = log->evict_next;
+  return log->evict_next < last;
+}
+
 uint32_t log_evict(struct log *log, uint32_t n) {
   enum { BATCH = 64 };
   char *frames[BATCH];

@@ -4,7 +4,9 @@
 ** fetched now.
 **
 ** EMB_AHEAD_BUFFER puts them into the store's record cache, pinned (cache.h).
-** Nothing is written, and no word but the record's place changes.
+** Nothing is written, and of a word only the record's place changes.  What is
+** in the log's memory stays there, marked; if it has to leave before it was
+** read, it goes to the cache (cache_save_extent).
 **
 ** EMB_AHEAD_CACHE keeps them in the session, by log address.  A Get looks there
 ** when the key's word says that the record is on disk.  A record on disk never
@@ -228,7 +230,8 @@ static int is_new(struct seen *seen, const int64_t *keys, uint32_t row,
 }
 
 /* Where a key's record is, inside an epoch. */
-static void look(struct job *job, uint32_t row, uint64_t word) {
+static void look(struct job *job, uint32_t row, struct entry *entry,
+                 uint64_t word) {
   emb_session *s = job->session;
   struct core *core = s->core;
   uint64_t seen =
@@ -238,8 +241,12 @@ static void look(struct job *job, uint32_t row, uint64_t word) {
     job->ahead.absent++;
   } else if (key_rec(core, seen)) {
     job->ahead.in_memory++;
-    if ((seen & WORD_CACHED) && job->kind == JOB_AHEAD) {
-      cache_pin(&core->cache, cache_at(&core->cache, word_address(seen)));
+    if (job->kind == JOB_AHEAD && seen == word) {
+      if (word & WORD_CACHED) {
+        cache_pin(&core->cache, cache_at(&core->cache, word_address(word)));
+      } else {
+        key_expect(entry, word);
+      }
     }
   } else {
     job->cold[job->n++] = (struct cold){word_address(seen), row};
@@ -268,7 +275,7 @@ static int look_up(struct job *job) {
                      s->words);
     for (size_t i = 0; i < m; i++) {
       if (is_new(&seen, job->keys, (uint32_t)(at + i), s->hashes[i])) {
-        look(job, (uint32_t)(at + i), s->words[i]);
+        look(job, (uint32_t)(at + i), s->entries[i], s->words[i]);
       }
     }
     epoch_leave(s->slot);
@@ -327,6 +334,10 @@ int emb_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
     return rc;
   }
   count(job);
+  atomic_store_explicit(&s->core->expected_until_us,
+                        env->now_us(env) +
+                            CACHE_PIN_SECONDS * UINT64_C(1000000),
+                        memory_order_relaxed);
   s->aheads->last++;
   s->aheads->jobs[job->number % AHEADS] = job;
   report(job, result);

@@ -172,6 +172,9 @@ int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
       cache_unpin(&core->cache, cache_at(&core->cache, word_address(word)));
       g->in_cache++;
     } else {
+      if (word_freq(word)) {
+        key_touch(s->entries[i], word);
+      }
       g->in_memory++;
     }
   }
