@@ -117,7 +117,9 @@ proc finish_test {} {
 
 rename sqlite3 sqlite3_plain
 
-# Opens a database with the extension loaded.
+# Opens a database with the extension loaded.  A recent SQLite reads the schema
+# to prepare the first SELECT, whatever it is, so this one has to wait while
+# another process commits.
 proc sqlite3 {args} {
   if {[llength $args] == 0 || [string match -* [lindex $args 0]]} {
     return [sqlite3_plain {*}$args]
@@ -125,7 +127,9 @@ proc sqlite3 {args} {
   set handle [lindex $args 0]
   uplevel #0 [list sqlite3_plain {*}$args]
   lappend tester::handles $handle
+  uplevel #0 [list $handle timeout 30000]
   load_emb $handle
+  uplevel #0 [list $handle timeout 0]
 }
 
 proc load_emb {handle {entry sqlite3_emb_init}} {
