@@ -187,7 +187,7 @@ proc launch_process {} {
   return $p
 }
 
-# Runs a script there; its result or its error.
+# Runs a script there; its result, or its error with the stack over there.
 proc process_eval {p script} {
   process_start $p $script
   process_result $p
@@ -199,7 +199,8 @@ proc process_start {p script} {
 }
 
 proc process_result {p} {
-  lassign [tester::read_list $p] code result
+  lassign [tester::read_list $p] code result trace
+  if {$code == 1} {return -code error -errorinfo $trace $result}
   return -code $code $result
 }
 
@@ -270,7 +271,7 @@ proc tester::serve {} {
   fconfigure stdout -encoding utf-8 -buffering line
   while {![catch {read_list stdin} text]} {
     set code [catch {uplevel #0 [lindex $text 0]} result]
-    puts [list $code $result]
+    puts [list $code $result [expr {$code == 1 ? $::errorInfo : ""}]]
   }
   close_all
   exit
