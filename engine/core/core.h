@@ -135,7 +135,24 @@ static inline void count_add(_Atomic uint64_t *counter, uint64_t n) {
 ** KEY_ABSENT, or KEY_INTENT (not latched) when a transaction holds the key. */
 int key_latch(struct core *core, int64_t key, uint64_t hash,
               struct entry **entry, uint64_t *word);
-void key_unlatch(struct entry *entry, uint64_t word);
+/* The same for an entry and a word that were just found; 0: it changed. */
+static inline int key_latch_found(struct entry *entry, int64_t key,
+                                  uint64_t *word) {
+  uint64_t w = *word;
+  if (!atomic_compare_exchange_strong_explicit(&entry->word, &w, w | WORD_LATCH,
+                                               memory_order_acq_rel,
+                                               memory_order_relaxed)) {
+    return 0;
+  }
+  if (atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
+    return 1;
+  }
+  atomic_store_explicit(&entry->word, w, memory_order_release);
+  return 0;
+}
+static inline void key_unlatch(struct entry *entry, uint64_t word) {
+  atomic_store_explicit(&entry->word, word & ~WORD_LATCH, memory_order_release);
+}
 /* Log address of the record that a word points to; 0 if none.  The word is
 ** latched, or the result is checked by a later compare-and-swap. */
 uint64_t key_log_address(const struct core *core, uint64_t word);
@@ -143,7 +160,11 @@ uint64_t key_log_address(const struct core *core, uint64_t word);
 ** cached record may change its slot meanwhile. */
 uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash);
 /* The record in memory, log frame or cache; NULL: on disk. */
-struct rec *key_rec(const struct core *core, uint64_t word);
+static inline struct rec *key_rec(const struct core *core, uint64_t word) {
+  uint64_t address = word_address(word);
+  return word & WORD_CACHED ? &cache_at(&core->cache, address)->rec
+                            : log_rec(&core->log, address);
+}
 /* The latched key now lives at a new, higher log address. */
 void key_publish(struct core *core, int64_t key, struct entry *entry,
                  uint64_t word, uint64_t address);

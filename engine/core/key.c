@@ -63,11 +63,7 @@ int key_latch(struct core *core, int64_t key, uint64_t hash,
   }
 }
 
-void key_unlatch(struct entry *entry, uint64_t word) {
-  atomic_store_explicit(&entry->word, word & ~WORD_LATCH, memory_order_release);
-}
-
-/* The same for a word that may have lost its last reason to be. */
+/* key_unlatch for a word that may have lost its last reason to be. */
 static void unlatch_or_empty(struct core *core, uint64_t hash,
                              struct entry *entry, uint64_t word) {
   if (word & ~WORD_LATCH) {
@@ -99,14 +95,6 @@ uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash) {
     index_find(&core->index, key, hash, &again);
   } while (word != again || !address);
   return address;
-}
-
-struct rec *key_rec(const struct core *core, uint64_t word) {
-  uint64_t address = word_address(word);
-  if (word & WORD_CACHED) {
-    return &cache_at(&core->cache, address)->rec;
-  }
-  return log_rec(&core->log, address);
 }
 
 /* The common end of all moves: counts, tells scans, stores the word without

@@ -33,7 +33,7 @@ void index_clear(struct index *index) {
     struct index_part *part = &index->parts[i];
     struct index_table *table = atomic_load(&part->table);
     if (table) {
-      atomic_store(&part->table, NULL);
+      index_publish(part, NULL);
       index_table_free(index, table);
     }
     atomic_store(&part->count, 0);
@@ -66,36 +66,13 @@ uint64_t index_count(const struct index *index) {
   return count;
 }
 
-/* The entry of key in one bucket.  The key is compared again after the word
-** was loaded: the entry may have been emptied and taken by another key.  All
-** four keys are compared before the first branch: which of them it is cannot be
-** predicted. */
-static inline struct entry *match(struct bucket *bucket, int64_t key,
-                                  uint64_t *word) {
-  unsigned hits = 0;
-  for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
-    hits |= (unsigned)(atomic_load_explicit(&bucket->entries[i].key,
-                                            memory_order_relaxed) == key)
-            << i;
-  }
-  while (hits) {
-    struct entry *entry = &bucket->entries[__builtin_ctz(hits)];
-    uint64_t w = atomic_load_explicit(&entry->word, memory_order_acquire);
-    if (w && atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
-      *word = w;
-      return entry;
-    }
-    hits &= hits - 1;
-  }
-  return NULL;
-}
-
 static struct entry *find_in(struct index_table *table, int64_t key,
                              uint64_t hash, uint64_t *word) {
   struct entry *entry =
-      match(index_bucket(table, index_first(table, hash)), key, word);
+      index_match(index_bucket(table, index_first(table, hash)), key, word);
   if (!entry) {
-    entry = match(index_bucket(table, index_second(table, hash)), key, word);
+    entry =
+        index_match(index_bucket(table, index_second(table, hash)), key, word);
   }
   return entry;
 }
@@ -124,29 +101,15 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
   }
 }
 
-/* The first candidate bucket of a key, or NULL. */
-static inline struct bucket *first_bucket(const struct index *index,
-                                          uint64_t hash) {
-  struct index_table *table = atomic_load_explicit(
-      &index_part_of(index, hash)->table, memory_order_acquire);
-  return table ? index_bucket(table, index_first(table, hash)) : NULL;
-}
-static inline struct bucket *second_bucket(const struct index *index,
-                                           uint64_t hash) {
-  struct index_table *table = atomic_load_explicit(
-      &index_part_of(index, hash)->table, memory_order_acquire);
-  return table ? index_bucket(table, index_second(table, hash)) : NULL;
-}
-
 /* Compares one key with its first bucket; if it is not there, asks for the
 ** second. */
 static inline void find_first(struct index *index, int64_t key, uint64_t hash,
                               struct entry **entry, uint64_t *word) {
   struct bucket *bucket = (struct bucket *)(void *)*entry;
   *word = 0;
-  *entry = bucket ? match(bucket, key, word) : NULL;
+  *entry = bucket ? index_match(bucket, key, word) : NULL;
   if (!*entry) {
-    __builtin_prefetch(second_bucket(index, hash));
+    __builtin_prefetch(index_second_bucket(index, hash));
   }
 }
 
@@ -155,12 +118,12 @@ void index_find_batch(struct index *index, const int64_t *keys,
                       uint64_t *words) {
   size_t ahead = n < LOOK_AHEAD ? n : LOOK_AHEAD;
   for (size_t i = 0; i < ahead; i++) {
-    struct bucket *bucket = first_bucket(index, hashes[i]);
+    struct bucket *bucket = index_first_bucket(index, hashes[i]);
     __builtin_prefetch(bucket);
     entries[i] = bucket ? &bucket->entries[0] : NULL;
   }
   for (size_t i = ahead; i < n; i++) {
-    struct bucket *bucket = first_bucket(index, hashes[i]);
+    struct bucket *bucket = index_first_bucket(index, hashes[i]);
     __builtin_prefetch(bucket);
     entries[i] = bucket ? &bucket->entries[0] : NULL;
     size_t k = i - ahead;
@@ -173,8 +136,8 @@ void index_find_batch(struct index *index, const int64_t *keys,
     if (entries[i]) {
       continue;
     }
-    struct bucket *bucket = second_bucket(index, hashes[i]);
-    entries[i] = bucket ? match(bucket, keys[i], &words[i]) : NULL;
+    struct bucket *bucket = index_second_bucket(index, hashes[i]);
+    entries[i] = bucket ? index_match(bucket, keys[i], &words[i]) : NULL;
     if (!entries[i]) {
       entries[i] = index_find(index, keys[i], hashes[i], &words[i]);
     }

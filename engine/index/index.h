@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../base/fence.h"
 #include "../base/hash.h"
 #include "../base/spin.h"
 #include "../env/env.h"
@@ -72,16 +73,24 @@ struct index_table {
 };
 
 struct index_part {
-  _Alignas(64) spin_lock lock;
+  /* What a lookup needs to find a bucket, in one cache line: a copy of the
+  ** table's geometry.  shape is odd while it is replaced, under lock (release);
+  ** lookups read it before (acquire) and after, and all else relaxed. */
+  _Alignas(64) _Atomic uint32_t shape;
+  _Atomic uint32_t shift;
+  _Atomic uint32_t buckets; /* 0: no table yet */
   /* Odd while entries are being moved; written under lock (release), read by
   ** lookups (acquire). */
   _Atomic uint32_t seq;
+  _Atomic(struct bucket *) segment[INDEX_SEGMENTS_MAX];
+
+  _Alignas(64) spin_lock lock;
   /* Published by release, followed with acquire; NULL until the first key. */
   _Atomic(struct index_table *) table;
   /* Keys; changed relaxed by whoever adds or removes one. */
   _Atomic uint64_t count;
-  char pad[40];
 };
+_Static_assert(sizeof(struct index_part) == 128, "lookups touch one line");
 
 struct index {
   struct env *env;
@@ -118,6 +127,63 @@ static inline uint32_t index_second(const struct index_table *t,
 static inline struct bucket *index_bucket(const struct index_table *t,
                                           uint32_t i) {
   return &t->segment[i >> t->shift][i & ((UINT32_C(1) << t->shift) - 1)];
+}
+
+/* Bucket number `hash scaled by` of a partition by its geometry; NULL when
+ *there
+ ** is no table, or when it is just being replaced. */
+static inline struct bucket *index_part_bucket(const struct index_part *part,
+                                               uint32_t hash) {
+  uint32_t shape = atomic_load_explicit(&part->shape, memory_order_acquire);
+  uint32_t buckets = atomic_load_explicit(&part->buckets, memory_order_relaxed);
+  uint32_t shift = atomic_load_explicit(&part->shift, memory_order_relaxed);
+  uint32_t i = (uint32_t)((uint64_t)hash * buckets >> 32);
+  uint32_t number = i >> (shift & 31);
+  /* Of two geometries mixed anything may come out. */
+  number = number < INDEX_SEGMENTS_MAX ? number : INDEX_SEGMENTS_MAX - 1;
+  struct bucket *segment =
+      atomic_load_explicit(&part->segment[number], memory_order_relaxed);
+  fence_acquire();
+  if ((shape & 1) || !buckets ||
+      atomic_load_explicit(&part->shape, memory_order_relaxed) != shape) {
+    return NULL;
+  }
+  return &segment[i & ((UINT32_C(1) << shift) - 1)];
+}
+/* The two candidate buckets of a key, or NULL: look it up with index_find. */
+static inline struct bucket *index_first_bucket(const struct index *index,
+                                                uint64_t hash) {
+  return index_part_bucket(index_part_of(index, hash),
+                           (uint32_t)(hash << INDEX_PART_BITS_MAX >> 32));
+}
+static inline struct bucket *index_second_bucket(const struct index *index,
+                                                 uint64_t hash) {
+  return index_part_bucket(
+      index_part_of(index, hash),
+      (uint32_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 32));
+}
+/* The entry of key in one bucket.  The key is compared again after the word
+** was loaded: the entry may have been emptied and taken by another key.  All
+** four keys are compared before the first branch: which of them it is cannot be
+** predicted. */
+static inline struct entry *index_match(struct bucket *bucket, int64_t key,
+                                        uint64_t *word) {
+  unsigned hits = 0;
+  for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
+    hits |= (unsigned)(atomic_load_explicit(&bucket->entries[i].key,
+                                            memory_order_relaxed) == key)
+            << i;
+  }
+  while (hits) {
+    struct entry *entry = &bucket->entries[__builtin_ctz(hits)];
+    uint64_t w = atomic_load_explicit(&entry->word, memory_order_acquire);
+    if (w && atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
+      *word = w;
+      return entry;
+    }
+    hits &= hits - 1;
+  }
+  return NULL;
 }
 
 /* The entry of key, or NULL; *word is its word (never 0). */
@@ -157,6 +223,8 @@ void index_reclaim(struct index *index);
 /* index_grow.c, called by index.c under the partition's lock: replaces the
 ** table by the next larger one. */
 int index_grow(struct index *index, struct index_part *part);
+/* From now on this is the partition's table; under its lock, or alone. */
+void index_publish(struct index_part *part, struct index_table *table);
 /* A table for at least `buckets` buckets; NULL when out of memory. */
 struct index_table *index_table_new(struct index *index, uint64_t buckets);
 void index_table_free(struct index *index, struct index_table *table);

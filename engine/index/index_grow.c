@@ -293,6 +293,23 @@ copy_table(struct index *index, struct index_table *old, uint64_t buckets) {
   }
 }
 
+void index_publish(struct index_part *part, struct index_table *table) {
+  uint32_t shape = atomic_load_explicit(&part->shape, memory_order_relaxed);
+  atomic_store_explicit(&part->shape, shape + 1, memory_order_relaxed);
+  fence_release();
+  atomic_store_explicit(&part->buckets, table ? table->buckets : 0,
+                        memory_order_relaxed);
+  atomic_store_explicit(&part->shift, table ? table->shift : 0,
+                        memory_order_relaxed);
+  for (uint32_t i = 0; i < INDEX_SEGMENTS_MAX; i++) {
+    struct bucket *segment =
+        table && i < table->segments ? table->segment[i] : NULL;
+    atomic_store_explicit(&part->segment[i], segment, memory_order_relaxed);
+  }
+  atomic_store_explicit(&part->shape, shape + 2, memory_order_release);
+  atomic_store_explicit(&part->table, table, memory_order_release);
+}
+
 int index_grow(struct index *index, struct index_part *part) {
   struct index_table *old =
       atomic_load_explicit(&part->table, memory_order_relaxed);
@@ -301,7 +318,7 @@ int index_grow(struct index *index, struct index_part *part) {
     if (!table) {
       return EMB_NOMEM;
     }
-    atomic_store_explicit(&part->table, table, memory_order_release);
+    index_publish(part, table);
     return EMB_OK;
   }
   struct index_table *table =
@@ -309,7 +326,7 @@ int index_grow(struct index *index, struct index_part *part) {
   if (!table) {
     return EMB_NOMEM;
   }
-  atomic_store_explicit(&part->table, table, memory_order_release);
+  index_publish(part, table);
   retire(index, old);
   return EMB_OK;
 }
@@ -323,7 +340,7 @@ int index_reserve(struct index *index, uint32_t p, uint64_t n) {
   if (!table) {
     return EMB_NOMEM;
   }
-  atomic_store_explicit(&part->table, table, memory_order_release);
+  index_publish(part, table);
   return EMB_OK;
 }
 

@@ -83,11 +83,19 @@ static inline void rec_copy_in(void *to, const void *from, size_t n) {
   }
 }
 #else
+/* Whole cache lines are copied in place: a call for each record costs more. */
 static inline void rec_copy_out(void *to, const void *from, size_t n) {
-  memcpy(to, from, n);
+  size_t lines = n % 64 ? 0 : n;
+  if (lines == 0 || lines > 4096) {
+    memcpy(to, from, n);
+    return;
+  }
+  for (size_t i = 0; i < lines; i += 64) {
+    __builtin_memcpy((char *)to + i, (const char *)from + i, 64);
+  }
 }
 static inline void rec_copy_in(void *to, const void *from, size_t n) {
-  memcpy(to, from, n);
+  rec_copy_out(to, from, n);
 }
 #endif
 

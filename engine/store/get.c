@@ -50,8 +50,9 @@ static inline void deliver_found(struct get *g, uint32_t row,
 }
 
 /* Copies a record in memory; 0 if its slot holds another key by now. */
-static inline int copy(struct get *g, uint32_t row, const struct rec *rec,
-                       uint32_t dim, uint32_t bytes, int half) {
+static inline __attribute__((always_inline)) int
+copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
+     uint32_t bytes, int half) {
   uint64_t version;
   float *to = g->vectors ? g->vectors + (size_t)row * dim : NULL;
   void *raw = to && half ? (void *)g->s->scratch : (void *)to;
@@ -114,72 +115,193 @@ static int admit(struct get *g, uint32_t n, uint32_t *blocked) {
   return 0;
 }
 
-/* Where the rows' records are, and asks for their lines. */
-static void find_records(struct get *g, uint32_t n) {
+/* What a row's record is read by: its word as the session sees it, 0 if the
+** row is absent for it. */
+static inline uint64_t seen_word(emb_session *s, int64_t key, uint64_t word) {
+  if (__builtin_expect((word & WORD_INTENT) ||
+                           (!word_address(word) && word != WORD_BLOCKED),
+                       0)) {
+    return word ? txn_word(s, key, hash_key(key), word) : 0;
+  }
+  return word;
+}
+
+/* Row is to be delivered from rec, which its word names; NULL: the row is
+** absent, on disk or blocked. */
+static inline __attribute__((always_inline)) void
+deliver(struct get *g, uint32_t row, struct entry *entry, uint64_t word,
+        const struct rec *rec, const struct layout *l, uint32_t *cold) {
   emb_session *s = g->s;
-  struct core *core = s->core;
-  uint32_t bytes = core->layout.rec_bytes / 64 + 2;
-  uint32_t lines = bytes < LINES_AHEAD ? bytes : LINES_AHEAD;
-  int in_txn = s->txn != NULL;
-  for (uint32_t i = 0; i < n; i++) {
-    uint64_t word = s->words[i];
-    if (word == WORD_BLOCKED) {
-      s->recs[i] = NULL;
-      continue;
+  if (__builtin_expect(!rec, 0)) {
+    if (!word) {
+      get_absent(g, row);
+    } else if (word != WORD_BLOCKED) {
+      s->cold[(*cold)++] = (struct cold){word_address(word), row};
     }
-    if (in_txn || (word & WORD_INTENT) || !word_address(word)) {
-      word = word ? txn_word(s, g->keys[i], s->hashes[i], word) : 0;
-      s->words[i] = word;
+  } else if (__builtin_expect(!copy(g, row, rec, l->dim, l->vector_bytes,
+                                    l->type == EMB_F16),
+                              0)) {
+    g->in_memory += (uint64_t)get_row(g, row, cold);
+  } else if (word & (WORD_CACHED | WORD_FREQ_MAX << WORD_FREQ_SHIFT)) {
+    struct core *core = s->core;
+    key_touch(entry, word);
+    if (word & WORD_CACHED) {
+      cache_unpin(&core->cache, cache_at(&core->cache, word_address(word)));
+      g->in_cache++;
+    } else {
+      g->in_memory++;
     }
-    struct rec *rec = word ? key_rec(core, word) : NULL;
-    s->recs[i] = rec;
-    if (rec) {
-      prefetch(rec, lines);
+  } else {
+    g->in_memory++;
+  }
+}
+
+/* Rows that are on their way through the stages: what a stage needs of the one
+** before.  Small, so that it stays in the nearest cache. */
+#define RING 64
+#define PART_AHEAD 8
+#define BUCKET_AHEAD 16
+#define RECORD_AHEAD 16
+_Static_assert(BUCKET_AHEAD + RECORD_AHEAD < RING, "rows on their way");
+
+struct ring {
+  struct bucket *bucket[RING];
+  struct entry *entry[RING];
+  uint64_t word[RING];
+  struct rec *rec[RING];
+};
+
+static inline struct rec *ask_record(const struct core *core, uint64_t word,
+                                     uint32_t lines) {
+  struct rec *rec = word && word != WORD_BLOCKED ? key_rec(core, word) : NULL;
+  if (rec) {
+    prefetch(rec, lines);
+  }
+  return rec;
+}
+
+/* Rows whose words are known. */
+static void copy_found(struct get *g, uint32_t n, uint32_t lines,
+                       uint32_t *cold) {
+  emb_session *s = g->s;
+  const struct core *core = s->core;
+  const struct layout l = core->layout;
+  struct rec *recs[RING];
+  for (uint32_t i = 0; i < n + RECORD_AHEAD; i++) {
+    if (i < n) {
+      s->words[i] = seen_word(s, g->keys[i], s->words[i]);
+      recs[i % RING] = ask_record(core, s->words[i], lines);
+    }
+    if (i >= RECORD_AHEAD) {
+      uint32_t k = i - RECORD_AHEAD;
+      deliver(g, k, s->entries[k], s->words[k], recs[k % RING], &l, cold);
     }
   }
+}
+
+/* The n rows in s->rows, which were not in their first bucket. */
+static void copy_rest(struct get *g, uint32_t n, uint32_t lines,
+                      uint32_t *cold) {
+  emb_session *s = g->s;
+  struct core *core = s->core;
+  const struct layout l = core->layout;
+  struct ring ring;
+  for (uint32_t i = 0; i < n + RECORD_AHEAD; i++) {
+    if (i < n) {
+      int64_t key = g->keys[s->rows[i]];
+      uint64_t hash = hash_key(key), word = 0;
+      struct bucket *bucket = index_second_bucket(&core->index, hash);
+      struct entry *entry = bucket ? index_match(bucket, key, &word) : NULL;
+      if (!entry) {
+        entry = index_find(&core->index, key, hash, &word);
+      }
+      word = seen_word(s, key, word);
+      ring.entry[i % RING] = entry;
+      ring.word[i % RING] = word;
+      ring.rec[i % RING] = ask_record(core, word, lines);
+    }
+    if (i >= RECORD_AHEAD) {
+      uint32_t k = (i - RECORD_AHEAD) % RING;
+      deliver(g, s->rows[i - RECORD_AHEAD], ring.entry[k], ring.word[k],
+              ring.rec[k], &l, cold);
+    }
+  }
+}
+
+/* All rows in one loop, in which each stage runs some rows ahead of the next:
+** what waits for memory in one stage is work in another. */
+static void find_and_copy(struct get *g, uint32_t n, uint32_t lines,
+                          uint32_t *cold) {
+  emb_session *s = g->s;
+  struct core *core = s->core;
+  const struct index *index = &core->index;
+  const struct layout l = core->layout;
+  const int64_t *keys = g->keys;
+  uint64_t *hashes = s->hashes;
+  struct ring ring;
+  uint32_t rest = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    hashes[i] = hash_key(keys[i]);
+  }
+  for (uint32_t i = 0; i < n + BUCKET_AHEAD + RECORD_AHEAD; i++) {
+    if (i + PART_AHEAD < n) {
+      __builtin_prefetch(index_part_of(index, hashes[i + PART_AHEAD]));
+    }
+    if (i < n) {
+      struct bucket *bucket = index_first_bucket(index, hashes[i]);
+      __builtin_prefetch(bucket);
+      ring.bucket[i % RING] = bucket;
+    }
+    uint32_t at = i - BUCKET_AHEAD; /* wraps: then it is not below n */
+    if (at < n) {
+      struct bucket *bucket = ring.bucket[at % RING];
+      uint64_t word = 0;
+      struct entry *entry =
+          bucket ? index_match(bucket, keys[at], &word) : NULL;
+      struct rec *rec = NULL;
+      if (entry) {
+        word = seen_word(s, keys[at], word);
+        rec = ask_record(core, word, lines);
+      } else {
+        __builtin_prefetch(index_second_bucket(index, hashes[at]));
+        s->rows[rest++] = at;
+      }
+      ring.entry[at % RING] = entry;
+      ring.word[at % RING] = word;
+      ring.rec[at % RING] = rec;
+    }
+    at -= RECORD_AHEAD;
+    if (at < n && ring.entry[at % RING]) {
+      deliver(g, at, ring.entry[at % RING], ring.word[at % RING],
+              ring.rec[at % RING], &l, cold);
+    }
+  }
+  copy_rest(g, rest, lines, cold);
 }
 
 int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
                   uint32_t *blocked) {
   emb_session *s = g->s;
   struct core *core = s->core;
-  const struct layout l = core->layout;
+  uint32_t lines = core->layout.rec_bytes / 64 + 2;
+  lines = lines < LINES_AHEAD ? lines : LINES_AHEAD;
   *cold = 0;
   epoch_enter(&core->epoch, s->slot);
+  if (!g->call) {
+    find_and_copy(g, n, lines, cold);
+    epoch_leave(s->slot);
+    return EMB_OK;
+  }
   for (uint32_t i = 0; i < n; i++) {
     s->hashes[i] = hash_key(g->keys[i]);
   }
   index_find_batch(&core->index, g->keys, s->hashes, n, s->entries, s->words);
-  if (g->call && admit(g, n, blocked)) {
-    epoch_leave(s->slot);
-    return KEY_BLOCKED;
-  }
-  find_records(g, n);
-  for (uint32_t i = 0; i < n; i++) {
-    uint64_t word = s->words[i];
-    if (!word) {
-      get_absent(g, i);
-    } else if (!s->recs[i]) {
-      if (word == WORD_BLOCKED) {
-        continue;
-      }
-      s->cold[(*cold)++] = (struct cold){word_address(word), i};
-    } else if (!copy(g, i, s->recs[i], l.dim, l.vector_bytes,
-                     l.type == EMB_F16)) {
-      g->in_memory += (uint64_t)get_row(g, i, cold);
-    } else if (word & WORD_CACHED) {
-      key_touch(s->entries[i], word);
-      cache_unpin(&core->cache, cache_at(&core->cache, word_address(word)));
-      g->in_cache++;
-    } else {
-      if (word_freq(word)) {
-        key_touch(s->entries[i], word);
-      }
-      g->in_memory++;
-    }
+  int stop = admit(g, n, blocked);
+  if (!stop) {
+    copy_found(g, n, lines, cold);
   }
   epoch_leave(s->slot);
-  return EMB_OK;
+  return stop ? KEY_BLOCKED : EMB_OK;
 }
 
 static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,

@@ -177,11 +177,85 @@ static int put_row(struct put *p, uint32_t row) {
   }
 }
 
+/* The record that the row's word, found a moment ago, names, if it can be
+** changed where it is; else NULL. */
+static inline struct rec *mutable_rec(const struct core *core, uint64_t word) {
+  return word_address(word) && !(word & WORD_CACHED) &&
+                 log_mutable(&core->log, word_address(word))
+             ? key_rec(core, word)
+             : NULL;
+}
+
+/* The common case of put_row: the key is where it was found, and its record is
+** changed there.  0: not so, nothing was done. */
+static inline int put_in_place(struct put *p, uint32_t row, struct rec *rec) {
+  emb_session *s = p->s;
+  struct core *core = s->core;
+  struct entry *entry = s->entries[row];
+  uint64_t word = s->words[row];
+  int64_t key = p->keys[row];
+  if ((word & (WORD_LATCH | WORD_INTENT)) ||
+      !key_latch_found(entry, key, &word)) {
+    return 0;
+  }
+  if (!log_mutable(&core->log, word_address(word))) {
+    key_unlatch(entry, word);
+    return 0;
+  }
+  uint64_t old =
+      rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
+  uint64_t version = p->version + row;
+  version = version > old ? version : old + 1;
+  const void *vector =
+      session_encode(s, p->vectors + (size_t)row * core->layout.dim);
+  rec_begin(rec);
+  rec_fill(rec, key, vector, core->layout.vector_bytes, version);
+  key_unlatch(entry, give_back(p, row, word));
+  tell_version(p, row, version);
+  p->in_place++;
+  return 1;
+}
+
+/* Lines of a record that are asked for before it is written. */
+static inline void prefetch(const struct rec *rec, uint32_t lines) {
+  for (uint32_t i = 0; i < lines; i++) {
+    __builtin_prefetch((const char *)rec + (size_t)i * 64, 1);
+  }
+}
+
+#define RECORD_AHEAD 12
+#define LINES_AHEAD 5
+
+/* Rows [from, n), whose words have been found. */
+static int put_found(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
+  emb_session *s = p->s;
+  struct core *core = s->core;
+  uint32_t lines = core->layout.rec_bytes / 64 + 2;
+  int rc = EMB_OK;
+  lines = lines < LINES_AHEAD ? lines : LINES_AHEAD;
+  for (uint32_t i = from; i < n && i < from + RECORD_AHEAD; i++) {
+    s->recs[i] = mutable_rec(core, s->words[i]);
+    prefetch(s->recs[i], s->recs[i] ? lines : 0);
+  }
+  for (*done = from; !rc && *done < n;) {
+    uint32_t i = *done, next = i + RECORD_AHEAD;
+    if (next < n) {
+      s->recs[next] = mutable_rec(core, s->words[next]);
+      prefetch(s->recs[next], s->recs[next] ? lines : 0);
+    }
+    if (!s->recs[i] || !put_in_place(p, i, s->recs[i])) {
+      rc = put_row(p, i);
+    }
+    *done += !rc;
+    p->want -= p->want > 1;
+  }
+  return rc;
+}
+
 /* Rows [from, n) in one stay; *done: rows finished. */
 static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
   emb_session *s = p->s;
   struct core *core = s->core;
-  int rc = EMB_OK;
   memset(&p->run, 0, sizeof p->run); /* a run must not outlive its stay */
   epoch_enter(&core->epoch, s->slot);
   p->version =
@@ -193,23 +267,9 @@ static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
                    s->entries + from, s->words + from);
   p->want = 0;
   for (uint32_t i = from; i < n; i++) {
-    struct rec *rec = NULL;
-    if (s->words[i] && !(s->words[i] & WORD_CACHED) &&
-        log_mutable(&core->log, word_address(s->words[i]))) {
-      rec = key_rec(core, s->words[i]);
-    }
-    p->want += !rec;
-    if (rec) {
-      __builtin_prefetch(rec, 1);
-    }
+    p->want += !mutable_rec(core, s->words[i]);
   }
-  for (*done = from; !rc && *done < n;) {
-    rc = put_row(p, *done);
-    if (!rc) {
-      ++*done;
-      p->want -= p->want > 1;
-    }
-  }
+  int rc = put_found(p, from, n, done);
   epoch_leave(s->slot);
   return rc;
 }
