@@ -165,11 +165,15 @@ static void remember(struct ext_conn *conn, const char *text,
   }
 }
 
+void ext_conn_tidy_now(struct ext_conn *conn) {
+  ext_orphan_settle(conn);
+  ext_link_close_detached(conn);
+}
+
 int ext_conn_find(struct ext_conn *conn, const char *text,
                   struct ext_table **table, char **err) {
   int rc;
-  if (conn->orphans)
-    ext_orphan_settle(conn);
+  ext_conn_tidy(conn);
   if (conn->ddl && sqlite3_txn_state(conn->db, NULL) != SQLITE_TXN_WRITE) {
     conn->ddl = 0;
     ext_conn_forget_names(conn);

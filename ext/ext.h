@@ -46,7 +46,9 @@ enum {
   EXT_MODE,
   EXT_VECTORS,
   EXT_FOUND,
+  EXT_VERSIONS,
   EXT_VERSION,
+  EXT_CLOCK,
   EXT_COMMAND, /* named like the table, as in fts5 */
   EXT_ARG,
 };
@@ -57,7 +59,7 @@ struct ext_options {
   char *key;         /* name of the key column */
   char *vector;      /* name of the vector column */
   int engine_commit; /* commit='engine' */
-  emb_config config; /* dim, type, memory_bytes, io, timeout_ms */
+  emb_config config; /* all but flags beside EMB_OPEN_BOUNDED */
 };
 
 /* argv as xCreate gets it; the arguments start at argv[3].  Whatever happens,
@@ -79,6 +81,9 @@ struct ext_table {
   char *file;     /* the schema's database file, "" if it has none */
   char *key_what; /* "items.key" and "items.vector", for errors */
   char *vector_what;
+  struct ext_cursor *spare; /* a closed one, or NULL (cursor.c) */
+  int cursors;              /* that are open on it */
+  uint64_t statement;       /* number of the one that opened them (lease.c) */
 };
 
 /* A place that exists on disk or in memory while it is open whether the
@@ -101,9 +106,11 @@ struct ext_conn {
                   transaction that may still be open */
   int probing; /* xBestIndex is to report its table in probed */
   struct ext_table *probed;
+  int attached; /* links that may be detached */
   struct ext_link *links;
   struct ext_orphan *orphans;
   struct ext_name *names;
+  uint64_t statements;   /* numbers given out (lease.c) */
   struct ext_conn *next; /* all connections of the process */
 };
 
@@ -118,6 +125,7 @@ struct ext_link {
   char uuid[33];            /* in hex, as in the shadow table */
   struct ext_table *tables; /* that use it */
   int cursors;              /* that are open on it */
+  int attached;             /* the schema is neither main nor temp */
   int atomic;   /* commits together with SQLite: commit='atomic', on a file */
   int readonly; /* the database is */
 
@@ -130,6 +138,15 @@ struct ext_link {
                       transaction began; NULL if it did */
   char *failed;    /* text of a commit that failed in xCommit, where SQLite
                       does not listen; told at the next use */
+
+  /* Reads that count (lease.c). */
+  int bounded;
+  int lease_mark; /* leases are marked as taken since BEGIN */
+
+  /* Of the last emb_put or emb_rmw (fn_store.c). */
+  uint64_t *put_versions;
+  size_t put_n, put_capacity;
+  int put_valid;
 };
 
 /* ---- error.c ------------------------------------------------------------ */
@@ -158,9 +175,16 @@ struct ext_conn *ext_conn_ref(sqlite3 *db, int *fresh);
 void ext_conn_unref(void *conn);
 /* Forgets all names; to be called whenever a table object comes or goes. */
 void ext_conn_forget_names(struct ext_conn *conn);
+void ext_conn_tidy_now(struct ext_conn *conn);
 /* The table that 'items' or 'schema.items' means now. */
 int ext_conn_find(struct ext_conn *conn, const char *text,
                   struct ext_table **table, char **err);
+/* Before a table is opened or looked for: gives up the stores of tables that
+** were dropped and databases that were detached. */
+static inline void ext_conn_tidy(struct ext_conn *conn) {
+  if (conn->orphans || conn->attached)
+    ext_conn_tidy_now(conn);
+}
 /* Runs SQL that returns no rows. */
 int ext_exec(sqlite3 *db, char **err, const char *format, ...);
 
@@ -205,7 +229,7 @@ const char *ext_place_file(sqlite3 *db, const char *schema);
 ** to name it.  To be called after CREATE and at DROP. */
 int ext_orphan_add(struct ext_table *table, const char *uuid, const char *path,
                    char **err);
-/* Decides all that can be decided now; cheap when there are none. */
+/* Decides all that can be decided now. */
 void ext_orphan_settle(struct ext_conn *conn);
 /* The same when the connection is gone. */
 void ext_orphan_settle_closed(struct ext_conn *conn);
@@ -252,6 +276,19 @@ int ext_txn_rollback_to(sqlite3_vtab *vtab, int i);
 /* Throws an unwritten transaction away; before a DROP. */
 void ext_txn_abandon(struct ext_link *link);
 
+/* ---- lease.c ------------------------------------------------------------- */
+
+/* emb_get for a statement, or for a function with statement 0: counts if the
+** table has a bound. */
+int ext_lease_get(struct ext_table *table, uint64_t statement,
+                  const int64_t *keys, size_t n, float *vectors, uint8_t *found,
+                  uint64_t *versions, char **err);
+/* Before any other call of the engine that may count. */
+void ext_lease_begin(struct ext_link *link, uint64_t statement);
+/* SQLite's transaction was committed, or rolled back. */
+void ext_lease_commit(struct ext_link *link);
+void ext_lease_rollback(struct ext_link *link);
+
 /* ---- the module: vtab.c, plan.c, cursor.c, update.c, command.c ---------- */
 
 const sqlite3_module *ext_vtab_module(void);
@@ -268,9 +305,12 @@ enum {
   EXT_PLAN_VERSIONS = 8,
   EXT_PLAN_FOUND = 16,
   EXT_PLAN_LAZY = 32, /* an UPDATE: read vectors when asked, a chunk at once */
+  EXT_PLAN_BATCH_VERSIONS = 64,
 };
 int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 
+/* When the table object goes. */
+void ext_cursor_free_spare(struct ext_table *table);
 int ext_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor);
 int ext_cursor_close(sqlite3_vtab_cursor *cursor);
 int ext_cursor_filter(sqlite3_vtab_cursor *cursor, int flags, const char *plan,
@@ -305,5 +345,27 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
 int ext_fn_store_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
+
+/* What they have in common.  A function as SQLite is to know it: */
+struct ext_function {
+  const char *name;
+  int argc;
+  void (*call)(sqlite3_context *, int, sqlite3_value **);
+};
+int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
+                    size_t n);
+/* The table that the argument names, ready to be read. */
+int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
+                 struct ext_table **table, char **err);
+/* The argument `keys`; after an error there is nothing to free. */
+int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
+                char **err);
+/* n vectors that are to be written; SQLITE_READONLY when they cannot be. */
+int ext_fn_vectors(sqlite3_value *value, const char *what,
+                   const struct ext_table *table, size_t n, float **vectors,
+                   int *owned, char **err);
+/* Memory for a result of n vectors, for sqlite3_free. */
+int ext_fn_new_vectors(const struct ext_table *table, size_t n, float **vectors,
+                       size_t *size, char **err);
 
 #endif

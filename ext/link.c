@@ -66,6 +66,7 @@ static void attach(struct ext_table *table, struct ext_link *link) {
 }
 
 static void free_link(struct ext_link *link) {
+  sqlite3_free(link->put_versions);
   sqlite3_free(link->late);
   sqlite3_free(link->failed);
   sqlite3_free(link->path);
@@ -86,6 +87,9 @@ int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
     link->store = store;
     link->level = -1;
     link->atomic = path && !table->options.engine_commit;
+    link->bounded = (table->options.config.flags & EMB_OPEN_BOUNDED) != 0;
+    link->attached = sqlite3_stricmp(table->schema, "main") != 0 &&
+                     sqlite3_stricmp(table->schema, "temp") != 0;
     link->readonly = sqlite3_db_readonly(conn->db, table->schema) == 1;
     hex_uuid(store, link->uuid);
     link->path = path ? sqlite3_mprintf("%s", path) : NULL;
@@ -106,6 +110,7 @@ int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
   emb_session_interrupt(link->session, is_interrupted, conn);
   link->next = conn->links;
   conn->links = link;
+  conn->attached += link->attached;
   attach(table, link);
   return SQLITE_OK;
 }
@@ -116,6 +121,7 @@ void ext_link_close(struct ext_link *link) {
   while (*at != link)
     at = &(*at)->next;
   *at = link->next;
+  link->conn->attached -= link->attached;
   while (link->tables)
     ext_link_put(link->tables);
   emb_session_close(link->session);
@@ -151,7 +157,7 @@ static int open_store(struct ext_table *table, const struct ext_place *place,
   char uuid[33];
   int rc;
   if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
-    config.flags = EMB_OPEN_READONLY;
+    config.flags |= EMB_OPEN_READONLY;
   rc = emb_open(path, &config, &store, &engine_err);
   if (rc == EMB_CANTOPEN && access(path, F_OK) != 0)
     return ext_error(err, SQLITE_CANTOPEN, "cannot open store \"%s\": %s", path,

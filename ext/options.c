@@ -13,6 +13,7 @@
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
 
+#include <assert.h>
 #include <string.h>
 
 #define TIMEOUT_MS_DEFAULT 5000
@@ -92,8 +93,8 @@ static int read_number(const char **at, uint64_t *number) {
 /* ---- columns ------------------------------------------------------------- */
 
 /* Declared beside the key and the vector, so no name for either. */
-static const char *const reserved[] = {"keys",  "mode",    "vectors",
-                                       "found", "version", "arg"};
+static const char *const reserved[] = {
+    "keys", "mode", "vectors", "found", "versions", "version", "clock", "arg"};
 
 static int check_name(const char *name, char **err) {
   for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
@@ -196,34 +197,63 @@ static int parse_size(const char *text, uint64_t *bytes) {
   return 0;
 }
 
-/* Whether value is a legal value of the option, which is then set. *known = 0
-** when there is no such option. */
+/* A number from lo to hi and nothing behind it. */
+static int parse_number(const char *text, uint64_t lo, uint64_t hi,
+                        uint64_t *number) {
+  return read_number(&text, number) && *text == 0 && *number >= lo &&
+         *number <= hi;
+}
+
+static int parse_staleness(const char *value, emb_config *config) {
+  uint64_t bound = 0;
+  config->flags &= ~(uint32_t)EMB_OPEN_BOUNDED;
+  if (sqlite3_stricmp(value, "none") == 0)
+    return 1;
+  if (!parse_number(value, 0, EMB_STALENESS_MAX, &bound))
+    return 0;
+  config->staleness = (uint32_t)bound;
+  config->flags |= EMB_OPEN_BOUNDED;
+  return 1;
+}
+
+static int parse_io(const char *value, uint32_t *io) {
+  static const char *const names[] = {"auto", "uring", "pread"};
+  static const uint32_t values[] = {EMB_IO_AUTO, EMB_IO_URING, EMB_IO_PREAD};
+  for (size_t i = 0; i < 3; i++)
+    if (sqlite3_stricmp(value, names[i]) == 0) {
+      *io = values[i];
+      return 1;
+    }
+  return 0;
+}
+
+/* Whether value is a legal value of the option, which is then set.  *legal
+** says which are; NULL when there is no such option. */
 static int set_option(struct ext_options *options, const char *name,
-                      const char *value, int *known) {
+                      const char *value, const char **legal) {
   emb_config *config = &options->config;
-  *known = 1;
-  if (sqlite3_stricmp(name, "memory") == 0)
+  if (sqlite3_stricmp(name, "memory") == 0) {
+    *legal = "bytes, or a size like '64MB'";
     return parse_size(value, &config->memory_bytes);
-  if (sqlite3_stricmp(name, "timeout") == 0)
-    return read_number(&value, &config->timeout_ms) && *value == 0 &&
-           config->timeout_ms <= INT32_MAX;
+  }
+  if (sqlite3_stricmp(name, "timeout") == 0) {
+    *legal = "milliseconds, 0 to 2147483647";
+    return parse_number(value, 0, INT32_MAX, &config->timeout_ms);
+  }
   if (sqlite3_stricmp(name, "commit") == 0) {
+    *legal = "atomic or engine";
     options->engine_commit = sqlite3_stricmp(value, "engine") == 0;
     return options->engine_commit || sqlite3_stricmp(value, "atomic") == 0;
   }
   if (sqlite3_stricmp(name, "io") == 0) {
-    static const char *const names[] = {"auto", "uring", "pread"};
-    static const uint32_t values[] = {EMB_IO_AUTO, EMB_IO_URING, EMB_IO_PREAD};
-    for (size_t i = 0; i < 3; i++)
-      if (sqlite3_stricmp(value, names[i]) == 0) {
-        config->io = values[i];
-        return 1;
-      }
-    return 0;
+    *legal = "auto, uring or pread";
+    return parse_io(value, &config->io);
   }
-  if (sqlite3_stricmp(name, "staleness") == 0)
-    return sqlite3_stricmp(value, "none") == 0;
-  *known = 0;
+  if (sqlite3_stricmp(name, "staleness") == 0) {
+    *legal = "none, or 0 to 4094";
+    return parse_staleness(value, config);
+  }
+  *legal = NULL;
   return 0;
 }
 
@@ -231,7 +261,7 @@ static int set_option(struct ext_options *options, const char *name,
 static int parse_option(struct ext_options *options, const char *name,
                         const char *at, char **err) {
   int rc = SQLITE_OK;
-  int known;
+  const char *legal;
   char *value;
   at = skip_space(at);
   if (*at == '\'' || *at == '"') {
@@ -246,13 +276,16 @@ static int parse_option(struct ext_options *options, const char *name,
   if (value == NULL)
     return ext_error(err, SQLITE_ERROR, "cannot understand the value of %s",
                      name);
-  if (!set_option(options, name, value, &known))
-    rc = known ? ext_error(err, SQLITE_ERROR, "unknown value for %s: %s", name,
-                           value)
+  if (!set_option(options, name, value, &legal))
+    rc = legal ? ext_error(err, SQLITE_ERROR,
+                           "unknown value for %s: %s; expected %s", name, value,
+                           legal)
                : ext_error(err, SQLITE_ERROR, "unknown option: %s", name);
   sqlite3_free(value);
   return rc;
 }
+
+static_assert(EMB_STALENESS_MAX == 4094, "the texts say so");
 
 static int parse_argument(struct ext_options *options, const char *text,
                           char **err) {

@@ -269,7 +269,7 @@ static int make_store(struct ext_table *table, char *dir, char **err) {
   emb_store *store;
   char *path = NULL;
   int rc = SQLITE_OK;
-  config.flags = EMB_OPEN_CREATE;
+  config.flags |= EMB_OPEN_CREATE;
   if (dir == NULL) {
     config.flags |= EMB_OPEN_TEMPORARY;
   } else {

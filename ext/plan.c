@@ -18,6 +18,9 @@ SQLITE_EXTENSION_INIT3
 #define ROWS_UNKNOWN 1000000.0
 #define COST_POINT 2.0
 #define ROWS_IN 25.0
+/* On a table with a bound only a search for keys counts.  Whether a read does
+** must not depend on what is cheaper, so a scan is only for want of keys. */
+#define COST_UNCOUNTED 1e12
 
 struct plan {
   char letters[64]; /* SQLite gives far fewer constraints on one column */
@@ -131,6 +134,24 @@ static int plan_order(sqlite3_index_info *info, const struct plan *plan) {
   return info->aOrderBy[0].desc ? EXT_PLAN_DESC : EXT_PLAN_ASC;
 }
 
+/* What must be read.  An UPDATE claims to use all columns, even the command,
+** which nothing else asks for; which it does use shows only in xColumn. */
+static int columns(sqlite3_uint64 used) {
+  sqlite3_uint64 one = 1;
+  int flags = 0;
+  if (used & one << EXT_COMMAND)
+    return EXT_PLAN_LAZY;
+  if (used & (one << EXT_VECTOR | one << EXT_VECTORS))
+    flags |= EXT_PLAN_VECTORS;
+  if (used & one << EXT_VERSION)
+    flags |= EXT_PLAN_VERSIONS;
+  if (used & one << EXT_FOUND)
+    flags |= EXT_PLAN_FOUND;
+  if (used & one << EXT_VERSIONS)
+    flags |= EXT_PLAN_BATCH_VERSIONS;
+  return flags;
+}
+
 static void estimate(struct ext_table *table, sqlite3_index_info *info,
                      const struct plan *plan, int order) {
   double total = ROWS_UNKNOWN;
@@ -154,25 +175,12 @@ static void estimate(struct ext_table *table, sqlite3_index_info *info,
     cost = rows * (order || plan->bounds ? 1.5 : 1);
     if (plan->bounds)
       cost += total / 100;
+    if (table->options.config.flags & EMB_OPEN_BOUNDED &&
+        columns(info->colUsed) & (EXT_PLAN_VECTORS | EXT_PLAN_LAZY))
+      cost += COST_UNCOUNTED;
   }
   info->estimatedRows = (sqlite3_int64)rows;
   info->estimatedCost = cost;
-}
-
-/* What must be read.  An UPDATE claims to use all columns, even the command,
-** which nothing else asks for; which it does use shows only in xColumn. */
-static int columns(sqlite3_uint64 used) {
-  sqlite3_uint64 one = 1;
-  int flags = 0;
-  if (used & one << EXT_COMMAND)
-    return EXT_PLAN_LAZY;
-  if (used & (one << EXT_VECTOR | one << EXT_VECTORS))
-    flags |= EXT_PLAN_VECTORS;
-  if (used & one << EXT_VERSION)
-    flags |= EXT_PLAN_VERSIONS;
-  if (used & one << EXT_FOUND)
-    flags |= EXT_PLAN_FOUND;
-  return flags;
 }
 
 int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {

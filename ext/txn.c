@@ -253,7 +253,9 @@ int ext_txn_commit(sqlite3_vtab *vtab) {
     sqlite3_free(link->failed);
     link->failed = sqlite3_mprintf("%s", emb_errmsg(link->session));
     emb_rollback(link->session);
+    ext_lease_rollback(link);
   }
+  ext_lease_commit(link);
   end(link);
   return SQLITE_OK;
 }
@@ -264,6 +266,7 @@ int ext_txn_rollback(sqlite3_vtab *vtab) {
     return SQLITE_OK;
   if (link->in_txn)
     emb_rollback(link->session);
+  ext_lease_rollback(link);
   end(link);
   return SQLITE_OK;
 }

@@ -131,9 +131,14 @@ static int check_unused(struct ext_table *table, sqlite3_value **argv,
     int column;
     const char *name;
     int in_insert; /* means something there */
-  } hidden[] = {{EXT_KEYS, "keys", 1},       {EXT_VECTORS, "vectors", 1},
-                {EXT_MODE, "mode", 0},       {EXT_FOUND, "found", 0},
-                {EXT_VERSION, "version", 0}, {EXT_COMMAND, NULL, 1},
+  } hidden[] = {{EXT_KEYS, "keys", 1},
+                {EXT_VECTORS, "vectors", 1},
+                {EXT_MODE, "mode", 0},
+                {EXT_FOUND, "found", 0},
+                {EXT_VERSIONS, "versions", 0},
+                {EXT_VERSION, "version", 0},
+                {EXT_CLOCK, "clock", 0},
+                {EXT_COMMAND, NULL, 1},
                 {EXT_ARG, "arg", 0}};
   for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
     sqlite3_value *value = COLUMN(argv, hidden[i].column);
@@ -141,7 +146,8 @@ static int check_unused(struct ext_table *table, sqlite3_value **argv,
       continue;
     /* UPDATE ... FROM writes back what it read. */
     if (!is_insert &&
-        (hidden[i].column == EXT_VERSION || sqlite3_value_nochange(value)))
+        (hidden[i].column == EXT_VERSION || hidden[i].column == EXT_CLOCK ||
+         sqlite3_value_nochange(value)))
       continue;
     return ext_error(err, SQLITE_ERROR, "cannot write column %s",
                      hidden[i].name ? hidden[i].name : table->name);

@@ -7,7 +7,8 @@
 **     CREATE TABLE items(
 **       key INTEGER PRIMARY KEY, vector BLOB,
 **       keys HIDDEN, mode HIDDEN, vectors HIDDEN, found HIDDEN,
-**       version INTEGER HIDDEN, items HIDDEN, arg HIDDEN)
+**       versions HIDDEN, version INTEGER HIDDEN, clock INTEGER HIDDEN,
+**       items HIDDEN, arg HIDDEN)
 **
 ** with the key and the vector column named by the user.  The command column
 ** has the table's name (after a rename the new one), or "command" where that
@@ -30,6 +31,7 @@ static void changed(struct ext_conn *conn, int ddl) {
 
 static void free_table(struct ext_table *table) {
   ext_link_put(table);
+  ext_cursor_free_spare(table);
   ext_options_clear(&table->options);
   sqlite3_free(table->schema);
   sqlite3_free(table->name);
@@ -61,9 +63,16 @@ static int set_name(struct ext_table *table, const char *name) {
 }
 
 static int declare(struct ext_table *table, char **err) {
-  const char *others[] = {
-      "keys",    "mode", "vectors",          "found",
-      "version", "arg",  table->options.key, table->options.vector};
+  const char *others[] = {"keys",
+                          "mode",
+                          "vectors",
+                          "found",
+                          "versions",
+                          "version",
+                          "clock",
+                          "arg",
+                          table->options.key,
+                          table->options.vector};
   const char *command = table->name;
   sqlite3 *db = table->conn->db;
   char *sql;
@@ -73,8 +82,9 @@ static int declare(struct ext_table *table, char **err) {
       command = "command";
   sql = sqlite3_mprintf("CREATE TABLE x(\"%w\" INTEGER PRIMARY KEY, \"%w\" "
                         "BLOB, keys HIDDEN, mode HIDDEN, vectors HIDDEN, "
-                        "found HIDDEN, version INTEGER HIDDEN, \"%w\" HIDDEN, "
-                        "arg HIDDEN)",
+                        "found HIDDEN, versions HIDDEN, version INTEGER "
+                        "HIDDEN, clock INTEGER HIDDEN, \"%w\" HIDDEN, arg "
+                        "HIDDEN)",
                         table->options.key, table->options.vector, command);
   rc = sql ? sqlite3_declare_vtab(db, sql) : SQLITE_NOMEM;
   sqlite3_free(sql);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+**
+** cursor.h -- what cursor.c, filter.c and batch.c share: one scan.
+*/
+#ifndef EMB_EXT_CURSOR_H
+#define EMB_EXT_CURSOR_H
+
+#include "ext.h"
+
+/* A column of a batch's row.  SQLite may keep its value longer than the row,
+** so the memory is counted. */
+struct ext_value {
+  size_t refs;
+  size_t size; /* of data */
+  /* data follows */
+};
+
+struct ext_cursor {
+  sqlite3_vtab_cursor base; /* must be first */
+  uint64_t statement;       /* that opened it (lease.c) */
+  int flags;                /* of the plan, and what turned out to be needed */
+  int lazy;                 /* flags to go back to with each chunk, or 0 */
+  int peek;                 /* mode='peek' */
+  int counts;               /* reads are Gets: lists and batches, not peek */
+
+  /* The chunk. */
+  size_t n, at;          /* rows in it, and the current one */
+  size_t rows, rows_max; /* asked for next, and at most */
+  size_t capacity;       /* of the arrays in rows */
+  int64_t *keys;
+  float *vectors;     /* with EXT_PLAN_VECTORS */
+  uint64_t *versions; /* with EXT_PLAN_VERSIONS */
+  uint8_t *found;     /* for lists */
+
+  /* Where the rows come from. */
+  struct ext_link *link; /* while one is counted in link->cursors */
+  emb_scan *scan;
+  int64_t *list;
+  size_t list_n, list_at, list_capacity;
+  struct ext_value *batch_vectors, *batch_found, *batch_versions;
+  int is_batch;
+};
+
+static inline struct ext_table *ext_cursor_table(struct ext_cursor *cursor) {
+  return (struct ext_table *)cursor->base.pVtab;
+}
+
+/* ---- cursor.c ----------------------------------------------------------- */
+
+/* Back to no rows. */
+void ext_cursor_rewind(struct ext_cursor *cursor);
+/* Makes room for `rows` rows; 0 without memory. */
+int ext_cursor_reserve(struct ext_cursor *cursor, size_t rows);
+/* The next chunk; none at the end. */
+int ext_cursor_fill(struct ext_cursor *cursor, char **err);
+/* emb_get or emb_peek, as the statement wants it. */
+int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
+                    float *vectors, uint8_t *found, uint64_t *versions,
+                    char **err);
+
+/* ---- batch.c ------------------------------------------------------------ */
+
+int ext_batch_read(struct ext_cursor *cursor, sqlite3_value *keys, char **err);
+void ext_batch_drop(struct ext_cursor *cursor);
+void ext_batch_column(const struct ext_cursor *cursor, sqlite3_context *context,
+                      int column);
+
+#endif
