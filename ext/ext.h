@@ -114,6 +114,14 @@ struct ext_conn {
   struct ext_conn *next; /* all connections of the process */
 };
 
+/* A prefetch or write-back in flight (fn_async.c). */
+struct ext_ticket {
+  uint64_t number;
+  size_t n;       /* keys */
+  float *vectors; /* where a prefetch puts them; else NULL */
+  struct ext_ticket *next;
+};
+
 struct ext_link {
   struct ext_conn *conn;
   struct ext_link *next;
@@ -142,6 +150,10 @@ struct ext_link {
   /* Reads that count (lease.c). */
   int bounded;
   int lease_mark; /* leases are marked as taken since BEGIN */
+
+  /* What is in flight, oldest first (fn_async.c). */
+  struct ext_ticket *prefetches, *write_backs;
+  uint64_t aheads; /* number of the last look-ahead */
 
   /* Of the last emb_put or emb_rmw (fn_store.c). */
   uint64_t *put_versions;
@@ -343,6 +355,8 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
 
 /* Each registers its own on the connection and takes references to conn. */
 int ext_fn_store_register(struct ext_conn *conn);
+int ext_fn_async_register(struct ext_conn *conn);
+int ext_tvf_lookahead_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
 
@@ -364,8 +378,13 @@ int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n, float **vectors,
                    int *owned, char **err);
+/* A number of something; 0 for what none can be. */
+int ext_fn_number(sqlite3_value *value, const char *what, uint64_t *number,
+                  char **err);
 /* Memory for a result of n vectors, for sqlite3_free. */
 int ext_fn_new_vectors(const struct ext_table *table, size_t n, float **vectors,
                        size_t *size, char **err);
+/* Frees what the link's tickets hold; the session is closed. */
+void ext_fn_free_tickets(struct ext_link *link);
 
 #endif

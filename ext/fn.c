@@ -51,6 +51,19 @@ int ext_fn_vectors(sqlite3_value *value, const char *what,
   return rc;
 }
 
+int ext_fn_number(sqlite3_value *value, const char *what, uint64_t *number,
+                  char **err) {
+  int64_t signed_number = 0;
+  int rc = SQLITE_OK;
+  if (sqlite3_value_type(value) != SQLITE_INTEGER)
+    rc = ext_error(err, SQLITE_MISMATCH, "%s must be an INTEGER, got %s", what,
+                   emb_value_type_name(value));
+  else
+    signed_number = sqlite3_value_int64(value);
+  *number = signed_number > 0 ? (uint64_t)signed_number : 0;
+  return rc;
+}
+
 int ext_fn_new_vectors(const struct ext_table *table, size_t n, float **vectors,
                        size_t *size, char **err) {
   uint32_t dim = table->options.config.dim;

@@ -75,6 +75,10 @@ int sqlite3_emb_init(sqlite3 *db, char **message,
     if (rc == SQLITE_OK)
       rc = ext_fn_store_register(conn);
     if (rc == SQLITE_OK)
+      rc = ext_fn_async_register(conn);
+    if (rc == SQLITE_OK)
+      rc = ext_tvf_lookahead_register(conn);
+    if (rc == SQLITE_OK)
       rc = ext_tvf_stats_register(conn);
     if (rc == SQLITE_OK)
       rc = ext_tvf_tables_register(conn);

@@ -4,7 +4,7 @@
 **
 ** The engine counts a Get, by one session, of a key: a lease, which a Put of
 ** the key gives back.  What of SQL is a Get is decided in filter.c, cursor.c,
-** and fn_store.c; what belongs together is decided here:
+** fn_store.c and fn_async.c; what belongs together is decided here:
 **
 ** STATEMENT    A statement counts a key once, however often SQLite comes to
 **              its row: in a nested loop, a correlated subquery, a self join.

@@ -66,6 +66,7 @@ static void attach(struct ext_table *table, struct ext_link *link) {
 }
 
 static void free_link(struct ext_link *link) {
+  ext_fn_free_tickets(link);
   sqlite3_free(link->put_versions);
   sqlite3_free(link->late);
   sqlite3_free(link->failed);

@@ -227,11 +227,30 @@ static int parse_io(const char *value, uint32_t *io) {
   return 0;
 }
 
+/* Where the engine's tuner has to stay, and the largest value of it; NULL for
+** other options. */
+static uint32_t *tuning_limit(emb_config *config, const char *name,
+                              uint32_t *max) {
+  *max = EMB_IO_DEPTH_MAX;
+  if (sqlite3_stricmp(name, "io_depth_min") == 0)
+    return &config->io_depth_min;
+  if (sqlite3_stricmp(name, "io_depth_max") == 0)
+    return &config->io_depth_max;
+  *max = EMB_IO_WORKERS_MAX;
+  if (sqlite3_stricmp(name, "io_workers_min") == 0)
+    return &config->io_workers_min;
+  if (sqlite3_stricmp(name, "io_workers_max") == 0)
+    return &config->io_workers_max;
+  return NULL;
+}
+
 /* Whether value is a legal value of the option, which is then set.  *legal
 ** says which are; NULL when there is no such option. */
 static int set_option(struct ext_options *options, const char *name,
                       const char *value, const char **legal) {
   emb_config *config = &options->config;
+  uint32_t max, *limit = tuning_limit(config, name, &max);
+  uint64_t number = 0;
   if (sqlite3_stricmp(name, "memory") == 0) {
     *legal = "bytes, or a size like '64MB'";
     return parse_size(value, &config->memory_bytes);
@@ -252,6 +271,13 @@ static int set_option(struct ext_options *options, const char *name,
   if (sqlite3_stricmp(name, "staleness") == 0) {
     *legal = "none, or 0 to 4094";
     return parse_staleness(value, config);
+  }
+  if (limit) {
+    *legal = max == EMB_IO_DEPTH_MAX ? "1 to 1024" : "1 to 32";
+    if (!parse_number(value, 1, max, &number))
+      return 0;
+    *limit = (uint32_t)number;
+    return 1;
   }
   *legal = NULL;
   return 0;
@@ -285,7 +311,21 @@ static int parse_option(struct ext_options *options, const char *name,
   return rc;
 }
 
-static_assert(EMB_STALENESS_MAX == 4094, "the texts say so");
+static_assert(EMB_STALENESS_MAX == 4094 && EMB_IO_DEPTH_MAX == 1024 &&
+                  EMB_IO_WORKERS_MAX == 32,
+              "the texts say so");
+
+/* A least value that is more than the greatest; 0 is the engine's default. */
+static int check_limits(const emb_config *config, char **err) {
+  const char *what = NULL;
+  if (config->io_depth_max && config->io_depth_min > config->io_depth_max)
+    what = "depth";
+  if (config->io_workers_max && config->io_workers_min > config->io_workers_max)
+    what = "workers";
+  return what ? ext_error(err, SQLITE_ERROR, "io_%s_min is more than io_%s_max",
+                          what, what)
+              : SQLITE_OK;
+}
 
 static int parse_argument(struct ext_options *options, const char *text,
                           char **err) {
@@ -309,6 +349,8 @@ int ext_options_parse(struct ext_options *options, int argc,
   options->config.timeout_ms = TIMEOUT_MS_DEFAULT;
   for (int i = 3; i < argc && rc == SQLITE_OK; i++)
     rc = parse_argument(options, argv[i], err);
+  if (rc == SQLITE_OK)
+    rc = check_limits(&options->config, err);
   if (rc != SQLITE_OK)
     return rc;
   if (options->vector == NULL)
