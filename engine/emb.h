@@ -228,6 +228,9 @@ int emb_delete(emb_session *session, const int64_t *keys, size_t n,
 ** next call with another number, or with 0 (the default: each call by itself),
 ** share what they counted. */
 void emb_statement(emb_session *session, uint64_t number);
+/* Gives back what the present statement counted, unless it was put since: the
+** statement failed.  Nothing with number 0.  Returns how many. */
+size_t emb_release_statement(emb_session *session);
 /* Gives back all leases of the session; returns how many. */
 size_t emb_release(emb_session *session);
 /* Leases that the session holds. */

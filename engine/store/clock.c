@@ -212,14 +212,32 @@ uint32_t clock_settle(emb_session *s, int64_t key, uint64_t hash, int commit) {
   return n;
 }
 
+enum { RELEASE_ALL, RELEASE_MARKED, RELEASE_STATEMENT };
+
+/* How many of a lease are to be given back. */
+static uint32_t release_most(const struct leases *leases,
+                             const struct lease *lease, int which) {
+  if (which == RELEASE_MARKED) {
+    return lease->marked;
+  }
+  if (which == RELEASE_STATEMENT) {
+    return lease->held && lease->call == leases->statement_call;
+  }
+  return lease->held;
+}
+
 /* Slots of the table from at on, until n were given back; where it stopped. */
-static size_t release_some(emb_session *s, int marked, size_t at, size_t n) {
+static size_t release_some(emb_session *s, int which, size_t at, size_t n) {
   struct leases *leases = &s->leases;
   while (at < leases->room && n) {
     struct lease *lease = &leases->slots[at];
-    uint32_t most = marked ? lease->marked : lease->held;
+    uint32_t most = release_most(leases, lease, which);
     if (lease->held && most) {
-      lease->marked = 0;
+      if (which == RELEASE_STATEMENT) {
+        lease->call = UINT32_MAX; /* of no call any more */
+      } else {
+        lease->marked = 0;
+      }
       give(s, lease, most); /* another may stand here now */
       n--;
     } else {
@@ -229,13 +247,12 @@ static size_t release_some(emb_session *s, int marked, size_t at, size_t n) {
   return at;
 }
 
-/* Gives back all leases, or those that are marked. */
-static size_t release(emb_session *s, int marked) {
+static size_t release(emb_session *s, int which) {
   struct leases *leases = &s->leases;
   size_t before = leases->held, at = 0;
   while (leases->held && at < leases->room) {
     epoch_enter(&s->core->epoch, s->slot);
-    at = release_some(s, marked, at, CHUNK_MAX);
+    at = release_some(s, which, at, CHUNK_MAX);
     epoch_leave(s->slot);
   }
   if (!leases->held && leases->room > ROOM_KEPT) {
@@ -254,11 +271,17 @@ void emb_statement(emb_session *s, uint64_t number) {
 }
 
 size_t emb_release(emb_session *s) {
-  return session_begin(s) ? 0 : release(s, 0);
+  return session_begin(s) ? 0 : release(s, RELEASE_ALL);
 }
 
 size_t emb_release_marked(emb_session *s) {
-  return session_begin(s) ? 0 : release(s, 1);
+  return session_begin(s) ? 0 : release(s, RELEASE_MARKED);
+}
+
+size_t emb_release_statement(emb_session *s) {
+  return session_begin(s) || !s->leases.statement
+             ? 0
+             : release(s, RELEASE_STATEMENT);
 }
 
 size_t emb_leases(const emb_session *s) { return s->leases.held; }
