@@ -16,6 +16,9 @@
 **              overlap on one table count a key once together.  The cursors of
 **              a trigger end each time it has fired, so that is a statement of
 **              its own.  A function call is one Get and has number 0.
+**              A statement that fails gives back what it took: when a Get of
+**              it fails, and when it wrote, outside of a transaction.  Not if
+**              another is open on the table, whose leases these might be.
 ** TRANSACTION  Leases taken since BEGIN are marked in the engine, and ROLLBACK
 **              gives them back.  SQLite tells only tables that were written
 **              of COMMIT and ROLLBACK.  So after a transaction that only read,
@@ -38,6 +41,16 @@ void ext_lease_begin(struct ext_link *link, uint64_t statement) {
   set_mark(link, !sqlite3_get_autocommit(link->conn->db));
 }
 
+/* The statement failed; mine is how many cursors it has open. */
+static void give_statement_back(struct ext_link *link, int mine) {
+  int cursors = 0;
+  for (struct ext_table *table = link->tables; table;
+       table = table->next_of_link)
+    cursors += table->cursors;
+  if (link->bounded && cursors <= mine)
+    emb_release_statement(link->session);
+}
+
 int ext_lease_get(struct ext_table *table, uint64_t statement,
                   const int64_t *keys, size_t n, float *vectors, uint8_t *found,
                   uint64_t *versions, char **err) {
@@ -46,7 +59,12 @@ int ext_lease_get(struct ext_table *table, uint64_t statement,
   if (vectors)
     ext_lease_begin(link, statement);
   rc = emb_get(link->session, keys, n, vectors, found, versions);
-  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+  if (rc == EMB_OK)
+    return SQLITE_OK;
+  rc = ext_link_error(link, rc, err);
+  if (vectors && statement)
+    give_statement_back(link, 1);
+  return rc;
 }
 
 void ext_lease_commit(struct ext_link *link) { set_mark(link, 0); }
@@ -54,5 +72,7 @@ void ext_lease_commit(struct ext_link *link) { set_mark(link, 0); }
 void ext_lease_rollback(struct ext_link *link) {
   if (link->lease_mark)
     emb_release_marked(link->session);
+  else
+    give_statement_back(link, 0);
   set_mark(link, 0);
 }
