@@ -35,7 +35,8 @@
 **           vector can be read (in a transaction: when it commits).  So do
 **           emb_release, closing the session, and a restart.  A Put without a
 **           lease leaves the clock alone; a call counts a key once, however
-**           often it is in the batch.  Absent keys are not counted.  emb_peek,
+**           often it is in the batch.  Absent keys are not counted, nor what
+**           the session's own transaction has put.  emb_peek,
 **           scans and emb_exists neither wait nor count.  A waiting call holds
 **           no lock; after the timeout it is EMB_BUSY, at once when all leases
 **           on the key are the session's own, and has given back what it took.
@@ -290,13 +291,15 @@ int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
                  float *vectors, uint8_t *found, uint64_t *versions,
                  uint64_t *ticket);
 /* Waits for a prefetch (0: the oldest one that was not synchronized yet) and
-** ends its ticket, whatever it returns.  On a bounded store keys that could
+** ends its ticket, whatever it returns but EMB_INTERRUPT.  On a bounded store
+*keys that could
 ** not be admitted at the start are waited for here.  *ended (or NULL): which
 ** ticket it was.  EMB_RANGE: no such ticket; else as emb_get. */
 int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
                              uint64_t *ended);
 /* Starts a Put and returns at once; keys and vectors are copied where they
-** cannot be written at once.  All arguments are checked here, as by emb_put. */
+** cannot be written at once.  All arguments are checked here, as by emb_put.
+** EMB_LOCKED inside the session's own transaction. */
 int emb_write_back(emb_session *session, const int64_t *keys, size_t n,
                    const float *vectors, uint64_t *ticket);
 /* Waits until the rows can be read by everybody; else as for prefetch.  Other
@@ -322,8 +325,7 @@ int emb_txn_delete(emb_session *session, const int64_t *keys, size_t n,
 ** number i closes all with a number >= i first.  Rolling back to a number
 ** keeps it open; one that is older than the transaction's first savepoint
 ** means the state at emb_begin.  emb_savepoint_release forgets all with a
-*number
-** >= i. */
+** number >= i. */
 int emb_savepoint(emb_session *session, int i);
 int emb_rollback_to(emb_session *session, int i);
 int emb_savepoint_release(emb_session *session, int i);

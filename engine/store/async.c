@@ -5,8 +5,8 @@
 **
 ** emb_prefetch counts and copies at once what is in memory; the records on disk
 ** are a job.  emb_prefetch_synchronize waits for it and then finishes, in the
-** caller's thread, the rows that were at their staleness bound and those whose
-** record moved while it was read.
+** caller's thread, the rows whose record moved while it was read; if some were
+** at their staleness bound it reads the batch anew, as emb_get would.
 **
 ** emb_write_back writes at once what the log has room for; the rest is copied
 ** and becomes a job.  A later write of the session waits for it, so that the
@@ -161,24 +161,21 @@ static uint32_t pick_rows(struct job *job, size_t *at, int state) {
   return n;
 }
 
-/* Waits until the rows that were at their bound are counted. */
+static int has_blocked(const struct job *job) {
+  return memchr(job->state, ROW_BLOCKED, job->key_count) != NULL;
+}
+
+/* Some rows were at their bound: gives back what was counted, so that nobody
+** who waits for it waits for us, and takes all keys in order.  What was read
+** before that does not count any more. */
 static int acquire_rows(struct job *job) {
   emb_session *s = job->session;
-  struct env *env = s->core->env;
-  size_t n = 0;
-  int64_t *keys = env->resize(env, NULL, (job->key_count + 1) * sizeof *keys);
-  if (!keys) {
-    return session_error(s, EMB_NOMEM, "out of memory");
+  if (!has_blocked(job)) {
+    return EMB_OK;
   }
-  for (size_t i = 0; i < job->key_count; i++) {
-    if (job->state[i] == ROW_BLOCKED) {
-      keys[n++] = job->keys[i];
-      job->state[i] = ROW_AGAIN;
-    }
-  }
-  int rc = n ? clock_acquire(s, keys, n, job->call) : EMB_OK;
-  env->release(env, keys);
-  return rc;
+  clock_give_call(s, job->keys, job->key_count, job->call);
+  memset(job->state, ROW_AGAIN, job->key_count);
+  return clock_acquire(s, job->keys, job->key_count, job->call);
 }
 
 /* Reads in this thread what is still missing; it is counted already. */

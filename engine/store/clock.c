@@ -31,9 +31,17 @@ int clock_admit(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
   if (lease->held && lease->call == call) {
     return KEY_FOUND;
   }
-  if (((*word & WORD_INTENT) || !word_address(*word)) &&
-      !txn_word(s, key, hash, *word)) {
-    return KEY_ABSENT;
+  if ((*word & WORD_INTENT) || !word_address(*word)) {
+    int own = 0;
+    if (s->txn && (*word & WORD_INTENT)) {
+      txn_find(s->txn, key, hash, &own);
+    }
+    if (own) {
+      return KEY_FOUND; /* what the session itself has put is not stale */
+    }
+    if (!txn_word(s, key, hash, *word)) {
+      return KEY_ABSENT;
+    }
   }
   int rc = key_admit(s->core, key, hash, entry, word);
   if (rc == KEY_FOUND) {
