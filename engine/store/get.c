@@ -2,9 +2,8 @@
 **
 ** get.c -- Get, a batch at a time.
 **
-** Inside one stay in the epoch the whole chunk goes through each stage before
-** the next: buckets, words, records, copies; so the memory accesses of a stage
-** overlap.  What is in memory is copied there and then, beside any writer
+** Inside one stay in the epoch the rows of a chunk go through their stages
+** (stages.h).  What is in memory is copied there and then, beside any writer
 ** (rec_read).  What is on disk is noted, and read after leaving the epoch;
 ** rows whose record moved meanwhile are looked up anew.
 **
@@ -16,14 +15,11 @@
 
 #include "clock.h"
 #include "get.h"
+#include "stages.h"
 #include "txn.h"
 
 /* A row that may not be read yet: no word of a key looks like this. */
 #define WORD_BLOCKED WORD_LATCH
-
-/* Cache lines of a record that are requested ahead; the processor's own
-** prefetcher sees the pattern after that. */
-#define LINES_AHEAD 5
 
 void get_absent(struct get *g, uint32_t row) {
   uint32_t dim = g->s->core->layout.dim;
@@ -66,12 +62,6 @@ copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
   return 1;
 }
 
-static inline void prefetch(const struct rec *rec, uint32_t lines) {
-  for (uint32_t i = 0; i < lines; i++) {
-    __builtin_prefetch((const char *)rec + (size_t)i * 64);
-  }
-}
-
 int get_row(struct get *g, uint32_t row, uint32_t *cold) {
   emb_session *s = g->s;
   const struct layout *l = &s->core->layout;
@@ -94,25 +84,6 @@ int get_row(struct get *g, uint32_t row, uint32_t *cold) {
       return 1;
     }
   }
-}
-
-/* Counts the rows [0, n), whose words have been found.  1: row *blocked may not
-** be read yet. */
-static int admit(struct get *g, uint32_t n, uint32_t *blocked) {
-  emb_session *s = g->s;
-  for (uint32_t i = 0; i < n; i++) {
-    if (s->words[i] &&
-        clock_admit(s, g->keys[i], s->hashes[i], g->call, &s->entries[i],
-                    &s->words[i]) == KEY_BLOCKED) {
-      *blocked = i;
-      if (!g->state) {
-        return 1;
-      }
-      g->state[i] = ROW_BLOCKED;
-      s->words[i] = WORD_BLOCKED;
-    }
-  }
-  return 0;
 }
 
 /* What a row's record is read by: its word as the session sees it, 0 if the
@@ -156,152 +127,55 @@ deliver(struct get *g, uint32_t row, struct entry *entry, uint64_t word,
   }
 }
 
-/* Rows that are on their way through the stages: what a stage needs of the one
-** before.  Small, so that it stays in the nearest cache. */
-#define RING 64
-#define PART_AHEAD 8
-#define BUCKET_AHEAD 16
-#define RECORD_AHEAD 16
-_Static_assert(BUCKET_AHEAD + RECORD_AHEAD < RING, "rows on their way");
-
-struct ring {
-  struct bucket *bucket[RING];
-  struct entry *entry[RING];
-  uint64_t word[RING];
-  struct rec *rec[RING];
-};
-
-static inline struct rec *ask_record(const struct core *core, uint64_t word,
-                                     uint32_t lines) {
-  struct rec *rec = word && word != WORD_BLOCKED ? key_rec(core, word) : NULL;
-  if (rec) {
-    prefetch(rec, lines);
+/* Counts a row, whose entry and word were just found.  1: the batch cannot go
+** on, as the row may not be read yet. */
+static inline int admit(struct get *g, uint32_t row, uint64_t hash,
+                        struct entry **entry, uint64_t *word) {
+  if (!*word || clock_admit(g->s, g->keys[row], hash, g->call, entry, word) !=
+                    KEY_BLOCKED) {
+    return 0;
   }
-  return rec;
-}
-
-/* Rows whose words are known. */
-static void copy_found(struct get *g, uint32_t n, uint32_t lines,
-                       uint32_t *cold) {
-  emb_session *s = g->s;
-  const struct core *core = s->core;
-  const struct layout l = core->layout;
-  struct rec *recs[RING];
-  for (uint32_t i = 0; i < n + RECORD_AHEAD; i++) {
-    if (i < n) {
-      s->words[i] = seen_word(s, g->keys[i], s->words[i]);
-      recs[i % RING] = ask_record(core, s->words[i], lines);
-    }
-    if (i >= RECORD_AHEAD) {
-      uint32_t k = i - RECORD_AHEAD;
-      deliver(g, k, s->entries[k], s->words[k], recs[k % RING], &l, cold);
-    }
+  if (!g->state) {
+    return 1;
   }
-}
-
-/* The n rows in s->rows, which were not in their first bucket. */
-static void copy_rest(struct get *g, uint32_t n, uint32_t lines,
-                      uint32_t *cold) {
-  emb_session *s = g->s;
-  struct core *core = s->core;
-  const struct layout l = core->layout;
-  struct ring ring;
-  for (uint32_t i = 0; i < n + RECORD_AHEAD; i++) {
-    if (i < n) {
-      int64_t key = g->keys[s->rows[i]];
-      uint64_t hash = hash_key(key), word = 0;
-      struct bucket *bucket = index_second_bucket(&core->index, hash);
-      struct entry *entry = bucket ? index_match(bucket, key, &word) : NULL;
-      if (!entry) {
-        entry = index_find(&core->index, key, hash, &word);
-      }
-      word = seen_word(s, key, word);
-      ring.entry[i % RING] = entry;
-      ring.word[i % RING] = word;
-      ring.rec[i % RING] = ask_record(core, word, lines);
-    }
-    if (i >= RECORD_AHEAD) {
-      uint32_t k = (i - RECORD_AHEAD) % RING;
-      deliver(g, s->rows[i - RECORD_AHEAD], ring.entry[k], ring.word[k],
-              ring.rec[k], &l, cold);
-    }
-  }
-}
-
-/* All rows in one loop, in which each stage runs some rows ahead of the next:
-** what waits for memory in one stage is work in another. */
-static void find_and_copy(struct get *g, uint32_t n, uint32_t lines,
-                          uint32_t *cold) {
-  emb_session *s = g->s;
-  struct core *core = s->core;
-  const struct index *index = &core->index;
-  const struct layout l = core->layout;
-  const int64_t *keys = g->keys;
-  uint64_t *hashes = s->hashes;
-  struct ring ring;
-  uint32_t rest = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    hashes[i] = hash_key(keys[i]);
-  }
-  for (uint32_t i = 0; i < n + BUCKET_AHEAD + RECORD_AHEAD; i++) {
-    if (i + PART_AHEAD < n) {
-      __builtin_prefetch(index_part_of(index, hashes[i + PART_AHEAD]));
-    }
-    if (i < n) {
-      struct bucket *bucket = index_first_bucket(index, hashes[i]);
-      __builtin_prefetch(bucket);
-      ring.bucket[i % RING] = bucket;
-    }
-    uint32_t at = i - BUCKET_AHEAD; /* wraps: then it is not below n */
-    if (at < n) {
-      struct bucket *bucket = ring.bucket[at % RING];
-      uint64_t word = 0;
-      struct entry *entry =
-          bucket ? index_match(bucket, keys[at], &word) : NULL;
-      struct rec *rec = NULL;
-      if (entry) {
-        word = seen_word(s, keys[at], word);
-        rec = ask_record(core, word, lines);
-      } else {
-        __builtin_prefetch(index_second_bucket(index, hashes[at]));
-        s->rows[rest++] = at;
-      }
-      ring.entry[at % RING] = entry;
-      ring.word[at % RING] = word;
-      ring.rec[at % RING] = rec;
-    }
-    at -= RECORD_AHEAD;
-    if (at < n && ring.entry[at % RING]) {
-      deliver(g, at, ring.entry[at % RING], ring.word[at % RING],
-              ring.rec[at % RING], &l, cold);
-    }
-  }
-  copy_rest(g, rest, lines, cold);
+  g->state[row] = ROW_BLOCKED;
+  *word = WORD_BLOCKED;
+  return 0;
 }
 
 int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
                   uint32_t *blocked) {
   emb_session *s = g->s;
   struct core *core = s->core;
-  uint32_t lines = core->layout.rec_bytes / 64 + 2;
-  lines = lines < LINES_AHEAD ? lines : LINES_AHEAD;
+  const struct layout l = core->layout;
+  struct stages st;
+  int rc = EMB_OK;
   *cold = 0;
   epoch_enter(&core->epoch, s->slot);
-  if (!g->call) {
-    find_and_copy(g, n, lines, cold);
-    epoch_leave(s->slot);
-    return EMB_OK;
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    s->hashes[i] = hash_key(g->keys[i]);
-  }
-  index_find_batch(&core->index, g->keys, s->hashes, n, s->entries, s->words);
-  int stop = admit(g, n, blocked);
-  if (!stop) {
-    copy_found(g, n, lines, cold);
+  stages_begin(&st, s, g->keys, s->hashes, n);
+  for (uint32_t i = 0; i < stages_turns(&st); i++) {
+    uint32_t row = stages_turn(&st, i);
+    if (row < n) {
+      uint32_t at = row % STAGE_ROWS;
+      if (g->call &&
+          admit(g, row, st.hashes[row], &st.entry[at], &st.word[at])) {
+        *blocked = row;
+        rc = KEY_BLOCKED;
+        break;
+      }
+      uint64_t word = seen_word(s, g->keys[row], st.word[at]);
+      st.word[at] = word;
+      stages_ask(&st, row,
+                 word && word != WORD_BLOCKED ? key_rec(core, word) : NULL, 0);
+    }
+    row = stages_last(i);
+    if (row < n) {
+      uint32_t at = row % STAGE_ROWS;
+      deliver(g, row, st.entry[at], st.word[at], st.rec[at], &l, cold);
+    }
   }
   epoch_leave(s->slot);
-  return stop ? KEY_BLOCKED : EMB_OK;
+  return rc;
 }
 
 static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,

@@ -16,6 +16,7 @@
 
 #include "clock.h"
 #include "put.h"
+#include "stages.h"
 #include "txn.h"
 
 /* Outcomes of one row besides EMB_OK and errors. */
@@ -188,11 +189,10 @@ static inline struct rec *mutable_rec(const struct core *core, uint64_t word) {
 
 /* The common case of put_row: the key is where it was found, and its record is
 ** changed there.  0: not so, nothing was done. */
-static inline int put_in_place(struct put *p, uint32_t row, struct rec *rec) {
+static inline int put_in_place(struct put *p, uint32_t row, struct entry *entry,
+                               uint64_t word, struct rec *rec) {
   emb_session *s = p->s;
   struct core *core = s->core;
-  struct entry *entry = s->entries[row];
-  uint64_t word = s->words[row];
   int64_t key = p->keys[row];
   if ((word & (WORD_LATCH | WORD_INTENT)) ||
       !key_latch_found(entry, key, &word)) {
@@ -216,60 +216,37 @@ static inline int put_in_place(struct put *p, uint32_t row, struct rec *rec) {
   return 1;
 }
 
-/* Lines of a record that are asked for before it is written. */
-static inline void prefetch(const struct rec *rec, uint32_t lines) {
-  for (uint32_t i = 0; i < lines; i++) {
-    __builtin_prefetch((const char *)rec + (size_t)i * 64, 1);
-  }
-}
-
-#define RECORD_AHEAD 12
-#define LINES_AHEAD 5
-
-/* Rows [from, n), whose words have been found. */
-static int put_found(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
-  emb_session *s = p->s;
-  struct core *core = s->core;
-  uint32_t lines = core->layout.rec_bytes / 64 + 2;
-  int rc = EMB_OK;
-  lines = lines < LINES_AHEAD ? lines : LINES_AHEAD;
-  for (uint32_t i = from; i < n && i < from + RECORD_AHEAD; i++) {
-    s->recs[i] = mutable_rec(core, s->words[i]);
-    prefetch(s->recs[i], s->recs[i] ? lines : 0);
-  }
-  for (*done = from; !rc && *done < n;) {
-    uint32_t i = *done, next = i + RECORD_AHEAD;
-    if (next < n) {
-      s->recs[next] = mutable_rec(core, s->words[next]);
-      prefetch(s->recs[next], s->recs[next] ? lines : 0);
-    }
-    if (!s->recs[i] || !put_in_place(p, i, s->recs[i])) {
-      rc = put_row(p, i);
-    }
-    *done += !rc;
-    p->want -= p->want > 1;
-  }
-  return rc;
-}
-
 /* Rows [from, n) in one stay; *done: rows finished. */
 static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
   emb_session *s = p->s;
   struct core *core = s->core;
+  struct stages st;
+  int rc = EMB_OK;
   memset(&p->run, 0, sizeof p->run); /* a run must not outlive its stay */
+  p->want = 1;
   epoch_enter(&core->epoch, s->slot);
   p->version =
       atomic_fetch_add_explicit(&core->version, n, memory_order_relaxed) + 1;
-  for (uint32_t i = from; i < n; i++) {
-    s->hashes[i] = hash_key(p->keys[i]);
+  stages_begin(&st, s, p->keys + from, s->hashes + from, n - from);
+  *done = from;
+  for (uint32_t i = 0; !rc && i < stages_turns(&st); i++) {
+    uint32_t row = stages_turn(&st, i);
+    if (row < st.n) {
+      struct rec *rec = mutable_rec(core, st.word[row % STAGE_ROWS]);
+      p->want += !rec;
+      stages_ask(&st, row, rec, 1);
+    }
+    row = stages_last(i);
+    if (row < st.n) {
+      uint32_t at = row % STAGE_ROWS;
+      if (!st.rec[at] ||
+          !put_in_place(p, from + row, st.entry[at], st.word[at], st.rec[at])) {
+        rc = put_row(p, from + row);
+        p->want -= p->want > 1;
+      }
+      *done += !rc;
+    }
   }
-  index_find_batch(&core->index, p->keys + from, s->hashes + from, n - from,
-                   s->entries + from, s->words + from);
-  p->want = 0;
-  for (uint32_t i = from; i < n; i++) {
-    p->want += !mutable_rec(core, s->words[i]);
-  }
-  int rc = put_found(p, from, n, done);
   epoch_leave(s->slot);
   return rc;
 }

@@ -27,13 +27,12 @@ static int make_buffers(emb_session *s) {
   s->hashes = env->allocate(env, n * sizeof *s->hashes);
   s->entries = env->allocate(env, n * sizeof *s->entries);
   s->words = env->allocate(env, n * sizeof *s->words);
-  s->recs = env->allocate(env, n * sizeof *s->recs);
   s->cold = env->allocate(env, n * sizeof *s->cold);
   s->rows = env->allocate(env, n * sizeof *s->rows);
   s->scratch = env->allocate(env, (size_t)l->rec_bytes * 2 + 64);
   s->scratch_f32 = env->allocate(env, row + 64);
   s->slot = epoch_join(&core->epoch);
-  return s->hashes && s->entries && s->words && s->recs && s->cold && s->rows &&
+  return s->hashes && s->entries && s->words && s->cold && s->rows &&
                  s->scratch && s->scratch_f32 && s->slot
              ? EMB_OK
              : EMB_NOMEM;
@@ -52,7 +51,6 @@ void session_free(emb_session *s) {
   env->release(env, s->hashes);
   env->release(env, s->entries);
   env->release(env, s->words);
-  env->release(env, s->recs);
   env->release(env, s->cold);
   env->release(env, s->rows);
   lease_free(&s->leases, env);
@@ -201,6 +199,10 @@ void session_decode(emb_session *s, float *to, const void *stored) {
 int check_rows(emb_session *s, const int64_t *keys, size_t n,
                const float *vectors, const char *what) {
   const struct layout *l = &s->core->layout;
+  if (l->type == EMB_F32 &&
+      s->core->vec->find_bad(vectors, n * l->dim) == n * l->dim) {
+    return EMB_OK; /* nearly always, and in one go */
+  }
   for (size_t i = 0; i < n; i++) {
     const float *row = vectors + i * l->dim;
     size_t bad = s->core->vec->find_bad(row, l->dim);

@@ -108,7 +108,6 @@ struct emb_session {
   uint64_t *hashes;
   struct entry **entries;
   uint64_t *words;
-  struct rec **recs;
   struct cold *cold;
   uint32_t *rows; /* rows still to do */
   char *scratch;  /* two stored vectors and one of float32 */
