@@ -13,6 +13,11 @@
 ** memory access, few enough to stay in the line fill buffers. */
 #define LOOK_AHEAD 16
 
+static size_t parts_bytes(const struct index *index) {
+  return (sizeof(struct index_shape) + sizeof(struct index_part))
+         << index->part_bits;
+}
+
 int index_init(struct index *index, struct env *env, struct epoch *epoch,
                uint32_t part_bits) {
   memset(index, 0, sizeof *index);
@@ -20,20 +25,21 @@ int index_init(struct index *index, struct env *env, struct epoch *epoch,
   index->epoch = epoch;
   index->part_bits = part_bits;
   index_memory_init(&index->memory, env);
-  size_t bytes = sizeof(struct index_part) << part_bits;
-  index->parts = env->map(env, bytes, 0);
-  return index->parts ? EMB_OK : EMB_NOMEM;
+  index->shapes = env->map(env, parts_bytes(index), 0);
+  index->parts =
+      (struct index_part *)(void *)(index->shapes + index_parts(index));
+  return index->shapes ? EMB_OK : EMB_NOMEM;
 }
 
 void index_clear(struct index *index) {
-  if (!index->parts) {
+  if (!index->shapes) {
     return;
   }
   for (uint32_t i = 0; i < index_parts(index); i++) {
     struct index_part *part = &index->parts[i];
     struct index_table *table = atomic_load(&part->table);
     if (table) {
-      index_publish(part, NULL);
+      index_publish(index, part, NULL);
       index_table_free(index, table);
     }
     atomic_store(&part->count, 0);
@@ -51,10 +57,9 @@ void index_free(struct index *index) {
   }
   index_clear(index);
   index_memory_free_all(&index->memory);
-  if (index->parts) {
-    index->env->unmap(index->env, index->parts,
-                      sizeof(struct index_part) << index->part_bits);
-    index->parts = NULL;
+  if (index->shapes) {
+    index->env->unmap(index->env, index->shapes, parts_bytes(index));
+    index->shapes = NULL;
   }
 }
 
@@ -80,9 +85,10 @@ static struct entry *find_in(struct index_table *table, int64_t key,
 struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
                          uint64_t *word) {
   struct index_part *part = index_part_of(index, hash);
+  struct index_shape *shape = index_shape_of(index, hash);
   unsigned turns = 0;
   for (;;) {
-    uint32_t seq = atomic_load_explicit(&part->seq, memory_order_acquire);
+    uint32_t seq = atomic_load_explicit(&shape->seq, memory_order_acquire);
     struct index_table *table =
         atomic_load_explicit(&part->table, memory_order_acquire);
     struct entry *entry = table ? find_in(table, key, hash, word) : NULL;
@@ -93,7 +99,7 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
     ** the keys are ordered before this one by the fence. */
     fence_acquire();
     if (!(seq & 1) &&
-        atomic_load_explicit(&part->seq, memory_order_acquire) == seq) {
+        atomic_load_explicit(&shape->seq, memory_order_acquire) == seq) {
       *word = 0;
       return NULL;
     }
@@ -161,7 +167,8 @@ int index_insert(struct index *index, int64_t key, uint64_t hash, uint64_t word,
   while (rc == EMB_OK) {
     uint64_t count = atomic_load_explicit(&part->count, memory_order_relaxed);
     if (table && count * 100 < (uint64_t)table->buckets * 4 * 94) {
-      *entry = index_place(table, key, hash, word, &part->seq);
+      *entry = index_place(table, key, hash, word,
+                           &index_shape_of(index, hash)->seq);
       if (*entry) {
         atomic_fetch_add_explicit(&part->count, 1, memory_order_relaxed);
         break;

@@ -72,31 +72,35 @@ struct index_table {
   struct bucket *segment[INDEX_SEGMENTS_MAX];
 };
 
-struct index_part {
-  /* What a lookup needs to find a bucket, in one cache line: a copy of the
-  ** table's geometry.  shape is odd while it is replaced, under lock (release);
-  ** lookups read it before (acquire) and after, and all else relaxed. */
-  _Alignas(64) _Atomic uint32_t shape;
+/* What a lookup needs of a partition, in one cache line: its table's
+** geometry. */
+struct index_shape {
+  /* Odd while the geometry is replaced, under the partition's lock (release);
+  ** lookups read it before (acquire) and after, and the geometry relaxed. */
+  _Alignas(64) _Atomic uint32_t turn;
   _Atomic uint32_t shift;
   _Atomic uint32_t buckets; /* 0: no table yet */
   /* Odd while entries are being moved; written under lock (release), read by
   ** lookups (acquire). */
   _Atomic uint32_t seq;
   _Atomic(struct bucket *) segment[INDEX_SEGMENTS_MAX];
+};
+_Static_assert(sizeof(struct index_shape) == 64, "one cache line");
 
-  _Alignas(64) spin_lock lock;
+struct index_part {
+  spin_lock lock;
   /* Published by release, followed with acquire; NULL until the first key. */
   _Atomic(struct index_table *) table;
   /* Keys; changed relaxed by whoever adds or removes one. */
   _Atomic uint64_t count;
 };
-_Static_assert(sizeof(struct index_part) == 128, "lookups touch one line");
 
 struct index {
   struct env *env;
   struct epoch *epoch; /* NULL: one user, nothing is retired */
   uint32_t part_bits;
   struct index_part *parts;
+  struct index_shape *shapes; /* of the same partitions */
   struct index_memory memory;
   /* Old tables that a reader may still hold. */
   spin_lock retired_lock;
@@ -115,6 +119,10 @@ static inline struct index_part *index_part_of(const struct index *index,
                                                uint64_t hash) {
   return &index->parts[hash >> (64 - index->part_bits)];
 }
+static inline struct index_shape *index_shape_of(const struct index *index,
+                                                 uint64_t hash) {
+  return &index->shapes[hash >> (64 - index->part_bits)];
+}
 static inline uint32_t index_first(const struct index_table *t, uint64_t hash) {
   return (uint32_t)(((hash << INDEX_PART_BITS_MAX >> 32) * t->buckets) >> 32);
 }
@@ -132,20 +140,21 @@ static inline struct bucket *index_bucket(const struct index_table *t,
 /* Bucket number `hash scaled by` of a partition by its geometry; NULL when
  *there
  ** is no table, or when it is just being replaced. */
-static inline struct bucket *index_part_bucket(const struct index_part *part,
-                                               uint32_t hash) {
-  uint32_t shape = atomic_load_explicit(&part->shape, memory_order_acquire);
-  uint32_t buckets = atomic_load_explicit(&part->buckets, memory_order_relaxed);
-  uint32_t shift = atomic_load_explicit(&part->shift, memory_order_relaxed);
+static inline struct bucket *index_shape_bucket(const struct index_shape *shape,
+                                                uint32_t hash) {
+  uint32_t turn = atomic_load_explicit(&shape->turn, memory_order_acquire);
+  uint32_t buckets =
+      atomic_load_explicit(&shape->buckets, memory_order_relaxed);
+  uint32_t shift = atomic_load_explicit(&shape->shift, memory_order_relaxed);
   uint32_t i = (uint32_t)((uint64_t)hash * buckets >> 32);
   uint32_t number = i >> (shift & 31);
   /* Of two geometries mixed anything may come out. */
   number = number < INDEX_SEGMENTS_MAX ? number : INDEX_SEGMENTS_MAX - 1;
   struct bucket *segment =
-      atomic_load_explicit(&part->segment[number], memory_order_relaxed);
+      atomic_load_explicit(&shape->segment[number], memory_order_relaxed);
   fence_acquire();
-  if ((shape & 1) || !buckets ||
-      atomic_load_explicit(&part->shape, memory_order_relaxed) != shape) {
+  if ((turn & 1) || !buckets ||
+      atomic_load_explicit(&shape->turn, memory_order_relaxed) != turn) {
     return NULL;
   }
   return &segment[i & ((UINT32_C(1) << shift) - 1)];
@@ -153,13 +162,13 @@ static inline struct bucket *index_part_bucket(const struct index_part *part,
 /* The two candidate buckets of a key, or NULL: look it up with index_find. */
 static inline struct bucket *index_first_bucket(const struct index *index,
                                                 uint64_t hash) {
-  return index_part_bucket(index_part_of(index, hash),
-                           (uint32_t)(hash << INDEX_PART_BITS_MAX >> 32));
+  return index_shape_bucket(index_shape_of(index, hash),
+                            (uint32_t)(hash << INDEX_PART_BITS_MAX >> 32));
 }
 static inline struct bucket *index_second_bucket(const struct index *index,
                                                  uint64_t hash) {
-  return index_part_bucket(
-      index_part_of(index, hash),
+  return index_shape_bucket(
+      index_shape_of(index, hash),
       (uint32_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 32));
 }
 /* The entry of key in one bucket.  The key is compared again after the word
@@ -224,7 +233,8 @@ void index_reclaim(struct index *index);
 ** table by the next larger one. */
 int index_grow(struct index *index, struct index_part *part);
 /* From now on this is the partition's table; under its lock, or alone. */
-void index_publish(struct index_part *part, struct index_table *table);
+void index_publish(struct index *index, struct index_part *part,
+                   struct index_table *table);
 /* A table for at least `buckets` buckets; NULL when out of memory. */
 struct index_table *index_table_new(struct index *index, uint64_t buckets);
 void index_table_free(struct index *index, struct index_table *table);

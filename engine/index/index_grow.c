@@ -293,20 +293,22 @@ copy_table(struct index *index, struct index_table *old, uint64_t buckets) {
   }
 }
 
-void index_publish(struct index_part *part, struct index_table *table) {
-  uint32_t shape = atomic_load_explicit(&part->shape, memory_order_relaxed);
-  atomic_store_explicit(&part->shape, shape + 1, memory_order_relaxed);
+void index_publish(struct index *index, struct index_part *part,
+                   struct index_table *table) {
+  struct index_shape *to = &index->shapes[part - index->parts];
+  uint32_t turn = atomic_load_explicit(&to->turn, memory_order_relaxed);
+  atomic_store_explicit(&to->turn, turn + 1, memory_order_relaxed);
   fence_release();
-  atomic_store_explicit(&part->buckets, table ? table->buckets : 0,
+  atomic_store_explicit(&to->buckets, table ? table->buckets : 0,
                         memory_order_relaxed);
-  atomic_store_explicit(&part->shift, table ? table->shift : 0,
+  atomic_store_explicit(&to->shift, table ? table->shift : 0,
                         memory_order_relaxed);
   for (uint32_t i = 0; i < INDEX_SEGMENTS_MAX; i++) {
     struct bucket *segment =
         table && i < table->segments ? table->segment[i] : NULL;
-    atomic_store_explicit(&part->segment[i], segment, memory_order_relaxed);
+    atomic_store_explicit(&to->segment[i], segment, memory_order_relaxed);
   }
-  atomic_store_explicit(&part->shape, shape + 2, memory_order_release);
+  atomic_store_explicit(&to->turn, turn + 2, memory_order_release);
   atomic_store_explicit(&part->table, table, memory_order_release);
 }
 
@@ -318,7 +320,7 @@ int index_grow(struct index *index, struct index_part *part) {
     if (!table) {
       return EMB_NOMEM;
     }
-    index_publish(part, table);
+    index_publish(index, part, table);
     return EMB_OK;
   }
   struct index_table *table =
@@ -326,7 +328,7 @@ int index_grow(struct index *index, struct index_part *part) {
   if (!table) {
     return EMB_NOMEM;
   }
-  index_publish(part, table);
+  index_publish(index, part, table);
   retire(index, old);
   return EMB_OK;
 }
@@ -340,14 +342,15 @@ int index_reserve(struct index *index, uint32_t p, uint64_t n) {
   if (!table) {
     return EMB_NOMEM;
   }
-  index_publish(part, table);
+  index_publish(index, part, table);
   return EMB_OK;
 }
 
 uint64_t index_bytes(const struct index *index) {
   uint64_t bytes =
       atomic_load_explicit(&index->memory.bytes, memory_order_relaxed) +
-      (sizeof(struct index_part) << index->part_bits);
+      ((sizeof(struct index_shape) + sizeof(struct index_part))
+       << index->part_bits);
   for (uint32_t i = 0; i < index_parts(index); i++) {
     struct index_part *part = &index->parts[i];
     spin_acquire(&part->lock);

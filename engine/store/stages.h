@@ -55,7 +55,7 @@ static inline void stages_begin(struct stages *st, emb_session *s,
 ** now known (found or not), or UINT32_MAX. */
 static inline uint32_t stages_turn(struct stages *st, uint32_t i) {
   if (i + STAGE / 2 < st->n) {
-    __builtin_prefetch(index_part_of(st->index, st->hashes[i + STAGE / 2]));
+    __builtin_prefetch(index_shape_of(st->index, st->hashes[i + STAGE / 2]));
   }
   if (i < st->n) {
     struct bucket *bucket = index_first_bucket(st->index, st->hashes[i]);
