@@ -79,9 +79,17 @@ int step_shorten(emb_store *store, int *did, emb_err *err) {
   if (core->temporary || !shorten_due(core, 0)) {
     return EMB_OK;
   }
+  uint64_t bits = core->layout.extent_bits;
+  uint64_t replay = store->checkpoint.manifest.replay >> bits;
   int rc =
       shorten_file(core, store->checkpoint.manifest.replay, MOVES, &moved, err);
-  if (!rc && moved) {
+  /* Extents above replay stand where they are: if it is they that make the file
+  ** long, and nothing is being written, a checkpoint lets them be moved. */
+  int still = atomic_load(&core->version) == store->seen_version ||
+              atomic_load(&store->sessions) == 0;
+  int held = still && !moved && replay < atomic_load(&core->log.tail) >> bits &&
+             !atomic_load(&core->txn_first_page);
+  if (!rc && (moved || held)) {
     rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
     *did = !rc;
   }
