@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+**
+** history.h -- exact checks of what happened to the keys of a bounded store.
+**
+** Each session writes down what it did, one operation on one key at a time:
+** when the call was made and when it returned, as numbers from one counter
+** that all threads share (history_tick), and which version it saw or made.
+** history_check then decides for each key whether there is an order of its
+** operations, each at one instant between call and return, that explains all
+** of it.  No order has to be searched for: versions say it.
+**
+**   time    Values are left aside.  The clock is at its lowest when each Get
+**           acts at its return and each Put or release at its call.  If it is
+**           above bound + 1 even so, more Gets were out than may be; if it is
+**           not, that order itself is the proof that it need not have been.
+**   value   Versions put the Puts of a key in order.  With Put g at 2g and a
+**           Get that saw it at 2g + 1: what returned before another was called
+**           must not be above it.  Every version that was seen was made, once,
+**           and the vector that came with it is the one that was put.
+**   joint   Versions also say between which two Puts a Get was.  Sorted by
+**           that, and only then by time as above, the clock must again stay
+**           within bound + 1.  A release has no version: it is put where the
+**           latest operation that returned before its call is, as early as it
+**           can be.  This finds what `time` cannot: two Gets too many that
+**           took long to return.
+**   cause   A Get that was refused has a cause: at some instant of the call
+**           the clock of one of its keys may have been bound + 1.  So a lease
+**           that was given back and went on being counted is found, too.
+**
+** A Get that was refused leaves nothing behind.  Its keys share a group (see
+** history_group), because it says only that one of them was taken.
+*/
+#ifndef EMB_HISTORY_H
+#define EMB_HISTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  HISTORY_GET,     /* counts */
+  HISTORY_PEEK,    /* a read that does not */
+  HISTORY_PUT,     /* gives back `leases`: 0 or 1 */
+  HISTORY_RELEASE, /* gives back `leases` */
+  HISTORY_REFUSED, /* a Get that was refused; `value` is the group */
+};
+
+/* The value of a Put that leaves the vector as it was (an rmw of zeros). */
+#define HISTORY_SAME UINT64_MAX
+
+struct history_op {
+  int64_t key;
+  uint64_t call, back; /* ticks */
+  uint64_t version;
+  uint64_t value; /* any number that the vector carries */
+  uint8_t kind;
+  uint8_t leases;
+};
+
+/* What one thread did; starts as zeros. */
+struct history {
+  struct history_op *ops;
+  size_t n, room;
+};
+
+struct history_report {
+  uint64_t time, value, joint, cause; /* offences */
+  uint32_t clock_max;                 /* highest clock that `joint` proves */
+  char first[400];                    /* what the first offence was */
+};
+
+/* The next number of the shared counter; sequentially consistent. */
+uint64_t history_tick(void);
+/* A number for the keys of one refused Get. */
+uint64_t history_group(void);
+
+/* 0 when there is no memory. */
+int history_add(struct history *h, struct history_op op);
+void history_free(struct history *h);
+
+/* Checks the histories of `count` threads together.  -1 when there is no
+** memory, else the number of offences. */
+int64_t history_check(const struct history *histories, size_t count,
+                      uint32_t bound, struct history_report *report);
+
+/* Leases of a key that are out after all of it. */
+int64_t history_clock(const struct history *histories, size_t count,
+                      int64_t key);
+
+#endif
