@@ -154,6 +154,18 @@ static void check_time(struct check *c) {
   sweep(c, n, &c->report->time, "time");
 }
 
+/* Finds the version of a Put that was not told it. */
+static void learn(struct check *c, size_t at) {
+  struct history_op *op = &c->ops[at];
+  for (size_t i = 1; i < c->n && op->version == HISTORY_UNTOLD; i++) {
+    const struct history_op *other = &c->ops[(at + i) % c->n];
+    if (reads(other) && other->value == op->value)
+      op->version = other->version;
+  }
+  if (op->version == HISTORY_UNTOLD)
+    op->kind = HISTORY_RELEASE;
+}
+
 /* The Puts in order, each with its vector; and no version twice. */
 static void collect(struct check *c) {
   c->made_n = 0;
@@ -293,6 +305,9 @@ static void check_causes(struct check *c, struct history_op *ops, size_t n) {
 static void check_key(struct check *c, struct history_op *ops, size_t n) {
   c->ops = ops;
   c->n = n;
+  for (size_t i = 0; i < n; i++)
+    if (ops[i].kind == HISTORY_PUT && ops[i].version == HISTORY_UNTOLD)
+      learn(c, i);
   memcpy(c->backs, ops, n * sizeof *ops);
   qsort(c->backs, n, sizeof *ops, by_back);
   collect(c);
@@ -361,16 +376,4 @@ int64_t history_check(const struct history *histories, size_t count,
   free(c.keys);
   free(c.caused);
   return result;
-}
-
-int64_t history_clock(const struct history *histories, size_t count,
-                      int64_t key) {
-  int64_t clock = 0;
-  for (size_t i = 0; i < count; i++)
-    for (size_t k = 0; k < histories[i].n; k++) {
-      const struct history_op *op = &histories[i].ops[k];
-      if (op->key == key)
-        clock += op->kind == HISTORY_GET ? 1 : -(int64_t)op->leases;
-    }
-  return clock;
 }

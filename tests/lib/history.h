@@ -46,6 +46,10 @@ enum {
 
 /* The value of a Put that leaves the vector as it was (an rmw of zeros). */
 #define HISTORY_SAME UINT64_MAX
+/* The version of a Put that was not told it (a write-back).  A read that saw
+** its vector tells it; if there is none, the Put counts as a release.  Not
+** together with HISTORY_SAME on one key. */
+#define HISTORY_UNTOLD 0
 
 struct history_op {
   int64_t key;
@@ -81,9 +85,5 @@ void history_free(struct history *h);
 ** memory, else the number of offences. */
 int64_t history_check(const struct history *histories, size_t count,
                       uint32_t bound, struct history_report *report);
-
-/* Leases of a key that are out after all of it. */
-int64_t history_clock(const struct history *histories, size_t count,
-                      int64_t key);
 
 #endif
