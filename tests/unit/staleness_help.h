@@ -26,7 +26,7 @@ struct bounded {
   emb_config config;
 };
 
-/* The store "store" of this test.  1 when it is open. */
+/* The store "store" of this test, or a temporary one.  1 when it is open. */
 static inline int bounded_open(struct bounded *x, uint32_t bound,
                                uint64_t timeout_ms, uint32_t flags) {
   emb_err err;
@@ -35,7 +35,9 @@ static inline int bounded_open(struct bounded *x, uint32_t bound,
                            .memory_bytes = 1,
                            .timeout_ms = timeout_ms,
                            .staleness = bound};
-  return help_open(help_path("store"), &x->config, &x->store, &x->a) &&
+  const char *dir =
+      flags & EMB_OPEN_TEMPORARY ? test_dir() : help_path("store");
+  return help_open(dir, &x->config, &x->store, &x->a) &&
          CHECK_EQ_INT(emb_session_open(x->store, &x->b, &err), EMB_OK) &&
          CHECK_EQ_INT(emb_session_open(x->store, &x->c, &err), EMB_OK);
 }
@@ -103,6 +105,22 @@ static inline int put_many(emb_session *s, int64_t from, int64_t step, int n,
   }
   free(vectors);
   return good;
+}
+
+/* Gets of this key, which is on disk, until the cache has given it room: what
+** that needs comes from a thread. */
+static inline int get_until_cached(struct bounded *x, int64_t key) {
+  struct timespec pause = {0, 1000000};
+  int64_t before = help_stat(x->store, "get_cache");
+  for (int i = 0; i < 30000; i++) {
+    if (!OK(x->a, get_one(x->a, key, NULL)) ||
+        !CHECK_EQ_INT(emb_release(x->a), 1))
+      return 0;
+    if (help_stat(x->store, "get_cache") > before)
+      return 1;
+    (void)nanosleep(&pause, NULL);
+  }
+  return test_check(0, __FILE__, __LINE__, "nothing enters the cache");
 }
 
 /* How many of the keys have another clock than this. */
