@@ -328,12 +328,26 @@ struct crossing {
   emb_session *s;
   uint64_t random;
   uint64_t keys;
-  int erases; /* deletes a third of the keys instead of putting them back */
+  int kind;
 };
 
+enum { GETS, PREFETCHES, ERASES };
+
+static int get_or_prefetch(struct crossing *k, const int64_t *keys, size_t n,
+                           float *vectors) {
+  uint64_t ticket;
+  if (k->kind != PREFETCHES)
+    return OK(k->s, emb_get(k->s, keys, n, vectors, NULL, NULL));
+  if (!OK(k->s, emb_prefetch(k->s, keys, n, vectors, NULL, NULL, &ticket)))
+    return 0;
+  (void)sched_yield();
+  return OK(k->s, emb_prefetch_synchronize(k->s, ticket, NULL));
+}
+
+/* ERASES: deletes a third of the keys instead of putting them back. */
 static int put_or_erase(struct crossing *k, const int64_t *keys, size_t n,
                         const float *vectors) {
-  if (!k->erases)
+  if (k->kind != ERASES)
     return OK(k->s, emb_put(k->s, keys, n, vectors, NULL));
   for (size_t i = 0; i < n; i++) {
     int rc = test_random_from(&k->random) % 3
@@ -357,7 +371,7 @@ static void *cross(void *arg) {
     int down = (int)(test_random_from(&k->random) & 1);
     for (size_t i = 0; i < n; i++)
       keys[down ? n - 1 - i : i] = (int64_t)((from + i) % k->keys);
-    if (!OK(k->s, emb_get(k->s, keys, n, vectors, NULL, NULL)))
+    if (!get_or_prefetch(k, keys, n, vectors))
       break;
     (void)sched_yield();
     if (!put_or_erase(k, keys, n, vectors) ||
@@ -368,7 +382,7 @@ static void *cross(void *arg) {
 }
 
 /* Nobody is ever refused: the timeout is only there to end a deadlock. */
-static void cross_all(uint64_t keys, int erases) {
+static void cross_all(uint64_t keys, int kind) {
   struct bounded x;
   pthread_t threads[CROSS_THREADS];
   struct crossing crossings[CROSS_THREADS];
@@ -377,7 +391,7 @@ static void cross_all(uint64_t keys, int erases) {
     return;
   put_many(x.a, 0, 1, (int)keys, 1);
   for (int i = 0; i < CROSS_THREADS; i++) {
-    crossings[i] = (struct crossing){NULL, test_random(), keys, erases};
+    crossings[i] = (struct crossing){NULL, test_random(), keys, kind};
     if (!CHECK_EQ_INT(emb_session_open(x.store, &crossings[i].s, &err), 0) ||
         !CHECK_EQ_INT(pthread_create(&threads[i], NULL, cross, &crossings[i]),
                       0))
@@ -394,10 +408,13 @@ static void cross_all(uint64_t keys, int erases) {
   bounded_close(&x);
 }
 
-TEST(overlapping_batches_do_not_deadlock) { cross_all(CROSS_KEYS, 0); }
+TEST(overlapping_batches_do_not_deadlock) { cross_all(CROSS_KEYS, GETS); }
+TEST(overlapping_prefetches_do_not_deadlock) {
+  cross_all(CROSS_KEYS, PREFETCHES);
+}
 /* A key that was absent when the others were counted is there when they are
 ** read: what the batch has already must not be held while it waits for it. */
-TEST(overlapping_batches_of_keys_that_come_and_go) { cross_all(8, 1); }
+TEST(overlapping_batches_of_keys_that_come_and_go) { cross_all(8, ERASES); }
 
 /* ---- keys that go and come ----------------------------------------------- */
 
