@@ -42,6 +42,8 @@ UNIT_C   := $(wildcard tests/unit/*.c tests/unit/*/*.c)
 CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
                   'pthread_create|thread_start|emb_open' $(UNIT_C)))
 SQL_TESTS := $(wildcard tests/sql/*.test)
+# A model has no variants.
+MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
 
 ENGINE_O := $(ENGINE_C:%.c=$(O)/%.o)
 EXT_O    := $(EXT_C:%.c=$(O)/%.o)
@@ -130,13 +132,16 @@ test: ## install what the tests need, build, run all tests
 	$(MAKE) check
 
 check: all ## run all tests
-	@$(RUN) $(UNIT) $(SQL_TESTS)
+	@CC="$(CC)" $(RUN) $(UNIT) $(SQL_TESTS) $(MODELS)
 
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(UNIT)
 
 check-sql: $(P)/emb.so $(P)/testfixture ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
+
+check-model: ## explore the model of a key's word with Spin
+	@CC="$(CC)" $(RUN) tests/model/spin.sh
 
 check-newer: all ## run the Tcl suite with a recent SQLite (needs npm)
 	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(SQL_TESTS)
@@ -179,5 +184,5 @@ help: ## this list
 	@awk -F ':.*## ' '/^## /{printf "%s:\n", substr($$0, 4)} \
 	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-.PHONY: all always test check check-unit check-sql check-newer check-concurrent asan tsan \
+.PHONY: all always test check check-unit check-sql check-model check-newer check-concurrent asan tsan \
         lint format demo install clean help

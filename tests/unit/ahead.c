@@ -161,20 +161,20 @@ static void stays_until_used(struct bounded *x) {
   emb_ahead first, second, third;
   for (int i = 0; i < MANY; i++)
     keys[i] = i;
-  if (!look(x->a, keys, MANY / 2, EMB_AHEAD_BUFFER, &first) ||
-      !look(x->b, keys + MANY / 2, MANY / 2, EMB_AHEAD_BUFFER, &second))
+  if (!look(x->a, keys, MANY / 4, EMB_AHEAD_BUFFER, &first) ||
+      !look(x->b, keys + MANY / 2, MANY / 8, EMB_AHEAD_BUFFER, &second))
     return;
   CHECK(first.read > 0);
   CHECK(second.refused > 0);
   int64_t disk = help_stat(x->store, "get_disk");
-  CHECK(all_are(x->c, keys, MANY / 2, 1, 1));
+  CHECK(all_are(x->c, keys, MANY / 4, 1, 1));
   disk = help_stat(x->store, "get_disk") - disk;
   (void)test_check(disk <= (int64_t)first.refused, __FILE__, __LINE__,
                    "%" PRId64 " of %" PRIu64 " were read again, %" PRIu64
                    " were refused",
                    disk, first.to_read, first.refused);
   /* Now there is room again. */
-  if (look(x->b, keys + MANY / 4, N, EMB_AHEAD_BUFFER, &third))
+  if (look(x->b, keys + MANY / 3, N, EMB_AHEAD_BUFFER, &third))
     CHECK_EQ_INT(third.refused, 0);
 }
 
@@ -218,12 +218,11 @@ static void cache_is_never_outdated(struct bounded *x) {
       put_many(x->b, 11, 60, N, 20);
     } else if (turn == 1) { /* and out to disk again */
       put_many(x->b, 11, 60, N, 21);
-      put_many(x->b, MANY, 1, 2 * MANY, 1);
+      put_many(x->b, MANY, 1, MANY, 1);
     } else if (turn == 2) { /* moved by compaction */
       put_many(x->b, 11, 60, N, 22);
       put_many(x->b, 11, 60, N / 2, 22);
-      for (int i = 0; i < 2; i++)
-        put_many(x->b, MANY, 1, 2 * MANY, i);
+      put_many(x->b, MANY, 1, MANY, 2);
       OK(x->b, emb_optimize(x->b));
     } else {
       OK(x->b, emb_delete(x->b, keys, N, NULL));
@@ -248,14 +247,14 @@ static void cache_has_a_limit(struct bounded *x) {
   emb_ahead first, second;
   for (int i = 0; i < MANY; i++)
     keys[i] = i;
-  if (!look(x->a, keys, MANY / 2, EMB_AHEAD_CACHE, &first) ||
-      !look(x->a, keys + MANY / 2, MANY / 4, EMB_AHEAD_CACHE, &second))
+  if (!look(x->a, keys, MANY / 4, EMB_AHEAD_CACHE, &first) ||
+      !look(x->a, keys + MANY / 2, N, EMB_AHEAD_CACHE, &second))
     return;
   /* At most a quarter of the store's 4 MiB, and all of that. */
   CHECK(first.read > 0 && first.read * DIM * sizeof(float) <= 1 << 20);
   CHECK(second.refused > 0);
   int64_t disk = help_stat(x->store, "get_disk");
-  CHECK(all_are(x->a, keys, MANY / 2, 1, 1));
+  CHECK(all_are(x->a, keys, MANY / 4, 1, 1));
   CHECK(help_stat(x->store, "get_disk") - disk <= (int64_t)first.refused);
   if (look(x->a, keys + MANY / 2, N, EMB_AHEAD_CACHE, &second))
     CHECK_EQ_INT(second.refused, 0);
