@@ -52,6 +52,10 @@ LIB_O    := $(LIB_C:%.c=$(O)/%.o)
 UNIT     := $(UNIT_C:tests/%.c=$(O)/%)
 CONCURRENT := $(CONCURRENT_C:tests/%.c=$(O)/%)
 
+BENCH_C    := $(wildcard bench/*.c)
+BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
+BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
+
 # A program with internal symbols in reach: everything, as for static linking.
 INTERNAL := $(O)/internal.a
 
@@ -104,6 +108,11 @@ $(UNIT): $(O)/unit/%: $(O)/tests/unit/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(INTERNAL) $(LDLIBS) \
 	  -lsqlite3 -ldl
+
+$(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(LDLIBS)
 
 $(O)/core/%.o: %.c $(O)/settings
 	@echo "  CC     $@"

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+**
+** bench.c -- runs one benchmark.
+**
+**   bench NAME [--quick] [--rounds=N] [--seconds=S] [--keys=N] [--only=TEXT]
+**              [--data=DIRECTORY] [--out=DIRECTORY] [--extension=FILE]
+**
+** Writes OUT/NAME.tsv, for bench/report.tcl, and prints the same.
+*/
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  const char *name;
+  void (*run)(const struct options *options);
+} benchmarks[] = {
+    {"memory", bench_memory}, {"rows", bench_rows}, {"disk", bench_disk},
+    {"skew", bench_skew},     {"put", bench_put},   {"growth", bench_growth},
+    {"load", bench_load},
+};
+
+/* The value of --name=value, or NULL. */
+static const char *value_of(const char *argument, const char *name) {
+  size_t n = strlen(name);
+  if (strncmp(argument, "--", 2) || strncmp(argument + 2, name, n) ||
+      argument[2 + n] != '=') {
+    return NULL;
+  }
+  return argument + 3 + n;
+}
+
+static void parse(struct options *options, const char *argument) {
+  const char *value;
+  if (!strcmp(argument, "--quick")) {
+    options->quick = 1;
+  } else if ((value = value_of(argument, "rounds"))) {
+    options->rounds = atoi(value);
+  } else if ((value = value_of(argument, "seconds"))) {
+    options->seconds = atof(value);
+  } else if ((value = value_of(argument, "keys"))) {
+    options->keys = (size_t)atoll(value);
+  } else if ((value = value_of(argument, "only"))) {
+    options->only = value;
+  } else if ((value = value_of(argument, "data"))) {
+    options->data = value;
+  } else if ((value = value_of(argument, "out"))) {
+    options->out = value;
+  } else if ((value = value_of(argument, "extension"))) {
+    options->extension = value;
+  } else {
+    die("unknown argument: %s", argument);
+  }
+}
+
+int main(int argc, char **argv) {
+  struct options options = {.data = "build/bench/data",
+                            .out = "build/bench",
+                            .extension = "build/emb.so"};
+  for (int i = 2; i < argc; i++) {
+    parse(&options, argv[i]);
+  }
+  if (!options.rounds) {
+    options.rounds = options.quick ? 3 : 5;
+  }
+  make_directory(options.out);
+  for (size_t i = 0; i < sizeof(benchmarks) / sizeof(benchmarks[0]); i++) {
+    if (argc > 1 && !strcmp(argv[1], benchmarks[i].name)) {
+      const char *data = path("%s/%s", options.data, argv[1]);
+      char directory[512];
+      snprintf(directory, sizeof(directory), "%s", data);
+      options.data = directory;
+      remove_tree(directory);
+      make_directory(directory);
+      benchmarks[i].run(&options);
+      remove_tree(directory);
+      return 0;
+    }
+  }
+  die("which one?  See bench/README.md");
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+**
+** bench.h -- the benchmarks: bench.c calls one by its name.  Each makes a
+** directory of its own below options->data, and removes it.
+*/
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include "harness.h"
+
+void bench_memory(const struct options *options);
+void bench_rows(const struct options *options);
+void bench_disk(const struct options *options);
+void bench_skew(const struct options *options);
+void bench_put(const struct options *options);
+void bench_growth(const struct options *options);
+void bench_load(const struct options *options);
+
+#endif

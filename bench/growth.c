@@ -1,0 +1,2 @@
+#include "bench.h"
+void bench_growth(const struct options *o) { (void)o; }
