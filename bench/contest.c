@@ -119,7 +119,7 @@ static void get_batch(struct work *work, struct runner *r, uint64_t batch) {
   double start = now();
   const float *vectors = c->kind->get(r->session, r->keys, BATCH, r->buffer);
   note_time(work, now() - start);
-  if (batch % CHECK_EACH == 0) {
+  if (batch % CHECK_EACH == 0 && vectors) {
     check_batch(c, r, vectors);
   }
 }
@@ -440,26 +440,43 @@ void contestant_close(struct contestant *c) {
   free(c);
 }
 
+/* Keys above `from`, up to `to`. */
+static void fill(const struct store_kind *kind, void *session, size_t dim,
+                 size_t from, size_t to) {
+  enum { ROWS = 8192 };
+  int64_t *keys = need(ROWS, sizeof(*keys));
+  float *vectors = need(ROWS * dim, sizeof(float));
+  while (from < to) {
+    size_t n = to - from < ROWS ? to - from : ROWS;
+    for (size_t i = 0; i < n; i++) {
+      keys[i] = (int64_t)(from + i + 1);
+      vector_fill(vectors + i * dim, dim, keys[i], 1);
+    }
+    kind->put(session, keys, n, vectors);
+    from += n;
+  }
+  free(keys);
+  free(vectors);
+}
+
+void contestant_fill(struct contestant *c, size_t from, size_t to) {
+  if (c->limit_bytes) {
+    die("%s: can be filled in this process only", c->name);
+  }
+  fill(c->kind, c->runners[0].session, c->options.dim, from, to);
+  if (c->kind->rest) {
+    c->kind->rest(c->store);
+  }
+  settle();
+}
+
 void load_store(const struct store_kind *kind,
                 const struct store_options *options) {
-  enum { ROWS = 8192 };
-  size_t dim = options->dim;
   struct store_options create = *options;
   create.create = 1;
   void *store = kind->open(&create);
   void *session = kind->session_open(store);
-  int64_t *keys = need(ROWS, sizeof(*keys));
-  float *vectors = need(ROWS * dim, sizeof(float));
-  for (size_t first = 0; first < options->keys; first += ROWS) {
-    size_t n = options->keys - first < ROWS ? options->keys - first : ROWS;
-    for (size_t i = 0; i < n; i++) {
-      keys[i] = (int64_t)(first + i + 1);
-      vector_fill(vectors + i * dim, dim, keys[i], 1);
-    }
-    kind->put(session, keys, n, vectors);
-  }
-  free(keys);
-  free(vectors);
+  fill(kind, session, options->dim, 0, options->keys);
   if (kind->rest) {
     kind->rest(store);
   }

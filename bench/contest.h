@@ -60,6 +60,8 @@ struct result contestant_run(struct contestant *contestant,
 int64_t contestant_figure(struct contestant *contestant, const char *name);
 /* Resident memory of its process; with a limit, the group's peak as well. */
 uint64_t contestant_resident(struct contestant *contestant, uint64_t *peak);
+/* Adds the keys from + 1 .. to; in this process only. */
+void contestant_fill(struct contestant *contestant, size_t from, size_t to);
 void contestant_close(struct contestant *contestant);
 /* 1 when its process has ended by itself: its limit was too small for it. */
 int contestant_dead(const struct contestant *contestant);

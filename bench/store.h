@@ -23,6 +23,7 @@ struct store_options {
   uint64_t memory_bytes; /* for everything the store keeps in memory, its index
                             and the system's page cache among it; 0: no limit,
                             all fits */
+  uint64_t budget_bytes; /* emb only: its option memory, instead of the above */
   int create;            /* 0: it is there, filled */
 };
 
@@ -36,7 +37,7 @@ struct store_kind {
   void (*session_close)(void *session);
   /* Returns the n vectors: `buffer`, or memory of the store that stays until
   ** the session's next call.  Ends the program if it knows that a key is
-  ** absent. */
+  ** absent.  NULL: a ceiling that delivers nothing. */
   const float *(*get)(void *session, const int64_t *keys, size_t n,
                       float *buffer);
   void (*put)(void *session, const int64_t *keys, size_t n,
@@ -49,6 +50,8 @@ struct store_kind {
 };
 
 extern const struct store_kind store_ram;       /* a ceiling: no index */
+extern const struct store_kind store_device_read;  /* ceilings too */
+extern const struct store_kind store_device_write;
 extern const struct store_kind store_emb;       /* emb.h */
 extern const struct store_kind store_emb_sql;   /* emb_get and emb_put */
 extern const struct store_kind store_emb_table; /* items(?); Get only */

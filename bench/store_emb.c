@@ -20,6 +20,9 @@ struct emb {
 static uint64_t budget_of(const struct store_options *options,
                           uint64_t index_bytes) {
   uint64_t least = UINT64_C(4) << 20;
+  if (options->budget_bytes) {
+    return options->budget_bytes;
+  }
   if (!options->memory_bytes) {
     return (options->keys + 100000) * (options->dim * 4 + 32) +
            (UINT64_C(512) << 20);

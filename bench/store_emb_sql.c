@@ -6,7 +6,8 @@
 ** The extension is loaded as anybody loads it.  Its engine and the one that
 ** store_emb.c is linked with know nothing of each other; each has a table of
 ** its own.  A result stays where SQLite has it until the session's next call,
-** as a program would use it.
+** as a program would use it.  The budget is fixed when the table is made: under
+** a memory limit the caller has to know what the index will take.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static void *emb_sql_open(const struct store_options *options) {
   emb->dim = options->dim;
   emb->db = sql_open(emb->file, emb->extension);
   if (options->create) {
-    uint64_t memory = options->memory_bytes;
+    uint64_t memory = options->budget_bytes;
     if (!memory) {
       memory = (options->keys + 100000) * (options->dim * 4 + 32) +
                (UINT64_C(512) << 20);
