@@ -484,3 +484,41 @@ void load_store(const struct store_kind *kind,
   kind->close(store);
   forget_tree(options->directory);
 }
+
+static uint64_t index_bytes(const struct store_kind *kind,
+                            const struct store_options *options) {
+  struct store_options there = *options;
+  there.create = 0;
+  void *store = kind->open(&there);
+  int64_t bytes = kind->figure(store, "index_bytes");
+  kind->close(store);
+  return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+uint64_t load_store_apart(const struct store_kind *kind,
+                          const struct store_options *options) {
+  int back[2], status;
+  uint64_t bytes = 0;
+  fflush(stdout);
+  if (pipe(back)) {
+    die("pipe: %s", strerror(errno));
+  }
+  pid_t child = fork();
+  if (child < 0) {
+    die("fork: %s", strerror(errno));
+  }
+  if (!child) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    load_store(kind, options);
+    bytes = kind->figure ? index_bytes(kind, options) : 0;
+    _exit(write(back[1], &bytes, sizeof(bytes)) != sizeof(bytes));
+  }
+  close(back[1]);
+  ssize_t got = read(back[0], &bytes, sizeof(bytes));
+  close(back[0]);
+  waitpid(child, &status, 0);
+  if (got != sizeof(bytes) || status) {
+    die("%s could not be loaded", kind->name);
+  }
+  return bytes;
+}

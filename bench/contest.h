@@ -70,5 +70,10 @@ int contestant_dead(const struct contestant *contestant);
 ** takes its files out of the page cache. */
 void load_store(const struct store_kind *kind,
                 const struct store_options *options);
+/* The same in a process of its own, for stores that children will open: what a
+** library has started here (threads) would be missing there.  Returns the
+** bytes of the store's index, if it can tell, else 0. */
+uint64_t load_store_apart(const struct store_kind *kind,
+                          const struct store_options *options);
 
 #endif

@@ -33,16 +33,6 @@ static int is_emb(const struct store_kind *kind) {
   return kind == &store_emb || kind == &store_emb_sql;
 }
 
-/* What the index of a table with so many keys takes. */
-static uint64_t index_bytes(const struct store_options *options) {
-  struct store_options there = *options;
-  there.create = 0;
-  void *store = store_emb.open(&there);
-  int64_t bytes = store_emb.figure(store, "index_bytes");
-  store_emb.close(store);
-  return (uint64_t)bytes;
-}
-
 /* A store that has no limit of its own would use all memory there is. */
 static int needs_limit(const struct store_kind *kind) {
   return kind == &store_lmdb || kind == &store_sqlite;
@@ -88,12 +78,10 @@ void field_open(struct field *field, const struct options *options,
     }
     if (kind != &store_device_read && kind != &store_device_write) {
       double start = now();
-      load_store(kind, &store);
+      uint64_t bytes = load_store_apart(kind, &store);
+      index = bytes ? bytes : index;
       printf("   %s: loaded in %.1f s\n", kind->name, now() - start);
       fflush(stdout);
-    }
-    if (kind == &store_emb) {
-      index = index_bytes(&store);
     }
     field->kinds[field->count] = kind;
     field->players[field->count++] = contestant_new(
