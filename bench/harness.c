@@ -4,10 +4,10 @@
 */
 #include "harness.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,6 +95,27 @@ void pin(int number) {
   CPU_SET((size_t)(number % processors()), &set);
   if (sched_setaffinity(0, sizeof(set), &set)) {
     die("sched_setaffinity: %s", strerror(errno));
+  }
+}
+
+struct pinned {
+  void (*work)(void *arg);
+  void *arg;
+};
+
+static void *do_pinned(void *arg) {
+  struct pinned *pinned = arg;
+  pin(0);
+  pinned->work(pinned->arg);
+  return NULL;
+}
+
+void run_pinned(void (*work)(void *arg), void *arg) {
+  struct pinned pinned = {work, arg};
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, do_pinned, &pinned) ||
+      pthread_join(thread, NULL)) {
+    die("no thread");
   }
 }
 

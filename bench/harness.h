@@ -45,6 +45,10 @@ void nap(double seconds);
 /* Binds the calling thread to the processor of that number, modulo those
 ** there are. */
 void pin(int number);
+/* Runs the work in a thread bound to the first processor, and waits.  Threads
+** that a store starts take over the binding of the one that opens it, so
+** stores are opened outside. */
+void run_pinned(void (*work)(void *arg), void *arg);
 int processors(void);
 
 /* Processor time in seconds. */
