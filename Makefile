@@ -175,6 +175,16 @@ demo: ## install what it needs, build, train on WordNet through SQL
 	$(MAKE) $(P)/emb.so
 	sql/wordnet/demo.sh
 
+bench: ## measure everything against LMDB, RocksDB and SQLite (an hour)
+	tests/install-deps.sh build bench
+	$(MAKE) $(P)/emb.so $(P)/bench/bench
+	OUT=$(OUT) bench/run.sh
+
+bench-quick: ## the same with small sizes (two minutes)
+	tests/install-deps.sh build bench
+	$(MAKE) $(P)/emb.so $(P)/bench/bench
+	OUT=$(OUT) bench/run.sh --quick
+
 ## Install
 install: $(P)/emb.so $(P)/libemb.a ## install to PREFIX (default /usr/local), below DESTDIR
 	install -d $(DESTDIR)$(EXTDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
@@ -194,4 +204,4 @@ help: ## this list
 	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 .PHONY: all always test check check-unit check-sql check-model check-newer check-concurrent asan tsan \
-        lint format demo install clean help
+        lint format demo bench bench-quick install clean help

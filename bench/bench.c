@@ -19,7 +19,7 @@ static const struct {
 } benchmarks[] = {
     {"memory", bench_memory}, {"rows", bench_rows}, {"disk", bench_disk},
     {"skew", bench_skew},     {"put", bench_put},   {"growth", bench_growth},
-    {"load", bench_load},
+    {"load", bench_load},     {"clock", bench_clock},
 };
 
 /* The value of --name=value, or NULL. */

@@ -13,6 +13,7 @@ void bench_rows(const struct options *options);
 void bench_disk(const struct options *options);
 void bench_skew(const struct options *options);
 void bench_put(const struct options *options);
+void bench_clock(const struct options *options);
 void bench_growth(const struct options *options);
 void bench_load(const struct options *options);
 

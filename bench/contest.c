@@ -141,7 +141,9 @@ static void do_batches(struct work *work, double seconds, uint64_t keys) {
   const struct workload *w = work->workload;
   double end = now() + seconds;
   uint64_t stop = keys ? work->keys + keys : UINT64_MAX;
-  for (uint64_t i = 0; now() < end && work->keys < stop; i++) {
+  for (uint64_t i = 0; (now() < end && work->keys < stop) ||
+                       (w->pattern == TRAIN && i % 2); /* never half a step */
+       i++) {
     int write = w->pattern == PUT || (w->pattern != GET && i % 2);
     if (!write || w->pattern != TRAIN) {
       next_keys(r, w, work->number);
@@ -404,6 +406,25 @@ struct result contestant_run(struct contestant *c, const struct workload *w) {
   c->desk->workload = *w;
   return command(c, RUN) ? c->desk->result : (struct result){0};
 }
+
+static void touch_all(struct contestant *c, enum pattern pattern) {
+  struct trace all;
+  trace_all(&all, c->options.keys);
+  struct workload workload = {.pattern = pattern,
+                              .trace = &all,
+                              .threads = 1,
+                              .warm_seconds = 120,
+                              .warm_keys = all.count * 2};
+  contestant_run(c, &workload);
+  trace_free(&all);
+  for (int i = 0; i < THREADS_MAX; i++) {
+    c->runners[i].trace = NULL;
+  }
+}
+
+void contestant_read_all(struct contestant *c) { touch_all(c, GET); }
+
+void contestant_write_all(struct contestant *c) { touch_all(c, PUT); }
 
 int64_t contestant_figure(struct contestant *c, const char *name) {
   if (!c->limit_bytes) {

@@ -57,6 +57,10 @@ const char *contestant_name(const struct contestant *contestant);
 void contestant_open(struct contestant *contestant, int threads);
 struct result contestant_run(struct contestant *contestant,
                              const struct workload *workload);
+/* Gets each key of the table, twice: what fits in memory is there then. */
+void contestant_read_all(struct contestant *contestant);
+/* Puts each key twice: records are then where Puts leave them. */
+void contestant_write_all(struct contestant *contestant);
 int64_t contestant_figure(struct contestant *contestant, const char *name);
 /* Resident memory of its process; with a limit, the group's peak as well. */
 uint64_t contestant_resident(struct contestant *contestant, uint64_t *peak);

@@ -34,6 +34,13 @@ static void trace_new(struct trace *trace, const char *name, size_t count,
   trace->keys = need(trace->count, sizeof(int64_t));
 }
 
+void trace_all(struct trace *trace, size_t highest) {
+  trace_new(trace, "all", highest, highest);
+  for (size_t i = 0; i < trace->count; i++) {
+    trace->keys[i] = (int64_t)(i % highest) + 1;
+  }
+}
+
 void trace_uniform(struct trace *trace, size_t count, size_t highest) {
   uint64_t seed = 42;
   trace_new(trace, "uniform", count, highest);

@@ -29,6 +29,8 @@ enum { BATCH = 1024 };
 /* A generator (xorshift64*): seed it with anything but 0. */
 uint64_t random_next(uint64_t *state);
 
+/* Each key once, in order: for touching all there is. */
+void trace_all(struct trace *trace, size_t highest);
 void trace_uniform(struct trace *trace, size_t count, size_t highest);
 void trace_zipf(struct trace *trace, size_t count, size_t highest);
 void trace_free(struct trace *trace);

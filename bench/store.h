@@ -24,7 +24,9 @@ struct store_options {
                             and the system's page cache among it; 0: no limit,
                             all fits */
   uint64_t budget_bytes; /* emb only: its option memory, instead of the above */
-  int create;            /* 0: it is there, filled */
+  int bounded; /* emb C only: reads are bounded by ... */
+  uint32_t staleness;
+  int create; /* 0: it is there, filled */
 };
 
 struct store_kind {

@@ -45,11 +45,12 @@ static int64_t figure_of(emb_store *store, const char *name) {
 
 static emb_store *open_with(const struct store_options *options,
                             uint64_t memory_bytes) {
-  emb_config config = {
-      .dim = (uint32_t)options->dim,
-      .flags = options->create ? EMB_OPEN_CREATE | EMB_OPEN_EXCLUSIVE : 0,
-      .memory_bytes = memory_bytes,
-      .timeout_ms = 10000};
+  emb_config config = {.dim = (uint32_t)options->dim,
+                       .memory_bytes = memory_bytes,
+                       .timeout_ms = 10000,
+                       .staleness = options->staleness};
+  config.flags |= options->create ? EMB_OPEN_CREATE | EMB_OPEN_EXCLUSIVE : 0u;
+  config.flags |= options->bounded ? EMB_OPEN_BOUNDED : 0u;
   emb_store *store;
   emb_err err;
   if (emb_open(path("%s/store", options->directory), &config, &store, &err)) {
