@@ -17,8 +17,8 @@ static const struct {
   const char *name;
   void (*run)(const struct options *options);
 } benchmarks[] = {
-    {"memory", bench_memory}, {"rows", bench_rows}, {"disk", bench_disk},
-    {"skew", bench_skew},     {"put", bench_put},   {"growth", bench_growth},
+    {"memory", bench_memory}, {"rows", bench_rows},   {"disk", bench_disk},
+    {"skew", bench_skew},     {"put", bench_put},     {"growth", bench_growth},
     {"load", bench_load},     {"clock", bench_clock},
 };
 

@@ -19,8 +19,7 @@
 enum { DIM = 64, STALENESS = 8, PLAYERS = 3, THREADS = 2, SLICES = 5 };
 
 static struct contestant *open_one(const struct options *options,
-                                   const char *name, size_t keys,
-                                   int bounded) {
+                                   const char *name, size_t keys, int bounded) {
   struct store_options store = {.dim = DIM,
                                 .keys = keys,
                                 .bounded = bounded,
@@ -62,7 +61,7 @@ static void compare(const struct options *options, struct figure *figure,
 
 void bench_clock(const struct options *options) {
   size_t keys = options->keys    ? options->keys
-                : options->quick ? 400000
+                : options->quick ? 200000
                                  : 2000000;
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.1

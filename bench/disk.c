@@ -26,15 +26,15 @@ static void add_extra(void *arg, int player, int round,
 void bench_disk(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.5
+                   : options->quick     ? 0.3
                                         : 3;
-  struct figure *figure =
-      figure_new(options, "disk", "Larger than memory, uniform: batches of"
-                                  " 1,024 Gets, one thread");
+  struct figure *figure = figure_new(options, "disk",
+                                     "Larger than memory, uniform: batches of"
+                                     " 1,024 Gets, one thread");
   struct trace trace;
   trace_uniform(&trace, keys, keys);
   static const struct store_kind *const kinds[] = {
-      &store_emb,     &store_emb_sql, &store_lmdb, &store_rocksdb,
+      &store_emb,    &store_emb_sql,     &store_lmdb, &store_rocksdb,
       &store_sqlite, &store_device_read, NULL};
   struct field field;
   field_open(&field, options, figure, kinds, keys, field_memory(options, keys));
@@ -45,7 +45,7 @@ void bench_disk(const struct options *options) {
       &field, figure_group(figure, "Get, uniform: processor", "cores", NAN),
       figure_group(figure, "Get, uniform: read from disk", "bytes/key", NAN)};
   struct workload warm = workload;
-  warm.seconds = options->quick ? 1 : 10;
+  warm.seconds = options->quick ? 0.3 : 10;
   field_warm(&field, &warm);
   field_compare(&field, options, group, &workload, add_extra, &extra);
   group_ratio(group, "emb C", "device ceiling", AT_LEAST, 0.90);

@@ -106,7 +106,8 @@ static struct counts counts_of(struct contestant *emb) {
 
 static void on_disk(struct growth *g) {
   size_t highest = g->sizes[g->count - 1];
-  uint64_t budget = g->options->quick ? UINT64_C(32) << 20 : UINT64_C(256) << 20;
+  uint64_t budget =
+      g->options->quick ? UINT64_C(32) << 20 : UINT64_C(256) << 20;
   figure_note(g->figure, "on disk: budget %.0f MiB, the index beside it",
               (double)budget / 0x1p20);
   struct contestant *emb =
@@ -141,8 +142,8 @@ static void on_disk(struct growth *g) {
       group_add(group, "emb C", round, ns, NULL);
       group_add(misses, "emb C", round,
                 100 * (double)(after.disk - before.disk) / keys, NULL);
-      group_add(pages, "emb C", round, read > keys / 100 ? ns * keys / read : NAN,
-                NULL);
+      group_add(pages, "emb C", round,
+                read > keys / 100 ? ns * keys / read : NAN, NULL);
     }
   }
   contestant_close(emb);

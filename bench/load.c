@@ -32,7 +32,7 @@ struct loader {
 };
 
 static const struct loader loaders[] = {
-    {"emb C", &store_emb},     {"emb SQL", &store_emb_sql},
+    {"emb C", &store_emb},       {"emb SQL", &store_emb_sql},
     {"emb INSERT SELECT", NULL}, {"LMDB", &store_lmdb},
     {"RocksDB", &store_rocksdb},
 };
@@ -81,8 +81,7 @@ static void check_some(struct task *task) {
   for (size_t i = 0; i < BATCH; i++) {
     keys[i] = key_of(task, random_next(&seed) % task->keys);
   }
-  const float *vectors =
-      task->kind->get(task->session, keys, BATCH, buffer);
+  const float *vectors = task->kind->get(task->session, keys, BATCH, buffer);
   for (size_t i = 0; i < BATCH; i++) {
     vector_check(vectors + i * DIM, DIM, keys[i], task->kind->name);
   }
@@ -101,8 +100,8 @@ static void load_select(void *arg) {
 
 static void scattered(sqlite3_context *context, int n, sqlite3_value **args) {
   (void)n;
-  sqlite3_result_int64(
-      context, hashed_key((uint64_t)sqlite3_value_int64(args[0]) - 1));
+  sqlite3_result_int64(context,
+                       hashed_key((uint64_t)sqlite3_value_int64(args[0]) - 1));
 }
 
 /* The source's vectors carry the position, not the scattered key. */
@@ -111,13 +110,13 @@ static void run_select(struct task *task, const char *directory, float *array) {
   trivial_register(task->db, array, DIM, task->keys);
   sqlite3_create_function(task->db, "scattered", 1, SQLITE_UTF8, NULL,
                           scattered, NULL, NULL);
-  sql_run(task->db,
-          "PRAGMA journal_mode = WAL;"
-          "CREATE VIRTUAL TABLE temp.source USING trivial;"
-          "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[64],"
-          " memory='256MiB')");
+  sql_run(task->db, "PRAGMA journal_mode = WAL;"
+                    "CREATE VIRTUAL TABLE temp.source USING trivial;"
+                    "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[64],"
+                    " memory='256MiB')");
   run_pinned(load_select, task);
-  if (sql_number(task->db, "SELECT rows FROM emb_tables WHERE name = 'items'") !=
+  if (sql_number(task->db,
+                 "SELECT rows FROM emb_tables WHERE name = 'items'") !=
           (sqlite3_int64)task->keys ||
       sql_number(task->db,
                  "SELECT count(*) FROM source JOIN items ON items.key = %s"
@@ -144,10 +143,8 @@ static void load(const struct options *options, const struct loader *loader,
     start = now();
     sql_close(task.db);
   } else {
-    struct store_options store = {.extension = options->extension,
-                                  .dim = DIM,
-                                  .keys = keys,
-                                  .create = 1};
+    struct store_options store = {
+        .extension = options->extension, .dim = DIM, .keys = keys, .create = 1};
     if (loader->kind == &store_emb || loader->kind == &store_emb_sql) {
       store.budget_bytes = UINT64_C(256) << 20;
     }
@@ -168,9 +165,8 @@ static void load(const struct options *options, const struct loader *loader,
 
 static void *reopen(const struct loader *loader, const struct options *options,
                     size_t keys, const char *directory, double *took) {
-  struct store_options store = {.extension = options->extension,
-                                .dim = DIM,
-                                .keys = keys};
+  struct store_options store = {
+      .extension = options->extension, .dim = DIM, .keys = keys};
   if (loader->kind == &store_emb) {
     store.budget_bytes = UINT64_C(256) << 20;
   }
@@ -256,12 +252,14 @@ static void open_and_space(struct groups *g, const struct options *options,
 
 void bench_load(const struct options *options) {
   size_t keys = options->keys    ? options->keys
-                : options->quick ? 200000
+                : options->quick ? 100000
                                  : 2000000;
   struct figure *figure = figure_new(
       options, "load", "Loading an empty table, opening it, disk space");
-  figure_note(figure, "%zu keys, 64 floats, batches of 1,024; emb's budget"
-                      " 256 MiB", keys);
+  figure_note(figure,
+              "%zu keys, 64 floats, batches of 1,024; emb's budget"
+              " 256 MiB",
+              keys);
   float *array = need_huge(keys * DIM * sizeof(float));
   for (size_t i = 0; i < keys; i++) {
     vector_fill(array + i * DIM, DIM, (int64_t)i + 1, 1);
@@ -274,8 +272,8 @@ void bench_load(const struct options *options) {
     const char *order = random ? "random order" : "key order";
     struct group *in =
         figure_group(figure, path("load, %s", order), "keys/s", NAN);
-    struct group *down = figure_group(
-        figure, path("load and close, %s", order), "keys/s", NAN);
+    struct group *down =
+        figure_group(figure, path("load and close, %s", order), "keys/s", NAN);
     for (int round = 0; round < options->rounds; round++) {
       for (int i = 0; i < LOADERS; i++) {
         const struct loader *loader = &loaders[(i + round) % LOADERS];
@@ -293,12 +291,10 @@ void bench_load(const struct options *options) {
           open_and_space(&g, options, loader, keys, directory, round);
         } else if (loader->kind && !random && loader->kind != &store_emb_sql) {
           double took;
-          loader->kind->close(
-              reopen(loader, options, keys, directory, &took));
+          loader->kind->close(reopen(loader, options, keys, directory, &took));
           group_add(g.clean, loader->name, round, took, NULL);
           group_add(g.space, path("%s, loaded", loader->name), round,
-                    (double)tree_bytes(directory) /
-                        ((double)keys * LIVE_BYTES),
+                    (double)tree_bytes(directory) / ((double)keys * LIVE_BYTES),
                     NULL);
         }
         remove_tree(directory);

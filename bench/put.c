@@ -38,8 +38,9 @@ static void note_space(struct field *field, struct figure *figure,
                        const char *when) {
   struct contestant *emb = field_find(field, "emb C");
   if (emb) {
-    figure_note(figure, "emb C, %s: log file %.2f times the live records, of it"
-                        " %.2f times in use",
+    figure_note(figure,
+                "emb C, %s: log file %.2f times the live records, of it"
+                " %.2f times in use",
                 when,
                 (double)contestant_figure(emb, "log_bytes") /
                     (double)contestant_figure(emb, "live_bytes"),
@@ -52,17 +53,16 @@ static void note_space(struct field *field, struct figure *figure,
 void bench_put(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.5
+                   : options->quick     ? 0.3
                                         : 5;
-  struct figure *figure =
-      figure_new(options, "put", "Larger than memory, uniform: batches of"
-                                 " 1,024 Puts, one thread");
+  struct figure *figure = figure_new(options, "put",
+                                     "Larger than memory, uniform: batches of"
+                                     " 1,024 Puts, one thread");
   struct trace trace;
   trace_uniform(&trace, keys, keys);
   static const struct store_kind *const kinds[] = {
-      &store_emb,     &store_emb_sql, &store_lmdb,
-      &store_rocksdb, &store_sqlite,  &store_device_write,
-      NULL};
+      &store_emb,    &store_emb_sql,      &store_lmdb, &store_rocksdb,
+      &store_sqlite, &store_device_write, NULL};
   struct field field;
   field_open(&field, options, figure, kinds, keys, field_memory(options, keys));
   struct workload workload = {

@@ -203,9 +203,17 @@ proc numbers {list} {
   return $out
 }
 
+# emb, ceilings, others.
+proc colour_of {series} {
+  if {[string match emb* $series]} { return #c8553d }
+  foreach pattern {*ceiling trivial* sequential* half* best* Belady*} {
+    if {[string match $pattern $series]} { return #777 }
+  }
+  return #1b6ca8
+}
+
 # Dots: a row per series, min to max as a line, the median as a dot.
 proc dots_panel {group top} {
-  global colours
   set rows [dict get $group medians]
   set values {}
   foreach row $rows { lappend values {*}[numbers [lrange $row 1 3]] }
@@ -224,8 +232,7 @@ proc dots_panel {group top} {
     lassign $row series median min max
     append out [text 220 [expr {$y + 4}] $series end]
     if {$median ne "-"} {
-      set colour [lindex $colours \
-        [expr {[string match emb* $series] ? 1 : 0}]]
+      set colour [colour_of $series]
       append out [line [place $scale $min] $y [place $scale $max] $y $colour 2]
       append out [dot [place $scale $median] $y $colour]
       append out [text 745 [expr {$y + 4}] [human $median] start 11 #444]

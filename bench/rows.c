@@ -97,8 +97,7 @@ static void fill_array(struct table *t, size_t keys) {
 /* The keys to join with: the first WANTED batches of the trace. */
 static void fill_wanted(struct table *t, const struct trace *trace) {
   sql_run(t->db, "CREATE TEMP TABLE wanted(place INTEGER PRIMARY KEY, key)");
-  sqlite3_stmt *insert =
-      sql_prepare(t->db, "INSERT INTO wanted VALUES (?, ?)");
+  sqlite3_stmt *insert = sql_prepare(t->db, "INSERT INTO wanted VALUES (?, ?)");
   sql_do(t->begin);
   for (int i = 0; i < WANTED * BATCH; i++) {
     sqlite3_bind_int64(insert, 1, i);
@@ -267,7 +266,7 @@ static void compare(const struct options *options, struct figure *figure,
 
 void bench_rows(const struct options *options) {
   size_t keys = options->keys    ? options->keys
-                : options->quick ? 200000
+                : options->quick ? 100000
                                  : 2000000;
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.1

@@ -168,8 +168,8 @@ static void gets(struct field *field, const struct options *options,
   struct watch w = {.field = field,
                     .hits = figure_group(figure, "Get, Zipf: found in memory",
                                          "percent", NAN),
-                    .writes = figure_group(
-                        figure, "Get, Zipf: written by Gets", "bytes", NAN)};
+                    .writes = figure_group(figure, "Get, Zipf: written by Gets",
+                                           "bytes", NAN)};
   if (emb) {
     w.before = reads_of(emb);
   }
@@ -198,11 +198,12 @@ static void gets(struct field *field, const struct options *options,
 void bench_skew(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.5
+                   : options->quick     ? 0.3
                                         : 3;
-  struct figure *figure = figure_new(
-      options, "skew", "Larger than memory, Zipf 0.99: batches of 1,024 keys,"
-                       " one thread");
+  struct figure *figure =
+      figure_new(options, "skew",
+                 "Larger than memory, Zipf 0.99: batches of 1,024 keys,"
+                 " one thread");
   struct trace trace;
   trace_zipf(&trace, keys * 2, keys);
   static const struct store_kind *const kinds[] = {
@@ -213,7 +214,7 @@ void bench_skew(const struct options *options) {
   struct workload workload = {
       .pattern = GET, .trace = &trace, .threads = 1, .seconds = seconds};
   struct workload warm = workload;
-  warm.warm_seconds = options->quick ? 2 : 20;
+  warm.warm_seconds = options->quick ? 1 : 20;
   warm.seconds = 0.1;
   field_warm(&field, &warm);
   gets(&field, options, figure, &workload);

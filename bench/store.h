@@ -24,7 +24,7 @@ struct store_options {
                             and the system's page cache among it; 0: no limit,
                             all fits */
   uint64_t budget_bytes; /* emb only: its option memory, instead of the above */
-  int bounded; /* emb C only: reads are bounded by ... */
+  int bounded;           /* emb C only: reads are bounded by ... */
   uint32_t staleness;
   int create; /* 0: it is there, filled */
 };
@@ -51,8 +51,8 @@ struct store_kind {
   int torn; /* a Get beside a Put may return a vector mixed of two */
 };
 
-extern const struct store_kind store_ram;       /* a ceiling: no index */
-extern const struct store_kind store_device_read;  /* ceilings too */
+extern const struct store_kind store_ram;         /* a ceiling: no index */
+extern const struct store_kind store_device_read; /* ceilings too */
 extern const struct store_kind store_device_write;
 extern const struct store_kind store_emb;       /* emb.h */
 extern const struct store_kind store_emb_sql;   /* emb_get and emb_put */

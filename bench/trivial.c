@@ -110,7 +110,8 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
   if (i == 0) {
     sqlite3_result_int64(context, key);
   } else if (!sqlite3_vtab_nochange(context)) {
-    sqlite3_result_blob(context, array->vectors + (size_t)(key - 1) * array->dim,
+    sqlite3_result_blob(context,
+                        array->vectors + (size_t)(key - 1) * array->dim,
                         (int)(array->dim * sizeof(float)), array->lifetime);
   }
   return SQLITE_OK;
