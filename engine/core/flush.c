@@ -108,17 +108,25 @@ static uint64_t seal_target(struct core *core, uint64_t extents) {
 
 /* Gives up to n of the log's frames to the pool. */
 static uint32_t evict(struct core *core, struct epoch_slot *self, uint32_t n) {
-  if (core->env->now_us(core->env) >
-      atomic_load_explicit(&core->expected_until_us, memory_order_relaxed)) {
-    return log_evict(&core->log, n);
+  uint64_t numbers[LOG_CHOOSE_MAX];
+  int expected =
+      core->env->now_us(core->env) <=
+      atomic_load_explicit(&core->expected_until_us, memory_order_relaxed);
+  n = n < LOG_CHOOSE_MAX ? n : LOG_CHOOSE_MAX;
+  n = log_choose(&core->log,
+                 atomic_load(&core->txn_first_page) >> core->layout.extent_bits,
+                 numbers, n);
+  if (!expected) {
+    log_evict(&core->log, numbers, n);
+    return n;
   }
-  uint32_t got = 0;
-  uint64_t number;
-  while (got < n && log_next_evicted(&core->log, &number)) {
-    cache_save_extent(core, self, number);
-    got += log_evict(&core->log, 1);
+  /* One after the other: what is saved of one may take the frame of the one
+  ** before. */
+  for (uint32_t i = 0; i < n; i++) {
+    cache_save_extent(core, self, numbers[i]);
+    log_evict(&core->log, &numbers[i], 1);
   }
-  return got;
+  return n;
 }
 
 static int make_room(struct core *core, struct epoch_slot *self, int *did,

@@ -197,17 +197,12 @@ int key_admit(struct core *core, int64_t key, uint64_t hash,
       if (word_clock(w) > core->staleness) {
         return KEY_BLOCKED;
       }
-      if (atomic_compare_exchange_strong_explicit(
-              &(*entry)->word, &w, w + WORD_CLOCK_ONE, memory_order_acq_rel,
-              memory_order_acquire)) {
-        int64_t owner =
-            atomic_load_explicit(&(*entry)->key, memory_order_relaxed);
-        if (owner == key) {
-          *word = w + WORD_CLOCK_ONE;
-          return KEY_FOUND;
-        }
-        /* Emptied, and taken by a key whose word looks the same. */
-        key_give(core, owner, hash_key(owner), 1);
+      /* Under the latch, because only then the entry is sure to be the key's:
+      ** without it, it could be moved, and another come, before we look. */
+      if (key_latch_found(*entry, key, &w)) {
+        *word = w + WORD_CLOCK_ONE;
+        key_unlatch(*entry, *word);
+        return KEY_FOUND;
       }
     } else {
       spin_pause(&turns);

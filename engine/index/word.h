@@ -39,7 +39,7 @@
 **   tier 0                   other address, tier 0     key_relocate
 **   tier 1                   freq + 1                  key_touch
 **   tier 0                   freq 1, or 0 again        key_expect, key_touch
-**   latch 0, clock <= bound  clock + 1                 key_admit
+**   latch 1, clock <= bound  clock + 1, latch 0        key_admit
 **   latch 1                  clock - n                 with any of the above
 **   tier 0                   tier 1, freq 0            cache_admit
 **   tier 1                   tier 0, or freq - 1       cache_admit,

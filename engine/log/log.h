@@ -174,10 +174,16 @@ int log_flush(struct log *log, struct env_queue *queue, uint64_t *wrote,
               emb_err *err);
 /* Everything flushed is made durable. */
 int log_sync(struct log *log, emb_err *err);
-/* Takes up to n frames from the oldest written extents; returns how many. */
-uint32_t log_evict(struct log *log, uint32_t n);
-/* The extent that log_evict would take first; 0: there is none. */
-int log_next_evicted(struct log *log, uint64_t *number);
+/* Up to n (at most LOG_CHOOSE_MAX) written extents whose frames may be taken:
+** those with the fewest live records, the oldest among equals.  What was copied
+** to the tail since needs no memory.  open: first extent of an open
+*transaction,
+** or 0. */
+#define LOG_CHOOSE_MAX 64
+uint32_t log_choose(struct log *log, uint64_t open, uint64_t *numbers,
+                    uint32_t n);
+/* Takes the frames of these extents. */
+void log_evict(struct log *log, const uint64_t *numbers, uint32_t n);
 /* Frees the extent of this number: disk space and frame. */
 void log_drop(struct log *log, uint64_t number);
 /* Moving an extent to a lower place (life/shorten.c, under core's ckpt_lock).

@@ -108,32 +108,59 @@ int log_sync(struct log *log, emb_err *err) {
   return EMB_OK;
 }
 
-int log_next_evicted(struct log *log, uint64_t *number) {
-  uint64_t last = atomic_load(&log->flushed) >> log->layout->extent_bits;
-  while (log->evict_next < last &&
-         (log->evict_next < log->first ||
-          !atomic_load(&log_extent(log, log->evict_next)->frame))) {
-    log->evict_next++;
+/* Live records of the extent if log_evict may take it, else UINT32_MAX.  Those
+** of an open transaction, from extent `open` on, will be live. */
+static uint32_t evictable(const struct log *log, uint64_t number,
+                          uint64_t open) {
+  const struct extent *extent = log_extent(log, number);
+  if (number < log->first ||
+      !atomic_load_explicit(&extent->frame, memory_order_relaxed)) {
+    return UINT32_MAX;
   }
-  *number = log->evict_next;
-  return log->evict_next < last;
+  if (open && number >= open) {
+    return log->layout->slots * log->layout->extent_pages;
+  }
+  int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
+  return live > 0 ? (uint32_t)live : 0;
 }
 
-uint32_t log_evict(struct log *log, uint32_t n) {
-  enum { BATCH = 64 };
-  char *frames[BATCH];
+uint32_t log_choose(struct log *log, uint64_t open, uint64_t *numbers,
+                    uint32_t n) {
+  enum { CLASSES = 32 };
+  const struct layout *l = log->layout;
+  uint64_t last = atomic_load(&log->flushed) >> l->extent_bits;
+  uint32_t full = l->slots * l->extent_pages, chosen = 0;
+  uint32_t count[CLASSES + 1] = {0}, limit = 0;
+  while (log->evict_next < last &&
+         evictable(log, log->evict_next, open) == UINT32_MAX) {
+    log->evict_next++;
+  }
+  for (uint64_t e = log->evict_next; e < last; e++) {
+    uint32_t live = evictable(log, e, open);
+    if (live != UINT32_MAX) {
+      count[(uint64_t)live * CLASSES / full]++;
+    }
+  }
+  for (uint32_t sum = count[0]; sum < n && limit < CLASSES;) {
+    sum += count[++limit];
+  }
+  for (uint64_t e = log->evict_next; e < last && chosen < n; e++) {
+    uint32_t live = evictable(log, e, open);
+    if (live != UINT32_MAX && (uint64_t)live * CLASSES / full <= limit) {
+      numbers[chosen++] = e;
+    }
+  }
+  return chosen;
+}
+
+void log_evict(struct log *log, const uint64_t *numbers, uint32_t n) {
+  char *frames[LOG_CHOOSE_MAX];
   uint32_t taken = 0;
-  uint64_t last = atomic_load(&log->flushed) >> log->layout->extent_bits;
-  n = n < BATCH ? n : BATCH;
-  while (taken < n && log->evict_next < last) {
-    struct extent *extent = log_extent(log, log->evict_next);
-    char *frame = log->evict_next >= log->first
-                      ? atomic_exchange(&extent->frame, NULL)
-                      : NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    char *frame = atomic_exchange(&log_extent(log, numbers[i])->frame, NULL);
     if (frame) {
       frames[taken++] = frame;
     }
-    log->evict_next++;
   }
   if (taken) {
     atomic_fetch_sub_explicit(&log->resident, taken, memory_order_relaxed);
@@ -142,5 +169,4 @@ uint32_t log_evict(struct log *log, uint32_t n) {
       frames_give(log->frames, frames[i]);
     }
   }
-  return taken;
 }

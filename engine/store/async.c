@@ -72,7 +72,23 @@ static int wait_for(struct job *job) {
   return EMB_OK;
 }
 
+/* The leases of rows that a write-back could not write are the session's
+** again. */
+static void take_back(struct job *job) {
+  emb_session *s = job->session;
+  for (size_t at = 0; job->rc && job->give && at < job->n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < job->n && i < at + CHUNK_MAX; i++) {
+      if (job->give[i]) {
+        clock_untake(s, job->keys[i], hash_key(job->keys[i]));
+      }
+    }
+    epoch_leave(s->slot);
+  }
+}
+
 static int end(struct job *job, int rc) {
+  take_back(job);
   if (!rc && job->rc) {
     rc = job->rc;
     job->session->err = job->err;
@@ -317,6 +333,7 @@ void async_close(emb_session *s) {
     struct job *job = s->tickets;
     s->tickets = job->sibling;
     job_cancel(job);
+    take_back(job);
     job_free(job);
   }
   ahead_close(s);

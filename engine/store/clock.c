@@ -14,10 +14,7 @@
 /* Slots that a table without leases keeps. */
 #define ROOM_KEPT 65536
 
-uint32_t clock_call(emb_session *s) {
-  struct leases *leases = &s->leases;
-  return leases->statement ? leases->statement_call : lease_next_call(leases);
-}
+uint32_t clock_call(emb_session *s) { return lease_next_call(&s->leases); }
 
 int clock_reserve(emb_session *s, size_t n) {
   return lease_reserve(&s->leases, s->core->env, n)
@@ -27,8 +24,10 @@ int clock_reserve(emb_session *s, size_t n) {
 
 int clock_admit(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
                 struct entry **entry, uint64_t *word) {
-  struct lease *lease = lease_slot(&s->leases, key, hash);
-  if (lease->held && lease->call == call) {
+  struct leases *leases = &s->leases;
+  struct lease *lease = lease_slot(leases, key, hash);
+  if (lease_counted_since(lease,
+                          leases->statement ? leases->statement_call : call)) {
     return KEY_FOUND;
   }
   if ((*word & WORD_INTENT) || !word_address(*word)) {
@@ -45,7 +44,7 @@ int clock_admit(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
   }
   int rc = key_admit(s->core, key, hash, entry, word);
   if (rc == KEY_FOUND) {
-    lease_take(&s->leases, lease, key, call);
+    lease_take(leases, lease, key, call);
   } else if (rc == KEY_ABSENT) {
     *word = 0;
   }
@@ -64,8 +63,8 @@ void clock_give_call(emb_session *s, const int64_t *keys, size_t n,
     epoch_enter(&s->core->epoch, s->slot);
     for (size_t i = at; i < n && i < at + CHUNK_MAX; i++) {
       struct lease *lease = lease_find(&s->leases, keys[i], hash_key(keys[i]));
-      if (lease && lease->call == call) {
-        lease->call = UINT32_MAX; /* of no call: a repeated key is done */
+      if (lease && lease->call == call && !lease->put) {
+        lease->put = 1; /* so that a repeated key is done once */
         give(s, lease, 1);
       }
     }
@@ -183,12 +182,23 @@ int clock_acquire(emb_session *s, const int64_t *keys, size_t n,
 
 /* ---- giving back ------------------------------------------------------- */
 
+void clock_untake(emb_session *s, int64_t key, uint64_t hash) {
+  if (clock_reserve(s, 1)) {
+    key_give(s->core, key, hash, 1); /* rather than never */
+    return;
+  }
+  struct leases *leases = &s->leases;
+  lease_take(leases, lease_slot(leases, key, hash), key,
+             lease_next_call(leases));
+}
+
 int clock_take(emb_session *s, int64_t key, uint64_t hash, uint32_t call) {
   struct lease *lease = lease_find(&s->leases, key, hash);
-  if (!lease || lease->call == call) {
+  if (!lease || (lease->put && lease->call == call)) {
     return 0;
   }
   lease->call = call;
+  lease->put = 1;
   lease_drop(&s->leases, lease, 1);
   return 1;
 }
@@ -201,8 +211,9 @@ uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
 void clock_put_later(emb_session *s, int64_t key, uint64_t hash,
                      uint32_t call) {
   struct lease *lease = lease_find(&s->leases, key, hash);
-  if (lease && lease->call != call) {
+  if (lease && !(lease->put && lease->call == call)) {
     lease->call = call;
+    lease->put = 1;
     if (lease->pending < lease->held && lease->pending < LEASE_PENDING_MAX) {
       lease->pending = (lease->pending + 1u) & LEASE_PENDING_MAX;
     }
@@ -229,7 +240,7 @@ static uint32_t release_most(const struct leases *leases,
     return lease->marked;
   }
   if (which == RELEASE_STATEMENT) {
-    return lease->held && lease->call == leases->statement_call;
+    return lease_counted_since(lease, leases->statement_call) ? 1 : 0;
   }
   return lease->held;
 }
@@ -242,7 +253,7 @@ static size_t release_some(emb_session *s, int which, size_t at, size_t n) {
     uint32_t most = release_most(leases, lease, which);
     if (lease->held && most) {
       if (which == RELEASE_STATEMENT) {
-        lease->call = UINT32_MAX; /* of no call any more */
+        lease->put = 1; /* is not counted any more */
       } else {
         lease->marked = 0;
       }
@@ -273,7 +284,7 @@ static size_t release(emb_session *s, int which) {
 void emb_statement(emb_session *s, uint64_t number) {
   struct leases *leases = &s->leases;
   if (number && number != leases->statement) {
-    leases->statement_call = lease_next_call(leases);
+    leases->statement_call = leases->calls + 1;
   }
   leases->statement = number;
 }

@@ -13,14 +13,16 @@
 #ifndef EMB_STORE_CLOCK_H
 #define EMB_STORE_CLOCK_H
 
+#include "../base/fence.h"
 #include "store.h"
 
-/* Number of the call that is about to count: the statement's or its own. */
+/* Number of a call that is about to count. */
 uint32_t clock_call(emb_session *s);
 /* Makes room for the leases of n keys; outside any epoch. */
 int clock_reserve(emb_session *s, size_t n);
-/* Counts one key, unless the call did already: KEY_FOUND, KEY_ABSENT,
-** KEY_BLOCKED.  Inside an epoch; entry and word as for key_admit. */
+/* Counts one key, unless the call or its statement did already: KEY_FOUND,
+ *KEY_ABSENT,
+ ** KEY_BLOCKED.  Inside an epoch; entry and word as for key_admit. */
 int clock_admit(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
                 struct entry **entry, uint64_t *word);
 /* Counts all n keys, waiting for each: EMB_BUSY, EMB_INTERRUPT, EMB_NOMEM with
@@ -36,15 +38,22 @@ uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
 /* Takes a lease off the session, unless this call did already; 1: the caller
 ** has to give it back to the key. */
 int clock_take(emb_session *s, int64_t key, uint64_t hash, uint32_t call);
+/* The caller did not give it back: it is the session's again.  In an epoch. */
+void clock_untake(emb_session *s, int64_t key, uint64_t hash);
 /* The same for a Put inside a transaction: given back by the commit. */
 void clock_put_later(emb_session *s, int64_t key, uint64_t hash, uint32_t call);
 /* What the commit gives back for the key; 0 ends the promise without. */
 uint32_t clock_settle(emb_session *s, int64_t key, uint64_t hash, int commit);
 /* After a call that may have given something back. */
 static inline void clock_tell(emb_session *s) {
-  if (core_bounded(s->core) &&
-      atomic_load_explicit(&s->core->given_wanted, memory_order_seq_cst)) {
-    core_tell_given(s->core);
+  if (core_bounded(s->core)) {
+#if !FENCE_TSAN
+    /* Who begins to wait after our look sees what was given back. */
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+    if (atomic_load(&s->core->given_wanted)) {
+      core_tell_given(s->core);
+    }
   }
 }
 

@@ -274,7 +274,9 @@ static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
   }
   rc = get_batch(&g, n, &blocked);
   while (rc == GET_BLOCKED) {
-    clock_give_call(s, keys, blocked + 1, g.call);
+    /* All, also those behind it: they may have been taken by the turn before,
+    ** in which the blocked key was absent. */
+    clock_give_call(s, keys, n, g.call);
     rc = clock_acquire(s, keys, n, g.call);
     rc = rc ? rc : get_batch(&g, n, &blocked);
   }

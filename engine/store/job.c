@@ -226,6 +226,7 @@ static int run_write(emb_session *w, struct job *job, size_t from, size_t to) {
   for (size_t i = from; i < from + done; i++) {
     if (job->give[i]) {
       key_give(w->core, job->keys[i], hash_key(job->keys[i]), 1);
+      job->give[i] = 0;
     }
   }
   epoch_leave(w->slot);

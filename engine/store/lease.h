@@ -7,8 +7,9 @@
 ** sessions have here (verify.c compares the two).
 **
 ** CALLS     Each call that gets or puts has a number.  A lease keeps the one of
-**           the last call that counted the key, so that a key that occurs twice
-**           in a batch is counted, or given back, once.
+**           the last call that counted the key or gave it back (put), so that
+**           a key that occurs twice in a batch is counted, or given back, once.
+**           All calls since a statement began have numbers from its first on.
 ** PENDING   A Put inside a transaction takes effect when that commits: its
 **           lease stays until then.
 ** FAILURE   lease_reserve is the only function that allocates.
@@ -23,14 +24,15 @@
 #include "../env/env.h"
 
 #define LEASE_MAX 4095u
-#define LEASE_PENDING_MAX 255u
+#define LEASE_PENDING_MAX 127u
 
 struct lease {
   int64_t key;
   uint32_t call;
   uint32_t held : 12;   /* at most the clock's largest value; 0: free slot */
   uint32_t marked : 12; /* of them taken in the caller's transaction */
-  uint32_t pending : 8; /* of them to be given back by the commit */
+  uint32_t pending : 7; /* of them to be given back by the commit */
+  uint32_t put : 1;     /* call gave back */
 };
 _Static_assert(sizeof(struct lease) == 16, "four leases in a cache line");
 
@@ -41,7 +43,7 @@ struct leases {
   size_t held; /* leases */
   int mark;    /* new leases are marked */
   uint32_t calls;
-  uint64_t statement; /* emb_statement: number, and the call it stands for */
+  uint64_t statement; /* emb_statement: number, and its first call's */
   uint32_t statement_call;
 };
 
@@ -70,12 +72,18 @@ static inline struct lease *lease_find(const struct leases *leases, int64_t key,
   struct lease *lease = leases->held ? lease_slot(leases, key, hash) : NULL;
   return lease && lease->held ? lease : NULL;
 }
+/* Was the key counted by this call or a later one? */
+static inline int lease_counted_since(const struct lease *lease,
+                                      uint32_t call) {
+  return lease->held && !lease->put && (int32_t)(lease->call - call) >= 0;
+}
 /* One more Get of the key, whose slot this is. */
 static inline void lease_take(struct leases *leases, struct lease *lease,
                               int64_t key, uint32_t call) {
   leases->used += lease->held == 0;
   lease->key = key;
   lease->call = call;
+  lease->put = 0;
   lease->held = (lease->held + 1u) & LEASE_MAX;
   lease->marked = (lease->marked + (leases->mark ? 1u : 0u)) & LEASE_MAX;
   leases->held++;

@@ -74,6 +74,14 @@ static void flush_to(uint64_t page) {
   CHECK(atomic_load(&log_.flushed) == page);
 }
 
+/* Evicts up to n extents; how many it were. */
+static uint32_t evict(uint32_t n) {
+  uint64_t numbers[LOG_CHOOSE_MAX];
+  n = log_choose(&log_, 0, numbers, n);
+  log_evict(&log_, numbers, n);
+  return n;
+}
+
 /* A record where a frame may be missing: flushes and evicts when it must. */
 static uint64_t put_always(int stream, uint64_t txn) {
   uint64_t address = 0;
@@ -83,7 +91,7 @@ static uint64_t put_always(int stream, uint64_t txn) {
       CHECK_EQ_INT(log_grow_table(&log_), EMB_OK);
     } else {
       flush_to(tail());
-      if (!CHECK(log_evict(&log_, 4) > 0))
+      if (!CHECK(evict(4) > 0))
         return 0;
     }
   }
@@ -322,10 +330,10 @@ TEST(room_runs_out_and_comes_back) {
   uint64_t at = tail();
   CHECK_EQ_INT(put_record(LOG_IMMEDIATE, 0, &address), LOG_ROOM);
   CHECK_EQ_INT(log_close(&log_, LOG_TXN, PAGE_LAST, 1, 4), LOG_ROOM);
-  CHECK(tail() == at);                  /* nothing was handed out */
-  CHECK_EQ_INT(log_evict(&log_, 3), 0); /* nothing is written yet */
+  CHECK(tail() == at);       /* nothing was handed out */
+  CHECK_EQ_INT(evict(3), 0); /* nothing is written yet */
   flush_to(tail());
-  CHECK_EQ_INT(log_evict(&log_, 1), 1);
+  CHECK_EQ_INT(evict(1), 1);
   CHECK_EQ_INT(frames_left(&frames), 1);
   CHECK_EQ_INT(atomic_load(&log_.resident), 2);
   CHECK_EQ_INT(put_record(LOG_IMMEDIATE, 0, &address), EMB_OK);
@@ -345,12 +353,12 @@ TEST(extents_that_are_not_written_are_not_evicted) {
     (void)put_always(LOG_IMMEDIATE, 0);
   /* Two extents and a page of the third. */
   flush_to(first_page() + 2 * layout.extent_pages + 1);
-  CHECK_EQ_INT(log_evict(&log_, 8), 2);
-  CHECK_EQ_INT(log_evict(&log_, 8), 0);
+  CHECK_EQ_INT(evict(8), 2);
+  CHECK_EQ_INT(evict(8), 0);
   for (uint64_t e = 1; e <= 5; e++)
     CHECK_EQ_INT(atomic_load(&log_extent(&log_, e)->frame) != NULL, e > 2);
   flush_to(tail());
-  CHECK_EQ_INT(log_evict(&log_, 8), 2); /* the last one is being filled */
+  CHECK_EQ_INT(evict(8), 2); /* the last one is being filled */
   for (uint64_t page = first_page(); page < tail(); page++)
     (void)check_page(page);
   close_log();
@@ -658,7 +666,7 @@ TEST(writers_beside_the_flusher) {
       to &= ~(uint64_t)(layout.extent_pages - 1);
     if (to > atomic_load(&log_.flushed))
       flush_to(to);
-    (void)log_evict(&log_, 2);
+    (void)evict(2);
     if (log_table_full(&log_))
       CHECK_EQ_INT(log_grow_table(&log_), EMB_OK);
     sched_yield();
