@@ -403,7 +403,8 @@ static void cross_all(uint64_t keys, int kind) {
   }
   for (int64_t key = 0; key < (int64_t)keys; key++)
     CHECK_EQ_INT(clock_of(x.c, key), 0);
-  CHECK(help_stat(x.store, "staleness_waits") > 0);
+  /* The others may be lucky on a machine that is busy with something else. */
+  CHECK(kind != GETS || help_stat(x.store, "staleness_waits") > 0);
   CHECK_EQ_INT(help_stat(x.store, "staleness_busy"), 0);
   bounded_close(&x);
 }
