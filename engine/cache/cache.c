@@ -47,6 +47,12 @@ uint64_t cache_next(struct cache *cache) {
   }
   uint64_t address = (uint64_t)(cache->hand_frame + 1) << 16 | cache->hand_slot;
   cache->hand_slot++;
+  if (++cache->passed >= (uint64_t)atomic_load_explicit(&cache->frame_count,
+                                                        memory_order_relaxed) *
+                             cache->slots_per_frame) {
+    cache->passed = 0;
+    cache->turn++;
+  }
   return address;
 }
 

@@ -60,6 +60,8 @@ struct cache {
   uint32_t closing;    /* lock: number + 1 of a frame that takes no more */
   uint32_t hand_frame; /* lock */
   uint32_t hand_slot;  /* lock */
+  uint64_t passed;     /* lock: slots the hand has passed in this turn */
+  uint64_t turn;       /* lock: times it has passed them all */
 };
 
 int cache_init(struct cache *cache, struct env *env,

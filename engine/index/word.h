@@ -10,8 +10,9 @@
 **            no committed record (an uncommitted insert, intent is set).
 **   clock    Gets that were admitted and not given back
 **   freq     tier 1: how often the cached record was read since the clock hand
-**            passed.  tier 0: 1 when a look-ahead found the record in the
-**            log's memory and it was not read since
+**            passed.  tier 0, in memory: not 0 when a look-ahead found the
+**            record there and it was not read since.  tier 0, on disk: in which
+**            turn of the hand (modulo 3, plus 1) it was read last
 **   intent   an open transaction has changed the key; its own map says how
 **   latch    one session is changing the record or moving the word
 **   0        the entry is empty
@@ -39,6 +40,7 @@
 **   tier 0                   other address, tier 0     key_relocate
 **   tier 1                   freq + 1                  key_touch
 **   tier 0                   freq 1, or 0 again        key_expect, key_touch
+**   tier 0                   freq = turn               cache_admit
 **   latch 1, clock <= bound  clock + 1, latch 0        key_admit
 **   latch 1                  clock - n                 with any of the above
 **   tier 0                   tier 1, freq 0            cache_admit
