@@ -49,8 +49,10 @@ static int register_vector_functions(sqlite3 *db) {
   return rc == SQLITE_BUSY ? SQLITE_OK : rc;
 }
 
-int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
-                            const sqlite3_api_routines *api) {
+/* What both entry points do.  They do not call each other: SQLite opens
+** libraries for all to see, and of two copies of this one in a process the
+** second would call the first one's. */
+static int start(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
   int rc;
   (void)api;
   SQLITE_EXTENSION_INIT2(api);
@@ -58,11 +60,16 @@ int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
   return rc == SQLITE_OK ? register_vector_functions(db) : rc;
 }
 
+int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
+                            const sqlite3_api_routines *api) {
+  return start(db, message, api);
+}
+
 int sqlite3_emb_init(sqlite3 *db, char **message,
                      const sqlite3_api_routines *api) {
   struct ext_conn *conn;
   int fresh;
-  int rc = sqlite3_emb_nofile_init(db, message, api);
+  int rc = start(db, message, api);
   if (rc != SQLITE_OK)
     return rc;
   conn = ext_conn_ref(db, &fresh);
