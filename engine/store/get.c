@@ -143,6 +143,28 @@ static inline int admit(struct get *g, uint32_t row, uint64_t hash,
   return 0;
 }
 
+/* A single key, for which the loop above is too much ado.  Nothing else can be
+** done while memory is waited for, so both buckets are asked for at once. */
+static void find_and_copy_one(struct get *g, uint32_t *cold) {
+  emb_session *s = g->s;
+  struct core *core = s->core;
+  int64_t key = g->keys[0];
+  uint64_t hash = hash_key(key), word = 0;
+  struct bucket *first = index_first_bucket(&core->index, hash);
+  struct bucket *second = index_second_bucket(&core->index, hash);
+  __builtin_prefetch(second);
+  struct entry *entry = first ? index_match(first, key, &word) : NULL;
+  if (!entry && second) {
+    entry = index_match(second, key, &word);
+  }
+  if (!entry) {
+    entry = index_find(&core->index, key, hash, &word);
+  }
+  word = seen_word(s, key, word);
+  deliver(g, 0, entry, word, word ? key_rec(core, word) : NULL, &core->layout,
+          cold);
+}
+
 int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
                   uint32_t *blocked) {
   emb_session *s = g->s;
@@ -152,6 +174,11 @@ int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
   int rc = EMB_OK;
   *cold = 0;
   epoch_enter(&core->epoch, s->slot);
+  if (n == 1 && !g->call) {
+    find_and_copy_one(g, cold);
+    epoch_leave(s->slot);
+    return EMB_OK;
+  }
   stages_begin(&st, s, g->keys, s->hashes, n);
   for (uint32_t i = 0; i < stages_turns(&st); i++) {
     uint32_t row = stages_turn(&st, i);
@@ -215,12 +242,14 @@ int get_from_disk(struct get *g, uint32_t cold) {
 }
 
 static void count(const struct get *g, size_t n) {
-  struct counters *c = &g->s->core->counters;
-  count_add(&c->get_keys, n);
-  count_add(&c->get_memory, g->in_memory);
-  count_add(&c->get_cache, g->in_cache);
-  count_add(&c->get_disk, g->on_disk);
-  count_add(&c->get_absent, g->absent);
+  emb_session *s = g->s;
+  session_count(s, TALLY_GET, n);
+  session_count(s, TALLY_MEMORY, g->in_memory);
+  if (g->in_cache) { /* the cache's size depends on this one */
+    count_add(&s->core->counters.get_cache, g->in_cache);
+  }
+  session_count(s, TALLY_DISK, g->on_disk);
+  session_count(s, TALLY_ABSENT, g->absent);
 }
 
 /* Rows [at, at + m) of a batch. */
@@ -252,6 +281,15 @@ static int get_batch(const struct get *all, size_t n, size_t *blocked) {
   return rc;
 }
 
+/* A batch of one key that is not counted. */
+static int get_one(struct get *g) {
+  uint32_t cold;
+  int rc = get_in_memory(g, 1, &cold, NULL);
+  rc = rc || !cold ? rc : get_from_disk(g, cold);
+  count(g, 1);
+  return rc;
+}
+
 static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                uint8_t *found, uint64_t *versions, int counts) {
   if (!vectors && !versions) { /* no record is needed for that */
@@ -271,6 +309,9 @@ static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                   .admit = counts};
   if (counts && vectors && store_counts(s)) {
     g.call = clock_call(s);
+  }
+  if (n == 1 && !g.call) {
+    return get_one(&g);
   }
   rc = get_batch(&g, n, &blocked);
   while (rc == GET_BLOCKED) {
@@ -296,9 +337,21 @@ int emb_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
   return get(s, keys, n, vectors, found, versions, 0);
 }
 
+static void exists_one(emb_session *s, int64_t key, uint8_t *found) {
+  uint64_t hash = hash_key(key), word;
+  epoch_enter(&s->core->epoch, s->slot);
+  index_find(&s->core->index, key, hash, &word);
+  *found = word && txn_word(s, key, hash, word) != 0;
+  epoch_leave(s->slot);
+}
+
 int emb_exists(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
   int rc = session_begin(s);
   rc = rc ? rc : store_refresh(s);
+  if (!rc && n == 1) {
+    exists_one(s, *keys, found);
+    return EMB_OK;
+  }
   for (size_t at = 0; !rc && at < n; at += s->chunk) {
     size_t m = n - at < s->chunk ? n - at : s->chunk;
     epoch_enter(&s->core->epoch, s->slot);

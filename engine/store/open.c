@@ -216,6 +216,7 @@ static void init_locks(emb_store *store) {
   pthread_mutex_init(&core->scan_lock, NULL);
   pthread_mutex_init(&core->wake_lock, NULL);
   pthread_mutex_init(&store->own_lock, NULL);
+  pthread_mutex_init(&store->session_lock, NULL);
   pthread_mutex_init(&store->txn_lock, NULL);
   pthread_mutex_init(&store->settle_lock, NULL);
   pthread_condattr_init(&clock);

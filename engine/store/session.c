@@ -38,8 +38,63 @@ static int make_buffers(emb_session *s) {
              : EMB_NOMEM;
 }
 
+/* ---- tallies ----------------------------------------------------------- */
+
+/* Where the tallies of closed sessions go. */
+static _Atomic uint64_t *counter_of(struct counters *c, int tally) {
+  switch (tally) {
+  case TALLY_GET:
+    return &c->get_keys;
+  case TALLY_MEMORY:
+    return &c->get_memory;
+  case TALLY_DISK:
+    return &c->get_disk;
+  case TALLY_ABSENT:
+    return &c->get_absent;
+  default:
+    return &c->put_keys;
+  }
+}
+
+static void enlist(emb_session *s) {
+  pthread_mutex_lock(&s->store->session_lock);
+  s->next = s->store->session_list;
+  s->store->session_list = s;
+  pthread_mutex_unlock(&s->store->session_lock);
+}
+
+static void delist(emb_session *s) {
+  pthread_mutex_lock(&s->store->session_lock);
+  emb_session **at = &s->store->session_list;
+  while (*at && *at != s) {
+    at = &(*at)->next;
+  }
+  if (*at) {
+    *at = s->next;
+  }
+  for (int i = 0; i < TALLIES; i++) {
+    count_add(counter_of(&s->core->counters, i), s->tally[i]);
+  }
+  pthread_mutex_unlock(&s->store->session_lock);
+}
+
+void session_tallies(emb_store *store, uint64_t sum[TALLIES]) {
+  pthread_mutex_lock(&store->session_lock);
+  for (int i = 0; i < TALLIES; i++) {
+    sum[i] = atomic_load_explicit(counter_of(&store->core.counters, i),
+                                  memory_order_relaxed);
+    for (emb_session *s = store->session_list; s; s = s->next) {
+      sum[i] += atomic_load_explicit(&s->tally[i], memory_order_relaxed);
+    }
+  }
+  pthread_mutex_unlock(&store->session_lock);
+}
+
+/* ---- opening and closing ----------------------------------------------- */
+
 void session_free(emb_session *s) {
   struct env *env = s->core->env;
+  delist(s);
   if (s->queue) {
     env->queue_close(env, s->queue);
   }
@@ -81,6 +136,9 @@ int session_new(emb_store *store, emb_session **session, emb_err *err) {
     session_free(s);
     s = NULL;
   }
+  if (s) {
+    enlist(s);
+  }
   *session = s;
   return s ? EMB_OK : err_set(err, EMB_NOMEM, "out of memory");
 }
@@ -119,7 +177,9 @@ void emb_session_interrupt(emb_session *s, int (*ask)(void *), void *arg) {
 }
 
 int session_begin(emb_session *s) {
-  err_clear(&s->err);
+  if (s->err.code) {
+    err_clear(&s->err);
+  }
   return store_check(s->store, &s->err);
 }
 

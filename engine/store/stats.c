@@ -46,7 +46,9 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   struct counters *c = &core->counters;
   struct list list = {stats, max, 0}, *l = &list;
   struct space space;
+  uint64_t tally[TALLIES];
   space_measure(core, &space);
+  session_tallies(store, tally);
   text(l, "directory", core->dir);
   text(l, "io", core->queue_kind == ENV_QUEUE_URING ? "uring" : "pread");
   text(l, "simd", core->vec->name);
@@ -72,12 +74,12 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "dead_bytes", space.dead);
   number(l, "record_bytes", core->layout.rec_bytes);
   number(l, "page_bytes", core->layout.page_bytes);
-  number(l, "get_keys", of(&c->get_keys));
-  number(l, "get_memory", of(&c->get_memory));
+  number(l, "get_keys", tally[TALLY_GET]);
+  number(l, "get_memory", tally[TALLY_MEMORY]);
   number(l, "get_cache", of(&c->get_cache));
-  number(l, "get_disk", of(&c->get_disk));
-  number(l, "get_absent", of(&c->get_absent));
-  number(l, "put_keys", of(&c->put_keys));
+  number(l, "get_disk", tally[TALLY_DISK]);
+  number(l, "get_absent", tally[TALLY_ABSENT]);
+  number(l, "put_keys", tally[TALLY_PUT]);
   number(l, "put_in_place", of(&c->put_in_place));
   number(l, "rmw_keys", of(&c->rmw_keys));
   number(l, "delete_keys", of(&c->delete_keys));

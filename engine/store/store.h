@@ -44,6 +44,9 @@ struct jobs { /* job.h */
   emb_session *step_session; /* step_lock */
 };
 
+/* What the calls of a session did, for emb_stats. */
+enum { TALLY_GET, TALLY_MEMORY, TALLY_DISK, TALLY_ABSENT, TALLY_PUT, TALLIES };
+
 struct emb_store {
   struct core core;
   struct env_lock *lock; /* held while this process owns the store */
@@ -53,6 +56,8 @@ struct emb_store {
   struct emb_store *next;
   int references; /* registry lock */
   _Atomic int sessions;
+  pthread_mutex_t session_lock;
+  struct emb_session *session_list; /* session_lock: also the workers' */
   _Atomic int scans; /* open ones: a reader is not refreshed under them */
   /* 1 owner, 0 reader at a checkpoint; changed under own_lock. */
   _Atomic int owner;
@@ -92,6 +97,7 @@ struct cold { /* a key whose record is on disk */
 struct emb_session {
   struct emb_store *store;
   struct core *core;
+  struct emb_session *next; /* session_lock */
   struct epoch_slot *slot;
   emb_err err;
   int (*ask)(void *);
@@ -103,6 +109,10 @@ struct emb_session {
   uint64_t ticket_last;
   uint64_t served;       /* records that its look-aheads had */
   struct aheads *aheads; /* look-aheads (ahead.c); made at the first */
+  /* Written by the session, read by emb_stats; relaxed.  Not core's counters:
+  ** a locked instruction after each key would wait until its vector is there.
+  */
+  _Atomic uint64_t tally[TALLIES];
 
   uint32_t chunk; /* keys per stay in the epoch */
   uint64_t *hashes;
@@ -135,6 +145,13 @@ int session_begin_write(emb_session *s);
 /* A session that is not counted: a worker's own. */
 int session_new(emb_store *store, emb_session **session, emb_err *err);
 void session_free(emb_session *s);
+/* The tallies of all sessions, open or closed, in the order of the enum. */
+void session_tallies(emb_store *store, uint64_t sum[TALLIES]);
+static inline void session_count(emb_session *s, int tally, uint64_t n) {
+  _Atomic uint64_t *at = &s->tally[tally];
+  atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + n,
+                        memory_order_relaxed);
+}
 int session_error(emb_session *s, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The session gave up its epoch because log_take had no room. */
