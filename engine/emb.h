@@ -319,6 +319,10 @@ int emb_in_transaction(const emb_session *session);
 /* As emb_put, within the transaction, all or nothing per call. */
 int emb_txn_put(emb_session *session, const int64_t *keys, size_t n,
                 const float *vectors);
+/* One row, only if the key is there (present 1) or is not (0), as the session
+** sees it; *done: it was written. */
+int emb_txn_put_if(emb_session *session, int64_t key, const float *vector,
+                   int present, int *done);
 int emb_txn_delete(emb_session *session, const int64_t *keys, size_t n,
                    uint8_t *found);
 /* Savepoints carry numbers >= 0, as SQLite's xSavepoint gives them; opening

@@ -77,27 +77,41 @@ int emb_begin(emb_session *s) {
   return EMB_OK;
 }
 
-/* Claims one key: intent bit in the index, entry in the map. */
-static int claim(emb_session *s, int64_t key, uint64_t hash) {
-  uint64_t word;
-  struct entry *entry;
-  if (index_find(s->txn->map, key, hash, &word)) {
-    return EMB_OK;
-  }
-  epoch_enter(&s->core->epoch, s->slot);
+/* A key that the transaction has claimed. */
+struct claim {
+  struct entry *mine; /* in the map */
+  uint64_t word;      /* there */
+  uint64_t base;      /* the key's committed log address, 0 if none; as long as
+                         it is claimed nobody changes it */
+};
+
+/* Claims one key, if the transaction has not yet: intent bit in the index,
+** entry in the map.  Inside an epoch. */
+static int claim(emb_session *s, int64_t key, uint64_t hash, struct claim *c) {
+  struct index *map = s->txn->map;
+  uint64_t word, taken;
   int rc = key_intend(s->core, key, hash, &word);
-  if (rc >= 0 && rc != KEY_INTENT &&
-      index_insert(s->txn->map, key, hash, MAP_SAME, &entry, &word, NULL,
-                   NULL)) {
-    key_settle(s->core, key, hash, KEY_SAME, 0, NULL);
-    rc = -EMB_NOMEM;
-  }
-  epoch_leave(s->slot);
   if (rc == KEY_INTENT) {
-    return session_error(s, EMB_BUSY, "key %lld is held by another transaction",
-                         (long long)key);
+    c->mine = index_find(map, key, hash, &c->word);
+    if (!c->mine) {
+      return session_error(s, EMB_BUSY,
+                           "key %lld is held by another transaction",
+                           (long long)key);
+    }
+  } else if (rc >= 0) {
+    c->word = MAP_SAME;
+    if (index_insert(map, key, hash, MAP_SAME, &c->mine, &taken, NULL, NULL)) {
+      key_settle(s->core, key, hash, KEY_SAME, 0, NULL);
+      rc = -EMB_NOMEM;
+    }
   }
-  return rc < 0 ? session_error(s, EMB_NOMEM, "out of memory") : EMB_OK;
+  if (rc < 0) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  /* A cached record's slot may be another's by now. */
+  c->base = word & WORD_CACHED ? key_find_address(s->core, key, hash)
+                               : word_address(word);
+  return EMB_OK;
 }
 
 /* Number and first page of the transaction, at its first write.  In a
@@ -156,79 +170,104 @@ static uint64_t visible(uint64_t map_word, uint64_t base) {
   return map_word & MAP_GONE ? 0 : word_address(map_word);
 }
 
-static int txn_put_row(emb_session *s, int64_t key, const void *vector) {
+/* Does the session see the key?  Inside an epoch. */
+static int sees(emb_session *s, int64_t key, uint64_t hash) {
+  uint64_t word;
+  index_find(&s->core->index, key, hash, &word);
+  return word && txn_word(s, key, hash, word) != 0;
+}
+
+/* Writes the vector of a key that is claimed.  Inside an epoch. */
+static int write_row(emb_session *s, int64_t key, const void *vector,
+                     const struct claim *c) {
   struct core *core = s->core;
   struct txn *txn = s->txn;
-  uint64_t hash = hash_key(key), map_word;
-  struct entry *mine = index_find(txn->map, key, hash, &map_word);
-  /* Before the slot is filled: a record in the log that the map does not know
-  ** would come back at recovery. */
-  int rc = txn_remember(s, key, map_word);
-  if (rc) {
-    return rc;
-  }
-  epoch_enter(&core->epoch, s->slot);
-  uint64_t base = key_find_address(core, key, hash);
-  uint64_t seen = visible(map_word, base), address;
+  uint64_t seen = visible(c->word, c->base), address;
   uint64_t version =
       atomic_fetch_add_explicit(&core->version, 1, memory_order_relaxed) + 1;
-  if (!(map_word & (MAP_SAME | MAP_GONE)) && txn_is_fresh(txn, map_word) &&
+  if (!(c->word & (MAP_SAME | MAP_GONE)) && txn_is_fresh(txn, c->word) &&
       log_mutable(&core->log, seen) && log_rec(&core->log, seen)) {
     struct rec *rec = log_rec(&core->log, seen);
     rec_begin(rec);
     rec_fill(rec, key, vector, core->layout.vector_bytes, version);
-    epoch_leave(s->slot);
     return EMB_OK;
   }
-  rc = take_slot(s, base > seen ? base : seen, &address);
-  if (rc == EMB_OK) {
-    rec_fill(log_rec(&core->log, address), key, vector,
-             core->layout.vector_bytes, version);
-  }
-  epoch_leave(s->slot);
+  int rc = take_slot(s, c->base > seen ? c->base : seen, &address);
   if (rc) {
     return rc;
   }
+  rec_fill(log_rec(&core->log, address), key, vector, core->layout.vector_bytes,
+           version);
   note_move(s, key, seen, address);
-  atomic_store_explicit(&mine->word, address, memory_order_release);
+  atomic_store_explicit(&c->mine->word, address, memory_order_release);
   txn->count_change += !seen;
   return EMB_OK;
 }
 
-/* Does the session see the key? */
-static int sees(emb_session *s, int64_t key, uint64_t hash, uint64_t map_word) {
-  epoch_enter(&s->core->epoch, s->slot);
-  uint64_t base = key_find_address(s->core, key, hash);
+/* Which keys a Put is for. */
+enum { PUT_ANY, PUT_PRESENT, PUT_ABSENT };
+
+struct row {
+  int64_t key;
+  const float *vector;
+  int which;
+  int done; /* it was written: the key was as it was to be */
+};
+
+/* Claims the row's key, unless it is not as it is to be.  Inside an epoch. */
+static int claim_row(emb_session *s, struct row *row, uint64_t hash,
+                     struct claim *c) {
+  int absent = row->which == PUT_ABSENT;
+  row->done = 0;
+  if (row->which != PUT_ANY && sees(s, row->key, hash) == absent) {
+    return EMB_OK; /* and is not claimed */
+  }
+  int rc = claim(s, row->key, hash, c);
+  /* Until the claim another session may have added or deleted it. */
+  row->done = !rc && (row->which == PUT_ANY ||
+                      (visible(c->word, c->base) == 0) == absent);
+  return rc;
+}
+
+static int txn_put_row(emb_session *s, struct row *row, const void *vector) {
+  struct core *core = s->core;
+  uint64_t hash = hash_key(row->key);
+  struct claim c;
+  epoch_enter(&core->epoch, s->slot);
+  int rc = claim_row(s, row, hash, &c);
+  if (!rc && row->done && txn_must_remember(s->txn, c.word)) {
+    /* Before the slot is filled: a record in the log that the map does not know
+    ** would come back at recovery.  Outside the epoch, for it may wait. */
+    epoch_leave(s->slot);
+    rc = txn_remember(s, row->key, c.word);
+    epoch_enter(&core->epoch, s->slot);
+  }
+  if (!rc && row->done) {
+    rc = write_row(s, row->key, vector, &c);
+  }
   epoch_leave(s->slot);
-  return visible(map_word, base) != 0;
+  return rc;
 }
 
 static int txn_delete_row(emb_session *s, int64_t key, uint8_t *found) {
   struct txn *txn = s->txn;
-  uint64_t hash = hash_key(key), map_word;
-  struct entry *mine = index_find(txn->map, key, hash, &map_word);
-  int rc = EMB_OK;
-  if (!mine) {
-    *found = (uint8_t)sees(s, key, hash, MAP_SAME);
-    if (!*found) {
-      return EMB_OK; /* and is not claimed */
-    }
-    rc = claim(s, key, hash);
-    if (rc) {
-      return rc;
-    }
-    mine = index_find(txn->map, key, hash, &map_word);
-  }
-  /* Until the claim another session may have deleted it. */
-  *found = (uint8_t)sees(s, key, hash, map_word);
-  if (!*found) {
-    return EMB_OK;
-  }
-  rc = txn_remember(s, key, map_word);
-  if (rc) {
+  uint64_t hash = hash_key(key);
+  struct claim c;
+  epoch_enter(&s->core->epoch, s->slot);
+  *found = (uint8_t)sees(s, key, hash);
+  int rc = *found ? claim(s, key, hash, &c) : EMB_OK; /* else not claimed */
+  epoch_leave(s->slot);
+  if (rc || !*found) {
     return rc;
   }
-  atomic_store_explicit(&mine->word, MAP_GONE | txn->era, memory_order_release);
+  /* Until the claim another session may have deleted it. */
+  *found = visible(c.word, c.base) != 0;
+  rc = *found ? txn_remember(s, key, c.word) : EMB_OK;
+  if (rc || !*found) {
+    return rc;
+  }
+  atomic_store_explicit(&c.mine->word, MAP_GONE | txn->era,
+                        memory_order_release);
   txn->count_change--;
   return EMB_OK;
 }
@@ -242,9 +281,9 @@ static int begin_call(emb_session *s) {
 }
 
 /* Runs one row; waits for room and tries again where it must. */
-static int put_waiting(emb_session *s, int64_t key, const float *vector) {
+static int put_waiting(emb_session *s, struct row *row) {
   for (;;) {
-    int rc = txn_put_row(s, key, session_encode(s, vector));
+    int rc = txn_put_row(s, row, session_encode(s, row->vector));
     if (rc != LOG_ROOM) {
       return rc == EMB_FULL && !s->err.code
                  ? session_error(s, rc, "the log's addresses are used up")
@@ -272,6 +311,14 @@ static int end_call(emb_session *s, size_t depth, int marked, int rc) {
   return rc;
 }
 
+/* After a call that has put n rows. */
+static void count_put(emb_session *s, size_t n) {
+  if (frames_left(&s->core->frames) < core_low_water(s->core)) {
+    core_wake(s->core);
+  }
+  session_count(s, TALLY_PUT, n);
+}
+
 int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
                 const float *vectors) {
   int rc = begin_call(s);
@@ -289,10 +336,9 @@ int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
     return rc;
   }
   for (size_t i = 0; !rc && i < n; i++) {
-    rc = claim(s, keys[i], hash_key(keys[i]));
-    rc =
-        rc ? rc
-           : put_waiting(s, keys[i], vectors + i * (size_t)s->core->layout.dim);
+    struct row row = {keys[i], vectors + i * (size_t)s->core->layout.dim,
+                      PUT_ANY, 0};
+    rc = put_waiting(s, &row);
     if (!rc && call) {
       clock_put_later(s, keys[i], hash_key(keys[i]), call);
     }
@@ -300,11 +346,31 @@ int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
       rc = session_error(s, EMB_INTERRUPT, "interrupted");
     }
   }
-  if (frames_left(&s->core->frames) < core_low_water(s->core)) {
-    core_wake(s->core);
-  }
-  count_add(&s->core->counters.put_keys, n);
+  count_put(s, n);
   return end_call(s, depth, marked, rc);
+}
+
+int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
+                   int present, int *done) {
+  struct row row = {key, vector, present ? PUT_PRESENT : PUT_ABSENT, 0};
+  *done = 0;
+  int rc = begin_call(s);
+  rc = rc ? rc : check_rows(s, &key, 1, vector, "row");
+  if (rc) {
+    return rc;
+  }
+  take_number(s);
+  s->txn->prepared = 0;
+  rc = put_waiting(s, &row);
+  if (rc || !row.done) {
+    return rc;
+  }
+  if (core_bounded(s->core)) {
+    clock_put_later(s, key, hash_key(key), lease_next_call(&s->leases));
+  }
+  count_put(s, 1);
+  *done = 1;
+  return EMB_OK;
 }
 
 int emb_txn_delete(emb_session *s, const int64_t *keys, size_t n,

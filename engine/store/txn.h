@@ -80,8 +80,10 @@ static inline uint64_t txn_word(emb_session *s, int64_t key, uint64_t hash,
 /* txn_save.c */
 int txn_mark(emb_session *s, int number);
 int txn_undo_to(emb_session *s, size_t savepoint);
-/* Before an entry of the map is replaced. */
+/* Before an entry of the map is replaced, if it must remember that; may write
+** to disk. */
 int txn_remember(emb_session *s, int64_t key, uint64_t word);
+int txn_must_remember(const struct txn *txn, uint64_t word);
 /* Was the entry made after the newest savepoint? */
 int txn_is_fresh(const struct txn *txn, uint64_t word);
 

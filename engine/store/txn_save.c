@@ -36,10 +36,13 @@ int txn_mark(emb_session *s, int number) {
   return EMB_OK;
 }
 
+int txn_must_remember(const struct txn *txn, uint64_t word) {
+  return txn->savepoint_count && !(word & MAP_SAME) && !txn_is_fresh(txn, word);
+}
+
 int txn_remember(emb_session *s, int64_t key, uint64_t word) {
   struct txn *txn = s->txn;
-  if (txn->savepoint_count == 0 || (word & MAP_SAME) ||
-      txn_is_fresh(txn, word)) {
+  if (!txn_must_remember(txn, word)) {
     return EMB_OK;
   }
   struct undo undo = {key, word};

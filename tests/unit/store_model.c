@@ -349,7 +349,7 @@ static void delete_some(struct model *m) {
 
 /* Wrong rows must leave everything as it was. */
 static void refused(struct model *m) {
-  int side = (int)below(2);
+  int side = (int)below(2), done;
   emb_session *s = m->s[side];
   size_t n = 1 + below(m->batch);
   choose(m, n);
@@ -357,7 +357,9 @@ static void refused(struct model *m) {
   m->vectors[below(n * m->config.dim)] =
       chance(50) || m->config.type == EMB_F32 ? __builtin_nanf("") : 70000.0f;
   NEED(GIVES(s, EMB_RANGE,
-             side == m->txn && chance(50)
+             side == m->txn && n == 1
+                 ? emb_txn_put_if(s, m->keys[0], m->vectors, chance(50), &done)
+             : side == m->txn && chance(50)
                  ? emb_txn_put(s, m->keys, n, m->vectors)
              : chance(50) ? emb_put(s, m->keys, n, m->vectors, NULL)
                           : emb_rmw(s, m->keys, n, m->vectors, NULL, NULL)));
@@ -380,11 +382,32 @@ static void begin(struct model *m) {
   NEED(GIVES(m->s[side], EMB_LOCKED, emb_checkpoint(m->s[side])));
 }
 
+/* One row, only if the key is there, or only if it is not. */
+static void txn_write_if(struct model *m) {
+  int present = chance(50), done = -1;
+  int32_t value = any_value();
+  choose(m, 1);
+  uint32_t row = m->rows[0];
+  help_vector(m->vectors, m->config.dim, m->keys[0], value);
+  NEED(OK(m->s[m->txn], emb_txn_put_if(m->s[m->txn], m->keys[0], m->vectors,
+                                       present, &done)));
+  NEED(CHECK_EQ_INT(done, (m->mine[row] != ABSENT) == present));
+  if (done) {
+    m->mine[row] = value;
+    m->claimed[row] = 1;
+    m->changed = 1;
+  }
+}
+
 static void txn_write(struct model *m) {
   emb_session *s = m->s[m->txn];
   size_t n = 1 + (chance(50) ? below(3) : below(m->batch));
   choose(m, n);
   m->prepared_at = 0;
+  if (chance(30)) {
+    txn_write_if(m);
+    return;
+  }
   if (chance(65)) {
     int32_t values[BATCH_MAX];
     for (size_t i = 0; i < n; i++) {

@@ -612,11 +612,12 @@ TEST(process_fork) {
     return;
   pid_t pid = fork();
   if (pid == 0) {
-    int step, good = 1;
+    int step, done, good = 1;
     good &= emb_get(s, &key, 1, x, NULL, NULL) == EMB_MISUSE;
     good &= strstr(emb_errmsg(s), "fork") != NULL;
     good &= emb_put(s, &key, 1, x, NULL) == EMB_MISUSE;
     good &= emb_txn_put(s, &key, 1, x) == EMB_MISUSE;
+    good &= emb_txn_put_if(s, 1, x, 1, &done) == EMB_MISUSE;
     good &= emb_prepare(s, &number) == EMB_MISUSE;
     good &= emb_commit(s) == EMB_MISUSE;
     good &= emb_savepoint(s, 1) == EMB_MISUSE;
