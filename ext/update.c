@@ -62,6 +62,23 @@ static int put(struct ext_table *table, const int64_t *keys, size_t n,
   return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
 }
 
+/* The row of a key that must be there, or must not; *done: it was. */
+static int put_if(struct ext_table *table, int64_t key, const float *vector,
+                  int present, int *done, char **err) {
+  struct ext_link *link = table->link;
+  int rc = emb_txn_put_if(link->session, key, vector, present, done);
+  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+static int put_new(struct ext_table *table, int64_t key, const float *vector,
+                   char **err) {
+  int done, rc;
+  if (is_replace(table))
+    return put(table, &key, 1, vector, err);
+  rc = put_if(table, key, vector, 0, &done, err);
+  return rc != SQLITE_OK || done ? rc : constraint_error(table, "UNIQUE");
+}
+
 static int insert_row(struct ext_table *table, sqlite3_value **argv,
                       sqlite3_int64 *rowid, char **err) {
   sqlite3_value *value = COLUMN(argv, EXT_KEY);
@@ -83,9 +100,7 @@ static int insert_row(struct ext_table *table, sqlite3_value **argv,
     return rc;
   rc = ext_txn_write(table, err);
   if (rc == SQLITE_OK)
-    rc = check_free(table, key, err);
-  if (rc == SQLITE_OK)
-    rc = put(table, &key, 1, vector, err);
+    rc = put_new(table, key, vector, err);
   if (owned)
     sqlite3_free(vector);
   *rowid = key;
@@ -233,12 +248,22 @@ static int new_key(struct ext_table *table, sqlite3_value **argv, int64_t old,
   return read_key(table, argv[1], key, err);
 }
 
+/* The row gets another key.  UPDATE ... FROM may come to a row again that it
+** has moved away. */
+static int change_key(struct ext_table *table, int64_t from, int64_t to,
+                      const float *vector, char **err) {
+  uint8_t found = 0;
+  int rc = emb_exists(table->link->session, &from, 1, &found);
+  if (rc)
+    return ext_link_error(table->link, rc, err);
+  return found ? move_row(table, from, to, vector, err) : SQLITE_OK;
+}
+
 static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
   sqlite3_value *value = COLUMN(argv, EXT_VECTOR);
   int64_t old = sqlite3_value_int64(argv[0]);
   float *vector = NULL;
-  int owned = 0;
-  uint8_t found = 0;
+  int owned = 0, done;
   int64_t key;
   uint32_t n;
   int rc = check_unused(table, argv, 0, err);
@@ -251,16 +276,10 @@ static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
   if (rc != SQLITE_OK || (key == old && vector == NULL))
     return rc;
   rc = ext_txn_write(table, err);
-  if (rc == SQLITE_OK) {
-    rc = emb_exists(table->link->session, &old, 1, &found);
-    if (rc)
-      rc = ext_link_error(table->link, rc, err);
-  }
-  /* UPDATE ... FROM may come to a row again that it has moved away. */
-  if (rc == SQLITE_OK && found && key == old)
-    rc = put(table, &key, 1, vector, err);
-  else if (rc == SQLITE_OK && found)
-    rc = move_row(table, old, key, vector, err);
+  if (rc == SQLITE_OK && key == old)
+    rc = put_if(table, key, vector, 1, &done, err);
+  else if (rc == SQLITE_OK)
+    rc = change_key(table, old, key, vector, err);
   if (owned)
     sqlite3_free(vector);
   return rc;

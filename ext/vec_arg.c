@@ -136,10 +136,26 @@ static int scan_open(struct scan *s, sqlite3_value *value, const char *what,
 
 /* ---- vectors ------------------------------------------------------------ */
 
+#define BLOCK 16
+
+/* Whether one of BLOCK elements is not finite: its exponent is all ones.  No
+** branch for each, so that the compiler can take several at once. */
+static int block_is_bad(const float *vec) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < BLOCK; i++) {
+    uint32_t bits;
+    memcpy(&bits, vec + i, sizeof bits);
+    bad |= (bits & 0x7f800000) == 0x7f800000;
+  }
+  return bad != 0;
+}
+
 /* Index of the first element that is not finite, or n. */
 static size_t find_nonfinite(const float *vec, size_t n) {
-  size_t i;
-  for (i = 0; i < n; i++) {
+  size_t i = 0;
+  while (i + BLOCK <= n && !block_is_bad(vec + i))
+    i += BLOCK;
+  for (; i < n; i++) {
     if (!isfinite(vec[i]))
       break;
   }
