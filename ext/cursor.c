@@ -15,6 +15,9 @@
 ** beforehand which columns it uses; those that it only copies it asks for with
 ** sqlite3_vtab_nochange, which is answered with nothing.
 **
+** key = ? is one row: it does without the list, and its vector is read to where
+** SQLite then finds it.
+**
 ** A cursor is kept with its arrays when it is closed, one for each table
 ** object: a statement that reads one row allocates nothing.
 */
@@ -33,6 +36,8 @@ static void free_cursor(struct ext_cursor *cursor) {
   sqlite3_free(cursor->vectors);
   sqlite3_free(cursor->versions);
   sqlite3_free(cursor->found);
+  ext_value_drop(cursor->vector_pool[0]);
+  ext_value_drop(cursor->vector_pool[1]);
   sqlite3_free(cursor);
 }
 
@@ -53,7 +58,9 @@ int ext_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
       return SQLITE_NOMEM;
     memset(cursor, 0, sizeof *cursor);
   }
-  ext_conn_tidy(table->conn);
+  /* While the database is being written nothing can be told. */
+  if (table->link == NULL || !table->link->in_txn)
+    ext_conn_tidy(table->conn);
   if (table->cursors++ == 0)
     table->statement = ++table->conn->statements;
   cursor->statement = table->statement;
@@ -71,6 +78,8 @@ void ext_cursor_rewind(struct ext_cursor *cursor) {
   cursor->list_n = cursor->list_at = 0;
   if (cursor->is_batch)
     ext_batch_drop(cursor);
+  cursor->vector = NULL;
+  cursor->is_one = 0;
   cursor->n = cursor->at = 0;
 }
 
@@ -171,6 +180,40 @@ int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
+/* Memory for a vector that SQLite does not hold. */
+static struct ext_value *free_vector(struct ext_cursor *cursor) {
+  size_t dim = ext_cursor_table(cursor)->options.config.dim;
+  struct ext_value **pool = cursor->vector_pool;
+  int i = pool[0] && pool[0]->refs > 1;
+  if (pool[i] && pool[i]->refs > 1) {
+    ext_value_drop(pool[i]);
+    pool[i] = NULL;
+  }
+  if (pool[i] == NULL)
+    pool[i] = ext_value_new(dim * sizeof(float));
+  return pool[i];
+}
+
+int ext_cursor_read_key(struct ext_cursor *cursor, int64_t key, char **err) {
+  struct ext_link *link = cursor->link;
+  int vectors = cursor->flags & EXT_PLAN_VECTORS;
+  struct ext_value *vector = vectors ? free_vector(cursor) : NULL;
+  uint8_t found;
+  int rc;
+  cursor->flags &= ~EXT_PLAN_VECTORS; /* the arrays have none */
+  if ((vectors && vector == NULL) || !ext_cursor_reserve(cursor, 1))
+    return SQLITE_NOMEM;
+  cursor->keys[0] = key;
+  rc = emb_get(link->session, cursor->keys, 1, ext_value_data(vector), &found,
+               versions_of(cursor));
+  if (rc)
+    return ext_link_error(link, rc, err);
+  cursor->vector = vector;
+  cursor->n = found;
+  cursor->is_one = 1;
+  return SQLITE_OK;
+}
+
 static int fill_from_list(struct ext_cursor *cursor, char **err) {
   while (cursor->n == 0 && cursor->list_at < cursor->list_n) {
     size_t rows = cursor->list_n - cursor->list_at;
@@ -220,7 +263,7 @@ int ext_cursor_next(sqlite3_vtab_cursor *base) {
   char *err = NULL;
   int rc = SQLITE_OK;
   if (++cursor->at >= cursor->n) {
-    if (cursor->is_batch)
+    if (cursor->is_one)
       cursor->n = 0;
     else
       rc = ext_cursor_fill(cursor, &err);
@@ -257,6 +300,10 @@ static int load(struct ext_cursor *cursor, int flag) {
 }
 
 static int vector_column(struct ext_cursor *cursor, sqlite3_context *context) {
+  if (cursor->vector) {
+    ext_value_result(context, cursor->vector);
+    return SQLITE_OK;
+  }
   size_t size =
       ext_cursor_table(cursor)->options.config.dim * sizeof *cursor->vectors;
   int rc = vectors_of(cursor) ? SQLITE_OK : load(cursor, EXT_PLAN_VECTORS);
@@ -292,7 +339,7 @@ int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
   struct ext_cursor *cursor = (struct ext_cursor *)base;
   if (cursor->is_batch)
     ext_batch_column(cursor, context, column);
-  else if (sqlite3_vtab_nochange(context))
+  else if (cursor->flags & EXT_PLAN_LAZY && sqlite3_vtab_nochange(context))
     return SQLITE_OK;
   else if (column == EXT_KEY)
     sqlite3_result_int64(context, cursor->keys[cursor->at]);

@@ -7,8 +7,8 @@
 
 #include "ext.h"
 
-/* A column of a batch's row.  SQLite may keep its value longer than the row,
-** so the memory is counted. */
+/* A column's value that SQLite gets without a copy.  It may keep it longer than
+** the row, in a register of the statement, so the memory is counted. */
 struct ext_value {
   size_t refs;
   size_t size; /* of data */
@@ -22,6 +22,7 @@ struct ext_cursor {
   int lazy;                 /* flags to go back to with each chunk, or 0 */
   int peek;                 /* mode='peek' */
   int counts;               /* reads are Gets: lists and batches, not peek */
+  int is_one;               /* there is no row after this one */
 
   /* The chunk. */
   size_t n, at;          /* rows in it, and the current one */
@@ -31,6 +32,11 @@ struct ext_cursor {
   float *vectors;     /* with EXT_PLAN_VECTORS */
   uint64_t *versions; /* with EXT_PLAN_VERSIONS */
   uint8_t *found;     /* for lists */
+
+  /* The vector of key = ?, where it was read.  Two, because SQLite still has
+  ** the one of the row before when a join asks for the next; `vector` is one
+  ** of them, or NULL when the row is in the chunk's arrays. */
+  struct ext_value *vector, *vector_pool[2];
 
   /* Where the rows come from. */
   struct ext_link *link; /* while one is counted in link->cursors */
@@ -51,12 +57,28 @@ static inline struct ext_table *ext_cursor_table(struct ext_cursor *cursor) {
 void ext_cursor_rewind(struct ext_cursor *cursor);
 /* Makes room for `rows` rows; 0 without memory. */
 int ext_cursor_reserve(struct ext_cursor *cursor, size_t rows);
+/* The one row of key = ?, if there is such a key; on a table without a bound.
+ */
+int ext_cursor_read_key(struct ext_cursor *cursor, int64_t key, char **err);
 /* The next chunk; none at the end. */
 int ext_cursor_fill(struct ext_cursor *cursor, char **err);
 /* emb_get or emb_peek, as the statement wants it. */
 int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
                     float *vectors, uint8_t *found, uint64_t *versions,
                     char **err);
+
+/* ---- value.c ------------------------------------------------------------ */
+
+/* One with a single reference; NULL without memory. */
+struct ext_value *ext_value_new(size_t size);
+/* Gives a reference back; value may be NULL. */
+void ext_value_drop(struct ext_value *value);
+/* A result that keeps a reference of its own. */
+void ext_value_result(sqlite3_context *context, struct ext_value *value);
+
+static inline void *ext_value_data(struct ext_value *value) {
+  return value ? value + 1 : NULL;
+}
 
 /* ---- batch.c ------------------------------------------------------------ */
 

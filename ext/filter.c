@@ -261,25 +261,37 @@ static int start(struct ext_cursor *cursor, struct request *request,
   return rc;
 }
 
+static int filter(struct ext_cursor *cursor, const char *plan,
+                  sqlite3_value **argv, char **err) {
+  struct request request = {.offset = 0};
+  int rc;
+  ext_range_all(&request.range);
+  rc = read_plan(cursor, plan, argv, &request, err);
+  if (rc == SQLITE_OK)
+    rc = start(cursor, &request, err);
+  while (rc == SQLITE_OK && request.offset-- > 0 &&
+         !ext_cursor_eof(&cursor->base))
+    rc = ext_cursor_next(&cursor->base);
+  return rc;
+}
+
 int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
                       int argc, sqlite3_value **argv) {
   struct ext_cursor *cursor = (struct ext_cursor *)base;
   struct ext_table *table = ext_cursor_table(cursor);
-  struct request request = {.offset = 0};
   char *err = NULL;
   int rc;
   (void)argc;
   start_anew(cursor, flags);
-  ext_range_all(&request.range);
   rc = ext_txn_read(table, &err);
   if (rc == SQLITE_OK) {
     cursor->link = table->link;
     cursor->link->cursors++;
-    rc = read_plan(cursor, plan, argv, &request, &err);
+    if (plan[0] == '=' && plan[1] == 0 && !table->link->bounded &&
+        sqlite3_value_type(argv[0]) == SQLITE_INTEGER)
+      rc = ext_cursor_read_key(cursor, sqlite3_value_int64(argv[0]), &err);
+    else
+      rc = filter(cursor, plan, argv, &err);
   }
-  if (rc == SQLITE_OK)
-    rc = start(cursor, &request, &err);
-  while (rc == SQLITE_OK && request.offset-- > 0 && !ext_cursor_eof(base))
-    rc = ext_cursor_next(base);
   return err ? ext_table_error(table, rc, err) : rc;
 }
