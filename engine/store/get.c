@@ -143,23 +143,13 @@ static inline int admit(struct get *g, uint32_t row, uint64_t hash,
   return 0;
 }
 
-/* A single key, for which the loop above is too much ado.  Nothing else can be
-** done while memory is waited for, so both buckets are asked for at once. */
+/* A single key, for which the loop above is too much ado. */
 static void find_and_copy_one(struct get *g, uint32_t *cold) {
   emb_session *s = g->s;
   struct core *core = s->core;
   int64_t key = g->keys[0];
-  uint64_t hash = hash_key(key), word = 0;
-  struct bucket *first = index_first_bucket(&core->index, hash);
-  struct bucket *second = index_second_bucket(&core->index, hash);
-  __builtin_prefetch(second);
-  struct entry *entry = first ? index_match(first, key, &word) : NULL;
-  if (!entry && second) {
-    entry = index_match(second, key, &word);
-  }
-  if (!entry) {
-    entry = index_find(&core->index, key, hash, &word);
-  }
+  uint64_t word;
+  struct entry *entry = session_find(s, key, hash_key(key), &word);
   word = seen_word(s, key, word);
   deliver(g, 0, entry, word, word ? key_rec(core, word) : NULL, &core->layout,
           cold);
@@ -340,7 +330,7 @@ int emb_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
 static void exists_one(emb_session *s, int64_t key, uint8_t *found) {
   uint64_t hash = hash_key(key), word;
   epoch_enter(&s->core->epoch, s->slot);
-  index_find(&s->core->index, key, hash, &word);
+  session_find(s, key, hash, &word);
   *found = word && txn_word(s, key, hash, word) != 0;
   epoch_leave(s->slot);
 }

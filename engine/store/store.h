@@ -73,6 +73,7 @@ struct emb_store {
   uint64_t txn_number;
   uint64_t txn_start;
   struct index txn_map; /* of the open transaction: key to new place (txn.h) */
+  uint64_t txn_keys;    /* that the last one had in it; its owner's */
   void *threads[2];
   struct jobs jobs;
   struct epoch_slot *flush_slot; /* flush thread or emb_step */
@@ -163,6 +164,22 @@ int session_queue(emb_session *s);
 /* Stored form of a float32 vector: itself, or scratch filled with float16. */
 const void *session_encode(emb_session *s, const float *vector);
 void session_decode(emb_session *s, float *to, const void *stored);
+
+/* index_find for one key, by the geometry that stands in the partition, and
+** with both buckets asked for at once: nothing else can be done while memory is
+** waited for.  Inside an epoch. */
+static inline struct entry *session_find(emb_session *s, int64_t key,
+                                         uint64_t hash, uint64_t *word) {
+  struct index *index = &s->core->index;
+  struct bucket *first = index_first_bucket(index, hash);
+  struct bucket *second = index_second_bucket(index, hash);
+  __builtin_prefetch(second);
+  struct entry *entry = first ? index_match(first, key, word) : NULL;
+  if (!entry && second) {
+    entry = index_match(second, key, word);
+  }
+  return entry ? entry : index_find(index, key, hash, word);
+}
 
 /* ---- own.c ------------------------------------------------------------- */
 

@@ -13,6 +13,9 @@
 #include "clock.h"
 #include "txn.h"
 
+/* Keys that a partition of the map is made for at most. */
+#define RESERVE_MAX 2048
+
 uint64_t txn_find(struct txn *txn, int64_t key, uint64_t hash, int *own) {
   uint64_t word;
   if (!index_find(txn->map, key, hash, &word) || (word & MAP_SAME)) {
@@ -85,12 +88,39 @@ struct claim {
                          it is claimed nobody changes it */
 };
 
+/* key_intend, the key looked up only once in the common case. */
+static int intend(emb_session *s, int64_t key, uint64_t hash, uint64_t *word) {
+  struct entry *entry = session_find(s, key, hash, word);
+  if (entry && (*word & WORD_INTENT)) {
+    return KEY_INTENT;
+  }
+  if (!entry || (*word & WORD_LATCH) || !key_latch_found(entry, key, word)) {
+    return key_intend(s->core, key, hash, word);
+  }
+  *word |= WORD_INTENT;
+  key_unlatch(entry, *word);
+  return KEY_FOUND;
+}
+
+/* A map that is likely to become as large as the last one does not grow step by
+** step; within limits, for it may stay small. */
+static void reserve_map(emb_session *s, uint64_t hash) {
+  struct index *map = s->txn->map;
+  struct index_part *part = index_part_of(map, hash);
+  uint64_t keys = s->store->txn_keys / index_parts(map);
+  if (keys && !atomic_load_explicit(&part->table, memory_order_relaxed)) {
+    /* Without memory the insert says so. */
+    index_reserve(map, (uint32_t)(part - map->parts),
+                  keys < RESERVE_MAX ? keys : RESERVE_MAX);
+  }
+}
+
 /* Claims one key, if the transaction has not yet: intent bit in the index,
 ** entry in the map.  Inside an epoch. */
 static int claim(emb_session *s, int64_t key, uint64_t hash, struct claim *c) {
   struct index *map = s->txn->map;
   uint64_t word, taken;
-  int rc = key_intend(s->core, key, hash, &word);
+  int rc = intend(s, key, hash, &word);
   if (rc == KEY_INTENT) {
     c->mine = index_find(map, key, hash, &c->word);
     if (!c->mine) {
@@ -100,6 +130,7 @@ static int claim(emb_session *s, int64_t key, uint64_t hash, struct claim *c) {
     }
   } else if (rc >= 0) {
     c->word = MAP_SAME;
+    reserve_map(s, hash);
     if (index_insert(map, key, hash, MAP_SAME, &c->mine, &taken, NULL, NULL)) {
       key_settle(s->core, key, hash, KEY_SAME, 0, NULL);
       rc = -EMB_NOMEM;
@@ -173,7 +204,7 @@ static uint64_t visible(uint64_t map_word, uint64_t base) {
 /* Does the session see the key?  Inside an epoch. */
 static int sees(emb_session *s, int64_t key, uint64_t hash) {
   uint64_t word;
-  index_find(&s->core->index, key, hash, &word);
+  session_find(s, key, hash, &word);
   return word && txn_word(s, key, hash, word) != 0;
 }
 
@@ -319,9 +350,22 @@ static void count_put(emb_session *s, size_t n) {
   session_count(s, TALLY_PUT, n);
 }
 
+/* Asks for the memory that a key's row will look at, so that it comes while the
+** vector is checked. */
+static void ask_for(emb_session *s, int64_t key) {
+  uint64_t hash = hash_key(key);
+  __builtin_prefetch(index_first_bucket(&s->core->index, hash));
+  __builtin_prefetch(index_second_bucket(&s->core->index, hash));
+  __builtin_prefetch(index_first_bucket(s->txn->map, hash));
+  __builtin_prefetch(index_second_bucket(s->txn->map, hash));
+}
+
 int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
                 const float *vectors) {
   int rc = begin_call(s);
+  if (!rc && n) {
+    ask_for(s, keys[0]);
+  }
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
   if (rc || n == 0) {
     return rc;
@@ -336,6 +380,9 @@ int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
     return rc;
   }
   for (size_t i = 0; !rc && i < n; i++) {
+    if (i + 1 < n) {
+      ask_for(s, keys[i + 1]);
+    }
     struct row row = {keys[i], vectors + i * (size_t)s->core->layout.dim,
                       PUT_ANY, 0};
     rc = put_waiting(s, &row);
@@ -355,7 +402,11 @@ int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
   struct row row = {key, vector, present ? PUT_PRESENT : PUT_ABSENT, 0};
   *done = 0;
   int rc = begin_call(s);
-  rc = rc ? rc : check_rows(s, &key, 1, vector, "row");
+  if (rc) {
+    return rc;
+  }
+  ask_for(s, key);
+  rc = check_rows(s, &key, 1, vector, "row");
   if (rc) {
     return rc;
   }

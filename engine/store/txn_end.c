@@ -124,14 +124,23 @@ int emb_prepare(emb_session *s, uint64_t *number) {
   return rc;
 }
 
+/* Keys whose buckets are asked for before they are settled. */
+#define SETTLE_AHEAD 16
+
+struct changed {
+  int64_t key;
+  uint64_t word; /* of the map */
+};
+
 struct settling {
   emb_session *s;
   int commit;
   uint32_t stay; /* keys in this stay in the epoch */
+  uint64_t n;    /* keys seen; the last SETTLE_AHEAD wait in the ring */
+  struct changed ring[SETTLE_AHEAD];
 };
 
-static void settle(void *arg, int64_t key, uint64_t word) {
-  struct settling *w = arg;
+static void settle_key(struct settling *w, int64_t key, uint64_t word) {
   struct core *core = w->s->core;
   if ((w->stay++ & 255) == 0) {
     if (w->stay > 1) {
@@ -149,11 +158,26 @@ static void settle(void *arg, int64_t key, uint64_t word) {
   key_settle(core, key, hash, address, give, w->s);
 }
 
+/* index_each on the map. */
+static void settle_later(void *arg, int64_t key, uint64_t word) {
+  struct settling *w = arg;
+  struct index *index = &w->s->core->index;
+  struct changed *place = &w->ring[w->n % SETTLE_AHEAD];
+  uint64_t hash = hash_key(key);
+  if (w->n++ >= SETTLE_AHEAD) {
+    settle_key(w, place->key, place->word);
+  }
+  *place = (struct changed){key, word};
+  __builtin_prefetch(index_first_bucket(index, hash));
+  __builtin_prefetch(index_second_bucket(index, hash));
+}
+
 /* Frees the transaction and lets the next one in. */
 void txn_drop(emb_session *s) {
   struct txn *txn = s->txn;
   emb_store *store = s->store;
   struct env *env = s->core->env;
+  store->txn_keys = index_count(txn->map);
   index_clear(txn->map);
   spill_free(&txn->undo);
   env->release(env, txn->savepoints);
@@ -167,9 +191,13 @@ void txn_drop(emb_session *s) {
 }
 
 static void settle_all(emb_session *s, int commit) {
-  struct settling w = {s, commit, 0};
+  struct settling w = {.s = s, .commit = commit};
   pthread_mutex_lock(&s->store->settle_lock);
-  for_map(s->txn, settle, &w);
+  for_map(s->txn, settle_later, &w);
+  for (uint64_t i = w.n < SETTLE_AHEAD ? 0 : w.n - SETTLE_AHEAD; i < w.n; i++) {
+    const struct changed *last = &w.ring[i % SETTLE_AHEAD];
+    settle_key(&w, last->key, last->word);
+  }
   if (w.stay) {
     epoch_leave(s->slot);
   }
