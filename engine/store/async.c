@@ -126,6 +126,21 @@ static int begin_rows(struct job *job, size_t at, uint32_t m) {
   return EMB_OK;
 }
 
+static int has_blocked(const struct job *job) {
+  return memchr(job->state, ROW_BLOCKED, job->key_count) != NULL;
+}
+
+/* A prefetch of the session waits for a key: what comes after it must not take
+** that key first. */
+static int must_queue(const emb_session *s) {
+  for (const struct job *job = s->tickets; job; job = job->sibling) {
+    if (job->kind == JOB_READ && job->call && has_blocked(job)) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
 int emb_prefetch(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                  uint8_t *found, uint64_t *versions, uint64_t *ticket) {
   struct env *env = s->core->env;
@@ -148,7 +163,11 @@ int emb_prefetch(emb_session *s, const int64_t *keys, size_t n, float *vectors,
   } else if (store_counts(s)) {
     job->call = lease_next_call(&s->leases);
   }
-  for (size_t at = 0; !rc && at < n; at += s->chunk) {
+  int later = !rc && job->call && must_queue(s);
+  if (later) {
+    memset(job->state, ROW_BLOCKED, n);
+  }
+  for (size_t at = 0; !rc && !later && at < n; at += s->chunk) {
     rc = begin_rows(job, at, (uint32_t)(n - at < s->chunk ? n - at : s->chunk));
   }
   rc = rc ? rc : job_start(job);
@@ -177,21 +196,51 @@ static uint32_t pick_rows(struct job *job, size_t *at, int state) {
   return n;
 }
 
-static int has_blocked(const struct job *job) {
-  return memchr(job->state, ROW_BLOCKED, job->key_count) != NULL;
+/* Before the keys are counted again: what was read from disk may stay, if its
+** record is where it was then. */
+static void mark_rows(struct job *job) {
+  for (size_t i = 0; i < job->n; i++) {
+    uint8_t *state = &job->state[job->cold[i].row];
+    *state = *state == ROW_DONE ? ROW_KEPT : *state;
+  }
+  for (size_t i = 0; i < job->key_count; i++) {
+    job->state[i] = job->state[i] == ROW_KEPT ? ROW_KEPT : ROW_AGAIN;
+  }
+}
+
+static void keep_rows(struct job *job) {
+  emb_session *s = job->session;
+  for (size_t at = 0; at < job->n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < job->n && i < at + CHUNK_MAX; i++) {
+      uint32_t row = job->cold[i].row;
+      int64_t key = job->keys[row];
+      if (job->state[row] == ROW_KEPT) {
+        job->state[row] = key_find_address(s->core, key, hash_key(key)) ==
+                                  job->cold[i].address
+                              ? ROW_DONE
+                              : ROW_AGAIN;
+      }
+    }
+    epoch_leave(s->slot);
+  }
 }
 
 /* Some rows were at their bound: gives back what was counted, so that nobody
-** who waits for it waits for us, and takes all keys in order.  What was read
-** before that does not count any more. */
+** who waits for it waits for us, and takes all keys in order.  What changed
+** meanwhile is read again. */
 static int acquire_rows(struct job *job) {
   emb_session *s = job->session;
   if (!has_blocked(job)) {
     return EMB_OK;
   }
   clock_give_call(s, job->keys, job->key_count, job->call);
-  memset(job->state, ROW_AGAIN, job->key_count);
-  return clock_acquire(s, job->keys, job->key_count, job->call);
+  mark_rows(job);
+  int rc = clock_acquire(s, job->keys, job->key_count, job->call);
+  if (!rc) {
+    keep_rows(job);
+  }
+  return rc;
 }
 
 /* Reads in this thread what is still missing; it is counted already. */

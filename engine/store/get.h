@@ -16,7 +16,8 @@ enum {
   ROW_DONE = 0,
   ROW_COLD = 1,    /* a worker reads it */
   ROW_BLOCKED = 2, /* at its bound when the batch began */
-  ROW_AGAIN = 3,   /* moved while it was read */
+  ROW_AGAIN = 3,   /* moved while it was read, or is to be read anew */
+  ROW_KEPT = 4,    /* was read from disk, before it is counted again */
 };
 
 struct get {
