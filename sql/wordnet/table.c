@@ -152,6 +152,11 @@ void table_open(struct table *table, sqlite3 *db, const char *name,
       prepare(db, "SELECT value FROM emb_stats(?1) WHERE name = ?2");
 }
 
+void table_peek_only(struct table *table) {
+  sqlite3_finalize(table->get);
+  table->get = prepare(table->db, "SELECT emb_peek(?1, ?2)");
+}
+
 void table_close(struct table *table) {
   sqlite3_finalize(table->get);
   sqlite3_finalize(table->put);

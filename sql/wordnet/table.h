@@ -58,6 +58,8 @@ void table_close(struct table *table);
 /* rows: count * width floats.  A key that the table lacks reads as zeros. */
 void table_get(struct table *table, const int64_t *keys, size_t count,
                float *rows);
+/* From now on table_get does not count against a staleness bound. */
+void table_peek_only(struct table *table);
 void table_put(struct table *table, const int64_t *keys, size_t count,
                const float *rows);
 

@@ -2,7 +2,12 @@
 **
 ** train.c -- trains ComplEx on the WordNet graph through SQL, and tests it.
 **
-**   train DATABASE EXTENSION
+**   train DATABASE EXTENSION [OPTION VALUE] ...
+**
+**     --staleness N|none   the bound of `entities` (none: the table has none)
+**     --workers N          that read, compute and write by turns (1)
+**     --triples N          in a batch (4096)
+**     --epochs N           (8)
 **
 ** The database holds the graph (load.sql).  Two embedding tables are made in
 ** it: `entities`, a row per synset, and `relations`, a row per relation type.
@@ -15,11 +20,21 @@
 ** singly.  The order of runs is shuffled within a window that moves through
 ** the graph, as input pipelines with a shuffle buffer do: what a batch has
 ** written is likely to be read again while it is still in memory.
+**
+** Several workers have a connection and a batch each.  A worker draws a batch,
+** gets its rows, waits for its turn to compute, which it does with the whole
+** team, and puts the rows.  Turns come in the order in which Gets have ended.
+** So with W workers up to W batches are between Get and Put, and a row that
+** two of them have is overwritten by the later one: the staleness bound says
+** how many may have it.  Rows of relations are read and written within a turn,
+** so that they are always the latest.
 */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "eval.h"
@@ -39,15 +54,38 @@ enum {
   GROUP = 128,
   NEGATIVES = 256,
   SEED = 1,
+  WORKERS_MAX = 256,
 };
 static const float RATE = 0.1f;
 static const float DECAY = 0.01f;
 static const double DEVIATION = 0.001; /* of a new vector's elements */
 
-struct trainer {
+struct options {
+  const char *database, *extension;
+  const char *staleness; /* NULL: not given */
+  size_t workers, triples, epochs;
+};
+
+/* One that reads, computes and writes. */
+struct worker {
+  struct trainer *trainer;
+  pthread_t thread;
   sqlite3 *db;
-  struct team *team;
   struct table entities, relations;
+  struct batch batch;
+  struct triple *batch_triples;
+  int64_t *batch_keys;
+  double loss;
+  int has_turn; /* below: of those that wait for their turn to compute */
+  pthread_cond_t turn;
+  struct worker *behind;
+};
+
+struct trainer {
+  struct options options;
+  struct team *team;
+  struct model *model;
+  struct worker *workers; /* [options.workers] */
   struct eval_graph graph;
   int64_t *relation_keys;
   size_t relation_count;
@@ -56,13 +94,17 @@ struct trainer {
   size_t *runs; /* first triple of each run, shuffled */
   size_t run_count;
 
-  /* The batch at hand. */
-  struct batch batch;
-  struct triple *batch_triples;
-  int64_t *batch_keys;
+  /* Drawing batches: one at a time. */
+  pthread_mutex_t drawing;
+  size_t next_run;
   uint32_t batch_number;
   uint32_t *row_of; /* [entities] row in the batch, if stamped */
   uint32_t *stamp;  /* [entities] number of the batch that used it last */
+
+  /* Computing: one at a time, in order. */
+  pthread_mutex_t turns;
+  int computing;
+  struct worker *first, *last; /* of those that wait */
 };
 
 static double seconds(void) {
@@ -100,20 +142,30 @@ static void fill(struct table *table, const int64_t *keys, size_t count,
 }
 
 static void make_tables(struct trainer *trainer) {
-  database_run(trainer->db,
+  const struct options *options = &trainer->options;
+  struct worker *worker = &trainer->workers[0];
+  char bound[64] = "";
+  if (options->staleness) {
+    snprintf(bound, sizeof(bound), ", staleness=%s, timeout=60000",
+             options->staleness);
+  }
+  database_run(worker->db,
                "DROP TABLE IF EXISTS entities;"
                "DROP TABLE IF EXISTS relations;"
                "CREATE VIRTUAL TABLE entities USING emb("
                "synset INTEGER PRIMARY KEY, vector FLOAT[%d],"
-               " memory='%dMB');"
+               " memory='%dMB'%s);"
                "CREATE VIRTUAL TABLE relations USING emb("
                "relation INTEGER PRIMARY KEY, vector FLOAT[%d],"
                " memory='4MB')",
-               WIDTH, MEMORY_MB, WIDTH);
-  table_open(&trainer->entities, trainer->db, "entities", WIDTH);
-  table_open(&trainer->relations, trainer->db, "relations", WIDTH);
-  fill(&trainer->entities, trainer->graph.keys, trainer->graph.entities, SEED);
-  fill(&trainer->relations, trainer->relation_keys, trainer->relation_count,
+               WIDTH, MEMORY_MB, bound, WIDTH);
+  for (size_t i = 0; i < options->workers; i++) {
+    struct worker *w = &trainer->workers[i];
+    table_open(&w->entities, w->db, "entities", WIDTH);
+    table_open(&w->relations, w->db, "relations", WIDTH);
+  }
+  fill(&worker->entities, trainer->graph.keys, trainer->graph.entities, SEED);
+  fill(&worker->relations, trainer->relation_keys, trainer->relation_count,
        SEED + 1);
   double megabytes =
       (double)trainer->graph.entities * WIDTH * sizeof(float) / (1 << 20);
@@ -125,48 +177,103 @@ static void make_tables(struct trainer *trainer) {
 /* ---- batches ----------------------------------------------------------- */
 
 /* The entity's row in the batch; a new one unless it has one. */
-static uint32_t row_of(struct trainer *trainer, uint32_t entity) {
+static uint32_t row_of(struct worker *worker, uint32_t entity) {
+  struct trainer *trainer = worker->trainer;
   if (trainer->stamp[entity] != trainer->batch_number) {
-    size_t row = trainer->batch.row_count++;
+    size_t row = worker->batch.row_count++;
     trainer->stamp[entity] = trainer->batch_number;
     trainer->row_of[entity] = (uint32_t)row;
-    trainer->batch_keys[row] = trainer->graph.keys[entity];
+    worker->batch_keys[row] = trainer->graph.keys[entity];
   }
   return trainer->row_of[entity];
 }
 
-static void add_run(struct trainer *trainer, size_t first) {
-  struct batch *batch = &trainer->batch;
+static void add_run(struct worker *worker, size_t first) {
+  struct trainer *trainer = worker->trainer;
+  struct batch *batch = &worker->batch;
   size_t end = smaller(first + RUN, trainer->triple_count);
   for (size_t i = first; i < end; i++) {
-    struct triple *to = &trainer->batch_triples[batch->triple_count++];
+    struct triple *to = &worker->batch_triples[batch->triple_count++];
     const struct triple *from = &trainer->triples[i];
     to->relation = from->relation;
-    to->head = row_of(trainer, from->head);
-    to->tail = row_of(trainer, from->tail);
+    to->head = row_of(worker, from->head);
+    to->tail = row_of(worker, from->tail);
   }
 }
 
-/* Trains on the given runs; returns the sum of losses. */
-static double do_batch(struct trainer *trainer, struct model *model,
-                       const size_t *runs, size_t run_count) {
-  struct batch *batch = &trainer->batch;
-  trainer->batch_number++;
-  batch->triple_count = 0;
-  batch->row_count = 0;
-  for (size_t i = 0; i < run_count; i++) {
-    add_run(trainer, runs[i]);
+/* Makes the next batch of the epoch; returns its number, 0 at the end. */
+static uint32_t draw_batch(struct worker *worker) {
+  struct trainer *trainer = worker->trainer;
+  uint32_t number = 0;
+  worker->batch.triple_count = 0;
+  worker->batch.row_count = 0;
+  pthread_mutex_lock(&trainer->drawing);
+  size_t first = trainer->next_run;
+  size_t end =
+      smaller(first + trainer->options.triples / RUN, trainer->run_count);
+  if (first < end) {
+    number = ++trainer->batch_number;
   }
-  table_get(&trainer->entities, trainer->batch_keys, batch->row_count,
-            batch->rows);
-  table_get(&trainer->relations, trainer->relation_keys,
-            trainer->relation_count, batch->relations);
-  double loss = model_step(model, batch, SEED + trainer->batch_number);
-  table_put(&trainer->entities, trainer->batch_keys, batch->row_count,
-            batch->rows);
-  table_put(&trainer->relations, trainer->relation_keys,
-            trainer->relation_count, batch->relations);
-  return loss;
+  for (size_t i = first; i < end; i++) {
+    add_run(worker, trainer->runs[i]);
+  }
+  trainer->next_run = end;
+  pthread_mutex_unlock(&trainer->drawing);
+  return number;
+}
+
+static void take_turn(struct worker *worker) {
+  struct trainer *trainer = worker->trainer;
+  pthread_mutex_lock(&trainer->turns);
+  worker->has_turn = !trainer->computing;
+  if (!worker->has_turn) {
+    struct worker **end =
+        trainer->first ? &trainer->last->behind : &trainer->first;
+    *end = trainer->last = worker;
+    worker->behind = NULL;
+  }
+  while (!worker->has_turn) {
+    pthread_cond_wait(&worker->turn, &trainer->turns);
+  }
+  trainer->computing = 1;
+  pthread_mutex_unlock(&trainer->turns);
+}
+
+static void end_turn(struct worker *worker) {
+  struct trainer *trainer = worker->trainer;
+  pthread_mutex_lock(&trainer->turns);
+  struct worker *next = trainer->first;
+  if (next) {
+    trainer->first = next->behind;
+    next->has_turn = 1;
+    pthread_cond_signal(&next->turn);
+  } else {
+    trainer->computing = 0;
+  }
+  pthread_mutex_unlock(&trainer->turns);
+}
+
+/* Trains on batches until the epoch has no more. */
+static void *work(void *argument) {
+  struct worker *worker = argument;
+  struct trainer *trainer = worker->trainer;
+  struct batch *batch = &worker->batch;
+  uint32_t number;
+  worker->loss = 0;
+  while ((number = draw_batch(worker)) > 0) {
+    table_get(&worker->entities, worker->batch_keys, batch->row_count,
+              batch->rows);
+    take_turn(worker);
+    table_get(&worker->relations, trainer->relation_keys,
+              trainer->relation_count, batch->relations);
+    worker->loss += model_step(trainer->model, batch, SEED + number);
+    table_put(&worker->relations, trainer->relation_keys,
+              trainer->relation_count, batch->relations);
+    end_turn(worker);
+    table_put(&worker->entities, worker->batch_keys, batch->row_count,
+              batch->rows);
+  }
+  return NULL;
 }
 
 /* ---- epochs ------------------------------------------------------------ */
@@ -187,14 +294,23 @@ static void shuffle_runs(struct trainer *trainer, uint64_t seed) {
 }
 
 /* Returns the mean loss of a triple. */
-static double do_epoch(struct trainer *trainer, struct model *model,
-                       uint64_t epoch) {
-  enum { RUNS = BATCH / RUN };
+static double do_epoch(struct trainer *trainer, uint64_t epoch) {
   double loss = 0;
+  size_t workers = trainer->options.workers;
   shuffle_runs(trainer, random_next(&epoch) + SEED);
-  for (size_t i = 0; i < trainer->run_count; i += RUNS) {
-    loss += do_batch(trainer, model, trainer->runs + i,
-                     smaller(trainer->run_count - i, RUNS));
+  trainer->next_run = 0;
+  for (size_t i = 1; i < workers; i++) {
+    struct worker *worker = &trainer->workers[i];
+    if (pthread_create(&worker->thread, NULL, work, worker)) {
+      die("no threads");
+    }
+  }
+  work(&trainer->workers[0]);
+  for (size_t i = 0; i < workers; i++) {
+    if (i > 0) {
+      pthread_join(trainer->workers[i].thread, NULL);
+    }
+    loss += trainer->workers[i].loss;
   }
   return loss / (double)trainer->triple_count;
 }
@@ -211,23 +327,24 @@ static struct reads count_reads(struct table *table) {
 }
 
 static void train(struct trainer *trainer) {
+  struct worker *worker = &trainer->workers[0];
   struct model_options options = {
       .dim = DIM,
       .relation_count = trainer->relation_count,
-      .batch_max = BATCH,
+      .batch_max = trainer->options.triples,
       .group = GROUP,
       .negatives = NEGATIVES,
       .rate = RATE,
       .decay = DECAY,
   };
-  struct model *model = model_new(&options, trainer->team);
+  trainer->model = model_new(&options, trainer->team);
   puts("  epoch    loss   triples/s   cache hits   seconds");
-  for (uint64_t epoch = 1; epoch <= EPOCHS; epoch++) {
-    struct reads before = count_reads(&trainer->entities);
+  for (uint64_t epoch = 1; epoch <= trainer->options.epochs; epoch++) {
+    struct reads before = count_reads(&worker->entities);
     double start = seconds();
-    double loss = do_epoch(trainer, model, epoch);
+    double loss = do_epoch(trainer, epoch);
     double took = seconds() - start;
-    struct reads after = count_reads(&trainer->entities);
+    struct reads after = count_reads(&worker->entities);
     double hits = (double)(after.memory - before.memory);
     double misses = (double)(after.disk - before.disk);
     printf("  %5d  %6.3f  %10.0f  %10.1f%%  %8.1f\n", (int)epoch, loss,
@@ -235,29 +352,36 @@ static void train(struct trainer *trainer) {
            took);
     fflush(stdout);
   }
-  database_run(trainer->db,
+  database_run(worker->db,
                "INSERT INTO entities(entities) VALUES('checkpoint');"
                "INSERT INTO relations(relations) VALUES('checkpoint')");
-  model_free(model);
+  model_free(trainer->model);
 }
 
 static void test(struct trainer *trainer) {
+  struct worker *worker = &trainer->workers[0];
   size_t count;
-  struct triple *triples =
-      graph_triples(trainer->db, "test", trainer->graph.keys,
-                    trainer->graph.entities, &count);
+  struct triple *triples = graph_triples(
+      worker->db, "test", trainer->graph.keys, trainer->graph.entities, &count);
   double start = seconds();
-  table_get(&trainer->relations, trainer->relation_keys,
-            trainer->relation_count, trainer->batch.relations);
+  table_get(&worker->relations, trainer->relation_keys, trainer->relation_count,
+            worker->batch.relations);
+  if (trainer->options.staleness) {
+    table_peek_only(&worker->entities);
+  }
   struct eval_result result =
-      eval_run(&trainer->graph, triples, count, &trainer->entities,
-               trainer->batch.relations, trainer->team);
+      eval_run(&trainer->graph, triples, count, &worker->entities,
+               worker->batch.relations, trainer->team);
   printf("\n  %zu held-out triples, both ends, %zu candidates each"
          " (%.1f seconds)\n\n",
          count, trainer->graph.entities, seconds() - start);
   puts("  filtered            MRR    Hits@1   Hits@3  Hits@10");
   printf("  this run           %.3f   %.3f    %.3f    %.3f\n", result.mrr,
          result.hits1, result.hits3, result.hits10);
+  if (trainer->options.staleness) {
+    printf("  with more digits   %.5f %.5f  %.5f  %.5f\n", result.mrr,
+           result.hits1, result.hits3, result.hits10);
+  }
   puts("  ComplEx on WN18    0.941   0.936    0.945    0.947\n"
        "  DistMult on WN18   0.822   0.728    0.914    0.936\n");
   puts(
@@ -273,28 +397,54 @@ static void test(struct trainer *trainer) {
 
 /* ---- the program ------------------------------------------------------- */
 
+static void open_worker(struct trainer *trainer, struct worker *worker) {
+  size_t triples = trainer->options.triples;
+  worker->trainer = trainer;
+  pthread_cond_init(&worker->turn, NULL);
+  worker->batch_triples = need(triples, sizeof(struct triple));
+  worker->batch_keys = need(2 * triples, sizeof(int64_t));
+  worker->batch.triples = worker->batch_triples;
+  worker->batch.rows = need(2 * triples * WIDTH, sizeof(float));
+  worker->batch.relations =
+      need(trainer->relation_count * WIDTH, sizeof(float));
+}
+
 static void load(struct trainer *trainer) {
+  const struct options *options = &trainer->options;
   struct eval_graph *graph = &trainer->graph;
-  graph->keys = graph_keys(trainer->db, "entity", &graph->entities);
-  trainer->relation_keys =
-      graph_keys(trainer->db, "relation", &trainer->relation_count);
-  graph->known = graph_triples(trainer->db, NULL, graph->keys, graph->entities,
+  trainer->workers = need(options->workers, sizeof(struct worker));
+  for (size_t i = 0; i < options->workers; i++) {
+    trainer->workers[i].db =
+        database_open(options->database, options->extension);
+  }
+  sqlite3 *db = trainer->workers[0].db;
+  graph->keys = graph_keys(db, "entity", &graph->entities);
+  trainer->relation_keys = graph_keys(db, "relation", &trainer->relation_count);
+  graph->known = graph_triples(db, NULL, graph->keys, graph->entities,
                                &graph->known_count);
-  trainer->triples = graph_triples(trainer->db, "train", graph->keys,
-                                   graph->entities, &trainer->triple_count);
+  trainer->triples = graph_triples(db, "train", graph->keys, graph->entities,
+                                   &trainer->triple_count);
   trainer->run_count = (trainer->triple_count + RUN - 1) / RUN;
   trainer->runs = need(trainer->run_count, sizeof(size_t));
   trainer->row_of = need(graph->entities, sizeof(uint32_t));
   trainer->stamp = need(graph->entities, sizeof(uint32_t));
-  trainer->batch_triples = need(BATCH, sizeof(struct triple));
-  trainer->batch_keys = need((size_t)2 * BATCH, sizeof(int64_t));
-  trainer->batch.triples = trainer->batch_triples;
-  trainer->batch.rows = need((size_t)2 * BATCH * WIDTH, sizeof(float));
-  trainer->batch.relations =
-      need(trainer->relation_count * WIDTH, sizeof(float));
+  for (size_t i = 0; i < options->workers; i++) {
+    open_worker(trainer, &trainer->workers[i]);
+  }
 }
 
 static void unload(struct trainer *trainer) {
+  for (size_t i = 0; i < trainer->options.workers; i++) {
+    struct worker *worker = &trainer->workers[i];
+    table_close(&worker->entities);
+    table_close(&worker->relations);
+    database_close(worker->db);
+    free(worker->batch_triples);
+    free(worker->batch_keys);
+    free(worker->batch.rows);
+    free(worker->batch.relations);
+  }
+  free(trainer->workers);
   free(trainer->graph.keys);
   free(trainer->graph.known);
   free(trainer->relation_keys);
@@ -302,18 +452,49 @@ static void unload(struct trainer *trainer) {
   free(trainer->runs);
   free(trainer->row_of);
   free(trainer->stamp);
-  free(trainer->batch_triples);
-  free(trainer->batch_keys);
-  free(trainer->batch.rows);
-  free(trainer->batch.relations);
+}
+
+static size_t number(const char *text, size_t least, size_t most) {
+  char *end;
+  unsigned long value = strtoul(text, &end, 10);
+  if (*end || value < least || value > most) {
+    die("%s is not a number from %zu to %zu", text, least, most);
+  }
+  return value;
+}
+
+static void parse(struct options *options, int argc, char **argv) {
+  if (argc < 3 || argc % 2 == 0) {
+    die("usage: train DATABASE EXTENSION [OPTION VALUE] ...");
+  }
+  options->database = argv[1];
+  options->extension = argv[2];
+  for (int i = 3; i < argc; i += 2) {
+    const char *value = argv[i + 1];
+    if (!strcmp(argv[i], "--staleness")) {
+      options->staleness = value;
+      if (strcmp(value, "none")) {
+        (void)number(value, 0, 4094);
+      }
+    } else if (!strcmp(argv[i], "--workers")) {
+      options->workers = number(value, 1, WORKERS_MAX);
+    } else if (!strcmp(argv[i], "--triples")) {
+      options->triples = number(value, RUN, 1 << 16) / RUN * RUN;
+    } else if (!strcmp(argv[i], "--epochs")) {
+      options->epochs = number(value, 1, 1000);
+    } else {
+      die("unknown option: %s", argv[i]);
+    }
+  }
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
-    die("usage: train DATABASE EXTENSION");
-  }
-  struct trainer trainer = {.db = database_open(argv[1], argv[2]),
-                            .team = team_new()};
+  struct trainer trainer = {
+      .options = {.workers = 1, .triples = BATCH, .epochs = EPOCHS},
+      .team = team_new(),
+      .drawing = PTHREAD_MUTEX_INITIALIZER,
+      .turns = PTHREAD_MUTEX_INITIALIZER};
+  parse(&trainer.options, argc, argv);
   if (!trainer.team) {
     die("no threads");
   }
@@ -321,9 +502,6 @@ int main(int argc, char **argv) {
   make_tables(&trainer);
   train(&trainer);
   test(&trainer);
-  table_close(&trainer.entities);
-  table_close(&trainer.relations);
-  database_close(trainer.db);
   unload(&trainer);
   team_free(trainer.team);
   return 0;
