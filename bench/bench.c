@@ -4,6 +4,7 @@
 **
 **   bench NAME [--quick] [--rounds=N] [--seconds=S] [--keys=N] [--only=TEXT]
 **              [--data=DIRECTORY] [--out=DIRECTORY] [--extension=FILE]
+**              [--trainer=FILE]
 **
 ** Writes OUT/NAME.tsv, for bench/report.tcl, and prints the same.
 */
@@ -17,9 +18,17 @@ static const struct {
   const char *name;
   void (*run)(const struct options *options);
 } benchmarks[] = {
-    {"memory", bench_memory}, {"rows", bench_rows},   {"disk", bench_disk},
-    {"skew", bench_skew},     {"put", bench_put},     {"growth", bench_growth},
-    {"load", bench_load},     {"clock", bench_clock},
+    {"memory", bench_memory},
+    {"rows", bench_rows},
+    {"disk", bench_disk},
+    {"skew", bench_skew},
+    {"put", bench_put},
+    {"growth", bench_growth},
+    {"load", bench_load},
+    {"clock", bench_clock},
+    {"lookahead", bench_lookahead},
+    {"bound", bench_bound},
+    {"wordnet", bench_wordnet},
 };
 
 /* The value of --name=value, or NULL. */
@@ -50,6 +59,8 @@ static void parse(struct options *options, const char *argument) {
     options->out = value;
   } else if ((value = value_of(argument, "extension"))) {
     options->extension = value;
+  } else if ((value = value_of(argument, "trainer"))) {
+    options->trainer = value;
   } else {
     die("unknown argument: %s", argument);
   }
@@ -58,7 +69,8 @@ static void parse(struct options *options, const char *argument) {
 int main(int argc, char **argv) {
   struct options options = {.data = "build/bench/data",
                             .out = "build/bench",
-                            .extension = "build/emb.so"};
+                            .extension = "build/emb.so",
+                            .trainer = "build/bench/train"};
   for (int i = 2; i < argc; i++) {
     parse(&options, argv[i]);
   }

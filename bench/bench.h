@@ -16,5 +16,8 @@ void bench_put(const struct options *options);
 void bench_clock(const struct options *options);
 void bench_growth(const struct options *options);
 void bench_load(const struct options *options);
+void bench_lookahead(const struct options *options);
+void bench_bound(const struct options *options);
+void bench_wordnet(const struct options *options);
 
 #endif

@@ -7,7 +7,7 @@
 **
 **   figure  name  title  date  rounds  size(quick|full)
 **   note    text
-**   axis    label
+**   axis    label  kind(numbers|steps)
 **   group   number  name  unit  x(or -)
 **   value   group  series  round  value  cores engine others p50 p99
 **   median  group  series  median min max  cores engine others p50 p99
@@ -51,7 +51,7 @@ struct figure {
   const struct options *options;
   char name[NAME_MAX_], title[256], axis[NAME_MAX_];
   char *notes[64];
-  int note_count, group_count;
+  int note_count, group_count, steps;
   struct group *groups[GROUPS_MAX];
 };
 
@@ -84,6 +84,11 @@ void figure_note(struct figure *figure, const char *format, ...) {
 
 void figure_axis(struct figure *figure, const char *label) {
   copy_name(figure->axis, label);
+}
+
+void figure_steps(struct figure *figure, const char *label) {
+  figure_axis(figure, label);
+  figure->steps = 1;
 }
 
 struct group *figure_group(struct figure *figure, const char *name,
@@ -353,7 +358,8 @@ void figure_done(struct figure *figure) {
     free(figure->notes[i]);
   }
   if (figure->axis[0]) {
-    fprintf(f, "axis\t%s\n", figure->axis);
+    fprintf(f, "axis\t%s\t%s\n", figure->axis,
+            figure->steps ? "steps" : "numbers");
   }
   for (int i = 0; i < figure->group_count; i++) {
     write_group(f, i, figure->groups[i]);

@@ -25,6 +25,7 @@ struct options {
   const char *data;      /* directory for files, on a real disk */
   const char *out;       /* directory for results */
   const char *extension; /* emb.so */
+  const char *trainer;   /* program that was made of sql/wordnet/ */
   const char *only;      /* NULL, or: only series whose name contains this */
 };
 
@@ -98,6 +99,9 @@ void figure_note(struct figure *figure, const char *format, ...)
 /* Groups are plotted as dots, one panel each.  With an axis they are points
 ** of lines instead: x is the group's place on it. */
 void figure_axis(struct figure *figure, const char *label);
+/* The same; places are whole numbers from 0, and are labelled with what stands
+** after the comma in the groups' names. */
+void figure_steps(struct figure *figure, const char *label);
 struct group *figure_group(struct figure *figure, const char *name,
                            const char *unit, double x);
 

@@ -8,7 +8,7 @@
 # tables replace what is between the two markers of that directory's README.md,
 # and the plots are copied beside it.
 
-set order {memory rows clock disk skew put growth load}
+set order {memory rows clock disk skew put growth load lookahead bound wordnet}
 
 # ---- reading -----------------------------------------------------------------
 
@@ -22,7 +22,7 @@ proc lines {file} {
 # A figure is a dict: name title date rounds size notes axis groups; a group:
 # name unit x medians targets.
 proc read_figure {file} {
-  set figure [dict create notes {} axis "" groups {}]
+  set figure [dict create notes {} axis "" steps 0 groups {}]
   foreach line [lines $file] {
     set fields [split $line \t]
     set rest [lrange $fields 1 end]
@@ -33,7 +33,10 @@ proc read_figure {file} {
         }
       }
       note { dict lappend figure notes [lindex $rest 0] }
-      axis { dict set figure axis [lindex $rest 0] }
+      axis {
+        dict set figure axis [lindex $rest 0]
+        dict set figure steps [expr {[lindex $rest 1] eq "steps"}]
+      }
       group {
         lassign $rest number name unit x
         dict set figure groups $number \
@@ -154,13 +157,18 @@ proc dot {x y colour} {
 }
 
 # A scale is {kind low high from to}: values low..high are drawn at from..to.
-proc scale_of {values from to} {
+# near 1: values that are near each other may fill it.
+proc scale_of {values from to {near 0}} {
   set low [tcl::mathfunc::min {*}$values]
   set high [tcl::mathfunc::max {*}$values]
   if {$low > 0 && $high / $low > 4} {
     return [list log [expr {$low / 1.25}] [expr {$high * 1.25}] $from $to]
   }
   if {$high <= 0} { set high 1 }
+  if {$near && $low > 0.8 * $high} {
+    set room [expr {max($high - $low, 0.001 * $high) / 4}]
+    return [list linear [expr {$low - $room}] [expr {$high + $room}] $from $to]
+  }
   return [list linear 0 [expr {$high * 1.08}] $from $to]
 }
 
@@ -187,12 +195,14 @@ proc ticks {scale} {
     }
     return $out
   }
-  set step [expr {10.0 ** floor(log10($high / 2))}]
+  set range [expr {$high - $low}]
+  set step [expr {10.0 ** floor(log10($range / 2))}]
   foreach factor {1 2 5} {
-    if {$high / ($step * $factor) <= 6} { break }
+    if {$range / ($step * $factor) <= 6} { break }
   }
-  for {set tick 0} {$tick <= $high} {set tick [expr {$tick + $step * $factor}]} {
-    lappend out $tick
+  set step [expr {$step * $factor}]
+  for {set i [expr {int(ceil($low / $step))}]} {$i * $step <= $high} {incr i} {
+    lappend out [expr {$i * $step}]
   }
   return $out
 }
@@ -206,7 +216,8 @@ proc numbers {list} {
 # emb, ceilings, others.
 proc colour_of {series} {
   if {[string match emb* $series]} { return #c8553d }
-  foreach pattern {*ceiling trivial* sequential* half* best* Belady*} {
+  foreach pattern {*ceiling trivial* sequential* half* best* Belady*
+                   {in memory} {no bound}} {
     if {[string match $pattern $series]} { return #777 }
   }
   return #1b6ca8
@@ -243,7 +254,7 @@ proc dots_panel {group top} {
 }
 
 # Lines: the groups whose names begin alike, x from the groups.
-proc lines_panel {groups axis title unit top} {
+proc lines_panel {groups axis steps title unit top} {
   global colours
   set points [dict create]
   set xs {}
@@ -251,6 +262,8 @@ proc lines_panel {groups axis title unit top} {
   foreach group $groups {
     set x [dict get $group x]
     lappend xs $x
+    set label($x) \
+      [expr {$steps ? [regsub {.*, } [dict get $group name] ""] : [short $x]}]
     foreach row [dict get $group medians] {
       lassign $row series median min max
       if {$median ne "-"} {
@@ -262,7 +275,11 @@ proc lines_panel {groups axis title unit top} {
   if {![llength $ys]} { return [list "" $top] }
   set bottom [expr {$top + 220}]
   set across [scale_of $xs 90 600]
-  set up [scale_of $ys $bottom [expr {$top + 30}]]
+  if {$steps} {
+    set last [expr {[llength [lsort -unique $xs]] - 0.5}]
+    set across [list linear -0.5 $last 90 600]
+  }
+  set up [scale_of $ys $bottom [expr {$top + 30}] $steps]
   set out [text 10 [expr {$top + 14}] "$title, $unit" start 13]
   foreach tick [ticks $up] {
     set y [place $up $tick]
@@ -270,7 +287,7 @@ proc lines_panel {groups axis title unit top} {
     append out [text 84 [expr {$y + 4}] [human $tick] end 11 #666]
   }
   foreach x [lsort -unique -real $xs] {
-    append out [text [place $across $x] [expr {$bottom + 16}] [short $x] \
+    append out [text [place $across $x] [expr {$bottom + 16}] $label($x) \
       middle 11 #666]
   }
   append out [text 345 [expr {$bottom + 32}] $axis middle 11 #666]
@@ -308,7 +325,8 @@ proc plot {figure} {
     }
   }
   dict for {key groups} $panels {
-    lassign [lines_panel $groups [dict get $figure axis] {*}$key $top] part top
+    lassign [lines_panel $groups [dict get $figure axis] \
+      [dict get $figure steps] {*}$key $top] part top
     append out $part
   }
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"800\"\

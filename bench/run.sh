@@ -14,7 +14,11 @@ set -eu
 
 cd "$(dirname "$0")/.."
 out=${OUT:-build}/bench
-names='memory rows clock disk skew put growth load'
+names='memory rows clock disk skew put growth load lookahead bound'
+case " $* " in
+*' --quick '*) ;;
+*) names="$names wordnet" ;; # trains for minutes
+esac
 
 mkdir -p "$out"
 rm -f "$out"/*.tsv "$out"/*.svg
@@ -32,7 +36,7 @@ for name in $names; do
   start=$(date +%s)
   printf '%s ... ' "$name"
   "$out/bench" "$name" --data="$out/data" --out="$out" \
-    --extension="${OUT:-build}/emb.so" "$@" >"$out/$name.txt" 2>&1 ||
+    --extension="${OUT:-build}/emb.so" --trainer="$out/train" "$@" >"$out/$name.txt" 2>&1 ||
     failed="$failed $name"
   echo "$(($(date +%s) - start)) s"
   cat "$out/$name.txt"

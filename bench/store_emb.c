@@ -33,8 +33,8 @@ static uint64_t budget_of(const struct store_options *options,
 }
 
 static int64_t figure_of(emb_store *store, const char *name) {
-  emb_stat stats[64];
-  size_t n = emb_stats(store, stats, 64);
+  emb_stat stats[96];
+  size_t n = emb_stats(store, stats, 96);
   for (size_t i = 0; i < n; i++) {
     if (!strcmp(stats[i].name, name)) {
       return stats[i].value;
