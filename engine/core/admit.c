@@ -247,6 +247,52 @@ void cache_save_extent(struct core *core, struct epoch_slot *self,
   }
 }
 
+/* A free slot, not counted as used yet; 0: there is hardly any. */
+static uint64_t find_free(struct cache *cache) {
+  for (int i = 0; i < STEPS_AHEAD; i++) {
+    uint64_t address = cache_next(cache);
+    if (!address || !cache_log_address(cache_at(cache, address))) {
+      return address;
+    }
+  }
+  return 0;
+}
+
+/* Empties a slot of the frame that is leaving: its record goes to a free slot,
+** or if there is none, back to the log.  0: its key is being moved. */
+static int empty_slot(struct core *core, uint64_t address,
+                      struct cache_slot *slot) {
+  struct cache *cache = &core->cache;
+  uint64_t log_address =
+      atomic_load_explicit(&slot->log_address, memory_order_acquire);
+  uint64_t to = log_address ? find_free(cache) : 0;
+  if (!to) {
+    return evict(core, address, slot, 1);
+  }
+  int64_t key = atomic_load_explicit(&slot->rec.key, memory_order_relaxed);
+  uint64_t word;
+  struct entry *entry = index_find(&core->index, key, hash_key(key), &word);
+  /* Under the latch, for compaction may change the log address. */
+  if (!entry || (word & WORD_LATCH) || !(word & WORD_CACHED) ||
+      word_address(word) != address || !key_latch_found(entry, key, &word)) {
+    return 0;
+  }
+  struct cache_slot *new = cache_at(cache, to);
+  log_address = atomic_load_explicit(&slot->log_address, memory_order_relaxed);
+  rec_begin(&new->rec);
+  rec_fill(&new->rec, key, slot->rec.vector, core->layout.vector_bytes,
+           rec_version(
+               atomic_load_explicit(&slot->rec.stamp, memory_order_relaxed)));
+  atomic_store_explicit(&new->log_address, log_address, memory_order_release);
+  atomic_fetch_add_explicit(&cache->used, 1, memory_order_relaxed);
+  if (log_address > CACHE_ADDRESS_MASK) {
+    atomic_fetch_add_explicit(&cache->pinned, 1, memory_order_relaxed);
+  }
+  key_unlatch(entry, (word & ~WORD_ADDRESS_MASK) | to);
+  cache_release(cache, address);
+  return 1;
+}
+
 int cache_shrink(struct core *core, struct epoch_slot *self) {
   struct cache *cache = &core->cache;
   pthread_mutex_lock(&cache->lock);
@@ -260,7 +306,7 @@ int cache_shrink(struct core *core, struct epoch_slot *self) {
   for (uint32_t s = 0; s < cache->slots_per_frame; s++) {
     uint64_t address = (uint64_t)frame << 16 | s;
     unsigned turns = 0;
-    while (!evict(core, address, cache_at(cache, address), 1)) {
+    while (!empty_slot(core, address, cache_at(cache, address))) {
       spin_pause(&turns);
     }
   }

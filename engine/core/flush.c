@@ -7,7 +7,8 @@
 ** are sealed and written, in lumps of half of its frames' worth, so that an
 ** epoch_wait and a large sequential write pay for many pages.  The cache gets
 ** frames from the log while the log has more than its minimum, and gives them
-** back when the log has less, or when it does not serve (judge_cache).
+** back when the log has less, when it does not serve (judge_cache), and when an
+** eighth of its slots and a frame are free, because their keys were put.
 */
 #include <string.h>
 #include <time.h>
@@ -129,6 +130,16 @@ static uint32_t evict(struct core *core, struct epoch_slot *self, uint32_t n) {
   return n;
 }
 
+/* Frames that the cache could do without: its records leave it at each Put, but
+** its frames do not. */
+static uint32_t cache_spare(const struct core *core) {
+  const struct cache *cache = &core->cache;
+  uint64_t frames = atomic_load(&cache->frame_count);
+  uint64_t room = frames * cache->slots_per_frame;
+  uint64_t used = atomic_load(&cache->used) + room / 8;
+  return used < room ? (uint32_t)((room - used) / cache->slots_per_frame) : 0;
+}
+
 static int make_room(struct core *core, struct epoch_slot *self, int *did,
                      emb_err *err) {
   struct log *log = &core->log;
@@ -152,6 +163,10 @@ static int make_room(struct core *core, struct epoch_slot *self, int *did,
   uint32_t resident = atomic_load(&log->resident), least = core_log_min(core);
   if (hungry && resident > least) {
     want += hungry < resident - least ? hungry : resident - least;
+  }
+  for (uint32_t spare = cache_spare(core);
+       !rc && spare > 0 && frames_left(&core->frames) < want; spare--) {
+    *did |= cache_shrink(core, self);
   }
   uint32_t left = frames_left(&core->frames);
   if (rc || left >= want) {
