@@ -126,15 +126,11 @@ static int begin_rows(struct job *job, size_t at, uint32_t m) {
   return EMB_OK;
 }
 
-static int has_blocked(const struct job *job) {
-  return memchr(job->state, ROW_BLOCKED, job->key_count) != NULL;
-}
-
 /* A prefetch of the session waits for a key: what comes after it must not take
 ** that key first. */
 static int must_queue(const emb_session *s) {
   for (const struct job *job = s->tickets; job; job = job->sibling) {
-    if (job->kind == JOB_READ && job->call && has_blocked(job)) {
+    if (job->kind == JOB_READ && job->blocked) {
       return 1;
     }
   }
@@ -170,6 +166,7 @@ int emb_prefetch(emb_session *s, const int64_t *keys, size_t n, float *vectors,
   for (size_t at = 0; !rc && !later && at < n; at += s->chunk) {
     rc = begin_rows(job, at, (uint32_t)(n - at < s->chunk ? n - at : s->chunk));
   }
+  job->blocked = !rc && memchr(job->state, ROW_BLOCKED, n) != NULL;
   rc = rc ? rc : job_start(job);
   if (rc) {
     if (job->call) {
@@ -231,7 +228,7 @@ static void keep_rows(struct job *job) {
 ** meanwhile is read again. */
 static int acquire_rows(struct job *job) {
   emb_session *s = job->session;
-  if (!has_blocked(job)) {
+  if (!job->blocked) {
     return EMB_OK;
   }
   clock_give_call(s, job->keys, job->key_count, job->call);

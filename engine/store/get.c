@@ -172,6 +172,9 @@ int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
   stages_begin(&st, s, g->keys, s->hashes, n);
   for (uint32_t i = 0; i < stages_turns(&st); i++) {
     uint32_t row = stages_turn(&st, i);
+    if (g->call && i - STAGE < n) {
+      lease_prefetch(&s->leases, st.hashes[i - STAGE]);
+    }
     if (row < n) {
       uint32_t at = row % STAGE_ROWS;
       if (g->call &&
@@ -183,7 +186,7 @@ int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
       uint64_t word = seen_word(s, g->keys[row], st.word[at]);
       st.word[at] = word;
       stages_ask(&st, row,
-                 word && word != WORD_BLOCKED ? key_rec(core, word) : NULL, 0);
+                 word && word != WORD_BLOCKED ? key_rec(core, word) : NULL);
     }
     row = stages_last(i);
     if (row < n) {

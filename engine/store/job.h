@@ -58,6 +58,7 @@ struct job {
   uint8_t *found;
   uint64_t *versions;
   uint8_t *state;
+  int blocked; /* some are ROW_BLOCKED; session's thread */
 
   /* JOB_WRITE: the rows, copied, and which of them give back a Get. */
   float *copy;

@@ -66,6 +66,12 @@ static inline struct lease *lease_slot(const struct leases *leases, int64_t key,
   }
   return &leases->slots[i];
 }
+/* The key's slot is wanted soon. */
+static inline void lease_prefetch(const struct leases *leases, uint64_t hash) {
+  if (leases->room) {
+    __builtin_prefetch(&leases->slots[hash & (leases->room - 1)]);
+  }
+}
 /* The key's lease, or NULL. */
 static inline struct lease *lease_find(const struct leases *leases, int64_t key,
                                        uint64_t hash) {

@@ -234,7 +234,10 @@ static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
     if (row < st.n) {
       struct rec *rec = mutable_rec(core, st.word[row % STAGE_ROWS]);
       p->want += !rec;
-      stages_ask(&st, row, rec, 1);
+      stages_ask(&st, row, rec);
+      if (p->call) {
+        lease_prefetch(&s->leases, st.hashes[row]);
+      }
     }
     row = stages_last(i);
     if (row < st.n) {

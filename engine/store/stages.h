@@ -98,18 +98,13 @@ static inline uint32_t stages_turn(struct stages *st, uint32_t i) {
   return row;
 }
 
-/* The row's record is wanted soon (to be written, with write = 1). */
-static inline void stages_ask(struct stages *st, uint32_t row, struct rec *rec,
-                              int write) {
+/* The row's record is wanted soon. */
+static inline void stages_ask(struct stages *st, uint32_t row,
+                              struct rec *rec) {
   st->rec[row % STAGE_ROWS] = rec;
   if (rec) {
     for (uint32_t i = 0; i < st->lines; i++) {
-      const char *line = (const char *)rec + (size_t)i * 64;
-      if (write) {
-        __builtin_prefetch(line, 0, 2);
-      } else {
-        __builtin_prefetch(line, 0, 2);
-      }
+      __builtin_prefetch((const char *)rec + (size_t)i * 64, 0, 2);
     }
   }
 }
