@@ -100,11 +100,13 @@ struct ext_name {
 
 struct ext_conn {
   sqlite3 *db;
-  int refs;    /* modules and functions that hold it */
-  int closing; /* the connection is gone: no SQL any more */
-  int ddl;     /* a table was created, renamed or dropped in a
-                  transaction that may still be open */
-  int probing; /* xBestIndex is to report its table in probed */
+  int refs;                 /* modules and functions that hold it */
+  int closing;              /* the connection is gone: no SQL any more */
+  int ddl;                  /* a table was created, renamed or dropped in a
+                               transaction that may still be open */
+  struct ext_table *in_use; /* by ext_fn_table, which is looking it up */
+  int in_use_gone;          /* SQLite has disconnected it meanwhile */
+  int probing;              /* xBestIndex is to report its table in probed */
   struct ext_table *probed;
   int attached; /* links that may be detached */
   struct ext_link *links;
@@ -368,6 +370,8 @@ struct ext_function {
 };
 int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
                     size_t n);
+/* Frees a table that SQLite disconnected while it was conn->in_use (vtab.c). */
+void ext_table_free_gone(struct ext_table *table);
 /* The table that the argument names, ready to be read. */
 int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
                  struct ext_table **table, char **err);

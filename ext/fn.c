@@ -19,6 +19,9 @@ int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
   return rc;
 }
 
+/* Times that a table is looked up again because the schema changed. */
+#define SCHEMA_TURNS 10
+
 int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
                  struct ext_table **table, char **err) {
   const char *text = (const char *)sqlite3_value_text(name);
@@ -26,8 +29,24 @@ int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
   if (text == NULL)
     return ext_error(err, SQLITE_MISMATCH, "table must be a name, got %s",
                      emb_value_type_name(name));
-  rc = ext_conn_find(conn, text, table, err);
-  return rc == SQLITE_OK ? ext_txn_read(*table, err) : rc;
+  /* A function holds no table as a statement does: when what ext_txn_read asks
+  ** SQLite finds that somebody has changed the schema, SQLite disconnects all
+  ** tables, this one too. */
+  for (int turn = 0; turn < SCHEMA_TURNS; turn++) {
+    rc = ext_conn_find(conn, text, table, err);
+    if (rc != SQLITE_OK)
+      return rc;
+    conn->in_use = *table;
+    conn->in_use_gone = 0;
+    rc = ext_txn_read(*table, err);
+    conn->in_use = NULL;
+    if (!conn->in_use_gone)
+      return rc;
+    ext_table_free_gone(*table);
+    sqlite3_free(*err);
+    *err = NULL;
+  }
+  return ext_error(err, SQLITE_SCHEMA, "the schema changes all the time");
 }
 
 int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,

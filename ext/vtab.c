@@ -148,12 +148,20 @@ static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
   return start(conn, 0, argc, argv, vtab, message);
 }
 
+void ext_table_free_gone(struct ext_table *table) {
+  struct ext_conn *conn = table->conn;
+  free_table(table);
+  ext_link_close_detached(conn);
+}
+
 static int disconnect(sqlite3_vtab *vtab) {
   struct ext_table *table = (struct ext_table *)vtab;
   struct ext_conn *conn = table->conn;
   changed(conn, 0);
-  free_table(table);
-  ext_link_close_detached(conn);
+  if (table == conn->in_use)
+    conn->in_use_gone = 1; /* ext_fn_table frees it */
+  else
+    ext_table_free_gone(table);
   return SQLITE_OK;
 }
 
