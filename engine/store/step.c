@@ -96,19 +96,18 @@ int step_shorten(emb_store *store, int *did, emb_err *err) {
   return rc;
 }
 
-/* Nothing was written or deleted since a look that found nothing to do. */
-static int idle(emb_store *store) {
-  struct core *core = &store->core;
-  return store->idle_tail == atomic_load(&core->log.tail) &&
-         store->idle_keys == atomic_load(&core->count) &&
-         store->idle_first_page == atomic_load(&core->txn_first_page);
+/* What background work depends on, as it is now. */
+static struct idle look(const emb_store *store) {
+  const struct core *core = &store->core;
+  return (struct idle){atomic_load(&core->log.tail),
+                       atomic_load(&core->txn_first_page),
+                       atomic_load(&core->count)};
 }
 
-static void note_idle(emb_store *store) {
-  struct core *core = &store->core;
-  store->idle_tail = atomic_load(&core->log.tail);
-  store->idle_keys = atomic_load(&core->count);
-  store->idle_first_page = atomic_load(&core->txn_first_page);
+/* Nothing was written or deleted since a look that found nothing to do. */
+static int is_idle(const emb_store *store, const struct idle *now) {
+  return store->idle.tail == now->tail && store->idle.keys == now->keys &&
+         store->idle.first_page == now->first_page;
 }
 
 int step_work(emb_store *store, int *more, emb_err *err) {
@@ -122,7 +121,9 @@ int step_work(emb_store *store, int *more, emb_err *err) {
   }
   pthread_mutex_lock(&core->ckpt_lock);
   int still = quiet(store);
-  if (idle(store) && !checkpoint_late(store)) {
+  /* Before anything is measured: a commit that ends meanwhile changes it. */
+  struct idle now = look(store);
+  if (is_idle(store, &now) && !checkpoint_late(store)) {
     pthread_mutex_unlock(&core->ckpt_lock);
     return EMB_OK;
   }
@@ -139,7 +140,7 @@ int step_work(emb_store *store, int *more, emb_err *err) {
     rc = step_shorten(store, &did, err);
   }
   if (!did && !rc && still) {
-    note_idle(store);
+    store->idle = now;
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   *more = did && !rc;

@@ -47,6 +47,11 @@ struct jobs { /* job.h */
 /* What the calls of a session did, for emb_stats. */
 enum { TALLY_GET, TALLY_MEMORY, TALLY_DISK, TALLY_ABSENT, TALLY_PUT, TALLIES };
 
+struct idle { /* step.c */
+  uint64_t tail, first_page;
+  int64_t keys;
+};
+
 struct emb_store {
   struct core core;
   struct env_lock *lock; /* held while this process owns the store */
@@ -80,8 +85,7 @@ struct emb_store {
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */
   /* State in which background work found nothing to do; ckpt_lock. */
-  uint64_t idle_tail, idle_first_page;
-  int64_t idle_keys;
+  struct idle idle;
   /* When the newest checkpoint was first seen, and the version when background
   ** work last looked; ckpt_lock. */
   uint64_t late_generation, late_us, seen_version;
