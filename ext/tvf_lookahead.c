@@ -37,11 +37,6 @@ enum {
 #define ARGUMENTS                                                              \
   3 /* from TABLE on; a bit of the plan for each that is given */
 
-struct ahead_vtab {
-  sqlite3_vtab base; /* must be first */
-  struct ext_conn *conn;
-};
-
 struct ahead_cursor {
   sqlite3_vtab_cursor base; /* must be first */
   size_t n, at;
@@ -50,28 +45,13 @@ struct ahead_cursor {
 
 static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
                    sqlite3_vtab **out, char **message) {
-  struct ahead_vtab *vtab;
-  int rc = sqlite3_declare_vtab(
-      db, "CREATE TABLE x(number INTEGER, asked INTEGER, in_memory INTEGER, "
-          "absent INTEGER, to_read INTEGER, read INTEGER, refused INTEGER, "
-          "done INTEGER, \"table\" HIDDEN, keys HIDDEN, dest HIDDEN)");
   (void)argc, (void)argv, (void)message;
-  if (rc == SQLITE_OK)
-    rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
-  if (rc != SQLITE_OK)
-    return rc;
-  vtab = sqlite3_malloc64(sizeof *vtab);
-  if (vtab == NULL)
-    return SQLITE_NOMEM;
-  memset(vtab, 0, sizeof *vtab);
-  vtab->conn = conn;
-  *out = &vtab->base;
-  return SQLITE_OK;
-}
-
-static int disconnect(sqlite3_vtab *vtab) {
-  sqlite3_free(vtab);
-  return SQLITE_OK;
+  return ext_tvf_connect(
+      db, conn,
+      "CREATE TABLE x(number INTEGER, asked INTEGER, in_memory INTEGER, "
+      "absent INTEGER, to_read INTEGER, read INTEGER, refused INTEGER, "
+      "done INTEGER, \"table\" HIDDEN, keys HIDDEN, dest HIDDEN)",
+      out);
 }
 
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
@@ -169,7 +149,7 @@ static int list_aheads(struct ahead_cursor *cursor, struct ext_link *link,
 static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,
                   int argc, sqlite3_value **argv) {
   struct ahead_cursor *cursor = (struct ahead_cursor *)base;
-  struct ahead_vtab *vtab = (struct ahead_vtab *)base->pVtab;
+  struct ext_tvf *vtab = (struct ext_tvf *)base->pVtab;
   struct ext_table *table;
   char *err = NULL;
   int rc;
@@ -222,7 +202,7 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
 static const sqlite3_module module = {
     .xConnect = connect,
     .xBestIndex = best_index,
-    .xDisconnect = disconnect,
+    .xDisconnect = ext_tvf_disconnect,
     .xOpen = open_cursor,
     .xClose = close_cursor,
     .xFilter = filter,

@@ -15,11 +15,6 @@ SQLITE_EXTENSION_INIT3
 
 enum { NAME = 0, VALUE, TABLE };
 
-struct stats_vtab {
-  sqlite3_vtab base; /* must be first */
-  struct ext_conn *conn;
-};
-
 struct stats_cursor {
   sqlite3_vtab_cursor base; /* must be first */
   emb_stat *stats;
@@ -28,26 +23,9 @@ struct stats_cursor {
 
 static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
                    sqlite3_vtab **out, char **message) {
-  struct stats_vtab *vtab;
-  int rc = sqlite3_declare_vtab(
-      db, "CREATE TABLE x(name TEXT, value, \"table\" HIDDEN)");
   (void)argc, (void)argv, (void)message;
-  if (rc == SQLITE_OK)
-    rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
-  if (rc != SQLITE_OK)
-    return rc;
-  vtab = sqlite3_malloc64(sizeof *vtab);
-  if (vtab == NULL)
-    return SQLITE_NOMEM;
-  memset(vtab, 0, sizeof *vtab);
-  vtab->conn = conn;
-  *out = &vtab->base;
-  return SQLITE_OK;
-}
-
-static int disconnect(sqlite3_vtab *vtab) {
-  sqlite3_free(vtab);
-  return SQLITE_OK;
+  return ext_tvf_connect(
+      db, conn, "CREATE TABLE x(name TEXT, value, \"table\" HIDDEN)", out);
 }
 
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
@@ -92,7 +70,7 @@ static int close_cursor(sqlite3_vtab_cursor *base) {
 static int filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
                   int argc, sqlite3_value **argv) {
   struct stats_cursor *cursor = (struct stats_cursor *)base;
-  struct stats_vtab *vtab = (struct stats_vtab *)base->pVtab;
+  struct ext_tvf *vtab = (struct ext_tvf *)base->pVtab;
   const char *name = NULL;
   struct ext_table *table;
   char *err = NULL;
@@ -151,7 +129,7 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
 static const sqlite3_module module = {
     .xConnect = connect,
     .xBestIndex = best_index,
-    .xDisconnect = disconnect,
+    .xDisconnect = ext_tvf_disconnect,
     .xOpen = open_cursor,
     .xClose = close_cursor,
     .xFilter = filter,

@@ -65,11 +65,6 @@ struct row {
   struct row *next;
 };
 
-struct tables_vtab {
-  sqlite3_vtab base; /* must be first */
-  struct ext_conn *conn;
-};
-
 struct tables_cursor {
   sqlite3_vtab_cursor base; /* must be first */
   struct row *rows;
@@ -190,25 +185,8 @@ static int collect(struct ext_conn *conn, struct row **rows) {
 
 static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
                    sqlite3_vtab **out, char **message) {
-  struct tables_vtab *vtab;
-  int rc = sqlite3_declare_vtab(db, declaration);
   (void)argc, (void)argv, (void)message;
-  if (rc == SQLITE_OK)
-    rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
-  if (rc != SQLITE_OK)
-    return rc;
-  vtab = sqlite3_malloc64(sizeof *vtab);
-  if (vtab == NULL)
-    return SQLITE_NOMEM;
-  memset(vtab, 0, sizeof *vtab);
-  vtab->conn = conn;
-  *out = &vtab->base;
-  return SQLITE_OK;
-}
-
-static int disconnect(sqlite3_vtab *vtab) {
-  sqlite3_free(vtab);
-  return SQLITE_OK;
+  return ext_tvf_connect(db, conn, declaration, out);
 }
 
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
@@ -241,7 +219,7 @@ static int filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
   (void)flags, (void)plan, (void)argc, (void)argv;
   free_rows(cursor->rows);
   cursor->rows = NULL;
-  rc = collect(((struct tables_vtab *)base->pVtab)->conn, &cursor->rows);
+  rc = collect(((struct ext_tvf *)base->pVtab)->conn, &cursor->rows);
   cursor->at = cursor->rows;
   return rc;
 }
@@ -311,7 +289,7 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
 static const sqlite3_module module = {
     .xConnect = connect,
     .xBestIndex = best_index,
-    .xDisconnect = disconnect,
+    .xDisconnect = ext_tvf_disconnect,
     .xOpen = open_cursor,
     .xClose = close_cursor,
     .xFilter = filter,
