@@ -14,8 +14,7 @@
 #include "txn.h"
 
 /* Keys that a partition of the map is made for at most: a small transaction
-*that
-** follows a large one touches all partitions, and is to take 2 MB, not 40. */
+** after a large one touches all partitions, and is to take 2 MB, not 40. */
 #define RESERVE_MAX 64
 
 uint64_t txn_find(struct txn *txn, int64_t key, uint64_t hash, int *own) {
