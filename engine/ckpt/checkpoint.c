@@ -87,12 +87,27 @@ static void free_dead(struct core *core, struct dead *dead) {
   pthread_mutex_unlock(&core->flush_lock);
 }
 
+/* From *replay on nothing is written yet, and every word below it is where
+** its writer wanted it.  Nothing is sealed: the keys that are put during the
+** dump would be copied, and a second time after it. */
+static int start(struct core *core, uint64_t *replay, emb_err *err) {
+  if (core->temporary) {
+    return core_flush_all(core, 0, replay, err);
+  }
+  int rc = core_failed(core, err);
+  if (!rc) {
+    *replay = log_cut(&core->log, NULL);
+    epoch_wait(&core->epoch);
+  }
+  return rc;
+}
+
 int checkpoint_take(struct core *core, struct epoch_slot *slot,
                     struct checkpoint *checkpoint, int clean, emb_err *err) {
   struct manifest m = checkpoint->manifest;
   struct dead dead = {NULL, 0};
   uint64_t old_index = m.index_blocks ? m.index_generation : 0, tail;
-  int rc = core_flush_all(core, 0, &m.replay, err);
+  int rc = start(core, &m.replay, err);
   if (rc) {
     return rc;
   }

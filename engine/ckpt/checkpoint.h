@@ -2,11 +2,12 @@
 **
 ** checkpoint.h -- making the present state the one that an open finds.
 **
-**   1  seal and flush; replay = the tail then, or the first page of an open
-**      transaction if that is lower
+**   1  close the open pages and let everybody leave the epoch once; replay =
+**      the tail then, or the first page of an open transaction if that is
+**      lower.  Records below stay mutable
 **   2  extents below replay that hold no live record are dead
 **   3  dump the index beside readers and writers          [dump_write]
-**   4  seal, flush and sync: everything the dump can name is durable
+**   4  seal, flush and sync, once: everything the dump can name is durable
 **   5  write and sync the manifest: the checkpoint is valid
 **   6  free dead extents and the old index file
 **

@@ -456,7 +456,9 @@ uint64_t log_cut(struct log *log, uint64_t *first) {
       close_page(log, &log->open[i], 0);
     }
   }
-  *first = log->first << log->layout->extent_bits;
+  if (first) {
+    *first = log->first << log->layout->extent_bits;
+  }
   uint64_t tail = atomic_load(&log->tail);
   pthread_mutex_unlock(&log->lock);
   return tail;

@@ -162,7 +162,7 @@ int log_close(struct log *log, int stream, uint32_t flags, int force,
 ** so that the next one can start lower.  1: it did. */
 int log_pad(struct log *log, uint64_t place);
 /* Closes the open pages.  Returns the tail: slots will be handed out from this
-** page on.  *first: the lowest page there may be. */
+** page on.  *first (or NULL): the lowest page there may be. */
 uint64_t log_cut(struct log *log, uint64_t *first);
 /* Address that the stream's next record will at least have. */
 uint64_t log_position(struct log *log, int stream);

@@ -20,6 +20,7 @@
 /* Immediate writes are durable after this time at the latest. */
 #define CHECKPOINT_US UINT64_C(60000000)
 #define WORK_PAUSE_MS 50
+#define QUIET_US UINT64_C(100000)
 /* Extents that are moved within the file for one checkpoint. */
 #define MOVES 1024
 
@@ -44,13 +45,17 @@ static int checkpoint_late(emb_store *store) {
          now - store->late_us > CHECKPOINT_US;
 }
 
-/* No version was given out since the last look.  A caller of emb_step says
-** himself when it is time. */
+/* No version was given out for a while; two looks may follow each other at
+** once.  A caller of emb_step says himself when it is time. */
 static int quiet(emb_store *store) {
-  uint64_t version = atomic_load(&store->core.version);
-  int same = version == store->seen_version;
-  store->seen_version = version;
-  return same || store->core.step_mode;
+  struct core *core = &store->core;
+  uint64_t version = atomic_load(&core->version);
+  uint64_t now = core->env->now_us(core->env);
+  if (version != store->seen_version) {
+    store->seen_version = version;
+    store->seen_us = now;
+  }
+  return core->step_mode || now - store->seen_us >= QUIET_US;
 }
 
 static int checkpoint_due(emb_store *store, const struct space *space,
@@ -85,8 +90,7 @@ int step_shorten(emb_store *store, int *did, emb_err *err) {
       shorten_file(core, store->checkpoint.manifest.replay, MOVES, &moved, err);
   /* Extents above replay stand where they are: if it is they that make the file
   ** long, and nothing is being written, a checkpoint lets them be moved. */
-  int still = atomic_load(&core->version) == store->seen_version ||
-              atomic_load(&store->sessions) == 0;
+  int still = quiet(store) || atomic_load(&store->sessions) == 0;
   int held = still && !moved && replay < atomic_load(&core->log.tail) >> bits &&
              !atomic_load(&core->txn_first_page);
   if (!rc && (moved || held)) {

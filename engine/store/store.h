@@ -86,9 +86,9 @@ struct emb_store {
   struct checkpoint checkpoint;  /* ckpt_lock */
   /* State in which background work found nothing to do; ckpt_lock. */
   struct idle idle;
-  /* When the newest checkpoint was first seen, and the version when background
-  ** work last looked; ckpt_lock. */
-  uint64_t late_generation, late_us, seen_version;
+  /* When the newest checkpoint was first seen, and when which version was;
+  ** ckpt_lock. */
+  uint64_t late_generation, late_us, seen_version, seen_us;
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */
