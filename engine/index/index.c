@@ -9,10 +9,6 @@
 #include "../base/fence.h"
 #include "../emb.h"
 
-/* Lookups of a batch that run ahead of the comparison: enough to cover a
-** memory access, few enough to stay in the line fill buffers. */
-#define LOOK_AHEAD 16
-
 static size_t parts_bytes(const struct index *index) {
   return (sizeof(struct index_shape) + sizeof(struct index_part))
          << index->part_bits;
@@ -107,45 +103,101 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
   }
 }
 
-/* Compares one key with its first bucket; if it is not there, asks for the
-** second. */
-static inline void find_first(struct index *index, int64_t key, uint64_t hash,
-                              struct entry **entry, uint64_t *word) {
-  struct bucket *bucket = (struct bucket *)(void *)*entry;
-  *word = 0;
-  *entry = bucket ? index_match(bucket, key, word) : NULL;
-  if (!*entry) {
-    __builtin_prefetch(index_second_bucket(index, hash));
+/* ---- batches ----------------------------------------------------------- */
+
+/* Keys that are at the same step together: while the buckets of one block are
+** on their way from memory, the one before it is matched.  Short loops without
+** branches that cannot be predicted: the processor works on many rows at once,
+** and the more of them fit into its window, the more memory accesses overlap.
+ */
+#define BLOCK 32
+
+struct block {
+  struct bucket *bucket[BLOCK];
+  uint32_t missed[BLOCK]; /* rows that are not in their first bucket */
+  uint32_t misses;
+};
+
+/* Asks for the first buckets. */
+static void ask_first(const struct index *index, struct block *b,
+                      const uint64_t *hashes, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    b->bucket[i] = index_first_bucket(index, hashes[i]);
+    __builtin_prefetch(b->bucket[i], 0, 2);
   }
+}
+
+/* index_match without a branch: found or not, *entry is one of the bucket's. */
+static inline int match(struct bucket *bucket, int64_t key,
+                        struct entry **entry, uint64_t *word) {
+  unsigned hits = 0;
+  for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
+    hits |= (unsigned)(atomic_load_explicit(&bucket->entries[i].key,
+                                            memory_order_relaxed) == key)
+            << i;
+  }
+  hits |= 1u << INDEX_BUCKET_ENTRIES;
+  unsigned at = (unsigned)__builtin_ctz(hits) % INDEX_BUCKET_ENTRIES;
+  *entry = &bucket->entries[at];
+  *word = atomic_load_explicit(&(*entry)->word, memory_order_acquire);
+  return (*word != 0) &
+         (atomic_load_explicit(&(*entry)->key, memory_order_relaxed) == key);
+}
+
+/* Looks into the first buckets, and asks for the second ones of those that are
+** not there. */
+static void match_first(const struct index *index, struct block *b,
+                        const int64_t *keys, const uint64_t *hashes, uint32_t n,
+                        struct entry **entries, uint64_t *words) {
+  static struct bucket nothing; /* of a partition without a table */
+  b->misses = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    struct bucket *bucket = b->bucket[i] ? b->bucket[i] : &nothing;
+    b->missed[b->misses] = i;
+    b->misses += !match(bucket, keys[i], &entries[i], &words[i]);
+  }
+  for (uint32_t k = 0; k < b->misses; k++) {
+    uint32_t i = b->missed[k];
+    b->bucket[i] = index_second_bucket(index, hashes[i]);
+    __builtin_prefetch(b->bucket[i], 0, 2);
+  }
+}
+
+static void match_second(struct index *index, const struct block *b,
+                         const int64_t *keys, const uint64_t *hashes,
+                         struct entry **entries, uint64_t *words) {
+  for (uint32_t k = 0; k < b->misses; k++) {
+    uint32_t i = b->missed[k];
+    if (!b->bucket[i] ||
+        !match(b->bucket[i], keys[i], &entries[i], &words[i])) {
+      entries[i] = index_find(index, keys[i], hashes[i], &words[i]);
+    }
+  }
+}
+
+static inline uint32_t block_rows(size_t n, size_t at) {
+  return (uint32_t)(n - at < BLOCK ? n - at : BLOCK);
 }
 
 void index_find_batch(struct index *index, const int64_t *keys,
                       const uint64_t *hashes, size_t n, struct entry **entries,
                       uint64_t *words) {
-  size_t ahead = n < LOOK_AHEAD ? n : LOOK_AHEAD;
-  for (size_t i = 0; i < ahead; i++) {
-    struct bucket *bucket = index_first_bucket(index, hashes[i]);
-    __builtin_prefetch(bucket);
-    entries[i] = bucket ? &bucket->entries[0] : NULL;
-  }
-  for (size_t i = ahead; i < n; i++) {
-    struct bucket *bucket = index_first_bucket(index, hashes[i]);
-    __builtin_prefetch(bucket);
-    entries[i] = bucket ? &bucket->entries[0] : NULL;
-    size_t k = i - ahead;
-    find_first(index, keys[k], hashes[k], &entries[k], &words[k]);
-  }
-  for (size_t k = n - ahead; k < n; k++) {
-    find_first(index, keys[k], hashes[k], &entries[k], &words[k]);
-  }
-  for (size_t i = 0; i < n; i++) {
-    if (entries[i]) {
-      continue;
+  struct block blocks[3];
+  size_t turns = (n + BLOCK - 1) / BLOCK + 2;
+  for (size_t t = 0; t < turns; t++) {
+    size_t at = t * BLOCK;
+    if (at < n) {
+      ask_first(index, &blocks[t % 3], hashes + at, block_rows(n, at));
     }
-    struct bucket *bucket = index_second_bucket(index, hashes[i]);
-    entries[i] = bucket ? index_match(bucket, keys[i], &words[i]) : NULL;
-    if (!entries[i]) {
-      entries[i] = index_find(index, keys[i], hashes[i], &words[i]);
+    at -= BLOCK; /* wraps: then it is not below n */
+    if (at < n) {
+      match_first(index, &blocks[(t + 2) % 3], keys + at, hashes + at,
+                  block_rows(n, at), entries + at, words + at);
+    }
+    at -= BLOCK;
+    if (at < n) {
+      match_second(index, &blocks[(t + 1) % 3], keys + at, hashes + at,
+                   entries + at, words + at);
     }
   }
 }

@@ -198,8 +198,8 @@ static inline struct entry *index_match(struct bucket *bucket, int64_t key,
 /* The entry of key, or NULL; *word is its word (never 0). */
 struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
                          uint64_t *word);
-/* The same for a batch, stage by stage: buckets, then second buckets.  words
-** is 0 where absent. */
+/* The same for a batch, whose accesses to memory overlap.  words is 0 where
+** absent. */
 void index_find_batch(struct index *index, const int64_t *keys,
                       const uint64_t *hashes, size_t n, struct entry **entries,
                       uint64_t *words);

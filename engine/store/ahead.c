@@ -18,6 +18,7 @@
 #include "../index/index.h"
 #include "async.h"
 #include "clock.h"
+#include "rows.h"
 #include "txn.h"
 
 #define AHEADS 64
@@ -268,11 +269,7 @@ static int look_up(struct job *job) {
   for (size_t at = 0; at < n; at += s->chunk) {
     size_t m = n - at < s->chunk ? n - at : s->chunk;
     epoch_enter(&core->epoch, s->slot);
-    for (size_t i = 0; i < m; i++) {
-      s->hashes[i] = hash_key(job->keys[at + i]);
-    }
-    index_find_batch(&core->index, job->keys + at, s->hashes, m, s->entries,
-                     s->words);
+    rows_find(s, job->keys + at, 0, (uint32_t)m);
     for (size_t i = 0; i < m; i++) {
       if (is_new(&seen, job->keys, (uint32_t)(at + i), s->hashes[i])) {
         look(job, (uint32_t)(at + i), s->entries[i], s->words[i]);

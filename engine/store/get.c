@@ -2,10 +2,10 @@
 **
 ** get.c -- Get, a batch at a time.
 **
-** Inside one stay in the epoch the rows of a chunk go through their stages
-** (stages.h).  What is in memory is copied there and then, beside any writer
-** (rec_read).  What is on disk is noted, and read after leaving the epoch;
-** rows whose record moved meanwhile are looked up anew.
+** Inside one stay in the epoch all rows of a chunk are found, and then copied
+** (rows.h), if they are in memory, beside any writer (rec_read).  What is on
+** disk is noted, and read after leaving the epoch; rows whose record moved
+** meanwhile are looked up anew.
 **
 ** On a bounded store each word is counted up before its record is looked at
 ** (admit).  A Get that must wait first gives back what the call took and leaves
@@ -15,7 +15,7 @@
 
 #include "clock.h"
 #include "get.h"
-#include "stages.h"
+#include "rows.h"
 #include "txn.h"
 
 /* A row that may not be read yet: no word of a key looks like this. */
@@ -155,13 +155,48 @@ static void find_and_copy_one(struct get *g, uint32_t *cold) {
           cold);
 }
 
+/* Counts the rows that were just found.  The first one that may not be read
+** yet, or n. */
+static uint32_t admit_rows(struct get *g, uint32_t n) {
+  emb_session *s = g->s;
+  for (uint32_t i = 0; i < n; i++) {
+    if (i + ROWS_AHEAD < n) {
+      lease_prefetch(&s->leases, s->hashes[i + ROWS_AHEAD]);
+    }
+    if (admit(g, i, s->hashes[i], &s->entries[i], &s->words[i])) {
+      return i;
+    }
+  }
+  return n;
+}
+
+/* Delivers the rows that were found. */
+static void deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
+  emb_session *s = g->s;
+  struct core *core = s->core;
+  const struct layout l = core->layout;
+  const struct rec *recs[ROWS_AHEAD];
+  uint32_t lines = rows_lines(&l);
+  for (uint32_t i = 0; i < n + ROWS_AHEAD; i++) {
+    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    const struct rec **rec = &recs[i % ROWS_AHEAD];
+    if (row < n) {
+      deliver(g, row, s->entries[row], s->words[row], *rec, &l, cold);
+    }
+    if (i < n) {
+      uint64_t word = seen_word(s, g->keys[i], s->words[i]);
+      s->words[i] = word;
+      *rec = word && word != WORD_BLOCKED ? key_rec(core, word) : NULL;
+      rows_ask(*rec, lines);
+    }
+  }
+}
+
 int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
                   uint32_t *blocked) {
   emb_session *s = g->s;
   struct core *core = s->core;
-  const struct layout l = core->layout;
-  struct stages st;
-  int rc = EMB_OK;
+  uint32_t admitted = n;
   *cold = 0;
   epoch_enter(&core->epoch, s->slot);
   if (n == 1 && !g->call) {
@@ -169,33 +204,19 @@ int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
     epoch_leave(s->slot);
     return EMB_OK;
   }
-  stages_begin(&st, s, g->keys, s->hashes, n);
-  for (uint32_t i = 0; i < stages_turns(&st); i++) {
-    uint32_t row = stages_turn(&st, i);
-    if (g->call && i - STAGE < n) {
-      lease_prefetch(&s->leases, st.hashes[i - STAGE]);
-    }
-    if (row < n) {
-      uint32_t at = row % STAGE_ROWS;
-      if (g->call &&
-          admit(g, row, st.hashes[row], &st.entry[at], &st.word[at])) {
-        *blocked = row;
-        rc = KEY_BLOCKED;
-        break;
-      }
-      uint64_t word = seen_word(s, g->keys[row], st.word[at]);
-      st.word[at] = word;
-      stages_ask(&st, row,
-                 word && word != WORD_BLOCKED ? key_rec(core, word) : NULL);
-    }
-    row = stages_last(i);
-    if (row < n) {
-      uint32_t at = row % STAGE_ROWS;
-      deliver(g, row, st.entry[at], st.word[at], st.rec[at], &l, cold);
-    }
+  rows_find(s, g->keys, 0, n);
+  if (g->call) {
+    admitted = admit_rows(g, n);
+  }
+  if (admitted == n) {
+    deliver_rows(g, n, cold);
   }
   epoch_leave(s->slot);
-  return rc;
+  if (admitted < n) {
+    *blocked = admitted;
+    return KEY_BLOCKED;
+  }
+  return EMB_OK;
 }
 
 static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
@@ -348,11 +369,7 @@ int emb_exists(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
   for (size_t at = 0; !rc && at < n; at += s->chunk) {
     size_t m = n - at < s->chunk ? n - at : s->chunk;
     epoch_enter(&s->core->epoch, s->slot);
-    for (size_t i = 0; i < m; i++) {
-      s->hashes[i] = hash_key(keys[at + i]);
-    }
-    index_find_batch(&s->core->index, keys + at, s->hashes, m, s->entries,
-                     s->words);
+    rows_find(s, keys + at, 0, (uint32_t)m);
     for (size_t i = 0; i < m; i++) {
       found[at + i] = s->words[i] &&
                       txn_word(s, keys[at + i], s->hashes[i], s->words[i]) != 0;

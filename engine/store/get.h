@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** get.h -- the stages of a Get, for emb_get and for batches that run in the
+** get.h -- the parts of a Get, for emb_get and for batches that run in the
 ** background (ahead.c).
 */
 #ifndef EMB_STORE_GET_H

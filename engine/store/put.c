@@ -16,7 +16,7 @@
 
 #include "clock.h"
 #include "put.h"
-#include "stages.h"
+#include "rows.h"
 #include "txn.h"
 
 /* Outcomes of one row besides EMB_OK and errors. */
@@ -220,34 +220,36 @@ static inline int put_in_place(struct put *p, uint32_t row, struct entry *entry,
 static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
   emb_session *s = p->s;
   struct core *core = s->core;
-  struct stages st;
+  struct rec *recs[ROWS_AHEAD];
+  uint32_t lines = rows_lines(&core->layout);
   int rc = EMB_OK;
   memset(&p->run, 0, sizeof p->run); /* a run must not outlive its stay */
   p->want = 1;
   epoch_enter(&core->epoch, s->slot);
   p->version =
       atomic_fetch_add_explicit(&core->version, n, memory_order_relaxed) + 1;
-  stages_begin(&st, s, p->keys + from, s->hashes + from, n - from);
-  *done = from;
-  for (uint32_t i = 0; !rc && i < stages_turns(&st); i++) {
-    uint32_t row = stages_turn(&st, i);
-    if (row < st.n) {
-      struct rec *rec = mutable_rec(core, st.word[row % STAGE_ROWS]);
-      p->want += !rec;
-      stages_ask(&st, row, rec);
-      if (p->call) {
-        lease_prefetch(&s->leases, st.hashes[row]);
-      }
-    }
-    row = stages_last(i);
-    if (row < st.n) {
-      uint32_t at = row % STAGE_ROWS;
-      if (!st.rec[at] ||
-          !put_in_place(p, from + row, st.entry[at], st.word[at], st.rec[at])) {
-        rc = put_row(p, from + row);
+  rows_find(s, p->keys, from, n);
+  for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
+    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    struct rec **rec = &recs[i % ROWS_AHEAD];
+    if (i >= from + ROWS_AHEAD) {
+      if (!*rec ||
+          !put_in_place(p, row, s->entries[row], s->words[row], *rec)) {
+        rc = put_row(p, row);
         p->want -= p->want > 1;
       }
-      *done += !rc;
+      if (rc) {
+        break;
+      }
+      *done = row + 1;
+    }
+    if (i < n) {
+      *rec = mutable_rec(core, s->words[i]);
+      p->want += !*rec;
+      rows_ask(*rec, lines);
+      if (p->call) {
+        lease_prefetch(&s->leases, s->hashes[i]);
+      }
     }
   }
   epoch_leave(s->slot);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+**
+** rows.h -- what the batches of a session share: all rows of a chunk are found
+** first, and then each is worked on while the records of the next ones are
+** already on their way from memory.
+*/
+#ifndef EMB_STORE_ROWS_H
+#define EMB_STORE_ROWS_H
+
+#include "store.h"
+
+/* Rows between asking for a record and using it: enough to cover an access to
+** memory, few enough that what was asked for is not lost again. */
+#define ROWS_AHEAD 16
+
+/* Cache lines of a record that are asked for; the processor's own prefetcher
+** sees the pattern after that. */
+#define ROWS_LINES 5
+
+/* Entries and words of rows [from, n) of a chunk, into the session's arrays.
+** Inside an epoch. */
+static inline void rows_find(emb_session *s, const int64_t *keys, uint32_t from,
+                             uint32_t n) {
+  for (uint32_t i = from; i < n; i++) {
+    s->hashes[i] = hash_key(keys[i]);
+  }
+  index_find_batch(&s->core->index, keys + from, s->hashes + from, n - from,
+                   s->entries + from, s->words + from);
+}
+
+static inline uint32_t rows_lines(const struct layout *l) {
+  uint32_t lines = l->rec_bytes / 64 + 2;
+  return lines < ROWS_LINES ? lines : ROWS_LINES;
+}
+
+/* The record, if any, is wanted soon.  It is asked for into the second-level
+** cache only, since more requests for that can be under way than for the
+** first: 2 M keys of 64 floats gave 19 M Gets a second instead of 13 M. */
+static inline void rows_ask(const struct rec *rec, uint32_t lines) {
+  if (rec) {
+    for (uint32_t i = 0; i < lines; i++) {
+      __builtin_prefetch((const char *)rec + (size_t)i * 64, 0, 2);
+    }
+  }
+}
+
+#endif
