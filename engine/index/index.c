@@ -109,7 +109,7 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
 ** on their way from memory, the one before it is matched.  Short loops without
 ** branches that cannot be predicted: the processor works on many rows at once,
 ** and the more of them fit into its window, the more memory accesses overlap.
- */
+*/
 #define BLOCK 32
 
 struct block {
