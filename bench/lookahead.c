@@ -305,7 +305,7 @@ static void note_disk(struct figure *figure, const struct table *table) {
 
 void bench_lookahead(const struct options *options) {
   size_t keys = options->keys    ? options->keys
-                : options->quick ? 400000
+                : options->quick ? 200000
                                  : 4000000;
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.3

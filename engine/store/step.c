@@ -20,7 +20,7 @@
 /* Immediate writes are durable after this time at the latest. */
 #define CHECKPOINT_US UINT64_C(60000000)
 #define WORK_PAUSE_MS 50
-#define QUIET_US UINT64_C(100000)
+#define QUIET_US UINT64_C(1000000)
 /* Extents that are moved within the file for one checkpoint. */
 #define MOVES 1024
 
