@@ -58,8 +58,8 @@ static void compare(const struct options *options, struct figure *figure,
       cost[k] += 1 / last[k].keys_per_second;
     }
     for (int k = 0; k < PLAYERS; k++) {
-      group_add(group, contestant_name(players[k]), round, slices(options) / cost[k],
-                &last[k].usage);
+      group_add(group, contestant_name(players[k]), round,
+                slices(options) / cost[k], &last[k].usage);
     }
   }
   group_ratio(group, "bound 8", "no bound", AT_LEAST, target);

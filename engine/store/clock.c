@@ -192,22 +192,6 @@ void clock_untake(emb_session *s, int64_t key, uint64_t hash) {
              lease_next_call(leases));
 }
 
-int clock_take(emb_session *s, int64_t key, uint64_t hash, uint32_t call) {
-  struct lease *lease = lease_find(&s->leases, key, hash);
-  if (!lease || (lease->put && lease->call == call)) {
-    return 0;
-  }
-  lease->call = call;
-  lease->put = 1;
-  lease_drop(&s->leases, lease, 1);
-  return 1;
-}
-
-uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
-                   uint64_t word) {
-  return clock_take(s, key, hash, call) ? word_give(word, 1) : word;
-}
-
 void clock_put_later(emb_session *s, int64_t key, uint64_t hash,
                      uint32_t call) {
   struct lease *lease = lease_find(&s->leases, key, hash);

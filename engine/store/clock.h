@@ -25,19 +25,48 @@ int clock_reserve(emb_session *s, size_t n);
  ** KEY_BLOCKED.  Inside an epoch; entry and word as for key_admit. */
 int clock_admit(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
                 struct entry **entry, uint64_t *word);
+/* The common case of clock_admit: a key that this session has no lease of, and
+** no transaction has changed.  0: not so, nothing was done. */
+static inline int clock_admit_plain(emb_session *s, int64_t key, uint64_t hash,
+                                    uint32_t call, struct entry *entry,
+                                    uint64_t *word) {
+  struct leases *leases = &s->leases;
+  struct lease *lease = lease_slot(leases, key, hash);
+  uint64_t w = *word;
+  if (lease->held || (w & (WORD_LATCH | WORD_INTENT)) || !word_address(w) ||
+      word_clock(w) > s->core->staleness || !key_latch_found(entry, key, &w)) {
+    return 0;
+  }
+  *word = w + WORD_CLOCK_ONE;
+  key_unlatch(entry, *word);
+  lease_take(leases, lease, key, call);
+  return 1;
+}
 /* Counts all n keys, waiting for each: EMB_BUSY, EMB_INTERRUPT, EMB_NOMEM with
 ** nothing counted. */
 int clock_acquire(emb_session *s, const int64_t *keys, size_t n, uint32_t call);
 /* Gives back what the call counted of these keys. */
 void clock_give_call(emb_session *s, const int64_t *keys, size_t n,
                      uint32_t call);
-/* A Put of a latched key: its word with one of the session's Gets given back,
-** unless this call did already.  To be stored with the new place. */
-uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
-                   uint64_t word);
 /* Takes a lease off the session, unless this call did already; 1: the caller
 ** has to give it back to the key. */
-int clock_take(emb_session *s, int64_t key, uint64_t hash, uint32_t call);
+static inline int clock_take(emb_session *s, int64_t key, uint64_t hash,
+                             uint32_t call) {
+  struct lease *lease = lease_find(&s->leases, key, hash);
+  if (!lease || (lease->put && lease->call == call)) {
+    return 0;
+  }
+  lease->call = call;
+  lease->put = 1;
+  lease_drop(&s->leases, lease, 1);
+  return 1;
+}
+/* A Put of a latched key: its word with one of the session's Gets given back,
+** unless this call did already.  To be stored with the new place. */
+static inline uint64_t clock_put(emb_session *s, int64_t key, uint64_t hash,
+                                 uint32_t call, uint64_t word) {
+  return clock_take(s, key, hash, call) ? word_give(word, 1) : word;
+}
 /* The caller did not give it back: it is the session's again.  In an epoch. */
 void clock_untake(emb_session *s, int64_t key, uint64_t hash);
 /* The same for a Put inside a transaction: given back by the commit. */

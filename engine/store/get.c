@@ -131,8 +131,10 @@ deliver(struct get *g, uint32_t row, struct entry *entry, uint64_t word,
 ** on, as the row may not be read yet. */
 static inline int admit(struct get *g, uint32_t row, uint64_t hash,
                         struct entry **entry, uint64_t *word) {
-  if (!*word || clock_admit(g->s, g->keys[row], hash, g->call, entry, word) !=
-                    KEY_BLOCKED) {
+  if (!*word ||
+      clock_admit_plain(g->s, g->keys[row], hash, g->call, *entry, word) ||
+      clock_admit(g->s, g->keys[row], hash, g->call, entry, word) !=
+          KEY_BLOCKED) {
     return 0;
   }
   if (!g->state) {

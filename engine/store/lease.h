@@ -101,7 +101,13 @@ static inline void lease_drop(struct leases *leases, struct lease *lease,
   leases->held -= n;
   lease->held = held & LEASE_MAX;
   if (held == 0) {
-    lease_remove(leases, lease);
+    size_t next = ((size_t)(lease - leases->slots) + 1) & (leases->room - 1);
+    if (leases->slots[next].held) {
+      lease_remove(leases, lease);
+    } else {
+      *lease = (struct lease){0};
+      leases->used--;
+    }
     return;
   }
   if (lease->marked > held) {
