@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+**
+** disk.h -- a disk in memory that may lose power at any moment.
+**
+** STATE     Files and directories.  Of each there is what programs see, what
+**           is durable, and the list of operations in between.
+** FACES     disk_env   a struct env, for the engine
+**           disk_vfs   an sqlite3_vfs, for SQLite
+**           Both work on the same files, and their operations are numbered in
+**           one order: the events of the disk.
+** CRASH     A recording notes all events from its start.  disk_player goes
+**           through them again, on a disk of its own, and can be stopped after
+**           each; disk_crash makes of such a moment a disk as it may be found
+**           after a power loss:
+**             - what was synced is there: a file's bytes and size by syncing
+**               the file, a name by syncing its directory;
+**             - every other write is there, or not, or in part (units of 512
+**               or 4096 bytes), whatever happened to those before it;
+**             - the size that a write gave the file is there or not: bytes
+**               beyond the size are gone, bytes that never came are zero;
+**             - every other name that was made, removed or changed is there,
+**               or not; a rename as a whole.
+**           That is the least POSIX promises, and less than any file system
+**           that keeps a journal does.
+** QUEUES    Requests are carried out when they are submitted or only when they
+**           are waited for, in any order, some in two parts.  A sync does not
+**           cover what has not been carried out.
+** TIME      Stands still; sleeping moves it on.
+** THREADS   One.  A thread that is started never gets to run: the scheduler
+**           owes it no moment before the power is lost.
+*/
+#ifndef EMB_DISK_H
+#define EMB_DISK_H
+
+#include "../../engine/env/env.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct disk;
+struct sqlite3_vfs;
+
+/* An empty disk, "/" and no more.  The seed decides what queues do, and what
+** env.random gives. */
+struct disk *disk_new(uint64_t seed);
+void disk_free(struct disk *disk);
+
+/* ---- files: the errno, or 0 ---------------------------------------------- */
+
+/* Paths begin with "/".  A file is named by its number from here on, which
+** stays good when the name goes.  flags: ENV_*. */
+int disk_open(struct disk *disk, const char *path, int flags, uint32_t *file);
+int disk_find(const struct disk *disk, const char *path, uint32_t *file);
+int disk_is_dir(const struct disk *disk, uint32_t file);
+/* A file without a name. */
+uint32_t disk_nameless(struct disk *disk);
+/* *got: bytes before the end of the file; the rest of the buffer is zero. */
+void disk_read(const struct disk *disk, uint32_t file, void *to, size_t bytes,
+               uint64_t offset, size_t *got);
+void disk_write(struct disk *disk, uint32_t file, const void *from,
+                size_t bytes, uint64_t offset);
+void disk_truncate(struct disk *disk, uint32_t file, uint64_t size);
+void disk_punch(struct disk *disk, uint32_t file, uint64_t offset,
+                uint64_t bytes);
+void disk_sync(struct disk *disk, uint32_t file);
+uint64_t disk_size(const struct disk *disk, uint32_t file);
+
+int disk_unlink(struct disk *disk, const char *path);
+int disk_rename(struct disk *disk, const char *from, const char *to);
+int disk_make_dir(struct disk *disk, const char *path);
+int disk_remove_dir(struct disk *disk, const char *path);
+int disk_sync_dir(struct disk *disk, const char *path);
+/* Makes durable the directory that has this path in it. */
+int disk_sync_parent(struct disk *disk, const char *path);
+int disk_list(const struct disk *disk, const char *path,
+              void (*each)(void *arg, const char *name), void *arg);
+
+/* A number that the disk's seed determines. */
+uint64_t disk_random(struct disk *disk);
+
+/* ---- recording and crash ------------------------------------------------- */
+
+/* Everything so far is durable, and the events are numbered from 0. */
+void disk_record(struct disk *disk);
+size_t disk_events(const struct disk *disk);
+/* One line about event i of a recording. */
+void disk_describe(const struct disk *disk, size_t i, char *to, size_t size);
+
+/* What disk_record found. */
+struct disk *disk_player(const struct disk *recording);
+/* The player goes on until so many events have happened. */
+void disk_play(struct disk *player, const struct disk *recording,
+               size_t events);
+/* Operations that a crash could undo now. */
+size_t disk_unsynced(const struct disk *disk);
+
+enum disk_loss {
+  DISK_KEEP,   /* nothing is lost: all that a killed process loses */
+  DISK_DROP,   /* whatever was not synced */
+  DISK_PREFIX, /* all from some moment on */
+  DISK_SUBSET, /* some operations */
+  DISK_TORN,   /* some, and parts of others */
+  DISK_LOSSES
+};
+
+/* The disk after a crash now.  The new one's seed is the same. */
+struct disk *disk_crash(const struct disk *disk, enum disk_loss loss,
+                        uint64_t seed);
+
+/* ---- faces --------------------------------------------------------------- */
+
+/* Lives as long as the disk. */
+struct env *disk_env(struct disk *disk);
+
+/* The VFS "disk", not registered as the default.  Its files are on the disk
+** that disk_vfs_use named last; one at a time. */
+struct sqlite3_vfs *disk_vfs(void);
+void disk_vfs_use(struct disk *disk);
+
+#endif

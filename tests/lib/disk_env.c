@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT
+**
+** disk_env.c -- the disk as the engine sees it; contracts in env.h.
+**
+** Memory is the real system's, and so are locks of threads.
+*/
+#include "disk_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct env_file {
+  uint32_t number;
+};
+
+struct env_lock {
+  uint32_t file;
+};
+
+static struct disk *disk_of(struct env *env) { return env->context; }
+
+/* ---- files --------------------------------------------------------------- */
+
+static int file_open(struct env *env, const char *path, int flags,
+                     struct env_file **out) {
+  uint32_t number;
+  int rc = disk_open(disk_of(env), path, flags, &number);
+  if (rc != 0)
+    return rc;
+  *out = env->allocate(env, sizeof **out);
+  if (*out == NULL)
+    return ENOMEM;
+  (*out)->number = number;
+  return 0;
+}
+
+static void file_close(struct env *env, struct env_file *file) {
+  env->release(env, file);
+}
+
+static int file_read(struct env *env, struct env_file *file, void *to,
+                     size_t bytes, uint64_t offset) {
+  size_t got;
+  disk_read(disk_of(env), file->number, to, bytes, offset, &got);
+  return 0;
+}
+
+static int file_write(struct env *env, struct env_file *file, const void *from,
+                      size_t bytes, uint64_t offset) {
+  disk_write(disk_of(env), file->number, from, bytes, offset);
+  return 0;
+}
+
+static int file_sync(struct env *env, struct env_file *file) {
+  disk_sync(disk_of(env), file->number);
+  return 0;
+}
+
+static int file_size(struct env *env, struct env_file *file, uint64_t *bytes) {
+  *bytes = disk_size(disk_of(env), file->number);
+  return 0;
+}
+
+static int file_truncate(struct env *env, struct env_file *file,
+                         uint64_t bytes) {
+  disk_truncate(disk_of(env), file->number, bytes);
+  return 0;
+}
+
+static int file_punch(struct env *env, struct env_file *file, uint64_t offset,
+                      uint64_t bytes) {
+  disk_punch(disk_of(env), file->number, offset, bytes);
+  return 0;
+}
+
+/* ---- names --------------------------------------------------------------- */
+
+static int path_unlink(struct env *env, const char *path) {
+  return disk_unlink(disk_of(env), path);
+}
+
+static int path_rename(struct env *env, const char *from, const char *to) {
+  return disk_rename(disk_of(env), from, to);
+}
+
+static int dir_make(struct env *env, const char *path) {
+  return disk_make_dir(disk_of(env), path);
+}
+
+static int dir_remove(struct env *env, const char *path) {
+  return disk_remove_dir(disk_of(env), path);
+}
+
+static int dir_sync(struct env *env, const char *path) {
+  return disk_sync_dir(disk_of(env), path);
+}
+
+static int dir_list(struct env *env, const char *path,
+                    void (*each)(void *arg, const char *name), void *arg) {
+  return disk_list(disk_of(env), path, each, arg);
+}
+
+static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
+  uint32_t number;
+  int rc = disk_find(disk_of(env), path, &number);
+  /* A device that no other disk has, and hardly a real one. */
+  id[0] = ~disk_of(env)->device;
+  id[1] = number;
+  return rc;
+}
+
+static int lock_take(struct env *env, const char *path, struct env_lock **out) {
+  struct disk *disk = disk_of(env);
+  uint32_t number;
+  int rc = disk_open(disk, path, ENV_WRITE | ENV_CREATE, &number);
+  if (rc != 0)
+    return rc;
+  if (disk->inodes[number].locked)
+    return EAGAIN;
+  *out = env->allocate(env, sizeof **out);
+  if (*out == NULL)
+    return ENOMEM;
+  (*out)->file = number;
+  disk->inodes[number].locked = 1;
+  return 0;
+}
+
+static void lock_drop(struct env *env, struct env_lock *lock) {
+  disk_of(env)->inodes[lock->file].locked = 0;
+  env->release(env, lock);
+}
+
+/* ---- queues ---------------------------------------------------------------
+**
+** done_bytes of a request says how much of it was carried out; it is finished
+** when that is all. */
+
+struct env_queue {
+  struct disk *disk;
+  struct env_io **list;
+  size_t count, room;
+};
+
+static int queue_open(struct env *env, int kind, unsigned depth,
+                      struct env_queue **out) {
+  (void)kind;
+  if (depth == 0)
+    return EINVAL;
+  *out = env->allocate(env, sizeof **out);
+  if (*out == NULL)
+    return ENOMEM;
+  (*out)->disk = disk_of(env);
+  return 0;
+}
+
+static void carry_out(struct disk *disk, struct env_io *io, uint32_t upto) {
+  uint32_t bytes = upto - io->done_bytes;
+  char *at = (char *)io->buffer + io->done_bytes;
+  uint64_t offset = io->offset + io->done_bytes;
+  size_t got;
+  if (io->is_write)
+    disk_write(disk, io->file->number, at, bytes, offset);
+  else
+    disk_read(disk, io->file->number, at, bytes, offset, &got);
+  io->done_bytes = upto;
+}
+
+/* All of a request, or its first half, or nothing yet. */
+static void begin(struct disk *disk, struct env_io *io) {
+  uint64_t fate = disk_random(disk) % 8;
+  uint32_t half = io->bytes / 2 & ~(uint32_t)511;
+  io->result = 0;
+  io->done_bytes = 0;
+  if (fate < 4)
+    carry_out(disk, io, fate == 0 ? half : io->bytes);
+}
+
+static int queue_submit(struct env *env, struct env_queue *queue,
+                        struct env_io **ios, size_t n) {
+  if (queue->count + n > queue->room) {
+    size_t room = (queue->count + n) * 2;
+    void *larger = env->resize(env, queue->list, room * sizeof *queue->list);
+    if (larger == NULL)
+      return ENOMEM;
+    queue->list = larger;
+    queue->room = room;
+  }
+  size_t first = queue->count;
+  memcpy(queue->list + first, ios, n * sizeof *ios);
+  queue->count += n;
+  for (size_t i = 0; i < n; i++) { /* in any order */
+    size_t j = first + i + disk_random(queue->disk) % (n - i);
+    struct env_io *io = queue->list[j];
+    queue->list[j] = queue->list[first + i];
+    queue->list[first + i] = io;
+    begin(queue->disk, io);
+  }
+  return 0;
+}
+
+static int queue_wait(struct env *env, struct env_queue *queue, size_t min,
+                      struct env_io **done, size_t max, size_t *n) {
+  struct disk *disk = queue->disk;
+  (void)env;
+  *n = 0;
+  while (queue->count && *n < max && (*n < min || disk_random(disk) % 2)) {
+    size_t i = disk_random(disk) % queue->count;
+    struct env_io *io = queue->list[i];
+    queue->list[i] = queue->list[--queue->count];
+    carry_out(disk, io, io->bytes);
+    done[(*n)++] = io;
+  }
+  return 0;
+}
+
+static void queue_close(struct env *env, struct env_queue *queue) {
+  for (size_t i = 0; i < queue->count; i++)
+    carry_out(queue->disk, queue->list[i], queue->list[i]->bytes);
+  env->release(env, queue->list);
+  env->release(env, queue);
+}
+
+/* ---- time, randomness, threads ------------------------------------------- */
+
+static uint64_t now_us(struct env *env) { return disk_of(env)->clock_us; }
+
+static void sleep_us(struct env *env, uint64_t us) {
+  disk_of(env)->clock_us += us;
+}
+
+static int random_bytes(struct env *env, void *to, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    ((uint8_t *)to)[i] = (uint8_t)disk_random(disk_of(env));
+  return 0;
+}
+
+static int thread_start(struct env *env, void (*run)(void *), void *arg,
+                        void **thread) {
+  (void)env, (void)run, (void)arg;
+  static int never;
+  *thread = &never;
+  return 0;
+}
+
+static void thread_join(struct env *env, void *thread) {
+  (void)env, (void)thread;
+}
+
+void disk__env_init(struct disk *disk) {
+  disk->env = env_posix;
+  disk->env.context = disk;
+  disk->env.open = file_open;
+  disk->env.close = file_close;
+  disk->env.read = file_read;
+  disk->env.write = file_write;
+  disk->env.sync = file_sync;
+  disk->env.size = file_size;
+  disk->env.truncate = file_truncate;
+  disk->env.punch = file_punch;
+  disk->env.unlink = path_unlink;
+  disk->env.rename = path_rename;
+  disk->env.make_dir = dir_make;
+  disk->env.remove_dir = dir_remove;
+  disk->env.sync_dir = dir_sync;
+  disk->env.list_dir = dir_list;
+  disk->env.identity = path_identity;
+  disk->env.lock = lock_take;
+  disk->env.unlock = lock_drop;
+  disk->env.queue_open = queue_open;
+  disk->env.queue_close = queue_close;
+  disk->env.queue_submit = queue_submit;
+  disk->env.queue_wait = queue_wait;
+  disk->env.now_us = now_us;
+  disk->env.sleep_us = sleep_us;
+  disk->env.random = random_bytes;
+  disk->env.thread_start = thread_start;
+  disk->env.thread_join = thread_join;
+}
+
+struct env *disk_env(struct disk *disk) {
+  return &disk->env;
+}

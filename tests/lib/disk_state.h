@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+**
+** disk_state.h -- what the files disk*.c share.
+*/
+#ifndef EMB_DISK_STATE_H
+#define EMB_DISK_STATE_H
+
+#include "disk.h"
+
+#define DISK_BLOCK 4096u
+#define DISK_NAME 64
+
+struct disk_block {
+  unsigned refs;
+  uint8_t bytes[DISK_BLOCK];
+};
+
+struct disk_image {           /* the bytes of a file */
+  struct disk_block **blocks; /* NULL: zeros */
+  size_t count;
+  uint64_t size;
+};
+
+struct disk_name {
+  char name[DISK_NAME];
+  uint32_t file;
+};
+
+struct disk_names { /* of a directory */
+  struct disk_name *list;
+  size_t count, room;
+};
+
+struct disk_data {
+  unsigned refs;
+  uint8_t bytes[];
+};
+
+enum disk_op_kind {
+  DISK_OP_WRITE,
+  DISK_OP_TRUNCATE,
+  DISK_OP_PUNCH,
+  DISK_OP_SYNC, /* of a file or directory */
+  DISK_OP_LINK,
+  DISK_OP_UNLINK,
+  DISK_OP_RENAME,
+  DISK_OP_NAMELESS,
+};
+
+struct disk_op {
+  enum disk_op_kind kind;
+  int is_dir;      /* LINK */
+  uint32_t file;   /* file or directory that changes */
+  uint32_t other;  /* LINK, RENAME: which gets the name */
+  uint64_t number; /* its place among all events */
+  uint64_t offset;
+  uint64_t bytes; /* TRUNCATE: the size */
+  struct disk_data *data;
+  char name[DISK_NAME], to[DISK_NAME];
+};
+
+struct disk_ops {
+  struct disk_op *list;
+  size_t count, room;
+};
+
+struct disk_shm; /* disk_vfs.c */
+
+struct disk_inode {
+  int is_dir;
+  struct disk_image now, durable;
+  struct disk_names names, durable_names;
+  struct disk_ops unsynced; /* in their order */
+  int locked;               /* env.lock */
+  /* SQLite's locks on a database, and its shared memory. */
+  int shared, reserved, pending, exclusive;
+  struct disk_shm *shm;
+};
+
+struct disk {
+  struct env env;
+  uint64_t device, seed, random, clock_us;
+  struct disk_inode *inodes; /* number 0 is "/" */
+  size_t inode_count, inode_room;
+  uint64_t number;   /* of the next operation */
+  struct disk *base; /* the state when recording began; NULL: it does not */
+  struct disk_ops events;
+};
+
+void disk__env_init(struct disk *disk);
+void disk__vfs_forget(struct disk_inode *inode);
+
+#endif
