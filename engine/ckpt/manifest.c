@@ -76,14 +76,9 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   return EMB_OK;
 }
 
-int manifest_write(struct env *env, const char *dir, struct manifest *m,
-                   int sync, emb_err *err) {
-  char path[PATH_BYTES];
+static int write_slot(struct env *env, const char *path, struct manifest *m,
+                      int sync, emb_err *err) {
   struct env_file *file;
-  int rc = path_join(path, sizeof path, dir, "manifest", err);
-  if (rc) {
-    return rc;
-  }
   memcpy(m->magic, magic, sizeof magic);
   m->format = MANIFEST_FORMAT;
   memset(m->zero, 0, sizeof m->zero);
@@ -98,4 +93,27 @@ int manifest_write(struct env *env, const char *dir, struct manifest *m,
   }
   env->close(env, file);
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
+}
+
+int manifest_write(struct env *env, const char *dir, struct manifest *m,
+                   int sync, emb_err *err) {
+  char path[PATH_BYTES];
+  int rc = path_join(path, sizeof path, dir, "manifest", err);
+  return rc ? rc : write_slot(env, path, m, sync, err);
+}
+
+int manifest_create(struct env *env, const char *dir, struct manifest *m,
+                    emb_err *err) {
+  char path[PATH_BYTES], made[PATH_BYTES];
+  int rc = path_join(path, sizeof path, dir, "manifest", err);
+  rc = rc ? rc : path_join(made, sizeof made, dir, "manifest-new", err);
+  rc = rc ? rc : write_slot(env, made, m, 1, err);
+  if (rc) {
+    return rc;
+  }
+  /* The names of the other files, too, are there before this one is. */
+  int os = env->sync_dir(env, dir);
+  os = os ? os : env->rename(env, made, path);
+  os = os ? os : env->sync_dir(env, dir);
+  return os ? err_os(err, EMB_IOERR, os, "cannot create %s", path) : EMB_OK;
 }

@@ -62,6 +62,10 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
 /* Writes the slot of manifest->generation, durably. */
 int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
                    int sync, emb_err *err);
+/* The first one of a store, whose other files are synced.  It gets its name
+** when it is complete: a directory with a manifest is a store. */
+int manifest_create(struct env *env, const char *dir, struct manifest *manifest,
+                    emb_err *err);
 
 /* dir + "/" + name, at most size bytes; EMB_CANTOPEN if longer. */
 int path_join(char *to, size_t size, const char *dir, const char *name,

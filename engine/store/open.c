@@ -145,11 +145,7 @@ static int create_files(emb_store *store, emb_err *err) {
   m.page_bytes = core->layout.page_bytes;
   m.extent_bytes = core->layout.extent_bytes;
   m.replay = m.tail = core->layout.extent_pages;
-  rc = manifest_write(env, core->dir, &m, 1, err);
-  if (!rc) {
-    os = env->sync_dir(env, core->dir);
-    rc = os ? err_os(err, EMB_IOERR, os, "cannot sync %s", core->dir) : EMB_OK;
-  }
+  rc = manifest_create(env, core->dir, &m, err);
   store->checkpoint.manifest = m;
   return rc;
 }

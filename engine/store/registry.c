@@ -141,8 +141,8 @@ struct removal {
 
 static int ours(const char *name) {
   return strcmp(name, "log") == 0 || strcmp(name, "manifest") == 0 ||
-         strcmp(name, "lock") == 0 || strncmp(name, "index-", 6) == 0 ||
-         strncmp(name, "spill-", 6) == 0;
+         strcmp(name, "manifest-new") == 0 || strcmp(name, "lock") == 0 ||
+         strncmp(name, "index-", 6) == 0 || strncmp(name, "spill-", 6) == 0;
 }
 
 static void remove_one(void *arg, const char *name) {
@@ -177,6 +177,7 @@ static int destroy(const char *dir, emb_err *err) {
   if (os == ENOENT) {
     os = 0;
   }
+  os = os ? os : env->sync_dir(env, dir);
   struct removal r = {env, dir, os};
   if (!os) {
     os = env->list_dir(env, dir, remove_one, &r);
