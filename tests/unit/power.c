@@ -28,7 +28,14 @@
 #include "../../engine/store/registry.h"
 #include "../lib/disk.h"
 
-enum { KEYS = 160, WRITES = 20000, LEVELS = 3, BATCH = 12, ACTIONS = 90 };
+enum {
+  KEYS = 160,
+  WRITES = 20000,
+  LEVELS = 3,
+  BATCH = 12,
+  ACTIONS = 100,
+  CHOICES = 9
+};
 enum { PUT = 1, DEL = 2 };
 
 static const char dir[] = "/data/store";
@@ -140,7 +147,7 @@ static void note(enum note_kind kind, uint32_t key, uint32_t write,
 struct writer {
   emb_store *store;
   emb_session *txn, *direct;
-  int open, level; /* savepoints */
+  int open, level;    /* savepoints */
   uint8_t held[KEYS]; /* by the transaction, also after ROLLBACK TO */
   uint32_t marks[LEVELS][KEYS];
 };
@@ -232,8 +239,7 @@ static void prepare(struct writer *w) {
       end_txn(w, NOTE_FORGET);
     return;
   }
-  if (number)
-    note(NOTE_DECIDED, 0, 0, number);
+  note(number ? NOTE_DECIDED : NOTE_ALONE, 0, 0, number);
   end_txn(w, NOTE_END);
 }
 
@@ -499,9 +505,8 @@ static void crash_everywhere(struct count *count) {
     if (disk_unsynced(player) == 0)
       continue;
     try_loss(player, &x, DISK_DROP, count);
-    try_loss(player, &x, DISK_PREFIX, count);
-    try_loss(player, &x, DISK_SUBSET, count);
-    try_loss(player, &x, DISK_TORN, count);
+    for (int i = 0; i < CHOICES; i++)
+      try_loss(player, &x, (enum disk_loss)(DISK_PREFIX + i % 3), count);
   }
   count->events += events;
   disk_free(player);
