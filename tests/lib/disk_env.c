@@ -247,6 +247,38 @@ static void thread_join(struct env *env, void *thread) {
   (void)env, (void)thread;
 }
 
+/* ---- memory ----------------------------------------------------------------
+**
+** Thousands of stores are opened one after the other: what one gave back, the
+** next gets, because the system takes longer to make fresh pages than we to
+** clear them. */
+
+enum { SPARE = 64 };
+static struct {
+  void *at;
+  size_t bytes;
+} spare[SPARE];
+
+static void *map(struct env *env, size_t bytes, int huge) {
+  for (int i = 0; i < SPARE; i++)
+    if (spare[i].at && spare[i].bytes == bytes) {
+      void *at = spare[i].at;
+      spare[i].at = NULL;
+      return memset(at, 0, bytes);
+    }
+  return env_posix.map(env, bytes, huge);
+}
+
+static void unmap(struct env *env, void *at, size_t bytes) {
+  for (int i = 0; i < SPARE; i++)
+    if (spare[i].at == NULL) {
+      spare[i].at = at;
+      spare[i].bytes = bytes;
+      return;
+    }
+  env_posix.unmap(env, at, bytes);
+}
+
 void disk__env_init(struct disk *disk) {
   disk->env = env_posix;
   disk->env.context = disk;
@@ -274,6 +306,8 @@ void disk__env_init(struct disk *disk) {
   disk->env.now_us = now_us;
   disk->env.sleep_us = sleep_us;
   disk->env.random = random_bytes;
+  disk->env.map = map;
+  disk->env.unmap = unmap;
   disk->env.thread_start = thread_start;
   disk->env.thread_join = thread_join;
 }

@@ -29,12 +29,12 @@
 #include "../lib/disk.h"
 
 enum {
-  KEYS = 160,
+  KEYS = 96,
   WRITES = 20000,
   LEVELS = 3,
   BATCH = 12,
-  ACTIONS = 100,
-  CHOICES = 9
+  ACTIONS = 150,
+  CHOICES = 4
 };
 enum { PUT = 1, DEL = 2 };
 
