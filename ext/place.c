@@ -24,7 +24,6 @@
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -252,16 +251,6 @@ int ext_place_mark(struct ext_table *table, sqlite3_int64 txn, int *found,
 
 /* ---- creation ------------------------------------------------------------ */
 
-static int make_parent(const char *file, char **err) {
-  char *path = ext_place_path(file, NULL);
-  int rc = path ? SQLITE_OK : SQLITE_NOMEM;
-  if (path && mkdir(path, 0777) != 0 && errno != EEXIST)
-    rc = ext_error(err, SQLITE_CANTOPEN, "cannot create directory \"%s\": %s",
-                   path, strerror(errno));
-  sqlite3_free(path);
-  return rc;
-}
-
 /* Makes the store in *dir, which is NULL for a temporary one. */
 static int make_store(struct ext_table *table, char *dir, char **err) {
   emb_config config = table->options.config;
@@ -270,13 +259,10 @@ static int make_store(struct ext_table *table, char *dir, char **err) {
   char *path = NULL;
   int rc = SQLITE_OK;
   config.flags |= EMB_OPEN_CREATE;
-  if (dir == NULL) {
+  if (dir == NULL)
     config.flags |= EMB_OPEN_TEMPORARY;
-  } else {
-    rc = make_parent(table->file, err);
-    if (rc == SQLITE_OK && (path = ext_place_path(table->file, dir)) == NULL)
-      rc = SQLITE_NOMEM;
-  }
+  else if ((path = ext_place_path(table->file, dir)) == NULL)
+    rc = SQLITE_NOMEM;
   if (rc == SQLITE_OK) {
     rc = emb_open(path ? path : temporary_parent(), &config, &store,
                   &engine_err);

@@ -91,24 +91,26 @@ static void parent_of(const char *dir, char *parent, size_t size) {
   }
 }
 
-/* The directory and, if need be, the one above it. */
+/* The directory and, if need be, the one above it.  Both names are made durable
+** even if the latter was there: a process may have made it and died. */
 static int make_dirs(struct env *env, const char *dir, emb_err *err) {
   char parent[PATH_BYTES], above[PATH_BYTES];
   parent_of(dir, parent, sizeof parent);
+  parent_of(parent, above, sizeof above);
   int os = env->make_dir(env, dir);
   if (os == ENOENT) {
     os = env->make_dir(env, parent);
-    if (!os) {
-      parent_of(parent, above, sizeof above);
-      env->sync_dir(env, above);
-      os = env->make_dir(env, dir);
-    }
+    os = os && os != EEXIST ? os : env->make_dir(env, dir);
   }
   if (os == EEXIST) {
     os = 0; /* a creation that was cut off */
   }
   if (!os) {
     os = env->sync_dir(env, parent);
+  }
+  if (!os) {
+    os = env->sync_dir(env, above);
+    os = os == EACCES ? 0 : os; /* it need not be readable */
   }
   return os ? err_os(err, EMB_CANTOPEN, os, "cannot create %s", dir) : EMB_OK;
 }
