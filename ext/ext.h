@@ -144,6 +144,8 @@ struct ext_link {
   int level;       /* innermost open savepoint of SQLite, -1 none */
   int dirty;       /* something was written ... */
   int dirty_level; /* ... first when this was the innermost savepoint */
+  int removes;     /* this COMMIT removes SQLite's journal, and SQLite does not
+                      wait until that is durable */
   char *late;      /* why this process did not own the store when SQLite's
                       transaction began; NULL if it did */
   char *failed;    /* text of a commit that failed in xCommit, where SQLite
@@ -236,6 +238,8 @@ int ext_place_create(struct ext_table *table, char **err);
 char *ext_place_path(const char *file, const char *dir);
 /* The file of a schema, "" if it is temporary or in memory or unknown. */
 const char *ext_place_file(sqlite3 *db, const char *schema);
+/* Makes durable which names there are beside a database file; the errno. */
+int ext_place_sync(const char *file);
 
 /* ---- orphan.c ----------------------------------------------------------- */
 

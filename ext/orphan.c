@@ -77,6 +77,7 @@ static int bury(struct ext_conn *conn, struct ext_orphan *orphan) {
     return 0;
   if (orphan->path == NULL)
     return 1;
+  (void)ext_place_sync(orphan->file); /* the DROP is durable */
   rc = emb_destroy(orphan->path, &err);
   if (rc == EMB_BUSY || rc == EMB_LOCKED)
     return 0;

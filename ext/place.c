@@ -24,6 +24,8 @@
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,6 +73,18 @@ const char *ext_place_file(sqlite3 *db, const char *schema) {
   /* "file:/name?vfs=memdb" has a name and no file. */
   sqlite3_file_control(db, schema, SQLITE_FCNTL_VFS_POINTER, &vfs);
   return vfs && strcmp(vfs->zName, "memdb") == 0 ? "" : file;
+}
+
+int ext_place_sync(const char *file) {
+  const char *slash = strrchr(file, '/');
+  size_t n = slash ? (size_t)(slash - file) + 1 : 0;
+  char *dir = sqlite3_mprintf("%.*s.", (int)n, file);
+  int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  int rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
+  if (fd >= 0)
+    close(fd);
+  sqlite3_free(dir);
+  return rc;
 }
 
 /* A name under which nothing exists yet.  The database's write lock, which

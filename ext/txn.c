@@ -32,6 +32,11 @@
 **   idle      -> open           -         -                    -
 **   open      -                 prepare   -> idle              -> idle (xSync)
 **
+** DECIDED   In journal mode DELETE it is the removal of its journal by which
+**           SQLite commits, and with synchronous=FULL (not EXTRA) it leaves it
+**           to the file system when that is durable.  The store takes the
+**           transaction before the next for decided, so xCommit waits for it.
+**
 ** IN DOUBT  Only a write may decide for rollback: it holds the database's
 **           write lock and so reads the newest row.  A reader in WAL mode may
 **           be looking at an old one; it may decide for commit only.
@@ -47,6 +52,8 @@
 SQLITE_EXTENSION_INIT3
 
 #include <assert.h>
+#include <string.h>
+#include <unistd.h>
 
 static struct ext_table *table_of(sqlite3_vtab *vtab) {
   return (struct ext_table *)vtab;
@@ -56,6 +63,7 @@ static void end(struct ext_link *link) {
   link->in_txn = 0;
   link->level = -1;
   link->dirty = 0;
+  link->removes = 0;
   sqlite3_free(link->late);
   link->late = NULL;
 }
@@ -197,6 +205,41 @@ void ext_txn_abandon(struct ext_link *link) {
   }
 }
 
+/* ---- SQLite's journal ---------------------------------------------------- */
+
+static int has_journal(sqlite3 *db, const char *schema) {
+  const char *file = sqlite3_db_filename(db, schema);
+  return file && file[0] && access(sqlite3_filename_journal(file), F_OK) == 0;
+}
+
+/* Whether SQLite may leave the removal of its journal to the file system. */
+static int is_full(sqlite3 *db, const char *schema) {
+  sqlite3_stmt *pragma = NULL;
+  char *sql = sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema);
+  int full =
+      sql && sqlite3_prepare_v2(db, sql, -1, &pragma, NULL) == SQLITE_OK &&
+      sqlite3_step(pragma) == SQLITE_ROW && sqlite3_column_int(pragma, 0) == 2;
+  sqlite3_finalize(pragma);
+  sqlite3_free(sql);
+  return full;
+}
+
+/* SQLite has committed; once for all tables of a file. */
+static void await_removal(struct ext_table *table) {
+  struct ext_conn *conn = table->conn;
+  struct ext_link *link = table->link;
+  int os;
+  if (has_journal(conn->db, table->schema))
+    return; /* it was emptied */
+  os = ext_place_sync(link->file);
+  if (os)
+    sqlite3_log(SQLITE_IOERR_DIR_FSYNC, "emb: syncing beside %s: %s",
+                link->file, strerror(os));
+  for (struct ext_link *other = conn->links; other; other = other->next)
+    if (strcmp(other->file, link->file) == 0)
+      other->removes = 0;
+}
+
 /* ---- callbacks ----------------------------------------------------------- */
 
 /* Opens the store, and owns it from now on if it can.  From here on there is a
@@ -241,6 +284,9 @@ int ext_txn_sync(sqlite3_vtab *vtab) {
     /* The table was created in a savepoint that was rolled back. */
     emb_rollback(link->session);
     end(link);
+  } else if (rc == SQLITE_OK && number > 0) {
+    link->removes = has_journal(table->conn->db, table->schema) &&
+                    is_full(table->conn->db, table->schema);
   }
   return ext_table_error(table, rc, err);
 }
@@ -249,6 +295,8 @@ int ext_txn_commit(sqlite3_vtab *vtab) {
   struct ext_link *link = table_of(vtab)->link;
   if (link == NULL)
     return SQLITE_OK;
+  if (link->removes)
+    await_removal(table_of(vtab));
   if (link->in_txn && emb_commit(link->session) != EMB_OK) {
     sqlite3_free(link->failed);
     link->failed = sqlite3_mprintf("%s", emb_errmsg(link->session));
