@@ -363,8 +363,8 @@ int disk_find(const struct disk *disk, const char *path, uint32_t *file) {
   int rc = walk(disk, path, &dir, name);
   if (rc != 0)
     return rc;
-  if (name[0] == '\0') {
-    *file = 0;
+  if (name[0] == '\0' || strcmp(name, ".") == 0) {
+    *file = dir;
     return 0;
   }
   const struct disk_name *found = find_name(&disk->inodes[dir].names, name);
