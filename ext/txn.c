@@ -80,9 +80,23 @@ static int read_marker(struct ext_table *table, sqlite3_int64 *txn,
   return rc;
 }
 
-/* Decides an undecided transaction by the row, for commit always and for
-** rollback if the caller holds the write lock. */
-static int resolve(struct ext_table *table, int may_roll_back, char **err) {
+enum resolve {
+  RESOLVE_READ,  /* the row may be an old one: for commit only */
+  RESOLVE_WRITE, /* the caller holds the database's write lock */
+  RESOLVE_ADOPT, /* and the user has said that this database is the right one */
+};
+
+static int mismatch(struct ext_table *table, sqlite3_int64 txn, char **err) {
+  return ext_error(err, SQLITE_CORRUPT_VTAB,
+                   "store is at transaction %llu but database \"%s\" recorded "
+                   "%lld (restored copy?); see 'adopt'",
+                   (unsigned long long)emb_committed(table->link->store),
+                   table->schema, txn);
+}
+
+/* Decides an undecided transaction by the row.  An older copy of the database
+** knows nothing of it. */
+static int resolve(struct ext_table *table, enum resolve how, char **err) {
   struct ext_link *link = table->link;
   uint64_t doubt = emb_in_doubt(link->store);
   sqlite3_int64 txn;
@@ -92,8 +106,11 @@ static int resolve(struct ext_table *table, int may_roll_back, char **err) {
   if (rc != SQLITE_OK)
     return rc;
   commit = txn >= 0 && (uint64_t)txn >= doubt;
-  if (!commit && !may_roll_back)
+  if (!commit && how == RESOLVE_READ)
     return SQLITE_OK;
+  if (!commit && how == RESOLVE_WRITE && link->atomic &&
+      (uint64_t)txn != emb_committed(link->store))
+    return mismatch(table, txn, err);
   rc = emb_resolve(link->store, commit, &engine_err);
   return rc ? ext_engine_error(err, rc, engine_err.text) : SQLITE_OK;
 }
@@ -103,10 +120,7 @@ static int check_marker(struct ext_table *table, char **err) {
   uint64_t committed = emb_committed(table->link->store);
   int rc = read_marker(table, &txn, err);
   if (rc == SQLITE_OK && committed != (uint64_t)txn)
-    rc = ext_error(err, SQLITE_CORRUPT_VTAB,
-                   "store is at transaction %llu but database \"%s\" recorded "
-                   "%lld (restored copy?); see 'adopt'",
-                   (unsigned long long)committed, table->schema, txn);
+    rc = mismatch(table, txn, err);
   return rc;
 }
 
@@ -135,15 +149,15 @@ int ext_txn_read(struct ext_table *table, char **err) {
   }
   if (rc == SQLITE_OK && emb_in_doubt(table->link->store) &&
       emb_is_owner(table->link->store))
-    rc = resolve(table, 0, err);
+    rc = resolve(table, RESOLVE_READ, err);
   return rc;
 }
 
-static int begin(struct ext_table *table, char **err) {
+static int begin(struct ext_table *table, enum resolve how, char **err) {
   struct ext_link *link = table->link;
   int rc = emb_begin(link->session);
   if (rc == EMB_LOCKED && emb_in_doubt(link->store)) {
-    rc = resolve(table, 1, err);
+    rc = resolve(table, how, err);
     if (rc != SQLITE_OK)
       return rc;
     rc = emb_begin(link->session);
@@ -162,7 +176,7 @@ int ext_txn_write(struct ext_table *table, char **err) {
     if (rc == SQLITE_OK && link->late)
       rc = ext_error(err, SQLITE_BUSY, "%s", link->late);
     if (rc == SQLITE_OK)
-      rc = begin(table, err);
+      rc = begin(table, RESOLVE_WRITE, err);
     if (rc == SQLITE_OK && link->atomic &&
         (rc = check_marker(table, err)) != SQLITE_OK)
       emb_rollback(link->session);
@@ -185,7 +199,7 @@ int ext_txn_adopt(struct ext_table *table, char **err) {
                    "cannot adopt: %s was modified in this transaction",
                    table->name);
   if (rc == SQLITE_OK)
-    rc = begin(table, err);
+    rc = begin(table, RESOLVE_ADOPT, err);
   if (rc != SQLITE_OK)
     return rc;
   emb_rollback(table->link->session);
@@ -251,7 +265,7 @@ int ext_txn_begin(sqlite3_vtab *vtab) {
   if (rc == SQLITE_OK && !emb_is_owner(table->link->store)) {
     struct ext_link *link = table->link;
     char *late = NULL;
-    rc = begin(table, &late);
+    rc = begin(table, RESOLVE_WRITE, &late);
     if (rc == SQLITE_OK) {
       emb_rollback(link->session);
     } else if (rc == SQLITE_BUSY && late) {
