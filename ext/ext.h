@@ -256,6 +256,8 @@ void ext_orphan_gc(sqlite3_context *context, int argc, sqlite3_value **argv);
 
 /* ---- link.c ------------------------------------------------------------- */
 
+/* A store's name as the shadow table has it. */
+void ext_link_uuid(const emb_store *store, char hex[33]);
 /* Sets table->link, opening the store if this connection has not. */
 int ext_link_get(struct ext_table *table, char **err);
 /* Adds a store that was just made; takes it over, also on error. */

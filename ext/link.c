@@ -48,7 +48,7 @@ static int is_interrupted(void *arg) {
   return rc == SQLITE_INTERRUPT;
 }
 
-static void hex_uuid(const emb_store *store, char hex[33]) {
+void ext_link_uuid(const emb_store *store, char hex[33]) {
   static const char digits[] = "0123456789abcdef";
   uint8_t uuid[16];
   emb_uuid(store, uuid);
@@ -92,7 +92,7 @@ int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
     link->attached = sqlite3_stricmp(table->schema, "main") != 0 &&
                      sqlite3_stricmp(table->schema, "temp") != 0;
     link->readonly = sqlite3_db_readonly(conn->db, table->schema) == 1;
-    hex_uuid(store, link->uuid);
+    ext_link_uuid(store, link->uuid);
     link->path = path ? sqlite3_mprintf("%s", path) : NULL;
     link->schema = sqlite3_mprintf("%s", table->schema);
     link->file = sqlite3_mprintf("%s", table->file);
@@ -165,7 +165,7 @@ static int open_store(struct ext_table *table, const struct ext_place *place,
                      strerror(errno));
   if (rc)
     return ext_engine_error(err, rc, engine_err.text);
-  hex_uuid(store, uuid);
+  ext_link_uuid(store, uuid);
   if (strcmp(uuid, place->uuid) != 0) {
     emb_close(store, NULL);
     return ext_error(err, SQLITE_CORRUPT_VTAB,

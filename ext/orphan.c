@@ -67,6 +67,21 @@ int ext_orphan_add(struct ext_table *table, const char *uuid, const char *path,
   return SQLITE_OK;
 }
 
+/* Somebody has put another store into the orphan's place.  One that cannot be
+** opened is taken for the orphan. */
+static int is_replaced(const struct ext_orphan *orphan) {
+  emb_config config = {.flags = EMB_OPEN_READONLY};
+  emb_store *store;
+  char uuid[33];
+  int replaced;
+  if (emb_open(orphan->path, &config, &store, NULL) != EMB_OK)
+    return 0;
+  ext_link_uuid(store, uuid);
+  replaced = strcmp(uuid, orphan->uuid) != 0;
+  emb_close(store, NULL);
+  return replaced;
+}
+
 /* Deletes the store of an orphan for good.  0 when it has to wait. */
 static int bury(struct ext_conn *conn, struct ext_orphan *orphan) {
   struct ext_link *link = ext_link_find(conn, orphan->uuid, orphan->path);
@@ -75,7 +90,7 @@ static int bury(struct ext_conn *conn, struct ext_orphan *orphan) {
   int rc;
   if (link && !ext_link_close_idle(link))
     return 0;
-  if (orphan->path == NULL)
+  if (orphan->path == NULL || (link == NULL && is_replaced(orphan)))
     return 1;
   (void)ext_place_sync(orphan->file); /* the DROP is durable */
   rc = emb_destroy(orphan->path, &err);
