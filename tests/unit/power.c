@@ -531,3 +531,60 @@ TEST(crash_at_every_event) {
          "that was cut off; %zu used again\n",
          count.recordings, count.events, count.states, count.again, count.on);
 }
+
+/* ---- creation and deletion ----------------------------------------------- */
+
+/* Wherever it stops, the directory can be opened, and holds nothing or what was
+** closed in it. */
+TEST(crash_in_creation_and_deletion) {
+  static float vector[100];
+  const int64_t key = 7;
+  emb_store *store;
+  emb_session *s;
+  emb_err err = {0, ""};
+  size_t closed = 0, deleted = 0, states = 0;
+  work.dim = 100;
+  work.write_count = 1;
+  work.disk = disk_new(test_random());
+  CHECK_EQ_INT(disk_make_dir(work.disk, "/data"), 0);
+  disk_record(work.disk);
+  help_vector(vector, 100, key, 1);
+  if (!open_store(work.disk, &store, &s))
+    return;
+  OK(s, emb_put(s, &key, 1, vector, NULL));
+  if (!help_close(store, s))
+    return;
+  closed = disk_events(work.disk);
+  CHECK_EQ_INT(emb_destroy(dir, &err), EMB_OK);
+  deleted = disk_events(work.disk);
+  if (!open_store(work.disk, &store, &s) || !help_close(store, s))
+    return;
+  struct disk *player = disk_player(work.disk);
+  moment.when = "created or deleted";
+  for (size_t e = 0; e <= disk_events(work.disk); e++) {
+    disk_play(player, work.disk, e);
+    moment.events = e;
+    for (unsigned i = 0; i < 20 * help_long(); i++, states++) {
+      uint8_t found = 0;
+      float got[100];
+      moment.loss = (enum disk_loss)(i % DISK_LOSSES);
+      struct disk *after = disk_crash(player, moment.loss, test_random());
+      if (!open_store(after, &store, &s))
+        (void)HOLDS(0, "cannot open");
+      else {
+        OK(s, emb_get(s, &key, 1, got, &found, NULL));
+        (void)HOLDS(found ? help_is(got, 100, key, 1) : e != closed,
+                    "the key is lost");
+        (void)HOLDS(!found || e <= deleted || moment.loss != DISK_KEEP,
+                    "the key is back");
+        OK(s, emb_put(s, &key, 1, vector, NULL));
+        (void)help_close(store, s);
+      }
+      disk_free(after);
+    }
+  }
+  printf("%zu events, %zu states\n", disk_events(work.disk), states);
+  disk_free(player);
+  forget_work();
+  registry_set_env(&env_posix);
+}
