@@ -111,6 +111,8 @@ struct disk *disk_crash(const struct disk *disk, enum disk_loss loss,
 
 /* Lives as long as the disk. */
 struct env *disk_env(struct disk *disk);
+/* From now on threads of this environment never get to run. */
+void disk_no_threads(struct env *env);
 
 /* The VFS "disk", not registered as the default.  Its files are on the disk
 ** that disk_vfs_use named last; one at a time. */

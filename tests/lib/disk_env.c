@@ -247,6 +247,11 @@ static void thread_join(struct env *env, void *thread) {
   (void)env, (void)thread;
 }
 
+void disk_no_threads(struct env *env) {
+  env->thread_start = thread_start;
+  env->thread_join = thread_join;
+}
+
 /* ---- memory ----------------------------------------------------------------
 **
 ** Thousands of stores are opened one after the other: what one gave back, the
@@ -308,8 +313,7 @@ void disk__env_init(struct disk *disk) {
   disk->env.random = random_bytes;
   disk->env.map = map;
   disk->env.unmap = unmap;
-  disk->env.thread_start = thread_start;
-  disk->env.thread_join = thread_join;
+  disk_no_threads(&disk->env);
 }
 
 struct env *disk_env(struct disk *disk) {

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+**
+** kill_sql.c -- SQL rows and vectors of one transaction, when the process is
+** killed: a child does the work of sql_work.h with real files, and kills
+** itself before one of the calls of the engine or SQLite that change a file.
+** Within a COMMIT, which includes all between the prepared record in the store
+** and the end of SQLite's commit, each call has its turn.
+**
+** SEED repeats a run.  LONG=5 kills at all other calls, too.
+*/
+#include "sql_work.h"
+
+#include "../../../engine/store/registry.h"
+#include "../../lib/disk.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+/* ---- kill ---------------------------------------------------------------- */
+
+enum { CALLS = 4000 };
+
+static struct shared { /* with the child */
+  int begun, acked, calls;
+  uint8_t in_commit[CALLS]; /* by call */
+} * shared;
+
+static int kill_at; /* this call; 0: none */
+
+/* Before every call that changes a file. */
+static void strike(void) {
+  int call = ++shared->calls;
+  if (call < CALLS)
+    shared->in_commit[call] = shared->begun != shared->acked;
+  if (call == kill_at)
+    (void)raise(SIGKILL);
+}
+
+static void kill_begun(int n) { shared->begun = n; }
+static void kill_acked(int n) { shared->acked = n; }
+
+static int kill_open(struct env *env, const char *path, int flags,
+                     struct env_file **file) {
+  strike();
+  return env_posix.open(env, path, flags, file);
+}
+static int kill_write(struct env *env, struct env_file *file, const void *from,
+                      size_t bytes, uint64_t offset) {
+  strike();
+  return env_posix.write(env, file, from, bytes, offset);
+}
+static int kill_sync(struct env *env, struct env_file *file) {
+  strike();
+  return env_posix.sync(env, file);
+}
+static int kill_truncate(struct env *env, struct env_file *file,
+                         uint64_t bytes) {
+  strike();
+  return env_posix.truncate(env, file, bytes);
+}
+static int kill_unlink(struct env *env, const char *path) {
+  strike();
+  return env_posix.unlink(env, path);
+}
+static int kill_rename(struct env *env, const char *from, const char *to) {
+  strike();
+  return env_posix.rename(env, from, to);
+}
+static int kill_make_dir(struct env *env, const char *path) {
+  strike();
+  return env_posix.make_dir(env, path);
+}
+static int kill_remove_dir(struct env *env, const char *path) {
+  strike();
+  return env_posix.remove_dir(env, path);
+}
+static int kill_submit(struct env *env, struct env_queue *queue,
+                       struct env_io **ios, size_t n) {
+  strike();
+  return env_posix.queue_submit(env, queue, ios, n);
+}
+
+static ssize_t kill_pwrite(int fd, const void *from, size_t bytes, off_t at) {
+  strike();
+  return pwrite(fd, from, bytes, at);
+}
+static int kill_ftruncate(int fd, off_t bytes) {
+  strike();
+  return ftruncate(fd, bytes);
+}
+static int kill_unlink_path(const char *path) {
+  strike();
+  return unlink(path);
+}
+
+/* What SQLite's VFS calls, by the name it has there. */
+static void take_call(const char *name, sqlite3_syscall_ptr call) {
+  sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+  if (vfs->xGetSystemCall(vfs, name))
+    (void)vfs->xSetSystemCall(vfs, name, call);
+}
+
+static void work_and_die(const char *path, uint64_t random, int txns) {
+  static struct env env;
+  struct work w = {random, path, NULL, txns, kill_begun, kill_acked};
+  env = env_posix;
+  env.open = kill_open;
+  env.write = kill_write;
+  env.sync = kill_sync;
+  env.truncate = kill_truncate;
+  env.unlink = kill_unlink;
+  env.rename = kill_rename;
+  env.make_dir = kill_make_dir;
+  env.remove_dir = kill_remove_dir;
+  env.queue_submit = kill_submit;
+  disk_no_threads(&env); /* the calls are the same in every run */
+  registry_set_env(&env);
+  take_call("pwrite", (sqlite3_syscall_ptr)kill_pwrite);
+  take_call("pwrite64", (sqlite3_syscall_ptr)kill_pwrite);
+  take_call("ftruncate", (sqlite3_syscall_ptr)kill_ftruncate);
+  take_call("unlink", (sqlite3_syscall_ptr)kill_unlink_path);
+  do_work(&w);
+}
+
+/* 0 good, 1 failed, -1 killed. */
+static int run_child(const char *path, uint64_t random, int txns) {
+  int status = 0;
+  pid_t child = fork();
+  if (child == 0) {
+    if (txns)
+      work_and_die(path, random, txns);
+    else
+      (void)examine(path, NULL, shared->acked, shared->begun, NULL);
+    _exit(atomic_load(&test_state.failures) ? 1 : 0);
+  }
+  CHECK(waitpid(child, &status, 0) == child);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+    return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/* The database of a run, in a directory of its own. */
+static const char *path_of(int call) {
+  static char path[400];
+  (void)snprintf(path, sizeof path, "%s/%s-%d", test_dir(), work_mode->journal,
+                 call);
+  CHECK_EQ_INT(mkdir(path, 0755), 0);
+  return strcat(path, "/app.db");
+}
+
+static int kill_everywhere(const struct mode *mode, int txns) {
+  static struct shared all;
+  uint64_t random = test_random();
+  int kills = 0;
+  work_mode = mode;
+  kill_at = 0;
+  memset(shared, 0, sizeof *shared);
+  work_and_die(path_of(0), random, txns); /* which it does not yet */
+  all = *shared;
+  if (!CHECK(all.calls < CALLS))
+    return 0;
+  for (int call = 1; call <= all.calls; call++) {
+    if (!all.in_commit[call] && (unsigned)call % 5 >= help_long())
+      continue;
+    const char *path = path_of(call);
+    memset(shared, 0, sizeof *shared);
+    kill_at = call;
+    (void)snprintf(work_moment, sizeof work_moment, "killed at call %d", call);
+    if (!CHECK_EQ_INT(run_child(path, random, txns), -1) ||
+        !CHECK_EQ_INT(run_child(path, 0, 0), 0))
+      break;
+    kills++;
+  }
+  work_forget();
+  return kills;
+}
+
+TEST(killed_at_every_call) {
+  static const struct mode modes[] = {{"DELETE", "FULL", 0},
+                                      {"WAL", "FULL", 0}};
+  int kills = 0;
+  if (!test_dir())
+    return;
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (!CHECK(shared != MAP_FAILED))
+    return;
+  for (int i = 0; i < 2 && !atomic_load(&test_state.failures); i++)
+    kills += kill_everywhere(&modes[i], 6);
+  printf("%d kills\n", kills);
+  munmap(shared, sizeof *shared);
+}
