@@ -160,7 +160,8 @@ static inline int roll(struct work *w, int n) {
 }
 
 static inline void change(struct work *w, sqlite3 *db, int value) {
-  const char *table = "a\0b\0c" + 2 * roll(w, 3);
+  static const char names[3][2] = {"a", "b", "c"};
+  const char *table = names[roll(w, 3)];
   int lo = roll(w, KEYS), hi = lo + roll(w, 4) * roll(w, 4);
   char sql[100];
   (void)snprintf(sql, sizeof sql,
