@@ -340,7 +340,9 @@ int emb_savepoint_release(emb_session *session, int i);
 ** further writes: the earlier number is then void.  After an error the
 ** transaction is as before the call. */
 int emb_prepare(emb_session *session, uint64_t *number);
-/* Publishes the transaction.  After emb_prepare: memory only, cannot fail.
+/* Publishes the transaction.  After emb_prepare: memory only, cannot fail; the
+** coordinator's record must be durable by now, because what follows in the log
+** says to recovery that it was decided.
 ** Without it: the commit is the engine's own, atomic, and durable with the
 ** next checkpoint, prepare or clean close; it may fail (FULL, IOERR, NOMEM,
 ** FAILED) and then leaves the transaction open. */
