@@ -200,12 +200,13 @@ static void write_batch(struct writer *w, int in_txn) {
 }
 
 static void savepoint(struct writer *w) {
-  if (w->level < LEVELS && roll(3)) {
+  if (w->level < LEVELS && roll(2)) {
     OK(w->txn, emb_savepoint(w->txn, w->level));
     memcpy(w->marks[w->level++], work.state.pending, sizeof w->marks[0]);
+    write_batch(w, 1);
   } else if (w->level) {
     int to = (int)roll((uint64_t)w->level);
-    if (roll(2)) {
+    if (roll(3)) {
       OK(w->txn, emb_rollback_to(w->txn, to));
       for (uint32_t k = 0; k < KEYS; k++)
         note(NOTE_PENDING, k, w->marks[to][k], 0);

@@ -198,12 +198,14 @@ static inline void change_schema(sqlite3 *db) {
 
 static inline void change_some(struct work *w, sqlite3 *db, int n) {
   int level = 0;
-  for (int i = 1 + roll(w, 6); i > 0; i--)
+  for (int i = 1 + roll(w, 8); i > 0; i--)
     switch (roll(w, 8)) {
     case 0:
       (void)run(db, "SAVEPOINT s%d", ++level);
+      change(w, db, n * 100 + 50 + i);
       break;
     case 1:
+    case 3:
       if (level)
         (void)run(db, "ROLLBACK TO s%d", level);
       break;
