@@ -32,12 +32,23 @@ static int is_zero(const uint8_t *bytes, size_t n) {
   return n == 0;
 }
 
-int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
-                  emb_err *err) {
-  char path[PATH_BYTES];
+static int is_manifest(const struct manifest *slot) {
+  return memcmp(slot->magic, magic, sizeof magic) == 0;
+}
+
+/* Slot i, of this format or another. */
+static int is_valid(const struct manifest *slot, int i) {
+  return is_manifest(slot) && slot->sum == sum_of(slot) &&
+         (slot->format != MANIFEST_FORMAT ||
+          (is_zero(slot->zero, sizeof slot->zero) &&
+           slot->generation % 2 == (uint64_t)i));
+}
+
+/* path: PATH_BYTES for the file's name. */
+static int read_slots(struct env *env, const char *dir, char *path,
+                      struct manifest slots[2], emb_err *err) {
   struct env_file *file;
-  struct manifest slots[2];
-  int rc = path_join(path, sizeof path, dir, "manifest", err);
+  int rc = path_join(path, PATH_BYTES, dir, "manifest", err);
   if (rc) {
     return rc;
   }
@@ -45,27 +56,30 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   if (os) {
     return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
   }
-  os = env->read(env, file, slots, sizeof slots, 0);
+  os = env->read(env, file, slots, 2 * sizeof *slots, 0);
   env->close(env, file);
-  if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot read %s", path);
+  return os ? err_os(err, EMB_IOERR, os, "cannot read %s", path) : EMB_OK;
+}
+
+int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
+                  emb_err *err) {
+  char path[PATH_BYTES];
+  struct manifest slots[2];
+  int rc = read_slots(env, dir, path, slots, err);
+  if (rc) {
+    return rc;
   }
   const struct manifest *best = NULL;
-  int ours = 0;
   for (int i = 0; i < 2; i++) {
-    ours |= memcmp(slots[i].magic, magic, sizeof magic) == 0;
-    if (memcmp(slots[i].magic, magic, sizeof magic) == 0 &&
-        slots[i].sum == sum_of(&slots[i]) &&
-        (slots[i].format != MANIFEST_FORMAT ||
-         (is_zero(slots[i].zero, sizeof slots[i].zero) &&
-          slots[i].generation % 2 == (uint64_t)i)) &&
+    if (is_valid(&slots[i], i) &&
         (!best || slots[i].generation > best->generation)) {
       best = &slots[i];
     }
   }
   if (!best) {
-    return ours ? err_set(err, EMB_CORRUPT, "%s: no valid slot", path)
-                : err_set(err, EMB_NOTADB, "%s: not an emb store", path);
+    return is_manifest(&slots[0]) || is_manifest(&slots[1])
+               ? err_set(err, EMB_CORRUPT, "%s: no valid slot", path)
+               : err_set(err, EMB_NOTADB, "%s: not an emb store", path);
   }
   if (best->format != MANIFEST_FORMAT) {
     return err_set(err, EMB_NOTADB,
@@ -74,6 +88,22 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   }
   *manifest = *best;
   return EMB_OK;
+}
+
+int manifest_check(struct env *env, const char *dir, int *damaged,
+                   emb_err *err) {
+  char path[PATH_BYTES];
+  struct manifest slots[2];
+  int rc = read_slots(env, dir, path, slots, err);
+  *damaged = -1;
+  for (int i = 0; !rc && i < 2; i++) {
+    /* Before the second generation one of them was never written. */
+    if (!is_valid(&slots[i], i) &&
+        !is_zero((const uint8_t *)&slots[i], sizeof slots[i])) {
+      *damaged = i;
+    }
+  }
+  return rc;
 }
 
 static int write_slot(struct env *env, const char *path, struct manifest *m,

@@ -59,6 +59,10 @@ _Static_assert(sizeof(struct manifest) == MANIFEST_SLOT, "manifest slot");
 ** file, EMB_NOTADB for another format, EMB_CORRUPT if no slot is valid. */
 int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                   emb_err *err);
+/* Finds a slot that is neither valid nor was never written: *damaged is its
+** number, -1 if there is none.  The other one may be in use. */
+int manifest_check(struct env *env, const char *dir, int *damaged,
+                   emb_err *err);
 /* Writes the slot of manifest->generation, durably. */
 int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
                    int sync, emb_err *err);

@@ -48,7 +48,7 @@ struct counters {
   _Atomic uint64_t read_pages, read_bytes, write_bytes, syncs;
   _Atomic uint64_t flushes, checkpoints, compacted_records, evictions;
   _Atomic uint64_t cache_admitted, cache_evicted, waits_room, waits_key;
-  _Atomic uint64_t commits, rollbacks;
+  _Atomic uint64_t commits, rollbacks, manifest_damaged;
   _Atomic uint64_t staleness_waits, staleness_busy;
   _Atomic uint64_t ahead_asked, ahead_memory, ahead_absent;
   _Atomic uint64_t ahead_read, ahead_refused, prefetches, write_backs;

@@ -339,6 +339,11 @@ static int load_existing(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
+  int damaged;
+  if (manifest_check(core->env, core->dir, &damaged, NULL) == EMB_OK &&
+      damaged >= 0) {
+    count_add(&core->counters.manifest_damaged, 1);
+  }
   store->checkpoint.manifest = m;
   if (!m.clean && !(store->config.flags & EMB_OPEN_READONLY)) {
     /* Its owner died, or is alive: then its last checkpoint is what we see. */

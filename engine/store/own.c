@@ -121,13 +121,15 @@ static int become_owner(emb_store *store, emb_err *err) {
   if (atomic_load(&store->in_doubt)) {
     return EMB_OK; /* what is durable must be decided first */
   }
-  if (!m.clean) {
+  /* A store that was never written names no index file.  It must before its
+  ** log is: a reader that falls back to this checkpoint, because the next one
+  ** is damaged, sees by the missing file that extents may be missing, too. */
+  if (!m.clean || m.index_blocks == 0) {
     pthread_mutex_lock(&core->ckpt_lock);
     rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
     pthread_mutex_unlock(&core->ckpt_lock);
-    return rc;
   }
-  return checkpoint_claim(core, &store->checkpoint, err);
+  return rc || !m.clean ? rc : checkpoint_claim(core, &store->checkpoint, err);
 }
 
 int own_take(emb_store *store, emb_err *err) {

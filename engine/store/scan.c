@@ -236,10 +236,13 @@ static int check_lost(emb_scan *scan) {
     if (rc || scan->watch.aborted) {
       return rc; /* the owner has used its place again */
     }
-    return session_error(s, EMB_CORRUPT,
-                         "%s/log: page %llu is damaged, %llu keys are in it",
-                         core->dir, (unsigned long long)scan->page,
-                         (unsigned long long)lost.here);
+    return session_error(
+        s, EMB_CORRUPT,
+        "%s/log: page %llu (offset %llu) is damaged, %llu "
+        "keys are in it",
+        core->dir, (unsigned long long)scan->page,
+        (unsigned long long)(offset + layout_page_offset(l, scan->page)),
+        (unsigned long long)lost.here);
   }
   scan->sound_to = lost.beyond ? scan->page + 1 : lost.end;
   return EMB_OK;

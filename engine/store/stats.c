@@ -97,6 +97,7 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "waits_for_key", of(&c->waits_key));
   number(l, "commits", of(&c->commits));
   number(l, "rollbacks", of(&c->rollbacks));
+  number(l, "manifest_damaged", of(&c->manifest_damaged));
   if (core_bounded(core)) {
     number(l, "staleness", core->staleness);
   } else {

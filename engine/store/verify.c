@@ -7,6 +7,7 @@
 ** and the number of keys.  It runs beside other sessions; what differs is
 ** looked at a second time before it is reported.
 */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,13 +77,14 @@ struct verify {
   char *buffer;
 };
 
-static void say(struct verify *v, const char *what, uint64_t number,
-                uint64_t want, uint64_t have) {
-  char line[200];
-  snprintf(line, sizeof line, "%s %llu: expected %llu, found %llu", what,
-           (unsigned long long)number, (unsigned long long)want,
-           (unsigned long long)have);
-  v->report(v->arg, line);
+__attribute__((format(printf, 2, 3))) static void say(struct verify *v,
+                                                      const char *format, ...) {
+  emb_err line;
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(line.text, sizeof line.text, format, args);
+  va_end(args);
+  v->report(v->arg, line.text);
 }
 
 /* Live records of one page. */
@@ -112,7 +114,7 @@ static int32_t live_in_page(struct verify *v, uint64_t page,
 
 /* Counts the live records of an extent on disk; damaged pages in *damaged. */
 static int survey_extent(struct verify *v, uint64_t number, uint64_t flushed,
-                         int32_t *live, uint64_t *damaged) {
+                         int32_t *live, uint64_t *damaged, uint64_t *at) {
   struct core *core = v->s->core;
   const struct layout *l = &core->layout;
   uint64_t page = number << l->extent_bits;
@@ -135,6 +137,7 @@ static int survey_extent(struct verify *v, uint64_t number, uint64_t flushed,
       *live += live_in_page(v, page + i, bytes);
     } else if (!*damaged) {
       *damaged = page + i;
+      *at = offset + (uint64_t)i * l->page_bytes;
     }
   }
   return EMB_OK;
@@ -144,7 +147,7 @@ static int check_extent(struct verify *v, uint64_t number, uint64_t flushed) {
   struct core *core = v->s->core;
   for (int tries = 0;; tries++) {
     int32_t live;
-    uint64_t damaged;
+    uint64_t damaged, offset = 0;
     epoch_enter(&core->epoch, v->s->slot);
     struct extent *extent = log_extent(&core->log, number);
     uint32_t phys = atomic_load(&extent->phys);
@@ -153,7 +156,7 @@ static int check_extent(struct verify *v, uint64_t number, uint64_t flushed) {
     if (phys == EXTENT_NOWHERE || expected == 0) {
       return EMB_OK;
     }
-    int rc = survey_extent(v, number, flushed, &live, &damaged);
+    int rc = survey_extent(v, number, flushed, &live, &damaged, &offset);
     epoch_enter(&core->epoch, v->s->slot);
     int32_t after = atomic_load(&log_extent(&core->log, number)->live);
     epoch_leave(v->s->slot);
@@ -168,8 +171,16 @@ static int check_extent(struct verify *v, uint64_t number, uint64_t flushed) {
       if (after != expected) {
         return EMB_OK; /* its records are being moved all the time */
       }
-      say(v, damaged ? "damaged page in extent" : "live records in extent",
-          damaged ? damaged : number, (uint64_t)expected, (uint64_t)live);
+      if (damaged) {
+        say(v,
+            "%s/log: page %llu (offset %llu) is damaged; of %d records in its "
+            "extent %d are left",
+            core->dir, (unsigned long long)damaged, (unsigned long long)offset,
+            expected, live);
+      } else {
+        say(v, "%s/log: extent %llu has %d live records, %d were counted",
+            core->dir, (unsigned long long)number, live, expected);
+      }
       return EMB_OK;
     }
   }
@@ -194,10 +205,8 @@ static void check_count(struct verify *v) {
   epoch_open(&core->epoch);
   pthread_mutex_unlock(&core->flush_lock);
   if ((int64_t)keys != count) {
-    char line[100];
-    snprintf(line, sizeof line, "the index has %llu keys, %lld were counted",
-             (unsigned long long)keys, (long long)count);
-    v->report(v->arg, line);
+    say(v, "%s/log: the index has %llu keys, %lld were counted", core->dir,
+        (unsigned long long)keys, (long long)count);
   }
 }
 
