@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_sync.h -- the real operating system, but for batched disk access, which
+** is done at once in the caller's thread.  For tests that open a store so often
+** that the threads or rings of a real queue would be all they do.
+*/
+#ifndef EMB_TESTS_ENV_SYNC_H
+#define EMB_TESTS_ENV_SYNC_H
+
+#include "../../engine/env/env.h"
+
+/* The same table at every call; for registry_set_env. */
+struct env *env_sync(void);
+
+#endif

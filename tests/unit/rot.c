@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT
+**
+** rot.c -- single bits of a store's files flip: nothing is ever wrong.
+**
+** Each story of damage_help.h is told once; then one bit of one file flips, in
+** a copy, and the copy is opened, read in every way and verified.  All bytes of
+** the small structures are tried, of the large ones a sample (LONG=n: n times
+*as
+** many, and of the small ones every bit).
+**
+** Every structure says what may come of a flip in it: whether it has to be
+** found, or whether nobody ever reads it.
+*/
+#include "damage_help.h"
+
+#include "../../engine/store/registry.h"
+#include "../lib/env_sync.h"
+
+enum { SAMPLE = 130 }; /* of each structure and store */
+
+/* ---- stories --------------------------------------------------------------
+ */
+
+/* Everything that a log can hold. */
+static void all_kinds(struct writer *w) {
+  w_begin(w);
+  w_put(w, 100, 100, 3);
+  w_savepoint(w);
+  w_put(w, 150, 100, 4);
+  w_rollback_to(w);
+  w_delete(w, 10, 5);
+  w_commit(w);
+  w_begin(w);
+  w_put(w, 300, 50, 5);
+  w_rollback(w, 1);
+  w_delete(w, 20, 20);
+  w_put(w, 250, 50, 6);
+  w_begin(w);
+  w_put(w, 400, 60, 7);
+  w_commit(w);
+}
+
+static void write_small(struct writer *w, int life) {
+  (void)life;
+  w_put(w, 0, 200, 1);
+  w_checkpoint(w);
+  all_kinds(w);
+}
+
+static void write_large(struct writer *w, int life) {
+  w_put(w, 0, DAMAGE_KEYS, life * 4 + 1);
+  w_checkpoint(w);
+  w_put(w, 0, 400, life * 4 + 2);
+  w_checkpoint(w);
+  w_put(w, 500, 100, life * 4 + 3);
+}
+
+/* In the first life: there is one checkpoint, at its end, and its first extent
+** has no live record then. */
+static void write_first(struct writer *w, int life) {
+  (void)life;
+  w_put(w, 0, DAMAGE_KEYS, 1);
+  w_flush(w);
+  w_put(w, 0, 300, 2);
+}
+
+static void write_decided(struct writer *w, int life) {
+  write_small(w, life);
+  w_begin(w);
+  w_put(w, 0, 10, 8);
+  w_commit(w);
+}
+
+static void write_decided_late(struct writer *w, int life) {
+  write_small(w, life);
+  w_begin(w);
+  w_put(w, 0, 200, 8);
+  w_delete(w, 200, 100);
+  w_prepare(w);
+}
+
+/* Both slots of the manifest say the same: they claim the store. */
+static void write_claimed(struct writer *w, int life) {
+  if (life == 0)
+    w_put(w, 0, DAMAGE_KEYS, 1);
+  else
+    all_kinds(w);
+}
+
+static void write_tail(struct writer *w, int life) {
+  write_small(w, life);
+  w_checkpoint(w);
+  w->tail = 1;
+  w_put(w, 0, 300, 9);
+  w_delete(w, 400, 30);
+  w_put(w, 500, 50, 10);
+  w_flush(w);
+}
+
+/* dim, type, lives, killed */
+static const struct story stories[] = {
+    {"closed", 16, EMB_F16, 1, 0, write_small},
+    {"closed, of several extents", 256, EMB_F32, 2, 0, write_large},
+    {"closed at its first checkpoint", 256, EMB_F32, 1, 0, write_first},
+    {"killed after a commit", 16, EMB_F32, 1, 1, write_decided},
+    {"killed before it was told to commit", 64, EMB_F32, 1, 1,
+     write_decided_late},
+    {"killed before a checkpoint", 16, EMB_F32, 2, 1, write_claimed},
+    {"killed with writes that are not durable", 16, EMB_F32, 1, 1, write_tail},
+    {"killed in its second life", 5, EMB_F16, 2, 1, write_tail},
+};
+
+/* ---- structures -----------------------------------------------------------
+ */
+
+enum {
+  MANIFEST_NEW, /* the slot that is in use */
+  MANIFEST_NEW_ZERO,
+  MANIFEST_OLD,
+  LOG_HEAD,
+  LOG_HEAD_ZERO,
+  PAGE_HEAD,
+  PAGE_KEY,
+  PAGE_STAMP,
+  PAGE_VECTOR,
+  PAGE_REST,
+  PAGE_OF_TOMBS,
+  PAGE_OF_VOIDS,
+  PAGE_OF_ABORT,
+  NO_PAGE, /* a place of the log that holds none */
+  INDEX_HEAD,
+  INDEX_SIZES,
+  INDEX_ENTRIES,
+  INDEX_EXTENTS,
+  INDEX_REST,
+  KINDS
+};
+
+static const struct {
+  const char *name;
+  int all; /* every byte is tried */
+} kinds[KINDS] = {
+    [MANIFEST_NEW] = {"manifest, slot in use", 1},
+    [MANIFEST_NEW_ZERO] = {"  its zeros", 0},
+    [MANIFEST_OLD] = {"manifest, slot before", 0},
+    [LOG_HEAD] = {"log head", 1},
+    [LOG_HEAD_ZERO] = {"  its zeros", 0},
+    [PAGE_HEAD] = {"page head", 1},
+    [PAGE_KEY] = {"record, key", 0},
+    [PAGE_STAMP] = {"record, stamp", 0},
+    [PAGE_VECTOR] = {"record, vector", 0},
+    [PAGE_REST] = {"page, rest", 0},
+    [PAGE_OF_TOMBS] = {"page of deletions", 0},
+    [PAGE_OF_VOIDS] = {"page of voids", 0},
+    [PAGE_OF_ABORT] = {"page of an abort", 0},
+    [NO_PAGE] = {"place without a page", 0},
+    [INDEX_HEAD] = {"index, block head", 1},
+    [INDEX_SIZES] = {"index, sizes", 0},
+    [INDEX_ENTRIES] = {"index, entries", 0},
+    [INDEX_EXTENTS] = {"index, extents", 1},
+    [INDEX_REST] = {"index, rest", 0},
+};
+
+static struct { uint64_t flips, verdicts[VERDICTS + 1]; } tally[KINDS];
+
+static const struct file_page *page_at(const struct damage_store *d,
+                                       size_t offset) {
+  for (size_t i = 0; i < d->page_count; i++)
+    if (offset >= d->pages[i].offset &&
+        offset - d->pages[i].offset < d->layout.page_bytes)
+      return &d->pages[i];
+  return NULL;
+}
+
+static int kind_in_log(const struct damage_store *d, size_t offset) {
+  if (offset < LOG_FILE_HEAD)
+    return offset < 40 ? LOG_HEAD : LOG_HEAD_ZERO;
+  const struct file_page *page = page_at(d, offset);
+  if (page == NULL)
+    return NO_PAGE;
+  offset -= page->offset;
+  if (offset < PAGE_HEAD_BYTES)
+    return PAGE_HEAD;
+  if (page->kind != PAGE_DATA)
+    return page->kind == PAGE_TOMB   ? PAGE_OF_TOMBS
+           : page->kind == PAGE_VOID ? PAGE_OF_VOIDS
+                                     : PAGE_OF_ABORT;
+  offset -= PAGE_HEAD_BYTES;
+  if (offset / d->layout.rec_bytes >= page->count)
+    return PAGE_REST;
+  offset %= d->layout.rec_bytes;
+  return offset < 8                             ? PAGE_KEY
+         : offset < 16                          ? PAGE_STAMP
+         : offset < 16 + d->layout.vector_bytes ? PAGE_VECTOR
+                                                : PAGE_REST;
+}
+
+static int kind_in_index(const struct file *index, size_t offset) {
+  const char *block = index->bytes + offset / 65536 * 65536;
+  uint32_t kind, count;
+  memcpy(&kind, block + 8, 4);
+  memcpy(&count, block + 12, 4);
+  offset %= 65536;
+  if (offset < 16)
+    return INDEX_HEAD;
+  if (offset >= 16 + (size_t)count * (kind == 1 ? 4 : 16))
+    return INDEX_REST;
+  return kind == 1 ? INDEX_SIZES : kind == 2 ? INDEX_ENTRIES : INDEX_EXTENTS;
+}
+
+static int kind_of(struct damage_store *d, const struct file *file,
+                   size_t offset) {
+  if (strcmp(file->name, "manifest") == 0) {
+    if (offset / MANIFEST_SLOT != d->manifest.generation % 2)
+      return MANIFEST_OLD;
+    return offset % MANIFEST_SLOT < 128 ? MANIFEST_NEW : MANIFEST_NEW_ZERO;
+  }
+  return strcmp(file->name, "log") == 0 ? kind_in_log(d, offset)
+                                        : kind_in_index(file, offset);
+}
+
+/* ---- flips ----------------------------------------------------------------
+ */
+
+/* What must not be: a flip in what the store reads, and nobody notices. */
+static int allowed(const struct damage_store *d, int kind,
+                   const struct file_page *page, enum verdict verdict) {
+  if (verdict != ALIKE && verdict != CUT)
+    return 1;
+  if (verdict == CUT)
+    return page && page->number >= d->tail_page;
+  switch (kind) {
+  case MANIFEST_NEW:
+  case MANIFEST_NEW_ZERO:
+  case LOG_HEAD:
+  case LOG_HEAD_ZERO:
+  case INDEX_HEAD:
+  case INDEX_SIZES:
+  case INDEX_ENTRIES:
+  case INDEX_EXTENTS:
+  case INDEX_REST:
+    return 0;
+  default:
+    return 1;
+  }
+}
+
+static void flip(struct damage_store *d, const char *dir, struct file *file,
+                 size_t offset, unsigned bit) {
+  char what[200];
+  int kind = kind_of(d, file, offset);
+  const struct file_page *page =
+      strcmp(file->name, "log") == 0 ? page_at(d, offset) : NULL;
+  int clean = d->manifest.clean != 0, on = test_random() % 32 == 0;
+  (void)snprintf(what, sizeof what, "%s: bit %u of byte %zu flipped (%s)",
+                 file->name, bit, offset, kinds[kind].name);
+  file->bytes[offset] = (char)(file->bytes[offset] ^ (1 << bit));
+  CHECK(files_write_byte(file, dir, offset));
+  enum verdict verdict =
+      damage_judge(d, dir, what, clean && !on ? EMB_OPEN_READONLY : 0,
+                   page && page->number >= d->tail_page, on);
+  file->bytes[offset] = (char)(file->bytes[offset] ^ (1 << bit));
+  if (clean && !on) /* it was only read */
+    CHECK(files_write_byte(file, dir, offset));
+  else
+    CHECK(files_write(&d->files, dir));
+  test_check(allowed(d, kind, page, verdict), __FILE__, __LINE__,
+             "%s: %s: nobody noticed", d->story->name, what);
+  tally[kind].flips++;
+  tally[kind].verdicts[verdict]++;
+}
+
+/* Flips in every byte of the small structures (every bit with LONG), and
+** `sample` in each of the others. */
+static void flip_all(struct damage_store *d, const char *dir, size_t sample) {
+  for (size_t f = 0; f < d->files.n; f++) {
+    struct file *file = &d->files.list[f];
+    uint64_t size[KINDS] = {0};
+    for (size_t at = 0; at < file->size; at++)
+      size[kind_of(d, file, at)]++;
+    for (size_t at = 0; at < file->size; at++) {
+      int kind = kind_of(d, file, at);
+      if (kinds[kind].all && help_long() > 1) {
+        for (unsigned bit = 0; bit < 8; bit++)
+          flip(d, dir, file, at, bit);
+      } else if (kinds[kind].all || test_random() % size[kind] < sample) {
+        flip(d, dir, file, at, (unsigned)(test_random() % 8));
+      }
+    }
+  }
+}
+
+static void print_tally(void) {
+  uint64_t flips = 0;
+  printf("%-24s %7s %8s %6s %7s %6s %8s %7s\n", "", "flips", "refused", "read",
+         "verify", "cut", "counted", "unused");
+  for (int k = 0; k < KINDS; k++) {
+    printf("%-24s %7" PRIu64 " %8" PRIu64 " %6" PRIu64 " %7" PRIu64 " %6" PRIu64
+           " %8" PRIu64 " %7" PRIu64 "\n",
+           kinds[k].name, tally[k].flips, tally[k].verdicts[REFUSED],
+           tally[k].verdicts[READ], tally[k].verdicts[VERIFY],
+           tally[k].verdicts[CUT], tally[k].verdicts[COUNTED],
+           tally[k].verdicts[ALIKE]);
+    flips += tally[k].flips;
+  }
+  printf("%" PRIu64 " flips\n", flips);
+}
+
+static void tell_and_flip(const struct story *story) {
+  static struct damage_store d;
+  struct stat st;
+  registry_set_env(env_sync());
+  /* In memory where that can be: thousands of copies are written. */
+  if (stat("/dev/shm", &st) == 0 && access("/dev/shm", W_OK) == 0)
+    (void)test_dir_in("/dev/shm");
+  if (damage_tell(&d, story, help_path("origin"))) {
+    const char *dir = help_path("copy");
+    char copy[512];
+    (void)snprintf(copy, sizeof copy, "%s", dir);
+    CHECK(files_write(&d.files, copy));
+    enum verdict verdict = damage_judge(&d, copy, "no damage", 0, 0, 1);
+    test_check(verdict == ALIKE, __FILE__, __LINE__,
+               "%s: it gives %d without any damage", story->name, verdict);
+    CHECK(files_write(&d.files, copy));
+    flip_all(&d, copy, (size_t)SAMPLE * help_long());
+  }
+  damage_forget(&d);
+}
+
+TEST(closed) { tell_and_flip(&stories[0]); }
+TEST(closed_of_several_extents) { tell_and_flip(&stories[1]); }
+TEST(closed_at_its_first_checkpoint) { tell_and_flip(&stories[2]); }
+TEST(killed_after_a_commit) { tell_and_flip(&stories[3]); }
+TEST(killed_before_the_commit) { tell_and_flip(&stories[4]); }
+TEST(killed_before_a_checkpoint) { tell_and_flip(&stories[5]); }
+TEST(killed_with_a_tail) { tell_and_flip(&stories[6]); }
+TEST(killed_in_its_second_life) { tell_and_flip(&stories[7]); }
+
+TEST(table) { print_tally(); }
