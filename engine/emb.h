@@ -100,7 +100,8 @@ enum { EMB_IO_AUTO = 0, EMB_IO_URING = 1, EMB_IO_PREAD = 2 };
 
 /* What emb_open is to do. */
 enum {
-  EMB_OPEN_CREATE = 1,    /* make the store if the directory is absent */
+  EMB_OPEN_CREATE = 1,    /* make the store if the directory is absent; not
+                             over a log whose manifest is missing (CORRUPT) */
   EMB_OPEN_EXCLUSIVE = 2, /* with CREATE: replace whatever is there */
   EMB_OPEN_READONLY = 4,  /* never own the store; see its last checkpoint */
   EMB_OPEN_TEMPORARY = 8, /* files vanish at close and at the process's end;

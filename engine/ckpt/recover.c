@@ -18,10 +18,14 @@ struct found {
   uint32_t phys;
 };
 
+/* Of two with one number the lower place comes first: an extent takes the
+** lowest that is free, so a copy of it stands above. */
 static int by_number(const void *a, const void *b) {
-  uint64_t x = ((const struct found *)a)->number;
-  uint64_t y = ((const struct found *)b)->number;
-  return x < y ? -1 : x > y;
+  const struct found *x = a, *y = b;
+  if (x->number != y->number) {
+    return x->number < y->number ? -1 : 1;
+  }
+  return x->phys < y->phys ? -1 : x->phys > y->phys;
 }
 
 static int out_of_memory(struct recovery *r) {

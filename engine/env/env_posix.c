@@ -168,7 +168,8 @@ static int open_fd(const char *path, int flags, int *fd) {
 
 static int file_open(struct env *env, const char *path, int flags,
                      struct env_file **out) {
-  int os_flags = flags & ENV_WRITE ? O_RDWR : O_RDONLY;
+  /* A link in a store's directory must not lead to anybody else's file. */
+  int os_flags = (flags & ENV_WRITE ? O_RDWR : O_RDONLY) | O_NOFOLLOW;
   if (flags & ENV_CREATE)
     os_flags |= O_CREAT;
   if (flags & ENV_EXCLUSIVE)

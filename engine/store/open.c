@@ -127,6 +127,15 @@ static int create_files(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
+  /* A creation that was cut off has left no more than the head. */
+  uint64_t bytes = 0;
+  os = env->size(env, core->log.file, &bytes);
+  if (!os && bytes > LOG_FILE_HEAD) {
+    return err_set(err, EMB_CORRUPT,
+                   "%s/manifest is missing, but %s/log holds records; "
+                   "destroy the store to make a new one",
+                   core->dir, core->dir);
+  }
   os = env->truncate(env, core->log.file, 0);
   rc = os ? err_os(err, EMB_IOERR, os, "cannot empty %s/log", core->dir)
           : log_head_io(store, 1, err);

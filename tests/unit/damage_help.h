@@ -17,6 +17,8 @@
 
 #include "store_help.h"
 
+#include "../../engine/store/registry.h"
+#include "../lib/env_sync.h"
 #include "../lib/files.h"
 
 #include <sys/mman.h>
@@ -38,6 +40,7 @@ struct oracle {
 struct writer {
   emb_session *s;
   struct oracle *o;
+  const char *dir;
   int tail;   /* nothing makes durable what comes now */
   int in_txn; /* of the session */
   int32_t begun[DAMAGE_KEYS], marked[DAMAGE_KEYS];
@@ -56,6 +59,7 @@ struct damage_store {
   const struct story *story;
   struct oracle *o;
   struct files files;
+  struct files older; /* at the last checkpoint that the story took */
   struct layout layout;
   uint64_t salt;
   struct manifest manifest;
@@ -150,8 +154,12 @@ static inline void w_rollback(struct writer *w, int prepared) {
   memcpy(w->o->value, w->begun, sizeof w->begun);
 }
 
+/* Keeps a copy of the files as they are then. */
 static inline void w_checkpoint(struct writer *w) {
+  char older[512];
   OK(w->s, emb_checkpoint(w->s));
+  (void)snprintf(older, sizeof older, "%s-older", w->dir);
+  CHECK(files_copy_dir(older, w->dir));
 }
 
 static inline void no_report(void *arg, const char *line) {
@@ -178,7 +186,7 @@ static inline emb_config story_config(const struct story *story) {
 static inline void live(const struct story *story, struct oracle *o,
                         const char *dir, int life) {
   emb_config config = story_config(story);
-  struct writer w = {.o = o};
+  struct writer w = {.o = o, .dir = dir};
   emb_store *store;
   if (!help_open(dir, &config, &store, &w.s))
     return;
@@ -211,6 +219,15 @@ static inline void find_tail(struct damage_store *d) {
   }
 }
 
+/* A path in a directory for the tests' files: in memory where that can be, for
+** thousands of copies are written. */
+static inline const char *damage_path(const char *name) {
+  registry_set_env(env_sync());
+  if (access("/dev/shm", W_OK) == 0)
+    (void)test_dir_in("/dev/shm");
+  return help_path(name);
+}
+
 /* Tells the story in a directory of the test; 1 when that worked.  Each life
 ** is a process of its own, so that nothing is left in this one. */
 static inline int damage_tell(struct damage_store *d, const struct story *story,
@@ -231,6 +248,9 @@ static inline int damage_tell(struct damage_store *d, const struct story *story,
     if (!CHECK(waitpid(child, &status, 0) == child && status == 0))
       return 0;
   }
+  char older[512];
+  (void)snprintf(older, sizeof older, "%s-older", dir);
+  (void)files_read(&d->older, older);
   if (!CHECK(files_read(&d->files, dir)) ||
       !CHECK(files_manifest(&d->files) != NULL))
     return 0;
@@ -246,8 +266,116 @@ static inline int damage_tell(struct damage_store *d, const struct story *story,
 
 static inline void damage_forget(struct damage_store *d) {
   files_free(&d->files);
+  files_free(&d->older);
   (void)munmap(d->o, sizeof *d->o);
 }
+
+/* ---- stories --------------------------------------------------------------
+ */
+
+/* Everything that a log can hold. */
+static inline void all_kinds(struct writer *w) {
+  w_begin(w);
+  w_put(w, 100, 100, 3);
+  w_savepoint(w);
+  w_put(w, 150, 100, 4);
+  w_rollback_to(w);
+  w_delete(w, 10, 5);
+  w_commit(w);
+  w_begin(w);
+  w_put(w, 300, 50, 5);
+  w_rollback(w, 1);
+  w_delete(w, 20, 20);
+  w_put(w, 250, 50, 6);
+  w_begin(w);
+  w_put(w, 400, 60, 7);
+  w_commit(w);
+}
+
+static inline void write_small(struct writer *w, int life) {
+  (void)life;
+  w_put(w, 0, 200, 1);
+  w_checkpoint(w);
+  all_kinds(w);
+}
+
+static inline void write_large(struct writer *w, int life) {
+  w_put(w, 0, DAMAGE_KEYS, life * 4 + 1);
+  w_checkpoint(w);
+  w_put(w, 0, 400, life * 4 + 2);
+  w_checkpoint(w);
+  w_put(w, 500, 100, life * 4 + 3);
+}
+
+/* In the first life: there is one checkpoint, at its end, and its first extent
+** has no live record then. */
+static inline void write_first(struct writer *w, int life) {
+  (void)life;
+  w_put(w, 0, DAMAGE_KEYS, 1);
+  w_flush(w);
+  w_put(w, 0, 300, 2);
+}
+
+static inline void write_decided(struct writer *w, int life) {
+  write_small(w, life);
+  w_begin(w);
+  w_put(w, 0, 10, 8);
+  w_commit(w);
+}
+
+static inline void write_decided_late(struct writer *w, int life) {
+  write_small(w, life);
+  w_begin(w);
+  w_put(w, 0, 200, 8);
+  w_delete(w, 200, 100);
+  w_prepare(w);
+}
+
+/* Both slots of the manifest say the same: they claim the store. */
+static inline void write_claimed(struct writer *w, int life) {
+  if (life == 0)
+    w_put(w, 0, DAMAGE_KEYS, 1);
+  else
+    all_kinds(w);
+}
+
+/* Extents that no index file lists. */
+static inline void write_long(struct writer *w, int life) {
+  (void)life;
+  w_put(w, 0, 100, 1);
+  w_checkpoint(w);
+  for (int turn = 2; turn < 5; turn++) {
+    w_put(w, 0, 400, turn);
+    w_flush(w);
+  }
+  w_begin(w);
+  w_put(w, 300, 300, 5);
+  w_commit(w);
+}
+
+static inline void write_tail(struct writer *w, int life) {
+  write_small(w, life);
+  w_checkpoint(w);
+  w->tail = 1;
+  w_put(w, 0, 300, 9);
+  w_delete(w, 400, 30);
+  w_put(w, 500, 50, 10);
+  w_flush(w);
+}
+
+/* dim, type, lives, killed */
+static const struct story damage_stories[] = {
+    {"closed", 16, EMB_F16, 1, 0, write_small},
+    {"closed, of several extents", 256, EMB_F32, 2, 0, write_large},
+    {"closed at its first checkpoint", 256, EMB_F32, 1, 0, write_first},
+    {"killed after a commit", 16, EMB_F32, 1, 1, write_decided},
+    {"killed before it was told to commit", 64, EMB_F32, 1, 1,
+     write_decided_late},
+    {"killed before a checkpoint", 16, EMB_F32, 2, 1, write_claimed},
+    {"killed with writes that are not durable", 16, EMB_F32, 1, 1, write_tail},
+    {"killed in its second life", 5, EMB_F16, 2, 1, write_tail},
+    {"killed with extents to find", 256, EMB_F32, 1, 1, write_long},
+};
 
 /* ---- judging --------------------------------------------------------------
  */
@@ -286,6 +414,7 @@ static inline int is_damage(struct judge *j, int rc, const char *text,
   j->found = 1;
   return (rc == EMB_CORRUPT && named) ||
          (!of_page && named && (rc == EMB_NOTADB || rc == EMB_CANTOPEN)) ||
+         (named && strstr(text, "Is a directory")) ||
          blame(j, "error %d: %s", rc, text);
 }
 

@@ -9,7 +9,7 @@
 */
 #include "store_help.h"
 
-#include "../../engine/ckpt/manifest.h"
+#include "../lib/files.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -79,81 +79,33 @@ static void leave_store(void (*write)(emb_session *)) {
 
 /* ---- copies ------------------------------------------------------------ */
 
-static void copy_file(const char *from, const char *to) {
-  char buffer[65536];
-  int in = open(from, O_RDONLY), out = open(to, O_CREAT | O_RDWR, 0600);
-  ssize_t n;
-  CHECK(in >= 0 && out >= 0);
-  while ((n = read(in, buffer, sizeof buffer)) > 0)
-    CHECK(write(out, buffer, (size_t)n) == n);
-  close(in);
-  close(out);
-}
-
-static void copy_store(void) {
-  emb_err err;
-  char from[600], to[600];
-  CHECK_EQ_INT(emb_destroy(copy, &err), EMB_OK);
-  CHECK_EQ_INT(mkdir(copy, 0700), 0);
-  DIR *dir = opendir(origin);
-  for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
-    (void)snprintf(from, sizeof from, "%s/%.250s", origin, e->d_name);
-    (void)snprintf(to, sizeof to, "%s/%.250s", copy, e->d_name);
-    if (e->d_name[0] != '.')
-      copy_file(from, to);
-  }
-  if (dir)
-    closedir(dir);
-}
-
-/* ---- pages of the log -------------------------------------------------- */
+static void copy_store(void) { CHECK(files_copy_dir(copy, origin)); }
 
 enum { PAGES_MAX = 4000 };
-static struct place {
-  uint64_t number;
-  off_t offset;
-  uint32_t kind, flags;
-  uint64_t txn;
-} places[PAGES_MAX];
+static struct file_page places[PAGES_MAX];
 static size_t place_count;
-
-static int by_number(const void *a, const void *b) {
-  uint64_t x = ((const struct place *)a)->number;
-  uint64_t y = ((const struct place *)b)->number;
-  return x < y ? -1 : x > y;
-}
 
 /* Every valid page of the store's log, in order of their numbers. */
 static void find_pages(const char *dir) {
-  char path[400];
-  static _Alignas(8) char page[1 << 16];
-  (void)snprintf(path, sizeof path, "%s/log", dir);
-  int fd = open(path, O_RDONLY);
+  struct files files;
   place_count = 0;
-  for (off_t at = LOG_FILE_HEAD; fd >= 0 && place_count < PAGES_MAX;
-       at += layout.page_bytes) {
-    if (pread(fd, page, layout.page_bytes, at) != (ssize_t)layout.page_bytes)
-      break;
-    uint64_t number = page_number(&layout, page, salt);
-    if (number < PAGES_MAX * 16 && page_valid(&layout, page, salt, number))
-      places[place_count++] = (struct place){number, at, page_kind(page),
-                                             page_flags(page), page_txn(page)};
-  }
-  close(fd);
-  qsort(places, place_count, sizeof *places, by_number);
+  if (CHECK(files_read(&files, dir)))
+    place_count = files_pages(files_find(&files, "log"), &layout, salt, places,
+                              PAGES_MAX);
+  files_free(&files);
 }
 
 /* Zeros the page in the copy, or flips one bit of it. */
-static void damage(const struct place *place, int zero) {
+static void damage(const struct file_page *place, int zero) {
   char path[400], page[1 << 16];
   (void)snprintf(path, sizeof path, "%s/log", copy);
   int fd = open(path, O_RDWR);
-  CHECK(pread(fd, page, layout.page_bytes, place->offset) > 0);
+  CHECK(pread(fd, page, layout.page_bytes, (off_t)place->offset) > 0);
   if (zero)
     memset(page, 0, layout.page_bytes);
   else
     page[test_random() % layout.page_bytes] ^= 0x10;
-  CHECK(pwrite(fd, page, layout.page_bytes, place->offset) > 0);
+  CHECK(pwrite(fd, page, layout.page_bytes, (off_t)place->offset) > 0);
   close(fd);
 }
 
@@ -212,7 +164,7 @@ static void write_transactions(emb_session *s) {
 }
 
 /* Is the copy readable, is it in doubt, and does each answer work? */
-static void check_copy(const struct place *damaged, int commit) {
+static void check_copy(const struct file_page *damaged, int commit) {
   emb_store *store = NULL;
   emb_session *s = NULL;
   emb_err err = {0, ""};
@@ -367,7 +319,7 @@ TEST(truncated_log) {
     emb_store *store = NULL;
     emb_session *s = NULL;
     copy_store();
-    CHECK_EQ_INT(truncate(path, places[i].offset + 1000), 0);
+    CHECK_EQ_INT(truncate(path, (off_t)places[i].offset + 1000), 0);
     int rc = open_copy(&store, &s);
     CHECK(rc == EMB_OK || (rc == EMB_CORRUPT && places[i].number < m.tail));
     if (rc)

@@ -13,102 +13,7 @@
 */
 #include "damage_help.h"
 
-#include "../../engine/store/registry.h"
-#include "../lib/env_sync.h"
-
 enum { SAMPLE = 130 }; /* of each structure and store */
-
-/* ---- stories --------------------------------------------------------------
- */
-
-/* Everything that a log can hold. */
-static void all_kinds(struct writer *w) {
-  w_begin(w);
-  w_put(w, 100, 100, 3);
-  w_savepoint(w);
-  w_put(w, 150, 100, 4);
-  w_rollback_to(w);
-  w_delete(w, 10, 5);
-  w_commit(w);
-  w_begin(w);
-  w_put(w, 300, 50, 5);
-  w_rollback(w, 1);
-  w_delete(w, 20, 20);
-  w_put(w, 250, 50, 6);
-  w_begin(w);
-  w_put(w, 400, 60, 7);
-  w_commit(w);
-}
-
-static void write_small(struct writer *w, int life) {
-  (void)life;
-  w_put(w, 0, 200, 1);
-  w_checkpoint(w);
-  all_kinds(w);
-}
-
-static void write_large(struct writer *w, int life) {
-  w_put(w, 0, DAMAGE_KEYS, life * 4 + 1);
-  w_checkpoint(w);
-  w_put(w, 0, 400, life * 4 + 2);
-  w_checkpoint(w);
-  w_put(w, 500, 100, life * 4 + 3);
-}
-
-/* In the first life: there is one checkpoint, at its end, and its first extent
-** has no live record then. */
-static void write_first(struct writer *w, int life) {
-  (void)life;
-  w_put(w, 0, DAMAGE_KEYS, 1);
-  w_flush(w);
-  w_put(w, 0, 300, 2);
-}
-
-static void write_decided(struct writer *w, int life) {
-  write_small(w, life);
-  w_begin(w);
-  w_put(w, 0, 10, 8);
-  w_commit(w);
-}
-
-static void write_decided_late(struct writer *w, int life) {
-  write_small(w, life);
-  w_begin(w);
-  w_put(w, 0, 200, 8);
-  w_delete(w, 200, 100);
-  w_prepare(w);
-}
-
-/* Both slots of the manifest say the same: they claim the store. */
-static void write_claimed(struct writer *w, int life) {
-  if (life == 0)
-    w_put(w, 0, DAMAGE_KEYS, 1);
-  else
-    all_kinds(w);
-}
-
-static void write_tail(struct writer *w, int life) {
-  write_small(w, life);
-  w_checkpoint(w);
-  w->tail = 1;
-  w_put(w, 0, 300, 9);
-  w_delete(w, 400, 30);
-  w_put(w, 500, 50, 10);
-  w_flush(w);
-}
-
-/* dim, type, lives, killed */
-static const struct story stories[] = {
-    {"closed", 16, EMB_F16, 1, 0, write_small},
-    {"closed, of several extents", 256, EMB_F32, 2, 0, write_large},
-    {"closed at its first checkpoint", 256, EMB_F32, 1, 0, write_first},
-    {"killed after a commit", 16, EMB_F32, 1, 1, write_decided},
-    {"killed before it was told to commit", 64, EMB_F32, 1, 1,
-     write_decided_late},
-    {"killed before a checkpoint", 16, EMB_F32, 2, 1, write_claimed},
-    {"killed with writes that are not durable", 16, EMB_F32, 1, 1, write_tail},
-    {"killed in its second life", 5, EMB_F16, 2, 1, write_tail},
-};
 
 /* ---- structures -----------------------------------------------------------
  */
@@ -308,15 +213,8 @@ static void print_tally(void) {
 
 static void tell_and_flip(const struct story *story) {
   static struct damage_store d;
-  struct stat st;
-  registry_set_env(env_sync());
-  /* In memory where that can be: thousands of copies are written. */
-  if (stat("/dev/shm", &st) == 0 && access("/dev/shm", W_OK) == 0)
-    (void)test_dir_in("/dev/shm");
-  if (damage_tell(&d, story, help_path("origin"))) {
-    const char *dir = help_path("copy");
-    char copy[512];
-    (void)snprintf(copy, sizeof copy, "%s", dir);
+  if (damage_tell(&d, story, damage_path("origin"))) {
+    const char *copy = damage_path("copy");
     CHECK(files_write(&d.files, copy));
     enum verdict verdict = damage_judge(&d, copy, "no damage", 0, 0, 1);
     test_check(verdict == ALIKE, __FILE__, __LINE__,
@@ -327,13 +225,14 @@ static void tell_and_flip(const struct story *story) {
   damage_forget(&d);
 }
 
-TEST(closed) { tell_and_flip(&stories[0]); }
-TEST(closed_of_several_extents) { tell_and_flip(&stories[1]); }
-TEST(closed_at_its_first_checkpoint) { tell_and_flip(&stories[2]); }
-TEST(killed_after_a_commit) { tell_and_flip(&stories[3]); }
-TEST(killed_before_the_commit) { tell_and_flip(&stories[4]); }
-TEST(killed_before_a_checkpoint) { tell_and_flip(&stories[5]); }
-TEST(killed_with_a_tail) { tell_and_flip(&stories[6]); }
-TEST(killed_in_its_second_life) { tell_and_flip(&stories[7]); }
+TEST(closed) { tell_and_flip(&damage_stories[0]); }
+TEST(closed_of_several_extents) { tell_and_flip(&damage_stories[1]); }
+TEST(closed_at_its_first_checkpoint) { tell_and_flip(&damage_stories[2]); }
+TEST(killed_after_a_commit) { tell_and_flip(&damage_stories[3]); }
+TEST(killed_before_the_commit) { tell_and_flip(&damage_stories[4]); }
+TEST(killed_before_a_checkpoint) { tell_and_flip(&damage_stories[5]); }
+TEST(killed_with_a_tail) { tell_and_flip(&damage_stories[6]); }
+TEST(killed_in_its_second_life) { tell_and_flip(&damage_stories[7]); }
+TEST(killed_with_extents_to_find) { tell_and_flip(&damage_stories[8]); }
 
 TEST(table) { print_tally(); }
