@@ -98,7 +98,8 @@ struct env {
                     struct env_io **done, size_t max, size_t *n);
 
   /* memory */
-  void *(*allocate)(struct env *, size_t bytes);       /* malloc, zeroed */
+  /* malloc, zeroed, at a multiple of 64; what was resized is not. */
+  void *(*allocate)(struct env *, size_t bytes);
   void *(*resize)(struct env *, void *, size_t bytes); /* realloc */
   void (*release)(struct env *, void *);               /* free */
   /* Zeroed, 2 MiB aligned when bytes >= 2 MiB, else 4096 aligned, advised for

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
@@ -19,12 +20,18 @@
 
 #define PAGE_BYTES ((size_t)4096)
 #define HUGE_BYTES ((size_t)2 << 20)
+/* A cache line: some structures keep fields on lines of their own. */
+#define LINE_BYTES ((size_t)64)
 /* The engine's threads recurse nowhere and keep their buffers in the heap. */
 #define STACK_BYTES ((size_t)256 << 10)
 
 void *env__allocate(struct env *env, size_t bytes) {
   (void)env;
-  return calloc(1, bytes > 0 ? bytes : 1);
+  if (bytes > SIZE_MAX - LINE_BYTES)
+    return NULL;
+  size_t size = (bytes / LINE_BYTES + 1) * LINE_BYTES;
+  void *memory = aligned_alloc(LINE_BYTES, size);
+  return memory ? memset(memory, 0, size) : NULL;
 }
 
 void *env__resize(struct env *env, void *old, size_t bytes) {

@@ -209,6 +209,11 @@ TEST(open_reports_errors) {
     return;
   env->close(env, file);
   CHECK_EQ_INT(env->open(env, in_dir("f"), create, &file), EEXIST);
+  /* nothing is opened through a link */
+  CHECK_EQ_INT(symlink("f", in_dir("link")), 0);
+  CHECK_EQ_INT(env->open(env, in_dir("link"), ENV_READ, &file), ELOOP);
+  CHECK_EQ_INT(env->open(env, in_dir("link"), ENV_WRITE | ENV_CREATE, &file),
+               ELOOP);
 }
 
 /* /proc has no direct access at all, and its files can be read only. */
@@ -915,6 +920,7 @@ TEST(pool_starts_anew_in_a_forked_child) {
 
 TEST(memory_is_zeroed_and_never_null_for_nothing) {
   unsigned char *a = env->allocate(env, 1000);
+  CHECK_EQ_INT((uintptr_t)a % 64, 0);
   if (!CHECK(a != NULL))
     return;
   CHECK(all_equal(a, 1000, 0));
