@@ -220,10 +220,16 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
 
 /* ---- loading ----------------------------------------------------------- */
 
-static int load_sizes(struct core *core, const struct block *block) {
+/* Only a hint, and one that asks for more room than the keys need is none. */
+static int load_sizes(struct core *core, const struct block *block,
+                      uint64_t keys) {
   struct index *index = &core->index;
-  if (block->count != index_parts(index)) {
-    return EMB_OK; /* only a hint */
+  uint64_t all = 0;
+  for (uint32_t p = 0; p < block->count; p++) {
+    all += block->u.sizes[p];
+  }
+  if (block->count != index_parts(index) || all > 2 * keys) {
+    return EMB_OK;
   }
   for (uint32_t p = 0; p < block->count; p++) {
     int rc = index_reserve(index, p, block->u.sizes[p]);
@@ -253,13 +259,19 @@ static int load_entries(struct core *core, const struct block *block) {
   return EMB_OK;
 }
 
-static int load_extents(struct core *core, const struct block *block) {
+/* Places that may lie beyond the end of the log's file, because nothing had
+** been written there when the owner died: frames of a terabyte. */
+#define PLACES_BEYOND (UINT64_C(1) << 22)
+
+static int load_extents(struct core *core, const struct block *block,
+                        uint64_t log_bytes) {
   struct log *log = &core->log;
+  uint64_t places = log_bytes / core->layout.extent_bytes + PLACES_BEYOND;
   for (uint32_t i = 0; i < block->count; i++) {
     uint64_t number = block->u.pairs[i * 2], phys = block->u.pairs[i * 2 + 1];
     if (number >> (WORD_ADDRESS_BITS - core->layout.slot_bits -
                    core->layout.extent_bits) ||
-        number < log->first || phys >= EXTENT_NOWHERE ||
+        number < log->first || phys >= EXTENT_NOWHERE || phys > places ||
         (phys < log->phys_end &&
          (log->phys_used[phys / 64] >> (phys % 64) & 1))) {
       return EMB_CORRUPT;
@@ -307,9 +319,20 @@ int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
     return err_os(err, os == ENOENT ? EMB_CORRUPT : EMB_CANTOPEN, os,
                   "cannot open %s", path);
   }
+  uint64_t log_bytes = 0, bytes = 0;
+  os = env->size(env, core->log.file, &log_bytes);
+  os = os ? os : env->size(env, file, &bytes);
   struct block *blocks = env->map(env, BUFFER_BLOCKS * (size_t)DUMP_BLOCK, 0);
   int rc = blocks ? EMB_OK : EMB_NOMEM;
   uint64_t salt = core->salt + m->index_generation;
+  if (!rc && !os &&
+      (bytes / DUMP_BLOCK < m->index_blocks ||
+       m->keys / PAIRS_PER_BLOCK > m->index_blocks)) {
+    rc = err_set(err, EMB_CORRUPT,
+                 "%s: %llu bytes are not %llu blocks with %llu keys", path,
+                 (unsigned long long)bytes, (unsigned long long)m->index_blocks,
+                 (unsigned long long)m->keys);
+  }
   for (uint64_t at = 0; !rc && !os && at < m->index_blocks;) {
     uint64_t n = m->index_blocks - at;
     n = n < BUFFER_BLOCKS ? n : BUFFER_BLOCKS;
@@ -322,11 +345,12 @@ int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
         rc = err_set(err, EMB_CORRUPT, "%s: block %llu is damaged", path,
                      (unsigned long long)at);
       } else if (b->kind == KIND_SIZES) {
-        rc = load_sizes(core, b);
+        rc = load_sizes(core, b, m->keys);
       } else if (b->kind == KIND_ENTRIES) {
         rc = load_entries(core, b);
       } else {
-        rc = b->kind == KIND_EXTENTS ? load_extents(core, b) : EMB_CORRUPT;
+        rc = b->kind == KIND_EXTENTS ? load_extents(core, b, log_bytes)
+                                     : EMB_CORRUPT;
       }
     }
   }

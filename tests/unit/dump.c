@@ -27,6 +27,11 @@ static void open_core(struct core *core, uint32_t part_bits) {
   CHECK_EQ_INT(log_init(&core->log, core->env, &core->epoch, &core->frames,
                         &core->layout),
                EMB_OK);
+  char path[512];
+  (void)snprintf(path, sizeof path, "%s/log", core->dir);
+  CHECK_EQ_INT(
+      core->env->open(core->env, path, ENV_WRITE | ENV_CREATE, &core->log.file),
+      0);
   CHECK_EQ_INT(cache_init(&core->cache, core->env, &core->layout, 16), EMB_OK);
 }
 
