@@ -353,6 +353,26 @@ static inline void write_long(struct writer *w, int life) {
   w_commit(w);
 }
 
+/* A transaction that is open makes recovery begin below what the checkpoint
+** knows to be durable. */
+static inline void write_open(struct writer *w, int life) {
+  emb_session *mine = w->s, *other = NULL;
+  (void)life;
+  w_put(w, 0, 200, 1);
+  w_begin(w);
+  w_put(w, 100, 300, 2);
+  CHECK_EQ_INT(emb_session_open(emb_session_store(mine), &other, NULL), EMB_OK);
+  w->s = other;
+  w->in_txn = 0;
+  memcpy(w->o->value, w->begun, sizeof w->begun); /* it will never commit */
+  w_put(w, 450, 50, 3);
+  w_checkpoint(w);
+  w->tail = 1;
+  w_put(w, 0, 80, 4);
+  w_put(w, 500, 90, 5);
+  w_flush(w);
+}
+
 static inline void write_tail(struct writer *w, int life) {
   write_small(w, life);
   w_checkpoint(w);
@@ -375,6 +395,7 @@ static const struct story damage_stories[] = {
     {"killed with writes that are not durable", 16, EMB_F32, 1, 1, write_tail},
     {"killed in its second life", 5, EMB_F16, 2, 1, write_tail},
     {"killed with extents to find", 256, EMB_F32, 1, 1, write_long},
+    {"killed with a transaction open", 32, EMB_F32, 1, 1, write_open},
 };
 
 /* ---- judging --------------------------------------------------------------

@@ -13,7 +13,7 @@
 */
 #include "damage_help.h"
 
-enum { SAMPLE = 130 }; /* of each structure and store */
+enum { SAMPLE = 105 }; /* of each structure and store */
 
 /* ---- structures -----------------------------------------------------------
  */
@@ -234,5 +234,6 @@ TEST(killed_before_a_checkpoint) { tell_and_flip(&damage_stories[5]); }
 TEST(killed_with_a_tail) { tell_and_flip(&damage_stories[6]); }
 TEST(killed_in_its_second_life) { tell_and_flip(&damage_stories[7]); }
 TEST(killed_with_extents_to_find) { tell_and_flip(&damage_stories[8]); }
+TEST(killed_with_a_transaction_open) { tell_and_flip(&damage_stories[9]); }
 
 TEST(table) { print_tally(); }

@@ -333,6 +333,7 @@ TEST(killed_before_a_checkpoint) { tell_and_damage(&damage_stories[5]); }
 TEST(killed_with_a_tail) { tell_and_damage(&damage_stories[6]); }
 TEST(killed_in_its_second_life) { tell_and_damage(&damage_stories[7]); }
 TEST(killed_with_extents_to_find) { tell_and_damage(&damage_stories[8]); }
+TEST(killed_with_a_transaction_open) { tell_and_damage(&damage_stories[9]); }
 
 /* Who creates where he does not find a store must not write over one. */
 TEST(creating_where_the_manifest_is_lost) {
@@ -354,6 +355,35 @@ TEST(creating_where_the_manifest_is_lost) {
     CHECK_EQ_INT(emb_count(s), 0);
     help_close(store, s);
   }
+  damage_forget(&t.d);
+}
+
+/* A store of a later format, right in itself, is refused by its number and left
+** alone. */
+TEST(unknown_format_is_refused) {
+  const char *dir = damage_path("origin");
+  emb_config config = story_config(&damage_stories[0]);
+  emb_store *store = NULL;
+  emb_err err;
+  struct files after;
+  if (!damage_tell(&t.d, &damage_stories[0], dir))
+    return;
+  struct manifest *m = files_manifest(&t.d.files);
+  m->format = 4711;
+  m->sum = hash_sum((char *)m + 8, MANIFEST_SLOT - 8, 0, 0);
+  CHECK(files_write(&t.d.files, dir));
+  for (int create = 0; create < 2; create++) {
+    config.flags = create ? EMB_OPEN_STEP | EMB_OPEN_CREATE : EMB_OPEN_STEP;
+    CHECK_EQ_INT(emb_open(dir, &config, &store, &err), EMB_NOTADB);
+    CHECK(strstr(err.text, "/manifest: format 4711 is not known") != NULL);
+  }
+  if (CHECK(files_read(&after, dir)))
+    for (size_t i = 0; i < t.d.files.n; i++) {
+      struct file *file = files_find(&after, t.d.files.list[i].name);
+      CHECK(file && file->size == t.d.files.list[i].size &&
+            memcmp(file->bytes, t.d.files.list[i].bytes, file->size) == 0);
+    }
+  files_free(&after);
   damage_forget(&t.d);
 }
 

@@ -1,0 +1,115 @@
+# make.tcl -- writes the golden store of the present format.
+#
+#     make && build/testfixture tests/golden/make.tcl
+#
+# Makes tests/golden/format-N, N as in engine/ckpt/manifest.h: stores.tar.gz
+# holds closed.db, which was closed, and killed.db, whose files were copied
+# while it was open with a commit behind its last checkpoint; expected.txt says
+# what tests/sql/golden.test must find in either of them.  What is there
+# already is not touched: a golden store is written once, by the version whose
+# format it shows.  The expected values are computed here, not read back.
+
+source [file join [file dirname [info script]] .. tester.tcl]
+
+proc format_number {} {
+  set f [open [file join $tester::root engine ckpt manifest.h]]
+  regexp {MANIFEST_FORMAT (\d+)} [read $f] all number
+  close $f
+  return $number
+}
+
+# Whole numbers and quarters, which float16 holds exactly.
+proc vector {key dim turn} {
+  set v {}
+  for {set i 0} {$i < $dim} {incr i} {
+    lappend v [expr {(abs($key) % 97) * 2 + $turn * 0.25 - $i}]
+  }
+  return $v
+}
+
+proc put {table dim keys turn} {
+  foreach key $keys {
+    set v [vector $key $dim $turn]
+    set ::expected($table,$key) $v
+    set json "\[[join $v ,]\]"
+    db eval "INSERT OR REPLACE INTO $table VALUES(\$key, \$json)"
+  }
+}
+
+proc remove {table keys} {
+  foreach key $keys {
+    unset ::expected($table,$key)
+    db eval "DELETE FROM $table WHERE key = \$key"
+  }
+}
+
+proc numbers {from to} {
+  set list {}
+  for {set i $from} {$i <= $to} {incr i} {lappend list $i}
+  return $list
+}
+
+proc write_before {} {
+  db eval {
+    CREATE VIRTUAL TABLE items USING emb(vector FLOAT[16]);
+    CREATE VIRTUAL TABLE halves USING emb(vector FLOAT16[5], staleness=2);
+    CREATE TABLE plain(key INTEGER PRIMARY KEY, name);
+    BEGIN;
+  }
+  put items 16 [numbers -50 200] 1
+  put items 16 {9223372036854775807 -9223372036854775808} 1
+  put halves 5 [numbers 0 99] 1
+  db eval {INSERT INTO plain SELECT key, 'row ' || key FROM items; COMMIT}
+  remove items [numbers 10 19]
+  put items 16 [numbers 50 80] 2
+  db eval {INSERT INTO items(items) VALUES('checkpoint')}
+  db eval {INSERT INTO halves(halves) VALUES('checkpoint')}
+}
+
+# Savepoints that were undone, deletions, and a rollback.
+proc write_after {} {
+  db eval {BEGIN}
+  put items 16 [numbers 100 130] 3
+  db eval {SAVEPOINT s}
+  set kept [array get ::expected]
+  put items 16 [numbers 120 140] 4
+  put halves 5 [numbers 50 60] 4
+  db eval {ROLLBACK TO s}
+  array unset ::expected
+  array set ::expected $kept
+  remove items [numbers 150 159]
+  remove halves {0 1 2}
+  db eval {COMMIT; BEGIN}
+  set kept [array get ::expected]
+  put items 16 [numbers 160 170] 5
+  db eval {ROLLBACK}
+  array unset ::expected
+  array set ::expected $kept
+  put halves 5 [numbers 90 95] 6
+}
+
+set to [file join $tester::root tests golden format-[format_number]]
+if {[file exists $to]} {
+  puts "$to is there already"
+  finish_test
+}
+db close
+file delete -force test.db test.db-emb
+sqlite3 db closed.db
+write_before
+write_after
+foreach file {closed.db closed.db-emb} {
+  file copy $file [string map {closed killed} $file]
+}
+db close
+file mkdir $to
+exec tar -czf [file join $to stores.tar.gz] --owner=0 --group=0 --sort=name \
+  closed.db closed.db-emb killed.db killed.db-emb
+set f [open [file join $to expected.txt] w]
+foreach name [lsort -dictionary [array names expected]] {
+  lassign [split $name ,] table key
+  puts $f "$table $key $expected($name)"
+}
+close $f
+puts "wrote $to"
+finish_test
