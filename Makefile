@@ -6,6 +6,7 @@
 
 OUT     ?= build
 VARIANT ?= release
+RUNS    ?= 100000
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
 EXTDIR  ?= $(LIBDIR)/sqlite3-emb
@@ -25,6 +26,9 @@ SANITIZE_release :=
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all \
                  -fno-omit-frame-pointer
 SANITIZE_tsan := -fsanitize=thread
+SANITIZE_fuzz := -fsanitize=fuzzer-no-link,address,undefined \
+                 -fno-sanitize-coverage=trace-cmp \
+                 -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZE := $(SANITIZE_$(VARIANT))
 
 # A sanitizer's functions come with the program that loads emb.so.
@@ -52,6 +56,14 @@ LIB_O    := $(LIB_C:%.c=$(O)/%.o)
 UNIT     := $(UNIT_C:tests/%.c=$(O)/%)
 CONCURRENT := $(CONCURRENT_C:tests/%.c=$(O)/%)
 
+# A fuzzer is linked with libFuzzer, or with replay.c to run on its corpus.
+FUZZ_LIB_C := $(wildcard tests/fuzz/lib_*.c)
+FUZZ_C     := $(filter-out $(FUZZ_LIB_C) tests/fuzz/replay.c, \
+                $(wildcard tests/fuzz/*.c))
+REPLAY     := $(FUZZ_C:tests/%.c=$(O)/%)
+FUZZERS    := $(FUZZ_C:tests/fuzz/%.c=$(O)/fuzzer/%)
+FUZZ_LIB_O := $(FUZZ_LIB_C:%.c=$(O)/%.o)
+
 BENCH_C    := $(wildcard bench/*.c)
 BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
 BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
@@ -76,7 +88,7 @@ endif
 
 ## Build
 all: ## build emb.so, libemb.a and the test programs (default)
-all: $(P)/emb.so $(P)/libemb.a $(P)/testfixture $(UNIT)
+all: $(P)/emb.so $(P)/libemb.a $(P)/testfixture $(UNIT) $(REPLAY)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
@@ -107,6 +119,18 @@ $(UNIT): $(O)/unit/%: $(O)/tests/unit/%.o $(INTERNAL)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(INTERNAL) $(LDLIBS) \
+	  -lsqlite3 -ldl
+
+$(REPLAY): $(O)/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o \
+  $(FUZZ_LIB_O) $(INTERNAL)
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lsqlite3 -ldl
+
+$(FUZZERS): $(O)/fuzzer/%: $(O)/tests/fuzz/%.o $(FUZZ_LIB_O) $(INTERNAL)
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LDLIBS) \
 	  -lsqlite3 -ldl
 
 $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
@@ -148,13 +172,25 @@ test: ## install what the tests need, build, run all tests
 	$(MAKE) check
 
 check: all ## run all tests
-	@CC="$(CC)" $(RUN) $(UNIT) $(SQL_TESTS) $(MODELS)
+	@CC="$(CC)" $(RUN) $(UNIT) $(REPLAY) $(SQL_TESTS) $(MODELS)
 
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(UNIT)
 
 check-sql: $(P)/emb.so $(P)/testfixture ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
+
+check-fuzz: $(REPLAY) ## run the fuzzers on their corpora
+	@$(RUN) $(REPLAY)
+
+fuzz: ## build the fuzzers with libFuzzer (needs clang)
+	tests/install-deps.sh build fuzz
+	$(MAKE) VARIANT=fuzz CC=clang fuzzers
+
+fuzz-run: fuzz ## run each fuzzer RUNS times (default 100000)
+	@OUT=$(OUT) RUNS=$(RUNS) tests/fuzz/run.sh
+
+fuzzers: $(FUZZERS)
 
 check-model: ## explore the model of a key's word with Spin
 	@CC="$(CC)" $(RUN) tests/model/spin.sh
@@ -211,4 +247,4 @@ help: ## this list
 	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 .PHONY: all always test check check-unit check-sql check-model check-newer check-concurrent asan tsan \
-        lint format demo bench bench-quick install clean help
+        check-fuzz fuzz fuzz-run fuzzers lint format demo bench bench-quick install clean help

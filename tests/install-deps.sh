@@ -1,7 +1,7 @@
 #!/bin/sh
 # install-deps.sh -- installs the Debian packages that a target needs.
 #
-#     tests/install-deps.sh build test      (also: demo, lint, bench)
+#     tests/install-deps.sh build test      (also: demo, lint, fuzz, bench)
 #
 # Does nothing, and needs no network, when all are there.  Without apt-get it
 # names what is needed and goes on: the packages are called otherwise there,
@@ -17,6 +17,7 @@ for group; do
                   pkg-config locales spin" ;;
   demo) packages="$packages sqlite3 wordnet-base" ;;
   lint) packages="$packages clang clang-format" ;;
+  fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   bench) packages="$packages liblmdb-dev librocksdb-dev tcl sqlite3
                    wordnet-base" ;;
   *) echo "install-deps.sh: no group $group" >&2; exit 2 ;;

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+**
+** options.c -- fuzzes the arguments of USING emb(...): one per line.
+*/
+#include "fuzz.h"
+
+#include "../../ext/ext.h"
+
+enum { ARGUMENTS_MAX = 40 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const char *argv[ARGUMENTS_MAX] = {"emb", "main", "items"};
+  struct ext_options options;
+  char *err = NULL, *text = malloc(size + 1);
+  int argc = 3;
+  if (text == NULL)
+    return 0;
+  memcpy(text, data, size);
+  text[size] = 0;
+  for (char *at = text, *end; at && argc < ARGUMENTS_MAX; at = end) {
+    end = strchr(at, '\n');
+    if (end)
+      *end++ = 0;
+    argv[argc++] = at;
+  }
+  int rc = ext_options_parse(&options, argc, argv, &err);
+  if (rc == SQLITE_OK) {
+    const emb_config *c = &options.config;
+    FUZZ_CHECK(err == NULL && options.key && options.vector);
+    FUZZ_CHECK(c->dim >= 1 && c->dim <= EMB_DIM_MAX && c->type <= EMB_F16);
+    FUZZ_CHECK(c->io_depth_min <= EMB_IO_DEPTH_MAX &&
+               c->io_depth_max <= EMB_IO_DEPTH_MAX);
+    FUZZ_CHECK(c->io_workers_min <= EMB_IO_WORKERS_MAX &&
+               c->io_workers_max <= EMB_IO_WORKERS_MAX);
+    FUZZ_CHECK(!(c->flags & EMB_OPEN_BOUNDED) ||
+               c->staleness <= EMB_STALENESS_MAX);
+  } else {
+    FUZZ_CHECK(rc == SQLITE_ERROR && err && err[0]);
+  }
+  ext_options_clear(&options);
+  sqlite3_free(err);
+  free(text);
+  return 0;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_memory.c -- see env_memory.h.
+**
+** A file keeps its content until it is neither named nor open.  Every block
+** that the engine takes begins with its size; maps are noted in a list.
+*/
+#include "env_memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "env_sync.h"
+
+struct node { /* a file */
+  char *path; /* NULL: it was unlinked */
+  char *bytes;
+  size_t size, room;
+  unsigned opens;
+  struct node *next;
+};
+
+struct env_file {
+  struct node *node;
+  int writable;
+};
+
+struct env_lock {
+  char nothing;
+};
+
+static struct node *nodes;
+static uint64_t held, randoms;
+
+/* ---- nodes ----------------------------------------------------------------
+ */
+
+static struct node *find(const char *path) {
+  struct node *node = nodes;
+  while (node && (!node->path || strcmp(node->path, path) != 0))
+    node = node->next;
+  return node;
+}
+
+static void drop(struct node *node) {
+  struct node **at = &nodes;
+  if (node->path || node->opens)
+    return;
+  while (*at != node)
+    at = &(*at)->next;
+  *at = node->next;
+  free(node->bytes);
+  free(node);
+}
+
+static struct node *make(const char *path) {
+  struct node *node = calloc(1, sizeof *node);
+  if (node && (node->path = strdup(path)) == NULL) {
+    free(node);
+    node = NULL;
+  }
+  if (node) {
+    node->next = nodes;
+    nodes = node;
+  }
+  return node;
+}
+
+static int resize_node(struct node *node, size_t size) {
+  if (size > ENV_MEMORY_LIMIT)
+    return ENOSPC;
+  if (size > node->room) {
+    size_t room = size + size / 2 + 4096;
+    char *larger = realloc(node->bytes, room);
+    if (larger == NULL)
+      return ENOSPC;
+    node->bytes = larger;
+    node->room = room;
+  }
+  if (size > node->size)
+    memset(node->bytes + node->size, 0, size - node->size);
+  node->size = size;
+  return 0;
+}
+
+/* The last part of a path below dir, NULL if it is elsewhere. */
+static const char *name_in(const char *path, const char *dir) {
+  size_t n = strlen(dir);
+  return path && strncmp(path, dir, n) == 0 && path[n] == '/' &&
+                 strchr(path + n + 1, '/') == NULL
+             ? path + n + 1
+             : NULL;
+}
+
+/* ---- files ----------------------------------------------------------------
+ */
+
+static int file_open(struct env *env, const char *path, int flags,
+                     struct env_file **out) {
+  struct node *node = find(path);
+  (void)env;
+  if (node && (flags & ENV_EXCLUSIVE))
+    return EEXIST;
+  if (node == NULL && !(flags & ENV_CREATE))
+    return ENOENT;
+  *out = calloc(1, sizeof **out);
+  if (node == NULL)
+    node = make(path);
+  if (*out == NULL || node == NULL) {
+    free(*out);
+    return ENOMEM;
+  }
+  node->opens++;
+  (*out)->node = node;
+  (*out)->writable = (flags & ENV_WRITE) != 0;
+  return 0;
+}
+
+static void file_close(struct env *env, struct env_file *file) {
+  (void)env;
+  file->node->opens--;
+  drop(file->node);
+  free(file);
+}
+
+static int file_read(struct env *env, struct env_file *file, void *to,
+                     size_t bytes, uint64_t offset) {
+  const struct node *node = file->node;
+  size_t n = offset < node->size ? node->size - (size_t)offset : 0;
+  (void)env;
+  if (offset > INT64_MAX - bytes)
+    return EINVAL;
+  n = n < bytes ? n : bytes;
+  if (n)
+    memcpy(to, node->bytes + offset, n);
+  memset((char *)to + n, 0, bytes - n);
+  return 0;
+}
+
+static int file_write(struct env *env, struct env_file *file, const void *from,
+                      size_t bytes, uint64_t offset) {
+  struct node *node = file->node;
+  (void)env;
+  if (!file->writable)
+    return EBADF;
+  if (offset > ENV_MEMORY_LIMIT - bytes)
+    return ENOSPC;
+  int rc = offset + bytes > node->size
+               ? resize_node(node, (size_t)offset + bytes)
+               : 0;
+  if (rc == 0)
+    memcpy(node->bytes + offset, from, bytes);
+  return rc;
+}
+
+static int file_sync(struct env *env, struct env_file *file) {
+  (void)env, (void)file;
+  return 0;
+}
+
+static int file_size(struct env *env, struct env_file *file, uint64_t *bytes) {
+  (void)env;
+  *bytes = file->node->size;
+  return 0;
+}
+
+static int file_truncate(struct env *env, struct env_file *file,
+                         uint64_t bytes) {
+  (void)env;
+  return bytes > ENV_MEMORY_LIMIT ? ENOSPC
+                                  : resize_node(file->node, (size_t)bytes);
+}
+
+static int file_punch(struct env *env, struct env_file *file, uint64_t offset,
+                      uint64_t bytes) {
+  struct node *node = file->node;
+  (void)env;
+  if (offset < node->size)
+    memset(node->bytes + offset, 0,
+           bytes < node->size - offset ? bytes : node->size - offset);
+  return 0;
+}
+
+/* ---- paths ----------------------------------------------------------------
+ */
+
+static int path_unlink(struct env *env, const char *path) {
+  struct node *node = find(path);
+  (void)env;
+  if (node == NULL)
+    return ENOENT;
+  free(node->path);
+  node->path = NULL;
+  drop(node);
+  return 0;
+}
+
+static int path_rename(struct env *env, const char *from, const char *to) {
+  struct node *node = find(from);
+  char *path = strdup(to);
+  if (node == NULL || path == NULL) {
+    free(path);
+    return node ? ENOMEM : ENOENT;
+  }
+  (void)path_unlink(env, to);
+  free(node->path);
+  node->path = path;
+  return 0;
+}
+
+/* All directories are there. */
+static int dir_make(struct env *env, const char *path) {
+  (void)env, (void)path;
+  return EEXIST;
+}
+
+static int dir_nothing(struct env *env, const char *path) {
+  (void)env, (void)path;
+  return 0;
+}
+
+void env_memory_list(const char *dir, void (*each)(void *, const char *),
+                     void *arg) {
+  for (struct node *node = nodes, *next; node; node = next) {
+    const char *name = name_in(node->path, dir);
+    next = node->next; /* each() may remove it */
+    if (name)
+      each(arg, name);
+  }
+}
+
+static int dir_list(struct env *env, const char *path,
+                    void (*each)(void *arg, const char *name), void *arg) {
+  (void)env;
+  env_memory_list(path, each, arg);
+  return 0;
+}
+
+static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
+  (void)env;
+  id[0] = id[1] = 0;
+  for (size_t i = 0; path[i]; i++)
+    id[i % 2] = id[i % 2] * 251 + (unsigned char)path[i];
+  return 0;
+}
+
+static int lock_take(struct env *env, const char *path, struct env_lock **out) {
+  (void)env, (void)path;
+  *out = calloc(1, sizeof **out);
+  return *out ? 0 : ENOMEM;
+}
+
+static void lock_drop(struct env *env, struct env_lock *lock) {
+  (void)env;
+  free(lock);
+}
+
+/* ---- memory ---------------------------------------------------------------
+ */
+
+enum { HEAD = 64 }; /* the size, and as aligned as the real ones are */
+
+static void *allocate(struct env *env, size_t bytes) {
+  char *block;
+  (void)env;
+  if (bytes > ENV_MEMORY_LIMIT - held)
+    return NULL;
+  if (posix_memalign((void **)&block, HEAD, bytes + HEAD) != 0)
+    return NULL;
+  memset(block, 0, bytes + HEAD);
+  memcpy(block, &bytes, sizeof bytes);
+  held += bytes;
+  return block + HEAD;
+}
+
+static void release(struct env *env, void *block) {
+  size_t bytes;
+  (void)env;
+  if (block == NULL)
+    return;
+  memcpy(&bytes, (char *)block - HEAD, sizeof bytes);
+  held -= bytes;
+  free((char *)block - HEAD);
+}
+
+static void *resize(struct env *env, void *block, size_t bytes) {
+  size_t before = 0;
+  if (block)
+    memcpy(&before, (char *)block - HEAD, sizeof before);
+  void *larger = allocate(env, bytes);
+  if (larger && block) {
+    memcpy(larger, block, before < bytes ? before : bytes);
+    release(env, block);
+  }
+  return larger;
+}
+
+static void *map(struct env *env, size_t bytes, int huge) {
+  if (bytes > ENV_MEMORY_LIMIT - held)
+    return NULL;
+  void *memory = env_posix.map(env, bytes, huge);
+  held += memory ? bytes : 0;
+  return memory;
+}
+
+static void unmap(struct env *env, void *memory, size_t bytes) {
+  held -= memory ? bytes : 0;
+  env_posix.unmap(env, memory, bytes);
+}
+
+static int fill_random(struct env *env, void *to, size_t bytes) {
+  (void)env;
+  for (size_t i = 0; i < bytes; i++)
+    ((unsigned char *)to)[i] = (unsigned char)(++randoms * 167);
+  return 0;
+}
+
+/* ---- for tests ------------------------------------------------------------
+ */
+
+struct env *env_memory(void) {
+  static struct env table;
+  table = *env_sync(); /* its queues call the table that they are opened in */
+  table.open = file_open;
+  table.close = file_close;
+  table.read = file_read;
+  table.write = file_write;
+  table.sync = file_sync;
+  table.size = file_size;
+  table.truncate = file_truncate;
+  table.punch = file_punch;
+  table.unlink = path_unlink;
+  table.rename = path_rename;
+  table.make_dir = dir_make;
+  table.remove_dir = dir_nothing;
+  table.sync_dir = dir_nothing;
+  table.list_dir = dir_list;
+  table.identity = path_identity;
+  table.lock = lock_take;
+  table.unlock = lock_drop;
+  table.allocate = allocate;
+  table.resize = resize;
+  table.release = release;
+  table.map = map;
+  table.unmap = unmap;
+  table.random = fill_random;
+  return &table;
+}
+
+uint64_t env_memory_held(void) { return held; }
+
+int env_memory_write(const char *path, const void *bytes, size_t size) {
+  struct node *node = find(path);
+  node = node ? node : make(path);
+  if (node == NULL || resize_node(node, size))
+    return 0;
+  if (size)
+    memcpy(node->bytes, bytes, size);
+  return 1;
+}
+
+const char *env_memory_read(const char *path, size_t *size) {
+  const struct node *node = find(path);
+  *size = node ? node->size : 0;
+  return node ? node->bytes ? node->bytes : "" : NULL;
+}
+
+void env_memory_clear(void) {
+  while (nodes) {
+    free(nodes->path);
+    nodes->path = NULL;
+    nodes->opens = 0;
+    drop(nodes);
+  }
+}
