@@ -306,13 +306,33 @@ static void count_live(void *arg, int64_t key, uint64_t word) {
   log_live(log, word_address(word), 1);
 }
 
-int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
+static int load_block(struct core *core, const struct block *block,
+                      const struct manifest *m, uint64_t log_bytes) {
+  switch (block->kind) {
+  case KIND_SIZES:
+    return load_sizes(core, block, m->keys);
+  case KIND_ENTRIES:
+    return load_entries(core, block);
+  case KIND_EXTENTS:
+    return load_extents(core, block, log_bytes);
+  default:
+    return EMB_CORRUPT;
+  }
+}
+
+static int block_valid(const struct block *b, uint64_t salt, uint64_t number) {
+  return b->sum ==
+             hash_sum((const char *)b + 8, DUMP_BLOCK - 8, salt, number) &&
+         b->count <=
+             (b->kind == KIND_SIZES ? (DUMP_BLOCK - 16) / 4 : PAIRS_PER_BLOCK);
+}
+
+/* Reads the blocks of the file that m names, and loads each if load is set. */
+static int read_blocks(struct core *core, const struct manifest *m, int load,
+                       emb_err *err) {
   struct env *env = core->env;
   char path[PATH_BYTES];
   struct env_file *file;
-  if (m->index_blocks == 0) {
-    return EMB_OK; /* never checkpointed */
-  }
   dump_path(path, sizeof path, core->dir, m->index_generation);
   int os = env->open(env, path, ENV_READ | ENV_DIRECT, &file);
   if (os) {
@@ -323,7 +343,7 @@ int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
   os = env->size(env, core->log.file, &log_bytes);
   os = os ? os : env->size(env, file, &bytes);
   struct block *blocks = env->map(env, BUFFER_BLOCKS * (size_t)DUMP_BLOCK, 0);
-  int rc = blocks ? EMB_OK : EMB_NOMEM;
+  int rc = blocks ? EMB_OK : err_set(err, EMB_NOMEM, "out of memory");
   uint64_t salt = core->salt + m->index_generation;
   if (!rc && !os &&
       (bytes / DUMP_BLOCK < m->index_blocks ||
@@ -338,19 +358,13 @@ int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
     n = n < BUFFER_BLOCKS ? n : BUFFER_BLOCKS;
     os = env->read(env, file, blocks, n * DUMP_BLOCK, at * DUMP_BLOCK);
     for (uint64_t i = 0; !rc && !os && i < n; i++, at++) {
-      struct block *b = &blocks[i];
-      if (b->sum != hash_sum((char *)b + 8, DUMP_BLOCK - 8, salt, at) ||
-          b->count > (b->kind == KIND_SIZES ? (DUMP_BLOCK - 16) / 4
-                                            : PAIRS_PER_BLOCK)) {
-        rc = err_set(err, EMB_CORRUPT, "%s: block %llu is damaged", path,
-                     (unsigned long long)at);
-      } else if (b->kind == KIND_SIZES) {
-        rc = load_sizes(core, b, m->keys);
-      } else if (b->kind == KIND_ENTRIES) {
-        rc = load_entries(core, b);
-      } else {
-        rc = b->kind == KIND_EXTENTS ? load_extents(core, b, log_bytes)
-                                     : EMB_CORRUPT;
+      rc = block_valid(&blocks[i], salt, at) ? EMB_OK : EMB_CORRUPT;
+      rc = rc || !load ? rc : load_block(core, &blocks[i], m, log_bytes);
+      if (rc == EMB_NOMEM) {
+        err_set(err, rc, "out of memory");
+      } else if (rc) {
+        err_set(err, rc, "%s: block %llu (offset %llu) is damaged", path,
+                (unsigned long long)at, (unsigned long long)at * DUMP_BLOCK);
       }
     }
   }
@@ -358,22 +372,30 @@ int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
   if (blocks) {
     env->unmap(env, blocks, BUFFER_BLOCKS * (size_t)DUMP_BLOCK);
   }
+  return os ? err_os(err, EMB_IOERR, os, "cannot read %s", path) : rc;
+}
+
+int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
+  if (m->index_blocks == 0) {
+    return EMB_OK; /* nothing was ever written */
+  }
+  int rc = read_blocks(core, m, 1, err);
+  if (rc) {
+    return rc;
+  }
   struct live live = {core, 0};
-  for (uint32_t p = 0; !rc && !os && p < index_parts(&core->index); p++) {
+  for (uint32_t p = 0; p < index_parts(&core->index); p++) {
     index_each(&core->index, p, count_live, &live);
   }
-  if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot read %s", path);
-  }
-  if (!rc && (live.bad || index_count(&core->index) != m->keys)) {
-    rc = err_set(err, EMB_CORRUPT, "%s does not fit its manifest", path);
-  }
-  if (rc == EMB_NOMEM) {
-    return err_set(err, rc, "out of memory");
-  }
-  if (rc && err && err->code == EMB_OK) {
-    return err_set(err, EMB_CORRUPT, "%s is damaged", path);
+  if (live.bad || index_count(&core->index) != m->keys) {
+    char path[PATH_BYTES];
+    dump_path(path, sizeof path, core->dir, m->index_generation);
+    return err_set(err, EMB_CORRUPT, "%s does not fit its manifest", path);
   }
   atomic_store(&core->count, (int64_t)m->keys);
-  return rc;
+  return EMB_OK;
+}
+
+int dump_check(struct core *core, const struct manifest *m, emb_err *err) {
+  return m->index_blocks ? read_blocks(core, m, 0, err) : EMB_OK;
 }

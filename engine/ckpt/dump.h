@@ -29,6 +29,9 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
                struct manifest *manifest, emb_err *err);
 /* Fills the empty index, the log's extents and their live counts. */
 int dump_load(struct core *core, const struct manifest *manifest, emb_err *err);
+/* Reads the file that m names and checks its blocks, no more.  EMB_CORRUPT
+** names the first that is damaged. */
+int dump_check(struct core *core, const struct manifest *m, emb_err *err);
 void dump_path(char *to, size_t size, const char *dir, uint64_t generation);
 
 #endif

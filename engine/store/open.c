@@ -51,7 +51,7 @@ static int open_log(emb_store *store, int flags, emb_err *err) {
   return os ? err_os(err, EMB_CANTOPEN, os, "cannot open %s", path) : EMB_OK;
 }
 
-static int log_head_io(emb_store *store, int write, emb_err *err) {
+int store_log_head(emb_store *store, int write, emb_err *err) {
   struct core *core = &store->core;
   struct log_head *head = core->env->map(core->env, LOG_FILE_HEAD, 0);
   int os = 0, rc = EMB_OK;
@@ -70,7 +70,8 @@ static int log_head_io(emb_store *store, int write, emb_err *err) {
         (memcmp(head->magic, log_magic, sizeof log_magic) != 0 ||
          head->sum != hash_sum((char *)head + 8, LOG_FILE_HEAD - 8, 0, 0) ||
          memcmp(head->uuid, core->uuid, 16) != 0)) {
-      rc = err_set(err, EMB_CORRUPT, "%s/log does not belong to its manifest",
+      rc = err_set(err, EMB_CORRUPT,
+                   "%s/log: the head does not belong to the manifest",
                    core->dir);
     }
   }
@@ -138,7 +139,7 @@ static int create_files(emb_store *store, emb_err *err) {
   }
   os = env->truncate(env, core->log.file, 0);
   rc = os ? err_os(err, EMB_IOERR, os, "cannot empty %s/log", core->dir)
-          : log_head_io(store, 1, err);
+          : store_log_head(store, 1, err);
   if (rc || core->temporary) {
     return rc;
   }
@@ -182,7 +183,7 @@ static int create_temporary(emb_store *store, emb_err *err) {
   }
   env->unlink(env, path);
   atomic_store(&store->owner, 1);
-  return log_head_io(store, 1, err);
+  return store_log_head(store, 1, err);
 }
 
 /* ---- parts ------------------------------------------------------------- */
@@ -344,7 +345,7 @@ static int load_existing(emb_store *store, emb_err *err) {
   struct manifest m;
   int rc = manifest_read(core->env, core->dir, &m, err);
   rc = rc ? rc : open_log(store, ENV_WRITE, err);
-  rc = rc ? rc : log_head_io(store, 0, err);
+  rc = rc ? rc : store_log_head(store, 0, err);
   if (rc) {
     return rc;
   }

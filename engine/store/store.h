@@ -185,6 +185,11 @@ static inline struct entry *session_find(emb_session *s, int64_t key,
   return entry ? entry : index_find(index, key, hash, word);
 }
 
+/* ---- open.c ------------------------------------------------------------ */
+
+/* Writes or checks the head of the log. */
+int store_log_head(emb_store *store, int write, emb_err *err);
+
 /* ---- own.c ------------------------------------------------------------- */
 
 /* Before a write: the process owns the store, nothing failed or is in doubt. */

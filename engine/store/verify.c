@@ -2,15 +2,21 @@
 **
 ** verify.c -- checkpoint, optimize, and the check of everything.
 **
-** The check reads every extent that is on disk, tests every page, asks the
-** index about every record, and compares what it found with the live counters
-** and the number of keys.  It runs beside other sessions; what differs is
-** looked at a second time before it is reported.
+** The check reads the manifest, the head of the log, the index file, and every
+** extent that has live records; tests every block and page; asks the index
+** about every record; compares a record that is in memory, too, with what is on
+** disk, and what was found with the live counters and the number of keys; and
+** looks every key of the index up.  It runs beside other sessions; what differs
+** is looked at a second time before it is reported.
+**
+** Pages without live records count as free space: after a power failure there
+** may be torn ones among them, and nobody ever reads them.
 */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "../ckpt/dump.h"
 #include "../life/compact.h"
 #include "txn.h"
 
@@ -87,6 +93,28 @@ __attribute__((format(printf, 2, 3))) static void say(struct verify *v,
   v->report(v->arg, line.text);
 }
 
+/* The record of a key whose word this is, in memory, against the one on disk.
+** Inside an epoch. */
+static void check_copy(struct verify *v, int64_t key, uint64_t word,
+                       const struct rec *disk, uint64_t page) {
+  struct core *core = v->s->core;
+  struct rec *rec = key_rec(core, word);
+  uint64_t version, again;
+  if (!rec ||
+      !rec_read(rec, key, v->s->scratch, core->layout.vector_bytes, &version)) {
+    return;
+  }
+  if (version == rec_version(atomic_load(&disk->stamp)) &&
+      memcmp(v->s->scratch, disk->vector, core->layout.vector_bytes) == 0) {
+    return;
+  }
+  index_find(&core->index, key, hash_key(key), &again);
+  if (again == word) {
+    say(v, "%s/log: key %lld of page %llu is not the same in memory", core->dir,
+        (long long)key, (unsigned long long)page);
+  }
+}
+
 /* Live records of one page. */
 static int32_t live_in_page(struct verify *v, uint64_t page,
                             const char *bytes) {
@@ -103,10 +131,12 @@ static int32_t live_in_page(struct verify *v, uint64_t page,
                                            (size_t)i * l->rec_bytes);
     int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
     uint64_t word;
-    live +=
-        rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire)) &&
+    if (rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire)) &&
         index_find(&core->index, key, hash_key(key), &word) &&
-        key_log_address(core, word) == layout_address(l, page, i);
+        key_log_address(core, word) == layout_address(l, page, i)) {
+      live++;
+      check_copy(v, key, word, rec, page);
+    }
   }
   epoch_leave(v->s->slot);
   return live;
@@ -186,28 +216,72 @@ static int check_extent(struct verify *v, uint64_t number, uint64_t flushed) {
   }
 }
 
-static void add_live(void *arg, int64_t key, uint64_t word) {
-  (void)key;
-  *(uint64_t *)arg += word_address(word) != 0;
+struct tally {
+  struct index *index;
+  uint64_t keys, lost;
+};
+
+static void tally_key(void *arg, int64_t key, uint64_t word) {
+  struct tally *tally = arg;
+  uint64_t found;
+  tally->keys += word_address(word) != 0;
+  index_find(tally->index, key, hash_key(key), &found);
+  tally->lost += found != word;
 }
 
-/* Keys in the index against their number; with everybody out, as both change
-** together inside the epoch. */
-static void check_count(struct verify *v) {
+/* Keys in the index against their number, and where each is looked for; with
+** everybody out, as both change together inside the epoch. */
+static void check_index(struct verify *v) {
   struct core *core = v->s->core;
-  uint64_t keys = 0;
+  struct tally tally = {&core->index, 0, 0};
   pthread_mutex_lock(&core->flush_lock);
   epoch_close(&core->epoch);
   for (uint32_t p = 0; p < index_parts(&core->index); p++) {
-    index_each(&core->index, p, add_live, &keys);
+    index_each(&core->index, p, tally_key, &tally);
   }
   int64_t count = atomic_load(&core->count);
   epoch_open(&core->epoch);
   pthread_mutex_unlock(&core->flush_lock);
-  if ((int64_t)keys != count) {
-    say(v, "%s/log: the index has %llu keys, %lld were counted", core->dir,
-        (unsigned long long)keys, (long long)count);
+  if ((int64_t)tally.keys != count || tally.lost) {
+    say(v,
+        "%s/log: the index has %llu keys, of which %llu are not found; %lld "
+        "were counted",
+        core->dir, (unsigned long long)tally.keys,
+        (unsigned long long)tally.lost, (long long)count);
   }
+}
+
+/* Manifest, head of the log, index file: what the next open will read.  Under
+** ckpt_lock; but where another process owns the store it may write a checkpoint
+** meanwhile, which is not damage. */
+static int check_files(struct verify *v) {
+  emb_store *store = v->s->store;
+  struct core *core = &store->core;
+  struct manifest m, again;
+  emb_err err = {EMB_OK, ""};
+  int damaged = -1, rc = store_log_head(store, 0, &err);
+  if (rc == EMB_CORRUPT) {
+    say(v, "%s", err.text);
+    rc = EMB_OK;
+  }
+  for (int tries = 0; !rc && !core->temporary; tries++) {
+    rc = manifest_read(core->env, core->dir, &m, &err);
+    rc = rc ? rc : manifest_check(core->env, core->dir, &damaged, &err);
+    rc = rc ? rc : dump_check(core, &m, &err);
+    if (tries == 20 || manifest_read(core->env, core->dir, &again, NULL) ||
+        again.generation == m.generation) {
+      break;
+    }
+  }
+  if (damaged >= 0) {
+    say(v, "%s/manifest: slot %d (offset %d) is damaged", core->dir, damaged,
+        damaged * MANIFEST_SLOT);
+  }
+  if (rc == EMB_CORRUPT || rc == EMB_NOTADB || rc == EMB_CANTOPEN) {
+    say(v, "%s", err.text);
+    rc = EMB_OK;
+  }
+  return rc ? err_set(&v->s->err, rc, "%s", err.text) : EMB_OK;
 }
 
 int emb_verify(emb_session *s, void (*report)(void *, const char *),
@@ -239,7 +313,8 @@ int emb_verify(emb_session *s, void (*report)(void *, const char *),
     }
   }
   if (!rc) {
-    check_count(&v);
+    check_index(&v);
+    rc = check_files(&v);
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   core->env->unmap(core->env, v.buffer, l->extent_bytes);

@@ -10,6 +10,8 @@
 */
 #include "damage_help.h"
 
+#include "../../engine/store/store.h"
+
 enum {
   TRUNCATED, /* the file ends at a unit's beginning or within it */
   ZEROED,    /* units */
@@ -355,6 +357,38 @@ TEST(creating_where_the_manifest_is_lost) {
     CHECK_EQ_INT(emb_count(s), 0);
     help_close(store, s);
   }
+  damage_forget(&t.d);
+}
+
+static void count_report(void *arg, const char *line) {
+  ++*(int *)arg;
+  CHECK(strstr(line, "not the same in memory") != NULL);
+}
+
+/* A record in the cache that is not what the disk has. */
+TEST(damage_in_memory) {
+  const char *dir = damage_path("origin");
+  emb_config config = story_config(&damage_stories[1]);
+  emb_store *store = NULL;
+  emb_session *s = NULL;
+  uint32_t cached = 0;
+  int reported = 0;
+  if (!damage_tell(&t.d, &damage_stories[1], dir) ||
+      !help_open(dir, &config, &store, &s))
+    return;
+  for (int64_t key = 0; key < DAMAGE_KEYS; key++) {
+    uint64_t word;
+    float vector[256];
+    OK(s, emb_get(s, &key, 1, vector, NULL, NULL));
+    if (index_find(&s->core->index, key, hash_key(key), &word) &&
+        (word & WORD_CACHED) && ++cached == 100)
+      key_rec(s->core, word)->vector[77] ^= 1;
+  }
+  CHECK(cached >= 100);
+  OK(s, emb_verify(s, no_report, NULL));
+  OK(s, emb_verify(s, count_report, &reported));
+  CHECK_EQ_INT(reported, 1);
+  help_close(store, s);
   damage_forget(&t.d);
 }
 
