@@ -247,6 +247,7 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
       frames_give(log->frames, frame);
       return EMB_OK; /* not written by us to its end: leave it alone */
     }
+    page_settle(l, frame + layout_page_offset(l, page));
   }
   uint64_t number = tail >> l->extent_bits;
   log_start_at(log, number);

@@ -95,4 +95,15 @@ static inline int page_valid(const struct layout *l, const void *page,
   }
 }
 
+/* A page that was read from disk becomes part of the log in memory: what its
+** stamps say beside the version means nothing, and readers would wait for one
+** that is busy. */
+static inline void page_settle(const struct layout *l, void *page) {
+  uint32_t n = page_kind(page) == PAGE_DATA ? l->slots : 0;
+  char *stamp = (char *)page + PAGE_HEAD_BYTES + 8;
+  for (uint32_t i = 0; i < n; i++, stamp += l->rec_bytes) {
+    memset(stamp, 0, 2);
+  }
+}
+
 #endif

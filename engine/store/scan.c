@@ -113,9 +113,11 @@ static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
 }
 
 /* Collects up to `most` live records of a page that stands at `bytes`, from
-** slot scan->slot on.  Returns the slot to go on at. */
+** slot scan->slot on.  Returns the slot to go on at.  Nobody writes to what
+*came
+** from disk, and what its stamps say about that means nothing. */
 static uint32_t collect(emb_scan *scan, uint64_t page, const char *bytes,
-                        uint32_t most) {
+                        int from_disk, uint32_t most) {
   struct core *core = scan->s->core;
   const struct layout *l = &core->layout;
   struct scan_watch *w = &scan->watch;
@@ -137,7 +139,10 @@ static uint32_t collect(emb_scan *scan, uint64_t page, const char *bytes,
       continue;
     }
     char *to = scan->row_vectors + (size_t)scan->rows * l->vector_bytes;
-    if (rec_read(rec, key, to, l->vector_bytes, &version)) {
+    if (from_disk) {
+      memcpy(to, rec->vector, l->vector_bytes);
+    }
+    if (from_disk || rec_read(rec, key, to, l->vector_bytes, &version)) {
       scan->row_keys[scan->rows] = key;
       scan->row_versions[scan->rows++] = version;
     }
@@ -155,7 +160,7 @@ static int pass_page(emb_scan *scan, size_t most) {
   const struct layout *l = &core->layout;
   uint64_t page = scan->page, number = page >> l->extent_bits;
   uint64_t next = page + 1;
-  int need = 0;
+  int need = 0, from_disk = 0;
   /* In this order: with the lock we could be kept out of the epoch by somebody
   ** who waits for a session inside, and that session for the lock. */
   epoch_enter(&core->epoch, scan->s->slot);
@@ -173,6 +178,7 @@ static int pass_page(emb_scan *scan, size_t most) {
     bytes = log_page(&core->log, page);
     if (!bytes && scan->extent_no == number && page < scan->extent_to) {
       bytes = scan->extent + layout_page_offset(l, page);
+      from_disk = 1;
       if (!page_valid(l, bytes, core->salt, page)) {
         bytes = NULL;
         need = page >= scan->sound_to ? PASS_DAMAGED : 0;
@@ -181,7 +187,7 @@ static int pass_page(emb_scan *scan, size_t most) {
       need = PASS_READ;
     }
   }
-  scan->slot = bytes  ? collect(scan, page, bytes,
+  scan->slot = bytes  ? collect(scan, page, bytes, from_disk,
                                most < l->slots ? (uint32_t)most : l->slots)
                : need ? scan->slot
                       : l->slots;
