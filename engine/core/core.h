@@ -88,7 +88,7 @@ struct core {
 
   pthread_mutex_t ckpt_lock;     /* checkpoint, compaction, verification */
   pthread_mutex_t flush_lock;    /* seal, flush, sync, evict */
-  struct env_queue *flush_queue; /* flush_lock */
+  struct env_queue *flush_queue; /* flush_lock; NULL once the log failed */
   struct env_queue *work_queue;  /* ckpt_lock */
 
   /* Open scans; the count is read before every move of a record. */

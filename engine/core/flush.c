@@ -93,7 +93,7 @@ static void tell_room(struct core *core) {
 static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
   uint64_t wrote;
   log_seal(&core->log, page);
-  int rc = log_flush(&core->log, core->flush_queue, &wrote, err);
+  int rc = log_flush(&core->log, &core->flush_queue, &wrote, err);
   count_add(&core->counters.write_bytes, wrote);
   count_add(&core->counters.flushes, 1);
   return rc;

@@ -169,8 +169,9 @@ uint64_t log_position(struct log *log, int stream);
 
 /* Makes all pages below `page` (at most tail) immutable. */
 void log_seal(struct log *log, uint64_t page);
-/* Writes the sealed pages out; *wrote: bytes. */
-int log_flush(struct log *log, struct env_queue *queue, uint64_t *wrote,
+/* Writes the sealed pages out; *wrote: bytes.  After an error the queue is
+** closed and NULL. */
+int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
               emb_err *err);
 /* Everything flushed is made durable. */
 int log_sync(struct log *log, emb_err *err);

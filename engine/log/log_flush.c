@@ -40,7 +40,7 @@ static void prepare_write(struct log *log, uint64_t from, uint64_t to,
   io->is_write = 1;
 }
 
-int log_flush(struct log *log, struct env_queue *queue, uint64_t *wrote,
+int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
               emb_err *err) {
   const struct layout *l = log->layout;
   int failed = atomic_load(&log->failed);
@@ -61,30 +61,23 @@ int log_flush(struct log *log, struct env_queue *queue, uint64_t *wrote,
       page = end;
       n++;
     }
-    int os = log->env->queue_submit(log->env, queue, list, n);
+    int os = log->env->queue_submit(log->env, *queue, list, n);
     size_t done = 0;
     while (!os && done < n) {
       struct env_io *ready[WRITES_IN_FLIGHT];
       size_t got = 0;
-      os = log->env->queue_wait(log->env, queue, 1, ready, WRITES_IN_FLIGHT,
+      os = log->env->queue_wait(log->env, *queue, 1, ready, WRITES_IN_FLIGHT,
                                 &got);
       done += got;
       for (size_t i = 0; i < got; i++) {
         os = os ? os : ready[i]->result;
       }
     }
-    /* After an error the others are still in flight: wait for them too. */
-    while (os && done < n) {
-      struct env_io *ready[WRITES_IN_FLIGHT];
-      size_t got = 0;
-      if (log->env->queue_wait(log->env, queue, 1, ready, WRITES_IN_FLIGHT,
-                               &got) ||
-          got == 0) {
-        break;
-      }
-      done += got;
-    }
     if (os) {
+      /* Others may be in flight still, from this stack: closing waits for
+      ** them.  Nothing is written through it any more. */
+      log->env->queue_close(log->env, *queue);
+      *queue = NULL;
       return log_fail(log, err, os, "write");
     }
     atomic_store_explicit(&log->flushed, page, memory_order_release);

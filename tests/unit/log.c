@@ -38,7 +38,8 @@ static void open_log(uint32_t dim, uint32_t frame_count) {
 }
 
 static void close_log(void) {
-  env.queue_close(&env, queue);
+  if (queue != NULL)
+    env.queue_close(&env, queue);
   log_free(&log_);
   frames_free(&frames);
   epoch_free(&epoch);
@@ -70,7 +71,7 @@ static int put_record(int stream, uint64_t txn, uint64_t *address) {
 static void flush_to(uint64_t page) {
   uint64_t wrote;
   log_seal(&log_, page);
-  CHECK_EQ_INT(log_flush(&log_, queue, &wrote, &err), EMB_OK);
+  CHECK_EQ_INT(log_flush(&log_, &queue, &wrote, &err), EMB_OK);
   CHECK(atomic_load(&log_.flushed) == page);
 }
 
@@ -594,13 +595,13 @@ TEST(failed_write_fails_the_log_for_good) {
   open_file(ENV_READ);
   CHECK_EQ_INT(put_record(LOG_IMMEDIATE, 0, &address), EMB_OK);
   log_seal(&log_, tail());
-  CHECK_EQ_INT(log_flush(&log_, queue, &wrote, &err), EMB_IOERR);
+  CHECK_EQ_INT(log_flush(&log_, &queue, &wrote, &err), EMB_IOERR);
   CHECK(strstr(err.text, "cannot write the log") != NULL);
   CHECK_EQ_INT(atomic_load(&log_.failed), EMB_IOERR);
   CHECK(atomic_load(&log_.flushed) == flushed);
   env.close(&env, log_.file);
   open_file(ENV_WRITE);
-  CHECK_EQ_INT(log_flush(&log_, queue, &wrote, &err), EMB_FAILED);
+  CHECK_EQ_INT(log_flush(&log_, &queue, &wrote, &err), EMB_FAILED);
   CHECK_EQ_INT(log_sync(&log_, &err), EMB_FAILED);
   CHECK(log_rec(&log_, address) != NULL); /* reads go on */
   close_log();
