@@ -47,8 +47,12 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   reset(core);
   store->checkpoint.manifest = *m;
   int rc = recover(core, &store->checkpoint.manifest, replay, &doubt, err);
+  atomic_store(&store->unloaded, rc != 0);
   if (rc) {
-    reset(core); /* and stay empty, but never wrong */
+    reset(core);
+    /* No manifest is like this one: the next look loads what it finds. */
+    store->checkpoint.manifest.generation = 0;
+    store->checkpoint.manifest.tail = 0;
   } else if (doubt) {
     store->doubt = doubt;
     atomic_store(&store->in_doubt, doubt->in_doubt);
@@ -250,7 +254,8 @@ int store_refresh(emb_session *s) {
   uint64_t now = env->now_us(env);
   uint64_t then =
       atomic_load_explicit(&store->refreshed_us, memory_order_relaxed);
-  if (now - then < REFRESH_US || atomic_load(&store->scans)) {
+  if ((now - then < REFRESH_US || atomic_load(&store->scans)) &&
+      !atomic_load(&store->unloaded)) {
     return EMB_OK;
   }
   pthread_mutex_lock(&store->own_lock);

@@ -92,6 +92,9 @@ struct emb_store {
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */
+  /* Loading a checkpoint failed half way and left nothing: no read may take
+  ** keys for absent.  Written under own_lock. */
+  _Atomic int unloaded;
 };
 
 struct cold { /* a key whose record is on disk */
