@@ -382,29 +382,48 @@ static int load_existing(emb_store *store, emb_err *err) {
   }
 }
 
+/* The manifest, or *create: there is none and one is asked for.  One that
+** cannot be opened now may well be there. */
+static int find_manifest(emb_store *store, struct manifest *m, int *create,
+                         emb_err *err) {
+  struct core *core = &store->core;
+  char path[PATH_BYTES];
+  uint64_t id[2];
+  int rc = core->temporary ? EMB_CANTOPEN
+                           : manifest_read(core->env, core->dir, m, err);
+  *create = core->temporary;
+  if (rc == EMB_CANTOPEN && !core->temporary &&
+      (store->config.flags & EMB_OPEN_CREATE) &&
+      path_join(path, sizeof path, core->dir, "manifest", NULL) == EMB_OK) {
+    int os = core->env->identity(core->env, path, id);
+    *create = os == ENOENT || os == ENOTDIR;
+    if (os && !*create) {
+      err_os(err, rc, os, "cannot open %s", path);
+    }
+  }
+  if (*create) {
+    err_clear(err);
+    rc = EMB_OK;
+  }
+  return rc;
+}
+
 /* Dimension and type come from the store where there is one. */
 static int decide_layout(emb_store *store, int *create, emb_err *err) {
   struct core *core = &store->core;
   const emb_config *c = &store->config;
   struct manifest m;
-  emb_err why;
-  int rc = core->temporary ? EMB_CANTOPEN
-                           : manifest_read(core->env, core->dir, &m, &why);
-  *create = 0;
-  if (core->temporary || (rc == EMB_CANTOPEN && (c->flags & EMB_OPEN_CREATE))) {
-    *create = 1;
+  int rc = find_manifest(store, &m, create, err);
+  if (rc) {
+    return rc;
+  }
+  if (*create) {
     if (c->dim == 0) {
       return err_set(err, EMB_RANGE,
                      "dimension must be between 1 and %d, got 0", EMB_DIM_MAX);
     }
     layout_init(&core->layout, c->dim, c->type);
     return EMB_OK;
-  }
-  if (rc) {
-    if (err) {
-      *err = why;
-    }
-    return rc;
   }
   if (m.dim < 1 || m.dim > EMB_DIM_MAX || m.type > EMB_F16) {
     return err_set(err, EMB_CORRUPT, "%s/manifest: dimension %u, type %u",

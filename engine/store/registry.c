@@ -62,18 +62,31 @@ static int share(emb_store *store, const emb_config *c, emb_err *err) {
   return EMB_OK;
 }
 
+/* *there: whether something is at this path, and what.  Not to know is an
+** error: a store that is open must not be opened beside itself. */
+static int identify(const char *dir, uint64_t id[2], int *there, emb_err *err) {
+  int os = environment->identity(environment, dir, id);
+  *there = os == 0;
+  return os == 0 || os == ENOENT || os == ENOTDIR
+             ? EMB_OK
+             : err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir);
+}
+
 static int destroy(const char *dir, emb_err *err);
 
 int emb_open(const char *dir, const emb_config *config, emb_store **store,
              emb_err *err) {
   struct env *env = environment;
   uint64_t id[2];
-  int rc = EMB_OK;
+  int rc = EMB_OK, there = 0;
   err_clear(err);
   *store = NULL;
   int temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
   pthread_mutex_lock(&lock);
-  if (!temporary && env->identity(env, dir, id) == 0) {
+  if (!temporary) {
+    rc = identify(dir, id, &there, err);
+  }
+  if (there) {
     *store = find(id);
     if (*store && (config->flags & EMB_OPEN_EXCLUSIVE)) {
       rc = err_set(err, EMB_LOCKED, "%s is open", dir);
@@ -197,10 +210,11 @@ static int destroy(const char *dir, emb_err *err) {
 
 int emb_destroy(const char *dir, emb_err *err) {
   uint64_t id[2];
-  int rc = EMB_OK;
+  int there;
   err_clear(err);
   pthread_mutex_lock(&lock);
-  if (environment->identity(environment, dir, id) == 0) {
+  int rc = identify(dir, id, &there, err);
+  if (there) {
     rc = find(id) ? err_set(err, EMB_LOCKED, "%s is open", dir)
                   : destroy(dir, err);
   }
