@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT
+**
+** failing.c -- see failing.h.
+*/
+#include "failing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct env_file {
+  struct env_file *file; /* of the env below */
+  int sync_failed;       /* lock of the failing env */
+  char path[256];
+};
+
+/* Requests in the order they came, until queue_wait takes one. */
+struct env_queue {
+  struct env_io **ios;
+  size_t count, room;
+};
+
+static struct failing *of(struct env *env) {
+  return (struct failing *)(void *)env;
+}
+
+/* ---- what fails ---------------------------------------------------------- */
+
+/* Counts one call; 0, or the errno that it fails with. */
+static int strike(struct env *env, enum failing_kind kind, const char *path) {
+  struct failing *f = of(env);
+  int error = 0;
+  pthread_mutex_lock(&f->lock);
+  if (f->nth != 0 && (f->kinds & FAILING_BIT(kind)) != 0) {
+    f->calls++;
+    if (f->calls == f->nth || (f->forever && f->calls > f->nth)) {
+      error = f->error;
+      if (f->fired++ == 0) {
+        f->first = kind;
+        (void)snprintf(f->first_path, sizeof f->first_path, "%s",
+                       path != NULL ? path : "");
+      }
+    }
+  }
+  pthread_mutex_unlock(&f->lock);
+  return error;
+}
+
+static void add(struct failing *f, int64_t *count, int64_t n) {
+  pthread_mutex_lock(&f->lock);
+  *count += n;
+  pthread_mutex_unlock(&f->lock);
+}
+
+/* splitmix64 */
+static uint64_t draw(struct failing *f, uint64_t below) {
+  pthread_mutex_lock(&f->lock);
+  uint64_t z = f->random += UINT64_C(0x9e3779b97f4a7c15);
+  pthread_mutex_unlock(&f->lock);
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return (z ^ (z >> 31)) % below;
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static int open_file(struct env *env, const char *path, int flags,
+                     struct env_file **out) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_OPEN, path);
+  struct env_file *file = rc ? NULL : calloc(1, sizeof *file);
+  if (rc == 0 && file == NULL)
+    rc = ENOMEM;
+  if (rc == 0)
+    rc = f->below->open(f->below, path, flags, &file->file);
+  if (rc != 0) {
+    free(file);
+    return rc;
+  }
+  (void)snprintf(file->path, sizeof file->path, "%s", path);
+  add(f, &f->files, 1);
+  *out = file;
+  return 0;
+}
+
+static void close_file(struct env *env, struct env_file *file) {
+  struct failing *f = of(env);
+  if (file == NULL)
+    return;
+  f->below->close(f->below, file->file);
+  free(file);
+  add(f, &f->files, -1);
+}
+
+/* Both kinds of access, from a plain call and from a queue. */
+static int transfer(struct env *env, struct env_file *file, void *buffer,
+                    size_t bytes, uint64_t offset, int is_write,
+                    enum failing_kind kind) {
+  struct failing *f = of(env);
+  int rc = strike(env, kind, file->path);
+  if (rc == 0)
+    return is_write
+               ? f->below->write(f->below, file->file, buffer, bytes, offset)
+               : f->below->read(f->below, file->file, buffer, bytes, offset);
+  size_t half = bytes / 2 & ~(size_t)4095;
+  if (!is_write)
+    memset(buffer, 0xa5, bytes);
+  else if (half > 0 && draw(f, 2))
+    (void)f->below->write(f->below, file->file, buffer, half, offset);
+  return rc;
+}
+
+static int read_file(struct env *env, struct env_file *file, void *buffer,
+                     size_t bytes, uint64_t offset) {
+  return transfer(env, file, buffer, bytes, offset, 0, FAILING_READ);
+}
+
+static int write_file(struct env *env, struct env_file *file,
+                      const void *buffer, size_t bytes, uint64_t offset) {
+  return transfer(env, file, (void *)(uintptr_t)buffer, bytes, offset, 1,
+                  FAILING_WRITE);
+}
+
+static int sync_file(struct env *env, struct env_file *file) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_SYNC, file->path);
+  pthread_mutex_lock(&f->lock);
+  f->sync_calls++;
+  f->resyncs += file->sync_failed != 0;
+  file->sync_failed |= rc != 0;
+  pthread_mutex_unlock(&f->lock);
+  return rc ? rc : f->below->sync(f->below, file->file);
+}
+
+static int size_of_file(struct env *env, struct env_file *file,
+                        uint64_t *bytes) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_SIZE, file->path);
+  return rc ? rc : below->size(below, file->file, bytes);
+}
+
+static int truncate_file(struct env *env, struct env_file *file,
+                         uint64_t bytes) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_TRUNCATE, file->path);
+  return rc ? rc : below->truncate(below, file->file, bytes);
+}
+
+static int punch_file(struct env *env, struct env_file *file, uint64_t offset,
+                      uint64_t bytes) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_PUNCH, file->path);
+  return rc ? rc : below->punch(below, file->file, offset, bytes);
+}
+
+/* ---- names --------------------------------------------------------------- */
+
+static int unlink_path(struct env *env, const char *path) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_UNLINK, path);
+  return rc ? rc : below->unlink(below, path);
+}
+
+static int rename_path(struct env *env, const char *from, const char *to) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_RENAME, from);
+  return rc ? rc : below->rename(below, from, to);
+}
+
+static int make_dir(struct env *env, const char *path) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_MAKE_DIR, path);
+  return rc ? rc : below->make_dir(below, path);
+}
+
+static int remove_dir(struct env *env, const char *path) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_REMOVE_DIR, path);
+  return rc ? rc : below->remove_dir(below, path);
+}
+
+static int sync_dir(struct env *env, const char *path) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_SYNC_DIR, path);
+  return rc ? rc : below->sync_dir(below, path);
+}
+
+static int list_dir(struct env *env, const char *path,
+                    void (*each)(void *arg, const char *name), void *arg) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_LIST_DIR, path);
+  return rc ? rc : below->list_dir(below, path, each, arg);
+}
+
+static int identity(struct env *env, const char *path, uint64_t id[2]) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_IDENTITY, path);
+  return rc ? rc : below->identity(below, path, id);
+}
+
+static int take_lock(struct env *env, const char *path, struct env_lock **out) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_LOCK, path);
+  rc = rc ? rc : f->below->lock(f->below, path, out);
+  if (rc == 0)
+    add(f, &f->locks, 1);
+  return rc;
+}
+
+static void give_lock(struct env *env, struct env_lock *held) {
+  struct failing *f = of(env);
+  f->below->unlock(f->below, held);
+  add(f, &f->locks, -1);
+}
+
+/* ---- queues -------------------------------------------------------------- */
+
+static int queue_open(struct env *env, int kind, unsigned depth,
+                      struct env_queue **out) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_QUEUE_OPEN, NULL);
+  if (rc == 0) {
+    *out = calloc(1, sizeof **out);
+    rc = *out != NULL ? 0 : ENOMEM;
+  }
+  if (rc == 0)
+    add(f, &f->queues, 1);
+  (void)kind, (void)depth;
+  return rc;
+}
+
+static void carry_out(struct env *env, struct env_io *io) {
+  io->result =
+      transfer(env, io->file, io->buffer, io->bytes, io->offset, io->is_write,
+               io->is_write ? FAILING_QUEUE_WRITE : FAILING_QUEUE_READ);
+}
+
+static void queue_close(struct env *env, struct env_queue *queue) {
+  struct failing *f = of(env);
+  for (size_t i = 0; i < queue->count; i++)
+    carry_out(env, queue->ios[i]);
+  free((void *)queue->ios);
+  free(queue);
+  add(f, &f->queues, -1);
+}
+
+/* A submission that fails has taken the first half of its requests. */
+static int queue_submit(struct env *env, struct env_queue *queue,
+                        struct env_io **ios, size_t n) {
+  int rc = strike(env, FAILING_QUEUE_SUBMIT, NULL);
+  n = rc ? n / 2 : n;
+  if (queue->count + n > queue->room) {
+    size_t room = (queue->count + n) * 2;
+    struct env_io **more =
+        realloc((void *)queue->ios, room * sizeof(struct env_io *));
+    if (more == NULL)
+      return ENOMEM;
+    queue->ios = more;
+    queue->room = room;
+  }
+  for (size_t i = 0; i < n; i++)
+    queue->ios[queue->count++] = ios[i];
+  return rc;
+}
+
+static int queue_wait(struct env *env, struct env_queue *queue, size_t min,
+                      struct env_io **done, size_t max, size_t *n) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_QUEUE_WAIT, NULL);
+  *n = 0;
+  if (rc != 0)
+    return rc;
+  max = max < queue->count ? max : queue->count;
+  min = min < max ? min : max;
+  size_t want = min + (size_t)draw(f, max - min + 1);
+  while (*n < want) {
+    size_t i = (size_t)draw(f, queue->count);
+    struct env_io *io = queue->ios[i];
+    queue->ios[i] = queue->ios[--queue->count];
+    carry_out(env, io);
+    done[(*n)++] = io;
+  }
+  return 0;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void *allocate(struct env *env, size_t bytes) {
+  struct failing *f = of(env);
+  void *at = strike(env, FAILING_ALLOCATE, NULL)
+                 ? NULL
+                 : f->below->allocate(f->below, bytes);
+  add(f, &f->blocks, at != NULL);
+  return at;
+}
+
+static void *resize(struct env *env, void *old, size_t bytes) {
+  struct failing *f = of(env);
+  void *at = strike(env, FAILING_RESIZE, NULL)
+                 ? NULL
+                 : f->below->resize(f->below, old, bytes);
+  add(f, &f->blocks, old == NULL && at != NULL);
+  return at;
+}
+
+static void release(struct env *env, void *at) {
+  struct failing *f = of(env);
+  add(f, &f->blocks, -(at != NULL));
+  f->below->release(f->below, at);
+}
+
+static void *map(struct env *env, size_t bytes, int huge) {
+  struct failing *f = of(env);
+  void *at = strike(env, FAILING_MAP, NULL)
+                 ? NULL
+                 : f->below->map(f->below, bytes, huge);
+  add(f, &f->blocks, at != NULL);
+  return at;
+}
+
+static void unmap(struct env *env, void *at, size_t bytes) {
+  struct failing *f = of(env);
+  add(f, &f->blocks, -(at != NULL));
+  f->below->unmap(f->below, at, bytes);
+}
+
+/* ---- time, process ------------------------------------------------------- */
+
+static uint64_t now_us(struct env *env) {
+  struct failing *f = of(env);
+  uint64_t now = f->below->now_us(f->below);
+  pthread_mutex_lock(&f->lock);
+  now += (uint64_t)f->skew_us;
+  pthread_mutex_unlock(&f->lock);
+  return now;
+}
+
+static void sleep_us(struct env *env, uint64_t us) {
+  struct failing *f = of(env);
+  if (f->jump)
+    failing_pass(f, us);
+  else
+    f->below->sleep_us(f->below, us);
+}
+
+static int random_bytes(struct env *env, void *to, size_t bytes) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_RANDOM, NULL);
+  return rc ? rc : below->random(below, to, bytes);
+}
+
+static int64_t process(struct env *env) {
+  struct env *below = of(env)->below;
+  return below->process(below);
+}
+
+static int thread_start(struct env *env, void (*run)(void *), void *arg,
+                        void **thread) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_THREAD_START, NULL);
+  rc = rc ? rc : f->below->thread_start(f->below, run, arg, thread);
+  add(f, &f->threads, rc == 0);
+  return rc;
+}
+
+static void thread_join(struct env *env, void *thread) {
+  struct failing *f = of(env);
+  f->below->thread_join(f->below, thread);
+  add(f, &f->threads, -1);
+}
+
+/* ---- its own calls ------------------------------------------------------- */
+
+void failing_init(struct failing *f, struct env *below, uint64_t seed) {
+  memset(f, 0, sizeof *f);
+  (void)pthread_mutex_init(&f->lock, NULL);
+  f->below = below;
+  f->random = seed;
+  f->env = (struct env){
+      .open = open_file,
+      .close = close_file,
+      .read = read_file,
+      .write = write_file,
+      .sync = sync_file,
+      .size = size_of_file,
+      .truncate = truncate_file,
+      .punch = punch_file,
+      .unlink = unlink_path,
+      .rename = rename_path,
+      .make_dir = make_dir,
+      .remove_dir = remove_dir,
+      .sync_dir = sync_dir,
+      .list_dir = list_dir,
+      .identity = identity,
+      .lock = take_lock,
+      .unlock = give_lock,
+      .queue_open = queue_open,
+      .queue_close = queue_close,
+      .queue_submit = queue_submit,
+      .queue_wait = queue_wait,
+      .allocate = allocate,
+      .resize = resize,
+      .release = release,
+      .map = map,
+      .unmap = unmap,
+      .now_us = now_us,
+      .sleep_us = sleep_us,
+      .random = random_bytes,
+      .process = process,
+      .thread_start = thread_start,
+      .thread_join = thread_join,
+  };
+}
+
+void failing_free(struct failing *f) { (void)pthread_mutex_destroy(&f->lock); }
+
+void failing_arm(struct failing *f, uint32_t kinds, uint64_t n, int forever,
+                 int error) {
+  pthread_mutex_lock(&f->lock);
+  f->kinds = kinds;
+  f->nth = n;
+  f->forever = forever;
+  f->error = error;
+  f->calls = f->fired = f->resyncs = 0;
+  f->first_path[0] = '\0';
+  pthread_mutex_unlock(&f->lock);
+}
+
+void failing_disarm(struct failing *f) {
+  pthread_mutex_lock(&f->lock);
+  f->nth = 0;
+  pthread_mutex_unlock(&f->lock);
+}
+
+void failing_pass(struct failing *f, uint64_t us) {
+  add(f, &f->skew_us, (int64_t)us);
+}
+
+int64_t failing_out(struct failing *f) {
+  pthread_mutex_lock(&f->lock);
+  int64_t out = f->files + f->locks + f->queues + f->threads + f->blocks;
+  pthread_mutex_unlock(&f->lock);
+  return out;
+}
+
+const char *failing_name(enum failing_kind kind) {
+  static const char *const names[FAILING_KINDS] = {"open",
+                                                   "read",
+                                                   "write",
+                                                   "sync",
+                                                   "size",
+                                                   "truncate",
+                                                   "punch",
+                                                   "unlink",
+                                                   "rename",
+                                                   "make_dir",
+                                                   "remove_dir",
+                                                   "sync_dir",
+                                                   "list_dir",
+                                                   "identity",
+                                                   "lock",
+                                                   "queue_open",
+                                                   "queue_submit",
+                                                   "queue_wait",
+                                                   "read of a queue",
+                                                   "write of a queue",
+                                                   "random",
+                                                   "allocate",
+                                                   "resize",
+                                                   "map",
+                                                   "thread_start"};
+  return names[kind];
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+**
+** failing.h -- an env that fails the call it is told to.
+**
+** ROLE      struct failing stands between the engine and another env.  It
+**           counts the calls of chosen kinds and fails the n-th, or all from
+**           the n-th on, with a chosen errno.  A loop over n that ends when
+**           a run was over before its n-th call has failed every call there
+**           is.  Pass it to registry_set_env, or to whatever takes an env.
+** QUEUES    A queue is a list: requests are carried out at queue_wait, in an
+**           order and in batches that the seed decides.  So a run is the same
+**           each time, whatever the machine does, and completions come in
+**           orders that a disk would rarely give.
+**           A read that fails leaves rubbish in its buffer; a write that fails
+**           has written nothing, or its first half.
+** BOOKS     What was given out and not taken back is counted: files, locks,
+**           queues, threads, memory.  After a close all must be 0.
+** CLOCK     now_us is the real clock plus skew_us.  With `jump` set, a sleep
+**           moves skew_us and does not sleep.
+** THREADS   Calls may come from any thread.  Arm and read it while none runs.
+*/
+#ifndef EMB_FAILING_H
+#define EMB_FAILING_H
+
+#include <pthread.h>
+
+#include "../../engine/env/env.h"
+
+enum failing_kind {
+  FAILING_OPEN,
+  FAILING_READ,
+  FAILING_WRITE,
+  FAILING_SYNC,
+  FAILING_SIZE,
+  FAILING_TRUNCATE,
+  FAILING_PUNCH,
+  FAILING_UNLINK,
+  FAILING_RENAME,
+  FAILING_MAKE_DIR,
+  FAILING_REMOVE_DIR,
+  FAILING_SYNC_DIR,
+  FAILING_LIST_DIR,
+  FAILING_IDENTITY,
+  FAILING_LOCK,
+  FAILING_QUEUE_OPEN,
+  FAILING_QUEUE_SUBMIT,
+  FAILING_QUEUE_WAIT,
+  FAILING_QUEUE_READ,  /* the completion of one request */
+  FAILING_QUEUE_WRITE, /* the same */
+  FAILING_RANDOM,
+  FAILING_ALLOCATE,
+  FAILING_RESIZE,
+  FAILING_MAP,
+  FAILING_THREAD_START,
+  FAILING_KINDS
+};
+
+#define FAILING_BIT(kind) (UINT32_C(1) << (kind))
+#define FAILING_MEMORY                                                         \
+  (FAILING_BIT(FAILING_ALLOCATE) | FAILING_BIT(FAILING_RESIZE) |               \
+   FAILING_BIT(FAILING_MAP))
+/* What may find the disk full. */
+#define FAILING_WRITES                                                         \
+  (FAILING_BIT(FAILING_OPEN) | FAILING_BIT(FAILING_WRITE) |                    \
+   FAILING_BIT(FAILING_SYNC) | FAILING_BIT(FAILING_TRUNCATE) |                 \
+   FAILING_BIT(FAILING_MAKE_DIR) | FAILING_BIT(FAILING_SYNC_DIR) |             \
+   FAILING_BIT(FAILING_QUEUE_WRITE))
+#define FAILING_IO                                                             \
+  ((FAILING_BIT(FAILING_KINDS) - 1) & ~FAILING_MEMORY &                        \
+   ~FAILING_BIT(FAILING_THREAD_START))
+
+struct failing {
+  struct env env; /* what the engine is given */
+  struct env *below;
+  int jump;        /* a sleep moves the clock */
+  int64_t skew_us; /* lock */
+  uint64_t random; /* state of the generator that orders completions; lock */
+
+  pthread_mutex_t lock;
+  uint32_t kinds; /* bits; lock, as all that follows */
+  uint64_t nth;   /* 0: none fails */
+  int forever;
+  int error;
+
+  uint64_t calls; /* of these kinds since it was armed */
+  uint64_t fired; /* of them that failed */
+  enum failing_kind first;
+  char first_path[256]; /* of the file, "" where there is none */
+  uint64_t resyncs;     /* syncs of a file of which one had failed before */
+  uint64_t sync_calls;  /* of files, whatever became of them */
+
+  int64_t files, locks, queues, threads, blocks;
+};
+
+/* Everything passes; below: usually &env_posix. */
+void failing_init(struct failing *, struct env *below, uint64_t seed);
+void failing_free(struct failing *);
+/* From now on the n-th call (from 1) of these kinds fails, or if forever is
+** set all from the n-th on.  n = 0 disarms; the figures of what failed stay. */
+void failing_arm(struct failing *, uint32_t kinds, uint64_t n, int forever,
+                 int error);
+void failing_disarm(struct failing *);
+/* The clock goes forward. */
+void failing_pass(struct failing *, uint64_t us);
+/* Files, locks, queues, threads and blocks of memory that are out. */
+int64_t failing_out(struct failing *);
+const char *failing_name(enum failing_kind);
+
+#endif

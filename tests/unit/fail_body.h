@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+**
+** fail_body.h -- the bodies that fail_io.c and fail_memory.c run, and the
+** directories that they start from.
+*/
+#ifndef EMB_FAIL_BODY_H
+#define EMB_FAIL_BODY_H
+
+#include "fail_help.h"
+
+/* ---- bodies -------------------------------------------------------------- */
+
+static void fail_txn_all(struct fail *w, int32_t value) {
+  fail_txn_write(w, 0, FAIL_TXN, value);
+}
+
+static void body_create(struct fail *w) {
+  if (!fail_open(w))
+    return;
+  fail_put(w, 0, 70, 1, 3);
+  fail_step(w, 2);
+  if (fail_begin(w)) {
+    fail_txn_all(w, 4);
+    fail_prepare(w);
+    if (w->number)
+      fail_commit(w);
+    else
+      fail_rollback(w);
+  }
+  fail_checkpoint(w);
+  fail_put(w, 5, 10, 2, 5);
+  fail_read(w, FAIL_GET, 0, 70, 1);
+}
+
+/* Growth beyond memory, cold reads and writes, deletion, a checkpoint. */
+static void body_write(struct fail *w) {
+  if (!fail_open(w))
+    return;
+  fail_read(w, FAIL_GET, 3, 12, 90);
+  fail_put(w, 0, 400, 1, 7);
+  fail_step(w, 3);
+  fail_rmw(w, 1, 15, 71);
+  fail_put(w, 300, 400, 1, 9);
+  fail_delete(w, 2, 10, 91);
+  fail_step(w, 3);
+  fail_checkpoint(w);
+  fail_put(w, 850, 300, 1, 11);
+  fail_read(w, FAIL_GET, 7, 12, 89);
+  fail_step(w, 3);
+}
+
+static void body_transaction(struct fail *w) {
+  if (!fail_open(w))
+    return;
+  if (fail_begin(w)) { /* undone after a prepare */
+    fail_txn_all(w, 20);
+    fail_prepare(w);
+    fail_rollback(w);
+  }
+  fail_put(w, 10, 10, 3, 21);
+  if (fail_begin(w)) { /* the engine decides */
+    fail_txn_all(w, 22);
+    fail_savepoint(w, 0);
+    fail_txn_write(w, 3, 10, 0);
+    fail_txn_write(w, 8, 10, 23);
+    fail_rollback_to(w, 0);
+    fail_read(w, FAIL_PEEK, FAIL_KEYS, FAIL_TXN, 1);
+    fail_commit(w);
+  }
+  if (fail_begin(w)) { /* prepared, gone on with, prepared again */
+    fail_txn_write(w, 0, 5, 24);
+    fail_prepare(w);
+    fail_txn_all(w, 25);
+    fail_prepare(w);
+    if (w->number)
+      fail_commit(w);
+    else
+      fail_rollback(w);
+  }
+  if (fail_begin(w)) { /* deletes all */
+    fail_txn_all(w, 0);
+    fail_prepare(w);
+    if (w->number)
+      fail_commit(w);
+    else
+      fail_rollback(w);
+  }
+  if (fail_begin(w)) { /* and undone without a prepare */
+    fail_txn_all(w, 26);
+    fail_rollback(w);
+  }
+}
+
+/* Rewrites most of the table, so that compaction, checkpoints and a shorter
+** file are due. */
+static void body_space(struct fail *w) {
+  if (!fail_open(w))
+    return;
+  for (int round = 0; round < 3; round++) {
+    fail_put(w, round, 380, 3, 30 + round);
+    fail_step(w, 40);
+  }
+  fail_delete(w, 0, 550, 2);
+  fail_step(w, 40);
+  fail_optimize(w);
+  fail_read(w, FAIL_PEEK, 11, 10, 70);
+}
+
+static void body_ahead(struct fail *w) {
+  if (!fail_open(w))
+    return;
+  emb_ahead ahead = {0};
+  fail_fill(w, 0, 20, 51, 0);
+  if (FAIL_TRY(w, emb_lookahead(w->s, w->keys, 20, EMB_AHEAD_BUFFER, &ahead)))
+    (void)fail_did(w, emb_lookahead_wait(w->s, ahead.number), emb_errmsg(w->s),
+                   "emb_lookahead_wait");
+  fail_read(w, FAIL_GET, 0, 20, 51);
+  fail_fill(w, 5, 20, 51, 0);
+  if (FAIL_TRY(w, emb_lookahead(w->s, w->keys, 20, EMB_AHEAD_CACHE, &ahead)))
+    (void)fail_did(w, emb_lookahead_wait(w->s, ahead.number), emb_errmsg(w->s),
+                   "emb_lookahead_wait");
+  fail_read(w, FAIL_GET, 5, 20, 51);
+  fail_read(w, FAIL_PREFETCH, 7, 20, 51);
+  fail_write_back(w, 9, 20, 51, 40);
+  fail_write_back(w, 0, FAIL_KEYS, 1, 41);
+  fail_read(w, FAIL_PREFETCH, 9, 20, 51);
+}
+
+/* Reads a scan to its end; the rows must be right, and all there. */
+static void scan(struct fail *w, int order, int64_t lo, int64_t hi) {
+  emb_scan *scan;
+  int came = 0, rc = EMB_OK;
+  float *vectors = order == EMB_SCAN_KEYS ? NULL : w->vectors;
+  if (!w->s || !FAIL_TRY(w, emb_scan_open(w->s, lo, hi, order, &scan)))
+    return;
+  for (size_t n = 1; rc == EMB_OK && n > 0;) {
+    rc = emb_scan_next(scan, 200, w->keys, vectors, NULL, &n);
+    if (rc && w->memory && !w->f.forever &&
+        fail_did(w, rc, emb_errmsg(w->s), "emb_scan_next") == 0)
+      rc = emb_scan_next(scan, 200, w->keys, vectors, NULL, &n);
+    if (rc == EMB_OK && order != EMB_SCAN_KEYS) {
+      memset(w->found, 1, n);
+      fail_saw(w, (int)n);
+    }
+    came += rc == EMB_OK ? (int)n : 0;
+  }
+  if (fail_did(w, rc, emb_errmsg(w->s), "emb_scan_next"))
+    FAIL_CHECK(w, came == (lo < 0 ? emb_count(w->s) : hi - lo + 1),
+               "%d of the keys came", came);
+  emb_scan_close(scan);
+}
+
+static void count_problem(void *count, const char *line) {
+  (void)line;
+  ++*(int *)count;
+}
+
+static void body_scan(struct fail *w) {
+  int problems = 0;
+  emb_stat stats[128];
+  if (!fail_open(w))
+    return;
+  scan(w, EMB_SCAN_ANY, INT64_MIN, INT64_MAX);
+  fail_put(w, 0, 100, 1, 44); /* from here on it is the owner */
+  scan(w, EMB_SCAN_ASC, 70, 84);
+  scan(w, EMB_SCAN_DESC, 700, 714);
+  scan(w, EMB_SCAN_KEYS, INT64_MIN, INT64_MAX);
+  if (w->s && FAIL_TRY(w, emb_verify(w->s, count_problem, &problems)))
+    FAIL_CHECK(w, problems == 0, "%d problems", problems);
+  if (w->store)
+    FAIL_CHECK(w, emb_stats(w->store, stats, 128) > 20, "few figures");
+}
+
+/* From a clean close, and from a kill with a transaction in doubt. */
+static void body_reopen(struct fail *w) {
+  if (!fail_open(w))
+    return;
+  fail_read(w, FAIL_PEEK, 0, 8, 70);
+  fail_put(w, 0, 5, 1, 46);
+  fail_close(w);
+  if (!fail_open(w))
+    return;
+  fail_read(w, FAIL_GET, FAIL_KEYS, FAIL_TXN, 1);
+}
+
+static void body_destroy(struct fail *w) {
+  emb_err err = {0, ""};
+  w->destroyed = 1;
+  if (fail_did(w, emb_destroy(w->dir, &err), err.text, "emb_destroy"))
+    FAIL_CHECK(w, access(w->dir, F_OK) != 0, "it is still there");
+  if (fail_open(w) && emb_count(w->s) == 0)
+    fail_is_empty(w);
+}
+
+static void body_replace(struct fail *w) {
+  w->destroyed = 1;
+  if (!fail_open(w))
+    return;
+  fail_is_empty(w);
+  fail_put(w, 0, 50, 1, 48);
+  fail_checkpoint(w);
+}
+
+static void body_temporary(struct fail *w) {
+  (void)mkdir(w->dir, 0777); /* the parent of the private one */
+  if (!fail_open(w))
+    return;
+  fail_put(w, 0, FAIL_KEYS, 1, 50);
+  if (fail_begin(w)) {
+    fail_txn_all(w, 51);
+    fail_commit(w);
+  }
+  fail_put(w, 0, 380, 3, 52);
+  fail_step(w, 10);
+  fail_checkpoint(w);
+  fail_read(w, FAIL_GET, 0, 12, 90);
+}
+
+enum { BASE_NONE, BASE_CLEAN, BASE_KILLED, BASE_DOUBT, BASES };
+
+static const struct fail_body_case {
+  struct fail_case c;
+  int base;
+} fail_cases[] = {
+    {{"create", body_create, EMB_OPEN_STEP}, BASE_NONE},
+    {{"write", body_write, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"write bounded", body_write, EMB_OPEN_STEP | EMB_OPEN_BOUNDED},
+     BASE_CLEAN},
+    {{"transaction", body_transaction, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"space", body_space, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"ahead", body_ahead, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"ahead bounded", body_ahead, EMB_OPEN_STEP | EMB_OPEN_BOUNDED},
+     BASE_CLEAN},
+    {{"scan", body_scan, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"reopen", body_reopen, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"reopen killed", body_reopen, EMB_OPEN_STEP}, BASE_KILLED},
+    {{"reopen in doubt", body_reopen, EMB_OPEN_STEP}, BASE_DOUBT},
+    {{"destroy", body_destroy, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"replace", body_replace, EMB_OPEN_STEP | EMB_OPEN_EXCLUSIVE}, BASE_CLEAN},
+    {{"temporary", body_temporary, EMB_OPEN_STEP | EMB_OPEN_TEMPORARY},
+     BASE_NONE},
+};
+enum { FAIL_CASES = sizeof fail_cases / sizeof fail_cases[0] };
+
+/* ---- where they start ---------------------------------------------------- */
+
+/* A run of its own in which nothing fails, and a copy of its directory made
+** before or after the close. */
+static void make_base(struct fail *w, struct fail_base *base, int which) {
+  struct failing *f = &w->f;
+  (void)snprintf(base->dir, sizeof base->dir, "%s-base%d", w->dir, which);
+  (void)snprintf(w->what, sizeof w->what, "base %d", which);
+  fail_remove(w->dir);
+  failing_init(f, &env_posix, 1);
+  registry_set_env(&f->env);
+  w->flags = EMB_OPEN_STEP;
+  for (int i = 0; i < FAIL_ALL; i++)
+    w->now[i] = w->after[i] = FAIL_ABSENT;
+  if (fail_open(w)) {
+    fail_put(w, 0, FAIL_KEYS, 1, 1);
+    if (fail_begin(w)) {
+      fail_txn_all(w, 2);
+      fail_prepare(w);
+      fail_commit(w);
+    }
+    if (which != BASE_CLEAN) {
+      fail_put(w, 0, 200, 5, 3);
+      fail_checkpoint(w);
+      fail_put(w, 0, 100, 7, 4);
+      if (fail_begin(w)) {
+        fail_txn_all(w, 5);
+        fail_prepare(w);
+        if (which == BASE_KILLED)
+          fail_commit(w);
+        else
+          w->decided = w->number; /* the coordinator's note, then the kill */
+      }
+      fail_copy(w->dir, base->dir);
+      memcpy(base->after, w->after, sizeof base->after);
+      for (int i = 0; which == BASE_DOUBT && i < FAIL_TXN; i++)
+        base->after[FAIL_KEYS + i] = UINT64_C(1) << 5;
+      base->decided = w->decided;
+      fail_rollback(w);
+    }
+    fail_close(w);
+  }
+  if (which == BASE_CLEAN) {
+    fail_copy(w->dir, base->dir);
+    memcpy(base->after, w->after, sizeof base->after);
+    base->decided = w->decided;
+  }
+  registry_set_env(&env_posix);
+  failing_free(f);
+}
+
+/* Everything a test needs; 0 when it cannot start. */
+static struct fail *fail_start(struct fail_base bases[BASES], const char *dir) {
+  struct fail *w = calloc(1, sizeof *w);
+  if (!CHECK(w != NULL) || dir == NULL)
+    return NULL;
+  w->vectors = malloc(sizeof(float) * FAIL_DIM * FAIL_ALL);
+  (void)snprintf(w->dir, sizeof w->dir, "%s/store", dir);
+  for (int which = BASE_CLEAN; w->vectors && which < BASES; which++)
+    make_base(w, &bases[which], which);
+  return w;
+}
+
+static void fail_end(struct fail *w) {
+  if (w) {
+    free(w->vectors);
+    free(w);
+  }
+}
+
+/* All bodies whose name has BODY, one call in `stride` once and all later ones
+** for one in FAIL_STRIDE of these; with LONG every call. */
+static void fail_all(struct fail *w, const struct fail_base bases[BASES],
+                     uint32_t kinds, int error, unsigned stride) {
+  const char *part = getenv("BODY");
+  for (int i = 0; i < FAIL_CASES; i++) {
+    const struct fail_body_case *c = &fail_cases[i];
+    const struct fail_base *base = c->base ? &bases[c->base] : NULL;
+    if (part && !strstr(c->c.name, part))
+      continue;
+    unsigned step = help_long() > 1 ? 1 : stride;
+    int once = fail_each(w, &c->c, base, kinds, 0, error, step);
+    step = help_long() > 1 ? 1 : stride * FAIL_STRIDE;
+    int ever = fail_each(w, &c->c, base, kinds, 1, error, step);
+    printf("%-16s %-26s %4d calls failed once, %4d for ever\n", c->c.name,
+           strerror(error), once, ever);
+  }
+}
+
+#endif
