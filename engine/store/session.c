@@ -223,12 +223,16 @@ int session_queue(emb_session *s) {
   uint32_t bytes = s->core->layout.page_bytes;
   uint32_t depth = READ_BYTES / bytes;
   depth = depth < 4 ? 4 : depth > s->depth_max ? s->depth_max : depth;
+  s->depth = depth; /* the same each time */
   if (!s->pages) {
     s->pages = env->map(env, (size_t)depth * bytes, 0);
+  }
+  if (!s->ios) {
     s->ios = env->allocate(env, depth * sizeof *s->ios);
+  }
+  if (!s->io_list) {
     s->io_list =
         env->allocate(env, (size_t)depth * 3 * sizeof(struct env_io *));
-    s->depth = depth;
   }
   if (!s->pages || !s->ios || !s->io_list) {
     return session_error(s, EMB_NOMEM, "out of memory");
