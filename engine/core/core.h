@@ -108,7 +108,7 @@ struct core {
   int stopping;                  /* wake_lock */
   /* One step of background work (store/step.c), for callers that must wait in
   ** a store without a thread. */
-  int (*step)(struct core *, int *more);
+  int (*step)(struct core *, int *more, emb_err *err);
   /* So many frames that the log has are wanted by the cache; relaxed. */
   _Atomic uint32_t cache_hungry;
   /* Records leave the cache unread: it gives its frames to the log; relaxed,

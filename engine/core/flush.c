@@ -190,10 +190,24 @@ static int make_room(struct core *core, struct epoch_slot *self, int *did,
   return rc;
 }
 
+static int table_full(struct core *core) {
+  pthread_mutex_lock(&core->log.lock);
+  int full = log_table_full(&core->log);
+  pthread_mutex_unlock(&core->log.lock);
+  return full;
+}
+
+/* Under the flush lock. */
+static int grow_table(struct core *core, emb_err *err) {
+  return table_full(core) && log_grow_table(&core->log)
+             ? err_set(err, EMB_NOMEM, "out of memory")
+             : EMB_OK;
+}
+
 int core_make_room(struct core *core, struct epoch_slot *self, int *did,
                    emb_err *err) {
   pthread_mutex_lock(&core->flush_lock);
-  int rc = log_table_full(&core->log) ? log_grow_table(&core->log) : EMB_OK;
+  int rc = grow_table(core, err);
   if (rc == EMB_OK) {
     rc = make_room(core, self, did, err);
   }
@@ -225,10 +239,18 @@ int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err) {
 
 /* Somebody could start an extent now. */
 static int has_room(struct core *core) {
-  pthread_mutex_lock(&core->log.lock);
-  int full = log_table_full(&core->log);
-  pthread_mutex_unlock(&core->log.lock);
-  return frames_left(&core->frames) > 0 && !full;
+  return frames_left(&core->frames) > 0 && !table_full(core);
+}
+
+/* A table that cannot grow is the caller's error: to wait would be for ever. */
+static int make_table_room(struct core *core, emb_err *err) {
+  int rc = EMB_OK;
+  if (table_full(core)) {
+    pthread_mutex_lock(&core->flush_lock);
+    rc = grow_table(core, err);
+    pthread_mutex_unlock(&core->flush_lock);
+  }
+  return rc;
 }
 
 int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
@@ -242,9 +264,13 @@ int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
     if (ask && ask(arg)) {
       return err_set(err, EMB_INTERRUPT, "interrupted");
     }
+    rc = make_table_room(core, err);
+    if (rc) {
+      return rc;
+    }
     if (core->step_mode) {
       int more;
-      rc = core->step(core, &more);
+      rc = core->step(core, &more, err);
       if (rc) {
         int failed = core_failed(core, err);
         return failed ? failed : rc;
@@ -264,7 +290,7 @@ int core_wait_room(struct core *core, int (*ask)(void *), void *arg,
 void core_wait_frame(struct core *core) {
   if (core->step_mode) {
     int more;
-    core->step(core, &more);
+    core->step(core, &more, NULL);
     return;
   }
   core_wake(core);

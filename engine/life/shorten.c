@@ -61,7 +61,9 @@ int shorten_file(struct core *core, uint64_t replay, uint32_t n,
           err_os(err, EMB_IOERR, os, "cannot move a part of %s/log", core->dir);
       break;
     }
-    rc = log_move(&core->log, number, to);
+    rc = log_move(&core->log, number, to)
+             ? err_set(err, EMB_NOMEM, "out of memory")
+             : EMB_OK;
     *moved += !rc;
   }
   env->unmap(env, buffer, l->extent_bytes);

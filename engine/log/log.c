@@ -9,6 +9,25 @@
 
 #define TABLE_START 256
 
+/* Room to note whether this place is in use. */
+static int phys_room(struct log *log, uint32_t phys) {
+  uint32_t words = phys / 64 + 1;
+  if (words <= log->phys_words) {
+    return EMB_OK;
+  }
+  words = words * 2 + 16;
+  void *larger =
+      log->env->resize(log->env, log->phys_used, words * sizeof(uint64_t));
+  if (!larger) {
+    return EMB_NOMEM;
+  }
+  log->phys_used = larger;
+  memset(log->phys_used + log->phys_words, 0,
+         (words - log->phys_words) * sizeof(uint64_t));
+  log->phys_words = words;
+  return EMB_OK;
+}
+
 int log_init(struct log *log, struct env *env, struct epoch *epoch,
              struct frames *frames, const struct layout *layout) {
   memset(log, 0, sizeof *log);
@@ -27,7 +46,7 @@ int log_init(struct log *log, struct env *env, struct epoch *epoch,
   log->table_mask = TABLE_START - 1;
   log_start_at(log, 1);
   log->first = 1;
-  return EMB_OK;
+  return phys_room(log, 0);
 }
 
 void log_free(struct log *log) {
@@ -57,24 +76,6 @@ void log_start_at(struct log *log, uint64_t number) {
 
 /* ---- places in the file ------------------------------------------------ */
 
-static int phys_room(struct log *log, uint32_t phys) {
-  uint32_t words = phys / 64 + 1;
-  if (words <= log->phys_words) {
-    return EMB_OK;
-  }
-  words = words * 2 + 16;
-  void *larger =
-      log->env->resize(log->env, log->phys_used, words * sizeof(uint64_t));
-  if (!larger) {
-    return EMB_NOMEM;
-  }
-  log->phys_used = larger;
-  memset(log->phys_used + log->phys_words, 0,
-         (words - log->phys_words) * sizeof(uint64_t));
-  log->phys_words = words;
-  return EMB_OK;
-}
-
 static void phys_mark(struct log *log, uint32_t phys, int used) {
   uint64_t bit = UINT64_C(1) << (phys % 64);
   if (used) {
@@ -87,8 +88,9 @@ static void phys_mark(struct log *log, uint32_t phys, int used) {
   }
 }
 
-/* The lowest free place: the file stays short. */
-static int phys_take(struct log *log, uint32_t *phys) {
+/* The lowest free place: the file stays short.  There is room to note it
+** (log_table_full). */
+static uint32_t phys_take(struct log *log) {
   uint32_t at = log->phys_end;
   if (log->phys_free) {
     for (uint32_t word = log->phys_hint / 64; word < log->phys_words; word++) {
@@ -98,10 +100,6 @@ static int phys_take(struct log *log, uint32_t *phys) {
       }
     }
   }
-  int rc = phys_room(log, at);
-  if (rc) {
-    return rc;
-  }
   if (at >= log->phys_end) {
     log->phys_free += at - log->phys_end;
     log->phys_end = at + 1;
@@ -110,8 +108,7 @@ static int phys_take(struct log *log, uint32_t *phys) {
   }
   log->phys_hint = at;
   phys_mark(log, at, 1);
-  *phys = at;
-  return EMB_OK;
+  return at;
 }
 
 /* ---- moving an extent within the file ---------------------------------- */
@@ -133,9 +130,9 @@ int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
                       uint64_t *to) {
   int found = 0;
   pthread_mutex_lock(&log->lock);
-  uint32_t old = atomic_load(&log_extent(log, number)->phys), lower;
-  if (old != EXTENT_NOWHERE && log->phys_free &&
-      phys_take(log, &lower) == EMB_OK) {
+  uint32_t old = atomic_load(&log_extent(log, number)->phys);
+  if (old != EXTENT_NOWHERE && log->phys_free && !log_table_full(log)) {
+    uint32_t lower = phys_take(log);
     if (lower < old) {
       *from = offset_of(log, old);
       *to = offset_of(log, lower);
@@ -263,9 +260,13 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
 
 /* ---- table ------------------------------------------------------------- */
 
-int log_table_full(const struct log *log) {
+static int numbers_full(const struct log *log) {
   uint64_t next = atomic_load(&log->tail) >> log->layout->extent_bits;
   return next + 2 - log->first > log->table_mask;
+}
+
+int log_table_full(const struct log *log) {
+  return numbers_full(log) || log->phys_end / 64 >= log->phys_words;
 }
 
 /* Doubles the table; only the numbers up to the tail's are in it. */
@@ -295,7 +296,8 @@ static int double_table(struct log *log) {
 int log_grow_table(struct log *log) {
   epoch_close(log->epoch);
   pthread_mutex_lock(&log->lock);
-  int rc = log_table_full(log) ? double_table(log) : EMB_OK;
+  int rc = numbers_full(log) ? double_table(log) : EMB_OK;
+  rc = rc ? rc : phys_room(log, log->phys_end);
   pthread_mutex_unlock(&log->lock);
   epoch_open(log->epoch);
   return rc;
@@ -342,12 +344,7 @@ static int start_extent(struct log *log, uint64_t page) {
   if (!frame) {
     return LOG_ROOM;
   }
-  uint32_t phys;
-  int rc = phys_take(log, &phys);
-  if (rc) {
-    frames_give(log->frames, frame);
-    return rc;
-  }
+  uint32_t phys = phys_take(log);
   struct extent *extent = log_extent(log, page >> log->layout->extent_bits);
   atomic_store(&extent->live, 0);
   atomic_store_explicit(&extent->phys, phys, memory_order_release);

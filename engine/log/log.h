@@ -200,7 +200,8 @@ void log_free_left(struct log *log);
 /* Shrinks the file to the last extent in use; punches free ones if asked.
 ** Under core's ckpt_lock and flush lock: nothing is written meanwhile. */
 int log_trim(struct log *log, int punch, emb_err *err);
-/* Makes room in the table of extents; outside any epoch. */
+/* Makes room in the tables of extents and places, for one more; outside any
+** epoch. */
 int log_grow_table(struct log *log);
 int log_table_full(const struct log *log);
 

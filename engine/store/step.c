@@ -169,8 +169,8 @@ int emb_step(emb_store *store, int *more) {
 }
 
 /* core->step: for a call that waits in a store without threads. */
-int step_once(struct core *core, int *more) {
-  return step_flush((emb_store *)(void *)core, more, NULL);
+int step_once(struct core *core, int *more, emb_err *err) {
+  return step_flush((emb_store *)(void *)core, more, err);
 }
 
 /* ---- threads ----------------------------------------------------------- */

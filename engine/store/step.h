@@ -13,7 +13,7 @@ int step_work(emb_store *store, int *more, emb_err *err);
 int step_shorten(emb_store *store, int *did, emb_err *err);
 /* Seal, flush, evict, if due. */
 int step_flush(emb_store *store, int *more, emb_err *err);
-int step_once(struct core *core, int *more);
+int step_once(struct core *core, int *more, emb_err *err);
 int step_stopping(struct core *core);
 
 void step_flush_thread(void *store);
