@@ -71,6 +71,7 @@ struct emb_store {
   /* One transaction at a time. */
   pthread_mutex_t txn_lock;
   struct emb_session *txn_owner; /* txn_lock */
+  uint64_t abort_owed; /* number whose abort page is missing; its owner's */
   /* A commit moves its keys, or a scan begins: not both at once. */
   pthread_mutex_t settle_lock;
   /* Of the open transaction from its first write until its keys have moved:

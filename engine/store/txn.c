@@ -67,12 +67,16 @@ int emb_begin(emb_session *s) {
   }
   emb_store *store = s->store;
   struct env *env = s->core->env;
-  struct txn *txn = env->allocate(env, sizeof *txn);
+  if (store->abort_owed) {
+    rc = txn_write_abort(s, store->abort_owed);
+    store->abort_owed = rc ? store->abort_owed : 0;
+  }
+  struct txn *txn = rc ? NULL : env->allocate(env, sizeof *txn);
   if (!txn) {
     pthread_mutex_lock(&store->txn_lock);
     store->txn_owner = NULL;
     pthread_mutex_unlock(&store->txn_lock);
-    return session_error(s, EMB_NOMEM, "out of memory");
+    return rc ? rc : session_error(s, EMB_NOMEM, "out of memory");
   }
   txn->map = &store->txn_map;
   txn->era = 1;
@@ -305,10 +309,7 @@ static int txn_delete_row(emb_session *s, int64_t key, uint8_t *found) {
 }
 
 static int begin_call(emb_session *s) {
-  int rc = session_begin(s);
-  if (!rc && !s->txn) {
-    rc = session_error(s, EMB_MISUSE, "no transaction is open");
-  }
+  int rc = txn_need(s);
   return rc ? rc : core_failed(s->core, &s->err);
 }
 

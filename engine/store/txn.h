@@ -59,6 +59,7 @@ struct txn {
   size_t void_count, void_room;
   int prepared;     /* complete on disk, nothing written since */
   int was_prepared; /* some prepare has put its last page into the log */
+  int broken;       /* undoing stopped half way: only emb_rollback helps */
 };
 
 /* Where the session finds the key, whose committed word is given: log address
@@ -78,6 +79,8 @@ static inline uint64_t txn_word(emb_session *s, int64_t key, uint64_t hash,
 }
 
 /* txn_save.c */
+/* First line of a call that needs a transaction. */
+int txn_need(emb_session *s);
 int txn_mark(emb_session *s, int number);
 int txn_undo_to(emb_session *s, size_t savepoint);
 /* Before an entry of the map is replaced, if it must remember that; may write
@@ -89,5 +92,7 @@ int txn_is_fresh(const struct txn *txn, uint64_t word);
 
 /* txn_end.c */
 void txn_drop(emb_session *s);
+/* The page that says that this transaction was undone after a prepare. */
+int txn_write_abort(emb_session *s, uint64_t number);
 
 #endif

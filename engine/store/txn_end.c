@@ -98,10 +98,7 @@ static uint64_t changes(emb_session *s) {
 
 int emb_prepare(emb_session *s, uint64_t *number) {
   *number = 0;
-  int rc = session_begin(s);
-  if (!rc && !s->txn) {
-    rc = session_error(s, EMB_MISUSE, "no transaction is open");
-  }
+  int rc = txn_need(s);
   if (rc) {
     return rc;
   }
@@ -207,10 +204,7 @@ static void settle_all(emb_session *s, int commit) {
 }
 
 int emb_commit(emb_session *s) {
-  int rc = session_begin(s);
-  if (!rc && !s->txn) {
-    rc = session_error(s, EMB_MISUSE, "no transaction is open");
-  }
+  int rc = txn_need(s);
   if (rc) {
     return rc;
   }
@@ -235,22 +229,24 @@ int emb_commit(emb_session *s) {
   return EMB_OK;
 }
 
-/* Recovery must not take an undone transaction for a committed one.  If there
-** is no room for the page now, the log has failed: nothing follows it. */
-static void write_abort(emb_session *s) {
+/* Recovery must not take an undone transaction for a committed one. */
+int txn_write_abort(emb_session *s, uint64_t number) {
   uint64_t page;
   uint32_t at, got;
-  for (;;) {
+  int rc;
+  do {
     epoch_enter(&s->core->epoch, s->slot);
     log_close(&s->core->log, LOG_TXN, 0, 0, 0);
-    int rc = log_take(&s->core->log, LOG_TXN, PAGE_ABORT, s->txn->number, 1,
-                      &page, &at, &got);
+    rc = log_take(&s->core->log, LOG_TXN, PAGE_ABORT, number, 1, &page, &at,
+                  &got);
     epoch_leave(s->slot);
-    if (rc != LOG_ROOM || core_wait_room(s->core, NULL, NULL, &s->err)) {
-      break;
+    if (rc == LOG_ROOM) {
+      rc = core_wait_room(s->core, NULL, NULL, &s->err);
+      rc = rc ? rc : LOG_ROOM;
     }
-  }
+  } while (rc == LOG_ROOM);
   log_close(&s->core->log, LOG_TXN, 0, 0, 0);
+  return rc;
 }
 
 void emb_rollback(emb_session *s) {
@@ -260,7 +256,10 @@ void emb_rollback(emb_session *s) {
   watch_abort(s->core, s);
   settle_all(s, 0);
   if (s->txn->was_prepared) {
-    write_abort(s);
+    /* It is missed as soon as another transaction follows, not before. */
+    if (txn_write_abort(s, s->txn->number)) {
+      s->store->abort_owed = s->txn->number;
+    }
   } else if (!s->core->temporary) {
     log_close(&s->core->log, LOG_TXN, 0, 0, 0);
   } /* a temporary store goes on in the page, above the next start */

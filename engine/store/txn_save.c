@@ -16,9 +16,30 @@ int txn_is_fresh(const struct txn *txn, uint64_t word) {
          is_later(&txn->savepoints[txn->savepoint_count - 1], word);
 }
 
+/* Room for one more range.  Each mark sees to it, and undoing to it or to an
+** older one takes no more than that: their ranges meet. */
+static int reserve_void(emb_session *s) {
+  struct txn *txn = s->txn;
+  struct env *env = s->core->env;
+  if (txn->void_count == txn->void_room) {
+    size_t room = txn->void_room ? txn->void_room * 2 : 8;
+    void *larger = env->resize(env, txn->voids, room * sizeof *txn->voids);
+    if (!larger) {
+      return session_error(s, EMB_NOMEM, "out of memory");
+    }
+    txn->voids = larger;
+    txn->void_room = room;
+  }
+  return EMB_OK;
+}
+
 int txn_mark(emb_session *s, int number) {
   struct txn *txn = s->txn;
   struct env *env = s->core->env;
+  int rc = reserve_void(s);
+  if (rc) {
+    return rc;
+  }
   if (txn->savepoint_count == txn->savepoint_room) {
     size_t room = txn->savepoint_room ? txn->savepoint_room * 2 : 8;
     void *larger =
@@ -52,7 +73,6 @@ int txn_remember(emb_session *s, int64_t key, uint64_t word) {
 /* Records between the savepoint and now do not count at recovery. */
 static int note_void(emb_session *s, uint64_t from) {
   struct txn *txn = s->txn;
-  struct env *env = s->core->env;
   uint64_t to = log_position(&s->core->log, LOG_TXN);
   while (txn->void_count && txn->voids[txn->void_count - 1].to >= from) {
     /* It reaches into the older range: one range is enough. */
@@ -61,19 +81,11 @@ static int note_void(emb_session *s, uint64_t from) {
       from = txn->voids[txn->void_count].from;
     }
   }
-  if (txn->void_count == txn->void_room) {
-    size_t room = txn->void_room ? txn->void_room * 2 : 8;
-    void *larger = env->resize(env, txn->voids, room * sizeof *txn->voids);
-    if (!larger) {
-      return session_error(s, EMB_NOMEM, "out of memory");
-    }
-    txn->voids = larger;
-    txn->void_room = room;
-  }
-  if (to > from) {
+  int rc = reserve_void(s);
+  if (!rc && to > from) {
     txn->voids[txn->void_count++] = (struct void_range){from, to};
   }
-  return EMB_OK;
+  return rc;
 }
 
 struct above {
@@ -110,6 +122,7 @@ static int undo_to(emb_session *s, struct savepoint mark) {
     uint64_t word;
     rc = spill_pop(&txn->undo, &undo, &s->err);
     if (rc) {
+      txn->broken = 1;
       return rc;
     }
     struct entry *entry =
@@ -142,16 +155,22 @@ static size_t find_mark(const struct txn *txn, int number) {
   return at;
 }
 
-static int need_txn(emb_session *s) {
+int txn_need(emb_session *s) {
   int rc = session_begin(s);
   if (!rc && !s->txn) {
     rc = session_error(s, EMB_MISUSE, "no transaction is open");
+  }
+  if (!rc && s->txn->broken) {
+    rc = session_error(s, EMB_IOERR,
+                       "a savepoint of the transaction in %s could not be "
+                       "undone: roll all of it back",
+                       s->core->dir);
   }
   return rc;
 }
 
 int emb_savepoint(emb_session *s, int number) {
-  int rc = need_txn(s);
+  int rc = txn_need(s);
   if (rc) {
     return rc;
   }
@@ -163,7 +182,7 @@ int emb_savepoint(emb_session *s, int number) {
 }
 
 int emb_savepoint_release(emb_session *s, int number) {
-  int rc = need_txn(s);
+  int rc = txn_need(s);
   if (!rc) {
     s->txn->savepoint_count = find_mark(s->txn, number);
   }
@@ -171,7 +190,7 @@ int emb_savepoint_release(emb_session *s, int number) {
 }
 
 int emb_rollback_to(emb_session *s, int number) {
-  int rc = need_txn(s);
+  int rc = txn_need(s);
   if (rc) {
     return rc;
   }
