@@ -336,6 +336,8 @@ int emb_write_back(emb_session *s, const int64_t *keys, size_t n,
   }
   rc = rc ? rc : job_start(job);
   if (rc) {
+    job->rc = rc;
+    take_back(job);
     job_free(job);
     return rc;
   }

@@ -379,7 +379,7 @@ int job_start(struct job *job) {
 }
 
 /* Step mode: one slice in the caller's thread. */
-int job_step(emb_store *store, int *did) {
+int job_step(emb_store *store, int *did, emb_err *err) {
   struct jobs *jobs = &store->jobs;
   struct slice slice;
   int rc = EMB_OK;
@@ -389,7 +389,7 @@ int job_step(emb_store *store, int *did) {
   }
   pthread_mutex_lock(&jobs->step_lock);
   if (!jobs->step_session) {
-    rc = session_new(store, &jobs->step_session, NULL);
+    rc = session_new(store, &jobs->step_session, err);
     if (!rc) {
       jobs->step_session->depth_max = jobs->tune.depth_max;
     }
@@ -422,7 +422,7 @@ int job_wait(struct job *job, int ask) {
   while (!rc && !job_is_done(job)) {
     int did = 0;
     if (s->core->step_mode) {
-      rc = job_step(s->store, &did);
+      rc = job_step(s->store, &did, &s->err);
       continue;
     }
     pthread_mutex_lock(&jobs->lock);

@@ -93,7 +93,7 @@ void job_cancel(struct job *job);
 /* Waits for all jobs of the session that write. */
 int job_settle_writes(emb_session *s);
 /* One slice of some job; *did = 0: there is none. */
-int job_step(emb_store *store, int *did);
+int job_step(emb_store *store, int *did, emb_err *err);
 
 void jobs_init(emb_store *store);
 void jobs_stop(emb_store *store);

@@ -162,7 +162,7 @@ int emb_step(emb_store *store, int *more) {
   int more_flush = 0, more_jobs = 0, more_work = 0;
   int rc = store_check(store, NULL);
   rc = rc ? rc : step_flush(store, &more_flush, NULL);
-  rc = rc ? rc : job_step(store, &more_jobs);
+  rc = rc ? rc : job_step(store, &more_jobs, NULL);
   rc = rc ? rc : step_work(store, &more_work, NULL);
   *more = more_flush | more_jobs | more_work;
   return rc;
