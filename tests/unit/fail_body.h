@@ -71,7 +71,10 @@ static void body_transaction(struct fail *w) {
     fail_txn_write(w, 0, 5, 24);
     fail_prepare(w);
     fail_txn_all(w, 25);
-    fail_prepare(w);
+    if (w->mine[FAIL_TXN - 1] >> 25 & 1)
+      fail_prepare(w);
+    else
+      w->number = 0; /* a part of the keys is not to be committed */
     if (w->number)
       fail_commit(w);
     else
