@@ -181,6 +181,10 @@ int ext_place_each(sqlite3 *db, const char *schema,
   while (rc == SQLITE_OK && !stop && sqlite3_step(names) == SQLITE_ROW) {
     const char *name = (const char *)sqlite3_column_text(names, 0);
     sqlite3_stmt *row = NULL;
+    if (name == NULL) {
+      rc = SQLITE_NOMEM;
+      break;
+    }
     sql = sqlite3_mprintf("SELECT t.uuid, t.dir FROM \"%w\".\"%w\" AS t",
                           schema, name);
     rc = sql ? sqlite3_prepare_v2(db, sql, -1, &row, NULL) : SQLITE_NOMEM;
@@ -207,6 +211,7 @@ int ext_place_each(sqlite3 *db, const char *schema,
 struct find {
   const char *uuid;
   char *name;
+  int found;
 };
 
 static int find_uuid(void *arg, const char *table, const char *uuid,
@@ -216,15 +221,17 @@ static int find_uuid(void *arg, const char *table, const char *uuid,
   if (strcmp(uuid, find->uuid) != 0)
     return 0;
   find->name = sqlite3_mprintf("%s", table);
+  find->found = 1;
   return 1;
 }
 
 int ext_place_find(sqlite3 *db, const char *schema, const char *uuid,
                    char **name, char **err) {
-  struct find find = {uuid, NULL};
+  struct find find = {uuid, NULL, 0};
   int rc = ext_place_each(db, schema, find_uuid, &find, err);
   *name = find.name;
-  return rc;
+  /* Without memory for the name it must not seem to be nowhere. */
+  return rc == SQLITE_OK && find.found && !find.name ? SQLITE_NOMEM : rc;
 }
 
 /* *found = 0 also when there is no such table. */
