@@ -39,20 +39,24 @@ static int trimmed(const char *at) {
   return (int)n;
 }
 
-/* Reads an identifier or a quoted text at *at and moves on.  NULL if there is
-** none or without memory. */
-static char *read_name(const char **at) {
+/* Reads an identifier or a quoted text at *at and moves on.  *out: NULL if
+*there
+** is none.  SQLITE_NOMEM without memory. */
+static int read_name(const char **at, char **out) {
   const char *from = *at;
   const char *to = from;
   char close = *from == '[' ? ']' : *from;
   if (close == '"' || close == '\'' || close == '`' || close == ']') {
     char *name;
     int n = 0;
+    *out = NULL;
     for (to++; *to && (*to != close || (close != ']' && to[1] == close)); to++)
       if (*to == close)
         to++;
-    if (*to == 0 || (name = sqlite3_malloc64((size_t)(to - from))) == NULL)
-      return NULL;
+    if (*to == 0)
+      return SQLITE_OK;
+    if ((name = sqlite3_malloc64((size_t)(to - from))) == NULL)
+      return SQLITE_NOMEM;
     for (from++; from < to; from++) {
       name[n++] = *from;
       if (*from == close)
@@ -60,12 +64,14 @@ static char *read_name(const char **at) {
     }
     name[n] = 0;
     *at = to + 1;
-    return name;
+    *out = name;
+    return SQLITE_OK;
   }
   while (is_name(*to))
     to++;
   *at = to;
-  return to == from ? NULL : sqlite3_mprintf("%.*s", (int)(to - from), from);
+  *out = to == from ? NULL : sqlite3_mprintf("%.*s", (int)(to - from), from);
+  return to == from || *out ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 /* Moves over a keyword, whatever its case. */
@@ -148,8 +154,11 @@ static int parse_vector(struct ext_options *options, char *name, const char *at,
 static int parse_column(struct ext_options *options, const char *text,
                         char **err) {
   const char *at = text;
-  char *name = read_name(&at);
+  char *name;
   int is_key;
+  int rc = read_name(&at, &name);
+  if (rc != SQLITE_OK)
+    return rc;
   if (name == NULL)
     return ext_error(err, SQLITE_ERROR, "cannot understand: %.*s",
                      trimmed(text), text);
@@ -291,14 +300,17 @@ static int parse_option(struct ext_options *options, const char *name,
   char *value;
   at = skip_space(at);
   if (*at == '\'' || *at == '"') {
-    value = read_name(&at);
+    rc = read_name(&at, &value);
     if (value && *skip_space(at) != 0) {
       sqlite3_free(value);
       value = NULL;
     }
   } else {
     value = sqlite3_mprintf("%.*s", trimmed(at), at);
+    rc = value ? SQLITE_OK : SQLITE_NOMEM;
   }
+  if (rc != SQLITE_OK)
+    return rc;
   if (value == NULL)
     return ext_error(err, SQLITE_ERROR, "cannot understand the value of %s",
                      name);
@@ -330,8 +342,10 @@ static int check_limits(const emb_config *config, char **err) {
 static int parse_argument(struct ext_options *options, const char *text,
                           char **err) {
   const char *at = text = skip_space(text);
-  char *name = read_name(&at);
-  int rc;
+  char *name;
+  int rc = read_name(&at, &name);
+  if (rc != SQLITE_OK)
+    return rc;
   at = skip_space(at);
   if (name && *at == '=')
     rc = parse_option(options, name, at + 1, err);
