@@ -410,10 +410,14 @@ static inline void fail_copy(const char *from, const char *to) {
     return; /* an absent one gives an absent one */
   (void)mkdir(to, 0777);
   for (struct dirent *e; (e = readdir(d)) != NULL;) {
-    char a[600], b[600];
+    char a[700], b[700];
     (void)snprintf(a, sizeof a, "%s/%s", from, e->d_name);
     (void)snprintf(b, sizeof b, "%s/%s", to, e->d_name);
-    if (e->d_name[0] != '.')
+    if (e->d_name[0] == '.')
+      continue;
+    if (e->d_type == DT_DIR)
+      fail_copy(a, b);
+    else
       (void)fail_copy_file(a, b);
   }
   (void)closedir(d);
