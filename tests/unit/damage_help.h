@@ -78,8 +78,7 @@ enum verdict {
   VERDICTS
 };
 
-/* ---- writing --------------------------------------------------------------
- */
+/* ---- writing ---------------------------------------------------------- */
 
 static inline void note(struct writer *w, int64_t key, int32_t value) {
   struct oracle *o = w->o;
@@ -171,8 +170,7 @@ static inline void w_flush(struct writer *w) {
   OK(w->s, emb_verify(w->s, no_report, NULL));
 }
 
-/* ---- making a store -------------------------------------------------------
- */
+/* ---- making a store --------------------------------------------------- */
 
 static inline emb_config story_config(const struct story *story) {
   return (emb_config){.dim = story->dim,
@@ -270,8 +268,7 @@ static inline void damage_forget(struct damage_store *d) {
   (void)munmap(d->o, sizeof *d->o);
 }
 
-/* ---- stories --------------------------------------------------------------
- */
+/* ---- stories ---------------------------------------------------------- */
 
 /* Everything that a log can hold. */
 static inline void all_kinds(struct writer *w) {
@@ -398,8 +395,7 @@ static const struct story damage_stories[] = {
     {"killed with a transaction open", 32, EMB_F32, 1, 1, write_open},
 };
 
-/* ---- judging --------------------------------------------------------------
- */
+/* ---- judging ---------------------------------------------------------- */
 
 struct judge {
   const struct damage_store *d;

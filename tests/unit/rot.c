@@ -4,9 +4,8 @@
 **
 ** Each story of damage_help.h is told once; then one bit of one file flips, in
 ** a copy, and the copy is opened, read in every way and verified.  All bytes of
-** the small structures are tried, of the large ones a sample (LONG=n: n times
-*as
-** many, and of the small ones every bit).
+** the small structures are tried, of the large ones a sample (LONG=n: n
+** times as many, and of the small ones every bit).
 **
 ** Every structure says what may come of a flip in it: whether it has to be
 ** found, or whether nobody ever reads it.
@@ -15,8 +14,7 @@
 
 enum { SAMPLE = 105 }; /* of each structure and store */
 
-/* ---- structures -----------------------------------------------------------
- */
+/* ---- structures ------------------------------------------------------- */
 
 enum {
   MANIFEST_NEW, /* the slot that is in use */
@@ -124,8 +122,7 @@ static int kind_of(struct damage_store *d, const struct file *file,
                                         : kind_in_index(file, offset);
 }
 
-/* ---- flips ----------------------------------------------------------------
- */
+/* ---- flips ------------------------------------------------------------ */
 
 /* What must not be: a flip in what the store reads, and nobody notices. */
 static int allowed(const struct damage_store *d, int kind,

@@ -61,8 +61,7 @@ static struct {
   char copy[512], foreign[512];
 } t;
 
-/* ---- one damage -----------------------------------------------------------
- */
+/* ---- one damage ------------------------------------------------------- */
 
 static size_t unit_bytes(const struct file *file) {
   return strcmp(file->name, "manifest") == 0 ? MANIFEST_SLOT
@@ -122,8 +121,7 @@ static void judge_unit(int kind, const struct file *file, size_t from,
   judge(kind, what, has_tail(file, from, to));
 }
 
-/* ---- units ----------------------------------------------------------------
- */
+/* ---- units ------------------------------------------------------------ */
 
 static void fill_unit(struct file *file, size_t unit, int kind,
                       const struct file *source, size_t source_unit) {
@@ -190,8 +188,7 @@ static void damage_units(struct file *file) {
   files_free(&unchanged);
 }
 
-/* ---- lengths --------------------------------------------------------------
- */
+/* ---- lengths ---------------------------------------------------------- */
 
 static void truncate_at(struct file *file, size_t size) {
   size_t whole = file->size;
@@ -247,8 +244,7 @@ static void duplicate_extents(struct file *log) {
   free(longer);
 }
 
-/* ---- files ----------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------ */
 
 static void judge_file(int kind, const char *name) {
   char what[200];
@@ -286,8 +282,7 @@ static void damage_file(const struct file *file) {
                files_find(&t.d.older, name), file->name);
 }
 
-/* ---- stories --------------------------------------------------------------
- */
+/* ---- stories ---------------------------------------------------------- */
 
 /* The other store's files are still as they were: nobody wrote through a
 ** link. */
