@@ -231,12 +231,15 @@ static inline void make_tables(sqlite3 *db, int n) {
 }
 
 static inline void transaction(struct work *w, sqlite3 *db, int n) {
+  int alone = 0; /* no vector is changed */
   (void)run(db, roll(w, 2) ? "BEGIN" : "BEGIN IMMEDIATE");
-  if (n <= 2)
+  if (n <= 2) {
     make_tables(db, n);
-  else if (roll(w, 4) == 0)
+  } else if (roll(w, 3) == 0) {
     change_schema(db);
-  if (n > 1 && roll(w, 8))
+    alone = roll(w, 2);
+  }
+  if (n > 1 && !alone && roll(w, 8))
     change_some(w, db, n);
   if (n > 2 && roll(w, 6) == 0) {
     (void)run(db, "ROLLBACK");
