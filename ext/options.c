@@ -40,8 +40,8 @@ static int trimmed(const char *at) {
 }
 
 /* Reads an identifier or a quoted text at *at and moves on.  *out: NULL if
-*there
-** is none.  SQLITE_NOMEM without memory. */
+ *there
+ ** is none.  SQLITE_NOMEM without memory. */
 static int read_name(const char **at, char **out) {
   const char *from = *at;
   const char *to = from;

@@ -106,6 +106,13 @@ int manifest_check(struct env *env, const char *dir, int *damaged,
   return rc;
 }
 
+int manifest_is_missing(struct env *env, const char *dir) {
+  char path[PATH_BYTES];
+  uint64_t id[2];
+  return path_join(path, sizeof path, dir, "manifest", NULL) == 0 &&
+         env->identity(env, path, id) == ENOENT;
+}
+
 static int write_slot(struct env *env, const char *path, struct manifest *m,
                       int sync, emb_err *err) {
   struct env_file *file;

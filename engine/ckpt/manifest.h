@@ -63,6 +63,9 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
 ** number, -1 if there is none.  The other one may be in use. */
 int manifest_check(struct env *env, const char *dir, int *damaged,
                    emb_err *err);
+/* What the manifest is called while the store is being deleted. */
+#define MANIFEST_GONE "manifest-gone"
+int manifest_is_missing(struct env *env, const char *dir);
 /* Writes the slot of manifest->generation, durably. */
 int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
                    int sync, emb_err *err);

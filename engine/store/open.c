@@ -128,10 +128,16 @@ static int create_files(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
-  /* A creation that was cut off has left no more than the head. */
-  uint64_t bytes = 0;
+  char gone[PATH_BYTES];
+  rc = path_join(gone, sizeof gone, core->dir, MANIFEST_GONE, err);
+  if (rc) {
+    return rc;
+  }
+  /* A creation that was cut off has left no more than the head; a deletion has
+  ** left its sign. */
+  uint64_t bytes = 0, id[2];
   os = env->size(env, core->log.file, &bytes);
-  if (!os && bytes > LOG_FILE_HEAD) {
+  if (!os && bytes > LOG_FILE_HEAD && env->identity(env, gone, id) == ENOENT) {
     return err_set(err, EMB_CORRUPT,
                    "%s/manifest is missing, but %s/log holds records; "
                    "destroy the store to make a new one",
@@ -146,6 +152,10 @@ static int create_files(emb_store *store, emb_err *err) {
   os = env->sync(env, core->log.file);
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot sync %s/log", core->dir);
+  }
+  os = env->unlink(env, gone);
+  if (os && os != ENOENT) {
+    return err_os(err, EMB_IOERR, os, "cannot remove %s", gone);
   }
   struct manifest m;
   memset(&m, 0, sizeof m);

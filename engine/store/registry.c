@@ -152,6 +152,7 @@ struct removal {
   int os;
 };
 
+/* All but MANIFEST_GONE, which goes last. */
 static int ours(const char *name) {
   return strcmp(name, "log") == 0 || strcmp(name, "manifest") == 0 ||
          strcmp(name, "manifest-new") == 0 || strcmp(name, "lock") == 0 ||
@@ -184,9 +185,12 @@ static int destroy(const char *dir, emb_err *err) {
   if (os == ENOENT) {
     return EMB_OK;
   }
-  /* First what makes it a store: a removal that is cut off leaves none. */
+  /* First what makes it a store: a removal that is cut off leaves none, and a
+  ** log without a manifest is known not to have lost it. */
+  char gone[PATH_BYTES];
   snprintf(path, sizeof path, "%s/manifest", dir);
-  os = env->unlink(env, path);
+  snprintf(gone, sizeof gone, "%s/" MANIFEST_GONE, dir);
+  os = env->rename(env, path, gone);
   if (os == ENOENT) {
     os = 0;
   }
@@ -196,6 +200,9 @@ static int destroy(const char *dir, emb_err *err) {
     os = env->list_dir(env, dir, remove_one, &r);
     os = os ? os : r.os;
   }
+  os = os ? os : env->sync_dir(env, dir);
+  os = os ? os : env->unlink(env, gone);
+  os = os == ENOENT ? 0 : os;
   if (held) {
     env->unlock(env, held);
   }

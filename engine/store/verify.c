@@ -277,7 +277,8 @@ static int check_files(struct verify *v) {
     say(v, "%s/manifest: slot %d (offset %d) is damaged", core->dir, damaged,
         damaged * MANIFEST_SLOT);
   }
-  if (rc == EMB_CORRUPT || rc == EMB_NOTADB || rc == EMB_CANTOPEN) {
+  if (rc == EMB_CORRUPT || rc == EMB_NOTADB ||
+      (rc == EMB_CANTOPEN && manifest_is_missing(core->env, core->dir))) {
     say(v, "%s", err.text);
     rc = EMB_OK;
   }
