@@ -129,6 +129,8 @@ static int describe(struct ext_table *table, struct row *row) {
     row->state = rc == SQLITE_CANTOPEN ? "missing" : "error";
     row->message = err;
   }
+  if (rc == SQLITE_NOMEM)
+    return rc;
   return row->schema && row->name && row->key && row->vector ? SQLITE_OK
                                                              : SQLITE_NOMEM;
 }
@@ -154,6 +156,13 @@ static int add_table(struct ext_conn *conn, const char *schema,
   return describe(table, row);
 }
 
+/* The end of a loop over a statement's rows, which may have ended for want of
+** memory. */
+static int finish(sqlite3_stmt *statement, int rc) {
+  int end = sqlite3_finalize(statement);
+  return rc == SQLITE_OK ? end : rc;
+}
+
 static int add_schema(struct ext_conn *conn, const char *schema,
                       struct row ***end) {
   sqlite3_stmt *names = NULL;
@@ -164,11 +173,11 @@ static int add_schema(struct ext_conn *conn, const char *schema,
   int rc =
       sql ? sqlite3_prepare_v2(conn->db, sql, -1, &names, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
-  while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW)
-    rc = add_table(conn, schema, (const char *)sqlite3_column_text(names, 0),
-                   end);
-  sqlite3_finalize(names);
-  return rc;
+  while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW) {
+    const char *name = (const char *)sqlite3_column_text(names, 0);
+    rc = name ? add_table(conn, schema, name, end) : SQLITE_NOMEM;
+  }
+  return finish(names, rc);
 }
 
 static int collect(struct ext_conn *conn, struct row **rows) {
@@ -177,8 +186,7 @@ static int collect(struct ext_conn *conn, struct row **rows) {
       sqlite3_prepare_v2(conn->db, "PRAGMA database_list", -1, &schemas, NULL);
   while (rc == SQLITE_OK && sqlite3_step(schemas) == SQLITE_ROW)
     rc = add_schema(conn, (const char *)sqlite3_column_text(schemas, 1), &rows);
-  sqlite3_finalize(schemas);
-  return rc;
+  return finish(schemas, rc);
 }
 
 /* ---- the table ----------------------------------------------------------- */
