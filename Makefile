@@ -29,6 +29,8 @@ SANITIZE_tsan := -fsanitize=thread
 SANITIZE_fuzz := -fsanitize=fuzzer-no-link,address,undefined \
                  -fno-sanitize-coverage=trace-cmp \
                  -fno-sanitize-recover=all -fno-omit-frame-pointer
+# With seeded defects that a variable of the environment turns on.
+SANITIZE_defect := -DEMB_DEFECTS
 SANITIZE := $(SANITIZE_$(VARIANT))
 
 # A sanitizer's functions come with the program that loads emb.so.
@@ -39,6 +41,7 @@ O := $(OUT)/$(VARIANT)
 P := $(if $(filter release,$(VARIANT)),$(OUT),$(O))
 
 ENGINE_C := $(wildcard engine/*/*.c)
+ENGINE_C += $(if $(filter defect,$(VARIANT)),tests/lib/defect.c)
 EXT_C    := $(wildcard ext/*.c)
 LIB_C    := $(wildcard tests/lib/*.c)
 UNIT_C   := $(wildcard tests/unit/*.c tests/unit/*/*.c)
@@ -207,6 +210,10 @@ check-concurrent: $(CONCURRENT) ## run the unit tests that use threads
 tsan: ## run the unit tests that use threads under ThreadSanitizer
 	$(MAKE) VARIANT=tsan check-concurrent
 
+check-defects: ## seed defects one by one and demand that a suite notices
+	$(MAKE) VARIANT=defect all
+	OUT=$(OUT)/defect tests/defects.sh
+
 lint: $(P)/emb.so ## check format, order of folders, symbols, system calls
 	@OBJECTS=$(O) EMB_SO=$(P)/emb.so tests/lint.sh
 
@@ -246,5 +253,6 @@ help: ## this list
 	@awk -F ':.*## ' '/^## /{printf "%s:\n", substr($$0, 4)} \
 	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-.PHONY: all always test check check-unit check-sql check-model check-newer check-concurrent asan tsan \
-        check-fuzz fuzz fuzz-run fuzzers lint format demo bench bench-quick install clean help
+.PHONY: all always test check check-unit check-sql check-model check-newer \
+        check-concurrent asan tsan check-defects check-fuzz fuzz fuzz-run \
+        fuzzers lint format demo bench bench-quick install clean help

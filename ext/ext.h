@@ -29,6 +29,7 @@
 #define EMB_EXT_EXT_H
 
 #include "../engine/emb.h"
+#include "../engine/base/seed.h"
 #include "vec_arg.h"
 #include <sqlite3ext.h>
 

@@ -292,7 +292,7 @@ int ext_txn_sync(sqlite3_vtab *vtab) {
     return SQLITE_OK;
   if (emb_prepare(link->session, &number) != EMB_OK)
     rc = ext_link_error(link, emb_errcode(link->session), &err);
-  else if (number > 0)
+  else if (number > 0 && !EMB_SEED(24))
     rc = ext_place_mark(table, (sqlite3_int64)number, &found, &err);
   if (rc == SQLITE_OK && !found) {
     /* The table was created in a savepoint that was rolled back. */
@@ -326,7 +326,7 @@ int ext_txn_rollback(sqlite3_vtab *vtab) {
   struct ext_link *link = table_of(vtab)->link;
   if (link == NULL)
     return SQLITE_OK;
-  if (link->in_txn)
+  if (link->in_txn && !EMB_SEED(25))
     emb_rollback(link->session);
   ext_lease_rollback(link);
   end(link);

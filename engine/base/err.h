@@ -10,6 +10,7 @@
 #define EMB_BASE_ERR_H
 
 #include "../emb.h"
+#include "seed.h"
 
 /* Sets code and text; returns code. */
 int err_set(emb_err *err, int code, const char *format, ...)

@@ -15,6 +15,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "seed.h"
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 

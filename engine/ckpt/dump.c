@@ -196,11 +196,11 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
     }
     flush_blocks(&w);
   }
-  if (!rc && !w.os && !core->temporary) {
+  if (!rc && !w.os && !core->temporary && !EMB_SEED(4)) {
     w.os = env->sync(env, w.file);
   }
   env->close(env, w.file);
-  if (!rc && !w.os && !core->temporary) {
+  if (!rc && !w.os && !core->temporary && !EMB_SEED(3)) {
     w.os = env->sync_dir(env, core->dir);
   }
   if (w.blocks) {

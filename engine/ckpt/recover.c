@@ -374,7 +374,7 @@ static int find_doubt(struct recovery *r) {
   struct seen_txn *last = r->txn_count ? &r->txns[r->txn_count - 1] : NULL;
   uint64_t newest = last && last->number > r->torn ? last->number : r->torn;
   int open = last && last->complete && last->synced && !last->aborted &&
-             last->number > r->manifest->txn_committed;
+             last->number > r->manifest->txn_committed && !EMB_SEED(14);
   if (newest > atomic_load(&core->txn_last)) {
     atomic_store(&core->txn_last, newest);
   }

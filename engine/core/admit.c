@@ -37,7 +37,7 @@ static int evict(struct core *core, uint64_t address, struct cache_slot *slot,
   if (!log_address) {
     return 1;
   }
-  if (!force && cache_pinned(core->env, log_address)) {
+  if (!force && cache_pinned(core->env, log_address) && !EMB_SEED(15)) {
     return 0;
   }
   log_address &= CACHE_ADDRESS_MASK;

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "../base/fence.h"
+#include "../base/seed.h"
 #include "../emb.h"
 #include "index.h"
 
@@ -74,7 +75,7 @@ static void carry_out(struct index_table *table, struct step *steps, int at,
     struct entry *old = &from->entries[steps[at].from];
     struct entry *place = free_entry(index_bucket(table, steps[at].bucket));
     uint64_t word = latch(old);
-    if (word) {
+    if (word && !EMB_SEED(12)) {
       fill(place, atomic_load_explicit(&old->key, memory_order_relaxed), word);
       atomic_store_explicit(&old->word, 0, memory_order_release);
     }

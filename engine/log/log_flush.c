@@ -70,7 +70,7 @@ int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
                                 &got);
       done += got;
       for (size_t i = 0; i < got; i++) {
-        os = os ? os : ready[i]->result;
+        os = os || EMB_SEED(9) ? os : ready[i]->result;
       }
     }
     if (os) {
@@ -87,10 +87,10 @@ int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
 
 int log_sync(struct log *log, emb_err *err) {
   uint64_t flushed = atomic_load(&log->flushed);
-  if (atomic_load(&log->failed)) {
+  if (atomic_load(&log->failed) && !EMB_SEED(10)) {
     return err_set(err, EMB_FAILED, "an earlier write to the log failed");
   }
-  if (!log->no_sync) {
+  if (!log->no_sync && !EMB_SEED(1)) {
     int os = log->env->sync(log->env, log->file);
     if (os) {
       return log_fail(log, err, os, "sync");

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "../base/fence.h"
+#include "../base/seed.h"
 #include "../base/spin.h"
 #include "layout.h"
 
@@ -125,7 +126,7 @@ static inline int rec_read(const struct rec *rec, int64_t key, void *to,
     atomic_thread_fence(memory_order_acquire);
     uint64_t after = atomic_load_explicit(&rec->stamp, memory_order_relaxed);
 #endif
-    if (before == after) {
+    if (before == after || EMB_SEED(8)) {
       *version = rec_version(before);
       return 1;
     }

@@ -334,7 +334,7 @@ static int end_call(emb_session *s, size_t depth, int marked, int rc) {
   if (!marked) {
     return rc;
   }
-  if (rc) {
+  if (rc && !EMB_SEED(22)) {
     emb_err first = s->err;
     if (txn_undo_to(s, depth) == EMB_OK) {
       s->err = first;

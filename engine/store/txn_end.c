@@ -113,7 +113,7 @@ int emb_prepare(emb_session *s, uint64_t *number) {
   rc = core_failed(s->core, &s->err);
   rc = rc ? rc : complete(s, PAGE_SYNCED);
   txn->was_prepared |= !rc;
-  rc = rc ? rc : core_flush_all(s->core, 1, NULL, &s->err);
+  rc = rc || EMB_SEED(17) ? rc : core_flush_all(s->core, 1, NULL, &s->err);
   if (rc == EMB_OK) {
     txn->prepared = 1;
     *number = txn->number;
@@ -257,7 +257,7 @@ void emb_rollback(emb_session *s) {
   settle_all(s, 0);
   if (s->txn->was_prepared) {
     /* It is missed as soon as another transaction follows, not before. */
-    if (txn_write_abort(s, s->txn->number)) {
+    if (!EMB_SEED(19) && txn_write_abort(s, s->txn->number)) {
       s->store->abort_owed = s->txn->number;
     }
   } else if (!s->core->temporary) {

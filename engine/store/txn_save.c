@@ -129,7 +129,7 @@ static int undo_to(emb_session *s, struct savepoint mark) {
         index_find(txn->map, undo.key, hash_key(undo.key), &word);
     /* What was replaced under a savepoint that is released by now may itself
     ** be younger than the mark. */
-    if (entry && !is_later(&mark, undo.word)) {
+    if (entry && !is_later(&mark, undo.word) && !EMB_SEED(13)) {
       atomic_store_explicit(&entry->word, undo.word, memory_order_release);
     }
   }

@@ -32,7 +32,7 @@ static void *resize(void *old, int bytes) {
 
 static void heap_arm(int64_t n, int forever) {
   atomic_store(&heap.fired, 0);
-  atomic_store(&heap.forever, forever);
+  atomic_store(&heap.forever, n > 0 && forever);
   atomic_store(&heap.countdown, n);
 }
 

@@ -49,8 +49,9 @@ static const struct fail_sql_step {
      0},
     {"SELECT count(*) FROM emb_lookahead('items', '[20,21,22,23]')", 0},
     {"SELECT emb_lookahead_wait('items') > 0", 0},
-    {"SELECT emb_prefetch('items', '[30,31,32]') > 0", 0},
-    {"SELECT length(emb_prefetch_synchronize('items'))", 0},
+    {"SELECT length(emb_prefetch_synchronize('items', "
+     "emb_prefetch('items', '[30,31,32]')))",
+     0},
     {"SELECT sum(value) FROM emb_each('[1,2,4]')", 0},
     {"SELECT count(*) > 20 FROM emb_stats('items')", 0},
     {"SELECT name, state FROM emb_tables", 0},
@@ -72,7 +73,9 @@ static const struct fail_sql_step {
      "WHERE key BETWEEN 100 AND 120; COMMIT",
      1},
     {"INSERT INTO items(items) VALUES('optimize')", 0},
-    {"CREATE VIRTUAL TABLE IF NOT EXISTS extra USING emb(vector FLOAT[2])", 0},
+    {"CREATE VIRTUAL TABLE IF NOT EXISTS extra USING emb(vector FLOAT[2], "
+     "memory='4MB')",
+     0},
     {"INSERT OR REPLACE INTO extra VALUES(1, '[1,2]'), (2, '[3,4]')", 0},
     {"SELECT emb_to_json(emb_sum(vector)) FROM extra", 0},
     {"ALTER TABLE extra RENAME TO other", 0},
@@ -305,7 +308,8 @@ static inline struct fail_sql *sql_start(const char *dir) {
                     "rtrim(replace(hex(zeroblob(32)), '0', '1,'), ',') || "
                     "']') AS BLOB);"
                     "CREATE TABLE p(id INTEGER PRIMARY KEY, val INTEGER);"
-                    "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[64]);"
+                    "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[64], "
+                    "memory='4MB');"
                     "BEGIN;"
                     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
                     "FROM n WHERE i < 300) INSERT INTO p SELECT i, i % 50 + 1 "
