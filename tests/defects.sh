@@ -9,10 +9,12 @@ OUT=${OUT:-build/defect}
 passed=0 failed=0 skipped=0
 export SEED=${SEED:-1} EMB_SO=$OUT/emb.so
 
-# suite NAME: runs it; its status says whether it passed.
+# suite NAME: runs it (its long form after a +); its status says whether it
+# passed.
 suite() {
   case $1 in
   sql/*) timeout 120 "$OUT/testfixture" "tests/$1.test" ;;
+  *+) LONG=2 timeout 300 "$OUT/unit/${1%+}" ;;
   *) timeout 120 "$OUT/unit/$1" ;;
   esac >"$log" 2>&1
 }
@@ -21,7 +23,7 @@ suite() {
 there() {
   case $1 in
   sql/*) [ -e "tests/$1.test" ] ;;
-  *) [ -x "$OUT/unit/$1" ] ;;
+  *) [ -x "$OUT/unit/${1%+}" ] ;;
   esac
 }
 
