@@ -226,16 +226,20 @@ static int has_journal(sqlite3 *db, const char *schema) {
   return file && file[0] && access(sqlite3_filename_journal(file), F_OK) == 0;
 }
 
-/* Whether SQLite may leave the removal of its journal to the file system. */
-static int is_full(sqlite3 *db, const char *schema) {
+/* Whether SQLite may leave the removal of its journal to the file system.
+** SQLITE_NOMEM must not be passed over: SQLite remembers it, commits, and then
+** says that it has not. */
+static int is_full(sqlite3 *db, const char *schema, int *full) {
   sqlite3_stmt *pragma = NULL;
   char *sql = sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema);
-  int full =
-      sql && sqlite3_prepare_v2(db, sql, -1, &pragma, NULL) == SQLITE_OK &&
-      sqlite3_step(pragma) == SQLITE_ROW && sqlite3_column_int(pragma, 0) == 2;
-  sqlite3_finalize(pragma);
+  int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &pragma, NULL) : SQLITE_NOMEM;
+  int row = rc == SQLITE_OK && sqlite3_step(pragma) == SQLITE_ROW;
+  *full = !row || sqlite3_column_int(pragma, 0) == 2;
+  if (rc == SQLITE_OK)
+    rc = sqlite3_finalize(pragma);
   sqlite3_free(sql);
-  return full;
+  return rc == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM
+                                                        : SQLITE_OK;
 }
 
 /* SQLite has committed; once for all tables of a file. */
@@ -299,8 +303,9 @@ int ext_txn_sync(sqlite3_vtab *vtab) {
     emb_rollback(link->session);
     end(link);
   } else if (rc == SQLITE_OK && number > 0) {
-    link->removes = has_journal(table->conn->db, table->schema) &&
-                    is_full(table->conn->db, table->schema);
+    link->removes = 0;
+    if (has_journal(table->conn->db, table->schema))
+      rc = is_full(table->conn->db, table->schema, &link->removes);
   }
   return ext_table_error(table, rc, err);
 }
