@@ -237,8 +237,20 @@ static int dir_list(struct env *env, const char *path,
   return 0;
 }
 
+/* A directory is there as long as there is a file in it. */
+static int is_there(const char *path) {
+  size_t n = strlen(path);
+  for (struct node *node = nodes; node; node = node->next)
+    if (node->path && strncmp(node->path, path, n) == 0 &&
+        (node->path[n] == '\0' || node->path[n] == '/'))
+      return 1;
+  return 0;
+}
+
 static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
   (void)env;
+  if (!is_there(path))
+    return ENOENT;
   id[0] = id[1] = 0;
   for (size_t i = 0; path[i]; i++)
     id[i % 2] = id[i % 2] * 251 + (unsigned char)path[i];
