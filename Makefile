@@ -195,7 +195,7 @@ fuzz-run: fuzz ## run each fuzzer RUNS times (default 100000)
 
 fuzzers: $(FUZZERS)
 
-check-model: ## explore the model of a key's word with Spin
+check-model: ## explore the models with Spin
 	@CC="$(CC)" $(RUN) tests/model/spin.sh
 
 check-newer: all ## run the Tcl suite with a recent SQLite (needs npm)

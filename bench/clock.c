@@ -72,7 +72,7 @@ void bench_clock(const struct options *options) {
                                  : 2000000;
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.1
-                                        : 2;
+                                        : 1;
   struct figure *figure = figure_new(
       options, "clock", "The cost of a staleness bound, all in memory");
   figure_note(figure, "%zu keys, 64 floats, batches of 1,024", keys);

@@ -27,7 +27,7 @@ void bench_disk(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.3
-                                        : 3;
+                                        : 2;
   struct figure *figure = figure_new(options, "disk",
                                      "Larger than memory, uniform: batches of"
                                      " 1,024 Gets, one thread");

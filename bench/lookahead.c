@@ -309,7 +309,7 @@ void bench_lookahead(const struct options *options) {
                                  : 4000000;
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.3
-                                        : 3;
+                                        : 2;
   uint64_t vectors = (uint64_t)keys * DIRECT_DIM * sizeof(float);
   uint64_t budget = vectors / 4;
   struct figure *figure =

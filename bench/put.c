@@ -54,7 +54,7 @@ void bench_put(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.3
-                                        : 5;
+                                        : 3;
   struct figure *figure = figure_new(options, "put",
                                      "Larger than memory, uniform: batches of"
                                      " 1,024 Puts, one thread");

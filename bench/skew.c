@@ -199,7 +199,7 @@ void bench_skew(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.3
-                                        : 3;
+                                        : 2;
   struct figure *figure =
       figure_new(options, "skew",
                  "Larger than memory, Zipf 0.99: batches of 1,024 keys,"

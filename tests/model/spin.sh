@@ -1,16 +1,18 @@
 #!/bin/bash
-# spin.sh -- explores word.pml with Spin: the protocol in several sizes, which
-# must hold, and each of its seeded defects, which must be found.
+# spin.sh -- explores the models with Spin: word.pml, a key's word; flush.pml,
+# epoch and flush; commit.pml, COMMIT over two files.  Each protocol in several
+# sizes, which must hold, and each of its seeded defects, which must be found.
 #
 #     tests/model/spin.sh              prints a line for each, then the sums
 #     LONG=2 tests/model/spin.sh       larger sizes, some minutes
-#     tests/model/spin.sh -DSPLIT ...  one, with the steps that lead to its error
+#     tests/model/spin.sh word -DSPLIT ...
+#                                      one, with the steps that lead to its error
 set -u
 cd "$(dirname "$0")" || exit 2
 CC=${CC:-cc}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-model=$PWD/word.pml
+here=$PWD
 
 if ! command -v spin >/dev/null; then
   echo "spin.sh: skipped: there is no spin (tests/install-deps.sh test)"
@@ -19,29 +21,32 @@ if ! command -v spin >/dev/null; then
 fi
 
 # One exploration in a directory of its own; its result is in the file result.
+# Processes that wait for ever are an error, but not in commit.pml, which a
+# crash ends.
 explore() {
-  local dir=$1 optimize=-O0
-  shift
+  local dir=$1 model=$here/$2.pml optimize=-O0 ends=
+  [ "$2" = commit ] && ends=-E
+  shift 2
   [ "${LONG:-1}" = 1 ] || optimize=-O2
   mkdir -p "$dir" && cd "$dir" || return
   # Partial failures show in result: it is then neither "errors: 0" nor 1.
   spin -a "$@" "$model" >result 2>&1 &&
     $CC $optimize -w -DSAFETY -DCOLLAPSE -DMEMLIM=4000 -o pan pan.c \
       >>result 2>&1 &&
-    ./pan -m100000 >result 2>&1
+    ./pan $ends -m100000 >result 2>&1
 }
 
 if [ $# -gt 0 ]; then
   (explore "$work/one" "$@")
   cat "$work/one/result"
-  cd "$work/one" && [ -f word.pml.trail ] &&
-    spin -t -p -g -l "$@" -k word.pml.trail "$model"
+  cd "$work/one" && [ -f "$1.pml.trail" ] &&
+    spin -t -p -g -l "${@:2}" -k "$1.pml.trail" "$here/$1.pml"
   exit
 fi
 
 names=()
 wants=()
-# start WANTED DEFINES: two explorations at a time
+# start WANTED MODEL DEFINES: two explorations at a time
 start() {
   local want=$1
   shift
@@ -52,19 +57,34 @@ start() {
 }
 
 holds=0 found=1
-start $holds -DSESSIONS=2 -DSTEPS=2 -DBOUND=0
-start $holds -DSESSIONS=2 -DSTEPS=1 -DBOUND=1
-start $holds -DSESSIONS=1 -DSTEPS=2 -DBOUND=0 -DTXN
+start $holds word -DSESSIONS=2 -DSTEPS=2 -DBOUND=0
+start $holds word -DSESSIONS=2 -DSTEPS=1 -DBOUND=1
+start $holds word -DSESSIONS=1 -DSTEPS=2 -DBOUND=0 -DTXN
 if [ "${LONG:-1}" != 1 ]; then
-  start $holds -DSESSIONS=2 -DSTEPS=2 -DBOUND=1 -DCOLD
-  start $holds -DSESSIONS=2 -DSTEPS=3 -DBOUND=0
-  start $holds -DSESSIONS=1 -DSTEPS=3 -DBOUND=0 -DTXN
-  start $holds -DSESSIONS=3 -DSTEPS=1 -DBOUND=0
-  start $holds -DSESSIONS=2 -DSTEPS=1 -DBOUND=0 -DROUNDS=2
+  start $holds word -DSESSIONS=2 -DSTEPS=2 -DBOUND=1 -DCOLD
+  start $holds word -DSESSIONS=2 -DSTEPS=3 -DBOUND=0
+  start $holds word -DSESSIONS=1 -DSTEPS=3 -DBOUND=0 -DTXN
+  start $holds word -DSESSIONS=3 -DSTEPS=1 -DBOUND=0
+  start $holds word -DSESSIONS=2 -DSTEPS=1 -DBOUND=0 -DROUNDS=2
 fi
 for defect in COLD_IGNORES_BOUND SPLIT EARLY_GIVE RELOCATE_FORGETS EMPTIED \
   OWNER_LATE OWNER_NOT_ASKED ADMIT_FORGETS; do
-  start $found -D$defect
+  start $found word -D$defect
+done
+start $holds flush
+start $holds flush -DWRITERS=2 -DROUNDS=1
+if [ "${LONG:-1}" != 1 ]; then
+  start $holds flush -DWRITERS=2 -DROUNDS=2
+  start $holds flush -DREADERS=2 -DROUNDS=2
+fi
+for defect in NO_WAIT_SEAL NO_WAIT_EVICT SEAL_LATE ASKED_OUTSIDE \
+  EVICT_UNWRITTEN NO_CHECK; do
+  start $found flush -D$defect
+done
+start $holds commit
+for defect in PREPARE_UNSYNCED DOUBT_YES DOUBT_NO NO_ABORT NO_WAIT \
+  CHECKPOINT_OPEN; do
+  start $found commit -D$defect
 done
 wait
 
