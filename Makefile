@@ -214,6 +214,12 @@ check-defects: ## seed defects one by one and demand that a suite notices
 	$(MAKE) VARIANT=defect all
 	OUT=$(OUT)/defect tests/defects.sh
 
+soak: ## run the long forms with new seeds for HOURS hours (default 1)
+	tests/install-deps.sh build test
+	$(MAKE) all fuzz
+	$(MAKE) VARIANT=defect all
+	HOURS=$(or $(HOURS),1) OUT=$(OUT) tests/soak.sh
+
 lint: $(P)/emb.so ## check format, order of folders, symbols, system calls
 	@OBJECTS=$(O) EMB_SO=$(P)/emb.so tests/lint.sh
 
@@ -255,4 +261,4 @@ help: ## this list
 
 .PHONY: all always test check check-unit check-sql check-model check-newer \
         check-concurrent asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers lint format demo bench bench-quick install clean help
+        fuzzers soak lint format demo bench bench-quick install clean help
