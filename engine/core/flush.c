@@ -190,16 +190,9 @@ static int make_room(struct core *core, struct epoch_slot *self, int *did,
   return rc;
 }
 
-static int table_full(struct core *core) {
-  pthread_mutex_lock(&core->log.lock);
-  int full = log_table_full(&core->log);
-  pthread_mutex_unlock(&core->log.lock);
-  return full;
-}
-
 /* Under the flush lock. */
 static int grow_table(struct core *core, emb_err *err) {
-  return table_full(core) && log_grow_table(&core->log)
+  return log_table_full(&core->log) && log_grow_table(&core->log)
              ? err_set(err, EMB_NOMEM, "out of memory")
              : EMB_OK;
 }
@@ -239,13 +232,13 @@ int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err) {
 
 /* Somebody could start an extent now. */
 static int has_room(struct core *core) {
-  return frames_left(&core->frames) > 0 && !table_full(core);
+  return frames_left(&core->frames) > 0 && !log_table_full(&core->log);
 }
 
 /* A table that cannot grow is the caller's error: to wait would be for ever. */
 static int make_table_room(struct core *core, emb_err *err) {
   int rc = EMB_OK;
-  if (table_full(core)) {
+  if (log_table_full(&core->log)) {
     pthread_mutex_lock(&core->flush_lock);
     rc = grow_table(core, err);
     pthread_mutex_unlock(&core->flush_lock);

@@ -88,8 +88,18 @@ static void phys_mark(struct log *log, uint32_t phys, int used) {
   }
 }
 
+static int numbers_full(const struct log *log) {
+  uint64_t next = atomic_load(&log->tail) >> log->layout->extent_bits;
+  return next + 2 - log->first > log->table_mask;
+}
+
+/* Under lock. */
+static int is_full(const struct log *log) {
+  return numbers_full(log) || log->phys_end / 64 >= log->phys_words;
+}
+
 /* The lowest free place: the file stays short.  There is room to note it
-** (log_table_full). */
+** (is_full). */
 static uint32_t phys_take(struct log *log) {
   uint32_t at = log->phys_end;
   if (log->phys_free) {
@@ -131,7 +141,7 @@ int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
   int found = 0;
   pthread_mutex_lock(&log->lock);
   uint32_t old = atomic_load(&log_extent(log, number)->phys);
-  if (old != EXTENT_NOWHERE && log->phys_free && !log_table_full(log)) {
+  if (old != EXTENT_NOWHERE && log->phys_free && !is_full(log)) {
     uint32_t lower = phys_take(log);
     if (lower < old) {
       *from = offset_of(log, old);
@@ -260,13 +270,11 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
 
 /* ---- table ------------------------------------------------------------- */
 
-static int numbers_full(const struct log *log) {
-  uint64_t next = atomic_load(&log->tail) >> log->layout->extent_bits;
-  return next + 2 - log->first > log->table_mask;
-}
-
-int log_table_full(const struct log *log) {
-  return numbers_full(log) || log->phys_end / 64 >= log->phys_words;
+int log_table_full(struct log *log) {
+  pthread_mutex_lock(&log->lock);
+  int full = is_full(log);
+  pthread_mutex_unlock(&log->lock);
+  return full;
 }
 
 /* Doubles the table; only the numbers up to the tail's are in it. */
@@ -337,7 +345,7 @@ int log_adopt(struct log *log, uint64_t number, uint32_t phys) {
 
 /* Starts the extent whose first page is the tail. */
 static int start_extent(struct log *log, uint64_t page) {
-  if (log_table_full(log)) {
+  if (is_full(log)) {
     return LOG_ROOM;
   }
   char *frame = frames_take(log->frames, 0);

@@ -204,7 +204,7 @@ int log_trim(struct log *log, int punch, emb_err *err);
 /* Makes room in the tables of extents and places, for one more; outside any
 ** epoch. */
 int log_grow_table(struct log *log);
-int log_table_full(const struct log *log);
+int log_table_full(struct log *log);
 
 /* Recovery: puts an extent at a known place.  The caller is alone. */
 int log_adopt(struct log *log, uint64_t number, uint32_t phys);
