@@ -234,7 +234,7 @@ demo: ## install what it needs, build, train on WordNet through SQL
 	$(MAKE) $(P)/emb.so
 	sql/wordnet/demo.sh
 
-bench: ## measure everything against LMDB, RocksDB and SQLite (75 minutes)
+bench: ## measure everything against LMDB, RocksDB and SQLite (45 minutes)
 	tests/install-deps.sh build bench
 	$(MAKE) $(P)/emb.so $(P)/bench/bench $(P)/bench/train
 	OUT=$(OUT) bench/run.sh
