@@ -239,7 +239,7 @@ bench: ## measure everything against LMDB, RocksDB and SQLite (45 minutes)
 	$(MAKE) $(P)/emb.so $(P)/bench/bench $(P)/bench/train
 	OUT=$(OUT) bench/run.sh
 
-bench-quick: ## the same with small sizes (three minutes)
+bench-quick: ## the same with small sizes (two minutes)
 	tests/install-deps.sh build bench
 	$(MAKE) $(P)/emb.so $(P)/bench/bench
 	OUT=$(OUT) bench/run.sh --quick

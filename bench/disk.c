@@ -26,7 +26,7 @@ static void add_extra(void *arg, int player, int round,
 void bench_disk(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.3
+                   : options->quick     ? 0.15
                                         : 2;
   struct figure *figure = figure_new(options, "disk",
                                      "Larger than memory, uniform: batches of"

@@ -20,7 +20,7 @@ enum { DIM = 64 };
 #define ROCKSDB_BYTES (UINT64_C(384) << 20)
 
 size_t field_keys(const struct options *options) {
-  return options->keys ? options->keys : options->quick ? 400000 : 8000000;
+  return options->keys ? options->keys : options->quick ? 300000 : 8000000;
 }
 
 /* An eighth of the vectors. */

@@ -129,7 +129,7 @@ static void on_disk(struct growth *g) {
                          .threads = 1,
                          .seconds = g->seconds};
     struct workload warm = w; /* until the cache holds what it will hold */
-    warm.warm_seconds = g->options->quick ? 1 : 15;
+    warm.warm_seconds = g->options->quick ? 0.3 : 15;
     warm.warm_keys = g->sizes[i] * 2;
     warm.seconds = 0.01;
     contestant_run(emb, &warm);

@@ -305,10 +305,10 @@ static void note_disk(struct figure *figure, const struct table *table) {
 
 void bench_lookahead(const struct options *options) {
   size_t keys = options->keys    ? options->keys
-                : options->quick ? 200000
+                : options->quick ? 100000
                                  : 4000000;
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.3
+                   : options->quick     ? 0.1
                                         : 2;
   uint64_t vectors = (uint64_t)keys * DIRECT_DIM * sizeof(float);
   uint64_t budget = vectors / 4;

@@ -113,7 +113,7 @@ void bench_memory(const struct options *options) {
                 : options->quick ? 200000
                                  : 2000000;
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.1
+                   : options->quick     ? 0.05
                                         : 1;
   struct figure *figure = figure_new(
       options, "memory", "All in memory: batches of 1,024 keys, 64 floats");

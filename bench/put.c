@@ -53,7 +53,7 @@ static void note_space(struct field *field, struct figure *figure,
 void bench_put(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.3
+                   : options->quick     ? 0.15
                                         : 3;
   struct figure *figure = figure_new(options, "put",
                                      "Larger than memory, uniform: batches of"

@@ -269,7 +269,7 @@ void bench_rows(const struct options *options) {
                 : options->quick ? 100000
                                  : 2000000;
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.1
+                   : options->quick     ? 0.05
                                         : 1;
   struct figure *figure =
       figure_new(options, "rows", "SQL, a row at a time, all in memory");

@@ -198,7 +198,7 @@ static void gets(struct field *field, const struct options *options,
 void bench_skew(const struct options *options) {
   size_t keys = field_keys(options);
   double seconds = options->seconds > 0 ? options->seconds
-                   : options->quick     ? 0.3
+                   : options->quick     ? 0.15
                                         : 2;
   struct figure *figure =
       figure_new(options, "skew",
@@ -214,7 +214,7 @@ void bench_skew(const struct options *options) {
   struct workload workload = {
       .pattern = GET, .trace = &trace, .threads = 1, .seconds = seconds};
   struct workload warm = workload;
-  warm.warm_seconds = options->quick ? 1 : 20;
+  warm.warm_seconds = options->quick ? 0.3 : 20;
   warm.seconds = 0.1;
   field_warm(&field, &warm);
   gets(&field, options, figure, &workload);
