@@ -110,7 +110,7 @@ static void note_memory(struct figure *figure, struct contestant **players) {
 
 void bench_memory(const struct options *options) {
   size_t keys = options->keys    ? options->keys
-                : options->quick ? 200000
+                : options->quick ? 100000
                                  : 2000000;
   double seconds = options->seconds > 0 ? options->seconds
                    : options->quick     ? 0.05
