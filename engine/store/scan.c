@@ -308,22 +308,23 @@ static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                       uint64_t *versions, size_t *got) {
   emb_session *s = scan->s;
   struct core *core = s->core;
-  uint8_t found[64];
-  int64_t batch[64];
-  size_t n = 0;
+  int64_t *batch = scan->batch;
+  uint8_t found[SCAN_BATCH];
   int rc = EMB_OK;
+  *got = 0;
   pthread_mutex_lock(&core->scan_lock);
-  while (!rc && n < 64 && n < max && spill_count(&scan->watch.moved)) {
-    rc = spill_pop(&scan->watch.moved, &batch[n], &s->err);
-    n += !rc;
+  while (!rc && scan->batch_keys < SCAN_BATCH &&
+         spill_count(&scan->watch.moved)) {
+    rc = spill_pop(&scan->watch.moved, &batch[scan->batch_keys], &s->err);
+    scan->batch_keys += !rc;
   }
   pthread_mutex_unlock(&core->scan_lock);
-  *got = 0;
+  size_t n = scan->batch_keys < max ? scan->batch_keys : max;
   if (rc || !n) {
     return rc;
   }
   uint32_t dim = core->layout.dim;
-  uint64_t own[64];
+  uint64_t own[SCAN_BATCH];
   rc = emb_peek(s, batch, n, vectors, found, versions ? own : NULL);
   for (size_t i = 0; !rc && i < n; i++) {
     if (!found[i] || batch[i] < scan->lo || batch[i] > scan->hi) {
@@ -336,6 +337,10 @@ static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
       versions[*got] = own[i];
     }
     keys[(*got)++] = batch[i];
+  }
+  if (!rc) { /* else the next call tries them again */
+    scan->batch_keys -= (uint32_t)n;
+    memmove(batch, batch + n, scan->batch_keys * sizeof *batch);
   }
   return rc;
 }
@@ -356,7 +361,7 @@ static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                : need == PASS_DAMAGED ? check_lost(scan)
                                       : EMB_OK;
       if (rc) {
-        return rc;
+        return *n ? EMB_OK : rc; /* what came is delivered; then it is told */
       }
       continue;
     }
@@ -366,11 +371,11 @@ static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                         vectors ? vectors + *n * dim : NULL,
                         versions ? versions + *n : NULL, &got);
     if (rc) {
-      return rc;
+      return *n ? EMB_OK : rc;
     }
     *n += got;
     pthread_mutex_lock(&s->core->scan_lock);
-    left = spill_count(&scan->watch.moved);
+    left = spill_count(&scan->watch.moved) + scan->batch_keys;
     pthread_mutex_unlock(&s->core->scan_lock);
     if (!got && !left) {
       break;

@@ -7,6 +7,8 @@
 
 #include "txn.h"
 
+#define SCAN_BATCH 64
+
 struct emb_scan {
   emb_session *s;
   int order;
@@ -14,6 +16,8 @@ struct emb_scan {
 
   /* storage order */
   struct scan_watch watch;
+  int64_t batch[SCAN_BATCH]; /* keys that moved, being looked up */
+  uint32_t batch_keys;
   uint64_t page;          /* next one to look at, */
   uint32_t slot;          /* from this slot on */
   char *extent;           /* one extent read from disk */
