@@ -281,10 +281,12 @@ static int read_extent(emb_scan *scan) {
   int os = core->env->read(core->env, core->log.file, scan->extent,
                            l->extent_bytes, offset);
   count_add(&core->counters.read_bytes, l->extent_bytes);
-  return os ? err_os(&s->err, EMB_IOERR, os,
-                     "cannot read %s/log at offset %llu", core->dir,
-                     (unsigned long long)offset)
-            : EMB_OK;
+  if (os) {
+    scan->extent_no = 0; /* the next call tries again */
+    return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log at offset %llu",
+                  core->dir, (unsigned long long)offset);
+  }
+  return EMB_OK;
 }
 
 /* ---- delivery ---------------------------------------------------------- */
