@@ -178,7 +178,7 @@ int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
     if (scan->key_at == scan->key_count) {
       int rc = fill(scan);
       if (rc || scan->key_count == 0) {
-        return rc;
+        return *n ? EMB_OK : rc; /* what came is delivered; then it is told */
       }
     }
     size_t m = scan->key_count - scan->key_at;
@@ -193,7 +193,7 @@ int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                        found, versions ? versions + *n : NULL)
             : emb_exists(s, keys + *n, m, found);
     if (rc) {
-      return rc;
+      return *n ? EMB_OK : rc;
     }
     scan->key_at += m;
     size_t to = *n;
@@ -271,7 +271,7 @@ int keys_next(emb_scan *scan, size_t max, int64_t *keys, size_t *n) {
     }
     int rc = fill_keys(scan);
     if (rc) {
-      return rc;
+      return *n ? EMB_OK : rc;
     }
   }
   return EMB_OK;
