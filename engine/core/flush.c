@@ -11,7 +11,6 @@
 ** eighth of its slots and a frame are free, because their keys were put.
 */
 #include <string.h>
-#include <time.h>
 
 #include "../emb.h"
 #include "core.h"
@@ -65,9 +64,7 @@ static void judge_cache(struct core *core) {
 
 void core_wait_ms(struct core *core, pthread_cond_t *cond,
                   pthread_mutex_t *lock, uint64_t ms) {
-  uint64_t us = core->env->now_us(core->env) + ms * 1000;
-  struct timespec until = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-  pthread_cond_timedwait(cond, lock, &until);
+  core->env->wait_us(core->env, cond, lock, ms * 1000);
 }
 
 void core_wake(struct core *core) {

@@ -19,6 +19,7 @@
 #ifndef EMB_ENV_H
 #define EMB_ENV_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -110,6 +111,9 @@ struct env {
   /* time, randomness, process */
   uint64_t (*now_us)(struct env *); /* monotonic */
   void (*sleep_us)(struct env *, uint64_t);
+  /* Waits for a condition, whose clock is CLOCK_MONOTONIC and whose mutex is
+  ** held, at most this long.  May return sooner. */
+  void (*wait_us)(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
   int (*random)(struct env *, void *, size_t);
   int64_t (*process)(struct env *); /* getpid() */
   /* Starts a detached-at-exit thread with all signals blocked. */

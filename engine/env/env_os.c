@@ -101,6 +101,14 @@ void env__sleep_us(struct env *env, uint64_t us) {
     ;
 }
 
+void env__wait_us(struct env *env, pthread_cond_t *condition,
+                  pthread_mutex_t *mutex, uint64_t us) {
+  us += env__now_us(env);
+  struct timespec until = {.tv_sec = (time_t)(us / 1000000u),
+                           .tv_nsec = (long)(us % 1000000u) * 1000};
+  (void)pthread_cond_timedwait(condition, mutex, &until);
+}
+
 int env__random(struct env *env, void *buffer, size_t bytes) {
   (void)env;
   char *to = buffer;

@@ -454,6 +454,7 @@ struct env env_posix = {
     .unmap = env__unmap,
     .now_us = env__now_us,
     .sleep_us = env__sleep_us,
+    .wait_us = env__wait_us,
     .random = env__random,
     .process = env__process,
     .thread_start = env__thread_start,

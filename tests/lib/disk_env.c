@@ -229,6 +229,13 @@ static void sleep_us(struct env *env, uint64_t us) {
   disk_of(env)->clock_us += us;
 }
 
+/* There is only one thread: nobody can end the wait. */
+static void wait_us(struct env *env, pthread_cond_t *condition,
+                    pthread_mutex_t *mutex, uint64_t us) {
+  (void)condition, (void)mutex;
+  disk_of(env)->clock_us += us;
+}
+
 static int random_bytes(struct env *env, void *to, size_t bytes) {
   for (size_t i = 0; i < bytes; i++)
     ((uint8_t *)to)[i] = (uint8_t)disk_random(disk_of(env));
@@ -310,6 +317,7 @@ void disk__env_init(struct disk *disk) {
   disk->env.queue_wait = queue_wait;
   disk->env.now_us = now_us;
   disk->env.sleep_us = sleep_us;
+  disk->env.wait_us = wait_us;
   disk->env.random = random_bytes;
   disk->env.map = map;
   disk->env.unmap = unmap;

@@ -329,8 +329,9 @@ static void unmap(struct env *env, void *at, size_t bytes) {
 
 static uint64_t now_us(struct env *env) {
   struct failing *f = of(env);
-  uint64_t now = f->below->now_us(f->below);
+  uint64_t now = f->still_us ? f->still_us : f->below->now_us(f->below);
   pthread_mutex_lock(&f->lock);
+  f->looks++;
   now += (uint64_t)f->skew_us;
   pthread_mutex_unlock(&f->lock);
   return now;
@@ -339,9 +340,18 @@ static uint64_t now_us(struct env *env) {
 static void sleep_us(struct env *env, uint64_t us) {
   struct failing *f = of(env);
   if (f->jump)
-    failing_pass(f, us);
+    failing_pass(f, us + f->late_us);
   else
     f->below->sleep_us(f->below, us);
+}
+
+static void wait_us(struct env *env, pthread_cond_t *condition,
+                    pthread_mutex_t *mutex, uint64_t us) {
+  struct failing *f = of(env);
+  if (f->jump)
+    failing_pass(f, us + f->late_us);
+  /* Others get the mutex, even if no time passes. */
+  f->below->wait_us(f->below, condition, mutex, f->jump ? 0 : us);
 }
 
 static int random_bytes(struct env *env, void *to, size_t bytes) {
@@ -406,6 +416,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .unmap = unmap,
       .now_us = now_us,
       .sleep_us = sleep_us,
+      .wait_us = wait_us,
       .random = random_bytes,
       .process = process,
       .thread_start = thread_start,

@@ -15,8 +15,10 @@
 **           has written nothing, or its first half.
 ** BOOKS     What was given out and not taken back is counted: files, locks,
 **           queues, threads, memory.  After a close all must be 0.
-** CLOCK     now_us is the real clock plus skew_us.  With `jump` set, a sleep
-**           moves skew_us and does not sleep.
+** CLOCK     now_us is the real clock plus skew_us, or with still_us set that
+**           plus skew_us.  With `jump` set, a sleep or a wait for a condition
+**           moves skew_us and does not sleep; it takes late_us longer than it
+**           was to.
 ** THREADS   Calls may come from any thread.  Arm and read it while none runs.
 */
 #ifndef EMB_FAILING_H
@@ -72,7 +74,10 @@ enum failing_kind {
 struct failing {
   struct env env; /* what the engine is given */
   struct env *below;
-  int jump;        /* a sleep moves the clock */
+  int jump;         /* a sleep moves the clock */
+  uint64_t late_us; /* and overshoots by this */
+  uint64_t still_us;
+  uint64_t looks;  /* at the clock; lock */
   int64_t skew_us; /* lock */
   uint64_t random; /* state of the generator that orders completions; lock */
 
