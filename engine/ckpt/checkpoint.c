@@ -12,6 +12,7 @@
 struct dead {
   uint64_t *numbers; /* ascending */
   uint64_t count;
+  const struct checkpoint *checkpoint;
 };
 
 /* Extents below page `limit` without live records.  They stay so: records are
@@ -49,6 +50,11 @@ static int is_dead(void *arg, uint64_t number) {
     }
   }
   return low < dead->count && dead->numbers[low] == number;
+}
+
+static int is_stopped(void *arg) {
+  const struct checkpoint *checkpoint = ((const struct dead *)arg)->checkpoint;
+  return checkpoint->ask && checkpoint->ask(checkpoint->ask_arg);
 }
 
 static void fill(struct core *core, struct manifest *m, int clean) {
@@ -105,8 +111,10 @@ static int start(struct core *core, uint64_t *replay, emb_err *err) {
 int checkpoint_take(struct core *core, struct epoch_slot *slot,
                     struct checkpoint *checkpoint, int clean, emb_err *err) {
   struct manifest m = checkpoint->manifest;
-  struct dead dead = {NULL, 0};
+  struct dead dead = {NULL, 0, checkpoint};
+  const struct dump_calls calls = {is_dead, is_stopped, &dead};
   uint64_t old_index = m.index_blocks ? m.index_generation : 0, tail;
+  uint64_t version = atomic_load(&core->version);
   int rc = start(core, &m.replay, err);
   if (rc) {
     return rc;
@@ -127,7 +135,7 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
     core->env->release(core->env, dead.numbers);
     return EMB_OK;
   }
-  rc = dump_write(core, slot, m.generation + 1, is_dead, &dead, &m, err);
+  rc = dump_write(core, slot, m.generation + 1, &calls, &m, err);
   if (!rc) {
     rc = core_flush_all(core, !EMB_SEED(18), &tail, err);
   }
@@ -137,6 +145,7 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
     rc = write_manifest(core, checkpoint, &m, err);
   }
   if (!rc) {
+    checkpoint->version = version;
     checkpoint->dead_bytes = dead.count * core->layout.extent_bytes;
     free_dead(core, &dead);
     if (old_index) {
@@ -156,6 +165,7 @@ int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
   /* The index file knows everything below, and recovery must not look for
   ** pages in an extent that log_resume left alone. */
   m.replay = m.tail = atomic_load(&core->log.tail);
+  checkpoint->version = atomic_load(&core->version);
   /* Into both slots: if the newer one rots, the older must not say that nothing
   ** was written since. */
   fill(core, &m, 0);

@@ -26,6 +26,9 @@
 struct checkpoint {
   struct manifest manifest; /* of the newest valid one */
   uint64_t dead_bytes;      /* freed by the last one; for statistics */
+  uint64_t version;         /* core's: what came later is not in it */
+  int (*ask)(void *);       /* or NULL; non-zero ends the one that is taken */
+  void *ask_arg;            /*   with EMB_INTERRUPT */
 };
 
 /* Under ckpt_lock, outside any epoch.  clean: nothing will be written after

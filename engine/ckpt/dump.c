@@ -150,15 +150,14 @@ static void dump_sizes(struct writer *w) {
   finish_block(w);
 }
 
-static void dump_extents(struct writer *w, int (*skip)(void *, uint64_t),
-                         void *arg) {
+static void dump_extents(struct writer *w, const struct dump_calls *calls) {
   struct log *log = &w->core->log;
   pthread_mutex_lock(&log->lock);
   uint64_t end = (atomic_load(&log->tail) + log->layout->extent_pages - 1) >>
                  log->layout->extent_bits;
   for (uint64_t e = log->first; e < end; e++) {
     uint32_t phys = atomic_load(&log_extent(log, e)->phys);
-    if (phys != EXTENT_NOWHERE && !skip(arg, e)) {
+    if (phys != EXTENT_NOWHERE && !calls->skip(calls->arg, e)) {
       put_pair(w, KIND_EXTENTS, e, phys);
     }
   }
@@ -166,7 +165,7 @@ static void dump_extents(struct writer *w, int (*skip)(void *, uint64_t),
 }
 
 int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
-               int (*skip)(void *, uint64_t), void *arg, struct manifest *m,
+               const struct dump_calls *calls, struct manifest *m,
                emb_err *err) {
   struct env *env = core->env;
   char path[PATH_BYTES];
@@ -187,10 +186,11 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
   if (!rc) {
     dump_sizes(&w);
     for (uint32_t p = 0; !rc && !w.os && p < index_parts(&core->index); p++) {
-      rc = dump_partition(&w, slot, &g, p);
+      rc = calls->stop(calls->arg) ? EMB_INTERRUPT
+                                   : dump_partition(&w, slot, &g, p);
       keys += g.count;
     }
-    dump_extents(&w, skip, arg);
+    dump_extents(&w, calls);
     if (w.blocks[w.filled].count) {
       finish_block(&w);
     }
@@ -212,7 +212,8 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
   m->keys = keys;
   if (rc || w.os) {
     env->unlink(env, path);
-    return rc ? err_set(err, rc, "out of memory")
+    return rc ? err_set(err, rc,
+                        rc == EMB_NOMEM ? "out of memory" : "interrupted")
               : err_os(err, EMB_IOERR, w.os, "cannot write %s", path);
   }
   return EMB_OK;

@@ -21,12 +21,18 @@
 
 #define DUMP_BLOCK 65536u
 
-/* Writes the file durably; fills index_generation, index_blocks, keys.
-** skip(arg, extent) names extents that will be freed.  slot: of the caller,
-** outside any epoch. */
+struct dump_calls {
+  int (*skip)(void *, uint64_t); /* names extents that will be freed */
+  int (*stop)(void *);           /* asks now and then whether to give up */
+  void *arg;
+};
+
+/* Writes the file durably; fills index_generation, index_blocks, keys.  slot:
+** of the caller, outside any epoch.  EMB_INTERRUPT when told to stop.  After an
+** error there is no file. */
 int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
-               int (*skip)(void *, uint64_t), void *arg,
-               struct manifest *manifest, emb_err *err);
+               const struct dump_calls *calls, struct manifest *manifest,
+               emb_err *err);
 /* Fills the empty index, the log's extents and their live counts. */
 int dump_load(struct core *core, const struct manifest *manifest, emb_err *err);
 /* Reads the file that m names and checks its blocks, no more.  EMB_CORRUPT

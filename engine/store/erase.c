@@ -59,6 +59,7 @@ static int erase_row(emb_session *s, int64_t key, uint32_t call,
     key_unlatch(entry, word);
     return rc;
   }
+  count_add(&core->version, 1); /* there is something to save */
   if (call) {
     word = clock_put(s, key, hash, call, word);
   }

@@ -41,7 +41,8 @@ static int checkpoint_late(emb_store *store) {
     store->late_generation = m->generation;
     store->late_us = now;
   }
-  return !core->temporary && m->version != atomic_load(&core->version) &&
+  return !core->temporary &&
+         store->checkpoint.version != atomic_load(&core->version) &&
          now - store->late_us > CHECKPOINT_US;
 }
 

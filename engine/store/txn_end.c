@@ -222,6 +222,9 @@ int emb_commit(emb_session *s) {
   settle_all(s, 1);
   if (txn->prepared) {
     atomic_store(&s->core->txn_committed, txn->number);
+  } else if (txn->number) {
+    /* A checkpoint may have saved its rows, but not that they count. */
+    count_add(&s->core->version, 1);
   }
   count_add(&s->core->counters.commits, 1);
   txn_drop(s);
