@@ -134,8 +134,8 @@ static int acquire_key(emb_session *s, int64_t key, uint32_t call,
       rc = busy(s, key, clock, 1);
     } else if (now >= until) {
       rc = busy(s, key, clock, 0);
-    } else if (s->ask && s->ask(s->ask_arg)) {
-      rc = session_error(s, EMB_INTERRUPT, "interrupted");
+    } else if ((rc = session_ask(s)) != EMB_OK) {
+      break;
     } else if (!waits) {
       waits = 1;
       count_add(&core->counters.staleness_waits, 1);

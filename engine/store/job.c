@@ -430,8 +430,8 @@ int job_wait(struct job *job, int ask) {
       core_wait_ms(s->core, &jobs->ended, &jobs->lock, 20);
     }
     pthread_mutex_unlock(&jobs->lock);
-    if (ask && s->ask && s->ask(s->ask_arg)) {
-      rc = session_error(s, EMB_INTERRUPT, "interrupted");
+    if (ask) {
+      rc = session_ask(s);
     }
   }
   return rc;

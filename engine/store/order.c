@@ -176,7 +176,8 @@ int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
   uint32_t dim = s->core->layout.dim;
   while (*n < max) {
     if (scan->key_at == scan->key_count) {
-      int rc = fill(scan);
+      int rc = session_ask(s);
+      rc = rc ? rc : fill(scan);
       if (rc || scan->key_count == 0) {
         return *n ? EMB_OK : rc; /* what came is delivered; then it is told */
       }
@@ -269,7 +270,8 @@ int keys_next(emb_scan *scan, size_t max, int64_t *keys, size_t *n) {
     if (scan->part == index_parts(&scan->s->core->index)) {
       return EMB_OK;
     }
-    int rc = fill_keys(scan);
+    int rc = session_ask(scan->s);
+    rc = rc ? rc : fill_keys(scan);
     if (rc) {
       return *n ? EMB_OK : rc;
     }

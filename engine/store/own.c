@@ -172,11 +172,12 @@ int store_own(emb_session *s) {
     pthread_mutex_lock(&store->own_lock);
     int rc = atomic_load(&store->owner) ? EMB_OK : own_take(store, &s->err);
     pthread_mutex_unlock(&store->own_lock);
-    if (rc == EMB_BUSY && waited < s->core->timeout_ms * 1000 &&
-        !(s->ask && s->ask(s->ask_arg))) {
-      s->core->env->sleep_us(s->core->env, 2000);
-      waited += 2000;
-      continue;
+    if (rc == EMB_BUSY && waited < s->core->timeout_ms * 1000) {
+      rc = session_ask(s);
+      if (!rc) {
+        session_sleep(s, 2000, &waited);
+        continue;
+      }
     }
     if (rc) {
       return rc;
@@ -287,7 +288,9 @@ uint64_t emb_committed(const emb_store *store) {
   return atomic_load(&store->core.txn_committed);
 }
 
-int emb_is_owner(const emb_store *store) { return atomic_load(&store->owner); }
+int emb_is_owner(const emb_store *store) {
+  return atomic_load(&store->owner) && store_check(store, NULL) == EMB_OK;
+}
 
 int emb_resolve(emb_store *store, int commit, emb_err *err) {
   struct core *core = &store->core;

@@ -196,8 +196,8 @@ static int read_all(struct reading *r) {
       }
       free_list[free_ios++] = io;
     }
-    if (!rc && s->ask && s->ask(s->ask_arg)) {
-      rc = (uint32_t)session_error(s, EMB_INTERRUPT, "interrupted");
+    if (!rc) {
+      rc = (uint32_t)session_ask(s);
     }
   }
 }

@@ -67,7 +67,7 @@ int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
 }
 
 void emb_scan_close(emb_scan *scan) {
-  if (!scan) {
+  if (!scan || store_check(scan->s->store, NULL)) {
     return;
   }
   emb_session *s = scan->s;
@@ -359,9 +359,10 @@ static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
     scan->rows = scan->row_at = 0;
     if (scan->page < end) {
       int need = pass_page(scan, max - *n);
-      int rc = need == PASS_READ      ? read_extent(scan)
-               : need == PASS_DAMAGED ? check_lost(scan)
-                                      : EMB_OK;
+      int rc = need ? session_ask(s) : EMB_OK;
+      if (!rc && need) {
+        rc = need == PASS_READ ? read_extent(scan) : check_lost(scan);
+      }
       if (rc) {
         return *n ? EMB_OK : rc; /* what came is delivered; then it is told */
       }
@@ -413,8 +414,9 @@ int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
   if (rc) {
     return rc;
   }
-  if (s->ask && s->ask(s->ask_arg)) {
-    return session_error(s, EMB_INTERRUPT, "interrupted");
+  rc = session_ask(s);
+  if (rc) {
+    return rc;
   }
   if (scan->order == EMB_SCAN_KEYS) {
     return vectors || versions

@@ -201,17 +201,45 @@ int session_wait_room(emb_session *s) {
   return core_wait_room(s->core, s->ask, s->ask_arg, &s->err);
 }
 
+int session_ask(emb_session *s) {
+  return s->ask && s->ask(s->ask_arg)
+             ? session_error(s, EMB_INTERRUPT, "interrupted")
+             : EMB_OK;
+}
+
+int session_lock(emb_session *s, pthread_mutex_t *lock) {
+  if (!s->ask) {
+    pthread_mutex_lock(lock);
+    return EMB_OK;
+  }
+  int rc = EMB_OK;
+  while (!rc && pthread_mutex_trylock(lock)) {
+    rc = session_ask(s);
+    if (!rc) {
+      s->core->env->sleep_us(s->core->env, 1000);
+    }
+  }
+  return rc;
+}
+
+void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us) {
+  struct env *env = s->core->env;
+  uint64_t before = env->now_us(env);
+  env->sleep_us(env, us);
+  *waited_us += env->now_us(env) - before;
+}
+
 int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us) {
-  if (s->ask && s->ask(s->ask_arg)) {
-    return session_error(s, EMB_INTERRUPT, "interrupted");
+  int rc = session_ask(s);
+  if (rc) {
+    return rc;
   }
   if (*waited_us >= s->core->timeout_ms * 1000) {
     return session_error(s, EMB_BUSY, "key %lld is held by another transaction",
                          (long long)key);
   }
   count_add(&s->core->counters.waits_key, 1);
-  s->core->env->sleep_us(s->core->env, 200);
-  *waited_us += 200;
+  session_sleep(s, 200, waited_us);
   return EMB_OK;
 }
 

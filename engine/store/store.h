@@ -163,6 +163,13 @@ static inline void session_count(emb_session *s, int tally, uint64_t n) {
 }
 int session_error(emb_session *s, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* EMB_INTERRUPT when the session's callback asks to stop. */
+int session_ask(emb_session *s);
+/* Takes a lock that others hold for long (ckpt_lock): EMB_OK, or EMB_INTERRUPT
+** and it is not taken. */
+int session_lock(emb_session *s, pthread_mutex_t *lock);
+/* Sleeps; *waited_us grows by what that took. */
+void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us);
 /* The session gave up its epoch because log_take had no room. */
 int session_wait_room(emb_session *s);
 /* A key is held by a transaction of another session: waits a little.

@@ -43,15 +43,15 @@ static int take_turn(emb_session *s) {
     if (free) {
       return EMB_OK;
     }
-    if (s->ask && s->ask(s->ask_arg)) {
-      return session_error(s, EMB_INTERRUPT, "interrupted");
+    int rc = session_ask(s);
+    if (rc) {
+      return rc;
     }
     if (waited >= s->core->timeout_ms * 1000) {
       return session_error(s, EMB_BUSY,
                            "another connection has a transaction open");
     }
-    s->core->env->sleep_us(s->core->env, 200);
-    waited += 200;
+    session_sleep(s, 200, &waited);
   }
 }
 
@@ -391,8 +391,8 @@ int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
     if (!rc && call) {
       clock_put_later(s, keys[i], hash_key(keys[i]), call);
     }
-    if (!rc && (i & 1023) == 1023 && s->ask && s->ask(s->ask_arg)) {
-      rc = session_error(s, EMB_INTERRUPT, "interrupted");
+    if (!rc && (i & 1023) == 1023) {
+      rc = session_ask(s);
     }
   }
   count_put(s, n);

@@ -28,12 +28,24 @@ static int begin_work(emb_session *s, const char *what) {
   return rc ? rc : store_own(s);
 }
 
+/* Under ckpt_lock. */
+static int take(emb_session *s) {
+  struct checkpoint *checkpoint = &s->store->checkpoint;
+  checkpoint->ask = s->ask;
+  checkpoint->ask_arg = s->ask_arg;
+  int rc =
+      checkpoint_take(s->core, s->store->work_slot, checkpoint, 0, &s->err);
+  checkpoint->ask = NULL;
+  return rc;
+}
+
 int emb_checkpoint(emb_session *s) {
   int rc = begin_work(s, "checkpoint");
   if (!rc) {
-    pthread_mutex_lock(&s->core->ckpt_lock);
-    rc = checkpoint_take(s->core, s->store->work_slot, &s->store->checkpoint, 0,
-                         &s->err);
+    rc = session_lock(s, &s->core->ckpt_lock);
+  }
+  if (!rc) {
+    rc = take(s);
     pthread_mutex_unlock(&s->core->ckpt_lock);
   }
   return rc;
@@ -47,25 +59,25 @@ int emb_optimize(emb_session *s) {
   rc = rc ? rc : core_flush_all(core, 0, NULL, &s->err);
   while (!rc && did) {
     struct space space;
-    pthread_mutex_lock(&core->ckpt_lock);
+    rc = session_lock(s, &core->ckpt_lock);
+    if (rc) {
+      break;
+    }
     space_measure(core, &space);
     did = 0;
     if (space.used - space.dead > space.live + space.live / 16) {
       rc = compact_one(core, s->store->work_slot, 1, &did, &s->err);
     }
     if (!rc && did && space_freeable(core, &space)) {
-      rc = checkpoint_take(core, s->store->work_slot, &s->store->checkpoint, 0,
-                           &s->err);
+      rc = take(s);
     }
     pthread_mutex_unlock(&core->ckpt_lock);
-    if (!rc && s->ask && s->ask(s->ask_arg)) {
-      rc = session_error(s, EMB_INTERRUPT, "interrupted");
-    }
+    rc = rc ? rc : session_ask(s);
   }
   rc = rc ? rc : emb_checkpoint(s);
+  rc = rc ? rc : session_lock(s, &core->ckpt_lock);
   if (!rc) {
     /* Extents that are moved within the file are written under ckpt_lock. */
-    pthread_mutex_lock(&core->ckpt_lock);
     pthread_mutex_lock(&core->flush_lock);
     rc = log_trim(&core->log, 1, &s->err);
     pthread_mutex_unlock(&core->flush_lock);
@@ -300,7 +312,11 @@ int emb_verify(emb_session *s, void (*report)(void *, const char *),
   if (!v.buffer) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
-  pthread_mutex_lock(&core->ckpt_lock);
+  rc = session_lock(s, &core->ckpt_lock);
+  if (rc) {
+    core->env->unmap(core->env, v.buffer, l->extent_bytes);
+    return rc;
+  }
   /* So that all but the newest records are on disk and can be read back. */
   if (owner) {
     rc = core_flush_all(core, 0, NULL, &s->err);
@@ -309,9 +325,7 @@ int emb_verify(emb_session *s, void (*report)(void *, const char *),
   uint64_t end = (flushed + l->extent_pages - 1) >> l->extent_bits;
   for (uint64_t e = core->log.first; !rc && e < end; e++) {
     rc = check_extent(&v, e, flushed);
-    if (!rc && s->ask && s->ask(s->ask_arg)) {
-      rc = session_error(s, EMB_INTERRUPT, "interrupted");
-    }
+    rc = rc ? rc : session_ask(s);
   }
   if (!rc) {
     check_index(&v);
