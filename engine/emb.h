@@ -228,7 +228,8 @@ int emb_delete(emb_session *session, const int64_t *keys, size_t n,
 
 /* Several calls that are one statement count a key once: all Gets until the
 ** next call with another number, or with 0 (the default: each call by itself),
-** share what they counted. */
+** share what they counted.  A prefetch belongs to the statement in which it
+** began, wherever it is synchronized. */
 void emb_statement(emb_session *session, uint64_t number);
 /* Gives back what the present statement counted, unless it was put since: the
 ** statement failed.  Nothing with number 0.  Returns how many. */
@@ -406,8 +407,8 @@ typedef struct emb_stat {
   int64_t value;
 } emb_stat;
 /* Fills up to max figures and returns how many were filled (there are fewer
-** than 96).  Names and units
-** are listed in README.md. */
+** than 96; none in a child after fork()).  Names and units are listed in
+** README.md. */
 size_t emb_stats(emb_store *store, emb_stat *stats, size_t max);
 
 #ifdef __cplusplus

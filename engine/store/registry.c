@@ -7,11 +7,14 @@
 ** of its directory, and counted.  A child after fork() does not use its
 ** parent's stores: it makes its own, and finds them owned.
 **
-** THREADS  One mutex, held while a store is opened or closed.
+** THREADS  One mutex, held while a store is opened or closed.  A child may have
+**          inherited it from a thread that it has not, so it begins with a new
+**          one, and with an empty list.
 */
 #include "registry.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,12 +24,30 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static emb_store *stores;
 static struct env *environment = &env_posix;
 
+/* Whose lock and stores these are; below 0: being made anew.  Acquire, release.
+ */
+static _Atomic int64_t process;
+
 void registry_set_env(struct env *env) { environment = env; }
 
+static void enter(void) {
+  int64_t now = environment->process(environment);
+  int64_t was = atomic_load(&process);
+  if (was != now && was != -now &&
+      atomic_compare_exchange_strong(&process, &was, -now)) {
+    pthread_mutex_init(&lock, NULL);
+    stores = NULL;
+    atomic_store(&process, now);
+  }
+  while (atomic_load(&process) != now) {
+    sched_yield();
+  }
+  pthread_mutex_lock(&lock);
+}
+
 static emb_store *find(const uint64_t id[2]) {
-  int64_t process = environment->process(environment);
   for (emb_store *s = stores; s; s = s->next) {
-    if (s->process == process && !s->core.temporary &&
+    if (!s->core.temporary &&
         memcmp(s->identity, id, sizeof s->identity) == 0) {
       return s;
     }
@@ -82,7 +103,7 @@ int emb_open(const char *dir, const emb_config *config, emb_store **store,
   err_clear(err);
   *store = NULL;
   int temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
-  pthread_mutex_lock(&lock);
+  enter();
   if (!temporary) {
     rc = identify(dir, id, &there, err);
   }
@@ -127,7 +148,7 @@ int emb_close(emb_store *store, emb_err *err) {
   if (environment->process(environment) != store->process) {
     return EMB_OK; /* the parent's; nothing of it is ours to touch */
   }
-  pthread_mutex_lock(&lock);
+  enter();
   if (store->references == 1 && atomic_load(&store->sessions) > 0) {
     rc = err_set(err, EMB_MISUSE, "%s: a session is still open",
                  store->core.dir);
@@ -219,7 +240,7 @@ int emb_destroy(const char *dir, emb_err *err) {
   uint64_t id[2];
   int there;
   err_clear(err);
-  pthread_mutex_lock(&lock);
+  enter();
   int rc = identify(dir, id, &there, err);
   if (there) {
     rc = find(id) ? err_set(err, EMB_LOCKED, "%s is open", dir)

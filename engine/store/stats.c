@@ -47,6 +47,9 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   struct list list = {stats, max, 0}, *l = &list;
   struct space space;
   uint64_t tally[TALLIES];
+  if (store_check(store, NULL)) {
+    return 0;
+  }
   space_measure(core, &space);
   session_tallies(store, tally);
   text(l, "directory", core->dir);
