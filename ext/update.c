@@ -31,12 +31,20 @@ static int read_key(struct ext_table *table, sqlite3_value *value, int64_t *key,
   return emb_key_from_value(value, table->key_what, key, err);
 }
 
-/* The text is core's own, without "emb: " in front. */
+/* The texts are core's own, without "emb: " in front. */
 static int constraint_error(struct ext_table *table, const char *kind) {
   sqlite3_free(table->base.zErrMsg);
   table->base.zErrMsg =
       sqlite3_mprintf("%s constraint failed: %s", kind, table->key_what);
   return SQLITE_CONSTRAINT;
+}
+
+static int generated_error(struct ext_table *table, const char *action,
+                           const char *column) {
+  sqlite3_free(table->base.zErrMsg);
+  table->base.zErrMsg =
+      sqlite3_mprintf("cannot %s generated column \"%s\"", action, column);
+  return SQLITE_ERROR;
 }
 
 static int is_replace(struct ext_table *table) {
@@ -139,33 +147,55 @@ static int insert_batch(struct ext_table *table, sqlite3_value **argv,
   return rc;
 }
 
-/* Columns that no row has. */
-static int check_unused(struct ext_table *table, sqlite3_value **argv,
-                        int is_insert, char **err) {
-  static const struct {
-    int column;
-    const char *name;
-    int in_insert; /* means something there */
-  } hidden[] = {{EXT_KEYS, "keys", 1},
-                {EXT_VECTORS, "vectors", 1},
-                {EXT_MODE, "mode", 0},
-                {EXT_FOUND, "found", 0},
-                {EXT_VERSIONS, "versions", 0},
-                {EXT_VERSION, "version", 0},
-                {EXT_CLOCK, "clock", 0},
-                {EXT_COMMAND, NULL, 1},
-                {EXT_ARG, "arg", 0}};
-  for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+/* Columns that cannot be written: they tell something of a row, or are
+ *arguments
+ ** that no row has. */
+static const struct {
+  int column;
+  const char *name; /* NULL: the table's */
+  int is_generated;
+  int in_insert; /* means something there */
+} hidden[] = {{EXT_KEYS, "keys", 0, 1},
+              {EXT_VECTORS, "vectors", 0, 1},
+              {EXT_MODE, "mode", 0, 0},
+              {EXT_FOUND, "found", 1, 0},
+              {EXT_VERSIONS, "versions", 1, 0},
+              {EXT_VERSION, "version", 1, 0},
+              {EXT_CLOCK, "clock", 1, 0},
+              {EXT_COMMAND, NULL, 0, 1},
+              {EXT_ARG, "arg", 0, 0}};
+#define HIDDEN (sizeof hidden / sizeof hidden[0])
+
+static int unwritable(struct ext_table *table, size_t i, int is_insert,
+                      char **err) {
+  if (hidden[i].is_generated)
+    return generated_error(table, is_insert ? "INSERT into" : "UPDATE",
+                           hidden[i].name);
+  return ext_error(err, SQLITE_ERROR, "cannot write column %s",
+                   hidden[i].name ? hidden[i].name : table->name);
+}
+
+static int check_insert(struct ext_table *table, sqlite3_value **argv,
+                        char **err) {
+  for (size_t i = 0; i < HIDDEN; i++)
+    if (!hidden[i].in_insert && !is_null(COLUMN(argv, hidden[i].column)))
+      return unwritable(table, i, 1, err);
+  return SQLITE_OK;
+}
+
+/* An UPDATE does not read what it does not set.  UPDATE ... FROM does, and what
+** it has read of version and clock looks like what is set. */
+static int check_update(struct ext_table *table, sqlite3_value **argv,
+                        char **err) {
+  int unread = 0;
+  for (size_t i = 0; i < HIDDEN; i++)
+    unread += sqlite3_value_nochange(COLUMN(argv, hidden[i].column));
+  for (size_t i = 0; i < HIDDEN; i++) {
     sqlite3_value *value = COLUMN(argv, hidden[i].column);
-    if (is_null(value) || (is_insert && hidden[i].in_insert))
-      continue;
-    /* UPDATE ... FROM writes back what it read. */
-    if (!is_insert &&
-        (hidden[i].column == EXT_VERSION || hidden[i].column == EXT_CLOCK ||
-         sqlite3_value_nochange(value)))
-      continue;
-    return ext_error(err, SQLITE_ERROR, "cannot write column %s",
-                     hidden[i].name ? hidden[i].name : table->name);
+    int was_read = is_null(value) || hidden[i].column == EXT_VERSION ||
+                   hidden[i].column == EXT_CLOCK;
+    if (unread ? !sqlite3_value_nochange(value) : !was_read)
+      return unwritable(table, i, 0, err);
   }
   return SQLITE_OK;
 }
@@ -176,7 +206,7 @@ static int insert(struct ext_table *table, sqlite3_value **argv,
   if (!is_null(COLUMN(argv, EXT_COMMAND)))
     return ext_command(table, COLUMN(argv, EXT_COMMAND), COLUMN(argv, EXT_ARG),
                        err);
-  rc = check_unused(table, argv, 1, err);
+  rc = check_insert(table, argv, err);
   if (rc != SQLITE_OK)
     return rc;
   if (!is_null(COLUMN(argv, EXT_KEYS)) || !is_null(COLUMN(argv, EXT_VECTORS)))
@@ -266,7 +296,7 @@ static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
   int owned = 0, done;
   int64_t key;
   uint32_t n;
-  int rc = check_unused(table, argv, 0, err);
+  int rc = check_update(table, argv, err);
   if (rc == SQLITE_OK)
     rc = new_key(table, argv, old, &key, err);
   if (rc == SQLITE_OK && !sqlite3_value_nochange(value))
