@@ -52,6 +52,13 @@ static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
   return NULL;
 }
 
+/* An interrupt: the ticket is the oldest again. */
+static int put_back(struct job *job, int rc) {
+  job->sibling = job->session->tickets;
+  job->session->tickets = job;
+  return rc;
+}
+
 /* Waits for a job whose ticket was taken.  An interrupt puts it back. */
 static int wait_for(struct job *job) {
   emb_session *s = job->session;
@@ -60,9 +67,7 @@ static int wait_for(struct job *job) {
   uint64_t before = env->now_us(env);
   int rc = job_wait(job, 1);
   if (rc) {
-    job->sibling = s->tickets;
-    s->tickets = job;
-    return rc;
+    return put_back(job, rc);
   }
   uint64_t now = env->now_us(env);
   pthread_mutex_lock(&jobs->lock);
@@ -158,6 +163,8 @@ int emb_prefetch(emb_session *s, const int64_t *keys, size_t n, float *vectors,
     rc = session_error(s, EMB_NOMEM, "out of memory");
   } else if (store_counts(s)) {
     job->call = lease_next_call(&s->leases);
+    job->statement = s->leases.statement;
+    job->statement_call = s->leases.statement_call;
   }
   int later = !rc && job->call && must_queue(s);
   if (later) {
@@ -228,12 +235,20 @@ static void keep_rows(struct job *job) {
 ** meanwhile is read again. */
 static int acquire_rows(struct job *job) {
   emb_session *s = job->session;
+  struct leases *leases = &s->leases;
+  uint64_t statement = leases->statement;
+  uint32_t statement_call = leases->statement_call;
   if (!job->blocked) {
     return EMB_OK;
   }
   clock_give_call(s, job->keys, job->key_count, job->call);
   mark_rows(job);
+  /* What the statement counted in which it began is not counted again. */
+  leases->statement = job->statement;
+  leases->statement_call = job->statement_call;
   int rc = clock_acquire(s, job->keys, job->key_count, job->call);
+  leases->statement = statement;
+  leases->statement_call = statement_call;
   if (!rc) {
     keep_rows(job);
   }
@@ -274,15 +289,19 @@ int emb_prefetch_synchronize(emb_session *s, uint64_t ticket, uint64_t *ended) {
   if (rc) {
     return rc;
   }
-  if (ended) {
-    *ended = job->number;
-  }
   if (!job->rc) {
     rc = acquire_rows(job);
     rc = rc ? rc : finish_rows(job);
   }
   if ((rc || job->rc) && job->call) {
     clock_give_call(s, job->keys, job->key_count, job->call);
+    job->blocked = 1; /* to be counted anew, if it goes on */
+  }
+  if (rc == EMB_INTERRUPT) {
+    return put_back(job, rc);
+  }
+  if (ended) {
+    *ended = job->number;
   }
   return end(job, rc);
 }

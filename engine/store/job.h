@@ -51,7 +51,9 @@ struct job {
   int rc;          /* first error; jobs.lock until done */
   emb_err err;
   uint64_t started_us, done_us, returned_us;
-  uint32_t call; /* number of the call that counts its Gets, or 0 */
+  uint32_t call;      /* number of the call that counts its Gets, or 0 */
+  uint64_t statement; /* in which it began, and that one's first call */
+  uint32_t statement_call;
 
   /* JOB_READ: the caller's arrays, and what became of each row (ROW_*). */
   float *vectors;
