@@ -32,6 +32,7 @@
 #include "../engine/base/seed.h"
 #include "vec_arg.h"
 #include <sqlite3ext.h>
+#include <sys/types.h>
 
 /* The first SQLite with sqlite3_vtab_in. */
 #define EXT_SQLITE_MIN 3038000
@@ -101,6 +102,7 @@ struct ext_name {
 
 struct ext_conn {
   sqlite3 *db;
+  pid_t process;            /* that opened it */
   int refs;                 /* modules and functions that hold it */
   int closing;              /* the connection is gone: no SQL any more */
   int ddl;                  /* a table was created, renamed or dropped in a
@@ -149,8 +151,10 @@ struct ext_link {
                       wait until that is durable */
   char *late;      /* why this process did not own the store when SQLite's
                       transaction began; NULL if it did */
-  char *failed;    /* text of a commit that failed in xCommit, where SQLite
-                      does not listen; told at the next use */
+  int failed;      /* a commit failed in xCommit, where SQLite does not
+                      listen; told at the next use ... */
+  char *failed_text; /* ... with this text, if there was memory for it */
+  int matches;       /* database and store were seen to be of the same age */
 
   /* Reads that count (lease.c). */
   int bounded;
@@ -190,6 +194,9 @@ int ext_check_size(sqlite3 *db, size_t n, uint32_t dim, char **err);
 ** NULL without memory. */
 struct ext_conn *ext_conn_ref(sqlite3 *db, int *fresh);
 void ext_conn_unref(void *conn);
+/* SQLITE_MISUSE in a child after fork(), where the connection is its parent's.
+** The engine knows of the stores that are open; this is for the rest. */
+int ext_conn_check(const struct ext_conn *conn, char **err);
 /* Forgets all names; to be called whenever a table object comes or goes. */
 void ext_conn_forget_names(struct ext_conn *conn);
 void ext_conn_tidy_now(struct ext_conn *conn);
@@ -275,6 +282,9 @@ struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
                                const char *path);
 /* The same whatever happens on it. */
 void ext_link_close(struct ext_link *link);
+/* For emb_session_interrupt, with the connection: did somebody call
+** sqlite3_interrupt? */
+int ext_link_interrupted(void *conn);
 /* The text of the session's last error, as a result. */
 int ext_link_error(struct ext_link *link, int emb_code, char **err);
 
@@ -285,6 +295,10 @@ int ext_link_error(struct ext_link *link, int emb_code, char **err);
 int ext_txn_read(struct ext_table *table, char **err);
 /* To be called before each transactional write. */
 int ext_txn_write(struct ext_table *table, char **err);
+/* Before a write that acts at once: refused, too, when database and store are
+** not of the same age.  Looks once for each link: nobody replaces the files
+** while they are open. */
+int ext_txn_immediate(struct ext_table *table, char **err);
 /* 'adopt': the database takes over the store's number. */
 int ext_txn_adopt(struct ext_table *table, char **err);
 int ext_txn_begin(sqlite3_vtab *vtab);
@@ -395,9 +409,10 @@ int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
 /* The argument `keys`; after an error there is nothing to free. */
 int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
                 char **err);
-/* n vectors that are to be written; SQLITE_READONLY when they cannot be. */
+/* n vectors that are to be written at once; SQLITE_READONLY, or an error of
+** ext_txn_immediate, when they cannot be. */
 int ext_fn_vectors(sqlite3_value *value, const char *what,
-                   const struct ext_table *table, size_t n, float **vectors,
+                   struct ext_table *table, size_t n, float **vectors,
                    int *owned, char **err);
 /* A number of something; 0 for what none can be. */
 int ext_fn_number(sqlite3_value *value, const char *what, uint64_t *number,

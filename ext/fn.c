@@ -58,7 +58,7 @@ int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
 }
 
 int ext_fn_vectors(sqlite3_value *value, const char *what,
-                   const struct ext_table *table, size_t n, float **vectors,
+                   struct ext_table *table, size_t n, float **vectors,
                    int *owned, char **err) {
   int rc = emb_matrix_from_value(value, what, table->options.config.dim, n,
                                  vectors, owned, err);
@@ -67,6 +67,8 @@ int ext_fn_vectors(sqlite3_value *value, const char *what,
   else if (table->link->readonly)
     rc = ext_error(err, SQLITE_READONLY, "database \"%s\" is read-only",
                    table->schema);
+  else
+    rc = ext_txn_immediate(table, err);
   return rc;
 }
 

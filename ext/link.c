@@ -34,10 +34,9 @@ int ext_link_error(struct ext_link *link, int emb_code, char **err) {
   return ext_engine_error(err, emb_code, emb_errmsg(link->session));
 }
 
-/* Whether somebody called sqlite3_interrupt.  No function says so before
-** 3.41, but a statement that is prepared then fails, and it does so at the
-** first space. */
-static int is_interrupted(void *arg) {
+/* No function says so before 3.41, but a statement that is prepared then fails,
+** and it does so at the first space. */
+int ext_link_interrupted(void *arg) {
   struct ext_conn *conn = arg;
   sqlite3_stmt *statement = NULL;
   int rc;
@@ -69,7 +68,7 @@ static void free_link(struct ext_link *link) {
   ext_fn_free_tickets(link);
   sqlite3_free(link->put_versions);
   sqlite3_free(link->late);
-  sqlite3_free(link->failed);
+  sqlite3_free(link->failed_text);
   sqlite3_free(link->path);
   sqlite3_free(link->schema);
   sqlite3_free(link->file);
@@ -108,7 +107,7 @@ int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
       free_link(link);
     return rc;
   }
-  emb_session_interrupt(link->session, is_interrupted, conn);
+  emb_session_interrupt(link->session, ext_link_interrupted, conn);
   link->next = conn->links;
   conn->links = link;
   conn->attached += link->attached;

@@ -124,13 +124,19 @@ static int check_marker(struct ext_table *table, char **err) {
   return rc;
 }
 
+/* Told once; without memory for that it is told at the next use. */
 static int told_failure(struct ext_link *link, char **err) {
   int rc = SQLITE_OK;
   if (link->failed) {
-    rc = ext_error(err, SQLITE_IOERR, "the last commit failed: %s",
-                   link->failed);
-    sqlite3_free(link->failed);
-    link->failed = NULL;
+    rc =
+        ext_error(err, SQLITE_IOERR, "the last commit failed: %s",
+                  link->failed_text ? link->failed_text
+                                    : "the reason was lost for want of memory");
+    if (rc != SQLITE_NOMEM) {
+      link->failed = 0;
+      sqlite3_free(link->failed_text);
+      link->failed_text = NULL;
+    }
   }
   return rc;
 }
@@ -188,6 +194,65 @@ int ext_txn_write(struct ext_table *table, char **err) {
     link->dirty = 1;
     link->dirty_level = link->level;
   }
+  return SQLITE_OK;
+}
+
+/* The row is the store's.  Not to be remembered within a transaction that may
+** have written it ('adopt') and be rolled back. */
+static void note_match(struct ext_table *table) {
+  table->link->matches =
+      sqlite3_txn_state(table->conn->db, table->schema) != SQLITE_TXN_WRITE;
+}
+
+/* Whether this statement may be looking at a state of the database that is
+ *older
+ ** than the newest: only with a log can somebody have committed meanwhile. */
+static int may_be_old(struct ext_table *table) {
+  sqlite3 *db = table->conn->db;
+  sqlite3_stmt *pragma = NULL;
+  char *sql;
+  int is_wal = 0;
+  if (sqlite3_txn_state(db, table->schema) != SQLITE_TXN_READ)
+    return 0;
+  sql = sqlite3_mprintf("PRAGMA \"%w\".journal_mode", table->schema);
+  if (sql && sqlite3_prepare_v2(db, sql, -1, &pragma, NULL) == SQLITE_OK &&
+      sqlite3_step(pragma) == SQLITE_ROW)
+    is_wal = sqlite3_stricmp((const char *)sqlite3_column_text(pragma, 0),
+                             "wal") == 0;
+  sqlite3_finalize(pragma);
+  sqlite3_free(sql);
+  return is_wal;
+}
+
+/* A row that differs may be that of a commit that is just being made.  While
+** this session has the store's place for a transaction there is none. */
+static int check_alone(struct ext_table *table, char **err) {
+  int rc;
+  if (may_be_old(table))
+    return SQLITE_OK;
+  rc = begin(table, RESOLVE_READ, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = check_marker(table, err);
+  emb_rollback(table->link->session);
+  if (rc == SQLITE_OK)
+    note_match(table);
+  return rc;
+}
+
+int ext_txn_immediate(struct ext_table *table, char **err) {
+  struct ext_link *link = table->link;
+  sqlite3_int64 txn;
+  int rc;
+  if (!link->atomic || link->matches || link->in_txn)
+    return SQLITE_OK;
+  rc = read_marker(table, &txn, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (emb_committed(link->store) != (uint64_t)txn)
+    return emb_in_doubt(link->store) ? mismatch(table, txn, err)
+                                     : check_alone(table, err);
+  note_match(table);
   return SQLITE_OK;
 }
 
@@ -310,15 +375,24 @@ int ext_txn_sync(sqlite3_vtab *vtab) {
   return ext_table_error(table, rc, err);
 }
 
+/* SQLite has committed: an interrupt comes too late. */
+static int commit(struct ext_link *link) {
+  emb_session_interrupt(link->session, NULL, NULL);
+  int rc = emb_commit(link->session);
+  emb_session_interrupt(link->session, ext_link_interrupted, link->conn);
+  return rc;
+}
+
 int ext_txn_commit(sqlite3_vtab *vtab) {
   struct ext_link *link = table_of(vtab)->link;
   if (link == NULL)
     return SQLITE_OK;
   if (link->removes)
     await_removal(table_of(vtab));
-  if (link->in_txn && emb_commit(link->session) != EMB_OK) {
-    sqlite3_free(link->failed);
-    link->failed = sqlite3_mprintf("%s", emb_errmsg(link->session));
+  if (link->in_txn && commit(link) != EMB_OK) {
+    link->failed = 1;
+    sqlite3_free(link->failed_text);
+    link->failed_text = sqlite3_mprintf("%s", emb_errmsg(link->session));
     emb_rollback(link->session);
     ext_lease_rollback(link);
   }
