@@ -20,6 +20,7 @@
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
+#include <unistd.h>
 
 static struct ext_conn *all; /* guarded by list_mutex() */
 
@@ -37,6 +38,7 @@ struct ext_conn *ext_conn_ref(sqlite3 *db, int *fresh) {
   if (conn == NULL && (conn = sqlite3_malloc64(sizeof *conn)) != NULL) {
     memset(conn, 0, sizeof *conn);
     conn->db = db;
+    conn->process = getpid();
     conn->next = all;
     all = conn;
   }
@@ -66,6 +68,13 @@ void ext_conn_unref(void *arg) {
   ext_orphan_settle_closed(conn);
   ext_conn_forget_names(conn);
   sqlite3_free(conn);
+}
+
+int ext_conn_check(const struct ext_conn *conn, char **err) {
+  return conn->process == getpid()
+             ? SQLITE_OK
+             : ext_error(err, SQLITE_MISUSE,
+                         "the connection was opened before fork()");
 }
 
 int ext_exec(sqlite3 *db, char **err, const char *format, ...) {

@@ -182,6 +182,9 @@ int ext_link_get(struct ext_table *table, char **err) {
   int rc;
   if (table->link)
     return SQLITE_OK;
+  rc = ext_conn_check(table->conn, err);
+  if (rc != SQLITE_OK)
+    return rc;
   rc = ext_place_read(table, &place, err);
   if (rc != SQLITE_OK)
     return rc;

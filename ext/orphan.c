@@ -104,6 +104,14 @@ static int bury(struct ext_conn *conn, struct ext_orphan *orphan) {
   return 1;
 }
 
+/* After fork() they are the parent's. */
+static int is_inherited(const struct ext_conn *conn) {
+  char *err = NULL;
+  int rc = ext_conn_check(conn, &err);
+  sqlite3_free(err);
+  return rc != SQLITE_OK;
+}
+
 /* Whether a schema names the orphan; -1 when it cannot be said now. */
 static int is_named(sqlite3 *db, const char *schema,
                     const struct ext_orphan *orphan) {
@@ -144,6 +152,8 @@ static int is_named_now(struct ext_conn *conn,
 
 void ext_orphan_settle(struct ext_conn *conn) {
   struct ext_orphan **at = &conn->orphans;
+  if (is_inherited(conn))
+    return;
   while (*at) {
     struct ext_orphan *orphan = *at;
     int named = is_named_now(conn, orphan);
@@ -160,7 +170,7 @@ void ext_orphan_settle_closed(struct ext_conn *conn) {
   while (conn->orphans) {
     struct ext_orphan *orphan = conn->orphans;
     conn->orphans = orphan->next;
-    if (is_named_in_file(orphan) == 0)
+    if (!is_inherited(conn) && is_named_in_file(orphan) == 0)
       bury(conn, orphan);
     free_orphan(orphan);
   }
@@ -241,11 +251,13 @@ void ext_orphan_gc(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct ext_conn *conn = sqlite3_user_data(context);
   char *err = NULL;
   int count = 0;
-  int rc;
+  int rc = ext_conn_check(conn, &err);
   (void)argc, (void)argv;
   ext_orphan_settle(conn);
-  if (!sqlite3_get_autocommit(conn->db) ||
-      sqlite3_txn_state(conn->db, NULL) == SQLITE_TXN_WRITE) {
+  if (rc != SQLITE_OK) {
+    /* nothing here is the child's */
+  } else if (!sqlite3_get_autocommit(conn->db) ||
+             sqlite3_txn_state(conn->db, NULL) == SQLITE_TXN_WRITE) {
     rc = ext_error(&err, SQLITE_LOCKED,
                    "emb_gc cannot run within a transaction");
   } else {

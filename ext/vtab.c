@@ -116,12 +116,13 @@ static int start(struct ext_conn *conn, int create, int argc,
                  const char *const *argv, sqlite3_vtab **vtab, char **message) {
   struct ext_table *table = NULL;
   char *err = NULL;
-  int rc;
+  int rc = ext_conn_check(conn, &err);
   changed(conn, create);
   if (conn->orphans)
     ext_orphan_settle(conn);
   ext_link_close_detached(conn);
-  rc = new_table(conn, argc, argv, &table, &err);
+  if (rc == SQLITE_OK)
+    rc = new_table(conn, argc, argv, &table, &err);
   if (rc == SQLITE_OK && create)
     rc = ext_place_create(table, &err);
   if (rc == SQLITE_OK) {
@@ -197,7 +198,9 @@ static int give_up_store(struct ext_table *table, char **err) {
 static int destroy(sqlite3_vtab *vtab) {
   struct ext_table *table = (struct ext_table *)vtab;
   char *err = NULL;
-  int rc = give_up_store(table, &err);
+  int rc = ext_conn_check(table->conn, &err);
+  if (rc == SQLITE_OK)
+    rc = give_up_store(table, &err);
   if (rc == SQLITE_OK)
     rc = ext_exec(table->conn->db, &err,
                   "DROP TABLE IF EXISTS \"%w\".\"%w_emb\"", table->schema,
@@ -215,9 +218,11 @@ static int destroy(sqlite3_vtab *vtab) {
 static int rename_table(sqlite3_vtab *vtab, const char *name) {
   struct ext_table *table = (struct ext_table *)vtab;
   char *err = NULL;
-  int rc = ext_exec(table->conn->db, &err,
-                    "ALTER TABLE \"%w\".\"%w_emb\" RENAME TO \"%w_emb\"",
-                    table->schema, table->name, name);
+  int rc = ext_conn_check(table->conn, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_exec(table->conn->db, &err,
+                  "ALTER TABLE \"%w\".\"%w_emb\" RENAME TO \"%w_emb\"",
+                  table->schema, table->name, name);
   if (rc == SQLITE_OK && !set_name(table, name))
     rc = SQLITE_NOMEM;
   changed(table->conn, 1);
