@@ -84,7 +84,8 @@ static emb_config config_of(uint64_t *random) {
 struct writer {
   emb_session *txn, *direct;
   uint64_t random;
-  int level; /* open savepoints */
+  int level;          /* open savepoints */
+  uint8_t held[KEYS]; /* by the transaction: also what a savepoint has undone */
 };
 
 static uint64_t roll(struct writer *w, uint64_t n) {
@@ -112,7 +113,7 @@ static uint32_t choose(struct writer *w, uint32_t *keys, int free_only) {
   while (step % 5 == 0) /* KEYS is 2^2 * 5^4: odd and not 5n visits all */
     step += 2;
   for (uint32_t i = 0; i < KEYS && n < most; i++, at = (at + step) % KEYS)
-    if (!free_only || !shared->pending[at])
+    if (!free_only || !w->held[at])
       keys[n++] = at;
   return n;
 }
@@ -135,8 +136,10 @@ static void write_batch(struct writer *w, int in_txn) {
   else
     OK(s, in_txn ? emb_txn_delete(s, keys, n, NULL)
                  : emb_delete(s, keys, n, NULL));
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < n; i++) {
     (in_txn ? shared->pending : shared->now)[which[i]] = seqs[i];
+    w->held[which[i]] |= in_txn != 0;
+  }
 }
 
 static void savepoint(struct writer *w) {
@@ -159,6 +162,7 @@ static void savepoint(struct writer *w) {
 
 static void forget_txn(struct writer *w) {
   memset(shared->pending, 0, sizeof shared->pending);
+  memset(w->held, 0, sizeof w->held);
   shared->phase = IDLE;
   w->level = 0;
 }
