@@ -96,3 +96,62 @@ static void all(int of_sqlite, unsigned stride) {
 
 TEST(no_memory_for_sqlite) { all(1, 23); }
 TEST(no_memory_for_the_engine) { all(0, 17); }
+
+/* With commit='engine' the store commits when SQLite has: what fails then is
+** told at the next use, even if there is no memory to say what it was. */
+static void fail_a_commit(struct fail_sql *w, int64_t n, int *fired,
+                          int *told) {
+  emb_config config = {.dim = 64};
+  emb_store *store;
+  emb_session *s;
+  char path[400];
+  struct sql_text out;
+  (void)snprintf(path, sizeof path, "%s/app.db-emb/late", w->dir);
+  fail_remove(w->dir);
+  fail_copy(w->base, w->dir);
+  if (!SQL_CHECK(w, sql_open(w) == SQLITE_OK, "open") ||
+      !SQL_CHECK(w,
+                 sql_run(w,
+                         "CREATE VIRTUAL TABLE late USING emb(vector "
+                         "FLOAT[64], commit='engine'); BEGIN; "
+                         "INSERT INTO late SELECT 1, one FROM v",
+                         &out) == SQLITE_OK,
+                 "insert: %s", sqlite3_errmsg(w->db)) ||
+      !help_open(path, &config, &store, &s))
+    return;
+  /* Of the index file, then of the log. */
+  failing_arm(&w->f, FAILING_BIT(FAILING_SYNC), 2, 1, EIO);
+  CHECK_EQ_INT(emb_checkpoint(s), EMB_IOERR);
+  CHECK_EQ_INT(emb_checkpoint(s), EMB_FAILED); /* nothing can be written */
+  failing_disarm(&w->f);
+  emb_session_close(s);
+  (void)emb_close(store, NULL);
+  heap_arm(n, 0);
+  int rc = sql_run(w, "COMMIT", &out);
+  *fired += heap.fired;
+  heap_arm(0, 0);
+  if (rc == SQLITE_OK) {
+    rc = sql_run(w, "SELECT count(*) FROM late", &out);
+    const char *text = sqlite3_errmsg(w->db);
+    SQL_CHECK(w, (rc & 0xff) == SQLITE_IOERR && strstr(text, "last commit"),
+              "after the COMMIT: %d, %s", rc, text);
+    ++*told;
+    rc = sql_run(w, "SELECT count(*) FROM late", &out);
+    SQL_CHECK(w, rc == SQLITE_OK, "a second time: %d, %s", rc,
+              sqlite3_errmsg(w->db));
+  }
+  heap_arm(0, 0);
+  (void)sqlite3_close(w->db);
+}
+
+TEST(failed_commit_is_told) {
+  struct fail_sql *w = sql_start(test_dir_in("/dev/shm"));
+  int fired = 0, told = 0;
+  for (int64_t n = 1; w && n < 60 && !w->stop; n++) {
+    (void)snprintf(w->what, sizeof w->what, "call %d", (int)n);
+    fail_a_commit(w, n, &fired, &told);
+  }
+  CHECK(told > 10 && fired > 3);
+  printf("%d failed commits told, in %d an allocation failed\n", told, fired);
+  sql_end(w);
+}
