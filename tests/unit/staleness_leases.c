@@ -203,6 +203,35 @@ TEST(a_statement_counts_a_key_once) {
   bounded_close(&x);
 }
 
+/* It belongs to the statement in which it began, also if it has to wait for a
+** key until another one. */
+TEST(a_prefetch_counts_in_its_statement) {
+  struct bounded x;
+  int64_t keys[3] = {5, 6, 7};
+  float vectors[3 * DIM];
+  uint64_t ticket;
+  for (int other = 0; other < 2; other++) {
+    if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
+      return;
+    put_many(x.a, 0, 1, 10, 1);
+    emb_statement(x.a, 71);
+    OK(x.a, get_one(x.a, 5, NULL));
+    OK(x.a, emb_prefetch(x.a, keys, 1, vectors, NULL, NULL, &ticket));
+    OK(x.a, emb_prefetch_synchronize(x.a, ticket, NULL));
+    CHECK_EQ_INT(clock_of(x.a, 5), 1);
+    OK(x.b, get_one(x.b, 6, NULL));
+    OK(x.a, emb_prefetch(x.a, keys, 3, vectors, NULL, NULL, &ticket));
+    emb_statement(x.a, other ? 72 : 0);
+    OK(x.b, put_one(x.b, 6, 2));
+    OK(x.a, emb_prefetch_synchronize(x.a, ticket, NULL));
+    CHECK_EQ_INT(clocks_other_than(x.a, keys, 3, 1), 0);
+    /* And the present one is what it was. */
+    GIVES(x.a, EMB_BUSY, get_one(x.a, 5, NULL));
+    emb_statement(x.a, 71);
+    bounded_close(&x);
+  }
+}
+
 /* A later call of the statement that is refused leaves what an earlier one
 ** counted: its vector was read and is going to be put. */
 TEST(a_refused_call_keeps_what_its_statement_counted) {
