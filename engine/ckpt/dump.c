@@ -199,11 +199,13 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
   if (!rc && !w.os && !core->temporary && !EMB_SEED(4)) {
     w.os = env->sync(env, w.file);
   }
-  env->close(env, w.file);
+  if (!EMB_SEED(43)) {
+    env->close(env, w.file);
+  }
   if (!rc && !w.os && !core->temporary && !EMB_SEED(3)) {
     w.os = env->sync_dir(env, core->dir);
   }
-  if (w.blocks) {
+  if (w.blocks && !EMB_SEED(40)) {
     env->unmap(env, w.blocks, (BUFFER_BLOCKS + 1) * (size_t)DUMP_BLOCK);
   }
   env->release(env, g.pairs);

@@ -506,7 +506,7 @@ void log_drop(struct log *log, uint64_t number) {
   char *frame = atomic_exchange(&extent->frame, NULL);
   pthread_mutex_lock(&log->lock);
   uint32_t phys = atomic_exchange(&extent->phys, EXTENT_NOWHERE);
-  if (phys != EXTENT_NOWHERE) {
+  if (phys != EXTENT_NOWHERE && !EMB_SEED(41)) {
     phys_mark(log, phys, 0);
     log->phys_free++;
   }
