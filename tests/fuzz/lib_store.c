@@ -104,13 +104,20 @@ static void make(struct fuzz_store *store, int which) {
 }
 
 struct fuzz_store *fuzz_store_copy(int which) {
-  static struct fuzz_store stores[FUZZ_STORES], copy;
-  if (stores[which].page_count == 0)
-    make(&stores[which], which);
-  files_free(&copy.files);
-  copy = stores[which];
-  FUZZ_CHECK(files_copy(&copy.files, &stores[which].files));
-  return &copy;
+  static struct fuzz_store stores[FUZZ_STORES], copies[FUZZ_STORES];
+  struct fuzz_store *store = &stores[which], *copy = &copies[which];
+  struct files files = copy->files;
+  if (store->page_count == 0) {
+    make(store, which);
+    FUZZ_CHECK(files_copy(&files, &store->files));
+  }
+  *copy = *store;
+  for (size_t i = 0; i < files.n; i++) {
+    struct file *file = &copy->files.list[i];
+    file->bytes = files.list[i].bytes;
+    memcpy(file->bytes, store->files.list[i].bytes, file->size);
+  }
+  return copy;
 }
 
 /* ---- checksums ------------------------------------------------------------

@@ -3,19 +3,23 @@
 ** env_memory.c -- see env_memory.h.
 **
 ** A file keeps its content until it is neither named nor open.  Every block
-** that the engine takes begins with its size; maps are noted in a list.
+** that the engine takes begins with its size.  What was mapped is kept and
+*given
+** out again, for fresh pages cost more than all else that a fuzzer does.
 */
 #include "env_memory.h"
 
 #include <errno.h>
+#include <sanitizer/asan_interface.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "env_sync.h"
 
-struct node { /* a file */
-  char *path; /* NULL: it was unlinked */
-  char *bytes;
+struct node {  /* a file */
+  char *path;  /* NULL: it was unlinked */
+  char *bytes; /* a region, zero from size on */
   size_t size, room;
   unsigned opens;
   struct node *next;
@@ -32,6 +36,57 @@ struct env_lock {
 
 static struct node *nodes;
 static uint64_t held, randoms;
+
+/* ---- regions --------------------------------------------------------------
+ */
+
+enum { PAGE = 4096, REGION_PAGES_MAX = 2048 };
+
+struct region { /* that nobody has */
+  char *memory;
+  size_t bytes;
+  struct region *next;
+};
+
+static struct region *spare;
+
+/* Zeroes what is resident: the rest is zero, and stays away. */
+static void clean(char *memory, size_t bytes) {
+  static unsigned char resident[REGION_PAGES_MAX];
+  size_t pages = (bytes + PAGE - 1) / PAGE;
+  if (mincore(memory, bytes, resident) != 0)
+    memset(resident, 1, pages);
+  for (size_t i = 0; i < pages; i++)
+    if (resident[i] & 1)
+      memset(memory + i * PAGE, 0, i + 1 < pages ? PAGE : bytes - i * PAGE);
+}
+
+static char *region_take(size_t bytes) {
+  for (struct region **at = &spare; *at; at = &(*at)->next)
+    if ((*at)->bytes == bytes) {
+      struct region *region = *at;
+      char *memory = region->memory;
+      *at = region->next;
+      free(region);
+      ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
+      clean(memory, bytes);
+      return memory;
+    }
+  return env_posix.map(NULL, bytes, 0);
+}
+
+static void region_give(char *memory, size_t bytes) {
+  struct region *region = memory && bytes <= (size_t)REGION_PAGES_MAX * PAGE
+                              ? malloc(sizeof *region)
+                              : NULL;
+  if (region == NULL) {
+    env_posix.unmap(NULL, memory, bytes);
+    return;
+  }
+  *region = (struct region){memory, bytes, spare};
+  spare = region;
+  ASAN_POISON_MEMORY_REGION(memory, bytes);
+}
 
 /* ---- nodes ----------------------------------------------------------------
  */
@@ -50,7 +105,7 @@ static void drop(struct node *node) {
   while (*at != node)
     at = &(*at)->next;
   *at = node->next;
-  free(node->bytes);
+  region_give(node->bytes, node->room);
   free(node);
 }
 
@@ -71,15 +126,20 @@ static int resize_node(struct node *node, size_t size) {
   if (size > ENV_MEMORY_LIMIT)
     return ENOSPC;
   if (size > node->room) {
-    size_t room = size + size / 2 + 4096;
-    char *larger = realloc(node->bytes, room);
+    size_t room = 65536;
+    while (room < size)
+      room *= 2;
+    char *larger = region_take(room);
     if (larger == NULL)
       return ENOSPC;
+    if (node->size)
+      memcpy(larger, node->bytes, node->size);
+    region_give(node->bytes, node->room);
     node->bytes = larger;
     node->room = room;
   }
-  if (size > node->size)
-    memset(node->bytes + node->size, 0, size - node->size);
+  if (size < node->size)
+    memset(node->bytes + size, 0, node->size - size);
   node->size = size;
   return 0;
 }
@@ -309,16 +369,18 @@ static void *resize(struct env *env, void *block, size_t bytes) {
 }
 
 static void *map(struct env *env, size_t bytes, int huge) {
+  (void)env, (void)huge;
   if (bytes > ENV_MEMORY_LIMIT - held)
     return NULL;
-  void *memory = env_posix.map(env, bytes, huge);
+  void *memory = region_take(bytes);
   held += memory ? bytes : 0;
   return memory;
 }
 
 static void unmap(struct env *env, void *memory, size_t bytes) {
+  (void)env;
   held -= memory ? bytes : 0;
-  env_posix.unmap(env, memory, bytes);
+  region_give(memory, bytes);
 }
 
 static int fill_random(struct env *env, void *to, size_t bytes) {
