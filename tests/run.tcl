@@ -6,7 +6,8 @@
 # program.  Each ends its output with "N passed, N failed" and perhaps
 # ", N skipped"; one that does not, or takes longer than EMB_TEST_TIMEOUT
 # seconds (default 900), counts as one more failure.  Prints a line for each
-# file, the output of those that failed, and the sums in the same form.
+# file, the output of those that failed, what they counted ("counted: 12 kill
+# points", added up), and the sums in the same form.
 # TMPDIR of the tests is a directory of this run, removed at its end.
 
 proc start {file} {
@@ -64,6 +65,10 @@ proc report {channel bad message} {
   incr total(passed) $passed
   incr total(failed) $failed
   incr total(skipped) $skipped
+  foreach {all n what} [regexp -all -inline -line {^counted: (\d+) (.*)$} \
+                          $output] {
+    incr ::counts($what) $n
+  }
   puts [format "%-40s %s, %.1f s" $state($channel,file) \
     [sums $passed $failed $skipped] $seconds]
   if {$failed || $skipped} {
@@ -115,5 +120,6 @@ next
 if {!$running} {set done 1}
 vwait done
 file delete -force $env(TMPDIR)
+foreach what [lsort [array names counts]] {puts "counted: $counts($what) $what"}
 puts [sums $total(passed) $total(failed) $total(skipped)]
 exit [expr {$total(failed) > 0 || $total(passed) == 0}]

@@ -1,24 +1,67 @@
 #!/bin/bash
-# soak.sh -- the long form of the suites that look for what is lost, wrong or
-# raced, in turn and with new seeds, until the time is over (make soak HOURS=n).
+# soak.sh -- the long form of everything that looks for what is lost, wrong,
+# raced or leaked, in turn and with new seeds, until the time is over (make soak
+# HOURS=n).
 #
 #     HOURS=2 OUT=build tests/soak.sh
+#     ROUNDS=1 LONG=1 RUNS=1000 LIFE_SECONDS=30 ONLY="R7 R15" tests/soak.sh
+#
+# HOURS  (1) No run begins after that; the last may end late.  A round of
+#        everything takes some hours.
+# ROUNDS Ends after so many rounds instead.
+# LONG   (4) and LIFE_SECONDS (600): amounts of the suites; see their heads.
+# RUNS   (1000000) of each fuzzer, or as many as it does in SECONDS_MAX (3600).
+# ONLY   Rows of the score.
 #
 # A line for each run says its seed, so that SEED=... LONG=... repeats it; the
-# output of one that failed stays in $OUT/soak/.  The time is looked at between
-# two runs, so the last one may end late.  The last line gives the sums.
+# output of one that failed stays in $OUT/soak/.  At the end comes the score:
+# for each row what ran, how often, and what it counted (its lines "counted: 12
+# kill points", added up).  The last line gives the sums.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 HOURS=${HOURS:-1} OUT=${OUT:-build} LONG=${LONG:-4}
 end=$(awk -v h="$HOURS" -v now="$(date +%s)" 'BEGIN {printf "%d", now + h * 3600}')
-passed=0 failed=0 runs=0
+passed=0 failed=0 runs=0 rounds=0
+declare -A names times fails counts
 mkdir -p "$OUT/soak"
 
-# run NAME COMMAND ...: with a seed of its own
+rows=(
+  "R1 killed at any moment"
+  "R2 power loss"
+  "R3 no memory"
+  "R4 errors of I/O"
+  "R5 flipped bits"
+  "R6 damaged structure"
+  "R7 hostile input"
+  "R8 SQL against an ordinary table"
+  "R9 the engine against a model"
+  "R10 data races, under ThreadSanitizer"
+  "R11 the staleness bound"
+  "R12 protocols, by models"
+  "R13 seeded defects"
+  "R14 leaks and undefined behaviour, under ASan and UBSan"
+  "R15 a long life"
+)
+
+is_over() {
+  if [ -n "${ROUNDS:-}" ]; then [ $rounds -ge "$ROUNDS" ]; else
+    [ "$(date +%s)" -ge "$end" ]
+  fi
+}
+
+# add ROW LOG: what a run counted, to its row's counts ("R1:kill points").
+add() {
+  local n what
+  while read -r _ n what; do
+    counts[$1:$what]=$((${counts[$1:$what]:-0} + n))
+  done < <(grep -E '^counted: [0-9]+ ' "$2")
+}
+
+# run ROW NAME COMMAND ...: with a seed of its own
 run() {
-  local name=$1 log=$OUT/soak/$1.txt seed start=$SECONDS sums p f
-  shift
-  [ "$(date +%s)" -lt "$end" ] || return
+  local row=$1 name=$2 log=$OUT/soak/$2.txt seed start=$SECONDS status sums p f
+  shift 2
+  if is_over || [[ -n "${ONLY:-}" && " $ONLY " != *" $row "* ]]; then return; fi
   seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
   SEED=$seed LONG=$LONG "$@" >"$log" 2>&1
   status=$?
@@ -28,26 +71,69 @@ run() {
   if [ $status != 0 ] && [ "$f" = 0 ]; then f=1; fi
   if [ "$f" != 0 ]; then cp "$log" "$OUT/soak/failed-$name-$seed.txt"; fi
   passed=$((passed + p)) failed=$((failed + f)) runs=$((runs + 1))
+  [[ " ${names[$row]:-} " == *" $name "* ]] || names[$row]="${names[$row]:-} $name"
+  times[$row]=$((${times[$row]:-0} + 1))
+  fails[$row]=$((${fails[$row]:-0} + f))
+  add "$row" "$log"
   echo "$name: $p passed, $f failed, $((SECONDS - start)) s, SEED=$seed LONG=$LONG"
 }
 
-unit='power ext/power_sql ext/kill_sql fail_io fail_memory ext/fail_io_sql
-  ext/fail_memory_sql rot rot_pages recover staleness_history store_model
-  store_threads store_space'
-sql='differential kill concurrent large'
+# unit ROW PROGRAM ..., sql ROW SCRIPT ...
+unit() {
+  local row=$1 name
+  shift
+  for name in "$@"; do
+    run "$row" "$(basename "$name")" "$OUT/release/unit/$name"
+  done
+}
 
-while [ "$(date +%s)" -lt "$end" ]; do
-  for name in $unit; do
-    run "$(basename "$name")" "$OUT/release/unit/$name"
+sql() {
+  local row=$1 name
+  shift
+  for name in "$@"; do
+    run "$row" "$name" env EMB_SO="$OUT/emb.so" "$OUT/testfixture" \
+      "tests/sql/$name.test"
   done
-  for name in $sql; do
-    run "$name" env EMB_SO="$OUT/emb.so" \
-      "$OUT/testfixture" "tests/sql/$name.test"
+}
+
+score() {
+  local row id what key line
+  echo "| # | property | what ran | runs | counted | failures |"
+  echo "|---|---|---|---|---|---|"
+  for row in "${rows[@]}"; do
+    id=${row%% *} what=${row#* } line=
+    while read -r key; do
+      line="$line${line:+; }${counts[$key]} ${key#*:}"
+    done < <(printf '%s\n' "${!counts[@]}" | grep "^$id:" | sort)
+    echo "| $id | $what | $(echo "${names[$id]:-}" | sed 's/^ //; s/ /, /g')" \
+      "| ${times[$id]:-0} | $line | ${fails[$id]:-0} |"
   done
-  run model tests/model/spin.sh
-  run fuzz env OUT="$OUT" RUNS="${RUNS:-1000000}" SECONDS_MAX=900 tests/fuzz/run.sh
-  run defects env OUT="$OUT/defect" tests/defects.sh
+}
+
+while ! is_over; do
+  unit R1 recover ext/kill_sql
+  sql R1 kill
+  unit R2 power ext/power_sql
+  unit R3 fail_memory ext/fail_memory_sql
+  unit R4 fail_io ext/fail_io_sql
+  unit R5 rot
+  unit R6 rot_pages recover_damage
+  sql R8 differential large
+  unit R9 store_model
+  sql R10 concurrent
+  LONG=1 run R10 tsan make VARIANT=tsan OUT="$OUT" check-concurrent
+  unit R11 staleness_history
+  run R12 model tests/model/spin.sh
+  run R13 defects env OUT="$OUT/defect" LONG=1 tests/defects.sh
+  LONG=1 run R14 asan make VARIANT=asan OUT="$OUT" check-sql
+  run R15 long_life env LIFE_SECONDS="${LIFE_SECONDS:-600}" \
+    "$OUT/release/unit/long_life"
+  unit R15 store_space
+  run R7 fuzz env OUT="$OUT" RUNS="${RUNS:-1000000}" \
+    SECONDS_MAX="${SECONDS_MAX:-3600}" tests/fuzz/run.sh
+  rounds=$((rounds + 1))
 done
-echo "$runs runs"
+echo "$runs runs in $rounds whole rounds"
+score
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -1,30 +1,56 @@
 #!/bin/bash
-# run.sh -- runs the fuzzers, one after the other (make fuzz-run).
+# run.sh -- runs the fuzzers, two at a time (make fuzz-run).
 #
-#     OUT=build RUNS=100000 [FUZZ="sql store"] [SECONDS_MAX=600] tests/fuzz/run.sh
+#     OUT=build RUNS=100000 [FUZZ="sql store"] [SECONDS_MAX=600] [JOBS=2]
+#       tests/fuzz/run.sh
 #
 # What they find on the way goes to $OUT/fuzz/found/NAME, so that the next run
 # begins there; the corpus in tests/fuzz/corpus is only read.  An input that
 # fails is left in $OUT/fuzz/crash-NAME-*, and replayed by
-# build/release/fuzz/NAME FILE.  The last line gives the sums.
+# build/release/fuzz/NAME FILE.  The last lines give the sums.
 set -u
-passed=0 failed=0
+JOBS=${JOBS:-2}
+# As much as one input can have freed; the stacks of allocations in full are in
+# the report of the replay under ASan.
+export ASAN_OPTIONS=quarantine_size_mb=64:malloc_context_size=4
+
+# fuzz NAME: its log says what came of it.
+fuzz() {
+  local name=$1
+  mkdir -p "$OUT/fuzz/found/$name"
+  if "$OUT/fuzz/fuzzer/$name" -runs="$RUNS" \
+    -max_total_time="${SECONDS_MAX:-0}" -timeout=20 \
+    -rss_limit_mb=2048 -malloc_limit_mb=256 -max_len=2000 -print_final_stats=1 \
+    -verbosity=0 -artifact_prefix="$OUT/fuzz/crash-$name-" \
+    "$OUT/fuzz/found/$name" "tests/fuzz/corpus/$name" >"$OUT/fuzz/$name.log" 2>&1
+  then echo ok; else echo FAILED; fi >"$OUT/fuzz/$name.verdict"
+}
+
+names=()
 for program in "$OUT"/fuzz/fuzzer/*; do
   name=$(basename "$program")
   if [ -n "${FUZZ:-}" ] && [[ " $FUZZ " != *" $name "* ]]; then continue; fi
-  mkdir -p "$OUT/fuzz/found/$name"
+  names+=("$name")
+  while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do wait -n; done
+  fuzz "$name" &
+done
+wait
+
+passed=0 failed=0 all=0
+for name in "${names[@]}"; do
   log=$OUT/fuzz/$name.log
-  if "$program" -runs="$RUNS" -max_total_time="${SECONDS_MAX:-0}" -timeout=20 \
-    -rss_limit_mb=2048 -malloc_limit_mb=256 -max_len=2000 -print_final_stats=1 \
-    -verbosity=0 -artifact_prefix="$OUT/fuzz/crash-$name-" \
-    "$OUT/fuzz/found/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1; then
+  if [ "$(cat "$OUT/fuzz/$name.verdict")" = ok ]; then
     passed=$((passed + 1))
   else
     failed=$((failed + 1))
     tail -n 40 "$log"
   fi
-  echo "$name: $(sed -n 's/.*number_of_executed_units: *//p' "$log") runs," \
+  runs=$(sed -n 's/.*number_of_executed_units: *//p' "$log")
+  speed=$(sed -n 's/.*average_exec_per_sec: *//p' "$log")
+  all=$((all + ${runs:-0}))
+  echo "$name: ${runs:-0} runs, ${speed:-0} a second," \
     "$(ls "$OUT/fuzz/found/$name" | wc -l) inputs kept"
 done
+echo "counted: $all inputs of fuzzers"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -105,5 +105,6 @@ for i in "${!names[@]}"; do
     "${how:+: $how}"
   if [ $verdict = FAILED ] && [ -z "$states" ]; then cat "$result"; fi
 done
+echo "counted: $passed explorations"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -321,6 +321,7 @@ static void fail_end(struct fail *w) {
 static void fail_all(struct fail *w, const struct fail_base bases[BASES],
                      uint32_t kinds, int error, unsigned stride) {
   const char *part = getenv("BODY");
+  uint64_t sum = 0;
   for (int i = 0; i < FAIL_CASES; i++) {
     const struct fail_body_case *c = &fail_cases[i];
     const struct fail_base *base = c->base ? &bases[c->base] : NULL;
@@ -332,7 +333,9 @@ static void fail_all(struct fail *w, const struct fail_base bases[BASES],
     int ever = fail_each(w, &c->c, base, kinds, 1, error, step);
     printf("%-16s %-26s %4d calls failed once, %4d for ever\n", c->c.name,
            strerror(error), once, ever);
+    sum += (uint64_t)(once + ever);
   }
+  test_count(error == ENOMEM ? "allocations failed" : "I/O calls failed", sum);
 }
 
 #endif

@@ -77,7 +77,7 @@ TEST(reader_loads_again) {
       w->now[i] = UINT64_C(1) << (10 + n % 40);
     fail_read(w, FAIL_PEEK, 0, 60, 1);
     if (!came)
-      printf("%-16s %d calls failed\n", "reader", n - 1);
+      test_count("I/O calls failed", (uint64_t)(n - 1));
   }
   fail_close(w);
   registry_set_env(&env_posix);

@@ -531,6 +531,7 @@ TEST(crash_at_every_event) {
   printf("%zu recordings, %zu events, %zu states, of which %zu of a recovery "
          "that was cut off; %zu used again\n",
          count.recordings, count.events, count.states, count.again, count.on);
+  test_count("states after power loss", count.states);
 }
 
 /* ---- creation and deletion ----------------------------------------------- */
@@ -584,7 +585,8 @@ TEST(crash_in_creation_and_deletion) {
       disk_free(after);
     }
   }
-  printf("%zu events, %zu states\n", disk_events(work.disk), states);
+  printf("%zu events\n", disk_events(work.disk));
+  test_count("states after power loss", states);
   disk_free(player);
   forget_work();
   registry_set_env(&env_posix);

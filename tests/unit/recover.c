@@ -498,14 +498,15 @@ TEST(killed_writers) {
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (!CHECK(shared != MAP_FAILED))
     return;
-  uint64_t totals[8] = {0};
-  time_t end = time(NULL) + 4;
+  uint64_t totals[8] = {0}, kills = 0;
+  time_t end = time(NULL) + 4 * (time_t)help_long();
   for (int round = 0; round < 10 || time(NULL) < end; round++) {
     int status = run_child(write_until_killed, 1);
     if (!CHECK_EQ_INT(status, 0))
       break;
     do {
       status = run_child(check_after_kill, 0);
+      kills += status == 0 || status == 2;
     } while (status == 2);
     if (!test_check(status == 0, __FILE__, __LINE__, "in round %d", round))
       break;
@@ -517,6 +518,7 @@ TEST(killed_writers) {
       shared->events[seq].group = 0;
     renumber();
   }
+  test_count("kill points", kills);
   if (getenv("VERBOSE"))
     printf("%" PRIu64 " commits alone, %" PRIu64 " undone after prepare, "
            "%" PRIu64 " commits, %" PRIu64 " checkpoints, %" PRIu64

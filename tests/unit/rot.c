@@ -205,7 +205,7 @@ static void print_tally(void) {
            tally[k].verdicts[ALIKE]);
     flips += tally[k].flips;
   }
-  printf("%" PRIu64 " flips\n", flips);
+  test_count("bits flipped", flips);
 }
 
 static void tell_and_flip(const struct story *story) {

@@ -430,5 +430,5 @@ TEST(table) {
            tally[k][CUT], tally[k][COUNTED], tally[k][ALIKE]);
     all += sum;
   }
-  printf("%" PRIu64 " damages\n", all);
+  test_count("pages and files damaged", all);
 }

@@ -514,6 +514,7 @@ static void check_history(const struct world *w, const struct worker *workers,
     n += (histories[i] = workers[i].history).n;
   histories[WORKERS] = loader->history;
   int64_t offences = history_check(histories, WORKERS + 1, w->bound, &report);
+  test_count("operations in histories", n);
   (void)test_check(offences == 0, __FILE__, __LINE__,
                    "bound %u, %zu operations: time %" PRIu64 ", value %" PRIu64
                    ", joint %" PRIu64 ", cause %" PRIu64 "; %s",

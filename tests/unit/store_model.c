@@ -881,6 +881,7 @@ static void model_run(uint32_t dim, uint32_t type, uint32_t n, unsigned calls) {
       compare_all(m, 1);
     }
   }
+  test_count("calls compared with a model", m->calls);
   if (!m->stop)
     close_store(m);
   if (!m->stop)

@@ -425,6 +425,7 @@ static void run_all(uint32_t io, unsigned ms) {
     (void)pthread_join(workers[i].thread, NULL);
     emb_session_close(workers[i].s);
   }
+  test_count("turns of threads", atomic_load(&w->work));
   check_sums(me);
   CHECK(help_verify(me->s));
   CHECK(atomic_load(&w->scans) > 0);

@@ -17,6 +17,8 @@
 **           _exit and report by its status.
 ** RANDOM    test_random() starts each test from SEED (environment) or from the
 **           clock; a failing test prints the seed that repeats it.
+** COUNTS    test_count("kill points", n) prints "counted: n kill points", which
+**           tests/run.tcl and tests/soak.sh add up over all programs.
 ** FILES     test_dir() is an empty directory of this test alone, removed when
 **           it ends.
 */
@@ -119,6 +121,10 @@ static inline int test_check_str(const char *a, const char *b,
   int same = a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
   return test_check(same, file, line, "%s == %s: \"%s\" is not \"%s\"", a_text,
                     b_text, a != NULL ? a : "(null)", b != NULL ? b : "(null)");
+}
+
+static inline void test_count(const char *what, uint64_t n) {
+  printf("counted: %" PRIu64 " %s\n", n, what);
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014).  A thread of a test keeps a state of

@@ -36,6 +36,7 @@ static void all(uint32_t kinds, int error, unsigned stride) {
     }
     printf("%-26s %4d calls failed %s\n", strerror(error), runs,
            forever ? "for ever" : "once");
+    test_count("I/O calls failed", (uint64_t)runs);
   }
   sql_end(w);
 }

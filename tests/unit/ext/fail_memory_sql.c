@@ -88,6 +88,7 @@ static void all(int of_sqlite, unsigned stride) {
     }
     printf("%-8s %5d allocations failed %s\n", of_sqlite ? "SQLite" : "engine",
            runs, forever ? "for ever" : "once");
+    test_count("allocations failed", (uint64_t)runs);
   }
   w->again = 0;
   heap_arm(0, 0);

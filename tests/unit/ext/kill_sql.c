@@ -188,6 +188,6 @@ TEST(killed_at_every_call) {
     return;
   for (int i = 0; i < 2 && !atomic_load(&test_state.failures); i++)
     kills += kill_everywhere(&modes[i], 6);
-  printf("%d kills\n", kills);
+  test_count("kill points", (uint64_t)kills);
   munmap(shared, sizeof *shared);
 }

@@ -240,4 +240,5 @@ TEST(power_loss) {
   printf("%zu events, %zu states, of which %zu of a recovery that was cut "
          "off\n",
          count.events, count.states, count.again);
+  test_count("states after power loss", count.states);
 }
