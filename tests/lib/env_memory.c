@@ -10,16 +10,14 @@
 #include "env_memory.h"
 
 #include <errno.h>
-#include <sanitizer/asan_interface.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "env_sync.h"
 
 struct node {  /* a file */
   char *path;  /* NULL: it was unlinked */
-  char *bytes; /* a region, zero from size on */
+  char *bytes; /* mapped; zero from size on */
   size_t size, room;
   unsigned opens;
   struct node *next;
@@ -36,57 +34,6 @@ struct env_lock {
 
 static struct node *nodes;
 static uint64_t held, randoms;
-
-/* ---- regions --------------------------------------------------------------
- */
-
-enum { PAGE = 4096, REGION_PAGES_MAX = 2048 };
-
-struct region { /* that nobody has */
-  char *memory;
-  size_t bytes;
-  struct region *next;
-};
-
-static struct region *spare;
-
-/* Zeroes what is resident: the rest is zero, and stays away. */
-static void clean(char *memory, size_t bytes) {
-  static unsigned char resident[REGION_PAGES_MAX];
-  size_t pages = (bytes + PAGE - 1) / PAGE;
-  if (mincore(memory, bytes, resident) != 0)
-    memset(resident, 1, pages);
-  for (size_t i = 0; i < pages; i++)
-    if (resident[i] & 1)
-      memset(memory + i * PAGE, 0, i + 1 < pages ? PAGE : bytes - i * PAGE);
-}
-
-static char *region_take(size_t bytes) {
-  for (struct region **at = &spare; *at; at = &(*at)->next)
-    if ((*at)->bytes == bytes) {
-      struct region *region = *at;
-      char *memory = region->memory;
-      *at = region->next;
-      free(region);
-      ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
-      clean(memory, bytes);
-      return memory;
-    }
-  return env_posix.map(NULL, bytes, 0);
-}
-
-static void region_give(char *memory, size_t bytes) {
-  struct region *region = memory && bytes <= (size_t)REGION_PAGES_MAX * PAGE
-                              ? malloc(sizeof *region)
-                              : NULL;
-  if (region == NULL) {
-    env_posix.unmap(NULL, memory, bytes);
-    return;
-  }
-  *region = (struct region){memory, bytes, spare};
-  spare = region;
-  ASAN_POISON_MEMORY_REGION(memory, bytes);
-}
 
 /* ---- nodes ----------------------------------------------------------------
  */
@@ -105,7 +52,7 @@ static void drop(struct node *node) {
   while (*at != node)
     at = &(*at)->next;
   *at = node->next;
-  region_give(node->bytes, node->room);
+  env_sync()->unmap(NULL, node->bytes, node->room);
   free(node);
 }
 
@@ -129,12 +76,12 @@ static int resize_node(struct node *node, size_t size) {
     size_t room = 65536;
     while (room < size)
       room *= 2;
-    char *larger = region_take(room);
+    char *larger = env_sync()->map(NULL, room, 0);
     if (larger == NULL)
       return ENOSPC;
     if (node->size)
       memcpy(larger, node->bytes, node->size);
-    region_give(node->bytes, node->room);
+    env_sync()->unmap(NULL, node->bytes, node->room);
     node->bytes = larger;
     node->room = room;
   }
@@ -372,7 +319,7 @@ static void *map(struct env *env, size_t bytes, int huge) {
   (void)env, (void)huge;
   if (bytes > ENV_MEMORY_LIMIT - held)
     return NULL;
-  void *memory = region_take(bytes);
+  void *memory = env_sync()->map(NULL, bytes, 0);
   held += memory ? bytes : 0;
   return memory;
 }
@@ -380,7 +327,7 @@ static void *map(struct env *env, size_t bytes, int huge) {
 static void unmap(struct env *env, void *memory, size_t bytes) {
   (void)env;
   held -= memory ? bytes : 0;
-  region_give(memory, bytes);
+  env_sync()->unmap(NULL, memory, bytes);
 }
 
 static int fill_random(struct env *env, void *to, size_t bytes) {

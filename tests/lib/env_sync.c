@@ -5,7 +5,11 @@
 #include "env_sync.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sanitizer/asan_interface.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 struct env_queue {
   struct env_io *first, **end; /* done and not delivered */
@@ -53,6 +57,65 @@ static int queue_wait(struct env *env, struct env_queue *queue, size_t min,
   return 0;
 }
 
+/* ---- memory ---------------------------------------------------------------
+ */
+
+enum { PAGE = 4096, SPARE_PAGES_MAX = 2048 };
+
+struct spare { /* mapped, and nobody has it */
+  char *memory;
+  size_t bytes;
+  struct spare *next;
+};
+
+static struct spare *spares;
+static pthread_mutex_t spares_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Zeroes what is resident: the rest is zero, and stays away. */
+static void clean(char *memory, size_t bytes) {
+  unsigned char resident[SPARE_PAGES_MAX];
+  size_t pages = (bytes + PAGE - 1) / PAGE;
+  if (mincore(memory, bytes, resident) != 0)
+    memset(resident, 1, pages);
+  for (size_t i = 0; i < pages; i++)
+    if (resident[i] & 1)
+      memset(memory + i * PAGE, 0, i + 1 < pages ? PAGE : bytes - i * PAGE);
+}
+
+static void *map(struct env *env, size_t bytes, int huge) {
+  struct spare **at = &spares, *found;
+  (void)huge;
+  pthread_mutex_lock(&spares_lock);
+  while (*at && (*at)->bytes != bytes)
+    at = &(*at)->next;
+  found = *at;
+  if (found)
+    *at = found->next;
+  pthread_mutex_unlock(&spares_lock);
+  if (found == NULL)
+    return env_posix.map(env, bytes, 0);
+  char *memory = found->memory;
+  free(found);
+  ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
+  clean(memory, bytes);
+  return memory;
+}
+
+static void unmap(struct env *env, void *memory, size_t bytes) {
+  struct spare *spare = memory && bytes <= (size_t)SPARE_PAGES_MAX * PAGE
+                            ? malloc(sizeof *spare)
+                            : NULL;
+  if (spare == NULL) {
+    env_posix.unmap(env, memory, bytes);
+    return;
+  }
+  ASAN_POISON_MEMORY_REGION(memory, bytes);
+  pthread_mutex_lock(&spares_lock);
+  *spare = (struct spare){memory, bytes, spares};
+  spares = spare;
+  pthread_mutex_unlock(&spares_lock);
+}
+
 static struct env table;
 
 __attribute__((constructor)) static void make(void) {
@@ -61,6 +124,8 @@ __attribute__((constructor)) static void make(void) {
   table.queue_close = queue_close;
   table.queue_submit = queue_submit;
   table.queue_wait = queue_wait;
+  table.map = map;
+  table.unmap = unmap;
 }
 
 struct env *env_sync(void) {
