@@ -21,6 +21,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 HOURS=${HOURS:-1} OUT=${OUT:-build} LONG=${LONG:-4}
 end=$(awk -v h="$HOURS" -v now="$(date +%s)" 'BEGIN {printf "%d", now + h * 3600}')
+life=${LIFE_SECONDS:-600}
+unset LIFE_SECONDS # is for one run
 passed=0 failed=0 runs=0 rounds=0
 declare -A names times fails counts
 mkdir -p "$OUT/soak"
@@ -126,7 +128,7 @@ while ! is_over; do
   run R12 model tests/model/spin.sh
   run R13 defects env OUT="$OUT/defect" LONG=1 tests/defects.sh
   LONG=1 run R14 asan make VARIANT=asan OUT="$OUT" check-sql
-  run R15 long_life env LIFE_SECONDS="${LIFE_SECONDS:-600}" \
+  run R15 long_life env LIFE_SECONDS="$life" \
     "$OUT/release/unit/long_life"
   unit R15 store_space
   run R7 fuzz env OUT="$OUT" RUNS="${RUNS:-1000000}" \
