@@ -59,7 +59,6 @@ static int is_stopped(void *arg) {
 
 static void fill(struct core *core, struct manifest *m, int clean) {
   memcpy(m->uuid, core->uuid, sizeof m->uuid);
-  m->generation++;
   m->clean = clean != 0;
   m->dim = core->layout.dim;
   m->type = core->layout.type;
@@ -74,7 +73,7 @@ static int write_manifest(struct core *core, struct checkpoint *checkpoint,
                           struct manifest *m, emb_err *err) {
   int rc = manifest_write(core->env, core->dir, m, !core->temporary, err);
   if (rc) {
-    /* Which slot is valid is not known any more. */
+    /* Which slots are valid is not known any more. */
     int none = 0;
     atomic_compare_exchange_strong(&core->log.failed, &none, rc);
     return rc;
@@ -166,13 +165,6 @@ int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
   ** pages in an extent that log_resume left alone. */
   m.replay = m.tail = atomic_load(&core->log.tail);
   checkpoint->version = atomic_load(&core->version);
-  /* Into both slots: if the newer one rots, the older must not say that nothing
-  ** was written since. */
   fill(core, &m, 0);
-  int rc = write_manifest(core, checkpoint, &m, err);
-  if (!rc) {
-    fill(core, &m, 0);
-    rc = write_manifest(core, checkpoint, &m, err);
-  }
-  return rc;
+  return write_manifest(core, checkpoint, &m, err);
 }

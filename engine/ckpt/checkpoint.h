@@ -8,13 +8,15 @@
 **   2  extents below replay that hold no live record are dead
 **   3  dump the index beside readers and writers          [dump_write]
 **   4  seal, flush and sync, once: everything the dump can name is durable
-**   5  write and sync the manifest: the checkpoint is valid
+**   5  write and sync one slot of the manifest: the checkpoint is valid; then
+**      the other one: no slot names the checkpoint before any more
 **   6  free dead extents and the old index file
 **
 ** INVARIANT P1  A manifest names only durable pages and an index file that was
 **               synced before.
-**           P2  Space that a valid manifest or its replay may read is not
-**               freed before the next manifest is durable.
+**           P2  Space that a valid slot of the manifest or its replay may read
+**               is not freed before both slots name something later.  So the
+**               store can be opened from either slot, whenever it is cut off.
 ** FAILURE   Before step 5 the old checkpoint stays valid and nothing was
 **           freed; a failed write or sync of the manifest fails the store.
 */

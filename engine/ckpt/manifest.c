@@ -97,9 +97,9 @@ int manifest_check(struct env *env, const char *dir, int *damaged,
   int rc = read_slots(env, dir, path, slots, err);
   *damaged = -1;
   for (int i = 0; !rc && i < 2; i++) {
-    /* Before the second generation one of them was never written. */
-    if (!is_valid(&slots[i], i) &&
-        !is_zero((const uint8_t *)&slots[i], sizeof slots[i])) {
+    int unwritten = slots[1 - i].generation == 1 &&
+                    is_zero((const uint8_t *)&slots[i], sizeof slots[i]);
+    if (!is_valid(&slots[i], i) && !unwritten) {
       *damaged = i;
     }
   }
@@ -113,21 +113,31 @@ int manifest_is_missing(struct env *env, const char *dir) {
          env->identity(env, path, id) == ENOENT;
 }
 
-static int write_slot(struct env *env, const char *path, struct manifest *m,
-                      int sync, emb_err *err) {
-  struct env_file *file;
+/* The next generation, into its slot. */
+static int write_slot(struct env *env, struct env_file *file,
+                      struct manifest *m, int sync) {
   memcpy(m->magic, magic, sizeof magic);
   m->format = MANIFEST_FORMAT;
+  m->generation++;
   memset(m->zero, 0, sizeof m->zero);
   m->sum = sum_of(m);
+  int os =
+      env->write(env, file, m, sizeof *m, m->generation % 2 * MANIFEST_SLOT);
+  if (!os && sync && !EMB_SEED(2)) {
+    os = env->sync(env, file);
+  }
+  return os;
+}
+
+static int write_slots(struct env *env, const char *path, struct manifest *m,
+                       int sync, emb_err *err) {
+  struct env_file *file;
   int os = env->open(env, path, ENV_WRITE | ENV_CREATE, &file);
   if (os) {
     return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
   }
-  os = env->write(env, file, m, sizeof *m, m->generation % 2 * MANIFEST_SLOT);
-  if (!os && sync && !EMB_SEED(2)) {
-    os = env->sync(env, file);
-  }
+  os = write_slot(env, file, m, sync);
+  os = os ? os : write_slot(env, file, m, sync);
   env->close(env, file);
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
 }
@@ -136,7 +146,7 @@ int manifest_write(struct env *env, const char *dir, struct manifest *m,
                    int sync, emb_err *err) {
   char path[PATH_BYTES];
   int rc = path_join(path, sizeof path, dir, "manifest", err);
-  return rc ? rc : write_slot(env, path, m, sync, err);
+  return rc ? rc : write_slots(env, path, m, sync, err);
 }
 
 int manifest_create(struct env *env, const char *dir, struct manifest *m,
@@ -144,7 +154,7 @@ int manifest_create(struct env *env, const char *dir, struct manifest *m,
   char path[PATH_BYTES], made[PATH_BYTES];
   int rc = path_join(path, sizeof path, dir, "manifest", err);
   rc = rc ? rc : path_join(made, sizeof made, dir, "manifest-new", err);
-  rc = rc ? rc : write_slot(env, made, m, 1, err);
+  rc = rc ? rc : write_slots(env, made, m, 1, err);
   if (rc) {
     return rc;
   }

@@ -3,7 +3,8 @@
 ** manifest.h -- the file that says which checkpoint is valid.
 **
 ** Two slots of 4096 bytes; generation g is written to slot g % 2, so a write
-** that is torn leaves the one before.  Bytes:
+** that is torn leaves the one before.  Every state is written to both, one
+** after the other: afterwards either of them may rot.  Bytes:
 **
 **   000-007  sum         hash_sum of bytes 8..4095 at position 0, salt 0
 **   008-015  magic       "embstore"
@@ -59,18 +60,21 @@ _Static_assert(sizeof(struct manifest) == MANIFEST_SLOT, "manifest slot");
 ** file, EMB_NOTADB for another format, EMB_CORRUPT if no slot is valid. */
 int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                   emb_err *err);
-/* Finds a slot that is neither valid nor was never written: *damaged is its
-** number, -1 if there is none.  The other one may be in use. */
+/* Finds a slot that is neither valid nor was never written (as the second one
+** of a store that was made by an earlier version and not written since):
+** *damaged is its number, -1 if there is none.  The other one may be in use. */
 int manifest_check(struct env *env, const char *dir, int *damaged,
                    emb_err *err);
 /* What the manifest is called while the store is being deleted. */
 #define MANIFEST_GONE "manifest-gone"
 int manifest_is_missing(struct env *env, const char *dir);
-/* Writes the slot of manifest->generation, durably. */
+/* Gives the state the next two generations, and writes each to its slot,
+** durably before the next.  What the manifest before named may be freed after
+** that, not earlier. */
 int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
                    int sync, emb_err *err);
-/* The first one of a store, whose other files are synced.  It gets its name
-** when it is complete: a directory with a manifest is a store. */
+/* The first two of a store, whose other files are synced.  The file gets its
+** name when it is complete: a directory with a manifest is a store. */
 int manifest_create(struct env *env, const char *dir, struct manifest *manifest,
                     emb_err *err);
 

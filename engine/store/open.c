@@ -160,7 +160,6 @@ static int create_files(emb_store *store, emb_err *err) {
   struct manifest m;
   memset(&m, 0, sizeof m);
   memcpy(m.uuid, core->uuid, sizeof m.uuid);
-  m.generation = 1;
   m.clean = 1;
   m.dim = core->layout.dim;
   m.type = core->layout.type;

@@ -121,7 +121,6 @@ static int become_owner(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
-  remove_leftovers(store);
   if (atomic_load(&store->in_doubt)) {
     return EMB_OK; /* what is durable must be decided first */
   }
@@ -133,7 +132,14 @@ static int become_owner(emb_store *store, emb_err *err) {
     rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
     pthread_mutex_unlock(&core->ckpt_lock);
   }
-  return rc || !m.clean ? rc : checkpoint_claim(core, &store->checkpoint, err);
+  if (!rc && m.clean) {
+    rc = checkpoint_claim(core, &store->checkpoint, err);
+  }
+  if (!rc) {
+    remove_leftovers(
+        store); /* until now a slot of the manifest may name them */
+  }
+  return rc;
 }
 
 int own_take(emb_store *store, emb_err *err) {
@@ -318,6 +324,7 @@ int emb_resolve(emb_store *store, int commit, emb_err *err) {
       recovery_free(store->doubt);
       store->doubt = NULL;
       atomic_store(&store->in_doubt, 0);
+      remove_leftovers(store);
     } else {
       atomic_store(&core->txn_first_page, first);
     }

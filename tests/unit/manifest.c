@@ -34,11 +34,6 @@ static struct manifest sample(uint64_t generation) {
   return m;
 }
 
-static void write_generation(uint64_t generation) {
-  struct manifest m = sample(generation);
-  CHECK_EQ_INT(manifest_write(env, test_dir(), &m, 1, &err), EMB_OK);
-}
-
 static int read_back(struct manifest *m) {
   memset(&err, 0, sizeof err);
   return manifest_read(env, test_dir(), m, &err);
@@ -74,6 +69,15 @@ static void peek(uint64_t offset, void *bytes, size_t n) {
   env->close(env, file);
 }
 
+/* One slot, as it was after a write that did not come to the other one. */
+static void write_generation(uint64_t generation) {
+  struct manifest m = sample(generation);
+  memcpy(m.magic, "embstore", 8);
+  m.format = MANIFEST_FORMAT;
+  m.sum = hash_sum((char *)&m + 8, MANIFEST_SLOT - 8, 0, 0);
+  poke(generation % 2 * MANIFEST_SLOT, &m, sizeof m);
+}
+
 TEST(newest_generation_is_read) {
   struct manifest m;
   for (uint64_t g = 1; g < 20; g++) {
@@ -85,13 +89,45 @@ TEST(newest_generation_is_read) {
   }
 }
 
-TEST(slots_take_turns) {
-  struct manifest slots[2];
-  write_generation(6);
-  write_generation(7);
+/* Every state is in both slots: whichever is lost, the other one has it. */
+TEST(both_slots_are_written) {
+  struct manifest m = sample(5), slots[2], back;
+  CHECK_EQ_INT(manifest_write(env, test_dir(), &m, 1, &err), EMB_OK);
+  CHECK_EQ_INT(m.generation, 7);
+  CHECK_EQ_INT(manifest_write(env, test_dir(), &m, 1, &err), EMB_OK);
+  CHECK_EQ_INT(m.generation, 9);
   peek(0, slots, sizeof slots);
-  CHECK_EQ_INT(slots[0].generation, 6);
-  CHECK_EQ_INT(slots[1].generation, 7);
+  for (int lost = 0; lost < 2; lost++) {
+    int damaged = -1;
+    char zeros[MANIFEST_SLOT] = "";
+    poke((uint64_t)lost * MANIFEST_SLOT, zeros, sizeof zeros);
+    CHECK_EQ_INT(read_back(&back), EMB_OK);
+    CHECK_EQ_INT(back.generation, lost ? 8 : 9);
+    back.generation = 5;
+    CHECK(same(&back, 5));
+    CHECK_EQ_INT(manifest_check(env, test_dir(), &damaged, &err), EMB_OK);
+    CHECK_EQ_INT(damaged, lost);
+    poke(0, slots, sizeof slots);
+  }
+}
+
+TEST(first_manifest_has_both_slots) {
+  struct manifest m = sample(0), slots[2];
+  int damaged = 0;
+  CHECK_EQ_INT(manifest_create(env, test_dir(), &m, &err), EMB_OK);
+  peek(0, slots, sizeof slots);
+  CHECK_EQ_INT(slots[1].generation, 1);
+  CHECK_EQ_INT(slots[0].generation, 2);
+  CHECK_EQ_INT(manifest_check(env, test_dir(), &damaged, &err), EMB_OK);
+  CHECK_EQ_INT(damaged, -1);
+}
+
+/* Earlier versions left the second slot for later. */
+TEST(slot_that_was_never_written_is_no_damage) {
+  int damaged = 0;
+  write_generation(1);
+  CHECK_EQ_INT(manifest_check(env, test_dir(), &damaged, &err), EMB_OK);
+  CHECK_EQ_INT(damaged, -1);
 }
 
 TEST(torn_slot_falls_back_to_the_one_before) {

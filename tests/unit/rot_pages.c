@@ -102,7 +102,7 @@ static int has_tail(const struct file *file, size_t from, size_t to) {
 }
 
 /* What is in t.copy is damaged: judges it, and puts the files back. */
-static void judge(int kind, const char *what, int may_cut) {
+static enum verdict judge(int kind, const char *what, int may_cut) {
   enum verdict verdict =
       damage_judge(&t.d, t.copy, what, 0, may_cut, test_random() % 4 == 0);
   tally[kind][verdict]++;
@@ -110,6 +110,7 @@ static void judge(int kind, const char *what, int may_cut) {
     test_check(may_cut, __FILE__, __LINE__, "%s: %s: what was durable is cut",
                t.d.story->name, what);
   CHECK(files_write(&t.d.files, t.copy));
+  return verdict;
 }
 
 static void judge_unit(int kind, const struct file *file, size_t from,
@@ -118,7 +119,12 @@ static void judge_unit(int kind, const struct file *file, size_t from,
   (void)snprintf(what, sizeof what, "%s: %s at byte %zu", file->name,
                  kinds[kind], from);
   CHECK(files_write_one(file, t.copy));
-  judge(kind, what, has_tail(file, from, to));
+  enum verdict verdict = judge(kind, what, has_tail(file, from, to));
+  /* Of the manifest one slot is enough. */
+  int may_refuse = strcmp(file->name, "manifest") != 0 || kind == FOREIGN ||
+                   to - from > MANIFEST_SLOT;
+  test_check(may_refuse || (verdict != REFUSED && verdict != READ), __FILE__,
+             __LINE__, "%s: %s: verdict %d", t.d.story->name, what, verdict);
 }
 
 /* ---- units ------------------------------------------------------------ */
