@@ -42,7 +42,9 @@ static int map_os(int fallback, int os_error) {
 ** of a very long path the reader can spare the end, the reason he cannot. */
 static void append_reason(emb_err *err, int os_error) {
   char buffer[128];
-  const char *reason = strerror_r(os_error, buffer, sizeof buffer);
+  const char *reason = os_error == ENOTBLK /* of env->open */
+                           ? "Not a regular file"
+                           : strerror_r(os_error, buffer, sizeof buffer);
   size_t need = strlen(reason) + 2;
   size_t used = strlen(err->text);
   if (need >= sizeof err->text)

@@ -55,6 +55,8 @@ struct env {
   void *context; /* for replacements; NULL in the real one */
 
   /* files */
+  /* Only a regular file is opened, and never through a link at the path's end:
+  ** else EISDIR, ELOOP, or ENOTBLK for anything else; without waiting. */
   int (*open)(struct env *, const char *path, int flags, struct env_file **);
   void (*close)(struct env *, struct env_file *);
   int (*read)(struct env *, struct env_file *, void *, size_t, uint64_t offset);
@@ -79,7 +81,7 @@ struct env {
   int (*identity)(struct env *, const char *path, uint64_t id[2]);
   /* Takes an exclusive lock on the file path (created if absent) that dies
   ** with the process and is not inherited by a fork: POSIX record lock.
-  ** EAGAIN when another process holds it. */
+  ** EAGAIN when another process holds it; the rest as open. */
   int (*lock)(struct env *, const char *path, struct env_lock **);
   void (*unlock)(struct env *, struct env_lock *);
 

@@ -145,15 +145,35 @@ static int transfer(struct env_file *file, void *buffer, size_t bytes,
 
 /* ---- files ------------------------------------------------------------- */
 
+/* 0 when fd is of a file as it is asked for.  O_NONBLOCK let us in without
+** waiting for somebody at the other end; but with it a ring would not wait for
+** the disk. */
+static int check_kind(int fd, int flags) {
+  struct stat st;
+  if (flags & O_DIRECTORY)
+    return 0;
+  if (fstat(fd, &st) != 0)
+    return errno;
+  if (!S_ISREG(st.st_mode))
+    return S_ISDIR(st.st_mode) ? EISDIR : ENOTBLK;
+  int now = fcntl(fd, F_GETFL);
+  return now < 0 || fcntl(fd, F_SETFL, now & ~O_NONBLOCK) != 0 ? errno : 0;
+}
+
 /* open(), but never one of the standard descriptors: where the host has
 ** closed stderr, its messages would go into our file. */
 static int open_fd(const char *path, int flags, int *fd) {
   int got;
   do
-    got = open(path, flags | O_CLOEXEC, 0644);
+    got = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
   while (got < 0 && errno == EINTR);
   if (got < 0)
-    return errno;
+    return errno == ENXIO ? ENOTBLK : errno; /* a socket */
+  int kind = check_kind(got, flags);
+  if (kind != 0) {
+    (void)close(got);
+    return kind;
+  }
   if (got <= STDERR_FILENO) {
     int higher = fcntl(got, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     int rc = higher < 0 ? errno : 0;
@@ -363,7 +383,7 @@ static int lock_take(struct env *env, const char *path, struct env_lock **out) {
     return ENOMEM;
   int rc;
   for (;;) {
-    rc = open_fd(path, O_RDWR | O_CREAT, &lock->fd);
+    rc = open_fd(path, O_RDWR | O_CREAT | O_NOFOLLOW, &lock->fd);
     if (rc != 0)
       break;
     rc = set_lock(lock->fd);

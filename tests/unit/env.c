@@ -16,6 +16,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #define BLOCK ((size_t)4096)
@@ -214,6 +216,57 @@ TEST(open_reports_errors) {
   CHECK_EQ_INT(env->open(env, in_dir("link"), ENV_READ, &file), ELOOP);
   CHECK_EQ_INT(env->open(env, in_dir("link"), ENV_WRITE | ENV_CREATE, &file),
                ELOOP);
+}
+
+static int make_socket(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+  int rc = bind(fd, (struct sockaddr *)&address, sizeof address);
+  (void)close(fd);
+  return rc;
+}
+
+/* Nobody is at the other end of the FIFO: whoever waits, waits for ever. */
+TEST(only_regular_files_are_opened) {
+  static const int flags[] = {ENV_READ, ENV_WRITE, ENV_WRITE | ENV_CREATE,
+                              ENV_READ | ENV_DIRECT};
+  struct env_file *file = NULL;
+  struct env_lock *lock = NULL;
+  if (test_dir() == NULL)
+    return;
+  CHECK_EQ_INT(mkfifo(in_dir("fifo"), 0600), 0);
+  CHECK_EQ_INT(make_socket(in_dir("socket")), 0);
+  CHECK_EQ_INT(mkdir(in_dir("directory"), 0700), 0);
+  CHECK_EQ_INT(symlink("nowhere", in_dir("link")), 0);
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+    CHECK_EQ_INT(env->open(env, in_dir("fifo"), flags[i], &file), ENOTBLK);
+    CHECK_EQ_INT(env->open(env, in_dir("socket"), flags[i], &file), ENOTBLK);
+    CHECK_EQ_INT(env->open(env, "/dev/zero", flags[i], &file), ENOTBLK);
+    CHECK_EQ_INT(env->open(env, in_dir("directory"), flags[i], &file), EISDIR);
+    CHECK_EQ_INT(env->open(env, in_dir("link"), flags[i], &file), ELOOP);
+  }
+  CHECK(file == NULL);
+  CHECK_EQ_INT(env->lock(env, in_dir("fifo"), &lock), ENOTBLK);
+  CHECK_EQ_INT(env->lock(env, in_dir("socket"), &lock), ENOTBLK);
+  CHECK_EQ_INT(env->lock(env, "/dev/zero", &lock), ENOTBLK);
+  CHECK_EQ_INT(env->lock(env, in_dir("directory"), &lock), EISDIR);
+  CHECK_EQ_INT(env->lock(env, in_dir("link"), &lock), ELOOP);
+  CHECK(lock == NULL);
+  CHECK_EQ_INT(access(in_dir("nowhere"), F_OK), -1);
+}
+
+/* What let a FIFO be refused without waiting is gone: a ring answers EAGAIN
+** for such a file where it should wait for the disk. */
+TEST(open_file_waits_for_the_disk) {
+  if (test_dir() == NULL)
+    return;
+  make_file_of_5000();
+  struct env_file *file = open_in_dir("short", ENV_WRITE);
+  if (file == NULL)
+    return;
+  CHECK((fcntl(file->fd, F_GETFL) & O_NONBLOCK) == 0);
+  env->close(env, file);
 }
 
 /* /proc has no direct access at all, and its files can be read only. */

@@ -27,6 +27,7 @@ enum {
   DIRECTORY,
   LINK_NOWHERE,
   LINK_FOREIGN,
+  FIFO, /* that nobody ever writes to */
   OLDER_FILE,
   FOREIGN_FILE,
   OTHER_INDEX, /* of another generation, under this one's name */
@@ -47,6 +48,7 @@ static const char *const kinds[KINDS] = {"truncated",
                                          "directory for a file",
                                          "link to nothing",
                                          "link to another store",
+                                         "FIFO for a file",
                                          "file of an older time",
                                          "file of another store",
                                          "index file of another time"};
@@ -283,6 +285,8 @@ static void damage_file(const struct file *file) {
   judge_file(LINK_NOWHERE, file->name);
   CHECK(unlink(path) == 0 && symlink(target, path) == 0);
   judge_file(LINK_FOREIGN, file->name);
+  CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+  judge_file(FIFO, file->name);
   replace_file(FOREIGN_FILE, files_find(&t.other.files, name), file->name);
   replace_file(strcmp(name, "index-") ? OLDER_FILE : OTHER_INDEX,
                files_find(&t.d.older, name), file->name);
