@@ -30,7 +30,7 @@ static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   }
   for (uint64_t e = log->first; e < end; e++) {
     struct extent *extent = log_extent(log, e);
-    if (atomic_load(&extent->phys) != EXTENT_NOWHERE &&
+    if (extent_phys(extent) != EXTENT_NOWHERE &&
         atomic_load(&extent->live) == 0) {
       dead->numbers[dead->count++] = e;
     }

@@ -156,7 +156,7 @@ static void dump_extents(struct writer *w, const struct dump_calls *calls) {
   uint64_t end = (atomic_load(&log->tail) + log->layout->extent_pages - 1) >>
                  log->layout->extent_bits;
   for (uint64_t e = log->first; e < end; e++) {
-    uint32_t phys = atomic_load(&log_extent(log, e)->phys);
+    uint32_t phys = extent_phys(log_extent(log, e));
     if (phys != EXTENT_NOWHERE && !calls->skip(calls->arg, e)) {
       put_pair(w, KIND_EXTENTS, e, phys);
     }
@@ -275,6 +275,7 @@ static int load_extents(struct core *core, const struct block *block,
     if (number >> (WORD_ADDRESS_BITS - core->layout.slot_bits -
                    core->layout.extent_bits) ||
         number < log->first || phys >= EXTENT_NOWHERE || phys > places ||
+        (log_extents_used(log) && number - log->first >= LOG_SPAN_MAX) ||
         (phys < log->phys_end &&
          (log->phys_used[phys / 64] >> (phys % 64) & 1))) {
       return EMB_CORRUPT;
@@ -302,7 +303,7 @@ static void count_live(void *arg, int64_t key, uint64_t word) {
   (void)key;
   uint64_t end = atomic_load(&log->tail) >> log->layout->extent_bits;
   if (number < log->first || number > end ||
-      atomic_load(&log_extent(log, number)->phys) == EXTENT_NOWHERE) {
+      extent_phys(log_extent(log, number)) == EXTENT_NOWHERE) {
     live->bad = 1;
     return;
   }
@@ -361,13 +362,16 @@ static int read_blocks(struct core *core, const struct manifest *m, int load,
     n = n < BUFFER_BLOCKS ? n : BUFFER_BLOCKS;
     os = env->read(env, file, blocks, n * DUMP_BLOCK, at * DUMP_BLOCK);
     for (uint64_t i = 0; !rc && !os && i < n; i++, at++) {
-      rc = block_valid(&blocks[i], salt, at) ? EMB_OK : EMB_CORRUPT;
-      rc = rc || !load ? rc : load_block(core, &blocks[i], m, log_bytes);
+      int valid = block_valid(&blocks[i], salt, at);
+      rc = !valid ? EMB_CORRUPT
+           : load ? load_block(core, &blocks[i], m, log_bytes)
+                  : EMB_OK;
       if (rc == EMB_NOMEM) {
         err_set(err, rc, "out of memory");
       } else if (rc) {
-        err_set(err, rc, "%s: block %llu (offset %llu) is damaged", path,
-                (unsigned long long)at, (unsigned long long)at * DUMP_BLOCK);
+        err_set(err, rc, "%s: block %llu (offset %llu) %s", path,
+                (unsigned long long)at, (unsigned long long)at * DUMP_BLOCK,
+                valid ? "holds what cannot be" : "is damaged");
       }
     }
   }

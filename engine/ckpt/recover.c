@@ -10,9 +10,6 @@
 #include "../emb.h"
 #include "dump.h"
 
-/* An extent number this far above the newest known one is no number. */
-#define NUMBER_SPAN (UINT64_C(1) << 32)
-
 struct found {
   uint64_t number;
   uint32_t phys;
@@ -40,12 +37,47 @@ static int place_used(const struct log *log, uint32_t phys) {
   return phys < log->phys_end && (log->phys_used[phys / 64] >> (phys % 64) & 1);
 }
 
+/* What a manifest whose checksum is right may say of the log all the same:
+** nothing may be asked of memory or time that the files do not hold. */
+static int check_manifest(struct recovery *r) {
+  const struct log *log = &r->core->log;
+  const struct layout *l = log->layout;
+  const struct manifest *m = r->manifest;
+  uint64_t used = log_extents_used(log), end = m->tail >> l->extent_bits;
+  uint64_t last = atomic_load(&log->tail) >> l->extent_bits; /* of those */
+  if (m->replay < l->extent_pages || m->replay > m->tail ||
+      m->tail >> (WORD_ADDRESS_BITS - l->slot_bits) ||
+      (used && (end < last || end - log->first >= LOG_SPAN_MAX))) {
+    return err_set(r->err, EMB_CORRUPT,
+                   "%s/manifest: pages %llu to %llu do not fit the log",
+                   r->core->dir, (unsigned long long)m->replay,
+                   (unsigned long long)m->tail);
+  }
+  return EMB_OK;
+}
+
 /* ---- 2: extents beyond the checkpoint ---------------------------------- */
 
 static int listed(const struct log *log, uint64_t number) {
   return number >= log->first &&
          number <= atomic_load(&log->tail) >> log->layout->extent_bits &&
-         atomic_load(&log_extent(log, number)->phys) != EXTENT_NOWHERE;
+         extent_phys(log_extent(log, number)) != EXTENT_NOWHERE;
+}
+
+static int add_found(struct recovery *r, struct found **found, size_t *room,
+                     size_t count) {
+  struct env *env = r->core->env;
+  if (count < *room) {
+    return EMB_OK;
+  }
+  size_t more = *room ? *room * 2 : 64;
+  void *larger = env->resize(env, *found, more * sizeof **found);
+  if (!larger) {
+    return out_of_memory(r);
+  }
+  *found = larger;
+  *room = more;
+  return EMB_OK;
 }
 
 /* Looks at every place in the file that the checkpoint does not use.  What is
@@ -66,12 +98,14 @@ static int find_extents(struct recovery *r) {
       bytes > LOG_FILE_HEAD
           ? (bytes - LOG_FILE_HEAD + l->extent_bytes - 1) / l->extent_bytes
           : 0;
-  struct found *found =
-      core->env->resize(core->env, NULL, (places + 1) * sizeof *found);
-  size_t count = 0;
+  struct found *found = NULL;
+  size_t count = 0, room = 0;
   uint64_t unused = 0;
-  int rc = found ? EMB_OK : out_of_memory(r);
-  for (uint64_t p = 0; !rc && p < places; p++) {
+  int rc = EMB_OK;
+  if (log_extents_used(log) == 0) {
+    log->first = floor;
+  }
+  for (uint64_t p = 0; !rc && p < places && p < EXTENT_NOWHERE; p++) {
     if (place_used(log, (uint32_t)p)) {
       continue;
     }
@@ -85,9 +119,12 @@ static int find_extents(struct recovery *r) {
     uint64_t page = page_number(l, r->buffer, core->salt);
     uint64_t number = page >> l->extent_bits;
     if ((page & (l->extent_pages - 1)) == 0 && number >= floor &&
-        number - floor < NUMBER_SPAN && !listed(log, number) &&
+        number - floor < LOG_SPAN_MAX && !listed(log, number) &&
         page_valid(l, r->buffer, core->salt, page)) {
-      found[count++] = (struct found){number, (uint32_t)p};
+      rc = add_found(r, &found, &room, count);
+      if (!rc) {
+        found[count++] = (struct found){number, (uint32_t)p};
+      }
     }
   }
   if (!rc && count) {
@@ -100,7 +137,7 @@ static int find_extents(struct recovery *r) {
     while (listed(log, expected)) {
       expected++;
     }
-    if (found[i].number == expected) {
+    if (found[i].number == expected && expected - log->first < LOG_SPAN_MAX) {
       rc = log_adopt(log, expected, found[i].phys);
       if (rc) {
         rc = out_of_memory(r);
@@ -461,7 +498,7 @@ int recover(struct core *core, const struct manifest *m, int replay,
   r->err = err;
   r->highest = m->tail ? (m->tail - 1) >> core->layout.extent_bits : 0;
   r->buffer = env->map(env, core->layout.extent_bytes, 0);
-  rc = r->buffer ? EMB_OK : out_of_memory(r);
+  rc = r->buffer ? check_manifest(r) : out_of_memory(r);
   if (!rc && replay) {
     rc = replay_log(r);
   }
@@ -471,10 +508,12 @@ int recover(struct core *core, const struct manifest *m, int replay,
     if (log_extents_used(&core->log) == 0) {
       core->log.first = r->highest + 1;
     }
-    rc = log_fit_table(&core->log, r->highest + 1);
-    if (rc) {
+    rc = r->highest + 1 - core->log.first >= LOG_SPAN_MAX
+             ? err_set(err, EMB_CORRUPT, "%s/log: it is too long", core->dir)
+             : EMB_OK;
+    if (!rc && log_fit_table(&core->log, r->highest + 1)) {
       rc = out_of_memory(r);
-    } else {
+    } else if (!rc) {
       log_start_at(&core->log, r->highest + 1);
     }
   }

@@ -189,9 +189,12 @@ static int make_room(struct core *core, struct epoch_slot *self, int *did,
 
 /* Under the flush lock. */
 static int grow_table(struct core *core, emb_err *err) {
-  return log_table_full(&core->log) && log_grow_table(&core->log)
-             ? err_set(err, EMB_NOMEM, "out of memory")
-             : EMB_OK;
+  int rc = log_table_full(&core->log) ? log_grow_table(&core->log) : EMB_OK;
+  if (rc == EMB_FULL) {
+    return err_set(err, rc, "%s/log: its oldest extent cannot be given back",
+                   core->dir);
+  }
+  return rc ? err_set(err, rc, "out of memory") : EMB_OK;
 }
 
 int core_make_room(struct core *core, struct epoch_slot *self, int *did,

@@ -31,8 +31,7 @@ void space_measure(struct core *core, struct space *space) {
   pthread_mutex_lock(&log->lock); /* the table must not be replaced */
   for (uint64_t e = log->first; e < limit; e++) {
     struct extent *extent = log_extent(log, e);
-    dead += atomic_load_explicit(&extent->phys, memory_order_relaxed) !=
-                EXTENT_NOWHERE &&
+    dead += extent_phys(extent) != EXTENT_NOWHERE &&
             atomic_load_explicit(&extent->live, memory_order_relaxed) == 0;
   }
   space->used = log_extents_used(log) * l->extent_bytes;
@@ -83,9 +82,7 @@ static uint64_t choose(struct core *core, int all) {
   for (uint64_t e = log->first; e < limit; e++) {
     struct extent *extent = log_extent(log, e);
     int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
-    if (atomic_load_explicit(&extent->phys, memory_order_relaxed) !=
-            EXTENT_NOWHERE &&
-        live > 0 && live < best) {
+    if (extent_phys(extent) != EXTENT_NOWHERE && live > 0 && live < best) {
       best = live;
       victim = e;
     }

@@ -25,8 +25,7 @@ static uint64_t highest(struct core *core, uint64_t limit) {
   uint32_t place = 0;
   pthread_mutex_lock(&log->lock);
   for (uint64_t e = log->first; e < limit; e++) {
-    uint32_t phys =
-        atomic_load_explicit(&log_extent(log, e)->phys, memory_order_relaxed);
+    uint32_t phys = extent_phys(log_extent(log, e));
     if (phys != EXTENT_NOWHERE && phys > place) {
       place = phys;
       best = e;

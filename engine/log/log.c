@@ -36,17 +36,21 @@ int log_init(struct log *log, struct env *env, struct epoch *epoch,
   log->frames = frames;
   log->layout = layout;
   pthread_mutex_init(&log->lock, NULL);
-  log->table = env->allocate(env, TABLE_START * sizeof *log->table);
+  log->table = env->map(env, TABLE_START * sizeof *log->table, 0);
   if (!log->table) {
     return EMB_NOMEM;
-  }
-  for (uint32_t i = 0; i < TABLE_START; i++) {
-    atomic_store(&log->table[i].phys, EXTENT_NOWHERE);
   }
   log->table_mask = TABLE_START - 1;
   log_start_at(log, 1);
   log->first = 1;
   return phys_room(log, 0);
+}
+
+static void unmap_table(struct log *log) {
+  if (log->table) {
+    log->env->unmap(log->env, log->table,
+                    (log->table_mask + 1) * sizeof *log->table);
+  }
 }
 
 void log_free(struct log *log) {
@@ -56,7 +60,7 @@ void log_free(struct log *log) {
   if (log->file) {
     log->env->close(log->env, log->file);
   }
-  log->env->release(log->env, log->table);
+  unmap_table(log);
   log->env->release(log->env, log->phys_used);
   log->env->release(log->env, log->left);
   pthread_mutex_destroy(&log->lock);
@@ -140,7 +144,7 @@ int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
                       uint64_t *to) {
   int found = 0;
   pthread_mutex_lock(&log->lock);
-  uint32_t old = atomic_load(&log_extent(log, number)->phys);
+  uint32_t old = extent_phys(log_extent(log, number));
   if (old != EXTENT_NOWHERE && log->phys_free && !is_full(log)) {
     uint32_t lower = phys_take(log);
     if (lower < old) {
@@ -171,9 +175,8 @@ int log_move(struct log *log, uint64_t number, uint64_t to) {
   }
   if (rc == EMB_OK) {
     struct extent *extent = log_extent(log, number);
-    log->left[log->left_count++] = atomic_load(&extent->phys);
-    atomic_store_explicit(&extent->phys, phys_of(log, to),
-                          memory_order_release);
+    log->left[log->left_count++] = extent_phys(extent);
+    extent_place(extent, phys_of(log, to));
     atomic_store(&log->moved, 1);
   } else {
     phys_give(log, phys_of(log, to));
@@ -198,8 +201,7 @@ void log_free_left(struct log *log) {
 
 uint64_t log_offset(const struct log *log, uint64_t page) {
   const struct layout *l = log->layout;
-  uint32_t phys = atomic_load_explicit(
-      &log_extent(log, page >> l->extent_bits)->phys, memory_order_acquire);
+  uint32_t phys = extent_phys(log_extent(log, page >> l->extent_bits));
   if (phys == EXTENT_NOWHERE) {
     return UINT64_MAX;
   }
@@ -213,12 +215,15 @@ uint64_t log_extents_used(const struct log *log) {
 void log_reset(struct log *log) {
   for (uint64_t i = 0; i <= log->table_mask; i++) {
     struct extent *extent = &log->table[i];
+    if (extent_phys(extent) == EXTENT_NOWHERE) {
+      continue;
+    }
     char *frame = atomic_load(&extent->frame);
     if (frame) {
       frames_give(log->frames, frame);
     }
     atomic_store(&extent->frame, NULL);
-    atomic_store(&extent->phys, EXTENT_NOWHERE);
+    extent_place(extent, EXTENT_NOWHERE);
     atomic_store(&extent->live, 0);
   }
   if (log->phys_words) {
@@ -280,22 +285,21 @@ int log_table_full(struct log *log) {
 /* Doubles the table; only the numbers up to the tail's are in it. */
 static int double_table(struct log *log) {
   uint64_t count = (log->table_mask + 1) * 2;
-  struct extent *table = log->env->allocate(log->env, count * sizeof *table);
+  struct extent *table = log->env->map(log->env, count * sizeof *table, 0);
   if (!table) {
     return EMB_NOMEM;
-  }
-  for (uint64_t i = 0; i < count; i++) {
-    atomic_store(&table[i].phys, EXTENT_NOWHERE);
   }
   uint64_t last = atomic_load(&log->tail) >> log->layout->extent_bits;
   for (uint64_t e = log->first; e <= last && e - log->first <= log->table_mask;
        e++) {
     struct extent *from = log_extent(log, e), *to = &table[e & (count - 1)];
-    atomic_store(&to->frame, atomic_load(&from->frame));
-    atomic_store(&to->phys, atomic_load(&from->phys));
-    atomic_store(&to->live, atomic_load(&from->live));
+    if (extent_phys(from) != EXTENT_NOWHERE) {
+      atomic_store(&to->frame, atomic_load(&from->frame));
+      extent_place(to, extent_phys(from));
+      atomic_store(&to->live, atomic_load(&from->live));
+    }
   }
-  log->env->release(log->env, log->table);
+  unmap_table(log);
   log->table = table;
   log->table_mask = count - 1;
   return EMB_OK;
@@ -304,7 +308,11 @@ static int double_table(struct log *log) {
 int log_grow_table(struct log *log) {
   epoch_close(log->epoch);
   pthread_mutex_lock(&log->lock);
-  int rc = numbers_full(log) ? double_table(log) : EMB_OK;
+  int rc = EMB_OK;
+  if (numbers_full(log)) {
+    /* Half of what may be read: a recovery leaves numbers out. */
+    rc = log->table_mask >= LOG_SPAN_MAX / 2 ? EMB_FULL : double_table(log);
+  }
   rc = rc ? rc : phys_room(log, log->phys_end);
   pthread_mutex_unlock(&log->lock);
   epoch_open(log->epoch);
@@ -336,7 +344,7 @@ int log_adopt(struct log *log, uint64_t number, uint32_t phys) {
   }
   phys_mark(log, phys, 1);
   struct extent *extent = log_extent(log, number);
-  atomic_store(&extent->phys, phys);
+  extent_place(extent, phys);
   atomic_store(&extent->live, 0);
   return EMB_OK;
 }
@@ -355,7 +363,7 @@ static int start_extent(struct log *log, uint64_t page) {
   uint32_t phys = phys_take(log);
   struct extent *extent = log_extent(log, page >> log->layout->extent_bits);
   atomic_store(&extent->live, 0);
-  atomic_store_explicit(&extent->phys, phys, memory_order_release);
+  extent_place(extent, phys);
   atomic_store_explicit(&extent->frame, frame, memory_order_release);
   atomic_fetch_add_explicit(&log->resident, 1, memory_order_relaxed);
   return EMB_OK;
@@ -446,7 +454,7 @@ int log_pad(struct log *log, uint64_t place) {
   pthread_mutex_lock(&log->lock);
   uint64_t tail = atomic_load(&log->tail);
   if ((tail & (l->extent_pages - 1)) &&
-      atomic_load(&log_extent(log, tail >> l->extent_bits)->phys) >= place) {
+      extent_phys(log_extent(log, tail >> l->extent_bits)) >= place) {
     while (atomic_load(&log->tail) & (l->extent_pages - 1)) {
       did |= open_page(log, open, PAGE_DATA, 0) == EMB_OK;
     }
@@ -505,14 +513,15 @@ void log_drop(struct log *log, uint64_t number) {
   struct extent *extent = log_extent(log, number);
   char *frame = atomic_exchange(&extent->frame, NULL);
   pthread_mutex_lock(&log->lock);
-  uint32_t phys = atomic_exchange(&extent->phys, EXTENT_NOWHERE);
+  uint32_t phys = extent_phys(extent);
+  extent_place(extent, EXTENT_NOWHERE);
   if (phys != EXTENT_NOWHERE && !EMB_SEED(41)) {
     phys_mark(log, phys, 0);
     log->phys_free++;
   }
   uint64_t tail = atomic_load(&log->tail) >> log->layout->extent_bits;
   while (log->first < tail &&
-         atomic_load(&log_extent(log, log->first)->phys) == EXTENT_NOWHERE) {
+         extent_phys(log_extent(log, log->first)) == EXTENT_NOWHERE) {
     log->first++;
   }
   pthread_mutex_unlock(&log->lock);

@@ -55,11 +55,25 @@ struct extent {
   /* Memory of the extent or NULL.  Stored release by log_take and log_evict,
   ** loaded acquire by everybody inside an epoch. */
   _Atomic(char *) frame;
-  /* Place in the file, EXTENT_NOWHERE when the number is not in use. */
-  _Atomic uint32_t phys;
+  /* Place in the file, EXTENT_NOWHERE when the number is not in use; inverted,
+  ** so that a table of zeros has none.  See extent_phys. */
+  _Atomic uint32_t phys_inverted;
   /* See L4; relaxed, it only steers. */
   _Atomic int32_t live;
 };
+
+static inline uint32_t extent_phys(const struct extent *extent) {
+  return ~atomic_load_explicit(&extent->phys_inverted, memory_order_acquire);
+}
+static inline void extent_place(struct extent *extent, uint32_t phys) {
+  atomic_store_explicit(&extent->phys_inverted, ~phys, memory_order_release);
+}
+
+/* Numbers that a table may span, from the oldest extent to the tail: a gigabyte
+** if each were in use.  Of those that are not, nothing is in memory; so what
+** files ask for is in proportion to what is in them.  Compaction keeps a log of
+** n extents below 8 n (life/compact.c). */
+#define LOG_SPAN_MAX (UINT64_C(1) << 26)
 
 enum { LOG_IMMEDIATE = 0, LOG_TXN = 1, LOG_STREAMS = 2 };
 
@@ -95,7 +109,7 @@ struct log {
   _Atomic int failed;
 
   /* Ring of extents, index number & mask; replaced only while the epoch is
-  ** closed. */
+  ** closed.  Mapped: no memory until it is touched. */
   struct extent *table;
   uint64_t table_mask;
   uint64_t first;      /* lowest number in use */
@@ -202,11 +216,12 @@ void log_free_left(struct log *log);
 ** Under core's ckpt_lock and flush lock: nothing is written meanwhile. */
 int log_trim(struct log *log, int punch, emb_err *err);
 /* Makes room in the tables of extents and places, for one more; outside any
-** epoch. */
+** epoch.  EMB_FULL: the log spans half of LOG_SPAN_MAX. */
 int log_grow_table(struct log *log);
 int log_table_full(struct log *log);
 
-/* Recovery: puts an extent at a known place.  The caller is alone. */
+/* Recovery: puts an extent at a known place.  The caller is alone, and the
+** number less than LOG_SPAN_MAX above the first. */
 int log_adopt(struct log *log, uint64_t number, uint32_t phys);
 /* Recovery: makes the table hold this number, before the tail goes there: a
 ** number beyond it would be taken for the one whose entry it shares. */

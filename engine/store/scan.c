@@ -167,10 +167,10 @@ static int pass_page(emb_scan *scan, size_t most) {
   pthread_mutex_lock(&core->scan_lock);
   struct extent *extent = log_extent(&core->log, number);
   const char *bytes = NULL;
-  if (atomic_load(&extent->phys) == EXTENT_NOWHERE ||
+  if (extent_phys(extent) == EXTENT_NOWHERE ||
       atomic_load(&extent->live) == 0) {
     /* Nothing there that is live, unless it is our own transaction's. */
-    if (!scan->s->txn || atomic_load(&extent->phys) == EXTENT_NOWHERE) {
+    if (!scan->s->txn || extent_phys(extent) == EXTENT_NOWHERE) {
       next = (number + 1) << l->extent_bits;
     }
   }

@@ -192,7 +192,7 @@ static int check_extent(struct verify *v, uint64_t number, uint64_t flushed) {
     uint64_t damaged, offset = 0;
     epoch_enter(&core->epoch, v->s->slot);
     struct extent *extent = log_extent(&core->log, number);
-    uint32_t phys = atomic_load(&extent->phys);
+    uint32_t phys = extent_phys(extent);
     int32_t expected = atomic_load(&extent->live);
     epoch_leave(v->s->slot);
     if (phys == EXTENT_NOWHERE || expected == 0) {

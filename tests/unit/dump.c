@@ -116,7 +116,7 @@ static void check_loaded(const struct core *core, uint64_t keys) {
   int64_t live = 0;
   for (uint64_t e = first_extent; e < 25; e++) {
     struct extent *extent = log_extent(&core->log, e);
-    CHECK_EQ_INT(atomic_load(&extent->phys), e == 5 ? EXTENT_NOWHERE : 40 - e);
+    CHECK_EQ_INT(extent_phys(extent), e == 5 ? EXTENT_NOWHERE : 40 - e);
     live += e == 5 ? 0 : atomic_load(&extent->live);
   }
   CHECK_EQ_INT(live, keys);
@@ -191,8 +191,8 @@ TEST(skipped_extents_are_not_written) {
   close_core(&core);
   open_core(&core, 4);
   CHECK_EQ_INT(dump_load(&core, &m, &err), EMB_OK);
-  CHECK_EQ_INT(atomic_load(&log_extent(&core.log, 24)->phys), EXTENT_NOWHERE);
-  CHECK_EQ_INT(atomic_load(&log_extent(&core.log, 23)->phys), 17);
+  CHECK_EQ_INT(extent_phys(log_extent(&core.log, 24)), EXTENT_NOWHERE);
+  CHECK_EQ_INT(extent_phys(log_extent(&core.log, 23)), 17);
   close_core(&core);
   /* A key that points into the skipped extent does not fit. */
   open_core(&core, 4);

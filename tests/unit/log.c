@@ -394,7 +394,7 @@ static uint64_t fill_extents(uint64_t upto) {
 }
 
 static uint32_t phys_of(uint64_t number) {
-  return atomic_load(&log_extent(&log_, number)->phys);
+  return extent_phys(log_extent(&log_, number));
 }
 
 TEST(dropped_places_are_used_again_lowest_first) {

@@ -420,3 +420,97 @@ TEST(commits_after_a_damaged_last_extent_survive) {
   emb_session_close(s);
   (void)emb_close(store, &err);
 }
+
+/* ---- forged files ------------------------------------------------------ */
+
+static void seal(char *bytes, size_t size, uint64_t with, uint64_t position) {
+  uint64_t sum = hash_sum(bytes + 8, size - 8, with, position);
+  memcpy(bytes, &sum, sizeof sum);
+}
+
+/* The copy with another replay and tail, and its last extent's number higher by
+** `more`; every checksum is right. */
+static void forge(uint64_t replay, uint64_t tail, uint64_t more) {
+  struct files files;
+  if (!CHECK(files_read(&files, origin)))
+    return;
+  struct manifest *slots = (void *)files_find(&files, "manifest")->bytes;
+  for (int i = 0; i < 2; i++) {
+    slots[i].replay = replay;
+    slots[i].tail = tail;
+    seal((char *)&slots[i], MANIFEST_SLOT, 0, 0);
+  }
+  struct file *index = files_find(&files, "index-");
+  uint64_t last = index->size / 65536 - 1, number;
+  uint32_t count;
+  char *block = index->bytes + last * 65536;
+  memcpy(&count, block + 12, sizeof count);
+  char *pair = block + 16 + (size_t)(count - 1) * 16;
+  memcpy(&number, pair, sizeof number);
+  number += more;
+  memcpy(pair, &number, sizeof number);
+  seal(block, 65536, salt + slots[0].index_generation, last);
+  CHECK(files_write(&files, copy));
+  files_free(&files);
+}
+
+/* The most memory that was resident, in MiB, since the last call. */
+static long peak_mib(void) {
+  char line[200];
+  long kib = 0;
+  FILE *status = fopen("/proc/self/status", "r");
+  while (status && fgets(line, sizeof line, status))
+    (void)sscanf(line, "VmHWM: %ld", &kib);
+  if (status)
+    (void)fclose(status);
+  FILE *reset = fopen("/proc/self/clear_refs", "w");
+  if (reset) {
+    (void)fputs("5", reset);
+    (void)fclose(reset);
+  }
+  return kib / 1024;
+}
+
+/* Whoever can compute a checksum can put in any number.  It is refused, or it
+** costs nothing. */
+TEST(forged_numbers_take_no_memory) {
+  struct manifest m;
+  emb_store *store;
+  emb_session *s;
+  leave_store(write_transactions);
+  CHECK_EQ_INT(manifest_read(&env_posix, origin, &m, NULL), EMB_OK);
+  const uint64_t pages = layout.extent_pages, huge = UINT64_C(1) << 40;
+  const struct {
+    uint64_t replay, tail, more;
+    int refused;
+  } forged[] = {
+      {m.replay, m.tail, 0, 0},
+      {m.replay, 0, 0, 1},
+      {0, 0, 0, 1},
+      {0, m.tail, 0, 1},
+      {m.tail + 1, m.tail, 0, 1},
+      {m.replay, huge, 0, 1},
+      {huge, huge, 0, 1},
+      {UINT64_MAX, UINT64_MAX, 0, 1},
+      {m.replay, pages * (LOG_SPAN_MAX + 9), 0, 1},
+      {pages * LOG_SPAN_MAX / 2, pages * LOG_SPAN_MAX / 2, 0, 0},
+      {m.replay, m.tail, LOG_SPAN_MAX + 9, 1},
+      {m.replay, m.tail, huge / pages, 1},
+      {m.replay, m.tail, UINT64_MAX / 2, 1},
+      {m.replay, pages * (LOG_SPAN_MAX / 2), LOG_SPAN_MAX / 2 - 9, 1},
+  };
+  long before = (peak_mib(), peak_mib());
+  for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
+    forge(forged[i].replay, forged[i].tail, forged[i].more);
+    int rc = open_copy(&store, &s);
+    test_check(rc == (forged[i].refused ? EMB_CORRUPT : EMB_OK), __FILE__,
+               __LINE__, "forgery %zu gives %d", i, rc);
+    if (rc == EMB_OK) {
+      emb_session_close(s);
+      (void)emb_close(store, NULL);
+    }
+  }
+  long after = peak_mib();
+  test_check(after < before + 100, __FILE__, __LINE__,
+             "%ld MiB were resident, before %ld", after, before);
+}
