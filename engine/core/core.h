@@ -46,7 +46,8 @@ struct counters {
   _Atomic uint64_t get_keys, get_memory, get_cache, get_disk, get_absent;
   _Atomic uint64_t put_keys, put_in_place, delete_keys, rmw_keys;
   _Atomic uint64_t read_pages, read_bytes, write_bytes, syncs;
-  _Atomic uint64_t flushes, checkpoints, compacted_records, evictions;
+  _Atomic uint64_t flushes, checkpoints, compacted_records, moved_extents,
+      evictions;
   _Atomic uint64_t cache_admitted, cache_evicted, waits_room, waits_key;
   _Atomic uint64_t commits, rollbacks, manifest_damaged;
   _Atomic uint64_t staleness_waits, staleness_busy;

@@ -64,6 +64,7 @@ int shorten_file(struct core *core, uint64_t replay, uint32_t n,
              ? err_set(err, EMB_NOMEM, "out of memory")
              : EMB_OK;
     *moved += !rc;
+    count_add(&core->counters.moved_extents, !rc);
   }
   env->unmap(env, buffer, l->extent_bytes);
   if (!rc && shorten_due(core, 0)) {

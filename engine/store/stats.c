@@ -94,6 +94,7 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "evictions", of(&c->evictions));
   number(l, "checkpoints", of(&c->checkpoints));
   number(l, "compacted_records", of(&c->compacted_records));
+  number(l, "moved_extents", of(&c->moved_extents));
   number(l, "cache_admitted", of(&c->cache_admitted));
   number(l, "cache_evicted", of(&c->cache_evicted));
   number(l, "waits_for_memory", of(&c->waits_room));

@@ -84,6 +84,7 @@ static struct work {
   uint32_t write_count;
   struct note *notes;
   size_t note_count, note_room;
+  int64_t moved, compacted, shortened; /* what live_and_shrink came to */
 } work;
 
 static void show(struct state *x, uint32_t group) {
@@ -152,6 +153,7 @@ struct writer {
   int open, level;    /* savepoints */
   uint8_t held[KEYS]; /* by the transaction, also after ROLLBACK TO */
   uint32_t marks[LEVELS][KEYS];
+  uint32_t batch[BATCH]; /* the keys that are written next */
 };
 
 static int64_t key_of(uint32_t i) {
@@ -170,24 +172,20 @@ static int open_store(struct disk *disk, emb_store **store, emb_session **s) {
   return help_open(dir, &c, store, s);
 }
 
-static void write_batch(struct writer *w, int in_txn) {
+static void write_batch(struct writer *w, int in_txn, uint32_t kind,
+                        uint32_t n) {
   static float vectors[BATCH * 8192];
   emb_session *s = in_txn ? w->txn : w->direct;
   int64_t keys[BATCH];
-  uint32_t n = 0, most = 1 + (uint32_t)roll(BATCH);
-  uint32_t kind = roll(4) ? PUT : DEL, first = work.write_count + 1;
-  uint32_t at = (uint32_t)roll(KEYS), step = 1 + 2 * (uint32_t)roll(3);
-  for (uint32_t i = 0; i < KEYS / 8 && n < most; i++, at = (at + step) % KEYS) {
-    if (!in_txn && w->held[at])
-      continue;
-    uint32_t number = ++work.write_count;
+  uint32_t first = work.write_count + 1;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t number = ++work.write_count, at = w->batch[i];
     work.writes[number] = (struct write){at, kind};
     w->held[at] |= (uint8_t)in_txn;
-    keys[n] = key_of(at);
-    help_vector(vectors + n * work.dim, work.dim, keys[n], (int32_t)number);
+    keys[i] = key_of(at);
+    help_vector(vectors + i * work.dim, work.dim, keys[i], (int32_t)number);
     if (!in_txn)
       note(NOTE_PUT, at, number, 0);
-    n++;
   }
   if (kind == PUT)
     OK(s, in_txn ? emb_txn_put(s, keys, n, vectors)
@@ -201,11 +199,21 @@ static void write_batch(struct writer *w, int in_txn) {
     note(NOTE_DONE, 0, 0, 0);
 }
 
+static void write_some(struct writer *w, int in_txn) {
+  uint32_t n = 0, most = 1 + (uint32_t)roll(BATCH);
+  uint32_t kind = roll(4) ? PUT : DEL;
+  uint32_t at = (uint32_t)roll(KEYS), step = 1 + 2 * (uint32_t)roll(3);
+  for (uint32_t i = 0; i < KEYS / 8 && n < most; i++, at = (at + step) % KEYS)
+    if (in_txn || !w->held[at])
+      w->batch[n++] = at;
+  write_batch(w, in_txn, kind, n);
+}
+
 static void savepoint(struct writer *w) {
   if (w->level < LEVELS && roll(2)) {
     OK(w->txn, emb_savepoint(w->txn, w->level));
     memcpy(w->marks[w->level++], work.state.pending, sizeof w->marks[0]);
-    write_batch(w, 1);
+    write_some(w, 1);
   } else if (w->level) {
     int to = (int)roll((uint64_t)w->level);
     if (roll(3)) {
@@ -237,7 +245,7 @@ static void prepare(struct writer *w) {
     note(NOTE_DURABLE, 0, 0, 0);
   if (roll(4) == 0) { /* the coordinator cannot; it may go on */
     if (roll(2))
-      write_batch(w, 1);
+      write_some(w, 1);
     else
       end_txn(w, NOTE_FORGET);
     return;
@@ -250,7 +258,7 @@ static void act(struct writer *w) {
   uint64_t what = roll(100);
   int more;
   if (what < 30) {
-    write_batch(w, 0);
+    write_some(w, 0);
   } else if (what < 40) {
     if (roll(4) == 0) /* a checkpoint by time */
       disk_env(work.disk)->sleep_us(disk_env(work.disk), 61000000);
@@ -263,7 +271,7 @@ static void act(struct writer *w) {
     OK(w->txn, emb_begin(w->txn));
     w->open = 1;
   } else if (what < 66) {
-    write_batch(w, 1);
+    write_some(w, 1);
   } else if (what < 76) {
     savepoint(w);
   } else if (what < 84) {
@@ -276,8 +284,61 @@ static void act(struct writer *w) {
   }
 }
 
+/* Anything, in any order. */
+static void live_at_random(struct writer *w) {
+  for (int i = 0; i < ACTIONS; i++)
+    act(w);
+  if (w->open)
+    end_txn(w, NOTE_FORGET);
+}
+
+static void write_keys(struct writer *w, int in_txn, uint32_t kind,
+                       uint32_t from, uint32_t step) {
+  for (uint32_t at = from; at < KEYS;) {
+    uint32_t n = 0;
+    for (; n < BATCH && at < KEYS; n++, at += step)
+      w->batch[n] = at;
+    write_batch(w, in_txn, kind, n);
+  }
+}
+
+static void step_all(struct writer *w) {
+  int more = 1;
+  while (more && CHECK_EQ_INT(emb_step(w->store, &more), EMB_OK)) {
+  }
+}
+
+static uint64_t log_size(void) {
+  uint32_t file;
+  CHECK_EQ_INT(disk_find(work.disk, "/data/store/log", &file), 0);
+  return disk_size(work.disk, file);
+}
+
+/* A transaction that writes everything anew leaves it at the end of the file:
+** it is moved to the front and the file cut.  Of what is left after most is
+** deleted, extents are compacted. */
+static void live_and_shrink(struct writer *w) {
+  write_keys(w, 0, PUT, 0, 1);
+  OK(w->direct, emb_checkpoint(w->direct));
+  note(NOTE_DURABLE, 0, 0, 0);
+  OK(w->txn, emb_begin(w->txn));
+  write_keys(w, 1, PUT, 0, 1);
+  note(NOTE_ALONE, 0, 0, 0);
+  end_txn(w, NOTE_END);
+  uint64_t size = log_size();
+  step_all(w);
+  write_keys(w, 0, PUT, (uint32_t)roll(7), 7);
+  work.moved += help_stat(w->store, "moved_extents");
+  work.shortened += log_size() < size;
+  for (uint32_t from = 0; from < 3; from++)
+    write_keys(w, 0, DEL, from, 4);
+  step_all(w);
+  work.compacted += help_stat(w->store, "compacted_records");
+  write_keys(w, 0, PUT, (uint32_t)roll(7), 7);
+}
+
 /* Two lives of a store, from its creation to a clean close. */
-static int record(void) {
+static int record(void (*live)(struct writer *)) {
   struct writer w = {0};
   work.disk = disk_new(test_random());
   CHECK_EQ_INT(disk_make_dir(work.disk, "/data"), 0);
@@ -286,10 +347,7 @@ static int record(void) {
     if (!open_store(work.disk, &w.store, &w.txn) ||
         !CHECK_EQ_INT(emb_session_open(w.store, &w.direct, NULL), EMB_OK))
       return 0;
-    for (int i = 0; i < ACTIONS; i++)
-      act(&w);
-    if (w.open)
-      end_txn(&w, NOTE_FORGET);
+    live(&w);
     emb_session_close(w.direct);
     if (!help_close(w.store, w.txn))
       return 0;
@@ -542,26 +600,51 @@ static void crash_everywhere(struct count *count) {
   disk_free(player);
 }
 
+/* 1: go on with the next. */
+static int record_and_crash(uint32_t dim, void (*live)(struct writer *),
+                            struct count *count) {
+  work.dim = dim;
+  moment.events = 0;
+  if (record(live))
+    crash_everywhere(count);
+  count->recordings++;
+  registry_set_env(&env_posix);
+  return atomic_load(&test_state.failures) == 0;
+}
+
+static void print_count(const struct count *count) {
+  printf("%zu recordings, %zu events, %zu states, of which %zu of a recovery "
+         "that was cut off; %zu used again, %zu with a rotten manifest\n",
+         count->recordings, count->events, count->states, count->again,
+         count->on, count->rotten);
+  test_count("states after power loss", count->states);
+}
+
 TEST(crash_at_every_event) {
   /* Pages of one record and 4096 bytes; of 8192; of 3 records and 102400. */
   static const uint32_t dims[] = {1000, 100, 8192};
   struct count count = {0, 0, 0, 0, 0, 0};
   for (unsigned i = 0; i < 3 * help_long(); i++) {
-    work.dim = dims[i % 3];
-    moment.events = 0;
-    if (record())
-      crash_everywhere(&count);
-    count.recordings++;
+    int good = record_and_crash(dims[i % 3], live_at_random, &count);
     forget_work();
-    registry_set_env(&env_posix);
-    if (atomic_load(&test_state.failures))
+    if (!good)
       break;
   }
-  printf("%zu recordings, %zu events, %zu states, of which %zu of a recovery "
-         "that was cut off; %zu used again, %zu with a rotten manifest\n",
-         count.recordings, count.events, count.states, count.again, count.on,
-         count.rotten);
-  test_count("states after power loss", count.states);
+  print_count(&count);
+}
+
+TEST(crash_while_the_file_is_shortened) {
+  struct count count = {0, 0, 0, 0, 0, 0};
+  int good = 1;
+  for (unsigned i = 0; good && i < help_long(); i++) {
+    good = record_and_crash(8192, live_and_shrink, &count);
+    printf("%d extents moved, %d records compacted\n", (int)work.moved,
+           (int)work.compacted);
+    good = good && CHECK(work.moved > 0 && work.compacted > 0) &&
+           CHECK(work.shortened > 0);
+    forget_work();
+  }
+  print_count(&count);
 }
 
 /* ---- creation and deletion ----------------------------------------------- */
