@@ -6,6 +6,8 @@
 ** are in one order.  The work of sql_work.h is recorded there, and the power
 ** goes after each event, as in tests/unit/power.c.
 **
+** A second piece of work changes two database files in each transaction.
+**
 ** SEED repeats a run.  LONG=n records n times as many pieces of work.
 */
 #include "sql_work.h"
@@ -141,16 +143,37 @@ static void mount(struct disk *disk) {
   registry_set_env(disk ? disk_env(disk) : &env_posix);
 }
 
-static struct disk *record(void) {
+static size_t events_read; /* of the disk that is examined, until it was read */
+
+static void was_read(void) { events_read = disk_events(mounted); }
+
+/* What is recorded, and how a disk is examined that a crash left of it: returns
+** the transaction that it came to; -1 if that is not one for all files. */
+struct play {
+  void (*work)(void);
+  int (*examine)(int acked, int begun);
+};
+
+static void work_in_one(void) {
   struct work w = {test_random(), "/disk/app.db", "disk", 10,
                    note_begun,    note_acked};
+  do_work(&w);
+}
+
+static int examine_one(int acked, int begun) {
+  return examine("/disk/app.db", "disk", acked, begun, was_read);
+}
+
+static const struct play play_one = {work_in_one, examine_one};
+
+static struct disk *record(const struct play *play) {
   struct disk *disk = disk_new(test_random());
   CHECK_EQ_INT(disk_make_dir(disk, "/disk"), 0);
   mount(disk);
   disk_record(disk);
   note_count = 0;
   add_note(0, 0);
-  do_work(&w);
+  play->work();
   return disk;
 }
 
@@ -158,28 +181,26 @@ struct count {
   size_t events, states, again;
 };
 
-static size_t events_read; /* of the disk that is examined, until it was read */
-
-static void was_read(void) { events_read = disk_events(mounted); }
-
-static int examine_disk(struct disk *disk, int acked, int begun) {
+static int examine_disk(const struct play *play, struct disk *disk, int acked,
+                        int begun) {
   mount(disk);
-  return examine("/disk/app.db", "disk", acked, begun, was_read);
+  return play->examine(acked, begun);
 }
 
 /* One disk that the crash may have left; some lose power again. */
-static void try_loss(const struct disk *player, enum disk_loss loss, int acked,
-                     int begun, struct count *count) {
+static void try_loss(const struct play *play, const struct disk *player,
+                     enum disk_loss loss, int acked, int begun,
+                     struct count *count) {
   struct disk *after = disk_crash(player, loss, test_random());
   disk_record(after);
-  int n = examine_disk(after, acked, begun);
+  int n = examine_disk(play, after, acked, begun);
   count->states++;
   if (!atomic_load(&test_state.failures) && test_random() % 8 == 0) {
     struct disk *second = disk_player(after);
     disk_play(second, after, test_random() % (events_read + 1));
     loss = (enum disk_loss)(test_random() % DISK_LOSSES);
     struct disk *twice = disk_crash(second, loss, test_random());
-    (void)examine_disk(twice, n, n);
+    (void)examine_disk(play, twice, n < 0 ? acked : n, n < 0 ? begun : n);
     count->states++;
     count->again++;
     disk_free(second);
@@ -189,8 +210,9 @@ static void try_loss(const struct disk *player, enum disk_loss loss, int acked,
 }
 
 /* After so many events of the recording. */
-static void crash(const struct disk *player, const struct disk *recording,
-                  size_t events, int acked, int begun, struct count *count) {
+static void crash(const struct play *play, const struct disk *player,
+                  const struct disk *recording, size_t events, int acked,
+                  int begun, struct count *count) {
   char event[200] = "";
   if (events)
     disk_describe(recording, events - 1, event, sizeof event);
@@ -199,22 +221,23 @@ static void crash(const struct disk *player, const struct disk *recording,
       continue;
     (void)snprintf(work_moment, sizeof work_moment, "loss %d after %s", loss,
                    event);
-    try_loss(player, (enum disk_loss)loss, acked, begun, count);
+    try_loss(play, player, (enum disk_loss)loss, acked, begun, count);
     if (disk_unsynced(player) == 0)
       break;
   }
 }
 
-static void crash_everywhere(const struct mode *mode, struct count *count) {
+static void crash_everywhere(const struct play *play, const struct mode *mode,
+                             struct count *count) {
   work_mode = mode;
-  struct disk *recording = record(), *player = disk_player(recording);
+  struct disk *recording = record(play), *player = disk_player(recording);
   size_t at = 0, events = disk_events(recording);
   for (size_t e = 0; e <= events && !atomic_load(&test_state.failures); e++) {
     disk_play(player, recording, e);
     while (at + 1 < note_count && notes[at + 1].events <= e)
       at++;
     int acked = notes[at].acked - (mode->may_undo && notes[at].acked > 0);
-    crash(player, recording, e, acked, notes[at].begun, count);
+    crash(play, player, recording, e, acked, notes[at].begun, count);
   }
   count->events += events;
   mount(NULL);
@@ -223,7 +246,7 @@ static void crash_everywhere(const struct mode *mode, struct count *count) {
   work_forget();
 }
 
-TEST(power_loss) {
+static void crash_in_all_modes(const struct play *play) {
   static const struct mode modes[] = {{"DELETE", "EXTRA", 0},
                                       {"WAL", "FULL", 0},
                                       {"DELETE", "FULL", 1},
@@ -233,7 +256,7 @@ TEST(power_loss) {
   sqlite3_vfs_register(disk_vfs(), 0);
   for (unsigned i = 0; i < 5 * help_long(); i++) {
     sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SEED, 1 + (int)i, NULL);
-    crash_everywhere(&modes[i % 5], &count);
+    crash_everywhere(play, &modes[i % 5], &count);
     if (atomic_load(&test_state.failures))
       break;
   }
@@ -241,4 +264,126 @@ TEST(power_loss) {
          "off\n",
          count.events, count.states, count.again);
   test_count("states after power loss", count.states);
+}
+
+TEST(power_loss) { crash_in_all_modes(&play_one); }
+
+/* ---- two database files ---------------------------------------------------
+**
+** One transaction changes both, each with an emb table and rows that say what
+** is in it.  In a rollback mode SQLite commits both or neither (by a
+** super-journal); in mode WAL each for itself.  The files are examined one
+** after the other, by connections that do not know of the other one. */
+
+enum { PAIR_TXNS = 2 };
+
+static const struct half {
+  const char *path, *schema, *table;
+} halves[2] = {{"/disk/app.db", "main", "a"}, {"/disk/other.db", "other", "b"}};
+
+/* rows after transaction n */
+static char *half_dumps[2][PAIR_TXNS + 1];
+
+static void change_half(sqlite3 *db, const struct half *half, int n) {
+  int lo = (int)(test_random() % KEYS), hi = lo + (int)(test_random() % 8);
+  if (test_random() % 4 == 0) {
+    (void)run(db, "DELETE FROM %s.rows WHERE key BETWEEN %d AND %d",
+              half->schema, lo, hi);
+    (void)run(db, "DELETE FROM %s WHERE key BETWEEN %d AND %d", half->table, lo,
+              hi);
+  } else {
+    (void)run(db,
+              "WITH RECURSIVE r(k) AS (VALUES(%d) UNION ALL "
+              "SELECT k + 1 FROM r WHERE k < %d) "
+              "INSERT OR REPLACE INTO %s.rows SELECT %Q, k, %d FROM r",
+              lo, hi, half->schema, half->table, n);
+    (void)run(db,
+              "INSERT OR REPLACE INTO %s(key, vector) SELECT key, " VECTOR
+              " FROM %s.rows WHERE key BETWEEN %d AND %d",
+              half->table, half->schema, lo, hi);
+  }
+  (void)run(db, "INSERT INTO %s.log VALUES(%d)", half->schema, n);
+}
+
+static void make_half(sqlite3 *db, const struct half *half) {
+  (void)run(db,
+            "CREATE TABLE %s.rows(tbl, key INTEGER, value INTEGER, "
+            "PRIMARY KEY(tbl, key));"
+            "CREATE TABLE %s.log(n INTEGER PRIMARY KEY);"
+            "CREATE VIRTUAL TABLE %s.%s USING emb(vector FLOAT[4], "
+            "memory='4MB')",
+            half->schema, half->schema, half->schema, half->table);
+}
+
+static void work_in_two(void) {
+  sqlite3 *db = open_db(halves[0].path, "disk");
+  if (db == NULL)
+    return;
+  (void)run(db,
+            "ATTACH %Q AS other; PRAGMA other.synchronous = %s;"
+            "PRAGMA other.journal_mode = %s",
+            halves[1].path, work_mode->synchronous, work_mode->journal);
+  for (int i = 0; i < 2; i++)
+    make_half(db, &halves[i]);
+  disk_record(mounted); /* what is tested begins here */
+  note_count = 0;
+  add_note(0, 0);
+  for (int n = 1; n <= PAIR_TXNS; n++) {
+    (void)run(db, "BEGIN");
+    for (int i = 0; i < 2; i++)
+      change_half(db, &halves[i], n);
+    note_begun(n);
+    (void)run(db, "COMMIT");
+    note_acked(n);
+    for (int i = 0; i < 2; i++) {
+      sqlite3_free(half_dumps[i][n]);
+      half_dumps[i][n] = ask(db,
+                             "SELECT tbl || key || ':' || value FROM "
+                             "%s.rows ORDER BY tbl, key",
+                             halves[i].schema);
+    }
+  }
+  CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
+}
+
+static int examine_half(int i, int acked, int begun) {
+  sqlite3 *db = open_db(halves[i].path, "disk");
+  if (db == NULL)
+    return 0;
+  int n = ask_number(db, "SELECT coalesce(max(n), 0) FROM log");
+  (void)HOLDS(n >= acked && n <= begun,
+              "%s came to transaction %d, %d was acknowledged, %d was begun",
+              halves[i].schema, n, acked, begun);
+  char *rows = ask(db, ALL_ROWS);
+  (void)HOLDS(strcmp(rows, n ? half_dumps[i][n] : "") == 0,
+              "rows of %s after %d: %.60s", halves[i].schema, n, rows);
+  sqlite3_free(rows);
+  compare(db);
+  CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
+  return n;
+}
+
+static int examine_two(int acked, int begun) {
+  int first = (int)(test_random() % 2), n[2];
+  n[first] = examine_half(first, acked, begun);
+  n[1 - first] = examine_half(1 - first, acked, begun);
+  was_read();
+  int apart = strcmp(work_mode->journal, "WAL") == 0;
+  (void)HOLDS(apart || n[0] == n[1], "main is at transaction %d, other at %d",
+              n[0], n[1]);
+  for (int i = 0; i < 2; i++) {
+    sqlite3 *db = open_db(halves[i].path, "disk");
+    if (db) {
+      go_on(db, PAIR_TXNS);
+      CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
+    }
+  }
+  return apart ? -1 : n[0];
+}
+
+TEST(power_loss_of_two_files) {
+  static const struct play play = {work_in_two, examine_two};
+  crash_in_all_modes(&play);
+  for (int i = 0; i < 2 * (PAIR_TXNS + 1); i++)
+    sqlite3_free(half_dumps[i / (PAIR_TXNS + 1)][i % (PAIR_TXNS + 1)]);
 }
