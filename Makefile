@@ -120,7 +120,7 @@ $(INTERNAL): $(ENGINE_O) $(CORE_O) $(LIB_O)
 $(P)/testfixture: $(O)/tests/testfixture.o
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TCL_LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TCL_LIBS) -ldl
 
 $(UNIT): $(O)/unit/%: $(O)/tests/unit/%.o $(INTERNAL)
 	@echo "  LINK   $@"
