@@ -1,8 +1,11 @@
-# make.tcl -- writes the golden store of the present format.
+# make.tcl -- writes the golden stores of the present format.
 #
 #     make && build/testfixture tests/golden/make.tcl
+#     build/testfixture tests/golden/make.tcl deletes
 #
-# Makes tests/golden/format-N, N as in engine/ckpt/manifest.h: stores.tar.gz
+# Makes tests/golden/format-N, N as in engine/ckpt/manifest.h, or with an
+# argument format-N-deletes, in whose log there is a page that is full of deleted
+# keys and another one after it, both behind the last checkpoint.  stores.tar.gz
 # holds closed.db, which was closed, and killed.db, whose files were copied
 # while it was open with a commit behind its last checkpoint; expected.txt says
 # what tests/sql/golden.test must find in either of them.  What is there
@@ -88,7 +91,19 @@ proc write_after {} {
   put halves 5 [numbers 90 95] 6
 }
 
-set to [file join $tester::root tests golden format-[format_number]]
+# A page of 4096 bytes holds 510 keys.
+proc write_deletes {} {
+  db eval BEGIN
+  put halves 5 [numbers 1000 1700] 1
+  db eval {COMMIT; INSERT INTO halves(halves) VALUES('checkpoint'); BEGIN}
+  remove halves [numbers 1050 1650]
+  put halves 5 [numbers 1100 1110] 7
+  db eval {COMMIT}
+}
+
+set kind [lindex $argv 0]
+set to format-[format_number][expr {$kind eq "" ? "" : "-$kind"}]
+set to [file join $tester::root tests golden $to]
 if {[file exists $to]} {
   puts "$to is there already"
   finish_test
@@ -98,6 +113,7 @@ file delete -force test.db test.db-emb
 sqlite3 db closed.db
 write_before
 write_after
+if {$kind eq "deletes"} write_deletes
 foreach file {closed.db closed.db-emb} {
   file copy $file [string map {closed killed} $file]
 }
