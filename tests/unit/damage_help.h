@@ -34,6 +34,10 @@ struct oracle {
   int32_t before[DAMAGE_KEYS];
   uint32_t order[DAMAGE_KEYS];
   uint32_t orders;
+  int32_t older[DAMAGE_KEYS]; /* value, at the story's last checkpoint */
+  /* Since the first checkpoint of the last life: bit v, the value was v. */
+  uint32_t had[DAMAGE_KEYS];
+  int checkpoints;   /* of this life */
   uint64_t recorded; /* transaction number that the coordinator has */
 };
 
@@ -59,7 +63,7 @@ struct damage_store {
   const struct story *story;
   struct oracle *o;
   struct files files;
-  struct files older; /* at the last checkpoint that the story took */
+  struct files older, oldest; /* at those checkpoints */
   struct layout layout;
   uint64_t salt;
   struct manifest manifest;
@@ -80,6 +84,11 @@ enum verdict {
 
 /* ---- writing ---------------------------------------------------------- */
 
+static inline void note_had(struct oracle *o) {
+  for (int i = 0; i < DAMAGE_KEYS; i++)
+    o->had[i] |= 1u << o->value[i];
+}
+
 static inline void note(struct writer *w, int64_t key, int32_t value) {
   struct oracle *o = w->o;
   if (w->tail) {
@@ -87,6 +96,8 @@ static inline void note(struct writer *w, int64_t key, int32_t value) {
     o->order[key] = ++o->orders;
   }
   o->value[key] = value;
+  if (!w->in_txn)
+    o->had[key] |= 1u << value;
 }
 
 static inline void w_put(struct writer *w, int64_t first, size_t n,
@@ -136,6 +147,7 @@ static inline void w_prepare(struct writer *w) {
   OK(w->s, emb_prepare(w->s, &number));
   if (number)
     w->o->recorded = number;
+  note_had(w->o);
 }
 
 static inline void w_commit(struct writer *w) {
@@ -153,12 +165,19 @@ static inline void w_rollback(struct writer *w, int prepared) {
   memcpy(w->o->value, w->begun, sizeof w->begun);
 }
 
-/* Keeps a copy of the files as they are then. */
+/* Keeps copies of the files as they are then. */
 static inline void w_checkpoint(struct writer *w) {
-  char older[512];
+  char copy[512];
   OK(w->s, emb_checkpoint(w->s));
-  (void)snprintf(older, sizeof older, "%s-older", w->dir);
-  CHECK(files_copy_dir(older, w->dir));
+  memcpy(w->o->older, w->o->value, sizeof w->o->older);
+  (void)snprintf(copy, sizeof copy, "%s-older", w->dir);
+  CHECK(files_copy_dir(copy, w->dir));
+  if (w->o->checkpoints++ == 0) {
+    memset(w->o->had, 0, sizeof w->o->had);
+    note_had(w->o);
+    (void)snprintf(copy, sizeof copy, "%s-oldest", w->dir);
+    CHECK(files_copy_dir(copy, w->dir));
+  }
 }
 
 static inline void no_report(void *arg, const char *line) {
@@ -190,6 +209,7 @@ static inline void live(const struct story *story, struct oracle *o,
     return;
   memset(o->order, 0, sizeof o->order); /* the life before was closed */
   o->orders = 0;
+  o->checkpoints = 0;
   story->write(&w, life);
   if (life + 1 < story->lives || !story->killed)
     help_close(store, w.s);
@@ -246,9 +266,11 @@ static inline int damage_tell(struct damage_store *d, const struct story *story,
     if (!CHECK(waitpid(child, &status, 0) == child && status == 0))
       return 0;
   }
-  char older[512];
-  (void)snprintf(older, sizeof older, "%s-older", dir);
-  (void)files_read(&d->older, older);
+  char copy[512];
+  (void)snprintf(copy, sizeof copy, "%s-older", dir);
+  (void)files_read(&d->older, copy);
+  (void)snprintf(copy, sizeof copy, "%s-oldest", dir);
+  (void)files_read(&d->oldest, copy);
   if (!CHECK(files_read(&d->files, dir)) ||
       !CHECK(files_manifest(&d->files) != NULL))
     return 0;
@@ -265,6 +287,7 @@ static inline int damage_tell(struct damage_store *d, const struct story *story,
 static inline void damage_forget(struct damage_store *d) {
   files_free(&d->files);
   files_free(&d->older);
+  files_free(&d->oldest);
   (void)munmap(d->o, sizeof *d->o);
 }
 
@@ -400,12 +423,13 @@ static const struct story damage_stories[] = {
 struct judge {
   const struct damage_store *d;
   const char *dir, *what; /* the damage, for messages */
-  int may_cut;            /* it may have hit what was not durable */
-  int found;              /* an error spoke of damage */
-  int reported;           /* lines of emb_verify */
-  uint32_t cut_above;     /* no write with an order up to this is missing ... */
-  uint32_t cut_below;     /* ... and none from this on is there */
-  char text[600];         /* the first error */
+  int may_cut;  /* it may have hit what was not durable; 2: or more, without
+                   regard to the order of writes */
+  int found;    /* an error spoke of damage */
+  int reported; /* lines of emb_verify */
+  uint32_t cut_above; /* no write with an order up to this is missing ... */
+  uint32_t cut_below; /* ... and none from this on is there */
+  char text[600];     /* the first error */
 };
 
 static inline int blame(const struct judge *j, const char *format, ...) {
@@ -438,6 +462,11 @@ static inline int is_damage(struct judge *j, int rc, const char *text,
 /* What the key is (0: absent) against what it must be. */
 static inline int judge_key(struct judge *j, int64_t key, int32_t is) {
   const struct oracle *o = j->d->o;
+  if (j->may_cut == 2 && is != o->value[key])
+    j->cut_below = 0;
+  if (j->may_cut == 2)
+    return (is >= 0 && is < 32 && (o->had[key] >> is & 1)) ||
+           blame(j, "key %d is %d, and never was", (int)key, is);
   if (is == o->value[key]) {
     if (o->order[key] > j->cut_above && is != o->before[key])
       j->cut_above = o->order[key];

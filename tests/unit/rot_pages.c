@@ -30,6 +30,7 @@ enum {
   FIFO, /* that nobody ever writes to */
   OLDER_FILE,
   FOREIGN_FILE,
+  MIXED_AGES,  /* some files of an older time */
   OTHER_INDEX, /* of another generation, under this one's name */
   KINDS
 };
@@ -51,6 +52,7 @@ static const char *const kinds[KINDS] = {"truncated",
                                          "FIFO for a file",
                                          "file of an older time",
                                          "file of another store",
+                                         "files of different times",
                                          "index file of another time"};
 
 static uint64_t tally[KINDS][VERDICTS + 1];
@@ -292,6 +294,57 @@ static void damage_file(const struct file *file) {
                files_find(&t.d.older, name), file->name);
 }
 
+/* ---- ages ------------------------------------------------------------- */
+
+static void put_older(struct files *from, unsigned set, unsigned both) {
+  static const char *const names[] = {"manifest", "log", "index-"};
+  CHECK(files_write(&t.d.files, t.copy));
+  for (int i = 0; i < 3; i++) {
+    const struct file *older = files_find(from, names[i]);
+    const struct file *newer = files_find(&t.d.files, names[i]);
+    char path[600];
+    if (!(set >> i & 1) || older == NULL)
+      continue;
+    (void)snprintf(path, sizeof path, "%s/%s", t.copy, newer->name);
+    CHECK(both || unlink(path) == 0);
+    CHECK(files_write_one(older, t.copy));
+  }
+}
+
+/* Some of the files are older, in all combinations; the older index file may be
+** there beside the newer one. */
+static void mix_ages(struct files *from, const char *age, int may_cut) {
+  for (unsigned set = 1; set < 8 && from->n; set++)
+    for (unsigned both = 0; both <= (set >> 2 & 1); both++) {
+      char what[200];
+      (void)snprintf(what, sizeof what, "%s:%s%s%s%s", age,
+                     set & 1 ? " manifest" : "", set & 2 ? " log" : "",
+                     set & 4 ? " index" : "",
+                     both ? " beside the newer one" : "");
+      put_older(from, set, both);
+      enum verdict verdict = damage_judge(&t.d, t.copy, what, 0, may_cut, 0);
+      tally[MIXED_AGES][verdict]++;
+    }
+  CHECK(files_write(&t.d.files, t.copy));
+}
+
+/* Of the last checkpoint: every key is as it is now, or every key is as it was
+** then. */
+static void mix_with_last(void) {
+  struct oracle *now = t.d.o, kept = *now;
+  for (int64_t key = 0; key < DAMAGE_KEYS; key++) {
+    now->before[key] = now->older[key];
+    now->order[key] = now->value[key] != now->older[key];
+  }
+  mix_ages(&t.d.older, "older", 1);
+  *now = kept;
+}
+
+/* Of an earlier one, since which extents were freed: recovery may end on the
+** way from there to now.  A coordinator sees that by the transaction's number;
+** here every key has a value that it had since. */
+static void mix_with_first(void) { mix_ages(&t.d.oldest, "much older", 2); }
+
 /* ---- stories ---------------------------------------------------------- */
 
 /* The other store's files are still as they were: nobody wrote through a
@@ -324,6 +377,8 @@ static void tell_and_damage(const struct story *story) {
       damage_units(&t.now.list[i]);
     }
     duplicate_extents(files_find(&t.now, "log"));
+    mix_with_last();
+    mix_with_first();
     check_foreign();
   }
   files_free(&t.now);
