@@ -87,6 +87,36 @@ struct disk {
   struct disk_ops events;
 };
 
+/* disk_image.c.  Memory that is there, or the program ends: a test that runs
+** out of it has nothing to report. */
+void *disk__enough(void *memory);
+void *disk__more(void *memory, size_t n, size_t *room, size_t bytes);
+uint64_t disk__draw(uint64_t *state); /* a random number */
+void disk__clear_image(struct disk_image *image);
+struct disk_image disk__copy_image(const struct disk_image *image);
+/* from NULL: zeros. */
+void disk__put_bytes(struct disk_image *image, const uint8_t *from,
+                     uint64_t offset, uint64_t bytes);
+void disk__get_bytes(const struct disk_image *image, uint8_t *to,
+                     uint64_t offset, size_t bytes);
+/* Bytes beyond the size are zero, should the file grow again. */
+void disk__set_size(struct disk_image *image, uint64_t size);
+struct disk_names disk__copy_names(const struct disk_names *names);
+struct disk_name *disk__find_name(const struct disk_names *names,
+                                  const char *name);
+void disk__remove_name(struct disk_names *names, const char *name);
+void disk__set_name(struct disk_names *names, const char *name, uint32_t file);
+
+/* disk_events.c */
+void disk__operate(struct disk *disk, const struct disk_op *op);
+/* The operation is done with; its bytes may be shared. */
+void disk__drop_op(struct disk_op *op);
+void disk__change_names(struct disk_names *names, const struct disk_op *op);
+/* A disk of what is durable on the other; nothing is seen of it yet. */
+struct disk *disk__durable_copy(const struct disk *disk);
+/* What is durable is what programs see. */
+void disk__show_durable(struct disk *disk);
+
 void disk__env_init(struct disk *disk);
 void disk__vfs_forget(struct disk_inode *inode);
 
