@@ -1,13 +1,15 @@
 #!/bin/bash
 # defects.sh -- turns on each defect of defects.txt in turn and demands that
-# the suite named beside it notices.
+# the suite named beside it notices, with the first seed (SEED, default 1) or one
+# of the next two: random work does not come by every defect.
 #
 #     OUT=build/defect tests/defects.sh [NUMBER ...]
 set -u
 cd "$(dirname "$0")/.." || exit 2
 OUT=${OUT:-build/defect}
 passed=0 failed=0 skipped=0
-export SEED=${SEED:-1} EMB_SO=$OUT/emb.so
+first=${SEED:-1}
+export SEED EMB_SO=$OUT/emb.so
 
 # suite NAME: runs it (its long form after a +); its status says whether it
 # passed.
@@ -27,6 +29,13 @@ there() {
   esac
 }
 
+# misses NAME: it passes with every seed.
+misses() {
+  for ((SEED = first; SEED < first + 3; SEED++)); do
+    suite "$1" || return 1
+  done
+}
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 while read -r number name what; do
@@ -35,7 +44,7 @@ while read -r number name what; do
   if ! there "$name"; then
     echo "defect $number: $name is not there"
     skipped=$((skipped + 1))
-  elif EMB_DEFECT=$number suite "$name"; then
+  elif EMB_DEFECT=$number misses "$name"; then
     echo "defect $number: $name did not notice that $what"
     failed=$((failed + 1))
   else
