@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+**
+** optim_form.h -- between optim.c, which knows rows, and the forms of the
+** arithmetic, which know elements.
+*/
+#ifndef EMB_VEC_OPTIM_FORM_H
+#define EMB_VEC_OPTIM_FORM_H
+
+#include "optim.h"
+
+enum { OPTIM_ARRAYS = 3 }; /* of state, at most; each has dim elements */
+
+/* Some elements of a row. */
+struct optim_part {
+  const struct optim_factors *factors;
+  size_t n;
+  float *w, *state[OPTIM_ARRAYS];
+  const float *g, *read; /* read: NULL without compensation */
+  /* Where the old values go, so that a step can be taken back; or NULL. */
+  float *old_w, *old_state[OPTIM_ARRAYS];
+};
+
+enum optim_sum {
+  OPTIM_SUM_RAW,   /* gradients before clip_norm */
+  OPTIM_SUM_FINAL, /* gradients as the optimizer gets them */
+  OPTIM_SUM_GROUP, /* z of group_ftrl after the step */
+};
+
+struct optim_form {
+  const char *name;
+  /* One step of all elements; 1 when something is not finite.  The variant of
+  ** momentum is nesterov, that of rmsprop has momentum. */
+  int (*apply)(uint32_t kind, int variant, const struct optim_part *part);
+  /* Adds the squares to lanes, element i to lane i % 16; changes nothing. */
+  void (*sum)(enum optim_sum what, const struct optim_part *part,
+              double lane[16]);
+};
+
+/* Form i, in the order of vec_form; NULL at the end. */
+const struct optim_form *optim_form(int i);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+**
+** optim_rules.h -- the formulas of optim.h, once for all forms.
+**
+** Included by optim_forms.c for each form, with
+**   FORM(name)  name of a function in this form
+**   TARGET      the attribute of its functions
+**   VEC, WIDTH  WIDTH float32, with the operators of C
+**   LOAD(p), STORE(p, x), SET(x), SQRT(x), MIN(a, b), MAX(a, b)
+**   ANY_NAN(x)  whether an element is NaN
+**   ABS(x), SIGNED(x, s)   |x|, and x >= 0 with the sign of s
+**
+** A rule takes the gradient and the old w and returns the new w; it loads its
+** state and keeps the new one.
+*/
+
+#define INLINE TARGET static inline __attribute__((always_inline))
+
+/* x - x is 0 when x is finite, else NaN, which stays in *bad. */
+#define WATCH(x) (*bad += (x) - (x))
+
+INLINE void FORM(keep)(float *to, VEC x, VEC *bad) {
+  WATCH(x);
+  STORE(to, x);
+}
+
+INLINE VEC FORM(gradient)(const struct optim_factors *k, VEC g, VEC w,
+                          const float *read, int final) {
+  if (read) {
+    g += SET(k->dc) * g * g * (w - LOAD(read));
+  }
+  g = MIN(MAX(g, SET(-k->clip)), SET(k->clip));
+  if (final) {
+    g = g * SET(k->scale) + SET(k->decay) * w;
+  }
+  return g;
+}
+
+INLINE VEC FORM(sgd)(const struct optim_factors *k, VEC g, VEC w,
+                     float *const *s, VEC *bad) {
+  (void)s, (void)bad;
+  return w - SET(k->lr) * g;
+}
+
+INLINE VEC FORM(momentum)(const struct optim_factors *k, VEC g, VEC w,
+                          float *const *s, VEC *bad) {
+  VEC v = SET(k->p) * LOAD(s[0]) + g;
+  FORM(keep)(s[0], v, bad);
+  return w - SET(k->lr) * v;
+}
+
+INLINE VEC FORM(nesterov)(const struct optim_factors *k, VEC g, VEC w,
+                          float *const *s, VEC *bad) {
+  VEC v = SET(k->p) * LOAD(s[0]) + g;
+  FORM(keep)(s[0], v, bad);
+  return w - SET(k->lr) * (g + SET(k->p) * v);
+}
+
+INLINE VEC FORM(adagrad)(const struct optim_factors *k, VEC g, VEC w,
+                         float *const *s, VEC *bad) {
+  VEC a = LOAD(s[0]) + g * g;
+  FORM(keep)(s[0], a, bad);
+  return w - SET(k->lr) * (g / (SQRT(a) + SET(k->eps)));
+}
+
+INLINE VEC FORM(adam)(const struct optim_factors *k, VEC g, VEC w,
+                      float *const *s, VEC *bad) {
+  VEC m = SET(k->p) * LOAD(s[0]) + SET(k->p1) * g;
+  VEC v = SET(k->q) * LOAD(s[1]) + SET(k->q1) * (g * g);
+  FORM(keep)(s[0], m, bad);
+  FORM(keep)(s[1], v, bad);
+  return w - SET(k->lr) * (m / (SQRT(v) * SET(k->root) + SET(k->eps)));
+}
+
+INLINE VEC FORM(amsgrad)(const struct optim_factors *k, VEC g, VEC w,
+                         float *const *s, VEC *bad) {
+  VEC m = SET(k->p) * LOAD(s[0]) + SET(k->p1) * g;
+  VEC v = SET(k->q) * LOAD(s[1]) + SET(k->q1) * (g * g);
+  VEC x = MAX(LOAD(s[2]), v);
+  FORM(keep)(s[0], m, bad);
+  FORM(keep)(s[1], v, bad);
+  FORM(keep)(s[2], x, bad);
+  return w - SET(k->lr) * (m / (SQRT(x) * SET(k->root) + SET(k->eps)));
+}
+
+INLINE VEC FORM(rmsprop)(const struct optim_factors *k, VEC g, VEC w,
+                         float *const *s, VEC *bad) {
+  VEC v = SET(k->p) * LOAD(s[0]) + SET(k->p1) * (g * g);
+  FORM(keep)(s[0], v, bad);
+  return w - SET(k->lr) * (g / (SQRT(v) + SET(k->eps)));
+}
+
+INLINE VEC FORM(rmsprop_momentum)(const struct optim_factors *k, VEC g, VEC w,
+                                  float *const *s, VEC *bad) {
+  VEC v = SET(k->p) * LOAD(s[0]) + SET(k->p1) * (g * g);
+  VEC b = SET(k->q) * LOAD(s[1]) + g / (SQRT(v) + SET(k->eps));
+  FORM(keep)(s[0], v, bad);
+  FORM(keep)(s[1], b, bad);
+  return w - SET(k->lr) * b;
+}
+
+INLINE VEC FORM(adadelta)(const struct optim_factors *k, VEC g, VEC w,
+                          float *const *s, VEC *bad) {
+  VEC v = SET(k->p) * LOAD(s[0]) + SET(k->p1) * (g * g);
+  VEC u = LOAD(s[1]);
+  VEC d = SQRT((u + SET(k->eps)) / (v + SET(k->eps))) * g;
+  u = SET(k->p) * u + SET(k->p1) * (d * d);
+  FORM(keep)(s[0], v, bad);
+  FORM(keep)(s[1], u, bad);
+  return w - SET(k->lr) * d;
+}
+
+/* The new z; *root is the root of the new n. */
+INLINE VEC FORM(ftrl_z)(const struct optim_factors *k, VEC g, VEC w, VEC z,
+                        VEC n, VEC *root) {
+  *root = SQRT(n + g * g);
+  return z + (g - (*root - SQRT(n)) * SET(k->inverse) * w);
+}
+
+INLINE VEC FORM(ftrl)(const struct optim_factors *k, VEC g, VEC w,
+                      float *const *s, VEC *bad) {
+  VEC n = LOAD(s[1]), root;
+  VEC z = FORM(ftrl_z)(k, g, w, LOAD(s[0]), n, &root);
+  VEC rest = MAX(ABS(z) - SET(k->l1), SET(0));
+  FORM(keep)(s[0], z, bad);
+  FORM(keep)(s[1], n + g * g, bad);
+  return SET(0) - SIGNED(rest, z) /
+                      ((SET(k->beta) + root) * SET(k->inverse) + SET(k->l2));
+}
+
+INLINE VEC FORM(group_ftrl)(const struct optim_factors *k, VEC g, VEC w,
+                            float *const *s, VEC *bad) {
+  VEC n = LOAD(s[1]), root;
+  VEC z = FORM(ftrl_z)(k, g, w, LOAD(s[0]), n, &root);
+  FORM(keep)(s[0], z, bad);
+  FORM(keep)(s[1], n + g * g, bad);
+  return SET(0) - SET(k->shrink) * z /
+                      ((SET(k->beta) + root) * SET(k->inverse) + SET(k->l2));
+}
+
+typedef VEC FORM(rule)(const struct optim_factors *k, VEC g, VEC w,
+                       float *const *s, VEC *bad);
+
+/* WIDTH elements from element i of the part on. */
+INLINE void FORM(step)(const struct optim_factors *k, FORM(rule) * rule,
+                       int arrays, const struct optim_part *part, size_t i,
+                       VEC *bad) {
+  VEC w = LOAD(part->w + i), g = LOAD(part->g + i);
+  float *s[OPTIM_ARRAYS];
+  for (int j = 0; j < arrays; j++) {
+    s[j] = part->state[j] + i;
+    if (part->old_w) {
+      STORE(part->old_state[j] + i, LOAD(s[j]));
+    }
+  }
+  if (part->old_w) {
+    STORE(part->old_w + i, w);
+  }
+  WATCH(g); /* clipping makes infinity and NaN finite */
+  if (part->read) {
+    WATCH(LOAD(part->read + i));
+  }
+  g = FORM(gradient)(k, g, w, part->read ? part->read + i : NULL, 1);
+  FORM(keep)(part->w + i, rule(k, g, w, s, bad), bad);
+}
+
+/* The last elements, fewer than WIDTH, beside others that do no harm. */
+INLINE void FORM(step_tail)(const struct optim_factors *k, FORM(rule) * rule,
+                            int arrays, const struct optim_part *part, size_t i,
+                            VEC *bad) {
+  float room[3 + OPTIM_ARRAYS][WIDTH];
+  size_t bytes = (part->n - i) * sizeof(float);
+  struct optim_part tail = {.n = WIDTH, .w = room[0], .g = room[1]};
+  for (int j = 0; j < WIDTH; j++) {
+    room[0][j] = room[1][j] = room[2][j] = 0;
+    room[3][j] = room[4][j] = room[5][j] = 1;
+  }
+  memcpy(room[0], part->w + i, bytes);
+  memcpy(room[1], part->g + i, bytes);
+  if (part->read) {
+    memcpy(room[2], part->read + i, bytes);
+    tail.read = room[2];
+  }
+  if (part->old_w) {
+    memcpy(part->old_w + i, part->w + i, bytes);
+  }
+  for (int j = 0; j < arrays; j++) {
+    memcpy(room[3 + j], part->state[j] + i, bytes);
+    tail.state[j] = room[3 + j];
+    if (part->old_w) {
+      memcpy(part->old_state[j] + i, part->state[j] + i, bytes);
+    }
+  }
+  FORM(step)(k, rule, arrays, &tail, 0, bad);
+  memcpy(part->w + i, room[0], bytes);
+  for (int j = 0; j < arrays; j++) {
+    memcpy(part->state[j] + i, room[3 + j], bytes);
+  }
+}
+
+INLINE int FORM(run)(FORM(rule) * rule, int arrays,
+                     const struct optim_part *part) {
+  const struct optim_factors k = *part->factors;
+  VEC bad = SET(0);
+  size_t i = 0;
+  for (; i + WIDTH <= part->n; i += WIDTH) {
+    FORM(step)(&k, rule, arrays, part, i, &bad);
+  }
+  if (i < part->n) {
+    FORM(step_tail)(&k, rule, arrays, part, i, &bad);
+  }
+  return ANY_NAN(bad);
+}
+
+TARGET static int FORM(apply)(uint32_t kind, int variant,
+                              const struct optim_part *part) {
+  switch (kind) {
+  case OPTIM_MOMENTUM:
+    return variant ? FORM(run)(FORM(nesterov), 1, part)
+                   : FORM(run)(FORM(momentum), 1, part);
+  case OPTIM_ADAGRAD:
+    return FORM(run)(FORM(adagrad), 1, part);
+  case OPTIM_ADAM:
+    return FORM(run)(FORM(adam), 2, part);
+  case OPTIM_AMSGRAD:
+    return FORM(run)(FORM(amsgrad), 3, part);
+  case OPTIM_RMSPROP:
+    return variant ? FORM(run)(FORM(rmsprop_momentum), 2, part)
+                   : FORM(run)(FORM(rmsprop), 1, part);
+  case OPTIM_ADADELTA:
+    return FORM(run)(FORM(adadelta), 2, part);
+  case OPTIM_FTRL:
+    return FORM(run)(FORM(ftrl), 2, part);
+  case OPTIM_GROUP_FTRL:
+    return FORM(run)(FORM(group_ftrl), 2, part);
+  default: /* sgd; rowwise_adagrad is sgd with a rate of its own */
+    return FORM(run)(FORM(sgd), 0, part);
+  }
+}
+
+/* What is squared and summed, for 16 / WIDTH vectors. */
+INLINE void FORM(summands)(enum optim_sum what, const struct optim_part *part,
+                           size_t i, float to[16]) {
+  const struct optim_factors *k = part->factors;
+  for (size_t j = 0; j < 16; j += WIDTH) {
+    VEC w = LOAD(part->w + i + j);
+    VEC x = FORM(gradient)(k, LOAD(part->g + i + j), w,
+                           part->read ? part->read + i + j : NULL,
+                           what != OPTIM_SUM_RAW);
+    if (what == OPTIM_SUM_GROUP) {
+      VEC root;
+      x = FORM(ftrl_z)(k, x, w, LOAD(part->state[0] + i + j),
+                       LOAD(part->state[1] + i + j), &root);
+    }
+    STORE(to + j, x);
+  }
+}
+
+/* The same for n < 16 elements, and zeros behind them. */
+INLINE void FORM(summands_tail)(enum optim_sum what,
+                                const struct optim_part *part, size_t i,
+                                float to[16]) {
+  float room[5][16] = {{0}};
+  size_t n = part->n - i, bytes = n * sizeof(float);
+  struct optim_part tail = {.factors = part->factors,
+                            .w = room[0],
+                            .g = room[1],
+                            .state = {room[3], room[4]}};
+  memcpy(room[0], part->w + i, bytes);
+  memcpy(room[1], part->g + i, bytes);
+  if (part->read) {
+    memcpy(room[2], part->read + i, bytes);
+    tail.read = room[2];
+  }
+  if (what == OPTIM_SUM_GROUP) {
+    memcpy(room[3], part->state[0] + i, bytes);
+    memcpy(room[4], part->state[1] + i, bytes);
+  }
+  FORM(summands)(what, &tail, 0, to);
+  memset(to + n, 0, (16 - n) * sizeof(float));
+}
+
+TARGET static void FORM(sum)(enum optim_sum what, const struct optim_part *part,
+                             double lane[16]) {
+  float x[16];
+  for (size_t i = 0; i < part->n; i += 16) {
+    if (i + 16 <= part->n) {
+      FORM(summands)(what, part, i, x);
+    } else {
+      FORM(summands_tail)(what, part, i, x);
+    }
+    for (int j = 0; j < 16; j++) {
+      lane[j] += (double)x[j] * (double)x[j];
+    }
+  }
+}
+
+#undef INLINE
+#undef WATCH
+#undef FORM
+#undef TARGET
+#undef VEC
+#undef WIDTH
+#undef LOAD
+#undef STORE
+#undef SET
+#undef SQRT
+#undef MIN
+#undef MAX
+#undef ABS
+#undef ANY_NAN
+#undef SIGNED
