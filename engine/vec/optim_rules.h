@@ -141,10 +141,11 @@ INLINE VEC FORM(group_ftrl)(const struct optim_factors *k, VEC g, VEC w,
 typedef VEC FORM(rule)(const struct optim_factors *k, VEC g, VEC w,
                        float *const *s, VEC *bad);
 
-/* WIDTH elements from element i of the part on. */
+/* WIDTH elements from element i of the part on.  plain: the optimizer takes the
+** gradient as it is. */
 INLINE void FORM(step)(const struct optim_factors *k, FORM(rule) * rule,
-                       int arrays, const struct optim_part *part, size_t i,
-                       VEC *bad) {
+                       int arrays, int plain, const struct optim_part *part,
+                       size_t i, VEC *bad) {
   VEC w = LOAD(part->w + i), g = LOAD(part->g + i);
   float *s[OPTIM_ARRAYS];
   for (int j = 0; j < arrays; j++) {
@@ -157,17 +158,19 @@ INLINE void FORM(step)(const struct optim_factors *k, FORM(rule) * rule,
     STORE(part->old_w + i, w);
   }
   WATCH(g); /* clipping makes infinity and NaN finite */
-  if (part->read) {
-    WATCH(LOAD(part->read + i));
+  if (!plain) {
+    if (part->read) {
+      WATCH(LOAD(part->read + i));
+    }
+    g = FORM(gradient)(k, g, w, part->read ? part->read + i : NULL, 1);
   }
-  g = FORM(gradient)(k, g, w, part->read ? part->read + i : NULL, 1);
   FORM(keep)(part->w + i, rule(k, g, w, s, bad), bad);
 }
 
 /* The last elements, fewer than WIDTH, beside others that do no harm. */
 INLINE void FORM(step_tail)(const struct optim_factors *k, FORM(rule) * rule,
-                            int arrays, const struct optim_part *part, size_t i,
-                            VEC *bad) {
+                            int arrays, int plain,
+                            const struct optim_part *part, size_t i, VEC *bad) {
   float room[3 + OPTIM_ARRAYS][WIDTH];
   size_t bytes = (part->n - i) * sizeof(float);
   struct optim_part tail = {.n = WIDTH, .w = room[0], .g = room[1]};
@@ -191,7 +194,7 @@ INLINE void FORM(step_tail)(const struct optim_factors *k, FORM(rule) * rule,
       memcpy(part->old_state[j] + i, part->state[j] + i, bytes);
     }
   }
-  FORM(step)(k, rule, arrays, &tail, 0, bad);
+  FORM(step)(k, rule, arrays, plain, &tail, 0, bad);
   memcpy(part->w + i, room[0], bytes);
   for (int j = 0; j < arrays; j++) {
     memcpy(part->state[j] + i, room[3 + j], bytes);
@@ -201,13 +204,21 @@ INLINE void FORM(step_tail)(const struct optim_factors *k, FORM(rule) * rule,
 INLINE int FORM(run)(FORM(rule) * rule, int arrays,
                      const struct optim_part *part) {
   const struct optim_factors k = *part->factors;
+  int plain =
+      part->read == NULL && isinf(k.clip) && k.scale == 1 && k.decay == 0;
   VEC bad = SET(0);
   size_t i = 0;
-  for (; i + WIDTH <= part->n; i += WIDTH) {
-    FORM(step)(&k, rule, arrays, part, i, &bad);
+  if (plain) { /* a loop of its own */
+    for (; i + WIDTH <= part->n; i += WIDTH) {
+      FORM(step)(&k, rule, arrays, 1, part, i, &bad);
+    }
+  } else {
+    for (; i + WIDTH <= part->n; i += WIDTH) {
+      FORM(step)(&k, rule, arrays, 0, part, i, &bad);
+    }
   }
   if (i < part->n) {
-    FORM(step_tail)(&k, rule, arrays, part, i, &bad);
+    FORM(step_tail)(&k, rule, arrays, plain, part, i, &bad);
   }
   return ANY_NAN(bad);
 }

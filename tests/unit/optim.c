@@ -257,9 +257,12 @@ static char gradient_room[4 * DIM_MAX + 8], read_room[4 * DIM_MAX + 8];
 
 static float *floats_at(char *room) { return (float *)(void *)(room + 3); }
 
+/* Some of them zeros of both signs. */
 static void random_floats(char *room, uint32_t n, double scale) {
   for (uint32_t i = 0; i < n; i++) {
+    uint64_t zero = test_random() % 16;
     float x = (float)(random_unit() * scale);
+    x = zero < 2 ? 0.0f : zero < 4 ? -0.0f : x;
     memcpy(room + 3 + 4 * i, &x, 4);
   }
 }
