@@ -116,6 +116,25 @@ enum {
 #define EMB_IO_DEPTH_MAX 1024
 #define EMB_IO_WORKERS_MAX 32
 
+/* When a key that is not there becomes a row: at its first emb_put, at its
+** first emb_put or update (emb_rmw, emb_apply_gradients), or also at its first
+** emb_get.  It begins with what its initializers say. */
+enum {
+  EMB_INSERT_ON_DEFAULT = 0, /* what the store has; a new one: update where
+                                there is an optimizer, else put */
+  EMB_INSERT_ON_PUT,
+  EMB_INSERT_ON_UPDATE,
+  EMB_INSERT_ON_LOOKUP,
+};
+
+#define EMB_SEGMENTS_MAX 16
+
+/* One vector of a row that has several.  The texts are those of emb_config. */
+typedef struct emb_segment {
+  uint32_t dim, type;
+  const char *optimizer, *initializer;
+} emb_segment;
+
 typedef struct emb_config {
   uint32_t dim;            /* 1 .. EMB_DIM_MAX; 0: whatever the store has */
   uint32_t type;           /* EMB_F32 or EMB_F16 */
@@ -132,6 +151,19 @@ typedef struct emb_config {
   uint32_t io_depth_max;   /* tuner stays between; 0: 32 and 256 */
   uint32_t io_workers_min; /* and threads that serve them; 0: 1 and 4 */
   uint32_t io_workers_max;
+  uint32_t insert_on; /* EMB_INSERT_ON_* */
+  uint64_t seed;      /* of the initializers; 0: what the store has */
+  /* What emb_apply_gradients does, "adagrad(lr=0.05)", and how a row begins
+  ** that is not put, "uniform(low=-0.05, high=0.05)": for each segment that has
+  ** no text of its own.  NULL: no optimizer; zeros.  README.md lists both with
+  ** their parameters.  A store that is there keeps its own; other parameters
+  ** than it has are taken over, another optimizer is EMB_MISMATCH. */
+  const char *optimizer, *initializer;
+  /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
+  ** Everywhere else dim is then their sum, and a vector the segments of a row
+  ** one after the other. */
+  const emb_segment *segments;
+  uint32_t segment_count;
 } emb_config;
 
 typedef struct emb_store emb_store;
@@ -190,7 +222,8 @@ emb_store *emb_session_store(const emb_session *session);
 /* ---- batches, acting at once ------------------------------------------- */
 
 /* Reads n keys.  vectors: n*dim floats, or NULL to learn only found and
-** versions; the row of an absent key is set to zeros.  found: n bytes, 1
+** versions; the row of an absent key is set to what it would begin with (zeros
+** without an initializer).  found: n bytes, 1
 ** present, 0 absent, or NULL.  versions: n numbers that grow with every Put
 ** of the key, 0 where absent, or NULL.  A key may occur more than once.
 ** On a bounded store with vectors asked for this is a Get that counts: see
@@ -214,12 +247,34 @@ int emb_exists(emb_session *session, const int64_t *keys, size_t n,
 int emb_put(emb_session *session, const int64_t *keys, size_t n,
             const float *vectors, uint64_t *versions);
 /* vector += delta for each row, atomically per key, repeated keys add up.
-** found[i] (or NULL): whether the key was there; an absent key is left
-** absent and its delta is dropped.  A sum that is not finite is EMB_RANGE
+** found[i] (or NULL): whether the key was there; an absent key is left absent
+** and its delta is dropped, unless rows appear with an update (insert_on):
+** then it begins as its initializers say, plus the delta.  A sum that is not
+*finite is EMB_RANGE
 ** and leaves that key as it was (earlier rows stay applied; rows that are on
 ** disk come after those in memory).  versions: as emb_put, 0 where absent. */
 int emb_rmw(emb_session *session, const int64_t *keys, size_t n,
             const float *deltas, uint8_t *found, uint64_t *versions);
+
+/* How gradients are applied.  All zeros: as the store's optimizers say. */
+typedef struct emb_update {
+  float lr;          /* learning rate for this call; 0: the optimizers' own */
+  uint64_t step;     /* for bias correction and decay; 0: each row counts its
+                        own updates */
+  const float *read; /* n*dim, the vectors that the gradients were computed
+                        from, for dc=; NULL: those that are there now */
+} emb_update;
+
+/* One step of the store's optimizers for each row, atomically per key: the
+** gradient of the loss goes in, vector and optimizer state change.  Gradients
+** of a repeated key are added up first, and their key makes one step.  how may
+** be NULL.  found, versions and absent keys as for emb_rmw; an update that
+** would not be finite is EMB_RANGE and leaves its key as it was.
+** Errors: MISUSE (no optimizer), RANGE (gradient not finite, lr), and those of
+** emb_put. */
+int emb_apply_gradients(emb_session *session, const int64_t *keys, size_t n,
+                        const float *gradients, const emb_update *how,
+                        uint8_t *found, uint64_t *versions);
 /* Removes n keys; found[i] (or NULL) = 1 where the key was there. */
 int emb_delete(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
@@ -325,6 +380,14 @@ int emb_txn_put(emb_session *session, const int64_t *keys, size_t n,
 ** sees it; *done: it was written. */
 int emb_txn_put_if(emb_session *session, int64_t key, const float *vector,
                    int present, int *done);
+/* As emb_apply_gradients, within the transaction, all or nothing per call.
+** found: n bytes or NULL. */
+int emb_txn_apply_gradients(emb_session *session, const int64_t *keys, size_t n,
+                            const float *gradients, const emb_update *how,
+                            uint8_t *found);
+/* The row gets another key, at which a row that is there is replaced, with all
+** that it has.  *found: there was one. */
+int emb_txn_move(emb_session *session, int64_t from, int64_t to, int *found);
 int emb_txn_delete(emb_session *session, const int64_t *keys, size_t n,
                    uint8_t *found);
 /* Savepoints carry numbers >= 0, as SQLite's xSavepoint gives them; opening

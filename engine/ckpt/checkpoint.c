@@ -52,6 +52,17 @@ static int is_dead(void *arg, uint64_t number) {
   return low < dead->count && dead->numbers[low] == number;
 }
 
+void checkpoint_describe(const struct core *core, struct manifest *m) {
+  m->dim = core->schema.dim;
+  m->type = core->schema.segments[0].type;
+  m->page_bytes = core->layout.page_bytes;
+  m->extent_bytes = core->layout.extent_bytes;
+  memset(m->schema, 0, sizeof m->schema);
+  if (!schema_is_plain(&core->schema)) {
+    schema_print(&core->schema, m->schema, NULL); /* it fits: open.c */
+  }
+}
+
 static int is_stopped(void *arg) {
   const struct checkpoint *checkpoint = ((const struct dead *)arg)->checkpoint;
   return checkpoint->ask && checkpoint->ask(checkpoint->ask_arg);
@@ -60,10 +71,7 @@ static int is_stopped(void *arg) {
 static void fill(struct core *core, struct manifest *m, int clean) {
   memcpy(m->uuid, core->uuid, sizeof m->uuid);
   m->clean = clean != 0;
-  m->dim = core->layout.dim;
-  m->type = core->layout.type;
-  m->page_bytes = core->layout.page_bytes;
-  m->extent_bytes = core->layout.extent_bytes;
+  checkpoint_describe(core, m);
   m->version = atomic_load(&core->version);
   m->txn_last = atomic_load(&core->txn_last);
   m->txn_committed = atomic_load(&core->txn_committed);

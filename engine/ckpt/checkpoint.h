@@ -37,6 +37,8 @@ struct checkpoint {
 ** it by this process. */
 int checkpoint_take(struct core *core, struct epoch_slot *slot,
                     struct checkpoint *checkpoint, int clean, emb_err *err);
+/* Fills in what the store is like: schema and sizes. */
+void checkpoint_describe(const struct core *core, struct manifest *manifest);
 /* Says in the manifest that a process owns the store for writing. */
 int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
                      emb_err *err);

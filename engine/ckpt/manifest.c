@@ -36,11 +36,18 @@ static int is_manifest(const struct manifest *slot) {
   return memcmp(slot->magic, magic, sizeof magic) == 0;
 }
 
+/* A text, and nothing but zeros behind it. */
+static int is_text(const char *text, size_t size) {
+  size_t n = strnlen(text, size);
+  return n < size && is_zero((const uint8_t *)text + n, size - n);
+}
+
 /* Slot i, of this format or another. */
 static int is_valid(const struct manifest *slot, int i) {
   return is_manifest(slot) && slot->sum == sum_of(slot) &&
-         (slot->format != MANIFEST_FORMAT ||
+         (slot->format > MANIFEST_FORMAT ||
           (is_zero(slot->zero, sizeof slot->zero) &&
+           is_text(slot->schema, sizeof slot->schema) &&
            slot->generation % 2 == (uint64_t)i));
 }
 
@@ -81,7 +88,7 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                ? err_set(err, EMB_CORRUPT, "%s: no valid slot", path)
                : err_set(err, EMB_NOTADB, "%s: not an emb store", path);
   }
-  if (best->format != MANIFEST_FORMAT) {
+  if (best->format < 1 || best->format > MANIFEST_FORMAT) {
     return err_set(err, EMB_NOTADB,
                    "%s: format %u is not known to this library (%u)", path,
                    best->format, MANIFEST_FORMAT);
@@ -117,7 +124,7 @@ int manifest_is_missing(struct env *env, const char *dir) {
 static int write_slot(struct env *env, struct env_file *file,
                       struct manifest *m, int sync) {
   memcpy(m->magic, magic, sizeof magic);
-  m->format = MANIFEST_FORMAT;
+  m->format = m->schema[0] ? 2 : 1; /* an older library reads what it can */
   m->generation++;
   memset(m->zero, 0, sizeof m->zero);
   m->sum = sum_of(m);

@@ -8,7 +8,7 @@
 **
 **   000-007  sum         hash_sum of bytes 8..4095 at position 0, salt 0
 **   008-015  magic       "embstore"
-**   016-019  format      1
+**   016-019  format      1, or 2 with a schema
 **   020-023  clean       1: nothing lies beyond `tail`; 0: a process owns the
 **                        store, or died owning it
 **   024-039  uuid        of the store
@@ -23,7 +23,9 @@
 **   104-111  version     no record has a higher one
 **   112-119  txn_last    newest transaction number given out
 **   120-127  txn_committed      newest one prepared and committed
-**   128-4095 zero
+**   128-3711 schema      text (core/schema.h), then zeros; "": one vector of
+**                        dim and type, and nothing else
+**   3712-4095 zero
 */
 #ifndef EMB_CKPT_MANIFEST_H
 #define EMB_CKPT_MANIFEST_H
@@ -32,7 +34,7 @@
 
 #include "../core/core.h"
 
-#define MANIFEST_FORMAT 1
+#define MANIFEST_FORMAT 2 /* the newest */
 #define MANIFEST_SLOT 4096
 
 struct manifest {
@@ -52,7 +54,8 @@ struct manifest {
   uint64_t version;
   uint64_t txn_last;
   uint64_t txn_committed;
-  uint8_t zero[MANIFEST_SLOT - 128];
+  char schema[SCHEMA_TEXT_BYTES];
+  uint8_t zero[MANIFEST_SLOT - 128 - SCHEMA_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct manifest) == MANIFEST_SLOT, "manifest slot");
 

@@ -100,7 +100,7 @@ static int put_into(struct core *core, uint64_t address, struct entry *entry,
   struct cache *cache = &core->cache;
   struct cache_slot *slot = cache_at(cache, address);
   rec_begin(&slot->rec);
-  rec_fill(&slot->rec, key, vector, core->layout.vector_bytes, version);
+  rec_fill(&slot->rec, key, vector, core->layout.value_bytes, version);
   atomic_store_explicit(&slot->log_address, log_address | pin,
                         memory_order_release);
   atomic_fetch_add_explicit(&cache->used, 1, memory_order_relaxed);
@@ -280,7 +280,7 @@ static int empty_slot(struct core *core, uint64_t address,
   struct cache_slot *new = cache_at(cache, to);
   log_address = atomic_load_explicit(&slot->log_address, memory_order_relaxed);
   rec_begin(&new->rec);
-  rec_fill(&new->rec, key, slot->rec.vector, core->layout.vector_bytes,
+  rec_fill(&new->rec, key, slot->rec.vector, core->layout.value_bytes,
            rec_version(
                atomic_load_explicit(&slot->rec.stamp, memory_order_relaxed)));
   atomic_store_explicit(&new->log_address, log_address, memory_order_release);

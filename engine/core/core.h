@@ -33,6 +33,7 @@
 #include "../rec/layout.h"
 #include "../rec/rec.h"
 #include "../vec/vec.h"
+#include "schema.h"
 
 _Static_assert(WORD_ADDRESS_LIMIT_BITS == WORD_ADDRESS_BITS, "one address");
 
@@ -57,7 +58,8 @@ struct counters {
 
 struct core {
   struct env *env;
-  struct layout layout;
+  struct schema schema;
+  struct layout layout; /* of the schema */
   const struct vec_ops *vec;
   uint8_t uuid[16];
   uint64_t salt;

@@ -15,10 +15,17 @@ static uint32_t bits_for(uint32_t n) {
 }
 
 void layout_init(struct layout *l, uint32_t dim, uint32_t type) {
+  uint32_t bytes = dim * (type == EMB_F16 ? 2 : 4);
+  layout_init_value(l, dim, type, bytes, bytes);
+}
+
+void layout_init_value(struct layout *l, uint32_t dim, uint32_t type,
+                       uint32_t vector_bytes, uint32_t value_bytes) {
   l->dim = dim;
   l->type = type;
-  l->vector_bytes = dim * (type == EMB_F16 ? 2 : 4);
-  l->rec_bytes = (REC_HEAD_BYTES + l->vector_bytes + 7) / 8 * 8;
+  l->vector_bytes = vector_bytes;
+  l->value_bytes = value_bytes;
+  l->rec_bytes = (REC_HEAD_BYTES + l->value_bytes + 7) / 8 * 8;
   uint32_t page = PAGE_UNIT;
   for (;; page += PAGE_UNIT) {
     uint32_t room = page - PAGE_HEAD_BYTES;

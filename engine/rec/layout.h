@@ -2,7 +2,9 @@
 **
 ** layout.h -- sizes of records, pages and extents, and addresses.
 **
-**   record   16 bytes + vector, rounded up to 8:   | key | stamp | vector ... |
+**   record   16 bytes + value, rounded up to 8:    | key | stamp | value ... |
+**            The value begins with the vectors, which is all that many tables
+**            have; core/schema.h says what may follow.
 **   page     16 bytes + slots * record:            | sum | info | slot 0 | ...
 **            The smallest multiple of 4 KiB that wastes at most 5 %.  64 floats
 **            give 15 slots in exactly 4096 bytes.
@@ -23,10 +25,13 @@
 #define PAGE_UNIT 4096
 #define EXTENT_BYTES_TARGET (256u * 1024)
 
+#define LAYOUT_MIXED 2 /* segments of both */
+
 struct layout {
   uint32_t dim;
-  uint32_t type;         /* EMB_F32, EMB_F16 */
-  uint32_t vector_bytes; /* stored */
+  uint32_t type;         /* EMB_F32, EMB_F16, LAYOUT_MIXED */
+  uint32_t vector_bytes; /* stored: what a Get copies */
+  uint32_t value_bytes;  /* the same with what follows it in a record */
   uint32_t rec_bytes;
   uint32_t page_bytes;
   uint32_t slots;       /* records per page */
@@ -37,7 +42,11 @@ struct layout {
   uint32_t extent_bytes;
 };
 
+/* A record is one vector and nothing else. */
 void layout_init(struct layout *layout, uint32_t dim, uint32_t type);
+/* The same with so many stored bytes. */
+void layout_init_value(struct layout *layout, uint32_t dim, uint32_t type,
+                       uint32_t vector_bytes, uint32_t value_bytes);
 
 static inline uint64_t layout_page(const struct layout *l, uint64_t address) {
   return address >> l->slot_bits;

@@ -152,8 +152,8 @@ static int serve(emb_session *s, const int64_t *keys, struct cold cold,
   job->kept_state[i] = KEPT_USED;
   struct rec *rec = (struct rec *)(void *)s->scratch;
   memset(rec, 0, sizeof *rec);
-  rec_fill(rec, keys[cold.row], job->kept + i * l->vector_bytes,
-           l->vector_bytes, job->kept_versions[i]);
+  rec_fill(rec, keys[cold.row], job->kept + i * l->value_bytes, l->value_bytes,
+           job->kept_versions[i]);
   use(s, arg, cold.row, keys[cold.row], rec);
   if (!job->kept_left) {
     drop_kept(s, job);
@@ -188,7 +188,7 @@ uint32_t ahead_serve(emb_session *s, const int64_t *keys, uint32_t n,
 static int make_room(emb_session *s, struct job *job) {
   struct aheads *a = s->aheads;
   struct env *env = s->core->env;
-  size_t each = s->core->layout.vector_bytes + sizeof *job->kept_versions + 1;
+  size_t each = s->core->layout.value_bytes + sizeof *job->kept_versions + 1;
   size_t most = (size_t)s->core->frames.count * s->core->frames.frame_bytes / 4;
   tidy(s);
   size_t n = most > a->kept_bytes ? (most - a->kept_bytes) / each : 0;
@@ -197,7 +197,7 @@ static int make_room(emb_session *s, struct job *job) {
     count_add(&s->core->counters.ahead_refused, job->n - n);
     job->n = n;
   }
-  job->kept = env->resize(env, NULL, job->n * s->core->layout.vector_bytes + 1);
+  job->kept = env->resize(env, NULL, job->n * s->core->layout.value_bytes + 1);
   job->kept_versions =
       env->resize(env, NULL, job->n * sizeof *job->kept_versions + 1);
   job->kept_state = env->allocate(env, job->n + 1);

@@ -19,6 +19,7 @@
 #include "clock.h"
 #include "get.h"
 #include "put.h"
+#include "rmw.h"
 
 static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
   struct job **at = &s->tickets;
@@ -150,6 +151,7 @@ int emb_prefetch(emb_session *s, const int64_t *keys, size_t n, float *vectors,
     rc = session_error(s, EMB_RANGE, "too many keys");
   }
   rc = rc ? rc : store_refresh(s);
+  rc = rc || !rmw_creates(s) ? rc : rmw_create(s, keys, n);
   struct job *job = rc ? NULL : job_new(s, JOB_READ, keys, n);
   if (!job) {
     return rc ? rc : s->err.code;

@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "get.h"
+#include "rmw.h"
 #include "rows.h"
 #include "txn.h"
 
@@ -24,7 +25,8 @@
 void get_absent(struct get *g, uint32_t row) {
   uint32_t dim = g->s->core->layout.dim;
   if (g->vectors) {
-    memset(g->vectors + (size_t)row * dim, 0, dim * sizeof(float));
+    schema_initial(&g->s->core->schema, g->keys[row],
+                   g->vectors + (size_t)row * dim);
   }
   if (g->found) {
     g->found[row] = 0;
@@ -80,7 +82,7 @@ int get_row(struct get *g, uint32_t row, uint32_t *cold) {
       s->cold[(*cold)++] = (struct cold){word_address(seen), row};
       return 0;
     }
-    if (copy(g, row, rec, l->dim, l->vector_bytes, l->type == EMB_F16)) {
+    if (copy(g, row, rec, l->dim, l->vector_bytes, l->type != EMB_F32)) {
       return 1;
     }
   }
@@ -110,7 +112,7 @@ deliver(struct get *g, uint32_t row, struct entry *entry, uint64_t word,
       s->cold[(*cold)++] = (struct cold){word_address(word), row};
     }
   } else if (__builtin_expect(!copy(g, row, rec, l->dim, l->vector_bytes,
-                                    l->type == EMB_F16),
+                                    l->type != EMB_F32),
                               0)) {
     g->in_memory += (uint64_t)get_row(g, row, cold);
   } else if (word & (WORD_CACHED | WORD_FREQ_MAX << WORD_FREQ_SHIFT)) {
@@ -313,6 +315,9 @@ static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
   }
   int rc = session_begin(s);
   rc = rc ? rc : store_refresh(s);
+  if (!rc && counts && vectors && rmw_creates(s)) {
+    rc = rmw_create(s, keys, n);
+  }
   if (rc) {
     return rc;
   }

@@ -185,7 +185,7 @@ static int use_ahead(emb_session *w, void *arg, uint32_t row, int64_t key,
 static int use_kept(emb_session *w, void *arg, uint32_t row, int64_t key,
                     const struct rec *rec) {
   struct job *job = arg;
-  size_t bytes = w->core->layout.vector_bytes;
+  size_t bytes = w->core->layout.value_bytes;
   (void)key;
   memcpy(job->kept + row * bytes, rec->vector, bytes);
   job->kept_versions[row] =

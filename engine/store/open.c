@@ -30,6 +30,7 @@ struct log_head {    /* first block of the log file */
   uint8_t zero[LOG_FILE_HEAD - 40];
 };
 _Static_assert(sizeof(struct log_head) == LOG_FILE_HEAD, "log head");
+#define LOG_FORMAT 1
 static const char log_magic[8] = {'e', 'm', 'b', 's', 't', 'l', 'o', 'g'};
 
 /* ---- files ------------------------------------------------------------- */
@@ -60,7 +61,7 @@ int store_log_head(emb_store *store, int write, emb_err *err) {
   }
   if (write) {
     memcpy(head->magic, log_magic, sizeof log_magic);
-    head->format = MANIFEST_FORMAT;
+    head->format = LOG_FORMAT;
     memcpy(head->uuid, core->uuid, 16);
     head->sum = hash_sum((char *)head + 8, LOG_FILE_HEAD - 8, 0, 0);
     os = core->env->write(core->env, core->log.file, head, LOG_FILE_HEAD, 0);
@@ -161,10 +162,7 @@ static int create_files(emb_store *store, emb_err *err) {
   memset(&m, 0, sizeof m);
   memcpy(m.uuid, core->uuid, sizeof m.uuid);
   m.clean = 1;
-  m.dim = core->layout.dim;
-  m.type = core->layout.type;
-  m.page_bytes = core->layout.page_bytes;
-  m.extent_bytes = core->layout.extent_bytes;
+  checkpoint_describe(core, &m);
   m.replay = m.tail = core->layout.extent_pages;
   rc = manifest_create(env, core->dir, &m, err);
   store->checkpoint.manifest = m;
@@ -198,13 +196,6 @@ static int create_temporary(emb_store *store, emb_err *err) {
 /* ---- parts ------------------------------------------------------------- */
 
 static int check_config(const emb_config *c, emb_err *err) {
-  if (c->dim > EMB_DIM_MAX) {
-    return err_set(err, EMB_RANGE, "dimension must be between 1 and %d, got %u",
-                   EMB_DIM_MAX, c->dim);
-  }
-  if (c->type > EMB_F16) {
-    return err_set(err, EMB_RANGE, "unknown vector type %u", c->type);
-  }
   if (c->io > EMB_IO_PREAD) {
     return err_set(err, EMB_RANGE, "unknown io kind %u", c->io);
   }
@@ -417,33 +408,49 @@ static int find_manifest(emb_store *store, struct manifest *m, int *create,
   return rc;
 }
 
+static int read_schema(emb_store *store, const struct manifest *m,
+                       emb_err *err) {
+  struct core *core = &store->core;
+  int rc = EMB_OK;
+  if (m->dim < 1 || m->dim > EMB_DIM_MAX || m->type > EMB_F16) {
+    return err_set(err, EMB_CORRUPT, "%s/manifest: dimension %u, type %u",
+                   core->dir, m->dim, m->type);
+  }
+  if (m->schema[0]) {
+    rc = schema_parse(&core->schema, m->schema, err);
+  } else {
+    schema_plain(&core->schema, m->dim, m->type);
+  }
+  if (!rc && core->schema.dim != m->dim) {
+    rc = err_set(err, EMB_CORRUPT, "%s/manifest: dimension %u, but %u together",
+                 core->dir, m->dim, core->schema.dim);
+  }
+  schema_layout(&core->schema, &core->layout);
+  return rc;
+}
+
 /* Dimension and type come from the store where there is one. */
 static int decide_layout(emb_store *store, int *create, emb_err *err) {
   struct core *core = &store->core;
   const emb_config *c = &store->config;
   struct manifest m;
+  char text[SCHEMA_TEXT_BYTES]; /* it must fit */
   int rc = find_manifest(store, &m, create, err);
   if (rc) {
     return rc;
   }
   if (*create) {
-    if (c->dim == 0) {
-      return err_set(err, EMB_RANGE,
-                     "dimension must be between 1 and %d, got 0", EMB_DIM_MAX);
-    }
-    layout_init(&core->layout, c->dim, c->type);
-    return EMB_OK;
+    rc = schema_init(&core->schema, c, err);
+    rc = rc ? rc : schema_print(&core->schema, text, err);
+    schema_layout(&core->schema, &core->layout);
+    return rc;
   }
-  if (m.dim < 1 || m.dim > EMB_DIM_MAX || m.type > EMB_F16) {
-    return err_set(err, EMB_CORRUPT, "%s/manifest: dimension %u, type %u",
-                   core->dir, m.dim, m.type);
+  rc = read_schema(store, &m, err);
+  rc = rc ? rc : schema_accept(&core->schema, c, core->dir, err);
+  rc = rc ? rc : schema_print(&core->schema, text, err);
+  if (rc) {
+    return rc;
   }
-  if (c->dim && (c->dim != m.dim || c->type != m.type)) {
-    return err_set(err, EMB_MISMATCH, "%s has %s[%u], not %s[%u]", core->dir,
-                   m.type == EMB_F16 ? "FLOAT16" : "FLOAT", m.dim,
-                   c->type == EMB_F16 ? "FLOAT16" : "FLOAT", c->dim);
-  }
-  layout_init(&core->layout, m.dim, m.type);
   if (m.page_bytes != core->layout.page_bytes ||
       m.extent_bytes != core->layout.extent_bytes) {
     return err_set(err, EMB_NOTADB, "%s: pages of %u bytes are not known",
@@ -511,6 +518,10 @@ int store_new(struct env *env, const char *dir, const emb_config *config,
     memcpy(core->dir, dir, length);
     rc = open_store(store, err);
   }
+  /* The caller's; the schema has all that they say. */
+  store->config.optimizer = store->config.initializer = NULL;
+  store->config.segments = NULL;
+  store->config.segment_count = 0;
   if (rc) {
     store_free(store);
     return rc;

@@ -66,7 +66,7 @@ static int same_store(emb_store *store, const struct manifest *m,
                       emb_err *err) {
   struct core *core = &store->core;
   if (memcmp(m->uuid, core->uuid, sizeof m->uuid) != 0 ||
-      m->dim != core->layout.dim || m->type != core->layout.type) {
+      m->dim != core->schema.dim || m->type != core->schema.segments[0].type) {
     return err_set(err, EMB_CORRUPT, "%s was replaced by another store",
                    core->dir);
   }
@@ -198,10 +198,9 @@ int store_own(emb_session *s) {
   return core_failed(s->core, &s->err);
 }
 
-int store_counts(emb_session *s) {
+int store_may_write(emb_session *s) {
   emb_store *store = s->store;
-  if (!core_bounded(s->core) ||
-      (store->config.flags & EMB_OPEN_READONLY) != 0) {
+  if (store->config.flags & EMB_OPEN_READONLY) {
     return 0;
   }
   if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
@@ -212,6 +211,10 @@ int store_counts(emb_session *s) {
     pthread_mutex_unlock(&store->own_lock);
   }
   return atomic_load_explicit(&store->owner, memory_order_acquire);
+}
+
+int store_counts(emb_session *s) {
+  return core_bounded(s->core) && store_may_write(s);
 }
 
 static int refresh(emb_store *store, emb_err *err) {

@@ -14,6 +14,7 @@
 */
 #include <string.h>
 
+#include "change.h"
 #include "clock.h"
 #include "put.h"
 #include "rows.h"
@@ -80,36 +81,27 @@ static int above_tombs(void *arg) {
              : ROW_HELD;
 }
 
-/* The last address at which a tombstone may stand. */
-static uint64_t tombs_end(struct core *core) {
-  return layout_address(&core->layout, atomic_load(&core->log.last_tomb) + 1,
-                        0) -
-         1;
-}
-
-static int add_key(struct put *p, uint32_t row, uint64_t hash,
-                   const void *vector) {
-  emb_session *s = p->s;
+int put_new_key(emb_session *s, struct run *run, uint32_t want, int64_t key,
+                uint64_t hash, const void *value, uint64_t version) {
   struct core *core = s->core;
   struct guard guard = {core, 0};
-  int rc = run_take(core, &p->run, p->want, tombs_end(core), &guard.address);
+  int rc = run_take(core, run, want, tombs_end(core), &guard.address);
   if (rc) {
     return rc;
   }
-  rec_fill(log_rec(&core->log, guard.address), p->keys[row], vector,
-           core->layout.vector_bytes, p->version + row);
+  rec_fill(log_rec(&core->log, guard.address), key, value,
+           core->layout.value_bytes, version);
   log_live(&core->log, guard.address, 1);
   struct entry *entry;
   uint64_t word;
-  rc = index_insert(&core->index, p->keys[row], hash, guard.address, &entry,
-                    &word, above_tombs, &guard);
+  rc = index_insert(&core->index, key, hash, guard.address, &entry, &word,
+                    above_tombs, &guard);
   if (rc) {
     rec_unfill(log_rec(&core->log, guard.address));
     log_live(&core->log, guard.address, -1);
     return rc == EMB_NOMEM ? session_error(s, EMB_NOMEM, "out of memory") : rc;
   }
   atomic_fetch_add_explicit(&core->count, 1, memory_order_relaxed);
-  tell_version(p, row, p->version + row);
   return EMB_OK;
 }
 
@@ -170,7 +162,11 @@ static int put_row(struct put *p, uint32_t row) {
     case KEY_INTENT:
       return ROW_HELD;
     default:
-      rc = add_key(p, row, hash, vector);
+      rc = put_new_key(s, &p->run, p->want, p->keys[row], hash, vector,
+                       p->version + row);
+      if (!rc) {
+        tell_version(p, row, p->version + row);
+      }
       if (rc != INDEX_EXISTS && rc != ROW_HELD) {
         return rc;
       }
@@ -289,6 +285,12 @@ static int put_chunk(struct put *p, uint32_t n, int wait, size_t *finished) {
 int put_rows(emb_session *s, const int64_t *keys, size_t n,
              const float *vectors, uint64_t *versions, uint32_t call, int wait,
              size_t *done) {
+  if (value_is_wide(&s->core->layout)) { /* what else a record holds stays */
+    struct change change = {.kind = CHANGE_SET, .rows = vectors};
+    int rc = change_rows(s, keys, n, &change, NULL, versions, call, wait, done);
+    count_add(&s->core->counters.put_keys, *done);
+    return rc;
+  }
   struct put p = {s, keys, vectors, versions, {0, 0, 0}, 0, 0, call, 0};
   int rc = EMB_OK;
   *done = 0;

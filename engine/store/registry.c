@@ -57,11 +57,21 @@ static emb_store *find(const uint64_t id[2]) {
 
 /* A store that is open already: may this caller share it? */
 static int share(emb_store *store, const emb_config *c, emb_err *err) {
-  const struct layout *l = &store->core.layout;
-  if (c->dim && (c->dim != l->dim || c->type != l->type)) {
-    return err_set(err, EMB_MISMATCH, "%s has %s[%u], not %s[%u]",
-                   store->core.dir, l->type == EMB_F16 ? "FLOAT16" : "FLOAT",
-                   l->dim, c->type == EMB_F16 ? "FLOAT16" : "FLOAT", c->dim);
+  struct schema schema = store->core.schema;
+  int rc = schema_accept(&schema, c, store->core.dir, err);
+  if (rc) {
+    return rc;
+  }
+  char here[SCHEMA_TEXT_BYTES], asked[SCHEMA_TEXT_BYTES];
+  rc = schema_print(&store->core.schema, here, err);
+  rc = rc ? rc : schema_print(&schema, asked, err);
+  if (rc) {
+    return rc;
+  }
+  if (strcmp(here, asked) != 0) {
+    return err_set(err, EMB_MISMATCH,
+                   "%s is open with other optimizers or initializers",
+                   store->core.dir);
   }
   if ((c->flags & EMB_OPEN_BOUNDED) && c->staleness > EMB_STALENESS_MAX) {
     return err_set(err, EMB_RANGE, "staleness must be between 0 and %d, got %u",

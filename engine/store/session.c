@@ -109,6 +109,7 @@ void session_free(emb_session *s) {
   env->release(env, s->cold);
   env->release(env, s->rows);
   lease_free(&s->leases, env);
+  group_free(&s->groups, env);
   env->release(env, s->scratch);
   env->release(env, s->scratch_f32);
   if (s->slot) {
@@ -275,7 +276,7 @@ const void *session_encode(emb_session *s, const float *vector) {
   if (l->type == EMB_F32) {
     return vector;
   }
-  s->core->vec->to_f16((uint16_t *)(void *)s->scratch, vector, l->dim);
+  schema_encode(&s->core->schema, s->core->vec, s->scratch, vector);
   return s->scratch;
 }
 
@@ -284,38 +285,54 @@ void session_decode(emb_session *s, float *to, const void *stored) {
   if (l->type == EMB_F32) {
     memcpy(to, stored, l->vector_bytes);
   } else {
-    s->core->vec->from_f16(to, stored, l->dim);
+    schema_decode(&s->core->schema, s->core->vec, to, stored);
   }
+}
+
+/* The first element of a finite row that its type cannot hold; dim if none. */
+static uint32_t too_large(emb_session *s, const float *row) {
+  const struct schema *schema = &s->core->schema;
+  uint16_t *half = (uint16_t *)(void *)s->scratch;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    if (segment->type != EMB_F16) {
+      continue;
+    }
+    s->core->vec->to_f16(half, row + segment->first, segment->dim);
+    for (uint32_t k = 0; k < segment->dim; k++) {
+      if ((half[k] & 0x7c00) == 0x7c00) {
+        return segment->first + k;
+      }
+    }
+  }
+  return schema->dim;
+}
+
+int check_finite(emb_session *s, const int64_t *keys, size_t n,
+                 const float *rows, const char *what) {
+  size_t dim = s->core->layout.dim;
+  size_t bad = s->core->vec->find_bad(rows, n * dim);
+  return bad == n * dim
+             ? EMB_OK
+             : session_error(s, EMB_RANGE,
+                             "non-finite value in element %zu of %s %zu (key "
+                             "%lld)",
+                             bad % dim, what, bad / dim,
+                             (long long)keys[bad / dim]);
 }
 
 int check_rows(emb_session *s, const int64_t *keys, size_t n,
                const float *vectors, const char *what) {
   const struct layout *l = &s->core->layout;
-  if (l->type == EMB_F32 &&
-      s->core->vec->find_bad(vectors, n * l->dim) == n * l->dim) {
-    return EMB_OK; /* nearly always, and in one go */
-  }
-  for (size_t i = 0; i < n; i++) {
-    const float *row = vectors + i * l->dim;
-    size_t bad = s->core->vec->find_bad(row, l->dim);
+  int rc = check_finite(s, keys, n, vectors, what);
+  for (size_t i = 0; !rc && l->type != EMB_F32 && i < n; i++) {
+    uint32_t bad = too_large(s, vectors + i * l->dim);
     if (bad < l->dim) {
-      return session_error(s, EMB_RANGE,
-                           "non-finite value in element %zu of %s %zu (key "
-                           "%lld)",
-                           bad, what, i, (long long)keys[i]);
-    }
-    if (l->type == EMB_F16) {
-      uint16_t *half = (uint16_t *)(void *)s->scratch;
-      s->core->vec->to_f16(half, row, l->dim);
-      for (uint32_t k = 0; k < l->dim; k++) {
-        if ((half[k] & 0x7c00) == 0x7c00) {
-          return session_error(s, EMB_RANGE,
-                               "element %u of %s %zu (key %lld) is too large "
-                               "for float16",
-                               k, what, i, (long long)keys[i]);
-        }
-      }
+      rc = session_error(s, EMB_RANGE,
+                         "element %u of %s %zu (key %lld) is too large for "
+                         "float16",
+                         bad, what, i, (long long)keys[i]);
     }
   }
-  return EMB_OK;
+  return rc;
 }

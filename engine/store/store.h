@@ -8,7 +8,8 @@
 **   clock.c lease.c      the staleness bound
 **   ahead.c async.c      look-ahead, prefetch and write-back
 **   job.c tune.c         their background work
-**   put.c rmw.c erase.c  immediate writes
+**   put.c erase.c        immediate writes of whole vectors, and deletes
+**   change.c value.c     those that need the old value
 **   txn*.c               transactions
 **   scan.c order.c       scans
 **   step.c stats.c verify.c
@@ -21,6 +22,7 @@
 #include "../core/spill.h"
 #include "../core/watch.h"
 #include "../emb.h"
+#include "group.h"
 #include "lease.h"
 #include "tune.h"
 
@@ -129,8 +131,9 @@ struct emb_session {
   uint64_t *words;
   struct cold *cold;
   uint32_t *rows; /* rows still to do */
-  char *scratch;  /* two stored vectors and one of float32 */
+  char *scratch;  /* two records */
   float *scratch_f32;
+  struct groups groups; /* of the present batch */
 
   /* Disk reads; made at the first need. */
   struct env_queue *queue;
@@ -205,6 +208,8 @@ int store_log_head(emb_store *store, int write, emb_err *err);
 
 /* Before a write: the process owns the store, nothing failed or is in doubt. */
 int store_own(emb_session *s);
+/* Does this process own the store, or could it take it without waiting? */
+int store_may_write(emb_session *s);
 /* Is a Get counted?  Then this process must be the one whose Puts give it back,
 ** so it becomes the owner; while another is, nothing is counted here. */
 int store_counts(emb_session *s);
@@ -238,6 +243,10 @@ int run_take(struct core *core, struct run *run, uint32_t want, uint64_t above,
 
 /* ---- checks ------------------------------------------------------------ */
 
+/* Names the first element that is not finite. */
+int check_finite(emb_session *s, const int64_t *keys, size_t n,
+                 const float *rows, const char *what);
+/* The same, and for one that does not fit its storage type. */
 int check_rows(emb_session *s, const int64_t *keys, size_t n,
                const float *vectors, const char *what);
 

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "clock.h"
+#include "rmw.h"
+#include "rows.h"
 #include "txn.h"
 
 /* Keys that a partition of the map is made for at most: a small transaction
@@ -213,8 +215,8 @@ static int sees(emb_session *s, int64_t key, uint64_t hash) {
   return word && txn_word(s, key, hash, word) != 0;
 }
 
-/* Writes the vector of a key that is claimed.  Inside an epoch. */
-static int write_row(emb_session *s, int64_t key, const void *vector,
+/* Writes the value of a key that is claimed.  Inside an epoch. */
+static int write_row(emb_session *s, int64_t key, const void *value,
                      const struct claim *c) {
   struct core *core = s->core;
   struct txn *txn = s->txn;
@@ -225,14 +227,14 @@ static int write_row(emb_session *s, int64_t key, const void *vector,
       log_mutable(&core->log, seen) && log_rec(&core->log, seen)) {
     struct rec *rec = log_rec(&core->log, seen);
     rec_begin(rec);
-    rec_fill(rec, key, vector, core->layout.vector_bytes, version);
+    rec_fill(rec, key, value, core->layout.value_bytes, version);
     return EMB_OK;
   }
   int rc = take_slot(s, c->base > seen ? c->base : seen, &address);
   if (rc) {
     return rc;
   }
-  rec_fill(log_rec(&core->log, address), key, vector, core->layout.vector_bytes,
+  rec_fill(log_rec(&core->log, address), key, value, core->layout.value_bytes,
            version);
   note_move(s, key, seen, address);
   atomic_store_explicit(&c->mine->word, address, memory_order_release);
@@ -245,9 +247,14 @@ enum { PUT_ANY, PUT_PRESENT, PUT_ABSENT };
 
 struct row {
   int64_t key;
-  const float *vector;
   int which;
-  int done; /* it was written: the key was as it was to be */
+  const struct change *change;
+  const float *says; /* of the change */
+  const float *read;
+  uint32_t at;           /* its place in the chunk, */
+  struct loaded *loaded; /* for which this was read; or NULL */
+  int found;             /* the key was there */
+  int done;              /* it was written: the key was as it was to be */
 };
 
 /* Claims the row's key, unless it is not as it is to be.  Inside an epoch. */
@@ -265,8 +272,92 @@ static int claim_row(emb_session *s, struct row *row, uint64_t hash,
   return rc;
 }
 
-static int txn_put_row(emb_session *s, struct row *row, const void *vector) {
+/* The value of a claimed key at this log address, as the session sees it: into
+** *value, which may be memory of the session; *cold: it is on disk.  Inside an
+** epoch. */
+static int read_claimed(emb_session *s, const struct row *row, uint64_t hash,
+                        uint64_t address, const void **value, int *cold) {
   struct core *core = s->core;
+  char *copy = s->scratch + core->layout.rec_bytes;
+  *cold = 0;
+  for (;;) {
+    uint64_t word, version;
+    int own;
+    index_find(&core->index, row->key, hash, &word);
+    uint64_t mine = txn_find(s->txn, row->key, hash, &own);
+    const struct rec *rec =
+        own ? log_rec(&core->log, mine) : key_rec(core, word & ~WORD_LATCH);
+    if (!rec) {
+      *value =
+          row->loaded ? loaded_value(s, row->loaded, row->at, address) : NULL;
+      *cold = !*value;
+      return EMB_OK;
+    }
+    if (rec_read(rec, row->key, copy, core->layout.value_bytes, &version)) {
+      *value = copy;
+      return EMB_OK;
+    }
+  }
+}
+
+static int keep_one(emb_session *s, void *arg, uint32_t row, int64_t key,
+                    const struct rec *rec) {
+  (void)row;
+  (void)key;
+  memcpy(arg, rec->vector, s->core->layout.value_bytes);
+  return EMB_OK;
+}
+
+/* The same outside the epoch, from wherever it is. */
+static int load_claimed(emb_session *s, const struct row *row, uint64_t hash,
+                        uint64_t address, const void **value) {
+  char *copy = s->scratch + s->core->layout.rec_bytes;
+  for (;;) {
+    int cold;
+    uint32_t moved = 0;
+    epoch_enter(&s->core->epoch, s->slot);
+    int rc = read_claimed(s, row, hash, address, value, &cold);
+    epoch_leave(s->slot);
+    if (rc || !cold) {
+      return rc;
+    }
+    s->cold[0] = (struct cold){address, 0};
+    rc = read_cold(s, &row->key, 1, 0, keep_one, copy, &moved);
+    if (rc || !moved) {
+      *value = copy;
+      return rc;
+    }
+  }
+}
+
+/* Makes the value of a claimed key, in s->scratch.  row->done = 0: the key is
+** not there, and the change does not add it. */
+static int make_value(emb_session *s, struct row *row, uint64_t hash,
+                      const struct claim *c) {
+  const void *old = NULL;
+  uint64_t address = visible(c->word, c->base);
+  int rc = address ? load_claimed(s, row, hash, address, &old) : EMB_OK;
+  row->found = address != 0;
+  if (!rc && !address && !value_adds(s, row->change)) {
+    row->done = 0;
+  } else if (!rc &&
+             !value_make(s, row->change, row->says, row->read, row->key,
+                         atomic_load(&s->core->version) + 1, old, s->scratch)) {
+    rc = session_error(s, EMB_RANGE,
+                       "key %lld: the updated vector is not finite",
+                       (long long)row->key);
+  }
+  return rc;
+}
+
+/* Is there more to do than to write down what the row says? */
+static int needs_old(const emb_session *s, const struct row *row) {
+  return row->change->kind != CHANGE_SET || value_is_wide(&s->core->layout);
+}
+
+static int txn_put_row(emb_session *s, struct row *row) {
+  struct core *core = s->core;
+  const void *value = s->scratch;
   uint64_t hash = hash_key(row->key);
   struct claim c;
   epoch_enter(&core->epoch, s->slot);
@@ -278,8 +369,15 @@ static int txn_put_row(emb_session *s, struct row *row, const void *vector) {
     rc = txn_remember(s, row->key, c.word);
     epoch_enter(&core->epoch, s->slot);
   }
+  if (!rc && row->done && needs_old(s, row)) {
+    epoch_leave(s->slot);
+    rc = make_value(s, row, hash, &c);
+    epoch_enter(&core->epoch, s->slot);
+  } else if (!rc && row->done) {
+    value = session_encode(s, row->says);
+  }
   if (!rc && row->done) {
-    rc = write_row(s, row->key, vector, &c);
+    rc = write_row(s, row->key, value, &c);
   }
   epoch_leave(s->slot);
   return rc;
@@ -316,7 +414,7 @@ static int begin_call(emb_session *s) {
 /* Runs one row; waits for room and tries again where it must. */
 static int put_waiting(emb_session *s, struct row *row) {
   for (;;) {
-    int rc = txn_put_row(s, row, session_encode(s, row->vector));
+    int rc = txn_put_row(s, row);
     if (rc != LOG_ROOM) {
       return rc == EMB_FULL && !s->err.code
                  ? session_error(s, rc, "the log's addresses are used up")
@@ -362,46 +460,133 @@ static void ask_for(emb_session *s, int64_t key) {
   __builtin_prefetch(index_second_bucket(s->txn->map, hash));
 }
 
+/* Reads what rows [at, at + m) will need from disk, all at once. */
+static int preload(emb_session *s, const int64_t *keys, uint32_t m,
+                   struct loaded *loaded) {
+  struct core *core = s->core;
+  uint32_t cold = 0, moved = 0;
+  memset(loaded->at, 0, m * sizeof *loaded->at);
+  epoch_enter(&core->epoch, s->slot);
+  rows_find(s, keys, 0, m);
+  for (uint32_t i = 0; i < m; i++) {
+    uint64_t word = s->words[i] & ~WORD_LATCH;
+    word = word ? txn_word(s, keys[i], s->hashes[i], word) : 0;
+    if (word && !key_rec(core, word)) {
+      s->cold[cold++] = (struct cold){word_address(word), i};
+    }
+  }
+  epoch_leave(s->slot);
+  return cold ? loaded_read(s, loaded, keys, cold, &moved) : EMB_OK;
+}
+
+/* One row of a batch. */
+static int change_one(emb_session *s, const struct change *change,
+                      const int64_t *keys, size_t i, uint32_t call,
+                      struct loaded *loaded, uint8_t *found) {
+  const struct groups *g = &s->groups;
+  size_t dim = s->core->layout.dim;
+  struct row row = {.key = keys[i],
+                    .which = PUT_ANY,
+                    .change = change,
+                    .says = change->rows + i * dim,
+                    .read = change->read ? change->read + i * dim : NULL,
+                    .at = (uint32_t)(i % s->chunk),
+                    .loaded = loaded};
+  if (loaded && g->any && change->kind == CHANGE_STEP && g->sum_at[i]) {
+    row.says = g->sums + (g->sum_at[i] - 1) * dim;
+  }
+  int rc = put_waiting(s, &row);
+  if (!rc && call) {
+    clock_put_later(s, keys[i], hash_key(keys[i]), call);
+  }
+  if (!rc && found) {
+    found[i] = (uint8_t)row.found;
+  }
+  if (!rc && (i & 1023) == 1023) {
+    rc = session_ask(s);
+  }
+  return rc;
+}
+
+/* All rows of a batch.  loaded: NULL where no old value is needed. */
+static int change_all(emb_session *s, const struct change *change,
+                      const int64_t *keys, size_t n, struct loaded *loaded,
+                      uint8_t *found) {
+  uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
+  int rc = EMB_OK;
+  for (size_t i = 0; !rc && i < n; i++) {
+    if (i + 1 < n) {
+      ask_for(s, keys[i + 1]);
+    }
+    if (loaded && i % s->chunk == 0) {
+      size_t m = n - i < s->chunk ? n - i : s->chunk;
+      rc = preload(s, keys + i, (uint32_t)m, loaded);
+    }
+    if (!rc && (!loaded || group_stands(&s->groups, i))) {
+      rc = change_one(s, change, keys, i, call, loaded, found);
+    }
+  }
+  for (size_t i = 0; !rc && found && loaded && s->groups.any && i < n; i++) {
+    found[i] = found[s->groups.stands[i]];
+  }
+  count_put(s, n);
+  return rc;
+}
+
+/* A batch, all or nothing; its arguments were checked. */
+static int change_batch(emb_session *s, const struct change *change,
+                        const int64_t *keys, size_t n, uint8_t *found) {
+  size_t depth = s->txn->savepoint_count;
+  struct row any = {.change = change};
+  struct loaded loaded = {NULL, NULL, NULL};
+  int marked = n > 1, old = needs_old(s, &any);
+  int rc = EMB_OK;
+  take_number(s);
+  s->txn->prepared = 0;
+  if (old &&
+      !group_rows(&s->groups, s->core->env, keys, n, change->rows,
+                  s->core->layout.dim,
+                  change->kind == CHANGE_STEP ? GROUP_SUM : GROUP_LAST)) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  rc = old ? loaded_init(s, &loaded) : EMB_OK;
+  rc = rc || !marked ? rc : txn_mark(s, -1);
+  if (!rc) {
+    rc = change_all(s, change, keys, n, old ? &loaded : NULL, found);
+    rc = end_call(s, depth, marked, rc);
+  }
+  loaded_free(s, &loaded);
+  return rc;
+}
+
 int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
                 const float *vectors) {
+  struct change change = {.kind = CHANGE_SET, .rows = vectors};
   int rc = begin_call(s);
   if (!rc && n) {
     ask_for(s, keys[0]);
   }
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
-  if (rc || n == 0) {
-    return rc;
-  }
-  size_t depth = s->txn->savepoint_count;
-  int marked = n > 1;
-  uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
-  take_number(s);
-  s->txn->prepared = 0;
-  rc = marked ? txn_mark(s, -1) : EMB_OK;
-  if (rc) {
-    return rc;
-  }
-  for (size_t i = 0; !rc && i < n; i++) {
-    if (i + 1 < n) {
-      ask_for(s, keys[i + 1]);
-    }
-    struct row row = {keys[i], vectors + i * (size_t)s->core->layout.dim,
-                      PUT_ANY, 0};
-    rc = put_waiting(s, &row);
-    if (!rc && call) {
-      clock_put_later(s, keys[i], hash_key(keys[i]), call);
-    }
-    if (!rc && (i & 1023) == 1023) {
-      rc = session_ask(s);
-    }
-  }
-  count_put(s, n);
-  return end_call(s, depth, marked, rc);
+  return rc || n == 0 ? rc : change_batch(s, &change, keys, n, NULL);
+}
+
+int emb_txn_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
+                            const float *gradients, const emb_update *how,
+                            uint8_t *found) {
+  struct change change;
+  int rc = begin_call(s);
+  rc = rc ? rc : check_finite(s, keys, n, gradients, "gradient");
+  rc = rc ? rc : rmw_step(s, gradients, how, &change);
+  return rc || n == 0 ? rc : change_batch(s, &change, keys, n, found);
 }
 
 int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
                    int present, int *done) {
-  struct row row = {key, vector, present ? PUT_PRESENT : PUT_ABSENT, 0};
+  struct change change = {.kind = CHANGE_SET};
+  struct row row = {.key = key,
+                    .which = present ? PUT_PRESENT : PUT_ABSENT,
+                    .change = &change,
+                    .says = vector};
   *done = 0;
   int rc = begin_call(s);
   if (rc) {
@@ -424,6 +609,64 @@ int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
   count_put(s, 1);
   *done = 1;
   return EMB_OK;
+}
+
+/* The stored value of a key that the session sees; *found: it does. */
+static int read_value(emb_session *s, int64_t key, void *value, int *found) {
+  uint64_t hash = hash_key(key);
+  struct row row = {.key = key};
+  struct claim c;
+  const void *at;
+  *found = 0;
+  epoch_enter(&s->core->epoch, s->slot);
+  int rc = sees(s, key, hash) ? claim(s, key, hash, &c) : EMB_OK;
+  int is_there = !rc && sees(s, key, hash);
+  epoch_leave(s->slot);
+  if (!is_there) {
+    return rc;
+  }
+  rc = load_claimed(s, &row, hash, visible(c.word, c.base), &at);
+  if (!rc) {
+    memcpy(value, at, s->core->layout.value_bytes);
+    *found = 1;
+  }
+  return rc;
+}
+
+int emb_txn_move(emb_session *s, int64_t from, int64_t to, int *found) {
+  struct env *env = s->core->env;
+  struct change copy = {.kind = CHANGE_COPY};
+  struct row row = {.key = to, .which = PUT_ANY, .change = &copy};
+  uint8_t was;
+  *found = 0;
+  int rc = begin_call(s);
+  if (rc || from == to) {
+    rc = rc ? rc : emb_exists(s, &from, 1, &was);
+    *found = !rc && was;
+    return rc;
+  }
+  void *value = env->resize(env, NULL, s->core->layout.value_bytes);
+  if (!value) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  size_t depth = s->txn->savepoint_count;
+  take_number(s);
+  s->txn->prepared = 0;
+  rc = txn_mark(s, -1);
+  if (!rc) {
+    copy.value = value;
+    rc = read_value(s, from, value, found);
+    rc = rc || !*found ? rc : put_waiting(s, &row);
+    rc = rc || !*found ? rc : txn_delete_row(s, from, &was);
+    if (!rc && *found && core_bounded(s->core)) {
+      uint32_t call = lease_next_call(&s->leases);
+      clock_put_later(s, to, hash_key(to), call);
+      clock_put_later(s, from, hash_key(from), call);
+    }
+    rc = end_call(s, depth, 1, rc);
+  }
+  env->release(env, value);
+  return rc;
 }
 
 int emb_txn_delete(emb_session *s, const int64_t *keys, size_t n,

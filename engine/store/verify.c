@@ -113,11 +113,11 @@ static void check_copy(struct verify *v, int64_t key, uint64_t word,
   struct rec *rec = key_rec(core, word);
   uint64_t version, again;
   if (!rec ||
-      !rec_read(rec, key, v->s->scratch, core->layout.vector_bytes, &version)) {
+      !rec_read(rec, key, v->s->scratch, core->layout.value_bytes, &version)) {
     return;
   }
   if (version == rec_version(atomic_load(&disk->stamp)) &&
-      memcmp(v->s->scratch, disk->vector, core->layout.vector_bytes) == 0) {
+      memcmp(v->s->scratch, disk->vector, core->layout.value_bytes) == 0) {
     return;
   }
   index_find(&core->index, key, hash_key(key), &again);

@@ -39,7 +39,7 @@ static const struct param_kind kinds[] = {
     [INIT_TRUNCATED_NORMAL] = {"truncated_normal", normal},
     {NULL, NULL}};
 
-static const struct param_list list = {"initialiser", kinds, common};
+static const struct param_list list = {"initializer", kinds, common};
 
 int init_parse(struct init *init, const char *text, emb_err *err) {
   int rc;

@@ -2,7 +2,7 @@
 **
 ** init.h -- the vector of a key that is read or updated for the first time.
 **
-** INITIALISERS
+** INITIALIZERS
 **   zeros
 **   constant(value=0)
 **   uniform(low=-0.05, high=0.05)           low <= x <= high; Monolith

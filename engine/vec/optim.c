@@ -163,7 +163,7 @@ struct room {
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* The elements from `first` on, at most CHUNK.  A float16 vector is converted
-** to the room.  (Field by field: an initialiser would clear the whole structure
+** to the room.  (Field by field: an initializer would clear the whole structure
 ** first, which takes as long as a step.) */
 static void set_part(struct optim_part *part, const struct job *job,
                      size_t first, struct room *room) {

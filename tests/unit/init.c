@@ -254,7 +254,7 @@ TEST(text_is_printed_and_reads_back) {
 
 TEST(errors_name_what_is_wrong) {
   static const char *const wrong[][2] = {
-      {"ones", "unknown initialiser: ones"},
+      {"ones", "unknown initializer: ones"},
       {"zeros(value=1)", "zeros: unknown parameter: value"},
       {"uniform(low=1)", "uniform: low is greater than high"},
       {"uniform(low=1e38)", "uniform: low must be between -1e37 and 1e37, got "

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT
+**
+** schema.c -- see schema.h.
+*/
+#include "schema.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../emb.h"
+
+static const char *const types[] = {"FLOAT", "FLOAT16"};
+static const char *const inserts[] = {"", "put", "update", "lookup"};
+
+/* Writes at *at and moves it; 0: no room. */
+__attribute__((format(printf, 3, 4))) static int add(char **at, const char *end,
+                                                     const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(*at, (size_t)(end - *at), format, args);
+  va_end(args);
+  if (n < 0 || n >= end - *at) {
+    return 0;
+  }
+  *at += n;
+  return 1;
+}
+
+/* ---- making ------------------------------------------------------------- */
+
+static uint32_t stored_bytes(const struct segment *segment) {
+  return segment->dim * (segment->type == EMB_F16 ? 2 : 4);
+}
+
+/* Where everything is, once the segments are known. */
+static void place(struct schema *schema) {
+  uint32_t at = 0;
+  schema->dim = 0;
+  schema->state_floats = 0;
+  schema->optimized = 0;
+  schema->initialized = 0;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    struct segment *segment = &schema->segments[i];
+    segment->first = schema->dim;
+    segment->stored_at = at;
+    schema->dim += segment->dim;
+    at += (stored_bytes(segment) + 3) / 4 * 4;
+  }
+  schema->state_at = at;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    struct segment *segment = &schema->segments[i];
+    segment->state_at = at;
+    segment->state_floats =
+        segment->optimized ? optim_state_floats(&segment->optim, segment->dim)
+                           : 0;
+    at += segment->state_floats * 4;
+    schema->state_floats += segment->state_floats;
+    schema->optimized |= segment->optimized;
+    schema->initialized |= segment->init.kind != INIT_ZEROS;
+  }
+}
+
+/* Dimension and type; the rest is as for a plain vector. */
+static int set_segment(struct segment *segment, uint32_t dim, uint32_t type,
+                       emb_err *err) {
+  memset(segment, 0, sizeof *segment);
+  if (dim < 1 || dim > EMB_DIM_MAX) {
+    return err_set(err, EMB_RANGE, "dimension must be between 1 and %d, got %u",
+                   EMB_DIM_MAX, dim);
+  }
+  if (type > EMB_F16) {
+    return err_set(err, EMB_RANGE, "unknown vector type %u", type);
+  }
+  segment->dim = dim;
+  segment->type = type;
+  return EMB_OK;
+}
+
+void schema_plain(struct schema *schema, uint32_t dim, uint32_t type) {
+  memset(schema, 0, sizeof *schema);
+  schema->count = 1;
+  schema->segments[0].dim = dim;
+  schema->segments[0].type = type;
+  schema->insert_on = EMB_INSERT_ON_PUT;
+  place(schema);
+}
+
+int schema_is_plain(const struct schema *schema) {
+  return schema->count == 1 && !schema->optimized && !schema->initialized &&
+         schema->insert_on == EMB_INSERT_ON_PUT;
+}
+
+static int check(const struct schema *schema, emb_err *err) {
+  if (schema->dim > EMB_DIM_MAX) {
+    return err_set(err, EMB_RANGE,
+                   "the dimensions of all vectors must be at most %d together, "
+                   "got %u",
+                   EMB_DIM_MAX, schema->dim);
+  }
+  return EMB_OK;
+}
+
+int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
+  emb_segment one = {c->dim, c->type, NULL, NULL};
+  const emb_segment *from = c->segment_count ? c->segments : &one;
+  memset(schema, 0, sizeof *schema);
+  schema->count = c->segment_count ? c->segment_count : 1;
+  if (schema->count > EMB_SEGMENTS_MAX) {
+    return err_set(err, EMB_RANGE, "at most %d vectors per row, got %u",
+                   EMB_SEGMENTS_MAX, c->segment_count);
+  }
+  if (c->insert_on > EMB_INSERT_ON_LOOKUP) {
+    return err_set(err, EMB_RANGE, "unknown insert_on %u", c->insert_on);
+  }
+  schema->insert_on = c->insert_on;
+  schema->seed = c->seed;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    struct segment *to = &schema->segments[i];
+    const char *optimizer =
+        from[i].optimizer ? from[i].optimizer : c->optimizer;
+    const char *initializer =
+        from[i].initializer ? from[i].initializer : c->initializer;
+    int rc = set_segment(to, from[i].dim, from[i].type, err);
+    to->optimized = optimizer && strcmp(optimizer, "none") != 0;
+    rc = rc || !to->optimized ? rc : optim_parse(&to->optim, optimizer, err);
+    rc = rc || !initializer ? rc : init_parse(&to->init, initializer, err);
+    if (rc) {
+      return rc;
+    }
+  }
+  place(schema);
+  if (!schema->insert_on) {
+    schema->insert_on =
+        schema->optimized ? EMB_INSERT_ON_UPDATE : EMB_INSERT_ON_PUT;
+  }
+  return check(schema, err);
+}
+
+/* "FLOAT[1], FLOAT16[8]" */
+static void describe(const struct schema *schema, char *to, size_t size) {
+  char *at = to;
+  *to = 0;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    if (!add(&at, to + size, "%s%s[%u]", i ? ", " : "", types[segment->type],
+             segment->dim)) {
+      break;
+    }
+  }
+}
+
+static void describe_optimizer(const struct segment *segment, char *to,
+                               size_t size) {
+  if (segment->optimized) {
+    optim_print(&segment->optim, to, size);
+  } else {
+    snprintf(to, size, "none");
+  }
+}
+
+static int same_vectors(const struct schema *a, const struct schema *b) {
+  int same = a->count == b->count;
+  for (uint32_t i = 0; same && i < a->count; i++) {
+    same = a->segments[i].dim == b->segments[i].dim &&
+           a->segments[i].type == b->segments[i].type;
+  }
+  return same;
+}
+
+/* What is asked for, with the store's own where nothing is said. */
+static int complete(struct schema *want, const struct schema *has,
+                    const emb_config *c, emb_err *err) {
+  emb_segment segments[EMB_SEGMENTS_MAX];
+  emb_config all = *c;
+  if (!c->dim && !c->segment_count) {
+    for (uint32_t i = 0; i < has->count; i++) {
+      segments[i] = (emb_segment){has->segments[i].dim, has->segments[i].type,
+                                  NULL, NULL};
+    }
+    all.segments = segments;
+    all.segment_count = has->count;
+  }
+  if (!c->insert_on) {
+    all.insert_on = has->insert_on;
+  }
+  if (!c->seed) {
+    all.seed = has->seed;
+  }
+  return schema_init(want, &all, err);
+}
+
+int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
+                  emb_err *err) {
+  struct schema want;
+  int rc = complete(&want, schema, c, err);
+  if (rc) {
+    return rc;
+  }
+  if (!same_vectors(&want, schema)) {
+    char has[160], asked[160];
+    describe(schema, has, sizeof has);
+    describe(&want, asked, sizeof asked);
+    return err_set(err, EMB_MISMATCH, "%s has %s, not %s", dir, has, asked);
+  }
+  for (uint32_t i = 0; i < schema->count; i++) {
+    struct segment *to = &want.segments[i];
+    const struct segment *own = &schema->segments[i];
+    const emb_segment *said = c->segment_count ? &c->segments[i] : NULL;
+    if (!c->optimizer && !(said && said->optimizer)) {
+      to->optim = own->optim;
+      to->optimized = own->optimized;
+    } else if (to->optimized != own->optimized ||
+               to->optim.kind != own->optim.kind) {
+      char has[OPTIM_TEXT_MAX], asked[OPTIM_TEXT_MAX];
+      describe_optimizer(own, has, sizeof has);
+      describe_optimizer(to, asked, sizeof asked);
+      return err_set(err, EMB_MISMATCH, "%s has the optimizer %s, not %s", dir,
+                     has, asked);
+    }
+    if (!c->initializer && !(said && said->initializer)) {
+      to->init = own->init;
+    }
+  }
+  place(&want);
+  if (want.state_floats != schema->state_floats) {
+    return err_set(err, EMB_MISMATCH,
+                   "%s: parameters that change what the optimizer keeps cannot "
+                   "be changed",
+                   dir);
+  }
+  *schema = want;
+  return EMB_OK;
+}
+
+void schema_layout(const struct schema *schema, struct layout *layout) {
+  const struct segment *last = &schema->segments[schema->count - 1];
+  uint32_t type = schema->segments[0].type;
+  for (uint32_t i = 1; i < schema->count; i++) {
+    type = type == EMB_F32 && schema->segments[i].type == EMB_F32
+               ? EMB_F32
+               : LAYOUT_MIXED;
+  }
+  uint32_t vectors = last->stored_at + stored_bytes(last);
+  uint32_t all = schema->state_floats
+                     ? schema->state_at + schema->state_floats * 4
+                     : vectors;
+  layout_init_value(layout, schema->dim, type, vectors, all);
+}
+
+/* ---- text --------------------------------------------------------------- */
+
+int schema_print(const struct schema *schema, char *to, emb_err *err) {
+  char *at = to, *end = to + SCHEMA_TEXT_BYTES;
+  int fits = 1;
+  *to = 0;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    char text[OPTIM_TEXT_MAX];
+    fits = fits && add(&at, end, "%s[%u]", types[segment->type], segment->dim);
+    if (segment->optimized) {
+      optim_print(&segment->optim, text, sizeof text);
+      fits = fits && add(&at, end, " optimizer=%s", text);
+    }
+    init_print(&segment->init, text, sizeof text);
+    fits = fits && add(&at, end, " initializer=%s\n", text);
+  }
+  fits =
+      fits && add(&at, end, "insert_on=%s\nseed=%llu\n",
+                  inserts[schema->insert_on], (unsigned long long)schema->seed);
+  return fits ? EMB_OK
+              : err_set(err, EMB_RANGE,
+                        "the vectors' optimizers and initializers take more "
+                        "than %d bytes of text",
+                        SCHEMA_TEXT_BYTES - 1);
+}
+
+/* Moves over `word`; 0: it is not there. */
+static int skip(const char **at, const char *word) {
+  size_t n = strlen(word);
+  if (strncmp(*at, word, n) != 0) {
+    return 0;
+  }
+  *at += n;
+  return 1;
+}
+
+/* What stands up to the closing parenthesis, or the word: into text. */
+static int take(const char **at, char *text, size_t size) {
+  size_t n = strcspn(*at, " \n(");
+  if ((*at)[n] == '(') {
+    n += strcspn(*at + n, ")\n");
+    n += (*at)[n] == ')';
+  }
+  if (n == 0 || n >= size) {
+    return 0;
+  }
+  memcpy(text, *at, n);
+  text[n] = 0;
+  *at += n;
+  return 1;
+}
+
+static int read_dim(const char **at, uint32_t *dim) {
+  uint32_t n = 0;
+  const char *from = *at;
+  for (; **at >= '0' && **at <= '9' && n <= EMB_DIM_MAX; (*at)++) {
+    n = n * 10 + (uint32_t)(**at - '0');
+  }
+  *dim = n;
+  return *at > from && *from != '0' && n <= EMB_DIM_MAX && skip(at, "]");
+}
+
+static int read_seed(const char **at, uint64_t *seed) {
+  const char *from = *at;
+  *seed = 0;
+  for (; **at >= '0' && **at <= '9'; (*at)++) {
+    uint64_t digit = (uint64_t)(**at - '0');
+    if (*seed > (UINT64_MAX - digit) / 10) {
+      return 0;
+    }
+    *seed = *seed * 10 + digit;
+  }
+  return *at > from && (*from != '0' || *at == from + 1);
+}
+
+/* One line; 0: it is none of schema_print's. */
+static int parse_segment(struct segment *segment, const char **at) {
+  char text[OPTIM_TEXT_MAX];
+  uint32_t dim, type = (uint32_t)skip(at, "FLOAT16[");
+  return (type || skip(at, "FLOAT[")) && read_dim(at, &dim) &&
+         set_segment(segment, dim, type, NULL) == EMB_OK &&
+         (!skip(at, " optimizer=") ||
+          (take(at, text, sizeof text) &&
+           optim_parse(&segment->optim, text, NULL) == EMB_OK &&
+           (segment->optimized = 1))) &&
+         skip(at, " initializer=") && take(at, text, sizeof text) &&
+         init_parse(&segment->init, text, NULL) == EMB_OK && skip(at, "\n");
+}
+
+static int parse(struct schema *schema, const char *at) {
+  memset(schema, 0, sizeof *schema);
+  while (!skip(&at, "insert_on=")) {
+    if (schema->count == EMB_SEGMENTS_MAX ||
+        !parse_segment(&schema->segments[schema->count], &at)) {
+      return 0;
+    }
+    schema->count++;
+  }
+  schema->insert_on = EMB_INSERT_ON_PUT;
+  while (schema->insert_on <= EMB_INSERT_ON_LOOKUP &&
+         !skip(&at, inserts[schema->insert_on])) {
+    schema->insert_on++;
+  }
+  if (!schema->count || schema->insert_on > EMB_INSERT_ON_LOOKUP ||
+      !skip(&at, "\nseed=") || !read_seed(&at, &schema->seed) ||
+      !skip(&at, "\n") || *at) {
+    return 0;
+  }
+  place(schema);
+  return check(schema, NULL) == EMB_OK;
+}
+
+int schema_parse(struct schema *schema, const char *text, emb_err *err) {
+  return parse(schema, text)
+             ? EMB_OK
+             : err_set(err, EMB_CORRUPT, "the schema cannot be understood: %s",
+                       text);
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+void schema_encode(const struct schema *schema, const struct vec_ops *vec,
+                   void *value, const float *row) {
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    void *to = (char *)value + segment->stored_at;
+    if (segment->type == EMB_F16) {
+      vec->to_f16(to, row + segment->first, segment->dim);
+      if (segment->dim % 2 && i + 1 < schema->count) {
+        ((uint16_t *)to)[segment->dim] = 0; /* up to the next segment */
+      }
+    } else {
+      memcpy(to, row + segment->first, segment->dim * sizeof(float));
+    }
+  }
+}
+
+void schema_decode(const struct schema *schema, const struct vec_ops *vec,
+                   float *row, const void *value) {
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    const void *from = (const char *)value + segment->stored_at;
+    if (segment->type == EMB_F16) {
+      vec->from_f16(row + segment->first, from, segment->dim);
+    } else {
+      memcpy(row + segment->first, from, segment->dim * sizeof(float));
+    }
+  }
+}
+
+void schema_initial(const struct schema *schema, int64_t key, float *row) {
+  if (!schema->initialized) {
+    memset(row, 0, schema->dim * sizeof *row);
+    return;
+  }
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    init_fill(&segment->init, schema->seed + i, key, segment->dim,
+              row + segment->first);
+  }
+}
+
+/* Does the optimizer compute the vector from its state? */
+static int follows(const struct segment *segment) {
+  return segment->optim.kind == OPTIM_FTRL ||
+         segment->optim.kind == OPTIM_GROUP_FTRL;
+}
+
+void schema_initial_state(const struct schema *schema, void *value,
+                          const float *row, int changed_only) {
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    if (segment->state_floats && (!changed_only || follows(segment))) {
+      optim_init(&segment->optim, segment->dim, row + segment->first,
+                 (float *)(void *)((char *)value + segment->state_at));
+    }
+  }
+}
+
+int schema_is_finite(const struct schema *schema, const struct vec_ops *vec,
+                     const void *value) {
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    const void *from = (const char *)value + segment->stored_at;
+    if (segment->type == EMB_F32 &&
+        vec->find_bad(from, segment->dim) < segment->dim) {
+      return 0;
+    }
+    for (uint32_t k = 0; segment->type == EMB_F16 && k < segment->dim; k++) {
+      if ((((const uint16_t *)from)[k] & 0x7c00) == 0x7c00) {
+        return 0;
+      }
+    }
+  }
+  const float *state =
+      (const float *)(const void *)((const char *)value + schema->state_at);
+  return vec->find_bad(state, schema->state_floats) == schema->state_floats;
+}

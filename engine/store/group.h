@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+**
+** group.h -- rows of a batch that have the same key: one of them stands for
+** all.  Gradients of a key are added up before its optimizer makes one step,
+** as if the batch had come with distinct keys; of vectors that are put the last
+** one stays.  Memory belongs to a session and is kept for its next batch.
+*/
+#ifndef EMB_STORE_GROUP_H
+#define EMB_STORE_GROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct env;
+
+struct groups {
+  uint32_t *stands; /* per row: the row that stands for its key */
+  uint32_t *sum_at; /* per row that stands for others: 1 + its place in sums */
+  float *sums;
+  uint32_t *table; /* row + 1, open addressing */
+  size_t rows_room, table_room, sums_room;
+  int any; /* some key is repeated */
+};
+
+enum group_by { GROUP_LAST, GROUP_SUM };
+
+/* Groups n rows (below 2^32 - 1); rows: dim floats each, used by GROUP_SUM.
+** 0: no memory. */
+int group_rows(struct groups *groups, struct env *env, const int64_t *keys,
+               size_t n, const float *rows, uint32_t dim, enum group_by by);
+static inline int group_stands(const struct groups *groups, size_t row) {
+  return !groups->any || groups->stands[row] == row;
+}
+void group_free(struct groups *groups, struct env *env);
+
+#endif

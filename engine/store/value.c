@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+**
+** value.c -- see value.h.
+*/
+#include "value.h"
+
+#include <string.h>
+
+int value_adds(const emb_session *s, const struct change *change) {
+  return change->kind == CHANGE_SET || change->kind >= CHANGE_CREATE ||
+         s->core->schema.insert_on != EMB_INSERT_ON_PUT;
+}
+
+/* The value of a key that is not there, before the change. */
+static void begin(emb_session *s, int64_t key, void *to) {
+  const struct schema *schema = &s->core->schema;
+  schema_initial(schema, key, s->scratch_f32);
+  schema_encode(schema, s->core->vec, to, s->scratch_f32);
+  schema_initial_state(schema, to, s->scratch_f32, 0);
+}
+
+/* The vectors become the row, which is not in the value. */
+static void set(emb_session *s, const float *row, void *value) {
+  schema_encode(&s->core->schema, s->core->vec, value, row);
+  schema_initial_state(&s->core->schema, value, row, 1);
+}
+
+static int add(emb_session *s, const float *row, void *value) {
+  const struct schema *schema = &s->core->schema;
+  const struct vec_ops *vec = s->core->vec;
+  float *sum = s->scratch_f32;
+  schema_decode(schema, vec, sum, value);
+  vec->add(sum, sum, row, schema->dim);
+  set(s, sum, value);
+  return schema_is_finite(schema, vec, value);
+}
+
+static int step(emb_session *s, const struct change *change,
+                const float *gradient, const float *read,
+                struct optim_step *how, void *value) {
+  const struct schema *schema = &s->core->schema;
+  int rc = EMB_OK;
+  how->lr = change->how.lr;
+  how->step = change->how.step;
+  for (uint32_t i = 0; !rc && i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    void *vector = (char *)value + segment->stored_at;
+    float *state = (float *)(void *)((char *)value + segment->state_at);
+    const float *by = gradient + segment->first;
+    how->read = read ? read + segment->first : NULL;
+    if (segment->optimized) {
+      rc = segment->type == EMB_F16
+               ? optim_apply_f16(&segment->optim, segment->dim, vector, state,
+                                 by, how)
+               : optim_apply(&segment->optim, segment->dim, vector, state, by,
+                             how);
+    }
+  }
+  return !rc;
+}
+
+int value_make(emb_session *s, const struct change *change, const float *row,
+               const float *read, int64_t key, uint64_t version,
+               const void *old, void *to) {
+  struct optim_step how = {.key = key, .version = version};
+  if (change->kind == CHANGE_COPY) {
+    memcpy(to, change->value, s->core->layout.value_bytes);
+    return 1;
+  }
+  if (old) {
+    memcpy(to, old, s->core->layout.value_bytes);
+  } else {
+    begin(s, key, to);
+  }
+  switch (change->kind) {
+  case CHANGE_SET: /* its elements were checked */
+    set(s, row, to);
+    return 1;
+  case CHANGE_ADD:
+    return add(s, row, to);
+  case CHANGE_STEP:
+    return step(s, change, row, read, &how, to);
+  default:
+    return 1;
+  }
+}
+
+/* ---- values from disk --------------------------------------------------- */
+
+int loaded_init(emb_session *s, struct loaded *loaded) {
+  struct env *env = s->core->env;
+  loaded->values = NULL; /* at the first need */
+  loaded->at = env->allocate(
+      env, s->chunk * (sizeof *loaded->at + sizeof *loaded->rows));
+  loaded->rows = (uint32_t *)(void *)(loaded->at + s->chunk);
+  return loaded->at ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
+}
+
+void loaded_free(emb_session *s, struct loaded *loaded) {
+  s->core->env->release(s->core->env, loaded->values);
+  s->core->env->release(s->core->env, loaded->at);
+}
+
+static int keep(emb_session *s, void *arg, uint32_t row, int64_t key,
+                const struct rec *rec) {
+  struct loaded *loaded = arg;
+  size_t bytes = s->core->layout.value_bytes;
+  (void)key;
+  memcpy(loaded->values + (size_t)row * bytes, rec->vector, bytes);
+  return EMB_OK;
+}
+
+int loaded_read(emb_session *s, struct loaded *loaded, const int64_t *keys,
+                uint32_t cold, uint32_t *again) {
+  struct env *env = s->core->env;
+  uint32_t before = *again;
+  if (!loaded->values) {
+    loaded->values =
+        env->resize(env, NULL, s->chunk * (size_t)s->core->layout.value_bytes);
+  }
+  if (!loaded->values) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  for (uint32_t i = 0; i < cold; i++) {
+    loaded->at[s->cold[i].row] = s->cold[i].address;
+  }
+  int rc = read_cold(s, keys, cold, 0, keep, loaded, again);
+  for (uint32_t i = before; i < *again; i++) {
+    loaded->at[s->rows[i]] = 0;
+  }
+  return rc;
+}
