@@ -299,19 +299,25 @@ static int load(struct ext_cursor *cursor, int flag) {
   return rc == SQLITE_OK ? rc : ext_table_error(table, rc, err);
 }
 
-static int vector_column(struct ext_cursor *cursor, sqlite3_context *context) {
-  if (cursor->vector) {
+/* Vector column i: a part of the row. */
+static int vector_column(struct ext_cursor *cursor, sqlite3_context *context,
+                         uint32_t i) {
+  const struct ext_options *options = &ext_cursor_table(cursor)->options;
+  const float *row = ext_value_data(cursor->vector);
+  int rc;
+  if (row && ext_vectors(options) == 1) {
     ext_value_result(context, cursor->vector);
     return SQLITE_OK;
   }
-  size_t size =
-      ext_cursor_table(cursor)->options.config.dim * sizeof *cursor->vectors;
-  int rc = vectors_of(cursor) ? SQLITE_OK : load(cursor, EXT_PLAN_VECTORS);
-  if (rc == SQLITE_OK)
-    sqlite3_result_blob64(context,
-                          (const char *)cursor->vectors + cursor->at * size,
-                          size, SQLITE_TRANSIENT);
-  return rc;
+  rc = row || vectors_of(cursor) ? SQLITE_OK : load(cursor, EXT_PLAN_VECTORS);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (row == NULL)
+    row = cursor->vectors + cursor->at * options->config.dim;
+  sqlite3_result_blob64(context, row + ext_vector_first(options, i),
+                        options->segments[i].dim * sizeof *row,
+                        SQLITE_TRANSIENT);
+  return SQLITE_OK;
 }
 
 static int version_column(struct ext_cursor *cursor, sqlite3_context *context) {
@@ -337,14 +343,15 @@ static int clock_column(struct ext_cursor *cursor, sqlite3_context *context) {
 int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                       int column) {
   struct ext_cursor *cursor = (struct ext_cursor *)base;
+  int vector = ext_vector_of(&ext_cursor_table(cursor)->options, column);
   if (cursor->is_batch)
     ext_batch_column(cursor, context, column);
   else if (cursor->flags & EXT_PLAN_LAZY && sqlite3_vtab_nochange(context))
     return SQLITE_OK;
   else if (column == EXT_KEY)
     sqlite3_result_int64(context, cursor->keys[cursor->at]);
-  else if (column == EXT_VECTOR)
-    return vector_column(cursor, context);
+  else if (vector >= 0)
+    return vector_column(cursor, context, (uint32_t)vector);
   else if (column == EXT_VERSION)
     return version_column(cursor, context);
   else if (column == EXT_CLOCK)

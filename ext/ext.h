@@ -53,16 +53,42 @@ enum {
   EXT_CLOCK,
   EXT_COMMAND, /* named like the table, as in fts5 */
   EXT_ARG,
+  EXT_GRADIENT,
+  EXT_GRADIENTS,
+  EXT_LR,
+  EXT_STEP,
+  EXT_MORE, /* the second vector column, and so on */
 };
 
 /* ---- options.c: the arguments of USING emb(...) ------------------------- */
 
 struct ext_options {
-  char *key;         /* name of the key column */
-  char *vector;      /* name of the vector column */
-  int engine_commit; /* commit='engine' */
-  emb_config config; /* all but flags beside EMB_OPEN_BOUNDED */
+  char *key;                       /* name of the key column */
+  char *vectors[EMB_SEGMENTS_MAX]; /* names of the vector columns */
+  int engine_commit;               /* commit='engine' */
+  emb_config config; /* all but flags beside EMB_OPEN_BOUNDED; dim is that of a
+                        row, segments points to the next */
+  emb_segment segments[EMB_SEGMENTS_MAX];
+  int optimized; /* some vector has an optimizer */
 };
+
+/* Vector columns of a table. */
+static inline uint32_t ext_vectors(const struct ext_options *options) {
+  return options->config.segment_count;
+}
+/* Which one a column is, from 0; below 0: none. */
+static inline int ext_vector_of(const struct ext_options *options, int column) {
+  int i = column == EXT_VECTOR ? 0 : column - EXT_MORE + 1;
+  return column == EXT_VECTOR ||
+                 (column >= EXT_MORE && (uint32_t)i < ext_vectors(options))
+             ? i
+             : -1;
+}
+static inline int ext_vector_column(uint32_t i) {
+  return i == 0 ? EXT_VECTOR : EXT_MORE + (int)i - 1;
+}
+/* First element of a row that belongs to it. */
+uint32_t ext_vector_first(const struct ext_options *options, uint32_t i);
 
 /* argv as xCreate gets it; the arguments start at argv[3].  Whatever happens,
 ** ext_options_clear frees what is in it. */
@@ -82,7 +108,7 @@ struct ext_table {
   char *name;     /* follows xRename */
   char *file;     /* the schema's database file, "" if it has none */
   char *key_what; /* "items.key" and "items.vector", for errors */
-  char *vector_what;
+  char *vector_what[EMB_SEGMENTS_MAX];
   struct ext_cursor *spare; /* a closed one, or NULL (cursor.c) */
   int cursors;              /* that are open on it */
   uint64_t statement;       /* number of the one that opened them (lease.c) */
@@ -355,6 +381,14 @@ int ext_cursor_eof(sqlite3_vtab_cursor *cursor);
 int ext_cursor_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context,
                       int column);
 int ext_cursor_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid);
+/* gradient.c: what UPDATE and INSERT do when a gradient is given. */
+int ext_gradient_update(struct ext_table *table, sqlite3_value **argv,
+                        int64_t key, char **err);
+int ext_gradient_insert(struct ext_table *table, sqlite3_value **argv,
+                        sqlite3_int64 *rowid, char **err);
+/* Learning rate and step of an update; NULL, or SQL's NULL: not given. */
+int ext_update_how(sqlite3_value *lr, sqlite3_value *step, emb_update *how,
+                   char **err);
 
 /* range.c: the keys that comparisons with any SQL value let through. */
 struct ext_range {

@@ -5,7 +5,10 @@
 **   emb_get(table, keys)             vectors in the order of the keys, zeros
 **   emb_peek(table, keys)            where absent; n * 4 * dim bytes
 **   emb_put(table, keys, vectors)    replaces or adds; number of keys
-**   emb_rmw(table, keys, deltas)     adds to what is there; number found
+**   emb_rmw(table, keys, deltas [, lr [, step]])
+**                                    adds to what is there or, in a table with
+**                                    an optimizer, applies gradients; number
+**                                    found
 **   emb_put_versions(table)          what the last of these two wrote: 8 bytes
 **                                    per key, NULL when there was none
 **   emb_release(table)               gives all leases back; how many
@@ -72,17 +75,22 @@ static void fn_peek(sqlite3_context *context, int argc, sqlite3_value **argv) {
 /* ---- writing ------------------------------------------------------------- */
 
 static int put(struct ext_link *link, const int64_t *keys, size_t n,
-               const float *vectors, size_t *count) {
+               const float *vectors, const emb_update *how, size_t *count) {
+  (void)how;
   *count = n;
   return emb_put(link->session, keys, n, vectors, link->put_versions);
 }
 
+/* how: NULL in a table without an optimizer. */
 static int rmw(struct ext_link *link, const int64_t *keys, size_t n,
-               const float *deltas, size_t *count) {
+               const float *deltas, const emb_update *how, size_t *count) {
   uint8_t *found = sqlite3_malloc64(n ? n : 1);
-  int rc =
-      found ? emb_rmw(link->session, keys, n, deltas, found, link->put_versions)
-            : EMB_NOMEM;
+  int rc = EMB_NOMEM;
+  if (found && how)
+    rc = emb_apply_gradients(link->session, keys, n, deltas, how, found,
+                             link->put_versions);
+  else if (found)
+    rc = emb_rmw(link->session, keys, n, deltas, found, link->put_versions);
   *count = 0;
   for (size_t i = 0; rc == EMB_OK && i < n; i++)
     *count += found[i];
@@ -103,10 +111,12 @@ static int reserve_versions(struct ext_link *link, size_t n) {
   return SQLITE_OK;
 }
 
-static void write_batch(sqlite3_context *context, sqlite3_value **argv,
-                        const char *what,
+static void write_batch(sqlite3_context *context, int argc,
+                        sqlite3_value **argv, const char *what,
                         int (*write)(struct ext_link *, const int64_t *, size_t,
-                                     const float *, size_t *)) {
+                                     const float *, const emb_update *,
+                                     size_t *)) {
+  emb_update how = {0};
   struct ext_table *table;
   float *vectors = NULL;
   int64_t *keys = NULL;
@@ -120,9 +130,13 @@ static void write_batch(sqlite3_context *context, sqlite3_value **argv,
     rc =
         ext_fn_vectors(argv[2], what, table, n, &vectors, &vectors_owned, &err);
   if (rc == SQLITE_OK)
+    rc = ext_update_how(argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL,
+                        &how, &err);
+  if (rc == SQLITE_OK)
     rc = reserve_versions(table->link, n);
   if (rc == SQLITE_OK) {
-    rc = write(table->link, keys, n, vectors, &count);
+    rc = write(table->link, keys, n, vectors,
+               argc > 3 || table->options.optimized ? &how : NULL, &count);
     if (rc)
       rc = ext_link_error(table->link, rc, &err);
   }
@@ -140,13 +154,11 @@ static void write_batch(sqlite3_context *context, sqlite3_value **argv,
 }
 
 static void fn_put(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  (void)argc;
-  write_batch(context, argv, "vectors", put);
+  write_batch(context, argc, argv, "vectors", put);
 }
 
 static void fn_rmw(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  (void)argc;
-  write_batch(context, argv, "deltas", rmw);
+  write_batch(context, argc, argv, "deltas", rmw);
 }
 
 /* ---- about both ---------------------------------------------------------- */
@@ -184,6 +196,8 @@ int ext_fn_store_register(struct ext_conn *conn) {
       {"emb_peek", 2, fn_peek},
       {"emb_put", 3, fn_put},
       {"emb_rmw", 3, fn_rmw},
+      {"emb_rmw", 4, fn_rmw},
+      {"emb_rmw", 5, fn_rmw},
       {"emb_put_versions", 1, fn_put_versions},
       {"emb_release", 1, fn_release},
       {"emb_gc", 0, ext_orphan_gc}};

@@ -6,7 +6,9 @@
 **            quotes kept.  One that goes `name =` is an option, any other a
 **            column definition:
 **                key INTEGER PRIMARY KEY     at most once; default name "key"
-**                vector FLOAT[64]            exactly once
+**                vector FLOAT[64]            once or more, and behind it
+*perhaps
+**                                            optimizer=... initializer=...
 ** NAMES      are identifiers, bare or quoted in any of SQLite's four ways.
 ** SIZES      16MB is 16 million bytes and 16MiB is 16 * 1048576.
 */
@@ -98,20 +100,75 @@ static int read_number(const char **at, uint64_t *number) {
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* Declared beside the key and the vector, so no name for either. */
+/* Declared beside the key and the vectors, so no name for either. */
 static const char *const reserved[] = {
-    "keys", "mode", "vectors", "found", "versions", "version", "clock", "arg"};
+    "keys",  "mode", "vectors",  "found",     "versions", "version",
+    "clock", "arg",  "gradient", "gradients", "lr",       "step"};
 
-static int check_name(const char *name, char **err) {
+static int check_name(const struct ext_options *options, const char *name,
+                      char **err) {
+  int times = 0;
   for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
     if (sqlite3_stricmp(name, reserved[i]) == 0)
       return ext_error(err, SQLITE_ERROR, "column name is reserved: %s", name);
-  return SQLITE_OK;
+  if (options->key)
+    times += sqlite3_stricmp(name, options->key) == 0;
+  for (uint32_t i = 0; i < ext_vectors(options); i++)
+    times += sqlite3_stricmp(name, options->vectors[i]) == 0;
+  return times > 1
+             ? ext_error(err, SQLITE_ERROR, "duplicate column name: %s", name)
+             : SQLITE_OK;
 }
 
-/* What follows the name of a vector column: FLOAT[64]. */
-static int parse_vector(struct ext_options *options, char *name, const char *at,
-                        char **err) {
+/* A value: quoted, or what goes up to `end` or space at depth 0 of parentheses.
+** Moves on behind it.  *value: NULL when there is none. */
+static int read_value(const char **at, const char *end, char **value) {
+  const char *from = *at;
+  int depth = 0;
+  if (*from == '\'' || *from == '"')
+    return read_name(at, value);
+  for (; **at && (depth || !strchr(end, **at)); (*at)++)
+    depth += (**at == '(') - (**at == ')');
+  *value =
+      *at == from ? NULL : sqlite3_mprintf("%.*s", (int)(*at - from), from);
+  return *at == from || *value ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* What may follow a vector's type: optimizer=..., initializer=... */
+static int parse_attribute(emb_segment *segment, const char **at,
+                           const char *column, char **err) {
+  const char **to = NULL;
+  const char *from = *at;
+  char *name, *value = NULL;
+  int rc = read_name(at, &name);
+  if (rc != SQLITE_OK)
+    return rc;
+  *at = skip_space(*at);
+  if (name && sqlite3_stricmp(name, "optimizer") == 0)
+    to = &segment->optimizer;
+  else if (name && sqlite3_stricmp(name, "initializer") == 0)
+    to = &segment->initializer;
+  sqlite3_free(name);
+  if (to == NULL || **at != '=')
+    return ext_error(err, SQLITE_ERROR,
+                     "cannot understand: %.*s; expected optimizer= or "
+                     "initializer= after the type of %s",
+                     trimmed(from), from, column);
+  if (*to)
+    return ext_error(err, SQLITE_ERROR, "said twice: %.*s", trimmed(from),
+                     from);
+  *at = skip_space(*at + 1);
+  rc = read_value(at, " \t\r\n", &value);
+  if (rc == SQLITE_OK && value == NULL)
+    rc = ext_error(err, SQLITE_ERROR, "cannot understand the value of %.*s",
+                   trimmed(from), from);
+  *to = value;
+  *at = skip_space(*at);
+  return rc;
+}
+
+/* "FLOAT[": moves behind it. */
+static int read_type(const char **at, uint32_t *type) {
   static const struct {
     const char *word;
     uint32_t type;
@@ -120,35 +177,54 @@ static int parse_vector(struct ext_options *options, char *name, const char *at,
                {"f32", EMB_F32},
                {"float16", EMB_F16},
                {"f16", EMB_F16}};
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    if (read_word(at, types[i].word)) {
+      *type = types[i].type;
+      return *(*at)++ == '[';
+    }
+  return 0;
+}
+
+/* What follows the name of a vector column: FLOAT[64] ... */
+static int parse_vector(struct ext_options *options, char *name, const char *at,
+                        char **err) {
+  uint32_t i = options->config.segment_count;
+  emb_segment *segment = &options->segments[i < EMB_SEGMENTS_MAX ? i : 0];
   const char *from = at;
   const char *dim_from;
   uint64_t dim = 0;
-  size_t i = 0;
-  int valid;
-  while (i < sizeof types / sizeof types[0] && !read_word(&at, types[i].word))
-    i++;
-  if (i == sizeof types / sizeof types[0] || *at != '[') {
-    sqlite3_free(name);
-    return ext_error(err, SQLITE_ERROR,
-                     "unknown column type: %.*s; expected FLOAT[N] or "
-                     "FLOAT16[N], or INTEGER PRIMARY KEY",
-                     trimmed(from), from);
+  uint32_t type = EMB_F32;
+  int valid, rc;
+  if (!read_type(&at, &type)) {
+    rc = ext_error(err, SQLITE_ERROR,
+                   "unknown column type: %.*s; expected FLOAT[N] or "
+                   "FLOAT16[N], or INTEGER PRIMARY KEY",
+                   trimmed(from), from);
+  } else if (i == EMB_SEGMENTS_MAX) {
+    rc = ext_error(err, SQLITE_ERROR, "more than %d vector columns",
+                   EMB_SEGMENTS_MAX);
+  } else {
+    rc = SQLITE_OK;
   }
-  if (options->vector) {
+  if (rc != SQLITE_OK) {
     sqlite3_free(name);
-    return ext_error(err, SQLITE_ERROR, "more than one vector column");
+    return rc;
   }
-  options->vector = name;
-  options->config.type = types[i].type;
-  at = dim_from = skip_space(at + 1);
+  options->vectors[i] = name;
+  options->config.segment_count++;
+  at = dim_from = skip_space(at);
   valid = read_number(&at, &dim) && dim >= 1 && dim <= EMB_DIM_MAX;
   at = skip_space(at);
-  if (!valid || *at != ']' || *skip_space(at + 1) != 0)
+  if (!valid || *at != ']')
     return ext_error(err, SQLITE_ERROR,
                      "dimension must be between 1 and %d, got %.*s",
                      EMB_DIM_MAX, (int)strcspn(dim_from, "] \t\r\n"), dim_from);
-  options->config.dim = (uint32_t)dim;
-  return check_name(name, err);
+  segment->dim = (uint32_t)dim;
+  segment->type = type;
+  at = skip_space(at + 1);
+  while (rc == SQLITE_OK && *at)
+    rc = parse_attribute(segment, &at, name, err);
+  return rc == SQLITE_OK ? check_name(options, name, err) : rc;
 }
 
 static int parse_column(struct ext_options *options, const char *text,
@@ -175,7 +251,7 @@ static int parse_column(struct ext_options *options, const char *text,
     return ext_error(err, SQLITE_ERROR, "more than one key column");
   }
   options->key = name;
-  return check_name(name, err);
+  return check_name(options, name, err);
 }
 
 /* ---- options ------------------------------------------------------------- */
@@ -253,6 +329,24 @@ static uint32_t *tuning_limit(emb_config *config, const char *name,
   return NULL;
 }
 
+/* Keeps a copy, freed by ext_options_clear. */
+static int set_text(const char **to, const char *value) {
+  if (*to)
+    return 0;
+  *to = sqlite3_mprintf("%s", value);
+  return *to != NULL;
+}
+
+static int parse_insert_on(const char *value, uint32_t *insert_on) {
+  static const char *const names[] = {"put", "update", "lookup"};
+  for (uint32_t i = 0; i < 3; i++)
+    if (sqlite3_stricmp(value, names[i]) == 0) {
+      *insert_on = EMB_INSERT_ON_PUT + i;
+      return 1;
+    }
+  return 0;
+}
+
 /* Whether value is a legal value of the option, which is then set.  *legal
 ** says which are; NULL when there is no such option. */
 static int set_option(struct ext_options *options, const char *name,
@@ -276,6 +370,22 @@ static int set_option(struct ext_options *options, const char *name,
   if (sqlite3_stricmp(name, "io") == 0) {
     *legal = "auto, uring or pread";
     return parse_io(value, &config->io);
+  }
+  if (sqlite3_stricmp(name, "optimizer") == 0) {
+    *legal = "one optimizer for all vectors";
+    return set_text(&config->optimizer, value);
+  }
+  if (sqlite3_stricmp(name, "initializer") == 0) {
+    *legal = "one initializer for all vectors";
+    return set_text(&config->initializer, value);
+  }
+  if (sqlite3_stricmp(name, "insert_on") == 0) {
+    *legal = "put, update or lookup";
+    return parse_insert_on(value, &config->insert_on);
+  }
+  if (sqlite3_stricmp(name, "seed") == 0) {
+    *legal = "1 to 9223372036854775807";
+    return parse_number(value, 1, INT64_MAX, &config->seed);
   }
   if (sqlite3_stricmp(name, "staleness") == 0) {
     *legal = "none, or 0 to 4094";
@@ -355,6 +465,25 @@ static int parse_argument(struct ext_options *options, const char *text,
   return rc;
 }
 
+/* What follows from all arguments together. */
+static int finish(struct ext_options *options, char **err) {
+  emb_config *config = &options->config;
+  uint32_t n = ext_vectors(options);
+  uint64_t dim = ext_vector_first(options, n);
+  if (dim > EMB_DIM_MAX)
+    return ext_error(err, SQLITE_ERROR,
+                     "the dimensions of all vectors must be at most %d "
+                     "together, got %llu",
+                     EMB_DIM_MAX, (unsigned long long)dim);
+  options->optimized = config->optimizer != NULL;
+  for (uint32_t i = 0; i < n; i++)
+    options->optimized |= options->segments[i].optimizer != NULL;
+  config->dim = (uint32_t)dim;
+  config->type = options->segments[0].type;
+  config->segments = options->segments;
+  return SQLITE_OK;
+}
+
 int ext_options_parse(struct ext_options *options, int argc,
                       const char *const *argv, char **err) {
   int rc = SQLITE_OK;
@@ -367,17 +496,33 @@ int ext_options_parse(struct ext_options *options, int argc,
     rc = check_limits(&options->config, err);
   if (rc != SQLITE_OK)
     return rc;
-  if (options->vector == NULL)
+  if (ext_vectors(options) == 0)
     return ext_error(err, SQLITE_ERROR,
                      "no vector column declared; expected e.g. vector "
                      "FLOAT[64]");
   if (options->key == NULL)
     options->key = sqlite3_mprintf("key");
-  return options->key ? SQLITE_OK : SQLITE_NOMEM;
+  return options->key ? finish(options, err) : SQLITE_NOMEM;
+}
+
+uint32_t ext_vector_first(const struct ext_options *options, uint32_t i) {
+  uint32_t first = 0;
+  while (i > 0)
+    first += options->segments[--i].dim;
+  return first;
 }
 
 void ext_options_clear(struct ext_options *options) {
   sqlite3_free(options->key);
-  sqlite3_free(options->vector);
-  options->key = options->vector = NULL;
+  options->key = NULL;
+  for (uint32_t i = 0; i < EMB_SEGMENTS_MAX; i++) {
+    sqlite3_free(options->vectors[i]);
+    sqlite3_free((char *)options->segments[i].optimizer);
+    sqlite3_free((char *)options->segments[i].initializer);
+    options->vectors[i] = NULL;
+    options->segments[i].optimizer = options->segments[i].initializer = NULL;
+  }
+  sqlite3_free((char *)options->config.optimizer);
+  sqlite3_free((char *)options->config.initializer);
+  options->config.optimizer = options->config.initializer = NULL;
 }

@@ -91,7 +91,7 @@ static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
     int rc = ext_error(&err, SQLITE_ERROR,
                        "MATCH is not supported; use ORDER BY "
                        "emb_distance_cosine(%s, ?) LIMIT k",
-                       table->options.vector);
+                       table->options.vectors[0]);
     return ext_table_error(table, rc, err);
   }
   if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT)
@@ -141,7 +141,8 @@ static int columns(sqlite3_uint64 used) {
   int flags = 0;
   if (used & one << EXT_COMMAND)
     return EXT_PLAN_LAZY;
-  if (used & (one << EXT_VECTOR | one << EXT_VECTORS))
+  if (used &
+      (one << EXT_VECTOR | one << EXT_VECTORS | ~(sqlite3_uint64)0 << EXT_MORE))
     flags |= EXT_PLAN_VECTORS;
   if (used & one << EXT_VERSION)
     flags |= EXT_PLAN_VERSIONS;

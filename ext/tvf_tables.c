@@ -105,7 +105,15 @@ static int describe(struct ext_table *table, struct row *row) {
   row->schema = sqlite3_mprintf("%s", table->schema);
   row->name = sqlite3_mprintf("%s", table->name);
   row->key = sqlite3_mprintf("%s", table->options.key);
-  row->vector = sqlite3_mprintf("%s", table->options.vector);
+  for (uint32_t i = 0; i < ext_vectors(&table->options); i++) {
+    char *before = row->vector;
+    row->vector =
+        sqlite3_mprintf("%s%s%s", before ? before : "", before ? ", " : "",
+                        table->options.vectors[i]);
+    sqlite3_free(before);
+    if (row->vector == NULL)
+      break;
+  }
   row->dim = table->options.config.dim;
   row->type = table->options.config.type;
   row->is_atomic = table->file[0] && !table->options.engine_commit;

@@ -16,6 +16,8 @@
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
 
+#include <string.h>
+
 /* argv of an INSERT or UPDATE: old rowid, new rowid, columns. */
 #define COLUMN(argv, column) ((argv)[2 + (column)])
 
@@ -87,13 +89,88 @@ static int put_new(struct ext_table *table, int64_t key, const float *vector,
   return rc != SQLITE_OK || done ? rc : constraint_error(table, "UNIQUE");
 }
 
+/* Row of an INSERT or UPDATE: the vector columns one after the other. */
+struct row {
+  float *vectors; /* NULL: an UPDATE that sets none */
+  int owned;
+};
+
+/* A column of several, to its place. */
+static int read_part(struct ext_table *table, sqlite3_value *value, uint32_t i,
+                     float *to, char **err) {
+  uint32_t dim = table->options.segments[i].dim, n;
+  float *vector;
+  int owned;
+  int rc = emb_vec_from_value(value, table->vector_what[i], dim, &vector,
+                              &owned, &n, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  memcpy(to, vector, dim * sizeof *to);
+  if (owned)
+    sqlite3_free(vector);
+  return rc;
+}
+
+/* key: of the row that an UPDATE changes, NULL for an INSERT.  What is not set
+** stays as it is. */
+static int read_several(struct ext_table *table, sqlite3_value **argv,
+                        const int64_t *key, struct row *row, char **err) {
+  const struct ext_options *options = &table->options;
+  uint32_t n = ext_vectors(options), unset = 0;
+  int rc = SQLITE_OK;
+  for (uint32_t i = 0; key && i < n; i++)
+    unset += sqlite3_value_nochange(COLUMN(argv, ext_vector_column(i))) ? 1 : 0;
+  if (unset == n)
+    return SQLITE_OK;
+  row->vectors = sqlite3_malloc64(options->config.dim * sizeof *row->vectors);
+  row->owned = 1;
+  if (row->vectors == NULL)
+    return SQLITE_NOMEM;
+  if (unset) {
+    rc = ext_txn_read(table, err);
+    if (rc == SQLITE_OK) {
+      rc = emb_peek(table->link->session, key, 1, row->vectors, NULL, NULL);
+      if (rc)
+        rc = ext_link_error(table->link, rc, err);
+    }
+  }
+  for (uint32_t i = 0; rc == SQLITE_OK && i < n; i++) {
+    sqlite3_value *value = COLUMN(argv, ext_vector_column(i));
+    if (!key || !sqlite3_value_nochange(value))
+      rc = read_part(table, value, i,
+                     row->vectors + ext_vector_first(options, i), err);
+  }
+  return rc;
+}
+
+static int read_row(struct ext_table *table, sqlite3_value **argv,
+                    const int64_t *key, struct row *row, char **err) {
+  sqlite3_value *value = COLUMN(argv, EXT_VECTOR);
+  uint32_t n;
+  int rc;
+  row->vectors = NULL;
+  row->owned = 0;
+  if (ext_vectors(&table->options) > 1)
+    return read_several(table, argv, key, row, err);
+  if (key && sqlite3_value_nochange(value))
+    return SQLITE_OK;
+  rc = emb_vec_from_value(value, table->vector_what[0],
+                          table->options.config.dim, &row->vectors, &row->owned,
+                          &n, err);
+  row->owned &= rc == SQLITE_OK;
+  return rc;
+}
+
+static void free_row(struct row *row) {
+  if (row->owned)
+    sqlite3_free(row->vectors);
+}
+
 static int insert_row(struct ext_table *table, sqlite3_value **argv,
                       sqlite3_int64 *rowid, char **err) {
   sqlite3_value *value = COLUMN(argv, EXT_KEY);
-  float *vector = NULL;
-  int owned = 0;
+  struct row row = {NULL, 0};
   int64_t key;
-  uint32_t n;
   int rc;
   if (is_null(value))
     value = argv[1]; /* INSERT INTO items(rowid, ...) */
@@ -101,16 +178,12 @@ static int insert_row(struct ext_table *table, sqlite3_value **argv,
     return constraint_error(table, "NOT NULL");
   rc = read_key(table, value, &key, err);
   if (rc == SQLITE_OK)
-    rc =
-        emb_vec_from_value(COLUMN(argv, EXT_VECTOR), table->vector_what,
-                           table->options.config.dim, &vector, &owned, &n, err);
-  if (rc != SQLITE_OK)
-    return rc;
-  rc = ext_txn_write(table, err);
+    rc = read_row(table, argv, NULL, &row, err);
   if (rc == SQLITE_OK)
-    rc = put_new(table, key, vector, err);
-  if (owned)
-    sqlite3_free(vector);
+    rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK)
+    rc = put_new(table, key, row.vectors, err);
+  free_row(&row);
   *rowid = key;
   return rc;
 }
@@ -122,10 +195,13 @@ static int insert_batch(struct ext_table *table, sqlite3_value **argv,
   int keys_owned = 0, vectors_owned = 0;
   size_t n;
   int rc;
-  if (!is_null(COLUMN(argv, EXT_KEY)) || !is_null(COLUMN(argv, EXT_VECTOR)))
+  int is_row = !is_null(COLUMN(argv, EXT_KEY));
+  for (uint32_t i = 0; i < ext_vectors(&table->options); i++)
+    is_row |= !is_null(COLUMN(argv, ext_vector_column(i)));
+  if (is_row)
     return ext_error(err, SQLITE_ERROR,
                      "either %s and %s or keys and vectors, not both",
-                     table->options.key, table->options.vector);
+                     table->options.key, table->options.vectors[0]);
   rc = emb_keys_from_value(COLUMN(argv, EXT_KEYS), "keys", &keys, &keys_owned,
                            &n, err);
   if (rc != SQLITE_OK)
@@ -154,16 +230,20 @@ static const struct {
   int column;
   const char *name; /* NULL: the table's */
   int is_generated;
-  int in_insert; /* means something there */
-} hidden[] = {{EXT_KEYS, "keys", 0, 1},
-              {EXT_VECTORS, "vectors", 0, 1},
-              {EXT_MODE, "mode", 0, 0},
-              {EXT_FOUND, "found", 1, 0},
-              {EXT_VERSIONS, "versions", 1, 0},
-              {EXT_VERSION, "version", 1, 0},
-              {EXT_CLOCK, "clock", 1, 0},
-              {EXT_COMMAND, NULL, 0, 1},
-              {EXT_ARG, "arg", 0, 0}};
+  int in_insert, in_update; /* means something there */
+} hidden[] = {{EXT_KEYS, "keys", 0, 1, 0},
+              {EXT_VECTORS, "vectors", 0, 1, 1},
+              {EXT_MODE, "mode", 0, 0, 0},
+              {EXT_FOUND, "found", 1, 0, 0},
+              {EXT_VERSIONS, "versions", 1, 0, 0},
+              {EXT_VERSION, "version", 1, 0, 0},
+              {EXT_CLOCK, "clock", 1, 0, 0},
+              {EXT_COMMAND, NULL, 0, 1, 0},
+              {EXT_ARG, "arg", 0, 0, 0},
+              {EXT_GRADIENT, "gradient", 0, 1, 1},
+              {EXT_GRADIENTS, "gradients", 0, 1, 0},
+              {EXT_LR, "lr", 0, 1, 1},
+              {EXT_STEP, "step", 0, 1, 1}};
 #define HIDDEN (sizeof hidden / sizeof hidden[0])
 
 static int unwritable(struct ext_table *table, size_t i, int is_insert,
@@ -173,6 +253,24 @@ static int unwritable(struct ext_table *table, size_t i, int is_insert,
                            hidden[i].name);
   return ext_error(err, SQLITE_ERROR, "cannot write column %s",
                    hidden[i].name ? hidden[i].name : table->name);
+}
+
+/* What belongs to a gradient, without one. */
+static int check_alone(sqlite3_value **argv, int is_insert, char **err) {
+  static const struct {
+    int column;
+    const char *name;
+  } parts[] = {{EXT_LR, "lr"}, {EXT_STEP, "step"}, {EXT_VECTORS, "vectors"}};
+  int unread = sqlite3_value_nochange(COLUMN(argv, EXT_KEYS));
+  for (size_t i = 0; i < 3; i++) {
+    sqlite3_value *value = COLUMN(argv, parts[i].column);
+    if (is_insert && parts[i].column == EXT_VECTORS)
+      continue; /* of a batch */
+    if (unread ? !sqlite3_value_nochange(value) : !is_null(value))
+      return ext_error(err, SQLITE_ERROR, "%s without a gradient",
+                       parts[i].name);
+  }
+  return SQLITE_OK;
 }
 
 static int check_insert(struct ext_table *table, sqlite3_value **argv,
@@ -194,7 +292,8 @@ static int check_update(struct ext_table *table, sqlite3_value **argv,
     sqlite3_value *value = COLUMN(argv, hidden[i].column);
     int was_read = is_null(value) || hidden[i].column == EXT_VERSION ||
                    hidden[i].column == EXT_CLOCK;
-    if (unread ? !sqlite3_value_nochange(value) : !was_read)
+    if (!hidden[i].in_update &&
+        (unread ? !sqlite3_value_nochange(value) : !was_read))
       return unwritable(table, i, 0, err);
   }
   return SQLITE_OK;
@@ -207,6 +306,12 @@ static int insert(struct ext_table *table, sqlite3_value **argv,
     return ext_command(table, COLUMN(argv, EXT_COMMAND), COLUMN(argv, EXT_ARG),
                        err);
   rc = check_insert(table, argv, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (!is_null(COLUMN(argv, EXT_GRADIENT)) ||
+      !is_null(COLUMN(argv, EXT_GRADIENTS)))
+    return ext_gradient_insert(table, argv, rowid, err);
+  rc = check_alone(argv, 1, err);
   if (rc != SQLITE_OK)
     return rc;
   if (!is_null(COLUMN(argv, EXT_KEYS)) || !is_null(COLUMN(argv, EXT_VECTORS)))
@@ -224,40 +329,28 @@ static int delete_row(struct ext_table *table, int64_t key, char **err) {
   return rc;
 }
 
-/* vector is NULL for the one that is there. */
+/* The row with all that belongs to it.  vectors: NULL for those that are there.
+** Both or nothing. */
 static int move_row(struct ext_table *table, int64_t from, int64_t to,
-                    const float *vector, char **err) {
+                    const float *vectors, char **err) {
   struct ext_link *link = table->link;
-  uint32_t dim = table->options.config.dim;
-  float *old = NULL;
-  uint8_t found = 0;
+  int level = link->level + 1, found;
   int rc = check_free(table, to, err);
   if (rc != SQLITE_OK)
     return rc;
-  if (vector == NULL) {
-    vector = old = sqlite3_malloc64(dim * sizeof *old);
-    if (old == NULL)
-      return SQLITE_NOMEM;
-    rc = emb_peek(link->session, &from, 1, old, &found, NULL);
+  rc = emb_savepoint(link->session, level);
+  if (rc)
+    return ext_link_error(link, rc, err);
+  rc = emb_txn_move(link->session, from, to, &found);
+  if (rc == EMB_OK && found && vectors)
+    rc = emb_txn_put(link->session, &to, 1, vectors);
+  if (rc != EMB_OK) {
+    rc = ext_link_error(link, rc, err);
+    emb_rollback_to(link->session, level);
+    emb_savepoint_release(link->session, level);
+    return rc;
   }
-  if (rc == EMB_OK && (found || old == NULL)) {
-    int level = link->level + 1;
-    rc = emb_savepoint(link->session, level);
-    if (rc == EMB_OK) {
-      rc = emb_txn_put(link->session, &to, 1, vector);
-      if (rc == EMB_OK)
-        rc = emb_txn_delete(link->session, &from, 1, NULL);
-      if (rc != EMB_OK) {
-        rc = ext_link_error(link, rc, err);
-        emb_rollback_to(link->session, level);
-        emb_savepoint_release(link->session, level);
-        sqlite3_free(old);
-        return rc;
-      }
-      rc = emb_savepoint_release(link->session, level);
-    }
-  }
-  sqlite3_free(old);
+  rc = emb_savepoint_release(link->session, level);
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
@@ -289,29 +382,49 @@ static int change_key(struct ext_table *table, int64_t from, int64_t to,
   return found ? move_row(table, from, to, vector, err) : SQLITE_OK;
 }
 
+/* SET gradient goes with nothing else that a row has. */
+static int update_by_gradient(struct ext_table *table, sqlite3_value **argv,
+                              int64_t old, int64_t key, char **err) {
+  if (key != old)
+    return ext_error(err, SQLITE_ERROR, "either %s or a gradient, not both",
+                     table->options.key);
+  for (uint32_t i = 0; i < ext_vectors(&table->options); i++) {
+    sqlite3_value *value = COLUMN(argv, ext_vector_column(i));
+    if (!sqlite3_value_nochange(value) &&
+        sqlite3_value_nochange(COLUMN(argv, EXT_KEYS)))
+      return ext_error(err, SQLITE_ERROR, "either %s or a gradient, not both",
+                       table->options.vectors[i]);
+  }
+  return ext_gradient_update(table, argv, key, err);
+}
+
+/* A value that the statement sets.  An UPDATE ... FROM that sets nothing gives
+** NULL. */
+static int is_set(sqlite3_value *value) {
+  return !sqlite3_value_nochange(value) && !is_null(value);
+}
+
 static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
-  sqlite3_value *value = COLUMN(argv, EXT_VECTOR);
-  int64_t old = sqlite3_value_int64(argv[0]);
-  float *vector = NULL;
-  int owned = 0, done;
-  int64_t key;
-  uint32_t n;
+  int64_t old = sqlite3_value_int64(argv[0]), key;
+  struct row row = {NULL, 0};
+  int done;
   int rc = check_update(table, argv, err);
   if (rc == SQLITE_OK)
     rc = new_key(table, argv, old, &key, err);
-  if (rc == SQLITE_OK && !sqlite3_value_nochange(value))
-    rc =
-        emb_vec_from_value(value, table->vector_what, table->options.config.dim,
-                           &vector, &owned, &n, err);
-  if (rc != SQLITE_OK || (key == old && vector == NULL))
+  if (rc != SQLITE_OK)
     return rc;
-  rc = ext_txn_write(table, err);
-  if (rc == SQLITE_OK && key == old)
-    rc = put_if(table, key, vector, 1, &done, err);
-  else if (rc == SQLITE_OK)
-    rc = change_key(table, old, key, vector, err);
-  if (owned)
-    sqlite3_free(vector);
+  if (is_set(COLUMN(argv, EXT_GRADIENT)))
+    return update_by_gradient(table, argv, old, key, err);
+  rc = check_alone(argv, 0, err);
+  if (rc == SQLITE_OK)
+    rc = read_row(table, argv, &old, &row, err);
+  if (rc == SQLITE_OK && (key != old || row.vectors))
+    rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK && key != old)
+    rc = change_key(table, old, key, row.vectors, err);
+  else if (rc == SQLITE_OK && row.vectors)
+    rc = put_if(table, key, row.vectors, 1, &done, err);
+  free_row(&row);
   return rc;
 }
 

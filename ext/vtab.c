@@ -8,9 +8,12 @@
 **       key INTEGER PRIMARY KEY, vector BLOB,
 **       keys HIDDEN, mode HIDDEN, vectors HIDDEN, found HIDDEN,
 **       versions HIDDEN, version INTEGER HIDDEN, clock INTEGER HIDDEN,
-**       items HIDDEN, arg HIDDEN)
+**       items HIDDEN, arg HIDDEN, gradient HIDDEN, gradients HIDDEN, lr HIDDEN,
+**       step HIDDEN)
 **
-** with the key and the vector column named by the user.  The command column
+** with the key and the vector column named by the user; further vector columns
+** come after the hidden ones, so that those are the same for all tables.  The
+*command column
 ** has the table's name (after a rename the new one), or "command" where that
 ** name is taken by another column.
 **
@@ -37,57 +40,76 @@ static void free_table(struct ext_table *table) {
   sqlite3_free(table->name);
   sqlite3_free(table->file);
   sqlite3_free(table->key_what);
-  sqlite3_free(table->vector_what);
+  for (uint32_t i = 0; i < EMB_SEGMENTS_MAX; i++)
+    sqlite3_free(table->vector_what[i]);
   sqlite3_free(table->base.zErrMsg);
   sqlite3_free(table);
 }
 
 /* Gives the table its name and the texts made of it; 0 without memory. */
 static int set_name(struct ext_table *table, const char *name) {
+  const struct ext_options *options = &table->options;
+  uint32_t n = ext_vectors(options);
+  char *vectors[EMB_SEGMENTS_MAX] = {NULL};
   char *own = sqlite3_mprintf("%s", name);
-  char *key = sqlite3_mprintf("%s.%s", name, table->options.key);
-  char *vector = sqlite3_mprintf("%s.%s", name, table->options.vector);
-  if (!own || !key || !vector) {
+  char *key = sqlite3_mprintf("%s.%s", name, options->key);
+  int made = own && key;
+  for (uint32_t i = 0; i < n; i++) {
+    vectors[i] = sqlite3_mprintf("%s.%s", name, options->vectors[i]);
+    made = made && vectors[i];
+  }
+  if (made) {
+    sqlite3_free(table->name);
+    sqlite3_free(table->key_what);
+    table->name = own;
+    table->key_what = key;
+  } else {
     sqlite3_free(own);
     sqlite3_free(key);
-    sqlite3_free(vector);
-    return 0;
   }
-  sqlite3_free(table->name);
-  sqlite3_free(table->key_what);
-  sqlite3_free(table->vector_what);
-  table->name = own;
-  table->key_what = key;
-  table->vector_what = vector;
-  return 1;
+  for (uint32_t i = 0; i < n; i++) {
+    sqlite3_free(made ? table->vector_what[i] : vectors[i]);
+    if (made)
+      table->vector_what[i] = vectors[i];
+  }
+  return made;
+}
+
+static int is_column(const struct ext_options *options, const char *name) {
+  static const char *const others[] = {
+      "keys",  "mode", "vectors",  "found",     "versions", "version",
+      "clock", "arg",  "gradient", "gradients", "lr",       "step"};
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    if (sqlite3_stricmp(name, others[i]) == 0)
+      return 1;
+  for (uint32_t i = 0; i < ext_vectors(options); i++)
+    if (sqlite3_stricmp(name, options->vectors[i]) == 0)
+      return 1;
+  return sqlite3_stricmp(name, options->key) == 0;
 }
 
 static int declare(struct ext_table *table, char **err) {
-  const char *others[] = {"keys",
-                          "mode",
-                          "vectors",
-                          "found",
-                          "versions",
-                          "version",
-                          "clock",
-                          "arg",
-                          table->options.key,
-                          table->options.vector};
+  const struct ext_options *options = &table->options;
   const char *command = table->name;
   sqlite3 *db = table->conn->db;
-  char *sql;
+  sqlite3_str *sql = sqlite3_str_new(db);
+  char *text;
   int rc;
-  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-    if (sqlite3_stricmp(command, others[i]) == 0)
-      command = "command";
-  sql = sqlite3_mprintf("CREATE TABLE x(\"%w\" INTEGER PRIMARY KEY, \"%w\" "
-                        "BLOB, keys HIDDEN, mode HIDDEN, vectors HIDDEN, "
-                        "found HIDDEN, versions HIDDEN, version INTEGER "
-                        "HIDDEN, clock INTEGER HIDDEN, \"%w\" HIDDEN, arg "
-                        "HIDDEN)",
-                        table->options.key, table->options.vector, command);
-  rc = sql ? sqlite3_declare_vtab(db, sql) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  if (is_column(options, command))
+    command = "command";
+  sqlite3_str_appendf(sql,
+                      "CREATE TABLE x(\"%w\" INTEGER PRIMARY KEY, \"%w\" BLOB, "
+                      "keys HIDDEN, mode HIDDEN, vectors HIDDEN, found HIDDEN, "
+                      "versions HIDDEN, version INTEGER HIDDEN, clock INTEGER "
+                      "HIDDEN, \"%w\" HIDDEN, arg HIDDEN, gradient HIDDEN, "
+                      "gradients HIDDEN, lr HIDDEN, step HIDDEN",
+                      options->key, options->vectors[0], command);
+  for (uint32_t i = 1; i < ext_vectors(options); i++)
+    sqlite3_str_appendf(sql, ", \"%w\" BLOB", options->vectors[i]);
+  sqlite3_str_appendchar(sql, 1, ')');
+  text = sqlite3_str_finish(sql);
+  rc = text ? sqlite3_declare_vtab(db, text) : SQLITE_NOMEM;
+  sqlite3_free(text);
   if (rc == SQLITE_OK)
     rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
   return ext_sql_error(err, db, rc);

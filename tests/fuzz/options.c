@@ -26,7 +26,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   int rc = ext_options_parse(&options, argc, argv, &err);
   if (rc == SQLITE_OK) {
     const emb_config *c = &options.config;
-    FUZZ_CHECK(err == NULL && options.key && options.vector);
+    uint32_t n = ext_vectors(&options);
+    FUZZ_CHECK(err == NULL && options.key);
+    FUZZ_CHECK(n >= 1 && n <= EMB_SEGMENTS_MAX &&
+               ext_vector_first(&options, n) == c->dim);
+    for (uint32_t i = 0; i < n; i++)
+      FUZZ_CHECK(options.vectors[i] && c->segments[i].dim >= 1 &&
+                 c->segments[i].type <= EMB_F16);
     FUZZ_CHECK(c->dim >= 1 && c->dim <= EMB_DIM_MAX && c->type <= EMB_F16);
     FUZZ_CHECK(c->io_depth_min <= EMB_IO_DEPTH_MAX &&
                c->io_depth_max <= EMB_IO_DEPTH_MAX);

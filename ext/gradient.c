@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+**
+** gradient.c -- writing through optimizers:
+**
+**   UPDATE items SET gradient = :g [, lr = :lr] [, step = :t] [, vectors = :r]
+**   INSERT INTO items(keys, gradients [, lr] [, step] [, vectors]) VALUES ...
+**   INSERT INTO items(key, gradient ...) VALUES ...
+**
+** A gradient is as long as a row: all vector columns, one after the other.
+** `vectors` are the vectors it was computed from, for an optimizer with dc=.
+** An INSERT is no insertion by itself: keys that are not there appear if
+** insert_on says so, and those that are are updated.
+*/
+#include "ext.h"
+SQLITE_EXTENSION_INIT3
+
+#define COLUMN(argv, column) ((argv)[2 + (column)])
+
+static int is_null(sqlite3_value *value) {
+  return value == NULL || sqlite3_value_type(value) == SQLITE_NULL;
+}
+
+int ext_update_how(sqlite3_value *lr, sqlite3_value *step, emb_update *how,
+                   char **err) {
+  if (!is_null(lr)) {
+    double rate = sqlite3_value_double(lr);
+    int type = sqlite3_value_numeric_type(lr);
+    if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
+      return ext_error(err, SQLITE_MISMATCH, "lr must be a number, got %s",
+                       emb_value_type_name(lr));
+    if (!(rate > 0 && rate <= 3e38))
+      return ext_error(err, SQLITE_ERROR, "lr must be more than 0, got %.9g",
+                       rate);
+    how->lr = (float)rate;
+  }
+  if (!is_null(step)) {
+    sqlite3_int64 number = sqlite3_value_int64(step);
+    if (sqlite3_value_numeric_type(step) != SQLITE_INTEGER)
+      return ext_error(err, SQLITE_MISMATCH, "step must be an integer, got %s",
+                       emb_value_type_name(step));
+    if (number < 1)
+      return ext_error(err, SQLITE_ERROR, "step must be at least 1, got %lld",
+                       number);
+    how->step = (uint64_t)number;
+  }
+  return SQLITE_OK;
+}
+
+/* n rows of a batch's argument. */
+struct rows {
+  float *at;
+  int owned;
+};
+
+static int read_rows(struct ext_table *table, sqlite3_value *value,
+                     const char *what, size_t n, struct rows *rows,
+                     char **err) {
+  int rc = emb_matrix_from_value(value, what, table->options.config.dim, n,
+                                 &rows->at, &rows->owned, err);
+  rows->owned &= rc == SQLITE_OK;
+  return rc;
+}
+
+/* The gradients stand in this column. */
+static int apply(struct ext_table *table, sqlite3_value **argv, int column,
+                 const int64_t *keys, size_t n, char **err) {
+  const char *what = column == EXT_GRADIENT ? "gradient" : "gradients";
+  struct rows gradients = {NULL, 0}, read = {NULL, 0};
+  emb_update how = {0};
+  int rc =
+      ext_update_how(COLUMN(argv, EXT_LR), COLUMN(argv, EXT_STEP), &how, err);
+  if (rc == SQLITE_OK)
+    rc = read_rows(table, COLUMN(argv, column), what, n, &gradients, err);
+  if (rc == SQLITE_OK && !is_null(COLUMN(argv, EXT_VECTORS)))
+    rc = read_rows(table, COLUMN(argv, EXT_VECTORS), "vectors", n, &read, err);
+  if (rc == SQLITE_OK && n > 0)
+    rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK && n > 0) {
+    how.read = read.at;
+    rc = emb_txn_apply_gradients(table->link->session, keys, n, gradients.at,
+                                 &how, NULL);
+    if (rc)
+      rc = ext_link_error(table->link, rc, err);
+  }
+  if (gradients.owned)
+    sqlite3_free(gradients.at);
+  if (read.owned)
+    sqlite3_free(read.at);
+  return rc;
+}
+
+int ext_gradient_update(struct ext_table *table, sqlite3_value **argv,
+                        int64_t key, char **err) {
+  return apply(table, argv, EXT_GRADIENT, &key, 1, err);
+}
+
+int ext_gradient_insert(struct ext_table *table, sqlite3_value **argv,
+                        sqlite3_int64 *rowid, char **err) {
+  int one = !is_null(COLUMN(argv, EXT_GRADIENT));
+  int64_t *keys = NULL;
+  int owned = 0;
+  size_t n = 0;
+  int rc;
+  if (one == !is_null(COLUMN(argv, EXT_GRADIENTS)) ||
+      one == is_null(COLUMN(argv, EXT_KEY)) ||
+      one == !is_null(COLUMN(argv, EXT_KEYS)))
+    return ext_error(err, SQLITE_ERROR,
+                     "either %s and gradient or keys and gradients",
+                     table->options.key);
+  for (uint32_t i = 0; i < ext_vectors(&table->options); i++)
+    if (!is_null(COLUMN(argv, ext_vector_column(i))))
+      return ext_error(err, SQLITE_ERROR, "either %s or a gradient, not both",
+                       table->options.vectors[i]);
+  if (one) {
+    int64_t key;
+    sqlite3_value_numeric_type(COLUMN(argv, EXT_KEY));
+    rc = emb_key_from_value(COLUMN(argv, EXT_KEY), table->key_what, &key, err);
+    if (rc == SQLITE_OK)
+      rc = apply(table, argv, EXT_GRADIENT, &key, 1, err);
+    *rowid = key;
+    return rc;
+  }
+  rc = emb_keys_from_value(COLUMN(argv, EXT_KEYS), "keys", &keys, &owned, &n,
+                           err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = apply(table, argv, EXT_GRADIENTS, keys, n, err);
+  if (rc == SQLITE_OK && n > 0)
+    *rowid = keys[n - 1];
+  if (owned)
+    sqlite3_free(keys);
+  return rc;
+}
