@@ -8,7 +8,9 @@
 # keys and another one after it, both behind the last checkpoint.  stores.tar.gz
 # holds closed.db, which was closed, and killed.db, whose files were copied
 # while it was open with a commit behind its last checkpoint; expected.txt says
-# what tests/sql/golden.test must find in either of them.  What is there
+# what tests/sql/golden.test must find in either of them.  From format 2 on
+# items has an optimizer, which has made one step with the keys 20 to 29 and 41 to
+# 45 and two with 30 to 40.  What is there
 # already is not touched: a golden store is written once, by the version whose
 # format it shows.  The expected values are computed here, not read back.
 
@@ -46,6 +48,17 @@ proc remove {table keys} {
   }
 }
 
+# Gradients of 1 for an optimizer with momentum 0.5 and a learning rate of 1.
+proc learn {table dim keys} {
+  set ones "\[[join [lrepeat $dim 1] ,]\]"
+  foreach key $keys {
+    set v [expr {[info exists ::velocity($key)] ? $::velocity($key) * 0.5 + 1 : 1}]
+    set ::velocity($key) $v
+    set ::expected($table,$key) [lmap x $::expected($table,$key) {expr {$x - $v}}]
+    db eval "UPDATE $table SET gradient = \$ones WHERE key = \$key"
+  }
+}
+
 proc numbers {from to} {
   set list {}
   for {set i $from} {$i <= $to} {incr i} {lappend list $i}
@@ -54,7 +67,8 @@ proc numbers {from to} {
 
 proc write_before {} {
   db eval {
-    CREATE VIRTUAL TABLE items USING emb(vector FLOAT[16]);
+    CREATE VIRTUAL TABLE items USING emb(
+      vector FLOAT[16], optimizer='momentum(lr=1, momentum=0.5)');
     CREATE VIRTUAL TABLE halves USING emb(vector FLOAT16[5], staleness=2);
     CREATE TABLE plain(key INTEGER PRIMARY KEY, name);
     BEGIN;
@@ -65,6 +79,7 @@ proc write_before {} {
   db eval {INSERT INTO plain SELECT key, 'row ' || key FROM items; COMMIT}
   remove items [numbers 10 19]
   put items 16 [numbers 50 80] 2
+  learn items 16 [numbers 20 40]
   db eval {INSERT INTO items(items) VALUES('checkpoint')}
   db eval {INSERT INTO halves(halves) VALUES('checkpoint')}
 }
@@ -73,6 +88,7 @@ proc write_before {} {
 proc write_after {} {
   db eval {BEGIN}
   put items 16 [numbers 100 130] 3
+  learn items 16 [numbers 30 45]
   db eval {SAVEPOINT s}
   set kept [array get ::expected]
   put items 16 [numbers 120 140] 4
