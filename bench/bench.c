@@ -26,6 +26,7 @@ static const struct {
     {"growth", bench_growth},
     {"load", bench_load},
     {"clock", bench_clock},
+    {"update", bench_update},
     {"lookahead", bench_lookahead},
     {"bound", bench_bound},
     {"wordnet", bench_wordnet},

@@ -14,6 +14,7 @@ void bench_disk(const struct options *options);
 void bench_skew(const struct options *options);
 void bench_put(const struct options *options);
 void bench_clock(const struct options *options);
+void bench_update(const struct options *options);
 void bench_growth(const struct options *options);
 void bench_load(const struct options *options);
 void bench_lookahead(const struct options *options);
