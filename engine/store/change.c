@@ -35,6 +35,7 @@ struct work {
   uint32_t call; /* 0: no Gets are counted */
   uint32_t want; /* slots that the rest of the chunk may need */
   int grouped;   /* the session's groups are those of the batch */
+  int in_place;  /* value_works_in_place */
   struct loaded loaded;
 };
 
@@ -53,24 +54,54 @@ static void tell(struct work *w, uint32_t row, int found, uint64_t version) {
   }
 }
 
-/* The new value, in s->scratch. */
-static int make(struct work *w, uint32_t row, uint64_t version,
-                const void *old) {
+/* What the change says of a row, and what that was computed from. */
+static const float *says(const struct work *w, uint32_t row,
+                         const float **read) {
   const struct change *c = w->change;
   const struct groups *g = &w->s->groups;
   size_t dim = w->s->core->layout.dim, at = w->first + row;
-  const float *says = c->rows ? c->rows + at * dim : NULL;
+  *read = c->read ? c->read + at * dim : NULL;
   if (w->grouped && g->any && c->kind == CHANGE_STEP && g->sum_at[at]) {
-    says = g->sums + (g->sum_at[at] - 1) * dim;
+    return g->sums + (g->sum_at[at] - 1) * dim;
   }
-  if (value_make(w->s, c, says, c->read ? c->read + at * dim : NULL,
-                 w->keys[row], version, old, w->s->scratch)) {
-    return EMB_OK;
+  return c->rows ? c->rows + at * dim : NULL;
+}
+
+static int not_finite(struct work *w, uint32_t row) {
+  return session_error(
+      w->s, EMB_RANGE, "row %zu (key %lld): the %s is not finite",
+      w->first + row, (long long)w->keys[row],
+      w->change->kind == CHANGE_STEP ? "updated vector" : "sum");
+}
+
+/* The new value, in s->scratch. */
+static int make(struct work *w, uint32_t row, uint64_t version,
+                const void *old) {
+  const float *read, *by = says(w, row, &read);
+  return value_make(w->s, w->change, by, read, w->keys[row], version, old,
+                    w->s->scratch)
+             ? EMB_OK
+             : not_finite(w, row);
+}
+
+/* The record is in the mutable part of the log; its key is latched. */
+static int replace_here(struct work *w, uint32_t row, struct rec *rec,
+                        uint64_t old_version, uint64_t version) {
+  if (w->in_place) {
+    const float *read, *by = says(w, row, &read);
+    rec_begin(rec);
+    int good = value_update(w->s, w->change, by, read, w->keys[row], version,
+                            rec->vector);
+    rec_end(rec, good ? version : old_version);
+    return good ? EMB_OK : not_finite(w, row);
   }
-  return session_error(w->s, EMB_RANGE,
-                       "row %zu (key %lld): the %s is not finite", at,
-                       (long long)w->keys[row],
-                       c->kind == CHANGE_STEP ? "updated vector" : "sum");
+  int rc = make(w, row, version, rec->vector);
+  if (!rc) {
+    rec_begin(rec);
+    rec_fill(rec, w->keys[row], w->s->scratch, w->s->core->layout.value_bytes,
+             version);
+  }
+  return rc;
 }
 
 /* The key is latched; old: its present value, NULL for a key that is there for
@@ -87,28 +118,26 @@ static int replace(struct work *w, uint32_t row, struct entry *entry,
   }
   uint64_t version = w->version + row;
   version = version > old_version ? version : old_version + 1;
-  int rc = make(w, row, version, old);
-  if (rc) {
-    key_unlatch(entry, word);
-    return rc;
-  }
-  size_t bytes = core->layout.value_bytes;
   if (rec && !(word & WORD_CACHED) &&
       log_mutable(&core->log, word_address(word))) {
-    rec_begin(rec);
-    rec_fill(rec, key, w->s->scratch, bytes, version);
-    key_unlatch(entry, give_back(w, row, word));
-    tell(w, row, 1, version);
-    return EMB_OK;
+    int rc = replace_here(w, row, rec, old_version, version);
+    key_unlatch(entry, rc ? word : give_back(w, row, word));
+    if (!rc) {
+      tell(w, row, 1, version);
+    }
+    return rc;
   }
   uint64_t address, above = key_log_address(core, word);
-  rc = run_take(core, &w->run, w->want, above ? above : tombs_end(core),
-                &address);
+  int rc = make(w, row, version, old);
+  rc = rc ? rc
+          : run_take(core, &w->run, w->want, above ? above : tombs_end(core),
+                     &address);
   if (rc) {
     key_unlatch(entry, word);
     return rc;
   }
-  rec_fill(log_rec(&core->log, address), key, w->s->scratch, bytes, version);
+  rec_fill(log_rec(&core->log, address), key, w->s->scratch,
+           core->layout.value_bytes, version);
   key_publish(core, key, entry, give_back(w, row, word), address);
   tell(w, row, old != NULL, version);
   return EMB_OK;
@@ -205,7 +234,9 @@ static int first_stay(struct work *w, uint32_t from, uint32_t n, uint32_t *done,
                       uint32_t *cold) {
   emb_session *s = w->s;
   struct core *core = s->core;
-  uint32_t lines = rows_lines(&core->layout);
+  int only_vectors = w->in_place && w->change->kind == CHANGE_SET;
+  uint32_t lines = rows_lines(only_vectors ? core->layout.vector_bytes
+                                           : core->layout.value_bytes);
   int rc = EMB_OK;
   rows_find(s, w->keys, from, n);
   for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
@@ -373,7 +404,10 @@ int change_rows(emb_session *s, const int64_t *keys, size_t n,
                 const struct change *change, uint8_t *found, uint64_t *versions,
                 uint32_t call, int wait, size_t *done) {
   struct core *core = s->core;
-  struct work w = {.s = s, .change = change, .call = call};
+  struct work w = {.s = s,
+                   .change = change,
+                   .call = call,
+                   .in_place = value_works_in_place(s, change)};
   int rc = group(&w, keys, n);
   *done = 0;
   rc = rc ? rc : loaded_init(s, &w.loaded);

@@ -180,7 +180,7 @@ static void deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
   struct core *core = s->core;
   const struct layout l = core->layout;
   const struct rec *recs[ROWS_AHEAD];
-  uint32_t lines = rows_lines(&l);
+  uint32_t lines = rows_lines(l.vector_bytes);
   for (uint32_t i = 0; i < n + ROWS_AHEAD; i++) {
     uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
     const struct rec **rec = &recs[i % ROWS_AHEAD];

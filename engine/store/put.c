@@ -217,7 +217,7 @@ static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
   emb_session *s = p->s;
   struct core *core = s->core;
   struct rec *recs[ROWS_AHEAD];
-  uint32_t lines = rows_lines(&core->layout);
+  uint32_t lines = rows_lines(core->layout.vector_bytes);
   int rc = EMB_OK;
   memset(&p->run, 0, sizeof p->run); /* a run must not outlive its stay */
   p->want = 1;

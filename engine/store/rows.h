@@ -31,8 +31,9 @@ static inline void rows_find(emb_session *s, const int64_t *keys, uint32_t from,
                    s->entries + from, s->words + from);
 }
 
-static inline uint32_t rows_lines(const struct layout *l) {
-  uint32_t lines = l->rec_bytes / 64 + 2;
+/* Of a record of which so many bytes of the value are wanted. */
+static inline uint32_t rows_lines(uint32_t value_bytes) {
+  uint32_t lines = (REC_HEAD_BYTES + value_bytes) / 64 + 2;
   return lines <= ROWS_LINES + 1    ? lines < ROWS_LINES ? lines : ROWS_LINES
          : lines < ROWS_LINES_LARGE ? lines
                                     : ROWS_LINES_LARGE;

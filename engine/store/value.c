@@ -85,6 +85,30 @@ int value_make(emb_session *s, const struct change *change, const float *row,
   }
 }
 
+/* One segment: with several the last could fail when the first has changed. */
+int value_works_in_place(const emb_session *s, const struct change *change) {
+#if FENCE_TSAN
+  (void)s;
+  (void)change;
+  return 0; /* readers beside it look at what plain instructions write */
+#else
+  const struct schema *schema = &s->core->schema;
+  return change->kind == CHANGE_SET ||
+         (change->kind == CHANGE_STEP && schema->count == 1);
+#endif
+}
+
+int value_update(emb_session *s, const struct change *change, const float *row,
+                 const float *read, int64_t key, uint64_t version,
+                 void *value) {
+  struct optim_step how = {.key = key, .version = version};
+  if (change->kind == CHANGE_SET) {
+    set(s, row, value);
+    return 1;
+  }
+  return step(s, change, row, read, &how, value);
+}
+
 /* ---- values from disk --------------------------------------------------- */
 
 int loaded_init(emb_session *s, struct loaded *loaded) {

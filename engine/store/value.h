@@ -64,4 +64,11 @@ int value_make(emb_session *s, const struct change *change, const float *row,
                const float *read, int64_t key, uint64_t version,
                const void *old, void *to);
 
+/* Can the value be changed where it is, without a copy?  Then a change that
+** fails leaves it as it was. */
+int value_works_in_place(const emb_session *s, const struct change *change);
+/* As value_make, with the old value in `value`. */
+int value_update(emb_session *s, const struct change *change, const float *row,
+                 const float *read, int64_t key, uint64_t version, void *value);
+
 #endif
