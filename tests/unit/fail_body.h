@@ -327,9 +327,9 @@ static void fail_all(struct fail *w, const struct fail_base bases[BASES],
     const struct fail_base *base = c->base ? &bases[c->base] : NULL;
     if (part && !strstr(c->c.name, part))
       continue;
-    unsigned step = help_long() > 1 ? 1 : stride;
+    unsigned step = help_long() > 1 ? 1 : stride * help_share();
     int once = fail_each(w, &c->c, base, kinds, 0, error, step);
-    step = help_long() > 1 ? 1 : stride * FAIL_STRIDE;
+    step = help_long() > 1 ? 1 : stride * help_share() * FAIL_STRIDE;
     int ever = fail_each(w, &c->c, base, kinds, 1, error, step);
     printf("%-16s %-26s %4d calls failed once, %4d for ever\n", c->c.name,
            strerror(error), once, ever);

@@ -589,6 +589,8 @@ static void crash_everywhere(struct count *count) {
     disk_play(player, work.disk, e);
     while (notes < work.note_count && work.notes[notes].events <= e)
       advance(&x, &work.notes[notes++]);
+    if ((e + test_state.seed) % help_share() != 0)
+      continue;
     try_loss(player, &x, DISK_KEEP, count);
     if (disk_unsynced(player) == 0)
       continue;

@@ -218,7 +218,7 @@ static void tell_and_flip(const struct story *story) {
     test_check(verdict == ALIKE, __FILE__, __LINE__,
                "%s: it gives %d without any damage", story->name, verdict);
     CHECK(files_write(&d.files, copy));
-    flip_all(&d, copy, (size_t)SAMPLE * help_long());
+    flip_all(&d, copy, (size_t)SAMPLE * help_long() / help_share());
   }
   damage_forget(&d);
 }

@@ -147,6 +147,14 @@ static inline unsigned help_long(void) {
   return n < 1 ? 1 : (unsigned)n;
 }
 
+/* SHARE=n makes the tests that try one place after the other try one in n: for
+** a second pass under a sanitizer. */
+static inline unsigned help_share(void) {
+  const char *text = getenv("SHARE");
+  unsigned long n = text != NULL ? strtoul(text, NULL, 10) : 1;
+  return n < 1 ? 1 : (unsigned)n;
+}
+
 /* Counts what emb_verify reports, and prints it. */
 static inline void help_report(void *count, const char *line) {
   ++*(int *)count;

@@ -72,7 +72,9 @@ static void all(int of_sqlite, unsigned stride) {
   (void)snprintf(w->what, sizeof w->what, "nothing fails");
   sql_run_all(w, 1);
   for (int forever = 0; forever < 2; forever++) {
-    unsigned step = help_long() > 1 ? 1 : stride * (forever ? FAIL_STRIDE : 1);
+    unsigned step = help_long() > 1
+                        ? 1
+                        : stride * help_share() * (forever ? FAIL_STRIDE : 1);
     uint64_t n = 1 + test_random() % step;
     int runs = 0;
     w->again = !forever;

@@ -237,7 +237,8 @@ static void crash_everywhere(const struct play *play, const struct mode *mode,
     while (at + 1 < note_count && notes[at + 1].events <= e)
       at++;
     int acked = notes[at].acked - (mode->may_undo && notes[at].acked > 0);
-    crash(play, player, recording, e, acked, notes[at].begun, count);
+    if ((e + test_state.seed) % help_share() == 0)
+      crash(play, player, recording, e, acked, notes[at].begun, count);
   }
   count->events += events;
   mount(NULL);
