@@ -11,6 +11,7 @@
 #include "store_help.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "../../engine/vec/init.h"
 #include "../../engine/vec/optim.h"
@@ -537,4 +538,75 @@ TEST(a_store_keeps_its_schema) {
   OK(s, emb_peek(s, &key, 1, first, NULL, NULL));
   CHECK(first[0] < second[0] - 0.5f);
   help_close(store, s);
+}
+
+/* ---- beside each other ----------------------------------------------------
+ */
+
+enum { THREADS = 8, SHARED = 64, TURNS = 300 };
+
+struct shared {
+  emb_store *store;
+  uint64_t seed;
+  int64_t applied[SHARED]; /* by this thread */
+};
+
+static void *apply_ones(void *arg) {
+  struct shared *t = arg;
+  emb_session *s;
+  int64_t keys[16];
+  float ones[16 * 4], got[16 * 4];
+  for (size_t i = 0; i < 16 * 4; i++)
+    ones[i] = 1;
+  if (!OK(NULL, emb_session_open(t->store, &s, NULL)))
+    return NULL;
+  for (int turn = 0; turn < TURNS; turn++) {
+    size_t n = 1 + test_random_from(&t->seed) % 16;
+    for (size_t i = 0; i < n; i++) {
+      keys[i] = (int64_t)(test_random_from(&t->seed) % SHARED);
+      t->applied[keys[i]]++;
+    }
+    OK(s, emb_apply_gradients(s, keys, n, ones, NULL, NULL, NULL));
+    OK(s, emb_get(s, keys, n, got, NULL, NULL));
+    for (size_t i = 0; i < n * 4; i++) /* whole, and all elements alike */
+      CHECK(got[i] == got[i / 4 * 4] && got[i] <= -1);
+    if (turn % 64 == 63)
+      OK(s, emb_checkpoint(s));
+  }
+  emb_session_close(s);
+  return NULL;
+}
+
+/* Every gradient of every thread is in the sum. */
+static void nothing_is_lost(const char *optimizer, uint32_t type) {
+  emb_config c = {
+      .dim = 4, .type = type, .flags = EMB_OPEN_CREATE, .optimizer = optimizer};
+  struct shared threads[THREADS];
+  pthread_t id[THREADS];
+  emb_store *store;
+  emb_session *s;
+  if (!help_open(help_path(optimizer), &c, &store, &s))
+    return;
+  for (int i = 0; i < THREADS; i++) {
+    memset(&threads[i], 0, sizeof threads[i]);
+    threads[i].store = store;
+    threads[i].seed = test_random();
+    CHECK_EQ_INT(pthread_create(&id[i], NULL, apply_ones, &threads[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++)
+    CHECK_EQ_INT(pthread_join(id[i], NULL), 0);
+  for (int64_t key = 0; key < SHARED; key++) {
+    float got[4];
+    int64_t want = 0;
+    for (int i = 0; i < THREADS; i++)
+      want += threads[i].applied[key];
+    OK(s, emb_peek(s, &key, 1, got, NULL, NULL));
+    CHECK_EQ_INT((int64_t)got[0], -want);
+  }
+  help_close(store, s);
+}
+
+TEST(gradients_of_threads_add_up) {
+  nothing_is_lost("sgd(lr=1)", EMB_F32);
+  nothing_is_lost("momentum(lr=1, momentum=0)", EMB_F16);
 }
