@@ -18,18 +18,12 @@ static const struct {
   const char *name;
   void (*run)(const struct options *options);
 } benchmarks[] = {
-    {"memory", bench_memory},
-    {"rows", bench_rows},
-    {"disk", bench_disk},
-    {"skew", bench_skew},
-    {"put", bench_put},
-    {"growth", bench_growth},
-    {"load", bench_load},
-    {"clock", bench_clock},
-    {"update", bench_update},
-    {"lookahead", bench_lookahead},
-    {"bound", bench_bound},
-    {"wordnet", bench_wordnet},
+    {"memory", bench_memory}, {"rows", bench_rows},
+    {"disk", bench_disk},     {"skew", bench_skew},
+    {"put", bench_put},       {"growth", bench_growth},
+    {"load", bench_load},     {"clock", bench_clock},
+    {"update", bench_update}, {"lookahead", bench_lookahead},
+    {"bound", bench_bound},   {"wordnet", bench_wordnet},
 };
 
 /* The value of --name=value, or NULL. */

@@ -933,19 +933,12 @@ TEST(pool_threads_end_when_idle_and_at_close) {
   env->close(env, file);
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define HAS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define HAS_SANITIZER 1
-#endif
-#endif
-
 TEST(pool_starts_anew_in_a_forked_child) {
-#ifdef HAS_SANITIZER
-  /* TSan forbids it; ASan's allocator may be locked when the child is made. */
-  SKIP("no sanitizer allows threads in the child of a threaded process");
-#endif
+  if (SANITIZED) {
+    /* TSan forbids it; ASan's allocator may be locked when the child is made.
+     */
+    SKIP("no sanitizer allows threads in the child of a threaded process");
+  }
   int absent;
   if (test_dir() == NULL)
     return;

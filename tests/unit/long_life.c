@@ -668,18 +668,6 @@ static void is_flat(const char *what, const int64_t max[3], int64_t slack) {
                    max[1] >> 10, max[2] >> 10);
 }
 
-#if defined(__has_feature)
-#define HAS(feature) __has_feature(feature)
-#else
-#define HAS(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||           \
-    HAS(address_sanitizer) || HAS(thread_sanitizer)
-enum { SANITIZED = 1 }; /* which has memory of its own */
-#else
-enum { SANITIZED = 0 };
-#endif
-
 static uint64_t seconds(void) {
   const char *text = getenv("LIFE_SECONDS");
   return text ? strtoull(text, NULL, 10)

@@ -222,18 +222,6 @@ static void scan_all(emb_session *s, int order, int64_t n, int64_t allowed) {
   CHECK_EQ_INT(seen, n);
 }
 
-#if defined(__has_feature)
-#define HAS(feature) __has_feature(feature)
-#else
-#define HAS(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||           \
-    HAS(address_sanitizer) || HAS(thread_sanitizer)
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
-
 TEST(space_memory) {
   if (SANITIZED)
     SKIP("a sanitizer has memory of its own");

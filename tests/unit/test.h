@@ -37,6 +37,19 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A sanitizer has memory and threads of its own, and is slow. */
+#ifdef __has_feature
+#define TEST_HAS(feature) __has_feature(feature)
+#else
+#define TEST_HAS(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||           \
+    TEST_HAS(address_sanitizer) || TEST_HAS(thread_sanitizer)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
 struct test {
   const char *name;
   void (*run)(void);
