@@ -147,7 +147,7 @@ $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(LDLIBS)
 
 # As make demo compiles it.
-$(P)/bench/train: $(wildcard sql/wordnet/*.[ch])
+$(P)/bench/train: $(wildcard sql/wordnet/*.[ch] sql/lib/*.[ch])
 	@echo "  CC     $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -O3 -ffp-contract=fast -Wall -Wextra -Wshadow \

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lib/random.h"
 #include "gemm.h"
 
 enum { NOWHERE = UINT32_MAX };
@@ -61,13 +62,6 @@ struct model {
   struct batch *batch;
   uint64_t seed;
 };
-
-uint64_t random_next(uint64_t *state) {
-  uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-  z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-  z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-  return z ^ z >> 31;
-}
 
 /* ---- queries ----------------------------------------------------------- */
 

@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../lib/team.h"
 #include "table.h"
-#include "team.h"
 
 enum model_side { PREDICT_TAIL, PREDICT_HEAD };
 
@@ -53,8 +53,5 @@ void model_free(struct model *model);
 /* Trains on one batch: changes rows and relations in place, and returns the
 ** sum over triples of both directions' cross entropy. */
 double model_step(struct model *model, struct batch *batch, uint64_t seed);
-
-/* The next of a stream of random numbers (splitmix64). */
-uint64_t random_next(uint64_t *state);
 
 #endif

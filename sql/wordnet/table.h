@@ -1,33 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
 ** table.h -- the demo's side of SQL: the graph, and the embedding tables.
-**
-** Everything here goes through SQLite's public interface; the extension is
-** loaded like any other.  This is a program, not a library: an error ends it
-** with a message.
 */
 #ifndef WN_TABLE_H
 #define WN_TABLE_H
 
-#include <sqlite3.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Prints "train: " and the message, then ends the program with status 1. */
-void die(const char *format, ...)
-    __attribute__((noreturn, format(printf, 1, 2)));
-
-/* malloc of count * size bytes, zeroed, or the end. */
-void *need(size_t count, size_t size);
-
-/* Opens a database and loads the extension into the connection. */
-sqlite3 *database_open(const char *file, const char *extension);
-
-/* Closes it; the end if the last of the work fails there. */
-void database_close(sqlite3 *db);
-
-/* Runs SQL made by printf rules (SQLite's: %Q quotes a value, %w a name). */
-void database_run(sqlite3 *db, const char *format, ...);
+#include "../lib/database.h"
 
 /* A triple whose entities are given by their position in `keys`, and whose
 ** relation by relation id - 1. */

@@ -37,10 +37,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "../lib/random.h"
+#include "../lib/team.h"
 #include "eval.h"
 #include "model.h"
 #include "table.h"
-#include "team.h"
 
 enum {
   DIM = 124,       /* floats of a vector: 62 complex numbers */
@@ -120,7 +121,7 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 /* A normal random number (Box and Muller). */
 static float random_normal(uint64_t *state) {
   double u = ((double)(random_next(state) >> 11) + 1) * 0x1p-53;
-  double v = (double)(random_next(state) >> 11) * 0x1p-53;
+  double v = random_unit(state);
   return (float)(DEVIATION * sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }
 

@@ -2,8 +2,8 @@
 **
 ** team.h -- a fixed team of threads that do one task together.
 */
-#ifndef WN_TEAM_H
-#define WN_TEAM_H
+#ifndef LIB_TEAM_H
+#define LIB_TEAM_H
 
 #include <stddef.h>
 
