@@ -72,6 +72,13 @@ REPLAY     := $(FUZZ_C:tests/%.c=$(O)/%)
 FUZZERS    := $(FUZZ_C:tests/fuzz/%.c=$(O)/fuzzer/%)
 FUZZ_LIB_O := $(FUZZ_LIB_C:%.c=$(O)/%.o)
 
+# The programs of the example of online training; the rest is in all of them.
+ONLINE_MAIN := experiment
+ONLINE_C   := $(wildcard sql/online/*.c)
+ONLINE_O   := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c) \
+                $(filter-out $(ONLINE_MAIN:%=sql/online/%.c),$(ONLINE_C)))
+ONLINE     := $(ONLINE_MAIN:%=$(P)/online/%)
+
 BENCH_C    := $(wildcard bench/*.c)
 BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
 BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
@@ -96,7 +103,7 @@ endif
 
 ## Build
 all: ## build emb.so, libemb.a and the test programs (default)
-all: $(P)/emb.so $(P)/libemb.a $(P)/testfixture $(UNIT) $(REPLAY)
+all: $(P)/emb.so $(P)/libemb.a $(P)/testfixture $(UNIT) $(REPLAY) $(ONLINE)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
@@ -141,6 +148,11 @@ $(FUZZERS): $(O)/fuzzer/%: $(O)/tests/fuzz/%.o $(FUZZ_LIB_O) $(INTERNAL)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LDLIBS) \
 	  -lsqlite3 -ldl
 
+$(ONLINE): $(P)/online/%: $(O)/sql/online/%.o $(ONLINE_O)
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lm -lpthread
+
 $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
@@ -150,7 +162,7 @@ $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 $(P)/bench/train: $(wildcard sql/wordnet/*.[ch] sql/lib/*.[ch])
 	@echo "  CC     $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -O3 -ffp-contract=fast -Wall -Wextra -Wshadow \
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 -ffp-contract=fast -Wall -Wextra -Wshadow \
 	  -Wconversion -Werror -o $@ $(filter %.c,$^) -lsqlite3 -lm -lpthread
 
 $(O)/core/%.o: %.c $(O)/settings

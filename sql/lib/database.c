@@ -2,7 +2,6 @@
 **
 ** database.c -- what the examples need of SQLite; see database.h.
 */
-#define _GNU_SOURCE
 #include "database.h"
 
 #include <errno.h>

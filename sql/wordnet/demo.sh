@@ -28,7 +28,7 @@ say() {
 rm -rf "$demo"
 mkdir -p "$demo"
 # -ffp-contract: multiply and add in one instruction where there is one.
-${CC:-cc} -std=c11 ${CFLAGS:--O3} -ffp-contract=fast \
+${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:--O3} -ffp-contract=fast \
   -Wall -Wextra -Wshadow -Wconversion -Werror \
   -o "$demo/train" $here/*.c sql/lib/*.c -lsqlite3 -lm -lpthread
 

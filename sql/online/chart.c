@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+**
+** chart.c -- line charts as SVG; see chart.h.
+*/
+#include "chart.h"
+
+#include <math.h>
+
+/* Pixels. */
+enum { LEFT = 70, RIGHT = 520, WIDTH = 760, HEIGHT = 290, TOP = 36, LOW = 236 };
+
+static const char *const COLOUR[SERIES_MAX] = {"#1b6ca8", "#c8553d", "#3a7d44",
+                                               "#8d5a97", "#b8860b", "#777777",
+                                               "#008b8b", "#a0522d"};
+
+static void text(FILE *out, double x, double y, const char *anchor,
+                 const char *colour, const char *what) {
+  fprintf(out,
+          "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s"
+          "</text>\n",
+          x, y, anchor, colour, what);
+}
+
+static void range(const struct chart *chart, double *low, double *high) {
+  *low = INFINITY;
+  *high = -INFINITY;
+  for (size_t s = 0; s < chart->count; s++) {
+    for (size_t i = 0; i < chart->points; i++) {
+      *low = fmin(*low, chart->series[s].y[i]); /* passes over NAN */
+      *high = fmax(*high, chart->series[s].y[i]);
+    }
+  }
+  double room = fmax((*high - *low) * 0.08, 1e-6);
+  *low -= room;
+  *high += room;
+}
+
+/* 1, 2 or 5 times a power of ten, for four to ten lines. */
+static double step_of(double range) {
+  double step = pow(10, floor(log10(range / 4)));
+  return range / step > 20 ? 5 * step : range / step > 8 ? 2 * step : step;
+}
+
+static void grid(FILE *out, const struct chart *chart, double low,
+                 double high) {
+  double step = step_of(high - low);
+  int digits = step < 1 ? (int)ceil(-log10(step)) : 0;
+  for (double tick = ceil(low / step) * step; tick <= high; tick += step) {
+    double y = LOW - (LOW - TOP) * (tick - low) / (high - low);
+    char label[32];
+    snprintf(label, sizeof(label), "%.*f", digits, tick);
+    fprintf(out,
+            "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\""
+            " stroke=\"#ddd\"/>\n",
+            LEFT, y, RIGHT, y);
+    text(out, LEFT - 6, y + 4, "end", "#666", label);
+  }
+  text(out, (LEFT + RIGHT) / 2.0, LOW + 36, "middle", "#666", chart->x_title);
+}
+
+static double place(const struct chart *chart, size_t i) {
+  return LEFT + (RIGHT - LEFT) * ((double)i + 0.5) / (double)chart->points;
+}
+
+static void draw(FILE *out, const struct chart *chart) {
+  double low, high;
+  range(chart, &low, &high);
+  text(out, 10, 18, "start", "#222", chart->title);
+  grid(out, chart, low, high);
+  for (size_t i = 0; i < chart->points; i++) {
+    text(out, place(chart, i), LOW + 18, "middle", "#666", chart->x[i]);
+  }
+  for (size_t s = 0; s < chart->count; s++) {
+    const char *colour = COLOUR[s];
+    const char *join = "<polyline fill=\"none\" stroke=\"%s\" points=\"";
+    fprintf(out, join, colour);
+    for (size_t i = 0; i < chart->points; i++) {
+      double y = chart->series[s].y[i];
+      if (!isnan(y)) {
+        fprintf(out, "%.1f,%.1f ", place(chart, i),
+                LOW - (LOW - TOP) * (y - low) / (high - low));
+      }
+    }
+    fprintf(out, "\"/>\n");
+    text(out, RIGHT + 10, TOP + 12 + 20 * (double)s, "start", colour,
+         chart->series[s].name);
+  }
+}
+
+void chart_write(FILE *out, const struct chart *charts, size_t count) {
+  int height = HEIGHT * (int)count;
+  fprintf(out,
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\""
+          " height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
+          "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
+          WIDTH, height, WIDTH, height);
+  for (size_t i = 0; i < count; i++) {
+    fprintf(out, "<g transform=\"translate(0,%d)\">\n", HEIGHT * (int)i);
+    draw(out, &charts[i]);
+    fprintf(out, "</g>\n");
+  }
+  fprintf(out, "</svg>\n");
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+**
+** model.h -- a factorisation machine that lives in a database.
+**
+** The score of a click of user u on item i at place p of the page is
+**
+**   weight[0] + weight[1 + p] + bias(u) + bias(i) + <vector(u), vector(i)>
+**
+** and 1 / (1 + exp(-score)) the probability that is predicted (Rendle 2010,
+** with two fields whose features interact).  Biases and vectors are rows of
+** two embedding tables, `users` and `items`.  The weights are the dense
+** part: rows of the ordinary table `dense`, kept in memory meanwhile.
+**
+** A model that trains has an optimizer in its tables, so that a step is
+**
+**   INSERT INTO users(keys, gradients) VALUES (:keys, :gradients)
+**
+** and state of the optimizer lies beside each vector.  One that only serves has
+** vectors and nothing else.  To both a key that is not there is zeros, or what
+** a new row begins with.
+*/
+#ifndef ONLINE_MODEL_H
+#define ONLINE_MODEL_H
+
+#include <stdint.h>
+
+#include "../lib/database.h"
+#include "click.h"
+
+enum {
+  DIM = 8,
+  WIDTH = 1 + DIM,    /* floats of a row: bias, vector */
+  DENSE = 1 + PLACES, /* weights */
+  BATCH = 256,        /* clicks */
+  FIELDS = 2,
+};
+
+extern const char *const FIELD[FIELDS]; /* "users", "items" */
+
+struct batch {
+  size_t count;
+  int64_t keys[FIELDS][BATCH];
+  uint8_t place[BATCH], clicked[BATCH];
+};
+
+enum model_role { TRAINS, SERVES };
+
+struct model {
+  sqlite3 *db;
+  enum model_role role;
+  sqlite3_stmt *get[FIELDS], *train[FIELDS], *save;
+  double weight[DENSE], sum[DENSE]; /* sum: of squared gradients (Adagrad) */
+  float rows[FIELDS][BATCH * WIDTH], gradients[FIELDS][BATCH * WIDTH];
+};
+
+/* Makes the tables if the database does not have them, and reads the dense
+** part.  seed: of the vectors that rows begin with. */
+void model_open(struct model *model, const char *file, const char *extension,
+                enum model_role role, uint64_t seed);
+void model_close(struct model *model);
+
+/* score: what the model says now. */
+void model_score(struct model *model, const struct batch *batch, float *score);
+
+/* One step of training on the batch; score: what the model said before it.
+** The dense part changes in memory only, until it is saved. */
+void model_train(struct model *model, const struct batch *batch, float *score);
+
+void model_save_dense(struct model *model);
+void model_load_dense(struct model *model);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+**
+** ship.c -- how a serving copy follows the model that trains; see ship.h.
+**
+** A file of rows is an SQLite database with one table, `change`.
+*/
+#include "ship.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- files ------------------------------------------------------------- */
+
+void ship_open(const char *directory) {
+  if (mkdir(directory, 0777) && errno != EEXIST) {
+    die("%s: %s", directory, strerror(errno));
+  }
+}
+
+static sqlite3_int64 size_of(const char *file) {
+  struct stat status;
+  if (stat(file, &status)) {
+    die("%s: %s", file, strerror(errno));
+  }
+  return status.st_size;
+}
+
+/* What a crash may have left is written anew. */
+static void attach_new(sqlite3 *db, const char *file) {
+  if (unlink(file) && errno != ENOENT) {
+    die("%s: %s", file, strerror(errno));
+  }
+  database_run(db, "ATTACH %Q AS delta", file);
+}
+
+static void move(const char *from, const char *to) {
+  if (rename(from, to)) {
+    die("%s: %s", to, strerror(errno));
+  }
+}
+
+/* ---- rows -------------------------------------------------------------- */
+
+struct shipment ship_export(sqlite3 *trainer, const char *table,
+                            const char *directory) {
+  char *part = sqlite3_mprintf("%s/part", directory);
+  database_run(trainer, "CREATE TABLE IF NOT EXISTS ship(directory, tab,"
+                        " version, PRIMARY KEY(directory, tab))");
+  sqlite3_int64 from = database_number(
+      trainer, "SELECT version FROM ship WHERE directory = %Q AND tab = %Q",
+      directory, table);
+  attach_new(trainer, part);
+  database_run(trainer,
+               "CREATE TABLE delta.change(key INTEGER PRIMARY KEY,"
+               " version, bias, vector);"
+               "INSERT INTO delta.change SELECT key, version, bias, vector"
+               " FROM main.%w WHERE version > %lld ORDER BY key",
+               table, from);
+  sqlite3_int64 rows =
+      database_number(trainer, "SELECT count(*) FROM delta.change");
+  sqlite3_int64 to =
+      database_number(trainer, "SELECT max(version) FROM delta.change");
+  database_run(trainer, "DETACH delta");
+  struct shipment shipment = {rows, size_of(part)};
+  if (rows) {
+    char *file = sqlite3_mprintf("%s/%s-%020lld", directory, table, to);
+    move(part, file);
+    database_run(trainer, "REPLACE INTO ship VALUES(%Q, %Q, %lld)", directory,
+                 table, to);
+    sqlite3_free(file);
+  } else {
+    unlink(part);
+    shipment.bytes = 0;
+  }
+  sqlite3_free(part);
+  return shipment;
+}
+
+static struct shipment apply_file(sqlite3 *copy, const char *table,
+                                  const char *file) {
+  database_run(copy, "ATTACH %Q AS delta", file);
+  database_run(copy,
+               "INSERT OR REPLACE INTO main.%w(key, bias, vector)"
+               " SELECT key, bias, vector FROM delta.change ORDER BY key",
+               table);
+  struct shipment shipment = {sqlite3_changes(copy), size_of(file)};
+  database_run(copy, "DETACH delta");
+  unlink(file);
+  return shipment;
+}
+
+struct shipment ship_apply(sqlite3 *copy, const char *table,
+                           const char *directory) {
+  struct shipment all = {0, 0};
+  struct dirent **entries;
+  int count = scandir(directory, &entries, NULL, alphasort);
+  if (count < 0) {
+    die("%s: %s", directory, strerror(errno));
+  }
+  size_t length = strlen(table);
+  for (int i = 0; i < count; i++) {
+    const char *name = entries[i]->d_name;
+    if (!strncmp(name, table, length) && name[length] == '-') {
+      char *file = sqlite3_mprintf("%s/%s", directory, name);
+      struct shipment one = apply_file(copy, table, file);
+      all.rows += one.rows;
+      all.bytes += one.bytes;
+      sqlite3_free(file);
+    }
+    free(entries[i]);
+  }
+  free(entries);
+  return all;
+}
+
+/* ---- dense ------------------------------------------------------------- */
+
+void ship_export_dense(sqlite3 *trainer, const char *directory) {
+  char *part = sqlite3_mprintf("%s/part", directory);
+  char *file = sqlite3_mprintf("%s/dense", directory);
+  attach_new(trainer, part);
+  database_run(trainer, "CREATE TABLE delta.dense AS"
+                        " SELECT id, weight FROM main.dense;"
+                        "DETACH delta");
+  move(part, file);
+  sqlite3_free(part);
+  sqlite3_free(file);
+}
+
+int ship_apply_dense(sqlite3 *copy, const char *directory) {
+  char *file = sqlite3_mprintf("%s/dense", directory);
+  char *taken = sqlite3_mprintf("%s/dense.taken", directory);
+  /* Out of the trainer's way, which may bring a newer one meanwhile. */
+  if (rename(file, taken) && errno != ENOENT) {
+    die("%s: %s", file, strerror(errno));
+  }
+  int there = !access(taken, F_OK);
+  if (there) {
+    database_run(copy, "ATTACH %Q AS delta", taken);
+    database_run(copy, "REPLACE INTO main.dense(id, weight)"
+                       " SELECT id, weight FROM delta.dense;"
+                       "DETACH delta");
+    unlink(taken);
+  }
+  sqlite3_free(file);
+  sqlite3_free(taken);
+  return there;
+}
