@@ -27,14 +27,14 @@ static const struct settings FULL = {.users = 20000,
                                      .train = 1000000,
                                      .test = 200000,
                                      .clicks_per_hour = 20000,
-                                     .drift = 0.02,
+                                     .drift = 0.01,
                                      .seeds = 5};
 static const struct settings QUICK = {.users = 4000,
                                       .items = 1000,
                                       .train = 200000,
                                       .test = 40000,
                                       .clicks_per_hour = 4000,
-                                      .drift = 0.02,
+                                      .drift = 0.01,
                                       .seeds = 1};
 
 /* The long jobs first: a seed's sync, then its tables, one by one. */

@@ -46,7 +46,7 @@ static void begin(struct run *run, uint64_t seed, int size, const char *what) {
   fold_make(&run->fold, &run->options, slots);
   char *file = sqlite3_mprintf("%s/%s-%d-%lld.db", settings->directory, what,
                                size, (sqlite3_int64)seed);
-  model_open(&run->model, file, settings->extension, TRAINS, seed);
+  model_open(&run->model, file, settings->extension, TRAINS, TO_TRY, seed);
   sqlite3_free(file);
 }
 

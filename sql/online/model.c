@@ -13,24 +13,27 @@ static const double DENSE_RATE = 0.02, EPSILON = 1e-10;
 
 /* ---- tables ------------------------------------------------------------ */
 
-static void make_tables(struct model *model, uint64_t seed) {
+static void make_tables(struct model *model, enum model_keep keep,
+                        uint64_t seed) {
+  const char *commit = keep == FOR_GOOD ? "atomic" : "engine";
   database_run(model->db, "CREATE TABLE IF NOT EXISTS dense("
                           "  id INTEGER PRIMARY KEY, weight REAL, sum REAL)");
   for (int f = 0; f < FIELDS; f++) {
     if (model->role == TRAINS) {
-      database_run(model->db,
-                   "CREATE VIRTUAL TABLE IF NOT EXISTS %w USING emb("
-                   "  key INTEGER PRIMARY KEY,"
-                   "  bias FLOAT[1],"
-                   "  vector FLOAT[%d] initializer='normal(std=0.1)',"
-                   "  optimizer='rowwise_adagrad(lr=0.1)', seed=%lld)",
-                   FIELD[f], DIM, (sqlite3_int64)seed);
+      database_run(
+          model->db,
+          "CREATE VIRTUAL TABLE IF NOT EXISTS %w USING emb("
+          "  key INTEGER PRIMARY KEY,"
+          "  bias FLOAT[1],"
+          "  vector FLOAT[%d] initializer='normal(std=0.1)',"
+          "  optimizer='rowwise_adagrad(lr=0.1)', seed=%lld, commit=%s)",
+          FIELD[f], DIM, (sqlite3_int64)seed, commit);
     } else {
       database_run(model->db,
                    "CREATE VIRTUAL TABLE IF NOT EXISTS %w USING emb("
                    "  key INTEGER PRIMARY KEY,"
-                   "  bias FLOAT[1], vector FLOAT[%d])",
-                   FIELD[f], DIM);
+                   "  bias FLOAT[1], vector FLOAT[%d], commit=%s)",
+                   FIELD[f], DIM, commit);
     }
   }
 }
@@ -46,11 +49,14 @@ static sqlite3_stmt *prepare(struct model *model, const char *format, int f) {
 }
 
 void model_open(struct model *model, const char *file, const char *extension,
-                enum model_role role, uint64_t seed) {
+                enum model_role role, enum model_keep keep, uint64_t seed) {
   memset(model, 0, sizeof(*model));
   model->db = database_open(file, extension);
   model->role = role;
-  make_tables(model, seed);
+  if (keep == TO_TRY) {
+    database_run(model->db, "PRAGMA synchronous = OFF");
+  }
+  make_tables(model, keep, seed);
   for (int f = 0; f < FIELDS; f++) {
     model->get[f] = prepare(model, "SELECT vectors FROM %w(?1)", f);
     if (role == TRAINS) {

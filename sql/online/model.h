@@ -45,6 +45,10 @@ struct batch {
 
 enum model_role { TRAINS, SERVES };
 
+/* FOR_GOOD: a COMMIT is on disk when it returns, rows and all else together.
+** TO_TRY: nothing is waited for; after a crash one begins anew. */
+enum model_keep { FOR_GOOD, TO_TRY };
+
 struct model {
   sqlite3 *db;
   enum model_role role;
@@ -56,7 +60,7 @@ struct model {
 /* Makes the tables if the database does not have them, and reads the dense
 ** part.  seed: of the vectors that rows begin with. */
 void model_open(struct model *model, const char *file, const char *extension,
-                enum model_role role, uint64_t seed);
+                enum model_role role, enum model_keep keep, uint64_t seed);
 void model_close(struct model *model);
 
 /* score: what the model says now. */

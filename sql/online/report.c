@@ -156,7 +156,8 @@ static void sync_table(FILE *out, const struct settings *settings,
   fprintf(out,
           "## Sync\n\n"
           "The same users and items; %d hours of %u clicks with drift, after"
-          " a warm-up of %d hours.  The dense part goes to the copies every"
+          " batch training on the %d hours before.  The dense part goes to the "
+          "copies every"
           " 24 hours, except where it says else.  Mean of %zu seeds; \"±\":"
           " standard deviation over seeds, which is mostly one between"
           " streams; \"better in\": seeds in which the AUC is above that of the"
@@ -200,7 +201,7 @@ static void charts(FILE *out, const struct settings *settings,
        .points = EPOCHS,
        .count = HASHED},
       {.title = "AUC of a serving copy, by sync interval of its rows",
-       .x_title = "hours after the warm-up",
+       .x_title = "hours",
        .x = labels(window_text, windows, WINDOWS, WINDOW_HOURS, WINDOW_HOURS),
        .points = WINDOWS,
        .count = COPIES},

@@ -55,11 +55,15 @@ struct shipment ship_export(sqlite3 *trainer, const char *table,
       trainer, "SELECT version FROM ship WHERE directory = %Q AND tab = %Q",
       directory, table);
   attach_new(trainer, part);
+  /* Half a file is of no use to anybody, so it needs no journal. */
   database_run(trainer,
+               "PRAGMA delta.journal_mode = OFF;"
+               "BEGIN;"
                "CREATE TABLE delta.change(key INTEGER PRIMARY KEY,"
                " version, bias, vector);"
                "INSERT INTO delta.change SELECT key, version, bias, vector"
-               " FROM main.%w WHERE version > %lld ORDER BY key",
+               " FROM main.%w WHERE version > %lld ORDER BY key;"
+               "COMMIT",
                table, from);
   sqlite3_int64 rows =
       database_number(trainer, "SELECT count(*) FROM delta.change");

@@ -2,11 +2,12 @@
 **
 ** sync.c -- what it costs a serving copy to be behind.
 **
-** One model trains on a stream with drift, click after click.  Serving copies,
-** each a database of its own, get what changed in it at intervals of their own.
+** A model is trained in epochs on the first day of a stream with drift, and all
+** of it goes to serving copies, each a database of its own.  Then it trains on
+** the following days click after click, and the copies get what changed at
+** intervals of their own; one never does, and stays what batch training made.
 ** Each copy scores each click with what it has, before the model has trained on
-** it: as on the day itself (progressive validation).  All copies get everything
-** at the end of the warm-up.
+** it: as on the day itself (progressive validation).
 */
 #include "auc.h"
 #include "experiment.h"
@@ -58,7 +59,7 @@ static void begin(struct run *run, uint64_t seed,
   size_t after = (size_t)options->clicks_per_hour * (HOURS - WARM_HOURS);
   fold_make(&run->fold, options, (size_t[FIELDS]){0, 0});
   char *file = name(run, seed, ".db");
-  model_open(&run->trainer, file, extension, TRAINS, seed);
+  model_open(&run->trainer, file, extension, TRAINS, TO_TRY, seed);
   sqlite3_free(file);
   for (int c = 0; c < COPIES; c++) {
     struct copy *copy = &run->copies[c];
@@ -69,7 +70,7 @@ static void begin(struct run *run, uint64_t seed,
       copy->directory = name(run, seed, suffix);
       ship_open(copy->directory);
       file = sqlite3_mprintf("%s.db", copy->directory);
-      model_open(&copy->model, file, extension, SERVES, 0);
+      model_open(&copy->model, file, extension, SERVES, TO_TRY, 0);
       sqlite3_free(file);
     }
   }
@@ -112,7 +113,7 @@ static int is_due(int step, double every) {
   return step % (int)(every * STEPS) == 0;
 }
 
-static void sync_all(struct run *run, int step,
+static void sync_due(struct run *run, int step,
                      struct sync_result result[COPIES]) {
   for (int c = 0; c < COPIES - 1; c++) {
     if (is_due(step, COPY[c].every)) {
@@ -141,18 +142,18 @@ static void note(struct run *run, const struct click *clicks,
 }
 
 static void do_step(struct run *run, const struct click *clicks, size_t count,
-                    int warm) {
+                    int score_too) {
   float score[COPIES][BATCH];
   database_run(run->trainer.db, "BEGIN");
   for (size_t i = 0; i < count; i += run->batch.count) {
     size_t left = count - i;
     fold_batch(&run->fold, clicks + i, left < BATCH ? left : BATCH,
                &run->batch);
-    for (int c = 0; warm && c < COPIES - 1; c++) {
+    for (int c = 0; score_too && c < COPIES - 1; c++) {
       model_score(&run->copies[c].model, &run->batch, score[c]);
     }
     model_train(&run->trainer, &run->batch, score[COPIES - 1]);
-    if (warm) {
+    if (score_too) {
       note(run, clicks + i, score);
     }
   }
@@ -182,6 +183,29 @@ static void measure(struct run *run, struct sync_result result[COPIES],
   free(sorted);
 }
 
+/* Batch training: the first day's clicks, EPOCHS times. */
+static void warm_up(struct run *run, struct stream *stream, size_t step) {
+  size_t count = step * WARM_HOURS * STEPS;
+  struct click *clicks = need(count, sizeof(*clicks));
+  stream_take(stream, clicks, count);
+  for (int epoch = 0; epoch < EPOCHS; epoch++) {
+    for (size_t i = 0; i < count; i += step) {
+      do_step(run, clicks + i, step, 0);
+    }
+  }
+  free(clicks);
+}
+
+/* Returns what one of them got, the same as each. */
+static struct shipment send_all(struct run *run) {
+  struct shipment sent = {0, 0};
+  for (int c = 0; c < COPIES - 1; c++) {
+    sent = sync_rows(run, &run->copies[c]);
+    sync_dense(run, &run->copies[c]);
+  }
+  return sent;
+}
+
 void sync_run(const struct settings *settings, uint64_t seed,
               struct sync_result result[COPIES], double *best, double *all_keys,
               double *all_bytes) {
@@ -197,20 +221,16 @@ void sync_run(const struct settings *settings, uint64_t seed,
   struct stream *stream = stream_new(&options);
   size_t count = options.clicks_per_hour / STEPS;
   struct click *clicks = need(count, sizeof(*clicks));
-  for (int step = 0; step < HOURS * STEPS; step++) {
-    int since = step - WARM_HOURS * STEPS; /* since the warm-up */
-    if (since == 0) {
-      for (int c = 0; c < COPIES - 1; c++) {
-        struct shipment sent = sync_rows(run, &run->copies[c]);
-        sync_dense(run, &run->copies[c]);
-        *all_keys = (double)sent.rows;
-        *all_bytes = (double)sent.bytes;
-      }
-    } else if (since > 0) {
-      sync_all(run, since, result);
+  warm_up(run, stream, count);
+  struct shipment sent = send_all(run);
+  *all_keys = (double)sent.rows;
+  *all_bytes = (double)sent.bytes;
+  for (int step = 0; step < (HOURS - WARM_HOURS) * STEPS; step++) {
+    if (step > 0) {
+      sync_due(run, step, result);
     }
     stream_take(stream, clicks, count);
-    do_step(run, clicks, count, since >= 0);
+    do_step(run, clicks, count, 1);
   }
   measure(run, result, best);
   stream_free(stream);
