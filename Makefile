@@ -73,7 +73,7 @@ FUZZERS    := $(FUZZ_C:tests/fuzz/%.c=$(O)/fuzzer/%)
 FUZZ_LIB_O := $(FUZZ_LIB_C:%.c=$(O)/%.o)
 
 # The programs of the example of online training; the rest is in all of them.
-ONLINE_MAIN := experiment
+ONLINE_MAIN := experiment trainer server
 ONLINE_C   := $(wildcard sql/online/*.c)
 ONLINE_O   := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c) \
                 $(filter-out $(ONLINE_MAIN:%=sql/online/%.c),$(ONLINE_C)))
@@ -248,6 +248,21 @@ demo: ## install what it needs, build, train on WordNet through SQL
 	$(MAKE) $(P)/emb.so
 	sql/wordnet/demo.sh
 
+online: ## install what it needs, build, measure online training (minutes)
+	tests/install-deps.sh build
+	$(MAKE) $(P)/emb.so $(ONLINE)
+	OUT=$(OUT) sql/online/run.sh full
+
+online-quick: ## the same with small sizes (20 seconds)
+	tests/install-deps.sh build
+	$(MAKE) $(P)/emb.so $(ONLINE)
+	OUT=$(OUT) sql/online/run.sh quick
+
+online-serve: ## install what it needs, build, train in one process, serve in another
+	tests/install-deps.sh build online
+	$(MAKE) $(P)/emb.so $(ONLINE)
+	OUT=$(OUT) sql/online/serve.sh
+
 bench: ## measure everything against LMDB, RocksDB and SQLite (45 minutes)
 	tests/install-deps.sh build bench
 	$(MAKE) $(P)/emb.so $(P)/bench/bench $(P)/bench/train
@@ -278,4 +293,4 @@ help: ## this list
 
 .PHONY: all always test check check-unit check-sql check-model check-newer \
         check-concurrent asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers soak lint format demo bench bench-quick install clean help
+        fuzzers soak lint format demo online online-quick online-serve bench bench-quick install clean help

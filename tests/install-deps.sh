@@ -1,7 +1,7 @@
 #!/bin/sh
 # install-deps.sh -- installs the Debian packages that a target needs.
 #
-#     tests/install-deps.sh build test      (also: demo, lint, fuzz, bench)
+#     tests/install-deps.sh build test      (also: demo, online, lint, fuzz, bench)
 #
 # Does nothing, and needs no network, when all are there.  Without apt-get it
 # names what is needed and goes on: the packages are called otherwise there,
@@ -16,6 +16,7 @@ for group; do
   test) packages="$packages tcl libsqlite3-tcl sqlite3 python3 python3-numpy
                   pkg-config locales spin" ;;
   demo) packages="$packages sqlite3 wordnet-base" ;;
+  online) packages="$packages sqlite3" ;;
   lint) packages="$packages clang clang-format" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   bench) packages="$packages liblmdb-dev librocksdb-dev tcl sqlite3

@@ -1,0 +1,20 @@
+#!/bin/sh
+# run.sh -- runs the experiment; see README.md.
+#
+#     sql/online/run.sh [full | quick]
+#
+# Called by `make online` and `make online-quick`, which have built what is
+# needed.  Leaves online.md, online.svg and online.tsv in build/online/.
+#
+# Environment: OUT (default build).
+set -eu
+
+cd "$(dirname "$0")/../.."
+size=${1:-full}
+out=${OUT:-build}
+
+rm -rf "$out/online/data"
+"$out/online/experiment" "$out/emb.so" "$out/online" --size "$size"
+rm -rf "$out/online/data"
+echo
+echo "$out/online/online.md, $out/online/online.svg"
