@@ -293,4 +293,5 @@ help: ## this list
 
 .PHONY: all always test check check-unit check-sql check-model check-newer \
         check-concurrent asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers soak lint format demo online online-quick online-serve bench bench-quick install clean help
+        fuzzers soak lint format demo online online-quick online-serve bench \
+        bench-quick install clean help
