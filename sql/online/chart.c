@@ -72,8 +72,7 @@ static void draw(FILE *out, const struct chart *chart) {
   }
   for (size_t s = 0; s < chart->count; s++) {
     const char *colour = COLOUR[s];
-    const char *join = "<polyline fill=\"none\" stroke=\"%s\" points=\"";
-    fprintf(out, join, colour);
+    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" points=\"", colour);
     for (size_t i = 0; i < chart->points; i++) {
       double y = chart->series[s].y[i];
       if (!isnan(y)) {

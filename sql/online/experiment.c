@@ -28,16 +28,21 @@ static const struct settings FULL = {.users = 20000,
                                      .test = 200000,
                                      .clicks_per_hour = 20000,
                                      .drift = 0.01,
-                                     .seeds = 5};
+                                     .seeds = 5,
+                                     .many_users = 1000000,
+                                     .many_items = 200000};
 static const struct settings QUICK = {.users = 4000,
                                       .items = 1000,
                                       .train = 200000,
                                       .test = 40000,
                                       .clicks_per_hour = 4000,
                                       .drift = 0.01,
-                                      .seeds = 1};
+                                      .seeds = 1,
+                                      .many_users = 200000,
+                                      .many_items = 40000};
 
-/* The long jobs first: a seed's sync, then its tables, one by one. */
+/* Jobs are the large table, then the syncs of all seeds, then their tables with
+** and without collisions, one by one. */
 struct work {
   struct settings settings;
   struct findings findings;
@@ -48,20 +53,23 @@ struct work {
 static void do_job(struct work *work, size_t job) {
   size_t seeds = work->settings.seeds;
   struct findings *findings = &work->findings;
-  if (job < seeds) {
-    sync_run(&work->settings, job + 1, findings->sync[job],
-             &findings->sync_best[job], &findings->all_keys[job],
-             &findings->all_bytes[job]);
+  if (job == 0) {
+    scale_run(&work->settings, &findings->scale);
+  } else if (job <= seeds) {
+    size_t seed = job - 1;
+    sync_run(&work->settings, seed + 1, findings->sync[seed],
+             &findings->sync_best[seed], &findings->all_keys[seed],
+             &findings->all_bytes[seed]);
   } else {
-    size_t seed = (job - seeds) / HASHED;
-    int size = (int)((job - seeds) % HASHED);
+    size_t seed = (job - 1 - seeds) / HASHED;
+    int size = (int)((job - 1 - seeds) % HASHED);
     hashed_run(&work->settings, seed + 1, size, &findings->hashed[seed][size]);
   }
 }
 
 static void do_jobs(void *context, size_t member, size_t members) {
   struct work *work = context;
-  size_t count = work->settings.seeds * (1 + HASHED);
+  size_t count = 1 + work->settings.seeds * (1 + HASHED);
   (void)member, (void)members;
   for (;;) {
     pthread_mutex_lock(&work->mutex);

@@ -27,6 +27,8 @@ struct settings {
   uint32_t clicks_per_hour; /* of the one with */
   double drift;             /* per hour */
   size_t seeds;
+  uint32_t many_users,
+      many_items; /* of a large catalogue, with as many clicks */
 };
 
 /* ---- collisions ---- */
@@ -57,5 +59,17 @@ const char *sync_name(int copy);
 void sync_run(const struct settings *settings, uint64_t seed,
               struct sync_result result[COPIES], double *best, double *all_keys,
               double *all_bytes);
+
+/* ---- scale ---- */
+
+enum { INTERVALS = 3, SCALE_HOURS = 5 };
+
+struct scale_result {
+  double all_keys, all_bytes, all_ms; /* of a whole copy; ms to export it */
+  double keys[INTERVALS], bytes[INTERVALS], ms[INTERVALS]; /* of a sync, mean */
+};
+
+const char *scale_name(int interval);
+void scale_run(const struct settings *settings, struct scale_result *result);
 
 #endif

@@ -176,3 +176,10 @@ void model_train(struct model *model, const struct batch *batch, float *score) {
   }
   train_dense(model, dense);
 }
+
+void model_touch(struct model *model, const struct batch *batch) {
+  memset(model->gradients, 0, sizeof(model->gradients));
+  for (int f = 0; f < FIELDS; f++) {
+    put_gradients(model, batch, f);
+  }
+}

@@ -70,6 +70,9 @@ void model_score(struct model *model, const struct batch *batch, float *score);
 ** The dense part changes in memory only, until it is saved. */
 void model_train(struct model *model, const struct batch *batch, float *score);
 
+/* Makes rows of the batch's keys that are not there. */
+void model_touch(struct model *model, const struct batch *batch);
+
 void model_save_dense(struct model *model);
 void model_load_dense(struct model *model);
 

@@ -31,6 +31,15 @@ static struct mean mean_of(const double *first, size_t stride, size_t seeds) {
   return mean;
 }
 
+/* A mean, with its deviation where there is one. */
+static void spread(FILE *out, struct mean mean,
+                   const struct settings *settings) {
+  fprintf(out, "| %.4f ", mean.value);
+  if (settings->seeds > 1) {
+    fprintf(out, "± %.4f ", mean.deviation);
+  }
+}
+
 enum {
   HASHED_STRIDE = sizeof(struct hashed_result) * HASHED / sizeof(double),
   SYNC_STRIDE = sizeof(struct sync_result) * COPIES / sizeof(double),
@@ -56,7 +65,8 @@ static void hashed_head(FILE *out, const struct settings *settings) {
           "## Collisions\n\n"
           "%u users, %u items; %zu clicks to train on, %zu held back, no"
           " drift; and %d days of %u clicks with drift, scored before they are"
-          " trained on.  Mean of %zu seeds; \"loss\": of the last epoch to the"
+          " trained on.  Mean of the seeds 1 to %zu; \"loss\": of the last "
+          "epoch to the"
           " table without collisions, with the standard deviation over seeds."
           "\n\n"
           "| table | users, items that share a row ",
@@ -87,8 +97,8 @@ static void hashed_loss(FILE *out, const struct settings *settings,
   }
   struct mean mean = mean_of(loss, 1, settings->seeds);
   if (size > 0) {
-    fprintf(out, "| %.4f ± %.4f | %zu of %zu ", mean.value, mean.deviation,
-            worse, settings->seeds);
+    spread(out, mean, settings);
+    fprintf(out, "| %zu of %zu ", worse, settings->seeds);
   } else {
     fprintf(out, "| | ");
   }
@@ -133,8 +143,8 @@ static void sync_row(FILE *out, const struct settings *settings,
   for (size_t i = 0; copy > 0 && i < settings->seeds; i++) {
     above += findings->sync[i][copy].auc > findings->sync[i][copy - 1].auc;
   }
-  fprintf(out, "| %s | %.4f ± %.4f ", sync_name(copy), auc.value,
-          auc.deviation);
+  fprintf(out, "| %s ", sync_name(copy));
+  spread(out, auc, settings);
   if (copy > 0) {
     fprintf(out, "| %zu of %zu ", above, settings->seeds);
   } else {
@@ -158,7 +168,8 @@ static void sync_table(FILE *out, const struct settings *settings,
           "The same users and items; %d hours of %u clicks with drift, after"
           " batch training on the %d hours before.  The dense part goes to the "
           "copies every"
-          " 24 hours, except where it says else.  Mean of %zu seeds; \"±\":"
+          " 24 hours, except where it says else.  Mean of the seeds 1 to %zu; "
+          "\"±\":"
           " standard deviation over seeds, which is mostly one between"
           " streams; \"better in\": seeds in which the AUC is above that of the"
           " line before.\n\n"
@@ -177,6 +188,26 @@ static void sync_table(FILE *out, const struct settings *settings,
           mean_of(findings->all_bytes, 1, settings->seeds).value / 1000);
 }
 
+static void scale_table(FILE *out, const struct settings *settings,
+                        const struct findings *findings) {
+  const struct scale_result *scale = &findings->scale;
+  fprintf(
+      out,
+      "\n## A large table\n\n"
+      "%u users and %u items, all of them in the tables, and the same %u"
+      " clicks an hour.\n\n"
+      "| rows are synced | rows in one | of all | kB in one | ms to export |"
+      "\n|---|--:|--:|--:|--:|\n",
+      settings->many_users, settings->many_items, settings->clicks_per_hour);
+  for (int i = 0; i < INTERVALS; i++) {
+    fprintf(out, "| %s | %.0f | %.1f %% | %.0f | %.0f |\n", scale_name(i),
+            scale->keys[i], 100 * scale->keys[i] / scale->all_keys,
+            scale->bytes[i] / 1000, scale->ms[i]);
+  }
+  fprintf(out, "| a whole copy | %.0f | 100 %% | %.0f | %.0f |\n",
+          scale->all_keys, scale->all_bytes / 1000, scale->all_ms);
+}
+
 /* ---- charts ------------------------------------------------------------ */
 
 static const char *const *labels(char text[][8], const char **list,
@@ -188,12 +219,54 @@ static const char *const *labels(char text[][8], const char **list,
   return list;
 }
 
+/* The copies that are in charts: not the one that differs in the dense part. */
+static const int CHARTED[] = {0, 1, 2, 3, COPIES - 1};
+enum { CHARTED_COUNT = sizeof(CHARTED) / sizeof(CHARTED[0]) };
+
+static void epoch_chart(struct chart *chart, const struct settings *settings,
+                        const struct findings *findings) {
+  static double epoch[HASHED][EPOCHS];
+  for (int i = 0; i < HASHED; i++) {
+    chart->series[i].name = hashed_name(i);
+    chart->series[i].y = epoch[i];
+    for (int e = 0; e < EPOCHS; e++) {
+      epoch[i][e] =
+          hashed_mean(settings, &findings->hashed[0][i].epoch[e]).value;
+    }
+  }
+}
+
+static void window_chart(struct chart *chart, const struct settings *settings,
+                         const struct findings *findings) {
+  static double window[CHARTED_COUNT][WINDOWS];
+  for (int i = 0; i < CHARTED_COUNT; i++) {
+    const struct sync_result *first = &findings->sync[0][CHARTED[i]];
+    chart->series[i].name = sync_name(CHARTED[i]);
+    chart->series[i].y = window[i];
+    for (int w = 0; w < WINDOWS; w++) {
+      window[i][w] = sync_mean(settings, &first->window[w]).value;
+    }
+  }
+}
+
+/* AUC and size of the copies that are synced at all, and of the trainer. */
+static void sync_charts(const char **copies, double *at, double *size,
+                        const struct settings *settings,
+                        const struct findings *findings) {
+  for (int i = 1; i < CHARTED_COUNT; i++) {
+    const struct sync_result *first = &findings->sync[0][CHARTED[i]];
+    double kilobytes = sync_mean(settings, &first->bytes).value / 1000;
+    copies[i - 1] = sync_name(CHARTED[i]);
+    at[i - 1] = sync_mean(settings, &first->auc).value;
+    size[i - 1] = kilobytes > 0 ? kilobytes : NAN;
+  }
+}
+
 static void charts(FILE *out, const struct settings *settings,
                    const struct findings *findings) {
-  static double epoch[HASHED][EPOCHS], window[COPIES][WINDOWS];
-  static double at[COPIES], size[COPIES];
   char epoch_text[EPOCHS][8], window_text[WINDOWS][8];
-  const char *epochs[EPOCHS], *windows[WINDOWS], *copies[COPIES];
+  const char *epochs[EPOCHS], *windows[WINDOWS], *copies[CHARTED_COUNT - 1];
+  double at[CHARTED_COUNT - 1], size[CHARTED_COUNT - 1];
   struct chart chart[4] = {
       {.title = "AUC on clicks held back: tables with and without collisions",
        .x_title = "epoch",
@@ -204,38 +277,22 @@ static void charts(FILE *out, const struct settings *settings,
        .x_title = "hours",
        .x = labels(window_text, windows, WINDOWS, WINDOW_HOURS, WINDOW_HOURS),
        .points = WINDOWS,
-       .count = COPIES},
+       .count = CHARTED_COUNT},
       {.title = "AUC of the whole stream",
        .x_title = "rows are synced",
        .x = copies,
-       .points = COPIES,
+       .points = CHARTED_COUNT - 1,
        .count = 1,
        .series = {{"AUC", at}}},
-      {.title = "Size of a sync in kB",
+      {.title = "Size of a sync",
        .x_title = "rows are synced",
        .x = copies,
-       .points = COPIES,
+       .points = CHARTED_COUNT - 1,
        .count = 1,
        .series = {{"kB in one", size}}}};
-  for (int i = 0; i < HASHED; i++) {
-    chart[0].series[i].name = hashed_name(i);
-    chart[0].series[i].y = epoch[i];
-    for (int e = 0; e < EPOCHS; e++) {
-      epoch[i][e] =
-          hashed_mean(settings, &findings->hashed[0][i].epoch[e]).value;
-    }
-  }
-  for (int i = 0; i < COPIES; i++) {
-    const struct sync_result *first = &findings->sync[0][i];
-    chart[1].series[i].name = copies[i] = sync_name(i);
-    chart[1].series[i].y = window[i];
-    for (int w = 0; w < WINDOWS; w++) {
-      window[i][w] = sync_mean(settings, &first->window[w]).value;
-    }
-    at[i] = sync_mean(settings, &first->auc).value;
-    size[i] = sync_mean(settings, &first->bytes).value / 1000;
-    size[i] = size[i] > 0 ? size[i] : NAN;
-  }
+  epoch_chart(&chart[0], settings, findings);
+  window_chart(&chart[1], settings, findings);
+  sync_charts(copies, at, size, settings, findings);
   chart_write(out, chart, 4);
 }
 
@@ -275,6 +332,12 @@ static void numbers(FILE *out, const struct settings *settings,
     line(out, "sync", seed, "all", "bytes", findings->all_bytes[i]);
     line(out, "sync", seed, "all", "best", findings->sync_best[i]);
   }
+  for (int i = 0; i < INTERVALS; i++) {
+    line(out, "scale", 1, scale_name(i), "rows", findings->scale.keys[i]);
+    line(out, "scale", 1, scale_name(i), "bytes", findings->scale.bytes[i]);
+  }
+  line(out, "scale", 1, "all", "rows", findings->scale.all_keys);
+  line(out, "scale", 1, "all", "bytes", findings->scale.all_bytes);
 }
 
 /* ---- files ------------------------------------------------------------- */
@@ -286,6 +349,7 @@ static void tables(FILE *out, const struct settings *settings,
                    const struct findings *findings) {
   hashed_table(out, settings, findings);
   sync_table(out, settings, findings);
+  scale_table(out, settings, findings);
   fprintf(out, "\n![charts](online.svg)\n");
 }
 

@@ -12,6 +12,7 @@ struct findings {
   struct sync_result sync[SEEDS_MAX][COPIES];
   double sync_best[SEEDS_MAX];
   double all_keys[SEEDS_MAX], all_bytes[SEEDS_MAX]; /* of a whole copy */
+  struct scale_result scale;
 };
 
 /* Writes online.md, online.svg, and online.tsv, a line per number:
