@@ -14,22 +14,7 @@
 #include <string.h>
 
 #include "../emb.h"
-
-enum { KIND_SIZES = 1, KIND_ENTRIES = 2, KIND_EXTENTS = 3 };
-
-#define BUFFER_BLOCKS 8
-
-struct block {
-  uint64_t sum;
-  uint32_t kind;
-  uint32_t count;
-  union {
-    uint32_t sizes[(DUMP_BLOCK - 16) / 4];
-    uint64_t pairs[(DUMP_BLOCK - 16) / 8];
-  } u;
-};
-_Static_assert(sizeof(struct block) == DUMP_BLOCK, "index block");
-#define PAIRS_PER_BLOCK ((DUMP_BLOCK - 16) / 16)
+#include "blocks.h"
 
 void dump_path(char *to, size_t size, const char *dir, uint64_t generation) {
   snprintf(to, size, "%s/index-%016llx", dir, (unsigned long long)generation);
@@ -37,120 +22,28 @@ void dump_path(char *to, size_t size, const char *dir, uint64_t generation) {
 
 /* ---- writing ----------------------------------------------------------- */
 
-struct writer {
-  struct core *core;
-  struct env_file *file;
-  uint64_t salt;
-  struct block *blocks; /* BUFFER_BLOCKS of them */
-  uint32_t filled;      /* blocks complete in memory */
-  uint64_t written;     /* blocks in the file */
-  int os;
-};
-
-static void flush_blocks(struct writer *w) {
-  struct env *env = w->core->env;
-  if (w->filled && !w->os) {
-    w->os = env->write(env, w->file, w->blocks, (size_t)w->filled * DUMP_BLOCK,
-                       w->written * DUMP_BLOCK);
-    count_add(&w->core->counters.write_bytes, (uint64_t)w->filled * DUMP_BLOCK);
-    w->written += w->filled;
-    w->filled = 0;
-  }
-}
-
-static void finish_block(struct writer *w) {
-  struct block *block = &w->blocks[w->filled];
-  block->sum = hash_sum((char *)block + 8, DUMP_BLOCK - 8, w->salt,
-                        w->written + w->filled);
-  if (++w->filled == BUFFER_BLOCKS) {
-    flush_blocks(w);
-  }
-  memset(&w->blocks[w->filled], 0, DUMP_BLOCK);
-}
-
-static void put_pair(struct writer *w, uint32_t kind, uint64_t a, uint64_t b) {
-  struct block *block = &w->blocks[w->filled];
-  if (block->count &&
-      (block->kind != kind || block->count == PAIRS_PER_BLOCK)) {
-    finish_block(w);
-    block = &w->blocks[w->filled];
-  }
-  block->kind = kind;
-  block->u.pairs[block->count * 2] = a;
-  block->u.pairs[block->count * 2 + 1] = b;
-  block->count++;
-}
-
-struct gather { /* the entries of one partition */
-  struct core *core;
-  uint64_t *pairs;
-  uint64_t count, room;
-};
-
-/* index_each: notes key and log address.  The word of a cached record is
-** followed to its slot, and looked at again: the slot may change hands. */
-static void gather_one(void *arg, int64_t key, uint64_t word) {
-  struct gather *g = arg;
-  uint64_t address = word_address(word);
-  while (word & WORD_CACHED) {
-    uint64_t again;
-    address = key_log_address(g->core, word);
-    index_find(&g->core->index, key, hash_key(key), &again);
-    if (again == word && address) {
-      break;
-    }
-    word = again;
-    address = word_address(word);
-  }
-  if (!address) {
-    return; /* only an uncommitted insert */
-  }
-  if (g->count < g->room) {
-    g->pairs[g->count * 2] = (uint64_t)key;
-    g->pairs[g->count * 2 + 1] = address;
-  }
-  g->count++;
-}
-
-static int dump_partition(struct writer *w, struct epoch_slot *slot,
+static int dump_partition(struct blocks *w, struct epoch_slot *slot,
                           struct gather *g, uint32_t p) {
-  struct core *core = w->core;
-  for (;;) {
-    g->count = 0;
-    epoch_enter(&core->epoch, slot);
-    index_each(&core->index, p, gather_one, g);
-    epoch_leave(slot);
-    if (g->count <= g->room) {
-      break;
-    }
-    uint64_t room = g->count + g->count / 4 + 64;
-    void *larger =
-        core->env->resize(core->env, g->pairs, room * 2 * sizeof(uint64_t));
-    if (!larger) {
-      return EMB_NOMEM;
-    }
-    g->pairs = larger;
-    g->room = room;
+  int rc = gather_partition(g, slot, p);
+  for (uint64_t i = 0; !rc && i < g->count; i++) {
+    blocks_pair(w, BLOCK_ENTRIES, g->pairs[i * 2], g->pairs[i * 2 + 1]);
   }
-  for (uint64_t i = 0; i < g->count; i++) {
-    put_pair(w, KIND_ENTRIES, g->pairs[i * 2], g->pairs[i * 2 + 1]);
-  }
-  return EMB_OK;
+  return rc;
 }
 
-static void dump_sizes(struct writer *w) {
+static void dump_sizes(struct blocks *w) {
   struct index *index = &w->core->index;
   struct block *block = &w->blocks[w->filled];
-  block->kind = KIND_SIZES;
+  block->kind = BLOCK_SIZES;
   block->count = index_parts(index);
   for (uint32_t p = 0; p < block->count; p++) {
     block->u.sizes[p] = (uint32_t)atomic_load_explicit(&index->parts[p].count,
                                                        memory_order_relaxed);
   }
-  finish_block(w);
+  blocks_finish(w);
 }
 
-static void dump_extents(struct writer *w, const struct dump_calls *calls) {
+static void dump_extents(struct blocks *w, const struct dump_calls *calls) {
   struct log *log = &w->core->log;
   pthread_mutex_lock(&log->lock);
   uint64_t end = (atomic_load(&log->tail) + log->layout->extent_pages - 1) >>
@@ -158,7 +51,7 @@ static void dump_extents(struct writer *w, const struct dump_calls *calls) {
   for (uint64_t e = log->first; e < end; e++) {
     uint32_t phys = extent_phys(log_extent(log, e));
     if (phys != EXTENT_NOWHERE && !calls->skip(calls->arg, e)) {
-      put_pair(w, KIND_EXTENTS, e, phys);
+      blocks_pair(w, BLOCK_EXTENTS, e, phys);
     }
   }
   pthread_mutex_unlock(&log->lock);
@@ -169,7 +62,7 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
                emb_err *err) {
   struct env *env = core->env;
   char path[PATH_BYTES];
-  struct writer w = {core, NULL, core->salt + generation, NULL, 0, 0, 0};
+  struct blocks w = {core, NULL, core->salt + generation, NULL, 0, 0, 0};
   struct gather g = {core, NULL, 0, 0};
   int rc = EMB_OK;
   dump_path(path, sizeof path, core->dir, generation);
@@ -178,7 +71,7 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
   if (w.os) {
     return err_os(err, EMB_CANTOPEN, w.os, "cannot create %s", path);
   }
-  w.blocks = env->map(env, (BUFFER_BLOCKS + 1) * (size_t)DUMP_BLOCK, 0);
+  w.blocks = env->map(env, (BLOCKS_BUFFER + 1) * (size_t)DUMP_BLOCK, 0);
   if (!w.blocks) {
     rc = EMB_NOMEM;
   }
@@ -192,9 +85,9 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
     }
     dump_extents(&w, calls);
     if (w.blocks[w.filled].count) {
-      finish_block(&w);
+      blocks_finish(&w);
     }
-    flush_blocks(&w);
+    blocks_flush(&w);
   }
   if (!rc && !w.os && !core->temporary && !EMB_SEED(4)) {
     w.os = env->sync(env, w.file);
@@ -206,7 +99,7 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
     w.os = env->sync_dir(env, core->dir);
   }
   if (w.blocks && !EMB_SEED(40)) {
-    env->unmap(env, w.blocks, (BUFFER_BLOCKS + 1) * (size_t)DUMP_BLOCK);
+    env->unmap(env, w.blocks, (BLOCKS_BUFFER + 1) * (size_t)DUMP_BLOCK);
   }
   env->release(env, g.pairs);
   m->index_generation = generation;
@@ -313,22 +206,15 @@ static void count_live(void *arg, int64_t key, uint64_t word) {
 static int load_block(struct core *core, const struct block *block,
                       const struct manifest *m, uint64_t log_bytes) {
   switch (block->kind) {
-  case KIND_SIZES:
+  case BLOCK_SIZES:
     return load_sizes(core, block, m->keys);
-  case KIND_ENTRIES:
+  case BLOCK_ENTRIES:
     return load_entries(core, block);
-  case KIND_EXTENTS:
+  case BLOCK_EXTENTS:
     return load_extents(core, block, log_bytes);
   default:
     return EMB_CORRUPT;
   }
-}
-
-static int block_valid(const struct block *b, uint64_t salt, uint64_t number) {
-  return b->sum ==
-             hash_sum((const char *)b + 8, DUMP_BLOCK - 8, salt, number) &&
-         b->count <=
-             (b->kind == KIND_SIZES ? (DUMP_BLOCK - 16) / 4 : PAIRS_PER_BLOCK);
 }
 
 /* Reads the blocks of the file that m names, and loads each if load is set. */
@@ -346,12 +232,12 @@ static int read_blocks(struct core *core, const struct manifest *m, int load,
   uint64_t log_bytes = 0, bytes = 0;
   os = env->size(env, core->log.file, &log_bytes);
   os = os ? os : env->size(env, file, &bytes);
-  struct block *blocks = env->map(env, BUFFER_BLOCKS * (size_t)DUMP_BLOCK, 0);
+  struct block *blocks = env->map(env, BLOCKS_BUFFER * (size_t)DUMP_BLOCK, 0);
   int rc = blocks ? EMB_OK : err_set(err, EMB_NOMEM, "out of memory");
   uint64_t salt = core->salt + m->index_generation;
   if (!rc && !os &&
       (bytes / DUMP_BLOCK < m->index_blocks ||
-       m->keys / PAIRS_PER_BLOCK > m->index_blocks)) {
+       m->keys / BLOCK_PAIRS > m->index_blocks)) {
     rc = err_set(err, EMB_CORRUPT,
                  "%s: %llu bytes are not %llu blocks with %llu keys", path,
                  (unsigned long long)bytes, (unsigned long long)m->index_blocks,
@@ -359,7 +245,7 @@ static int read_blocks(struct core *core, const struct manifest *m, int load,
   }
   for (uint64_t at = 0; !rc && !os && at < m->index_blocks;) {
     uint64_t n = m->index_blocks - at;
-    n = n < BUFFER_BLOCKS ? n : BUFFER_BLOCKS;
+    n = n < BLOCKS_BUFFER ? n : BLOCKS_BUFFER;
     os = env->read(env, file, blocks, n * DUMP_BLOCK, at * DUMP_BLOCK);
     for (uint64_t i = 0; !rc && !os && i < n; i++, at++) {
       int valid = block_valid(&blocks[i], salt, at);
@@ -377,7 +263,7 @@ static int read_blocks(struct core *core, const struct manifest *m, int load,
   }
   env->close(env, file);
   if (blocks) {
-    env->unmap(env, blocks, BUFFER_BLOCKS * (size_t)DUMP_BLOCK);
+    env->unmap(env, blocks, BLOCKS_BUFFER * (size_t)DUMP_BLOCK);
   }
   return os ? err_os(err, EMB_IOERR, os, "cannot read %s", path) : rc;
 }

@@ -4,10 +4,8 @@
 **
 ** Named index-<generation, 16 hex digits>; blocks of 64 KiB:
 **
-**   00-07  sum    hash_sum of bytes 8..65535 at position block number, with
-**                 the store's salt plus the generation
-**   08-11  kind   1 sizes, 2 entries, 3 extents
-**   12-15  count  items that follow; the rest of the block is zero
+**   00-15  sum, kind, count: blocks.h; the salt is the store's plus the
+**          generation
 **   16-..  kind 1  4 bytes per partition: its number of keys (a hint)
 **          kind 2  key, log address (8 + 8 bytes)
 **          kind 3  extent number, place in the log file (8 + 8 bytes)
@@ -17,9 +15,10 @@
 #ifndef EMB_CKPT_DUMP_H
 #define EMB_CKPT_DUMP_H
 
+#include "blocks.h"
 #include "manifest.h"
 
-#define DUMP_BLOCK 65536u
+#define DUMP_BLOCK BLOCK_BYTES
 
 struct dump_calls {
   int (*skip)(void *, uint64_t); /* names extents that will be freed */

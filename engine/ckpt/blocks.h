@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+**
+** blocks.h -- blocks of 64 KiB with checksums, of which the index file
+** (dump.h) and the files of snapshots (snapshot.h) are made.
+**
+**   00-07  sum    hash_sum of bytes 8..65535 at position block number
+**   08-11  kind   BLOCK_*
+**   12-15  count  items that follow; the rest of the block is zero
+*/
+#ifndef EMB_CKPT_BLOCKS_H
+#define EMB_CKPT_BLOCKS_H
+
+#include "../core/core.h"
+
+enum { BLOCK_SIZES = 1, BLOCK_ENTRIES = 2, BLOCK_EXTENTS = 3, BLOCK_HEAD = 4 };
+
+#define BLOCK_BYTES 65536u
+#define BLOCK_PAIRS ((BLOCK_BYTES - 16) / 16)
+#define BLOCK_SIZES_MAX ((BLOCK_BYTES - 16) / 4)
+
+struct block {
+  uint64_t sum;
+  uint32_t kind;
+  uint32_t count;
+  union {
+    uint32_t sizes[BLOCK_SIZES_MAX];
+    uint64_t pairs[(BLOCK_BYTES - 16) / 8];
+    char bytes[BLOCK_BYTES - 16];
+  } u;
+};
+_Static_assert(sizeof(struct block) == BLOCK_BYTES, "block");
+
+/* Blocks that are in memory at a time. */
+#define BLOCKS_BUFFER 8
+
+struct blocks { /* a file that is being written */
+  struct core *core;
+  struct env_file *file;
+  uint64_t salt;
+  struct block *blocks; /* BLOCKS_BUFFER + 1 of them */
+  uint32_t filled;      /* blocks complete in memory */
+  uint64_t written;     /* blocks in the file */
+  int os;               /* first error of the operating system */
+};
+
+/* The present block, blocks[filled], is complete: the next one is empty. */
+void blocks_finish(struct blocks *w);
+/* Adds a pair to the present block, or to a new one. */
+void blocks_pair(struct blocks *w, uint32_t kind, uint64_t a, uint64_t b);
+/* Everything goes to the file. */
+void blocks_flush(struct blocks *w);
+int block_valid(const struct block *block, uint64_t salt, uint64_t number);
+
+struct gather { /* the entries of one partition */
+  struct core *core;
+  uint64_t *pairs; /* key, log address; of env->resize */
+  uint64_t count, room;
+};
+
+/* Keys of partition p with the log addresses of their committed records. */
+int gather_partition(struct gather *gather, struct epoch_slot *slot,
+                     uint32_t p);
+
+#endif
