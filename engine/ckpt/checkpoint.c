@@ -28,6 +28,7 @@ static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   if (!dead->numbers) {
     return EMB_NOMEM;
   }
+  pthread_mutex_lock(&log->lock); /* the table must not be replaced */
   for (uint64_t e = log->first; e < end; e++) {
     struct extent *extent = log_extent(log, e);
     if (extent_phys(extent) != EXTENT_NOWHERE &&
@@ -35,6 +36,7 @@ static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
       dead->numbers[dead->count++] = e;
     }
   }
+  pthread_mutex_unlock(&log->lock);
   return EMB_OK;
 }
 

@@ -192,6 +192,13 @@ static int check_page(struct core *core, uint64_t page, const char *bytes,
   return 0;
 }
 
+static int32_t live_in(struct core *core, uint64_t number) {
+  pthread_mutex_lock(&core->log.lock); /* the table must not be replaced */
+  int32_t live = atomic_load(&log_extent(&core->log, number)->live);
+  pthread_mutex_unlock(&core->log.lock);
+  return live;
+}
+
 int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
                 emb_err *err) {
   const struct layout *l = &core->layout;
@@ -206,7 +213,7 @@ int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
     return err_set(err, EMB_NOMEM, "out of memory");
   }
   int rc = read_extent(core, number, buffer, err), damaged = 0;
-  int32_t before = atomic_load(&log_extent(&core->log, number)->live);
+  int32_t before = live_in(core, number);
   for (uint32_t i = 0; !rc && i < l->extent_pages; i++) {
     const char *bytes = buffer + (size_t)i * l->page_bytes;
     uint64_t page = (number << l->extent_bits) + i;
@@ -217,7 +224,7 @@ int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
     }
   }
   core->env->unmap(core->env, buffer, l->extent_bytes);
-  int32_t after = atomic_load(&log_extent(&core->log, number)->live);
+  int32_t after = live_in(core, number);
   if (!rc && damaged && after > 0 && !atomic_load(&core->txn_first_page)) {
     return EMB_CORRUPT; /* live records were in the damaged pages */
   }
