@@ -55,6 +55,8 @@ sqlite3 *database_open(const char *file, const char *extension) {
   if (sqlite3_open(file, &db) != SQLITE_OK) {
     die("%s: %s", file, sqlite3_errmsg(db));
   }
+  /* A process that was killed may hold its locks a moment longer. */
+  sqlite3_busy_timeout(db, 10000);
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1, NULL);
   char *message = NULL;
   if (sqlite3_load_extension(db, extension, "sqlite3_emb_init", &message)) {
