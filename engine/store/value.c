@@ -116,8 +116,11 @@ int loaded_init(emb_session *s, struct loaded *loaded) {
   loaded->values = NULL; /* at the first need */
   loaded->at = env->allocate(
       env, s->chunk * (sizeof *loaded->at + sizeof *loaded->rows));
+  if (!loaded->at) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
   loaded->rows = (uint32_t *)(void *)(loaded->at + s->chunk);
-  return loaded->at ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
+  return EMB_OK;
 }
 
 void loaded_free(emb_session *s, struct loaded *loaded) {
