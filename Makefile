@@ -4,6 +4,11 @@
 # A variant is a set of compiler flags: release, asan, tsan.  A change of
 # compiler or flags rebuilds what depends on it.
 
+# As many jobs as there are cores, unless told otherwise (make -j1).
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 OUT     ?= build
 VARIANT ?= release
 RUNS    ?= 100000
@@ -52,7 +57,7 @@ CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
 # These work step by step in one thread; and children of a process with threads,
 # that start threads, are more than ThreadSanitizer knows.
 CONCURRENT_C := $(filter-out %/fail_io.c %/fail_memory.c %/power.c %/rot.c \
-                  %/rot_pages.c %/fork_sql.c,$(CONCURRENT_C))
+                  %/recover_damage.c %/rot_pages.c %/fork_sql.c,$(CONCURRENT_C))
 SQL_TESTS := $(wildcard tests/sql/*.test)
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)

@@ -15,6 +15,8 @@
 #           SQLite's own.  All handles are closed by finish_test.
 # RANDOM    [seed] gives a number to start from: SEED in the environment, or
 #           the clock.  It is printed when a test of the file fails.
+# AMOUNT    [rounds n] is n times LONG of the environment, and one in SHARE of
+#           that: for a second pass, under a sanitizer.
 # OUTPUT    Failures, and as the last line "N passed, N failed" (and
 #           ", N skipped").  Exit status 1 when a test failed.
 
@@ -33,6 +35,13 @@ namespace eval tester {
   }
 }
 set testprefix [file rootname [file tail $argv0]]
+
+proc rounds {n} {
+  foreach name {LONG SHARE} {
+    set $name [expr {[info exists ::env($name)] ? $::env($name) : 1}]
+  }
+  expr {max(1, $n * $LONG / $SHARE)}
+}
 
 # ---- tests -----------------------------------------------------------------
 

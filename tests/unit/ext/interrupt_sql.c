@@ -348,11 +348,14 @@ static int no_file_is_left(void) {
   return CHECK_EQ_INT(help_entries(dir), 4);
 }
 
-/* Interrupted at each of its calls, until there are fewer of them; how often it
+/* To the next call that is tried: later ones are more alike. */
+static int step(int nth) { return (int)help_share() * (1 + nth / 8); }
+
+/* Interrupted at its calls, until there are fewer of them; how often it
 ** was told. */
 static int works(const char *sql, int *told) {
   int calls = 0;
-  for (int nth = 1, came = 1; came && nth < 10000; nth += 1 + nth / 8) {
+  for (int nth = 1, came = 1; came && nth < 10000; nth += step(nth)) {
     arm(nth, 0);
     int rc = run(db, sql, NULL);
     came = moment.came;
@@ -424,7 +427,7 @@ static void commits(const char *options) {
     return;
   runs(db, "INSERT INTO p SELECT key, 1 FROM items");
   value = 20000;
-  for (int nth = 1, came = 1; came; nth += 1 + nth / 8) {
+  for (int nth = 1, came = 1; came; nth += step(nth)) {
     runs(db, "BEGIN; UPDATE p SET val = val + 1; UPDATE items SET vector = "
              "emb_add(vector, (SELECT one FROM one))");
     arm(nth, 0);

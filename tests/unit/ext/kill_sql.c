@@ -152,7 +152,7 @@ static const char *path_of(int call) {
 static int kill_everywhere(const struct mode *mode, int txns) {
   static struct shared all;
   uint64_t random = test_random();
-  int kills = 0;
+  int kills = 0, tried = 0;
   work_mode = mode;
   kill_at = 0;
   memset(shared, 0, sizeof *shared);
@@ -167,11 +167,16 @@ static int kill_everywhere(const struct mode *mode, int txns) {
     memset(shared, 0, sizeof *shared);
     kill_at = call;
     (void)snprintf(work_moment, sizeof work_moment, "killed at call %d", call);
-    if (!CHECK_EQ_INT(run_child(path, random, txns), -1) ||
-        !CHECK_EQ_INT(run_child(path, 0, 0), 0))
+    int end = run_child(path, random, txns);
+    if (!CHECK(end <= 0) || !CHECK_EQ_INT(run_child(path, 0, 0), 0))
       break;
-    kills++;
+    kills += end < 0;
+    tried++;
   }
+  /* How many requests are submitted at once is a matter of time, so the last
+  ** calls may never come. */
+  test_check(kills > tried * 9 / 10, __FILE__, __LINE__,
+             "only %d of %d were killed", kills, tried);
   work_forget();
   return kills;
 }
