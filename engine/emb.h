@@ -127,6 +127,17 @@ enum {
   EMB_INSERT_ON_LOOKUP,
 };
 
+/* Whether a row knows when it was last updated and how often (emb_tracks), and
+** which clock says what time it is: that of the machine, or the newest time
+** that a write told (emb_session_time).  On or off for ever at creation; the
+** clock may be another at the next open. */
+enum {
+  EMB_TRACK_DEFAULT = 0, /* what the store has; a new one: none */
+  EMB_TRACK_NONE,
+  EMB_TRACK_WALL,
+  EMB_TRACK_DATA,
+};
+
 #define EMB_SEGMENTS_MAX 16
 
 /* One vector of a row that has several.  The texts are those of emb_config. */
@@ -152,6 +163,7 @@ typedef struct emb_config {
   uint32_t io_workers_min; /* and threads that serve them; 0: 1 and 4 */
   uint32_t io_workers_max;
   uint32_t insert_on; /* EMB_INSERT_ON_* */
+  uint32_t track;     /* EMB_TRACK_* */
   uint64_t seed;      /* of the initializers; 0: what the store has */
   /* What emb_apply_gradients does, "adagrad(lr=0.05)", and how a row begins
   ** that is not put, "uniform(low=-0.05, high=0.05)": for each segment that has
@@ -255,6 +267,23 @@ int emb_put(emb_session *session, const int64_t *keys, size_t n,
 ** disk come after those in memory).  versions: as emb_put, 0 where absent. */
 int emb_rmw(emb_session *session, const int64_t *keys, size_t n,
             const float *deltas, uint8_t *found, uint64_t *versions);
+
+/* What a row of a store that tracks knows of its updates: Puts, rmw and
+** gradients, in a transaction or not. */
+typedef struct emb_track {
+  uint32_t updated_at; /* the newest time of one, seconds since 1970; 0: none
+                          was ever told */
+  uint32_t frequency;  /* how many; a repeated key of a batch counts as often */
+} emb_track;
+
+/* The time of what the session writes from now on, seconds since 1970; 0, as
+** at the beginning: that of the store's clock.  In a store whose clock is the
+** data's the newest such time is what the clock says. */
+void emb_session_time(emb_session *session, uint32_t seconds);
+/* For n keys, as the session sees them; zeros where absent.  found: as for
+** emb_get, or NULL.  EMB_MISUSE: the store does not track. */
+int emb_tracks(emb_session *session, const int64_t *keys, size_t n,
+               emb_track *tracks, uint8_t *found);
 
 /* How gradients are applied.  All zeros: as the store's optimizers say. */
 typedef struct emb_update {
@@ -446,6 +475,10 @@ int emb_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
 ** scan had yet to read: open it again.  Scans in key order go on in both. */
 int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                   uint64_t *versions, size_t *n);
+/* The same with what the rows track (or NULL; EMB_MISUSE as for emb_tracks). */
+int emb_scan_next_tracks(emb_scan *scan, size_t max, int64_t *keys,
+                         float *vectors, uint64_t *versions, emb_track *tracks,
+                         size_t *n);
 void emb_scan_close(emb_scan *scan);
 /* Number of keys, as the session sees it; answered from memory. */
 int64_t emb_count(emb_session *session);

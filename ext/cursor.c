@@ -35,6 +35,7 @@ static void free_cursor(struct ext_cursor *cursor) {
   sqlite3_free(cursor->keys);
   sqlite3_free(cursor->vectors);
   sqlite3_free(cursor->versions);
+  sqlite3_free(cursor->tracks);
   sqlite3_free(cursor->found);
   ext_value_drop(cursor->vector_pool[0]);
   ext_value_drop(cursor->vector_pool[1]);
@@ -80,6 +81,7 @@ void ext_cursor_rewind(struct ext_cursor *cursor) {
     ext_batch_drop(cursor);
   cursor->vector = NULL;
   cursor->is_one = 0;
+  cursor->has_tracks = 0;
   cursor->n = cursor->at = 0;
 }
 
@@ -104,9 +106,10 @@ int ext_cursor_reserve(struct ext_cursor *cursor, size_t rows) {
   size_t dim = ext_cursor_table(cursor)->options.config.dim;
   int vectors = cursor->flags & EXT_PLAN_VECTORS;
   int versions = cursor->flags & EXT_PLAN_VERSIONS;
+  int tracks = cursor->flags & EXT_PLAN_TRACKS;
   void *p;
   if (rows <= cursor->capacity && (!vectors || cursor->vectors) &&
-      (!versions || cursor->versions))
+      (!versions || cursor->versions) && (!tracks || cursor->tracks))
     return 1;
   if (rows < cursor->capacity)
     rows = cursor->capacity;
@@ -133,6 +136,15 @@ int ext_cursor_reserve(struct ext_cursor *cursor, size_t rows) {
   } else {
     sqlite3_free(cursor->versions);
     cursor->versions = NULL;
+  }
+  if (tracks) {
+    p = sqlite3_realloc64(cursor->tracks, rows * sizeof *cursor->tracks);
+    if (p == NULL)
+      return 0;
+    cursor->tracks = p;
+  } else {
+    sqlite3_free(cursor->tracks);
+    cursor->tracks = NULL;
   }
   cursor->capacity = rows;
   return 1;
@@ -238,14 +250,18 @@ int ext_cursor_fill(struct ext_cursor *cursor, char **err) {
   struct ext_link *link = ext_cursor_table(cursor)->link;
   int rc;
   cursor->n = cursor->at = 0;
+  cursor->has_tracks = 0;
   if (cursor->lazy)
     cursor->flags = cursor->lazy;
   if (cursor->scan == NULL)
     return fill_from_list(cursor, err);
   if (!ext_cursor_reserve(cursor, cursor->rows))
     return SQLITE_NOMEM;
-  rc = emb_scan_next(cursor->scan, cursor->rows, cursor->keys,
-                     vectors_of(cursor), versions_of(cursor), &cursor->n);
+  cursor->has_tracks = (cursor->flags & EXT_PLAN_TRACKS) != 0;
+  rc = emb_scan_next_tracks(cursor->scan, cursor->rows, cursor->keys,
+                            vectors_of(cursor), versions_of(cursor),
+                            cursor->has_tracks ? cursor->tracks : NULL,
+                            &cursor->n);
   if (rc) {
     cursor->n = 0;
     return ext_link_error(link, rc, err);
@@ -277,8 +293,9 @@ int ext_cursor_eof(sqlite3_vtab_cursor *base) {
   return cursor->at >= cursor->n;
 }
 
-/* An UPDATE turns out to use vector or version: reads them for the rows of
-** this chunk and, unless that counts, with the later ones. */
+/* An UPDATE turns out to use vector, version or what is tracked, or rows came
+** from a list, without the latter: reads them for the rows of this chunk and,
+*unless that counts, with the later ones. */
 static int load(struct ext_cursor *cursor, int flag) {
   struct ext_table *table = ext_cursor_table(cursor);
   char *err = NULL;
@@ -286,7 +303,13 @@ static int load(struct ext_cursor *cursor, int flag) {
   cursor->flags |= flag;
   if (!ext_cursor_reserve(cursor, cursor->n))
     return SQLITE_NOMEM;
-  if (cursor->lazy && flag == EXT_PLAN_VECTORS) {
+  if (flag == EXT_PLAN_TRACKS) {
+    rc = emb_tracks(table->link->session, cursor->keys, cursor->n,
+                    cursor->tracks, NULL);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+    cursor->has_tracks = 1;
+  } else if (cursor->lazy && flag == EXT_PLAN_VECTORS) {
     rc = ext_lease_get(table, cursor->statement, cursor->keys, cursor->n,
                        cursor->vectors, NULL, NULL, &err);
   } else {
@@ -327,6 +350,21 @@ static int version_column(struct ext_cursor *cursor, sqlite3_context *context) {
   return rc;
 }
 
+static int track_column(struct ext_cursor *cursor, sqlite3_context *context,
+                        int column) {
+  const emb_track *track;
+  int rc;
+  if (!ext_cursor_table(cursor)->options.tracks)
+    return SQLITE_OK;
+  rc = cursor->has_tracks ? SQLITE_OK : load(cursor, EXT_PLAN_TRACKS);
+  if (rc != SQLITE_OK)
+    return rc;
+  track = &cursor->tracks[cursor->at];
+  sqlite3_result_int64(context, column == EXT_FREQUENCY ? track->frequency
+                                                        : track->updated_at);
+  return SQLITE_OK;
+}
+
 /* From memory, so one by one. */
 static int clock_column(struct ext_cursor *cursor, sqlite3_context *context) {
   struct ext_table *table = ext_cursor_table(cursor);
@@ -356,6 +394,8 @@ int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
     return version_column(cursor, context);
   else if (column == EXT_CLOCK)
     return clock_column(cursor, context);
+  else if (column == EXT_FREQUENCY || column == EXT_UPDATED_AT)
+    return track_column(cursor, context, column);
   return SQLITE_OK;
 }
 

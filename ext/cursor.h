@@ -31,6 +31,8 @@ struct ext_cursor {
   int64_t *keys;
   float *vectors;     /* with EXT_PLAN_VECTORS */
   uint64_t *versions; /* with EXT_PLAN_VERSIONS */
+  emb_track *tracks;  /* with EXT_PLAN_TRACKS, ... */
+  int has_tracks;     /* ... once they were read */
   uint8_t *found;     /* for lists */
 
   /* The vector of key = ?, where it was read.  Two, because SQLite still has

@@ -57,6 +57,8 @@ enum {
   EXT_GRADIENTS,
   EXT_LR,
   EXT_STEP,
+  EXT_FREQUENCY,
+  EXT_UPDATED_AT,
   EXT_MORE, /* the second vector column, and so on */
 };
 
@@ -70,6 +72,7 @@ struct ext_options {
                         row, segments points to the next */
   emb_segment segments[EMB_SEGMENTS_MAX];
   int optimized; /* some vector has an optimizer */
+  int tracks;    /* rows know their frequency and updated_at */
 };
 
 /* Vector columns of a table. */
@@ -367,6 +370,7 @@ enum {
   EXT_PLAN_FOUND = 16,
   EXT_PLAN_LAZY = 32, /* an UPDATE: read vectors when asked, a chunk at once */
   EXT_PLAN_BATCH_VERSIONS = 64,
+  EXT_PLAN_TRACKS = 128, /* frequency, updated_at */
 };
 int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 
@@ -386,6 +390,10 @@ int ext_gradient_update(struct ext_table *table, sqlite3_value **argv,
                         int64_t key, char **err);
 int ext_gradient_insert(struct ext_table *table, sqlite3_value **argv,
                         sqlite3_int64 *rowid, char **err);
+/* The time of what the table's session writes until ext_update_time_end: NULL,
+** or SQL's NULL, is the table's clock. */
+int ext_update_time(struct ext_table *table, sqlite3_value *time, char **err);
+void ext_update_time_end(struct ext_table *table);
 /* Learning rate and step of an update; NULL, or SQL's NULL: not given. */
 int ext_update_how(sqlite3_value *lr, sqlite3_value *step, emb_update *how,
                    char **err);

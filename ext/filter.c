@@ -27,6 +27,8 @@ static size_t chunk_rows(size_t dim, int flags) {
 static void start_anew(struct ext_cursor *cursor, int flags) {
   ext_cursor_rewind(cursor);
   cursor->flags = flags;
+  if (!ext_cursor_table(cursor)->options.tracks)
+    cursor->flags &= ~EXT_PLAN_TRACKS;
   cursor->lazy = 0;
   cursor->peek = 0;
   cursor->counts = 0;
@@ -201,7 +203,8 @@ static int scan_order(const struct ext_cursor *cursor, emb_session *session,
   if (order == EMB_SCAN_ANY && (count <= KEY_ORDER_MAX || span < count / 16))
     order = EMB_SCAN_ASC;
   if (order == EMB_SCAN_ANY &&
-      !(cursor->flags & (EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS | EXT_PLAN_LAZY)))
+      !(cursor->flags & (EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS |
+                         EXT_PLAN_TRACKS | EXT_PLAN_LAZY)))
     order = EMB_SCAN_KEYS;
   return order;
 }

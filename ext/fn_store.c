@@ -4,8 +4,9 @@
 **
 **   emb_get(table, keys)             vectors in the order of the keys, zeros
 **   emb_peek(table, keys)            where absent; n * 4 * dim bytes
-**   emb_put(table, keys, vectors)    replaces or adds; number of keys
-**   emb_rmw(table, keys, deltas [, lr [, step]])
+**   emb_put(table, keys, vectors [, updated_at])
+**                                    replaces or adds; number of keys
+**   emb_rmw(table, keys, deltas [, lr [, step [, updated_at]]])
 **                                    adds to what is there or, in a table with
 **                                    an optimizer, applies gradients; number
 **                                    found
@@ -81,7 +82,7 @@ static int put(struct ext_link *link, const int64_t *keys, size_t n,
   return emb_put(link->session, keys, n, vectors, link->put_versions);
 }
 
-/* how: NULL in a table without an optimizer. */
+/* how: NULL for deltas, as always in a table without an optimizer. */
 static int rmw(struct ext_link *link, const int64_t *keys, size_t n,
                const float *deltas, const emb_update *how, size_t *count) {
   uint8_t *found = sqlite3_malloc64(n ? n : 1);
@@ -112,7 +113,7 @@ static int reserve_versions(struct ext_link *link, size_t n) {
 }
 
 static void write_batch(sqlite3_context *context, int argc,
-                        sqlite3_value **argv, const char *what,
+                        sqlite3_value **argv, const char *what, int time_at,
                         int (*write)(struct ext_link *, const int64_t *, size_t,
                                      const float *, const emb_update *,
                                      size_t *)) {
@@ -130,13 +131,17 @@ static void write_batch(sqlite3_context *context, int argc,
     rc =
         ext_fn_vectors(argv[2], what, table, n, &vectors, &vectors_owned, &err);
   if (rc == SQLITE_OK)
-    rc = ext_update_how(argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL,
-                        &how, &err);
+    rc = ext_update_how(argc > 3 && time_at > 3 ? argv[3] : NULL,
+                        argc > 4 ? argv[4] : NULL, &how, &err);
   if (rc == SQLITE_OK)
     rc = reserve_versions(table->link, n);
+  if (rc == SQLITE_OK && argc > time_at)
+    rc = ext_update_time(table, argv[time_at], &err);
   if (rc == SQLITE_OK) {
-    rc = write(table->link, keys, n, vectors,
-               argc > 3 || table->options.optimized ? &how : NULL, &count);
+    int with = table->options.optimized || argc == 4 || argc == 5 ||
+               how.lr > 0 || how.step > 0;
+    rc = write(table->link, keys, n, vectors, with ? &how : NULL, &count);
+    ext_update_time_end(table);
     if (rc)
       rc = ext_link_error(table->link, rc, &err);
   }
@@ -154,11 +159,11 @@ static void write_batch(sqlite3_context *context, int argc,
 }
 
 static void fn_put(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  write_batch(context, argc, argv, "vectors", put);
+  write_batch(context, argc, argv, "vectors", 3, put);
 }
 
 static void fn_rmw(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  write_batch(context, argc, argv, "deltas", rmw);
+  write_batch(context, argc, argv, "deltas", 5, rmw);
 }
 
 /* ---- about both ---------------------------------------------------------- */
@@ -195,9 +200,11 @@ int ext_fn_store_register(struct ext_conn *conn) {
       {"emb_get", 2, fn_get},
       {"emb_peek", 2, fn_peek},
       {"emb_put", 3, fn_put},
+      {"emb_put", 4, fn_put},
       {"emb_rmw", 3, fn_rmw},
       {"emb_rmw", 4, fn_rmw},
       {"emb_rmw", 5, fn_rmw},
+      {"emb_rmw", 6, fn_rmw},
       {"emb_put_versions", 1, fn_put_versions},
       {"emb_release", 1, fn_release},
       {"emb_gc", 0, ext_orphan_gc}};

@@ -46,6 +46,34 @@ int ext_update_how(sqlite3_value *lr, sqlite3_value *step, emb_update *how,
   return SQLITE_OK;
 }
 
+int ext_update_time(struct ext_table *table, sqlite3_value *time, char **err) {
+  sqlite3_int64 seconds;
+  int rc;
+  if (is_null(time))
+    return SQLITE_OK;
+  if (!table->options.tracks)
+    return ext_error(err, SQLITE_ERROR, "%s does not track its rows",
+                     table->name);
+  if (sqlite3_value_numeric_type(time) != SQLITE_INTEGER)
+    return ext_error(err, SQLITE_MISMATCH,
+                     "updated_at must be an integer, got %s",
+                     emb_value_type_name(time));
+  seconds = sqlite3_value_int64(time);
+  if (seconds < 1 || seconds > UINT32_MAX)
+    return ext_error(err, SQLITE_ERROR,
+                     "updated_at must be between 1 and %u, got %lld",
+                     UINT32_MAX, seconds);
+  rc = ext_link_get(table, err);
+  if (rc == SQLITE_OK)
+    emb_session_time(table->link->session, (uint32_t)seconds);
+  return rc;
+}
+
+void ext_update_time_end(struct ext_table *table) {
+  if (table->link)
+    emb_session_time(table->link->session, 0);
+}
+
 /* n rows of a batch's argument. */
 struct rows {
   float *at;

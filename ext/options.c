@@ -102,8 +102,9 @@ static int read_number(const char **at, uint64_t *number) {
 
 /* Declared beside the key and the vectors, so no name for either. */
 static const char *const reserved[] = {
-    "keys",  "mode", "vectors",  "found",     "versions", "version",
-    "clock", "arg",  "gradient", "gradients", "lr",       "step"};
+    "keys",    "mode",  "vectors",   "found",     "versions",
+    "version", "clock", "arg",       "gradient",  "gradients",
+    "lr",      "step",  "frequency", "updated_at"};
 
 static int check_name(const struct ext_options *options, const char *name,
                       char **err) {
@@ -347,6 +348,16 @@ static int parse_insert_on(const char *value, uint32_t *insert_on) {
   return 0;
 }
 
+static int parse_track(const char *value, uint32_t *track) {
+  static const char *const names[] = {"none", "wall", "data"};
+  for (uint32_t i = 0; i < 3; i++)
+    if (sqlite3_stricmp(value, names[i]) == 0) {
+      *track = EMB_TRACK_NONE + i;
+      return 1;
+    }
+  return 0;
+}
+
 /* Whether value is a legal value of the option, which is then set.  *legal
 ** says which are; NULL when there is no such option. */
 static int set_option(struct ext_options *options, const char *name,
@@ -382,6 +393,10 @@ static int set_option(struct ext_options *options, const char *name,
   if (sqlite3_stricmp(name, "insert_on") == 0) {
     *legal = "put, update or lookup";
     return parse_insert_on(value, &config->insert_on);
+  }
+  if (sqlite3_stricmp(name, "track") == 0) {
+    *legal = "none, wall or data";
+    return parse_track(value, &config->track);
   }
   if (sqlite3_stricmp(name, "seed") == 0) {
     *legal = "1 to 9223372036854775807";
@@ -478,6 +493,7 @@ static int finish(struct ext_options *options, char **err) {
   options->optimized = config->optimizer != NULL;
   for (uint32_t i = 0; i < n; i++)
     options->optimized |= options->segments[i].optimizer != NULL;
+  options->tracks = config->track >= EMB_TRACK_WALL;
   config->dim = (uint32_t)dim;
   config->type = options->segments[0].type;
   config->segments = options->segments;

@@ -146,6 +146,8 @@ static int columns(sqlite3_uint64 used) {
     flags |= EXT_PLAN_VECTORS;
   if (used & one << EXT_VERSION)
     flags |= EXT_PLAN_VERSIONS;
+  if (used & (one << EXT_FREQUENCY | one << EXT_UPDATED_AT))
+    flags |= EXT_PLAN_TRACKS;
   if (used & one << EXT_FOUND)
     flags |= EXT_PLAN_FOUND;
   if (used & one << EXT_VERSIONS)

@@ -243,7 +243,9 @@ static const struct {
               {EXT_GRADIENT, "gradient", 0, 1, 1},
               {EXT_GRADIENTS, "gradients", 0, 1, 0},
               {EXT_LR, "lr", 0, 1, 1},
-              {EXT_STEP, "step", 0, 1, 1}};
+              {EXT_STEP, "step", 0, 1, 1},
+              {EXT_FREQUENCY, "frequency", 1, 0, 0},
+              {EXT_UPDATED_AT, "updated_at", 0, 1, 1}};
 #define HIDDEN (sizeof hidden / sizeof hidden[0])
 
 static int unwritable(struct ext_table *table, size_t i, int is_insert,
@@ -282,7 +284,8 @@ static int check_insert(struct ext_table *table, sqlite3_value **argv,
 }
 
 /* An UPDATE does not read what it does not set.  UPDATE ... FROM does, and what
-** it has read of version and clock looks like what is set. */
+** it has read of version, clock, frequency and updated_at looks like what is
+** set. */
 static int check_update(struct ext_table *table, sqlite3_value **argv,
                         char **err) {
   int unread = 0;
@@ -291,7 +294,8 @@ static int check_update(struct ext_table *table, sqlite3_value **argv,
   for (size_t i = 0; i < HIDDEN; i++) {
     sqlite3_value *value = COLUMN(argv, hidden[i].column);
     int was_read = is_null(value) || hidden[i].column == EXT_VERSION ||
-                   hidden[i].column == EXT_CLOCK;
+                   hidden[i].column == EXT_CLOCK ||
+                   hidden[i].column == EXT_FREQUENCY;
     if (!hidden[i].in_update &&
         (unread ? !sqlite3_value_nochange(value) : !was_read))
       return unwritable(table, i, 0, err);
@@ -299,15 +303,9 @@ static int check_update(struct ext_table *table, sqlite3_value **argv,
   return SQLITE_OK;
 }
 
-static int insert(struct ext_table *table, sqlite3_value **argv,
-                  sqlite3_int64 *rowid, char **err) {
+static int insert_some(struct ext_table *table, sqlite3_value **argv,
+                       sqlite3_int64 *rowid, char **err) {
   int rc;
-  if (!is_null(COLUMN(argv, EXT_COMMAND)))
-    return ext_command(table, COLUMN(argv, EXT_COMMAND), COLUMN(argv, EXT_ARG),
-                       err);
-  rc = check_insert(table, argv, err);
-  if (rc != SQLITE_OK)
-    return rc;
   if (!is_null(COLUMN(argv, EXT_GRADIENT)) ||
       !is_null(COLUMN(argv, EXT_GRADIENTS)))
     return ext_gradient_insert(table, argv, rowid, err);
@@ -317,6 +315,22 @@ static int insert(struct ext_table *table, sqlite3_value **argv,
   if (!is_null(COLUMN(argv, EXT_KEYS)) || !is_null(COLUMN(argv, EXT_VECTORS)))
     return insert_batch(table, argv, rowid, err);
   return insert_row(table, argv, rowid, err);
+}
+
+static int insert(struct ext_table *table, sqlite3_value **argv,
+                  sqlite3_int64 *rowid, char **err) {
+  int rc;
+  if (!is_null(COLUMN(argv, EXT_COMMAND)))
+    return ext_command(table, COLUMN(argv, EXT_COMMAND), COLUMN(argv, EXT_ARG),
+                       err);
+  rc = check_insert(table, argv, err);
+  if (rc == SQLITE_OK)
+    rc = ext_update_time(table, COLUMN(argv, EXT_UPDATED_AT), err);
+  if (rc == SQLITE_OK) {
+    rc = insert_some(table, argv, rowid, err);
+    ext_update_time_end(table);
+  }
+  return rc;
 }
 
 static int delete_row(struct ext_table *table, int64_t key, char **err) {
@@ -404,15 +418,11 @@ static int is_set(sqlite3_value *value) {
   return !sqlite3_value_nochange(value) && !is_null(value);
 }
 
-static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
-  int64_t old = sqlite3_value_int64(argv[0]), key;
+/* key: the row's new one. */
+static int update_some(struct ext_table *table, sqlite3_value **argv,
+                       int64_t old, int64_t key, int timed, char **err) {
   struct row row = {NULL, 0};
-  int done;
-  int rc = check_update(table, argv, err);
-  if (rc == SQLITE_OK)
-    rc = new_key(table, argv, old, &key, err);
-  if (rc != SQLITE_OK)
-    return rc;
+  int done, rc;
   if (is_set(COLUMN(argv, EXT_GRADIENT)))
     return update_by_gradient(table, argv, old, key, err);
   rc = check_alone(argv, 0, err);
@@ -424,7 +434,27 @@ static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
     rc = change_key(table, old, key, row.vectors, err);
   else if (rc == SQLITE_OK && row.vectors)
     rc = put_if(table, key, row.vectors, 1, &done, err);
+  else if (rc == SQLITE_OK && timed)
+    rc = ext_error(err, SQLITE_ERROR, "updated_at without %s or a gradient",
+                   table->options.vectors[0]);
   free_row(&row);
+  return rc;
+}
+
+/* What UPDATE ... FROM says of updated_at is what it has read. */
+static int update(struct ext_table *table, sqlite3_value **argv, char **err) {
+  sqlite3_value *time = COLUMN(argv, EXT_UPDATED_AT);
+  int64_t old = sqlite3_value_int64(argv[0]), key;
+  int timed = is_set(time) && sqlite3_value_nochange(COLUMN(argv, EXT_KEYS));
+  int rc = check_update(table, argv, err);
+  if (rc == SQLITE_OK)
+    rc = new_key(table, argv, old, &key, err);
+  if (rc == SQLITE_OK && timed)
+    rc = ext_update_time(table, time, err);
+  if (rc == SQLITE_OK)
+    rc = update_some(table, argv, old, key, timed, err);
+  if (timed)
+    ext_update_time_end(table);
   return rc;
 }
 

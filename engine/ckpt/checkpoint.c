@@ -77,6 +77,7 @@ static void fill(struct core *core, struct manifest *m, int clean) {
   m->version = atomic_load(&core->version);
   m->txn_last = atomic_load(&core->txn_last);
   m->txn_committed = atomic_load(&core->txn_committed);
+  m->newest = atomic_load(&core->newest);
 }
 
 static int write_manifest(struct core *core, struct checkpoint *checkpoint,

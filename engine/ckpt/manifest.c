@@ -42,11 +42,18 @@ static int is_text(const char *text, size_t size) {
   return n < size && is_zero((const uint8_t *)text + n, size - n);
 }
 
+/* The oldest format that has all that the slot says: an older library reads
+** what it can. */
+static uint32_t format_of(const struct manifest *m) {
+  return !m->schema[0] ? 1 : strstr(m->schema, "\ntrack=") ? 3 : 2;
+}
+
 /* Slot i, of this format or another. */
 static int is_valid(const struct manifest *slot, int i) {
   return is_manifest(slot) && slot->sum == sum_of(slot) &&
          (slot->format > MANIFEST_FORMAT ||
           (is_zero(slot->zero, sizeof slot->zero) &&
+           (slot->format == 3 || slot->newest == 0) &&
            is_text(slot->schema, sizeof slot->schema) &&
            slot->generation % 2 == (uint64_t)i));
 }
@@ -124,7 +131,7 @@ int manifest_is_missing(struct env *env, const char *dir) {
 static int write_slot(struct env *env, struct env_file *file,
                       struct manifest *m, int sync) {
   memcpy(m->magic, magic, sizeof magic);
-  m->format = m->schema[0] ? 2 : 1; /* an older library reads what it can */
+  m->format = format_of(m);
   m->generation++;
   memset(m->zero, 0, sizeof m->zero);
   m->sum = sum_of(m);

@@ -8,7 +8,7 @@
 **
 **   000-007  sum         hash_sum of bytes 8..4095 at position 0, salt 0
 **   008-015  magic       "embstore"
-**   016-019  format      1, or 2 with a schema
+**   016-019  format      1; 2 with a schema; 3 with one of a table that tracks
 **   020-023  clean       1: nothing lies beyond `tail`; 0: a process owns the
 **                        store, or died owning it
 **   024-039  uuid        of the store
@@ -25,7 +25,8 @@
 **   120-127  txn_committed      newest one prepared and committed
 **   128-3711 schema      text (core/schema.h), then zeros; "": one vector of
 **                        dim and type, and nothing else
-**   3712-4095 zero
+**   3712-3715 newest     format 3: newest time of a write
+**   3716-4095 zero
 */
 #ifndef EMB_CKPT_MANIFEST_H
 #define EMB_CKPT_MANIFEST_H
@@ -34,7 +35,7 @@
 
 #include "../core/core.h"
 
-#define MANIFEST_FORMAT 2 /* the newest */
+#define MANIFEST_FORMAT 3 /* the newest */
 #define MANIFEST_SLOT 4096
 
 struct manifest {
@@ -55,7 +56,8 @@ struct manifest {
   uint64_t txn_last;
   uint64_t txn_committed;
   char schema[SCHEMA_TEXT_BYTES];
-  uint8_t zero[MANIFEST_SLOT - 128 - SCHEMA_TEXT_BYTES];
+  uint32_t newest;
+  uint8_t zero[MANIFEST_SLOT - 132 - SCHEMA_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct manifest) == MANIFEST_SLOT, "manifest slot");
 

@@ -342,6 +342,16 @@ static void apply_tomb(struct recovery *r, int64_t key, uint64_t address) {
   }
 }
 
+/* The newest time of a write lies in the checkpoint or behind it. */
+static void see_time(struct core *core, const void *value) {
+  const struct schema *schema = &core->schema;
+  uint32_t time =
+      schema_tracks(schema) ? schema_track(schema, value).updated_at : 0;
+  if (time > atomic_load(&core->newest)) {
+    atomic_store(&core->newest, time);
+  }
+}
+
 static int apply_page(struct recovery *r, uint64_t page, const char *bytes,
                       const struct seen_txn *txn) {
   const struct layout *l = &r->core->layout;
@@ -367,6 +377,7 @@ static int apply_page(struct recovery *r, uint64_t page, const char *bytes,
     if (version > atomic_load(&r->core->version)) {
       atomic_store(&r->core->version, version);
     }
+    see_time(r->core, rec->vector);
     int rc = apply_record(r, atomic_load(&rec->key), base + i);
     if (rc) {
       return rc;
@@ -482,6 +493,7 @@ int recover(struct core *core, const struct manifest *m, int replay,
   struct env *env = core->env;
   *recovery = NULL;
   atomic_store(&core->version, m->version);
+  atomic_store(&core->newest, m->newest);
   atomic_store(&core->txn_last, m->txn_last);
   atomic_store(&core->txn_committed, m->txn_committed);
   atomic_store(&core->txn_first_page, 0);

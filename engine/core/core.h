@@ -81,6 +81,8 @@ struct core {
   _Atomic uint64_t version;
   /* Committed keys. */
   _Atomic int64_t count;
+  /* Newest time of a write, of a table that tracks; any session, relaxed. */
+  _Atomic uint32_t newest;
 
   /* Transactions (store/txn*.c).  Newest number given out; newest that was
   ** prepared and committed; first page of the one that is open or in doubt,

@@ -5,6 +5,7 @@
 #include "schema.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,10 @@
 
 static const char *const types[] = {"FLOAT", "FLOAT16"};
 static const char *const inserts[] = {"", "put", "update", "lookup"};
+static const char *const tracks[] = {"", "", "wall", "data"};
+
+_Static_assert(sizeof(emb_track) == 8 && offsetof(emb_track, frequency) == 4,
+               "part of a record");
 
 /* Writes at *at and moves it; 0: no room. */
 __attribute__((format(printf, 3, 4))) static int add(char **at, const char *end,
@@ -59,6 +64,7 @@ static void place(struct schema *schema) {
     schema->optimized |= segment->optimized;
     schema->initialized |= segment->init.kind != INIT_ZEROS;
   }
+  schema->track_at = at;
 }
 
 /* Dimension and type; the rest is as for a plain vector. */
@@ -83,12 +89,13 @@ void schema_plain(struct schema *schema, uint32_t dim, uint32_t type) {
   schema->segments[0].dim = dim;
   schema->segments[0].type = type;
   schema->insert_on = EMB_INSERT_ON_PUT;
+  schema->track = EMB_TRACK_NONE;
   place(schema);
 }
 
 int schema_is_plain(const struct schema *schema) {
   return schema->count == 1 && !schema->optimized && !schema->initialized &&
-         schema->insert_on == EMB_INSERT_ON_PUT;
+         schema->insert_on == EMB_INSERT_ON_PUT && !schema_tracks(schema);
 }
 
 static int check(const struct schema *schema, emb_err *err) {
@@ -113,7 +120,11 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
   if (c->insert_on > EMB_INSERT_ON_LOOKUP) {
     return err_set(err, EMB_RANGE, "unknown insert_on %u", c->insert_on);
   }
+  if (c->track > EMB_TRACK_DATA) {
+    return err_set(err, EMB_RANGE, "unknown track %u", c->track);
+  }
   schema->insert_on = c->insert_on;
+  schema->track = c->track ? c->track : EMB_TRACK_NONE;
   schema->seed = c->seed;
   for (uint32_t i = 0; i < schema->count; i++) {
     struct segment *to = &schema->segments[i];
@@ -187,6 +198,9 @@ static int complete(struct schema *want, const struct schema *has,
   if (!c->seed) {
     all.seed = has->seed;
   }
+  if (!c->track) {
+    all.track = has->track;
+  }
   return schema_init(want, &all, err);
 }
 
@@ -202,6 +216,13 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
     describe(schema, has, sizeof has);
     describe(&want, asked, sizeof asked);
     return err_set(err, EMB_MISMATCH, "%s has %s, not %s", dir, has, asked);
+  }
+  if (schema_tracks(&want) != schema_tracks(schema)) {
+    return err_set(err, EMB_MISMATCH,
+                   schema_tracks(schema)
+                       ? "%s tracks its rows, which cannot be given up"
+                       : "%s does not track its rows, which cannot be begun",
+                   dir);
   }
   for (uint32_t i = 0; i < schema->count; i++) {
     struct segment *to = &want.segments[i];
@@ -242,9 +263,9 @@ void schema_layout(const struct schema *schema, struct layout *layout) {
                : LAYOUT_MIXED;
   }
   uint32_t vectors = last->stored_at + stored_bytes(last);
-  uint32_t all = schema->state_floats
-                     ? schema->state_at + schema->state_floats * 4
-                     : vectors;
+  uint32_t all = schema_tracks(schema)  ? schema->track_at + sizeof(emb_track)
+                 : schema->state_floats ? schema->track_at
+                                        : vectors;
   layout_init_value(layout, schema->dim, type, vectors, all);
 }
 
@@ -268,6 +289,9 @@ int schema_print(const struct schema *schema, char *to, emb_err *err) {
   fits =
       fits && add(&at, end, "insert_on=%s\nseed=%llu\n",
                   inserts[schema->insert_on], (unsigned long long)schema->seed);
+  if (schema_tracks(schema)) {
+    fits = fits && add(&at, end, "track=%s\n", tracks[schema->track]);
+  }
   return fits ? EMB_OK
               : err_set(err, EMB_RANGE,
                         "the vectors' optimizers and initializers take more "
@@ -324,6 +348,18 @@ static int read_seed(const char **at, uint64_t *seed) {
   return *at > from && (*from != '0' || *at == from + 1);
 }
 
+/* track=..., if it is there; 0: it is none of schema_print's. */
+static int parse_track(struct schema *schema, const char **at) {
+  schema->track = EMB_TRACK_NONE;
+  if (!skip(at, "track=")) {
+    return 1;
+  }
+  schema->track = skip(at, "wall")   ? EMB_TRACK_WALL
+                  : skip(at, "data") ? EMB_TRACK_DATA
+                                     : EMB_TRACK_NONE;
+  return schema_tracks(schema) && skip(at, "\n");
+}
+
 /* One line; 0: it is none of schema_print's. */
 static int parse_segment(struct segment *segment, const char **at) {
   char text[OPTIM_TEXT_MAX];
@@ -354,7 +390,7 @@ static int parse(struct schema *schema, const char *at) {
   }
   if (!schema->count || schema->insert_on > EMB_INSERT_ON_LOOKUP ||
       !skip(&at, "\nseed=") || !read_seed(&at, &schema->seed) ||
-      !skip(&at, "\n") || *at) {
+      !skip(&at, "\n") || !parse_track(schema, &at) || *at) {
     return 0;
   }
   place(schema);
@@ -426,6 +462,17 @@ void schema_initial_state(const struct schema *schema, void *value,
                  (float *)(void *)((char *)value + segment->state_at));
     }
   }
+}
+
+emb_track schema_track(const struct schema *schema, const void *value) {
+  emb_track track;
+  memcpy(&track, (const char *)value + schema->track_at, sizeof track);
+  return track;
+}
+
+void schema_set_track(const struct schema *schema, void *value,
+                      emb_track track) {
+  memcpy((char *)value + schema->track_at, &track, sizeof track);
 }
 
 int schema_is_finite(const struct schema *schema, const struct vec_ops *vec,

@@ -7,6 +7,7 @@
 **   state      at a multiple of 4, if there is any: float32, what each
 *segment's
 **              optimizer keeps, in the same order
+**   track      in a table that tracks, at a multiple of 4: an emb_track
 **
 ** A segment is one vector column: its dimension and type, how it begins, and
 ** what an update does with a gradient.  A row of the table is the segments'
@@ -19,6 +20,7 @@
 **               FLOAT[16] optimizer=adagrad(...) initializer=uniform(...)
 **               insert_on=update
 **               seed=0
+**               track=wall
 **
 **           schema_print writes all parameters, and schema_parse takes what it
 **           wrote; both are part of the format (FORMAT.md).
@@ -54,6 +56,8 @@ struct schema {
   int optimized;      /* some segment has an optimizer */
   int initialized;    /* some segment begins with anything but zeros */
   uint32_t insert_on; /* EMB_INSERT_ON_* */
+  uint32_t track;     /* EMB_TRACK_NONE, ... */
+  uint32_t track_at;  /* first byte of the emb_track */
   uint64_t seed;      /* of the initializers */
   struct segment segments[EMB_SEGMENTS_MAX];
 };
@@ -67,6 +71,9 @@ int schema_accept(struct schema *schema, const emb_config *config,
 /* One vector of this dimension and type, and nothing else. */
 void schema_plain(struct schema *schema, uint32_t dim, uint32_t type);
 int schema_is_plain(const struct schema *schema);
+static inline int schema_tracks(const struct schema *schema) {
+  return schema->track != EMB_TRACK_NONE;
+}
 /* Sizes of records and pages. */
 void schema_layout(const struct schema *schema, struct layout *layout);
 /* to: SCHEMA_TEXT_BYTES.  EMB_RANGE: it does not fit. */
@@ -87,6 +94,10 @@ void schema_initial(const struct schema *schema, int64_t key, float *row);
 ** vector from their state, which must follow when the vector is put. */
 void schema_initial_state(const struct schema *schema, void *value,
                           const float *row, int changed_only);
+/* What a stored value of a table that tracks says, and sets it. */
+emb_track schema_track(const struct schema *schema, const void *value);
+void schema_set_track(const struct schema *schema, void *value,
+                      emb_track track);
 /* Is every element of a stored value finite? */
 int schema_is_finite(const struct schema *schema, const struct vec_ops *vec,
                      const void *value);

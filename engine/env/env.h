@@ -112,6 +112,7 @@ struct env {
 
   /* time, randomness, process */
   uint64_t (*now_us)(struct env *); /* monotonic */
+  uint32_t (*wall_s)(struct env *); /* seconds since 1970; may jump */
   void (*sleep_us)(struct env *, uint64_t);
   /* Waits for a condition, whose clock is CLOCK_MONOTONIC and whose mutex is
   ** held, at most this long.  May return sooner. */

@@ -93,6 +93,15 @@ uint64_t env__now_us(struct env *env) {
   return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
+uint32_t env__wall_s(struct env *env) {
+  (void)env;
+  struct timespec now;
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec < 0            ? 0
+         : now.tv_sec > UINT32_MAX ? UINT32_MAX
+                                   : (uint32_t)now.tv_sec;
+}
+
 void env__sleep_us(struct env *env, uint64_t us) {
   (void)env;
   struct timespec left = {.tv_sec = (time_t)(us / 1000000u),

@@ -14,6 +14,7 @@ void env__release(struct env *, void *);
 void *env__map(struct env *, size_t bytes, int huge);
 void env__unmap(struct env *, void *, size_t bytes);
 uint64_t env__now_us(struct env *);
+uint32_t env__wall_s(struct env *);
 void env__sleep_us(struct env *, uint64_t);
 void env__wait_us(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
 int env__random(struct env *, void *, size_t);

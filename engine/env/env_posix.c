@@ -473,6 +473,7 @@ struct env env_posix = {
     .map = env__map,
     .unmap = env__unmap,
     .now_us = env__now_us,
+    .wall_s = env__wall_s,
     .sleep_us = env__sleep_us,
     .wait_us = env__wait_us,
     .random = env__random,

@@ -324,6 +324,7 @@ static int copy_rows(struct job *job, const float *vectors, size_t done,
   }
   memcpy(job->copy, vectors + done * dim, n * dim * sizeof(float));
   memmove(job->keys, job->keys + done, n * sizeof *job->keys);
+  job->time = s->time;
   for (size_t i = 0; call && i < n; i++) {
     job->give[i] =
         (uint8_t)clock_take(s, job->keys[i], hash_key(job->keys[i]), call);

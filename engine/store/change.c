@@ -67,6 +67,11 @@ static const float *says(const struct work *w, uint32_t row,
   return c->rows ? c->rows + at * dim : NULL;
 }
 
+/* Rows of the batch that it stands for. */
+static uint32_t times(const struct work *w, uint32_t row) {
+  return w->grouped ? group_times(&w->s->groups, w->first + row) : 1;
+}
+
 static int not_finite(struct work *w, uint32_t row) {
   return session_error(
       w->s, EMB_RANGE, "row %zu (key %lld): the %s is not finite",
@@ -78,8 +83,8 @@ static int not_finite(struct work *w, uint32_t row) {
 static int make(struct work *w, uint32_t row, uint64_t version,
                 const void *old) {
   const float *read, *by = says(w, row, &read);
-  return value_make(w->s, w->change, by, read, w->keys[row], version, old,
-                    w->s->scratch)
+  return value_make(w->s, w->change, by, read, times(w, row), w->keys[row],
+                    version, old, w->s->scratch)
              ? EMB_OK
              : not_finite(w, row);
 }
@@ -90,8 +95,8 @@ static int replace_here(struct work *w, uint32_t row, struct rec *rec,
   if (w->in_place) {
     const float *read, *by = says(w, row, &read);
     rec_begin(rec);
-    int good = value_update(w->s, w->change, by, read, w->keys[row], version,
-                            rec->vector);
+    int good = value_update(w->s, w->change, by, read, times(w, row),
+                            w->keys[row], version, rec->vector);
     rec_end(rec, good ? version : old_version);
     return good ? EMB_OK : not_finite(w, row);
   }
@@ -409,6 +414,7 @@ int change_rows(emb_session *s, const int64_t *keys, size_t n,
                    .call = call,
                    .in_place = value_works_in_place(s, change)};
   int rc = group(&w, keys, n);
+  value_begin_call(s);
   *done = 0;
   rc = rc ? rc : loaded_init(s, &w.loaded);
   while (!rc && *done < n) {

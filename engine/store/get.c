@@ -34,6 +34,9 @@ void get_absent(struct get *g, uint32_t row) {
   if (g->versions) {
     g->versions[row] = 0;
   }
+  if (g->tracks) {
+    g->tracks[row] = (emb_track){0, 0};
+  }
   g->absent++;
 }
 
@@ -47,11 +50,30 @@ static inline void deliver_found(struct get *g, uint32_t row,
   }
 }
 
+/* copy() of all that a value has. */
+static int copy_all(struct get *g, uint32_t row, const struct rec *rec) {
+  emb_session *s = g->s;
+  const struct layout *l = &s->core->layout;
+  uint64_t version;
+  if (!rec_read(rec, g->keys[row], s->scratch, l->value_bytes, &version)) {
+    return 0;
+  }
+  if (g->vectors) {
+    session_decode(s, g->vectors + (size_t)row * l->dim, s->scratch);
+  }
+  g->tracks[row] = schema_track(&s->core->schema, s->scratch);
+  deliver_found(g, row, version);
+  return 1;
+}
+
 /* Copies a record in memory; 0 if its slot holds another key by now. */
 static inline __attribute__((always_inline)) int
 copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
      uint32_t bytes, int half) {
   uint64_t version;
+  if (__builtin_expect(g->tracks != NULL, 0)) {
+    return copy_all(g, row, rec);
+  }
   float *to = g->vectors ? g->vectors + (size_t)row * dim : NULL;
   void *raw = to && half ? (void *)g->s->scratch : (void *)to;
   if (!rec_read(rec, g->keys[row], raw, bytes, &version)) {
@@ -231,6 +253,9 @@ static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
     session_decode(s, g->vectors + (size_t)row * s->core->layout.dim,
                    rec->vector);
   }
+  if (g->tracks) {
+    g->tracks[row] = schema_track(&s->core->schema, rec->vector);
+  }
   deliver_found(
       g, row,
       rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed)));
@@ -276,6 +301,7 @@ static void window(struct get *g, const struct get *all, size_t at) {
   g->vectors = all->vectors ? all->vectors + at * g->s->core->layout.dim : NULL;
   g->found = all->found ? all->found + at : NULL;
   g->versions = all->versions ? all->versions + at : NULL;
+  g->tracks = all->tracks ? all->tracks + at : NULL;
 }
 
 /* The whole batch once.  KEY_BLOCKED: *blocked may not be read yet. */
@@ -309,8 +335,9 @@ static int get_one(struct get *g) {
 }
 
 static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
-               uint8_t *found, uint64_t *versions, int counts) {
-  if (!vectors && !versions) { /* no record is needed for that */
+               uint8_t *found, uint64_t *versions, emb_track *tracks,
+               int counts) {
+  if (!vectors && !versions && !tracks) { /* no record is needed for that */
     return found ? emb_exists(s, keys, n, found) : session_begin(s);
   }
   int rc = session_begin(s);
@@ -327,6 +354,7 @@ static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                   .vectors = vectors,
                   .found = found,
                   .versions = versions,
+                  .tracks = tracks,
                   .admit = counts};
   if (counts && vectors && store_counts(s)) {
     g.call = clock_call(s);
@@ -350,12 +378,25 @@ static int get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
 
 int emb_get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
             uint8_t *found, uint64_t *versions) {
-  return get(s, keys, n, vectors, found, versions, 1);
+  return get(s, keys, n, vectors, found, versions, NULL, 1);
 }
 
 int emb_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
              uint8_t *found, uint64_t *versions) {
-  return get(s, keys, n, vectors, found, versions, 0);
+  return get(s, keys, n, vectors, found, versions, NULL, 0);
+}
+
+int get_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
+             uint8_t *found, uint64_t *versions, emb_track *tracks) {
+  return get(s, keys, n, vectors, found, versions, tracks, 0);
+}
+
+int emb_tracks(emb_session *s, const int64_t *keys, size_t n, emb_track *tracks,
+               uint8_t *found) {
+  return schema_tracks(&s->core->schema)
+             ? get_peek(s, keys, n, NULL, found, NULL, tracks)
+             : session_error(s, EMB_MISUSE, "%s does not track its rows",
+                             s->core->dir);
 }
 
 static void exists_one(emb_session *s, int64_t key, uint8_t *found) {

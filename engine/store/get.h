@@ -26,12 +26,16 @@ struct get {
   float *vectors;
   uint8_t *found;
   uint64_t *versions;
+  emb_track *tracks; /* or NULL */
   uint8_t *state; /* NULL, or: a row at its bound is ROW_BLOCKED, not the end */
   int admit;      /* offer what comes from disk to the cache */
   uint32_t call;  /* number of the call that counts; 0: nothing is counted */
   uint64_t in_memory, in_cache, on_disk, absent;
 };
 
+/* emb_peek with one more result. */
+int get_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
+             uint8_t *found, uint64_t *versions, emb_track *tracks);
 /* Rows [0, n), n at most s->chunk: copies what is in memory, and notes what is
 ** on disk in s->cold[0..*cold).  KEY_BLOCKED: row *blocked may not be read
 ** yet; the rows before it were counted. */

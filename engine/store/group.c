@@ -28,12 +28,12 @@ static int reserve(struct groups *g, struct env *env, size_t n) {
     slots *= 2;
   }
   if (g->rows_room < n) {
-    /* Both or none: one room counts for the two. */
-    void *sum_at = env->resize(env, g->sum_at, n * sizeof *g->sum_at);
-    if (!sum_at) {
+    /* All or none: one room counts for the three. */
+    size_t before = g->rows_room, times = g->rows_room;
+    if (!grow(env, (void **)&g->sum_at, &before, n, sizeof *g->sum_at) ||
+        !grow(env, (void **)&g->times, &times, n, sizeof *g->times)) {
       return 0;
     }
-    g->sum_at = sum_at;
     if (!grow(env, (void **)&g->stands, &g->rows_room, n, sizeof *g->stands)) {
       return 0;
     }
@@ -59,6 +59,7 @@ static size_t find(struct groups *g, const int64_t *keys, size_t n) {
     while (g->table[at] && keys[g->table[at] - 1] != keys[i]) {
       at = (at + 1) & mask;
     }
+    g->times[i] = 1;
     if (!g->table[at]) {
       g->table[at] = (uint32_t)i + 1;
       g->stands[i] = (uint32_t)i;
@@ -66,6 +67,7 @@ static size_t find(struct groups *g, const int64_t *keys, size_t n) {
     }
     uint32_t first = g->table[at] - 1;
     g->stands[i] = first;
+    g->times[first]++;
     if (!g->sum_at[first]) {
       g->sum_at[first] = (uint32_t)++groups;
     }
@@ -102,6 +104,7 @@ static void choose_last(struct groups *g, size_t n) {
   for (size_t i = 0; i < n; i++) {
     if (g->stands[i] != i) {
       g->sum_at[g->stands[i]] = (uint32_t)i + 1;
+      g->times[i] = g->times[g->stands[i]];
     }
   }
   for (size_t i = 0; i < n; i++) {
@@ -134,6 +137,7 @@ int group_rows(struct groups *g, struct env *env, const int64_t *keys, size_t n,
 void group_free(struct groups *g, struct env *env) {
   env->release(env, g->stands);
   env->release(env, g->sum_at);
+  env->release(env, g->times);
   env->release(env, g->sums);
   env->release(env, g->table);
   memset(g, 0, sizeof *g);

@@ -16,6 +16,7 @@ struct env;
 struct groups {
   uint32_t *stands; /* per row: the row that stands for its key */
   uint32_t *sum_at; /* per row that stands for others: 1 + its place in sums */
+  uint32_t *times;  /* per row that stands: rows of its key, itself included */
   float *sums;
   uint32_t *table; /* row + 1, open addressing */
   size_t rows_room, table_room, sums_room;
@@ -30,6 +31,9 @@ int group_rows(struct groups *groups, struct env *env, const int64_t *keys,
                size_t n, const float *rows, uint32_t dim, enum group_by by);
 static inline int group_stands(const struct groups *groups, size_t row) {
   return !groups->any || groups->stands[row] == row;
+}
+static inline uint32_t group_times(const struct groups *groups, size_t row) {
+  return groups->any ? groups->times[row] : 1;
 }
 void group_free(struct groups *groups, struct env *env);
 

@@ -219,6 +219,7 @@ static int run_read(emb_session *w, struct job *job, size_t from, size_t to) {
 /* Writes the rows [from, to). */
 static int run_write(emb_session *w, struct job *job, size_t from, size_t to) {
   size_t dim = w->core->layout.dim, done;
+  w->time = job->time;
   int rc = put_rows(w, job->keys + from, to - from, job->copy + from * dim,
                     NULL, 0, 1, &done);
   /* When the new vector can be read, and not before. */

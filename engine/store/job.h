@@ -65,6 +65,7 @@ struct job {
   /* JOB_WRITE: the rows, copied, and which of them give back a Get. */
   float *copy;
   uint8_t *give;
+  uint32_t time; /* the session's */
 
   /* JOB_KEEP: by record, stored vector, version and state (KEPT_*). */
   char *kept;

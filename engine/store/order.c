@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "get.h"
 #include "scan.h"
 
 #define BLOCK_MAX 65536
@@ -170,7 +171,7 @@ static int fill(emb_scan *scan) {
 }
 
 int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
-               uint64_t *versions, size_t *n) {
+               uint64_t *versions, emb_track *tracks, size_t *n) {
   emb_session *s = scan->s;
   uint8_t found[256];
   uint32_t dim = s->core->layout.dim;
@@ -189,9 +190,10 @@ int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
       keys[*n + i] = turn(scan, scan->keys[scan->key_at + i]);
     }
     int rc =
-        vectors || versions
-            ? emb_peek(s, keys + *n, m, vectors ? vectors + *n * dim : NULL,
-                       found, versions ? versions + *n : NULL)
+        vectors || versions || tracks
+            ? get_peek(s, keys + *n, m, vectors ? vectors + *n * dim : NULL,
+                       found, versions ? versions + *n : NULL,
+                       tracks ? tracks + *n : NULL)
             : emb_exists(s, keys + *n, m, found);
     if (rc) {
       return *n ? EMB_OK : rc;
@@ -209,6 +211,9 @@ int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
         }
         if (versions) {
           versions[to] = versions[i];
+        }
+        if (tracks) {
+          tracks[to] = tracks[i];
         }
       }
       to++;

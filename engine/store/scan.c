@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "get.h"
+
 int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
                   emb_scan **out) {
   *out = NULL;
@@ -32,14 +34,15 @@ int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
   scan->block = 1024;
   if (order == EMB_SCAN_ANY) {
     uint32_t slots = core->layout.slots;
+    scan->row_bytes = schema_tracks(&core->schema) ? core->layout.value_bytes
+                                                   : core->layout.vector_bytes;
     scan->row_keys = env->allocate(env, slots * sizeof *scan->row_keys);
     scan->row_versions = env->allocate(env, slots * sizeof *scan->row_versions);
-    scan->row_vectors =
-        env->allocate(env, (size_t)slots * core->layout.vector_bytes + 8);
-    if (!scan->row_keys || !scan->row_versions || !scan->row_vectors) {
+    scan->row_values = env->allocate(env, (size_t)slots * scan->row_bytes + 8);
+    if (!scan->row_keys || !scan->row_versions || !scan->row_values) {
       env->release(env, scan->row_keys);
       env->release(env, scan->row_versions);
-      env->release(env, scan->row_vectors);
+      env->release(env, scan->row_values);
       env->release(env, scan);
       return session_error(s, EMB_NOMEM, "out of memory");
     }
@@ -55,7 +58,7 @@ int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
     if (rc) {
       env->release(env, scan->row_keys);
       env->release(env, scan->row_versions);
-      env->release(env, scan->row_vectors);
+      env->release(env, scan->row_values);
       env->release(env, scan);
       return session_error(s, rc, "out of memory");
     }
@@ -81,7 +84,7 @@ void emb_scan_close(emb_scan *scan) {
   }
   env->release(env, scan->row_keys);
   env->release(env, scan->row_versions);
-  env->release(env, scan->row_vectors);
+  env->release(env, scan->row_values);
   env->release(env, scan->keys);
   env->release(env, scan);
   s->scans--;
@@ -138,11 +141,11 @@ static uint32_t collect(emb_scan *scan, uint64_t page, const char *bytes,
         (skip && address >= w->skip_from) || !is_live(scan, key, address)) {
       continue;
     }
-    char *to = scan->row_vectors + (size_t)scan->rows * l->vector_bytes;
+    char *to = scan->row_values + (size_t)scan->rows * scan->row_bytes;
     if (from_disk) {
-      memcpy(to, rec->vector, l->vector_bytes);
+      memcpy(to, rec->vector, scan->row_bytes);
     }
-    if (from_disk || rec_read(rec, key, to, l->vector_bytes, &version)) {
+    if (from_disk || rec_read(rec, key, to, scan->row_bytes, &version)) {
       scan->row_keys[scan->rows] = key;
       scan->row_versions[scan->rows++] = version;
     }
@@ -292,22 +295,25 @@ static int read_extent(emb_scan *scan) {
 /* ---- delivery ---------------------------------------------------------- */
 
 static void deliver(emb_scan *scan, int64_t *keys, float *vectors,
-                    uint64_t *versions, size_t at) {
-  const struct layout *l = &scan->s->core->layout;
+                    uint64_t *versions, emb_track *tracks, size_t at) {
+  const struct core *core = scan->s->core;
   uint32_t i = scan->row_at++;
+  const char *value = scan->row_values + (size_t)i * scan->row_bytes;
   keys[at] = scan->row_keys[i];
   if (versions) {
     versions[at] = scan->row_versions[i];
   }
   if (vectors) {
-    session_decode(scan->s, vectors + at * l->dim,
-                   scan->row_vectors + (size_t)i * l->vector_bytes);
+    session_decode(scan->s, vectors + at * core->layout.dim, value);
+  }
+  if (tracks) {
+    tracks[at] = schema_track(&core->schema, value);
   }
 }
 
 /* A batch of keys that moved away; 0 in *got when there are none left. */
 static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
-                      uint64_t *versions, size_t *got) {
+                      uint64_t *versions, emb_track *tracks, size_t *got) {
   emb_session *s = scan->s;
   struct core *core = s->core;
   int64_t *batch = scan->batch;
@@ -327,7 +333,9 @@ static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
   }
   uint32_t dim = core->layout.dim;
   uint64_t own[SCAN_BATCH];
-  rc = emb_peek(s, batch, n, vectors, found, versions ? own : NULL);
+  emb_track own_tracks[SCAN_BATCH];
+  rc = get_peek(s, batch, n, vectors, found, versions ? own : NULL,
+                tracks ? own_tracks : NULL);
   for (size_t i = 0; !rc && i < n; i++) {
     if (!found[i] || batch[i] < scan->lo || batch[i] > scan->hi) {
       continue;
@@ -337,6 +345,9 @@ static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
     }
     if (versions) {
       versions[*got] = own[i];
+    }
+    if (tracks) {
+      tracks[*got] = own_tracks[i];
     }
     keys[(*got)++] = batch[i];
   }
@@ -348,12 +359,12 @@ static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
 }
 
 static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
-                    uint64_t *versions, size_t *n) {
+                    uint64_t *versions, emb_track *tracks, size_t *n) {
   emb_session *s = scan->s;
   uint64_t end = layout_page(&s->core->layout, scan->watch.end);
   while (*n < max) {
     if (scan->row_at < scan->rows) {
-      deliver(scan, keys, vectors, versions, (*n)++);
+      deliver(scan, keys, vectors, versions, tracks, (*n)++);
       continue;
     }
     scan->rows = scan->row_at = 0;
@@ -370,9 +381,9 @@ static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
     }
     size_t got, dim = s->core->layout.dim;
     uint64_t left;
-    int rc = moved_rows(scan, max - *n, keys + *n,
-                        vectors ? vectors + *n * dim : NULL,
-                        versions ? versions + *n : NULL, &got);
+    int rc = moved_rows(
+        scan, max - *n, keys + *n, vectors ? vectors + *n * dim : NULL,
+        versions ? versions + *n : NULL, tracks ? tracks + *n : NULL, &got);
     if (rc) {
       return *n ? EMB_OK : rc;
     }
@@ -408,9 +419,19 @@ static int scan_ended(emb_scan *scan) {
 
 int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                   uint64_t *versions, size_t *n) {
+  return emb_scan_next_tracks(scan, max, keys, vectors, versions, NULL, n);
+}
+
+int emb_scan_next_tracks(emb_scan *scan, size_t max, int64_t *keys,
+                         float *vectors, uint64_t *versions, emb_track *tracks,
+                         size_t *n) {
   emb_session *s = scan->s;
   *n = 0;
   int rc = session_begin(s);
+  if (!rc && tracks && !schema_tracks(&s->core->schema)) {
+    rc = session_error(s, EMB_MISUSE, "%s does not track its rows",
+                       s->core->dir);
+  }
   if (rc) {
     return rc;
   }
@@ -419,15 +440,15 @@ int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
     return rc;
   }
   if (scan->order == EMB_SCAN_KEYS) {
-    return vectors || versions
+    return vectors || versions || tracks
                ? session_error(s, EMB_MISUSE, "a scan of keys has no vectors")
                : keys_next(scan, max, keys, n);
   }
   if (scan->order != EMB_SCAN_ANY) {
-    return order_next(scan, max, keys, vectors, versions, n);
+    return order_next(scan, max, keys, vectors, versions, tracks, n);
   }
   rc = scan_ended(scan);
-  rc = rc ? rc : any_next(scan, max, keys, vectors, versions, n);
+  rc = rc ? rc : any_next(scan, max, keys, vectors, versions, tracks, n);
   rc = rc ? rc : scan_ended(scan); /* meanwhile, by another session */
   if (rc) {
     *n = 0;

@@ -27,7 +27,8 @@ struct emb_scan {
   uint64_t sound_to;      /* unreadable pages below hold nothing live */
   int64_t *row_keys;      /* live records of one page */
   uint64_t *row_versions;
-  char *row_vectors;
+  char *row_values;
+  uint32_t row_bytes; /* of each: the vectors, or all if the table tracks */
   uint32_t rows, row_at;
 
   /* key order: keys are compared after ~ for DESC, which reverses them */
@@ -41,6 +42,6 @@ struct emb_scan {
 
 int keys_next(emb_scan *scan, size_t max, int64_t *keys, size_t *n);
 int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
-               uint64_t *versions, size_t *n);
+               uint64_t *versions, emb_track *tracks, size_t *n);
 
 #endif

@@ -170,6 +170,7 @@ void emb_session_close(emb_session *s) {
 
 const char *emb_errmsg(const emb_session *s) { return s->err.text; }
 int emb_errcode(const emb_session *s) { return s->err.code; }
+void emb_session_time(emb_session *s, uint32_t seconds) { s->time = seconds; }
 emb_store *emb_session_store(const emb_session *s) { return s->store; }
 
 void emb_session_interrupt(emb_session *s, int (*ask)(void *), void *arg) {

@@ -111,6 +111,8 @@ struct emb_session {
   struct emb_session *next; /* session_lock */
   struct epoch_slot *slot;
   emb_err err;
+  uint32_t time; /* of its writes; 0: the store's clock */
+  uint32_t now;  /* the same of the present call (value.c) */
   int (*ask)(void *);
   void *ask_arg;
   int scans;

@@ -251,6 +251,7 @@ struct row {
   const struct change *change;
   const float *says; /* of the change */
   const float *read;
+  uint32_t times;        /* rows of the batch that it stands for */
   uint32_t at;           /* its place in the chunk, */
   struct loaded *loaded; /* for which this was read; or NULL */
   int found;             /* the key was there */
@@ -341,8 +342,9 @@ static int make_value(emb_session *s, struct row *row, uint64_t hash,
   if (!rc && !address && !value_adds(s, row->change)) {
     row->done = 0;
   } else if (!rc &&
-             !value_make(s, row->change, row->says, row->read, row->key,
-                         atomic_load(&s->core->version) + 1, old, s->scratch)) {
+             !value_make(s, row->change, row->says, row->read, row->times,
+                         row->key, atomic_load(&s->core->version) + 1, old,
+                         s->scratch)) {
     rc = session_error(s, EMB_RANGE,
                        "key %lld: the updated vector is not finite",
                        (long long)row->key);
@@ -490,6 +492,7 @@ static int change_one(emb_session *s, const struct change *change,
                     .change = change,
                     .says = change->rows + i * dim,
                     .read = change->read ? change->read + i * dim : NULL,
+                    .times = loaded ? group_times(g, i) : 1,
                     .at = (uint32_t)(i % s->chunk),
                     .loaded = loaded};
   if (loaded && g->any && change->kind == CHANGE_STEP && g->sum_at[i]) {
@@ -542,6 +545,7 @@ static int change_batch(emb_session *s, const struct change *change,
   int marked = n > 1, old = needs_old(s, &any);
   int rc = EMB_OK;
   take_number(s);
+  value_begin_call(s);
   s->txn->prepared = 0;
   if (old &&
       !group_rows(&s->groups, s->core->env, keys, n, change->rows,
@@ -586,7 +590,8 @@ int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
   struct row row = {.key = key,
                     .which = present ? PUT_PRESENT : PUT_ABSENT,
                     .change = &change,
-                    .says = vector};
+                    .says = vector,
+                    .times = 1};
   *done = 0;
   int rc = begin_call(s);
   if (rc) {
@@ -598,6 +603,7 @@ int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
     return rc;
   }
   take_number(s);
+  value_begin_call(s);
   s->txn->prepared = 0;
   rc = put_waiting(s, &row);
   if (rc || !row.done) {

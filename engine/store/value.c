@@ -6,6 +6,22 @@
 
 #include <string.h>
 
+void value_begin_call(emb_session *s) {
+  struct core *core = s->core;
+  if (!schema_tracks(&core->schema)) {
+    return;
+  }
+  uint32_t newest = atomic_load_explicit(&core->newest, memory_order_relaxed);
+  s->now = s->time ? s->time
+           : core->schema.track == EMB_TRACK_DATA
+               ? newest
+               : core->env->wall_s(core->env);
+  while (s->now > newest && !atomic_compare_exchange_weak_explicit(
+                                &core->newest, &newest, s->now,
+                                memory_order_relaxed, memory_order_relaxed)) {
+  }
+}
+
 int value_adds(const emb_session *s, const struct change *change) {
   return change->kind == CHANGE_SET || change->kind >= CHANGE_CREATE ||
          s->core->schema.insert_on != EMB_INSERT_ON_PUT;
@@ -17,6 +33,9 @@ static void begin(emb_session *s, int64_t key, void *to) {
   schema_initial(schema, key, s->scratch_f32);
   schema_encode(schema, s->core->vec, to, s->scratch_f32);
   schema_initial_state(schema, to, s->scratch_f32, 0);
+  if (schema_tracks(schema)) {
+    schema_set_track(schema, to, (emb_track){0, 0});
+  }
 }
 
 /* The vectors become the row, which is not in the value. */
@@ -59,8 +78,18 @@ static int step(emb_session *s, const struct change *change,
   return !rc;
 }
 
+/* An old time does not make a row older. */
+static void track(emb_session *s, uint32_t times, void *value) {
+  const struct schema *schema = &s->core->schema;
+  emb_track t = schema_track(schema, value);
+  t.updated_at = s->now > t.updated_at ? s->now : t.updated_at;
+  t.frequency =
+      t.frequency < UINT32_MAX - times ? t.frequency + times : UINT32_MAX;
+  schema_set_track(schema, value, t);
+}
+
 int value_make(emb_session *s, const struct change *change, const float *row,
-               const float *read, int64_t key, uint64_t version,
+               const float *read, uint32_t times, int64_t key, uint64_t version,
                const void *old, void *to) {
   struct optim_step how = {.key = key, .version = version};
   if (change->kind == CHANGE_COPY) {
@@ -71,6 +100,9 @@ int value_make(emb_session *s, const struct change *change, const float *row,
     memcpy(to, old, s->core->layout.value_bytes);
   } else {
     begin(s, key, to);
+  }
+  if (schema_tracks(&s->core->schema)) {
+    track(s, change->kind == CHANGE_CREATE ? 0 : times, to);
   }
   switch (change->kind) {
   case CHANGE_SET: /* its elements were checked */
@@ -99,14 +131,19 @@ int value_works_in_place(const emb_session *s, const struct change *change) {
 }
 
 int value_update(emb_session *s, const struct change *change, const float *row,
-                 const float *read, int64_t key, uint64_t version,
-                 void *value) {
+                 const float *read, uint32_t times, int64_t key,
+                 uint64_t version, void *value) {
   struct optim_step how = {.key = key, .version = version};
+  int good = 1;
   if (change->kind == CHANGE_SET) {
     set(s, row, value);
-    return 1;
+  } else {
+    good = step(s, change, row, read, &how, value);
   }
-  return step(s, change, row, read, &how, value);
+  if (good && schema_tracks(&s->core->schema)) {
+    track(s, times, value);
+  }
+  return good;
 }
 
 /* ---- values from disk --------------------------------------------------- */

@@ -55,13 +55,17 @@ static inline const void *loaded_value(const emb_session *s,
              : NULL;
 }
 
+/* The time of the writes of a call, which begins: the session's own, else what
+** the store's clock says; kept in s->now. */
+void value_begin_call(emb_session *s);
 /* Is a key that is not there added? */
 int value_adds(const emb_session *s, const struct change *change);
 /* Writes the value of a key to `to`.  row: what the change says of it; read:
-** as for the change; version: the new one; old: NULL where the key was not
+** as for the change; times: how many rows of the batch it stands for; version:
+** the new one; old: NULL where the key was not
 ** there, and not `to`.  0: it would not be finite. */
 int value_make(emb_session *s, const struct change *change, const float *row,
-               const float *read, int64_t key, uint64_t version,
+               const float *read, uint32_t times, int64_t key, uint64_t version,
                const void *old, void *to);
 
 /* Can the value be changed where it is, without a copy?  Then a change that
@@ -69,6 +73,7 @@ int value_make(emb_session *s, const struct change *change, const float *row,
 int value_works_in_place(const emb_session *s, const struct change *change);
 /* As value_make, with the old value in `value`. */
 int value_update(emb_session *s, const struct change *change, const float *row,
-                 const float *read, int64_t key, uint64_t version, void *value);
+                 const float *read, uint32_t times, int64_t key,
+                 uint64_t version, void *value);
 
 #endif

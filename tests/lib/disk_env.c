@@ -225,6 +225,10 @@ static void queue_close(struct env *env, struct env_queue *queue) {
 
 static uint64_t now_us(struct env *env) { return disk_of(env)->clock_us; }
 
+static uint32_t wall_s(struct env *env) {
+  return UINT32_C(1700000000) + (uint32_t)(disk_of(env)->clock_us / 1000000);
+}
+
 static void sleep_us(struct env *env, uint64_t us) {
   disk_of(env)->clock_us += us;
 }
@@ -316,6 +320,7 @@ void disk__env_init(struct disk *disk) {
   disk->env.queue_submit = queue_submit;
   disk->env.queue_wait = queue_wait;
   disk->env.now_us = now_us;
+  disk->env.wall_s = wall_s;
   disk->env.sleep_us = sleep_us;
   disk->env.wait_us = wait_us;
   disk->env.random = random_bytes;

@@ -337,6 +337,15 @@ static uint64_t now_us(struct env *env) {
   return now;
 }
 
+static uint32_t wall_s(struct env *env) {
+  struct failing *f = of(env);
+  uint32_t now = f->still_wall_s ? f->still_wall_s : f->below->wall_s(f->below);
+  pthread_mutex_lock(&f->lock);
+  now += (uint32_t)(f->skew_us / 1000000);
+  pthread_mutex_unlock(&f->lock);
+  return now;
+}
+
 static void sleep_us(struct env *env, uint64_t us) {
   struct failing *f = of(env);
   if (f->jump)
@@ -415,6 +424,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .map = map,
       .unmap = unmap,
       .now_us = now_us,
+      .wall_s = wall_s,
       .sleep_us = sleep_us,
       .wait_us = wait_us,
       .random = random_bytes,

@@ -16,7 +16,8 @@
 ** BOOKS     What was given out and not taken back is counted: files, locks,
 **           queues, threads, memory.  After a close all must be 0.
 ** CLOCK     now_us is the real clock plus skew_us, or with still_us set that
-**           plus skew_us.  With `jump` set, a sleep or a wait for a condition
+**           plus skew_us; the same goes for wall_s and still_wall_s.  With
+*`jump` set, a sleep or a wait for a condition
 **           moves skew_us and does not sleep; it takes late_us longer than it
 **           was to.
 ** THREADS   Calls may come from any thread.  Arm and read it while none runs.
@@ -77,6 +78,7 @@ struct failing {
   int jump;         /* a sleep moves the clock */
   uint64_t late_us; /* and overshoots by this */
   uint64_t still_us;
+  uint32_t still_wall_s;
   uint64_t looks;  /* at the clock; lock */
   int64_t skew_us; /* lock */
   uint64_t random; /* state of the generator that orders completions; lock */
