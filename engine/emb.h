@@ -165,6 +165,13 @@ typedef struct emb_config {
   uint32_t insert_on; /* EMB_INSERT_ON_* */
   uint32_t track;     /* EMB_TRACK_* */
   uint64_t seed;      /* of the initializers; 0: what the store has */
+  /* How long rows live after their last update, "30d, 5:7d, 8-15:none": a whole
+  ** number of s, min, h, d or w, and the same for slots (bits 48 to 62) of
+  *keys.
+  ** NULL: what the store has; a new one, or "none": for ever.  Rows go in the
+  ** background (emb_step), at most a sixteenth of the shortest time later.
+  ** Implies EMB_TRACK_WALL where nothing else is said of track. */
+  const char *ttl;
   /* What emb_apply_gradients does, "adagrad(lr=0.05)", and how a row begins
   ** that is not put, "uniform(low=-0.05, high=0.05)": for each segment that has
   ** no text of its own.  NULL: no optimizer; zeros.  README.md lists both with
@@ -208,6 +215,8 @@ int emb_destroy(const char *dir, emb_err *err);
 void emb_uuid(const emb_store *store, uint8_t uuid[16]);
 uint32_t emb_dim(const emb_store *store);
 uint32_t emb_type(const emb_store *store);
+/* EMB_TRACK_NONE, EMB_TRACK_WALL or EMB_TRACK_DATA. */
+uint32_t emb_tracking(const emb_store *store);
 /* 1 when this process owns the store for writing. */
 int emb_is_owner(const emb_store *store);
 
@@ -484,6 +493,10 @@ void emb_scan_close(emb_scan *scan);
 int64_t emb_count(emb_session *session);
 
 /* ---- maintenance ------------------------------------------------------- */
+
+/* Removes all rows whose time to live is over; *removed (or NULL): how many.
+** Not inside the session's own transaction (EMB_LOCKED). */
+int emb_expire(emb_session *session, uint64_t *removed);
 
 /* After it returns, everything written before it was called survives power
 ** loss.  Not inside the session's own transaction (EMB_LOCKED). */

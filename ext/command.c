@@ -4,6 +4,7 @@
 **
 **   'checkpoint'       everything written so far survives power loss
 **   'optimize'         compacts the files until little but live data is left
+**   'expire'           removes the rows whose time to live is over
 **   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
 **   'adopt'            the database takes over the store's transaction number,
 **                      after one of the two was restored from a copy
@@ -20,6 +21,8 @@ static int engine(struct ext_table *table, int (*run)(emb_session *),
   int rc = run(table->link->session);
   return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
 }
+
+static int expire(emb_session *session) { return emb_expire(session, NULL); }
 
 static void report_line(void *arg, const char *line) {
   sqlite3_str *report = arg;
@@ -91,6 +94,8 @@ int ext_command(struct ext_table *table, sqlite3_value *command,
     return engine(table, emb_checkpoint, err);
   if (strcmp(name, "optimize") == 0)
     return engine(table, emb_optimize, err);
+  if (strcmp(name, "expire") == 0)
+    return engine(table, expire, err);
   if (strcmp(name, "integrity-check") == 0)
     return integrity_check(table, err);
   if (strcmp(name, "adopt") == 0)

@@ -354,7 +354,7 @@ static int track_column(struct ext_cursor *cursor, sqlite3_context *context,
                         int column) {
   const emb_track *track;
   int rc;
-  if (!ext_cursor_table(cursor)->options.tracks)
+  if (emb_tracking(cursor->link->store) == EMB_TRACK_NONE)
     return SQLITE_OK;
   rc = cursor->has_tracks ? SQLITE_OK : load(cursor, EXT_PLAN_TRACKS);
   if (rc != SQLITE_OK)

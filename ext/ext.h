@@ -72,7 +72,6 @@ struct ext_options {
                         row, segments points to the next */
   emb_segment segments[EMB_SEGMENTS_MAX];
   int optimized; /* some vector has an optimizer */
-  int tracks;    /* rows know their frequency and updated_at */
 };
 
 /* Vector columns of a table. */

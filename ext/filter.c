@@ -27,8 +27,6 @@ static size_t chunk_rows(size_t dim, int flags) {
 static void start_anew(struct ext_cursor *cursor, int flags) {
   ext_cursor_rewind(cursor);
   cursor->flags = flags;
-  if (!ext_cursor_table(cursor)->options.tracks)
-    cursor->flags &= ~EXT_PLAN_TRACKS;
   cursor->lazy = 0;
   cursor->peek = 0;
   cursor->counts = 0;
@@ -290,6 +288,8 @@ int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
   if (rc == SQLITE_OK) {
     cursor->link = table->link;
     cursor->link->cursors++;
+    if (emb_tracking(table->link->store) == EMB_TRACK_NONE)
+      cursor->flags &= ~EXT_PLAN_TRACKS;
     if (plan[0] == '=' && plan[1] == 0 && !table->link->bounded &&
         sqlite3_value_type(argv[0]) == SQLITE_INTEGER)
       rc = ext_cursor_read_key(cursor, sqlite3_value_int64(argv[0]), &err);

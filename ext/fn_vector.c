@@ -342,6 +342,51 @@ static void call_debug(sqlite3_context *context, int argc,
 
 /* ---- registration ------------------------------------------------------- */
 
+/* ---- slots of keys ------------------------------------------------------- */
+
+#define SLOT_SHIFT 48
+#define SLOT_MAX 32767
+
+static int take_number(sqlite3_context *context, sqlite3_value *value,
+                       const char *what, sqlite3_int64 most,
+                       sqlite3_int64 *number) {
+  char *text;
+  *number = sqlite3_value_int64(value);
+  if (sqlite3_value_numeric_type(value) == SQLITE_INTEGER && *number >= 0 &&
+      *number <= most)
+    return 1;
+  text = sqlite3_mprintf("emb: %s must be an integer between 0 and %lld", what,
+                         most);
+  if (text)
+    sqlite3_result_error(context, text, -1);
+  else
+    sqlite3_result_error_nomem(context);
+  sqlite3_free(text);
+  return 0;
+}
+
+static void call_slot_key(sqlite3_context *context, int argc,
+                          sqlite3_value **argv) {
+  sqlite3_int64 slot, id;
+  (void)argc;
+  if (sqlite3_value_type(argv[0]) == SQLITE_NULL ||
+      sqlite3_value_type(argv[1]) == SQLITE_NULL)
+    return;
+  if (take_number(context, argv[0], "slot", SLOT_MAX, &slot) &&
+      take_number(context, argv[1], "id", ((sqlite3_int64)1 << SLOT_SHIFT) - 1,
+                  &id))
+    sqlite3_result_int64(context, slot << SLOT_SHIFT | id);
+}
+
+static void call_slot(sqlite3_context *context, int argc,
+                      sqlite3_value **argv) {
+  uint64_t key = (uint64_t)sqlite3_value_int64(argv[0]);
+  (void)argc;
+  if (sqlite3_value_type(argv[0]) != SQLITE_NULL)
+    sqlite3_result_int64(context,
+                         (sqlite3_int64)(key >> SLOT_SHIFT & SLOT_MAX));
+}
+
 static const struct function functions[] = {
     {"emb_f32", 1, FLAGS, call_f32, NULL, NULL},
     {"emb_to_json", 1, FLAGS | FLAG_SUBTYPE, call_to_json, NULL, NULL},
@@ -354,6 +399,8 @@ static const struct function functions[] = {
     {"emb_distance_l2", 2, FLAGS, call_measure, NULL, distance_l2},
     {"emb_distance_cosine", 2, FLAGS, call_measure, NULL, distance_cosine},
     {"emb_normalize", 1, FLAGS, call_normalize, NULL, NULL},
+    {"emb_slot_key", 2, FLAGS, call_slot_key, NULL, NULL},
+    {"emb_slot", 1, FLAGS, call_slot, NULL, NULL},
     {"emb_version", 0, FLAGS, call_version, NULL, NULL},
     {"emb_debug", 0, FLAGS, call_debug, NULL, NULL},
 };

@@ -27,6 +27,8 @@
 **   emb_distance_l2(A,B)       Euclidean distance (not squared)
 **   emb_distance_cosine(A,B)   1 - cosine, 0 to 2; NULL if A or B is zero
 **   emb_normalize(V)           V / |V|; a zero vector stays as it is
+**   emb_slot_key(slot,id)      key with this slot (0 to 32767) in bits 48 to 62
+**   emb_slot(key)              its slot
 **   emb_version()              "0.1.0"
 **   emb_debug()                versions of emb, SQLite and the compiler
 **   emb_sum(V)  emb_avg(V)     aggregates and window functions

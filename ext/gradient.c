@@ -51,7 +51,10 @@ int ext_update_time(struct ext_table *table, sqlite3_value *time, char **err) {
   int rc;
   if (is_null(time))
     return SQLITE_OK;
-  if (!table->options.tracks)
+  rc = ext_link_get(table, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (emb_tracking(table->link->store) == EMB_TRACK_NONE)
     return ext_error(err, SQLITE_ERROR, "%s does not track its rows",
                      table->name);
   if (sqlite3_value_numeric_type(time) != SQLITE_INTEGER)
@@ -63,10 +66,8 @@ int ext_update_time(struct ext_table *table, sqlite3_value *time, char **err) {
     return ext_error(err, SQLITE_ERROR,
                      "updated_at must be between 1 and %u, got %lld",
                      UINT32_MAX, seconds);
-  rc = ext_link_get(table, err);
-  if (rc == SQLITE_OK)
-    emb_session_time(table->link->session, (uint32_t)seconds);
-  return rc;
+  emb_session_time(table->link->session, (uint32_t)seconds);
+  return SQLITE_OK;
 }
 
 void ext_update_time_end(struct ext_table *table) {

@@ -398,6 +398,10 @@ static int set_option(struct ext_options *options, const char *name,
     *legal = "none, wall or data";
     return parse_track(value, &config->track);
   }
+  if (sqlite3_stricmp(name, "ttl") == 0) {
+    *legal = "one for all slots";
+    return set_text(&config->ttl, value);
+  }
   if (sqlite3_stricmp(name, "seed") == 0) {
     *legal = "1 to 9223372036854775807";
     return parse_number(value, 1, INT64_MAX, &config->seed);
@@ -493,7 +497,6 @@ static int finish(struct ext_options *options, char **err) {
   options->optimized = config->optimizer != NULL;
   for (uint32_t i = 0; i < n; i++)
     options->optimized |= options->segments[i].optimizer != NULL;
-  options->tracks = config->track >= EMB_TRACK_WALL;
   config->dim = (uint32_t)dim;
   config->type = options->segments[0].type;
   config->segments = options->segments;
@@ -540,5 +543,7 @@ void ext_options_clear(struct ext_options *options) {
   }
   sqlite3_free((char *)options->config.optimizer);
   sqlite3_free((char *)options->config.initializer);
+  sqlite3_free((char *)options->config.ttl);
   options->config.optimizer = options->config.initializer = NULL;
+  options->config.ttl = NULL;
 }

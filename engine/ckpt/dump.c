@@ -16,6 +16,8 @@
 #include "../emb.h"
 #include "blocks.h"
 
+#define DUE_SHIFT 32
+
 void dump_path(char *to, size_t size, const char *dir, uint64_t generation) {
   snprintf(to, size, "%s/index-%016llx", dir, (unsigned long long)generation);
 }
@@ -49,9 +51,12 @@ static void dump_extents(struct blocks *w, const struct dump_calls *calls) {
   uint64_t end = (atomic_load(&log->tail) + log->layout->extent_pages - 1) >>
                  log->layout->extent_bits;
   for (uint64_t e = log->first; e < end; e++) {
-    uint32_t phys = extent_phys(log_extent(log, e));
+    const struct extent *extent = log_extent(log, e);
+    uint64_t phys = extent_phys(extent);
+    uint64_t due =
+        ttl_any(&w->core->schema.ttl) ? atomic_load(&extent->due) : 0;
     if (phys != EXTENT_NOWHERE && !calls->skip(calls->arg, e)) {
-      blocks_pair(w, BLOCK_EXTENTS, e, phys);
+      blocks_pair(w, BLOCK_EXTENTS, e, due << DUE_SHIFT | phys);
     }
   }
   pthread_mutex_unlock(&log->lock);
@@ -159,12 +164,27 @@ static int load_entries(struct core *core, const struct block *block) {
 ** been written there when the owner died: frames of a terabyte. */
 #define PLACES_BEYOND (UINT64_C(1) << 22)
 
+/* What the file says of the time when an extent is due goes by the times to
+ *live
+ ** that the table had then, and later writes may have lowered it. */
+static uint32_t trusted_due(const struct core *core, const struct manifest *m,
+                            uint64_t number, uint64_t due) {
+  char text[SCHEMA_TEXT_BYTES];
+  int old = m->clean || number < m->replay >> core->layout.extent_bits;
+  return old && schema_print(&core->schema, text, NULL) == EMB_OK &&
+                 strcmp(text, m->schema) == 0
+             ? (uint32_t)due
+             : 0;
+}
+
 static int load_extents(struct core *core, const struct block *block,
-                        uint64_t log_bytes) {
+                        const struct manifest *m, uint64_t log_bytes) {
   struct log *log = &core->log;
   uint64_t places = log_bytes / core->layout.extent_bytes + PLACES_BEYOND;
   for (uint32_t i = 0; i < block->count; i++) {
     uint64_t number = block->u.pairs[i * 2], phys = block->u.pairs[i * 2 + 1];
+    uint64_t due = phys >> DUE_SHIFT;
+    phys = m->format >= 3 ? (uint32_t)phys : phys;
     if (number >> (WORD_ADDRESS_BITS - core->layout.slot_bits -
                    core->layout.extent_bits) ||
         number < log->first || phys >= EXTENT_NOWHERE || phys > places ||
@@ -180,6 +200,9 @@ static int load_extents(struct core *core, const struct block *block,
     if (rc) {
       return rc;
     }
+    atomic_store(&log_extent(log, number)->due,
+                 ttl_any(&core->schema.ttl) ? trusted_due(core, m, number, due)
+                                            : 0);
   }
   return EMB_OK;
 }
@@ -211,7 +234,7 @@ static int load_block(struct core *core, const struct block *block,
   case BLOCK_ENTRIES:
     return load_entries(core, block);
   case BLOCK_EXTENTS:
-    return load_extents(core, block, log_bytes);
+    return load_extents(core, block, m, log_bytes);
   default:
     return EMB_CORRUPT;
   }

@@ -53,6 +53,7 @@ struct counters {
   _Atomic uint64_t commits, rollbacks, manifest_damaged;
   _Atomic uint64_t staleness_waits, staleness_busy;
   _Atomic uint64_t ahead_asked, ahead_memory, ahead_absent;
+  _Atomic uint64_t expired_keys;
   _Atomic uint64_t ahead_read, ahead_refused, prefetches, write_backs;
 };
 
@@ -133,6 +134,27 @@ static inline int core_bounded(const struct core *core) {
 static inline void count_add(_Atomic uint64_t *counter, uint64_t n) {
   atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
+
+/* What the clock of a table that tracks says. */
+static inline uint32_t core_time(struct core *core) {
+  return core->schema.track == EMB_TRACK_DATA
+             ? atomic_load_explicit(&core->newest, memory_order_relaxed)
+             : core->env->wall_s(core->env);
+}
+/* A slot was filled that is, or may become, the record of the key.  Inside the
+** stay in the epoch in which it is. */
+static inline void core_filled(struct core *core, int64_t key, uint64_t address,
+                               const void *value) {
+  if (ttl_any(&core->schema.ttl)) {
+    log_due(&core->log, address, schema_due(&core->schema, key, value));
+  }
+}
+
+/* ---- tomb.c ------------------------------------------------------------ */
+
+/* Writes a tombstone above log address `above`, with a flag of the page that
+** says why, or 0; inside an epoch.  LOG_ROOM. */
+int tomb_write(struct core *core, int64_t key, uint64_t above, uint32_t reason);
 
 /* ---- key.c ------------------------------------------------------------- */
 

@@ -108,9 +108,26 @@ static int check(const struct schema *schema, emb_err *err) {
   return EMB_OK;
 }
 
+/* What rows track and when they go. */
+static int forgetting(struct schema *schema, const emb_config *c,
+                      emb_err *err) {
+  if (c->track > EMB_TRACK_DATA) {
+    return err_set(err, EMB_RANGE, "unknown track %u", c->track);
+  }
+  int rc = c->ttl ? ttl_parse(&schema->ttl, c->ttl, err) : EMB_OK;
+  int forgets = ttl_any(&schema->ttl);
+  schema->track = c->track  ? c->track
+                  : forgets ? EMB_TRACK_WALL
+                            : EMB_TRACK_NONE;
+  return rc || !forgets || schema_tracks(schema)
+             ? rc
+             : err_set(err, EMB_RANGE, "a table whose rows go must track them");
+}
+
 int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
   emb_segment one = {c->dim, c->type, NULL, NULL};
   const emb_segment *from = c->segment_count ? c->segments : &one;
+  int rc;
   memset(schema, 0, sizeof *schema);
   schema->count = c->segment_count ? c->segment_count : 1;
   if (schema->count > EMB_SEGMENTS_MAX) {
@@ -120,19 +137,19 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
   if (c->insert_on > EMB_INSERT_ON_LOOKUP) {
     return err_set(err, EMB_RANGE, "unknown insert_on %u", c->insert_on);
   }
-  if (c->track > EMB_TRACK_DATA) {
-    return err_set(err, EMB_RANGE, "unknown track %u", c->track);
-  }
   schema->insert_on = c->insert_on;
-  schema->track = c->track ? c->track : EMB_TRACK_NONE;
   schema->seed = c->seed;
+  rc = forgetting(schema, c, err);
+  if (rc) {
+    return rc;
+  }
   for (uint32_t i = 0; i < schema->count; i++) {
     struct segment *to = &schema->segments[i];
     const char *optimizer =
         from[i].optimizer ? from[i].optimizer : c->optimizer;
     const char *initializer =
         from[i].initializer ? from[i].initializer : c->initializer;
-    int rc = set_segment(to, from[i].dim, from[i].type, err);
+    rc = set_segment(to, from[i].dim, from[i].type, err);
     to->optimized = optimizer && strcmp(optimizer, "none") != 0;
     rc = rc || !to->optimized ? rc : optim_parse(&to->optim, optimizer, err);
     rc = rc || !initializer ? rc : init_parse(&to->init, initializer, err);
@@ -217,6 +234,9 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
     describe(&want, asked, sizeof asked);
     return err_set(err, EMB_MISMATCH, "%s has %s, not %s", dir, has, asked);
   }
+  if (!c->ttl) {
+    want.ttl = schema->ttl;
+  }
   if (schema_tracks(&want) != schema_tracks(schema)) {
     return err_set(err, EMB_MISMATCH,
                    schema_tracks(schema)
@@ -292,6 +312,11 @@ int schema_print(const struct schema *schema, char *to, emb_err *err) {
   if (schema_tracks(schema)) {
     fits = fits && add(&at, end, "track=%s\n", tracks[schema->track]);
   }
+  if (ttl_any(&schema->ttl)) {
+    char text[TTL_TEXT_MAX];
+    ttl_print(&schema->ttl, text, sizeof text);
+    fits = fits && add(&at, end, "ttl=%s\n", text);
+  }
   return fits ? EMB_OK
               : err_set(err, EMB_RANGE,
                         "the vectors' optimizers and initializers take more "
@@ -348,6 +373,24 @@ static int read_seed(const char **at, uint64_t *seed) {
   return *at > from && (*from != '0' || *at == from + 1);
 }
 
+/* ttl=..., if it is there. */
+static int parse_ttl(struct schema *schema, const char **at) {
+  char text[TTL_TEXT_MAX];
+  size_t n;
+  if (!skip(at, "ttl=")) {
+    return 1;
+  }
+  n = strcspn(*at, "\n");
+  if (n >= sizeof text) {
+    return 0;
+  }
+  memcpy(text, *at, n);
+  text[n] = 0;
+  *at += n;
+  return ttl_parse(&schema->ttl, text, NULL) == EMB_OK &&
+         ttl_any(&schema->ttl) && skip(at, "\n");
+}
+
 /* track=..., if it is there; 0: it is none of schema_print's. */
 static int parse_track(struct schema *schema, const char **at) {
   schema->track = EMB_TRACK_NONE;
@@ -357,7 +400,7 @@ static int parse_track(struct schema *schema, const char **at) {
   schema->track = skip(at, "wall")   ? EMB_TRACK_WALL
                   : skip(at, "data") ? EMB_TRACK_DATA
                                      : EMB_TRACK_NONE;
-  return schema_tracks(schema) && skip(at, "\n");
+  return schema_tracks(schema) && skip(at, "\n") && parse_ttl(schema, at);
 }
 
 /* One line; 0: it is none of schema_print's. */

@@ -21,6 +21,7 @@
 **               insert_on=update
 **               seed=0
 **               track=wall
+**               ttl=...
 **
 **           schema_print writes all parameters, and schema_parse takes what it
 **           wrote; both are part of the format (FORMAT.md).
@@ -34,6 +35,7 @@
 #include "../vec/init.h"
 #include "../vec/optim.h"
 #include "../vec/vec.h"
+#include "ttl.h"
 
 /* Of the text, with the 0 at its end. */
 #define SCHEMA_TEXT_BYTES 3584
@@ -58,6 +60,7 @@ struct schema {
   uint32_t insert_on; /* EMB_INSERT_ON_* */
   uint32_t track;     /* EMB_TRACK_NONE, ... */
   uint32_t track_at;  /* first byte of the emb_track */
+  struct ttl ttl;     /* of a table that tracks */
   uint64_t seed;      /* of the initializers */
   struct segment segments[EMB_SEGMENTS_MAX];
 };
@@ -98,6 +101,11 @@ void schema_initial_state(const struct schema *schema, void *value,
 emb_track schema_track(const struct schema *schema, const void *value);
 void schema_set_track(const struct schema *schema, void *value,
                       emb_track track);
+/* When the row with this value expires. */
+static inline uint32_t schema_due(const struct schema *schema, int64_t key,
+                                  const void *value) {
+  return ttl_due(&schema->ttl, key, schema_track(schema, value).updated_at);
+}
 /* Is every element of a stored value finite? */
 int schema_is_finite(const struct schema *schema, const struct vec_ops *vec,
                      const void *value);

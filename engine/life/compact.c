@@ -122,6 +122,7 @@ static int move_record(struct mover *m, const struct rec *rec,
   uint64_t to = layout_address(&core->layout, page, slot);
   rec_fill(log_rec(&core->log, to), key, rec->vector, core->layout.value_bytes,
            version);
+  core_filled(core, key, to, rec->vector);
   if (key_relocate(core, key, hash, address, to)) {
     count_add(&core->counters.compacted_records, 1);
   } else {

@@ -297,6 +297,7 @@ static int double_table(struct log *log) {
       atomic_store(&to->frame, atomic_load(&from->frame));
       extent_place(to, extent_phys(from));
       atomic_store(&to->live, atomic_load(&from->live));
+      atomic_store(&to->due, atomic_load(&from->due));
     }
   }
   unmap_table(log);
@@ -346,6 +347,7 @@ int log_adopt(struct log *log, uint64_t number, uint32_t phys) {
   struct extent *extent = log_extent(log, number);
   extent_place(extent, phys);
   atomic_store(&extent->live, 0);
+  atomic_store(&extent->due, 0);
   return EMB_OK;
 }
 
@@ -363,6 +365,7 @@ static int start_extent(struct log *log, uint64_t page) {
   uint32_t phys = phys_take(log);
   struct extent *extent = log_extent(log, page >> log->layout->extent_bits);
   atomic_store(&extent->live, 0);
+  atomic_store(&extent->due, EXTENT_NEVER);
   extent_place(extent, phys);
   atomic_store_explicit(&extent->frame, frame, memory_order_release);
   atomic_fetch_add_explicit(&log->resident, 1, memory_order_relaxed);
@@ -395,7 +398,7 @@ static int open_page(struct log *log, struct log_open *open, uint32_t kind,
   page_set_info(log_page(log, page), page_info(kind, 0, 0, txn));
   *open = (struct log_open){page, kind, 0, txn};
   atomic_store_explicit(&log->tail, page + 1, memory_order_release);
-  if (kind == PAGE_TOMB) {
+  if ((kind & PAGE_KIND_MASK) == PAGE_TOMB) {
     atomic_store_explicit(&log->last_tomb, page, memory_order_release);
   }
   return EMB_OK;
@@ -417,7 +420,7 @@ int log_take(struct log *log, int stream, uint32_t kind, uint64_t txn,
   struct log_open *open = &log->open[stream];
   int rc = EMB_OK;
   pthread_mutex_lock(&log->lock);
-  uint32_t room = capacity(log->layout, kind);
+  uint32_t room = capacity(log->layout, kind & PAGE_KIND_MASK);
   if (!open->page || open->kind != kind || open->txn != txn ||
       open->used == room) {
     rc = open_page(log, open, kind, txn);

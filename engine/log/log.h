@@ -46,6 +46,7 @@
 #define LOG_ROOM (-2)
 
 #define EXTENT_NOWHERE UINT32_MAX
+#define EXTENT_NEVER UINT32_MAX
 /* The log's file starts with one block that names the store. */
 #define LOG_FILE_HEAD 4096
 /* Bits of a word that hold an address (index/word.h); asserted in core.h. */
@@ -60,6 +61,11 @@ struct extent {
   _Atomic uint32_t phys_inverted;
   /* See L4; relaxed, it only steers. */
   _Atomic int32_t live;
+  /* In a table whose rows expire: no record in it is due earlier, seconds since
+  ** 1970; 0: not known, EXTENT_NEVER: none is.  Lowered by who fills a slot,
+  *set
+  ** by life/expire.c; relaxed. */
+  _Atomic uint32_t due;
 };
 
 static inline uint32_t extent_phys(const struct extent *extent) {
@@ -69,8 +75,9 @@ static inline void extent_place(struct extent *extent, uint32_t phys) {
   atomic_store_explicit(&extent->phys_inverted, ~phys, memory_order_release);
 }
 
-/* Numbers that a table may span, from the oldest extent to the tail: a gigabyte
-** if each were in use.  Of those that are not, nothing is in memory; so what
+/* Numbers that a table may span, from the oldest extent to the tail: 1.5
+** gigabytes if each were in use.  Of those that are not, nothing is in memory;
+*so what
 ** files ask for is in proportion to what is in them.  Compaction keeps a log of
 ** n extents below 8 n (life/compact.c). */
 #define LOG_SPAN_MAX (UINT64_C(1) << 26)
@@ -161,11 +168,22 @@ static inline void log_live(struct log *log, uint64_t address, int change) {
       &log_extent(log, layout_extent(log->layout, address))->live, change,
       memory_order_relaxed);
 }
+/* A record at this address is due then; inside an epoch. */
+static inline void log_due(struct log *log, uint64_t address, uint32_t due) {
+  _Atomic uint32_t *at =
+      &log_extent(log, layout_extent(log->layout, address))->due;
+  uint32_t first = atomic_load_explicit(at, memory_order_relaxed);
+  while (due < first &&
+         !atomic_compare_exchange_weak_explicit(
+             at, &first, due, memory_order_relaxed, memory_order_relaxed)) {
+  }
+}
 /* Offset of a page in the file; UINT64_MAX when its extent was freed. */
 uint64_t log_offset(const struct log *log, uint64_t page);
 
 /* Hands out up to want slots (PAGE_DATA) or items (other kinds) that follow
 ** each other in one page of a stream: *page, *slot the first, *got how many.
+** kind may carry flags above PAGE_FLAG_SHIFT, which all of the page then has.
 ** A new page starts zeroed.  LOG_ROOM, EMB_FULL (address space used up). */
 int log_take(struct log *log, int stream, uint32_t kind, uint64_t txn,
              uint32_t want, uint64_t *page, uint32_t *slot, uint32_t *got);

@@ -16,6 +16,8 @@
 ** A transaction's last page carries PAGE_LAST: with it the transaction is
 ** complete.  PAGE_SYNCED on the last page says that everything before it was
 ** made durable with it (a prepare); without it the engine decided alone.
+** PAGE_EXPIRED and PAGE_EVICTED say why the keys of a page of tombstones were
+** deleted; without them somebody asked for it.
 */
 #ifndef EMB_REC_PAGE_H
 #define EMB_REC_PAGE_H
@@ -26,7 +28,10 @@
 #include "layout.h"
 
 enum { PAGE_DATA = 1, PAGE_TOMB = 2, PAGE_VOID = 3, PAGE_ABORT = 4 };
-enum { PAGE_LAST = 1, PAGE_SYNCED = 2 };
+enum { PAGE_LAST = 1, PAGE_SYNCED = 2, PAGE_EXPIRED = 4, PAGE_EVICTED = 8 };
+
+#define PAGE_FLAG_SHIFT 4
+#define PAGE_KIND_MASK 15
 
 #define PAGE_TXN_MAX ((UINT64_C(1) << 40) - 1)
 
@@ -38,8 +43,8 @@ _Static_assert(sizeof(struct page_head) == PAGE_HEAD_BYTES, "page header");
 
 static inline uint64_t page_info(uint32_t kind, uint32_t flags, uint32_t count,
                                  uint64_t txn) {
-  return (uint64_t)kind | (uint64_t)flags << 4 | (uint64_t)count << 8 |
-         txn << 24;
+  return (uint64_t)kind | (uint64_t)flags << PAGE_FLAG_SHIFT |
+         (uint64_t)count << 8 | txn << 24;
 }
 /* The info of a page in memory is written when it is opened and closed, while
 ** a scan may look at it: relaxed atomic. */
@@ -51,10 +56,10 @@ static inline void page_set_info(void *page, uint64_t info) {
   __atomic_store_n(&((struct page_head *)page)->info, info, __ATOMIC_RELAXED);
 }
 static inline uint32_t page_kind(const void *page) {
-  return (uint32_t)(page_info_of(page) & 15);
+  return (uint32_t)(page_info_of(page) & PAGE_KIND_MASK);
 }
 static inline uint32_t page_flags(const void *page) {
-  return (uint32_t)(page_info_of(page) >> 4 & 15);
+  return (uint32_t)(page_info_of(page) >> PAGE_FLAG_SHIFT & 15);
 }
 static inline uint32_t page_count(const void *page) {
   return (uint32_t)(page_info_of(page) >> 8 & 0xffff);

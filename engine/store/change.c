@@ -143,6 +143,7 @@ static int replace(struct work *w, uint32_t row, struct entry *entry,
   }
   rec_fill(log_rec(&core->log, address), key, w->s->scratch,
            core->layout.value_bytes, version);
+  core_filled(core, key, address, w->s->scratch);
   key_publish(core, key, entry, give_back(w, row, word), address);
   tell(w, row, old != NULL, version);
   return EMB_OK;

@@ -5,37 +5,9 @@
 ** The entry leaves the index at once.  Recovery learns of it from a tombstone:
 ** the key, in a page of its own kind, above every record of the key.
 */
-#include <string.h>
-
 #include "clock.h"
 
 enum { ROW_ROOM = LOG_ROOM, ROW_HELD = -3 };
-
-/* Writes a tombstone above log address `above`; inside an epoch. */
-static int bury(struct core *core, int64_t key, uint64_t above) {
-  if (core->temporary || EMB_SEED(20)) {
-    return EMB_OK; /* never recovered */
-  }
-  for (;;) {
-    uint64_t page;
-    uint32_t item, got;
-    int rc = log_take(&core->log, LOG_IMMEDIATE, PAGE_TOMB, 0, 1, &page, &item,
-                      &got);
-    if (rc) {
-      return rc;
-    }
-    if (page > layout_page(&core->layout, above)) {
-      memcpy(log_page(&core->log, page) + PAGE_HEAD_BYTES + (size_t)item * 8,
-             &key, 8);
-      return EMB_OK;
-    }
-    /* Left in the older page it says key 0 was deleted long ago: make it say
-    ** nothing new. */
-    memcpy(log_page(&core->log, page) + PAGE_HEAD_BYTES + (size_t)item * 8,
-           &key, 8);
-    log_close(&core->log, LOG_IMMEDIATE, 0, 0, 0);
-  }
-}
 
 static int erase_row(emb_session *s, int64_t key, uint32_t call,
                      uint8_t *found) {
@@ -54,7 +26,7 @@ static int erase_row(emb_session *s, int64_t key, uint32_t call,
     *found = 0;
     return EMB_OK;
   }
-  int rc = bury(core, key, key_log_address(core, word));
+  int rc = tomb_write(core, key, key_log_address(core, word), 0);
   if (rc) {
     key_unlatch(entry, word);
     return rc;

@@ -520,6 +520,7 @@ int store_new(struct env *env, const char *dir, const emb_config *config,
   }
   /* The caller's; the schema has all that they say. */
   store->config.optimizer = store->config.initializer = NULL;
+  store->config.ttl = NULL;
   store->config.segments = NULL;
   store->config.segment_count = 0;
   if (rc) {
@@ -591,3 +592,6 @@ void emb_uuid(const emb_store *store, uint8_t uuid[16]) {
 }
 uint32_t emb_dim(const emb_store *store) { return store->core.layout.dim; }
 uint32_t emb_type(const emb_store *store) { return store->core.layout.type; }
+uint32_t emb_tracking(const emb_store *store) {
+  return store->core.schema.track;
+}

@@ -91,6 +91,7 @@ int put_new_key(emb_session *s, struct run *run, uint32_t want, int64_t key,
   }
   rec_fill(log_rec(&core->log, guard.address), key, value,
            core->layout.value_bytes, version);
+  core_filled(core, key, guard.address, value);
   log_live(&core->log, guard.address, 1);
   struct entry *entry;
   uint64_t word;

@@ -86,6 +86,7 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "put_in_place", of(&c->put_in_place));
   number(l, "rmw_keys", of(&c->rmw_keys));
   number(l, "delete_keys", of(&c->delete_keys));
+  number(l, "expired_keys", of(&c->expired_keys));
   number(l, "read_pages", of(&c->read_pages));
   number(l, "read_bytes", of(&c->read_bytes));
   number(l, "write_bytes", of(&c->write_bytes));

@@ -8,6 +8,7 @@
 ** in an order that a seed decides.
 */
 #include "../life/compact.h"
+#include "../life/expire.h"
 #include "../life/shorten.h"
 #include "job.h"
 #include "step.h"
@@ -21,6 +22,7 @@
 #define CHECKPOINT_US UINT64_C(60000000)
 #define WORK_PAUSE_MS 50
 #define QUIET_US UINT64_C(1000000)
+#define EXPIRE_US UINT64_C(1000000)
 /* Extents that are moved within the file for one checkpoint. */
 #define MOVES 1024
 
@@ -115,6 +117,23 @@ static int is_idle(const emb_store *store, const struct idle *now) {
          store->idle.first_page == now->first_page;
 }
 
+/* The extent whose rows are to expire now, 0: there is none.  Asked for at most
+** once a second, except by a caller of emb_step, who says when it is time. */
+static uint64_t expiring(emb_store *store, uint32_t *now) {
+  struct core *core = &store->core;
+  uint64_t us = core->env->now_us(core->env);
+  if (!ttl_any(&core->schema.ttl) ||
+      (!core->step_mode && us - store->expired_us < EXPIRE_US)) {
+    return 0;
+  }
+  *now = core_time(core);
+  uint64_t number = expire_choose(core, *now, expire_slack(core));
+  if (!number) {
+    store->expired_us = us;
+  }
+  return number;
+}
+
 int step_work(emb_store *store, int *more, emb_err *err) {
   struct core *core = &store->core;
   struct space space;
@@ -128,13 +147,21 @@ int step_work(emb_store *store, int *more, emb_err *err) {
   int still = quiet(store);
   /* Before anything is measured: a commit that ends meanwhile changes it. */
   struct idle now = look(store);
-  if (is_idle(store, &now) && !checkpoint_late(store)) {
+  uint32_t time = 0;
+  uint64_t due = expiring(store, &time), removed = 0;
+  if (is_idle(store, &now) && !checkpoint_late(store) && !due) {
     pthread_mutex_unlock(&core->ckpt_lock);
     return EMB_OK;
   }
+  if (due) {
+    rc = expire_extent(core, store->work_slot, due, time,
+                       time - expire_slack(core) + 1, &removed, err);
+    did = !rc;
+  }
   space_measure(core, &space);
-  if (space_wasted(core, &space)) {
+  if (!rc && space_wasted(core, &space)) {
     rc = compact_one(core, store->work_slot, 0, &did, err);
+    did |= due != 0;
   }
   if (!rc && checkpoint_due(store, &space, still)) {
     uint64_t freed = store->checkpoint.manifest.generation;

@@ -92,6 +92,7 @@ struct emb_store {
   /* When the newest checkpoint was first seen, and when which version was;
   ** ckpt_lock. */
   uint64_t late_generation, late_us, seen_version, seen_us;
+  uint64_t expired_us;           /* when nothing was due; ckpt_lock */
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */

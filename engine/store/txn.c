@@ -228,6 +228,7 @@ static int write_row(emb_session *s, int64_t key, const void *value,
     struct rec *rec = log_rec(&core->log, seen);
     rec_begin(rec);
     rec_fill(rec, key, value, core->layout.value_bytes, version);
+    core_filled(core, key, seen, value);
     return EMB_OK;
   }
   int rc = take_slot(s, c->base > seen ? c->base : seen, &address);
@@ -236,6 +237,7 @@ static int write_row(emb_session *s, int64_t key, const void *value,
   }
   rec_fill(log_rec(&core->log, address), key, value, core->layout.value_bytes,
            version);
+  core_filled(core, key, address, value);
   note_move(s, key, seen, address);
   atomic_store_explicit(&c->mine->word, address, memory_order_release);
   txn->count_change += !seen;

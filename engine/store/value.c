@@ -12,10 +12,7 @@ void value_begin_call(emb_session *s) {
     return;
   }
   uint32_t newest = atomic_load_explicit(&core->newest, memory_order_relaxed);
-  s->now = s->time ? s->time
-           : core->schema.track == EMB_TRACK_DATA
-               ? newest
-               : core->env->wall_s(core->env);
+  s->now = s->time ? s->time : core_time(core);
   while (s->now > newest && !atomic_compare_exchange_weak_explicit(
                                 &core->newest, &newest, s->now,
                                 memory_order_relaxed, memory_order_relaxed)) {

@@ -18,6 +18,7 @@
 
 #include "../ckpt/dump.h"
 #include "../life/compact.h"
+#include "../life/expire.h"
 #include "txn.h"
 
 static int begin_work(emb_session *s, const char *what) {
@@ -47,6 +48,29 @@ int emb_checkpoint(emb_session *s) {
   if (!rc) {
     rc = take(s);
     pthread_mutex_unlock(&s->core->ckpt_lock);
+  }
+  return rc;
+}
+
+int emb_expire(emb_session *s, uint64_t *removed) {
+  struct core *core = s->core;
+  uint64_t number = 1, gone = 0;
+  int rc = begin_work(s, "expire");
+  while (!rc && number) {
+    rc = session_lock(s, &core->ckpt_lock);
+    if (rc) {
+      break;
+    }
+    uint32_t now = core_time(core);
+    number = ttl_any(&core->schema.ttl) ? expire_choose(core, now, 0) : 0;
+    rc = number ? expire_extent(core, s->store->work_slot, number, now, now + 1,
+                                &gone, &s->err)
+                : EMB_OK;
+    pthread_mutex_unlock(&core->ckpt_lock);
+    rc = rc ? rc : session_ask(s);
+  }
+  if (removed) {
+    *removed = gone;
   }
   return rc;
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+**
+** expire.h -- rows that were not updated for their time to live are removed.
+**
+** A row is due at updated_at + ttl of its key.  Each extent knows in memory
+*when
+** the first of its records is due, or an earlier time (log.h): what is not due
+** is not looked at, so the cost follows what is old and not the table.  A step
+** takes the extent that is due first, in memory or from disk, removes the rows
+** in it that are due, and then knows exactly when the next one is.
+**
+** Background steps let an extent be overdue by a sixteenth of the shortest time
+** to live, and find more in it at once.  So a row is there for at most
+** seventeen sixteenths of its time, as far as steps keep up, and can be read
+** until it is removed.  emb_expire removes all that is due.
+**
+** REMOVAL   is a deletion like any other, under the key's latch, if the row is
+**           still due there; its tombstone lies in a page with PAGE_EXPIRED.
+**           Recovery and scans do not know the difference.
+** LATER     What an open transaction holds or has written waits for its end.
+** THREADS   Under ckpt_lock, outside any epoch.
+*/
+#ifndef EMB_LIFE_EXPIRE_H
+#define EMB_LIFE_EXPIRE_H
+
+#include "../core/core.h"
+
+/* How long background steps let an extent be overdue. */
+uint32_t expire_slack(const struct core *core);
+/* The extent to be looked at first of those that are due at now - slack; 0:
+** there is none. */
+uint64_t expire_choose(struct core *core, uint32_t now, uint32_t slack);
+/* Removes what is due at `now` in this extent; *removed grows by the rows.  The
+** extent counts as due at `retry` for the sake of those that a transaction
+** holds. */
+int expire_extent(struct core *core, struct epoch_slot *slot, uint64_t number,
+                  uint32_t now, uint32_t retry, uint64_t *removed,
+                  emb_err *err);
+
+#endif

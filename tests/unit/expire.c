@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT
+**
+** expire.c -- rows that go when their time to live is over, against a model,
+** with a clock that the test moves.
+*/
+#include "store_help.h"
+
+#include "../../engine/core/ttl.h"
+#include "../../engine/store/registry.h"
+#include "../lib/failing.h"
+#include "../lib/files.h"
+
+enum { KEYS = 3000, DIM = 30, BATCH = 200, BEGIN = 1700000000 };
+
+/* Slot 0 goes after a day, 1 after an hour, 2 never, 3 and 4 after a week. */
+#define TTL "1d, 1:1h, 2:none, 3-4:1w"
+#define SHORTEST 3600
+
+static struct failing env;
+static struct ttl ttl;
+/* updated_at, 0: not there; of a transaction's beginning. */
+static uint32_t rows[KEYS], saved[KEYS];
+
+static int64_t key_of(int i) { return (int64_t)(i % 6) << 48 | (i + 1); }
+static int of_key(int64_t key) { return (int)(key & 0xffffffff) - 1; }
+
+static emb_config config(uint32_t track, const char *text) {
+  return (emb_config){.dim = DIM,
+                      .track = track,
+                      .ttl = text,
+                      .memory_bytes = 1,
+                      .timeout_ms = 1000,
+                      .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
+}
+
+static void begin(void) {
+  failing_init(&env, &env_posix, test_random());
+  env.jump = 1;
+  env.still_wall_s = BEGIN;
+  env.still_us = 1;
+  registry_set_env(&env.env);
+  memset(rows, 0, sizeof rows);
+  CHECK_EQ_INT(ttl_parse(&ttl, TTL, NULL), EMB_OK);
+}
+
+static void end(void) {
+  registry_set_env(&env_posix);
+  CHECK_EQ_INT(failing_out(&env), 0);
+  failing_free(&env);
+}
+
+static uint32_t now(void) { return env.env.wall_s(&env.env); }
+static uint32_t due(int i) { return ttl_due(&ttl, key_of(i), rows[i]); }
+
+/* What is there must be there, and may be gone only if it was due; the model
+** then knows which.  late: what must be gone. */
+static void check_all(emb_session *s, uint32_t late, uint64_t *expired) {
+  static int64_t keys[KEYS];
+  static float vectors[KEYS * DIM];
+  static uint8_t found[KEYS];
+  for (int i = 0; i < KEYS; i++)
+    keys[i] = key_of(i);
+  OK(s, emb_peek(s, keys, KEYS, vectors, found, NULL));
+  for (int i = 0; i < KEYS; i++) {
+    if (found[i]) {
+      CHECK(rows[i] != 0);
+      test_check(due(i) > late, __FILE__, __LINE__,
+                 "row %d of %u is due at %u, still there at %u", i, rows[i],
+                 due(i), late);
+      CHECK(help_is(vectors + i * DIM, DIM, keys[i], i));
+    } else if (rows[i]) {
+      CHECK(due(i) <= now());
+      rows[i] = 0;
+      ++*expired;
+    }
+  }
+}
+
+static void write_some(emb_session *s) {
+  int64_t keys[BATCH];
+  static float vectors[BATCH * DIM];
+  size_t n = 1 + test_random() % BATCH;
+  uint32_t time = 0;
+  int from = (int)(test_random() % KEYS), transaction = emb_in_transaction(s);
+  for (size_t i = 0; i < n; i++) {
+    int row = (from + (int)i) % KEYS;
+    keys[i] = key_of(row);
+    help_vector(vectors + i * DIM, DIM, keys[i], row);
+  }
+  if (test_random() % 4 == 0)
+    time = now() - (uint32_t)(test_random() % 100000);
+  emb_session_time(s, time);
+  if (test_random() % 5) {
+    OK(s, transaction ? emb_txn_put(s, keys, n, vectors)
+                      : emb_put(s, keys, n, vectors, NULL));
+    for (size_t i = 0; i < n; i++) {
+      uint32_t *row = &rows[of_key(keys[i])], t = time ? time : now();
+      *row = t > *row ? t : *row;
+    }
+  } else {
+    OK(s, transaction ? emb_txn_delete(s, keys, n, NULL)
+                      : emb_delete(s, keys, n, NULL));
+    for (size_t i = 0; i < n; i++)
+      rows[of_key(keys[i])] = 0;
+  }
+}
+
+static void steps(emb_store *store) {
+  int more = 1;
+  for (int i = 0; more && CHECK(i < 100000); i++)
+    CHECK_EQ_INT(emb_step(store, &more), EMB_OK);
+}
+
+/* Opens what a killed process would have left. */
+static void check_copy(const char *dir, emb_session *s, emb_config *c,
+                       uint64_t *expired) {
+  static unsigned copies;
+  char name[32];
+  emb_store *store;
+  emb_session *other;
+  uint64_t number;
+  int64_t key = -5;
+  float vector[DIM] = {0};
+  (void)snprintf(name, sizeof name, "copy%u", copies++);
+  /* A prepare makes everything before it durable. */
+  OK(s, emb_begin(s));
+  OK(s, emb_txn_put(s, &key, 1, vector));
+  OK(s, emb_prepare(s, &number));
+  OK(s, emb_commit(s));
+  CHECK(files_copy_dir(help_path(name), dir));
+  if (help_open(help_path(name), c, &store, &other)) {
+    if (emb_in_doubt(store))
+      CHECK_EQ_INT(emb_resolve(store, 1, NULL), EMB_OK);
+    check_all(other, now(), expired);
+    help_verify(other);
+    help_close(store, other);
+  }
+}
+
+TEST(against_a_model) {
+  char dir[512];
+  emb_config c = config(EMB_TRACK_WALL, TTL);
+  emb_store *store;
+  emb_session *s;
+  uint64_t expired = 0, restarts = 0;
+  begin();
+  (void)snprintf(dir, sizeof dir, "%s", help_path("store"));
+  if (!help_open(dir, &c, &store, &s))
+    return;
+  for (unsigned round = 0; round < 400 * help_long(); round++) {
+    int open = emb_in_transaction(s);
+    switch (test_random() % 14) {
+    case 0:
+      failing_pass(&env, (test_random() % 40000) * 1000000);
+      break;
+    case 1: /* what a transaction held is looked at again a second later */
+      failing_pass(&env, 1000000);
+      steps(store);
+      check_all(s, open || !emb_is_owner(store) ? 0 : now() - SHORTEST / 16,
+                &expired);
+      break;
+    case 2:
+      if (open) {
+        GIVES(s, EMB_LOCKED, emb_expire(s, NULL));
+        break;
+      }
+      OK(s, emb_expire(s, NULL));
+      check_all(s, now(), &expired);
+      if (test_random() % 4 == 0)
+        check_copy(dir, s, &c, &expired);
+      break;
+    case 3:
+      if (!open)
+        OK(s, emb_checkpoint(s));
+      break;
+    case 4:
+      if (!open && test_random() % 2) {
+        check_all(s, 0, &expired);
+        help_close(store, s);
+        restarts++;
+        if (!help_open(dir, &c, &store, &s))
+          return;
+        check_all(s, 0, &expired);
+      }
+      break;
+    case 5:
+      if (!open) {
+        check_all(s, 0, &expired);
+        memcpy(saved, rows, sizeof rows);
+        OK(s, emb_begin(s));
+      } else if (test_random() % 2) {
+        OK(s, emb_commit(s));
+      } else {
+        emb_rollback(s);
+        memcpy(rows, saved, sizeof rows);
+        check_all(s, 0, &expired);
+      }
+      break;
+    default:
+      check_all(s, 0, &expired);
+      write_some(s);
+    }
+  }
+  if (emb_in_transaction(s))
+    OK(s, emb_commit(s));
+  OK(s, emb_expire(s, NULL));
+  check_all(s, now(), &expired);
+  help_verify(s);
+  CHECK(expired > 0);
+  help_close(store, s);
+  end();
+  test_count("expired rows", expired);
+  test_count("restarts of a table that expires", restarts);
+}
+
+static void put_range(emb_session *s, int64_t from, int64_t n) {
+  static float vectors[1000 * DIM];
+  int64_t keys[1000];
+  for (int64_t at = 0; at < n; at += 1000) {
+    for (int64_t i = 0; i < 1000; i++)
+      keys[i] = from + at + i;
+    OK(s, emb_put(s, keys, 1000, vectors, NULL));
+  }
+}
+
+/* What is read for expiry is what is old, also after a restart. */
+TEST(the_cost_follows_what_is_old) {
+  const char *dir = help_path("store");
+  emb_config c = config(EMB_TRACK_DATA, "1000s");
+  emb_store *store;
+  emb_session *s;
+  uint64_t removed;
+  begin();
+  if (!help_open(dir, &c, &store, &s))
+    return;
+  emb_session_time(s, 10000);
+  put_range(s, 0, 20000);
+  emb_session_time(s, 12000);
+  put_range(s, 20000, 200000);
+  for (int again = 0; again < 2; again++) {
+    int64_t before;
+    if (again) { /* closed: the log is compacted, and much is not in memory */
+      help_close(store, s);
+      if (!help_open(dir, &c, &store, &s))
+        return;
+      emb_session_time(s, 12990);
+      put_range(s, 0, 1000);
+    }
+    OK(s, emb_checkpoint(s));
+    before = help_stat(store, "read_bytes");
+    OK(s, emb_expire(s, &removed));
+    CHECK_EQ_INT(removed, again ? 0 : 20000);
+    CHECK(help_stat(store, "read_bytes") - before < (INT64_C(5) << 20));
+    CHECK_EQ_INT(emb_count(s), again ? 201000 : 200000);
+  }
+  CHECK_EQ_INT(help_stat(store, "expired_keys"), 0);
+  help_close(store, s);
+  end();
+}
+
+/* Other times to live at the next open hold for what is there. */
+TEST(the_time_to_live_can_change) {
+  const char *dir = help_path("store");
+  emb_config c = config(EMB_TRACK_WALL, "30d");
+  emb_store *store;
+  emb_session *s;
+  uint64_t removed;
+  begin();
+  if (!help_open(dir, &c, &store, &s))
+    return;
+  put_range(s, 0, 5000);
+  failing_pass(&env, UINT64_C(7200) * 1000000);
+  OK(s, emb_expire(s, &removed));
+  CHECK_EQ_INT(removed, 0);
+  help_close(store, s);
+  c.ttl = "1h";
+  if (!help_open(dir, &c, &store, &s))
+    return;
+  OK(s, emb_expire(s, &removed));
+  CHECK_EQ_INT(removed, 5000);
+  put_range(s, 0, 1000);
+  help_close(store, s);
+  c.ttl = "none";
+  if (!help_open(dir, &c, &store, &s))
+    return;
+  failing_pass(&env, UINT64_C(720000) * 1000000);
+  OK(s, emb_expire(s, &removed));
+  CHECK_EQ_INT(removed, 0);
+  CHECK_EQ_INT(emb_count(s), 1000);
+  help_close(store, s);
+  end();
+}
+
+TEST(texts) {
+  static const struct {
+    const char *text, *printed;
+  } good[] = {{"30d", "2592000s"},
+              {" 1 w ", "604800s"},
+              {"5:7d", "none,5-5:604800s"},
+              {"none", "none"},
+              {"2h, 8 - 15 : none, 3:1min", "7200s,3-3:60s,8-15:none"},
+              {"0-32767:1s", "none,0-32767:1s"}};
+  static const char *const bad[] = {"",          "d",
+                                    "1",         "0d",
+                                    "1y",        "-1d",
+                                    "1d,",       "1d,2d",
+                                    "1d 2d",     "5:",
+                                    "5:1d,5:2d", "5-3:1d",
+                                    "32768:1d",  "1-5:1d,3-9:2d",
+                                    "50000d",    "5000000000s",
+                                    "1d;2:1d",   "3-9:2d,1-5:1d"};
+  struct ttl t;
+  char text[TTL_TEXT_MAX];
+  emb_err err;
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    CHECK_EQ_INT(ttl_parse(&t, good[i].text, &err), EMB_OK);
+    ttl_print(&t, text, sizeof text);
+    CHECK_STR(text, good[i].printed);
+    CHECK_EQ_INT(ttl_parse(&t, text, &err), EMB_OK);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    test_check(ttl_parse(&t, bad[i], &err) == EMB_RANGE, __FILE__, __LINE__,
+               "\"%s\" was accepted", bad[i]);
+  }
+}
+
+TEST(when_a_row_is_due) {
+  struct ttl t;
+  CHECK_EQ_INT(ttl_parse(&t, TTL, NULL), EMB_OK);
+  CHECK_EQ_INT(ttl_due(&t, 7, 1000), 1000 + 86400);
+  CHECK_EQ_INT(ttl_due(&t, INT64_MIN, 1000), 1000 + 86400);
+  CHECK_EQ_INT(ttl_due(&t, key_of(1), 1000), 4600);
+  CHECK_EQ_INT(ttl_due(&t, key_of(2), 1000), TTL_NEVER);
+  CHECK_EQ_INT(ttl_due(&t, key_of(4), 1000), 1000 + 604800);
+  CHECK_EQ_INT(ttl_due(&t, key_of(5), 1000), 1000 + 86400);
+  CHECK_EQ_INT(ttl_due(&t, 7, 0), TTL_NEVER);
+  CHECK_EQ_INT(ttl_due(&t, 7, UINT32_MAX - 5), TTL_NEVER);
+  CHECK_EQ_INT(ttl_least(&t), SHORTEST);
+}
