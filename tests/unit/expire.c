@@ -5,8 +5,9 @@
 */
 #include "store_help.h"
 
-#include "../../engine/core/ttl.h"
+#include "../../engine/life/expire.h"
 #include "../../engine/store/registry.h"
+#include "../../engine/store/store.h"
 #include "../lib/failing.h"
 #include "../lib/files.h"
 
@@ -115,6 +116,7 @@ static void steps(emb_store *store) {
 static void check_copy(const char *dir, emb_session *s, emb_config *c,
                        uint64_t *expired) {
   static unsigned copies;
+  static uint32_t before[KEYS];
   char name[32];
   emb_store *store;
   emb_session *other;
@@ -132,6 +134,13 @@ static void check_copy(const char *dir, emb_session *s, emb_config *c,
     if (emb_in_doubt(store))
       CHECK_EQ_INT(emb_resolve(store, 1, NULL), EMB_OK);
     check_all(other, now(), expired);
+    /* It knows when the others are due; the clock goes back after that. */
+    memcpy(before, rows, sizeof rows);
+    env.still_wall_s += 30000;
+    OK(other, emb_expire(other, NULL));
+    check_all(other, now(), expired);
+    env.still_wall_s -= 30000;
+    memcpy(rows, before, sizeof rows);
     help_verify(other);
     help_close(store, other);
   }
@@ -254,6 +263,70 @@ TEST(the_cost_follows_what_is_old) {
     CHECK_EQ_INT(emb_count(s), again ? 201000 : 200000);
   }
   CHECK_EQ_INT(help_stat(store, "expired_keys"), 0);
+  help_close(store, s);
+  end();
+}
+
+/* Compacted records are due when they were. */
+TEST(compaction_keeps_the_time) {
+  emb_config c = config(EMB_TRACK_DATA, "1000s");
+  emb_store *store;
+  emb_session *s;
+  uint64_t removed;
+  begin();
+  if (!help_open(help_path("store"), &c, &store, &s))
+    return;
+  emb_session_time(s, 10000);
+  put_range(s, 0, 20000);
+  for (int64_t key = 0; key < 20000; key++)
+    if (key % 10)
+      OK(s, emb_delete(s, &key, 1, NULL));
+  OK(s, emb_optimize(s));
+  CHECK(help_stat(store, "compacted_records") > 0);
+  emb_session_time(s, 11000);
+  put_range(s, 50000, 1000);
+  OK(s, emb_expire(s, &removed));
+  CHECK_EQ_INT(removed, 2000);
+  CHECK_EQ_INT(emb_count(s), 1000);
+  help_close(store, s);
+  end();
+}
+
+/* A transaction begins between the choice of an extent and the look into it,
+** and what it writes there is not the key's yet. */
+TEST(what_is_not_committed_is_not_forgotten) {
+  emb_config c = config(EMB_TRACK_DATA, "1000s");
+  emb_store *store;
+  emb_session *s;
+  uint64_t removed = 0;
+  float v[DIM] = {0};
+  int64_t a = 1, b = 2;
+  begin();
+  if (!help_open(help_path("store"), &c, &store, &s))
+    return;
+  emb_session_time(s, 10900);
+  OK(s, emb_put(s, &a, 1, v, NULL));
+  OK(s, emb_begin(s));
+  emb_session_time(s, 10000);
+  OK(s, emb_txn_put(s, &b, 1, v));
+  pthread_mutex_lock(&store->core.ckpt_lock);
+  CHECK_EQ_INT(expire_choose(&store->core, 20000, 0), 0);
+  for (uint64_t e = store->core.log.first;
+       e <= atomic_load(&store->core.log.tail) >>
+       store->core.layout.extent_bits;
+       e++)
+    CHECK_EQ_INT(expire_extent(&store->core, store->work_slot, e, 10500, 10501,
+                               &removed, NULL),
+                 EMB_OK);
+  pthread_mutex_unlock(&store->core.ckpt_lock);
+  CHECK_EQ_INT(removed, 0);
+  OK(s, emb_commit(s));
+  emb_session_time(s, 11000);
+  a = 3;
+  OK(s, emb_put(s, &a, 1, v, NULL));
+  OK(s, emb_expire(s, &removed));
+  CHECK_EQ_INT(removed, 1);
+  CHECK_EQ_INT(emb_count(s), 2);
   help_close(store, s);
   end();
 }
