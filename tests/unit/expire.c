@@ -331,6 +331,41 @@ TEST(what_is_not_committed_is_not_forgotten) {
   end();
 }
 
+/* A crash: the checkpoint does not know of what came after it, into an extent
+** that it does know. */
+TEST(a_time_of_before_a_crash_is_not_trusted) {
+  const char *dir = help_path("store"), *copy = help_path("copy");
+  emb_config c = config(EMB_TRACK_DATA, "1000s, 1:10s");
+  emb_store *store;
+  emb_session *s;
+  uint64_t number, removed;
+  float v[DIM] = {0};
+  int64_t a = 1, b = key_of(1);
+  begin();
+  if (!help_open(dir, &c, &store, &s))
+    return;
+  emb_session_time(s, 12000);
+  OK(s, emb_put(s, &a, 1, v, NULL));
+  OK(s, emb_checkpoint(s));
+  OK(s, emb_begin(s));
+  OK(s, emb_txn_put(s, &b, 1, v));
+  OK(s, emb_prepare(s, &number));
+  OK(s, emb_commit(s));
+  CHECK(files_copy_dir(copy, dir));
+  help_close(store, s);
+  if (!help_open(copy, &c, &store, &s))
+    return;
+  CHECK_EQ_INT(emb_resolve(store, 1, NULL), EMB_OK);
+  emb_session_time(s, 12010);
+  a = 2;
+  OK(s, emb_put(s, &a, 1, v, NULL));
+  OK(s, emb_expire(s, &removed));
+  CHECK_EQ_INT(removed, 1);
+  CHECK_EQ_INT(emb_count(s), 2);
+  help_close(store, s);
+  end();
+}
+
 /* Other times to live at the next open hold for what is there. */
 TEST(the_time_to_live_can_change) {
   const char *dir = help_path("store");
