@@ -492,6 +492,54 @@ void emb_scan_close(emb_scan *scan);
 /* Number of keys, as the session sees it; answered from memory. */
 int64_t emb_count(emb_session *session);
 
+/* ---- snapshots --------------------------------------------------------- */
+
+#define EMB_SNAPSHOT_NAME_MAX 64
+#define EMB_SNAPSHOTS_MAX 64
+
+/* Keeps the present state under a name: letters, digits, '_', '-', '.', at most
+** EMB_SNAPSHOT_NAME_MAX of them.  It is durable when the call returns.  Commits
+** are in it as a whole or not at all, an open transaction is not in it, the
+** immediate writes of each session up to some moment are, and at least what was
+** written before the call.  Others go on writing: the index is written to a
+*file
+** beside them, no vector is copied; but a key that is put later gets a new
+** place, so while the snapshot is there its records take space.
+** Errors: RANGE (the name, or it is taken), BUSY, FULL, IOERR, NOMEM. */
+int emb_snapshot(emb_session *session, const char *name);
+/* Forgets it; the next checkpoint frees what only it needed.  Who is reading it
+** may go on.  RANGE: there is none. */
+int emb_snapshot_drop(emb_session *session, const char *name);
+
+typedef struct emb_snapshot_info {
+  char name[EMB_SNAPSHOT_NAME_MAX + 8];
+  int64_t keys;
+  uint64_t version; /* what was written later has a higher one */
+  uint64_t bytes;   /* of the log that the snapshot keeps, used or not */
+  int damaged;      /* its file, or a part of the log is missing */
+} emb_snapshot_info;
+/* Fills up to max, oldest first; *n: how many there are. */
+int emb_snapshots(emb_session *session, emb_snapshot_info *infos, size_t max,
+                  size_t *n);
+
+/* Reading one, which never changes.  Memory: 1 MiB for lookups; for a scan an
+** extent (256 KiB or a page), and a bit for each slot of the extents that hold
+** its records, which is 1/8 to 1/3 of a byte per key as a rule.  One scan at a
+** time; to be closed before its session.  CORRUPT: its file or a page. */
+typedef struct emb_snap emb_snap;
+int emb_snapshot_open(emb_session *session, const char *name, emb_snap **snap);
+void emb_snapshot_close(emb_snap *snap);
+int64_t emb_snapshot_count(const emb_snap *snap);
+/* As emb_peek: vectors, found, versions may be NULL. */
+int emb_snapshot_get(emb_snap *snap, const int64_t *keys, size_t n,
+                     float *vectors, uint8_t *found, uint64_t *versions);
+/* Delivers up to max rows, each once, in storage order (vectors and versions
+** may be NULL); *n = 0 at the end. */
+int emb_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys, float *vectors,
+                      uint64_t *versions, size_t *n);
+/* The next emb_snapshot_scan begins anew. */
+void emb_snapshot_rewind(emb_snap *snap);
+
 /* ---- maintenance ------------------------------------------------------- */
 
 /* Removes all rows whose time to live is over; *removed (or NULL): how many.

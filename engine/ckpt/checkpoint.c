@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "../core/keep.h"
 #include "../emb.h"
 #include "dump.h"
 
@@ -15,8 +16,10 @@ struct dead {
   const struct checkpoint *checkpoint;
 };
 
-/* Extents below page `limit` without live records.  They stay so: records are
-** only ever added at the tail. */
+/* Extents below page `limit` without live records, that nobody keeps.  They
+*stay
+** so: records are only ever added at the tail, and snapshots taken of what is
+** live. */
 static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   struct log *log = &core->log;
   uint64_t end = limit >> core->layout.extent_bits;
@@ -32,7 +35,7 @@ static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   for (uint64_t e = log->first; e < end; e++) {
     struct extent *extent = log_extent(log, e);
     if (extent_phys(extent) != EXTENT_NOWHERE &&
-        atomic_load(&extent->live) == 0) {
+        atomic_load(&extent->live) == 0 && !keep_needed(core, e)) {
       dead->numbers[dead->count++] = e;
     }
   }

@@ -41,6 +41,8 @@ _Static_assert(WORD_ADDRESS_LIMIT_BITS == WORD_ADDRESS_BITS, "one address");
 enum { KEY_FOUND = 0, KEY_ABSENT = 1, KEY_INTENT = 2, KEY_BLOCKED = 3 };
 
 struct scan_watch; /* watch.h */
+struct keeper;     /* keep.h */
+struct notes;      /* notes.h */
 
 /* Relaxed counters for emb_stats. */
 struct counters {
@@ -55,6 +57,7 @@ struct counters {
   _Atomic uint64_t ahead_asked, ahead_memory, ahead_absent;
   _Atomic uint64_t expired_keys;
   _Atomic uint64_t ahead_read, ahead_refused, prefetches, write_backs;
+  _Atomic uint64_t snapshots;
 };
 
 struct core {
@@ -101,6 +104,11 @@ struct core {
   pthread_mutex_t scan_lock;
   _Atomic uint32_t scan_count;
   struct scan_watch *scans;
+
+  struct keeper *keepers; /* see keep.h */
+  /* While a snapshot's index is being written, else NULL: set release by its
+  ** thread, read acquire inside the epoch by whoever moves a record. */
+  _Atomic(struct notes *) notes;
 
   /* Sessions that wait for frames, and the thread that makes them. */
   pthread_mutex_t wake_lock;
@@ -256,6 +264,10 @@ uint32_t core_log_min(const struct core *core);
 ** was done.  Takes the flush lock. */
 int core_make_room(struct core *core, struct epoch_slot *slot, int *did,
                    emb_err *err);
+/* What is below `page`, which was sealed, reaches the file durably: a piece at
+*a
+** time, so that nobody waits long for frames meanwhile. */
+int core_flush_below(struct core *core, uint64_t page, emb_err *err);
 /* Everything written before the call reaches the file; durably if asked.
 ** *upto (or NULL): the page below which that is so. */
 int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err);

@@ -230,6 +230,25 @@ int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err) {
   return rc;
 }
 
+int core_flush_below(struct core *core, uint64_t page, emb_err *err) {
+  struct log *log = &core->log;
+  int rc = EMB_OK;
+  while (!rc && atomic_load(&log->flushed) < page) {
+    uint64_t wrote;
+    pthread_mutex_lock(&core->flush_lock);
+    rc = log_flush_piece(log, &core->flush_queue, page, &wrote, err);
+    pthread_mutex_unlock(&core->flush_lock);
+    count_add(&core->counters.write_bytes, wrote);
+    tell_room(core);
+  }
+  rc = rc ? rc : core_failed(core, err);
+  if (!rc && (atomic_load(&log->moved) || atomic_load(&log->synced) < page)) {
+    rc = log_sync(log, err); /* the flush goes on meanwhile */
+    count_add(&core->counters.syncs, 1);
+  }
+  return rc;
+}
+
 /* Somebody could start an extent now. */
 static int has_room(struct core *core) {
   return frames_left(&core->frames) > 0 && !log_table_full(&core->log);

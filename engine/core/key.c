@@ -17,6 +17,7 @@
 #include "../base/fence.h"
 #include "../emb.h"
 #include "core.h"
+#include "notes.h"
 #include "watch.h"
 
 /* Latches an entry whatever its intent bit says.  0: the entry now belongs to
@@ -97,8 +98,9 @@ uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash) {
   return address;
 }
 
-/* The common end of all moves: counts, tells scans, stores the word without
-** latch (0: the entry is emptied), and frees the cache slot. */
+/* The common end of all moves: counts, notes it for a snapshot, tells scans,
+** stores the word without latch (0: the entry is emptied), and frees the cache
+** slot. */
 static void move(struct core *core, int64_t key, uint64_t hash,
                  struct entry *entry, uint64_t word, uint64_t next,
                  const void *session) {
@@ -109,6 +111,11 @@ static void move(struct core *core, int64_t key, uint64_t hash,
     log_live(&core->log, to, 1);
   }
   next &= ~WORD_LATCH;
+  struct notes *notes =
+      atomic_load_explicit(&core->notes, memory_order_acquire);
+  if (notes) {
+    notes_moved(core, notes, key, from, to, session != NULL);
+  }
   if (watched) {
     pthread_mutex_lock(&core->scan_lock);
     watch_moved(core, key, from, to, session, session != NULL);

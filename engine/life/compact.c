@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "../core/keep.h"
 #include "../emb.h"
 
 /* What may lie about in a small table, in extents. */
@@ -27,30 +28,43 @@ static uint64_t limit_of(struct core *core) {
 void space_measure(struct core *core, struct space *space) {
   struct log *log = &core->log;
   const struct layout *l = &core->layout;
-  uint64_t dead = 0, limit = limit_of(core);
+  uint64_t dead = 0, kept = 0, kept_keys = 0, limit = limit_of(core);
   pthread_mutex_lock(&log->lock); /* the table must not be replaced */
   for (uint64_t e = log->first; e < limit; e++) {
     struct extent *extent = log_extent(log, e);
-    dead += extent_phys(extent) != EXTENT_NOWHERE &&
-            atomic_load_explicit(&extent->live, memory_order_relaxed) == 0;
+    if (extent_phys(extent) == EXTENT_NOWHERE) {
+      continue;
+    }
+    int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
+    if (core->keepers && keep_needed(core, e)) {
+      kept++;
+      kept_keys += live > 0 ? (uint64_t)live : 0;
+    } else {
+      dead += live == 0;
+    }
   }
-  space->used = log_extents_used(log) * l->extent_bytes;
+  space->used = (log_extents_used(log) - kept) * l->extent_bytes;
   pthread_mutex_unlock(&log->lock);
-  int64_t keys = atomic_load(&core->count);
+  int64_t keys = atomic_load(&core->count) - (int64_t)kept_keys;
   space->live = (uint64_t)(keys > 0 ? keys : 0) * l->page_bytes / l->slots;
   space->dead = dead * l->extent_bytes;
+  space->kept = kept * l->extent_bytes;
+  space->kept_live = kept_keys * l->page_bytes / l->slots;
 }
 
 /* The log's table has an entry for every extent between the oldest and the
-** tail: an old one that stays nearly full must not keep them for ever. */
+** tail: an old one that stays nearly full must not keep them for ever.  One
+** that is kept does. */
 static int span_too_long(const struct core *core, uint64_t used_extents) {
   const struct log *log = &core->log;
   uint64_t tail = atomic_load(&log->tail) >> core->layout.extent_bits;
-  return tail - log->first > used_extents * 8 + SPAN_SLACK;
+  return tail - log->first > used_extents * 8 + SPAN_SLACK &&
+         !keep_needed(core, log->first);
 }
 
 int space_wasted(const struct core *core, const struct space *space) {
-  return span_too_long(core, space->used / core->layout.extent_bytes) ||
+  return span_too_long(core, (space->used + space->kept) /
+                                 core->layout.extent_bytes) ||
          space->used - space->dead >
              space->live + space->live / 20 * 11 +
                  (uint64_t)SLACK * core->layout.extent_bytes;
@@ -82,7 +96,8 @@ static uint64_t choose(struct core *core, int all) {
   for (uint64_t e = log->first; e < limit; e++) {
     struct extent *extent = log_extent(log, e);
     int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
-    if (extent_phys(extent) != EXTENT_NOWHERE && live > 0 && live < best) {
+    if (extent_phys(extent) != EXTENT_NOWHERE && live > 0 && live < best &&
+        !keep_needed(core, e)) {
       best = live;
       victim = e;
     }

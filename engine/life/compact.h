@@ -8,6 +8,8 @@
 ** Deletions are dropped with their extent: what they delete was written before
 ** them, and is in no index file any more that recovery could load.
 **
+** What somebody keeps (core/keep.h) is left alone and does not count.
+**
 ** INVARIANT Once writes pause, the log uses at most 1.55 times the live bytes
 **           and a sixteenth for what waits for the next checkpoint, each plus
 **           SLACK extents, and the file a thirty-second more (shorten.h).  With
@@ -20,10 +22,12 @@
 
 #include "../core/core.h"
 
-struct space {
-  uint64_t used; /* bytes of extents in use */
-  uint64_t live; /* bytes that the live records fill */
-  uint64_t dead; /* bytes of extents that the next checkpoint frees */
+struct space {        /* without what is kept */
+  uint64_t used;      /* bytes of extents in use */
+  uint64_t live;      /* bytes that the live records fill */
+  uint64_t dead;      /* bytes of extents that the next checkpoint frees */
+  uint64_t kept;      /* bytes of extents that somebody keeps */
+  uint64_t kept_live; /* and of live records in them */
 };
 
 /* replay: page from which the valid checkpoint would replay. */

@@ -206,7 +206,10 @@ void log_seal(struct log *log, uint64_t page);
 ** closed and NULL. */
 int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
               emb_err *err);
-/* Everything flushed is made durable. */
+/* The same for a few extents of what is below page `upto`. */
+int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
+                    uint64_t *wrote, emb_err *err);
+/* Everything flushed is made durable.  May run beside a flush. */
 int log_sync(struct log *log, emb_err *err);
 /* Up to n (at most LOG_CHOOSE_MAX) written extents whose frames may be taken:
 ** those with the fewest live records, the oldest among equals.  What was copied

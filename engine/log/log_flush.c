@@ -40,49 +40,62 @@ static void prepare_write(struct log *log, uint64_t from, uint64_t to,
   io->is_write = 1;
 }
 
-int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
-              emb_err *err) {
+int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
+                    uint64_t *wrote, emb_err *err) {
   const struct layout *l = log->layout;
+  struct env_io ios[WRITES_IN_FLIGHT], *list[WRITES_IN_FLIGHT];
+  size_t n = 0, done = 0;
   int failed = atomic_load(&log->failed);
   *wrote = 0;
   if (failed) {
     return err_set(err, EMB_FAILED, "an earlier write to the log failed");
   }
   uint64_t page = atomic_load(&log->flushed);
-  while (page < log->safe) {
-    struct env_io ios[WRITES_IN_FLIGHT], *list[WRITES_IN_FLIGHT];
-    size_t n = 0;
-    while (page < log->safe && n < WRITES_IN_FLIGHT) {
-      uint64_t end = (page | (l->extent_pages - 1)) + 1;
-      end = end < log->safe ? end : log->safe;
-      prepare_write(log, page, end, &ios[n]);
-      list[n] = &ios[n];
-      *wrote += ios[n].bytes;
-      page = end;
-      n++;
-    }
-    int os = log->env->queue_submit(log->env, *queue, list, n);
-    size_t done = 0;
-    while (!os && done < n) {
-      struct env_io *ready[WRITES_IN_FLIGHT];
-      size_t got = 0;
-      os = log->env->queue_wait(log->env, *queue, 1, ready, WRITES_IN_FLIGHT,
-                                &got);
-      done += got;
-      for (size_t i = 0; i < got; i++) {
-        os = os || EMB_SEED(9) ? os : ready[i]->result;
-      }
-    }
-    if (os) {
-      /* Others may be in flight still, from this stack: closing waits for
-      ** them.  Nothing is written through it any more. */
-      log->env->queue_close(log->env, *queue);
-      *queue = NULL;
-      return log_fail(log, err, os, "write");
-    }
-    atomic_store_explicit(&log->flushed, page, memory_order_release);
+  upto = upto < log->safe ? upto : log->safe;
+  while (page < upto && n < WRITES_IN_FLIGHT) {
+    uint64_t end = (page | (l->extent_pages - 1)) + 1;
+    end = end < upto ? end : upto;
+    prepare_write(log, page, end, &ios[n]);
+    list[n] = &ios[n];
+    *wrote += ios[n].bytes;
+    page = end;
+    n++;
   }
+  if (n == 0) {
+    return EMB_OK;
+  }
+  int os = log->env->queue_submit(log->env, *queue, list, n);
+  while (!os && done < n) {
+    struct env_io *ready[WRITES_IN_FLIGHT];
+    size_t got = 0;
+    os = log->env->queue_wait(log->env, *queue, 1, ready, WRITES_IN_FLIGHT,
+                              &got);
+    done += got;
+    for (size_t i = 0; i < got; i++) {
+      os = os || EMB_SEED(9) ? os : ready[i]->result;
+    }
+  }
+  if (os) {
+    /* Others may be in flight still, from this stack: closing waits for
+    ** them.  Nothing is written through it any more. */
+    log->env->queue_close(log->env, *queue);
+    *queue = NULL;
+    return log_fail(log, err, os, "write");
+  }
+  atomic_store_explicit(&log->flushed, page, memory_order_release);
   return EMB_OK;
+}
+
+int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
+              emb_err *err) {
+  int rc;
+  uint64_t piece;
+  *wrote = 0;
+  do {
+    rc = log_flush_piece(log, queue, UINT64_MAX, &piece, err);
+    *wrote += piece;
+  } while (!rc && atomic_load(&log->flushed) < log->safe);
+  return rc;
 }
 
 int log_sync(struct log *log, emb_err *err) {

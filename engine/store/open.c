@@ -227,6 +227,7 @@ static void init_locks(emb_store *store) {
   pthread_mutex_init(&store->session_lock, NULL);
   pthread_mutex_init(&store->txn_lock, NULL);
   pthread_mutex_init(&store->settle_lock, NULL);
+  pthread_mutex_init(&store->snapshots.lock, NULL);
   pthread_condattr_init(&clock);
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&core->wake, &clock);
@@ -322,6 +323,7 @@ void store_free(emb_store *store) {
   jobs_stop(store);
   stop_threads(store);
   recovery_free(store->doubt);
+  snapshots_free(core, &store->snapshots);
   if (core->flush_queue) {
     env->queue_close(env, core->flush_queue);
   }

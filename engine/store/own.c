@@ -82,7 +82,8 @@ static void remove_leftover(void *arg, const char *name) {
   struct leftover *l = arg;
   char path[PATH_BYTES];
   int index = strncmp(name, "index-", 6) == 0 && strcmp(name, l->keep) != 0;
-  if ((index || strncmp(name, "spill-", 6) == 0) &&
+  if ((index || strncmp(name, "spill-", 6) == 0 ||
+       strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0) &&
       path_join(path, sizeof path, l->core->dir, name, NULL) == EMB_OK) {
     l->core->env->unlink(l->core->env, path);
   }
@@ -117,6 +118,11 @@ static int become_owner(emb_store *store, emb_err *err) {
     pthread_mutex_lock(&core->scan_lock);
     rc = watch_any(core) ? EMB_OK : log_resume(&core->log, m.tail, err);
     pthread_mutex_unlock(&core->scan_lock);
+  }
+  if (!rc) { /* before anything is freed */
+    pthread_mutex_lock(&core->ckpt_lock);
+    rc = snapshots_load(core, &store->snapshots, err);
+    pthread_mutex_unlock(&core->ckpt_lock);
   }
   if (rc) {
     return rc;

@@ -72,9 +72,10 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
          (uint64_t)atomic_load(&core->cache.frame_count) *
              core->layout.extent_bytes);
   number(l, "cache_records", atomic_load(&core->cache.used));
-  number(l, "log_bytes", space.used);
-  number(l, "live_bytes", space.live);
+  number(l, "log_bytes", space.used + space.kept);
+  number(l, "live_bytes", space.live + space.kept_live);
   number(l, "dead_bytes", space.dead);
+  number(l, "kept_bytes", space.kept);
   number(l, "record_bytes", core->layout.rec_bytes);
   number(l, "page_bytes", core->layout.page_bytes);
   number(l, "get_keys", tally[TALLY_GET]);

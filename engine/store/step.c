@@ -63,7 +63,8 @@ static int quiet(emb_store *store) {
 
 static int checkpoint_due(emb_store *store, const struct space *space,
                           int still) {
-  uint64_t most = space->live + space->live / 4;
+  uint64_t live = space->live + space->kept_live;
+  uint64_t most = live + live / 4;
   most = most > REPLAY_BYTES ? most : REPLAY_BYTES;
   uint64_t replay = replay_bytes(store);
   /* With a transaction open a checkpoint shortens nothing and frees only what
@@ -144,6 +145,9 @@ int step_work(emb_store *store, int *more, emb_err *err) {
     return EMB_OK;
   }
   pthread_mutex_lock(&core->ckpt_lock);
+  if (snapshots_reap(core, &store->snapshots)) {
+    store->idle.tail = 0; /* there is something to free */
+  }
   int still = quiet(store);
   /* Before anything is measured: a commit that ends meanwhile changes it. */
   struct idle now = look(store);

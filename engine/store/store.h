@@ -12,12 +12,14 @@
 **   change.c value.c     those that need the old value
 **   txn*.c               transactions
 **   scan.c order.c       scans
+**   snap.c snap_read.c   snapshots
 **   step.c stats.c verify.c
 */
 #ifndef EMB_STORE_H
 #define EMB_STORE_H
 
 #include "../ckpt/checkpoint.h"
+#include "../ckpt/snapshot.h"
 #include "../core/core.h"
 #include "../core/spill.h"
 #include "../core/watch.h"
@@ -87,6 +89,7 @@ struct emb_store {
   struct epoch_slot *flush_slot; /* flush thread or emb_step */
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */
+  struct snapshots snapshots;
   /* State in which background work found nothing to do; ckpt_lock. */
   struct idle idle;
   /* When the newest checkpoint was first seen, and when which version was;

@@ -14,7 +14,7 @@
 #include "../../engine/ckpt/manifest.h"
 #include "../../engine/rec/page.h"
 
-enum { FILES_MAX = 8, FILES_NAME = 40 };
+enum { FILES_MAX = 16, FILES_NAME = 80 };
 
 struct file {
   char name[FILES_NAME];

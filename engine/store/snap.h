@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+**
+** snap.h -- private to snap.c (taking, dropping, listing) and snap_read.c: a
+** snapshot that is being read.
+**
+** LOOKUP  The entries in the file are ordered by hash_key, and the file says
+*how
+**         many each of 1024 partitions has.  Hashes are spread evenly, so the
+**         block of a key is guessed right nearly always: one read of 64 KiB, or
+**         none, since 16 blocks are kept.
+** SCAN    In the order of the log, an extent at a time.  Which of its slots
+**         belong to the snapshot is a bit for each, set in one pass over the
+**         entries when the first scan begins.
+** PAGES   All that is named lies below the mark, where nobody writes any more.
+**         It is taken from the log's memory, or read from disk.  An extent may
+**         be moved in the file meanwhile: the page's checksum knows.
+*/
+#ifndef EMB_STORE_SNAP_H
+#define EMB_STORE_SNAP_H
+
+#include "store.h"
+
+#define SNAP_BLOCKS 16
+
+struct emb_snap {
+  emb_session *s;
+  struct snapshot *snapshot;
+  int listed; /* it is the owner's; else this reader's own */
+
+  struct block *blocks; /* SNAP_BLOCKS; block n is at n % SNAP_BLOCKS */
+  uint64_t numbers[SNAP_BLOCKS]; /* 1 + number of the block, 0: none */
+  char *page;                    /* of a lookup */
+
+  uint8_t *bits; /* slots of all extents */
+  char *extent;  /* the present one */
+  uint64_t at;   /* number of the extent in the snapshot */
+  uint32_t row;  /* next slot in it, counted from its first page */
+  int have;      /* extent is filled */
+};
+
+uint64_t snap_bit_bytes(const emb_snap *snap);
+/* The next row; *value points to its stored form until the next call, or is
+** NULL at the end. */
+int snap_next(emb_snap *snap, int64_t *key, uint64_t *version,
+              const char **value);
+/* Log address of a key, 0 if it is not there. */
+int snap_find(emb_snap *snap, int64_t key, uint64_t *address);
+/* Stored values of n rows; address 0: nothing is done.  use gets the row's
+** number, its version and its value. */
+struct snap_row {
+  uint64_t address;
+  int64_t key;
+  size_t row;
+};
+int snap_read_rows(emb_snap *snap, struct snap_row *rows, size_t n,
+                   void (*use)(void *arg, size_t row, uint64_t version,
+                               const char *value),
+                   void *arg);
+
+/* Reads it as a whole: EMB_CORRUPT says what is wrong. */
+int snap_verify(emb_session *s, const char *name);
+
+#endif
