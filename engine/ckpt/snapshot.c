@@ -115,10 +115,8 @@ static void make_mark(struct making *m, pthread_mutex_t *settle) {
   struct core *core = m->core;
   pthread_mutex_lock(&core->flush_lock);
   pthread_mutex_lock(settle);
-  uint64_t page = atomic_load(&core->log.tail);
-  if (!EMB_SEED(63)) {
-    log_seal(&core->log, page);
-  }
+  uint64_t page = EMB_SEED(63) ? atomic_load(&core->log.tail)
+                               : log_seal(&core->log, UINT64_MAX);
   atomic_store_explicit(&m->notes->mark, layout_address(&core->layout, page, 0),
                         memory_order_release);
   pthread_mutex_unlock(settle);

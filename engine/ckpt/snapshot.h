@@ -29,9 +29,8 @@
 ** Until step 5 it is called snapnew-NAME; who finds that deletes it.
 **
 ** THREADS  The list of an owner's snapshots changes under ckpt_lock and
-**          snapshots.lock together.  A snapshot that is being read stays when
-*it
-**          is dropped; the last reader leaves it to snapshots_reap.
+**          snapshots.lock together.  One that is being read stays when it is
+**          dropped; the last reader leaves it to snapshots_reap.
 */
 #ifndef EMB_CKPT_SNAPSHOT_H
 #define EMB_CKPT_SNAPSHOT_H

@@ -33,7 +33,7 @@ void notes_end(struct core *core, struct notes *notes) {
 }
 
 static void add(struct core *core, struct notes *notes, struct note_list *list,
-                const struct note *note) {
+                const struct note_move *note) {
   if (list->count == list->room) {
     size_t room = list->room ? list->room * 2 : 32;
     void *larger =
@@ -68,7 +68,7 @@ void notes_moved(struct core *core, struct notes *notes, int64_t key,
               : !from || (mark && (from >= mark || to < mark))) {
     return;
   }
-  const struct note note = {key, from, to, settled != 0, 0};
+  const struct note_move note = {key, from, to, settled != 0, 0};
   struct note_list *list =
       &notes->lists[hash_key(key) >> (64 - INDEX_PART_BITS_MAX)];
   pthread_mutex_lock(&list->lock);
@@ -88,15 +88,15 @@ static int by_hash(const void *a, const void *b) {
 
 /* Notes of a key stay in their order. */
 static int by_hash_and_order(const void *a, const void *b) {
-  const struct note *x = a, *y = b;
+  const struct note_move *x = a, *y = b;
   int order = by_hash(&x->key, &y->key);
   return order ? order : x->number < y->number ? -1 : 1;
 }
 
 /* Where a key was, of which there are n notes in their order; found: what the
 ** index said later, 0 if nothing. */
-static uint64_t place_at(const struct note *notes, size_t n, uint64_t found,
-                         uint64_t mark) {
+static uint64_t place_at(const struct note_move *notes, size_t n,
+                         uint64_t found, uint64_t mark) {
   uint64_t place = 0;
   int known = 0;
   for (size_t i = 0; i < n; i++) {

@@ -36,7 +36,7 @@
 
 #define NOTES_PARTS (1u << INDEX_PART_BITS_MAX)
 
-struct note {
+struct note_move {
   int64_t key;
   uint64_t from;    /* log address, 0: absent */
   uint64_t to;      /* log address, or how far the log was sealed */
@@ -47,7 +47,7 @@ struct note {
 struct note_list { /* of one partition of the index */
   pthread_mutex_t lock;
   int ended; /* nobody needs more of them */
-  struct note *notes;
+  struct note_move *notes;
   size_t count, room;
 };
 

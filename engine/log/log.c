@@ -493,8 +493,10 @@ uint64_t log_position(struct log *log, int stream) {
   return position;
 }
 
-void log_seal(struct log *log, uint64_t page) {
+uint64_t log_seal(struct log *log, uint64_t page) {
   pthread_mutex_lock(&log->lock);
+  uint64_t tail = atomic_load(&log->tail);
+  page = page < tail ? page : tail;
   for (int i = 0; i < LOG_STREAMS; i++) {
     if (log->open[i].page && log->open[i].page < page) {
       close_page(log, &log->open[i], 0);
@@ -508,6 +510,7 @@ void log_seal(struct log *log, uint64_t page) {
     epoch_wait(log->epoch);
     log->safe = page;
   }
+  return page;
 }
 
 /* ---- giving space back ------------------------------------------------- */

@@ -200,8 +200,10 @@ uint64_t log_cut(struct log *log, uint64_t *first);
 /* Address that the stream's next record will at least have. */
 uint64_t log_position(struct log *log, int stream);
 
-/* Makes all pages below `page` (at most tail) immutable. */
-void log_seal(struct log *log, uint64_t page);
+/* Makes all pages below `page` immutable, or below the tail if that is lower:
+** then whatever comes after the call returned lies above what it returns, and
+** so does what is written after something that lies above. */
+uint64_t log_seal(struct log *log, uint64_t page);
 /* Writes the sealed pages out; *wrote: bytes.  After an error the queue is
 ** closed and NULL. */
 int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,

@@ -3,9 +3,8 @@
 ** snap.h -- private to snap.c (taking, dropping, listing) and snap_read.c: a
 ** snapshot that is being read.
 **
-** LOOKUP  The entries in the file are ordered by hash_key, and the file says
-*how
-**         many each of 1024 partitions has.  Hashes are spread evenly, so the
+** LOOKUP  The entries in the file are ordered by hash_key, and it says how many
+**         each of 1024 partitions has.  Hashes are spread evenly, so the
 **         block of a key is guessed right nearly always: one read of 64 KiB, or
 **         none, since 16 blocks are kept.
 ** SCAN    In the order of the log, an extent at a time.  Which of its slots

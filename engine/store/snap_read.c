@@ -35,8 +35,7 @@ static uint64_t look(emb_session *s, uint64_t page, uint32_t pages, char *to) {
   return offset;
 }
 
-/* Pages of one extent, below the mark, to memory.  wanted: which of them must
-*be
+/* Pages of one extent, below the mark, to memory.  wanted: those that must be
 ** right; NULL: all. */
 static int read_pages(emb_snap *snap, uint64_t page, uint32_t pages, char *to,
                       const uint8_t *wanted) {

@@ -4,10 +4,9 @@
 **
 ** TRANSFERS  Transactions move amounts between keys, so that the sum of all
 **            vectors stays the same: in every snapshot it must be the same.
-** ORDER      Each writer puts the numbers 1, 2, 3 ... into its keys in turn,
-*one
-**            call after the other, deletes one now and then and puts it again.
-**            A snapshot that has one of its writes has all that came before.
+** ORDER      Each writer puts the numbers 1, 2, 3 ... into its keys in turn, a
+**            call for each, deletes one now and then and puts it again.  A
+**            snapshot that has one of its writes has all that came before.
 ** AGAIN      A snapshot that is read twice, with writes and compaction in
 **            between, is the same.
 */
@@ -97,7 +96,9 @@ static void check_writer(emb_session *s, emb_snap *snap, int64_t writer) {
   for (int32_t n = highest; n > highest - OWN && n > 0; n--) {
     int32_t value = values[n % OWN];
     int next = n == highest - OWN + 1; /* its place is taken by the next one */
-    CHECK(value == n || (next && value == 0));
+    test_check(value == n || (next && value == 0), __FILE__, __LINE__,
+               "writer %d came to %d, but instead of %d there is %d",
+               (int)writer, highest, n, value);
   }
 }
 
