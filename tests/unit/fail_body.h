@@ -175,6 +175,53 @@ static void body_scan(struct fail *w) {
     FAIL_CHECK(w, emb_stats(w->store, stats, 128) > 20, "few figures");
 }
 
+/* A snapshot, as many rows as there were when it was taken. */
+static void read_snapshot(struct fail *w, const char *name, int64_t count) {
+  emb_snap *snap;
+  size_t n = 1;
+  int64_t came = 0;
+  int rc = EMB_OK;
+  if (!w->s || !FAIL_TRY(w, emb_snapshot_open(w->s, name, &snap)))
+    return;
+  while (rc == EMB_OK && n > 0) {
+    rc = emb_snapshot_scan(snap, 200, w->keys, w->vectors, NULL, &n);
+    came += rc == EMB_OK ? (int64_t)n : 0;
+  }
+  if (fail_did(w, rc, emb_errmsg(w->s), "emb_snapshot_scan"))
+    FAIL_CHECK(w, came == count, "%d of the keys came", (int)came);
+  fail_fill(w, 0, 30, 40, 0);
+  (void)FAIL_TRY(
+      w, emb_snapshot_get(snap, w->keys, 30, w->vectors, w->found, NULL));
+  emb_snapshot_close(snap);
+}
+
+static void body_snapshot(struct fail *w) {
+  emb_snapshot_info infos[4];
+  size_t n = 0;
+  if (!fail_open(w))
+    return;
+  fail_put(w, 0, 300, 1, 60);
+  int64_t count = w->s ? emb_count(w->s) : 0;
+  int taken = w->s && FAIL_TRY(w, emb_snapshot(w->s, "one"));
+  fail_put(w, 0, 400, 1, 61);
+  fail_step(w, 5);
+  fail_checkpoint(w);
+  if (taken)
+    read_snapshot(w, "one", count);
+  if (w->s && FAIL_TRY(w, emb_snapshot(w->s, "two")))
+    (void)FAIL_TRY(w, emb_snapshot_drop(w->s, "two"));
+  fail_close(w);
+  if (!fail_open(w))
+    return;
+  if (taken)
+    read_snapshot(w, "one", count);
+  fail_put(w, 0, 5, 1, 62);
+  if (taken && w->s && FAIL_TRY(w, emb_snapshots(w->s, infos, 4, &n)))
+    FAIL_CHECK(w, n >= 1 && !infos[0].damaged, "the snapshot is lost");
+  if (taken)
+    read_snapshot(w, "one", count);
+}
+
 /* From a clean close, and from a kill with a transaction in doubt. */
 static void body_reopen(struct fail *w) {
   if (!fail_open(w))
@@ -236,6 +283,7 @@ static const struct fail_body_case {
     {{"ahead bounded", body_ahead, EMB_OPEN_STEP | EMB_OPEN_BOUNDED},
      BASE_CLEAN},
     {{"scan", body_scan, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"snapshot", body_snapshot, EMB_OPEN_STEP}, BASE_CLEAN},
     {{"reopen", body_reopen, EMB_OPEN_STEP}, BASE_CLEAN},
     {{"reopen killed", body_reopen, EMB_OPEN_STEP}, BASE_KILLED},
     {{"reopen in doubt", body_reopen, EMB_OPEN_STEP}, BASE_DOUBT},

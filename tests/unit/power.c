@@ -36,6 +36,7 @@ enum {
   LEVELS = 3,
   BATCH = 12,
   ACTIONS = 150,
+  SNAPS = 64,
   CHOICES = 4
 };
 enum { PUT = 1, DEL = 2 };
@@ -53,6 +54,8 @@ enum note_kind {
   NOTE_DECIDED, /* the coordinator recorded `number` */
   NOTE_END,     /* what is pending was committed and is there */
   NOTE_FORGET,  /* or rolled back */
+  NOTE_TAKEN,   /* snapshot number `key` is there, and holds what is done */
+  NOTE_DROPPED, /* it may be gone */
 };
 
 struct note {
@@ -70,6 +73,7 @@ struct state {
   uint32_t pending[KEYS];
   uint32_t group;       /* of the last transaction that the engine committed */
   uint64_t decided;     /* the coordinator's record */
+  uint8_t snaps[SNAPS]; /* they must be there */
   uint8_t seen[WRITES]; /* by write: it may be found */
   uint32_t groups[WRITES]; /* by write: its transaction, 0 if none */
 };
@@ -84,6 +88,8 @@ static struct work {
   uint32_t write_count;
   struct note *notes;
   size_t note_count, note_room;
+  uint32_t snapped[SNAPS][KEYS]; /* what they hold: `now` */
+  uint32_t snap_count, snap_oldest;
   int64_t moved, compacted, shortened; /* what live_and_shrink came to */
 } work;
 
@@ -128,6 +134,12 @@ static void advance(struct state *x, const struct note *note) {
     break;
   case NOTE_FORGET:
     memset(x->pending, 0, sizeof x->pending);
+    break;
+  case NOTE_TAKEN:
+    x->snaps[note->key] = 1;
+    break;
+  case NOTE_DROPPED:
+    x->snaps[note->key] = 0;
     break;
   }
 }
@@ -254,11 +266,32 @@ static void prepare(struct writer *w) {
   end_txn(w, NOTE_END);
 }
 
+static const char *snap_name(uint32_t number) {
+  static char name[16];
+  (void)snprintf(name, sizeof name, "n%u", number);
+  return name;
+}
+
+static void take_or_drop(struct writer *w) {
+  uint32_t number = work.snap_count;
+  if (work.snap_oldest < number && (roll(3) == 0 || number == SNAPS)) {
+    note(NOTE_DROPPED, work.snap_oldest, 0, 0);
+    OK(w->direct, emb_snapshot_drop(w->direct, snap_name(work.snap_oldest++)));
+  } else if (number < SNAPS) {
+    memcpy(work.snapped[number], work.state.now, sizeof work.state.now);
+    work.snap_count++;
+    OK(w->direct, emb_snapshot(w->direct, snap_name(number)));
+    note(NOTE_TAKEN, number, 0, 0);
+  }
+}
+
 static void act(struct writer *w) {
   uint64_t what = roll(100);
   int more;
-  if (what < 30) {
+  if (what < 28) {
     write_some(w, 0);
+  } else if (what < 30) {
+    take_or_drop(w);
   } else if (what < 40) {
     if (roll(4) == 0) /* a checkpoint by time */
       disk_env(work.disk)->sleep_us(disk_env(work.disk), 61000000);
@@ -448,6 +481,39 @@ static void read_all(emb_session *s, uint32_t found[KEYS]) {
               (int)count, (int)emb_count(s));
 }
 
+/* Those that must be there, and those that happen to be. */
+static void check_snapshots(emb_session *s, const struct state *x) {
+  static float vectors[KEYS * 8192];
+  uint8_t there[KEYS];
+  int64_t keys[KEYS];
+  emb_snapshot_info infos[SNAPS];
+  emb_snap *snap;
+  size_t n = 0;
+  for (uint32_t k = 0; k < KEYS; k++)
+    keys[k] = key_of(k);
+  for (uint32_t i = 0; i < work.snap_count; i++) {
+    int rc = emb_snapshot_open(s, snap_name(i), &snap);
+    (void)HOLDS(rc == EMB_OK || (rc == EMB_RANGE && !x->snaps[i]),
+                "snapshot %u: %s", i, emb_errmsg(s));
+    if (rc)
+      continue;
+    OK(s, emb_snapshot_get(snap, keys, KEYS, vectors, there, NULL));
+    for (uint32_t k = 0; k < KEYS; k++) {
+      uint32_t want = work.snapped[i][k];
+      want = work.writes[want].kind == PUT ? want : 0;
+      int32_t value =
+          there[k] ? help_value(vectors + k * work.dim, work.dim, keys[k]) : 0;
+      (void)HOLDS(value == (int32_t)want, "snapshot %u: key %u has %d, not %u",
+                  i, k, value, want);
+    }
+    emb_snapshot_close(snap);
+    n++;
+  }
+  size_t listed = 0;
+  OK(s, emb_snapshots(s, infos, SNAPS, &listed));
+  (void)HOLDS(listed == n, "%zu snapshots, but %zu in the list", n, listed);
+}
+
 static void complain(void *arg, const char *text) {
   (void)arg;
   (void)HOLDS(moment.rotten && strstr(text, "/manifest: slot "),
@@ -484,6 +550,7 @@ static int examine(struct disk *disk, const struct state *x,
   for (uint32_t k = 0; k < KEYS; k++)
     check_key(x, k, found[k]);
   check_groups(x, found);
+  check_snapshots(s, x);
   OK(s, emb_verify(s, complain, NULL));
   return help_close(store, s);
 }
