@@ -172,6 +172,10 @@ typedef struct emb_config {
   ** background (emb_step), at most a sixteenth of the shortest time later.
   ** Implies EMB_TRACK_WALL where nothing else is said of track. */
   const char *ttl;
+  /* Which keys become rows by an update or a lookup, not by a Put:
+  ** "count(n=3)", "bloom(n=3, memory=16000000)", "probability(n=10)"; README.md
+  ** says what they do.  NULL: what the store has; a new one, or "none": all. */
+  const char *admission;
   /* What emb_apply_gradients does, "adagrad(lr=0.05)", and how a row begins
   ** that is not put, "uniform(low=-0.05, high=0.05)": for each segment that has
   ** no text of its own.  NULL: no optimizer; zeros.  README.md lists both with

@@ -398,6 +398,10 @@ static int set_option(struct ext_options *options, const char *name,
     *legal = "none, wall or data";
     return parse_track(value, &config->track);
   }
+  if (sqlite3_stricmp(name, "admission") == 0) {
+    *legal = "one rule";
+    return set_text(&config->admission, value);
+  }
   if (sqlite3_stricmp(name, "ttl") == 0) {
     *legal = "one for all slots";
     return set_text(&config->ttl, value);
@@ -544,6 +548,7 @@ void ext_options_clear(struct ext_options *options) {
   sqlite3_free((char *)options->config.optimizer);
   sqlite3_free((char *)options->config.initializer);
   sqlite3_free((char *)options->config.ttl);
+  sqlite3_free((char *)options->config.admission);
   options->config.optimizer = options->config.initializer = NULL;
-  options->config.ttl = NULL;
+  options->config.ttl = options->config.admission = NULL;
 }

@@ -115,13 +115,17 @@ static int forgetting(struct schema *schema, const emb_config *c,
     return err_set(err, EMB_RANGE, "unknown track %u", c->track);
   }
   int rc = c->ttl ? ttl_parse(&schema->ttl, c->ttl, err) : EMB_OK;
-  int forgets = ttl_any(&schema->ttl);
+  rc = rc || !c->admission
+           ? rc
+           : admission_parse(&schema->admission, c->admission, err);
+  int forgets = ttl_any(&schema->ttl) || schema->admission.kind;
   schema->track = c->track  ? c->track
                   : forgets ? EMB_TRACK_WALL
                             : EMB_TRACK_NONE;
   return rc || !forgets || schema_tracks(schema)
              ? rc
-             : err_set(err, EMB_RANGE, "a table whose rows go must track them");
+             : err_set(err, EMB_RANGE,
+                       "a table with ttl or admission must track its rows");
 }
 
 int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
@@ -237,6 +241,9 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
   if (!c->ttl) {
     want.ttl = schema->ttl;
   }
+  if (!c->admission) {
+    want.admission = schema->admission;
+  }
   if (schema_tracks(&want) != schema_tracks(schema)) {
     return err_set(err, EMB_MISMATCH,
                    schema_tracks(schema)
@@ -317,6 +324,11 @@ int schema_print(const struct schema *schema, char *to, emb_err *err) {
     ttl_print(&schema->ttl, text, sizeof text);
     fits = fits && add(&at, end, "ttl=%s\n", text);
   }
+  if (schema->admission.kind) {
+    char text[ADMISSION_TEXT_MAX];
+    admission_print(&schema->admission, text, sizeof text);
+    fits = fits && add(&at, end, "admission=%s\n", text);
+  }
   return fits ? EMB_OK
               : err_set(err, EMB_RANGE,
                         "the vectors' optimizers and initializers take more "
@@ -373,22 +385,36 @@ static int read_seed(const char **at, uint64_t *seed) {
   return *at > from && (*from != '0' || *at == from + 1);
 }
 
-/* ttl=..., if it is there. */
-static int parse_ttl(struct schema *schema, const char **at) {
-  char text[TTL_TEXT_MAX];
+/* What is behind `name` up to the end of the line: into text.  -1: the name is
+** not there. */
+static int take_line(const char **at, const char *name, char *text,
+                     size_t size) {
   size_t n;
-  if (!skip(at, "ttl=")) {
-    return 1;
+  if (!skip(at, name)) {
+    return -1;
   }
   n = strcspn(*at, "\n");
-  if (n >= sizeof text) {
+  if (n >= size || (*at)[n] != '\n') {
     return 0;
   }
   memcpy(text, *at, n);
   text[n] = 0;
-  *at += n;
-  return ttl_parse(&schema->ttl, text, NULL) == EMB_OK &&
-         ttl_any(&schema->ttl) && skip(at, "\n");
+  *at += n + 1;
+  return 1;
+}
+
+/* ttl=..., admission=..., if they are there. */
+static int parse_rules(struct schema *schema, const char **at) {
+  char text[TTL_TEXT_MAX];
+  int is = take_line(at, "ttl=", text, sizeof text);
+  if (is == 0 || (is > 0 && (ttl_parse(&schema->ttl, text, NULL) ||
+                             !ttl_any(&schema->ttl)))) {
+    return 0;
+  }
+  is = take_line(at, "admission=", text, sizeof text);
+  return is < 0 ||
+         (is > 0 && admission_parse(&schema->admission, text, NULL) == EMB_OK &&
+          schema->admission.kind != ADMISSION_NONE);
 }
 
 /* track=..., if it is there; 0: it is none of schema_print's. */
@@ -400,7 +426,7 @@ static int parse_track(struct schema *schema, const char **at) {
   schema->track = skip(at, "wall")   ? EMB_TRACK_WALL
                   : skip(at, "data") ? EMB_TRACK_DATA
                                      : EMB_TRACK_NONE;
-  return schema_tracks(schema) && skip(at, "\n") && parse_ttl(schema, at);
+  return schema_tracks(schema) && skip(at, "\n") && parse_rules(schema, at);
 }
 
 /* One line; 0: it is none of schema_print's. */

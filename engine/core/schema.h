@@ -22,6 +22,7 @@
 **               seed=0
 **               track=wall
 **               ttl=...
+**               admission=...
 **
 **           schema_print writes all parameters, and schema_parse takes what it
 **           wrote; both are part of the format (FORMAT.md).
@@ -35,6 +36,7 @@
 #include "../vec/init.h"
 #include "../vec/optim.h"
 #include "../vec/vec.h"
+#include "admission.h"
 #include "ttl.h"
 
 /* Of the text, with the 0 at its end. */
@@ -60,8 +62,9 @@ struct schema {
   uint32_t insert_on; /* EMB_INSERT_ON_* */
   uint32_t track;     /* EMB_TRACK_NONE, ... */
   uint32_t track_at;  /* first byte of the emb_track */
-  struct ttl ttl;     /* of a table that tracks */
-  uint64_t seed;      /* of the initializers */
+  struct ttl ttl;     /* of a table that tracks, as the next */
+  struct admission_rule admission;
+  uint64_t seed; /* of the initializers */
   struct segment segments[EMB_SEGMENTS_MAX];
 };
 

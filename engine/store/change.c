@@ -54,6 +54,17 @@ static void tell(struct work *w, uint32_t row, int found, uint64_t version) {
   }
 }
 
+/* Rows of the batch that this one stands for. */
+static uint32_t times_of(const struct work *w, uint32_t row) {
+  return w->grouped ? group_times(&w->s->groups, w->first + row) : 1;
+}
+
+/* May a key that is not there be added? */
+static int adds(struct work *w, uint32_t row) {
+  return value_adds(w->s, w->change) &&
+         value_admits(w->s, w->change, w->keys[row], times_of(w, row));
+}
+
 /* What the change says of a row, and what that was computed from. */
 static const float *says(const struct work *w, uint32_t row,
                          const float **read) {
@@ -67,11 +78,6 @@ static const float *says(const struct work *w, uint32_t row,
   return c->rows ? c->rows + at * dim : NULL;
 }
 
-/* Rows of the batch that it stands for. */
-static uint32_t times(const struct work *w, uint32_t row) {
-  return w->grouped ? group_times(&w->s->groups, w->first + row) : 1;
-}
-
 static int not_finite(struct work *w, uint32_t row) {
   return session_error(
       w->s, EMB_RANGE, "row %zu (key %lld): the %s is not finite",
@@ -83,7 +89,7 @@ static int not_finite(struct work *w, uint32_t row) {
 static int make(struct work *w, uint32_t row, uint64_t version,
                 const void *old) {
   const float *read, *by = says(w, row, &read);
-  return value_make(w->s, w->change, by, read, times(w, row), w->keys[row],
+  return value_make(w->s, w->change, by, read, times_of(w, row), w->keys[row],
                     version, old, w->s->scratch)
              ? EMB_OK
              : not_finite(w, row);
@@ -95,7 +101,7 @@ static int replace_here(struct work *w, uint32_t row, struct rec *rec,
   if (w->in_place) {
     const float *read, *by = says(w, row, &read);
     rec_begin(rec);
-    int good = value_update(w->s, w->change, by, read, times(w, row),
+    int good = value_update(w->s, w->change, by, read, times_of(w, row),
                             w->keys[row], version, rec->vector);
     rec_end(rec, good ? version : old_version);
     return good ? EMB_OK : not_finite(w, row);
@@ -154,7 +160,7 @@ static int change_found(struct work *w, uint32_t row, struct entry *entry,
                         uint64_t word, uint64_t *cold_at) {
   struct core *core = w->s->core;
   if (!word_address(word)) { /* removed while it was leased */
-    if (value_adds(w->s, w->change)) {
+    if (adds(w, row)) {
       return replace(w, row, entry, word, NULL, 0, NULL);
     }
     key_unlatch(entry, word);
@@ -179,11 +185,12 @@ static int change_found(struct work *w, uint32_t row, struct entry *entry,
   return ROW_COLD;
 }
 
-static int change_absent(struct work *w, uint32_t row) {
-  if (!value_adds(w->s, w->change)) {
+static int change_absent(struct work *w, uint32_t row, int *asked) {
+  if (!*asked && !adds(w, row)) {
     tell(w, row, 0, 0);
     return EMB_OK;
   }
+  *asked = 1;
   int rc = make(w, row, w->version + row, NULL);
   rc = rc ? rc
           : put_new_key(w->s, &w->run, w->want, w->keys[row], w->s->hashes[row],
@@ -195,6 +202,7 @@ static int change_absent(struct work *w, uint32_t row) {
 }
 
 static int change_row(struct work *w, uint32_t row, uint64_t *cold_at) {
+  int asked = 0;
   for (;;) {
     struct entry *entry;
     uint64_t word;
@@ -206,7 +214,7 @@ static int change_row(struct work *w, uint32_t row, uint64_t *cold_at) {
     case KEY_INTENT:
       return ROW_HELD;
     default:
-      rc = change_absent(w, row);
+      rc = change_absent(w, row, &asked);
       if (rc != INDEX_EXISTS && rc != ROW_HELD) {
         return rc;
       }

@@ -259,6 +259,7 @@ static int init_memory(emb_store *store, emb_err *err) {
           : log_init(&core->log, env, &core->epoch, &core->frames,
                      &core->layout);
   rc = rc ? rc : cache_init(&core->cache, env, &core->layout, (uint32_t)frames);
+  rc = rc ? rc : admission_init(&core->admission, env, &core->schema.admission);
   store->flush_slot = rc ? NULL : epoch_join(&core->epoch);
   store->work_slot = rc ? NULL : epoch_join(&core->epoch);
   if (rc || !store->flush_slot || !store->work_slot) {
@@ -329,6 +330,7 @@ void store_free(emb_store *store) {
   }
   log_free(&core->log);
   cache_free(&core->cache);
+  admission_free(&core->admission);
   frames_free(&core->frames);
   index_free(&core->index);
   index_free(&store->txn_map);
@@ -522,7 +524,7 @@ int store_new(struct env *env, const char *dir, const emb_config *config,
   }
   /* The caller's; the schema has all that they say. */
   store->config.optimizer = store->config.initializer = NULL;
-  store->config.ttl = NULL;
+  store->config.ttl = store->config.admission = NULL;
   store->config.segments = NULL;
   store->config.segment_count = 0;
   if (rc) {

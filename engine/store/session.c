@@ -132,6 +132,8 @@ int session_new(emb_store *store, emb_session **session, emb_err *err) {
     s->store = store;
     s->core = &store->core;
     s->depth_max = READ_DEPTH;
+    s->random = hash_key((int64_t)store->core.schema.seed) +
+                atomic_fetch_add(&store->session_last, 1);
   }
   if (s && make_buffers(s)) {
     session_free(s);

@@ -65,6 +65,7 @@ struct emb_store {
   struct emb_store *next;
   int references; /* registry lock */
   _Atomic int sessions;
+  _Atomic uint64_t session_last; /* numbers given out, to workers' too */
   pthread_mutex_t session_lock;
   struct emb_session *session_list; /* session_lock: also the workers' */
   _Atomic int scans; /* open ones: a reader is not refreshed under them */
@@ -115,8 +116,9 @@ struct emb_session {
   struct emb_session *next; /* session_lock */
   struct epoch_slot *slot;
   emb_err err;
-  uint32_t time; /* of its writes; 0: the store's clock */
-  uint32_t now;  /* the same of the present call (value.c) */
+  uint32_t time;   /* of its writes; 0: the store's clock */
+  uint64_t random; /* of admission by chance */
+  uint32_t now;    /* the same of the present call (value.c) */
   int (*ask)(void *);
   void *ask_arg;
   int scans;

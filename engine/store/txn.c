@@ -341,7 +341,9 @@ static int make_value(emb_session *s, struct row *row, uint64_t hash,
   uint64_t address = visible(c->word, c->base);
   int rc = address ? load_claimed(s, row, hash, address, &old) : EMB_OK;
   row->found = address != 0;
-  if (!rc && !address && !value_adds(s, row->change)) {
+  if (!rc && !address &&
+      (!value_adds(s, row->change) ||
+       !value_admits(s, row->change, row->key, row->times))) {
     row->done = 0;
   } else if (!rc &&
              !value_make(s, row->change, row->says, row->read, row->times,

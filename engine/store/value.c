@@ -24,6 +24,21 @@ int value_adds(const emb_session *s, const struct change *change) {
          s->core->schema.insert_on != EMB_INSERT_ON_PUT;
 }
 
+int value_admits(emb_session *s, const struct change *change, int64_t key,
+                 uint32_t times) {
+  struct core *core = s->core;
+  int free = change->kind == CHANGE_SET || change->kind == CHANGE_COPY ||
+             core->schema.admission.kind == ADMISSION_NONE;
+  if (free ||
+      admission_pass(&core->admission, hash_key(key), times, &s->random)) {
+    return 1;
+  }
+  count_add(&core->counters.filtered_keys, 1);
+  count_add(&core->counters.filtered_updates,
+            change->kind == CHANGE_CREATE ? 0 : times);
+  return 0;
+}
+
 /* The value of a key that is not there, before the change. */
 static void begin(emb_session *s, int64_t key, void *to) {
   const struct schema *schema = &s->core->schema;
@@ -93,7 +108,11 @@ int value_make(emb_session *s, const struct change *change, const float *row,
     memcpy(to, change->value, s->core->layout.value_bytes);
     return 1;
   }
-  if (old) {
+  if (change->kind == CHANGE_SET && !s->core->schema.state_floats) {
+    schema_set_track(&s->core->schema, to, /* all else is the row's */
+                     old ? schema_track(&s->core->schema, old)
+                         : (emb_track){0, 0});
+  } else if (old) {
     memcpy(to, old, s->core->layout.value_bytes);
   } else {
     begin(s, key, to);

@@ -60,6 +60,10 @@ static inline const void *loaded_value(const emb_session *s,
 void value_begin_call(emb_session *s);
 /* Is a key that is not there added? */
 int value_adds(const emb_session *s, const struct change *change);
+/* The same, asked once when it comes to it: does the table let in a key that
+** came so many times?  If not, what the change says of it is dropped. */
+int value_admits(emb_session *s, const struct change *change, int64_t key,
+                 uint32_t times);
 /* Writes the value of a key to `to`.  row: what the change says of it; read:
 ** as for the change; times: how many rows of the batch it stands for; version:
 ** the new one; old: NULL where the key was not
