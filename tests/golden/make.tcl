@@ -10,7 +10,9 @@
 # while it was open with a commit behind its last checkpoint; expected.txt says
 # what tests/sql/golden.test must find in either of them.  From format 2 on
 # items has an optimizer, which has made one step with the keys 20 to 29 and 41 to
-# 45 and two with 30 to 40.  What is there
+# 45 and two with 30 to 40.  From format 3 on it tracks: key 300 was written at
+# 5000 and 6000, key 301 at 7000, and key 302, of slot 5, is one that has gone by
+# the time of key 303, at 9000.  What is there
 # already is not touched: a golden store is written once, by the version whose
 # format it shows.  The expected values are computed here, not read back.
 
@@ -41,6 +43,14 @@ proc put {table dim keys turn} {
   }
 }
 
+proc put_at {key time} {
+  set v [vector $key 16 1]
+  set ::expected(items,$key) $v
+  set json "\[[join $v ,]\]"
+  db eval {INSERT OR REPLACE INTO items(key, vector, updated_at)
+             VALUES($key, $json, $time)}
+}
+
 proc remove {table keys} {
   foreach key $keys {
     unset ::expected($table,$key)
@@ -68,7 +78,8 @@ proc numbers {from to} {
 proc write_before {} {
   db eval {
     CREATE VIRTUAL TABLE items USING emb(
-      vector FLOAT[16], optimizer='momentum(lr=1, momentum=0.5)');
+      vector FLOAT[16], optimizer='momentum(lr=1, momentum=0.5)',
+      track=data, ttl='30d, 5:1h', admission='bloom(n=2)');
     CREATE VIRTUAL TABLE halves USING emb(vector FLOAT16[5], staleness=2);
     CREATE TABLE plain(key INTEGER PRIMARY KEY, name);
     BEGIN;
@@ -80,6 +91,9 @@ proc write_before {} {
   remove items [numbers 10 19]
   put items 16 [numbers 50 80] 2
   learn items 16 [numbers 20 40]
+  put_at 300 5000
+  put_at 301 7000
+  put_at [db onecolumn {SELECT emb_slot_key(5, 302)}] 5000
   db eval {INSERT INTO items(items) VALUES('checkpoint')}
   db eval {INSERT INTO halves(halves) VALUES('checkpoint')}
 }
@@ -105,6 +119,10 @@ proc write_after {} {
   array unset ::expected
   array set ::expected $kept
   put halves 5 [numbers 90 95] 6
+  put_at 303 9000
+  db eval {INSERT INTO items(items) VALUES('expire')}
+  unset ::expected(items,[db onecolumn {SELECT emb_slot_key(5, 302)}])
+  put_at 300 6000
 }
 
 # A page of 4096 bytes holds 510 keys.
