@@ -8,6 +8,10 @@
 **   list    key = ? or key IN (...): the keys, sorted, read in batches
 **   scan    the engine's scan over a range of keys
 **
+** and with snapshot = ? the same of a snapshot, whose scan comes in storage
+*order
+** and does not count.
+**
 ** Rows are copied in chunks into the cursor's own arrays, so that they do not
 ** change while the cursor stands on them, whatever is written meanwhile, and
 ** a chunk grows from a few rows to CHUNK_BYTES, so that LIMIT 1 reads little.
@@ -73,6 +77,11 @@ void ext_cursor_rewind(struct ext_cursor *cursor) {
   if (cursor->scan)
     emb_scan_close(cursor->scan);
   cursor->scan = NULL;
+  emb_snapshot_close(cursor->snap);
+  cursor->snap = NULL;
+  sqlite3_free(cursor->snap_name);
+  cursor->snap_name = NULL;
+  cursor->snap_scan = 0;
   if (cursor->link)
     cursor->link->cursors--;
   cursor->link = NULL;
@@ -185,6 +194,10 @@ int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
   struct ext_table *table = ext_cursor_table(cursor);
   struct ext_link *link = table->link;
   int rc;
+  if (cursor->snap) {
+    rc = emb_snapshot_get(cursor->snap, keys, n, vectors, found, versions);
+    return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+  }
   if (!cursor->peek && (cursor->counts || !link->bounded))
     return ext_lease_get(table, cursor->statement, keys, n, vectors, found,
                          versions, err);
@@ -246,6 +259,32 @@ static int fill_from_list(struct ext_cursor *cursor, char **err) {
   return SQLITE_OK;
 }
 
+static void grow_chunk(struct ext_cursor *cursor) {
+  cursor->rows *= 4;
+  if (cursor->rows > cursor->rows_max)
+    cursor->rows = cursor->rows_max;
+}
+
+/* The next rows of a snapshot, without those outside the range. */
+static int fill_from_snapshot(struct ext_cursor *cursor, char **err) {
+  size_t got = 1;
+  while (cursor->n == 0 && got) {
+    int rc;
+    if (!ext_cursor_reserve(cursor, cursor->rows))
+      return SQLITE_NOMEM;
+    rc = emb_snapshot_scan(cursor->snap, cursor->rows, cursor->keys,
+                           vectors_of(cursor), versions_of(cursor), &got);
+    if (rc)
+      return ext_link_error(cursor->link, rc, err);
+    for (size_t i = 0; i < got; i++)
+      cursor->found[i] = cursor->keys[i] >= cursor->snap_lo &&
+                         cursor->keys[i] <= cursor->snap_hi;
+    compact(cursor, got);
+    grow_chunk(cursor);
+  }
+  return SQLITE_OK;
+}
+
 int ext_cursor_fill(struct ext_cursor *cursor, char **err) {
   struct ext_link *link = ext_cursor_table(cursor)->link;
   int rc;
@@ -253,6 +292,8 @@ int ext_cursor_fill(struct ext_cursor *cursor, char **err) {
   cursor->has_tracks = 0;
   if (cursor->lazy)
     cursor->flags = cursor->lazy;
+  if (cursor->snap_scan)
+    return fill_from_snapshot(cursor, err);
   if (cursor->scan == NULL)
     return fill_from_list(cursor, err);
   if (!ext_cursor_reserve(cursor, cursor->rows))
@@ -266,9 +307,7 @@ int ext_cursor_fill(struct ext_cursor *cursor, char **err) {
     cursor->n = 0;
     return ext_link_error(link, rc, err);
   }
-  cursor->rows *= 4;
-  if (cursor->rows > cursor->rows_max)
-    cursor->rows = cursor->rows_max;
+  grow_chunk(cursor);
   return SQLITE_OK;
 }
 
@@ -392,10 +431,12 @@ int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
     return vector_column(cursor, context, (uint32_t)vector);
   else if (column == EXT_VERSION)
     return version_column(cursor, context);
-  else if (column == EXT_CLOCK)
+  else if (column == EXT_CLOCK && !cursor->snap)
     return clock_column(cursor, context);
   else if (column == EXT_FREQUENCY || column == EXT_UPDATED_AT)
     return track_column(cursor, context, column);
+  else if (column == EXT_SNAPSHOT && cursor->snap)
+    sqlite3_result_text(context, cursor->snap_name, -1, SQLITE_TRANSIENT);
   return SQLITE_OK;
 }
 

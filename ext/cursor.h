@@ -43,6 +43,10 @@ struct ext_cursor {
   /* Where the rows come from. */
   struct ext_link *link; /* while one is counted in link->cursors */
   emb_scan *scan;
+  emb_snap *snap; /* with snapshot = ?: lists and batches, too */
+  char *snap_name;
+  int snap_scan; /* all of it between snap_lo and snap_hi */
+  int64_t snap_lo, snap_hi;
   int64_t *list;
   size_t list_n, list_at, list_capacity;
   struct ext_value *batch_vectors, *batch_found, *batch_versions;

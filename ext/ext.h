@@ -59,6 +59,7 @@ enum {
   EXT_STEP,
   EXT_FREQUENCY,
   EXT_UPDATED_AT,
+  EXT_SNAPSHOT,
   EXT_MORE, /* the second vector column, and so on */
 };
 
@@ -358,7 +359,7 @@ const sqlite3_module *ext_vtab_module(void);
 
 /* What xBestIndex tells xFilter.  idxStr has one letter per argument:
 **   '=' key = ?     'i' key IN (...)     '<' 'l' '>' 'g' key < <= > >= ?
-**   'k' keys = ?    'm' mode = ?         'o' OFFSET ?
+**   'k' keys = ?    'm' mode = ?         'o' OFFSET ?     's' snapshot = ?
 ** and idxNum is a sum of these. */
 enum {
   EXT_PLAN_ASC = EMB_SCAN_ASC,
@@ -431,6 +432,7 @@ int ext_tvf_connect(sqlite3 *db, struct ext_conn *conn, const char *declaration,
 int ext_tvf_disconnect(sqlite3_vtab *vtab);
 
 int ext_tvf_lookahead_register(struct ext_conn *conn);
+int ext_tvf_snapshot_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
 

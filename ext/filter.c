@@ -124,7 +124,26 @@ static int read_mode(struct ext_cursor *cursor, sqlite3_value *value,
   const char *mode = (const char *)sqlite3_value_text(value);
   if (mode && sqlite3_stricmp(mode, "peek") != 0)
     return ext_error(err, SQLITE_ERROR, "unknown mode: %s", mode);
-  cursor->peek = mode != NULL;
+  cursor->peek |= mode != NULL;
+  return SQLITE_OK;
+}
+
+static int read_snapshot(struct ext_cursor *cursor, sqlite3_value *value,
+                         char **err) {
+  const char *name = (const char *)sqlite3_value_text(value);
+  int rc;
+  if (name == NULL)
+    return ext_error(err, SQLITE_MISMATCH,
+                     "a snapshot's name must be TEXT, got NULL");
+  if (cursor->flags & EXT_PLAN_LAZY)
+    return ext_error(err, SQLITE_ERROR, "a snapshot cannot be updated");
+  cursor->snap_name = sqlite3_mprintf("%s", name);
+  if (cursor->snap_name == NULL)
+    return SQLITE_NOMEM;
+  rc = emb_snapshot_open(cursor->link->session, name, &cursor->snap);
+  if (rc)
+    return ext_link_error(cursor->link, rc, err);
+  cursor->peek = 1;
   return SQLITE_OK;
 }
 
@@ -149,6 +168,9 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
       break;
     case 'm':
       rc = read_mode(cursor, argv[i], err);
+      break;
+    case 's':
+      rc = read_snapshot(cursor, argv[i], err);
       break;
     case 'o':
       request->offset = sqlite3_value_int64(argv[i]);
@@ -253,7 +275,11 @@ static int start(struct ext_cursor *cursor, struct request *request,
     narrow_list(cursor, range);
   else if (range->lo == range->hi)
     rc = add_to_list(cursor, range->lo);
-  else if (range->lo < range->hi)
+  else if (range->lo < range->hi && cursor->snap) {
+    cursor->snap_scan = 1;
+    cursor->snap_lo = range->lo;
+    cursor->snap_hi = range->hi;
+  } else if (range->lo < range->hi)
     rc = start_scan(cursor, request, err);
   if (rc == SQLITE_OK && cursor->list_n)
     count_list(cursor, request);

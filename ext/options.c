@@ -104,7 +104,7 @@ static int read_number(const char **at, uint64_t *number) {
 static const char *const reserved[] = {
     "keys",    "mode",  "vectors",   "found",     "versions",
     "version", "clock", "arg",       "gradient",  "gradients",
-    "lr",      "step",  "frequency", "updated_at"};
+    "lr",      "step",  "frequency", "updated_at", "snapshot"};
 
 static int check_name(const struct ext_options *options, const char *name,
                       char **err) {

@@ -25,12 +25,13 @@ SQLITE_EXTENSION_INIT3
 struct plan {
   char letters[64]; /* SQLite gives far fewer constraints on one column */
   int n;
-  int points; /* an = or IN on the key */
-  int is_in;  /* ... IN without = */
-  int bounds; /* < and > on the key */
-  int batch;  /* keys = ? */
-  int left;   /* a constraint was left to SQLite */
-  int offset; /* index of the OFFSET constraint, -1 none */
+  int points;   /* an = or IN on the key */
+  int is_in;    /* ... IN without = */
+  int bounds;   /* < and > on the key */
+  int batch;    /* keys = ? */
+  int snapshot; /* snapshot = ? */
+  int left;     /* a constraint was left to SQLite */
+  int offset;   /* index of the OFFSET constraint, -1 none */
 };
 
 static void take(sqlite3_index_info *info, struct plan *plan, int i,
@@ -110,6 +111,11 @@ static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
     if (!constraint->usable)
       return SQLITE_CONSTRAINT;
     take(info, plan, i, 'm');
+  } else if (constraint->iColumn == EXT_SNAPSHOT && is_eq) {
+    if (!constraint->usable || plan->snapshot)
+      return SQLITE_CONSTRAINT;
+    take(info, plan, i, 's');
+    plan->snapshot = 1;
   } else if (constraint->usable && constraint->iColumn <= EXT_KEY &&
              plan->n < (int)sizeof plan->letters - 2) {
     plan_key(info, plan, i);
@@ -130,6 +136,8 @@ static int plan_order(sqlite3_index_info *info, const struct plan *plan) {
   }
   if (info->aOrderBy[0].iColumn > EXT_KEY)
     return 0;
+  if (plan->snapshot && !plan->points)
+    return 0; /* its scans come in storage order */
   info->orderByConsumed = 1;
   return info->aOrderBy[0].desc ? EXT_PLAN_DESC : EXT_PLAN_ASC;
 }

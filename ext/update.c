@@ -245,7 +245,8 @@ static const struct {
               {EXT_LR, "lr", 0, 1, 1},
               {EXT_STEP, "step", 0, 1, 1},
               {EXT_FREQUENCY, "frequency", 1, 0, 0},
-              {EXT_UPDATED_AT, "updated_at", 0, 1, 1}};
+              {EXT_UPDATED_AT, "updated_at", 0, 1, 1},
+              {EXT_SNAPSHOT, "snapshot", 0, 0, 0}};
 #define HIDDEN (sizeof hidden / sizeof hidden[0])
 
 static int unwritable(struct ext_table *table, size_t i, int is_insert,

@@ -9,7 +9,8 @@
 **       keys HIDDEN, mode HIDDEN, vectors HIDDEN, found HIDDEN,
 **       versions HIDDEN, version INTEGER HIDDEN, clock INTEGER HIDDEN,
 **       items HIDDEN, arg HIDDEN, gradient HIDDEN, gradients HIDDEN, lr HIDDEN,
-**       step HIDDEN, frequency INTEGER HIDDEN, updated_at INTEGER HIDDEN)
+**       step HIDDEN, frequency INTEGER HIDDEN, updated_at INTEGER HIDDEN,
+**       snapshot HIDDEN)
 **
 ** with the key and the vector column named by the user; further vector columns
 ** come after the hidden ones, so that those are the same for all tables.  The
@@ -79,7 +80,7 @@ static int is_column(const struct ext_options *options, const char *name) {
   static const char *const others[] = {
       "keys",    "mode",  "vectors",   "found",     "versions",
       "version", "clock", "arg",       "gradient",  "gradients",
-      "lr",      "step",  "frequency", "updated_at"};
+      "lr",      "step",  "frequency", "updated_at", "snapshot"};
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
     if (sqlite3_stricmp(name, others[i]) == 0)
       return 1;
@@ -104,7 +105,8 @@ static int declare(struct ext_table *table, char **err) {
                       "versions HIDDEN, version INTEGER HIDDEN, clock INTEGER "
                       "HIDDEN, \"%w\" HIDDEN, arg HIDDEN, gradient HIDDEN, "
                       "gradients HIDDEN, lr HIDDEN, step HIDDEN, "
-                      "frequency INTEGER HIDDEN, updated_at INTEGER HIDDEN",
+                      "frequency INTEGER HIDDEN, updated_at INTEGER HIDDEN, snapshot "
+                      "HIDDEN",
                       options->key, options->vectors[0], command);
   for (uint32_t i = 1; i < ext_vectors(options); i++)
     sqlite3_str_appendf(sql, ", \"%w\" BLOB", options->vectors[i]);
