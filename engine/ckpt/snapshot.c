@@ -600,6 +600,11 @@ static void load_one(void *arg, const char *name) {
     return;
   }
   l->rc = snapshot_open(l->core, name, &s, l->err);
+  if (l->rc == EMB_RANGE) { /* it was listed, and only the owner drops one */
+    char path[PATH_BYTES];
+    path_of(path, l->core, SNAPSHOT_PREFIX, name);
+    l->rc = err_os(l->err, EMB_CANTOPEN, ENOENT, "cannot open %s", path);
+  }
   if (!l->rc) {
     check_extents(l->core, s);
     enlist(l->core, l->list, s);
