@@ -12,7 +12,13 @@
 
 #include "../core/core.h"
 
-enum { BLOCK_SIZES = 1, BLOCK_ENTRIES = 2, BLOCK_EXTENTS = 3, BLOCK_HEAD = 4 };
+enum {
+  BLOCK_SIZES = 1,
+  BLOCK_ENTRIES = 2,
+  BLOCK_EXTENTS = 3,
+  BLOCK_HEAD = 4,
+  BLOCK_COUNTS = 5,
+};
 
 #define BLOCK_BYTES 65536u
 #define BLOCK_PAIRS ((BLOCK_BYTES - 16) / 16)

@@ -9,6 +9,7 @@
 #include "../core/keep.h"
 #include "../emb.h"
 #include "dump.h"
+#include "seen.h"
 
 struct dead {
   uint64_t *numbers; /* ascending */
@@ -148,7 +149,8 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
     core->env->release(core->env, dead.numbers);
     return EMB_OK;
   }
-  rc = dump_write(core, slot, m.generation + 1, &calls, &m, err);
+  rc = seen_write(core, err);
+  rc = rc ? rc : dump_write(core, slot, m.generation + 1, &calls, &m, err);
   if (!rc) {
     rc = core_flush_all(core, !EMB_SEED(18), &tail, err);
   }

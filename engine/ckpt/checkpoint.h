@@ -6,7 +6,8 @@
 **      the tail then, or the first page of an open transaction if that is
 **      lower.  Records below stay mutable
 **   2  extents below replay that hold no live record are dead
-**   3  dump the index beside readers and writers          [dump_write]
+**   3  write what admission has counted, and dump the index beside readers and
+**      writers                                   [seen_write, dump_write]
 **   4  seal, flush and sync, once: everything the dump can name is durable
 **   5  write and sync one slot of the manifest: the checkpoint is valid; then
 **      the other one: no slot names the checkpoint before any more

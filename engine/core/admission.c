@@ -216,6 +216,75 @@ static double draw(uint64_t *random) {
   return (double)(hash_mix(*random) >> 11) * 0x1p-53;
 }
 
+/* ---- saving ------------------------------------------------------------- */
+
+/* Where pair `at` of both tables is. */
+static _Atomic uint64_t *pair_at(const struct admission *a, size_t at) {
+  size_t pairs = a->bytes / 16;
+  return (_Atomic uint64_t *)a->tables[at / pairs] + at % pairs * 2;
+}
+
+void admission_state(struct admission *a, uint32_t *young, uint64_t *keys) {
+  pthread_mutex_lock(&a->lock);
+  *young = atomic_load_explicit(&a->young, memory_order_relaxed);
+  *keys = atomic_load_explicit(&a->keys, memory_order_relaxed);
+  pthread_mutex_unlock(&a->lock);
+}
+
+/* Under lock: an entry of the exact table is a pair. */
+uint32_t admission_save(struct admission *a, size_t at, uint32_t n,
+                        uint64_t *pairs) {
+  uint32_t i;
+  pthread_mutex_lock(&a->lock);
+  for (i = 0; i < n && at + i < 2 * a->bytes / 16; i++) {
+    _Atomic uint64_t *words = pair_at(a, at + i);
+    pairs[i * 2] = atomic_load_explicit(&words[0], memory_order_relaxed);
+    pairs[i * 2 + 1] = atomic_load_explicit(&words[1], memory_order_relaxed);
+  }
+  pthread_mutex_unlock(&a->lock);
+  return i;
+}
+
+void admission_load(struct admission *a, size_t at, uint32_t n,
+                    const uint64_t *pairs) {
+  for (uint32_t i = 0; i < n; i++) {
+    _Atomic uint64_t *words = pair_at(a, at + i);
+    atomic_store_explicit(&words[0], pairs[i * 2], memory_order_relaxed);
+    atomic_store_explicit(&words[1], pairs[i * 2 + 1], memory_order_relaxed);
+  }
+}
+
+/* Entries in use. */
+static uint64_t count_entries(const struct admission *a, uint32_t table) {
+  const struct admission_seen *seen = a->tables[table];
+  uint64_t n = 0;
+  for (size_t i = 0; i < a->bytes / sizeof *seen; i++) {
+    n += seen[i].times != 0;
+  }
+  return n;
+}
+
+int admission_resume(struct admission *a, uint32_t young, uint64_t keys) {
+  if (a->rule.kind == ADMISSION_COUNT) {
+    keys = count_entries(a, young);
+    if (keys > a->limit || count_entries(a, 1 - young) > a->limit) {
+      return 0;
+    }
+  }
+  atomic_store_explicit(&a->keys, keys < a->limit ? keys : a->limit,
+                        memory_order_relaxed);
+  atomic_store_explicit(&a->young, young, memory_order_release);
+  return 1;
+}
+
+void admission_clear(struct admission *a) {
+  for (int i = 0; i < 2 && a->bytes; i++) {
+    memset(a->tables[i], 0, a->bytes);
+  }
+  atomic_store_explicit(&a->keys, 0, memory_order_relaxed);
+  atomic_store_explicit(&a->young, 0, memory_order_release);
+}
+
 int admission_pass(struct admission *a, uint64_t hash, uint32_t times,
                    uint64_t *random) {
   switch (a->rule.kind) {

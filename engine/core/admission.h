@@ -21,7 +21,8 @@
 **           Sanders and Singler's blocked filters; its count is the least of
 **           them, and only cells below the new count are raised (Estan and
 **           Varghese, conservative update).  Ten cells for each key.
-** STATE     is in memory only: a store that is opened begins to count anew.
+** STATE     The tables are saved and loaded as pairs of words, first those of
+**           table 0 (ckpt/seen.h).
 ** THREADS   Any session; cells are changed by compare-and-swap, the exact table
 **           and the change of tables are under a lock.
 */
@@ -79,5 +80,20 @@ void admission_free(struct admission *a);
 ** random: of the caller, a state of its own. */
 int admission_pass(struct admission *a, uint64_t hash, uint32_t times,
                    uint64_t *random);
+
+/* Does it have tables? */
+static inline int admission_counts(const struct admission *a) {
+  return a->bytes != 0;
+}
+void admission_state(struct admission *a, uint32_t *young, uint64_t *keys);
+/* Pairs of words from number `at` of both tables on, at most n; how many. */
+uint32_t admission_save(struct admission *a, size_t at, uint32_t n,
+                        uint64_t *pairs);
+/* Nobody counts meanwhile. */
+void admission_load(struct admission *a, size_t at, uint32_t n,
+                    const uint64_t *pairs);
+/* Counting goes on in what was loaded; 0: that cannot be. */
+int admission_resume(struct admission *a, uint32_t young, uint64_t keys);
+void admission_clear(struct admission *a);
 
 #endif

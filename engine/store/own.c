@@ -83,7 +83,8 @@ static void remove_leftover(void *arg, const char *name) {
   char path[PATH_BYTES];
   int index = strncmp(name, "index-", 6) == 0 && strcmp(name, l->keep) != 0;
   if ((index || strncmp(name, "spill-", 6) == 0 ||
-       strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0) &&
+       strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0 ||
+       strcmp(name, SEEN_NEW) == 0) &&
       path_join(path, sizeof path, l->core->dir, name, NULL) == EMB_OK) {
     l->core->env->unlink(l->core->env, path);
   }
@@ -97,6 +98,16 @@ static void remove_leftovers(emb_store *store) {
            (unsigned long long)store->checkpoint.manifest.index_generation);
   store->core.env->list_dir(store->core.env, store->core.dir, remove_leftover,
                             &l);
+}
+
+/* A file that cannot be used is left: keys are counted anew. */
+static int resume_counts(struct core *core, emb_err *err) {
+  int rc = seen_read(core, err);
+  if (rc == EMB_NOMEM || rc == EMB_OK) {
+    return rc;
+  }
+  err_clear(err);
+  return EMB_OK;
 }
 
 /* The lock was just taken: loads what is newest, and says who writes. */
@@ -122,6 +133,7 @@ static int become_owner(emb_store *store, emb_err *err) {
   if (!rc) { /* before anything is freed */
     pthread_mutex_lock(&core->ckpt_lock);
     rc = snapshots_load(core, &store->snapshots, err);
+    rc = rc ? rc : resume_counts(core, err);
     pthread_mutex_unlock(&core->ckpt_lock);
   }
   if (rc) {

@@ -6,6 +6,7 @@
 #define EMB_STORE_OWN_H
 
 #include "../ckpt/recover.h"
+#include "../ckpt/seen.h"
 #include "store.h"
 
 /* Loads the checkpoint of a manifest, and with replay the log beyond it.

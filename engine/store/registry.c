@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "../ckpt/manifest.h"
+#include "../ckpt/seen.h"
 #include "../ckpt/snapshot.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -189,6 +190,7 @@ static int ours(const char *name) {
   return strcmp(name, "log") == 0 || strcmp(name, "manifest") == 0 ||
          strcmp(name, "manifest-new") == 0 || strcmp(name, "lock") == 0 ||
          strncmp(name, "index-", 6) == 0 || strncmp(name, "spill-", 6) == 0 ||
+         strcmp(name, SEEN_NAME) == 0 || strcmp(name, SEEN_NEW) == 0 ||
          strncmp(name, SNAPSHOT_PREFIX, 5) == 0 ||
          strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0;
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "../ckpt/dump.h"
+#include "../ckpt/seen.h"
 #include "../life/compact.h"
 #include "../life/expire.h"
 #include "snap.h"
@@ -324,6 +325,16 @@ static int check_files(struct verify *v) {
   return rc ? err_set(&v->s->err, rc, "%s", err.text) : EMB_OK;
 }
 
+static int check_seen(struct verify *v) {
+  emb_err err = {0, ""};
+  int rc = seen_verify(v->s->core, &err);
+  if (rc == EMB_CORRUPT) {
+    say(v, "%s", err.text);
+    rc = EMB_OK;
+  }
+  return rc ? err_set(&v->s->err, rc, "%s", err.text) : EMB_OK;
+}
+
 /* One that is dropped meanwhile is not damage. */
 static int check_snapshots(struct verify *v) {
   emb_session *s = v->s;
@@ -378,6 +389,7 @@ int emb_verify(emb_session *s, void (*report)(void *, const char *),
   if (!rc) {
     check_index(&v);
     rc = check_files(&v);
+    rc = rc ? rc : check_seen(&v);
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   rc = rc ? rc : check_snapshots(&v);

@@ -7,9 +7,11 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "../../engine/base/hash.h"
 #include "../../engine/core/admission.h"
+#include "../lib/files.h"
 
 enum { DIM = 4 };
 
@@ -197,12 +199,10 @@ TEST(lookups_count_too) {
   CHECK_EQ_INT(emb_count(s), 1);
   CHECK_EQ_INT(help_stat(store, "filtered_updates"), 0);
   help_close(store, s);
-  /* The counters begin anew. */
+  /* It goes on counting. */
   c.admission = NULL;
   if (!help_open(dir, &c, &store, &s))
     return;
-  OK(s, emb_get(s, keys, 1, v, NULL, NULL));
-  CHECK_EQ_INT(emb_count(s), 1);
   OK(s, emb_get(s, keys, 1, v, NULL, NULL));
   CHECK_EQ_INT(emb_count(s), 2);
   OK(s, emb_tracks(s, keys, 1, &t, NULL));
@@ -216,6 +216,103 @@ TEST(lookups_count_too) {
   OK(s, emb_get(s, keys, 1, v, NULL, NULL));
   CHECK_EQ_INT(emb_count(s), 3);
   help_close(store, s);
+}
+
+/* ---- the file of what was counted ---------------------------------------- */
+
+/* How many of the keys 0 to n - 1 come in with one gradient more. */
+static int64_t let_in(emb_session *s, int n) {
+  float g[DIM] = {1, 1, 1, 1};
+  for (int64_t key = 0; key < n; key++)
+    OK(s, emb_apply_gradients(s, &key, 1, g, NULL, NULL, NULL));
+  return emb_count(s);
+}
+
+static void note_report(void *arg, const char *line) {
+  (void)snprintf(arg, 300, "%s", line);
+}
+
+static void change_file(const char *path, long at, int flip) {
+  FILE *file = fopen(path, "r+b");
+  if (!CHECK(file != NULL))
+    return;
+  if (flip) {
+    CHECK_EQ_INT(fseek(file, at, SEEK_SET), 0);
+    int c = fgetc(file);
+    CHECK_EQ_INT(fseek(file, at, SEEK_SET), 0);
+    CHECK_EQ_INT(fputc(c ^ flip, file), c ^ flip);
+  } else {
+    CHECK_EQ_INT(ftruncate(fileno(file), at), 0);
+  }
+  CHECK_EQ_INT(fclose(file), 0);
+}
+
+/* Both times the same number of keys has come twice before the store is opened
+** again; then they come once more.  damage: what is done to the file. */
+static void reopen(const char *rule, const char *damage, int kept) {
+  enum { KEYS = 500 };
+  char path[400], line[300] = "";
+  emb_config c = config(rule, 0);
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  (void)emb_destroy(help_path("store"), &err);
+  (void)snprintf(path, sizeof path, "%s/admission", help_path("store"));
+  if (!help_open(help_path("store"), &c, &store, &s))
+    return;
+  CHECK_EQ_INT(let_in(s, KEYS), 0);
+  CHECK_EQ_INT(let_in(s, KEYS), 0);
+  if (strcmp(damage, "crash") == 0) {
+    OK(s, emb_checkpoint(s));
+    CHECK(files_copy_dir(help_path("copy"), help_path("store")));
+    help_close(store, s);
+    (void)emb_destroy(help_path("store"), &err);
+    CHECK(files_copy_dir(help_path("store"), help_path("copy")));
+  } else {
+    help_close(store, s);
+  }
+  if (strcmp(damage, "flip") == 0)
+    change_file(path, (long)(test_random() % (3 * 65536)), 16);
+  else if (strcmp(damage, "cut") == 0)
+    change_file(path, 65536 + 100, 0);
+  else if (strcmp(damage, "remove") == 0)
+    CHECK_EQ_INT(unlink(path), 0);
+  c.admission = NULL;
+  c.flags = EMB_OPEN_STEP;
+  if (!help_open(help_path("store"), &c, &store, &s))
+    return;
+  OK(s, emb_verify(s, note_report, line));
+  int named = strstr(line, "/admission: block ") != NULL;
+  CHECK_EQ_INT(named, !kept && strcmp(damage, "remove") != 0);
+  test_check(let_in(s, KEYS) == (kept ? KEYS : 0), __FILE__, __LINE__,
+             "%s, %s: %d keys came in", rule, damage, (int)emb_count(s));
+  help_close(store, s);
+}
+
+TEST(counts_are_kept) {
+  static const char *const rules[] = {"count(n=3, memory=200000)",
+                                      "bloom(n=3, memory=200000)"};
+  for (int i = 0; i < 2; i++) {
+    reopen(rules[i], "", 1);
+    reopen(rules[i], "crash", 1);
+    reopen(rules[i], "flip", 0);
+    reopen(rules[i], "cut", 0);
+    reopen(rules[i], "remove", 0);
+  }
+}
+
+/* A table without a free entry, with good checksums, would be searched for
+** ever. */
+TEST(full_tables_are_refused) {
+  struct admission a;
+  uint64_t random = 0, pair[2] = {1, 1};
+  start(&a, "count(n=3, memory=65536)");
+  for (size_t at = 0; at < 2 * a.bytes / 16; at++)
+    admission_load(&a, at, 1, pair);
+  CHECK_EQ_INT(admission_resume(&a, 0, 0), 0);
+  admission_clear(&a);
+  CHECK_EQ_INT(admission_pass(&a, 1, 1, &random), 0);
+  admission_free(&a);
 }
 
 TEST(texts) {
