@@ -5,8 +5,7 @@
 ** Put.  Batches of different threads share their hot keys, so at bound 0 one
 ** thread's Get waits for the other's Put, and at bound N it does when N + 1
 ** threads have the key.  Computing is mostly sleep, as if it was done
-*elsewhere,
-** so that more threads than processors can go on.
+** elsewhere, so that more threads than processors can go on.
 **
 ** There is a store for each bound; they take turns in each round.
 **

@@ -11,8 +11,7 @@
 **
 ** The stores take turns within a round.  Each turn begins with a pass over all
 ** keys that is not measured: after a pause there was a checkpoint, and the
-*first
-** write of a key copies its record.
+** first write of a key copies its record.
 */
 #include <math.h>
 #include <stdio.h>

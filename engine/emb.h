@@ -275,9 +275,9 @@ int emb_put(emb_session *session, const int64_t *keys, size_t n,
 ** found[i] (or NULL): whether the key was there; an absent key is left absent
 ** and its delta is dropped, unless rows appear with an update (insert_on):
 ** then it begins as its initializers say, plus the delta.  A sum that is not
-*finite is EMB_RANGE
-** and leaves that key as it was (earlier rows stay applied; rows that are on
-** disk come after those in memory).  versions: as emb_put, 0 where absent. */
+** finite is EMB_RANGE and leaves that key as it was (earlier rows stay
+** applied; rows that are on disk come after those in memory).  versions: as
+** emb_put, 0 where absent. */
 int emb_rmw(emb_session *session, const int64_t *keys, size_t n,
             const float *deltas, uint8_t *found, uint64_t *versions);
 
@@ -391,9 +391,9 @@ int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
                  uint64_t *ticket);
 /* Waits for a prefetch (0: the oldest one that was not synchronized yet) and
 ** ends its ticket, whatever it returns but EMB_INTERRUPT.  On a bounded store
-*keys that could
-** not be admitted at the start are waited for here.  *ended (or NULL): which
-** ticket it was.  EMB_RANGE: no such ticket; else as emb_get. */
+** keys that could not be admitted at the start are waited for here.  *ended
+** (or NULL): which ticket it was.  EMB_RANGE: no such ticket; else as
+** emb_get. */
 int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
                              uint64_t *ended);
 /* Starts a Put and returns at once; keys and vectors are copied where they
@@ -506,10 +506,9 @@ int64_t emb_count(emb_session *session);
 ** are in it as a whole or not at all, an open transaction is not in it, the
 ** immediate writes of each session up to some moment are, and at least what was
 ** written before the call.  Others go on writing: the index is written to a
-*file
-** beside them, no vector is copied; but a key that is put later gets a new
-** place, so while the snapshot is there its records take space.
-** Errors: RANGE (the name, or it is taken), BUSY, FULL, IOERR, NOMEM. */
+** file beside them, no vector is copied; but a key that is put later gets a
+** new place, so while the snapshot is there its records take space. Errors:
+** RANGE (the name, or it is taken), BUSY, FULL, IOERR, NOMEM. */
 int emb_snapshot(emb_session *session, const char *name);
 /* Forgets it; the next checkpoint frees what only it needed.  Who is reading it
 ** may go on.  RANGE: there is none. */

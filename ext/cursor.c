@@ -9,8 +9,7 @@
 **   scan    the engine's scan over a range of keys
 **
 ** and with snapshot = ? the same of a snapshot, whose scan comes in storage
-*order
-** and does not count.
+** order and does not count.
 **
 ** Rows are copied in chunks into the cursor's own arrays, so that they do not
 ** change while the cursor stands on them, whatever is written meanwhile, and
@@ -334,7 +333,7 @@ int ext_cursor_eof(sqlite3_vtab_cursor *base) {
 
 /* An UPDATE turns out to use vector, version or what is tracked, or rows came
 ** from a list, without the latter: reads them for the rows of this chunk and,
-*unless that counts, with the later ones. */
+** unless that counts, with the later ones. */
 static int load(struct ext_cursor *cursor, int flag) {
   struct ext_table *table = ext_cursor_table(cursor);
   char *err = NULL;

@@ -7,8 +7,8 @@
 **            column definition:
 **                key INTEGER PRIMARY KEY     at most once; default name "key"
 **                vector FLOAT[64]            once or more, and behind it
-*perhaps
-**                                            optimizer=... initializer=...
+**                                            perhaps optimizer=...
+**                                            initializer=...
 ** NAMES      are identifiers, bare or quoted in any of SQLite's four ways.
 ** SIZES      16MB is 16 million bytes and 16MiB is 16 * 1048576.
 */
@@ -42,8 +42,7 @@ static int trimmed(const char *at) {
 }
 
 /* Reads an identifier or a quoted text at *at and moves on.  *out: NULL if
- *there
- ** is none.  SQLITE_NOMEM without memory. */
+** there is none.  SQLITE_NOMEM without memory. */
 static int read_name(const char **at, char **out) {
   const char *from = *at;
   const char *to = from;

@@ -18,12 +18,12 @@
 **           xCommit returns, so a failure is kept and told at the next use.
 **
 ** OWNER     A statement may read before it writes: so xBegin, which comes
-*before
-**           both, makes this process the store's owner, for as a reader it
-**           would see the last checkpoint only.  When another process holds it
-**           for longer than the timeout, that is no error yet (a command need
-**           not write), but there can be no write in this transaction any
-**           more: SQLITE_BUSY, as after a snapshot that has grown old.
+**           before both, makes this process the store's owner, for as a
+**           reader it would see the last checkpoint only.  When another
+**           process holds it for longer than the timeout, that is no error
+**           yet (a command need not write), but there can be no write in this
+**           transaction any more: SQLITE_BUSY, as after a snapshot that has
+**           grown old.
 **
 ** STATES of a link, by in_txn.  xBegin is not in the table: SQLite leaves it
 ** out after CREATE, and a statement that writes nothing needs no transaction.
@@ -205,8 +205,8 @@ static void note_match(struct ext_table *table) {
 }
 
 /* Whether this statement may be looking at a state of the database that is
- *older
- ** than the newest: only with a log can somebody have committed meanwhile. */
+** older than the newest: only with a log can somebody have committed
+** meanwhile. */
 static int may_be_old(struct ext_table *table) {
   sqlite3 *db = table->conn->db;
   sqlite3_stmt *pragma = NULL;

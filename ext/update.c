@@ -224,8 +224,7 @@ static int insert_batch(struct ext_table *table, sqlite3_value **argv,
 }
 
 /* Columns that cannot be written: they tell something of a row, or are
- *arguments
- ** that no row has. */
+** arguments that no row has. */
 static const struct {
   int column;
   const char *name; /* NULL: the table's */

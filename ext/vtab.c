@@ -14,9 +14,8 @@
 **
 ** with the key and the vector column named by the user; further vector columns
 ** come after the hidden ones, so that those are the same for all tables.  The
-*command column
-** has the table's name (after a rename the new one), or "command" where that
-** name is taken by another column.
+** command column has the table's name (after a rename the new one), or
+** "command" where that name is taken by another column.
 **
 ** xConnect does not touch the store: a table whose store is missing, damaged
 ** or newer can be connected, so that it can be dropped, and fails when used.

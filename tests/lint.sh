@@ -21,6 +21,14 @@ check_format() {
   files | xargs clang-format --dry-run -Werror || complain "format"
 }
 
+# A line of a comment that was too long, as clang-format leaves it.
+check_comments() {
+  local broken
+  broken=$(files | xargs grep -nE '^ ?\*[A-Za-z]')
+  [ -z "$broken" ] || complain "comments broken in the middle:
+$broken"
+}
+
 # The rows of DESIGN's picture; a folder may include what is lower, and its
 # own.  A header named after its folder, as env/env_os.h, is private to it.
 rank() {
@@ -113,6 +121,7 @@ if [ "${1:-}" = -format ]; then
   exit
 fi
 check_format
+check_comments
 check_order
 check_exports
 check_system

@@ -18,9 +18,8 @@ struct dead {
 };
 
 /* Extents below page `limit` without live records, that nobody keeps.  They
- *stay
- ** so: records are only ever added at the tail, and snapshots taken of what is
- ** live. */
+** stay so: records are only ever added at the tail, and snapshots taken of
+** what is live. */
 static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   struct log *log = &core->log;
   uint64_t end = limit >> core->layout.extent_bits;

@@ -165,8 +165,7 @@ static int load_entries(struct core *core, const struct block *block) {
 #define PLACES_BEYOND (UINT64_C(1) << 22)
 
 /* What the file says of the time when an extent is due goes by the times to
- *live
- ** that the table had then, and later writes may have lowered it. */
+** live that the table had then, and later writes may have lowered it. */
 static uint32_t trusted_due(const struct core *core, const struct manifest *m,
                             uint64_t number, uint64_t due) {
   char text[SCHEMA_TEXT_BYTES];

@@ -11,11 +11,9 @@
 ** Into a full cache only comes what is read from disk twice within one turn of
 ** the hand: the first time its word is stamped with the turn, in the frequency
 ** bits that a record outside the cache does not need.  So what is read once
-*does
-** not push out what was read before.  With keys by Zipf's law (0.99) and room
-** for 11 % of them that gives 81.6 % hits, against 79.1 % without and 83.7 %
-*for
-** the best fixed choice (simulated).
+** does not push out what was read before.  With keys by Zipf's law (0.99) and
+** room for 11 % of them that gives 81.6 % hits, against 79.1 % without and
+** 83.7 % for the best fixed choice (simulated).
 **
 ** What a look-ahead brings in is pinned (cache.h): the hand passes it by until
 ** it was read.  A look-ahead that finds no slot is told whether waiting for a

@@ -266,8 +266,7 @@ uint32_t core_log_min(const struct core *core);
 int core_make_room(struct core *core, struct epoch_slot *slot, int *did,
                    emb_err *err);
 /* What is below `page`, which was sealed, reaches the file durably: a piece at
- *a
- ** time, so that nobody waits long for frames meanwhile. */
+** a time, so that nobody waits long for frames meanwhile. */
 int core_flush_below(struct core *core, uint64_t page, emb_err *err);
 /* Everything written before the call reaches the file; durably if asked.
 ** *upto (or NULL): the page below which that is so. */

@@ -5,8 +5,7 @@
 **   vectors    the segments, one after the other, each in its storage type and
 **              at a multiple of 4
 **   state      at a multiple of 4, if there is any: float32, what each
-*segment's
-**              optimizer keeps, in the same order
+**              segment's optimizer keeps, in the same order
 **   track      in a table that tracks, at a multiple of 4: an emb_track
 **
 ** A segment is one vector column: its dimension and type, how it begins, and

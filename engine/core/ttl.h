@@ -7,8 +7,7 @@
 ** TEXT      "30d, 5:7d, 8-15:none": first the time for keys whose slot is not
 **           named, then slots or ranges of them, in any order, none twice.  A
 **           time is a whole number of s, min, h, d or w, at least 1; "none":
-*for
-**           ever, as without a word.
+**           for ever, as without a word.
 */
 #ifndef EMB_CORE_TTL_H
 #define EMB_CORE_TTL_H

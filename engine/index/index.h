@@ -138,8 +138,7 @@ static inline struct bucket *index_bucket(const struct index_table *t,
 }
 
 /* Bucket number `hash scaled by` of a partition by its geometry; NULL when
- *there
- ** is no table, or when it is just being replaced. */
+** there is no table, or when it is just being replaced. */
 static inline struct bucket *index_shape_bucket(const struct index_shape *shape,
                                                 uint32_t hash) {
   uint32_t turn = atomic_load_explicit(&shape->turn, memory_order_acquire);

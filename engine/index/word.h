@@ -44,8 +44,8 @@
 **   latch 1, clock <= bound  clock + 1, latch 0        key_admit
 **   latch 1                  clock - n                 with any of the above
 **   tier 0                   tier 1, freq 0            cache_admit
-**   tier 1                   tier 0, or freq - 1       cache_admit,
-*cache_shrink
+**   tier 1                   tier 0, or freq - 1       cache_admit and
+**                                                      cache_shrink
 **   latch 0                  latch 1, moved, 0         index move
 */
 #ifndef EMB_INDEX_WORD_H

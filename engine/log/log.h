@@ -77,9 +77,8 @@ static inline void extent_place(struct extent *extent, uint32_t phys) {
 
 /* Numbers that a table may span, from the oldest extent to the tail: 1.5
 ** gigabytes if each were in use.  Of those that are not, nothing is in memory;
-*so what
-** files ask for is in proportion to what is in them.  Compaction keeps a log of
-** n extents below 8 n (life/compact.c). */
+** so what files ask for is in proportion to what is in them.  Compaction
+** keeps a log of n extents below 8 n (life/compact.c). */
 #define LOG_SPAN_MAX (UINT64_C(1) << 26)
 
 enum { LOG_IMMEDIATE = 0, LOG_TXN = 1, LOG_STREAMS = 2 };
@@ -216,8 +215,7 @@ int log_sync(struct log *log, emb_err *err);
 /* Up to n (at most LOG_CHOOSE_MAX) written extents whose frames may be taken:
 ** those with the fewest live records, the oldest among equals.  What was copied
 ** to the tail since needs no memory.  open: first extent of an open
-*transaction,
-** or 0. */
+** transaction, or 0. */
 #define LOG_CHOOSE_MAX 64
 uint32_t log_choose(struct log *log, uint64_t open, uint64_t *numbers,
                     uint32_t n);

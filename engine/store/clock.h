@@ -21,8 +21,8 @@ uint32_t clock_call(emb_session *s);
 /* Makes room for the leases of n keys; outside any epoch. */
 int clock_reserve(emb_session *s, size_t n);
 /* Counts one key, unless the call or its statement did already: KEY_FOUND,
- *KEY_ABSENT,
- ** KEY_BLOCKED.  Inside an epoch; entry and word as for key_admit. */
+** KEY_ABSENT, KEY_BLOCKED.  Inside an epoch; entry and word as for key_admit.
+** */
 int clock_admit(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
                 struct entry **entry, uint64_t *word);
 /* The common case of clock_admit: a key that this session has no lease of, and

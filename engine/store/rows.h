@@ -15,8 +15,7 @@
 
 /* Cache lines of a record that are asked for.  Of a record of 272 bytes, five
 ** of its five or six: the processor's own prefetcher brings the last.  Of one
-*of
-** 528, five lines gave 3.4 M updates a second and ten 5.0 M. */
+** of 528, five lines gave 3.4 M updates a second and ten 5.0 M. */
 #define ROWS_LINES 5
 #define ROWS_LINES_LARGE 12
 

@@ -117,8 +117,7 @@ static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
 
 /* Collects up to `most` live records of a page that stands at `bytes`, from
 ** slot scan->slot on.  Returns the slot to go on at.  Nobody writes to what
-*came
-** from disk, and what its stamps say about that means nothing. */
+** came from disk, and what its stamps say about that means nothing. */
 static uint32_t collect(emb_scan *scan, uint64_t page, const char *bytes,
                         int from_disk, uint32_t most) {
   struct core *core = scan->s->core;

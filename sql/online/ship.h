@@ -2,15 +2,13 @@
 **
 ** ship.h -- how a serving copy follows the model that trains.
 **
-**   trainer's database                    directory              copy's
-*database
-**   users, items --- ship_export --->  users-<version> ...  --- ship_apply --->
-**   dense ------- ship_export_dense ->  dense         --- ship_apply_dense --->
+**   trainer                           directory            copy
+**   users, items - ship_export -----> users-<version> ... - ship_apply ---->
+**   dense -------- ship_export_dense > dense ------- ship_apply_dense ----->
 **
 ** Each consumer of a trainer has a directory of its own and goes at its own
 ** pace.  A file appears in it complete, by rename, before the trainer's
-*database
-** says that the consumer has it; and it goes away after the copy's
+** database says that the consumer has it; and it goes away after the copy's
 ** database has it.  So after a crash of either side at most a file is made or
 ** applied once more.  That does no harm: files hold values, not changes, and
 ** are applied in the order of their versions.

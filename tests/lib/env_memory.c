@@ -4,8 +4,8 @@
 **
 ** A file keeps its content until it is neither named nor open.  Every block
 ** that the engine takes begins with its size.  What was mapped is kept and
-*given
-** out again, for fresh pages cost more than all else that a fuzzer does.
+** given out again, for fresh pages cost more than all else that a fuzzer
+** does.
 */
 #include "env_memory.h"
 

@@ -3,8 +3,8 @@
 ** env_sync.h -- the real operating system, but for batched disk access, which
 ** is done at once in the caller's thread, and for mapped memory, which is kept
 ** and given out again, poisoned in between.  For tests that open a store so
-*often
-** that threads or rings of a real queue, and fresh pages, would be all they do.
+** often that threads or rings of a real queue, and fresh pages, would be all
+** they do.
 */
 #ifndef EMB_TESTS_ENV_SYNC_H
 #define EMB_TESTS_ENV_SYNC_H
