@@ -19,6 +19,12 @@ static inline void store_scalar(float *to, float x) {
   memcpy(to, &x, sizeof x);
 }
 
+static inline void add_squares_scalar(double to[16], const float x[16]) {
+  for (int i = 0; i < 16; i++) {
+    to[i] += (double)x[i] * (double)x[i];
+  }
+}
+
 #define FORM(name) name##_scalar
 #define TARGET
 #define VEC float
@@ -40,6 +46,24 @@ static const struct optim_form scalar = {"scalar", apply_scalar, sum_scalar};
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+__attribute__((target("avx2"))) static inline void
+add_squares_avx2(double to[16], const float x[16]) {
+  for (int i = 0; i < 16; i += 4) {
+    __m256d wide = _mm256_cvtps_pd(_mm_loadu_ps(x + i));
+    wide = _mm256_mul_pd(wide, wide);
+    _mm256_storeu_pd(to + i, _mm256_add_pd(_mm256_loadu_pd(to + i), wide));
+  }
+}
+
+__attribute__((target("avx512f,avx512dq"))) static inline void
+add_squares_avx512(double to[16], const float x[16]) {
+  for (int i = 0; i < 16; i += 8) {
+    __m512d wide = _mm512_cvtps_pd(_mm256_loadu_ps(x + i));
+    wide = _mm512_mul_pd(wide, wide);
+    _mm512_storeu_pd(to + i, _mm512_add_pd(_mm512_loadu_pd(to + i), wide));
+  }
+}
 
 #define FORM(name) name##_avx2
 #define TARGET __attribute__((target("avx2")))

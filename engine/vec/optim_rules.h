@@ -294,16 +294,17 @@ INLINE void FORM(summands_tail)(enum optim_sum what,
 TARGET static void FORM(sum)(enum optim_sum what, const struct optim_part *part,
                              double lane[16]) {
   float x[16];
+  double all[16];
+  memcpy(all, lane, sizeof all);
   for (size_t i = 0; i < part->n; i += 16) {
     if (i + 16 <= part->n) {
       FORM(summands)(what, part, i, x);
     } else {
       FORM(summands_tail)(what, part, i, x);
     }
-    for (int j = 0; j < 16; j++) {
-      lane[j] += (double)x[j] * (double)x[j];
-    }
+    FORM(add_squares)(all, x);
   }
+  memcpy(lane, all, sizeof all);
 }
 
 #undef INLINE
