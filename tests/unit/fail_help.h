@@ -56,6 +56,7 @@ struct fail {
   uint64_t now[FAIL_ALL], after[FAIL_ALL];
   uint64_t mine[FAIL_TXN]; /* as the open transaction sees it; 0: as now */
   uint64_t saves[FAIL_SAVES][FAIL_TXN];
+  int saved[FAIL_SAVES];
   uint64_t number, decided; /* prepared now; newest that was committed */
   int destroyed;            /* the store may be gone as a whole */
   int refused;              /* some call has failed */
@@ -334,14 +335,15 @@ static inline void fail_txn_write(struct fail *w, int from, int n,
 }
 
 static inline void fail_savepoint(struct fail *w, int number) {
-  if (w->s && emb_in_transaction(w->s) &&
-      FAIL_TRY(w, emb_savepoint(w->s, number)))
+  w->saved[number] = w->s && emb_in_transaction(w->s) &&
+                     FAIL_TRY(w, emb_savepoint(w->s, number));
+  if (w->saved[number])
     memcpy(w->saves[number], w->mine, sizeof w->mine);
 }
 
 /* Of a savepoint that was made. */
 static inline void fail_rollback_to(struct fail *w, int number) {
-  if (w->s && emb_in_transaction(w->s) &&
+  if (w->saved[number] && w->s && emb_in_transaction(w->s) &&
       FAIL_TRY(w, emb_rollback_to(w->s, number)))
     memcpy(w->mine, w->saves[number], sizeof w->mine);
 }
