@@ -542,6 +542,79 @@ int emb_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys, float *vectors,
                       uint64_t *versions, size_t *n);
 /* The next emb_snapshot_scan begins anew. */
 void emb_snapshot_rewind(emb_snap *snap);
+/* ---- deltas ------------------------------------------------------------ */
+
+/* What changed since a consumer's last acknowledgement.  A consumer has a name
+** and survives restarts; it is made at its first use, and its first delta is
+** the whole table.  A delta that is not acknowledged is delivered again, with
+** at least the same rows; rows are absolute, so taking one twice does no harm.
+** Deltas of a temporary store: EMB_MISUSE. */
+#define EMB_CONSUMER_NAME_MAX 200
+
+/* A deletion says why: EXPIRE, its time to live was over; EVICT, the table was
+** to become smaller. */
+enum {
+  EMB_DELTA_PUT = 1,
+  EMB_DELTA_DELETE = 2,
+  EMB_DELTA_EXPIRE = 3,
+  EMB_DELTA_EVICT = 4
+};
+
+typedef struct emb_delta emb_delta;
+
+/* Begins a delta of all that was written before the call, which is made durable
+** first; writers go on meanwhile.  What they change is in the next one, and
+** perhaps in this one, too.
+** EMB_RANGE: the consumer is too far behind, more than its keep_bytes would
+*have
+** to be kept: it must take a snapshot and begin anew (emb_delta_begin).
+** EMB_LOCKED inside the session's own transaction; else as a write. */
+int emb_delta_open(emb_session *session, const char *consumer,
+                   emb_delta **delta);
+/* Where the delta begins and ends: numbers that grow; from is 0 for a delta
+ *that
+ ** is the whole table, which replaces what the consumer has.  Either may be
+ ** NULL. */
+void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to);
+/* Delivers up to max rows; *n = 0 at the end, and from then on the delta may be
+** acknowledged.  ops: EMB_DELTA_*; of a deletion only the key is set.  vectors,
+** versions may be NULL, and states: emb_state_bytes for each row, what its
+** optimizers keep. */
+int emb_delta_next(emb_delta *delta, size_t max, int64_t *keys, uint8_t *ops,
+                   float *vectors, uint64_t *versions, void *states, size_t *n);
+void emb_delta_close(emb_delta *delta);
+/* The consumer has all up to `upto`, which is the end of the newest delta that
+** was delivered to its end; 0: of that one.  Durable when it returns.
+** EMB_RANGE: no such delta; it must be read again. */
+int emb_delta_ack(emb_session *session, const char *consumer, uint64_t upto);
+
+/* Where a consumer begins, whether it is there already or not. */
+enum {
+  EMB_DELTA_ALL = 0, /* its next delta is the whole table */
+  EMB_DELTA_NOW = 1, /* what is written from now on */
+};
+/* keep_bytes: how much of the log may be kept for it; 0: what it has, a new one
+** 1 GiB. */
+int emb_delta_begin(emb_session *session, const char *consumer, int where,
+                    uint64_t keep_bytes);
+/* EMB_RANGE: there is none of this name. */
+int emb_delta_drop(emb_session *session, const char *consumer);
+
+enum { EMB_CONSUMER_GOOD = 0, EMB_CONSUMER_LOST, EMB_CONSUMER_DAMAGED };
+
+typedef struct emb_consumer {
+  char name[EMB_CONSUMER_NAME_MAX + 1]; /* "" if its file is damaged */
+  int state;                            /* LOST: too far behind */
+  uint64_t acked; /* end of what it acknowledged; 0: nothing */
+  uint64_t sent;  /* end of its newest complete delta; 0: none */
+  uint64_t kept_bytes, keep_bytes;
+} emb_consumer;
+
+/* Fills up to max; *n: how many there are. */
+int emb_delta_consumers(emb_session *session, emb_consumer *consumers,
+                        size_t max, size_t *n);
+/* Bytes of a row beside its vectors: the state of its optimizers. */
+size_t emb_state_bytes(const emb_store *store);
 
 /* ---- maintenance ------------------------------------------------------- */
 

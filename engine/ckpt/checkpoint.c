@@ -18,8 +18,8 @@ struct dead {
 };
 
 /* Extents below page `limit` without live records, that nobody keeps.  They
-** stay so: records are only ever added at the tail, and snapshots taken of
-** what is live. */
+** stay so: records are only ever added at the tail, snapshots are taken of what
+** is live, and marks at the tail. */
 static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   struct log *log = &core->log;
   uint64_t end = limit >> core->layout.extent_bits;
@@ -136,6 +136,7 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
   if (open && open < m.replay) {
     m.replay = open;
   }
+  keep_settle(core);
   rc = find_dead(core, m.replay, &dead);
   if (rc) {
     return err_set(err, rc, "out of memory");

@@ -529,6 +529,7 @@ int recover(struct core *core, const struct manifest *m, int replay,
       log_start_at(&core->log, r->highest + 1);
     }
   }
+  core->log_end = r->end ? r->end : m->tail;
   if (!rc && r->in_doubt) {
     *recovery = r;
     return EMB_OK;

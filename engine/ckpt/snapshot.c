@@ -109,18 +109,11 @@ struct making {
   emb_err *err;
 };
 
-/* Between two commits.  Whoever is inside the epoch may still fill slots below
-** the mark, which is then waited for; nobody takes new ones there. */
-static void make_mark(struct making *m, pthread_mutex_t *settle) {
-  struct core *core = m->core;
-  pthread_mutex_lock(&core->flush_lock);
-  pthread_mutex_lock(settle);
-  uint64_t page = EMB_SEED(63) ? atomic_load(&core->log.tail)
-                               : log_seal(&core->log, UINT64_MAX);
-  atomic_store_explicit(&m->notes->mark, layout_address(&core->layout, page, 0),
+static void set_mark(void *arg, uint64_t page) {
+  struct making *m = arg;
+  atomic_store_explicit(&m->notes->mark,
+                        layout_address(&m->core->layout, page, 0),
                         memory_order_release);
-  pthread_mutex_unlock(settle);
-  pthread_mutex_unlock(&core->flush_lock);
   m->s->head.mark = page;
 }
 
@@ -217,7 +210,7 @@ static int write_body(struct making *m, pthread_mutex_t *settle,
   if (!m->notes) {
     return out_of_memory(m->err);
   }
-  make_mark(m, settle);
+  core_mark(core, settle, set_mark, m);
   int rc = make_counts(m);
   rc = rc ? rc : write_entries(m, stop, arg);
   notes_end(core, m->notes);

@@ -8,7 +8,7 @@
 **
 **   1  everybody begins to note where keys were           [notes_begin]
 **   2  the log is sealed at its tail: the mark.  Between two commits, so that
-**      each is in the snapshot as a whole or not at all   [make_mark]
+**      each is in the snapshot as a whole or not at all   [core_mark]
 **   3  the index is written beside readers and writers, partition by
 **      partition, as it was at the mark                   [write_entries]
 **   4  the log below the mark is written and synced, a piece at a time

@@ -82,6 +82,10 @@ struct core {
   struct cache cache;
   struct admission admission; /* of the schema's rule */
 
+  /* Of the log that was loaded: pages from here to the tail that it then had
+  ** were never written. */
+  uint64_t log_end;
+
   /* Source of versions: grows with every row written. */
   _Atomic uint64_t version;
   /* Committed keys. */
@@ -271,6 +275,11 @@ int core_flush_below(struct core *core, uint64_t page, emb_err *err);
 /* Everything written before the call reaches the file; durably if asked.
 ** *upto (or NULL): the page below which that is so. */
 int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err);
+/* Takes a mark: seals the log at its tail, which is what `then` gets, between
+** two commits.  settle excludes those, also while `then` runs.  Nobody takes
+** slots below from then on; who is inside the epoch may still fill his. */
+void core_mark(struct core *core, pthread_mutex_t *settle,
+               void (*then)(void *arg, uint64_t page), void *arg);
 /* A session got LOG_ROOM and has left its epoch: waits for a free frame.
 ** ask (may be NULL) is polled: non-zero ends the wait with EMB_INTERRUPT. */
 int core_wait_room(struct core *core, int (*ask)(void *), void *arg,

@@ -96,6 +96,16 @@ static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
   return rc;
 }
 
+void core_mark(struct core *core, pthread_mutex_t *settle,
+               void (*then)(void *arg, uint64_t page), void *arg) {
+  pthread_mutex_lock(&core->flush_lock);
+  pthread_mutex_lock(settle);
+  then(arg, EMB_SEED(63) ? atomic_load(&core->log.tail)
+                         : log_seal(&core->log, UINT64_MAX));
+  pthread_mutex_unlock(settle);
+  pthread_mutex_unlock(&core->flush_lock);
+}
+
 /* The page below which the log is sealed when it keeps `extents` mutable. */
 static uint64_t seal_target(struct core *core, uint64_t extents) {
   uint64_t tail = atomic_load(&core->log.tail);

@@ -21,3 +21,20 @@ void keep_end(struct core *core, struct keeper *keeper) {
   }
   pthread_mutex_unlock(&core->log.lock);
 }
+
+void keep_settle(struct core *core) {
+  for (struct keeper *k = core->keepers; k; k = k->next) {
+    if (k->settle) {
+      k->settle(k);
+    }
+  }
+}
+
+uint64_t keep_floor(const struct core *core) {
+  uint64_t floor = UINT64_MAX;
+  for (const struct keeper *k = core->keepers; k; k = k->next) {
+    uint64_t own = k->floor ? k->floor(k) : 0;
+    floor = own < floor ? own : floor;
+  }
+  return floor;
+}

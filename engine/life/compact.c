@@ -30,13 +30,14 @@ void space_measure(struct core *core, struct space *space) {
   const struct layout *l = &core->layout;
   uint64_t dead = 0, kept = 0, kept_keys = 0, limit = limit_of(core);
   pthread_mutex_lock(&log->lock); /* the table must not be replaced */
+  uint64_t floor = keep_floor(core);
   for (uint64_t e = log->first; e < limit; e++) {
     struct extent *extent = log_extent(log, e);
     if (extent_phys(extent) == EXTENT_NOWHERE) {
       continue;
     }
     int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
-    if (core->keepers && keep_needed(core, e)) {
+    if (e >= floor && keep_needed(core, e)) {
       kept++;
       kept_keys += live > 0 ? (uint64_t)live : 0;
     } else {
@@ -44,6 +45,7 @@ void space_measure(struct core *core, struct space *space) {
     }
   }
   space->used = (log_extents_used(log) - kept) * l->extent_bytes;
+  space->first_kept = log->first < limit && keep_needed(core, log->first);
   pthread_mutex_unlock(&log->lock);
   int64_t keys = atomic_load(&core->count) - (int64_t)kept_keys;
   space->live = (uint64_t)(keys > 0 ? keys : 0) * l->page_bytes / l->slots;
@@ -55,16 +57,17 @@ void space_measure(struct core *core, struct space *space) {
 /* The log's table has an entry for every extent between the oldest and the
 ** tail: an old one that stays nearly full must not keep them for ever.  One
 ** that is kept does. */
-static int span_too_long(const struct core *core, uint64_t used_extents) {
+static int span_too_long(const struct core *core, uint64_t used_extents,
+                         int first_kept) {
   const struct log *log = &core->log;
   uint64_t tail = atomic_load(&log->tail) >> core->layout.extent_bits;
-  return tail - log->first > used_extents * 8 + SPAN_SLACK &&
-         !keep_needed(core, log->first);
+  return !first_kept && tail - log->first > used_extents * 8 + SPAN_SLACK;
 }
 
 int space_wasted(const struct core *core, const struct space *space) {
-  return span_too_long(core, (space->used + space->kept) /
-                                 core->layout.extent_bytes) ||
+  return span_too_long(core,
+                       (space->used + space->kept) / core->layout.extent_bytes,
+                       space->first_kept) ||
          space->used - space->dead >
              space->live + space->live / 20 * 11 +
                  (uint64_t)SLACK * core->layout.extent_bytes;
@@ -88,8 +91,10 @@ static uint64_t choose(struct core *core, int all) {
   int32_t best = all ? full : full - full / 8;
   uint64_t victim = 0, limit = limit_of(core);
   pthread_mutex_lock(&log->lock);
-  if (log->first < limit && span_too_long(core, log_extents_used(log)) &&
-      atomic_load(&log_extent(log, log->first)->live) > 0) {
+  if (log->first < limit &&
+      atomic_load(&log_extent(log, log->first)->live) > 0 &&
+      span_too_long(core, log_extents_used(log),
+                    keep_needed(core, log->first))) {
     victim = log->first;
     limit = 0;
   }

@@ -28,6 +28,7 @@ struct space {        /* without what is kept */
   uint64_t dead;      /* bytes of extents that the next checkpoint frees */
   uint64_t kept;      /* bytes of extents that somebody keeps */
   uint64_t kept_live; /* and of live records in them */
+  int first_kept;     /* the oldest extent is one of them */
 };
 
 /* replay: page from which the valid checkpoint would replay. */

@@ -176,7 +176,7 @@ int log_move(struct log *log, uint64_t number, uint64_t to) {
   if (rc == EMB_OK) {
     struct extent *extent = log_extent(log, number);
     log->left[log->left_count++] = extent_phys(extent);
-    extent_place(extent, phys_of(log, to));
+    extent_replace(extent, phys_of(log, to));
     atomic_store(&log->moved, 1);
   } else {
     phys_give(log, phys_of(log, to));
@@ -295,7 +295,7 @@ static int double_table(struct log *log) {
     struct extent *from = log_extent(log, e), *to = &table[e & (count - 1)];
     if (extent_phys(from) != EXTENT_NOWHERE) {
       atomic_store(&to->frame, atomic_load(&from->frame));
-      extent_place(to, extent_phys(from));
+      atomic_store(&to->phys_inverted, atomic_load(&from->phys_inverted));
       atomic_store(&to->live, atomic_load(&from->live));
       atomic_store(&to->due, atomic_load(&from->due));
     }
@@ -399,6 +399,7 @@ static int open_page(struct log *log, struct log_open *open, uint32_t kind,
   *open = (struct log_open){page, kind, 0, txn};
   atomic_store_explicit(&log->tail, page + 1, memory_order_release);
   if ((kind & PAGE_KIND_MASK) == PAGE_TOMB) {
+    extent_set_tombs(log_extent(log, page >> l->extent_bits));
     atomic_store_explicit(&log->last_tomb, page, memory_order_release);
   }
   return EMB_OK;

@@ -57,7 +57,9 @@ struct extent {
   ** loaded acquire by everybody inside an epoch. */
   _Atomic(char *) frame;
   /* Place in the file, EXTENT_NOWHERE when the number is not in use; inverted,
-  ** so that a table of zeros has none.  See extent_phys. */
+  ** so that a table of zeros has none.  See extent_phys.  The highest bit:
+  ** there may be deletions in it (EXTENT_TOMBS).  Changed under the log's lock.
+  */
   _Atomic uint32_t phys_inverted;
   /* See L4; relaxed, it only steers. */
   _Atomic int32_t live;
@@ -68,11 +70,37 @@ struct extent {
   _Atomic uint32_t due;
 };
 
+#define EXTENT_TOMBS (UINT32_C(1) << 31)
+#define EXTENT_PHYS_MASK (EXTENT_TOMBS - 1)
+
 static inline uint32_t extent_phys(const struct extent *extent) {
-  return ~atomic_load_explicit(&extent->phys_inverted, memory_order_acquire);
+  uint32_t inverted =
+      atomic_load_explicit(&extent->phys_inverted, memory_order_acquire) &
+      EXTENT_PHYS_MASK;
+  return inverted ? inverted ^ EXTENT_PHYS_MASK : EXTENT_NOWHERE;
 }
+/* Its number begins or ends to be in use. */
 static inline void extent_place(struct extent *extent, uint32_t phys) {
-  atomic_store_explicit(&extent->phys_inverted, ~phys, memory_order_release);
+  atomic_store_explicit(&extent->phys_inverted, ~phys & EXTENT_PHYS_MASK,
+                        memory_order_release);
+}
+/* It is elsewhere in the file now, as it was. */
+static inline void extent_replace(struct extent *extent, uint32_t phys) {
+  uint32_t tombs =
+      atomic_load_explicit(&extent->phys_inverted, memory_order_relaxed) &
+      EXTENT_TOMBS;
+  atomic_store_explicit(&extent->phys_inverted,
+                        (~phys & EXTENT_PHYS_MASK) | tombs,
+                        memory_order_release);
+}
+/* Deletions may be in it. */
+static inline int extent_tombs(const struct extent *extent) {
+  return (atomic_load_explicit(&extent->phys_inverted, memory_order_acquire) &
+          EXTENT_TOMBS) != 0;
+}
+static inline void extent_set_tombs(struct extent *extent) {
+  atomic_fetch_or_explicit(&extent->phys_inverted, EXTENT_TOMBS,
+                           memory_order_release);
 }
 
 /* Numbers that a table may span, from the oldest extent to the tail: 1.5

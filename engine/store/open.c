@@ -338,6 +338,7 @@ void store_free(emb_store *store) {
   if (store->lock) {
     env->unlock(env, store->lock);
   }
+  consumers_free(&store->consumers);
   env->release(env, core->dir);
   env->release(env, store);
 }
@@ -508,6 +509,7 @@ int store_new(struct env *env, const char *dir, const emb_config *config,
   init_locks(store);
   store->config = *config;
   jobs_init(store);
+  consumers_init(&store->consumers, core);
   core->temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
   core->step_mode = (config->flags & EMB_OPEN_STEP) != 0;
   core->step = step_once;

@@ -84,7 +84,7 @@ static void remove_leftover(void *arg, const char *name) {
   int index = strncmp(name, "index-", 6) == 0 && strcmp(name, l->keep) != 0;
   if ((index || strncmp(name, "spill-", 6) == 0 ||
        strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0 ||
-       strcmp(name, SEEN_NEW) == 0) &&
+       strcmp(name, SEEN_NEW) == 0 || strcmp(name, CONSUMER_NEW) == 0) &&
       path_join(path, sizeof path, l->core->dir, name, NULL) == EMB_OK) {
     l->core->env->unlink(l->core->env, path);
   }
@@ -134,6 +134,7 @@ static int become_owner(emb_store *store, emb_err *err) {
     pthread_mutex_lock(&core->ckpt_lock);
     rc = snapshots_load(core, &store->snapshots, err);
     rc = rc ? rc : resume_counts(core, err);
+    rc = rc ? rc : consumers_load(&store->consumers, core->log_end, err);
     pthread_mutex_unlock(&core->ckpt_lock);
   }
   if (rc) {

@@ -13,6 +13,34 @@
 
 #include "get.h"
 
+void scan_free_buffers(emb_scan *scan) {
+  struct env *env = scan->s->core->env;
+  env->release(env, scan->row_keys);
+  env->release(env, scan->row_versions);
+  env->release(env, scan->row_ops);
+  env->release(env, scan->row_values);
+}
+
+int scan_buffers(emb_scan *scan, uint32_t row_bytes) {
+  struct env *env = scan->s->core->env;
+  uint32_t slots = scan->s->core->layout.slots;
+  scan->row_bytes = row_bytes;
+  scan->row_keys = env->allocate(env, slots * sizeof *scan->row_keys);
+  scan->row_versions = env->allocate(env, slots * sizeof *scan->row_versions);
+  scan->row_ops = env->allocate(env, slots);
+  scan->row_values = env->allocate(env, (size_t)slots * row_bytes + 8);
+  if (scan->row_keys && scan->row_versions && scan->row_ops &&
+      scan->row_values) {
+    return EMB_OK;
+  }
+  scan_free_buffers(scan);
+  scan->row_keys = NULL;
+  scan->row_versions = NULL;
+  scan->row_ops = NULL;
+  scan->row_values = NULL;
+  return session_error(scan->s, EMB_NOMEM, "out of memory");
+}
+
 int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
                   emb_scan **out) {
   *out = NULL;
@@ -33,18 +61,12 @@ int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
   scan->hi = hi;
   scan->block = 1024;
   if (order == EMB_SCAN_ANY) {
-    uint32_t slots = core->layout.slots;
-    scan->row_bytes = schema_tracks(&core->schema) ? core->layout.value_bytes
-                                                   : core->layout.vector_bytes;
-    scan->row_keys = env->allocate(env, slots * sizeof *scan->row_keys);
-    scan->row_versions = env->allocate(env, slots * sizeof *scan->row_versions);
-    scan->row_values = env->allocate(env, (size_t)slots * scan->row_bytes + 8);
-    if (!scan->row_keys || !scan->row_versions || !scan->row_values) {
-      env->release(env, scan->row_keys);
-      env->release(env, scan->row_versions);
-      env->release(env, scan->row_values);
+    rc = scan_buffers(scan, schema_tracks(&core->schema)
+                                ? core->layout.value_bytes
+                                : core->layout.vector_bytes);
+    if (rc) {
       env->release(env, scan);
-      return session_error(s, EMB_NOMEM, "out of memory");
+      return rc;
     }
     spill_init(&scan->watch.moved, env, core->dir, sizeof(int64_t));
     scan->watch.session = s;
@@ -56,9 +78,7 @@ int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
     rc = watch_open(core, &scan->watch, &scan->page);
     pthread_mutex_unlock(&s->store->settle_lock);
     if (rc) {
-      env->release(env, scan->row_keys);
-      env->release(env, scan->row_versions);
-      env->release(env, scan->row_values);
+      scan_free_buffers(scan);
       env->release(env, scan);
       return session_error(s, rc, "out of memory");
     }
@@ -69,10 +89,7 @@ int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
   return EMB_OK;
 }
 
-void emb_scan_close(emb_scan *scan) {
-  if (!scan || store_check(scan->s->store, NULL)) {
-    return;
-  }
+void scan_finish(emb_scan *scan) {
   emb_session *s = scan->s;
   struct env *env = s->core->env;
   if (scan->order == EMB_SCAN_ANY) {
@@ -82,19 +99,26 @@ void emb_scan_close(emb_scan *scan) {
   if (scan->extent) {
     env->unmap(env, scan->extent, s->core->layout.extent_bytes);
   }
-  env->release(env, scan->row_keys);
-  env->release(env, scan->row_versions);
-  env->release(env, scan->row_values);
+  scan_free_buffers(scan);
   env->release(env, scan->keys);
-  env->release(env, scan);
   s->scans--;
   atomic_fetch_sub(&s->store->scans, 1);
 }
 
+void emb_scan_close(emb_scan *scan) {
+  if (scan && store_check(scan->s->store, NULL) == EMB_OK) {
+    struct env *env = scan->s->core->env;
+    scan_finish(scan);
+    env->release(env, scan);
+  }
+}
+
 /* ---- one page ---------------------------------------------------------- */
 
-/* Is the record at this log address what the session sees of its key?  Inside
-** the epoch and under scan_lock: nothing moves, but the cache may change. */
+/* Is the record at this log address what the session sees of its key, or for a
+** delta what is committed?  Inside the epoch and under scan_lock: nothing
+*moves,
+** but the cache may change. */
 static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
   struct core *core = scan->s->core;
   uint64_t hash = hash_key(key), word, again;
@@ -103,7 +127,7 @@ static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
       return 0;
     }
     word &= ~WORD_LATCH;
-    uint64_t seen = txn_word(scan->s, key, hash, word);
+    uint64_t seen = scan->changes ? word : txn_word(scan->s, key, hash, word);
     if (key_log_address(core, seen) == address) {
       return 1;
     }
@@ -115,41 +139,79 @@ static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
   return 0;
 }
 
-/* Collects up to `most` live records of a page that stands at `bytes`, from
-** slot scan->slot on.  Returns the slot to go on at.  Nobody writes to what
+/* The record in this slot becomes a row, if it is one.  Nobody writes to what
 ** came from disk, and what its stamps say about that means nothing. */
-static uint32_t collect(emb_scan *scan, uint64_t page, const char *bytes,
-                        int from_disk, uint32_t most) {
+static void collect_record(emb_scan *scan, const struct rec *rec,
+                           uint64_t address, int from_disk) {
+  uint64_t version =
+      rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire));
+  int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+  if (version <= scan->since || key < scan->lo || key > scan->hi ||
+      !is_live(scan, key, address)) {
+    return;
+  }
+  char *to = scan->row_values + (size_t)scan->rows * scan->row_bytes;
+  if (from_disk) {
+    memcpy(to, rec->vector, scan->row_bytes);
+  }
+  if (from_disk || rec_read(rec, key, to, scan->row_bytes, &version)) {
+    scan->row_keys[scan->rows] = key;
+    scan->row_ops[scan->rows] = EMB_DELTA_PUT;
+    scan->row_versions[scan->rows++] = version;
+  }
+}
+
+/* Why the keys in a page of deletions went. */
+static uint8_t tomb_op(const char *page) {
+  uint32_t flags = page_flags(page);
+  return flags & PAGE_EXPIRED   ? EMB_DELTA_EXPIRE
+         : flags & PAGE_EVICTED ? EMB_DELTA_EVICT
+                                : EMB_DELTA_DELETE;
+}
+
+/* A key that was deleted once becomes a row, if it is absent now. */
+static void collect_tomb(emb_scan *scan, const char *item, uint8_t op) {
   struct core *core = scan->s->core;
-  const struct layout *l = &core->layout;
-  struct scan_watch *w = &scan->watch;
-  if (page_kind(bytes) != PAGE_DATA) {
-    return l->slots;
+  int64_t key;
+  memcpy(&key, item, sizeof key);
+  if (!key_find_address(core, key, hash_key(key))) {
+    scan->row_keys[scan->rows] = key;
+    scan->row_ops[scan->rows] = op;
+    scan->row_versions[scan->rows++] = 0;
   }
+}
+
+/* Collects up to `most` rows of a page that stands at `bytes`, from scan->slot
+** on.  1: all of it was looked at. */
+static int collect(emb_scan *scan, uint64_t page, const char *bytes,
+                   int from_disk, uint32_t most) {
+  const struct layout *l = &scan->s->core->layout;
+  const struct scan_watch *w = &scan->watch;
+  int tombs = page_kind(bytes) == PAGE_TOMB && scan->changes;
   int skip = w->skip_txn && page_txn(bytes) == w->skip_txn;
-  uint32_t i = scan->slot;
-  for (; i < l->slots && scan->rows < most; i++) {
-    const struct rec *rec =
-        (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
-                                           (size_t)i * l->rec_bytes);
-    uint64_t address = layout_address(l, page, i);
-    uint64_t version =
-        rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire));
-    int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
-    if (!version || key < scan->lo || key > scan->hi ||
-        (skip && address >= w->skip_from) || !is_live(scan, key, address)) {
-      continue;
-    }
-    char *to = scan->row_values + (size_t)scan->rows * scan->row_bytes;
-    if (from_disk) {
-      memcpy(to, rec->vector, scan->row_bytes);
-    }
-    if (from_disk || rec_read(rec, key, to, scan->row_bytes, &version)) {
-      scan->row_keys[scan->rows] = key;
-      scan->row_versions[scan->rows++] = version;
+  uint32_t items = page_kind(bytes) == PAGE_DATA ? l->slots
+                   : tombs                       ? page_count(bytes)
+                                                 : 0;
+  for (; scan->slot < items && scan->rows < most; scan->slot++) {
+    uint64_t address = layout_address(l, page, scan->slot);
+    const char *at = bytes + PAGE_HEAD_BYTES +
+                     (size_t)scan->slot * (tombs ? 8 : l->rec_bytes);
+    if (tombs) {
+      collect_tomb(scan, at, tomb_op(bytes));
+    } else if (!skip || address < w->skip_from) {
+      collect_record(scan, (const struct rec *)(const void *)at, address,
+                     from_disk);
     }
   }
-  return i;
+  return scan->slot >= items;
+}
+
+/* Is there nothing to look at in an extent?  Live records of the session's own
+** transaction are not counted as such. */
+static int is_empty(const emb_scan *scan, const struct extent *extent) {
+  return extent_phys(extent) == EXTENT_NOWHERE ||
+         (atomic_load(&extent->live) == 0 &&
+          (scan->changes ? !extent_tombs(extent) : !scan->s->txn));
 }
 
 /* Looks at the next page, for at most so many rows: none is kept for the next
@@ -169,14 +231,9 @@ static int pass_page(emb_scan *scan, size_t most) {
   pthread_mutex_lock(&core->scan_lock);
   struct extent *extent = log_extent(&core->log, number);
   const char *bytes = NULL;
-  if (extent_phys(extent) == EXTENT_NOWHERE ||
-      atomic_load(&extent->live) == 0) {
-    /* Nothing there that is live, unless it is our own transaction's. */
-    if (!scan->s->txn || extent_phys(extent) == EXTENT_NOWHERE) {
-      next = (number + 1) << l->extent_bits;
-    }
-  }
-  if (next == page + 1) {
+  if (is_empty(scan, extent)) {
+    next = (number + 1) << l->extent_bits;
+  } else {
     bytes = log_page(&core->log, page);
     if (!bytes && scan->extent_no == number && page < scan->extent_to) {
       bytes = scan->extent + layout_page_offset(l, page);
@@ -189,15 +246,16 @@ static int pass_page(emb_scan *scan, size_t most) {
       need = PASS_READ;
     }
   }
-  scan->slot = bytes  ? collect(scan, page, bytes, from_disk,
-                               most < l->slots ? (uint32_t)most : l->slots)
-               : need ? scan->slot
-                      : l->slots;
-  if (scan->slot == l->slots) {
+  int tombs = bytes && page_kind(bytes) == PAGE_TOMB;
+  if (bytes ? collect(scan, page, bytes, from_disk,
+                      most < l->slots ? (uint32_t)most : l->slots)
+            : !need) {
     scan->page = next;
     scan->slot = 0;
+    tombs = 0;
   }
-  scan->watch.cursor = layout_address(l, scan->page, scan->slot);
+  /* No record moves out of a page of deletions. */
+  scan->watch.cursor = layout_address(l, scan->page, tombs ? 0 : scan->slot);
   pthread_mutex_unlock(&core->scan_lock);
   epoch_leave(scan->s->slot);
   return need;
@@ -218,6 +276,32 @@ static void count_lost(void *arg, int64_t key, uint64_t word) {
   lost->beyond += page > lost->page && page < lost->end;
 }
 
+/* The same for a delta: whatever was in it, deletions are not found again. */
+static int check_hole(emb_scan *scan) {
+  const struct consumer *consumer = scan->consumer;
+  struct core *core = scan->s->core;
+  uint64_t number = scan->page >> core->layout.extent_bits;
+  pthread_mutex_lock(&core->log.lock);
+  int gone = number < core->log.first; /* and its entry another's */
+  pthread_mutex_unlock(&core->log.lock);
+  if (gone) {
+    scan->sound_to = (number + 1) << core->layout.extent_bits;
+    return EMB_OK;
+  }
+  for (uint32_t i = 0; i < consumer->hole_count; i++) {
+    if (scan->page >= consumer->holes[i].from &&
+        scan->page < consumer->holes[i].to) {
+      scan->sound_to = scan->page + 1;
+      return EMB_OK;
+    }
+  }
+  return session_error(scan->s, EMB_CORRUPT,
+                       "%s/log: page %llu is damaged; consumer %s must take a "
+                       "snapshot and begin anew",
+                       core->dir, (unsigned long long)scan->page,
+                       consumer->name);
+}
+
 /* A page of the log is unreadable.  That is no harm where a process died
 ** before it was written; it is corruption when records are expected there. */
 static int check_lost(emb_scan *scan) {
@@ -231,6 +315,9 @@ static int check_lost(emb_scan *scan) {
   if (offset != scan->extent_offset) { /* moved while it was being read */
     scan->extent_no = 0;
     return EMB_OK;
+  }
+  if (scan->consumer) {
+    return check_hole(scan);
   }
   struct lost lost = {core, scan->page,
                       (scan->page | (l->extent_pages - 1)) + 1, 0, 0};
@@ -310,27 +397,32 @@ static void deliver(emb_scan *scan, int64_t *keys, float *vectors,
   }
 }
 
+int scan_take_moved(emb_scan *scan) {
+  emb_session *s = scan->s;
+  int rc = EMB_OK;
+  pthread_mutex_lock(&s->core->scan_lock);
+  while (!rc && scan->batch_keys < SCAN_BATCH &&
+         spill_count(&scan->watch.moved)) {
+    rc = spill_pop(&scan->watch.moved, &scan->batch[scan->batch_keys], &s->err);
+    scan->batch_keys += !rc;
+  }
+  pthread_mutex_unlock(&s->core->scan_lock);
+  return rc;
+}
+
 /* A batch of keys that moved away; 0 in *got when there are none left. */
 static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                       uint64_t *versions, emb_track *tracks, size_t *got) {
   emb_session *s = scan->s;
-  struct core *core = s->core;
   int64_t *batch = scan->batch;
   uint8_t found[SCAN_BATCH];
-  int rc = EMB_OK;
   *got = 0;
-  pthread_mutex_lock(&core->scan_lock);
-  while (!rc && scan->batch_keys < SCAN_BATCH &&
-         spill_count(&scan->watch.moved)) {
-    rc = spill_pop(&scan->watch.moved, &batch[scan->batch_keys], &s->err);
-    scan->batch_keys += !rc;
-  }
-  pthread_mutex_unlock(&core->scan_lock);
+  int rc = scan_take_moved(scan);
   size_t n = scan->batch_keys < max ? scan->batch_keys : max;
   if (rc || !n) {
     return rc;
   }
-  uint32_t dim = core->layout.dim;
+  uint32_t dim = s->core->layout.dim;
   uint64_t own[SCAN_BATCH];
   emb_track own_tracks[SCAN_BATCH];
   rc = get_peek(s, batch, n, vectors, found, versions ? own : NULL,
@@ -357,6 +449,20 @@ static int moved_rows(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
   return rc;
 }
 
+int scan_fill(emb_scan *scan, size_t most) {
+  uint64_t end = layout_page(&scan->s->core->layout, scan->watch.end);
+  int rc = EMB_OK;
+  scan->rows = scan->row_at = 0;
+  while (!rc && !scan->rows && scan->page < end) {
+    int need = pass_page(scan, most);
+    rc = need ? session_ask(scan->s) : EMB_OK;
+    if (!rc && need) {
+      rc = need == PASS_READ ? read_extent(scan) : check_lost(scan);
+    }
+  }
+  return rc;
+}
+
 static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                     uint64_t *versions, emb_track *tracks, size_t *n) {
   emb_session *s = scan->s;
@@ -366,18 +472,14 @@ static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
       deliver(scan, keys, vectors, versions, tracks, (*n)++);
       continue;
     }
-    scan->rows = scan->row_at = 0;
     if (scan->page < end) {
-      int need = pass_page(scan, max - *n);
-      int rc = need ? session_ask(s) : EMB_OK;
-      if (!rc && need) {
-        rc = need == PASS_READ ? read_extent(scan) : check_lost(scan);
-      }
+      int rc = scan_fill(scan, max - *n);
       if (rc) {
         return *n ? EMB_OK : rc; /* what came is delivered; then it is told */
       }
       continue;
     }
+    scan->rows = scan->row_at = 0;
     size_t got, dim = s->core->layout.dim;
     uint64_t left;
     int rc = moved_rows(
@@ -398,7 +500,7 @@ static int any_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
 }
 
 /* Something has happened after which the scan would not be complete. */
-static int scan_ended(emb_scan *scan) {
+int scan_ended(emb_scan *scan) {
   emb_session *s = scan->s;
   pthread_mutex_lock(&s->core->scan_lock);
   int aborted = scan->watch.aborted, failed = scan->watch.failed;

@@ -27,9 +27,16 @@ struct emb_scan {
   uint64_t sound_to;      /* unreadable pages below hold nothing live */
   int64_t *row_keys;      /* live records of one page */
   uint64_t *row_versions;
+  uint8_t *row_ops; /* of a delta: EMB_DELTA_* */
   char *row_values;
-  uint32_t row_bytes; /* of each: the vectors, or all if the table tracks */
+  uint32_t row_bytes; /* of each: the vectors, or all that is stored */
   uint32_t rows, row_at;
+
+  /* A delta (delta.c): what is committed and has a version above `since`.  Keys
+  ** in pages of deletions that are absent now are rows with version 0. */
+  int changes;
+  uint64_t since;
+  const struct consumer *consumer; /* NULL: deletions do not matter */
 
   /* key order: keys are compared after ~ for DESC, which reverses them */
   int64_t *keys;
@@ -39,6 +46,18 @@ struct emb_scan {
   int started, exhausted;
   uint64_t block; /* keys per selection pass */
 };
+
+/* Storage order, for delta.c.  Buffers for rows of so many bytes; EMB_NOMEM. */
+int scan_buffers(emb_scan *scan, uint32_t row_bytes);
+void scan_free_buffers(emb_scan *scan);
+/* All of emb_scan_close but the scan itself. */
+void scan_finish(emb_scan *scan);
+/* Looks at pages until there is a row, at most `most`, or none is left. */
+int scan_fill(emb_scan *scan, size_t most);
+/* More of the keys that moved away, in scan->batch. */
+int scan_take_moved(emb_scan *scan);
+/* An error if the scan would not be complete. */
+int scan_ended(emb_scan *scan);
 
 int keys_next(emb_scan *scan, size_t max, int64_t *keys, size_t *n);
 int order_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,

@@ -23,6 +23,7 @@
 #include "../core/core.h"
 #include "../core/spill.h"
 #include "../core/watch.h"
+#include "../delta/consumer.h"
 #include "../emb.h"
 #include "group.h"
 #include "lease.h"
@@ -83,6 +84,7 @@ struct emb_store {
   ** number and lowest address; 0 if none.  settle_lock. */
   uint64_t txn_number;
   uint64_t txn_start;
+  uint64_t txn_version; /* of the store then: its rows have higher ones */
   struct index txn_map; /* of the open transaction: key to new place (txn.h) */
   uint64_t txn_keys;    /* that the last one had in it; its owner's */
   void *threads[2];
@@ -91,6 +93,7 @@ struct emb_store {
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */
   struct snapshots snapshots;
+  struct consumers consumers; /* of deltas */
   /* State in which background work found nothing to do; ckpt_lock. */
   struct idle idle;
   /* When the newest checkpoint was first seen, and when which version was;

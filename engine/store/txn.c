@@ -163,6 +163,7 @@ static void take_number(emb_session *s) {
     pthread_mutex_lock(&s->store->settle_lock);
     s->store->txn_number = txn->number;
     s->store->txn_start = log_position(&core->log, LOG_TXN);
+    s->store->txn_version = atomic_load(&core->version);
     atomic_store(&core->txn_first_page,
                  layout_page(&core->layout, s->store->txn_start));
     pthread_mutex_unlock(&s->store->settle_lock);

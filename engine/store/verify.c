@@ -356,6 +356,36 @@ static int check_snapshots(struct verify *v) {
   return rc;
 }
 
+struct listing {
+  struct verify *v;
+  int rc;
+};
+
+static void check_consumer(void *arg, const char *name) {
+  struct listing *l = arg;
+  struct verify *v = l->v;
+  struct consumer consumer;
+  emb_err err = {EMB_OK, ""};
+  if (!l->rc && consumer_is_file(name) && strcmp(name, CONSUMER_NEW) != 0) {
+    int rc = consumer_read(v->s->core, name, &consumer, &err);
+    if (rc == EMB_CORRUPT) {
+      say(v, "%s", err.text);
+    } else if (rc && rc != EMB_CANTOPEN) { /* dropped meanwhile */
+      l->rc = err_set(&v->s->err, rc, "%s", err.text);
+    }
+  }
+}
+
+static int check_consumers(struct verify *v) {
+  struct core *core = v->s->core;
+  struct listing l = {v, EMB_OK};
+  int os = core->temporary
+               ? 0
+               : core->env->list_dir(core->env, core->dir, check_consumer, &l);
+  return os ? err_os(&v->s->err, EMB_IOERR, os, "cannot list %s", core->dir)
+            : l.rc;
+}
+
 int emb_verify(emb_session *s, void (*report)(void *, const char *),
                void *arg) {
   int rc = session_begin(s);
@@ -390,6 +420,7 @@ int emb_verify(emb_session *s, void (*report)(void *, const char *),
     check_index(&v);
     rc = check_files(&v);
     rc = rc ? rc : check_seen(&v);
+    rc = rc ? rc : check_consumers(&v);
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   rc = rc ? rc : check_snapshots(&v);

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT
+**
+** delta.c -- what changed since a consumer's mark (delta/consumer.h).
+**
+** A delta is a scan in storage order (scan.c) that begins at the mark's page
+** instead of at the log's first, leaves out records that are older than the
+*mark
+** (compaction has moved them), sees what is committed whoever asks, and takes
+** the keys in pages of deletions, too.  Keys that move away during the scan are
+** noted as for any scan; of those only what compaction moved belongs here, for
+** what was changed after the mark is in the next delta.
+**
+** DURABLE   What a consumer has seen, or was told that it need not see, is not
+**           undone by a crash:
+**           - All below the mark is synced before the first row.
+**           - A record that was replaced or deleted since the mark is left to
+**             the next delta.  So what replaced it is synced before this one
+**             can be acknowledged: else the old record would come back, below
+**             the mark, and never be delivered.
+**           - A key in a page of deletions is delivered if it is absent now; if
+**             that may be the doing of a deletion after the mark, that one is
+**             synced first.
+*/
+#include <string.h>
+
+#include "scan.h"
+
+struct emb_delta {
+  emb_scan scan;
+  struct consumer consumer; /* as it was at the beginning */
+  struct mark mark;
+  struct hold hold;
+  int held, complete;
+  int failed; /* it broke off, and is not complete any more */
+};
+
+size_t emb_state_bytes(const emb_store *store) {
+  const struct layout *l = &store->core.layout;
+  const struct schema *schema = &store->core.schema;
+  return schema->state_floats ? l->value_bytes - schema->state_at : 0;
+}
+
+/* ---- marks -------------------------------------------------------------- */
+
+struct marking {
+  emb_session *s;
+  emb_scan *scan;
+  struct mark *mark;
+  uint64_t *first;
+  int rc;
+};
+
+/* The scan begins when the log is sealed, so it sees all below the mark as it
+** will stay; its end may lie a little above. */
+static void set_mark(void *arg, uint64_t tail) {
+  struct marking *m = arg;
+  const emb_store *store = m->s->store;
+  struct core *core = m->s->core;
+  struct scan_watch *watch = &m->scan->watch;
+  struct mark *mark = m->mark;
+  mark->end = mark->page = tail;
+  watch->skip_txn = store->txn_number;
+  watch->skip_from = store->txn_start;
+  if (watch->skip_txn) {
+    uint64_t page = layout_page(&core->layout, watch->skip_from);
+    mark->page = page < tail ? page : tail;
+    mark->version =
+        store->txn_version < mark->version ? store->txn_version : mark->version;
+  }
+  m->rc = watch_open(core, watch, m->first);
+}
+
+/* Takes a mark; the scan, which then ends there, is open. */
+static int take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
+                     uint64_t *first) {
+  struct core *core = s->core;
+  struct marking m = {s, scan, mark, first, EMB_OK};
+  mark->version = atomic_load(&core->version);
+  epoch_wait(&core->epoch);
+  core_mark(core, &s->store->settle_lock, set_mark, &m);
+  if (m.rc) {
+    return session_error(s, m.rc, "out of memory");
+  }
+  int rc = core_flush_all(core, 1, NULL, &s->err);
+  if (rc) {
+    watch_close(core, &scan->watch);
+  }
+  return rc;
+}
+
+static void init_scan(emb_session *s, emb_scan *scan) {
+  scan->s = s;
+  scan->order = EMB_SCAN_ANY;
+  scan->lo = INT64_MIN;
+  scan->hi = INT64_MAX;
+  scan->changes = 1;
+  spill_init(&scan->watch.moved, s->core->env, s->core->dir, sizeof(int64_t));
+}
+
+/* Keeps what a mark that is taken from now on will need. */
+static void hold(emb_session *s, struct hold *hold) {
+  emb_store *store = s->store;
+  pthread_mutex_lock(&store->settle_lock);
+  uint64_t page = atomic_load(&s->core->log.tail);
+  uint64_t open = layout_page(&s->core->layout, store->txn_start);
+  consumers_hold(&store->consumers, hold,
+                 store->txn_number && open < page ? open : page);
+  pthread_mutex_unlock(&store->settle_lock);
+}
+
+static int begin_call(emb_session *s) {
+  int rc = session_begin_write(s);
+  if (!rc && s->txn) {
+    rc = session_error(s, EMB_LOCKED, "no delta inside a transaction");
+  }
+  if (!rc && s->core->temporary) {
+    rc = session_error(s, EMB_MISUSE, "a temporary store has no deltas");
+  }
+  return rc ? rc : store_own(s);
+}
+
+/* ---- opening and closing ------------------------------------------------- */
+
+static int start(emb_delta *delta) {
+  emb_scan *scan = &delta->scan;
+  emb_session *s = scan->s;
+  const struct mark *from = &delta->consumer.acked;
+  uint64_t first;
+  int rc = scan_buffers(scan, s->core->layout.value_bytes);
+  if (rc) {
+    return rc;
+  }
+  if (!from->page) {
+    hold(s, &delta->hold);
+    delta->held = 1;
+  }
+  rc = take_mark(s, scan, &delta->mark, &first);
+  if (rc) {
+    return rc;
+  }
+  s->scans++;
+  atomic_fetch_add(&s->store->scans, 1);
+  scan->since = from->version;
+  scan->consumer = from->page ? &delta->consumer : NULL;
+  scan->page = from->page > first ? from->page : first;
+  return EMB_OK;
+}
+
+/* What a delta that was not started has. */
+static void free_delta(emb_delta *delta) {
+  emb_session *s = delta->scan.s;
+  if (delta->held) {
+    consumers_let_go(&s->store->consumers, &delta->hold);
+  }
+  spill_free(&delta->scan.watch.moved);
+  scan_free_buffers(&delta->scan);
+  s->core->env->release(s->core->env, delta);
+}
+
+int emb_delta_open(emb_session *s, const char *name, emb_delta **out) {
+  struct consumers *consumers = &s->store->consumers;
+  struct env *env = s->core->env;
+  *out = NULL;
+  int rc = begin_call(s);
+  rc = rc ? rc : consumer_name_check(name, &s->err);
+  if (rc) {
+    return rc;
+  }
+  emb_delta *delta = env->allocate(env, sizeof *delta);
+  if (!delta) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  init_scan(s, &delta->scan);
+  rc = consumer_find(consumers, name, &delta->consumer, &s->err);
+  if (rc == EMB_RANGE && !delta->consumer.name[0]) {
+    err_clear(&s->err);
+    consumer_begin(&delta->consumer, name);
+    rc = consumer_save(consumers, &delta->consumer, &s->err);
+  }
+  rc = rc ? rc : consumer_check(&delta->consumer, s->core, &s->err);
+  rc = rc ? rc : start(delta);
+  if (rc) {
+    free_delta(delta);
+  } else {
+    *out = delta;
+  }
+  return rc;
+}
+
+void emb_delta_close(emb_delta *delta) {
+  if (!delta || store_check(delta->scan.s->store, NULL)) {
+    return;
+  }
+  if (delta->held) {
+    consumers_let_go(&delta->scan.s->store->consumers, &delta->hold);
+  }
+  scan_finish(&delta->scan);
+  delta->scan.s->core->env->release(delta->scan.s->core->env, delta);
+}
+
+void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
+  if (from) {
+    *from = delta->consumer.acked.end;
+  }
+  if (to) {
+    *to = delta->mark.end;
+  }
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+struct rows { /* where the caller wants them */
+  int64_t *keys;
+  uint8_t *ops;
+  float *vectors;
+  uint64_t *versions;
+  char *states;
+};
+
+static void deliver(emb_delta *delta, const struct rows *rows, size_t at,
+                    int64_t key, uint8_t op, uint64_t version,
+                    const char *value) {
+  emb_session *s = delta->scan.s;
+  size_t state = emb_state_bytes(s->store);
+  rows->keys[at] = key;
+  rows->ops[at] = op;
+  if (rows->versions) {
+    rows->versions[at] = version;
+  }
+  if (version && rows->vectors) {
+    session_decode(s, rows->vectors + at * s->core->layout.dim, value);
+  }
+  if (version && rows->states && state) {
+    memcpy(rows->states + at * state, value + s->core->schema.state_at, state);
+  }
+}
+
+struct fetch {
+  emb_delta *delta;
+  const struct rows *rows;
+  size_t *n;
+};
+
+/* A record of a key that moved. */
+static void take(struct fetch *f, int64_t key, uint64_t version,
+                 const char *value) {
+  if (version > f->delta->scan.since && version <= f->delta->mark.version) {
+    deliver(f->delta, f->rows, (*f->n)++, key, EMB_DELTA_PUT, version, value);
+  }
+}
+
+static int take_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
+                     const struct rec *rec) {
+  (void)s;
+  (void)row;
+  take(arg, key,
+       rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed)),
+       rec->vector);
+  return EMB_OK;
+}
+
+/* What is committed of a key: taken from memory, or noted as cold. */
+static void look_up(struct fetch *f, uint32_t row, int64_t key,
+                    uint32_t *cold) {
+  emb_session *s = f->delta->scan.s;
+  struct core *core = s->core;
+  uint64_t word, version, hash = hash_key(key);
+  while (index_find(&core->index, key, hash, &word) && word_address(word)) {
+    struct rec *rec = key_rec(core, word & ~WORD_LATCH);
+    if (!rec) {
+      s->cold[(*cold)++] = (struct cold){word_address(word), row};
+      return;
+    }
+    if (rec_read(rec, key, s->scratch, core->layout.value_bytes, &version)) {
+      take(f, key, version, s->scratch);
+      return;
+    }
+  }
+}
+
+/* Keys that moved away while the scan ran. */
+static int moved_rows(emb_delta *delta, size_t max, const struct rows *rows,
+                      size_t *n) {
+  emb_scan *scan = &delta->scan;
+  emb_session *s = scan->s;
+  struct fetch f = {delta, rows, n};
+  uint32_t todo[SCAN_BATCH], left, cold;
+  int rc = scan_take_moved(scan);
+  left = scan->batch_keys < max ? scan->batch_keys : (uint32_t)max;
+  uint32_t took = left;
+  for (uint32_t i = 0; i < left; i++) {
+    todo[i] = i;
+  }
+  while (!rc && left) {
+    uint32_t again = 0;
+    cold = 0;
+    epoch_enter(&s->core->epoch, s->slot);
+    for (uint32_t i = 0; i < left; i++) {
+      look_up(&f, todo[i], scan->batch[todo[i]], &cold);
+    }
+    epoch_leave(s->slot);
+    rc = cold ? read_cold(s, scan->batch, cold, 0, take_cold, &f, &again)
+              : EMB_OK;
+    memcpy(todo, s->rows, again * sizeof *todo);
+    left = again;
+  }
+  if (!rc) {
+    scan->batch_keys -= took;
+    memmove(scan->batch, scan->batch + took,
+            scan->batch_keys * sizeof *scan->batch);
+  }
+  return rc;
+}
+
+static uint64_t moved_left(emb_scan *scan) {
+  pthread_mutex_lock(&scan->s->core->scan_lock);
+  uint64_t left = spill_count(&scan->watch.moved) + scan->batch_keys;
+  pthread_mutex_unlock(&scan->s->core->scan_lock);
+  return left;
+}
+
+static int collect_rows(emb_delta *delta, size_t max, const struct rows *rows,
+                        size_t *n) {
+  emb_scan *scan = &delta->scan;
+  uint64_t end = layout_page(&scan->s->core->layout, scan->watch.end);
+  int rc = EMB_OK;
+  while (!rc && *n < max) {
+    if (scan->row_at < scan->rows) {
+      uint32_t i = scan->row_at++;
+      deliver(delta, rows, (*n)++, scan->row_keys[i], scan->row_ops[i],
+              scan->row_versions[i],
+              scan->row_values + (size_t)i * scan->row_bytes);
+    } else if (scan->page < end) {
+      rc = scan_fill(scan, max - *n);
+    } else if (moved_left(scan)) {
+      rc = moved_rows(delta, max - *n, rows, n);
+    } else {
+      break;
+    }
+  }
+  return rc;
+}
+
+static int sync_now(emb_session *s) {
+  const struct log *log = &s->core->log;
+  return atomic_load(&log->synced) >= atomic_load(&log->tail)
+             ? EMB_OK
+             : core_flush_all(s->core, 1, NULL, &s->err);
+}
+
+/* See DURABLE; at the end of the delta, or after some rows. */
+static int settle(emb_delta *delta, const uint8_t *ops, size_t n) {
+  emb_session *s = delta->scan.s;
+  int newer = atomic_load(&s->core->log.last_tomb) >= delta->mark.end;
+  size_t i = 0;
+  while (newer && i < n && ops[i] == EMB_DELTA_PUT) {
+    i++;
+  }
+  return !n || (newer && i < n) ? sync_now(s) : EMB_OK;
+}
+
+/* The consumer still is at the mark where the delta began, or beyond. */
+static int still_good(emb_delta *delta, struct consumer *now) {
+  emb_session *s = delta->scan.s;
+  int rc =
+      consumer_find(&s->store->consumers, delta->consumer.name, now, &s->err);
+  rc = rc ? rc : consumer_check(now, s->core, &s->err);
+  if (!rc && now->acked.end < delta->consumer.acked.end) {
+    rc = session_error(s, EMB_RANGE, "consumer %s began anew", now->name);
+  }
+  return rc;
+}
+
+static int finish(emb_delta *delta, struct consumer *now) {
+  if (!delta->complete && now->acked.end <= delta->mark.end &&
+      now->sent.end != delta->mark.end) {
+    now->sent = delta->mark;
+    int rc = consumer_save(&delta->scan.s->store->consumers, now,
+                           &delta->scan.s->err);
+    if (rc) {
+      return rc;
+    }
+  }
+  delta->complete = 1;
+  return EMB_OK;
+}
+
+int emb_delta_next(emb_delta *delta, size_t max, int64_t *keys, uint8_t *ops,
+                   float *vectors, uint64_t *versions, void *states,
+                   size_t *n) {
+  emb_session *s = delta->scan.s;
+  struct rows rows = {keys, ops, vectors, versions, states};
+  struct consumer now;
+  *n = 0;
+  int rc = session_begin(s);
+  rc = rc ? rc : session_ask(s);
+  rc = rc || delta->complete ? rc : scan_ended(&delta->scan);
+  if (!rc && delta->failed) {
+    rc = session_error(s, delta->failed, "the delta broke off: open it again");
+  }
+  if (rc || delta->complete || max == 0) {
+    return rc;
+  }
+  rc = collect_rows(delta, max, &rows, n);
+  rc = rc ? rc : scan_ended(&delta->scan);
+  rc = rc ? rc : settle(delta, ops, *n);
+  /* After it was read: what a lost consumer needs may be freed any time. */
+  rc = rc ? rc : still_good(delta, &now);
+  rc = rc || *n ? rc : finish(delta, &now);
+  if (rc) {
+    delta->failed = rc;
+    *n = 0;
+  }
+  return rc;
+}
+
+/* ---- consumers ------------------------------------------------------------
+ */
+
+int emb_delta_ack(emb_session *s, const char *name, uint64_t upto) {
+  struct consumers *consumers = &s->store->consumers;
+  struct consumer consumer;
+  int rc = begin_call(s);
+  rc = rc ? rc : consumer_find(consumers, name, &consumer, &s->err);
+  rc = rc ? rc : consumer_check(&consumer, s->core, &s->err);
+  if (rc || (upto && upto == consumer.acked.end)) {
+    return rc;
+  }
+  if (!consumer.sent.end || (upto && upto != consumer.sent.end)) {
+    return upto
+               ? session_error(s, EMB_RANGE,
+                               "consumer %s has no delta that ends at %llu: "
+                               "read it again",
+                               name, (unsigned long long)upto)
+               : session_error(s, EMB_RANGE,
+                               "consumer %s has no delta to acknowledge", name);
+  }
+  consumer.acked = consumer.sent;
+  return consumer_save(consumers, &consumer, &s->err);
+}
+
+/* A mark, and no scan. */
+static int mark_now(emb_session *s, struct consumer *consumer) {
+  struct env *env = s->core->env;
+  uint64_t first;
+  emb_scan *scan = env->allocate(env, sizeof *scan);
+  if (!scan) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  init_scan(s, scan);
+  int rc = take_mark(s, scan, &consumer->acked, &first);
+  if (!rc) {
+    watch_close(s->core, &scan->watch);
+  }
+  spill_free(&scan->watch.moved);
+  env->release(env, scan);
+  return rc;
+}
+
+int emb_delta_begin(emb_session *s, const char *name, int where,
+                    uint64_t keep_bytes) {
+  struct consumers *consumers = &s->store->consumers;
+  struct consumer old, consumer;
+  struct hold kept;
+  int rc = begin_call(s);
+  rc = rc ? rc : consumer_name_check(name, &s->err);
+  if (!rc && where != EMB_DELTA_ALL && where != EMB_DELTA_NOW) {
+    rc = session_error(s, EMB_RANGE, "unknown beginning %d", where);
+  }
+  if (rc) {
+    return rc;
+  }
+  consumer_begin(&consumer, name);
+  if (consumer_find(consumers, name, &old, NULL) == EMB_OK) {
+    consumer.keep_bytes = old.keep_bytes;
+  }
+  consumer.keep_bytes = keep_bytes ? keep_bytes : consumer.keep_bytes;
+  hold(s, &kept);
+  rc = where == EMB_DELTA_NOW ? mark_now(s, &consumer) : EMB_OK;
+  consumer.sent = consumer.acked;
+  rc = rc ? rc : consumer_save(consumers, &consumer, &s->err);
+  consumers_let_go(consumers, &kept);
+  return rc;
+}
+
+int emb_delta_drop(emb_session *s, const char *name) {
+  int rc = begin_call(s);
+  return rc ? rc : consumer_drop(&s->store->consumers, name, &s->err);
+}
+
+int emb_delta_consumers(emb_session *s, emb_consumer *to, size_t max,
+                        size_t *n) {
+  struct consumers *consumers = &s->store->consumers;
+  *n = 0;
+  int rc = begin_call(s);
+  if (rc) {
+    return rc;
+  }
+  pthread_mutex_lock(&consumers->lock);
+  for (const struct consumer *c = consumers->first; c; c = c->next, (*n)++) {
+    if (*n < max) {
+      uint64_t page = consumer_needs_from(c);
+      emb_consumer *at = &to[*n];
+      memset(at, 0, sizeof *at);
+      memcpy(at->name, c->name, sizeof at->name);
+      at->state = (int)c->state;
+      at->acked = c->acked.end;
+      at->sent = c->sent.end;
+      at->keep_bytes = c->keep_bytes;
+      at->kept_bytes = page ? consumer_kept(s->core, page) : 0;
+    }
+  }
+  pthread_mutex_unlock(&consumers->lock);
+  return EMB_OK;
+}
