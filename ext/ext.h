@@ -433,6 +433,7 @@ int ext_tvf_disconnect(sqlite3_vtab *vtab);
 
 int ext_tvf_lookahead_register(struct ext_conn *conn);
 int ext_tvf_snapshot_register(struct ext_conn *conn);
+int ext_tvf_delta_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
 

@@ -187,7 +187,7 @@ static int collect(emb_scan *scan, uint64_t page, const char *bytes,
                    int from_disk, uint32_t most) {
   const struct layout *l = &scan->s->core->layout;
   const struct scan_watch *w = &scan->watch;
-  int tombs = page_kind(bytes) == PAGE_TOMB && scan->changes;
+  int tombs = page_kind(bytes) == PAGE_TOMB && scan->consumer;
   int skip = w->skip_txn && page_txn(bytes) == w->skip_txn;
   uint32_t items = page_kind(bytes) == PAGE_DATA ? l->slots
                    : tombs                       ? page_count(bytes)
@@ -209,9 +209,12 @@ static int collect(emb_scan *scan, uint64_t page, const char *bytes,
 /* Is there nothing to look at in an extent?  Live records of the session's own
 ** transaction are not counted as such. */
 static int is_empty(const emb_scan *scan, const struct extent *extent) {
-  return extent_phys(extent) == EXTENT_NOWHERE ||
-         (atomic_load(&extent->live) == 0 &&
-          (scan->changes ? !extent_tombs(extent) : !scan->s->txn));
+  if (extent_phys(extent) == EXTENT_NOWHERE) {
+    return 1;
+  }
+  return atomic_load(&extent->live) == 0 &&
+         !(scan->changes ? scan->consumer && extent_tombs(extent)
+                         : scan->s->txn != NULL);
 }
 
 /* Looks at the next page, for at most so many rows: none is kept for the next
