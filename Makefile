@@ -24,7 +24,7 @@ CFLAGS   ?= -O2 -g
 # No fused operations: what an optimizer computes is the same on every machine.
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) -ffp-contract=off -fPIC \
              -fvisibility=hidden $(WARNINGS) $(SANITIZE)
-LDLIBS   := -luring -lxxhash -lpthread -lm
+LDLIBS   := -luring -lxxhash -lzstd -lpthread -lm
 TCL_CFLAGS ?= -I/usr/include/tcl8.6
 TCL_LIBS   ?= -ltcl8.6
 

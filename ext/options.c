@@ -101,8 +101,8 @@ static int read_number(const char **at, uint64_t *number) {
 
 /* Declared beside the key and the vectors, so no name for either. */
 static const char *const reserved[] = {
-    "keys",    "mode",  "vectors",   "found",     "versions",
-    "version", "clock", "arg",       "gradient",  "gradients",
+    "keys",    "mode",  "vectors",   "found",      "versions",
+    "version", "clock", "arg",       "gradient",   "gradients",
     "lr",      "step",  "frequency", "updated_at", "snapshot"};
 
 static int check_name(const struct ext_options *options, const char *name,

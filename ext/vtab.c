@@ -77,8 +77,8 @@ static int set_name(struct ext_table *table, const char *name) {
 
 static int is_column(const struct ext_options *options, const char *name) {
   static const char *const others[] = {
-      "keys",    "mode",  "vectors",   "found",     "versions",
-      "version", "clock", "arg",       "gradient",  "gradients",
+      "keys",    "mode",  "vectors",   "found",      "versions",
+      "version", "clock", "arg",       "gradient",   "gradients",
       "lr",      "step",  "frequency", "updated_at", "snapshot"};
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
     if (sqlite3_stricmp(name, others[i]) == 0)
@@ -98,15 +98,16 @@ static int declare(struct ext_table *table, char **err) {
   int rc;
   if (is_column(options, command))
     command = "command";
-  sqlite3_str_appendf(sql,
-                      "CREATE TABLE x(\"%w\" INTEGER PRIMARY KEY, \"%w\" BLOB, "
-                      "keys HIDDEN, mode HIDDEN, vectors HIDDEN, found HIDDEN, "
-                      "versions HIDDEN, version INTEGER HIDDEN, clock INTEGER "
-                      "HIDDEN, \"%w\" HIDDEN, arg HIDDEN, gradient HIDDEN, "
-                      "gradients HIDDEN, lr HIDDEN, step HIDDEN, "
-                      "frequency INTEGER HIDDEN, updated_at INTEGER HIDDEN, snapshot "
-                      "HIDDEN",
-                      options->key, options->vectors[0], command);
+  sqlite3_str_appendf(
+      sql,
+      "CREATE TABLE x(\"%w\" INTEGER PRIMARY KEY, \"%w\" BLOB, "
+      "keys HIDDEN, mode HIDDEN, vectors HIDDEN, found HIDDEN, "
+      "versions HIDDEN, version INTEGER HIDDEN, clock INTEGER "
+      "HIDDEN, \"%w\" HIDDEN, arg HIDDEN, gradient HIDDEN, "
+      "gradients HIDDEN, lr HIDDEN, step HIDDEN, "
+      "frequency INTEGER HIDDEN, updated_at INTEGER HIDDEN, snapshot "
+      "HIDDEN",
+      options->key, options->vectors[0], command);
   for (uint32_t i = 1; i < ext_vectors(options); i++)
     sqlite3_str_appendf(sql, ", \"%w\" BLOB", options->vectors[i]);
   sqlite3_str_appendchar(sql, 1, ')');

@@ -12,7 +12,7 @@ packages=
 for group; do
   case $group in
   build) packages="$packages gcc libc6-dev make libsqlite3-dev liburing-dev
-                   libxxhash-dev tcl-dev" ;;
+                   libxxhash-dev libzstd-dev tcl-dev" ;;
   test) packages="$packages tcl libsqlite3-tcl sqlite3 python3 python3-numpy
                   pkg-config locales spin" ;;
   demo) packages="$packages sqlite3 wordnet-base" ;;
@@ -30,7 +30,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 There is no apt-get here.  What is needed, by its names in Debian 12:
   $(echo $packages)
 that is: a C11 compiler and make; headers and libraries of SQLite 3.38 or
-newer, liburing, xxHash and Tcl 8.6 with its sqlite3 package; and for the
+newer, liburing, xxHash, zstd and Tcl 8.6 with its sqlite3 package; and for the
 tests and the demo the sqlite3 shell, python3, Spin and WordNet 3.0 (dict files).
 END
   exit 0

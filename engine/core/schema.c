@@ -169,8 +169,7 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
   return check(schema, err);
 }
 
-/* "FLOAT[1], FLOAT16[8]" */
-static void describe(const struct schema *schema, char *to, size_t size) {
+void schema_describe(const struct schema *schema, char *to, size_t size) {
   char *at = to;
   *to = 0;
   for (uint32_t i = 0; i < schema->count; i++) {
@@ -191,7 +190,7 @@ static void describe_optimizer(const struct segment *segment, char *to,
   }
 }
 
-static int same_vectors(const struct schema *a, const struct schema *b) {
+int schema_same_vectors(const struct schema *a, const struct schema *b) {
   int same = a->count == b->count;
   for (uint32_t i = 0; same && i < a->count; i++) {
     same = a->segments[i].dim == b->segments[i].dim &&
@@ -232,10 +231,10 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
   if (rc) {
     return rc;
   }
-  if (!same_vectors(&want, schema)) {
+  if (!schema_same_vectors(&want, schema)) {
     char has[160], asked[160];
-    describe(schema, has, sizeof has);
-    describe(&want, asked, sizeof asked);
+    schema_describe(schema, has, sizeof has);
+    schema_describe(&want, asked, sizeof asked);
     return err_set(err, EMB_MISMATCH, "%s has %s, not %s", dir, has, asked);
   }
   if (!c->ttl) {

@@ -76,6 +76,10 @@ int schema_accept(struct schema *schema, const emb_config *config,
 /* One vector of this dimension and type, and nothing else. */
 void schema_plain(struct schema *schema, uint32_t dim, uint32_t type);
 int schema_is_plain(const struct schema *schema);
+/* The same dimensions and types? */
+int schema_same_vectors(const struct schema *a, const struct schema *b);
+/* "FLOAT[1], FLOAT16[8]", or as much of it as there is room for. */
+void schema_describe(const struct schema *schema, char *to, size_t size);
 static inline int schema_tracks(const struct schema *schema) {
   return schema->track != EMB_TRACK_NONE;
 }

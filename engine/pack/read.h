@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+**
+** read.h -- private to pack/: a reader, between read.c (opening, rows) and
+** find.c (the index and the check of a whole file).
+*/
+#ifndef EMB_PACK_READ_H
+#define EMB_PACK_READ_H
+
+#include "block.h"
+
+struct pack_reader {
+  struct env *env;
+  struct env_file *file;
+  char *path;
+  struct pack_head head;
+  struct pack_end end;
+  uint64_t rows; /* of all kinds */
+  uint32_t value_bytes;
+
+  uint64_t row;  /* the next one */
+  uint64_t have; /* block of rows in memory; UINT64_MAX: none */
+  uint64_t next; /* block of rows at next_offset */
+  uint64_t next_offset;
+  struct pack_block block; /* of `have` */
+  struct pack_row now;
+
+  char *stored, *raw; /* raw: planes; then values begin in `values` */
+  size_t raw_room;
+  char *values;
+  int64_t *keys;
+  uint64_t *versions;
+  uint8_t *ops;
+  uint32_t *value_at; /* of each row: its number among the puts */
+  ZSTD_DCtx *zstd;
+
+  char *plain;         /* FULL_BYTES: a block of entries or offsets */
+  uint64_t plain_have; /* its number; UINT64_MAX: none */
+};
+
+int read_bad(const struct pack_reader *r, uint64_t offset, const char *what,
+             emb_err *err);
+/* Header and stored bytes of a block, to `to`, which has room for `room`. */
+int read_block(struct pack_reader *r, uint64_t offset, uint64_t position,
+               uint32_t kind, struct pack_block *block, char *to, size_t room,
+               emb_err *err);
+/* Number i of the blocks of entries or offsets, into r->plain. */
+int read_plain(struct pack_reader *r, uint32_t kind, uint64_t i, emb_err *err);
+static inline uint64_t read_index_blocks(const struct pack_reader *r) {
+  return (r->end.entries + PACK_ENTRIES_MAX - 1) / PACK_ENTRIES_MAX;
+}
+static inline uint64_t read_directory_blocks(const struct pack_reader *r) {
+  return (r->end.row_blocks + PACK_OFFSETS_MAX - 1) / PACK_OFFSETS_MAX;
+}
+
+#endif
