@@ -549,7 +549,7 @@ void emb_snapshot_rewind(emb_snap *snap);
 ** the whole table.  A delta that is not acknowledged is delivered again, with
 ** at least the same rows; rows are absolute, so taking one twice does no harm.
 ** Deltas of a temporary store: EMB_MISUSE. */
-#define EMB_CONSUMER_NAME_MAX 200
+#define EMB_CONSUMER_NAME_MAX 64
 
 /* A deletion says why: EXPIRE, its time to live was over; EVICT, the table was
 ** to become smaller. */
@@ -587,6 +587,58 @@ void emb_delta_close(emb_delta *delta);
 ** was delivered to its end; 0: of that one.  Durable when it returns.
 ** EMB_RANGE: no such delta; it must be read again. */
 int emb_delta_ack(emb_session *session, const char *consumer, uint64_t upto);
+
+/* A file of a delta, and what to do with it; zeros are the defaults. */
+typedef struct emb_delta_options {
+  int vectors_only;     /* without the optimizers' state: for serving copies */
+  const char *quantize; /* "none", "float16", "int8", "int4" */
+  int level;            /* of zstd; 0: 1; below: not compressed */
+  const char *columns;  /* names of the vectors, which must be the same on both
+                           sides; NULL: nobody asks */
+  int join;             /* see emb_delta_apply */
+} emb_delta_options;
+
+typedef struct emb_delta_file {
+  uint64_t number;   /* in the chain of its consumer, from 1 */
+  uint64_t from, to; /* marks: as emb_delta_range */
+  int64_t puts, deletions;
+  uint64_t bytes; /* of the file that was written */
+  int applied;    /* 0: it had been applied before */
+} emb_delta_file;
+
+/* Writes the consumer's next delta to a file: to a new one beside it, which is
+** synced and renamed.  After an error `path` is as it was, and nothing else is
+** there.  The number is one more than what the consumer has acknowledged; until
+** it does, the next export has the same number and beginning, and is newer.
+** Nothing is acknowledged: emb_delta_ack(about->to) does that, when the file is
+** where it belongs.  how, about: may be NULL.
+** Errors: as emb_delta_open and emb_delta_next; CANTOPEN (path is there and
+** something else, or cannot be created), RANGE (an option), FULL, IOERR. */
+int emb_delta_export(emb_session *session, const char *consumer,
+                     const char *path, const emb_delta_options *how,
+                     emb_delta_file *about);
+/* Applies such a file to this store, whose vectors must have the same
+** dimensions and types; its optimizer may be another if the file has no state,
+** and a store without one takes all files.  All of the file is checked before
+** anything is changed, and all of it is one transaction, durable at the end.
+** One that was applied before, or an older form of it, changes nothing.  A
+** delta from the beginning replaces what the store has.  The rows get versions
+** of this store.
+** join: takes it whatever was applied before; the caller knows that the store
+** has what the delta begins from.
+** Errors: LOCKED (a transaction of the session), BUSY (another's), NOTADB,
+** CORRUPT, MISMATCH (another schema, source or consumer), RANGE (a delta before
+** this one is missing: the text says which), READONLY, IOERR, FULL, NOMEM. */
+int emb_delta_apply(emb_session *session, const char *path,
+                    const emb_delta_options *how, emb_delta_file *about);
+
+typedef struct emb_delta_place {
+  uint8_t source[16]; /* uuid of the store that the deltas are of */
+  char consumer[EMB_CONSUMER_NAME_MAX + 1];
+  uint64_t number; /* of the newest that was applied; 0: none */
+  uint64_t mark;   /* at which it ends */
+} emb_delta_place;
+int emb_delta_position(emb_session *session, emb_delta_place *place);
 
 /* Where a consumer begins, whether it is there already or not. */
 enum {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATH_ROOM 4096
+#define FILE_NAME_BYTES 32
 /* Extents between the oldest that is kept and the tail. */
 #define SPAN_MAX (LOG_SPAN_MAX / 8)
 #define KEEP_DEFAULT (UINT64_C(1) << 30)
@@ -25,7 +25,7 @@ struct consumer_file {
   uint64_t keep_bytes;               /* 048-055 */
   struct mark acked, sent;           /* 056-103 */
   uint32_t hole_count;               /* 104-107 */
-  uint32_t zero_a;                   /* 108-111 */
+  uint32_t acks;                     /* 108-111 */
   char name[256];                    /* 112-367 */
   struct hole holes[CONSUMER_HOLES]; /* 368-879 */
   uint8_t zero[4096 - 880];          /* 880-4095 */
@@ -39,13 +39,9 @@ static uint64_t number_of(const char *name) {
   return XXH3_64bits(name, strlen(name));
 }
 
-static int path_of(const struct core *core, uint64_t number, char *path,
-                   emb_err *err) {
-  int n = snprintf(path, PATH_ROOM, "%s/" CONSUMER_PREFIX "%016llx", core->dir,
-                   (unsigned long long)number);
-  return n < 0 || n >= PATH_ROOM
-             ? err_set(err, EMB_CANTOPEN, "path too long: %s", core->dir)
-             : EMB_OK;
+static void name_of(uint64_t number, char *name) {
+  snprintf(name, FILE_NAME_BYTES, CONSUMER_PREFIX "%016llx",
+           (unsigned long long)number);
 }
 
 int consumer_is_file(const char *name) {
@@ -77,8 +73,8 @@ static int is_sound(const struct core *core, const struct consumer_file *f) {
       memcmp(f->uuid, core->uuid, sizeof f->uuid) != 0 || n == 0 ||
       n > EMB_CONSUMER_NAME_MAX || !is_zero(f->name + n, sizeof f->name - n) ||
       f->number != number_of(f->name) || f->hole_count > CONSUMER_HOLES ||
-      f->zero_a || !is_zero(f->zero, sizeof f->zero) ||
-      !mark_is_sound(&f->acked) || !mark_is_sound(&f->sent)) {
+      !is_zero(f->zero, sizeof f->zero) || !mark_is_sound(&f->acked) ||
+      !mark_is_sound(&f->sent)) {
     return 0;
   }
   for (uint32_t i = 0; i < f->hole_count; i++) {
@@ -91,32 +87,19 @@ static int is_sound(const struct core *core, const struct consumer_file *f) {
 
 int consumer_read(struct core *core, const char *name,
                   struct consumer *consumer, emb_err *err) {
-  struct env *env = core->env;
   struct consumer_file f;
-  struct env_file *file;
-  char path[PATH_ROOM];
-  uint64_t bytes;
-  int n = snprintf(path, sizeof path, "%s/%s", core->dir, name);
-  if (n < 0 || n >= PATH_ROOM) {
-    return err_set(err, EMB_CANTOPEN, "path too long: %s", core->dir);
+  int rc = small_read(core, name, &f, sizeof f, NULL, err);
+  if (!rc && (f.sum != sum_of(core, &f) || !is_sound(core, &f))) {
+    rc = err_set(err, EMB_CORRUPT, "%s/%s is damaged", core->dir, name);
   }
-  int os = env->open(env, path, ENV_READ, &file);
-  if (os) {
-    return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
-  }
-  os = env->size(env, file, &bytes);
-  os = os ? os : env->read(env, file, &f, sizeof f, 0);
-  env->close(env, file);
-  if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot read %s", path);
-  }
-  if (bytes != sizeof f || f.sum != sum_of(core, &f) || !is_sound(core, &f)) {
-    return err_set(err, EMB_CORRUPT, "%s is damaged", path);
+  if (rc) {
+    return rc;
   }
   *consumer = (struct consumer){.number = f.number,
                                 .state = f.state,
                                 .hole_count = f.hole_count,
                                 .keep_bytes = f.keep_bytes,
+                                .acks = f.acks,
                                 .acked = f.acked,
                                 .sent = f.sent};
   memcpy(consumer->name, f.name, sizeof consumer->name);
@@ -124,31 +107,10 @@ int consumer_read(struct core *core, const char *name,
   return EMB_OK;
 }
 
-static int write_new(struct core *core, const char *path,
-                     const struct consumer_file *f) {
-  struct env *env = core->env;
-  struct env_file *file;
-  int os = env->open(env, path, ENV_WRITE | ENV_CREATE, &file);
-  if (os) {
-    return os;
-  }
-  os = env->write(env, file, f, sizeof *f, 0);
-  os = os ? os : env->truncate(env, file, sizeof *f);
-  os = os ? os : env->sync(env, file);
-  env->close(env, file);
-  return os;
-}
-
 static int write_file(struct core *core, const struct consumer *consumer,
                       emb_err *err) {
-  struct env *env = core->env;
   struct consumer_file f;
-  char path[PATH_ROOM], made[PATH_ROOM];
-  int rc = path_of(core, consumer->number, path, err);
-  if (rc) {
-    return rc;
-  }
-  snprintf(made, sizeof made, "%s/" CONSUMER_NEW, core->dir);
+  char name[FILE_NAME_BYTES];
   memset(&f, 0, sizeof f);
   memcpy(f.magic, magic, sizeof magic);
   f.format = 1;
@@ -159,16 +121,12 @@ static int write_file(struct core *core, const struct consumer *consumer,
   f.acked = consumer->acked;
   f.sent = consumer->sent;
   f.hole_count = consumer->hole_count;
+  f.acks = consumer->acks;
   memcpy(f.name, consumer->name, sizeof consumer->name);
   memcpy(f.holes, consumer->holes, f.hole_count * sizeof *f.holes);
   f.sum = sum_of(core, &f);
-  int os = write_new(core, made, &f);
-  os = os ? os : env->rename(env, made, path);
-  if (os) {
-    env->unlink(env, made);
-  }
-  os = os ? os : env->sync_dir(env, core->dir);
-  return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
+  name_of(consumer->number, name);
+  return small_write(core, CONSUMER_NEW, name, &f, sizeof f, err);
 }
 
 /* ---- the list ----------------------------------------------------------- */
@@ -285,10 +243,11 @@ int consumer_save(struct consumers *c, const struct consumer *as,
 
 int consumer_drop(struct consumers *c, const char *name, emb_err *err) {
   struct env *env = c->core->env;
-  char path[PATH_ROOM];
+  char file[FILE_NAME_BYTES], path[SMALL_PATH_BYTES];
   int rc = consumer_name_check(name, err);
   uint64_t number = rc ? 0 : number_of(name);
-  rc = rc ? rc : path_of(c->core, number, path, err);
+  name_of(number, file);
+  rc = rc ? rc : small_path(c->core, file, path, err);
   if (rc) {
     return rc;
   }

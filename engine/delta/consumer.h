@@ -46,7 +46,7 @@
 #define EMB_DELTA_CONSUMER_H
 
 #include "../core/keep.h"
-#include "../emb.h"
+#include "position.h"
 
 #define CONSUMER_PREFIX "consumer-"
 #define CONSUMER_NEW "consumer-new"
@@ -69,6 +69,7 @@ struct consumer {
   uint64_t number; /* hash of the name: of its file */
   uint32_t state;
   uint32_t hole_count;
+  uint32_t acks;       /* deltas that it acknowledged since its beginning */
   uint64_t keep_bytes; /* what may be kept for it */
   struct mark acked, sent;
   char name[EMB_CONSUMER_NAME_MAX + 1];
@@ -88,6 +89,7 @@ struct consumers {
   pthread_mutex_t lock;
   struct consumer *first;
   struct hold *holds;
+  struct position position; /* of a temporary store, else its file has it */
   /* The lowest extent that is needed, UINT64_MAX: none.  Written under lock,
   ** read anywhere. */
   _Atomic uint64_t oldest;

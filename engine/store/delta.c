@@ -23,16 +23,7 @@
 */
 #include <string.h>
 
-#include "scan.h"
-
-struct emb_delta {
-  emb_scan scan;
-  struct consumer consumer; /* as it was at the beginning */
-  struct mark mark;
-  struct hold hold;
-  int held, complete;
-  int failed; /* it broke off, and is not complete any more */
-};
+#include "delta.h"
 
 size_t emb_state_bytes(const emb_store *store) {
   const struct layout *l = &store->core.layout;
@@ -209,15 +200,7 @@ void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-struct rows { /* where the caller wants them */
-  int64_t *keys;
-  uint8_t *ops;
-  float *vectors;
-  uint64_t *versions;
-  char *states;
-};
-
-static void deliver(emb_delta *delta, const struct rows *rows, size_t at,
+static void deliver(emb_delta *delta, const struct delta_rows *rows, size_t at,
                     int64_t key, uint8_t op, uint64_t version,
                     const char *value) {
   emb_session *s = delta->scan.s;
@@ -233,11 +216,15 @@ static void deliver(emb_delta *delta, const struct rows *rows, size_t at,
   if (version && rows->states && state) {
     memcpy(rows->states + at * state, value + s->core->schema.state_at, state);
   }
+  if (version && rows->values) {
+    size_t bytes = s->core->layout.value_bytes;
+    memcpy(rows->values + at * bytes, value, bytes);
+  }
 }
 
 struct fetch {
   emb_delta *delta;
-  const struct rows *rows;
+  const struct delta_rows *rows;
   size_t *n;
 };
 
@@ -279,8 +266,8 @@ static void look_up(struct fetch *f, uint32_t row, int64_t key,
 }
 
 /* Keys that moved away while the scan ran. */
-static int moved_rows(emb_delta *delta, size_t max, const struct rows *rows,
-                      size_t *n) {
+static int moved_rows(emb_delta *delta, size_t max,
+                      const struct delta_rows *rows, size_t *n) {
   emb_scan *scan = &delta->scan;
   emb_session *s = scan->s;
   struct fetch f = {delta, rows, n};
@@ -319,8 +306,8 @@ static uint64_t moved_left(emb_scan *scan) {
   return left;
 }
 
-static int collect_rows(emb_delta *delta, size_t max, const struct rows *rows,
-                        size_t *n) {
+static int collect_rows(emb_delta *delta, size_t max,
+                        const struct delta_rows *rows, size_t *n) {
   emb_scan *scan = &delta->scan;
   uint64_t end = layout_page(&scan->s->core->layout, scan->watch.end);
   int rc = EMB_OK;
@@ -371,25 +358,9 @@ static int still_good(emb_delta *delta, struct consumer *now) {
   return rc;
 }
 
-static int finish(emb_delta *delta, struct consumer *now) {
-  if (!delta->complete && now->acked.end <= delta->mark.end &&
-      now->sent.end != delta->mark.end) {
-    now->sent = delta->mark;
-    int rc = consumer_save(&delta->scan.s->store->consumers, now,
-                           &delta->scan.s->err);
-    if (rc) {
-      return rc;
-    }
-  }
-  delta->complete = 1;
-  return EMB_OK;
-}
-
-int emb_delta_next(emb_delta *delta, size_t max, int64_t *keys, uint8_t *ops,
-                   float *vectors, uint64_t *versions, void *states,
-                   size_t *n) {
+int delta_read(emb_delta *delta, size_t max, const struct delta_rows *rows,
+               size_t *n) {
   emb_session *s = delta->scan.s;
-  struct rows rows = {keys, ops, vectors, versions, states};
   struct consumer now;
   *n = 0;
   int rc = session_begin(s);
@@ -401,17 +372,45 @@ int emb_delta_next(emb_delta *delta, size_t max, int64_t *keys, uint8_t *ops,
   if (rc || delta->complete || max == 0) {
     return rc;
   }
-  rc = collect_rows(delta, max, &rows, n);
+  rc = collect_rows(delta, max, rows, n);
   rc = rc ? rc : scan_ended(&delta->scan);
-  rc = rc ? rc : settle(delta, ops, *n);
+  rc = rc ? rc : settle(delta, rows->ops, *n);
   /* After it was read: what a lost consumer needs may be freed any time. */
   rc = rc ? rc : still_good(delta, &now);
-  rc = rc || *n ? rc : finish(delta, &now);
   if (rc) {
     delta->failed = rc;
     *n = 0;
   }
   return rc;
+}
+
+int delta_complete(emb_delta *delta) {
+  emb_session *s = delta->scan.s;
+  struct consumer now;
+  int rc = delta->complete ? EMB_OK : still_good(delta, &now);
+  if (!rc && !delta->complete && now.acked.end <= delta->mark.end &&
+      now.sent.end != delta->mark.end) {
+    now.sent = delta->mark;
+    rc = consumer_save(&s->store->consumers, &now, &s->err);
+  }
+  if (rc) {
+    delta->failed = rc;
+  } else {
+    delta->complete = 1;
+  }
+  return rc;
+}
+
+int emb_delta_next(emb_delta *delta, size_t max, int64_t *keys, uint8_t *ops,
+                   float *vectors, uint64_t *versions, void *states,
+                   size_t *n) {
+  const struct delta_rows rows = {.keys = keys,
+                                  .ops = ops,
+                                  .vectors = vectors,
+                                  .versions = versions,
+                                  .states = states};
+  int rc = delta_read(delta, max, &rows, n);
+  return rc || *n || max == 0 ? rc : delta_complete(delta);
 }
 
 /* ---- consumers ------------------------------------------------------------
@@ -436,6 +435,7 @@ int emb_delta_ack(emb_session *s, const char *name, uint64_t upto) {
                                "consumer %s has no delta to acknowledge", name);
   }
   consumer.acked = consumer.sent;
+  consumer.acks++;
   return consumer_save(consumers, &consumer, &s->err);
 }
 

@@ -192,7 +192,8 @@ static int ours(const char *name) {
          strncmp(name, "index-", 6) == 0 || strncmp(name, "spill-", 6) == 0 ||
          strcmp(name, SEEN_NAME) == 0 || strcmp(name, SEEN_NEW) == 0 ||
          strncmp(name, SNAPSHOT_PREFIX, 5) == 0 ||
-         strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0 || consumer_is_file(name);
+         strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0 || consumer_is_file(name) ||
+         strcmp(name, POSITION_FILE) == 0 || strcmp(name, POSITION_NEW) == 0;
 }
 
 static void remove_one(void *arg, const char *name) {

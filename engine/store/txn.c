@@ -340,7 +340,9 @@ static int make_value(emb_session *s, struct row *row, uint64_t hash,
                       const struct claim *c) {
   const void *old = NULL;
   uint64_t address = visible(c->word, c->base);
-  int rc = address ? load_claimed(s, row, hash, address, &old) : EMB_OK;
+  int rc = address && row->change->kind != CHANGE_COPY
+               ? load_claimed(s, row, hash, address, &old)
+               : EMB_OK;
   row->found = address != 0;
   if (!rc && !address &&
       (!value_adds(s, row->change) ||
@@ -642,6 +644,14 @@ static int read_value(emb_session *s, int64_t key, void *value, int *found) {
     *found = 1;
   }
   return rc;
+}
+
+int txn_put_value(emb_session *s, int64_t key, const void *value) {
+  struct change copy = {.kind = CHANGE_COPY, .value = value};
+  struct row row = {.key = key, .which = PUT_ANY, .change = &copy, .times = 1};
+  take_number(s);
+  s->txn->prepared = 0;
+  return put_waiting(s, &row);
 }
 
 int emb_txn_move(emb_session *s, int64_t from, int64_t to, int *found) {

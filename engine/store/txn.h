@@ -78,6 +78,10 @@ static inline uint64_t txn_word(emb_session *s, int64_t key, uint64_t hash,
   return word_address(word) ? word : 0;
 }
 
+/* txn.c */
+/* Puts a stored value as it is. */
+int txn_put_value(emb_session *s, int64_t key, const void *value);
+
 /* txn_save.c */
 /* First line of a call that needs a transaction. */
 int txn_need(emb_session *s);

@@ -6,16 +6,19 @@
 
 #include <string.h>
 
+void value_tell_time(struct core *core, uint32_t now) {
+  uint32_t newest = atomic_load_explicit(&core->newest, memory_order_relaxed);
+  while (now > newest && !atomic_compare_exchange_weak_explicit(
+                             &core->newest, &newest, now, memory_order_relaxed,
+                             memory_order_relaxed)) {
+  }
+}
+
 void value_begin_call(emb_session *s) {
   struct core *core = s->core;
-  if (!schema_tracks(&core->schema)) {
-    return;
-  }
-  uint32_t newest = atomic_load_explicit(&core->newest, memory_order_relaxed);
-  s->now = s->time ? s->time : core_time(core);
-  while (s->now > newest && !atomic_compare_exchange_weak_explicit(
-                                &core->newest, &newest, s->now,
-                                memory_order_relaxed, memory_order_relaxed)) {
+  if (schema_tracks(&core->schema)) {
+    s->now = s->time ? s->time : core_time(core);
+    value_tell_time(core, s->now);
   }
 }
 

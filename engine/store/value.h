@@ -58,6 +58,8 @@ static inline const void *loaded_value(const emb_session *s,
 /* The time of the writes of a call, which begins: the session's own, else what
 ** the store's clock says; kept in s->now. */
 void value_begin_call(emb_session *s);
+/* There was a write at this time. */
+void value_tell_time(struct core *core, uint32_t now);
 /* Is a key that is not there added? */
 int value_adds(const emb_session *s, const struct change *change);
 /* The same, asked once when it comes to it: does the table let in a key that

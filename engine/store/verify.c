@@ -382,6 +382,16 @@ static int check_consumers(struct verify *v) {
   int os = core->temporary
                ? 0
                : core->env->list_dir(core->env, core->dir, check_consumer, &l);
+  struct position position;
+  emb_err err = {EMB_OK, ""};
+  if (!os && !l.rc && !core->temporary &&
+      position_read(core, &position, &err)) {
+    if (err.code == EMB_CORRUPT) {
+      say(v, "%s", err.text);
+    } else {
+      l.rc = err_set(&v->s->err, err.code, "%s", err.text);
+    }
+  }
   return os ? err_os(&v->s->err, EMB_IOERR, os, "cannot list %s", core->dir)
             : l.rc;
 }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+**
+** position.c -- see position.h.
+*/
+#include "position.h"
+
+#include <string.h>
+
+static const char magic[8] = {'e', 'm', 'b', 'p', 'o', 's', 'i', 't'};
+
+struct position_file {
+  uint64_t sum;       /* 000-007 */
+  char magic[8];      /* 008-015 */
+  uint32_t format;    /* 016-019 */
+  uint32_t zero_a;    /* 020-023 */
+  uint8_t uuid[16];   /* 024-039 */
+  uint8_t source[16]; /* 040-055 */
+  uint64_t number;    /* 056-063 */
+  uint64_t end;       /* 064-071 */
+  char consumer[128]; /* 072-199 */
+  uint8_t zero[312];  /* 200-511 */
+};
+_Static_assert(sizeof(struct position_file) == 512, "position file");
+_Static_assert(EMB_CONSUMER_NAME_MAX < 128, "name in the position file");
+
+static uint64_t sum_of(const struct core *core, const struct position_file *f) {
+  return hash_sum((const char *)f + 8, sizeof *f - 8, core->salt, 0);
+}
+
+static int is_sound(const struct core *core, const struct position_file *f) {
+  static const char zeros[sizeof f->zero];
+  size_t n = strnlen(f->consumer, sizeof f->consumer);
+  return f->sum == sum_of(core, f) &&
+         memcmp(f->magic, magic, sizeof magic) == 0 && f->format == 1 &&
+         f->zero_a == 0 && memcmp(f->zero, zeros, sizeof zeros) == 0 &&
+         memcmp(f->uuid, core->uuid, sizeof f->uuid) == 0 && n > 0 &&
+         n <= EMB_CONSUMER_NAME_MAX && f->number > 0 && f->end > 0;
+}
+
+int position_read(struct core *core, struct position *position, emb_err *err) {
+  struct position_file f;
+  int missing;
+  memset(position, 0, sizeof *position);
+  int rc = small_read(core, POSITION_FILE, &f, sizeof f, &missing, err);
+  if (rc == EMB_CANTOPEN && missing) {
+    err_clear(err);
+    return EMB_OK;
+  }
+  if (!rc && !is_sound(core, &f)) {
+    rc =
+        err_set(err, EMB_CORRUPT, "%s/" POSITION_FILE " is damaged", core->dir);
+  }
+  if (!rc) {
+    memcpy(position->source, f.source, sizeof f.source);
+    memcpy(position->consumer, f.consumer, sizeof position->consumer);
+    position->number = f.number;
+    position->end = f.end;
+  }
+  return rc;
+}
+
+int position_write(struct core *core, const struct position *position,
+                   emb_err *err) {
+  struct position_file f;
+  memset(&f, 0, sizeof f);
+  memcpy(f.magic, magic, sizeof magic);
+  f.format = 1;
+  memcpy(f.uuid, core->uuid, sizeof f.uuid);
+  memcpy(f.source, position->source, sizeof f.source);
+  f.number = position->number;
+  f.end = position->end;
+  memcpy(f.consumer, position->consumer, sizeof position->consumer);
+  f.sum = sum_of(core, &f);
+  return small_write(core, POSITION_NEW, POSITION_FILE, &f, sizeof f, err);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+**
+** delta.h -- private to delta.c, export.c and apply.c: a delta that is being
+** read, and what its files have in common.
+*/
+#ifndef EMB_STORE_DELTA_H
+#define EMB_STORE_DELTA_H
+
+#include "../pack/pack.h"
+#include "scan.h"
+
+struct emb_delta {
+  emb_scan scan;
+  struct consumer consumer; /* as it was at the beginning */
+  struct mark mark;
+  struct hold hold;
+  int held, complete;
+  int failed; /* it broke off, and is not complete any more */
+};
+
+/* Where rows go; all but keys and ops may be NULL. */
+struct delta_rows {
+  int64_t *keys;
+  uint8_t *ops;
+  float *vectors;
+  uint64_t *versions;
+  char *states;
+  char *values; /* as they are stored, value_bytes for each row */
+};
+
+/* The next rows, durable; *n = 0: that was all, and there is nothing left to do
+** but delta_complete, after which the delta may be acknowledged. */
+int delta_read(emb_delta *delta, size_t max, const struct delta_rows *rows,
+               size_t *n);
+int delta_complete(emb_delta *delta);
+
+/* The names of a table's columns as a file says them: what is too long is cut
+** and has a hash. */
+void delta_label(const char *columns, char label[PACK_NAME_BYTES]);
+
+#endif
