@@ -2,7 +2,7 @@
 **
 ** position.h -- which deltas a store has taken, and from whom.
 **
-** A store that is fed by files of deltas (store/apply.c) notes how far it is,
+** A store that is fed by files of deltas (store/delta_apply.c) notes how far it is,
 *so
 ** that it takes each delta of the chain once, in order, and misses none.
 **

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** apply.c -- a store takes the file of a delta of another one.
+** delta_apply.c -- a store takes the file of a delta of another one.
 **
 **   1  the file is read as a whole: its checksums, how many rows there are,
 **      that they fit the table                             [check_file]

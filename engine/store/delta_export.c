@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** export.c -- a delta as a file (pack/pack.h).
+** delta_export.c -- a delta as a file (pack/pack.h).
 **
 ** The rows are what emb_delta_next would give, in the same order.  Only when
 ** the file is complete, durable and has its name does the consumer's file say
