@@ -668,6 +668,35 @@ int emb_delta_consumers(emb_session *session, emb_consumer *consumers,
 /* Bytes of a row beside its vectors: the state of its optimizers. */
 size_t emb_state_bytes(const emb_store *store);
 
+/* Writes a snapshot to a file, while others go on writing to the store; with
+** base=OLDER, another snapshot's name, only what changed between the two,
+** deletions included.  options, or NULL: "quantize=none, level=1, state=1,
+** index=1" and base.  quantize=float16, int8 or int4 is for the vectors only:
+** an element comes back within 2^-11 of itself (float16), 1/510 of the
+** difference between the largest and the smallest element of its vector (int8),
+** or 1/30 of that of its 32 elements (int4), each plus the rounding of float32.
+** level: of zstd, 0 to 19, 0 stores.  state=0 leaves the optimizers' state out.
+** index=0: the file cannot be looked into by key.
+** path: a regular file that is not there, or one of these files, which is
+** replaced as a whole and durably; until then, and after an error, it is as it
+** was.  rows and bytes (or NULL): what was written.
+** Errors: RANGE (names, options, an element that float16 does not hold),
+** CANTOPEN, FULL, IOERR, CORRUPT, INTERRUPT, NOMEM. */
+int emb_snapshot_export(emb_session *session, const char *name,
+                        const char *path, const char *options, uint64_t *rows,
+                        uint64_t *bytes);
+/* Makes the table what the file says, in one transaction that is durable when
+** the call returns: of a whole snapshot exactly its rows, of an increment what
+** it changes.  An increment must begin where the last file ended.  All of the
+** file is read and checked first; after an error the table is as it was.
+** Vectors must have the same dimensions and types.  A table without optimizer
+** takes a file with state and drops that; a table with one takes a file without
+** it, and each row's state begins anew.  rows (or NULL): of the file.
+** Errors: CANTOPEN, NOTADB, CORRUPT, MISMATCH (the table, or what comes before
+** an increment), LOCKED (own transaction), and those of emb_put. */
+int emb_snapshot_restore(emb_session *session, const char *path,
+                         uint64_t *rows);
+
 /* ---- maintenance ------------------------------------------------------- */
 
 /* Removes all rows whose time to live is over; *removed (or NULL): how many.

@@ -6,19 +6,7 @@
 
 #include <string.h>
 
-static const char *const encodings[] = {"none", "float16", "int8", "int4"};
 static const uint32_t widths[] = {4, 2, 1, 1};
-
-int form_encoding(const char *text, uint32_t *encoding, emb_err *err) {
-  for (uint32_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
-    if (strcmp(text, encodings[i]) == 0) {
-      *encoding = i;
-      return EMB_OK;
-    }
-  }
-  return err_set(err, EMB_RANGE,
-                 "quantize is none, float16, int8 or int4, not '%.40s'", text);
-}
 
 static uint32_t stored_bytes(const struct segment *segment) {
   return segment->dim * (segment->type == EMB_F16 ? 2 : 4);

@@ -55,7 +55,4 @@ int form_decode(const struct form *form, const char *row, void *value,
 int form_vectors(const struct form *form, const char *row, float *vectors,
                  emb_track *track);
 
-/* "none", "float16", "int8", "int4": EMB_RANGE names another. */
-int form_encoding(const char *text, uint32_t *encoding, emb_err *err);
-
 #endif

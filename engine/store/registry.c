@@ -191,6 +191,7 @@ static int ours(const char *name) {
          strcmp(name, "manifest-new") == 0 || strcmp(name, "lock") == 0 ||
          strncmp(name, "index-", 6) == 0 || strncmp(name, "spill-", 6) == 0 ||
          strcmp(name, SEEN_NAME) == 0 || strcmp(name, SEEN_NEW) == 0 ||
+         strcmp(name, CHAIN_NAME) == 0 || strcmp(name, CHAIN_NEW_NAME) == 0 ||
          strncmp(name, SNAPSHOT_PREFIX, 5) == 0 ||
          strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0 || consumer_is_file(name) ||
          strcmp(name, POSITION_FILE) == 0 || strcmp(name, POSITION_NEW) == 0;

@@ -42,6 +42,15 @@ uint64_t snap_bit_bytes(const emb_snap *snap);
 ** NULL at the end. */
 int snap_next(emb_snap *snap, int64_t *key, uint64_t *version,
               const char **value);
+/* Page of the row that snap_next gave. */
+uint64_t snap_page(const emb_snap *snap);
+/* The scan will give only what is chosen from now on; without this all. */
+int snap_choose_none(emb_snap *snap);
+int snap_choose(emb_snap *snap, uint64_t address);
+/* Number of an address's bit.  The order of bits is that of the scan. */
+int snap_bit(const emb_snap *snap, uint64_t address, uint64_t *bit);
+/* A block of the entries, valid until the sixteenth other one. */
+int snap_entries(emb_snap *snap, uint64_t number, const struct block **out);
 /* Log address of a key, 0 if it is not there. */
 int snap_find(emb_snap *snap, int64_t key, uint64_t *address);
 /* Stored values of n rows; address 0: nothing is done.  use gets the row's

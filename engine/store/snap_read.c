@@ -96,7 +96,7 @@ static const struct rec *rec_in(const struct layout *l, const char *page,
 
 /* ---- by key -------------------------------------------------------------- */
 
-static int entries(emb_snap *snap, uint64_t number, const struct block **out) {
+int snap_entries(emb_snap *snap, uint64_t number, const struct block **out) {
   emb_session *s = snap->s;
   struct env *env = s->core->env;
   if (!snap->blocks) {
@@ -134,7 +134,7 @@ int snap_find(emb_snap *snap, int64_t key, uint64_t *address) {
   while (low < high) {
     const struct block *block;
     uint64_t first = guess / BLOCK_PAIRS * BLOCK_PAIRS;
-    int rc = entries(snap, guess / BLOCK_PAIRS, &block);
+    int rc = snap_entries(snap, guess / BLOCK_PAIRS, &block);
     if (rc) {
       return rc;
     }
@@ -279,7 +279,7 @@ static uint64_t extent_of(const struct snapshot *snapshot, uint64_t number) {
   return low;
 }
 
-static int set_bit(emb_snap *snap, uint64_t address) {
+int snap_bit(const emb_snap *snap, uint64_t address, uint64_t *bit) {
   const struct layout *l = &snap->s->core->layout;
   const struct snapshot *snapshot = snap->snapshot;
   uint64_t at = extent_of(snapshot, layout_extent(l, address));
@@ -291,41 +291,46 @@ static int set_bit(emb_snap *snap, uint64_t address) {
     return session_error(snap->s, EMB_CORRUPT,
                          "snapshot '%s' names what cannot be", snapshot->name);
   }
-  uint64_t bit = (at * l->extent_pages + page) * l->slots + slot;
-  snap->bits[bit / 8] |= (uint8_t)(1u << bit % 8);
+  *bit = (at * l->extent_pages + page) * l->slots + slot;
   return EMB_OK;
+}
+
+int snap_choose(emb_snap *snap, uint64_t address) {
+  uint64_t bit;
+  int rc = snap_bit(snap, address, &bit);
+  if (!rc) {
+    snap->bits[bit / 8] |= (uint8_t)(1u << bit % 8);
+  }
+  return rc;
 }
 
 static int has_bit(const emb_snap *snap, uint64_t bit) {
   return snap->bits[bit / 8] >> bit % 8 & 1;
 }
 
-static int begin_scan(emb_snap *snap) {
-  emb_session *s = snap->s;
-  struct env *env = s->core->env;
-  const struct layout *l = &s->core->layout;
-  uint64_t bytes = snap_bit_bytes(snap);
-  int rc = EMB_OK;
-  snap->extent =
-      snap->extent ? snap->extent : env->map(env, l->extent_bytes, 0);
-  uint8_t *bits = env->map(env, bytes, 0);
-  if (!snap->extent || !bits) {
-    if (bits) {
-      env->unmap(env, bits, bytes);
-    }
-    return out_of_memory(s);
-  }
-  snap->bits = bits;
-  for (uint64_t b = 0; !rc && b < snapshot_entry_blocks(snap->snapshot); b++) {
+int snap_choose_none(emb_snap *snap) {
+  struct env *env = snap->s->core->env;
+  snap->extent = snap->extent
+                     ? snap->extent
+                     : env->map(env, snap->s->core->layout.extent_bytes, 0);
+  snap->bits = env->map(env, snap_bit_bytes(snap), 0);
+  return snap->extent && snap->bits ? EMB_OK : out_of_memory(snap->s);
+}
+
+static int choose_all(emb_snap *snap) {
+  uint64_t blocks = snapshot_entry_blocks(snap->snapshot);
+  int rc = snap_choose_none(snap);
+  for (uint64_t b = 0; !rc && b < blocks; b++) {
     const struct block *block;
-    rc = entries(snap, b, &block);
+    rc = snap_entries(snap, b, &block);
     for (uint32_t i = 0; !rc && i < block->count; i++) {
-      rc = set_bit(snap, block->u.pairs[i * 2 + 1]);
+      rc = snap_choose(snap, block->u.pairs[i * 2 + 1]);
     }
-    rc = rc ? rc : session_ask(s);
+    rc = rc ? rc : session_ask(snap->s);
   }
-  if (rc) {
-    env->unmap(env, bits, bytes);
+  if (rc && snap->bits) {
+    snap->s->core->env->unmap(snap->s->core->env, snap->bits,
+                              snap_bit_bytes(snap));
     snap->bits = NULL;
   }
   return rc;
@@ -357,7 +362,7 @@ int snap_next(emb_snap *snap, int64_t *key, uint64_t *version,
   uint32_t rows = l->extent_pages * l->slots;
   *value = NULL;
   if (!snap->bits) {
-    int rc = begin_scan(snap);
+    int rc = choose_all(snap);
     if (rc) {
       return rc;
     }
@@ -386,6 +391,12 @@ int snap_next(emb_snap *snap, int64_t *key, uint64_t *version,
     snap->at++;
   }
   return EMB_OK;
+}
+
+uint64_t snap_page(const emb_snap *snap) {
+  const struct layout *l = &snap->s->core->layout;
+  return (snap->snapshot->extents[snap->at][0] << l->extent_bits) +
+         (snap->row - 1) / l->slots;
 }
 
 int emb_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys, float *vectors,

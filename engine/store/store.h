@@ -18,6 +18,7 @@
 #ifndef EMB_STORE_H
 #define EMB_STORE_H
 
+#include "../ckpt/chain.h"
 #include "../ckpt/checkpoint.h"
 #include "../ckpt/snapshot.h"
 #include "../core/core.h"
@@ -94,6 +95,7 @@ struct emb_store {
   struct checkpoint checkpoint;  /* ckpt_lock */
   struct snapshots snapshots;
   struct consumers consumers; /* of deltas */
+  struct chain chain;         /* ckpt_lock */
   /* State in which background work found nothing to do; ckpt_lock. */
   struct idle idle;
   /* When the newest checkpoint was first seen, and when which version was;

@@ -340,9 +340,8 @@ static int make_value(emb_session *s, struct row *row, uint64_t hash,
                       const struct claim *c) {
   const void *old = NULL;
   uint64_t address = visible(c->word, c->base);
-  int rc = address && row->change->kind != CHANGE_COPY
-               ? load_claimed(s, row, hash, address, &old)
-               : EMB_OK;
+  int looks = address && row->change->kind != CHANGE_COPY;
+  int rc = looks ? load_claimed(s, row, hash, address, &old) : EMB_OK;
   row->found = address != 0;
   if (!rc && !address &&
       (!value_adds(s, row->change) ||
@@ -624,6 +623,25 @@ int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
   return EMB_OK;
 }
 
+int txn_put_value(emb_session *s, int64_t key, const void *value) {
+  struct change copy = {.kind = CHANGE_COPY, .value = value};
+  struct row row = {.key = key, .which = PUT_ANY, .change = &copy};
+  int rc = begin_call(s);
+  if (rc) {
+    return rc;
+  }
+  take_number(s);
+  s->txn->prepared = 0;
+  rc = put_waiting(s, &row);
+  if (!rc && core_bounded(s->core)) {
+    clock_put_later(s, key, hash_key(key), lease_next_call(&s->leases));
+  }
+  if (!rc) {
+    count_put(s, 1);
+  }
+  return rc;
+}
+
 /* The stored value of a key that the session sees; *found: it does. */
 static int read_value(emb_session *s, int64_t key, void *value, int *found) {
   uint64_t hash = hash_key(key);
@@ -644,14 +662,6 @@ static int read_value(emb_session *s, int64_t key, void *value, int *found) {
     *found = 1;
   }
   return rc;
-}
-
-int txn_put_value(emb_session *s, int64_t key, const void *value) {
-  struct change copy = {.kind = CHANGE_COPY, .value = value};
-  struct row row = {.key = key, .which = PUT_ANY, .change = &copy, .times = 1};
-  take_number(s);
-  s->txn->prepared = 0;
-  return put_waiting(s, &row);
 }
 
 int emb_txn_move(emb_session *s, int64_t from, int64_t to, int *found) {

@@ -78,8 +78,7 @@ static inline uint64_t txn_word(emb_session *s, int64_t key, uint64_t hash,
   return word_address(word) ? word : 0;
 }
 
-/* txn.c */
-/* Puts a stored value as it is. */
+/* As emb_txn_put for one row, with all that its record holds. */
 int txn_put_value(emb_session *s, int64_t key, const void *value);
 
 /* txn_save.c */

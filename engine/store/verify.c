@@ -335,6 +335,18 @@ static int check_seen(struct verify *v) {
   return rc ? err_set(&v->s->err, rc, "%s", err.text) : EMB_OK;
 }
 
+static int check_chain(struct verify *v) {
+  emb_err err = {EMB_OK, ""};
+  struct chain chain;
+  int rc =
+      v->s->core->temporary ? EMB_OK : chain_read(v->s->core, &chain, &err);
+  if (rc == EMB_CORRUPT) {
+    say(v, "%s", err.text);
+    rc = EMB_OK;
+  }
+  return rc ? err_set(&v->s->err, rc, "%s", err.text) : EMB_OK;
+}
+
 /* One that is dropped meanwhile is not damage. */
 static int check_snapshots(struct verify *v) {
   emb_session *s = v->s;
@@ -430,6 +442,7 @@ int emb_verify(emb_session *s, void (*report)(void *, const char *),
     check_index(&v);
     rc = check_files(&v);
     rc = rc ? rc : check_seen(&v);
+    rc = rc ? rc : check_chain(&v);
     rc = rc ? rc : check_consumers(&v);
   }
   pthread_mutex_unlock(&core->ckpt_lock);

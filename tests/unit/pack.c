@@ -7,6 +7,7 @@
 #include "test.h"
 
 #include "../../engine/pack/block.h"
+#include "../../engine/pack/options.h"
 #include "../lib/failing.h"
 
 #include <errno.h>
@@ -459,4 +460,41 @@ TEST(a_failed_read_is_told) {
   }
   failing_free(&f);
   test_count("calls failed while a pack was read", points);
+}
+
+/* ---- options ------------------------------------------------------------- */
+
+TEST(options_as_text) {
+  static const char *const wrong[] = {"level",
+                                      "level=",
+                                      "level=20",
+                                      "level=-1",
+                                      "quantize=int",
+                                      "state=2",
+                                      "colour=red",
+                                      "level=1 2",
+                                      "base=",
+                                      "level=1,=2",
+                                      "level=99999999999999999999",
+                                      ",level=1",
+                                      "level==1",
+                                      "quantize"};
+  struct pack_options o;
+  int all = PACK_TAKES_INDEX | PACK_TAKES_BASE;
+  CHECK_EQ_INT(pack_options_parse(&o, NULL, all, &m.err), EMB_OK);
+  CHECK(o.level == 1 && o.state == 1 && o.index == 1 && o.encoding == 0);
+  CHECK_EQ_INT(pack_options_parse(&o,
+                                  " quantize = int4 ,level=19,state=0, "
+                                  "index=0 , base=x.y-1 ",
+                                  all, &m.err),
+               EMB_OK);
+  CHECK(o.level == 19 && o.state == 0 && o.index == 0 && o.encoding == 3);
+  CHECK_STR(o.base, "x.y-1");
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    test_check(pack_options_parse(&o, wrong[i], all, &m.err) == EMB_RANGE,
+               __FILE__, __LINE__, "'%s' was taken", wrong[i]);
+  CHECK_EQ_INT(pack_options_parse(&o, "base=x", PACK_TAKES_INDEX, &m.err),
+               EMB_RANGE);
+  CHECK(strstr(m.err.text, "'base'") != NULL);
+  CHECK_EQ_INT(pack_options_parse(&o, "index=1", 0, &m.err), EMB_RANGE);
 }
