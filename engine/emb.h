@@ -588,14 +588,13 @@ void emb_delta_close(emb_delta *delta);
 ** EMB_RANGE: no such delta; it must be read again. */
 int emb_delta_ack(emb_session *session, const char *consumer, uint64_t upto);
 
-/* A file of a delta, and what to do with it; zeros are the defaults. */
+/* How a file of a delta is written or applied; zeros are the defaults. */
 typedef struct emb_delta_options {
-  int vectors_only;     /* without the optimizers' state: for serving copies */
-  const char *quantize; /* "none", "float16", "int8", "int4" */
-  int level;            /* of zstd; 0: 1; below: not compressed */
-  const char *columns;  /* names of the vectors, which must be the same on both
-                           sides; NULL: nobody asks */
-  int join;             /* see emb_delta_apply */
+  const char *text;    /* "quantize=none, level=1, state=1", as they are for
+                          emb_snapshot_export; NULL: so */
+  const char *columns; /* names of the vectors, which must be the same on both
+                          sides; NULL: nobody asks */
+  int join;            /* see emb_delta_apply */
 } emb_delta_options;
 
 typedef struct emb_delta_file {
@@ -622,8 +621,9 @@ int emb_delta_export(emb_session *session, const char *consumer,
 ** and a store without one takes all files.  All of the file is checked before
 ** anything is changed, and all of it is one transaction, durable at the end.
 ** One that was applied before, or an older form of it, changes nothing.  A
-** delta from the beginning replaces what the store has.  The rows get versions
-** of this store.
+** delta from the beginning replaces what the store has.  After a restore from a
+** snapshot of the same source the deltas go on from there, if the consumer was
+** there before the snapshot was.  The rows get versions of this store.
 ** join: takes it whatever was applied before; the caller knows that the store
 ** has what the delta begins from.
 ** Errors: LOCKED (a transaction of the session), BUSY (another's), NOTADB,
@@ -635,8 +635,8 @@ int emb_delta_apply(emb_session *session, const char *path,
 typedef struct emb_delta_place {
   uint8_t source[16]; /* uuid of the store that the deltas are of */
   char consumer[EMB_CONSUMER_NAME_MAX + 1];
-  uint64_t number; /* of the newest that was applied; 0: none */
-  uint64_t mark;   /* at which it ends */
+  uint64_t number; /* of the newest that was applied; 0: it was a snapshot */
+  uint64_t mark;   /* at which it ends; 0: nothing was applied */
 } emb_delta_place;
 int emb_delta_position(emb_session *session, emb_delta_place *place);
 

@@ -296,6 +296,28 @@ void consumers_let_go(struct consumers *c, struct hold *hold) {
   pthread_mutex_unlock(&c->lock);
 }
 
+int consumers_position(struct consumers *c, struct position *position,
+                       emb_err *err) {
+  if (!c->core->temporary) {
+    return position_read(c->core, position, err);
+  }
+  pthread_mutex_lock(&c->lock);
+  *position = c->position;
+  pthread_mutex_unlock(&c->lock);
+  return EMB_OK;
+}
+
+int consumers_move(struct consumers *c, const struct position *position,
+                   emb_err *err) {
+  if (!c->core->temporary) {
+    return position_write(c->core, position, err);
+  }
+  pthread_mutex_lock(&c->lock);
+  c->position = *position;
+  pthread_mutex_unlock(&c->lock);
+  return EMB_OK;
+}
+
 /* ---- keeping extents ----------------------------------------------------- */
 
 static struct consumers *of(const struct keeper *keeper) {

@@ -126,6 +126,14 @@ void consumers_hold(struct consumers *consumers, struct hold *hold,
                     uint64_t page);
 void consumers_let_go(struct consumers *consumers, struct hold *hold);
 
+/* Which deltas the store itself has taken: position_read and position_write,
+*for
+** temporary stores, too. */
+int consumers_position(struct consumers *consumers, struct position *position,
+                       emb_err *err);
+int consumers_move(struct consumers *consumers, const struct position *position,
+                   emb_err *err);
+
 /* Is it the name of a consumer's file? */
 int consumer_is_file(const char *name);
 /* Reads and checks the file of this name. */

@@ -4,6 +4,7 @@
 */
 #include "position.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const char magic[8] = {'e', 'm', 'b', 'p', 'o', 's', 'i', 't'};
@@ -33,8 +34,9 @@ static int is_sound(const struct core *core, const struct position_file *f) {
   return f->sum == sum_of(core, f) &&
          memcmp(f->magic, magic, sizeof magic) == 0 && f->format == 1 &&
          f->zero_a == 0 && memcmp(f->zero, zeros, sizeof zeros) == 0 &&
-         memcmp(f->uuid, core->uuid, sizeof f->uuid) == 0 && n > 0 &&
-         n <= EMB_CONSUMER_NAME_MAX && f->number > 0 && f->end > 0;
+         memcmp(f->uuid, core->uuid, sizeof f->uuid) == 0 &&
+         n <= EMB_CONSUMER_NAME_MAX && (n == 0) == (f->number == 0) &&
+         f->end > 0;
 }
 
 int position_read(struct core *core, struct position *position, emb_err *err) {
@@ -59,9 +61,27 @@ int position_read(struct core *core, struct position *position, emb_err *err) {
   return rc;
 }
 
+static int forget(struct core *core, emb_err *err) {
+  char path[SMALL_PATH_BYTES];
+  int rc = small_path(core, POSITION_FILE, path, err);
+  if (rc) {
+    return rc;
+  }
+  int os = core->env->unlink(core->env, path);
+  if (os != ENOENT) {
+    os = os ? os : core->env->sync_dir(core->env, core->dir);
+  } else {
+    os = 0;
+  }
+  return os ? err_os(err, EMB_IOERR, os, "cannot remove %s", path) : EMB_OK;
+}
+
 int position_write(struct core *core, const struct position *position,
                    emb_err *err) {
   struct position_file f;
+  if (!position->end) {
+    return forget(core, err);
+  }
   memset(&f, 0, sizeof f);
   memcpy(f.magic, magic, sizeof magic);
   f.format = 1;

@@ -2,8 +2,8 @@
 **
 ** position.h -- which deltas a store has taken, and from whom.
 **
-** A store that is fed by files of deltas (store/delta_apply.c) notes how far it is,
-*so
+** A store that is fed by files of deltas (store/delta_apply.c) notes how far it
+*is, so
 ** that it takes each delta of the chain once, in order, and misses none.
 **
 ** CHAIN     The deltas of one consumer of one source have numbers, from 1 on:
@@ -16,6 +16,10 @@
 **             beginning <= ours < end               take it
 **             beginning 0                           the whole table: take it
 **             ours < beginning                      something is missing
+**
+**           A store that was restored from a snapshot of the source is at its
+**           mark: a delta of any consumer that begins there or before comes
+**           next.
 **
 ** FILE      `position`, FORMAT.md.  Written when what it says is durable: after
 **           a crash in between a delta is taken again, which changes nothing.
@@ -33,12 +37,13 @@
 struct position {
   uint8_t source[16]; /* the uuid of the store that the deltas are of */
   char consumer[EMB_CONSUMER_NAME_MAX + 1];
-  uint64_t number; /* of the last one; 0: none was taken */
-  uint64_t end;    /* of its mark */
+  uint64_t number; /* of the last one; 0: it was a snapshot */
+  uint64_t end;    /* of its mark; 0: nothing was taken */
 };
 
-/* number 0 where there is no file.  EMB_CORRUPT. */
+/* end 0 where there is no file.  EMB_CORRUPT. */
 int position_read(struct core *core, struct position *position, emb_err *err);
+/* end 0: there is no file then. */
 int position_write(struct core *core, const struct position *position,
                    emb_err *err);
 

@@ -8,6 +8,7 @@
 ** there.
 */
 #include "../core/form.h"
+#include "../pack/options.h"
 #include "delta.h"
 
 #include <string.h>
@@ -25,6 +26,7 @@ _Static_assert(PACK_PUT + 1 == EMB_DELTA_PUT &&
 struct writing {
   emb_session *s;
   emb_delta *delta;
+  struct pack_options options;
   struct form form;
   struct pack_writer *pack;
   size_t room; /* rows */
@@ -82,7 +84,6 @@ static int fill_head(struct writing *w, const emb_delta_options *how,
                      struct pack_head *head) {
   const struct core *core = w->s->core;
   const emb_delta *delta = w->delta;
-  uint32_t encoding = QUANT_F32;
   memset(head, 0, sizeof *head);
   head->kind = PACK_DELTA;
   memcpy(head->uuid, core->uuid, sizeof head->uuid);
@@ -94,11 +95,8 @@ static int fill_head(struct writing *w, const emb_delta_options *how,
       (struct pack_mark){delta->mark.end, delta->mark.end, delta->mark.version};
   memcpy(head->name, delta->consumer.name, sizeof delta->consumer.name);
   delta_label(how->columns, head->base_name);
-  int rc = how->quantize ? form_encoding(how->quantize, &encoding, &w->s->err)
-                         : EMB_OK;
-  return rc ? rc
-            : form_write(&w->form, &core->schema, core->vec, encoding,
-                         !how->vectors_only, head, &w->s->err);
+  return form_write(&w->form, &core->schema, core->vec, w->options.encoding,
+                    (int)w->options.state, head, &w->s->err);
 }
 
 static int write_row(struct writing *w, size_t i) {
@@ -111,7 +109,7 @@ static int write_row(struct writing *w, size_t i) {
     const char *value = w->rows.values + i * s->core->layout.value_bytes;
     int rc = form_encode(&w->form, value, w->row, w->scratch);
     if (rc) {
-      return session_error(s, rc, "key %lld cannot be quantised so",
+      return session_error(s, rc, "key %lld: float16 does not hold it",
                            (long long)row.key);
     }
     row.value = w->row;
@@ -137,16 +135,12 @@ static int write_file(struct writing *w, const char *path,
                       const emb_delta_options *how) {
   emb_session *s = w->s;
   struct pack_head head;
-  int level = how->level == 0  ? PACK_LEVEL_DEFAULT
-              : how->level < 0 ? 0
-                               : how->level;
-  int rc = fill_head(w, how, &head);
-  if (!rc && level > PACK_LEVEL_MAX) {
-    rc = session_error(s, EMB_RANGE, "level is at most %d", PACK_LEVEL_MAX);
-  }
+  int rc = pack_options_parse(&w->options, how->text, 0, &s->err);
+  rc = rc ? rc : fill_head(w, how, &head);
   rc = rc ? rc : make_room(w);
   rc = rc ? rc
-          : pack_create(s->core->env, path, &head, level, &w->pack, &s->err);
+          : pack_create(s->core->env, path, &head, (int)w->options.level,
+                        &w->pack, &s->err);
   if (rc) {
     return rc;
   }

@@ -12,21 +12,10 @@
 ** failure before the commit leaves the table and its chain as they were.  After
 ** a crash it is one of the two, and the chain knows of both.
 */
+#include "restore.h"
+#include "value.h"
+
 #include <string.h>
-
-#include "../core/form.h"
-#include "txn.h"
-
-struct restore {
-  emb_session *s;
-  const char *path;
-  struct pack_reader *reader;
-  struct form form;
-  char *value;     /* of a record */
-  float *vectors;  /* scratch */
-  uint32_t newest; /* updated_at of all rows */
-  uint64_t rows;
-};
 
 /* Keys that are deleted in one call. */
 enum { DELETE_MAX = 1024 };
@@ -36,20 +25,19 @@ static int ask(void *arg) {
   return s->ask && s->ask(s->ask_arg);
 }
 
-static int open_file(struct restore *r) {
+int restore_open(struct restore *r) {
   emb_session *s = r->s;
   struct core *core = s->core;
   int rc = pack_open(core->env, r->path, &r->reader, &s->err);
-  if (rc) {
-    return rc;
-  }
-  const struct pack_head *head = pack_reader_head(r->reader);
-  if (head->kind == PACK_DELTA) {
-    return session_error(s, EMB_MISMATCH, "%s is a delta, not a snapshot",
-                         r->path);
-  }
-  rc = form_read(&r->form, &core->schema, core->vec, head, r->path, &s->err);
-  rc = rc ? rc : pack_verify(r->reader, ask, s, &s->err);
+  return rc ? rc
+            : form_read(&r->form, &core->schema, core->vec,
+                        pack_reader_head(r->reader), r->path, &s->err);
+}
+
+int restore_verify(struct restore *r) {
+  emb_session *s = r->s;
+  struct core *core = s->core;
+  int rc = EMB_SEED(92) ? EMB_OK : pack_verify(r->reader, ask, s, &s->err);
   if (rc) {
     return rc;
   }
@@ -58,6 +46,13 @@ static int open_file(struct restore *r) {
       core->env->allocate(core->env, core->schema.dim * sizeof *r->vectors);
   return r->value && r->vectors ? EMB_OK
                                 : session_error(s, EMB_NOMEM, "out of memory");
+}
+
+void restore_close(struct restore *r) {
+  struct env *env = r->s->core->env;
+  pack_close(r->reader);
+  env->release(env, r->value);
+  env->release(env, r->vectors);
 }
 
 static int apply_row(struct restore *r, const struct pack_row *row) {
@@ -76,20 +71,6 @@ static int apply_row(struct restore *r, const struct pack_row *row) {
     r->newest = at > r->newest ? at : r->newest;
   }
   return txn_put_value(s, row->key, r->value);
-}
-
-static int apply_rows(struct restore *r) {
-  const struct pack_row *row;
-  int rc;
-  do {
-    rc = pack_next(r->reader, &row, &r->s->err);
-    if (!rc && row) {
-      rc = apply_row(r, row);
-      r->rows++;
-    }
-    rc = rc || r->rows % 1024 ? rc : session_ask(r->s);
-  } while (!rc && row);
-  return rc;
 }
 
 /* Was the key put by this transaction? */
@@ -119,16 +100,26 @@ static int delete_others(emb_session *s) {
   return rc;
 }
 
-/* In a table whose clock is the data's, that of the rows counts as told. */
-static void tell_newest(struct restore *r) {
-  struct core *core = r->s->core;
-  uint32_t newest = atomic_load_explicit(&core->newest, memory_order_relaxed);
-  while (r->newest > newest &&
-         !atomic_compare_exchange_weak_explicit(&core->newest, &newest,
-                                                r->newest, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-  }
+static int apply_rows(struct restore *r) {
+  const struct pack_row *row;
+  int rc;
+  do {
+    rc = pack_next(r->reader, &row, &r->s->err);
+    if (!rc && row) {
+      rc = apply_row(r, row);
+      r->rows++;
+    }
+    rc = rc || r->rows % 1024 ? rc : session_ask(r->s);
+  } while (!rc && row);
+  return rc;
 }
+
+int restore_rows(struct restore *r, int whole) {
+  int rc = apply_rows(r);
+  return rc || !whole ? rc : delete_others(r->s);
+}
+
+void restore_tell(struct restore *r) { value_tell_time(r->s->core, r->newest); }
 
 /* What is done to the chain, under its lock. */
 static int chain_step(struct restore *r, struct chain *before, int end) {
@@ -168,8 +159,18 @@ static int undo(struct restore *r, const struct chain *before) {
   return first.code;
 }
 
+/* Which deltas may come next: those after the snapshot. */
+static int note_position(struct restore *r) {
+  const struct pack_head *head = pack_reader_head(r->reader);
+  struct position p = {.end = head->end.page};
+  memcpy(p.source, head->uuid, sizeof p.source);
+  return consumers_move(&r->s->store->consumers, &p, &r->s->err);
+}
+
 static int apply(struct restore *r) {
   emb_session *s = r->s;
+  struct consumers *consumers = &s->store->consumers;
+  struct position place, none = {.end = 0};
   struct chain before;
   int whole = pack_reader_head(r->reader)->kind == PACK_SNAPSHOT;
   int rc = emb_begin(s);
@@ -183,14 +184,20 @@ static int apply(struct restore *r) {
     s->err = first;
     return rc;
   }
-  rc = apply_rows(r);
-  rc = rc || !whole ? rc : delete_others(s);
+  rc = restore_rows(r, whole);
+  int moved = !rc && consumers_position(consumers, &place, NULL) == EMB_OK;
+  rc = rc ? rc : consumers_move(consumers, &none, &s->err);
   rc = rc ? rc : emb_commit(s);
   if (rc) {
-    return undo(r, &before);
+    rc = undo(r, &before);
+    if (moved) {
+      consumers_move(consumers, &place, NULL);
+    }
+    return rc;
   }
-  tell_newest(r);
+  restore_tell(r);
   rc = emb_checkpoint(s);
+  rc = rc ? rc : note_position(r);
   return rc ? rc : chain_step(r, NULL, 1);
 }
 
@@ -215,14 +222,16 @@ int emb_snapshot_restore(emb_session *s, const char *path, uint64_t *rows) {
   }
   r->s = s;
   r->path = path;
-  rc = open_file(r);
+  rc = restore_open(r);
+  if (!rc && pack_reader_head(r->reader)->kind == PACK_DELTA) {
+    rc = session_error(s, EMB_MISMATCH, "%s is a delta, not a snapshot", path);
+  }
+  rc = rc ? rc : restore_verify(r);
   rc = rc ? rc : apply(r);
   if (!rc && rows) {
     *rows = r->rows;
   }
-  pack_close(r->reader);
-  env->release(env, r->value);
-  env->release(env, r->vectors);
+  restore_close(r);
   env->release(env, r);
   return rc;
 }

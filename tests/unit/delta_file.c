@@ -284,6 +284,50 @@ TEST(copy_of_a_copy) {
   close_side(&c);
 }
 
+/* A consumer that is too far behind, or a new copy of a large table: a
+*snapshot,
+** and from then on deltas. */
+TEST(after_a_snapshot) {
+  struct side a = {0}, b = {0};
+  emb_delta_file about;
+  if (!open_side(&a, "a") || !open_side(&b, "b"))
+    return;
+  put(&a, 0, 500, 1);
+  OK(a.s, emb_delta_begin(a.s, "copy", EMB_DELTA_NOW, 0));
+  put(&a, 100, 50, 2);
+  export(&a, "copy", help_path("old"), &about);
+  OK(a.s, emb_snapshot(a.s, "one"));
+  put(&a, 120, 50, 3);
+  forget(&a, 0, 10);
+  OK(a.s, emb_snapshot_export(a.s, "one", help_path("s"), NULL, NULL, NULL));
+  export(&a, "copy", help_path("d1"), &about);
+  refuses(&b, help_path("d1"), EMB_RANGE, "delta 1, from the beginning");
+  refuses(&b, help_path("s"), EMB_MISMATCH, "is a snapshot");
+  OK(b.s, emb_snapshot_restore(b.s, help_path("s"), NULL));
+  apply(&b, help_path("old"), 0);
+  apply(&b, help_path("d1"), 1);
+  same(&a, &b);
+  /* Now an increment of that snapshot is not what comes next. */
+  ack(&a, "copy", 0);
+  OK(a.s, emb_snapshot(a.s, "two"));
+  OK(a.s,
+     emb_snapshot_export(a.s, "two", help_path("i"), "base=one", NULL, NULL));
+  GIVES(b.s, EMB_MISMATCH, emb_snapshot_restore(b.s, help_path("i"), NULL));
+  put(&a, 300, 50, 4);
+  export(&a, "copy", help_path("d2"), &about);
+  apply(&b, help_path("d2"), 1);
+  same(&a, &b);
+  /* A snapshot again: the deltas that it holds are no news. */
+  OK(a.s, emb_snapshot(a.s, "three"));
+  OK(a.s, emb_snapshot_export(a.s, "three", help_path("s"), NULL, NULL, NULL));
+  OK(b.s, emb_snapshot_restore(b.s, help_path("s"), NULL));
+  apply(&b, help_path("d1"), 0);
+  apply(&b, help_path("d2"), 0);
+  same(&a, &b);
+  close_side(&a);
+  close_side(&b);
+}
+
 /* Beyond memory on both sides, and into a store that has none of it. */
 TEST(larger_than_memory) {
   struct side a = {.config.memory_bytes = 1}, b = {.config.memory_bytes = 1};
@@ -475,10 +519,10 @@ TEST(refused) {
   refuses(&b, help_path("a/log"), EMB_NOTADB, "log");
   GIVES(a.s, EMB_RANGE,
         emb_delta_export(a.s, "copy", help_path("x"),
-                         &(emb_delta_options){.quantize = "int3"}, NULL));
+                         &(emb_delta_options){.text = "quantize=int3"}, NULL));
   GIVES(a.s, EMB_RANGE,
         emb_delta_export(a.s, "copy", help_path("x"),
-                         &(emb_delta_options){.level = 99}, NULL));
+                         &(emb_delta_options){.text = "level=99"}, NULL));
   CHECK(access(help_path("x"), F_OK) != 0);
   close_side(&a);
   close_side(&b);
@@ -603,7 +647,7 @@ TEST(optimizers) {
   struct side b = a;
   struct side c = {.config = {.segments = bare, .segment_count = 2}};
   struct side d = {.config = {.segments = others, .segment_count = 2}};
-  emb_delta_options vectors = {.vectors_only = 1};
+  emb_delta_options vectors = {.text = "state=0"};
   emb_delta_file about;
   if (!open_side(&a, "a") || !open_side(&b, "b") || !open_side(&c, "c") ||
       !open_side(&d, "d"))
@@ -651,8 +695,10 @@ TEST(quantised) {
   uint64_t before = UINT64_MAX;
   for (int i = 0; i < 4; i++) {
     struct side b = {0};
-    emb_delta_options how = {.vectors_only = 1, .quantize = names[i]};
+    char text[64];
+    emb_delta_options how = {.text = text};
     emb_delta_file about;
+    (void)snprintf(text, sizeof text, "state=0, quantize=%s", names[i]);
     if (!open_side(&b, names[i]))
       return;
     OK(a.s, emb_delta_export(a.s, "copy", help_path("d"), &how, &about));
