@@ -434,6 +434,11 @@ int ext_tvf_disconnect(sqlite3_vtab *vtab);
 int ext_tvf_lookahead_register(struct ext_conn *conn);
 int ext_tvf_snapshot_register(struct ext_conn *conn);
 int ext_tvf_delta_register(struct ext_conn *conn);
+int ext_fn_delta_register(struct ext_conn *conn);
+/* The table, to be acted on at once, and a consumer's name. */
+int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
+                        struct ext_table **table, const char **name,
+                        char **err);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
 

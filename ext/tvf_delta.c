@@ -17,13 +17,7 @@
 **     CREATE TABLE emb_delta_consumers(
 **       name, state, acked, sent, kept_bytes, keep_bytes, "table" HIDDEN)
 **
-** and the functions
-**
-**   emb_delta_ack(table, consumer [, upto])   its newest complete delta, which
-**                                             ends at upto; NULL
-**   emb_delta_begin(table, consumer [, 'all' | 'now' [, keep_bytes]])
-**                                             begins anew; NULL
-**   emb_delta_drop(table, consumer)           NULL
+** What is done with them otherwise is in fn_delta.c.
 */
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
@@ -153,22 +147,6 @@ static int read_rows(struct delta_cursor *cursor, char **err) {
   return rc ? ext_link_error(cursor->link, rc, err) : SQLITE_OK;
 }
 
-/* The table, to be acted on at once, and the consumer's name. */
-static int arguments(struct ext_conn *conn, sqlite3_value **argv,
-                     struct ext_table **table, const char **name, char **err) {
-  int rc = ext_fn_table(conn, argv[0], table, err);
-  if (rc != SQLITE_OK)
-    return rc;
-  *name = (const char *)sqlite3_value_text(argv[1]);
-  if (*name == NULL)
-    return ext_error(err, SQLITE_MISMATCH, "consumer must be a name, got %s",
-                     emb_value_type_name(argv[1]));
-  if ((*table)->link->readonly)
-    return ext_error(err, SQLITE_READONLY, "database \"%s\" is read-only",
-                     (*table)->schema);
-  return ext_txn_immediate(*table, err);
-}
-
 static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,
                   int argc, sqlite3_value **argv) {
   struct delta_cursor *cursor = (struct delta_cursor *)base;
@@ -184,7 +162,7 @@ static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,
                    "emb_delta needs a table name and a "
                    "consumer");
   else
-    rc = arguments(vtab->conn, argv, &table, &name, &err);
+    rc = ext_delta_arguments(vtab->conn, argv, &table, &name, &err);
   if (rc == SQLITE_OK) {
     cursor->link = table->link;
     cursor->link->cursors++;
@@ -399,84 +377,7 @@ static const sqlite3_module list_module = {
     .xRowid = list_rowid,
 };
 
-/* ---- functions ------------------------------------------------------------
- */
-
-static void fn_ack(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  struct ext_table *table;
-  const char *name;
-  uint64_t upto = 0;
-  char *err = NULL;
-  int rc = arguments(sqlite3_user_data(context), argv, &table, &name, &err);
-  if (rc == SQLITE_OK && argc > 2) {
-    rc = ext_fn_number(argv[2], "upto", &upto, &err);
-    if (rc == SQLITE_OK && upto == 0)
-      rc = ext_error(&err, SQLITE_ERROR, "upto must be at least 1");
-  }
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_ack(table->link->session, name, upto);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
-  if (rc != SQLITE_OK)
-    ext_result_error(context, rc, err);
-}
-
-static int read_where(sqlite3_value *value, int *where, char **err) {
-  const char *text = (const char *)sqlite3_value_text(value);
-  *where = EMB_DELTA_ALL;
-  if (text == NULL || sqlite3_stricmp(text, "all") == 0)
-    return SQLITE_OK;
-  if (sqlite3_stricmp(text, "now") != 0)
-    return ext_error(err, SQLITE_ERROR,
-                     "unknown beginning: %s; expected all or now", text);
-  *where = EMB_DELTA_NOW;
-  return SQLITE_OK;
-}
-
-static void fn_begin(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  struct ext_table *table;
-  const char *name;
-  uint64_t keep_bytes = 0;
-  char *err = NULL;
-  int where = EMB_DELTA_ALL;
-  int rc = arguments(sqlite3_user_data(context), argv, &table, &name, &err);
-  if (rc == SQLITE_OK && argc > 2)
-    rc = read_where(argv[2], &where, &err);
-  if (rc == SQLITE_OK && argc > 3) {
-    rc = ext_fn_number(argv[3], "keep_bytes", &keep_bytes, &err);
-    if (rc == SQLITE_OK && keep_bytes == 0)
-      rc = ext_error(&err, SQLITE_ERROR, "keep_bytes must be at least 1");
-  }
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_begin(table->link->session, name, where, keep_bytes);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
-  if (rc != SQLITE_OK)
-    ext_result_error(context, rc, err);
-}
-
-static void fn_drop(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  struct ext_table *table;
-  const char *name;
-  char *err = NULL;
-  int rc = arguments(sqlite3_user_data(context), argv, &table, &name, &err);
-  (void)argc;
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_drop(table->link->session, name);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
-  if (rc != SQLITE_OK)
-    ext_result_error(context, rc, err);
-}
-
 int ext_tvf_delta_register(struct ext_conn *conn) {
-  static const struct ext_function functions[] = {
-      {"emb_delta_ack", 2, fn_ack},     {"emb_delta_ack", 3, fn_ack},
-      {"emb_delta_begin", 2, fn_begin}, {"emb_delta_begin", 3, fn_begin},
-      {"emb_delta_begin", 4, fn_begin}, {"emb_delta_drop", 2, fn_drop}};
   int rc;
   conn->refs++;
   rc = sqlite3_create_module_v2(conn->db, "emb_delta", &module, conn,
@@ -486,8 +387,5 @@ int ext_tvf_delta_register(struct ext_conn *conn) {
     rc = sqlite3_create_module_v2(conn->db, "emb_delta_consumers", &list_module,
                                   conn, ext_conn_unref);
   }
-  return rc == SQLITE_OK
-             ? ext_fn_register(conn, functions,
-                               sizeof functions / sizeof functions[0])
-             : rc;
+  return rc;
 }
