@@ -566,13 +566,12 @@ typedef struct emb_delta emb_delta;
 ** first; writers go on meanwhile.  What they change is in the next one, and
 ** perhaps in this one, too.
 ** EMB_RANGE: the consumer is too far behind, more than its keep_bytes would
-*have
-** to be kept: it must take a snapshot and begin anew (emb_delta_begin).
+** have to be kept: it must take a snapshot and begin anew (emb_delta_begin).
 ** EMB_LOCKED inside the session's own transaction; else as a write. */
 int emb_delta_open(emb_session *session, const char *consumer,
                    emb_delta **delta);
 /* Where the delta begins and ends: numbers that grow; from is 0 for a delta
- *that
+ ** that
  ** is the whole table, which replaces what the consumer has.  Either may be
  ** NULL. */
 void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to);

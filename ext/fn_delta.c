@@ -9,13 +9,12 @@
 **   emb_delta_drop(table, consumer)           NULL
 **   emb_delta_export(table, consumer, path [, options])
 **                                             writes the next delta to a file;
-**                                             the mark at which it ends, for
-**                                             emb_delta_ack
+**                                             number of its rows
 **   emb_delta_apply(table, path [, 'join'])   takes such a file; the number of
 **                                             rows that it put and deleted, 0
 **                                             if it had done so before
 **   emb_delta_position(table)                 JSON: which one it took last;
-*NULL
+**   NULL
 **
 ** None of these may stand in the schema, so a path never comes from there.
 */
@@ -169,7 +168,7 @@ static void fn_export(sqlite3_context *context, int argc,
   }
   sqlite3_free(names);
   if (rc == SQLITE_OK)
-    sqlite3_result_int64(context, (sqlite3_int64)about.to);
+    sqlite3_result_int64(context, about.puts + about.deletions);
   else
     ext_result_error(context, rc, err);
 }

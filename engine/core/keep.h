@@ -6,7 +6,7 @@
 ** unless a keeper needs it: a snapshot names records in it, or a consumer of
 ** deltas has not seen the deletions in it.  An extent that is kept is no waste:
 ** compaction leaves it alone, since copying what lives in it would free
-*nothing.
+** nothing.
 **
 ** THREADS  The list changes under ckpt_lock and log.lock together, so either of
 **          them is enough to look at it.

@@ -33,7 +33,7 @@
 **           acknowledge.
 ** FILE      One each, `consumer-` and the hash of its name, FORMAT.md.  Written
 **           to `consumer-new`, synced, renamed; then the list in memory
-*changes.
+** changes.
 ** INVARIANT D1  Nothing that a consumer needs is freed before its file says
 **               that it is lost.
 **           D2  The store's counter of versions is never below the version of a
@@ -127,8 +127,7 @@ void consumers_hold(struct consumers *consumers, struct hold *hold,
 void consumers_let_go(struct consumers *consumers, struct hold *hold);
 
 /* Which deltas the store itself has taken: position_read and position_write,
- *for
- ** temporary stores, too. */
+ ** for temporary stores, too. */
 int consumers_position(struct consumers *consumers, struct position *position,
                        emb_err *err);
 int consumers_move(struct consumers *consumers, const struct position *position,

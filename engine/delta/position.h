@@ -3,7 +3,7 @@
 ** position.h -- which deltas a store has taken, and from whom.
 **
 ** A store that is fed by files of deltas (store/delta_apply.c) notes how far it
-*is, so
+** is, so
 ** that it takes each delta of the chain once, in order, and misses none.
 **
 ** CHAIN     The deltas of one consumer of one source have numbers, from 1 on:

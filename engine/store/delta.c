@@ -4,7 +4,7 @@
 **
 ** A delta is a scan in storage order (scan.c) that begins at the mark's page
 ** instead of at the log's first, leaves out records that are older than the
-*mark
+** mark
 ** (compaction has moved them), sees what is committed whoever asks, and takes
 ** the keys in pages of deletions, too.  Keys that move away during the scan are
 ** noted as for any scan; of those only what compaction moved belongs here, for

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** delta.h -- private to delta.c, delta_export.c and delta_apply.c: a delta that
-*is being
-** read, and what its files have in common.
+** is being read, and what its files have in common.
 */
 #ifndef EMB_STORE_DELTA_H
 #define EMB_STORE_DELTA_H

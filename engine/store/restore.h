@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** restore.h -- private to restore.c and delta_apply.c: the rows of a file
-*become
-** the table's, within a transaction of the session.
+** become the table's, within a transaction of the session.
 */
 #ifndef EMB_STORE_RESTORE_H
 #define EMB_STORE_RESTORE_H

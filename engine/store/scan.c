@@ -117,8 +117,7 @@ void emb_scan_close(emb_scan *scan) {
 
 /* Is the record at this log address what the session sees of its key, or for a
 ** delta what is committed?  Inside the epoch and under scan_lock: nothing
-*moves,
-** but the cache may change. */
+** moves, but the cache may change. */
 static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
   struct core *core = scan->s->core;
   uint64_t hash = hash_key(key), word, again;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
 ** ship.c -- how a serving copy follows the model that trains; see ship.h.
-**
-** A file of rows is an SQLite database with one table, `change`.
 */
 #include "ship.h"
 
@@ -46,40 +44,32 @@ static void move(const char *from, const char *to) {
 
 /* ---- rows -------------------------------------------------------------- */
 
+/* The consumer of a directory is called like it. */
+static const char *consumer_of(const char *directory) {
+  const char *slash = strrchr(directory, '/');
+  return slash ? slash + 1 : directory;
+}
+
 struct shipment ship_export(sqlite3 *trainer, const char *table,
                             const char *directory) {
+  const char *consumer = consumer_of(directory);
   char *part = sqlite3_mprintf("%s/part", directory);
-  database_run(trainer, "CREATE TABLE IF NOT EXISTS ship(directory, tab,"
-                        " version, PRIMARY KEY(directory, tab))");
-  sqlite3_int64 from = database_number(
-      trainer, "SELECT version FROM ship WHERE directory = %Q AND tab = %Q",
-      directory, table);
-  attach_new(trainer, part);
-  /* Half a file is of no use to anybody, so it needs no journal. */
-  database_run(trainer,
-               "PRAGMA delta.journal_mode = OFF;"
-               "BEGIN;"
-               "CREATE TABLE delta.change(key INTEGER PRIMARY KEY,"
-               " version, bias, vector);"
-               "INSERT INTO delta.change SELECT key, version, bias, vector"
-               " FROM main.%w WHERE version > %lld ORDER BY key;"
-               "COMMIT",
-               table, from);
-  sqlite3_int64 rows =
-      database_number(trainer, "SELECT count(*) FROM delta.change");
-  sqlite3_int64 to =
-      database_number(trainer, "SELECT max(version) FROM delta.change");
-  database_run(trainer, "DETACH delta");
-  struct shipment shipment = {rows, size_of(part)};
-  if (rows) {
-    char *file = sqlite3_mprintf("%s/%s-%020lld", directory, table, to);
+  struct shipment shipment = {
+      database_number(trainer, "SELECT emb_delta_export(%Q, %Q, %Q, 'state=0')",
+                      table, consumer, part),
+      0};
+  if (shipment.rows) {
+    sqlite3_int64 mark = database_number(
+        trainer, "SELECT sent FROM emb_delta_consumers(%Q) WHERE name = %Q",
+        table, consumer);
+    char *file = sqlite3_mprintf("%s/%s-%020lld", directory, table, mark);
+    shipment.bytes = size_of(part);
     move(part, file);
-    database_run(trainer, "REPLACE INTO ship VALUES(%Q, %Q, %lld)", directory,
-                 table, to);
+    database_run(trainer, "SELECT emb_delta_ack(%Q, %Q, %lld)", table, consumer,
+                 mark);
     sqlite3_free(file);
   } else {
     unlink(part);
-    shipment.bytes = 0;
   }
   sqlite3_free(part);
   return shipment;
@@ -87,13 +77,9 @@ struct shipment ship_export(sqlite3 *trainer, const char *table,
 
 static struct shipment apply_file(sqlite3 *copy, const char *table,
                                   const char *file) {
-  database_run(copy, "ATTACH %Q AS delta", file);
-  database_run(copy,
-               "INSERT OR REPLACE INTO main.%w(key, bias, vector)"
-               " SELECT key, bias, vector FROM delta.change ORDER BY key",
-               table);
-  struct shipment shipment = {sqlite3_changes(copy), size_of(file)};
-  database_run(copy, "DETACH delta");
+  struct shipment shipment = {
+      database_number(copy, "SELECT emb_delta_apply(%Q, %Q)", table, file),
+      size_of(file)};
   unlink(file);
   return shipment;
 }

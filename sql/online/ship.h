@@ -2,19 +2,16 @@
 **
 ** ship.h -- how a serving copy follows the model that trains.
 **
-**   trainer                           directory            copy
-**   users, items - ship_export -----> users-<version> ... - ship_apply ---->
-**   dense -------- ship_export_dense > dense ------- ship_apply_dense ----->
+**   trainer's database                    directory           copy's database
+**   users, items --- ship_export --->  users-<mark> ...   --- ship_apply --->
+**   dense ------- ship_export_dense ->  dense         --- ship_apply_dense --->
 **
-** Each consumer of a trainer has a directory of its own and goes at its own
-** pace.  A file appears in it complete, by rename, before the trainer's
-** database says that the consumer has it; and it goes away after the copy's
-** database has it.  So after a crash of either side at most a file is made or
-** applied once more.  That does no harm: files hold values, not changes, and
-** are applied in the order of their versions.
-**
-** What a file of rows is, and how to find what changed, is in ship_export and
-** ship_apply and known nowhere else.
+** Rows go as deltas.  Each consumer of a trainer has a directory of its own and
+** goes at its own pace.  A file appears in it complete, by rename, before it is
+** acknowledged to the trainer's table; and it goes away after the copy's table
+** has it.  So after a crash of either side at most a file is made or applied
+** once more, which changes nothing: files hold values, are applied in the order
+** of their marks, and the copy knows which it has.
 */
 #ifndef ONLINE_SHIP_H
 #define ONLINE_SHIP_H
