@@ -72,7 +72,7 @@ static int take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
   if (m.rc) {
     return session_error(s, m.rc, "out of memory");
   }
-  int rc = core_flush_all(core, 1, NULL, &s->err);
+  int rc = core_flush_all(core, !EMB_SEED(99), NULL, &s->err);
   if (rc) {
     watch_close(core, &scan->watch);
   }
@@ -134,6 +134,9 @@ static int start(emb_delta *delta) {
   scan->since = from->version;
   scan->consumer = from->page ? &delta->consumer : NULL;
   scan->page = from->page > first ? from->page : first;
+  if (EMB_SEED(96) && !from->page) {
+    scan->page = delta->mark.page;
+  }
   return EMB_OK;
 }
 
@@ -376,7 +379,7 @@ int delta_read(emb_delta *delta, size_t max, const struct delta_rows *rows,
   rc = rc ? rc : scan_ended(&delta->scan);
   rc = rc ? rc : settle(delta, rows->ops, *n);
   /* After it was read: what a lost consumer needs may be freed any time. */
-  rc = rc ? rc : still_good(delta, &now);
+  rc = rc || EMB_SEED(97) ? rc : still_good(delta, &now);
   if (rc) {
     delta->failed = rc;
     *n = 0;

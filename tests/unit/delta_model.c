@@ -5,24 +5,28 @@
 ** A store without threads, smaller in memory than on disk; the seed decides
 ** every call and when background work runs.  LONG=n multiplies the work.
 **
+** TABLES    One vector; several of them, with optimizers; and rows that track,
+**           expire and must come again before they are let in.
 ** ORACLE    Each consumer has a copy of the table, to which it applies what a
 **           delta delivers as it comes, also of deltas that it breaks off and
 **           does not acknowledge.  When a delta came to its end, and nobody
-**           wrote while it was read, the copy is what the store says.
+**           wrote while it was read, the copy is what the store says.  What the
+**           optimizers keep is compared with a delta from the beginning.
 ** CRASHES   The directory is copied as it stands and the copy opened: the store
 **           has lost what was not durable, the consumers have not.
 */
 #include "store_help.h"
 
 #include <fcntl.h>
+#include <xxhash.h>
 
-#define ABSENT INT32_MIN
+#define ABSENT 0
 
 enum { CONSUMERS = 3, DIM = 256, KEYS = 6000, BATCH = 200 };
 
 struct copy {
   char name[16];
-  int32_t *rows;
+  uint64_t *rows, *states; /* hashes of the vectors, and with the state */
   emb_delta *delta;
   uint64_t from, writes; /* when it began */
   uint64_t acked, keep;
@@ -37,6 +41,9 @@ struct model {
   emb_session *s[2]; /* the second one takes deltas and never a transaction */
   struct copy copies[CONSUMERS];
   uint64_t writes; /* anything that may change the table or move records */
+  int plain;       /* the vectors are help_vector's */
+  uint32_t now;    /* of a table that tracks */
+  size_t state_bytes;
   int txn;
   uint64_t prepared; /* number of the open transaction, if it is prepared */
   uint64_t decided;  /* number of the last that was prepared and ended, */
@@ -47,7 +54,9 @@ struct model {
   uint8_t ops[BATCH], found[BATCH];
   uint64_t versions[BATCH];
   float vectors[BATCH * DIM];
+  char *optimizers; /* state_bytes of each row */
   uint64_t compared, rows, deletions, crashes, lost, broken;
+  uint64_t expired, gradients, wholes;
 };
 
 #define NEED(held_)                                                            \
@@ -63,6 +72,12 @@ static int chance(unsigned percent) { return below(100) < percent; }
 
 static int64_t key_of(uint32_t i) { return (int64_t)i * 7919 - 1000; }
 static uint32_t row_of(int64_t key) { return (uint32_t)((key + 1000) / 7919); }
+
+/* Never ABSENT. */
+static uint64_t hash_of(const float *row, const void *state, size_t bytes) {
+  uint64_t hash = XXH3_64bits_withSeed(row, DIM * sizeof *row, 1);
+  return (bytes ? XXH3_64bits_withSeed(state, bytes, hash) : hash) | 1;
+}
 
 static void choose(struct model *m, size_t n) {
   int near = chance(50);
@@ -95,6 +110,39 @@ static void add_now(struct model *m) {
     m->vectors[i] = 0;
   int rc = emb_rmw(m->s[1], m->keys, n, m->vectors, m->found, NULL);
   NEED(rc == EMB_OK || (m->txn && rc == EMB_BUSY));
+  m->writes++;
+}
+
+/* Some of the keys twice. */
+static void learn(struct model *m) {
+  size_t n = 1 + below(chance(30) ? BATCH : 20);
+  choose(m, n);
+  for (size_t i = 0; i < n; i++)
+    if (i > 0 && chance(10))
+      m->keys[i] = m->keys[i - 1];
+  for (size_t i = 0; i < n * DIM; i++)
+    m->vectors[i] = (float)((int32_t)below(2001) - 1000) * 0.001F;
+  emb_session *s = m->s[below(2)];
+  int rc =
+      m->txn && s == m->s[0]
+          ? emb_txn_apply_gradients(s, m->keys, n, m->vectors, NULL, NULL)
+          : emb_apply_gradients(s, m->keys, n, m->vectors, NULL, NULL, NULL);
+  NEED(rc == EMB_OK || (m->txn && (rc == EMB_BUSY || rc == EMB_LOCKED)));
+  m->prepared = m->txn && s == m->s[0] ? 0 : m->prepared;
+  m->gradients += n;
+  m->writes++;
+}
+
+/* Time passes, and rows go. */
+static void expire(struct model *m) {
+  m->now += below(400);
+  for (int i = 0; i < 2; i++)
+    emb_session_time(m->s[i], m->now);
+  uint64_t gone = 0;
+  if (chance(30)) {
+    NEED(OK(m->s[1], emb_expire(m->s[1], &gone)));
+    m->expired += gone;
+  }
   m->writes++;
 }
 
@@ -155,7 +203,7 @@ static void maintain(struct model *m) {
 
 static void forget_all(struct copy *c) {
   for (uint32_t i = 0; i < KEYS; i++)
-    c->rows[i] = ABSENT;
+    c->rows[i] = c->states[i] = ABSENT;
 }
 
 /* It was told to, and begins anew. */
@@ -191,16 +239,45 @@ static void compare(struct model *m, struct copy *c) {
     NEED(OK(m->s[1],
             emb_peek(m->s[1], m->keys, BATCH, m->vectors, m->found, NULL)));
     for (uint32_t i = 0; i < BATCH; i++) {
-      int32_t now = m->found[i]
-                        ? help_value(m->vectors + i * DIM, DIM, m->keys[i])
-                        : ABSENT;
+      uint64_t now =
+          m->found[i] ? hash_of(m->vectors + i * DIM, NULL, 0) : ABSENT;
       NEED(test_check(now == c->rows[at + i], __FILE__, __LINE__,
-                      "consumer %s, from %llu: row %u is %d, not %d", c->name,
-                      (unsigned long long)c->from, at + i, c->rows[at + i],
-                      now));
+                      "consumer %s, from %llu: row %u is %llx, not %llx",
+                      c->name, (unsigned long long)c->from, at + i,
+                      (unsigned long long)c->rows[at + i],
+                      (unsigned long long)now));
     }
   }
   m->compared++;
+}
+
+/* The states, as a consumer gets them that begins now.  That takes a mark, and
+** with it moves nothing. */
+static void compare_states(struct model *m, const struct copy *c) {
+  emb_delta *delta;
+  size_t n = 1, rows = 0, mine = 0;
+  NEED(OK(m->s[1], emb_delta_begin(m->s[1], "whole", EMB_DELTA_ALL, 0)));
+  NEED(OK(m->s[1], emb_delta_open(m->s[1], "whole", &delta)));
+  while (n > 0) {
+    NEED(OK(m->s[1], emb_delta_next(delta, BATCH, m->keys, m->ops, m->vectors,
+                                    m->versions, m->optimizers, &n)));
+    for (size_t i = 0; i < n; i++) {
+      uint32_t row = row_of(m->keys[i]);
+      NEED(CHECK(m->ops[i] == EMB_DELTA_PUT));
+      NEED(test_check(
+          c->states[row] == hash_of(m->vectors + i * DIM,
+                                    m->optimizers + i * m->state_bytes,
+                                    m->state_bytes),
+          __FILE__, __LINE__, "consumer %s: state of row %u", c->name, row));
+    }
+    rows += n;
+  }
+  emb_delta_close(delta);
+  for (uint32_t i = 0; i < KEYS; i++)
+    mine += c->rows[i] != ABSENT;
+  NEED(CHECK_EQ_INT(rows, mine));
+  NEED(OK(m->s[1], emb_delta_drop(m->s[1], "whole")));
+  m->wholes++;
 }
 
 static void acknowledge(struct model *m, struct copy *c) {
@@ -220,6 +297,8 @@ static void acknowledge(struct model *m, struct copy *c) {
 static void end_delta(struct model *m, struct copy *c) {
   if (c->writes == m->writes)
     compare(m, c);
+  if (!m->stop && c->writes == m->writes && m->state_bytes && chance(40))
+    compare_states(m, c);
   if (!m->stop && chance(60))
     acknowledge(m, c);
   emb_delta_close(c->delta);
@@ -229,7 +308,7 @@ static void end_delta(struct model *m, struct copy *c) {
 static void next_rows(struct model *m, struct copy *c) {
   size_t n, max = 1 + below(BATCH);
   int rc = emb_delta_next(c->delta, max, m->keys, m->ops, m->vectors,
-                          m->versions, NULL, &n);
+                          m->versions, m->optimizers, &n);
   if (rc == EMB_RANGE) {
     NEED(CHECK(strstr(emb_errmsg(m->s[1]), "too far behind") != NULL));
     emb_delta_close(c->delta);
@@ -242,11 +321,17 @@ static void next_rows(struct model *m, struct copy *c) {
   for (size_t i = 0; i < n; i++) {
     uint32_t row = row_of(m->keys[i]);
     NEED(CHECK(row < KEYS && key_of(row) == m->keys[i]));
-    NEED(CHECK(m->ops[i] == EMB_DELTA_PUT || m->ops[i] == EMB_DELTA_DELETE));
     int put = m->ops[i] == EMB_DELTA_PUT;
+    NEED(CHECK(put || m->ops[i] == EMB_DELTA_DELETE ||
+               (m->ops[i] == EMB_DELTA_EXPIRE && m->now)));
     NEED(CHECK((m->versions[i] != 0) == put));
-    c->rows[row] =
-        put ? help_value(m->vectors + i * DIM, DIM, m->keys[i]) : ABSENT;
+    const float *vector = m->vectors + i * DIM;
+    NEED(CHECK(!put || !m->plain ||
+               help_value(vector, DIM, m->keys[i]) != INT32_MIN));
+    c->rows[row] = put ? hash_of(vector, NULL, 0) : ABSENT;
+    c->states[row] = put ? hash_of(vector, m->optimizers + i * m->state_bytes,
+                                   m->state_bytes)
+                         : ABSENT;
     m->deletions += !put;
   }
   m->rows += n;
@@ -285,6 +370,9 @@ static void open_store(struct model *m) {
     NEED(CHECK_EQ_INT(emb_resolve(m->store, commit, &err), EMB_OK));
   }
   m->txn = 0;
+  m->state_bytes = emb_state_bytes(m->store);
+  if (m->now)
+    expire(m);
 }
 
 static void close_store(struct model *m) {
@@ -345,16 +433,51 @@ static void reopen(struct model *m) {
     open_store(m);
 }
 
-static void run(uint64_t keep, unsigned calls) {
+static void free_model(struct model *m) {
+  for (int i = 0; i < CONSUMERS; i++) {
+    free(m->copies[i].rows);
+    free(m->copies[i].states);
+  }
+  free(m->optimizers);
+  free(m);
+}
+
+static void work(struct model *m) {
+  uint32_t what = below(1000);
+  if (what < 350 && (m->plain || chance(40)))
+    write_now(m);
+  else if (what < 350)
+    learn(m);
+  else if (what < 400)
+    add_now(m);
+  else if (what < 600)
+    transaction(m);
+  else if (what < 800)
+    consume(m);
+  else if (what < 985 && m->now && chance(30))
+    expire(m);
+  else if (what < 985)
+    maintain(m);
+  else if (what < 992)
+    reopen(m);
+  else
+    crash(m);
+}
+
+static void run(const emb_config *config, uint64_t keep, unsigned calls) {
   struct model *m = calloc(1, sizeof *m);
   (void)snprintf(m->dir, sizeof m->dir, "%s/store", test_dir());
-  m->config.dim = DIM;
+  m->config = *config;
   m->config.flags = EMB_OPEN_CREATE | EMB_OPEN_STEP;
   m->config.memory_bytes = 1;
+  m->plain = config->dim == DIM;
+  m->now = config->track ? 1000000 : 0;
+  m->optimizers = malloc((size_t)BATCH * DIM * 16);
   for (int i = 0; i < CONSUMERS; i++) {
     struct copy *c = &m->copies[i];
     (void)snprintf(c->name, sizeof c->name, "copy %d", i);
     c->rows = malloc(KEYS * sizeof *c->rows);
+    c->states = malloc(KEYS * sizeof *c->states);
     c->keep = keep;
     forget_all(c);
   }
@@ -362,39 +485,51 @@ static void run(uint64_t keep, unsigned calls) {
   for (int i = 0; i < CONSUMERS && keep && !m->stop; i++)
     m->stop = !OK(m->s[1], emb_delta_begin(m->s[1], m->copies[i].name,
                                            EMB_DELTA_ALL, keep));
-  for (unsigned i = 0; i < calls && !m->stop; i++) {
-    uint32_t what = below(1000);
-    if (what < 350)
-      write_now(m);
-    else if (what < 400)
-      add_now(m);
-    else if (what < 600)
-      transaction(m);
-    else if (what < 800)
-      consume(m);
-    else if (what < 985)
-      maintain(m);
-    else if (what < 992)
-      reopen(m);
-    else
-      crash(m);
-  }
+  for (unsigned i = 0; i < calls && !m->stop; i++)
+    work(m);
   if (!m->stop) {
     help_verify(m->s[1]);
     CHECK(m->compared > 0 && m->deletions > 0 && m->crashes > 0);
     CHECK(!keep || m->lost > 0);
+    CHECK(m->plain || (m->gradients > 0 && m->wholes > 0));
+    CHECK(!m->now || m->expired > 0);
     close_store(m);
   }
   test_count("deltas compared", m->compared);
   test_count("rows delivered", m->rows);
   test_count("deletions delivered", m->deletions);
+  test_count("deltas with states compared", m->wholes);
+  test_count("gradients", m->gradients);
+  test_count("rows that expired", m->expired);
   test_count("crashes", m->crashes);
   test_count("consumers that began anew", m->lost);
-  for (int i = 0; i < CONSUMERS; i++)
-    free(m->copies[i].rows);
-  free(m);
+  free_model(m);
 }
 
-TEST(copies_follow_the_store) { run(0, 2000 * help_long()); }
+static const emb_config plain = {.dim = DIM};
 
-TEST(copies_that_may_keep_little) { run(700000, 2000 * help_long()); }
+TEST(copies_follow_the_store) { run(&plain, 0, 2000 * help_long()); }
+
+TEST(copies_that_may_keep_little) { run(&plain, 700000, 2000 * help_long()); }
+
+static const emb_segment parts[] = {
+    {16, EMB_F32, NULL, "zeros"},
+    {144, EMB_F32, "adam(lr=0.01)", "uniform(low=-1, high=1)"},
+    {96, EMB_F32, "rowwise_adagrad(lr=0.1)", NULL},
+};
+
+TEST(copies_of_a_trained_table) {
+  const emb_config config = {
+      .segments = parts, .segment_count = 3, .optimizer = "sgd(lr=0.1)"};
+  run(&config, 0, 1500 * help_long());
+}
+
+TEST(copies_of_a_table_that_forgets) {
+  const emb_config config = {.segments = parts,
+                             .segment_count = 3,
+                             .optimizer = "momentum(lr=0.1)",
+                             .track = EMB_TRACK_DATA,
+                             .ttl = "1h",
+                             .admission = "count(n=2)"};
+  run(&config, 0, 1500 * help_long());
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+**
+** delta.c -- deltas: single cases that random work (delta_model.c) seldom or
+** never comes by.
+*/
+#include "store_help.h"
+
+#include "../lib/files.h"
+
+enum { DIM = 256, ROWS = 64 };
+
+struct table {
+  char dir[512];
+  emb_config config;
+  emb_store *store;
+  emb_session *s;
+};
+
+static int open_again(struct table *t) {
+  return help_open(t->dir, &t->config, &t->store, &t->s);
+}
+
+static int open_table(struct table *t) {
+  (void)snprintf(t->dir, sizeof t->dir, "%s/store", test_dir());
+  t->config.dim = DIM;
+  t->config.flags = EMB_OPEN_CREATE | EMB_OPEN_STEP;
+  t->config.memory_bytes = 1;
+  return open_again(t);
+}
+
+static void put(struct table *t, int64_t from, size_t n, int32_t value) {
+  float vector[DIM];
+  for (size_t i = 0; i < n; i++, from++) {
+    help_vector(vector, DIM, from, value);
+    (void)OK(t->s, emb_put(t->s, &from, 1, vector, NULL));
+  }
+}
+
+static void forget(struct table *t, int64_t from, size_t n) {
+  for (size_t i = 0; i < n; i++, from++)
+    (void)OK(t->s, emb_delete(t->s, &from, 1, NULL));
+}
+
+/* Rows of the consumer's next delta; ops[key] for small keys. */
+static size_t read_all(struct table *t, const char *name, uint8_t ops[ROWS],
+                       uint64_t *from) {
+  int64_t keys[32];
+  uint8_t some[32];
+  uint64_t since = 0;
+  size_t n = 1, rows = 0;
+  emb_delta *delta;
+  memset(ops, 0, ROWS);
+  if (!OK(t->s, emb_delta_open(t->s, name, &delta)))
+    return 0;
+  emb_delta_range(delta, from != NULL ? from : &since, NULL);
+  while (n > 0 && OK(t->s, emb_delta_next(delta, 32, keys, some, NULL, NULL,
+                                          NULL, &n))) {
+    for (size_t i = 0; i < n; i++)
+      if (keys[i] >= 0 && keys[i] < ROWS)
+        ops[keys[i]] = some[i];
+    rows += n;
+  }
+  emb_delta_close(delta);
+  return rows;
+}
+
+/* The first delta of an empty table is a delta: after it the consumer is at a
+** mark, and is told of deletions. */
+TEST(first_of_an_empty_table) {
+  struct table t = {0};
+  uint8_t ops[ROWS];
+  uint64_t from;
+  if (!open_table(&t))
+    return;
+  CHECK_EQ_INT(read_all(&t, "a", ops, &from), 0);
+  CHECK_EQ_INT(from, 0);
+  OK(t.s, emb_delta_ack(t.s, "a", 0));
+  put(&t, 1, 2, 1);
+  forget(&t, 1, 1);
+  CHECK_EQ_INT(read_all(&t, "a", ops, &from), 2);
+  CHECK(from > 0);
+  CHECK_EQ_INT(ops[1], EMB_DELTA_DELETE);
+  CHECK_EQ_INT(ops[2], EMB_DELTA_PUT);
+  help_close(t.store, t.s);
+}
+
+/* And that of a table that holds something is all of it, wherever it lies: in
+** memory, on disk, in an extent of its own after a restart. */
+TEST(first_is_the_whole_table) {
+  struct table t = {0};
+  uint8_t ops[ROWS];
+  uint64_t from;
+  if (!open_table(&t))
+    return;
+  put(&t, 0, 3000, 1);
+  CHECK_EQ_INT(read_all(&t, "a", ops, &from), 3000);
+  help_close(t.store, t.s);
+  if (!open_again(&t))
+    return;
+  CHECK_EQ_INT(read_all(&t, "a", ops, &from), 3000);
+  CHECK_EQ_INT(read_all(&t, "b", ops, &from), 3000);
+  help_close(t.store, t.s);
+}
+
+/* What a consumer needs is given up while it reads: it is told, and cannot
+** acknowledge what it did not get. */
+TEST(lost_while_reading) {
+  struct table t = {0};
+  emb_session *other;
+  emb_consumer about;
+  emb_delta *delta;
+  emb_err err;
+  int64_t keys[8];
+  uint8_t ops[ROWS];
+  size_t n;
+  if (!open_table(&t) ||
+      !CHECK_EQ_INT(emb_session_open(t.store, &other, &err), EMB_OK))
+    return;
+  put(&t, 0, 3000, 1);
+  OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_NOW, 400000));
+  forget(&t, 0, 600);
+  OK(t.s, emb_delta_open(t.s, "a", &delta));
+  OK(t.s, emb_delta_next(delta, 8, keys, ops, NULL, NULL, NULL, &n));
+  CHECK_EQ_INT(n, 8);
+  struct table too = t; /* another session of the same store */
+  too.s = other;
+  int state = EMB_CONSUMER_GOOD;
+  for (int i = 0; i < 40 && state == EMB_CONSUMER_GOOD; i++) {
+    put(&too, 1000, 1000, i);
+    forget(&too, 1000, 500);
+    OK(other, emb_checkpoint(other));
+    size_t count;
+    OK(other, emb_delta_consumers(other, &about, 1, &count));
+    state = about.state;
+  }
+  CHECK_EQ_INT(state, EMB_CONSUMER_LOST);
+  int rc = EMB_OK;
+  for (int i = 0; i < 1000 && rc == EMB_OK; i++) {
+    rc = emb_delta_next(delta, 8, keys, ops, NULL, NULL, NULL, &n);
+    CHECK(rc != EMB_OK || n > 0); /* it has no end */
+    if (n == 0)
+      break;
+  }
+  CHECK_EQ_INT(rc, EMB_RANGE);
+  CHECK(strstr(emb_errmsg(t.s), "too far behind") != NULL);
+  GIVES(t.s, EMB_RANGE,
+        emb_delta_next(delta, 8, keys, ops, NULL, NULL, NULL, &n));
+  GIVES(t.s, EMB_RANGE, emb_delta_ack(t.s, "a", 0));
+  emb_delta_close(delta);
+  GIVES(t.s, EMB_RANGE, emb_delta_open(t.s, "a", &delta));
+  emb_session_close(other);
+  help_close(t.store, t.s);
+}
+
+/* A crash takes back versions that were given out; what is written afterwards
+** must come after the mark all the same. */
+TEST(versions_after_a_crash) {
+  struct table t = {0};
+  char copy[512];
+  uint8_t ops[ROWS];
+  if (!open_table(&t))
+    return;
+  put(&t, 0, 10, 1);
+  OK(t.s, emb_checkpoint(t.s));
+  /* Many versions, of which the log keeps one. */
+  for (int i = 0; i < 500; i++)
+    put(&t, 5, 1, i);
+  forget(&t, 5, 1);
+  read_all(&t, "a", ops, NULL);
+  OK(t.s, emb_delta_ack(t.s, "a", 0));
+  (void)snprintf(copy, sizeof copy, "%s/copy", test_dir());
+  CHECK(files_copy_dir(copy, t.dir));
+  help_close(t.store, t.s);
+  memcpy(t.dir, copy, sizeof copy);
+  if (!open_again(&t))
+    return;
+  put(&t, 3, 1, 2);
+  CHECK_EQ_INT(read_all(&t, "a", ops, NULL), 1);
+  CHECK_EQ_INT(ops[3], EMB_DELTA_PUT);
+  help_close(t.store, t.s);
+}
+
+/* A transaction that is open at the mark is in the next delta. */
+TEST(open_transaction) {
+  struct table t = {0};
+  emb_session *other;
+  uint8_t ops[ROWS];
+  float vector[DIM];
+  int64_t key = 7;
+  emb_err err;
+  if (!open_table(&t) ||
+      !CHECK_EQ_INT(emb_session_open(t.store, &other, &err), EMB_OK))
+    return;
+  put(&t, 0, 10, 1);
+  OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_NOW, 0));
+  OK(other, emb_begin(other));
+  help_vector(vector, DIM, key, 2);
+  OK(other, emb_txn_put(other, &key, 1, vector));
+  key = 8;
+  OK(other, emb_txn_delete(other, &key, 1, NULL));
+  put(&t, 2, 1, 3);
+  CHECK_EQ_INT(read_all(&t, "a", ops, NULL), 1);
+  OK(t.s, emb_delta_ack(t.s, "a", 0));
+  OK(other, emb_commit(other));
+  read_all(&t, "a", ops, NULL);
+  CHECK_EQ_INT(ops[7], EMB_DELTA_PUT);
+  CHECK_EQ_INT(ops[8], EMB_DELTA_DELETE);
+  emb_session_close(other);
+  help_close(t.store, t.s);
+}
+
+/* The cost of a delta is what changed, not the table. */
+TEST(reads_what_changed) {
+  struct table t = {0};
+  uint8_t ops[ROWS];
+  if (!open_table(&t))
+    return;
+  put(&t, 0, 20000, 1);
+  OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_NOW, 0));
+  put(&t, 0, 200, 2);
+  int64_t before = help_stat(t.store, "read_bytes");
+  CHECK_EQ_INT(read_all(&t, "a", ops, NULL), 200);
+  CHECK(help_stat(t.store, "read_bytes") - before <= 4 << 18);
+  CHECK_EQ_INT(read_all(&t, "b", ops, NULL), 20000);
+  CHECK(help_stat(t.store, "read_bytes") - before > 10 << 20);
+  help_close(t.store, t.s);
+}
