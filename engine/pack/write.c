@@ -53,24 +53,37 @@ static int out_of_memory(emb_err *err) {
 /* ---- the file --------------------------------------------------------------
  */
 
-/* May it be replaced?  Absent, empty, or a pack. */
-static int check_replaced(struct env *env, const char *path, emb_err *err) {
+/* Power that failed while a pack was written may have left zeros only. */
+static int is_nothing(const char *bytes, size_t n) {
+  while (n && !*bytes) {
+    bytes++;
+    n--;
+  }
+  return n == 0;
+}
+
+/* May it be replaced?  Absent, empty, or a pack; cut_off: or one that was never
+** complete. */
+static int check_replaced(struct env *env, const char *path, int cut_off,
+                          emb_err *err) {
   struct env_file *file;
   uint64_t bytes = 0;
-  char magic[16] = {0};
+  char magic[512] = {0}; /* a sector: it was written as a whole or not */
   int os = env->open(env, path, ENV_READ, &file);
   if (os == ENOENT) {
     return EMB_OK;
   }
   if (!os) {
     os = env->size(env, file, &bytes);
-    os = os || !bytes ? os : env->read(env, file, magic, sizeof magic, 0);
+    size_t n = bytes < sizeof magic ? (size_t)bytes : sizeof magic;
+    os = os || !n ? os : env->read(env, file, magic, n, 0);
     env->close(env, file);
   }
   if (os) {
     return err_os(err, EMB_CANTOPEN, os, "cannot replace %s", path);
   }
-  return bytes && memcmp(magic + 8, PACK_MAGIC, 8) != 0
+  return bytes && memcmp(magic + 8, PACK_MAGIC, 8) != 0 &&
+                 !(cut_off && is_nothing(magic, sizeof magic))
              ? err_set(err, EMB_CANTOPEN,
                        "%s is there and no file of emb: it is not replaced",
                        path)
@@ -79,8 +92,8 @@ static int check_replaced(struct env *env, const char *path, emb_err *err) {
 
 static int create_file(struct pack_writer *w, emb_err *err) {
   struct env *env = w->env;
-  int rc = check_replaced(env, w->path, err);
-  rc = rc ? rc : check_replaced(env, w->new_path, err);
+  int rc = check_replaced(env, w->path, 0, err);
+  rc = rc ? rc : check_replaced(env, w->new_path, 1, err);
   if (rc) {
     return rc;
   }
