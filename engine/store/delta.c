@@ -333,7 +333,7 @@ static int collect_rows(emb_delta *delta, size_t max,
 
 static int sync_now(emb_session *s) {
   const struct log *log = &s->core->log;
-  return atomic_load(&log->synced) >= atomic_load(&log->tail)
+  return atomic_load(&log->synced) >= atomic_load(&log->tail) || EMB_SEED(99)
              ? EMB_OK
              : core_flush_all(s->core, 1, NULL, &s->err);
 }
@@ -354,7 +354,7 @@ static int still_good(emb_delta *delta, struct consumer *now) {
   emb_session *s = delta->scan.s;
   int rc =
       consumer_find(&s->store->consumers, delta->consumer.name, now, &s->err);
-  rc = rc ? rc : consumer_check(now, s->core, &s->err);
+  rc = rc || EMB_SEED(97) ? rc : consumer_check(now, s->core, &s->err);
   if (!rc && now->acked.end < delta->consumer.acked.end) {
     rc = session_error(s, EMB_RANGE, "consumer %s began anew", now->name);
   }
@@ -379,7 +379,7 @@ int delta_read(emb_delta *delta, size_t max, const struct delta_rows *rows,
   rc = rc ? rc : scan_ended(&delta->scan);
   rc = rc ? rc : settle(delta, rows->ops, *n);
   /* After it was read: what a lost consumer needs may be freed any time. */
-  rc = rc || EMB_SEED(97) ? rc : still_good(delta, &now);
+  rc = rc ? rc : still_good(delta, &now);
   if (rc) {
     delta->failed = rc;
     *n = 0;
