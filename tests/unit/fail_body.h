@@ -234,6 +234,67 @@ static void body_snapshot(struct fail *w) {
     read_snapshot(w, "one", count);
 }
 
+/* A delta, row by row; as many as were put and deleted. */
+static void read_delta(struct fail *w, int puts, int deletions) {
+  static uint8_t ops[200];
+  emb_delta *delta;
+  int rc = EMB_OK, refused = w->refused;
+  if (!w->s || !FAIL_TRY(w, emb_delta_open(w->s, "reader", &delta)))
+    return;
+  for (size_t n = 1; rc == EMB_OK && n > 0;) {
+    rc = emb_delta_next(delta, 200, w->keys, ops, w->vectors, NULL, NULL, &n);
+    for (size_t i = 0; rc == EMB_OK && i < n; i++) {
+      puts -= ops[i] == EMB_DELTA_PUT;
+      deletions -= ops[i] != EMB_DELTA_PUT;
+    }
+  }
+  int came = fail_did(w, rc, emb_errmsg(w->s), "emb_delta_next");
+  emb_delta_close(delta);
+  if (came && !refused)
+    FAIL_CHECK(w, puts <= 0 && deletions <= 0, "%d puts, %d deletions missing",
+               puts, deletions);
+  if (came)
+    (void)FAIL_TRY(w, emb_delta_ack(w->s, "reader", 0));
+}
+
+/* Applied to the store that it is of, a delta changes nothing. */
+static void body_delta(struct fail *w) {
+  char path[600], made[620];
+  emb_delta_file about;
+  (void)snprintf(path, sizeof path, "%s-delta", w->dir);
+  (void)snprintf(made, sizeof made, "%s-new", path);
+  (void)unlink(path);
+  (void)unlink(made);
+  if (!fail_open(w))
+    return;
+  fail_put(w, 0, 300, 1, 60);
+  read_delta(w, 300, 0);
+  fail_put(w, 0, 40, 1, 61);
+  fail_delete(w, 50, 10, 1);
+  read_delta(w, 40, 10);
+  int wrote =
+      w->s && FAIL_TRY(w, emb_delta_export(w->s, "file", path, NULL, &about));
+  if (w->f.error == ENOSPC) {
+    FAIL_CHECK(w, access(made, F_OK) != 0, "half a file is left");
+    FAIL_CHECK(w, wrote || w->refused, "no reason");
+  }
+  if (wrote && w->s)
+    (void)FAIL_TRY(w, emb_delta_apply(w->s, path, NULL, &about));
+  fail_read(w, FAIL_GET, 0, 30, 40);
+  fail_step(w, 5);
+  fail_checkpoint(w);
+  fail_close(w);
+  if (!fail_open(w))
+    return;
+  if (wrote && w->s)
+    (void)FAIL_TRY(w, emb_delta_apply(w->s, path, NULL, &about));
+  fail_put(w, 3, 5, 1, 62);
+  read_delta(w, 5, 0);
+  if (w->s)
+    (void)FAIL_TRY(w, emb_delta_begin(w->s, "reader", EMB_DELTA_NOW, 0));
+  fail_read(w, FAIL_GET, 0, 30, 40);
+}
+
 /* From a clean close, and from a kill with a transaction in doubt. */
 static void body_reopen(struct fail *w) {
   if (!fail_open(w))
@@ -296,6 +357,7 @@ static const struct fail_body_case {
      BASE_CLEAN},
     {{"scan", body_scan, EMB_OPEN_STEP}, BASE_CLEAN},
     {{"snapshot", body_snapshot, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"delta", body_delta, EMB_OPEN_STEP}, BASE_CLEAN},
     {{"reopen", body_reopen, EMB_OPEN_STEP}, BASE_CLEAN},
     {{"reopen killed", body_reopen, EMB_OPEN_STEP}, BASE_KILLED},
     {{"reopen in doubt", body_reopen, EMB_OPEN_STEP}, BASE_DOUBT},
