@@ -696,6 +696,39 @@ int emb_snapshot_export(emb_session *session, const char *name,
 int emb_snapshot_restore(emb_session *session, const char *path,
                          uint64_t *rows);
 
+/* Such a file as it stands, without a store; read-only.  Memory: a block of
+ *rows
+ ** in three forms, which is 1 MiB or a few rows.  One thread at a time. */
+typedef struct emb_file emb_file;
+typedef struct emb_file_info {
+  char name[EMB_SNAPSHOT_NAME_MAX + 8], base_name[EMB_SNAPSHOT_NAME_MAX + 8];
+  uint8_t uuid[16]; /* of the store that it comes from */
+  uint32_t dim;     /* of all vectors of a row together */
+  int64_t rows;     /* deletions included */
+  uint64_t bytes;
+  int tracks;    /* its rows know of their updates */
+  int has_index; /* else a lookup reads the whole file */
+} emb_file_info;
+typedef struct emb_file_row {
+  int64_t key;
+  uint64_t version; /* in the store that it comes from */
+  emb_track track;  /* zeros where the table did not track */
+  int deleted;      /* in an increment: the key is gone */
+} emb_file_row;
+/* Checks head and end; each block is checked when it is read.  Errors:
+** CANTOPEN, NOTADB, CORRUPT, NOMEM, IOERR. */
+int emb_file_open(const char *path, emb_file **file, emb_err *err);
+void emb_file_close(emb_file *file);
+void emb_file_about(const emb_file *file, emb_file_info *info);
+/* The next row, in the order of the file; *found = 0 at the end.  vector: dim
+** floats. */
+int emb_file_next(emb_file *file, emb_file_row *row, float *vector, int *found,
+                  emb_err *err);
+void emb_file_rewind(emb_file *file);
+/* The row of a key.  The next row is then the one behind it. */
+int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
+                 int *found, emb_err *err);
+
 /* ---- maintenance ------------------------------------------------------- */
 
 /* Removes all rows whose time to live is over; *removed (or NULL): how many.

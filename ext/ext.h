@@ -431,6 +431,7 @@ int ext_tvf_connect(sqlite3 *db, struct ext_conn *conn, const char *declaration,
                     sqlite3_vtab **out);
 int ext_tvf_disconnect(sqlite3_vtab *vtab);
 
+int ext_fn_file_register(struct ext_conn *conn);
 int ext_tvf_lookahead_register(struct ext_conn *conn);
 int ext_tvf_snapshot_register(struct ext_conn *conn);
 int ext_tvf_delta_register(struct ext_conn *conn);

@@ -31,6 +31,9 @@ static struct env *environment = &env_posix;
 static _Atomic int64_t process;
 
 void registry_set_env(struct env *env) { environment = env; }
+struct env *registry_env(void) {
+  return environment;
+}
 
 static void enter(void) {
   int64_t now = environment->process(environment);

@@ -15,5 +15,6 @@ void store_free(emb_store *store);
 
 /* The environment for stores opened from now on; tests replace it. */
 void registry_set_env(struct env *env);
+struct env *registry_env(void);
 
 #endif

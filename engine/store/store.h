@@ -13,6 +13,8 @@
 **   txn*.c               transactions
 **   scan.c order.c       scans
 **   snap.c snap_read.c   snapshots
+**   export.c restore.c   and as files
+**   file.c               these, read as they stand
 **   step.c stats.c verify.c
 */
 #ifndef EMB_STORE_H
