@@ -40,7 +40,9 @@
 **            is PACK_BLOCK_TARGET or a row.
 ** FAILURE    EMB_NOTADB: no pack, or a newer format.  EMB_CORRUPT: text names
 **            file and offset.
-** THREADS    A writer and a reader belong to one thread at a time.
+** THREADS    A writer and a reader belong to one thread at a time; a writer in
+*a
+**            hurry has a thread of its own, which calls nobody but zstd.
 */
 #ifndef EMB_PACK_PACK_H
 #define EMB_PACK_PACK_H
@@ -153,6 +155,9 @@ struct pack_writer;
 ** the rest is filled in.  level: 0 stored, 1 .. PACK_LEVEL_MAX of zstd. */
 int pack_create(struct env *env, const char *path, const struct pack_head *head,
                 int level, struct pack_writer **out, emb_err *err);
+/* Before the first row: compresses in a thread of its own, and writes through a
+** queue of this kind (ENV_QUEUE_*), so far as either can be had. */
+void pack_hurry(struct pack_writer *w, int queue_kind);
 /* Adds a row. */
 int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err);
 /* Adds an entry of the index, after all rows, ordered by hash_key: with the

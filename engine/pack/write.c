@@ -2,146 +2,77 @@
 **
 ** write.c -- writing a pack; see pack.h.
 **
-** MEMORY    The rows of a block as they came; the same in planes; and what is
-**           to be written, which leaves in pieces of WRITE_BYTES.
-** DISK      Past the page cache where the file system allows it: a file as long
-**           as the table would push everything else out of it.
+** SLOTS     A block of rows is gathered in a slot, packed there, and added to
+**           the file.  Alone a writer has one slot.  With a thread (pack_hurry)
+**           it has SLOTS of them in a ring, and the thread packs them in turn:
+**
+**             empty --gathered--> full --packed by the thread--> ready
+**               ^--------------added to the file by the writer-----'
+**
+**           Each slot belongs to the writer when empty or ready, to the thread
+**           when full.  All calls of the environment are the writer's.
 */
-#include "block.h"
-
-#include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
-#define UNIT 4096u
-#define WRITE_BYTES (1u << 20)
+#include "block.h"
+#include "sink.h"
+
+enum { SLOTS = 4 };
+enum slot_state { SLOT_EMPTY, SLOT_FULL, SLOT_READY };
+
+struct slot {
+  enum slot_state state; /* under the writer's lock */
+  uint32_t count, puts;
+  uint8_t *ops;
+  int64_t *keys;
+  uint64_t *versions;
+  char *values;      /* of the puts, one after the other */
+  char *raw, *bytes; /* in planes; compressed */
+  size_t raw_bytes, stored_bytes;
+};
 
 struct pack_writer {
   struct env *env;
-  struct env_file *file;
-  char *path, *new_path;
-  int created;
-  uint64_t identity[2]; /* of the new file */
+  struct sink sink;
   struct pack_head head;
   int level;
   int failed; /* an add gave an error: there will be no file */
   uint32_t value_bytes;
+  size_t raw_room;
 
-  uint32_t count, puts; /* in the present block of rows */
-  uint8_t *ops;
-  int64_t *keys;
-  uint64_t *versions;
-  char *values; /* of the puts, one after the other */
-  char *raw;
+  struct slot slots[SLOTS];
+  uint32_t now; /* the slot that is being filled */
   ZSTD_CCtx *zstd;
 
+  void *thread;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int stopping; /* lock */
+
   struct pack_end end;
-  uint64_t blocks;   /* of all kinds */
+  uint64_t blocks;   /* of all kinds, that are in the file */
   uint64_t *offsets; /* of blocks of rows; of env->resize */
   uint64_t offset_room;
   char *entries; /* FULL_BYTES: of the present block of the index */
   uint32_t entry_count;
-
-  char *out; /* written_at is where it belongs in the file */
-  size_t out_bytes, out_filled;
-  uint64_t written_at;
 };
 
 static int out_of_memory(emb_err *err) {
   return err_set(err, EMB_NOMEM, "out of memory");
 }
 
-/* ---- the file --------------------------------------------------------------
- */
+/* ---- blocks
+ * -------------------------------------------------------------------- */
 
-/* Power that failed while a pack was written may have left zeros only. */
-static int is_nothing(const char *bytes, size_t n) {
-  while (n && !*bytes) {
-    bytes++;
-    n--;
-  }
-  return n == 0;
-}
-
-/* May it be replaced?  Absent, empty, or a pack; cut_off: or one that was never
-** complete. */
-static int check_replaced(struct env *env, const char *path, int cut_off,
-                          emb_err *err) {
-  struct env_file *file;
-  uint64_t bytes = 0;
-  char magic[512] = {0}; /* a sector: it was written as a whole or not */
-  int os = env->open(env, path, ENV_READ, &file);
-  if (os == ENOENT) {
-    return EMB_OK;
-  }
-  if (!os) {
-    os = env->size(env, file, &bytes);
-    size_t n = bytes < sizeof magic ? (size_t)bytes : sizeof magic;
-    os = os || !n ? os : env->read(env, file, magic, n, 0);
-    env->close(env, file);
-  }
-  if (os) {
-    return err_os(err, EMB_CANTOPEN, os, "cannot replace %s", path);
-  }
-  return bytes && memcmp(magic + 8, PACK_MAGIC, 8) != 0 &&
-                 !(cut_off && is_nothing(magic, sizeof magic))
-             ? err_set(err, EMB_CANTOPEN,
-                       "%s is there and no file of emb: it is not replaced",
-                       path)
-             : EMB_OK;
-}
-
-static int create_file(struct pack_writer *w, emb_err *err) {
-  struct env *env = w->env;
-  int rc = check_replaced(env, w->path, 0, err);
-  rc = rc ? rc : check_replaced(env, w->new_path, 1, err);
-  if (rc) {
-    return rc;
-  }
-  int os = env->unlink(env, w->new_path); /* of one that was cut off */
-  os = os == ENOENT ? 0 : os;
-  os = os ? os
-          : env->open(env, w->new_path,
-                      ENV_WRITE | ENV_CREATE | ENV_EXCLUSIVE | ENV_DIRECT,
-                      &w->file);
-  w->created = !os;
-  os = os ? os : env->identity(env, w->new_path, w->identity);
-  return os ? err_os(err, EMB_CANTOPEN, os, "cannot create %s", w->new_path)
-            : EMB_OK;
-}
-
-/* Writes whole units; all: also the last one, filled up with zeros. */
-static int drain(struct pack_writer *w, int all, emb_err *err) {
-  size_t bytes = w->out_filled / UNIT * UNIT, rest = w->out_filled - bytes;
-  if (all && rest) {
-    memset(w->out + w->out_filled, 0, UNIT - rest);
-    bytes += UNIT;
-    rest = 0;
-  }
-  if (bytes) {
-    int os = w->env->write(w->env, w->file, w->out, bytes, w->written_at);
-    if (os) {
-      return err_os(err, EMB_IOERR, os, "cannot write %s", w->new_path);
-    }
-    memmove(w->out, w->out + bytes, rest);
-    w->written_at += bytes;
-    w->out_filled = rest;
-  }
-  return EMB_OK;
-}
-
-static uint64_t offset_of_next(const struct pack_writer *w) {
-  return w->written_at + w->out_filled;
-}
-
-/* A block whose stored form stands at its place in `out`. */
+/* A block whose stored form stands behind the room for its header. */
 static int emit(struct pack_writer *w, struct pack_block *block,
                 uint64_t position, emb_err *err) {
-  char *at = w->out + w->out_filled;
+  char *at = sink_room(&w->sink);
   block->sum = block_sum(block, at + sizeof *block, w->head.sum, position);
   memcpy(at, block, sizeof *block);
-  w->out_filled += sizeof *block + block->stored_bytes;
   w->blocks++;
-  return w->out_filled >= WRITE_BYTES ? drain(w, 0, err) : EMB_OK;
+  return sink_add(&w->sink, sizeof *block + block->stored_bytes, err);
 }
 
 static int emit_plain(struct pack_writer *w, uint32_t kind, const void *bytes,
@@ -151,25 +82,41 @@ static int emit_plain(struct pack_writer *w, uint32_t kind, const void *bytes,
                              .stored_bytes = (uint32_t)n,
                              .raw_bytes = (uint32_t)n,
                              .count = count};
-  memcpy(w->out + w->out_filled + sizeof block, bytes, n);
+  memcpy(sink_room(&w->sink) + sizeof block, bytes, n);
   return emit(w, &block, position, err);
 }
 
-/* ---- rows ---------------------------------------------------------------- */
+/* ---- rows
+ * ---------------------------------------------------------------------- */
 
-static size_t to_planes(struct pack_writer *w) {
-  char *to = w->raw;
-  const char *from = w->values;
-  memcpy(to, w->ops, w->count);
-  to = block_planes((char *)w->keys, 8, w->count, 1, 8, to + w->count);
-  to = block_planes((char *)w->versions, 8, w->count, 1, 8, to);
+static void to_planes(const struct pack_writer *w, struct slot *slot) {
+  char *to = slot->raw;
+  const char *from = slot->values;
+  uint32_t n = slot->count;
+  memcpy(to, slot->ops, n);
+  to = block_planes((char *)slot->keys, 8, n, 1, 8, to + n);
+  to = block_planes((char *)slot->versions, 8, n, 1, 8, to);
   for (uint32_t i = 0; i < w->head.column_count; i++) {
     const struct pack_column *c = &w->head.columns[i];
-    to = block_planes(from, w->value_bytes, w->puts, c->bytes / c->width,
+    to = block_planes(from, w->value_bytes, slot->puts, c->bytes / c->width,
                       c->width, to);
     from += c->bytes;
   }
-  return (size_t)(to - w->raw);
+  slot->raw_bytes = (size_t)(to - slot->raw);
+}
+
+/* stored_bytes 0: there was no memory, and nothing else can be. */
+static void pack(struct pack_writer *w, struct slot *slot) {
+  to_planes(w, slot);
+  slot->stored_bytes = slot->raw_bytes;
+  if (w->level) {
+    size_t n =
+        ZSTD_compressCCtx(w->zstd, slot->bytes, ZSTD_compressBound(w->raw_room),
+                          slot->raw, slot->raw_bytes, w->level);
+    slot->stored_bytes = ZSTD_isError(n)       ? 0
+                         : n < slot->raw_bytes ? n
+                                               : slot->raw_bytes;
+  }
 }
 
 static int note_offset(struct pack_writer *w, emb_err *err) {
@@ -182,50 +129,120 @@ static int note_offset(struct pack_writer *w, emb_err *err) {
     w->offsets = larger;
     w->offset_room = room;
   }
-  w->offsets[w->end.row_blocks++] = offset_of_next(w);
+  w->offsets[w->end.row_blocks++] = sink_offset(&w->sink);
   return EMB_OK;
 }
 
-static int finish_rows(struct pack_writer *w, emb_err *err) {
-  if (!w->count) {
+/* A packed slot goes to the file, and is empty. */
+static int add_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
+  struct pack_block block = {.kind = PACK_ROWS,
+                             .stored_bytes = (uint32_t)slot->stored_bytes,
+                             .raw_bytes = (uint32_t)slot->raw_bytes,
+                             .count = slot->count,
+                             .puts = slot->puts};
+  slot->count = 0;
+  slot->puts = 0;
+  if (!slot->stored_bytes) {
+    return out_of_memory(err);
+  }
+  memcpy(sink_room(&w->sink) + sizeof block,
+         slot->stored_bytes < slot->raw_bytes ? slot->bytes : slot->raw,
+         slot->stored_bytes);
+  int rc = note_offset(w, err);
+  return rc ? rc : emit(w, &block, w->blocks, err);
+}
+
+/* ---- the thread
+ * ------------------------------------------------------------------ */
+
+static void set_state(struct pack_writer *w, struct slot *slot,
+                      enum slot_state state) {
+  pthread_mutex_lock(&w->lock);
+  slot->state = state;
+  pthread_cond_broadcast(&w->changed);
+  pthread_mutex_unlock(&w->lock);
+}
+
+static void run(void *arg) {
+  struct pack_writer *w = arg;
+  for (uint32_t i = 0;; i = (i + 1) % SLOTS) {
+    struct slot *slot = &w->slots[i];
+    pthread_mutex_lock(&w->lock);
+    while (slot->state != SLOT_FULL && !w->stopping) {
+      pthread_cond_wait(&w->changed, &w->lock);
+    }
+    int stopping = w->stopping;
+    pthread_mutex_unlock(&w->lock);
+    if (stopping) {
+      return;
+    }
+    pack(w, slot);
+    set_state(w, slot, SLOT_READY);
+  }
+}
+
+static void stop_thread(struct pack_writer *w) {
+  if (w->thread) {
+    pthread_mutex_lock(&w->lock);
+    w->stopping = 1;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    w->env->thread_join(w->env, w->thread);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    w->thread = NULL;
+  }
+}
+
+/* What the slot holds goes to the file, if it holds something. */
+static int empty_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
+  pthread_mutex_lock(&w->lock);
+  while (slot->state == SLOT_FULL) {
+    pthread_cond_wait(&w->changed, &w->lock);
+  }
+  int ready = slot->state == SLOT_READY;
+  slot->state = SLOT_EMPTY;
+  pthread_mutex_unlock(&w->lock);
+  return ready ? add_slot(w, slot, err) : EMB_OK;
+}
+
+/* The present slot is complete. */
+static int finish_slot(struct pack_writer *w, emb_err *err) {
+  struct slot *slot = &w->slots[w->now];
+  if (!slot->count) {
     return EMB_OK;
   }
-  size_t raw = to_planes(w), stored = 0;
-  char *at = w->out + w->out_filled + sizeof(struct pack_block);
-  if (w->level) {
-    stored = ZSTD_compressCCtx(w->zstd, at, ZSTD_compressBound(raw), w->raw,
-                               raw, w->level);
-    if (ZSTD_isError(stored)) {
-      return out_of_memory(err); /* nothing else can be */
-    }
+  if (!w->thread) {
+    pack(w, slot);
+    return add_slot(w, slot, err);
   }
-  if (!stored || stored >= raw) {
-    memcpy(at, w->raw, raw);
-    stored = raw;
+  set_state(w, slot, SLOT_FULL);
+  w->now = (w->now + 1) % SLOTS;
+  return empty_slot(w, &w->slots[w->now], err);
+}
+
+/* All rows are in the file. */
+static int finish_rows(struct pack_writer *w, emb_err *err) {
+  int rc = finish_slot(w, err);
+  for (uint32_t i = 0; !rc && w->thread && i < SLOTS; i++) {
+    rc = empty_slot(w, &w->slots[(w->now + i) % SLOTS], err);
   }
-  struct pack_block block = {.kind = PACK_ROWS,
-                             .stored_bytes = (uint32_t)stored,
-                             .raw_bytes = (uint32_t)raw,
-                             .count = w->count,
-                             .puts = w->puts};
-  int rc = note_offset(w, err);
-  w->count = 0;
-  w->puts = 0;
-  return rc ? rc : emit(w, &block, w->blocks, err);
+  return rc;
 }
 
 static int add_row(struct pack_writer *w, const struct pack_row *row,
                    emb_err *err) {
-  uint32_t i = w->count++;
-  w->ops[i] = (uint8_t)row->op;
-  w->keys[i] = row->key;
-  w->versions[i] = row->version;
+  struct slot *slot = &w->slots[w->now];
+  uint32_t i = slot->count++;
+  slot->ops[i] = (uint8_t)row->op;
+  slot->keys[i] = row->key;
+  slot->versions[i] = row->version;
   w->end.rows[row->op]++;
   if (row->op == PACK_PUT) {
-    memcpy(w->values + (size_t)w->puts++ * w->value_bytes, row->value,
+    memcpy(slot->values + (size_t)slot->puts++ * w->value_bytes, row->value,
            w->value_bytes);
   }
-  return w->count == w->head.block_rows ? finish_rows(w, err) : EMB_OK;
+  return slot->count == w->head.block_rows ? finish_slot(w, err) : EMB_OK;
 }
 
 int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
@@ -234,8 +251,8 @@ int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
   return rc;
 }
 
-/* ---- index and directory ---------------------------------------------------
- */
+/* ---- index and directory
+ * ----------------------------------------------------------- */
 
 static int finish_entries(struct pack_writer *w, emb_err *err) {
   uint32_t n = w->entry_count;
@@ -247,12 +264,12 @@ static int finish_entries(struct pack_writer *w, emb_err *err) {
 
 static int add_entry(struct pack_writer *w, int64_t key, uint64_t row,
                      emb_err *err) {
-  int rc = finish_rows(w, err);
+  int rc = w->end.entries ? EMB_OK : finish_rows(w, err);
   if (rc) {
     return rc;
   }
   if (!w->end.entries++) {
-    w->end.index_offset = offset_of_next(w);
+    w->end.index_offset = sink_offset(&w->sink);
   }
   char *at = w->entries + w->entry_count++ * ENTRY_BYTES;
   memcpy(at, &key, 8);
@@ -269,7 +286,7 @@ int pack_add_entry(struct pack_writer *w, int64_t key, uint64_t row,
 
 static int write_directory(struct pack_writer *w, emb_err *err) {
   int rc = EMB_OK;
-  w->end.directory_offset = offset_of_next(w);
+  w->end.directory_offset = sink_offset(&w->sink);
   if (!w->end.entries) {
     w->end.index_offset = w->end.directory_offset;
   }
@@ -282,74 +299,60 @@ static int write_directory(struct pack_writer *w, emb_err *err) {
   return rc;
 }
 
-/* ---- beginning and end -----------------------------------------------------
- */
+/* ---- beginning and end
+ * --------------------------------------------------------------- */
 
-static void free_writer(struct pack_writer *w) {
-  struct env *env = w->env;
-  if (w->file) {
-    env->close(env, w->file);
-  }
-  if (w->out) {
-    env->unmap(env, w->out, w->out_bytes);
-  }
-  ZSTD_freeCCtx(w->zstd);
-  env->release(env, w->path);
-  env->release(env, w->ops);
-  env->release(env, w->keys);
-  env->release(env, w->versions);
-  env->release(env, w->values);
-  env->release(env, w->raw);
-  env->release(env, w->entries);
-  env->release(env, w->offsets);
-  env->release(env, w);
+static void free_slot(struct env *env, struct slot *slot) {
+  env->release(env, slot->ops);
+  env->release(env, slot->keys);
+  env->release(env, slot->versions);
+  env->release(env, slot->values);
+  env->release(env, slot->raw);
+  env->release(env, slot->bytes);
+  memset(slot, 0, sizeof *slot);
 }
 
-/* Is the file still the one that this writer made? */
-static int is_ours(struct pack_writer *w) {
-  uint64_t id[2];
-  return w->created && w->env->identity(w->env, w->new_path, id) == 0 &&
-         id[0] == w->identity[0] && id[1] == w->identity[1];
+static int make_slot(struct pack_writer *w, struct slot *slot) {
+  struct env *env = w->env;
+  size_t rows = w->head.block_rows;
+  slot->ops = env->allocate(env, rows);
+  slot->keys = env->allocate(env, rows * sizeof *slot->keys);
+  slot->versions = env->allocate(env, rows * sizeof *slot->versions);
+  slot->values = env->allocate(env, rows * w->value_bytes + 1);
+  slot->raw = env->allocate(env, w->raw_room);
+  slot->bytes = env->allocate(env, ZSTD_compressBound(w->raw_room));
+  return slot->ops && slot->keys && slot->versions && slot->values &&
+         slot->raw && slot->bytes;
 }
 
 void pack_abandon(struct pack_writer *w) {
   if (!w) {
     return;
   }
-  if (w->created && (is_ours(w) || !w->identity[1])) {
-    w->env->unlink(w->env, w->new_path);
+  struct env *env = w->env;
+  stop_thread(w);
+  sink_close(&w->sink);
+  ZSTD_freeCCtx(w->zstd);
+  for (int i = 0; i < SLOTS; i++) {
+    free_slot(env, &w->slots[i]);
   }
-  free_writer(w);
+  env->release(env, w->entries);
+  env->release(env, w->offsets);
+  env->release(env, w);
 }
 
-static int allocate(struct pack_writer *w, const char *path, emb_err *err) {
+static int prepare(struct pack_writer *w, const char *path, emb_err *err) {
   struct env *env = w->env;
-  size_t n = strlen(path), rows = w->head.block_rows;
-  size_t raw = block_raw_bytes(w->value_bytes, rows, rows);
   ZSTD_customMem memory = {block_allocate, block_release, env};
-  if (n + 16 > PACK_PATH_BYTES) {
-    return err_set(err, EMB_RANGE, "a path has at most %d bytes",
-                   PACK_PATH_BYTES - 16);
-  }
-  w->out_bytes = WRITE_BYTES + UNIT + sizeof(struct pack_block) + FULL_BYTES +
-                 ZSTD_compressBound(raw);
-  w->path = env->allocate(env, (n + 8) * 2);
-  w->ops = env->allocate(env, rows);
-  w->keys = env->allocate(env, rows * sizeof *w->keys);
-  w->versions = env->allocate(env, rows * sizeof *w->versions);
-  w->values = env->allocate(env, rows * w->value_bytes);
-  w->raw = env->allocate(env, raw);
+  size_t rows = w->head.block_rows;
+  w->raw_room = block_raw_bytes(w->value_bytes, rows, rows);
   w->entries = env->allocate(env, FULL_BYTES);
-  w->out = env->map(env, w->out_bytes, 0);
   w->zstd = ZSTD_createCCtx_advanced(memory);
-  if (!w->path || !w->ops || !w->keys || !w->versions || !w->values ||
-      !w->raw || !w->entries || !w->out || !w->zstd) {
+  if (!make_slot(w, &w->slots[0]) || !w->entries || !w->zstd) {
     return out_of_memory(err);
   }
-  memcpy(w->path, path, n + 1);
-  w->new_path = w->path + n + 1;
-  snprintf(w->new_path, n + 8, "%s-new", path);
-  return EMB_OK;
+  return sink_open(&w->sink, env, path,
+                   sizeof(struct pack_block) + FULL_BYTES + w->raw_room, err);
 }
 
 int pack_create(struct env *env, const char *path, const struct pack_head *head,
@@ -360,6 +363,7 @@ int pack_create(struct env *env, const char *path, const struct pack_head *head,
     return out_of_memory(err);
   }
   w->env = env;
+  w->sink.env = env;
   w->head = *head;
   w->level = level;
   w->value_bytes = pack_value_bytes(head);
@@ -368,50 +372,44 @@ int pack_create(struct env *env, const char *path, const struct pack_head *head,
   w->head.block_rows = pack_block_rows(w->value_bytes);
   int os = env->random(env, &w->head.id, sizeof w->head.id);
   int rc = os ? err_os(err, EMB_IOERR, os, "no random number")
-              : allocate(w, path, err);
-  rc = rc ? rc : create_file(w, err);
+              : prepare(w, path, err);
+  w->head.sum = hash_sum((char *)&w->head + 8, sizeof w->head - 8, 0, 0);
+  if (!rc) {
+    memcpy(sink_room(&w->sink), &w->head, sizeof w->head);
+    rc = sink_add(&w->sink, sizeof w->head, err);
+  }
   if (rc) {
     pack_abandon(w);
     return rc;
   }
-  w->head.sum = hash_sum((char *)&w->head + 8, sizeof w->head - 8, 0, 0);
-  memcpy(w->out, &w->head, sizeof w->head);
-  w->out_filled = sizeof w->head;
   *out = w;
   return EMB_OK;
 }
 
-static int write_end(struct pack_writer *w, emb_err *err) {
-  w->end.file_bytes = offset_of_next(w) + PACK_END_BYTES;
-  int rc = emit_plain(w, PACK_LAST, &w->end, sizeof w->end, 1,
-                      PACK_END_POSITION, err);
-  rc = rc ? rc : drain(w, 1, err);
-  if (rc) {
-    return rc;
+void pack_hurry(struct pack_writer *w, int queue_kind) {
+  struct env *env = w->env;
+  int good = 1;
+  sink_queue(&w->sink, queue_kind);
+  for (int i = 1; i < SLOTS && good; i++) {
+    good = make_slot(w, &w->slots[i]);
   }
-  int os = w->env->truncate(w->env, w->file, w->end.file_bytes);
-  os = os ? os : w->env->sync(w->env, w->file);
-  return os ? err_os(err, EMB_IOERR, os, "cannot write %s", w->new_path)
-            : EMB_OK;
+  if (!good || !w->level) {
+    return;
+  }
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_cond_init(&w->changed, NULL);
+  if (env->thread_start(env, run, w, &w->thread)) {
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    w->thread = NULL;
+  }
 }
 
-static int give_name(struct pack_writer *w, emb_err *err) {
-  struct env *env = w->env;
-  if (!is_ours(w)) {
-    return err_set(err, EMB_BUSY, "somebody else writes %s too", w->path);
-  }
-  int os = env->rename(env, w->new_path, w->path);
-  if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot write %s", w->path);
-  }
-  w->created = 0;
-  char *slash = strrchr(w->path, '/');
-  const char *dir = slash ? w->path : ".";
-  if (slash) {
-    slash[slash == w->path] = 0;
-  }
-  os = env->sync_dir(env, dir);
-  return os ? err_os(err, EMB_IOERR, os, "cannot sync %s", dir) : EMB_OK;
+static int write_end(struct pack_writer *w, emb_err *err) {
+  w->end.file_bytes = sink_offset(&w->sink) + PACK_END_BYTES;
+  int rc = emit_plain(w, PACK_LAST, &w->end, sizeof w->end, 1,
+                      PACK_END_POSITION, err);
+  return rc ? rc : sink_finish(&w->sink, err);
 }
 
 int pack_finish(struct pack_writer *w, uint64_t *bytes, emb_err *err) {
@@ -420,7 +418,6 @@ int pack_finish(struct pack_writer *w, uint64_t *bytes, emb_err *err) {
   rc = rc ? rc : finish_entries(w, err);
   rc = rc ? rc : write_directory(w, err);
   rc = rc ? rc : write_end(w, err);
-  rc = rc ? rc : give_name(w, err);
   if (bytes) {
     *bytes = w->end.file_bytes;
   }

@@ -221,6 +221,10 @@ static int write_file(struct export *e, const char *path, uint64_t *bytes) {
   emb_session *s = e->s;
   int rc = pack_create(s->core->env, path, &e->head, (int)e->options.level,
                        &e->writer, &s->err);
+  if (!rc && !(s->store->config.flags & EMB_OPEN_STEP)) {
+    pack_hurry(e->writer, s->core->queue_kind);
+    snap_hurry(e->snap);
+  }
   rc = rc || !e->base ? rc : choose_changed(e);
   rc = rc ? rc : write_rows(e);
   rc = rc || !(e->head.flags & PACK_INDEX) ? rc : write_index(e);

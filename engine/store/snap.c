@@ -205,6 +205,7 @@ void emb_snapshot_close(emb_snap *snap) {
   }
   struct env *env = snap->s->core->env;
   const struct layout *l = &snap->s->core->layout;
+  snap_ahead_free(snap);
   if (snap->blocks) {
     env->unmap(env, snap->blocks, SNAP_BLOCKS * sizeof *snap->blocks);
   }

@@ -20,6 +20,9 @@
 #include "store.h"
 
 #define SNAP_BLOCKS 16
+#define SNAP_PAGES_MAX (EXTENT_BYTES_TARGET / PAGE_UNIT)
+
+struct snap_ahead;
 
 struct emb_snap {
   emb_session *s;
@@ -30,11 +33,12 @@ struct emb_snap {
   uint64_t numbers[SNAP_BLOCKS]; /* 1 + number of the block, 0: none */
   char *page;                    /* of a lookup */
 
-  uint8_t *bits; /* slots of all extents */
-  char *extent;  /* the present one */
-  uint64_t at;   /* number of the extent in the snapshot */
-  uint32_t row;  /* next slot in it, counted from its first page */
-  int have;      /* extent is filled */
+  uint8_t *bits;            /* slots of all extents */
+  char *extent;             /* the present one */
+  uint64_t at;              /* number of the extent in the snapshot */
+  uint32_t row;             /* next slot in it, counted from its first page */
+  int have;                 /* extent is filled */
+  struct snap_ahead *ahead; /* or NULL */
 };
 
 uint64_t snap_bit_bytes(const emb_snap *snap);
@@ -51,6 +55,22 @@ int snap_choose(emb_snap *snap, uint64_t address);
 int snap_bit(const emb_snap *snap, uint64_t address, uint64_t *bit);
 /* A block of the entries, valid until the sixteenth other one. */
 int snap_entries(emb_snap *snap, uint64_t number, const struct block **out);
+/* The pages of an extent that hold something chosen, and the number of those up
+** to the last one. */
+uint32_t snap_wanted(const emb_snap *snap, uint64_t at,
+                     uint8_t wanted[SNAP_PAGES_MAX]);
+/* The first of these pages that is wanted and damaged, or 0. */
+uint64_t snap_bad_page(const emb_snap *snap, uint64_t page, uint32_t pages,
+                       const char *bytes, const uint8_t *wanted);
+
+/* snap_ahead.c */
+/* From now on the scan reads ahead, if there can be a queue for that. */
+void snap_hurry(emb_snap *snap);
+/* Was the present extent read ahead?  Then its pages are in snap->extent. */
+int snap_ahead_take(emb_snap *snap, uint32_t pages, const uint8_t *wanted);
+void snap_ahead_fill(emb_snap *snap);
+void snap_ahead_free(emb_snap *snap);
+
 /* Log address of a key, 0 if it is not there. */
 int snap_find(emb_snap *snap, int64_t key, uint64_t *address);
 /* Stored values of n rows; address 0: nothing is done.  use gets the row's

@@ -35,6 +35,20 @@ static uint64_t look(emb_session *s, uint64_t page, uint32_t pages, char *to) {
   return offset;
 }
 
+uint64_t snap_bad_page(const emb_snap *snap, uint64_t page, uint32_t pages,
+                       const char *bytes, const uint8_t *wanted) {
+  const struct core *core = snap->s->core;
+  const struct layout *l = &core->layout;
+  for (uint32_t i = 0; i < pages; i++, bytes += l->page_bytes) {
+    if ((!wanted || wanted[i]) &&
+        (!page_valid(l, bytes, core->salt, page + i) ||
+         page_kind(bytes) != PAGE_DATA)) {
+      return page + i;
+    }
+  }
+  return 0;
+}
+
 /* Pages of one extent, below the mark, to memory.  wanted: those that must be
 ** right; NULL: all. */
 static int read_pages(emb_snap *snap, uint64_t page, uint32_t pages, char *to,
@@ -44,7 +58,7 @@ static int read_pages(emb_snap *snap, uint64_t page, uint32_t pages, char *to,
   const struct layout *l = &core->layout;
   uint64_t before = UINT64_MAX;
   for (int tries = 0;; tries++) {
-    uint64_t offset = look(s, page, pages, to), bad = 0;
+    uint64_t offset = look(s, page, pages, to);
     if (offset == 0) {
       return EMB_OK;
     }
@@ -62,14 +76,7 @@ static int read_pages(emb_snap *snap, uint64_t page, uint32_t pages, char *to,
     }
     count_add(&core->counters.read_pages, pages);
     count_add(&core->counters.read_bytes, (uint64_t)pages * l->page_bytes);
-    for (uint32_t i = 0; i < pages && !bad; i++) {
-      const char *bytes = to + (size_t)i * l->page_bytes;
-      if ((!wanted || wanted[i]) &&
-          (!page_valid(l, bytes, core->salt, page + i) ||
-           page_kind(bytes) != PAGE_DATA)) {
-        bad = page + i;
-      }
-    }
+    uint64_t bad = snap_bad_page(snap, page, pages, to, wanted);
     if (!bad) {
       return EMB_OK;
     }
@@ -336,21 +343,33 @@ static int choose_all(emb_snap *snap) {
   return rc;
 }
 
-/* The pages of the present extent that hold something of the snapshot. */
-static int fill_extent(emb_snap *snap) {
+uint32_t snap_wanted(const emb_snap *snap, uint64_t at,
+                     uint8_t wanted[SNAP_PAGES_MAX]) {
   const struct layout *l = &snap->s->core->layout;
-  uint64_t first = snap->snapshot->extents[snap->at][0] << l->extent_bits;
-  uint64_t bit = snap->at * l->extent_pages * l->slots;
-  uint8_t wanted[EXTENT_BYTES_TARGET / PAGE_UNIT] = {0};
+  uint64_t bit = at * l->extent_pages * l->slots;
   uint32_t pages = 0;
   for (uint32_t i = 0; i < l->extent_pages; i++) {
+    wanted[i] = 0;
     for (uint32_t k = 0; k < l->slots && !wanted[i]; k++) {
       wanted[i] = (uint8_t)has_bit(snap, bit + (uint64_t)i * l->slots + k);
     }
     pages = wanted[i] ? i + 1 : pages;
   }
-  int rc =
-      pages ? read_pages(snap, first, pages, snap->extent, wanted) : EMB_OK;
+  return pages;
+}
+
+static int fill_extent(emb_snap *snap) {
+  const struct layout *l = &snap->s->core->layout;
+  uint64_t first = snap->snapshot->extents[snap->at][0] << l->extent_bits;
+  uint8_t wanted[SNAP_PAGES_MAX];
+  uint32_t pages = snap_wanted(snap, snap->at, wanted);
+  int rc = EMB_OK;
+  if (pages && !(snap->ahead && snap_ahead_take(snap, pages, wanted))) {
+    rc = read_pages(snap, first, pages, snap->extent, wanted);
+  }
+  if (snap->ahead) {
+    snap_ahead_fill(snap);
+  }
   rc = rc ? rc : session_ask(snap->s);
   snap->have = !rc;
   return rc;

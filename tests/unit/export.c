@@ -26,6 +26,7 @@ struct table {
 static struct table source, copy;
 static emb_config config;
 static char file[400];
+static uint32_t step = EMB_OPEN_STEP; /* 0: with threads */
 
 struct image { /* rows of a store, ordered by key */
   uint32_t n, bytes;
@@ -43,7 +44,7 @@ static int64_t key_of(uint32_t i) {
 static int open_table(struct table *t, const char *name, const char *optimizer,
                       uint32_t track) {
   config = (emb_config){.dim = DIM,
-                        .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
+                        .flags = EMB_OPEN_CREATE | step,
                         .memory_bytes = 1,
                         .io = EMB_IO_PREAD,
                         .timeout_ms = 100,
@@ -228,6 +229,13 @@ static void run_chain(const char *optimizer, uint32_t track) {
 TEST(plain_vectors) { run_chain(NULL, EMB_TRACK_NONE); }
 TEST(with_state) { run_chain("adam", EMB_TRACK_NONE); }
 TEST(with_state_and_tracks) { run_chain("adagrad", EMB_TRACK_WALL); }
+
+/* The writer and the scan have threads and queues then. */
+TEST(with_threads) {
+  step = 0;
+  run_chain("adagrad", EMB_TRACK_WALL);
+  step = EMB_OPEN_STEP;
+}
 
 /* An increment of a few keys is short, and holds deletions. */
 TEST(an_increment_holds_what_changed) {

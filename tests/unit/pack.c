@@ -23,6 +23,7 @@ static struct {
   char *values;
   uint8_t *file; /* as it is on disk */
   size_t size;
+  int hurry; /* with a thread and a queue */
   emb_err err;
 } m;
 
@@ -101,6 +102,8 @@ static int write_pack(struct env *env, const char *path, int level) {
   int rc = pack_create(env, path, &m.head, level, &w, &m.err);
   if (rc != EMB_OK)
     return rc;
+  if (m.hurry)
+    pack_hurry(w, ENV_QUEUE_POOL);
   for (uint32_t i = 0; rc == EMB_OK && i < m.n; i++) {
     struct pack_row row = {m.keys[i], m.versions[i], m.ops[i],
                            m.values + (size_t)i * m.value_bytes};
@@ -169,12 +172,14 @@ TEST(reads_back_what_was_written) {
   const char *path = p.pack;
   for (unsigned i = 0; i < 60 * long_runs(); i++) {
     make_rows(below(4) ? below(ROWS_MAX) : below(3), below(2) == 0, below(7));
+    m.hurry = (int)below(2);
     if (!CHECK_EQ_INT(write_pack(&env_posix, path, (int)below(5)), EMB_OK))
       printf("%s\n", m.err.text);
     if (!CHECK_EQ_INT(read_pack(&env_posix, path), 0))
       printf("%s\n", m.err.text);
     rows += m.n;
   }
+  m.hurry = 0;
   test_count("rows written and read back", rows);
 }
 
@@ -434,6 +439,11 @@ TEST(a_failed_write_leaves_the_old_one) {
   fail_writes(FAILING_IO, EIO);
   fail_writes(FAILING_WRITES, ENOSPC);
   fail_writes(FAILING_MEMORY, ENOMEM);
+  m.hurry = 1;
+  fail_writes(FAILING_IO, EIO);
+  fail_writes(FAILING_WRITES, ENOSPC);
+  fail_writes(FAILING_MEMORY | FAILING_BIT(FAILING_THREAD_START), ENOMEM);
+  m.hurry = 0;
 }
 
 TEST(a_failed_read_is_told) {

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+**
+** sink.c -- see sink.h.
+*/
+#include "sink.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pack.h"
+
+#define UNIT 4096u
+
+/* May it be replaced?  Absent, empty, or a pack. */
+static int check_replaced(struct env *env, const char *path, emb_err *err) {
+  struct env_file *file;
+  uint64_t bytes = 0;
+  char magic[16] = {0};
+  int os = env->open(env, path, ENV_READ, &file);
+  if (os == ENOENT) {
+    return EMB_OK;
+  }
+  if (!os) {
+    os = env->size(env, file, &bytes);
+    os = os || !bytes ? os : env->read(env, file, magic, sizeof magic, 0);
+    env->close(env, file);
+  }
+  if (os) {
+    return err_os(err, EMB_CANTOPEN, os, "cannot replace %s", path);
+  }
+  return bytes && memcmp(magic + 8, PACK_MAGIC, 8) != 0
+             ? err_set(err, EMB_CANTOPEN,
+                       "%s is there and no file of emb: it is not replaced",
+                       path)
+             : EMB_OK;
+}
+
+static int create(struct sink *s, emb_err *err) {
+  struct env *env = s->env;
+  int rc = check_replaced(env, s->path, err);
+  rc = rc ? rc : check_replaced(env, s->new_path, err);
+  if (rc) {
+    return rc;
+  }
+  int os = env->unlink(env, s->new_path); /* of one that was cut off */
+  os = os == ENOENT ? 0 : os;
+  os = os ? os
+          : env->open(env, s->new_path,
+                      ENV_WRITE | ENV_CREATE | ENV_EXCLUSIVE | ENV_DIRECT,
+                      &s->file);
+  s->created = !os;
+  os = os ? os : env->identity(env, s->new_path, s->identity);
+  return os ? err_os(err, EMB_CANTOPEN, os, "cannot create %s", s->new_path)
+            : EMB_OK;
+}
+
+int sink_open(struct sink *s, struct env *env, const char *path, size_t room,
+              emb_err *err) {
+  size_t n = strlen(path);
+  if (n + 16 > PACK_PATH_BYTES) {
+    return err_set(err, EMB_RANGE, "a path has at most %d bytes",
+                   PACK_PATH_BYTES - 16);
+  }
+  s->env = env;
+  s->buffer_bytes = SINK_BYTES + UNIT + room;
+  s->path = env->allocate(env, (n + 8) * 2);
+  s->buffers[0] = env->map(env, s->buffer_bytes, 0);
+  if (!s->path || !s->buffers[0]) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  memcpy(s->path, path, n + 1);
+  s->new_path = s->path + n + 1;
+  snprintf(s->new_path, n + 8, "%s-new", path);
+  return create(s, err);
+}
+
+void sink_queue(struct sink *s, int kind) {
+  struct env *env = s->env;
+  s->buffers[1] = env->map(env, s->buffer_bytes, 0);
+  if (s->buffers[1] && env->queue_open(env, kind, 1, &s->queue)) {
+    s->queue = NULL;
+  }
+}
+
+/* ---- writing
+ * ----------------------------------------------------------------- */
+
+/* The write in flight is done. */
+static int wait(struct sink *s) {
+  struct env_io *done;
+  size_t n = 0;
+  if (!s->in_flight) {
+    return 0;
+  }
+  int os = s->env->queue_wait(s->env, s->queue, 1, &done, 1, &n);
+  s->in_flight = os && n == 0; /* closing the queue waits for it */
+  return os ? os : s->io.result;
+}
+
+/* So many bytes of the buffer leave; the other one is filled from now on. */
+static int submit(struct sink *s, size_t bytes) {
+  struct env_io *list = &s->io;
+  int os = wait(s);
+  if (os) {
+    return os;
+  }
+  s->io = (struct env_io){.file = s->file,
+                          .buffer = s->buffers[s->now],
+                          .offset = s->written,
+                          .bytes = (uint32_t)bytes,
+                          .is_write = 1};
+  os = s->env->queue_submit(s->env, s->queue, &list, 1);
+  if (!os) {
+    s->in_flight = 1;
+    s->now ^= 1;
+  }
+  return os;
+}
+
+/* Whole units; all: also the last one, filled up with zeros. */
+static int drain(struct sink *s, int all, emb_err *err) {
+  char *from = s->buffers[s->now];
+  size_t bytes = s->filled / UNIT * UNIT, rest = s->filled - bytes;
+  if (all && rest) {
+    memset(from + s->filled, 0, UNIT - rest);
+    bytes += UNIT;
+    rest = 0;
+  }
+  int os = s->queue ? submit(s, bytes)
+                    : s->env->write(s->env, s->file, from, bytes, s->written);
+  os = os || !all ? os : wait(s);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot write %s", s->new_path);
+  }
+  memmove(s->buffers[s->now], from + bytes, rest);
+  s->written += bytes;
+  s->filled = rest;
+  return EMB_OK;
+}
+
+int sink_add(struct sink *s, size_t bytes, emb_err *err) {
+  s->filled += bytes;
+  return s->filled >= SINK_BYTES ? drain(s, 0, err) : EMB_OK;
+}
+
+/* ---- the end
+ * ----------------------------------------------------------------- */
+
+/* Is the file still the one that was made here? */
+static int is_ours(struct sink *s) {
+  uint64_t id[2];
+  return s->created && s->env->identity(s->env, s->new_path, id) == 0 &&
+         id[0] == s->identity[0] && id[1] == s->identity[1];
+}
+
+static int give_name(struct sink *s, emb_err *err) {
+  struct env *env = s->env;
+  if (!is_ours(s)) {
+    return err_set(err, EMB_BUSY, "somebody else writes %s too", s->path);
+  }
+  int os = env->rename(env, s->new_path, s->path);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot write %s", s->path);
+  }
+  s->created = 0;
+  char *slash = strrchr(s->path, '/');
+  const char *dir = slash ? s->path : ".";
+  if (slash) {
+    slash[slash == s->path] = 0;
+  }
+  os = env->sync_dir(env, dir);
+  return os ? err_os(err, EMB_IOERR, os, "cannot sync %s", dir) : EMB_OK;
+}
+
+int sink_finish(struct sink *s, emb_err *err) {
+  uint64_t bytes = sink_offset(s);
+  int rc = drain(s, 1, err);
+  if (rc) {
+    return rc;
+  }
+  int os = s->env->truncate(s->env, s->file, bytes);
+  os = os ? os : s->env->sync(s->env, s->file);
+  return os ? err_os(err, EMB_IOERR, os, "cannot write %s", s->new_path)
+            : give_name(s, err);
+}
+
+void sink_close(struct sink *s) {
+  struct env *env = s->env;
+  if (s->queue) {
+    env->queue_close(env, s->queue);
+  }
+  if (s->created && (is_ours(s) || !s->identity[1])) {
+    env->unlink(env, s->new_path);
+  }
+  if (s->file) {
+    env->close(env, s->file);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (s->buffers[i]) {
+      env->unmap(env, s->buffers[i], s->buffer_bytes);
+    }
+  }
+  env->release(env, s->path);
+}
