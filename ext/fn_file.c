@@ -9,8 +9,7 @@
 **       key INTEGER, vector BLOB, version INTEGER, updated_at INTEGER,
 **       frequency INTEGER, deleted INTEGER, path HIDDEN)
 **
-** SELECT ... FROM emb_snapshot_file('monday.emb') reads a file as it stands,
-*all
+** SELECT ... FROM emb_snapshot_file('monday.emb') reads a file as it is, all
 ** rows or those with key = ? or IN; several vectors come as one.  None of these
 ** may stand in the schema, so a path never comes from there.
 */

@@ -3,9 +3,8 @@
 ** chain.h -- which files a table was made from: what may be applied next.
 **
 ** Files that hold changes (pack/pack.h) begin where another one ended: base.id
-** and end.id say so.  A table that takes them remembers where it is, in the
-*file
-** `chain` of its directory, which is replaced as a whole: chain-new, sync,
+** and end.id say so.  A table that takes them remembers where it is, in a file
+** of its directory, `chain`, which is replaced as a whole: chain-new, sync,
 ** rename, sync of the directory.
 **
 **   from == to   the table is at `to`

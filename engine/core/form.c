@@ -212,7 +212,7 @@ int form_decode(const struct form *form, const char *row, void *value,
     return rc;
   }
   schema_encode(to, form->vec, value, scratch);
-  if (form->keeps_state) {
+  if (form->keeps_state && !EMB_SEED(118)) {
     memcpy((char *)value + to->state_at, at, to->state_floats * 4);
   } else {
     schema_initial_state(to, value, scratch, 0);

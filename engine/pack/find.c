@@ -65,8 +65,7 @@ int pack_find(struct pack_reader *r, int64_t key, uint64_t *row, emb_err *err) {
              : read_bad(r, r->end.index_offset, "a row of the index", err);
 }
 
-/* ---- all of it
- * --------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------- */
 
 static int stopped(int (*stop)(void *), void *arg, emb_err *err) {
   return stop && stop(arg) ? err_set(err, EMB_INTERRUPT, "interrupted")

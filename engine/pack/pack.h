@@ -40,9 +40,8 @@
 **            is PACK_BLOCK_TARGET or a row.
 ** FAILURE    EMB_NOTADB: no pack, or a newer format.  EMB_CORRUPT: text names
 **            file and offset.
-** THREADS    A writer and a reader belong to one thread at a time; a writer in
-*a
-**            hurry has a thread of its own, which calls nobody but zstd.
+** THREADS    A writer and a reader belong to one thread at a time.  A writer in
+**            a hurry has a thread of its own, which calls nobody but zstd.
 */
 #ifndef EMB_PACK_PACK_H
 #define EMB_PACK_PACK_H
@@ -147,7 +146,7 @@ struct pack_row {
 uint32_t pack_value_bytes(const struct pack_head *head);
 uint32_t pack_block_rows(uint32_t value_bytes);
 
-/* ---- writing ------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------- */
 
 struct pack_writer;
 
@@ -171,7 +170,7 @@ int pack_finish(struct pack_writer *w, uint64_t *bytes, emb_err *err);
 /* Gives up: removes what was written.  NULL is allowed. */
 void pack_abandon(struct pack_writer *w);
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 struct pack_reader;
 

@@ -83,8 +83,7 @@ void sink_queue(struct sink *s, int kind) {
   }
 }
 
-/* ---- writing
- * ----------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 /* The write in flight is done. */
 static int wait(struct sink *s) {
@@ -144,8 +143,7 @@ int sink_add(struct sink *s, size_t bytes, emb_err *err) {
   return s->filled >= SINK_BYTES ? drain(s, 0, err) : EMB_OK;
 }
 
-/* ---- the end
- * ----------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------- */
 
 /* Is the file still the one that was made here? */
 static int is_ours(struct sink *s) {
@@ -180,7 +178,7 @@ int sink_finish(struct sink *s, emb_err *err) {
     return rc;
   }
   int os = s->env->truncate(s->env, s->file, bytes);
-  os = os ? os : s->env->sync(s->env, s->file);
+  os = os || EMB_SEED(112) ? os : s->env->sync(s->env, s->file);
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s", s->new_path)
             : give_name(s, err);
 }
@@ -190,7 +188,7 @@ void sink_close(struct sink *s) {
   if (s->queue) {
     env->queue_close(env, s->queue);
   }
-  if (s->created && (is_ours(s) || !s->identity[1])) {
+  if (!EMB_SEED(116) && s->created && (is_ours(s) || !s->identity[1])) {
     env->unlink(env, s->new_path);
   }
   if (s->file) {

@@ -62,8 +62,7 @@ static int out_of_memory(emb_err *err) {
   return err_set(err, EMB_NOMEM, "out of memory");
 }
 
-/* ---- blocks
- * -------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------- */
 
 /* A block whose stored form stands behind the room for its header. */
 static int emit(struct pack_writer *w, struct pack_block *block,
@@ -86,8 +85,7 @@ static int emit_plain(struct pack_writer *w, uint32_t kind, const void *bytes,
   return emit(w, &block, position, err);
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static void to_planes(const struct pack_writer *w, struct slot *slot) {
   char *to = slot->raw;
@@ -152,8 +150,7 @@ static int add_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
   return rc ? rc : emit(w, &block, w->blocks, err);
 }
 
-/* ---- the thread
- * ------------------------------------------------------------------ */
+/* ---- the thread ---------------------------------------------------------- */
 
 static void set_state(struct pack_writer *w, struct slot *slot,
                       enum slot_state state) {
@@ -251,8 +248,7 @@ int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
   return rc;
 }
 
-/* ---- index and directory
- * ----------------------------------------------------------- */
+/* ---- index and directory ------------------------------------------------- */
 
 static int finish_entries(struct pack_writer *w, emb_err *err) {
   uint32_t n = w->entry_count;
@@ -299,8 +295,7 @@ static int write_directory(struct pack_writer *w, emb_err *err) {
   return rc;
 }
 
-/* ---- beginning and end
- * --------------------------------------------------------------- */
+/* ---- beginning and end --------------------------------------------------- */
 
 static void free_slot(struct env *env, struct slot *slot) {
   env->release(env, slot->ops);

@@ -53,7 +53,8 @@ static int add_row(struct export *e, int64_t key, uint64_t version,
 /* Was it written after the base? */
 static int is_new(const struct export *e, uint64_t version) {
   const struct snapshot_head *base = &e->base->snapshot->head;
-  return version > base->version || snap_page(e->snap) < base->mark;
+  return version > base->version ||
+         (!EMB_SEED(115) && snap_page(e->snap) < base->mark);
 }
 
 static int write_rows(struct export *e) {
@@ -166,7 +167,7 @@ static int choose_changed(struct export *e) {
   rc = rc ? rc : walk_next(&now);
   while (!rc && !(then.end && now.end)) {
     if (!then.end && (now.end || then.hash < now.hash)) {
-      rc = write_deletion(e, then.key);
+      rc = EMB_SEED(114) ? EMB_OK : write_deletion(e, then.key);
       rc = rc ? rc : walk_next(&then);
     } else if (then.end || now.hash < then.hash) {
       rc = snap_choose(e->snap, now.address);

@@ -91,7 +91,7 @@ static int delete_others(emb_session *s) {
     rc = emb_scan_next(scan, DELETE_MAX, keys, NULL, NULL, &n);
     for (size_t i = 0; !rc && i < n; i++) {
       keys[gone] = keys[i];
-      gone += !is_mine(s, keys[i]);
+      gone += !EMB_SEED(117) && !is_mine(s, keys[i]);
     }
     rc = rc || !gone ? rc : emb_txn_delete(s, keys, gone, NULL);
     rc = rc ? rc : session_ask(s);

@@ -6,8 +6,7 @@
 **
 ** Two stores are compared by their rows with all that these hold: vectors,
 ** optimizer state, what they track.  SEED=n repeats a failure, LONG=n
-*multiplies
-** the number of rounds.
+** multiplies the number of rounds.
 */
 #include "store_help.h"
 
@@ -266,8 +265,34 @@ TEST(an_increment_holds_what_changed) {
   close_table(&source);
 }
 
-/* ---- what is refused
- * --------------------------------------------------------- */
+/* What a transaction had written when the older snapshot was taken, and
+** committed later, stands below that snapshot's mark. */
+TEST(an_increment_holds_what_was_open) {
+  float row[DIM] = {1};
+  uint64_t rows;
+  int64_t keys[2] = {key_of(1), key_of(2)};
+  emb_session *other;
+  emb_err err;
+  if (!open_table(&source, "source", NULL, 0))
+    return;
+  change(&source, 60);
+  OK(source.s, emb_put(source.s, &keys[0], 1, row, NULL));
+  OK(source.s, emb_delete(source.s, &keys[1], 1, NULL));
+  CHECK_EQ_INT(emb_session_open(source.store, &other, &err), EMB_OK);
+  OK(other, emb_begin(other));
+  row[1] = 2;
+  OK(other, emb_txn_put(other, &keys[0], 1, row));
+  OK(other, emb_txn_put(other, &keys[1], 1, row));
+  OK(source.s, emb_snapshot(source.s, "a"));
+  OK(other, emb_commit(other));
+  OK(source.s, emb_snapshot(source.s, "b"));
+  OK(source.s, emb_snapshot_export(source.s, "b", file, "base=a", &rows, NULL));
+  CHECK_EQ_INT(rows, 2);
+  emb_session_close(other);
+  close_table(&source);
+}
+
+/* ---- what is refused ----------------------------------------------------- */
 
 static void refused(int code, const char *path, const char *text,
                     const struct image *want) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_files.c -- each call of the operating system fails, once or from then
-*on,
-** while a snapshot is exported, restored, or read as a file.
+** fail_files.c -- each call of the operating system fails, once or from
+** then on, while a snapshot is exported, restored, or read as a file.
 **
 ** After a failed export the file is the one that was there, after a failed
 ** restore the table, unless it was already the new one; never anything between.
@@ -79,8 +78,7 @@ static void fail_each(int (*try)(uint64_t n, const struct kind *,
       }
 }
 
-/* ---- export
- * -------------------------------------------------------------------- */
+/* ---- export -------------------------------------------------------------- */
 
 static int try_export(uint64_t n, const struct kind *kind, int forever) {
   emb_store *store;
@@ -116,8 +114,7 @@ TEST(export) {
   test_count("calls failed in an export", points);
 }
 
-/* ---- restore
- * -------------------------------------------------------------------- */
+/* ---- restore ------------------------------------------------------------- */
 
 static const char *steps[2]; /* the second one may fail */
 static int before, after;    /* moments */
@@ -185,8 +182,7 @@ TEST(restore_of_an_increment) {
   test_count("calls failed in a restore", points);
 }
 
-/* ---- reading
- * ---------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static int try_read(uint64_t n, const struct kind *kind, int forever) {
   emb_err err = {0, ""};

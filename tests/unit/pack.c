@@ -362,8 +362,7 @@ TEST(forged_numbers_are_told_or_harmless) {
   test_count("numbers forged", tried);
 }
 
-/* ---- the file that was there
- * ------------------------------------------------- */
+/* ---- the file that was there --------------------------------------------- */
 
 static void check_is_old(const char *path) {
   char text[8] = "";

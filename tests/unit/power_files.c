@@ -4,9 +4,8 @@
 **
 ** What is found afterwards (tests/lib/disk.h says which disks that may be):
 **
-**   export    the file that was there, whole, or the new one, whole; the new
-*one
-**             once the call has returned
+**   export    the file that was there, whole, or the new one, whole; the
+**             latter once the call has returned
 **   restore   the table as it was, or what the file says, and nothing between;
 **             the latter once the call has returned.  An increment is taken by
 **             a table at the moment where it begins, never by another one; and
@@ -104,18 +103,21 @@ TEST(crash_in_an_export) {
 /* ---- restore ---------------------------------------------------------------
  */
 
-static size_t began[3], ended[3]; /* of the three restores, in events */
+/* Restores one after the other: what they lead to, and when, in events. */
+enum { RESTORES = 4 };
+static const int goals[RESTORES] = {0, 1, 2, 0};
+static size_t began[RESTORES], ended[RESTORES];
 
 static void look_at_table(struct disk *disk) {
   emb_store *store;
   emb_session *s;
   int least = MOMENT_OTHER, most = MOMENT_OTHER;
   (void)disk;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < RESTORES; i++) {
     if (moment.events >= began[i])
-      most = i;
+      most = goals[i];
     if (moment.events >= ended[i])
-      least = i;
+      least = goals[i];
   }
   if (!moment_open("/data/copy", &store, &s))
     return;
@@ -138,7 +140,7 @@ static void look_at_table(struct disk *disk) {
 }
 
 TEST(crash_in_a_restore) {
-  static const char *const files[] = {first, second, third};
+  static const char *const files[] = {first, second, third, first};
   struct disk *disk = make_disk();
   emb_store *store;
   emb_session *s;
@@ -146,11 +148,11 @@ TEST(crash_in_a_restore) {
   disk_record(disk);
   if (!moment_open("/data/copy", &store, &s))
     return;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < RESTORES; i++) {
     began[i] = disk_events(disk);
     OK(s, emb_snapshot_restore(s, files[i], NULL));
     ended[i] = disk_events(disk);
-    CHECK_EQ_INT(moment_of(s), i);
+    CHECK_EQ_INT(moment_of(s), goals[i]);
   }
   (void)help_close(store, s);
   size_t events = disk_events(disk);
