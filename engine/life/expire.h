@@ -14,10 +14,7 @@
 ** seventeen sixteenths of its time, as far as steps keep up, and can be read
 ** until it is removed.  emb_expire removes all that is due.
 **
-** REMOVAL   is a deletion like any other, under the key's latch, if the row is
-**           still due there; its tombstone lies in a page with PAGE_EXPIRED.
-**           Recovery and scans do not know the difference.
-** LATER     What an open transaction holds or has written waits for its end.
+** REMOVAL   and what waits: see sweep.h.
 ** THREADS   Under ckpt_lock, outside any epoch.
 */
 #ifndef EMB_LIFE_EXPIRE_H
