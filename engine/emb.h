@@ -138,6 +138,17 @@ enum {
   EMB_TRACK_DATA,
 };
 
+/* Which rows go when there are more than the capacity: those that were not
+** updated for longest, or those that were updated least often.  In the second
+** a row loses half of its frequency whenever it was not updated for as long as
+** rows are old on average. */
+enum {
+  EMB_EVICT_DEFAULT = 0, /* what the store has; a new one: LRU */
+  EMB_EVICT_LRU,
+  EMB_EVICT_LFU,
+};
+#define EMB_CAPACITY_NONE UINT64_MAX
+
 #define EMB_SEGMENTS_MAX 16
 
 /* One vector of a row that has several.  The texts are those of emb_config. */
@@ -176,6 +187,13 @@ typedef struct emb_config {
   ** "count(n=3)", "bloom(n=3, memory=16000000)", "probability(n=10)"; README.md
   ** says what they do.  NULL: what the store has; a new one, or "none": all. */
   const char *admission;
+  /* Rows there are at most: what is beyond goes in the background (emb_step),
+  ** down to a sixteenth below; a writer helps when there is more than a
+  ** sixteenth beyond, and waits when there is more than an eighth.  0: what the
+  ** store has; a new one, or EMB_CAPACITY_NONE: any number.  Implies
+  ** EMB_TRACK_WALL where nothing else is said of track. */
+  uint64_t capacity;
+  uint32_t evict; /* EMB_EVICT_* */
   /* What emb_apply_gradients does, "adagrad(lr=0.05)", and how a row begins
   ** that is not put, "uniform(low=-0.05, high=0.05)": for each segment that has
   ** no text of its own.  NULL: no optimizer; zeros.  README.md lists both with
@@ -734,6 +752,9 @@ int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
 /* Removes all rows whose time to live is over; *removed (or NULL): how many.
 ** Not inside the session's own transaction (EMB_LOCKED). */
 int emb_expire(emb_session *session, uint64_t *removed);
+/* Removes rows now, if there are more than the capacity, until there are not,
+** but for those that a transaction holds; else as emb_expire. */
+int emb_evict(emb_session *session, uint64_t *removed);
 
 /* After it returns, everything written before it was called survives power
 ** loss.  Not inside the session's own transaction (EMB_LOCKED). */

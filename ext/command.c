@@ -5,6 +5,7 @@
 **   'checkpoint'       everything written so far survives power loss
 **   'optimize'         compacts the files until little but live data is left
 **   'expire'           removes the rows whose time to live is over
+**   'evict'            removes rows until there are no more than the capacity
 **   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
 **   'adopt'            the database takes over the store's transaction number,
 **                      after one of the two was restored from a copy
@@ -23,6 +24,7 @@ static int engine(struct ext_table *table, int (*run)(emb_session *),
 }
 
 static int expire(emb_session *session) { return emb_expire(session, NULL); }
+static int evict(emb_session *session) { return emb_evict(session, NULL); }
 
 static void report_line(void *arg, const char *line) {
   sqlite3_str *report = arg;
@@ -96,6 +98,8 @@ int ext_command(struct ext_table *table, sqlite3_value *command,
     return engine(table, emb_optimize, err);
   if (strcmp(name, "expire") == 0)
     return engine(table, expire, err);
+  if (strcmp(name, "evict") == 0)
+    return engine(table, evict, err);
   if (strcmp(name, "integrity-check") == 0)
     return integrity_check(table, err);
   if (strcmp(name, "adopt") == 0)

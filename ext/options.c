@@ -405,6 +405,20 @@ static int set_option(struct ext_options *options, const char *name,
     *legal = "one for all slots";
     return set_text(&config->ttl, value);
   }
+  if (sqlite3_stricmp(name, "capacity") == 0) {
+    *legal = "none, or a number of rows from 1";
+    if (sqlite3_stricmp(value, "none") == 0) {
+      config->capacity = EMB_CAPACITY_NONE;
+      return 1;
+    }
+    return parse_number(value, 1, INT64_MAX, &config->capacity);
+  }
+  if (sqlite3_stricmp(name, "evict") == 0) {
+    *legal = "lru or lfu";
+    config->evict =
+        sqlite3_stricmp(value, "lfu") == 0 ? EMB_EVICT_LFU : EMB_EVICT_LRU;
+    return config->evict == EMB_EVICT_LFU || sqlite3_stricmp(value, "lru") == 0;
+  }
   if (sqlite3_stricmp(name, "seed") == 0) {
     *legal = "1 to 9223372036854775807";
     return parse_number(value, 1, INT64_MAX, &config->seed);

@@ -55,7 +55,7 @@ struct counters {
   _Atomic uint64_t commits, rollbacks, manifest_damaged;
   _Atomic uint64_t staleness_waits, staleness_busy;
   _Atomic uint64_t ahead_asked, ahead_memory, ahead_absent;
-  _Atomic uint64_t expired_keys, filtered_keys, filtered_updates;
+  _Atomic uint64_t expired_keys, evicted_keys, filtered_keys, filtered_updates;
   _Atomic uint64_t ahead_read, ahead_refused, prefetches, write_backs;
   _Atomic uint64_t snapshots;
 };

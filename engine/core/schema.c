@@ -14,6 +14,7 @@
 static const char *const types[] = {"FLOAT", "FLOAT16"};
 static const char *const inserts[] = {"", "put", "update", "lookup"};
 static const char *const tracks[] = {"", "", "wall", "data"};
+static const char *const evicts[] = {"", "lru", "lfu"};
 
 _Static_assert(sizeof(emb_track) == 8 && offsetof(emb_track, frequency) == 4,
                "part of a record");
@@ -118,14 +119,21 @@ static int forgetting(struct schema *schema, const emb_config *c,
   rc = rc || !c->admission
            ? rc
            : admission_parse(&schema->admission, c->admission, err);
-  int forgets = ttl_any(&schema->ttl) || schema->admission.kind;
+  if (c->evict > EMB_EVICT_LFU) {
+    return err_set(err, EMB_RANGE, "unknown evict %u", c->evict);
+  }
+  schema->capacity = c->capacity == EMB_CAPACITY_NONE ? 0 : c->capacity;
+  schema->evict = c->evict ? c->evict : EMB_EVICT_LRU;
+  int forgets =
+      ttl_any(&schema->ttl) || schema->admission.kind || schema->capacity;
   schema->track = c->track  ? c->track
                   : forgets ? EMB_TRACK_WALL
                             : EMB_TRACK_NONE;
   return rc || !forgets || schema_tracks(schema)
              ? rc
              : err_set(err, EMB_RANGE,
-                       "a table with ttl or admission must track its rows");
+                       "a table with ttl, admission or capacity must track "
+                       "its rows");
 }
 
 int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
@@ -243,6 +251,12 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
   if (!c->admission) {
     want.admission = schema->admission;
   }
+  if (!c->capacity) {
+    want.capacity = schema->capacity;
+  }
+  if (!c->evict) {
+    want.evict = schema->evict;
+  }
   if (schema_tracks(&want) != schema_tracks(schema)) {
     return err_set(err, EMB_MISMATCH,
                    schema_tracks(schema)
@@ -328,6 +342,11 @@ int schema_print(const struct schema *schema, char *to, emb_err *err) {
     admission_print(&schema->admission, text, sizeof text);
     fits = fits && add(&at, end, "admission=%s\n", text);
   }
+  if (schema->capacity) {
+    fits = fits &&
+           add(&at, end, "capacity=%llu evict=%s\n",
+               (unsigned long long)schema->capacity, evicts[schema->evict]);
+  }
   return fits ? EMB_OK
               : err_set(err, EMB_RANGE,
                         "the vectors' optimizers and initializers take more "
@@ -371,15 +390,16 @@ static int read_dim(const char **at, uint32_t *dim) {
   return *at > from && *from != '0' && n <= EMB_DIM_MAX && skip(at, "]");
 }
 
-static int read_seed(const char **at, uint64_t *seed) {
+/* A number without leading zeros. */
+static int read_number(const char **at, uint64_t *number) {
   const char *from = *at;
-  *seed = 0;
+  *number = 0;
   for (; **at >= '0' && **at <= '9'; (*at)++) {
     uint64_t digit = (uint64_t)(**at - '0');
-    if (*seed > (UINT64_MAX - digit) / 10) {
+    if (*number > (UINT64_MAX - digit) / 10) {
       return 0;
     }
-    *seed = *seed * 10 + digit;
+    *number = *number * 10 + digit;
   }
   return *at > from && (*from != '0' || *at == from + 1);
 }
@@ -402,6 +422,20 @@ static int take_line(const char **at, const char *name, char *text,
   return 1;
 }
 
+/* capacity=... evict=..., if it is there. */
+static int parse_capacity(struct schema *schema, const char **at) {
+  schema->evict = EMB_EVICT_LRU;
+  if (!skip(at, "capacity=")) {
+    return 1;
+  }
+  if (!read_number(at, &schema->capacity) || !schema->capacity ||
+      schema->capacity == EMB_CAPACITY_NONE || !skip(at, " evict=")) {
+    return 0;
+  }
+  schema->evict = skip(at, "lfu") ? EMB_EVICT_LFU : EMB_EVICT_LRU;
+  return (schema->evict == EMB_EVICT_LFU || skip(at, "lru")) && skip(at, "\n");
+}
+
 /* ttl=..., admission=..., if they are there. */
 static int parse_rules(struct schema *schema, const char **at) {
   char text[TTL_TEXT_MAX];
@@ -411,9 +445,11 @@ static int parse_rules(struct schema *schema, const char **at) {
     return 0;
   }
   is = take_line(at, "admission=", text, sizeof text);
-  return is < 0 ||
-         (is > 0 && admission_parse(&schema->admission, text, NULL) == EMB_OK &&
-          schema->admission.kind != ADMISSION_NONE);
+  return (is < 0 ||
+          (is > 0 &&
+           admission_parse(&schema->admission, text, NULL) == EMB_OK &&
+           schema->admission.kind != ADMISSION_NONE)) &&
+         parse_capacity(schema, at);
 }
 
 /* track=..., if it is there; 0: it is none of schema_print's. */
@@ -457,7 +493,7 @@ static int parse(struct schema *schema, const char *at) {
     schema->insert_on++;
   }
   if (!schema->count || schema->insert_on > EMB_INSERT_ON_LOOKUP ||
-      !skip(&at, "\nseed=") || !read_seed(&at, &schema->seed) ||
+      !skip(&at, "\nseed=") || !read_number(&at, &schema->seed) ||
       !skip(&at, "\n") || !parse_track(schema, &at) || *at) {
     return 0;
   }

@@ -22,6 +22,7 @@
 **               track=wall
 **               ttl=...
 **               admission=...
+**               capacity=1000000 evict=lru
 **
 **           schema_print writes all parameters, and schema_parse takes what it
 **           wrote; both are part of the format (FORMAT.md).
@@ -63,7 +64,9 @@ struct schema {
   uint32_t track_at;  /* first byte of the emb_track */
   struct ttl ttl;     /* of a table that tracks, as the next */
   struct admission_rule admission;
-  uint64_t seed; /* of the initializers */
+  uint64_t capacity; /* rows, 0: any number */
+  uint32_t evict;    /* EMB_EVICT_*, if there is one */
+  uint64_t seed;     /* of the initializers */
   struct segment segments[EMB_SEGMENTS_MAX];
 };
 

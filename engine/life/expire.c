@@ -70,8 +70,7 @@ static int look_at(struct sweep *w, const struct rec *rec, int64_t key,
   }
   x->due = schema_due(&core->schema, key, w->value);
   if (live && (x->due <= x->now || EMB_SEED(70))) {
-    int rc =
-        sweep_remove(w, rec, key, address, PAGE_EXPIRED, is_due, &outcome);
+    int rc = sweep_remove(w, rec, key, address, PAGE_EXPIRED, is_due, &outcome);
     if (rc) {
       return rc;
     }

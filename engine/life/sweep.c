@@ -129,9 +129,9 @@ static int look_at_page(struct sweep *w, uint64_t page, uint64_t end,
         (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
                                            (size_t)*at * l->rec_bytes);
     if (rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire))) {
-      rc = w->look(w, rec,
-                   atomic_load_explicit(&rec->key, memory_order_relaxed),
-                   layout_address(l, page, *at));
+      rc =
+          w->look(w, rec, atomic_load_explicit(&rec->key, memory_order_relaxed),
+                  layout_address(l, page, *at));
     }
   }
   *at = skip ? l->slots : *at;

@@ -22,8 +22,8 @@ struct sweep {
   int (*look)(struct sweep *sweep, const struct rec *rec, int64_t key,
               uint64_t address);
   void *arg;
-  char *value;  /* of one record, by sweep_value */
-  char *buffer; /* of an extent's size, once something was read */
+  char *value;        /* of one record, by sweep_value */
+  char *buffer;       /* of an extent's size, once something was read */
   uint64_t from, end; /* pages that it holds */
 };
 

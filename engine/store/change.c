@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "forget.h"
 #include "put.h"
 #include "rows.h"
 #include "txn.h"
@@ -445,6 +446,9 @@ int change_rows(emb_session *s, const int64_t *keys, size_t n,
   clock_tell(s);
   if (frames_left(&core->frames) < core_low_water(core)) {
     core_wake(core);
+  }
+  if (wait) {
+    forget_help(s);
   }
   return rc;
 }

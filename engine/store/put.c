@@ -16,6 +16,7 @@
 
 #include "change.h"
 #include "clock.h"
+#include "forget.h"
 #include "put.h"
 #include "rows.h"
 #include "txn.h"
@@ -311,6 +312,9 @@ int put_rows(emb_session *s, const int64_t *keys, size_t n,
   count_add(&s->core->counters.put_in_place, p.in_place);
   if (frames_left(&s->core->frames) < core_low_water(s->core)) {
     core_wake(s->core);
+  }
+  if (wait) {
+    forget_help(s);
   }
   return rc;
 }

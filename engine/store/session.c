@@ -192,6 +192,14 @@ int session_begin_write(emb_session *s) {
   return rc || !s->tickets ? rc : job_settle_writes(s);
 }
 
+int session_begin_work(emb_session *s, const char *what) {
+  int rc = session_begin_write(s);
+  if (!rc && s->txn) {
+    rc = session_error(s, EMB_LOCKED, "cannot %s inside a transaction", what);
+  }
+  return rc ? rc : store_own(s);
+}
+
 int session_error(emb_session *s, int code, const char *format, ...) {
   va_list args;
   va_start(args, format);

@@ -88,6 +88,7 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "rmw_keys", of(&c->rmw_keys));
   number(l, "delete_keys", of(&c->delete_keys));
   number(l, "expired_keys", of(&c->expired_keys));
+  number(l, "evicted_keys", of(&c->evicted_keys));
   number(l, "filtered_keys", of(&c->filtered_keys));
   number(l, "filtered_updates", of(&c->filtered_updates));
   number(l, "read_pages", of(&c->read_pages));

@@ -135,6 +135,31 @@ static uint64_t expiring(emb_store *store, uint32_t *now) {
   return number;
 }
 
+/* Is a round to be begun, or to be gone on with?  One that found nothing to
+** remove is followed by another when something was written or deleted, or a
+** transaction began or ended. */
+static int evicting(emb_store *store) {
+  return store->evict.count ||
+         (evict_over(&store->core, 0) &&
+          (store->evict_idle.version != atomic_load(&store->core.version) ||
+           store->evict_idle.first_page !=
+               atomic_load(&store->core.txn_first_page)));
+}
+
+static int evict_some(emb_store *store, int *did, emb_err *err) {
+  struct evict *round = &store->evict;
+  struct evict_idle idle = {atomic_load(&store->core.version),
+                            atomic_load(&store->core.txn_first_page)};
+  uint64_t removed = 0;
+  int ended;
+  int rc =
+      evict_piece(&store->core, store->work_slot, round, &removed, &ended, err);
+  store->evict_idle =
+      ended && !round->removed ? idle : (struct evict_idle){0, 0};
+  *did |= !rc;
+  return rc;
+}
+
 int step_work(emb_store *store, int *more, emb_err *err) {
   struct core *core = &store->core;
   struct space space;
@@ -153,7 +178,8 @@ int step_work(emb_store *store, int *more, emb_err *err) {
   struct idle now = look(store);
   uint32_t time = 0;
   uint64_t due = expiring(store, &time), removed = 0;
-  if (is_idle(store, &now) && !checkpoint_late(store) && !due) {
+  if (is_idle(store, &now) && !checkpoint_late(store) && !due &&
+      !evicting(store)) {
     pthread_mutex_unlock(&core->ckpt_lock);
     return EMB_OK;
   }
@@ -162,10 +188,14 @@ int step_work(emb_store *store, int *more, emb_err *err) {
                        time - expire_slack(core) + 1, &removed, err);
     did = !rc;
   }
+  if (!rc && evicting(store)) {
+    rc = evict_some(store, &did, err);
+  }
+  int forgot = did;
   space_measure(core, &space);
   if (!rc && space_wasted(core, &space)) {
     rc = compact_one(core, store->work_slot, 0, &did, err);
-    did |= due != 0;
+    did |= forgot;
   }
   if (!rc && checkpoint_due(store, &space, still)) {
     uint64_t freed = store->checkpoint.manifest.generation;

@@ -15,6 +15,7 @@
 **   snap.c snap_read.c   snapshots
 **   export.c restore.c   and as files
 **   file.c               these, read as they stand
+**   forget.c             expiry and eviction
 **   step.c stats.c verify.c
 */
 #ifndef EMB_STORE_H
@@ -28,6 +29,7 @@
 #include "../core/watch.h"
 #include "../delta/consumer.h"
 #include "../emb.h"
+#include "../life/evict.h"
 #include "group.h"
 #include "lease.h"
 #include "tune.h"
@@ -54,6 +56,10 @@ struct jobs { /* job.h */
 
 /* What the calls of a session did, for emb_stats. */
 enum { TALLY_GET, TALLY_MEMORY, TALLY_DISK, TALLY_ABSENT, TALLY_PUT, TALLIES };
+
+struct evict_idle { /* step.c */
+  uint64_t version, first_page;
+};
 
 struct idle { /* step.c */
   uint64_t tail, first_page;
@@ -103,6 +109,8 @@ struct emb_store {
   /* When the newest checkpoint was first seen, and when which version was;
   ** ckpt_lock. */
   uint64_t late_generation, late_us, seen_version, seen_us;
+  struct evict evict;            /* ckpt_lock, as the next */
+  struct evict_idle evict_idle;  /* when a round found nothing */
   uint64_t expired_us;           /* when nothing was due; ckpt_lock */
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
@@ -169,6 +177,9 @@ int session_begin(emb_session *s);
 /* The same before a write: what the session writes in the background comes
 ** first. */
 int session_begin_write(emb_session *s);
+/* The same before maintenance, which no transaction of the session may be open
+** for; `what` names it. */
+int session_begin_work(emb_session *s, const char *what);
 /* A session that is not counted: a worker's own. */
 int session_new(emb_store *store, emb_session **session, emb_err *err);
 void session_free(emb_session *s);

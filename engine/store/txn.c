@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "forget.h"
 #include "rmw.h"
 #include "rows.h"
 #include "txn.h"
@@ -63,7 +64,10 @@ int emb_begin(emb_session *s) {
     rc = session_error(s, EMB_MISUSE, "a transaction is open already");
   }
   rc = rc ? rc : store_own(s);
-  rc = rc ? rc : take_turn(s);
+  if (!rc) {
+    forget_help(s);
+    rc = take_turn(s);
+  }
   if (rc) {
     return rc;
   }

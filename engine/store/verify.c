@@ -20,17 +20,8 @@
 #include "../ckpt/dump.h"
 #include "../ckpt/seen.h"
 #include "../life/compact.h"
-#include "../life/expire.h"
 #include "snap.h"
 #include "txn.h"
-
-static int begin_work(emb_session *s, const char *what) {
-  int rc = session_begin_write(s);
-  if (!rc && s->txn) {
-    rc = session_error(s, EMB_LOCKED, "cannot %s inside a transaction", what);
-  }
-  return rc ? rc : store_own(s);
-}
 
 /* Under ckpt_lock. */
 static int take(emb_session *s) {
@@ -45,7 +36,7 @@ static int take(emb_session *s) {
 }
 
 int emb_checkpoint(emb_session *s) {
-  int rc = begin_work(s, "checkpoint");
+  int rc = session_begin_work(s, "checkpoint");
   if (!rc) {
     rc = session_lock(s, &s->core->ckpt_lock);
   }
@@ -56,31 +47,8 @@ int emb_checkpoint(emb_session *s) {
   return rc;
 }
 
-int emb_expire(emb_session *s, uint64_t *removed) {
-  struct core *core = s->core;
-  uint64_t number = 1, gone = 0;
-  int rc = begin_work(s, "expire");
-  while (!rc && number) {
-    rc = session_lock(s, &core->ckpt_lock);
-    if (rc) {
-      break;
-    }
-    uint32_t now = core_time(core);
-    number = ttl_any(&core->schema.ttl) ? expire_choose(core, now, 0) : 0;
-    rc = number ? expire_extent(core, s->store->work_slot, number, now, now + 1,
-                                &gone, &s->err)
-                : EMB_OK;
-    pthread_mutex_unlock(&core->ckpt_lock);
-    rc = rc ? rc : session_ask(s);
-  }
-  if (removed) {
-    *removed = gone;
-  }
-  return rc;
-}
-
 int emb_optimize(emb_session *s) {
-  int rc = begin_work(s, "optimize");
+  int rc = session_begin_work(s, "optimize");
   struct core *core = s->core;
   int did = 1;
   /* What is in memory only is compacted where it lies on disk. */

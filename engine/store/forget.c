@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+**
+** forget.c -- rows that go because somebody asks for it, or because a writer
+** finds too many.  In the background step.c does the same.
+*/
+#include "forget.h"
+
+#include "../life/evict.h"
+#include "../life/expire.h"
+
+/* Extents for which a writer stays. */
+#define PIECES 4
+#define HELP_PART 16
+#define WAIT_PART 8
+
+int emb_expire(emb_session *s, uint64_t *removed) {
+  struct core *core = s->core;
+  uint64_t number = 1, gone = 0;
+  int rc = session_begin_work(s, "expire");
+  while (!rc && number) {
+    rc = session_lock(s, &core->ckpt_lock);
+    if (rc) {
+      break;
+    }
+    uint32_t now = core_time(core);
+    number = ttl_any(&core->schema.ttl) ? expire_choose(core, now, 0) : 0;
+    rc = number ? expire_extent(core, s->store->work_slot, number, now, now + 1,
+                                &gone, &s->err)
+                : EMB_OK;
+    pthread_mutex_unlock(&core->ckpt_lock);
+    rc = rc ? rc : session_ask(s);
+  }
+  if (removed) {
+    *removed = gone;
+  }
+  return rc;
+}
+
+int emb_evict(emb_session *s, uint64_t *removed) {
+  struct core *core = s->core;
+  struct evict *round = &s->store->evict;
+  uint64_t gone = 0;
+  int ended = 0, rc = session_begin_work(s, "evict");
+  while (!rc && !(ended && !round->removed) && evict_over(core, 0)) {
+    rc = session_lock(s, &core->ckpt_lock);
+    if (rc) {
+      break;
+    }
+    rc = evict_piece(core, s->store->work_slot, round, &gone, &ended, &s->err);
+    pthread_mutex_unlock(&core->ckpt_lock);
+    rc = rc ? rc : session_ask(s);
+  }
+  if (removed) {
+    *removed = gone;
+  }
+  return rc;
+}
+
+/* Under ckpt_lock.  0: nothing may go. */
+static int help(emb_session *s) {
+  struct core *core = s->core;
+  struct evict *round = &s->store->evict;
+  int ended = 0, rc = EMB_OK;
+  for (int i = 0; !rc && i < PIECES && evict_over(core, HELP_PART); i++) {
+    uint64_t removed = 0;
+    rc = evict_piece(core, s->store->work_slot, round, &removed, &ended, NULL);
+    if (ended && !round->removed) {
+      return 0;
+    }
+  }
+  return !rc;
+}
+
+void forget_help(emb_session *s) {
+  struct core *core = s->core;
+  int goes_on = evict_over(core, HELP_PART) != 0;
+  while (goes_on) {
+    int waits = evict_over(core, WAIT_PART) != 0;
+    if (waits ? session_lock(s, &core->ckpt_lock)
+              : pthread_mutex_trylock(&core->ckpt_lock)) {
+      return;
+    }
+    goes_on = help(s) && waits;
+    pthread_mutex_unlock(&core->ckpt_lock);
+  }
+}
