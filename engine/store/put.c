@@ -7,6 +7,12 @@
 ** slot, point the word there; nothing is read.  A new key's slot is filled
 ** before its entry appears.
 **
+** TRACKS    A table that tracks, and has one vector and no optimizer, is
+*written
+** the same way: the new record takes what the old one tracked, plus this Put.
+** The old record must be in memory for that.  From the first row on whose is on
+** disk, the rest of the chunk is left to change.c, which reads it.
+**
 ** VERSIONS  A row's version comes from the store's counter, taken when the
 ** stay in the epoch begins.  If the old record is in memory the new version
 ** also exceeds its; if it is on disk, it was written before this stay began
@@ -22,7 +28,7 @@
 #include "txn.h"
 
 /* Outcomes of one row besides EMB_OK and errors. */
-enum { ROW_ROOM = LOG_ROOM, ROW_HELD = -3 };
+enum { ROW_ROOM = LOG_ROOM, ROW_HELD = -3, ROW_COLD = -4 };
 
 int run_take(struct core *core, struct run *run, uint32_t want, uint64_t above,
              uint64_t *address) {
@@ -58,8 +64,38 @@ struct put {
   uint32_t want;    /* slots that the rest of the chunk may need */
   uint64_t version; /* of row 0 */
   uint32_t call;    /* 0: no Gets are counted */
+  int tracks;
   uint64_t in_place;
 };
+
+/* One vector, no optimizer, and what the row tracks. */
+static int only_tracks(const struct schema *schema) {
+  return schema_tracks(schema) && schema->count == 1 && !schema->state_floats;
+}
+
+/* Fills a slot with a vector in its stored form.  old: the value of the record
+** that it replaces, which may be the slot's own; NULL for a new key. */
+static inline void fill(const struct put *p, struct rec *rec, int64_t key,
+                        const void *vector, const void *old, uint64_t version) {
+  emb_session *s = p->s;
+  const struct schema *schema = &s->core->schema;
+  if (!p->tracks) {
+    rec_fill(rec, key, vector, s->core->layout.vector_bytes, version);
+    return;
+  }
+  emb_track track = {0, 0};
+  track = value_track(s, old ? schema_track(schema, old) : track, 1);
+#if FENCE_TSAN
+  /* Readers beside it look at whole words. */
+  char *value = s->scratch + s->core->layout.rec_bytes;
+  memcpy(value, vector, s->core->layout.vector_bytes);
+  schema_set_track(schema, value, track);
+  rec_fill(rec, key, value, s->core->layout.value_bytes, version);
+#else
+  schema_set_track(schema, rec->vector, track);
+  rec_fill(rec, key, vector, s->core->layout.vector_bytes, version);
+#endif
+}
 
 static void tell_version(struct put *p, uint32_t row, uint64_t version) {
   if (p->versions) {
@@ -107,6 +143,19 @@ int put_new_key(emb_session *s, struct run *run, uint32_t want, int64_t key,
   return EMB_OK;
 }
 
+static int put_absent(struct put *p, uint32_t row, const void *vector) {
+  emb_session *s = p->s;
+  const struct schema *schema = &s->core->schema;
+  if (p->tracks) {
+    char *value = s->scratch + s->core->layout.rec_bytes;
+    memcpy(value, vector, s->core->layout.vector_bytes);
+    schema_set_track(schema, value, value_track(s, (emb_track){0, 0}, 1));
+    vector = value;
+  }
+  return put_new_key(s, &p->run, p->want, p->keys[row], s->hashes[row], vector,
+                     p->version + row);
+}
+
 /* The word with one Get of this session given back. */
 static inline uint64_t give_back(struct put *p, uint32_t row, uint64_t word) {
   return p->call
@@ -119,7 +168,6 @@ static int replace(struct put *p, uint32_t row, struct entry *entry,
                    uint64_t word, const void *vector) {
   struct core *core = p->s->core;
   int64_t key = p->keys[row];
-  size_t bytes = core->layout.vector_bytes;
   uint64_t version = p->version + row;
   uint64_t above = key_log_address(core, word);
   struct rec *rec = above ? key_rec(core, word) : NULL;
@@ -129,21 +177,27 @@ static int replace(struct put *p, uint32_t row, struct entry *entry,
     version = version > old ? version : old + 1;
     if (!(word & WORD_CACHED) && log_mutable(&core->log, word_address(word))) {
       rec_begin(rec);
-      rec_fill(rec, key, vector, bytes, version);
+      fill(p, rec, key, vector, rec->vector, version);
       key_unlatch(entry, give_back(p, row, word));
       tell_version(p, row, version);
       p->in_place++;
       return EMB_OK;
     }
   }
+  if (p->tracks && above && !rec) {
+    key_unlatch(entry, word);
+    return ROW_COLD;
+  }
   uint64_t address;
-  above = above ? above : tombs_end(core);
-  int rc = run_take(core, &p->run, p->want, above, &address);
+  int rc = run_take(core, &p->run, p->want, above ? above : tombs_end(core),
+                    &address);
   if (rc) {
     key_unlatch(entry, word);
     return rc;
   }
-  rec_fill(log_rec(&core->log, address), key, vector, bytes, version);
+  struct rec *to = log_rec(&core->log, address);
+  fill(p, to, key, vector, rec ? rec->vector : NULL, version);
+  core_filled(core, key, address, to->vector);
   key_publish(core, key, entry, give_back(p, row, word), address);
   tell_version(p, row, version);
   return EMB_OK;
@@ -164,8 +218,7 @@ static int put_row(struct put *p, uint32_t row) {
     case KEY_INTENT:
       return ROW_HELD;
     default:
-      rc = put_new_key(s, &p->run, p->want, p->keys[row], hash, vector,
-                       p->version + row);
+      rc = put_absent(p, row, vector);
       if (!rc) {
         tell_version(p, row, p->version + row);
       }
@@ -207,7 +260,7 @@ static inline int put_in_place(struct put *p, uint32_t row, struct entry *entry,
   const void *vector =
       session_encode(s, p->vectors + (size_t)row * core->layout.dim);
   rec_begin(rec);
-  rec_fill(rec, key, vector, core->layout.vector_bytes, version);
+  fill(p, rec, key, vector, rec->vector, version);
   key_unlatch(entry, give_back(p, row, word));
   tell_version(p, row, version);
   p->in_place++;
@@ -254,6 +307,20 @@ static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
   return rc;
 }
 
+/* Rows [from, n), the record of the first of which is on disk. */
+static int put_cold(struct put *p, uint32_t from, uint32_t n, int wait,
+                    size_t *finished) {
+  struct change change = {.kind = CHANGE_SET,
+                          .rows = p->vectors +
+                                  (size_t)from * p->s->core->layout.dim};
+  size_t done;
+  int rc = change_rows(p->s, p->keys + from, n - from, &change, NULL,
+                       p->versions ? p->versions + from : NULL, p->call, wait,
+                       &done);
+  *finished = from + done;
+  return rc;
+}
+
 static int put_chunk(struct put *p, uint32_t n, int wait, size_t *finished) {
   emb_session *s = p->s;
   uint64_t waited = 0;
@@ -261,6 +328,9 @@ static int put_chunk(struct put *p, uint32_t n, int wait, size_t *finished) {
   while (done < n) {
     int rc = put_stay(p, done, n, &done);
     *finished = done;
+    if (rc == ROW_COLD) {
+      return put_cold(p, done, n, wait, finished);
+    }
     if (!wait && (rc == ROW_ROOM || rc == ROW_HELD)) {
       return EMB_OK;
     }
@@ -287,15 +357,18 @@ static int put_chunk(struct put *p, uint32_t n, int wait, size_t *finished) {
 int put_rows(emb_session *s, const int64_t *keys, size_t n,
              const float *vectors, uint64_t *versions, uint32_t call, int wait,
              size_t *done) {
-  if (value_is_wide(&s->core->layout)) { /* what else a record holds stays */
+  int tracks = only_tracks(&s->core->schema);
+  if (value_is_wide(&s->core->layout) &&
+      !tracks) { /* what else a record holds stays */
     struct change change = {.kind = CHANGE_SET, .rows = vectors};
     int rc = change_rows(s, keys, n, &change, NULL, versions, call, wait, done);
     count_add(&s->core->counters.put_keys, *done);
     return rc;
   }
-  struct put p = {s, keys, vectors, versions, {0, 0, 0}, 0, 0, call, 0};
+  struct put p = {s, keys, vectors, versions, {0, 0, 0}, 0, 0, call, tracks, 0};
   int rc = EMB_OK;
   *done = 0;
+  value_begin_call(s);
   while (!rc && *done < n) {
     size_t m = n - *done < s->chunk ? n - *done : s->chunk, finished = 0;
     p.keys = keys + *done;

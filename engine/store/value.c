@@ -93,14 +93,10 @@ static int step(emb_session *s, const struct change *change,
   return !rc;
 }
 
-/* An old time does not make a row older. */
 static void track(emb_session *s, uint32_t times, void *value) {
   const struct schema *schema = &s->core->schema;
-  emb_track t = schema_track(schema, value);
-  t.updated_at = s->now > t.updated_at ? s->now : t.updated_at;
-  t.frequency =
-      t.frequency < UINT32_MAX - times ? t.frequency + times : UINT32_MAX;
-  schema_set_track(schema, value, t);
+  schema_set_track(schema, value,
+                   value_track(s, schema_track(schema, value), times));
 }
 
 int value_make(emb_session *s, const struct change *change, const float *row,

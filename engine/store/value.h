@@ -60,6 +60,15 @@ static inline const void *loaded_value(const emb_session *s,
 void value_begin_call(emb_session *s);
 /* There was a write at this time. */
 void value_tell_time(struct core *core, uint32_t now);
+/* What a row tracks after so many updates more; an old time does not make a row
+** older. */
+static inline emb_track value_track(const emb_session *s, emb_track t,
+                                    uint32_t times) {
+  t.updated_at = s->now > t.updated_at ? s->now : t.updated_at;
+  t.frequency =
+      t.frequency < UINT32_MAX - times ? t.frequency + times : UINT32_MAX;
+  return t;
+}
 /* Is a key that is not there added? */
 int value_adds(const emb_session *s, const struct change *change);
 /* The same, asked once when it comes to it: does the table let in a key that
