@@ -285,6 +285,17 @@ void admission_clear(struct admission *a) {
   atomic_store_explicit(&a->young, 0, memory_order_release);
 }
 
+void admission_ask(const struct admission *a, uint64_t hash) {
+  for (uint32_t i = 0; a->tables[0] && i < 2; i++) {
+    if (a->rule.kind == ADMISSION_COUNT) {
+      const struct admission_seen *seen = a->tables[i];
+      __builtin_prefetch(&seen[hash & (a->bytes / sizeof *seen - 1)]);
+    } else {
+      __builtin_prefetch(cell_of(a, i, hash, 0).word);
+    }
+  }
+}
+
 int admission_pass(struct admission *a, uint64_t hash, uint32_t times,
                    uint64_t *random) {
   switch (a->rule.kind) {

@@ -74,6 +74,8 @@ struct admission {
 int admission_init(struct admission *a, struct env *env,
                    const struct admission_rule *rule);
 void admission_free(struct admission *a);
+/* Its counts are wanted soon. */
+void admission_ask(const struct admission *a, uint64_t hash);
 /* A key that is not there has come so many times more: does it come in?
 ** random: of the caller, a state of its own. */
 int admission_pass(struct admission *a, uint64_t hash, uint32_t times,

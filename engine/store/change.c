@@ -249,6 +249,7 @@ static int first_stay(struct work *w, uint32_t from, uint32_t n, uint32_t *done,
                       uint32_t *cold) {
   emb_session *s = w->s;
   struct core *core = s->core;
+  int counts = core->schema.admission.kind != ADMISSION_NONE;
   int only_vectors = w->in_place && w->change->kind == CHANGE_SET;
   uint32_t lines = rows_lines(only_vectors ? core->layout.vector_bytes
                                            : core->layout.value_bytes);
@@ -273,6 +274,9 @@ static int first_stay(struct work *w, uint32_t from, uint32_t n, uint32_t *done,
       struct rec *rec = memory_rec(core, s->words[i]);
       w->want += !rec || (s->words[i] & WORD_CACHED);
       rows_ask(rec, lines);
+      if (!rec && counts && !word_address(s->words[i])) {
+        admission_ask(&core->admission, s->hashes[i]);
+      }
       if (w->call) {
         lease_prefetch(&s->leases, s->hashes[i]);
       }
