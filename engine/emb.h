@@ -280,6 +280,8 @@ int emb_peek(emb_session *session, const int64_t *keys, size_t n,
 int emb_exists(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
 
+#define EMB_ROWS_MAX (UINT32_MAX - 1) /* of a batch that is written */
+
 /* Writes n vectors; absent keys are added; of a repeated key the last row
 ** stays.  All arguments are checked before the first write: a non-finite
 ** element is EMB_RANGE (the text names row and element).  An error in the
@@ -289,6 +291,11 @@ int emb_exists(emb_session *session, const int64_t *keys, size_t n,
 ** versions, or NULL. */
 int emb_put(emb_session *session, const int64_t *keys, size_t n,
             const float *vectors, uint64_t *versions);
+/* The same for some segments of the rows, a bit of `parts` for each (0: all):
+** the others keep what they have at that moment, or begin as the initializers
+** say; what stands for them in `vectors` is not used, but must be finite. */
+int emb_put_parts(emb_session *session, const int64_t *keys, size_t n,
+                  const float *vectors, uint32_t parts, uint64_t *versions);
 /* vector += delta for each row, atomically per key, repeated keys add up.
 ** found[i] (or NULL): whether the key was there; an absent key is left absent
 ** and its delta is dropped, unless rows appear with an update (insert_on):
@@ -436,10 +443,13 @@ int emb_in_transaction(const emb_session *session);
 /* As emb_put, within the transaction, all or nothing per call. */
 int emb_txn_put(emb_session *session, const int64_t *keys, size_t n,
                 const float *vectors);
-/* One row, only if the key is there (present 1) or is not (0), as the session
-** sees it; *done: it was written. */
+/* The same as emb_put_parts. */
+int emb_txn_put_parts(emb_session *session, const int64_t *keys, size_t n,
+                      const float *vectors, uint32_t parts);
+/* One row or parts of it, only if the key is there (present 1) or is not (0),
+** as the session sees it; *done: it was written. */
 int emb_txn_put_if(emb_session *session, int64_t key, const float *vector,
-                   int present, int *done);
+                   uint32_t parts, int present, int *done);
 /* As emb_apply_gradients, within the transaction, all or nothing per call.
 ** found: n bytes or NULL. */
 int emb_txn_apply_gradients(emb_session *session, const int64_t *keys, size_t n,

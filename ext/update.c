@@ -66,6 +66,13 @@ static int check_free(struct ext_table *table, int64_t key, char **err) {
   return found ? constraint_error(table, "UNIQUE") : SQLITE_OK;
 }
 
+/* Row of an INSERT or UPDATE: the vector columns one after the other. */
+struct row {
+  float *vectors; /* NULL: an UPDATE that sets none */
+  uint32_t parts; /* columns that it sets, a bit each; 0: all */
+  int owned;
+};
+
 static int put(struct ext_table *table, const int64_t *keys, size_t n,
                const float *vectors, char **err) {
   int rc = emb_txn_put(table->link->session, keys, n, vectors);
@@ -73,27 +80,22 @@ static int put(struct ext_table *table, const int64_t *keys, size_t n,
 }
 
 /* The row of a key that must be there, or must not; *done: it was. */
-static int put_if(struct ext_table *table, int64_t key, const float *vector,
+static int put_if(struct ext_table *table, int64_t key, const struct row *row,
                   int present, int *done, char **err) {
   struct ext_link *link = table->link;
-  int rc = emb_txn_put_if(link->session, key, vector, present, done);
+  int rc = emb_txn_put_if(link->session, key, row->vectors, row->parts, present,
+                          done);
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
-static int put_new(struct ext_table *table, int64_t key, const float *vector,
+static int put_new(struct ext_table *table, int64_t key, const struct row *row,
                    char **err) {
   int done, rc;
   if (is_replace(table))
-    return put(table, &key, 1, vector, err);
-  rc = put_if(table, key, vector, 0, &done, err);
+    return put(table, &key, 1, row->vectors, err);
+  rc = put_if(table, key, row, 0, &done, err);
   return rc != SQLITE_OK || done ? rc : constraint_error(table, "UNIQUE");
 }
-
-/* Row of an INSERT or UPDATE: the vector columns one after the other. */
-struct row {
-  float *vectors; /* NULL: an UPDATE that sets none */
-  int owned;
-};
 
 /* A column of several, to its place. */
 static int read_part(struct ext_table *table, sqlite3_value *value, uint32_t i,
@@ -126,20 +128,16 @@ static int read_several(struct ext_table *table, sqlite3_value **argv,
   row->owned = 1;
   if (row->vectors == NULL)
     return SQLITE_NOMEM;
-  if (unset) {
-    rc = ext_txn_read(table, err);
-    if (rc == SQLITE_OK) {
-      rc = emb_peek(table->link->session, key, 1, row->vectors, NULL, NULL);
-      if (rc)
-        rc = ext_link_error(table->link, rc, err);
-    }
-  }
+  memset(row->vectors, 0, options->config.dim * sizeof *row->vectors);
   for (uint32_t i = 0; rc == SQLITE_OK && i < n; i++) {
     sqlite3_value *value = COLUMN(argv, ext_vector_column(i));
-    if (!key || !sqlite3_value_nochange(value))
+    if (!key || !sqlite3_value_nochange(value)) {
+      row->parts |= UINT32_C(1) << i;
       rc = read_part(table, value, i,
                      row->vectors + ext_vector_first(options, i), err);
+    }
   }
+  row->parts = unset ? row->parts : 0;
   return rc;
 }
 
@@ -148,8 +146,7 @@ static int read_row(struct ext_table *table, sqlite3_value **argv,
   sqlite3_value *value = COLUMN(argv, EXT_VECTOR);
   uint32_t n;
   int rc;
-  row->vectors = NULL;
-  row->owned = 0;
+  *row = (struct row){NULL, 0, 0};
   if (ext_vectors(&table->options) > 1)
     return read_several(table, argv, key, row, err);
   if (key && sqlite3_value_nochange(value))
@@ -169,7 +166,7 @@ static void free_row(struct row *row) {
 static int insert_row(struct ext_table *table, sqlite3_value **argv,
                       sqlite3_int64 *rowid, char **err) {
   sqlite3_value *value = COLUMN(argv, EXT_KEY);
-  struct row row = {NULL, 0};
+  struct row row = {NULL, 0, 0};
   int64_t key;
   int rc;
   if (is_null(value))
@@ -182,7 +179,7 @@ static int insert_row(struct ext_table *table, sqlite3_value **argv,
   if (rc == SQLITE_OK)
     rc = ext_txn_write(table, err);
   if (rc == SQLITE_OK)
-    rc = put_new(table, key, row.vectors, err);
+    rc = put_new(table, key, &row, err);
   free_row(&row);
   *rowid = key;
   return rc;
@@ -343,10 +340,10 @@ static int delete_row(struct ext_table *table, int64_t key, char **err) {
   return rc;
 }
 
-/* The row with all that belongs to it.  vectors: NULL for those that are there.
-** Both or nothing. */
+/* The row with all that belongs to it, and what is set of its vectors.  Both or
+** nothing. */
 static int move_row(struct ext_table *table, int64_t from, int64_t to,
-                    const float *vectors, char **err) {
+                    const struct row *row, char **err) {
   struct ext_link *link = table->link;
   int level = link->level + 1, found;
   int rc = check_free(table, to, err);
@@ -356,8 +353,8 @@ static int move_row(struct ext_table *table, int64_t from, int64_t to,
   if (rc)
     return ext_link_error(link, rc, err);
   rc = emb_txn_move(link->session, from, to, &found);
-  if (rc == EMB_OK && found && vectors)
-    rc = emb_txn_put(link->session, &to, 1, vectors);
+  if (rc == EMB_OK && found && row->vectors)
+    rc = emb_txn_put_parts(link->session, &to, 1, row->vectors, row->parts);
   if (rc != EMB_OK) {
     rc = ext_link_error(link, rc, err);
     emb_rollback_to(link->session, level);
@@ -388,12 +385,12 @@ static int new_key(struct ext_table *table, sqlite3_value **argv, int64_t old,
 /* The row gets another key.  UPDATE ... FROM may come to a row again that it
 ** has moved away. */
 static int change_key(struct ext_table *table, int64_t from, int64_t to,
-                      const float *vector, char **err) {
+                      const struct row *row, char **err) {
   uint8_t found = 0;
   int rc = emb_exists(table->link->session, &from, 1, &found);
   if (rc)
     return ext_link_error(table->link, rc, err);
-  return found ? move_row(table, from, to, vector, err) : SQLITE_OK;
+  return found ? move_row(table, from, to, row, err) : SQLITE_OK;
 }
 
 /* SET gradient goes with nothing else that a row has. */
@@ -421,7 +418,7 @@ static int is_set(sqlite3_value *value) {
 /* key: the row's new one. */
 static int update_some(struct ext_table *table, sqlite3_value **argv,
                        int64_t old, int64_t key, int timed, char **err) {
-  struct row row = {NULL, 0};
+  struct row row = {NULL, 0, 0};
   int done, rc;
   if (is_set(COLUMN(argv, EXT_GRADIENT)))
     return update_by_gradient(table, argv, old, key, err);
@@ -431,9 +428,9 @@ static int update_some(struct ext_table *table, sqlite3_value **argv,
   if (rc == SQLITE_OK && (key != old || row.vectors))
     rc = ext_txn_write(table, err);
   if (rc == SQLITE_OK && key != old)
-    rc = change_key(table, old, key, row.vectors, err);
+    rc = change_key(table, old, key, &row, err);
   else if (rc == SQLITE_OK && row.vectors)
-    rc = put_if(table, key, row.vectors, 1, &done, err);
+    rc = put_if(table, key, &row, 1, &done, err);
   else if (rc == SQLITE_OK && timed)
     rc = ext_error(err, SQLITE_ERROR, "updated_at without %s or a gradient",
                    table->options.vectors[0]);

@@ -511,10 +511,13 @@ int schema_parse(struct schema *schema, const char *text, emb_err *err) {
 /* ---- values ------------------------------------------------------------- */
 
 void schema_encode(const struct schema *schema, const struct vec_ops *vec,
-                   void *value, const float *row) {
+                   void *value, const float *row, uint32_t parts) {
   for (uint32_t i = 0; i < schema->count; i++) {
     const struct segment *segment = &schema->segments[i];
     void *to = (char *)value + segment->stored_at;
+    if (!schema_has_part(parts, i)) {
+      continue;
+    }
     if (segment->type == EMB_F16) {
       vec->to_f16(to, row + segment->first, segment->dim);
       if (segment->dim % 2 && i + 1 < schema->count) {
@@ -558,10 +561,11 @@ static int follows(const struct segment *segment) {
 }
 
 void schema_initial_state(const struct schema *schema, void *value,
-                          const float *row, int changed_only) {
+                          const float *row, int changed_only, uint32_t parts) {
   for (uint32_t i = 0; i < schema->count; i++) {
     const struct segment *segment = &schema->segments[i];
-    if (segment->state_floats && (!changed_only || follows(segment))) {
+    if (segment->state_floats && schema_has_part(parts, i) &&
+        (!changed_only || follows(segment))) {
       optim_init(&segment->optim, segment->dim, row + segment->first,
                  (float *)(void *)((char *)value + segment->state_at));
     }

@@ -31,6 +31,7 @@
 #define EMB_CORE_SCHEMA_H
 
 #include "../base/err.h"
+#include "../base/seed.h"
 #include "../emb.h"
 #include "../rec/layout.h"
 #include "../vec/init.h"
@@ -95,9 +96,13 @@ int schema_parse(struct schema *schema, const char *text, emb_err *err);
 
 /* ---- values ------------------------------------------------------------- */
 
+/* Parts of a row: a bit for each segment; 0 stands for all. */
+static inline int schema_has_part(uint32_t parts, uint32_t segment) {
+  return !parts || EMB_SEED(73) || (parts >> segment & 1);
+}
 /* The stored form of a row's vectors. */
 void schema_encode(const struct schema *schema, const struct vec_ops *vec,
-                   void *value, const float *row);
+                   void *value, const float *row, uint32_t parts);
 void schema_decode(const struct schema *schema, const struct vec_ops *vec,
                    float *row, const void *value);
 /* What a row begins as that was never written. */
@@ -105,7 +110,7 @@ void schema_initial(const struct schema *schema, int64_t key, float *row);
 /* The optimizers' state of such a row.  changed_only: of those that compute the
 ** vector from their state, which must follow when the vector is put. */
 void schema_initial_state(const struct schema *schema, void *value,
-                          const float *row, int changed_only);
+                          const float *row, int changed_only, uint32_t parts);
 /* What a stored value of a table that tracks says, and sets it. */
 emb_track schema_track(const struct schema *schema, const void *value);
 void schema_set_track(const struct schema *schema, void *value,

@@ -447,6 +447,7 @@ int change_rows(emb_session *s, const int64_t *keys, size_t n,
     tell_others(&s->groups, n, found, versions);
   }
   loaded_free(s, &w.loaded);
+  group_end_call(&s->groups, core->env);
   clock_tell(s);
   if (frames_left(&core->frames) < core_low_water(core)) {
     core_wake(core);

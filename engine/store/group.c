@@ -113,6 +113,16 @@ static void choose_last(struct groups *g, size_t n) {
   }
 }
 
+/* Of the memory that is kept between calls: rows of a batch, floats of sums. */
+#define ROWS_KEPT (1u << 16)
+#define SUMS_KEPT (1u << 20)
+
+void group_end_call(struct groups *g, struct env *env) {
+  if (g->rows_room > ROWS_KEPT || g->sums_room > SUMS_KEPT) {
+    group_free(g, env);
+  }
+}
+
 int group_rows(struct groups *g, struct env *env, const int64_t *keys, size_t n,
                const float *rows, uint32_t dim, enum group_by by) {
   g->any = 0;

@@ -3,7 +3,8 @@
 ** group.h -- rows of a batch that have the same key: one of them stands for
 ** all.  Gradients of a key are added up before its optimizer makes one step,
 ** as if the batch had come with distinct keys; of vectors that are put the last
-** one stays.  Memory belongs to a session and is kept for its next batch.
+** one stays.  Memory belongs to a session and is kept for its next batch, up to
+** some megabytes.
 */
 #ifndef EMB_STORE_GROUP_H
 #define EMB_STORE_GROUP_H
@@ -25,8 +26,9 @@ struct groups {
 
 enum group_by { GROUP_LAST, GROUP_SUM };
 
-/* Groups n rows (below 2^32 - 1); rows: dim floats each, used by GROUP_SUM.
-** 0: no memory. */
+/* Groups n rows (at most EMB_ROWS_MAX); rows: dim floats each, used by
+ *GROUP_SUM.
+ ** 0: no memory. */
 int group_rows(struct groups *groups, struct env *env, const int64_t *keys,
                size_t n, const float *rows, uint32_t dim, enum group_by by);
 static inline int group_stands(const struct groups *groups, size_t row) {
@@ -35,6 +37,8 @@ static inline int group_stands(const struct groups *groups, size_t row) {
 static inline uint32_t group_times(const struct groups *groups, size_t row) {
   return groups->any ? groups->times[row] : 1;
 }
+/* The call is over: gives back what the next one need not have. */
+void group_end_call(struct groups *groups, struct env *env);
 void group_free(struct groups *groups, struct env *env);
 
 #endif

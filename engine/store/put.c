@@ -394,6 +394,11 @@ int put_rows(emb_session *s, const int64_t *keys, size_t n,
 
 int emb_put(emb_session *s, const int64_t *keys, size_t n, const float *vectors,
             uint64_t *versions) {
+  return emb_put_parts(s, keys, n, vectors, 0, versions);
+}
+
+int emb_put_parts(emb_session *s, const int64_t *keys, size_t n,
+                  const float *vectors, uint32_t parts, uint64_t *versions) {
   size_t done;
   int rc = session_begin_write(s);
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
@@ -402,5 +407,11 @@ int emb_put(emb_session *s, const int64_t *keys, size_t n, const float *vectors,
     return rc;
   }
   uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
-  return put_rows(s, keys, n, vectors, versions, call, 1, &done);
+  if (!parts) {
+    return put_rows(s, keys, n, vectors, versions, call, 1, &done);
+  }
+  struct change change = {.kind = CHANGE_SET, .parts = parts, .rows = vectors};
+  rc = change_rows(s, keys, n, &change, NULL, versions, call, 1, &done);
+  count_add(&s->core->counters.put_keys, done);
+  return rc;
 }

@@ -287,7 +287,7 @@ const void *session_encode(emb_session *s, const float *vector) {
   if (l->type == EMB_F32) {
     return vector;
   }
-  schema_encode(&s->core->schema, s->core->vec, s->scratch, vector);
+  schema_encode(&s->core->schema, s->core->vec, s->scratch, vector, 0);
   return s->scratch;
 }
 
@@ -322,6 +322,10 @@ static uint32_t too_large(emb_session *s, const float *row) {
 int check_finite(emb_session *s, const int64_t *keys, size_t n,
                  const float *rows, const char *what) {
   size_t dim = s->core->layout.dim;
+  if (n > EMB_ROWS_MAX) {
+    return session_error(s, EMB_RANGE, "a batch has at most %u rows, got %zu",
+                         EMB_ROWS_MAX, n);
+  }
   size_t bad = s->core->vec->find_bad(rows, n * dim);
   return bad == n * dim
              ? EMB_OK

@@ -269,7 +269,7 @@ int run_take(struct core *core, struct run *run, uint32_t want, uint64_t above,
 
 /* ---- checks ------------------------------------------------------------ */
 
-/* Names the first element that is not finite. */
+/* Names the first element that is not finite, and refuses too many rows. */
 int check_finite(emb_session *s, const int64_t *keys, size_t n,
                  const float *rows, const char *what);
 /* The same, and for one that does not fit its storage type. */

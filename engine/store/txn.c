@@ -364,7 +364,8 @@ static int make_value(emb_session *s, struct row *row, uint64_t hash,
 
 /* Is there more to do than to write down what the row says? */
 static int needs_old(const emb_session *s, const struct row *row) {
-  return row->change->kind != CHANGE_SET || value_is_wide(&s->core->layout);
+  return row->change->kind != CHANGE_SET || row->change->parts ||
+         value_is_wide(&s->core->layout);
 }
 
 static int txn_put_row(emb_session *s, struct row *row) {
@@ -570,12 +571,18 @@ static int change_batch(emb_session *s, const struct change *change,
     rc = end_call(s, depth, marked, rc);
   }
   loaded_free(s, &loaded);
+  group_end_call(&s->groups, s->core->env);
   return rc;
 }
 
 int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
                 const float *vectors) {
-  struct change change = {.kind = CHANGE_SET, .rows = vectors};
+  return emb_txn_put_parts(s, keys, n, vectors, 0);
+}
+
+int emb_txn_put_parts(emb_session *s, const int64_t *keys, size_t n,
+                      const float *vectors, uint32_t parts) {
+  struct change change = {.kind = CHANGE_SET, .parts = parts, .rows = vectors};
   int rc = begin_call(s);
   if (!rc && n) {
     ask_for(s, keys[0]);
@@ -595,8 +602,8 @@ int emb_txn_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
 }
 
 int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
-                   int present, int *done) {
-  struct change change = {.kind = CHANGE_SET};
+                   uint32_t parts, int present, int *done) {
+  struct change change = {.kind = CHANGE_SET, .parts = parts};
   struct row row = {.key = key,
                     .which = present ? PUT_PRESENT : PUT_ABSENT,
                     .change = &change,

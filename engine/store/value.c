@@ -46,17 +46,17 @@ int value_admits(emb_session *s, const struct change *change, int64_t key,
 static void begin(emb_session *s, int64_t key, void *to) {
   const struct schema *schema = &s->core->schema;
   schema_initial(schema, key, s->scratch_f32);
-  schema_encode(schema, s->core->vec, to, s->scratch_f32);
-  schema_initial_state(schema, to, s->scratch_f32, 0);
+  schema_encode(schema, s->core->vec, to, s->scratch_f32, 0);
+  schema_initial_state(schema, to, s->scratch_f32, 0, 0);
   if (schema_tracks(schema)) {
     schema_set_track(schema, to, (emb_track){0, 0});
   }
 }
 
-/* The vectors become the row, which is not in the value. */
-static void set(emb_session *s, const float *row, void *value) {
-  schema_encode(&s->core->schema, s->core->vec, value, row);
-  schema_initial_state(&s->core->schema, value, row, 1);
+/* The vectors become the row, which is not in the value, or parts of it. */
+static void set(emb_session *s, const float *row, uint32_t parts, void *value) {
+  schema_encode(&s->core->schema, s->core->vec, value, row, parts);
+  schema_initial_state(&s->core->schema, value, row, 1, parts);
 }
 
 static int add(emb_session *s, const float *row, void *value) {
@@ -65,7 +65,7 @@ static int add(emb_session *s, const float *row, void *value) {
   float *sum = s->scratch_f32;
   schema_decode(schema, vec, sum, value);
   vec->add(sum, sum, row, schema->dim);
-  set(s, sum, value);
+  set(s, sum, 0, value);
   return schema_is_finite(schema, vec, value);
 }
 
@@ -107,7 +107,8 @@ int value_make(emb_session *s, const struct change *change, const float *row,
     memcpy(to, change->value, s->core->layout.value_bytes);
     return 1;
   }
-  if (change->kind == CHANGE_SET && !s->core->schema.state_floats) {
+  if (change->kind == CHANGE_SET && !change->parts &&
+      !s->core->schema.state_floats) {
     schema_set_track(&s->core->schema, to, /* all else is the row's */
                      old ? schema_track(&s->core->schema, old)
                          : (emb_track){0, 0});
@@ -121,7 +122,7 @@ int value_make(emb_session *s, const struct change *change, const float *row,
   }
   switch (change->kind) {
   case CHANGE_SET: /* its elements were checked */
-    set(s, row, to);
+    set(s, row, change->parts, to);
     return 1;
   case CHANGE_ADD:
     return add(s, row, to);
@@ -151,7 +152,7 @@ int value_update(emb_session *s, const struct change *change, const float *row,
   struct optim_step how = {.key = key, .version = version};
   int good = 1;
   if (change->kind == CHANGE_SET) {
-    set(s, row, value);
+    set(s, row, change->parts, value);
   } else {
     good = step(s, change, row, read, &how, value);
   }

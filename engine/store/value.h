@@ -12,7 +12,7 @@
 #include "store.h"
 
 enum change_kind {
-  CHANGE_SET,    /* the row; the state stays */
+  CHANGE_SET,    /* the row, or parts of it; the state stays */
   CHANGE_ADD,    /* the vectors plus the row; the state stays */
   CHANGE_STEP,   /* one step of the optimizers with the row as gradient */
   CHANGE_CREATE, /* nothing where the key is there, else as it begins */
@@ -21,6 +21,7 @@ enum change_kind {
 
 struct change {
   enum change_kind kind;
+  uint32_t parts;    /* of SET: segments, a bit each; 0: all */
   const float *rows; /* a row per key; none for CREATE */
   const void *value;
   const float *read;     /* rows the gradients were computed from, or NULL */

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "../../engine/store/store.h"
 #include "../../engine/vec/init.h"
 #include "../../engine/vec/optim.h"
 
@@ -98,13 +99,17 @@ static int computes(const struct segment_model *s) {
          (s->optim.kind == OPTIM_FTRL || s->optim.kind == OPTIM_GROUP_FTRL);
 }
 
-static void model_put(const struct model *m, int64_t key, const float *vector) {
+/* parts: a bit for each segment that is put; 0: all. */
+static void model_put(const struct model *m, int64_t key, const float *vector,
+                      uint32_t parts) {
   struct row_model *row = &m->rows[key];
   if (!row->there)
     model_begin(m, key, row);
-  memcpy(row->vector, vector, m->dim * sizeof *vector);
   for (uint32_t i = 0; i < m->segments; i++) {
     const struct segment_model *s = &m->segment[i];
+    if (parts && !(parts >> i & 1))
+      continue;
+    memcpy(row->vector + s->first, vector + s->first, s->dim * sizeof *vector);
     if (computes(s))
       optim_init(&s->optim, s->dim, row->vector + s->first, row->state[i]);
     model_round(s, row->vector);
@@ -141,7 +146,7 @@ static void model_apply(const struct model *m, int64_t key, const float *by,
 
 /* ---- the store beside it ------------------------------------------------- */
 
-struct run {
+struct runner {
   const char *dir;
   emb_config config;
   emb_store *store;
@@ -157,7 +162,7 @@ static float random_element(void) {
   return (float)((int64_t)(test_random() % 2001) - 1000) / 500.0f;
 }
 
-static size_t random_rows(struct run *r, int distinct) {
+static size_t random_rows(struct runner *r, int distinct) {
   size_t n = 1 + test_random() % BATCH;
   int64_t first = (int64_t)(test_random() % KEYS);
   for (size_t i = 0; i < n; i++)
@@ -169,7 +174,7 @@ static size_t random_rows(struct run *r, int distinct) {
   return n;
 }
 
-static int same_row(const struct run *r, int64_t key, const float *got,
+static int same_row(const struct runner *r, int64_t key, const float *got,
                     int found) {
   const struct row_model *row = &r->m.rows[key];
   float want[DIM_MAX];
@@ -184,7 +189,7 @@ static int same_row(const struct run *r, int64_t key, const float *got,
                     key, found, row->there, (double)got[0], (double)want[0]);
 }
 
-static void compare(struct run *r, size_t n) {
+static void compare(struct runner *r, size_t n) {
   if (!OK(r->s, emb_peek(r->s, r->keys, n, r->got, r->found, r->versions)))
     return;
   for (size_t i = 0; i < n; i++)
@@ -192,7 +197,7 @@ static void compare(struct run *r, size_t n) {
       return;
 }
 
-static void compare_all(struct run *r) {
+static void compare_all(struct runner *r) {
   for (int64_t at = 0; at < KEYS; at += BATCH) {
     for (int64_t i = 0; i < BATCH; i++)
       r->keys[i] = at + i;
@@ -201,7 +206,7 @@ static void compare_all(struct run *r) {
 }
 
 /* The gradients of repeated keys are added in the order of the rows. */
-static void apply_to_model(struct run *r, size_t n, float lr) {
+static void apply_to_model(struct runner *r, size_t n, float lr) {
   uint32_t dim = r->m.dim;
   for (size_t i = 0; i < n; i++) {
     float sum[DIM_MAX];
@@ -218,7 +223,7 @@ static void apply_to_model(struct run *r, size_t n, float lr) {
   }
 }
 
-static void apply(struct run *r, int in_txn) {
+static void apply(struct runner *r, int in_txn) {
   size_t n = random_rows(r, test_random() % 2 == 0);
   emb_update how = {.lr = test_random() % 2 ? 0 : 0.03f};
   uint8_t there[BATCH];
@@ -235,16 +240,19 @@ static void apply(struct run *r, int in_txn) {
   compare(r, n);
 }
 
-static void put(struct run *r, int in_txn) {
+static void put(struct runner *r, int in_txn) {
   size_t n = random_rows(r, 0);
-  int ok = in_txn ? OK(r->s, emb_txn_put(r->s, r->keys, n, r->rows))
-                  : OK(r->s, emb_put(r->s, r->keys, n, r->rows, r->versions));
+  uint32_t parts = (uint32_t)test_random() & ((1u << r->m.segments) - 1);
+  int ok =
+      in_txn ? OK(r->s, emb_txn_put_parts(r->s, r->keys, n, r->rows, parts))
+             : OK(r->s,
+                  emb_put_parts(r->s, r->keys, n, r->rows, parts, r->versions));
   for (size_t i = 0; ok && i < n; i++)
-    model_put(&r->m, r->keys[i], r->rows + i * r->m.dim);
+    model_put(&r->m, r->keys[i], r->rows + i * r->m.dim, parts);
   compare(r, n);
 }
 
-static void erase(struct run *r, int in_txn) {
+static void erase(struct runner *r, int in_txn) {
   size_t n = random_rows(r, 1) / 4;
   if (in_txn)
     OK(r->s, emb_txn_delete(r->s, r->keys, n, NULL));
@@ -255,7 +263,7 @@ static void erase(struct run *r, int in_txn) {
   compare(r, n);
 }
 
-static void get(struct run *r) {
+static void get(struct runner *r) {
   size_t n = random_rows(r, 0);
   if (!OK(r->s, emb_get(r->s, r->keys, n, r->got, r->found, r->versions)))
     return;
@@ -268,7 +276,7 @@ static void get(struct run *r) {
   }
 }
 
-static void transaction(struct run *r) {
+static void transaction(struct runner *r) {
   struct row_model *before = malloc(KEYS * sizeof *before);
   struct row_model *middle = malloc(KEYS * sizeof *middle);
   memcpy(before, r->m.rows, KEYS * sizeof *before);
@@ -298,13 +306,13 @@ static void transaction(struct run *r) {
   free(middle);
 }
 
-static int reopen(struct run *r) {
+static int reopen(struct runner *r) {
   return help_close(r->store, r->s) &&
          help_open(r->dir, &r->config, &r->store, &r->s);
 }
 
 /* The prefetch delivers what a Get does. */
-static void prefetch(struct run *r) {
+static void prefetch(struct runner *r) {
   size_t n = random_rows(r, 0);
   uint64_t ticket;
   if (!OK(r->s, emb_prefetch(r->s, r->keys, n, r->got, r->found, r->versions,
@@ -320,17 +328,17 @@ static void prefetch(struct run *r) {
   }
 }
 
-static void write_back(struct run *r) {
+static void write_back(struct runner *r) {
   size_t n = random_rows(r, 1);
   uint64_t ticket;
   if (OK(r->s, emb_write_back(r->s, r->keys, n, r->rows, &ticket)) &&
       OK(r->s, emb_write_back_synchronize(r->s, ticket, NULL)))
     for (size_t i = 0; i < n; i++)
-      model_put(&r->m, r->keys[i], r->rows + i * r->m.dim);
+      model_put(&r->m, r->keys[i], r->rows + i * r->m.dim, 0);
   compare(r, n);
 }
 
-static void look_ahead(struct run *r) {
+static void look_ahead(struct runner *r) {
   size_t n = random_rows(r, 1);
   emb_ahead ahead;
   int dest = test_random() % 2 ? EMB_AHEAD_BUFFER : EMB_AHEAD_CACHE;
@@ -339,7 +347,7 @@ static void look_ahead(struct run *r) {
     OK(r->s, emb_lookahead_wait(r->s, ahead.number));
 }
 
-static void work(struct run *r, int steps) {
+static void work(struct runner *r, int steps) {
   for (int i = 0; i < steps && !test_state.failures; i++) {
     switch (test_random() % 16) {
     case 0:
@@ -380,7 +388,7 @@ static void work(struct run *r, int steps) {
 
 /* disk: most records are on disk. */
 static void beside_model(const emb_config *config, int disk) {
-  struct run *r = calloc(1, sizeof *r);
+  struct runner *r = calloc(1, sizeof *r);
   r->dir = help_path("store");
   r->config = *config;
   model_init(&r->m, config);
@@ -609,4 +617,139 @@ static void nothing_is_lost(const char *optimizer, uint32_t type) {
 TEST(gradients_of_threads_add_up) {
   nothing_is_lost("sgd(lr=1)", EMB_F32);
   nothing_is_lost("momentum(lr=1, momentum=0)", EMB_F16);
+}
+
+/* ---- batches that are too large ------------------------------------------ */
+
+TEST(a_batch_of_too_many_rows) {
+  emb_config c = {.dim = 4, .flags = EMB_OPEN_CREATE, .optimizer = "sgd"};
+  emb_store *store;
+  emb_session *s;
+  int64_t key = 1;
+  float row[4] = {0};
+  size_t n = (size_t)EMB_ROWS_MAX + 1;
+  if (!help_open(help_path("large"), &c, &store, &s))
+    return;
+  GIVES(s, EMB_RANGE, emb_put(s, &key, n, row, NULL));
+  CHECK_STR(emb_errmsg(s),
+            "a batch has at most 4294967294 rows, got 4294967295");
+  GIVES(s, EMB_RANGE, emb_rmw(s, &key, n, row, NULL, NULL));
+  GIVES(s, EMB_RANGE, emb_apply_gradients(s, &key, n, row, NULL, NULL, NULL));
+  OK(s, emb_begin(s));
+  GIVES(s, EMB_RANGE, emb_txn_put(s, &key, n, row));
+  GIVES(s, EMB_RANGE, emb_txn_apply_gradients(s, &key, n, row, NULL, NULL));
+  emb_rollback(s);
+  help_close(store, s);
+}
+
+/* A large batch does not leave its sums with the session. */
+TEST(memory_after_a_large_batch) {
+  enum { MANY = 1 << 17 };
+  emb_config c = {.dim = 16, .flags = EMB_OPEN_CREATE, .optimizer = "sgd"};
+  emb_store *store;
+  emb_session *s;
+  int64_t *keys = calloc(MANY, sizeof *keys);
+  float *rows = calloc((size_t)MANY * 16, sizeof *rows);
+  if (!CHECK(keys && rows) || !help_open(help_path("large"), &c, &store, &s))
+    return;
+  for (int i = 0; i < MANY; i++)
+    keys[i] = i / 2;
+  OK(s, emb_apply_gradients(s, keys, MANY, rows, NULL, NULL, NULL));
+  CHECK_EQ_INT(s->groups.sums_room, 0);
+  OK(s, emb_apply_gradients(s, keys, 1000, rows, NULL, NULL, NULL));
+  CHECK(s->groups.sums_room > 0);
+  OK(s, emb_begin(s));
+  OK(s, emb_txn_apply_gradients(s, keys, MANY, rows, NULL, NULL));
+  OK(s, emb_commit(s));
+  CHECK_EQ_INT(s->groups.sums_room, 0);
+  help_close(store, s);
+  free(keys);
+  free(rows);
+}
+
+/* ---- a part of a row beside gradients of the other ----------------------- */
+
+struct parts {
+  emb_store *store;
+  uint64_t seed;
+  int number;
+};
+
+static void *put_parts(void *arg) {
+  struct parts *t = arg;
+  emb_session *s;
+  if (!OK(NULL, emb_session_open(t->store, &s, NULL)))
+    return NULL;
+  for (int turn = 0; turn < 4 * TURNS; turn++) {
+    int64_t key = (int64_t)(test_random_from(&t->seed) % SHARED);
+    float row[4] = {(float)turn, 7, 7, 7};
+    int done;
+    if (t->number % 2) {
+      OK(s, emb_put_parts(s, &key, 1, row, 1, NULL));
+      continue;
+    }
+    OK(s, emb_begin(s));
+    OK(s, emb_txn_put_if(s, key, row, 1, 1, &done));
+    CHECK(done);
+    OK(s, emb_commit(s));
+    if (turn % 64 == 63)
+      OK(s, emb_checkpoint(s));
+  }
+  emb_session_close(s);
+  return NULL;
+}
+
+static void *apply_parts(void *arg) {
+  struct shared *t = arg;
+  emb_session *s;
+  float ones[4] = {1, 1, 1, 1};
+  if (!OK(NULL, emb_session_open(t->store, &s, NULL)))
+    return NULL;
+  for (int turn = 0; turn < 8 * TURNS; turn++) {
+    int64_t key = (int64_t)(test_random_from(&t->seed) % SHARED);
+    OK(s, emb_apply_gradients(s, &key, 1, ones, NULL, NULL, NULL));
+    t->applied[key]++;
+  }
+  emb_session_close(s);
+  return NULL;
+}
+
+/* Puts of one vector of a row leave no gradient of the other out. */
+TEST(parts_of_a_row) {
+  enum { PAIRS = 2 };
+  emb_segment segments[] = {{1, EMB_F32, NULL, NULL},
+                            {3, EMB_F32, "sgd(lr=1)", NULL}};
+  emb_config c = {.segments = segments,
+                  .segment_count = 2,
+                  .timeout_ms = 60000,
+                  .flags = EMB_OPEN_CREATE};
+  struct shared applies[PAIRS];
+  struct parts puts[PAIRS];
+  pthread_t id[2 * PAIRS];
+  emb_store *store;
+  emb_session *s;
+  if (!help_open(help_path("parts"), &c, &store, &s))
+    return;
+  for (int64_t key = 0; key < SHARED; key++)
+    OK(s, emb_put(s, &key, 1, (float[4]){0}, NULL));
+  for (int i = 0; i < PAIRS; i++) {
+    memset(&applies[i], 0, sizeof applies[i]);
+    applies[i].store = store;
+    applies[i].seed = test_random();
+    puts[i] = (struct parts){store, test_random(), i};
+    CHECK_EQ_INT(pthread_create(&id[i], NULL, apply_parts, &applies[i]), 0);
+    CHECK_EQ_INT(pthread_create(&id[PAIRS + i], NULL, put_parts, &puts[i]), 0);
+  }
+  for (int i = 0; i < 2 * PAIRS; i++)
+    CHECK_EQ_INT(pthread_join(id[i], NULL), 0);
+  for (int64_t key = 0; key < SHARED; key++) {
+    float got[4];
+    int64_t want = 0;
+    for (int i = 0; i < PAIRS; i++)
+      want += applies[i].applied[key];
+    OK(s, emb_peek(s, &key, 1, got, NULL, NULL));
+    for (int i = 1; i < 4; i++)
+      CHECK_EQ_INT((int64_t)got[i], -want);
+  }
+  help_close(store, s);
 }

@@ -356,13 +356,13 @@ static void refused(struct model *m) {
   memset(m->vectors, 0, n * m->config.dim * sizeof *m->vectors);
   m->vectors[below(n * m->config.dim)] =
       chance(50) || m->config.type == EMB_F32 ? __builtin_nanf("") : 70000.0f;
-  NEED(GIVES(s, EMB_RANGE,
-             side == m->txn && n == 1
-                 ? emb_txn_put_if(s, m->keys[0], m->vectors, chance(50), &done)
-             : side == m->txn && chance(50)
-                 ? emb_txn_put(s, m->keys, n, m->vectors)
-             : chance(50) ? emb_put(s, m->keys, n, m->vectors, NULL)
-                          : emb_rmw(s, m->keys, n, m->vectors, NULL, NULL)));
+  NEED(GIVES(
+      s, EMB_RANGE,
+      side == m->txn && n == 1
+          ? emb_txn_put_if(s, m->keys[0], m->vectors, 0, chance(50), &done)
+      : side == m->txn && chance(50) ? emb_txn_put(s, m->keys, n, m->vectors)
+      : chance(50)                   ? emb_put(s, m->keys, n, m->vectors, NULL)
+                   : emb_rmw(s, m->keys, n, m->vectors, NULL, NULL)));
   NEED(GIVES(s, EMB_OK, emb_put(s, m->keys, 0, m->vectors, NULL)));
 }
 
@@ -389,7 +389,7 @@ static void txn_write_if(struct model *m) {
   choose(m, 1);
   uint32_t row = m->rows[0];
   help_vector(m->vectors, m->config.dim, m->keys[0], value);
-  NEED(OK(m->s[m->txn], emb_txn_put_if(m->s[m->txn], m->keys[0], m->vectors,
+  NEED(OK(m->s[m->txn], emb_txn_put_if(m->s[m->txn], m->keys[0], m->vectors, 0,
                                        present, &done)));
   NEED(CHECK_EQ_INT(done, (m->mine[row] != ABSENT) == present));
   if (done) {

@@ -617,7 +617,7 @@ TEST(process_fork) {
     good &= strstr(emb_errmsg(s), "fork") != NULL;
     good &= emb_put(s, &key, 1, x, NULL) == EMB_MISUSE;
     good &= emb_txn_put(s, &key, 1, x) == EMB_MISUSE;
-    good &= emb_txn_put_if(s, 1, x, 1, &done) == EMB_MISUSE;
+    good &= emb_txn_put_if(s, 1, x, 0, 1, &done) == EMB_MISUSE;
     good &= emb_prepare(s, &number) == EMB_MISUSE;
     good &= emb_commit(s) == EMB_MISUSE;
     good &= emb_savepoint(s, 1) == EMB_MISUSE;

@@ -379,7 +379,7 @@ static void refused_in_c(void *arg) {
     REFUSED(emb_write_back_synchronize(s, 0, &number));
     REFUSED(emb_begin(s));
     REFUSED(emb_txn_put(s, &key, 1, x));
-    REFUSED(emb_txn_put_if(s, key, x, 1, &done));
+    REFUSED(emb_txn_put_if(s, key, x, 0, 1, &done));
     REFUSED(emb_txn_delete(s, &key, 1, found));
     REFUSED(emb_savepoint(s, 1));
     REFUSED(emb_rollback_to(s, 1));
