@@ -765,6 +765,17 @@ int emb_expire(emb_session *session, uint64_t *removed);
 /* Removes rows now, if there are more than the capacity, until there are not,
 ** but for those that a transaction holds; else as emb_expire. */
 int emb_evict(emb_session *session, uint64_t *removed);
+/* Which keys expired or were evicted, in the order in which they went: up to
+** max of those after the position `since` (0: all that is known).  ops:
+** EMB_DELTA_EXPIRE or EMB_DELTA_EVICT; positions grow, and the last one is
+** where the next call goes on.  *n = 0 at the end.  A key that came back is in
+** it all the same.  Made durable first.
+** What is known: all since the last checkpoint but one, as a rule more, and all
+** that some consumer of deltas has not acknowledged; without one a checkpoint
+** forgets it when nothing beside it in the log is needed.
+** Errors: MISUSE (a temporary store keeps nothing), and those of emb_expire. */
+int emb_evicted(emb_session *session, uint64_t since, size_t max, int64_t *keys,
+                uint8_t *ops, uint64_t *positions, size_t *n);
 
 /* After it returns, everything written before it was called survives power
 ** loss.  Not inside the session's own transaction (EMB_LOCKED). */

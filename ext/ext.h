@@ -440,6 +440,7 @@ int ext_fn_delta_register(struct ext_conn *conn);
 int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
                         struct ext_table **table, const char **name,
                         char **err);
+int ext_tvf_evicted_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
 

@@ -94,6 +94,8 @@ int sqlite3_emb_init(sqlite3 *db, char **message,
     if (rc == SQLITE_OK)
       rc = ext_fn_delta_register(conn);
     if (rc == SQLITE_OK)
+      rc = ext_tvf_evicted_register(conn);
+    if (rc == SQLITE_OK)
       rc = ext_tvf_stats_register(conn);
     if (rc == SQLITE_OK)
       rc = ext_tvf_tables_register(conn);

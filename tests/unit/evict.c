@@ -431,6 +431,104 @@ TEST(the_cost_follows_what_goes) {
   end();
 }
 
+/* ---- what was evicted ---------------------------------------------------- */
+
+/* Reads on from *since, in pieces; each row that is gone must be told, and
+** nothing else.  Returns how many there were. */
+static uint64_t read_on(emb_session *s, uint64_t *since, uint32_t ttl) {
+  static int64_t keys[KEYS];
+  static float vectors[KEYS * DIM];
+  static uint8_t found[KEYS];
+  static int told[KEYS];
+  uint64_t all = 0, positions[100], gone = 0;
+  int64_t some[100];
+  uint8_t ops[100];
+  size_t n = 1;
+  memset(told, 0, sizeof told);
+  for (int i = 0; i < KEYS; i++)
+    keys[i] = i;
+  OK(s, emb_peek(s, keys, KEYS, vectors, found, NULL));
+  while (n) {
+    size_t max = 1 + test_random() % 100;
+    if (!OK(s, emb_evicted(s, *since, max, some, ops, positions, &n)))
+      return all;
+    CHECK(n <= max);
+    for (size_t i = 0; i < n; i++) {
+      CHECK(positions[i] > *since);
+      *since = positions[i];
+      CHECK(ops[i] == EMB_DELTA_EVICT || (ttl && ops[i] == EMB_DELTA_EXPIRE));
+      if (CHECK(some[i] >= 0 && some[i] < KEYS))
+        told[some[i]]++;
+    }
+    all += n;
+  }
+  for (int i = 0; i < KEYS; i++) {
+    if (rows[i] && !found[i]) {
+      gone++;
+      CHECK_EQ_INT(told[i], 1);
+      rows[i] = 0;
+    }
+  }
+  CHECK_EQ_INT(gone, all);
+  return all;
+}
+
+static void told(uint32_t ttl) {
+  emb_config c = config(CAPACITY, EMB_EVICT_LRU);
+  emb_store *store;
+  emb_session *s;
+  uint64_t since = 0, all = 0, restarts = 0;
+  begin();
+  c.ttl = ttl ? "20s" : NULL;
+  if (!help_open(help_path("store"), &c, &store, &s))
+    return;
+  /* Keeps all that it has not acknowledged. */
+  OK(s, emb_delta_begin(s, "somebody", EMB_DELTA_NOW, UINT64_C(1) << 40));
+  for (int32_t round = 0; round < (int32_t)(200 * help_long()); round++) {
+    failing_pass(&env, 1000000);
+    switch (test_random() % 10) {
+    case 0:
+      steps(store);
+      break;
+    case 1:
+      OK(s, emb_evict(s, NULL));
+      OK(s, emb_expire(s, NULL));
+      break;
+    case 2:
+      OK(s, emb_checkpoint(s));
+      break;
+    case 3:
+      if (test_random() % 4 == 0)
+        OK(s, emb_optimize(s));
+      break;
+    case 4:
+      if (test_random() % 2)
+        break;
+      help_close(store, s);
+      restarts++;
+      if (!help_open(help_path("store"), &c, &store, &s))
+        return;
+      break;
+    default:
+      write_some(s, round);
+    }
+    all += read_on(s, &since, ttl);
+  }
+  CHECK(all > 0);
+  help_verify(s);
+  OK(s, emb_begin(s));
+  size_t n;
+  GIVES(s, EMB_LOCKED, emb_evicted(s, 0, 0, NULL, NULL, NULL, &n));
+  emb_rollback(s);
+  help_close(store, s);
+  end();
+  test_count("evicted keys that were told", all);
+  test_count("restarts between", restarts);
+}
+
+TEST(what_was_evicted_is_told) { told(0); }
+TEST(what_expired_is_told) { told(1); }
+
 /* ---- options ------------------------------------------------------------- */
 
 TEST(another_capacity) {
