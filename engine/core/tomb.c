@@ -14,6 +14,10 @@ int tomb_write(struct core *core, int64_t key, uint64_t above,
   if (core->temporary || EMB_SEED(20)) {
     return EMB_OK; /* never recovered */
   }
+  if (reason) {
+    log_close_older(&core->log, LOG_IMMEDIATE,
+                    layout_page(&core->layout, above));
+  }
   for (;;) {
     uint64_t page;
     uint32_t item, got;
@@ -27,7 +31,8 @@ int tomb_write(struct core *core, int64_t key, uint64_t above,
     if (page > layout_page(&core->layout, above)) {
       return EMB_OK;
     }
-    /* In the older page it says nothing new. */
+    /* In the older page it says nothing new, but is read as an eviction of its
+    ** own (store/evicted.c): so that is avoided above. */
     log_close(&core->log, LOG_IMMEDIATE, 0, 0, 0);
   }
 }

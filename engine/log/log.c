@@ -482,6 +482,14 @@ uint64_t log_cut(struct log *log, uint64_t *first) {
   return tail;
 }
 
+void log_close_older(struct log *log, int stream, uint64_t page) {
+  pthread_mutex_lock(&log->lock);
+  if (log->open[stream].page && log->open[stream].page <= page) {
+    close_page(log, &log->open[stream], 0);
+  }
+  pthread_mutex_unlock(&log->lock);
+}
+
 uint64_t log_position(struct log *log, int stream) {
   const struct layout *l = log->layout;
   struct log_open *open = &log->open[stream];

@@ -218,6 +218,8 @@ int log_take(struct log *log, int stream, uint32_t kind, uint64_t txn,
 ** asks for an empty page to carry them. */
 int log_close(struct log *log, int stream, uint32_t flags, int force,
               uint64_t txn);
+/* Closes the stream's page if it is not above `page`. */
+void log_close_older(struct log *log, int stream, uint64_t page);
 /* Fills the tail's extent with empty pages if it stands at or above `place`,
 ** so that the next one can start lower.  1: it did. */
 int log_pad(struct log *log, uint64_t place);
