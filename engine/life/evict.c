@@ -35,7 +35,7 @@ uint64_t evict_score(const struct core *core, const struct evict *round,
     score = (UINT64_C(1) << 31) + log2_256(track.frequency);
     score -= lost < UINT64_C(1) << 30 ? lost : UINT64_C(1) << 30;
   }
-  return score << 32 | (uint32_t)version;
+  return EMB_SEED(71) ? hash_mix(version) : score << 32 | (uint32_t)version;
 }
 
 uint64_t evict_over(const struct core *core, uint32_t part) {
@@ -175,7 +175,7 @@ static void judge(struct core *core, struct evict *round,
   qsort(sample->rows, sample->count, sizeof *sample->rows, by_score);
   uint64_t low = (leave * sample->count + rows - 1) / rows;
   low = low < 1 ? 1 : low < sample->count ? low : sample->count;
-  round->score = EMB_SEED(71) ? UINT64_MAX : sample->rows[low - 1].score;
+  round->score = sample->rows[low - 1].score;
   for (uint32_t i = 0; i < sample->count; i++) {
     struct evict_stratum *stratum = &round->strata[sample->rows[i].stratum];
     stratum->seen++;

@@ -292,10 +292,9 @@ static int64_t rank_rows(uint32_t evict) {
 /* After the store evicted some: how many of them are of those that had to go
 ** first, had the choice been exact. */
 static void judge(emb_session *s, int64_t n, uint64_t *gone, uint64_t *right) {
-  static float vectors[ROOM * 2 * DIM];
   static uint8_t found[ROOM * 2];
   int64_t left = 0;
-  OK(s, emb_peek(s, sorted, (size_t)n, vectors, found, NULL));
+  OK(s, emb_exists(s, sorted, (size_t)n, found));
   for (int64_t i = 0; i < n; i++)
     left += found[i];
   for (int64_t i = 0; i < n; i++) {
@@ -308,19 +307,20 @@ static void judge(emb_session *s, int64_t n, uint64_t *gone, uint64_t *right) {
 }
 
 static void choice(uint32_t evict, uint64_t memory) {
-  enum { SOME = 100 };
+  enum { SOME = 100, WIDE = 200 };
   emb_config c = config(ROOM, evict);
   emb_store *store;
   emb_session *s;
-  static float vectors[SOME * DIM];
-  int64_t keys[SOME];
+  static float vectors[SOME * WIDE];
+  int64_t keys[SOME], least = 88; /* percent */
   uint64_t order = 0, gone = 0, right = 0;
   begin();
   memset(world, 0, sizeof world);
+  c.dim = WIDE;
   c.memory_bytes = memory;
   if (!help_open(help_path("store"), &c, &store, &s))
     return;
-  for (unsigned batch = 0; batch < 3000; batch++) {
+  for (unsigned batch = 0; batch < 1500; batch++) {
     uint32_t now = env.env.wall_s(&env.env);
     for (int i = 0; i < SOME; i++) {
       keys[i] = zipf();
@@ -331,7 +331,7 @@ static void choice(uint32_t evict, uint64_t memory) {
     }
     OK(s, emb_put(s, keys, SOME, vectors, NULL));
     failing_pass(&env, 1000000);
-    if (batch % 500 == 499)
+    if (batch % 250 == 249)
       OK(s, emb_checkpoint(s));
     if (emb_count(s) > ROOM) {
       int64_t n = rank_rows(evict);
@@ -342,7 +342,8 @@ static void choice(uint32_t evict, uint64_t memory) {
     }
   }
   CHECK(gone > 1000);
-  test_check(right * 100 >= gone * 70, __FILE__, __LINE__,
+  CHECK(memory > 1 || help_stat(store, "read_bytes") > 1000000);
+  test_check(right * 100 >= gone * (uint64_t)least, __FILE__, __LINE__,
              "%" PRIu64 " of %" PRIu64 " evicted rows were to go first", right,
              gone);
   printf("%s, %s memory: %.1f %% of %" PRIu64
