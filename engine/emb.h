@@ -770,7 +770,7 @@ int emb_evict(emb_session *session, uint64_t *removed);
 ** EMB_DELTA_EXPIRE or EMB_DELTA_EVICT; positions grow, and the last one is
 ** where the next call goes on.  *n = 0 at the end.  A key that came back is in
 ** it all the same.  Made durable first.
-** What is known: all since the last checkpoint but one, as a rule more, and all
+** What is known: all since the last checkpoint, as a rule more, and all
 ** that some consumer of deltas has not acknowledged; without one a checkpoint
 ** forgets it when nothing beside it in the log is needed.
 ** Errors: MISUSE (a temporary store keeps nothing), and those of emb_expire. */
