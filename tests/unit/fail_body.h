@@ -295,6 +295,33 @@ static void body_delta(struct fail *w) {
   fail_read(w, FAIL_GET, 0, 30, 40);
 }
 
+/* More rows than the capacity, some of them old: they expire and are evicted,
+** from memory and from disk, by the writer, by steps and when asked for. */
+static void body_forget(struct fail *w) {
+  uint8_t ops[100];
+  uint64_t positions[100];
+  size_t n;
+  w->forgets = 1;
+  if (!fail_open(w))
+    return;
+  fail_put(w, 0, 500, 2, 3);
+  emb_session_time(w->s, 1000); /* long ago */
+  fail_put(w, 1, 100, 4, 4);
+  emb_session_time(w->s, 0);
+  fail_step(w, 3);
+  fail_put(w, 3, 280, 4, 5);
+  (void)FAIL_TRY(w, emb_expire(w->s, NULL));
+  fail_put(w, 1, 100, 4, 6);
+  fail_put(w, 1000, 150, 1, 7);
+  fail_step(w, 3);
+  (void)FAIL_TRY(w, emb_evict(w->s, NULL));
+  (void)FAIL_TRY(w, emb_evicted(w->s, 0, 100, w->keys, ops, positions, &n));
+  fail_checkpoint(w);
+  fail_put(w, 400, 150, 1, 8);
+  fail_read(w, FAIL_GET, 7, 12, 89);
+  fail_step(w, 3);
+}
+
 /* From a clean close, and from a kill with a transaction in doubt. */
 static void body_reopen(struct fail *w) {
   if (!fail_open(w))
@@ -358,6 +385,7 @@ static const struct fail_body_case {
     {{"scan", body_scan, EMB_OPEN_STEP}, BASE_CLEAN},
     {{"snapshot", body_snapshot, EMB_OPEN_STEP}, BASE_CLEAN},
     {{"delta", body_delta, EMB_OPEN_STEP}, BASE_CLEAN},
+    {{"forget", body_forget, EMB_OPEN_STEP}, BASE_NONE},
     {{"reopen", body_reopen, EMB_OPEN_STEP}, BASE_CLEAN},
     {{"reopen killed", body_reopen, EMB_OPEN_STEP}, BASE_KILLED},
     {{"reopen in doubt", body_reopen, EMB_OPEN_STEP}, BASE_DOUBT},

@@ -41,6 +41,7 @@ enum {
   FAIL_ALL = FAIL_KEYS + FAIL_TXN,
   FAIL_SAVES = 4,
   FAIL_STRIDE = 5,
+  FAIL_CAPACITY = 1000,
 };
 #define FAIL_ABSENT UINT64_C(1)
 
@@ -59,6 +60,7 @@ struct fail {
   int saved[FAIL_SAVES];
   uint64_t number, decided; /* prepared now; newest that was committed */
   int destroyed;            /* the store may be gone as a whole */
+  int forgets;              /* any row may have been evicted, or expired */
   int refused;              /* some call has failed */
   int whole;                /* nothing had failed when the store was opened */
   int stop;                 /* a check failed: the rest would only repeat it */
@@ -130,6 +132,8 @@ static inline emb_config fail_config(const struct fail *w) {
                       .flags = w->flags | EMB_OPEN_CREATE,
                       .memory_bytes = 1,
                       .timeout_ms = 50,
+                      .capacity = w->forgets ? FAIL_CAPACITY : 0,
+                      .ttl = w->forgets ? "1h" : NULL,
                       .staleness = 3};
 }
 
@@ -266,6 +270,8 @@ static inline void fail_saw(struct fail *w, int n) {
     uint64_t *now = key >= FAIL_KEYS && w->mine[key - FAIL_KEYS]
                         ? &w->mine[key - FAIL_KEYS]
                         : &w->now[key];
+    if (w->forgets)
+      *now |= FAIL_ABSENT;
     if (FAIL_CHECK(w, value >= 0 && value < 64 && (*now >> value & 1),
                    "key %d has %d, which is not in %" PRIx64, (int)key, value,
                    *now))
@@ -535,7 +541,7 @@ static inline int fail_run(struct fail *w, const struct fail_case *c,
   w->store = NULL;
   w->s = NULL;
   w->flags = c->flags;
-  w->refused = w->stop = w->destroyed = 0;
+  w->refused = w->stop = w->destroyed = w->forgets = 0;
   memset(w->mine, 0, sizeof w->mine);
   w->number = w->decided = 0;
   fail_remove(w->dir);
