@@ -725,8 +725,7 @@ int emb_snapshot_restore(emb_session *session, const char *path,
                          uint64_t *rows);
 
 /* Such a file as it stands, without a store; read-only.  Memory: a block of
- *rows
- ** in three forms, which is 1 MiB or a few rows.  One thread at a time. */
+** rows in three forms, which is 1 MiB or a few rows.  One thread at a time. */
 typedef struct emb_file emb_file;
 typedef struct emb_file_info {
   char name[EMB_SNAPSHOT_NAME_MAX + 8], base_name[EMB_SNAPSHOT_NAME_MAX + 8];

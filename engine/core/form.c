@@ -211,11 +211,11 @@ int form_decode(const struct form *form, const char *row, void *value,
   if (rc) {
     return rc;
   }
-  schema_encode(to, form->vec, value, scratch);
+  schema_encode(to, form->vec, value, scratch, 0);
   if (form->keeps_state && !EMB_SEED(118)) {
     memcpy((char *)value + to->state_at, at, to->state_floats * 4);
   } else {
-    schema_initial_state(to, value, scratch, 0);
+    schema_initial_state(to, value, scratch, 0, 0);
   }
   at += form->state ? form->file.state_floats * 4 : 0;
   if (schema_tracks(to)) {

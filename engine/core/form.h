@@ -47,8 +47,7 @@ int form_read(struct form *form, const struct schema *table,
 int form_encode(const struct form *form, const void *value, char *row,
                 float *scratch);
 /* value: zeros before.  scratch receives the vectors as float32.  EMB_CORRUPT:
- *an element is not
- ** finite. */
+** an element is not finite. */
 int form_decode(const struct form *form, const char *row, void *value,
                 float *scratch);
 /* The vectors and what the row tracks only. */

@@ -4,8 +4,7 @@
 ** log's pages of deletions.
 **
 ** POSITION  of a key: page << 16 | 1 + its place there.  Pages are handed out
-*in
-**           the order of time, and each has deletions of one kind.
+**           in the order of time, and each has deletions of one kind.
 ** DURABLE   The log is flushed and synced first, and what is above is left to
 **           the next call: a position that was given out does not come again
 **           with another key after a crash.

@@ -27,8 +27,7 @@ struct groups {
 enum group_by { GROUP_LAST, GROUP_SUM };
 
 /* Groups n rows (at most EMB_ROWS_MAX); rows: dim floats each, used by
- *GROUP_SUM.
- ** 0: no memory. */
+** GROUP_SUM. 0: no memory. */
 int group_rows(struct groups *groups, struct env *env, const int64_t *keys,
                size_t n, const float *rows, uint32_t dim, enum group_by by);
 static inline int group_stands(const struct groups *groups, size_t row) {

@@ -85,8 +85,7 @@ static void remove_leftover(void *arg, const char *name) {
   if ((index || strncmp(name, "spill-", 6) == 0 ||
        strncmp(name, SNAPSHOT_NEW_PREFIX, 8) == 0 ||
        strcmp(name, SEEN_NEW) == 0 || strcmp(name, CHAIN_NEW_NAME) == 0 ||
-       strcmp(name, CONSUMER_NEW) == 0 ||
-       strcmp(name, POSITION_NEW) == 0) &&
+       strcmp(name, CONSUMER_NEW) == 0 || strcmp(name, POSITION_NEW) == 0) &&
       path_join(path, sizeof path, l->core->dir, name, NULL) == EMB_OK) {
     l->core->env->unlink(l->core->env, path);
   }

@@ -54,7 +54,7 @@ static void make_file(unsigned how) {
     for (int k = 0; k < 400; k++)
       vector[k] = (float)((i * 7 + k) % 100) / 8;
     memset(value, 0, sizeof value);
-    schema_encode(&schema, vec_best(), value, vector);
+    schema_encode(&schema, vec_best(), value, vector, 0);
     FUZZ_CHECK(form_encode(&form, value, row, scratch) == EMB_OK);
     struct pack_row one = {keys[i], 5, !(how & 4) && i % 9 == 0, row};
     FUZZ_CHECK(pack_add(w, &one, &err) == EMB_OK);

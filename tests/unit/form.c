@@ -38,7 +38,7 @@ static void fill(const struct schema *schema, void *value) {
   memset(value, 0, VALUE_MAX);
   for (uint32_t i = 0; i < schema->dim; i++)
     row[i] = number();
-  schema_encode(schema, &vec_scalar, value, row);
+  schema_encode(schema, &vec_scalar, value, row, 0);
   for (uint32_t i = 0; i < schema->state_floats; i++) {
     float x = number();
     memcpy((char *)value + schema->state_at + 4 * i, &x, 4);
@@ -133,7 +133,7 @@ TEST(tables_that_take_it_and_those_that_do_not) {
   make(&b, "adam", EMB_TRACK_WALL, 7, 0, 3, EMB_F16);
   CHECK(begin(QUANT_F32, 0)); /* without state: another optimizer begins anew */
   there_and_back(from, to);
-  schema_initial_state(&b, from, scratch, 0);
+  schema_initial_state(&b, from, scratch, 0, 0);
   CHECK(memcmp(from, to, b.track_at) == 0);
   CHECK_EQ_INT(form_write(&out, &a, &vec_scalar, 0, 1, &head, &err), EMB_OK);
   CHECK_EQ_INT(form_read(&in, &b, &vec_scalar, &head, "file", &err),
