@@ -12,24 +12,37 @@
 
 #define UNIT 4096u
 
-/* May it be replaced?  Absent, empty, or a pack. */
-static int check_replaced(struct env *env, const char *path, emb_err *err) {
+/* Power that failed while a pack was written may have left zeros only. */
+static int is_nothing(const char *bytes, size_t n) {
+  while (n && !*bytes) {
+    bytes++;
+    n--;
+  }
+  return n == 0;
+}
+
+/* May it be replaced?  Absent, empty, or a pack; cut_off: or one that was never
+** complete. */
+static int check_replaced(struct env *env, const char *path, int cut_off,
+                          emb_err *err) {
   struct env_file *file;
   uint64_t bytes = 0;
-  char magic[16] = {0};
+  char magic[512] = {0}; /* a sector: it was written as a whole or not */
   int os = env->open(env, path, ENV_READ, &file);
   if (os == ENOENT) {
     return EMB_OK;
   }
   if (!os) {
     os = env->size(env, file, &bytes);
-    os = os || !bytes ? os : env->read(env, file, magic, sizeof magic, 0);
+    size_t n = bytes < sizeof magic ? (size_t)bytes : sizeof magic;
+    os = os || !n ? os : env->read(env, file, magic, n, 0);
     env->close(env, file);
   }
   if (os) {
     return err_os(err, EMB_CANTOPEN, os, "cannot replace %s", path);
   }
-  return bytes && memcmp(magic + 8, PACK_MAGIC, 8) != 0
+  return bytes && memcmp(magic + 8, PACK_MAGIC, 8) != 0 &&
+                 !(cut_off && is_nothing(magic, sizeof magic))
              ? err_set(err, EMB_CANTOPEN,
                        "%s is there and no file of emb: it is not replaced",
                        path)
@@ -38,8 +51,8 @@ static int check_replaced(struct env *env, const char *path, emb_err *err) {
 
 static int create(struct sink *s, emb_err *err) {
   struct env *env = s->env;
-  int rc = check_replaced(env, s->path, err);
-  rc = rc ? rc : check_replaced(env, s->new_path, err);
+  int rc = check_replaced(env, s->path, 0, err);
+  rc = rc ? rc : check_replaced(env, s->new_path, 1, err);
   if (rc) {
     return rc;
   }
@@ -154,21 +167,32 @@ static int is_ours(struct sink *s) {
 
 static int give_name(struct sink *s, emb_err *err) {
   struct env *env = s->env;
-  if (!is_ours(s)) {
+  uint64_t id[2];
+  int os = env->identity(env, s->new_path, id);
+  if (!os && (id[0] != s->identity[0] || id[1] != s->identity[1])) {
+    os = ENOENT;
+  }
+  if (os == ENOENT) {
     return err_set(err, EMB_BUSY, "somebody else writes %s too", s->path);
   }
-  int os = env->rename(env, s->new_path, s->path);
+  os = os ? os : env->rename(env, s->new_path, s->path);
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot write %s", s->path);
   }
   s->created = 0;
   char *slash = strrchr(s->path, '/');
-  const char *dir = slash ? s->path : ".";
-  if (slash) {
-    slash[slash == s->path] = 0;
+  char *end = slash ? slash + (slash == s->path) : NULL;
+  char kept = end ? *end : 0;
+  if (end) {
+    *end = 0;
   }
-  os = env->sync_dir(env, dir);
-  return os ? err_os(err, EMB_IOERR, os, "cannot sync %s", dir) : EMB_OK;
+  os = env->sync_dir(env, slash ? s->path : ".");
+  if (end) {
+    *end = kept;
+  }
+  return os ? err_os(err, EMB_IOERR, os, "cannot sync the directory of %s",
+                     s->path)
+            : EMB_OK;
 }
 
 int sink_finish(struct sink *s, emb_err *err) {
