@@ -225,3 +225,70 @@ TEST(reads_what_changed) {
   CHECK(help_stat(t.store, "read_bytes") - before > 10 << 20);
   help_close(t.store, t.s);
 }
+
+/* ---- a consumer's file that rots ------------------------------------------
+ */
+
+static int find_consumer(const char *dir, char *path, size_t size) {
+  DIR *d = opendir(dir);
+  int found = 0;
+  for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+    if (strncmp(e->d_name, "consumer-", 9) == 0) {
+      (void)snprintf(path, size, "%s/%s", dir, e->d_name);
+      found++;
+    }
+  if (d != NULL)
+    (void)closedir(d);
+  return found == 1;
+}
+
+static int set_byte(const char *path, long at, int flip) {
+  FILE *f = fopen(path, "r+b");
+  int good = f != NULL && fseek(f, at, SEEK_SET) == 0;
+  int c = good ? fgetc(f) : EOF;
+  good = c != EOF && fseek(f, at, SEEK_SET) == 0 && fputc(c ^ flip, f) != EOF;
+  return f != NULL && fclose(f) == 0 && good;
+}
+
+/* Whichever byte it is: the consumer is damaged, and nothing else. */
+TEST(rotten_consumer) {
+  struct table t = {0};
+  char path[800];
+  emb_delta *delta;
+  emb_consumer about;
+  uint8_t ops[ROWS];
+  size_t n, tried = 0;
+  if (!open_table(&t))
+    return;
+  put(&t, 0, 10, 1);
+  read_all(&t, "a", ops, NULL);
+  OK(t.s, emb_delta_ack(t.s, "a", 0));
+  help_close(t.store, t.s);
+  if (!CHECK(find_consumer(t.dir, path, sizeof path)))
+    return;
+  for (long at = 0; at < 4096; at += at < 120 ? 1 : 41, tried++) {
+    int problems = 0;
+    CHECK(set_byte(path, at, 1 << at % 8));
+    if (!open_again(&t))
+      return;
+    (void)emb_verify(t.s, help_report, &problems);
+    put(&t, 1, 1, 2); /* it becomes the owner */
+    int rc = emb_delta_open(t.s, "a", &delta);
+    OK(t.s, emb_delta_consumers(t.s, &about, 1, &n));
+    (void)test_check(rc == EMB_CORRUPT && problems == 1 && n == 1 &&
+                         about.state == EMB_CONSUMER_DAMAGED,
+                     __FILE__, __LINE__, "byte %ld: %d, %d problems, state %d",
+                     at, rc, problems, about.state);
+    help_close(t.store, t.s);
+    CHECK(set_byte(path, at, 1 << at % 8));
+  }
+  /* And it begins anew. */
+  CHECK(set_byte(path, 300, 1));
+  if (!open_again(&t))
+    return;
+  OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_ALL, 0));
+  CHECK_EQ_INT(read_all(&t, "a", ops, NULL), 10);
+  help_verify(t.s);
+  help_close(t.store, t.s);
+  test_count("damaged bytes of a consumer", tried);
+}
