@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta.c -- fuzzes what a store believes of deltas: its file of a consumer,
-*its
-** position, and the heads and rows of files of deltas, whose checksums are
-** right.  (The reader of files as such is fuzzed by pack.c.)
+** delta.c -- fuzzes what a store believes of deltas: the file of a consumer,
+** its own position, and the heads and rows of files of deltas, whose checksums
+** are right.  (The reader of files as such is fuzzed by pack.c.)
 **
 ** INPUT     byte 0  1: the position is changed; 2: and its checksum made right;
 **                   4: the consumer's file is changed; 8: and its checksum
