@@ -1,0 +1,49 @@
+# make_pack.tcl -- writes golden files of rows of the present format.
+#
+#     make && build/testfixture tests/golden/make_pack.tcl
+#
+# Makes tests/golden/pack-N, N as in engine/pack/pack.h: whole.emb is a snapshot
+# of 60 rows with optimizer state, increment.emb what changed until the next
+# one, and float16.emb, int8.emb and int4.emb are the first one quantised.
+# tests/sql/golden.test knows what is in them.  A golden file is written once, by
+# the version whose format it shows; what is there already is not touched.
+
+source [file join [file dirname [info script]] .. tester.tcl]
+
+set f [open [file join $tester::root engine pack pack.h]]
+regexp {PACK_FORMAT (\d+)} [read $f] all number
+close $f
+set to [file join $tester::root tests golden pack-$number]
+if {[file exists $to]} {
+  puts "$to is there already"
+  exit 1
+}
+file mkdir $to
+
+db eval {
+  CREATE VIRTUAL TABLE items USING emb(vector FLOAT[8], half FLOAT16[3],
+    optimizer='adagrad(lr=0.5)', track='wall');
+  WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 60)
+  INSERT INTO items(key, vector, half, updated_at)
+    SELECT k, '[' || k || ',0.25,0.5,0.75,1,1.25,1.5,' || -k || ']',
+           '[' || (k / 2.0) || ',-1,8]', 1000 + k FROM n;
+  UPDATE items SET gradient = '[3,0,0,0,0,0,0,0,0,0,0]', updated_at = 2000
+   WHERE key = 7;
+  SELECT emb_snapshot('items', 'one');
+  UPDATE items SET half = '[100,100,100]', updated_at = 3000 WHERE key <= 5;
+  DELETE FROM items WHERE key > 50;
+  INSERT INTO items(key, vector, half, updated_at)
+    VALUES (-9, '[9,9,9,9,9,9,9,9]', '[9,9,9]', 4000);
+  SELECT emb_snapshot('items', 'two');
+}
+foreach {name snapshot options} {
+  whole one {level=3}
+  increment two {base=one}
+  float16 one {quantize=float16,state=0}
+  int8 one {quantize=int8,index=0}
+  int4 one {quantize=int4,level=0}
+} {
+  set path [file join $to $name.emb]
+  db eval {SELECT emb_snapshot_export('items', $snapshot, $path, $options)}
+}
+puts "made $to"
