@@ -112,7 +112,7 @@ TEST(quantised_within_the_bound) {
     for (uint32_t k = 0; k < d; k++, elements++) {
       double most = bound(encoding, x, d, k);
       if (half)
-        most += fabs((double)x[k]) / 1024 + 6e-8;
+        most += (fabs((double)x[k]) + most) / 1024 + 6e-8;
       double error = fabs((double)x[k] - (double)y[k]);
       CHECK(error <= most);
       if (!half && most > 0)
