@@ -229,7 +229,9 @@ TEST(plain_vectors) { run_chain(NULL, EMB_TRACK_NONE); }
 TEST(with_state) { run_chain("adam", EMB_TRACK_NONE); }
 TEST(with_state_and_tracks) { run_chain("adagrad", EMB_TRACK_WALL); }
 
-/* The writer and the scan have threads and queues then. */
+/* Without EMB_OPEN_STEP for emb_open: the writer has a thread and a queue, and
+ *the
+ ** scan reads ahead. */
 TEST(with_threads) {
   step = 0;
   run_chain("adagrad", EMB_TRACK_WALL);

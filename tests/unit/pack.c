@@ -183,6 +183,31 @@ TEST(reads_back_what_was_written) {
   test_count("rows written and read back", rows);
 }
 
+/* As pack.h says it, whatever the width and the form of the loop. */
+TEST(planes_by_hand) {
+  enum { N = 5, MOST = 40 };
+  static char rows[N][8 * MOST + 3], planes[N * 8 * MOST], back[sizeof rows];
+  for (uint32_t width = 1; width <= 8; width *= 2)
+    for (size_t elements = 0; elements <= MOST; elements++) {
+      size_t n = elements * N, bad = 0;
+      for (size_t i = 0; i < sizeof rows; i++)
+        ((char *)rows)[i] = (char)test_random();
+      CHECK(block_planes(rows[0], sizeof rows[0], N, elements, width, planes) ==
+            planes + n * width);
+      for (size_t b = 0; b < width; b++)
+        for (size_t e = 0; e < n; e++)
+          bad += planes[b * n + e] !=
+                 rows[e / (elements ? elements : 1)]
+                     [e % (elements ? elements : 1) * width + b];
+      CHECK_EQ_INT(bad, 0);
+      CHECK(block_rows(planes, N, elements, width, back, sizeof rows[0]) ==
+            planes + n * width);
+      for (size_t r = 0; r < N; r++)
+        CHECK(memcmp(back + r * sizeof rows[0], rows[r], elements * width) ==
+              0);
+    }
+}
+
 TEST(finds_keys) {
   struct pack_reader *r;
   const struct pack_row *row;
