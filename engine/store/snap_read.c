@@ -275,6 +275,10 @@ int emb_snapshot_get(emb_snap *snap, const int64_t *keys, size_t n,
 
 static uint64_t extent_of(const struct snapshot *snapshot, uint64_t number) {
   uint64_t low = 0, high = snapshot->head.extents;
+  uint64_t guess = high ? number - snapshot->extents[0][0] : 0;
+  if (guess < high && snapshot->extents[guess][0] == number) {
+    return guess; /* as it is while nothing was compacted */
+  }
   while (low < high) {
     uint64_t middle = (low + high) / 2;
     if (snapshot->extents[middle][0] < number) {
