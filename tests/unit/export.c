@@ -10,6 +10,8 @@
 */
 #include "store_help.h"
 
+#include <pthread.h>
+
 #include "../../engine/core/form.h"
 #include "../../engine/store/registry.h"
 #include "../lib/failing.h"
@@ -238,6 +240,71 @@ TEST(with_threads) {
   step = EMB_OPEN_STEP;
 }
 
+/* ---- beside a writer ----------------------------------------------------- */
+
+static _Atomic int stopping;
+static uint64_t puts_beside;
+
+static void *write_on(void *arg) {
+  struct table *t = arg;
+  emb_session *s;
+  emb_err err;
+  float rows[16 * DIM];
+  int64_t keys[16];
+  uint64_t random = 7;
+  if (emb_session_open(t->store, &s, &err) != EMB_OK)
+    return NULL;
+  for (uint32_t n = 0; !atomic_load(&stopping); n++) {
+    for (uint32_t i = 0; i < 16; i++) {
+      keys[i] = key_of((uint32_t)(test_random_from(&random) % KEYS));
+      help_vector(rows + i * DIM, DIM, keys[i], (int32_t)(n % 1000));
+    }
+    if (emb_put(s, keys, 16, rows, NULL) != EMB_OK ||
+        (n % 500 == 499 && emb_optimize(s) != EMB_OK))
+      break;
+    puts_beside += 16;
+  }
+  emb_session_close(s);
+  return NULL;
+}
+
+/* The file is the state of the moment, whatever is written, moved and compacted
+** while it is made. */
+TEST(beside_a_writer) {
+  struct image want, is;
+  pthread_t writer;
+  uint64_t exports = 0;
+  step = 0;
+  if (!open_table(&source, "source", "adagrad", 0))
+    return;
+  step = EMB_OPEN_STEP;
+  change(&source, 150);
+  OK(source.s, emb_snapshot(source.s, "a"));
+  OK(source.s, emb_snapshot_export(source.s, "a", file, NULL, NULL, NULL));
+  read_image(file, &want);
+  atomic_store(&stopping, 0);
+  puts_beside = 0;
+  if (!CHECK_EQ_INT(pthread_create(&writer, NULL, write_on, &source), 0))
+    return;
+  for (unsigned i = 0; i < 40 * help_long(); i++, exports++) {
+    OK(source.s, emb_snapshot_export(source.s, "a", file, NULL, NULL, NULL));
+    if (read_image(file, &is)) {
+      CHECK(same_image(&is, &want));
+      free_image(&is);
+    }
+    usleep(2000);
+  }
+  atomic_store(&stopping, 1);
+  (void)pthread_join(writer, NULL);
+  CHECK(puts_beside > 0);
+  free_image(&want);
+  close_table(&source);
+  test_count("exports beside a writer", exports);
+  test_count("puts beside exports", puts_beside);
+}
+
+/* ---- increments ---------------------------------------------------------- */
+
 /* An increment of a few keys is short, and holds deletions. */
 TEST(an_increment_holds_what_changed) {
   float row[DIM] = {1};
@@ -349,6 +416,54 @@ TEST(what_does_not_fit_changes_nothing) {
   close_table(&copy);
   close_table(&source);
   free_image(&want);
+}
+
+static void count_chain(void *count, const char *line) {
+  *(int *)count += strstr(line, "/chain is damaged") != NULL;
+}
+
+/* Then it is not known which increment fits; a whole snapshot always does. */
+TEST(a_damaged_chain) {
+  char first[420], path[420];
+  emb_err err;
+  snprintf(first, sizeof first, "%s/first", test_dir());
+  open_table(&source, "source", NULL, 0);
+  change(&source, 30);
+  OK(source.s, emb_snapshot(source.s, "a"));
+  change(&source, 5);
+  OK(source.s, emb_snapshot(source.s, "b"));
+  OK(source.s, emb_snapshot_export(source.s, "a", first, NULL, NULL, NULL));
+  OK(source.s, emb_snapshot_export(source.s, "b", file, "base=a", NULL, NULL));
+  open_table(&copy, "copy", NULL, 0);
+  OK(copy.s, emb_snapshot_restore(copy.s, first, NULL));
+  snprintf(path, sizeof path, "%s/chain", copy.dir);
+  for (int i = 0; i < 256; i++) {
+    int told = 0;
+    FILE *f = fopen(path, "r+b");
+    if (!CHECK(f != NULL) || fseek(f, i, SEEK_SET) != 0)
+      return;
+    int byte = fgetc(f);
+    fseek(f, i, SEEK_SET);
+    fputc(byte ^ 1 << below(8), f);
+    fflush(f);
+    GIVES(copy.s, EMB_CORRUPT, emb_snapshot_restore(copy.s, file, NULL));
+    if (i % 16 == 0) {
+      OK(copy.s, emb_verify(copy.s, count_chain, &told));
+      CHECK_EQ_INT(told, 1);
+    }
+    fseek(f, i, SEEK_SET);
+    fputc(byte, f);
+    fclose(f);
+  }
+  CHECK_EQ_INT(truncate(path, 60), 0);
+  GIVES(copy.s, EMB_CORRUPT, emb_snapshot_restore(copy.s, file, NULL));
+  OK(copy.s, emb_snapshot_restore(copy.s, first, NULL));
+  OK(copy.s, emb_snapshot_restore(copy.s, file, NULL));
+  close_table(&copy);
+  close_table(&source);
+  CHECK_EQ_INT(emb_destroy(copy.dir, &err), EMB_OK);
+  CHECK_EQ_INT(help_entries(copy.dir), -1);
+  test_count("damaged bytes of a chain", 256);
 }
 
 /* Another table: one that has other vectors, another optimizer, none. */
