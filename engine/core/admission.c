@@ -10,6 +10,7 @@
 
 #include "../base/hash.h"
 #include "../base/param.h"
+#include "../base/seed.h"
 #include "../emb.h"
 
 /* ---- text --------------------------------------------------------------- */
@@ -133,7 +134,8 @@ static uint64_t count_exactly(struct admission *a, uint64_t hash,
     seen->hash = hash;
   }
   seen->times += times;
-  uint64_t all = seen->times + find(a, 1 - young, hash)->times;
+  uint64_t all =
+      seen->times + (EMB_SEED(75) ? 0 : find(a, 1 - young, hash)->times);
   pthread_mutex_unlock(&a->lock);
   return all;
 }

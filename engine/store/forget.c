@@ -73,7 +73,7 @@ static int help(emb_session *s) {
 
 void forget_help(emb_session *s) {
   struct core *core = s->core;
-  int goes_on = evict_over(core, HELP_PART) != 0;
+  int goes_on = evict_over(core, HELP_PART) != 0 && !EMB_SEED(77);
   while (goes_on) {
     int waits = evict_over(core, WAIT_PART) != 0;
     if (waits ? session_lock(s, &core->ckpt_lock)

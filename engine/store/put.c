@@ -84,7 +84,8 @@ static inline void fill(const struct put *p, struct rec *rec, int64_t key,
     return;
   }
   emb_track track = {0, 0};
-  track = value_track(s, old ? schema_track(schema, old) : track, 1);
+  track = value_track(
+      s, old && !EMB_SEED(76) ? schema_track(schema, old) : track, 1);
 #if FENCE_TSAN
   /* Readers beside it look at whole words. */
   char *value = s->scratch + s->core->layout.rec_bytes;
