@@ -6,10 +6,10 @@
 **
 ** LOOP      A batch is read, its gradients are computed, and they are applied
 **           by the store (Adagrad) or by the program, which puts the rows.
-**           Twice: with keys that are all there, and with one in 16 that is
-**           not: the plain table drops it, the other counts it first.  The
-**           tables take turns within a round; each turn begins with a pass
-**           over all keys that is not measured.
+**           With keys that are all there, and with one in 16 that is not: the
+**           plain table drops it, the other counts it first.  The tables take
+**           turns within a round; each turn begins with a pass over all keys
+**           that is not measured.
 ** STALL     A writer puts small batches without a pause; the time of each call
 **           is noted while a snapshot of the table is taken, and for as long
 **           before, so that what the machine itself does to a thread is seen.

@@ -4,11 +4,11 @@
 ** up: those that come again.
 **
 **   count(n=3)         at the n-th occurrence, counted exactly
-**   bloom(n=3)         the same in a counting Bloom filter of n <= 15: 8 times
-**                      as many keys in the same memory; a key may come in
-**                      early, as its count is never too low
-**   probability(n=10)  with 1 - 0.05^(occurrences / n), by chance: 95 % within
-**                      n
+**   bloom(n=3)         the same in a counting Bloom filter of n <= 15: 8
+**                      times as many keys in the same memory; a key may come
+**                      in early, as its count is never too low
+**   probability(n=10)  with 1 - 0.05^(occurrences / n), by chance: 95 %
+**                      within n
 **
 ** WINDOW    count and bloom have two tables of half the memory each.  What
 **           comes is counted in the younger; when that is full the older is

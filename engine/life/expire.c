@@ -6,8 +6,8 @@
 **           lower it as they fill slots.  Everybody leaves the epoch once in
 **           between: whoever lowered it before has published what he filled, so
 **           it is seen here; who comes later lowers the new time.  A record
-**           that an open transaction has filled is not live and counts all
-**           the same.
+**           that an open transaction has filled is not live and counts all the
+**           same.
 */
 #include "expire.h"
 

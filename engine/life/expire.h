@@ -3,11 +3,10 @@
 ** expire.h -- rows that were not updated for their time to live are removed.
 **
 ** A row is due at updated_at + ttl of its key.  Each extent knows in memory
-** when the first of its records is due, or an earlier time (log.h): what is
-** not due is not looked at, so the cost follows what is old and not the
-** table.  A step takes the extent that is due first, in memory or from disk,
-** removes the rows in it that are due, and then knows exactly when the next
-** one is.
+** when the first of its records is due, or an earlier time (log.h): what is not
+** due is not looked at, so the cost follows what is old and not the table.  A
+** step takes the extent that is due first, in memory or from disk, removes the
+** rows in it that are due, and then knows exactly when the next one is.
 **
 ** Background steps let an extent be overdue by a sixteenth of the shortest time
 ** to live, and find more in it at once.  So a row is there for at most

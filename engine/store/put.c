@@ -9,9 +9,9 @@
 **
 ** TRACKS    A table that tracks, and has one vector and no optimizer, is
 ** written the same way: the new record takes what the old one tracked, plus
-** this Put. The old record must be in memory for that.  From the first row on
-** whose is on disk, the rest of the chunk is left to change.c, which reads
-** it.
+** this Put.
+** The old record must be in memory for that.  From the first row on whose is on
+** disk, the rest of the chunk is left to change.c, which reads it.
 **
 ** VERSIONS  A row's version comes from the store's counter, taken when the
 ** stay in the epoch begins.  If the old record is in memory the new version
