@@ -232,8 +232,7 @@ TEST(with_state) { run_chain("adam", EMB_TRACK_NONE); }
 TEST(with_state_and_tracks) { run_chain("adagrad", EMB_TRACK_WALL); }
 
 /* Without EMB_OPEN_STEP for emb_open: the writer has a thread and a queue, and
- *the
- ** scan reads ahead. */
+** the scan reads ahead. */
 TEST(with_threads) {
   step = 0;
   run_chain("adagrad", EMB_TRACK_WALL);
