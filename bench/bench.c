@@ -24,7 +24,7 @@ static const struct {
     {"load", bench_load},     {"clock", bench_clock},
     {"update", bench_update}, {"lookahead", bench_lookahead},
     {"bound", bench_bound},   {"wordnet", bench_wordnet},
-    {"online", bench_online},
+    {"online", bench_online}, {"export", bench_export},
 };
 
 /* The value of --name=value, or NULL. */
