@@ -98,7 +98,7 @@ proc next {} {
 }
 
 array set total {passed 0 failed 0 skipped 0}
-set jobs 2
+set jobs [expr {[exec nproc] + 1}] ;# they wait for the disk now and then
 set running 0
 set timeout_ms 900000
 if {[info exists env(EMB_TEST_TIMEOUT)]} {

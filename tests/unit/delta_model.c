@@ -489,10 +489,10 @@ static void run(const emb_config *config, uint64_t keep, unsigned calls) {
     work(m);
   if (!m->stop) {
     help_verify(m->s[1]);
-    CHECK(m->compared > 0 && m->deletions > 0 && m->crashes > 0);
-    CHECK(!keep || m->lost > 0);
-    CHECK(m->plain || (m->gradients > 0 && m->wholes > 0));
-    CHECK(!m->now || m->expired > 0);
+    HELP_CAME(m->compared > 0 && m->deletions > 0 && m->crashes > 0);
+    HELP_CAME(!keep || m->lost > 0);
+    HELP_CAME(m->plain || (m->gradients > 0 && m->wholes > 0));
+    HELP_CAME(!m->now || m->expired > 0);
     close_store(m);
   }
   test_count("deltas compared", m->compared);
@@ -508,9 +508,9 @@ static void run(const emb_config *config, uint64_t keep, unsigned calls) {
 
 static const emb_config plain = {.dim = DIM};
 
-TEST(copies_follow_the_store) { run(&plain, 0, 2000 * help_long()); }
+TEST(copies_follow_the_store) { run(&plain, 0, help_amount(1000)); }
 
-TEST(copies_that_may_keep_little) { run(&plain, 700000, 2000 * help_long()); }
+TEST(copies_that_may_keep_little) { run(&plain, 700000, help_amount(1000)); }
 
 static const emb_segment parts[] = {
     {16, EMB_F32, NULL, "zeros"},
@@ -521,7 +521,7 @@ static const emb_segment parts[] = {
 TEST(copies_of_a_trained_table) {
   const emb_config config = {
       .segments = parts, .segment_count = 3, .optimizer = "sgd(lr=0.1)"};
-  run(&config, 0, 1500 * help_long());
+  run(&config, 0, help_amount(700));
 }
 
 TEST(copies_of_a_table_that_forgets) {
@@ -531,5 +531,5 @@ TEST(copies_of_a_table_that_forgets) {
                              .track = EMB_TRACK_DATA,
                              .ttl = "1h",
                              .admission = "count(n=2)"};
-  run(&config, 0, 1500 * help_long());
+  run(&config, 0, help_amount(700));
 }

@@ -285,7 +285,7 @@ TEST(beside_a_writer) {
   puts_beside = 0;
   if (!CHECK_EQ_INT(pthread_create(&writer, NULL, write_on, &source), 0))
     return;
-  for (unsigned i = 0; i < 40 * help_long(); i++, exports++) {
+  for (unsigned i = 0; i < help_amount(40); i++, exports++) {
     OK(source.s, emb_snapshot_export(source.s, "a", file, NULL, NULL, NULL));
     if (read_image(file, &is)) {
       CHECK(same_image(&is, &want));
@@ -518,7 +518,7 @@ TEST(a_damaged_file_changes_nothing) {
   change(&copy, 10);
   take_image(&copy, &want);
   CHECK_EQ_INT(stat(file, &st), 0);
-  for (unsigned i = 0; i < 60 * help_long(); i++, tried++) {
+  for (unsigned i = 0; i < help_amount(60); i++, tried++) {
     FILE *f = fopen(file, "r+b");
     long at = (long)(test_random() % (uint64_t)st.st_size);
     if (!CHECK(f != NULL) || fseek(f, at, SEEK_SET) != 0)

@@ -145,7 +145,7 @@ static void beside(uint32_t evict) {
     return;
   OK(s, emb_delta_begin(s, "all", EMB_DELTA_NOW, UINT64_C(1) << 40));
   for (int i = 0; i < WRITERS; i++) {
-    writers[i] = (struct writer){i, test_random(), 200 * help_long()};
+    writers[i] = (struct writer){i, test_random(), help_amount(200)};
     CHECK_EQ_INT(pthread_create(&id[i], NULL, write_on, &writers[i]), 0);
   }
   CHECK_EQ_INT(pthread_create(&id[WRITERS], NULL, read_on, &seed), 0);

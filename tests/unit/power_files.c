@@ -56,7 +56,7 @@ static void crash_everywhere(const struct disk *recording, unsigned tries,
   for (size_t e = 0; e <= events && !atomic_load(&test_state.failures); e++) {
     moment.events = e;
     disk_play(player, recording, e);
-    for (unsigned i = 0; i < tries * help_long(); i++) {
+    for (unsigned i = 0; i < help_amount(tries); i++) {
       moment.loss = (enum disk_loss)(i % DISK_LOSSES);
       struct disk *after = disk_crash(player, moment.loss, test_random());
       registry_set_env(disk_env(after));

@@ -353,7 +353,7 @@ static void finish(void) {
 
 static void run_model(uint32_t flags, uint32_t type, unsigned calls) {
   start(flags, type);
-  for (unsigned i = 0; i < calls * help_long(); i++) {
+  for (unsigned i = 0; i < help_amount(calls); i++) {
     uint32_t what = below(100);
     if (what < 70)
       write_something();
@@ -377,11 +377,11 @@ static void run_model(uint32_t flags, uint32_t type, unsigned calls) {
 }
 
 TEST(each_reads_back_its_moment) {
-  run_model(0, EMB_F32, 500);
+  run_model(0, EMB_F32, 300);
   test_count("copies opened as after a kill", m.crashes);
 }
 
-TEST(so_does_a_temporary_one) { run_model(EMB_OPEN_TEMPORARY, EMB_F16, 300); }
+TEST(so_does_a_temporary_one) { run_model(EMB_OPEN_TEMPORARY, EMB_F16, 200); }
 
 /* ---- one thing at a time ------------------------------------------------- */
 

@@ -132,7 +132,7 @@ TEST(writers_never_stop) {
                        .timeout_ms = 20000};
   emb_session *s;
   pthread_t threads[WRITERS + 1];
-  unsigned rounds = 12 * help_long();
+  unsigned rounds = help_amount(12);
   static float rows[ACCOUNTS * DIM];
   static int64_t keys[ACCOUNTS];
   if (!help_open(help_path("store"), &config, &store, &s))

@@ -155,6 +155,15 @@ static inline unsigned help_share(void) {
   return n < 1 ? 1 : (unsigned)n;
 }
 
+/* How often something random is done that is done n times by itself. */
+static inline unsigned help_amount(unsigned n) {
+  unsigned amount = n * help_long() / help_share();
+  return amount < 1 ? 1 : amount;
+}
+
+/* Chance brought what a test is about.  Not asked of a share of it. */
+#define HELP_CAME(expr) CHECK(help_share() > 1 || (expr))
+
 /* Counts what emb_verify reports, and prints it. */
 static inline void help_report(void *count, const char *line) {
   ++*(int *)count;

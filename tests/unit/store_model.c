@@ -873,7 +873,7 @@ static void model_run(uint32_t dim, uint32_t type, uint32_t n, unsigned calls) {
   open_store(m);
   if (!m->stop)
     load(m);
-  calls *= help_long();
+  calls = help_amount(calls);
   for (m->calls = 0; m->calls < calls && !m->stop; m->calls++) {
     one_call(m);
     if (!m->stop && m->calls % (calls / 3) == calls / 4) {

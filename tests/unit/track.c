@@ -149,7 +149,7 @@ static void run(uint32_t track, const char *optimizer) {
   c.optimizer = optimizer;
   if (!help_open(dir, &c, &store, &s))
     return;
-  for (unsigned round = 0; round < 300 * help_long(); round++) {
+  for (unsigned round = 0; round < help_amount(300); round++) {
     int more;
     switch (test_random() % 12) {
     case 0:
