@@ -756,6 +756,36 @@ void emb_file_rewind(emb_file *file);
 int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
                  int *found, emb_err *err);
 
+/* ---- vectors in fewer bits --------------------------------------------- */
+
+/* One vector as files of rows have it with quantize=float16, int8 or int4:
+** FORMAT.md, "Files of rows", says what is in its bytes.  For vectors on their
+** way to somewhere else; needs no store.  No pointer need be aligned. */
+enum { EMB_QUANT_F16 = 1, EMB_QUANT_INT8 = 2, EMB_QUANT_INT4 = 3 };
+
+/* Of "float16", "int8" or "int4"; 0: of another name. */
+int emb_quant_type(const char *name);
+/* Bytes of dim elements, 1 .. INT32_MAX: 2 for each; 8 and 1 for each; 8 for
+** each 32, the last ones perhaps fewer, and 1 for each 2 of these.  0: there is
+** no such type, or dim is none. */
+size_t emb_quant_bytes(int type, uint32_t dim);
+/* Elements of so many bytes; 0: none have.  An odd number of int4 has the bytes
+** of the even one above it, which is what this gives. */
+uint32_t emb_quant_dim(int type, size_t bytes);
+/* dim floats to emb_quant_bytes(type, dim) bytes.  Decoded, an element is
+** within 2^-11 of its size, or 2^-25 if that is more (F16); within 1/510 of the
+** difference between the largest and the smallest of all (INT8); within 1/30 of
+** that of its 32 (INT4); plus the rounding of float32.  The smallest of these
+** comes back exactly.  err may be NULL.
+** EMB_RANGE: an element is not finite, or beyond what float16 holds (the text
+** names it); type, dim.  What is in `bytes` is then undefined. */
+int emb_quantize(int type, uint32_t dim, const float *vector, void *bytes,
+                 emb_err *err);
+/* And back.  EMB_RANGE: an element would not be finite, which no quantised
+** vector has (the text names it); type, dim. */
+int emb_dequantize(int type, uint32_t dim, const void *bytes, float *vector,
+                   emb_err *err);
+
 /* ---- maintenance ------------------------------------------------------- */
 
 /* Removes all rows whose time to live is over; *removed (or NULL): how many.

@@ -419,5 +419,7 @@ int emb_register_vector_functions(sqlite3 *db) {
     rc = emb_register_vector_aggregates(db);
   if (rc == SQLITE_OK)
     rc = emb_register_vector_tables(db);
+  if (rc == SQLITE_OK)
+    rc = emb_register_vector_quantizers(db);
   return rc;
 }

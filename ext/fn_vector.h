@@ -4,9 +4,10 @@
 **
 ** ROLE      The functions that need no table and touch no file.  All are
 **           INNOCUOUS and DETERMINISTIC, accept a vector as BLOB or JSON, and
-**           give vectors as BLOBs of little-endian float32.  A NULL argument
-**           makes a NULL result; vectors of different dimension, and results
-**           that float32 cannot hold, are errors.
+**           give vectors as BLOBs of little-endian float32, but for
+**           emb_quantize.  A NULL argument makes a NULL result; vectors of
+**           different dimension, and results that float32 cannot hold, are
+**           errors.
 ** USED BY   Both entry points of the extension.
 */
 #ifndef EMB_EXT_FN_VECTOR_H
@@ -27,6 +28,10 @@
 **   emb_distance_l2(A,B)       Euclidean distance (not squared)
 **   emb_distance_cosine(A,B)   1 - cosine, 0 to 2; NULL if A or B is zero
 **   emb_normalize(V)           V / |V|; a zero vector stays as it is
+**   emb_quantize(V,type)       V in fewer bits: type 'float16', 'int8', 'int4';
+**                              emb.h says in which form and how far off
+**   emb_dequantize(B,type)     and back, to float32
+**   emb_dequantize(B,type,dimensions)   the same; for an odd number of int4
 **   emb_slot_key(slot,id)      key with this slot (0 to 32767) in bits 48 to 62
 **   emb_slot(key)              its slot
 **   emb_version()              "0.1.0"
@@ -42,6 +47,7 @@ int emb_register_vector_functions(sqlite3 *db);
 /* The parts of it, each in a file of its own. */
 int emb_register_vector_aggregates(sqlite3 *db);
 int emb_register_vector_tables(sqlite3 *db);
+int emb_register_vector_quantizers(sqlite3 *db);
 
 /* Makes a vector the result of an SQL function and gives it to SQLite, which
 ** frees it.  name: the function, for the error if an element is not finite. */

@@ -28,17 +28,25 @@ static int take(const char **at, const char *until, char *to) {
   return 1;
 }
 
-static int set_encoding(struct pack_options *o, const char *value,
-                        emb_err *err) {
-  for (uint32_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
-    if (strcmp(value, encodings[i]) == 0) {
-      o->encoding = i;
-      return EMB_OK;
+int pack_encoding(const char *name) {
+  for (int i = 0; i < (int)(sizeof encodings / sizeof *encodings); i++) {
+    if (strcmp(name, encodings[i]) == 0) {
+      return i;
     }
   }
-  return err_set(err, EMB_RANGE,
-                 "quantize must be none, float16, int8 or int4, got '%s'",
-                 value);
+  return -1;
+}
+
+static int set_encoding(struct pack_options *o, const char *value,
+                        emb_err *err) {
+  int encoding = pack_encoding(value);
+  if (encoding < 0) {
+    return err_set(err, EMB_RANGE,
+                   "quantize must be none, float16, int8 or int4, got '%s'",
+                   value);
+  }
+  o->encoding = (uint32_t)encoding;
+  return EMB_OK;
 }
 
 static int set_number(uint32_t *to, const char *name, const char *value,

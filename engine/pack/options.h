@@ -20,6 +20,10 @@ struct pack_options {
   char base[PACK_NAME_BYTES]; /* "": none */
 };
 
+/* The number that the head of a file has for a name of quantize=; below 0: no
+** name of it. */
+int pack_encoding(const char *name);
+
 /* Those that only a snapshot takes. */
 enum { PACK_TAKES_INDEX = 1, PACK_TAKES_BASE = 2 };
 

@@ -49,6 +49,28 @@ size_t quant_bytes(enum quant_type type, uint32_t dim) {
   }
 }
 
+uint32_t quant_dim(enum quant_type type, size_t bytes) {
+  size_t group = quant_bytes(type, QUANT_GROUP), rest = bytes % group, dim;
+  switch (type) {
+  case QUANT_F32:
+    dim = bytes / 4;
+    break;
+  case QUANT_F16:
+    dim = bytes / 2;
+    break;
+  case QUANT_INT8:
+    dim = bytes > HEAD_BYTES ? bytes - HEAD_BYTES : 0;
+    break;
+  default:
+    dim = bytes / group * QUANT_GROUP;
+    dim += rest > HEAD_BYTES ? 2 * (rest - HEAD_BYTES) : 0;
+  }
+  return dim > 0 && dim <= INT32_MAX &&
+                 quant_bytes(type, (uint32_t)dim) == bytes
+             ? (uint32_t)dim
+             : 0;
+}
+
 /* ---- a group ------------------------------------------------------------ */
 
 struct range {

@@ -21,6 +21,7 @@
 ** FAILURE   Encoding refuses a row with an element that is not finite, or that
 **           float16 does not hold.  Decoding gives EMB_CORRUPT when a value is
 **           not finite, which no encoded row has.
+** LIMIT     dim is at most INT32_MAX.
 ** THREADS   No state.
 */
 #ifndef EMB_VEC_QUANT_H
@@ -37,6 +38,9 @@ enum { QUANT_GROUP = 32 };
 
 /* Bytes of an encoded row. */
 size_t quant_bytes(enum quant_type type, uint32_t dim);
+/* Elements of a row of so many bytes: where two numbers give that many, as with
+** QUANT_INT4, the even one, which is one more; 0 where none does. */
+uint32_t quant_dim(enum quant_type type, size_t bytes);
 
 /* No pointer need be aligned; the two do not overlap.  EMB_RANGE: see FAILURE;
 ** what is in `to` then is undefined. */

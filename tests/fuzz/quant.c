@@ -53,6 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint32_t dim = 1 + (uint32_t)(fuzz_bytes(&in, 2) % (DIM_MAX - 1));
   size_t bytes = quant_bytes(type, dim);
   FUZZ_CHECK(bytes > 0 && bytes <= ROOM);
+  FUZZ_CHECK(quant_dim(type, bytes) ==
+             (type == QUANT_INT4 ? dim + dim % 2 : dim));
   char *row = room(&in, bytes);
   int rc = quant_decode(type, dim, row, x);
   FUZZ_CHECK(rc == EMB_OK || rc == EMB_CORRUPT);

@@ -53,6 +53,86 @@ TEST(bytes_by_hand) {
   CHECK(memcmp(out, x, sizeof x) == 0);
 }
 
+/* From the bytes back to the dimension, at every length there is. */
+TEST(dimension_of_bytes) {
+  uint32_t want[BYTES_MAX];
+  for (int type = 0; type < TYPES; type++) {
+    memset(want, 0, sizeof want);
+    for (uint32_t dim = 1; dim <= 2 * BYTES_MAX; dim++) {
+      size_t bytes = quant_bytes((enum quant_type)type, dim);
+      if (bytes < BYTES_MAX)
+        want[bytes] = dim; /* the last, which is the even one */
+    }
+    for (size_t bytes = 0; bytes < BYTES_MAX; bytes++)
+      CHECK_EQ_INT(quant_dim((enum quant_type)type, bytes), want[bytes]);
+  }
+  CHECK_EQ_INT(quant_dim(QUANT_F16, (size_t)INT32_MAX * 2), INT32_MAX);
+  CHECK_EQ_INT(quant_dim(QUANT_F16, ((size_t)INT32_MAX + 1) * 2), 0);
+  CHECK_EQ_INT(quant_dim(QUANT_INT4, SIZE_MAX), 0);
+}
+
+/* What emb.h offers of it. */
+TEST(public_functions_do_the_same) {
+  static const char *const types[] = {"none", "float16", "int8", "int4"};
+  float x[77], y[77], z[77];
+  uint8_t a[400], b[400];
+  for (int type = EMB_QUANT_F16; type <= EMB_QUANT_INT4; type++) {
+    CHECK_EQ_INT(emb_quant_type(types[type]), type);
+    for (uint32_t dim = 1; dim <= 77; dim++) {
+      size_t bytes = quant_bytes((enum quant_type)type, dim);
+      for (uint32_t i = 0; i < dim; i++)
+        x[i] = (float)(int32_t)test_random() * 0x1p-20f;
+      CHECK_EQ_INT(emb_quant_bytes(type, dim), bytes);
+      CHECK_EQ_INT(emb_quant_dim(type, bytes),
+                   quant_dim((enum quant_type)type, bytes));
+      CHECK_EQ_INT(emb_quantize(type, dim, x, a, NULL), EMB_OK);
+      CHECK_EQ_INT(quant_encode((enum quant_type)type, dim, x, b), EMB_OK);
+      CHECK(memcmp(a, b, bytes) == 0);
+      CHECK_EQ_INT(emb_dequantize(type, dim, a, y, NULL), EMB_OK);
+      CHECK_EQ_INT(quant_decode((enum quant_type)type, dim, a, z), EMB_OK);
+      CHECK(memcmp(y, z, dim * sizeof y[0]) == 0);
+    }
+  }
+}
+
+static void check_refused(int rc, const emb_err *err, const char *text) {
+  CHECK_EQ_INT(rc, EMB_RANGE);
+  CHECK_EQ_INT(err->code, EMB_RANGE);
+  test_check(strcmp(err->text, text) == 0, __FILE__, __LINE__,
+             "'%s' instead of '%s'", err->text, text);
+}
+
+TEST(public_functions_name_what_they_refuse) {
+  static const char *const others[] = {"", "none", "float32", "Int8", "int81"};
+  float x[3] = {1, 70000, 2}, y[3];
+  uint8_t row[32];
+  emb_err err;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    CHECK_EQ_INT(emb_quant_type(others[i]), 0);
+  for (int type = -1; type <= 4; type += 5) {
+    CHECK_EQ_INT(emb_quant_bytes(type, 3), 0);
+    CHECK_EQ_INT(emb_quant_dim(type, 24), 0);
+  }
+  CHECK_EQ_INT(emb_quant_bytes(EMB_QUANT_INT8, 0), 0);
+  CHECK_EQ_INT(emb_quant_bytes(EMB_QUANT_INT8, 0x80000000u), 0);
+  check_refused(emb_quantize(0, 3, x, row, &err), &err,
+                "there is no type 0 of quantised vectors");
+  check_refused(emb_dequantize(4, 3, row, y, &err), &err,
+                "there is no type 4 of quantised vectors");
+  check_refused(emb_quantize(EMB_QUANT_INT4, 0, x, row, &err), &err,
+                "a vector has no 0 dimensions");
+  check_refused(emb_quantize(EMB_QUANT_F16, 3, x, row, &err), &err,
+                "float16 does not hold element 1");
+  x[2] = NAN;
+  check_refused(emb_quantize(EMB_QUANT_F16, 3, x, row, &err), &err,
+                "element 2 is not finite");
+  check_refused(emb_quantize(EMB_QUANT_INT8, 3, x, row, &err), &err,
+                "element 2 is not finite");
+  memcpy(row, "\x00\x3c\x00\xfc\x00\x00", 6);
+  check_refused(emb_dequantize(EMB_QUANT_F16, 3, row, y, &err), &err,
+                "element 1 is not finite");
+}
+
 /* The bound over the part of the row that shares a scale. */
 static double bound_at(enum quant_type type, const float *x, uint32_t dim,
                        uint32_t i) {
