@@ -27,7 +27,8 @@ int sqlite3_emb_init(sqlite3 *db, char **message, const void *api);
  */
 
 /* %t a table, %k a key, %v a vector, %K keys, %V vectors, %n a number,
-** %e an expression of a row, %w a condition, %s a savepoint's name. */
+** %q a type of quantised vectors, %e an expression of a row, %w a condition,
+** %s a savepoint's name. */
 static const char *const statements[] = {
     "INSERT INTO %t VALUES(%k, %v)",
     "INSERT INTO %t VALUES(%k, %v), (%k, %v), (%k, %v) RETURNING %e",
@@ -59,7 +60,8 @@ static const char *const statements[] = {
     "SELECT emb_to_json(emb_add(%v, %v)), emb_dot(%v, %v), emb_length(%v)",
     "SELECT emb_distance_l2(%v, %v), emb_normalize(%v), emb_scale(%v, %n)",
     "SELECT emb_f32(%v), emb_sub(%v, %V), emb_mul(%V, %v), emb_pack(%k)",
-    "SELECT * FROM emb_each(%V)",
+    "SELECT *, emb_quantize(%v, %q), emb_dequantize(%v, %q),"
+    " emb_dequantize(emb_quantize(%v, %q), %q, %n) FROM emb_each(%V)",
     "INSERT INTO %t(%t) VALUES('checkpoint')",
     "INSERT INTO %t(%t) VALUES('optimize')",
     "INSERT INTO %t(%t) VALUES('integrity-check')",
@@ -103,6 +105,7 @@ static const char *const vectors[] = {"'[1,2,3]'",
                                       "''",
                                       "(SELECT vector FROM items LIMIT 1)",
                                       "'[1,2,3,4,5,6]'"};
+static const char *const types[] = {"'int8'", "'int4'", "'float16'", "'none'"};
 static const char *const conditions[] = {
     "1",
     "key = %k",
@@ -164,6 +167,9 @@ static void add_part(sqlite3_str *sql, char part, struct fuzz_input *in) {
   case 'K':
     add_keys(sql, in);
     break;
+  case 'q':
+    sqlite3_str_appendall(sql, PICK(types));
+    break;
   case 'e':
     add(sql, PICK(expressions), in);
     break;
@@ -177,7 +183,7 @@ static void add_part(sqlite3_str *sql, char part, struct fuzz_input *in) {
 
 static void add(sqlite3_str *sql, const char *pattern, struct fuzz_input *in) {
   for (; *pattern; pattern++)
-    if (*pattern == '%' && pattern[1] && strchr("tkvKVnews", pattern[1]))
+    if (*pattern == '%' && pattern[1] && strchr("tkvKVnqews", pattern[1]))
       add_part(sql, *++pattern, in);
     else
       sqlite3_str_appendchar(sql, 1, *pattern);
