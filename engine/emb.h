@@ -178,8 +178,8 @@ typedef struct emb_config {
   uint64_t seed;      /* of the initializers; 0: what the store has */
   /* How long rows live after their last update, "30d, 5:7d, 8-15:none": a whole
   ** number of s, min, h, d or w, and the same for slots (bits 48 to 62) of
-  *keys.
-  ** NULL: what the store has; a new one, or "none": for ever.  Rows go in the
+  ** keys.  NULL: what the store has; a new one, or "none": for ever.  Rows go
+  *in the
   ** background (emb_step), at most a sixteenth of the shortest time later.
   ** Implies EMB_TRACK_WALL where nothing else is said of track. */
   const char *ttl;
@@ -599,9 +599,8 @@ typedef struct emb_delta emb_delta;
 int emb_delta_open(emb_session *session, const char *consumer,
                    emb_delta **delta);
 /* Where the delta begins and ends: numbers that grow; from is 0 for a delta
- ** that
- ** is the whole table, which replaces what the consumer has.  Either may be
- ** NULL. */
+** that is the whole table, which replaces what the consumer has.  Either may be
+** NULL. */
 void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to);
 /* Delivers up to max rows; *n = 0 at the end, and from then on the delta may be
 ** acknowledged.  ops: EMB_DELTA_*; of a deletion only the key is set.  vectors,

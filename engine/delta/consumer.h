@@ -127,7 +127,7 @@ void consumers_hold(struct consumers *consumers, struct hold *hold,
 void consumers_let_go(struct consumers *consumers, struct hold *hold);
 
 /* Which deltas the store itself has taken: position_read and position_write,
- ** for temporary stores, too. */
+** for temporary stores, too. */
 int consumers_position(struct consumers *consumers, struct position *position,
                        emb_err *err);
 int consumers_move(struct consumers *consumers, const struct position *position,

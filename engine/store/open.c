@@ -430,7 +430,9 @@ static int read_schema(emb_store *store, const struct manifest *m,
     rc = err_set(err, EMB_CORRUPT, "%s/manifest: dimension %u, but %u together",
                  core->dir, m->dim, core->schema.dim);
   }
-  schema_layout(&core->schema, &core->layout);
+  if (!rc) {
+    schema_layout(&core->schema, &core->layout);
+  }
   return rc;
 }
 
@@ -447,7 +449,9 @@ static int decide_layout(emb_store *store, int *create, emb_err *err) {
   if (*create) {
     rc = schema_init(&core->schema, c, err);
     rc = rc ? rc : schema_print(&core->schema, text, err);
-    schema_layout(&core->schema, &core->layout);
+    if (!rc) {
+      schema_layout(&core->schema, &core->layout);
+    }
     return rc;
   }
   rc = read_schema(store, &m, err);

@@ -285,7 +285,7 @@ TEST(copy_of_a_copy) {
 }
 
 /* A consumer that is too far behind, or a new copy of a large table: a
- ** snapshot, and from then on deltas. */
+** snapshot, and from then on deltas. */
 TEST(after_a_snapshot) {
   struct side a = {0}, b = {0};
   emb_delta_file about;
