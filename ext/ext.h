@@ -452,18 +452,29 @@ struct ext_function {
 };
 int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
                     size_t n);
-/* Frees a table that SQLite disconnected while it was conn->in_use (vtab.c). */
-void ext_table_free_gone(struct ext_table *table);
-/* The table that the argument names, ready to be read. */
+/* A function or a table-valued one holds no table as a statement does: when
+** what is asked of SQLite finds that somebody has changed the schema, SQLite
+** disconnects all tables.  One that is held stays in memory until it is let go;
+** 1: then it was disconnected, and is freed. */
+void ext_table_hold(struct ext_table *table);
+int ext_table_let_go(struct ext_table *table);
+void ext_table_free_gone(struct ext_table *table); /* vtab.c */
+/* The table of this name, ready to be read, or to be written to at once:
+** SQLITE_READONLY, or an error of ext_txn_immediate, when it cannot be.
+** Nothing is asked of SQLite about it after that. */
+int ext_fn_named(struct ext_conn *conn, const char *text, int writes,
+                 struct ext_table **table, char **err);
+/* The table that the argument names. */
 int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
                  struct ext_table **table, char **err);
+int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
+                          struct ext_table **table, char **err);
 /* The argument `keys`; after an error there is nothing to free. */
 int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
                 char **err);
-/* n vectors that are to be written at once; SQLITE_READONLY, or an error of
-** ext_txn_immediate, when they cannot be. */
+/* n vectors. */
 int ext_fn_vectors(sqlite3_value *value, const char *what,
-                   struct ext_table *table, size_t n, float **vectors,
+                   const struct ext_table *table, size_t n, float **vectors,
                    int *owned, char **err);
 /* A number of something; 0 for what none can be. */
 int ext_fn_number(sqlite3_value *value, const char *what, uint64_t *number,

@@ -22,31 +22,62 @@ int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
 /* Times that a table is looked up again because the schema changed. */
 #define SCHEMA_TURNS 10
 
-int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
+void ext_table_hold(struct ext_table *table) {
+  table->conn->in_use = table;
+  table->conn->in_use_gone = 0;
+}
+
+int ext_table_let_go(struct ext_table *table) {
+  int gone = table->conn->in_use_gone;
+  table->conn->in_use = NULL;
+  if (gone)
+    ext_table_free_gone(table);
+  return gone;
+}
+
+static int make_ready(struct ext_table *table, int writes, char **err) {
+  int rc = ext_txn_read(table, err);
+  if (rc == SQLITE_OK && writes && table->link->readonly)
+    rc = ext_error(err, SQLITE_READONLY, "database \"%s\" is read-only",
+                   table->schema);
+  if (rc == SQLITE_OK && writes)
+    rc = ext_txn_immediate(table, err);
+  return rc;
+}
+
+int ext_fn_named(struct ext_conn *conn, const char *text, int writes,
                  struct ext_table **table, char **err) {
-  const char *text = (const char *)sqlite3_value_text(name);
-  int rc;
-  if (text == NULL)
-    return ext_error(err, SQLITE_MISMATCH, "table must be a name, got %s",
-                     emb_value_type_name(name));
-  /* A function holds no table as a statement does: when what ext_txn_read asks
-  ** SQLite finds that somebody has changed the schema, SQLite disconnects all
-  ** tables, this one too. */
   for (int turn = 0; turn < SCHEMA_TURNS; turn++) {
-    rc = ext_conn_find(conn, text, table, err);
+    int rc = ext_conn_find(conn, text, table, err);
     if (rc != SQLITE_OK)
       return rc;
-    conn->in_use = *table;
-    conn->in_use_gone = 0;
-    rc = ext_txn_read(*table, err);
-    conn->in_use = NULL;
-    if (!conn->in_use_gone)
+    ext_table_hold(*table);
+    rc = make_ready(*table, writes, err);
+    if (!ext_table_let_go(*table))
       return rc;
-    ext_table_free_gone(*table);
     sqlite3_free(*err);
     *err = NULL;
   }
   return ext_error(err, SQLITE_SCHEMA, "the schema changes all the time");
+}
+
+static int find_table(struct ext_conn *conn, sqlite3_value *name, int writes,
+                      struct ext_table **table, char **err) {
+  const char *text = (const char *)sqlite3_value_text(name);
+  if (text == NULL)
+    return ext_error(err, SQLITE_MISMATCH, "table must be a name, got %s",
+                     emb_value_type_name(name));
+  return ext_fn_named(conn, text, writes, table, err);
+}
+
+int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
+                 struct ext_table **table, char **err) {
+  return find_table(conn, name, 0, table, err);
+}
+
+int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
+                          struct ext_table **table, char **err) {
+  return find_table(conn, name, 1, table, err);
 }
 
 int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
@@ -58,17 +89,12 @@ int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
 }
 
 int ext_fn_vectors(sqlite3_value *value, const char *what,
-                   struct ext_table *table, size_t n, float **vectors,
+                   const struct ext_table *table, size_t n, float **vectors,
                    int *owned, char **err) {
   int rc = emb_matrix_from_value(value, what, table->options.config.dim, n,
                                  vectors, owned, err);
   if (rc != SQLITE_OK)
     *owned = 0;
-  else if (table->link->readonly)
-    rc = ext_error(err, SQLITE_READONLY, "database \"%s\" is read-only",
-                   table->schema);
-  else
-    rc = ext_txn_immediate(table, err);
   return rc;
 }
 

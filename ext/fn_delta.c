@@ -23,18 +23,6 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* The table, to be written to at once. */
-static int find_table(struct ext_conn *conn, sqlite3_value *value,
-                      struct ext_table **table, char **err) {
-  int rc = ext_fn_table(conn, value, table, err);
-  if (rc != SQLITE_OK)
-    return rc;
-  if ((*table)->link->readonly)
-    return ext_error(err, SQLITE_READONLY, "database \"%s\" is read-only",
-                     (*table)->schema);
-  return ext_txn_immediate(*table, err);
-}
-
 int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
                         struct ext_table **table, const char **name,
                         char **err) {
@@ -42,7 +30,7 @@ int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
   if (*name == NULL)
     return ext_error(err, SQLITE_MISMATCH, "consumer must be a name, got %s",
                      emb_value_type_name(argv[1]));
-  return find_table(conn, argv[0], table, err);
+  return ext_fn_table_to_write(conn, argv[0], table, err);
 }
 
 /* ---- consumers ----------------------------------------------------------- */
@@ -194,7 +182,8 @@ static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
   if (rc == SQLITE_OK && argc > 2)
     rc = read_join(argv[2], &how.join, &err);
   if (rc == SQLITE_OK)
-    rc = find_table(sqlite3_user_data(context), argv[0], &table, &err);
+    rc = ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table,
+                               &err);
   if (rc == SQLITE_OK) {
     how.columns = names = column_names(table);
     rc = names ? SQLITE_OK : SQLITE_NOMEM;

@@ -65,15 +65,11 @@ static void fn_restore(sqlite3_context *context, int argc,
   const char *path;
   uint64_t rows = 0;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc =
+      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     rc = read_path(argv[1], &path, &err);
-  if (rc == SQLITE_OK && table->link->readonly)
-    rc = ext_error(&err, SQLITE_READONLY, "database \"%s\" is read-only",
-                   table->schema);
-  if (rc == SQLITE_OK)
-    rc = ext_txn_immediate(table, &err);
   if (rc == SQLITE_OK) {
     rc = emb_snapshot_restore(table->link->session, path, &rows);
     if (rc)

@@ -124,7 +124,8 @@ static void write_batch(sqlite3_context *context, int argc,
   size_t n = 0, count = 0;
   int keys_owned = 0, vectors_owned = 0;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc =
+      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(argv[1], &keys, &keys_owned, &n, &err);
   if (rc == SQLITE_OK)

@@ -99,7 +99,7 @@ static int arguments(struct ext_conn *conn, int argc, sqlite3_value **argv,
   int rc;
   if (argc < 1)
     return ext_error(err, SQLITE_ERROR, "emb_evicted needs a table name");
-  rc = ext_fn_table(conn, argv[0], table, err);
+  rc = ext_fn_table_to_write(conn, argv[0], table, err);
   if (rc == SQLITE_OK && argc > 1) {
     sqlite3_int64 at = sqlite3_value_int64(argv[1]);
     if (sqlite3_value_numeric_type(argv[1]) != SQLITE_INTEGER || at < 0)
@@ -107,10 +107,7 @@ static int arguments(struct ext_conn *conn, int argc, sqlite3_value **argv,
                        emb_value_type_name(argv[1]));
     *since = (uint64_t)at;
   }
-  if (rc == SQLITE_OK && (*table)->link->readonly)
-    return ext_error(err, SQLITE_READONLY, "database \"%s\" is read-only",
-                     (*table)->schema);
-  return rc == SQLITE_OK ? ext_txn_immediate(*table, err) : rc;
+  return rc;
 }
 
 static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,

@@ -31,15 +31,9 @@ static int read_name(sqlite3_value *value, const char **name, char **err) {
 
 static int find_table(sqlite3_context *context, sqlite3_value **argv,
                       struct ext_table **table, const char **name, char **err) {
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], table, err);
-  if (rc == SQLITE_OK)
-    rc = read_name(argv[1], name, err);
-  if (rc == SQLITE_OK && (*table)->link->readonly)
-    rc = ext_error(err, SQLITE_READONLY, "database \"%s\" is read-only",
-                   (*table)->schema);
-  if (rc == SQLITE_OK)
-    rc = ext_txn_immediate(*table, err);
-  return rc;
+  int rc =
+      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], table, err);
+  return rc == SQLITE_OK ? read_name(argv[1], name, err) : rc;
 }
 
 static int open_snap(struct ext_link *link, const char *name, emb_snap **snap,

@@ -86,9 +86,7 @@ static int filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
   name = (const char *)sqlite3_value_text(argv[0]);
   if (name == NULL)
     return SQLITE_OK;
-  rc = ext_conn_find(vtab->conn, name, &table, &err);
-  if (rc == SQLITE_OK)
-    rc = ext_txn_read(table, &err);
+  rc = ext_fn_named(vtab->conn, name, 0, &table, &err);
   if (rc == SQLITE_OK) {
     cursor->stats = sqlite3_malloc64(STATS_MAX * sizeof *cursor->stats);
     if (cursor->stats == NULL)

@@ -161,7 +161,10 @@ static int add_table(struct ext_conn *conn, const char *schema,
   memset(row, 0, sizeof *row);
   **end = row;
   *end = &row->next;
-  return describe(table, row);
+  ext_table_hold(table);
+  rc = describe(table, row);
+  (void)ext_table_let_go(table);
+  return rc;
 }
 
 /* The end of a loop over a statement's rows, which may have ended for want of
