@@ -5,7 +5,7 @@
 # compiler or flags rebuilds what depends on it.
 
 # As many jobs as there are cores, unless told otherwise (make -j1).
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 

@@ -60,8 +60,8 @@ static const char *const statements[] = {
     "SELECT emb_to_json(emb_add(%v, %v)), emb_dot(%v, %v), emb_length(%v)",
     "SELECT emb_distance_l2(%v, %v), emb_normalize(%v), emb_scale(%v, %n)",
     "SELECT emb_f32(%v), emb_sub(%v, %V), emb_mul(%V, %v), emb_pack(%k)",
-    "SELECT *, emb_quantize(%v, %q), emb_dequantize(%v, %q),"
-    " emb_dequantize(emb_quantize(%v, %q), %q, %n) FROM emb_each(%V)",
+    ("SELECT *, emb_quantize(%v, %q), emb_dequantize(%v, %q),"
+     " emb_dequantize(emb_quantize(%v, %q), %q, %n) FROM emb_each(%V)"),
     "INSERT INTO %t(%t) VALUES('checkpoint')",
     "INSERT INTO %t(%t) VALUES('optimize')",
     "INSERT INTO %t(%t) VALUES('integrity-check')",
