@@ -115,13 +115,13 @@ score() {
 while ! is_over; do
   unit R1 recover ext/kill_sql
   sql R1 kill
-  unit R2 power ext/power_sql
+  unit R2 power power_files power_delta ext/power_sql
   unit R3 fail_memory ext/fail_memory_sql
-  unit R4 fail_io ext/fail_io_sql
+  unit R4 fail_io fail_files ext/fail_io_sql
   unit R5 rot
-  unit R6 rot_pages recover_damage
+  unit R6 rot_pages recover_damage pack delta_file
   sql R8 differential large
-  unit R9 store_model
+  unit R9 store_model snapshot export delta_model expire evict
   sql R10 concurrent
   LONG=1 run R10 tsan make VARIANT=tsan OUT="$OUT" check-concurrent
   unit R11 staleness_history
