@@ -56,9 +56,9 @@ CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
                   'pthread_create|thread_start|emb_open' $(UNIT_C)))
 # These work step by step in one thread; and children of a process with threads,
 # that start threads, are more than ThreadSanitizer knows.
-CONCURRENT_C := $(filter-out %/fail_files.c %/fail_io.c %/fail_memory.c \
-                  %/power.c %/power_files.c %/rot.c %/recover_damage.c \
-                  %/rot_pages.c %/fork_sql.c,$(CONCURRENT_C))
+CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
+                  %/fail_memory.c %/power.c %/power_files.c %/rot.c \
+                  %/recover_damage.c %/rot_pages.c %/fork_sql.c,$(CONCURRENT_C))
 SQL_TESTS := $(wildcard tests/sql/*.test)
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
