@@ -6,13 +6,28 @@
 
 enum { PATIENCE_MS = 10000 };
 
+/* To go over to a write-ahead log SQLite needs the file for itself and does not
+** wait for it; the other process may be doing the same. */
+static void begin_wal(sqlite3 *db) {
+  int rc = SQLITE_BUSY;
+  for (int ms = 0; rc == SQLITE_BUSY && ms < PATIENCE_MS; ms += 10) {
+    if (ms) {
+      sqlite3_sleep(10);
+    }
+    rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+  }
+  if (rc != SQLITE_OK) {
+    die("cannot begin a write-ahead log: %s", sqlite3_errmsg(db));
+  }
+}
+
 void log_open(struct log *log, const char *file) {
   if (sqlite3_open(file, &log->db) != SQLITE_OK) {
     die("%s: %s", file, sqlite3_errmsg(log->db));
   }
   sqlite3_busy_timeout(log->db, PATIENCE_MS);
+  begin_wal(log->db);
   database_run(log->db,
-               "PRAGMA journal_mode = WAL;"
                "CREATE TABLE IF NOT EXISTS click(id INTEGER PRIMARY KEY, hour,"
                " user, item, place, clicked);"
                "CREATE TABLE IF NOT EXISTS ended(clicks)");
