@@ -45,6 +45,7 @@ static inline void rows_ask(const struct rec *rec, uint32_t lines) {
   if (rec) {
     for (uint32_t i = 0; i < lines; i++) {
       __builtin_prefetch((const char *)rec + (size_t)i * 64, 0, 2);
+      __asm__ volatile(""); /* gcc 12 drops loops that do nothing else */
     }
   }
 }

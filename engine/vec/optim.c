@@ -186,18 +186,13 @@ static void set_part(struct optim_part *part, const struct job *job,
 
 static double sum_over(const struct job *job, enum optim_sum what) {
   struct room room;
-  double lane[16] = {0};
+  double sum = 0;
   for (size_t first = 0; first < job->n; first += CHUNK) {
     struct optim_part part;
     set_part(&part, job, first, &room);
-    job->optim->form->sum(what, &part, lane);
+    sum += job->optim->form->sum(what, &part);
   }
-  for (int half = 8; half > 0; half /= 2) {
-    for (int j = 0; j < half; j++) {
-      lane[j] += lane[j + half];
-    }
-  }
-  return lane[0];
+  return sum;
 }
 
 /* Computes the factors of this step, and the new head from the old one. */

@@ -16,7 +16,7 @@ struct optim_part {
   size_t n;
   float *w, *state[OPTIM_ARRAYS];
   const float *g, *read; /* read: NULL without compensation */
-  /* Where the old values go, so that a step can be taken back; or NULL. */
+  /* Where the old values go, so that a step can be taken back. */
   float *old_w, *old_state[OPTIM_ARRAYS];
 };
 
@@ -31,9 +31,8 @@ struct optim_form {
   /* One step of all elements; 1 when something is not finite.  The variant of
   ** momentum is nesterov, that of rmsprop has momentum. */
   int (*apply)(uint32_t kind, int variant, const struct optim_part *part);
-  /* Adds the squares to lanes, element i to lane i % 16; changes nothing. */
-  void (*sum)(enum optim_sum what, const struct optim_part *part,
-              double lane[16]);
+  /* The sum of the squares; changes nothing. */
+  double (*sum)(enum optim_sum what, const struct optim_part *part);
 };
 
 /* Form i, in the order of vec_form; NULL at the end. */

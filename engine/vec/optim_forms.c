@@ -19,10 +19,22 @@ static inline void store_scalar(float *to, float x) {
   memcpy(to, &x, sizeof x);
 }
 
-static inline void add_squares_scalar(double to[16], const float x[16]) {
-  for (int i = 0; i < 16; i++) {
-    to[i] += (double)x[i] * (double)x[i];
+/* 16 sums.  They are added as a tree: 8 to 8, 4 to 4, 2 to 2, 1 to 1. */
+typedef struct {
+  double sum[16];
+} lanes_scalar;
+
+static inline lanes_scalar no_lanes_scalar(void) { return (lanes_scalar){{0}}; }
+static inline void add_squares_scalar(lanes_scalar *to, int j, float x) {
+  to->sum[j] += (double)x * (double)x;
+}
+static inline double sum_lanes_scalar(lanes_scalar *lanes) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; i++) {
+      lanes->sum[i] += lanes->sum[i + half];
+    }
   }
+  return lanes->sum[0];
 }
 
 #define FORM(name) name##_scalar
@@ -47,22 +59,51 @@ static const struct optim_form scalar = {"scalar", apply_scalar, sum_scalar};
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-__attribute__((target("avx2"))) static inline void
-add_squares_avx2(double to[16], const float x[16]) {
-  for (int i = 0; i < 16; i += 4) {
-    __m256d wide = _mm256_cvtps_pd(_mm_loadu_ps(x + i));
-    wide = _mm256_mul_pd(wide, wide);
-    _mm256_storeu_pd(to + i, _mm256_add_pd(_mm256_loadu_pd(to + i), wide));
-  }
+#define AVX2 __attribute__((target("avx2"))) static inline
+#define AVX512 __attribute__((target("avx512f,avx512dq"))) static inline
+
+typedef struct {
+  __m256d sum[4];
+} lanes_avx2;
+
+AVX2 lanes_avx2 no_lanes_avx2(void) { return (lanes_avx2){{{0}}}; }
+AVX2 __m256d add_square_avx2(__m256d to, __m128 x) {
+  __m256d wide = _mm256_cvtps_pd(x);
+  return _mm256_add_pd(to, _mm256_mul_pd(wide, wide));
+}
+AVX2 void add_squares_avx2(lanes_avx2 *to, int j, __m256 x) {
+  __m256d *sum = to->sum + j / 4;
+  sum[0] = add_square_avx2(sum[0], _mm256_castps256_ps128(x));
+  sum[1] = add_square_avx2(sum[1], _mm256_extractf128_ps(x, 1));
+}
+AVX2 double sum_4_avx2(__m256d x) {
+  __m128d two =
+      _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+AVX2 double sum_lanes_avx2(const lanes_avx2 *lanes) {
+  return sum_4_avx2(_mm256_add_pd(_mm256_add_pd(lanes->sum[0], lanes->sum[2]),
+                                  _mm256_add_pd(lanes->sum[1], lanes->sum[3])));
 }
 
-__attribute__((target("avx512f,avx512dq"))) static inline void
-add_squares_avx512(double to[16], const float x[16]) {
-  for (int i = 0; i < 16; i += 8) {
-    __m512d wide = _mm512_cvtps_pd(_mm256_loadu_ps(x + i));
-    wide = _mm512_mul_pd(wide, wide);
-    _mm512_storeu_pd(to + i, _mm512_add_pd(_mm512_loadu_pd(to + i), wide));
-  }
+typedef struct {
+  __m512d sum[2];
+} lanes_avx512;
+
+AVX512 lanes_avx512 no_lanes_avx512(void) { return (lanes_avx512){{{0}}}; }
+AVX512 __m512d add_square_avx512(__m512d to, __m256 x) {
+  __m512d wide = _mm512_cvtps_pd(x);
+  return _mm512_add_pd(to, _mm512_mul_pd(wide, wide));
+}
+AVX512 void add_squares_avx512(lanes_avx512 *to, int j, __m512 x) {
+  (void)j;
+  to->sum[0] = add_square_avx512(to->sum[0], _mm512_castps512_ps256(x));
+  to->sum[1] = add_square_avx512(to->sum[1], _mm512_extractf32x8_ps(x, 1));
+}
+AVX512 double sum_lanes_avx512(const lanes_avx512 *lanes) {
+  __m512d eight = _mm512_add_pd(lanes->sum[0], lanes->sum[1]);
+  return sum_4_avx2(_mm256_add_pd(_mm512_castpd512_pd256(eight),
+                                  _mm512_extractf64x4_pd(eight, 1)));
 }
 
 #define FORM(name) name##_avx2

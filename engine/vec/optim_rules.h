@@ -9,6 +9,8 @@
 **   LOAD(p), STORE(p, x), SET(x), SQRT(x), MIN(a, b), MAX(a, b)
 **   ANY_NAN(x)  whether an element is NaN
 **   ABS(x), SIGNED(x, s)   |x|, and x >= 0 with the sign of s
+** and 16 sums in float64: lanes, no_lanes, add_squares (of the elements for
+** the sums from j on), sum_lanes.
 **
 ** A rule takes the gradient and the old w and returns the new w; it loads its
 ** state and keeps the new one.
@@ -150,13 +152,9 @@ INLINE void FORM(step)(const struct optim_factors *k, FORM(rule) * rule,
   float *s[OPTIM_ARRAYS];
   for (int j = 0; j < arrays; j++) {
     s[j] = part->state[j] + i;
-    if (part->old_w) {
-      STORE(part->old_state[j] + i, LOAD(s[j]));
-    }
+    STORE(part->old_state[j] + i, LOAD(s[j]));
   }
-  if (part->old_w) {
-    STORE(part->old_w + i, w);
-  }
+  STORE(part->old_w + i, w);
   WATCH(g); /* clipping makes infinity and NaN finite */
   if (!plain) {
     if (part->read) {
@@ -171,9 +169,10 @@ INLINE void FORM(step)(const struct optim_factors *k, FORM(rule) * rule,
 INLINE void FORM(step_tail)(const struct optim_factors *k, FORM(rule) * rule,
                             int arrays, int plain,
                             const struct optim_part *part, size_t i, VEC *bad) {
-  float room[3 + OPTIM_ARRAYS][WIDTH];
+  float room[3 + OPTIM_ARRAYS][WIDTH], old[1 + OPTIM_ARRAYS][WIDTH];
   size_t bytes = (part->n - i) * sizeof(float);
-  struct optim_part tail = {.n = WIDTH, .w = room[0], .g = room[1]};
+  struct optim_part tail = {
+      .n = WIDTH, .w = room[0], .g = room[1], .old_w = old[OPTIM_ARRAYS]};
   for (int j = 0; j < WIDTH; j++) {
     room[0][j] = room[1][j] = room[2][j] = 0;
     room[3][j] = room[4][j] = room[5][j] = 1;
@@ -184,41 +183,59 @@ INLINE void FORM(step_tail)(const struct optim_factors *k, FORM(rule) * rule,
     memcpy(room[2], part->read + i, bytes);
     tail.read = room[2];
   }
-  if (part->old_w) {
-    memcpy(part->old_w + i, part->w + i, bytes);
-  }
   for (int j = 0; j < arrays; j++) {
     memcpy(room[3 + j], part->state[j] + i, bytes);
     tail.state[j] = room[3 + j];
-    if (part->old_w) {
-      memcpy(part->old_state[j] + i, part->state[j] + i, bytes);
-    }
+    tail.old_state[j] = old[j];
   }
   FORM(step)(k, rule, arrays, plain, &tail, 0, bad);
   memcpy(part->w + i, room[0], bytes);
+  memcpy(part->old_w + i, tail.old_w, bytes);
   for (int j = 0; j < arrays; j++) {
     memcpy(part->state[j] + i, room[3 + j], bytes);
+    memcpy(part->old_state[j] + i, old[j], bytes);
   }
 }
 
+/* Copies of the factors and of the part: what is stored in the loop could be
+** either of them, and all that a rule needs would be loaded for each vector.
+** Field by field: the last of the factors were stored one by one a moment ago,
+** and wider loads would have to wait for that. */
 INLINE int FORM(run)(FORM(rule) * rule, int arrays,
-                     const struct optim_part *part) {
-  const struct optim_factors k = *part->factors;
+                     const struct optim_part *of) {
+  const struct optim_factors *f = of->factors;
+  const struct optim_factors k = {.dc = f->dc,
+                                  .clip = f->clip,
+                                  .decay = f->decay,
+                                  .p = f->p,
+                                  .p1 = f->p1,
+                                  .q = f->q,
+                                  .q1 = f->q1,
+                                  .eps = f->eps,
+                                  .beta = f->beta,
+                                  .l1 = f->l1,
+                                  .l2 = f->l2,
+                                  .lr = f->lr,
+                                  .inverse = f->inverse,
+                                  .root = f->root,
+                                  .scale = f->scale,
+                                  .shrink = f->shrink};
+  const struct optim_part part = *of;
   int plain =
-      part->read == NULL && isinf(k.clip) && k.scale == 1 && k.decay == 0;
+      part.read == NULL && isinf(k.clip) && k.scale == 1 && k.decay == 0;
   VEC bad = SET(0);
   size_t i = 0;
   if (plain) { /* a loop of its own */
-    for (; i + WIDTH <= part->n; i += WIDTH) {
-      FORM(step)(&k, rule, arrays, 1, part, i, &bad);
+    for (; i + WIDTH <= part.n; i += WIDTH) {
+      FORM(step)(&k, rule, arrays, 1, &part, i, &bad);
     }
   } else {
-    for (; i + WIDTH <= part->n; i += WIDTH) {
-      FORM(step)(&k, rule, arrays, 0, part, i, &bad);
+    for (; i + WIDTH <= part.n; i += WIDTH) {
+      FORM(step)(&k, rule, arrays, 0, &part, i, &bad);
     }
   }
-  if (i < part->n) {
-    FORM(step_tail)(&k, rule, arrays, plain, part, i, &bad);
+  if (i < part.n) {
+    FORM(step_tail)(&k, rule, arrays, plain, &part, i, &bad);
   }
   return ANY_NAN(bad);
 }
@@ -249,25 +266,21 @@ TARGET static int FORM(apply)(uint32_t kind, int variant,
   }
 }
 
-/* What is squared and summed, for 16 / WIDTH vectors. */
-INLINE void FORM(summands)(enum optim_sum what, const struct optim_part *part,
-                           size_t i, float to[16]) {
+/* What is squared and summed, of WIDTH elements. */
+INLINE VEC FORM(summand)(enum optim_sum what, const struct optim_part *part,
+                         size_t i) {
   const struct optim_factors *k = part->factors;
-  for (size_t j = 0; j < 16; j += WIDTH) {
-    VEC w = LOAD(part->w + i + j);
-    VEC x = FORM(gradient)(k, LOAD(part->g + i + j), w,
-                           part->read ? part->read + i + j : NULL,
-                           what != OPTIM_SUM_RAW);
-    if (what == OPTIM_SUM_GROUP) {
-      VEC root;
-      x = FORM(ftrl_z)(k, x, w, LOAD(part->state[0] + i + j),
-                       LOAD(part->state[1] + i + j), &root);
-    }
-    STORE(to + j, x);
-  }
+  VEC w = LOAD(part->w + i), root;
+  VEC x =
+      FORM(gradient)(k, LOAD(part->g + i), w,
+                     part->read ? part->read + i : NULL, what != OPTIM_SUM_RAW);
+  return what != OPTIM_SUM_GROUP
+             ? x
+             : FORM(ftrl_z)(k, x, w, LOAD(part->state[0] + i),
+                            LOAD(part->state[1] + i), &root);
 }
 
-/* The same for n < 16 elements, and zeros behind them. */
+/* Of n < 16 elements, and zeros behind them. */
 INLINE void FORM(summands_tail)(enum optim_sum what,
                                 const struct optim_part *part, size_t i,
                                 float to[16]) {
@@ -287,24 +300,30 @@ INLINE void FORM(summands_tail)(enum optim_sum what,
     memcpy(room[3], part->state[0] + i, bytes);
     memcpy(room[4], part->state[1] + i, bytes);
   }
-  FORM(summands)(what, &tail, 0, to);
+  for (int j = 0; j < 16; j += WIDTH) {
+    STORE(to + j, FORM(summand)(what, &tail, (size_t)j));
+  }
   memset(to + n, 0, (16 - n) * sizeof(float));
 }
 
-TARGET static void FORM(sum)(enum optim_sum what, const struct optim_part *part,
-                             double lane[16]) {
-  float x[16];
-  double all[16];
-  memcpy(all, lane, sizeof all);
-  for (size_t i = 0; i < part->n; i += 16) {
-    if (i + 16 <= part->n) {
-      FORM(summands)(what, part, i, x);
-    } else {
-      FORM(summands_tail)(what, part, i, x);
+/* Element i is added to sum i % 16: all forms round alike. */
+TARGET static double FORM(sum)(enum optim_sum what,
+                               const struct optim_part *part) {
+  FORM(lanes) sums = FORM(no_lanes)();
+  size_t i = 0;
+  for (; i + 16 <= part->n; i += 16) {
+    for (int j = 0; j < 16; j += WIDTH) {
+      FORM(add_squares)(&sums, j, FORM(summand)(what, part, i + (size_t)j));
     }
-    FORM(add_squares)(all, x);
   }
-  memcpy(lane, all, sizeof all);
+  if (i < part->n) {
+    float x[16];
+    FORM(summands_tail)(what, part, i, x);
+    for (int j = 0; j < 16; j += WIDTH) {
+      FORM(add_squares)(&sums, j, LOAD(x + j));
+    }
+  }
+  return FORM(sum_lanes)(&sums);
 }
 
 #undef INLINE
