@@ -296,8 +296,9 @@ static int filter(struct ext_cursor *cursor, const char *plan,
   rc = read_plan(cursor, plan, argv, &request, err);
   if (rc == SQLITE_OK)
     rc = start(cursor, &request, err);
-  while (rc == SQLITE_OK && request.offset-- > 0 &&
-         !ext_cursor_eof(&cursor->base))
+  for (;
+       rc == SQLITE_OK && request.offset > 0 && !ext_cursor_eof(&cursor->base);
+       request.offset--)
     rc = ext_cursor_next(&cursor->base);
   return rc;
 }
