@@ -572,17 +572,6 @@ void schema_initial_state(const struct schema *schema, void *value,
   }
 }
 
-emb_track schema_track(const struct schema *schema, const void *value) {
-  emb_track track;
-  memcpy(&track, (const char *)value + schema->track_at, sizeof track);
-  return track;
-}
-
-void schema_set_track(const struct schema *schema, void *value,
-                      emb_track track) {
-  memcpy((char *)value + schema->track_at, &track, sizeof track);
-}
-
 int schema_is_finite(const struct schema *schema, const struct vec_ops *vec,
                      const void *value) {
   for (uint32_t i = 0; i < schema->count; i++) {

@@ -30,6 +30,8 @@
 #ifndef EMB_CORE_SCHEMA_H
 #define EMB_CORE_SCHEMA_H
 
+#include <string.h>
+
 #include "../base/err.h"
 #include "../base/seed.h"
 #include "../emb.h"
@@ -112,9 +114,16 @@ void schema_initial(const struct schema *schema, int64_t key, float *row);
 void schema_initial_state(const struct schema *schema, void *value,
                           const float *row, int changed_only, uint32_t parts);
 /* What a stored value of a table that tracks says, and sets it. */
-emb_track schema_track(const struct schema *schema, const void *value);
-void schema_set_track(const struct schema *schema, void *value,
-                      emb_track track);
+static inline emb_track schema_track(const struct schema *schema,
+                                     const void *value) {
+  emb_track track;
+  memcpy(&track, (const char *)value + schema->track_at, sizeof track);
+  return track;
+}
+static inline void schema_set_track(const struct schema *schema, void *value,
+                                    emb_track track) {
+  memcpy((char *)value + schema->track_at, &track, sizeof track);
+}
 /* When the row with this value expires. */
 static inline uint32_t schema_due(const struct schema *schema, int64_t key,
                                   const void *value) {

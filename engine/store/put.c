@@ -299,6 +299,10 @@ static int put_stay(struct put *p, uint32_t from, uint32_t n, uint32_t *done) {
       *rec = mutable_rec(core, s->words[i]);
       p->want += !*rec;
       rows_ask(*rec, lines);
+      if (*rec && p->tracks) {
+        __builtin_prefetch((const char *)*rec + core->layout.rec_bytes - 8, 0,
+                           2);
+      }
       if (p->call) {
         lease_prefetch(&s->leases, s->hashes[i]);
       }
