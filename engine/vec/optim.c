@@ -146,7 +146,7 @@ static int to_half(const struct optim *optim, uint16_t *to, const float *from,
 struct job {
   const struct optim *optim;
   const struct optim_step *step;
-  struct optim_factors factors;
+  const struct optim_factors *factors;
   size_t n;
   float *vector;  /* float32, or NULL */
   uint16_t *half; /* float16, or NULL */
@@ -167,7 +167,7 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 ** first, which takes as long as a step.) */
 static void set_part(struct optim_part *part, const struct job *job,
                      size_t first, struct room *room) {
-  part->factors = &job->factors;
+  part->factors = job->factors;
   part->n = smaller(CHUNK, job->n - first);
   part->g = job->g + first;
   part->read = job->read ? job->read + first : NULL;
@@ -195,15 +195,18 @@ static double sum_over(const struct job *job, enum optim_sum what) {
   return sum;
 }
 
-/* Computes the factors of this step, and the new head from the old one. */
-static void prepare(struct job *job, float head[HEAD_MAX]) {
+/* Do factors of a step depend on the row? */
+static int asks_row(const struct optim *optim) {
+  return optim->heads > 0 || optim->clip_norm > 0 ||
+         (optim->kind == OPTIM_GROUP_FTRL && optim->l1 > 0);
+}
+
+/* Computes the factors that depend on the row, and the new head from the old
+** one. */
+static void prepare(const struct job *job, struct optim_factors *k,
+                    float head[HEAD_MAX]) {
   const struct optim *optim = job->optim;
-  struct optim_factors *k = &job->factors;
   double dim = (double)job->n;
-  if (job->step->lr >= 0) {
-    k->lr = job->step->lr;
-    k->inverse = 1 / k->lr;
-  }
   if (optim->clip_norm > 0) {
     double norm = sqrt(sum_over(job, OPTIM_SUM_RAW));
     k->scale = norm > optim->clip_norm ? (float)(optim->clip_norm / norm) : 1;
@@ -260,31 +263,48 @@ static int work(const struct job *job, size_t first, int rehearsal) {
   return bad;
 }
 
-/* The job has all but its factors and vector. */
-static int run(struct job *job) {
-  const struct optim *optim = job->optim;
-  float head[HEAD_MAX] = {0}, *state = job->state;
-  int bad;
-  job->factors = optim->factors;
-  if (optim->heads > 0) {
-    memcpy(head, state, optim->heads * sizeof(float));
-    job->state = state + optim->heads;
-  }
-  prepare(job, head);
-  bad = !isfinite(head[0]) || !isfinite(head[1]);
+/* With the factors it has. */
+static int work_all(const struct job *job) {
+  int bad = 0;
   for (size_t i = 0; i < job->n && job->n > CHUNK && !bad; i += CHUNK) {
     bad = work(job, i, 1);
   }
   for (size_t i = 0; i < job->n && !bad; i += CHUNK) {
     bad = work(job, i, 0);
   }
-  if (bad) {
-    return EMB_RANGE;
+  return bad;
+}
+
+/* With factors of its own, and the heads before the state. */
+static int work_row(struct job *job) {
+  const struct optim *optim = job->optim;
+  struct optim_factors factors = *job->factors;
+  float head[HEAD_MAX] = {0}, *state = job->state;
+  memcpy(head, state, optim->heads * sizeof(float));
+  job->state = state + optim->heads;
+  job->factors = &factors;
+  prepare(job, &factors, head);
+  if (!isfinite(head[0]) || !isfinite(head[1]) || work_all(job)) {
+    return 1;
   }
-  if (optim->heads > 0) {
-    memcpy(state, head, optim->heads * sizeof(float));
+  memcpy(state, head, optim->heads * sizeof(float));
+  return 0;
+}
+
+/* The job has all but its factors. */
+static int run(struct job *job) {
+  const struct optim *optim = job->optim;
+  struct optim_factors factors;
+  int bad;
+  job->factors = &optim->factors;
+  if (job->step->lr >= 0) {
+    factors = optim->factors;
+    factors.lr = job->step->lr;
+    factors.inverse = 1 / factors.lr;
+    job->factors = &factors;
   }
-  return EMB_OK;
+  bad = asks_row(optim) ? work_row(job) : work_all(job);
+  return bad ? EMB_RANGE : EMB_OK;
 }
 
 static void set_job(struct job *job, const struct optim *optim, uint32_t dim,
