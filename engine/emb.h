@@ -179,9 +179,8 @@ typedef struct emb_config {
   /* How long rows live after their last update, "30d, 5:7d, 8-15:none": a whole
   ** number of s, min, h, d or w, and the same for slots (bits 48 to 62) of
   ** keys.  NULL: what the store has; a new one, or "none": for ever.  Rows go
-  *in the
-  ** background (emb_step), at most a sixteenth of the shortest time later.
-  ** Implies EMB_TRACK_WALL where nothing else is said of track. */
+  ** in the background (emb_step), at most a sixteenth of the shortest time
+  ** later.  Implies EMB_TRACK_WALL where nothing else is said of track. */
   const char *ttl;
   /* Which keys become rows by an update or a lookup, not by a Put:
   ** "count(n=3)", "bloom(n=3, memory=16000000)", "probability(n=10)"; README.md

@@ -128,8 +128,9 @@ while ! is_over; do
   run R12 model tests/model/spin.sh
   run R13 defects env OUT="$OUT/defect" LONG=1 tests/defects.sh
   LONG=1 run R14 asan make VARIANT=asan OUT="$OUT" check-sql
-  run R15 long_life env LIFE_SECONDS="$life" \
-    "$OUT/release/unit/long_life"
+  for name in long_life long_serve; do
+    run R15 $name env LIFE_SECONDS="$life" "$OUT/release/unit/$name"
+  done
   unit R15 store_space
   run R7 fuzz env OUT="$OUT" RUNS="${RUNS:-1000000}" \
     SECONDS_MAX="${SECONDS_MAX:-3600}" tests/fuzz/run.sh

@@ -65,8 +65,7 @@ struct extent {
   _Atomic int32_t live;
   /* In a table whose rows expire: no record in it is due earlier, seconds since
   ** 1970; 0: not known, EXTENT_NEVER: none is.  Lowered by who fills a slot,
-  *set
-  ** by life/expire.c; relaxed. */
+  ** set by life/expire.c; relaxed. */
   _Atomic uint32_t due;
 };
 

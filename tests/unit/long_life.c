@@ -28,12 +28,8 @@
 **           at rest needs, and after a close as before the open.
 ** AMOUNT    LONG=n makes it n times as long, LIFE_SECONDS=n as long as that.
 */
-#include "store_help.h"
+#include "long_help.h"
 
-#include "../../engine/env/env.h"
-#include "../../engine/store/registry.h"
-
-#include <malloc.h>
 #include <pthread.h>
 
 enum {
@@ -46,21 +42,16 @@ enum {
   SLOTS = WRITERS * LANE,
   BATCH = 128,
   BOUND = 2 * THREADS, /* staleness */
-  SHORT_SECONDS = 2,
-  EPOCHS_MIN = 9,
   EPOCH_MS_MAX = 10000,
-  CATCH_UP = 3,       /* each third epoch waits for the background work */
-  REOPEN = 2,         /* in the first third each second epoch reopens */
-  HANG_SECONDS = 300, /* an epoch that takes longer than its time and this */
+  CATCH_UP = 3, /* each third epoch waits for the background work */
+  REOPEN = 2,   /* in the first third each second epoch reopens */
   /* At rest: log, lock and five rings; the store's threads and two workers. */
   OPEN_FILES = 7,
   OPEN_THREADS = 4,
   OPEN_NAMES = 4, /* log, lock, manifest, index */
 };
 
-/* What may differ between two thirds, and on disk besides the live data. */
-#define HELD_SLACK_BYTES (INT64_C(256) << 10)
-#define RSS_SLACK_BYTES (INT64_C(1) << 20)
+/* On disk besides the live data. */
 #define DISK_SLACK_BYTES (UINT64_C(3) << 20)
 #define LOG_SLACK_BYTES (UINT64_C(1) << 20)
 
@@ -427,96 +418,7 @@ static void keeper(struct worker *k) {
 
 /* ---- samples ------------------------------------------------------------- */
 
-/* What the engine holds, as its env sees it. */
-static _Atomic int64_t held;
-static struct env env;
-
-static void *book(void *block, int64_t before) {
-  if (block)
-    atomic_fetch_add(&held, (int64_t)malloc_usable_size(block) - before);
-  return block;
-}
-
-static void *allocate(struct env *e, size_t bytes) {
-  return book(env_posix.allocate(e, bytes), 0);
-}
-
-static void *resize(struct env *e, void *old, size_t bytes) {
-  int64_t before = (int64_t)malloc_usable_size(old);
-  return book(env_posix.resize(e, old, bytes), before);
-}
-
-static void release(struct env *e, void *block) {
-  atomic_fetch_sub(&held, (int64_t)malloc_usable_size(block));
-  env_posix.release(e, block);
-}
-
-static void *map(struct env *e, size_t bytes, int huge) {
-  void *memory = env_posix.map(e, bytes, huge);
-  atomic_fetch_add(&held, memory ? (int64_t)bytes : 0);
-  return memory;
-}
-
-static void unmap(struct env *e, void *memory, size_t bytes) {
-  atomic_fetch_sub(&held, memory ? (int64_t)bytes : 0);
-  env_posix.unmap(e, memory, bytes);
-}
-
-static void keep_books(void) {
-  env = env_posix;
-  env.allocate = allocate;
-  env.resize = resize;
-  env.release = release;
-  env.map = map;
-  env.unmap = unmap;
-  registry_set_env(&env);
-}
-
-static int64_t rss(void) {
-  long pages = 0, all = 0;
-  FILE *f = fopen("/proc/self/statm", "re");
-  if (f == NULL || fscanf(f, "%ld %ld", &all, &pages) != 2)
-    pages = 0;
-  if (f != NULL)
-    (void)fclose(f);
-  return (int64_t)pages * sysconf(_SC_PAGESIZE);
-}
-
-/* Threads of this process, without the kernel's that serve an io_uring. */
-static int threads(void) {
-  int n = 0;
-  DIR *d = opendir("/proc/self/task");
-  for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
-    char path[300], name[32] = "";
-    (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
-    FILE *f = e->d_name[0] != '.' ? fopen(path, "re") : NULL;
-    if (f == NULL)
-      continue;
-    n += fgets(name, sizeof name, f) && strncmp(name, "iou-", 4) != 0;
-    (void)fclose(f);
-  }
-  if (d != NULL)
-    (void)closedir(d);
-  return n;
-}
-
-static int open_files(void) { return help_entries("/proc/self/fd"); }
 static int names(void) { return help_entries(w.dir); }
-
-static void pause_ms(unsigned ms) {
-  struct timespec pause = {ms / 1000, (long)(ms % 1000) * 1000000};
-  (void)nanosleep(&pause, NULL);
-}
-
-/* A thread that was joined is in the list for a moment more, a thread of the
-** pool for reads and writes for seconds. */
-static int at_most(int (*count)(void), int most, const char *what) {
-  for (int i = 0; i < 500 && count() > most; i++)
-    pause_ms(10);
-  int now = count();
-  return test_check(now <= most, __FILE__, __LINE__, "%d %s, at most %d", now,
-                    what, most);
-}
 
 static struct {
   int files, threads;              /* with the store closed */
@@ -662,24 +564,8 @@ static void live(unsigned epochs, unsigned ms) {
     (void)close_all();
 }
 
-static void is_flat(const char *what, const int64_t max[3], int64_t slack) {
-  (void)test_check(max[2] <= max[1] + slack, __FILE__, __LINE__,
-                   "%s has grown from %" PRId64 " to %" PRId64 " KB", what,
-                   max[1] >> 10, max[2] >> 10);
-}
-
-static uint64_t seconds(void) {
-  const char *text = getenv("LIFE_SECONDS");
-  return text ? strtoull(text, NULL, 10)
-              : (uint64_t)SHORT_SECONDS * help_long();
-}
-
 TEST(long_life) {
-  uint64_t ms = seconds() * 1000 / EPOCHS_MIN, epochs = EPOCHS_MIN;
-  if (ms > EPOCH_MS_MAX) {
-    ms = EPOCH_MS_MAX;
-    epochs = seconds() * 1000 / ms;
-  }
+  struct span life = span(EPOCH_MS_MAX);
   w.config = (emb_config){.dim = DIM,
                           .flags = EMB_OPEN_CREATE | EMB_OPEN_BOUNDED,
                           .memory_bytes = 1,
@@ -704,7 +590,7 @@ TEST(long_life) {
     samples.files = open_files();
     samples.threads = threads();
     if (open_all())
-      live((unsigned)epochs, (unsigned)ms);
+      live(life.epochs, life.ms);
   }
   registry_set_env(&env_posix);
   is_flat("the engine's memory", samples.held_max, HELD_SLACK_BYTES);
@@ -713,7 +599,7 @@ TEST(long_life) {
   printf("%u epochs of %u ms; engine %" PRId64 " and %" PRId64
          " KB, process %" PRId64 " and %" PRId64
          " KB, disk %.2f of the live data\n",
-         (unsigned)epochs, (unsigned)ms, samples.held_max[1] >> 10,
+         life.epochs, life.ms, samples.held_max[1] >> 10,
          samples.held_max[2] >> 10, samples.rss_max[1] >> 10,
          samples.rss_max[2] >> 10, samples.disk_max);
   printf("%" PRIu64 " keys turned over, %u reopenings\n",
