@@ -423,7 +423,7 @@ int ext_fn_store_register(struct ext_conn *conn);
 int ext_fn_async_register(struct ext_conn *conn);
 /* The object of a table-valued function, and its xConnect and xDisconnect
 ** (tvf.c). */
-struct ext_tvf {
+struct ext_tvf_table {
   sqlite3_vtab base; /* must be first */
   struct ext_conn *conn;
 };

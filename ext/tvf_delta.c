@@ -150,7 +150,7 @@ static int read_rows(struct delta_cursor *cursor, char **err) {
 static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,
                   int argc, sqlite3_value **argv) {
   struct delta_cursor *cursor = (struct delta_cursor *)base;
-  struct ext_tvf *vtab = (struct ext_tvf *)base->pVtab;
+  struct ext_tvf_table *vtab = (struct ext_tvf_table *)base->pVtab;
   struct ext_table *table = NULL;
   const char *name = NULL;
   char *err = NULL;
@@ -315,7 +315,7 @@ static int read_list(struct list_cursor *cursor, struct ext_link *link,
 static int list_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
                        int argc, sqlite3_value **argv) {
   struct list_cursor *cursor = (struct list_cursor *)base;
-  struct ext_tvf *vtab = (struct ext_tvf *)base->pVtab;
+  struct ext_tvf_table *vtab = (struct ext_tvf_table *)base->pVtab;
   struct ext_table *table;
   char *err = NULL;
   int rc;

@@ -113,7 +113,7 @@ static int arguments(struct ext_conn *conn, int argc, sqlite3_value **argv,
 static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,
                   int argc, sqlite3_value **argv) {
   struct evicted_cursor *cursor = (struct evicted_cursor *)base;
-  struct ext_tvf *vtab = (struct ext_tvf *)base->pVtab;
+  struct ext_tvf_table *vtab = (struct ext_tvf_table *)base->pVtab;
   struct ext_table *table = NULL;
   char *err = NULL;
   int rc;

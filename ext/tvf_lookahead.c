@@ -149,7 +149,7 @@ static int list_aheads(struct ahead_cursor *cursor, struct ext_link *link,
 static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,
                   int argc, sqlite3_value **argv) {
   struct ahead_cursor *cursor = (struct ahead_cursor *)base;
-  struct ext_tvf *vtab = (struct ext_tvf *)base->pVtab;
+  struct ext_tvf_table *vtab = (struct ext_tvf_table *)base->pVtab;
   struct ext_table *table;
   char *err = NULL;
   int rc;

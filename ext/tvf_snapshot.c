@@ -215,7 +215,7 @@ static int find_key(struct snap_cursor *cursor, sqlite3_value *value,
 
 static int start(struct snap_cursor *cursor, int given, sqlite3_value **argv,
                  char **err) {
-  struct ext_tvf *vtab = (struct ext_tvf *)cursor->base.pVtab;
+  struct ext_tvf_table *vtab = (struct ext_tvf_table *)cursor->base.pVtab;
   struct ext_table *table;
   const char *name;
   int rc;
@@ -340,7 +340,7 @@ static int list_close(sqlite3_vtab_cursor *base) {
 static int list_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
                        int argc, sqlite3_value **argv) {
   struct list_cursor *cursor = (struct list_cursor *)base;
-  struct ext_tvf *vtab = (struct ext_tvf *)base->pVtab;
+  struct ext_tvf_table *vtab = (struct ext_tvf_table *)base->pVtab;
   struct ext_table *table;
   char *err = NULL;
   int rc;

@@ -238,7 +238,7 @@ static int filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
   (void)flags, (void)plan, (void)argc, (void)argv;
   free_rows(cursor->rows);
   cursor->rows = NULL;
-  rc = collect(((struct ext_tvf *)base->pVtab)->conn, &cursor->rows);
+  rc = collect(((struct ext_tvf_table *)base->pVtab)->conn, &cursor->rows);
   cursor->at = cursor->rows;
   return rc;
 }
