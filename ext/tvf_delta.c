@@ -19,27 +19,25 @@
 **
 ** What is done with them otherwise is in fn_delta.c.
 */
-#include "ext.h"
+#include "tvf.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
 enum { KEY = 0, OP, VECTOR, VERSION, TABLE, CONSUMER, STATE, SINCE, UPTO };
-enum { NAME = 0, CONDITION, ACKED, SENT, KEPT, KEEP, OF };
 
 /* A bit of the plan for each that is asked for. */
-enum { PLAN_VECTORS = 1, PLAN_STATES = 2 };
+enum { PLAN_VECTORS = EXT_TVF_PLAN, PLAN_STATES = EXT_TVF_PLAN << 1 };
 
 /* Rows, and bytes of rows, that are read at once. */
 #define ROWS_MAX 512
 #define BYTES_MAX (1 << 20)
 
 struct delta_cursor {
-  sqlite3_vtab_cursor base; /* must be first */
-  struct ext_link *link;    /* NULL: nothing is open */
+  struct ext_tvf_cursor base; /* must be first */
   emb_delta *delta;
   uint64_t since, upto;
-  size_t n, at, room;
+  size_t room; /* rows */
   size_t vector_bytes, state_bytes;
   int64_t *keys;
   uint8_t *ops;
@@ -48,77 +46,17 @@ struct delta_cursor {
   char *states;
 };
 
-static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
-                   sqlite3_vtab **out, char **message) {
-  (void)argc, (void)argv, (void)message;
-  return ext_tvf_connect(
-      db, conn,
-      "CREATE TABLE x(key INTEGER, op TEXT, vector BLOB, version INTEGER, "
-      "\"table\" HIDDEN, consumer HIDDEN, state HIDDEN, since HIDDEN, "
-      "upto HIDDEN)",
-      out);
+static void plan(sqlite3_index_info *info) {
+  info->idxNum |= (info->colUsed >> VECTOR & 1 ? PLAN_VECTORS : 0) |
+                  (info->colUsed >> STATE & 1 ? PLAN_STATES : 0);
 }
 
-/* The arguments are the columns from `first` on. */
-static int take_arguments(sqlite3_index_info *info, int first, int count) {
-  int given[2] = {-1, -1}, n = 0;
-  for (int i = 0; i < info->nConstraint; i++) {
-    const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
-    if (constraint->iColumn < first || constraint->iColumn >= first + count ||
-        constraint->op != SQLITE_INDEX_CONSTRAINT_EQ)
-      continue;
-    if (!constraint->usable)
-      return SQLITE_CONSTRAINT;
-    given[constraint->iColumn - first] = i;
-  }
-  for (int i = 0; i < count && given[i] >= 0; i++) {
-    info->aConstraintUsage[given[i]].argvIndex = ++n;
-    info->aConstraintUsage[given[i]].omit = 1;
-  }
-  info->estimatedCost = n == count ? 1000 : 1e12;
-  return SQLITE_OK;
-}
-
-static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  (void)vtab;
-  info->idxNum = (info->colUsed >> VECTOR & 1 ? PLAN_VECTORS : 0) |
-                 (info->colUsed >> STATE & 1 ? PLAN_STATES : 0);
-  return take_arguments(info, TABLE, 2);
-}
-
-static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
-  struct delta_cursor *cursor = sqlite3_malloc64(sizeof *cursor);
-  (void)vtab;
-  if (cursor == NULL)
-    return SQLITE_NOMEM;
-  memset(cursor, 0, sizeof *cursor);
-  *out = &cursor->base;
-  return SQLITE_OK;
-}
-
-static void rewind_cursor(struct delta_cursor *cursor) {
-  emb_delta_close(cursor->delta);
-  if (cursor->link)
-    cursor->link->cursors--;
-  sqlite3_free(cursor->keys);
-  sqlite3_free(cursor->ops);
-  sqlite3_free(cursor->versions);
-  sqlite3_free(cursor->vectors);
-  sqlite3_free(cursor->states);
-  memset(&cursor->link, 0,
-         sizeof *cursor - offsetof(struct delta_cursor, link));
-}
-
-static int close_cursor(sqlite3_vtab_cursor *base) {
-  rewind_cursor((struct delta_cursor *)base);
-  sqlite3_free(base);
-  return SQLITE_OK;
-}
-
-static int make_room(struct delta_cursor *cursor, const struct ext_table *table,
-                     int plan) {
+static int make_room(struct delta_cursor *cursor,
+                     const struct ext_table *table) {
   cursor->vector_bytes = table->options.config.dim * sizeof(float);
-  cursor->state_bytes = emb_state_bytes(cursor->link->store);
+  cursor->state_bytes = emb_state_bytes(cursor->base.link->store);
+  int vectors = (cursor->base.plan & PLAN_VECTORS) != 0;
+  int states = (cursor->base.plan & PLAN_STATES) && cursor->state_bytes;
   size_t row = cursor->vector_bytes + cursor->state_bytes + 1;
   size_t n = BYTES_MAX / row < 1          ? 1
              : BYTES_MAX / row > ROWS_MAX ? ROWS_MAX
@@ -127,80 +65,63 @@ static int make_room(struct delta_cursor *cursor, const struct ext_table *table,
   cursor->keys = sqlite3_malloc64(n * sizeof *cursor->keys);
   cursor->ops = sqlite3_malloc64(n);
   cursor->versions = sqlite3_malloc64(n * sizeof *cursor->versions);
-  if (plan & PLAN_VECTORS)
+  if (vectors)
     cursor->vectors = sqlite3_malloc64(n * cursor->vector_bytes);
-  if ((plan & PLAN_STATES) && cursor->state_bytes)
+  if (states)
     cursor->states = sqlite3_malloc64(n * cursor->state_bytes);
   return cursor->keys && cursor->ops && cursor->versions &&
-                 (cursor->vectors || !(plan & PLAN_VECTORS)) &&
-                 (cursor->states || !(plan & PLAN_STATES) ||
-                  !cursor->state_bytes)
+                 (cursor->vectors || !vectors) && (cursor->states || !states)
              ? SQLITE_OK
              : SQLITE_NOMEM;
 }
 
-static int read_rows(struct delta_cursor *cursor, char **err) {
+static int begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
+                 char **err) {
+  struct delta_cursor *cursor = (struct delta_cursor *)base;
+  struct ext_table *table;
+  const char *name;
+  int rc = ext_delta_arguments(base->conn, arguments, &table, &name, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  ext_tvf_hold(base, table->link);
+  rc = make_room(cursor, table);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = emb_delta_open(base->link->session, name, &cursor->delta);
+  if (rc)
+    return ext_link_error(base->link, rc, err);
+  emb_delta_range(cursor->delta, &cursor->since, &cursor->upto);
+  return SQLITE_OK;
+}
+
+static int more(struct ext_tvf_cursor *base, char **err) {
+  struct delta_cursor *cursor = (struct delta_cursor *)base;
   int rc = emb_delta_next(cursor->delta, cursor->room, cursor->keys,
                           cursor->ops, cursor->vectors, cursor->versions,
-                          cursor->states, &cursor->n);
-  cursor->at = 0;
-  return rc ? ext_link_error(cursor->link, rc, err) : SQLITE_OK;
+                          cursor->states, &base->n);
+  return rc ? ext_link_error(base->link, rc, err) : SQLITE_OK;
 }
 
-static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,
-                  int argc, sqlite3_value **argv) {
+static void end(struct ext_tvf_cursor *base) {
   struct delta_cursor *cursor = (struct delta_cursor *)base;
-  struct ext_tvf_table *vtab = (struct ext_tvf_table *)base->pVtab;
-  struct ext_table *table = NULL;
-  const char *name = NULL;
-  char *err = NULL;
-  int rc;
-  (void)plan;
-  rewind_cursor(cursor);
-  if (argc < 2)
-    rc = ext_error(&err, SQLITE_ERROR,
-                   "emb_delta needs a table name and a "
-                   "consumer");
-  else
-    rc = ext_delta_arguments(vtab->conn, argv, &table, &name, &err);
-  if (rc == SQLITE_OK) {
-    cursor->link = table->link;
-    cursor->link->cursors++;
-    rc = make_room(cursor, table, given);
-  }
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_open(cursor->link->session, name, &cursor->delta);
-    if (rc)
-      rc = ext_link_error(cursor->link, rc, &err);
-  }
-  if (rc == SQLITE_OK) {
-    emb_delta_range(cursor->delta, &cursor->since, &cursor->upto);
-    rc = read_rows(cursor, &err);
-  }
-  return ext_vtab_error(base->pVtab, rc, err);
+  emb_delta_close(cursor->delta);
+  sqlite3_free(cursor->keys);
+  sqlite3_free(cursor->ops);
+  sqlite3_free(cursor->versions);
+  sqlite3_free(cursor->vectors);
+  sqlite3_free(cursor->states);
+  memset(&cursor->delta, 0,
+         sizeof *cursor - offsetof(struct delta_cursor, delta));
 }
 
-static int next(sqlite3_vtab_cursor *base) {
-  struct delta_cursor *cursor = (struct delta_cursor *)base;
-  char *err = NULL;
-  int rc = SQLITE_OK;
-  if (++cursor->at >= cursor->n)
-    rc = read_rows(cursor, &err);
-  return ext_vtab_error(base->pVtab, rc, err);
-}
-
-static int eof(sqlite3_vtab_cursor *base) {
-  struct delta_cursor *cursor = (struct delta_cursor *)base;
-  return cursor->at >= cursor->n;
-}
-
-static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
+static void column(struct ext_tvf_cursor *base, sqlite3_context *context,
+                   int i) {
   static const char *const names[] = {[EMB_DELTA_PUT] = "put",
                                       [EMB_DELTA_DELETE] = "delete",
                                       [EMB_DELTA_EXPIRE] = "expire",
                                       [EMB_DELTA_EVICT] = "evict"};
   struct delta_cursor *cursor = (struct delta_cursor *)base;
-  size_t at = cursor->at;
+  size_t at = base->at;
   int put = cursor->ops[at] == EMB_DELTA_PUT;
   switch (i) {
   case KEY:
@@ -231,69 +152,41 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
     sqlite3_result_int64(context, (sqlite3_int64)cursor->upto);
     break;
   }
-  return SQLITE_OK;
 }
 
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
-  struct delta_cursor *cursor = (struct delta_cursor *)base;
-  *out = cursor->keys[cursor->at];
-  return SQLITE_OK;
+static sqlite3_int64 rowid(struct ext_tvf_cursor *base) {
+  return ((struct delta_cursor *)base)->keys[base->at];
 }
 
-/* No xCreate: it exists in every schema without being created. */
-static const sqlite3_module module = {
-    .xConnect = connect,
-    .xBestIndex = best_index,
-    .xDisconnect = ext_tvf_disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
-    .xEof = eof,
-    .xColumn = column,
-    .xRowid = rowid,
+static const struct ext_tvf delta = {
+    .name = "emb_delta",
+    .declaration =
+        "CREATE TABLE x(key INTEGER, op TEXT, vector BLOB, version INTEGER, "
+        "\"table\" HIDDEN, consumer HIDDEN, state HIDDEN, since HIDDEN, "
+        "upto HIDDEN)",
+    .argument = TABLE,
+    .arguments = 2,
+    .needed = 2,
+    .needs = "a table name and a consumer",
+    .cost = 1000,
+    .rows = 25,
+    .plan = plan,
+    .cursor_size = sizeof(struct delta_cursor),
+    .begin = begin,
+    .more = more,
+    .column = column,
+    .rowid = rowid,
+    .end = end,
 };
 
-/* ---- emb_delta_consumers --------------------------------------------------
- */
+/* ---- emb_delta_consumers ------------------------------------------------- */
+
+enum { NAME = 0, CONDITION, ACKED, SENT, KEPT, KEEP, OF };
 
 struct list_cursor {
-  sqlite3_vtab_cursor base; /* must be first */
+  struct ext_tvf_cursor base; /* must be first */
   emb_consumer *rows;
-  size_t n, at;
 };
-
-static int list_connect(sqlite3 *db, void *conn, int argc,
-                        const char *const *argv, sqlite3_vtab **out,
-                        char **message) {
-  (void)argc, (void)argv, (void)message;
-  return ext_tvf_connect(db, conn,
-                         "CREATE TABLE x(name TEXT, state TEXT, acked INTEGER, "
-                         "sent INTEGER, kept_bytes INTEGER, keep_bytes "
-                         "INTEGER, \"table\" HIDDEN)",
-                         out);
-}
-
-static int list_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  (void)vtab;
-  return take_arguments(info, OF, 1);
-}
-
-static int list_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
-  struct list_cursor *cursor = sqlite3_malloc64(sizeof *cursor);
-  (void)vtab;
-  if (cursor == NULL)
-    return SQLITE_NOMEM;
-  memset(cursor, 0, sizeof *cursor);
-  *out = &cursor->base;
-  return SQLITE_OK;
-}
-
-static int list_close(sqlite3_vtab_cursor *base) {
-  sqlite3_free(((struct list_cursor *)base)->rows);
-  sqlite3_free(base);
-  return SQLITE_OK;
-}
 
 /* Others may add some while we ask how many there are. */
 static int read_list(struct list_cursor *cursor, struct ext_link *link,
@@ -308,44 +201,29 @@ static int read_list(struct list_cursor *cursor, struct ext_link *link,
     room = n;
     rc = emb_delta_consumers(link->session, cursor->rows, room, &n);
   }
-  cursor->n = rc == EMB_OK ? n : 0;
+  cursor->base.n = rc == EMB_OK ? n : 0;
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
-static int list_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
-                       int argc, sqlite3_value **argv) {
-  struct list_cursor *cursor = (struct list_cursor *)base;
-  struct ext_tvf_table *vtab = (struct ext_tvf_table *)base->pVtab;
+static int list_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
+                      char **err) {
   struct ext_table *table;
-  char *err = NULL;
-  int rc;
-  (void)flags, (void)plan;
-  cursor->n = cursor->at = 0;
-  if (argc == 0)
-    rc =
-        ext_error(&err, SQLITE_ERROR, "emb_delta_consumers needs a table name");
-  else
-    rc = ext_fn_table(vtab->conn, argv[0], &table, &err);
-  if (rc == SQLITE_OK)
-    rc = read_list(cursor, table->link, &err);
-  return ext_vtab_error(base->pVtab, rc, err);
+  int rc = ext_fn_table(base->conn, arguments[0], &table, err);
+  return rc == SQLITE_OK
+             ? read_list((struct list_cursor *)base, table->link, err)
+             : rc;
 }
 
-static int list_next(sqlite3_vtab_cursor *base) {
-  ((struct list_cursor *)base)->at++;
-  return SQLITE_OK;
-}
-
-static int list_eof(sqlite3_vtab_cursor *base) {
+static void list_end(struct ext_tvf_cursor *base) {
   struct list_cursor *cursor = (struct list_cursor *)base;
-  return cursor->at >= cursor->n;
+  sqlite3_free(cursor->rows);
+  cursor->rows = NULL;
 }
 
-static int list_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
-                       int i) {
+static void list_column(struct ext_tvf_cursor *base, sqlite3_context *context,
+                        int i) {
   static const char *const states[] = {"good", "lost", "damaged"};
-  struct list_cursor *cursor = (struct list_cursor *)base;
-  const emb_consumer *row = &cursor->rows[cursor->at];
+  const emb_consumer *row = &((struct list_cursor *)base)->rows[base->at];
   const uint64_t values[] = {[ACKED] = row->acked,
                              [SENT] = row->sent,
                              [KEPT] = row->kept_bytes,
@@ -356,36 +234,26 @@ static int list_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
     sqlite3_result_text(context, states[row->state], -1, SQLITE_STATIC);
   else if (i >= ACKED && i <= KEEP)
     sqlite3_result_int64(context, (sqlite3_int64)values[i]);
-  return SQLITE_OK;
 }
 
-static int list_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
-  *out = (sqlite3_int64)((struct list_cursor *)base)->at;
-  return SQLITE_OK;
-}
-
-static const sqlite3_module list_module = {
-    .xConnect = list_connect,
-    .xBestIndex = list_best_index,
-    .xDisconnect = ext_tvf_disconnect,
-    .xOpen = list_open,
-    .xClose = list_close,
-    .xFilter = list_filter,
-    .xNext = list_next,
-    .xEof = list_eof,
-    .xColumn = list_column,
-    .xRowid = list_rowid,
+static const struct ext_tvf consumers = {
+    .name = "emb_delta_consumers",
+    .declaration =
+        "CREATE TABLE x(name TEXT, state TEXT, acked INTEGER, sent INTEGER, "
+        "kept_bytes INTEGER, keep_bytes INTEGER, \"table\" HIDDEN)",
+    .argument = OF,
+    .arguments = 1,
+    .needed = 1,
+    .needs = "a table name",
+    .cost = 1000,
+    .rows = 25,
+    .cursor_size = sizeof(struct list_cursor),
+    .begin = list_begin,
+    .column = list_column,
+    .end = list_end,
 };
 
 int ext_tvf_delta_register(struct ext_conn *conn) {
-  int rc;
-  conn->refs++;
-  rc = sqlite3_create_module_v2(conn->db, "emb_delta", &module, conn,
-                                ext_conn_unref);
-  if (rc == SQLITE_OK) {
-    conn->refs++;
-    rc = sqlite3_create_module_v2(conn->db, "emb_delta_consumers", &list_module,
-                                  conn, ext_conn_unref);
-  }
-  return rc;
+  int rc = ext_tvf_register(conn, &delta);
+  return rc == SQLITE_OK ? ext_tvf_register(conn, &consumers) : rc;
 }

@@ -15,10 +15,8 @@
 ** with key = ?; several vectors come as one.  The hidden column `snapshot` of
 ** the table does the same with the table's own columns (filter.c).
 */
-#include "ext.h"
+#include "tvf.h"
 SQLITE_EXTENSION_INIT3
-
-#include <string.h>
 
 /* ---- functions ----------------------------------------------------------- */
 
@@ -83,117 +81,18 @@ static void fn_snapshot_drop(sqlite3_context *context, int argc,
     ext_result_error(context, rc, err);
 }
 
-/* ---- what the two table-valued functions share --------------------------- */
-
-enum { GIVEN_TABLE = 1, GIVEN_NAME = 2, GIVEN_KEY = 4 };
-
-/* Which of the arguments, from column `first` on, are there; and key = ?, if
-** the table has one (key_column, else -2). */
-static int take_arguments(sqlite3_index_info *info, int first, int count,
-                          int key_column) {
-  int at[3] = {-1, -1, -1};
-  int n = 0;
-  for (int i = 0; i < info->nConstraint; i++) {
-    const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
-    int which = constraint->iColumn - first;
-    if (constraint->op != SQLITE_INDEX_CONSTRAINT_EQ)
-      continue;
-    if (which >= 0 && which < count) {
-      if (!constraint->usable)
-        return SQLITE_CONSTRAINT;
-      at[which] = i;
-    } else if (constraint->iColumn == key_column && constraint->usable) {
-      at[2] = i;
-    }
-  }
-  info->idxNum = 0;
-  for (int i = 0; i < 3; i++) {
-    if (at[i] < 0)
-      continue;
-    info->idxNum |= 1 << i;
-    info->aConstraintUsage[at[i]].argvIndex = ++n;
-    /* A key of another type is compared by SQLite. */
-    info->aConstraintUsage[at[i]].omit = i < 2;
-  }
-  return SQLITE_OK;
-}
-
 /* ---- emb_snapshot(table, name) ------------------------------------------- */
 
 enum { KEY = 0, VECTOR, VERSION, TABLE, NAME };
 
 struct snap_cursor {
-  sqlite3_vtab_cursor base; /* must be first */
-  struct ext_link *link;    /* while the snapshot is open */
+  struct ext_tvf_cursor base; /* must be first */
   emb_snap *snap;
-  int is_one;
   int64_t key;
   uint64_t version;
   float *vector;
   size_t bytes; /* of it */
-  size_t n;     /* 1: there is a row */
 };
-
-static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
-                   sqlite3_vtab **out, char **message) {
-  (void)argc, (void)argv, (void)message;
-  return ext_tvf_connect(
-      db, conn,
-      "CREATE TABLE x(key INTEGER, vector BLOB, version INTEGER, "
-      "\"table\" HIDDEN, name HIDDEN)",
-      out);
-}
-
-static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  int rc = take_arguments(info, TABLE, 2, KEY);
-  (void)vtab;
-  info->estimatedRows = info->idxNum & GIVEN_KEY ? 1 : 1000000;
-  info->estimatedCost = (info->idxNum & 3) != 3    ? 1e12
-                        : info->idxNum & GIVEN_KEY ? 10
-                                                   : 1000000;
-  return rc;
-}
-
-static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
-  struct snap_cursor *cursor = sqlite3_malloc64(sizeof *cursor);
-  (void)vtab;
-  if (cursor == NULL)
-    return SQLITE_NOMEM;
-  memset(cursor, 0, sizeof *cursor);
-  *out = &cursor->base;
-  return SQLITE_OK;
-}
-
-static void rewind_cursor(struct snap_cursor *cursor) {
-  emb_snapshot_close(cursor->snap);
-  cursor->snap = NULL;
-  if (cursor->link)
-    cursor->link->cursors--;
-  cursor->link = NULL;
-  sqlite3_free(cursor->vector);
-  cursor->vector = NULL;
-  cursor->n = 0;
-}
-
-static int close_cursor(sqlite3_vtab_cursor *base) {
-  rewind_cursor((struct snap_cursor *)base);
-  sqlite3_free(base);
-  return SQLITE_OK;
-}
-
-static int next(sqlite3_vtab_cursor *base) {
-  struct snap_cursor *cursor = (struct snap_cursor *)base;
-  char *err = NULL;
-  int rc;
-  cursor->n = 0;
-  if (cursor->is_one)
-    return SQLITE_OK;
-  rc = emb_snapshot_scan(cursor->snap, 1, &cursor->key, cursor->vector,
-                         &cursor->version, &cursor->n);
-  if (rc)
-    rc = ext_link_error(cursor->link, rc, &err);
-  return ext_vtab_error(base->pVtab, rc, err);
-}
 
 /* An INTEGER, or what SQLite compares as one; no other key is there. */
 static int find_key(struct snap_cursor *cursor, sqlite3_value *value,
@@ -203,60 +102,52 @@ static int find_key(struct snap_cursor *cursor, sqlite3_value *value,
   int rc;
   ext_range_all(&range);
   ext_range_narrow(&range, '=', value);
-  cursor->is_one = 1;
   if (range.lo != range.hi)
     return SQLITE_OK;
   cursor->key = range.lo;
   rc = emb_snapshot_get(cursor->snap, &cursor->key, 1, cursor->vector, &found,
                         &cursor->version);
-  cursor->n = found;
-  return rc ? ext_link_error(cursor->link, rc, err) : SQLITE_OK;
+  cursor->base.n = found;
+  return rc ? ext_link_error(cursor->base.link, rc, err) : SQLITE_OK;
 }
 
-static int start(struct snap_cursor *cursor, int given, sqlite3_value **argv,
+static int begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
                  char **err) {
-  struct ext_tvf_table *vtab = (struct ext_tvf_table *)cursor->base.pVtab;
+  struct snap_cursor *cursor = (struct snap_cursor *)base;
   struct ext_table *table;
   const char *name;
-  int rc;
-  if ((given & 3) != 3)
-    return ext_error(err, SQLITE_ERROR,
-                     "emb_snapshot needs the names of a table and a snapshot");
-  rc = ext_fn_table(vtab->conn, argv[0], &table, err);
+  int rc = ext_fn_table(base->conn, arguments[0], &table, err);
   if (rc == SQLITE_OK)
-    rc = read_name(argv[1], &name, err);
+    rc = read_name(arguments[1], &name, err);
   if (rc == SQLITE_OK)
     rc = open_snap(table->link, name, &cursor->snap, err);
   if (rc != SQLITE_OK)
     return rc;
-  cursor->link = table->link;
-  cursor->link->cursors++;
+  ext_tvf_hold(base, table->link);
   cursor->bytes = table->options.config.dim * sizeof(float);
   cursor->vector = sqlite3_malloc64(cursor->bytes);
   if (cursor->vector == NULL)
     return SQLITE_NOMEM;
-  cursor->is_one = 0;
-  return given & GIVEN_KEY ? find_key(cursor, argv[2], err) : SQLITE_OK;
+  return arguments[2] ? find_key(cursor, arguments[2], err) : SQLITE_OK;
 }
 
-static int filter(sqlite3_vtab_cursor *base, int given, const char *plan,
-                  int argc, sqlite3_value **argv) {
+static int more(struct ext_tvf_cursor *base, char **err) {
   struct snap_cursor *cursor = (struct snap_cursor *)base;
-  char *err = NULL;
-  int rc;
-  (void)plan, (void)argc;
-  rewind_cursor(cursor);
-  rc = start(cursor, given, argv, &err);
-  if (rc == SQLITE_OK && !cursor->is_one)
-    return next(base);
-  return ext_vtab_error(base->pVtab, rc, err);
+  int rc = emb_snapshot_scan(cursor->snap, 1, &cursor->key, cursor->vector,
+                             &cursor->version, &base->n);
+  return rc ? ext_link_error(base->link, rc, err) : SQLITE_OK;
 }
 
-static int eof(sqlite3_vtab_cursor *base) {
-  return ((struct snap_cursor *)base)->n == 0;
+static void end(struct ext_tvf_cursor *base) {
+  struct snap_cursor *cursor = (struct snap_cursor *)base;
+  emb_snapshot_close(cursor->snap);
+  cursor->snap = NULL;
+  sqlite3_free(cursor->vector);
+  cursor->vector = NULL;
 }
 
-static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
+static void column(struct ext_tvf_cursor *base, sqlite3_context *context,
+                   int i) {
   struct snap_cursor *cursor = (struct snap_cursor *)base;
   if (i == KEY)
     sqlite3_result_int64(context, cursor->key);
@@ -265,25 +156,29 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
                           SQLITE_TRANSIENT);
   else if (i == VERSION)
     sqlite3_result_int64(context, (sqlite3_int64)cursor->version);
-  return SQLITE_OK;
 }
 
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
-  *out = ((struct snap_cursor *)base)->key;
-  return SQLITE_OK;
+static sqlite3_int64 rowid(struct ext_tvf_cursor *base) {
+  return ((struct snap_cursor *)base)->key;
 }
 
-static const sqlite3_module module = {
-    .xConnect = connect,
-    .xBestIndex = best_index,
-    .xDisconnect = ext_tvf_disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
-    .xEof = eof,
-    .xColumn = column,
-    .xRowid = rowid,
+static const struct ext_tvf snapshot = {
+    .name = "emb_snapshot",
+    .declaration = "CREATE TABLE x(key INTEGER, vector BLOB, version INTEGER, "
+                   "\"table\" HIDDEN, name HIDDEN)",
+    .argument = TABLE,
+    .arguments = 2,
+    .needed = 2,
+    .needs = "the names of a table and a snapshot",
+    .key_cost = 10,
+    .cost = 1000000,
+    .rows = 1000000,
+    .cursor_size = sizeof(struct snap_cursor),
+    .begin = begin,
+    .more = more,
+    .column = column,
+    .rowid = rowid,
+    .end = end,
 };
 
 /* ---- emb_snapshots(table) ------------------------------------------------ */
@@ -298,80 +193,27 @@ enum {
 };
 
 struct list_cursor {
-  sqlite3_vtab_cursor base; /* must be first */
-  size_t n, at;
+  struct ext_tvf_cursor base; /* must be first */
   emb_snapshot_info rows[EMB_SNAPSHOTS_MAX];
 };
 
-static int list_connect(sqlite3 *db, void *conn, int argc,
-                        const char *const *argv, sqlite3_vtab **out,
-                        char **message) {
-  (void)argc, (void)argv, (void)message;
-  return ext_tvf_connect(
-      db, conn,
-      "CREATE TABLE x(name TEXT, keys INTEGER, version INTEGER, "
-      "bytes INTEGER, state TEXT, \"table\" HIDDEN)",
-      out);
-}
-
-static int list_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  int rc = take_arguments(info, LIST_TABLE, 1, -2);
-  (void)vtab;
-  info->estimatedRows = EMB_SNAPSHOTS_MAX;
-  info->estimatedCost = info->idxNum & GIVEN_TABLE ? 100 : 1e12;
+static int list_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
+                      char **err) {
+  struct list_cursor *cursor = (struct list_cursor *)base;
+  struct ext_table *table;
+  int rc = ext_fn_table(base->conn, arguments[0], &table, err);
+  if (rc == SQLITE_OK) {
+    rc = emb_snapshots(table->link->session, cursor->rows, EMB_SNAPSHOTS_MAX,
+                       &base->n);
+    if (rc)
+      rc = ext_link_error(table->link, rc, err);
+  }
   return rc;
 }
 
-static int list_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
-  struct list_cursor *cursor = sqlite3_malloc64(sizeof *cursor);
-  (void)vtab;
-  if (cursor == NULL)
-    return SQLITE_NOMEM;
-  memset(cursor, 0, sizeof *cursor);
-  *out = &cursor->base;
-  return SQLITE_OK;
-}
-
-static int list_close(sqlite3_vtab_cursor *base) {
-  sqlite3_free(base);
-  return SQLITE_OK;
-}
-
-static int list_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
-                       int argc, sqlite3_value **argv) {
-  struct list_cursor *cursor = (struct list_cursor *)base;
-  struct ext_tvf_table *vtab = (struct ext_tvf_table *)base->pVtab;
-  struct ext_table *table;
-  char *err = NULL;
-  int rc;
-  (void)plan, (void)argc;
-  cursor->n = cursor->at = 0;
-  rc = given & GIVEN_TABLE
-           ? ext_fn_table(vtab->conn, argv[0], &table, &err)
-           : ext_error(&err, SQLITE_ERROR, "emb_snapshots needs a table name");
-  if (rc == SQLITE_OK) {
-    rc = emb_snapshots(table->link->session, cursor->rows, EMB_SNAPSHOTS_MAX,
-                       &cursor->n);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
-  return ext_vtab_error(base->pVtab, rc, err);
-}
-
-static int list_next(sqlite3_vtab_cursor *base) {
-  ((struct list_cursor *)base)->at++;
-  return SQLITE_OK;
-}
-
-static int list_eof(sqlite3_vtab_cursor *base) {
-  struct list_cursor *cursor = (struct list_cursor *)base;
-  return cursor->at >= cursor->n;
-}
-
-static int list_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
-                       int i) {
-  struct list_cursor *cursor = (struct list_cursor *)base;
-  const emb_snapshot_info *row = &cursor->rows[cursor->at];
+static void list_column(struct ext_tvf_cursor *base, sqlite3_context *context,
+                        int i) {
+  const emb_snapshot_info *row = &((struct list_cursor *)base)->rows[base->at];
   switch (i) {
   case LIST_NAME:
     sqlite3_result_text(context, row->name, -1, SQLITE_TRANSIENT);
@@ -389,25 +231,26 @@ static int list_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
     sqlite3_result_text(context, row->damaged ? "damaged" : "ok", -1,
                         SQLITE_STATIC);
   }
-  return SQLITE_OK;
 }
 
-static int list_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
-  *out = (sqlite3_int64)((struct list_cursor *)base)->at + 1;
-  return SQLITE_OK;
+static sqlite3_int64 list_rowid(struct ext_tvf_cursor *base) {
+  return (sqlite3_int64)base->at + 1;
 }
 
-static const sqlite3_module list_module = {
-    .xConnect = list_connect,
-    .xBestIndex = list_best_index,
-    .xDisconnect = ext_tvf_disconnect,
-    .xOpen = list_open,
-    .xClose = list_close,
-    .xFilter = list_filter,
-    .xNext = list_next,
-    .xEof = list_eof,
-    .xColumn = list_column,
-    .xRowid = list_rowid,
+static const struct ext_tvf snapshots = {
+    .name = "emb_snapshots",
+    .declaration = "CREATE TABLE x(name TEXT, keys INTEGER, version INTEGER, "
+                   "bytes INTEGER, state TEXT, \"table\" HIDDEN)",
+    .argument = LIST_TABLE,
+    .arguments = 1,
+    .needed = 1,
+    .needs = "a table name",
+    .cost = 100,
+    .rows = EMB_SNAPSHOTS_MAX,
+    .cursor_size = sizeof(struct list_cursor),
+    .begin = list_begin,
+    .column = list_column,
+    .rowid = list_rowid,
 };
 
 int ext_tvf_snapshot_register(struct ext_conn *conn) {
@@ -416,15 +259,7 @@ int ext_tvf_snapshot_register(struct ext_conn *conn) {
       {"emb_snapshot_drop", 2, fn_snapshot_drop}};
   int rc =
       ext_fn_register(conn, functions, sizeof functions / sizeof functions[0]);
-  if (rc == SQLITE_OK) {
-    conn->refs++;
-    rc = sqlite3_create_module_v2(conn->db, "emb_snapshot", &module, conn,
-                                  ext_conn_unref);
-  }
-  if (rc == SQLITE_OK) {
-    conn->refs++;
-    rc = sqlite3_create_module_v2(conn->db, "emb_snapshots", &list_module, conn,
-                                  ext_conn_unref);
-  }
-  return rc;
+  if (rc == SQLITE_OK)
+    rc = ext_tvf_register(conn, &snapshot);
+  return rc == SQLITE_OK ? ext_tvf_register(conn, &snapshots) : rc;
 }
