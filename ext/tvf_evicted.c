@@ -84,23 +84,24 @@ static sqlite3_int64 rowid(struct ext_tvf_cursor *base) {
   return (sqlite3_int64)((struct evicted_cursor *)base)->positions[base->at];
 }
 
+static const struct ext_tvf evicted = {
+    .name = "emb_evicted",
+    .declaration = "CREATE TABLE x(key INTEGER, op TEXT, position INTEGER, "
+                   "\"table\" HIDDEN, since HIDDEN)",
+    .argument = TABLE,
+    .arguments = 2,
+    .needed = 1,
+    .needs = "a table name",
+    .cost = 1000,
+    .rows = 25,
+    .plan = plan,
+    .cursor_size = sizeof(struct evicted_cursor),
+    .begin = begin,
+    .more = more,
+    .column = column,
+    .rowid = rowid,
+};
+
 int ext_tvf_evicted_register(struct ext_conn *conn) {
-  static const struct ext_tvf evicted = {
-      .name = "emb_evicted",
-      .declaration = "CREATE TABLE x(key INTEGER, op TEXT, position INTEGER, "
-                     "\"table\" HIDDEN, since HIDDEN)",
-      .argument = TABLE,
-      .arguments = 2,
-      .needed = 1,
-      .needs = "a table name",
-      .cost = 1000,
-      .rows = 25,
-      .plan = plan,
-      .cursor_size = sizeof(struct evicted_cursor),
-      .begin = begin,
-      .more = more,
-      .column = column,
-      .rowid = rowid,
-  };
   return ext_tvf_register(conn, &evicted);
 }

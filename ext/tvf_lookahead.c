@@ -119,6 +119,24 @@ static sqlite3_int64 rowid(struct ext_tvf_cursor *base) {
   return (sqlite3_int64)((struct ahead_cursor *)base)->rows[base->at].number;
 }
 
+static const struct ext_tvf lookahead = {
+    .name = "emb_lookahead",
+    .declaration =
+        "CREATE TABLE x(number INTEGER, asked INTEGER, in_memory INTEGER, "
+        "absent INTEGER, to_read INTEGER, read INTEGER, refused INTEGER, "
+        "done INTEGER, \"table\" HIDDEN, keys HIDDEN, dest HIDDEN)",
+    .argument = TABLE,
+    .arguments = 3,
+    .needed = 1,
+    .needs = "a table name",
+    .cost = 100,
+    .rows = AHEADS_MAX,
+    .cursor_size = sizeof(struct ahead_cursor),
+    .begin = begin,
+    .column = column,
+    .rowid = rowid,
+};
+
 /* ---- emb_lookahead_wait -------------------------------------------------- */
 
 /* The look-ahead that the argument means. */
@@ -155,23 +173,6 @@ static void fn_wait(sqlite3_context *context, int argc, sqlite3_value **argv) {
 }
 
 int ext_tvf_lookahead_register(struct ext_conn *conn) {
-  static const struct ext_tvf lookahead = {
-      .name = "emb_lookahead",
-      .declaration =
-          "CREATE TABLE x(number INTEGER, asked INTEGER, in_memory INTEGER, "
-          "absent INTEGER, to_read INTEGER, read INTEGER, refused INTEGER, "
-          "done INTEGER, \"table\" HIDDEN, keys HIDDEN, dest HIDDEN)",
-      .argument = TABLE,
-      .arguments = 3,
-      .needed = 1,
-      .needs = "a table name",
-      .cost = 100,
-      .rows = AHEADS_MAX,
-      .cursor_size = sizeof(struct ahead_cursor),
-      .begin = begin,
-      .column = column,
-      .rowid = rowid,
-  };
   static const struct ext_function functions[] = {
       {"emb_lookahead_wait", 1, fn_wait}, {"emb_lookahead_wait", 2, fn_wait}};
   int rc = ext_tvf_register(conn, &lookahead);

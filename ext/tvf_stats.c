@@ -53,20 +53,21 @@ static void column(struct ext_tvf_cursor *base, sqlite3_context *context,
     sqlite3_result_int64(context, stat->value);
 }
 
+static const struct ext_tvf stats = {
+    .name = "emb_stats",
+    .declaration = "CREATE TABLE x(name TEXT, value, \"table\" HIDDEN)",
+    .argument = TABLE,
+    .arguments = 1,
+    .needed = 1,
+    .needs = "a table name",
+    .cost = 100,
+    .rows = 100,
+    .cursor_size = sizeof(struct stats_cursor),
+    .begin = begin,
+    .column = column,
+    .end = end,
+};
+
 int ext_tvf_stats_register(struct ext_conn *conn) {
-  static const struct ext_tvf stats = {
-      .name = "emb_stats",
-      .declaration = "CREATE TABLE x(name TEXT, value, \"table\" HIDDEN)",
-      .argument = TABLE,
-      .arguments = 1,
-      .needed = 1,
-      .needs = "a table name",
-      .cost = 100,
-      .rows = 100,
-      .cursor_size = sizeof(struct stats_cursor),
-      .begin = begin,
-      .column = column,
-      .end = end,
-  };
   return ext_tvf_register(conn, &stats);
 }

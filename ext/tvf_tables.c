@@ -26,16 +26,10 @@
 **
 ** Listing opens the stores.
 */
-#include "ext.h"
+#include "tvf.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
-
-static const char declaration[] =
-    "CREATE TABLE x(schema TEXT, name TEXT, path TEXT, key TEXT, vector TEXT, "
-    "dimensions INTEGER, type TEXT, rows INTEGER, state TEXT, owner "
-    "INTEGER, commit_mode TEXT, txn INTEGER, store_txn INTEGER, uuid TEXT, "
-    "message TEXT)";
 
 enum {
   SCHEMA = 0,
@@ -62,30 +56,14 @@ struct row {
   uint32_t dim, type;
   int is_open, is_owner, is_atomic, has_place;
   sqlite3_int64 rows, txn, store_txn;
-  struct row *next;
 };
 
 struct tables_cursor {
-  sqlite3_vtab_cursor base; /* must be first */
+  struct ext_tvf_cursor base; /* must be first */
   struct row *rows;
-  struct row *at;
 };
 
 /* ---- collecting ---------------------------------------------------------- */
-
-static void free_rows(struct row *row) {
-  while (row) {
-    struct row *next = row->next;
-    sqlite3_free(row->schema);
-    sqlite3_free(row->name);
-    sqlite3_free(row->path);
-    sqlite3_free(row->key);
-    sqlite3_free(row->vector);
-    sqlite3_free(row->message);
-    sqlite3_free(row);
-    row = next;
-  }
-}
 
 static const char *state_of(struct ext_table *table, const struct row *row) {
   struct ext_link *link = table->link;
@@ -143,28 +121,34 @@ static int describe(struct ext_table *table, struct row *row) {
                                                              : SQLITE_NOMEM;
 }
 
-/* Adds the table to the list if it is one of ours. */
-static int add_table(struct ext_conn *conn, const char *schema,
-                     const char *name, struct row ***end) {
+static int add_row(struct tables_cursor *cursor, struct ext_table *table) {
+  size_t n = cursor->base.n;
+  struct row *rows = sqlite3_realloc64(cursor->rows, (n + 1) * sizeof *rows);
+  int rc;
+  if (rows == NULL)
+    return SQLITE_NOMEM;
+  memset(&rows[n], 0, sizeof rows[n]);
+  cursor->rows = rows;
+  cursor->base.n = n + 1;
+  ext_table_hold(table);
+  rc = describe(table, &rows[n]);
+  (void)ext_table_let_go(table);
+  return rc;
+}
+
+/* Adds the table to the rows if it is one of ours. */
+static int add_table(struct tables_cursor *cursor, const char *schema,
+                     const char *name) {
   struct ext_table *table;
   char *err = NULL;
   char *full = sqlite3_mprintf("%s.%s", schema, name);
-  struct row *row;
-  int rc = full ? ext_conn_find(conn, full, &table, &err) : SQLITE_NOMEM;
+  int rc = full ? ext_conn_find(cursor->base.conn, full, &table, &err)
+                : SQLITE_NOMEM;
   sqlite3_free(full);
   sqlite3_free(err);
   if (rc != SQLITE_OK)
     return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
-  row = sqlite3_malloc64(sizeof *row);
-  if (row == NULL)
-    return SQLITE_NOMEM;
-  memset(row, 0, sizeof *row);
-  **end = row;
-  *end = &row->next;
-  ext_table_hold(table);
-  rc = describe(table, row);
-  (void)ext_table_let_go(table);
-  return rc;
+  return add_row(cursor, table);
 }
 
 /* The end of a loop over a statement's rows, which may have ended for want of
@@ -174,91 +158,59 @@ static int finish(sqlite3_stmt *statement, int rc) {
   return rc == SQLITE_OK ? end : rc;
 }
 
-static int add_schema(struct ext_conn *conn, const char *schema,
-                      struct row ***end) {
+static int add_schema(struct tables_cursor *cursor, const char *schema) {
   sqlite3_stmt *names = NULL;
   char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".sqlite_schema WHERE "
                               "type = 'table' AND rootpage = 0 AND "
                               "sql LIKE '%%USING%%emb%%' ORDER BY name",
                               schema);
   int rc =
-      sql ? sqlite3_prepare_v2(conn->db, sql, -1, &names, NULL) : SQLITE_NOMEM;
+      sql ? sqlite3_prepare_v2(cursor->base.conn->db, sql, -1, &names, NULL)
+          : SQLITE_NOMEM;
   sqlite3_free(sql);
   while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW) {
     const char *name = (const char *)sqlite3_column_text(names, 0);
-    rc = name ? add_table(conn, schema, name, end) : SQLITE_NOMEM;
+    rc = name ? add_table(cursor, schema, name) : SQLITE_NOMEM;
   }
   return finish(names, rc);
 }
 
-static int collect(struct ext_conn *conn, struct row **rows) {
+static int begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
+                 char **err) {
   sqlite3_stmt *schemas = NULL;
-  int rc =
-      sqlite3_prepare_v2(conn->db, "PRAGMA database_list", -1, &schemas, NULL);
+  int rc = sqlite3_prepare_v2(base->conn->db, "PRAGMA database_list", -1,
+                              &schemas, NULL);
+  (void)arguments, (void)err;
   while (rc == SQLITE_OK && sqlite3_step(schemas) == SQLITE_ROW)
-    rc = add_schema(conn, (const char *)sqlite3_column_text(schemas, 1), &rows);
+    rc = add_schema((struct tables_cursor *)base,
+                    (const char *)sqlite3_column_text(schemas, 1));
   return finish(schemas, rc);
 }
 
-/* ---- the table ----------------------------------------------------------- */
-
-static int connect(sqlite3 *db, void *conn, int argc, const char *const *argv,
-                   sqlite3_vtab **out, char **message) {
-  (void)argc, (void)argv, (void)message;
-  return ext_tvf_connect(db, conn, declaration, out);
-}
-
-static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  (void)vtab;
-  info->estimatedCost = 10000;
-  info->estimatedRows = 10;
-  return SQLITE_OK;
-}
-
-static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
-  struct tables_cursor *cursor = sqlite3_malloc64(sizeof *cursor);
-  (void)vtab;
-  if (cursor == NULL)
-    return SQLITE_NOMEM;
-  memset(cursor, 0, sizeof *cursor);
-  *out = &cursor->base;
-  return SQLITE_OK;
-}
-
-static int close_cursor(sqlite3_vtab_cursor *base) {
-  free_rows(((struct tables_cursor *)base)->rows);
-  sqlite3_free(base);
-  return SQLITE_OK;
-}
-
-static int filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
-                  int argc, sqlite3_value **argv) {
+static void end(struct ext_tvf_cursor *base) {
   struct tables_cursor *cursor = (struct tables_cursor *)base;
-  int rc;
-  (void)flags, (void)plan, (void)argc, (void)argv;
-  free_rows(cursor->rows);
+  for (size_t i = 0; i < base->n; i++) {
+    struct row *row = &cursor->rows[i];
+    sqlite3_free(row->schema);
+    sqlite3_free(row->name);
+    sqlite3_free(row->path);
+    sqlite3_free(row->key);
+    sqlite3_free(row->vector);
+    sqlite3_free(row->message);
+  }
+  sqlite3_free(cursor->rows);
   cursor->rows = NULL;
-  rc = collect(((struct ext_tvf_table *)base->pVtab)->conn, &cursor->rows);
-  cursor->at = cursor->rows;
-  return rc;
 }
 
-static int next(sqlite3_vtab_cursor *base) {
-  struct tables_cursor *cursor = (struct tables_cursor *)base;
-  cursor->at = cursor->at->next;
-  return SQLITE_OK;
-}
-
-static int eof(sqlite3_vtab_cursor *base) {
-  return ((struct tables_cursor *)base)->at == NULL;
-}
+/* ---- the rows ------------------------------------------------------------ */
 
 static void result_text(sqlite3_context *context, const char *text) {
   sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
 }
 
-static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
-  const struct row *row = ((struct tables_cursor *)base)->at;
+static void column(struct ext_tvf_cursor *base, sqlite3_context *context,
+                   int i) {
+  const struct row *row = &((struct tables_cursor *)base)->rows[base->at];
   const char *texts[] = {
       [SCHEMA] = row->schema,
       [NAME] = row->name,
@@ -294,32 +246,28 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i) {
   default:
     result_text(context, texts[i]); /* NULL for NULL */
   }
-  return SQLITE_OK;
 }
 
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
-  struct tables_cursor *cursor = (struct tables_cursor *)base;
-  *out = 1;
-  for (struct row *row = cursor->rows; row != cursor->at; row = row->next)
-    ++*out;
-  return SQLITE_OK;
+static sqlite3_int64 rowid(struct ext_tvf_cursor *base) {
+  return (sqlite3_int64)base->at + 1;
 }
 
-static const sqlite3_module module = {
-    .xConnect = connect,
-    .xBestIndex = best_index,
-    .xDisconnect = ext_tvf_disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
-    .xEof = eof,
-    .xColumn = column,
-    .xRowid = rowid,
+static const struct ext_tvf tables = {
+    .name = "emb_tables",
+    .declaration =
+        "CREATE TABLE x(schema TEXT, name TEXT, path TEXT, key TEXT, "
+        "vector TEXT, dimensions INTEGER, type TEXT, rows INTEGER, "
+        "state TEXT, owner INTEGER, commit_mode TEXT, txn INTEGER, "
+        "store_txn INTEGER, uuid TEXT, message TEXT)",
+    .cost = 10000,
+    .rows = 10,
+    .cursor_size = sizeof(struct tables_cursor),
+    .begin = begin,
+    .column = column,
+    .rowid = rowid,
+    .end = end,
 };
 
 int ext_tvf_tables_register(struct ext_conn *conn) {
-  conn->refs++;
-  return sqlite3_create_module_v2(conn->db, "emb_tables", &module, conn,
-                                  ext_conn_unref);
+  return ext_tvf_register(conn, &tables);
 }
