@@ -406,6 +406,8 @@ void ext_range_all(struct ext_range *range);
 /* Narrows the range by `key op value`, exactly as SQLite compares an INTEGER
 ** PRIMARY KEY; op is a letter of the plan. */
 void ext_range_narrow(struct ext_range *range, char op, sqlite3_value *value);
+/* The key for which `key = value` is true; 0: there is none. */
+int ext_range_key(sqlite3_value *value, int64_t *key);
 
 int ext_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
                sqlite3_int64 *rowid);
@@ -476,6 +478,10 @@ int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n, float **vectors,
                    int *owned, char **err);
+/* A TEXT without a zero byte in it. */
+int ext_fn_text(sqlite3_value *value, const char *what, const char **text,
+                char **err);
+int ext_fn_snapshot_name(sqlite3_value *value, const char **name, char **err);
 /* A number of something; 0 for what none can be. */
 int ext_fn_number(sqlite3_value *value, const char *what, uint64_t *number,
                   char **err);

@@ -84,18 +84,16 @@ static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
   cursor->list_n = cursor->list_capacity = 0;
   for (int next = sqlite3_vtab_in_first(in, &value); rc == SQLITE_OK;
        next = sqlite3_vtab_in_next(in, &value)) {
-    struct ext_range range;
+    int64_t key;
     if (next != SQLITE_OK) {
       rc = next == SQLITE_DONE ? SQLITE_OK : next;
       break;
     }
     rc = check_key_value(table, value, err);
-    ext_range_all(&range);
-    ext_range_narrow(&range, '=', value);
-    if (rc == SQLITE_OK && range.lo <= range.hi &&
-        (is_first || (before_n && bsearch(&range.lo, before, before_n,
+    if (rc == SQLITE_OK && ext_range_key(value, &key) &&
+        (is_first || (before_n && bsearch(&key, before, before_n,
                                           sizeof *before, compare_asc))))
-      rc = add_to_list(cursor, range.lo);
+      rc = add_to_list(cursor, key);
   }
   sqlite3_free(before);
   if (cursor->list_n)
@@ -130,11 +128,10 @@ static int read_mode(struct ext_cursor *cursor, sqlite3_value *value,
 
 static int read_snapshot(struct ext_cursor *cursor, sqlite3_value *value,
                          char **err) {
-  const char *name = (const char *)sqlite3_value_text(value);
-  int rc;
-  if (name == NULL)
-    return ext_error(err, SQLITE_MISMATCH,
-                     "a snapshot's name must be TEXT, got NULL");
+  const char *name;
+  int rc = ext_fn_snapshot_name(value, &name, err);
+  if (rc != SQLITE_OK)
+    return rc;
   if (cursor->flags & EXT_PLAN_LAZY)
     return ext_error(err, SQLITE_ERROR, "a snapshot cannot be updated");
   cursor->snap_name = sqlite3_mprintf("%s", name);

@@ -6,6 +6,8 @@
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
 
+#include <string.h>
+
 int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
                     size_t n) {
   int rc = SQLITE_OK;
@@ -96,6 +98,26 @@ int ext_fn_vectors(sqlite3_value *value, const char *what,
   if (rc != SQLITE_OK)
     *owned = 0;
   return rc;
+}
+
+int ext_fn_text(sqlite3_value *value, const char *what, const char **text,
+                char **err) {
+  *text = (const char *)sqlite3_value_text(value);
+  if (sqlite3_value_type(value) != SQLITE_TEXT)
+    return ext_error(err, SQLITE_MISMATCH, "%s must be TEXT, got %s", what,
+                     emb_value_type_name(value));
+  if (*text == NULL)
+    return SQLITE_NOMEM;
+  return strlen(*text) == (size_t)sqlite3_value_bytes(value)
+             ? SQLITE_OK
+             : ext_error(err, SQLITE_MISMATCH, "%s has a zero byte", what);
+}
+
+int ext_fn_snapshot_name(sqlite3_value *value, const char **name, char **err) {
+  *name = (const char *)sqlite3_value_text(value);
+  return *name ? SQLITE_OK
+               : ext_error(err, SQLITE_MISMATCH,
+                           "a snapshot's name must be TEXT, got NULL");
 }
 
 int ext_fn_number(sqlite3_value *value, const char *what, uint64_t *number,

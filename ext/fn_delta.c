@@ -13,15 +13,13 @@
 **   emb_delta_apply(table, path [, 'join'])   takes such a file; the number of
 **                                             rows that it put and deleted, 0
 **                                             if it had done so before
-**   emb_delta_position(table)                 JSON: which one it took last;
-**   NULL
+**   emb_delta_position(table)                 JSON: which one it took last,
+**                                             or NULL
 **
 ** None of these may stand in the schema, so a path never comes from there.
 */
 #include "ext.h"
 SQLITE_EXTENSION_INIT3
-
-#include <string.h>
 
 int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
                         struct ext_table **table, const char **name,
@@ -110,19 +108,6 @@ static void fn_drop(sqlite3_context *context, int argc, sqlite3_value **argv) {
 
 /* ---- files --------------------------------------------------------------- */
 
-static int read_text(sqlite3_value *value, const char *what, const char **text,
-                     char **err) {
-  *text = (const char *)sqlite3_value_text(value);
-  if (sqlite3_value_type(value) != SQLITE_TEXT)
-    return ext_error(err, SQLITE_MISMATCH, "%s must be TEXT, got %s", what,
-                     emb_value_type_name(value));
-  if (*text == NULL)
-    return SQLITE_NOMEM;
-  return strlen(*text) == (size_t)sqlite3_value_bytes(value)
-             ? SQLITE_OK
-             : ext_error(err, SQLITE_MISMATCH, "%s has a zero byte", what);
-}
-
 /* "bias, vector"; NULL without memory. */
 static char *column_names(const struct ext_table *table) {
   sqlite3_str *names = sqlite3_str_new(NULL);
@@ -142,9 +127,9 @@ static void fn_export(sqlite3_context *context, int argc,
   int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
                                &err);
   if (rc == SQLITE_OK)
-    rc = read_text(argv[2], "path", &path, &err);
+    rc = ext_fn_text(argv[2], "path", &path, &err);
   if (rc == SQLITE_OK && argc > 3)
-    rc = read_text(argv[3], "options", &how.text, &err);
+    rc = ext_fn_text(argv[3], "options", &how.text, &err);
   if (rc == SQLITE_OK) {
     how.columns = names = column_names(table);
     rc = names ? SQLITE_OK : SQLITE_NOMEM;
@@ -163,7 +148,7 @@ static void fn_export(sqlite3_context *context, int argc,
 
 static int read_join(sqlite3_value *value, int *join, char **err) {
   const char *text;
-  int rc = read_text(value, "how", &text, err);
+  int rc = ext_fn_text(value, "how", &text, err);
   *join = 1;
   return rc != SQLITE_OK || sqlite3_stricmp(text, "join") == 0
              ? rc
@@ -178,7 +163,7 @@ static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
   const char *path;
   char *names = NULL, *err = NULL;
   emb_delta_file about;
-  int rc = read_text(argv[1], "path", &path, &err);
+  int rc = ext_fn_text(argv[1], "path", &path, &err);
   if (rc == SQLITE_OK && argc > 2)
     rc = read_join(argv[2], &how.join, &err);
   if (rc == SQLITE_OK)

@@ -94,3 +94,11 @@ void ext_range_narrow(struct ext_range *range, char op, sqlite3_value *value) {
       none(range);
   }
 }
+
+int ext_range_key(sqlite3_value *value, int64_t *key) {
+  struct ext_range range;
+  ext_range_all(&range);
+  ext_range_narrow(&range, '=', value);
+  *key = range.lo;
+  return range.lo == range.hi;
+}

@@ -20,18 +20,11 @@ SQLITE_EXTENSION_INIT3
 
 /* ---- functions ----------------------------------------------------------- */
 
-static int read_name(sqlite3_value *value, const char **name, char **err) {
-  *name = (const char *)sqlite3_value_text(value);
-  return *name ? SQLITE_OK
-               : ext_error(err, SQLITE_MISMATCH,
-                           "a snapshot's name must be TEXT, got NULL");
-}
-
 static int find_table(sqlite3_context *context, sqlite3_value **argv,
                       struct ext_table **table, const char **name, char **err) {
   int rc =
       ext_fn_table_to_write(sqlite3_user_data(context), argv[0], table, err);
-  return rc == SQLITE_OK ? read_name(argv[1], name, err) : rc;
+  return rc == SQLITE_OK ? ext_fn_snapshot_name(argv[1], name, err) : rc;
 }
 
 static int open_snap(struct ext_link *link, const char *name, emb_snap **snap,
@@ -97,14 +90,10 @@ struct snap_cursor {
 /* An INTEGER, or what SQLite compares as one; no other key is there. */
 static int find_key(struct snap_cursor *cursor, sqlite3_value *value,
                     char **err) {
-  struct ext_range range;
   uint8_t found = 0;
   int rc;
-  ext_range_all(&range);
-  ext_range_narrow(&range, '=', value);
-  if (range.lo != range.hi)
+  if (!ext_range_key(value, &cursor->key))
     return SQLITE_OK;
-  cursor->key = range.lo;
   rc = emb_snapshot_get(cursor->snap, &cursor->key, 1, cursor->vector, &found,
                         &cursor->version);
   cursor->base.n = found;
@@ -118,7 +107,7 @@ static int begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   const char *name;
   int rc = ext_fn_table(base->conn, arguments[0], &table, err);
   if (rc == SQLITE_OK)
-    rc = read_name(arguments[1], &name, err);
+    rc = ext_fn_snapshot_name(arguments[1], &name, err);
   if (rc == SQLITE_OK)
     rc = open_snap(table->link, name, &cursor->snap, err);
   if (rc != SQLITE_OK)
