@@ -423,17 +423,8 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
 /* Each registers its own on the connection and takes references to conn. */
 int ext_fn_store_register(struct ext_conn *conn);
 int ext_fn_async_register(struct ext_conn *conn);
-/* The object of a table-valued function, and its xConnect and xDisconnect
-** (tvf.c). */
-struct ext_tvf_table {
-  sqlite3_vtab base; /* must be first */
-  struct ext_conn *conn;
-};
-int ext_tvf_connect(sqlite3 *db, struct ext_conn *conn, const char *declaration,
-                    sqlite3_vtab **out);
-int ext_tvf_disconnect(sqlite3_vtab *vtab);
-
 int ext_fn_file_register(struct ext_conn *conn);
+int ext_tvf_file_register(struct ext_conn *conn);
 int ext_tvf_lookahead_register(struct ext_conn *conn);
 int ext_tvf_snapshot_register(struct ext_conn *conn);
 int ext_tvf_delta_register(struct ext_conn *conn);

@@ -86,6 +86,8 @@ int sqlite3_emb_init(sqlite3 *db, char **message,
     if (rc == SQLITE_OK)
       rc = ext_fn_file_register(conn);
     if (rc == SQLITE_OK)
+      rc = ext_tvf_file_register(conn);
+    if (rc == SQLITE_OK)
       rc = ext_tvf_lookahead_register(conn);
     if (rc == SQLITE_OK)
       rc = ext_tvf_snapshot_register(conn);

@@ -32,7 +32,7 @@ struct ext_tvf_cursor {
   size_t n, at;          /* rows at hand, and which one it is on */
 };
 
-/* What may be NULL says what happens then. */
+/* What may be NULL says what that means. */
 struct ext_tvf {
   const char *name;
   const char *declaration; /* of its columns: "CREATE TABLE x(...)" */
