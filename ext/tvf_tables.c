@@ -102,8 +102,9 @@ static int describe(struct ext_table *table, struct row *row) {
     memcpy(row->uuid, place.uuid, sizeof row->uuid);
     if (place.dir)
       row->path = ext_place_path(table->file, place.dir);
+    rc = place.dir && row->path == NULL ? SQLITE_NOMEM
+                                        : ext_txn_read(table, &err);
     sqlite3_free(place.dir);
-    rc = ext_txn_read(table, &err);
   }
   if (rc == SQLITE_OK) {
     row->is_open = 1;

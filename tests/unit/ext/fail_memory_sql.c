@@ -100,6 +100,87 @@ static void all(int of_sqlite, unsigned stride) {
 TEST(no_memory_for_sqlite) { all(1, 23); }
 TEST(no_memory_for_the_engine) { all(0, 17); }
 
+/* Of each table-valued function; each scans at least twice. */
+static const char *const scans[] = {
+    "SELECT t.name, count(*) > 40 FROM t, emb_stats(t.name) GROUP BY 1",
+    "SELECT schema, name, path, key, vector, rows, state, message "
+    "FROM emb_tables",
+    "SELECT t.name, s.name, keys, state FROM t, emb_snapshots(t.name) s",
+    "SELECT t.name, count(*), sum(key), sum(length(vector)) "
+    "FROM t, emb_snapshot(t.name, 'now') GROUP BY 1",
+    "SELECT key, hex(vector) FROM emb_snapshot('gone', 'now') "
+    "WHERE key IN (1, 3, 9)",
+    "SELECT t.name, count(*), sum(key), sum(length(vector)), "
+    "sum(length(state)) FROM t, emb_delta(t.name, 'me') GROUP BY 1",
+    "SELECT t.name, c.name, state FROM t, emb_delta_consumers(t.name) c",
+    "SELECT key, op FROM t, emb_evicted(t.name)",
+    "SELECT t.name, asked, refused FROM t, emb_lookahead(t.name, '[1,2]')",
+    "SELECT t.name, count(*) > 1 FROM t, emb_lookahead(t.name) GROUP BY 1",
+    "SELECT t.name, count(*), sum(key), sum(length(vector)) "
+    "FROM t, emb_snapshot_file('%s/' || t.name) GROUP BY 1",
+    "SELECT key, hex(vector) FROM emb_snapshot_file('%s/gone') "
+    "WHERE key IN (1, 3, 9)",
+};
+static const char scanned[] =
+    "CREATE VIRTUAL TABLE gone USING emb(vector FLOAT[2], memory='4MB', "
+    "track=data, capacity=4, optimizer='adagrad(lr=1)', commit=engine);"
+    "CREATE TABLE t(name TEXT); INSERT INTO t VALUES('gone'), ('items');"
+    "INSERT INTO gone(key, vector, updated_at) VALUES(1, '[1,1]', 1), "
+    "(2, '[2,2]', 2), (3, '[3,3]', 3), (4, '[4,4]', 4), (5, '[5,5]', 5);"
+    "INSERT INTO gone(gone) VALUES('evict');"
+    "SELECT emb_snapshot(name, 'now') FROM t;"
+    "SELECT emb_snapshot_export(name, 'now', '%s/' || name) FROM t;"
+    "SELECT count(*) FROM t, emb_delta(t.name, 'me');"
+    "SELECT count(*) FROM t, emb_lookahead(t.name, '[1]');";
+
+/* How often an allocation of the scan failed. */
+static int fail_a_scan(struct fail_sql *w, const char *sql) {
+  struct sql_text wanted, out;
+  int came = 1, runs = 0;
+  (void)snprintf(w->what, sizeof w->what, "%.60s", sql);
+  int rc = sql_run(w, sql, &wanted);
+  SQL_CHECK(w, rc == SQLITE_OK && wanted.length > 0, "gave %d: %s, %s", rc,
+            sqlite3_errmsg(w->db), wanted.text);
+  for (int64_t n = 1; came && !w->stop; n += help_share(), runs += came) {
+    heap_arm(n, 0);
+    rc = sql_run(w, sql, &out);
+    came = heap.fired;
+    heap_arm(0, 0);
+    if (rc == SQLITE_OK)
+      SQL_CHECK(w, strcmp(out.text, wanted.text) == 0, "call %d: %s, not %s",
+                (int)n, out.text, wanted.text);
+    else
+      SQL_CHECK(w, came && is_memory_code(rc), "call %d gave %d: %s", (int)n,
+                rc, sqlite3_errmsg(w->db));
+  }
+  return runs;
+}
+
+TEST(no_memory_for_a_table_valued_function) {
+  struct fail_sql *w = sql_start(test_dir_in("/dev/shm"));
+  struct sql_text out;
+  char sql[2000];
+  int runs = 0;
+  if (!w)
+    return;
+  (void)snprintf(w->what, sizeof w->what, "scans");
+  fail_copy(w->base, w->dir);
+  sqlite3_int64 before = sqlite3_memory_used();
+  (void)snprintf(sql, sizeof sql, scanned, w->dir);
+  int rc = sql_open(w);
+  rc = rc ? rc : sql_run(w, sql, &out);
+  SQL_CHECK(w, rc == SQLITE_OK, "gave %d: %s", rc, sqlite3_errmsg(w->db));
+  for (size_t i = 0; i < sizeof scans / sizeof scans[0] && !w->stop; i++) {
+    (void)snprintf(sql, sizeof sql, scans[i], w->dir);
+    runs += fail_a_scan(w, sql);
+  }
+  sql_close(w);
+  CHECK(sqlite3_memory_used() <= before);
+  printf("%d allocations failed in scans of table-valued functions\n", runs);
+  test_count("allocations failed", (uint64_t)runs);
+  sql_end(w);
+}
+
 /* With commit='engine' the store commits when SQLite has: what fails then is
 ** told at the next use, even if there is no memory to say what it was. */
 static void fail_a_commit(struct fail_sql *w, int64_t n, int *fired,
