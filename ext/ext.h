@@ -420,19 +420,16 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
 
 /* ---- functions and table-valued functions ------------------------------- */
 
-/* Each registers its own on the connection and takes references to conn. */
+/* Each registers its own on the connection and takes references to conn; a
+** table-valued one by tvf.h. */
 int ext_fn_store_register(struct ext_conn *conn);
 int ext_fn_async_register(struct ext_conn *conn);
 int ext_fn_file_register(struct ext_conn *conn);
+int ext_fn_delta_register(struct ext_conn *conn);
 int ext_tvf_file_register(struct ext_conn *conn);
 int ext_tvf_lookahead_register(struct ext_conn *conn);
 int ext_tvf_snapshot_register(struct ext_conn *conn);
 int ext_tvf_delta_register(struct ext_conn *conn);
-int ext_fn_delta_register(struct ext_conn *conn);
-/* The table, to be acted on at once, and a consumer's name. */
-int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
-                        struct ext_table **table, const char **name,
-                        char **err);
 int ext_tvf_evicted_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
@@ -469,6 +466,10 @@ int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n, float **vectors,
                    int *owned, char **err);
+/* The table, to be acted on at once, and a consumer's name. */
+int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
+                        struct ext_table **table, const char **name,
+                        char **err);
 /* A TEXT without a zero byte in it. */
 int ext_fn_text(sqlite3_value *value, const char *what, const char **text,
                 char **err);

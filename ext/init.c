@@ -60,6 +60,25 @@ static int start(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
   return rc == SQLITE_OK ? register_vector_functions(db) : rc;
 }
 
+/* What has to do with tables. */
+static int register_all(struct ext_conn *conn) {
+  static int (*const registers[])(struct ext_conn *) = {
+      ext_fn_store_register,     ext_fn_async_register,
+      ext_fn_file_register,      ext_fn_delta_register,
+      ext_tvf_file_register,     ext_tvf_lookahead_register,
+      ext_tvf_snapshot_register, ext_tvf_delta_register,
+      ext_tvf_evicted_register,  ext_tvf_stats_register,
+      ext_tvf_tables_register};
+  int rc;
+  conn->refs++;
+  rc = sqlite3_create_module_v2(conn->db, "emb", ext_vtab_module(), conn,
+                                ext_conn_unref);
+  for (size_t i = 0; i < sizeof registers / sizeof registers[0]; i++)
+    if (rc == SQLITE_OK)
+      rc = registers[i](conn);
+  return rc;
+}
+
 int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
                             const sqlite3_api_routines *api) {
   return start(db, message, api);
@@ -75,33 +94,8 @@ int sqlite3_emb_init(sqlite3 *db, char **message,
   conn = ext_conn_ref(db, &fresh);
   if (conn == NULL)
     return SQLITE_NOMEM;
-  if (fresh) {
-    conn->refs++;
-    rc = sqlite3_create_module_v2(db, "emb", ext_vtab_module(), conn,
-                                  ext_conn_unref);
-    if (rc == SQLITE_OK)
-      rc = ext_fn_store_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_fn_async_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_fn_file_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_tvf_file_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_tvf_lookahead_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_tvf_snapshot_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_tvf_delta_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_fn_delta_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_tvf_evicted_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_tvf_stats_register(conn);
-    if (rc == SQLITE_OK)
-      rc = ext_tvf_tables_register(conn);
-  }
+  if (fresh)
+    rc = register_all(conn);
   ext_conn_unref(conn);
   return rc == SQLITE_OK ? RESULT_LOADED : rc;
 }
