@@ -226,6 +226,115 @@ TEST(reads_what_changed) {
   help_close(t.store, t.s);
 }
 
+/* ---- rows that go by themselves ------------------------------------------
+ */
+
+/* A table whose oldest rows go, and what its consumer is to be told. */
+struct forgetful {
+  struct table t;
+  uint8_t op; /* EMB_DELTA_EVICT or EMB_DELTA_EXPIRE */
+  uint32_t time;
+  uint8_t there[ROWS], want[ROWS];
+};
+
+static int open_forgetful(struct forgetful *f, uint8_t op) {
+  memset(f, 0, sizeof *f);
+  f->op = op;
+  f->t.config.track = EMB_TRACK_DATA;
+  if (op == EMB_DELTA_EVICT)
+    f->t.config.capacity = 24;
+  else
+    f->t.config.ttl = "1000s";
+  return open_table(&f->t);
+}
+
+/* Writes rows, and lets go what is too old or too much: how many. */
+static int turn(struct forgetful *f, int64_t from, size_t n) {
+  emb_session *s = f->t.s;
+  int64_t keys[ROWS];
+  uint8_t found[ROWS];
+  int gone = 0;
+  f->time += 600;
+  emb_session_time(s, f->time);
+  put(&f->t, from, n, (int32_t)f->time);
+  memset(f->there + from, 1, n);
+  memset(f->want + from, EMB_DELTA_PUT, n);
+  OK(s, f->op == EMB_DELTA_EVICT ? emb_evict(s, NULL) : emb_expire(s, NULL));
+  for (int i = 0; i < ROWS; i++)
+    keys[i] = i;
+  OK(s, emb_exists(s, keys, ROWS, found));
+  for (int i = 0; i < ROWS; i++)
+    if (f->there[i] && !found[i]) {
+      f->there[i] = 0;
+      f->want[i] = f->op;
+      gone++;
+    }
+  return gone;
+}
+
+/* The next delta says of each key what came of it, once, and of no other. */
+static void shows(struct forgetful *f, const char *when) {
+  uint8_t ops[ROWS];
+  size_t rows = read_all(&f->t, "a", ops, NULL), wanted = 0;
+  for (int i = 0; i < ROWS; i++) {
+    wanted += f->want[i] != 0;
+    (void)test_check(ops[i] == f->want[i], __FILE__, __LINE__,
+                     "%s: row %d: op %d, not %d", when, i, ops[i], f->want[i]);
+  }
+  (void)test_check(rows == wanted, __FILE__, __LINE__, "%s: %zu rows, not %zu",
+                   when, rows, wanted);
+}
+
+static void says_why(uint8_t op) {
+  struct forgetful f;
+  uint8_t ops[ROWS];
+  char copy[512];
+  if (!open_forgetful(&f, op))
+    return;
+  turn(&f, 0, 12);
+  turn(&f, 12, 12);
+  OK(f.t.s, emb_delta_begin(f.t.s, "a", EMB_DELTA_NOW, 0));
+  memset(f.want, 0, sizeof f.want);
+  CHECK(turn(&f, 24, 8) > 0);
+  shows(&f, "gone");
+  CHECK(f.want[0] == op);
+  turn(&f, 0, 4);
+  CHECK(f.want[0] == EMB_DELTA_PUT);
+  shows(&f, "put again");
+  /* After a delta that came to its end, before it is acknowledged. */
+  memset(f.want, 0, sizeof f.want);
+  CHECK(turn(&f, 32, 8) > 0);
+  OK(f.t.s, emb_delta_ack(f.t.s, "a", 0));
+  shows(&f, "between two deltas");
+  OK(f.t.s, emb_checkpoint(f.t.s));
+  OK(f.t.s, emb_optimize(f.t.s));
+  shows(&f, "compacted");
+  (void)snprintf(copy, sizeof copy, "%s/copy", test_dir());
+  CHECK(files_copy_dir(copy, f.t.dir));
+  help_close(f.t.store, f.t.s);
+  if (!open_again(&f.t))
+    return;
+  shows(&f, "closed and opened");
+  help_close(f.t.store, f.t.s);
+  memcpy(f.t.dir, copy, sizeof copy);
+  if (!open_again(&f.t))
+    return;
+  shows(&f, "after a crash");
+  /* The last reason is told last. */
+  int64_t key = 0;
+  while (key < ROWS - 1 && f.want[key] != op)
+    key++;
+  put(&f.t, key, 1, 1);
+  forget(&f.t, key, 1);
+  read_all(&f.t, "a", ops, NULL);
+  CHECK_EQ_INT(ops[key], EMB_DELTA_DELETE);
+  help_verify(f.t.s);
+  help_close(f.t.store, f.t.s);
+}
+
+TEST(evicted_rows) { says_why(EMB_DELTA_EVICT); }
+TEST(expired_rows) { says_why(EMB_DELTA_EXPIRE); }
+
 /* ---- a consumer's file that rots ------------------------------------------
  */
 

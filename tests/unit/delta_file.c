@@ -284,6 +284,58 @@ TEST(copy_of_a_copy) {
   close_side(&c);
 }
 
+/* What was evicted or has expired is deleted in the copy, which knows nothing
+** of capacity and time. */
+static void forgotten(const char *ttl, uint64_t capacity) {
+  struct side a = {
+      .config = {.track = EMB_TRACK_DATA, .ttl = ttl, .capacity = capacity}};
+  struct side b = {0};
+  emb_delta *delta;
+  emb_delta_file about;
+  int64_t keys[BATCH];
+  uint8_t ops[BATCH];
+  uint64_t deleted = 0;
+  size_t n = 1;
+  if (!open_side(&a, "a") || !open_side(&b, "b"))
+    return;
+  emb_session_time(a.s, 1000);
+  put(&a, 0, 350, 1);
+  export(&a, "copy", help_path("d1"), &about);
+  apply(&b, help_path("d1"), 1);
+  ack(&a, "copy", 0);
+  OK(b.s, emb_delta_begin(b.s, "next", EMB_DELTA_NOW, 0));
+  emb_session_time(a.s, 2000);
+  put(&a, 350, 100, 1);
+  OK(a.s, ttl ? emb_expire(a.s, NULL) : emb_evict(a.s, NULL));
+  uint64_t gone = 450 - (uint64_t)emb_count(a.s);
+  CHECK(gone > 50);
+  put(&a, 0, 10, 2); /* they come back */
+  close_side(&a);
+  if (!open_again(&a))
+    return;
+  export(&a, "copy", help_path("d2"), &about);
+  CHECK_EQ_INT(about.puts, 110);
+  CHECK_EQ_INT(about.deletions, gone - 10);
+  apply(&b, help_path("d2"), 1);
+  same(&a, &b);
+  if (!OK(b.s, emb_delta_open(b.s, "next", &delta)))
+    return;
+  while (n > 0 &&
+         OK(b.s, emb_delta_next(delta, BATCH, keys, ops, NULL, NULL, NULL, &n)))
+    for (size_t i = 0; i < n; i++) {
+      CHECK(ops[i] == EMB_DELTA_PUT || ops[i] == EMB_DELTA_DELETE);
+      deleted += ops[i] == EMB_DELTA_DELETE;
+    }
+  emb_delta_close(delta);
+  CHECK_EQ_INT(deleted, about.deletions);
+  help_verify(b.s);
+  close_side(&a);
+  close_side(&b);
+}
+
+TEST(rows_that_expired) { forgotten("1000s", 0); }
+TEST(rows_that_were_evicted) { forgotten(NULL, 400); }
+
 /* A consumer that is too far behind, or a new copy of a large table: a
 ** snapshot, and from then on deltas. */
 TEST(after_a_snapshot) {

@@ -5,8 +5,9 @@
 ** A store without threads, smaller in memory than on disk; the seed decides
 ** every call and when background work runs.  LONG=n multiplies the work.
 **
-** TABLES    One vector; several of them, with optimizers; and rows that track,
-**           expire and must come again before they are let in.
+** TABLES    One vector, also with a capacity; several of them, with optimizers;
+**           and rows that track, expire and must come again before they are let
+**           in.
 ** ORACLE    Each consumer has a copy of the table, to which it applies what a
 **           delta delivers as it comes, also of deltas that it breaks off and
 **           does not acknowledge.  When a delta came to its end, and nobody
@@ -56,7 +57,7 @@ struct model {
   float vectors[BATCH * DIM];
   char *optimizers; /* state_bytes of each row */
   uint64_t compared, rows, deletions, crashes, lost, broken;
-  uint64_t expired, gradients, wholes;
+  uint64_t expired, evictions, gradients, wholes;
 };
 
 #define NEED(held_)                                                            \
@@ -323,7 +324,8 @@ static void next_rows(struct model *m, struct copy *c) {
     NEED(CHECK(row < KEYS && key_of(row) == m->keys[i]));
     int put = m->ops[i] == EMB_DELTA_PUT;
     NEED(CHECK(put || m->ops[i] == EMB_DELTA_DELETE ||
-               (m->ops[i] == EMB_DELTA_EXPIRE && m->now)));
+               (m->ops[i] == EMB_DELTA_EXPIRE && m->config.ttl) ||
+               (m->ops[i] == EMB_DELTA_EVICT && m->config.capacity)));
     NEED(CHECK((m->versions[i] != 0) == put));
     const float *vector = m->vectors + i * DIM;
     NEED(CHECK(!put || !m->plain ||
@@ -333,6 +335,7 @@ static void next_rows(struct model *m, struct copy *c) {
                                    m->state_bytes)
                          : ABSENT;
     m->deletions += !put;
+    m->evictions += m->ops[i] == EMB_DELTA_EVICT;
   }
   m->rows += n;
   if (n == 0)
@@ -493,11 +496,13 @@ static void run(const emb_config *config, uint64_t keep, unsigned calls) {
     HELP_CAME(!keep || m->lost > 0);
     HELP_CAME(m->plain || (m->gradients > 0 && m->wholes > 0));
     HELP_CAME(!m->now || m->expired > 0);
+    HELP_CAME(!config->capacity || m->evictions > 0);
     close_store(m);
   }
   test_count("deltas compared", m->compared);
   test_count("rows delivered", m->rows);
   test_count("deletions delivered", m->deletions);
+  test_count("evictions delivered", m->evictions);
   test_count("deltas with states compared", m->wholes);
   test_count("gradients", m->gradients);
   test_count("rows that expired", m->expired);
@@ -509,6 +514,11 @@ static void run(const emb_config *config, uint64_t keep, unsigned calls) {
 static const emb_config plain = {.dim = DIM};
 
 TEST(copies_follow_the_store) { run(&plain, 0, help_amount(1000)); }
+
+TEST(copies_of_a_full_table) {
+  const emb_config config = {.dim = DIM, .capacity = 1000};
+  run(&config, 0, help_amount(700));
+}
 
 TEST(copies_that_may_keep_little) { run(&plain, 700000, help_amount(1000)); }
 
