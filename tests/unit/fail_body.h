@@ -296,7 +296,8 @@ static void body_delta(struct fail *w) {
 }
 
 /* More rows than the capacity, some of them old: they expire and are evicted,
-** from memory and from disk, by the writer, by steps and when asked for. */
+** from memory and from disk, by the writer, by steps and when asked for.
+** Beside that a key is counted that does not come in. */
 static void body_forget(struct fail *w) {
   uint8_t ops[100];
   uint64_t positions[100];
@@ -305,6 +306,7 @@ static void body_forget(struct fail *w) {
   if (!fail_open(w))
     return;
   fail_put(w, 0, 500, 2, 3);
+  fail_count(w, 3);
   emb_session_time(w->s, 1000); /* long ago */
   fail_put(w, 1, 100, 4, 4);
   emb_session_time(w->s, 0);
@@ -317,9 +319,17 @@ static void body_forget(struct fail *w) {
   (void)FAIL_TRY(w, emb_evict(w->s, NULL));
   (void)FAIL_TRY(w, emb_evicted(w->s, 0, 100, w->keys, ops, positions, &n));
   fail_checkpoint(w);
+  fail_count(w, 2);
   fail_put(w, 400, 150, 1, 8);
   fail_read(w, FAIL_GET, 7, 12, 89);
   fail_step(w, 3);
+  fail_close(w);
+  if (!fail_open(w))
+    return;
+  fail_put(w, 5, 5, 1, 9);
+  if (emb_is_owner(w->store))
+    fail_counts(w);
+  fail_count(w, 1);
 }
 
 /* From a clean close, and from a kill with a transaction in doubt. */

@@ -32,6 +32,7 @@
 
 #include "../../engine/store/registry.h"
 #include "../lib/failing.h"
+#include "seen_help.h"
 
 /* A record fills a page, 64 an extent; 1024 fit into the least memory. */
 enum {
@@ -61,9 +62,11 @@ struct fail {
   uint64_t number, decided; /* prepared now; newest that was committed */
   int destroyed;            /* the store may be gone as a whole */
   int forgets;              /* any row may have been evicted, or expired */
-  int refused;              /* some call has failed */
-  int whole;                /* nothing had failed when the store was opened */
-  int stop;                 /* a check failed: the rest would only repeat it */
+  uint64_t counted, counted_most; /* a key that is no row came so often, */
+  uint64_t kept; /* and so often at least for who opens the store again */
+  int refused;   /* some call has failed */
+  int whole;     /* nothing had failed when the store was opened */
+  int stop;      /* a check failed: the rest would only repeat it */
 
   int64_t keys[FAIL_ALL];
   uint8_t found[FAIL_ALL];
@@ -134,6 +137,8 @@ static inline emb_config fail_config(const struct fail *w) {
                       .timeout_ms = 50,
                       .capacity = w->forgets ? FAIL_CAPACITY : 0,
                       .ttl = w->forgets ? "1h" : NULL,
+                      .admission = w->forgets ? SEEN_RULE : NULL,
+                      .insert_on = w->forgets ? EMB_INSERT_ON_UPDATE : 0,
                       .staleness = 3};
 }
 
@@ -168,8 +173,10 @@ static inline void fail_close(struct fail *w) {
   emb_session_close(w->s);
   int owner = w->store && emb_is_owner(w->store);
   int rc = emb_close(w->store, &err);
-  if (fail_did(w, rc, err.text, "emb_close") && owner)
+  if (fail_did(w, rc, err.text, "emb_close") && owner) {
     memcpy(w->after, w->now, sizeof w->after);
+    w->kept = w->counted;
+  }
   memcpy(w->now, w->after, sizeof w->now);
   w->store = NULL;
   w->s = NULL;
@@ -303,13 +310,39 @@ static inline void fail_read(struct fail *w, int how, int from, int n,
 }
 
 static inline void fail_checkpoint(struct fail *w) {
-  if (w->s && FAIL_TRY(w, emb_checkpoint(w->s)))
+  if (w->s && FAIL_TRY(w, emb_checkpoint(w->s))) {
     memcpy(w->after, w->now, sizeof w->after);
+    w->kept = w->counted;
+  }
 }
 
 static inline void fail_optimize(struct fail *w) {
   if (w->s && FAIL_TRY(w, emb_optimize(w->s)))
     memcpy(w->after, w->now, sizeof w->after);
+}
+
+/* A key that stays out comes n times.  What failed may have been counted. */
+static inline void fail_count(struct fail *w, int n) {
+  for (int i = 0; w->s && i < n; i++) {
+    fail_fill(w, FAIL_ALL, 1, 1, 0);
+    w->counted_most++;
+    w->counted +=
+        (uint64_t)fail_did(w, emb_rmw(w->s, w->keys, 1, w->vectors, NULL, NULL),
+                           emb_errmsg(w->s), "emb_rmw");
+  }
+}
+
+/* What was counted is what it was at a checkpoint, or nothing if the file could
+** not be read. */
+static inline void fail_counts(struct fail *w) {
+  const char *name = strrchr(w->f.first_path, '/');
+  int unread = w->f.fired &&
+               (w->f.forever || (name && strcmp(name, "/" SEEN_NAME) == 0));
+  uint64_t is = seen_times(w->store, FAIL_ALL);
+  FAIL_CHECK(w, (is >= w->kept || (unread && is == 0)) && is <= w->counted_most,
+             "%" PRIu64 " occurrences are known, of %" PRIu64 " to %" PRIu64,
+             is, w->kept, w->counted_most);
+  w->counted = w->kept = is;
 }
 
 /* Background work until there is none, at most n pieces.  It has no text. */
@@ -448,6 +481,8 @@ static inline void fail_reopen(struct fail *w) {
   fail_put(w, 0, 15, 70, 60);
   FAIL_CHECK(w, help_verify(w->s), "it does not verify");
   fail_read(w, FAIL_PEEK, 0, 15, 70);
+  if (w->forgets)
+    fail_counts(w);
 }
 
 /* Some write to the log or manifest has failed: nothing more is written. */
@@ -487,9 +522,10 @@ static inline void fail_finish(struct fail *w, int crash) {
     fail_copy(w->dir, copy);
   if (crash && !w->stop) {
     /* What is closed now may be whole, but what a kill left counts. */
-    uint64_t after[FAIL_ALL];
+    uint64_t after[FAIL_ALL], kept = w->kept;
     memcpy(after, w->after, sizeof after);
     fail_close(w);
+    w->kept = kept;
     memcpy(w->after, after, sizeof after);
     memcpy(w->now, after, sizeof after);
     fail_remove(w->dir);
@@ -544,6 +580,7 @@ static inline int fail_run(struct fail *w, const struct fail_case *c,
   w->refused = w->stop = w->destroyed = w->forgets = 0;
   memset(w->mine, 0, sizeof w->mine);
   w->number = w->decided = 0;
+  w->counted = w->counted_most = w->kept = 0;
   fail_remove(w->dir);
   for (int i = 0; i < FAIL_ALL; i++)
     w->after[i] = FAIL_ABSENT;

@@ -24,7 +24,10 @@
 **
 ** Of a table whose rows expire and are evicted any row may be gone at any time.
 ** After each action it is noted which are: that counts as a write that deletes
-** them, and what was durable when it was gone does not come back.
+** them, and what was durable when it was gone does not come back.  After each
+** action a key that is no row comes once more, too, and is counted: what is
+** counted afterwards is what was counted at some moment, and not before the
+** last checkpoint that returned.
 **
 ** SEED repeats a run exactly.  LONG=n records n times as many pieces of work.
 */
@@ -33,6 +36,7 @@
 #include "../../engine/ckpt/manifest.h"
 #include "../../engine/store/registry.h"
 #include "../lib/disk.h"
+#include "seen_help.h"
 
 enum {
   KEYS = 96,
@@ -42,7 +46,9 @@ enum {
   ACTIONS = 150,
   SNAPS = 64,
   CHOICES = 4,
-  CAPACITY = 64
+  CAPACITY = 64,
+  SEEN = 16, /* keys that are only counted, above the others */
+  COUNTS = 1024
 };
 enum { PUT = 1, DEL = 2 };
 
@@ -61,6 +67,8 @@ enum note_kind {
   NOTE_FORGET,  /* or rolled back */
   NOTE_TAKEN,   /* snapshot number `key` is there, and holds what is done */
   NOTE_DROPPED, /* it may be gone */
+  NOTE_COUNT,   /* a key may be counted once more */
+  NOTE_KEPT,    /* what was counted is durable */
 };
 
 struct note {
@@ -78,6 +86,8 @@ struct state {
   uint32_t pending[KEYS];
   uint32_t group;       /* of the last transaction that the engine committed */
   uint64_t decided;     /* the coordinator's record */
+  uint32_t counts;      /* occurrences that were counted, */
+  uint32_t kept;        /* and so many of them must be known */
   uint8_t snaps[SNAPS]; /* they must be there */
   uint8_t seen[WRITES]; /* by write: it may be found */
   uint32_t groups[WRITES]; /* by write: its transaction, 0 if none */
@@ -86,7 +96,7 @@ struct state {
 static struct work {
   uint32_t dim;
   int forgets; /* rows expire, and are evicted */
-  size_t forgotten;
+  size_t forgotten, counted;
   struct disk *disk;
   struct state state; /* at the end of what was noted */
   struct write {
@@ -97,6 +107,7 @@ static struct work {
   size_t note_count, note_room;
   uint32_t snapped[SNAPS][KEYS]; /* what they hold: `now` */
   uint32_t snap_count, snap_oldest;
+  uint32_t counts[COUNTS]; /* keys, in the order of their occurrences */
   int64_t moved, compacted, shortened; /* what live_and_shrink came to */
 } work;
 
@@ -148,6 +159,12 @@ static void advance(struct state *x, const struct note *note) {
   case NOTE_DROPPED:
     x->snaps[note->key] = 0;
     break;
+  case NOTE_COUNT:
+    x->counts++;
+    break;
+  case NOTE_KEPT:
+    x->kept = x->counts;
+    break;
   }
 }
 
@@ -191,6 +208,8 @@ static int open_store(struct disk *disk, emb_store **store, emb_session **s) {
     c.capacity = CAPACITY;
     c.evict = work.forgets % 2 ? EMB_EVICT_LRU : EMB_EVICT_LFU;
     c.ttl = "200s";
+    c.admission = SEEN_RULE;
+    c.insert_on = EMB_INSERT_ON_UPDATE;
   }
   registry_set_env(disk_env(disk));
   return help_open(dir, &c, store, s);
@@ -313,6 +332,18 @@ static void note_gone(struct writer *w) {
   note(NOTE_DONE, 0, 0, 0);
 }
 
+/* An occurrence of a key that stays out. */
+static void count_one(struct writer *w) {
+  static float zeros[8192];
+  uint32_t at = KEYS + (uint32_t)roll(SEEN);
+  int64_t key = key_of(at);
+  uint8_t there = 1;
+  work.counts[work.state.counts] = at;
+  note(NOTE_COUNT, 0, 0, 0);
+  OK(w->direct, emb_rmw(w->direct, &key, 1, zeros, &there, NULL));
+  CHECK_EQ_INT(there, 0);
+}
+
 static void forget_some(struct writer *w) {
   OK(w->direct,
      roll(2) ? emb_evict(w->direct, NULL) : emb_expire(w->direct, NULL));
@@ -336,6 +367,7 @@ static void act(struct writer *w) {
     OK(w->direct,
        what < 41 ? emb_optimize(w->direct) : emb_checkpoint(w->direct));
     note(NOTE_DURABLE, 0, 0, 0);
+    note(NOTE_KEPT, 0, 0, 0);
   } else if (!w->open) {
     OK(w->txn, emb_begin(w->txn));
     w->open = 1;
@@ -357,8 +389,10 @@ static void act(struct writer *w) {
 static void live_at_random(struct writer *w) {
   for (int i = 0; i < ACTIONS; i++) {
     act(w);
-    if (work.forgets)
+    if (work.forgets) {
+      count_one(w);
       note_gone(w);
+    }
   }
   if (w->open)
     end_txn(w, NOTE_FORGET);
@@ -424,6 +458,7 @@ static int record(void (*live)(struct writer *)) {
     if (!help_close(w.store, w.txn))
       return 0;
     note(NOTE_DURABLE, 0, 0, 0);
+    note(NOTE_KEPT, 0, 0, 0);
   }
   return CHECK(work.write_count < WRITES);
 }
@@ -555,6 +590,24 @@ static void check_snapshots(emb_session *s, const struct state *x) {
   (void)HOLDS(listed == n, "%zu snapshots, but %zu in the list", n, listed);
 }
 
+/* Occurrences were counted one by one, so their sum says at which moment. */
+static void check_counts(emb_store *store, const struct state *x) {
+  uint32_t found[KEYS + SEEN] = {0}, sum = 0;
+  if (!work.forgets || !emb_is_owner(store))
+    return;
+  work.counted++;
+  for (uint32_t k = KEYS; k < KEYS + SEEN; k++)
+    sum += found[k] = (uint32_t)seen_times(store, key_of(k));
+  if (!HOLDS(x->kept <= sum && sum <= x->counts,
+             "%u occurrences are known, %u were durable, there were %u", sum,
+             x->kept, x->counts))
+    return;
+  for (uint32_t i = 0; i < sum; i++)
+    found[work.counts[i]]--;
+  for (uint32_t k = KEYS; k < KEYS + SEEN; k++)
+    (void)HOLDS(found[k] == 0, "counts are of different moments");
+}
+
 /* A slot that was torn when a process became owner of a store that was closed
 ** stays so until one becomes owner again: there was nothing to recover. */
 static void complain(void *arg, const char *text) {
@@ -594,12 +647,14 @@ static int examine(struct disk *disk, const struct state *x,
     check_key(x, k, found[k]);
   check_groups(x, found);
   check_snapshots(s, x);
+  check_counts(store, x);
   OK(s, emb_verify(s, complain, store));
   return help_close(store, s);
 }
 
 /* It takes writes again and keeps them. */
-static void go_on(struct disk *disk, const uint32_t found[KEYS]) {
+static void go_on(struct disk *disk, const struct state *x,
+                  const uint32_t found[KEYS]) {
   static float vector[8192];
   uint32_t after[KEYS], number = work.write_count;
   emb_store *store;
@@ -609,6 +664,7 @@ static void go_on(struct disk *disk, const uint32_t found[KEYS]) {
   int64_t key = key_of((uint32_t)roll(KEYS));
   help_vector(vector, work.dim, key, (int32_t)number);
   OK(s, emb_put(s, &key, 1, vector, NULL));
+  check_counts(store, x);
   if (!help_close(store, s) || !open_store(disk, &store, &s))
     return;
   read_all(s, after);
@@ -684,7 +740,7 @@ static void try_loss(const struct disk *player, const struct state *x,
     count->again++;
   } else if (good && roll(12) == 0) {
     moment.when = "used again";
-    go_on(after, found);
+    go_on(after, x, found);
     count->on++;
   }
   disk_free(after);
@@ -748,17 +804,19 @@ TEST(crash_at_every_event) {
 
 TEST(crash_of_a_table_that_forgets) {
   struct count count = {0, 0, 0, 0, 0, 0};
-  size_t forgotten = 0;
+  size_t forgotten = 0, counted = 0;
   int good = 1;
   for (unsigned i = 0; good && i < 2 * help_long(); i++) {
     work.forgets = 1 + (int)i;
     good = record_and_crash(i % 4 < 2 ? 1000 : 100, live_at_random, &count);
     forgotten += work.forgotten;
+    counted += work.counted;
     forget_work();
   }
-  CHECK(!good || forgotten > 0);
+  CHECK(!good || (forgotten > 0 && counted > 0));
   print_count(&count);
   test_count("rows forgotten before power loss", forgotten);
+  test_count("states after power loss with right counts", counted);
 }
 
 TEST(crash_while_the_file_is_shortened) {
