@@ -6,7 +6,8 @@
 ** Each checkpoint writes it anew, so a store that is opened goes on counting
 ** where it was closed, and after a crash where the newest checkpoint was.  The
 ** counts are no data: without the file, or if it is damaged or of another rule,
-** counting begins anew, and emb_verify says what is wrong with it.
+** counting begins anew.  Damage is counted (the figure admission_damaged), and
+** emb_verify says what it is until the next checkpoint replaces the file.
 **
 ** FILE     `admission`, blocks as of blocks.h: a head, and the two tables in
 **          pairs of words (FORMAT.md).  Written as `admission-new`, synced,

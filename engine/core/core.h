@@ -52,7 +52,7 @@ struct counters {
   _Atomic uint64_t flushes, checkpoints, compacted_records, moved_extents,
       evictions;
   _Atomic uint64_t cache_admitted, cache_evicted, waits_room, waits_key;
-  _Atomic uint64_t commits, rollbacks, manifest_damaged;
+  _Atomic uint64_t commits, rollbacks, manifest_damaged, admission_damaged;
   _Atomic uint64_t staleness_waits, staleness_busy;
   _Atomic uint64_t ahead_asked, ahead_memory, ahead_absent;
   _Atomic uint64_t expired_keys, evicted_keys, filtered_keys, filtered_updates;

@@ -101,13 +101,15 @@ static void remove_leftovers(emb_store *store) {
                             &l);
 }
 
-/* A file that cannot be used is left: keys are counted anew. */
+/* Of a file that cannot be used only the figure tells soon: the next checkpoint
+** replaces it. */
 static int resume_counts(struct core *core, emb_err *err) {
   int rc = seen_read(core, err);
   if (rc == EMB_NOMEM || rc == EMB_OK) {
     return rc;
   }
   err_clear(err);
+  count_add(&core->counters.admission_damaged, 1);
   return EMB_OK;
 }
 

@@ -107,6 +107,7 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "commits", of(&c->commits));
   number(l, "rollbacks", of(&c->rollbacks));
   number(l, "manifest_damaged", of(&c->manifest_damaged));
+  number(l, "admission_damaged", of(&c->admission_damaged));
   if (core_bounded(core)) {
     number(l, "staleness", core->staleness);
   } else {

@@ -284,7 +284,9 @@ static void reopen(const char *rule, const char *damage, int kept) {
   OK(s, emb_verify(s, note_report, line));
   int named = strstr(line, "/admission: block ") != NULL;
   CHECK_EQ_INT(named, !kept && strcmp(damage, "remove") != 0);
-  test_check(let_in(s, KEYS) == (kept ? KEYS : 0), __FILE__, __LINE__,
+  int64_t came = let_in(s, KEYS);
+  CHECK_EQ_INT(help_stat(store, "admission_damaged"), named);
+  test_check(came == (kept ? KEYS : 0), __FILE__, __LINE__,
              "%s, %s: %d keys came in", rule, damage, (int)emb_count(s));
   help_close(store, s);
 }

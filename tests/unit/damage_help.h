@@ -56,6 +56,7 @@ struct story {
   int lives;
   int killed; /* the last one */
   void (*write)(struct writer *, int life);
+  const char *admission; /* NULL: none */
 };
 
 /* A story's store. */
@@ -194,6 +195,8 @@ static inline void w_flush(struct writer *w) {
 static inline emb_config story_config(const struct story *story) {
   return (emb_config){.dim = story->dim,
                       .type = story->type,
+                      .admission = story->admission,
+                      .insert_on = EMB_INSERT_ON_UPDATE,
                       .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
                       .io = EMB_IO_PREAD,
                       .memory_bytes = 1,
@@ -277,6 +280,9 @@ static inline int damage_tell(struct damage_store *d, const struct story *story,
   d->manifest = *files_manifest(&d->files);
   CHECK_EQ_INT(d->manifest.clean, !story->killed);
   layout_init(&d->layout, story->dim, story->type);
+  if (story->admission) /* it tracks */
+    layout_init_value(&d->layout, story->dim, story->type,
+                      d->layout.vector_bytes, d->layout.vector_bytes + 8);
   d->salt = hash_salt(d->manifest.uuid);
   d->page_count = files_pages(files_find(&d->files, "log"), &d->layout, d->salt,
                               d->pages, DAMAGE_PAGES);
@@ -403,19 +409,51 @@ static inline void write_tail(struct writer *w, int life) {
   w_flush(w);
 }
 
-/* dim, type, lives, killed */
+/* Deltas and a snapshot of another store, which has no rows, leave a place in
+** their chains; then it has a consumer, and counts keys that stay out. */
+static inline void write_all_files(struct writer *w, int life) {
+  emb_config config = {.dim = emb_dim(emb_session_store(w->s)),
+                       .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
+                       .memory_bytes = 1};
+  float vector[16] = {0};
+  char other[512], file[512];
+  emb_store *store;
+  emb_session *s;
+  (void)snprintf(other, sizeof other, "%s-source", w->dir);
+  (void)snprintf(file, sizeof file, "%s-file", w->dir);
+  if (!help_open(other, &config, &store, &s))
+    return;
+  OK(s, emb_delta_export(s, "copy", file, NULL, NULL));
+  OK(w->s, emb_delta_apply(w->s, file, NULL, NULL));
+  CHECK_EQ_INT(unlink(file), 0);
+  OK(s, emb_snapshot(s, "one"));
+  OK(s, emb_snapshot_export(s, "one", file, NULL, NULL, NULL));
+  OK(w->s, emb_snapshot_restore(w->s, file, NULL));
+  help_close(store, s);
+  write_small(w, life);
+  OK(w->s, emb_delta_begin(w->s, "consumer", EMB_DELTA_NOW, 0));
+  for (int64_t key = DAMAGE_KEYS; key < DAMAGE_KEYS + 99; key++)
+    OK(w->s, emb_rmw(w->s, &key, 1, vector, NULL, NULL));
+}
+
+/* dim, type, lives, killed; admission */
 static const struct story damage_stories[] = {
-    {"closed", 16, EMB_F16, 1, 0, write_small},
-    {"closed, of several extents", 256, EMB_F32, 2, 0, write_large},
-    {"closed at its first checkpoint", 256, EMB_F32, 1, 0, write_first},
-    {"killed after a commit", 16, EMB_F32, 1, 1, write_decided},
+    {"closed", 16, EMB_F16, 1, 0, write_small, NULL},
+    {"closed, of several extents", 256, EMB_F32, 2, 0, write_large, NULL},
+    {"closed at its first checkpoint", 256, EMB_F32, 1, 0, write_first, NULL},
+    {"killed after a commit", 16, EMB_F32, 1, 1, write_decided, NULL},
     {"killed before it was told to commit", 64, EMB_F32, 1, 1,
-     write_decided_late},
-    {"killed before a checkpoint", 16, EMB_F32, 2, 1, write_claimed},
-    {"killed with writes that are not durable", 16, EMB_F32, 1, 1, write_tail},
-    {"killed in its second life", 5, EMB_F16, 2, 1, write_tail},
-    {"killed with extents to find", 256, EMB_F32, 1, 1, write_long},
-    {"killed with a transaction open", 32, EMB_F32, 1, 1, write_open},
+     write_decided_late, NULL},
+    {"killed before a checkpoint", 16, EMB_F32, 2, 1, write_claimed, NULL},
+    {"killed with writes that are not durable", 16, EMB_F32, 1, 1, write_tail,
+     NULL},
+    {"killed in its second life", 5, EMB_F16, 2, 1, write_tail, NULL},
+    {"killed with extents to find", 256, EMB_F32, 1, 1, write_long, NULL},
+    {"killed with a transaction open", 32, EMB_F32, 1, 1, write_open, NULL},
+    {"closed, with every file", 16, EMB_F32, 1, 0, write_all_files,
+     "count(n=9, memory=65536)"},
+    {"killed, with every file", 16, EMB_F32, 1, 1, write_all_files,
+     "count(n=9, memory=65536)"},
 };
 
 /* ---- judging ---------------------------------------------------------- */
@@ -441,13 +479,20 @@ static inline int blame(const struct judge *j, const char *format, ...) {
   return test_check(0, j->d->story->name, 0, "%s: %s", j->what, text);
 }
 
+static inline int names_a_file(const char *text) {
+  static const char *const files[] = {"/manifest",  "/log",      "/index-",
+                                      "/admission", "/position", "/chain",
+                                      "/consumer-"};
+  int named = 0;
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    named |= strstr(text, files[i]) != NULL;
+  return named;
+}
+
 /* An error that is right for damage, and names the place. */
 static inline int is_damage(struct judge *j, int rc, const char *text,
                             int of_page) {
-  static const char *const files[] = {"/manifest", "/log", "/index-", "/lock"};
-  int named = 0;
-  for (size_t i = 0; i < 4; i++)
-    named |= strstr(text, files[i]) != NULL;
+  int named = names_a_file(text) || strstr(text, "/lock") != NULL;
   if (of_page)
     named = strstr(text, "/log: page ") && strstr(text, "offset ");
   if (j->found == 0)
@@ -548,8 +593,7 @@ static inline int judge_scan(struct judge *j, emb_session *s, int order) {
 
 static inline void judge_line(void *arg, const char *line) {
   struct judge *j = arg;
-  if (j->reported++ == 0 && !strstr(line, "/log") &&
-      !strstr(line, "/manifest") && !strstr(line, "/index-"))
+  if (j->reported++ == 0 && !names_a_file(line))
     (void)blame(j, "a report that names no file: %s", line);
 }
 
@@ -654,7 +698,8 @@ static inline enum verdict damage_judge(const struct damage_store *d,
                          : j.reported                ? VERIFY
                          : j.cut_below != UINT32_MAX ? CUT
                                                      : ALIKE;
-  counted = help_stat(store, "manifest_damaged") != 0;
+  counted = help_stat(store, "manifest_damaged") != 0 ||
+            help_stat(store, "admission_damaged") != 0;
   if (good && go_on)
     (void)judge_on(&j, &config, &store, &s);
   if (store) {
