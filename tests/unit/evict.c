@@ -3,54 +3,25 @@
 ** evict.c -- tables with a capacity: how many rows stay, which ones, and what
 ** the choice costs.  The test moves the clock.
 */
-#include "store_help.h"
+#include "forget_help.h"
 
 #include <math.h>
 
-#include "../../engine/store/registry.h"
-#include "../lib/failing.h"
-#include "../lib/files.h"
+enum { KEYS = 6000, DIM = 30, BATCH = 200, CAPACITY = 2000 };
 
-enum {
-  KEYS = 6000,
-  DIM = 30,
-  BATCH = 200,
-  CAPACITY = 2000,
-  BEGIN = 1700000000
-};
-
-static struct failing env;
 /* Version of the newest write, 0: not there; of a transaction's beginning. */
 static int32_t rows[KEYS], saved[KEYS];
 
 static emb_config config(uint64_t capacity, uint32_t evict) {
-  return (emb_config){.dim = DIM,
-                      .capacity = capacity,
-                      .evict = evict,
-                      .memory_bytes = 1,
-                      .timeout_ms = 1000,
-                      .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
+  emb_config c = forget_config(DIM);
+  c.capacity = capacity;
+  c.evict = evict;
+  return c;
 }
 
 static void begin(void) {
-  failing_init(&env, &env_posix, test_random());
-  env.jump = 1;
-  env.still_wall_s = BEGIN;
-  env.still_us = 1;
-  registry_set_env(&env.env);
+  forget_begin();
   memset(rows, 0, sizeof rows);
-}
-
-static void end(void) {
-  registry_set_env(&env_posix);
-  CHECK_EQ_INT(failing_out(&env), 0);
-  failing_free(&env);
-}
-
-static void steps(emb_store *store) {
-  int more = 1;
-  for (int i = 0; more && CHECK(i < 100000); i++)
-    CHECK_EQ_INT(emb_step(store, &more), EMB_OK);
 }
 
 /* Rows of the model that are not there any more were evicted, so many as the
@@ -99,28 +70,14 @@ static void write_some(emb_session *s, int32_t turn) {
   }
 }
 
-/* Opens what a killed process would have left: no evicted row comes back. */
+/* No evicted row comes back after a kill. */
 static void check_copy(const char *dir, emb_session *s, const emb_config *c) {
-  static unsigned copies;
   static int32_t before[KEYS];
-  char name[32];
   emb_store *store;
   emb_session *other;
-  uint64_t number;
   int64_t key = -5;
-  float vector[DIM] = {0};
-  (void)snprintf(name, sizeof name, "copy%u", copies++);
-  /* A prepare makes everything before it durable. */
-  OK(s, emb_begin(s));
-  OK(s, emb_txn_put(s, &key, 1, vector));
-  OK(s, emb_prepare(s, &number));
-  OK(s, emb_commit(s));
-  check_all(s, -1);
-  CHECK(files_copy_dir(help_path(name), dir));
-  OK(s, emb_delete(s, &key, 1, NULL));
-  if (help_open(help_path(name), c, &store, &other)) {
-    if (emb_in_doubt(store))
-      CHECK_EQ_INT(emb_resolve(store, 1, NULL), EMB_OK);
+  if (forget_open_copy(dir, s, c, &store, &other)) {
+    check_all(s, -1);
     memcpy(before, rows, sizeof rows);
     check_all(other, 0);
     OK(other, emb_evict(other, NULL));
@@ -129,6 +86,7 @@ static void check_copy(const char *dir, emb_session *s, const emb_config *c) {
     help_verify(other);
     help_close(store, other);
   }
+  OK(s, emb_delete(s, &key, 1, NULL));
 }
 
 static void against_a_model(uint32_t evict) {
@@ -211,7 +169,7 @@ static void against_a_model(uint32_t evict) {
   help_verify(s);
   HELP_CAME(evicted > 0);
   help_close(store, s);
-  end();
+  forget_end();
   test_count("evicted rows", evicted);
   test_count("restarts of a table that evicts", restarts);
 }
@@ -238,7 +196,7 @@ TEST(a_writer_alone) {
   CHECK(emb_count(s) > CAPACITY - CAPACITY / 8);
   help_verify(s);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 /* ---- which rows ---------------------------------------------------------- */
@@ -270,11 +228,11 @@ static int by_score(const void *a, const void *b) {
 static int64_t rank_rows(uint32_t evict) {
   double age = 0;
   int64_t n = 0;
-  uint32_t now = env.env.wall_s(&env.env);
+  uint32_t time = now();
   for (int64_t key = 0; key < WORLD; key++)
     if (world[key].order) {
       sorted[n++] = key;
-      age += now - world[key].updated_at;
+      age += time - world[key].updated_at;
     }
   age = age / (double)n < 1 ? 1 : age / (double)n;
   for (int64_t i = 0; i < n; i++) {
@@ -282,7 +240,7 @@ static int64_t rank_rows(uint32_t evict) {
     score[sorted[i]] = evict == EMB_EVICT_LRU
                            ? (double)row->order
                            : log2(row->frequency) -
-                                 (now - row->updated_at) / age +
+                                 (time - row->updated_at) / age +
                                  (double)row->order * 1e-12;
   }
   qsort(sorted, (size_t)n, sizeof *sorted, by_score);
@@ -321,13 +279,13 @@ static void choice(uint32_t evict, uint64_t memory) {
   if (!help_open(help_path("store"), &c, &store, &s))
     return;
   for (unsigned batch = 0; batch < 1500; batch++) {
-    uint32_t now = env.env.wall_s(&env.env);
+    uint32_t time = now();
     for (int i = 0; i < SOME; i++) {
       keys[i] = zipf();
       struct row *row = &world[keys[i]];
       row->frequency = row->order ? row->frequency + 1 : 1;
       row->order = ++order;
-      row->updated_at = now;
+      row->updated_at = time;
     }
     OK(s, emb_put(s, keys, SOME, vectors, NULL));
     failing_pass(&env, 1000000);
@@ -351,7 +309,7 @@ static void choice(uint32_t evict, uint64_t memory) {
          evict == EMB_EVICT_LRU ? "lru" : "lfu", memory > 1 ? "much" : "little",
          100.0 * (double)right / (double)gone, gone);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 TEST(lru_chooses_well_in_memory) { choice(EMB_EVICT_LRU, 64 << 20); }
@@ -393,7 +351,7 @@ TEST(lfu_forgets_old_fame) {
     left += found[i];
   CHECK_EQ_INT(left, 0);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 /* ---- what it costs ------------------------------------------------------- */
@@ -429,7 +387,7 @@ TEST(the_cost_follows_what_goes) {
          " bytes were read, of a table of %" PRId64 "\n",
          removed, bytes, read, MANY * bytes);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 /* ---- what was evicted ---------------------------------------------------- */
@@ -522,7 +480,7 @@ static void told(uint32_t ttl) {
   GIVES(s, EMB_LOCKED, emb_evicted(s, 0, 0, NULL, NULL, NULL, &n));
   emb_rollback(s);
   help_close(store, s);
-  end();
+  forget_end();
   test_count("evicted keys that were told", all);
   test_count("restarts between", restarts);
 }
@@ -571,5 +529,5 @@ TEST(another_capacity) {
   c.capacity = 5;
   c.track = EMB_TRACK_NONE;
   CHECK_EQ_INT(emb_open(help_path("other"), &c, &store, &err), EMB_RANGE);
-  end();
+  forget_end();
 }

@@ -3,21 +3,17 @@
 ** expire.c -- rows that go when their time to live is over, against a model,
 ** with a clock that the test moves.
 */
-#include "store_help.h"
+#include "forget_help.h"
 
 #include "../../engine/life/expire.h"
-#include "../../engine/store/registry.h"
 #include "../../engine/store/store.h"
-#include "../lib/failing.h"
-#include "../lib/files.h"
 
-enum { KEYS = 3000, DIM = 30, BATCH = 200, BEGIN = 1700000000 };
+enum { KEYS = 3000, DIM = 30, BATCH = 200 };
 
 /* Slot 0 goes after a day, 1 after an hour, 2 never, 3 and 4 after a week. */
 #define TTL "1d, 1:1h, 2:none, 3-4:1w"
 #define SHORTEST 3600
 
-static struct failing env;
 static struct ttl ttl;
 /* updated_at, 0: not there; of a transaction's beginning. */
 static uint32_t rows[KEYS], saved[KEYS];
@@ -26,31 +22,18 @@ static int64_t key_of(int i) { return (int64_t)(i % 6) << 48 | (i + 1); }
 static int of_key(int64_t key) { return (int)(key & 0xffffffff) - 1; }
 
 static emb_config config(uint32_t track, const char *text) {
-  return (emb_config){.dim = DIM,
-                      .track = track,
-                      .ttl = text,
-                      .memory_bytes = 1,
-                      .timeout_ms = 1000,
-                      .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
+  emb_config c = forget_config(DIM);
+  c.track = track;
+  c.ttl = text;
+  return c;
 }
 
 static void begin(void) {
-  failing_init(&env, &env_posix, test_random());
-  env.jump = 1;
-  env.still_wall_s = BEGIN;
-  env.still_us = 1;
-  registry_set_env(&env.env);
+  forget_begin();
   memset(rows, 0, sizeof rows);
   CHECK_EQ_INT(ttl_parse(&ttl, TTL, NULL), EMB_OK);
 }
 
-static void end(void) {
-  registry_set_env(&env_posix);
-  CHECK_EQ_INT(failing_out(&env), 0);
-  failing_free(&env);
-}
-
-static uint32_t now(void) { return env.env.wall_s(&env.env); }
 static uint32_t due(int i) { return ttl_due(&ttl, key_of(i), rows[i]); }
 
 /* What is there must be there, and may be gone only if it was due; the model
@@ -106,33 +89,12 @@ static void write_some(emb_session *s) {
   }
 }
 
-static void steps(emb_store *store) {
-  int more = 1;
-  for (int i = 0; more && CHECK(i < 100000); i++)
-    CHECK_EQ_INT(emb_step(store, &more), EMB_OK);
-}
-
-/* Opens what a killed process would have left. */
-static void check_copy(const char *dir, emb_session *s, emb_config *c,
+static void check_copy(const char *dir, emb_session *s, const emb_config *c,
                        uint64_t *expired) {
-  static unsigned copies;
   static uint32_t before[KEYS];
-  char name[32];
   emb_store *store;
   emb_session *other;
-  uint64_t number;
-  int64_t key = -5;
-  float vector[DIM] = {0};
-  (void)snprintf(name, sizeof name, "copy%u", copies++);
-  /* A prepare makes everything before it durable. */
-  OK(s, emb_begin(s));
-  OK(s, emb_txn_put(s, &key, 1, vector));
-  OK(s, emb_prepare(s, &number));
-  OK(s, emb_commit(s));
-  CHECK(files_copy_dir(help_path(name), dir));
-  if (help_open(help_path(name), c, &store, &other)) {
-    if (emb_in_doubt(store))
-      CHECK_EQ_INT(emb_resolve(store, 1, NULL), EMB_OK);
+  if (forget_open_copy(dir, s, c, &store, &other)) {
     check_all(other, now(), expired);
     /* It knows when the others are due; the clock goes back after that. */
     memcpy(before, rows, sizeof rows);
@@ -217,7 +179,7 @@ TEST(against_a_model) {
   help_verify(s);
   HELP_CAME(expired > 0);
   help_close(store, s);
-  end();
+  forget_end();
   test_count("expired rows", expired);
   test_count("restarts of a table that expires", restarts);
 }
@@ -264,7 +226,7 @@ TEST(the_cost_follows_what_is_old) {
   }
   CHECK_EQ_INT(help_stat(store, "expired_keys"), 0);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 /* Compacted records are due when they were. */
@@ -289,7 +251,7 @@ TEST(compaction_keeps_the_time) {
   CHECK_EQ_INT(removed, 2000);
   CHECK_EQ_INT(emb_count(s), 1000);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 /* A transaction begins between the choice of an extent and the look into it,
@@ -328,7 +290,7 @@ TEST(what_is_not_committed_is_not_forgotten) {
   CHECK_EQ_INT(removed, 1);
   CHECK_EQ_INT(emb_count(s), 2);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 /* A crash: the checkpoint does not know of what came after it, into an extent
@@ -363,7 +325,7 @@ TEST(a_time_of_before_a_crash_is_not_trusted) {
   CHECK_EQ_INT(removed, 1);
   CHECK_EQ_INT(emb_count(s), 2);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 /* Other times to live at the next open hold for what is there. */
@@ -396,7 +358,7 @@ TEST(the_time_to_live_can_change) {
   CHECK_EQ_INT(removed, 0);
   CHECK_EQ_INT(emb_count(s), 1000);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 TEST(texts) {

@@ -3,44 +3,28 @@
 ** track.c -- what rows know of their updates: frequency and updated_at, through
 ** log, cache, disk, commit, rollback and restart, against a model.
 */
-#include "store_help.h"
+#include "forget_help.h"
 
-#include "../../engine/store/registry.h"
-#include "../lib/failing.h"
-
-enum { KEYS = 3000, DIM = 24, BATCH = 200, BEGIN = 1700000000 };
+enum { KEYS = 3000, DIM = 24, BATCH = 200 };
 
 struct model {
   int there;
   emb_track track;
 };
 
-static struct failing env;
 static struct model rows[KEYS], saved[KEYS];
 static uint32_t newest;
 
 static emb_config config(uint32_t track) {
-  return (emb_config){.dim = DIM,
-                      .track = track,
-                      .memory_bytes = 1,
-                      .timeout_ms = 1000,
-                      .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
+  emb_config c = forget_config(DIM);
+  c.track = track;
+  return c;
 }
 
 static void begin(void) {
-  failing_init(&env, &env_posix, test_random());
-  env.jump = 1;
-  env.still_wall_s = BEGIN;
-  env.still_us = 1;
-  registry_set_env(&env.env);
+  forget_begin();
   memset(rows, 0, sizeof rows);
   newest = 0;
-}
-
-static void end(void) {
-  registry_set_env(&env_posix);
-  CHECK_EQ_INT(failing_out(&env), 0);
-  failing_free(&env);
 }
 
 /* What an update at this time makes of a row. */
@@ -106,7 +90,7 @@ static void write_some(emb_session *s, int data, uint64_t *written) {
   }
   if (test_random() % 2)
     given = BEGIN - 1000 + (uint32_t)(test_random() % 2000);
-  time = given ? given : data ? newest : env.env.wall_s(&env.env);
+  time = given ? given : data ? newest : now();
   emb_session_time(s, given);
   switch (test_random() % 4) {
   case 0:
@@ -196,7 +180,7 @@ static void run(uint32_t track, const char *optimizer) {
     check_scan(s, order, 1);
   help_verify(s);
   help_close(store, s);
-  end();
+  forget_end();
   test_count("tracked updates", written);
 }
 
@@ -224,7 +208,7 @@ TEST(a_moved_row_keeps_what_it_knows) {
   CHECK_EQ_INT(t.frequency, 1);
   CHECK_EQ_INT(t.updated_at, 50);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 TEST(a_write_back_has_the_time_of_its_session) {
@@ -250,7 +234,7 @@ TEST(a_write_back_has_the_time_of_its_session) {
     CHECK_EQ_INT(tracks[i].updated_at, 77);
   help_close(store, s);
   free(v), free(keys), free(tracks);
-  end();
+  forget_end();
 }
 
 /* Data time does not begin anew after a restart, clean or not. */
@@ -275,7 +259,7 @@ TEST(the_newest_time_survives) {
   OK(s, emb_tracks(s, &b, 1, &t, NULL));
   CHECK_EQ_INT(t.updated_at, 1000);
   help_close(store, s);
-  end();
+  forget_end();
 }
 
 TEST(tracking_cannot_be_begun_or_given_up) {
@@ -306,5 +290,5 @@ TEST(tracking_cannot_be_begun_or_given_up) {
   CHECK_EQ_INT(emb_open(plain, &wall, &store, &err), EMB_MISMATCH);
   wall.track = 9;
   CHECK_EQ_INT(emb_open(help_path("new"), &wall, &store, &err), EMB_RANGE);
-  end();
+  forget_end();
 }
