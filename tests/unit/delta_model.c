@@ -18,8 +18,9 @@
 */
 #include "store_help.h"
 
-#include <fcntl.h>
 #include <xxhash.h>
+
+#include "../lib/files.h"
 
 #define ABSENT 0
 
@@ -387,38 +388,10 @@ static void close_store(struct model *m) {
   NEED(help_close(m->store, m->s[0]));
 }
 
-static int copy_file(const char *from, const char *to) {
-  static char buffer[1 << 20];
-  int in = open(from, O_RDONLY | O_CLOEXEC);
-  int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  ssize_t n = -1;
-  while (in >= 0 && out >= 0 && (n = read(in, buffer, sizeof buffer)) > 0)
-    if (write(out, buffer, (size_t)n) != n)
-      break;
-  (void)close(in);
-  (void)close(out);
-  return n == 0;
-}
-
-static int copy_dir(const char *from, const char *to) {
-  DIR *d = opendir(from);
-  int good = d != NULL && mkdir(to, 0755) == 0;
-  for (struct dirent *e; good && d != NULL && (e = readdir(d)) != NULL;) {
-    char a[1024], b[1024];
-    (void)snprintf(a, sizeof a, "%s/%s", from, e->d_name);
-    (void)snprintf(b, sizeof b, "%s/%s", to, e->d_name);
-    if (e->d_name[0] != '.')
-      good = copy_file(a, b);
-  }
-  if (d != NULL)
-    (void)closedir(d);
-  return good;
-}
-
 static void crash(struct model *m) {
   char next[512];
   (void)snprintf(next, sizeof next, "%s/store-%u", test_dir(), ++m->lives);
-  NEED(CHECK(copy_dir(m->dir, next)));
+  NEED(CHECK(files_copy_dir(next, m->dir)));
   close_store(m);
   if (m->stop)
     return;

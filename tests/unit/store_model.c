@@ -20,7 +20,7 @@
 */
 #include "store_help.h"
 
-#include <fcntl.h>
+#include "../lib/files.h"
 
 #define ABSENT INT32_MIN
 #define KEY_ODD UINT64_C(0x9e3779b97f4a7c15)
@@ -680,34 +680,6 @@ static void reopen(struct model *m) {
     count_keys(m);
 }
 
-static int copy_file(const char *from, const char *to) {
-  static char buffer[1 << 20];
-  int in = open(from, O_RDONLY | O_CLOEXEC);
-  int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  ssize_t n = -1;
-  while (in >= 0 && out >= 0 && (n = read(in, buffer, sizeof buffer)) > 0)
-    if (write(out, buffer, (size_t)n) != n)
-      break;
-  (void)close(in);
-  (void)close(out);
-  return n == 0;
-}
-
-static int copy_dir(const char *from, const char *to) {
-  DIR *d = opendir(from);
-  int good = d != NULL && mkdir(to, 0755) == 0;
-  for (struct dirent *e; good && d != NULL && (e = readdir(d)) != NULL;) {
-    char a[1024], b[1024];
-    (void)snprintf(a, sizeof a, "%s/%s", from, e->d_name);
-    (void)snprintf(b, sizeof b, "%s/%s", to, e->d_name);
-    if (e->d_name[0] != '.' && strcmp(e->d_name, "lock") != 0)
-      good = copy_file(a, b);
-  }
-  if (d != NULL)
-    (void)closedir(d);
-  return good;
-}
-
 static int by_row(const void *a, const void *b) {
   uint32_t x = ((const struct event *)a)->i, y = ((const struct event *)b)->i;
   return x < y ? -1 : x > y;
@@ -739,7 +711,7 @@ static void crash(struct model *m) {
   emb_err err;
   emb_config config = m->config;
   int doubt = m->txn >= 0 && m->prepared_at != 0, decide = chance(50);
-  NEED(CHECK(copy_dir(m->dir, dir)));
+  NEED(CHECK(files_copy_dir(dir, m->dir)));
   NEED(help_open(dir, &config, &store, &s));
   if (doubt)
     NEED(CHECK(emb_in_doubt(store) != 0));
