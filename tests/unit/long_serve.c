@@ -218,10 +218,11 @@ static void write_on(struct worker *k) {
   while (good && going()) {
     uint32_t now = atomic_load_explicit(&w.now, memory_order_relaxed);
     uint32_t told = atomic_load(&w.told);
-    while (told < now && !atomic_compare_exchange_weak(&w.told, &told, now))
-      continue;
     emb_session_time(k->s, now);
     choose(k, &b, now);
+    while (b.n && told < now &&
+           !atomic_compare_exchange_weak(&w.told, &told, now))
+      continue;
     good = b.n == 0 || put(k, &b);
     for (size_t i = 0; i < b.n; i++)
       atomic_store_explicit(&w.generations[b.keys[i] % SLOTS],
