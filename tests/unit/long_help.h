@@ -92,16 +92,6 @@ static inline void keep_books(void) {
   registry_set_env(&env);
 }
 
-static inline int64_t rss(void) {
-  long pages = 0, all = 0;
-  FILE *f = fopen("/proc/self/statm", "re");
-  if (f == NULL || fscanf(f, "%ld %ld", &all, &pages) != 2)
-    pages = 0;
-  if (f != NULL)
-    (void)fclose(f);
-  return (int64_t)pages * sysconf(_SC_PAGESIZE);
-}
-
 /* Threads of this process, without the kernel's that serve an io_uring. */
 static inline int threads(void) {
   int n = 0;

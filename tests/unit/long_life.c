@@ -461,11 +461,11 @@ static void sample(int third, int caught_up) {
   at_most(open_files, samples.files + OPEN_FILES, "open files");
   at_most(names, OPEN_NAMES, "names in the directory");
   keep_max(&samples.held_max[third], atomic_load(&held));
-  keep_max(&samples.rss_max[third], rss());
+  keep_max(&samples.rss_max[third], help_rss());
   if (getenv("VERBOSE"))
     printf("third %d: engine %" PRId64 " KB, process %" PRId64
            " KB, disk %" PRIu64 " KB, %d files, %d threads\n",
-           third, atomic_load(&held) >> 10, rss() >> 10,
+           third, atomic_load(&held) >> 10, help_rss() >> 10,
            help_disk_bytes(w.dir) >> 10, open_files(), threads());
 }
 

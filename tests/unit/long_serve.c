@@ -499,13 +499,13 @@ static uint64_t disk_bytes(void) {
 /* A moment at which nobody works. */
 static void sample(unsigned third, int all_acked) {
   keep_max(&samples.held_max[third], atomic_load(&held));
-  keep_max(&samples.rss_max[third], rss());
+  keep_max(&samples.rss_max[third], help_rss());
   at_most(open_files, samples.files + OPEN_FILES, "open files");
   if (getenv("VERBOSE"))
     printf("third %u: engine %" PRId64 " KB, process %" PRId64
            " KB, disk %" PRIu64 " KB, %d files\n",
-           third, atomic_load(&held) >> 10, rss() >> 10, disk_bytes() >> 10,
-           open_files());
+           third, atomic_load(&held) >> 10, help_rss() >> 10,
+           disk_bytes() >> 10, open_files());
   if (!all_acked)
     return;
   OK(w.source.s, emb_optimize(w.source.s));

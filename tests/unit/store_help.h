@@ -130,6 +130,17 @@ static inline int help_entries(const char *dir) {
   return n;
 }
 
+/* Bytes of memory that this process has. */
+static inline int64_t help_rss(void) {
+  long pages = 0, all = 0;
+  FILE *f = fopen("/proc/self/statm", "re");
+  if (f == NULL || fscanf(f, "%ld %ld", &all, &pages) != 2)
+    pages = 0;
+  if (f != NULL)
+    (void)fclose(f);
+  return (int64_t)pages * sysconf(_SC_PAGESIZE);
+}
+
 static inline int64_t help_stat(emb_store *store, const char *name) {
   emb_stat stats[128];
   size_t n = emb_stats(store, stats, 128);

@@ -187,20 +187,10 @@ TEST(space_temporary) {
 
 /* ---- memory -------------------------------------------------------------- */
 
-static int64_t rss(void) {
-  long pages = 0, all = 0;
-  FILE *f = fopen("/proc/self/statm", "re");
-  if (f == NULL || fscanf(f, "%ld %ld", &all, &pages) != 2)
-    pages = 0;
-  if (f != NULL)
-    (void)fclose(f);
-  return (int64_t)pages * sysconf(_SC_PAGESIZE);
-}
-
 static int64_t base;
 
 static void grew_at_most(int64_t bytes, const char *when) {
-  int64_t grown = rss() - base;
+  int64_t grown = help_rss() - base;
   (void)test_check(grown <= bytes, __FILE__, __LINE__,
                    "%s: memory grew by %" PRId64 " KB, allowed %" PRId64, when,
                    grown >> 10, bytes >> 10);
@@ -230,7 +220,7 @@ TEST(space_memory) {
       .dim = DIM, .memory_bytes = BUDGET, .flags = EMB_OPEN_CREATE};
   emb_store *store;
   emb_session *s;
-  base = rss();
+  base = help_rss();
   int64_t allowed = BUDGET + KEYS * INT64_C(24) + CONSTANT_BYTES;
   if (!help_open(help_path("store"), &config, &store, &s) ||
       !each_batch(s, put_keys, KEYS, 1))
