@@ -115,10 +115,12 @@ static int scan_end(struct scan *s, const struct list *list) {
   return s->at == s->size ? SQLITE_OK : fail_scan(s, list);
 }
 
-/* Points s at a TEXT value's bytes; *most is the most numbers it can hold. */
+/* Points s at a TEXT value's bytes; *numbers is room for the most numbers of
+** `size` bytes that it can hold, for the caller to free. */
 static int scan_open(struct scan *s, sqlite3_value *value, const char *what,
-                     char **err, size_t *most) {
+                     char **err, size_t size, void **numbers) {
   const char *comma;
+  size_t most = 1;
   s->text = (const char *)sqlite3_value_text(value);
   if (!s->text)
     return SQLITE_NOMEM;
@@ -126,12 +128,12 @@ static int scan_open(struct scan *s, sqlite3_value *value, const char *what,
   s->at = 0;
   s->what = what;
   s->err = err;
-  *most = 1;
   for (comma = s->text;
        (comma = memchr(comma, ',', s->size - (size_t)(comma - s->text)));
        comma++)
-    ++*most;
-  return SQLITE_OK;
+    most++;
+  *numbers = sqlite3_malloc64(most * size);
+  return *numbers ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 /* ---- vectors ------------------------------------------------------------ */
@@ -230,13 +232,11 @@ static int vec_from_json(sqlite3_value *value, const char *what, uint32_t dim,
                          float **out, size_t *n, char **err) {
   struct list list = {0};
   struct scan s;
-  size_t most;
-  int rc = scan_open(&s, value, what, err, &most);
+  void *numbers;
+  int rc = scan_open(&s, value, what, err, sizeof(float), &numbers);
   if (rc != SQLITE_OK)
     return rc;
-  list.floats = sqlite3_malloc64(most * sizeof(float));
-  if (!list.floats)
-    return SQLITE_NOMEM;
+  list.floats = numbers;
   rc = scan_array(&s, &list);
   if (rc == SQLITE_OK)
     rc = scan_end(&s, &list);
@@ -349,13 +349,12 @@ static int matrix_from_json(sqlite3_value *value, const char *what,
                             char **err) {
   struct list list = {0};
   struct scan s;
-  size_t most, got;
-  int rc = scan_open(&s, value, what, err, &most);
+  size_t got;
+  void *numbers;
+  int rc = scan_open(&s, value, what, err, sizeof(float), &numbers);
   if (rc != SQLITE_OK)
     return rc;
-  list.floats = sqlite3_malloc64(most * sizeof(float));
-  if (!list.floats)
-    return SQLITE_NOMEM;
+  list.floats = numbers;
   rc = scan_matrix(&s, &list, dim, &got);
   if (rc == SQLITE_OK && got != rows)
     rc = ext_error(err, SQLITE_MISMATCH,
@@ -402,13 +401,11 @@ static int keys_from_json(sqlite3_value *value, const char *what, int64_t **out,
                           size_t *n, char **err) {
   struct list list = {0};
   struct scan s;
-  size_t most;
-  int rc = scan_open(&s, value, what, err, &most);
+  void *numbers;
+  int rc = scan_open(&s, value, what, err, sizeof(int64_t), &numbers);
   if (rc != SQLITE_OK)
     return rc;
-  list.keys = sqlite3_malloc64(most * sizeof(int64_t));
-  if (!list.keys)
-    return SQLITE_NOMEM;
+  list.keys = numbers;
   rc = scan_array(&s, &list);
   if (rc == SQLITE_OK)
     rc = scan_end(&s, &list);

@@ -60,8 +60,7 @@ int form_write(struct form *form, const struct schema *table,
   return schema_print(table, head->schema, err);
 }
 
-/* ---- reading: does it fit? -------------------------------------------------
- */
+/* ---- reading: does it fit? -------------------------------------------- */
 
 static int check_head(const struct form *form, const struct pack_head *head,
                       const char *path, emb_err *err) {
@@ -134,8 +133,7 @@ int form_read(struct form *form, const struct schema *table,
   return rc ? rc : check_table(form, path, err);
 }
 
-/* ---- values ----------------------------------------------------------------
- */
+/* ---- values ----------------------------------------------------------- */
 
 int form_encode(const struct form *form, const void *value, char *row,
                 float *scratch) {

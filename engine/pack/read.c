@@ -14,8 +14,7 @@ int read_bad(const struct pack_reader *r, uint64_t offset, const char *what,
                  (unsigned long long)offset, what);
 }
 
-/* ---- blocks ----------------------------------------------------------------
- */
+/* ---- blocks ----------------------------------------------------------- */
 
 static int read_bytes(struct pack_reader *r, void *to, size_t n,
                       uint64_t offset, emb_err *err) {

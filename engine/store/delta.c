@@ -416,8 +416,7 @@ int emb_delta_next(emb_delta *delta, size_t max, int64_t *keys, uint8_t *ops,
   return rc || *n || max == 0 ? rc : delta_complete(delta);
 }
 
-/* ---- consumers ------------------------------------------------------------
- */
+/* ---- consumers -------------------------------------------------------- */
 
 int emb_delta_ack(emb_session *s, const char *name, uint64_t upto) {
   struct consumers *consumers = &s->store->consumers;

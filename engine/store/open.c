@@ -360,31 +360,9 @@ static int load_existing(emb_store *store, emb_err *err) {
     count_add(&core->counters.manifest_damaged, 1);
   }
   store->checkpoint.manifest = m;
-  if (!m.clean && !(store->config.flags & EMB_OPEN_READONLY)) {
-    /* Its owner died, or is alive: then its last checkpoint is what we see. */
-    store->checkpoint.manifest.generation = 0;
-    emb_err busy;
-    rc = own_take(store, &busy);
-    if (rc == EMB_OK) {
-      return rc;
-    }
-    if (rc != EMB_BUSY) {
-      if (err) {
-        *err = busy;
-      }
-      return rc;
-    }
-  }
-  for (int tries = 0;; tries++) {
-    rc = own_load(store, &m, 0, err);
-    struct manifest again;
-    if (!rc || tries == 20 ||
-        manifest_read(core->env, core->dir, &again, NULL) ||
-        again.generation == m.generation) {
-      return rc;
-    }
-    m = again; /* replaced while we read it */
-  }
+  store->checkpoint.manifest.generation = 0; /* nothing is loaded yet */
+  rc = own_inherit(store, &m, err);
+  return rc == EMB_BUSY ? own_follow(store, &m, err) : rc;
 }
 
 /* The manifest, or *create: there is none and one is asked for.  One that

@@ -190,6 +190,33 @@ int own_take(emb_store *store, emb_err *err) {
   return EMB_OK;
 }
 
+int own_inherit(emb_store *store, const struct manifest *m, emb_err *err) {
+  emb_err failure;
+  if (m->clean || (store->config.flags & EMB_OPEN_READONLY)) {
+    return EMB_BUSY;
+  }
+  int rc = own_take(store, &failure);
+  if (rc && rc != EMB_BUSY && err) {
+    *err = failure;
+  }
+  return rc;
+}
+
+int own_follow(emb_store *store, const struct manifest *manifest,
+               emb_err *err) {
+  struct core *core = &store->core;
+  struct manifest m = *manifest, again;
+  for (int tries = 0;; tries++) {
+    int rc = own_load(store, &m, 0, err);
+    if (!rc || tries == 20 ||
+        manifest_read(core->env, core->dir, &again, NULL) ||
+        again.generation == m.generation) {
+      return rc;
+    }
+    m = again; /* a checkpoint replaced the files while we read them */
+  }
+}
+
 int store_own(emb_session *s) {
   emb_store *store = s->store;
   if (store->config.flags & EMB_OPEN_READONLY) {
@@ -247,34 +274,15 @@ static int refresh(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
-  if (!m.clean && !(store->config.flags & EMB_OPEN_READONLY)) {
-    emb_err ignored;
-    rc = own_take(store, &ignored);
-    if (rc == EMB_OK) {
-      return EMB_OK; /* its owner had died */
-    }
-    if (rc != EMB_BUSY) {
-      if (err) {
-        *err = ignored;
-      }
-      return rc;
-    }
+  rc = own_inherit(store, &m, err);
+  if (rc != EMB_BUSY) {
+    return rc;
   }
   if (m.index_generation == store->checkpoint.manifest.index_generation &&
       m.tail == store->checkpoint.manifest.tail) {
     return EMB_OK; /* the same checkpoint */
   }
-  for (int tries = 0;; tries++) {
-    rc = own_load(store, &m, 0, err);
-    /* A checkpoint may have replaced the files while we read them. */
-    struct manifest again;
-    if (!rc || tries == 20 ||
-        manifest_read(core->env, core->dir, &again, NULL) ||
-        again.generation == m.generation) {
-      return rc;
-    }
-    m = again;
-  }
+  return own_follow(store, &m, err);
 }
 
 int store_refresh(emb_session *s) {

@@ -26,8 +26,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static emb_store *stores;
 static struct env *environment = &env_posix;
 
-/* Whose lock and stores these are; below 0: being made anew.  Acquire, release.
- */
+/* Whose lock and stores these are; below 0: being made anew.
+** Acquire, release. */
 static _Atomic int64_t process;
 
 void registry_set_env(struct env *env) { environment = env; }

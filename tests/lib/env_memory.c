@@ -35,8 +35,7 @@ struct env_lock {
 static struct node *nodes;
 static uint64_t held, randoms;
 
-/* ---- nodes ----------------------------------------------------------------
- */
+/* ---- nodes ------------------------------------------------------------ */
 
 static struct node *find(const char *path) {
   struct node *node = nodes;
@@ -100,8 +99,7 @@ static const char *name_in(const char *path, const char *dir) {
              : NULL;
 }
 
-/* ---- files ----------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------ */
 
 static int file_open(struct env *env, const char *path, int flags,
                      struct env_file **out) {
@@ -189,8 +187,7 @@ static int file_punch(struct env *env, struct env_file *file, uint64_t offset,
   return 0;
 }
 
-/* ---- paths ----------------------------------------------------------------
- */
+/* ---- paths ------------------------------------------------------------ */
 
 static int path_unlink(struct env *env, const char *path) {
   struct node *node = find(path);
@@ -275,8 +272,7 @@ static void lock_drop(struct env *env, struct env_lock *lock) {
   free(lock);
 }
 
-/* ---- memory ---------------------------------------------------------------
- */
+/* ---- memory ----------------------------------------------------------- */
 
 enum { HEAD = 64 }; /* the size, and as aligned as the real ones are */
 
@@ -343,8 +339,7 @@ static int fill_random(struct env *env, void *to, size_t bytes) {
   return 0;
 }
 
-/* ---- for tests ------------------------------------------------------------
- */
+/* ---- for tests -------------------------------------------------------- */
 
 struct env *env_memory(void) {
   static struct env table;
