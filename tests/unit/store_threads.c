@@ -15,10 +15,12 @@
 **
 ** A watchdog ends the program when nothing has moved for a minute.
 */
+#include "../../engine/store/store.h"
 #include "store_help.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 enum {
   DIM = 64,
@@ -508,4 +510,52 @@ TEST(threads_grow) {
 out:
   free(workers);
   free(w);
+}
+
+/* ---- the check beside writers -------------------------------------------- */
+
+struct halt {
+  emb_session *s;
+  uint64_t address;
+  _Atomic int there;
+};
+
+/* As a writer that has lost its processor when it had changed an extent's count
+** and not yet the index. */
+static void *halt(void *arg) {
+  struct halt *h = arg;
+  struct core *core = h->s->core;
+  epoch_enter(&core->epoch, h->s->slot);
+  log_live(&core->log, h->address, 1);
+  atomic_store(&h->there, 1);
+  (void)nanosleep(&(struct timespec){0, 100000000}, NULL);
+  log_live(&core->log, h->address, -1);
+  epoch_leave(h->s->slot);
+  return NULL;
+}
+
+TEST(a_writer_in_the_middle_is_no_damage) {
+  emb_config config = {.dim = DIM, .flags = EMB_OPEN_CREATE, .memory_bytes = 1};
+  struct halt h = {0};
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  pthread_t thread;
+  int64_t key = 1;
+  float vector[DIM] = {1};
+  if (!help_open(help_path("store"), &config, &store, &s))
+    return;
+  OK(s, emb_put(s, &key, 1, vector, NULL));
+  OK(s, emb_checkpoint(s));
+  h.address = key_find_address(&store->core, key, hash_key(key));
+  CHECK_EQ_INT(emb_session_open(store, &h.s, &err), 0);
+  if (!CHECK_EQ_INT(pthread_create(&thread, NULL, halt, &h), 0))
+    abort();
+  while (!atomic_load(&h.there))
+    sched_yield();
+  CHECK(help_verify(s));
+  (void)pthread_join(thread, NULL);
+  CHECK(help_verify(s));
+  emb_session_close(h.s);
+  help_close(store, s);
 }
