@@ -81,6 +81,9 @@ enum {
   EMB_INTERRUPT, /* the session's interrupt callback asked to stop */
   EMB_LOCKED,    /* the session's own transaction stands in the way */
   EMB_ABORT,     /* a scan was cut off by a rollback of its own session */
+  EMB_NONFINITE, /* an element is not finite, or beyond what float16 holds */
+  EMB_GAP,       /* a file does not follow what the table has; a consumer of
+                    deltas is too far behind */
 };
 
 /* An error: code and one line of English, lower case, without "emb: ". */
@@ -283,7 +286,7 @@ int emb_exists(emb_session *session, const int64_t *keys, size_t n,
 
 /* Writes n vectors; absent keys are added; of a repeated key the last row
 ** stays.  All arguments are checked before the first write: a non-finite
-** element is EMB_RANGE (the text names row and element).  An error in the
+** element is EMB_NONFINITE (the text names row and element).  An error in the
 ** middle (FULL, IOERR, NOMEM) leaves a prefix of the rows written.
 ** EMB_BUSY: a key is held by another session's transaction for longer than
 ** the timeout; EMB_LOCKED: by the session's own.  versions: the n rows' new
@@ -299,7 +302,7 @@ int emb_put_parts(emb_session *session, const int64_t *keys, size_t n,
 ** found[i] (or NULL): whether the key was there; an absent key is left absent
 ** and its delta is dropped, unless rows appear with an update (insert_on):
 ** then it begins as its initializers say, plus the delta.  A sum that is not
-** finite is EMB_RANGE and leaves that key as it was (earlier rows stay
+** finite is EMB_NONFINITE and leaves that key as it was (earlier rows stay
 ** applied; rows that are on disk come after those in memory).  versions: as
 ** emb_put, 0 where absent. */
 int emb_rmw(emb_session *session, const int64_t *keys, size_t n,
@@ -335,8 +338,8 @@ typedef struct emb_update {
 ** gradient of the loss goes in, vector and optimizer state change.  Gradients
 ** of a repeated key are added up first, and their key makes one step.  how may
 ** be NULL.  found, versions and absent keys as for emb_rmw; an update that
-** would not be finite is EMB_RANGE and leaves its key as it was.
-** Errors: MISUSE (no optimizer), RANGE (gradient not finite, lr), and those of
+** would not be finite is EMB_NONFINITE and leaves its key as it was.
+** Errors: MISUSE (no optimizer), NONFINITE (gradient), RANGE (lr), and those of
 ** emb_put. */
 int emb_apply_gradients(emb_session *session, const int64_t *keys, size_t n,
                         const float *gradients, const emb_update *how,
@@ -592,7 +595,7 @@ typedef struct emb_delta emb_delta;
 /* Begins a delta of all that was written before the call, which is made durable
 ** first; writers go on meanwhile.  What they change is in the next one, and
 ** perhaps in this one, too.
-** EMB_RANGE: the consumer is too far behind, more than its keep_bytes would
+** EMB_GAP: the consumer is too far behind, more than its keep_bytes would
 ** have to be kept: it must take a snapshot and begin anew (emb_delta_begin).
 ** EMB_LOCKED inside the session's own transaction; else as a write. */
 int emb_delta_open(emb_session *session, const char *consumer,
@@ -705,8 +708,8 @@ size_t emb_state_bytes(const emb_store *store);
 ** path: a regular file that is not there, or one of these files, which is
 ** replaced as a whole and durably; until then, and after an error, it is as it
 ** was.  rows and bytes (or NULL): what was written.
-** Errors: RANGE (names, options, an element that float16 does not hold),
-** CANTOPEN, FULL, IOERR, CORRUPT, INTERRUPT, NOMEM. */
+** Errors: RANGE (names, options), NONFINITE (an element that float16 does not
+** hold), CANTOPEN, FULL, IOERR, CORRUPT, INTERRUPT, NOMEM. */
 int emb_snapshot_export(emb_session *session, const char *name,
                         const char *path, const char *options, uint64_t *rows,
                         uint64_t *bytes);
@@ -717,8 +720,8 @@ int emb_snapshot_export(emb_session *session, const char *name,
 ** Vectors must have the same dimensions and types.  A table without optimizer
 ** takes a file with state and drops that; a table with one takes a file without
 ** it, and each row's state begins anew.  rows (or NULL): of the file.
-** Errors: CANTOPEN, NOTADB, CORRUPT, MISMATCH (the table, or what comes before
-** an increment), LOCKED (own transaction), and those of emb_put. */
+** Errors: CANTOPEN, NOTADB, CORRUPT, MISMATCH (another table), GAP (what comes
+** before an increment), LOCKED (own transaction), and those of emb_put. */
 int emb_snapshot_restore(emb_session *session, const char *path,
                          uint64_t *rows);
 
@@ -775,12 +778,13 @@ uint32_t emb_quant_dim(int type, size_t bytes);
 ** difference between the largest and the smallest of all (INT8); within 1/30 of
 ** that of its 32 (INT4); plus the rounding of float32.  The smallest of these
 ** comes back exactly.  err may be NULL.
-** EMB_RANGE: an element is not finite, or beyond what float16 holds (the text
-** names it); type, dim.  What is in `bytes` is then undefined. */
+** EMB_NONFINITE: an element is not finite, or beyond what float16 holds (the
+** text names it).  EMB_RANGE: type, dim.  What is in `bytes` is then undefined.
+*/
 int emb_quantize(int type, uint32_t dim, const float *vector, void *bytes,
                  emb_err *err);
-/* And back.  EMB_RANGE: an element would not be finite, which no quantised
-** vector has (the text names it); type, dim. */
+/* And back.  EMB_NONFINITE: an element would not be finite, which no quantised
+** vector has (the text names it).  EMB_RANGE: type, dim. */
 int emb_dequantize(int type, uint32_t dim, const void *bytes, float *vector,
                    emb_err *err);
 

@@ -2,8 +2,9 @@
 **
 ** error.c -- engine codes to SQLite codes, and texts on their way to SQLite.
 **
-** The one place where codes are mapped.  No code is flattened to
-** SQLITE_ERROR: SQLite rolls back by itself on some (IOERR, FULL, NOMEM,
+** The one place where codes are mapped.  Only arguments that are wrong in
+** themselves are SQLITE_ERROR: SQLite rolls back by itself on some (IOERR,
+*FULL, NOMEM,
 ** INTERRUPT) and callers retry on others (BUSY).
 */
 #include "ext.h"
@@ -23,12 +24,14 @@ static const struct {
     [EMB_CANTOPEN] = {SQLITE_CANTOPEN, "cannot open store"},
     [EMB_NOTADB] = {SQLITE_NOTADB, "not an emb store, or a newer format"},
     [EMB_MISUSE] = {SQLITE_MISUSE, "store used out of order"},
-    [EMB_RANGE] = {SQLITE_CONSTRAINT, "value out of range"},
+    [EMB_RANGE] = {SQLITE_ERROR, "value out of range"},
     [EMB_MISMATCH] = {SQLITE_MISMATCH, "store has another dimension or type"},
     [EMB_FAILED] = {SQLITE_IOERR, "an earlier write failed"},
     [EMB_INTERRUPT] = {SQLITE_INTERRUPT, "interrupted"},
     [EMB_LOCKED] = {SQLITE_LOCKED, "locked by this connection's transaction"},
     [EMB_ABORT] = {SQLITE_ABORT_ROLLBACK, "scan was cut off by a rollback"},
+    [EMB_NONFINITE] = {SQLITE_CONSTRAINT, "an element is not finite"},
+    [EMB_GAP] = {SQLITE_CONSTRAINT, "what comes before is missing"},
 };
 
 int ext_code(int emb_code) {

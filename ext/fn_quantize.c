@@ -35,7 +35,7 @@ static int fail_type(const char *name, sqlite3_value *value, char **err) {
                      "argument 2 of %s must be 'float16', 'int8' or 'int4', "
                      "got %s",
                      name, emb_value_type_name(value));
-  return ext_error(err, SQLITE_CONSTRAINT,
+  return ext_error(err, SQLITE_ERROR,
                    "argument 2 of %s must be 'float16', 'int8' or 'int4', "
                    "got '%.40s'",
                    name, sqlite3_value_text(value));

@@ -61,7 +61,7 @@ int chain_check(const struct chain *chain, const struct pack_head *head,
     return EMB_OK;
   }
   if (chain->to == 0) {
-    return err_set(err, EMB_MISMATCH,
+    return err_set(err, EMB_GAP,
                    "%s begins at '%s', and the table was never restored to "
                    "that",
                    path, head->base_name);
@@ -74,7 +74,7 @@ int chain_check(const struct chain *chain, const struct pack_head *head,
   if (chain->from != chain->to) {
     return chain->to == head->end.id
                ? EMB_OK
-               : err_set(err, EMB_MISMATCH,
+               : err_set(err, EMB_GAP,
                          "the file that leads to '%s' was not applied to its "
                          "end: apply it again before %s",
                          chain->name, path);
@@ -82,7 +82,7 @@ int chain_check(const struct chain *chain, const struct pack_head *head,
   if (chain->to == head->base.id || chain->to == head->end.id) {
     return EMB_OK; /* the latter was applied already: it changes nothing */
   }
-  return err_set(err, EMB_MISMATCH,
+  return err_set(err, EMB_GAP,
                  "%s begins at '%s', the table is at '%s': what leads from one "
                  "to the other is missing",
                  path, head->base_name, chain->name);

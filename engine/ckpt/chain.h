@@ -44,7 +44,8 @@ _Static_assert(sizeof(struct chain) == 256, "chain");
 /* Where the table is; all zeros: nowhere.  Of a temporary store it stays as it
 ** is.  EMB_CORRUPT: the file is damaged; then only a whole table may come. */
 int chain_read(struct core *core, struct chain *chain, emb_err *err);
-/* May this file come next?  EMB_MISMATCH says what is missing. */
+/* May this file come next?  EMB_GAP says what is missing, EMB_MISMATCH that it
+** is of another table. */
 int chain_check(const struct chain *chain, const struct pack_head *head,
                 const char *path, emb_err *err);
 /* The file is about to be applied: durable when it returns. */

@@ -43,7 +43,7 @@ int form_read(struct form *form, const struct schema *table,
               const char *path, emb_err *err);
 
 /* value as in a record; row: form->value_bytes; scratch: a row of floats.
-** EMB_RANGE: float16 does not hold an element. */
+** EMB_NONFINITE: float16 does not hold an element. */
 int form_encode(const struct form *form, const void *value, char *row,
                 float *scratch);
 /* value: zeros before.  scratch receives the vectors as float32.  EMB_CORRUPT:

@@ -224,7 +224,7 @@ int consumer_find(struct consumers *c, const char *name, struct consumer *copy,
 int consumer_check(const struct consumer *consumer, const struct core *core,
                    emb_err *err) {
   return consumer->state == CONSUMER_LOST
-             ? err_set(err, EMB_RANGE,
+             ? err_set(err, EMB_GAP,
                        "consumer %s of %s is too far behind: more than %llu "
                        "bytes were kept for it; take a snapshot and begin anew",
                        consumer->name, core->dir,

@@ -111,7 +111,7 @@ int consumer_save(struct consumers *consumers, const struct consumer *as,
 int consumer_drop(struct consumers *consumers, const char *name, emb_err *err);
 /* EMB_RANGE: no name. */
 int consumer_name_check(const char *name, emb_err *err);
-/* EMB_RANGE, in clear words, if it is lost. */
+/* EMB_GAP, in clear words, if it is lost. */
 int consumer_check(const struct consumer *consumer, const struct core *core,
                    emb_err *err);
 /* A new one at its beginning. */

@@ -81,7 +81,7 @@ static const float *says(const struct work *w, uint32_t row,
 
 static int not_finite(struct work *w, uint32_t row) {
   return session_error(
-      w->s, EMB_RANGE, "row %zu (key %lld): the %s is not finite",
+      w->s, EMB_NONFINITE, "row %zu (key %lld): the %s is not finite",
       w->first + row, (long long)w->keys[row],
       w->change->kind == CHANGE_STEP ? "updated vector" : "sum");
 }

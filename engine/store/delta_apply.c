@@ -107,7 +107,7 @@ static int check_gap(struct applying *a) {
     return EMB_OK;
   }
   if (p->end == 0) {
-    return session_error(a->s, EMB_RANGE,
+    return session_error(a->s, EMB_GAP,
                          "%s is delta %llu and begins at mark %llu: delta 1, "
                          "from the beginning, is missing",
                          a->file.path, (unsigned long long)head->number,
@@ -116,7 +116,7 @@ static int check_gap(struct applying *a) {
   /* Ours may have been exported again, and acknowledged in the newer form. */
   uint64_t first = head->number > p->number + 1 ? p->number + 1 : p->number;
   return session_error(
-      a->s, EMB_RANGE,
+      a->s, EMB_GAP,
       "%s is delta %llu and begins at mark %llu: delta %llu, from mark %llu "
       "or before to mark %llu or before, is missing",
       a->file.path, (unsigned long long)head->number,

@@ -63,7 +63,7 @@ static uint32_t find_beyond(const float *vector, uint32_t dim) {
 }
 
 static int fail_finite(const float *vector, uint32_t dim, emb_err *err) {
-  return err_set(err, EMB_RANGE, "element %zu is not finite",
+  return err_set(err, EMB_NONFINITE, "element %zu is not finite",
                  vec_best()->find_bad(vector, dim));
 }
 
@@ -76,7 +76,7 @@ int emb_quantize(int type, uint32_t dim, const float *vector, void *bytes,
   if (vec_best()->find_bad(vector, dim) < dim) {
     return fail_finite(vector, dim, err);
   }
-  return err_set(err, EMB_RANGE, "float16 does not hold element %u",
+  return err_set(err, EMB_NONFINITE, "float16 does not hold element %u",
                  find_beyond(vector, dim));
 }
 

@@ -329,7 +329,7 @@ int check_finite(emb_session *s, const int64_t *keys, size_t n,
   size_t bad = s->core->vec->find_bad(rows, n * dim);
   return bad == n * dim
              ? EMB_OK
-             : session_error(s, EMB_RANGE,
+             : session_error(s, EMB_NONFINITE,
                              "non-finite value in element %zu of %s %zu (key "
                              "%lld)",
                              bad % dim, what, bad / dim,
@@ -343,7 +343,7 @@ int check_rows(emb_session *s, const int64_t *keys, size_t n,
   for (size_t i = 0; !rc && l->type != EMB_F32 && i < n; i++) {
     uint32_t bad = too_large(s, vectors + i * l->dim);
     if (bad < l->dim) {
-      rc = session_error(s, EMB_RANGE,
+      rc = session_error(s, EMB_NONFINITE,
                          "element %u of %s %zu (key %lld) is too large for "
                          "float16",
                          bad, what, i, (long long)keys[i]);

@@ -355,7 +355,7 @@ static int make_value(emb_session *s, struct row *row, uint64_t hash,
              !value_make(s, row->change, row->says, row->read, row->times,
                          row->key, atomic_load(&s->core->version) + 1, old,
                          s->scratch)) {
-    rc = session_error(s, EMB_RANGE,
+    rc = session_error(s, EMB_NONFINITE,
                        "key %lld: the updated vector is not finite",
                        (long long)row->key);
   }

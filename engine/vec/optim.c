@@ -304,7 +304,7 @@ static int run(struct job *job) {
     job->factors = &factors;
   }
   bad = asks_row(optim) ? work_row(job) : work_all(job);
-  return bad ? EMB_RANGE : EMB_OK;
+  return bad ? EMB_NONFINITE : EMB_OK;
 }
 
 static void set_job(struct job *job, const struct optim *optim, uint32_t dim,

@@ -142,7 +142,7 @@ struct optim_step {
 };
 
 /* One step.  No pointer need be aligned; none may overlap another.
-** EMB_RANGE: vector and state are as they were (see FAILURE). */
+** EMB_NONFINITE: vector and state are as they were (see FAILURE). */
 int optim_apply(const struct optim *optim, uint32_t dim, float *vector,
                 float *state, const float *gradient,
                 const struct optim_step *step);

@@ -145,7 +145,7 @@ static int encode_group(enum quant_type type, const float *x, uint32_t n,
   struct range range;
   float scale;
   if (!find_range(x, n, &range)) {
-    return EMB_RANGE;
+    return EMB_NONFINITE;
   }
   low = (double)range.low;
   scale = toward_zero(((double)range.high - low) / top);
@@ -193,7 +193,7 @@ static int encode_f16(uint32_t dim, const float *vector, uint8_t *to) {
     vec_best()->to_f16(half, vector + i, n);
     for (uint32_t j = 0; j < n; j++) {
       if ((half[j] & 0x7c00) == 0x7c00) {
-        return EMB_RANGE;
+        return EMB_NONFINITE;
       }
     }
     memcpy(to + 2 * i, half, n * sizeof half[0]);
@@ -219,12 +219,12 @@ int quant_encode(enum quant_type type, uint32_t dim, const float *vector,
   }
   if (type == QUANT_F32) {
     memcpy(to, vector, 4 * (size_t)dim);
-    return vec_best()->find_bad(vector, dim) == dim ? EMB_OK : EMB_RANGE;
+    return vec_best()->find_bad(vector, dim) == dim ? EMB_OK : EMB_NONFINITE;
   }
   for (uint32_t i = 0; i < dim; i += size) {
     uint32_t n = smaller(size, dim - i);
     if (encode_group(type, vector + i, n, out)) {
-      return EMB_RANGE;
+      return EMB_NONFINITE;
     }
     out += HEAD_BYTES + code_bytes(type, n);
   }

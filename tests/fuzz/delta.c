@@ -159,18 +159,20 @@ static void use_consumer(emb_session *s) {
   int64_t keys[32];
   size_t n = 1;
   int rc = emb_delta_open(s, "d", &delta);
-  FUZZ_CHECK(rc == EMB_OK || rc == EMB_RANGE || rc == EMB_CORRUPT);
+  FUZZ_CHECK(rc == EMB_OK || rc == EMB_GAP || rc == EMB_RANGE ||
+             rc == EMB_CORRUPT);
   if (rc)
     return;
   for (int turns = 0; rc == EMB_OK && n > 0; turns++) {
     rc = emb_delta_next(delta, 32, keys, ops, NULL, NULL, NULL, &n);
     FUZZ_CHECK(turns < 1000);
   }
-  FUZZ_CHECK(rc == EMB_OK || rc == EMB_RANGE || rc == EMB_CORRUPT);
+  FUZZ_CHECK(rc == EMB_OK || rc == EMB_GAP || rc == EMB_RANGE ||
+             rc == EMB_CORRUPT);
   emb_delta_close(delta);
   if (rc == EMB_OK) {
     rc = emb_delta_ack(s, "d", 0);
-    FUZZ_CHECK(rc == EMB_OK || rc == EMB_RANGE);
+    FUZZ_CHECK(rc == EMB_OK || rc == EMB_GAP || rc == EMB_RANGE);
   }
 }
 
@@ -198,7 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   FUZZ_CHECK(rc == EMB_OK);
   int64_t before = emb_count(s);
   rc = emb_delta_apply(s, "/m/f", &options, &about);
-  FUZZ_CHECK(rc == EMB_OK || rc == EMB_RANGE || rc == EMB_MISMATCH ||
+  FUZZ_CHECK(rc == EMB_OK || rc == EMB_GAP || rc == EMB_MISMATCH ||
              rc == EMB_CORRUPT);
   FUZZ_CHECK(rc == EMB_OK || emb_errmsg(s)[0]);
   if (rc != EMB_OK || !about.applied)

@@ -141,13 +141,13 @@ TEST(lost_while_reading) {
     if (n == 0)
       break;
   }
-  CHECK_EQ_INT(rc, EMB_RANGE);
+  CHECK_EQ_INT(rc, EMB_GAP);
   CHECK(strstr(emb_errmsg(t.s), "too far behind") != NULL);
-  GIVES(t.s, EMB_RANGE,
+  GIVES(t.s, EMB_GAP,
         emb_delta_next(delta, 8, keys, ops, NULL, NULL, NULL, &n));
-  GIVES(t.s, EMB_RANGE, emb_delta_ack(t.s, "a", 0));
+  GIVES(t.s, EMB_GAP, emb_delta_ack(t.s, "a", 0));
   emb_delta_close(delta);
-  GIVES(t.s, EMB_RANGE, emb_delta_open(t.s, "a", &delta));
+  GIVES(t.s, EMB_GAP, emb_delta_open(t.s, "a", &delta));
   emb_session_close(other);
   help_close(t.store, t.s);
 }

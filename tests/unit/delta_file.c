@@ -170,7 +170,7 @@ TEST(chain) {
       put(&a, 100, 3, 9);
       if (!export(&a, "copy", help_path("d4"), &d[4]))
         return;
-      refuses(&b, help_path("d4"), EMB_RANGE, "delta 4, from mark");
+      refuses(&b, help_path("d4"), EMB_GAP, "delta 4, from mark");
       apply(&b, paths[3], 1);
       continue;
     }
@@ -221,7 +221,7 @@ TEST(exported_again) {
   export(&a, "copy", help_path("next"), &next);
   CHECK_EQ_INT(next.number, 3);
   /* It has delta 2, but not all that was acknowledged as such. */
-  refuses(&b, help_path("next"), EMB_RANGE, "delta 2, from mark");
+  refuses(&b, help_path("next"), EMB_GAP, "delta 2, from mark");
   apply(&b, help_path("new"), 1);
   apply(&b, help_path("old"), 0);
   apply(&b, help_path("next"), 1);
@@ -352,7 +352,7 @@ TEST(after_a_snapshot) {
   forget(&a, 0, 10);
   OK(a.s, emb_snapshot_export(a.s, "one", help_path("s"), NULL, NULL, NULL));
   export(&a, "copy", help_path("d1"), &about);
-  refuses(&b, help_path("d1"), EMB_RANGE, "delta 1, from the beginning");
+  refuses(&b, help_path("d1"), EMB_GAP, "delta 1, from the beginning");
   refuses(&b, help_path("s"), EMB_MISMATCH, "is a snapshot");
   OK(b.s, emb_snapshot_restore(b.s, help_path("s"), NULL));
   apply(&b, help_path("old"), 0);
@@ -363,7 +363,7 @@ TEST(after_a_snapshot) {
   OK(a.s, emb_snapshot(a.s, "two"));
   OK(a.s,
      emb_snapshot_export(a.s, "two", help_path("i"), "base=one", NULL, NULL));
-  GIVES(b.s, EMB_MISMATCH, emb_snapshot_restore(b.s, help_path("i"), NULL));
+  GIVES(b.s, EMB_GAP, emb_snapshot_restore(b.s, help_path("i"), NULL));
   put(&a, 300, 50, 4);
   export(&a, "copy", help_path("d2"), &about);
   apply(&b, help_path("d2"), 1);
@@ -559,7 +559,7 @@ TEST(refused) {
   ack(&a, "copy", 0);
   put(&a, 7, 1, 3);
   OK(a.s, emb_delta_export(a.s, "copy", help_path("d2"), &names, &about));
-  refuses(&other, help_path("d2"), EMB_RANGE, "delta 1, from the beginning");
+  refuses(&other, help_path("d2"), EMB_GAP, "delta 1, from the beginning");
   names.columns = "a, b";
   GIVES(b.s, EMB_MISMATCH, emb_delta_apply(b.s, help_path("d2"), &names, NULL));
   CHECK(strstr(emb_errmsg(b.s), "holds the columns bias, vector") != NULL);

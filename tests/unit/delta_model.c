@@ -219,7 +219,7 @@ static void begin_anew(struct model *m, struct copy *c) {
 static void start_delta(struct model *m, struct copy *c) {
   uint64_t to;
   int rc = emb_delta_open(m->s[1], c->name, &c->delta);
-  if (rc == EMB_RANGE) {
+  if (rc == EMB_GAP) {
     NEED(CHECK(strstr(emb_errmsg(m->s[1]), "too far behind") != NULL));
     NEED(CHECK(c->keep < 1 << 30));
     begin_anew(m, c);
@@ -286,8 +286,7 @@ static void acknowledge(struct model *m, struct copy *c) {
   uint64_t to;
   emb_delta_range(c->delta, NULL, &to);
   int rc = emb_delta_ack(m->s[1], c->name, chance(50) ? to : 0);
-  if (rc == EMB_RANGE &&
-      strstr(emb_errmsg(m->s[1]), "too far behind") != NULL) {
+  if (rc == EMB_GAP && strstr(emb_errmsg(m->s[1]), "too far behind") != NULL) {
     begin_anew(m, c);
     return;
   }
@@ -311,7 +310,7 @@ static void next_rows(struct model *m, struct copy *c) {
   size_t n, max = 1 + below(BATCH);
   int rc = emb_delta_next(c->delta, max, m->keys, m->ops, m->vectors,
                           m->versions, m->optimizers, &n);
-  if (rc == EMB_RANGE) {
+  if (rc == EMB_GAP) {
     NEED(CHECK(strstr(emb_errmsg(m->s[1]), "too far behind") != NULL));
     emb_delta_close(c->delta);
     c->delta = NULL;

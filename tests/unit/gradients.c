@@ -486,10 +486,12 @@ TEST(a_bad_gradient_changes_nothing) {
   GIVES(s, EMB_RANGE, emb_apply_gradients(s, keys, 2, rows, &how, NULL, NULL));
   how.lr = 1e30f;
   rows[6] = 1e30f;
-  GIVES(s, EMB_RANGE, emb_apply_gradients(s, keys, 2, rows, &how, NULL, NULL));
+  GIVES(s, EMB_NONFINITE,
+        emb_apply_gradients(s, keys, 2, rows, &how, NULL, NULL));
   CHECK(strstr(emb_errmsg(s), "row 1 (key 2)") != NULL);
   rows[6] = (float)INFINITY;
-  GIVES(s, EMB_RANGE, emb_apply_gradients(s, keys, 2, rows, NULL, NULL, NULL));
+  GIVES(s, EMB_NONFINITE,
+        emb_apply_gradients(s, keys, 2, rows, NULL, NULL, NULL));
   CHECK(strstr(emb_errmsg(s), "gradient 1 (key 2)") != NULL);
   OK(s, emb_peek(s, keys + 1, 1, got, NULL, NULL));
   CHECK(got[0] == 1 && got[2] == 1);

@@ -317,7 +317,7 @@ TEST(forms_agree_bit_by_bit) {
 
 /* ---- a row that is refused ---------------------------------------------- */
 
-/* The step of row 0 gives EMB_RANGE and changes no byte. */
+/* The step of row 0 gives EMB_NONFINITE and changes no byte. */
 static void check_refused(const struct optim *o, uint32_t dim, int half,
                           const struct optim_step *step, const char *what) {
   struct optim optim = *o;
@@ -331,7 +331,7 @@ static void check_refused(const struct optim *o, uint32_t dim, int half,
              : optim_apply(&optim, dim, floats_at(rows[0].w), state, g, step);
     char text[OPTIM_TEXT_MAX];
     (void)optim_print(o, text, sizeof text);
-    test_check(rc == EMB_RANGE &&
+    test_check(rc == EMB_NONFINITE &&
                    memcmp(&rows[0], &rows[1], sizeof rows[0]) == 0,
                __FILE__, __LINE__, "%s, form %d, dim %u: %s: %d", text, f, dim,
                what, rc);
@@ -560,7 +560,7 @@ TEST(rate_of_zero_moves_nothing) {
     float w[3] = {1, 2, 3}, state[11];
     optim_init(&optim, 3, w, state);
     if (optim.kind == OPTIM_FTRL || optim.kind == OPTIM_GROUP_FTRL) {
-      CHECK_EQ_INT(optim_apply(&optim, 3, w, state, g, &step), EMB_RANGE);
+      CHECK_EQ_INT(optim_apply(&optim, 3, w, state, g, &step), EMB_NONFINITE);
     } else {
       CHECK_EQ_INT(optim_apply(&optim, 3, w, state, g, &step), 0);
     }

@@ -135,7 +135,7 @@ static void look_at_table(struct disk *disk) {
   int rc = emb_snapshot_restore(s, third, NULL);
   int now = moment_of(s);
   HOLDS(rc == EMB_OK ? (m == 1 || m == 2) && now == 2
-                     : rc == EMB_MISMATCH && now == m,
+                     : rc == EMB_GAP && now == m,
         "the last increment", rc);
   HOLDS(rc == EMB_OK || m != 1 || moment.events < ended[1],
         "it was refused, and fits", rc);

@@ -95,9 +95,10 @@ TEST(public_functions_do_the_same) {
   }
 }
 
-static void check_refused(int rc, const emb_err *err, const char *text) {
-  CHECK_EQ_INT(rc, EMB_RANGE);
-  CHECK_EQ_INT(err->code, EMB_RANGE);
+static void check_refused(int code, int rc, const emb_err *err,
+                          const char *text) {
+  CHECK_EQ_INT(rc, code);
+  CHECK_EQ_INT(err->code, code);
   test_check(strcmp(err->text, text) == 0, __FILE__, __LINE__,
              "'%s' instead of '%s'", err->text, text);
 }
@@ -115,22 +116,22 @@ TEST(public_functions_name_what_they_refuse) {
   }
   CHECK_EQ_INT(emb_quant_bytes(EMB_QUANT_INT8, 0), 0);
   CHECK_EQ_INT(emb_quant_bytes(EMB_QUANT_INT8, 0x80000000u), 0);
-  check_refused(emb_quantize(0, 3, x, row, &err), &err,
+  check_refused(EMB_RANGE, emb_quantize(0, 3, x, row, &err), &err,
                 "there is no type 0 of quantised vectors");
-  check_refused(emb_dequantize(4, 3, row, y, &err), &err,
+  check_refused(EMB_RANGE, emb_dequantize(4, 3, row, y, &err), &err,
                 "there is no type 4 of quantised vectors");
-  check_refused(emb_quantize(EMB_QUANT_INT4, 0, x, row, &err), &err,
+  check_refused(EMB_RANGE, emb_quantize(EMB_QUANT_INT4, 0, x, row, &err), &err,
                 "a vector has no 0 dimensions");
-  check_refused(emb_quantize(EMB_QUANT_F16, 3, x, row, &err), &err,
-                "float16 does not hold element 1");
+  check_refused(EMB_NONFINITE, emb_quantize(EMB_QUANT_F16, 3, x, row, &err),
+                &err, "float16 does not hold element 1");
   x[2] = NAN;
-  check_refused(emb_quantize(EMB_QUANT_F16, 3, x, row, &err), &err,
-                "element 2 is not finite");
-  check_refused(emb_quantize(EMB_QUANT_INT8, 3, x, row, &err), &err,
-                "element 2 is not finite");
+  check_refused(EMB_NONFINITE, emb_quantize(EMB_QUANT_F16, 3, x, row, &err),
+                &err, "element 2 is not finite");
+  check_refused(EMB_NONFINITE, emb_quantize(EMB_QUANT_INT8, 3, x, row, &err),
+                &err, "element 2 is not finite");
   memcpy(row, "\x00\x3c\x00\xfc\x00\x00", 6);
-  check_refused(emb_dequantize(EMB_QUANT_F16, 3, row, y, &err), &err,
-                "element 1 is not finite");
+  check_refused(EMB_NONFINITE, emb_dequantize(EMB_QUANT_F16, 3, row, y, &err),
+                &err, "element 1 is not finite");
 }
 
 /* The bound over the part of the row that shares a scale. */
@@ -163,7 +164,7 @@ static double check_row(const float *x, uint32_t dim, enum quant_type type) {
   memset(out, 0x5a, sizeof out);
   memset(back, 0x5a, sizeof back);
   int rc = quant_encode(type, dim, (const float *)(void *)(in + 3), out + 1);
-  CHECK_EQ_INT(rc, type == QUANT_F16 && !fits_half(x, dim) ? EMB_RANGE : 0);
+  CHECK_EQ_INT(rc, type == QUANT_F16 && !fits_half(x, dim) ? EMB_NONFINITE : 0);
   if (rc)
     return 0;
   CHECK_EQ_INT(out[bytes + 1], 0x5a);
@@ -304,7 +305,7 @@ TEST(rows_that_are_not_finite_are_refused) {
       for (int b = 0; b < 3; b++) {
         x[at] = bad[b];
         CHECK_EQ_INT(quant_encode((enum quant_type)type, dim, x, out),
-                     EMB_RANGE);
+                     EMB_NONFINITE);
       }
     }
   }

@@ -357,7 +357,7 @@ static void refused(struct model *m) {
   m->vectors[below(n * m->config.dim)] =
       chance(50) || m->config.type == EMB_F32 ? __builtin_nanf("") : 70000.0f;
   NEED(GIVES(
-      s, EMB_RANGE,
+      s, EMB_NONFINITE,
       side == m->txn && n == 1
           ? emb_txn_put_if(s, m->keys[0], m->vectors, 0, chance(50), &done)
       : side == m->txn && chance(50) ? emb_txn_put(s, m->keys, n, m->vectors)

@@ -690,7 +690,7 @@ static void refuses_value(emb_session *s, float bad, const char *part) {
     x[2 * DIM + 1] = bad;
     if (what == 3 && !OK(s, emb_begin(s)))
       return;
-    GIVES(s, EMB_RANGE,
+    GIVES(s, EMB_NONFINITE,
           what == 0   ? emb_put(s, keys, 3, x, NULL)
           : what == 1 ? emb_rmw(s, keys, 3, x, NULL, NULL)
           : what == 2 ? emb_put(s, keys + 2, 1, x + 2 * DIM, NULL)
@@ -730,7 +730,7 @@ TEST(write_refuses_values) {
     int64_t keys[] = {1, 2};
     uint8_t found[2] = {9, 9};
     OK(s, emb_put(s, keys + 1, 1, x + DIM, NULL));
-    GIVES(s, EMB_RANGE, emb_rmw(s, keys, 2, x, found, NULL));
+    GIVES(s, EMB_NONFINITE, emb_rmw(s, keys, 2, x, found, NULL));
     CHECK(strstr(emb_errmsg(s), "key 2") != NULL);
     IS(s, 1, 11); /* rows before it stay applied */
     float got[DIM];
