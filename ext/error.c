@@ -2,10 +2,9 @@
 **
 ** error.c -- engine codes to SQLite codes, and texts on their way to SQLite.
 **
-** The one place where codes are mapped.  Only arguments that are wrong in
-** themselves are SQLITE_ERROR: SQLite rolls back by itself on some (IOERR,
-*FULL, NOMEM,
-** INTERRUPT) and callers retry on others (BUSY).
+** The one place where codes are mapped.  Only what is wrong with an argument in
+** itself is SQLITE_ERROR: SQLite rolls back by itself on some codes (IOERR,
+** FULL, NOMEM, INTERRUPT), and callers retry on others (BUSY).
 */
 #include "ext.h"
 SQLITE_EXTENSION_INIT3

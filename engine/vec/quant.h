@@ -43,8 +43,7 @@ size_t quant_bytes(enum quant_type type, uint32_t dim);
 uint32_t quant_dim(enum quant_type type, size_t bytes);
 
 /* No pointer need be aligned; the two do not overlap.  EMB_NONFINITE: see
- *FAILURE;
- ** what is in `to` then is undefined. */
+** FAILURE; what is in `to` then is undefined. */
 int quant_encode(enum quant_type type, uint32_t dim, const float *vector,
                  void *to);
 int quant_decode(enum quant_type type, uint32_t dim, const void *from,
