@@ -779,8 +779,7 @@ uint32_t emb_quant_dim(int type, size_t bytes);
 ** that of its 32 (INT4); plus the rounding of float32.  The smallest of these
 ** comes back exactly.  err may be NULL.
 ** EMB_NONFINITE: an element is not finite, or beyond what float16 holds (the
-** text names it).  EMB_RANGE: type, dim.  What is in `bytes` is then undefined.
-*/
+** text names it).  EMB_RANGE: type, dim.  `bytes` is then undefined. */
 int emb_quantize(int type, uint32_t dim, const float *vector, void *bytes,
                  emb_err *err);
 /* And back.  EMB_NONFINITE: an element would not be finite, which no quantised

@@ -8,8 +8,7 @@
 ** disk, and what was found with the live counters and the number of keys; and
 ** looks every key of the index up.  It runs beside other sessions: what differs
 ** is looked at again, and counted with everybody out, before it is reported.
-*Then it reads every
-** snapshot.
+** Then it reads every snapshot.
 **
 ** Pages without live records count as free space: after a power failure there
 ** may be torn ones among them, and nobody ever reads them.
