@@ -154,8 +154,8 @@ struct pack_writer;
 ** the rest is filled in.  level: 0 stored, 1 .. PACK_LEVEL_MAX of zstd. */
 int pack_create(struct env *env, const char *path, const struct pack_head *head,
                 int level, struct pack_writer **out, emb_err *err);
-/* Before the first row: compresses in a thread of its own, and writes through a
-** queue of this kind (ENV_QUEUE_*), so far as either can be had. */
+/* Before the first row: compresses in a thread of its own as well, and writes
+** through a queue of this kind (ENV_QUEUE_*), so far as either can be had. */
 void pack_hurry(struct pack_writer *w, int queue_kind);
 /* Adds a row. */
 int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err);

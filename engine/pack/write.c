@@ -4,13 +4,14 @@
 **
 ** SLOTS     A block of rows is gathered in a slot, packed there, and added to
 **           the file.  Alone a writer has one slot.  With a thread (pack_hurry)
-**           it has SLOTS of them in a ring, and the thread packs them in turn:
+**           it has SLOTS of them in a ring.  The thread packs them, and so does
+**           the writer when it would have to wait for one:
 **
-**             empty --gathered--> full --packed by the thread--> ready
-**               ^--------------added to the file by the writer-----'
+**             empty --gathered--> full --taken--> taken --packed--> ready
+**               ^-----------------added to the file by the writer-----'
 **
-**           Each slot belongs to the writer when empty or ready, to the thread
-**           when full.  All calls of the environment are the writer's.
+**           Each slot belongs to the writer when empty or ready, to who took it
+**           when taken.  Files are the writer's.
 */
 #include <pthread.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "sink.h"
 
 enum { SLOTS = 4 };
-enum slot_state { SLOT_EMPTY, SLOT_FULL, SLOT_READY };
+enum slot_state { SLOT_EMPTY, SLOT_FULL, SLOT_TAKEN, SLOT_READY };
 
 struct slot {
   enum slot_state state; /* under the writer's lock */
@@ -42,8 +43,8 @@ struct pack_writer {
   size_t raw_room;
 
   struct slot slots[SLOTS];
-  uint32_t now; /* the slot that is being filled */
-  ZSTD_CCtx *zstd;
+  uint32_t now;                  /* the slot that is being filled */
+  ZSTD_CCtx *zstd, *thread_zstd; /* the writer's, the thread's */
 
   void *thread;
   pthread_mutex_t lock;
@@ -104,12 +105,12 @@ static void to_planes(const struct pack_writer *w, struct slot *slot) {
 }
 
 /* stored_bytes 0: there was no memory, and nothing else can be. */
-static void pack(struct pack_writer *w, struct slot *slot) {
+static void pack(struct pack_writer *w, struct slot *slot, ZSTD_CCtx *zstd) {
   to_planes(w, slot);
   slot->stored_bytes = slot->raw_bytes;
   if (w->level) {
     size_t n =
-        ZSTD_compressCCtx(w->zstd, slot->bytes, ZSTD_compressBound(w->raw_room),
+        ZSTD_compressCCtx(zstd, slot->bytes, ZSTD_compressBound(w->raw_room),
                           slot->raw, slot->raw_bytes, w->level);
     slot->stored_bytes = ZSTD_isError(n)       ? 0
                          : n < slot->raw_bytes ? n
@@ -160,21 +161,34 @@ static void set_state(struct pack_writer *w, struct slot *slot,
   pthread_mutex_unlock(&w->lock);
 }
 
+/* The first full slot from this one on, which is the caller's now; NULL: there
+** is none.  Under the lock. */
+static struct slot *take_full(struct pack_writer *w, uint32_t from) {
+  for (uint32_t i = 0; i < SLOTS; i++) {
+    struct slot *slot = &w->slots[(from + i) % SLOTS];
+    if (slot->state == SLOT_FULL) {
+      slot->state = SLOT_TAKEN;
+      return slot;
+    }
+  }
+  return NULL;
+}
+
 static void run(void *arg) {
   struct pack_writer *w = arg;
-  for (uint32_t i = 0;; i = (i + 1) % SLOTS) {
-    struct slot *slot = &w->slots[i];
+  for (uint32_t from = 0;;) {
+    struct slot *slot = NULL;
     pthread_mutex_lock(&w->lock);
-    while (slot->state != SLOT_FULL && !w->stopping) {
+    while (!w->stopping && !(slot = take_full(w, from))) {
       pthread_cond_wait(&w->changed, &w->lock);
     }
-    int stopping = w->stopping;
     pthread_mutex_unlock(&w->lock);
-    if (stopping) {
+    if (!slot) {
       return;
     }
-    pack(w, slot);
+    pack(w, slot, w->thread_zstd);
     set_state(w, slot, SLOT_READY);
+    from = (uint32_t)(slot - w->slots) + 1;
   }
 }
 
@@ -191,16 +205,31 @@ static void stop_thread(struct pack_writer *w) {
   }
 }
 
-/* What the slot holds goes to the file, if it holds something. */
-static int empty_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
+/* Waits until a slot is nobody else's, and packs others meanwhile. */
+static enum slot_state wait_for(struct pack_writer *w, uint32_t at) {
+  struct slot *slot = &w->slots[at];
   pthread_mutex_lock(&w->lock);
-  while (slot->state == SLOT_FULL) {
-    pthread_cond_wait(&w->changed, &w->lock);
+  while (slot->state == SLOT_FULL || slot->state == SLOT_TAKEN) {
+    struct slot *full = take_full(w, at);
+    if (full) {
+      pthread_mutex_unlock(&w->lock);
+      pack(w, full, w->zstd);
+      set_state(w, full, SLOT_READY);
+      pthread_mutex_lock(&w->lock);
+    } else {
+      pthread_cond_wait(&w->changed, &w->lock);
+    }
   }
-  int ready = slot->state == SLOT_READY;
+  enum slot_state state = slot->state;
   slot->state = SLOT_EMPTY;
   pthread_mutex_unlock(&w->lock);
-  return ready ? add_slot(w, slot, err) : EMB_OK;
+  return state;
+}
+
+/* What the slot holds goes to the file, if it holds something. */
+static int empty_slot(struct pack_writer *w, uint32_t at, emb_err *err) {
+  return wait_for(w, at) == SLOT_READY ? add_slot(w, &w->slots[at], err)
+                                       : EMB_OK;
 }
 
 /* The present slot is complete. */
@@ -210,19 +239,19 @@ static int finish_slot(struct pack_writer *w, emb_err *err) {
     return EMB_OK;
   }
   if (!w->thread) {
-    pack(w, slot);
+    pack(w, slot, w->zstd);
     return add_slot(w, slot, err);
   }
   set_state(w, slot, SLOT_FULL);
   w->now = (w->now + 1) % SLOTS;
-  return empty_slot(w, &w->slots[w->now], err);
+  return empty_slot(w, w->now, err);
 }
 
 /* All rows are in the file. */
 static int finish_rows(struct pack_writer *w, emb_err *err) {
   int rc = finish_slot(w, err);
   for (uint32_t i = 0; !rc && w->thread && i < SLOTS; i++) {
-    rc = empty_slot(w, &w->slots[(w->now + i) % SLOTS], err);
+    rc = empty_slot(w, (w->now + i) % SLOTS, err);
   }
   return rc;
 }
@@ -328,6 +357,7 @@ void pack_abandon(struct pack_writer *w) {
   stop_thread(w);
   sink_close(&w->sink);
   ZSTD_freeCCtx(w->zstd);
+  ZSTD_freeCCtx(w->thread_zstd);
   for (int i = 0; i < SLOTS; i++) {
     free_slot(env, &w->slots[i]);
   }
@@ -383,12 +413,17 @@ int pack_create(struct env *env, const char *path, const struct pack_head *head,
 
 void pack_hurry(struct pack_writer *w, int queue_kind) {
   struct env *env = w->env;
+  ZSTD_customMem memory = {block_allocate, block_release, env};
   int good = 1;
   sink_queue(&w->sink, queue_kind);
   for (int i = 1; i < SLOTS && good; i++) {
     good = make_slot(w, &w->slots[i]);
   }
   if (!good || !w->level) {
+    return;
+  }
+  w->thread_zstd = ZSTD_createCCtx_advanced(memory);
+  if (!w->thread_zstd) {
     return;
   }
   pthread_mutex_init(&w->lock, NULL);
