@@ -1,8 +1,8 @@
 # emb: build, test, install.  `make help` lists the targets.
 #
 # Objects go to $(OUT)/<variant>/, products of the release variant to $(OUT).
-# A variant is a set of compiler flags: release, asan, tsan.  A change of
-# compiler or flags rebuilds what depends on it.
+# A variant is a set of compiler flags: release, debug, asan, tsan, fuzz, defect.
+# A change of compiler or flags rebuilds what depends on it.
 
 # As many jobs as there are cores, unless told otherwise (make -j1).
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
@@ -15,6 +15,8 @@ RUNS    ?= 100000
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
 EXTDIR  ?= $(LIBDIR)/sqlite3-emb
+# What is installed has no debug information; STRIP= leaves it in.
+STRIP   ?= strip
 
 VERSION := $(shell sed -n 's/.*EMB_VERSION "\(.*\)"/\1/p' engine/emb.h)
 
@@ -23,7 +25,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
 CFLAGS   ?= -O2 -g
 # No fused operations: what an optimizer computes is the same on every machine.
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) -ffp-contract=off -fPIC \
-             -fvisibility=hidden $(WARNINGS) $(SANITIZE)
+             -fvisibility=hidden $(WARNINGS) $(CHECKED) $(SANITIZE)
 LDLIBS   := -luring -lxxhash -lzstd -lpthread -lm
 TCL_CFLAGS ?= -I/usr/include/tcl8.6
 TCL_LIBS   ?= -ltcl8.6
@@ -39,6 +41,12 @@ SANITIZE_fuzz := -fsanitize=fuzzer-no-link,address,undefined \
 SANITIZE_defect := -DEMB_DEFECTS
 SANITIZE := $(SANITIZE_$(VARIANT))
 
+# How far a variant checks itself, of engine/base/debug.h: CHECKS=n is a level.
+CHECKS_release := 0
+CHECKS_tsan    := 1
+CHECKS  ?= $(or $(CHECKS_$(VARIANT)),2)
+CHECKED := $(if $(filter-out 0,$(CHECKS)),-DEMB_DEBUG=$(CHECKS))
+
 # A sanitizer's functions come with the program that loads emb.so.
 DEFINED_release := -Wl,--no-undefined
 DEFINED := $(DEFINED_$(VARIANT))
@@ -48,17 +56,23 @@ P := $(if $(filter release,$(VARIANT)),$(OUT),$(O))
 
 ENGINE_C := $(wildcard engine/*/*.c)
 ENGINE_C += $(if $(filter defect,$(VARIANT)),tests/lib/defect.c)
-EXT_C    := $(wildcard ext/*.c)
+EXT_C    := $(wildcard ext/*.c ext/*/*.c)
 LIB_C    := $(wildcard tests/lib/*.c)
-UNIT_C   := $(wildcard tests/unit/*.c tests/unit/*/*.c)
+# A test program is found by its name, in whatever folder its source is.
+UNIT_C   := $(wildcard tests/unit/*.c tests/unit/*/*.c tests/fault/*.c \
+              tests/concurrent/*.c tests/long/*.c)
+ifneq ($(words $(UNIT_C)),$(words $(sort $(notdir $(UNIT_C)))))
+$(error two test programs in C have one name)
+endif
 # Threads of their own, or the engine's.
 CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
                   'pthread_create|thread_start|emb_open' $(UNIT_C)))
 # These work step by step in one thread; and children of a process with threads,
-# that start threads, are more than ThreadSanitizer knows.
+# that start threads, are more than ThreadSanitizer supports.
 CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
-                  %/recover_damage.c %/rot_pages.c %/fork_sql.c,$(CONCURRENT_C))
+                  %/recover_damage.c %/rot_pages.c %/fork_sql.c \
+                  %/processes.c,$(CONCURRENT_C))
 SQL_TESTS := $(wildcard tests/sql/*.test)
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
@@ -67,10 +81,12 @@ ENGINE_O := $(ENGINE_C:%.c=$(O)/%.o)
 EXT_O    := $(EXT_C:%.c=$(O)/%.o)
 CORE_O   := $(EXT_C:%.c=$(O)/core/%.o)
 LIB_O    := $(LIB_C:%.c=$(O)/%.o)
-UNIT     := $(UNIT_C:tests/%.c=$(O)/%)
-CONCURRENT := $(CONCURRENT_C:tests/%.c=$(O)/%)
+unit_of   = $(patsubst %.c,$(O)/unit/%,$(notdir $1))
+UNIT     := $(call unit_of,$(UNIT_C))
+CONCURRENT := $(call unit_of,$(CONCURRENT_C))
 
-# A fuzzer is linked with libFuzzer, or with replay.c to run on its corpus.
+# A fuzzer is linked with libFuzzer, or with replay.c to run on its corpus,
+# tests/fuzz/corpus/NAME.tar.gz.
 FUZZ_LIB_C := $(wildcard tests/fuzz/lib_*.c)
 FUZZ_C     := $(filter-out $(FUZZ_LIB_C) tests/fuzz/replay.c, \
                 $(wildcard tests/fuzz/*.c))
@@ -95,6 +111,11 @@ INTERNAL := $(O)/internal.a
 # The commands themselves are shown with V=1.
 Q := $(if $(V),,@)
 
+# What takes longest is begun first, so that nothing runs alone at the end.
+SLOW := backup_sql fail_memory_sql power_sql fail_io rot rot_pages fail_memory \
+        warm store_threads user_files.test readme.test
+slow_first = $(filter $(SLOW:%=\%/%),$1) $(filter-out $(SLOW:%=\%/%),$1)
+
 RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
 
 # All cores, unless -j says else.
@@ -108,8 +129,11 @@ endif
 .SECONDARY:
 
 ## Build
-all: ## build emb.so, libemb.a and the test programs (default)
-all: $(P)/emb.so $(P)/libemb.a $(P)/testfixture $(UNIT) $(REPLAY) $(ONLINE)
+all: ## build emb.so and libemb.a (default)
+all: $(P)/emb.so $(P)/libemb.a
+
+all-tests: ## build these, the test programs and the examples in C
+all-tests: all $(P)/testfixture $(UNIT) $(REPLAY) $(ONLINE)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
@@ -126,6 +150,31 @@ $(P)/libemb.a: $(ENGINE_O)
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $(O)/libemb.o
 
+# Engine and extension as one file, for users who want to take them along.
+ONE := $(OUT)/amalgamation
+# In one file a local may have the name of another file's static, and what only a
+# header's readers use is unused.
+ONE_CFLAGS = $(ALL_CFLAGS) -Wno-shadow -Wno-unneeded-internal-declaration
+
+amalgamation: ## engine and extension as one file: build/amalgamation/emb.c, emb.h
+amalgamation: $(ONE)/emb.c
+
+$(ONE)/emb.c: engine/amalgamation.tcl $(wildcard engine/*.h engine/*/*.[ch] \
+                ext/*.[ch] ext/*/*.[ch])
+	@echo "  GEN    $@"
+	$(Q)tclsh engine/amalgamation.tcl $(@D) \
+	  $(sort $(wildcard engine/*/*.c ext/*.c ext/*/*.c))
+
+$(ONE)/emb.so: $(ONE)/emb.c ext/emb.map
+	@echo "  CC     $@"
+	$(Q)$(CC) $(ONE_CFLAGS) $(LDFLAGS) -shared -Wl,--version-script=ext/emb.map \
+	  -o $@ $< $(LDLIBS)
+
+$(ONE)/linked: $(ONE)/emb.c tests/linked.c
+	@echo "  CC     $@"
+	$(Q)$(CC) $(ONE_CFLAGS) $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
+	  tests/linked.c $< $(LDLIBS) -lsqlite3
+
 $(INTERNAL): $(ENGINE_O) $(CORE_O) $(LIB_O)
 	@echo "  AR     $@"
 	$(Q)rm -f $@
@@ -136,11 +185,12 @@ $(P)/testfixture: $(O)/tests/testfixture.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TCL_LIBS) -ldl
 
-$(UNIT): $(O)/unit/%: $(O)/tests/unit/%.o $(INTERNAL)
+$(foreach c,$(UNIT_C),$(eval $(call unit_of,$c): $(c:%.c=$(O)/%.o)))
+$(UNIT): $(INTERNAL)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(INTERNAL) $(LDLIBS) \
-	  -lsqlite3 -ldl
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(INTERNAL) \
+	  $(LDLIBS) -lsqlite3 -ldl
 
 $(REPLAY): $(O)/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o \
   $(FUZZ_LIB_O) $(INTERNAL)
@@ -177,7 +227,9 @@ $(O)/core/%.o: %.c $(O)/settings
 	$(Q)$(CC) $(ALL_CFLAGS) -DSQLITE_CORE -MMD -MP -c -o $@ $<
 
 $(O)/tests/testfixture.o: ALL_CFLAGS += $(TCL_CFLAGS)
-$(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE
+# Tests name what they include from the top, and tests/lib/ by name alone: they
+# can move.
+$(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE -iquote . -iquote tests/lib
 
 $(O)/%.o: %.c $(O)/settings
 	@echo "  CC     $@"
@@ -187,6 +239,7 @@ $(O)/%.o: %.c $(O)/settings
 # Holds what the objects were made with; touched only when that changes.
 SETTINGS := $(CC) $(ALL_CFLAGS) $(LDFLAGS) $(TCL_CFLAGS)
 $(O)/settings: always
+	@[ -e $(OUT) ] || { mkdir -p $(OUT) && touch $(OUT)/.made-by-emb; }
 	@mkdir -p $(@D)
 	@echo '$(SETTINGS)' | cmp -s - $@ || echo '$(SETTINGS)' > $@
 
@@ -197,8 +250,9 @@ test: ## install what the tests need, build, run all tests
 	tests/install-deps.sh build test
 	$(MAKE) check
 
-check: all ## run all tests
-	@CC="$(CC)" $(RUN) $(UNIT) $(REPLAY) $(SQL_TESTS) $(MODELS)
+check: all-tests ## run all tests
+	@CC="$(CC)" $(RUN) \
+	  $(call slow_first,$(UNIT) $(REPLAY) $(SQL_TESTS) $(MODELS))
 
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(UNIT)
@@ -221,26 +275,35 @@ fuzzers: $(FUZZERS)
 check-model: ## explore the models with Spin
 	@CC="$(CC)" $(RUN) tests/model/spin.sh
 
-check-newer: all ## run the Tcl suite with a recent SQLite (needs npm)
+check-newer: $(P)/emb.so $(P)/testfixture ## run the Tcl suite with a recent SQLite (needs npm)
 	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(SQL_TESTS)
+
+ONE_TESTS := rows savepoint txn vector settings gradient snapshot delta backup \
+             readonly
+check-amalgamation: $(ONE)/emb.so $(ONE)/linked $(P)/testfixture ## compile that file and test it, loaded and linked in
+	@EMB_FIXTURE=$(P)/testfixture EMB_SO=$(ONE)/emb.so tclsh tests/run.tcl \
+	  $(ONE)/linked $(ONE_TESTS:%=tests/sql/%.test)
+
+debug: ## run all tests with assertions and validity functions (CHECKS=3: all)
+	$(MAKE) VARIANT=debug check
 
 asan: ## run all tests under AddressSanitizer and UBSan
 	$(MAKE) VARIANT=asan check
 
 check-concurrent: $(CONCURRENT) ## run the unit tests that use threads
-	@$(RUN) $(CONCURRENT)
+	@$(RUN) $(call slow_first,$(CONCURRENT))
 
 tsan: ## run the unit tests that use threads under ThreadSanitizer
 	$(MAKE) VARIANT=tsan check-concurrent
 
-check-defects: ## seed defects one by one and demand that a suite notices
-	$(MAKE) VARIANT=defect all
-	OUT=$(OUT)/defect tests/defects.sh
+check-defects: ## seed defects (SEEDS="NAME ...") and demand that a suite notices
+	$(MAKE) VARIANT=defect all-tests
+	OUT=$(OUT)/defect tests/defects.sh $(SEEDS)
 
 soak: ## run the long forms with new seeds for HOURS hours (default 1)
 	tests/install-deps.sh build test
-	$(MAKE) all fuzz
-	$(MAKE) VARIANT=defect all
+	$(MAKE) all-tests fuzz
+	$(MAKE) VARIANT=defect all-tests
 	HOURS=$(or $(HOURS),1) OUT=$(OUT) tests/soak.sh
 
 lint: $(P)/emb.so ## check format, order of folders, symbols, system calls
@@ -280,24 +343,49 @@ bench-quick: ## the same with small sizes (two minutes)
 	OUT=$(OUT) bench/run.sh --quick
 
 ## Install
+TO_EXT     = $(DESTDIR)$(EXTDIR)
+TO_LIB     = $(DESTDIR)$(LIBDIR)
+TO_INCLUDE = $(DESTDIR)$(PREFIX)/include
+# Which directories `make install` has made, for `make uninstall`.  A tree below
+# DESTDIR goes elsewhere, or away, as a whole: there is no list for it.
+MADE = $(if $(DESTDIR),/dev/null,$(TO_EXT)/directories)
+
 install: $(P)/emb.so $(P)/libemb.a ## install to PREFIX (default /usr/local), below DESTDIR
-	install -d $(DESTDIR)$(EXTDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
-	  $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(P)/emb.so $(DESTDIR)$(EXTDIR)/emb.so
-	install -m 644 $(P)/libemb.a $(DESTDIR)$(LIBDIR)/libemb.a
-	install -m 644 engine/emb.h $(DESTDIR)$(PREFIX)/include/emb.h
+	@set -e; for dir in "$(TO_EXT)" "$(TO_LIB)/pkgconfig" "$(TO_INCLUDE)"; do \
+	  new=; up=$$dir; \
+	  while [ ! -d "$$up" ]; do new="$$new $$up"; up=$$(dirname "$$up"); done; \
+	  install -d "$$dir"; \
+	  [ -z "$$new" ] || printf '%s\n' $$new >> "$(MADE)"; \
+	done
+	install -m 755 $(P)/emb.so "$(TO_EXT)/emb.so"
+	install -m 644 $(P)/libemb.a "$(TO_LIB)/libemb.a"
+	$(if $(STRIP),$(STRIP) --strip-unneeded "$(TO_EXT)/emb.so")
+	$(if $(STRIP),$(STRIP) --strip-debug "$(TO_LIB)/libemb.a")
+	install -m 644 engine/emb.h "$(TO_INCLUDE)/emb.h"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 	  -e 's|@EXTDIR@|$(EXTDIR)|' -e 's|@VERSION@|$(VERSION)|' emb.pc.in \
-	  > $(DESTDIR)$(LIBDIR)/pkgconfig/emb.pc
+	  > "$(TO_LIB)/pkgconfig/emb.pc"
 
+uninstall: ## remove what was installed there
+	rm -f "$(TO_EXT)/emb.so" "$(TO_LIB)/libemb.a" "$(TO_INCLUDE)/emb.h" \
+	  "$(TO_LIB)/pkgconfig/emb.pc"
+	@[ ! -f "$(MADE)" ] || { made=$$(sort -r "$(MADE)"); rm "$(MADE)"; \
+	  for dir in $$made; do rmdir "$$dir" 2>/dev/null || :; done; }
+	$(if $(DESTDIR),@rmdir "$(TO_EXT)" 2>/dev/null || :)
+
+# OUT can name any directory: one that was there before is the user's.
 clean: ## remove all that was built
+	@[ $(abspath $(OUT)) = $(CURDIR)/build ] || [ ! -e $(OUT) ] || \
+	  [ -e $(OUT)/.made-by-emb ] || \
+	  { echo "$(OUT) was there before it was built in: remove it yourself"; \
+	    exit 1; }
 	rm -rf $(OUT)
 
 help: ## this list
 	@awk -F ':.*## ' '/^## /{printf "%s:\n", substr($$0, 4)} \
 	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-.PHONY: all always test check check-unit check-sql check-model check-newer \
-        check-concurrent asan tsan check-defects check-fuzz fuzz fuzz-run \
+.PHONY: all all-tests always test check check-unit check-sql check-model check-newer \
+        check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format demo online online-quick online-serve bench \
-        bench-quick install clean help
+        bench-quick install uninstall clean help

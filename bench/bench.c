@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
   const char *name;
@@ -25,6 +26,7 @@ static const struct {
     {"update", bench_update}, {"lookahead", bench_lookahead},
     {"bound", bench_bound},   {"wordnet", bench_wordnet},
     {"online", bench_online}, {"export", bench_export},
+    {"warm", bench_warm},
 };
 
 /* The value of --name=value, or NULL. */
@@ -62,6 +64,21 @@ static void parse(struct options *options, const char *argument) {
   }
 }
 
+/* What is removed at the start must be what a run has left that was killed:
+** --data can name any directory. */
+static void begin_data(const char *directory) {
+  const char *mark = path("%s/.made-by-emb", directory);
+  if (!access(directory, F_OK) && access(mark, F_OK)) {
+    die("%s is there and was not made by a benchmark; move it away", directory);
+  }
+  remove_tree(directory);
+  make_directory(directory);
+  FILE *f = fopen(mark, "w");
+  if (!f || fclose(f)) {
+    die("cannot write %s", mark);
+  }
+}
+
 int main(int argc, char **argv) {
   struct options options = {.data = "build/bench/data",
                             .out = "build/bench",
@@ -80,8 +97,7 @@ int main(int argc, char **argv) {
       char directory[512];
       snprintf(directory, sizeof(directory), "%s", data);
       options.data = directory;
-      remove_tree(directory);
-      make_directory(directory);
+      begin_data(directory);
       benchmarks[i].run(&options);
       remove_tree(directory);
       return 0;

@@ -10,7 +10,7 @@
 ** There is a store for each bound; they take turns in each round.
 **
 ** A vector's stamp counts its Puts: the new one is that of the Get, plus one.
-** So the sum of stamps tells how many updates were lost, because another thread
+** So the sum of stamps shows how many updates were lost, because another thread
 ** had read the same vector.  At bound 0 none may be: that is checked.
 */
 #include <math.h>
@@ -117,7 +117,7 @@ static void *work(void *arg) {
   return NULL;
 }
 
-/* Puts that the stamps tell of. */
+/* Puts that the stamps count. */
 static uint64_t sum_of_stamps(const struct direct *direct) {
   enum { ROWS = 4096 };
   emb_session *session = direct_session(direct);

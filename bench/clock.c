@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** clock.c -- what counting costs: a store whose reads are bounded (staleness
+** bound.c -- what counting costs: a store whose reads are bounded (staleness
 ** 8) against one without a bound.  Everything is in memory; a thread gets a
 ** batch and then puts the same batch, as training does; two threads have keys
-** of their own, so nobody ever waits.
+** of their own, so neither ever waits.
 **
 ** Each turn begins with Puts that are not measured: after a pause there was a
 ** checkpoint, and the first Put of a key copies its record.

@@ -76,7 +76,7 @@ void load_store(const struct store_kind *kind,
                 const struct store_options *options);
 /* The same in a process of its own, for stores that children will open: what a
 ** library has started here (threads) would be missing there.  Returns the
-** bytes of the store's index, if it can tell, else 0. */
+** bytes of the store's index, if that is known, else 0. */
 uint64_t load_store_apart(const struct store_kind *kind,
                           const struct store_options *options);
 

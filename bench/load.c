@@ -241,7 +241,7 @@ static void open_and_space(struct groups *g, const struct options *options,
   struct task task = {.kind = loader->kind, .session = session, .keys = keys};
   check_some(&task);
   rewrite(loader->kind, session, keys, keys * 3);
-  nap(1.5); /* the store works on when nobody has written for a second */
+  nap(1.5); /* the store works on after a second without writes */
   settle();
   group_add(g->space, "emb C, rewritten, open", round,
             (double)tree_bytes(directory) / live, NULL);

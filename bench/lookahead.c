@@ -95,8 +95,8 @@ static void compute(struct table *table, const int64_t *keys, double end) {
 static void start_prefetch(struct table *table, size_t ahead, float *to) {
   uint64_t ticket;
   direct_ok(table->session,
-            emb_prefetch(table->session, keys_of(table, ahead), BATCH, to, NULL,
-                         NULL, &ticket),
+            emb_prefetch(table->session, keys_of(table, ahead), BATCH,
+                         &(emb_rows){.vectors = to}, &ticket),
             "emb_prefetch");
 }
 

@@ -44,7 +44,7 @@ static void open_all(const struct options *options, size_t keys,
   }
 }
 
-/* All should be in memory: tells when emb has read from disk all the same. */
+/* All should be in memory: notes when emb has read from disk all the same. */
 static void note_reads(struct figure *figure, const char *when,
                        struct contestant *player, int64_t before) {
   int64_t reads = contestant_figure(player, "get_disk") - before;
@@ -69,7 +69,7 @@ static void compare(const struct options *options, struct figure *figure,
   }
   for (int round = 0; round < options->rounds; round++) {
     for (int i = 0; i < PLAYERS; i++) {
-      int k = (i + round) % PLAYERS; /* nobody is always first */
+      int k = (i + round) % PLAYERS; /* no store is always first */
       if (!players[k] ||
           (kinds[k] == &store_emb_table && workload->pattern != GET)) {
         continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** online.c -- what online training adds to a table: rows that know when and how
-** often they were updated, that expire, and that come in when they come again;
-** and snapshots beside a writer.
+** online.c -- what online training adds to a table: rows that record when and
+** how often they were updated, that expire, and that come in when they come
+** again; and snapshots beside a writer.
 **
 ** LOOP      A batch is read, its gradients are computed, and they are applied
 **           by the store (Adagrad) or by the program, which puts the rows.
@@ -95,7 +95,7 @@ static void run_batch(struct tables *t, int table, const int64_t *keys,
   check(s, emb_get(s, keys, n, t->rows, NULL, NULL));
   compute(t, keys, n);
   if (table < 2) {
-    check(s, emb_apply_gradients(s, keys, n, t->gradients, NULL, NULL, NULL));
+    check(s, emb_apply_gradients(s, keys, n, t->gradients, NULL, NULL));
     return;
   }
   for (size_t i = 0; i < n * DIM; i++) {

@@ -14,14 +14,18 @@ set -eu
 
 cd "$(dirname "$0")/.."
 out=${OUT:-build}/bench
-names='memory rows clock update online export disk skew put growth load lookahead bound'
+names='memory rows clock update online export disk skew put growth load warm lookahead bound'
 case " $* " in
 *' --quick '*) ;;
 *) names="$names wordnet" ;; # trains for minutes
 esac
 
 mkdir -p "$out"
-rm -f "$out"/*.tsv "$out"/*.svg
+for name in $names; do
+  rm -f "$out/$name.tsv" "$out/$name.svg"
+done
+. sql/lib/fresh.sh
+fresh "$out/data"
 {
   printf 'machine\t%s, %s processors, %s of memory, Linux %s\n' \
     "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \

@@ -6,7 +6,7 @@
 ** A store is opened once per process and used through one session per thread.
 ** Every store is asked for the same: a Get leaves the vectors of a batch in
 ** the caller's reach, in the order of its keys; a Put has written a batch when
-** it returns, can be read by everybody, and has not necessarily reached the
+** it returns, can be read by all threads, and has not necessarily reached the
 ** disk (none of them waits for it).
 */
 #ifndef BENCH_STORE_H
@@ -24,6 +24,7 @@ struct store_options {
                             and the system's page cache among it; 0: no limit,
                             all fits */
   uint64_t budget_bytes; /* emb only: its option memory, instead of the above */
+  int cold;              /* emb C only: nothing is read in after an open */
   int bounded;           /* emb C only: reads are bounded by ... */
   uint32_t staleness;
   int create; /* 0: it is there, filled */
@@ -38,13 +39,13 @@ struct store_kind {
   void *(*session_open)(void *store);
   void (*session_close)(void *session);
   /* Returns the n vectors: `buffer`, or memory of the store that stays until
-  ** the session's next call.  Ends the program if it knows that a key is
+  ** the session's next call.  Ends the program if it finds that a key is
   ** absent.  NULL: a ceiling that delivers nothing. */
   const float *(*get)(void *session, const int64_t *keys, size_t n,
                       float *buffer);
   void (*put)(void *session, const int64_t *keys, size_t n,
               const float *vectors);
-  /* Brings what it still has to do to an end; NULL: nothing to say. */
+  /* Completes its outstanding work; NULL: there is none. */
   void (*rest)(void *store);
   /* A figure about itself, or -1; NULL: none. */
   int64_t (*figure)(void *store, const char *name);

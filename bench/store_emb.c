@@ -51,6 +51,7 @@ static emb_store *open_with(const struct store_options *options,
                        .staleness = options->staleness};
   config.flags |= options->create ? EMB_OPEN_CREATE | EMB_OPEN_EXCLUSIVE : 0u;
   config.flags |= options->bounded ? EMB_OPEN_BOUNDED : 0u;
+  config.flags |= options->cold ? EMB_OPEN_COLD : 0u;
   emb_store *store;
   emb_err err;
   if (emb_open(path("%s/store", options->directory), &config, &store, &err)) {
@@ -69,7 +70,7 @@ static void emb_end(emb_store *store) {
 static void *emb_begin_(const struct store_options *options) {
   struct emb *emb = need(1, sizeof(*emb));
   emb->store = open_with(options, budget_of(options, 24 * options->keys));
-  if (options->memory_bytes && !options->create) {
+  if (options->memory_bytes && !options->budget_bytes && !options->create) {
     uint64_t index = (uint64_t)figure_of(emb->store, "index_bytes");
     emb_end(emb->store);
     emb->store = open_with(options, budget_of(options, index));

@@ -3,8 +3,8 @@
 ** store_emb_sql.c -- emb through SQL, with prepared statements: Get by
 ** emb_get or by the table as a function, Put by emb_put.
 **
-** The extension is loaded as anybody loads it.  Its engine and the one that
-** store_emb.c is linked with know nothing of each other; each has a table of
+** The extension is loaded in the usual way.  Its engine and the one that
+** store_emb.c is linked with are independent of each other; each has a table of
 ** its own.  A result stays where SQLite has it until the session's next call,
 ** as a program would use it.  The budget is fixed when the table is made: under
 ** a memory limit the caller has to know what the index will take.

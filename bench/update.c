@@ -75,7 +75,7 @@ static void run_batch(struct tables *t, const struct work *w,
     check(s, emb_put(s, keys, n, t->rows, NULL));
     break;
   case APPLY:
-    check(s, emb_apply_gradients(s, keys, n, t->rows, NULL, NULL, NULL));
+    check(s, emb_apply_gradients(s, keys, n, t->rows, NULL, NULL));
     break;
   case GET_AND_PUT:
     check(s, emb_get(s, keys, n, t->got, NULL, NULL));

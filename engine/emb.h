@@ -4,7 +4,7 @@
 **
 ** An emb store is a directory that holds one embedding table: a map from
 ** int64 keys to vectors of a fixed dimension, larger than memory.  The engine
-** knows nothing of SQLite; ext/ is one of its users.
+** does not depend on SQLite; ext/ is one of its users.
 **
 ** OBJECTS   A store (emb_store) is shared by a whole process: opening the
 **           same directory twice gives the same store, counted.  A session
@@ -27,14 +27,15 @@
 **
 ** STALENESS With EMB_OPEN_BOUNDED a store has a bound N on how stale a read
 **           may be (bulk-, stale-synchronous parallel; MLKV, section 3).  Each
-**           key has a clock: the Gets of it that were admitted and not given
-**           back.  emb_get (and emb_prefetch) is admitted when clock <= N
-**           before it, else it waits; so N = 0 lets one session read, and the
-**           next after its Put.  An admitted Get is a lease of its session: a
+**           key has pending reads (emb_clocks): the Gets of it that were
+**           counted and not given back.  emb_get (and emb_prefetch) goes on
+**           when N or fewer are pending, else it waits; so N = 0 lets one
+**           session read, and the next after its Put.  A counted Get is a lease
+**           of its session: a
 **           Put of the key by the same session gives one back, when the new
 **           vector can be read (in a transaction: when it commits).  So do
 **           emb_release, closing the session, and a restart.  A Put without a
-**           lease leaves the clock alone; a call counts a key once, however
+**           lease changes no count; a call counts a key once, however
 **           often it is in the batch.  Absent keys are not counted, nor what
 **           the session's own transaction has put.  emb_peek,
 **           scans and emb_exists neither wait nor count.  A waiting call holds
@@ -69,7 +70,8 @@ enum {
   EMB_BUSY,      /* owned by another process, or a key or the store is taken */
   EMB_NOMEM,     /* memory could not be allocated */
   EMB_IOERR,     /* the operating system refused a read, write or sync */
-  EMB_FULL,      /* no space left on the device */
+  EMB_FULL,      /* no space left: with space it works again; or a number of the
+                    store is used up */
   EMB_CORRUPT,   /* a checksum or a structure on disk is wrong */
   EMB_READONLY,  /* a write to a store that is open read-only */
   EMB_CANTOPEN,  /* the directory or a file in it cannot be opened */
@@ -84,6 +86,8 @@ enum {
   EMB_NONFINITE, /* an element is not finite, or beyond what float16 holds */
   EMB_GAP,       /* a file does not follow what the table has; a consumer of
                     deltas is too far behind */
+  EMB_UNFIT,     /* the store was not made for this: it has no optimizer, does
+                    not track its rows, is temporary */
 };
 
 /* An error: code and one line of English, lower case, without "emb: ". */
@@ -99,6 +103,8 @@ enum { EMB_F32 = 0, EMB_F16 = 1 };
 enum { EMB_IO_AUTO = 0, EMB_IO_URING = 1, EMB_IO_PREAD = 2 };
 
 #define EMB_DIM_MAX 65536
+/* Bytes of the path of a store's directory: its files have longer ones. */
+#define EMB_PATH_MAX 4000
 #define EMB_MEMORY_DEFAULT (UINT64_C(64) << 20)
 
 /* What emb_open is to do. */
@@ -113,6 +119,8 @@ enum {
   EMB_OPEN_STEP = 16,     /* no thread of its own: the caller runs emb_step,
                              and calls that must wait run it themselves */
   EMB_OPEN_BOUNDED = 32,  /* emb_config.staleness is a bound */
+  EMB_OPEN_COLD = 64,     /* nothing is read in before it is asked for, nor
+                             noted for the next open: see emb_warm */
 };
 
 #define EMB_STALENESS_MAX 4094
@@ -130,9 +138,9 @@ enum {
   EMB_INSERT_ON_LOOKUP,
 };
 
-/* Whether a row knows when it was last updated and how often (emb_tracks), and
-** which clock says what time it is: that of the machine, or the newest time
-** that a write told (emb_session_time).  On or off for ever at creation; the
+/* Whether a row records when it was last updated and how often (emb_tracks),
+** and which clock says what time it is: that of the machine, or the newest time
+** that a write gave (emb_session_time).  On or off for ever at creation; the
 ** clock may be another at the next open. */
 enum {
   EMB_TRACK_DEFAULT = 0, /* what the store has; a new one: none */
@@ -186,8 +194,9 @@ typedef struct emb_config {
   ** later.  Implies EMB_TRACK_WALL where nothing else is said of track. */
   const char *ttl;
   /* Which keys become rows by an update or a lookup, not by a Put:
-  ** "count(n=3)", "bloom(n=3, memory=16000000)", "probability(n=10)"; README.md
-  ** says what they do.  NULL: what the store has; a new one, or "none": all. */
+  ** "count(n=3)", "bloom(n=3, memory=16000000)", "probability(n=10)";
+  ** sql/manual/options.md says what they do.  NULL: what the store has; a new
+  ** one, or "none": all. */
   const char *admission;
   /* Rows there are at most: what is beyond goes in the background (emb_step),
   ** down to a sixteenth below; a writer helps when there is more than a
@@ -198,9 +207,10 @@ typedef struct emb_config {
   uint32_t evict; /* EMB_EVICT_* */
   /* What emb_apply_gradients does, "adagrad(lr=0.05)", and how a row begins
   ** that is not put, "uniform(low=-0.05, high=0.05)": for each segment that has
-  ** no text of its own.  NULL: no optimizer; zeros.  README.md lists both with
-  ** their parameters.  A store that is there keeps its own; other parameters
-  ** than it has are taken over, another optimizer is EMB_MISMATCH. */
+  ** no text of its own.  NULL: no optimizer; zeros.  Both are listed with their
+  ** parameters in sql/manual/options.md.  A store that is there keeps its own;
+  ** other parameters than it has are taken over, another optimizer is
+  ** EMB_MISMATCH. */
   const char *optimizer, *initializer;
   /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
   ** Everywhere else dim is then their sum, and a vector the segments of a row
@@ -215,12 +225,16 @@ typedef struct emb_scan emb_scan;
 
 /* ---- store ------------------------------------------------------------- */
 
-/* Opens the store in directory dir at its last commit or checkpoint.  The
-** first write makes this process its owner, until close; an open that must
-** recover after a crash does so at once.  While another process owns the
+/* Opens the store in directory dir at its last commit or checkpoint.  One that
+** this process has open already keeps its memory, io, timeout, ttl, capacity
+** and evict, whatever config says of them.  The first write makes this process
+** its owner, until close; an open that must recover after a crash does so at
+** once.  While another process owns the
 ** store, reads see its last checkpoint, and writes get EMB_BUSY after the
-** timeout.
-** Errors: CANTOPEN, NOTADB, CORRUPT, MISMATCH (dim or type), NOMEM, RANGE. */
+** timeout.  While another process recovers it, this call and reads wait, and
+** get EMB_BUSY after the timeout.
+** Errors: CANTOPEN (also of a path of more than EMB_PATH_MAX bytes), NOTADB,
+** CORRUPT, MISMATCH (dim or type), NOMEM, RANGE. */
 int emb_open(const char *dir, const emb_config *config, emb_store **store,
              emb_err *err);
 
@@ -235,14 +249,51 @@ int emb_close(emb_store *store, emb_err *err);
 ** directory with a foreign file in it loses only the store's own files. */
 int emb_destroy(const char *dir, emb_err *err);
 
+/* The same, if the store there has this uuid (NULL: any) or none can be read,
+** and though it is open in this process: then its files lose their names at
+** once, and the disk gets their space back at the last emb_close, which writes
+** nothing and removes the directory.  Until then what is open may be read to
+** its end; a write, and another emb_open, is EMB_CANTOPEN.  EMB_LOCKED: it is
+** just being written, or written to in a transaction; it is deleted by the next
+** call, or at last with the last emb_close. */
+int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err);
+/* emb_drop has taken its files. */
+int emb_is_dropped(const emb_store *store);
+
 /* 16 random bytes given at creation; identifies the store. */
 void emb_uuid(const emb_store *store, uint8_t uuid[16]);
+/* The directory, as emb_open was given it: so errors name the store. */
+const char *emb_directory(const emb_store *store);
 uint32_t emb_dim(const emb_store *store);
 uint32_t emb_type(const emb_store *store);
 /* EMB_TRACK_NONE, EMB_TRACK_WALL or EMB_TRACK_DATA. */
 uint32_t emb_tracking(const emb_store *store);
 /* 1 when this process owns the store for writing. */
 int emb_is_owner(const emb_store *store);
+/* Makes it the owner, as the first write would.  EMB_BUSY when another process
+** is for longer than the timeout; EMB_READONLY; EMB_LOCKED when what the last
+** owner left must be decided first (emb_resolve). */
+int emb_own(emb_session *session);
+
+/* EMB_RANGE when a budget of so many bytes is more than this machine, its
+** control group or RLIMIT_AS lets the process have: the text has both numbers.
+** So does emb_open. */
+int emb_check_memory(uint64_t bytes, emb_err *err);
+/* What emb_open would say of these options if the store were not open; dim,
+** type and segments must be given.  Errors: RANGE, MISMATCH. */
+int emb_check_config(const emb_store *store, const emb_config *config,
+                     emb_err *err);
+/* Changes the budget of an open store (emb_config.memory_bytes; 0: the default)
+** for all its sessions, beside whatever they do.  What is taken away is written
+** and given back to the system before the call returns; writers may wait for
+** frames meanwhile, reads do not.  Not stored.  Errors: RANGE (less than the
+** store needs, or more than there is), NOMEM, INTERRUPT, and those of a write
+** when what is in memory cannot be written; the budget is then as it was. */
+int emb_set_memory(emb_session *session, uint64_t bytes);
+/* The smallest budget that emb_set_memory takes. */
+uint64_t emb_memory_least(const emb_store *store);
+/* Changes emb_config.timeout_ms, for waits that begin from now on. */
+void emb_set_timeout(emb_store *store, uint64_t ms);
 
 /* One bounded piece of background work: flush, checkpoint or compaction.
 ** *more is set to 1 when there is more to do.  Only needed with
@@ -261,7 +312,18 @@ const char *emb_errmsg(const emb_session *session);
 int emb_errcode(const emb_session *session);
 /* Called now and then during waits and long work; non-zero stops the call
 ** with EMB_INTERRUPT. */
-void emb_session_interrupt(emb_session *session, int (*ask)(void *), void *arg);
+void emb_session_interrupt(emb_session *session, int (*interrupt)(void *),
+                           void *arg);
+/* Called while a Get that counts waits for leases of others.  Non-zero when the
+** caller holds something, as a lock of the coordinator's, that keeps others
+**   EMB_BLOCKS_COMMIT  from deciding a transaction that is prepared,
+**   EMB_BLOCKS_WRITE   from beginning one that writes, where a lease was taken
+**                      within a statement (emb_statement), and so will probably
+**                      be given back by one.
+** Then the Get ends with EMB_BUSY before its timeout. */
+enum { EMB_BLOCKS_COMMIT, EMB_BLOCKS_WRITE };
+void emb_session_blocks(emb_session *session,
+                        int (*blocks)(void *arg, int what), void *arg);
 emb_store *emb_session_store(const emb_session *session);
 
 /* ---- batches, acting at once ------------------------------------------- */
@@ -272,7 +334,7 @@ emb_store *emb_session_store(const emb_session *session);
 ** present, 0 absent, or NULL.  versions: n numbers that grow with every Put
 ** of the key, 0 where absent, or NULL.  A key may occur more than once.
 ** On a bounded store with vectors asked for this is a Get that counts: see
-** STALENESS; EMB_BUSY names key, clock and bound. */
+** STALENESS; EMB_BUSY names key, pending reads (clock) and bound. */
 int emb_get(emb_session *session, const int64_t *keys, size_t n, float *vectors,
             uint8_t *found, uint64_t *versions);
 /* The same, and never counted against a staleness bound. */
@@ -308,26 +370,45 @@ int emb_put_parts(emb_session *session, const int64_t *keys, size_t n,
 int emb_rmw(emb_session *session, const int64_t *keys, size_t n,
             const float *deltas, uint8_t *found, uint64_t *versions);
 
-/* What a row of a store that tracks knows of its updates: Puts, rmw and
+/* What a row of a store that tracks records of its updates: Puts, rmw and
 ** gradients, in a transaction or not. */
 typedef struct emb_track {
   uint32_t updated_at; /* the newest time of one, seconds since 1970; 0: none
-                          was ever told */
+                          was ever given */
   uint32_t frequency;  /* how many; a repeated key of a batch counts as often */
 } emb_track;
+
+/* Arrays that a call fills, an element for each row.  A call says which of them
+** it fills; the others, and those that are NULL, stay as they are. */
+typedef struct emb_rows {
+  int64_t *keys;
+  float *vectors; /* dim floats each */
+  uint8_t *found;
+  uint64_t *versions;
+  emb_track *tracks;
+  uint8_t *ops;        /* EMB_DELTA_* */
+  void *states;        /* emb_state_bytes each: what the optimizers keep */
+  uint64_t *positions; /* of emb_evicted */
+} emb_rows;
 
 /* The time of what the session writes from now on, seconds since 1970; 0, as
 ** at the beginning: that of the store's clock.  In a store whose clock is the
 ** data's the newest such time is what the clock says. */
 void emb_session_time(emb_session *session, uint32_t seconds);
 /* For n keys, as the session sees them; zeros where absent.  found: as for
-** emb_get, or NULL.  EMB_MISUSE: the store does not track. */
+** emb_get, or NULL.  EMB_UNFIT: the store does not track. */
 int emb_tracks(emb_session *session, const int64_t *keys, size_t n,
                emb_track *tracks, uint8_t *found);
 
+/* Learning rates, of optimizers and of calls: what float32 holds, with an
+** inverse. */
+#define EMB_LR_MIN 1e-30
+#define EMB_LR_MAX 1e6
+
 /* How gradients are applied.  All zeros: as the store's optimizers say. */
 typedef struct emb_update {
-  float lr;          /* learning rate for this call; 0: the optimizers' own */
+  float lr;          /* learning rate for this call, EMB_LR_MIN to EMB_LR_MAX;
+                        0: the optimizers' own; anything else is EMB_RANGE */
   uint64_t step;     /* for bias correction and decay; 0: each row counts its
                         own updates */
   const float *read; /* n*dim, the vectors that the gradients were computed
@@ -337,13 +418,14 @@ typedef struct emb_update {
 /* One step of the store's optimizers for each row, atomically per key: the
 ** gradient of the loss goes in, vector and optimizer state change.  Gradients
 ** of a repeated key are added up first, and their key makes one step.  how may
-** be NULL.  found, versions and absent keys as for emb_rmw; an update that
-** would not be finite is EMB_NONFINITE and leaves its key as it was.
-** Errors: MISUSE (no optimizer), NONFINITE (gradient), RANGE (lr), and those of
+** be NULL.  to (or NULL): found and versions, and absent keys, as for emb_rmw.
+** An update that would not be finite is EMB_NONFINITE and leaves its key as it
+** was.
+** Errors: UNFIT (no optimizer), NONFINITE (gradient), RANGE (lr), and those of
 ** emb_put. */
 int emb_apply_gradients(emb_session *session, const int64_t *keys, size_t n,
                         const float *gradients, const emb_update *how,
-                        uint8_t *found, uint64_t *versions);
+                        const emb_rows *to);
 /* Removes n keys; found[i] (or NULL) = 1 where the key was there. */
 int emb_delete(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
@@ -351,9 +433,11 @@ int emb_delete(emb_session *session, const int64_t *keys, size_t n,
 /* ---- staleness --------------------------------------------------------- */
 
 /* Several calls that are one statement count a key once: all Gets until the
-** next call with another number, or with 0 (the default: each call by itself),
-** share what they counted.  A prefetch belongs to the statement in which it
-** began, wherever it is synchronized. */
+** next call with another number share what they counted.  With 0 (the default)
+** each call counts by itself; with the last number after that its statement
+** goes on, and counts no key that such a call has counted meanwhile.
+** A prefetch belongs to the statement in which it began, wherever it is
+** synchronized. */
 void emb_statement(emb_session *session, uint64_t number);
 /* Gives back what the present statement counted, unless it was put since: the
 ** statement failed.  Nothing with number 0.  Returns how many. */
@@ -362,12 +446,12 @@ size_t emb_release_statement(emb_session *session);
 size_t emb_release(emb_session *session);
 /* Leases that the session holds. */
 size_t emb_leases(const emb_session *session);
-/* From now on leases are marked as taken within the caller's transaction
-** (mark 1), or the mark is taken off all of them (0). */
+/* The mark is taken off all leases.  With 1, those that are taken from now on
+** are marked, as taken within the caller's transaction. */
 void emb_lease_mark(emb_session *session, int mark);
 /* Gives back the marked ones: the caller's transaction was rolled back. */
 size_t emb_release_marked(emb_session *session);
-/* Clock of each key, 0 where absent. */
+/* Pending reads of each key, 0 where absent. */
 int emb_clocks(emb_session *session, const int64_t *keys, size_t n,
                uint32_t *clocks);
 
@@ -394,9 +478,9 @@ typedef struct emb_ahead {
 } emb_ahead;
 
 /* Announces that these keys will be read soon.  Looks them up, starts reading
-** those that are on disk and returns without waiting for it.  Clocks, versions
-** and the log stay as they are; later Gets find the records in memory.  What
-** was looked ahead leaves memory only after it was read once (or after a
+** those that are on disk and returns without waiting for it.  Pending reads,
+** versions and the log stay as they are; later Gets find the records in memory.
+** What was looked ahead leaves memory only after it was read once (or after a
 ** minute): what has no room is refused.  result (or NULL) is filled.
 ** Errors: NOMEM, RANGE (dest), MISUSE. */
 int emb_lookahead(emb_session *session, const int64_t *keys, size_t n, int dest,
@@ -411,14 +495,13 @@ int emb_lookahead_wait(emb_session *session, uint64_t number);
 /* ---- asynchronous batches (CAM) ---------------------------------------- */
 
 /* Starts a Get and returns at once; *ticket (> 0) names it.  keys is copied;
-** vectors (n*dim floats), found and versions (or NULL) belong to the call
-** until its ticket was synchronized.  Several may be in flight. */
+** to: vectors, found and versions, which belong to the call until its ticket
+** was synchronized.  Several may be in flight. */
 int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
-                 float *vectors, uint8_t *found, uint64_t *versions,
-                 uint64_t *ticket);
+                 const emb_rows *to, uint64_t *ticket);
 /* Waits for a prefetch (0: the oldest one that was not synchronized yet) and
 ** ends its ticket, whatever it returns but EMB_INTERRUPT.  On a bounded store
-** keys that could not be admitted at the start are waited for here.  *ended
+** keys that were at their bound at the start are waited for here.  *ended
 ** (or NULL): which ticket it was.  EMB_RANGE: no such ticket; else as
 ** emb_get. */
 int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
@@ -428,8 +511,8 @@ int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
 ** EMB_LOCKED inside the session's own transaction. */
 int emb_write_back(emb_session *session, const int64_t *keys, size_t n,
                    const float *vectors, uint64_t *ticket);
-/* Waits until the rows can be read by everybody; else as for prefetch.  Other
-** writes of the session do so first. */
+/* Waits until the rows can be read by every session; else as for prefetch.
+** Other writes of the session do so first. */
 int emb_write_back_synchronize(emb_session *session, uint64_t ticket,
                                uint64_t *ended);
 /* Tickets of prefetches and of write-backs that were not synchronized. */
@@ -465,8 +548,8 @@ int emb_txn_delete(emb_session *session, const int64_t *keys, size_t n,
 /* Savepoints carry numbers >= 0, as SQLite's xSavepoint gives them; opening
 ** number i closes all with a number >= i first.  Rolling back to a number
 ** keeps it open; one that is older than the transaction's first savepoint
-** means the state at emb_begin.  emb_savepoint_release forgets all with a
-** number >= i. */
+** means the state at emb_begin.  emb_savepoint_release drops all with a number
+** >= i. */
 int emb_savepoint(emb_session *session, int i);
 int emb_rollback_to(emb_session *session, int i);
 int emb_savepoint_release(emb_session *session, int i);
@@ -494,6 +577,14 @@ uint64_t emb_in_doubt(const emb_store *store);
 int emb_resolve(emb_store *store, int commit, emb_err *err);
 /* Number of the last committed prepared transaction, 0 if none. */
 uint64_t emb_committed(const emb_store *store);
+/* Two numbers that are other ones whenever a row has been changed, and may be
+** after a rollback.  While another process owns the store they are those of the
+** checkpoint that is read. */
+void emb_state(const emb_store *store, uint64_t state[2]);
+/* While another process owns the store, a read looks at most every 5 ms whether
+** there is a newer checkpoint.  After this the next one looks, unless a scan is
+** open: then the first after that. */
+void emb_look(emb_store *store);
 
 /* ---- scans ------------------------------------------------------------- */
 
@@ -518,10 +609,10 @@ int emb_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
 ** scan had yet to read: open it again.  Scans in key order go on in both. */
 int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                   uint64_t *versions, size_t *n);
-/* The same with what the rows track (or NULL; EMB_MISUSE as for emb_tracks). */
-int emb_scan_next_tracks(emb_scan *scan, size_t max, int64_t *keys,
-                         float *vectors, uint64_t *versions, emb_track *tracks,
-                         size_t *n);
+/* The same, with what the rows track: keys, and vectors, versions and tracks
+** (EMB_UNFIT as for emb_tracks), which may be NULL. */
+int emb_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
+                       size_t *n);
 void emb_scan_close(emb_scan *scan);
 /* Number of keys, as the session sees it; answered from memory. */
 int64_t emb_count(emb_session *session);
@@ -537,11 +628,11 @@ int64_t emb_count(emb_session *session);
 ** immediate writes of each session up to some moment are, and at least what was
 ** written before the call.  Others go on writing: the index is written to a
 ** file beside them, no vector is copied; but a key that is put later gets a
-** new place, so while the snapshot is there its records take space. Errors:
+** new address, so while the snapshot is there its records take space. Errors:
 ** RANGE (the name, or it is taken), BUSY, FULL, IOERR, NOMEM. */
 int emb_snapshot(emb_session *session, const char *name);
-/* Forgets it; the next checkpoint frees what only it needed.  Who is reading it
-** may go on.  RANGE: there is none. */
+/* Forgets it; the next checkpoint frees what only it needed.  A session that
+** reads it may go on.  RANGE: there is none. */
 int emb_snapshot_drop(emb_session *session, const char *name);
 
 typedef struct emb_snapshot_info {
@@ -578,7 +669,7 @@ void emb_snapshot_rewind(emb_snap *snap);
 ** and survives restarts; it is made at its first use, and its first delta is
 ** the whole table.  A delta that is not acknowledged is delivered again, with
 ** at least the same rows; rows are absolute, so taking one twice does no harm.
-** Deltas of a temporary store: EMB_MISUSE. */
+** Deltas of a temporary store: EMB_UNFIT. */
 #define EMB_CONSUMER_NAME_MAX 64
 
 /* A deletion says why: EXPIRE, its time to live was over; EVICT, the table was
@@ -596,7 +687,8 @@ typedef struct emb_delta emb_delta;
 ** first; writers go on meanwhile.  What they change is in the next one, and
 ** perhaps in this one, too.
 ** EMB_GAP: the consumer is too far behind, more than its keep_bytes would
-** have to be kept: it must take a snapshot and begin anew (emb_delta_begin).
+** have to be kept, or the log since its mark spans 2^23 extents; the text says
+** which: it must take a snapshot and begin anew (emb_delta_begin).
 ** EMB_LOCKED inside the session's own transaction; else as a write. */
 int emb_delta_open(emb_session *session, const char *consumer,
                    emb_delta **delta);
@@ -605,11 +697,10 @@ int emb_delta_open(emb_session *session, const char *consumer,
 ** NULL. */
 void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to);
 /* Delivers up to max rows; *n = 0 at the end, and from then on the delta may be
-** acknowledged.  ops: EMB_DELTA_*; of a deletion only the key is set.  vectors,
-** versions may be NULL, and states: emb_state_bytes for each row, what its
-** optimizers keep. */
-int emb_delta_next(emb_delta *delta, size_t max, int64_t *keys, uint8_t *ops,
-                   float *vectors, uint64_t *versions, void *states, size_t *n);
+** acknowledged.  Each key comes once, deletions last.  to: keys and ops, and
+** vectors, versions and states, which may be NULL and are not set of a
+** deletion. */
+int emb_delta_next(emb_delta *delta, size_t max, const emb_rows *to, size_t *n);
 void emb_delta_close(emb_delta *delta);
 /* The consumer has all up to `upto`, which is the end of the newest delta that
 ** was delivered to its end; 0: of that one.  Durable when it returns.
@@ -621,7 +712,7 @@ typedef struct emb_delta_options {
   const char *text;    /* "quantize=none, level=1, state=1", as they are for
                           emb_snapshot_export; NULL: so */
   const char *columns; /* names of the vectors, which must be the same on both
-                          sides; NULL: nobody asks */
+                          sides; NULL: not compared */
   int join;            /* see emb_delta_apply */
 } emb_delta_options;
 
@@ -795,21 +886,30 @@ int emb_expire(emb_session *session, uint64_t *removed);
 /* Removes rows now, if there are more than the capacity, until there are not,
 ** but for those that a transaction holds; else as emb_expire. */
 int emb_evict(emb_session *session, uint64_t *removed);
-/* Which keys expired or were evicted, in the order in which they went: up to
-** max of those after the position `since` (0: all that is known).  ops:
-** EMB_DELTA_EXPIRE or EMB_DELTA_EVICT; positions grow, and the last one is
-** where the next call goes on.  *n = 0 at the end.  A key that came back is in
-** it all the same.  Made durable first.
+/* Which keys expired or were evicted, in the order in which they were removed:
+** up to max of those after the position `since` (0: all that is known).  to:
+** keys, ops (EMB_DELTA_EXPIRE or EMB_DELTA_EVICT) and positions, which grow;
+** the last one is where the next call goes on.  *n = 0 at the end.  A key that
+** came back is in it all the same.  Made durable first.
 ** What is known: all since the last checkpoint, as a rule more, and all
 ** that some consumer of deltas has not acknowledged; without one a checkpoint
-** forgets it when nothing beside it in the log is needed.
-** Errors: MISUSE (a temporary store keeps nothing), and those of emb_expire. */
-int emb_evicted(emb_session *session, uint64_t since, size_t max, int64_t *keys,
-                uint8_t *ops, uint64_t *positions, size_t *n);
+** drops it when nothing beside it in the log is needed.
+** Errors: UNFIT (a temporary store keeps nothing), and those of
+** emb_expire. */
+int emb_evicted(emb_session *session, uint64_t since, size_t max,
+                const emb_rows *to, size_t *n);
 
 /* After it returns, everything written before it was called survives power
 ** loss.  Not inside the session's own transaction (EMB_LOCKED). */
 int emb_checkpoint(emb_session *session);
+/* After an open what fits into the budget is read in, in the background and
+** sequentially; of a larger table what was in memory at the last checkpoint or
+** close.  It takes memory that is free, and nothing leaves memory for it.  This
+** waits until that is done, or does it (again) if it was done or is off, and
+** works on it itself meanwhile.  What cannot be read is left to the call that
+** asks for it.  The metrics warm, warm_rows, warm_bytes, warm_ms and
+** rows_in_memory show how far it is.  INTERRUPT. */
+int emb_warm(emb_session *session);
 /* Compacts until the files hold little but live data, then checkpoints. */
 int emb_optimize(emb_session *session);
 /* Reads every page and compares index, log and counters.  report is called
@@ -818,15 +918,111 @@ int emb_optimize(emb_session *session);
 int emb_verify(emb_session *session, void (*report)(void *, const char *),
                void *arg);
 
-/* One figure of emb_stats.  text is NULL for a number. */
+/* ---- backup ------------------------------------------------------------ */
+
+/* A copy of a store as it was at one moment, made while others go on writing:
+** a store of its own, with a uuid of its own, in another directory.
+**
+**   emb_backup_begin    the moment.  Cheap; of several stores it can be made
+**                       one: begin each, in the order of their addresses, while
+**                       nothing is committed.  What its writes have to note
+**                       takes memory until
+**   emb_backup_freeze   has written the index of that moment to a scratch file.
+**                       Between the two no checkpoint, snapshot or compaction
+**                       of the store begins
+**   emb_backup_write    copies rows and index; may take as long as it does
+**   emb_backup_end      frees it, at any time
+**
+** All four are calls of the session.  The copy has the rows with all that they
+** have (vectors, state of the optimizers, versions, frequency and time), the
+** options of the store, and its transaction number.  It has not: snapshots,
+** consumers of deltas, the position in another store's deltas, which files it
+** was restored from, and what admission has counted. */
+typedef struct emb_backup emb_backup;
+typedef struct emb_backup_info {
+  uint8_t uuid[16]; /* of the copy */
+  int64_t rows;
+  uint64_t bytes;  /* of the copy's files */
+  uint64_t copied; /* of them written by this call */
+  int base_used;   /* the rest is the base's */
+} emb_backup_info;
+
+/* scratch: an existing directory, where the index file is made, without a name.
+** A store that is open read-only must have been closed by its last owner; what
+** it is then is copied.
+** Errors: LOCKED (the session has a transaction, or one is in doubt), BUSY
+** (another process owns it), CANTOPEN, FULL, NOMEM, INTERRUPT. */
+int emb_backup_begin(emb_session *session, const char *scratch,
+                     emb_backup **backup);
+/* After an error only emb_backup_end may follow. */
+int emb_backup_freeze(emb_backup *backup);
+/* Makes the store in dir, which must not exist, in an existing directory.  All
+** files are durable when it returns, the directory above is not synced.
+** base: NULL, or the directory of an earlier copy of this store, which is left
+** as it is: what it has already is not written again, if the file system has
+** hard links.  One that is no such copy, or was written to, is not used.
+** After an error dir is gone.  Errors: CORRUPT (a page of the source), FULL,
+** IOERR, CANTOPEN, INTERRUPT, NOMEM, BUSY (a source that is read-only was
+** written to by another process meanwhile). */
+int emb_backup_write(emb_backup *backup, const char *dir, const char *base,
+                     emb_backup_info *info);
+void emb_backup_end(emb_backup *backup);
+
+/* A copy records what it is a copy of. */
+typedef struct emb_backup_of {
+  uint8_t uuid[16];   /* of the copy */
+  uint8_t source[16]; /* of the store that it is a copy of; zeros: of none */
+  int untouched;      /* it is as it was made */
+  uint64_t number;    /* what the caller of emb_backup_tag said; 0: nothing */
+} emb_backup_of;
+/* Of the store in dir, which is not opened.  EMB_CANTOPEN: there is none. */
+int emb_backup_look(const char *dir, emb_backup_of *of, emb_err *err);
+/* The copy in dir keeps a number of the caller's, durably. */
+int emb_backup_tag(const char *dir, uint64_t number, emb_err *err);
+
+/* Directories of stores, as the caller of backups needs them; none may be open
+** here (LOCKED) or owned by another process (BUSY). */
+int emb_place_make(const char *dir, emb_err *err);
+/* Renames one store's directory, durably.  CANTOPEN: `to` exists. */
+int emb_store_rename(const char *from, const char *to, emb_err *err);
+/* Renames a directory with stores in it, durably. */
+int emb_place_rename(const char *from, const char *to, emb_err *err);
+/* Removes all stores in it, and itself.  An absent one is no error; one that
+** has foreign files stays with them. */
+int emb_place_remove(const char *dir, emb_err *err);
+/* The same but for n of its stores; the directory stays. */
+int emb_place_remove_others(const char *dir, const char *const *keep, size_t n,
+                            emb_err *err);
+/* The names in it are durable. */
+int emb_place_sync(const char *dir, emb_err *err);
+/* A file gets another name, durably; an existing one is replaced only if
+** `replace` is set, else EMB_CANTOPEN. */
+int emb_file_rename(const char *from, const char *to, int replace,
+                    emb_err *err);
+
+/* ---- progress ---------------------------------------------------------- */
+
+/* A call that takes long and runs now, in any session of the process. */
+typedef struct emb_progress {
+  char dir[512];    /* of its store, cut at the front if that is longer */
+  const char *what; /* "checkpoint", "optimize", "integrity-check", "export",
+                       "restore", "delta export", "delta apply", "backup" */
+  const char *unit; /* of done and total: "bytes" or "rows" */
+  uint64_t done, total; /* total is an estimate; 0: not known */
+  double seconds;       /* since it began */
+} emb_progress;
+/* Fills up to max and returns how many there are. */
+size_t emb_progress_list(emb_progress *list, size_t max);
+
+/* One metric of emb_stats.  text is NULL for a number. */
 typedef struct emb_stat {
   const char *name;
   const char *text;
   int64_t value;
 } emb_stat;
-/* Fills up to max figures and returns how many were filled (there are fewer
-** than 96; none in a child after fork()).  Names and units are listed in
-** README.md. */
+/* Fills up to max metrics and returns how many were filled; max = 0: returns
+** how many there are (none in a child after fork()).  Names and units are
+** listed in sql/manual/metrics.md. */
 size_t emb_stats(emb_store *store, emb_stat *stats, size_t max);
 
 #ifdef __cplusplus

@@ -11,9 +11,11 @@
 ** STATIC    Compile with -DSQLITE_CORE, then sqlite3_emb_init(db, NULL, NULL)
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
-#include "ext.h"
-#include "fn_vector.h"
+#include "tvf/tvf.h"
 SQLITE_EXTENSION_INIT1
+
+/* The first SQLite with sqlite3_vtab_in. */
+#define EXT_SQLITE_MIN 3038000
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -45,14 +47,15 @@ static int check_version(char **message) {
 ** (Not by a statement that tries one: to prepare it may read the database and
 ** wait for its lock, which Python does not expect of loading an extension.) */
 static int register_vector_functions(sqlite3 *db) {
-  int rc = emb_register_vector_functions(db);
+  int rc = ext_register_vector_functions(db);
   return rc == SQLITE_BUSY ? SQLITE_OK : rc;
 }
 
 /* What both entry points do.  They do not call each other: SQLite opens
 ** libraries for all to see, and of two copies of this one in a process the
 ** second would call the first one's. */
-static int start(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+static int init_start(sqlite3 *db, char **message,
+                      const sqlite3_api_routines *api) {
   int rc;
   (void)api;
   SQLITE_EXTENSION_INIT2(api);
@@ -63,12 +66,14 @@ static int start(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
 /* What has to do with tables. */
 static int register_all(struct ext_conn *conn) {
   static int (*const registers[])(struct ext_conn *) = {
-      ext_fn_store_register,     ext_fn_async_register,
-      ext_fn_file_register,      ext_fn_delta_register,
-      ext_tvf_file_register,     ext_tvf_lookahead_register,
-      ext_tvf_snapshot_register, ext_tvf_delta_register,
-      ext_tvf_evicted_register,  ext_tvf_stats_register,
-      ext_tvf_tables_register};
+      ext_signal_register,        ext_fn_store_register,
+      ext_fn_async_register,      ext_fn_file_register,
+      ext_fn_delta_register,      ext_tvf_file_register,
+      ext_tvf_lookahead_register, ext_tvf_snapshot_register,
+      ext_tvf_delta_register,     ext_tvf_evicted_register,
+      ext_tvf_keys_register,      ext_tvf_stats_register,
+      ext_tvf_tables_register,    ext_tvf_backup_register,
+      ext_tvf_progress_register};
   int rc;
   conn->refs++;
   rc = sqlite3_create_module_v2(conn->db, "emb", ext_vtab_module(), conn,
@@ -81,14 +86,14 @@ static int register_all(struct ext_conn *conn) {
 
 int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
                             const sqlite3_api_routines *api) {
-  return start(db, message, api);
+  return init_start(db, message, api);
 }
 
 int sqlite3_emb_init(sqlite3 *db, char **message,
                      const sqlite3_api_routines *api) {
   struct ext_conn *conn;
   int fresh;
-  int rc = start(db, message, api);
+  int rc = init_start(db, message, api);
   if (rc != SQLITE_OK)
     return rc;
   conn = ext_conn_ref(db, &fresh);

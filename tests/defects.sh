@@ -1,15 +1,31 @@
 #!/bin/bash
 # defects.sh -- turns on each defect of defects.txt in turn and demands that
 # the suite named beside it notices, with the first seed (SEED, default 1) or one
-# of the next two: random work does not come by every defect.
+# of the next two: random work does not come by every defect.  Says, too, which
+# defects an assertion (engine/base/debug.h) noticed: the program goes on after
+# it, as the test has to notice by itself.
 #
-#     OUT=build/defect tests/defects.sh [NUMBER ...]
+#     OUT=build/defect tests/defects.sh [NAME ...]
 set -u
 cd "$(dirname "$0")/.." || exit 2
 OUT=${OUT:-build/defect}
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 asserted=0
 first=${SEED:-1}
-export SEED EMB_SO=$OUT/emb.so
+export SEED EMB_SO=$OUT/emb.so EMB_ASSERT=report
+mapfile -t names < <(grep -oP '^  \KSEED_\w+' engine/base/seed.h)
+
+# number NAME: that of the enumeration, which begins with 1.
+number() {
+  local i
+  for ((i = 0; i < ${#names[@]}; i++)); do
+    if [ "${names[i]}" = "$1" ]; then
+      echo $((i + 1))
+      return
+    fi
+  done
+  echo "$1 is no name of engine/base/seed.h" >&2
+  return 1
+}
 
 # suite NAME: runs it (its long form after a +); its status says whether it
 # passed.
@@ -36,22 +52,36 @@ misses() {
   done
 }
 
+# by: what noticed it first.  A test reports failures when it ends, so whatever
+# an assertion said was before.
+by() {
+  local place
+  place=$(grep -aoEm1 "assertion failed: [^ :]+:[0-9]+" "$log")
+  echo "${place:+assertion ${place##* }}"
+}
+
+for name; do number "$name" >/dev/null || exit 2; done
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-while read -r number name what; do
-  case $number in '' | '#'*) continue ;; esac
-  if [ $# -gt 0 ] && [[ " $* " != *" $number "* ]]; then continue; fi
+while read -r defect name what; do
+  case $defect in '' | '#'*) continue ;; esac
+  if [ $# -gt 0 ] && [[ " $* " != *" $defect "* ]]; then continue; fi
+  EMB_DEFECT=$(number "$defect") || exit 2
+  export EMB_DEFECT
   if ! there "$name"; then
-    echo "defect $number: $name is not there"
+    echo "$defect: $name is not there"
     skipped=$((skipped + 1))
-  elif EMB_DEFECT=$number misses "$name"; then
-    echo "defect $number: $name did not notice that $what"
+  elif misses "$name"; then
+    echo "$defect: $name did not notice that $what"
     failed=$((failed + 1))
   else
-    echo "defect $number: $name noticed that $what"
+    place=$(by)
+    echo "$defect: $name noticed that $what (by: ${place:-test})"
     passed=$((passed + 1))
+    [ -z "$place" ] || asserted=$((asserted + 1))
   fi
 done <tests/defects.txt
 echo "counted: $passed defects noticed"
+echo "counted: $asserted defects noticed by an assertion first"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -12,8 +12,8 @@ packages=
 for group; do
   case $group in
   build) packages="$packages gcc libc6-dev make libsqlite3-dev liburing-dev
-                   libxxhash-dev libzstd-dev tcl-dev" ;;
-  test) packages="$packages tcl libsqlite3-tcl sqlite3 python3 python3-numpy
+                   libxxhash-dev libzstd-dev" ;;
+  test) packages="$packages tcl tcl-dev libsqlite3-tcl sqlite3 python3 python3-numpy
                   pkg-config locales spin" ;;
   demo) packages="$packages sqlite3 wordnet-base" ;;
   online) packages="$packages sqlite3" ;;

@@ -29,39 +29,47 @@ check_comments() {
 $broken"
 }
 
-# The rows of DESIGN's picture; a folder may include what is lower, and its
-# own.  A header named after its folder, as env/env_os.h, is private to it.
+# The layers, from below; a folder may include what is lower, and its own.  A
+# header named after its folder, as env/env_os.h, is private to it.
+layers='base env epoch mem rec vec pack schema index log cache kernel ckpt
+consumer session bound life table txn scan ahead snapshot delta backup api
+ext/value ext/conn ext/table ext/fn ext/backup ext/tvf ext'
 rank() {
-  case $1 in
-  base) echo 1 ;;
-  env) echo 2 ;;
-  io | epoch) echo 3 ;;
-  rec | vec | pack) echo 4 ;;
-  index | log | cache) echo 5 ;;
-  core) echo 6 ;;
-  ckpt | life | delta | knn) echo 7 ;;
-  store) echo 8 ;;
-  ext) echo 9 ;;
-  esac
+  local layer n=0
+  for layer in $layers; do
+    n=$((n + 1))
+    if [ "$layer" = "$1" ]; then
+      echo $n
+      return
+    fi
+  done
+}
+
+# The folder of a file, as rank names it.
+folder() {
+  local path
+  path=$(dirname "$1")
+  echo "${path#engine/}"
 }
 
 # One include: $1 the file, $2 what it names.
 check_include() {
   local path from to name
   path=$(realpath -m --relative-to=. "$(dirname "$1")/$2")
-  from=$(basename "$(dirname "$1")")
-  to=$(basename "$(dirname "$path")")
+  from=$(folder "$1")
+  to=$(folder "$path")
   name=$(basename "$path" .h)
   [ -e "$path" ] || complain "$1 includes $2, which is not there"
-  if [ "$path" = engine/emb.h ] || [ "$path" = engine/base/seed.h ] ||
-    [ "$from" = "$to" ]; then return; fi
+  case $path in engine/emb.h | engine/base/seed.h | engine/base/near.h) return ;; esac
+  case $path in engine/base/debug.h | engine/base/text.h) return ;; esac
+  if [ "$from" = "$to" ]; then return; fi
   if [ -z "$(rank "$from")" ]; then
     complain "$1 is in a folder that lint.sh does not know"
-  elif [ "$from" = ext ]; then
+  elif [[ $from == ext* && $path == engine/* ]]; then
     complain "$1 includes $path: ext/ sees only engine/emb.h"
   elif [ -z "$(rank "$to")" ] || [ "$(rank "$to")" -ge "$(rank "$from")" ]; then
     complain "$1 includes $path, which is not below it"
-  elif [[ $name == "${to}_"* ]]; then
+  elif [[ $name == "${to##*/}_"* ]]; then
     complain "$1 includes $path, which is private to $to/"
   fi
 }
@@ -71,6 +79,78 @@ check_order() {
   while IFS=: read -r file name; do
     check_include "$file" "$name"
   done < <(grep -rHoP '^\s*#\s*include\s+"\K[^"]+' engine ext --include='*.[ch]')
+}
+
+# Which object calls which other one.  What stands in a list, as the tasks and
+# files of a store do, is not called by name.
+calls() {
+  nm -AP "$@" | awk '{ sub(/:$/, "", $1) }
+    $3 == "T" { at[$2] = $1 }
+    $3 == "U" { from[NR] = $1; name[NR] = $2 }
+    END { for (i in from) if (name[i] in at && at[name[i]] != from[i])
+            print from[i], at[name[i]] }' | sort -u
+}
+
+# The files of a folder of engine/ have an order, and so have all of ext/: none
+# calls, through others, itself.
+check_circles() {
+  local folder circle
+  for folder in engine/*/ ext/; do
+    mapfile -t objects < <(find "$folder" -name '*.c' -printf "$OBJECTS/%p\n" |
+      sed 's/c$/o/')
+    circle=$(calls "${objects[@]}" | tsort 2>&1 >/dev/null | head -20)
+    [ -z "$circle" ] || complain "files that call each other in a circle:
+$circle"
+  done
+}
+
+# The name of a function says how far it reaches: in engine/ it begins with what
+# is found in one folder only, and has two underscores there exactly if nothing
+# outside the folder calls it; in ext/ it begins with ext_.
+check_reach() {
+  mapfile -t objects < <(printf "$OBJECTS/%s\n" engine/*/*.c | sed 's/c$/o/')
+  mapfile -t outer < <(printf "$OBJECTS/%s\n" ext/*.c ext/*/*.c | sed 's/c$/o/')
+  local found
+  found=$(nm -AP "${objects[@]}" | awk '
+    { sub(/:$/, "", $1); n = split($1, path, "/"); folder = path[n - 1] }
+    $2 ~ /^emb_/ { next }
+    $3 == "T" { at[$2] = folder }
+    $3 == "U" { if (!($2 in first)) first[$2] = folder
+                if (first[$2] != folder) many[$2] = 1; user[$2, folder] = 1 }
+    END {
+      for (name in at) {
+        word = name; sub(/_.*/, "", word)
+        if (word in home && home[word] != at[name])
+          print "functions of " home[word] "/ and " at[name] "/ begin with " word "_"
+        home[word] = at[name]
+        if (!(name in first)) continue
+        outside = name in many || first[name] != at[name]
+        if (!outside && name !~ /__/)
+          print name " is called in " at[name] "/ only: its name takes two underscores"
+      }
+    }' | sort -u
+    nm -AP "${outer[@]}" | awk '$3 == "T" && $2 !~ /^(ext_|sqlite3_emb_)/ {
+      print $2 " of ext/ does not begin with ext_" }')
+  # In another folder's file such a name can only stand in an inline function.
+  found+=$(for folder in engine/*/; do
+    for name in $(grep -hoE '\b[a-z]+__[a-z_]+\(' "$folder"*.[ch] | sort -u); do
+      grep -lE "\b${name%(}\(" engine/*/*.c | grep -v "^$folder" |
+        sed "s|$| calls ${name%(}, which is private to another folder|"
+    done
+  done | sort -u)
+  [ -z "$found" ] || complain "names:
+$found"
+}
+
+# A source file that is named with its folder is there.
+check_mentions() {
+  local file line name
+  while IFS=: read -r file line name; do
+    [ -e "$name" ] || [ -e "engine/$name" ] || [ -e "ext/$name" ] ||
+      [ -e "$(dirname "$file")/$name" ] ||
+      complain "$file:$line names $name, which is not there"
+  done < <(grep -rnoP '^(?!\s*#\s*include).*?(?<![\w/.$-])\K(?!sys/)[a-z]+/([a-z_]+/)*[a-z_]+\.[ch]\b' \
+    engine ext tests/unit tests/fault tests/concurrent tests/long tests/lib --include='*.[ch]')
 }
 
 # emb.so shows its two entry points and nothing else.
@@ -87,7 +167,7 @@ check_system() {
   local allowed symbol
   allowed='mem(cpy|move|set|cmp|chr)|str[a-z_]*|__xpg_strerror_r|v?snprintf'
   allowed+='|pthread_(mutex|cond|condattr)_[a-z]*|sched_yield' # locks are memory; threads are env's
-  allowed+='|qsort|bsearch|XXH.*|ZSTD_.*|__stack_chk_fail|__assert_fail'
+  allowed+='|qsort|bsearch|XXH.*|ZSTD_.*|__stack_chk_fail'
   allowed+='|_GLOBAL_OFFSET_TABLE_|__mem.*_chk|__v?snprintf_chk|__tls_get_addr'
   allowed+='|(sqrt|exp|log|log2|log10|pow|floor|ceil|round|fm[ao]x?|ldexp)f?'
   allowed+='|__isoc.*_strto.*|__popcountdi2|__cpu_model|__cpu_indicator_init'
@@ -106,8 +186,62 @@ check_system() {
 
 # Seeded defects (engine/base/seed.h) leave nothing in a product.
 check_seeds() {
-  nm "$EMB_SO" $(printf "$OBJECTS/%s " engine/*/*.o ext/*.o) 2>/dev/null |
+  nm "$EMB_SO" $(printf "$OBJECTS/%s " engine/*/*.o ext/*.o ext/*/*.o) 2>/dev/null |
     grep -q emb_defect && complain "a seeded defect in $OBJECTS"
+}
+
+# Each seed of engine/base/seed.h has its place in the code, and its line in
+# tests/defects.txt; neither names another.
+check_seed_names() {
+  local names other
+  names=$(grep -oP '^  \KSEED_\w+' engine/base/seed.h | sort -u)
+  other=$(diff <(echo "$names") <(grep -oP '^SEED_\w+' tests/defects.txt | sort -u))
+  [ -z "$other" ] || complain "seeds (<) and tests/defects.txt (>) differ:
+$other"
+  other=$(diff <(echo "$names") <(grep -rhozP 'EMB_SEED\(\s*\KSEED_\w+' engine ext \
+    --include='*.[ch]' | tr '\0' '\n' | sort -u))
+  [ -z "$other" ] || complain "seeds (<) and their places in the code (>) differ:
+$other"
+}
+
+# A product never aborts the process that it is in: its assertions are those of
+# engine/base/debug.h, of which nothing is left in it.
+check_aborts() {
+  local found
+  found=$(nm -u $(printf "$OBJECTS/%s\n" engine/*/*.c ext/*.c ext/*/*.c | sed 's/c$/o/') |
+    grep -E ' (__assert_fail|abort|exit|_exit|debug_failed)$' | sort -u)
+  [ -z "$found" ] || complain "$OBJECTS can end its process: $found"
+}
+
+# What takes seven values takes a struct, whose fields have names in the call.
+# Counted is what stands outside all braces, in prototypes and definitions; what
+# is in the way goes first: characters, strings, comments, attributes, bodies.
+check_parameters() {
+  local many
+  many=$(find engine ext -name '*.[ch]' -print0 | xargs -0 awk '
+    function count_all(  name, list) {
+      gsub(/\047\\?[^\047]\047/, "", text)
+      gsub(/"([^"\\\n]|\\.)*"/, "", text)
+      gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", text)
+      while (gsub(/\{[^{}]*\}/, ";", text)) {}
+      gsub(/__attribute__ *\(\([^()]*(\([^()]*\))?[^()]*\)\)/, "", text)
+      while (match(text, /[A-Za-z_0-9]+\([^()]*(\([^()]*\)[^()]*)*\)/)) {
+        list = substr(text, RSTART, RLENGTH)
+        text = substr(text, RSTART + RLENGTH)
+        name = list
+        sub(/\(.*/, "", name)
+        list = substr(list, length(name) + 2)
+        gsub(/\([^()]*\)/, "", list)
+        if (gsub(/,/, "", list) >= 6) print file, name
+      }
+      text = ""
+    }
+    FNR == 1 { count_all(); file = FILENAME }
+    /^ *#/ || directive { directive = /\\$/; next }
+    { text = text $0 "\n" }
+    END { count_all() }')
+  [ -z "$many" ] || complain "functions with more than six parameters:
+$many"
 }
 
 # Open work belongs in an issue, not in the text.
@@ -123,9 +257,15 @@ fi
 check_format
 check_comments
 check_order
+check_circles
+check_reach
+check_mentions
 check_exports
 check_system
 check_seeds
+check_seed_names
+check_aborts
+check_parameters
 check_open_work
 [ $failed = 0 ] && echo "lint: clean"
 exit $failed

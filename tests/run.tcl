@@ -5,7 +5,7 @@
 # FILE is a test script (*.test, run by the program EMB_FIXTURE) or a test
 # program.  Each ends its output with "N passed, N failed" and perhaps
 # ", N skipped"; one that does not, or takes longer than EMB_TEST_TIMEOUT
-# seconds (default 900), counts as one more failure.  Prints a line for each
+# seconds (default 600), counts as one more failure.  Prints a line for each
 # file, the output of those that failed, what they counted ("counted: 12 kill
 # points", added up), and the sums in the same form.
 # TMPDIR of the tests is a directory of this run, removed at its end.
@@ -30,7 +30,25 @@ proc start {file} {
 
 proc expire {channel} {
   append ::state($channel,output) "\nkilled: it took too long\n"
-  foreach pid [pid $channel] {catch {exec kill -KILL $pid}}
+  foreach pid [family [pid $channel]] {catch {exec kill -KILL $pid}}
+}
+
+# These processes and all below them.  A child that is left behind would hold
+# the channel open.
+proc family {pids} {
+  foreach file [glob -nocomplain {/proc/[0-9]*/stat}] {
+    if {[catch {open $file} stat]} continue
+    if {![catch {read $stat} line] &&
+        [regexp {^(\d+) \(.*\) \S (\d+)} $line all pid parent]} {
+      lappend children($parent) $pid
+    }
+    close $stat
+  }
+  for {set i 0} {$i < [llength $pids]} {incr i} {
+    set pid [lindex $pids $i]
+    if {[info exists children($pid)]} {lappend pids {*}$children($pid)}
+  }
+  return $pids
 }
 
 proc receive {channel} {
@@ -100,7 +118,7 @@ proc next {} {
 array set total {passed 0 failed 0 skipped 0}
 set jobs [expr {[exec nproc] + 1}] ;# they wait for the disk now and then
 set running 0
-set timeout_ms 900000
+set timeout_ms 600000
 if {[info exists env(EMB_TEST_TIMEOUT)]} {
   set timeout_ms [expr {$env(EMB_TEST_TIMEOUT) * 1000}]
 }
@@ -109,8 +127,10 @@ if {[lindex $argv 0] eq "-jobs"} {
 }
 set queue $argv
 set parent [expr {[info exists env(TMPDIR)] ? $env(TMPDIR) : "/tmp"}]
-set env(TMPDIR) [file join [file normalize $parent] emb-run-[pid]]
-file mkdir $env(TMPDIR)
+set env(TMPDIR) [exec mktemp -d [file join [file normalize $parent] \
+                   emb-run-XXXXXX]]
+# Another user's process, which some tests start, comes to its files.
+file attributes $env(TMPDIR) -permissions 0711
 set here [file dirname [file normalize [info script]]]
 set env(ASAN_OPTIONS) "detect_stack_use_after_return=1"
 set env(LSAN_OPTIONS) \

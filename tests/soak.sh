@@ -85,7 +85,7 @@ unit() {
   local row=$1 name
   shift
   for name in "$@"; do
-    run "$row" "$(basename "$name")" "$OUT/release/unit/$name"
+    run "$row" "$name" "$OUT/release/unit/$name"
   done
 }
 
@@ -113,11 +113,11 @@ score() {
 }
 
 while ! is_over; do
-  unit R1 recover ext/kill_sql
+  unit R1 recover kill_sql
   sql R1 kill
-  unit R2 power power_files power_delta ext/power_sql
-  unit R3 fail_memory ext/fail_memory_sql
-  unit R4 fail_io fail_files ext/fail_io_sql
+  unit R2 power power_files power_delta power_sql
+  unit R3 fail_memory fail_memory_sql
+  unit R4 fail_io fail_files fail_io_sql
   unit R5 rot
   unit R6 rot_pages recover_damage pack delta_file
   sql R8 differential large

@@ -9,8 +9,8 @@
 #
 # RUN       build/testfixture tests/sql/rows.test, or all by tests/run.tcl.
 #           EMB_SO names the extension (default build/emb.so).
-# FILES     The test runs in an empty directory of its own below TMPDIR, which
-#           finish_test removes.  The database of `db` is test.db in it.
+# FILES     The test runs in a new directory of its own below TMPDIR, which
+#           finish_test removes; it touches no file outside.  The database of `db` is test.db in it.
 # OPENING   [sqlite3 handle file] loads the extension; [sqlite3_plain] is
 #           SQLite's own.  All handles are closed by finish_test.
 # RANDOM    [seed] gives a number to start from: SEED in the environment, or
@@ -294,9 +294,8 @@ proc tester::serve {} {
 proc tester::start {} {
   variable dir
   set parent [expr {[info exists ::env(TMPDIR)] ? $::env(TMPDIR) : "/tmp"}]
-  set dir [file join [file normalize $parent] \
-             emb-[file rootname [file tail $::argv0]]-[pid]]
-  file mkdir $dir
+  set dir [exec mktemp -d [file join [file normalize $parent] \
+             emb-[file rootname [file tail $::argv0]]-XXXXXX]]
   cd $dir
   reset_db
 }

@@ -34,7 +34,7 @@ static int extended_errcode(ClientData data, Tcl_Interp *interp, int objc,
     Tcl_SetObjResult(interp, Tcl_NewStringObj("no libsqlite3.so.0", -1));
     return TCL_ERROR;
   }
-  /* The command's data begins with the sqlite3*, as SQLite's tests know. */
+  /* The command's data begins with the sqlite3*, as SQLite's tests rely on. */
   Tcl_SetObjResult(interp,
                    Tcl_NewIntObj(ask(*(void **)connection.objClientData)));
   return TCL_OK;

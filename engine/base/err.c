@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** err.c -- how an error is born (see err.h).
+** err.c -- how an error is made (see err.h).
 **
 ** FAILURE   Never fails: a text that is too long is cut at its end.
 ** THREADS   Any; an emb_err belongs to its caller.
@@ -23,12 +23,15 @@ int err_set(emb_err *err, int code, const char *format, ...) {
   return code;
 }
 
+int err_is_full(int os_error) {
+  return os_error == ENOSPC || os_error == EDQUOT || os_error == EFBIG;
+}
+
 static int map_os(int fallback, int os_error) {
-  switch (os_error) {
-  case ENOSPC:
-  case EDQUOT:
-  case EFBIG:
+  if (err_is_full(os_error)) {
     return EMB_FULL;
+  }
+  switch (os_error) {
   case ENOMEM:
     return EMB_NOMEM;
   case EROFS:
@@ -39,7 +42,7 @@ static int map_os(int fallback, int os_error) {
 }
 
 /* Appends ": reason", shortening the text before it where there is no room:
-** of a very long path the reader can spare the end, the reason he cannot. */
+** the end of a very long path can be spared, the reason cannot. */
 static void append_reason(emb_err *err, int os_error) {
   char buffer[128];
   const char *reason = os_error == ENOTBLK /* of env->open */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** err.h -- how an error is born.
+** err.h -- how an error is made.
 **
 ** A function that finds an error calls err_set once, with a text that names
 ** what and where, and returns its code; everything above forwards the code
@@ -21,5 +21,7 @@ int err_set(emb_err *err, int code, const char *format, ...)
 int err_os(emb_err *err, int fallback, int os_error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void err_clear(emb_err *err);
+/* Does this errno say that there is no space? */
+int err_is_full(int os_error);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** fence.h -- memory fences that ThreadSanitizer does not know.
+** fence.h -- memory fences that ThreadSanitizer does not model.
 **
 ** The data they order is atomic throughout, so leaving them out under
 ** ThreadSanitizer hides nothing from it.  Each use says what it orders.

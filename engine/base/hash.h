@@ -5,8 +5,8 @@
 ** hash_key spreads int64 keys over partitions and buckets; it is a bijection,
 ** so two keys never collide in all 64 bits.  hash_sum is the checksum of
 ** everything on disk: XXH3-64 of the bytes, plus a salt that names the store
-** and a multiple of the position.  A page of another store, of another place
-** or of an older turn of the same place therefore fails, and, since the
+** and a multiple of the position.  A page of another store, of another file
+** slot or of an older use of the same file slot therefore fails, and, since the
 ** multiplier is odd, the position that a page was written for can be computed
 ** back from its checksum (hash_position): recovery finds extents that way.
 */
@@ -21,7 +21,8 @@
 #include <xxhash.h>
 
 #define HASH_POSITION_STEP UINT64_C(0x9E3779B97F4A7C15)
-/* Inverse of HASH_POSITION_STEP modulo 2^64; checked in tests/unit/hash.c. */
+/* Inverse of HASH_POSITION_STEP modulo 2^64; checked in tests/unit/base/hash.c.
+ */
 #define HASH_POSITION_BACK UINT64_C(0xF1DE83E19937733D)
 
 static inline uint64_t hash_mix(uint64_t x) {

@@ -2,46 +2,21 @@
 **
 ** param.c -- choices with parameters, as text; see param.h.
 **
-** NUMBERS   strtod and snprintf convert exactly, but with the decimal point of
-**           the host's locale.  So a number is handed to strtod as an integer
-**           with an exponent, which needs no point (0.05 as 5e-2), and only
-**           the digits and the exponent of snprintf's text are used.
+** NUMBERS   text.h reads them.  snprintf converts exactly, but with the decimal
+**           point of the host's locale, so only the digits and the exponent of
+**           its text are used.
 */
 #include "param.h"
+#include "debug.h"
+#include "near.h"
+#include "text.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_MAX = 64, EXPONENT_MAX = 9999, SHOWN_MAX = 40 };
-
-static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-static int is_digit(char c) { return c >= '0' && c <= '9'; }
-static int is_name(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         c == '_';
-}
-
-static const char *skip_space(const char *at) {
-  while (is_space(*at)) {
-    at++;
-  }
-  return at;
-}
-
-static size_t name_length(const char *at) {
-  size_t n = 0;
-  while (is_name(at[n])) {
-    n++;
-  }
-  return n;
-}
-
-static int same(const char *name, const char *at, size_t n) {
-  return strlen(name) == n && memcmp(name, at, n) == 0;
-}
+enum { SHOWN_MAX = 40 };
 
 /* How much of a text an error shows: up to the next delimiter. */
 static int shown(const char *at) {
@@ -50,57 +25,7 @@ static int shown(const char *at) {
   return n < SHOWN_MAX ? (int)n : SHOWN_MAX;
 }
 
-/* ---- numbers ------------------------------------------------------------ */
-
-/* Copies digits; returns how many.  Those that do not fit are counted too. */
-static size_t take_digits(const char *from, char *to, size_t room) {
-  size_t n = 0;
-  for (; is_digit(from[n]); n++) {
-    if (n < room) {
-      to[n] = from[n];
-    }
-  }
-  return n;
-}
-
-/* Reads the number at text; returns its length, 0 if there is none or it is
-** too long. */
-static size_t read_number(const char *text, double *value) {
-  char plain[NUMBER_MAX + 16];
-  const char *at = text + (*text == '-');
-  size_t n = take_digits(at, plain, NUMBER_MAX), fraction = 0;
-  long exponent = 0;
-  at += n;
-  if (n > 0 && n <= NUMBER_MAX && *at == '.') {
-    fraction = take_digits(at + 1, plain + n, NUMBER_MAX - n);
-    at += 1 + fraction;
-    if (fraction == 0) {
-      return 0;
-    }
-  }
-  if (n == 0 || n + fraction > NUMBER_MAX) {
-    return 0;
-  }
-  if (*at == 'e' || *at == 'E') {
-    int negative = at[1] == '-';
-    at += 1 + (at[1] == '-' || at[1] == '+');
-    if (!is_digit(*at)) {
-      return 0;
-    }
-    for (; is_digit(*at); at++) {
-      if (exponent < EXPONENT_MAX) { /* beyond it all are 0 or infinite */
-        exponent = exponent * 10 + (*at - '0');
-      }
-    }
-    exponent = negative ? -exponent : exponent;
-  }
-  (void)snprintf(plain + n + fraction, 16, "e%ld", exponent - (long)fraction);
-  *value = strtod(plain, NULL);
-  if (*text == '-' && *value != 0) {
-    *value = -*value;
-  }
-  return (size_t)(at - text);
-}
+/* ---- printing numbers --------------------------------------------------- */
 
 /* digits * 10^(exponent - n + 1), written as 0.05, 12, 1.5e-10.  The room is
 ** enough for 17 digits and what stands between them. */
@@ -121,7 +46,7 @@ enum { PRINT_MAX = 40 };
 static void print_number(double x, char to[PRINT_MAX]) {
   char text[PRINT_MAX], digits[20];
   double back = 0;
-  assert(isfinite(x));
+  emb_assert(isfinite(x));
   if (x < 0) {
     *to++ = '-';
   }
@@ -130,13 +55,13 @@ static void print_number(double x, char to[PRINT_MAX]) {
     (void)snprintf(text, sizeof text, "%.*e", precision, fabs(x));
     const char *e = strchr(text, 'e');
     for (const char *at = text; at < e; at++) {
-      if (is_digit(*at)) {
+      if (text_is_digit(*at)) {
         digits[n++] = *at;
       }
     }
     exponent = (int)strtol(e + 1, NULL, 10);
     write_number(digits, n, exponent, to);
-    (void)read_number(to, &back);
+    (void)text__double(to, &back);
     if (back == fabs(x) || precision == 16) {
       return; /* 17 digits name every double */
     }
@@ -176,16 +101,30 @@ static int check_range(const struct param_kind *kind, const struct param *param,
                  low, high, shown(text), text);
 }
 
+static int unknown_parameter(const struct param_list *list,
+                             const struct param_kind *kind, const char *name,
+                             size_t n, emb_err *err) {
+  const struct param *param;
+  struct near near;
+  near_start(&near, name, n);
+  for (int i = 0; (param = param_at(list, kind, i)); i++) {
+    near_offer(&near, param->name);
+  }
+  return err_set(err, EMB_RANGE, "%s: unknown parameter: %.*s%s", kind->name,
+                 n < SHOWN_MAX ? (int)n : SHOWN_MAX, name, near_text(&near));
+}
+
 /* Reads `name = number` at *at and moves on. */
 static int parse_one(const struct param_list *list,
                      const struct param_kind *kind, const char **at, void *to,
                      uint32_t *seen, emb_err *err) {
   const char *name = *at;
-  size_t n = name_length(name);
+  size_t n = text__name(name);
   const struct param *param;
   double value;
   int i = 0;
-  while ((param = param_at(list, kind, i)) && !same(param->name, name, n)) {
+  while ((param = param_at(list, kind, i)) &&
+         !near_same(param->name, name, n)) {
     i++;
   }
   if (n == 0) {
@@ -193,23 +132,21 @@ static int parse_one(const struct param_list *list,
                    kind->name, shown(name), name);
   }
   if (param == NULL) {
-    return err_set(err, EMB_RANGE, "%s: unknown parameter: %.*s", kind->name,
-                   n < SHOWN_MAX ? (int)n : SHOWN_MAX, name);
+    return unknown_parameter(list, kind, name, n, err);
   }
-  assert(i < PARAM_MAX);
+  emb_assert(i < PARAM_MAX);
   if (*seen & 1u << i) {
     return err_set(err, EMB_RANGE, "%s: %s is given twice", kind->name,
                    param->name);
   }
   *seen |= 1u << i;
-  *at = skip_space(name + n);
-  if (**at != '=') {
+  *at = text_space(name + n);
+  if (!text__equals(at)) {
     return err_set(err, EMB_RANGE, "%s: expected = after %s, got \"%.*s\"",
                    kind->name, param->name, shown(*at), *at);
   }
-  *at = skip_space(*at + 1);
-  n = read_number(*at, &value);
-  if (n == 0 || is_name((*at)[n]) || (*at)[n] == '.') {
+  n = text__double(*at, &value);
+  if (n == 0 || text_is_name((*at)[n]) || (*at)[n] == '.') {
     return err_set(err, EMB_RANGE, "%s: %s is not a number: \"%.*s\"",
                    kind->name, param->name, shown(*at), *at);
   }
@@ -217,7 +154,7 @@ static int parse_one(const struct param_list *list,
     return EMB_RANGE;
   }
   *value_of(to, param) = value;
-  *at = skip_space(*at + n);
+  *at = text_space(*at + n);
   return EMB_OK;
 }
 
@@ -227,13 +164,13 @@ static int parse_rest(const struct param_list *list,
                       emb_err *err) {
   uint32_t seen = 0;
   if (*at == '(') {
-    at = skip_space(at + 1);
+    at = text_space(at + 1);
     while (*at != ')') {
       if (parse_one(list, kind, &at, to, &seen, err)) {
         return EMB_RANGE;
       }
       if (*at == ',') {
-        at = skip_space(at + 1);
+        at = text_space(at + 1);
         if (*at != ')') {
           continue;
         }
@@ -245,31 +182,42 @@ static int parse_rest(const struct param_list *list,
                        kind->name, shown(at), at);
       }
     }
-    at = skip_space(at + 1);
+    at = text_space(at + 1);
   }
   return *at == 0 ? EMB_OK
                   : err_set(err, EMB_RANGE, "%s: more text at the end: %.*s",
                             kind->name, shown(at), at);
 }
 
+static int unknown_kind(const struct param_list *list, const char *at, size_t n,
+                        emb_err *err) {
+  struct near near;
+  near_start(&near, at, n);
+  for (const struct param_kind *kind = list->kinds; kind->name; kind++) {
+    near_offer(&near, kind->name);
+  }
+  return err_set(err, EMB_RANGE, "unknown %s: %.*s%s", list->what,
+                 n ? (n < SHOWN_MAX ? (int)n : SHOWN_MAX) : shown(at), at,
+                 near_text(&near));
+}
+
 int param_parse(const struct param_list *list, const char *text, void *to,
                 uint32_t *kind, emb_err *err) {
-  const char *at = skip_space(text);
-  size_t n = name_length(at);
+  const char *at = text_space(text);
+  size_t n = text__name(at);
   const struct param_kind *found = list->kinds;
   const struct param *param;
-  while (found->name && !same(found->name, at, n)) {
+  while (found->name && !near_same(found->name, at, n)) {
     found++;
   }
   if (found->name == NULL) {
-    return err_set(err, EMB_RANGE, "unknown %s: %.*s", list->what,
-                   n ? (n < SHOWN_MAX ? (int)n : SHOWN_MAX) : shown(at), at);
+    return unknown_kind(list, at, n, err);
   }
   *kind = (uint32_t)(found - list->kinds);
   for (int i = 0; (param = param_at(list, found, i)); i++) {
     *value_of(to, param) = param->value;
   }
-  return parse_rest(list, found, skip_space(at + n), to, err);
+  return parse_rest(list, found, text_space(at + n), to, err);
 }
 
 size_t param_print(const struct param_list *list, uint32_t kind,

@@ -3,13 +3,15 @@
 ** param.h -- choices with parameters, as text: adagrad(lr=0.05, eps=1e-10).
 **
 ** TEXT      name, then in parentheses, which may be left out when empty,
-**           parameter=number separated by commas; spaces anywhere between.  A
+**           parameter=number separated by commas; spaces anywhere between, and
+**           letters of either case.  A
 **           number is -digits.digits e-digits of which sign, fraction and
 **           exponent may be absent: never inf, nan, hex, or a decimal comma.
 ** EXACT     A number is the nearest double to its text, in any locale, and is
 **           printed with the fewest digits that read back as the same.
 ** FAILURE   A text that is not understood is EMB_RANGE, and the error names
-**           what in it.  Nothing is allocated.
+**           what in it, and for a name those that there are.  Nothing is
+**           allocated.
 ** THREADS   No state.
 */
 #ifndef EMB_BASE_PARAM_H

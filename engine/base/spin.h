@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-static inline void spin_pause(unsigned *turns) {
-  if (++*turns < 64) {
+static inline void spin_pause(unsigned *spins) {
+  if (++*spins < 64) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
@@ -23,14 +23,15 @@ static inline void spin_pause(unsigned *turns) {
   }
 }
 
-/* 0 free, 1 held.  Written by whoever locks; acquire and release order. */
+/* 0 free, 1 held.  Written by the threads that lock; acquire and release
+** order. */
 typedef _Atomic uint32_t spin_lock;
 
 static inline void spin_acquire(spin_lock *lock) {
-  unsigned turns = 0;
+  unsigned spins = 0;
   while (atomic_exchange_explicit(lock, 1, memory_order_acquire)) {
     do {
-      spin_pause(&turns);
+      spin_pause(&spins);
     } while (atomic_load_explicit(lock, memory_order_relaxed));
   }
 }

@@ -33,6 +33,28 @@ void cache_free(struct cache *cache) {
   }
 }
 
+int cache_extend(struct cache *cache, uint32_t frames_max) {
+  if (!cache->frames_max || frames_max <= cache->frames_max) {
+    return EMB_OK;
+  }
+  _Atomic(char *) *old = cache->frames;
+  _Atomic(char *) *frames =
+      cache->env->allocate(cache->env, frames_max * sizeof *frames);
+  if (!frames) {
+    return EMB_NOMEM;
+  }
+  pthread_mutex_lock(&cache->lock);
+  for (uint32_t i = 0; i < cache->frames_max; i++) {
+    atomic_store_explicit(&frames[i], atomic_load(&old[i]),
+                          memory_order_relaxed);
+  }
+  cache->frames = frames;
+  cache->frames_max = frames_max;
+  pthread_mutex_unlock(&cache->lock);
+  cache->env->release(cache->env, (void *)old);
+  return EMB_OK;
+}
+
 uint64_t cache_next(struct cache *cache) {
   if (atomic_load_explicit(&cache->frame_count, memory_order_relaxed) ==
       (cache->closing != 0)) {
@@ -51,7 +73,7 @@ uint64_t cache_next(struct cache *cache) {
                                                         memory_order_relaxed) *
                              cache->slots_per_frame) {
     cache->passed = 0;
-    cache->turn++;
+    cache->round++;
   }
   return address;
 }
@@ -71,6 +93,7 @@ int cache_add_frame(struct cache *cache, char *frame) {
       /* New slots are free: let the hand find them first. */
       cache->hand_frame = i;
       cache->hand_slot = 0;
+      emb_check_some(4, cache_valid(cache, 0));
       return 1;
     }
   }
@@ -97,10 +120,12 @@ char *cache_take_frame(struct cache *cache, uint32_t frame) {
   if (cache->closing == frame) {
     cache->closing = 0;
   }
+  emb_assert(memory);
   return memory;
 }
 
 void cache_reset(struct cache *cache, void (*give)(void *, char *), void *arg) {
+  emb_check(cache_valid(cache, 1));
   for (uint32_t i = 0; i < cache->frames_max; i++) {
     if (atomic_load(&cache->frames[i])) {
       give(arg, cache_take_frame(cache, i + 1));

@@ -6,7 +6,8 @@
 ** holds one hot record and 14 cold ones per page; this holds records.  All
 ** cached records are clean copies of the log, so dropping one writes nothing.
 ** Which record stays is decided with the frequency bits of the index word;
-** that, and every change of a word, is core/admit.c.  Here is only the memory.
+** that, and every change of a word, is kernel/promote.c.  Here is only the
+** memory.
 **
 **   slot   00-07  bits 0-46   log address of the record; 0: the slot is free
 **                 bits 47-62  pin: the second (modulo 65535, plus 1) in which a
@@ -30,6 +31,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "../base/debug.h"
 #include "../env/env.h"
 #include "../rec/rec.h"
 
@@ -38,8 +40,8 @@
 #define CACHE_ADDRESS_MASK ((UINT64_C(1) << CACHE_PIN_SHIFT) - 1)
 
 struct cache_slot {
-  /* Set under lock before the slot is published, cleared by whoever takes the
-  ** word away from it; acquire and release. */
+  /* Set under lock before the slot is published, cleared by the thread that
+  ** takes the word away from it; acquire and release. */
   _Atomic uint64_t log_address;
   struct rec rec;
 };
@@ -50,26 +52,32 @@ struct cache {
   const struct layout *layout;
   uint32_t slot_bytes;
   uint32_t slots_per_frame;
-  uint32_t frames_max;
-  /* Frames by number, NULL where none; stored release under lock. */
+  _Atomic uint32_t frames_max; /* written as the array below */
+  /* Frames by number, NULL where none; stored release under lock.  The array is
+  ** replaced by a longer one only while the epoch is closed. */
   _Atomic(char *) *frames;
-  /* Relaxed figures. */
+  /* Counts, relaxed. */
   _Atomic uint32_t frame_count;
   _Atomic uint64_t used;
   _Atomic uint64_t pinned;
   uint32_t closing;    /* lock: number + 1 of a frame that takes no more */
   uint32_t hand_frame; /* lock */
   uint32_t hand_slot;  /* lock */
-  uint64_t passed;     /* lock: slots the hand has passed in this turn */
-  uint64_t turn;       /* lock: times it has passed them all */
+  uint64_t passed;     /* lock: slots the hand has passed in this round */
+  uint64_t round;      /* lock: times it has passed them all */
 };
 
 int cache_init(struct cache *cache, struct env *env,
                const struct layout *layout, uint32_t frames_max);
 void cache_free(struct cache *cache);
+/* From now on there may be so many frames; never fewer than before.  No session
+** is inside the epoch or enters it.  EMB_NOMEM: nothing has changed. */
+int cache_extend(struct cache *cache, uint32_t frames_max);
 
 static inline struct cache_slot *cache_at(const struct cache *cache,
                                           uint64_t address) {
+  emb_assert(address >> 16 && address >> 16 <= cache->frames_max &&
+             (address & 0xffff) < cache->slots_per_frame);
   char *frame = atomic_load_explicit(&cache->frames[(address >> 16) - 1],
                                      memory_order_acquire);
   return (struct cache_slot *)(void *)(frame + (address & 0xffff) *
@@ -131,10 +139,17 @@ static inline void cache_pin(struct cache *cache, struct cache_slot *slot) {
 static inline void cache_release(struct cache *cache, uint64_t address) {
   uint64_t old = atomic_exchange_explicit(
       &cache_at(cache, address)->log_address, 0, memory_order_acq_rel);
+  /* One release for each time that it was taken. */
+  emb_assert(old != 0 && atomic_load(&cache->used) > 0);
   if (old > CACHE_ADDRESS_MASK) {
     atomic_fetch_sub_explicit(&cache->pinned, 1, memory_order_relaxed);
   }
   atomic_fetch_sub_explicit(&cache->used, 1, memory_order_relaxed);
 }
+
+/* cache_valid.c, for assertions: under lock; alone: the cache is not in use. */
+int cache_valid(const struct cache *cache, int alone);
+/* No slot of the frame (its number + 1) is taken. */
+int cache_frame_empty(const struct cache *cache, uint32_t frame);
 
 #endif

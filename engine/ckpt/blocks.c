@@ -44,7 +44,7 @@ void blocks_pair(struct blocks *w, uint32_t kind, uint64_t a, uint64_t b) {
   block->count++;
 }
 
-int block_valid(const struct block *b, uint64_t salt, uint64_t number) {
+int blocks_valid(const struct block *b, uint64_t salt, uint64_t number) {
   return b->sum ==
              hash_sum((const char *)b + 8, BLOCK_BYTES - 8, salt, number) &&
          b->count <= (b->kind == BLOCK_SIZES ? BLOCK_SIZES_MAX : BLOCK_PAIRS);

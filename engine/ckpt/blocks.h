@@ -10,7 +10,8 @@
 #ifndef EMB_CKPT_BLOCKS_H
 #define EMB_CKPT_BLOCKS_H
 
-#include "../core/core.h"
+#include "../kernel/reserve.h"
+#include "../kernel/core.h"
 
 enum {
   BLOCK_SIZES = 1,
@@ -18,6 +19,8 @@ enum {
   BLOCK_EXTENTS = 3,
   BLOCK_HEAD = 4,
   BLOCK_COUNTS = 5,
+  BLOCK_HOT = 6,
+  BLOCK_HOT_HEAD = 7,
 };
 
 #define BLOCK_BYTES 65536u
@@ -35,6 +38,8 @@ struct block {
   } u;
 };
 _Static_assert(sizeof(struct block) == BLOCK_BYTES, "block");
+_Static_assert(BLOCK_BYTES == RESERVE_BLOCK && BLOCK_PAIRS == RESERVE_ITEMS,
+               "what is reserved is what is written");
 
 /* Blocks that are in memory at a time. */
 #define BLOCKS_BUFFER 8
@@ -55,7 +60,7 @@ void blocks_finish(struct blocks *w);
 void blocks_pair(struct blocks *w, uint32_t kind, uint64_t a, uint64_t b);
 /* Everything goes to the file. */
 void blocks_flush(struct blocks *w);
-int block_valid(const struct block *block, uint64_t salt, uint64_t number);
+int blocks_valid(const struct block *block, uint64_t salt, uint64_t number);
 
 struct gather { /* the entries of one partition */
   struct core *core;

@@ -6,20 +6,24 @@
 
 #include <string.h>
 
-#include "../core/keep.h"
+#include "../kernel/retention.h"
+#include "../kernel/reserve.h"
 #include "../emb.h"
 #include "dump.h"
-#include "seen.h"
+#include "readers.h"
 
 struct dead {
   uint64_t *numbers; /* ascending */
   uint64_t count;
   const struct checkpoint *checkpoint;
+  struct core *core;
+  uint64_t tail; /* set by seal() */
+  emb_err *err;
 };
 
-/* Extents below page `limit` without live records, that nobody keeps.  They
-** stay so: records are only ever added at the tail, snapshots are taken of what
-** is live, and marks at the tail. */
+/* Extents below page `limit` without live records that no retention hold needs.
+** They remain so: records are only ever added at the tail, snapshots are taken
+** of what is live, and marks at the tail. */
 static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   struct log *log = &core->log;
   uint64_t end = limit >> core->layout.extent_bits;
@@ -35,7 +39,7 @@ static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   for (uint64_t e = log->first; e < end; e++) {
     struct extent *extent = log_extent(log, e);
     if (extent_phys(extent) != EXTENT_NOWHERE &&
-        atomic_load(&extent->live) == 0 && !keep_needed(core, e)) {
+        atomic_load(&extent->live) == 0 && !retention_needed(core, e)) {
       dead->numbers[dead->count++] = e;
     }
   }
@@ -70,21 +74,43 @@ void checkpoint_describe(const struct core *core, struct manifest *m) {
 
 static int is_stopped(void *arg) {
   const struct checkpoint *checkpoint = ((const struct dead *)arg)->checkpoint;
-  return checkpoint->ask && checkpoint->ask(checkpoint->ask_arg);
+  return checkpoint->interrupt &&
+         checkpoint->interrupt(checkpoint->interrupt_arg);
 }
 
-static void fill(struct core *core, struct manifest *m, int clean) {
+/* The index file's entries are written: what they name becomes durable, before
+** it lists the extents, so that it lists all up to the tail. */
+static int seal(void *arg, uint64_t *tail) {
+  struct dead *dead = arg;
+  int rc = core_flush_all(dead->core, !EMB_SEED(SEED_CHECKPOINT_NOT_SYNCED),
+                          &dead->tail, dead->err);
+  *tail = dead->tail;
+  return rc;
+}
+
+/* The newest transaction of which the dump may have something.  In this order:
+** one that ends in between is in the second. */
+static uint64_t newest_committed(const struct core *core) {
+  uint64_t settling = atomic_load(&core->txn_settling);
+  uint64_t committed = atomic_load(&core->txn_committed);
+  return settling > committed ? settling : committed;
+}
+
+static void checkpoint_fill(struct core *core, struct manifest *m, int clean) {
   memcpy(m->uuid, core->uuid, sizeof m->uuid);
   m->clean = clean != 0;
   checkpoint_describe(core, m);
   m->version = atomic_load(&core->version);
   m->txn_last = atomic_load(&core->txn_last);
-  m->txn_committed = atomic_load(&core->txn_committed);
+  m->txn_committed = newest_committed(core);
   m->newest = atomic_load(&core->newest);
 }
 
-static int write_manifest(struct core *core, struct checkpoint *checkpoint,
-                          struct manifest *m, emb_err *err) {
+static int checkpoint_write_manifest(struct core *core,
+                                     struct checkpoint *checkpoint,
+                                     struct manifest *m, emb_err *err) {
+  emb_assert(m->replay <= m->tail);
+  emb_assert(m->tail <= atomic_load(&core->log.synced)); /* P1 */
   int rc = manifest_write(core->env, core->dir, m, !core->temporary, err);
   if (rc) {
     /* Which slots are valid is not known any more. */
@@ -96,20 +122,33 @@ static int write_manifest(struct core *core, struct checkpoint *checkpoint,
   return EMB_OK;
 }
 
-static void free_dead(struct core *core, struct dead *dead) {
-  pthread_mutex_lock(&core->flush_lock);
-  for (uint64_t i = 0; i < dead->count; i++) {
-    log_drop(&core->log, dead->numbers[i]);
+/* With the checkpoint of this index file valid. */
+static uint64_t free_dead(struct core *core, struct dead *dead,
+                          uint64_t generation) {
+  uint64_t freed = 0;
+  if (readers__lowest(core, generation) != UINT64_MAX ||
+      atomic_load(&core->readers.count)) {
+    readers__hold(core, dead->numbers, dead->count, generation);
+    return readers_release(core, generation, 1);
   }
-  log_free_left(&core->log);
+  pthread_mutex_lock(&core->flush_lock);
+  for (; freed < dead->count; freed++) {
+    emb_assert(
+        retention_allows(core, dead->numbers[freed])); /* D1, snapshots */
+    log_drop(&core->log, dead->numbers[freed]);
+  }
+  log_free_left(&core->log, generation, UINT64_MAX);
+  log_withhold(&core->log, 0);
   log_trim(&core->log, 0, NULL); /* an optimisation: may fail */
+  emb_check(log_file_slots_valid(&core->log));
   pthread_mutex_unlock(&core->flush_lock);
+  return freed * core->layout.extent_bytes;
 }
 
 /* From *replay on nothing is written yet, and every word below it is where
 ** its writer wanted it.  Nothing is sealed: the keys that are put during the
 ** dump would be copied, and a second time after it. */
-static int start(struct core *core, uint64_t *replay, emb_err *err) {
+static int checkpoint_start(struct core *core, uint64_t *replay, emb_err *err) {
   if (core->temporary) {
     return core_flush_all(core, 0, replay, err);
   }
@@ -124,11 +163,10 @@ static int start(struct core *core, uint64_t *replay, emb_err *err) {
 int checkpoint_take(struct core *core, struct epoch_slot *slot,
                     struct checkpoint *checkpoint, int clean, emb_err *err) {
   struct manifest m = checkpoint->manifest;
-  struct dead dead = {NULL, 0, checkpoint};
-  const struct dump_calls calls = {is_dead, is_stopped, &dead};
-  uint64_t old_index = m.index_blocks ? m.index_generation : 0, tail;
+  struct dead dead = {NULL, 0, checkpoint, core, 0, err};
+  const struct dump_calls calls = {is_dead, is_stopped, seal, &dead};
   uint64_t version = atomic_load(&core->version);
-  int rc = start(core, &m.replay, err);
+  int rc = checkpoint_start(core, &m.replay, err);
   if (rc) {
     return rc;
   }
@@ -136,38 +174,29 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
   if (open && open < m.replay) {
     m.replay = open;
   }
-  keep_settle(core);
+  retention_settle(core);
   rc = find_dead(core, m.replay, &dead);
   if (rc) {
     return err_set(err, rc, "out of memory");
   }
-  if (core->temporary) { /* nobody will recover it: only free */
+  if (core->temporary) { /* it is never recovered: only free */
     checkpoint->manifest.replay = m.replay;
     checkpoint->manifest.generation++;
-    checkpoint->dead_bytes = dead.count * core->layout.extent_bytes;
-    free_dead(core, &dead);
+    checkpoint->dead_bytes = free_dead(core, &dead, 1);
     core->env->release(core->env, dead.numbers);
     return EMB_OK;
   }
-  rc = seen_write(core, err);
-  rc = rc ? rc : dump_write(core, slot, m.generation + 1, &calls, &m, err);
+  rc = checkpoint->save(core, slot, err);
+  rc = rc ? rc : dump__write(core, slot, m.generation + 1, &calls, &m, err);
   if (!rc) {
-    rc = core_flush_all(core, !EMB_SEED(18), &tail, err);
-  }
-  if (!rc) {
-    fill(core, &m, clean);
-    m.tail = tail;
-    rc = write_manifest(core, checkpoint, &m, err);
+    checkpoint_fill(core, &m, clean);
+    m.tail = dead.tail;
+    rc = checkpoint_write_manifest(core, checkpoint, &m, err);
   }
   if (!rc) {
     checkpoint->version = version;
-    checkpoint->dead_bytes = dead.count * core->layout.extent_bytes;
-    free_dead(core, &dead);
-    if (old_index && !EMB_SEED(42)) {
-      char path[PATH_BYTES];
-      dump_path(path, sizeof path, core->dir, old_index);
-      core->env->unlink(core->env, path);
-    }
+    checkpoint->dead_bytes = free_dead(core, &dead, m.index_generation);
+    reserve_index_end(core, m.index_generation, m.index_blocks);
     count_add(&core->counters.checkpoints, 1);
   }
   core->env->release(core->env, dead.numbers);
@@ -177,10 +206,10 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
 int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
                      emb_err *err) {
   struct manifest m = checkpoint->manifest;
-  /* The index file knows everything below, and recovery must not look for
-  ** pages in an extent that log_resume left alone. */
+  /* The index file has everything below, and recovery must not look for pages
+  ** in an extent that log_resume left alone. */
   m.replay = m.tail = atomic_load(&core->log.tail);
   checkpoint->version = atomic_load(&core->version);
-  fill(core, &m, 0);
-  return write_manifest(core, checkpoint, &m, err);
+  checkpoint_fill(core, &m, 0);
+  return checkpoint_write_manifest(core, checkpoint, &m, err);
 }

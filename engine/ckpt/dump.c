@@ -13,13 +13,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../kernel/row_write.h"
 #include "../emb.h"
+#include "../kernel/reserve.h"
 #include "blocks.h"
 
 #define DUE_SHIFT 32
 
 void dump_path(char *to, size_t size, const char *dir, uint64_t generation) {
-  snprintf(to, size, "%s/index-%016llx", dir, (unsigned long long)generation);
+  reserve_index_path(to, size, dir, generation);
 }
 
 /* ---- writing ----------------------------------------------------------- */
@@ -45,10 +47,12 @@ static void dump_sizes(struct blocks *w) {
   blocks_finish(w);
 }
 
-static void dump_extents(struct blocks *w, const struct dump_calls *calls) {
+static void dump_extents(struct blocks *w, const struct dump_calls *calls,
+                         uint64_t tail) {
   struct log *log = &w->core->log;
   pthread_mutex_lock(&log->lock);
-  uint64_t end = (atomic_load(&log->tail) + log->layout->extent_pages - 1) >>
+  uint64_t now = atomic_load(&log->tail);
+  uint64_t end = ((tail < now ? tail : now) + log->layout->extent_pages - 1) >>
                  log->layout->extent_bits;
   for (uint64_t e = log->first; e < end; e++) {
     const struct extent *extent = log_extent(log, e);
@@ -62,25 +66,36 @@ static void dump_extents(struct blocks *w, const struct dump_calls *calls) {
   pthread_mutex_unlock(&log->lock);
 }
 
-int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
-               const struct dump_calls *calls, struct manifest *m,
-               emb_err *err) {
+void dump_undo(struct core *core, uint64_t generation) {
+  if (!core->temporary) {
+    reserve_index_undo(core, generation);
+  }
+}
+
+int dump__write(struct core *core, struct epoch_slot *slot, uint64_t generation,
+                const struct dump_calls *calls, struct manifest *m,
+                emb_err *err) {
   struct env *env = core->env;
   char path[PATH_BYTES];
   struct blocks w = {core, NULL, core->salt + generation, NULL, 0, 0, 0};
   struct gather g = {core, NULL, 0, 0};
-  int rc = EMB_OK;
+  int rc = EMB_OK, sealed = EMB_OK;
   dump_path(path, sizeof path, core->dir, generation);
-  env->unlink(env, path); /* a leftover of a checkpoint that failed */
-  w.os = env->open(env, path, ENV_WRITE | ENV_CREATE | ENV_DIRECT, &w.file);
+  /* In the blocks of the index before the last one: on a full disk there are no
+  ** others. */
+  if (!core->temporary) {
+    reserve_index_begin(core, generation);
+  }
+  w.os = reserve_open(core, path, ENV_WRITE | ENV_CREATE | ENV_DIRECT, &w.file);
   if (w.os) {
+    dump_undo(core, generation);
     return err_os(err, EMB_CANTOPEN, w.os, "cannot create %s", path);
   }
   w.blocks = env->map(env, (BLOCKS_BUFFER + 1) * (size_t)DUMP_BLOCK, 0);
   if (!w.blocks) {
     rc = EMB_NOMEM;
   }
-  uint64_t keys = 0;
+  uint64_t keys = 0, tail = UINT64_MAX;
   if (!rc) {
     dump_sizes(&w);
     for (uint32_t p = 0; !rc && !w.os && p < index_parts(&core->index); p++) {
@@ -88,22 +103,27 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
                                    : dump_partition(&w, slot, &g, p);
       keys += g.count;
     }
-    dump_extents(&w, calls);
+    if (!rc && !w.os && calls->seal) {
+      rc = sealed = calls->seal(calls->arg, &tail);
+    }
+    dump_extents(&w, calls, tail);
     if (w.blocks[w.filled].count) {
       blocks_finish(&w);
     }
     blocks_flush(&w);
   }
-  if (!rc && !w.os && !core->temporary && !EMB_SEED(4)) {
+  if (!rc && !w.os && !core->temporary &&
+      !EMB_SEED(SEED_INDEX_FILE_NOT_SYNCED)) {
     w.os = env->sync(env, w.file);
   }
-  if (!EMB_SEED(43)) {
+  if (!EMB_SEED(SEED_INDEX_FILE_NOT_CLOSED)) {
     env->close(env, w.file);
   }
-  if (!rc && !w.os && !core->temporary && !EMB_SEED(3)) {
-    w.os = env->sync_dir(env, core->dir);
+  if (!rc && !w.os && !core->temporary &&
+      !EMB_SEED(SEED_INDEX_DIR_NOT_SYNCED)) {
+    w.os = env->sync_dir(env, core->names);
   }
-  if (w.blocks && !EMB_SEED(40)) {
+  if (w.blocks && !EMB_SEED(SEED_CHECKPOINT_LEAKS_MEMORY)) {
     env->unmap(env, w.blocks, (BLOCKS_BUFFER + 1) * (size_t)DUMP_BLOCK);
   }
   env->release(env, g.pairs);
@@ -111,10 +131,11 @@ int dump_write(struct core *core, struct epoch_slot *slot, uint64_t generation,
   m->index_blocks = w.written;
   m->keys = keys;
   if (rc || w.os) {
-    env->unlink(env, path);
-    return rc ? err_set(err, rc,
-                        rc == EMB_NOMEM ? "out of memory" : "interrupted")
-              : err_os(err, EMB_IOERR, w.os, "cannot write %s", path);
+    dump_undo(core, generation);
+    return sealed ? sealed
+           : rc   ? err_set(err, rc,
+                          rc == EMB_NOMEM ? "out of memory" : "interrupted")
+                  : err_os(err, EMB_IOERR, w.os, "cannot write %s", path);
   }
   return EMB_OK;
 }
@@ -142,17 +163,13 @@ static int load_sizes(struct core *core, const struct block *block,
 }
 
 static int load_entries(struct core *core, const struct block *block) {
-  enum { AHEAD = 8 };
   for (uint32_t i = 0; i < block->count; i++) {
-    struct entry *entry;
-    uint64_t word;
     int64_t key = (int64_t)block->u.pairs[i * 2];
     uint64_t address = block->u.pairs[i * 2 + 1];
     if (!address || address > WORD_ADDRESS_MASK) {
       return EMB_CORRUPT;
     }
-    int rc = index_insert(&core->index, key, hash_key(key), address, &entry,
-                          &word, NULL, NULL);
+    int rc = row_load(core, key, address);
     if (rc) {
       return rc == EMB_NOMEM ? rc : EMB_CORRUPT;
     }
@@ -160,11 +177,11 @@ static int load_entries(struct core *core, const struct block *block) {
   return EMB_OK;
 }
 
-/* Places that may lie beyond the end of the log's file, because nothing had
+/* File slots that may lie beyond the end of the log's file, because nothing had
 ** been written there when the owner died: frames of a terabyte. */
-#define PLACES_BEYOND (UINT64_C(1) << 22)
+#define FILE_SLOTS_BEYOND (UINT64_C(1) << 22)
 
-/* What the file says of the time when an extent is due goes by the times to
+/* What the file says of the time when an extent is due depends on the times to
 ** live that the table had then, and later writes may have lowered it. */
 static uint32_t trusted_due(const struct core *core, const struct manifest *m,
                             uint64_t number, uint64_t due) {
@@ -179,14 +196,14 @@ static uint32_t trusted_due(const struct core *core, const struct manifest *m,
 static int load_extents(struct core *core, const struct block *block,
                         const struct manifest *m, uint64_t log_bytes) {
   struct log *log = &core->log;
-  uint64_t places = log_bytes / core->layout.extent_bytes + PLACES_BEYOND;
+  uint64_t slots = log_bytes / core->layout.extent_bytes + FILE_SLOTS_BEYOND;
   for (uint32_t i = 0; i < block->count; i++) {
     uint64_t number = block->u.pairs[i * 2], phys = block->u.pairs[i * 2 + 1];
     uint64_t due = phys >> DUE_SHIFT;
     phys = m->format >= 3 ? (uint32_t)phys : phys;
     if (number >> (WORD_ADDRESS_BITS - core->layout.slot_bits -
                    core->layout.extent_bits) ||
-        number < log->first || phys >= EXTENT_NOWHERE || phys > places ||
+        number < log->first || phys >= EXTENT_NOWHERE || phys > slots ||
         (log_extents_used(log) && number - log->first >= LOG_SPAN_MAX) ||
         (phys < log->phys_end &&
          (log->phys_used[phys / 64] >> (phys % 64) & 1))) {
@@ -270,7 +287,7 @@ static int read_blocks(struct core *core, const struct manifest *m, int load,
     n = n < BLOCKS_BUFFER ? n : BLOCKS_BUFFER;
     os = env->read(env, file, blocks, n * DUMP_BLOCK, at * DUMP_BLOCK);
     for (uint64_t i = 0; !rc && !os && i < n; i++, at++) {
-      int valid = block_valid(&blocks[i], salt, at);
+      int valid = blocks_valid(&blocks[i], salt, at);
       rc = !valid ? EMB_CORRUPT
            : load ? load_block(core, &blocks[i], m, log_bytes)
                   : EMB_OK;
@@ -279,7 +296,7 @@ static int read_blocks(struct core *core, const struct manifest *m, int load,
       } else if (rc) {
         err_set(err, rc, "%s: block %llu (offset %llu) %s", path,
                 (unsigned long long)at, (unsigned long long)at * DUMP_BLOCK,
-                valid ? "holds what cannot be" : "is damaged");
+                valid ? "holds an entry that cannot be" : "is damaged");
       }
     }
   }
@@ -290,7 +307,7 @@ static int read_blocks(struct core *core, const struct manifest *m, int load,
   return os ? err_os(err, EMB_IOERR, os, "cannot read %s", path) : rc;
 }
 
-int dump_load(struct core *core, const struct manifest *m, emb_err *err) {
+int dump__load(struct core *core, const struct manifest *m, emb_err *err) {
   if (m->index_blocks == 0) {
     return EMB_OK; /* nothing was ever written */
   }

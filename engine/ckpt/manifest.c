@@ -5,26 +5,17 @@
 #include "manifest.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../emb.h"
 
-static const char magic[8] = {'e', 'm', 'b', 's', 't', 'o', 'r', 'e'};
+static const char manifest_magic[8] = {'e', 'm', 'b', 's', 't', 'o', 'r', 'e'};
 
-int path_join(char *to, size_t size, const char *dir, const char *name,
-              emb_err *err) {
-  int n = snprintf(to, size, "%s/%s", dir, name);
-  return n < 0 || (size_t)n >= size
-             ? err_set(err, EMB_CANTOPEN, "path too long: %s", dir)
-             : EMB_OK;
-}
-
-static uint64_t sum_of(const struct manifest *m) {
+static uint64_t manifest_sum_of(const struct manifest *m) {
   return hash_sum((const char *)m + 8, MANIFEST_SLOT - 8, 0, 0);
 }
 
-static int is_zero(const uint8_t *bytes, size_t n) {
+static int manifest_is_zero(const uint8_t *bytes, size_t n) {
   while (n && !*bytes) {
     bytes++;
     n--;
@@ -33,13 +24,13 @@ static int is_zero(const uint8_t *bytes, size_t n) {
 }
 
 static int is_manifest(const struct manifest *slot) {
-  return memcmp(slot->magic, magic, sizeof magic) == 0;
+  return memcmp(slot->magic, manifest_magic, sizeof manifest_magic) == 0;
 }
 
 /* A text, and nothing but zeros behind it. */
 static int is_text(const char *text, size_t size) {
   size_t n = strnlen(text, size);
-  return n < size && is_zero((const uint8_t *)text + n, size - n);
+  return n < size && manifest_is_zero((const uint8_t *)text + n, size - n);
 }
 
 /* The oldest format that has all that the slot says: an older library reads
@@ -49,20 +40,20 @@ static uint32_t format_of(const struct manifest *m) {
 }
 
 /* Slot i, of this format or another. */
-static int is_valid(const struct manifest *slot, int i) {
-  return is_manifest(slot) && slot->sum == sum_of(slot) &&
+static int manifest_is_valid(const struct manifest *slot, int i) {
+  return is_manifest(slot) && slot->sum == manifest_sum_of(slot) &&
          (slot->format > MANIFEST_FORMAT ||
-          (is_zero(slot->zero, sizeof slot->zero) &&
+          (manifest_is_zero(slot->zero, sizeof slot->zero) &&
            (slot->format == 3 || slot->newest == 0) &&
            is_text(slot->schema, sizeof slot->schema) &&
            slot->generation % 2 == (uint64_t)i));
 }
 
 /* path: PATH_BYTES for the file's name. */
-static int read_slots(struct env *env, const char *dir, char *path,
-                      struct manifest slots[2], emb_err *err) {
+static int manifest_read_slots(struct env *env, const char *dir, char *path,
+                               struct manifest slots[2], emb_err *err) {
   struct env_file *file;
-  int rc = path_join(path, PATH_BYTES, dir, "manifest", err);
+  int rc = path_join(path, PATH_BYTES, dir, MANIFEST_NAME, err);
   if (rc) {
     return rc;
   }
@@ -79,20 +70,21 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                   emb_err *err) {
   char path[PATH_BYTES];
   struct manifest slots[2];
-  int rc = read_slots(env, dir, path, slots, err);
+  int rc = manifest_read_slots(env, dir, path, slots, err);
   if (rc) {
     return rc;
   }
   const struct manifest *best = NULL;
   for (int i = 0; i < 2; i++) {
-    if (is_valid(&slots[i], i) &&
+    if (manifest_is_valid(&slots[i], i) &&
         (!best || slots[i].generation > best->generation)) {
       best = &slots[i];
     }
   }
   if (!best) {
     return is_manifest(&slots[0]) || is_manifest(&slots[1])
-               ? err_set(err, EMB_CORRUPT, "%s: no valid slot", path)
+               ? err_set(err, EMB_CORRUPT, "%s: both of its slots are damaged",
+                         path)
                : err_set(err, EMB_NOTADB, "%s: not an emb store", path);
   }
   if (best->format < 1 || best->format > MANIFEST_FORMAT) {
@@ -108,12 +100,13 @@ int manifest_check(struct env *env, const char *dir, int *damaged,
                    emb_err *err) {
   char path[PATH_BYTES];
   struct manifest slots[2];
-  int rc = read_slots(env, dir, path, slots, err);
+  int rc = manifest_read_slots(env, dir, path, slots, err);
   *damaged = -1;
   for (int i = 0; !rc && i < 2; i++) {
-    int unwritten = slots[1 - i].generation == 1 &&
-                    is_zero((const uint8_t *)&slots[i], sizeof slots[i]);
-    if (!is_valid(&slots[i], i) && !unwritten) {
+    int unwritten =
+        slots[1 - i].generation == 1 &&
+        manifest_is_zero((const uint8_t *)&slots[i], sizeof slots[i]);
+    if (!manifest_is_valid(&slots[i], i) && !unwritten) {
       *damaged = i;
     }
   }
@@ -123,58 +116,65 @@ int manifest_check(struct env *env, const char *dir, int *damaged,
 int manifest_is_missing(struct env *env, const char *dir) {
   char path[PATH_BYTES];
   uint64_t id[2];
-  return path_join(path, sizeof path, dir, "manifest", NULL) == 0 &&
+  return path_join(path, sizeof path, dir, MANIFEST_NAME, NULL) == 0 &&
          env->identity(env, path, id) == ENOENT;
 }
 
 /* The next generation, into its slot. */
 static int write_slot(struct env *env, struct env_file *file,
                       struct manifest *m, int sync) {
-  memcpy(m->magic, magic, sizeof magic);
+  memcpy(m->magic, manifest_magic, sizeof manifest_magic);
   m->format = format_of(m);
   m->generation++;
   memset(m->zero, 0, sizeof m->zero);
-  m->sum = sum_of(m);
+  m->sum = manifest_sum_of(m);
   int os =
       env->write(env, file, m, sizeof *m, m->generation % 2 * MANIFEST_SLOT);
-  if (!os && sync && !EMB_SEED(2)) {
+  if (!os && sync && !EMB_SEED(SEED_MANIFEST_NOT_SYNCED)) {
     os = env->sync(env, file);
   }
   return os;
 }
 
-static int write_slots(struct env *env, const char *path, struct manifest *m,
-                       int sync, emb_err *err) {
-  struct env_file *file;
-  int os = env->open(env, path, ENV_WRITE | ENV_CREATE, &file);
-  if (os) {
-    return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
-  }
-  os = write_slot(env, file, m, sync);
-  os = os ? os : write_slot(env, file, m, sync);
-  env->close(env, file);
-  return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
+static int write_slots(struct env *env, struct env_file *file,
+                       struct manifest *m, int sync) {
+  int os = write_slot(env, file, m, sync);
+  return os ? os : write_slot(env, file, m, sync);
 }
 
 int manifest_write(struct env *env, const char *dir, struct manifest *m,
                    int sync, emb_err *err) {
   char path[PATH_BYTES];
-  int rc = path_join(path, sizeof path, dir, "manifest", err);
-  return rc ? rc : write_slots(env, path, m, sync, err);
-}
-
-int manifest_create(struct env *env, const char *dir, struct manifest *m,
-                    emb_err *err) {
-  char path[PATH_BYTES], made[PATH_BYTES];
-  int rc = path_join(path, sizeof path, dir, "manifest", err);
-  rc = rc ? rc : path_join(made, sizeof made, dir, "manifest-new", err);
-  rc = rc ? rc : write_slots(env, made, m, 1, err);
+  struct env_file *file;
+  int rc = path_join(path, sizeof path, dir, MANIFEST_NAME, err);
   if (rc) {
     return rc;
   }
+  int os = env->open(env, path, ENV_WRITE | ENV_CREATE, &file);
+  if (os) {
+    return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
+  }
+  os = write_slots(env, file, m, sync);
+  env->close(env, file);
+  return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
+}
+
+int manifest_create(struct env *env, const char *dir, struct env_dir *names,
+                    struct manifest *m, emb_err *err) {
+  char path[PATH_BYTES], made[PATH_BYTES];
+  struct env_file *file;
+  int rc = path_join(path, sizeof path, dir, MANIFEST_NAME, err);
+  rc = rc ? rc : path_join(made, sizeof made, dir, MANIFEST_NEW_NAME, err);
+  if (rc) {
+    return rc;
+  }
+  int os = replace_begin(env, made, 0, &file);
+  if (os) {
+    return err_os(err, EMB_CANTOPEN, os, "cannot create %s", made);
+  }
+  os = replace_seal(env, made, file, write_slots(env, file, m, 1));
   /* The names of the other files, too, are there before this one is. */
-  int os = env->sync_dir(env, dir);
-  os = os ? os : env->rename(env, made, path);
-  os = os ? os : env->sync_dir(env, dir);
+  os = os ? os : env->sync_dir(env, names);
+  os = os ? os : replace_name(env, made, path, names);
   return os ? err_os(err, EMB_IOERR, os, "cannot create %s", path) : EMB_OK;
 }

@@ -23,7 +23,7 @@
 **   104-111  version     no record has a higher one
 **   112-119  txn_last    newest transaction number given out
 **   120-127  txn_committed      newest one prepared and committed
-**   128-3711 schema      text (core/schema.h), then zeros; "": one vector of
+**   128-3711 schema      text (schema/schema.h), then zeros; "": one vector of
 **                        dim and type, and nothing else
 **   3712-3715 newest     format 3: newest time of a write
 **   3716-4095 zero
@@ -33,7 +33,8 @@
 
 #include <stdint.h>
 
-#include "../core/core.h"
+#include "../kernel/core.h"
+#include "../env/replace.h"
 
 #define MANIFEST_FORMAT 3 /* the newest */
 #define MANIFEST_SLOT 4096
@@ -70,7 +71,9 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
 ** *damaged is its number, -1 if there is none.  The other one may be in use. */
 int manifest_check(struct env *env, const char *dir, int *damaged,
                    emb_err *err);
-/* What the manifest is called while the store is being deleted. */
+#define MANIFEST_NAME "manifest"
+#define MANIFEST_NEW_NAME "manifest-new"
+/* What it is called while the store is being deleted. */
 #define MANIFEST_GONE "manifest-gone"
 int manifest_is_missing(struct env *env, const char *dir);
 /* Gives the state the next two generations, and writes each to its slot,
@@ -80,12 +83,7 @@ int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
                    int sync, emb_err *err);
 /* The first two of a store, whose other files are synced.  The file gets its
 ** name when it is complete: a directory with a manifest is a store. */
-int manifest_create(struct env *env, const char *dir, struct manifest *manifest,
-                    emb_err *err);
-
-/* dir + "/" + name, at most size bytes; EMB_CANTOPEN if longer. */
-int path_join(char *to, size_t size, const char *dir, const char *name,
-              emb_err *err);
-#define PATH_BYTES 4096
+int manifest_create(struct env *env, const char *dir, struct env_dir *names,
+                    struct manifest *manifest, emb_err *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../kernel/row_write.h"
 #include "../emb.h"
 #include "dump.h"
 
@@ -15,7 +16,7 @@ struct found {
   uint32_t phys;
 };
 
-/* Of two with one number the lower place comes first: an extent takes the
+/* Of two with one number the lower file slot comes first: an extent takes the
 ** lowest that is free, so a copy of it stands above. */
 static int by_number(const void *a, const void *b) {
   const struct found *x = a, *y = b;
@@ -25,7 +26,7 @@ static int by_number(const void *a, const void *b) {
   return x->phys < y->phys ? -1 : x->phys > y->phys;
 }
 
-static int out_of_memory(struct recovery *r) {
+static int recover_out_of_memory(struct recovery *r) {
   return err_set(r->err, EMB_NOMEM, "out of memory");
 }
 
@@ -33,7 +34,7 @@ static int read_error(struct recovery *r, int os) {
   return err_os(r->err, EMB_IOERR, os, "cannot read %s/log", r->core->dir);
 }
 
-static int place_used(const struct log *log, uint32_t phys) {
+static int file_slot_used(const struct log *log, uint32_t phys) {
   return phys < log->phys_end && (log->phys_used[phys / 64] >> (phys % 64) & 1);
 }
 
@@ -73,14 +74,14 @@ static int add_found(struct recovery *r, struct found **found, size_t *room,
   size_t more = *room ? *room * 2 : 64;
   void *larger = env->resize(env, *found, more * sizeof **found);
   if (!larger) {
-    return out_of_memory(r);
+    return recover_out_of_memory(r);
   }
   *found = larger;
   *room = more;
   return EMB_OK;
 }
 
-/* Looks at every place in the file that the checkpoint does not use.  What is
+/* Looks at every file slot that the checkpoint does not use.  What is
 ** missing may be older than the manifest's tail: the index file lists the
 ** extents that there were when it was written, and the tail was moved on once
 ** more before the manifest. */
@@ -94,7 +95,7 @@ static int find_extents(struct recovery *r) {
   if (os) {
     return read_error(r, os);
   }
-  uint64_t places =
+  uint64_t slots =
       bytes > LOG_FILE_HEAD
           ? (bytes - LOG_FILE_HEAD + l->extent_bytes - 1) / l->extent_bytes
           : 0;
@@ -105,8 +106,8 @@ static int find_extents(struct recovery *r) {
   if (log_extents_used(log) == 0) {
     log->first = floor;
   }
-  for (uint64_t p = 0; !rc && p < places && p < EXTENT_NOWHERE; p++) {
-    if (place_used(log, (uint32_t)p)) {
+  for (uint64_t p = 0; !rc && p < slots && p < EXTENT_NOWHERE; p++) {
+    if (file_slot_used(log, (uint32_t)p)) {
       continue;
     }
     unused++;
@@ -140,12 +141,12 @@ static int find_extents(struct recovery *r) {
     if (found[i].number == expected && expected - log->first < LOG_SPAN_MAX) {
       rc = log_adopt(log, expected, found[i].phys);
       if (rc) {
-        rc = out_of_memory(r);
+        rc = recover_out_of_memory(r);
       }
     }
   }
-  /* Since the checkpoint numbers were given out one by one, each to a place of
-  ** its own, and none was given back. */
+  /* Since the checkpoint numbers were given out one by one, each to a file slot
+  ** of its own, and none was given back. */
   r->highest += unused;
   core->env->release(core->env, found);
   return rc;
@@ -153,7 +154,7 @@ static int find_extents(struct recovery *r) {
 
 /* ---- reading pages ----------------------------------------------------- */
 
-/* Calls each for the pages [from, to) that the log has a place for, with
+/* Calls each for the pages [from, to) that the log has a file slot for, with
 ** valid = 0 where the checksum is wrong; stops when it returns non-zero. */
 static int for_pages(struct recovery *r, uint64_t from, uint64_t to,
                      int (*each)(struct recovery *, uint64_t page,
@@ -230,7 +231,7 @@ static int add_voids(struct recovery *r, struct seen_txn *txn,
     void *larger = r->core->env->resize(r->core->env, txn->voids,
                                         room * sizeof *txn->voids);
     if (!larger) {
-      return out_of_memory(r);
+      return recover_out_of_memory(r);
     }
     txn->voids = larger;
     txn->void_room = room;
@@ -283,10 +284,10 @@ static int survey(struct recovery *r, uint64_t page, const char *bytes,
   }
   struct seen_txn *txn = txn_of(r, number, page);
   if (!txn) {
-    return out_of_memory(r);
+    return recover_out_of_memory(r);
   }
   txn->last = page;
-  /* Its last page counts: after a prepare that the coordinator gave up it may
+  /* Its last page counts: after a prepare that the coordinator abandoned it may
   ** have gone on, and even have been committed by the engine alone. */
   txn->complete = (page_flags(bytes) & PAGE_LAST) != 0;
   txn->synced = (page_flags(bytes) & PAGE_SYNCED) != 0;
@@ -307,41 +308,6 @@ static int is_void(const struct seen_txn *txn, uint64_t address) {
   return 0;
 }
 
-/* While a transaction is in doubt the store is read, so that its keys may be
-** in the cache by the time it is applied: their words change as in any other
-** write (core/key.c), only without a latch, which nobody else wants. */
-static int apply_record(struct recovery *r, int64_t key, uint64_t address) {
-  struct core *core = r->core;
-  struct entry *entry;
-  uint64_t word;
-  int rc = index_insert(&core->index, key, hash_key(key), address, &entry,
-                        &word, NULL, NULL);
-  if (rc == EMB_NOMEM) {
-    return out_of_memory(r);
-  }
-  if (rc == INDEX_EXISTS) {
-    if (key_log_address(core, word) >= address) {
-      return EMB_OK;
-    }
-    key_publish(core, key, entry, word, address);
-  } else {
-    log_live(&core->log, address, 1);
-    atomic_fetch_add(&core->count, 1);
-  }
-  r->applied++;
-  return EMB_OK;
-}
-
-static void apply_tomb(struct recovery *r, int64_t key, uint64_t address) {
-  struct core *core = r->core;
-  uint64_t word;
-  struct entry *entry = index_find(&core->index, key, hash_key(key), &word);
-  if (entry && key_log_address(core, word) < address) {
-    key_remove(core, key, hash_key(key), entry, word);
-    r->applied++;
-  }
-}
-
 /* The newest time of a write lies in the checkpoint or behind it. */
 static void see_time(struct core *core, const void *value) {
   const struct schema *schema = &core->schema;
@@ -360,7 +326,7 @@ static int apply_page(struct recovery *r, uint64_t page, const char *bytes,
     for (uint32_t i = 0; i < page_count(bytes); i++) {
       int64_t key;
       memcpy(&key, bytes + PAGE_HEAD_BYTES + (size_t)i * 8, 8);
-      apply_tomb(r, key, base);
+      row_replay_removal(r->core, key, base);
     }
   }
   if (page_kind(bytes) != PAGE_DATA) {
@@ -378,16 +344,16 @@ static int apply_page(struct recovery *r, uint64_t page, const char *bytes,
       atomic_store(&r->core->version, version);
     }
     see_time(r->core, rec->vector);
-    int rc = apply_record(r, atomic_load(&rec->key), base + i);
+    int rc = row_replay(r->core, rec, base + i);
     if (rc) {
-      return rc;
+      return rc == EMB_NOMEM ? recover_out_of_memory(r) : rc;
     }
   }
   return EMB_OK;
 }
 
-static int apply(struct recovery *r, uint64_t page, const char *bytes,
-                 int valid) {
+static int recover_apply(struct recovery *r, uint64_t page, const char *bytes,
+                         int valid) {
   if (!valid) {
     return err_set(r->err, EMB_CORRUPT, "%s/log: page %llu changed",
                    r->core->dir, (unsigned long long)page);
@@ -422,7 +388,8 @@ static int find_doubt(struct recovery *r) {
   struct seen_txn *last = r->txn_count ? &r->txns[r->txn_count - 1] : NULL;
   uint64_t newest = last && last->number > r->torn ? last->number : r->torn;
   int open = last && last->complete && last->synced && !last->aborted &&
-             last->number > r->manifest->txn_committed && !EMB_SEED(14);
+             last->number > r->manifest->txn_committed &&
+             !EMB_SEED(SEED_PREPARED_TXN_COMMITTED);
   if (newest > atomic_load(&core->txn_last)) {
     atomic_store(&core->txn_last, newest);
   }
@@ -431,7 +398,7 @@ static int find_doubt(struct recovery *r) {
   } else if (r->torn) {
     last = txn_of(r, r->torn, r->end);
     if (!last) {
-      return out_of_memory(r);
+      return recover_out_of_memory(r);
     }
   }
   if (open || r->torn) {
@@ -470,7 +437,53 @@ static int replay_log(struct recovery *r) {
       atomic_store(&core->txn_committed, txn->number);
     }
   }
-  return for_pages(r, m->replay, r->end, apply);
+  return for_pages(r, m->replay, r->end, recover_apply);
+}
+
+/* Does the log have the file slots of all pages of [replay, tail)?  An index
+** file that an earlier version has written may lack the last ones. */
+static int has_file_slots(const struct recovery *r) {
+  const struct layout *l = &r->core->layout;
+  const struct manifest *m = r->manifest;
+  uint64_t end = (m->tail - 1) >> l->extent_bits;
+  for (uint64_t e = m->replay >> l->extent_bits; e <= end; e++) {
+    if (!listed(&r->core->log, e)) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
+/* The last transaction was prepared, and had not been decided when the manifest
+** was written: it is not part of the checkpoint. */
+static uint64_t undecided(const struct recovery *r) {
+  const struct seen_txn *last =
+      r->txn_count ? &r->txns[r->txn_count - 1] : NULL;
+  return last && last->complete && last->synced && !last->aborted &&
+                 last->number > r->manifest->txn_committed
+             ? last->number
+             : 0;
+}
+
+/* The checkpoint as of the manifest's tail.  The index file was written beside
+** writers, a part after the other: of a commit that came meanwhile it may have
+** some keys and not others. */
+static int complete_checkpoint(struct recovery *r) {
+  const struct manifest *m = r->manifest;
+  if (m->clean || m->replay >= m->tail ||
+      EMB_SEED(SEED_READER_CHECKPOINT_INCOMPLETE)) {
+    return EMB_OK;
+  }
+  int rc = has_file_slots(r) ? EMB_OK : find_extents(r);
+  rc = rc ? rc : for_pages(r, m->replay, m->tail, survey);
+  if (rc) {
+    return rc;
+  }
+  r->end = m->tail;
+  r->in_doubt = undecided(r);
+  rc = for_pages(r, m->replay, m->tail, recover_apply);
+  r->in_doubt = 0;
+  return rc;
 }
 
 void recovery_free(struct recovery *r) {
@@ -497,7 +510,7 @@ int recover(struct core *core, const struct manifest *m, int replay,
   atomic_store(&core->txn_last, m->txn_last);
   atomic_store(&core->txn_committed, m->txn_committed);
   atomic_store(&core->txn_first_page, 0);
-  int rc = dump_load(core, m, err);
+  int rc = dump__load(core, m, err);
   if (rc) {
     return rc;
   }
@@ -510,9 +523,9 @@ int recover(struct core *core, const struct manifest *m, int replay,
   r->err = err;
   r->highest = m->tail ? (m->tail - 1) >> core->layout.extent_bits : 0;
   r->buffer = env->map(env, core->layout.extent_bytes, 0);
-  rc = r->buffer ? check_manifest(r) : out_of_memory(r);
-  if (!rc && replay) {
-    rc = replay_log(r);
+  rc = r->buffer ? check_manifest(r) : recover_out_of_memory(r);
+  if (!rc) {
+    rc = replay ? replay_log(r) : complete_checkpoint(r);
   }
   if (!rc) {
     /* Above everything that was ever written, so that no leftover can be
@@ -524,7 +537,7 @@ int recover(struct core *core, const struct manifest *m, int replay,
              ? err_set(err, EMB_CORRUPT, "%s/log: it is too long", core->dir)
              : EMB_OK;
     if (!rc && log_fit_table(&core->log, r->highest + 1)) {
-      rc = out_of_memory(r);
+      rc = recover_out_of_memory(r);
     } else if (!rc) {
       log_start_at(&core->log, r->highest + 1);
     }

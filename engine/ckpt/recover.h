@@ -2,20 +2,20 @@
 **
 ** recover.h -- from the files to the last commit or checkpoint.
 **
-**   1  the newest valid manifest, its index file             [dump_load]
-**   2  extents that were written after it: the checksum of a first page tells
-**      which extent a place in the file holds                [find_extents]
+**   1  the newest valid manifest, its index file             [dump__load]
+**   2  extents that were written after it: the checksum of a first page shows
+**      which extent a file slot holds                        [find_extents]
 **   3  first pass over the pages from `replay` on: where the log ends, and
 **      which transactions are complete, undone or in doubt    [survey]
 **   4  second pass: applies records and deletions; of all records of a key the
-**      highest address wins                                   [apply]
+**      highest address wins                                   [recover_apply]
 **
 ** The log ends at the first page whose checksum is wrong.  That is a torn tail
 ** unless something proves that the page had been durable.  Then it is
 ** corruption, and said so.  Proof is the manifest's tail, or a sign further up
 ** that a prepare had returned: a synced transaction end (SYNCED) and a page of
 ** a later transaction.  A synced end alone is no proof: its prepare may have
-** been writing when the power went, and pages reach the disk in any order.
+** been writing when the power failed, and pages reach the disk in any order.
 ** That transaction is in doubt like any other that was prepared; only, if its
 ** coordinator decided for it, then the prepare had returned, and the commit
 ** reports the corruption.  If the one before it is undecided as well (what
@@ -58,14 +58,13 @@ struct recovery {
   uint64_t highest;  /* no extent in the file has a higher number */
   uint64_t in_doubt; /* number of the transaction in doubt, or 0 */
   uint64_t torn;     /* transaction whose synced end lies beyond `end`, or 0 */
-  uint64_t applied;  /* records and deletions */
   char *buffer;      /* one extent */
   emb_err *err;
 };
 
-/* Loads the checkpoint of `manifest` into an empty core; with `replay` also
-** what the log holds beyond it.  *recovery is kept (not NULL) only while a
-** transaction is in doubt. */
+/* Loads the checkpoint of `manifest` into an empty core, which is the state at
+** the manifest's tail; with `replay` also what the log holds beyond it.  The
+** recovery is kept (not NULL) only while a transaction is in doubt. */
 int recover(struct core *core, const struct manifest *manifest, int replay,
             struct recovery **recovery, emb_err *err);
 /* Applies the transaction in doubt.  EMB_CORRUPT: part of it is damaged. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../kernel/store_file.h"
 #include "../emb.h"
 #include "manifest.h"
 
@@ -26,11 +27,11 @@ static int counts(const struct core *core) {
   return admission_counts(&core->admission) && !core->temporary;
 }
 
-static void path_of(char *to, const struct core *core, const char *name) {
+static void seen_path_of(char *to, const struct core *core, const char *name) {
   (void)path_join(to, PATH_BYTES, core->dir, name, NULL);
 }
 
-static void describe(struct core *core, struct head *head) {
+static void seen_describe(struct core *core, struct head *head) {
   memset(head, 0, sizeof *head);
   memcpy(head->magic, MAGIC, sizeof head->magic);
   memcpy(head->uuid, core->uuid, sizeof head->uuid);
@@ -41,10 +42,10 @@ static void describe(struct core *core, struct head *head) {
 
 /* ---- writing ------------------------------------------------------------ */
 
-static void write_blocks(struct core *core, struct blocks *w) {
+static void seen_write_blocks(struct core *core, struct blocks *w) {
   struct admission *a = &core->admission;
   struct block *head = &w->blocks[0];
-  describe(core, (struct head *)(void *)head->u.bytes);
+  seen_describe(core, (struct head *)(void *)head->u.bytes);
   head->kind = BLOCK_HEAD;
   head->count = 1;
   blocks_finish(w);
@@ -58,43 +59,34 @@ static void write_blocks(struct core *core, struct blocks *w) {
   blocks_flush(w);
 }
 
-int seen_write(struct core *core, emb_err *err) {
+static int seen_save(struct core *core, struct epoch_slot *slot, emb_err *err) {
   struct env *env = core->env;
   struct blocks w = {core, NULL, core->salt, NULL, 0, 0, 0};
   char path[PATH_BYTES], to[PATH_BYTES];
   const size_t bytes = (BLOCKS_BUFFER + 1) * sizeof(struct block);
+  (void)slot;
   if (!counts(core)) {
     return EMB_OK;
   }
-  path_of(path, core, SEEN_NEW);
-  path_of(to, core, SEEN_NAME);
-  env->unlink(env, path); /* of one that was cut off */
-  w.os = env->open(
-      env, path, ENV_WRITE | ENV_CREATE | ENV_EXCLUSIVE | ENV_DIRECT, &w.file);
+  seen_path_of(path, core, SEEN_NEW);
+  seen_path_of(to, core, SEEN_NAME);
+  w.os = replace_begin(env, path, ENV_DIRECT, &w.file);
   if (w.os) {
     return err_os(err, EMB_CANTOPEN, w.os, "cannot create %s", path);
   }
   w.blocks = env->map(env, bytes, 0);
   if (w.blocks) {
-    write_blocks(core, &w);
+    seen_write_blocks(core, &w);
     env->unmap(env, w.blocks, bytes);
   }
-  w.os = w.os || !w.blocks ? w.os : env->sync(env, w.file);
-  env->close(env, w.file);
-  if (w.blocks && !w.os) {
-    w.os = env->rename(env, path, to);
-  }
-  if (w.os || !w.blocks) {
-    env->unlink(env, path);
-    return w.os ? err_os(err, EMB_IOERR, w.os, "cannot write %s", path)
-                : err_set(err, EMB_NOMEM, "out of memory");
-  }
-  return EMB_OK;
+  int os = replace_seal(env, path, w.file, w.blocks ? w.os : ENOMEM);
+  os = os ? os : replace_name(env, path, to, NULL);
+  return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
 }
 
 /* ---- reading ------------------------------------------------------------ */
 
-struct reading {
+struct seen_reading {
   struct core *core;
   struct env_file *file;
   struct block *block;
@@ -104,29 +96,30 @@ struct reading {
   char path[PATH_BYTES];
 };
 
-static int bad_block(struct reading *r, uint64_t number) {
+static int bad_block(struct seen_reading *r, uint64_t number) {
   return err_set(r->err, EMB_CORRUPT, "%s: block %llu is damaged", r->path,
                  (unsigned long long)number);
 }
 
-static int read_block(struct reading *r, uint64_t number) {
+static int seen_read_block(struct seen_reading *r, uint64_t number) {
   struct env *env = r->core->env;
   int os = env->read(env, r->file, r->block, BLOCK_BYTES, number * BLOCK_BYTES);
   if (os) {
     return err_os(r->err, EMB_IOERR, os, "cannot read %s", r->path);
   }
   count_add(&r->core->counters.read_bytes, BLOCK_BYTES);
-  return block_valid(r->block, r->core->salt, number) ? EMB_OK
-                                                      : bad_block(r, number);
+  return blocks_valid(r->block, r->core->salt, number) ? EMB_OK
+                                                       : bad_block(r, number);
 }
 
 /* A file of another rule is not damaged: *other. */
-static int read_head(struct reading *r, struct head *head, int *other) {
+static int seen_read_head(struct seen_reading *r, struct head *head,
+                          int *other) {
   uint64_t bytes = 0, pairs = 2 * r->want.bytes / 16;
   uint64_t blocks = 1 + (pairs + BLOCK_PAIRS - 1) / BLOCK_PAIRS;
   int os = r->core->env->size(r->core->env, r->file, &bytes);
   int rc = os ? err_os(r->err, EMB_IOERR, os, "cannot read %s", r->path)
-              : read_block(r, 0);
+              : seen_read_block(r, 0);
   if (rc) {
     return rc;
   }
@@ -144,11 +137,11 @@ static int read_head(struct reading *r, struct head *head, int *other) {
   return EMB_OK;
 }
 
-static int read_tables(struct reading *r) {
+static int read_tables(struct seen_reading *r) {
   size_t pairs = 2 * r->want.bytes / 16;
   uint64_t number = 1;
   for (size_t at = 0; at < pairs; number++) {
-    int rc = read_block(r, number);
+    int rc = seen_read_block(r, number);
     if (rc) {
       return rc;
     }
@@ -167,14 +160,14 @@ static int read_tables(struct reading *r) {
 
 static int read_file(struct core *core, int load, emb_err *err) {
   struct env *env = core->env;
-  struct reading r = {.core = core, .load = load, .err = err};
+  struct seen_reading r = {.core = core, .load = load, .err = err};
   struct head head;
   int other = 0;
   if (!counts(core)) {
     return EMB_OK;
   }
-  path_of(r.path, core, SEEN_NAME);
-  describe(core, &r.want);
+  seen_path_of(r.path, core, SEEN_NAME);
+  seen_describe(core, &r.want);
   int os = env->open(env, r.path, ENV_READ | ENV_DIRECT, &r.file);
   if (os) {
     return os == ENOENT
@@ -182,7 +175,7 @@ static int read_file(struct core *core, int load, emb_err *err) {
                : err_os(err, EMB_CANTOPEN, os, "cannot open %s", r.path);
   }
   r.block = env->map(env, BLOCK_BYTES, 0);
-  int rc = r.block ? read_head(&r, &head, &other)
+  int rc = r.block ? seen_read_head(&r, &head, &other)
                    : err_set(err, EMB_NOMEM, "out of memory");
   if (!rc && !other) {
     rc = read_tables(&r);
@@ -198,14 +191,30 @@ static int read_file(struct core *core, int load, emb_err *err) {
   return rc;
 }
 
-int seen_read(struct core *core, emb_err *err) {
+/* Counting goes on from the file if there is one, and it is right; else it is
+** left at its beginning.  Of a file that cannot be used only the metric says so
+** soon: the next checkpoint replaces it. */
+static int seen_load(struct core *core, int recovered, emb_err *err) {
   int rc = read_file(core, 1, err);
+  (void)recovered;
   if (rc) {
     admission_clear(&core->admission);
   }
-  return rc;
+  if (rc == EMB_NOMEM || rc == EMB_OK) {
+    return rc;
+  }
+  err_clear(err);
+  count_add(&core->counters.admission_damaged, 1);
+  return EMB_OK;
 }
 
-int seen_verify(struct core *core, emb_err *err) {
+static int seen_check(struct core *core, const char *name, emb_err *err) {
+  (void)name;
   return read_file(core, 0, err);
 }
+
+const struct store_file file_seen = {.name = SEEN_NAME,
+                                     .temporary = SEEN_NEW,
+                                     .load = seen_load,
+                                     .save = seen_save,
+                                     .check = seen_check};

@@ -26,6 +26,7 @@
 struct env_file;  /* an open file */
 struct env_queue; /* reads and writes in flight, and their completions */
 struct env_lock;  /* a held lock file */
+struct env_dir;   /* an open directory */
 
 enum {
   ENV_READ = 0,
@@ -65,15 +66,28 @@ struct env {
   int (*sync)(struct env *, struct env_file *); /* data and size: fdatasync */
   int (*size)(struct env *, struct env_file *, uint64_t *bytes);
   int (*truncate)(struct env *, struct env_file *, uint64_t bytes);
+  /* Gives the range its blocks, so that writes there find room: what is in it
+  ** stays, and the file is at least so long then.  Where the file system
+  ** cannot, does nothing and returns 0. */
+  int (*reserve)(struct env *, struct env_file *, uint64_t offset,
+                 uint64_t bytes);
+  /* What the file's file system has left for this process. */
+  int (*room)(struct env *, struct env_file *, uint64_t *bytes);
   /* Gives the range's blocks back to the file system; where it cannot, does
   ** nothing and returns 0. */
   int (*punch)(struct env *, struct env_file *, uint64_t offset,
                uint64_t bytes);
   int (*unlink)(struct env *, const char *path);
   int (*rename)(struct env *, const char *from, const char *to);
+  /* A second name for a file; where the file system has none, an error. */
+  int (*link)(struct env *, const char *from, const char *to);
   int (*make_dir)(struct env *, const char *path); /* EEXIST is an error */
   int (*remove_dir)(struct env *, const char *path);
-  int (*sync_dir)(struct env *, const char *path);
+  /* A directory is opened before what is to be made durable in it is done: then
+  ** nothing but the sync itself can fail after it. */
+  int (*open_dir)(struct env *, const char *path, struct env_dir **);
+  void (*close_dir)(struct env *, struct env_dir *);
+  int (*sync_dir)(struct env *, struct env_dir *);
   /* Calls each(arg, name) for every entry but "." and "..". */
   int (*list_dir)(struct env *, const char *path,
                   void (*each)(void *arg, const char *name), void *arg);
@@ -84,6 +98,19 @@ struct env {
   ** EAGAIN when another process holds it; the rest as open. */
   int (*lock)(struct env *, const char *path, struct env_lock **);
   void (*unlock)(struct env *, struct env_lock *);
+  /* The holder of the lock has done what others have to wait for (own.c). */
+  void (*lock_settle)(struct env *, struct env_lock *);
+  /* 0: no other process holds the lock file, or there is none; EAGAIN: one
+  ** holds it, and has settled; EINPROGRESS: it has not yet. */
+  int (*lock_test)(struct env *, const char *path);
+  /* Shared locks of bytes of an open file, which other processes can see and
+  ** which do not block them; they end with the process.  At a number below
+  ** 2^61, once at each: the caller counts.  EINVAL, ENOLCK: this file system
+  ** has none. */
+  int (*byte_lock)(struct env *, struct env_file *, uint64_t at, int on);
+  /* The lowest such lock of another process below `below`; UINT64_MAX: none. */
+  int (*byte_lock_lowest)(struct env *, struct env_file *, uint64_t below,
+                          uint64_t *at);
 
   /* batched access; kind ENV_QUEUE_*.  depth: most requests ever in flight
   ** at once.  ENOSYS where the kernel or the container forbids the kind. */
@@ -109,6 +136,12 @@ struct env {
   ** huge pages when huge is set; not resident until touched. */
   void *(*map)(struct env *, size_t bytes, int huge);
   void (*unmap)(struct env *, void *, size_t bytes);
+  /* Gives whole pages of what was mapped back to the system; the addresses
+  ** stay, and what is there next is zeros. */
+  void (*discard)(struct env *, void *, size_t bytes);
+  /* The most memory that this process can have, and whose limit that is, in
+  ** words that follow "more than". */
+  uint64_t (*memory_limit)(struct env *, const char **whose);
 
   /* time, randomness, process */
   uint64_t (*now_us)(struct env *); /* monotonic */

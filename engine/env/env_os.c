@@ -86,6 +86,11 @@ void env__unmap(struct env *env, void *start, size_t bytes) {
     (void)munmap(start, whole_pages(bytes));
 }
 
+void env__discard(struct env *env, void *start, size_t bytes) {
+  (void)env;
+  (void)madvise(start, bytes & ~(PAGE_BYTES - 1), MADV_DONTNEED);
+}
+
 uint64_t env__now_us(struct env *env) {
   (void)env;
   struct timespec now;
@@ -170,7 +175,7 @@ static void *thread_main(void *arg) {
   return NULL;
 }
 
-static int create(struct thread *thread, size_t stack_bytes) {
+static int env_os_create(struct thread *thread, size_t stack_bytes) {
   pthread_attr_t attr;
   int rc = pthread_attr_init(&attr);
   if (rc != 0)
@@ -183,8 +188,8 @@ static int create(struct thread *thread, size_t stack_bytes) {
   return rc;
 }
 
-/* The host's signal handlers must not run on our threads.  The signals that
-** a thread raises by its own fault stay open: blocked, they would kill the
+/* The host's signal handlers must not run on the engine's threads.  The signals
+** that a thread raises by its own fault stay open: blocked, they would kill the
 ** process past its crash handler. */
 static void signals_to_block(sigset_t *set) {
   static const int own_fault[] = {SIGSEGV, SIGBUS,  SIGFPE,
@@ -205,11 +210,11 @@ int env__thread_start(struct env *env, void (*run)(void *), void *arg,
   signals_to_block(&block);
   int rc = pthread_sigmask(SIG_SETMASK, &block, &before);
   if (rc == 0) {
-    rc = create(thread, STACK_BYTES);
+    rc = env_os_create(thread, STACK_BYTES);
     /* glibc takes the thread-local data of the whole process from the stack:
     ** a host with much of it leaves too little of ours */
     if (rc == EINVAL)
-      rc = create(thread, 0);
+      rc = env_os_create(thread, 0);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   }
   if (rc != 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** env_os.h -- the part of the table that is not about files: memory, time,
-** randomness and threads.  Contracts in env.h.  Private to engine/env.
+** randomness and threads.  Contracts in env.h.  None looks at its environment,
+** which is NULL where there is none to pass on.  Private to engine/env.
 */
 #ifndef EMB_ENV_OS_H
 #define EMB_ENV_OS_H
@@ -13,6 +14,8 @@ void *env__resize(struct env *, void *, size_t bytes);
 void env__release(struct env *, void *);
 void *env__map(struct env *, size_t bytes, int huge);
 void env__unmap(struct env *, void *, size_t bytes);
+void env__discard(struct env *, void *, size_t bytes);
+uint64_t env__memory_limit(struct env *, const char **whose); /* env_limit.c */
 uint64_t env__now_us(struct env *);
 uint32_t env__wall_s(struct env *);
 void env__sleep_us(struct env *, uint64_t);

@@ -9,7 +9,7 @@
 **     submit -> queue.waiting -> run by a worker -> queue.done -> delivered
 **                     take_request           complete           wait
 **
-**           of a place for a worker:
+**           of a slot for a worker:
 **
 **     free -> occupied -> ended -> free
 **         hire        work     dismiss
@@ -18,7 +18,7 @@
 **              request and fewer than depth are running.
 **           2. Each new runnable request either finds an awake worker, which
 **              looks at pool.ready before it sleeps, or wakes one, or hires
-**              one; so none is forgotten.
+**              one; so none is lost.
 **           3. Workers exist only while a queue does: the last env__pool_close
 **              joins them all.
 ** FAILURE   Only env__pool_open and the first hire can fail (ENOMEM, EAGAIN);
@@ -52,8 +52,8 @@ struct pool_queue {
   struct pool_queue *next;
 };
 
-/* A place for a worker. */
-struct worker {
+/* A slot for a worker. */
+struct env_pool_worker {
   void *thread; /* NULL: free.  Set by hire, cleared by dismiss */
   int ended;    /* set by the worker as its last act */
 };
@@ -69,7 +69,7 @@ static struct {
   size_t load;  /* requests that could be running now, over all queues */
   size_t hired; /* workers that have not ended */
   int stopping;
-  struct worker workers[WORKERS_MAX];
+  struct env_pool_worker workers[WORKERS_MAX];
 } pool = {.once = PTHREAD_ONCE_INIT,
           .life = PTHREAD_MUTEX_INITIALIZER,
           .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -94,8 +94,8 @@ static void after_fork_parent(void) {
   (void)pthread_mutex_unlock(&pool.life);
 }
 
-/* Only the forking thread lives on: there are no workers, and the condition
-** would remember sleepers that don't exist. */
+/* Only the forking thread exists in the child: there are no workers, and the
+** condition would still count waiters that don't exist. */
 static void after_fork_child(void) {
   init_work();
   memset(pool.workers, 0, sizeof pool.workers);
@@ -112,7 +112,7 @@ static void init_pool(void) {
 /* ---- queues that have work --------------------------------------------- */
 
 /* Keeps invariant 1 and pool.load after a change of waiting or running. */
-static void settle(struct pool_queue *queue) {
+static void env_pool_settle(struct pool_queue *queue) {
   size_t load = queue->waiting.count + queue->running;
   if (load > queue->depth)
     load = queue->depth;
@@ -130,7 +130,7 @@ static void settle(struct pool_queue *queue) {
   pool.ready_last = queue;
 }
 
-/* The next request of the queue whose turn it is; that goes to the end, so
+/* The next request of the queue that is next in turn; that goes to the end, so
 ** that a long batch does not hold up the queues of others. */
 static struct env_io *take_request(struct pool_queue **from) {
   struct pool_queue *queue = pool.ready_first;
@@ -140,14 +140,14 @@ static struct env_io *take_request(struct pool_queue **from) {
   queue->is_ready = 0;
   struct env_io *io = env__list_take(&queue->waiting);
   queue->running++;
-  settle(queue);
+  env_pool_settle(queue);
   *from = queue;
   return io;
 }
 
-static void complete(struct pool_queue *queue, struct env_io *io) {
+static void env_pool_complete(struct pool_queue *queue, struct env_io *io) {
   queue->running--;
-  settle(queue);
+  env_pool_settle(queue);
   env__list_append(&queue->done, io);
   if (queue->done.count >= queue->wanted)
     (void)pthread_cond_signal(&queue->arrived);
@@ -166,8 +166,8 @@ static int sleep_for_work(void) {
   return rc == ETIMEDOUT && pool.ready_first == NULL;
 }
 
-static void work(void *arg) {
-  struct worker *self = arg;
+static void env_pool_work(void *arg) {
+  struct env_pool_worker *self = arg;
   (void)pthread_mutex_lock(&pool.lock);
   for (;;) {
     struct pool_queue *queue;
@@ -180,27 +180,27 @@ static void work(void *arg) {
     (void)pthread_mutex_unlock(&pool.lock);
     (void)env__io_run(io);
     (void)pthread_mutex_lock(&pool.lock);
-    complete(queue, io);
+    env_pool_complete(queue, io);
   }
   self->ended = 1;
   pool.hired--;
   (void)pthread_mutex_unlock(&pool.lock);
 }
 
-/* Joins a worker that has ended or is about to, and frees its place. */
-static void dismiss(struct worker *worker) {
+/* Joins a worker that has ended or is about to, and frees its slot. */
+static void dismiss(struct env_pool_worker *worker) {
   if (worker->thread != NULL)
-    env__thread_join(&env_posix, worker->thread);
-  *worker = (struct worker){.thread = NULL};
+    env__thread_join(NULL, worker->thread);
+  *worker = (struct env_pool_worker){.thread = NULL};
 }
 
 /* Called under pool.lock, for which the new worker waits. */
-static int hire(void) {
-  struct worker *worker = pool.workers;
+static int env_pool_hire(void) {
+  struct env_pool_worker *worker = pool.workers;
   while (worker->thread != NULL && !worker->ended)
     worker++;
   dismiss(worker);
-  int rc = env__thread_start(&env_posix, work, worker, &worker->thread);
+  int rc = env__thread_start(NULL, env_pool_work, worker, &worker->thread);
   if (rc == 0)
     pool.hired++;
   return rc;
@@ -210,14 +210,14 @@ static int hire(void) {
 static int staff(size_t load) {
   int rc = 0;
   while (rc == 0 && pool.hired < WORKERS_MAX && pool.hired < load)
-    rc = hire();
+    rc = env_pool_hire();
   return pool.hired > 0 ? 0 : rc;
 }
 
 /* ---- the queue --------------------------------------------------------- */
 
 int env__pool_open(unsigned depth, struct env_queue **out) {
-  struct pool_queue *queue = env__allocate(&env_posix, sizeof *queue);
+  struct pool_queue *queue = env__allocate(NULL, sizeof *queue);
   if (queue == NULL)
     return ENOMEM;
   queue->head.kind = ENV_QUEUE_POOL;
@@ -231,8 +231,8 @@ int env__pool_open(unsigned depth, struct env_queue **out) {
   return 0;
 }
 
-/* Sends all workers home.  Called under pool.life and without any queue, so
-** nobody hires, and the places need no pool.lock. */
+/* Dismisses all workers.  Called under pool.life and without any queue, so no
+** worker is hired, and the slots need no pool.lock. */
 static void dismiss_all(void) {
   (void)pthread_mutex_lock(&pool.lock);
   pool.stopping = 1;
@@ -255,7 +255,7 @@ void env__pool_close(struct env_queue *head) {
     dismiss_all();
   (void)pthread_mutex_unlock(&pool.life);
   (void)pthread_cond_destroy(&queue->arrived);
-  env__release(&env_posix, queue);
+  env__release(NULL, queue);
 }
 
 int env__pool_submit(struct env_queue *head, struct env_io **ios, size_t n) {
@@ -268,7 +268,7 @@ int env__pool_submit(struct env_queue *head, struct env_io **ios, size_t n) {
   if (rc == 0) {
     for (size_t i = 0; i < n; i++)
       env__list_append(&queue->waiting, ios[i]);
-    settle(queue);
+    env_pool_settle(queue);
     for (size_t i = 0; i < n && i < WORKERS_MAX; i++)
       (void)pthread_cond_signal(&pool.work);
   }

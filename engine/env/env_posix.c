@@ -2,23 +2,16 @@
 **
 ** env_posix.c -- files, directories and lock files, and the table env_posix.
 **
-** ROLE      Called through the table only.  The steps of one transfer, which
-**           the plain calls and both kinds of queue have in common, are here
-**           too (env__io_*, drawn in env_queue.h).
-** INVARIANT Direct access is a property that the kernel keeps per open file,
-**           not a second descriptor: it is switched on after the open and
-**           off again at the first refusal, both by fcntl.  The descriptor
-**           stays the same, so requests in flight and other threads don't
-**           notice, and which alignment a caller must keep does not depend
-**           on the file system that he happens to run on.
-** FAILURE   errno, born here; what the caller may not see (EINTR, EAGAIN,
-**           ECANCELED, short transfers, EINVAL from O_DIRECT) ends here.
+** ROLE      Called through the table only.
+** INVARIANT Direct access is switched on after the open, and off again by the
+**           first transfer that the file system refuses (env_io.c).
+** FAILURE   errno, made here and in env_io.c.
 ** THREADS   Any.
 */
+#include "../base/debug.h"
 #include "env_os.h"
 #include "env_queue.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,99 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-static_assert(sizeof(off_t) == 8, "offsets are 64 bits");
-
-/* ---- one request ------------------------------------------------------- */
-
-/* Makes the file buffered.  Idempotent, so threads may race for it. */
-static void drop_direct(const struct env_file *file) {
-  int flags = fcntl(file->fd, F_GETFL);
-  if (flags >= 0)
-    (void)fcntl(file->fd, F_SETFL, flags & ~O_DIRECT);
-}
-
-static int finish(struct env_io *io, int result) {
-  io->result = result;
-  return 1;
-}
-
-int env__io_begin(struct env_io *io) {
-  io->result = 0;
-  io->done_bytes = 0;
-  /* The ring takes offset -1 as "the file's position": it must not get
-  ** there. */
-  if (io->offset > (uint64_t)INT64_MAX - io->bytes)
-    return finish(io, EINVAL);
-  uint64_t all = io->offset | io->bytes | (uint64_t)(uintptr_t)io->buffer;
-  if (io->file->aligned && all % ENV__BLOCK_BYTES != 0)
-    return finish(io, EINVAL);
-  return io->bytes == 0;
-}
-
-static int failed(struct env_io *io, int error) {
-  switch (error) {
-  case EINTR:
-  case EAGAIN:
-  case ECANCELED: /* the thread that started it in a ring has ended */
-    return 0;
-  case EINVAL:
-    /* The file system took O_DIRECT but not this transfer.  Only the second
-    ** EINVAL of a request is the caller's; until delivery, result remembers
-    ** the first. */
-    if (!io->file->aligned || io->result == EINVAL)
-      return finish(io, EINVAL);
-    drop_direct(io->file);
-    io->result = EINVAL;
-    return 0;
-  default:
-    return finish(io, error);
-  }
-}
-
-static int at_end_of_file(const struct env_io *io) {
-  struct stat st;
-  return fstat(io->file->fd, &st) == 0 &&
-         (uint64_t)st.st_size <= io->offset + io->done_bytes;
-}
-
-static int fill_with_zeros(struct env_io *io) {
-  memset((char *)io->buffer + io->done_bytes, 0, env__io_left(io));
-  return finish(io, 0);
-}
-
-int env__io_advance(struct env_io *io, int64_t outcome) {
-  if (outcome < 0)
-    return failed(io, (int)-outcome);
-  assert(outcome <= env__io_left(io));
-  io->done_bytes += (uint32_t)outcome;
-  if (io->done_bytes == io->bytes)
-    return finish(io, 0);
-  if (outcome == 0)
-    return io->is_write ? finish(io, EIO) : fill_with_zeros(io);
-  if (io->file->aligned && io->done_bytes % ENV__BLOCK_BYTES != 0) {
-    /* A direct transfer cannot go on from here.  Nearly always it need not:
-    ** the file ends inside a block. */
-    if (!io->is_write && at_end_of_file(io))
-      return fill_with_zeros(io);
-    drop_direct(io->file);
-  }
-  return 0;
-}
-
-int env__io_run(struct env_io *io) {
-  int finished = env__io_begin(io);
-  while (!finished) {
-    int fd = io->file->fd;
-    char *at = (char *)io->buffer + io->done_bytes;
-    off_t offset = (off_t)(io->offset + io->done_bytes);
-    ssize_t n = io->is_write ? pwrite(fd, at, env__io_left(io), offset)
-                             : pread(fd, at, env__io_left(io), offset);
-    finished = env__io_advance(io, n < 0 ? -errno : n);
-  }
-  return io->result;
-}
+_Static_assert(sizeof(off_t) == 8, "offsets are 64 bits");
 
 /* A plain call of any size is a row of requests, whose sizes are 32 bits. */
 static int transfer(struct env_file *file, void *buffer, size_t bytes,
@@ -145,9 +49,9 @@ static int transfer(struct env_file *file, void *buffer, size_t bytes,
 
 /* ---- files ------------------------------------------------------------- */
 
-/* 0 when fd is of a file as it is asked for.  O_NONBLOCK let us in without
-** waiting for somebody at the other end; but with it a ring would not wait for
-** the disk. */
+/* 0 when fd is of a file of the kind asked for.  With O_NONBLOCK the open did
+** not wait for a process at the other end; but with it a ring would not wait
+** for the disk. */
 static int check_kind(int fd, int flags) {
   struct stat st;
   if (flags & O_DIRECTORY)
@@ -161,7 +65,7 @@ static int check_kind(int fd, int flags) {
 }
 
 /* open(), but never one of the standard descriptors: where the host has
-** closed stderr, its messages would go into our file. */
+** closed stderr, its messages would go into this file. */
 static int open_fd(const char *path, int flags, int *fd) {
   int got;
   do
@@ -188,7 +92,7 @@ static int open_fd(const char *path, int flags, int *fd) {
 
 static int file_open(struct env *env, const char *path, int flags,
                      struct env_file **out) {
-  /* A link in a store's directory must not lead to anybody else's file. */
+  /* A link in a store's directory is not followed: it could lead anywhere. */
   int os_flags = (flags & ENV_WRITE ? O_RDWR : O_RDONLY) | O_NOFOLLOW;
   if (flags & ENV_CREATE)
     os_flags |= O_CREAT;
@@ -262,6 +166,32 @@ static int file_truncate(struct env *env, struct env_file *file,
   return 0;
 }
 
+static int file_reserve(struct env *env, struct env_file *file, uint64_t offset,
+                        uint64_t bytes) {
+  (void)env;
+  if (bytes == 0)
+    return 0;
+  if (bytes > (uint64_t)INT64_MAX || offset > (uint64_t)INT64_MAX - bytes)
+    return EINVAL;
+  while (fallocate(file->fd, 0, (off_t)offset, (off_t)bytes) != 0) {
+    if (errno == EOPNOTSUPP || errno == ENOSYS)
+      return 0;
+    if (errno != EINTR)
+      return errno;
+  }
+  return 0;
+}
+
+static int file_room(struct env *env, struct env_file *file, uint64_t *bytes) {
+  (void)env;
+  struct statvfs system;
+  while (fstatvfs(file->fd, &system) != 0)
+    if (errno != EINTR)
+      return errno;
+  *bytes = (uint64_t)system.f_bavail * system.f_frsize;
+  return 0;
+}
+
 static int file_punch(struct env *env, struct env_file *file, uint64_t offset,
                       uint64_t bytes) {
   (void)env;
@@ -291,25 +221,47 @@ static int path_rename(struct env *env, const char *from, const char *to) {
   return rename(from, to) != 0 ? errno : 0;
 }
 
+static int path_link(struct env *env, const char *from, const char *to) {
+  (void)env;
+  return link(from, to) == 0 ? 0 : errno;
+}
+
 static int dir_make(struct env *env, const char *path) {
   (void)env;
   return mkdir(path, 0755) != 0 ? errno : 0;
 }
 
-static int dir_remove(struct env *env, const char *path) {
+static int env_posix_dir_remove(struct env *env, const char *path) {
   (void)env;
   return rmdir(path) != 0 ? errno : 0;
 }
 
-static int dir_sync(struct env *env, const char *path) {
-  (void)env;
+struct env_dir {
   int fd;
-  int rc = open_fd(path, O_RDONLY | O_DIRECTORY, &fd);
+};
+
+static int dir_open(struct env *env, const char *path, struct env_dir **out) {
+  struct env_dir *dir = env__allocate(env, sizeof *dir);
+  if (dir == NULL)
+    return ENOMEM;
+  int rc = open_fd(path, O_RDONLY | O_DIRECTORY, &dir->fd);
   if (rc != 0)
-    return rc;
-  while (rc = fsync(fd) != 0 ? errno : 0, rc == EINTR)
+    env__release(env, dir);
+  else
+    *out = dir;
+  return rc;
+}
+
+static void dir_close(struct env *env, struct env_dir *dir) {
+  (void)close(dir->fd);
+  env__release(env, dir);
+}
+
+static int dir_sync(struct env *env, struct env_dir *dir) {
+  (void)env;
+  int rc;
+  while (rc = fsync(dir->fd) != 0 ? errno : 0, rc == EINTR)
     ;
-  (void)close(fd);
   /* A file system that keeps its directories in order by itself. */
   return rc == EINVAL ? 0 : rc;
 }
@@ -350,14 +302,20 @@ static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
 ** A record lock belongs to the process and the inode.  So a second lock of
 ** the same file by this process would succeed, and closing any descriptor of
 ** that file would drop the lock: the caller takes it once per process and
-** opens the file in no other way (the registry of stores sees to it). */
+** opens the file in no other way (the registry of stores ensures that). */
 
 struct env_lock {
   int fd;
 };
 
-/* 1 when path no longer names the file that we have locked: the owner before
-** us has deleted it (emb_destroy) between our open and our lock. */
+/* The bytes of the lock file.  The first belongs to the owner, the others to
+** one that has not settled: they are taken together, so that no process sees an
+** owner without seeing whether it has settled.  A lock to the end of the file,
+** whatever that is, is an earlier version's, which always counts as settled. */
+#define LOCK_BYTES ((off_t)1 << 40)
+
+/* 1 when path no longer names the file that is locked: the owner before has
+** deleted it (emb_destroy) between the open and the lock. */
 static int is_deleted(int fd, const char *path) {
   struct stat held, named;
   if (stat(path, &named) != 0)
@@ -367,7 +325,8 @@ static int is_deleted(int fd, const char *path) {
 }
 
 static int set_lock(int fd) {
-  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  struct flock whole = {
+      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = LOCK_BYTES};
   while (fcntl(fd, F_SETLK, &whole) != 0) {
     if (errno == EACCES)
       return EAGAIN; /* POSIX leaves a system the choice of the two */
@@ -403,6 +362,78 @@ static int lock_take(struct env *env, const char *path, struct env_lock **out) {
 static void lock_drop(struct env *env, struct env_lock *lock) {
   (void)close(lock->fd);
   env__release(env, lock);
+}
+
+static void lock_settle(struct env *env, struct env_lock *lock) {
+  struct flock rest = {.l_type = F_UNLCK,
+                       .l_whence = SEEK_SET,
+                       .l_start = 1,
+                       .l_len = LOCK_BYTES - 1};
+  (void)env;
+  while (fcntl(lock->fd, F_SETLK, &rest) != 0 && errno == EINTR)
+    ;
+}
+
+static int lock_test(struct env *env, const char *path) {
+  struct flock whole = {
+      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = LOCK_BYTES};
+  int fd, rc;
+  (void)env;
+  rc = open_fd(path, O_RDONLY | O_NOFOLLOW, &fd);
+  if (rc != 0)
+    return rc == ENOENT ? 0 : rc;
+  while ((rc = fcntl(fd, F_GETLK, &whole) != 0 ? errno : 0) == EINTR)
+    ;
+  if (rc == 0 && whole.l_type != F_UNLCK)
+    rc = whole.l_len == LOCK_BYTES ? EINPROGRESS : EAGAIN;
+  (void)close(fd);
+  return rc;
+}
+
+/* ---- byte locks -----------------------------------------------------------
+**
+** Shared locks of the open file, not of the process: the file may be opened and
+** closed elsewhere in the process.  They stand beyond any content. */
+
+#define BYTE_LOCK_FIRST ((off_t)1 << 62)
+#define BYTE_LOCK_COUNT (UINT64_C(1) << 61)
+
+static int file_byte_lock(struct env *env, struct env_file *file, uint64_t at,
+                          int on) {
+  struct flock lock = {.l_type = on ? F_RDLCK : F_UNLCK,
+                       .l_whence = SEEK_SET,
+                       .l_start = BYTE_LOCK_FIRST + (off_t)at,
+                       .l_len = 1};
+  (void)env;
+  emb_assert(at < BYTE_LOCK_COUNT);
+  while (fcntl(file->fd, F_OFD_SETLK, &lock) != 0)
+    if (errno != EINTR)
+      return errno;
+  return 0;
+}
+
+static int file_byte_lock_lowest(struct env *env, struct env_file *file,
+                                 uint64_t below, uint64_t *at) {
+  (void)env;
+  emb_assert(below <= BYTE_LOCK_COUNT);
+  *at = UINT64_MAX;
+  while (below > 0) { /* it may name any of them: look below that one */
+    struct flock lock = {.l_type = F_WRLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = BYTE_LOCK_FIRST,
+                         .l_len = (off_t)below};
+    if (fcntl(file->fd, F_OFD_GETLK, &lock) != 0) {
+      if (errno != EINTR)
+        return errno;
+    } else if (lock.l_type == F_UNLCK) {
+      break;
+    } else {
+      *at = below = lock.l_start > BYTE_LOCK_FIRST
+                        ? (uint64_t)(lock.l_start - BYTE_LOCK_FIRST)
+                        : 0;
+    }
+  }
+  return 0;
 }
 
 /* ---- queues ------------------------------------------------------------ */
@@ -453,16 +484,25 @@ struct env env_posix = {
     .sync = file_sync,
     .size = file_size,
     .truncate = file_truncate,
+    .reserve = file_reserve,
+    .room = file_room,
     .punch = file_punch,
     .unlink = path_unlink,
     .rename = path_rename,
+    .link = path_link,
     .make_dir = dir_make,
-    .remove_dir = dir_remove,
+    .remove_dir = env_posix_dir_remove,
+    .open_dir = dir_open,
+    .close_dir = dir_close,
     .sync_dir = dir_sync,
     .list_dir = dir_list,
     .identity = path_identity,
     .lock = lock_take,
     .unlock = lock_drop,
+    .lock_settle = lock_settle,
+    .lock_test = lock_test,
+    .byte_lock = file_byte_lock,
+    .byte_lock_lowest = file_byte_lock_lowest,
     .queue_open = queue_open,
     .queue_close = queue_close,
     .queue_submit = queue_submit,
@@ -472,6 +512,8 @@ struct env env_posix = {
     .release = env__release,
     .map = env__map,
     .unmap = env__unmap,
+    .discard = env__discard,
+    .memory_limit = env__memory_limit,
     .now_us = env__now_us,
     .wall_s = env__wall_s,
     .sleep_us = env__sleep_us,

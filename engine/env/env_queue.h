@@ -3,7 +3,7 @@
 ** env_queue.h -- what the files of engine/env share: an open file, the steps
 ** of one request, and the two kinds of queue.  Private to engine/env.
 **
-** A REQUEST (struct env_io) walks through these, whoever transfers the bytes:
+** A REQUEST (struct env_io) takes these steps, whichever queue it is in:
 **
 **     env__io_begin ---1---------------------------------> finished
 **           |                                                 ^

@@ -24,7 +24,7 @@
 ** THREADS   One at a time, but not always the same one, not even while
 **           requests are in flight: hence no IORING_SETUP_SINGLE_ISSUER.  No
 **           COOP_TASKRUN either: random reads at depth 1 to 128 gained nothing
-**           from it that could be told from noise.
+**           from it that stood out from noise.
 */
 #include "env_os.h"
 #include "env_queue.h"
@@ -50,21 +50,21 @@ struct uring {
 ** the kernel orders that unmapping before this mapping, but nothing in C says
 ** so, and TSan sees a race.  Hence: env__uring_close counts down (release)
 ** before it unmaps, env__uring_open counts up (acquire) after it has mapped.
-** Nobody uses the number. */
+** The number itself is not used. */
 static _Atomic unsigned rings;
 
-static unsigned smaller(size_t a, unsigned b) {
+static unsigned env_uring_smaller(size_t a, unsigned b) {
   return a < b ? (unsigned)a : b;
 }
 
 static int set_up(struct uring *queue, unsigned depth) {
   struct io_uring_params params = {
       .flags = IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE, .cq_entries = depth};
-  int rc = -io_uring_queue_init_params(smaller(depth, SQ_ENTRIES_MAX),
+  int rc = -io_uring_queue_init_params(env_uring_smaller(depth, SQ_ENTRIES_MAX),
                                        &queue->ring, &params);
   if (rc != 0)
     return rc;
-  queue->depth = smaller(depth, params.cq_entries);
+  queue->depth = env_uring_smaller(depth, params.cq_entries);
   /* IORING_OP_READ and _WRITE came in 5.6, together with this feature. */
   if (!(params.features & IORING_FEAT_RW_CUR_POS)) {
     io_uring_queue_exit(&queue->ring);
@@ -74,7 +74,7 @@ static int set_up(struct uring *queue, unsigned depth) {
 }
 
 int env__uring_open(unsigned depth, struct env_queue **out) {
-  struct uring *queue = env__allocate(&env_posix, sizeof *queue);
+  struct uring *queue = env__allocate(NULL, sizeof *queue);
   if (queue == NULL)
     return ENOMEM;
   queue->head.kind = ENV_QUEUE_URING;
@@ -84,7 +84,7 @@ int env__uring_open(unsigned depth, struct env_queue **out) {
     *out = &queue->head;
     return 0;
   }
-  env__release(&env_posix, queue);
+  env__release(NULL, queue);
   switch (rc) {
   case EINVAL: /* a kernel before 5.6 */
   case EPERM:  /* seccomp, sysctl kernel.io_uring_disabled */
@@ -96,7 +96,7 @@ int env__uring_open(unsigned depth, struct env_queue **out) {
   }
 }
 
-static void prepare(struct io_uring_sqe *sqe, struct env_io *io) {
+static void env_uring_prepare(struct io_uring_sqe *sqe, struct env_io *io) {
   void *at = (char *)io->buffer + io->done_bytes;
   uint64_t offset = io->offset + io->done_bytes;
   if (io->is_write)
@@ -108,7 +108,7 @@ static void prepare(struct io_uring_sqe *sqe, struct env_io *io) {
 
 /* Hands the SQ to the kernel and sleeps until wait_count completions are in
 ** the CQ.  May return 0 having done less: callers look again. */
-static int enter(struct uring *queue, unsigned wait_count) {
+static int env_uring_enter(struct uring *queue, unsigned wait_count) {
   int rc = wait_count > 0 ? io_uring_submit_and_wait(&queue->ring, wait_count)
                           : io_uring_submit(&queue->ring);
   if (rc >= 0 || rc == -EINTR)
@@ -118,31 +118,31 @@ static int enter(struct uring *queue, unsigned wait_count) {
   /* The kernel is short of memory for requests and gives no sign when it has
   ** some again. */
   if (wait_count > 0)
-    env__sleep_us(&env_posix, 1000);
+    env__sleep_us(NULL, 1000);
   return 0;
 }
 
-static int fill(struct uring *queue) {
+static int env_uring_fill(struct uring *queue) {
   while (queue->waiting.count > 0 && queue->in_flight < queue->depth) {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&queue->ring);
     if (sqe == NULL) {
-      int rc = enter(queue, 0);
+      int rc = env_uring_enter(queue, 0);
       if (rc != 0)
         return rc;
       sqe = io_uring_get_sqe(&queue->ring);
       if (sqe == NULL)
         return 0;
     }
-    prepare(sqe, env__list_take(&queue->waiting));
+    env_uring_prepare(sqe, env__list_take(&queue->waiting));
     queue->in_flight++;
   }
   return 0;
 }
 
-static int start(struct uring *queue) {
-  int rc = fill(queue);
+static int env_uring_start(struct uring *queue) {
+  int rc = env_uring_fill(queue);
   if (rc == 0 && io_uring_sq_ready(&queue->ring) > 0)
-    rc = enter(queue, 0);
+    rc = env_uring_enter(queue, 0);
   return rc;
 }
 
@@ -153,7 +153,7 @@ static size_t reap(struct uring *queue, struct env_io **done, size_t max) {
   while (n < max && queue->finished.count > 0)
     done[n++] = env__list_take(&queue->finished);
   while (n < max) {
-    unsigned room = smaller(max - n, sizeof cqes / sizeof cqes[0]);
+    unsigned room = env_uring_smaller(max - n, sizeof cqes / sizeof cqes[0]);
     unsigned ready = io_uring_peek_batch_cqe(&queue->ring, cqes, room);
     if (ready == 0)
       break;
@@ -175,16 +175,16 @@ int env__uring_submit(struct env_queue *head, struct env_io **ios, size_t n) {
   for (size_t i = 0; i < n; i++)
     env__list_append(env__io_begin(ios[i]) ? &queue->finished : &queue->waiting,
                      ios[i]);
-  return start(queue);
+  return env_uring_start(queue);
 }
 
-/* How many completions to sleep for.  While requests are waiting for a place,
+/* How many completions to sleep for.  While requests are waiting for room,
 ** it is refilled when a quarter is free, rather than run dry. */
 static unsigned wait_count(const struct uring *queue, size_t wanted) {
   unsigned most = queue->in_flight;
   if (queue->waiting.count > 0)
     most = (most + 3) / 4;
-  return smaller(wanted, most);
+  return env_uring_smaller(wanted, most);
 }
 
 int env__uring_wait(struct env_queue *head, size_t min, struct env_io **done,
@@ -196,15 +196,15 @@ int env__uring_wait(struct env_queue *head, size_t min, struct env_io **done,
   if (min > all)
     min = all;
   size_t got = reap(queue, done, max);
-  int rc = fill(queue);
+  int rc = env_uring_fill(queue);
   while (rc == 0 && got < min) {
-    rc = enter(queue, wait_count(queue, min - got));
+    rc = env_uring_enter(queue, wait_count(queue, min - got));
     got += reap(queue, done + got, max - got);
     if (rc == 0)
-      rc = fill(queue);
+      rc = env_uring_fill(queue);
   }
   if (rc == 0)
-    rc = start(queue);
+    rc = env_uring_start(queue);
   *n = got;
   return rc;
 }
@@ -219,5 +219,5 @@ void env__uring_close(struct env_queue *head) {
   while (rc == 0 && n > 0);
   atomic_fetch_sub_explicit(&rings, 1, memory_order_release);
   io_uring_queue_exit(&queue->ring);
-  env__release(&env_posix, queue);
+  env__release(NULL, queue);
 }

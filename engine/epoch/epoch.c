@@ -8,6 +8,10 @@
 */
 #include "epoch.h"
 
+#if EMB_DEBUG > 0
+_Thread_local int epoch_stays;
+#endif
+
 void epoch_init(struct epoch *epoch, struct env *env) {
   epoch->env = env;
   atomic_init(&epoch->now, 1);
@@ -45,24 +49,27 @@ struct epoch_slot *epoch_join(struct epoch *epoch) {
   return slot;
 }
 
-void epoch_part(struct epoch_slot *slot) { atomic_store(&slot->taken, 0); }
+void epoch_part(struct epoch_slot *slot) {
+  emb_assert(atomic_load(&slot->inside) == 0); /* E2 */
+  atomic_store(&slot->taken, 0);
+}
 
 /* Short waits spin: a batch in memory takes microseconds.  Longer ones sleep,
 ** so that a preempted session gets its processor. */
-static void pause_a_little(struct env *env, unsigned *turns) {
-  if (*turns < 256) {
-    spin_pause(turns);
+static void pause_a_little(struct env *env, unsigned *spins) {
+  if (*spins < 256) {
+    spin_pause(spins);
   } else {
     env->sleep_us(env, 50);
   }
 }
 
 void epoch_enter_slow(struct epoch *epoch, struct epoch_slot *slot) {
-  unsigned turns = 0;
+  unsigned spins = 0;
   for (;;) {
     atomic_store(&slot->inside, 0);
     while (atomic_load(&epoch->closed)) {
-      pause_a_little(epoch->env, &turns);
+      pause_a_little(epoch->env, &spins);
     }
     atomic_store(&slot->inside, atomic_load(&epoch->now));
     if (!atomic_load(&epoch->closed)) {
@@ -72,16 +79,17 @@ void epoch_enter_slow(struct epoch *epoch, struct epoch_slot *slot) {
 }
 
 void epoch_wait(struct epoch *epoch) {
+  emb_assert(epoch_outside());
   uint64_t target = atomic_fetch_add(&epoch->now, 1) + 1;
   struct epoch_slot *slot = atomic_load(&epoch->slots);
   for (; slot; slot = slot->next) {
-    unsigned turns = 0;
+    unsigned spins = 0;
     for (;;) {
       uint64_t inside = atomic_load(&slot->inside);
       if (inside == 0 || inside >= target) {
         break;
       }
-      pause_a_little(epoch->env, &turns);
+      pause_a_little(epoch->env, &spins);
     }
   }
 }
@@ -99,8 +107,12 @@ uint64_t epoch_oldest(struct epoch *epoch) {
 }
 
 void epoch_close(struct epoch *epoch) {
+  emb_assert(epoch_outside() && !atomic_load(&epoch->closed));
   atomic_store(&epoch->closed, 1);
   epoch_wait(epoch);
 }
 
-void epoch_open(struct epoch *epoch) { atomic_store(&epoch->closed, 0); }
+void epoch_open(struct epoch *epoch) {
+  emb_assert(atomic_load(&epoch->closed));
+  atomic_store(&epoch->closed, 0);
+}

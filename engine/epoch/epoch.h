@@ -3,13 +3,14 @@
 ** epoch.h -- when may memory that a reader might still look at be reused?
 **
 ** ROLE      Every access to frames, buckets and words happens between
-**           epoch_enter and epoch_leave of the session's own slot.  Whoever
-**           unlinks memory calls epoch_wait: it returns when every session
-**           that was inside at that time has left.
-** INVARIANT E1  Nobody waits (for disk, a lock that may be held across a
+**           epoch_enter and epoch_leave of the session's own slot.  After
+**           memory was unlinked, epoch_wait is called: it returns when every
+**           session that was inside at that time has left.
+** INVARIANT E1  No session waits (for disk, a lock that may be held across a
 **               wait, or another session) between enter and leave: the model
 **               checker shows the deadlock otherwise.
 **           E2  slot is 0 outside, and the global epoch seen at entry inside.
+** CHECKED   Every function that waits asserts epoch_outside() (base/debug.h).
 ** THREADS   A slot belongs to one session; epoch_wait may be called by any
 **           thread that is itself outside.
 */
@@ -19,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "../base/debug.h"
 #include "../base/spin.h"
 #include "../env/env.h"
 
@@ -36,7 +38,7 @@ struct epoch {
   struct env *env;
   /* Grows by one at every epoch_wait; read at every entry. */
   _Alignas(64) _Atomic uint64_t now;
-  /* Set while epoch_close keeps everybody out; read at every entry. */
+  /* Set while epoch_close keeps all sessions out; read at every entry. */
   _Atomic uint32_t closed;
   /* Push-only list of all slots ever made; freed by epoch_free. */
   _Atomic(struct epoch_slot *) slots;
@@ -49,9 +51,23 @@ void epoch_free(struct epoch *epoch);
 struct epoch_slot *epoch_join(struct epoch *epoch);
 void epoch_part(struct epoch_slot *slot);
 
+/* E1, of this thread: in how many stays it is, 0 or 1. */
+#if EMB_DEBUG > 0
+extern _Thread_local int epoch_stays;
+static inline void epoch_count(int change) { epoch_stays += change; }
+static inline int epoch_outside(void) { return epoch_stays == 0; }
+#else
+static inline void epoch_count(int change) { (void)change; }
+int epoch_outside(void); /* for assertions only */
+#endif
+
 void epoch_enter_slow(struct epoch *epoch, struct epoch_slot *slot);
 
 static inline void epoch_enter(struct epoch *epoch, struct epoch_slot *slot) {
+  /* E1, too: to enter may be to wait for epoch_open. */
+  emb_assert(epoch_outside());
+  emb_assert(atomic_load(&slot->inside) == 0 && atomic_load(&slot->taken));
+  epoch_count(1);
   atomic_store(&slot->inside, atomic_load(&epoch->now));
   if (__builtin_expect(atomic_load(&epoch->closed) != 0, 0)) {
     epoch_enter_slow(epoch, slot);
@@ -59,13 +75,15 @@ static inline void epoch_enter(struct epoch *epoch, struct epoch_slot *slot) {
 }
 
 static inline void epoch_leave(struct epoch_slot *slot) {
+  emb_assert(atomic_load(&slot->inside) != 0);
+  epoch_count(-1);
   atomic_store_explicit(&slot->inside, 0, memory_order_release);
 }
 
 /* Returns when all sessions inside at the call have left once. */
 void epoch_wait(struct epoch *epoch);
 /* The epoch of the session that has been inside longest; the present one when
-** nobody is inside.  Memory unlinked in an earlier epoch can be reused. */
+** none is inside.  Memory unlinked in an earlier epoch can be reused. */
 uint64_t epoch_oldest(struct epoch *epoch);
 /* Keeps every session out, and returns when all are; for restructuring that
 ** readers cannot run beside.  epoch_open lets them in again.  Calls do not

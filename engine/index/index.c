@@ -20,7 +20,7 @@ int index_init(struct index *index, struct env *env, struct epoch *epoch,
   index->env = env;
   index->epoch = epoch;
   index->part_bits = part_bits;
-  index_memory_init(&index->memory, env);
+  index__memory_init(&index->memory, env);
   index->shapes = env->map(env, parts_bytes(index), 0);
   index->parts =
       (struct index_part *)(void *)(index->shapes + index_parts(index));
@@ -31,19 +31,20 @@ void index_clear(struct index *index) {
   if (!index->shapes) {
     return;
   }
+  emb_check(index_valid(index));
   for (uint32_t i = 0; i < index_parts(index); i++) {
     struct index_part *part = &index->parts[i];
     struct index_table *table = atomic_load(&part->table);
     if (table) {
-      index_publish(index, part, NULL);
-      index_table_free(index, table);
+      index__publish(index, part, NULL);
+      index__table_free(index, table);
     }
     atomic_store(&part->count, 0);
   }
   while (index->retired) {
     struct index_table *table = index->retired;
     index->retired = table->next_retired;
-    index_table_free(index, table);
+    index__table_free(index, table);
   }
 }
 
@@ -52,7 +53,7 @@ void index_free(struct index *index) {
     return;
   }
   index_clear(index);
-  index_memory_free_all(&index->memory);
+  index__memory_free_all(&index->memory);
   if (index->shapes) {
     index->env->unmap(index->env, index->shapes, parts_bytes(index));
     index->shapes = NULL;
@@ -67,8 +68,8 @@ uint64_t index_count(const struct index *index) {
   return count;
 }
 
-static struct entry *find_in(struct index_table *table, int64_t key,
-                             uint64_t hash, uint64_t *word) {
+static struct entry *index_find_in(struct index_table *table, int64_t key,
+                                   uint64_t hash, uint64_t *word) {
   struct entry *entry =
       index_match(index_bucket(table, index_first(table, hash)), key, word);
   if (!entry) {
@@ -82,12 +83,12 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
                          uint64_t *word) {
   struct index_part *part = index_part_of(index, hash);
   struct index_shape *shape = index_shape_of(index, hash);
-  unsigned turns = 0;
+  unsigned spins = 0;
   for (;;) {
     uint32_t seq = atomic_load_explicit(&shape->seq, memory_order_acquire);
     struct index_table *table =
         atomic_load_explicit(&part->table, memory_order_acquire);
-    struct entry *entry = table ? find_in(table, key, hash, word) : NULL;
+    struct entry *entry = table ? index_find_in(table, key, hash, word) : NULL;
     if (entry) {
       return entry;
     }
@@ -99,7 +100,7 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
       *word = 0;
       return NULL;
     }
-    spin_pause(&turns);
+    spin_pause(&spins);
   }
 }
 
@@ -112,15 +113,18 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
 */
 #define BLOCK 32
 
-struct block {
+struct index_probe {
   struct bucket *bucket[BLOCK];
   uint32_t missed[BLOCK]; /* rows that are not in their first bucket */
   uint32_t misses;
+  uint32_t rows;
 };
 
-/* Asks for the first buckets. */
-static void ask_first(const struct index *index, struct block *b,
-                      const uint64_t *hashes, uint32_t n) {
+/* Prefetches the first buckets. */
+static void index_prefetch_first(const struct index *index,
+                                 struct index_probe *b, const uint64_t *hashes,
+                                 uint32_t n) {
+  b->rows = n;
   for (uint32_t i = 0; i < n; i++) {
     b->bucket[i] = index_first_bucket(index, hashes[i]);
     __builtin_prefetch(b->bucket[i], 0, 2);
@@ -144,12 +148,13 @@ static inline int match(struct bucket *bucket, int64_t key,
          (atomic_load_explicit(&(*entry)->key, memory_order_relaxed) == key);
 }
 
-/* Looks into the first buckets, and asks for the second ones of those that are
-** not there. */
-static void match_first(const struct index *index, struct block *b,
-                        const int64_t *keys, const uint64_t *hashes, uint32_t n,
+/* Looks into the first buckets, and prefetches the second ones of those that
+** are not there. */
+static void match_first(const struct index *index, struct index_probe *b,
+                        const int64_t *keys, const uint64_t *hashes,
                         struct entry **entries, uint64_t *words) {
   static struct bucket nothing; /* of a partition without a table */
+  uint32_t n = b->rows;
   b->misses = 0;
   for (uint32_t i = 0; i < n; i++) {
     struct bucket *bucket = b->bucket[i] ? b->bucket[i] : &nothing;
@@ -163,7 +168,7 @@ static void match_first(const struct index *index, struct block *b,
   }
 }
 
-static void match_second(struct index *index, const struct block *b,
+static void match_second(struct index *index, const struct index_probe *b,
                          const int64_t *keys, const uint64_t *hashes,
                          struct entry **entries, uint64_t *words) {
   for (uint32_t k = 0; k < b->misses; k++) {
@@ -175,24 +180,25 @@ static void match_second(struct index *index, const struct block *b,
   }
 }
 
-static inline uint32_t block_rows(size_t n, size_t at) {
+static inline uint32_t index_block_rows(size_t n, size_t at) {
   return (uint32_t)(n - at < BLOCK ? n - at : BLOCK);
 }
 
 void index_find_batch(struct index *index, const int64_t *keys,
                       const uint64_t *hashes, size_t n, struct entry **entries,
                       uint64_t *words) {
-  struct block blocks[3];
-  size_t turns = (n + BLOCK - 1) / BLOCK + 2;
-  for (size_t t = 0; t < turns; t++) {
+  struct index_probe blocks[3];
+  size_t rounds = (n + BLOCK - 1) / BLOCK + 2;
+  for (size_t t = 0; t < rounds; t++) {
     size_t at = t * BLOCK;
     if (at < n) {
-      ask_first(index, &blocks[t % 3], hashes + at, block_rows(n, at));
+      index_prefetch_first(index, &blocks[t % 3], hashes + at,
+                           index_block_rows(n, at));
     }
     at -= BLOCK; /* wraps: then it is not below n */
     if (at < n) {
       match_first(index, &blocks[(t + 2) % 3], keys + at, hashes + at,
-                  block_rows(n, at), entries + at, words + at);
+                  entries + at, words + at);
     }
     at -= BLOCK;
     if (at < n) {
@@ -202,31 +208,31 @@ void index_find_batch(struct index *index, const int64_t *keys,
   }
 }
 
-int index_insert(struct index *index, int64_t key, uint64_t hash, uint64_t word,
-                 struct entry **entry, uint64_t *word_found,
-                 int (*guard)(void *), void *arg) {
-  struct index_part *part = index_part_of(index, hash);
+int index_insert(struct index *index, struct index_new *new) {
+  struct index_part *part = index_part_of(index, new->hash);
   int rc = EMB_OK;
+  emb_assert(new->word != 0);
   spin_acquire(&part->lock);
   struct index_table *table =
       atomic_load_explicit(&part->table, memory_order_relaxed);
-  *entry = table ? find_in(table, key, hash, word_found) : NULL;
-  if (*entry) {
+  new->entry =
+      table ? index_find_in(table, new->key, new->hash, &new->present) : NULL;
+  if (new->entry) {
     rc = INDEX_EXISTS;
-  } else if (guard) {
-    rc = guard(arg);
+  } else if (new->guard) {
+    rc = new->guard(new->arg);
   }
   while (rc == EMB_OK) {
     uint64_t count = atomic_load_explicit(&part->count, memory_order_relaxed);
     if (table && count * 100 < (uint64_t)table->buckets * 4 * 94) {
-      *entry = index_place(table, key, hash, word,
-                           &index_shape_of(index, hash)->seq);
-      if (*entry) {
+      new->entry = index__table_insert(table, new->key, new->hash, new->word,
+                                       &index_shape_of(index, new->hash)->seq);
+      if (new->entry) {
         atomic_fetch_add_explicit(&part->count, 1, memory_order_relaxed);
         break;
       }
     }
-    rc = index_grow(index, part);
+    rc = index__grow(index, part);
     table = atomic_load_explicit(&part->table, memory_order_relaxed);
   }
   spin_release(&part->lock);
@@ -234,9 +240,12 @@ int index_insert(struct index *index, int64_t key, uint64_t hash, uint64_t word,
 }
 
 void index_remove(struct index *index, struct entry *entry, uint64_t hash) {
+  emb_assert(atomic_load(&index_part_of(index, hash)->count) > 0);
+  emb_assert(hash_key(atomic_load(&entry->key)) == hash);
   atomic_store_explicit(&entry->word, 0, memory_order_release);
+  /* Release: the count says so after the entry does. */
   atomic_fetch_sub_explicit(&index_part_of(index, hash)->count, 1,
-                            memory_order_relaxed);
+                            memory_order_release);
 }
 
 void index_each(struct index *index, uint32_t p,

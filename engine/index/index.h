@@ -23,8 +23,9 @@
 **               moved meanwhile make it odd or different.
 ** FAILURE   Only growth allocates; EMB_NOMEM leaves the table as it was.
 ** THREADS   Lookups take no lock, between epoch_enter and epoch_leave.
-**           index_insert and index_each take the partition's spin lock; whoever
-**           holds a latch must not.  A private index (no epoch) has one user.
+**           index_insert and index_each take the partition's spin lock; they
+**           must not be called with a latch held.  A private index (no epoch)
+**           has one user.
 */
 #ifndef EMB_INDEX_H
 #define EMB_INDEX_H
@@ -33,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../base/debug.h"
 #include "../base/fence.h"
 #include "../base/hash.h"
 #include "../base/spin.h"
@@ -77,7 +79,7 @@ struct index_table {
 struct index_shape {
   /* Odd while the geometry is replaced, under the partition's lock (release);
   ** lookups read it before (acquire) and after, and the geometry relaxed. */
-  _Alignas(64) _Atomic uint32_t turn;
+  _Alignas(64) _Atomic uint32_t shape_seq;
   _Atomic uint32_t shift;
   _Atomic uint32_t buckets; /* 0: no table yet */
   /* Odd while entries are being moved; written under lock (release), read by
@@ -91,7 +93,7 @@ struct index_part {
   spin_lock lock;
   /* Published by release, followed with acquire; NULL until the first key. */
   _Atomic(struct index_table *) table;
-  /* Keys; changed relaxed by whoever adds or removes one. */
+  /* Keys; changed relaxed when one is added or removed. */
   _Atomic uint64_t count;
 };
 
@@ -141,7 +143,7 @@ static inline struct bucket *index_bucket(const struct index_table *t,
 ** there is no table, or when it is just being replaced. */
 static inline struct bucket *index_shape_bucket(const struct index_shape *shape,
                                                 uint32_t hash) {
-  uint32_t turn = atomic_load_explicit(&shape->turn, memory_order_acquire);
+  uint32_t seq = atomic_load_explicit(&shape->shape_seq, memory_order_acquire);
   uint32_t buckets =
       atomic_load_explicit(&shape->buckets, memory_order_relaxed);
   uint32_t shift = atomic_load_explicit(&shape->shift, memory_order_relaxed);
@@ -152,8 +154,8 @@ static inline struct bucket *index_shape_bucket(const struct index_shape *shape,
   struct bucket *segment =
       atomic_load_explicit(&shape->segment[number], memory_order_relaxed);
   fence_acquire();
-  if ((turn & 1) || !buckets ||
-      atomic_load_explicit(&shape->turn, memory_order_relaxed) != turn) {
+  if ((seq & 1) || !buckets ||
+      atomic_load_explicit(&shape->shape_seq, memory_order_relaxed) != seq) {
     return NULL;
   }
   return &segment[i & ((UINT32_C(1) << shift) - 1)];
@@ -203,13 +205,20 @@ void index_find_batch(struct index *index, const int64_t *keys,
                       const uint64_t *hashes, size_t n, struct entry **entries,
                       uint64_t *words);
 
-/* Adds a key.  INDEX_EXISTS if it is there (*entry, *word_found say where),
-** EMB_NOMEM.  guard, if given, is asked once more under the lock and may
-** refuse (its result is returned): an insert that depends on nothing having
-** removed the key meanwhile. */
-int index_insert(struct index *index, int64_t key, uint64_t hash, uint64_t word,
-                 struct entry **entry, uint64_t *word_found,
-                 int (*guard)(void *), void *arg);
+struct index_new { /* a key that is to be added */
+  int64_t key;
+  uint64_t hash;
+  uint64_t word;
+  /* If given, asked once more under the lock, and may refuse (its result is
+  ** returned): an insert that depends on nothing having removed the key
+  ** meanwhile. */
+  int (*guard)(void *arg);
+  void *arg;
+  struct entry *entry; /* set: the key's, also with INDEX_EXISTS */
+  uint64_t present;    /* set with INDEX_EXISTS: the word that is there */
+};
+/* Adds a key.  INDEX_EXISTS, EMB_NOMEM. */
+int index_insert(struct index *index, struct index_new *new);
 /* Empties an entry whose latch the caller holds.  No lock: a growth that waits
 ** for the latch holds the partition's. */
 void index_remove(struct index *index, struct entry *entry, uint64_t hash);
@@ -230,16 +239,22 @@ void index_reclaim(struct index *index);
 
 /* index_grow.c, called by index.c under the partition's lock: replaces the
 ** table by the next larger one. */
-int index_grow(struct index *index, struct index_part *part);
+int index__grow(struct index *index, struct index_part *part);
 /* From now on this is the partition's table; under its lock, or alone. */
-void index_publish(struct index *index, struct index_part *part,
-                   struct index_table *table);
+void index__publish(struct index *index, struct index_part *part,
+                    struct index_table *table);
 /* A table for at least `buckets` buckets; NULL when out of memory. */
 struct index_table *index_table_new(struct index *index, uint64_t buckets);
-void index_table_free(struct index *index, struct index_table *table);
+void index__table_free(struct index *index, struct index_table *table);
 /* Places an entry without displacing by growth; the table is not shared or
 ** the partition locked.  NULL: no room. */
-struct entry *index_place(struct index_table *table, int64_t key, uint64_t hash,
-                          uint64_t word, _Atomic uint32_t *seq);
+struct entry *index__table_insert(struct index_table *table, int64_t key,
+                                  uint64_t hash, uint64_t word,
+                                  _Atomic uint32_t *seq);
+
+/* index_valid.c, for emb_check.  The first under the partition's lock, beside
+** lookups and removals; the second when the caller is alone. */
+int index_part_valid(const struct index *index, const struct index_part *part);
+int index_valid(const struct index *index);
 
 #endif

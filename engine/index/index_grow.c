@@ -3,13 +3,12 @@
 ** index_grow.c -- placing entries, and replacing a partition's table by a
 ** larger one.
 **
-** PLACING   A free place in one of the two buckets, else breadth-first search
+** PLACING   A free entry in one of the two buckets, else breadth-first search
 **           for a chain of entries that can each move to their other bucket,
-**           carried out from its end, so that no key is ever missing.  A mover
-**           latches the entry first: whoever wants to change the word waits
-**           and looks it up again.
-**           While entries move, seq is odd: a lookup that found nothing tries
-**           again.
+**           carried out from its end, so that no key is ever missing.  An entry
+**           is latched before it moves: a session that is about to change the
+**           word waits and looks it up again.  While entries move, seq is odd:
+**           a lookup that found nothing tries again.
 ** GROWING   Every entry of the old table is latched and copied; the latch
 **           stays on in the old table, so a change that was about to happen
 **           there starts over and finds the new one.  Readers go on reading
@@ -25,7 +24,7 @@
 
 #define SEARCH_MAX 192
 
-struct step {
+struct index_grow_step {
   uint32_t bucket;
   int16_t parent; /* step whose entry would move here; -1: a start */
   int16_t from;   /* index of that entry in the parent's bucket */
@@ -40,7 +39,8 @@ static struct entry *free_entry(struct bucket *bucket) {
   return NULL;
 }
 
-static struct entry *fill(struct entry *entry, int64_t key, uint64_t word) {
+static struct entry *index_grow_fill(struct entry *entry, int64_t key,
+                                     uint64_t word) {
   atomic_store_explicit(&entry->key, key, memory_order_relaxed);
   atomic_store_explicit(&entry->word, word, memory_order_release);
   return entry;
@@ -48,11 +48,11 @@ static struct entry *fill(struct entry *entry, int64_t key, uint64_t word) {
 
 /* Takes the latch of an entry; the other holder needs a few instructions. */
 static uint64_t latch(struct entry *entry) {
-  unsigned turns = 0;
+  unsigned spins = 0;
   for (;;) {
     uint64_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
     if (!word) {
-      return 0; /* removed while we waited */
+      return 0; /* removed during the wait */
     }
     if (!(word & WORD_LATCH) &&
         atomic_compare_exchange_weak_explicit(
@@ -60,32 +60,37 @@ static uint64_t latch(struct entry *entry) {
             memory_order_relaxed)) {
       return word;
     }
-    spin_pause(&turns);
+    spin_pause(&spins);
   }
 }
 
-/* Moves the entries of a chain one place each; steps[at] has a free entry. */
-static void carry_out(struct index_table *table, struct step *steps, int at,
-                      _Atomic uint32_t *seq) {
+/* Moves the entries of a chain by one each; steps[at] has a free entry. */
+static void carry_out(struct index_table *table, struct index_grow_step *steps,
+                      int at, _Atomic uint32_t *seq) {
   uint32_t s = atomic_load_explicit(seq, memory_order_relaxed);
   atomic_store_explicit(seq, s + 1, memory_order_relaxed);
   fence_release(); /* seq is odd before the first entry moves */
   while (steps[at].parent >= 0) {
     struct bucket *from = index_bucket(table, steps[steps[at].parent].bucket);
     struct entry *old = &from->entries[steps[at].from];
-    struct entry *place = free_entry(index_bucket(table, steps[at].bucket));
+    struct entry *to_entry = free_entry(index_bucket(table, steps[at].bucket));
+    emb_assert(to_entry && to_entry != old); /* found under this lock */
     uint64_t word = latch(old);
-    if (word && !EMB_SEED(12)) {
-      fill(place, atomic_load_explicit(&old->key, memory_order_relaxed), word);
+    if (word && !EMB_SEED(SEED_INDEX_MOVE_LOSES_ENTRY)) {
+      index_grow_fill(to_entry,
+                      atomic_load_explicit(&old->key, memory_order_relaxed),
+                      word);
       atomic_store_explicit(&old->word, 0, memory_order_release);
     }
     at = steps[at].parent;
+    emb_assert(free_entry(index_bucket(table, steps[at].bucket)));
   }
   atomic_store_explicit(seq, s + 2, memory_order_release);
 }
 
 /* A chain must not come back to a bucket: its entries would have changed. */
-static int on_path(const struct step *steps, int at, uint32_t bucket) {
+static int on_path(const struct index_grow_step *steps, int at,
+                   uint32_t bucket) {
   for (; at >= 0; at = steps[at].parent) {
     if (steps[at].bucket == bucket) {
       return 1;
@@ -94,17 +99,18 @@ static int on_path(const struct step *steps, int at, uint32_t bucket) {
   return 0;
 }
 
-struct entry *index_place(struct index_table *table, int64_t key, uint64_t hash,
-                          uint64_t word, _Atomic uint32_t *seq) {
-  struct step steps[SEARCH_MAX];
+struct entry *index__table_insert(struct index_table *table, int64_t key,
+                                  uint64_t hash, uint64_t word,
+                                  _Atomic uint32_t *seq) {
+  struct index_grow_step steps[SEARCH_MAX];
   int count = 0;
   uint32_t start[2] = {index_first(table, hash), index_second(table, hash)};
   for (int i = 0; i < 2; i++) {
-    struct entry *place = free_entry(index_bucket(table, start[i]));
-    if (place) {
-      return fill(place, key, word);
+    struct entry *to_entry = free_entry(index_bucket(table, start[i]));
+    if (to_entry) {
+      return index_grow_fill(to_entry, key, word);
     }
-    steps[count++] = (struct step){start[i], -1, 0};
+    steps[count++] = (struct index_grow_step){start[i], -1, 0};
   }
   for (int at = 0; at < count; at++) {
     struct bucket *bucket = index_bucket(table, steps[at].bucket);
@@ -118,16 +124,16 @@ struct entry *index_place(struct index_table *table, int64_t key, uint64_t hash,
       if (on_path(steps, at, other)) {
         continue;
       }
-      steps[count] = (struct step){other, (int16_t)at, (int16_t)i};
+      steps[count] = (struct index_grow_step){other, (int16_t)at, (int16_t)i};
       if (free_entry(index_bucket(table, other))) {
         int root = count;
         while (steps[root].parent >= 0) {
           root = steps[root].parent;
         }
         carry_out(table, steps, count, seq);
-        struct entry *place =
+        struct entry *to_entry =
             free_entry(index_bucket(table, steps[root].bucket));
-        return place ? fill(place, key, word) : NULL;
+        return to_entry ? index_grow_fill(to_entry, key, word) : NULL;
       }
       count++;
     }
@@ -177,9 +183,9 @@ struct index_table *index_table_new(struct index *index, uint64_t buckets) {
     return table;
   }
   for (uint32_t i = 0; i < table->segments; i++) {
-    table->segment[i] = index_memory_take(&index->memory, order);
+    table->segment[i] = index__memory_take(&index->memory, order);
     if (!table->segment[i]) {
-      index_table_free(index, table);
+      index__table_free(index, table);
       return NULL;
     }
     memset(table->segment[i], 0, segment_bytes);
@@ -187,12 +193,12 @@ struct index_table *index_table_new(struct index *index, uint64_t buckets) {
   return table;
 }
 
-void index_table_free(struct index *index, struct index_table *table) {
+void index__table_free(struct index *index, struct index_table *table) {
   if (table->small) {
     index->env->release(index->env, table->block);
   } else {
     for (uint32_t i = 0; i < table->segments && table->segment[i]; i++) {
-      index_memory_give(&index->memory, table->segment[i], table->shift + 6);
+      index__memory_give(&index->memory, table->segment[i], table->shift + 6);
     }
   }
   index->env->release(index->env, table);
@@ -200,7 +206,7 @@ void index_table_free(struct index *index, struct index_table *table) {
 
 static void retire(struct index *index, struct index_table *table) {
   if (!index->epoch) {
-    index_table_free(index, table);
+    index__table_free(index, table);
     return;
   }
   spin_acquire(&index->retired_lock);
@@ -228,7 +234,7 @@ void index_reclaim(struct index *index) {
     struct index_table *table = list;
     list = table->next_retired;
     if (table->retired_at < oldest) {
-      index_table_free(index, table);
+      index__table_free(index, table);
     } else {
       table->next_retired = keep;
       keep = table;
@@ -246,7 +252,7 @@ void index_reclaim(struct index *index) {
   }
 }
 
-/* Copies one entry into a table that nobody else sees. */
+/* Copies one entry into a table that is not published yet. */
 static int copy_entry(struct index_table *to, struct entry *entry) {
   uint64_t word = latch(entry);
   if (!word) {
@@ -254,7 +260,7 @@ static int copy_entry(struct index_table *to, struct entry *entry) {
   }
   int64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
   _Atomic uint32_t unused = 0;
-  return index_place(to, key, hash_key(key), word, &unused) != NULL;
+  return index__table_insert(to, key, hash_key(key), word, &unused) != NULL;
 }
 
 /* Gives back the latches of the first n entries. */
@@ -290,15 +296,15 @@ copy_table(struct index *index, struct index_table *old, uint64_t buckets) {
     }
     unlatch(old, at);
     buckets = (uint64_t)table->buckets + 1;
-    index_table_free(index, table);
+    index__table_free(index, table);
   }
 }
 
-void index_publish(struct index *index, struct index_part *part,
-                   struct index_table *table) {
+void index__publish(struct index *index, struct index_part *part,
+                    struct index_table *table) {
   struct index_shape *to = &index->shapes[part - index->parts];
-  uint32_t turn = atomic_load_explicit(&to->turn, memory_order_relaxed);
-  atomic_store_explicit(&to->turn, turn + 1, memory_order_relaxed);
+  uint32_t seq = atomic_load_explicit(&to->shape_seq, memory_order_relaxed);
+  atomic_store_explicit(&to->shape_seq, seq + 1, memory_order_relaxed);
   fence_release();
   atomic_store_explicit(&to->buckets, table ? table->buckets : 0,
                         memory_order_relaxed);
@@ -309,11 +315,11 @@ void index_publish(struct index *index, struct index_part *part,
         table && i < table->segments ? table->segment[i] : NULL;
     atomic_store_explicit(&to->segment[i], segment, memory_order_relaxed);
   }
-  atomic_store_explicit(&to->turn, turn + 2, memory_order_release);
+  atomic_store_explicit(&to->shape_seq, seq + 2, memory_order_release);
   atomic_store_explicit(&part->table, table, memory_order_release);
 }
 
-int index_grow(struct index *index, struct index_part *part) {
+int index__grow(struct index *index, struct index_part *part) {
   struct index_table *old =
       atomic_load_explicit(&part->table, memory_order_relaxed);
   if (!old) {
@@ -321,7 +327,7 @@ int index_grow(struct index *index, struct index_part *part) {
     if (!table) {
       return EMB_NOMEM;
     }
-    index_publish(index, part, table);
+    index__publish(index, part, table);
     return EMB_OK;
   }
   struct index_table *table =
@@ -329,7 +335,8 @@ int index_grow(struct index *index, struct index_part *part) {
   if (!table) {
     return EMB_NOMEM;
   }
-  index_publish(index, part, table);
+  index__publish(index, part, table);
+  emb_check(index_part_valid(index, part));
   retire(index, old);
   return EMB_OK;
 }
@@ -343,7 +350,7 @@ int index_reserve(struct index *index, uint32_t p, uint64_t n) {
   if (!table) {
     return EMB_NOMEM;
   }
-  index_publish(index, part, table);
+  index__publish(index, part, table);
   return EMB_OK;
 }
 

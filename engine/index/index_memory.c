@@ -6,15 +6,17 @@
 
 #include <string.h>
 
-#define CHUNK_BYTES ((size_t)1 << INDEX_MEMORY_MAX_ORDER)
-#define CHUNK_UNITS (CHUNK_BYTES >> INDEX_MEMORY_MIN_ORDER)
+#include "../base/debug.h"
+
+#define MEMORY_CHUNK_BYTES ((size_t)1 << INDEX_MEMORY_MAX_ORDER)
+#define CHUNK_UNITS (MEMORY_CHUNK_BYTES >> INDEX_MEMORY_MIN_ORDER)
 
 static struct index_block *list_of(struct index_memory *memory,
                                    uint32_t order) {
   return &memory->free[order - INDEX_MEMORY_MIN_ORDER];
 }
 
-void index_memory_init(struct index_memory *memory, struct env *env) {
+void index__memory_init(struct index_memory *memory, struct env *env) {
   memset(memory, 0, sizeof *memory);
   memory->env = env;
   for (int i = 0; i < INDEX_MEMORY_ORDERS; i++) {
@@ -22,14 +24,14 @@ void index_memory_init(struct index_memory *memory, struct env *env) {
   }
 }
 
-void index_memory_free_all(struct index_memory *memory) {
+void index__memory_free_all(struct index_memory *memory) {
   struct env *env = memory->env;
   for (size_t i = 0; i < memory->chunk_count; i++) {
-    env->unmap(env, memory->chunks[i].base, CHUNK_BYTES);
+    env->unmap(env, memory->chunks[i].base, MEMORY_CHUNK_BYTES);
     env->release(env, memory->chunks[i].free_order);
   }
   env->release(env, memory->chunks);
-  index_memory_init(memory, env);
+  index__memory_init(memory, env);
 }
 
 /* The chunk that holds the address. */
@@ -47,24 +49,31 @@ static struct index_chunk *chunk_of(struct index_memory *memory,
   return &memory->chunks[low];
 }
 
-static void push(struct index_memory *memory, struct index_chunk *chunk,
-                 char *address, uint32_t order) {
+/* Order of the free block that begins there; 0: none does. */
+static inline uint8_t *order_of(const struct index_chunk *chunk,
+                                const char *address) {
+  return &chunk->free_order[(size_t)(address - chunk->base) >>
+                            INDEX_MEMORY_MIN_ORDER];
+}
+
+static void index_memory_push(struct index_memory *memory,
+                              struct index_chunk *chunk, char *address,
+                              uint32_t order) {
   struct index_block *block = (struct index_block *)(void *)address;
   struct index_block *list = list_of(memory, order);
   block->next = list->next;
   block->prev = list;
   list->next->prev = block;
   list->next = block;
-  chunk->free_order[(size_t)(address - chunk->base) >> INDEX_MEMORY_MIN_ORDER] =
-      (uint8_t)order;
+  *order_of(chunk, address) = (uint8_t)order;
 }
 
 static void unlink_block(struct index_chunk *chunk, char *address) {
   struct index_block *block = (struct index_block *)(void *)address;
+  emb_assert(block->next->prev == block && block->prev->next == block);
   block->next->prev = block->prev;
   block->prev->next = block->next;
-  chunk->free_order[(size_t)(address - chunk->base) >> INDEX_MEMORY_MIN_ORDER] =
-      0;
+  *order_of(chunk, address) = 0;
 }
 
 /* Maps one more chunk and puts it on the largest list. */
@@ -82,7 +91,7 @@ static int add_chunk(struct index_memory *memory) {
   }
   struct index_chunk chunk;
   chunk.free_order = env->allocate(env, CHUNK_UNITS);
-  chunk.base = chunk.free_order ? env->map(env, CHUNK_BYTES, 1) : NULL;
+  chunk.base = chunk.free_order ? env->map(env, MEMORY_CHUNK_BYTES, 1) : NULL;
   if (!chunk.base) {
     env->release(env, chunk.free_order);
     return 0;
@@ -93,12 +102,14 @@ static int add_chunk(struct index_memory *memory) {
     at--;
   }
   memory->chunks[at] = chunk;
-  atomic_fetch_add_explicit(&memory->bytes, CHUNK_BYTES, memory_order_relaxed);
-  push(memory, &memory->chunks[at], chunk.base, INDEX_MEMORY_MAX_ORDER);
+  atomic_fetch_add_explicit(&memory->bytes, MEMORY_CHUNK_BYTES,
+                            memory_order_relaxed);
+  index_memory_push(memory, &memory->chunks[at], chunk.base,
+                    INDEX_MEMORY_MAX_ORDER);
   return 1;
 }
 
-void *index_memory_take(struct index_memory *memory, uint32_t order) {
+void *index__memory_take(struct index_memory *memory, uint32_t order) {
   if (order > INDEX_MEMORY_MAX_ORDER) {
     void *block = memory->env->map(memory->env, (size_t)1 << order, 1);
     if (block) {
@@ -122,17 +133,18 @@ void *index_memory_take(struct index_memory *memory, uint32_t order) {
   }
   char *address = (char *)list_of(memory, have)->next;
   struct index_chunk *chunk = chunk_of(memory, address);
+  emb_assert(*order_of(chunk, address) == have);
   unlink_block(chunk, address);
   while (have > order) { /* split: the upper half stays free */
     have--;
-    push(memory, chunk, address + ((size_t)1 << have), have);
+    index_memory_push(memory, chunk, address + ((size_t)1 << have), have);
   }
   spin_release(&memory->lock);
   return address;
 }
 
-void index_memory_give(struct index_memory *memory, void *block,
-                       uint32_t order) {
+void index__memory_give(struct index_memory *memory, void *block,
+                        uint32_t order) {
   if (order > INDEX_MEMORY_MAX_ORDER) {
     memory->env->unmap(memory->env, block, (size_t)1 << order);
     atomic_fetch_sub_explicit(&memory->bytes, UINT64_C(1) << order,
@@ -142,6 +154,8 @@ void index_memory_give(struct index_memory *memory, void *block,
   spin_acquire(&memory->lock);
   char *address = block;
   struct index_chunk *chunk = chunk_of(memory, address);
+  emb_assert((size_t)(address - chunk->base) % ((size_t)1 << order) == 0);
+  emb_assert(*order_of(chunk, address) == 0); /* given back once */
   while (order < INDEX_MEMORY_MAX_ORDER) {
     size_t offset = (size_t)(address - chunk->base) ^ ((size_t)1 << order);
     if (chunk->free_order[offset >> INDEX_MEMORY_MIN_ORDER] != order) {
@@ -154,16 +168,16 @@ void index_memory_give(struct index_memory *memory, void *block,
     order++;
   }
   if (order == INDEX_MEMORY_MAX_ORDER) { /* all of the chunk: give it back */
-    memory->env->unmap(memory->env, chunk->base, CHUNK_BYTES);
+    memory->env->unmap(memory->env, chunk->base, MEMORY_CHUNK_BYTES);
     memory->env->release(memory->env, chunk->free_order);
     size_t at = (size_t)(chunk - memory->chunks);
     memory->chunk_count--;
     memmove(&memory->chunks[at], &memory->chunks[at + 1],
             (memory->chunk_count - at) * sizeof *chunk);
-    atomic_fetch_sub_explicit(&memory->bytes, CHUNK_BYTES,
+    atomic_fetch_sub_explicit(&memory->bytes, MEMORY_CHUNK_BYTES,
                               memory_order_relaxed);
   } else {
-    push(memory, chunk, address, order);
+    index_memory_push(memory, chunk, address, order);
   }
   spin_release(&memory->lock);
 }

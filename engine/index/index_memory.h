@@ -45,11 +45,11 @@ struct index_memory {
   _Atomic uint64_t bytes;
 };
 
-void index_memory_init(struct index_memory *memory, struct env *env);
-void index_memory_free_all(struct index_memory *memory);
+void index__memory_init(struct index_memory *memory, struct env *env);
+void index__memory_free_all(struct index_memory *memory);
 /* A block of 2^order bytes with arbitrary contents; NULL when out of memory. */
-void *index_memory_take(struct index_memory *memory, uint32_t order);
-void index_memory_give(struct index_memory *memory, void *block,
-                       uint32_t order);
+void *index__memory_take(struct index_memory *memory, uint32_t order);
+void index__memory_give(struct index_memory *memory, void *block,
+                        uint32_t order);
 
 #endif

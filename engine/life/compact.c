@@ -6,82 +6,9 @@
 
 #include <string.h>
 
-#include "../core/keep.h"
+#include "../kernel/retention.h"
+#include "../kernel/row_write.h"
 #include "../emb.h"
-
-/* What may lie about in a small table, in extents. */
-#define SLACK 4
-#define SPAN_SLACK 4096
-
-/* Extents that compaction may touch: written, and below an open transaction,
-** whose records are not live before it commits. */
-static uint64_t limit_of(struct core *core) {
-  uint64_t bits = core->layout.extent_bits;
-  uint64_t limit = atomic_load(&core->log.flushed) >> bits;
-  uint64_t open = atomic_load(&core->txn_first_page);
-  if (open && open >> bits < limit) {
-    limit = open >> bits;
-  }
-  return limit;
-}
-
-void space_measure(struct core *core, struct space *space) {
-  struct log *log = &core->log;
-  const struct layout *l = &core->layout;
-  uint64_t dead = 0, kept = 0, kept_keys = 0, limit = limit_of(core);
-  pthread_mutex_lock(&log->lock); /* the table must not be replaced */
-  uint64_t floor = keep_floor(core);
-  for (uint64_t e = log->first; e < limit; e++) {
-    struct extent *extent = log_extent(log, e);
-    if (extent_phys(extent) == EXTENT_NOWHERE) {
-      continue;
-    }
-    int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
-    if (e >= floor && keep_needed(core, e)) {
-      kept++;
-      kept_keys += live > 0 ? (uint64_t)live : 0;
-    } else {
-      dead += live == 0;
-    }
-  }
-  space->used = (log_extents_used(log) - kept) * l->extent_bytes;
-  space->first_kept = log->first < limit && keep_needed(core, log->first);
-  pthread_mutex_unlock(&log->lock);
-  int64_t keys = atomic_load(&core->count) - (int64_t)kept_keys;
-  space->live = (uint64_t)(keys > 0 ? keys : 0) * l->page_bytes / l->slots;
-  space->dead = dead * l->extent_bytes;
-  space->kept = kept * l->extent_bytes;
-  space->kept_live = kept_keys * l->page_bytes / l->slots;
-}
-
-/* The log's table has an entry for every extent between the oldest and the
-** tail: an old one that stays nearly full must not keep them for ever.  One
-** that is kept does. */
-static int span_too_long(const struct core *core, uint64_t used_extents,
-                         int first_kept) {
-  const struct log *log = &core->log;
-  uint64_t tail = atomic_load(&log->tail) >> core->layout.extent_bits;
-  return !first_kept && tail - log->first > used_extents * 8 + SPAN_SLACK;
-}
-
-int space_wasted(const struct core *core, const struct space *space) {
-  return span_too_long(core,
-                       (space->used + space->kept) / core->layout.extent_bytes,
-                       space->first_kept) ||
-         space->used - space->dead >
-             space->live + space->live / 20 * 11 +
-                 (uint64_t)SLACK * core->layout.extent_bytes;
-}
-
-int space_freeable(const struct core *core, const struct space *space) {
-  return space->dead >
-         space->live / 16 + (uint64_t)SLACK * core->layout.extent_bytes;
-}
-
-int space_urgent(const struct core *core, const struct space *space) {
-  return space->used > space->live * 2 + space->live / 4 +
-                           (uint64_t)SLACK * core->layout.extent_bytes;
-}
 
 /* The extent with the fewest live records, 0 if none is worth it. */
 static uint64_t choose(struct core *core, int all) {
@@ -89,12 +16,12 @@ static uint64_t choose(struct core *core, int all) {
   const struct layout *l = &core->layout;
   int32_t full = (int32_t)(l->slots * l->extent_pages);
   int32_t best = all ? full : full - full / 8;
-  uint64_t victim = 0, limit = limit_of(core);
+  uint64_t victim = 0, limit = space_limit(core);
   pthread_mutex_lock(&log->lock);
   if (log->first < limit &&
       atomic_load(&log_extent(log, log->first)->live) > 0 &&
-      span_too_long(core, log_extents_used(log),
-                    keep_needed(core, log->first))) {
+      space_span_too_long(core, log_extents_used(log),
+                          retention_needed(core, log->first))) {
     victim = log->first;
     limit = 0;
   }
@@ -102,7 +29,7 @@ static uint64_t choose(struct core *core, int all) {
     struct extent *extent = log_extent(log, e);
     int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
     if (extent_phys(extent) != EXTENT_NOWHERE && live > 0 && live < best &&
-        !keep_needed(core, e)) {
+        !retention_needed(core, e)) {
       best = live;
       victim = e;
     }
@@ -127,26 +54,22 @@ static int move_record(struct mover *m, const struct rec *rec,
   int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
   uint64_t word, hash = hash_key(key);
   if (!version || !index_find(&core->index, key, hash, &word) ||
-      (key_log_address(core, word) != address && !EMB_SEED(11))) {
+      (key_log_address(core, word) != address &&
+       !EMB_SEED(SEED_COMPACTION_MOVES_OUTDATED))) {
     return EMB_OK;
   }
   /* One at a time: slots that a page's few live records leave over would be
   ** lost, and what was compacted as sparse as before. */
-  uint64_t page;
-  uint32_t slot, got;
-  int rc =
-      log_take(&core->log, LOG_IMMEDIATE, PAGE_DATA, 0, 1, &page, &slot, &got);
+  struct log_run run = {.stream = LOG_IMMEDIATE, .kept = 1};
+  uint64_t to;
+  int rc = row_slot(core, &run, 1, address, &to);
   if (rc) {
     return rc;
   }
-  uint64_t to = layout_address(&core->layout, page, slot);
   rec_fill(log_rec(&core->log, to), key, rec->vector, core->layout.value_bytes,
            version);
-  core_filled(core, key, to, rec->vector);
-  if (key_relocate(core, key, hash, address, to)) {
+  if (row_move(core, key, hash, address, to)) {
     count_add(&core->counters.compacted_records, 1);
-  } else {
-    rec_unfill(log_rec(&core->log, to));
   }
   return EMB_OK;
 }
@@ -174,8 +97,7 @@ static int move_page(struct mover *m, uint64_t page, const char *bytes) {
     }
     epoch_leave(m->slot);
     if (rc == LOG_ROOM) {
-      int did;
-      rc = core_make_room(core, m->slot, &did, m->err);
+      rc = core_make_kept_room(core, m->slot, m->err);
     }
     if (rc) {
       return rc;
@@ -184,8 +106,8 @@ static int move_page(struct mover *m, uint64_t page, const char *bytes) {
   return EMB_OK;
 }
 
-static int read_extent(struct core *core, uint64_t number, char *buffer,
-                       emb_err *err) {
+static int compact_read_extent(struct core *core, uint64_t number, char *buffer,
+                               emb_err *err) {
   const struct layout *l = &core->layout;
   uint64_t page = number << l->extent_bits;
   pthread_mutex_lock(&core->log.lock);
@@ -233,7 +155,7 @@ int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
   if (!buffer) {
     return err_set(err, EMB_NOMEM, "out of memory");
   }
-  int rc = read_extent(core, number, buffer, err), damaged = 0;
+  int rc = compact_read_extent(core, number, buffer, err), damaged = 0;
   int32_t before = live_in(core, number);
   for (uint32_t i = 0; !rc && i < l->extent_pages; i++) {
     const char *bytes = buffer + (size_t)i * l->page_bytes;

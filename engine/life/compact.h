@@ -8,7 +8,7 @@
 ** Deletions are dropped with their extent: what they delete was written before
 ** them, and is in no index file any more that recovery could load.
 **
-** What somebody keeps (core/keep.h) is left alone and does not count.
+** What is retained (kernel/retention.h) is left alone and does not count.
 **
 ** INVARIANT Once writes pause, the log uses at most 1.55 times the live bytes
 **           and a sixteenth for what waits for the next checkpoint, each plus
@@ -20,25 +20,7 @@
 #ifndef EMB_LIFE_COMPACT_H
 #define EMB_LIFE_COMPACT_H
 
-#include "../core/core.h"
-
-struct space {        /* without what is kept */
-  uint64_t used;      /* bytes of extents in use */
-  uint64_t live;      /* bytes that the live records fill */
-  uint64_t dead;      /* bytes of extents that the next checkpoint frees */
-  uint64_t kept;      /* bytes of extents that somebody keeps */
-  uint64_t kept_live; /* and of live records in them */
-  int first_kept;     /* the oldest extent is one of them */
-};
-
-/* replay: page from which the valid checkpoint would replay. */
-void space_measure(struct core *core, struct space *space);
-/* More space is wasted than compaction leaves. */
-int space_wasted(const struct core *core, const struct space *space);
-/* More is in use than may be, even while writes go on. */
-int space_urgent(const struct core *core, const struct space *space);
-/* Enough dead space for a checkpoint to be worth it. */
-int space_freeable(const struct core *core, const struct space *space);
+#include "../kernel/space.h"
 
 /* Compacts one extent; *did = 0: there is none to gain from.  Under
 ** ckpt_lock, outside any epoch.  all: also extents that are nearly full. */

@@ -35,10 +35,11 @@ uint64_t evict_score(const struct core *core, const struct evict *round,
     score = (UINT64_C(1) << 31) + log2_256(track.frequency);
     score -= lost < UINT64_C(1) << 30 ? lost : UINT64_C(1) << 30;
   }
-  return EMB_SEED(71) ? hash_mix(version) : score << 32 | (uint32_t)version;
+  return EMB_SEED(SEED_EVICTION_RANDOM) ? hash_mix(version)
+                                        : score << 32 | (uint32_t)version;
 }
 
-uint64_t evict_over(const struct core *core, uint32_t part) {
+uint64_t evict__over(const struct core *core, uint32_t part) {
   uint64_t most = core->schema.capacity;
   int64_t rows = atomic_load_explicit(&core->count, memory_order_relaxed);
   if (!most) {
@@ -50,14 +51,14 @@ uint64_t evict_over(const struct core *core, uint32_t part) {
 
 /* ---- the sample --------------------------------------------------------- */
 
-struct seen {
+struct evict_seen {
   emb_track track;
   uint64_t version, score;
   uint32_t stratum;
 };
 
 struct sample {
-  struct seen *rows;
+  struct evict_seen *rows;
   uint32_t count, room, stratum;
 };
 
@@ -65,9 +66,9 @@ static int see(struct sweep *w, const struct rec *rec, int64_t key,
                uint64_t address) {
   struct sample *sample = w->arg;
   uint64_t version;
-  if (sample->count < sample->room && sweep_is_live(w->core, key, address) &&
-      sweep_value(w, rec, key, &version)) {
-    sample->rows[sample->count++] = (struct seen){
+  if (sample->count < sample->room && sweep__is_live(w->core, key, address) &&
+      sweep__value(w, rec, key, &version)) {
+    sample->rows[sample->count++] = (struct evict_seen){
         schema_track(&w->core->schema, w->value), version, 0, sample->stratum};
   }
   return EMB_OK;
@@ -81,7 +82,7 @@ static int is_used(const struct log *log, uint64_t e) {
 }
 
 /* Cuts the log into strata of as many extents that are in use. */
-static void cut(struct core *core, struct evict *round) {
+static void evict_cut(struct core *core, struct evict *round) {
   struct log *log = &core->log;
   pthread_mutex_lock(&log->lock);
   uint64_t used = 0, seen = 0, tail = atomic_load(&log->tail);
@@ -102,8 +103,9 @@ static void cut(struct core *core, struct evict *round) {
 }
 
 /* An extent of the stratum that is there; 0: none is. */
-static uint64_t pick(struct core *core, const struct evict_stratum *stratum,
-                     uint64_t random) {
+static uint64_t evict_pick(struct core *core,
+                           const struct evict_stratum *stratum,
+                           uint64_t random) {
   struct log *log = &core->log;
   uint64_t span = stratum->end - stratum->from, found = 0;
   pthread_mutex_lock(&log->lock);
@@ -115,7 +117,7 @@ static uint64_t pick(struct core *core, const struct evict_stratum *stratum,
   return found;
 }
 
-static uint64_t draw(struct evict *round) {
+static uint64_t evict_draw(struct evict *round) {
   return hash_mix(round->random += UINT64_C(0x9E3779B97F4A7C15));
 }
 
@@ -124,28 +126,29 @@ static int look_at_sample(struct core *core, struct epoch_slot *slot,
                           uint32_t pages, emb_err *err) {
   const struct layout *l = &core->layout;
   struct sweep w = {.look = see, .arg = sample};
-  int rc = sweep_init(&w, core, slot, err);
+  int rc = sweep__init(&w, core, slot, err);
   for (uint32_t i = 0; !rc && i < round->count; i++) {
-    uint64_t e = pick(core, &round->strata[i], draw(round));
+    uint64_t e = evict_pick(core, &round->strata[i], evict_draw(round));
     uint64_t first = e << l->extent_bits;
-    uint32_t from =
-        pages < l->extent_pages ? (uint32_t)(draw(round) % l->extent_pages) : 0;
+    uint32_t from = pages < l->extent_pages
+                        ? (uint32_t)(evict_draw(round) % l->extent_pages)
+                        : 0;
     sample->stratum = i;
     for (uint32_t k = 0; e && !rc && k < pages && k < l->extent_pages; k++) {
       uint64_t page =
           first +
           (from + k * (l->extent_pages / pages ? l->extent_pages / pages : 1)) %
               l->extent_pages;
-      rc = sweep_pages(&w, page, page + 1, err);
+      rc = sweep__pages(&w, page, page + 1, err);
     }
   }
-  sweep_free(&w);
+  sweep__free(&w);
   return rc;
 }
 
 static int by_score(const void *a, const void *b) {
-  uint64_t x = ((const struct seen *)a)->score;
-  uint64_t y = ((const struct seen *)b)->score;
+  uint64_t x = ((const struct evict_seen *)a)->score;
+  uint64_t y = ((const struct evict_seen *)b)->score;
   return (x > y) - (x < y);
 }
 
@@ -169,7 +172,7 @@ static void judge(struct core *core, struct evict *round,
   }
   round->mean_age = (uint32_t)(age / sample->count);
   for (uint32_t i = 0; i < sample->count; i++) {
-    struct seen *row = &sample->rows[i];
+    struct evict_seen *row = &sample->rows[i];
     row->score = evict_score(core, round, row->track, row->version);
   }
   qsort(sample->rows, sample->count, sizeof *sample->rows, by_score);
@@ -187,14 +190,14 @@ static void judge(struct core *core, struct evict *round,
   qsort(round->strata, round->count, sizeof *round->strata, by_share);
 }
 
-static int begin(struct core *core, struct epoch_slot *slot,
-                 struct evict *round, emb_err *err) {
+static int evict_begin(struct core *core, struct epoch_slot *slot,
+                       struct evict *round, emb_err *err) {
   uint64_t random = round->random;
   memset(round, 0, sizeof *round);
   round->random = random;
   round->now = core_time(core);
   round->most = core->schema.capacity - core->schema.capacity / ROOM_PART;
-  cut(core, round);
+  evict_cut(core, round);
   if (!round->count) {
     return EMB_OK;
   }
@@ -224,18 +227,18 @@ static int is_low(struct sweep *w, int64_t key, uint64_t version) {
                      version) <= round->score;
 }
 
-static int look_at(struct sweep *w, const struct rec *rec, int64_t key,
-                   uint64_t address) {
+static int evict_look_at(struct sweep *w, const struct rec *rec, int64_t key,
+                         uint64_t address) {
   struct evict *round = w->arg;
   uint64_t version;
   int outcome;
   if ((uint64_t)atomic_load_explicit(&w->core->count, memory_order_relaxed) <=
           round->most ||
-      !sweep_is_live(w->core, key, address) ||
-      !sweep_value(w, rec, key, &version) || !is_low(w, key, version)) {
+      !sweep__is_live(w->core, key, address) ||
+      !sweep__value(w, rec, key, &version) || !is_low(w, key, version)) {
     return EMB_OK;
   }
-  int rc = sweep_remove(w, rec, key, address, PAGE_EVICTED, is_low, &outcome);
+  int rc = sweep__remove(w, rec, key, address, &outcome);
   if (!rc && outcome == SWEEP_REMOVED) {
     count_add(&w->core->counters.evicted_keys, 1);
     round->removed++;
@@ -263,14 +266,18 @@ static uint64_t next_extent(struct core *core, struct evict *round) {
   return found;
 }
 
-int evict_piece(struct core *core, struct epoch_slot *slot, struct evict *round,
-                uint64_t *removed, int *ended, emb_err *err) {
-  struct sweep w = {.look = look_at, .arg = round};
+int evict__piece(struct core *core, struct epoch_slot *slot,
+                 struct evict *round, uint64_t *removed, int *ended,
+                 emb_err *err) {
+  struct sweep w = {.look = evict_look_at,
+                    .agrees = is_low,
+                    .reason = PAGE_EVICTED,
+                    .arg = round};
   uint64_t before, e, first;
   int rc;
   *ended = 0;
   if (!round->count) {
-    rc = begin(core, slot, round, err);
+    rc = evict_begin(core, slot, round, err);
     *ended = !round->count;
     return rc;
   }
@@ -284,9 +291,10 @@ int evict_piece(struct core *core, struct epoch_slot *slot, struct evict *round,
   }
   before = round->removed;
   first = e << core->layout.extent_bits;
-  rc = sweep_init(&w, core, slot, err);
-  rc = rc ? rc : sweep_pages(&w, first, first + core->layout.extent_pages, err);
-  sweep_free(&w);
+  rc = sweep__init(&w, core, slot, err);
+  rc =
+      rc ? rc : sweep__pages(&w, first, first + core->layout.extent_pages, err);
+  sweep__free(&w);
   *removed += round->removed - before;
   if (rc) {
     round->count = 0;

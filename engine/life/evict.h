@@ -18,13 +18,13 @@
 ** SCORE     lru: updated_at, then version, which grows with every write of the
 **           store.  lfu: log2(frequency) less one for each mean age (time since
 **           the update, over the rows seen) that passed since the row's own
-**           update, then version.  So a row that nobody updates loses half of
+**           update, then version.  So a row that is not updated loses half of
 **           its frequency whenever as much time passes as rows are old on
-**           average, and has to go in the end however popular it was.
-**           Reads do not count, since they write nothing (as updated_at).
+**           average, and has to go in the end however popular it was.  Reads do
+**           not count, since they write nothing (as updated_at).
 ** BOUND     Steps begin a round at N + 1.  A writer that finds more than
 **           N + N/16 rows at the end of its call does a piece of the round
-**           itself, if nobody else does; with more than N + N/8 it goes on,
+**           itself, if no other thread does; with more than N + N/8 it goes on,
 **           waiting for a checkpoint if need be, until there are less or a
 **           whole round found nothing that may go.  So there are at most
 **           N + N/8 rows, those of one call of each session, those that one
@@ -34,7 +34,7 @@
 #ifndef EMB_LIFE_EVICT_H
 #define EMB_LIFE_EVICT_H
 
-#include "../core/core.h"
+#include "../kernel/core.h"
 
 #define EVICT_STRATA 256
 
@@ -55,11 +55,12 @@ struct evict { /* a round; under ckpt_lock */
 };
 
 /* Rows beyond the capacity and a part of it, 0: none.  part 0: the capacity. */
-uint64_t evict_over(const struct core *core, uint32_t part);
+uint64_t evict__over(const struct core *core, uint32_t part);
 /* Begins a round, or goes through one more extent of it.  *removed grows by the
 ** rows; *ended: the round is over. */
-int evict_piece(struct core *core, struct epoch_slot *slot, struct evict *round,
-                uint64_t *removed, int *ended, emb_err *err);
+int evict__piece(struct core *core, struct epoch_slot *slot,
+                 struct evict *round, uint64_t *removed, int *ended,
+                 emb_err *err);
 /* What a row is chosen by: the lowest goes first. */
 uint64_t evict_score(const struct core *core, const struct evict *round,
                      emb_track track, uint64_t version);

@@ -6,14 +6,14 @@
 
 #include "../emb.h"
 
-/* Free places that are no reason to act. */
+/* Free file slots that are no reason to act. */
 #define SLACK 4
 
 int shorten_due(struct core *core, uint64_t dead) {
   struct log *log = &core->log;
   pthread_mutex_lock(&log->lock);
   uint64_t used = log_extents_used(log) - dead / core->layout.extent_bytes;
-  int due = log->phys_end > used + used / 32 + SLACK;
+  int due = log->phys_end - log->ready_count > used + used / 32 + SLACK;
   pthread_mutex_unlock(&log->lock);
   return due;
 }
@@ -22,12 +22,12 @@ int shorten_due(struct core *core, uint64_t dead) {
 static uint64_t highest(struct core *core, uint64_t limit) {
   struct log *log = &core->log;
   uint64_t best = 0;
-  uint32_t place = 0;
+  uint32_t top = 0;
   pthread_mutex_lock(&log->lock);
   for (uint64_t e = log->first; e < limit; e++) {
     uint32_t phys = extent_phys(log_extent(log, e));
-    if (phys != EXTENT_NOWHERE && phys > place) {
-      place = phys;
+    if (phys != EXTENT_NOWHERE && phys > top) {
+      top = phys;
       best = e;
     }
   }
@@ -35,8 +35,8 @@ static uint64_t highest(struct core *core, uint64_t limit) {
   return best;
 }
 
-int shorten_file(struct core *core, uint64_t replay, uint32_t n,
-                 uint32_t *moved, emb_err *err) {
+int shorten__file(struct core *core, uint64_t replay, uint32_t n,
+                  uint32_t *moved, emb_err *err) {
   const struct layout *l = &core->layout;
   struct env *env = core->env;
   uint64_t flushed = atomic_load(&core->log.flushed);

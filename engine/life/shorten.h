@@ -2,27 +2,27 @@
 **
 ** shorten.h -- keeps the log file short.
 **
-** Freed places are used again, lowest first, so the file grows only while more
-** is in use than ever before.  But after a rewrite in one transaction the new
-** half stands at the end and the free places lie in front of it.  Because an
-** extent's place in the file is only an entry in the log's table, it can be
-** copied to a lower place as it is, without touching a key.
+** Freed file slots are used again, lowest first, so the file grows only while
+** more is in use than ever before.  But after a rewrite in one transaction the
+** new half stands at the end and the free file slots lie in front of it.
+** Because an extent's file slot is only an entry in the log's table, it can be
+** copied to a lower file slot as it is, without touching a key.
 **
 ** INVARIANT Only extents below the replay page of the valid checkpoint move,
-**           and the place they leave is kept until the next checkpoint is
+**           and the file slot they leave is kept until the next checkpoint is
 **           durable: recovery finds every extent where its manifest says.
 */
 #ifndef EMB_LIFE_SHORTEN_H
 #define EMB_LIFE_SHORTEN_H
 
-#include "../core/core.h"
+#include "../kernel/core.h"
 
-/* The file has more free places than it should, or will have when `dead`
+/* The file has more free file slots than it should, or will have when `dead`
 ** bytes of extents are freed. */
 int shorten_due(struct core *core, uint64_t dead);
 /* Moves up to n extents; *moved: how many.  Under ckpt_lock, outside any
 ** epoch; a checkpoint must follow.  replay: of the valid checkpoint. */
-int shorten_file(struct core *core, uint64_t replay, uint32_t n,
-                 uint32_t *moved, emb_err *err);
+int shorten__file(struct core *core, uint64_t replay, uint32_t n,
+                  uint32_t *moved, emb_err *err);
 
 #endif

@@ -6,10 +6,11 @@
 
 #include <string.h>
 
+#include "../kernel/row_write.h"
 #include "../emb.h"
 
-int sweep_init(struct sweep *w, struct core *core, struct epoch_slot *slot,
-               emb_err *err) {
+int sweep__init(struct sweep *w, struct core *core, struct epoch_slot *slot,
+                emb_err *err) {
   w->core = core;
   w->slot = slot;
   w->buffer = NULL;
@@ -17,7 +18,7 @@ int sweep_init(struct sweep *w, struct core *core, struct epoch_slot *slot,
   return w->value ? EMB_OK : err_set(err, EMB_NOMEM, "out of memory");
 }
 
-void sweep_free(struct sweep *w) {
+void sweep__free(struct sweep *w) {
   struct env *env = w->core->env;
   if (w->buffer) {
     env->unmap(env, w->buffer, w->core->layout.extent_bytes);
@@ -25,22 +26,19 @@ void sweep_free(struct sweep *w) {
   env->release(env, w->value);
 }
 
-int sweep_is_live(struct core *core, int64_t key, uint64_t address) {
+int sweep__is_live(struct core *core, int64_t key, uint64_t address) {
   uint64_t word;
   return index_find(&core->index, key, hash_key(key), &word) &&
          key_log_address(core, word & ~WORD_LATCH) == address;
 }
 
-int sweep_value(struct sweep *w, const struct rec *rec, int64_t key,
-                uint64_t *version) {
+int sweep__value(struct sweep *w, const struct rec *rec, int64_t key,
+                 uint64_t *version) {
   return rec_read(rec, key, w->value, w->core->layout.value_bytes, version);
 }
 
-int sweep_remove(struct sweep *w, const struct rec *rec, int64_t key,
-                 uint64_t address, uint32_t reason,
-                 int (*agrees)(struct sweep *sweep, int64_t key,
-                               uint64_t version),
-                 int *outcome) {
+int sweep__remove(struct sweep *w, const struct rec *rec, int64_t key,
+                  uint64_t address, int *outcome) {
   struct core *core = w->core;
   struct entry *entry;
   uint64_t word, version, hash = hash_key(key);
@@ -55,11 +53,13 @@ int sweep_remove(struct sweep *w, const struct rec *rec, int64_t key,
   int rc = EMB_OK;
   if (key_log_address(core, word) == address) {
     const struct rec *present = key_rec(core, word);
-    if (!sweep_value(w, present ? present : rec, key, &version) ||
-        !agrees(w, key, version)) {
+    if (!sweep__value(w, present ? present : rec, key, &version) ||
+        !w->agrees(w, key, version)) {
       *outcome = SWEEP_STAYS;
     } else {
-      rc = EMB_SEED(72) ? EMB_OK : tomb_write(core, key, address, reason);
+      rc = EMB_SEED(SEED_REMOVAL_WITHOUT_TOMBSTONE)
+               ? EMB_OK
+               : tomb_write(core, key, address, w->reason);
       *outcome = rc ? SWEEP_STAYS : SWEEP_REMOVED;
     }
   }
@@ -67,8 +67,7 @@ int sweep_remove(struct sweep *w, const struct rec *rec, int64_t key,
     key_unlatch(entry, word);
     return rc;
   }
-  count_add(&core->version, 1); /* there is something to save */
-  key_remove(core, key, hash, entry, word);
+  row_remove(core, key, hash, entry, word);
   return EMB_OK;
 }
 
@@ -81,16 +80,16 @@ static const char *find_page(struct sweep *w, uint64_t page, int *skip) {
   *skip = 0;
   if (!bytes && page >= w->from && page < w->end) {
     bytes = w->buffer + (page - w->from) * l->page_bytes;
-    /* Reads and 'integrity-check' tell of damage; it may also be a page that
-    ** was never written. */
+    /* Reads and 'integrity-check' report damage; it may also be a page that was
+    ** never written. */
     *skip = !page_valid(l, bytes, core->salt, page);
   }
   *skip |= bytes && page_kind(bytes) != PAGE_DATA;
   return bytes;
 }
 
-static int read_pages(struct sweep *w, uint64_t from, uint64_t end,
-                      emb_err *err) {
+static int sweep_read_pages(struct sweep *w, uint64_t from, uint64_t end,
+                            emb_err *err) {
   struct core *core = w->core;
   const struct layout *l = &core->layout;
   size_t bytes = (size_t)(end - from) * l->page_bytes;
@@ -113,8 +112,8 @@ static int read_pages(struct sweep *w, uint64_t from, uint64_t end,
 }
 
 /* Slots of a page from *at on; `end`: the last page to be read with it. */
-static int look_at_page(struct sweep *w, uint64_t page, uint64_t end,
-                        uint32_t *at, emb_err *err) {
+static int sweep_look_at_page(struct sweep *w, uint64_t page, uint64_t end,
+                              uint32_t *at, emb_err *err) {
   struct core *core = w->core;
   const struct layout *l = &core->layout;
   int rc = EMB_OK, skip;
@@ -122,7 +121,7 @@ static int look_at_page(struct sweep *w, uint64_t page, uint64_t end,
   const char *bytes = find_page(w, page, &skip);
   if (!bytes) {
     epoch_leave(w->slot);
-    return read_pages(w, page, end, err);
+    return sweep_read_pages(w, page, end, err);
   }
   for (; !rc && !skip && *at < l->slots; *at += !rc) {
     const struct rec *rec =
@@ -137,13 +136,12 @@ static int look_at_page(struct sweep *w, uint64_t page, uint64_t end,
   *at = skip ? l->slots : *at;
   epoch_leave(w->slot);
   if (rc == LOG_ROOM) {
-    int did;
-    rc = core_make_room(core, w->slot, &did, err);
+    rc = core_make_kept_room(core, w->slot, err);
   }
   return rc;
 }
 
-int sweep_pages(struct sweep *w, uint64_t from, uint64_t end, emb_err *err) {
+int sweep__pages(struct sweep *w, uint64_t from, uint64_t end, emb_err *err) {
   struct core *core = w->core;
   uint64_t tail = atomic_load(&core->log.tail);
   int rc = EMB_OK;
@@ -151,7 +149,7 @@ int sweep_pages(struct sweep *w, uint64_t from, uint64_t end, emb_err *err) {
   w->from = w->end = 0;
   for (uint64_t page = from; !rc && page < end; page++) {
     for (uint32_t at = 0; !rc && at < core->layout.slots;) {
-      rc = look_at_page(w, page, end, &at, err);
+      rc = sweep_look_at_page(w, page, end, &at, err);
     }
   }
   return rc;

@@ -5,11 +5,12 @@
 */
 #include "log.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define TABLE_START 256
 
-/* Room to note whether this place is in use. */
+/* Room to note whether this file slot is in use. */
 static int phys_room(struct log *log, uint32_t phys) {
   uint32_t words = phys / 64 + 1;
   if (words <= log->phys_words) {
@@ -36,6 +37,7 @@ int log_init(struct log *log, struct env *env, struct epoch *epoch,
   log->frames = frames;
   log->layout = layout;
   pthread_mutex_init(&log->lock, NULL);
+  pthread_mutex_init(&log->file_slot_lock, NULL);
   log->table = env->map(env, TABLE_START * sizeof *log->table, 0);
   if (!log->table) {
     return EMB_NOMEM;
@@ -64,6 +66,7 @@ void log_free(struct log *log) {
   log->env->release(log->env, log->phys_used);
   log->env->release(log->env, log->left);
   pthread_mutex_destroy(&log->lock);
+  pthread_mutex_destroy(&log->file_slot_lock);
   log->env = NULL;
 }
 
@@ -75,12 +78,12 @@ void log_start_at(struct log *log, uint64_t number) {
   log->safe = page;
   atomic_store(&log->flushed, page);
   atomic_store(&log->synced, page);
-  log->evict_next = number;
+  log->page_out_next = number;
 }
 
-/* ---- places in the file ------------------------------------------------ */
+/* ---- file slots ------------------------------------------------ */
 
-static void phys_mark(struct log *log, uint32_t phys, int used) {
+static void phys_set_used(struct log *log, uint32_t phys, int used) {
   uint64_t bit = UINT64_C(1) << (phys % 64);
   if (used) {
     log->phys_used[phys / 64] |= bit;
@@ -98,15 +101,15 @@ static int numbers_full(const struct log *log) {
 }
 
 /* Under lock. */
-static int is_full(const struct log *log) {
+static int log_is_full(const struct log *log) {
   return numbers_full(log) || log->phys_end / 64 >= log->phys_words;
 }
 
-/* The lowest free place: the file stays short.  There is room to note it
-** (is_full). */
+/* The lowest free file slot: the file stays short.  There is room to note it
+** (log_is_full). */
 static uint32_t phys_take(struct log *log) {
   uint32_t at = log->phys_end;
-  if (log->phys_free) {
+  if (log->phys_free && !log->withheld) {
     for (uint32_t word = log->phys_hint / 64; word < log->phys_words; word++) {
       if (~log->phys_used[word]) {
         at = word * 64 + (uint32_t)__builtin_ctzll(~log->phys_used[word]);
@@ -120,24 +123,136 @@ static uint32_t phys_take(struct log *log) {
   } else {
     log->phys_free--;
   }
-  log->phys_hint = at;
-  phys_mark(log, at, 1);
+  log->phys_hint = log->withheld ? log->phys_hint : at;
+  emb_assert(at / 64 < log->phys_words &&
+             !(log->phys_used[at / 64] >> (at % 64) & 1));
+  phys_set_used(log, at, 1);
   return at;
 }
 
-/* ---- moving an extent within the file ---------------------------------- */
+/* ---- file slots that are ready ------------------------------------------- */
+
+static int is_free(const struct log *log, uint32_t phys) {
+  return phys >= log->phys_end ||
+         !(log->phys_used[phys / 64] >> (phys % 64) & 1);
+}
 
 static uint64_t offset_of(const struct log *log, uint32_t phys) {
   return LOG_FILE_HEAD + (uint64_t)phys * log->layout->extent_bytes;
 }
 
-static uint32_t phys_of(const struct log *log, uint64_t offset) {
-  return (uint32_t)((offset - LOG_FILE_HEAD) / log->layout->extent_bytes);
+static void phys_give(struct log *log, uint32_t phys) {
+  emb_assert(!is_free(log, phys)); /* given back once */
+  phys_set_used(log, phys, 0);
+  log->phys_free++;
 }
 
-static void phys_give(struct log *log, uint32_t phys) {
-  phys_mark(log, phys, 0);
-  log->phys_free++;
+int log_has_file_slot(struct log *log, int kept) {
+  pthread_mutex_lock(&log->lock);
+  int has = log->ready_count > (kept ? 0 : log->keep);
+  pthread_mutex_unlock(&log->lock);
+  return has;
+}
+
+/* The lowest that is ready. */
+static uint32_t ready_take(struct log *log) {
+  uint32_t best = 0;
+  for (uint32_t i = 1; i < log->ready_count; i++) {
+    best = log->ready[i] < log->ready[best] ? i : best;
+  }
+  uint32_t phys = log->ready[best];
+  log->ready[best] = log->ready[--log->ready_count];
+  emb_assert(!is_free(log, phys));
+  return phys;
+}
+
+static void set_keep(struct log *log) {
+  uint64_t n = log_extents_used(log) / 16;
+  n = n < log->keep_min ? log->keep_min : n;
+  log->keep =
+      log->keep_min ? (uint32_t)(n < LOG_KEEP_MAX ? n : LOG_KEEP_MAX) : 0;
+}
+
+/* Takes the lowest free file slot and at most `most` that follow it; *n: how
+** many came. */
+static uint32_t take_row(struct log *log, uint32_t most, uint32_t *n) {
+  uint32_t first = phys_take(log);
+  for (*n = 1; *n < most && is_free(log, first + *n); ++*n) {
+    (void)phys_take(log); /* it is the lowest now */
+  }
+  return first;
+}
+
+/* Blocks for some of the file slots [first, first + n), which are taken; the
+** rest is given back. */
+static int ready_row(struct log *log, uint32_t first, uint32_t n) {
+  const uint64_t bytes = log->layout->extent_bytes;
+  uint32_t got = n;
+  int os = 0;
+  for (;;) {
+    os = log->env->reserve(log->env, log->file, offset_of(log, first),
+                           got * bytes);
+    if (!os || got == 1) {
+      break;
+    }
+    got /= 2;
+  }
+  got = os ? 0 : got;
+  pthread_mutex_lock(&log->lock);
+  for (uint32_t i = 0; i < n; i++) {
+    if (i < got) {
+      log->ready[log->ready_count++] = first + i;
+    } else {
+      phys_give(log, first + i);
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  return os;
+}
+
+int log_make_ready(struct log *log, uint32_t more) {
+  int os = 0;
+  while (!os) {
+    uint32_t n = 0, first = 0;
+    pthread_mutex_lock(&log->lock);
+    set_keep(log);
+    uint32_t want = log->keep + more;
+    want = want < LOG_READY_MAX ? want : LOG_READY_MAX;
+    if (log->ready_count < want) {
+      want -= log->ready_count;
+      os = phys_room(log, log->phys_end + want) ? ENOMEM : 0;
+      first = os ? 0 : take_row(log, want, &n);
+    }
+    pthread_mutex_unlock(&log->lock);
+    if (!n) {
+      break;
+    }
+    os = ready_row(log, first, n);
+  }
+  atomic_store_explicit(&log->full, os != 0, memory_order_relaxed);
+  return os;
+}
+
+void log_yield(struct log *log) {
+  pthread_mutex_lock(&log->file_slot_lock);
+  pthread_mutex_lock(&log->lock);
+  uint32_t n = log->ready_count, phys = n ? log->ready[n - 1] : 0;
+  log->ready_count -= n != 0;
+  pthread_mutex_unlock(&log->lock);
+  if (n) {
+    (void)log->env->punch(log->env, log->file, offset_of(log, phys),
+                          log->layout->extent_bytes);
+    pthread_mutex_lock(&log->lock);
+    phys_give(log, phys);
+    pthread_mutex_unlock(&log->lock);
+  }
+  pthread_mutex_unlock(&log->file_slot_lock);
+}
+
+/* ---- moving an extent within the file ---------------------------------- */
+
+static uint32_t phys_of(const struct log *log, uint64_t offset) {
+  return (uint32_t)((offset - LOG_FILE_HEAD) / log->layout->extent_bytes);
 }
 
 int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
@@ -145,7 +260,8 @@ int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
   int found = 0;
   pthread_mutex_lock(&log->lock);
   uint32_t old = extent_phys(log_extent(log, number));
-  if (old != EXTENT_NOWHERE && log->phys_free && !is_full(log)) {
+  if (old != EXTENT_NOWHERE && log->phys_free && !log->withheld &&
+      !log_is_full(log)) {
     uint32_t lower = phys_take(log);
     if (lower < old) {
       *from = offset_of(log, old);
@@ -175,7 +291,7 @@ int log_move(struct log *log, uint64_t number, uint64_t to) {
   }
   if (rc == EMB_OK) {
     struct extent *extent = log_extent(log, number);
-    log->left[log->left_count++] = extent_phys(extent);
+    log->left[log->left_count++] = (struct log_left){extent_phys(extent), 0};
     extent_replace(extent, phys_of(log, to));
     atomic_store(&log->moved, 1);
   } else {
@@ -191,11 +307,40 @@ void log_cancel_move(struct log *log, uint64_t to) {
   pthread_mutex_unlock(&log->lock);
 }
 
-void log_free_left(struct log *log) {
+uint64_t log_free_left(struct log *log, uint64_t generation, uint64_t needed) {
+  uint32_t left = 0;
   pthread_mutex_lock(&log->lock);
-  while (log->left_count) {
-    phys_give(log, log->left[--log->left_count]);
+  uint32_t had = log->left_count;
+  for (uint32_t i = 0; i < had; i++) {
+    struct log_left left_slot = log->left[i];
+    left_slot.gone = left_slot.gone ? left_slot.gone : generation;
+    if (left_slot.gone && left_slot.gone <= needed) {
+      phys_give(log, left_slot.phys);
+    } else {
+      log->left[left++] = left_slot;
+    }
   }
+  log->left_count = left;
+  pthread_mutex_unlock(&log->lock);
+  return had - left;
+}
+
+void log_withhold(struct log *log, int on) {
+  uint64_t bytes = 0;
+  uint64_t extent = log->layout->extent_bytes;
+  pthread_mutex_lock(&log->lock);
+  if (on && log->env->size(log->env, log->file, &bytes) == 0 &&
+      bytes > LOG_FILE_HEAD) {
+    uint64_t slots = (bytes - LOG_FILE_HEAD + extent - 1) / extent;
+    /* Without memory for that the file slots behind the last one in use are not
+    ** withheld: a reader finds them replaced. */
+    if (slots > log->phys_end && slots < EXTENT_NOWHERE &&
+        phys_room(log, (uint32_t)slots) == EMB_OK) {
+      log->phys_free += (uint32_t)slots - log->phys_end;
+      log->phys_end = (uint32_t)slots;
+    }
+  }
+  log->withheld = on;
   pthread_mutex_unlock(&log->lock);
 }
 
@@ -209,10 +354,11 @@ uint64_t log_offset(const struct log *log, uint64_t page) {
 }
 
 uint64_t log_extents_used(const struct log *log) {
-  return log->phys_end - log->phys_free;
+  return log->phys_end - log->phys_free - log->ready_count;
 }
 
 void log_reset(struct log *log) {
+  emb_assert(epoch_outside());
   for (uint64_t i = 0; i <= log->table_mask; i++) {
     struct extent *extent = &log->table[i];
     if (extent_phys(extent) == EXTENT_NOWHERE) {
@@ -223,14 +369,17 @@ void log_reset(struct log *log) {
       frames_give(log->frames, frame);
     }
     atomic_store(&extent->frame, NULL);
-    extent_place(extent, EXTENT_NOWHERE);
+    extent_set_phys(extent, EXTENT_NOWHERE);
     atomic_store(&extent->live, 0);
   }
   if (log->phys_words) {
     memset(log->phys_used, 0, log->phys_words * sizeof *log->phys_used);
   }
   log->phys_end = log->phys_free = log->phys_hint = 0;
+  log->ready_count = 0;
+  log->keep = log->keep_min;
   log->left_count = 0;
+  log->withheld = 0;
   atomic_store(&log->resident, 0);
   atomic_store(&log->last_tomb, 0);
   log->first = 1;
@@ -257,12 +406,15 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
   for (uint64_t page = start; page < tail; page++) {
     if (!page_valid(l, frame + layout_page_offset(l, page), log->salt, page)) {
       frames_give(log->frames, frame);
-      return EMB_OK; /* not written by us to its end: leave it alone */
+      return EMB_OK; /* not written to its end here: leave it alone */
     }
     page_settle(l, frame + layout_page_offset(l, page));
   }
-  uint64_t number = tail >> l->extent_bits;
+  uint64_t number = tail >> l->extent_bits, lowest = log->page_out_next;
   log_start_at(log, number);
+  /* See log_restore. */
+  log->page_out_next =
+      lowest < number && !EMB_SEED(SEED_WARMED_EXTENT_STAYS) ? lowest : number;
   atomic_store(&log->tail, tail);
   atomic_store(&log->read_only, tail);
   log->safe = tail;
@@ -277,7 +429,7 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
 
 int log_table_full(struct log *log) {
   pthread_mutex_lock(&log->lock);
-  int full = is_full(log);
+  int full = log_is_full(log);
   pthread_mutex_unlock(&log->lock);
   return full;
 }
@@ -298,6 +450,7 @@ static int double_table(struct log *log) {
       atomic_store(&to->phys_inverted, atomic_load(&from->phys_inverted));
       atomic_store(&to->live, atomic_load(&from->live));
       atomic_store(&to->due, atomic_load(&from->due));
+      atomic_store(&to->left, atomic_load(&from->left));
     }
   }
   unmap_table(log);
@@ -311,8 +464,7 @@ int log_grow_table(struct log *log) {
   pthread_mutex_lock(&log->lock);
   int rc = EMB_OK;
   if (numbers_full(log)) {
-    /* Half of what may be read: a recovery leaves numbers out. */
-    rc = log->table_mask >= LOG_SPAN_MAX / 2 ? EMB_FULL : double_table(log);
+    rc = log->table_mask + 1 >= LOG_SPAN_MAX ? EMB_FULL : double_table(log);
   }
   rc = rc ? rc : phys_room(log, log->phys_end);
   pthread_mutex_unlock(&log->lock);
@@ -343,11 +495,12 @@ int log_adopt(struct log *log, uint64_t number, uint32_t phys) {
   } else {
     log->phys_free--;
   }
-  phys_mark(log, phys, 1);
+  phys_set_used(log, phys, 1);
   struct extent *extent = log_extent(log, number);
-  extent_place(extent, phys);
+  extent_set_phys(extent, phys);
   atomic_store(&extent->live, 0);
   atomic_store(&extent->due, 0);
+  atomic_store(&extent->left, 0);
   return EMB_OK;
 }
 
@@ -355,37 +508,48 @@ int log_adopt(struct log *log, uint64_t number, uint32_t phys) {
 
 /* Starts the extent whose first page is the tail. */
 static int start_extent(struct log *log, uint64_t page) {
-  if (is_full(log)) {
+  if (numbers_full(log) || !log->ready_count) {
     return LOG_ROOM;
   }
   char *frame = frames_take(log->frames, 0);
   if (!frame) {
     return LOG_ROOM;
   }
-  uint32_t phys = phys_take(log);
+  uint32_t phys = ready_take(log);
   struct extent *extent = log_extent(log, page >> log->layout->extent_bits);
+  emb_assert(extent_phys(extent) == EXTENT_NOWHERE);
+  emb_assert(!atomic_load(&extent->frame));
   atomic_store(&extent->live, 0);
   atomic_store(&extent->due, EXTENT_NEVER);
-  extent_place(extent, phys);
+  atomic_store(&extent->left, 0);
+  extent_set_phys(extent, phys);
   atomic_store_explicit(&extent->frame, frame, memory_order_release);
   atomic_fetch_add_explicit(&log->resident, 1, memory_order_relaxed);
   return EMB_OK;
 }
 
 static void close_page(struct log *log, struct log_open *open, uint32_t flags) {
+  emb_assert(open->page >= atomic_load(&log->read_only)); /* L2 */
+  emb_assert(log_page(log, open->page));
   page_set_info(log_page(log, open->page),
                 page_info(open->kind, flags, open->used, open->txn));
   open->page = 0;
 }
 
+/* kept: it may be done with the file slots that are kept. */
 static int open_page(struct log *log, struct log_open *open, uint32_t kind,
-                     uint64_t txn) {
+                     uint64_t txn, int kept) {
   const struct layout *l = log->layout;
   uint64_t page = atomic_load_explicit(&log->tail, memory_order_relaxed);
+  int first = (page & (l->extent_pages - 1)) == 0;
   if (page >> (WORD_ADDRESS_LIMIT_BITS - l->slot_bits)) {
     return EMB_FULL;
   }
-  if ((page & (l->extent_pages - 1)) == 0) {
+  if (!kept && !EMB_SEED(SEED_DELETION_SPACE_SPENT) &&
+      log->ready_count < log->keep + (uint32_t)first) {
+    return LOG_ROOM;
+  }
+  if (first) {
     int rc = start_extent(log, page);
     if (rc) {
       return rc;
@@ -416,51 +580,60 @@ static uint32_t capacity(const struct layout *l, uint32_t kind) {
   }
 }
 
-int log_take(struct log *log, int stream, uint32_t kind, uint64_t txn,
-             uint32_t want, uint64_t *page, uint32_t *slot, uint32_t *got) {
-  struct log_open *open = &log->open[stream];
+int log_take(struct log *log, struct log_run *run, uint32_t kind,
+             uint32_t want) {
+  struct log_open *open = &log->open[run->stream];
+  int kept = run->kept || (kind & PAGE_KIND_MASK) != PAGE_DATA;
   int rc = EMB_OK;
   pthread_mutex_lock(&log->lock);
   uint32_t room = capacity(log->layout, kind & PAGE_KIND_MASK);
-  if (!open->page || open->kind != kind || open->txn != txn ||
+  if (!open->page || open->kind != kind || open->txn != run->txn ||
       open->used == room) {
-    rc = open_page(log, open, kind, txn);
+    rc = open_page(log, open, kind, run->txn, kept);
   }
   if (rc == EMB_OK) {
-    *page = open->page;
-    *slot = open->used;
-    *got = want < room - open->used ? want : room - open->used;
-    open->used += *got;
+    run->page = open->page;
+    run->slot = open->used;
+    run->left = want < room - open->used ? want : room - open->used;
+    open->used += run->left;
+    /* L2: these slots are filled before the page is written. */
+    emb_assert(run->left > 0 && open->page >= atomic_load(&log->read_only) &&
+               open->page < atomic_load(&log->tail));
   }
   pthread_mutex_unlock(&log->lock);
   return rc;
 }
 
-int log_close(struct log *log, int stream, uint32_t flags, int force,
-              uint64_t txn) {
+void log_close(struct log *log, int stream) {
   struct log_open *open = &log->open[stream];
-  int rc = EMB_OK;
   pthread_mutex_lock(&log->lock);
-  if (!open->page && force) {
-    rc = open_page(log, open, PAGE_VOID, txn);
+  if (open->page) {
+    close_page(log, open, 0);
   }
-  if (rc == EMB_OK && open->page) {
+  pthread_mutex_unlock(&log->lock);
+}
+
+int log_end_txn(struct log *log, uint32_t flags, uint64_t txn) {
+  struct log_open *open = &log->open[LOG_TXN];
+  pthread_mutex_lock(&log->lock);
+  int rc = open->page ? EMB_OK : open_page(log, open, PAGE_VOID, txn, 1);
+  if (rc == EMB_OK) {
     close_page(log, open, flags);
   }
   pthread_mutex_unlock(&log->lock);
   return rc;
 }
 
-int log_pad(struct log *log, uint64_t place) {
+int log_pad(struct log *log, uint64_t phys) {
   const struct layout *l = log->layout;
   struct log_open *open = &log->open[LOG_IMMEDIATE];
   int did = 0;
   pthread_mutex_lock(&log->lock);
   uint64_t tail = atomic_load(&log->tail);
   if ((tail & (l->extent_pages - 1)) &&
-      extent_phys(log_extent(log, tail >> l->extent_bits)) >= place) {
+      extent_phys(log_extent(log, tail >> l->extent_bits)) >= phys) {
     while (atomic_load(&log->tail) & (l->extent_pages - 1)) {
-      did |= open_page(log, open, PAGE_DATA, 0) == EMB_OK;
+      did |= open_page(log, open, PAGE_DATA, 0, 1) == EMB_OK;
     }
   }
   pthread_mutex_unlock(&log->lock);
@@ -519,6 +692,7 @@ uint64_t log_seal(struct log *log, uint64_t page) {
     epoch_wait(log->epoch);
     log->safe = page;
   }
+  emb_check(log_valid(log));
   return page;
 }
 
@@ -526,12 +700,13 @@ uint64_t log_seal(struct log *log, uint64_t page) {
 
 void log_drop(struct log *log, uint64_t number) {
   struct extent *extent = log_extent(log, number);
+  emb_assert(atomic_load(&extent->live) == 0); /* L4: no word names it */
   char *frame = atomic_exchange(&extent->frame, NULL);
   pthread_mutex_lock(&log->lock);
   uint32_t phys = extent_phys(extent);
-  extent_place(extent, EXTENT_NOWHERE);
-  if (phys != EXTENT_NOWHERE && !EMB_SEED(41)) {
-    phys_mark(log, phys, 0);
+  extent_set_phys(extent, EXTENT_NOWHERE);
+  if (phys != EXTENT_NOWHERE && !EMB_SEED(SEED_EXTENT_NOT_REUSED)) {
+    phys_set_used(log, phys, 0);
     log->phys_free++;
   }
   uint64_t tail = atomic_load(&log->tail) >> log->layout->extent_bits;
@@ -547,34 +722,79 @@ void log_drop(struct log *log, uint64_t number) {
   }
 }
 
-int log_trim(struct log *log, int punch, emb_err *err) {
-  const struct layout *l = log->layout;
-  pthread_mutex_lock(&log->lock);
-  uint32_t end = log->phys_end;
-  while (end > 0 && !(log->phys_used[(end - 1) / 64] >> ((end - 1) % 64) & 1)) {
-    end--;
+/* Gives back what is ready, and takes the lowest file slots to be kept instead;
+** *fresh: so many of them, at the end of `ready`, that have no blocks yet.
+** Returns the file slot after the last in use. */
+static uint32_t settle_ready(struct log *log, uint32_t *fresh) {
+  uint32_t had[LOG_READY_MAX], n = log->ready_count, taken = 0;
+  *fresh = 0;
+  memcpy(had, log->ready, sizeof had);
+  for (uint32_t i = 0; i < n; i++) {
+    phys_give(log, had[i]);
+  }
+  log->ready_count = 0;
+  while (log->phys_end > 0 && is_free(log, log->phys_end - 1)) {
+    log->phys_end--;
     log->phys_free--;
   }
-  log->phys_end = end;
-  pthread_mutex_unlock(&log->lock);
-  int os = 0;
-  uint64_t bytes;
-  os = log->env->size(log->env, log->file, &bytes);
-  uint64_t want = LOG_FILE_HEAD + (uint64_t)end * l->extent_bytes;
-  if (!os && bytes > want) {
-    os = log->env->truncate(log->env, log->file, want);
+  set_keep(log);
+  if (phys_room(log, log->phys_end + log->keep)) {
+    return log->phys_end;
   }
-  for (uint32_t i = 0; punch && !os && i < end; i++) {
-    /* A place taken meanwhile is not written before the flush lock is ours to
-    ** give: punching it does no harm. */
-    pthread_mutex_lock(&log->lock);
-    int used = (int)(log->phys_used[i / 64] >> (i % 64) & 1);
-    pthread_mutex_unlock(&log->lock);
-    if (!used) {
-      os = log->env->punch(log->env, log->file,
-                           LOG_FILE_HEAD + (uint64_t)i * l->extent_bytes,
-                           l->extent_bytes);
+  for (; taken < log->keep; taken++) {
+    uint32_t phys = phys_take(log), i = 0;
+    while (i < n && had[i] != phys) {
+      i++;
+    }
+    if (i < n) {
+      log->ready[log->ready_count++] = phys;
+    } else {
+      ++*fresh;
+      log->ready[LOG_READY_MAX - *fresh] = phys;
     }
   }
+  return log->phys_end;
+}
+
+/* The file is cut after file slot `end`, and is not written to meanwhile. */
+static int log_cut_file(struct log *log, uint32_t end) {
+  uint64_t bytes, want = offset_of(log, end);
+  int os = log->env->size(log->env, log->file, &bytes);
+  return os || bytes <= want ? os
+                             : log->env->truncate(log->env, log->file, want);
+}
+
+static int punch_free(struct log *log, uint32_t end) {
+  int os = 0;
+  for (uint32_t i = 0; !os && i < end; i++) {
+    pthread_mutex_lock(&log->lock);
+    int free = is_free(log, i); /* and stays so: nothing becomes ready */
+    pthread_mutex_unlock(&log->lock);
+    if (free) {
+      os = log->env->punch(log->env, log->file, offset_of(log, i),
+                           log->layout->extent_bytes);
+    }
+  }
+  return os;
+}
+
+int log_trim(struct log *log, int punch, emb_err *err) {
+  uint32_t fresh[LOG_READY_MAX], n = 0;
+  pthread_mutex_lock(&log->file_slot_lock);
+  pthread_mutex_lock(&log->lock);
+  if (log->withheld) {
+    pthread_mutex_unlock(&log->lock);
+    pthread_mutex_unlock(&log->file_slot_lock);
+    return EMB_OK;
+  }
+  uint32_t end = settle_ready(log, &n);
+  memcpy(fresh, log->ready + LOG_READY_MAX - n, n * sizeof *fresh);
+  pthread_mutex_unlock(&log->lock);
+  int os = log_cut_file(log, end);
+  for (uint32_t i = 0; i < n; i++) {
+    (void)ready_row(log, fresh[i], 1); /* the next to need it asks again */
+  }
+  os = os || !punch ? os : punch_free(log, end);
+  pthread_mutex_unlock(&log->file_slot_lock);
   return os ? err_os(err, EMB_IOERR, os, "cannot shrink the log") : EMB_OK;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** log_flush.c -- brings sealed pages to disk, and takes their memory back.
+** log_flush.c -- brings sealed pages to disk, takes their memory back, and puts
+** extents into memory again.
 **
 ** ROLE      Called under core's flush lock, outside any epoch.
 ** INVARIANT Only pages below `safe` are written, in order; `flushed` moves
 **           when all requests up to it have completed; `synced` after that.
 ** FAILURE   See log.h: the first error is kept and ends all writing.  A sync
 **           is never tried again: after a failed fsync the kernel has marked
-**           the pages clean.
+**           the pages clean.  A write that found no space may be: nothing below
+**           `flushed` was touched, and the pages are as they were.
 */
 #include <string.h>
 
@@ -29,6 +31,7 @@ static void prepare_write(struct log *log, uint64_t from, uint64_t to,
   char *start = log_page(log, from);
   for (uint64_t page = from; page < to; page++) {
     char *bytes = start + (page - from) * l->page_bytes;
+    emb_assert(page_is_closed(l, bytes)); /* L2 */
     ((struct page_head *)(void *)bytes)->sum =
         page_sum(l, bytes, log->salt, page);
   }
@@ -43,6 +46,7 @@ static void prepare_write(struct log *log, uint64_t from, uint64_t to,
 int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
                     uint64_t *wrote, emb_err *err) {
   const struct layout *l = log->layout;
+  emb_assert(epoch_outside());
   struct env_io ios[WRITES_IN_FLIGHT], *list[WRITES_IN_FLIGHT];
   size_t n = 0, done = 0;
   int failed = atomic_load(&log->failed);
@@ -64,7 +68,7 @@ int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
   if (n == 0) {
     return EMB_OK;
   }
-  int os = log->env->queue_submit(log->env, *queue, list, n);
+  int os = log->env->queue_submit(log->env, *queue, list, n), full = 0;
   while (!os && done < n) {
     struct env_io *ready[WRITES_IN_FLIGHT];
     size_t got = 0;
@@ -72,8 +76,14 @@ int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
                               &got);
     done += got;
     for (size_t i = 0; i < got; i++) {
-      os = os || EMB_SEED(9) ? os : ready[i]->result;
+      int result = EMB_SEED(SEED_LOG_WRITE_ERROR_LOST) ? 0 : ready[i]->result;
+      full = err_is_full(result) ? result : full;
+      os = os || err_is_full(result) ? os : result;
     }
+  }
+  if (!os && full) {
+    atomic_fetch_add_explicit(&log->refused, 1, memory_order_relaxed);
+    return err_os(err, EMB_IOERR, full, "cannot write the log");
   }
   if (os) {
     /* Others may be in flight still, from this stack: closing waits for
@@ -83,6 +93,7 @@ int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
     return log_fail(log, err, os, "write");
   }
   atomic_store_explicit(&log->flushed, page, memory_order_release);
+  emb_check(log_valid(log));
   return EMB_OK;
 }
 
@@ -100,10 +111,11 @@ int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
 
 int log_sync(struct log *log, emb_err *err) {
   uint64_t flushed = atomic_load(&log->flushed);
-  if (atomic_load(&log->failed) && !EMB_SEED(10)) {
+  emb_assert(epoch_outside());
+  if (atomic_load(&log->failed) && !EMB_SEED(SEED_LOG_SYNC_RETRIED)) {
     return err_set(err, EMB_FAILED, "an earlier write to the log failed");
   }
-  if (!log->no_sync && !EMB_SEED(1)) {
+  if (!log->no_sync && !EMB_SEED(SEED_LOG_NOT_SYNCED)) {
     int os = log->env->sync(log->env, log->file);
     if (os) {
       return log_fail(log, err, os, "sync");
@@ -114,10 +126,10 @@ int log_sync(struct log *log, emb_err *err) {
   return EMB_OK;
 }
 
-/* Live records of the extent if log_evict may take it, else UINT32_MAX.  Those
-** of an open transaction, from extent `open` on, will be live. */
-static uint32_t evictable(const struct log *log, uint64_t number,
-                          uint64_t open) {
+/* Live records of the extent if log_page_out may take it, else UINT32_MAX.
+** Those of an open transaction, from extent `open` on, will be live. */
+static uint32_t page_out_live(const struct log *log, uint64_t number,
+                              uint64_t open) {
   const struct extent *extent = log_extent(log, number);
   if (number < log->first ||
       !atomic_load_explicit(&extent->frame, memory_order_relaxed)) {
@@ -137,12 +149,12 @@ uint32_t log_choose(struct log *log, uint64_t open, uint64_t *numbers,
   uint64_t last = atomic_load(&log->flushed) >> l->extent_bits;
   uint32_t full = l->slots * l->extent_pages, chosen = 0;
   uint32_t count[CLASSES + 1] = {0}, limit = 0;
-  while (log->evict_next < last &&
-         evictable(log, log->evict_next, open) == UINT32_MAX) {
-    log->evict_next++;
+  while (log->page_out_next < last &&
+         page_out_live(log, log->page_out_next, open) == UINT32_MAX) {
+    log->page_out_next++;
   }
-  for (uint64_t e = log->evict_next; e < last; e++) {
-    uint32_t live = evictable(log, e, open);
+  for (uint64_t e = log->page_out_next; e < last; e++) {
+    uint32_t live = page_out_live(log, e, open);
     if (live != UINT32_MAX) {
       count[(uint64_t)live * CLASSES / full]++;
     }
@@ -150,8 +162,8 @@ uint32_t log_choose(struct log *log, uint64_t open, uint64_t *numbers,
   for (uint32_t sum = count[0]; sum < n && limit < CLASSES;) {
     sum += count[++limit];
   }
-  for (uint64_t e = log->evict_next; e < last && chosen < n; e++) {
-    uint32_t live = evictable(log, e, open);
+  for (uint64_t e = log->page_out_next; e < last && chosen < n; e++) {
+    uint32_t live = page_out_live(log, e, open);
     if (live != UINT32_MAX && (uint64_t)live * CLASSES / full <= limit) {
       numbers[chosen++] = e;
     }
@@ -159,12 +171,20 @@ uint32_t log_choose(struct log *log, uint64_t open, uint64_t *numbers,
   return chosen;
 }
 
-void log_evict(struct log *log, const uint64_t *numbers, uint32_t n) {
+void log_page_out(struct log *log, const uint64_t *numbers, uint32_t n) {
   char *frames[LOG_CHOOSE_MAX];
   uint32_t taken = 0;
   for (uint32_t i = 0; i < n; i++) {
-    char *frame = atomic_exchange(&log_extent(log, numbers[i])->frame, NULL);
+    struct extent *extent = log_extent(log, numbers[i]);
+    /* It is in the file: readers that find no frame look there. */
+    emb_assert((numbers[i] + 1) << log->layout->extent_bits <=
+               atomic_load(&log->flushed));
+    char *frame = atomic_exchange(&extent->frame, NULL);
     if (frame) {
+      uint32_t now = atomic_load(&log->paged_out) + 1;
+      now += now == 0; /* 0 is never */
+      atomic_store_explicit(&log->paged_out, now, memory_order_relaxed);
+      atomic_store_explicit(&extent->left, now, memory_order_relaxed);
       frames[taken++] = frame;
     }
   }
@@ -175,4 +195,25 @@ void log_evict(struct log *log, const uint64_t *numbers, uint32_t n) {
       frames_give(log->frames, frames[i]);
     }
   }
+}
+
+/* Readers inside the epoch that saw no frame go to the file, where the same
+** stands.  The frame's last user has left: the pool gave it. */
+int log_restore(struct log *log, uint64_t number, char *frame) {
+  int done = 0;
+  pthread_mutex_lock(&log->lock);
+  if (number >= log->first &&
+      number < atomic_load(&log->flushed) >> log->layout->extent_bits) {
+    struct extent *extent = log_extent(log, number);
+    done = extent_phys(extent) != EXTENT_NOWHERE &&
+           !atomic_load_explicit(&extent->frame, memory_order_relaxed);
+    if (done) {
+      atomic_store_explicit(&extent->frame, frame, memory_order_release);
+      atomic_fetch_add_explicit(&log->resident, 1, memory_order_relaxed);
+      log->page_out_next =
+          number < log->page_out_next ? number : log->page_out_next;
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  return done;
 }

@@ -16,7 +16,7 @@ uint32_t pack_value_bytes(const struct pack_head *head) {
   return bytes;
 }
 
-uint32_t pack_block_rows(uint32_t value_bytes) {
+uint32_t pack__block_rows(uint32_t value_bytes) {
   uint32_t n = PACK_BLOCK_TARGET / (ROW_BYTES + value_bytes);
   return n ? n : 1;
 }
@@ -104,8 +104,8 @@ static void join4(const char *from, size_t plane, size_t elements, char *row) {
 
 /* ---- any width ----------------------------------------------------------- */
 
-char *block_planes(const char *rows, size_t stride, size_t n, size_t elements,
-                   uint32_t width, char *to) {
+char *block__planes(const char *rows, size_t stride, size_t n, size_t elements,
+                    uint32_t width, char *to) {
   size_t plane = n * elements;
   for (size_t r = 0; r < n; r++, rows += stride) {
     char *at = to + r * elements;
@@ -122,8 +122,8 @@ char *block_planes(const char *rows, size_t stride, size_t n, size_t elements,
   return to + plane * width;
 }
 
-const char *block_rows(const char *from, size_t n, size_t elements,
-                       uint32_t width, char *rows, size_t stride) {
+const char *block__rows(const char *from, size_t n, size_t elements,
+                        uint32_t width, char *rows, size_t stride) {
   size_t plane = n * elements;
   for (size_t r = 0; r < n; r++, rows += stride) {
     const char *at = from + r * elements;

@@ -23,11 +23,11 @@ _Static_assert(PACK_OFFSETS_MAX *OFFSET_BYTES == FULL_BYTES, "offsets");
 
 /* rows: of elements of `width` bytes, `elements` in each, `stride` bytes apart;
 ** to: all first bytes, then all second bytes, ...  Returns the end of to. */
-char *block_planes(const char *rows, size_t stride, size_t n, size_t elements,
-                   uint32_t width, char *to);
+char *block__planes(const char *rows, size_t stride, size_t n, size_t elements,
+                    uint32_t width, char *to);
 /* The other way; returns the end of from. */
-const char *block_rows(const char *from, size_t n, size_t elements,
-                       uint32_t width, char *rows, size_t stride);
+const char *block__rows(const char *from, size_t n, size_t elements,
+                        uint32_t width, char *rows, size_t stride);
 
 /* Uncompressed bytes of n rows of which p are puts. */
 static inline size_t block_raw_bytes(uint32_t value_bytes, size_t n, size_t p) {
@@ -38,7 +38,7 @@ static inline uint64_t block_sum(const struct pack_block *block,
                                  uint64_t position) {
   uint64_t sum = XXH3_64bits_withSeed(stored, block->stored_bytes, salt);
   return hash_sum((const char *)block + 8, sizeof *block - 8, salt ^ sum,
-                  EMB_SEED(111) ? 0 : position);
+                  EMB_SEED(SEED_BLOCK_POSITION_NOT_SUMMED) ? 0 : position);
 }
 
 /* zstd's memory is the environment's. */

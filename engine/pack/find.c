@@ -19,23 +19,23 @@ static uint64_t row_at(const struct pack_reader *r, uint64_t i) {
   return row;
 }
 
-static uint64_t hash_at(const struct pack_reader *r, uint64_t i) {
+static uint64_t find_hash_at(const struct pack_reader *r, uint64_t i) {
   return hash_key(key_at(r, i));
 }
 
 /* In the block that is in memory, of n entries. */
-static uint64_t find_in(const struct pack_reader *r, uint64_t n,
-                        uint64_t hash) {
+static uint64_t pack_find_in(const struct pack_reader *r, uint64_t n,
+                             uint64_t hash) {
   uint64_t low = 0, high = n;
   while (low < high) {
     uint64_t middle = (low + high) / 2;
-    if (hash_at(r, middle) < hash) {
+    if (find_hash_at(r, middle) < hash) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
-  return low < n && hash_at(r, low) == hash ? row_at(r, low) : UINT64_MAX;
+  return low < n && find_hash_at(r, low) == hash ? row_at(r, low) : UINT64_MAX;
 }
 
 int pack_find(struct pack_reader *r, int64_t key, uint64_t *row, emb_err *err) {
@@ -43,26 +43,26 @@ int pack_find(struct pack_reader *r, int64_t key, uint64_t *row, emb_err *err) {
   uint64_t guess = (uint64_t)((unsigned __int128)hash * high >> 64);
   *row = UINT64_MAX;
   while (low < high) {
-    int rc = read_plain(r, PACK_ENTRIES, guess, err);
+    int rc = read__plain(r, PACK_ENTRIES, guess, err);
     if (rc) {
       return rc;
     }
     uint64_t n = r->end.entries - guess * PACK_ENTRIES_MAX;
     n = n < PACK_ENTRIES_MAX ? n : PACK_ENTRIES_MAX;
-    if (hash < hash_at(r, 0)) {
+    if (hash < find_hash_at(r, 0)) {
       high = guess;
       guess = high - 1;
-    } else if (hash > hash_at(r, n - 1)) {
+    } else if (hash > find_hash_at(r, n - 1)) {
       low = guess + 1;
       guess = low;
     } else {
-      *row = find_in(r, n, hash);
+      *row = pack_find_in(r, n, hash);
       break;
     }
   }
   return *row == UINT64_MAX || *row < r->rows
              ? EMB_OK
-             : read_bad(r, r->end.index_offset, "a row of the index", err);
+             : read__bad(r, r->end.index_offset, "a row of the index", err);
 }
 
 /* ---- all of it ----------------------------------------------------------- */
@@ -82,7 +82,7 @@ static int verify_rows(struct pack_reader *r, int (*stop)(void *), void *arg,
   r->next = 0;
   r->next_offset = sizeof r->head;
   do {
-    rc = r->row % r->head.block_rows ? EMB_OK : stopped(stop, arg, err);
+    rc = r->row % r->head.block__rows ? EMB_OK : stopped(stop, arg, err);
     rc = rc ? rc : pack_next(r, &row, err);
     if (!rc && row) {
       rows[row->op]++;
@@ -90,7 +90,7 @@ static int verify_rows(struct pack_reader *r, int (*stop)(void *), void *arg,
   } while (!rc && row);
   if (!rc && (memcmp(rows, r->end.rows, sizeof rows) != 0 ||
               r->next_offset != r->end.index_offset)) {
-    rc = read_bad(r, r->next_offset, "its rows are not those it counts", err);
+    rc = read__bad(r, r->next_offset, "its rows are not those it counts", err);
   }
   return rc;
 }
@@ -101,14 +101,14 @@ static int verify_directory(struct pack_reader *r, emb_err *err) {
   for (uint64_t b = 0; b < r->end.row_blocks; b++) {
     uint64_t offset;
     struct pack_block block;
-    int rc = read_plain(r, PACK_OFFSETS, b / PACK_OFFSETS_MAX, err);
+    int rc = read__plain(r, PACK_OFFSETS, b / PACK_OFFSETS_MAX, err);
     if (rc) {
       return rc;
     }
     memcpy(&offset, r->plain + b % PACK_OFFSETS_MAX * OFFSET_BYTES,
            OFFSET_BYTES);
     if (offset != want) {
-      return read_bad(r, r->end.directory_offset, "a block's place", err);
+      return read__bad(r, r->end.directory_offset, "a block's place", err);
     }
     int os = r->env->read(r->env, r->file, &block, sizeof block, offset);
     if (os) {
@@ -123,14 +123,14 @@ static int verify_index(struct pack_reader *r, emb_err *err) {
   uint64_t before = 0;
   for (uint64_t i = 0; i < r->end.entries; i++) {
     uint64_t at = i % PACK_ENTRIES_MAX;
-    int rc = read_plain(r, PACK_ENTRIES, i / PACK_ENTRIES_MAX, err);
+    int rc = read__plain(r, PACK_ENTRIES, i / PACK_ENTRIES_MAX, err);
     if (rc) {
       return rc;
     }
-    if ((i && hash_at(r, at) <= before) || row_at(r, at) >= r->rows) {
-      return read_bad(r, r->end.index_offset, "its index", err);
+    if ((i && find_hash_at(r, at) <= before) || row_at(r, at) >= r->rows) {
+      return read__bad(r, r->end.index_offset, "its index", err);
     }
-    before = hash_at(r, at);
+    before = find_hash_at(r, at);
   }
   return EMB_OK;
 }

@@ -3,6 +3,8 @@
 ** options.c -- see options.h.
 */
 #include "options.h"
+#include "../base/near.h"
+#include "../base/text.h"
 
 #include <string.h>
 
@@ -12,14 +14,11 @@ enum { WORD_MAX = 80 };
 
 /* The next word that ends at one of `until`, without spaces around it; 0: it
 ** is too long. */
-static int take(const char **at, const char *until, char *to) {
-  *at += strspn(*at, " ");
-  size_t n = strcspn(*at, until);
-  const char *from = *at;
+static int options_take(const char **at, const char *until, char *to) {
+  const char *from = *at = text_space(*at);
+  size_t n = strcspn(from, until);
   *at += n;
-  while (n && from[n - 1] == ' ') {
-    n--;
-  }
+  n = text_trimmed(from, n);
   if (n >= WORD_MAX) {
     return 0;
   }
@@ -51,16 +50,12 @@ static int set_encoding(struct pack_options *o, const char *value,
 
 static int set_number(uint32_t *to, const char *name, const char *value,
                       uint32_t max, emb_err *err) {
-  uint32_t n = 0;
-  size_t digits = strspn(value, "0123456789");
-  for (size_t i = 0; i < digits && n <= max; i++) {
-    n = n * 10 + (uint32_t)(value[i] - '0');
-  }
-  if (!digits || value[digits] || n > max) {
+  uint64_t n;
+  if (!text_whole(value, 0, max, &n)) {
     return err_set(err, EMB_RANGE, "%s must be between 0 and %u, got '%s'",
                    name, max, value);
   }
-  *to = n;
+  *to = (uint32_t)n;
   return EMB_OK;
 }
 
@@ -73,24 +68,36 @@ static int set_base(struct pack_options *o, const char *value, emb_err *err) {
   return EMB_OK;
 }
 
-static int set(struct pack_options *o, const char *name, const char *value,
-               int takes, emb_err *err) {
-  if (strcmp(name, "quantize") == 0) {
+static int options_set(struct pack_options *o, const char *name,
+                       const char *value, int takes, emb_err *err) {
+  if (near_same("quantize", name, strlen(name))) {
     return set_encoding(o, value, err);
   }
-  if (strcmp(name, "level") == 0) {
+  if (near_same("level", name, strlen(name))) {
     return set_number(&o->level, name, value, PACK_LEVEL_MAX, err);
   }
-  if (strcmp(name, "state") == 0) {
+  if (near_same("state", name, strlen(name))) {
     return set_number(&o->state, name, value, 1, err);
   }
-  if (takes & PACK_TAKES_INDEX && strcmp(name, "index") == 0) {
+  if (takes & PACK_TAKES_INDEX && near_same("index", name, strlen(name))) {
     return set_number(&o->index, name, value, 1, err);
   }
-  if (takes & PACK_TAKES_BASE && strcmp(name, "base") == 0) {
+  if (takes & PACK_TAKES_BASE && near_same("base", name, strlen(name))) {
     return set_base(o, value, err);
   }
-  return err_set(err, EMB_RANGE, "unknown option '%s'", name);
+  struct near near;
+  near_start(&near, name, strlen(name));
+  near_offer(&near, "quantize");
+  near_offer(&near, "level");
+  near_offer(&near, "state");
+  if (takes & PACK_TAKES_INDEX) {
+    near_offer(&near, "index");
+  }
+  if (takes & PACK_TAKES_BASE) {
+    near_offer(&near, "base");
+  }
+  return err_set(err, EMB_RANGE, "unknown option '%s'%s", name,
+                 near_text(&near));
 }
 
 int pack_options_parse(struct pack_options *options, const char *text,
@@ -100,20 +107,21 @@ int pack_options_parse(struct pack_options *options, const char *text,
   options->level = PACK_LEVEL_DEFAULT;
   options->state = 1;
   options->index = (takes & PACK_TAKES_INDEX) != 0;
-  at += strspn(at, " ");
+  at = text_space(at);
   while (*at) {
     char name[WORD_MAX], value[WORD_MAX];
-    if (!take(&at, "=,", name) || *at++ != '=' || !take(&at, ",", value)) {
+    if (!options_take(&at, "=,", name) || *at++ != '=' ||
+        !options_take(&at, ",", value)) {
       return err_set(err, EMB_RANGE,
                      "options are name=value, separated by commas, got '%.80s'",
                      text);
     }
-    int rc = set(options, name, value, takes, err);
+    int rc = options_set(options, name, value, takes, err);
     if (rc) {
       return rc;
     }
     at += *at == ',';
-    at += strspn(at, " ");
+    at = text_space(at);
   }
   return EMB_OK;
 }

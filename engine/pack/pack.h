@@ -3,21 +3,21 @@
 ** pack.h -- files of rows: snapshots, increments and deltas.
 **
 ** A pack is one regular file that is written once, from front to back, and then
-** only read.  It knows keys, versions, what became of a key, and values of a
+** only read.  It holds keys, versions, what became of a key, and values of a
 ** fixed number of bytes; what is in a value, and which marks fit together, is
-** known to those above (core/form.h, ckpt/).
+** defined in the layers above (schema/form.h, ckpt/).
 **
 **   head       4096 bytes, struct pack_head
-**   rows       blocks of head.block_rows rows, the last one perhaps fewer
+**   rows       blocks of head.block__rows rows, the last one perhaps fewer
 **   index      blocks of key and row number, ordered by hash_key; may be absent
 **   directory  blocks of the offsets of all blocks of rows
 **   end        128 bytes, struct pack_block and struct pack_end
 **
 ** BLOCK      A header (struct pack_block), then stored_bytes.  Its sum covers
-**            both; the salt is the head's sum, which nobody else has because
+**            both; the salt is the head's sum, which no other file has because
 **            the head has a random id, and the position is the block's number,
 **            counted over all kinds.  So no block of another file or another
-**            place fits, and none without the head it was written with.  The
+**            position fits, and none without the head it was written with.  The
 **            end's position is PACK_END_POSITION; it is the last thing in the
 **            file and says how long the file is: what was cut off is missed.
 **
@@ -41,7 +41,7 @@
 ** FAILURE    EMB_NOTADB: no pack, or a newer format.  EMB_CORRUPT: text names
 **            file and offset.
 ** THREADS    A writer and a reader belong to one thread at a time.  A writer in
-**            a hurry has a thread of its own, which calls nobody but zstd.
+**            a hurry has a thread of its own, which calls nothing but zstd.
 */
 #ifndef EMB_PACK_PACK_H
 #define EMB_PACK_PACK_H
@@ -83,25 +83,25 @@ struct pack_mark {
 };
 
 struct pack_head {
-  uint64_t sum;          /* 0000-0007 hash_sum of the rest, salt 0, place 0 */
-  char magic[8];         /* 0008-0015 */
-  uint32_t format;       /* 0016-0019 */
-  uint32_t kind;         /* 0020-0023 */
-  uint8_t uuid[16];      /* 0024-0039 of the store it comes from */
-  uint64_t id;           /* 0040-0047 random */
-  uint32_t encoding;     /* 0048-0051 enum quant_type of vectors, 0: as is */
-  uint32_t flags;        /* 0052-0055 */
-  uint32_t block_rows;   /* 0056-0059 */
-  uint32_t column_count; /* 0060-0063 */
-  struct pack_mark base; /* 0064-0087 what must be there before */
-  struct pack_mark end;  /* 0088-0111 what is there then */
-  uint64_t number;       /* 0112-0119 in a chain, from 1 */
-  uint64_t zero;         /* 0120-0127 */
+  uint64_t sum;         /* 0000-0007 hash_sum of the rest, salt 0, position 0 */
+  char magic[8];        /* 0008-0015 */
+  uint32_t format;      /* 0016-0019 */
+  uint32_t kind;        /* 0020-0023 */
+  uint8_t uuid[16];     /* 0024-0039 of the store it comes from */
+  uint64_t id;          /* 0040-0047 random */
+  uint32_t encoding;    /* 0048-0051 enum quant_type of vectors, 0: as is */
+  uint32_t flags;       /* 0052-0055 */
+  uint32_t block__rows; /* 0056-0059 */
+  uint32_t column_count;           /* 0060-0063 */
+  struct pack_mark base;           /* 0064-0087 what must be there before */
+  struct pack_mark end;            /* 0088-0111 what is there then */
+  uint64_t number;                 /* 0112-0119 in a chain, from 1 */
+  uint64_t zero;                   /* 0120-0127 */
   char name[PACK_NAME_BYTES];      /* 0128-0199 snapshot or consumer */
   char base_name[PACK_NAME_BYTES]; /* 0200-0271 */
   struct pack_column columns[PACK_COLUMNS_MAX]; /* 0272-0463 */
   char zeros[48];                               /* 0464-0511 */
-  char schema[PACK_SCHEMA_BYTES]; /* 0512-4095 text of core/schema.h */
+  char schema[PACK_SCHEMA_BYTES]; /* 0512-4095 text of schema/schema.h */
 };
 _Static_assert(sizeof(struct pack_head) == 4096, "head of a pack");
 _Static_assert(offsetof(struct pack_head, schema) == 512, "head of a pack");
@@ -144,7 +144,7 @@ struct pack_row {
 
 /* Bytes of a value, and rows in a block that hold about PACK_BLOCK_TARGET. */
 uint32_t pack_value_bytes(const struct pack_head *head);
-uint32_t pack_block_rows(uint32_t value_bytes);
+uint32_t pack__block_rows(uint32_t value_bytes);
 
 /* ---- writing ------------------------------------------------------------- */
 
@@ -163,11 +163,18 @@ int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err);
 ** flag PACK_INDEX one for each put, else none. */
 int pack_add_entry(struct pack_writer *w, int64_t key, uint64_t row,
                    emb_err *err);
-/* The file is complete, durable, and has its name.  bytes: its length, or NULL.
-** Frees the writer, whatever it returns.  After an error PATH is as it was; but
-** if it was the directory's sync that failed, it may be the new file. */
+/* The file is complete and durable, but not under its name yet.  What then is
+** left to pack_finish takes no memory, no descriptor and no space, so a caller
+** that has more to prepare does that in between.  After an error:
+** pack_abandon. */
+int pack_complete(struct pack_writer *w, emb_err *err);
+/* The same if that was not done, and the file has its name.  bytes: its length,
+** or NULL.  Frees the writer, whatever it returns.  After an error PATH is as
+** it was; but if it was the directory's sync that failed, it may be the new
+** file.
+*/
 int pack_finish(struct pack_writer *w, uint64_t *bytes, emb_err *err);
-/* Gives up: removes what was written.  NULL is allowed. */
+/* Removes what was written.  NULL is allowed. */
 void pack_abandon(struct pack_writer *w);
 
 /* ---- reading ------------------------------------------------------------- */

@@ -4,12 +4,12 @@
 */
 #include "read.h"
 
-static int out_of_memory(emb_err *err) {
+static int read_out_of_memory(emb_err *err) {
   return err_set(err, EMB_NOMEM, "out of memory");
 }
 
-int read_bad(const struct pack_reader *r, uint64_t offset, const char *what,
-             emb_err *err) {
+int read__bad(const struct pack_reader *r, uint64_t offset, const char *what,
+              emb_err *err) {
   return err_set(err, EMB_CORRUPT, "%s is damaged at byte %llu: %s", r->path,
                  (unsigned long long)offset, what);
 }
@@ -22,31 +22,33 @@ static int read_bytes(struct pack_reader *r, void *to, size_t n,
   return os ? err_os(err, EMB_IOERR, os, "cannot read %s", r->path) : EMB_OK;
 }
 
-int read_block(struct pack_reader *r, uint64_t offset, uint64_t position,
-               uint32_t kind, struct pack_block *block, char *to, size_t room,
-               emb_err *err) {
-  uint64_t limit = r->end.file_bytes;
+int read_block(struct pack_reader *r, const struct read_request *request,
+               struct pack_block *block, emb_err *err) {
+  uint64_t limit = r->end.file_bytes, offset = request->offset;
   if (offset > limit || limit - offset < sizeof *block) {
-    return read_bad(r, offset, "no block can be there", err);
+    return read__bad(r, offset, "no block can be there", err);
   }
   int rc = read_bytes(r, block, sizeof *block, offset, err);
   if (rc) {
     return rc;
   }
-  if (block->kind != kind || block->stored_bytes > room ||
+  if (block->kind != request->kind || block->stored_bytes > request->room ||
       block->stored_bytes > limit - offset - sizeof *block) {
-    return read_bad(r, offset, "not the block that belongs there", err);
+    return read__bad(r, offset, "not the block that belongs there", err);
   }
-  rc = read_bytes(r, to, block->stored_bytes, offset + sizeof *block, err);
-  if (!rc && !EMB_SEED(110) &&
-      (block->sum != block_sum(block, to, r->head.sum, position) ||
+  rc = read_bytes(r, request->to, block->stored_bytes, offset + sizeof *block,
+                  err);
+  if (!rc && !EMB_SEED(SEED_BLOCK_SUM_UNCHECKED) &&
+      (block->sum !=
+           block_sum(block, request->to, r->head.sum, request->position) ||
        block->zero)) {
-    rc = read_bad(r, offset, "checksum of a block", err);
+    rc = read__bad(r, offset, "checksum of a block", err);
   }
   return rc;
 }
 
-int read_plain(struct pack_reader *r, uint32_t kind, uint64_t i, emb_err *err) {
+int read__plain(struct pack_reader *r, uint32_t kind, uint64_t i,
+                emb_err *err) {
   int entries = kind == PACK_ENTRIES;
   uint64_t position = r->end.row_blocks + i;
   uint64_t offset = i * (FULL_BYTES + sizeof(struct pack_block)) +
@@ -61,12 +63,13 @@ int read_plain(struct pack_reader *r, uint32_t kind, uint64_t i, emb_err *err) {
     return EMB_OK;
   }
   r->plain_have = UINT64_MAX;
-  int rc =
-      read_block(r, offset, position, kind, &block, r->plain, FULL_BYTES, err);
+  int rc = read_block(
+      r, &(struct read_request){offset, position, kind, r->plain, FULL_BYTES},
+      &block, err);
   if (!rc &&
       (block.count != count ||
        block.stored_bytes != count * (entries ? ENTRY_BYTES : OFFSET_BYTES))) {
-    rc = read_bad(r, offset, "length of a block", err);
+    rc = read__bad(r, offset, "length of a block", err);
   }
   r->plain_have = rc ? UINT64_MAX : position;
   return rc;
@@ -81,23 +84,23 @@ static int locate(struct pack_reader *r, uint64_t b, uint64_t *offset,
     *offset = r->next_offset;
     return EMB_OK;
   }
-  int rc = read_plain(r, PACK_OFFSETS, b / PACK_OFFSETS_MAX, err);
+  int rc = read__plain(r, PACK_OFFSETS, b / PACK_OFFSETS_MAX, err);
   if (!rc) {
     memcpy(offset, r->plain + b % PACK_OFFSETS_MAX * OFFSET_BYTES,
            OFFSET_BYTES);
     rc = *offset < sizeof r->head || *offset >= r->end.index_offset
-             ? read_bad(r, r->end.directory_offset, "a block's place", err)
+             ? read__bad(r, r->end.directory_offset, "a block's place", err)
              : EMB_OK;
   }
   return rc;
 }
 
 /* Its numbers agree with each other and with what the file says of it. */
-static int check_rows(const struct pack_reader *r, uint64_t b,
-                      const struct pack_block *block) {
-  uint64_t rows = r->rows - b * r->head.block_rows;
+static int read_check_rows(const struct pack_reader *r, uint64_t b,
+                           const struct pack_block *block) {
+  uint64_t rows = r->rows - b * r->head.block__rows;
   uint32_t want =
-      rows < r->head.block_rows ? (uint32_t)rows : r->head.block_rows;
+      rows < r->head.block__rows ? (uint32_t)rows : r->head.block__rows;
   return block->count == want && block->puts <= want &&
          block->raw_bytes ==
              block_raw_bytes(r->value_bytes, want, block->puts) &&
@@ -112,20 +115,20 @@ static int spread(struct pack_reader *r, uint64_t offset, const char *from,
   char *values = r->values;
   for (uint32_t i = 0; i < n; i++) {
     if (ops[i] >= PACK_OPS) {
-      return read_bad(r, offset, "what became of a key", err);
+      return read__bad(r, offset, "what became of a key", err);
     }
     r->value_at[i] = ops[i] == PACK_PUT ? puts++ : UINT32_MAX;
     r->ops[i] = ops[i];
   }
   if (puts != r->block.puts) {
-    return read_bad(r, offset, "number of rows with a value", err);
+    return read__bad(r, offset, "number of rows with a value", err);
   }
-  from = block_rows(from + n, n, 1, 8, (char *)r->keys, 8);
-  from = block_rows(from, n, 1, 8, (char *)r->versions, 8);
+  from = block__rows(from + n, n, 1, 8, (char *)r->keys, 8);
+  from = block__rows(from, n, 1, 8, (char *)r->versions, 8);
   for (uint32_t i = 0; i < r->head.column_count; i++) {
     const struct pack_column *c = &r->head.columns[i];
-    from = block_rows(from, puts, c->bytes / c->width, c->width, values,
-                      r->value_bytes);
+    from = block__rows(from, puts, c->bytes / c->width, c->width, values,
+                       r->value_bytes);
     values += c->bytes;
   }
   return EMB_OK;
@@ -137,17 +140,19 @@ static int load(struct pack_reader *r, uint64_t b, emb_err *err) {
   r->have = UINT64_MAX;
   int rc = locate(r, b, &offset, err);
   rc = rc ? rc
-          : read_block(r, offset, b, PACK_ROWS, &r->block, r->stored,
-                       r->raw_room, err);
-  if (!rc && !check_rows(r, b, &r->block)) {
-    rc = read_bad(r, offset, "numbers of a block", err);
+          : read_block(r,
+                       &(struct read_request){offset, b, PACK_ROWS, r->stored,
+                                              r->raw_room},
+                       &r->block, err);
+  if (!rc && !read_check_rows(r, b, &r->block)) {
+    rc = read__bad(r, offset, "numbers of a block", err);
   }
   if (!rc && r->block.stored_bytes < r->block.raw_bytes) {
     size_t n = ZSTD_decompressDCtx(r->zstd, r->raw, r->block.raw_bytes,
                                    r->stored, r->block.stored_bytes);
     raw = r->raw;
     rc = n == r->block.raw_bytes ? EMB_OK
-                                 : read_bad(r, offset, "its compression", err);
+                                 : read__bad(r, offset, "its compression", err);
   }
   rc = rc ? rc : spread(r, offset, raw, err);
   if (!rc) {
@@ -162,8 +167,8 @@ void pack_seek(struct pack_reader *r, uint64_t row) { r->row = row; }
 
 int pack_next(struct pack_reader *r, const struct pack_row **row,
               emb_err *err) {
-  uint64_t b = r->row / r->head.block_rows;
-  uint32_t i = (uint32_t)(r->row % r->head.block_rows);
+  uint64_t b = r->row / r->head.block__rows;
+  uint32_t i = (uint32_t)(r->row % r->head.block__rows);
   *row = NULL;
   if (r->row >= r->rows) {
     return EMB_OK;
@@ -209,12 +214,12 @@ static int head_is_legal(const struct pack_head *h) {
     bytes += c->bytes;
   }
   return bytes <= PACK_VALUE_MAX &&
-         h->block_rows == pack_block_rows((uint32_t)bytes);
+         h->block__rows == pack__block_rows((uint32_t)bytes);
 }
 
 static int end_is_legal(const struct pack_reader *r, uint64_t file_bytes) {
   const struct pack_end *e = &r->end;
-  uint64_t rows = 0, full = r->head.block_rows;
+  uint64_t rows = 0, full = r->head.block__rows;
   if (e->file_bytes != file_bytes || e->row_blocks > file_bytes / 32 ||
       e->entries > file_bytes / ENTRY_BYTES) {
     return 0;
@@ -236,7 +241,7 @@ static int end_is_legal(const struct pack_reader *r, uint64_t file_bytes) {
          file_bytes == e->directory_offset + directory + PACK_END_BYTES;
 }
 
-static int read_head(struct pack_reader *r, uint64_t bytes, emb_err *err) {
+static int pack_read_head(struct pack_reader *r, uint64_t bytes, emb_err *err) {
   struct pack_head *h = &r->head;
   int rc = read_bytes(r, h, sizeof *h, 0, err);
   if (rc) {
@@ -251,10 +256,10 @@ static int read_head(struct pack_reader *r, uint64_t bytes, emb_err *err) {
   }
   if (h->sum != hash_sum((char *)h + 8, sizeof *h - 8, 0, 0) ||
       bytes < sizeof *h + PACK_END_BYTES) {
-    return read_bad(r, 0, "its head", err);
+    return read__bad(r, 0, "its head", err);
   }
   if (!head_is_legal(h)) {
-    return read_bad(r, 0, "numbers in its head", err);
+    return read__bad(r, 0, "numbers in its head", err);
   }
   return EMB_OK;
 }
@@ -264,14 +269,16 @@ static int read_end(struct pack_reader *r, uint64_t bytes, emb_err *err) {
   struct pack_block block;
   r->end.file_bytes = bytes; /* bounds what is read */
   struct pack_end end;
-  int rc = read_block(r, at, PACK_END_POSITION, PACK_LAST, &block, (char *)&end,
-                      sizeof end, err);
+  int rc = read_block(r,
+                      &(struct read_request){at, PACK_END_POSITION, PACK_LAST,
+                                             &end, sizeof end},
+                      &block, err);
   if (rc == EMB_CORRUPT) {
-    return read_bad(r, at, "its end is not here: the file was cut off", err);
+    return read__bad(r, at, "its end is not here: the file was cut off", err);
   }
   r->end = end;
   if (!rc && (block.stored_bytes != sizeof end || !end_is_legal(r, bytes))) {
-    rc = read_bad(r, at, "numbers at its end", err);
+    rc = read__bad(r, at, "numbers at its end", err);
   }
   for (int i = 0; !rc && i < PACK_OPS; i++) {
     r->rows += r->end.rows[i];
@@ -281,7 +288,7 @@ static int read_end(struct pack_reader *r, uint64_t bytes, emb_err *err) {
 
 static int allocate(struct pack_reader *r, emb_err *err) {
   struct env *env = r->env;
-  size_t rows = r->head.block_rows;
+  size_t rows = r->head.block__rows;
   ZSTD_customMem memory = {block_allocate, block_release, env};
   r->value_bytes = pack_value_bytes(&r->head);
   r->raw_room = block_raw_bytes(r->value_bytes, rows, rows);
@@ -298,7 +305,7 @@ static int allocate(struct pack_reader *r, emb_err *err) {
   return r->stored && r->raw && r->values && r->keys && r->versions &&
                  r->value_at && r->ops && r->plain && r->zstd
              ? EMB_OK
-             : out_of_memory(err);
+             : read_out_of_memory(err);
 }
 
 void pack_close(struct pack_reader *r) {
@@ -327,7 +334,7 @@ static int open_file(struct pack_reader *r, const char *path, emb_err *err) {
   uint64_t bytes;
   r->path = env->allocate(env, strlen(path) + 1);
   if (!r->path) {
-    return out_of_memory(err);
+    return read_out_of_memory(err);
   }
   strcpy(r->path, path);
   int os = env->open(env, path, ENV_READ, &r->file);
@@ -338,7 +345,7 @@ static int open_file(struct pack_reader *r, const char *path, emb_err *err) {
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot read %s", path);
   }
-  int rc = read_head(r, bytes, err);
+  int rc = pack_read_head(r, bytes, err);
   rc = rc ? rc : read_end(r, bytes, err);
   return rc ? rc : allocate(r, err);
 }
@@ -348,7 +355,7 @@ int pack_open(struct env *env, const char *path, struct pack_reader **out,
   struct pack_reader *r = env->allocate(env, sizeof *r);
   *out = NULL;
   if (!r) {
-    return out_of_memory(err);
+    return read_out_of_memory(err);
   }
   r->env = env;
   r->have = UINT64_MAX;

@@ -37,14 +37,20 @@ struct pack_reader {
   uint64_t plain_have; /* its number; UINT64_MAX: none */
 };
 
-int read_bad(const struct pack_reader *r, uint64_t offset, const char *what,
-             emb_err *err);
-/* Header and stored bytes of a block, to `to`, which has room for `room`. */
-int read_block(struct pack_reader *r, uint64_t offset, uint64_t position,
-               uint32_t kind, struct pack_block *block, char *to, size_t room,
-               emb_err *err);
+int read__bad(const struct pack_reader *r, uint64_t offset, const char *what,
+              emb_err *err);
+struct read_request {
+  uint64_t offset;   /* in the file */
+  uint64_t position; /* that its checksum contains */
+  uint32_t kind;
+  void *to; /* has room for `room` */
+  size_t room;
+};
+/* Header and stored bytes of a block. */
+int read_block(struct pack_reader *r, const struct read_request *request,
+               struct pack_block *block, emb_err *err);
 /* Number i of the blocks of entries or offsets, into r->plain. */
-int read_plain(struct pack_reader *r, uint32_t kind, uint64_t i, emb_err *err);
+int read__plain(struct pack_reader *r, uint32_t kind, uint64_t i, emb_err *err);
 static inline uint64_t read_index_blocks(const struct pack_reader *r) {
   return (r->end.entries + PACK_ENTRIES_MAX - 1) / PACK_ENTRIES_MAX;
 }

@@ -49,31 +49,68 @@ static int check_replaced(struct env *env, const char *path, int cut_off,
              : EMB_OK;
 }
 
-static int create(struct sink *s, emb_err *err) {
+static int open_dir(struct sink *s, emb_err *err) {
+  char *slash = strrchr(s->path, '/');
+  char *end = slash ? slash + (slash == s->path) : NULL;
+  char kept = end ? *end : 0;
+  if (end) {
+    *end = 0;
+  }
+  int os = s->env->open_dir(s->env, slash ? s->path : ".", &s->dir);
+  if (end) {
+    *end = kept;
+  }
+  return os ? err_os(err, EMB_CANTOPEN, os, "cannot open the directory of %s",
+                     s->path)
+            : EMB_OK;
+}
+
+/* A name in the path's directory that no other writer uses.  own:
+** PACK_PATH_BYTES. */
+static int own_name(const struct sink *s, char *own) {
+  uint64_t name;
+  const char *slash = strrchr(s->path, '/');
+  int os = s->env->random(s->env, &name, sizeof name);
+  snprintf(own, PACK_PATH_BYTES, "%.*semb-%016llx",
+           slash ? (int)(slash - s->path + 1) : 0, s->path,
+           (unsigned long long)name);
+  return os;
+}
+
+/* Made under a name of its own, so that what is looked at is this file; then it
+** takes the place of one that was cut off. */
+static int sink_create(struct sink *s, emb_err *err) {
   struct env *env = s->env;
+  char own[PACK_PATH_BYTES];
   int rc = check_replaced(env, s->path, 0, err);
   rc = rc ? rc : check_replaced(env, s->new_path, 1, err);
+  rc = rc ? rc : open_dir(s, err);
   if (rc) {
     return rc;
   }
-  int os = env->unlink(env, s->new_path); /* of one that was cut off */
-  os = os == ENOENT ? 0 : os;
+  int os = own_name(s, own);
   os = os ? os
-          : env->open(env, s->new_path,
+          : env->open(env, own,
                       ENV_WRITE | ENV_CREATE | ENV_EXCLUSIVE | ENV_DIRECT,
                       &s->file);
-  s->created = !os;
-  os = os ? os : env->identity(env, s->new_path, s->identity);
+  if (!os) {
+    os = env->identity(env, own, s->identity);
+    os = os ? os : env->rename(env, own, s->new_path);
+    s->created = !os;
+    if (os) {
+      env->unlink(env, own);
+    }
+  }
   return os ? err_os(err, EMB_CANTOPEN, os, "cannot create %s", s->new_path)
             : EMB_OK;
 }
 
-int sink_open(struct sink *s, struct env *env, const char *path, size_t room,
-              emb_err *err) {
+int sink__open(struct sink *s, struct env *env, const char *path, size_t room,
+               emb_err *err) {
   size_t n = strlen(path);
-  if (n + 16 > PACK_PATH_BYTES) {
+  if (n + 32 > PACK_PATH_BYTES) {
     return err_set(err, EMB_RANGE, "a path has at most %d bytes",
-                   PACK_PATH_BYTES - 16);
+                   PACK_PATH_BYTES - 32);
   }
   s->env = env;
   s->buffer_bytes = SINK_BYTES + UNIT + room;
@@ -85,10 +122,10 @@ int sink_open(struct sink *s, struct env *env, const char *path, size_t room,
   memcpy(s->path, path, n + 1);
   s->new_path = s->path + n + 1;
   snprintf(s->new_path, n + 8, "%s-new", path);
-  return create(s, err);
+  return sink_create(s, err);
 }
 
-void sink_queue(struct sink *s, int kind) {
+void sink__queue(struct sink *s, int kind) {
   struct env *env = s->env;
   s->buffers[1] = env->map(env, s->buffer_bytes, 0);
   if (s->buffers[1] && env->queue_open(env, kind, 1, &s->queue)) {
@@ -131,7 +168,7 @@ static int submit(struct sink *s, size_t bytes) {
 }
 
 /* Whole units; all: also the last one, filled up with zeros. */
-static int drain(struct sink *s, int all, emb_err *err) {
+static int sink_drain(struct sink *s, int all, emb_err *err) {
   char *from = s->buffers[s->now];
   size_t bytes = s->filled / UNIT * UNIT, rest = s->filled - bytes;
   if (all && rest) {
@@ -151,9 +188,9 @@ static int drain(struct sink *s, int all, emb_err *err) {
   return EMB_OK;
 }
 
-int sink_add(struct sink *s, size_t bytes, emb_err *err) {
+int sink__add(struct sink *s, size_t bytes, emb_err *err) {
   s->filled += bytes;
-  return s->filled >= SINK_BYTES ? drain(s, 0, err) : EMB_OK;
+  return s->filled >= SINK_BYTES ? sink_drain(s, 0, err) : EMB_OK;
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -165,58 +202,79 @@ static int is_ours(struct sink *s) {
          id[0] == s->identity[0] && id[1] == s->identity[1];
 }
 
-static int give_name(struct sink *s, emb_err *err) {
+/* Another writer to the same path may put a file of its own under the same
+** `-new` name at any time.  So what is there is first taken away, under a name
+** that no other writer uses; then it cannot be exchanged between the look at
+** it and the renaming.  ENOENT: it was another's.  own: PACK_PATH_BYTES. */
+static int take_away(struct sink *s, char *own) {
   struct env *env = s->env;
   uint64_t id[2];
-  int os = env->identity(env, s->new_path, id);
-  if (!os && (id[0] != s->identity[0] || id[1] != s->identity[1])) {
+  int os = own_name(s, own);
+  os = os ? os : env->rename(env, s->new_path, own);
+  if (os) {
+    return os;
+  }
+  os = env->identity(env, own, id);
+  if (!os && (id[0] != s->identity[0] || id[1] != s->identity[1]) &&
+      !EMB_SEED(SEED_UNFINISHED_FILE_NAMED)) {
     os = ENOENT;
   }
-  if (os == ENOENT) {
-    return err_set(err, EMB_BUSY, "somebody else writes %s too", s->path);
+  if (os) {
+    env->rename(env, own, s->new_path); /* else its writer fails, too */
   }
-  os = os ? os : env->rename(env, s->new_path, s->path);
+  return os;
+}
+
+int sink__give_name(struct sink *s, emb_err *err) {
+  struct env *env = s->env;
+  char own[PACK_PATH_BYTES];
+  int os = take_away(s, own);
+  if (os == ENOENT) {
+    return err_set(err, EMB_BUSY, "another thread or process writes %s, too",
+                   s->path);
+  }
+  if (!os) {
+    os = env->rename(env, own, s->path);
+    if (os) {
+      env->unlink(env, own);
+    }
+  }
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot write %s", s->path);
   }
   s->created = 0;
-  char *slash = strrchr(s->path, '/');
-  char *end = slash ? slash + (slash == s->path) : NULL;
-  char kept = end ? *end : 0;
-  if (end) {
-    *end = 0;
-  }
-  os = env->sync_dir(env, slash ? s->path : ".");
-  if (end) {
-    *end = kept;
-  }
+  os = env->sync_dir(env, s->dir);
   return os ? err_os(err, EMB_IOERR, os, "cannot sync the directory of %s",
                      s->path)
             : EMB_OK;
 }
 
-int sink_finish(struct sink *s, emb_err *err) {
+int sink__finish(struct sink *s, emb_err *err) {
   uint64_t bytes = sink_offset(s);
-  int rc = drain(s, 1, err);
+  int rc = sink_drain(s, 1, err);
   if (rc) {
     return rc;
   }
   int os = s->env->truncate(s->env, s->file, bytes);
-  os = os || EMB_SEED(112) ? os : s->env->sync(s->env, s->file);
+  os = os || EMB_SEED(SEED_EXPORT_NOT_SYNCED) ? os
+                                              : s->env->sync(s->env, s->file);
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s", s->new_path)
-            : give_name(s, err);
+            : EMB_OK;
 }
 
-void sink_close(struct sink *s) {
+void sink__close(struct sink *s) {
   struct env *env = s->env;
   if (s->queue) {
     env->queue_close(env, s->queue);
   }
-  if (!EMB_SEED(116) && s->created && (is_ours(s) || !s->identity[1])) {
+  if (!EMB_SEED(SEED_UNFINISHED_FILE_KEPT) && is_ours(s)) {
     env->unlink(env, s->new_path);
   }
   if (s->file) {
     env->close(env, s->file);
+  }
+  if (s->dir) {
+    env->close_dir(env, s->dir);
   }
   for (int i = 0; i < 2; i++) {
     if (s->buffers[i]) {

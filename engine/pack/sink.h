@@ -20,6 +20,7 @@
 struct sink {
   struct env *env;
   struct env_file *file;
+  struct env_dir *dir; /* where it gets its name */
   char *path, *new_path;
   int created;
   uint64_t identity[2]; /* of the new file */
@@ -33,10 +34,10 @@ struct sink {
 };
 
 /* room: most bytes that are ever added at once. */
-int sink_open(struct sink *sink, struct env *env, const char *path, size_t room,
-              emb_err *err);
+int sink__open(struct sink *sink, struct env *env, const char *path,
+               size_t room, emb_err *err);
 /* Writes go through a queue of this kind from now on, if there can be one. */
-void sink_queue(struct sink *sink, int kind);
+void sink__queue(struct sink *sink, int kind);
 /* Where in the file the next bytes go, and where in memory. */
 static inline uint64_t sink_offset(const struct sink *sink) {
   return sink->written + sink->filled;
@@ -45,10 +46,13 @@ static inline char *sink_room(const struct sink *sink) {
   return sink->buffers[sink->now] + sink->filled;
 }
 /* They are there. */
-int sink_add(struct sink *sink, size_t bytes, emb_err *err);
+int sink__add(struct sink *sink, size_t bytes, emb_err *err);
+/* Durable, but under the other name still: from here on nothing takes memory,
+** a descriptor or space. */
+int sink__finish(struct sink *sink, emb_err *err);
 /* Durable under its name. */
-int sink_finish(struct sink *sink, emb_err *err);
-/* Removes the file unless it was finished. */
-void sink_close(struct sink *sink);
+int sink__give_name(struct sink *sink, emb_err *err);
+/* Removes the file unless it has its name. */
+void sink__close(struct sink *sink);
 
 #endif

@@ -10,12 +10,13 @@
 **             empty --gathered--> full --taken--> taken --packed--> ready
 **               ^-----------------added to the file by the writer-----'
 **
-**           Each slot belongs to the writer when empty or ready, to who took it
-**           when taken.  Files are the writer's.
+**           Each slot belongs to the writer when empty or ready, to the thread
+**           that took it when taken.  Files are the writer's.
 */
 #include <pthread.h>
 #include <string.h>
 
+#include "../base/debug.h"
 #include "block.h"
 #include "sink.h"
 
@@ -38,7 +39,8 @@ struct pack_writer {
   struct sink sink;
   struct pack_head head;
   int level;
-  int failed; /* an add gave an error: there will be no file */
+  int failed;   /* an add gave an error: there will be no file */
+  int complete; /* all is written, and durable */
   uint32_t value_bytes;
   size_t raw_room;
 
@@ -59,7 +61,7 @@ struct pack_writer {
   uint32_t entry_count;
 };
 
-static int out_of_memory(emb_err *err) {
+static int write_out_of_memory(emb_err *err) {
   return err_set(err, EMB_NOMEM, "out of memory");
 }
 
@@ -72,18 +74,18 @@ static int emit(struct pack_writer *w, struct pack_block *block,
   block->sum = block_sum(block, at + sizeof *block, w->head.sum, position);
   memcpy(at, block, sizeof *block);
   w->blocks++;
-  return sink_add(&w->sink, sizeof *block + block->stored_bytes, err);
+  return sink__add(&w->sink, sizeof *block + block->stored_bytes, err);
 }
 
-static int emit_plain(struct pack_writer *w, uint32_t kind, const void *bytes,
-                      size_t n, uint32_t count, uint64_t position,
-                      emb_err *err) {
-  struct pack_block block = {.kind = kind,
-                             .stored_bytes = (uint32_t)n,
-                             .raw_bytes = (uint32_t)n,
-                             .count = count};
-  memcpy(sink_room(&w->sink) + sizeof block, bytes, n);
-  return emit(w, &block, position, err);
+/* So many items of `each` bytes, as they are. */
+static int emit_plain(struct pack_writer *w, uint32_t kind, const void *items,
+                      uint32_t count, size_t each, emb_err *err) {
+  uint32_t n = (uint32_t)(count * each);
+  struct pack_block block = {
+      .kind = kind, .stored_bytes = n, .raw_bytes = n, .count = count};
+  memcpy(sink_room(&w->sink) + sizeof block, items, n);
+  return emit(w, &block, kind == PACK_LAST ? PACK_END_POSITION : w->blocks,
+              err);
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -93,12 +95,12 @@ static void to_planes(const struct pack_writer *w, struct slot *slot) {
   const char *from = slot->values;
   uint32_t n = slot->count;
   memcpy(to, slot->ops, n);
-  to = block_planes((char *)slot->keys, 8, n, 1, 8, to + n);
-  to = block_planes((char *)slot->versions, 8, n, 1, 8, to);
+  to = block__planes((char *)slot->keys, 8, n, 1, 8, to + n);
+  to = block__planes((char *)slot->versions, 8, n, 1, 8, to);
   for (uint32_t i = 0; i < w->head.column_count; i++) {
     const struct pack_column *c = &w->head.columns[i];
-    to = block_planes(from, w->value_bytes, slot->puts, c->bytes / c->width,
-                      c->width, to);
+    to = block__planes(from, w->value_bytes, slot->puts, c->bytes / c->width,
+                       c->width, to);
     from += c->bytes;
   }
   slot->raw_bytes = (size_t)(to - slot->raw);
@@ -123,7 +125,7 @@ static int note_offset(struct pack_writer *w, emb_err *err) {
     uint64_t room = w->offset_room * 2 + 64;
     void *larger = w->env->resize(w->env, w->offsets, room * OFFSET_BYTES);
     if (!larger) {
-      return out_of_memory(err);
+      return write_out_of_memory(err);
     }
     w->offsets = larger;
     w->offset_room = room;
@@ -142,7 +144,7 @@ static int add_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
   slot->count = 0;
   slot->puts = 0;
   if (!slot->stored_bytes) {
-    return out_of_memory(err);
+    return write_out_of_memory(err);
   }
   memcpy(sink_room(&w->sink) + sizeof block,
          slot->stored_bytes < slot->raw_bytes ? slot->bytes : slot->raw,
@@ -156,6 +158,8 @@ static int add_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
 static void set_state(struct pack_writer *w, struct slot *slot,
                       enum slot_state state) {
   pthread_mutex_lock(&w->lock);
+  emb_assert(state == SLOT_FULL ? slot->state == SLOT_EMPTY
+                                : slot->state == SLOT_TAKEN);
   slot->state = state;
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
@@ -174,7 +178,7 @@ static struct slot *take_full(struct pack_writer *w, uint32_t from) {
   return NULL;
 }
 
-static void run(void *arg) {
+static void pack_write_run(void *arg) {
   struct pack_writer *w = arg;
   for (uint32_t from = 0;;) {
     struct slot *slot = NULL;
@@ -205,8 +209,8 @@ static void stop_thread(struct pack_writer *w) {
   }
 }
 
-/* Waits until a slot is nobody else's, and packs others meanwhile. */
-static enum slot_state wait_for(struct pack_writer *w, uint32_t at) {
+/* Waits until no other thread has a slot, and packs others meanwhile. */
+static enum slot_state write_wait_for(struct pack_writer *w, uint32_t at) {
   struct slot *slot = &w->slots[at];
   pthread_mutex_lock(&w->lock);
   while (slot->state == SLOT_FULL || slot->state == SLOT_TAKEN) {
@@ -227,9 +231,9 @@ static enum slot_state wait_for(struct pack_writer *w, uint32_t at) {
 }
 
 /* What the slot holds goes to the file, if it holds something. */
-static int empty_slot(struct pack_writer *w, uint32_t at, emb_err *err) {
-  return wait_for(w, at) == SLOT_READY ? add_slot(w, &w->slots[at], err)
-                                       : EMB_OK;
+static int write_empty_slot(struct pack_writer *w, uint32_t at, emb_err *err) {
+  return write_wait_for(w, at) == SLOT_READY ? add_slot(w, &w->slots[at], err)
+                                             : EMB_OK;
 }
 
 /* The present slot is complete. */
@@ -244,21 +248,22 @@ static int finish_slot(struct pack_writer *w, emb_err *err) {
   }
   set_state(w, slot, SLOT_FULL);
   w->now = (w->now + 1) % SLOTS;
-  return empty_slot(w, w->now, err);
+  return write_empty_slot(w, w->now, err);
 }
 
 /* All rows are in the file. */
-static int finish_rows(struct pack_writer *w, emb_err *err) {
+static int write_finish_rows(struct pack_writer *w, emb_err *err) {
   int rc = finish_slot(w, err);
   for (uint32_t i = 0; !rc && w->thread && i < SLOTS; i++) {
-    rc = empty_slot(w, (w->now + i) % SLOTS, err);
+    rc = write_empty_slot(w, (w->now + i) % SLOTS, err);
   }
   return rc;
 }
 
-static int add_row(struct pack_writer *w, const struct pack_row *row,
-                   emb_err *err) {
+static int write_add_row(struct pack_writer *w, const struct pack_row *row,
+                         emb_err *err) {
   struct slot *slot = &w->slots[w->now];
+  emb_assert(slot->state == SLOT_EMPTY && slot->count < w->head.block__rows);
   uint32_t i = slot->count++;
   slot->ops[i] = (uint8_t)row->op;
   slot->keys[i] = row->key;
@@ -268,11 +273,11 @@ static int add_row(struct pack_writer *w, const struct pack_row *row,
     memcpy(slot->values + (size_t)slot->puts++ * w->value_bytes, row->value,
            w->value_bytes);
   }
-  return slot->count == w->head.block_rows ? finish_slot(w, err) : EMB_OK;
+  return slot->count == w->head.block__rows ? finish_slot(w, err) : EMB_OK;
 }
 
 int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
-  int rc = add_row(w, row, err);
+  int rc = write_add_row(w, row, err);
   w->failed |= rc;
   return rc;
 }
@@ -282,14 +287,13 @@ int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
 static int finish_entries(struct pack_writer *w, emb_err *err) {
   uint32_t n = w->entry_count;
   w->entry_count = 0;
-  return n ? emit_plain(w, PACK_ENTRIES, w->entries, n * ENTRY_BYTES, n,
-                        w->blocks, err)
+  return n ? emit_plain(w, PACK_ENTRIES, w->entries, n, ENTRY_BYTES, err)
            : EMB_OK;
 }
 
-static int add_entry(struct pack_writer *w, int64_t key, uint64_t row,
-                     emb_err *err) {
-  int rc = w->end.entries ? EMB_OK : finish_rows(w, err);
+static int write_add_entry(struct pack_writer *w, int64_t key, uint64_t row,
+                           emb_err *err) {
+  int rc = w->end.entries ? EMB_OK : write_finish_rows(w, err);
   if (rc) {
     return rc;
   }
@@ -304,7 +308,7 @@ static int add_entry(struct pack_writer *w, int64_t key, uint64_t row,
 
 int pack_add_entry(struct pack_writer *w, int64_t key, uint64_t row,
                    emb_err *err) {
-  int rc = add_entry(w, key, row, err);
+  int rc = write_add_entry(w, key, row, err);
   w->failed |= rc;
   return rc;
 }
@@ -318,8 +322,8 @@ static int write_directory(struct pack_writer *w, emb_err *err) {
   for (uint64_t i = 0; !rc && i < w->end.row_blocks; i += PACK_OFFSETS_MAX) {
     uint64_t n = w->end.row_blocks - i;
     n = n < PACK_OFFSETS_MAX ? n : PACK_OFFSETS_MAX;
-    rc = emit_plain(w, PACK_OFFSETS, w->offsets + i, n * OFFSET_BYTES,
-                    (uint32_t)n, w->blocks, err);
+    rc = emit_plain(w, PACK_OFFSETS, w->offsets + i, (uint32_t)n, OFFSET_BYTES,
+                    err);
   }
   return rc;
 }
@@ -338,7 +342,7 @@ static void free_slot(struct env *env, struct slot *slot) {
 
 static int make_slot(struct pack_writer *w, struct slot *slot) {
   struct env *env = w->env;
-  size_t rows = w->head.block_rows;
+  size_t rows = w->head.block__rows;
   slot->ops = env->allocate(env, rows);
   slot->keys = env->allocate(env, rows * sizeof *slot->keys);
   slot->versions = env->allocate(env, rows * sizeof *slot->versions);
@@ -355,7 +359,7 @@ void pack_abandon(struct pack_writer *w) {
   }
   struct env *env = w->env;
   stop_thread(w);
-  sink_close(&w->sink);
+  sink__close(&w->sink);
   ZSTD_freeCCtx(w->zstd);
   ZSTD_freeCCtx(w->thread_zstd);
   for (int i = 0; i < SLOTS; i++) {
@@ -366,18 +370,19 @@ void pack_abandon(struct pack_writer *w) {
   env->release(env, w);
 }
 
-static int prepare(struct pack_writer *w, const char *path, emb_err *err) {
+static int write_prepare(struct pack_writer *w, const char *path,
+                         emb_err *err) {
   struct env *env = w->env;
   ZSTD_customMem memory = {block_allocate, block_release, env};
-  size_t rows = w->head.block_rows;
+  size_t rows = w->head.block__rows;
   w->raw_room = block_raw_bytes(w->value_bytes, rows, rows);
   w->entries = env->allocate(env, FULL_BYTES);
   w->zstd = ZSTD_createCCtx_advanced(memory);
   if (!make_slot(w, &w->slots[0]) || !w->entries || !w->zstd) {
-    return out_of_memory(err);
+    return write_out_of_memory(err);
   }
-  return sink_open(&w->sink, env, path,
-                   sizeof(struct pack_block) + FULL_BYTES + w->raw_room, err);
+  return sink__open(&w->sink, env, path,
+                    sizeof(struct pack_block) + FULL_BYTES + w->raw_room, err);
 }
 
 int pack_create(struct env *env, const char *path, const struct pack_head *head,
@@ -385,7 +390,7 @@ int pack_create(struct env *env, const char *path, const struct pack_head *head,
   struct pack_writer *w = env->allocate(env, sizeof *w);
   *out = NULL;
   if (!w) {
-    return out_of_memory(err);
+    return write_out_of_memory(err);
   }
   w->env = env;
   w->sink.env = env;
@@ -394,14 +399,14 @@ int pack_create(struct env *env, const char *path, const struct pack_head *head,
   w->value_bytes = pack_value_bytes(head);
   memcpy(w->head.magic, PACK_MAGIC, sizeof w->head.magic);
   w->head.format = PACK_FORMAT;
-  w->head.block_rows = pack_block_rows(w->value_bytes);
+  w->head.block__rows = pack__block_rows(w->value_bytes);
   int os = env->random(env, &w->head.id, sizeof w->head.id);
   int rc = os ? err_os(err, EMB_IOERR, os, "no random number")
-              : prepare(w, path, err);
+              : write_prepare(w, path, err);
   w->head.sum = hash_sum((char *)&w->head + 8, sizeof w->head - 8, 0, 0);
   if (!rc) {
     memcpy(sink_room(&w->sink), &w->head, sizeof w->head);
-    rc = sink_add(&w->sink, sizeof w->head, err);
+    rc = sink__add(&w->sink, sizeof w->head, err);
   }
   if (rc) {
     pack_abandon(w);
@@ -415,7 +420,7 @@ void pack_hurry(struct pack_writer *w, int queue_kind) {
   struct env *env = w->env;
   ZSTD_customMem memory = {block_allocate, block_release, env};
   int good = 1;
-  sink_queue(&w->sink, queue_kind);
+  sink__queue(&w->sink, queue_kind);
   for (int i = 1; i < SLOTS && good; i++) {
     good = make_slot(w, &w->slots[i]);
   }
@@ -428,7 +433,7 @@ void pack_hurry(struct pack_writer *w, int queue_kind) {
   }
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->changed, NULL);
-  if (env->thread_start(env, run, w, &w->thread)) {
+  if (env->thread_start(env, pack_write_run, w, &w->thread)) {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     w->thread = NULL;
@@ -437,17 +442,23 @@ void pack_hurry(struct pack_writer *w, int queue_kind) {
 
 static int write_end(struct pack_writer *w, emb_err *err) {
   w->end.file_bytes = sink_offset(&w->sink) + PACK_END_BYTES;
-  int rc = emit_plain(w, PACK_LAST, &w->end, sizeof w->end, 1,
-                      PACK_END_POSITION, err);
-  return rc ? rc : sink_finish(&w->sink, err);
+  int rc = emit_plain(w, PACK_LAST, &w->end, 1, sizeof w->end, err);
+  return rc ? rc : sink__finish(&w->sink, err);
 }
 
-int pack_finish(struct pack_writer *w, uint64_t *bytes, emb_err *err) {
+int pack_complete(struct pack_writer *w, emb_err *err) {
   int rc = w->failed ? err_set(err, EMB_MISUSE, "an earlier write failed")
-                     : finish_rows(w, err);
+                     : write_finish_rows(w, err);
   rc = rc ? rc : finish_entries(w, err);
   rc = rc ? rc : write_directory(w, err);
   rc = rc ? rc : write_end(w, err);
+  w->complete = !rc;
+  return rc;
+}
+
+int pack_finish(struct pack_writer *w, uint64_t *bytes, emb_err *err) {
+  int rc = w->complete ? EMB_OK : pack_complete(w, err);
+  rc = rc ? rc : sink__give_name(&w->sink, err);
   if (bytes) {
     *bytes = w->end.file_bytes;
   }

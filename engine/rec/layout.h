@@ -4,7 +4,7 @@
 **
 **   record   16 bytes + value, rounded up to 8:    | key | stamp | value ... |
 **            The value begins with the vectors, which is all that many tables
-**            have; core/schema.h says what may follow.
+**            have; schema/schema.h says what may follow.
 **   page     16 bytes + slots * record:            | sum | info | slot 0 | ...
 **            The smallest multiple of 4 KiB that wastes at most 5 %.  64 floats
 **            give 15 slots in exactly 4096 bytes.
@@ -19,6 +19,8 @@
 #define EMB_REC_LAYOUT_H
 
 #include <stdint.h>
+
+#include "../base/debug.h"
 
 #define REC_HEAD_BYTES 16
 #define PAGE_HEAD_BYTES 16
@@ -56,6 +58,7 @@ static inline uint32_t layout_slot(const struct layout *l, uint64_t address) {
 }
 static inline uint64_t layout_address(const struct layout *l, uint64_t page,
                                       uint32_t slot) {
+  emb_assert(slot < UINT32_C(1) << l->slot_bits);
   return page << l->slot_bits | slot;
 }
 static inline uint64_t layout_extent(const struct layout *l, uint64_t address) {

@@ -17,13 +17,14 @@
 ** complete.  PAGE_SYNCED on the last page says that everything before it was
 ** made durable with it (a prepare); without it the engine decided alone.
 ** PAGE_EXPIRED and PAGE_EVICTED say why the keys of a page of tombstones were
-** deleted; without them somebody asked for it.
+** deleted; without them it was on request.
 */
 #ifndef EMB_REC_PAGE_H
 #define EMB_REC_PAGE_H
 
 #include <string.h>
 
+#include "../base/debug.h"
 #include "../base/hash.h"
 #include "layout.h"
 
@@ -81,8 +82,9 @@ static inline uint64_t page_number(const struct layout *l, const void *page,
 /* Checksum, kind and count are in order. */
 static inline int page_valid(const struct layout *l, const void *page,
                              uint64_t salt, uint64_t number) {
-  if (!EMB_SEED(5) && ((const struct page_head *)page)->sum !=
-                          page_sum(l, page, salt, number)) {
+  if (!EMB_SEED(SEED_PAGE_SUM_UNCHECKED) &&
+      ((const struct page_head *)page)->sum !=
+          page_sum(l, page, salt, number)) {
     return 0;
   }
   uint32_t kind = page_kind(page), count = page_count(page);
@@ -98,6 +100,23 @@ static inline int page_valid(const struct layout *l, const void *page,
   default:
     return 0;
   }
+}
+
+/* For an assertion: may the page be written as it is?  It was opened and
+** closed, its items fit, and no record in it is being changed. */
+static inline int page_is_closed(const struct layout *l, const void *page) {
+  uint32_t kind = page_kind(page), count = page_count(page);
+  const char *stamp = (const char *)page + PAGE_HEAD_BYTES + 8;
+  if (kind != PAGE_DATA) {
+    return (kind == PAGE_TOMB && count <= l->tombs) || kind == PAGE_ABORT ||
+           (kind == PAGE_VOID && count <= l->tombs / 2);
+  }
+  for (uint32_t i = 0; i < l->slots; i++, stamp += l->rec_bytes) {
+    if ((*stamp & 1) != 0) { /* busy (rec.h) */
+      return 0;
+    }
+  }
+  return count <= l->slots;
 }
 
 /* A page that was read from disk becomes part of the log in memory: what its

@@ -4,19 +4,19 @@
 **
 **   00-07  key
 **   08-15  stamp  bit 0       busy: the owner of the key's latch is writing
-**                 bits  1-15  turn: counts the changes of the slot
+**                 bits  1-15  sequence: counts the changes of the slot
 **                 bits 16-63  version: grows with every Put of the key; 0 in a
 **                             slot that was never used
 **   16-..  vector, dim elements of the table's storage type, little-endian
 **
-** STATES    free (stamp 0) -> written before anybody can find it
-**           [rec_write_new] -> changed in place by the holder of the key's
-**           latch while its page is mutable [rec_begin, rec_end].
+** STATES    free (stamp 0) -> written before it can be found [rec_fill] ->
+**           changed in place by the holder of the key's latch while its page is
+**           mutable [rec_begin, rec_end].
 ** INVARIANT A reader that sees the same even stamp and its own key before and
 **           after the copy has an untorn vector of that key [rec_read].
 **           Versions grow per key, but two keys may have the same one, and
 **           the cache fills a slot with another key under a reader's eyes: the
-**           turn is what makes the stamps before and after differ.
+**           sequence is what makes the stamps before and after differ.
 ** THREADS   One writer (latch), any number of readers.  The bytes in between
 **           are copied with plain instructions; under ThreadSanitizer with
 **           relaxed atomic words, so that it checks the protocol and needs no
@@ -29,6 +29,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../base/debug.h"
 #include "../base/fence.h"
 #include "../base/seed.h"
 #include "../base/spin.h"
@@ -44,9 +45,12 @@ struct rec {
 _Static_assert(sizeof(struct rec) == REC_HEAD_BYTES, "record header");
 
 #define REC_BUSY UINT64_C(1)
-#define REC_TURN UINT64_C(2)
-#define REC_TURN_MASK UINT64_C(0xfffe)
+#define REC_SEQUENCE UINT64_C(2)
+#define REC_SEQUENCE_MASK UINT64_C(0xfffe)
 #define REC_VERSION_SHIFT 16
+/* No call begins that gives out versions from here on: what those under way
+** still take fits below 2^48. */
+#define REC_VERSIONS_END ((UINT64_C(1) << 48) - (UINT64_C(1) << 40))
 
 static inline uint64_t rec_stamp(uint64_t version) {
   return version << REC_VERSION_SHIFT;
@@ -104,11 +108,11 @@ static inline void rec_copy_in(void *to, const void *from, size_t n) {
 ** Returns 0 when the record holds another key (look the key up again). */
 static inline int rec_read(const struct rec *rec, int64_t key, void *to,
                            size_t bytes, uint64_t *version) {
-  unsigned turns = 0;
+  unsigned spins = 0;
   for (;;) {
     uint64_t before = atomic_load_explicit(&rec->stamp, memory_order_acquire);
     if (before & REC_BUSY) {
-      spin_pause(&turns);
+      spin_pause(&spins);
       continue;
     }
     if (atomic_load_explicit(&rec->key, memory_order_relaxed) != key) {
@@ -118,7 +122,7 @@ static inline int rec_read(const struct rec *rec, int64_t key, void *to,
       rec_copy_out(to, rec->vector, bytes);
     }
 #if FENCE_TSAN
-    /* ThreadSanitizer does not know fences.  The copy was a series of calls,
+    /* ThreadSanitizer does not model fences.  The copy was a series of calls,
     ** which nothing reorders; a read that also writes would look like a race
     ** with the write of the page to disk. */
     uint64_t after = atomic_load_explicit(&rec->stamp, memory_order_acquire);
@@ -126,17 +130,18 @@ static inline int rec_read(const struct rec *rec, int64_t key, void *to,
     atomic_thread_fence(memory_order_acquire);
     uint64_t after = atomic_load_explicit(&rec->stamp, memory_order_relaxed);
 #endif
-    if (before == after || EMB_SEED(8)) {
+    if (before == after || EMB_SEED(SEED_TORN_COPY_TAKEN)) {
       *version = rec_version(before);
       return 1;
     }
-    spin_pause(&turns);
+    spin_pause(&spins);
   }
 }
 
 /* Marks the record as being changed; the caller holds the key's latch. */
 static inline void rec_begin(struct rec *rec) {
   uint64_t stamp = atomic_load_explicit(&rec->stamp, memory_order_relaxed);
+  emb_assert(!(stamp & REC_BUSY)); /* one writer */
 #if FENCE_TSAN
   atomic_exchange_explicit(&rec->stamp, stamp | REC_BUSY, memory_order_acq_rel);
 #else
@@ -146,12 +151,13 @@ static inline void rec_begin(struct rec *rec) {
 }
 static inline void rec_end(struct rec *rec, uint64_t version) {
   uint64_t stamp = atomic_load_explicit(&rec->stamp, memory_order_relaxed);
-  atomic_store_explicit(
-      &rec->stamp, rec_stamp(version) | ((stamp + REC_TURN) & REC_TURN_MASK),
-      memory_order_release);
+  atomic_store_explicit(&rec->stamp,
+                        rec_stamp(version) |
+                            ((stamp + REC_SEQUENCE) & REC_SEQUENCE_MASK),
+                        memory_order_release);
 }
 
-/* Fills a slot that nobody can find yet, or that rec_begin marked. */
+/* Fills a slot that cannot be found yet, or that rec_begin marked. */
 static inline void rec_fill(struct rec *rec, int64_t key, const void *vector,
                             size_t bytes, uint64_t version) {
   atomic_store_explicit(&rec->key, key, memory_order_relaxed);

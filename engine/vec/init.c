@@ -23,28 +23,29 @@
 #define END                                                                    \
   { .name = NULL }
 
-static const struct param zeros[] = {END};
+static const struct param no_params[] = {END};
 static const struct param constant[] = {P(value, 0, -NUMBER_MAX), END};
 static const struct param uniform[] = {P(low, -0.05, -NUMBER_MAX),
                                        P(high, 0.05, -NUMBER_MAX), END};
 static const struct param normal[] = {P(mean, 0, -NUMBER_MAX), P(std, 0.05, 0),
                                       END};
-static const struct param common[] = {END};
+static const struct param init_common[] = {END};
 
-static const struct param_kind kinds[] = {
-    [INIT_ZEROS] = {"zeros", zeros},
+static const struct param_kind init_kinds[] = {
+    [INIT_ZEROS] = {"zeros", no_params},
     [INIT_CONSTANT] = {"constant", constant},
     [INIT_UNIFORM] = {"uniform", uniform},
     [INIT_NORMAL] = {"normal", normal},
     [INIT_TRUNCATED_NORMAL] = {"truncated_normal", normal},
     {NULL, NULL}};
 
-static const struct param_list list = {"initializer", kinds, common};
+static const struct param_list init_list = {"initializer", init_kinds,
+                                            init_common};
 
 int init_parse(struct init *init, const char *text, emb_err *err) {
   int rc;
   memset(init, 0, sizeof *init);
-  rc = param_parse(&list, text, init, &init->kind, err);
+  rc = param_parse(&init_list, text, init, &init->kind, err);
   if (rc == EMB_OK && init->low > init->high) {
     rc = err_set(err, EMB_RANGE, "uniform: low is greater than high");
   }
@@ -52,7 +53,23 @@ int init_parse(struct init *init, const char *text, emb_err *err) {
 }
 
 size_t init_print(const struct init *init, char *out, size_t size) {
-  return param_print(&list, init->kind, init, out, size);
+  return param_print(&init_list, init->kind, init, out, size);
+}
+
+double init_largest(const struct init *init) {
+  double low = fabs(init->low), high = fabs(init->high);
+  switch (init->kind) {
+  case INIT_CONSTANT:
+    return fabs(init->value);
+  case INIT_UNIFORM:
+    return low > high ? low : high;
+  case INIT_NORMAL:
+    return fabs(init->mean) + 6.4 * init->std;
+  case INIT_TRUNCATED_NORMAL:
+    return fabs(init->mean) + 2 * init->std;
+  default:
+    return 0;
+  }
 }
 
 /* ---- random numbers ----------------------------------------------------- */
@@ -64,12 +81,13 @@ static uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-enum { BLOCK = 16 };
+enum { init_BLOCK = 16 };
 
 /* The random words of elements first .. first + BLOCK, first being even. */
-static void fill_bits(uint64_t state, uint32_t first, uint32_t bits[BLOCK]) {
+static void fill_bits(uint64_t state, uint32_t first,
+                      uint32_t bits[init_BLOCK]) {
   uint64_t at = state + (first / 2 + 1) * UINT64_C(0x9e3779b97f4a7c15);
-  for (int i = 0; i < BLOCK; i += 2) {
+  for (int i = 0; i < init_BLOCK; i += 2) {
     uint64_t random = mix(at);
     bits[i] = (uint32_t)random;
     bits[i + 1] = (uint32_t)(random >> 32);
@@ -137,11 +155,11 @@ fill_random(const struct init *init, uint64_t state, uint32_t dim,
             float *vector,
             float (*value)(const struct init *init, uint32_t bits)) {
   const struct init fixed = *init; /* its fields stay in registers */
-  for (uint32_t i = 0; i < dim; i += BLOCK) {
-    uint32_t bits[BLOCK], n = dim - i < BLOCK ? dim - i : BLOCK;
-    float x[BLOCK];
+  for (uint32_t i = 0; i < dim; i += init_BLOCK) {
+    uint32_t bits[init_BLOCK], n = dim - i < init_BLOCK ? dim - i : init_BLOCK;
+    float x[init_BLOCK];
     fill_bits(state, i, bits);
-    for (int j = 0; j < BLOCK; j++) {
+    for (int j = 0; j < init_BLOCK; j++) {
       x[j] = value(&fixed, bits[j]);
     }
     memcpy(vector + i, x, n * sizeof x[0]);

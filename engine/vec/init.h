@@ -55,6 +55,8 @@ int init_parse(struct init *init, const char *text, emb_err *err);
 ** init_parse of it gives the same again. */
 size_t init_print(const struct init *init, char *out, size_t size);
 
+/* No element is larger than that, whatever its sign. */
+double init_largest(const struct init *init);
 /* The vector of a key.  It need not be aligned. */
 void init_fill(const struct init *init, uint64_t seed, int64_t key,
                uint32_t dim, float *vector);

@@ -29,7 +29,7 @@ uint32_t optim_state_floats(const struct optim *optim, uint32_t dim) {
 
 /* ---- a new row ---------------------------------------------------------- */
 
-static void fill(float *to, uint32_t n, float x) {
+static void optim_fill(float *to, uint32_t n, float x) {
   for (uint32_t i = 0; i < n; i++) {
     memcpy(to + i, &x, sizeof x);
   }
@@ -61,13 +61,13 @@ static void set_z(const struct optim *optim, uint32_t dim, const float *vector,
 void optim_init(const struct optim *optim, uint32_t dim, const float *vector,
                 float *state) {
   float accumulator = (float)optim->initial_accumulator;
-  fill(state, optim_state_floats(optim, dim), 0);
+  optim_fill(state, optim_state_floats(optim, dim), 0);
   if (optim->kind == OPTIM_ADAGRAD) {
-    fill(state, dim, accumulator);
+    optim_fill(state, dim, accumulator);
   } else if (optim->kind == OPTIM_ROWWISE_ADAGRAD) {
-    fill(state, 1, accumulator);
+    optim_fill(state, 1, accumulator);
   } else if (optim->kind >= OPTIM_FTRL) {
-    fill(state + dim, dim, accumulator);
+    optim_fill(state + dim, dim, accumulator);
     if (vector) {
       set_z(optim, dim, vector, state);
     }
@@ -143,7 +143,7 @@ static int to_half(const struct optim *optim, uint16_t *to, const float *from,
 /* ---- a step ------------------------------------------------------------- */
 
 /* A step of a row. */
-struct job {
+struct optim_job {
   const struct optim *optim;
   const struct optim_step *step;
   const struct optim_factors *factors;
@@ -160,15 +160,15 @@ struct room {
   uint16_t half[CHUNK];
 };
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t optim_smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* The elements from `first` on, at most CHUNK.  A float16 vector is converted
 ** to the room.  (Field by field: an initializer would clear the whole structure
 ** first, which takes as long as a step.) */
-static void set_part(struct optim_part *part, const struct job *job,
+static void set_part(struct optim_part *part, const struct optim_job *job,
                      size_t first, struct room *room) {
   part->factors = job->factors;
-  part->n = smaller(CHUNK, job->n - first);
+  part->n = optim_smaller(CHUNK, job->n - first);
   part->g = job->g + first;
   part->read = job->read ? job->read + first : NULL;
   part->old_w = room->old_w;
@@ -184,7 +184,7 @@ static void set_part(struct optim_part *part, const struct job *job,
   }
 }
 
-static double sum_over(const struct job *job, enum optim_sum what) {
+static double sum_over(const struct optim_job *job, enum optim_sum what) {
   struct room room;
   double sum = 0;
   for (size_t first = 0; first < job->n; first += CHUNK) {
@@ -203,8 +203,8 @@ static int asks_row(const struct optim *optim) {
 
 /* Computes the factors that depend on the row, and the new head from the old
 ** one. */
-static void prepare(const struct job *job, struct optim_factors *k,
-                    float head[HEAD_MAX]) {
+static void optim_prepare(const struct optim_job *job, struct optim_factors *k,
+                          float head[HEAD_MAX]) {
   const struct optim *optim = job->optim;
   double dim = (double)job->n;
   if (optim->clip_norm > 0) {
@@ -227,8 +227,9 @@ static void prepare(const struct job *job, struct optim_factors *k,
 }
 
 /* What the elements were, back to where they are. */
-static void put_back(const struct job *job, const struct optim_part *part,
-                     const struct room *room) {
+static void optim_put_back(const struct optim_job *job,
+                           const struct optim_part *part,
+                           const struct room *room) {
   size_t bytes = part->n * sizeof(float);
   if (job->half == NULL) {
     memcpy(part->w, room->old_w, bytes);
@@ -245,7 +246,8 @@ static int variant(const struct optim *optim) {
 
 /* A step of the elements from `first` on.  1: something is not finite.  It is
 ** taken back then, and if this is the rehearsal. */
-static int work(const struct job *job, size_t first, int rehearsal) {
+static int optim_work(const struct optim_job *job, size_t first,
+                      int rehearsal) {
   const struct optim *optim = job->optim;
   struct room room;
   struct optim_part part;
@@ -256,7 +258,7 @@ static int work(const struct job *job, size_t first, int rehearsal) {
     bad = to_half(optim, room.half, room.w, part.n, first, job->step);
   }
   if (bad || rehearsal) {
-    put_back(job, &part, &room);
+    optim_put_back(job, &part, &room);
   } else if (job->half) {
     memcpy(job->half + first, room.half, part.n * sizeof room.half[0]);
   }
@@ -264,26 +266,26 @@ static int work(const struct job *job, size_t first, int rehearsal) {
 }
 
 /* With the factors it has. */
-static int work_all(const struct job *job) {
+static int work_all(const struct optim_job *job) {
   int bad = 0;
   for (size_t i = 0; i < job->n && job->n > CHUNK && !bad; i += CHUNK) {
-    bad = work(job, i, 1);
+    bad = optim_work(job, i, 1);
   }
   for (size_t i = 0; i < job->n && !bad; i += CHUNK) {
-    bad = work(job, i, 0);
+    bad = optim_work(job, i, 0);
   }
   return bad;
 }
 
 /* With factors of its own, and the heads before the state. */
-static int work_row(struct job *job) {
+static int work_row(struct optim_job *job) {
   const struct optim *optim = job->optim;
   struct optim_factors factors = *job->factors;
   float head[HEAD_MAX] = {0}, *state = job->state;
   memcpy(head, state, optim->heads * sizeof(float));
   job->state = state + optim->heads;
   job->factors = &factors;
-  prepare(job, &factors, head);
+  optim_prepare(job, &factors, head);
   if (!isfinite(head[0]) || !isfinite(head[1]) || work_all(job)) {
     return 1;
   }
@@ -292,7 +294,7 @@ static int work_row(struct job *job) {
 }
 
 /* The job has all but its factors. */
-static int run(struct job *job) {
+static int optim_run(struct optim_job *job) {
   const struct optim *optim = job->optim;
   struct optim_factors factors;
   int bad;
@@ -307,8 +309,8 @@ static int run(struct job *job) {
   return bad ? EMB_NONFINITE : EMB_OK;
 }
 
-static void set_job(struct job *job, const struct optim *optim, uint32_t dim,
-                    float *state, const float *gradient,
+static void set_job(struct optim_job *job, const struct optim *optim,
+                    uint32_t dim, float *state, const float *gradient,
                     const struct optim_step *step) {
   job->optim = optim;
   job->step = step;
@@ -326,17 +328,17 @@ __attribute__((flatten)) int optim_apply(const struct optim *optim,
                                          uint32_t dim, float *vector,
                                          float *state, const float *gradient,
                                          const struct optim_step *step) {
-  struct job job;
+  struct optim_job job;
   set_job(&job, optim, dim, state, gradient, step);
   job.vector = vector;
-  return run(&job);
+  return optim_run(&job);
 }
 
 int optim_apply_f16(const struct optim *optim, uint32_t dim, uint16_t *vector,
                     float *state, const float *gradient,
                     const struct optim_step *step) {
-  struct job job;
+  struct optim_job job;
   set_job(&job, optim, dim, state, gradient, step);
   job.half = vector;
-  return run(&job);
+  return optim_run(&job);
 }

@@ -63,8 +63,8 @@
 ** RESULT    The same, bit by bit, on every machine and with every form: each
 **           operation is one IEEE float32 operation, none fused, in the order
 **           above; sums over a row are float64 in 16 lanes, element i in lane
-**           i % 16, which are then added as a tree (k and k + 8, + 4, + 2, +
-*1).
+**           i % 16, which are then added as a tree (k and k + 8, + 4, + 2 and
+**           + 1).
 ** FAILURE   A step that would not give a finite row (the gradient or `read` is
 **           not finite, or something overflows) changes nothing.
 ** THREADS   No state of its own; a row belongs to the caller meanwhile.
@@ -75,7 +75,7 @@
 #include "../base/err.h"
 #include "vec.h"
 
-struct optim_form;
+struct optim__form;
 
 enum optim_kind {
   OPTIM_SGD,
@@ -111,7 +111,7 @@ struct optim {
   double weight_decay, clip_value, clip_norm, dc, stochastic_rounding;
   struct optim_factors factors;
   uint32_t heads, arrays; /* of the state: floats, and arrays of dim floats */
-  const struct optim_form *form; /* of the arithmetic, and of conversions */
+  const struct optim__form *form; /* of the arithmetic, and of conversions */
   const struct vec_ops *vec;
 };
 
@@ -151,7 +151,7 @@ int optim_apply_f16(const struct optim *optim, uint32_t dim, uint16_t *vector,
                     float *state, const float *gradient,
                     const struct optim_step *step);
 
-/* Works with form i in the order of vec_form from now on; 0 when there is no
+/* Works with form i in the order of vec__form from now on; 0 when there is no
 ** such.  optim_parse takes the widest. */
 int optim_use_form(struct optim *optim, int i);
 

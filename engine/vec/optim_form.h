@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** optim_form.h -- between optim.c, which knows rows, and the forms of the
-** arithmetic, which know elements.
+** optim_form.h -- between optim.c, which works on rows, and the forms of the
+** arithmetic, which work on elements.
 */
 #ifndef EMB_VEC_OPTIM_FORM_H
 #define EMB_VEC_OPTIM_FORM_H
@@ -26,7 +26,7 @@ enum optim_sum {
   OPTIM_SUM_GROUP, /* z of group_ftrl after the step */
 };
 
-struct optim_form {
+struct optim__form {
   const char *name;
   /* One step of all elements; 1 when something is not finite.  The variant of
   ** momentum is nesterov, that of rmsprop has momentum. */
@@ -35,7 +35,7 @@ struct optim_form {
   double (*sum)(enum optim_sum what, const struct optim_part *part);
 };
 
-/* Form i, in the order of vec_form; NULL at the end. */
-const struct optim_form *optim_form(int i);
+/* Form i, in the order of vec__form; NULL at the end. */
+const struct optim__form *optim__form(int i);
 
 #endif

@@ -52,7 +52,7 @@ static inline double sum_lanes_scalar(lanes_scalar *lanes) {
 #define SIGNED(x, s) copysignf(x, s)
 #include "optim_rules.h"
 
-static const struct optim_form scalar = {"scalar", apply_scalar, sum_scalar};
+static const struct optim__form scalar = {"scalar", apply_scalar, sum_scalar};
 
 /* ---- AVX2 and AVX-512 --------------------------------------------------- */
 
@@ -121,7 +121,7 @@ AVX512 double sum_lanes_avx512(const lanes_avx512 *lanes) {
 #define SIGNED(x, s) _mm256_or_ps(x, _mm256_and_ps(_mm256_set1_ps(-0.0f), s))
 #include "optim_rules.h"
 
-static const struct optim_form avx2 = {"avx2", apply_avx2, sum_avx2};
+static const struct optim__form avx2 = {"avx2", apply_avx2, sum_avx2};
 
 #define FORM(name) name##_avx512
 #define TARGET __attribute__((target("avx512f,avx512dq")))
@@ -138,12 +138,12 @@ static const struct optim_form avx2 = {"avx2", apply_avx2, sum_avx2};
 #define SIGNED(x, s) _mm512_or_ps(x, _mm512_and_ps(_mm512_set1_ps(-0.0f), s))
 #include "optim_rules.h"
 
-static const struct optim_form avx512 = {"avx512", apply_avx512, sum_avx512};
+static const struct optim__form avx512 = {"avx512", apply_avx512, sum_avx512};
 #endif
 
-const struct optim_form *optim_form(int i) {
-  const struct optim_form *forms[3] = {&scalar};
-  if (vec_form(i) == NULL) {
+const struct optim__form *optim__form(int i) {
+  const struct optim__form *forms[3] = {&scalar};
+  if (vec__form(i) == NULL) {
     return NULL;
   }
 #if defined(__x86_64__)

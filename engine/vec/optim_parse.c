@@ -19,7 +19,7 @@
 
 #define P(name_) .name = #name_, .at = offsetof(struct optim, name_)
 #define LR(value_)                                                             \
-  { P(lr), .value = (value_), .low = TINY, .high = 1e6 }
+  { P(lr), .value = (value_), .low = EMB_LR_MIN, .high = EMB_LR_MAX }
 #define EPS(value_)                                                            \
   { P(eps), .value = (value_), .low = TINY, .high = 1e6 }
 #define DECAY(name_, value_)                                                   \
@@ -56,11 +56,11 @@ static const struct param group_ftrl[] = {LR(0.01),
                                           AMOUNT(l2, 0),
                                           AMOUNT(initial_accumulator, 0),
                                           END};
-static const struct param common[] = {
+static const struct param optim_parse_common[] = {
     AMOUNT(weight_decay, 0), AMOUNT(clip_value, 0),     AMOUNT(clip_norm, 0),
     AMOUNT(dc, 0),           FLAG(stochastic_rounding), END};
 
-static const struct param_kind kinds[] = {
+static const struct param_kind optim_parse_kinds[] = {
     [OPTIM_SGD] = {"sgd", sgd},
     [OPTIM_MOMENTUM] = {"momentum", momentum},
     [OPTIM_ADAGRAD] = {"adagrad", adagrad},
@@ -73,7 +73,8 @@ static const struct param_kind kinds[] = {
     [OPTIM_GROUP_FTRL] = {"group_ftrl", group_ftrl},
     {NULL, NULL}};
 
-static const struct param_list list = {"optimizer", kinds, common};
+static const struct param_list optim_parse_list = {
+    "optimizer", optim_parse_kinds, optim_parse_common};
 
 /* A decay and what is left of it.  1 - p is rounded once: from the float32 of
 ** 0.999 it would be wrong in the fifth digit. */
@@ -124,7 +125,7 @@ static void set_layout(struct optim *optim) {
 int optim_parse(struct optim *optim, const char *text, emb_err *err) {
   int rc;
   memset(optim, 0, sizeof *optim);
-  rc = param_parse(&list, text, optim, &optim->kind, err);
+  rc = param_parse(&optim_parse_list, text, optim, &optim->kind, err);
   if (rc) {
     return rc;
   }
@@ -132,7 +133,7 @@ int optim_parse(struct optim *optim, const char *text, emb_err *err) {
       (float)optim->initial_accumulator == 0) {
     return err_set(err, EMB_RANGE,
                    "%s: beta and initial_accumulator are both 0",
-                   kinds[optim->kind].name);
+                   optim_parse_kinds[optim->kind].name);
   }
   set_layout(optim);
   set_factors(optim);
@@ -142,14 +143,14 @@ int optim_parse(struct optim *optim, const char *text, emb_err *err) {
 }
 
 int optim_use_form(struct optim *optim, int i) {
-  if (optim_form(i) == NULL) {
+  if (optim__form(i) == NULL) {
     return 0;
   }
-  optim->form = optim_form(i);
-  optim->vec = vec_form(i);
+  optim->form = optim__form(i);
+  optim->vec = vec__form(i);
   return 1;
 }
 
 size_t optim_print(const struct optim *optim, char *out, size_t size) {
-  return param_print(&list, optim->kind, optim, out, size);
+  return param_print(&optim_parse_list, optim->kind, optim, out, size);
 }

@@ -16,9 +16,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { HEAD_BYTES = 8, BLOCK = 16, HALVES = 256 };
+enum { HEAD_BYTES = 8, quant_BLOCK = 16, HALVES = 256 };
 
-static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t quant_smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* The codes of n elements, in bytes. */
 static size_t code_bytes(enum quant_type type, uint32_t n) {
@@ -79,24 +79,25 @@ struct range {
 
 /* Smallest and largest element; 0 when one is not finite. */
 static int find_range(const float *x, uint32_t n, struct range *range) {
-  float low[BLOCK], high[BLOCK], bad[BLOCK] = {0}, first, sum = 0;
+  float low[quant_BLOCK], high[quant_BLOCK], bad[quant_BLOCK] = {0}, first,
+                                             sum = 0;
   memcpy(&first, x, sizeof first);
-  for (int j = 0; j < BLOCK; j++) {
+  for (int j = 0; j < quant_BLOCK; j++) {
     low[j] = high[j] = first;
   }
-  for (uint32_t i = 0; i < n; i += BLOCK) {
-    float block[BLOCK];
-    for (int j = 0; j < BLOCK; j++) {
+  for (uint32_t i = 0; i < n; i += quant_BLOCK) {
+    float block[quant_BLOCK];
+    for (int j = 0; j < quant_BLOCK; j++) {
       block[j] = first;
     }
-    memcpy(block, x + i, smaller(BLOCK, n - i) * sizeof first);
-    for (int j = 0; j < BLOCK; j++) {
+    memcpy(block, x + i, quant_smaller(quant_BLOCK, n - i) * sizeof first);
+    for (int j = 0; j < quant_BLOCK; j++) {
       low[j] = block[j] < low[j] ? block[j] : low[j];
       high[j] = block[j] > high[j] ? block[j] : high[j];
       bad[j] += block[j] - block[j]; /* NaN, if it is not finite */
     }
   }
-  for (int j = 0; j < BLOCK; j++) {
+  for (int j = 0; j < quant_BLOCK; j++) {
     low[0] = low[j] < low[0] ? low[j] : low[0];
     high[0] = high[j] > high[0] ? high[j] : high[0];
     sum += bad[j];
@@ -152,12 +153,12 @@ static int encode_group(enum quant_type type, const float *x, uint32_t n,
   inverse = scale > 0 ? 1 / (double)scale : 0;
   memcpy(to, &range.low, sizeof range.low);
   memcpy(to + 4, &scale, sizeof scale);
-  for (uint32_t i = 0; i < n; i += BLOCK) {
-    uint32_t count = smaller(BLOCK, n - i);
-    float block[BLOCK] = {0};
-    uint8_t codes[BLOCK];
+  for (uint32_t i = 0; i < n; i += quant_BLOCK) {
+    uint32_t count = quant_smaller(quant_BLOCK, n - i);
+    float block[quant_BLOCK] = {0};
+    uint8_t codes[quant_BLOCK];
     memcpy(block, x + i, count * sizeof block[0]);
-    for (int j = 0; j < BLOCK; j++) {
+    for (int j = 0; j < quant_BLOCK; j++) {
       double code = ((double)block[j] - low) * inverse + 0.5;
       code = code > 0 ? code : 0; /* only where the block is longer than x */
       codes[j] = (uint8_t)(int)(code < top ? code : top);
@@ -172,12 +173,12 @@ static void decode_group(enum quant_type type, const uint8_t *from, uint32_t n,
   float low, scale;
   memcpy(&low, from, sizeof low);
   memcpy(&scale, from + 4, sizeof scale);
-  for (uint32_t i = 0; i < n; i += BLOCK) {
-    uint32_t count = smaller(BLOCK, n - i);
-    uint8_t codes[BLOCK] = {0};
-    float block[BLOCK];
+  for (uint32_t i = 0; i < n; i += quant_BLOCK) {
+    uint32_t count = quant_smaller(quant_BLOCK, n - i);
+    uint8_t codes[quant_BLOCK] = {0};
+    float block[quant_BLOCK];
     unpack_codes(type, from + HEAD_BYTES + code_bytes(type, i), count, codes);
-    for (int j = 0; j < BLOCK; j++) {
+    for (int j = 0; j < quant_BLOCK; j++) {
       block[j] = (float)((double)low + (double)scale * (double)codes[j]);
     }
     memcpy(x + i, block, count * sizeof block[0]);
@@ -189,7 +190,7 @@ static void decode_group(enum quant_type type, const uint8_t *from, uint32_t n,
 static int encode_f16(uint32_t dim, const float *vector, uint8_t *to) {
   uint16_t half[HALVES];
   for (uint32_t i = 0; i < dim; i += HALVES) {
-    uint32_t n = smaller(HALVES, dim - i);
+    uint32_t n = quant_smaller(HALVES, dim - i);
     vec_best()->to_f16(half, vector + i, n);
     for (uint32_t j = 0; j < n; j++) {
       if ((half[j] & 0x7c00) == 0x7c00) {
@@ -204,7 +205,7 @@ static int encode_f16(uint32_t dim, const float *vector, uint8_t *to) {
 static void decode_f16(uint32_t dim, const uint8_t *from, float *vector) {
   uint16_t half[HALVES];
   for (uint32_t i = 0; i < dim; i += HALVES) {
-    uint32_t n = smaller(HALVES, dim - i);
+    uint32_t n = quant_smaller(HALVES, dim - i);
     memcpy(half, from + 2 * i, n * sizeof half[0]);
     vec_best()->from_f16(vector + i, half, n);
   }
@@ -222,7 +223,7 @@ int quant_encode(enum quant_type type, uint32_t dim, const float *vector,
     return vec_best()->find_bad(vector, dim) == dim ? EMB_OK : EMB_NONFINITE;
   }
   for (uint32_t i = 0; i < dim; i += size) {
-    uint32_t n = smaller(size, dim - i);
+    uint32_t n = quant_smaller(size, dim - i);
     if (encode_group(type, vector + i, n, out)) {
       return EMB_NONFINITE;
     }
@@ -241,7 +242,7 @@ int quant_decode(enum quant_type type, uint32_t dim, const void *from,
     decode_f16(dim, from, vector);
   } else {
     for (uint32_t i = 0; i < dim; i += size) {
-      uint32_t n = smaller(size, dim - i);
+      uint32_t n = quant_smaller(size, dim - i);
       decode_group(type, in, n, vector + i);
       in += HEAD_BYTES + code_bytes(type, n);
     }

@@ -167,7 +167,7 @@ static const struct vec_ops vec_avx512 = {
     "avx512", to_f16_avx512, from_f16_avx512, find_bad_avx512, add_avx512};
 #endif
 
-const struct vec_ops *vec_form(int i) {
+const struct vec_ops *vec__form(int i) {
   const struct vec_ops *forms[4] = {&vec_scalar};
   int n = 1;
 #if defined(__x86_64__)
@@ -186,8 +186,8 @@ const struct vec_ops *vec_form(int i) {
 
 const struct vec_ops *vec_best(void) {
   int i = 0;
-  while (vec_form(i + 1)) {
+  while (vec__form(i + 1)) {
     i++;
   }
-  return vec_form(i);
+  return vec__form(i);
 }

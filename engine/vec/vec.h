@@ -27,7 +27,7 @@ struct vec_ops {
 extern const struct vec_ops vec_scalar;
 /* Form i that this processor can run, 0 the scalar one, each wider than the
 ** one before; NULL at the end. */
-const struct vec_ops *vec_form(int i);
+const struct vec_ops *vec__form(int i);
 /* The widest of them. */
 const struct vec_ops *vec_best(void);
 

@@ -13,7 +13,8 @@ cd "$(dirname "$0")/../.."
 size=${1:-full}
 out=${OUT:-build}
 
-rm -rf "$out/online/data"
+. sql/lib/fresh.sh
+fresh "$out/online/data"
 "$out/online/experiment" "$out/emb.so" "$out/online" --size "$size"
 rm -rf "$out/online/data"
 echo

@@ -18,8 +18,8 @@ case $out in
 esac
 here=$out/online/serve
 
-rm -rf "$here"
-mkdir -p "$here"
+. sql/lib/fresh.sh
+fresh "$here"
 "$out/online/trainer" "$out/emb.so" "$here" &
 trainer=$!
 "$out/online/server" "$out/emb.so" "$here" --hours "$hours" || {

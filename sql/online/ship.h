@@ -11,7 +11,7 @@
 ** acknowledged to the trainer's table; and it goes away after the copy's table
 ** has it.  So after a crash of either side at most a file is made or applied
 ** once more, which changes nothing: files hold values, are applied in the order
-** of their marks, and the copy knows which it has.
+** of their marks, and the copy records which it has.
 */
 #ifndef ONLINE_SHIP_H
 #define ONLINE_SHIP_H

@@ -25,8 +25,8 @@ say() {
   printf '\n%s\n' "$*"
 }
 
-rm -rf "$demo"
-mkdir -p "$demo"
+. sql/lib/fresh.sh
+fresh "$demo"
 # -ffp-contract: multiply and add in one instruction where there is one.
 ${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:--O3} -ffp-contract=fast \
   -Wall -Wextra -Wshadow -Wconversion -Werror \

@@ -12,7 +12,7 @@
 **         +------+------+          block of B:  DEPTH_BLOCK x B_BLOCK columns
 **   strip | tile | tile |
 **         +------+------+          Edges are packed with zeros, so the kernel
-**   strip | tile | tile |          knows full tiles only.
+**   strip | tile | tile |          has full tiles only.
 **         +------+------+
 **
 ** The kernel is written with the vector types of gcc and clang and compiled

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct fuzz_input in = {data, size};
   unsigned how = fuzz_byte(&in);
   struct fuzz_store *store = fuzz_store_copy((int)(how % FUZZ_STORES));
-  struct file *index = files_find(&store->files, "index-");
+  struct file *index = files_find(&store->files, "index-0");
   struct manifest *m = files_manifest(&store->files); /* before it changes */
   while (in.left)
     change(&in, index, m);

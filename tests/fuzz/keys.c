@@ -6,7 +6,7 @@
 */
 #include "fuzz.h"
 
-#include "../../ext/vec_arg.h"
+#include "ext/value/value.h"
 
 static void check(int rc, char *err) {
   if (rc != SQLITE_OK)
@@ -23,7 +23,7 @@ static void read_value(sqlite3_context *context, int argc,
   int owned = 0;
   size_t n = 0;
   (void)argc, (void)context;
-  int rc = emb_keys_from_value(argv[0], "k", &keys, &owned, &n, &err);
+  int rc = ext_keys_from_value(argv[0], "k", &keys, &owned, &n, &err);
   for (size_t i = 0; rc == SQLITE_OK && i < n; i++) {
     memcpy(&key, (const char *)keys + i * sizeof key, sizeof key);
     sum ^= key; /* every one can be read */
@@ -32,7 +32,7 @@ static void read_value(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK && owned)
     sqlite3_free(keys);
   err = NULL;
-  rc = emb_key_from_value(argv[0], "k", &key, &err);
+  rc = ext_key_from_value(argv[0], "k", &key, &err);
   if (rc == SQLITE_OK)
     FUZZ_CHECK(sqlite3_value_type(argv[0]) == SQLITE_INTEGER
                    ? key == sqlite3_value_int64(argv[0])

@@ -4,9 +4,9 @@
 */
 #include "lib_store.h"
 
-#include "../../engine/emb.h"
-#include "../../engine/store/registry.h"
-#include "../lib/env_memory.h"
+#include "engine/emb.h"
+#include "engine/session/registry.h"
+#include "env_memory.h"
 
 static const char dir[] = "/store";
 
@@ -138,7 +138,7 @@ static void seal_log(struct fuzz_store *store, uint64_t salt) {
 
 void fuzz_store_seal(struct fuzz_store *store) {
   struct file *manifest = files_find(&store->files, "manifest");
-  struct file *index = files_find(&store->files, "index-");
+  struct file *index = files_find(&store->files, "index-0");
   struct manifest *m;
   if (manifest)
     for (size_t at = 0; at + MANIFEST_SLOT <= manifest->size;

@@ -3,7 +3,7 @@
 ** lib_store.h -- a small store in memory that fuzzers damage.
 **
 ** The store is written once by the engine, and copied for each input.  Then
-** the fuzzer changes bytes, checksums are computed where it wants, and the
+** the fuzzer changes bytes, checksums are computed where it chooses, and the
 ** store is used as its owner would.
 */
 #ifndef EMB_FUZZ_LIB_STORE_H
@@ -11,7 +11,7 @@
 
 #include "fuzz.h"
 
-#include "../lib/files.h"
+#include "files.h"
 
 enum { FUZZ_CLOSED, FUZZ_KILLED, FUZZ_IN_DOUBT, FUZZ_STORES };
 enum { FUZZ_DIM = 16, FUZZ_PAGES = 256, FUZZ_KEYS = 300 };

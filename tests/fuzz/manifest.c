@@ -8,9 +8,9 @@
 */
 #include "fuzz.h"
 
-#include "../../engine/emb.h"
-#include "../lib/env_memory.h"
-#include "../lib/files.h"
+#include "engine/emb.h"
+#include "env_memory.h"
+#include "files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static char bytes[2 * MANIFEST_SLOT + 16];

@@ -4,7 +4,7 @@
 */
 #include "fuzz.h"
 
-#include "../../ext/ext.h"
+#include "ext/table/table.h"
 
 enum { ARGUMENTS_MAX = 40 };
 
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       *end++ = 0;
     argv[argc++] = at;
   }
-  int rc = ext_options_parse(&options, argc, argv, &err);
+  int rc = ext_arguments_parse(&options, argc, argv, &err);
   if (rc == SQLITE_OK) {
     const emb_config *c = &options.config;
     uint32_t n = ext_vectors(&options);

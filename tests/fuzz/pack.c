@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** pack.c -- fuzzes the reader of files of rows (engine/pack), and what reads
-** their values (engine/core/form, emb_file_*).
+** their values (engine/schema/form, emb_file_*).
 **
 ** A small file is made, changed, and read in every way: it gives an error that
 ** names it, or what a legal file could hold.
@@ -14,10 +14,10 @@
 */
 #include "fuzz.h"
 
-#include "../../engine/core/form.h"
-#include "../../engine/pack/block.h"
-#include "../../engine/store/registry.h"
-#include "../lib/env_memory.h"
+#include "engine/schema/form.h"
+#include "engine/pack/block.h"
+#include "engine/session/registry.h"
+#include "env_memory.h"
 
 enum { ROWS = 200, BLOCKS = 16 };
 
@@ -51,9 +51,10 @@ static void make_file(struct made *m, unsigned how) {
   static int64_t keys[ROWS];
   struct pack_writer *w;
   emb_err err;
+  const struct pack_options options = {.encoding = how & 3, .state = 1};
   memset(&head, 0, sizeof head);
   FUZZ_CHECK(schema_init(&schema, &config, &err) == EMB_OK);
-  FUZZ_CHECK(form_write(&form, &schema, vec_best(), how & 3, 1, &head, &err) ==
+  FUZZ_CHECK(form_write(&form, &schema, vec_best(), &options, &head, &err) ==
              EMB_OK);
   head.kind = PACK_SNAPSHOT;
   head.flags |= how & 4 ? PACK_INDEX : 0u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** quant.c -- fuzzes quantised rows: bytes that somebody made are decoded to
+** quant.c -- fuzzes quantised rows: bytes of any origin are decoded to
 ** finite numbers or refused; and a row that is encoded comes back within the
 ** bound, to the bit where it was decoded before.
 **
@@ -10,7 +10,7 @@
 */
 #include "fuzz.h"
 
-#include "../../engine/vec/quant.h"
+#include "engine/vec/quant.h"
 
 #include <math.h>
 

@@ -4,12 +4,16 @@
 **
 **     NAME ?FILE ...?
 **
-** Without arguments: all of tests/fuzz/corpus/NAME, seen from the working
-** directory, and the empty input.  A failure aborts.
+** Without arguments: all of tests/fuzz/corpus/NAME.tar.gz, seen from the
+** working directory and unpacked below TMPDIR, and the empty input.  A failure
+** aborts; the input is still there, and in the archive.
 */
 #include "fuzz.h"
 
 #include <dirent.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static unsigned passed, failed;
 
@@ -38,25 +42,44 @@ static void run(const char *path) {
     (void)fclose(f);
 }
 
-int main(int argc, char **argv) {
+/* The corpus as files of a new directory; 0: it cannot be had. */
+static int unpack(const char *name, char dir[512]) {
+  static char script[] = "tests/fuzz/corpus.sh", what[] = "unpack";
+  const char *parent = getenv("TMPDIR");
+  char archive[256];
+  pid_t child;
+  int status = -1;
+  (void)snprintf(archive, sizeof archive, "%s", name);
+  (void)snprintf(dir, 512, "%s/emb-corpus-XXXXXX", parent ? parent : "/tmp");
+  char *const args[] = {script, what, archive, dir, NULL};
+  return mkdtemp(dir) &&
+         posix_spawn(&child, script, NULL, NULL, args, environ) == 0 &&
+         waitpid(child, &status, 0) == child && status == 0;
+}
+
+static void run_corpus(const char *name) {
   char dir[512], path[1024];
+  DIR *d = unpack(name, dir) ? opendir(dir) : NULL;
+  for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+    if (e->d_name[0] != '.') {
+      (void)snprintf(path, sizeof path, "%s/%.400s", dir, e->d_name);
+      run(path);
+      (void)unlink(path);
+    }
+  if (d)
+    (void)closedir(d);
+  (void)rmdir(dir);
+}
+
+int main(int argc, char **argv) {
   const char *name = strrchr(argv[0], '/');
   (void)setvbuf(stdout, NULL, _IOLBF, 0);
   for (int i = 1; i < argc; i++)
     run(argv[i]);
   if (argc == 1) {
-    (void)snprintf(dir, sizeof dir, "tests/fuzz/corpus/%s",
-                   name ? name + 1 : argv[0]);
     (void)LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
     passed++;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-      if (e->d_name[0] != '.') {
-        (void)snprintf(path, sizeof path, "%s/%.400s", dir, e->d_name);
-        run(path);
-      }
-    if (d)
-      (void)closedir(d);
+    run_corpus(name ? name + 1 : argv[0]);
     failed += passed == 1; /* there is no corpus */
   }
   printf("%u passed, %u failed\n", passed, failed);

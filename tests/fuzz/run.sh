@@ -5,9 +5,9 @@
 #       tests/fuzz/run.sh
 #
 # What they find on the way goes to $OUT/fuzz/found/NAME, so that the next run
-# begins there; the corpus in tests/fuzz/corpus is only read.  An input that
-# fails is left in $OUT/fuzz/crash-NAME-*, and replayed by
-# build/release/fuzz/NAME FILE.  The last lines give the sums.
+# begins there; the corpora are unpacked to $OUT/fuzz/corpus (see corpus.sh), and
+# only read.  An input that fails is left in $OUT/fuzz/crash-NAME-*, and replayed
+# by build/release/fuzz/NAME FILE.  The last lines give the sums.
 set -u
 JOBS=${JOBS:-2}
 # As much as one input can have freed; the stacks of allocations in full are in
@@ -18,11 +18,13 @@ export ASAN_OPTIONS=quarantine_size_mb=64:malloc_context_size=4
 fuzz() {
   local name=$1
   mkdir -p "$OUT/fuzz/found/$name"
-  if "$OUT/fuzz/fuzzer/$name" -runs="$RUNS" \
+  rm -rf "$OUT/fuzz/corpus/$name"
+  if tests/fuzz/corpus.sh unpack "$name" "$OUT/fuzz/corpus/$name" &&
+    "$OUT/fuzz/fuzzer/$name" -runs="$RUNS" \
     -max_total_time="${SECONDS_MAX:-0}" -timeout=20 \
     -rss_limit_mb=2048 -malloc_limit_mb=256 -max_len=2000 -print_final_stats=1 \
     -verbosity=0 -artifact_prefix="$OUT/fuzz/crash-$name-" \
-    "$OUT/fuzz/found/$name" "tests/fuzz/corpus/$name" >"$OUT/fuzz/$name.log" 2>&1
+    "$OUT/fuzz/found/$name" "$OUT/fuzz/corpus/$name" >"$OUT/fuzz/$name.log" 2>&1
   then echo ok; else echo FAILED; fi >"$OUT/fuzz/$name.verdict"
 }
 

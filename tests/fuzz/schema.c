@@ -5,8 +5,8 @@
 */
 #include "fuzz.h"
 
-#include "../../engine/core/schema.h"
-#include "../../engine/emb.h"
+#include "engine/schema/schema.h"
+#include "engine/emb.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct schema schema, again;

@@ -11,10 +11,10 @@
 */
 #include "fuzz.h"
 
-#include "../../engine/env/env.h"
-#include "../../engine/store/registry.h"
-#include "../../engine/store/step.h"
-#include "../lib/env_sync.h"
+#include "engine/env/env.h"
+#include "engine/session/registry.h"
+#include "engine/api/step.h"
+#include "env_sync.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -204,7 +204,7 @@ static int start_thread(struct env *env, void (*run)(void *), void *arg,
   int rc = thread ? 0 : ENOMEM;
   if (rc == 0) {
     *thread = (struct thread){run, arg, NULL};
-    if (run != step_flush_thread && run != step_work_thread)
+    if (run != step__flush_thread && run != step__work_thread)
       rc = env_posix.thread_start(env, run, arg, &thread->started);
   }
   if (rc)

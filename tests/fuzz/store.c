@@ -66,7 +66,7 @@ static void set_item(struct fuzz_store *store, struct fuzz_input *in) {
 }
 
 static void set_pair(struct fuzz_store *store, struct fuzz_input *in) {
-  struct file *index = files_find(&store->files, "index-");
+  struct file *index = files_find(&store->files, "index-0");
   uint64_t block = fuzz_byte(in), item = fuzz_number(in) % 4095;
   uint64_t a = fuzz_number(in), b = fuzz_number(in);
   if (index == NULL || index->size < 65536)

@@ -9,8 +9,7 @@
 */
 #include "fuzz.h"
 
-#include "../../ext/decimal.h"
-#include "../../ext/vec_arg.h"
+#include "ext/value/value.h"
 
 #include <math.h>
 
@@ -19,18 +18,18 @@ static void check_decimal(const char *text, size_t size) {
   struct decimal number;
   char printed[DECIMAL_PRINT_MAX + 1], *copy;
   int valid = 0;
-  size_t n = decimal_scan(text, size, &number, &valid);
+  size_t n = ext_decimal_scan(text, size, &number, &valid);
   FUZZ_CHECK(n <= size);
   if (!valid || (copy = malloc(n + 1)) == NULL)
     return;
   memcpy(copy, text, n);
   copy[n] = 0;
-  float ours = decimal_to_float(&number), theirs = strtof(copy, NULL);
+  float ours = ext_decimal_to_float(&number), theirs = strtof(copy, NULL);
   FUZZ_CHECK(memcmp(&ours, &theirs, sizeof ours) == 0);
   free(copy);
   if (!isfinite(ours))
     return;
-  n = decimal_print(ours, printed);
+  n = ext_decimal_print(ours, printed);
   FUZZ_CHECK(n > 0 && n <= DECIMAL_PRINT_MAX);
   printed[n] = 0;
   theirs = strtof(printed, NULL);
@@ -47,27 +46,27 @@ static void check_error(int rc, char *err) {
 static void read_value(sqlite3_context *context, int argc,
                        sqlite3_value **argv) {
   const uint8_t *head = sqlite3_user_data(context);
-  uint32_t dim = head[1] % 32, n = 0;
-  float *out = NULL;
+  uint32_t dim = head[1] % 32;
+  struct ext_floats out;
   char *err = NULL;
-  int owned = 0, rc;
+  int rc;
   (void)argc;
   if (head[0] & 2) {
-    n = head[2] % 32 * (dim ? dim : 1);
-    rc = emb_matrix_from_value(argv[0], "m", dim ? dim : 1, head[2] % 32, &out,
-                               &owned, &err);
+    rc = ext_matrix_from_value(argv[0], "m", dim ? dim : 1, head[2] % 32, &out,
+                               &err);
+    if (rc == SQLITE_OK)
+      FUZZ_CHECK(out.n == head[2] % 32 * (dim ? dim : 1));
   } else {
-    rc = emb_vec_from_value(argv[0], "v", dim, &out, &owned, &n, &err);
+    rc = ext_vec_from_value(argv[0], "v", dim, &out, &err);
   }
   if (rc == SQLITE_OK) {
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < out.n; i++) {
       float x;
-      memcpy(&x, (const char *)out + i * sizeof x, sizeof x);
+      memcpy(&x, (const char *)out.at + i * sizeof x, sizeof x);
       FUZZ_CHECK(isfinite(x));
     }
-    FUZZ_CHECK(err == NULL && (head[0] & 2 || dim == 0 || n == dim));
-    if (owned)
-      sqlite3_free(out);
+    FUZZ_CHECK(err == NULL && (head[0] & 2 || dim == 0 || out.n == dim));
+    ext_floats_free(&out);
   } else {
     check_error(rc, err);
   }

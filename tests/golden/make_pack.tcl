@@ -16,7 +16,7 @@ close $f
 set to [file join $tester::root tests golden pack-$number]
 if {[file exists $to]} {
   puts "$to is there already"
-  exit 1
+  finish_test
 }
 file mkdir $to
 
@@ -47,3 +47,4 @@ foreach {name snapshot options} {
   db eval {SELECT emb_snapshot_export('items', $snapshot, $path, $options)}
 }
 puts "made $to"
+finish_test

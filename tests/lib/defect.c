@@ -3,7 +3,7 @@
 ** defect.c -- which seeded defect is on (engine/base/seed.h).  Part of the
 ** variant `defect` only.
 */
-#include "../../engine/base/seed.h"
+#include "engine/base/seed.h"
 
 #include <stdlib.h>
 

@@ -184,17 +184,9 @@ int disk_rename(struct disk *disk, const char *from, const char *to) {
   if (rc != 0)
     return rc;
   if (to_dir != op.file)
-    return EXDEV; /* nobody asks for it, and it would be two operations */
+    return EXDEV; /* not needed, and it would be two operations */
   disk__operate(disk, &op);
   return 0;
-}
-
-int disk_sync_dir(struct disk *disk, const char *path) {
-  uint32_t dir;
-  int rc = disk_find(disk, path, &dir);
-  if (rc == 0)
-    disk_sync(disk, dir);
-  return rc;
 }
 
 int disk_sync_parent(struct disk *disk, const char *path) {
@@ -214,7 +206,7 @@ int disk_list(const struct disk *disk, const char *path,
     return rc;
   if (!disk->inodes[dir].is_dir)
     return ENOTDIR;
-  /* A copy, because it may remove what it is told. */
+  /* A copy, because the callback may remove names. */
   struct disk_names names = disk__copy_names(&disk->inodes[dir].names);
   for (size_t i = 0; i < names.count; i++)
     each(arg, names.list[i].name);

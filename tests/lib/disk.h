@@ -32,7 +32,7 @@
 #ifndef EMB_DISK_H
 #define EMB_DISK_H
 
-#include "../../engine/env/env.h"
+#include "engine/env/env.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -69,7 +69,6 @@ int disk_unlink(struct disk *disk, const char *path);
 int disk_rename(struct disk *disk, const char *from, const char *to);
 int disk_make_dir(struct disk *disk, const char *path);
 int disk_remove_dir(struct disk *disk, const char *path);
-int disk_sync_dir(struct disk *disk, const char *path);
 /* Makes durable the directory that has this path in it. */
 int disk_sync_parent(struct disk *disk, const char *path);
 int disk_list(const struct disk *disk, const char *path,

@@ -14,11 +14,23 @@ struct env_file {
   uint32_t number;
 };
 
+struct env_dir {
+  uint32_t number;
+};
+
 struct env_lock {
   uint32_t file;
 };
 
 static struct disk *disk_of(struct env *env) { return env->context; }
+
+/* Of an open file or directory, which are a number and nothing else. */
+static void *handle(struct env *env, uint32_t number) {
+  uint32_t *handle = env->allocate(env, sizeof *handle);
+  if (handle != NULL)
+    *handle = number;
+  return handle;
+}
 
 /* ---- files --------------------------------------------------------------- */
 
@@ -28,11 +40,8 @@ static int file_open(struct env *env, const char *path, int flags,
   int rc = disk_open(disk_of(env), path, flags, &number);
   if (rc != 0)
     return rc;
-  *out = env->allocate(env, sizeof **out);
-  if (*out == NULL)
-    return ENOMEM;
-  (*out)->number = number;
-  return 0;
+  *out = handle(env, number);
+  return *out ? 0 : ENOMEM;
 }
 
 static void file_close(struct env *env, struct env_file *file) {
@@ -68,6 +77,21 @@ static int file_truncate(struct env *env, struct env_file *file,
   return 0;
 }
 
+/* Of space there is no end here, but the file becomes longer. */
+static int file_reserve(struct env *env, struct env_file *file, uint64_t offset,
+                        uint64_t bytes) {
+  struct disk *disk = disk_of(env);
+  if (offset + bytes > disk_size(disk, file->number))
+    disk_truncate(disk, file->number, offset + bytes);
+  return 0;
+}
+
+static int file_room(struct env *env, struct env_file *file, uint64_t *bytes) {
+  (void)env, (void)file;
+  *bytes = UINT64_C(1) << 40;
+  return 0;
+}
+
 static int file_punch(struct env *env, struct env_file *file, uint64_t offset,
                       uint64_t bytes) {
   disk_punch(disk_of(env), file->number, offset, bytes);
@@ -92,8 +116,24 @@ static int dir_remove(struct env *env, const char *path) {
   return disk_remove_dir(disk_of(env), path);
 }
 
-static int dir_sync(struct env *env, const char *path) {
-  return disk_sync_dir(disk_of(env), path);
+static int dir_open(struct env *env, const char *path, struct env_dir **out) {
+  uint32_t number;
+  int rc = disk_find(disk_of(env), path, &number);
+  if (rc == 0 && !disk_is_dir(disk_of(env), number))
+    rc = ENOTDIR;
+  if (rc != 0)
+    return rc;
+  *out = handle(env, number);
+  return *out ? 0 : ENOMEM;
+}
+
+static void dir_close(struct env *env, struct env_dir *dir) {
+  env->release(env, dir);
+}
+
+static int dir_sync(struct env *env, struct env_dir *dir) {
+  disk_sync(disk_of(env), dir->number);
+  return 0;
 }
 
 static int dir_list(struct env *env, const char *path,
@@ -129,6 +169,32 @@ static int lock_take(struct env *env, const char *path, struct env_lock **out) {
 static void lock_drop(struct env *env, struct env_lock *lock) {
   disk_of(env)->inodes[lock->file].locked = 0;
   env->release(env, lock);
+}
+
+/* No other process has this disk. */
+static void lock_settle(struct env *env, struct env_lock *lock) {
+  (void)env, (void)lock;
+}
+
+static int lock_test(struct env *env, const char *path) {
+  uint32_t number;
+  int rc = disk_find(disk_of(env), path, &number);
+  return rc != 0                               ? rc == ENOENT ? 0 : rc
+         : disk_of(env)->inodes[number].locked ? EAGAIN
+                                               : 0;
+}
+
+static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
+                     int on) {
+  (void)env, (void)file, (void)at, (void)on;
+  return 0;
+}
+
+static int byte_lock_lowest(struct env *env, struct env_file *file,
+                            uint64_t below, uint64_t *at) {
+  (void)env, (void)file, (void)below;
+  *at = UINT64_MAX;
+  return 0;
 }
 
 /* ---- queues ---------------------------------------------------------------
@@ -233,7 +299,7 @@ static void sleep_us(struct env *env, uint64_t us) {
   disk_of(env)->clock_us += us;
 }
 
-/* There is only one thread: nobody can end the wait. */
+/* There is only one thread: no other can end the wait. */
 static void wait_us(struct env *env, pthread_cond_t *condition,
                     pthread_mutex_t *mutex, uint64_t us) {
   (void)condition, (void)mutex;
@@ -305,16 +371,24 @@ void disk__env_init(struct disk *disk) {
   disk->env.sync = file_sync;
   disk->env.size = file_size;
   disk->env.truncate = file_truncate;
+  disk->env.reserve = file_reserve;
+  disk->env.room = file_room;
   disk->env.punch = file_punch;
   disk->env.unlink = path_unlink;
   disk->env.rename = path_rename;
   disk->env.make_dir = dir_make;
   disk->env.remove_dir = dir_remove;
+  disk->env.open_dir = dir_open;
+  disk->env.close_dir = dir_close;
   disk->env.sync_dir = dir_sync;
   disk->env.list_dir = dir_list;
   disk->env.identity = path_identity;
   disk->env.lock = lock_take;
   disk->env.unlock = lock_drop;
+  disk->env.lock_settle = lock_settle;
+  disk->env.lock_test = lock_test;
+  disk->env.byte_lock = byte_lock;
+  disk->env.byte_lock_lowest = byte_lock_lowest;
   disk->env.queue_open = queue_open;
   disk->env.queue_close = queue_close;
   disk->env.queue_submit = queue_submit;

@@ -19,7 +19,10 @@ struct node {  /* a file */
   char *path;  /* NULL: it was unlinked */
   char *bytes; /* mapped; zero from size on */
   size_t size, room;
+  unsigned char *blocks; /* which of its blocks have space: a byte for each */
+  size_t block_count;
   unsigned opens;
+  uint64_t number; /* stays when it is renamed */
   struct node *next;
 };
 
@@ -32,8 +35,15 @@ struct env_lock {
   char nothing;
 };
 
+struct env_dir {
+  char nothing;
+};
+
+enum { BLOCK = 4096 };
+
 static struct node *nodes;
-static uint64_t held, randoms;
+static uint64_t held, randoms, made;
+static uint64_t space, used; /* in blocks; 0: as much as there is */
 
 /* ---- nodes ------------------------------------------------------------ */
 
@@ -44,6 +54,35 @@ static struct node *find(const char *path) {
   return node;
 }
 
+/* Gives back the space of blocks [from, to). */
+static void give_blocks(struct node *node, size_t from, size_t to) {
+  for (size_t i = from; i < to && i < node->block_count; i++) {
+    used -= node->blocks[i];
+    node->blocks[i] = 0;
+  }
+}
+
+/* Space for the bytes, or ENOSPC and none. */
+static int take_blocks(struct node *node, size_t offset, size_t bytes) {
+  size_t from = offset / BLOCK, to = (offset + bytes + BLOCK - 1) / BLOCK;
+  size_t missing = 0;
+  if (to > node->block_count) {
+    unsigned char *more = realloc(node->blocks, to * 2);
+    if (more == NULL)
+      return ENOSPC;
+    memset(more + node->block_count, 0, to * 2 - node->block_count);
+    node->blocks = more;
+    node->block_count = to * 2;
+  }
+  for (size_t i = from; i < to; i++)
+    missing += !node->blocks[i];
+  if (space && used + missing > space)
+    return ENOSPC;
+  used += missing;
+  memset(node->blocks + from, 1, to - from);
+  return 0;
+}
+
 static void drop(struct node *node) {
   struct node **at = &nodes;
   if (node->path || node->opens)
@@ -51,6 +90,8 @@ static void drop(struct node *node) {
   while (*at != node)
     at = &(*at)->next;
   *at = node->next;
+  give_blocks(node, 0, node->block_count);
+  free(node->blocks);
   env_sync()->unmap(NULL, node->bytes, node->room);
   free(node);
 }
@@ -62,6 +103,7 @@ static struct node *make(const char *path) {
     node = NULL;
   }
   if (node) {
+    node->number = ++made;
     node->next = nodes;
     nodes = node;
   }
@@ -84,8 +126,10 @@ static int resize_node(struct node *node, size_t size) {
     node->bytes = larger;
     node->room = room;
   }
-  if (size < node->size)
+  if (size < node->size) {
     memset(node->bytes + size, 0, node->size - size);
+    give_blocks(node, (size + BLOCK - 1) / BLOCK, node->block_count);
+  }
   node->size = size;
   return 0;
 }
@@ -151,9 +195,9 @@ static int file_write(struct env *env, struct env_file *file, const void *from,
     return EBADF;
   if (offset > ENV_MEMORY_LIMIT - bytes)
     return ENOSPC;
-  int rc = offset + bytes > node->size
-               ? resize_node(node, (size_t)offset + bytes)
-               : 0;
+  int rc = take_blocks(node, (size_t)offset, bytes);
+  if (rc == 0 && offset + bytes > node->size)
+    rc = resize_node(node, (size_t)offset + bytes);
   if (rc == 0)
     memcpy(node->bytes + offset, from, bytes);
   return rc;
@@ -177,13 +221,33 @@ static int file_truncate(struct env *env, struct env_file *file,
                                   : resize_node(file->node, (size_t)bytes);
 }
 
+static int file_reserve(struct env *env, struct env_file *file, uint64_t offset,
+                        uint64_t bytes) {
+  struct node *node = file->node;
+  (void)env;
+  if (offset > ENV_MEMORY_LIMIT - bytes)
+    return ENOSPC;
+  int rc = take_blocks(node, (size_t)offset, (size_t)bytes);
+  return rc || offset + bytes <= node->size
+             ? rc
+             : resize_node(node, (size_t)(offset + bytes));
+}
+
+static int file_room(struct env *env, struct env_file *file, uint64_t *bytes) {
+  (void)env, (void)file;
+  *bytes = space ? (space - used) * BLOCK : ENV_MEMORY_LIMIT;
+  return 0;
+}
+
 static int file_punch(struct env *env, struct env_file *file, uint64_t offset,
                       uint64_t bytes) {
   struct node *node = file->node;
   (void)env;
-  if (offset < node->size)
-    memset(node->bytes + offset, 0,
-           bytes < node->size - offset ? bytes : node->size - offset);
+  if (offset < node->size) {
+    size_t n = bytes < node->size - offset ? bytes : node->size - offset;
+    memset(node->bytes + offset, 0, n);
+    give_blocks(node, (offset + BLOCK - 1) / BLOCK, (offset + n) / BLOCK);
+  }
   return 0;
 }
 
@@ -224,6 +288,22 @@ static int dir_nothing(struct env *env, const char *path) {
   return 0;
 }
 
+static int dir_open(struct env *env, const char *path, struct env_dir **out) {
+  (void)env, (void)path;
+  *out = calloc(1, sizeof **out);
+  return *out ? 0 : ENOMEM;
+}
+
+static void dir_close(struct env *env, struct env_dir *dir) {
+  (void)env;
+  free(dir);
+}
+
+static int dir_sync(struct env *env, struct env_dir *dir) {
+  (void)env, (void)dir;
+  return 0;
+}
+
 void env_memory_list(const char *dir, void (*each)(void *, const char *),
                      void *arg) {
   for (struct node *node = nodes, *next; node; node = next) {
@@ -255,7 +335,12 @@ static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
   (void)env;
   if (!is_there(path))
     return ENOENT;
+  const struct node *node = find(path);
   id[0] = id[1] = 0;
+  if (node) {
+    id[1] = node->number;
+    return 0;
+  }
   for (size_t i = 0; path[i]; i++)
     id[i % 2] = id[i % 2] * 251 + (unsigned char)path[i];
   return 0;
@@ -270,6 +355,28 @@ static int lock_take(struct env *env, const char *path, struct env_lock **out) {
 static void lock_drop(struct env *env, struct env_lock *lock) {
   (void)env;
   free(lock);
+}
+
+static void lock_settle(struct env *env, struct env_lock *lock) {
+  (void)env, (void)lock;
+}
+
+static int lock_test(struct env *env, const char *path) {
+  (void)env, (void)path;
+  return 0;
+}
+
+static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
+                     int on) {
+  (void)env, (void)file, (void)at, (void)on;
+  return 0;
+}
+
+static int byte_lock_lowest(struct env *env, struct env_file *file,
+                            uint64_t below, uint64_t *at) {
+  (void)env, (void)file, (void)below;
+  *at = UINT64_MAX;
+  return 0;
 }
 
 /* ---- memory ----------------------------------------------------------- */
@@ -351,16 +458,24 @@ struct env *env_memory(void) {
   table.sync = file_sync;
   table.size = file_size;
   table.truncate = file_truncate;
+  table.reserve = file_reserve;
+  table.room = file_room;
   table.punch = file_punch;
   table.unlink = path_unlink;
   table.rename = path_rename;
   table.make_dir = dir_make;
   table.remove_dir = dir_nothing;
-  table.sync_dir = dir_nothing;
+  table.open_dir = dir_open;
+  table.close_dir = dir_close;
+  table.sync_dir = dir_sync;
   table.list_dir = dir_list;
   table.identity = path_identity;
   table.lock = lock_take;
   table.unlock = lock_drop;
+  table.lock_settle = lock_settle;
+  table.lock_test = lock_test;
+  table.byte_lock = byte_lock;
+  table.byte_lock_lowest = byte_lock_lowest;
   table.allocate = allocate;
   table.resize = resize;
   table.release = release;
@@ -372,6 +487,10 @@ struct env *env_memory(void) {
 }
 
 uint64_t env_memory_held(void) { return held; }
+
+void env_memory_space(uint64_t bytes) { space = bytes / BLOCK; }
+
+uint64_t env_memory_used(void) { return used * BLOCK; }
 
 int env_memory_write(const char *path, const void *bytes, size_t size) {
   struct node *node = find(path);

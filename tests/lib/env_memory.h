@@ -5,12 +5,14 @@
 ** Memory that the engine takes is counted and limited: what a hostile size
 ** asks for beyond that is refused, as by a small machine.  Random numbers are
 ** the same in every run.  One thread only: stores are opened with
-** EMB_OPEN_STEP.
+** EMB_OPEN_STEP.  The disk, too, can be limited (env_memory_space): a file
+** takes the blocks of 4096 bytes that were written or reserved and not punched
+** since, so parts of a file may be missing space.
 */
 #ifndef EMB_TESTS_ENV_MEMORY_H
 #define EMB_TESTS_ENV_MEMORY_H
 
-#include "../../engine/env/env.h"
+#include "engine/env/env.h"
 
 #define ENV_MEMORY_LIMIT (UINT64_C(64) << 20)
 
@@ -24,7 +26,12 @@ const char *env_memory_read(const char *path, size_t *size);
 /* Calls each(arg, name) for the files in a directory. */
 void env_memory_list(const char *dir, void (*each)(void *, const char *),
                      void *arg);
-/* Removes all files; none is open. */
+/* From now on the files have so many bytes together, and what is beyond is
+** ENOSPC; 0: no such limit. */
+void env_memory_space(uint64_t bytes);
+/* What they take now. */
+uint64_t env_memory_used(void);
+/* Removes all files; none is open.  Files that are lose their names. */
 void env_memory_clear(void);
 /* Bytes that the engine holds now. */
 uint64_t env_memory_held(void);

@@ -61,7 +61,7 @@ static int queue_wait(struct env *env, struct env_queue *queue, size_t min,
 
 enum { PAGE = 4096, SPARE_PAGES_MAX = 2048 };
 
-struct spare { /* mapped, and nobody has it */
+struct spare { /* mapped, and not in use */
   char *memory;
   size_t bytes;
   struct spare *next;

@@ -15,6 +15,11 @@ struct env_file {
   char path[256];
 };
 
+struct env_dir {
+  struct env_dir *dir; /* of the env below */
+  char path[256];
+};
+
 /* Requests in the order they came, until queue_wait takes one. */
 struct env_queue {
   struct env_io **ios;
@@ -147,6 +152,20 @@ static int truncate_file(struct env *env, struct env_file *file,
   return rc ? rc : below->truncate(below, file->file, bytes);
 }
 
+static int reserve_file(struct env *env, struct env_file *file, uint64_t offset,
+                        uint64_t bytes) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_RESERVE, file->path);
+  return rc ? rc : below->reserve(below, file->file, offset, bytes);
+}
+
+static int room_of_file(struct env *env, struct env_file *file,
+                        uint64_t *bytes) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_ROOM, file->path);
+  return rc ? rc : below->room(below, file->file, bytes);
+}
+
 static int punch_file(struct env *env, struct env_file *file, uint64_t offset,
                       uint64_t bytes) {
   struct env *below = of(env)->below;
@@ -168,6 +187,12 @@ static int rename_path(struct env *env, const char *from, const char *to) {
   return rc ? rc : below->rename(below, from, to);
 }
 
+static int link_path(struct env *env, const char *from, const char *to) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_LINK, from);
+  return rc ? rc : below->link(below, from, to);
+}
+
 static int make_dir(struct env *env, const char *path) {
   struct env *below = of(env)->below;
   int rc = strike(env, FAILING_MAKE_DIR, path);
@@ -180,10 +205,35 @@ static int remove_dir(struct env *env, const char *path) {
   return rc ? rc : below->remove_dir(below, path);
 }
 
-static int sync_dir(struct env *env, const char *path) {
+static int open_dir(struct env *env, const char *path, struct env_dir **out) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_OPEN_DIR, path);
+  struct env_dir *dir = rc ? NULL : calloc(1, sizeof *dir);
+  if (rc == 0 && dir == NULL)
+    rc = ENOMEM;
+  if (rc == 0)
+    rc = f->below->open_dir(f->below, path, &dir->dir);
+  if (rc != 0) {
+    free(dir);
+    return rc;
+  }
+  (void)snprintf(dir->path, sizeof dir->path, "%s", path);
+  add(f, &f->files, 1);
+  *out = dir;
+  return 0;
+}
+
+static void close_dir(struct env *env, struct env_dir *dir) {
+  struct failing *f = of(env);
+  f->below->close_dir(f->below, dir->dir);
+  free(dir);
+  add(f, &f->files, -1);
+}
+
+static int sync_dir(struct env *env, struct env_dir *dir) {
   struct env *below = of(env)->below;
-  int rc = strike(env, FAILING_SYNC_DIR, path);
-  return rc ? rc : below->sync_dir(below, path);
+  int rc = strike(env, FAILING_SYNC_DIR, dir->path);
+  return rc ? rc : below->sync_dir(below, dir->dir);
 }
 
 static int list_dir(struct env *env, const char *path,
@@ -212,6 +262,31 @@ static void give_lock(struct env *env, struct env_lock *held) {
   struct failing *f = of(env);
   f->below->unlock(f->below, held);
   add(f, &f->locks, -1);
+}
+
+static void settle_lock(struct env *env, struct env_lock *held) {
+  struct env *below = of(env)->below;
+  below->lock_settle(below, held);
+}
+
+static int test_lock(struct env *env, const char *path) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_LOCK, path);
+  return rc ? rc : below->lock_test(below, path);
+}
+
+static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
+                     int on) {
+  struct env *below = of(env)->below;
+  int rc = on ? strike(env, FAILING_LOCK, file->path) : 0;
+  return rc ? rc : below->byte_lock(below, file->file, at, on);
+}
+
+static int byte_lock_lowest(struct env *env, struct env_file *file,
+                            uint64_t under, uint64_t *at) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_LOCK, file->path);
+  return rc ? rc : below->byte_lock_lowest(below, file->file, under, at);
 }
 
 /* ---- queues -------------------------------------------------------------- */
@@ -325,6 +400,16 @@ static void unmap(struct env *env, void *at, size_t bytes) {
   f->below->unmap(f->below, at, bytes);
 }
 
+static void discard(struct env *env, void *at, size_t bytes) {
+  struct failing *f = of(env);
+  f->below->discard(f->below, at, bytes);
+}
+
+static uint64_t memory_limit(struct env *env, const char **whose) {
+  struct failing *f = of(env);
+  return f->below->memory_limit(f->below, whose);
+}
+
 /* ---- time, process ------------------------------------------------------- */
 
 static uint64_t now_us(struct env *env) {
@@ -404,16 +489,25 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .sync = sync_file,
       .size = size_of_file,
       .truncate = truncate_file,
+      .reserve = reserve_file,
+      .room = room_of_file,
       .punch = punch_file,
       .unlink = unlink_path,
       .rename = rename_path,
+      .link = link_path,
       .make_dir = make_dir,
       .remove_dir = remove_dir,
+      .open_dir = open_dir,
+      .close_dir = close_dir,
       .sync_dir = sync_dir,
       .list_dir = list_dir,
       .identity = identity,
       .lock = take_lock,
       .unlock = give_lock,
+      .lock_settle = settle_lock,
+      .lock_test = test_lock,
+      .byte_lock = byte_lock,
+      .byte_lock_lowest = byte_lock_lowest,
       .queue_open = queue_open,
       .queue_close = queue_close,
       .queue_submit = queue_submit,
@@ -423,6 +517,8 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .release = release,
       .map = map,
       .unmap = unmap,
+      .discard = discard,
+      .memory_limit = memory_limit,
       .now_us = now_us,
       .wall_s = wall_s,
       .sleep_us = sleep_us,
@@ -472,11 +568,15 @@ const char *failing_name(enum failing_kind kind) {
                                                    "sync",
                                                    "size",
                                                    "truncate",
+                                                   "reserve",
+                                                   "room",
                                                    "punch",
                                                    "unlink",
                                                    "rename",
+                                                   "link",
                                                    "make_dir",
                                                    "remove_dir",
+                                                   "open_dir",
                                                    "sync_dir",
                                                    "list_dir",
                                                    "identity",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** failing.h -- an env that fails the call it is told to.
+** failing.h -- an env that fails a chosen call.
 **
 ** ROLE      struct failing stands between the engine and another env.  It
 **           counts the calls of chosen kinds and fails the n-th, or all from
@@ -17,9 +17,8 @@
 **           queues, threads, memory.  After a close all must be 0.
 ** CLOCK     now_us is the real clock plus skew_us, or with still_us set that
 **           plus skew_us; the same goes for wall_s and still_wall_s.  With
-*`jump` set, a sleep or a wait for a condition
-**           moves skew_us and does not sleep; it takes late_us longer than it
-**           was to.
+**           `jump` set, a sleep or a wait for a condition moves skew_us and
+**           does not sleep; it takes late_us longer than it was to.
 ** THREADS   Calls may come from any thread.  Arm and read it while none runs.
 */
 #ifndef EMB_FAILING_H
@@ -27,7 +26,7 @@
 
 #include <pthread.h>
 
-#include "../../engine/env/env.h"
+#include "engine/env/env.h"
 
 enum failing_kind {
   FAILING_OPEN,
@@ -36,11 +35,15 @@ enum failing_kind {
   FAILING_SYNC,
   FAILING_SIZE,
   FAILING_TRUNCATE,
+  FAILING_RESERVE,
+  FAILING_ROOM,
   FAILING_PUNCH,
   FAILING_UNLINK,
   FAILING_RENAME,
+  FAILING_LINK,
   FAILING_MAKE_DIR,
   FAILING_REMOVE_DIR,
+  FAILING_OPEN_DIR,
   FAILING_SYNC_DIR,
   FAILING_LIST_DIR,
   FAILING_IDENTITY,
@@ -67,7 +70,12 @@ enum failing_kind {
   (FAILING_BIT(FAILING_OPEN) | FAILING_BIT(FAILING_WRITE) |                    \
    FAILING_BIT(FAILING_SYNC) | FAILING_BIT(FAILING_TRUNCATE) |                 \
    FAILING_BIT(FAILING_MAKE_DIR) | FAILING_BIT(FAILING_SYNC_DIR) |             \
-   FAILING_BIT(FAILING_QUEUE_WRITE))
+   FAILING_BIT(FAILING_RESERVE) | FAILING_BIT(FAILING_QUEUE_WRITE))
+/* What takes a descriptor. */
+#define FAILING_DESCRIPTORS                                                    \
+  (FAILING_BIT(FAILING_OPEN) | FAILING_BIT(FAILING_OPEN_DIR) |                 \
+   FAILING_BIT(FAILING_LIST_DIR) | FAILING_BIT(FAILING_LOCK) |                 \
+   FAILING_BIT(FAILING_QUEUE_OPEN))
 #define FAILING_IO                                                             \
   ((FAILING_BIT(FAILING_KINDS) - 1) & ~FAILING_MEMORY &                        \
    ~FAILING_BIT(FAILING_THREAD_START))

@@ -2,7 +2,7 @@
 **
 ** files.h -- the files of a store in memory: to be damaged and put back.
 **
-** Read once from a store that nobody has open; written as often as there are
+** Read once from a store that is not open; written as often as there are
 ** damages to try.  Pages of the log are found by their checksums.
 */
 #ifndef EMB_TESTS_FILES_H
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../engine/ckpt/manifest.h"
-#include "../../engine/rec/page.h"
+#include "engine/ckpt/manifest.h"
+#include "engine/rec/page.h"
 
 enum { FILES_MAX = 16, FILES_NAME = 80 };
 

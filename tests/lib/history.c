@@ -46,7 +46,7 @@ void history_free(struct history *h) {
 
 /* ---- the operations of one key ------------------------------------------- */
 
-/* A change of the clock: where in the order, and by how much. */
+/* A change of what is pending: where in the order, and by how much. */
 struct event {
   uint64_t place; /* rank among the Puts; 0 where versions are left aside */
   uint64_t tick;
@@ -65,10 +65,10 @@ struct check {
   struct made *made; /* by version; the rank of a Put is its place + 1 */
   size_t made_n;
   struct event *events;
-  int64_t *clocks; /* scratch: after each event */
-  uint32_t *keys;  /* of each group */
-  uint8_t *caused; /* by group: a cause was found */
-  uint32_t limit;  /* bound + 1 */
+  int64_t *pending; /* scratch: after each event */
+  uint32_t *keys;   /* of each group */
+  uint8_t *caused;  /* by group: a cause was found */
+  uint32_t limit;   /* bound + 1 */
   struct history_report *report;
 };
 
@@ -115,7 +115,7 @@ static int reads(const struct history_op *op) {
   return op->kind == HISTORY_GET || op->kind == HISTORY_PEEK;
 }
 
-/* Place of the version among the Puts, from 1; 0: nobody made it. */
+/* Place of the version among the Puts, from 1; 0: no Put made it. */
 static size_t rank_of(const struct check *c, uint64_t version) {
   struct made want = {version, 0};
   struct made *found =
@@ -128,17 +128,17 @@ static uint64_t order_of(const struct check *c, const struct history_op *op) {
 }
 
 static void sweep(struct check *c, size_t n, uint64_t *kind, const char *name) {
-  int64_t clock = 0;
+  int64_t pending = 0;
   qsort(c->events, n, sizeof *c->events, by_place_and_tick);
   for (size_t i = 0; i < n; i++) {
-    clock += c->events[i].change;
-    if (clock > (int64_t)c->limit)
+    pending += c->events[i].change;
+    if (pending > (int64_t)c->limit)
       offence(c, kind, name,
-              "clock %" PRId64 " at tick %" PRIu64 ", and at most %" PRIu32
+              "%" PRId64 " pending at tick %" PRIu64 ", and at most %" PRIu32
               " may be out",
-              clock, c->events[i].tick, c->limit);
-    if (kind == &c->report->joint && clock > (int64_t)c->report->clock_max)
-      c->report->clock_max = (uint32_t)clock;
+              pending, c->events[i].tick, c->limit);
+    if (kind == &c->report->joint && pending > (int64_t)c->report->pending_max)
+      c->report->pending_max = (uint32_t)pending;
   }
 }
 
@@ -154,7 +154,7 @@ static void check_time(struct check *c) {
   sweep(c, n, &c->report->time, "time");
 }
 
-/* Finds the version of a Put that was not told it. */
+/* Finds the version of a Put that did not return it. */
 static void learn(struct check *c, size_t at) {
   struct history_op *op = &c->ops[at];
   for (size_t i = 1; i < c->n && op->version == HISTORY_UNTOLD; i++) {
@@ -192,7 +192,8 @@ static void check_value(struct check *c) {
     size_t rank = rank_of(c, op->version);
     if (!rank) {
       offence(c, &c->report->value, "value",
-              "a read saw version %" PRIu64 ", which nobody made", op->version);
+              "a read saw version %" PRIu64 ", which no write made",
+              op->version);
       continue;
     }
     if (reads(op) && op->value != c->made[rank - 1].value)
@@ -241,12 +242,12 @@ static void check_joint(struct check *c) {
 
 /* ---- refused Gets -------------------------------------------------------- */
 
-/* The clock at its highest: a Get counts from its call on, a Put or release
-** from its return.  A refused Get of several keys may have counted the others
-** for a while; one of a single key has not. */
-static size_t highest_clocks(struct check *c) {
+/* What is pending, at its highest: a Get counts from its call on, a Put or
+** release from its return.  A refused Get of several keys may have counted the
+** others for a while; one of a single key has not. */
+static size_t highest_pending(struct check *c) {
   size_t n = 0;
-  int64_t clock = 0;
+  int64_t pending = 0;
   for (size_t i = 0; i < c->n; i++) {
     const struct history_op *op = &c->ops[i];
     if (op->kind == HISTORY_GET) {
@@ -261,13 +262,13 @@ static size_t highest_clocks(struct check *c) {
   }
   qsort(c->events, n, sizeof *c->events, by_place_and_tick);
   for (size_t i = 0; i < n; i++)
-    c->clocks[i] = clock += c->events[i].change;
+    c->pending[i] = pending += c->events[i].change;
   return n;
 }
 
 /* Marks the groups of refused Gets for which this key is a cause. */
 static void find_causes(struct check *c) {
-  size_t n = highest_clocks(c);
+  size_t n = highest_pending(c);
   for (size_t i = 0; i < c->n; i++) {
     const struct history_op *op = &c->ops[i];
     if (op->kind != HISTORY_REFUSED || c->caused[op->value])
@@ -281,7 +282,7 @@ static void find_causes(struct check *c) {
         high = middle;
     }
     for (; low < n && c->events[low].tick < op->back; low++)
-      if (c->clocks[low] - (c->keys[op->value] > 1) >= (int64_t)c->limit) {
+      if (c->pending[low] - (c->keys[op->value] > 1) >= (int64_t)c->limit) {
         c->caused[op->value] = 1;
         break;
       }
@@ -358,13 +359,13 @@ int64_t history_check(const struct history *histories, size_t count,
   struct check c = {.backs = malloc((n + 1) * sizeof *ops),
                     .made = malloc((n + 1) * sizeof *c.made),
                     .events = malloc((2 * n + 1) * sizeof *c.events),
-                    .clocks = malloc((2 * n + 1) * sizeof *c.clocks),
+                    .pending = malloc((2 * n + 1) * sizeof *c.pending),
                     .keys = calloc(groups, sizeof *c.keys),
                     .caused = calloc(groups, 1),
                     .limit = bound + 1,
                     .report = report};
   int64_t result = -1;
-  if (ops && c.backs && c.made && c.events && c.clocks && c.keys && c.caused) {
+  if (ops && c.backs && c.made && c.events && c.pending && c.keys && c.caused) {
     gather(&c, ops, histories, count);
     result = check_all(&c, ops, n);
   }
@@ -372,7 +373,7 @@ int64_t history_check(const struct history *histories, size_t count,
   free(c.backs);
   free(c.made);
   free(c.events);
-  free(c.clocks);
+  free(c.pending);
   free(c.keys);
   free(c.caused);
   return result;

@@ -9,23 +9,23 @@
 ** operations, each at one instant between call and return, that explains all
 ** of it.  No order has to be searched for: versions say it.
 **
-**   time    Values are left aside.  The clock is at its lowest when each Get
-**           acts at its return and each Put or release at its call.  If it is
-**           above bound + 1 even so, more Gets were out than may be; if it is
-**           not, that order itself is the proof that it need not have been.
+**   time    Values are left aside.  What is pending is at its lowest when each
+**           Get acts at its return and each Put or release at its call.  If it
+**           is above bound + 1 even so, more Gets were out than may be; if it
+**           is not, that order itself is the proof that it need not have been.
 **   value   Versions put the Puts of a key in order.  With Put g at 2g and a
 **           Get that saw it at 2g + 1: what returned before another was called
 **           must not be above it.  Every version that was seen was made, once,
 **           and the vector that came with it is the one that was put.
 **   joint   Versions also say between which two Puts a Get was.  Sorted by
-**           that, and only then by time as above, the clock must again stay
-**           within bound + 1.  A release has no version: it is put where the
-**           latest operation that returned before its call is, as early as it
-**           can be.  This finds what `time` cannot: two Gets too many that
+**           that, and only then by time as above, what is pending must again
+**           stay within bound + 1.  A release has no version: it is put where
+**           the latest operation that returned before its call is, as early as
+**           it can be.  This finds what `time` cannot: two Gets too many that
 **           took long to return.
 **   cause   A Get that was refused has a cause: at some instant of the call
-**           the clock of one of its keys may have been bound + 1.  So a lease
-**           that was given back and went on being counted is found, too.
+**           the pending reads of one of its keys may have been bound + 1.  So a
+**           lease that was given back and went on being counted is found, too.
 **
 ** A Get that was refused leaves nothing behind.  Its keys share a group (see
 ** history_group), because it says only that one of them was taken.
@@ -46,8 +46,8 @@ enum {
 
 /* The value of a Put that leaves the vector as it was (an rmw of zeros). */
 #define HISTORY_SAME UINT64_MAX
-/* The version of a Put that was not told it (a write-back).  A read that saw
-** its vector tells it; if there is none, the Put counts as a release.  Not
+/* The version of a Put that did not return it (a write-back).  It is known by a
+** read that saw its vector; if there is none, the Put counts as a release.  Not
 ** together with HISTORY_SAME on one key. */
 #define HISTORY_UNTOLD 0
 
@@ -68,7 +68,7 @@ struct history {
 
 struct history_report {
   uint64_t time, value, joint, cause; /* offences */
-  uint32_t clock_max;                 /* highest clock that `joint` proves */
+  uint32_t pending_max;               /* most pending that `joint` proves */
   char first[400];                    /* what the first offence was */
 };
 

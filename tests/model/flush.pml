@@ -16,10 +16,10 @@
 ** With one of these it must be found wrong:
 **
 **   NO_WAIT_SEAL   the page is written without waiting for sessions inside
-**   NO_WAIT_EVICT  the frame is reused without waiting for sessions inside
+**   NO_WAIT_REUSE  the frame is reused without waiting for sessions inside
 **   SEAL_LATE      the epoch is waited for, then the page becomes read-only
 **   ASKED_OUTSIDE  a writer asks whether the page is mutable, then enters
-**   EVICT_UNWRITTEN  the frame is taken before the page was written
+**   OUT_UNWRITTEN  the frame is taken before the page was written
 **   NO_CHECK       a reader does not compare the stamp after copying
 */
 #ifndef WRITERS
@@ -40,7 +40,7 @@ byte address = 1; /* the key's word */
 bool latch;
 bool read_only;   /* page 1 */
 bool frame = 1;   /* page 1 has one */
-bool lost;        /* its frame is somebody else's by now */
+bool lost;        /* its frame belongs to another page by now */
 bool flushed;
 
 /* Page 0 is not used. */
@@ -166,14 +166,14 @@ proctype flusher() {
   epoch_wait();
 #endif
 #endif
-#ifdef EVICT_UNWRITTEN
+#ifdef OUT_UNWRITTEN
   frame = 0;
 #endif
   disk_low = low[1];
   disk_high = high[1];
   flushed = 1;
   frame = 0;
-#ifndef NO_WAIT_EVICT
+#ifndef NO_WAIT_REUSE
   epoch_wait();
 #endif
   atomic { lost = 1; low[1] = 99; high[1] = 98 };

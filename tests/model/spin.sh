@@ -68,7 +68,7 @@ if [ "${LONG:-1}" != 1 ]; then
   start $holds word -DSESSIONS=2 -DSTEPS=1 -DBOUND=0 -DROUNDS=2
 fi
 for defect in COLD_IGNORES_BOUND SPLIT EARLY_GIVE RELOCATE_FORGETS EMPTIED \
-  OWNER_LATE OWNER_NOT_ASKED ADMIT_FORGETS; do
+  OWNER_LATE OWNER_NOT_ASKED PROMOTE_FORGETS; do
   start $found word -D$defect
 done
 start $holds flush
@@ -77,8 +77,8 @@ if [ "${LONG:-1}" != 1 ]; then
   start $holds flush -DWRITERS=2 -DROUNDS=2
   start $holds flush -DREADERS=2 -DROUNDS=2
 fi
-for defect in NO_WAIT_SEAL NO_WAIT_EVICT SEAL_LATE ASKED_OUTSIDE \
-  EVICT_UNWRITTEN NO_CHECK; do
+for defect in NO_WAIT_SEAL NO_WAIT_REUSE SEAL_LATE ASKED_OUTSIDE \
+  OUT_UNWRITTEN NO_CHECK; do
   start $found flush -D$defect
 done
 start $holds commit

@@ -6,30 +6,30 @@
 **
 ** MODELLED  One key, the two entries of the index where it may be, records of
 **           the log by address, one slot of the cache.  An atomic block is one
-**           atomic instruction of the engine, or what it does while nobody
-**           else can look.  A second key appears in the entry that the key was
-**           moved out of, as when an insert displaces it.
-** CHECKED   at most BOUND + 1 Gets are out; whoever is admitted sees all Puts
-**           whose Gets were given back before; at the end the clock is 0, the
-**           last Put (or deletion) is what is there, and an entry without
-**           record and clock is empty; nobody waits for ever.
+**           atomic instruction of the engine, or what it does while no
+**           other thread can look.  A second key appears in the entry that
+**           the key was moved out of, as when an insert displaces it.
+** CHECKED   at most BOUND + 1 Gets are out; a Get that is counted sees all
+**           Puts whose Gets were given back before; at the end nothing is
+**           pending, the last Put (or deletion) is what is there, and an entry
+**           without record and pending reads is empty; no wait lasts for ever.
 ** NOT       memory orders (everything is sequentially consistent), several
 **           keys of one batch, crashes, fairness.
 **
-** SESSIONS, ROUNDS, STEPS, BOUND are the size; TXN adds a transaction.  With one
-** of these it must be found wrong:
+** SESSIONS, ROUNDS, STEPS, BOUND are the size; TXN adds a transaction.  With
+** one of these it must be found wrong:
 **
 **   COLD_IGNORES_BOUND  a Get of a record on disk does not look at the bound
-**   SPLIT               the bound is tested, then the clock is raised
+**   SPLIT               the bound is tested, then the count is raised
 **   EARLY_GIVE          a Put gives back before its vector can be read
 **   RELOCATE_FORGETS    compaction stores the word that it read before it
 **                       copied the record
 **   EMPTIED             a deletion empties the entry although leases are out
 **   OWNER_LATE          a Get is counted, and then its entry is asked whether
 **                       it is still the key's
-**   OWNER_NOT_ASKED     whoever latches a word that looks the same takes it for
-**                       the key's
-**   ADMIT_FORGETS       a record enters the cache without comparing the clock
+**   OWNER_NOT_ASKED     a word that looks the same is latched and taken for the
+**                       key's
+**   PROMOTE_FORGETS     a record enters the cache without comparing pending
 */
 #ifndef SESSIONS
 #define SESSIONS 2
@@ -51,10 +51,10 @@
 #define OTHER_ADDRESS 99
 
 /* Two entries: whose they are, and the fields of the word.  An address is one
-** of the log whether the record is cached or not: the cache's slot knows it. */
+** of the log whether the record is cached or not: the cache's slot has it. */
 byte owner[2];
 byte address[2];
-byte clock[2];
+byte pending[2];
 bool latch[2], cached[2], intent[2];
 
 byte value[ADDRESSES]; /* of the log's records */
@@ -64,16 +64,16 @@ byte slot_address;     /* the cache's slot; 0: free */
 byte slot_value;
 bool moving; /* the partition's lock */
 
-/* What the checks know. */
-byte out;     /* Gets admitted and not given back */
+/* What the checks use. */
+byte out;     /* Gets counted and not given back */
 byte writes;  /* values given out */
 byte newest;  /* value that is there; 0: deleted */
 byte settled; /* newest value whose Put has given its Get back */
-byte other_clock;
+byte other_pending;
 byte ended; /* processes */
 
 #define empty(e)                                                               \
-  (address[e] == 0 && clock[e] == 0 && !latch[e] && !intent[e])
+  (address[e] == 0 && pending[e] == 0 && !latch[e] && !intent[e])
 #define is_key(e) (owner[e] == KEY && !empty(e))
 
 /* Looks the key up: e, and the word as it was. */
@@ -86,7 +86,7 @@ inline find() {
     fi;
     if
     :: e != NONE ->
-       w_address = address[e]; w_clock = clock[e]; w_latch = latch[e];
+       w_address = address[e]; w_pending = pending[e]; w_latch = latch[e];
        w_cached = cached[e]; w_intent = intent[e]
     :: else
     fi
@@ -95,7 +95,7 @@ inline find() {
 
 /* The word is what find saw. */
 #define same                                                                   \
-  (address[e] == w_address && clock[e] == w_clock && latch[e] == w_latch &&    \
+  (address[e] == w_address && pending[e] == w_pending && latch[e] == w_latch &&    \
    cached[e] == w_cached && intent[e] == w_intent)
 
 /* The holder of the latch stores the word; one that is 0 empties the entry. */
@@ -104,7 +104,7 @@ inline store(to, in_cache, n, claimed) {
   :: cached[e] && !(in_cache) -> slot_address = 0
   :: else
   fi;
-  address[e] = to; cached[e] = in_cache; clock[e] = clock[e] - (n);
+  address[e] = to; cached[e] = in_cache; pending[e] = pending[e] - (n);
   intent[e] = claimed; latch[e] = 0;
   if
   :: empty(e) -> owner[e] = 0
@@ -155,10 +155,10 @@ inline counted() {
   out++;
   assert(out <= BOUND + 1);
   seen = settled;
-  w_clock++
+  w_pending++
 }
 
-/* Get: leases is raised when it was admitted; then the record is read. */
+/* Get: leases is raised when it was counted; then the record is read. */
 inline get() {
   do
   :: find();
@@ -167,10 +167,10 @@ inline get() {
      :: e != NONE && w_latch -> (!latch[e] || owner[e] != KEY)
      :: e != NONE && !w_latch && w_address == 0 -> break /* absent */
 #ifdef COLD_IGNORES_BOUND
-     :: e != NONE && !w_latch && w_address && w_clock > BOUND &&
+     :: e != NONE && !w_latch && w_address && w_pending > BOUND &&
         w_address > frozen ->
 #else
-     :: e != NONE && !w_latch && w_address && w_clock > BOUND ->
+     :: e != NONE && !w_latch && w_address && w_pending > BOUND ->
 #endif
         (!same || owner[e] != KEY) /* waits, outside the epoch */
      :: else ->
@@ -179,7 +179,7 @@ inline get() {
         atomic {
           if
           :: is_key(e) && !latch[e] && address[e] == w_address &&
-             cached[e] == w_cached -> clock[e]++; counted(); got = 1
+             cached[e] == w_cached -> pending[e]++; counted(); got = 1
           :: else
           fi
         };
@@ -187,15 +187,15 @@ inline get() {
 #ifdef OWNER_LATE
         atomic {
           if
-          :: same -> clock[e]++; got = 1; counted()
+          :: same -> pending[e]++; got = 1; counted()
           :: else
           fi
         };
         if
         :: got && owner[e] != KEY ->
-           atomic { /* back, to whoever is there now */
+           atomic { /* back, to what is there now */
              if
-             :: clock[e] > 0 -> clock[e]--
+             :: pending[e] > 0 -> pending[e]--
              :: else
              fi;
              out--
@@ -211,7 +211,7 @@ inline get() {
           fi
         };
         if
-        :: got && owner[e] == KEY -> atomic { clock[e]++; latch[e] = 0; counted() }
+        :: got && owner[e] == KEY -> atomic { pending[e]++; latch[e] = 0; counted() }
         :: got && owner[e] != KEY -> latch[e] = 0; got = 0
         :: else
         fi;
@@ -309,7 +309,7 @@ inline put() {
   :: got ->
 #ifdef EARLY_GIVE
      atomic {
-       clock[e] = clock[e] - give; out = out - give;
+       pending[e] = pending[e] - give; out = out - give;
        if
        :: give && writes + 1 > settled -> settled = writes + 1
        :: else
@@ -346,7 +346,7 @@ inline delete() {
        give = (leases > 0 -> 1 : 0);
        out = out - give; leases = leases - give; newest = 0;
 #ifdef EMPTIED
-       give = clock[e];
+       give = pending[e];
 #endif
        store(0, 0, give, 0)
      }
@@ -357,7 +357,7 @@ inline delete() {
 
 proctype session() {
   byte e, leases, give, got, seen, i;
-  byte w_address, w_clock;
+  byte w_address, w_pending;
   bool w_latch, w_cached, w_intent;
   do
   :: i < ROUNDS ->
@@ -371,7 +371,7 @@ proctype session() {
      :: leases -> release()
      fi;
      if
-     :: leases -> release() /* of a key that somebody else had deleted */
+     :: leases -> release() /* of a key that another had deleted */
      :: else
      fi;
      i++
@@ -383,7 +383,7 @@ proctype session() {
 /* Get, then a Put inside a transaction, which commits, deletes or is undone. */
 proctype transaction() {
   byte e, leases, got, seen, mine;
-  byte w_address, w_clock;
+  byte w_address, w_pending;
   bool w_latch, w_cached, w_intent;
   get();
   do /* the claim */
@@ -440,7 +440,7 @@ inline relocate() {
      atomic {
        if
        :: is_key(e) && !latch[e] && address[e] == w_address && !cached[e] ->
-          address[e] = tail; clock[e] = w_clock; intent[e] = 0
+          address[e] = tail; pending[e] = w_pending; intent[e] = 0
        :: else
        fi
      }
@@ -472,10 +472,10 @@ inline enter_cache() {
      slot_address == 0 ->
      atomic { slot_address = w_address; slot_value = value[w_address] };
      atomic {
-#ifdef ADMIT_FORGETS
+#ifdef PROMOTE_FORGETS
        if
        :: is_key(e) && !latch[e] && address[e] == w_address ->
-          cached[e] = 1; clock[e] = w_clock
+          cached[e] = 1; pending[e] = w_pending
 #else
        if
        :: same -> cached[e] = 1
@@ -509,16 +509,16 @@ inline displace() {
   :: got && empty(1 - e) ->
      atomic {
        owner[1 - e] = KEY; address[1 - e] = address[e];
-       clock[1 - e] = clock[e]; cached[1 - e] = cached[e];
+       pending[1 - e] = pending[e]; cached[1 - e] = cached[e];
        intent[1 - e] = intent[e]
      };
      atomic {
        cached[e] = 0; intent[e] = 0; latch[e] = 0; owner[e] = OTHER;
        if
-       :: address[e] = OTHER_ADDRESS; clock[e] = 0
-       :: address[e] = 0; clock[e] = 1 /* removed, and leased by somebody */
+       :: address[e] = OTHER_ADDRESS; pending[e] = 0
+       :: address[e] = 0; pending[e] = 1 /* removed, and a lease is out */
        fi;
-       other_clock = clock[e]
+       other_pending = pending[e]
      }
   :: got && !empty(1 - e) -> latch[e] = 0
   :: else
@@ -536,8 +536,8 @@ inline other_goes() {
     fi;
     if
     :: e != NONE ->
-       assert(clock[e] == other_clock);
-       address[e] = 0; clock[e] = 0; owner[e] = 0
+       assert(pending[e] == other_pending);
+       address[e] = 0; pending[e] = 0; owner[e] = 0
     :: else
     fi
   }
@@ -545,7 +545,7 @@ inline other_goes() {
 
 proctype background() {
   byte e, got, i;
-  byte w_address, w_clock;
+  byte w_address, w_pending;
   bool w_latch, w_cached, w_intent;
   do
   :: i < STEPS ->
@@ -567,7 +567,7 @@ inline check_end(e) {
   assert(!latch[e]);
   if
   :: is_key(e) ->
-     assert(address[e] && clock[e] == 0 && !intent[e]);
+     assert(address[e] && pending[e] == 0 && !intent[e]);
      assert((cached[e] -> slot_value : value[address[e]]) == newest);
      assert(!cached[e] || slot_address == address[e])
   :: else

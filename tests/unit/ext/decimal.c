@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** decimal.c -- tests of ext/decimal.c against the C library in the C locale,
-** whose strtof and printf are exact.
+** decimal.c -- tests of ext/value/decimal.c against the C library in the C
+** locale, whose strtof and printf are exact.
 */
-#include "../test.h"
-#include "../../../ext/decimal.h"
+#include "test.h"
+#include "ext/value/value.h"
 
 #include <math.h>
 
@@ -12,10 +12,10 @@
 static float read_float(const char *text) {
   struct decimal number;
   int valid;
-  size_t n = decimal_scan(text, strlen(text), &number, &valid);
+  size_t n = ext_decimal_scan(text, strlen(text), &number, &valid);
   test_check(valid && n == strlen(text), __FILE__, __LINE__, "\"%s\" scans",
              text);
-  return decimal_to_float(&number);
+  return ext_decimal_to_float(&number);
 }
 
 static uint32_t bits_of(float x) {
@@ -152,7 +152,7 @@ TEST(keeps_to_the_grammar) {
     struct decimal number;
     int valid;
     size_t n =
-        decimal_scan(cases[i].text, strlen(cases[i].text), &number, &valid);
+        ext_decimal_scan(cases[i].text, strlen(cases[i].text), &number, &valid);
     test_check(n == cases[i].n && valid == cases[i].valid, __FILE__, __LINE__,
                "\"%s\": %d bytes, valid %d", cases[i].text, (int)n, valid);
   }
@@ -193,8 +193,9 @@ TEST(reads_integers) {
     struct decimal number;
     int valid;
     int64_t value = 0;
-    (void)decimal_scan(cases[i].text, strlen(cases[i].text), &number, &valid);
-    valid = decimal_to_int64(&number, &value);
+    (void)ext_decimal_scan(cases[i].text, strlen(cases[i].text), &number,
+                           &valid);
+    valid = ext_decimal_to_int64(&number, &value);
     test_check(valid == cases[i].valid && value == cases[i].value, __FILE__,
                __LINE__, "\"%s\": %d, %lld", cases[i].text, valid,
                (long long)value);
@@ -217,7 +218,7 @@ static int digits_of(const char *text) {
 static void check_print(float x) {
   char text[DECIMAL_PRINT_MAX + 1], theirs[32];
   int digits = 1;
-  size_t n = decimal_print(x, text);
+  size_t n = ext_decimal_print(x, text);
   if (!CHECK(n < sizeof text))
     return;
   text[n] = 0;
@@ -275,7 +276,7 @@ TEST(prints_like_people_write) {
   size_t i;
   for (i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[DECIMAL_PRINT_MAX + 1];
-    text[decimal_print(cases[i].x, text)] = 0;
+    text[ext_decimal_print(cases[i].x, text)] = 0;
     CHECK_STR(text, cases[i].text);
   }
 }

@@ -10,8 +10,8 @@
 */
 #include "sql_work.h"
 
-#include "../../../engine/store/registry.h"
-#include "../../lib/disk.h"
+#include "engine/session/registry.h"
+#include "disk.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -120,18 +120,21 @@ static void work_and_die(const char *path, uint64_t random, int txns) {
   take_call("pwrite64", (sqlite3_syscall_ptr)kill_pwrite);
   take_call("ftruncate", (sqlite3_syscall_ptr)kill_ftruncate);
   take_call("unlink", (sqlite3_syscall_ptr)kill_unlink_path);
-  do_work(&w);
+  work_do(&w);
 }
 
 /* 0 good, 1 failed, -1 killed. */
 static int run_child(const char *path, uint64_t random, int txns) {
   int status = 0;
+  (void)fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
     if (txns)
       work_and_die(path, random, txns);
     else
-      (void)examine(path, NULL, shared->acked, shared->begun, NULL);
+      (void)work_examine(path, NULL, shared->acked, shared->begun,
+                         work_first[kill_at % WORK_FIRST], NULL);
+    (void)fflush(NULL);
     _exit(atomic_load(&test_state.failures) ? 1 : 0);
   }
   CHECK(waitpid(child, &status, 0) == child);
@@ -158,6 +161,10 @@ static int kill_everywhere(const struct mode *mode, int txns) {
   memset(shared, 0, sizeof *shared);
   work_and_die(path_of(0), random, txns); /* which it does not yet */
   all = *shared;
+  /* The examiner of the others has threads, and all calls as they are. */
+  registry_set_env(&env_posix);
+  (void)sqlite3_vfs_find(NULL)->xSetSystemCall(sqlite3_vfs_find(NULL), NULL,
+                                               NULL);
   if (!CHECK(all.calls < CALLS))
     return 0;
   for (int call = 1; call <= all.calls; call++) {

@@ -4,7 +4,7 @@
 **
 ** SQLite and the engine write to the same disk (tests/lib/disk.h), whose events
 ** are in one order.  The work of sql_work.h is recorded there, and the power
-** goes after each event, as in tests/unit/power.c.
+** goes after each event, as in tests/fault/power.c.
 **
 ** A second piece of work changes two database files in each transaction.
 **
@@ -12,8 +12,8 @@
 */
 #include "sql_work.h"
 
-#include "../../../engine/store/registry.h"
-#include "../../lib/disk.h"
+#include "engine/session/registry.h"
+#include "disk.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -157,11 +157,11 @@ struct play {
 static void work_in_one(void) {
   struct work w = {test_random(), "/disk/app.db", "disk", 10,
                    note_begun,    note_acked};
-  do_work(&w);
+  work_do(&w);
 }
 
 static int examine_one(int acked, int begun) {
-  return examine("/disk/app.db", "disk", acked, begun, was_read);
+  return work_examine("/disk/app.db", "disk", acked, begun, NULL, was_read);
 }
 
 static const struct play play_one = {work_in_one, examine_one};
@@ -274,7 +274,7 @@ TEST(power_loss) { crash_in_all_modes(&play_one); }
 ** One transaction changes both, each with an emb table and rows that say what
 ** is in it.  In a rollback mode SQLite commits both or neither (by a
 ** super-journal); in mode WAL each for itself.  The files are examined one
-** after the other, by connections that do not know of the other one. */
+** after the other, by connections that do not attach the other one. */
 
 enum { PAIR_TXNS = 2 };
 
@@ -288,78 +288,78 @@ static char *half_dumps[2][PAIR_TXNS + 1];
 static void change_half(sqlite3 *db, const struct half *half, int n) {
   int lo = (int)(test_random() % KEYS), hi = lo + (int)(test_random() % 8);
   if (test_random() % 4 == 0) {
-    (void)run(db, "DELETE FROM %s.rows WHERE key BETWEEN %d AND %d",
-              half->schema, lo, hi);
-    (void)run(db, "DELETE FROM %s WHERE key BETWEEN %d AND %d", half->table, lo,
-              hi);
+    (void)work_run(db, "DELETE FROM %s.rows WHERE key BETWEEN %d AND %d",
+                   half->schema, lo, hi);
+    (void)work_run(db, "DELETE FROM %s WHERE key BETWEEN %d AND %d",
+                   half->table, lo, hi);
   } else {
-    (void)run(db,
-              "WITH RECURSIVE r(k) AS (VALUES(%d) UNION ALL "
-              "SELECT k + 1 FROM r WHERE k < %d) "
-              "INSERT OR REPLACE INTO %s.rows SELECT %Q, k, %d FROM r",
-              lo, hi, half->schema, half->table, n);
-    (void)run(db,
-              "INSERT OR REPLACE INTO %s(key, vector) SELECT key, " VECTOR
-              " FROM %s.rows WHERE key BETWEEN %d AND %d",
-              half->table, half->schema, lo, hi);
+    (void)work_run(db,
+                   "WITH RECURSIVE r(k) AS (VALUES(%d) UNION ALL "
+                   "SELECT k + 1 FROM r WHERE k < %d) "
+                   "INSERT OR REPLACE INTO %s.rows SELECT %Q, k, %d FROM r",
+                   lo, hi, half->schema, half->table, n);
+    (void)work_run(db,
+                   "INSERT OR REPLACE INTO %s(key, vector) SELECT key, " VECTOR
+                   " FROM %s.rows WHERE key BETWEEN %d AND %d",
+                   half->table, half->schema, lo, hi);
   }
-  (void)run(db, "INSERT INTO %s.log VALUES(%d)", half->schema, n);
+  (void)work_run(db, "INSERT INTO %s.log VALUES(%d)", half->schema, n);
 }
 
 static void make_half(sqlite3 *db, const struct half *half) {
-  (void)run(db,
-            "CREATE TABLE %s.rows(tbl, key INTEGER, value INTEGER, "
-            "PRIMARY KEY(tbl, key));"
-            "CREATE TABLE %s.log(n INTEGER PRIMARY KEY);"
-            "CREATE VIRTUAL TABLE %s.%s USING emb(vector FLOAT[4], "
-            "memory='4MB')",
-            half->schema, half->schema, half->schema, half->table);
+  (void)work_run(db,
+                 "CREATE TABLE %s.rows(tbl, key INTEGER, value INTEGER, "
+                 "PRIMARY KEY(tbl, key));"
+                 "CREATE TABLE %s.log(n INTEGER PRIMARY KEY);"
+                 "CREATE VIRTUAL TABLE %s.%s USING emb(vector FLOAT[4], "
+                 "memory='4MB')",
+                 half->schema, half->schema, half->schema, half->table);
 }
 
 static void work_in_two(void) {
-  sqlite3 *db = open_db(halves[0].path, "disk");
+  sqlite3 *db = work_open(halves[0].path, "disk");
   if (db == NULL)
     return;
-  (void)run(db,
-            "ATTACH %Q AS other; PRAGMA other.synchronous = %s;"
-            "PRAGMA other.journal_mode = %s",
-            halves[1].path, work_mode->synchronous, work_mode->journal);
+  (void)work_run(db,
+                 "ATTACH %Q AS other; PRAGMA other.synchronous = %s;"
+                 "PRAGMA other.journal_mode = %s",
+                 halves[1].path, work_mode->synchronous, work_mode->journal);
   for (int i = 0; i < 2; i++)
     make_half(db, &halves[i]);
   disk_record(mounted); /* what is tested begins here */
   note_count = 0;
   add_note(0, 0);
   for (int n = 1; n <= PAIR_TXNS; n++) {
-    (void)run(db, "BEGIN");
+    (void)work_run(db, "BEGIN");
     for (int i = 0; i < 2; i++)
       change_half(db, &halves[i], n);
     note_begun(n);
-    (void)run(db, "COMMIT");
+    (void)work_run(db, "COMMIT");
     note_acked(n);
     for (int i = 0; i < 2; i++) {
       sqlite3_free(half_dumps[i][n]);
-      half_dumps[i][n] = ask(db,
-                             "SELECT tbl || key || ':' || value FROM "
-                             "%s.rows ORDER BY tbl, key",
-                             halves[i].schema);
+      half_dumps[i][n] = work_ask(db,
+                                  "SELECT tbl || key || ':' || value FROM "
+                                  "%s.rows ORDER BY tbl, key",
+                                  halves[i].schema);
     }
   }
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
 }
 
 static int examine_half(int i, int acked, int begun) {
-  sqlite3 *db = open_db(halves[i].path, "disk");
+  sqlite3 *db = work_open(halves[i].path, "disk");
   if (db == NULL)
     return 0;
-  int n = ask_number(db, "SELECT coalesce(max(n), 0) FROM log");
+  int n = work_number(db, "SELECT coalesce(max(n), 0) FROM log");
   (void)HOLDS(n >= acked && n <= begun,
               "%s came to transaction %d, %d was acknowledged, %d was begun",
               halves[i].schema, n, acked, begun);
-  char *rows = ask(db, ALL_ROWS);
+  char *rows = work_ask(db, ALL_ROWS);
   (void)HOLDS(strcmp(rows, n ? half_dumps[i][n] : "") == 0,
               "rows of %s after %d: %.60s", halves[i].schema, n, rows);
   sqlite3_free(rows);
-  compare(db);
+  work_compare(db);
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
   return n;
 }
@@ -373,9 +373,9 @@ static int examine_two(int acked, int begun) {
   (void)HOLDS(apart || n[0] == n[1], "main is at transaction %d, other at %d",
               n[0], n[1]);
   for (int i = 0; i < 2; i++) {
-    sqlite3 *db = open_db(halves[i].path, "disk");
+    sqlite3 *db = work_open(halves[i].path, "disk");
     if (db) {
-      go_on(db, PAIR_TXNS);
+      work_go_on(db, PAIR_TXNS);
       CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
     }
   }

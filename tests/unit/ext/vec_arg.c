@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT
 **
-** vec_arg.c -- tests of ext/vec_arg.c, and of what the vector functions do at
-** SQLite's limits, which no SQL can set.  The functions are linked in, not
-** loaded, as -DSQLITE_CORE has it.
+** vec_arg.c -- tests of ext/value/vec_arg.c, and of what the vector functions
+** do at SQLite's limits, which no SQL can set.  The functions are linked in,
+** not loaded, as -DSQLITE_CORE has it.
 */
-#include "../test.h"
-#include "../../../ext/fn_vector.h"
-#include "../../../ext/vec_arg.h"
+#include "test.h"
+#include "ext/fn/fn.h"
+#include "ext/value/value.h"
 
 /* matrix(X, dim, rows): X's floats, or the error without its prefix. */
 static void matrix(sqlite3_context *context, int argc, sqlite3_value **argv) {
   uint32_t dim = (uint32_t)sqlite3_value_int64(argv[1]);
   size_t rows = (size_t)sqlite3_value_int64(argv[2]);
   char *err = NULL, text[256] = "";
-  float *out;
-  int owned, rc;
+  struct ext_floats out;
+  int rc;
   size_t i;
   (void)argc;
-  rc = emb_matrix_from_value(argv[0], "vectors", dim, rows, &out, &owned, &err);
+  rc = ext_matrix_from_value(argv[0], "vectors", dim, rows, &out, &err);
   if (rc != SQLITE_OK) {
     (void)snprintf(text, sizeof text, "%d: %s", rc, err ? err : "(none)");
     sqlite3_free(err);
   } else {
     for (i = 0; i < dim * rows; i++)
       (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%g",
-                     i ? " " : "", (double)out[i]);
-    if (owned)
-      sqlite3_free(out);
+                     i ? " " : "", (double)out.at[i]);
+    ext_floats_free(&out);
   }
   sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
 }
@@ -34,7 +33,7 @@ static void matrix(sqlite3_context *context, int argc, sqlite3_value **argv) {
 static sqlite3 *open_memory(void) {
   sqlite3 *db = NULL;
   CHECK(sqlite3_open(":memory:", &db) == SQLITE_OK);
-  CHECK(emb_register_vector_functions(db) == SQLITE_OK);
+  CHECK(ext_register_vector_functions(db) == SQLITE_OK);
   CHECK(sqlite3_create_function(db, "matrix", 3, SQLITE_UTF8, NULL, matrix,
                                 NULL, NULL) == SQLITE_OK);
   return db;

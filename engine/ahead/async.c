@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT
+**
+** async.c -- batches in the background, after CAM: synchronize the last, start
+** the next, compute.
+**
+** emb_prefetch counts and copies at once what is in memory; the records on disk
+** are a job.  emb_prefetch_synchronize waits for it and then finishes, in the
+** caller's thread, the rows whose record moved while it was read; if some were
+** at their staleness bound it reads the batch anew, as emb_get would.
+**
+** emb_write_back writes at once what the log has room for; the rest is copied
+** and becomes a job.  A later write of the session waits for it, so that the
+** order of a session's writes stays.
+*/
+#include "async.h"
+
+#include <string.h>
+
+#include "../bound/bound.h"
+#include "../table/get.h"
+#include "../table/put.h"
+#include "../table/rmw.h"
+
+static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
+  struct job **at = &s->tickets;
+  while (*at) {
+    at = &(*at)->sibling;
+  }
+  *at = job;
+  job->number = ++s->ticket_last;
+  job->returned_us = s->core->env->now_us(s->core->env);
+  *ticket = job->number;
+}
+
+/* Takes the ticket (0: the oldest) of a kind off the list, or NULL. */
+static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
+  struct job **at = &s->tickets;
+  while (*at && ((*at)->kind != kind || (ticket && (*at)->number != ticket))) {
+    at = &(*at)->sibling;
+  }
+  struct job *job = *at;
+  if (job) {
+    *at = job->sibling;
+    return job;
+  }
+  const char *what = kind == JOB_READ ? "prefetch" : "write-back";
+  if (ticket) {
+    session_error(s, EMB_RANGE, "no %s with ticket %llu", what,
+                  (unsigned long long)ticket);
+  } else {
+    session_error(s, EMB_RANGE, "no %s is under way", what);
+  }
+  return NULL;
+}
+
+/* An interrupt: the ticket is the oldest again. */
+static int async_put_back(struct job *job, int rc) {
+  job->sibling = job->session->tickets;
+  job->session->tickets = job;
+  return rc;
+}
+
+/* Waits for a job whose ticket was taken.  An interrupt puts it back. */
+static int async_wait_for(struct job *job) {
+  emb_session *s = job->session;
+  struct env *env = s->core->env;
+  struct jobs *jobs = &s->store->jobs;
+  uint64_t before = env->now_us(env);
+  int rc = job_wait(job, 1);
+  if (rc) {
+    return async_put_back(job, rc);
+  }
+  uint64_t now = env->now_us(env);
+  pthread_mutex_lock(&jobs->lock);
+  tune_batch(&jobs->tune, job->done_us - job->started_us,
+             before - job->returned_us, now - before);
+  pthread_mutex_unlock(&jobs->lock);
+  return EMB_OK;
+}
+
+/* The leases of rows that a write-back could not write are the session's
+** again. */
+static void async_take_back(struct job *job) {
+  emb_session *s = job->session;
+  for (size_t at = 0; job->rc && job->give && at < job->n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < job->n && i < at + CHUNK_MAX; i++) {
+      if (job->give[i]) {
+        bound_untake(s, job->keys[i], hash_key(job->keys[i]));
+      }
+    }
+    epoch_leave(s->slot);
+  }
+}
+
+static int end(struct job *job, int rc) {
+  async_take_back(job);
+  if (!rc && job->rc) {
+    rc = job->rc;
+    job->session->err = job->err;
+  }
+  job_free(job);
+  return rc;
+}
+
+/* ---- prefetch ---------------------------------------------------------- */
+
+/* Rows [at, at + m): what is in memory now, what is to be read, what waits. */
+static int begin_rows(struct job *job, size_t at, uint32_t m) {
+  emb_session *s = job->session;
+  struct counters *c = &s->core->counters;
+  uint32_t cold, blocked;
+  struct get g = {.s = s, .keys = job->keys + at, .call = job->call};
+  g.vectors = job->vectors ? job->vectors + at * s->core->layout.dim : NULL;
+  g.found = job->found ? job->found + at : NULL;
+  g.versions = job->versions ? job->versions + at : NULL;
+  g.state = job->state + at;
+  int rc = job->call ? bound_reserve(s, m) : EMB_OK;
+  rc = rc ? rc : get_in_memory(&g, m, &cold, &blocked);
+  if (rc) {
+    return rc;
+  }
+  for (uint32_t i = 0; i < cold; i++) {
+    job->cold[job->n] = s->cold[i];
+    job->cold[job->n].row += (uint32_t)at;
+    job->state[job->cold[job->n++].row] = FETCH_COLD;
+  }
+  count_add(&c->get_keys, m);
+  count_add(&c->get_memory, g.in_memory);
+  count_add(&c->get_cache, g.in_cache);
+  count_add(&c->get_absent, g.absent);
+  return EMB_OK;
+}
+
+static int use_read(emb_session *w, void *arg, uint32_t row, int64_t key,
+                    const struct rec *rec) {
+  struct job *job = arg;
+  (void)key;
+  if (job->vectors) {
+    session_decode(w, job->vectors + (size_t)row * w->core->layout.dim,
+                   rec->vector);
+  }
+  if (job->found) {
+    job->found[row] = 1;
+  }
+  if (job->versions) {
+    job->versions[row] =
+        rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
+  }
+  job->state[row] = FETCH_DONE;
+  count_add(&w->core->counters.get_disk, 1);
+  return EMB_OK;
+}
+
+/* A prefetch of the session waits for a key: what comes after it must not take
+** that key first. */
+static int must_queue(const emb_session *s) {
+  for (const struct job *job = s->tickets; job; job = job->sibling) {
+    if (job->kind == JOB_READ && job->blocked) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+int emb_prefetch(emb_session *s, const int64_t *keys, size_t n,
+                 const emb_rows *to, uint64_t *ticket) {
+  struct env *env = s->core->env;
+  int rc = session_begin(s);
+  if (!rc && n > UINT32_MAX) {
+    rc = session_error(s, EMB_RANGE, "too many keys");
+  }
+  rc = rc ? rc : store_refresh(s);
+  rc = rc || !rmw_creates(s) ? rc : rmw_create(s, keys, n);
+  struct job *job = rc ? NULL : job_new(s, JOB_READ, keys, n);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  job->run = job_read;
+  job->use = use_read;
+  job->vectors = to->vectors;
+  job->found = to->found;
+  job->versions = to->versions;
+  job->cold = env->resize(env, NULL, (n + 1) * sizeof *job->cold);
+  job->state = env->allocate(env, n + 1);
+  if (!job->cold || !job->state) {
+    rc = session_error(s, EMB_NOMEM, "out of memory");
+  } else if (store_counts(s)) {
+    job->call = lease_next_call(&s->leases);
+    job->statement = s->leases.statement;
+    job->statement_call = s->leases.statement_call;
+  }
+  int later = !rc && job->call && must_queue(s);
+  if (later) {
+    memset(job->state, FETCH_BLOCKED, n);
+  }
+  for (size_t at = 0; !rc && !later && at < n; at += s->chunk) {
+    rc = begin_rows(job, at, (uint32_t)(n - at < s->chunk ? n - at : s->chunk));
+  }
+  job->blocked = !rc && memchr(job->state, FETCH_BLOCKED, n) != NULL;
+  rc = rc ? rc : job_start(job);
+  if (rc) {
+    if (job->call) {
+      bound_release_call(s, job->keys, n, job->call);
+    }
+    job_free(job);
+    return rc;
+  }
+  count_add(&s->core->counters.prefetches, 1);
+  add_ticket(s, job, ticket);
+  return EMB_OK;
+}
+
+/* The rows of a job that are in this state, a chunk of them at most, into
+** s->rows; from *at on. */
+static uint32_t pick_rows(struct job *job, size_t *at, int state) {
+  emb_session *s = job->session;
+  uint32_t n = 0;
+  for (; *at < job->key_count && n < s->chunk; ++*at) {
+    if (job->state[*at] == state) {
+      s->rows[n++] = (uint32_t)*at;
+    }
+  }
+  return n;
+}
+
+/* Before the keys are counted again: what was read from disk may stay, if its
+** record is where it was then. */
+static void mark_rows(struct job *job) {
+  for (size_t i = 0; i < job->n; i++) {
+    uint8_t *state = &job->state[job->cold[i].row];
+    *state = *state == FETCH_DONE ? FETCH_KEPT : *state;
+  }
+  for (size_t i = 0; i < job->key_count; i++) {
+    job->state[i] = job->state[i] == FETCH_KEPT ? FETCH_KEPT : FETCH_AGAIN;
+  }
+}
+
+static void keep_rows(struct job *job) {
+  emb_session *s = job->session;
+  for (size_t at = 0; at < job->n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < job->n && i < at + CHUNK_MAX; i++) {
+      uint32_t row = job->cold[i].row;
+      int64_t key = job->keys[row];
+      if (job->state[row] == FETCH_KEPT) {
+        job->state[row] = key_find_address(s->core, key, hash_key(key)) ==
+                                  job->cold[i].address
+                              ? FETCH_DONE
+                              : FETCH_AGAIN;
+      }
+    }
+    epoch_leave(s->slot);
+  }
+}
+
+/* Some rows were at their bound: gives back what was counted, so that no
+** session that waits for it waits for this one, and takes all keys in order.
+** What changed meanwhile is read again. */
+static int acquire_rows(struct job *job) {
+  emb_session *s = job->session;
+  struct leases *leases = &s->leases;
+  uint64_t statement = leases->statement;
+  uint32_t statement_call = leases->statement_call;
+  if (!job->blocked) {
+    return EMB_OK;
+  }
+  bound_release_call(s, job->keys, job->key_count, job->call);
+  mark_rows(job);
+  /* What the statement counted in which it began is not counted again. */
+  leases->statement = job->statement;
+  leases->statement_call = job->statement_call;
+  int rc = bound_acquire(s, job->keys, job->key_count, job->call);
+  leases->statement = statement;
+  leases->statement_call = statement_call;
+  if (!rc) {
+    keep_rows(job);
+  }
+  return rc;
+}
+
+/* Reads in this thread what is still missing; it is counted already. */
+static int async_finish_rows(struct job *job) {
+  emb_session *s = job->session;
+  struct get g = {.s = s,
+                  .keys = job->keys,
+                  .vectors = job->vectors,
+                  .found = job->found,
+                  .versions = job->versions,
+                  .promote = 1};
+  size_t at = 0;
+  int rc = EMB_OK;
+  uint32_t n;
+  while (!rc && (n = pick_rows(job, &at, FETCH_AGAIN)) > 0) {
+    uint32_t cold = 0;
+    epoch_enter(&s->core->epoch, s->slot);
+    for (uint32_t i = 0; i < n; i++) {
+      get_row(&g, s->rows[i], &cold);
+    }
+    epoch_leave(s->slot);
+    rc = get_from_disk(&g, cold);
+  }
+  return rc;
+}
+
+int emb_prefetch_synchronize(emb_session *s, uint64_t ticket, uint64_t *ended) {
+  int rc = session_begin(s);
+  struct job *job = rc ? NULL : take_ticket(s, JOB_READ, ticket);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  rc = async_wait_for(job);
+  if (rc) {
+    return rc;
+  }
+  if (!job->rc) {
+    rc = acquire_rows(job);
+    rc = rc ? rc : async_finish_rows(job);
+  }
+  if ((rc || job->rc) && job->call) {
+    bound_release_call(s, job->keys, job->key_count, job->call);
+    job->blocked = 1; /* to be counted anew, if it goes on */
+  }
+  if (rc == EMB_INTERRUPT) {
+    return async_put_back(job, rc);
+  }
+  if (ended) {
+    *ended = job->number;
+  }
+  return end(job, rc);
+}
+
+/* ---- write-back -------------------------------------------------------- */
+
+/* Copies the rows from `done` on, and takes their leases off the session: the
+** worker gives them back. */
+static int copy_rows(struct job *job, const float *vectors, size_t done,
+                     uint32_t call) {
+  emb_session *s = job->session;
+  struct env *env = s->core->env;
+  size_t dim = s->core->layout.dim, n = job->key_count - done;
+  job->copy = env->resize(env, NULL, n * dim * sizeof(float) + 1);
+  job->give = env->allocate(env, n + 1);
+  if (!job->copy || !job->give) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  memcpy(job->copy, vectors + done * dim, n * dim * sizeof(float));
+  memmove(job->keys, job->keys + done, n * sizeof *job->keys);
+  job->time = s->time;
+  for (size_t i = 0; call && i < n; i++) {
+    job->give[i] =
+        (uint8_t)bound_take(s, job->keys[i], hash_key(job->keys[i]), call);
+  }
+  bound_note_none(s);
+  job->n = n;
+  return EMB_OK;
+}
+
+/* Writes the rows [from, to). */
+static int run_write(emb_session *w, struct job *job, size_t from, size_t to) {
+  struct write_batch batch = {
+      .keys = job->keys + from, .n = to - from, .wait = 1};
+  w->time = job->time;
+  int rc = put_rows(w, &batch, job->copy + from * w->core->layout.dim);
+  /* When the new vector can be read, and not before. */
+  epoch_enter(&w->core->epoch, w->slot);
+  for (size_t i = from; i < from + batch.done; i++) {
+    if (job->give[i]) {
+      key_release(w->core, job->keys[i], hash_key(job->keys[i]), 1);
+      job->give[i] = 0;
+    }
+  }
+  epoch_leave(w->slot);
+  bound_signal(w);
+  return rc;
+}
+
+int emb_write_back(emb_session *s, const int64_t *keys, size_t n,
+                   const float *vectors, uint64_t *ticket) {
+  int rc = session_begin(s), behind = 0;
+  rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
+  rc = rc ? rc : store_own(s);
+  if (!rc && s->txn) {
+    rc = session_error(s, EMB_LOCKED, "cannot write back inside a transaction");
+  }
+  struct job *job = rc ? NULL : job_new(s, JOB_WRITE, keys, n);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  job->run = run_write;
+  struct write_batch batch = {
+      .keys = keys,
+      .n = n,
+      .call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0};
+  for (struct job *j = s->tickets; j; j = j->sibling) {
+    behind |= j->kind == JOB_WRITE && !job_is_done(j);
+  }
+  if (!behind) {
+    rc = put_rows(s, &batch, vectors);
+  }
+  if (!rc && batch.done < n) {
+    rc = copy_rows(job, vectors, batch.done, batch.call);
+  }
+  rc = rc ? rc : job_start(job);
+  if (rc) {
+    job->rc = rc;
+    async_take_back(job);
+    job_free(job);
+    return rc;
+  }
+  count_add(&s->core->counters.write_backs, 1);
+  add_ticket(s, job, ticket);
+  return EMB_OK;
+}
+
+int emb_write_back_synchronize(emb_session *s, uint64_t ticket,
+                               uint64_t *ended) {
+  int rc = session_begin(s);
+  struct job *job = rc ? NULL : take_ticket(s, JOB_WRITE, ticket);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  rc = async_wait_for(job);
+  if (rc) {
+    return rc;
+  }
+  if (ended) {
+    *ended = job->number;
+  }
+  return end(job, EMB_OK);
+}
+
+/* ---- both -------------------------------------------------------------- */
+
+size_t emb_tickets(const emb_session *s, size_t *write_backs) {
+  size_t n[2] = {0, 0};
+  for (const struct job *job = s->tickets; job; job = job->sibling) {
+    n[job->kind == JOB_WRITE]++;
+  }
+  if (write_backs) {
+    *write_backs = n[1];
+  }
+  return n[0];
+}
+
+void async_close(emb_session *s) {
+  while (s->tickets) {
+    struct job *job = s->tickets;
+    s->tickets = job->sibling;
+    job_cancel(job);
+    async_take_back(job);
+    job_free(job);
+  }
+  ahead__close(s);
+}

@@ -1,0 +1,788 @@
+/* SPDX-License-Identifier: MIT
+**
+** warm.c -- see warm.h.
+**
+** 1  plan: if what is live fits into the budget (hot__fits), all of it is to be
+**    read, extents in the order of the file.  If not, the hot set says what:
+**    whole extents, and records, of which the coldest are left out until the
+**    others fit.  Its blocks are worked on one after the other, each in the
+**    order of the file, so that no more than one is in memory.
+** 2  A piece reads some of these, several at a time: a whole extent into a
+**    frame of its own, which log_restore makes a part of the log again; others
+**    into a buffer, from which single records go to the cache
+**    (promote_offer_warm).  Pages between two wanted ones are read, too, where
+**    they are few: one long request is cheaper than two short ones.
+** 3  Each page's checksum is tested.  An extent with a page that fails does not
+**    come back as a whole, so that a Get still finds out what is wrong there.
+**    It may also have been freed, and its file slot used again.
+*/
+#include "warm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../session/store.h"
+
+/* Bytes that are not wanted and are read all the same. */
+#define GAP_BYTES 65536u
+/* For how long one round reads before other work is looked at. */
+#define ROUND_US UINT64_C(20000)
+/* A piece beside Gets is an extent, and one more for so many pages that they
+** read since the last piece: a call with a hundred reads in flight waits for
+** the last of them, and that is hardly later because of another. */
+#define PAGES_OF_GETS 32
+/* A reader's memory is empty after each checkpoint that it loads. */
+#define AGAIN_US UINT64_C(10000000)
+
+enum { ITEM_WHOLE, ITEM_ALL, ITEM_LIST, ITEM_MAP };
+
+struct warm_item {
+  uint64_t number;
+  uint32_t phys;
+  uint32_t kind;
+  uint32_t from, to;    /* pages of the extent */
+  uint32_t first, last; /* words of the block: which records */
+};
+
+_Static_assert(EXTENT_BYTES_TARGET / PAGE_UNIT <= 64, "a bit for each page");
+
+struct piece { /* one request */
+  struct env_io io;
+  struct warm_item item;
+  uint64_t valid; /* bit for each page from item.from on */
+};
+
+void warm_init(emb_store *store) {
+  struct warm *w = store->warm;
+  struct core *core = &store->core;
+  pthread_mutex_init(&w->lock, NULL);
+  core->cold = (store->config.flags & EMB_OPEN_COLD) != 0;
+  atomic_store(&w->state,
+               core->cold || core->temporary ? WARM_OFF : WARM_RUNNING);
+}
+
+/* ---- extents ------------------------------------------------------------ */
+
+/* Live records of an extent that is complete in the file and not in memory;
+** 0: there is nothing to read.  Under the log's lock. */
+static int32_t wanted(struct core *core, uint64_t number) {
+  struct log *log = &core->log;
+  if (number < log->first ||
+      number >= atomic_load(&log->flushed) >> core->layout.extent_bits) {
+    return 0;
+  }
+  struct extent *extent = log_extent(log, number);
+  int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
+  return extent_phys(extent) != EXTENT_NOWHERE && live > 0 &&
+                 !atomic_load_explicit(&extent->frame, memory_order_relaxed)
+             ? live
+             : 0;
+}
+
+/* Fills in where it is.  0: it need not be read. */
+static int warm_find(struct core *core, struct warm_item *item,
+                     uint64_t *offset) {
+  struct log *log = &core->log;
+  pthread_mutex_lock(&log->lock);
+  int found = wanted(core, item->number) != 0;
+  if (found) {
+    item->phys = extent_phys(log_extent(log, item->number));
+    *offset = log_offset(log, (item->number << core->layout.extent_bits) +
+                                  item->from);
+  }
+  pthread_mutex_unlock(&log->lock);
+  return found;
+}
+
+static int warm_by_file_slot(const void *a, const void *b) {
+  const struct warm_item *x = a, *y = b;
+  return x->phys != y->phys ? (x->phys < y->phys ? -1 : 1)
+                            : (x->from > y->from) - (x->from < y->from);
+}
+
+static void sort_items(struct warm *w) {
+  if (w->count) {
+    qsort(w->items, w->count, sizeof *w->items, warm_by_file_slot);
+  }
+}
+
+static int warm_add(emb_store *store, const struct warm_item *item) {
+  struct warm *w = store->warm;
+  struct env *env = store->core.env;
+  if (w->count == w->room) {
+    size_t room = w->room ? w->room * 2 : 256;
+    void *larger = env->resize(env, w->items, room * sizeof *w->items);
+    if (!larger) {
+      return 0;
+    }
+    w->items = larger;
+    w->room = room;
+  }
+  w->items[w->count++] = *item;
+  return 1;
+}
+
+/* ---- planning ----------------------------------------------------------- */
+
+static void stop(emb_store *store, int failed) {
+  struct warm *w = store->warm;
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  if (failed) {
+    count_add(&core->counters.warm_errors, 1);
+  }
+  w->failed |= failed;
+  hot__close(&w->hot);
+  if (w->queue) {
+    env->queue_close(env, w->queue);
+    w->queue = NULL;
+  }
+  if (w->buffer) {
+    env->unmap(env, w->buffer, (size_t)WARM_DEPTH * core->layout.extent_bytes);
+    w->buffer = NULL;
+  }
+  env->release(env, w->items);
+  w->items = NULL;
+  w->next = w->count = w->room = 0;
+  w->ended_us = env->now_us(env);
+  w->planned = 0;
+  atomic_store_explicit(&core->warmed, !w->failed, memory_order_relaxed);
+  atomic_store(&w->state, WARM_DONE);
+}
+
+static void warm_start(emb_store *store) {
+  struct warm *w = store->warm;
+  if (atomic_load(&w->state) == WARM_RUNNING && w->planned) {
+    stop(store, 0);
+  }
+  w->planned = w->failed = 0;
+  atomic_store_explicit(&store->core.warmed, 0, memory_order_relaxed);
+  atomic_store(&w->state, WARM_RUNNING);
+}
+
+/* Every extent with live records.  0: no memory. */
+static int plan_all(emb_store *store, int packed) {
+  struct core *core = &store->core;
+  struct log *log = &core->log;
+  uint64_t e = 1, end = 1;
+  for (int good = 1; good; e++) {
+    struct warm_item item = {.to = core->layout.extent_pages};
+    pthread_mutex_lock(&log->lock);
+    e = e < log->first ? log->first : e;
+    end = atomic_load(&log->flushed) >> core->layout.extent_bits;
+    int32_t live = e < end ? wanted(core, e) : 0;
+    if (live) {
+      item.number = e;
+      item.phys = extent_phys(log_extent(log, e));
+      item.kind = packed && hot_is_sparse(core, live) ? ITEM_ALL : ITEM_WHOLE;
+    }
+    pthread_mutex_unlock(&log->lock);
+    if (live && !warm_add(store, &item)) {
+      return 0;
+    }
+    good = e < end;
+  }
+  return 1;
+}
+
+/* How much of the hot set fits. */
+static void plan_hot(emb_store *store) {
+  struct warm *w = store->warm;
+  struct core *core = &store->core;
+  const struct hot_head *head = &w->hot.head;
+  uint64_t left = frames_left(&core->frames), low = core_low_water(core);
+  uint64_t slots =
+      core->cache.slots_per_frame ? core->cache.slots_per_frame : 1;
+  uint64_t need = 0;
+  left = left > low ? left - low : 0;
+  for (w->heat = 1; w->heat <= 3; w->heat++) {
+    uint64_t rows = 0;
+    for (uint32_t heat = w->heat; heat <= 3; heat++) {
+      rows +=
+          head->rows[heat - 1] < UINT32_MAX ? head->rows[heat - 1] : UINT32_MAX;
+    }
+    need = rows ? (rows + rows / 16) / slots + 1 : 0;
+    if (need <= left) {
+      break;
+    }
+  }
+  if (w->heat > 3) {
+    w->heat = 3;
+    need = left;
+  }
+  left -= need;
+  w->skip_whole = head->extents > left ? head->extents - left : 0;
+}
+
+static int plan(emb_store *store) {
+  struct warm *w = store->warm;
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  uint32_t frames = frames_count(&core->frames), low = core_low_water(core);
+  int fits = hot__fits(core, frames > low ? frames - low : 0);
+  w->planned = 1;
+  w->next = w->count = 0;
+  w->hot = (struct hot_reading){.core = core};
+  if (!w->slot) {
+    w->slot = epoch_join(&core->epoch);
+  }
+  if (!w->slot) {
+    return 0;
+  }
+  if (fits) {
+    if (!plan_all(store, fits == HOT_FITS_PACKED)) {
+      return 0;
+    }
+    sort_items(w);
+  } else {
+    uint64_t before = atomic_load(&core->counters.warm_errors);
+    if (hot__open(&w->hot, core)) {
+      plan_hot(store);
+    }
+    /* One that is damaged may be replaced. */
+    w->failed |= atomic_load(&core->counters.warm_errors) != before;
+  }
+  if (!w->count && !w->hot.file) {
+    return 1;
+  }
+  return env->queue_open(env, core->queue_kind, WARM_REQUESTS, &w->queue) == 0;
+}
+
+/* ---- a block of the hot set --------------------------------------------- */
+
+struct runs { /* of pages that are read together */
+  emb_store *store;
+  struct warm_item item; /* to: 0, none is begun */
+  uint32_t gap;
+  int good;
+};
+
+static void end_run(struct runs *r) {
+  if (r->item.to && r->good) {
+    r->good = warm_add(r->store, &r->item);
+  }
+  r->item.to = 0;
+}
+
+static void add_page(struct runs *r, uint32_t page) {
+  if (r->item.to && (page < r->item.from || page > r->item.to + r->gap)) {
+    end_run(r);
+  }
+  if (!r->item.to) {
+    r->item.from = page;
+    r->item.to = page + 1;
+  } else if (page >= r->item.to) {
+    r->item.to = page + 1;
+  }
+}
+
+/* Records of one extent, words[from..to) of the block. */
+static void add_list(struct runs *r, const uint64_t *words, uint32_t from,
+                     uint32_t to) {
+  const struct layout *l = &r->store->core.layout;
+  r->item.kind = ITEM_LIST;
+  r->item.first = from;
+  r->item.last = to;
+  for (uint32_t i = from; i < to; i++) {
+    if (words[i] >> HOT_KIND_SHIFT >= r->store->warm->heat) {
+      add_page(r, (uint32_t)(layout_page(l, words[i] & WORD_ADDRESS_MASK) &
+                             (l->extent_pages - 1)));
+    }
+  }
+  end_run(r);
+}
+
+static void add_map(struct runs *r, const uint64_t *words, uint32_t from) {
+  const struct layout *l = &r->store->core.layout;
+  r->item.kind = ITEM_MAP;
+  r->item.first = from;
+  for (uint32_t slot = 0; slot < l->slots * l->extent_pages; slot++) {
+    if (hot_in_map(words + from, slot) >= r->store->warm->heat) {
+      add_page(r, slot / l->slots);
+    }
+  }
+  end_run(r);
+}
+
+static void add_whole(struct runs *r) {
+  struct core *core = &r->store->core;
+  struct warm *w = r->store->warm;
+  if (w->skip_whole) {
+    w->skip_whole--;
+    return;
+  }
+  pthread_mutex_lock(&core->log.lock);
+  int32_t live = wanted(core, r->item.number);
+  int sparse = hot_is_sparse(core, live);
+  pthread_mutex_unlock(&core->log.lock);
+  r->item.kind = sparse ? ITEM_ALL : ITEM_WHOLE;
+  r->item.from = 0;
+  r->item.to = live ? core->layout.extent_pages : 0;
+  end_run(r);
+}
+
+/* How many words from `at` on are of one extent; 0: this cannot be. */
+static uint32_t extent_words(const struct warm *w, const struct layout *l,
+                             const uint64_t *words, uint32_t at) {
+  uint32_t to = at + 1;
+  if (!(words[at] >> HOT_KIND_SHIFT)) {
+    uint64_t n = words[at] >> HOT_WORDS_SHIFT;
+    return !n || (n == hot_map_words(l) && n < w->words - at) ? (uint32_t)n + 1
+                                                              : 0;
+  }
+  uint64_t number = layout_extent(l, words[at] & WORD_ADDRESS_MASK);
+  while (to < w->words && words[to] >> HOT_KIND_SHIFT &&
+         layout_extent(l, words[to] & WORD_ADDRESS_MASK) == number) {
+    to++;
+  }
+  return to - at;
+}
+
+/* What the next block names.  0: no memory. */
+static int next_block(emb_store *store) {
+  struct warm *w = store->warm;
+  struct core *core = &store->core;
+  const struct layout *l = &core->layout;
+  const uint64_t *words = w->hot.block->u.pairs;
+  struct runs r = {.store = store, .gap = GAP_BYTES / l->page_bytes, .good = 1};
+  uint64_t offset;
+  w->next = w->count = 0;
+  for (uint32_t at = 0, n; at < w->words && r.good; at += n) {
+    uint64_t address = words[at] & WORD_ADDRESS_MASK;
+    uint64_t kind = words[at] >> HOT_KIND_SHIFT;
+    n = extent_words(w, l, words, at);
+    if (!n) {
+      count_add(&core->counters.warm_damaged, 1);
+      w->words = 0;
+      break;
+    }
+    r.item = (struct warm_item){.number =
+                                    kind ? layout_extent(l, address) : address};
+    if (!warm_find(core, &r.item, &offset)) {
+      continue;
+    }
+    if (kind) {
+      add_list(&r, words, at, at + n);
+    } else if (n > 1) {
+      add_map(&r, words, at + 1);
+    } else {
+      add_whole(&r);
+    }
+  }
+  sort_items(w);
+  return r.good;
+}
+
+/* ---- what was read ------------------------------------------------------ */
+
+struct use {
+  emb_store *store;
+  const struct piece *piece;
+  uint64_t rows;
+  int full;
+};
+
+/* One record goes to the cache, if it still is its key's.  Inside an epoch. */
+static void use_record(struct use *u, uint32_t page, uint32_t slot,
+                       uint32_t freq) {
+  struct core *core = &u->store->core;
+  const struct layout *l = &core->layout;
+  const struct warm_item *item = &u->piece->item;
+  const char *bytes = (const char *)u->piece->io.buffer +
+                      (size_t)(page - item->from) * l->page_bytes;
+  if (u->full || slot >= l->slots ||
+      !(u->piece->valid >> (page - item->from) & 1) ||
+      page_kind(bytes) != PAGE_DATA) {
+    return;
+  }
+  const struct rec *rec =
+      (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
+                                         (size_t)slot * l->rec_bytes);
+  uint64_t version =
+      rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
+  int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+  struct cache_offer offer = {
+      .key = key,
+      .hash = hash_key(key),
+      .address =
+          layout_address(l, (item->number << l->extent_bits) + page, slot),
+      .value = rec->vector,
+      .version = version,
+      .freq = freq};
+  int got = version ? promote_offer_warm(core, &offer, core_low_water(core))
+                    : CACHE_MOVED;
+  u->rows += got == CACHE_PROMOTED;
+  u->full = got == CACHE_REFUSED;
+}
+
+static void use_all(struct use *u) {
+  struct core *core = &u->store->core;
+  for (uint32_t page = u->piece->item.from; page < u->piece->item.to; page++) {
+    epoch_enter(&core->epoch, u->store->warm->slot);
+    for (uint32_t slot = 0; slot < core->layout.slots; slot++) {
+      use_record(u, page, slot, 0);
+    }
+    epoch_leave(u->store->warm->slot);
+  }
+}
+
+static void use_one(struct use *u, uint32_t page, uint32_t slot,
+                    uint64_t heat) {
+  const struct warm_item *item = &u->piece->item;
+  if (page >= item->from && page < item->to && heat >= u->store->warm->heat) {
+    epoch_enter(&u->store->core.epoch, u->store->warm->slot);
+    use_record(u, page, slot, (uint32_t)heat - 1);
+    epoch_leave(u->store->warm->slot);
+  }
+}
+
+static void use_list(struct use *u) {
+  const struct layout *l = &u->store->core.layout;
+  const uint64_t *words = u->store->warm->hot.block->u.pairs;
+  for (uint32_t i = u->piece->item.first; i < u->piece->item.last; i++) {
+    uint64_t address = words[i] & WORD_ADDRESS_MASK;
+    use_one(u, (uint32_t)(layout_page(l, address) & (l->extent_pages - 1)),
+            layout_slot(l, address), words[i] >> HOT_KIND_SHIFT);
+  }
+}
+
+static void use_map(struct use *u) {
+  const struct layout *l = &u->store->core.layout;
+  const uint64_t *map =
+      u->store->warm->hot.block->u.pairs + u->piece->item.first;
+  for (uint32_t slot = u->piece->item.from * l->slots;
+       slot < u->piece->item.to * l->slots; slot++) {
+    uint32_t heat = hot_in_map(map, slot);
+    if (heat) {
+      use_one(u, slot / l->slots, slot % l->slots, heat);
+    }
+  }
+}
+
+/* All of the extent is in the frame and may be a part of the log: pages that
+** were never written could be given out still (log_resume). */
+static int restore(emb_store *store, const struct piece *p, uint64_t *rows) {
+  struct core *core = &store->core;
+  const struct layout *l = &core->layout;
+  uint64_t all =
+      l->extent_pages < 64 ? (UINT64_C(1) << l->extent_pages) - 1 : UINT64_MAX;
+  char *frame = p->io.buffer;
+  if (p->valid != all && !EMB_SEED(SEED_DAMAGED_EXTENT_WARMED)) {
+    return 0;
+  }
+  for (uint32_t i = 0; i < l->extent_pages; i++) {
+    page_settle(l, frame + (size_t)i * l->page_bytes);
+  }
+  pthread_mutex_lock(&core->flush_lock);
+  int done = (core->log_end & (l->extent_pages - 1)) == 0 ||
+             core->log_end >> l->extent_bits != p->item.number;
+  if (done) {
+    pthread_mutex_lock(&core->log.lock);
+    *rows = (uint64_t)wanted(core, p->item.number);
+    pthread_mutex_unlock(&core->log.lock);
+    done = log_restore(&core->log, p->item.number, frame);
+  }
+  pthread_mutex_unlock(&core->flush_lock);
+  return done;
+}
+
+/* 0: memory is full. */
+static int use(emb_store *store, struct piece *p) {
+  struct core *core = &store->core;
+  const struct layout *l = &core->layout;
+  struct use u = {.store = store, .piece = p};
+  uint64_t first = (p->item.number << l->extent_bits) + p->item.from;
+  if (p->io.result) {
+    store->warm->failed = 1;
+    count_add(&core->counters.warm_errors, 1);
+    if (p->item.kind == ITEM_WHOLE) {
+      frames_give(&core->frames, p->io.buffer);
+    }
+    return 1;
+  }
+  for (uint32_t i = 0; i < p->item.to - p->item.from; i++) {
+    const char *bytes = (char *)p->io.buffer + (size_t)i * l->page_bytes;
+    p->valid |= (uint64_t)(page_valid(l, bytes, core->salt, first + i) != 0)
+                << i;
+  }
+  if (p->item.kind == ITEM_LIST) {
+    use_list(&u);
+  } else if (p->item.kind == ITEM_MAP) {
+    use_map(&u);
+  } else if (p->item.kind == ITEM_ALL) {
+    use_all(&u);
+  } else if (!restore(store, p, &u.rows)) {
+    u.rows = 0;
+    use_all(&u);
+    frames_give(&core->frames, p->io.buffer);
+  }
+  count_add(&core->counters.warm_rows, u.rows);
+  count_add(&core->counters.warm_bytes, p->io.bytes);
+  count_add(&core->counters.read_bytes, p->io.bytes);
+  return !u.full;
+}
+
+/* ---- a piece ------------------------------------------------------------ */
+
+/* Prepares requests for the next items, for at most so many bytes.  *full: no
+** frame is left. */
+static uint32_t gather(emb_store *store, struct piece *pieces, size_t bytes,
+                       int *full) {
+  struct warm *w = store->warm;
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  const struct layout *l = &core->layout;
+  size_t used = 0;
+  uint32_t n = 0;
+  while (n < WARM_REQUESTS && w->next < w->count && !*full) {
+    struct piece *p = &pieces[n];
+    *p = (struct piece){.item = w->items[w->next]};
+    size_t length = (size_t)(p->item.to - p->item.from) * l->page_bytes;
+    if (n && used + length > bytes) {
+      break;
+    }
+    w->next++;
+    if (!warm_find(core, &p->item, &p->io.offset)) {
+      continue;
+    }
+    if (p->item.kind == ITEM_WHOLE) {
+      p->io.buffer = frames_take(
+          &core->frames, core_low_water(core) + frames_excess(&core->frames));
+      *full = !p->io.buffer;
+    } else {
+      if (!w->buffer) {
+        w->buffer = env->map(env, (size_t)WARM_DEPTH * l->extent_bytes, 0);
+      }
+      p->io.buffer = w->buffer ? w->buffer + used : NULL;
+      w->failed |= !w->buffer;
+    }
+    if (p->io.buffer) {
+      p->io.file = core->log.file;
+      p->io.bytes = (uint32_t)length;
+      used += length;
+      n++;
+    }
+  }
+  return n;
+}
+
+/* Reads them all.  0: the queue is of no more use. */
+static int fetch(emb_store *store, struct piece *pieces, uint32_t n) {
+  struct warm *w = store->warm;
+  struct env *env = store->core.env;
+  struct env_io *list[WARM_REQUESTS];
+  uint32_t done = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    list[i] = &pieces[i].io;
+  }
+  int os = env->queue_submit(env, w->queue, list, n);
+  while (!os && done < n) {
+    size_t got = 0;
+    os = env->queue_wait(env, w->queue, 1, list, WARM_REQUESTS, &got);
+    done += (uint32_t)got;
+  }
+  if (os) {
+    env->queue_close(env, w->queue); /* it waits for what is in flight */
+    w->queue = NULL;
+  }
+  for (uint32_t i = 0; os && i < n; i++) {
+    pieces[i].io.result = os;
+  }
+  return !os;
+}
+
+static void read_some(emb_store *store, size_t bytes) {
+  struct warm *w = store->warm;
+  struct piece pieces[WARM_REQUESTS];
+  int full = 0;
+  if (w->next == w->count && w->hot.file) {
+    w->words = hot__next(&w->hot);
+    if (!w->words) {
+      hot__close(&w->hot);
+    } else if (!next_block(store)) {
+      stop(store, 1);
+      return;
+    }
+  }
+  uint32_t n = gather(store, pieces, bytes, &full);
+  int good = n ? fetch(store, pieces, n) : 1;
+  for (uint32_t i = 0; i < n; i++) {
+    full |= !use(store, &pieces[i]);
+  }
+  if (full || !good || (w->next == w->count && !w->hot.file)) {
+    stop(store, 0);
+  }
+}
+
+/* Under the lock.  rest: Gets that read the disk come first. */
+static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
+  struct warm *w = store->warm;
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  uint64_t now = env->now_us(env);
+  uint64_t loaded = atomic_load(&store->loaded);
+  if (loaded != atomic_load(&w->seen_loaded)) {
+    /* Nothing of what was read is in memory any more. */
+    int again = atomic_load(&w->state) == WARM_DONE && !core->cold;
+    if (!again || now - w->ended_us >= AGAIN_US) {
+      atomic_store(&w->seen_loaded, loaded);
+      if (again || atomic_load(&w->state) == WARM_RUNNING) {
+        warm_start(store);
+      }
+    }
+  }
+  if (atomic_load(&w->state) != WARM_RUNNING) {
+    return;
+  }
+  uint64_t pages = atomic_load(&core->counters.read_pages);
+  uint64_t others = rest ? pages - w->seen_pages : 0; /* since the last piece */
+  uint64_t most = others ? 1 + others / PAGES_OF_GETS : WARM_DEPTH;
+  w->seen_pages = pages;
+  if (!w->planned && !plan(store)) {
+    stop(store, 1);
+  } else {
+    read_some(store, (size_t)(most < WARM_DEPTH ? most : WARM_DEPTH) *
+                         core->layout.extent_bytes);
+  }
+  uint64_t took = env->now_us(env) - now;
+  count_add(&core->counters.warm_us, took);
+  *rest_us = others || atomic_load(&core->counters.read_pages) != w->seen_pages
+                 ? took / 4
+                 : 0;
+}
+
+/* ---- from outside ------------------------------------------------------- */
+
+static int is_running(emb_store *store) {
+  return atomic_load(&store->warm->state) == WARM_RUNNING;
+}
+
+/* By hand, one piece.  1: there is more. */
+static int warm_piece(emb_store *store) {
+  struct warm *w = store->warm;
+  uint64_t rest;
+  pthread_mutex_lock(&w->lock);
+  warm_step(store, 0, &rest);
+  int more = is_running(store);
+  pthread_mutex_unlock(&w->lock);
+  return more;
+}
+
+int warm_is_small(emb_store *store) {
+  struct log *log = &store->core.log;
+  pthread_mutex_lock(&log->lock);
+  uint64_t extents = log_extents_used(log);
+  pthread_mutex_unlock(&log->lock);
+  return extents <= WARM_DEPTH;
+}
+
+/* By a thread, pieces for some milliseconds, with rests.  1: there is more. */
+static int warm_round(emb_store *store) {
+  struct warm *w = store->warm;
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  uint64_t began = env->now_us(env);
+  int more = 1;
+  while (more && !core_stopping(core) && env->now_us(env) - began < ROUND_US) {
+    uint64_t rest = 0;
+    pthread_mutex_lock(&w->lock);
+    warm_step(store, 1, &rest);
+    more = is_running(store);
+    pthread_mutex_unlock(&w->lock);
+    if (more && rest) {
+      pthread_mutex_lock(&core->wake_lock);
+      if (!core->stopping) {
+        env->wait_us(env, &core->work, &core->wake_lock, rest);
+      }
+      pthread_mutex_unlock(&core->wake_lock);
+    }
+  }
+  return more;
+}
+
+static int warm_due(struct pass *pass) {
+  emb_store *store = pass->store;
+  return is_running(store) ||
+         atomic_load(&store->loaded) != atomic_load(&store->warm->seen_loaded);
+}
+
+static int warm_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  emb_store *store = pass->store;
+  int more = pass->by_thread ? warm_round(store) : warm_piece(store);
+  (void)err;
+  *did = more ? PIECE_MORE : PIECE_DONE;
+  return EMB_OK;
+}
+
+const struct task task_warm = {
+    TASK_NAMED("warm"),
+    .lane = LANE_AFTER,
+    .due = warm_due,
+    .run = warm_run,
+};
+
+int emb_warm(emb_session *s) {
+  emb_store *store = s->store;
+  struct warm *w = store->warm;
+  int rc = session_begin(s), begun = 0, more = 1;
+  rc = rc ? rc : store_refresh(s);
+  while (!rc && more) {
+    uint64_t rest;
+    pthread_mutex_lock(&w->lock);
+    if (!begun && !is_running(store)) {
+      warm_start(store);
+    }
+    begun = 1;
+    warm_step(store, 0, &rest);
+    more = is_running(store);
+    pthread_mutex_unlock(&w->lock);
+    rc = session_interrupted(s);
+  }
+  return rc;
+}
+
+void warm_leave(emb_store *store) {
+  struct core *core = &store->core;
+  struct manifest m;
+  if (atomic_load(&store->owner) || core->temporary || core->cold ||
+      atomic_load(&store->readonly) ||
+      manifest_read(core->env, core->dir, &m, NULL) || !m.clean ||
+      m.generation != store->checkpoint.manifest.generation ||
+      memcmp(m.uuid, core->uuid, sizeof m.uuid) != 0) {
+    return; /* the owner has a newer one, or will */
+  }
+  hot__write(core, store->work_slot);
+}
+
+void warm_free(emb_store *store) {
+  struct warm *w = store->warm;
+  if (w->planned) {
+    stop(store, 0);
+  }
+  pthread_mutex_destroy(&w->lock);
+}
+
+const char *warm_state(emb_store *store) {
+  static const char *const names[] = {"off", "running", "done"};
+  return names[atomic_load_explicit(&store->warm->state, memory_order_relaxed)];
+}
+
+uint64_t warm_resident(emb_store *store) {
+  struct core *core = &store->core;
+  struct log *log = &core->log;
+  int64_t keys = atomic_load(&core->count);
+  uint64_t n = atomic_load(&core->cache.used);
+  pthread_mutex_lock(&log->lock);
+  uint64_t tail = atomic_load(&log->tail) >> core->layout.extent_bits;
+  for (uint64_t e = log->first; e <= tail; e++) {
+    struct extent *extent = log_extent(log, e);
+    int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
+    if (live > 0 && extent_phys(extent) != EXTENT_NOWHERE &&
+        atomic_load_explicit(&extent->frame, memory_order_relaxed)) {
+      n += (uint64_t)live;
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  /* A record may be in the cache and in its extent. */
+  return keys < 0 ? 0 : n < (uint64_t)keys ? n : (uint64_t)keys;
+}

@@ -1,0 +1,81 @@
+# amalgamation.tcl -- engine and extension as one C file and one header.
+#
+#     tclsh engine/amalgamation.tcl DIRECTORY ?FILE ...?
+#
+# Writes DIRECTORY/emb.c and DIRECTORY/emb.h from the sources FILE, in the order
+# given.  A header stands where it is first included; one without a guard, which
+# is a template, each time.  What a source file defines for the preprocessor ends
+# with it.  Static names are unique in the whole project, which the compiler
+# checks here.
+
+set root [file dirname [file dirname [file normalize [info script]]]]
+set seen [dict create]
+
+proc text {path} {
+  set channel [open $path]
+  set text [read $channel]
+  close $channel
+  return $text
+}
+
+proc relative {path} {
+  return [string range $path [string length $::root/] end]
+}
+
+proc is_guarded {text} {
+  return [regexp -line {^#ifndef \w+_H$} $text]
+}
+
+# Its lines with every header of ours put in.
+proc expand {path} {
+  set text [text $path]
+  set out [list "/* ---- [relative $path] ---- */"]
+  foreach line [split [string trimright $text \n] \n] {
+    if {![regexp {^# *include "(.*)"} $line all name]} {
+      lappend out $line
+      continue
+    }
+    set header [file normalize [file join [file dirname $path] $name]]
+    if {[relative $header] eq "engine/emb.h"} {
+      lappend out "#include \"emb.h\""
+    } elseif {![dict exists $::seen $header]} {
+      if {[is_guarded [text $header]]} {dict set ::seen $header 1}
+      lappend out {*}[expand $header] "/* ---- [relative $path], on ---- */"
+    }
+  }
+  return $out
+}
+
+# What this file defines and no other file needs.
+proc undefine {path} {
+  set names {}
+  foreach {all name} [regexp -all -inline -line {^# *define (\w+)} [text $path]] {
+    lappend names $name
+  }
+  return [lmap name [lsort -unique $names] {string cat "#undef " $name}]
+}
+
+set sources [lassign $argv directory]
+regexp {EMB_VERSION "(.*?)"} [text $root/engine/emb.h] all version
+set lines [list \
+  "/* SPDX-License-Identifier: MIT" \
+  "**" \
+  "** emb $version, an SQLite extension for embedding tables, as one file.  Made by" \
+  "** `make amalgamation` from the sources that it names; change those." \
+  "**" \
+  "**   cc -std=gnu11 -O2 -ffp-contract=off -fPIC -fvisibility=hidden -shared emb.c \\" \
+  "**      -o emb.so -luring -lxxhash -lzstd -lpthread -lm" \
+  "**" \
+  "** With -DSQLITE_CORE it is linked with SQLite itself; call sqlite3_emb_init, or" \
+  "** give it to sqlite3_auto_extension." \
+  "*/" \
+  "#ifndef _GNU_SOURCE" "#define _GNU_SOURCE" "#endif"]
+foreach source $sources {
+  set path [file normalize $source]
+  lappend lines {*}[expand $path] {*}[undefine $path]
+}
+file mkdir $directory
+set channel [open $directory/emb.c w]
+puts $channel [join $lines \n]
+close $channel
+file copy -force $root/engine/emb.h $directory/emb.h

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+**
+** budget.c -- the memory of a store, at its opening and while it is in use.
+**
+** GROWING   Under the flush lock: the cache's table of frames is replaced with
+**           the epoch closed, which takes microseconds; then the pool has more
+**           frames (mem/frames.h), and the log and the cache take them as they
+**           need them.
+** SHRINKING The pool's budget is lowered, and from then on each piece of
+**           background work (core_make_room) writes, pages out and retires a
+**           few frames more than it would.  The caller does such pieces, too,
+**           until all is given back.  Only sessions that wait for frames anyway
+**           wait for it: a writer, a few milliseconds.
+** FAILURE   Before anything is changed; or, when the log cannot be written or
+**           the caller is interrupted, the old budget is restored.
+** LOCKS     budget_lock > flush_lock.
+*/
+#include "budget.h"
+
+#define MEMORY_MIN (UINT64_C(4) << 20)
+#define FRAMES_MIN 16
+
+int budget__check(struct env *env, uint64_t bytes, emb_err *err) {
+  const char *whose;
+  uint64_t most = env->memory_limit(env, &whose);
+  return bytes <= most
+             ? EMB_OK
+             : err_set(err, EMB_RANGE,
+                       "memory of %llu bytes is more than %s: %llu bytes",
+                       (unsigned long long)bytes, whose,
+                       (unsigned long long)most);
+}
+
+uint64_t budget_least(const struct layout *layout) {
+  uint64_t least = (uint64_t)FRAMES_MIN * layout->extent_bytes;
+  return least > MEMORY_MIN ? least : MEMORY_MIN;
+}
+
+uint32_t budget__frames(const struct layout *layout, uint64_t bytes) {
+  uint64_t least = budget_least(layout);
+  uint64_t frames = (bytes > least ? bytes : least) / layout->extent_bytes;
+  return frames < UINT32_MAX / 4 ? (uint32_t)frames : UINT32_MAX / 4;
+}
+
+void budget__sample(struct core *core) {
+  ghosts_size(&core->ghosts, (uint64_t)frames_count(&core->frames) *
+                                 core->cache.slots_per_frame);
+}
+
+/* More frames, and room for them in the cache's table. */
+static int budget_grow(struct core *core, uint32_t count) {
+  pthread_mutex_lock(&core->flush_lock);
+  epoch_close(&core->epoch);
+  int rc = cache_extend(&core->cache, count);
+  epoch_open(&core->epoch);
+  rc = rc ? rc : frames_resize(&core->frames, count);
+  core_judge_anew(core);
+  pthread_mutex_unlock(&core->flush_lock);
+  core_signal_room(core);
+  return rc;
+}
+
+static void set_count(struct core *core, uint32_t count) {
+  pthread_mutex_lock(&core->flush_lock);
+  if (frames_resize(&core->frames, count)) {
+    /* Without memory for all it keeps those that it has. */
+    (void)frames_resize(&core->frames, frames_made(&core->frames));
+  }
+  pthread_mutex_unlock(&core->flush_lock);
+  core_signal_room(core);
+}
+
+/* Works until all that is beyond the budget has been given back. */
+static int budget_drain(emb_session *s) {
+  struct core *core = s->core;
+  int rc = EMB_OK;
+  while (!rc && frames_excess(&core->frames)) {
+    int did = 0;
+    rc = core_make_room(core, s->slot, &did, &s->err);
+    rc = rc ? rc : session_interrupted(s);
+    if (!rc && !did) {
+      core->env->sleep_us(core->env, 500); /* others have what is missing */
+    }
+  }
+  return rc;
+}
+
+static int resize(emb_session *s, uint32_t count) {
+  struct core *core = s->core;
+  uint32_t before = frames_count(&core->frames);
+  int rc = EMB_OK;
+  if (count > before) {
+    rc = budget_grow(core, count);
+    return rc ? session_error(s, rc, "out of memory") : EMB_OK;
+  }
+  set_count(core, count);
+  rc = budget_drain(s);
+  if (rc) {
+    set_count(core, before);
+  }
+  return rc;
+}
+
+int emb_set_memory(emb_session *s, uint64_t bytes) {
+  struct core *core = s->core;
+  uint64_t least = budget_least(&core->layout);
+  int rc = session_begin(s);
+  bytes = bytes ? bytes : EMB_MEMORY_DEFAULT;
+  if (!rc && bytes < least) {
+    rc = session_error(s, EMB_RANGE,
+                       "memory of %llu bytes is too small for %s, which needs "
+                       "at least %llu",
+                       (unsigned long long)bytes, core->dir,
+                       (unsigned long long)least);
+  }
+  rc = rc ? rc : budget__check(core->env, bytes, &s->err);
+  rc = rc ? rc : session_lock(s, &s->store->budget_lock);
+  if (rc) {
+    return rc;
+  }
+  uint32_t before = frames_count(&core->frames);
+  rc = resize(s, budget__frames(&core->layout, bytes));
+  if (frames_count(&core->frames) != before) {
+    budget__sample(core);
+  }
+  advice__begin(s->store);
+  pthread_mutex_unlock(&s->store->budget_lock);
+  return rc;
+}
+
+uint64_t emb_memory_least(const emb_store *store) {
+  return budget_least(&store->core.layout);
+}
+
+void emb_set_timeout(emb_store *store, uint64_t ms) {
+  atomic_store(&store->core.timeout_ms, ms);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+**
+** step.c -- what drives the background tasks (tasks.c), and the relief of a
+** writer that finds no space.
+**
+**   emb_step          one pass of each lane, and one piece of an asynchronous
+**                     batch
+**   flush thread      LANE_FLUSH, when it is woken or twice a second
+**   work thread       LANE_WORK as long as there is more, then LANE_AFTER;
+**                     again at once while that has more, else after a pause
+*/
+#include "../kernel/reserve.h"
+#include "../life/compact.h"
+#include "../session/job.h"
+#include "step.h"
+#include "../ahead/warm.h"
+
+#define WORK_PAUSE_MS 50
+
+static int flush_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  emb_store *store = pass->store;
+  int some = 0;
+  int rc = core_make_room(&store->core, store->flush_slot, &some, err);
+  *did = some ? PIECE_MORE : PIECE_NONE;
+  return rc;
+}
+
+const struct task task_flush = {
+    TASK_NAMED("flush"),
+    .lane = LANE_FLUSH,
+    .run = flush_run,
+};
+
+int emb_step(emb_store *store, int *more) {
+  int more_flush = 0, more_jobs = 0, more_work = 0, more_after = 0;
+  int rc = store_check(store, NULL);
+  rc = rc ? rc : tasks_pass(store, LANE_FLUSH, 0, &more_flush, NULL);
+  rc = rc ? rc : job_step(store, &more_jobs, NULL);
+  rc = rc ? rc : tasks_pass(store, LANE_WORK, 0, &more_work, NULL);
+  rc = rc ? rc : tasks_pass(store, LANE_AFTER, 0, &more_after, NULL);
+  *more = more_flush | more_jobs | more_work | more_after;
+  return rc;
+}
+
+/* Rounds of relief for one call that finds no space. */
+#define ROUNDS 16
+
+/* Dead extents, in bytes, for which as many are moved together as what is kept
+** allows.  Under ckpt_lock. */
+static uint64_t make_dead(emb_store *store) {
+  struct core *core = &store->core;
+  struct space space;
+  int did = 1;
+  pthread_mutex_lock(&core->log.lock);
+  uint64_t goal = (core->log.keep + UINT64_C(2)) * core->layout.extent_bytes;
+  pthread_mutex_unlock(&core->log.lock);
+  int rc = core_flush_all(core, 0, NULL, NULL);
+  space_measure(core, &space);
+  while (!rc && did && space.dead < goal) {
+    /* EMB_FULL: what was kept is used up. */
+    rc = compact_one(core, store->work_slot, 0, &did, NULL);
+    rc = rc ? rc : core_flush_all(core, 0, NULL, NULL);
+    space_measure(core, &space);
+  }
+  return space.dead;
+}
+
+/* core->relieve.  What is dead is freed, and what is sparse is moved together
+** first, with the file slots that are kept for that, until there is a file
+** slot. */
+void step__relieve(struct core *core, int (*interrupt)(void *), void *arg) {
+  emb_store *store = (emb_store *)(void *)core;
+  int full = 1, rc = EMB_OK;
+  if (!tasks_may_work(store)) {
+    return;
+  }
+  while (pthread_mutex_trylock(&core->ckpt_lock)) {
+    if (interrupt && interrupt(arg)) {
+      return;
+    }
+    core->env->sleep_us(core->env, 1000);
+  }
+  rc = tasks_release(store, NULL);
+  for (int i = 0; !rc && full && i < ROUNDS && !(interrupt && interrupt(arg));
+       i++) {
+    if (!make_dead(store)) {
+      break;
+    }
+    rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, NULL);
+    full = !rc && reserve_file_slots(core, 0, NULL) != EMB_OK;
+  }
+  pthread_mutex_unlock(&core->ckpt_lock);
+}
+
+/* core->step: for a call that waits in a store without threads. */
+int step__once(struct core *core, int *more, emb_err *err) {
+  return tasks_pass((emb_store *)(void *)core, LANE_FLUSH, 0, more, err);
+}
+
+/* ---- threads ----------------------------------------------------------- */
+
+void step__flush_thread(void *arg) {
+  emb_store *store = arg;
+  struct core *core = &store->core;
+  pthread_mutex_lock(&core->wake_lock);
+  while (!core->stopping) {
+    if (!core->work_wanted) {
+      core_wait_ms(core, &core->wake, &core->wake_lock, 500);
+    }
+    core->work_wanted = 0;
+    int more = !core->stopping;
+    pthread_mutex_unlock(&core->wake_lock);
+    while (more) {
+      tasks_pass(store, LANE_FLUSH, 1, &more, NULL);
+    }
+    pthread_mutex_lock(&core->wake_lock);
+  }
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+/* One look at everything; 1: LANE_AFTER has more to do. */
+static int work_round(emb_store *store) {
+  int more = 1;
+  while (more && !core_stopping(&store->core) &&
+         tasks_pass(store, LANE_WORK, 1, &more, NULL) == EMB_OK) {
+  }
+  more = 0;
+  if (!core_stopping(&store->core)) {
+    tasks_pass(store, LANE_AFTER, 1, &more, NULL);
+  }
+  return more;
+}
+
+void step__work_thread(void *arg) {
+  emb_store *store = arg;
+  struct core *core = &store->core;
+  int more = 0;
+  /* A process that is over after one statement has not read a large table. */
+  if (warm_is_small(store)) {
+    tasks_pass(store, LANE_AFTER, 1, &more, NULL);
+  }
+  pthread_mutex_lock(&core->wake_lock);
+  while (!core->stopping) {
+    if (!more) {
+      core_wait_ms(core, &core->work, &core->wake_lock, WORK_PAUSE_MS);
+    }
+    pthread_mutex_unlock(&core->wake_lock);
+    more = work_round(store);
+    pthread_mutex_lock(&core->wake_lock);
+  }
+  pthread_mutex_unlock(&core->wake_lock);
+}

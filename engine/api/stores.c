@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+**
+** stores.c -- opening and closing what several callers of a process share, and
+** deleting it (session/registry.c).
+*/
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../ckpt/manifest.h"
+#include "budget.h"
+#include "../session/dir.h"
+#include "open.h"
+#include "../session/own.h"
+#include "../session/registry.h"
+
+int emb_check_memory(uint64_t bytes, emb_err *err) {
+  return budget__check(registry_env(), bytes, err);
+}
+
+/* A store that is open already: may this caller share it? */
+static int share(emb_store *store, const emb_config *c, emb_err *err) {
+  struct schema schema = store->core.schema;
+  int rc = schema_accept(&schema, c, store->core.dir, err);
+  if (rc) {
+    return rc;
+  }
+  /* What only tunes is as the first to open it said. */
+  schema.ttl = store->core.schema.ttl;
+  schema.capacity = store->core.schema.capacity;
+  schema.evict = store->core.schema.evict;
+  char here[SCHEMA_TEXT_BYTES], asked[SCHEMA_TEXT_BYTES];
+  rc = schema_print(&store->core.schema, here, err);
+  rc = rc ? rc : schema_print(&schema, asked, err);
+  if (rc) {
+    return rc;
+  }
+  if (strcmp(here, asked) != 0) {
+    return err_set(err, EMB_MISMATCH,
+                   "%s is open with other optimizers or initializers",
+                   store->core.dir);
+  }
+  if ((c->flags & EMB_OPEN_BOUNDED) && c->staleness > EMB_STALENESS_MAX) {
+    return err_set(err, EMB_RANGE, "staleness must be between 0 and %d, got %u",
+                   EMB_STALENESS_MAX, c->staleness);
+  }
+  if ((c->flags & EMB_OPEN_BOUNDED) && core_bounded(&store->core) &&
+      c->staleness != store->core.staleness) {
+    return err_set(err, EMB_MISMATCH, "%s is open with staleness %u, not %u",
+                   store->core.dir, store->core.staleness, c->staleness);
+  }
+  if ((c->flags & EMB_OPEN_BOUNDED) && !core_bounded(&store->core)) {
+    store->core.staleness = c->staleness;
+    atomic_store(&store->core.bounded, 1);
+  }
+  if (!(c->flags & EMB_OPEN_READONLY)) {
+    int only_reads = STORE_ONLY_READS;
+    (void)atomic_compare_exchange_strong(&store->readonly, &only_reads,
+                                         STORE_WRITES);
+  }
+  store->references++;
+  return EMB_OK;
+}
+
+static int open_once(const char *dir, const emb_config *config,
+                     emb_store **store, emb_err *err) {
+  struct env *env = registry_env();
+  uint64_t id[2];
+  int rc = EMB_OK, there = 0;
+  err_clear(err);
+  *store = NULL;
+  int temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
+  registry_enter();
+  rc = temporary ? registry_check_path(dir, err)
+                 : registry_identify(dir, id, &there, err);
+  if (there) {
+    *store = registry_find(id);
+    if (*store && atomic_load(&(*store)->dropped)) {
+      rc = err_set(err, EMB_CANTOPEN, "%s is being deleted", dir);
+    } else if (*store && (config->flags & EMB_OPEN_EXCLUSIVE)) {
+      rc = err_set(err, EMB_LOCKED, "%s is open", dir);
+    } else if (*store) {
+      rc = share(*store, config, err);
+    } else if (config->flags & EMB_OPEN_EXCLUSIVE) {
+      rc = registry_destroy(dir, err);
+    }
+  }
+  if (!rc && !*store) {
+    rc = open__make(env, dir, config, store, err);
+    if (!rc && !temporary) {
+      int os = env->identity(env, dir, (*store)->identity);
+      if (os) {
+        rc = err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir);
+        open__free(*store);
+      }
+    }
+    if (!rc) {
+      (*store)->references = 1;
+      registry_add(*store);
+    }
+  }
+  if (rc) {
+    *store = NULL;
+  }
+  registry_leave();
+  return rc;
+}
+
+/* While another process recovers the store there is nothing to open; the lock
+** is not held while waiting for that. */
+int emb_open(const char *dir, const emb_config *config, emb_store **store,
+             emb_err *err) {
+  struct env *env = registry_env();
+  uint64_t start = env->now_us(env);
+  for (;;) {
+    int rc = open_once(dir, config, store, err);
+    if (rc != OWN_RECOVERING) {
+      return rc;
+    }
+    if (env->now_us(env) - start >= config->timeout_ms * 1000) {
+      return own_recovering(dir, err);
+    }
+    env->sleep_us(env, 2000);
+  }
+}
+
+static int close_dropped(emb_store *store, emb_err *err);
+static int close_owed(emb_store *store, emb_err *err);
+
+int emb_close(emb_store *store, emb_err *err) {
+  int rc = EMB_OK;
+  err_clear(err);
+  if (!store) {
+    return EMB_OK;
+  }
+  if (registry_env()->process(registry_env()) != store->process) {
+    return EMB_OK; /* the parent's; nothing of it may be touched here */
+  }
+  registry_enter();
+  if (store->references == 1 && atomic_load(&store->sessions) > 0) {
+    rc = err_set(err, EMB_MISUSE, "%s: a session is still open",
+                 store->core.dir);
+  } else if (--store->references == 0) {
+    registry_remove(store);
+    rc = atomic_load(&store->dropped) ? close_dropped(store, err)
+         : store->drop_owed           ? close_owed(store, err)
+                                      : open__close(store, err);
+  }
+  registry_leave();
+  return rc;
+}
+
+/* ---- a store that is open ---------------------------------------------- */
+
+/* The locks are those under which files are made.  They are not waited for
+** here, since all opening and closing waits meanwhile. */
+static int drop_open(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  struct env_lock *held = NULL;
+  int rc = EMB_LOCKED, os = 0, there = 1;
+  if (pthread_mutex_trylock(&store->own_lock)) {
+    return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
+  }
+  if (pthread_mutex_trylock(&core->ckpt_lock) == 0) {
+    pthread_mutex_lock(&store->txn_lock);
+    int written = store->txn_owner != NULL;
+    if (!written) { /* from now on none begins */
+      atomic_store(&store->dropped, 1);
+    }
+    pthread_mutex_unlock(&store->txn_lock);
+    if (!written) {
+      rc = atomic_load(&store->owner)
+               ? EMB_OK
+               : registry_lock_dir(core->dir, &held, &there, err);
+    }
+    if (!rc && there) {
+      os = dir_remove(registry_env(), core->dir);
+    }
+    if (held) {
+      registry_env()->unlock(registry_env(), held);
+    }
+    if (rc || os) {
+      atomic_store(&store->dropped, 0);
+    }
+    pthread_mutex_unlock(&core->ckpt_lock);
+  }
+  pthread_mutex_unlock(&store->own_lock);
+  if (rc == EMB_LOCKED) {
+    return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
+  }
+  return rc ? rc : registry_cannot_remove(core->dir, os, err);
+}
+
+/* The directory goes last, so that its name is no other store's meanwhile; with
+** it what a call had begun to write when the store was dropped. */
+static int close_dropped(emb_store *store, emb_err *err) {
+  char dir[PATH_BYTES];
+  snprintf(dir, sizeof dir, "%s", store->core.dir);
+  int rc = open__close(store, err);
+  int os = dir_remove(registry_env(), dir);
+  return rc ? rc
+            : registry_cannot_remove(dir, os ? os : registry_remove_dir(dir),
+                                     err);
+}
+
+/* It was in use when it was to be dropped. */
+static int close_owed(emb_store *store, emb_err *err) {
+  char dir[PATH_BYTES];
+  snprintf(dir, sizeof dir, "%s", store->core.dir);
+  int rc = open__close(store, err);
+  return rc ? rc : registry_destroy(dir, err);
+}
+
+int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err) {
+  uint64_t id[2];
+  struct manifest m;
+  int there;
+  err_clear(err);
+  registry_enter();
+  int rc = registry_identify(dir, id, &there, err);
+  emb_store *store = there ? registry_find(id) : NULL;
+  if (store && (!uuid || memcmp(store->core.uuid, uuid, 16) == 0)) {
+    rc = atomic_load(&store->dropped) ? EMB_OK : drop_open(store, err);
+    store->drop_owed |= rc == EMB_LOCKED;
+  } else if (there && !store &&
+             (!uuid || manifest_read(registry_env(), dir, &m, NULL) ||
+              memcmp(m.uuid, uuid, 16) == 0)) {
+    rc = registry_destroy(dir, err);
+  }
+  registry_leave();
+  return rc;
+}
+
+int emb_is_dropped(const emb_store *store) {
+  return atomic_load(&store->dropped);
+}

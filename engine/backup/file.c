@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+**
+** file.c -- a file that emb_snapshot_export made, read as it stands: by key and
+** as a whole, without a store.
+**
+** MEMORY   A block of rows in three forms (pack/read.h), one of the index.
+*/
+#include <string.h>
+
+#include "../schema/form.h"
+#include "../session/registry.h"
+
+struct emb_file {
+  struct env *env;
+  struct pack_reader *reader;
+  struct form form;
+};
+
+int emb_file_open(const char *path, emb_file **out, emb_err *err) {
+  struct env *env = registry_env();
+  emb_file *file = env->allocate(env, sizeof *file);
+  *out = NULL;
+  if (!file) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  file->env = env;
+  int rc = pack_open(env, path, &file->reader, err);
+  rc = rc ? rc
+          : form_read(&file->form, NULL, vec_best(),
+                      pack_reader_head(file->reader), path, err);
+  if (rc) {
+    emb_file_close(file);
+  } else {
+    *out = file;
+  }
+  return rc;
+}
+
+void emb_file_close(emb_file *file) {
+  if (file) {
+    pack_close(file->reader);
+    file->env->release(file->env, file);
+  }
+}
+
+void emb_file_about(const emb_file *file, emb_file_info *info) {
+  const struct pack_head *head = pack_reader_head(file->reader);
+  const struct pack_end *end = pack_reader_end(file->reader);
+  memset(info, 0, sizeof *info);
+  memcpy(info->name, head->name, sizeof info->name);
+  memcpy(info->base_name, head->base_name, sizeof info->base_name);
+  memcpy(info->uuid, head->uuid, sizeof info->uuid);
+  info->dim = file->form.file.dim;
+  info->bytes = end->file_bytes;
+  info->tracks = file->form.track;
+  info->has_index = (head->flags & PACK_INDEX) != 0;
+  for (int i = 0; i < PACK_OPS; i++) {
+    info->rows += (int64_t)end->rows[i];
+  }
+}
+
+/* Fills the row; a deletion has a vector of zeros. */
+static int file_take(emb_file *file, const struct pack_row *row,
+                     emb_file_row *to, float *vector, emb_err *err) {
+  to->key = row->key;
+  to->version = row->version;
+  to->deleted = row->op != PACK_PUT;
+  to->track = (emb_track){0, 0};
+  memset(vector, 0, file->form.file.dim * sizeof *vector);
+  return to->deleted ||
+                 form_vectors(&file->form, row->value, vector, &to->track) == 0
+             ? EMB_OK
+             : err_set(err, EMB_CORRUPT, "key %lld of the file is not finite",
+                       (long long)row->key);
+}
+
+int emb_file_next(emb_file *file, emb_file_row *row, float *vector, int *found,
+                  emb_err *err) {
+  const struct pack_row *from;
+  int rc = pack_next(file->reader, &from, err);
+  *found = !rc && from;
+  return *found ? file_take(file, from, row, vector, err) : rc;
+}
+
+void emb_file_rewind(emb_file *file) { pack_seek(file->reader, 0); }
+
+/* Without an index by reading all rows. */
+static int search(emb_file *file, int64_t key, uint64_t *at, emb_err *err) {
+  const struct pack_row *row;
+  int rc;
+  *at = 0;
+  pack_seek(file->reader, 0);
+  do {
+    rc = pack_next(file->reader, &row, err);
+    if (rc || (row && row->key == key)) {
+      return rc;
+    }
+    ++*at;
+  } while (row);
+  *at = UINT64_MAX;
+  return rc;
+}
+
+int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
+                 int *found, emb_err *err) {
+  int indexed = (pack_reader_head(file->reader)->flags & PACK_INDEX) != 0;
+  const struct pack_row *from;
+  uint64_t at;
+  int rc = indexed ? pack_find(file->reader, key, &at, err)
+                   : search(file, key, &at, err);
+  *found = 0;
+  if (rc || at == UINT64_MAX) {
+    return rc;
+  }
+  pack_seek(file->reader, at);
+  rc = pack_next(file->reader, &from, err);
+  if (!rc && (!from || from->key != key)) {
+    rc = err_set(err, EMB_CORRUPT,
+                 "the file is damaged: its index is wrong about key %lld",
+                 (long long)key);
+  }
+  *found = !rc;
+  return rc ? rc : file_take(file, from, row, vector, err);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+**
+** place.h -- a directory of stores; see place.c.
+*/
+#ifndef EMB_BACKUP_PLACE_H
+#define EMB_BACKUP_PLACE_H
+
+#include "../env/env.h"
+#include "../emb.h"
+
+/* Takes the owner's lock of a store that is not open here: LOCKED, BUSY.  *lock
+** is NULL where there is no directory.  place__let_go follows. */
+int place__hold(const char *dir, struct env_lock **lock, emb_err *err);
+void place__let_go(struct env_lock *lock);
+
+#endif

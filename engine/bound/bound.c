@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT
+**
+** bound.c -- see bound.h.
+*/
+#include "bound.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../session/txn_map.h"
+
+/* A waiting session looks at least this often whether it is to stop. */
+#define WAIT_MS 10
+/* Slots that a table without leases keeps. */
+#define ROOM_KEPT 65536
+
+uint32_t bound_call(emb_session *s) { return lease_next_call(&s->leases); }
+
+int bound_reserve(emb_session *s, size_t n) {
+  return lease_reserve(&s->leases, s->core->env, n)
+             ? session_error(s, EMB_NOMEM, "out of memory")
+             : EMB_OK;
+}
+
+int bound_try(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
+              struct entry **entry, uint64_t *word) {
+  struct leases *leases = &s->leases;
+  struct lease *lease = lease_slot(leases, key, hash);
+  if (lease_counted_since(lease,
+                          leases->statement ? leases->statement_call : call)) {
+    return KEY_FOUND;
+  }
+  if ((*word & WORD_INTENT) || !word_address(*word)) {
+    int own = 0;
+    if (s->txn && (*word & WORD_INTENT)) {
+      session_txn_find(s->txn, key, hash, &own);
+    }
+    if (own) {
+      return KEY_FOUND; /* what the session itself has put is not stale */
+    }
+    if (!txn_word(s, key, hash, *word)) {
+      return KEY_ABSENT;
+    }
+  }
+  int rc = key_acquire(s->core, key, hash, entry, word);
+  if (rc == KEY_FOUND) {
+    lease_take(leases, lease, key, call);
+    bound_note_statement(s);
+  } else if (rc == KEY_ABSENT) {
+    *word = 0;
+  }
+  return rc;
+}
+
+/* Takes n off the session's lease and off the key's pending reads. */
+static void give(emb_session *s, struct lease *lease, uint32_t n) {
+  key_release(s->core, lease->key, hash_key(lease->key), n);
+  lease_drop(&s->leases, lease, n);
+}
+
+void bound_release_call(emb_session *s, const int64_t *keys, size_t n,
+                        uint32_t call) {
+  for (size_t at = 0; at < n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < n && i < at + CHUNK_MAX; i++) {
+      struct lease *lease = lease_find(&s->leases, keys[i], hash_key(keys[i]));
+      if (lease && lease->call == call && !lease->put) {
+        lease->put = 1; /* so that a repeated key is done once */
+        give(s, lease, 1);
+      }
+    }
+    epoch_leave(s->slot);
+  }
+  bound_signal(s);
+}
+
+/* ---- waiting ----------------------------------------------------------- */
+
+/* Tries once; *pending: what stands in the way. */
+static int try_key(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
+                   uint32_t *pending) {
+  uint64_t word;
+  epoch_enter(&s->core->epoch, s->slot);
+  struct entry *entry = index_find(&s->core->index, key, hash, &word);
+  int rc = entry ? bound_try(s, key, hash, call, &entry, &word) : KEY_ABSENT;
+  epoch_leave(s->slot);
+  *pending = word_pending(word);
+  return rc;
+}
+
+static int busy(emb_session *s, int64_t key, uint32_t pending,
+                const char *why) {
+  count_add(&s->core->counters.staleness_busy, 1);
+  return session_error(s, EMB_BUSY,
+                       "key %lld: clock %u is above the staleness bound %u%s",
+                       (long long)key, pending, s->core->staleness, why);
+}
+
+/* What a waiting session has seen of the others, and since when. */
+struct others {
+  uint64_t undecided; /* transaction */
+  uint64_t undecided_since;
+  uint64_t rows_since; /* 0: none has leases of statements */
+};
+
+/* The session that holds the lease may be waiting to commit, or for one that
+** does, and that one for what this session's caller holds: then none would go
+** on before the timeout.  The same when they need statements to give their
+** leases back, and the caller lets none write.  Not at once, for a commit that
+** is past its decision looks the same.  NULL: no reason to give up. */
+static const char *in_the_way(emb_session *s, uint64_t now,
+                              struct others *seen) {
+  uint64_t undecided =
+      s->txn && s->txn->prepared ? 0 : atomic_load(&s->store->txn_undecided);
+  int rows = atomic_load(&s->store->leases_of_rows) - s->leases_of_rows;
+  if (undecided != seen->undecided) {
+    seen->undecided = undecided;
+    seen->undecided_since = now;
+  }
+  seen->rows_since = rows <= 0 ? 0 : seen->rows_since ? seen->rows_since : now;
+  if (!s->blocks) {
+    return NULL;
+  }
+  if (undecided && now - seen->undecided_since >= WAIT_MS * 1000 &&
+      s->blocks(s->blocks_arg, EMB_BLOCKS_COMMIT)) {
+    return ", and a COMMIT waits for this statement";
+  }
+  if (seen->rows_since && now - seen->rows_since >= WAIT_MS * 1000 &&
+      s->blocks(s->blocks_arg, EMB_BLOCKS_WRITE)) {
+    return ", and who has read it cannot write beside this transaction";
+  }
+  return NULL;
+}
+
+/* Sleeps until something is given back, or a little. */
+static void sleep_for_release(struct core *core, uint64_t count, uint64_t ms) {
+  pthread_mutex_lock(&core->wake_lock);
+  if (core->release_count == count) {
+    core_wait_ms(core, &core->released, &core->wake_lock,
+                 ms < WAIT_MS ? ms : WAIT_MS);
+  }
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+static uint64_t release_count(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  uint64_t count = core->release_count;
+  pthread_mutex_unlock(&core->wake_lock);
+  return count;
+}
+
+/* Counts one key, waiting up to the time `until`. */
+static int acquire_key(emb_session *s, int64_t key, uint32_t call,
+                       uint64_t until) {
+  struct core *core = s->core;
+  uint64_t hash = hash_key(key);
+  struct others seen = {0, 0, 0};
+  const char *why;
+  int rc = EMB_OK, waits = 0;
+  while (!rc) {
+    uint32_t pending;
+    /* The count is read before the attempt: what is given back after it is not
+    ** slept through. */
+    uint64_t count = waits ? release_count(core) : 0;
+    if (try_key(s, key, hash, call, &pending) != KEY_BLOCKED) {
+      break;
+    }
+    const struct lease *lease = lease_find(&s->leases, key, hash);
+    uint64_t now = core->env->now_us(core->env);
+    if (lease && lease->held == pending) {
+      rc =
+          busy(s, key, pending, ", and all its Gets are this connection's own");
+    } else if (now >= until) {
+      rc = busy(s, key, pending, "");
+    } else if ((why = in_the_way(s, now, &seen)) != NULL) {
+      rc = busy(s, key, pending, why);
+    } else if ((rc = session_interrupted(s)) != EMB_OK) {
+      break;
+    } else if (!waits) {
+      waits = 1;
+      count_add(&core->counters.staleness_waits, 1);
+      atomic_fetch_add(&core->release_waiters, 1);
+    } else {
+      sleep_for_release(core, count, (until - now) / 1000 + 1);
+    }
+  }
+  if (waits) {
+    atomic_fetch_sub(&core->release_waiters, 1);
+  }
+  return rc;
+}
+
+static int bound_by_hash(const void *a, const void *b) {
+  uint64_t x = hash_key(*(const int64_t *)a), y = hash_key(*(const int64_t *)b);
+  return x < y ? -1 : x > y;
+}
+
+int bound_acquire(emb_session *s, const int64_t *keys, size_t n,
+                  uint32_t call) {
+  struct env *env = s->core->env;
+  uint64_t until = env->now_us(env) + s->core->timeout_ms * 1000;
+  int rc = bound_reserve(s, n);
+  int64_t *sorted = rc ? NULL : env->resize(env, NULL, n * sizeof *sorted + 1);
+  if (!rc && !sorted) {
+    rc = session_error(s, EMB_NOMEM, "out of memory");
+  }
+  if (rc) {
+    return rc;
+  }
+  memcpy(sorted, keys, n * sizeof *sorted);
+  qsort(sorted, n, sizeof *sorted, bound_by_hash);
+  size_t i = 0;
+  for (; !rc && i < n; i++) {
+    rc = acquire_key(s, sorted[i], call, until);
+  }
+  if (rc) {
+    bound_release_call(s, sorted, i, call);
+  }
+  env->release(env, sorted);
+  return rc;
+}
+
+/* ---- giving back ------------------------------------------------------- */
+
+void bound_untake(emb_session *s, int64_t key, uint64_t hash) {
+  if (bound_reserve(s, 1)) {
+    key_release(s->core, key, hash, 1); /* rather than never */
+    return;
+  }
+  struct leases *leases = &s->leases;
+  lease_take(leases, lease_slot(leases, key, hash), key,
+             lease_next_call(leases));
+}
+
+void bound_put_later(emb_session *s, int64_t key, uint64_t hash,
+                     uint32_t call) {
+  struct lease *lease = lease_find(&s->leases, key, hash);
+  if (lease && !(lease->put && lease->call == call)) {
+    lease_call(&s->leases, lease, call);
+    lease->put = 1;
+    if (lease->deferred < lease->held && lease->deferred < LEASE_DEFERRED_MAX) {
+      lease->deferred = (lease->deferred + 1u) & LEASE_DEFERRED_MAX;
+    }
+  }
+}
+
+uint32_t bound_settle(emb_session *s, int64_t key, uint64_t hash, int commit) {
+  struct lease *lease = lease_find(&s->leases, key, hash);
+  if (!lease) {
+    return 0;
+  }
+  uint32_t n = commit ? lease->deferred : 0;
+  lease->deferred = 0;
+  lease_drop(&s->leases, lease, n);
+  return n;
+}
+
+enum { RELEASE_ALL, RELEASE_MARKED, RELEASE_STATEMENT };
+
+/* How many of a lease are to be given back. */
+static uint32_t release_most(const struct leases *leases,
+                             const struct lease *lease, int which) {
+  if (which == RELEASE_MARKED) {
+    return lease_marked(leases, lease);
+  }
+  if (which == RELEASE_STATEMENT) {
+    return lease_counted_since(lease, leases->statement_call) ? 1 : 0;
+  }
+  return lease->held;
+}
+
+/* Slots of the table from at on, until n were given back; where it stopped. */
+static size_t release_some(emb_session *s, int which, size_t at, size_t n) {
+  struct leases *leases = &s->leases;
+  while (at < leases->room && n) {
+    struct lease *lease = &leases->slots[at];
+    uint32_t most = release_most(leases, lease, which);
+    if (lease->held && most) {
+      if (which == RELEASE_STATEMENT) {
+        lease->put = 1; /* is not counted any more */
+      } else {
+        lease->marked = 0;
+      }
+      give(s, lease, most); /* another may stand here now */
+      n--;
+    } else {
+      at++;
+    }
+  }
+  return at;
+}
+
+static size_t release(emb_session *s, int which) {
+  struct leases *leases = &s->leases;
+  size_t before = leases->held, at = 0;
+  while (leases->held && at < leases->room) {
+    epoch_enter(&s->core->epoch, s->slot);
+    at = release_some(s, which, at, CHUNK_MAX);
+    epoch_leave(s->slot);
+  }
+  if (!leases->held && leases->room > ROOM_KEPT) {
+    lease_free(leases, s->core->env);
+  }
+  bound_signal(s);
+  return before - leases->held;
+}
+
+void emb_statement(emb_session *s, uint64_t number) {
+  struct leases *leases = &s->leases;
+  if (number && number != leases->statement_last) {
+    leases->statement_call = leases->calls + 1;
+    leases->statement_last = number;
+  }
+  leases->statement = number;
+}
+
+size_t emb_release(emb_session *s) {
+  return session_begin(s) ? 0 : release(s, RELEASE_ALL);
+}
+
+size_t emb_release_marked(emb_session *s) {
+  return session_begin(s) ? 0 : release(s, RELEASE_MARKED);
+}
+
+size_t emb_release_statement(emb_session *s) {
+  return session_begin(s) || !s->leases.statement
+             ? 0
+             : release(s, RELEASE_STATEMENT);
+}
+
+size_t emb_leases(const emb_session *s) { return s->leases.held; }
+
+void emb_lease_mark(emb_session *s, int mark) {
+  s->leases.since = s->leases.calls + 1;
+  s->leases.mark = mark != 0;
+}
+
+int emb_clocks(emb_session *s, const int64_t *keys, size_t n,
+               uint32_t *clocks) {
+  int rc = session_begin(s);
+  for (size_t at = 0; !rc && at < n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < n && i < at + CHUNK_MAX; i++) {
+      uint64_t word;
+      index_find(&s->core->index, keys[i], hash_key(keys[i]), &word);
+      clocks[i] = word_pending(word);
+    }
+    epoch_leave(s->slot);
+  }
+  return rc;
+}

@@ -1,0 +1,746 @@
+/* SPDX-License-Identifier: MIT
+**
+** consumer.c -- see consumer.h.
+*/
+#include "consumer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_NAME_BYTES 32
+/* What a file of format 1 has room for. */
+#define HOLES_1 32
+#define KEEP_DEFAULT (UINT64_C(1) << 30)
+
+static const char consumer_magic[8] = {'e', 'm', 'b', 'd', 'e', 'l', 't', 'a'};
+
+/* Format 1 has its holes at 368 and no reason; whole units of 4096 bytes, the
+** rest is zeros. */
+struct consumer_file {
+  uint64_t sum;            /* 000-007 */
+  char magic[8];           /* 008-015 */
+  uint32_t format;         /* 016-019 */
+  uint32_t state;          /* 020-023 */
+  uint8_t uuid[16];        /* 024-039 */
+  uint64_t number;         /* 040-047 */
+  uint64_t keep_bytes;     /* 048-055 */
+  struct mark acked, sent; /* 056-103 */
+  uint32_t hole_count;     /* 104-107 */
+  uint32_t acks;           /* 108-111 */
+  char name[256];          /* 112-367 */
+  uint32_t reason;         /* 368-371 */
+  uint32_t zero;           /* 372-375 */
+  uint64_t lost_bytes;     /* 376-383 */
+  struct hole holes[];     /* 384- */
+};
+_Static_assert(sizeof(struct consumer_file) == 384, "consumer file");
+_Static_assert(offsetof(struct consumer_file, reason) == 368, "consumer file");
+
+#define UNIT 4096u
+
+/* ---- files -------------------------------------------------------------- */
+
+static uint64_t number_of(const char *name) {
+  return XXH3_64bits(name, strlen(name));
+}
+
+static void name_of(uint64_t number, char *name) {
+  snprintf(name, FILE_NAME_BYTES, CONSUMER_PREFIX "%016llx",
+           (unsigned long long)number);
+}
+
+static int consumer_is_zero(const void *bytes, size_t n) {
+  const char *at = bytes;
+  while (n && !*at) {
+    at++;
+    n--;
+  }
+  return n == 0;
+}
+
+/* ---- holes ----------------------------------------------------------------
+ */
+
+static int consumer_by_start(const void *a, const void *b) {
+  const struct hole *x = a, *y = b;
+  return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Those that touch become one. */
+static void holes_join(struct holes *holes) {
+  size_t n = 0;
+  if (holes->count) {
+    qsort(holes->list, holes->count, sizeof *holes->list, consumer_by_start);
+  }
+  for (size_t i = 0; i < holes->count; i++) {
+    struct hole *last = n ? &holes->list[n - 1] : NULL;
+    if (last && holes->list[i].from <= last->to) {
+      last->to = holes->list[i].to > last->to ? holes->list[i].to : last->to;
+    } else {
+      holes->list[n++] = holes->list[i];
+    }
+  }
+  holes->count = n;
+}
+
+static int holes_add(struct core *core, struct holes *holes,
+                     const struct hole *from, size_t n, emb_err *err) {
+  if (!n) {
+    return EMB_OK;
+  }
+  if (holes->room - holes->count < n) {
+    size_t room =
+        holes->count + n > 2 * holes->room ? holes->count + n : 2 * holes->room;
+    struct hole *list =
+        core->env->resize(core->env, holes->list, room * sizeof *list);
+    if (!list) {
+      return err_set(err, EMB_NOMEM, "out of memory");
+    }
+    holes->list = list;
+    holes->room = room;
+  }
+  memcpy(holes->list + holes->count, from, n * sizeof *from);
+  holes->count += n;
+  holes_join(holes);
+  return EMB_OK;
+}
+
+/* The first that ends above this page. */
+static size_t holes_above(const struct holes *holes, uint64_t page) {
+  size_t low = 0, high = holes->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (holes->list[middle].to > page) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+int consumers_know_hole(struct consumers *c, uint64_t page) {
+  pthread_mutex_lock(&c->lock);
+  size_t i = holes_above(&c->holes, page);
+  int known = i < c->holes.count && c->holes.list[i].from <= page;
+  pthread_mutex_unlock(&c->lock);
+  return known;
+}
+
+/* ---- one file -------------------------------------------------------------
+ */
+
+static uint64_t consumer_sum_of(const struct core *core,
+                                const struct consumer_file *f, size_t bytes) {
+  return hash_sum((const char *)f + 8, bytes - 8, core->salt, f->number);
+}
+
+static int mark_is_sound(const struct mark *mark) {
+  return mark->page <= mark->end && (mark->page == 0) == (mark->end == 0);
+}
+
+static size_t bytes_of(uint32_t format, uint64_t holes) {
+  size_t head = format == 1 ? offsetof(struct consumer_file, reason)
+                            : sizeof(struct consumer_file);
+  size_t bytes = head + (size_t)holes * sizeof(struct hole);
+  return (bytes + UNIT - 1) / UNIT * UNIT;
+}
+
+static struct hole *holes_of(struct consumer_file *f) {
+  return f->format == 1 ? (struct hole *)(void *)&f->reason : f->holes;
+}
+
+/* Everything but the sum; at least a unit. */
+static int consumer_is_sound(const struct core *core, struct consumer_file *f,
+                             size_t bytes) {
+  size_t n = strnlen(f->name, sizeof f->name);
+  if (memcmp(f->magic, consumer_magic, sizeof consumer_magic) != 0 ||
+      (f->format != 1 && f->format != 2) || f->state > CONSUMER_LOST ||
+      memcmp(f->uuid, core->uuid, sizeof f->uuid) != 0 || n == 0 ||
+      n > EMB_CONSUMER_NAME_MAX ||
+      !consumer_is_zero(f->name + n, sizeof f->name - n) ||
+      f->number != number_of(f->name) ||
+      bytes != bytes_of(f->format, f->hole_count) ||
+      !mark_is_sound(&f->acked) || !mark_is_sound(&f->sent)) {
+    return 0;
+  }
+  if (f->format == 1 ? f->hole_count > HOLES_1
+                     : f->reason > LOST_SPAN || f->zero ||
+                           (f->reason && f->state != CONSUMER_LOST)) {
+    return 0;
+  }
+  const struct hole *holes = holes_of(f);
+  for (uint32_t i = 0; i < f->hole_count; i++) {
+    if (holes[i].from >= holes[i].to) {
+      return 0;
+    }
+  }
+  const char *rest = (const char *)(holes + f->hole_count);
+  return consumer_is_zero(rest, (size_t)((const char *)f + bytes - rest));
+}
+
+static int use_file(struct core *core, struct consumer_file *f,
+                    struct consumer *consumer, struct holes *holes,
+                    emb_err *err) {
+  const struct hole *list = holes_of(f);
+  *consumer = (struct consumer){.number = f->number,
+                                .state = f->state,
+                                .keep_bytes = f->keep_bytes,
+                                .acks = f->acks,
+                                .acked = f->acked,
+                                .sent = f->sent};
+  if (f->format > 1) {
+    consumer->reason = f->reason;
+    consumer->lost_bytes = f->lost_bytes;
+  }
+  if (f->hole_count) {
+    consumer->holes_to = list[f->hole_count - 1].to;
+  }
+  memcpy(consumer->name, f->name, sizeof consumer->name);
+  return holes ? holes_add(core, holes, list, f->hole_count, err) : EMB_OK;
+}
+
+int consumer_read(struct core *core, const char *name,
+                  struct consumer *consumer, struct holes *holes,
+                  emb_err *err) {
+  struct small file;
+  int rc =
+      small__load(core, name, UNIT, bytes_of(2, CONSUMER_SPAN_MAX), &file, err);
+  struct consumer_file *f = file.data;
+  if (!rc && (f->sum != consumer_sum_of(core, f, file.bytes) ||
+              !consumer_is_sound(core, f, file.bytes))) {
+    rc = err_set(err, EMB_CORRUPT, "%s/%s is damaged", core->dir, name);
+  }
+  rc = rc ? rc : use_file(core, f, consumer, holes, err);
+  core->env->release(core->env, f);
+  return rc;
+}
+
+/* With those of the holes that it needs; an older library reads what says no
+** more than it knew. */
+static int make_file(struct consumers *c, const struct consumer *consumer,
+                     emb_err *err) {
+  struct core *core = c->core;
+  uint64_t page = consumer_needs_from(consumer);
+  size_t first = page ? holes_above(&c->holes, page) : c->holes.count;
+  uint32_t count = (uint32_t)(c->holes.count - first);
+  uint32_t format = count > HOLES_1 || consumer->reason ? 2 : 1;
+  size_t bytes = bytes_of(format, count);
+  struct consumer_file *f = core->env->allocate(core->env, bytes);
+  if (!f) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  memcpy(f->magic, consumer_magic, sizeof consumer_magic);
+  f->format = format;
+  f->state = consumer->state;
+  memcpy(f->uuid, core->uuid, sizeof f->uuid);
+  f->number = consumer->number;
+  f->keep_bytes = consumer->keep_bytes;
+  f->acked = consumer->acked;
+  f->sent = consumer->sent;
+  f->hole_count = count;
+  f->acks = consumer->acks;
+  memcpy(f->name, consumer->name, sizeof consumer->name);
+  if (format > 1) {
+    f->reason = consumer->reason;
+    f->lost_bytes = consumer->lost_bytes;
+  }
+  if (count) {
+    memcpy(holes_of(f), c->holes.list + first, count * sizeof(struct hole));
+  }
+  f->sum = consumer_sum_of(core, f, bytes);
+  int rc = small__make(core, CONSUMER_NEW, f, bytes, err);
+  core->env->release(core->env, f);
+  return rc;
+}
+
+static int consumer_name_file(struct core *core,
+                              const struct consumer *consumer, emb_err *err) {
+  char name[FILE_NAME_BYTES];
+  name_of(consumer->number, name);
+  return small__name(core, CONSUMER_NEW, name, err);
+}
+
+static int consumer_write_file(struct consumers *c,
+                               const struct consumer *consumer, emb_err *err) {
+  int rc = make_file(c, consumer, err);
+  return rc ? rc : consumer_name_file(c->core, consumer, err);
+}
+
+/* ---- the list ----------------------------------------------------------- */
+
+uint64_t consumer_needs_from(const struct consumer *consumer) {
+  return consumer->state != CONSUMER_GOOD ? 0
+         : consumer->acked.page           ? consumer->acked.page
+                                          : consumer->sent.page;
+}
+
+static void set_oldest(struct consumers *c) {
+  uint64_t oldest = UINT64_MAX;
+  for (const struct consumer *each = c->first; each; each = each->next) {
+    uint64_t page = consumer_needs_from(each);
+    oldest = page && page < oldest ? page : oldest;
+  }
+  for (const struct hold *hold = c->holds; hold; hold = hold->next) {
+    oldest = hold->page < oldest ? hold->page : oldest;
+  }
+  atomic_store(&c->oldest, oldest == UINT64_MAX
+                               ? oldest
+                               : oldest >> c->core->layout.extent_bits);
+}
+
+static struct consumer *consumer_find_number(struct consumers *c,
+                                             uint64_t number) {
+  struct consumer *at = c->first;
+  while (at && at->number != number) {
+    at = at->next;
+  }
+  return at;
+}
+
+/* Memory for one more, before anything is changed on disk.  Under lock. */
+static int make_entry(struct consumers *c, emb_err *err) {
+  struct env *env = c->core->env;
+  if (!c->spare) {
+    c->spare = env->allocate(env, sizeof *c->spare);
+  }
+  return c->spare ? EMB_OK : err_set(err, EMB_NOMEM, "out of memory");
+}
+
+/* Under lock; durable already. */
+static int put_in_list(struct consumers *c, const struct consumer *as,
+                       emb_err *err) {
+  struct consumer *at = consumer_find_number(c, as->number);
+  if (!at) {
+    int rc = make_entry(c, err);
+    if (rc) {
+      return rc;
+    }
+    at = c->spare;
+    c->spare = NULL;
+    at->next = c->first;
+    c->first = at;
+  }
+  struct consumer *next = at->next;
+  *at = *as;
+  at->next = next;
+  set_oldest(c);
+  return EMB_OK;
+}
+
+int consumer_name_check(const char *name, emb_err *err) {
+  size_t n = name ? strnlen(name, EMB_CONSUMER_NAME_MAX + 1) : 0;
+  return n == 0 || n > EMB_CONSUMER_NAME_MAX
+             ? err_set(err, EMB_RANGE,
+                       "the name of a consumer has 1 to %d bytes",
+                       EMB_CONSUMER_NAME_MAX)
+             : EMB_OK;
+}
+
+void consumer_begin(struct consumer *consumer, const char *name) {
+  memset(consumer, 0, sizeof *consumer);
+  consumer->number = number_of(name);
+  consumer->keep_bytes = KEEP_DEFAULT;
+  memcpy(consumer->name, name, strlen(name));
+}
+
+/* Under lock. */
+static int check_found(const struct consumers *c, const struct consumer *at,
+                       const char *name, emb_err *err) {
+  if (!at) {
+    return err_set(err, EMB_RANGE, "%s has no consumer %s", c->core->dir, name);
+  }
+  if (at->state == CONSUMER_DAMAGED) {
+    return err_set(err, EMB_CORRUPT,
+                   "the file of consumer %s of %s is damaged: take a snapshot "
+                   "and begin anew",
+                   name, c->core->dir);
+  }
+  return strcmp(at->name, name) == 0
+             ? EMB_OK
+             : err_set(err, EMB_RANGE, "consumer %s cannot be beside %s", name,
+                       at->name);
+}
+
+int consumer_find(struct consumers *c, const char *name, struct consumer *copy,
+                  emb_err *err) {
+  int rc = consumer_name_check(name, err);
+  if (rc) {
+    return rc;
+  }
+  pthread_mutex_lock(&c->lock);
+  const struct consumer *at = consumer_find_number(c, number_of(name));
+  rc = check_found(c, at, name, err);
+  if (!rc) {
+    *copy = *at;
+  }
+  pthread_mutex_unlock(&c->lock);
+  return rc;
+}
+
+static uint64_t span_bytes_max(const struct core *core) {
+  return CONSUMER_SPAN_MAX * (uint64_t)core->layout.extent_bytes;
+}
+
+int consumer_check(const struct consumer *consumer, const struct core *core,
+                   emb_err *err) {
+  char why[160];
+  if (consumer->state != CONSUMER_LOST) {
+    return EMB_OK;
+  }
+  if (consumer->reason == LOST_KEPT) {
+    snprintf(
+        why, sizeof why,
+        "%llu bytes would be kept for it, of %llu that may be (keep_bytes)",
+        (unsigned long long)consumer->lost_bytes,
+        (unsigned long long)consumer->keep_bytes);
+  } else if (consumer->reason == LOST_SPAN) {
+    snprintf(why, sizeof why,
+             "%llu bytes of log were written since, of %llu that may be",
+             (unsigned long long)consumer->lost_bytes,
+             (unsigned long long)span_bytes_max(core));
+  } else {
+    snprintf(why, sizeof why, "what it needs could not be kept any longer");
+  }
+  return err_set(err, EMB_GAP,
+                 "consumer %s of %s is too far behind: %s; take a snapshot and "
+                 "begin anew",
+                 consumer->name, core->dir, why);
+}
+
+static int consumer_nothing(void *arg) {
+  (void)arg;
+  return EMB_OK;
+}
+
+/* What can be missing is taken before `last`, and the rest is a renaming. */
+static int write_with(struct consumers *c, const struct consumer *next,
+                      int (*last)(void *), void *arg, emb_err *err) {
+  int rc = consumer_find_number(c, next->number) ? EMB_OK : make_entry(c, err);
+  rc = rc ? rc : make_file(c, next, err);
+  if (rc) {
+    return rc;
+  }
+  rc = last(arg);
+  if (rc) {
+    small__drop(c->core, CONSUMER_NEW);
+    return rc;
+  }
+  rc = consumer_name_file(c->core, next, err);
+  return rc ? rc : put_in_list(c, next, err);
+}
+
+int consumer_change(struct consumers *c, const char *name,
+                    const struct consumer_edit *edit, emb_err *err) {
+  int (*last)(void *) = edit->last ? edit->last : consumer_nothing;
+  struct consumer next;
+  int rc = consumer_name_check(name, err);
+  if (rc) {
+    return rc;
+  }
+  pthread_mutex_lock(&c->lock);
+  const struct consumer *at = consumer_find_number(c, number_of(name));
+  int made = at ? edit->make == MAKE_DAMAGED && at->state == CONSUMER_DAMAGED
+                : edit->make != MAKE_NONE;
+  if (made) {
+    consumer_begin(&next, name);
+  } else {
+    rc = check_found(c, at, name, err);
+    if (!rc) {
+      next = *at;
+    }
+  }
+  rc = rc ? rc : edit->change(edit->arg, &next, made, err);
+  emb_assert(rc || !at || consumer_follows(at, &next)); /* D2 */
+  if (rc == CONSUMER_SAME) {
+    rc = last(edit->last_arg);
+  } else if (!rc) {
+    rc = write_with(c, &next, last, edit->last_arg, err);
+  }
+  emb_check(consumers_valid(c));
+  pthread_mutex_unlock(&c->lock);
+  return rc;
+}
+
+int consumer_drop(struct consumers *c, const char *name, emb_err *err) {
+  struct env *env = c->core->env;
+  char file[FILE_NAME_BYTES], path[PATH_BYTES];
+  int rc = consumer_name_check(name, err);
+  uint64_t number = rc ? 0 : number_of(name);
+  name_of(number, file);
+  rc = rc ? rc : path_join(path, sizeof path, c->core->dir, file, err);
+  if (rc) {
+    return rc;
+  }
+  pthread_mutex_lock(&c->lock);
+  struct consumer **at = &c->first;
+  while (*at && (*at)->number != number) {
+    at = &(*at)->next;
+  }
+  if (!*at) {
+    rc = err_set(err, EMB_RANGE, "%s has no consumer %s", c->core->dir, name);
+  } else {
+    int os = env->unlink(env, path);
+    os = os == ENOENT ? 0 : os;
+    os = os ? os : env->sync_dir(env, c->core->names);
+    if (os) {
+      rc = err_os(err, EMB_IOERR, os, "cannot remove %s", path);
+    } else {
+      struct consumer *gone = *at;
+      *at = gone->next;
+      env->release(env, gone);
+      set_oldest(c);
+      emb_check(consumers_valid(c));
+    }
+  }
+  pthread_mutex_unlock(&c->lock);
+  return rc;
+}
+
+void consumers_hold(struct consumers *c, struct hold *hold, uint64_t page) {
+  pthread_mutex_lock(&c->lock);
+  hold->page = page;
+  hold->next = c->holds;
+  c->holds = hold;
+  set_oldest(c);
+  emb_check(consumers_valid(c));
+  pthread_mutex_unlock(&c->lock);
+}
+
+void consumers_let_go(struct consumers *c, struct hold *hold) {
+  pthread_mutex_lock(&c->lock);
+  for (struct hold **at = &c->holds; *at; at = &(*at)->next) {
+    if (*at == hold) {
+      *at = hold->next;
+      break;
+    }
+  }
+  set_oldest(c);
+  pthread_mutex_unlock(&c->lock);
+}
+
+int consumers_position(struct consumers *c, struct position *position,
+                       emb_err *err) {
+  if (!c->core->temporary) {
+    return position__read(c->core, position, err);
+  }
+  pthread_mutex_lock(&c->lock);
+  *position = c->position;
+  pthread_mutex_unlock(&c->lock);
+  return EMB_OK;
+}
+
+int consumers_move(struct consumers *c, const struct position *position,
+                   emb_err *err) {
+  int rc = EMB_OK;
+  pthread_mutex_lock(&c->lock);
+  if (c->core->temporary) {
+    c->position = *position;
+  } else {
+    rc = position__write(c->core, position, err);
+  }
+  pthread_mutex_unlock(&c->lock);
+  return rc;
+}
+
+/* ---- keeping extents ----------------------------------------------------- */
+
+static struct consumers *consumer_of(const struct retention *hold) {
+  return (struct consumers *)(void *)((char *)(uintptr_t)hold -
+                                      offsetof(struct consumers, retention));
+}
+
+static uint64_t floor_of(const struct retention *hold) {
+  return atomic_load(&consumer_of(hold)->oldest);
+}
+
+static int consumer_needs(const struct retention *hold, uint64_t extent) {
+  return extent >= floor_of(hold) &&
+         extent_tombs(log_extent(&consumer_of(hold)->core->log, extent));
+}
+
+uint64_t consumer_kept(const struct core *core, uint64_t page) {
+  struct log *log = (struct log *)(uintptr_t)&core->log;
+  const struct layout *l = &core->layout;
+  uint64_t kept = 0, from = page >> l->extent_bits;
+  pthread_mutex_lock(&log->lock);
+  uint64_t end = atomic_load(&log->tail) >> l->extent_bits;
+  for (uint64_t e = from > log->first ? from : log->first; e < end; e++) {
+    struct extent *extent = log_extent(log, e);
+    if (extent_phys(extent) != EXTENT_NOWHERE && extent_tombs(extent)) {
+      int32_t live = atomic_load_explicit(&extent->live, memory_order_relaxed);
+      kept += l->extent_bytes - (uint64_t)(live > 0 ? live : 0) * l->rec_bytes;
+    }
+  }
+  pthread_mutex_unlock(&log->lock);
+  return kept;
+}
+
+/* Is more kept for it than may be?  Then `lost` says why. */
+static int is_too_much(const struct core *core, const struct consumer *consumer,
+                       struct consumer *lost) {
+  uint64_t page = consumer_needs_from(consumer);
+  uint64_t tail = atomic_load(&core->log.tail);
+  uint64_t kept = page ? consumer_kept(core, page) : 0;
+  uint64_t span =
+      page && tail > page ? (tail - page) >> core->layout.extent_bits : 0;
+  *lost = *consumer;
+  lost->state = CONSUMER_LOST;
+  if (kept > consumer->keep_bytes) {
+    lost->reason = LOST_KEPT;
+    lost->lost_bytes = kept;
+  } else if (span > CONSUMER_SPAN_MAX) {
+    lost->reason = LOST_SPAN;
+    lost->lost_bytes = span * core->layout.extent_bytes;
+  }
+  return lost->reason != 0;
+}
+
+/* D1: what cannot be noted as lost stays. */
+static void consumer_settle(struct retention *hold) {
+  struct consumers *c = consumer_of(hold);
+  struct consumer lost;
+  pthread_mutex_lock(&c->lock);
+  for (struct consumer *at = c->first; at; at = at->next) {
+    if (consumer_needs_from(at) && is_too_much(c->core, at, &lost) &&
+        consumer_write_file(c, &lost, NULL) == EMB_OK) {
+      emb_assert(lost.state == CONSUMER_LOST && lost.next == at->next);
+      *at = lost; /* and so is its position in the list */
+    }
+  }
+  set_oldest(c);
+  pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+void consumers_init(struct consumers *c, struct core *core) {
+  c->core = core;
+  pthread_mutex_init(&c->lock, NULL);
+  atomic_store(&c->oldest, UINT64_MAX);
+  c->retention.needs = consumer_needs;
+  c->retention.floor = floor_of;
+  c->retention.settle = consumer_settle;
+}
+
+static void empty(struct consumers *c) {
+  c->core->env->release(c->core->env, c->holes.list);
+  c->holes = (struct holes){NULL, 0, 0};
+  while (c->first) {
+    struct consumer *gone = c->first;
+    c->first = gone->next;
+    c->core->env->release(c->core->env, gone);
+  }
+}
+
+void consumers_free(struct consumers *c) {
+  empty(c);
+  c->core->env->release(c->core->env, c->spare);
+  pthread_mutex_destroy(&c->lock);
+}
+
+struct consumer_loading {
+  struct consumers *consumers;
+  emb_err *err;
+  int rc;
+};
+
+static int consumer_hex(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                : -1;
+}
+
+/* What its name says; 0 and it is none. */
+static int consumer_read_number(const char *file, uint64_t *number) {
+  const size_t n = sizeof CONSUMER_PREFIX - 1;
+  const char *at = file + n;
+  *number = 0;
+  if (strncmp(file, CONSUMER_PREFIX, n) != 0) {
+    return 0;
+  }
+  for (int i = 0; i < 16; i++, at++) {
+    if (consumer_hex(*at) < 0) {
+      return 0;
+    }
+    *number = *number << 4 | (uint64_t)consumer_hex(*at);
+  }
+  return *at == 0;
+}
+
+static void consumer_load_one(void *arg, const char *name) {
+  struct consumer_loading *l = arg;
+  struct consumers *c = l->consumers;
+  struct consumer consumer;
+  uint64_t number;
+  if (l->rc || !consumer_read_number(name, &number)) {
+    return;
+  }
+  int rc = consumer_read(c->core, name, &consumer, &c->holes, l->err);
+  if (rc == EMB_CORRUPT || (!rc && consumer.number != number)) {
+    err_clear(l->err);
+    memset(&consumer, 0, sizeof consumer);
+    consumer.number = number;
+    consumer.state = CONSUMER_DAMAGED;
+    rc = EMB_OK;
+  }
+  l->rc = rc ? rc : put_in_list(c, &consumer, l->err);
+}
+
+/* The pages [cut, tail) will never be valid.  Durable before there is anything
+** above them. */
+static int note_hole(struct consumers *c, uint64_t cut, emb_err *err) {
+  struct hole hole = {cut, atomic_load(&c->core->log.tail)};
+  int rc = cut < hole.to && !EMB_SEED(SEED_HOLE_NOT_NOTED)
+               ? holes_add(c->core, &c->holes, &hole, 1, err)
+               : EMB_OK;
+  for (struct consumer *at = c->first; !rc && at && cut < hole.to;
+       at = at->next) {
+    if (consumer_needs_from(at) && at->holes_to < hole.to) {
+      rc = consumer_write_file(c, at, err);
+      at->holes_to = rc ? at->holes_to : hole.to;
+    }
+  }
+  return rc;
+}
+
+int consumers_load(struct consumers *c, uint64_t cut, emb_err *err) {
+  struct core *core = c->core;
+  struct consumer_loading l = {c, err, EMB_OK};
+  if (!c->keeps) {
+    retention_begin(core, &c->retention);
+    c->keeps = 1;
+  }
+  pthread_mutex_lock(&c->lock);
+  empty(c);
+  int os = core->env->list_dir(core->env, core->dir, consumer_load_one, &l);
+  if (os) {
+    l.rc = err_os(err, EMB_IOERR, os, "cannot list %s", core->dir);
+  }
+  l.rc = l.rc ? l.rc : note_hole(c, cut, err);
+  set_oldest(c);
+  for (const struct consumer *at = c->first; at; at = at->next) {
+    uint64_t version = at->acked.version > at->sent.version ? at->acked.version
+                                                            : at->sent.version;
+    if (version > atomic_load(&core->version) &&
+        !EMB_SEED(SEED_VERSIONS_FALL_BACK)) {
+      atomic_store(&core->version, version);
+    }
+  }
+  emb_check(consumers_valid(c));
+  /* Which of the extents that are there hold deletions is written nowhere. */
+  pthread_mutex_lock(&core->log.lock);
+  uint64_t end = atomic_load(&core->log.tail) >> core->layout.extent_bits;
+  uint64_t from = atomic_load(&c->oldest);
+  for (uint64_t e = from > core->log.first ? from : core->log.first; e <= end;
+       e++) {
+    if (extent_phys(log_extent(&core->log, e)) != EXTENT_NOWHERE) {
+      extent_set_tombs(log_extent(&core->log, e));
+    }
+  }
+  pthread_mutex_unlock(&core->log.lock);
+  pthread_mutex_unlock(&c->lock);
+  return l.rc;
+}

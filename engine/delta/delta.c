@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: MIT
+**
+** delta.c -- what changed since a consumer's mark (consumer/consumer.h).
+**
+** A delta is a scan in storage order (scan.c) that begins at the mark's page
+** instead of at the log's first, leaves out records that are older than the
+** mark (compaction has moved them), sees what is committed whichever session
+** asks, and takes the keys in pages of deletions, too.  Keys that move away
+** during the scan are noted as for any scan; of those only what compaction
+** moved belongs here, for what was changed after the mark is in the next delta.
+**
+** Each key comes once: its record, or the last of its deletions.  Deletions are
+** gathered (consumer/gone.h) and come at the end.  If a key is absent when a
+** page of deletions is passed, no record of it below the mark is live.  One may
+** have been when the delta passed that: a deletion that was rolled back may
+** stand behind a live record, which is deleted after the mark.  Such keys are
+** known (scan_watch.passed), and left to the next delta.
+**
+** DURABLE   What a consumer has got, or need not get, is not
+**           undone by a crash:
+**           - All below the mark is synced before the first row.
+**           - A record that was replaced or deleted since the mark is left to
+**             the next delta.  So what replaced it is synced before this one
+**             can be acknowledged: else the old record would come back, below
+**             the mark, and never be delivered.
+**           - A key in a page of deletions is delivered if it is absent when
+**             that is passed; if that may be the doing of a deletion after the
+**             mark, that one is synced first.
+*/
+#include <string.h>
+
+#include "../kernel/store_file.h"
+#include "delta.h"
+
+size_t emb_state_bytes(const emb_store *store) {
+  const struct layout *l = &store->core.layout;
+  const struct schema *schema = &store->core.schema;
+  return schema->state_floats ? l->value_bytes - schema->state_at : 0;
+}
+
+/* ---- marks -------------------------------------------------------------- */
+
+struct marking {
+  emb_session *s;
+  emb_scan *scan;
+  struct mark *mark;
+  uint64_t *first;
+  int rc;
+};
+
+/* The scan begins when the log is sealed, so it sees all below the mark as it
+** will stay; its end may lie a little above. */
+static void delta_set_mark(void *arg, uint64_t tail) {
+  struct marking *m = arg;
+  const emb_store *store = m->s->store;
+  struct core *core = m->s->core;
+  struct scan_watch *watch = &m->scan->watch;
+  struct mark *mark = m->mark;
+  mark->end = mark->page = tail;
+  watch->skip_txn = store->txn_number;
+  watch->skip_from = store->txn_start;
+  if (watch->skip_txn) {
+    uint64_t page = layout_page(&core->layout, watch->skip_from);
+    mark->page = page < tail ? page : tail;
+    mark->version =
+        store->txn_version < mark->version ? store->txn_version : mark->version;
+  }
+  m->rc = watch_open(core, watch, m->first);
+}
+
+/* Takes a mark; the scan, which then ends there, is open. */
+static int take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
+                     uint64_t *first) {
+  struct core *core = s->core;
+  struct marking m = {s, scan, mark, first, EMB_OK};
+  mark->version = atomic_load(&core->version);
+  epoch_wait(&core->epoch);
+  core_mark(core, &s->store->settle_lock, delta_set_mark, &m);
+  if (m.rc) {
+    return session_error(s, m.rc, "out of memory");
+  }
+  int rc = core_flush_all(core, !EMB_SEED(SEED_DELIVERED_DELTA_NOT_SYNCED),
+                          NULL, &s->err);
+  if (rc) {
+    watch_close(core, &scan->watch);
+  }
+  return rc;
+}
+
+static void init_scan(emb_session *s, emb_scan *scan) {
+  scan->s = s;
+  scan->order = EMB_SCAN_ANY;
+  scan->lo = INT64_MIN;
+  scan->hi = INT64_MAX;
+  scan->changes = 1;
+  spill_init(&scan->watch.moved, s->core->env, s->core->dir, sizeof(int64_t));
+  spill_init(&scan->watch.passed, s->core->env, s->core->dir, sizeof(int64_t));
+}
+
+/* Keeps what a mark that is taken from now on will need. */
+static void hold(emb_session *s, struct hold *hold) {
+  emb_store *store = s->store;
+  pthread_mutex_lock(&store->settle_lock);
+  uint64_t page = atomic_load(&s->core->log.tail);
+  uint64_t open = layout_page(&s->core->layout, store->txn_start);
+  consumers_hold(&store->consumers, hold,
+                 store->txn_number && open < page ? open : page);
+  pthread_mutex_unlock(&store->settle_lock);
+}
+
+static int delta_begin_call(emb_session *s) {
+  int rc = session_begin_write(s);
+  if (!rc && s->txn) {
+    rc = session_error(s, EMB_LOCKED, "no delta inside a transaction");
+  }
+  if (!rc && s->core->temporary) {
+    rc = session_error(s, EMB_UNFIT, "%s is temporary: it has no deltas",
+                       s->core->dir);
+  }
+  return rc ? rc : store_own(s);
+}
+
+/* ---- opening and closing ------------------------------------------------- */
+
+static int delta_start(emb_delta *delta) {
+  emb_scan *scan = &delta->scan;
+  emb_session *s = scan->s;
+  const struct mark *from = &delta->consumer.acked;
+  uint64_t first;
+  int rc = scan_buffers(scan, s->core->layout.value_bytes);
+  if (rc) {
+    return rc;
+  }
+  if (!from->page) {
+    hold(s, &delta->hold);
+    delta->held = 1;
+  }
+  scan->watch.deletions = from->page != 0;
+  rc = take_mark(s, scan, &delta->mark, &first);
+  if (rc) {
+    return rc;
+  }
+  s->scans++;
+  atomic_fetch_add(&s->store->scans, 1);
+  scan->since = from->version;
+  scan->consumer = from->page ? &delta->consumer : NULL;
+  scan->page = from->page > first ? from->page : first;
+  if (EMB_SEED(SEED_FIRST_DELTA_EMPTY) && !from->page) {
+    scan->page = delta->mark.page;
+  }
+  return EMB_OK;
+}
+
+/* What a delta that was not started has. */
+static void free_delta(emb_delta *delta) {
+  emb_session *s = delta->scan.s;
+  if (delta->held) {
+    consumers_let_go(&s->store->consumers, &delta->hold);
+  }
+  spill_free(&delta->scan.watch.moved);
+  spill_free(&delta->scan.watch.passed);
+  gone_free(&delta->gone);
+  scan_free_buffers(&delta->scan);
+  s->core->env->release(s->core->env, delta);
+}
+
+/* Of a consumer_change: as it is now, or is made. */
+static int delta_look(void *arg, struct consumer *consumer, int made,
+                      emb_err *err) {
+  (void)err;
+  *(struct consumer *)arg = *consumer;
+  return made ? EMB_OK : CONSUMER_SAME;
+}
+
+int emb_delta_open(emb_session *s, const char *name, emb_delta **out) {
+  struct consumers *consumers = &s->store->consumers;
+  struct env *env = s->core->env;
+  *out = NULL;
+  int rc = delta_begin_call(s);
+  rc = rc ? rc : consumer_name_check(name, &s->err);
+  if (rc) {
+    return rc;
+  }
+  emb_delta *delta = env->allocate(env, sizeof *delta);
+  if (!delta) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  init_scan(s, &delta->scan);
+  gone_init(&delta->gone, env, s->core->dir);
+  struct consumer_edit edit = {
+      .make = MAKE_ABSENT, .change = delta_look, .arg = &delta->consumer};
+  rc = consumer_change(consumers, name, &edit, &s->err);
+  rc = rc ? rc : consumer_check(&delta->consumer, s->core, &s->err);
+  rc = rc ? rc : delta_start(delta);
+  if (rc) {
+    free_delta(delta);
+  } else {
+    *out = delta;
+  }
+  return rc;
+}
+
+void emb_delta_close(emb_delta *delta) {
+  if (!delta || store_check(delta->scan.s->store, NULL)) {
+    return;
+  }
+  if (delta->held) {
+    consumers_let_go(&delta->scan.s->store->consumers, &delta->hold);
+  }
+  scan_finish(&delta->scan);
+  spill_free(&delta->scan.watch.passed);
+  gone_free(&delta->gone);
+  delta->scan.s->core->env->release(delta->scan.s->core->env, delta);
+}
+
+void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
+  if (from) {
+    *from = delta->consumer.acked.end;
+  }
+  if (to) {
+    *to = delta->mark.end;
+  }
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+struct delta_row {
+  int64_t key;
+  uint8_t op;
+  uint64_t version;  /* 0 of a deletion, which has no value */
+  const char *value; /* as it is stored */
+};
+
+static void delta_deliver(emb_delta *delta, const struct delta_rows *rows,
+                          size_t at, const struct delta_row *row) {
+  emb_session *s = delta->scan.s;
+  size_t state = emb_state_bytes(s->store);
+  uint64_t version = row->version;
+  const char *value = row->value;
+  rows->keys[at] = row->key;
+  rows->ops[at] = row->op;
+  if (rows->versions) {
+    rows->versions[at] = version;
+  }
+  if (version && rows->vectors) {
+    session_decode(s, rows->vectors + at * s->core->layout.dim, value);
+  }
+  if (version && rows->states && state) {
+    memcpy(rows->states + at * state, value + s->core->schema.state_at, state);
+  }
+  if (version && rows->values) {
+    size_t bytes = s->core->layout.value_bytes;
+    memcpy(rows->values + at * bytes, value, bytes);
+  }
+}
+
+struct fetch {
+  emb_delta *delta;
+  const struct delta_rows *rows;
+  size_t *n;
+};
+
+/* A record of a key that moved. */
+static void delta_take(struct fetch *f, int64_t key, uint64_t version,
+                       const char *value) {
+  if (version > f->delta->scan.since && version <= f->delta->mark.version) {
+    delta_deliver(f->delta, f->rows, (*f->n)++,
+                  &(struct delta_row){key, EMB_DELTA_PUT, version, value});
+  }
+}
+
+static int take_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
+                     const struct rec *rec) {
+  (void)s;
+  (void)row;
+  delta_take(
+      arg, key,
+      rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed)),
+      rec->vector);
+  return EMB_OK;
+}
+
+/* What is committed of a key: taken from memory, or noted as cold. */
+static void delta_look_up(struct fetch *f, uint32_t row, int64_t key,
+                          uint32_t *cold) {
+  emb_session *s = f->delta->scan.s;
+  struct core *core = s->core;
+  uint64_t word, version, hash = hash_key(key);
+  while (index_find(&core->index, key, hash, &word) && word_address(word)) {
+    struct rec *rec = key_rec(core, word & ~WORD_LATCH);
+    if (!rec) {
+      s->cold[(*cold)++] = (struct cold){word_address(word), row};
+      return;
+    }
+    if (rec_read(rec, key, s->scratch, core->layout.value_bytes, &version)) {
+      delta_take(f, key, version, s->scratch);
+      return;
+    }
+  }
+}
+
+/* Keys that moved away while the scan ran. */
+static int delta_moved_rows(emb_delta *delta, size_t max,
+                            const struct delta_rows *rows, size_t *n) {
+  emb_scan *scan = &delta->scan;
+  emb_session *s = scan->s;
+  struct fetch f = {delta, rows, n};
+  uint32_t todo[SCAN_BATCH], left, cold;
+  int rc = scan_take_moved(scan);
+  left = scan->batch_keys < max ? scan->batch_keys : (uint32_t)max;
+  uint32_t took = left;
+  for (uint32_t i = 0; i < left; i++) {
+    todo[i] = i;
+  }
+  while (!rc && left) {
+    uint32_t again = 0;
+    cold = 0;
+    epoch_enter(&s->core->epoch, s->slot);
+    for (uint32_t i = 0; i < left; i++) {
+      delta_look_up(&f, todo[i], scan->batch[todo[i]], &cold);
+    }
+    epoch_leave(s->slot);
+    struct cold_batch batch = {
+        .keys = scan->batch, .n = cold, .use = take_cold, .arg = &f};
+    rc = cold ? session_read_cold(s, &batch, &again) : EMB_OK;
+    memcpy(todo, s->rows, again * sizeof *todo);
+    left = again;
+  }
+  if (!rc) {
+    scan->batch_keys -= took;
+    memmove(scan->batch, scan->batch + took,
+            scan->batch_keys * sizeof *scan->batch);
+  }
+  return rc;
+}
+
+static uint64_t moved_left(emb_scan *scan) {
+  pthread_mutex_lock(&scan->s->core->scan_lock);
+  uint64_t left = spill_count(&scan->watch.moved) + scan->batch_keys;
+  pthread_mutex_unlock(&scan->s->core->scan_lock);
+  return left;
+}
+
+/* What the scan has found: a row, or a deletion for later. */
+static int found_row(emb_delta *delta, const struct delta_rows *rows,
+                     size_t *n) {
+  emb_scan *scan = &delta->scan;
+  uint32_t i = scan->row_at++;
+  uint8_t op = scan->row_ops[i];
+  if (op != EMB_DELTA_PUT) {
+    return gone_add(&delta->gone, scan->row_keys[i], op, &scan->s->err);
+  }
+  delta_deliver(
+      delta, rows, (*n)++,
+      &(struct delta_row){scan->row_keys[i], op, scan->row_versions[i],
+                          scan->row_values + (size_t)i * scan->row_bytes});
+  return EMB_OK;
+}
+
+/* Keys that were there at the mark, and may be absent now: none of them is
+** reported as deleted.  Of a key's items the last counts. */
+static int leave_passed(emb_delta *delta) {
+  emb_session *s = delta->scan.s;
+  struct spill *passed = &delta->scan.watch.passed;
+  struct gone *gone = &delta->gone;
+  int rc = EMB_OK, some = gone->count || gone->run_count;
+  while (!rc && some) {
+    int64_t key;
+    pthread_mutex_lock(&s->core->scan_lock);
+    some = spill_count(passed) != 0;
+    rc = some ? spill_pop(passed, &key, &s->err) : EMB_OK;
+    pthread_mutex_unlock(&s->core->scan_lock);
+    if (!rc && some) {
+      rc = gone_add(gone, key, EMB_DELTA_PUT, &s->err);
+    }
+  }
+  return rc ? rc : gone_sort(gone, &s->err);
+}
+
+/* Deletions, at the end. */
+static int gone_rows(emb_delta *delta, size_t max,
+                     const struct delta_rows *rows, size_t *n) {
+  struct gone *gone = &delta->gone;
+  emb_err *err = &delta->scan.s->err;
+  int rc = gone->sorted ? EMB_OK : leave_passed(delta), some = 1;
+  while (!rc && *n < max) {
+    int64_t key;
+    uint8_t op;
+    rc = gone_next(gone, &key, &op, &some, err);
+    if (rc || !some) {
+      break;
+    }
+    if (op != EMB_DELTA_PUT) {
+      delta_deliver(delta, rows, (*n)++,
+                    &(struct delta_row){.key = key, .op = op});
+    }
+  }
+  return rc;
+}
+
+static int collect_rows(emb_delta *delta, size_t max,
+                        const struct delta_rows *rows, size_t *n) {
+  emb_scan *scan = &delta->scan;
+  uint64_t end = layout_page(&scan->s->core->layout, scan->watch.end);
+  int rc = EMB_OK;
+  while (!rc && *n < max) {
+    if (scan->row_at < scan->rows) {
+      rc = found_row(delta, rows, n);
+    } else if (scan->page < end) {
+      rc = scan_fill(scan, max - *n);
+    } else if (moved_left(scan)) {
+      rc = delta_moved_rows(delta, max - *n, rows, n);
+    } else {
+      return gone_rows(delta, max, rows, n);
+    }
+  }
+  return rc;
+}
+
+static int sync_now(emb_session *s) {
+  const struct log *log = &s->core->log;
+  return atomic_load(&log->synced) >= atomic_load(&log->tail) ||
+                 EMB_SEED(SEED_DELIVERED_DELTA_NOT_SYNCED)
+             ? EMB_OK
+             : core_flush_all(s->core, 1, NULL, &s->err);
+}
+
+/* See DURABLE; at the end of the delta, or after some rows. */
+static int delta_settle(emb_delta *delta, const uint8_t *ops, size_t n) {
+  emb_session *s = delta->scan.s;
+  int newer = atomic_load(&s->core->log.last_tomb) >= delta->mark.end;
+  size_t i = 0;
+  while (newer && i < n && ops[i] == EMB_DELTA_PUT) {
+    i++;
+  }
+  return !n || (newer && i < n) ? sync_now(s) : EMB_OK;
+}
+
+/* The consumer still is at the mark where the delta began, or beyond. */
+static int check_still(const emb_delta *delta, const struct consumer *now,
+                       emb_err *err) {
+  const struct core *core = delta->scan.s->core;
+  int rc = EMB_SEED(SEED_LOST_CONSUMER_IGNORED)
+               ? EMB_OK
+               : consumer_check(now, core, err);
+  return rc || now->acked.end >= delta->consumer.acked.end
+             ? rc
+             : err_set(err, EMB_RANGE, "consumer %s began anew", now->name);
+}
+
+static int still_good(emb_delta *delta) {
+  emb_session *s = delta->scan.s;
+  struct consumer now;
+  int rc =
+      consumer_find(&s->store->consumers, delta->consumer.name, &now, &s->err);
+  return rc ? rc : check_still(delta, &now, &s->err);
+}
+
+int delta__read(emb_delta *delta, size_t max, const struct delta_rows *rows,
+                size_t *n) {
+  emb_session *s = delta->scan.s;
+  *n = 0;
+  int rc = session_begin(s);
+  rc = rc ? rc : session_interrupted(s);
+  rc = rc || delta->complete ? rc : scan_ended(&delta->scan);
+  if (!rc && delta->failed) {
+    rc = session_error(s, delta->failed, "the delta broke off: open it again");
+  }
+  if (rc || delta->complete || max == 0) {
+    return rc;
+  }
+  rc = collect_rows(delta, max, rows, n);
+  rc = rc ? rc : scan_ended(&delta->scan);
+  rc = rc ? rc : delta_settle(delta, rows->ops, *n);
+  /* After it was read: what a lost consumer needs may be freed any time. */
+  rc = rc ? rc : still_good(delta);
+  if (rc) {
+    delta->failed = rc;
+    *n = 0;
+  }
+  return rc;
+}
+
+static int note_sent(void *arg, struct consumer *now, int made, emb_err *err) {
+  const emb_delta *delta = arg;
+  int rc = check_still(delta, now, err);
+  (void)made;
+  if (rc || now->acked.end > delta->mark.end ||
+      now->sent.end == delta->mark.end) {
+    return rc ? rc : CONSUMER_SAME;
+  }
+  now->sent = delta->mark;
+  return EMB_OK;
+}
+
+int delta__complete_with(emb_delta *delta, int (*last)(void *), void *arg) {
+  emb_session *s = delta->scan.s;
+  struct consumer_edit edit = {
+      .change = note_sent, .arg = delta, .last = last, .last_arg = arg};
+  int rc = delta->complete
+               ? last(arg)
+               : consumer_change(&s->store->consumers, delta->consumer.name,
+                                 &edit, &s->err);
+  if (rc) {
+    delta->failed = rc;
+  } else {
+    delta->complete = 1;
+  }
+  return rc;
+}
+
+static int delta_nothing(void *arg) {
+  (void)arg;
+  return EMB_OK;
+}
+
+int delta_complete(emb_delta *delta) {
+  return delta__complete_with(delta, delta_nothing, NULL);
+}
+
+int emb_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
+                   size_t *n) {
+  const struct delta_rows rows = {.keys = to->keys,
+                                  .ops = to->ops,
+                                  .vectors = to->vectors,
+                                  .versions = to->versions,
+                                  .states = to->states};
+  int rc = delta__read(delta, max, &rows, n);
+  return rc || *n || max == 0 ? rc : delta_complete(delta);
+}
+
+/* ---- consumers -------------------------------------------------------- */
+
+struct acking {
+  const struct core *core;
+  uint64_t upto;
+};
+
+static int acknowledge(void *arg, struct consumer *consumer, int made,
+                       emb_err *err) {
+  const struct acking *a = arg;
+  int rc = consumer_check(consumer, a->core, err);
+  (void)made;
+  if (rc || (a->upto && a->upto == consumer->acked.end)) {
+    return rc ? rc : CONSUMER_SAME;
+  }
+  if (a->upto && a->upto != consumer->sent.end) {
+    return err_set(err, EMB_RANGE,
+                   "consumer %s has no delta that ends at %llu: read it again",
+                   consumer->name, (unsigned long long)a->upto);
+  }
+  if (!consumer->sent.end) {
+    return err_set(err, EMB_RANGE, "consumer %s has no delta to acknowledge",
+                   consumer->name);
+  }
+  if (consumer->sent.end < consumer->acked.end) { /* no writer leaves that */
+    return err_set(err, EMB_CORRUPT,
+                   "the file of consumer %s of %s is damaged: take a snapshot "
+                   "and begin anew",
+                   consumer->name, a->core->dir);
+  }
+  consumer->acked = consumer->sent;
+  consumer->acks++;
+  return EMB_OK;
+}
+
+int emb_delta_ack(emb_session *s, const char *name, uint64_t upto) {
+  struct acking acking = {s->core, upto};
+  struct consumer_edit edit = {.change = acknowledge, .arg = &acking};
+  int rc = delta_begin_call(s);
+  return rc ? rc : consumer_change(&s->store->consumers, name, &edit, &s->err);
+}
+
+/* A mark, and no scan. */
+static int mark_now(emb_session *s, struct mark *mark) {
+  struct env *env = s->core->env;
+  uint64_t first;
+  emb_scan *scan = env->allocate(env, sizeof *scan);
+  if (!scan) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  init_scan(s, scan);
+  int rc = take_mark(s, scan, mark, &first);
+  if (!rc) {
+    watch_close(s->core, &scan->watch);
+  }
+  spill_free(&scan->watch.moved);
+  env->release(env, scan);
+  return rc;
+}
+
+struct beginning {
+  struct mark mark;
+  uint64_t keep_bytes;
+};
+
+static int begin_anew(void *arg, struct consumer *consumer, int made,
+                      emb_err *err) {
+  const struct beginning *b = arg;
+  struct consumer next;
+  (void)made;
+  (void)err;
+  consumer_begin(&next, consumer->name);
+  next.keep_bytes = b->keep_bytes ? b->keep_bytes : consumer->keep_bytes;
+  next.acked = next.sent = b->mark;
+  *consumer = next;
+  return EMB_OK;
+}
+
+int emb_delta_begin(emb_session *s, const char *name, int where,
+                    uint64_t keep_bytes) {
+  struct consumers *consumers = &s->store->consumers;
+  struct beginning beginning = {{0, 0, 0}, keep_bytes};
+  struct consumer_edit edit = {
+      .make = MAKE_DAMAGED, .change = begin_anew, .arg = &beginning};
+  struct hold kept;
+  int rc = delta_begin_call(s);
+  rc = rc ? rc : consumer_name_check(name, &s->err);
+  if (!rc && where != EMB_DELTA_ALL && where != EMB_DELTA_NOW) {
+    rc = session_error(s, EMB_RANGE, "unknown beginning %d", where);
+  }
+  if (rc) {
+    return rc;
+  }
+  hold(s, &kept);
+  rc = where == EMB_DELTA_NOW ? mark_now(s, &beginning.mark) : EMB_OK;
+  rc = rc ? rc : consumer_change(consumers, name, &edit, &s->err);
+  consumers_let_go(consumers, &kept);
+  return rc;
+}
+
+int emb_delta_drop(emb_session *s, const char *name) {
+  int rc = delta_begin_call(s);
+  return rc ? rc : consumer_drop(&s->store->consumers, name, &s->err);
+}
+
+int emb_delta_consumers(emb_session *s, emb_consumer *to, size_t max,
+                        size_t *n) {
+  struct consumers *consumers = &s->store->consumers;
+  *n = 0;
+  int rc = delta_begin_call(s);
+  if (rc) {
+    return rc;
+  }
+  pthread_mutex_lock(&consumers->lock);
+  for (const struct consumer *c = consumers->first; c; c = c->next, (*n)++) {
+    if (*n < max) {
+      uint64_t page = consumer_needs_from(c);
+      emb_consumer *at = &to[*n];
+      memset(at, 0, sizeof *at);
+      memcpy(at->name, c->name, sizeof at->name);
+      at->state = (int)c->state;
+      at->acked = c->acked.end;
+      at->sent = c->sent.end;
+      at->keep_bytes = c->keep_bytes;
+      at->kept_bytes = page ? consumer_kept(s->core, page) : 0;
+    }
+  }
+  pthread_mutex_unlock(&consumers->lock);
+  return EMB_OK;
+}
+
+/* ---- their files --------------------------------------------------------- */
+
+static int consumer_load(struct core *core, int recovered, emb_err *err) {
+  emb_store *store = (emb_store *)(void *)core;
+  int rc = consumers_load(&store->consumers, core->log_end, err);
+  /* The checkpoint of what was recovered tries again. */
+  return rc == EMB_FULL && recovered ? EMB_OK : rc;
+}
+
+static int consumer_verify(struct core *core, const char *name, emb_err *err) {
+  struct consumer consumer;
+  int rc = consumer_read(core, name, &consumer, NULL, err);
+  return rc == EMB_CANTOPEN ? EMB_OK : rc; /* dropped meanwhile */
+}
+
+const struct store_file file_consumer = {.name = CONSUMER_PREFIX "*",
+                                         .temporary = CONSUMER_NEW,
+                                         .load = consumer_load,
+                                         .check = consumer_verify};

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_io.c -- the steps of one transfer, which the plain calls and both kinds
+** of queue have in common; drawn in env_queue.h.
+**
+** INVARIANT Direct access is a property that the kernel keeps per open file,
+**           not a second descriptor: it is switched on after the open and
+**           off again at the first refusal, both by fcntl.  The descriptor
+**           stays the same, so requests in flight and other threads don't
+**           notice, and which alignment a caller must keep does not depend
+**           on the file system that it happens to run on.
+** FAILURE   errno, made here; what the caller may not see (EINTR, EAGAIN,
+**           ECANCELED, short transfers, EINVAL from O_DIRECT) ends here.
+** THREADS   Any.
+*/
+#include "../base/debug.h"
+#include "env_queue.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Makes the file buffered.  Idempotent, so threads may race for it. */
+static void drop_direct(const struct env_file *file) {
+  int flags = fcntl(file->fd, F_GETFL);
+  if (flags >= 0)
+    (void)fcntl(file->fd, F_SETFL, flags & ~O_DIRECT);
+}
+
+static int finish(struct env_io *io, int result) {
+  io->result = result;
+  return 1;
+}
+
+int env__io_begin(struct env_io *io) {
+  io->result = 0;
+  io->done_bytes = 0;
+  /* The ring takes offset -1 as "the file's position": it must not get
+  ** there. */
+  if (io->offset > (uint64_t)INT64_MAX - io->bytes)
+    return finish(io, EINVAL);
+  uint64_t all = io->offset | io->bytes | (uint64_t)(uintptr_t)io->buffer;
+  if (io->file->aligned && all % ENV__BLOCK_BYTES != 0)
+    return finish(io, EINVAL);
+  return io->bytes == 0;
+}
+
+static int env_io_failed(struct env_io *io, int error) {
+  switch (error) {
+  case EINTR:
+  case EAGAIN:
+  case ECANCELED: /* the thread that started it in a ring has ended */
+    return 0;
+  case EINVAL:
+    /* The file system took O_DIRECT but not this transfer.  Only the second
+    ** EINVAL of a request is the caller's; until delivery, result holds the
+    ** first. */
+    if (!io->file->aligned || io->result == EINVAL)
+      return finish(io, EINVAL);
+    drop_direct(io->file);
+    io->result = EINVAL;
+    return 0;
+  default:
+    return finish(io, error);
+  }
+}
+
+static int at_end_of_file(const struct env_io *io) {
+  struct stat st;
+  return fstat(io->file->fd, &st) == 0 &&
+         (uint64_t)st.st_size <= io->offset + io->done_bytes;
+}
+
+static int fill_with_zeros(struct env_io *io) {
+  memset((char *)io->buffer + io->done_bytes, 0, env__io_left(io));
+  return finish(io, 0);
+}
+
+int env__io_advance(struct env_io *io, int64_t outcome) {
+  if (outcome < 0)
+    return env_io_failed(io, (int)-outcome);
+  emb_assert(outcome <= env__io_left(io));
+  io->done_bytes += (uint32_t)outcome;
+  if (io->done_bytes == io->bytes)
+    return finish(io, 0);
+  if (outcome == 0)
+    return io->is_write ? finish(io, EIO) : fill_with_zeros(io);
+  if (io->file->aligned && io->done_bytes % ENV__BLOCK_BYTES != 0) {
+    /* A direct transfer cannot go on from here.  Nearly always it need not:
+    ** the file ends inside a block. */
+    if (!io->is_write && at_end_of_file(io))
+      return fill_with_zeros(io);
+    drop_direct(io->file);
+  }
+  return 0;
+}
+
+int env__io_run(struct env_io *io) {
+  int finished = env__io_begin(io);
+  while (!finished) {
+    int fd = io->file->fd;
+    char *at = (char *)io->buffer + io->done_bytes;
+    off_t offset = (off_t)(io->offset + io->done_bytes);
+    ssize_t n = io->is_write ? pwrite(fd, at, env__io_left(io), offset)
+                             : pread(fd, at, env__io_left(io), offset);
+    finished = env__io_advance(io, n < 0 ? -errno : n);
+  }
+  return io->result;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT
+**
+** core.h -- where index, log and cache meet.
+**
+** The parts below do not depend on each other; the parts above (ckpt, life,
+** table) work on a struct core.  row_write.c makes every change of a row and
+** calls the observers (observe.h), key.c has what else a key's word says,
+** promote.c decides what the cache holds, flush.c drives log_seal, log_flush
+** and log_page_out.
+**
+** LOCK ORDER  Taken from left to right, never while inside an epoch, except
+** the three on the right, which are held for a few instructions only:
+**
+**   ckpt_lock > flush_lock > scan_lock > [ cache.lock > log.lock > spin locks ]
+**
+** A store's own_lock (session/own.c) comes before all of them.
+**
+** scan_lock is also taken inside an epoch: its holders never wait.
+*/
+#ifndef EMB_CORE_H
+#define EMB_CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "../base/err.h"
+#include "../cache/cache.h"
+#include "../cache/ghost.h"
+#include "../env/env.h"
+#include "../epoch/epoch.h"
+#include "../index/index.h"
+#include "../mem/frames.h"
+#include "../log/log.h"
+#include "../rec/layout.h"
+#include "../rec/rec.h"
+#include "../vec/vec.h"
+#include "observe.h"
+#include "../schema/schema.h"
+
+_Static_assert(WORD_ADDRESS_LIMIT_BITS == WORD_ADDRESS_BITS, "one address");
+
+/* Outcomes of key functions that are no errors. */
+enum { KEY_FOUND = 0, KEY_ABSENT = 1, KEY_INTENT = 2, KEY_BLOCKED = 3 };
+
+struct scan_watch; /* watch.h */
+struct retention;  /* retention.h */
+
+/* Relaxed counters for emb_stats. */
+struct counters {
+  _Atomic uint64_t get_keys, get_memory, get_cache, get_disk, get_absent;
+  _Atomic uint64_t put_keys, put_in_place, delete_keys, rmw_keys;
+  _Atomic uint64_t read_pages, read_bytes, write_bytes, syncs;
+  _Atomic uint64_t flushes, checkpoints, compacted_records, moved_extents,
+      evictions;
+  _Atomic uint64_t cache_admitted, cache_evicted, waits_room, waits_key;
+  _Atomic uint64_t commits, rollbacks, manifest_damaged, admission_damaged;
+  _Atomic uint64_t staleness_waits, staleness_busy;
+  _Atomic uint64_t ahead_asked, ahead_memory, ahead_absent;
+  _Atomic uint64_t expired_keys, evicted_keys, filtered_keys, filtered_updates;
+  _Atomic uint64_t ahead_read, ahead_refused, prefetches, write_backs;
+  _Atomic uint64_t snapshots;
+  /* Warm-ups: read from the log, put into memory, time; failed, unusable. */
+  _Atomic uint64_t warm_bytes, warm_rows, warm_us, warm_errors, warm_damaged;
+};
+
+/* What other processes may still be reading (ckpt/readers.h). */
+struct held {
+  uint64_t extent;
+  uint64_t gone; /* the first index file that does not name it */
+};
+struct readers {
+  struct held *held;      /* by extent; ckpt_lock */
+  _Atomic uint64_t count; /* of them; written under ckpt_lock */
+  uint64_t bytes_min;     /* a test's, or 0 */
+};
+
+struct core {
+  struct env *env;
+  struct schema schema;
+  struct layout layout; /* of the schema */
+  const struct vec_ops *vec;
+  uint8_t uuid[16];
+  uint64_t salt;
+  char *dir; /* path without trailing slash */
+  /* The same, open; NULL in a temporary store.  Making the name of a file
+  ** durable then needs no new descriptor. */
+  struct env_dir *names;
+  int temporary;
+  int step_mode;
+  int queue_kind;
+  _Atomic uint64_t timeout_ms; /* emb_set_timeout; read by any */
+  _Atomic int bounded; /* Gets are counted; relaxed, and never back to 0 */
+  uint32_t
+      staleness; /* a Get is let in while no more are pending; set before */
+  struct observers observers; /* called on each change of a row (observe.h) */
+
+  struct epoch epoch;
+  struct index index;
+  struct frames frames;
+  struct log log;
+  struct cache cache;
+  struct ghosts ghosts;       /* what twice the memory would do */
+  struct admission admission; /* of the schema's rule */
+
+  /* Of the log that was loaded: pages from here to the tail that it then had
+  ** were never written. */
+  uint64_t log_end;
+
+  /* Source of versions: grows with every row written. */
+  _Atomic uint64_t version;
+  /* Committed keys. */
+  _Atomic int64_t count;
+  /* Newest time of a write, of a table that tracks; any session, relaxed. */
+  _Atomic uint32_t newest;
+
+  /* Transactions (txn/).  Newest number given out; newest that was
+  ** prepared and committed; the next such one while its words are moved, or 0;
+  ** first page of the one that is open or in doubt, 0 if none: recovery starts
+  ** there at the latest, compaction stays below. */
+  _Atomic uint64_t txn_last;
+  _Atomic uint64_t txn_committed;
+  _Atomic uint64_t txn_settling;
+  _Atomic uint64_t txn_first_page;
+
+  pthread_mutex_t ckpt_lock;     /* checkpoint, compaction, verification */
+  pthread_mutex_t flush_lock;    /* seal, flush, sync, page out */
+  struct env_queue *flush_queue; /* flush_lock; NULL once the log failed */
+  struct env_queue *work_queue;  /* ckpt_lock */
+
+  /* Open scans, and what watches rows for them while there are any. */
+  pthread_mutex_t scan_lock;
+  struct scan_watch *scans; /* scan_lock */
+  struct observer watch;
+
+  /* The index files (reserve.h); log.file_slot_lock.  Generation of the present
+  ** one and of the one that is being written, 0: none; and how long they are at
+  ** least. */
+  uint64_t index_generation, index_next;
+  uint64_t index_reserved;
+
+  struct retention *retentions; /* see retention.h */
+  struct readers readers;
+
+  /* Sessions that wait for frames, and the thread that makes them. */
+  pthread_mutex_t wake_lock;
+  pthread_cond_t wake;     /* the flush thread has work */
+  pthread_cond_t work;     /* the other one should stop */
+  pthread_cond_t room;     /* frames were freed, or the log failed */
+  pthread_cond_t released; /* leases were given back */
+  uint64_t release_count;  /* wake_lock: grows with every broadcast of it */
+  _Atomic uint32_t release_waiters; /* sessions that wait for it */
+  int work_wanted;                  /* wake_lock */
+  int stopping;                     /* wake_lock */
+  /* One step of background work (api/step.c), for callers that must wait in
+  ** a store without a thread. */
+  int (*step)(struct core *, int *more, emb_err *err);
+  /* Frees space of the disk if there is something to free (api/step.c).
+  ** interrupt may be NULL.  Outside any epoch, without locks. */
+  void (*relieve)(struct core *, int (*interrupt)(void *), void *arg);
+  /* So many frames that the log has are wanted by the cache; relaxed. */
+  _Atomic uint32_t cache_hungry;
+  /* Records leave the cache unread: it gives its frames to the log; relaxed,
+  ** written under flush_lock (flush.c). */
+  _Atomic uint32_t cache_useless;
+  /* Until then there may be records with key_expect's bits; relaxed. */
+  _Atomic uint64_t expected_until_us;
+  uint64_t judged_hits, judged_promoted; /* counters then; flush_lock */
+  /* Nothing is read in ahead of the first Get, or noted for that. */
+  int cold;
+  /* The warm-up has read in what it is to: what is in memory now is the hot
+  ** set.  Written by ahead/warm.c, read when the set is written; relaxed. */
+  _Atomic int warmed;
+  uint64_t hot_moves; /* what was in memory when it was written; ckpt_lock */
+
+  struct counters counters;
+};
+
+static inline int core_bounded(const struct core *core) {
+  return atomic_load_explicit(&core->bounded, memory_order_acquire);
+}
+
+static inline void count_add(_Atomic uint64_t *counter, uint64_t n) {
+  atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* What the clock of a table that tracks says. */
+static inline uint32_t core_time(struct core *core) {
+  return core->schema.track == EMB_TRACK_DATA
+             ? atomic_load_explicit(&core->newest, memory_order_relaxed)
+             : core->env->wall_s(core->env);
+}
+
+/* ---- tomb.c ------------------------------------------------------------ */
+
+/* Writes a tombstone above log address `above`, with a flag of the page that
+** says why, or 0; inside an epoch.  LOG_ROOM. */
+int tomb_write(struct core *core, int64_t key, uint64_t above, uint32_t reason);
+
+/* ---- key.c ------------------------------------------------------------- */
+
+/* Latches the word of a key: KEY_FOUND (*word without the latch bit),
+** KEY_ABSENT, or KEY_INTENT (not latched) when a transaction holds the key. */
+int key_latch(struct core *core, int64_t key, uint64_t hash,
+              struct entry **entry, uint64_t *word);
+/* The same whatever its intent bit says; 0: there is no entry. */
+int key__latch_any(struct core *core, int64_t key, uint64_t hash,
+                   struct entry **entry, uint64_t *word);
+/* key_latch for an entry and a word that were just found; 0: it changed. */
+static inline int key_latch_found(struct entry *entry, int64_t key,
+                                  uint64_t *word) {
+  uint64_t w = *word;
+  if (!atomic_compare_exchange_strong_explicit(&entry->word, &w, w | WORD_LATCH,
+                                               memory_order_acq_rel,
+                                               memory_order_relaxed)) {
+    return 0;
+  }
+  if (atomic_load_explicit(&entry->key, memory_order_relaxed) == key) {
+    return 1;
+  }
+  atomic_store_explicit(&entry->word, w, memory_order_release);
+  return 0;
+}
+static inline void key_unlatch(struct entry *entry, uint64_t word) {
+  emb_assert(atomic_load(&entry->word) & WORD_LATCH);
+  emb_assert(word & ~WORD_LATCH); /* else it is index_remove's */
+  atomic_store_explicit(&entry->word, word & ~WORD_LATCH, memory_order_release);
+}
+/* The same for a word that may have lost its last reason to be. */
+void key__unlatch_or_empty(struct core *core, uint64_t hash,
+                           struct entry *entry, uint64_t word);
+/* Log address of the record that a word points to; 0 if none.  The word is
+** latched, or the result is checked by a later compare-and-swap. */
+uint64_t key_log_address(const struct core *core, uint64_t word);
+/* Log address of a key's committed record, 0 if none, without a latch: a
+** cached record may change its slot meanwhile. */
+uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash);
+/* The record in memory, log frame or cache; NULL: on disk. */
+static inline struct rec *key_rec(const struct core *core, uint64_t word) {
+  uint64_t address = word_address(word);
+  return word & WORD_CACHED ? &cache_at(&core->cache, address)->rec
+                            : log_rec(&core->log, address);
+}
+/* A transaction claims a key: KEY_FOUND or KEY_ABSENT (an empty entry now
+** stands for it); KEY_INTENT when it is claimed already; EMB_NOMEM < 0. */
+int key_intend(struct core *core, int64_t key, uint64_t hash, uint64_t *word);
+/* The same for an entry and a word that were just found, without intent and
+** latch; 0: it changed. */
+static inline int key_intend_found(struct entry *entry, int64_t key,
+                                   uint64_t *word) {
+  if (!key_latch_found(entry, key, word)) {
+    return 0;
+  }
+  *word |= WORD_INTENT;
+  key_unlatch(entry, *word);
+  return 1;
+}
+/* A Get is counted: KEY_FOUND, one more is pending (*word); KEY_ABSENT;
+** KEY_BLOCKED, what is pending is above the bound.  *entry and *word come from
+** a lookup, and are what was found last.  The record is copied after this, so
+** the copy is of the value that was current when the Get was counted, or of a
+** later one. */
+int key_acquire(struct core *core, int64_t key, uint64_t hash,
+                struct entry **entry, uint64_t *word);
+/* The same for an entry and a word that were just found, of a key that is there
+** and not above the bound; 0: it changed. */
+static inline int key_acquire_found(struct entry *entry, int64_t key,
+                                    uint64_t *word) {
+  uint64_t w = *word;
+  if (!key_latch_found(entry, key, &w)) {
+    return 0;
+  }
+  *word = w + WORD_PENDING_ONE;
+  key_unlatch(entry, *word);
+  return 1;
+}
+/* n Gets of the key are given back. */
+void key_release(struct core *core, int64_t key, uint64_t hash, uint32_t n);
+/* A record was read that is cached, or that a look-ahead expected (key_expect):
+** one with WORD_CACHED or a frequency. */
+void key_touch(struct entry *entry, uint64_t word);
+/* A look-ahead found the record in the log's memory. */
+void key_expect(struct entry *entry, uint64_t word);
+
+/* ---- promote.c ----------------------------------------------------------- */
+
+struct cache_offer { /* a record that was read from disk */
+  int64_t key;
+  uint64_t hash;
+  uint64_t address; /* in the log */
+  const void *value;
+  uint64_t version;
+  uint32_t freq; /* of promote_offer_warm: what the key's word is to say */
+};
+/* Offers it to the cache; inside an epoch. */
+void promote_offer(struct core *core, const struct cache_offer *offer);
+/* The same for a record that a look-ahead read: it stays until it was read
+** once.  CACHE_LATER: there is no slot now, but the log will give a frame to a
+** caller that waits for it (core_wake, core_wait_frame). */
+enum { CACHE_PROMOTED, CACHE_MOVED, CACHE_LATER, CACHE_REFUSED };
+int promote_offer_ahead(struct core *core, const struct cache_offer *offer);
+/* The same for the warm-up: takes a free slot, or a frame while more than keep
+** are free, and pushes nothing out; else CACHE_REFUSED. */
+int promote_offer_warm(struct core *core, const struct cache_offer *offer,
+                       uint32_t keep);
+/* The extent is about to leave memory: its records that a look-ahead expects
+** go to the cache.  Under the flush lock, outside any epoch. */
+void promote__extent(struct core *core, struct epoch_slot *slot,
+                     uint64_t number);
+/* Gives one frame of the cache back to the pool; outside any epoch. */
+int promote__shrink(struct core *core, struct epoch_slot *slot);
+
+/* ---- shares.c ---------------------------------------------------------- */
+
+/* Frames that are kept free for the tail. */
+uint32_t core_low_water(const struct core *core);
+/* Frames that the cache keeps however useless it seems. */
+uint32_t core__cache_min(const struct core *core);
+/* Frames that the log keeps however hungry the cache is. */
+uint32_t core__log_min(const struct core *core);
+/* Frames that the cache and the log would have more if there were twice the
+** memory. */
+void core__twice(const struct core *core, uint32_t *cache, uint32_t *log);
+
+/* ---- flush.c ----------------------------------------------------------- */
+
+/* Seals, flushes and pages out what the state of the pool asks for.  *did: work
+** was done.  Takes the flush lock. */
+int core_make_room(struct core *core, struct epoch_slot *slot, int *did,
+                   emb_err *err);
+/* What is below `page`, which was sealed, reaches the file durably: a piece at
+** a time, so that no session waits long for frames meanwhile. */
+int core_flush_below(struct core *core, uint64_t page, emb_err *err);
+/* Everything written before the call reaches the file; durably if asked.
+** *upto (or NULL): the page below which that is so. */
+int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err);
+/* Takes a mark: seals the log at its tail, which is what `then` gets, between
+** two commits.  settle excludes those, also while `then` runs.  No slots below
+** are taken from then on; sessions inside the epoch may still fill theirs. */
+void core_mark(struct core *core, pthread_mutex_t *settle,
+               void (*then)(void *arg, uint64_t page), void *arg);
+/* A session got LOG_ROOM and has left its epoch: waits for a free frame, and
+** makes sure that there is a file slot with its blocks; kept: also one of those
+** that are kept (log/log.h).  EMB_FULL: there is no space, and nothing to free.
+** interrupt (may be NULL) is polled: non-zero ends the wait with EMB_INTERRUPT.
+** Outside any epoch, without locks. */
+int core_wait_room(struct core *core, int kept, int (*interrupt)(void *),
+                   void *arg, emb_err *err);
+/* The same for background work, which may take what is kept and holds
+** ckpt_lock: a try, after which the caller goes on or has an error. */
+int core_make_kept_room(struct core *core, struct epoch_slot *slot,
+                        emb_err *err);
+/* Waits for a condition at most this long; its lock is held. */
+void core_wait_ms(struct core *core, pthread_cond_t *cond,
+                  pthread_mutex_t *lock, uint64_t ms);
+/* A look-ahead got CACHE_LATER: waits a little for a frame. */
+void core_wait_frame(struct core *core);
+/* What a smaller cache was not good for says nothing of a larger one.  Under
+** the flush lock. */
+void core_judge_anew(struct core *core);
+/* Leases were given back: wakes sessions that wait for one. */
+void core_signal_release(struct core *core);
+/* Frames were freed: wakes sessions that wait for one. */
+void core_signal_room(struct core *core);
+/* The store is closed: threads come to an end. */
+int core_stopping(struct core *core);
+/* Wakes the flush thread. */
+void core_wake(struct core *core);
+int core_failed(struct core *core, emb_err *err);
+
+/* ---- core_valid.c, for assertions --------------------------------------- */
+
+/* Every word names a record that is where it says, and is counted once.  The
+** caller is alone. */
+int core_valid(const struct core *core);
+/* What a word names, as far as it is in memory, is a record of the key.  The
+** word is latched, or is to be published. */
+int key_has_record(const struct core *core, int64_t key, uint64_t word);
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT
+**
+** flush.c -- keeps frames free, and makes things durable on demand.
+**
+** The log may use all frames that the cache does not have.  When fewer than
+** the low water are free, its oldest extents leave memory; before that they
+** are sealed and written, in lumps of half of its frames' worth, so that an
+** epoch_wait and a large sequential write pay for many pages.  The cache gets
+** frames from the log while the log has more than its minimum, and gives them
+** back when the log has less, when it does not serve (judge_cache), and when an
+** eighth of its slots and a frame are free, because their keys were put.
+**
+** When the budget was lowered (frames.h) both give frames in proportion to what
+** they have, a piece at a time, and what is free beyond the low water leaves
+** the pool.
+*/
+#include <string.h>
+
+#include "../emb.h"
+#include "core.h"
+#include "reserve.h"
+
+/* Frames by which the store becomes smaller at a time, when its budget was
+** lowered: a few milliseconds' worth of writing. */
+#define PIECE 32
+
+int core_failed(struct core *core, emb_err *err) {
+  int failed = atomic_load(&core->log.failed);
+  if (!failed) {
+    return EMB_OK;
+  }
+  return err_set(err, failed == EMB_FULL ? EMB_FULL : EMB_FAILED,
+                 failed == EMB_FULL
+                     ? "the disk is full: %s takes no writes until reopened"
+                     : "an earlier write failed: %s takes no writes until "
+                       "reopened",
+                 core->dir);
+}
+
+/* Looks at what the cache did since it was filled last: fewer than one hit for
+** sixteen records that came in, and it does more harm than good. */
+static void judge_cache(struct core *core) {
+  struct cache *cache = &core->cache;
+  uint64_t room =
+      (uint64_t)atomic_load(&cache->frame_count) * cache->slots_per_frame;
+  uint64_t promoted = atomic_load_explicit(&core->counters.cache_admitted,
+                                           memory_order_relaxed);
+  uint64_t hits =
+      atomic_load_explicit(&core->counters.get_cache, memory_order_relaxed);
+  if (room && promoted - core->judged_promoted >= room) {
+    uint32_t useless =
+        (hits - core->judged_hits) * 16 < promoted - core->judged_promoted;
+    atomic_store_explicit(&core->cache_useless, useless, memory_order_relaxed);
+    core->judged_hits = hits;
+    core->judged_promoted = promoted;
+  }
+}
+
+void core_judge_anew(struct core *core) {
+  atomic_store_explicit(&core->cache_useless, 0, memory_order_relaxed);
+  core->judged_hits =
+      atomic_load_explicit(&core->counters.get_cache, memory_order_relaxed);
+  core->judged_promoted = atomic_load_explicit(&core->counters.cache_admitted,
+                                               memory_order_relaxed);
+}
+
+void core_wait_ms(struct core *core, pthread_cond_t *cond,
+                  pthread_mutex_t *lock, uint64_t ms) {
+  emb_assert(epoch_outside()); /* E1 */
+  core->env->wait_us(core->env, cond, lock, ms * 1000);
+}
+
+int core_stopping(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  int stopping = core->stopping;
+  pthread_mutex_unlock(&core->wake_lock);
+  return stopping;
+}
+
+void core_wake(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  core->work_wanted = 1;
+  pthread_cond_signal(&core->wake);
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+void core_signal_release(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  core->release_count++;
+  pthread_cond_broadcast(&core->released);
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+void core_signal_room(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  pthread_cond_broadcast(&core->room);
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
+/* A write of the log found no space, and may be tried again. */
+static int say_full(struct core *core, int rc, emb_err *err) {
+  return rc == EMB_FULL && !atomic_load(&core->log.failed)
+             ? err_set(err, rc,
+                       "cannot write %s/log: the disk is full; make room on "
+                       "it, and go on",
+                       core->dir)
+             : rc;
+}
+
+static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
+  uint64_t wrote;
+  log_seal(&core->log, page);
+  int rc = log_flush(&core->log, &core->flush_queue, &wrote, err);
+  count_add(&core->counters.write_bytes, wrote);
+  count_add(&core->counters.flushes, 1);
+  return say_full(core, rc, err);
+}
+
+void core_mark(struct core *core, pthread_mutex_t *settle,
+               void (*then)(void *arg, uint64_t page), void *arg) {
+  pthread_mutex_lock(&core->flush_lock);
+  pthread_mutex_lock(settle);
+  then(arg, EMB_SEED(SEED_SNAPSHOT_LOG_NOT_SEALED)
+                ? atomic_load(&core->log.tail)
+                : log_seal(&core->log, UINT64_MAX));
+  pthread_mutex_unlock(settle);
+  pthread_mutex_unlock(&core->flush_lock);
+}
+
+/* The page below which the log is sealed when it keeps `extents` mutable. */
+static uint64_t seal_target(struct core *core, uint64_t extents) {
+  uint64_t tail = atomic_load(&core->log.tail);
+  uint64_t keep = extents << core->layout.extent_bits;
+  uint64_t page = tail > keep ? tail - keep : 0;
+  return page & ~(uint64_t)(core->layout.extent_pages - 1);
+}
+
+/* Gives up to n of the log's frames to the pool. */
+static uint32_t flush_page_out(struct core *core, struct epoch_slot *self,
+                               uint32_t n) {
+  uint64_t numbers[LOG_CHOOSE_MAX];
+  int expected =
+      core->env->now_us(core->env) <=
+      atomic_load_explicit(&core->expected_until_us, memory_order_relaxed);
+  n = n < LOG_CHOOSE_MAX ? n : LOG_CHOOSE_MAX;
+  n = log_choose(&core->log,
+                 atomic_load(&core->txn_first_page) >> core->layout.extent_bits,
+                 numbers, n);
+  if (!expected) {
+    log_page_out(&core->log, numbers, n);
+    return n;
+  }
+  /* One after the other: what is saved of one may take the frame of the one
+  ** before. */
+  for (uint32_t i = 0; i < n; i++) {
+    promote__extent(core, self, numbers[i]);
+    log_page_out(&core->log, &numbers[i], 1);
+  }
+  return n;
+}
+
+/* Frames that the cache could do without: its records leave it at each Put, but
+** its frames do not. */
+static uint32_t cache_spare(const struct core *core) {
+  const struct cache *cache = &core->cache;
+  uint64_t frames = atomic_load(&cache->frame_count);
+  uint64_t room = frames * cache->slots_per_frame;
+  uint64_t used = atomic_load(&cache->used) + room / 8;
+  return used < room ? (uint32_t)((room - used) / cache->slots_per_frame) : 0;
+}
+
+/* The cache's part of the next piece that leaves the pool. */
+static uint32_t cache_piece(const struct core *core, uint32_t piece) {
+  uint64_t frames = atomic_load(&core->cache.frame_count);
+  return atomic_load(&core->log.resident) <= core__log_min(core)
+             ? piece
+             : (uint32_t)(piece * frames / frames_made(&core->frames));
+}
+
+static int flush_make_room(struct core *core, struct epoch_slot *self, int *did,
+                           emb_err *err) {
+  struct log *log = &core->log;
+  uint32_t excess = frames_excess(&core->frames);
+  uint32_t piece = excess < PIECE ? excess : PIECE;
+  for (uint32_t n = cache_piece(core, piece); n > 0; n--) {
+    *did |= promote__shrink(core, self);
+  }
+  uint32_t share = frames_made(&core->frames) -
+                   atomic_load(&core->cache.frame_count); /* the log's */
+  uint64_t bits = core->layout.extent_bits;
+  uint64_t mutable = (atomic_load(&log->tail) >> bits) -
+                     (atomic_load(&log->read_only) >> bits);
+  int rc = EMB_OK;
+  judge_cache(core);
+  if (atomic_load(&core->cache_useless) && !atomic_load(&core->cache.pinned) &&
+      atomic_load(&core->cache.frame_count) > core__cache_min(core)) {
+    *did |= promote__shrink(core, self);
+  }
+  if (mutable > share - share / 4) {
+    *did = 1;
+    rc = seal_and_flush(core, seal_target(core, share / 2), err);
+  }
+  uint32_t want = core_low_water(core) + piece;
+  uint32_t hungry = excess ? 0 : atomic_exchange(&core->cache_hungry, 0);
+  uint32_t resident = atomic_load(&log->resident), least = core__log_min(core);
+  if (hungry && resident > least) {
+    want += hungry < resident - least ? hungry : resident - least;
+  }
+  for (uint32_t spare = cache_spare(core);
+       !rc && spare > 0 && frames_left(&core->frames) < want; spare--) {
+    *did |= promote__shrink(core, self);
+  }
+  uint32_t left = frames_left(&core->frames);
+  if (rc || left >= want) {
+    return rc;
+  }
+  *did = 1;
+  uint32_t n = want - left > share / 16 ? want - left : share / 16;
+  uint32_t got = flush_page_out(core, self, n);
+  if (!got) {
+    rc = seal_and_flush(core, seal_target(core, share / 2), err);
+    got = rc ? 0 : flush_page_out(core, self, n);
+  }
+  if (!got && !rc) {
+    rc = seal_and_flush(core, atomic_load(&log->tail), err);
+    got = rc ? 0 : flush_page_out(core, self, n);
+  }
+  if (!got && !rc && atomic_load(&log->resident) < core__log_min(core)) {
+    got = (uint32_t)promote__shrink(core, self);
+  }
+  count_add(&core->counters.evictions, got);
+  return rc;
+}
+
+/* Under the flush lock. */
+static int grow_table(struct core *core, emb_err *err) {
+  int rc = log_table_full(&core->log) ? log_grow_table(&core->log) : EMB_OK;
+  if (rc == EMB_FULL) {
+    return err_set(err, rc,
+                   "%s/log spans %llu extents, and the oldest cannot be given "
+                   "back",
+                   core->dir, (unsigned long long)LOG_SPAN_MAX);
+  }
+  return rc ? err_set(err, rc, "out of memory") : EMB_OK;
+}
+
+int core_make_room(struct core *core, struct epoch_slot *self, int *did,
+                   emb_err *err) {
+  pthread_mutex_lock(&core->flush_lock);
+  int rc = grow_table(core, err);
+  if (rc == EMB_OK) {
+    rc = flush_make_room(core, self, did, err);
+  }
+  if (frames_excess(&core->frames) &&
+      frames_retire(&core->frames, core_low_water(core), 2 * PIECE)) {
+    *did = 1;
+  }
+  index_reclaim(&core->index);
+  pthread_mutex_unlock(&core->flush_lock);
+  core_signal_room(core);
+  return rc;
+}
+
+int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err) {
+  pthread_mutex_lock(&core->flush_lock);
+  uint64_t page = atomic_load(&core->log.tail);
+  int rc = seal_and_flush(core, page, err);
+  if (upto) {
+    *upto = page;
+  }
+  if (rc == EMB_OK && sync &&
+      (atomic_load(&core->log.moved) ||
+       atomic_load(&core->log.synced) < atomic_load(&core->log.flushed))) {
+    rc = log_sync(&core->log, err);
+    count_add(&core->counters.syncs, 1);
+  }
+  pthread_mutex_unlock(&core->flush_lock);
+  if (rc) {
+    core_signal_room(core);
+  }
+  return rc;
+}
+
+int core_flush_below(struct core *core, uint64_t page, emb_err *err) {
+  struct log *log = &core->log;
+  int rc = EMB_OK;
+  while (!rc && atomic_load(&log->flushed) < page) {
+    uint64_t wrote;
+    pthread_mutex_lock(&core->flush_lock);
+    rc = log_flush_piece(log, &core->flush_queue, page, &wrote, err);
+    pthread_mutex_unlock(&core->flush_lock);
+    count_add(&core->counters.write_bytes, wrote);
+    rc = say_full(core, rc, err);
+    core_signal_room(core);
+  }
+  rc = rc ? rc : core_failed(core, err);
+  if (!rc && (atomic_load(&log->moved) || atomic_load(&log->synced) < page)) {
+    rc = log_sync(log, err); /* the flush goes on meanwhile */
+    count_add(&core->counters.syncs, 1);
+  }
+  return rc;
+}
+
+int core_make_kept_room(struct core *core, struct epoch_slot *self,
+                        emb_err *err) {
+  int did;
+  int rc = core_make_room(core, self, &did, err);
+  return rc || log_has_file_slot(&core->log, 1)
+             ? rc
+             : reserve_file_slots(core, 1, err);
+}
+
+/* An extent could be started now. */
+static int flush_has_room(struct core *core) {
+  return frames_left(&core->frames) > 0 && !log_table_full(&core->log);
+}
+
+/* A table that cannot grow is the caller's error: a wait would never end. */
+static int make_table_room(struct core *core, emb_err *err) {
+  int rc = EMB_OK;
+  if (log_table_full(&core->log)) {
+    pthread_mutex_lock(&core->flush_lock);
+    rc = grow_table(core, err);
+    pthread_mutex_unlock(&core->flush_lock);
+  }
+  return rc;
+}
+
+struct flush_waiting {
+  struct core *core;
+  int kept;
+  int (*interrupt)(void *);
+  void *arg;
+  uint32_t refused; /* log.refused at the beginning */
+};
+
+/* A file slot.  What is dead is given back before it is an error. */
+static int wait_file_slot(const struct flush_waiting *w, emb_err *err) {
+  struct core *core = w->core;
+  if (log_has_file_slot(&core->log, w->kept)) {
+    return EMB_OK;
+  }
+  int rc = reserve_file_slots(core, w->kept, err);
+  if (rc == EMB_FULL && core->relieve) {
+    core->relieve(core, w->interrupt, w->arg);
+    err_clear(err);
+    rc = reserve_file_slots(core, w->kept, err);
+  }
+  return rc;
+}
+
+/* Why waiting for a frame would be in vain. */
+static int check_wait(const struct flush_waiting *w, emb_err *err) {
+  struct core *core = w->core;
+  int rc = core_failed(core, err);
+  if (rc) {
+    return rc;
+  }
+  if (w->interrupt && w->interrupt(w->arg)) {
+    return err_set(err, EMB_INTERRUPT, "interrupted");
+  }
+  if (atomic_load_explicit(&core->log.refused, memory_order_relaxed) !=
+      w->refused) {
+    return say_full(core, EMB_FULL, err);
+  }
+  return make_table_room(core, err);
+}
+
+static int wait_frame(const struct flush_waiting *w, emb_err *err) {
+  struct core *core = w->core;
+  emb_assert(epoch_outside()); /* E1 */
+  count_add(&core->counters.waits_room, !flush_has_room(core));
+  while (!flush_has_room(core)) {
+    int rc = check_wait(w, err);
+    if (rc) {
+      return rc;
+    }
+    if (core->step_mode) {
+      int more;
+      rc = core->step(core, &more, err);
+      if (rc) {
+        int failed = core_failed(core, err);
+        return failed ? failed : rc;
+      }
+      continue;
+    }
+    core_wake(core);
+    pthread_mutex_lock(&core->wake_lock);
+    if (!flush_has_room(core)) {
+      core_wait_ms(core, &core->room, &core->wake_lock, 20);
+    }
+    pthread_mutex_unlock(&core->wake_lock);
+  }
+  return EMB_OK;
+}
+
+int core_wait_room(struct core *core, int kept, int (*interrupt)(void *),
+                   void *arg, emb_err *err) {
+  struct flush_waiting w = {
+      core, kept, interrupt, arg,
+      atomic_load_explicit(&core->log.refused, memory_order_relaxed)};
+  int rc = core_failed(core, err);
+  rc = rc ? rc : wait_file_slot(&w, err);
+  return rc ? rc : wait_frame(&w, err);
+}
+
+void core_wait_frame(struct core *core) {
+  if (core->step_mode) {
+    int more;
+    core->step(core, &more, NULL);
+    return;
+  }
+  core_wake(core);
+  pthread_mutex_lock(&core->wake_lock);
+  if (frames_left(&core->frames) <= core_low_water(core)) {
+    core_wait_ms(core, &core->room, &core->wake_lock, 20);
+  }
+  pthread_mutex_unlock(&core->wake_lock);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+**
+** watch.c -- see watch.h.
+*/
+#include "watch.h"
+
+#include "../emb.h"
+
+/* Nothing is reported when no scan is open.  Under scan_lock. */
+static void end_unused(struct core *core) {
+  if (!core->scans) {
+    observe__off(core, &core->watch);
+  }
+}
+
+int watch_open(struct core *core, struct scan_watch *watch, uint64_t *first) {
+  const struct layout *l = &core->layout;
+  int rc = EMB_OK;
+  emb_assert(epoch_outside()); /* E1 */
+  pthread_mutex_lock(&core->scan_lock);
+  observe__on(core, &core->watch); /* before the pages are closed */
+  watch->cursor = 0;
+  uint64_t end = log_cut(&core->log, first);
+  watch->end = layout_address(l, end, 0);
+  if (watch->skip_txn) {
+    uint64_t from = layout_page(l, watch->skip_from);
+    watch->settled =
+        core->env->allocate(core->env, (end > from ? end - from : 0) / 8 + 1);
+    rc = watch->settled ? EMB_OK : EMB_NOMEM;
+  }
+  if (!rc) {
+    watch->next = core->scans;
+    core->scans = watch;
+  }
+  end_unused(core);
+  pthread_mutex_unlock(&core->scan_lock);
+  if (!rc) {
+    epoch_wait(&core->epoch);
+  }
+  return rc;
+}
+
+void watch_close(struct core *core, struct scan_watch *watch) {
+  pthread_mutex_lock(&core->scan_lock);
+  for (struct scan_watch **at = &core->scans; *at; at = &(*at)->next) {
+    if (*at == watch) {
+      *at = watch->next;
+      break;
+    }
+  }
+  end_unused(core);
+  pthread_mutex_unlock(&core->scan_lock);
+  core->env->release(core->env, watch->settled);
+}
+
+/* The bit of an address below end in `settled`; 0: it has none. */
+static uint8_t settled_bit(const struct core *core, const struct scan_watch *w,
+                           uint64_t address, uint8_t **byte) {
+  uint64_t page = layout_page(&core->layout, address);
+  uint64_t from = layout_page(&core->layout, w->skip_from);
+  if (!w->settled || page < from) {
+    return 0;
+  }
+  *byte = &w->settled[(page - from) / 8];
+  return (uint8_t)(1u << (page - from) % 8);
+}
+
+/* The record of a key goes from one log address to another (0: none).  It is
+** reported to the scans of this session alone (a transaction's own write), or
+** with `others` all but those of this session (its commit); NULL: all.  Under
+** scan_lock. */
+static void notify_scans(struct core *core, const struct row_event *event,
+                         int others) {
+  uint64_t from = event->from, to = event->to;
+  emb_assert(!to || to > from); /* K1: so what moves, moves towards the end */
+  for (struct scan_watch *w = core->scans; w; w = w->next) {
+    if (event->session && (w->session == event->session) == others) {
+      continue;
+    }
+    if (w->deletions && from && from < w->cursor && from < w->end &&
+        spill_push(&w->passed, &event->key, NULL)) {
+      w->failed = 1;
+    }
+    uint8_t *byte,
+        bit = to && to < w->end && others ? settled_bit(core, w, to, &byte) : 0;
+    if (bit) {
+      *byte |= bit;
+    } else if (to < w->end) {
+      continue; /* removed, or found where it is now */
+    }
+    if (!from || from < w->cursor || from >= w->end) {
+      continue;
+    }
+    bit = settled_bit(core, w, from, &byte);
+    if (bit && (*byte & bit)) {
+      continue;
+    }
+    if (spill_push(&w->moved, &event->key, NULL)) {
+      w->failed = 1;
+    }
+  }
+}
+
+static void row_moves(void *arg, const struct row_event *event) {
+  struct core *core = arg;
+  pthread_mutex_lock(&core->scan_lock);
+  notify_scans(core, event, event->session != NULL);
+}
+
+static void row_has_moved(void *arg, const struct row_event *event) {
+  struct core *core = arg;
+  (void)event;
+  pthread_mutex_unlock(&core->scan_lock);
+}
+
+void watch_own_write(struct core *core, int64_t key, uint64_t from, uint64_t to,
+                     const void *session) {
+  struct row_event event = {key, from, to, NULL, session};
+  pthread_mutex_lock(&core->scan_lock);
+  notify_scans(core, &event, 0);
+  pthread_mutex_unlock(&core->scan_lock);
+}
+
+/* Ends the scans of a session, or all. */
+static void abort_scans(struct core *core, const void *session, int why) {
+  pthread_mutex_lock(&core->scan_lock);
+  for (struct scan_watch *w = core->scans; w; w = w->next) {
+    if (!session || w->session == session) {
+      w->aborted = why;
+    }
+  }
+  pthread_mutex_unlock(&core->scan_lock);
+}
+
+void watch_abort(struct core *core, const void *session) {
+  abort_scans(core, session, WATCH_ROLLBACK);
+}
+
+/* The store is loaded anew. */
+static void rows_are_gone(void *arg) { abort_scans(arg, NULL, WATCH_LOADED); }
+
+void watch_init(struct core *core) {
+  core->watch = (struct observer){.name = "scans",
+                                  .changed = row_moves,
+                                  .moved = row_moves,
+                                  .removed = row_moves,
+                                  .ended = row_has_moved,
+                                  .reset = rows_are_gone,
+                                  .arg = core};
+  observe__add(core, &core->watch);
+}

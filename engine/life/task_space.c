@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+**
+** task_space.c -- background tasks that give space back: what readers no longer
+** need, compaction, the checkpoint, and a shorter file.
+*/
+#include "../ckpt/readers.h"
+#include "compact.h"
+#include "shorten.h"
+#include "../session/store.h"
+
+/* The log that recovery would replay is kept shorter than this, or than a
+** quarter more than the live data if that is more: a table that is in memory
+** as a whole is copied to the tail once after a checkpoint, and then changed
+** in place, without a checkpoint that would make it read-only again. */
+#define REPLAY_BYTES (UINT64_C(256) << 20)
+/* Immediate writes are durable after this time at the latest. */
+#define CHECKPOINT_US UINT64_C(60000000)
+/* Extents that are moved within the file for one checkpoint. */
+#define MOVES 1024
+
+/* ---- readers ------------------------------------------------------------- */
+
+/* Extents that other processes were still reading. */
+static int readers_due(struct pass *pass) {
+  struct core *core = &pass->store->core;
+  return atomic_load(&core->readers.count) || core->log.withheld;
+}
+
+static int readers_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  emb_store *store = pass->store;
+  uint64_t index = store->checkpoint.manifest.index_generation;
+  (void)err;
+  if (readers_release(&store->core, index, 0)) {
+    tasks_look_again(store); /* the file may be shortened */
+    *did = PIECE_DONE;
+  }
+  return EMB_OK;
+}
+
+const struct task task_readers = {
+    TASK_NAMED("readers"),
+    .lane = LANE_RELEASE,
+    .due = readers_due,
+    .run = readers_run,
+};
+
+/* ---- compact ------------------------------------------------------------- */
+
+static int compact_due(struct pass *pass) {
+  return space_wasted(&pass->store->core, pass_space(pass));
+}
+
+static int compact_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  struct core *core = &pass->store->core;
+  int some = 0;
+  int rc = compact_one(core, pass->store->work_slot, 0, &some, err);
+  *did = some ? PIECE_MORE : PIECE_NONE;
+  if (rc == EMB_FULL && !atomic_load(&core->log.failed)) {
+    err_clear(err); /* a checkpoint may free what is dead by now */
+    rc = EMB_OK;
+  }
+  return rc;
+}
+
+const struct task task_compact = {
+    TASK_NAMED("compact"),
+    .lane = LANE_WORK,
+    .due = compact_due,
+    .run = compact_run,
+};
+
+/* ---- checkpoint ---------------------------------------------------------- */
+
+struct checkpoint_state { /* when the newest checkpoint was first seen */
+  uint64_t generation, us;
+};
+_Static_assert(sizeof(struct checkpoint_state) <= TASK_STATE * 8, "state");
+
+/* Bytes of log since the last checkpoint. */
+static uint64_t replay_bytes(emb_store *store) {
+  struct core *core = &store->core;
+  uint64_t tail = atomic_load(&core->log.tail);
+  uint64_t replay = store->checkpoint.manifest.replay;
+  return tail > replay ? (tail - replay) * core->layout.page_bytes : 0;
+}
+
+/* Writes since the last checkpoint have waited long enough. */
+static int checkpoint_late(struct pass *pass) {
+  struct checkpoint_state *newest = pass->state;
+  emb_store *store = pass->store;
+  struct core *core = &store->core;
+  const struct manifest *m = &store->checkpoint.manifest;
+  uint64_t now = core->env->now_us(core->env);
+  if (newest->generation != m->generation) {
+    newest->generation = m->generation;
+    newest->us = now;
+  }
+  return !core->temporary &&
+         store->checkpoint.version != atomic_load(&core->version) &&
+         now - newest->us > CHECKPOINT_US;
+}
+
+static int checkpoint_wakes(struct pass *pass) {
+  return pass->unchanged && checkpoint_late(pass);
+}
+
+/* Space was wanted and there was none. */
+static int is_short(const emb_store *store) {
+  return atomic_load_explicit(&store->core.log.full, memory_order_relaxed);
+}
+
+/* So little would be had by it that checkpoint would follow checkpoint. */
+static int worth_freeing(const struct space *space) {
+  return space->dead > space->used / 64;
+}
+
+static int checkpoint_due(struct pass *pass) {
+  emb_store *store = pass->store;
+  const struct space *space = pass_space(pass);
+  uint64_t live = space->live + space->kept_live;
+  uint64_t most = live + live / 4;
+  most = most > REPLAY_BYTES ? most : REPLAY_BYTES;
+  uint64_t replay = replay_bytes(store);
+  /* With a transaction open a checkpoint shortens nothing and frees only what
+  ** was dead before it began. */
+  if (atomic_load(&store->core.txn_first_page) && replay > most) {
+    return 0;
+  }
+  /* A checkpoint makes everything read-only, so while writes go on space is
+  ** freed only when there is much of it. */
+  if (space_freeable(&store->core, space) &&
+      (pass->quiet || space_urgent(&store->core, space))) {
+    return 1;
+  }
+  if (is_short(store) && worth_freeing(space)) {
+    return 1;
+  }
+  return (!store->core.temporary && replay > most) || checkpoint_late(pass);
+}
+
+static int checkpoint_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  emb_store *store = pass->store;
+  struct checkpoint *checkpoint = &store->checkpoint;
+  uint64_t before = checkpoint->manifest.generation;
+  int rc = checkpoint_take(&store->core, store->work_slot, checkpoint, 0, err);
+  if (checkpoint->manifest.generation != before) {
+    *did = checkpoint->dead_bytes > 0 ? PIECE_MORE : PIECE_DONE;
+  }
+  return rc;
+}
+
+const struct task task_checkpoint = {
+    TASK_NAMED("checkpoint"), .lane = LANE_WORK,     .wakes = checkpoint_wakes,
+    .due = checkpoint_due,    .run = checkpoint_run,
+};
+
+/* ---- shorten ------------------------------------------------------------- */
+
+int shorten_space(emb_store *store, int *did, emb_err *err) {
+  struct core *core = &store->core;
+  uint32_t moved = 0;
+  if (core->temporary || !shorten_due(core, 0)) {
+    return EMB_OK;
+  }
+  uint64_t bits = core->layout.extent_bits;
+  uint64_t replay = store->checkpoint.manifest.replay >> bits;
+  int rc = shorten__file(core, store->checkpoint.manifest.replay, MOVES, &moved,
+                         err);
+  /* Extents above replay stand where they are: if it is they that make the file
+  ** long, and nothing is being written, a checkpoint lets them be moved. */
+  int quiet = tasks_quiet(store) || atomic_load(&store->sessions) == 0;
+  int held = quiet && !moved && replay < atomic_load(&core->log.tail) >> bits &&
+             !atomic_load(&core->txn_first_page);
+  if (!rc && (moved || held)) {
+    rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
+    *did = !rc;
+  }
+  return rc;
+}
+
+/* In a pass in which nothing else did anything. */
+static int shorten_now(struct pass *pass) {
+  struct core *core = &pass->store->core;
+  return !pass->did && !core->temporary && shorten_due(core, 0);
+}
+
+static int shorten_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  int some = 0;
+  int rc = shorten_space(pass->store, &some, err);
+  *did = some ? PIECE_MORE : PIECE_NONE;
+  return rc;
+}
+
+const struct task task_shorten = {
+    TASK_NAMED("shorten"),
+    .lane = LANE_WORK,
+    .due = shorten_now,
+    .run = shorten_run,
+};

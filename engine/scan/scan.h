@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+**
+** scan.h -- private to scan.c (storage order) and order.c (key order).
+*/
+#ifndef EMB_SCAN_SCAN_H
+#define EMB_SCAN_SCAN_H
+
+#include "../txn/txn.h"
+
+#define SCAN_BATCH 64
+
+struct emb_scan {
+  emb_session *s;
+  int order;
+  int64_t lo, hi;
+  int held;       /* for store_let_go */
+  uint64_t loads; /* the store's, when it was held */
+
+  /* storage order */
+  struct scan_watch watch;
+  int64_t batch[SCAN_BATCH]; /* keys that moved, being looked up */
+  uint32_t batch_keys;
+  uint64_t page;          /* next one to look at, */
+  uint32_t slot;          /* from this slot on */
+  char *extent;           /* one extent read from disk */
+  uint64_t extent_no;     /* its number; 0: none */
+  uint64_t extent_offset; /* where it stood in the file */
+  uint64_t extent_to;     /* pages below were read into it */
+  uint64_t sound_to;      /* unreadable pages below hold nothing live */
+  int64_t *row_keys;      /* live records of one page */
+  uint64_t *row_versions;
+  uint8_t *row_ops; /* of a delta: EMB_DELTA_* */
+  char *row_values;
+  uint32_t row_bytes; /* of each: the vectors, or all that is stored */
+  uint32_t rows, row_at;
+
+  /* A delta (delta.c): what is committed and has a version above `since`.  Keys
+  ** in pages of deletions that are absent now are rows with version 0. */
+  int changes;
+  uint64_t since;
+  const struct consumer *consumer; /* NULL: deletions do not matter */
+
+  /* key order: keys are compared after ~ for DESC, which reverses them */
+  int64_t *keys;
+  uint64_t key_room, key_count, key_at;
+  int64_t last;  /* delivered up to here, if started */
+  uint32_t part; /* EMB_SCAN_KEYS: partition of the index to read next */
+  int started, exhausted;
+  uint64_t block; /* keys per selection pass */
+};
+
+/* The arrays of emb_scan_next_rows from row `at` on. */
+static inline emb_rows scan_rows_from(const emb_scan *scan, const emb_rows *to,
+                                      size_t at) {
+  uint32_t dim = scan->s->core->layout.dim;
+  return (emb_rows){.keys = to->keys + at,
+                    .vectors = to->vectors ? to->vectors + at * dim : NULL,
+                    .versions = to->versions ? to->versions + at : NULL,
+                    .tracks = to->tracks ? to->tracks + at : NULL};
+}
+
+/* Storage order, for delta.c.  Buffers for rows of so many bytes; EMB_NOMEM. */
+int scan_buffers(emb_scan *scan, uint32_t row_bytes);
+void scan_free_buffers(emb_scan *scan);
+/* All of emb_scan_close but the scan itself. */
+void scan_finish(emb_scan *scan);
+/* Looks at pages until there is a row, at most `most`, or none is left. */
+int scan_fill(emb_scan *scan, size_t most);
+/* More of the keys that moved away, in scan->batch. */
+int scan_take_moved(emb_scan *scan);
+/* An error if the scan would not be complete. */
+int scan_ended(emb_scan *scan);
+
+int keys__next(emb_scan *scan, size_t max, int64_t *keys, size_t *n);
+int order__next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+**
+** dir.c -- what is done with all files that a store's directory may have:
+** loading, saving, the check, and removing.
+**
+** A kind of file is a constant in a file of its feature (kernel/store_file.h)
+** and one name in the list of api/features.c.
+*/
+#include "dir.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../ckpt/manifest.h"
+#include "../kernel/reserve.h"
+
+/* ---- those without a feature of their own -------------------------------- */
+
+const struct store_file file_manifest = {
+    .name = MANIFEST_NAME, .temporary = MANIFEST_NEW_NAME, .in_copy = 1};
+const struct store_file file_log = {.name = FILE_LOG, .in_copy = 1};
+const struct store_file file_lock = {.name = FILE_LOCK};
+/* Of a stack that became too long for memory, or of a backup: they lose their
+** name as soon as they are made. */
+const struct store_file file_spill = {.temporary = "spill-*"};
+
+static int index_is_left(const char *name, uint64_t generation) {
+  char present[40];
+  (void)snprintf(present, sizeof present, "index-%016llx",
+                 (unsigned long long)generation);
+  return strcmp(name, present) != 0 && strcmp(name, RESERVE_SPARE) != 0;
+}
+
+const struct store_file file_index = {.name = "index-*",
+                                      .is_left = index_is_left};
+
+/* ---- all of them ----------------------------------------------------------
+ */
+
+static int is_many(const char *pattern) {
+  return pattern[strlen(pattern) - 1] == '*';
+}
+
+static int matches(const char *pattern, const char *name) {
+  return pattern &&
+         (is_many(pattern) ? strncmp(name, pattern, strlen(pattern) - 1) == 0
+                           : strcmp(name, pattern) == 0);
+}
+
+int dir__load(struct core *core, int recovered, emb_err *err) {
+  int rc = EMB_OK;
+  for (size_t i = 0; !rc && i < store_file_count; i++) {
+    rc = store_files[i]->load ? store_files[i]->load(core, recovered, err)
+                              : EMB_OK;
+  }
+  return rc;
+}
+
+int dir_save(struct core *core, struct epoch_slot *slot, emb_err *err) {
+  int rc = EMB_OK;
+  for (size_t i = 0; !rc && i < store_file_count; i++) {
+    rc = store_files[i]->save ? store_files[i]->save(core, slot, err) : EMB_OK;
+    if (rc == EMB_FULL) {
+      err_clear(err);
+      rc = EMB_OK;
+    }
+  }
+  return rc;
+}
+
+/* ---- checking ------------------------------------------------------------ */
+
+struct dir_checking {
+  struct core *core;
+  const struct store_file *file;
+  void (*report)(void *, const char *);
+  void *arg;
+  emb_err *err;
+  int rc;
+};
+
+static void check_one(void *arg, const char *name) {
+  struct dir_checking *c = arg;
+  emb_err error = {EMB_OK, ""};
+  if (c->rc || !matches(c->file->name, name) ||
+      matches(c->file->temporary, name)) {
+    return;
+  }
+  int rc = c->file->check(c->core, name, &error);
+  if (rc == EMB_CORRUPT) {
+    c->report(c->arg, error.text);
+  } else if (rc) {
+    c->rc = err_set(c->err, rc, "%s", error.text);
+  }
+}
+
+int dir_check(struct core *core, void (*report)(void *, const char *),
+              void *arg, emb_err *err) {
+  struct dir_checking c = {core, NULL, report, arg, err, EMB_OK};
+  for (size_t i = 0; !c.rc && !core->temporary && i < store_file_count; i++) {
+    c.file = store_files[i];
+    if (!c.file->check) {
+      continue;
+    }
+    if (!is_many(c.file->name)) {
+      check_one(&c, c.file->name);
+      continue;
+    }
+    int os = core->env->list_dir(core->env, core->dir, check_one, &c);
+    if (os) {
+      c.rc = err_os(err, EMB_IOERR, os, "cannot list %s", core->dir);
+    }
+  }
+  return c.rc;
+}
+
+/* ---- removing ------------------------------------------------------------ */
+
+struct removal {
+  struct env *env;
+  const char *dir;
+  uint64_t index_generation; /* of leftovers */
+  int os;
+};
+
+/* ENOENT: it is not there any more. */
+static int remove_name(struct env *env, const char *dir, const char *name) {
+  char path[PATH_BYTES];
+  return path_join(path, sizeof path, dir, name, NULL) ? ENAMETOOLONG
+                                                       : env->unlink(env, path);
+}
+
+static void remove_left(void *arg, const char *name) {
+  struct removal *r = arg;
+  for (size_t i = 0; i < store_file_count; i++) {
+    const struct store_file *f = store_files[i];
+    if (matches(f->temporary, name) ||
+        (f->is_left && matches(f->name, name) &&
+         f->is_left(name, r->index_generation))) {
+      remove_name(r->env, r->dir, name);
+      return;
+    }
+  }
+}
+
+void dir__remove_leftovers(struct core *core, uint64_t index_generation) {
+  struct removal r = {core->env, core->dir, index_generation, 0};
+  core->env->list_dir(core->env, core->dir, remove_left, &r);
+}
+
+static void remove_own(void *arg, const char *name) {
+  struct removal *r = arg;
+  for (size_t i = 0; i < store_file_count; i++) {
+    if (matches(store_files[i]->name, name) ||
+        matches(store_files[i]->temporary, name)) {
+      int os = remove_name(r->env, r->dir, name);
+      if (os && os != ENOENT && !r->os) {
+        r->os = os;
+      }
+      return;
+    }
+  }
+}
+
+/* First what makes it a store, under another name that goes last: a removal
+** that is cut off leaves none, and a log without a manifest is known not to
+** have lost it. */
+int dir_remove(struct env *env, const char *dir) {
+  char path[PATH_BYTES], gone[PATH_BYTES];
+  if (path_join(path, sizeof path, dir, MANIFEST_NAME, NULL) ||
+      path_join(gone, sizeof gone, dir, MANIFEST_GONE, NULL)) {
+    return ENAMETOOLONG;
+  }
+  struct env_dir *names = NULL;
+  int os = env->open_dir(env, dir, &names);
+  if (!os) {
+    os = env->rename(env, path, gone);
+    os = os == ENOENT ? 0 : os;
+  }
+  os = os ? os : env->sync_dir(env, names);
+  struct removal r = {env, dir, 0, 0};
+  if (!os) {
+    os = env->list_dir(env, dir, remove_own, &r);
+    os = os ? os : r.os;
+  }
+  os = os ? os : env->sync_dir(env, names);
+  if (!os) {
+    os = env->unlink(env, gone);
+    os = os == ENOENT ? 0 : os;
+  }
+  if (names) {
+    env->close_dir(env, names);
+  }
+  return os;
+}
+
+void dir_remove_copy(struct env *env, const char *dir) {
+  for (size_t i = 0; i < store_file_count; i++) {
+    if (store_files[i]->in_copy) {
+      remove_name(env, dir, store_files[i]->name);
+      if (store_files[i]->temporary) {
+        remove_name(env, dir, store_files[i]->temporary);
+      }
+    }
+  }
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+**
+** hold.c -- what a reader needs stays where it is.
+**
+** A process that does not own the store reads records where the checkpoint that
+** it has loaded says.  A call that must find all of them there (a scan, a
+** verification, a batch of Gets that has found some replaced) holds that
+** checkpoint: the process locks its number for the owner to see
+** (ckpt/readers.h), and loads no other one until the last hold ends.  For the
+** owner's own calls there is nothing to do but to count.
+**
+** FAILURE   Where the file system has no such locks, what is read may be
+**           replaced: a Get looks again, a scan ends with EMB_BUSY.
+*/
+#include "own.h"
+
+/* The checkpoint that is loaded, or one that has replaced it, gets the lock. */
+static int hold_lock_byte(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  for (;;) {
+    uint64_t loaded = store->checkpoint.manifest.index_generation;
+    struct manifest m;
+    if (core->env->byte_lock(core->env, core->log.file, loaded, 1)) {
+      return EMB_OK;
+    }
+    int rc = manifest_read(core->env, core->dir, &m, err);
+    if (!rc && m.index_generation == loaded) {
+      store->locked = loaded + 1;
+      return EMB_OK;
+    }
+    core->env->byte_lock(core->env, core->log.file, loaded, 0);
+    rc = rc ? rc : own_load_newest(store, &m, err);
+    if (rc) {
+      return rc;
+    }
+  }
+}
+
+static void unlock_byte(emb_store *store) {
+  if (store->locked) {
+    struct env *env = store->core.env;
+    env->byte_lock(env, store->core.log.file, store->locked - 1, 0);
+    store->locked = 0;
+  }
+}
+
+int store_hold(emb_session *s, int *held) {
+  emb_store *store = s->store;
+  int rc = EMB_OK;
+  *held = 0;
+  if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own_lock);
+    if (!atomic_load(&store->owner) && !atomic_load(&store->dropped)) {
+      /* One that the owner has not waited for: its holders have noticed by
+      ** now. */
+      if (store->locked != store->checkpoint.manifest.index_generation + 1) {
+        unlock_byte(store);
+        rc = hold_lock_byte(store, &s->err);
+      }
+      store->holders += !rc;
+      *held = !rc;
+    }
+    if (!rc) {
+      atomic_fetch_add(&store->scans, 1);
+    }
+    pthread_mutex_unlock(&store->own_lock);
+  } else {
+    atomic_fetch_add(&store->scans, 1);
+  }
+  return rc;
+}
+
+void store_let_go(emb_session *s, int held) {
+  emb_store *store = s->store;
+  if (held) {
+    pthread_mutex_lock(&store->own_lock);
+    if (--store->holders == 0) {
+      unlock_byte(store);
+    }
+    pthread_mutex_unlock(&store->own_lock);
+  }
+  atomic_fetch_sub(&store->scans, 1);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT
+**
+** job.c -- the queue of jobs and its workers.  What a job does with its rows or
+** records is set where it is made (run, use): ahead.c and async.c.
+*/
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLICE_MIN 64u
+
+/* ---- making ------------------------------------------------------------ */
+
+struct job *job_new(emb_session *s, int kind, const int64_t *keys, size_t n) {
+  struct env *env = s->core->env;
+  struct job *job = env->allocate(env, sizeof *job);
+  if (job) {
+    job->keys = env->resize(env, NULL, n * sizeof *keys + 1);
+  }
+  if (!job || !job->keys) {
+    env->release(env, job);
+    session_error(s, EMB_NOMEM, "out of memory");
+    return NULL;
+  }
+  if (n) {
+    memcpy(job->keys, keys, n * sizeof *keys);
+  }
+  job->key_count = n;
+  job->kind = kind;
+  job->session = s;
+  return job;
+}
+
+void job_free(struct job *job) {
+  if (job) {
+    struct env *env = job->session->core->env;
+    env->release(env, job->keys);
+    env->release(env, job->cold);
+    env->release(env, job->cold_keys);
+    env->release(env, job->state);
+    env->release(env, job->copy);
+    env->release(env, job->give);
+    env->release(env, job->kept);
+    env->release(env, job->kept_versions);
+    env->release(env, job->kept_state);
+    env->release(env, job);
+  }
+}
+
+static int job_by_address(const void *a, const void *b) {
+  uint64_t x = ((const struct cold *)a)->address;
+  uint64_t y = ((const struct cold *)b)->address;
+  return x < y ? -1 : x > y;
+}
+
+/* ---- the queue --------------------------------------------------------- */
+
+static void job_append(struct jobs *jobs, struct job *job) {
+  struct job **at = &jobs->first;
+  /* What will be waited for goes before what is only expected. */
+  while (*at && !((job->kind == JOB_READ || job->kind == JOB_WRITE) &&
+                  ((*at)->kind == JOB_AHEAD || (*at)->kind == JOB_KEEP) &&
+                  (*at)->taken == 0)) {
+    at = &(*at)->next;
+  }
+  job->next = *at;
+  *at = job;
+}
+
+static void unlink_job(struct jobs *jobs, struct job *job) {
+  struct job **at = &jobs->first;
+  while (*at && *at != job) {
+    at = &(*at)->next;
+  }
+  emb_assert(*at);
+  if (*at) {
+    *at = job->next;
+  }
+}
+
+/* Its writes must come after those of an older job? */
+static int must_wait(const struct jobs *jobs, const struct job *job) {
+  for (const struct job *j = jobs->first; j && j != job; j = j->next) {
+    if (j->kind == JOB_WRITE && j->session == job->session) {
+      return 1;
+    }
+  }
+  return job->writing;
+}
+
+struct slice {
+  struct job *job;
+  size_t from, to;
+};
+
+/* The next slice to run; under jobs->lock.  0: there is none. */
+static int job_take(struct jobs *jobs, struct slice *slice) {
+  for (struct job *job = jobs->first; job; job = job->next) {
+    if (job->taken < job->n &&
+        (job->kind != JOB_WRITE || !must_wait(jobs, job))) {
+      size_t left = job->n - job->taken;
+      slice->job = job;
+      slice->from = job->taken;
+      slice->to = job->taken + (left < job->slice ? left : job->slice);
+      emb_assert(slice->from < slice->to && slice->to <= job->n);
+      emb_assert(!job->writing); /* J2 */
+      job->taken = slice->to;
+      job->writing = job->kind == JOB_WRITE;
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* A slice is over; under jobs->lock.  A job stays in the queue until it is
+** done, for the order of writes. */
+static void give_result(emb_store *store, const struct slice *slice, int rc,
+                        const emb_err *err) {
+  struct jobs *jobs = &store->jobs;
+  struct job *job = slice->job;
+  if (rc && !job->rc) {
+    job->rc = rc;
+    job->err = *err;
+  }
+  job->writing = 0;
+  job->finished += slice->to - slice->from;
+  emb_assert(job->finished <= job->taken && job->taken <= job->n);
+  if (job->finished == job->n) {
+    job->done_us = store->core.env->now_us(store->core.env);
+    job->done = 1;
+    unlink_job(jobs, job);
+  }
+  pthread_cond_broadcast(&jobs->ended);
+}
+
+/* ---- running a slice --------------------------------------------------- */
+
+int job_read(emb_session *w, struct job *job, size_t from, size_t to) {
+  uint32_t again = 0, n = (uint32_t)(to - from);
+  memcpy(w->cold, job->cold + from, n * sizeof *w->cold);
+  w->read_depth =
+      atomic_load_explicit(&w->store->jobs.tune.depth, memory_order_relaxed);
+  struct cold_batch batch = {.keys =
+                                 job->cold_keys ? job->cold_keys : job->keys,
+                             .n = n,
+                             .promote = job->kind == JOB_READ,
+                             .use = job->use,
+                             .arg = job};
+  int rc = session_read_cold(w, &batch, &again);
+  for (uint32_t i = 0; i < again; i++) {
+    if (job->kind == JOB_READ) {
+      job->state[w->rows[i]] = FETCH_AGAIN;
+    } else {
+      count_add(&job->read, 1); /* written or moved meanwhile */
+    }
+  }
+  return rc;
+}
+
+static int job_run(emb_session *w, const struct slice *slice) {
+  emb_assert(w->leases.held == 0 && !w->txn); /* J3 */
+  err_clear(&w->err);
+  return slice->job->run(w, slice->job, slice->from, slice->to);
+}
+
+/* ---- workers ----------------------------------------------------------- */
+
+struct worker {
+  emb_store *store;
+  uint32_t number;
+  void *thread;
+  emb_session *session;
+};
+
+static void job_work(void *arg) {
+  struct worker *worker = arg;
+  struct jobs *jobs = &worker->store->jobs;
+  struct slice slice;
+  pthread_mutex_lock(&jobs->lock);
+  while (!jobs->stopping) {
+    uint32_t active =
+        atomic_load_explicit(&jobs->tune.workers, memory_order_relaxed);
+    if (worker->number >= active || !job_take(jobs, &slice)) {
+      pthread_cond_wait(&jobs->arrived, &jobs->lock);
+      continue;
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    int rc = job_run(worker->session, &slice);
+    pthread_mutex_lock(&jobs->lock);
+    give_result(worker->store, &slice, rc, &worker->session->err);
+  }
+  pthread_mutex_unlock(&jobs->lock);
+}
+
+/* One worker more; under jobs->lock. */
+static int job_hire(emb_store *store, emb_err *err) {
+  struct jobs *jobs = &store->jobs;
+  struct env *env = store->core.env;
+  struct worker *worker = env->allocate(env, sizeof *worker);
+  int rc = worker ? session__new(store, &worker->session, err)
+                  : err_set(err, EMB_NOMEM, "out of memory");
+  if (rc) {
+    env->release(env, worker);
+    return rc;
+  }
+  worker->store = store;
+  worker->number = jobs->worker_count;
+  worker->session->depth_max = jobs->tune.depth_max;
+  int os = env->thread_start(env, job_work, worker, &worker->thread);
+  if (os) {
+    session_free(worker->session);
+    env->release(env, worker);
+    return err_os(err, EMB_NOMEM, os, "cannot start a thread");
+  }
+  jobs->workers[jobs->worker_count++] = worker;
+  return EMB_OK;
+}
+
+void jobs_init(emb_store *store) {
+  struct jobs *jobs = &store->jobs;
+  const emb_config *c = &store->config;
+  pthread_condattr_t clock;
+  pthread_mutex_init(&jobs->lock, NULL);
+  pthread_mutex_init(&jobs->step_lock, NULL);
+  pthread_cond_init(&jobs->arrived, NULL);
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&jobs->ended, &clock);
+  pthread_condattr_destroy(&clock);
+  tune__init(&jobs->tune, c->io_depth_min, c->io_depth_max, c->io_workers_min,
+             c->io_workers_max);
+}
+
+void jobs_stop(emb_store *store) {
+  struct jobs *jobs = &store->jobs;
+  struct env *env = store->core.env;
+  pthread_mutex_lock(&jobs->lock);
+  jobs->stopping = 1;
+  pthread_cond_broadcast(&jobs->arrived);
+  pthread_mutex_unlock(&jobs->lock);
+  for (uint32_t i = 0; i < jobs->worker_count; i++) {
+    env->thread_join(env, jobs->workers[i]->thread);
+    session_free(jobs->workers[i]->session);
+    env->release(env, jobs->workers[i]);
+  }
+  jobs->worker_count = 0;
+  if (jobs->step_session) {
+    session_free(jobs->step_session);
+    jobs->step_session = NULL;
+  }
+}
+
+/* Orders the records by address, so that a page is read once. */
+static int sort_records(struct job *job) {
+  emb_session *s = job->session;
+  struct env *env = s->core->env;
+  qsort(job->cold, job->n, sizeof *job->cold, job_by_address);
+  if (job->kind == JOB_READ) {
+    return EMB_OK;
+  }
+  job->cold_keys = env->resize(env, NULL, job->n * sizeof *job->cold_keys);
+  if (!job->cold_keys) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  for (size_t i = 0; i < job->n; i++) {
+    job->cold_keys[i] = job->keys[job->cold[i].row];
+    job->cold[i].row = (uint32_t)i;
+  }
+  return EMB_OK;
+}
+
+int job_start(struct job *job) {
+  emb_session *s = job->session;
+  emb_store *store = s->store;
+  struct jobs *jobs = &store->jobs;
+  uint32_t workers =
+      atomic_load_explicit(&jobs->tune.workers, memory_order_relaxed);
+  job->started_us = job->done_us = s->core->env->now_us(s->core->env);
+  if (job->n == 0) {
+    job->done = 1;
+    return EMB_OK;
+  }
+  int rc = job->kind == JOB_WRITE ? EMB_OK : sort_records(job);
+  job->slice = (job->n + workers - 1) / workers;
+  job->slice = job->slice < SLICE_MIN ? SLICE_MIN : job->slice;
+  job->slice = job->slice > s->chunk ? s->chunk : job->slice;
+  pthread_mutex_lock(&jobs->lock);
+  while (!rc && !s->core->step_mode && jobs->worker_count < workers) {
+    rc = job_hire(store, &s->err);
+  }
+  if (rc && jobs->worker_count && !s->core->step_mode) {
+    rc = EMB_OK; /* those that there are will do */
+    err_clear(&s->err);
+  }
+  if (!rc) {
+    job_append(jobs, job);
+    pthread_cond_broadcast(&jobs->arrived);
+  }
+  pthread_mutex_unlock(&jobs->lock);
+  return rc;
+}
+
+/* Step mode: one slice in the caller's thread. */
+int job_step(emb_store *store, int *did, emb_err *err) {
+  struct jobs *jobs = &store->jobs;
+  struct slice slice;
+  int rc = EMB_OK;
+  *did = 0;
+  if (!store->core.step_mode) {
+    return EMB_OK;
+  }
+  pthread_mutex_lock(&jobs->step_lock);
+  if (!jobs->step_session) {
+    rc = session__new(store, &jobs->step_session, err);
+    if (!rc) {
+      jobs->step_session->depth_max = jobs->tune.depth_max;
+    }
+  }
+  pthread_mutex_lock(&jobs->lock);
+  *did = !rc && job_take(jobs, &slice);
+  pthread_mutex_unlock(&jobs->lock);
+  if (*did) {
+    int result = job_run(jobs->step_session, &slice);
+    pthread_mutex_lock(&jobs->lock);
+    give_result(store, &slice, result, &jobs->step_session->err);
+    pthread_mutex_unlock(&jobs->lock);
+  }
+  pthread_mutex_unlock(&jobs->step_lock);
+  return rc;
+}
+
+int job_is_done(struct job *job) {
+  struct jobs *jobs = &job->session->store->jobs;
+  pthread_mutex_lock(&jobs->lock);
+  int done = job->done;
+  pthread_mutex_unlock(&jobs->lock);
+  return done;
+}
+
+int job_wait(struct job *job, int stops) {
+  emb_session *s = job->session;
+  struct jobs *jobs = &s->store->jobs;
+  int rc = EMB_OK;
+  while (!rc && !job_is_done(job)) {
+    int did = 0;
+    if (s->core->step_mode) {
+      rc = job_step(s->store, &did, &s->err);
+      continue;
+    }
+    pthread_mutex_lock(&jobs->lock);
+    if (!job->done) {
+      core_wait_ms(s->core, &jobs->ended, &jobs->lock, 20);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    if (stops) {
+      rc = session_interrupted(s);
+    }
+  }
+  return rc;
+}
+
+void job_cancel(struct job *job) {
+  struct jobs *jobs = &job->session->store->jobs;
+  pthread_mutex_lock(&jobs->lock);
+  if (!job->done && job->kind != JOB_WRITE) {
+    job->n = job->taken;
+    if (job->finished == job->n) {
+      job->done = 1;
+      unlink_job(jobs, job);
+    }
+  }
+  pthread_mutex_unlock(&jobs->lock);
+  job_wait(job, 0);
+}
+
+int job__settle_writes(emb_session *s) {
+  int rc = EMB_OK;
+  for (struct job *job = s->tickets; !rc && job; job = job->sibling) {
+    if (job->kind == JOB_WRITE) {
+      rc = job_wait(job, 1);
+    }
+  }
+  return rc;
+}

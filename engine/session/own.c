@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: MIT
+**
+** own.c -- which process may write, and which state the others see.
+**
+** STATES  reader  the checkpoint of some manifest is loaded, no lock is held
+**         owner   this process holds the lock file, and the manifest says so
+**                 (clean = 0), from its first write to its close
+**
+**   reader -> reader  the manifest has a newer generation      [store_refresh]
+**                     or the owner has put something else where a record was
+**                     to be read                               [store_reload]
+**   reader -> owner   first write                              [store_own]
+**   reader -> owner   the owner died: recovery is needed       [store_refresh]
+**
+** An owner that has recovered takes a checkpoint, and writes only then.  That
+** takes no space that the store does not have (kernel/reserve.h), unless its
+** spare is missing. If there is no space for it, it is owed: reads go on, and
+** each write tries it first [pay].
+**
+** A store that was closed cleanly is opened as reader, so that several
+** processes may read it and the first that writes owns it.  The lock dies with
+** the process.
+**
+** WHAT A READER MAY SHOW  Beside an owner that is alive, its last checkpoint:
+** a reader expects that it lags behind.  After an owner's death all that it had
+** made durable, as the process that recovers shows it; so no process may show
+** the old checkpoint from then on.  Two signs tell the cases apart:
+**
+**   manifest   lock                  what a reader does
+**   clean      -                     shows the checkpoint; that is all
+**   not clean  free                  recovers; read-only it cannot, and shows
+**                                    the checkpoint
+**   not clean  held, and settled     reads the manifest again, and shows that
+**                                    checkpoint           [see_owner]
+**   not clean  held, not settled     waits; after the timeout EMB_BUSY
+**                                    [refresh_when_recovered, emb_open]
+**
+** A process takes the lock unsettled, in one step, and settles it when a
+** checkpoint has all that was recovered and nothing is in doubt [own_settle].
+** The manifest is read again because that may have been between the first
+** reading and the look at the lock.  A reader looks at most every REFRESH_US,
+** or after a hint that there may be something newer [emb_look], and not while a
+** scan holds its checkpoint [hold.c].
+*/
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../kernel/reserve.h"
+#include "../kernel/row_write.h"
+#include "dir.h"
+#include "own.h"
+
+#define REFRESH_US 5000
+
+int own_load(emb_store *store, const struct manifest *m, int replay,
+             emb_err *err) {
+  struct core *core = &store->core;
+  struct recovery *doubt = NULL;
+  pthread_mutex_lock(&core->flush_lock); /* nothing is paged out meanwhile */
+  epoch_close(&core->epoch);
+  recovery_free(store->doubt);
+  store->doubt = NULL;
+  atomic_store(&store->in_doubt, 0);
+  rows_reset(core);
+  store->checkpoint.manifest = *m;
+  atomic_fetch_add(&store->loads, 1);
+  int rc = recover(core, &store->checkpoint.manifest, replay, &doubt, err);
+  atomic_store(&store->unloaded, rc != 0);
+  store->replayed = replay;
+  if (rc) {
+    rows_reset(core);
+    atomic_store(&core->txn_first_page, 0); /* of one that was in doubt */
+    /* No manifest is like this one: the next look loads what it finds. */
+    store->checkpoint.manifest.generation = 0;
+    store->checkpoint.manifest.tail = 0;
+  } else if (doubt) {
+    store->doubt = doubt;
+    atomic_store(&store->in_doubt, doubt->in_doubt);
+  }
+  epoch_open(&core->epoch);
+  pthread_mutex_unlock(&core->flush_lock);
+  atomic_fetch_add(&store->loaded, 1);
+  return rc;
+}
+
+static int same_store(emb_store *store, const struct manifest *m,
+                      emb_err *err) {
+  struct core *core = &store->core;
+  if (memcmp(m->uuid, core->uuid, sizeof m->uuid) != 0 ||
+      m->dim != core->schema.dim || m->type != core->schema.segments[0].type) {
+    return err_set(err, EMB_CORRUPT, "%s was replaced by another store",
+                   core->dir);
+  }
+  return EMB_OK;
+}
+
+struct index_files {
+  const char *present;
+  char other[40]; /* an index file that is not that one, or "" */
+  int spare;      /* there is one */
+};
+
+static void look_at_index(void *arg, const char *name) {
+  struct index_files *files = arg;
+  if (strcmp(name, RESERVE_SPARE) == 0) {
+    files->spare = 1;
+  } else if (strncmp(name, "index-", 6) == 0 &&
+             strlen(name) < sizeof files->other &&
+             strcmp(name, files->present) != 0) {
+    snprintf(files->other, sizeof files->other, "%s", name);
+  }
+}
+
+/* The owner before died within a checkpoint: what was the spare is a file that
+** the manifest does not name, or the older of its slots only.  Then that slot,
+** too, is made to name the present one, and the file is the spare again. */
+static int regain_spare(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  struct manifest *m = &store->checkpoint.manifest;
+  char present[40], from[PATH_BYTES], to[PATH_BYTES];
+  struct index_files files = {present, "", 0};
+  snprintf(present, sizeof present, "index-%016llx",
+           (unsigned long long)m->index_generation);
+  env->list_dir(env, core->dir, look_at_index, &files);
+  if (files.spare || !files.other[0] ||
+      path_join(from, sizeof from, core->dir, files.other, NULL) ||
+      path_join(to, sizeof to, core->dir, RESERVE_SPARE, NULL)) {
+    return EMB_OK;
+  }
+  int rc = manifest_write(env, core->dir, m, 1, err);
+  if (!rc) {
+    env->rename(env, from, to);
+  }
+  return rc;
+}
+
+/* A state from which may be written: what was recovered is a checkpoint, and
+** the manifest says which process writes. */
+static int own_settle_state(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  const struct manifest *m = &store->checkpoint.manifest;
+  int rc = EMB_OK, clean = m->clean != 0;
+  /* A store that was never written names no index file.  It must before its
+  ** log is: a reader that falls back to this checkpoint, because the next one
+  ** is damaged, sees by the missing file that extents may be missing, too. */
+  if (!clean || m->index_blocks == 0) {
+    pthread_mutex_lock(&core->ckpt_lock);
+    rc = consumers_load(&store->consumers, core->log_end, err);
+    rc = rc ? rc
+            : checkpoint_take(core, store->work_slot, &store->checkpoint, 0,
+                              err);
+    pthread_mutex_unlock(&core->ckpt_lock);
+  }
+  if (!rc && clean) {
+    rc = checkpoint_claim(core, &store->checkpoint, err);
+  }
+  if (!rc) {
+    /* Until now a slot of the manifest may have named them. */
+    dir__remove_leftovers(core, m->index_generation);
+  }
+  return rc;
+}
+
+/* The lock was just taken: loads what is newest.  *recovered: its owner had
+** died. */
+static int become_owner(emb_store *store, int *recovered, emb_err *err) {
+  struct core *core = &store->core;
+  struct manifest m;
+  int rc = manifest_read(core->env, core->dir, &m, err);
+  rc = rc ? rc : same_store(store, &m, err);
+  if (rc) {
+    return rc;
+  }
+  int stale = m.generation != store->checkpoint.manifest.generation;
+  if (stale || !m.clean) {
+    rc = own_load(store, &m, !m.clean, err);
+  }
+  if (!rc && m.clean) {
+    /* An open scan took the present tail for its end: no record may come to
+    ** stand below it, so the log goes on in an extent of its own. */
+    pthread_mutex_lock(&core->flush_lock); /* nor does an extent come back */
+    pthread_mutex_lock(&core->scan_lock);
+    rc = watch_any(core) ? EMB_OK : log_resume(&core->log, m.tail, err);
+    pthread_mutex_unlock(&core->scan_lock);
+    pthread_mutex_unlock(&core->flush_lock);
+  }
+  if (rc) {
+    return rc;
+  }
+  reserve_begin(core, m.index_blocks ? m.index_generation : 0);
+  *recovered = !m.clean;
+  rc = m.clean ? EMB_OK : regain_spare(store, err);
+  if (!rc) { /* before anything is freed, or written */
+    pthread_mutex_lock(&core->ckpt_lock);
+    readers_begin(core, m.index_generation);
+    rc = dir__load(core, *recovered, err);
+    pthread_mutex_unlock(&core->ckpt_lock);
+  }
+  return rc;
+}
+
+/* What was recovered is in a checkpoint now, unless something is in doubt or
+** that checkpoint is owed. */
+static void own_settle(emb_store *store) {
+  struct env *env = store->core.env;
+  if (store->lock && !atomic_load(&store->in_doubt) &&
+      !atomic_load(&store->owed)) {
+    env->lock_settle(env, store->lock);
+  }
+}
+
+/* The log was read, but another process may recover it now, and use its file
+** slots again: nothing of it may be shown. */
+static void forget_log(emb_store *store) {
+  if (store->replayed) {
+    atomic_store(&store->unloaded, 1);
+    store->checkpoint.manifest.generation = 0;
+    store->checkpoint.manifest.tail = 0;
+  }
+}
+
+int own_take(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  char path[PATH_BYTES];
+  int rc = path_join(path, sizeof path, core->dir, FILE_LOCK, err);
+  if (rc) {
+    return rc;
+  }
+  int os = env->lock(env, path, &store->lock);
+  store->may_not_lock = os == EACCES;
+  if (os) {
+    store->lock = NULL;
+    return os == EAGAIN || os == EACCES
+               ? err_set(err, EMB_BUSY, "%s is owned by another process",
+                         core->dir)
+               : err_os(err, EMB_CANTOPEN, os, "cannot lock %s", path);
+  }
+  int recovered = 0;
+  rc = become_owner(store, &recovered, err);
+  /* A transaction in doubt is to be decided before anything becomes durable. */
+  if (!rc && !atomic_load(&store->in_doubt)) {
+    rc = own_settle_state(store, err);
+    if (rc == EMB_FULL && recovered && !EMB_SEED(SEED_FULL_STORE_NOT_OPENED)) {
+      atomic_store(&store->owed, 1);
+      err_clear(err);
+      rc = EMB_OK;
+    }
+  }
+  if (rc) {
+    env->unlock(env, store->lock);
+    store->lock = NULL;
+    forget_log(store);
+    return rc;
+  }
+  own_settle(store);
+  atomic_store(&store->owner, 1);
+  return EMB_OK;
+}
+
+/* Another process has the lock, or had it a moment ago: what may be seen? */
+static int see_owner(emb_store *store, struct manifest *m, emb_err *err) {
+  struct core *core = &store->core;
+  char path[PATH_BYTES];
+  int rc = path_join(path, sizeof path, core->dir, FILE_LOCK, err);
+  if (rc) {
+    return rc;
+  }
+  int os = core->env->lock_test(core->env, path);
+  if (os == EINPROGRESS && !EMB_SEED(SEED_READER_DOES_NOT_WAIT)) {
+    return OWN_RECOVERING;
+  }
+  if (os == 0 && !atomic_load(&store->readonly) && !store->may_not_lock) {
+    return OWN_RECOVERING; /* it has ended: that is to be tried again */
+  }
+  if (os && os != EAGAIN && os != EINPROGRESS && os != EACCES) {
+    return err_os(err, EMB_CANTOPEN, os, "cannot look at %s", path);
+  }
+  /* It may have recovered since the manifest was read. */
+  rc = manifest_read(core->env, core->dir, m, err);
+  return rc ? rc : EMB_BUSY;
+}
+
+int own_take_if_dead(emb_store *store, struct manifest *m, emb_err *err) {
+  emb_err failure;
+  if (m->clean) {
+    return EMB_BUSY;
+  }
+  if (atomic_load(&store->readonly)) {
+    return see_owner(store, m, err);
+  }
+  int rc = own_take(store, &failure);
+  if (rc == EMB_BUSY) {
+    return see_owner(store, m, err);
+  }
+  if (rc && err) {
+    *err = failure;
+  }
+  return rc;
+}
+
+int own_recovering(const char *dir, emb_err *err) {
+  return err_set(err, EMB_BUSY, "%s is being recovered by another process",
+                 dir);
+}
+
+int own_load_newest(emb_store *store, const struct manifest *manifest,
+                    emb_err *err) {
+  struct core *core = &store->core;
+  struct manifest m = *manifest, again;
+  for (int tries = 0;; tries++) {
+    int rc = own_load(store, &m, 0, err);
+    if (!rc || tries == 20 ||
+        manifest_read(core->env, core->dir, &again, NULL) ||
+        again.generation == m.generation) {
+      return rc;
+    }
+    m = again; /* a checkpoint replaced the files during the read */
+  }
+}
+
+int store_dropped(emb_session *s) {
+  return session_error(s, EMB_CANTOPEN, "%s was deleted: its table was dropped",
+                       s->core->dir);
+}
+
+/* What is owed, if it is.  Under own_lock. */
+static int pay(emb_store *store, emb_err *err) {
+  emb_err first;
+  int rc = atomic_load(&store->owed) && !atomic_load(&store->in_doubt)
+               ? own_settle_state(store, &first)
+               : EMB_OK;
+  if (rc == EMB_FULL) {
+    return err_set(err, rc,
+                   "%s; make room on the disk: until then %s is only read",
+                   first.text, store->core.dir);
+  }
+  if (rc) {
+    return err_set(err, rc, "%s", first.text);
+  }
+  if (atomic_load(&store->owed) && !atomic_load(&store->in_doubt)) {
+    atomic_store(&store->owed, 0);
+    own_settle(store);
+  }
+  return EMB_OK;
+}
+
+int store_own(emb_session *s) {
+  emb_store *store = s->store;
+  if (atomic_load(&store->readonly)) {
+    return session_error(s, EMB_READONLY, "%s is open read-only", s->core->dir);
+  }
+  if (atomic_load(&store->dropped)) {
+    return store_dropped(s);
+  }
+  uint64_t waited = 0;
+  while (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own_lock);
+    int rc = atomic_load(&store->owner) ? EMB_OK : own_take(store, &s->err);
+    pthread_mutex_unlock(&store->own_lock);
+    if (rc && atomic_load(&store->dropped)) {
+      return store_dropped(s);
+    }
+    if (rc == EMB_BUSY && waited < s->core->timeout_ms * 1000) {
+      rc = session_interrupted(s);
+      if (!rc) {
+        session__sleep(s, 2000, &waited);
+        continue;
+      }
+    }
+    if (rc) {
+      return rc;
+    }
+    err_clear(&s->err);
+  }
+  if (atomic_load_explicit(&store->owed, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own_lock);
+    int rc = pay(store, &s->err);
+    pthread_mutex_unlock(&store->own_lock);
+    if (rc) {
+      return rc;
+    }
+  }
+  if (atomic_load_explicit(&store->in_doubt, memory_order_relaxed)) {
+    return session_error(
+        s, EMB_LOCKED, "%s: transaction %llu is not decided yet", s->core->dir,
+        (unsigned long long)atomic_load(&store->in_doubt));
+  }
+  return core_failed(s->core, &s->err);
+}
+
+int emb_own(emb_session *s) {
+  int rc = session_begin(s);
+  return rc ? rc : store_own(s);
+}
+
+int store_may_write(emb_session *s) {
+  emb_store *store = s->store;
+  if (atomic_load(&store->readonly)) {
+    return 0;
+  }
+  if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own_lock);
+    if (!atomic_load(&store->owner)) {
+      own_take(store, NULL);
+    }
+    pthread_mutex_unlock(&store->own_lock);
+  }
+  return atomic_load_explicit(&store->owner, memory_order_acquire);
+}
+
+int store_counts(emb_session *s) {
+  return core_bounded(s->core) && store_may_write(s);
+}
+
+static int refresh(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  struct manifest m;
+  int rc = manifest_read(core->env, core->dir, &m, err);
+  rc = rc ? rc : same_store(store, &m, err);
+  if (rc) {
+    return rc;
+  }
+  rc = own_take_if_dead(store, &m, err);
+  if (rc != EMB_BUSY) {
+    return rc;
+  }
+  rc = same_store(store, &m, err);
+  if (rc) {
+    return rc;
+  }
+  if (m.index_generation == store->checkpoint.manifest.index_generation &&
+      m.tail == store->checkpoint.manifest.tail) {
+    return EMB_OK; /* the same checkpoint */
+  }
+  return own_load_newest(store, &m, err);
+}
+
+/* While the store is being recovered, waits. */
+static int refresh_when_recovered(emb_session *s) {
+  emb_store *store = s->store;
+  struct env *env = s->core->env;
+  uint64_t waited = 0;
+  for (;;) {
+    uint64_t now = env->now_us(env);
+    pthread_mutex_lock(&store->own_lock);
+    int rc = EMB_OK;
+    /* emb_drop holds own_lock, too: what is dropped is so before its files are
+    ** gone. */
+    if (!atomic_load(&store->owner) && !atomic_load(&store->dropped)) {
+      int look = atomic_exchange(&store->look, 0);
+      rc = refresh(store, &s->err);
+      if (!rc) {
+        atomic_store(&store->refreshed_us, now);
+      } else if (look) {
+        atomic_store(&store->look, 1);
+      }
+    }
+    pthread_mutex_unlock(&store->own_lock);
+    if (rc != OWN_RECOVERING) {
+      return rc;
+    }
+    rc = session_interrupted(s);
+    if (rc) {
+      return rc;
+    }
+    if (waited >= s->core->timeout_ms * 1000) {
+      return own_recovering(s->core->dir, &s->err);
+    }
+    session__sleep(s, 2000, &waited);
+  }
+}
+
+int store_refresh(emb_session *s) {
+  emb_store *store = s->store;
+  if (atomic_load_explicit(&store->owner, memory_order_acquire) ||
+      atomic_load(&store->dropped)) {
+    return EMB_OK; /* of a store that was dropped this is all there will be */
+  }
+  struct env *env = s->core->env;
+  uint64_t now = env->now_us(env);
+  uint64_t then =
+      atomic_load_explicit(&store->refreshed_us, memory_order_relaxed);
+  int recent = now - then < REFRESH_US && !atomic_load(&store->look);
+  if ((recent || atomic_load(&store->scans)) &&
+      !atomic_load(&store->unloaded)) {
+    return EMB_OK;
+  }
+  return refresh_when_recovered(s);
+}
+
+int store_reload(emb_session *s) {
+  return atomic_load(&s->store->owner) || atomic_load(&s->store->dropped)
+             ? EMB_OK
+             : refresh_when_recovered(s);
+}
+
+uint64_t emb_in_doubt(const emb_store *store) {
+  return atomic_load(&store->in_doubt);
+}
+
+uint64_t emb_committed(const emb_store *store) {
+  return atomic_load(&store->core.txn_committed);
+}
+
+void emb_state(const emb_store *store, uint64_t state[2]) {
+  state[0] = atomic_load(&store->core.version);
+  state[1] = atomic_load(&store->core.txn_committed);
+}
+
+void emb_look(emb_store *store) { atomic_store(&store->look, 1); }
+
+int emb_is_owner(const emb_store *store) {
+  return atomic_load(&store->owner) && store_check(store, NULL) == EMB_OK;
+}
+
+int emb_resolve(emb_store *store, int commit, emb_err *err) {
+  struct core *core = &store->core;
+  int rc = store_check(store, err);
+  if (rc) {
+    return rc;
+  }
+  pthread_mutex_lock(&store->own_lock);
+  if (store->doubt) {
+    pthread_mutex_lock(&core->flush_lock);
+    epoch_close(&core->epoch);
+    if (commit) {
+      rc = recover_commit(store->doubt, err);
+    }
+    epoch_open(&core->epoch);
+    pthread_mutex_unlock(&core->flush_lock);
+    /* Only a checkpoint that no longer replays it ends the doubt for a process
+    ** that recovers; until then it asks the same coordinator again. */
+    uint64_t first = atomic_exchange(&core->txn_first_page, 0);
+    if (!rc) {
+      rc = own_settle_state(store, err);
+      if (rc == EMB_FULL) { /* nothing is written before it was taken */
+        atomic_store(&store->owed, 1);
+        err_clear(err);
+        rc = EMB_OK;
+      }
+    }
+    if (!rc) {
+      recovery_free(store->doubt);
+      store->doubt = NULL;
+      atomic_store(&store->in_doubt, 0);
+      own_settle(store);
+    } else {
+      atomic_store(&core->txn_first_page, first);
+    }
+  }
+  pthread_mutex_unlock(&store->own_lock);
+  return rc;
+}

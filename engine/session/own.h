@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+**
+** own.h -- ownership of a store; see own.c.
+*/
+#ifndef EMB_SESSION_OWN_H
+#define EMB_SESSION_OWN_H
+
+#include "../ckpt/readers.h"
+#include "../ckpt/recover.h"
+#include "store.h"
+
+/* Loads the checkpoint of a manifest, and with replay the log beyond it.
+** Under own_lock, outside any epoch. */
+int own_load(emb_store *store, const struct manifest *manifest, int replay,
+             emb_err *err);
+/* Takes the lock and becomes owner; EMB_BUSY.  Under own_lock. */
+int own_take(emb_store *store, emb_err *err);
+/* own_take, if the manifest says that its owner did not close: it died, or is
+** alive, and then its last checkpoint is what there is to see.  EMB_BUSY,
+** without a text: another process owns the store, or none needs to; the
+** manifest is read anew.  OWN_RECOVERING: another process is recovering it, or
+** has just released the lock; nothing may be shown before another attempt. */
+int own_take_if_dead(emb_store *store, struct manifest *manifest, emb_err *err);
+#define OWN_RECOVERING (-3)
+/* Its text, when that takes too long: EMB_BUSY. */
+int own_recovering(const char *dir, emb_err *err);
+/* Loads the checkpoint of a manifest, or the one that has replaced it. */
+int own_load_newest(emb_store *store, const struct manifest *manifest,
+                    emb_err *err);
+
+#endif

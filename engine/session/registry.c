@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+**
+** registry.c -- one store object per directory and process.
+**
+** SQLite destroys and makes its table objects at every change of a schema, and
+** several connections use one store; so a store is found by device and inode
+** of its directory, and counted (api/stores.c).  A child after fork() does not
+** use its parent's stores: it makes its own, and finds them owned.
+**
+** THREADS  One mutex, held while a store is opened or closed.  A child may have
+**          inherited it from a thread that it has not, so it begins with a new
+**          one, and with an empty list.
+*/
+#include "registry.h"
+#include "dir.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static emb_store *registry_stores;
+static struct env *environment = &env_posix;
+
+/* Whose lock and stores these are; below 0: being made anew.
+** Acquire, release. */
+static _Atomic int64_t process;
+
+void registry_set_env(struct env *env) { environment = env; }
+struct env *registry_env(void) {
+  return environment;
+}
+
+void registry_enter(void) {
+  int64_t now = environment->process(environment);
+  int64_t was = atomic_load(&process);
+  if (was != now && was != -now &&
+      atomic_compare_exchange_strong(&process, &was, -now)) {
+    pthread_mutex_init(&registry_lock, NULL);
+    registry_stores = NULL;
+    atomic_store(&process, now);
+  }
+  while (atomic_load(&process) != now) {
+    sched_yield();
+  }
+  pthread_mutex_lock(&registry_lock);
+}
+
+void registry_leave(void) { pthread_mutex_unlock(&registry_lock); }
+
+emb_store *registry_find(const uint64_t id[2]) {
+  for (emb_store *s = registry_stores; s; s = s->next) {
+    if (!s->core.temporary &&
+        memcmp(s->identity, id, sizeof s->identity) == 0) {
+      return s;
+    }
+  }
+  return NULL;
+}
+
+void registry__each(void (*visit)(void *arg, emb_store *store), void *arg) {
+  registry_enter();
+  for (emb_store *s = registry_stores; s; s = s->next) {
+    visit(arg, s);
+  }
+  registry_leave();
+}
+
+void registry_add(emb_store *store) {
+  store->next = registry_stores;
+  registry_stores = store;
+}
+
+void registry_remove(emb_store *store) {
+  for (emb_store **at = &registry_stores; *at; at = &(*at)->next) {
+    if (*at == store) {
+      *at = store->next;
+      break;
+    }
+  }
+}
+
+/* A directory with a longer path could be opened, and some of the files in it
+** not. */
+int registry_check_path(const char *dir, emb_err *err) {
+  size_t n = strlen(dir);
+  return n > EMB_PATH_MAX
+             ? err_set(err, EMB_CANTOPEN,
+                       "path too long: that of a store has at most %d bytes, "
+                       "this one has %zu: %s",
+                       EMB_PATH_MAX, n, dir)
+             : EMB_OK;
+}
+
+/* *there: whether something is at this path, and what.  If that is not known,
+** it is an error: a store that is open must not be opened beside itself. */
+int registry_identify(const char *dir, uint64_t id[2], int *there,
+                      emb_err *err) {
+  int rc = registry_check_path(dir, err);
+  *there = 0;
+  if (rc) {
+    return rc;
+  }
+  int os = environment->identity(environment, dir, id);
+  *there = os == 0;
+  return os == 0 || os == ENOENT || os == ENOTDIR
+             ? EMB_OK
+             : err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir);
+}
+
+/* ---- destroying -------------------------------------------------------- */
+
+int registry_remove_dir(const char *dir) {
+  int os = environment->remove_dir(environment, dir);
+  return os == ENOTEMPTY || os == EEXIST ? 0 : os; /* others' files stay */
+}
+
+int registry_cannot_remove(const char *dir, int os, emb_err *err) {
+  return os ? err_os(err, EMB_IOERR, os, "cannot remove %s", dir) : EMB_OK;
+}
+
+/* 0 in *there: it is not there any more. */
+int registry_lock_dir(const char *dir, struct env_lock **held, int *there,
+                      emb_err *err) {
+  char path[PATH_BYTES];
+  int rc = path_join(path, sizeof path, dir, FILE_LOCK, err);
+  if (rc) {
+    return rc;
+  }
+  int os = environment->lock(environment, path, held);
+  *there = os != ENOENT;
+  if (os == EAGAIN || os == EACCES) {
+    return err_set(err, EMB_BUSY, "%s is owned by another process", dir);
+  }
+  if (os) {
+    *held = NULL; /* it may be a directory of another kind */
+  }
+  return EMB_OK;
+}
+
+int registry_destroy(const char *dir, emb_err *err) {
+  struct env_lock *held = NULL;
+  int there;
+  int rc = registry_lock_dir(dir, &held, &there, err);
+  if (rc || !there) {
+    return rc;
+  }
+  int os = dir_remove(environment, dir);
+  if (held) {
+    environment->unlock(environment, held);
+  }
+  return registry_cannot_remove(dir, os ? os : registry_remove_dir(dir), err);
+}
+
+int emb_destroy(const char *dir, emb_err *err) {
+  uint64_t id[2];
+  int there;
+  err_clear(err);
+  registry_enter();
+  int rc = registry_identify(dir, id, &there, err);
+  if (there) {
+    rc = registry_find(id) ? err_set(err, EMB_LOCKED, "%s is open", dir)
+                           : registry_destroy(dir, err);
+  }
+  registry_leave();
+  return rc;
+}

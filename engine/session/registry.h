@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+**
+** registry.h -- all stores that this process has open; see registry.c.
+*/
+#ifndef EMB_SESSION_REGISTRY_H
+#define EMB_SESSION_REGISTRY_H
+
+#include "store.h"
+
+/* The environment for stores opened from now on; tests replace it. */
+void registry_set_env(struct env *env);
+struct env *registry_env(void);
+
+/* The lock under which stores are opened and closed. */
+void registry_enter(void);
+void registry_leave(void);
+/* Under it: the store with this device and inode, or NULL; and one more, or one
+** less. */
+emb_store *registry_find(const uint64_t id[2]);
+void registry_add(emb_store *store);
+void registry_remove(emb_store *store);
+
+/* Calls visit for each store that is open, under the registry's lock. */
+void registry__each(void (*visit)(void *arg, emb_store *store), void *arg);
+
+/* EMB_CANTOPEN: the path is too long for the files of a store. */
+int registry_check_path(const char *dir, emb_err *err);
+/* *there: whether something is at this path, and what.  If that is not known,
+** it is an error: a store that is open must not be opened beside itself. */
+int registry_identify(const char *dir, uint64_t id[2], int *there,
+                      emb_err *err);
+
+/* Takes the owner's lock of a store that is not open here: EMB_BUSY.  0 in
+** *there: it is not there any more.  Under the registry's lock, as the two that
+** follow. */
+int registry_lock_dir(const char *dir, struct env_lock **held, int *there,
+                      emb_err *err);
+/* The store's files, then its directory. */
+int registry_destroy(const char *dir, emb_err *err);
+/* An errno; 0 also where other files are in it. */
+int registry_remove_dir(const char *dir);
+int registry_cannot_remove(const char *dir, int os, emb_err *err);
+
+#endif

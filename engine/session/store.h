@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT
+**
+** store.h -- the objects behind emb.h, a store and one user of it, and what the
+** files of this folder offer to those above.  README.md lists them.
+*/
+#ifndef EMB_STORE_H
+#define EMB_STORE_H
+
+#include "../ckpt/checkpoint.h"
+#include "../kernel/core.h"
+#include "../mem/spill.h"
+#include "../kernel/watch.h"
+#include "../consumer/consumer.h"
+#include "../emb.h"
+#include "group.h"
+#include "lease.h"
+#include "task.h"
+#include "tune.h"
+
+/* Keys that are worked on inside one pass in the epoch. */
+#define CHUNK_MAX 1024
+#define CHUNK_BYTES (4u << 20)
+
+struct txn;
+struct job;
+struct worker;
+/* What features keep for a store (api/features.h). */
+struct warm;
+struct snapshots;
+struct chain;
+struct evict;
+
+struct jobs { /* job.h */
+  pthread_mutex_t lock;
+  pthread_cond_t arrived, ended;
+  struct job *first; /* lock */
+  struct worker *workers[EMB_IO_WORKERS_MAX];
+  uint32_t worker_count; /* lock */
+  int stopping;          /* lock */
+  struct tune tune;
+  pthread_mutex_t step_lock;
+  emb_session *step_session; /* step_lock */
+};
+
+/* What the calls of a session did, for emb_stats. */
+enum { TALLY_GET, TALLY_MEMORY, TALLY_DISK, TALLY_ABSENT, TALLY_PUT, TALLIES };
+
+struct advice_sample { /* metrics of a moment, since the opening */
+  uint64_t us, reads, hits, spared;
+};
+
+struct advice { /* budget.h */
+  pthread_mutex_t lock;
+  struct advice_sample old, last; /* lock */
+};
+
+/* It was not opened for writing, or the files do not let this process write. */
+enum store_readonly { STORE_WRITES, STORE_ONLY_READS, STORE_CANNOT_WRITE };
+
+struct emb_store {
+  struct core core;
+  struct env_lock *lock; /* held while this process owns the store */
+  struct emb_config config;
+  uint64_t identity[2]; /* device and inode of the directory */
+  int64_t process;      /* that opened it; a child after fork has another */
+  struct emb_store *next;
+  int references; /* registry lock */
+  _Atomic int sessions;
+  _Atomic uint64_t session_last; /* numbers given out, to workers' too */
+  pthread_mutex_t session_lock;
+  struct emb_session *session_list; /* session_lock: also the workers' */
+  _Atomic int scans; /* open ones: a reader is not refreshed under them */
+  int holders;       /* of a reader's checkpoint (hold.c); own_lock */
+  uint64_t locked;   /* its index file + 1, 0: none; own_lock */
+  /* 1 owner, 0 reader at a checkpoint; changed under own_lock. */
+  _Atomic int owner;
+  _Atomic int readonly; /* enum store_readonly */
+  pthread_mutex_t own_lock;
+  pthread_mutex_t budget_lock; /* held while the budget changes (budget.c) */
+  struct advice advice;
+  /* The owner has recovered, and there was no space for the checkpoint that
+  ** must come before the first write; changed under own_lock. */
+  _Atomic int owed;
+
+  /* One transaction at a time, and one file that the store takes: a restore or
+  ** a delta, from its transaction to the last word about it in the chain and
+  ** the position.  The latter is taken first. */
+  pthread_mutex_t txn_lock;
+  struct emb_session *txn_owner;  /* txn_lock */
+  struct emb_session *file_owner; /* txn_lock */
+  uint64_t abort_owed; /* number whose abort page is missing; its owner's */
+  /* A commit moves its keys, or a scan begins: not both at once. */
+  pthread_mutex_t settle_lock;
+  /* Of the open transaction from its first write until its keys have moved:
+  ** number and lowest address; 0 if none.  settle_lock. */
+  uint64_t txn_number;
+  uint64_t txn_start;
+  /* From a transaction's prepare to its end its number, else 0: written by its
+  ** session, read by those that wait for a lease. */
+  _Atomic uint64_t txn_undecided;
+  _Atomic int leases_of_rows; /* sessions of which that is true; the same */
+  uint64_t txn_version;       /* of the store then: its rows have higher ones */
+  struct index
+      txn_map;       /* of the open transaction: key to new address (txn.h) */
+  uint64_t txn_keys; /* that the last one had in it; its owner's */
+  void *threads[2];
+  struct jobs jobs;
+  struct warm *warm;
+  struct epoch_slot *flush_slot; /* flush thread or emb_step */
+  struct epoch_slot *work_slot;  /* ckpt_lock */
+  struct checkpoint checkpoint;  /* ckpt_lock */
+  struct snapshots *snapshots;
+  struct consumers consumers;    /* of deltas */
+  struct chain *chain;           /* ckpt_lock */
+  struct tasks tasks;            /* in the background */
+  struct evict *evict;           /* ckpt_lock */
+  struct recovery *doubt;        /* own_lock: of the transaction in doubt */
+  _Atomic uint64_t in_doubt;     /* its number */
+  _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */
+  _Atomic int look;              /* emb_look: that was too long ago */
+  /* Loading a checkpoint failed half way and left nothing: no read may take
+  ** keys for absent.  Written under own_lock. */
+  _Atomic int unloaded;
+  /* Its files have no names any more (emb_drop): nothing is written, and
+  ** closing it only frees.  Set under the registry's lock, own_lock and
+  ** ckpt_lock. */
+  _Atomic int dropped;
+  int drop_owed; /* emb_drop could not take them then; the registry's lock */
+  /* Of checkpoints: begun, and ended in whatever way; written under own_lock.
+   */
+  _Atomic uint64_t loads, loaded;
+  int may_not_lock; /* the lock file is another user's; own_lock */
+  int replayed;     /* the log was read beyond the checkpoint; own_lock */
+};
+
+/* What a session's call that takes long says of itself.  Written by the call,
+** read by emb_progress_list under session_lock; relaxed, but for `what`, which
+** is set last (release, acquire). */
+struct progress {
+  _Atomic(const char *) what; /* NULL: no such call */
+  _Atomic(const char *) unit;
+  _Atomic uint64_t done, total, since_us;
+};
+
+struct cold { /* a key whose record is on disk */
+  uint64_t address;
+  uint32_t row;
+};
+
+/* What to do with a record read from disk; outside any epoch.  address is
+** what the key's word said when the read began. */
+typedef int (*cold_use)(emb_session *s, void *arg, uint32_t row, int64_t key,
+                        const struct rec *rec);
+
+struct emb_session {
+  struct emb_store *store;
+  struct core *core;
+  struct emb_session *next; /* session_lock */
+  struct epoch_slot *slot;
+  emb_err err;
+  uint32_t time;   /* of its writes; 0: the store's clock */
+  uint64_t random; /* of admission by chance */
+  uint32_t now;    /* the same of the present call (value.c) */
+  int (*interrupt)(void *);
+  void *interrupt_arg;
+  int (*blocks)(void *, int); /* emb_session_blocks */
+  void *blocks_arg;
+  struct progress progress;
+  int scans;
+  struct txn *txn;
+  struct leases leases;
+  int leases_of_rows;  /* some was taken by a statement, while it has any */
+  struct job *tickets; /* prefetches and write-backs, oldest first */
+  uint64_t ticket_last;
+  uint64_t served;       /* records that its look-aheads had */
+  struct aheads *aheads; /* look-aheads (ahead.c); made at the first */
+  /* Of a session that keeps records itself: those of s->cold[0..n) that it has
+  ** are used, the others are moved to the front, and counted.  Else NULL. */
+  uint32_t (*serve)(emb_session *s, const int64_t *keys, uint32_t n,
+                    cold_use use, void *arg);
+  /* Written by the session, read by emb_stats; relaxed.  Not core's counters:
+  ** a locked instruction after each key would wait until its vector is there.
+  */
+  _Atomic uint64_t tally[TALLIES];
+
+  uint32_t chunk; /* keys per pass in the epoch */
+  uint64_t *hashes;
+  struct entry **entries;
+  uint64_t *words;
+  struct cold *cold;
+  uint32_t *rows; /* rows still to do */
+  char *scratch;  /* two records */
+  float *scratch_f32;
+  struct groups groups; /* of the present batch */
+
+  /* Disk reads; made at the first need. */
+  struct env_queue *queue;
+  uint32_t depth;      /* requests that there is room for */
+  uint32_t depth_max;  /* and may be */
+  uint32_t read_depth; /* in flight at most; 0: depth */
+  char *pages;         /* depth page buffers */
+  struct env_io *ios;
+  struct env_io **io_list; /* three of depth: to submit, free, ready */
+};
+
+/* ---- store_valid.c, for emb_assert and emb_check ------------------------- */
+
+/* Between two calls of the session. */
+int session_valid(const emb_session *s);
+/* Its sessions are closed and its threads have ended. */
+int store_valid(const emb_store *store);
+
+/* ---- session.c --------------------------------------------------------- */
+
+/* EMB_MISUSE in a child after fork(), which must not use the store. */
+int store_check(const emb_store *store, emb_err *err);
+/* First line of every call: a child after fork() must not use the store. */
+int session_begin(emb_session *s);
+/* A session that is not counted: a worker's own. */
+int session__new(emb_store *store, emb_session **session, emb_err *err);
+void session_free(emb_session *s);
+/* The tallies of all sessions, open or closed, in the order of the enum. */
+void session_tallies(emb_store *store, uint64_t sum[TALLIES]);
+static inline void session_count(emb_session *s, int tally, uint64_t n) {
+  _Atomic uint64_t *at = &s->tally[tally];
+  atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + n,
+                        memory_order_relaxed);
+}
+int session_error(emb_session *s, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* EMB_INTERRUPT when the session's callback asks to stop. */
+int session_interrupted(emb_session *s);
+/* A call that takes long begins: 1, or 0 where it is a part of another one.
+** The caller that got 1 ends it. */
+int progress_begin(emb_session *s, const char *what, const char *unit,
+                   uint64_t total);
+void progress_end(emb_session *s, int begun);
+/* It is so far; only of the outermost call, which is begun. */
+static inline void progress_at(emb_session *s, int begun, uint64_t done) {
+  if (begun) {
+    atomic_store_explicit(&s->progress.done, done, memory_order_relaxed);
+  }
+}
+static inline void progress_of(emb_session *s, int begun, uint64_t total) {
+  if (begun) {
+    atomic_store_explicit(&s->progress.total, total, memory_order_relaxed);
+  }
+}
+/* Takes a lock that others hold for long (ckpt_lock): EMB_OK, or EMB_INTERRUPT
+** and it is not taken. */
+int session_lock(emb_session *s, pthread_mutex_t *lock);
+/* What one session of the store may have at a time, `owner`: waits, and
+** after the timeout it is EMB_BUSY with this text, the store behind it. */
+int session_enter_exclusive(emb_session *s, struct emb_session **owner,
+                            const char *taken);
+void session_leave_exclusive(emb_session *s, struct emb_session **owner);
+/* Sleeps; *waited_us grows by what that took. */
+void session__sleep(emb_session *s, uint64_t us, uint64_t *waited_us);
+/* The session left its epoch because log_take had no room. */
+int session_wait_room(emb_session *s);
+/* The same for what may take what is kept: deletions, and ends of transactions.
+ */
+int session_wait_kept(emb_session *s);
+/* A key is held by a transaction of another session: waits a little.
+** *waited_us grows; past the timeout it is EMB_BUSY naming the key. */
+int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us);
+int session__queue(emb_session *s);
+/* Stored form of a float32 vector: itself, or scratch filled with float16. */
+const void *session_encode(emb_session *s, const float *vector);
+void session_decode(emb_session *s, float *to, const void *stored);
+
+/* index_find for one key, by the geometry that stands in the partition, and
+** with both buckets prefetched at once: nothing else can be done while memory
+** is waited for.  Inside an epoch. */
+static inline struct entry *session_find(emb_session *s, int64_t key,
+                                         uint64_t hash, uint64_t *word) {
+  struct index *index = &s->core->index;
+  struct bucket *first = index_first_bucket(index, hash);
+  struct bucket *second = index_second_bucket(index, hash);
+  __builtin_prefetch(second);
+  struct entry *entry = first ? index_match(first, key, word) : NULL;
+  if (!entry && second) {
+    entry = index_match(second, key, word);
+  }
+  return entry ? entry : index_find(index, key, hash, word);
+}
+
+/* ---- begin.c ----------------------------------------------------------- */
+
+/* session_begin before a write: what the session writes in the background comes
+** first. */
+int session_begin_write(emb_session *s);
+/* The same before maintenance, which no transaction of the session may be open
+** for; `what` names it. */
+int session_begin_work(emb_session *s, const char *what);
+
+/* ---- own.c ------------------------------------------------------------- */
+
+/* Before a write: the process owns the store, nothing failed or is in doubt. */
+int store_own(emb_session *s);
+/* The error of a write to a store that was dropped. */
+int store_dropped(emb_session *s);
+/* Does this process own the store, or could it take it without waiting? */
+int store_may_write(emb_session *s);
+/* Is a Get counted?  Then this process must be the one whose Puts give it back,
+** so it becomes the owner; while another is, nothing is counted here. */
+int store_counts(emb_session *s);
+/* Before a read: a reader sees the newest checkpoint. */
+int store_refresh(emb_session *s);
+/* A reader found a page damaged: loads the newest checkpoint, because the owner
+** may have used its file slot again.  Scans in storage order end. */
+int store_reload(emb_session *s);
+
+/* ---- hold.c ------------------------------------------------------------ */
+
+/* Until store_let_go a reader sees one checkpoint, and what that says is in the
+** log's file stays there.  *held is for store_let_go; after an error there is
+** nothing to let go. */
+int store_hold(emb_session *s, int *held);
+void store_let_go(emb_session *s, int held);
+
+/* ---- read.c ------------------------------------------------------------ */
+
+struct cold_batch {    /* the records of s->cold[0..n) */
+  const int64_t *keys; /* keys[row] of each */
+  uint32_t n;
+  int promote; /* offer them to the cache */
+  cold_use use;
+  void *arg;
+};
+/* Reads records.  Rows whose record moved meanwhile are appended to s->rows
+** (*again counts them) and must be looked up anew. */
+int session_read_cold(emb_session *s, const struct cold_batch *batch,
+                      uint32_t *again);
+
+/* ---- checks ------------------------------------------------------------ */
+
+/* Before rows are written: are there versions for them, and may the log become
+** longer?  EMB_FULL. */
+int check_numbers(emb_session *s);
+/* The log has no more addresses: EMB_FULL, with a text. */
+int session_no_address(emb_session *s);
+/* The same as check_numbers; names the first element that is not finite, and
+** refuses too many rows. */
+int check_finite(emb_session *s, const int64_t *keys, size_t n,
+                 const float *rows, const char *what);
+/* The same, and for one that does not fit its storage type. */
+int check_rows(emb_session *s, const int64_t *keys, size_t n,
+               const float *vectors, const char *what);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+**
+** task.h -- background work as a list of tasks; how they work together is in
+** tasks.c.
+**
+** A task is a constant of the type below, in a file of its feature, and one
+** name in the list of features.c.  emb_stats then shows it.
+*/
+#ifndef EMB_SESSION_TASK_H
+#define EMB_SESSION_TASK_H
+
+#include "../kernel/core.h"
+#include "../emb.h"
+#include "../kernel/space.h"
+
+/* Where the tasks of the list run, and under which lock. */
+enum lane {
+  LANE_FLUSH,   /* the thread that keeps frames free; no lock */
+  LANE_RELEASE, /* first in a pass of the other thread; ckpt_lock */
+  LANE_WORK,    /* what follows in it; ckpt_lock */
+  LANE_AFTER    /* the same thread, when that has nothing more to do; no lock */
+};
+
+/* What one run of a task did. */
+enum outcome {
+  PIECE_NONE, /* there was nothing to do */
+  PIECE_DONE, /* something, and that is all */
+  PIECE_MORE  /* something, and there may be more: the list is gone through
+              ** again at once */
+};
+
+/* What background work depends on, at one moment. */
+struct moment {
+  uint64_t tail, first_page;
+  int64_t keys;
+};
+
+/* One pass over a lane of the list, as its tasks see it. */
+struct pass {
+  emb_store *store;
+  void *state; /* TASK_STATE words of the task that is asked; zeros at first */
+  int by_thread; /* not by emb_step, whose caller says when it is time */
+  /* In LANE_WORK: */
+  int quiet;          /* no version was given out for a while */
+  int unchanged;      /* nothing was written since a pass found nothing to do */
+  int did;            /* a task of this pass did something */
+  int is_measured;    /* pass_space was asked */
+  struct space space; /* and this is what it found */
+};
+
+struct task {
+  const char *name;
+  const char *metrics[3]; /* TASK_NAMED sets both */
+  enum lane lane;
+  /* In LANE_WORK, or NULL: is this a reason for a pass although nothing was
+  ** written?  Asked before the first task of the pass runs. */
+  int (*wakes)(struct pass *pass);
+  /* Is there something to do?  NULL: run finds out. */
+  int (*due)(struct pass *pass);
+  /* One bounded piece of work. */
+  int (*run)(struct pass *pass, enum outcome *did, emb_err *err);
+};
+#define TASK_NAMED(text)                                                       \
+  .name = (text), .metrics = {"task_" text "_ms_ago", "task_" text "_us",      \
+                              "task_" text "_pieces"}
+
+#define TASKS_MAX 16
+#define TASK_STATE 4
+
+/* All of them, in the order in which they run (features.c). */
+extern const struct task *const store_tasks[];
+extern const size_t store_task_count;
+
+/* Of one task in one store. */
+struct task_slot {
+  uint64_t state[TASK_STATE]; /* the lock of its lane */
+  /* Of the last run that was due, and how many did something.  Written by the
+  ** task's thread, read by emb_stats; relaxed. */
+  _Atomic uint64_t ended_us, took_us, pieces;
+};
+
+struct tasks {
+  struct task_slot slots[TASKS_MAX]; /* in the order of the list */
+  /* When a pass found nothing to do, and which version was seen first when;
+  ** ckpt_lock. */
+  struct moment idle;
+  uint64_t seen_version, seen_us;
+};
+
+/* One pass over the tasks of LANE_FLUSH, LANE_WORK (with LANE_RELEASE before
+** it) or LANE_AFTER.  *more: there may be more to do.  The error of the first
+** task that fails, which ends the pass. */
+int tasks_pass(emb_store *store, enum lane lane, int by_thread, int *more,
+               emb_err *err);
+/* The tasks of LANE_RELEASE alone, before something else is freed.  Under
+** ckpt_lock. */
+int tasks_release(emb_store *store, emb_err *err);
+/* There may be something to free although nothing was written.  Under
+** ckpt_lock. */
+void tasks_look_again(emb_store *store);
+/* No version was given out for a while; by hand always.  Under ckpt_lock. */
+int tasks_quiet(emb_store *store);
+/* The store may be written in the background. */
+int tasks_may_work(const emb_store *store);
+/* For emb_stats: calls `number` with each metric of each task. */
+void tasks_metrics(emb_store *store,
+                   void (*number)(void *, const char *, uint64_t), void *arg);
+
+/* What space is used, as it was when a task of this pass first asked. */
+const struct space *pass_space(struct pass *pass);
+
+/* task_space.c: moves some extents down in the file and makes that durable, if
+** the file is longer than it needs to be.  Under ckpt_lock. */
+int shorten_space(emb_store *store, int *did, emb_err *err);
+
+#endif

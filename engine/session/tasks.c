@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+**
+** tasks.c -- background work: the list of tasks, and one pass over it.
+**
+** Two threads drive a store, only by calling tasks_pass in a loop (step.c).
+** Without threads (EMB_OPEN_STEP) emb_step makes the same passes, so a test can
+** run the same code in an order that a seed decides.
+**
+** PASS      of LANE_WORK, under ckpt_lock:
+**
+**             1. The tasks of LANE_RELEASE free what is not needed any more.
+**             2. Is it quiet, and what is the present moment?  Both before
+**                anything is measured: a commit that ends meanwhile changes it.
+**             3. Each task says whether it is a reason for a pass (wakes).  If
+**                none is and nothing was written or deleted since a pass that
+**                found nothing to do (unchanged), this one ends here.
+**             4. The tasks of LANE_WORK, in the order of the list: each that is
+**                due runs one piece.  An error ends the pass.
+**             5. A pass in which no piece says PIECE_MORE, without an error and
+**                while it is quiet, found nothing to do: its moment (2) is kept
+**                for 3.  Where it was not quiet, a task may still wait for
+**                that.
+**
+**           *more is set if a piece said PIECE_MORE and nothing failed.
+** ORDER     is part of the rule.  What removes rows comes before what measures
+**           space (pass_space), so a pass sees what it removed itself; what
+**           compacts before what checkpoints, which frees both; and the file
+**           is shortened only in a pass in which nothing else did anything.
+** STATE     of a task, as long as the store is open: TASK_STATE words that are
+**           zero at first, which it reads as a structure of its own.
+** METRICS   A run counts where the task was due; for a task that finds out in
+**           its run, where it did something.
+*/
+#include "store.h"
+
+#define QUIET_US UINT64_C(1000000)
+
+/* ---- what a pass depends on --------------------------------------------- */
+
+static struct moment moment_now(const emb_store *store) {
+  const struct core *core = &store->core;
+  return (struct moment){atomic_load(&core->log.tail),
+                         atomic_load(&core->txn_first_page),
+                         atomic_load(&core->count)};
+}
+
+static int is_same_moment(const struct moment *a, const struct moment *b) {
+  return a->tail == b->tail && a->keys == b->keys &&
+         a->first_page == b->first_page;
+}
+
+void tasks_look_again(emb_store *store) { store->tasks.idle.tail = 0; }
+
+/* Two looks may follow each other at once. */
+int tasks_quiet(emb_store *store) {
+  struct core *core = &store->core;
+  struct tasks *tasks = &store->tasks;
+  uint64_t version = atomic_load(&core->version);
+  uint64_t now = core->env->now_us(core->env);
+  if (version != tasks->seen_version) {
+    tasks->seen_version = version;
+    tasks->seen_us = now;
+  }
+  return core->step_mode || now - tasks->seen_us >= QUIET_US;
+}
+
+int tasks_may_work(const emb_store *store) {
+  return atomic_load(&store->owner) && !atomic_load(&store->owed) &&
+         !atomic_load(&store->in_doubt) &&
+         !atomic_load(&store->core.log.failed);
+}
+
+const struct space *pass_space(struct pass *pass) {
+  if (!pass->is_measured) {
+    space_measure(&pass->store->core, &pass->space);
+    pass->is_measured = 1;
+  }
+  return &pass->space;
+}
+
+/* ---- a pass -------------------------------------------------------------- */
+
+static void note_run(struct task_slot *slot, uint64_t began, uint64_t ended,
+                     int did) {
+  atomic_store_explicit(&slot->took_us, ended - began, memory_order_relaxed);
+  atomic_store_explicit(&slot->ended_us, ended, memory_order_relaxed);
+  if (did) {
+    count_add(&slot->pieces, 1);
+  }
+}
+
+static int run_task(const struct task *task, struct task_slot *slot,
+                    struct pass *pass, enum outcome *did, emb_err *err) {
+  struct env *env = pass->store->core.env;
+  pass->state = slot->state;
+  *did = PIECE_NONE;
+  if (task->due && !task->due(pass)) {
+    return EMB_OK;
+  }
+  uint64_t began = env->now_us(env);
+  int rc = task->run(pass, did, err);
+  if (task->due || *did != PIECE_NONE) {
+    note_run(slot, began, env->now_us(env), !rc && *did != PIECE_NONE);
+  }
+  return rc;
+}
+
+static int run_lane(struct pass *pass, enum lane lane, int *more,
+                    emb_err *err) {
+  int rc = EMB_OK;
+  *more = 0;
+  for (size_t i = 0; !rc && i < store_task_count; i++) {
+    enum outcome did = PIECE_NONE;
+    if (store_tasks[i]->lane == lane) {
+      rc = run_task(store_tasks[i], &pass->store->tasks.slots[i], pass, &did,
+                    err);
+      pass->did |= did != PIECE_NONE;
+      *more |= did == PIECE_MORE;
+    }
+  }
+  *more = *more && !rc;
+  return rc;
+}
+
+/* Every task is asked: some note what they will work on. */
+static int is_woken(struct pass *pass) {
+  int woken = 0;
+  for (size_t i = 0; i < store_task_count; i++) {
+    if (store_tasks[i]->wakes) {
+      pass->state = pass->store->tasks.slots[i].state;
+      woken |= store_tasks[i]->wakes(pass);
+    }
+  }
+  return woken;
+}
+
+int tasks_release(emb_store *store, emb_err *err) {
+  struct pass pass = {.store = store};
+  int more;
+  return run_lane(&pass, LANE_RELEASE, &more, err);
+}
+
+/* Under ckpt_lock. */
+static int tasks_work(struct pass *pass, int *more, emb_err *err) {
+  emb_store *store = pass->store;
+  int rc = run_lane(pass, LANE_RELEASE, more, err);
+  *more = 0;
+  if (rc) {
+    return rc;
+  }
+  pass->did = 0;
+  pass->quiet = tasks_quiet(store);
+  struct moment now = moment_now(store);
+  pass->unchanged = is_same_moment(&store->tasks.idle, &now);
+  if (!is_woken(pass) && pass->unchanged) {
+    return EMB_OK;
+  }
+  rc = run_lane(pass, LANE_WORK, more, err);
+  if (!rc && !*more && pass->quiet) {
+    store->tasks.idle = now;
+  }
+  return rc;
+}
+
+int tasks_pass(emb_store *store, enum lane lane, int by_thread, int *more,
+               emb_err *err) {
+  struct pass pass = {.store = store, .by_thread = by_thread};
+  struct core *core = &store->core;
+  int rc = EMB_OK;
+  *more = 0;
+  if (lane != LANE_WORK) {
+    return run_lane(&pass, lane, more, err);
+  }
+  if (!tasks_may_work(store)) {
+    return EMB_OK;
+  }
+  pthread_mutex_lock(&core->ckpt_lock);
+  if (!atomic_load(&store->dropped)) {
+    rc = tasks_work(&pass, more, err);
+  }
+  pthread_mutex_unlock(&core->ckpt_lock);
+  return rc;
+}
+
+/* ---- for emb_stats ------------------------------------------------------- */
+
+void tasks_metrics(emb_store *store,
+                   void (*number)(void *, const char *, uint64_t), void *arg) {
+  struct env *env = store->core.env;
+  for (size_t i = 0; i < store_task_count; i++) {
+    struct task_slot *slot = &store->tasks.slots[i];
+    uint64_t ended =
+        atomic_load_explicit(&slot->ended_us, memory_order_relaxed);
+    uint64_t now = env->now_us(env);
+    uint64_t ago = !ended        ? UINT64_MAX /* -1: it never ran */
+                   : now > ended ? (now - ended) / 1000
+                                 : 0;
+    number(arg, store_tasks[i]->metrics[0], ago);
+    number(arg, store_tasks[i]->metrics[1],
+           atomic_load_explicit(&slot->took_us, memory_order_relaxed));
+    number(arg, store_tasks[i]->metrics[2],
+           atomic_load_explicit(&slot->pieces, memory_order_relaxed));
+  }
+}

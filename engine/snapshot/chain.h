@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+**
+** chain.h -- which files a table was made from: what may be applied next.
+**
+** Files that hold changes (pack/pack.h) begin where another one ended: base.id
+** and end.id say so.  A table that takes them records where it is, in a file of
+** its directory, `chain`, which is replaced as a whole: chain-new, sync,
+** rename, sync of the directory.
+**
+**   from == to   the table is at `to`
+**   from != to   a file that leads from `from` to `to` is being applied, or was
+**                when the process died: the table is at one of the two.  Since
+**                applying it again leads to `to` from both, only that file may
+**                come next, or one that holds a whole table.
+**
+** No file: the table took nothing yet.  A temporary store has none and keeps it
+** in memory.
+** THREADS   Under ckpt_lock, and changed only by the call that takes a file
+**           (snapshot/restore.h): chain__begin and chain__end, or chain_undo,
+**           are one.
+*/
+#ifndef EMB_SNAPSHOT_CHAIN_H
+#define EMB_SNAPSHOT_CHAIN_H
+
+#include "../kernel/core.h"
+#include "../pack/pack.h"
+
+#define CHAIN_NAME "chain"
+#define CHAIN_NEW_NAME "chain-new"
+#define CHAIN_MAGIC "embchain"
+#define CHAIN_FORMAT 1
+
+struct chain {
+  uint64_t sum;  /* 00-07 hash_sum of the rest; the store's salt, position 0 */
+  char magic[8]; /* 08-15 */
+  uint32_t format;            /* 16-19 */
+  uint32_t zero;              /* 20-23 */
+  uint8_t uuid[16];           /* 24-39 of the store that the files come from */
+  uint64_t from, to;          /* 40-55 ids of marks */
+  uint64_t number;            /* 56-63 of the file that led to `to` */
+  char name[PACK_NAME_BYTES]; /* 64-135 what `to` is called */
+  char zeros[120];            /* 136-255 */
+};
+_Static_assert(sizeof(struct chain) == 256, "chain");
+
+/* Where the table is; all zeros: nowhere.  Of a temporary store it stays as it
+** is.  EMB_CORRUPT: the file is damaged; then only a whole table may come. */
+int chain_read(struct core *core, struct chain *chain, emb_err *err);
+/* May this file come next?  EMB_GAP says what is missing, EMB_MISMATCH that it
+** is of another table. */
+int chain__check(const struct chain *chain, const struct pack_head *head,
+                 const char *path, emb_err *err);
+/* The file is about to be applied: durable when it returns. */
+int chain__begin(struct core *core, struct chain *chain,
+                 const struct pack_head *head, emb_err *err);
+/* It was not: the transaction was undone. */
+void chain_undo(struct core *core, struct chain *chain,
+                const struct chain *before);
+/* It was, and that is durable. */
+int chain__end(struct core *core, struct chain *chain, emb_err *err);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+**
+** restore.c -- a table from files: emb_snapshot_restore.
+**
+**   1  the file is opened and all of it is checked              [pack_verify]
+**   2  no other call takes a file from here to the end          [restore_enter]
+**   3  a transaction begins; may this file come next?           [chain__check]
+**   4  that it is being applied becomes durable                 [chain__begin]
+**   5  its rows are put; with a whole snapshot, all other keys are deleted
+**   6  commit, checkpoint, and it is noted that the file is in  [chain__end]
+**
+** The transaction ends with the commit, and other writers go on; that no other
+** file is taken before the chain and the position say what this one was is what
+** 2 is for.
+** Readers see the old table until the commit, and the new one from then on.  A
+** failure before the commit leaves the table and its chain as they were.  After
+** a crash it is one of the two, and the chain names both.
+*/
+#include "restore.h"
+#include "../table/value.h"
+
+#include <string.h>
+
+/* Keys that are deleted in one call. */
+enum { DELETE_MAX = 1024 };
+
+static int restore_interrupted(void *arg) {
+  emb_session *s = arg;
+  return s->interrupt && s->interrupt(s->interrupt_arg);
+}
+
+int restore_enter(emb_session *s) {
+  return EMB_SEED(SEED_TWO_RESTORES_AT_ONCE)
+             ? EMB_OK
+             : session_enter_exclusive(
+                   s, &s->store->file_owner,
+                   "another connection restores or applies a file to");
+}
+
+void restore_leave(emb_session *s) {
+  session_leave_exclusive(s, &s->store->file_owner);
+}
+
+int restore_open(struct restore *r) {
+  emb_session *s = r->s;
+  struct core *core = s->core;
+  int rc = pack_open(core->env, r->path, &r->reader, &s->err);
+  return rc ? rc
+            : form_read(&r->form, &core->schema, core->vec,
+                        pack_reader_head(r->reader), r->path, &s->err);
+}
+
+int restore_verify(struct restore *r) {
+  emb_session *s = r->s;
+  struct core *core = s->core;
+  int rc = EMB_SEED(SEED_FILE_NOT_VERIFIED)
+               ? EMB_OK
+               : pack_verify(r->reader, restore_interrupted, s, &s->err);
+  if (rc) {
+    return rc;
+  }
+  r->value = core->env->allocate(core->env, core->layout.value_bytes + 8);
+  r->vectors =
+      core->env->allocate(core->env, core->schema.dim * sizeof *r->vectors);
+  return r->value && r->vectors ? EMB_OK
+                                : session_error(s, EMB_NOMEM, "out of memory");
+}
+
+uint64_t restore_count(const struct restore *r) {
+  const struct pack_end *end = pack_reader_end(r->reader);
+  uint64_t rows = 0;
+  for (int i = 0; i < PACK_OPS; i++) {
+    rows += end->rows[i];
+  }
+  return rows;
+}
+
+void restore_close(struct restore *r) {
+  struct env *env = r->s->core->env;
+  pack_close(r->reader);
+  env->release(env, r->value);
+  env->release(env, r->vectors);
+}
+
+static int apply_row(struct restore *r, const struct pack_row *row) {
+  emb_session *s = r->s;
+  const struct schema *schema = &s->core->schema;
+  if (row->op != PACK_PUT) {
+    return emb_txn_delete(s, &row->key, 1, NULL);
+  }
+  memset(r->value, 0, s->core->layout.value_bytes);
+  if (form_decode(&r->form, row->value, r->value, r->vectors)) {
+    return session_error(s, EMB_CORRUPT, "%s: key %lld is not finite", r->path,
+                         (long long)row->key);
+  }
+  if (schema_tracks(schema)) {
+    uint32_t at = schema_track(schema, r->value).updated_at;
+    r->newest = at > r->newest ? at : r->newest;
+  }
+  return txn_put_value(s, row->key, r->value);
+}
+
+/* Was the key put by this transaction? */
+static int is_mine(emb_session *s, int64_t key) {
+  int own;
+  session_txn_find(s->txn, key, hash_key(key), &own);
+  return own;
+}
+
+/* Keys that the file does not have. */
+static int delete_others(emb_session *s) {
+  emb_scan *scan = NULL;
+  int64_t keys[DELETE_MAX];
+  size_t n = 1;
+  int rc = emb_scan_open(s, INT64_MIN, INT64_MAX, EMB_SCAN_KEYS, &scan);
+  while (!rc && n) {
+    size_t gone = 0;
+    rc = emb_scan_next_rows(scan, DELETE_MAX, &(emb_rows){.keys = keys}, &n);
+    for (size_t i = 0; !rc && i < n; i++) {
+      keys[gone] = keys[i];
+      gone += !EMB_SEED(SEED_RESTORE_KEEPS_OTHER_KEYS) && !is_mine(s, keys[i]);
+    }
+    rc = rc || !gone ? rc : emb_txn_delete(s, keys, gone, NULL);
+    rc = rc ? rc : session_interrupted(s);
+  }
+  emb_scan_close(scan);
+  return rc;
+}
+
+static int apply_rows(struct restore *r) {
+  const struct pack_row *row;
+  int rc;
+  do {
+    rc = pack_next(r->reader, &row, &r->s->err);
+    if (!rc && row) {
+      rc = apply_row(r, row);
+      progress_at(r->s, r->begun, ++r->rows);
+    }
+    rc = rc || r->rows % 1024 ? rc : session_interrupted(r->s);
+  } while (!rc && row);
+  return rc;
+}
+
+int restore_rows(struct restore *r, int whole) {
+  int rc = apply_rows(r);
+  return rc || !whole ? rc : delete_others(r->s);
+}
+
+void restore_settle(struct restore *r) {
+  value_saw_time(r->s->core, r->newest);
+}
+
+/* What is done to the chain, under its lock. */
+static int chain_step(struct restore *r, struct chain *before, int end) {
+  emb_session *s = r->s;
+  struct core *core = s->core;
+  struct chain *chain = s->store->chain;
+  const struct pack_head *head = pack_reader_head(r->reader);
+  int rc = session_lock(s, &core->ckpt_lock);
+  if (rc) {
+    return rc;
+  }
+  if (end) {
+    rc = chain__end(core, chain, &s->err);
+  } else {
+    rc = chain_read(core, chain, &s->err);
+    if (rc == EMB_CORRUPT && head->base.id == 0) {
+      err_clear(&s->err);
+      rc = EMB_OK;
+    }
+    *before = *chain;
+    rc = rc ? rc : chain__check(chain, head, r->path, &s->err);
+    rc = rc ? rc : chain__begin(core, chain, head, &s->err);
+  }
+  pthread_mutex_unlock(&core->ckpt_lock);
+  return rc;
+}
+
+/* The transaction is undone, and the chain with it. */
+static int restore_undo(struct restore *r, const struct chain *before) {
+  emb_session *s = r->s;
+  emb_err first = s->err;
+  emb_rollback(s);
+  pthread_mutex_lock(&s->core->ckpt_lock);
+  chain_undo(s->core, s->store->chain, before);
+  pthread_mutex_unlock(&s->core->ckpt_lock);
+  s->err = first;
+  return first.code;
+}
+
+/* Which deltas may come next: those after the snapshot. */
+static int restore_note_position(struct restore *r) {
+  const struct pack_head *head = pack_reader_head(r->reader);
+  struct position p = {.end = head->end.page};
+  memcpy(p.source, head->uuid, sizeof p.source);
+  return consumers_move(&r->s->store->consumers, &p, &r->s->err);
+}
+
+static int restore_apply(struct restore *r) {
+  emb_session *s = r->s;
+  struct consumers *consumers = &s->store->consumers;
+  struct position at, none = {.end = 0};
+  struct chain before;
+  int whole = pack_reader_head(r->reader)->kind == PACK_SNAPSHOT;
+  int rc = emb_begin(s);
+  if (rc) {
+    return rc;
+  }
+  rc = chain_step(r, &before, 0);
+  if (rc) {
+    emb_err first = s->err;
+    emb_rollback(s);
+    s->err = first;
+    return rc;
+  }
+  rc = restore_rows(r, whole);
+  int moved = !rc && consumers_position(consumers, &at, NULL) == EMB_OK;
+  rc = rc ? rc : consumers_move(consumers, &none, &s->err);
+  rc = rc ? rc : emb_commit(s);
+  if (rc) {
+    rc = restore_undo(r, &before);
+    if (moved) {
+      consumers_move(consumers, &at, NULL);
+    }
+    return rc;
+  }
+  /* The table is what the file says: an interrupt comes too late. */
+  int (*interrupt_before)(void *) = s->interrupt;
+  s->interrupt = NULL;
+  restore_settle(r);
+  rc = emb_checkpoint(s);
+  rc = rc ? rc : restore_note_position(r);
+  rc = rc ? rc : chain_step(r, NULL, 1);
+  s->interrupt = interrupt_before;
+  return rc;
+}
+
+int emb_snapshot_restore(emb_session *s, const char *path, uint64_t *rows) {
+  struct env *env = s->core->env;
+  struct restore *r;
+  int rc = session_begin_write(s);
+  if (rc) {
+    return rc;
+  }
+  if (emb_in_transaction(s)) {
+    return session_error(s, EMB_LOCKED, "cannot restore inside a transaction");
+  }
+  rc = store_own(s);
+  if (rc) {
+    return rc;
+  }
+  r = env->allocate(env, sizeof *r);
+  if (!r) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  r->s = s;
+  r->path = path;
+  rc = restore_open(r);
+  if (!rc && pack_reader_head(r->reader)->kind == PACK_DELTA) {
+    rc = session_error(s, EMB_MISMATCH, "%s is a delta, not a snapshot", path);
+  }
+  r->begun = rc ? 0 : progress_begin(s, "restore", "rows", restore_count(r));
+  rc = rc ? rc : restore_verify(r);
+  rc = rc ? rc : restore_enter(s);
+  if (!rc) {
+    rc = restore_apply(r);
+    restore_leave(s);
+  }
+  progress_end(s, r->begun);
+  if (!rc && rows) {
+    *rows = r->rows;
+  }
+  restore_close(r);
+  env->release(env, r);
+  return rc;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+**
+** snapshot_valid.c -- is a snapshot in memory as snapshot.h says?  In the
+** variants that check themselves only (base/debug.h).  What a file says was
+** checked before (snapshot__open): one that fails there is `damaged`.
+*/
+#include "snapshot.h"
+
+#if EMB_DEBUG > 0
+
+int snapshot_valid(const struct core *core, const struct snapshot *s) {
+  uint64_t keys = 0;
+  if (s->damaged) {
+    return 1;
+  }
+  emb_assert(s->starts[0] == 0);
+  for (uint32_t p = 0; p < NOTES_PARTS; p++) {
+    emb_assert(s->starts[p] <= s->starts[p + 1]);
+  }
+  emb_assert(s->starts[NOTES_PARTS] == s->head.keys);
+  for (uint64_t i = 0; i < s->head.extents; i++) {
+    emb_assert(!i || s->extents[i - 1][0] < s->extents[i][0]);
+    emb_assert(s->retention.needs(&s->retention, s->extents[i][0]));
+    keys += s->extents[i][1];
+  }
+  emb_assert(keys == s->head.keys);
+  (void)core;
+  return 1;
+}
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT
+**
+** get.c -- Get, a batch at a time.
+**
+** Inside one pass in the epoch all rows of a chunk are found, and then copied
+** (rows.h), if they are in memory, beside any writer (rec_read).  What is on
+** disk is noted, and read after leaving the epoch; rows whose record moved
+** meanwhile are looked up anew.
+**
+** On a bounded store each word is counted up before its record is looked at
+** (get_acquire_row).  A Get that must wait first gives back what the call took
+** and leaves the epoch; then clock.c acquires all keys in the order of their
+** hashes.
+*/
+#include <string.h>
+
+#include "../bound/bound.h"
+#include "get.h"
+#include "rmw.h"
+#include "rows.h"
+#include "../session/txn_map.h"
+
+/* A row that may not be read yet: no word of a key looks like this. */
+#define WORD_BLOCKED WORD_LATCH
+
+void get_absent(struct get *g, uint32_t row) {
+  uint32_t dim = g->s->core->layout.dim;
+  if (g->vectors) {
+    schema_initial(&g->s->core->schema, g->keys[row],
+                   g->vectors + (size_t)row * dim);
+  }
+  if (g->found) {
+    g->found[row] = 0;
+  }
+  if (g->versions) {
+    g->versions[row] = 0;
+  }
+  if (g->tracks) {
+    g->tracks[row] = (emb_track){0, 0};
+  }
+  g->absent++;
+}
+
+static inline void deliver_found(struct get *g, uint32_t row,
+                                 uint64_t version) {
+  if (g->found) {
+    g->found[row] = 1;
+  }
+  if (g->versions) {
+    g->versions[row] = version;
+  }
+}
+
+/* copy() of all that a value has. */
+static int copy_all(struct get *g, uint32_t row, const struct rec *rec) {
+  emb_session *s = g->s;
+  const struct layout *l = &s->core->layout;
+  uint64_t version;
+  if (!rec_read(rec, g->keys[row], s->scratch, l->value_bytes, &version)) {
+    return 0;
+  }
+  if (g->vectors) {
+    session_decode(s, g->vectors + (size_t)row * l->dim, s->scratch);
+  }
+  g->tracks[row] = schema_track(&s->core->schema, s->scratch);
+  deliver_found(g, row, version);
+  return 1;
+}
+
+/* Copies a record in memory; 0 if its slot holds another key by now. */
+static inline __attribute__((always_inline)) int
+copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
+     uint32_t bytes, int half) {
+  uint64_t version;
+  if (__builtin_expect(g->tracks != NULL, 0)) {
+    return copy_all(g, row, rec);
+  }
+  float *to = g->vectors ? g->vectors + (size_t)row * dim : NULL;
+  void *raw = to && half ? (void *)g->s->scratch : (void *)to;
+  if (!rec_read(rec, g->keys[row], raw, bytes, &version)) {
+    return 0;
+  }
+  if (to && half) {
+    session_decode(g->s, to, raw);
+  }
+  deliver_found(g, row, version);
+  return 1;
+}
+
+int get_row(struct get *g, uint32_t row, uint32_t *cold) {
+  emb_session *s = g->s;
+  const struct layout *l = &s->core->layout;
+  int64_t key = g->keys[row];
+  uint64_t hash = hash_key(key);
+  for (;;) {
+    uint64_t word;
+    index_find(&s->core->index, key, hash, &word);
+    uint64_t seen = word ? txn_word(s, key, hash, word) : 0;
+    if (!seen) {
+      get_absent(g, row);
+      return 1;
+    }
+    struct rec *rec = key_rec(s->core, seen);
+    if (!rec) {
+      s->cold[(*cold)++] = (struct cold){word_address(seen), row};
+      return 0;
+    }
+    if (copy(g, row, rec, l->dim, l->vector_bytes, l->type != EMB_F32)) {
+      return 1;
+    }
+  }
+}
+
+/* What a row's record is read by: its word as the session sees it, 0 if the
+** row is absent for it. */
+static inline uint64_t seen_word(emb_session *s, int64_t key, uint64_t word) {
+  if (__builtin_expect((word & WORD_INTENT) ||
+                           (!word_address(word) && word != WORD_BLOCKED),
+                       0)) {
+    return word ? txn_word(s, key, hash_key(key), word) : 0;
+  }
+  return word;
+}
+
+/* Row, whose entry is in s->entries, is to be delivered from rec, which its
+** word names; NULL: the row is absent, on disk or blocked. */
+static inline __attribute__((always_inline)) void
+get_deliver(struct get *g, uint32_t row, uint64_t word, const struct rec *rec,
+            const struct layout *l, uint32_t *cold) {
+  emb_session *s = g->s;
+  if (__builtin_expect(!rec, 0)) {
+    if (!word) {
+      get_absent(g, row);
+    } else if (word != WORD_BLOCKED) {
+      s->cold[(*cold)++] = (struct cold){word_address(word), row};
+    }
+  } else if (__builtin_expect(!copy(g, row, rec, l->dim, l->vector_bytes,
+                                    l->type != EMB_F32),
+                              0)) {
+    g->in_memory += (uint64_t)get_row(g, row, cold);
+  } else if (word & (WORD_CACHED | WORD_FREQ_MAX << WORD_FREQ_SHIFT)) {
+    struct core *core = s->core;
+    key_touch(s->entries[row], word);
+    if (word & WORD_CACHED) {
+      cache_unpin(&core->cache, cache_at(&core->cache, word_address(word)));
+      g->in_cache++;
+    } else {
+      g->in_memory++;
+    }
+  } else {
+    g->in_memory++;
+  }
+}
+
+/* Counts a row, whose entry and word were just found.  1: the batch cannot go
+** on, as the row may not be read yet. */
+static inline int get_acquire_row(struct get *g, uint32_t row, uint64_t hash,
+                                  struct entry **entry, uint64_t *word) {
+  if (!*word ||
+      bound_try_plain(g->s, g->keys[row], hash, g->call, *entry, word) ||
+      bound_try(g->s, g->keys[row], hash, g->call, entry, word) !=
+          KEY_BLOCKED) {
+    return 0;
+  }
+  if (!g->state) {
+    return 1;
+  }
+  g->state[row] = FETCH_BLOCKED;
+  *word = WORD_BLOCKED;
+  return 0;
+}
+
+/* A single key, for which the loop above is too much ado. */
+static void find_and_copy_one(struct get *g, uint32_t *cold) {
+  emb_session *s = g->s;
+  struct core *core = s->core;
+  int64_t key = g->keys[0];
+  uint64_t word;
+  s->entries[0] = session_find(s, key, hash_key(key), &word);
+  word = seen_word(s, key, word);
+  get_deliver(g, 0, word, word ? key_rec(core, word) : NULL, &core->layout,
+              cold);
+}
+
+/* Counts the rows that were just found.  The first one that may not be read
+** yet, or n. */
+static uint32_t get_acquire_rows(struct get *g, uint32_t n) {
+  emb_session *s = g->s;
+  for (uint32_t i = 0; i < n; i++) {
+    if (i + ROWS_AHEAD < n) {
+      lease_prefetch(&s->leases, s->hashes[i + ROWS_AHEAD]);
+    }
+    if (get_acquire_row(g, i, s->hashes[i], &s->entries[i], &s->words[i])) {
+      return i;
+    }
+  }
+  return n;
+}
+
+/* Delivers the rows that were found. */
+static void deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
+  emb_session *s = g->s;
+  struct core *core = s->core;
+  const struct layout l = core->layout;
+  const struct rec *recs[ROWS_AHEAD];
+  uint32_t lines = rows_lines(l.vector_bytes);
+  for (uint32_t i = 0; i < n + ROWS_AHEAD; i++) {
+    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    const struct rec **rec = &recs[i % ROWS_AHEAD];
+    if (row < n) {
+      get_deliver(g, row, s->words[row], *rec, &l, cold);
+    }
+    if (i < n) {
+      uint64_t word = seen_word(s, g->keys[i], s->words[i]);
+      s->words[i] = word;
+      *rec = word && word != WORD_BLOCKED ? key_rec(core, word) : NULL;
+      rows_prefetch(*rec, lines);
+    }
+  }
+}
+
+int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
+                  uint32_t *blocked) {
+  emb_session *s = g->s;
+  struct core *core = s->core;
+  uint32_t acquired = n;
+  *cold = 0;
+  epoch_enter(&core->epoch, s->slot);
+  if (n == 1 && !g->call) {
+    find_and_copy_one(g, cold);
+    epoch_leave(s->slot);
+    return EMB_OK;
+  }
+  rows_find(s, g->keys, 0, n);
+  if (g->call) {
+    acquired = get_acquire_rows(g, n);
+  }
+  if (acquired == n) {
+    deliver_rows(g, n, cold);
+  }
+  epoch_leave(s->slot);
+  if (acquired < n) {
+    *blocked = acquired;
+    return KEY_BLOCKED;
+  }
+  return EMB_OK;
+}
+
+static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
+                    const struct rec *rec) {
+  struct get *g = arg;
+  (void)key;
+  if (g->vectors) {
+    session_decode(s, g->vectors + (size_t)row * s->core->layout.dim,
+                   rec->vector);
+  }
+  if (g->tracks) {
+    g->tracks[row] = schema_track(&s->core->schema, rec->vector);
+  }
+  deliver_found(
+      g, row,
+      rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed)));
+  g->on_disk++;
+  return EMB_OK;
+}
+
+static int read_until_found(struct get *g, uint32_t cold, int *holds,
+                            int *held) {
+  emb_session *s = g->s;
+  while (cold) {
+    uint32_t again = 0;
+    uint64_t served = s->served;
+    struct cold_batch batch = {.keys = g->keys,
+                               .n = cold,
+                               .promote = g->promote,
+                               .use = use_cold,
+                               .arg = g};
+    int rc = session_read_cold(s, &batch, &again);
+    g->in_cache += s->served - served;
+    g->on_disk -= s->served - served;
+    if (!rc && again && !*holds && !atomic_load(&s->store->owner)) {
+      /* The owner has replaced some: not a second time. */
+      rc = store_hold(s, held);
+      *holds = !rc;
+    }
+    if (rc) {
+      return rc;
+    }
+    cold = 0;
+    epoch_enter(&s->core->epoch, s->slot);
+    for (uint32_t i = 0; i < again; i++) {
+      g->in_memory += (uint64_t)get_row(g, s->rows[i], &cold);
+    }
+    epoch_leave(s->slot);
+  }
+  return EMB_OK;
+}
+
+int get_from_disk(struct get *g, uint32_t cold) {
+  int holds = 0, held;
+  int rc = read_until_found(g, cold, &holds, &held);
+  if (holds) {
+    store_let_go(g->s, held);
+  }
+  return rc;
+}
+
+static void get_count(const struct get *g, size_t n) {
+  emb_session *s = g->s;
+  session_count(s, TALLY_GET, n);
+  session_count(s, TALLY_MEMORY, g->in_memory);
+  if (g->in_cache) { /* the cache's size depends on this one */
+    count_add(&s->core->counters.get_cache, g->in_cache);
+  }
+  session_count(s, TALLY_DISK, g->on_disk);
+  session_count(s, TALLY_ABSENT, g->absent);
+}
+
+/* Rows [at, at + m) of a batch. */
+static void window(struct get *g, const struct get *all, size_t at) {
+  g->keys = all->keys + at;
+  g->vectors = all->vectors ? all->vectors + at * g->s->core->layout.dim : NULL;
+  g->found = all->found ? all->found + at : NULL;
+  g->versions = all->versions ? all->versions + at : NULL;
+  g->tracks = all->tracks ? all->tracks + at : NULL;
+}
+
+/* The whole batch once.  KEY_BLOCKED: *blocked may not be read yet. */
+static int get_batch(const struct get *all, size_t n, size_t *blocked) {
+  emb_session *s = all->s;
+  struct get g = *all;
+  int rc = EMB_OK;
+  for (size_t at = 0; !rc && at < n; at += s->chunk) {
+    uint32_t m = (uint32_t)(n - at < s->chunk ? n - at : s->chunk);
+    uint32_t cold, row;
+    window(&g, all, at);
+    rc = g.call ? bound_reserve(s, m) : EMB_OK;
+    rc = rc ? rc : get_in_memory(&g, m, &cold, &row);
+    if (rc == KEY_BLOCKED) {
+      *blocked = at + row;
+      return GET_BLOCKED;
+    }
+    rc = rc ? rc : get_from_disk(&g, cold);
+  }
+  get_count(&g, n);
+  return rc;
+}
+
+/* A batch of one key that is not counted. */
+static int get_one(struct get *g) {
+  uint32_t cold;
+  int rc = get_in_memory(g, 1, &cold, NULL);
+  rc = rc || !cold ? rc : get_from_disk(g, cold);
+  get_count(g, 1);
+  return rc;
+}
+
+static int get(emb_session *s, const int64_t *keys, size_t n,
+               const emb_rows *to, int counts) {
+  if (!to->vectors && !to->versions && !to->tracks) {
+    return to->found ? emb_exists(s, keys, n, to->found) /* needs no record */
+                     : session_begin(s);
+  }
+  int rc = session_begin(s);
+  rc = rc ? rc : store_refresh(s);
+  if (!rc && counts && to->vectors && rmw_creates(s)) {
+    rc = rmw_create(s, keys, n);
+  }
+  if (rc) {
+    return rc;
+  }
+  size_t blocked;
+  struct get g = {.s = s,
+                  .keys = keys,
+                  .vectors = to->vectors,
+                  .found = to->found,
+                  .versions = to->versions,
+                  .tracks = to->tracks,
+                  .promote = counts};
+  if (counts && to->vectors && store_counts(s)) {
+    g.call = bound_call(s);
+  }
+  if (n == 1 && !g.call) {
+    return get_one(&g);
+  }
+  rc = get_batch(&g, n, &blocked);
+  while (rc == GET_BLOCKED) {
+    /* All, also those behind it: they may have been taken by the attempt
+    ** before, in which the blocked key was absent. */
+    bound_release_call(s, keys, n, g.call);
+    rc = bound_acquire(s, keys, n, g.call);
+    rc = rc ? rc : get_batch(&g, n, &blocked);
+  }
+  if (rc && g.call) {
+    bound_release_call(s, keys, n, g.call);
+  }
+  return rc;
+}
+
+int emb_get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
+            uint8_t *found, uint64_t *versions) {
+  const emb_rows to = {
+      .vectors = vectors, .found = found, .versions = versions};
+  return get(s, keys, n, &to, 1);
+}
+
+int emb_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
+             uint8_t *found, uint64_t *versions) {
+  const emb_rows to = {
+      .vectors = vectors, .found = found, .versions = versions};
+  return get(s, keys, n, &to, 0);
+}
+
+int get_peek(emb_session *s, const int64_t *keys, size_t n,
+             const emb_rows *to) {
+  return get(s, keys, n, to, 0);
+}
+
+int emb_tracks(emb_session *s, const int64_t *keys, size_t n, emb_track *tracks,
+               uint8_t *found) {
+  return schema_tracks(&s->core->schema)
+             ? get_peek(s, keys, n,
+                        &(emb_rows){.found = found, .tracks = tracks})
+             : session_error(s, EMB_UNFIT,
+                             "%s was made without track=", s->core->dir);
+}
+
+static void exists_one(emb_session *s, int64_t key, uint8_t *found) {
+  uint64_t hash = hash_key(key), word;
+  epoch_enter(&s->core->epoch, s->slot);
+  session_find(s, key, hash, &word);
+  *found = word && txn_word(s, key, hash, word) != 0;
+  epoch_leave(s->slot);
+}
+
+int emb_exists(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
+  int rc = session_begin(s);
+  rc = rc ? rc : store_refresh(s);
+  if (!rc && n == 1) {
+    exists_one(s, *keys, found);
+    return EMB_OK;
+  }
+  for (size_t at = 0; !rc && at < n; at += s->chunk) {
+    size_t m = n - at < s->chunk ? n - at : s->chunk;
+    epoch_enter(&s->core->epoch, s->slot);
+    rows_find(s, keys + at, 0, (uint32_t)m);
+    for (size_t i = 0; i < m; i++) {
+      found[at + i] = s->words[i] &&
+                      txn_word(s, keys[at + i], s->hashes[i], s->words[i]) != 0;
+    }
+    epoch_leave(s->slot);
+  }
+  return rc;
+}
+
+int64_t emb_count(emb_session *s) {
+  int64_t count = atomic_load_explicit(&s->core->count, memory_order_relaxed);
+  return count + (s->txn ? s->txn->count_change : 0);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+**
+** get.h -- the parts of a Get, for emb_get and for batches that run in the
+** background (ahead.c).
+*/
+#ifndef EMB_TABLE_GET_H
+#define EMB_TABLE_GET_H
+
+#include "../session/job.h"
+
+/* A key of the batch is at its staleness bound; no code of emb.h. */
+#define GET_BLOCKED (-5)
+
+struct get {
+  emb_session *s;
+  const int64_t *keys;
+  float *vectors;
+  uint8_t *found;
+  uint64_t *versions;
+  emb_track *tracks; /* or NULL */
+  uint8_t
+      *state;  /* NULL, or: a row at its bound is FETCH_BLOCKED, not the end */
+  int promote; /* offer what comes from disk to the cache */
+  uint32_t call; /* number of the call that counts; 0: nothing is counted */
+  uint64_t in_memory, in_cache, on_disk, absent;
+};
+
+/* emb_peek with one more result: vectors, found, versions and tracks, each of
+** which may be NULL. */
+int get_peek(emb_session *s, const int64_t *keys, size_t n, const emb_rows *to);
+/* Rows [0, n), n at most s->chunk: copies what is in memory, and notes what is
+** on disk in s->cold[0..*cold).  KEY_BLOCKED: row *blocked may not be read
+** yet; the rows before it were counted. */
+int get_in_memory(struct get *g, uint32_t n, uint32_t *cold, uint32_t *blocked);
+/* Reads the rows in s->cold. */
+int get_from_disk(struct get *g, uint32_t cold);
+/* One row by itself, from the index on, inside an epoch; not counted.  1: done;
+** 0: on disk, noted. */
+int get_row(struct get *g, uint32_t row, uint32_t *cold);
+void get_absent(struct get *g, uint32_t row);
+
+#endif

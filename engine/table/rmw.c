@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+**
+** rmw.c -- the calls that change rows by what they are: sums and gradients.
+*/
+#include "change.h"
+#include "../bound/bound.h"
+#include "rmw.h"
+#include "rows.h"
+#include "../session/txn_map.h"
+
+/* Checks what every change needs; *call: its number where Gets are counted. */
+static int rmw_begin(emb_session *s, const int64_t *keys, size_t n,
+                     const float *rows, int gradients, uint32_t *call) {
+  int rc = session_begin_write(s);
+  rc = rc          ? rc
+       : gradients ? check_finite(s, keys, n, rows, "gradient")
+                   : check_rows(s, keys, n, rows, "row");
+  rc = rc ? rc : store_own(s);
+  *call = !rc && core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
+  return rc;
+}
+
+int emb_rmw(emb_session *s, const int64_t *keys, size_t n, const float *deltas,
+            uint8_t *found, uint64_t *versions) {
+  struct change change = {.kind = CHANGE_ADD, .rows = deltas};
+  struct write_batch batch = {
+      .keys = keys, .n = n, .found = found, .versions = versions, .wait = 1};
+  int rc = rmw_begin(s, keys, n, deltas, 0, &batch.call);
+  if (rc) {
+    return rc;
+  }
+  count_add(&s->core->counters.rmw_keys, n);
+  return change__rows(s, &batch, &change);
+}
+
+int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
+             struct change *change) {
+  static const emb_update plain = {0};
+  how = how ? how : &plain;
+  if (!s->core->schema.optimized) {
+    return session_error(s, EMB_UNFIT,
+                         "%s was made without optimizer=", s->core->dir);
+  }
+  /* What is too small for float32 is 0 by now, so callers that narrow a double
+  ** have to look at it before. */
+  double lr = (double)how->lr;
+  if (lr != 0 && !(lr >= EMB_LR_MIN && lr <= EMB_LR_MAX)) {
+    return session_error(s, EMB_RANGE,
+                         "the learning rate must be between %g and %.0f, or 0 "
+                         "for the optimizers' own, got %.9g",
+                         EMB_LR_MIN, EMB_LR_MAX, lr);
+  }
+  *change = (struct change){
+      .kind = CHANGE_STEP,
+      .rows = gradients,
+      .read = how->read,
+      .how = {.lr = how->lr > 0 ? how->lr : -1, .step = how->step}};
+  return EMB_OK;
+}
+
+int emb_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
+                        const float *gradients, const emb_update *how,
+                        const emb_rows *to) {
+  struct change change;
+  struct write_batch batch = {.keys = keys,
+                              .n = n,
+                              .found = to ? to->found : NULL,
+                              .versions = to ? to->versions : NULL,
+                              .wait = 1};
+  int rc = rmw_begin(s, keys, n, gradients, 1, &batch.call);
+  rc = rc ? rc : rmw_step(s, gradients, how, &change);
+  if (rc) {
+    return rc;
+  }
+  count_add(&s->core->counters.rmw_keys, n);
+  return change__rows(s, &batch, &change);
+}
+
+/* ---- rows that appear when they are looked up --------------------------- */
+
+/* Collects the keys of a chunk that are not there and that no transaction
+** holds.  Inside an epoch. */
+static size_t find_absent(emb_session *s, const int64_t *keys, uint32_t n,
+                          int64_t *absent) {
+  size_t found = 0;
+  rows_find(s, keys, 0, n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (!(s->words[i] & WORD_INTENT) && !word_address(s->words[i])) {
+      absent[found++] = keys[i];
+    }
+  }
+  return found;
+}
+
+static int create_chunk(emb_session *s, const int64_t *keys, uint32_t n,
+                        int64_t *absent) {
+  static const struct change change = {.kind = CHANGE_CREATE};
+  epoch_enter(&s->core->epoch, s->slot);
+  struct write_batch batch = {
+      .keys = absent, .n = find_absent(s, keys, n, absent), .wait = 1};
+  epoch_leave(s->slot);
+  if (!batch.n) {
+    return EMB_OK;
+  }
+  int rc = session_begin_write(s);
+  if (rc || !store_may_write(s)) {
+    return rc; /* they stay absent */
+  }
+  rc = store_own(s);
+  return rc ? rc : change__rows(s, &batch, &change);
+}
+
+int rmw_create(emb_session *s, const int64_t *keys, size_t n) {
+  struct env *env = s->core->env;
+  int rc = EMB_OK;
+  int64_t *absent = env->resize(env, NULL, s->chunk * sizeof *absent);
+  if (!absent) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  for (size_t at = 0; !rc && at < n; at += s->chunk) {
+    size_t m = n - at < s->chunk ? n - at : s->chunk;
+    rc = create_chunk(s, keys + at, (uint32_t)m, absent);
+  }
+  env->release(env, absent);
+  return rc;
+}

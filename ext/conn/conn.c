@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+**
+** conn.c -- the connections of the process.
+**
+** LIFE      The entry point makes the state of a connection; each module and
+**           function registered on it holds a reference, and SQLite drops these
+**           when it has closed the connection's files.  Loading the extension a
+**           second time finds the first state in the process-wide list.
+** THREADS   The list is guarded by a mutex; the rest of a connection belongs to
+**           whatever thread SQLite lets in.
+*/
+#include "conn.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+#include <unistd.h>
+
+static struct ext_conn *all; /* guarded by list_mutex() */
+
+static sqlite3_mutex *list_mutex(void) {
+  return sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_APP1);
+}
+
+struct ext_conn *ext_conn_ref(sqlite3 *db, int *fresh) {
+  sqlite3_mutex *mutex = list_mutex();
+  struct ext_conn *conn;
+  sqlite3_mutex_enter(mutex);
+  for (conn = all; conn && conn->db != db; conn = conn->next)
+    ;
+  *fresh = conn == NULL;
+  if (conn == NULL && (conn = sqlite3_malloc64(sizeof *conn)) != NULL) {
+    memset(conn, 0, sizeof *conn);
+    conn->db = db;
+    conn->process = getpid();
+    conn->next = all;
+    all = conn;
+  }
+  if (conn)
+    conn->refs++;
+  sqlite3_mutex_leave(mutex);
+  return conn;
+}
+
+/* One reference less; whether it was the last, and the connection is on the
+** list no more. */
+int ext_conn_leave(struct ext_conn *conn) {
+  struct ext_conn **at = &all;
+  sqlite3_mutex *mutex = list_mutex();
+  int is_last;
+  sqlite3_mutex_enter(mutex);
+  emb_assert(conn->refs > 0 && !conn->closing);
+  is_last = --conn->refs == 0;
+  if (is_last) {
+    while (*at != conn)
+      at = &(*at)->next;
+    *at = conn->next;
+  }
+  sqlite3_mutex_leave(mutex);
+  return is_last;
+}
+
+/* A free mutex means that no other thread is in a call on the connection; one
+** without a mutex (SQLITE_OPEN_NOMUTEX) is left to close its own links.  A
+** statement that is being run may be further up on this very stack. */
+static int conn_is_running(sqlite3 *db) {
+  sqlite3_stmt *statement = NULL;
+  while ((statement = sqlite3_next_stmt(db, statement)) != NULL)
+    if (sqlite3_stmt_busy(statement))
+      return 1;
+  return 0;
+}
+
+void ext_conn_sweep(struct ext_conn *self) {
+  sqlite3_mutex *list = list_mutex();
+  sqlite3_mutex_enter(list);
+  for (struct ext_conn *conn = all; conn; conn = conn->next) {
+    sqlite3_mutex *mutex =
+        conn == self || conn->process != self->process || conn->closing
+            ? NULL
+            : sqlite3_db_mutex(conn->db);
+    if (mutex && !EMB_SEED(SEED_DROPPED_STORE_KEPT_OPEN) &&
+        sqlite3_mutex_try(mutex) == SQLITE_OK) {
+      if (!conn_is_running(conn->db))
+        ext_link_close_dropped(conn);
+      sqlite3_mutex_leave(mutex);
+    }
+  }
+  sqlite3_mutex_leave(list);
+}
+
+int ext_conn_is_inherited(const struct ext_conn *conn) {
+  return conn->process != getpid();
+}
+
+int ext_conn_check(const struct ext_conn *conn, char **err) {
+  return ext_conn_is_inherited(conn)
+             ? ext_error(err, SQLITE_MISUSE,
+                         "the connection was opened before fork()")
+             : SQLITE_OK;
+}
+
+void ext_conn_forget_names(struct ext_conn *conn) {
+  while (conn->names) {
+    struct ext_name *name = conn->names;
+    conn->names = name->next;
+    sqlite3_free(name->text);
+    sqlite3_free(name);
+  }
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+**
+** link.c -- one connection's use of one store.
+**
+** A link holds the engine session and is found again by the store's path, or
+** by its uuid if it is temporary.  It does not go with the last table object
+** that uses it: SQLite re-creates these after every change of the schema, and
+** closing a store writes a checkpoint.  Nor does it stay because of them: a
+** prepared statement that is no longer run keeps an old one.  It is closed
+**   - when the connection closes,
+**   - when its database was detached,
+**   - when its table was dropped and the drop is committed (orphan.c),
+** the latter two not before the last cursor and transaction on it ended.
+*/
+#include "conn.h"
+SQLITE_EXTENSION_INIT3
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
+                               const char *path) {
+  struct ext_link *link;
+  for (link = conn->links; link; link = link->next)
+    if (strcmp(link->uuid, uuid) == 0 &&
+        (path && link->path ? strcmp(path, link->path) == 0
+                            : path == link->path))
+      break;
+  return link;
+}
+
+int ext_link_error(struct ext_link *link, int emb_code, char **err) {
+  return ext_store_error(err, emb_code, emb_errmsg(link->session), link->tables,
+                         emb_directory(link->store));
+}
+
+char *ext_link_text(const struct ext_link *link) {
+  return ext_store_text(emb_errmsg(link->session), link->tables,
+                        emb_directory(link->store));
+}
+
+/* SQLite calls a progress handler only while it runs a statement.  So that it
+** is called while the engine works, too, one is run now and then: as many
+** instructions as SQLite would do in a small part of that time. */
+#define TICK_US 5000
+#define TICK_SQL                                                               \
+  "WITH RECURSIVE t(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM t "           \
+  "WHERE i < 1000) SELECT count(*) FROM t"
+
+static uint64_t now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* No function says before 3.41 that sqlite3_interrupt was called, but a
+** statement that is prepared then fails, and it does so at the first space.
+** The statement is not kept: sqlite3_close refuses while there is one. */
+int ext_link_interrupted(void *arg) {
+  struct ext_conn *conn = arg;
+  sqlite3_stmt *statement = NULL;
+  uint64_t now;
+  int rc;
+  if (conn->closing)
+    return 0;
+  now = now_us();
+  if (now - conn->ticked_us < TICK_US) {
+    rc = sqlite3_prepare_v2(conn->db, "SELECT 1", -1, &statement, NULL);
+  } else {
+    rc = sqlite3_prepare_v2(conn->db, TICK_SQL, -1, &statement, NULL);
+    if (rc == SQLITE_OK)
+      rc = sqlite3_step(statement);
+    conn->ticked_us = now_us();
+  }
+  sqlite3_finalize(statement);
+  return rc == SQLITE_INTERRUPT;
+}
+
+/* For emb_session_blocks: SQLite lets one write at a time, and without a log
+** a reader's lock keeps others from committing. */
+static int link_blocks(void *arg, int what) {
+  struct ext_link *link = arg;
+  sqlite3 *db = link->conn->db;
+  int state = link->conn->closing ? -1 : sqlite3_txn_state(db, link->schema);
+  return what == EMB_BLOCKS_WRITE
+             ? state == SQLITE_TXN_WRITE
+             : state > SQLITE_TXN_NONE && !ext_place_is_wal(db, link->schema);
+}
+
+void ext_link_uuid(const emb_store *store, char hex[33]) {
+  static const char digits[] = "0123456789abcdef";
+  uint8_t uuid[16];
+  emb_uuid(store, uuid);
+  for (int i = 0; i < 16; i++) {
+    hex[2 * i] = digits[uuid[i] >> 4];
+    hex[2 * i + 1] = digits[uuid[i] & 15];
+  }
+  hex[32] = 0;
+}
+
+void ext_link_attach(struct ext_table *table, struct ext_link *link) {
+  table->link = link;
+  table->next_of_link = link->tables;
+  link->tables = table;
+}
+
+void ext_ticket_free(struct ext_ticket *ticket) {
+  sqlite3_free(ticket->vectors);
+  sqlite3_free(ticket);
+}
+
+static void ticket_free_all(struct ext_ticket **list) {
+  while (*list) {
+    struct ext_ticket *ticket = *list;
+    *list = ticket->next;
+    ext_ticket_free(ticket);
+  }
+}
+
+static void free_link(struct ext_link *link) {
+  ticket_free_all(&link->prefetches);
+  ticket_free_all(&link->write_backs);
+  sqlite3_free(link->put_versions);
+  sqlite3_free(link->late);
+  sqlite3_free(link->failed_text);
+  sqlite3_free(link->path);
+  sqlite3_free(link->schema);
+  sqlite3_free(link->file);
+  sqlite3_free(link);
+}
+
+int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
+                 char **err) {
+  struct ext_conn *conn = table->conn;
+  struct ext_link *link = sqlite3_malloc64(sizeof *link);
+  emb_err engine_err;
+  int rc = link ? EMB_OK : EMB_NOMEM;
+  if (link) {
+    memset(link, 0, sizeof *link);
+    link->conn = conn;
+    link->store = store;
+    link->removes_dir = -1;
+    link->attached = sqlite3_stricmp(table->schema, "main") != 0 &&
+                     sqlite3_stricmp(table->schema, "temp") != 0;
+    link->readonly = sqlite3_db_readonly(conn->db, table->schema) == 1;
+    ext_link_uuid(store, link->uuid);
+    link->path = path ? sqlite3_mprintf("%s", path) : NULL;
+    link->schema = sqlite3_mprintf("%s", table->schema);
+    link->file = sqlite3_mprintf("%s", table->file);
+    if ((path && !link->path) || !link->schema || !link->file)
+      rc = EMB_NOMEM;
+  }
+  if (rc == EMB_OK)
+    rc = emb_session_open(store, &link->session, &engine_err);
+  if (rc) {
+    rc = ext_engine_error(err, rc, engine_err.text);
+    emb_close(store, NULL);
+    if (link)
+      free_link(link);
+    return rc;
+  }
+  emb_session_interrupt(link->session, ext_link_interrupted, conn);
+  emb_session_blocks(link->session, link_blocks, link);
+  link->next = conn->links;
+  conn->links = link;
+  conn->attached += link->attached;
+  ext_link_attach(table, link);
+  emb_assert(ext_conn_valid(conn));
+  return SQLITE_OK;
+}
+
+void ext_link_close(struct ext_link *link) {
+  struct ext_link **at = &link->conn->links;
+  char *parent;
+  emb_err err;
+  while (*at != link)
+    at = &(*at)->next;
+  *at = link->next;
+  link->conn->attached -= link->attached;
+  emb_assert(link->cursors == 0 || link->conn->closing);
+  while (link->tables)
+    ext_link_put(link->tables);
+  emb_session_close(link->session);
+  if (emb_close(link->store, &err) != EMB_OK)
+    sqlite3_log(SQLITE_WARNING, "emb: closing %s: %s",
+                link->path ? link->path : "a temporary store", err.text);
+  if (link->path && access(link->path, F_OK) != 0 &&
+      (parent = ext_place_path(link->file, NULL)) != NULL) {
+    rmdir(parent); /* goes with the last store */
+    sqlite3_free(parent);
+  }
+  free_link(link);
+}
+
+/* A function's table is not a statement's: SQLite may disconnect it and others
+** in the SQL that the call itself runs. */
+static int is_in_use(const struct ext_link *link) {
+  for (const struct ext_table *table = link->tables; table;
+       table = table->next_of_link)
+    if (table == link->conn->in_use)
+      return 1;
+  return 0;
+}
+
+int ext_link_close_idle(struct ext_link *link) {
+  if (link->cursors || link->in_txn || is_in_use(link))
+    return 0;
+  ext_link_close(link);
+  return 1;
+}
+
+/* Not under a transaction that still sees the table, as in WAL mode an old one
+** does: it may go on reading. */
+void ext_link_close_dropped(struct ext_conn *conn) {
+  struct ext_link *next;
+  for (struct ext_link *link = conn->links; link; link = next) {
+    next = link->next;
+    if (emb_is_dropped(link->store) &&
+        (link->tables == NULL ||
+         sqlite3_txn_state(conn->db, link->schema) == SQLITE_TXN_NONE))
+      ext_link_close_idle(link);
+  }
+}
+
+void ext_link_close_detached(struct ext_conn *conn) {
+  struct ext_link *next;
+  ext_link_close_dropped(conn);
+  for (struct ext_link *link = conn->links; link; link = next) {
+    next = link->next;
+    if (sqlite3_db_readonly(conn->db, link->schema) < 0 ||
+        strcmp(ext_place_file(conn->db, link->schema), link->file) != 0)
+      ext_link_close_idle(link);
+  }
+}
+
+void ext_link_put(struct ext_table *table) {
+  struct ext_table **at;
+  if (table->link == NULL)
+    return;
+  for (at = &table->link->tables; *at != table; at = &(*at)->next_of_link)
+    ;
+  *at = table->next_of_link;
+  table->link = NULL;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+**
+** names.c -- which table object a name means.
+**
+** emb_get('items', ...) and the like are called in training loops, so a name is
+** looked up by SQL once and then kept.  SQLite does not say which of
+** several table objects is the current one (an old one lives on while a
+** statement holds it), but it must ask the current one for a plan: so the
+** lookup prepares a SELECT and sees whose xBestIndex is called.  Invariants:
+**   - names is empty after any table object came or went;
+**   - nothing is kept while a transaction with a CREATE, DROP or RENAME
+**     of ours in it may still be rolled back.
+*/
+#include "conn.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+/* Splits "aux.items" when aux is a schema of this connection, for a table
+** name may itself hold a dot.  *schema is NULL when there is none. */
+static int split_name(sqlite3 *db, const char *text, char **schema,
+                      const char **table) {
+  const char *dot = strchr(text, '.');
+  *schema = NULL;
+  *table = text;
+  if (dot == NULL)
+    return SQLITE_OK;
+  *schema = sqlite3_mprintf("%.*s", (int)(dot - text), text);
+  if (*schema == NULL)
+    return SQLITE_NOMEM;
+  if (sqlite3_db_readonly(db, *schema) < 0) {
+    sqlite3_free(*schema);
+    *schema = NULL;
+  } else {
+    *table = dot + 1;
+  }
+  return SQLITE_OK;
+}
+
+/* Asks SQLite which table object a name means now. */
+static int name_look_up(struct ext_conn *conn, const char *text,
+                        struct ext_table **table, char **err) {
+  sqlite3_stmt *statement = NULL;
+  const char *name;
+  char *schema, *sql;
+  int rc = split_name(conn->db, text, &schema, &name);
+  if (rc != SQLITE_OK)
+    return rc;
+  ext_link_close_detached(conn);
+  sql = schema ? sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name)
+               : sqlite3_mprintf("SELECT 1 FROM \"%w\"", name);
+  if (sql == NULL) {
+    rc = SQLITE_NOMEM;
+  } else {
+    conn->probed = NULL;
+    conn->probing = 1;
+    rc = sqlite3_prepare_v2(conn->db, sql, -1, &statement, NULL);
+    conn->probing = 0;
+    *table = conn->probed;
+  }
+  if (rc != SQLITE_OK)
+    rc = ext_sql_error(err, conn->db, rc);
+  else if (*table == NULL || sqlite3_stricmp((*table)->name, name) != 0)
+    rc = ext_error(err, SQLITE_ERROR, "not an emb table: %s", text);
+  sqlite3_finalize(statement);
+  sqlite3_free(schema);
+  sqlite3_free(sql);
+  return rc;
+}
+
+/* Whether the schema is still the file that it was, and not one that has
+** been attached under the same name. */
+static int same_file(struct ext_table *table) {
+  return strcmp(ext_place_file(table->conn->db, table->schema), table->file) ==
+         0;
+}
+
+static void name_remember(struct ext_conn *conn, const char *text,
+                          struct ext_table *table) {
+  struct ext_name *name;
+  if (conn->ddl || (name = sqlite3_malloc64(sizeof *name)) == NULL)
+    return;
+  name->text = sqlite3_mprintf("%s", text);
+  name->table = table;
+  name->next = conn->names;
+  conn->names = name;
+  if (name->text == NULL) {
+    conn->names = name->next;
+    sqlite3_free(name);
+  }
+}
+
+int ext_conn_find(struct ext_conn *conn, const char *text,
+                  struct ext_table **table, char **err) {
+  int rc;
+  ext_conn_tidy(conn);
+  if (conn->ddl && sqlite3_txn_state(conn->db, NULL) != SQLITE_TXN_WRITE) {
+    conn->ddl = 0;
+    ext_conn_forget_names(conn);
+  }
+  for (struct ext_name *name = conn->names; name; name = name->next)
+    if (strcmp(name->text, text) == 0 && same_file(name->table)) {
+      *table = name->table;
+      return SQLITE_OK;
+    }
+  rc = name_look_up(conn, text, table, err);
+  if (rc == SQLITE_OK)
+    name_remember(conn, text, *table);
+  return rc;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+**
+** orphan.c -- places that no table names, and how they go.
+**
+** SQLite calls xDestroy at once when a table is dropped, and nothing when the
+** drop is rolled back; a CREATE that is rolled back gives no xDestroy.  So a
+** store is never deleted in a callback.  CREATE and DROP put its place on a
+** list, and each entry waits for the end of the transaction:
+**
+**     CREATE, DROP --> on the list --(the database names the uuid)--> kept
+**                          |
+**                          +--(it does not)--> deleted (emb_drop)
+**
+** WHEN      An answer is final when the schema is not in a write transaction
+**           of this connection.  It is sought when the transaction ends, which
+**           SQLite reports to a table of ours (signal.c); if it cannot be
+**           had then, whenever a table is opened or a name is looked up, and at
+**           last when the connection has been closed.  Where the connection
+**           itself cannot be asked, one that is made for it is.
+** OTHERS    of the process may have the store open.  Its files lose their names
+**           at once, and are gone when the last link is closed.  Links of
+**           connections that are not in use now are closed here
+**           (ext_conn_sweep); the others when their connection finds that the
+**           schema has changed, is used, or closes (link.c).
+** FAILURE   A store that another process owns, or that is being written to,
+**           stays on the list.  What is left when the process dies, emb_gc()
+**           removes (fn/gc.c).
+*/
+#include "conn.h"
+SQLITE_EXTENSION_INIT3
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ext_orphan {
+  char *schema, *file, *vfs;
+  char *path; /* NULL if temporary */
+  char uuid[33];
+  struct ext_orphan *next;
+};
+
+static void free_orphan(struct ext_orphan *orphan) {
+  sqlite3_free(orphan->schema);
+  sqlite3_free(orphan->file);
+  sqlite3_free(orphan->vfs);
+  sqlite3_free(orphan->path);
+  sqlite3_free(orphan);
+}
+
+int ext_orphan_add(struct ext_table *table, const char *uuid, const char *path,
+                   char **err) {
+  struct ext_conn *conn = table->conn;
+  struct ext_orphan *orphan = sqlite3_malloc64(sizeof *orphan);
+  sqlite3_vfs *vfs = NULL;
+  (void)err;
+  if (orphan == NULL)
+    return SQLITE_NOMEM;
+  memset(orphan, 0, sizeof *orphan);
+  sqlite3_file_control(conn->db, table->schema, SQLITE_FCNTL_VFS_POINTER, &vfs);
+  orphan->schema = sqlite3_mprintf("%s", table->schema);
+  orphan->file = sqlite3_mprintf("%s", table->file);
+  orphan->vfs = sqlite3_mprintf("%s", vfs ? vfs->zName : "");
+  orphan->path = path ? sqlite3_mprintf("%s", path) : NULL;
+  memcpy(orphan->uuid, uuid, sizeof orphan->uuid);
+  if (!orphan->schema || !orphan->file || !orphan->vfs ||
+      (path && !orphan->path)) {
+    free_orphan(orphan);
+    return SQLITE_NOMEM;
+  }
+  orphan->next = conn->orphans;
+  conn->orphans = orphan;
+  /* Without it the end of the transaction goes unnoticed, no more. */
+  (void)sqlite3_exec(conn->db, "DELETE FROM main." EXT_SIGNAL, NULL, NULL,
+                     NULL);
+  return SQLITE_OK;
+}
+
+static void read_uuid(const char *hex, uint8_t uuid[16]) {
+  for (int i = 0; i < 32; i++) {
+    int digit = hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10;
+    uuid[i / 2] = (uint8_t)(i % 2 ? uuid[i / 2] << 4 | digit : digit);
+  }
+}
+
+/* Deletes the store of an orphan for good.  0 when it has to wait. */
+static int orphan_bury(struct ext_conn *conn, struct ext_orphan *orphan) {
+  struct ext_link *link = ext_link_find(conn, orphan->uuid, orphan->path);
+  uint8_t uuid[16];
+  char *parent;
+  emb_err err;
+  int rc;
+  if (link && !ext_link_close_idle(link))
+    return 0;
+  if (orphan->path == NULL)
+    return 1;
+  /* The DROP must be durable first.  A directory that may not be read cannot be
+  ** synced, ever; anything else may pass. */
+  rc = ext_place_sync(orphan->file);
+  if (rc && rc != EACCES)
+    return 0;
+  read_uuid(orphan->uuid, uuid);
+  rc = emb_drop(orphan->path, uuid, &err);
+  if (rc == EMB_BUSY || rc == EMB_LOCKED)
+    return 0;
+  if (rc != EMB_OK)
+    sqlite3_log(ext_code(rc), "emb: deleting %s: %s", orphan->path, err.text);
+  ext_conn_sweep(conn);
+  if ((parent = ext_place_path(orphan->file, NULL)) != NULL)
+    rmdir(parent); /* goes with the last store */
+  sqlite3_free(parent);
+  return 1;
+}
+
+/* Whether a schema names the orphan; -1 when it cannot be said now. */
+static int is_named(sqlite3 *db, const char *schema,
+                    const struct ext_orphan *orphan) {
+  char *err = NULL;
+  char *name = NULL;
+  int rc = ext_place_find(db, schema, orphan->uuid, &name, &err);
+  int named = rc == SQLITE_OK ? name != NULL : -1;
+  sqlite3_free(name);
+  sqlite3_free(err);
+  return named;
+}
+
+/* The same for a file that the connection does not have open any more. */
+static int is_named_in_file(const struct ext_orphan *orphan) {
+  sqlite3 *db = NULL;
+  int named = -1;
+  if (orphan->path == NULL)
+    return 0;
+  if (sqlite3_open_v2(orphan->file, &db,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_PRIVATECACHE,
+                      orphan->vfs[0] ? orphan->vfs : NULL) == SQLITE_OK) {
+    sqlite3_busy_timeout(db, 1000);
+    named = is_named(db, "main", orphan);
+  }
+  sqlite3_close(db);
+  return named;
+}
+
+int ext_orphan_is_dropped(struct ext_table *table, const char *uuid) {
+  struct ext_orphan like = {.file = table->file, .path = table->file};
+  sqlite3_vfs *vfs = NULL;
+  sqlite3_file_control(table->conn->db, table->schema, SQLITE_FCNTL_VFS_POINTER,
+                       &vfs);
+  like.vfs = (char *)(vfs ? vfs->zName : "");
+  memcpy(like.uuid, uuid, sizeof like.uuid);
+  return is_named_in_file(&like) == 0;
+}
+
+static int is_named_now(struct ext_conn *conn,
+                        const struct ext_orphan *orphan) {
+  int state = sqlite3_txn_state(conn->db, orphan->schema);
+  if (state < 0 ||
+      strcmp(ext_place_file(conn->db, orphan->schema), orphan->file) != 0)
+    return is_named_in_file(orphan); /* detached */
+  return state == SQLITE_TXN_WRITE ? -1
+                                   : is_named(conn->db, orphan->schema, orphan);
+}
+
+void ext_orphan_settle(struct ext_conn *conn) {
+  struct ext_orphan **at = &conn->orphans;
+  if (ext_conn_is_inherited(conn))
+    return;
+  while (*at) {
+    struct ext_orphan *orphan = *at;
+    int named = is_named_now(conn, orphan);
+    if (named == 1 || (named == 0 && orphan_bury(conn, orphan))) {
+      *at = orphan->next;
+      free_orphan(orphan);
+    } else {
+      at = &orphan->next;
+    }
+  }
+}
+
+void ext_orphan_settle_closed(struct ext_conn *conn) {
+  while (conn->orphans) {
+    struct ext_orphan *orphan = conn->orphans;
+    conn->orphans = orphan->next;
+    if (!ext_conn_is_inherited(conn) && is_named_in_file(orphan) == 0)
+      orphan_bury(conn, orphan);
+    free_orphan(orphan);
+  }
+}
+
+/* SQLite is not ready for SQL on this connection. */
+void ext_orphan_settle_ended(struct ext_conn *conn) {
+  struct ext_orphan **at = &conn->orphans;
+  if (ext_conn_is_inherited(conn))
+    return;
+  while (*at) {
+    struct ext_orphan *orphan = *at;
+    int named = orphan->path ? is_named_in_file(orphan) : -1;
+    if (named == 1 || (named == 0 && orphan_bury(conn, orphan))) {
+      *at = orphan->next;
+      free_orphan(orphan);
+    } else {
+      at = &orphan->next;
+    }
+  }
+}

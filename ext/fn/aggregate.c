@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+**
+** aggregate.c -- emb_sum, emb_avg and emb_pack.
+**
+** SUMS      Each element is summed in double with the rounding error of each
+**           addition kept beside it (Knuth's TwoSum), so that a window which
+**           moves over 3e38 and past it again has lost nothing of the small
+**           values.
+** MEMORY    SQLite calls the final function of every group it has begun, after
+**           errors too; that is where the state is freed.
+*/
+#include "fn.h"
+
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+#define FLAGS (SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC)
+
+/* ---- emb_sum, emb_avg --------------------------------------------------- */
+
+struct aggregate {
+  const char *name;
+  int is_mean;
+};
+
+/* All zeros, as SQLite makes it, is the state before the first row. */
+struct sum {
+  double *total;
+  double *error; /* of total, element by element; same allocation */
+  int64_t rows;
+  uint32_t dim; /* 0 before the first vector */
+};
+
+static const struct aggregate *aggregate_of(sqlite3_context *context) {
+  return sqlite3_user_data(context);
+}
+
+/* Prepares the state for vectors of dim elements. */
+static int sum_open(const char *name, struct sum *sum, uint32_t dim,
+                    char **err) {
+  size_t bytes = 2 * sizeof(double) * dim;
+  if (dim == 0)
+    return ext_error(err, SQLITE_MISMATCH,
+                     "argument 1 of %s is an empty vector", name);
+  if (sum->dim == dim)
+    return SQLITE_OK;
+  if (sum->dim)
+    return ext_error(err, SQLITE_MISMATCH,
+                     "%s needs vectors of one dimension, got %u and %u", name,
+                     sum->dim, dim);
+  sum->total = sqlite3_malloc64(bytes);
+  if (!sum->total)
+    return SQLITE_NOMEM;
+  memset(sum->total, 0, bytes);
+  sum->error = sum->total + dim;
+  sum->dim = dim;
+  return SQLITE_OK;
+}
+
+static void sum_add(struct sum *sum, const float *vec, double sign) {
+  uint32_t i;
+  for (i = 0; i < sum->dim; i++) {
+    double x = sign * (double)vec[i];
+    double total = sum->total[i] + x;
+    double part = total - sum->total[i];
+    sum->error[i] += (sum->total[i] - (total - part)) + (x - part);
+    sum->total[i] = total;
+  }
+}
+
+static void sum_step_signed(sqlite3_context *context, sqlite3_value *value,
+                            int sign) {
+  const char *name = aggregate_of(context)->name;
+  struct sum *sum;
+  char what[64], *err = NULL;
+  struct ext_floats vec;
+  int rc;
+  if (sqlite3_value_type(value) == SQLITE_NULL)
+    return;
+  sum = sqlite3_aggregate_context(context, sizeof *sum);
+  if (!sum) {
+    sqlite3_result_error_nomem(context);
+    return;
+  }
+  sqlite3_snprintf(sizeof what, what, "argument 1 of %s", name);
+  rc = ext_vec_from_value(value, what, 0, &vec, &err);
+  if (rc == SQLITE_OK) {
+    rc = sum_open(name, sum, vec.n, &err);
+    if (rc == SQLITE_OK) {
+      sum_add(sum, vec.at, sign);
+      sum->rows += sign;
+    }
+    ext_floats_free(&vec);
+  }
+  if (rc != SQLITE_OK)
+    ext_result_error(context, rc, err);
+}
+
+static void sum_step(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  (void)argc;
+  sum_step_signed(context, argv[0], 1);
+}
+
+static void sum_inverse(sqlite3_context *context, int argc,
+                        sqlite3_value **argv) {
+  (void)argc;
+  sum_step_signed(context, argv[0], -1);
+}
+
+static void sum_value(sqlite3_context *context) {
+  const struct aggregate *aggregate = aggregate_of(context);
+  struct sum *sum = sqlite3_aggregate_context(context, 0);
+  double rows;
+  float *out;
+  uint32_t i;
+  if (!sum || sum->rows == 0)
+    return;
+  out = sqlite3_malloc64(sum->dim * sizeof(float));
+  if (!out) {
+    sqlite3_result_error_nomem(context);
+    return;
+  }
+  rows = aggregate->is_mean ? (double)sum->rows : 1;
+  for (i = 0; i < sum->dim; i++)
+    out[i] = (float)((sum->total[i] + sum->error[i]) / rows);
+  ext_result_vec(context, aggregate->name, out, sum->dim);
+}
+
+static void sum_final(sqlite3_context *context) {
+  struct sum *sum = sqlite3_aggregate_context(context, 0);
+  sum_value(context);
+  if (sum)
+    sqlite3_free(sum->total);
+}
+
+/* ---- emb_pack ----------------------------------------------------------- */
+
+/* All zeros is the state before the first key. */
+struct pack {
+  int64_t *keys;
+  uint64_t n;
+  uint64_t capacity;
+};
+
+static int pack_grow(struct pack *pack) {
+  uint64_t capacity = pack->capacity ? pack->capacity * 2 : 32;
+  int64_t *keys = sqlite3_realloc64(pack->keys, capacity * sizeof *keys);
+  if (!keys)
+    return SQLITE_NOMEM;
+  pack->keys = keys;
+  pack->capacity = capacity;
+  return SQLITE_OK;
+}
+
+static void pack_step(sqlite3_context *context, int argc,
+                      sqlite3_value **argv) {
+  struct pack *pack;
+  char *err = NULL;
+  int64_t key, limit;
+  int rc;
+  (void)argc;
+  if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
+    return;
+  pack = sqlite3_aggregate_context(context, sizeof *pack);
+  if (!pack) {
+    sqlite3_result_error_nomem(context);
+    return;
+  }
+  rc = ext_key_from_value(argv[0], "argument 1 of emb_pack", &key, &err);
+  limit = sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH,
+                        -1);
+  if (rc == SQLITE_OK && (int64_t)(pack->n + 1) * 8 > limit) {
+    sqlite3_result_error_toobig(context);
+    return;
+  }
+  if (rc == SQLITE_OK && pack->n == pack->capacity)
+    rc = pack_grow(pack);
+  if (rc != SQLITE_OK) {
+    ext_result_error(context, rc, err);
+    return;
+  }
+  pack->keys[pack->n++] = key;
+}
+
+static void pack_final(sqlite3_context *context) {
+  struct pack *pack = sqlite3_aggregate_context(context, 0);
+  if (pack && pack->n > 0)
+    sqlite3_result_blob64(context, pack->keys, pack->n * 8, sqlite3_free);
+  else
+    sqlite3_result_zeroblob(context, 0); /* an empty list, for emb_get */
+}
+
+/* ---- registration ------------------------------------------------------- */
+
+int ext_register_vector_aggregates(sqlite3 *db) {
+  static const struct aggregate aggregates[] = {{"emb_sum", 0}, {"emb_avg", 1}};
+  size_t i;
+  int rc = SQLITE_OK;
+  for (i = 0; rc == SQLITE_OK && i < sizeof aggregates / sizeof *aggregates;
+       i++)
+    rc = sqlite3_create_window_function(
+        db, aggregates[i].name, 1, FLAGS, (void *)(uintptr_t)&aggregates[i],
+        sum_step, sum_final, sum_value, sum_inverse, NULL);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_create_function_v2(db, "emb_pack", 1, FLAGS, NULL, NULL,
+                                    pack_step, pack_final, NULL);
+  return rc;
+}

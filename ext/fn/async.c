@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT
+**
+** async.c -- batches that go on while the caller computes (CAM).
+**
+**   emb_prefetch(table, keys)                      starts a Get; its ticket
+**   emb_prefetch_synchronize(table [, ticket])     its vectors, as emb_get
+**   emb_write_back(table, keys, vectors)           starts a Put; its ticket
+**   emb_write_back_synchronize(table [, ticket])   its number of keys
+**
+** Without a ticket the oldest one is meant that was not synchronized yet; when
+** there is none the result is NULL, so that the first pass of a loop needs no
+** special case.
+**
+** A ticket lives in the link, so it outlasts the table object.  A prefetch
+** writes into memory of its ticket, which becomes the result as it is.  The
+** engine may write there until the ticket has ended or the session is closed,
+** so no earlier is it freed.
+*/
+#include "fn.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+static struct ext_ticket *new_ticket(size_t n) {
+  struct ext_ticket *ticket = sqlite3_malloc64(sizeof *ticket);
+  if (ticket) {
+    memset(ticket, 0, sizeof *ticket);
+    ticket->n = n;
+  }
+  return ticket;
+}
+
+static void ticket_append(struct ext_ticket **list, struct ext_ticket *ticket) {
+  while (*list)
+    list = &(*list)->next;
+  *list = ticket;
+}
+
+/* The result of a call that has started something, or has not. */
+static void result_ticket(sqlite3_context *context, struct ext_ticket *ticket,
+                          int rc, char *err) {
+  if (rc == SQLITE_OK) {
+    sqlite3_result_int64(context, (sqlite3_int64)ticket->number);
+  } else {
+    if (ticket)
+      ext_ticket_free(ticket);
+    ext_result_error(context, rc, err);
+  }
+}
+
+/* ---- starting ------------------------------------------------------------ */
+
+static int ticket_prefetch(struct ext_table *table, const int64_t *keys,
+                           struct ext_ticket *ticket, char **err) {
+  struct ext_link *link = table->link;
+  size_t size;
+  int rc = ext_fn_new_vectors(table, ticket->n, &ticket->vectors, &size, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  ext_lease_begin(link, 0);
+  rc = emb_prefetch(link->session, keys, ticket->n,
+                    &(emb_rows){.vectors = ticket->vectors}, &ticket->number);
+  if (rc)
+    return ext_link_error(link, rc, err);
+  ticket_append(&link->prefetches, ticket);
+  return SQLITE_OK;
+}
+
+static int ticket_write_back(struct ext_table *table, const int64_t *keys,
+                             const float *vectors, struct ext_ticket *ticket,
+                             char **err) {
+  struct ext_link *link = table->link;
+  int rc =
+      emb_write_back(link->session, keys, ticket->n, vectors, &ticket->number);
+  if (rc)
+    return ext_link_error(link, rc, err);
+  ticket_append(&link->write_backs, ticket);
+  return SQLITE_OK;
+}
+
+static void fn_prefetch(sqlite3_context *context, int argc,
+                        sqlite3_value **argv) {
+  struct ext_ticket *ticket = NULL;
+  struct ext_table *table;
+  int64_t *keys = NULL;
+  size_t n = 0;
+  int owned = 0;
+  char *err = NULL;
+  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  (void)argc;
+  if (rc == SQLITE_OK)
+    rc = ext_fn_keys(argv[1], &keys, &owned, &n, &err);
+  if (rc == SQLITE_OK && (ticket = new_ticket(n)) == NULL)
+    rc = SQLITE_NOMEM;
+  if (rc == SQLITE_OK)
+    rc = ticket_prefetch(table, keys, ticket, &err);
+  if (owned)
+    sqlite3_free(keys);
+  result_ticket(context, ticket, rc, err);
+}
+
+static void fn_write_back(sqlite3_context *context, int argc,
+                          sqlite3_value **argv) {
+  struct ext_ticket *ticket = NULL;
+  struct ext_table *table;
+  struct ext_floats vectors = {0};
+  int64_t *keys = NULL;
+  size_t n = 0;
+  int keys_owned = 0;
+  char *err = NULL;
+  int rc =
+      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
+  (void)argc;
+  if (rc == SQLITE_OK)
+    rc = ext_fn_keys(argv[1], &keys, &keys_owned, &n, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_vectors(argv[2], "vectors", table, n, &vectors, &err);
+  if (rc == SQLITE_OK && (ticket = new_ticket(n)) == NULL)
+    rc = SQLITE_NOMEM;
+  if (rc == SQLITE_OK)
+    rc = ticket_write_back(table, keys, vectors.at, ticket, &err);
+  ext_floats_free(&vectors);
+  if (keys_owned)
+    sqlite3_free(keys);
+  result_ticket(context, ticket, rc, err);
+}
+
+/* ---- synchronizing ------------------------------------------------------- */
+
+/* Where in the list the ticket is that the argument, or NULL, means; NULL when
+** there is none and none was asked for. */
+static int ticket_find(struct ext_ticket **list, const char *what,
+                       const struct ext_table *table, sqlite3_value *ticket,
+                       struct ext_ticket ***at, char **err) {
+  uint64_t number = 0;
+  int rc;
+  *at = !ticket && *list ? list : NULL;
+  if (!ticket || sqlite3_value_type(ticket) == SQLITE_NULL)
+    return SQLITE_OK;
+  rc = ext_arg_number(ticket, "ticket", &number, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  while (*list && (*list)->number != number)
+    list = &(*list)->next;
+  *at = list;
+  return *list ? SQLITE_OK
+               : ext_error(err, SQLITE_ERROR,
+                           "no %s of %s in flight has the ticket %lld", what,
+                           table->name, sqlite3_value_int64(ticket));
+}
+
+/* Waits for the ticket at *at and takes it from the list.  One that did not
+** end (an interrupt) stays there: the engine may still write to its memory.
+** *ticket is the caller's, also after an error. */
+static int ticket_synchronize(struct ext_link *link, struct ext_ticket **at,
+                              int (*wait)(emb_session *, uint64_t, uint64_t *),
+                              struct ext_ticket **ticket, char **err) {
+  uint64_t ended = 0;
+  int rc = wait(link->session, (*at)->number, &ended);
+  if (ended) {
+    *ticket = *at;
+    *at = (*at)->next;
+  }
+  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+static void fn_prefetch_synchronize(sqlite3_context *context, int argc,
+                                    sqlite3_value **argv) {
+  struct ext_ticket *ticket = NULL, **at = NULL;
+  struct ext_table *table;
+  char *err = NULL;
+  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  if (rc == SQLITE_OK)
+    rc = ticket_find(&table->link->prefetches, "prefetch", table,
+                     argc > 1 ? argv[1] : NULL, &at, &err);
+  if (rc == SQLITE_OK && at) {
+    ext_lease_begin(table->link, 0);
+    rc = ticket_synchronize(table->link, at, emb_prefetch_synchronize, &ticket,
+                            &err);
+  }
+  if (rc != SQLITE_OK) {
+    ext_result_error(context, rc, err);
+  } else if (ticket) {
+    sqlite3_result_blob64(context, ticket->vectors,
+                          ticket->n * ext_vtab(table)->options.config.dim *
+                              sizeof(float),
+                          sqlite3_free);
+    ticket->vectors = NULL;
+  }
+  if (ticket)
+    ext_ticket_free(ticket);
+}
+
+static void fn_write_back_synchronize(sqlite3_context *context, int argc,
+                                      sqlite3_value **argv) {
+  struct ext_ticket *ticket = NULL, **at = NULL;
+  struct ext_table *table;
+  char *err = NULL;
+  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  if (rc == SQLITE_OK)
+    rc = ticket_find(&table->link->write_backs, "write-back", table,
+                     argc > 1 ? argv[1] : NULL, &at, &err);
+  if (rc == SQLITE_OK && at)
+    rc = ticket_synchronize(table->link, at, emb_write_back_synchronize,
+                            &ticket, &err);
+  if (rc != SQLITE_OK)
+    ext_result_error(context, rc, err);
+  else if (ticket)
+    sqlite3_result_int64(context, (sqlite3_int64)ticket->n);
+  if (ticket)
+    ext_ticket_free(ticket);
+}
+
+int ext_fn_async_register(struct ext_conn *conn) {
+  static const struct ext_function functions[] = {
+      {"emb_prefetch", 2, fn_prefetch},
+      {"emb_prefetch_synchronize", 1, fn_prefetch_synchronize},
+      {"emb_prefetch_synchronize", 2, fn_prefetch_synchronize},
+      {"emb_write_back", 3, fn_write_back},
+      {"emb_write_back_synchronize", 1, fn_write_back_synchronize},
+      {"emb_write_back_synchronize", 2, fn_write_back_synchronize}};
+  return ext_fn_register(conn, functions,
+                         sizeof functions / sizeof functions[0]);
+}

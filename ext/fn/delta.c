@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+**
+** delta.c -- functions on consumers of deltas, and deltas as files.
+**
+**   emb_delta_ack(table, consumer [, upto])   its newest complete delta, which
+**                                             ends at upto; NULL
+**   emb_delta_begin(table, consumer [, 'all' | 'now' [, keep_bytes]])
+**                                             begins anew; NULL
+**   emb_delta_drop(table, consumer)           NULL
+**   emb_delta_export(table, consumer, path [, options])
+**                                             writes the next delta to a file;
+**                                             number of its rows
+**   emb_delta_apply(table, path [, 'join'])   takes such a file; the number of
+**                                             rows that it put and deleted, 0
+**                                             if it had done so before
+**   emb_delta_position(table)                 JSON: which one it took last,
+**                                             or NULL
+**
+** None of these may stand in the schema, so a path never comes from there.
+*/
+#include "fn.h"
+SQLITE_EXTENSION_INIT3
+
+int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
+                        struct ext_table **table, const char **name,
+                        char **err) {
+  *name = (const char *)sqlite3_value_text(argv[1]);
+  if (*name == NULL)
+    return ext_error(err, SQLITE_MISMATCH, "consumer must be a name, got %s",
+                     ext_value_type_name(argv[1]));
+  return ext_fn_table_to_write(conn, argv[0], table, err);
+}
+
+/* ---- consumers ----------------------------------------------------------- */
+
+static void fn_ack(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  struct ext_table *table;
+  const char *name;
+  uint64_t upto = 0;
+  char *err = NULL;
+  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
+                               &err);
+  if (rc == SQLITE_OK && argc > 2) {
+    rc = ext_arg_number(argv[2], "upto", &upto, &err);
+    if (rc == SQLITE_OK && upto == 0)
+      rc = ext_error(&err, SQLITE_ERROR, "upto must be at least 1");
+  }
+  if (rc == SQLITE_OK) {
+    rc = emb_delta_ack(table->link->session, name, upto);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+  }
+  if (rc != SQLITE_OK)
+    ext_result_error(context, rc, err);
+}
+
+static int read_where(sqlite3_value *value, int *where, char **err) {
+  const char *text = (const char *)sqlite3_value_text(value);
+  *where = EMB_DELTA_ALL;
+  if (text == NULL || sqlite3_stricmp(text, "all") == 0)
+    return SQLITE_OK;
+  if (sqlite3_stricmp(text, "now") != 0)
+    return ext_error(err, SQLITE_ERROR,
+                     "unknown beginning: %s; expected all or now", text);
+  *where = EMB_DELTA_NOW;
+  return SQLITE_OK;
+}
+
+static void fn_begin(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  struct ext_table *table;
+  const char *name;
+  uint64_t keep_bytes = 0;
+  char *err = NULL;
+  int where = EMB_DELTA_ALL;
+  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
+                               &err);
+  if (rc == SQLITE_OK && argc > 2)
+    rc = read_where(argv[2], &where, &err);
+  if (rc == SQLITE_OK && argc > 3) {
+    rc = ext_arg_number(argv[3], "keep_bytes", &keep_bytes, &err);
+    if (rc == SQLITE_OK && keep_bytes == 0)
+      rc = ext_error(&err, SQLITE_ERROR, "keep_bytes must be at least 1");
+  }
+  if (rc == SQLITE_OK) {
+    rc = emb_delta_begin(table->link->session, name, where, keep_bytes);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+  }
+  if (rc != SQLITE_OK)
+    ext_result_error(context, rc, err);
+}
+
+static void fn_drop(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  struct ext_table *table;
+  const char *name;
+  char *err = NULL;
+  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
+                               &err);
+  (void)argc;
+  if (rc == SQLITE_OK) {
+    rc = emb_delta_drop(table->link->session, name);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+  }
+  if (rc != SQLITE_OK)
+    ext_result_error(context, rc, err);
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+/* "bias, vector"; NULL without memory. */
+static char *column_names(const struct ext_table *table) {
+  sqlite3_str *names = sqlite3_str_new(NULL);
+  for (uint32_t i = 0; i < ext_vectors(&ext_vtab(table)->options); i++)
+    sqlite3_str_appendf(names, "%s%s", i ? ", " : "",
+                        ext_vtab(table)->options.vectors[i]);
+  return sqlite3_str_finish(names);
+}
+
+static void fn_delta_export(sqlite3_context *context, int argc,
+                            sqlite3_value **argv) {
+  emb_delta_options how = {0};
+  struct ext_table *table;
+  const char *name, *path;
+  char *names = NULL, *err = NULL;
+  emb_delta_file about;
+  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
+                               &err);
+  if (rc == SQLITE_OK)
+    rc = ext_arg_text(argv[2], "path", &path, &err);
+  if (rc == SQLITE_OK && argc > 3)
+    rc = ext_arg_text(argv[3], "options", &how.text, &err);
+  if (rc == SQLITE_OK) {
+    how.columns = names = column_names(table);
+    rc = names ? SQLITE_OK : SQLITE_NOMEM;
+  }
+  if (rc == SQLITE_OK) {
+    rc = emb_delta_export(table->link->session, name, path, &how, &about);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+  }
+  sqlite3_free(names);
+  if (rc == SQLITE_OK)
+    sqlite3_result_int64(context, about.puts + about.deletions);
+  else
+    ext_result_error(context, rc, err);
+}
+
+static int read_join(sqlite3_value *value, int *join, char **err) {
+  const char *text;
+  int rc = ext_arg_text(value, "how", &text, err);
+  *join = 1;
+  return rc != SQLITE_OK || sqlite3_stricmp(text, "join") == 0
+             ? rc
+             : ext_error(err, SQLITE_ERROR,
+                         "unknown way to apply a delta: %s; expected join",
+                         text);
+}
+
+static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  emb_delta_options how = {0};
+  struct ext_table *table;
+  const char *path;
+  char *names = NULL, *err = NULL;
+  emb_delta_file about;
+  int rc = ext_arg_text(argv[1], "path", &path, &err);
+  if (rc == SQLITE_OK && argc > 2)
+    rc = read_join(argv[2], &how.join, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table,
+                               &err);
+  if (rc == SQLITE_OK) {
+    how.columns = names = column_names(table);
+    rc = names ? SQLITE_OK : SQLITE_NOMEM;
+  }
+  if (rc == SQLITE_OK) {
+    rc = emb_delta_apply(table->link->session, path, &how, &about);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+  }
+  sqlite3_free(names);
+  if (rc == SQLITE_OK)
+    sqlite3_result_int64(context,
+                         about.applied ? about.puts + about.deletions : 0);
+  else
+    ext_result_error(context, rc, err);
+}
+
+static void fn_position(sqlite3_context *context, int argc,
+                        sqlite3_value **argv) {
+  struct ext_table *table;
+  char *err = NULL;
+  emb_delta_place place;
+  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  (void)argc;
+  if (rc == SQLITE_OK) {
+    rc = emb_delta_position(table->link->session, &place);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+  }
+  if (rc != SQLITE_OK) {
+    ext_result_error(context, rc, err);
+  } else if (place.mark) {
+    sqlite3_str *json = sqlite3_str_new(NULL);
+    sqlite3_str_appendall(json, "{\"source\":\"");
+    for (size_t i = 0; i < sizeof place.source; i++)
+      sqlite3_str_appendf(json, "%02x", place.source[i]);
+    sqlite3_str_appendall(json, "\",\"consumer\":\"");
+    for (const char *c = place.consumer; *c; c++) {
+      if ((uint8_t)*c < 32) {
+        sqlite3_str_appendf(json, "\\u%04x", *c);
+        continue;
+      }
+      if (*c == '"' || *c == '\\')
+        sqlite3_str_appendchar(json, 1, '\\');
+      sqlite3_str_appendchar(json, 1, *c);
+    }
+    sqlite3_str_appendf(json, "\",\"number\":%llu,\"mark\":%llu}", place.number,
+                        place.mark);
+    char *text = sqlite3_str_finish(json);
+    if (text)
+      sqlite3_result_text(context, text, -1, sqlite3_free);
+    else
+      sqlite3_result_error_nomem(context);
+  }
+}
+
+int ext_fn_delta_register(struct ext_conn *conn) {
+  static const struct ext_function functions[] = {
+      {"emb_delta_ack", 2, fn_ack},
+      {"emb_delta_ack", 3, fn_ack},
+      {"emb_delta_begin", 2, fn_begin},
+      {"emb_delta_begin", 3, fn_begin},
+      {"emb_delta_begin", 4, fn_begin},
+      {"emb_delta_drop", 2, fn_drop},
+      {"emb_delta_export", 3, fn_delta_export},
+      {"emb_delta_export", 4, fn_delta_export},
+      {"emb_delta_apply", 2, fn_apply},
+      {"emb_delta_apply", 3, fn_apply},
+      {"emb_delta_position", 1, fn_position}};
+  return ext_fn_register(conn, functions,
+                         sizeof functions / sizeof functions[0]);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+**
+** each.c -- the table-valued functions emb_each and emb_keys.
+**
+** As if there were
+**     CREATE TABLE emb_each(idx, value, vector HIDDEN)
+**     CREATE TABLE emb_keys(value, keys HIDDEN)
+** with one row per element of `vector`, or per key in `keys`.  Without an
+** argument, or with NULL or an empty list, there are no rows.
+*/
+#include "fn.h"
+
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+/* One of the two tables; a module's client data. */
+struct list_kind {
+  const char *name;
+  const char *schema;
+  int value_column;
+  int argument_column;
+  int is_keys;
+};
+
+struct list_table {
+  sqlite3_vtab base; /* must be first: SQLite's part */
+  const struct list_kind *kind;
+};
+
+struct each_cursor {
+  sqlite3_vtab_cursor base; /* must be first: SQLite's part */
+  sqlite3_value *argument;  /* copy: xFilter's ends with xFilter */
+  float *floats;            /* emb_each's elements, or */
+  int64_t *keys;            /* emb_keys'; */
+  int owned;                /* a copy of the argument, not a view into it */
+  size_t n;
+  size_t row;
+};
+
+enum { PLAN_EMPTY = 0, PLAN_ARGUMENT = 1 };
+
+static const struct list_kind *kind_of(const struct each_cursor *cursor) {
+  return ((const struct list_table *)(const void *)cursor->base.pVtab)->kind;
+}
+
+static int list_connect(sqlite3 *db, void *client, int argc,
+                        const char *const *argv, sqlite3_vtab **out,
+                        char **err) {
+  const struct list_kind *kind = client;
+  struct list_table *table;
+  int rc = sqlite3_declare_vtab(db, kind->schema);
+  (void)argc;
+  (void)argv;
+  (void)err;
+  if (rc == SQLITE_OK)
+    rc = sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+  if (rc != SQLITE_OK)
+    return rc;
+  table = sqlite3_malloc64(sizeof *table);
+  if (!table)
+    return SQLITE_NOMEM;
+  memset(table, 0, sizeof *table);
+  table->kind = kind;
+  *out = &table->base;
+  return SQLITE_OK;
+}
+
+static int list_disconnect(sqlite3_vtab *table) {
+  sqlite3_free(table);
+  return SQLITE_OK;
+}
+
+static int list_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+  const struct list_kind *kind = ((struct list_table *)(void *)base)->kind;
+  int i, found = -1;
+  for (i = 0; i < info->nConstraint; i++) {
+    if (info->aConstraint[i].iColumn != kind->argument_column ||
+        info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ)
+      continue;
+    if (!info->aConstraint[i].usable)
+      return SQLITE_CONSTRAINT; /* it needs the argument: another join order */
+    found = i;
+  }
+  info->idxNum = PLAN_EMPTY;
+  info->estimatedCost = 1;
+  info->estimatedRows = 1;
+  if (found >= 0) {
+    info->idxNum = PLAN_ARGUMENT;
+    info->estimatedCost = 100;
+    info->estimatedRows = 100;
+    info->aConstraintUsage[found].argvIndex = 1;
+    info->aConstraintUsage[found].omit = 1;
+  }
+  return SQLITE_OK;
+}
+
+static int list_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out) {
+  struct each_cursor *cursor = sqlite3_malloc64(sizeof *cursor);
+  (void)table;
+  if (!cursor)
+    return SQLITE_NOMEM;
+  memset(cursor, 0, sizeof *cursor);
+  *out = &cursor->base;
+  return SQLITE_OK;
+}
+
+/* Back to no rows. */
+static void each_clear(struct each_cursor *cursor) {
+  if (cursor->owned) {
+    sqlite3_free(cursor->floats);
+    sqlite3_free(cursor->keys);
+  }
+  sqlite3_value_free(cursor->argument);
+  cursor->argument = NULL;
+  cursor->floats = NULL;
+  cursor->keys = NULL;
+  cursor->owned = 0;
+  cursor->n = cursor->row = 0;
+}
+
+static int list_close(sqlite3_vtab_cursor *base) {
+  struct each_cursor *cursor = (struct each_cursor *)base;
+  each_clear(cursor);
+  sqlite3_free(cursor);
+  return SQLITE_OK;
+}
+
+/* Reads cursor->argument. */
+static int each_load(struct each_cursor *cursor, char **err) {
+  const struct list_kind *kind = kind_of(cursor);
+  char what[64];
+  struct ext_floats floats;
+  int rc;
+  sqlite3_snprintf(sizeof what, what, "argument 1 of %s", kind->name);
+  if (kind->is_keys)
+    return ext_keys_from_value(cursor->argument, what, &cursor->keys,
+                               &cursor->owned, &cursor->n, err);
+  rc = ext_vec_from_value(cursor->argument, what, 0, &floats, err);
+  cursor->floats = floats.at;
+  cursor->owned = floats.owned;
+  cursor->n = rc == SQLITE_OK ? floats.n : 0;
+  return rc;
+}
+
+static int list_filter(sqlite3_vtab_cursor *base, int plan, const char *name,
+                       int argc, sqlite3_value **argv) {
+  struct each_cursor *cursor = (struct each_cursor *)base;
+  char *err = NULL;
+  int rc;
+  (void)name;
+  (void)argc;
+  each_clear(cursor);
+  if (plan == PLAN_EMPTY || sqlite3_value_type(argv[0]) == SQLITE_NULL)
+    return SQLITE_OK;
+  cursor->argument = sqlite3_value_dup(argv[0]);
+  if (!cursor->argument)
+    return SQLITE_NOMEM;
+  rc = each_load(cursor, &err);
+  if (rc != SQLITE_OK) {
+    cursor->floats = NULL; /* undefined after an error */
+    cursor->keys = NULL;
+    cursor->n = 0;
+    ext_vtab_error(base->pVtab, rc, err);
+  }
+  return rc;
+}
+
+static int list_next(sqlite3_vtab_cursor *base) {
+  ((struct each_cursor *)base)->row++;
+  return SQLITE_OK;
+}
+
+static int list_eof(sqlite3_vtab_cursor *base) {
+  struct each_cursor *cursor = (struct each_cursor *)base;
+  return cursor->row >= cursor->n;
+}
+
+static int each_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
+                       int column) {
+  struct each_cursor *cursor = (struct each_cursor *)base;
+  const struct list_kind *kind = kind_of(cursor);
+  if (column == kind->argument_column)
+    sqlite3_result_value(context, cursor->argument);
+  else if (column != kind->value_column)
+    sqlite3_result_int64(context, (sqlite3_int64)cursor->row);
+  else if (kind->is_keys)
+    sqlite3_result_int64(context, cursor->keys[cursor->row]);
+  else
+    sqlite3_result_double(context, (double)cursor->floats[cursor->row]);
+  return SQLITE_OK;
+}
+
+static int each_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
+  *rowid = (sqlite3_int64)((struct each_cursor *)base)->row;
+  return SQLITE_OK;
+}
+
+/* xCreate is NULL: a table of this name is always there, and no other can be
+** made. */
+static const sqlite3_module list_module = {
+    .xConnect = list_connect,
+    .xBestIndex = list_best_index,
+    .xDisconnect = list_disconnect,
+    .xOpen = list_open,
+    .xClose = list_close,
+    .xFilter = list_filter,
+    .xNext = list_next,
+    .xEof = list_eof,
+    .xColumn = each_column,
+    .xRowid = each_rowid,
+};
+
+int ext_register_vector_tables(sqlite3 *db) {
+  static const struct list_kind kinds[] = {
+      {"emb_each", "CREATE TABLE x(idx INTEGER, value REAL, vector HIDDEN)", 1,
+       2, 0},
+      {"emb_keys", "CREATE TABLE x(value INTEGER, keys HIDDEN)", 0, 1, 1},
+  };
+  size_t i;
+  int rc = SQLITE_OK;
+  for (i = 0; rc == SQLITE_OK && i < sizeof kinds / sizeof *kinds; i++)
+    rc = sqlite3_create_module(db, kinds[i].name, &list_module,
+                               (void *)(uintptr_t)&kinds[i]);
+  return rc;
+}

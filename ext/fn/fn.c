@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+**
+** fn.c -- what the functions on a table have in common: how they are
+** registered with SQLite, and their arguments.
+*/
+#include "fn.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
+                    size_t n) {
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+    conn->refs++;
+    rc = sqlite3_create_function_v2(
+        conn->db, functions[i].name, functions[i].argc,
+        SQLITE_UTF8 | SQLITE_DIRECTONLY, conn, functions[i].call, NULL, NULL,
+        ext_conn_unref);
+  }
+  return rc;
+}
+
+static int named_find(struct ext_conn *conn, sqlite3_value *name, int writes,
+                      struct ext_table **table, char **err) {
+  const char *text = (const char *)sqlite3_value_text(name);
+  if (text == NULL)
+    return ext_error(err, SQLITE_MISMATCH, "table must be a name, got %s",
+                     ext_value_type_name(name));
+  return ext_table_named(conn, text, writes, table, err);
+}
+
+int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
+                 struct ext_table **table, char **err) {
+  return named_find(conn, name, 0, table, err);
+}
+
+int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
+                          struct ext_table **table, char **err) {
+  return named_find(conn, name, 1, table, err);
+}
+
+int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
+                char **err) {
+  int rc = ext_keys_from_value(value, "keys", keys, owned, n, err);
+  if (rc != SQLITE_OK)
+    *owned = 0;
+  return rc;
+}
+
+int ext_fn_vectors(sqlite3_value *value, const char *what,
+                   const struct ext_table *table, size_t n,
+                   struct ext_floats *vectors, char **err) {
+  return ext_matrix_from_value(value, what, ext_vtab(table)->options.config.dim,
+                               n, vectors, err);
+}
+
+int ext_fn_new_vectors(const struct ext_table *table, size_t n, float **vectors,
+                       size_t *size, char **err) {
+  uint32_t dim = ext_vtab(table)->options.config.dim;
+  int rc = ext_check_size(table->conn->db, n, dim, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  *size = n * dim * sizeof **vectors;
+  *vectors = sqlite3_malloc64(*size ? *size : 1);
+  return *vectors ? SQLITE_OK : SQLITE_NOMEM;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+**
+** fn.h -- ext/fn/: the scalar and aggregate functions emb_*.
+**
+** ROLE      Vector arithmetic needs no table and touches no file: INNOCUOUS and
+**           DETERMINISTIC, both entry points of the extension have it.  A
+**           vector is taken as BLOB or JSON and given as a BLOB of
+**           little-endian float32, but for emb_quantize; a NULL argument makes
+**           a NULL result; vectors of different dimension, and results that
+**           float32 cannot hold, are errors. The functions on a table act on
+**           the engine at once and are SQLITE_DIRECTONLY.  Each file registers
+**           its own on the connection and takes references to it.
+** FILES     fn.c (what those on a table have in common), vector.c, aggregate.c,
+**           each.c, quantize.c (arithmetic), store.c, async.c, delta.c, file.c,
+**           gc.c (on tables).  tvf/ uses fn.c and delta.c for its arguments.
+** STATE     None here: tickets and versions are the link's.
+** THREADS   As conn.h says.
+*/
+#ifndef EMB_EXT_FN_H
+#define EMB_EXT_FN_H
+
+#include "../table/table.h"
+
+/* ---- vector arithmetic --------------------------------------------------- */
+
+/* Registers everything below on a connection.  Returns an SQLite code.
+**
+**   emb_f32(X)                 X as a BLOB
+**   emb_to_json(V)             JSON array, the fewest digits that read back
+**                              as the same floats; JSON subtype
+**   emb_length(V)              number of elements
+**   emb_add(A,B)  emb_sub(A,B)  emb_mul(A,B)   element by element
+**   emb_scale(V,r)             V * r
+**   emb_dot(A,B)               sum of A[i]*B[i]
+**   emb_distance_l2(A,B)       Euclidean distance (not squared)
+**   emb_distance_cosine(A,B)   1 - cosine, 0 to 2; NULL if A or B is zero
+**   emb_normalize(V)           V / |V|; a zero vector stays as it is
+**   emb_quantize(V,type)       V in fewer bits: type 'float16', 'int8', 'int4';
+**                              emb.h says in which form and how far off
+**   emb_dequantize(B,type)     and back, to float32
+**   emb_dequantize(B,type,dimensions)   the same; for an odd number of int4
+**   emb_slot_key(slot,id)      key with this slot (0 to 32767) in bits 48 to 62
+**   emb_slot(key)              its slot
+**   emb_version()              "0.1.0"
+**   emb_debug()                versions of emb, SQLite and the compiler
+**   emb_sum(V)  emb_avg(V)     aggregates and window functions
+**   emb_pack(key)              aggregate: keys as a BLOB of int64, in the
+**                              order of the rows
+**   emb_each(V)                table (idx, value)
+**   emb_keys(B)                table (value)
+*/
+int ext_register_vector_functions(sqlite3 *db);
+
+/* The parts of it, each in a file of its own. */
+int ext_register_vector_aggregates(sqlite3 *db);
+int ext_register_vector_tables(sqlite3 *db);
+int ext_register_vector_quantizers(sqlite3 *db);
+
+/* ---- functions on a table ------------------------------------------------ */
+
+int ext_fn_store_register(struct ext_conn *conn);
+int ext_fn_async_register(struct ext_conn *conn);
+int ext_fn_file_register(struct ext_conn *conn);
+int ext_fn_delta_register(struct ext_conn *conn);
+/* emb_gc(). */
+void ext_fn_gc(sqlite3_context *context, int argc, sqlite3_value **argv);
+
+/* ---- fn.c ---------------------------------------------------------------- */
+
+/* A function as it is registered with SQLite: */
+struct ext_function {
+  const char *name;
+  int argc;
+  void (*call)(sqlite3_context *, int, sqlite3_value **);
+};
+int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
+                    size_t n);
+/* The table that the argument names. */
+int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
+                 struct ext_table **table, char **err);
+int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
+                          struct ext_table **table, char **err);
+/* The argument `keys`; after an error there is nothing to free. */
+int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
+                char **err);
+/* n vectors. */
+int ext_fn_vectors(sqlite3_value *value, const char *what,
+                   const struct ext_table *table, size_t n,
+                   struct ext_floats *vectors, char **err);
+/* The table, to be acted on at once, and a consumer's name. */
+int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
+                        struct ext_table **table, const char **name,
+                        char **err);
+/* Memory for a result of n vectors, for sqlite3_free. */
+int ext_fn_new_vectors(const struct ext_table *table, size_t n, float **vectors,
+                       size_t *size, char **err);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+**
+** columns.c -- the table of hidden columns.
+**
+** Declaration, reserved names, the arguments of a scan, what it reads and what
+** may be written all come from the rows of EXT_HIDDEN (table.h).
+*/
+#include "table.h"
+SQLITE_EXTENSION_INIT3
+
+#define ROW(id, name, type, argument, reads, rules)                            \
+  {name, type, argument, reads, rules},
+static const struct ext_column hidden_columns[] = {EXT_HIDDEN(ROW)};
+#undef ROW
+
+_Static_assert(sizeof hidden_columns / sizeof hidden_columns[0] < 31,
+               "a bit each in an int");
+_Static_assert(EXT_MORE < 63, "a bit each in sqlite3_index_info.colUsed");
+
+const struct ext_column *ext_column(int column) {
+  return &hidden_columns[column - EXT_FIRST_HIDDEN];
+}
+
+int ext_column_is_reserved(const char *name) {
+  for (int i = EXT_FIRST_HIDDEN; i < EXT_MORE; i++)
+    if (ext_column(i)->name && sqlite3_stricmp(name, ext_column(i)->name) == 0)
+      return 1;
+  return 0;
+}

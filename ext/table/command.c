@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+**
+** command.c -- INSERT INTO items(items) VALUES('checkpoint'), as in fts5.
+**
+**   'checkpoint'       everything written so far survives power loss
+**   'warm'             reads in what fits into memory, and waits for it
+**   'optimize'         compacts the files until little but live data is left
+**   'expire'           removes the rows whose time to live is over
+**   'evict'            removes rows until there are no more than the capacity
+**   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
+**   'memory'           arg is the memory from now on, until the store is closed
+**   'set name'         arg is the option's value for good (settings.c)
+**   'adopt'            the database takes over the store's transaction number,
+**                      after one of the two was restored from a copy
+*/
+#include "table.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+#define REPORT_BYTES_MAX 4000 /* enough to see what is wrong */
+
+static int command_engine(struct ext_table *table, int (*run)(emb_session *),
+                          char **err) {
+  int rc = run(table->link->session);
+  return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+}
+
+static int command_expire(emb_session *session) {
+  return emb_expire(session, NULL);
+}
+static int command_evict(emb_session *session) {
+  return emb_evict(session, NULL);
+}
+
+static void report_line(void *arg, const char *line) {
+  sqlite3_str *report = arg;
+  if (sqlite3_str_length(report) < REPORT_BYTES_MAX)
+    sqlite3_str_appendf(report, "%s%s", sqlite3_str_length(report) ? "\n" : "",
+                        line);
+}
+
+/* The database's row against the store. */
+static int verify_marker(struct ext_table *table, sqlite3_str *report,
+                         char **err) {
+  struct ext_link *link = table->link;
+  uint64_t committed = emb_committed(link->store);
+  struct ext_place place;
+  int rc;
+  if (!link->atomic || link->in_txn || emb_in_doubt(link->store))
+    return SQLITE_OK;
+  rc = ext_place_read(table, &place, err);
+  sqlite3_free(place.dir);
+  /* Another process may be committing to a store that is not ours. */
+  if (rc == SQLITE_OK && emb_is_owner(link->store) &&
+      (uint64_t)place.txn != committed) {
+    char *line = sqlite3_mprintf("store is at transaction %llu but database "
+                                 "\"%s\" recorded %lld",
+                                 (unsigned long long)committed, table->schema,
+                                 place.txn);
+    if (line == NULL)
+      return SQLITE_NOMEM;
+    report_line(report, line);
+    sqlite3_free(line);
+  }
+  return rc;
+}
+
+int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
+                       char **err) {
+  int rc = ext_txn_read(table, err);
+  if (rc == SQLITE_OK)
+    rc = verify_marker(table, report, err);
+  if (rc == SQLITE_OK && !quick) {
+    rc = emb_verify(table->link->session, report_line, report);
+    if (rc)
+      rc = ext_link_error(table->link, rc, err);
+  }
+  return rc;
+}
+
+static int integrity_check(struct ext_table *table, char **err) {
+  sqlite3_str *report = sqlite3_str_new(table->conn->db);
+  int rc = ext_command_verify(table, 0, report, err);
+  char *text;
+  if (rc == SQLITE_OK)
+    rc = sqlite3_str_errcode(report);
+  text = sqlite3_str_finish(report);
+  if (rc == SQLITE_OK && text)
+    rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s", text);
+  sqlite3_free(text);
+  return rc;
+}
+
+static int unknown_command(const char *name, char **err) {
+  static const char *const names[] = {"checkpoint", "warm",   "optimize",
+                                      "expire",     "evict",  "integrity-check",
+                                      "adopt",      "memory", "set memory"};
+  struct near near;
+  near_start(&near, name, strlen(name));
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    near_offer(&near, names[i]);
+  return ext_error(err, SQLITE_ERROR, "unknown command: '%s'%s", name,
+                   near_text(&near));
+}
+
+int ext_command(struct ext_table *table, sqlite3_value *command,
+                sqlite3_value *arg, char **err) {
+  const char *name = (const char *)sqlite3_value_text(command);
+  int rc = ext_txn_read(table, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (name == NULL)
+    return SQLITE_NOMEM;
+  if (strcmp(name, "memory") == 0)
+    return ext_settings_memory(table, arg, err);
+  if (strncmp(name, "set ", 4) == 0)
+    return ext_settings_set(table, name + 4, arg, err);
+  if (sqlite3_value_type(arg) != SQLITE_NULL)
+    return ext_error(err, SQLITE_ERROR, "command '%s' takes no argument", name);
+  if (strcmp(name, "checkpoint") == 0)
+    return command_engine(table, emb_checkpoint, err);
+  if (strcmp(name, "warm") == 0)
+    return command_engine(table, emb_warm, err);
+  if (strcmp(name, "optimize") == 0)
+    return command_engine(table, emb_optimize, err);
+  if (strcmp(name, "expire") == 0)
+    return command_engine(table, command_expire, err);
+  if (strcmp(name, "evict") == 0)
+    return command_engine(table, command_evict, err);
+  if (strcmp(name, "integrity-check") == 0)
+    return integrity_check(table, err);
+  if (strcmp(name, "adopt") == 0)
+    return ext_txn_adopt(table, err);
+  return unknown_command(name, err);
+}

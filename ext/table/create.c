@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+**
+** create.c -- makes the store of a new table, and the shadow table that names
+** it.
+**
+** TEMPORARY A table of an in-memory or temporary database has a store in
+**           $SQLITE_TMPDIR, $TMPDIR, /var/tmp or /tmp that lives as long as
+**           the connection.  It has the shadow table too: its uuid finds the
+**           store again after SQLite re-created the table object, and its
+**           absence means that a DROP was committed.
+*/
+#include "table.h"
+SQLITE_EXTENSION_INIT3
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A name under which nothing exists yet.  The database's write lock, which
+** CREATE holds, keeps others from choosing it too. */
+static char *place_choose_name(const char *file, const char *table) {
+  char *base = ext_place_encode(table);
+  char *name = base ? sqlite3_mprintf("%s", base) : NULL;
+  for (int i = 2; name; i++) {
+    struct stat st;
+    char *path = ext_place_path(file, name);
+    int taken = path && lstat(path, &st) == 0;
+    if (path == NULL || taken) {
+      sqlite3_free(name);
+      name = path ? sqlite3_mprintf("%s-%d", base, i) : NULL;
+    }
+    sqlite3_free(path);
+    if (!taken)
+      break;
+  }
+  sqlite3_free(base);
+  return name;
+}
+
+static const char *temporary_parent(void) {
+  const char *dirs[] = {getenv("SQLITE_TMPDIR"), getenv("TMPDIR"), "/var/tmp",
+                        "/tmp"};
+  for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++) {
+    struct stat st;
+    if (dirs[i] && stat(dirs[i], &st) == 0 && S_ISDIR(st.st_mode) &&
+        access(dirs[i], W_OK | X_OK) == 0)
+      return dirs[i];
+  }
+  return ".";
+}
+
+/* Makes the store in *dir, which is NULL for a temporary one. */
+static int place_make_store(struct ext_table *table, char *dir, char **err) {
+  struct ext_settings settings;
+  emb_config config;
+  emb_err engine_err;
+  emb_store *store;
+  char *path = NULL;
+  int rc = ext_settings_create(table, &settings, err);
+  config = settings.options.config;
+  config.flags |= EMB_OPEN_CREATE;
+  if (dir == NULL)
+    config.flags |= EMB_OPEN_TEMPORARY;
+  else if (rc == SQLITE_OK && (path = ext_place_path(table->file, dir)) == NULL)
+    rc = SQLITE_NOMEM;
+  if (rc == SQLITE_OK) {
+    rc = emb_open(path ? path : temporary_parent(), &config, &store,
+                  &engine_err);
+    if (rc)
+      rc = ext_store_error(err, rc, engine_err.text, table, path);
+    else
+      rc = ext_table_link(table, store, path, err);
+  }
+  if (rc == SQLITE_OK)
+    rc = ext_orphan_add(table, table->link->uuid, path, err);
+  ext_settings_free(&settings);
+  sqlite3_free(path);
+  return rc;
+}
+
+int ext_table_create(struct ext_table *table, char **err) {
+  sqlite3 *db = table->conn->db;
+  char *dir = NULL, *place = NULL;
+  int rc;
+  if (table->file[0]) {
+    dir = place_choose_name(table->file, table->name);
+    place = ext_place_path(table->file, NULL);
+    if (dir == NULL || place == NULL) {
+      sqlite3_free(dir);
+      sqlite3_free(place);
+      return SQLITE_NOMEM;
+    }
+  }
+  rc = ext_settings_empty(table, err);
+  if (rc == SQLITE_OK)
+    rc = ext_exec(db, err,
+                  "CREATE TABLE \"%w\".\"%w_emb\"(id INTEGER PRIMARY KEY "
+                  "CHECK(id = 1), uuid TEXT, dir TEXT, txn INTEGER, "
+                  "format INTEGER, place TEXT)",
+                  table->schema, table->name);
+  if (rc == SQLITE_OK)
+    rc = place_make_store(table, dir, err);
+  if (rc == SQLITE_OK)
+    rc = ext_exec(db, err,
+                  "INSERT INTO \"%w\".\"%w_emb\" VALUES(1, %Q, %Q, 0, %d, %Q)",
+                  table->schema, table->name, table->link->uuid, dir,
+                  EXT_PLACE_FORMAT, place);
+  sqlite3_free(place);
+  sqlite3_free(dir);
+  return rc;
+}

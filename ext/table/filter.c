@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+**
+** filter.c -- xFilter: from the values of a plan to the first row.
+*/
+#include "table_cursor.h"
+SQLITE_EXTENSION_INIT3
+
+#include <stdlib.h>
+
+/* Keys up to which a table is scanned in key order. */
+#define KEY_ORDER_MAX 10000
+
+#define KEYS_BYTES (256 * 1024)
+#define CHUNK_ROWS_MAX 4096
+#define CHUNK_ROWS_FIRST 16
+
+/* Rows of a chunk at most. */
+static size_t chunk_rows(size_t dim, int flags) {
+  size_t rows = CHUNK_ROWS_MAX;
+  if (flags & (EXT_PLAN_VECTORS | EXT_PLAN_LAZY))
+    rows = KEYS_BYTES / (dim * sizeof(float));
+  if (rows > CHUNK_ROWS_MAX)
+    rows = CHUNK_ROWS_MAX;
+  return rows ? rows : 1;
+}
+
+static void start_anew(struct ext_cursor *cursor, int flags) {
+  ext_cursor_rewind(cursor);
+  cursor->flags = flags;
+  cursor->lazy = 0;
+  cursor->peek = 0;
+  cursor->counts = 0;
+  cursor->rows_max =
+      chunk_rows(ext_vtab(ext_cursor_table(cursor))->options.config.dim, flags);
+  cursor->rows = CHUNK_ROWS_FIRST;
+  if (cursor->rows > cursor->rows_max)
+    cursor->rows = cursor->rows_max;
+}
+
+/* numpy.int64 arrives as a BLOB of 8 bytes, and a search for it would find
+** nothing and say nothing. */
+static int check_key_value(struct ext_table *table, sqlite3_value *value,
+                           char **err) {
+  int64_t key;
+  if (sqlite3_value_type(value) == SQLITE_BLOB &&
+      sqlite3_value_bytes(value) == 8)
+    return ext_key_from_value(value, ext_vtab(table)->key_what, &key, err);
+  return SQLITE_OK;
+}
+
+static int add_to_list(struct ext_cursor *cursor, int64_t key) {
+  if (cursor->list_n == cursor->list_capacity) {
+    size_t more = cursor->list_capacity ? 2 * cursor->list_capacity : 1;
+    int64_t *list = sqlite3_realloc64(cursor->list, more * sizeof *list);
+    if (list == NULL)
+      return SQLITE_NOMEM;
+    cursor->list = list;
+    cursor->list_capacity = more;
+  }
+  cursor->list[cursor->list_n++] = key;
+  return SQLITE_OK;
+}
+
+static int compare_asc(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static int compare_desc(const void *a, const void *b) {
+  return compare_asc(b, a);
+}
+
+/* The values of IN as sorted keys without repetition.  A key that occurs
+** already in an earlier IN list only narrows it: the two must agree. */
+static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
+                   char **err) {
+  struct ext_table *table = ext_cursor_table(cursor);
+  int64_t *before = cursor->list;
+  size_t before_n = cursor->list_n;
+  size_t n = 0;
+  sqlite3_value *value;
+  int rc = SQLITE_OK;
+  cursor->list = NULL;
+  cursor->list_n = cursor->list_capacity = 0;
+  for (int next = sqlite3_vtab_in_first(in, &value); rc == SQLITE_OK;
+       next = sqlite3_vtab_in_next(in, &value)) {
+    int64_t key;
+    if (next != SQLITE_OK) {
+      rc = next == SQLITE_DONE ? SQLITE_OK : next;
+      break;
+    }
+    rc = check_key_value(table, value, err);
+    if (rc == SQLITE_OK && ext_range_key(value, &key) &&
+        (is_first || (before_n && bsearch(&key, before, before_n,
+                                          sizeof *before, compare_asc))))
+      rc = add_to_list(cursor, key);
+  }
+  sqlite3_free(before);
+  if (cursor->list_n)
+    qsort(cursor->list, cursor->list_n, sizeof *cursor->list, compare_asc);
+  for (size_t i = 0; i < cursor->list_n; i++)
+    if (n == 0 || cursor->list[n - 1] != cursor->list[i])
+      cursor->list[n++] = cursor->list[i];
+  cursor->list_n = n;
+  return rc;
+}
+
+/* Leaves in the list what the other comparisons let through. */
+static void narrow_list(struct ext_cursor *cursor,
+                        const struct ext_range *range) {
+  size_t n = 0;
+  for (size_t i = 0; i < cursor->list_n; i++)
+    if (cursor->list[i] >= range->lo && cursor->list[i] <= range->hi)
+      cursor->list[n++] = cursor->list[i];
+  cursor->list_n = n;
+  if (n && cursor->flags & EXT_PLAN_DESC)
+    qsort(cursor->list, n, sizeof *cursor->list, compare_desc);
+}
+
+static int read_mode(struct ext_cursor *cursor, sqlite3_value *value,
+                     char **err) {
+  const char *mode = (const char *)sqlite3_value_text(value);
+  if (mode && sqlite3_stricmp(mode, "peek") != 0)
+    return ext_error(err, SQLITE_ERROR, "unknown mode: %s; expected peek",
+                     mode);
+  cursor->peek |= mode != NULL;
+  return SQLITE_OK;
+}
+
+static int read_snapshot(struct ext_cursor *cursor, sqlite3_value *value,
+                         char **err) {
+  const char *name;
+  int rc = ext_arg_snapshot_name(value, &name, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (cursor->flags & EXT_PLAN_LAZY)
+    return ext_error(err, SQLITE_ERROR, "a snapshot cannot be updated");
+  cursor->snap_name = sqlite3_mprintf("%s", name);
+  if (cursor->snap_name == NULL)
+    return SQLITE_NOMEM;
+  rc = emb_snapshot_open(cursor->link->session, name, &cursor->snap);
+  if (rc)
+    return ext_link_error(cursor->link, rc, err);
+  cursor->peek = 1;
+  return SQLITE_OK;
+}
+
+/* What the values of a plan say together. */
+struct request {
+  struct ext_range range;
+  int has_list;
+  int has_key;         /* key = ? */
+  sqlite3_value *keys; /* of a batch */
+  sqlite3_int64 offset;
+};
+
+static int read_plan(struct ext_cursor *cursor, const char *plan,
+                     sqlite3_value **argv, struct request *request,
+                     char **err) {
+  struct ext_table *table = ext_cursor_table(cursor);
+  int rc = SQLITE_OK;
+  for (int i = 0; plan[i] && rc == SQLITE_OK; i++) {
+    switch (plan[i]) {
+    case 'k':
+      request->keys = argv[i];
+      break;
+    case 'm':
+      rc = read_mode(cursor, argv[i], err);
+      break;
+    case 's':
+      rc = read_snapshot(cursor, argv[i], err);
+      break;
+    case 'o':
+      request->offset = sqlite3_value_int64(argv[i]);
+      break;
+    case 'i':
+      rc = read_in(cursor, argv[i], !request->has_list, err);
+      request->has_list = 1;
+      break;
+    case '=':
+      rc = check_key_value(table, argv[i], err);
+      ext_range_narrow(&request->range, '=', argv[i]);
+      request->has_key = 1;
+      break;
+    default:
+      ext_range_narrow(&request->range, plan[i], argv[i]);
+    }
+  }
+  return rc;
+}
+
+/* Skips rows without reading their vectors. */
+static int filter_skip(struct ext_cursor *cursor, sqlite3_int64 offset,
+                       char **err) {
+  while (offset > 0) {
+    size_t rows = CHUNK_ROWS_MAX, n = 0;
+    int rc;
+    if ((uint64_t)offset < rows)
+      rows = (size_t)offset;
+    if (!ext_cursor_reserve(cursor, rows))
+      return SQLITE_NOMEM;
+    rc = emb_scan_next_rows(cursor->scan, rows,
+                            &(emb_rows){.keys = cursor->keys}, &n);
+    if (rc)
+      return ext_link_error(ext_cursor_table(cursor)->link, rc, err);
+    if (n == 0)
+      break;
+    offset -= (sqlite3_int64)n;
+  }
+  return SQLITE_OK;
+}
+
+/* The order in which to scan when the statement asks for none.  Storage order
+** reads the whole log, front to back; key order reads single records.  So a
+** range that is narrow against the table goes in key order, and a small table
+** too, as an ordinary table would: UPDATE ... SET key = key - 1 then meets no
+** key that is still taken. */
+static int scan_order(const struct ext_cursor *cursor, emb_session *session,
+                      const struct ext_range *range) {
+  int order = cursor->flags & EXT_PLAN_ORDER;
+  uint64_t span = (uint64_t)range->hi - (uint64_t)range->lo;
+  uint64_t count = (uint64_t)emb_count(session);
+  if (order == EMB_SCAN_ANY && (count <= KEY_ORDER_MAX || span < count / 16))
+    order = EMB_SCAN_ASC;
+  if (order == EMB_SCAN_ANY &&
+      !(cursor->flags & (EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS |
+                         EXT_PLAN_TRACKS | EXT_PLAN_LAZY)))
+    order = EMB_SCAN_KEYS;
+  return order;
+}
+
+/* On a table with a bound a list is one Get: all of it is counted or nothing,
+** and what waits holds nothing.  An UPDATE does not say yet which vectors it
+** will read, so it reads them one by one; ascending, so that two of them do
+** not wait for each other. */
+static void count_list(struct ext_cursor *cursor,
+                       const struct request *request) {
+  struct ext_link *link = ext_cursor_table(cursor)->link;
+  cursor->counts = !cursor->peek && (request->has_key || request->has_list);
+  if (!cursor->counts || !link->bounded)
+    return;
+  if (cursor->flags & EXT_PLAN_LAZY) {
+    cursor->lazy = cursor->flags;
+    cursor->rows_max = 1;
+  } else if (cursor->flags & EXT_PLAN_VECTORS) {
+    cursor->rows_max = cursor->list_n;
+  }
+}
+
+static int start_scan(struct ext_cursor *cursor, struct request *request,
+                      char **err) {
+  struct ext_link *link = ext_cursor_table(cursor)->link;
+  const struct ext_range *range = &request->range;
+  int rc =
+      emb_scan_open(link->session, range->lo, range->hi,
+                    scan_order(cursor, link->session, range), &cursor->scan);
+  if (rc) {
+    cursor->scan = NULL;
+    return ext_link_error(link, rc, err);
+  }
+  rc = filter_skip(cursor, request->offset, err);
+  request->offset = 0;
+  return rc;
+}
+
+static int filter_start(struct ext_cursor *cursor, struct request *request,
+                        char **err) {
+  struct ext_range *range = &request->range;
+  int rc = SQLITE_OK;
+  if (request->keys) {
+    cursor->counts = !cursor->peek;
+    return ext_batch_read(cursor, request->keys, err);
+  }
+  if (request->has_list)
+    narrow_list(cursor, range);
+  else if (range->lo == range->hi)
+    rc = add_to_list(cursor, range->lo);
+  else if (range->lo < range->hi && cursor->snap) {
+    cursor->snap_scan = 1;
+    cursor->snap_lo = range->lo;
+    cursor->snap_hi = range->hi;
+  } else if (range->lo < range->hi)
+    rc = start_scan(cursor, request, err);
+  if (rc == SQLITE_OK && cursor->list_n)
+    count_list(cursor, request);
+  if (rc == SQLITE_OK)
+    rc = ext_cursor_fill(cursor, err);
+  return rc;
+}
+
+static int filter_plan(struct ext_cursor *cursor, const char *plan,
+                       sqlite3_value **argv, char **err) {
+  struct request request = {.offset = 0};
+  int rc;
+  ext_range_all(&request.range);
+  rc = read_plan(cursor, plan, argv, &request, err);
+  if (rc == SQLITE_OK)
+    rc = filter_start(cursor, &request, err);
+  for (;
+       rc == SQLITE_OK && request.offset > 0 && !ext_cursor_eof(&cursor->base);
+       request.offset--)
+    rc = ext_cursor_next(&cursor->base);
+  return rc;
+}
+
+int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
+                      int argc, sqlite3_value **argv) {
+  struct ext_cursor *cursor = (struct ext_cursor *)base;
+  struct ext_table *table = ext_cursor_table(cursor);
+  char *err = NULL;
+  int rc;
+  (void)argc;
+  if (flags & EXT_PLAN_LAZY && !cursor->is_update) {
+    cursor->is_update = 1; /* it may come again, for each row of a join */
+    ext_vtab(table)->update_reads = 0;
+  }
+  start_anew(cursor, flags);
+  rc = ext_txn_read(table, &err);
+  if (rc == SQLITE_OK) {
+    cursor->link = table->link;
+    cursor->link->cursors++;
+    if (emb_tracking(table->link->store) == EMB_TRACK_NONE)
+      cursor->flags &= ~EXT_PLAN_TRACKS;
+    if (plan[0] == '=' && plan[1] == 0 && !table->link->bounded &&
+        sqlite3_value_type(argv[0]) == SQLITE_INTEGER)
+      rc = ext_cursor_read_key(cursor, sqlite3_value_int64(argv[0]), &err);
+    else
+      rc = filter_plan(cursor, plan, argv, &err);
+  }
+  return err ? ext_vtab_error(&table->base, rc, err) : rc;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+**
+** open.c -- a table finds its link: the store that the shadow table names.
+**
+** xConnect does not open the store; the first use does, so that a table whose
+** store is missing or damaged can still be dropped.
+*/
+#include "table.h"
+SQLITE_EXTENSION_INIT3
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+int ext_table_link(struct ext_table *table, emb_store *store, const char *path,
+                   char **err) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  int rc = ext_link_add(table, store, path, err);
+  if (rc == SQLITE_OK) {
+    table->link->atomic = path && !options->engine_commit;
+    table->link->bounded = (options->config.flags & EMB_OPEN_BOUNDED) != 0;
+  }
+  return rc;
+}
+
+/* This statement sees an old state of the database, in which there still is the
+** table.  Alone it is run anew by SQLite, and then finds no such table. */
+static int table_is_dropped(struct ext_table *table, char **err) {
+  int rc = sqlite3_get_autocommit(table->conn->db) ? SQLITE_SCHEMA
+                                                   : SQLITE_BUSY_SNAPSHOT;
+  return ext_error(err, rc, "table %s was dropped since this transaction began",
+                   table->name);
+}
+
+/* The next commit says where the store is now, if the row has room for that. */
+static void note_moved(struct ext_table *table) {
+  char *was, *now = ext_place_path(table->file, NULL);
+  if (now && ext_place_was(table, &was) == SQLITE_OK && was) {
+    table->link->moved = strcmp(was, now) != 0;
+    sqlite3_free(was);
+  }
+  sqlite3_free(now);
+}
+
+/* Opens the store that the row names. */
+static int table_open_store(struct ext_table *table,
+                            const struct ext_place *place, const char *path,
+                            char **err) {
+  struct ext_settings settings;
+  emb_config config;
+  emb_err engine_err;
+  emb_store *store;
+  char uuid[33];
+  int rc = ext_settings_open(table, &settings, err);
+  if (rc != SQLITE_OK) {
+    ext_settings_free(&settings);
+    return rc;
+  }
+  config = settings.options.config;
+  if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
+    config.flags |= EMB_OPEN_READONLY;
+  rc = emb_open(path, &config, &store, &engine_err);
+  ext_settings_free(&settings);
+  if (rc == EMB_OK)
+    ext_link_uuid(store, uuid);
+  /* Nothing is there, or what another table has put there since. */
+  if ((rc || strcmp(uuid, place->uuid) != 0) &&
+      ext_orphan_is_dropped(table, place->uuid)) {
+    if (rc == EMB_OK)
+      emb_close(store, NULL);
+    return table_is_dropped(table, err);
+  }
+  if (rc == EMB_CANTOPEN && access(path, F_OK) != 0)
+    return errno == ENOENT
+               ? ext_moved_text(table, place, err)
+               : ext_error(err, SQLITE_CANTOPEN, "cannot open store \"%s\": %s",
+                           path, strerror(errno));
+  if (rc)
+    return ext_store_error(err, rc, engine_err.text, table, path);
+  if (strcmp(uuid, place->uuid) != 0) {
+    emb_close(store, NULL);
+    return ext_error(err, SQLITE_CORRUPT_VTAB,
+                     "store in \"%s\" belongs to another table: its uuid is "
+                     "%s, but %s_emb names %s",
+                     path, uuid, table->name, place->uuid);
+  }
+  rc = ext_table_link(table, store, path, err);
+  if (rc == SQLITE_OK)
+    note_moved(table);
+  return rc;
+}
+
+int ext_table_open(struct ext_table *table, char **err) {
+  struct ext_place place;
+  struct ext_link *link;
+  char *path = NULL;
+  int rc;
+  if (table->link)
+    return SQLITE_OK;
+  rc = ext_conn_check(table->conn, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = ext_place_read(table, &place, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (place.dir && table->file[0]) {
+    path = ext_place_path(table->file, place.dir);
+    rc = path ? SQLITE_OK : SQLITE_NOMEM;
+  }
+  if (rc == SQLITE_OK && path)
+    rc = ext_moved_find(table, &place, &path, err);
+  if (rc == SQLITE_OK) {
+    link = ext_link_find(table->conn, place.uuid, path);
+    if (link)
+      ext_link_attach(table, link);
+    else if (path)
+      rc = table_open_store(table, &place, path, err);
+    else if (place.dir)
+      rc = ext_moved_text(table, &place, err);
+    else
+      rc = ext_error(err, SQLITE_CANTOPEN,
+                     "the store of %s is not part of this database: it was "
+                     "temporary, and its connection is another one; make "
+                     "copies with emb_backup()",
+                     table->name);
+  }
+  sqlite3_free(path);
+  sqlite3_free(place.dir);
+  return rc;
+}

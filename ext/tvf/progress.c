@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+**
+** progress.c -- SELECT * FROM emb_progress.
+**
+**     CREATE TABLE emb_progress(
+**       what TEXT, path TEXT, done INTEGER, total INTEGER, unit TEXT,
+**       seconds REAL)
+**
+** What runs in the process now and takes long, whatever connection asked for
+** it; total is NULL where it is not known.
+*/
+#include "tvf.h"
+SQLITE_EXTENSION_INIT3
+
+enum {
+  PROGRESS_WHAT = 0,
+  PROGRESS_PATH,
+  PROGRESS_DONE,
+  PROGRESS_TOTAL,
+  PROGRESS_UNIT,
+  PROGRESS_SECONDS
+};
+
+struct progress_cursor {
+  struct ext_tvf_cursor base; /* must be first */
+  emb_progress *list;
+};
+
+static int tvf_progress_begin(struct ext_tvf_cursor *base,
+                              sqlite3_value **arguments, char **err) {
+  struct progress_cursor *cursor = (struct progress_cursor *)base;
+  size_t room = 16, n = room;
+  (void)arguments;
+  int rc = ext_conn_check(base->conn, err);
+  while (rc == SQLITE_OK && n >= room) { /* some may have begun meanwhile */
+    room = n * 2;
+    sqlite3_free(cursor->list);
+    cursor->list = sqlite3_malloc64(room * sizeof *cursor->list);
+    if (cursor->list == NULL)
+      return SQLITE_NOMEM;
+    n = emb_progress_list(cursor->list, room);
+  }
+  base->n = rc == SQLITE_OK ? n : 0;
+  return rc;
+}
+
+static void tvf_progress_end(struct ext_tvf_cursor *base) {
+  struct progress_cursor *cursor = (struct progress_cursor *)base;
+  sqlite3_free(cursor->list);
+  cursor->list = NULL;
+}
+
+static void progress_column(struct ext_tvf_cursor *base,
+                            sqlite3_context *context, int i) {
+  const emb_progress *p = &((struct progress_cursor *)base)->list[base->at];
+  if (i == PROGRESS_WHAT)
+    sqlite3_result_text(context, p->what, -1, SQLITE_STATIC);
+  else if (i == PROGRESS_PATH)
+    sqlite3_result_text(context, p->dir, -1, SQLITE_TRANSIENT);
+  else if (i == PROGRESS_DONE)
+    sqlite3_result_int64(context, (sqlite3_int64)p->done);
+  else if (i == PROGRESS_TOTAL && p->total)
+    sqlite3_result_int64(context, (sqlite3_int64)p->total);
+  else if (i == PROGRESS_UNIT)
+    sqlite3_result_text(context, p->unit, -1, SQLITE_STATIC);
+  else if (i == PROGRESS_SECONDS)
+    sqlite3_result_double(context, p->seconds);
+}
+
+static const struct ext_tvf progress = {
+    .name = "emb_progress",
+    .declaration = "CREATE TABLE x(what TEXT, path TEXT, done INTEGER, "
+                   "total INTEGER, unit TEXT, seconds REAL)",
+    .cost = 10,
+    .rows = 2,
+    .cursor_size = sizeof(struct progress_cursor),
+    .begin = tvf_progress_begin,
+    .column = progress_column,
+    .end = tvf_progress_end,
+};
+
+int ext_tvf_progress_register(struct ext_conn *conn) {
+  return ext_tvf_register(conn, &progress);
+}

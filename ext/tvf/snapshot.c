@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+**
+** snapshot.c -- the state of a moment, kept under a name.
+**
+**   emb_snapshot(table, name)        takes one; number of keys in it
+**   emb_snapshot_drop(table, name)   removes it; 1
+**
+**     CREATE TABLE emb_snapshot(
+**       key INTEGER, vector BLOB, version INTEGER, "table" HIDDEN, name HIDDEN)
+**     CREATE TABLE emb_snapshots(
+**       name TEXT, keys INTEGER, version INTEGER, bytes INTEGER, state TEXT,
+**       "table" HIDDEN)
+**
+** SELECT ... FROM emb_snapshot('items', 'monday') reads it, all rows or those
+** with key = ?; several vectors come as one.  The hidden column `snapshot` of
+** the table does the same with the table's own columns (filter.c).
+*/
+#include "tvf.h"
+SQLITE_EXTENSION_INIT3
+
+/* ---- functions ----------------------------------------------------------- */
+
+static int snapshot_tvf_find_table(sqlite3_context *context,
+                                   sqlite3_value **argv,
+                                   struct ext_table **table, const char **name,
+                                   char **err) {
+  int rc =
+      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], table, err);
+  return rc == SQLITE_OK ? ext_arg_snapshot_name(argv[1], name, err) : rc;
+}
+
+static int open_snap(struct ext_link *link, const char *name, emb_snap **snap,
+                     char **err) {
+  int rc = emb_snapshot_open(link->session, name, snap);
+  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+static void fn_snapshot(sqlite3_context *context, int argc,
+                        sqlite3_value **argv) {
+  struct ext_table *table;
+  const char *name;
+  char *err = NULL;
+  emb_snap *snap = NULL;
+  int rc = snapshot_tvf_find_table(context, argv, &table, &name, &err);
+  (void)argc;
+  if (rc == SQLITE_OK) {
+    rc = emb_snapshot(table->link->session, name);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+  }
+  if (rc == SQLITE_OK)
+    rc = open_snap(table->link, name, &snap, &err);
+  if (rc != SQLITE_OK) {
+    ext_result_error(context, rc, err);
+    return;
+  }
+  sqlite3_result_int64(context, emb_snapshot_count(snap));
+  emb_snapshot_close(snap);
+}
+
+static void fn_snapshot_drop(sqlite3_context *context, int argc,
+                             sqlite3_value **argv) {
+  struct ext_table *table;
+  const char *name;
+  char *err = NULL;
+  int rc = snapshot_tvf_find_table(context, argv, &table, &name, &err);
+  (void)argc;
+  if (rc == SQLITE_OK) {
+    rc = emb_snapshot_drop(table->link->session, name);
+    if (rc)
+      rc = ext_link_error(table->link, rc, &err);
+  }
+  if (rc == SQLITE_OK)
+    sqlite3_result_int(context, 1);
+  else
+    ext_result_error(context, rc, err);
+}
+
+/* ---- emb_snapshot(table, name) ------------------------------------------- */
+
+enum {
+  SNAPSHOT_KEY = 0,
+  SNAPSHOT_VECTOR,
+  SNAPSHOT_VERSION,
+  SNAPSHOT_TABLE,
+  SNAPSHOT_NAME
+};
+
+struct snap_cursor {
+  struct ext_tvf_cursor base; /* must be first */
+  emb_snap *snap;
+  int64_t key;
+  uint64_t version;
+  float *vector;
+  size_t bytes; /* of it */
+};
+
+/* An INTEGER, or what SQLite compares as one; no other key is there. */
+static int snapshot_tvf_find_key(struct snap_cursor *cursor,
+                                 sqlite3_value *value, char **err) {
+  uint8_t found = 0;
+  int rc;
+  if (!ext_range_key(value, &cursor->key))
+    return SQLITE_OK;
+  rc = emb_snapshot_get(cursor->snap, &cursor->key, 1, cursor->vector, &found,
+                        &cursor->version);
+  cursor->base.n = found;
+  return rc ? ext_link_error(cursor->base.link, rc, err) : SQLITE_OK;
+}
+
+static int snapshot_tvf_begin(struct ext_tvf_cursor *base,
+                              sqlite3_value **arguments, char **err) {
+  struct snap_cursor *cursor = (struct snap_cursor *)base;
+  struct ext_table *table;
+  const char *name;
+  int rc = ext_fn_table(base->conn, arguments[0], &table, err);
+  if (rc == SQLITE_OK)
+    rc = ext_arg_snapshot_name(arguments[1], &name, err);
+  if (rc == SQLITE_OK)
+    rc = open_snap(table->link, name, &cursor->snap, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  ext_tvf_hold(base, table->link);
+  cursor->bytes = ext_vtab(table)->options.config.dim * sizeof(float);
+  cursor->vector = sqlite3_malloc64(cursor->bytes);
+  if (cursor->vector == NULL)
+    return SQLITE_NOMEM;
+  return arguments[2] ? snapshot_tvf_find_key(cursor, arguments[2], err)
+                      : SQLITE_OK;
+}
+
+static int snapshot_tvf_more(struct ext_tvf_cursor *base, char **err) {
+  struct snap_cursor *cursor = (struct snap_cursor *)base;
+  int rc = emb_snapshot_scan(cursor->snap, 1, &cursor->key, cursor->vector,
+                             &cursor->version, &base->n);
+  return rc ? ext_link_error(base->link, rc, err) : SQLITE_OK;
+}
+
+static void snapshot_tvf_end(struct ext_tvf_cursor *base) {
+  struct snap_cursor *cursor = (struct snap_cursor *)base;
+  emb_snapshot_close(cursor->snap);
+  cursor->snap = NULL;
+  sqlite3_free(cursor->vector);
+  cursor->vector = NULL;
+}
+
+static void snapshot_tvf_column(struct ext_tvf_cursor *base,
+                                sqlite3_context *context, int i) {
+  struct snap_cursor *cursor = (struct snap_cursor *)base;
+  if (i == SNAPSHOT_KEY)
+    sqlite3_result_int64(context, cursor->key);
+  else if (i == SNAPSHOT_VECTOR)
+    sqlite3_result_blob64(context, cursor->vector, cursor->bytes,
+                          SQLITE_TRANSIENT);
+  else if (i == SNAPSHOT_VERSION)
+    sqlite3_result_int64(context, (sqlite3_int64)cursor->version);
+}
+
+static sqlite3_int64 snapshot_tvf_rowid(struct ext_tvf_cursor *base) {
+  return ((struct snap_cursor *)base)->key;
+}
+
+static const struct ext_tvf snapshot = {
+    .name = "emb_snapshot",
+    .declaration = "CREATE TABLE x(key INTEGER, vector BLOB, version INTEGER, "
+                   "\"table\" HIDDEN, name HIDDEN)",
+    .argument = SNAPSHOT_TABLE,
+    .arguments = 2,
+    .needed = 2,
+    .needs = "the names of a table and a snapshot",
+    .key_cost = 10,
+    .cost = 1000000,
+    .rows = 1000000,
+    .cursor_size = sizeof(struct snap_cursor),
+    .begin = snapshot_tvf_begin,
+    .more = snapshot_tvf_more,
+    .column = snapshot_tvf_column,
+    .rowid = snapshot_tvf_rowid,
+    .end = snapshot_tvf_end,
+};
+
+/* ---- emb_snapshots(table) ------------------------------------------------ */
+
+enum {
+  SNAPSHOT_LIST_NAME = 0,
+  SNAPSHOT_LIST_KEYS,
+  SNAPSHOT_LIST_VERSION,
+  SNAPSHOT_LIST_BYTES,
+  SNAPSHOT_LIST_STATE,
+  SNAPSHOT_LIST_TABLE
+};
+
+struct snapshot_list_cursor {
+  struct ext_tvf_cursor base; /* must be first */
+  emb_snapshot_info rows[EMB_SNAPSHOTS_MAX];
+};
+
+static int snapshot_list_begin(struct ext_tvf_cursor *base,
+                               sqlite3_value **arguments, char **err) {
+  struct snapshot_list_cursor *cursor = (struct snapshot_list_cursor *)base;
+  struct ext_table *table;
+  int rc = ext_fn_table(base->conn, arguments[0], &table, err);
+  if (rc == SQLITE_OK) {
+    rc = emb_snapshots(table->link->session, cursor->rows, EMB_SNAPSHOTS_MAX,
+                       &base->n);
+    if (rc)
+      rc = ext_link_error(table->link, rc, err);
+  }
+  return rc;
+}
+
+static void snapshot_list_column(struct ext_tvf_cursor *base,
+                                 sqlite3_context *context, int i) {
+  const emb_snapshot_info *row =
+      &((struct snapshot_list_cursor *)base)->rows[base->at];
+  switch (i) {
+  case SNAPSHOT_LIST_NAME:
+    sqlite3_result_text(context, row->name, -1, SQLITE_TRANSIENT);
+    break;
+  case SNAPSHOT_LIST_KEYS:
+    sqlite3_result_int64(context, row->keys);
+    break;
+  case SNAPSHOT_LIST_VERSION:
+    sqlite3_result_int64(context, (sqlite3_int64)row->version);
+    break;
+  case SNAPSHOT_LIST_BYTES:
+    sqlite3_result_int64(context, (sqlite3_int64)row->bytes);
+    break;
+  case SNAPSHOT_LIST_STATE:
+    sqlite3_result_text(context, row->damaged ? "damaged" : "ok", -1,
+                        SQLITE_STATIC);
+  }
+}
+
+static sqlite3_int64 snapshot_list_rowid(struct ext_tvf_cursor *base) {
+  return (sqlite3_int64)base->at + 1;
+}
+
+static const struct ext_tvf snapshots = {
+    .name = "emb_snapshots",
+    .declaration = "CREATE TABLE x(name TEXT, keys INTEGER, version INTEGER, "
+                   "bytes INTEGER, state TEXT, \"table\" HIDDEN)",
+    .argument = SNAPSHOT_LIST_TABLE,
+    .arguments = 1,
+    .needed = 1,
+    .needs = "a table name",
+    .cost = 100,
+    .rows = EMB_SNAPSHOTS_MAX,
+    .cursor_size = sizeof(struct snapshot_list_cursor),
+    .begin = snapshot_list_begin,
+    .column = snapshot_list_column,
+    .rowid = snapshot_list_rowid,
+};
+
+int ext_tvf_snapshot_register(struct ext_conn *conn) {
+  static const struct ext_function functions[] = {
+      {"emb_snapshot", 2, fn_snapshot},
+      {"emb_snapshot_drop", 2, fn_snapshot_drop}};
+  int rc =
+      ext_fn_register(conn, functions, sizeof functions / sizeof functions[0]);
+  if (rc == SQLITE_OK)
+    rc = ext_tvf_register(conn, &snapshot);
+  return rc == SQLITE_OK ? ext_tvf_register(conn, &snapshots) : rc;
+}

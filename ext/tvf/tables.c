@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT
+**
+** tables.c -- SELECT * FROM emb_tables: every emb table of the connection.
+**
+**   schema, name       as in SQL
+**   path               the store's directory, NULL if temporary
+**   key, vector        names of the two columns
+**   dimensions, type   64 and 'float32' or 'float16'
+**   rows               number of keys
+**   state              'ok'
+**                      'in doubt'   a crash left a commit undecided; the next
+**                                   write decides it
+**                      'ahead', 'behind'   the store's transaction number is
+**                                   above or below the database's
+**                      'read-only'  the database is
+**                      'missing'    the store is not there
+**                      'error'      see message
+**   owner              1 when this process owns the store for writing, which
+**                      it does from its first write on; while another one
+**                      does, reads see the other's last checkpoint, which
+**                      may be 'behind'
+**   commit_mode        'atomic' or 'engine'
+**   txn, store_txn     last transaction recorded by database and store
+**   uuid               of the store
+**   message            why it cannot be opened
+**   options            what 'set' has changed, a JSON object; NULL: nothing
+**
+** Listing opens the stores.
+*/
+#include "tvf.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+enum {
+  TABLES_SCHEMA = 0,
+  TABLES_NAME,
+  TABLES_PATH,
+  TABLES_KEY,
+  TABLES_VECTOR,
+  TABLES_DIMENSIONS,
+  TABLES_TYPE,
+  TABLES_ROWS,
+  TABLES_STATE,
+  TABLES_OWNER,
+  TABLES_COMMIT_MODE,
+  TABLES_TXN,
+  TABLES_STORE_TXN,
+  TABLES_UUID,
+  TABLES_MESSAGE,
+  TABLES_OPTIONS,
+};
+
+struct table_row {
+  char *schema, *name, *path, *key, *vector, *message, *options;
+  const char *state;
+  char uuid[33];
+  uint32_t dim, type;
+  int is_open, is_owner, is_atomic, has_place;
+  sqlite3_int64 rows, txn, store_txn;
+};
+
+struct tables_cursor {
+  struct ext_tvf_cursor base; /* must be first */
+  struct table_row *rows;
+};
+
+/* ---- collecting ---------------------------------------------------------- */
+
+static const char *state_of(struct ext_table *table,
+                            const struct table_row *row) {
+  struct ext_link *link = table->link;
+  if (emb_in_doubt(link->store))
+    return "in doubt";
+  if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
+    return "read-only";
+  if (link->atomic && !link->in_txn && row->store_txn != row->txn)
+    return row->store_txn > row->txn ? "ahead" : "behind";
+  return "ok";
+}
+
+static int tables_describe(struct ext_table *table, struct table_row *row) {
+  struct ext_place place;
+  char *err = NULL;
+  int rc;
+  row->schema = sqlite3_mprintf("%s", table->schema);
+  row->name = sqlite3_mprintf("%s", table->name);
+  row->key = sqlite3_mprintf("%s", ext_vtab(table)->options.key);
+  for (uint32_t i = 0; i < ext_vectors(&ext_vtab(table)->options); i++) {
+    char *before = row->vector;
+    row->vector =
+        sqlite3_mprintf("%s%s%s", before ? before : "", before ? ", " : "",
+                        ext_vtab(table)->options.vectors[i]);
+    sqlite3_free(before);
+    if (row->vector == NULL)
+      break;
+  }
+  row->dim = ext_vtab(table)->options.config.dim;
+  row->type = ext_vtab(table)->options.config.type;
+  row->is_atomic = table->file[0] && !ext_vtab(table)->options.engine_commit;
+  rc = ext_settings_json(table, &row->options, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_place_read(table, &place, &err);
+  if (rc == SQLITE_OK) {
+    row->has_place = 1;
+    row->txn = place.txn;
+    memcpy(row->uuid, place.uuid, sizeof row->uuid);
+    if (place.dir)
+      row->path = ext_place_path(table->file, place.dir);
+    rc = place.dir && row->path == NULL ? SQLITE_NOMEM
+                                        : ext_txn_read(table, &err);
+    sqlite3_free(place.dir);
+  }
+  if (rc == SQLITE_OK) {
+    row->is_open = 1;
+    row->is_owner = emb_is_owner(table->link->store);
+    row->rows = emb_count(table->link->session);
+    row->store_txn = (sqlite3_int64)emb_committed(table->link->store);
+    row->state = state_of(table, row);
+  } else {
+    row->state = rc == SQLITE_CANTOPEN ? "missing" : "error";
+    row->message = err;
+  }
+  if (rc == SQLITE_NOMEM)
+    return rc;
+  return row->schema && row->name && row->key && row->vector ? SQLITE_OK
+                                                             : SQLITE_NOMEM;
+}
+
+static int tables_add_row(struct tables_cursor *cursor,
+                          struct ext_table *table) {
+  size_t n = cursor->base.n;
+  struct table_row *rows =
+      sqlite3_realloc64(cursor->rows, (n + 1) * sizeof *rows);
+  int rc;
+  if (rows == NULL)
+    return SQLITE_NOMEM;
+  memset(&rows[n], 0, sizeof rows[n]);
+  cursor->rows = rows;
+  cursor->base.n = n + 1;
+  ext_table_hold(table);
+  rc = tables_describe(table, &rows[n]);
+  (void)ext_table_let_go(table);
+  return rc;
+}
+
+/* Adds the table to the rows if it is one of ours. */
+static int add_table(struct tables_cursor *cursor, const char *schema,
+                     const char *name) {
+  struct ext_table *table;
+  char *err = NULL;
+  char *full = sqlite3_mprintf("%s.%s", schema, name);
+  int rc = full ? ext_conn_find(cursor->base.conn, full, &table, &err)
+                : SQLITE_NOMEM;
+  sqlite3_free(full);
+  sqlite3_free(err);
+  if (rc != SQLITE_OK)
+    return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
+  return tables_add_row(cursor, table);
+}
+
+/* The end of a loop over a statement's rows, which may have ended for want of
+** memory. */
+static int tables_finish(sqlite3_stmt *statement, int rc) {
+  int end = sqlite3_finalize(statement);
+  return rc == SQLITE_OK ? end : rc;
+}
+
+static int add_schema(struct tables_cursor *cursor, const char *schema) {
+  sqlite3_stmt *names = NULL;
+  char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".sqlite_schema WHERE "
+                              "type = 'table' AND rootpage = 0 AND "
+                              "sql LIKE '%%USING%%emb%%' ORDER BY name",
+                              schema);
+  int rc =
+      sql ? sqlite3_prepare_v2(cursor->base.conn->db, sql, -1, &names, NULL)
+          : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW) {
+    const char *name = (const char *)sqlite3_column_text(names, 0);
+    rc = name ? add_table(cursor, schema, name) : SQLITE_NOMEM;
+  }
+  return tables_finish(names, rc);
+}
+
+static int tables_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
+                        char **err) {
+  sqlite3_stmt *schemas = NULL;
+  int rc = sqlite3_prepare_v2(base->conn->db, "PRAGMA database_list", -1,
+                              &schemas, NULL);
+  (void)arguments, (void)err;
+  while (rc == SQLITE_OK && sqlite3_step(schemas) == SQLITE_ROW)
+    rc = add_schema((struct tables_cursor *)base,
+                    (const char *)sqlite3_column_text(schemas, 1));
+  return tables_finish(schemas, rc);
+}
+
+static void tables_end(struct ext_tvf_cursor *base) {
+  struct tables_cursor *cursor = (struct tables_cursor *)base;
+  for (size_t i = 0; i < base->n; i++) {
+    struct table_row *row = &cursor->rows[i];
+    sqlite3_free(row->schema);
+    sqlite3_free(row->name);
+    sqlite3_free(row->path);
+    sqlite3_free(row->key);
+    sqlite3_free(row->vector);
+    sqlite3_free(row->message);
+    sqlite3_free(row->options);
+  }
+  sqlite3_free(cursor->rows);
+  cursor->rows = NULL;
+}
+
+/* ---- the rows ------------------------------------------------------------ */
+
+static void result_text(sqlite3_context *context, const char *text) {
+  sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+}
+
+static void tables_column(struct ext_tvf_cursor *base, sqlite3_context *context,
+                          int i) {
+  const struct table_row *row = &((struct tables_cursor *)base)->rows[base->at];
+  const char *texts[] = {
+      [TABLES_SCHEMA] = row->schema,
+      [TABLES_NAME] = row->name,
+      [TABLES_PATH] = row->path,
+      [TABLES_KEY] = row->key,
+      [TABLES_VECTOR] = row->vector,
+      [TABLES_TYPE] = row->type == EMB_F16 ? "float16" : "float32",
+      [TABLES_STATE] = row->state,
+      [TABLES_COMMIT_MODE] = row->is_atomic ? "atomic" : "engine",
+      [TABLES_UUID] = row->has_place ? row->uuid : NULL,
+      [TABLES_MESSAGE] = row->message,
+      [TABLES_OPTIONS] = row->options,
+  };
+  switch (i) {
+  case TABLES_DIMENSIONS:
+    sqlite3_result_int64(context, row->dim);
+    break;
+  case TABLES_ROWS:
+    if (row->is_open)
+      sqlite3_result_int64(context, row->rows);
+    break;
+  case TABLES_OWNER:
+    if (row->is_open)
+      sqlite3_result_int(context, row->is_owner);
+    break;
+  case TABLES_TXN:
+    if (row->has_place)
+      sqlite3_result_int64(context, row->txn);
+    break;
+  case TABLES_STORE_TXN:
+    if (row->is_open)
+      sqlite3_result_int64(context, row->store_txn);
+    break;
+  default:
+    result_text(context, texts[i]); /* NULL for NULL */
+  }
+}
+
+static sqlite3_int64 tables_rowid(struct ext_tvf_cursor *base) {
+  return (sqlite3_int64)base->at + 1;
+}
+
+static const struct ext_tvf tables = {
+    .name = "emb_tables",
+    .declaration =
+        "CREATE TABLE x(schema TEXT, name TEXT, path TEXT, key TEXT, "
+        "vector TEXT, dimensions INTEGER, type TEXT, rows INTEGER, "
+        "state TEXT, owner INTEGER, commit_mode TEXT, txn INTEGER, "
+        "store_txn INTEGER, uuid TEXT, message TEXT, options TEXT)",
+    .cost = 10000,
+    .rows = 10,
+    .cursor_size = sizeof(struct tables_cursor),
+    .begin = tables_begin,
+    .column = tables_column,
+    .rowid = tables_rowid,
+    .end = tables_end,
+};
+
+int ext_tvf_tables_register(struct ext_conn *conn) {
+  return ext_tvf_register(conn, &tables);
+}

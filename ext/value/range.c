@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+**
+** range.c -- which keys a comparison lets through.
+**
+** SQLite leaves a comparison out when the table says that it has done it, so
+** this must agree with SQLite to the letter.  For an INTEGER column and any
+** value on the other side it compares as follows:
+**   - text that looks like a number counts as that number;
+**   - an integer against a real is compared exactly, not after rounding; but an
+**     INTEGER PRIMARY KEY is never equal to the real -2^63, since SQLite then
+**     looks for an integer, and makes none of that one;
+**   - every text and every BLOB is greater than every number;
+**   - NULL lets nothing through.
+*/
+#include "value.h"
+SQLITE_EXTENSION_INIT3
+
+#include <math.h>
+#include <stdint.h>
+
+#define TWO_63 9223372036854775808.0
+
+static void range_none(struct ext_range *range) {
+  range->lo = 1;
+  range->hi = 0;
+}
+
+void ext_range_all(struct ext_range *range) {
+  range->lo = INT64_MIN;
+  range->hi = INT64_MAX;
+}
+
+static void range_at_least(struct ext_range *range, sqlite3_int64 lo) {
+  if (lo > range->lo)
+    range->lo = lo;
+}
+
+static void at_most(struct ext_range *range, sqlite3_int64 hi) {
+  if (hi < range->hi)
+    range->hi = hi;
+}
+
+static void narrow_int(struct ext_range *range, char op, sqlite3_int64 value) {
+  switch (op) {
+  case '=':
+    range_at_least(range, value);
+    at_most(range, value);
+    break;
+  case '<':
+    value == INT64_MIN ? range_none(range) : at_most(range, value - 1);
+    break;
+  case 'l':
+    at_most(range, value);
+    break;
+  case '>':
+    value == INT64_MAX ? range_none(range) : range_at_least(range, value + 1);
+    break;
+  default:
+    range_at_least(range, value);
+  }
+}
+
+static void narrow_real(struct ext_range *range, char op, double value) {
+  int below = op == '<' || op == 'l';
+  if (value >= TWO_63) { /* above every key */
+    if (!below)
+      range_none(range);
+  } else if (value < -TWO_63) {
+    if (op != '>' && op != 'g')
+      range_none(range);
+  } else if (op == '=' && value == -TWO_63) {
+    range_none(range);
+  } else if (value == floor(value)) {
+    narrow_int(range, op, (sqlite3_int64)value);
+  } else if (op == '=') {
+    range_none(range);
+  } else {
+    narrow_int(range, below ? 'l' : 'g',
+               (sqlite3_int64)(below ? floor(value) : ceil(value)));
+  }
+}
+
+void ext_range_narrow(struct ext_range *range, char op, sqlite3_value *value) {
+  if (range->lo > range->hi)
+    return;
+  switch (sqlite3_value_numeric_type(value)) {
+  case SQLITE_INTEGER:
+    narrow_int(range, op, sqlite3_value_int64(value));
+    break;
+  case SQLITE_FLOAT:
+    narrow_real(range, op, sqlite3_value_double(value));
+    break;
+  case SQLITE_NULL:
+    range_none(range);
+    break;
+  default:
+    if (op != '<' && op != 'l')
+      range_none(range);
+  }
+}
+
+int ext_range_key(sqlite3_value *value, int64_t *key) {
+  struct ext_range range;
+  ext_range_all(&range);
+  ext_range_narrow(&range, '=', value);
+  *key = range.lo;
+  return range.lo == range.hi;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+**
+** fail_sql.c -- the steps in SQL during which something fails, and what is
+** examined afterwards: see fail_sql.h.
+*/
+#include "fail_sql.h"
+
+#include <signal.h>
+
+static const struct fail_sql_step {
+  const char *sql;
+  int writes; /* changes p and items */
+} fail_steps[FAIL_STEPS] = {
+    {"SELECT emb_dot(vector, " FAIL_ONE ") FROM items WHERE key = 7", 0},
+    {"SELECT sum(emb_dot(vector, " FAIL_ONE ")) FROM items "
+     "WHERE key IN (1, 5, 9, 77, 5000)",
+     0},
+    {"SELECT length(vectors), hex(found) FROM items('[3,8,4000]')", 0},
+    {"BEGIN; INSERT INTO p VALUES(401, 3), (402, 4); "
+     "INSERT INTO items SELECT id, emb_scale(" FAIL_ONE ", val) FROM p "
+     "WHERE id > 400; "
+     "UPDATE p SET val = 9 WHERE id IN (4, 5, 6); "
+     "UPDATE items SET vector = emb_scale(" FAIL_ONE ", 9) "
+     "WHERE key IN (4, 5, 6); COMMIT",
+     1},
+    {"SELECT count(*), sum(emb_dot(vector, " FAIL_ONE ")) FROM items", 0},
+    {"SELECT key FROM items WHERE key BETWEEN 90 AND 95 ORDER BY key DESC", 0},
+    {"SELECT emb_dot(emb_get('items', '[11]'), " FAIL_ONE "), "
+     "length(emb_peek('items', '[12,13,-1]'))",
+     0},
+    {"SELECT count(*) FROM emb_lookahead('items', '[20,21,22,23]')", 0},
+    {"SELECT emb_lookahead_wait('items') > 0", 0},
+    {"SELECT length(emb_prefetch_synchronize('items', "
+     "emb_prefetch('items', '[30,31,32]')))",
+     0},
+    {"SELECT sum(value) FROM emb_each('[1,2,4]')", 0},
+    {"SELECT count(*) > 20 FROM emb_stats('items')", 0},
+    {"SELECT name, state FROM emb_tables", 0},
+    {"BEGIN; INSERT INTO items(items, arg) VALUES('set memory', '6MB'); "
+     "INSERT INTO items(items, arg) VALUES('set timeout', 6000); COMMIT; "
+     "SELECT options FROM emb_tables WHERE name = 'items'",
+     0},
+    {"INSERT INTO items(items, arg) VALUES('memory', '9MB')", 0},
+    {"INSERT INTO items(items, arg) VALUES('set memory', NULL)", 0},
+    {"BEGIN; DELETE FROM p WHERE id < 4; DELETE FROM items WHERE key < 4; "
+     "SAVEPOINT a; UPDATE p SET val = 2 WHERE id = 50; "
+     "UPDATE items SET vector = emb_scale(" FAIL_ONE ", 2) WHERE key = 50; "
+     "ROLLBACK TO a; "
+     "INSERT OR REPLACE INTO p VALUES(60, 12); "
+     "INSERT OR REPLACE INTO items VALUES(60, emb_scale(" FAIL_ONE ", 12)); "
+     "COMMIT",
+     1},
+    {"BEGIN; UPDATE p SET val = val + 1 WHERE id BETWEEN 100 AND 120; "
+     "UPDATE items SET vector = emb_add(vector, " FAIL_ONE ") "
+     "WHERE key BETWEEN 100 AND 120; ROLLBACK",
+     0},
+    {"INSERT INTO items(items) VALUES('checkpoint')", 0},
+    {"BEGIN; UPDATE p SET val = val + 1 WHERE id BETWEEN 100 AND 120; "
+     "UPDATE items SET vector = emb_add(vector, " FAIL_ONE ") "
+     "WHERE key BETWEEN 100 AND 120; COMMIT",
+     1},
+    {"INSERT INTO items(items) VALUES('optimize')", 0},
+    {"CREATE VIRTUAL TABLE IF NOT EXISTS extra USING emb(vector FLOAT[2], "
+     "memory='4MB')",
+     0},
+    {"INSERT OR REPLACE INTO extra VALUES(1, '[1,2]'), (2, '[3,4]')", 0},
+    {"SELECT emb_to_json(emb_sum(vector)) FROM extra", 0},
+    {"INSERT INTO extra(extra, arg) VALUES('set memory', '5MB')", 0},
+    {"ALTER TABLE extra RENAME TO other", 0},
+    {"SELECT key, emb_to_json(vector) FROM other", 0},
+    {"SELECT options FROM emb_tables WHERE name = 'other'", 0},
+    {"DROP TABLE other", 0},
+    {"SELECT emb_gc() >= 0", 0},
+    {"SELECT emb_dot(vector, " FAIL_ONE ") FROM items WHERE key = 401", 0},
+};
+
+int sql_say(struct fail_sql *w, int line, const char *format, ...) {
+  char text[700];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return test_check(0, __FILE__, line, "%s: %s (%s %s)", w->what, text,
+                    w->f.fired ? failing_name(w->f.first) : "",
+                    w->f.first_path);
+}
+
+static int sql_row(void *arg, int n, char **values, char **names) {
+  struct sql_text *t = arg;
+  (void)names;
+  for (int i = 0; i < n && t->length < sizeof t->text - 1; i++)
+    t->length +=
+        (size_t)snprintf(t->text + t->length, sizeof t->text - t->length, "%s|",
+                         values[i] ? values[i] : "NULL");
+  return 0;
+}
+
+int sql_run(struct fail_sql *w, const char *sql, struct sql_text *out) {
+  out->length = 0;
+  out->text[0] = '\0';
+  return sqlite3_exec(w->db, sql, sql_row, out, NULL);
+}
+
+int64_t sql_number(struct fail_sql *w, const char *sql) {
+  struct sql_text out;
+  int rc = sql_run(w, sql, &out);
+  SQL_CHECK(w, rc == SQLITE_OK, "%s gave %d: %s", sql, rc,
+            sqlite3_errmsg(w->db));
+  return strtoll(out.text, NULL, 10);
+}
+
+int sql_open(struct fail_sql *w) {
+  int rc = sqlite3_open(w->file, &w->db);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_emb_init(w->db, NULL, NULL);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_extended_result_codes(w->db, 1);
+  return rc;
+}
+
+void sql_close(struct fail_sql *w) {
+  int rc = sqlite3_close(w->db);
+  SQL_CHECK(w, rc == SQLITE_OK, "sqlite3_close gave %d", rc);
+  w->db = NULL;
+}
+
+/* A step; 0: it failed. */
+static int sql_step(struct fail_sql *w, int i) {
+  struct sql_text out;
+  int rc = sql_run(w, fail_steps[i].sql, &out);
+  int fired = w->fired(w);
+  if (rc == SQLITE_OK) {
+    if (w->wanted[i] == NULL)
+      w->wanted[i] = strdup(out.text);
+    else if (!fired || w->again)
+      SQL_CHECK(w, strcmp(out.text, w->wanted[i]) == 0,
+                "%.60s gives %s and not %s", fail_steps[i].sql, out.text,
+                w->wanted[i]);
+    return 1;
+  }
+  const char *text = sqlite3_errmsg(w->db);
+  SQL_CHECK(w, fired, "%.60s gave %d without a cause: %s", fail_steps[i].sql,
+            rc, text);
+  /* A table of a step before may not have been made. */
+  int missing = rc == SQLITE_ERROR && !w->again && text &&
+                strstr(text, "no such table: ");
+  SQL_CHECK(w, missing || w->code_is_right(rc), "%.60s gave %d: %s",
+            fail_steps[i].sql, rc, text);
+  SQL_CHECK(w, text && text[0], "%.60s gave %d without a text",
+            fail_steps[i].sql, rc);
+  return 0;
+}
+
+void sql_may_be(struct fail_sql *w, int64_t state, int surely) {
+  w->state_count = surely ? 0 : w->state_count;
+  w->states[w->state_count++] = state;
+}
+
+/* What p would be after the step; found out when nothing fails. */
+int64_t sql_after[FAIL_STEPS];
+
+static void sql_steps(struct fail_sql *w, int learn) {
+  int known = 1; /* all writes so far have been done */
+  for (int i = 0; i < FAIL_STEPS && !w->stop; i++) {
+    int done = sql_step(w, i);
+    if (!done && !sqlite3_get_autocommit(w->db))
+      (void)sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
+    if (!done && w->again) {
+      done = sql_step(w, i);
+      SQL_CHECK(w, done, "a second %.60s gave %d: %s", fail_steps[i].sql,
+                sqlite3_errcode(w->db), sqlite3_errmsg(w->db));
+      if (!done && !sqlite3_get_autocommit(w->db))
+        (void)sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    if (learn)
+      sql_after[i] = sql_number(w, FAIL_STATE);
+    if (fail_steps[i].writes) {
+      if (!done && !known)
+        return; /* what it would make of this is not known */
+      if (!known)
+        return;
+      sql_may_be(w, sql_after[i], done);
+      known &= done;
+      if (!known)
+        return; /* the next ones would start from another state */
+    }
+  }
+}
+
+void sql_check_all(struct fail_sql *w) {
+  struct sql_text out;
+  if (!SQL_CHECK(w, sql_open(w) == SQLITE_OK, "it does not open again"))
+    return;
+  int rc =
+      sql_run(w, "INSERT INTO items(items) VALUES('integrity-check')", &out);
+  SQL_CHECK(w, rc == SQLITE_OK, "integrity-check gave %d: %s", rc,
+            sqlite3_errmsg(w->db));
+  (void)sql_number(w, "SELECT emb_gc()");
+  int64_t state = sql_number(w, FAIL_STATE);
+  int may = 0;
+  for (int i = 0; i < w->state_count; i++)
+    may |= state == w->states[i];
+  SQL_CHECK(w, may, "p is in a state that no commit has left");
+  int64_t bad = sql_number(
+      w, "SELECT count(*) FROM p LEFT JOIN items i ON i.key = p.id "
+         "WHERE emb_dot(i.vector, " FAIL_ONE ") IS NOT 64.0 * p.val");
+  SQL_CHECK(w, bad == 0, "%d keys differ from their rows", (int)bad);
+  bad = sql_number(
+      w, "SELECT (SELECT count(*) FROM p) - (SELECT count(*) FROM items)");
+  SQL_CHECK(w, bad == 0, "%d rows more than keys", (int)bad);
+  rc = sql_run(w, "INSERT OR REPLACE INTO items VALUES(1, " FAIL_ONE ")", &out);
+  SQL_CHECK(w, rc == SQLITE_OK, "a write afterwards gave %d: %s", rc,
+            sqlite3_errmsg(w->db));
+  sql_close(w);
+}
+
+void sql_run_all(struct fail_sql *w, int learn) {
+  (void)snprintf(fail_watched, sizeof fail_watched, "%s", w->what);
+  (void)signal(SIGALRM, fail_alarm);
+  (void)alarm(120);
+  fail_remove(w->dir);
+  fail_copy(w->base, w->dir);
+  w->stop = 0;
+  w->state_count = 0;
+  sql_may_be(w, sql_after[0], 1);
+  sqlite3_int64 before = sqlite3_memory_used();
+  int rc = sql_open(w);
+  if (rc != SQLITE_OK) {
+    SQL_CHECK(w, w->fired(w) && w->code_is_right(rc), "open gave %d", rc);
+    if (w->again) {
+      (void)sqlite3_close(w->db);
+      rc = sql_open(w);
+      SQL_CHECK(w, rc == SQLITE_OK, "a second open gave %d", rc);
+    }
+  }
+  if (rc == SQLITE_OK)
+    sql_steps(w, learn);
+  if (w->memory)
+    w->disarm(w);
+  sql_close(w);
+  w->disarm(w);
+  SQL_CHECK(w, failing_out(&w->f) == 0, "the engine kept %d things",
+            (int)failing_out(&w->f));
+  SQL_CHECK(w, sqlite3_memory_used() <= before, "%d bytes were lost",
+            (int)(sqlite3_memory_used() - before));
+  if (!w->stop)
+    sql_check_all(w);
+  (void)alarm(0);
+}
+
+void sql_each(struct fail_sql *w, unsigned stride, const char *name,
+              const char *counted) {
+  (void)snprintf(w->what, sizeof w->what, "nothing fails");
+  sql_run_all(w, 1);
+  for (int forever = 0; forever < 2; forever++) {
+    unsigned step = help_long() > 1
+                        ? 1
+                        : stride * help_share() * (forever ? FAIL_STRIDE : 1);
+    uint64_t n = 1 + test_random() % step;
+    int runs = 0;
+    w->again = w->memory && !forever;
+    for (int came = 1; came && test_state.failures < TEST_PRINT_MAX;
+         n += step, runs += came) {
+      w->arm(w, n, forever);
+      sql_run_all(w, 0);
+      came = w->fired(w);
+    }
+    printf("%-26s %5d %s %s\n", name, runs, counted,
+           forever ? "for ever" : "once");
+    test_count(counted, (uint64_t)runs);
+  }
+  w->again = 0;
+}
+
+struct fail_sql *sql_start(const char *dir) {
+  struct fail_sql *w = calloc(1, sizeof *w);
+  struct sql_text out;
+  if (!CHECK(w != NULL) || dir == NULL)
+    return NULL;
+  (void)snprintf(w->dir, sizeof w->dir, "%s/run", dir);
+  (void)snprintf(w->base, sizeof w->base, "%s/base", dir);
+  (void)snprintf(w->file, sizeof w->file, "%s/base/app.db", dir);
+  (void)snprintf(w->what, sizeof w->what, "base");
+  (void)mkdir(w->base, 0777);
+  failing_init(&w->f, &env_posix, test_state.seed);
+  registry_set_env(&w->f.env);
+  int rc = sql_open(w);
+  rc = rc ? rc
+          : sql_run(w,
+                    "CREATE TABLE v(one BLOB);"
+                    "INSERT INTO v SELECT CAST(emb_f32('[' || "
+                    "rtrim(replace(hex(zeroblob(32)), '0', '1,'), ',') || "
+                    "']') AS BLOB);"
+                    "CREATE TABLE p(id INTEGER PRIMARY KEY, val INTEGER);"
+                    "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[64], "
+                    "memory='4MB');"
+                    "BEGIN;"
+                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+                    "FROM n WHERE i < 300) INSERT INTO p SELECT i, i % 50 + 1 "
+                    "FROM n;"
+                    "INSERT INTO items SELECT id, emb_scale(" FAIL_ONE
+                    ", val) FROM p; COMMIT",
+                    &out);
+  SQL_CHECK(w, rc == SQLITE_OK, "gave %d: %s", rc, sqlite3_errmsg(w->db));
+  sql_after[0] = sql_number(w, FAIL_STATE);
+  sql_close(w);
+  (void)snprintf(w->file, sizeof w->file, "%s/run/app.db", dir);
+  return w;
+}
+
+void sql_end(struct fail_sql *w) {
+  if (w == NULL)
+    return;
+  for (int i = 0; i < FAIL_STEPS; i++)
+    free(w->wanted[i]);
+  registry_set_env(&env_posix);
+  failing_free(&w->f);
+  free(w);
+}

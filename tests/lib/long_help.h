@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+**
+** long_help.h -- what the tests of a long life share: how long it is, and what
+** the engine and the process hold meanwhile.
+**
+** AMOUNT    LONG=n makes it n times as long, LIFE_SECONDS=n as long as that.
+**           A life is a number of epochs; what it holds is compared between
+**           their second and their last third.
+*/
+#ifndef EMB_LONG_HELP_H
+#define EMB_LONG_HELP_H
+
+#include "store_help.h"
+
+#include "engine/env/env.h"
+#include "engine/session/registry.h"
+
+enum {
+  SHORT_SECONDS = 2,
+  EPOCHS_MIN = 9,
+  HANG_SECONDS = 300, /* an epoch that takes longer than its time and this */
+};
+
+/* What may differ between two thirds. */
+#define HELD_SLACK_BYTES (INT64_C(256) << 10)
+#define RSS_SLACK_BYTES (INT64_C(1) << 20)
+
+/* ---- amount -------------------------------------------------------------- */
+
+struct span {
+  unsigned epochs, ms; /* each */
+};
+
+struct span long_span(unsigned ms_max);
+
+/* ---- what is held -------------------------------------------------------- */
+
+/* From here on, before a store is opened. */
+void long_keep_books(void);
+
+/* Bytes of memory that the engine holds. */
+int64_t long_held(void);
+
+/* Threads of this process, without the kernel's that serve an io_uring. */
+int long_threads(void);
+
+int long_files(void);
+
+void pause_ms(unsigned ms);
+
+/* A thread that was joined is in the list for a moment more, a thread of the
+** pool for reads and writes for seconds. */
+int long_at_most(int (*count)(void), int most, const char *what);
+
+void long_is_flat(const char *what, const int64_t max[3], int64_t slack);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+**
+** moments_help.h -- a store that goes from one known state to the next, and
+** files of these states: what power_files.c and fail_files.c have in common.
+**
+** In moment m key i has the value moment_value(m, i) or is absent, so a
+** reader of a store can say which moment it shows: all of one, or none.
+** Moments 0 to 2 are the source's, which has a snapshot of each, "m0" to "m2";
+** moment 3 is what the copy holds before anything is restored to it.
+*/
+#ifndef EMB_MOMENTS_HELP_H
+#define EMB_MOMENTS_HELP_H
+
+#include "store_help.h"
+
+#include "engine/session/registry.h"
+
+enum { MOMENT_KEYS = 60, MOMENT_DIM = 100, MOMENTS = 4, MOMENT_OTHER = 3 };
+
+/* 0: absent. */
+int32_t moment_value(int m, uint32_t i);
+
+int64_t moment_key(uint32_t i);
+
+/* Which moment a store shows; -1: none. */
+int moment_of(emb_session *s);
+
+int moment_open(const char *dir, emb_store **store, emb_session **s);
+
+/* The source with its snapshots, and the copy, below `parent`. */
+int moments_make(const char *parent);
+
+/* A snapshot to a file, or with base the increment. */
+int moment_export(emb_session *s, int m, int base, const char *path);
+
+/* Which snapshot a file holds, all of it right; -1: it is none. */
+int moment_of_file(const char *path, emb_err *err);
+
+#endif

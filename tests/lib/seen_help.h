@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+**
+** seen_help.h -- what a store with admission=count(...) has counted of a key,
+** looked up without counting.
+*/
+#ifndef EMB_SEEN_HELP_H
+#define EMB_SEEN_HELP_H
+
+#include "engine/ckpt/seen.h"
+#include "engine/session/store.h"
+
+/* A rule that lets nothing in that comes less often; two tables of 2048. */
+#define SEEN_RULE "count(n=1000000, memory=65536)"
+
+/* Of a store that is owned: before, it has not read what was counted. */
+uint64_t seen_times(emb_store *store, int64_t key);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+**
+** sql_help.c -- connections, and statements that must succeed: see sql_help.h.
+*/
+#include "sql_help.h"
+
+sqlite3 *sql_connect(const char *file, int flags) {
+  sqlite3 *db = NULL;
+  flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  CHECK_EQ_INT(sqlite3_open_v2(file, &db, flags, NULL), SQLITE_OK);
+  sqlite3_busy_timeout(db, 10000);
+  CHECK_EQ_INT(sqlite3_emb_init(db, NULL, NULL), SQLITE_OK);
+  return db;
+}
+
+int sql_runs(sqlite3 *db, const char *sql) {
+  int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+  return test_check(rc == SQLITE_OK, __FILE__, __LINE__, "%.80s gave %d: %s",
+                    sql, rc, sqlite3_errmsg(db));
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+**
+** sql_help.h -- what programs share that use tables through SQL.
+*/
+#ifndef EMB_SQL_HELP_H
+#define EMB_SQL_HELP_H
+
+#include "test.h"
+
+#include <sqlite3.h>
+
+int sqlite3_emb_init(sqlite3 *db, char **message, const void *api);
+
+/* A connection with the extension that waits ten seconds for others; flags of
+** sqlite3_open_v2, beside those to read, write and create. */
+sqlite3 *sql_connect(const char *file, int flags);
+
+/* 1 when all of it could be done. */
+int sql_runs(sqlite3 *db, const char *sql);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+**
+** store_help.c -- what the tests of stores share: see store_help.h.
+*/
+#include "store_help.h"
+
+#include <dirent.h>
+
+int help_gives(emb_session *s, int want, int rc, const char *call,
+               const char *file, int line) {
+  return test_check(rc == want, file, line, "%s gave %d, not %d: %s", call, rc,
+                    want, s != NULL && rc != 0 ? emb_errmsg(s) : "");
+}
+
+int help_ok(emb_session *s, int rc, const char *call, const char *file,
+            int line) {
+  return help_gives(s, EMB_OK, rc, call, file, line);
+}
+
+const char *help_path(const char *name) {
+  static char paths[8][512];
+  static unsigned round;
+  char *path = paths[round++ % 8];
+  (void)snprintf(path, sizeof paths[0], "%s/%s", test_dir(), name);
+  return path;
+}
+
+int help_open(const char *dir, const emb_config *config, emb_store **store,
+              emb_session **session) {
+  emb_err err = {0, ""};
+  *session = NULL;
+  int rc = emb_open(dir, config, store, &err);
+  if (!test_check(rc == EMB_OK, __FILE__, __LINE__, "open %s gave %d: %s", dir,
+                  rc, err.text))
+    return 0;
+  rc = emb_session_open(*store, session, &err);
+  return test_check(rc == EMB_OK, __FILE__, __LINE__, "session gave %d: %s", rc,
+                    err.text);
+}
+
+int help_close(emb_store *store, emb_session *session) {
+  emb_err err = {0, ""};
+  emb_session_close(session);
+  int rc = emb_close(store, &err);
+  return test_check(rc == EMB_OK, __FILE__, __LINE__, "close gave %d: %s", rc,
+                    err.text);
+}
+
+/* ---- vectors ------------------------------------------------------------- */
+
+/* Whole numbers that float16 holds exactly while |value| <= 2000: the value
+** plus a pattern that depends on the key, so that neither another key's
+** vector nor a torn one passes. */
+static float help_element(int64_t key, int32_t value, uint32_t i) {
+  return (float)(value + (int32_t)(((uint64_t)key * 7 + i) & 15));
+}
+
+void help_vector(float *to, uint32_t dim, int64_t key, int32_t value) {
+  float x[16];
+  for (uint32_t i = 0; i < 16; i++)
+    x[i] = help_element(key, value, i);
+  for (uint32_t i = 0; i < dim; i++)
+    to[i] = x[i & 15];
+}
+
+int help_is(const float *vector, uint32_t dim, int64_t key, int32_t value) {
+  float x[16];
+  for (uint32_t i = 0; i < 16; i++)
+    x[i] = help_element(key, value, i);
+  for (uint32_t i = 0; i < dim; i++)
+    if (vector[i] != x[i & 15])
+      return 0;
+  return 1;
+}
+
+int32_t help_value(const float *vector, uint32_t dim, int64_t key) {
+  int32_t value = (int32_t)(vector[0] - help_element(key, 0, 0));
+  return help_is(vector, dim, key, value) ? value : INT32_MIN;
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+uint64_t help_disk_bytes(const char *dir) {
+  uint64_t bytes = 0;
+  DIR *d = opendir(dir);
+  for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
+    char path[1024];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+      bytes += (uint64_t)st.st_blocks * 512;
+  }
+  if (d != NULL)
+    (void)closedir(d);
+  return bytes;
+}
+
+int help_entries(const char *dir) {
+  int n = 0;
+  DIR *d = opendir(dir);
+  if (d == NULL)
+    return -1;
+  for (struct dirent *e; (e = readdir(d)) != NULL;)
+    n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+  (void)closedir(d);
+  return n;
+}
+
+int64_t help_rss(void) {
+  long pages = 0, all = 0;
+  FILE *f = fopen("/proc/self/statm", "re");
+  if (f == NULL || fscanf(f, "%ld %ld", &all, &pages) != 2)
+    pages = 0;
+  if (f != NULL)
+    (void)fclose(f);
+  return (int64_t)pages * sysconf(_SC_PAGESIZE);
+}
+
+int64_t help_stat(emb_store *store, const char *name) {
+  emb_stat stats[128];
+  size_t n = emb_stats(store, stats, 128);
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(stats[i].name, name) == 0)
+      return stats[i].value;
+  (void)test_check(0, __FILE__, __LINE__, "no metric %s", name);
+  return 0;
+}
+
+unsigned help_long(void) {
+  const char *text = getenv("LONG");
+  unsigned long n = text != NULL ? strtoul(text, NULL, 10) : 1;
+  return n < 1 ? 1 : (unsigned)n;
+}
+
+unsigned help_share(void) {
+  const char *text = getenv("SHARE");
+  unsigned long n = text != NULL ? strtoul(text, NULL, 10) : 1;
+  return n < 1 ? 1 : (unsigned)n;
+}
+
+unsigned help_amount(unsigned n) {
+  unsigned amount = n * help_long() / help_share();
+  return amount < 1 ? 1 : amount;
+}
+
+void help_report(void *count, const char *line) {
+  ++*(int *)count;
+  printf("verify: %s\n", line);
+}
+
+int help_verify(emb_session *s) {
+  int problems = 0;
+  return OK(s, emb_verify(s, help_report, &problems)) &&
+         CHECK_EQ_INT(problems, 0);
+}

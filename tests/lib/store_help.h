@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+**
+** store_help.h -- what the tests of engine/store share: opening with a text on
+** failure, vectors that tell whose they are, and the sizes of things.
+*/
+#ifndef EMB_STORE_HELP_H
+#define EMB_STORE_HELP_H
+
+#include "test.h"
+
+#include "engine/emb.h"
+
+#include <dirent.h>
+#include <errno.h>
+
+/* A call that must succeed; a failure prints code and text. */
+#define OK(session_, call_)                                                    \
+  help_ok((session_), (call_), #call_, __FILE__, __LINE__)
+/* A call that must end with this code. */
+#define GIVES(session_, code_, call_)                                          \
+  help_gives((session_), (code_), (call_), #call_, __FILE__, __LINE__)
+
+int help_gives(emb_session *s, int want, int rc, const char *call,
+               const char *file, int line);
+
+int help_ok(emb_session *s, int rc, const char *call, const char *file,
+            int line);
+
+/* A path in the test's directory; valid until the eighth call from here. */
+const char *help_path(const char *name);
+
+/* Opens dir and a session; 1 when both are there. */
+int help_open(const char *dir, const emb_config *config, emb_store **store,
+              emb_session **session);
+
+int help_close(emb_store *store, emb_session *session);
+
+/* ---- vectors ------------------------------------------------------------- */
+
+void help_vector(float *to, uint32_t dim, int64_t key, int32_t value);
+
+/* 1 when the vector is the key's with this value. */
+int help_is(const float *vector, uint32_t dim, int64_t key, int32_t value);
+
+/* The value of a vector that is whole; INT32_MIN when it is torn or another
+** key's. */
+int32_t help_value(const float *vector, uint32_t dim, int64_t key);
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* Bytes of disk that the files of a directory occupy. */
+uint64_t help_disk_bytes(const char *dir);
+
+/* Names in a directory besides "." and ".."; -1 when it is not there. */
+int help_entries(const char *dir);
+
+/* Bytes of memory that this process has. */
+int64_t help_rss(void);
+
+int64_t help_stat(emb_store *store, const char *name);
+
+/* LONG=n in the environment makes tests n times as long. */
+unsigned help_long(void);
+
+/* SHARE=n makes the tests that try one place after the other try one in n: for
+** a second pass under a sanitizer. */
+unsigned help_share(void);
+
+/* How often something random is done that is done n times by itself. */
+unsigned help_amount(unsigned n);
+
+/* Chance brought what a test is about.  Not asked of a share of it. */
+#define HELP_CAME(expr) CHECK(help_share() > 1 || (expr))
+
+/* Counts what emb_verify reports, and prints it. */
+void help_report(void *count, const char *line);
+
+int help_verify(emb_session *s);
+
+#endif

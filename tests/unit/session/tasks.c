@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+**
+** tasks.c -- the list of background tasks: when a pass begins, what ends it,
+** and what emb_stats says of each task.  The clock moves when the test says so.
+*/
+#include "forget_help.h"
+
+#include "engine/session/store.h"
+
+enum { DIM = 30, ROWS = 500, DAY = 86400 };
+
+static int64_t pieces(emb_store *store, const char *task) {
+  char name[64];
+  (void)snprintf(name, sizeof name, "task_%s_pieces", task);
+  return help_stat(store, name);
+}
+
+static int put_rows(emb_session *s, int from, int n) {
+  static int64_t keys[ROWS];
+  static float vectors[ROWS * DIM];
+  for (int i = 0; i < n; i++) {
+    keys[i] = from + i;
+    help_vector(vectors + i * DIM, DIM, keys[i], i);
+  }
+  return OK(s, emb_put(s, keys, (size_t)n, vectors, NULL));
+}
+
+static int open_store(const emb_config *config, emb_store **store,
+                      emb_session **s) {
+  forget_begin();
+  return help_open(help_path("store"), config, store, s);
+}
+
+static void close_store(emb_store *store, emb_session *s) {
+  help_close(store, s);
+  forget_end();
+}
+
+TEST(what_is_said_of_a_task) {
+  emb_config c = forget_config(DIM);
+  emb_store *store;
+  emb_session *s;
+  c.track = EMB_TRACK_WALL;
+  c.ttl = "1d";
+  if (!open_store(&c, &store, &s))
+    return;
+  CHECK_EQ_INT(help_stat(store, "task_expire_ms_ago"), -1);
+  CHECK_EQ_INT(pieces(store, "expire"), 0);
+  put_rows(s, 1, ROWS);
+  forget_steps(store);
+  CHECK_EQ_INT(help_stat(store, "task_expire_ms_ago"), -1);
+  forget_env.still_wall_s += 2 * DAY;
+  forget_steps(store);
+  CHECK_EQ_INT(emb_count(s), 0);
+  CHECK(pieces(store, "expire") > 0);
+  failing_pass(&forget_env, 5000000);
+  int64_t ago = help_stat(store, "task_expire_ms_ago");
+  CHECK(ago >= 5000);
+  failing_pass(&forget_env, 7000000);
+  CHECK_EQ_INT(help_stat(store, "task_expire_ms_ago"), ago + 7000);
+  CHECK_EQ_INT(pieces(store, "evict"), 0);
+  CHECK_EQ_INT(help_stat(store, "task_evict_ms_ago"), -1);
+  close_store(store, s);
+}
+
+/* A pass that found nothing to do is not made again, until something was
+** written and the checkpoint is late. */
+TEST(nothing_to_do_and_a_late_checkpoint) {
+  emb_config c = forget_config(DIM);
+  emb_store *store;
+  emb_session *s;
+  if (!open_store(&c, &store, &s))
+    return;
+  put_rows(s, 1, ROWS);
+  forget_steps(store);
+  int64_t before = pieces(store, "checkpoint");
+  int64_t begun = help_stat(store, "checkpoints");
+  failing_pass(&forget_env, 30000000);
+  forget_steps(store);
+  CHECK_EQ_INT(pieces(store, "checkpoint"), before);
+  failing_pass(&forget_env, 40000000);
+  forget_steps(store);
+  CHECK_EQ_INT(pieces(store, "checkpoint"), before + 1);
+  CHECK_EQ_INT(help_stat(store, "checkpoints"), begun + 1);
+  failing_pass(&forget_env, 400000000);
+  forget_steps(store);
+  CHECK_EQ_INT(pieces(store, "checkpoint"), before + 1);
+  put_rows(s, 1, 1);
+  failing_pass(&forget_env, 70000000);
+  forget_steps(store);
+  CHECK_EQ_INT(pieces(store, "checkpoint"), before + 2);
+  close_store(store, s);
+}
+
+/* What is wasted is compacted, and freed by a checkpoint, in passes that follow
+** each other at once; then the file is shortened. */
+TEST(compaction_and_what_follows) {
+  emb_config c = forget_config(DIM);
+  emb_store *store;
+  emb_session *s;
+  static int64_t keys[ROWS];
+  if (!open_store(&c, &store, &s))
+    return;
+  for (int from = 0; from < 200 * ROWS; from += ROWS)
+    put_rows(s, from, ROWS);
+  forget_steps(store);
+  CHECK_EQ_INT(pieces(store, "compact"), 0);
+  for (int from = 0; from < 200 * ROWS; from += ROWS) {
+    size_t n = 0;
+    for (int i = 0; i < ROWS; i++)
+      if ((from + i) % 8)
+        keys[n++] = from + i;
+    OK(s, emb_delete(s, keys, n, NULL));
+  }
+  int64_t bytes = help_stat(store, "log_bytes");
+  forget_steps(store);
+  CHECK(pieces(store, "compact") > 0);
+  CHECK(pieces(store, "checkpoint") > 0);
+  CHECK(pieces(store, "shorten") > 0);
+  CHECK(help_stat(store, "log_bytes") < bytes / 2);
+  int64_t compacted = pieces(store, "compact");
+  forget_steps(store);
+  CHECK_EQ_INT(pieces(store, "compact"), compacted);
+  help_verify(s);
+  close_store(store, s);
+}
+
+/* Snapshots that are dropped are a reason for a pass, though nothing is
+** written: what they kept is freed. */
+TEST(a_dropped_snapshot_lets_go) {
+  emb_config c = forget_config(DIM);
+  emb_store *store;
+  emb_session *s;
+  if (!open_store(&c, &store, &s))
+    return;
+  for (int from = 0; from < 100 * ROWS; from += ROWS)
+    put_rows(s, from, ROWS);
+  OK(s, emb_snapshot(s, "all"));
+  for (int from = 0; from < 100 * ROWS; from += ROWS)
+    put_rows(s, from, ROWS);
+  forget_steps(store);
+  int64_t kept = help_stat(store, "kept_bytes");
+  int64_t freed = pieces(store, "checkpoint");
+  CHECK(kept > 0);
+  OK(s, emb_snapshot_drop(s, "all"));
+  forget_steps(store);
+  CHECK_EQ_INT(help_stat(store, "kept_bytes"), 0);
+  CHECK(pieces(store, "checkpoint") > freed);
+  CHECK(help_stat(store, "dead_bytes") < kept);
+  close_store(store, s);
+}
+
+/* What fails is no piece, and is tried again. */
+TEST(a_task_that_fails) {
+  emb_config c = forget_config(DIM);
+  emb_store *store;
+  emb_session *s;
+  int more;
+  if (!open_store(&c, &store, &s))
+    return;
+  put_rows(s, 1, ROWS);
+  forget_steps(store);
+  failing_pass(&forget_env, 70000000);
+  int64_t before = pieces(store, "checkpoint");
+  failing_arm(&forget_env, FAILING_BIT(FAILING_MAP), 1, 1, ENOMEM);
+  CHECK_EQ_INT(emb_step(store, &more), EMB_NOMEM);
+  CHECK(forget_env.fired > 0);
+  failing_disarm(&forget_env);
+  CHECK_EQ_INT(pieces(store, "checkpoint"), before);
+  CHECK(help_stat(store, "task_checkpoint_ms_ago") >= 0);
+  forget_steps(store);
+  CHECK_EQ_INT(pieces(store, "checkpoint"), before + 1);
+  close_store(store, s);
+}

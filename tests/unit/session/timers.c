@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: MIT
+**
+** timers.c -- what the manual and engine/README.md promise in seconds: on an
+** env whose clock stands still and is moved by the test, or by the engine's own
+** sleeps.  No test waits for the time that it is about.
+*/
+#include "staleness_help.h"
+
+#include "engine/cache/cache.h"
+#include "engine/session/registry.h"
+#include "failing.h"
+#include "files.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+
+#define SECOND UINT64_C(1000000)
+#define START (1000 * SECOND)
+
+static struct failing clock_env;
+
+/* From now on the engine's clock stands still. */
+static void stop_clock(void) {
+  failing_init(&clock_env, &env_posix, 1);
+  clock_env.still_us = START;
+  registry_set_env(&clock_env.env);
+}
+
+static void real_clock(void) {
+  registry_set_env(&env_posix);
+  CHECK_EQ_INT(failing_out(&clock_env), 0);
+  failing_free(&clock_env);
+}
+
+static void pass_ms(uint64_t ms) { failing_pass(&clock_env, ms * 1000); }
+
+static uint64_t now_ms(void) {
+  return clock_env.env.now_us(&clock_env.env) / 1000;
+}
+
+/* All background work that is due now. */
+static void step(emb_store *store) {
+  int more = 1;
+  while (more && CHECK_EQ_INT(emb_step(store, &more), EMB_OK))
+    ;
+}
+
+static int64_t checkpoints(emb_store *store) {
+  return help_stat(store, "checkpoints");
+}
+
+/* ---- a checkpoint a minute after the last one ---------------------------- */
+
+/* The value that a copy of the files has, as after a death of the process;
+** INT32_MIN: it has none. */
+static int32_t saved(const char *dir, int64_t key) {
+  const char *copy = help_path("copy");
+  emb_config config = {.dim = DIM, .memory_bytes = 1, .flags = EMB_OPEN_STEP};
+  emb_store *store;
+  emb_session *s;
+  int32_t value = INT32_MIN;
+  if (CHECK(files_copy_dir(copy, dir)) &&
+      help_open(copy, &config, &store, &s)) {
+    value = peek_one(s, key);
+    help_close(store, s);
+  }
+  CHECK_EQ_INT(emb_destroy(copy, NULL), EMB_OK);
+  return value;
+}
+
+static void put_in_place(emb_session *s) { OK(s, put_one(s, 1, 5)); }
+
+static void add_to_it(emb_session *s) {
+  int64_t key = 1;
+  float one[DIM];
+  for (int i = 0; i < DIM; i++)
+    one[i] = 1;
+  OK(s, emb_rmw(s, &key, 1, one, NULL, NULL));
+}
+
+static void delete_it(emb_session *s) {
+  int64_t key = 1;
+  OK(s, emb_delete(s, &key, 1, NULL));
+}
+
+static void write_it_back(emb_session *s) {
+  float vector[DIM];
+  int64_t key = 1;
+  uint64_t ticket;
+  help_vector(vector, DIM, 1, 7);
+  OK(s, emb_write_back(s, &key, 1, vector, &ticket));
+  OK(s, emb_write_back_synchronize(s, ticket, NULL));
+}
+
+static void commit_put(emb_session *s) {
+  float vector[DIM];
+  int64_t key = 1;
+  help_vector(vector, DIM, 1, 8);
+  OK(s, emb_begin(s));
+  OK(s, emb_txn_put(s, &key, 1, vector));
+  OK(s, emb_commit(s));
+}
+
+static void commit_delete(emb_session *s) {
+  int64_t key = 1;
+  OK(s, emb_begin(s));
+  OK(s, emb_txn_delete(s, &key, 1, NULL));
+  OK(s, emb_commit(s));
+}
+
+/* The rows are in a checkpoint before it is known that they count. */
+static void commit_after_checkpoint(emb_session *s) {
+  float vector[DIM];
+  int64_t key = 1;
+  emb_session *other;
+  emb_err err;
+  help_vector(vector, DIM, 1, 9);
+  OK(s, emb_begin(s));
+  OK(s, emb_txn_put(s, &key, 1, vector));
+  if (CHECK_EQ_INT(emb_session_open(emb_session_store(s), &other, &err), 0))
+    OK(other, emb_checkpoint(other));
+  emb_session_close(other);
+  step(emb_session_store(s)); /* sees the checkpoint: its minute begins */
+  OK(s, emb_commit(s));
+}
+
+static void only_read(emb_session *s) {
+  OK(s, get_one(s, 1, NULL));
+  CHECK_EQ_INT(emb_release(s), 1);
+}
+
+static void roll_back(emb_session *s) {
+  OK(s, emb_begin(s));
+  emb_rollback(s);
+}
+
+static const struct change {
+  const char *name;
+  void (*make)(emb_session *);
+  int32_t value;   /* of key 1, which was 4, when it is saved */
+  int checkpoints; /* that a minute later have been taken for it */
+} changes[] = {
+    {"put", put_in_place, 5, 1},
+    {"rmw", add_to_it, 5, 1},
+    {"write-back", write_it_back, 7, 1},
+    {"delete", delete_it, INT32_MIN, 1},
+    {"commit of a put", commit_put, 8, 1},
+    {"commit of a delete", commit_delete, INT32_MIN, 1},
+    {"commit after a checkpoint", commit_after_checkpoint, 9, 2},
+    {"reads", only_read, 4, 0},
+    {"rollback", roll_back, 4, 0},
+};
+
+static void check_change(struct bounded *x, const struct change *change) {
+  const char *dir = help_path("store");
+  OK(x->a, put_one(x->a, 1, 4));
+  OK(x->a, emb_checkpoint(x->a));
+  step(x->store); /* sees it: its minute begins */
+  CHECK_EQ_INT(saved(dir, 1), 4);
+  pass_ms(20000);
+  int64_t before = checkpoints(x->store);
+  change->make(x->a);
+  int by_hand = change->checkpoints > 1;
+  int64_t begin = before + by_hand;
+  step(x->store);
+  pass_ms(by_hand ? 59999 : 39999);
+  step(x->store);
+  CHECK_EQ_INT(checkpoints(x->store), begin);
+  pass_ms(2);
+  step(x->store);
+  CHECK_EQ_INT(checkpoints(x->store), before + change->checkpoints);
+  CHECK_EQ_INT(saved(dir, 1), change->value);
+  pass_ms(200000); /* nothing new */
+  step(x->store);
+  CHECK_EQ_INT(checkpoints(x->store), before + change->checkpoints);
+}
+
+TEST(checkpoint_a_minute_after_the_last) {
+  struct bounded x;
+  int n = sizeof changes / sizeof changes[0];
+  stop_clock();
+  if (bounded_open(&x, 1, 0, EMB_OPEN_STEP)) {
+    for (int i = 0; i < n; i++) {
+      unsigned before = atomic_load(&test_state.failures);
+      check_change(&x, &changes[i]);
+      if (atomic_load(&test_state.failures) > before)
+        printf("(after: %s)\n", changes[i].name);
+    }
+    /* A write after a long rest need not wait. */
+    OK(x.a, put_one(x.a, 1, 11));
+    step(x.store);
+    CHECK_EQ_INT(saved(help_path("store"), 1), 11);
+    bounded_close(&x);
+  }
+  real_clock();
+  printf("%d kinds of change\n", n);
+}
+
+/* A put that comes while a checkpoint is being taken is not in it. */
+static struct {
+  emb_session *s;
+  int left; /* calls until it is put */
+} meanwhile;
+
+static int put_meanwhile(struct env *env, struct env_file *file) {
+  if (meanwhile.s && meanwhile.left-- == 0)
+    OK(meanwhile.s, put_one(meanwhile.s, 1, 77));
+  return env_posix.sync(env, file);
+}
+
+TEST(put_during_a_checkpoint_is_saved_by_the_next) {
+  static struct env below;
+  struct bounded x;
+  int runs = 0, in_first = 0;
+  for (int left = 0; left < 3; left++, runs++) {
+    failing_init(&clock_env, &below, 1);
+    below = env_posix;
+    below.sync = put_meanwhile;
+    clock_env.still_us = START;
+    registry_set_env(&clock_env.env);
+    if (bounded_open(&x, 1, 0, EMB_OPEN_STEP)) {
+      const char *dir = help_path("store");
+      OK(x.a, put_one(x.a, 1, 3));
+      meanwhile.s = x.b;
+      meanwhile.left = left; /* index file, log, manifest */
+      OK(x.a, emb_checkpoint(x.a));
+      meanwhile.s = NULL;
+      CHECK_EQ_INT(peek_one(x.a, 1), 77);
+      step(x.store);
+      in_first += saved(dir, 1) == 77;
+      pass_ms(60001);
+      step(x.store);
+      CHECK_EQ_INT(saved(dir, 1), 77);
+      bounded_close(&x);
+      CHECK_EQ_INT(emb_destroy(dir, NULL), EMB_OK);
+    }
+    real_clock();
+  }
+  CHECK(in_first < runs); /* else it shows nothing */
+}
+
+/* ---- space is freed when nothing was put for a second -------------------- */
+
+/* Until the store's thread has looked at the clock so often. */
+static int looks(uint64_t n) {
+  struct timespec pause = {0, 1000000};
+  for (int i = 0; i < 30000; i++) {
+    pthread_mutex_lock(&clock_env.lock);
+    uint64_t now = clock_env.looks;
+    pthread_mutex_unlock(&clock_env.lock);
+    if (now >= n)
+      return 1;
+    (void)nanosleep(&pause, NULL);
+  }
+  return test_check(0, __FILE__, __LINE__, "the thread does not look");
+}
+
+/* Two whole rounds of the thread. */
+static int let_it_look(void) {
+  pthread_mutex_lock(&clock_env.lock);
+  uint64_t now = clock_env.looks;
+  pthread_mutex_unlock(&clock_env.lock);
+  return looks(now + 8);
+}
+
+TEST(space_is_freed_after_a_quiet_second) {
+  enum { TWICE = 12000 };
+  struct bounded x;
+  struct timespec pause = {0, 1000000};
+  stop_clock();
+  if (bounded_open(&x, 1, 0, 0)) {
+    /* Every key twice: the first half of the log is dead. */
+    put_many(x.a, 0, 1, TWICE, 1);
+    OK(x.a, emb_checkpoint(x.a));
+    put_many(x.a, 0, 1, TWICE, 2);
+    int64_t before = checkpoints(x.store);
+    for (int i = 0; i < 4 && let_it_look(); i++) {
+      pass_ms(999);
+      if (!let_it_look())
+        break;
+      CHECK_EQ_INT(checkpoints(x.store), before);
+      OK(x.a, put_one(x.a, 1, 3 + i));
+    }
+    CHECK(let_it_look());
+    CHECK(help_stat(x.store, "dead_bytes") > 0);
+    pass_ms(1000);
+    for (int i = 0; i < 30000 && checkpoints(x.store) == before; i++)
+      (void)nanosleep(&pause, NULL);
+    CHECK_EQ_INT(checkpoints(x.store), before + 1);
+    CHECK_EQ_INT(help_stat(x.store, "dead_bytes"), 0);
+    bounded_close(&x);
+  }
+  real_clock();
+}
+
+/* ---- look-ahead ---------------------------------------------------------- */
+
+enum { PINNED = 300 };
+
+static void far_keys(int64_t *keys, int64_t from) {
+  for (int i = 0; i < PINNED; i++)
+    keys[i] = from + (int64_t)i * 60;
+}
+
+/* Gets of all keys but these, several times: whatever may leave the cache does.
+ */
+static void crowd(emb_session *s, int64_t besides) {
+  int64_t keys[CHUNK];
+  float *vectors = malloc(sizeof(float[CHUNK][DIM]));
+  for (int round = 0; CHECK(vectors != NULL) && round < 4; round++) {
+    for (int64_t key = 0; key < MANY;) {
+      int n = 0;
+      for (; n < CHUNK && key < MANY; key++)
+        if (key % 60 != besides)
+          keys[n++] = key;
+      OK(s, emb_get(s, keys, (size_t)n, vectors, NULL, NULL));
+      CHECK_EQ_INT(emb_release(s), n);
+    }
+  }
+  free(vectors);
+}
+
+/* How many of the keys a peek finds in the store's cache. */
+static int64_t in_cache(struct bounded *x, const int64_t *keys) {
+  float *vectors = malloc(sizeof(float[PINNED][DIM]));
+  int64_t before = help_stat(x->store, "get_disk");
+  if (CHECK(vectors != NULL))
+    OK(x->c, emb_peek(x->c, keys, PINNED, vectors, NULL, NULL));
+  free(vectors);
+  return PINNED - (help_stat(x->store, "get_disk") - before);
+}
+
+static int open_many(struct bounded *x) {
+  return bounded_open(x, 1, FOR_EVER, EMB_OPEN_STEP) &&
+         put_many(x->a, 0, 1, MANY, 1) && OK(x->a, emb_optimize(x->a));
+}
+
+/* After `ms` in which others crowd the cache: what is still there. */
+static int64_t left_after(struct bounded *x, int64_t from, uint64_t ms) {
+  int64_t keys[PINNED];
+  emb_ahead a = {0};
+  far_keys(keys, from);
+  if (!OK(x->b, emb_lookahead(x->b, keys, PINNED, EMB_AHEAD_BUFFER, &a)) ||
+      !OK(x->b, emb_lookahead_wait(x->b, a.number)) ||
+      !OK(x->b, emb_lookahead_progress(x->b, a.number, &a)))
+    return -1;
+  CHECK(a.to_read > PINNED / 2);
+  CHECK_EQ_INT(a.refused, 0);
+  pass_ms(ms);
+  crowd(x->a, from);
+  return in_cache(x, keys);
+}
+
+TEST(look_ahead_is_kept_for_a_minute) {
+  struct bounded x;
+  stop_clock();
+  if (open_many(&x)) {
+    CHECK_EQ_INT(left_after(&x, 1, 59999), PINNED);
+    int64_t late = left_after(&x, 2, 61000); /* seconds are counted as wholes */
+    CHECK(late < PINNED / 2);
+    printf("a minute later %d of %d are left\n", (int)late, PINNED);
+    bounded_close(&x);
+  }
+  real_clock();
+}
+
+/* The session's own cache has a limit; what is older than a minute makes room
+** for what is new. */
+TEST(look_ahead_of_a_session_is_kept_for_a_minute) {
+  enum { FULL = 3000 };
+  struct bounded x;
+  int64_t keys[FULL];
+  emb_ahead a = {0};
+  stop_clock();
+  if (open_many(&x)) {
+    uint64_t refused[3];
+    for (int i = 0; i < 3; i++) {
+      for (int k = 0; k < FULL; k++)
+        keys[k] = i + (int64_t)k * 5;
+      OK(x.b, emb_lookahead(x.b, keys, FULL, EMB_AHEAD_CACHE, &a));
+      OK(x.b, emb_lookahead_wait(x.b, a.number));
+      refused[i] = a.refused;
+      pass_ms(i == 0 ? 60000 : 1);
+    }
+    CHECK(refused[0] < FULL / 2);
+    CHECK(refused[1] > refused[0]);       /* the first ones are still kept */
+    CHECK_EQ_INT(refused[2], refused[0]); /* and not any more */
+    bounded_close(&x);
+  }
+  real_clock();
+}
+
+/* ---- waits that end with the timeout ------------------------------------- */
+
+enum { TIMEOUT = 5000 };
+
+static struct {
+  uint64_t from, last; /* ms: when the call began, and when it last asked */
+} waited;
+
+static int note_time(void *arg) {
+  (void)arg;
+  waited.last = now_ms();
+  return 0;
+}
+
+static void begin_wait(emb_session *s) {
+  emb_session_interrupt(s, note_time, NULL);
+  waited.from = waited.last = now_ms();
+}
+
+/* The call has just ended with EMB_BUSY: at the timeout, a round of waiting
+** later at most, and it still waited a round before. */
+static void check_wait(emb_session *s, const char *text) {
+  uint64_t round = 11 + clock_env.late_us / 1000;
+  uint64_t took = now_ms() - waited.from;
+  uint64_t patient = waited.last - waited.from;
+  test_check(took >= TIMEOUT && took <= TIMEOUT + round, __FILE__, __LINE__,
+             "%s: took %d ms", text, (int)took);
+  test_check(patient + round >= TIMEOUT, __FILE__, __LINE__,
+             "%s: waited until %d ms", text, (int)patient);
+  test_check(strncmp(emb_errmsg(s), text, strlen(text)) == 0, __FILE__,
+             __LINE__, "%s", emb_errmsg(s));
+}
+
+static const char *const lease_text =
+    "key 7: clock 2 is above the staleness bound 1";
+static const char *const held_text = "key 7 is held by another transaction";
+
+/* Keys that a and b have read wait for c. */
+static void wait_for_leases(struct bounded *x) {
+  float vectors[2][DIM];
+  int64_t keys[2] = {7, 8};
+  uint64_t ticket, clock = 2;
+  OK(x->a, get_one(x->a, 7, NULL));
+  OK(x->b, get_one(x->b, 7, NULL));
+  begin_wait(x->c);
+  GIVES(x->c, EMB_BUSY, get_one(x->c, 7, NULL));
+  check_wait(x->c, lease_text);
+  begin_wait(x->c);
+  GIVES(x->c, EMB_BUSY, emb_get(x->c, keys, 2, vectors[0], NULL, NULL));
+  check_wait(x->c, lease_text);
+  CHECK_EQ_INT(pending_of(x->c, 8), 0);
+  begin_wait(x->c);
+  OK(x->c,
+     emb_prefetch(x->c, keys, 2, &(emb_rows){.vectors = vectors[0]}, &ticket));
+  CHECK_EQ_INT(now_ms() - waited.from, 0);
+  GIVES(x->c, EMB_BUSY, emb_prefetch_synchronize(x->c, ticket, NULL));
+  check_wait(x->c, lease_text);
+  CHECK_EQ_INT(emb_leases(x->c), 0);
+  CHECK_EQ_INT(pending_of(x->c, 7), clock);
+  CHECK_EQ_INT(emb_tickets(x->c, NULL), 0);
+  /* All its own: at once. */
+  OK(x->a, put_one(x->a, 7, 1));
+  OK(x->b, get_one(x->b, 7, NULL));
+  begin_wait(x->b);
+  GIVES(x->b, EMB_BUSY, get_one(x->b, 7, NULL));
+  CHECK_EQ_INT(now_ms() - waited.from, 0);
+  CHECK_EQ_INT(emb_release(x->b), 2);
+}
+
+/* Keys and the store that a's transaction holds. */
+static void wait_for_transaction(struct bounded *x) {
+  float vector[DIM] = {0};
+  int64_t key = 7;
+  OK(x->a, emb_begin(x->a));
+  OK(x->a, emb_txn_put(x->a, &key, 1, vector));
+  begin_wait(x->c);
+  GIVES(x->c, EMB_BUSY, put_one(x->c, 7, 1));
+  check_wait(x->c, held_text);
+  begin_wait(x->c);
+  GIVES(x->c, EMB_BUSY, emb_rmw(x->c, &key, 1, vector, NULL, NULL));
+  check_wait(x->c, held_text);
+  begin_wait(x->c);
+  GIVES(x->c, EMB_BUSY, emb_delete(x->c, &key, 1, NULL));
+  check_wait(x->c, held_text);
+  begin_wait(x->c);
+  GIVES(x->c, EMB_BUSY, emb_begin(x->c));
+  check_wait(x->c, "another connection has a transaction open on ");
+  emb_rollback(x->a);
+  OK(x->c, emb_begin(x->c));
+  emb_rollback(x->c);
+}
+
+/* A wait is measured by the clock: a machine whose sleeps take longer than
+** asked for does not wait longer for it. */
+TEST(waits_end_at_the_timeout) {
+  struct bounded x;
+  for (int late = 0; late < 2; late++) {
+    stop_clock();
+    clock_env.jump = 1;
+    clock_env.late_us = late ? 3000 : 0;
+    if (bounded_open(&x, 1, TIMEOUT, EMB_OPEN_STEP)) {
+      put_many(x.a, 0, 1, 10, 1);
+      wait_for_leases(&x);
+      wait_for_transaction(&x);
+      CHECK(help_verify(x.a));
+      bounded_close(&x);
+      CHECK_EQ_INT(emb_destroy(help_path("store"), NULL), EMB_OK);
+    }
+    real_clock();
+  }
+}
+
+/* ---- another process ----------------------------------------------------- */
+
+/* A process that has the store "store", and obeys commands of one byte. */
+struct owner {
+  pid_t pid;
+  int to, from;
+};
+
+static void own(int from, int to, void (*act)(emb_session *, char)) {
+  struct bounded x;
+  char order;
+  ssize_t got = bounded_open(&x, 1, 0, EMB_OPEN_STEP) ? 1 : -1;
+  for (order = 0; got == 1; got = read(from, &order, 1)) {
+    act(x.a, order);
+    if (write(to, &order, 1) != 1)
+      break;
+  }
+  _exit(0);
+}
+
+static int owner_obeys(struct owner *o, char order) {
+  struct pollfd ready = {.fd = o->from, .events = POLLIN};
+  char back;
+  return CHECK(order == 0 || write(o->to, &order, 1) == 1) &&
+         CHECK(poll(&ready, 1, 30000) == 1 && read(o->from, &back, 1) == 1);
+}
+
+static int owner_start(struct owner *o, void (*act)(emb_session *, char)) {
+  int to[2], from[2];
+  if (!CHECK(test_dir() && pipe(to) == 0 && pipe(from) == 0))
+    return 0;
+  o->pid = fork();
+  if (o->pid == 0) {
+    (void)close(to[1]);
+    (void)close(from[0]);
+    (void)alarm(60);
+    own(to[0], from[1], act);
+  }
+  (void)close(to[0]);
+  (void)close(from[1]);
+  o->to = to[1];
+  o->from = from[0];
+  return CHECK(o->pid > 0) && owner_obeys(o, 0);
+}
+
+static void owner_end(struct owner *o) {
+  (void)close(o->to);
+  (void)close(o->from);
+  CHECK(waitpid(o->pid, NULL, 0) == o->pid);
+}
+
+/* Key 1 gets the number of the order, and a checkpoint. */
+static void put_and_save(emb_session *s, char order) {
+  (void)put_one(s, 1, order);
+  (void)emb_checkpoint(s);
+}
+
+TEST(a_reader_looks_every_5_ms) {
+  struct owner o;
+  struct bounded x;
+  if (!owner_start(&o, put_and_save))
+    return;
+  stop_clock();
+  if (bounded_open(&x, 1, 0, EMB_OPEN_STEP)) {
+    CHECK_EQ_INT(peek_one(x.a, 1), 0);
+    for (int n = 1; n <= 3 && owner_obeys(&o, (char)n); n++) {
+      CHECK_EQ_INT(peek_one(x.a, 1), n - 1);
+      failing_pass(&clock_env, 4999);
+      CHECK_EQ_INT(peek_one(x.a, 1), n - 1);
+      failing_pass(&clock_env, 1);
+      CHECK_EQ_INT(peek_one(x.a, 1), n);
+    }
+    bounded_close(&x);
+  }
+  real_clock();
+  owner_end(&o);
+}
+
+static void own_put(struct bounded *x) {
+  GIVES(x->c, EMB_BUSY, put_one(x->c, 1, 1));
+}
+static void own_begin(struct bounded *x) {
+  GIVES(x->c, EMB_BUSY, emb_begin(x->c));
+}
+static void own_checkpoint(struct bounded *x) {
+  GIVES(x->c, EMB_BUSY, emb_checkpoint(x->c));
+}
+
+static void (*const writes_of_c[])(struct bounded *) = {own_put, own_begin,
+                                                        own_checkpoint};
+
+static int yes(void *arg) {
+  (void)arg;
+  return 1;
+}
+
+TEST(writes_wait_for_the_owner_until_the_timeout) {
+  struct owner o;
+  struct bounded x;
+  char text[600];
+  if (!owner_start(&o, put_and_save))
+    return;
+  stop_clock();
+  clock_env.jump = 1;
+  if (bounded_open(&x, 1, TIMEOUT, EMB_OPEN_STEP)) {
+    (void)snprintf(text, sizeof text, "%s is owned by another process",
+                   help_path("store"));
+    for (size_t i = 0; i < sizeof writes_of_c / sizeof writes_of_c[0]; i++) {
+      begin_wait(x.c);
+      writes_of_c[i](&x);
+      check_wait(x.c, text);
+    }
+    emb_session_interrupt(x.c, yes, NULL);
+    GIVES(x.c, EMB_INTERRUPT, put_one(x.c, 1, 1));
+    GIVES(x.c, EMB_INTERRUPT, emb_begin(x.c));
+    emb_session_interrupt(x.c, NULL, NULL);
+    owner_end(&o);
+    OK(x.c, put_one(x.c, 1, 1)); /* it has died */
+    CHECK(help_verify(x.c));
+    bounded_close(&x);
+  }
+  real_clock();
+}
