@@ -13,7 +13,8 @@
 **             end      the same.  Where a transaction was open, page and
 **                      version are those of its beginning, for its records
 **                      count only when it commits; `end` is what names the
-**                      mark.  It grows with every change, also across crashes.
+**                      mark.  It grows with every change, also across crashes
+**                      and where a commit takes no slot (core_mark).
 **
 **           A delta goes from the mark that was acknowledged last to one that
 **           is taken when it begins, and all below that is synced before

@@ -75,12 +75,16 @@ static int take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
   struct marking m = {s, scan, mark, first, EMB_OK};
   mark->version = atomic_load(&core->version);
   epoch_wait(&core->epoch);
-  core_mark(core, &s->store->settle_lock, delta_set_mark, &m);
-  if (m.rc) {
-    return session_error(s, m.rc, "out of memory");
+  struct core_marking marking = {.settle = &s->store->settle_lock,
+                                 .slot = s->slot,
+                                 .then = delta_set_mark,
+                                 .arg = &m};
+  int rc = core_mark(core, &marking, &s->err);
+  if (rc || m.rc) {
+    return rc ? rc : session_error(s, m.rc, "out of memory");
   }
-  int rc = core_flush_all(core, !EMB_SEED(SEED_DELIVERED_DELTA_NOT_SYNCED),
-                          NULL, &s->err);
+  rc = core_flush_all(core, !EMB_SEED(SEED_DELIVERED_DELTA_NOT_SYNCED), NULL,
+                      &s->err);
   if (rc) {
     watch_close(core, &scan->watch);
   }

@@ -117,11 +117,15 @@ struct core {
   /* Transactions (txn/).  Newest number given out; newest that was
   ** prepared and committed; the next such one while its words are moved, or 0;
   ** first page of the one that is open or in doubt, 0 if none: recovery starts
-  ** there at the latest, compaction stays below. */
+  ** there at the latest, compaction stays below; the open one may have all its
+  ** pages, so that its commit writes none; the page that the newest mark beside
+  ** it left empty, or 0 (both under settle_lock, in core_mark). */
   _Atomic uint64_t txn_last;
   _Atomic uint64_t txn_committed;
   _Atomic uint64_t txn_settling;
   _Atomic uint64_t txn_first_page;
+  int txn_whole;
+  uint64_t txn_skipped;
 
   pthread_mutex_t ckpt_lock;     /* checkpoint, compaction, verification */
   pthread_mutex_t flush_lock;    /* seal, flush, sync, page out */
@@ -334,11 +338,19 @@ int core_flush_below(struct core *core, uint64_t page, emb_err *err);
 /* Everything written before the call reaches the file; durably if asked.
 ** *upto (or NULL): the page below which that is so. */
 int core_flush_all(struct core *core, int sync, uint64_t *upto, emb_err *err);
-/* Takes a mark: seals the log at its tail, which is what `then` gets, between
-** two commits.  settle excludes those, also while `then` runs.  No slots below
+/* Takes a mark: seals the log at its tail between two commits.  No slots below
 ** are taken from then on; sessions inside the epoch may still fill theirs. */
-void core_mark(struct core *core, pthread_mutex_t *settle,
-               void (*then)(void *arg, uint64_t page), void *arg);
+struct core_marking {
+  pthread_mutex_t *settle; /* excludes commits, also while `then` runs */
+  struct epoch_slot *slot;
+  void (*then)(void *arg, uint64_t mark);
+  void *arg;
+  /* What is to be durable before the mark is told to anyone lies below: so the
+  ** next mark is higher, if anything has changed by then, after a crash, too.
+ */
+  uint64_t below;
+};
+int core_mark(struct core *core, struct core_marking *m, emb_err *err);
 /* A session got LOG_ROOM and has left its epoch: waits for a free frame, and
 ** makes sure that there is a file slot with its blocks; kept: also one of those
 ** that are kept (log/log.h).  EMB_FULL: there is no space, and nothing to free.

@@ -116,15 +116,44 @@ static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
   return say_full(core, rc, err);
 }
 
-void core_mark(struct core *core, pthread_mutex_t *settle,
-               void (*then)(void *arg, uint64_t page), void *arg) {
+/* A mark is told from another by where it is, and all that changes rows takes
+** slots: but the commit of a transaction that has all its pages.  Where one is
+** open the page above the mark stays empty, for the marks after its commit to
+** be higher.  Nothing was written since if that page still is the last one. */
+static int mark_once(struct core *core, struct core_marking *m) {
+  struct log *log = &core->log;
+  int rc = EMB_OK;
   pthread_mutex_lock(&core->flush_lock);
-  pthread_mutex_lock(settle);
-  then(arg, EMB_SEED(SEED_SNAPSHOT_LOG_NOT_SEALED)
-                ? atomic_load(&core->log.tail)
-                : log_seal(&core->log, UINT64_MAX));
-  pthread_mutex_unlock(settle);
+  pthread_mutex_lock(m->settle);
+  uint64_t mark = EMB_SEED(SEED_SNAPSHOT_LOG_NOT_SEALED)
+                      ? atomic_load(&log->tail)
+                      : log_seal(log, UINT64_MAX);
+  m->below = mark;
+  if (core->txn_whole && mark == core->txn_skipped + 1) {
+    mark = core->txn_skipped;
+  } else if (core->txn_whole && !EMB_SEED(SEED_TWO_MARKS_WITH_ONE_END)) {
+    uint64_t skipped;
+    rc = log_skip_page(log, &skipped);
+    core->txn_skipped = !rc && skipped == mark ? skipped : 0;
+    m->below = rc ? mark : log_seal(log, UINT64_MAX);
+  }
+  if (rc == EMB_OK) {
+    m->then(m->arg, mark);
+  }
+  pthread_mutex_unlock(m->settle);
   pthread_mutex_unlock(&core->flush_lock);
+  return rc;
+}
+
+int core_mark(struct core *core, struct core_marking *m, emb_err *err) {
+  int rc = mark_once(core, m);
+  while (rc == LOG_ROOM) {
+    rc = core_make_kept_room(core, m->slot, err);
+    rc = rc ? rc : mark_once(core, m);
+  }
+  return rc == EMB_FULL && !err->code
+             ? err_set(err, rc, "%s/log has no address left", core->dir)
+             : rc;
 }
 
 /* The page below which the log is sealed when it keeps `extents` mutable. */

@@ -640,6 +640,18 @@ int log_pad(struct log *log, uint64_t phys) {
   return did;
 }
 
+int log_skip_page(struct log *log, uint64_t *page) {
+  struct log_open *open = &log->open[LOG_IMMEDIATE];
+  pthread_mutex_lock(&log->lock);
+  int rc = open_page(log, open, PAGE_DATA, 0, 1);
+  *page = open->page;
+  if (rc == EMB_OK) {
+    close_page(log, open, 0);
+  }
+  pthread_mutex_unlock(&log->lock);
+  return rc;
+}
+
 uint64_t log_cut(struct log *log, uint64_t *first) {
   pthread_mutex_lock(&log->lock);
   for (int i = 0; i < LOG_STREAMS; i++) {

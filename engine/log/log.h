@@ -314,6 +314,8 @@ void log_close_older(struct log *log, int stream, uint64_t page);
 /* Fills the tail's extent with empty pages if it stands at or above file slot
 ** `phys`, so that the next one can start lower.  1: it did. */
 int log_pad(struct log *log, uint64_t phys);
+/* Leaves one page empty, *page: the tail grows.  LOG_ROOM. */
+int log_skip_page(struct log *log, uint64_t *page);
 /* Closes the open pages.  Returns the tail: slots will be handed out from this
 ** page on.  *first (or NULL): the lowest page there may be. */
 uint64_t log_cut(struct log *log, uint64_t *first);

@@ -205,8 +205,11 @@ static int snapshot_mark(struct snapshot_making *m, pthread_mutex_t *settle) {
   if (!m->notes) {
     return snapshot_out_of_memory(m->err);
   }
-  core_mark(core, settle, snapshot_set_mark, m);
-  return EMB_OK;
+  struct core_marking marking = {
+      .settle = settle, .slot = m->slot, .then = snapshot_set_mark, .arg = m};
+  int rc = core_mark(core, &marking, m->err);
+  m->below = marking.below;
+  return rc;
 }
 
 static void end_notes(struct snapshot_making *m) {
@@ -260,7 +263,7 @@ static int finish_file(struct snapshot_making *m, int (*stop)(void *),
   if (!rc && !m->w.os) {
     rc = EMB_SEED(SEED_SNAPSHOT_LOG_NOT_SEALED)
              ? core_flush_all(core, 1, NULL, m->err)
-             : core_flush_below(core, m->s->head.mark, m->err);
+             : core_flush_below(core, m->below, m->err);
   }
   if (!rc && !m->w.os) {
     snapshot_write_head(m);

@@ -95,6 +95,7 @@ struct snapshot_making { /* one that is being taken */
   struct blocks w;
   uint32_t *counts; /* named records of each extent, from `first` on */
   uint64_t first, span;
+  uint64_t below;   /* what is to be durable for it */
   uint64_t settled; /* what lies below this page and is not in the snapshot
                        will never be a row: of a transaction that is open at
                        the mark it is not known yet */

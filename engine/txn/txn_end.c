@@ -81,6 +81,10 @@ static int txn_end_complete(emb_session *s, uint32_t flags) {
   for (size_t i = 0; !e.rc && i < txn->void_count; i++) {
     e.rc = put_item(s, PAGE_VOID, &txn->voids[i], sizeof txn->voids[i]);
   }
+  pthread_mutex_lock(&s->store->settle_lock);
+  s->core->txn_whole = 1; /* a mark before this closes the page: one follows */
+  s->core->txn_skipped = 0;
+  pthread_mutex_unlock(&s->store->settle_lock);
   while (!e.rc) {
     e.rc = log_end_txn(&s->core->log, PAGE_LAST | flags, txn->number);
     if (e.rc != LOG_ROOM) {
@@ -214,6 +218,7 @@ static void settle_all(emb_session *s, int commit) {
     epoch_leave(s->slot);
   }
   s->store->txn_number = 0;
+  core->txn_whole = 0;
   if (decided) {
     atomic_store(&core->txn_committed, decided);
   }
