@@ -2,7 +2,7 @@
 # run.sh -- runs the fuzzers, two at a time (make fuzz-run).
 #
 #     OUT=build RUNS=100000 [FUZZ="sql store"] [SECONDS_MAX=600] [JOBS=2]
-#       tests/fuzz/run.sh
+#       [SEED=1] tests/fuzz/run.sh
 #
 # What they find on the way goes to $OUT/fuzz/found/NAME, so that the next run
 # begins there; the corpora are unpacked to $OUT/fuzz/corpus (see corpus.sh), and
@@ -20,7 +20,7 @@ fuzz() {
   mkdir -p "$OUT/fuzz/found/$name"
   rm -rf "$OUT/fuzz/corpus/$name"
   if tests/fuzz/corpus.sh unpack "$name" "$OUT/fuzz/corpus/$name" &&
-    "$OUT/fuzz/fuzzer/$name" -runs="$RUNS" \
+    "$OUT/fuzz/fuzzer/$name" -runs="$RUNS" -seed="${SEED:-0}" \
     -max_total_time="${SECONDS_MAX:-0}" -timeout=20 \
     -rss_limit_mb=2048 -malloc_limit_mb=256 -max_len=2000 -print_final_stats=1 \
     -verbosity=0 -artifact_prefix="$OUT/fuzz/crash-$name-" \
