@@ -225,12 +225,14 @@ int index_insert(struct index *index, struct index_new *new) {
   while (rc == EMB_OK) {
     uint64_t count = atomic_load_explicit(&part->count, memory_order_relaxed);
     if (table && count * 100 < (uint64_t)table->buckets * 4 * 94) {
+      /* Counted before it can be found, and removed. */
+      atomic_fetch_add_explicit(&part->count, 1, memory_order_relaxed);
       new->entry = index__table_insert(table, new->key, new->hash, new->word,
                                        &index_shape_of(index, new->hash)->seq);
       if (new->entry) {
-        atomic_fetch_add_explicit(&part->count, 1, memory_order_relaxed);
         break;
       }
+      atomic_fetch_sub_explicit(&part->count, 1, memory_order_relaxed);
     }
     rc = index__grow(index, part);
     table = atomic_load_explicit(&part->table, memory_order_relaxed);

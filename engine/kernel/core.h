@@ -345,9 +345,8 @@ struct core_marking {
   struct epoch_slot *slot;
   void (*then)(void *arg, uint64_t mark);
   void *arg;
-  /* What is to be durable before the mark is told to anyone lies below: so the
-  ** next mark is higher, if anything has changed by then, after a crash, too.
- */
+  /* What lies below is to be durable before the mark is told to anyone: so the
+  ** next mark is higher if anything has changed by then, also after a crash. */
   uint64_t below;
 };
 int core_mark(struct core *core, struct core_marking *m, emb_err *err);

@@ -67,6 +67,10 @@ static void take_step(struct core *core, const struct row_write_step *step) {
     event = (struct row_event){step->key, from, to, rec, step->session};
     observe__notify(&core->observers, slots, step->kind, &event);
   }
+  /* A key is counted before it can be found, and as long as it can. */
+  if (!from && to) {
+    atomic_fetch_add_explicit(&core->count, 1, memory_order_relaxed);
+  }
   if (next) {
     atomic_store_explicit(&step->entry->word, next, memory_order_release);
   } else {
@@ -81,8 +85,8 @@ static void take_step(struct core *core, const struct row_write_step *step) {
   if (from) {
     log_live(&core->log, from, -1);
   }
-  if (!from != !to) {
-    atomic_fetch_add_explicit(&core->count, to ? 1 : -1, memory_order_relaxed);
+  if (from && !to) {
+    atomic_fetch_sub_explicit(&core->count, 1, memory_order_relaxed);
   }
 }
 
@@ -123,16 +127,19 @@ void row_remove(struct core *core, int64_t key, uint64_t hash,
 struct guard {
   struct core *core;
   uint64_t address;
+  int counted;
 };
 
 /* A key may only be added above the newest tombstone: it could be its own. */
 static int above_tombs(void *arg) {
   struct guard *g = arg;
-  return layout_page(&g->core->layout, g->address) >
-                 atomic_load_explicit(&g->core->log.last_tomb,
-                                      memory_order_acquire)
-             ? EMB_OK
-             : ROW_HELD;
+  if (layout_page(&g->core->layout, g->address) <=
+      atomic_load_explicit(&g->core->log.last_tomb, memory_order_acquire)) {
+    return ROW_HELD;
+  }
+  atomic_fetch_add_explicit(&g->core->count, 1, memory_order_relaxed);
+  g->counted = 1;
+  return EMB_OK;
 }
 
 /* A row that no key's word had before; slots: slots of observers. */
@@ -146,7 +153,7 @@ static void notify_added(struct core *core, uint32_t slots, int64_t key,
 int row_insert(struct core *core, struct log_run *run, uint32_t want,
                const struct row_new *row) {
   int64_t key = row->key;
-  struct guard guard = {core, 0};
+  struct guard guard = {.core = core};
   int rc = row_slot(core, run, want, row_tombs_end(core), &guard.address);
   if (rc) {
     return rc;
@@ -167,9 +174,10 @@ int row_insert(struct core *core, struct log_run *run, uint32_t want,
   if (rc) {
     rec_unfill(rec);
     log_live(&core->log, guard.address, -1);
+    atomic_fetch_sub_explicit(&core->count, guard.counted,
+                              memory_order_relaxed);
     return rc;
   }
-  atomic_fetch_add_explicit(&core->count, 1, memory_order_relaxed);
   if (slots) {
     notify_added(core, slots, key, guard.address, rec);
     key_unlatch(new.entry, new.word);

@@ -69,7 +69,9 @@ int shorten__file(struct core *core, uint64_t replay, uint32_t n,
   env->unmap(env, buffer, l->extent_bytes);
   if (!rc && shorten_due(core, 0)) {
     /* The extent that is being filled may be what keeps the file long. */
+    pthread_mutex_lock(&core->log.lock);
     uint64_t used = log_extents_used(&core->log);
+    pthread_mutex_unlock(&core->log.lock);
     *moved += (uint32_t)log_pad(&core->log, used + used / 8);
   }
   return rc;
