@@ -170,6 +170,10 @@ struct core {
   /* Until then there may be records with key_expect's bits; relaxed. */
   _Atomic uint64_t expected_until_us;
   uint64_t judged_hits, judged_promoted; /* counters then; flush_lock */
+  /* The tail when the cache last asked for a frame: if nothing was written
+   *since,
+   ** the log does not need what it has at least; flush_lock. */
+  uint64_t hungry_tail;
   /* Nothing is read in ahead of the first Get, or noted for that. */
   int cold;
   /* The warm-up has read in what it is to: what is in memory now is the hot
@@ -296,8 +300,9 @@ struct cache_offer { /* a record that was read from disk */
   uint64_t version;
   uint32_t freq; /* of promote_offer_warm: what the key's word is to say */
 };
-/* Offers it to the cache; inside an epoch. */
-void promote_offer(struct core *core, const struct cache_offer *offer);
+/* Offers it to the cache; inside an epoch.  1: the log has a frame for the
+** cache, and gives it when the epoch was left and core_wake called. */
+int promote_offer(struct core *core, const struct cache_offer *offer);
 /* The same for a record that a look-ahead read: it stays until it was read
 ** once.  CACHE_LATER: there is no slot now, but the log will give a frame to a
 ** caller that waits for it (core_wake, core_wait_frame). */

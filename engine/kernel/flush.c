@@ -232,9 +232,13 @@ static int flush_make_room(struct core *core, struct epoch_slot *self, int *did,
   uint32_t want = core_low_water(core) + piece;
   uint32_t hungry = excess ? 0 : atomic_exchange(&core->cache_hungry, 0);
   uint32_t resident = atomic_load(&log->resident), least = core__log_min(core);
+  int quiet = atomic_load(&log->tail) == core->hungry_tail;
   if (hungry && resident > least) {
     want += hungry < resident - least ? hungry : resident - least;
+  } else if (hungry && quiet) {
+    *did |= flush_page_out(core, self, hungry + resident / 4) != 0;
   }
+  core->hungry_tail = hungry ? atomic_load(&log->tail) : core->hungry_tail;
   for (uint32_t spare = cache_spare(core);
        !rc && spare > 0 && frames_left(&core->frames) < want; spare--) {
     *did |= promote__shrink(core, self);

@@ -86,21 +86,25 @@ static int cache_reclaim(struct core *core, uint64_t address,
 }
 
 /* Takes a frame more if the slots are used up and more than keep are free, else
-** asks the log for so many. */
-static void promote_grow(struct core *core, uint32_t keep, uint32_t wanted) {
+** asks the log for so many.  1: that is to be woken for it. */
+static int promote_grow(struct core *core, uint32_t keep, uint32_t wanted) {
   struct cache *cache = &core->cache;
   uint64_t room =
       (uint64_t)atomic_load(&cache->frame_count) * cache->slots_per_frame;
   if (atomic_load(&cache->used) < room - room / 32) {
-    return;
+    return 0;
   }
   char *frame = frames_take(&core->frames, keep + frames_excess(&core->frames));
   if (frame && !cache_add_frame(cache, frame)) {
     frames_give(&core->frames, frame);
   } else if (!frame && atomic_load_explicit(&core->cache_hungry,
                                             memory_order_relaxed) < wanted) {
-    atomic_store_explicit(&core->cache_hungry, wanted, memory_order_relaxed);
+    /* Of the least that the log is to have it gives something only if it sees
+    ** by itself that nothing is written. */
+    return !atomic_exchange(&core->cache_hungry, wanted) &&
+           atomic_load(&core->log.resident) > core__log_min(core);
   }
+  return 0;
 }
 
 /* A free slot, or 0. */
@@ -178,18 +182,19 @@ static int read_before(const struct cache *cache, struct entry *entry,
   return 0;
 }
 
-void promote_offer(struct core *core, const struct cache_offer *offer) {
+int promote_offer(struct core *core, const struct cache_offer *offer) {
   struct cache *cache = &core->cache;
+  int wake = 0;
   uint64_t word;
   struct entry *entry =
       find_cold(core, offer->key, offer->hash, offer->address, &word);
   if (!entry) {
-    return;
+    return 0;
   }
   pthread_mutex_lock(&cache->lock);
   if (!atomic_load_explicit(&core->cache_useless, memory_order_relaxed) ||
       atomic_load(&cache->frame_count) < core__cache_min(core)) {
-    promote_grow(core, core_low_water(core), 1);
+    wake = promote_grow(core, core_low_water(core), 1);
   }
   uint64_t address = promote_is_full(cache) && !read_before(cache, entry, &word)
                          ? 0
@@ -204,6 +209,7 @@ void promote_offer(struct core *core, const struct cache_offer *offer) {
   if (ghosts_sample(&core->ghosts, offer->hash)) {
     note_read(core, offer->hash, offer->address, address != 0);
   }
+  return wake;
 }
 
 static int promote_ahead(struct core *core, const struct cache_offer *offer,
@@ -216,7 +222,7 @@ static int promote_ahead(struct core *core, const struct cache_offer *offer,
     return cache->frames_max ? CACHE_MOVED : CACHE_REFUSED;
   }
   pthread_mutex_lock(&cache->lock);
-  promote_grow(core, keep, FRAMES_AHEAD);
+  (void)promote_grow(core, keep, FRAMES_AHEAD);
   /* What is hot, but not pinned, gives way in the end: the hand has to pass it
   ** as often as its frequency says. */
   uint64_t address = promote_pick(core, STEPS_AHEAD), passed = STEPS_AHEAD;

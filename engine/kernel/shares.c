@@ -29,7 +29,8 @@ void core__twice(const struct core *core, uint32_t *cache, uint32_t *log) {
   uint32_t resident = atomic_load(&core->log.resident);
   uint32_t cached = atomic_load(&core->cache.frame_count);
   uint32_t more = frames - (low_water(2 * frames) - low_water(frames));
-  *log = cached && resident <= log_min(frames) + 1
+  *log = cached && resident < log_min(frames) ? 0
+         : cached && resident <= log_min(frames) + 1
              ? log_min(2 * frames) - log_min(frames)
              : (uint32_t)((uint64_t)more * resident / (resident + cached + 1));
   *cache = more - *log;

@@ -89,14 +89,18 @@ static int use_page(struct read_reading *r, uint32_t from, uint32_t to,
     }
     if (r->promote) {
       epoch_enter(&core->epoch, s->slot);
-      promote_offer(core, &(struct cache_offer){
-                              .key = key,
-                              .hash = hash_key(key),
-                              .address = s->cold[i].address,
-                              .value = rec->vector,
-                              .version = rec_version(atomic_load_explicit(
-                                  &rec->stamp, memory_order_relaxed))});
+      int wake = promote_offer(
+          core,
+          &(struct cache_offer){.key = key,
+                                .hash = hash_key(key),
+                                .address = s->cold[i].address,
+                                .value = rec->vector,
+                                .version = rec_version(atomic_load_explicit(
+                                    &rec->stamp, memory_order_relaxed))});
       epoch_leave(s->slot);
+      if (wake) {
+        core_wake(core);
+      }
     }
   }
   return EMB_OK;
