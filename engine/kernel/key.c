@@ -53,7 +53,11 @@ int key_latch(struct core *core, int64_t key, uint64_t hash,
       return KEY_INTENT;
     }
     if (latch_entry(*entry, key, word)) {
-      return KEY_FOUND;
+      if (!(*word & WORD_INTENT) || EMB_SEED(SEED_CLAIMED_KEY_LATCHED)) {
+        return KEY_FOUND;
+      }
+      key_unlatch(*entry, *word); /* claimed since it was looked up */
+      return KEY_INTENT;
     }
   }
 }

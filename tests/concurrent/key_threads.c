@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** key_threads.c -- Gets are counted on their own key, however entries move: of
-** engine/kernel/key.c, key_acquire and key_release beside inserts that
-** displace.
+** key_threads.c -- engine/kernel/key.c by several threads.
 **
-** All keys are of one partition whose table is nearly full, so an insert makes
-** room by moving another entry, and takes its place at once.  A Get that was
-** stopped between two instructions then finds another key where its own was.
+** COUNTED  Gets are counted on their own key, however entries move: key_acquire
+**          and key_release beside inserts that displace.  All keys are of one
+**          partition whose table is nearly full, so an insert makes room by
+**          moving another entry, and takes its place at once.  A Get that was
+**          stopped between two instructions then finds another key where its
+**          own was.
+** CLAIMED  A key that a transaction claims is latched by no other session, even
+**          if it was free when that looked it up.
 */
 #include "test.h"
 
-#include "engine/kernel/core.h"
+#include "engine/kernel/row_write.h"
 
 #include <pthread.h>
 
@@ -88,13 +91,13 @@ static void *come_and_go(void *arg) {
   return NULL;
 }
 
-TEST(gets_are_counted_on_their_own_key) {
-  pthread_t threads[THREADS];
-  char *long_ = getenv("LONG");
-  unsigned ms = 800 * (long_ ? (unsigned)strtoul(long_, NULL, 10) : 1);
+static void begin(void) {
   memset(&core, 0, sizeof core);
   core.env = &env_posix;
   core.staleness = BOUND;
+  atomic_store(&stop, 0);
+  atomic_store(&counted, 0);
+  atomic_store(&displaced, 0);
   epoch_init(&core.epoch, &env_posix);
   CHECK_EQ_INT(index_init(&core.index, &env_posix, &core.epoch, PART_BITS),
                EMB_OK);
@@ -102,11 +105,20 @@ TEST(gets_are_counted_on_their_own_key) {
   for (int64_t key = 1; n < COUNTED + COMING; key++)
     if (hash_key(key) >> (64 - PART_BITS) == 0)
       keys[n++] = key;
-  for (int i = 0; i < COUNTED; i++)
-    come(i);
+}
+
+static void end(void) {
+  index_free(&core.index);
+  epoch_free(&core.epoch);
+}
+
+/* So many threads do the one, the others the other. */
+static void run(void *(*one)(void *), int ones, void *(*other)(void *)) {
+  pthread_t threads[THREADS];
+  char *long_ = getenv("LONG");
+  unsigned ms = 800 * (long_ ? (unsigned)strtoul(long_, NULL, 10) : 1);
   for (int i = 0; i < THREADS; i++)
-    if (!CHECK_EQ_INT(pthread_create(&threads[i], NULL,
-                                     i ? get_and_give : come_and_go,
+    if (!CHECK_EQ_INT(pthread_create(&threads[i], NULL, i < ones ? one : other,
                                      (void *)(uintptr_t)test_random()),
                       0))
       abort();
@@ -115,12 +127,73 @@ TEST(gets_are_counted_on_their_own_key) {
   atomic_store(&stop, 1);
   for (int i = 0; i < THREADS; i++)
     (void)pthread_join(threads[i], NULL);
+}
+
+TEST(gets_are_counted_on_their_own_key) {
+  begin();
+  for (int i = 0; i < COUNTED; i++)
+    come(i);
+  run(come_and_go, 1, get_and_give);
   for (int i = 0; i < COUNTED; i++) {
     uint64_t word = 0;
     CHECK(index_find(&core.index, keys[i], hash_key(keys[i]), &word) != NULL);
     CHECK_EQ_INT(word_pending(word), 0);
   }
   CHECK(atomic_load(&counted) > 0 && atomic_load(&displaced) > 0);
-  index_free(&core.index);
-  epoch_free(&core.epoch);
+  end();
+}
+
+/* ---- claims -------------------------------------------------------------- */
+
+/* A transaction that claims the key and gives it up. */
+static void *claim_and_settle(void *arg) {
+  struct epoch_slot *slot = epoch_join(&core.epoch);
+  uint64_t word, hash = hash_key(keys[0]), n = 0;
+  (void)arg;
+  while (!atomic_load(&stop)) {
+    epoch_enter(&core.epoch, slot);
+    int rc = key_intend(&core, keys[0], hash, &word);
+    if (rc == KEY_FOUND) {
+      row_settle(&core, keys[0], hash, ROW_SAME, 0, NULL);
+      n++;
+    }
+    epoch_leave(slot);
+    if (!CHECK(rc == KEY_FOUND || rc == KEY_INTENT))
+      break;
+  }
+  atomic_fetch_add(&counted, n);
+  epoch_part(slot);
+  return NULL;
+}
+
+/* Another session that writes the key, unless it is claimed. */
+static void *latch_and_unlatch(void *arg) {
+  struct epoch_slot *slot = epoch_join(&core.epoch);
+  uint64_t hash = hash_key(keys[0]), n = 0;
+  (void)arg;
+  while (!atomic_load(&stop)) {
+    struct entry *entry;
+    uint64_t word = 0;
+    epoch_enter(&core.epoch, slot);
+    int rc = key_latch(&core, keys[0], hash, &entry, &word);
+    int claimed = rc == KEY_FOUND && (word & WORD_INTENT) != 0;
+    if (rc == KEY_FOUND) {
+      key_unlatch(entry, word);
+      n++;
+    }
+    epoch_leave(slot);
+    if (!CHECK(!claimed))
+      break;
+  }
+  atomic_fetch_add(&displaced, n);
+  epoch_part(slot);
+  return NULL;
+}
+
+TEST(a_claimed_key_is_not_latched_by_others) {
+  begin();
+  come(0);
+  run(claim_and_settle, 2, latch_and_unlatch);
+  CHECK(atomic_load(&counted) > 0 && atomic_load(&displaced) > 0);
+  end();
 }
