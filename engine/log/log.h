@@ -392,6 +392,18 @@ uint64_t log_extents_used(const struct log *log);
 
 int log_fail(struct log *log, emb_err *err, int os_error, const char *what);
 
+/* ---- log_slots.c --------------------------------------------------------- */
+
+/* Under log.lock.  Room to note whether this file slot is in use: EMB_NOMEM. */
+int log__slot_room(struct log *log, uint32_t phys);
+void log__slot_set(struct log *log, uint32_t phys, int used);
+/* The lowest file slot that is ready; there is one. */
+uint32_t log__slot_take(struct log *log);
+/* No extent may be begun: the table of extents has no number left; or there is
+** no room to note its file slot either. */
+int log__numbers_full(const struct log *log);
+int log__is_full(const struct log *log);
+
 /* ---- log_valid.c, for emb_check ----------------------------------------- */
 
 /* L1 and L2: the positions are in order, the open pages above them.  Under the

@@ -49,6 +49,12 @@ enum { SANITIZED = 1 };
 #else
 enum { SANITIZED = 0 };
 #endif
+/* What one thread does one call after the other shows it nothing. */
+#if defined(__SANITIZE_THREAD__) || TEST_HAS(thread_sanitizer)
+enum { THREAD_SANITIZED = 1 };
+#else
+enum { THREAD_SANITIZED = 0 };
+#endif
 
 struct test {
   const char *name;

@@ -391,6 +391,8 @@ static int run_fault(int kind, int64_t n, int forever, int target) {
 }
 
 static void fail_all(int kind, unsigned stride) {
+  if (THREAD_SANITIZED)
+    SKIP("one thread");
   (void)signal(SIGALRM, fail_alarm);
   failing_init(&failing, &env_posix, test_state.seed);
   registry_set_env(&failing.env);
@@ -476,6 +478,8 @@ static void child(int64_t n) {
 }
 
 TEST(killed_at_every_call) {
+  if (THREAD_SANITIZED)
+    SKIP("one thread");
   int kills = 0;
   (void)signal(SIGALRM, fail_alarm);
   take_calls();
