@@ -182,14 +182,29 @@ int consumers_move(struct consumers *consumers, const struct position *position,
 /* Is this page of the log known to be one that was never written? */
 int consumers_know_hole(struct consumers *consumers, uint64_t page);
 
-/* consumer_valid.c, for emb_check; under the lock. */
-int consumers_valid(const struct consumers *consumers);
-/* D2: may the one become the other? */
-int consumer_follows(const struct consumer *old, const struct consumer *next);
+/* ---- consumer_file.c ----------------------------------------------------- */
 
+#define CONSUMER_FILE_BYTES 32
+uint64_t consumer__number(const char *name);
+/* The plain name of its file: CONSUMER_FILE_BYTES. */
+void consumer__file_name(uint64_t number, char *name);
+/* Its file under the name CONSUMER_NEW; the same under its own name; both. */
+int consumer__make_file(struct consumers *consumers,
+                        const struct consumer *consumer, emb_err *err);
+int consumer__name_file(struct core *core, const struct consumer *consumer,
+                        emb_err *err);
+int consumer__write_file(struct consumers *consumers,
+                         const struct consumer *consumer, emb_err *err);
+int holes__add(struct core *core, struct holes *holes, const struct hole *from,
+               size_t n, emb_err *err);
 /* Reads and checks the file of this name.  Its holes are added to the list, if
 ** that is not NULL. */
 int consumer_read(struct core *core, const char *file,
                   struct consumer *consumer, struct holes *holes, emb_err *err);
+
+/* consumer_valid.c, for emb_check; under the lock. */
+int consumers_valid(const struct consumers *consumers);
+/* D2: may the one become the other? */
+int consumer_follows(const struct consumer *old, const struct consumer *next);
 
 #endif

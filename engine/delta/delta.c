@@ -29,7 +29,6 @@
 */
 #include <string.h>
 
-#include "../kernel/store_file.h"
 #include "delta.h"
 
 size_t emb_state_bytes(const emb_store *store) {
@@ -68,8 +67,7 @@ static void delta_set_mark(void *arg, uint64_t tail) {
   m->rc = watch_open(core, watch, m->first);
 }
 
-/* Takes a mark; the scan, which then ends there, is open. */
-static int take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
+int delta__take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
                      uint64_t *first) {
   struct core *core = s->core;
   struct marking m = {s, scan, mark, first, EMB_OK};
@@ -91,7 +89,7 @@ static int take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
   return rc;
 }
 
-static void init_scan(emb_session *s, emb_scan *scan) {
+void delta__init_scan(emb_session *s, emb_scan *scan) {
   scan->s = s;
   scan->order = EMB_SCAN_ANY;
   scan->lo = INT64_MIN;
@@ -101,8 +99,7 @@ static void init_scan(emb_session *s, emb_scan *scan) {
   spill_init(&scan->watch.passed, s->core->env, s->core->dir, sizeof(int64_t));
 }
 
-/* Keeps what a mark that is taken from now on will need. */
-static void hold(emb_session *s, struct hold *hold) {
+void delta__hold(emb_session *s, struct hold *hold) {
   emb_store *store = s->store;
   pthread_mutex_lock(&store->settle_lock);
   uint64_t page = atomic_load(&s->core->log.tail);
@@ -112,7 +109,7 @@ static void hold(emb_session *s, struct hold *hold) {
   pthread_mutex_unlock(&store->settle_lock);
 }
 
-static int delta_begin_call(emb_session *s) {
+int delta__begin_call(emb_session *s) {
   int rc = session_begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "no delta inside a transaction");
@@ -136,11 +133,11 @@ static int delta_start(emb_delta *delta) {
     return rc;
   }
   if (!from->page) {
-    hold(s, &delta->hold);
+    delta__hold(s, &delta->hold);
     delta->held = 1;
   }
   scan->watch.deletions = from->page != 0;
-  rc = take_mark(s, scan, &delta->mark, &first);
+  rc = delta__take_mark(s, scan, &delta->mark, &first);
   if (rc) {
     return rc;
   }
@@ -180,7 +177,7 @@ int emb_delta_open(emb_session *s, const char *name, emb_delta **out) {
   struct consumers *consumers = &s->store->consumers;
   struct env *env = s->core->env;
   *out = NULL;
-  int rc = delta_begin_call(s);
+  int rc = delta__begin_call(s);
   rc = rc ? rc : consumer_name_check(name, &s->err);
   if (rc) {
     return rc;
@@ -189,7 +186,7 @@ int emb_delta_open(emb_session *s, const char *name, emb_delta **out) {
   if (!delta) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
-  init_scan(s, &delta->scan);
+  delta__init_scan(s, &delta->scan);
   gone_init(&delta->gone, env, s->core->dir);
   struct consumer_edit edit = {
       .make = MAKE_ABSENT, .change = delta_look, .arg = &delta->consumer};
@@ -532,154 +529,3 @@ int emb_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
   int rc = delta__read(delta, max, &rows, n);
   return rc || *n || max == 0 ? rc : delta_complete(delta);
 }
-
-/* ---- consumers -------------------------------------------------------- */
-
-struct acking {
-  const struct core *core;
-  uint64_t upto;
-};
-
-static int acknowledge(void *arg, struct consumer *consumer, int made,
-                       emb_err *err) {
-  const struct acking *a = arg;
-  int rc = consumer_check(consumer, a->core, err);
-  (void)made;
-  if (rc || (a->upto && a->upto == consumer->acked.end)) {
-    return rc ? rc : CONSUMER_SAME;
-  }
-  if (a->upto && a->upto != consumer->sent.end) {
-    return err_set(err, EMB_RANGE,
-                   "consumer %s has no delta that ends at %llu: read it again",
-                   consumer->name, (unsigned long long)a->upto);
-  }
-  if (!consumer->sent.end) {
-    return err_set(err, EMB_RANGE, "consumer %s has no delta to acknowledge",
-                   consumer->name);
-  }
-  if (consumer->sent.end < consumer->acked.end) { /* no writer leaves that */
-    return err_set(err, EMB_CORRUPT,
-                   "the file of consumer %s of %s is damaged: take a snapshot "
-                   "and begin anew",
-                   consumer->name, a->core->dir);
-  }
-  consumer->acked = consumer->sent;
-  consumer->acks++;
-  return EMB_OK;
-}
-
-int emb_delta_ack(emb_session *s, const char *name, uint64_t upto) {
-  struct acking acking = {s->core, upto};
-  struct consumer_edit edit = {.change = acknowledge, .arg = &acking};
-  int rc = delta_begin_call(s);
-  return rc ? rc : consumer_change(&s->store->consumers, name, &edit, &s->err);
-}
-
-/* A mark, and no scan. */
-static int mark_now(emb_session *s, struct mark *mark) {
-  struct env *env = s->core->env;
-  uint64_t first;
-  emb_scan *scan = env->allocate(env, sizeof *scan);
-  if (!scan) {
-    return session_error(s, EMB_NOMEM, "out of memory");
-  }
-  init_scan(s, scan);
-  int rc = take_mark(s, scan, mark, &first);
-  if (!rc) {
-    watch_close(s->core, &scan->watch);
-  }
-  spill_free(&scan->watch.moved);
-  env->release(env, scan);
-  return rc;
-}
-
-struct beginning {
-  struct mark mark;
-  uint64_t keep_bytes;
-};
-
-static int begin_anew(void *arg, struct consumer *consumer, int made,
-                      emb_err *err) {
-  const struct beginning *b = arg;
-  struct consumer next;
-  (void)made;
-  (void)err;
-  consumer_begin(&next, consumer->name);
-  next.keep_bytes = b->keep_bytes ? b->keep_bytes : consumer->keep_bytes;
-  next.acked = next.sent = b->mark;
-  *consumer = next;
-  return EMB_OK;
-}
-
-int emb_delta_begin(emb_session *s, const char *name, int where,
-                    uint64_t keep_bytes) {
-  struct consumers *consumers = &s->store->consumers;
-  struct beginning beginning = {{0, 0, 0}, keep_bytes};
-  struct consumer_edit edit = {
-      .make = MAKE_DAMAGED, .change = begin_anew, .arg = &beginning};
-  struct hold kept;
-  int rc = delta_begin_call(s);
-  rc = rc ? rc : consumer_name_check(name, &s->err);
-  if (!rc && where != EMB_DELTA_ALL && where != EMB_DELTA_NOW) {
-    rc = session_error(s, EMB_RANGE, "unknown beginning %d", where);
-  }
-  if (rc) {
-    return rc;
-  }
-  hold(s, &kept);
-  rc = where == EMB_DELTA_NOW ? mark_now(s, &beginning.mark) : EMB_OK;
-  rc = rc ? rc : consumer_change(consumers, name, &edit, &s->err);
-  consumers_let_go(consumers, &kept);
-  return rc;
-}
-
-int emb_delta_drop(emb_session *s, const char *name) {
-  int rc = delta_begin_call(s);
-  return rc ? rc : consumer_drop(&s->store->consumers, name, &s->err);
-}
-
-int emb_delta_consumers(emb_session *s, emb_consumer *to, size_t max,
-                        size_t *n) {
-  struct consumers *consumers = &s->store->consumers;
-  *n = 0;
-  int rc = delta_begin_call(s);
-  if (rc) {
-    return rc;
-  }
-  pthread_mutex_lock(&consumers->lock);
-  for (const struct consumer *c = consumers->first; c; c = c->next, (*n)++) {
-    if (*n < max) {
-      uint64_t page = consumer_needs_from(c);
-      emb_consumer *at = &to[*n];
-      memset(at, 0, sizeof *at);
-      memcpy(at->name, c->name, sizeof at->name);
-      at->state = (int)c->state;
-      at->acked = c->acked.end;
-      at->sent = c->sent.end;
-      at->keep_bytes = c->keep_bytes;
-      at->kept_bytes = page ? consumer_kept(s->core, page) : 0;
-    }
-  }
-  pthread_mutex_unlock(&consumers->lock);
-  return EMB_OK;
-}
-
-/* ---- their files --------------------------------------------------------- */
-
-static int consumer_load(struct core *core, int recovered, emb_err *err) {
-  emb_store *store = (emb_store *)(void *)core;
-  int rc = consumers_load(&store->consumers, core->log_end, err);
-  /* The checkpoint of what was recovered tries again. */
-  return rc == EMB_FULL && recovered ? EMB_OK : rc;
-}
-
-static int consumer_verify(struct core *core, const char *name, emb_err *err) {
-  struct consumer consumer;
-  int rc = consumer_read(core, name, &consumer, NULL, err);
-  return rc == EMB_CANTOPEN ? EMB_OK : rc; /* dropped meanwhile */
-}
-
-const struct store_file file_consumer = {.name = CONSUMER_PREFIX "*",
-                                         .temporary = CONSUMER_NEW,
-                                         .load = consumer_load,
-                                         .check = consumer_verify};

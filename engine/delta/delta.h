@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta.h -- private to delta.c, delta_export.c and delta_apply.c: a delta that
-** is being read, and what its files have in common.
+** delta.h -- private to this folder: a delta that is being read, and what its
+** files have in common.
 */
 #ifndef EMB_DELTA_DELTA_H
 #define EMB_DELTA_DELTA_H
@@ -38,6 +38,15 @@ int delta_complete(emb_delta *delta);
 /* The same, and what `last` does comes with it: it is called when nothing but
 ** the disk can fail any more, and if it fails the delta is not complete. */
 int delta__complete_with(emb_delta *delta, int (*last)(void *arg), void *arg);
+
+/* First line of a call; the process owns the store after it. */
+int delta__begin_call(emb_session *s);
+void delta__init_scan(emb_session *s, emb_scan *scan);
+/* Keeps what a mark that is taken from now on will need. */
+void delta__hold(emb_session *s, struct hold *hold);
+/* Takes a mark; the scan, which then ends there, is open. */
+int delta__take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
+                     uint64_t *first);
 
 /* The names of a table's columns as a file says them: what is too long is cut
 ** and has a hash. */

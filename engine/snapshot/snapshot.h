@@ -149,6 +149,18 @@ int snapshot__read_entries(struct core *core, const struct snapshot *snapshot,
 int snapshots__list(struct core *core, void (*each)(void *, const char *name),
                     void *arg, emb_err *err);
 
+/* snapshot.c, for snapshot_make.c.  One in memory, or NULL. */
+struct snapshot *snapshot__new(struct core *core, const char *name);
+/* Of its file. */
+void snapshot__path(char *to, const struct core *core, const char *prefix,
+                    const char *name);
+/* The one of this name that was not dropped. */
+struct snapshot *snapshot__find(struct snapshots *list, const char *name);
+/* It joins the list, under ckpt_lock. */
+void snapshot__enlist(struct core *core, struct snapshots *list,
+                      struct snapshot *s);
+int snapshot__no_memory(emb_err *err);
+
 /* snapshot_valid.c, for emb_check: its lists agree, and it needs what it names.
 ** No other thread changes it. */
 int snapshot_valid(const struct core *core, const struct snapshot *s);
