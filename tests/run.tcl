@@ -7,7 +7,8 @@
 # ", N skipped"; one that does not, or takes longer than EMB_TEST_TIMEOUT
 # seconds (default 600), counts as one more failure.  Prints a line for each
 # file, the output of those that failed, what they counted ("counted: 12 kill
-# points", added up), and the sums in the same form.
+# points", added up), the end of the output of those that failed once more, and
+# the sums in the same form.
 # TMPDIR of the tests is a directory of this run, removed at its end.
 
 proc start {file} {
@@ -92,6 +93,10 @@ proc report {channel bad message} {
   if {$failed || $skipped} {
     foreach line [split $output \n] {puts "    $line"}
   }
+  if {$failed} {
+    lappend ::failures $state($channel,file) \
+      [lrange [split $output \n] end-29 end]
+  }
   flush stdout
 }
 
@@ -116,6 +121,7 @@ proc next {} {
 }
 
 array set total {passed 0 failed 0 skipped 0}
+set failures {}
 set jobs [expr {[exec nproc] + 1}] ;# they wait for the disk now and then
 set running 0
 set timeout_ms 600000
@@ -141,5 +147,9 @@ if {!$running} {set done 1}
 vwait done
 file delete -force $env(TMPDIR)
 foreach what [lsort [array names counts]] {puts "counted: $counts($what) $what"}
+foreach {file lines} $failures {
+  puts "failed: $file"
+  foreach line $lines {puts "    $line"}
+}
 puts [sums $total(passed) $total(failed) $total(skipped)]
 exit [expr {$total(failed) > 0 || $total(passed) == 0}]
