@@ -27,6 +27,9 @@ struct env_file;  /* an open file */
 struct env_queue; /* reads and writes in flight, and their completions */
 struct env_lock;  /* a held lock file */
 struct env_dir;   /* an open directory */
+struct env_port;  /* where processes of this machine may call */
+struct env_peer;  /* one end of a call between two processes */
+struct env_watch; /* waits for several of both */
 
 enum {
   ENV_READ = 0,
@@ -51,6 +54,43 @@ struct env_io {
 };
 
 enum { ENV_QUEUE_URING = 1, ENV_QUEUE_POOL = 2 };
+
+/* Who is at the other end, as the system says. */
+struct env_who {
+  int64_t process; /* 0: one that cannot be seen from here (a container) */
+  int64_t user;
+  int is_same_user; /* or the superuser */
+};
+
+/* Memory that two processes have in common.  Its size never changes. */
+struct env_shared {
+  void *base;
+  size_t bytes;
+};
+
+/* What comes with a message. */
+enum env_gift {
+  ENV_GIFT_NONE,
+  ENV_GIFT_SHARED, /* memory, which both write */
+  ENV_GIFT_FIXED,  /* memory that nobody can write any more */
+  ENV_GIFT_FILE,   /* an open file: of it only the identity is asked */
+};
+#define ENV_GIFTS_MAX 2
+#define ENV_MESSAGE_MAX 65536
+
+struct env_message {
+  void *bytes;
+  size_t n; /* of what is sent; in env->receive the room, then what came */
+  struct env_gift_in {
+    enum env_gift kind;
+    struct env_shared shared; /* SHARED, FIXED */
+    uint64_t id[2];           /* FILE: device and inode; sending: unused */
+    int writable;             /* FILE: it is open for writing, too */
+    struct env_file *file;    /* FILE, sending */
+  } gifts[ENV_GIFTS_MAX];     /* the first that is NONE ends them */
+};
+
+enum { ENV_WATCH_MESSAGE = 1, ENV_WATCH_GONE = 2 };
 
 struct env {
   void *context; /* for replacements; NULL in the real one */
@@ -126,6 +166,72 @@ struct env {
   ** finished requests; sleeps, does not poll.  *n: how many. */
   int (*queue_wait)(struct env *, struct env_queue *, size_t min,
                     struct env_io **done, size_t max, size_t *n);
+
+  /* other processes of this machine */
+  /* A port in a directory, under a name that is replaced if it is there; for
+  ** all users that come to the directory.  Its path may be long.  What the file
+  ** system does not have is an error. */
+  int (*port_open)(struct env *, struct env_dir *, const char *name,
+                   struct env_port **);
+  /* Without the name, which another process may have replaced by now. */
+  void (*port_close)(struct env *, struct env_port *);
+  /* Who has called: EAGAIN, nobody. */
+  int (*port_accept)(struct env *, struct env_port *, struct env_peer **);
+  /* Calls: ENOENT, ECONNREFUSED: nobody is there; EAGAIN: too many are being
+  ** heard.  Answers of a process that was stopped do not come. */
+  int (*peer_open)(struct env *, struct env_dir *, const char *name,
+                   struct env_peer **);
+  void (*peer_close)(struct env *, struct env_peer *);
+  void (*peer_who)(struct env *, struct env_peer *, struct env_who *);
+  /* A message, whole, without waiting: EAGAIN, the other end has not read so
+  ** many; EPIPE, it has gone. */
+  int (*peer_send)(struct env *, struct env_peer *, const struct env_message *);
+  /* The next message, waiting at most so long: EAGAIN, there is none; EPIPE,
+  ** the other end has gone, or its process has; EMSGSIZE, it is longer than
+  ** the room, and is lost.  Memory that came is the caller's (shared_free); it
+  ** is EPROTO if its size can change, or it can be written though it is said to
+  ** be FIXED. */
+  int (*peer_receive)(struct env *, struct env_peer *, struct env_message *,
+                      uint64_t wait_us);
+  /* 1 when the other end has gone, or its process has. */
+  int (*peer_gone)(struct env *, struct env_peer *);
+  /* Waits for ports that are called, and for peers that have sent something
+  ** or have gone: *tag and *what (ENV_WATCH_*) are of one of them.  EAGAIN:
+  ** env->watch_wake was called, or the time is over (UINT64_MAX: never).  One
+  ** thread waits; any may call the others.  A peer's GONE comes also when its
+  ** process ends while another one has inherited the other end. */
+  int (*watch_open)(struct env *, struct env_watch **);
+  void (*watch_close)(struct env *, struct env_watch *);
+  int (*watch_port)(struct env *, struct env_watch *, struct env_port *,
+                    void *tag);
+  int (*watch_peer)(struct env *, struct env_watch *, struct env_peer *,
+                    void *tag);
+  /* No event of it comes after that. */
+  void (*unwatch_peer)(struct env *, struct env_watch *, struct env_peer *);
+  int (*watch_wait)(struct env *, struct env_watch *, uint64_t wait_us,
+                    void **tag, int *what);
+  void (*watch_wake)(struct env *, struct env_watch *);
+  /* Memory to be given to another process: zeroed, not resident until touched.
+  ** A child after fork() does not inherit it. */
+  int (*shared_make)(struct env *, size_t bytes, struct env_shared *);
+  /* The same bytes, which the caller cannot write any more, to be given away.
+  ** The address may be another. */
+  int (*shared_fix)(struct env *, struct env_shared *);
+  void (*shared_free)(struct env *, struct env_shared *);
+  /* Waits while *word is `is`, at most so long (UINT64_MAX: for ever); may
+  ** return sooner.  *word may be in shared memory. */
+  void (*word_wait)(struct env *, _Atomic uint32_t *word, uint32_t is,
+                    uint64_t wait_us);
+  void (*word_wake)(struct env *, _Atomic uint32_t *word);
+  /* Whether a directory is on a file system that other machines may have, too
+  ** (NFS, CIFS, 9p): its name, or NULL. */
+  const char *(*is_remote)(struct env *, struct env_dir *);
+  /* The same as lock_test; *process: who holds it, 0 if nobody, or one that
+  ** cannot be seen from here. */
+  int (*lock_holder)(struct env *, const char *path, int64_t *process);
+  /* A path that means the same in every process of this machine: `path` itself
+  ** if it begins with a slash, else behind the working directory. */
+  int (*absolute)(struct env *, const char *path, char *to, size_t size);
 
   /* memory */
   /* malloc, zeroed, at a multiple of 64; what was resized is not. */
