@@ -62,10 +62,12 @@ struct env_who {
   int is_same_user; /* or the superuser */
 };
 
-/* Memory that two processes have in common.  Its size never changes. */
+/* Memory that two processes have in common.  Its size never changes.  All zero:
+** none. */
 struct env_shared {
-  void *base;
+  void *base; /* NULL: none */
   size_t bytes;
+  int fd; /* what is sent of it; -1 in what came, which cannot be passed on */
 };
 
 /* What comes with a message. */
@@ -80,7 +82,8 @@ enum env_gift {
 
 struct env_message {
   void *bytes;
-  size_t n; /* of what is sent; in env->receive the room, then what came */
+  size_t n; /* sending: at most ENV_MESSAGE_MAX; receiving: the room, then what
+               came; after an error still the room */
   struct env_gift_in {
     enum env_gift kind;
     struct env_shared shared; /* SHARED, FIXED */
@@ -90,7 +93,10 @@ struct env_message {
   } gifts[ENV_GIFTS_MAX];     /* the first that is NONE ends them */
 };
 
-enum { ENV_WATCH_MESSAGE = 1, ENV_WATCH_GONE = 2 };
+enum {
+  ENV_WATCH_MESSAGE = 1, /* of a port: it is called */
+  ENV_WATCH_GONE = 2,    /* what was sent before can still be received */
+};
 
 struct env {
   void *context; /* for replacements; NULL in the real one */
@@ -141,7 +147,8 @@ struct env {
   /* The holder of the lock has done what others have to wait for (own.c). */
   void (*lock_settle)(struct env *, struct env_lock *);
   /* 0: no other process holds the lock file, or there is none; EAGAIN: one
-  ** holds it, and has settled; EINPROGRESS: it has not yet. */
+  ** holds it, and has settled; EINPROGRESS: it has not yet.  Not for a process
+  ** that holds the lock itself: it would lose it. */
   int (*lock_test)(struct env *, const char *path);
   /* Shared locks of bytes of an open file, which other processes can see and
   ** which do not block them; they end with the process.  At a number below
@@ -167,13 +174,18 @@ struct env {
   int (*queue_wait)(struct env *, struct env_queue *, size_t min,
                     struct env_io **done, size_t max, size_t *n);
 
-  /* other processes of this machine */
+  /* other processes of this machine
+  **
+  ** A child after fork() has copies of what its parent has open here, and must
+  ** not touch them: what it opens itself is its own. */
   /* A port in a directory, under a name that is replaced if it is there; for
-  ** all users that come to the directory.  Its path may be long.  What the file
-  ** system does not have is an error. */
+  ** all users that come to the directory.  The directory's path may be long; of
+  ** the name 80 bytes always fit (ENAMETOOLONG), and none is a slash (EINVAL).
+  ** What the file system does not have is an error. */
   int (*port_open)(struct env *, struct env_dir *, const char *name,
                    struct env_port **);
-  /* Without the name, which another process may have replaced by now. */
+  /* Without the name, which another process may have replaced by now.  A port
+  ** in a watch is closed after the watch. */
   void (*port_close)(struct env *, struct env_port *);
   /* Who has called: EAGAIN, nobody. */
   int (*port_accept)(struct env *, struct env_port *, struct env_peer **);
@@ -181,47 +193,62 @@ struct env {
   ** heard.  Answers of a process that was stopped do not come. */
   int (*peer_open)(struct env *, struct env_dir *, const char *name,
                    struct env_peer **);
+  /* After env->unwatch_peer, or after the watch is closed. */
   void (*peer_close)(struct env *, struct env_peer *);
+  /* Of a peer that was called: the process that opened the port; of one that
+  ** was accepted: the process that called.  Neither changes. */
   void (*peer_who)(struct env *, struct env_peer *, struct env_who *);
   /* A message, whole, without waiting: EAGAIN, the other end has not read so
-  ** many; EPIPE, it has gone. */
+  ** many; EPIPE, it has gone (not, if only its process has); EMSGSIZE, it is
+  ** too long; EINVAL, a gift cannot be given. */
   int (*peer_send)(struct env *, struct env_peer *, const struct env_message *);
-  /* The next message, waiting at most so long: EAGAIN, there is none; EPIPE,
-  ** the other end has gone, or its process has; EMSGSIZE, it is longer than
-  ** the room, and is lost.  Memory that came is the caller's (shared_free); it
-  ** is EPROTO if its size can change, or it can be written though it is said to
-  ** be FIXED. */
+  /* The next message, waiting at most so long (UINT64_MAX: for ever): EAGAIN,
+  ** there is none; EPIPE, the other end has gone, or its process has, and all
+  ** that it sent was received; EMSGSIZE, it is longer than the room, and is
+  ** lost.  Memory that came is the caller's (shared_free).
+  ** EPROTO: what came is not of env->peer_send, or memory that can change its
+  ** size, or that can be written though it is said to be FIXED, or a file that
+  ** is not a regular one.  EMFILE, ENOMEM: no room for a gift.  The message is
+  ** lost, and nothing of it stays. */
   int (*peer_receive)(struct env *, struct env_peer *, struct env_message *,
                       uint64_t wait_us);
   /* 1 when the other end has gone, or its process has. */
   int (*peer_gone)(struct env *, struct env_peer *);
   /* Waits for ports that are called, and for peers that have sent something
-  ** or have gone: *tag and *what (ENV_WATCH_*) are of one of them.  EAGAIN:
-  ** env->watch_wake was called, or the time is over (UINT64_MAX: never).  One
-  ** thread waits; any may call the others.  A peer's GONE comes also when its
-  ** process ends while another one has inherited the other end. */
+  ** or have gone: *tag and *what (one of ENV_WATCH_*) are of one of them, and
+  ** come again until that is accepted, received, or no longer watched.  EAGAIN:
+  ** env->watch_wake was called, since the last wait or in this one, or the time
+  ** is over (UINT64_MAX: never).  One thread waits; any may call the others but
+  ** unwatch_peer.  A port or peer is in one watch at most.  A peer's GONE comes
+  ** also when its process ends while another one has inherited the other
+  ** end. */
   int (*watch_open)(struct env *, struct env_watch **);
   void (*watch_close)(struct env *, struct env_watch *);
   int (*watch_port)(struct env *, struct env_watch *, struct env_port *,
                     void *tag);
   int (*watch_peer)(struct env *, struct env_watch *, struct env_peer *,
                     void *tag);
-  /* No event of it comes after that. */
+  /* No event of it comes after that.  By the thread that waits, between two
+  ** waits, or when none waits any more. */
   void (*unwatch_peer)(struct env *, struct env_watch *, struct env_peer *);
   int (*watch_wait)(struct env *, struct env_watch *, uint64_t wait_us,
                     void **tag, int *what);
   void (*watch_wake)(struct env *, struct env_watch *);
   /* Memory to be given to another process: zeroed, not resident until touched.
-  ** A child after fork() does not inherit it. */
+  ** A child after fork() does not inherit it.  EINVAL: no bytes. */
   int (*shared_make)(struct env *, size_t bytes, struct env_shared *);
-  /* The same bytes, which the caller cannot write any more, to be given away.
-  ** The address may be another. */
+  /* The same bytes, which the caller cannot write any more, to be given away as
+  ** FIXED.  The address may be another.  EPERM: it came from elsewhere, or was
+  ** sent as SHARED, or is fixed already.  After another error it is only to be
+  ** freed. */
   int (*shared_fix)(struct env *, struct env_shared *);
+  /* And makes it none.  What others have of it stays theirs. */
   void (*shared_free)(struct env *, struct env_shared *);
   /* Waits while *word is `is`, at most so long (UINT64_MAX: for ever); may
   ** return sooner.  *word may be in shared memory. */
   void (*word_wait)(struct env *, _Atomic uint32_t *word, uint32_t is,
                     uint64_t wait_us);
+  /* All that wait for it, in all processes. */
   void (*word_wake)(struct env *, _Atomic uint32_t *word);
   /* Whether a directory is on a file system that other machines may have, too
   ** (NFS, CIFS, 9p): its name, or NULL. */
@@ -230,7 +257,9 @@ struct env {
   ** cannot be seen from here. */
   int (*lock_holder)(struct env *, const char *path, int64_t *process);
   /* A path that means the same in every process of this machine: `path` itself
-  ** if it begins with a slash, else behind the working directory. */
+  ** if it begins with a slash, else behind the working directory.
+  ** ENAMETOOLONG: it does not fit; ENOENT: there is no such directory any
+  ** more, or no path. */
   int (*absolute)(struct env *, const char *path, char *to, size_t size);
 
   /* memory */

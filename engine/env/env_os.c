@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_os.c -- memory, time, randomness and threads of env_posix.
+** env_os.c -- memory, time, randomness and threads of env_posix, and what its
+** other files need of descriptors.
 **
 ** FAILURE   Memory that is not to be had is NULL; the rest returns errno.
 ** THREADS   Any.  Nothing here has state of its own.
@@ -8,6 +9,7 @@
 #include "env_os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <signal.h>
@@ -107,19 +109,21 @@ uint32_t env__wall_s(struct env *env) {
                                    : (uint32_t)now.tv_sec;
 }
 
+struct timespec env__timespec(uint64_t us) {
+  return (struct timespec){.tv_sec = (time_t)(us / 1000000u),
+                           .tv_nsec = (long)(us % 1000000u) * 1000};
+}
+
 void env__sleep_us(struct env *env, uint64_t us) {
   (void)env;
-  struct timespec left = {.tv_sec = (time_t)(us / 1000000u),
-                          .tv_nsec = (long)(us % 1000000u) * 1000};
+  struct timespec left = env__timespec(us);
   while (nanosleep(&left, &left) != 0 && errno == EINTR)
     ;
 }
 
 void env__wait_us(struct env *env, pthread_cond_t *condition,
                   pthread_mutex_t *mutex, uint64_t us) {
-  us += env__now_us(env);
-  struct timespec until = {.tv_sec = (time_t)(us / 1000000u),
-                           .tv_nsec = (long)(us % 1000000u) * 1000};
+  struct timespec until = env__timespec(us + env__now_us(env));
   (void)pthread_cond_timedwait(condition, mutex, &until);
 }
 
@@ -228,4 +232,36 @@ void env__thread_join(struct env *env, void *handle) {
   struct thread *thread = handle;
   (void)pthread_join(thread->id, NULL);
   env__release(env, thread);
+}
+
+/* ---- descriptors ------------------------------------------------------- */
+
+int env__own_fd(int got, int *fd) {
+  if (got < 0)
+    return errno;
+  if (got <= STDERR_FILENO) {
+    int higher = fcntl(got, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int rc = higher < 0 ? errno : 0;
+    (void)close(got);
+    if (rc != 0)
+      return rc;
+    got = higher;
+  }
+  *fd = got;
+  return 0;
+}
+
+int env__poll(struct pollfd *fds, unsigned n, uint64_t wait_us) {
+  uint64_t begin = env__now_us(NULL), spent = 0;
+  for (;;) {
+    struct timespec left = env__timespec(wait_us - spent);
+    int ready = ppoll(fds, n, wait_us == UINT64_MAX ? NULL : &left, NULL);
+    if (ready > 0)
+      return 0;
+    if (ready < 0 && errno != EINTR)
+      return errno;
+    spent = env__now_us(NULL) - begin;
+    if (ready == 0 || spent >= wait_us)
+      return EAGAIN;
+  }
 }

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
 ** env_os.h -- the part of the table that is not about files: memory, time,
-** randomness and threads.  Contracts in env.h.  None looks at its environment,
-** which is NULL where there is none to pass on.  Private to engine/env.
+** randomness, threads, and places.  Contracts in env.h.  None looks at its
+** environment, which is NULL where there is none to pass on.  Private to
+** engine/env.
 */
 #ifndef EMB_ENV_OS_H
 #define EMB_ENV_OS_H
 
 #include "env.h"
+
+#include <poll.h>
+#include <time.h>
+
+struct env_dir {
+  int fd;
+};
 
 void *env__allocate(struct env *, size_t bytes);
 void *env__resize(struct env *, void *, size_t bytes);
@@ -25,5 +33,17 @@ int64_t env__process(struct env *);
 int env__thread_start(struct env *, void (*run)(void *), void *arg,
                       void **thread);
 void env__thread_join(struct env *, void *thread);
+
+/* env_place.c */
+const char *env__is_remote(struct env *, struct env_dir *);
+int env__absolute(struct env *, const char *path, char *to, size_t size);
+
+/* Takes what a call gave that makes a descriptor, -1 with errno or a new one,
+** which becomes *fd; but never one of the standard ones: where the host has
+** closed stderr, its messages would go there.  After an error it is closed. */
+int env__own_fd(int got, int *fd);
+/* poll() for at most so long (UINT64_MAX: for ever): EAGAIN, nothing came. */
+int env__poll(struct pollfd *, unsigned n, uint64_t wait_us);
+struct timespec env__timespec(uint64_t us);
 
 #endif

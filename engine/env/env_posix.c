@@ -10,6 +10,7 @@
 */
 #include "../base/debug.h"
 #include "env_os.h"
+#include "env_peer.h"
 #include "env_queue.h"
 
 #include <dirent.h>
@@ -64,8 +65,6 @@ static int check_kind(int fd, int flags) {
   return now < 0 || fcntl(fd, F_SETFL, now & ~O_NONBLOCK) != 0 ? errno : 0;
 }
 
-/* open(), but never one of the standard descriptors: where the host has
-** closed stderr, its messages would go into this file. */
 static int open_fd(const char *path, int flags, int *fd) {
   int got;
   do
@@ -78,16 +77,7 @@ static int open_fd(const char *path, int flags, int *fd) {
     (void)close(got);
     return kind;
   }
-  if (got <= STDERR_FILENO) {
-    int higher = fcntl(got, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    int rc = higher < 0 ? errno : 0;
-    (void)close(got);
-    if (rc != 0)
-      return rc;
-    got = higher;
-  }
-  *fd = got;
-  return 0;
+  return env__own_fd(got, fd);
 }
 
 static int file_open(struct env *env, const char *path, int flags,
@@ -236,10 +226,6 @@ static int env_posix_dir_remove(struct env *env, const char *path) {
   return rmdir(path) != 0 ? errno : 0;
 }
 
-struct env_dir {
-  int fd;
-};
-
 static int dir_open(struct env *env, const char *path, struct env_dir **out) {
   struct env_dir *dir = env__allocate(env, sizeof *dir);
   if (dir == NULL)
@@ -374,20 +360,28 @@ static void lock_settle(struct env *env, struct env_lock *lock) {
     ;
 }
 
-static int lock_test(struct env *env, const char *path) {
+static int lock_holder(struct env *env, const char *path, int64_t *process) {
   struct flock whole = {
       .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = LOCK_BYTES};
   int fd, rc;
   (void)env;
+  *process = 0;
   rc = open_fd(path, O_RDONLY | O_NOFOLLOW, &fd);
   if (rc != 0)
     return rc == ENOENT ? 0 : rc;
   while ((rc = fcntl(fd, F_GETLK, &whole) != 0 ? errno : 0) == EINTR)
     ;
-  if (rc == 0 && whole.l_type != F_UNLCK)
+  if (rc == 0 && whole.l_type != F_UNLCK) {
     rc = whole.l_len == LOCK_BYTES ? EINPROGRESS : EAGAIN;
+    *process = whole.l_pid > 0 ? whole.l_pid : 0;
+  }
   (void)close(fd);
   return rc;
+}
+
+static int lock_test(struct env *env, const char *path) {
+  int64_t process;
+  return lock_holder(env, path, &process);
 }
 
 /* ---- byte locks -----------------------------------------------------------
@@ -507,6 +501,30 @@ struct env env_posix = {
     .queue_close = queue_close,
     .queue_submit = queue_submit,
     .queue_wait = queue_wait,
+    .port_open = env__port_open,
+    .port_close = env__port_close,
+    .port_accept = env__port_accept,
+    .peer_open = env__peer_open,
+    .peer_close = env__peer_close,
+    .peer_who = env__peer_who,
+    .peer_send = env__peer_send,
+    .peer_receive = env__peer_receive,
+    .peer_gone = env__peer_gone,
+    .watch_open = env__watch_open,
+    .watch_close = env__watch_close,
+    .watch_port = env__watch_port,
+    .watch_peer = env__watch_peer,
+    .unwatch_peer = env__unwatch_peer,
+    .watch_wait = env__watch_wait,
+    .watch_wake = env__watch_wake,
+    .shared_make = env__shared_make,
+    .shared_fix = env__shared_fix,
+    .shared_free = env__shared_free,
+    .word_wait = env__word_wait,
+    .word_wake = env__word_wake,
+    .is_remote = env__is_remote,
+    .lock_holder = lock_holder,
+    .absolute = env__absolute,
     .allocate = env__allocate,
     .resize = env__resize,
     .release = env__release,

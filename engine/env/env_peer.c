@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_peer.c -- ports and peers: sockets between processes of one machine.
+**
+** A port is a listening socket of the kind SEQPACKET, which keeps messages
+** apart; a peer is a connected one.  The name of a socket has 108 bytes, so it
+** is reached through /proc/self/fd/<directory>, however long its path is.
+**
+** The end of a process does not always close its sockets: a child can have
+** inherited them.  So a peer also has a descriptor of the process (pidfd),
+** which can be read when that has ended; where the system has none to give,
+** the socket must do.
+**
+** INVARIANT 1. Nothing is followed or changed by its name but the name itself:
+**              in a directory that others can write, it may be anything.
+**           2. All sockets are non-blocking; only env__poll waits.
+** FAILURE   errno.
+** THREADS   Any.
+*/
+#include "env_peer.h"
+#include "env_os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+#define SOCKET_FLAGS (SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK)
+
+/* Room for /proc/self/fd/ and a number. */
+#define PROC_BYTES 32
+
+static int address_of(const struct env_dir *dir, const char *name,
+                      struct sockaddr_un *address) {
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  if (name[0] == '\0' || strchr(name, '/') != NULL)
+    return EINVAL;
+  int n = snprintf(address->sun_path, sizeof address->sun_path,
+                   "/proc/self/fd/%d/%s", dir->fd, name);
+  return n < 0 || (size_t)n >= sizeof address->sun_path ? ENAMETOOLONG : 0;
+}
+
+/* ---- ports ------------------------------------------------------------- */
+
+/* For all users, whatever the mask of the process is.  Through a descriptor:
+** a link that has taken the name's place is not followed. */
+static int open_to_all(const struct env_dir *dir, const char *name) {
+  char path[PROC_BYTES];
+  struct stat st;
+  int fd = openat(dir->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), rc = 0;
+  if (fd < 0)
+    return errno;
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  if (fstat(fd, &st) != 0)
+    rc = errno;
+  else if (!S_ISSOCK(st.st_mode))
+    rc = EADDRINUSE;
+  else if (chmod(path, 0666) != 0)
+    rc = errno;
+  (void)close(fd);
+  return rc;
+}
+
+static int listen_at(int fd, struct env_dir *dir, const char *name) {
+  struct sockaddr_un address;
+  int rc = address_of(dir, name, &address);
+  if (rc != 0)
+    return rc;
+  if (unlinkat(dir->fd, name, 0) != 0 && errno != ENOENT)
+    return errno;
+  if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0)
+    return errno;
+  rc = open_to_all(dir, name);
+  if (rc == 0 && listen(fd, BACKLOG) != 0)
+    rc = errno;
+  return rc;
+}
+
+int env__port_open(struct env *env, struct env_dir *dir, const char *name,
+                   struct env_port **out) {
+  struct env_port *port = env__allocate(env, sizeof *port);
+  if (port == NULL)
+    return ENOMEM;
+  int rc = env__own_fd(socket(AF_UNIX, SOCKET_FLAGS, 0), &port->socket);
+  if (rc == 0) {
+    rc = listen_at(port->socket, dir, name);
+    if (rc != 0)
+      (void)close(port->socket);
+  }
+  if (rc != 0)
+    env__release(env, port);
+  else
+    *out = port;
+  return rc;
+}
+
+void env__port_close(struct env *env, struct env_port *port) {
+  (void)close(port->socket);
+  env__release(env, port);
+}
+
+/* ---- peers ------------------------------------------------------------- */
+
+static int find_user(struct env_peer *peer) {
+  struct ucred system;
+  socklen_t bytes = sizeof system;
+  if (getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &system, &bytes) != 0)
+    return errno;
+  peer->who = (struct env_who){.process = system.pid > 0 ? system.pid : 0,
+                               .user = system.uid,
+                               .is_same_user =
+                                   system.uid == geteuid() || system.uid == 0};
+  return 0;
+}
+
+/* ESRCH: it has ended. */
+static int find_life(struct env_peer *peer) {
+  peer->life = -1;
+  if (peer->who.process == 0)
+    return 0;
+  int rc = env__own_fd(
+      (int)syscall(SYS_pidfd_open, (pid_t)peer->who.process, 0), &peer->life);
+  /* A kernel or a container that has no such thing. */
+  return rc == ENOSYS || rc == EPERM || rc == EINVAL ? 0 : rc;
+}
+
+/* Takes a connected socket, which it closes after an error. */
+static int peer_make(struct env *env, int fd, int is_caller,
+                     struct env_peer **out) {
+  struct env_peer *peer = env__allocate(env, sizeof *peer);
+  int rc = peer == NULL ? ENOMEM : 0;
+  if (rc == 0) {
+    peer->socket = fd;
+    rc = find_user(peer);
+  }
+  if (rc == 0)
+    rc = find_life(peer);
+  /* A caller that has ended may have sent something first; of a port whose
+  ** process has ended, a child has the socket and will not answer. */
+  if (rc == ESRCH)
+    rc = is_caller ? env__own_fd(eventfd(1, EFD_CLOEXEC), &peer->life)
+                   : ECONNREFUSED;
+  if (rc != 0) {
+    (void)close(fd);
+    env__release(env, peer);
+  } else {
+    *out = peer;
+  }
+  return rc;
+}
+
+int env__port_accept(struct env *env, struct env_port *port,
+                     struct env_peer **out) {
+  int got, fd;
+  do
+    got = accept4(port->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  while (got < 0 && (errno == EINTR || errno == ECONNABORTED));
+  int rc = env__own_fd(got, &fd);
+  return rc != 0 ? rc : peer_make(env, fd, 1, out);
+}
+
+int env__peer_open(struct env *env, struct env_dir *dir, const char *name,
+                   struct env_peer **out) {
+  struct sockaddr_un address;
+  int fd, rc = address_of(dir, name, &address);
+  if (rc == 0)
+    rc = env__own_fd(socket(AF_UNIX, SOCKET_FLAGS, 0), &fd);
+  if (rc != 0)
+    return rc;
+  if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+    rc = errno;
+    (void)close(fd);
+    return rc;
+  }
+  return peer_make(env, fd, 0, out);
+}
+
+void env__peer_close(struct env *env, struct env_peer *peer) {
+  (void)close(peer->socket);
+  if (peer->life >= 0)
+    (void)close(peer->life);
+  env__release(env, peer);
+}
+
+void env__peer_who(struct env *env, struct env_peer *peer,
+                   struct env_who *who) {
+  (void)env;
+  *who = peer->who;
+}
+
+int env__peer_wait(struct env_peer *peer, uint64_t wait_us, int *ended) {
+  /* A negative descriptor is passed over. */
+  struct pollfd fds[2] = {{.fd = peer->socket, .events = POLLIN},
+                          {.fd = peer->life, .events = POLLIN}};
+  int rc = env__poll(fds, 2, wait_us);
+  *ended = rc == 0 && fds[1].revents != 0;
+  return rc;
+}
+
+int env__peer_gone(struct env *env, struct env_peer *peer) {
+  struct pollfd fds[2] = {{.fd = peer->socket, .events = POLLRDHUP},
+                          {.fd = peer->life, .events = POLLIN}};
+  (void)env;
+  return env__poll(fds, 2, 0) == 0;
+}

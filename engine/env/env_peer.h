@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_peer.h -- the part of the table that is about other processes: ports,
+** peers, messages, watches, shared memory.  Contracts in env.h.  Private to
+** engine/env.
+*/
+#ifndef EMB_ENV_PEER_H
+#define EMB_ENV_PEER_H
+
+#include "env.h"
+
+/* A descriptor in a watch, which gives its address with each event. */
+struct env__watched {
+  void *tag;
+  int is_life;
+};
+
+struct env_port {
+  int socket;
+  struct env__watched watched;
+};
+
+/* Nothing in it changes but `watched` and `watched_life`, which env__watch_peer
+** sets before the first event. */
+struct env_peer {
+  int socket;
+  int life; /* can be read when the process has ended; -1: nobody can say */
+  struct env_who who;
+  struct env__watched watched, watched_life;
+};
+
+/* env_peer.c */
+int env__port_open(struct env *, struct env_dir *, const char *name,
+                   struct env_port **);
+void env__port_close(struct env *, struct env_port *);
+int env__port_accept(struct env *, struct env_port *, struct env_peer **);
+int env__peer_open(struct env *, struct env_dir *, const char *name,
+                   struct env_peer **);
+void env__peer_close(struct env *, struct env_peer *);
+void env__peer_who(struct env *, struct env_peer *, struct env_who *);
+int env__peer_gone(struct env *, struct env_peer *);
+/* Waits until something can be received, or the peer has gone; 0, EAGAIN when
+** the time is over.  *ended: its process has. */
+int env__peer_wait(struct env_peer *, uint64_t wait_us, int *ended);
+
+/* env_message.c */
+int env__peer_send(struct env *, struct env_peer *, const struct env_message *);
+int env__peer_receive(struct env *, struct env_peer *, struct env_message *,
+                      uint64_t wait_us);
+
+/* env_watch.c */
+int env__watch_open(struct env *, struct env_watch **);
+void env__watch_close(struct env *, struct env_watch *);
+int env__watch_port(struct env *, struct env_watch *, struct env_port *,
+                    void *tag);
+int env__watch_peer(struct env *, struct env_watch *, struct env_peer *,
+                    void *tag);
+void env__unwatch_peer(struct env *, struct env_watch *, struct env_peer *);
+int env__watch_wait(struct env *, struct env_watch *, uint64_t wait_us,
+                    void **tag, int *what);
+void env__watch_wake(struct env *, struct env_watch *);
+
+/* env_shared.c */
+int env__shared_make(struct env *, size_t bytes, struct env_shared *);
+int env__shared_fix(struct env *, struct env_shared *);
+void env__shared_free(struct env *, struct env_shared *);
+/* Memory that a descriptor of another process is of; EPROTO if it is not what
+** env__shared_make, or for is_fixed env__shared_fix, makes.  The caller closes
+** the descriptor. */
+int env__shared_take(int fd, int is_fixed, struct env_shared *);
+void env__word_wait(struct env *, _Atomic uint32_t *word, uint32_t is,
+                    uint64_t wait_us);
+void env__word_wake(struct env *, _Atomic uint32_t *word);
+
+#endif
