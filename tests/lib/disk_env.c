@@ -197,6 +197,44 @@ static int byte_lock_lowest(struct env *env, struct env_file *file,
   return 0;
 }
 
+/* This process, or none. */
+static int lock_holder(struct env *env, const char *path, int64_t *process) {
+  int rc = lock_test(env, path);
+  *process = rc == EAGAIN ? env->process(env) : 0;
+  return rc;
+}
+
+/* ---- other processes ------------------------------------------------------
+**
+** None has this disk, nor sockets on it. */
+
+static int port_open(struct env *env, struct env_dir *dir, const char *name,
+                     struct env_port **port) {
+  (void)env, (void)dir, (void)name, (void)port;
+  return ENOTSUP;
+}
+
+static int peer_open(struct env *env, struct env_dir *dir, const char *name,
+                     struct env_peer **peer) {
+  (void)env, (void)dir, (void)name, (void)peer;
+  return ENOTSUP;
+}
+
+static const char *is_remote(struct env *env, struct env_dir *dir) {
+  (void)env, (void)dir;
+  return NULL;
+}
+
+/* Paths of the disk are all of them from its root. */
+static int absolute(struct env *env, const char *path, char *to, size_t size) {
+  size_t n = strlen(path) + 1;
+  (void)env;
+  if (n > size)
+    return ENAMETOOLONG;
+  memcpy(to, path, n);
+  return 0;
+}
+
 /* ---- queues ---------------------------------------------------------------
 **
 ** done_bytes of a request says how much of it was carried out; it is finished
@@ -306,6 +344,12 @@ static void wait_us(struct env *env, pthread_cond_t *condition,
   disk_of(env)->clock_us += us;
 }
 
+static void word_wait(struct env *env, _Atomic uint32_t *word, uint32_t is,
+                      uint64_t us) {
+  (void)word, (void)is;
+  disk_of(env)->clock_us += us != UINT64_MAX ? us : 0;
+}
+
 static int random_bytes(struct env *env, void *to, size_t bytes) {
   for (size_t i = 0; i < bytes; i++)
     ((uint8_t *)to)[i] = (uint8_t)disk_random(disk_of(env));
@@ -389,6 +433,11 @@ void disk__env_init(struct disk *disk) {
   disk->env.lock_test = lock_test;
   disk->env.byte_lock = byte_lock;
   disk->env.byte_lock_lowest = byte_lock_lowest;
+  disk->env.port_open = port_open;
+  disk->env.peer_open = peer_open;
+  disk->env.is_remote = is_remote;
+  disk->env.lock_holder = lock_holder;
+  disk->env.absolute = absolute;
   disk->env.queue_open = queue_open;
   disk->env.queue_close = queue_close;
   disk->env.queue_submit = queue_submit;
@@ -397,6 +446,7 @@ void disk__env_init(struct disk *disk) {
   disk->env.wall_s = wall_s;
   disk->env.sleep_us = sleep_us;
   disk->env.wait_us = wait_us;
+  disk->env.word_wait = word_wait;
   disk->env.random = random_bytes;
   disk->env.map = map;
   disk->env.unmap = unmap;

@@ -379,6 +379,42 @@ static int byte_lock_lowest(struct env *env, struct env_file *file,
   return 0;
 }
 
+static int lock_holder(struct env *env, const char *path, int64_t *process) {
+  *process = 0;
+  return lock_test(env, path);
+}
+
+/* ---- other processes --------------------------------------------------
+**
+** None has these directories. */
+
+static int port_open(struct env *env, struct env_dir *dir, const char *name,
+                     struct env_port **port) {
+  (void)env, (void)dir, (void)name, (void)port;
+  return ENOTSUP;
+}
+
+static int peer_open(struct env *env, struct env_dir *dir, const char *name,
+                     struct env_peer **peer) {
+  (void)env, (void)dir, (void)name, (void)peer;
+  return ENOTSUP;
+}
+
+static const char *is_remote(struct env *env, struct env_dir *dir) {
+  (void)env, (void)dir;
+  return NULL;
+}
+
+/* A path is a name and no more. */
+static int absolute(struct env *env, const char *path, char *to, size_t size) {
+  size_t n = strlen(path) + 1;
+  (void)env;
+  if (n > size)
+    return ENAMETOOLONG;
+  memcpy(to, path, n);
+  return 0;
+}
+
 /* ---- memory ----------------------------------------------------------- */
 
 enum { HEAD = 64 }; /* the size, and as aligned as the real ones are */
@@ -476,6 +512,11 @@ struct env *env_memory(void) {
   table.lock_test = lock_test;
   table.byte_lock = byte_lock;
   table.byte_lock_lowest = byte_lock_lowest;
+  table.port_open = port_open;
+  table.peer_open = peer_open;
+  table.is_remote = is_remote;
+  table.lock_holder = lock_holder;
+  table.absolute = absolute;
   table.allocate = allocate;
   table.resize = resize;
   table.release = release;

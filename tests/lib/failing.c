@@ -359,6 +359,169 @@ static int queue_wait(struct env *env, struct env_queue *queue, size_t min,
   return 0;
 }
 
+/* ---- other processes ----------------------------------------------------- */
+
+static int port_open(struct env *env, struct env_dir *dir, const char *name,
+                     struct env_port **out) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_PEER, dir->path);
+  rc = rc ? rc : f->below->port_open(f->below, dir->dir, name, out);
+  add(f, &f->files, rc == 0);
+  return rc;
+}
+
+static void port_close(struct env *env, struct env_port *port) {
+  struct failing *f = of(env);
+  f->below->port_close(f->below, port);
+  add(f, &f->files, -1);
+}
+
+static int port_accept(struct env *env, struct env_port *port,
+                       struct env_peer **out) {
+  struct failing *f = of(env);
+  int rc = f->below->port_accept(f->below, port, out);
+  add(f, &f->files, rc == 0);
+  return rc;
+}
+
+static int peer_open(struct env *env, struct env_dir *dir, const char *name,
+                     struct env_peer **out) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_PEER, dir->path);
+  rc = rc ? rc : f->below->peer_open(f->below, dir->dir, name, out);
+  add(f, &f->files, rc == 0);
+  return rc;
+}
+
+static void peer_close(struct env *env, struct env_peer *peer) {
+  struct failing *f = of(env);
+  f->below->peer_close(f->below, peer);
+  add(f, &f->files, -1);
+}
+
+static void peer_who(struct env *env, struct env_peer *peer,
+                     struct env_who *who) {
+  struct env *below = of(env)->below;
+  below->peer_who(below, peer, who);
+}
+
+static int peer_send(struct env *env, struct env_peer *peer,
+                     const struct env_message *message) {
+  struct env *below = of(env)->below;
+  struct env_message copy = *message;
+  for (int i = 0; i < ENV_GIFTS_MAX && copy.gifts[i].kind; i++)
+    if (copy.gifts[i].kind == ENV_GIFT_FILE)
+      copy.gifts[i].file = copy.gifts[i].file->file;
+  return below->peer_send(below, peer, &copy);
+}
+
+static int peer_receive(struct env *env, struct env_peer *peer,
+                        struct env_message *message, uint64_t us) {
+  struct failing *f = of(env);
+  int rc = f->below->peer_receive(f->below, peer, message, us);
+  for (int i = 0; i < ENV_GIFTS_MAX && rc == 0; i++)
+    add(f, &f->blocks, message->gifts[i].shared.base != NULL);
+  return rc;
+}
+
+static int peer_gone(struct env *env, struct env_peer *peer) {
+  struct env *below = of(env)->below;
+  return below->peer_gone(below, peer);
+}
+
+static int watch_open(struct env *env, struct env_watch **out) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_PEER, NULL);
+  rc = rc ? rc : f->below->watch_open(f->below, out);
+  add(f, &f->files, rc == 0);
+  return rc;
+}
+
+static void watch_close(struct env *env, struct env_watch *watch) {
+  struct failing *f = of(env);
+  f->below->watch_close(f->below, watch);
+  add(f, &f->files, -1);
+}
+
+static int watch_port(struct env *env, struct env_watch *watch,
+                      struct env_port *port, void *tag) {
+  struct env *below = of(env)->below;
+  return below->watch_port(below, watch, port, tag);
+}
+
+static int watch_peer(struct env *env, struct env_watch *watch,
+                      struct env_peer *peer, void *tag) {
+  struct env *below = of(env)->below;
+  return below->watch_peer(below, watch, peer, tag);
+}
+
+static void unwatch_peer(struct env *env, struct env_watch *watch,
+                         struct env_peer *peer) {
+  struct env *below = of(env)->below;
+  below->unwatch_peer(below, watch, peer);
+}
+
+static int watch_wait(struct env *env, struct env_watch *watch, uint64_t us,
+                      void **tag, int *what) {
+  struct env *below = of(env)->below;
+  return below->watch_wait(below, watch, us, tag, what);
+}
+
+static void watch_wake(struct env *env, struct env_watch *watch) {
+  struct env *below = of(env)->below;
+  below->watch_wake(below, watch);
+}
+
+static int shared_make(struct env *env, size_t bytes, struct env_shared *out) {
+  struct failing *f = of(env);
+  int rc = strike(env, FAILING_SHARED, NULL);
+  rc = rc ? rc : f->below->shared_make(f->below, bytes, out);
+  add(f, &f->blocks, rc == 0);
+  return rc;
+}
+
+static int shared_fix(struct env *env, struct env_shared *shared) {
+  struct env *below = of(env)->below;
+  return below->shared_fix(below, shared);
+}
+
+static void shared_free(struct env *env, struct env_shared *shared) {
+  struct failing *f = of(env);
+  add(f, &f->blocks, -(shared->base != NULL));
+  f->below->shared_free(f->below, shared);
+}
+
+static void word_wait(struct env *env, _Atomic uint32_t *word, uint32_t is,
+                      uint64_t us) {
+  struct failing *f = of(env);
+  int jumps = f->jump && us != UINT64_MAX;
+  if (jumps)
+    failing_pass(f, us + f->late_us);
+  f->below->word_wait(f->below, word, is, jumps ? 0 : us);
+}
+
+static void word_wake(struct env *env, _Atomic uint32_t *word) {
+  struct env *below = of(env)->below;
+  below->word_wake(below, word);
+}
+
+static const char *is_remote(struct env *env, struct env_dir *dir) {
+  struct env *below = of(env)->below;
+  return below->is_remote(below, dir->dir);
+}
+
+static int lock_holder(struct env *env, const char *path, int64_t *who) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_LOCK, path);
+  *who = 0;
+  return rc ? rc : below->lock_holder(below, path, who);
+}
+
+static int absolute(struct env *env, const char *path, char *to, size_t size) {
+  struct env *below = of(env)->below;
+  return below->absolute(below, path, to, size);
+}
+
 /* ---- memory -------------------------------------------------------------- */
 
 static void *allocate(struct env *env, size_t bytes) {
@@ -512,6 +675,30 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .queue_close = queue_close,
       .queue_submit = queue_submit,
       .queue_wait = queue_wait,
+      .port_open = port_open,
+      .port_close = port_close,
+      .port_accept = port_accept,
+      .peer_open = peer_open,
+      .peer_close = peer_close,
+      .peer_who = peer_who,
+      .peer_send = peer_send,
+      .peer_receive = peer_receive,
+      .peer_gone = peer_gone,
+      .watch_open = watch_open,
+      .watch_close = watch_close,
+      .watch_port = watch_port,
+      .watch_peer = watch_peer,
+      .unwatch_peer = unwatch_peer,
+      .watch_wait = watch_wait,
+      .watch_wake = watch_wake,
+      .shared_make = shared_make,
+      .shared_fix = shared_fix,
+      .shared_free = shared_free,
+      .word_wait = word_wait,
+      .word_wake = word_wake,
+      .is_remote = is_remote,
+      .lock_holder = lock_holder,
+      .absolute = absolute,
       .allocate = allocate,
       .resize = resize,
       .release = release,
@@ -590,6 +777,8 @@ const char *failing_name(enum failing_kind kind) {
                                                    "allocate",
                                                    "resize",
                                                    "map",
-                                                   "thread_start"};
+                                                   "thread_start",
+                                                   "port, peer or watch",
+                                                   "shared_make"};
   return names[kind];
 }

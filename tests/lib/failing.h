@@ -14,11 +14,13 @@
 **           A read that fails leaves rubbish in its buffer; a write that fails
 **           has written nothing, or its first half.
 ** BOOKS     What was given out and not taken back is counted: files, locks,
-**           queues, threads, memory.  After a close all must be 0.
+**           queues, threads, memory; ports, peers and watches as files.  After
+**           a close all must be 0.
 ** CLOCK     now_us is the real clock plus skew_us, or with still_us set that
 **           plus skew_us; the same goes for wall_s and still_wall_s.  With
-**           `jump` set, a sleep or a wait for a condition moves skew_us and
-**           does not sleep; it takes late_us longer than it was to.
+**           `jump` set, a sleep or a wait for a condition or a word moves
+**           skew_us and does not sleep; it takes late_us longer than it was to.
+**           A wait for another process waits.
 ** THREADS   Calls may come from any thread.  Arm and read it while none runs.
 */
 #ifndef EMB_FAILING_H
@@ -58,13 +60,17 @@ enum failing_kind {
   FAILING_RESIZE,
   FAILING_MAP,
   FAILING_THREAD_START,
+  FAILING_PEER,   /* port_open, peer_open, watch_open */
+  FAILING_SHARED, /* shared_make */
   FAILING_KINDS
 };
+
+_Static_assert(FAILING_KINDS < 32, "a bit for each, and one beyond");
 
 #define FAILING_BIT(kind) (UINT32_C(1) << (kind))
 #define FAILING_MEMORY                                                         \
   (FAILING_BIT(FAILING_ALLOCATE) | FAILING_BIT(FAILING_RESIZE) |               \
-   FAILING_BIT(FAILING_MAP))
+   FAILING_BIT(FAILING_MAP) | FAILING_BIT(FAILING_SHARED))
 /* What may find the disk full. */
 #define FAILING_WRITES                                                         \
   (FAILING_BIT(FAILING_OPEN) | FAILING_BIT(FAILING_WRITE) |                    \
@@ -75,7 +81,8 @@ enum failing_kind {
 #define FAILING_DESCRIPTORS                                                    \
   (FAILING_BIT(FAILING_OPEN) | FAILING_BIT(FAILING_OPEN_DIR) |                 \
    FAILING_BIT(FAILING_LIST_DIR) | FAILING_BIT(FAILING_LOCK) |                 \
-   FAILING_BIT(FAILING_QUEUE_OPEN))
+   FAILING_BIT(FAILING_QUEUE_OPEN) | FAILING_BIT(FAILING_PEER) |               \
+   FAILING_BIT(FAILING_SHARED))
 #define FAILING_IO                                                             \
   ((FAILING_BIT(FAILING_KINDS) - 1) & ~FAILING_MEMORY &                        \
    ~FAILING_BIT(FAILING_THREAD_START))
