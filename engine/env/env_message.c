@@ -158,7 +158,7 @@ static int head_gifts(const struct message_head *head) {
 }
 
 /* What is known of it without asking a server, which might not answer. */
-static int file_take(int fd, struct env_gift_in *gift) {
+static int file_gift_take(int fd, struct env_gift_in *gift) {
   struct statx st;
   int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || flags & O_PATH ||
@@ -175,7 +175,7 @@ static int file_take(int fd, struct env_gift_in *gift) {
 static int gift_take(int fd, enum env_gift kind, struct env_gift_in *gift) {
   struct env_gift_in taken = {.kind = kind};
   int rc = kind == ENV_GIFT_FILE
-               ? file_take(fd, &taken)
+               ? file_gift_take(fd, &taken)
                : env__shared_take(fd, kind == ENV_GIFT_FIXED, &taken.shared);
   if (rc == 0)
     *gift = taken;
