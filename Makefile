@@ -72,7 +72,8 @@ CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
 CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
-                  %/processes.c,$(CONCURRENT_C))
+                  %/processes.c %/served.c %/peer.c %/kill_processes.c \
+                  %/hostile.c,$(CONCURRENT_C))
 SQL_TESTS := $(wildcard tests/sql/*.test)
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)

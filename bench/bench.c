@@ -26,7 +26,7 @@ static const struct {
     {"update", bench_update}, {"lookahead", bench_lookahead},
     {"bound", bench_bound},   {"wordnet", bench_wordnet},
     {"online", bench_online}, {"export", bench_export},
-    {"warm", bench_warm},
+    {"warm", bench_warm},     {"processes", bench_processes},
 };
 
 /* The value of --name=value, or NULL. */

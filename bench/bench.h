@@ -17,6 +17,7 @@ void bench_clock(const struct options *options);
 void bench_update(const struct options *options);
 void bench_online(const struct options *options);
 void bench_warm(const struct options *options);
+void bench_processes(const struct options *options);
 void bench_export(const struct options *options);
 void bench_growth(const struct options *options);
 void bench_load(const struct options *options);

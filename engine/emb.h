@@ -88,6 +88,8 @@ enum {
                     deltas is too far behind */
   EMB_UNFIT,     /* the store was not made for this: it has no optimizer, does
                     not track its rows, is temporary */
+  EMB_LOST,      /* the process that owned the store has gone: the text says
+                    what went with it */
 };
 
 /* An error: code and one line of English, lower case, without "emb: ". */
@@ -112,13 +114,15 @@ enum {
   EMB_OPEN_CREATE = 1,    /* make the store if the directory is absent; not
                              over a log whose manifest is missing (CORRUPT) */
   EMB_OPEN_EXCLUSIVE = 2, /* with CREATE: replace whatever is there */
-  EMB_OPEN_READONLY = 4,  /* never own the store; see its last checkpoint */
+  EMB_OPEN_READONLY = 4,  /* never own the store, nor change it */
   EMB_OPEN_TEMPORARY = 8, /* files vanish at close and at the process's end;
                              nothing is synced.  dir is the parent in which a
                              private directory is made. */
   EMB_OPEN_STEP = 16,     /* no thread of its own: the caller runs emb_step,
                              and calls that must wait run it themselves */
   EMB_OPEN_BOUNDED = 32,  /* emb_config.staleness is a bound */
+  EMB_OPEN_ALONE = 128,   /* this process does not serve the store to others,
+                             nor asks one that does */
   EMB_OPEN_COLD = 64,     /* nothing is read in before it is asked for, nor
                              noted for the next open: see emb_warm */
 };
@@ -229,10 +233,10 @@ typedef struct emb_scan emb_scan;
 ** this process has open already keeps its memory, io, timeout, ttl, capacity
 ** and evict, whatever config says of them.  The first write makes this process
 ** its owner, until close; an open that must recover after a crash does so at
-** once.  While another process owns the
-** store, reads see its last checkpoint, and writes get EMB_BUSY after the
-** timeout.  While another process recovers it, this call and reads wait, and
-** get EMB_BUSY after the timeout.
+** once.  While another process owns the store, it carries this one's calls out,
+** as if both were one; with EMB_OPEN_ALONE on either side reads see its last
+** checkpoint, and writes get EMB_BUSY after the timeout.  While another process
+** recovers it, this call and reads wait, and get EMB_BUSY after the timeout.
 ** Errors: CANTOPEN (also of a path of more than EMB_PATH_MAX bytes), NOTADB,
 ** CORRUPT, MISMATCH (dim or type), NOMEM, RANGE. */
 int emb_open(const char *dir, const emb_config *config, emb_store **store,
@@ -255,7 +259,8 @@ int emb_destroy(const char *dir, emb_err *err);
 ** nothing and removes the directory.  Until then what is open may be read to
 ** its end; a write, and another emb_open, is EMB_CANTOPEN.  EMB_LOCKED: it is
 ** just being written, or written to in a transaction; it is deleted by the next
-** call, or at last with the last emb_close. */
+** call, or at last with the last emb_close.  A process that owns the store is
+** asked to do it; EMB_BUSY: it does not serve others. */
 int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err);
 /* emb_drop has taken its files. */
 int emb_is_dropped(const emb_store *store);
@@ -268,10 +273,12 @@ uint32_t emb_dim(const emb_store *store);
 uint32_t emb_type(const emb_store *store);
 /* EMB_TRACK_NONE, EMB_TRACK_WALL or EMB_TRACK_DATA. */
 uint32_t emb_tracking(const emb_store *store);
-/* 1 when this process owns the store for writing. */
+/* 1 when what this process reads is the newest: it owns the store for writing,
+** or is served by the process that does (emb_clients says by which). */
 int emb_is_owner(const emb_store *store);
-/* Makes it the owner, as the first write would.  EMB_BUSY when another process
-** is for longer than the timeout; EMB_READONLY; EMB_LOCKED when what the last
+/* Makes it the owner, as the first write would, unless another process is and
+** serves it.  EMB_BUSY when one is that does not, for longer than the timeout;
+** EMB_READONLY; EMB_LOCKED when what the last
 ** owner left must be decided first (emb_resolve). */
 int emb_own(emb_session *session);
 
@@ -521,7 +528,8 @@ size_t emb_tickets(const emb_session *session, size_t *write_backs);
 /* ---- transactions ------------------------------------------------------ */
 
 /* Begins a transaction.  EMB_BUSY when another session has one for longer
-** than the timeout or another process owns the store; EMB_READONLY. */
+** than the timeout or another process owns the store and does not serve it;
+** EMB_READONLY. */
 int emb_begin(emb_session *session);
 /* 1 while the session has an open transaction. */
 int emb_in_transaction(const emb_session *session);
@@ -578,12 +586,12 @@ int emb_resolve(emb_store *store, int commit, emb_err *err);
 /* Number of the last committed prepared transaction, 0 if none. */
 uint64_t emb_committed(const emb_store *store);
 /* Two numbers that are other ones whenever a row has been changed, and may be
-** after a rollback.  While another process owns the store they are those of the
-** checkpoint that is read. */
+** after a rollback.  While another process owns the store alone they are those
+** of the checkpoint that is read. */
 void emb_state(const emb_store *store, uint64_t state[2]);
-/* While another process owns the store, a read looks at most every 5 ms whether
-** there is a newer checkpoint.  After this the next one looks, unless a scan is
-** open: then the first after that. */
+/* While another process owns the store alone, a read looks at most every 5 ms
+** whether there is a newer checkpoint.  After this the next one looks, unless a
+** scan is open: then the first after that. */
 void emb_look(emb_store *store);
 
 /* ---- scans ------------------------------------------------------------- */
@@ -1024,6 +1032,26 @@ typedef struct emb_stat {
 ** how many there are (none in a child after fork()).  Names and units are
 ** listed in sql/manual/metrics.md. */
 size_t emb_stats(emb_store *store, emb_stat *stats, size_t max);
+
+/* Who uses a store: the process that owns it, and the sessions of others that
+** it serves. */
+typedef struct emb_client {
+  int64_t process; /* 0: one that cannot be seen from here (a container) */
+  int64_t user;    /* -1: not known */
+  uint64_t number; /* of the session, as the owner counts them; its own: 0 */
+  int64_t since;   /* seconds since 1970; 0: not known */
+  uint64_t calls;  /* carried out for it; the owner's row: for all of them */
+  int32_t is_owner, is_readonly, in_transaction;
+  char
+      call[36]; /* what it does now, "" nothing: a name of emb.h without emb_ */
+} emb_client;
+/* The owner first, wherever that is, then its clients.  Fills up to max and
+** returns how many there are; 0: no process owns the store.  Of an owner that
+** serves nobody (EMB_OPEN_ALONE) only the process is known. */
+size_t emb_clients(emb_store *store, emb_client *clients, size_t max);
+/* EMB_OK when this process owns the store and serves others; EMB_BUSY when it
+** does not own it, another code when it owns it alone: the error says why. */
+int emb_is_served(emb_store *store, emb_err *err);
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,7 @@ $broken"
 # The layers, from below; a folder may include what is lower, and its own.  A
 # header named after its folder, as env/env_os.h, is private to it.
 layers='base env epoch mem rec vec pack schema index log cache kernel ckpt
-consumer session bound life table txn scan ahead snapshot delta backup api
+consumer session bound life table txn scan ahead snapshot delta backup serve api
 ext/value ext/conn ext/table ext/fn ext/backup ext/tvf ext'
 rank() {
   local layer n=0
@@ -113,7 +113,7 @@ check_reach() {
   local found
   found=$(nm -AP "${objects[@]}" | awk '
     { sub(/:$/, "", $1); n = split($1, path, "/"); folder = path[n - 1] }
-    $2 ~ /^emb_/ { next }
+    $2 ~ /^(emb|local)_/ { next }
     $3 == "T" { at[$2] = folder }
     $3 == "U" { if (!($2 in first)) first[$2] = folder
                 if (first[$2] != folder) many[$2] = 1; user[$2, folder] = 1 }

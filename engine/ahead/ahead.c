@@ -347,8 +347,8 @@ static void ahead_count(const struct job *job) {
   count_add(&c->ahead_absent, job->ahead.absent);
 }
 
-int emb_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
-                  emb_ahead *result) {
+int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
+                    emb_ahead *result) {
   struct env *env = s->core->env;
   int rc = session_begin(s);
   if (!rc && (dest < EMB_AHEAD_BUFFER || dest > EMB_AHEAD_CACHE)) {
@@ -405,7 +405,8 @@ static struct job *ahead_find(emb_session *s, uint64_t number) {
   return NULL;
 }
 
-int emb_lookahead_progress(emb_session *s, uint64_t number, emb_ahead *result) {
+int local_lookahead_progress(emb_session *s, uint64_t number,
+                             emb_ahead *result) {
   int rc = session_begin(s);
   struct job *job = rc ? NULL : ahead_find(s, number);
   if (!job) {
@@ -415,7 +416,7 @@ int emb_lookahead_progress(emb_session *s, uint64_t number, emb_ahead *result) {
   return EMB_OK;
 }
 
-int emb_lookahead_wait(emb_session *s, uint64_t number) {
+int local_lookahead_wait(emb_session *s, uint64_t number) {
   int rc = session_begin(s);
   struct job *job = rc ? NULL : ahead_find(s, number);
   if (!job) {

@@ -163,8 +163,8 @@ static int must_queue(const emb_session *s) {
   return 0;
 }
 
-int emb_prefetch(emb_session *s, const int64_t *keys, size_t n,
-                 const emb_rows *to, uint64_t *ticket) {
+int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
+                   const emb_rows *to, uint64_t *ticket) {
   struct env *env = s->core->env;
   int rc = session_begin(s);
   if (!rc && n > UINT32_MAX) {
@@ -303,7 +303,8 @@ static int async_finish_rows(struct job *job) {
   return rc;
 }
 
-int emb_prefetch_synchronize(emb_session *s, uint64_t ticket, uint64_t *ended) {
+int local_prefetch_synchronize(emb_session *s, uint64_t ticket,
+                               uint64_t *ended) {
   int rc = session_begin(s);
   struct job *job = rc ? NULL : take_ticket(s, JOB_READ, ticket);
   if (!job) {
@@ -375,8 +376,8 @@ static int run_write(emb_session *w, struct job *job, size_t from, size_t to) {
   return rc;
 }
 
-int emb_write_back(emb_session *s, const int64_t *keys, size_t n,
-                   const float *vectors, uint64_t *ticket) {
+int local_write_back(emb_session *s, const int64_t *keys, size_t n,
+                     const float *vectors, uint64_t *ticket) {
   int rc = session_begin(s), behind = 0;
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
   rc = rc ? rc : store_own(s);
@@ -413,8 +414,8 @@ int emb_write_back(emb_session *s, const int64_t *keys, size_t n,
   return EMB_OK;
 }
 
-int emb_write_back_synchronize(emb_session *s, uint64_t ticket,
-                               uint64_t *ended) {
+int local_write_back_synchronize(emb_session *s, uint64_t ticket,
+                                 uint64_t *ended) {
   int rc = session_begin(s);
   struct job *job = rc ? NULL : take_ticket(s, JOB_WRITE, ticket);
   if (!job) {
@@ -432,7 +433,7 @@ int emb_write_back_synchronize(emb_session *s, uint64_t ticket,
 
 /* ---- both -------------------------------------------------------------- */
 
-size_t emb_tickets(const emb_session *s, size_t *write_backs) {
+size_t local_tickets(const emb_session *s, size_t *write_backs) {
   size_t n[2] = {0, 0};
   for (const struct job *job = s->tickets; job; job = job->sibling) {
     n[job->kind == JOB_WRITE]++;

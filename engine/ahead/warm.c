@@ -721,7 +721,7 @@ const struct task task_warm = {
     .run = warm_run,
 };
 
-int emb_warm(emb_session *s) {
+int local_warm(emb_session *s) {
   emb_store *store = s->store;
   struct warm *w = store->warm;
   int rc = session_begin(s), begun = 0, more = 1;

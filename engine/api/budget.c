@@ -101,7 +101,7 @@ static int resize(emb_session *s, uint32_t count) {
   return rc;
 }
 
-int emb_set_memory(emb_session *s, uint64_t bytes) {
+int local_set_memory(emb_session *s, uint64_t bytes) {
   struct core *core = s->core;
   uint64_t least = budget_least(&core->layout);
   int rc = session_begin(s);
@@ -128,7 +128,7 @@ int emb_set_memory(emb_session *s, uint64_t bytes) {
   return rc;
 }
 
-uint64_t emb_memory_least(const emb_store *store) {
+uint64_t local_memory_least(const emb_store *store) {
   return budget_least(&store->core.layout);
 }
 

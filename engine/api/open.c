@@ -15,6 +15,7 @@
 #include "../kernel/log_head.h"
 #include "../life/compact.h"
 #include "../life/shorten.h"
+#include "../serve/route.h"
 #include "budget.h"
 #include "../session/dir.h"
 #include "features.h"
@@ -204,6 +205,7 @@ static void init_locks(emb_store *store) {
   watch_init(core);
   pthread_mutex_init(&core->wake_lock, NULL);
   pthread_mutex_init(&store->own_lock, NULL);
+  pthread_mutex_init(&store->control_lock, NULL);
   pthread_mutex_init(&store->budget_lock, NULL);
   pthread_mutex_init(&store->advice.lock, NULL);
   pthread_mutex_init(&store->session_lock, NULL);
@@ -299,6 +301,9 @@ static void stop_threads(emb_store *store) {
 void open__free(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;
+  route_leave(store);
+  route_left(store, store->closed_in_peace);
+  route_close(store);
   jobs_stop(store);
   stop_threads(store);
   warm_free(store);
@@ -324,6 +329,9 @@ void open__free(emb_store *store) {
   if (core->names) {
     env->close_dir(env, core->names);
   }
+  if (store->manifest) {
+    env->close(env, store->manifest);
+  }
   env->release(env, core->dir);
   env->release(env, store);
 }
@@ -347,7 +355,15 @@ static int load_existing(emb_store *store, emb_err *err) {
   store->checkpoint.manifest = m;
   store->checkpoint.manifest.generation = 0; /* nothing is loaded yet */
   rc = own_take_if_dead(store, &m, err);
-  return rc == EMB_BUSY ? own_load_newest(store, &m, err) : rc;
+  if (rc != EMB_BUSY) {
+    return rc;
+  }
+  int is_served = 0;
+  rc = m.clean ? EMB_OK : route_open(store, &is_served, err);
+  if (is_served) { /* what is asked need not be loaded */
+    atomic_store(&store->unloaded, 1);
+  }
+  return rc || is_served ? rc : own_load_newest(store, &m, err);
 }
 
 /* The manifest, or *create: there is none and one is asked for.  One that
@@ -543,7 +559,10 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   consumers_init(&store->consumers, core);
   core->temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
   core->step_mode = (config->flags & EMB_OPEN_STEP) != 0;
+  store->is_alone = (config->flags & EMB_OPEN_ALONE) != 0;
   store->checkpoint.save = dir_save;
+  store->serve = route_own;
+  store->tell = route_tell;
   core->step = step__once;
   core->relieve = step__relieve;
   core->timeout_ms = config->timeout_ms;
@@ -625,12 +644,19 @@ static int settle_files(emb_store *store, emb_err *err) {
 int open__close(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   int rc = EMB_OK;
+  route_leave(store);
   stop_threads(store);
   if (atomic_load(&store->owner) && !core->temporary &&
       !atomic_load(&store->dropped) && !atomic_load(&store->owed) &&
       !atomic_load(&store->in_doubt)) {
     rc = core_failed(core, err);
     rc = rc ? rc : settle_files(store, err);
+    store->closed_in_peace = !rc;
+  } else if (atomic_load(&store->owner) && atomic_load(&store->in_doubt) &&
+             !atomic_load(&store->dropped)) {
+    /* The next owner finds in the log what is acknowledged, and decides. */
+    store->closed_in_peace = core_flush_all(core, 0, NULL, NULL) == EMB_OK;
+    warm_leave(store);
   } else {
     warm_leave(store);
   }

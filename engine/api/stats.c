@@ -55,7 +55,16 @@ static void advice(struct stats_list *l, emb_store *store) {
   text(l, "memory_advice", f.text);
 }
 
-size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
+static void owner(struct stats_list *l, emb_store *store) {
+  emb_client who = {0};
+  size_t n = local_clients(store, &who, 1);
+  number(l, "owner", (uint64_t)atomic_load(&store->owner));
+  number(l, "owner_pid", (uint64_t)who.process);
+  number(l, "owner_since", (uint64_t)who.since);
+  number(l, "clients", n ? n - 1 : 0);
+}
+
+size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   struct core *core = &store->core;
   struct counters *c = &core->counters;
   struct stats_list list = {stats, max, 0}, *l = &list;
@@ -72,7 +81,7 @@ size_t emb_stats(emb_store *store, emb_stat *stats, size_t max) {
   text(l, "type", core->layout.type == EMB_F16 ? "float16" : "float32");
   number(l, "dimensions", core->layout.dim);
   number(l, "keys", (uint64_t)atomic_load(&core->count));
-  number(l, "owner", (uint64_t)atomic_load(&store->owner));
+  owner(l, store);
   number(l, "failed", (uint64_t)atomic_load(&core->log.failed));
   number(l, "in_doubt", atomic_load(&store->in_doubt));
   number(l, "transaction", atomic_load(&core->txn_committed));

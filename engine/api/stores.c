@@ -13,6 +13,12 @@
 #include "open.h"
 #include "../session/own.h"
 #include "../session/registry.h"
+#include "../serve/served.h"
+#include "../serve/share.h"
+
+/* How often a client's drop tries to get at the list of stores. */
+#define DROP_TRIES 500
+#define DROP_TRY_US 2000
 
 int emb_check_memory(uint64_t bytes, emb_err *err) {
   return budget__check(registry_env(), bytes, err);
@@ -25,33 +31,13 @@ static int share(emb_store *store, const emb_config *c, emb_err *err) {
   if (rc) {
     return rc;
   }
-  /* What only tunes is as the first to open it said. */
-  schema.ttl = store->core.schema.ttl;
-  schema.capacity = store->core.schema.capacity;
-  schema.evict = store->core.schema.evict;
-  char here[SCHEMA_TEXT_BYTES], asked[SCHEMA_TEXT_BYTES];
-  rc = schema_print(&store->core.schema, here, err);
-  rc = rc ? rc : schema_print(&schema, asked, err);
+  char asked[SCHEMA_TEXT_BYTES];
+  rc = schema_print(&schema, asked, err);
+  rc = rc ? rc
+          : share_store(store, asked, (c->flags & EMB_OPEN_BOUNDED) != 0,
+                        c->staleness, err);
   if (rc) {
     return rc;
-  }
-  if (strcmp(here, asked) != 0) {
-    return err_set(err, EMB_MISMATCH,
-                   "%s is open with other optimizers or initializers",
-                   store->core.dir);
-  }
-  if ((c->flags & EMB_OPEN_BOUNDED) && c->staleness > EMB_STALENESS_MAX) {
-    return err_set(err, EMB_RANGE, "staleness must be between 0 and %d, got %u",
-                   EMB_STALENESS_MAX, c->staleness);
-  }
-  if ((c->flags & EMB_OPEN_BOUNDED) && core_bounded(&store->core) &&
-      c->staleness != store->core.staleness) {
-    return err_set(err, EMB_MISMATCH, "%s is open with staleness %u, not %u",
-                   store->core.dir, store->core.staleness, c->staleness);
-  }
-  if ((c->flags & EMB_OPEN_BOUNDED) && !core_bounded(&store->core)) {
-    store->core.staleness = c->staleness;
-    atomic_store(&store->core.bounded, 1);
   }
   if (!(c->flags & EMB_OPEN_READONLY)) {
     int only_reads = STORE_ONLY_READS;
@@ -181,6 +167,8 @@ static int drop_open(emb_store *store, emb_err *err) {
     }
     if (rc || os) {
       atomic_store(&store->dropped, 0);
+    } else if (store->tell) {
+      store->tell(store);
     }
     pthread_mutex_unlock(&core->ckpt_lock);
   }
@@ -211,11 +199,10 @@ static int close_owed(emb_store *store, emb_err *err) {
   return rc ? rc : registry_destroy(dir, err);
 }
 
-int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err) {
+static int drop_here(const char *dir, const uint8_t uuid[16], emb_err *err) {
   uint64_t id[2];
   struct manifest m;
   int there;
-  err_clear(err);
   registry_enter();
   int rc = registry_identify(dir, id, &there, err);
   emb_store *store = there ? registry_find(id) : NULL;
@@ -231,6 +218,48 @@ int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err) {
   return rc;
 }
 
-int emb_is_dropped(const emb_store *store) {
+/* Another process owns it, and takes its files itself. */
+static int drop_there(const char *dir, const uint8_t uuid[16], emb_err *err) {
+  const emb_config config = {0};
+  emb_store *store;
+  int rc = emb_open(dir, &config, &store, err);
+  if (rc) {
+    return rc;
+  }
+  if (!uuid || memcmp(store->core.uuid, uuid, 16) == 0) {
+    rc = atomic_load(&store->owner) ? local_drop(store, err)
+                                    : served_drop(store, err);
+  }
+  emb_close(store, NULL);
+  return rc;
+}
+
+int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err) {
+  err_clear(err);
+  int rc = drop_here(dir, uuid, err);
+  if (rc == EMB_BUSY) {
+    err_clear(err);
+    rc = drop_there(dir, uuid, err);
+  }
+  return rc;
+}
+
+/* For a client.  The process itself may be closing the store, and wait for what
+** it does for clients: so the registry is not waited for without end. */
+int local_drop(emb_store *store, emb_err *err) {
+  struct env *env = registry_env();
+  for (int tries = 0; !registry_try_enter(); tries++) {
+    if (tries == DROP_TRIES) {
+      return err_set(err, EMB_LOCKED, "%s is in use", store->core.dir);
+    }
+    env->sleep_us(env, DROP_TRY_US);
+  }
+  int rc = atomic_load(&store->dropped) ? EMB_OK : drop_open(store, err);
+  store->drop_owed |= rc == EMB_LOCKED;
+  registry_leave();
+  return rc;
+}
+
+int local_is_dropped(const emb_store *store) {
   return atomic_load(&store->dropped);
 }

@@ -282,7 +282,7 @@ static int check_snapshots(struct verify *v) {
   emb_session *s = v->s;
   emb_snapshot_info infos[EMB_SNAPSHOTS_MAX];
   size_t n;
-  int rc = emb_snapshots(s, infos, EMB_SNAPSHOTS_MAX, &n);
+  int rc = local_snapshots(s, infos, EMB_SNAPSHOTS_MAX, &n);
   n = n < EMB_SNAPSHOTS_MAX ? n : EMB_SNAPSHOTS_MAX;
   for (size_t i = 0; !rc && i < n; i++) {
     rc = snap_verify(s, infos[i].name);
@@ -338,8 +338,8 @@ static int verify(emb_session *s, int begun,
   return rc;
 }
 
-int emb_verify(emb_session *s, void (*report)(void *, const char *),
-               void *arg) {
+int local_verify(emb_session *s, void (*report)(void *, const char *),
+                 void *arg) {
   int held, begun = progress_begin(s, "integrity-check", "bytes", 0);
   int rc = session_begin(s);
   rc = rc ? rc : store_refresh(s);

@@ -44,6 +44,7 @@
 #include "../snapshot/snap.h"
 
 struct emb_backup {
+  struct link *link; /* first: NULL */
   emb_session *s;
   struct snapshot_making making;
   int begun; /* the locks are held */
@@ -123,13 +124,13 @@ static int may_begin(emb_session *s) {
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "no backup inside a transaction");
   }
-  if (!rc && atomic_load(&s->store->readonly)) {
+  if (!rc && (atomic_load(&s->store->readonly) || s->only_reads)) {
     return store_refresh(s);
   }
   return rc ? rc : store_own(s);
 }
 
-int emb_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
+int local_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
   struct core *core = s->core;
   emb_store *store = s->store;
   *out = NULL;
@@ -151,7 +152,7 @@ int emb_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
           : snapshot_start(core, store->work_slot, scratch, &store->settle_lock,
                            &b->making, &s->err);
   if (rc) {
-    emb_backup_end(b);
+    local_backup_end(b);
     return rc;
   }
   b->version = atomic_load(&core->version);
@@ -163,13 +164,19 @@ int emb_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
   return EMB_OK;
 }
 
-int emb_backup_freeze(emb_backup *b) {
+int local_backup_freeze(emb_backup *b) {
   emb_session *s = b->s;
   struct env *env = s->core->env;
   struct snapshot *snapshot = NULL;
+  int rc = session_begin(s);
+  if (rc || !b->making.s) {
+    return rc ? rc
+              : session_error(s, EMB_MISUSE,
+                              "the backup is frozen, or could not be");
+  }
   /* Allocated first: what is enlisted has a user that gives it back. */
   emb_snap *snap = env->allocate(env, sizeof *snap);
-  int rc = snap ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
+  rc = snap ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
   rc = rc ? rc
           : snapshot_finish(&b->making, b->owner ? s->store->snapshots : NULL,
                             s->interrupt, s->interrupt_arg, &snapshot);
@@ -185,7 +192,7 @@ int emb_backup_freeze(emb_backup *b) {
   return EMB_OK;
 }
 
-void emb_backup_end(emb_backup *b) {
+void local_backup_end(emb_backup *b) {
   if (!b) {
     return;
   }
@@ -196,7 +203,7 @@ void emb_backup_end(emb_backup *b) {
   if (b->begun) {
     give_locks(b);
   }
-  emb_snapshot_close(b->snap);
+  local_snapshot_close(b->snap);
   if (b->owner && pthread_mutex_trylock(&b->s->core->ckpt_lock) == 0) {
     if (snapshots_reap(b->s->core, b->s->store->snapshots)) {
       tasks_look_again(b->s->store); /* there is something to free */
@@ -702,8 +709,8 @@ static void backup_report_copied(struct copying *c) {
   info->base_used = c->base != NULL;
 }
 
-int emb_backup_write(emb_backup *b, const char *dir, const char *base,
-                     emb_backup_info *info) {
+int local_backup_write(emb_backup *b, const char *dir, const char *base,
+                       emb_backup_info *info) {
   emb_session *s = b->s;
   struct env *env = s->core->env;
   struct copying c = {.b = b, .env = env, .dir = dir, .info = info};
@@ -718,7 +725,7 @@ int emb_backup_write(emb_backup *b, const char *dir, const char *base,
   int begun = progress_begin(s, "backup", "bytes",
                              b->snap->snapshot->head.extents *
                                  s->core->layout.extent_bytes);
-  emb_snapshot_rewind(b->snap);
+  local_snapshot_rewind(b->snap);
   rc = begin_base(&c, base);
   rc = rc ? rc : write_copy(&c, begun);
   if (!rc) {

@@ -198,7 +198,7 @@ static int bound_by_hash(const void *a, const void *b) {
 int bound_acquire(emb_session *s, const int64_t *keys, size_t n,
                   uint32_t call) {
   struct env *env = s->core->env;
-  uint64_t until = env->now_us(env) + s->core->timeout_ms * 1000;
+  uint64_t until = env->now_us(env) + session_timeout_us(s);
   int rc = bound_reserve(s, n);
   int64_t *sorted = rc ? NULL : env->resize(env, NULL, n * sizeof *sorted + 1);
   if (!rc && !sorted) {
@@ -305,7 +305,7 @@ static size_t release(emb_session *s, int which) {
   return before - leases->held;
 }
 
-void emb_statement(emb_session *s, uint64_t number) {
+void local_statement(emb_session *s, uint64_t number) {
   struct leases *leases = &s->leases;
   if (number && number != leases->statement_last) {
     leases->statement_call = leases->calls + 1;
@@ -314,29 +314,29 @@ void emb_statement(emb_session *s, uint64_t number) {
   leases->statement = number;
 }
 
-size_t emb_release(emb_session *s) {
+size_t local_release(emb_session *s) {
   return session_begin(s) ? 0 : release(s, RELEASE_ALL);
 }
 
-size_t emb_release_marked(emb_session *s) {
+size_t local_release_marked(emb_session *s) {
   return session_begin(s) ? 0 : release(s, RELEASE_MARKED);
 }
 
-size_t emb_release_statement(emb_session *s) {
+size_t local_release_statement(emb_session *s) {
   return session_begin(s) || !s->leases.statement
              ? 0
              : release(s, RELEASE_STATEMENT);
 }
 
-size_t emb_leases(const emb_session *s) { return s->leases.held; }
+size_t local_leases(const emb_session *s) { return s->leases.held; }
 
-void emb_lease_mark(emb_session *s, int mark) {
+void local_lease_mark(emb_session *s, int mark) {
   s->leases.since = s->leases.calls + 1;
   s->leases.mark = mark != 0;
 }
 
-int emb_clocks(emb_session *s, const int64_t *keys, size_t n,
-               uint32_t *clocks) {
+int local_clocks(emb_session *s, const int64_t *keys, size_t n,
+                 uint32_t *clocks) {
   int rc = session_begin(s);
   for (size_t at = 0; !rc && at < n; at += CHUNK_MAX) {
     epoch_enter(&s->core->epoch, s->slot);

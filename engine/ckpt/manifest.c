@@ -96,6 +96,19 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   return EMB_OK;
 }
 
+int manifest_look(struct env *env, struct env_file *file, uint64_t *newest) {
+  uint64_t generations[2];
+  int os = 0;
+  for (size_t i = 0; !os && i < 2; i++) {
+    os = env->read(env, file, &generations[i], sizeof generations[i],
+                   i * MANIFEST_SLOT + offsetof(struct manifest, generation));
+  }
+  *newest = os                                ? 0
+            : generations[0] > generations[1] ? generations[0]
+                                              : generations[1];
+  return os;
+}
+
 int manifest_check(struct env *env, const char *dir, int *damaged,
                    emb_err *err) {
   char path[PATH_BYTES];

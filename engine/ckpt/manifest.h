@@ -66,6 +66,9 @@ _Static_assert(sizeof(struct manifest) == MANIFEST_SLOT, "manifest slot");
 ** file, EMB_NOTADB for another format, EMB_CORRUPT if no slot is valid. */
 int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                   emb_err *err);
+/* The higher generation of the two slots, as they are: a look at whether there
+** is something new.  An errno. */
+int manifest_look(struct env *env, struct env_file *file, uint64_t *newest);
 /* Finds a slot that is neither valid nor was never written (as the second one
 ** of a store that was made by an earlier version and not written since):
 ** *damaged is its number, -1 if there is none.  The other one may be in use. */

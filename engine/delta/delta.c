@@ -173,7 +173,7 @@ static int delta_look(void *arg, struct consumer *consumer, int made,
   return made ? EMB_OK : CONSUMER_SAME;
 }
 
-int emb_delta_open(emb_session *s, const char *name, emb_delta **out) {
+int local_delta_open(emb_session *s, const char *name, emb_delta **out) {
   struct consumers *consumers = &s->store->consumers;
   struct env *env = s->core->env;
   *out = NULL;
@@ -201,7 +201,7 @@ int emb_delta_open(emb_session *s, const char *name, emb_delta **out) {
   return rc;
 }
 
-void emb_delta_close(emb_delta *delta) {
+void local_delta_close(emb_delta *delta) {
   if (!delta || store_check(delta->scan.s->store, NULL)) {
     return;
   }
@@ -214,7 +214,7 @@ void emb_delta_close(emb_delta *delta) {
   delta->scan.s->core->env->release(delta->scan.s->core->env, delta);
 }
 
-void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
+void local_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
   if (from) {
     *from = delta->consumer.acked.end;
   }
@@ -519,8 +519,8 @@ int delta_complete(emb_delta *delta) {
   return delta__complete_with(delta, delta_nothing, NULL);
 }
 
-int emb_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
-                   size_t *n) {
+int local_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
+                     size_t *n) {
   const struct delta_rows rows = {.keys = to->keys,
                                   .ops = to->ops,
                                   .vectors = to->vectors,

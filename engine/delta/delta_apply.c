@@ -186,7 +186,7 @@ static int leave_chain(struct applying *a) {
 static void delta_apply_undo(struct applying *a) {
   emb_session *s = a->s;
   emb_err first = s->err;
-  emb_rollback(s);
+  local_rollback(s);
   if (a->chain.to) {
     pthread_mutex_lock(&s->core->ckpt_lock);
     chain_undo(s->core, s->store->chain, &a->chain);
@@ -203,7 +203,7 @@ static int apply_once(struct applying *a) {
   if (!rc && !again) {
     rc = restore_rows(&a->file, a->head->base.page == 0);
     rc = rc ? rc : leave_chain(a);
-    rc = rc ? rc : emb_commit(s);
+    rc = rc ? rc : local_commit(s);
   }
   if (rc || again) {
     delta_apply_undo(a);
@@ -217,8 +217,8 @@ static int apply_once(struct applying *a) {
   return rc ? rc : delta_apply_note_position(a);
 }
 
-int emb_delta_apply(emb_session *s, const char *path,
-                    const emb_delta_options *how, emb_delta_file *about) {
+int local_delta_apply(emb_session *s, const char *path,
+                      const emb_delta_options *how, emb_delta_file *about) {
   static const emb_delta_options plain = {0};
   emb_delta_file unused;
   struct applying a = {.s = s,
@@ -236,7 +236,7 @@ int emb_delta_apply(emb_session *s, const char *path,
       rc ? 0 : progress_begin(s, "delta apply", "rows", restore_count(&a.file));
   rc = rc ? rc : restore_enter(s);
   if (!rc) {
-    rc = emb_begin(s);
+    rc = local_begin(s);
     rc = rc ? rc : apply_once(&a);
     restore_leave(s);
   }
@@ -245,7 +245,7 @@ int emb_delta_apply(emb_session *s, const char *path,
   return rc;
 }
 
-int emb_delta_position(emb_session *s, emb_delta_place *place) {
+int local_delta_position(emb_session *s, emb_delta_place *place) {
   struct position p;
   memset(place, 0, sizeof *place);
   int rc = session_begin(s);

@@ -41,7 +41,7 @@ static int acknowledge(void *arg, struct consumer *consumer, int made,
   return EMB_OK;
 }
 
-int emb_delta_ack(emb_session *s, const char *name, uint64_t upto) {
+int local_delta_ack(emb_session *s, const char *name, uint64_t upto) {
   struct acking acking = {s->core, upto};
   struct consumer_edit edit = {.change = acknowledge, .arg = &acking};
   int rc = delta__begin_call(s);
@@ -84,8 +84,8 @@ static int begin_anew(void *arg, struct consumer *consumer, int made,
   return EMB_OK;
 }
 
-int emb_delta_begin(emb_session *s, const char *name, int where,
-                    uint64_t keep_bytes) {
+int local_delta_begin(emb_session *s, const char *name, int where,
+                      uint64_t keep_bytes) {
   struct consumers *consumers = &s->store->consumers;
   struct beginning beginning = {{0, 0, 0}, keep_bytes};
   struct consumer_edit edit = {
@@ -106,13 +106,13 @@ int emb_delta_begin(emb_session *s, const char *name, int where,
   return rc;
 }
 
-int emb_delta_drop(emb_session *s, const char *name) {
+int local_delta_drop(emb_session *s, const char *name) {
   int rc = delta__begin_call(s);
   return rc ? rc : consumer_drop(&s->store->consumers, name, &s->err);
 }
 
-int emb_delta_consumers(emb_session *s, emb_consumer *to, size_t max,
-                        size_t *n) {
+int local_delta_consumers(emb_session *s, emb_consumer *to, size_t max,
+                          size_t *n) {
   struct consumers *consumers = &s->store->consumers;
   *n = 0;
   int rc = delta__begin_call(s);

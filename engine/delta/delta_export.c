@@ -178,18 +178,18 @@ static int delta_export_write_file(struct writing *w, const char *path,
   return rc;
 }
 
-int emb_delta_export(emb_session *s, const char *consumer, const char *path,
-                     const emb_delta_options *how, emb_delta_file *about) {
+int local_delta_export(emb_session *s, const char *consumer, const char *path,
+                       const emb_delta_options *how, emb_delta_file *about) {
   static const emb_delta_options plain = {0};
   emb_delta_file unused;
   struct writing w = {.s = s, .about = about ? about : &unused};
   memset(w.about, 0, sizeof *w.about);
-  int rc = emb_delta_open(s, consumer, &w.delta);
+  int rc = local_delta_open(s, consumer, &w.delta);
   if (!rc) {
     w.begun = progress_begin(s, "delta export", "rows", 0);
     rc = delta_export_write_file(&w, path, how ? how : &plain);
     progress_end(s, w.begun);
-    emb_delta_close(w.delta);
+    local_delta_close(w.delta);
     free_room(&w);
   }
   return rc;

@@ -287,6 +287,7 @@ struct env {
   void (*wait_us)(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
   int (*random)(struct env *, void *, size_t);
   int64_t (*process)(struct env *); /* getpid() */
+  int64_t (*user)(struct env *);    /* geteuid() */
   /* Starts a detached-at-exit thread with all signals blocked. */
   int (*thread_start)(struct env *, void (*run)(void *), void *arg,
                       void **thread);

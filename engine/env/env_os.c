@@ -167,6 +167,11 @@ int64_t env__process(struct env *env) {
   return id;
 }
 
+int64_t env__user(struct env *env) {
+  (void)env;
+  return geteuid();
+}
+
 struct thread {
   pthread_t id;
   void (*run)(void *);

@@ -30,6 +30,7 @@ void env__sleep_us(struct env *, uint64_t);
 void env__wait_us(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
 int env__random(struct env *, void *, size_t);
 int64_t env__process(struct env *);
+int64_t env__user(struct env *);
 int env__thread_start(struct env *, void (*run)(void *), void *arg,
                       void **thread);
 void env__thread_join(struct env *, void *thread);

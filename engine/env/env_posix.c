@@ -538,6 +538,7 @@ struct env env_posix = {
     .wait_us = env__wait_us,
     .random = env__random,
     .process = env__process,
+    .user = env__user,
     .thread_start = env__thread_start,
     .thread_join = env__thread_join,
 };

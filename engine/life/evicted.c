@@ -129,8 +129,8 @@ static int evicted_read_all(struct evicted_reading *r) {
   return rc;
 }
 
-int emb_evicted(emb_session *s, uint64_t since, size_t max, const emb_rows *to,
-                size_t *n) {
+int local_evicted(emb_session *s, uint64_t since, size_t max,
+                  const emb_rows *to, size_t *n) {
   struct core *core = s->core;
   struct evicted_reading r = {.s = s,
                               .page = since >> ITEM_BITS,

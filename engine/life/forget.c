@@ -13,7 +13,7 @@
 #define HELP_PART 16
 #define WAIT_PART 8
 
-int emb_expire(emb_session *s, uint64_t *removed) {
+int local_expire(emb_session *s, uint64_t *removed) {
   struct core *core = s->core;
   struct expire_pass pass = {.extent = 1};
   int rc = session_begin_work(s, "expire");
@@ -37,7 +37,7 @@ int emb_expire(emb_session *s, uint64_t *removed) {
   return rc;
 }
 
-int emb_evict(emb_session *s, uint64_t *removed) {
+int local_evict(emb_session *s, uint64_t *removed) {
   struct core *core = s->core;
   struct evict *round = s->store->evict;
   uint64_t gone = 0;

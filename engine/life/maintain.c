@@ -19,7 +19,7 @@ static int take_checkpoint(emb_session *s) {
   return rc;
 }
 
-int emb_checkpoint(emb_session *s) {
+int local_checkpoint(emb_session *s) {
   int rc = session_begin_work(s, "checkpoint");
   int begun = rc ? 0 : progress_begin(s, "checkpoint", "rows", 0);
   if (!rc) {
@@ -40,7 +40,7 @@ static uint64_t space_to_gain(const struct space *space) {
   return used > space->live ? used - space->live : 0;
 }
 
-int emb_optimize(emb_session *s) {
+int local_optimize(emb_session *s) {
   int rc = session_begin_work(s, "optimize");
   struct core *core = s->core;
   int did = 1, begun = rc ? 0 : progress_begin(s, "optimize", "bytes", 0);
@@ -68,7 +68,7 @@ int emb_optimize(emb_session *s) {
     pthread_mutex_unlock(&core->ckpt_lock);
     rc = rc ? rc : session_interrupted(s);
   }
-  rc = rc ? rc : emb_checkpoint(s);
+  rc = rc ? rc : local_checkpoint(s);
   rc = rc ? rc : session_lock(s, &core->ckpt_lock);
   if (!rc) {
     /* Extents that are moved within the file are written under ckpt_lock. */

@@ -172,7 +172,8 @@ static int order_fill(emb_scan *scan) {
 
 int order__next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
   emb_session *s = scan->s;
-  int64_t *keys = to->keys;
+  /* Not read where they are delivered: that may be another process's, too. */
+  int64_t keys[256];
   uint8_t found[256];
   uint32_t dim = s->core->layout.dim;
   while (*n < max) {
@@ -187,13 +188,13 @@ int order__next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
     m = m < max - *n ? m : max - *n;
     m = m < sizeof found ? m : sizeof found;
     for (size_t i = 0; i < m; i++) {
-      keys[*n + i] = order_mirror(scan, scan->keys[scan->key_at + i]);
+      keys[i] = order_mirror(scan, scan->keys[scan->key_at + i]);
     }
     emb_rows part = scan_rows_from(scan, to, *n);
     part.found = found;
     int rc = to->vectors || to->versions || to->tracks
-                 ? get_peek(s, part.keys, m, &part)
-                 : emb_exists(s, part.keys, m, found);
+                 ? get_peek(s, keys, m, &part)
+                 : local_exists(s, keys, m, found);
     if (rc) {
       return *n ? EMB_OK : rc;
     }
@@ -203,8 +204,8 @@ int order__next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
       if (!found[i - *n]) {
         continue;
       }
+      to->keys[kept] = keys[i - *n];
       if (kept != i) {
-        keys[kept] = keys[i];
         if (to->vectors) {
           memcpy(to->vectors + kept * dim, to->vectors + i * dim,
                  dim * sizeof(float));

@@ -41,10 +41,13 @@ int scan_buffers(emb_scan *scan, uint32_t row_bytes) {
   return session_error(scan->s, EMB_NOMEM, "out of memory");
 }
 
-int emb_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
-                  emb_scan **out) {
+int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
+                    emb_scan **out) {
   *out = NULL;
   int rc = session_begin(s);
+  if (!rc && (order < EMB_SCAN_ANY || order > EMB_SCAN_KEYS)) {
+    rc = session_error(s, EMB_RANGE, "unknown order %d", order);
+  }
   rc = rc ? rc : store_refresh(s);
   if (rc) {
     return rc;
@@ -112,7 +115,7 @@ void scan_finish(emb_scan *scan) {
   store_let_go(s, scan->held);
 }
 
-void emb_scan_close(emb_scan *scan) {
+void local_scan_close(emb_scan *scan) {
   if (scan && store_check(scan->s->store, NULL) == EMB_OK) {
     struct env *env = scan->s->core->env;
     scan_finish(scan);
@@ -540,14 +543,8 @@ int scan_ended(emb_scan *scan) {
                 : EMB_OK;
 }
 
-int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
-                  uint64_t *versions, size_t *n) {
-  const emb_rows to = {.keys = keys, .vectors = vectors, .versions = versions};
-  return emb_scan_next_rows(scan, max, &to, n);
-}
-
-int emb_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
-                       size_t *n) {
+int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
+                         size_t *n) {
   emb_session *s = scan->s;
   *n = 0;
   int rc = session_begin(s);

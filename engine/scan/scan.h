@@ -10,6 +10,7 @@
 #define SCAN_BATCH 64
 
 struct emb_scan {
+  struct link *link; /* first: NULL */
   emb_session *s;
   int order;
   int64_t lo, hi;

@@ -198,7 +198,7 @@ static int job_hire(emb_store *store, emb_err *err) {
   struct jobs *jobs = &store->jobs;
   struct env *env = store->core.env;
   struct worker *worker = env->allocate(env, sizeof *worker);
-  int rc = worker ? session__new(store, &worker->session, err)
+  int rc = worker ? session_new(store, &worker->session, err)
                   : err_set(err, EMB_NOMEM, "out of memory");
   if (rc) {
     env->release(env, worker);
@@ -312,7 +312,7 @@ int job_step(emb_store *store, int *did, emb_err *err) {
   }
   pthread_mutex_lock(&jobs->step_lock);
   if (!jobs->step_session) {
-    rc = session__new(store, &jobs->step_session, err);
+    rc = session_new(store, &jobs->step_session, err);
     if (!rc) {
       jobs->step_session->depth_max = jobs->tune.depth_max;
     }

@@ -256,8 +256,32 @@ int own_take(emb_store *store, emb_err *err) {
     return rc;
   }
   own_settle(store);
+  if (store->serve) {
+    store->serve(store);
+  }
   atomic_store(&store->owner, 1);
   return EMB_OK;
+}
+
+int own_is_current(emb_store *store) {
+  struct core *core = &store->core;
+  uint64_t newest = 0;
+  if (atomic_load(&store->unloaded)) {
+    return 0;
+  }
+  pthread_mutex_lock(&store->own_lock);
+  if (!store->manifest) {
+    char path[PATH_BYTES];
+    if (path_join(path, sizeof path, core->dir, MANIFEST_NAME, NULL) ||
+        core->env->open(core->env, path, ENV_READ, &store->manifest)) {
+      store->manifest = NULL;
+    }
+  }
+  int is = store->manifest &&
+           manifest_look(core->env, store->manifest, &newest) == 0 &&
+           newest == store->checkpoint.manifest.generation;
+  pthread_mutex_unlock(&store->own_lock);
+  return is;
 }
 
 /* Another process has the lock, or had it a moment ago: what may be seen? */
@@ -349,7 +373,7 @@ static int pay(emb_store *store, emb_err *err) {
 
 int store_own(emb_session *s) {
   emb_store *store = s->store;
-  if (atomic_load(&store->readonly)) {
+  if (atomic_load(&store->readonly) || s->only_reads) {
     return session_error(s, EMB_READONLY, "%s is open read-only", s->core->dir);
   }
   if (atomic_load(&store->dropped)) {
@@ -363,10 +387,13 @@ int store_own(emb_session *s) {
     if (rc && atomic_load(&store->dropped)) {
       return store_dropped(s);
     }
-    if (rc == EMB_BUSY && waited < s->core->timeout_ms * 1000) {
+    if (rc == EMB_BUSY && own_may_ask(store)) {
+      return CALL_ELSEWHERE;
+    }
+    if (rc == EMB_BUSY && waited < session_timeout_us(s)) {
       rc = session_interrupted(s);
       if (!rc) {
-        session__sleep(s, 2000, &waited);
+        session_sleep(s, 2000, &waited);
         continue;
       }
     }
@@ -383,22 +410,18 @@ int store_own(emb_session *s) {
       return rc;
     }
   }
-  if (atomic_load_explicit(&store->in_doubt, memory_order_relaxed)) {
-    return session_error(
-        s, EMB_LOCKED, "%s: transaction %llu is not decided yet", s->core->dir,
-        (unsigned long long)atomic_load(&store->in_doubt));
-  }
-  return core_failed(s->core, &s->err);
+  int rc = session__check_doubt(s);
+  return rc ? rc : core_failed(s->core, &s->err);
 }
 
-int emb_own(emb_session *s) {
+int local_own(emb_session *s) {
   int rc = session_begin(s);
   return rc ? rc : store_own(s);
 }
 
 int store_may_write(emb_session *s) {
   emb_store *store = s->store;
-  if (atomic_load(&store->readonly)) {
+  if (atomic_load(&store->readonly) || s->only_reads) {
     return 0;
   }
   if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
@@ -466,10 +489,10 @@ static int refresh_when_recovered(emb_session *s) {
     if (rc) {
       return rc;
     }
-    if (waited >= s->core->timeout_ms * 1000) {
+    if (waited >= session_timeout_us(s)) {
       return own_recovering(s->core->dir, &s->err);
     }
-    session__sleep(s, 2000, &waited);
+    session_sleep(s, 2000, &waited);
   }
 }
 
@@ -497,31 +520,28 @@ int store_reload(emb_session *s) {
              : refresh_when_recovered(s);
 }
 
-uint64_t emb_in_doubt(const emb_store *store) {
+uint64_t local_in_doubt(const emb_store *store) {
   return atomic_load(&store->in_doubt);
 }
 
-uint64_t emb_committed(const emb_store *store) {
+uint64_t local_committed(const emb_store *store) {
   return atomic_load(&store->core.txn_committed);
 }
 
-void emb_state(const emb_store *store, uint64_t state[2]) {
+void local_state(const emb_store *store, uint64_t state[2]) {
   state[0] = atomic_load(&store->core.version);
   state[1] = atomic_load(&store->core.txn_committed);
 }
 
 void emb_look(emb_store *store) { atomic_store(&store->look, 1); }
 
-int emb_is_owner(const emb_store *store) {
+int local_is_owner(const emb_store *store) {
   return atomic_load(&store->owner) && store_check(store, NULL) == EMB_OK;
 }
 
-int emb_resolve(emb_store *store, int commit, emb_err *err) {
+int own_resolve(emb_store *store, int commit, emb_err *err) {
   struct core *core = &store->core;
-  int rc = store_check(store, err);
-  if (rc) {
-    return rc;
-  }
+  int rc = EMB_OK;
   pthread_mutex_lock(&store->own_lock);
   if (store->doubt) {
     pthread_mutex_lock(&core->flush_lock);

@@ -21,6 +21,15 @@ int own_take(emb_store *store, emb_err *err);
 ** manifest is read anew.  OWN_RECOVERING: another process is recovering it, or
 ** has just released the lock; nothing may be shown before another attempt. */
 int own_take_if_dead(emb_store *store, struct manifest *manifest, emb_err *err);
+/* emb_resolve, of what recovery has found. */
+int own_resolve(emb_store *store, int commit, emb_err *err);
+/* May the store be another process's, and be asked of that? */
+static inline int own_may_ask(const emb_store *store) {
+  return !store->is_alone && !store->core.temporary && !store->core.step_mode;
+}
+/* What is loaded is what the files have: no process has owned the store
+** since. */
+int own_is_current(emb_store *store);
 #define OWN_RECOVERING (-3)
 /* Its text, when that takes too long: EMB_BUSY. */
 int own_recovering(const char *dir, emb_err *err);

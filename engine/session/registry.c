@@ -32,7 +32,8 @@ struct env *registry_env(void) {
   return environment;
 }
 
-void registry_enter(void) {
+/* The lock is this process's. */
+static void make_mine(void) {
   int64_t now = environment->process(environment);
   int64_t was = atomic_load(&process);
   if (was != now && was != -now &&
@@ -44,7 +45,16 @@ void registry_enter(void) {
   while (atomic_load(&process) != now) {
     sched_yield();
   }
+}
+
+void registry_enter(void) {
+  make_mine();
   pthread_mutex_lock(&registry_lock);
+}
+
+int registry_try_enter(void) {
+  make_mine();
+  return pthread_mutex_trylock(&registry_lock) == 0;
 }
 
 void registry_leave(void) { pthread_mutex_unlock(&registry_lock); }

@@ -13,6 +13,7 @@ struct env *registry_env(void);
 
 /* The lock under which stores are opened and closed. */
 void registry_enter(void);
+int registry_try_enter(void); /* 0: another thread has it */
 void registry_leave(void);
 /* Under it: the store with this device and inode, or NULL; and one more, or one
 ** less. */

@@ -121,10 +121,12 @@ int store_check(const emb_store *store, emb_err *err) {
   struct env *env = store->core.env;
   return env->process(env) == store->process
              ? EMB_OK
-             : err_set(err, EMB_MISUSE, "the store was opened before fork()");
+             : err_set(err, EMB_MISUSE,
+                       "the store was opened before fork(): open a new "
+                       "connection");
 }
 
-int session__new(emb_store *store, emb_session **session, emb_err *err) {
+int session_new(emb_store *store, emb_session **session, emb_err *err) {
   struct env *env = store->core.env;
   emb_session *s = env->allocate(env, sizeof *s);
   if (s) {
@@ -148,7 +150,7 @@ int session__new(emb_store *store, emb_session **session, emb_err *err) {
 int emb_session_open(emb_store *store, emb_session **session, emb_err *err) {
   *session = NULL;
   int rc = store_check(store, err);
-  rc = rc ? rc : session__new(store, session, err);
+  rc = rc ? rc : session_new(store, session, err);
   if (!rc) {
     atomic_fetch_add(&store->sessions, 1);
   }
@@ -218,12 +220,21 @@ int session_lock(emb_session *s, pthread_mutex_t *lock) {
   return rc;
 }
 
-void session__sleep(emb_session *s, uint64_t us, uint64_t *waited_us) {
+void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us) {
   struct env *env = s->core->env;
   uint64_t before = env->now_us(env);
   emb_assert(epoch_outside()); /* E1 */
   env->sleep_us(env, us);
   *waited_us += env->now_us(env) - before;
+}
+
+int session__check_doubt(emb_session *s) {
+  uint64_t number =
+      atomic_load_explicit(&s->store->in_doubt, memory_order_relaxed);
+  return number ? session_error(s, EMB_LOCKED,
+                                "%s: transaction %llu is not decided yet",
+                                s->core->dir, (unsigned long long)number)
+                : EMB_OK;
 }
 
 int session_enter_exclusive(emb_session *s, struct emb_session **owner,
@@ -241,13 +252,14 @@ int session_enter_exclusive(emb_session *s, struct emb_session **owner,
       return EMB_OK;
     }
     int rc = session_interrupted(s);
+    rc = rc ? rc : session__check_doubt(s); /* its client may have gone */
     if (rc) {
       return rc;
     }
-    if (waited >= s->core->timeout_ms * 1000) {
+    if (waited >= session_timeout_us(s)) {
       return session_error(s, EMB_BUSY, "%s %s", taken, s->core->dir);
     }
-    session__sleep(s, 200, &waited);
+    session_sleep(s, 200, &waited);
   }
 }
 
@@ -263,12 +275,12 @@ int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us) {
   if (rc) {
     return rc;
   }
-  if (*waited_us >= s->core->timeout_ms * 1000) {
+  if (*waited_us >= session_timeout_us(s)) {
     return session_error(s, EMB_BUSY, "key %lld is held by another transaction",
                          (long long)key);
   }
   count_add(&s->core->counters.waits_key, 1);
-  session__sleep(s, 200, waited_us);
+  session_sleep(s, 200, waited_us);
   return EMB_OK;
 }
 

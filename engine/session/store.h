@@ -12,6 +12,7 @@
 #include "../kernel/watch.h"
 #include "../consumer/consumer.h"
 #include "../emb.h"
+#include "calls.h"
 #include "group.h"
 #include "lease.h"
 #include "task.h"
@@ -29,6 +30,7 @@ struct warm;
 struct snapshots;
 struct chain;
 struct evict;
+struct server; /* serve/ */
 
 struct jobs { /* job.h */
   pthread_mutex_t lock;
@@ -129,8 +131,22 @@ struct emb_store {
   /* Of checkpoints: begun, and ended in whatever way; written under own_lock.
    */
   _Atomic uint64_t loads, loaded;
-  int may_not_lock; /* the lock file is another user's; own_lock */
-  int replayed;     /* the log was read beyond the checkpoint; own_lock */
+  /* Other processes (serve/).  is_alone: they are not looked for. */
+  int is_alone;
+  struct server *server;      /* of an owner; own_lock, before `owner` */
+  uint32_t owner_since;       /* seconds since 1970; as `server` */
+  emb_err not_served;         /* why there is none; own_lock */
+  void (*serve)(emb_store *); /* what becomes the owner serves */
+  void (*tell)(emb_store *);  /* clients: in_doubt or dropped has changed */
+  int closed_in_peace;        /* what was acknowledged is durable */
+  _Atomic int served;         /* sessions that are linked to the owner */
+  pthread_mutex_t control_lock;
+  _Atomic int is_control_stale; /* another session has lost its link */
+  struct emb_session *control;  /* control_lock: asks what concerns the store */
+  struct emb_session *orphan;   /* own_lock: its client has gone (serve/) */
+  struct env_file *manifest;    /* to look at; own_lock */
+  int may_not_lock;             /* the lock file is another user's; own_lock */
+  int replayed; /* the log was read beyond the checkpoint; own_lock */
 };
 
 /* What a session's call that takes long says of itself.  Written by the call,
@@ -153,6 +169,7 @@ typedef int (*cold_use)(emb_session *s, void *arg, uint32_t row, int64_t key,
                         const struct rec *rec);
 
 struct emb_session {
+  struct link *link; /* first: to the process that owns the store, or NULL */
   struct emb_store *store;
   struct core *core;
   struct emb_session *next; /* session_lock */
@@ -165,6 +182,14 @@ struct emb_session {
   void *interrupt_arg;
   int (*blocks)(void *, int); /* emb_session_blocks */
   void *blocks_arg;
+  uint64_t timeout_ms; /* of its waits, if has_timeout; else the store's */
+  int has_timeout;
+  int only_reads; /* it may not write, whatever the process may */
+  /* The process that owned the store has gone with its transaction; and that
+  ** was prepared. */
+  int lost_txn, lost_prepared;
+  uint64_t prepared_number;
+  emb_err owed; /* of a call that returns none: the next one's */
   struct progress progress;
   int scans;
   struct txn *txn;
@@ -216,8 +241,14 @@ int store_valid(const emb_store *store);
 int store_check(const emb_store *store, emb_err *err);
 /* First line of every call: a child after fork() must not use the store. */
 int session_begin(emb_session *s);
-/* A session that is not counted: a worker's own. */
-int session__new(emb_store *store, emb_session **session, emb_err *err);
+/* How long the session's calls wait. */
+static inline uint64_t session_timeout_us(const emb_session *s) {
+  return 1000 * (s->has_timeout ? s->timeout_ms
+                                : atomic_load_explicit(&s->core->timeout_ms,
+                                                       memory_order_relaxed));
+}
+/* A session that is not counted: a worker's own, or a client's. */
+int session_new(emb_store *store, emb_session **session, emb_err *err);
 void session_free(emb_session *s);
 /* The tallies of all sessions, open or closed, in the order of the enum. */
 void session_tallies(emb_store *store, uint64_t sum[TALLIES]);
@@ -249,13 +280,15 @@ static inline void progress_of(emb_session *s, int begun, uint64_t total) {
 /* Takes a lock that others hold for long (ckpt_lock): EMB_OK, or EMB_INTERRUPT
 ** and it is not taken. */
 int session_lock(emb_session *s, pthread_mutex_t *lock);
+/* EMB_LOCKED: a transaction is in doubt, and must be decided first. */
+int session__check_doubt(emb_session *s);
 /* What one session of the store may have at a time, `owner`: waits, and
 ** after the timeout it is EMB_BUSY with this text, the store behind it. */
 int session_enter_exclusive(emb_session *s, struct emb_session **owner,
                             const char *taken);
 void session_leave_exclusive(emb_session *s, struct emb_session **owner);
 /* Sleeps; *waited_us grows by what that took. */
-void session__sleep(emb_session *s, uint64_t us, uint64_t *waited_us);
+void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us);
 /* The session left its epoch because log_take had no room. */
 int session_wait_room(emb_session *s);
 /* The same for what may take what is kept: deletions, and ends of transactions.

@@ -242,8 +242,9 @@ static int export_write_file(struct export *e, const char *path,
   return pack_finish(e->writer, bytes, &s->err);
 }
 
-int emb_snapshot_export(emb_session *s, const char *name, const char *path,
-                        const char *options, uint64_t *rows, uint64_t *bytes) {
+int local_snapshot_export(emb_session *s, const char *name, const char *path,
+                          const char *options, uint64_t *rows,
+                          uint64_t *bytes) {
   struct env *env = s->core->env;
   struct export *e;
   int rc = session_begin(s);
@@ -257,10 +258,10 @@ int emb_snapshot_export(emb_session *s, const char *name, const char *path,
   e->s = s;
   rc = pack_options_parse(&e->options, options,
                           PACK_TAKES_INDEX | PACK_TAKES_BASE, &s->err);
-  rc = rc ? rc : emb_snapshot_open(s, name, &e->snap);
+  rc = rc ? rc : local_snapshot_open(s, name, &e->snap);
   rc = rc || !e->options.base[0]
            ? rc
-           : emb_snapshot_open(s, e->options.base, &e->base);
+           : local_snapshot_open(s, e->options.base, &e->base);
   rc = rc ? rc : export_prepare(e);
   if (!rc) {
     e->begun = progress_begin(s, "export", "rows",
@@ -274,8 +275,8 @@ int emb_snapshot_export(emb_session *s, const char *name, const char *path,
   if (e->ranks) {
     env->unmap(env, e->ranks, rank_words(e) * sizeof *e->ranks);
   }
-  emb_snapshot_close(e->base);
-  emb_snapshot_close(e->snap);
+  local_snapshot_close(e->base);
+  local_snapshot_close(e->snap);
   env->release(env, e->row);
   env->release(env, e->vectors);
   env->release(env, e);

@@ -177,7 +177,8 @@ int notes__apply(struct core *core, struct notes *notes, uint32_t part,
     for (from = at; at < list->count && (uint64_t)list->notes[at].key == key;) {
       at++;
     }
-    uint64_t address = address_at(list->notes + from, at - from, found, mark);
+    const struct note_move *first = list->count ? list->notes + from : NULL;
+    uint64_t address = address_at(first, at - from, found, mark);
     emb_assert(address < mark);
     if (address) {
       rows[kept][0] = key;

@@ -86,7 +86,7 @@ static int apply_row(struct restore *r, const struct pack_row *row) {
   emb_session *s = r->s;
   const struct schema *schema = &s->core->schema;
   if (row->op != PACK_PUT) {
-    return emb_txn_delete(s, &row->key, 1, NULL);
+    return local_txn_delete(s, &row->key, 1, NULL);
   }
   memset(r->value, 0, s->core->layout.value_bytes);
   if (form_decode(&r->form, row->value, r->value, r->vectors)) {
@@ -112,18 +112,18 @@ static int delete_others(emb_session *s) {
   emb_scan *scan = NULL;
   int64_t keys[DELETE_MAX];
   size_t n = 1;
-  int rc = emb_scan_open(s, INT64_MIN, INT64_MAX, EMB_SCAN_KEYS, &scan);
+  int rc = local_scan_open(s, INT64_MIN, INT64_MAX, EMB_SCAN_KEYS, &scan);
   while (!rc && n) {
     size_t gone = 0;
-    rc = emb_scan_next_rows(scan, DELETE_MAX, &(emb_rows){.keys = keys}, &n);
+    rc = local_scan_next_rows(scan, DELETE_MAX, &(emb_rows){.keys = keys}, &n);
     for (size_t i = 0; !rc && i < n; i++) {
       keys[gone] = keys[i];
       gone += !EMB_SEED(SEED_RESTORE_KEEPS_OTHER_KEYS) && !is_mine(s, keys[i]);
     }
-    rc = rc || !gone ? rc : emb_txn_delete(s, keys, gone, NULL);
+    rc = rc || !gone ? rc : local_txn_delete(s, keys, gone, NULL);
     rc = rc ? rc : session_interrupted(s);
   }
-  emb_scan_close(scan);
+  local_scan_close(scan);
   return rc;
 }
 
@@ -180,7 +180,7 @@ static int chain_step(struct restore *r, struct chain *before, int end) {
 static int restore_undo(struct restore *r, const struct chain *before) {
   emb_session *s = r->s;
   emb_err first = s->err;
-  emb_rollback(s);
+  local_rollback(s);
   pthread_mutex_lock(&s->core->ckpt_lock);
   chain_undo(s->core, s->store->chain, before);
   pthread_mutex_unlock(&s->core->ckpt_lock);
@@ -202,21 +202,21 @@ static int restore_apply(struct restore *r) {
   struct position at, none = {.end = 0};
   struct chain before;
   int whole = pack_reader_head(r->reader)->kind == PACK_SNAPSHOT;
-  int rc = emb_begin(s);
+  int rc = local_begin(s);
   if (rc) {
     return rc;
   }
   rc = chain_step(r, &before, 0);
   if (rc) {
     emb_err first = s->err;
-    emb_rollback(s);
+    local_rollback(s);
     s->err = first;
     return rc;
   }
   rc = restore_rows(r, whole);
   int moved = !rc && consumers_position(consumers, &at, NULL) == EMB_OK;
   rc = rc ? rc : consumers_move(consumers, &none, &s->err);
-  rc = rc ? rc : emb_commit(s);
+  rc = rc ? rc : local_commit(s);
   if (rc) {
     rc = restore_undo(r, &before);
     if (moved) {
@@ -228,21 +228,21 @@ static int restore_apply(struct restore *r) {
   int (*interrupt_before)(void *) = s->interrupt;
   s->interrupt = NULL;
   restore_settle(r);
-  rc = emb_checkpoint(s);
+  rc = local_checkpoint(s);
   rc = rc ? rc : restore_note_position(r);
   rc = rc ? rc : chain_step(r, NULL, 1);
   s->interrupt = interrupt_before;
   return rc;
 }
 
-int emb_snapshot_restore(emb_session *s, const char *path, uint64_t *rows) {
+int local_snapshot_restore(emb_session *s, const char *path, uint64_t *rows) {
   struct env *env = s->core->env;
   struct restore *r;
   int rc = session_begin_write(s);
   if (rc) {
     return rc;
   }
-  if (emb_in_transaction(s)) {
+  if (local_in_transaction(s)) {
     return session_error(s, EMB_LOCKED, "cannot restore inside a transaction");
   }
   rc = store_own(s);

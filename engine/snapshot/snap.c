@@ -15,7 +15,7 @@ static int snap_begin(emb_session *s) {
   return rc ? rc : session_lock(s, &s->core->ckpt_lock);
 }
 
-int emb_snapshot(emb_session *s, const char *name) {
+int local_snapshot(emb_session *s, const char *name) {
   emb_store *store = s->store;
   int rc = snap_begin(s);
   if (rc) {
@@ -32,7 +32,7 @@ int emb_snapshot(emb_session *s, const char *name) {
   return rc;
 }
 
-int emb_snapshot_drop(emb_session *s, const char *name) {
+int local_snapshot_drop(emb_session *s, const char *name) {
   int rc = snap_begin(s);
   if (rc) {
     return rc;
@@ -98,8 +98,8 @@ static void snap_sort(emb_snapshot_info *infos, size_t n) {
   }
 }
 
-int emb_snapshots(emb_session *s, emb_snapshot_info *infos, size_t max,
-                  size_t *n) {
+int local_snapshots(emb_session *s, emb_snapshot_info *infos, size_t max,
+                    size_t *n) {
   emb_snapshot_info all[EMB_SNAPSHOTS_MAX];
   struct snap_listing l = {s, all, EMB_SNAPSHOTS_MAX, 0, EMB_OK};
   struct snapshots *list = s->store->snapshots;
@@ -125,7 +125,9 @@ int emb_snapshots(emb_session *s, emb_snapshot_info *infos, size_t max,
   if (!rc) {
     size_t there = l.n < EMB_SNAPSHOTS_MAX ? l.n : EMB_SNAPSHOTS_MAX;
     snap_sort(all, there);
-    memcpy(infos, all, (there < max ? there : max) * sizeof *infos);
+    if (max) {
+      memcpy(infos, all, (there < max ? there : max) * sizeof *infos);
+    }
     *n = there;
   }
   return rc;
@@ -166,7 +168,7 @@ static int snap_find_named(emb_snap *snap, const char *name) {
   return rc;
 }
 
-int emb_snapshot_open(emb_session *s, const char *name, emb_snap **out) {
+int local_snapshot_open(emb_session *s, const char *name, emb_snap **out) {
   struct env *env = s->core->env;
   *out = NULL;
   int rc = session_begin(s);
@@ -181,7 +183,7 @@ int emb_snapshot_open(emb_session *s, const char *name, emb_snap **out) {
   snap->s = s;
   rc = snap_find_named(snap, name);
   if (rc) {
-    emb_snapshot_close(snap);
+    local_snapshot_close(snap);
   } else {
     *out = snap;
   }
@@ -202,7 +204,7 @@ static void snap_give_back(emb_snap *snap) {
   }
 }
 
-void emb_snapshot_close(emb_snap *snap) {
+void local_snapshot_close(emb_snap *snap) {
   if (!snap || store_check(snap->s->store, NULL)) {
     return;
   }
@@ -225,7 +227,7 @@ void emb_snapshot_close(emb_snap *snap) {
   env->release(env, snap);
 }
 
-int64_t emb_snapshot_count(const emb_snap *snap) {
+int64_t local_snapshot_count(const emb_snap *snap) {
   return (int64_t)snap->snapshot->head.keys;
 }
 
@@ -234,7 +236,7 @@ int snap_verify(emb_session *s, const char *name) {
   int64_t key;
   uint64_t version, address, rows = 0;
   const char *value;
-  int rc = emb_snapshot_open(s, name, &snap);
+  int rc = local_snapshot_open(s, name, &snap);
   if (rc) {
     return rc;
   }
@@ -256,7 +258,7 @@ int snap_verify(emb_session *s, const char *name) {
                        (unsigned long long)rows,
                        (unsigned long long)snap->snapshot->head.keys);
   }
-  emb_snapshot_close(snap);
+  local_snapshot_close(snap);
   return rc;
 }
 

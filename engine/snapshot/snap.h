@@ -27,6 +27,7 @@
 struct snap_ahead;
 
 struct emb_snap {
+  struct link *link; /* first: NULL */
   emb_session *s;
   struct snapshot *snapshot;
   int listed; /* it is the owner's; else this reader's own */

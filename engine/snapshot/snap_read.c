@@ -223,8 +223,8 @@ static void use_row(void *arg, size_t row, uint64_t version,
   }
 }
 
-int emb_snapshot_get(emb_snap *snap, const int64_t *keys, size_t n,
-                     float *vectors, uint8_t *found, uint64_t *versions) {
+int local_snapshot_get(emb_snap *snap, const int64_t *keys, size_t n,
+                       float *vectors, uint8_t *found, uint64_t *versions) {
   emb_session *s = snap->s;
   struct env *env = s->core->env;
   uint32_t dim = s->core->layout.dim;
@@ -369,8 +369,8 @@ uint64_t snap__page(const emb_snap *snap) {
          (snap->row - 1) / l->slots;
 }
 
-int emb_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys, float *vectors,
-                      uint64_t *versions, size_t *n) {
+int local_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
+                        float *vectors, uint64_t *versions, size_t *n) {
   emb_session *s = snap->s;
   size_t dim = s->core->layout.dim;
   int rc = session_begin(s);
@@ -393,7 +393,7 @@ int emb_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys, float *vectors,
   return rc && *n ? EMB_OK : rc; /* what came is delivered; then the error */
 }
 
-void emb_snapshot_rewind(emb_snap *snap) {
+void local_snapshot_rewind(emb_snap *snap) {
   snap->at = 0;
   snap->row = 0;
   snap->have = 0;

@@ -38,7 +38,8 @@ static int erase_row(emb_session *s, int64_t key, uint32_t call,
   return EMB_OK;
 }
 
-int emb_delete(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
+int local_delete(emb_session *s, const int64_t *keys, size_t n,
+                 uint8_t *found) {
   int rc = session_begin_write(s);
   rc = rc ? rc : store_own(s);
   uint64_t waited = 0;

@@ -358,7 +358,7 @@ static int get_one(struct get *g) {
 static int get(emb_session *s, const int64_t *keys, size_t n,
                const emb_rows *to, int counts) {
   if (!to->vectors && !to->versions && !to->tracks) {
-    return to->found ? emb_exists(s, keys, n, to->found) /* needs no record */
+    return to->found ? local_exists(s, keys, n, to->found) /* needs no record */
                      : session_begin(s);
   }
   int rc = session_begin(s);
@@ -397,15 +397,15 @@ static int get(emb_session *s, const int64_t *keys, size_t n,
   return rc;
 }
 
-int emb_get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
-            uint8_t *found, uint64_t *versions) {
+int local_get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
+              uint8_t *found, uint64_t *versions) {
   const emb_rows to = {
       .vectors = vectors, .found = found, .versions = versions};
   return get(s, keys, n, &to, 1);
 }
 
-int emb_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
-             uint8_t *found, uint64_t *versions) {
+int local_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
+               uint8_t *found, uint64_t *versions) {
   const emb_rows to = {
       .vectors = vectors, .found = found, .versions = versions};
   return get(s, keys, n, &to, 0);
@@ -416,8 +416,8 @@ int get_peek(emb_session *s, const int64_t *keys, size_t n,
   return get(s, keys, n, to, 0);
 }
 
-int emb_tracks(emb_session *s, const int64_t *keys, size_t n, emb_track *tracks,
-               uint8_t *found) {
+int local_tracks(emb_session *s, const int64_t *keys, size_t n,
+                 emb_track *tracks, uint8_t *found) {
   return schema_tracks(&s->core->schema)
              ? get_peek(s, keys, n,
                         &(emb_rows){.found = found, .tracks = tracks})
@@ -433,7 +433,8 @@ static void exists_one(emb_session *s, int64_t key, uint8_t *found) {
   epoch_leave(s->slot);
 }
 
-int emb_exists(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
+int local_exists(emb_session *s, const int64_t *keys, size_t n,
+                 uint8_t *found) {
   int rc = session_begin(s);
   rc = rc ? rc : store_refresh(s);
   if (!rc && n == 1) {
@@ -453,7 +454,7 @@ int emb_exists(emb_session *s, const int64_t *keys, size_t n, uint8_t *found) {
   return rc;
 }
 
-int64_t emb_count(emb_session *s) {
+int64_t local_count(emb_session *s) {
   int64_t count = atomic_load_explicit(&s->core->count, memory_order_relaxed);
   return count + (s->txn ? s->txn->count_change : 0);
 }

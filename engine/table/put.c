@@ -342,13 +342,13 @@ int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
   return rc;
 }
 
-int emb_put(emb_session *s, const int64_t *keys, size_t n, const float *vectors,
-            uint64_t *versions) {
-  return emb_put_parts(s, keys, n, vectors, 0, versions);
+int local_put(emb_session *s, const int64_t *keys, size_t n,
+              const float *vectors, uint64_t *versions) {
+  return local_put_parts(s, keys, n, vectors, 0, versions);
 }
 
-int emb_put_parts(emb_session *s, const int64_t *keys, size_t n,
-                  const float *vectors, uint32_t parts, uint64_t *versions) {
+int local_put_parts(emb_session *s, const int64_t *keys, size_t n,
+                    const float *vectors, uint32_t parts, uint64_t *versions) {
   int rc = session_begin_write(s);
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
   rc = rc ? rc : store_own(s);

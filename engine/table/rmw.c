@@ -20,8 +20,8 @@ static int rmw_begin(emb_session *s, const int64_t *keys, size_t n,
   return rc;
 }
 
-int emb_rmw(emb_session *s, const int64_t *keys, size_t n, const float *deltas,
-            uint8_t *found, uint64_t *versions) {
+int local_rmw(emb_session *s, const int64_t *keys, size_t n,
+              const float *deltas, uint8_t *found, uint64_t *versions) {
   struct change change = {.kind = CHANGE_ADD, .rows = deltas};
   struct write_batch batch = {
       .keys = keys, .n = n, .found = found, .versions = versions, .wait = 1};
@@ -58,9 +58,9 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
   return EMB_OK;
 }
 
-int emb_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
-                        const float *gradients, const emb_update *how,
-                        const emb_rows *to) {
+int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
+                          const float *gradients, const emb_update *how,
+                          const emb_rows *to) {
   struct change change;
   struct write_batch batch = {.keys = keys,
                               .n = n,

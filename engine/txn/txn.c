@@ -21,9 +21,9 @@
 ** after a large one touches all partitions, and is to take 2 MB, not 40. */
 #define RESERVE_MAX 64
 
-int emb_in_transaction(const emb_session *s) { return s->txn != NULL; }
+int local_in_transaction(const emb_session *s) { return s->txn != NULL; }
 
-int emb_begin(emb_session *s) {
+int local_begin(emb_session *s) {
   int rc = session_begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_MISUSE, "a transaction is open already");
@@ -546,13 +546,13 @@ static int change_batch(emb_session *s, const struct change *change,
   return rc;
 }
 
-int emb_txn_put(emb_session *s, const int64_t *keys, size_t n,
-                const float *vectors) {
-  return emb_txn_put_parts(s, keys, n, vectors, 0);
+int local_txn_put(emb_session *s, const int64_t *keys, size_t n,
+                  const float *vectors) {
+  return local_txn_put_parts(s, keys, n, vectors, 0);
 }
 
-int emb_txn_put_parts(emb_session *s, const int64_t *keys, size_t n,
-                      const float *vectors, uint32_t parts) {
+int local_txn_put_parts(emb_session *s, const int64_t *keys, size_t n,
+                        const float *vectors, uint32_t parts) {
   struct change change = {.kind = CHANGE_SET, .parts = parts, .rows = vectors};
   int rc = txn_begin_call(s);
   if (!rc && n) {
@@ -562,9 +562,9 @@ int emb_txn_put_parts(emb_session *s, const int64_t *keys, size_t n,
   return rc || n == 0 ? rc : change_batch(s, &change, keys, n, NULL);
 }
 
-int emb_txn_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
-                            const float *gradients, const emb_update *how,
-                            uint8_t *found) {
+int local_txn_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
+                              const float *gradients, const emb_update *how,
+                              uint8_t *found) {
   struct change change;
   int rc = txn_begin_call(s);
   rc = rc ? rc : check_finite(s, keys, n, gradients, "gradient");
@@ -572,8 +572,8 @@ int emb_txn_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
   return rc || n == 0 ? rc : change_batch(s, &change, keys, n, found);
 }
 
-int emb_txn_put_if(emb_session *s, int64_t key, const float *vector,
-                   uint32_t parts, int present, int *done) {
+int local_txn_put_if(emb_session *s, int64_t key, const float *vector,
+                     uint32_t parts, int present, int *done) {
   struct change change = {.kind = CHANGE_SET, .parts = parts};
   struct txn_row row = {.key = key,
                         .which = present ? PUT_PRESENT : PUT_ABSENT,
@@ -647,7 +647,7 @@ static int read_value(emb_session *s, int64_t key, void *value, int *found) {
   return rc;
 }
 
-int emb_txn_move(emb_session *s, int64_t from, int64_t to, int *found) {
+int local_txn_move(emb_session *s, int64_t from, int64_t to, int *found) {
   struct env *env = s->core->env;
   struct change copy = {.kind = CHANGE_COPY};
   struct txn_row row = {.key = to, .which = PUT_ANY, .change = &copy};
@@ -685,8 +685,8 @@ int emb_txn_move(emb_session *s, int64_t from, int64_t to, int *found) {
   return rc;
 }
 
-int emb_txn_delete(emb_session *s, const int64_t *keys, size_t n,
-                   uint8_t *found) {
+int local_txn_delete(emb_session *s, const int64_t *keys, size_t n,
+                     uint8_t *found) {
   int rc = txn_begin_call(s);
   if (rc || n == 0) {
     return rc;

@@ -101,7 +101,7 @@ static uint64_t changes(emb_session *s) {
   return e.changed;
 }
 
-int emb_prepare(emb_session *s, uint64_t *number) {
+int local_prepare(emb_session *s, uint64_t *number) {
   *number = 0;
   int rc = txn__need(s);
   if (rc) {
@@ -227,7 +227,7 @@ static void settle_all(emb_session *s, int commit) {
   bound_signal(s);
 }
 
-int emb_commit(emb_session *s) {
+int local_commit(emb_session *s) {
   int rc = txn__need(s);
   if (rc) {
     return rc;
@@ -273,7 +273,7 @@ int txn__write_abort(emb_session *s, uint64_t number) {
   return rc;
 }
 
-void emb_rollback(emb_session *s) {
+void local_rollback(emb_session *s) {
   if (!s->txn || store_check(s->store, NULL)) {
     return;
   }

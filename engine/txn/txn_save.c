@@ -172,7 +172,7 @@ int txn__need(emb_session *s) {
   return rc;
 }
 
-int emb_savepoint(emb_session *s, int number) {
+int local_savepoint(emb_session *s, int number) {
   int rc = txn__need(s);
   if (rc) {
     return rc;
@@ -184,7 +184,7 @@ int emb_savepoint(emb_session *s, int number) {
   return txn__savepoint(s, number);
 }
 
-int emb_savepoint_release(emb_session *s, int number) {
+int local_savepoint_release(emb_session *s, int number) {
   int rc = txn__need(s);
   if (!rc) {
     s->txn->savepoint_count = find_savepoint(s->txn, number);
@@ -192,7 +192,7 @@ int emb_savepoint_release(emb_session *s, int number) {
   return rc;
 }
 
-int emb_rollback_to(emb_session *s, int number) {
+int local_rollback_to(emb_session *s, int number) {
   int rc = txn__need(s);
   if (rc) {
     return rc;

@@ -115,10 +115,12 @@ static int list_tables(struct backup *b, char ***names, size_t *n, char **err) {
   return rc;
 }
 
+/* An order that all processes have in common. */
 static int by_store(const void *a, const void *b) {
-  uintptr_t x = (uintptr_t)((const struct backup_part *)a)->link->store;
-  uintptr_t y = (uintptr_t)((const struct backup_part *)b)->link->store;
-  return x < y ? -1 : x > y;
+  uint8_t x[16], y[16];
+  emb_uuid(((const struct backup_part *)a)->link->store, x);
+  emb_uuid(((const struct backup_part *)b)->link->store, y);
+  return memcmp(x, y, sizeof x);
 }
 
 int ext_backup_tables(struct backup *b, char **err) {

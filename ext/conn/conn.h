@@ -123,9 +123,9 @@ struct ext_link {
   int removes;     /* this COMMIT removes SQLite's journal, and SQLite does not
                       wait until that is durable ... */
   int removes_dir; /* ... in this directory, open since before; else -1 */
-  char *late;      /* why this process did not own the store when SQLite's
-                      transaction began; NULL if it did */
-  int noted;       /* something was read before this process owned the store, */
+  char *late;      /* why this process neither owned the store nor was served
+                      when SQLite's transaction began; NULL if it was */
+  int noted;       /* something was read before that, */
   int stale;       /* and it has changed: no write in this transaction */
   int noted_alone; /* outside of BEGIN and COMMIT; */
   int noted_temp;  /* together with the temporary database; */
@@ -183,8 +183,12 @@ struct ext_place {
 ** frees place->dir. */
 int ext_place_read(struct ext_table *table, struct ext_place *place,
                    char **err);
+/* One more connection to the table's file, for sqlite3_close even after an
+** error. */
+int ext_place_connect(struct ext_table *table, sqlite3 **db);
 /* The transaction number of the newest row that is committed, which this
-** connection may not see yet; 0: it cannot be read. */
+** connection may not see yet, while no other can commit; 0: it cannot be read,
+** or another connection is writing. */
 int ext_place_read_newest(struct ext_table *table, sqlite3_int64 *txn);
 /* Writes the transaction number into the row with this uuid, wherever a
 ** rename may have put it.  *found = 0 when the database has no such row. */

@@ -22,8 +22,9 @@
 **           connections that are not in use now are closed here
 **           (ext_conn_sweep); the others when their connection finds that the
 **           schema has changed, is used, or closes (link.c).
-** FAILURE   A store that another process owns, or that is being written to,
-**           stays on the list.  What is left when the process dies, emb_gc()
+** FAILURE   A store that another process owns is deleted by that one; where it
+**           serves nobody, and while the store is being written to, it stays on
+**           the list.  What is left when the process dies, emb_gc()
 **           removes (fn/gc.c).
 */
 #include "conn.h"

@@ -377,21 +377,31 @@ static int place_read_txn(sqlite3 *db, const char *uuid, sqlite3_int64 *txn) {
   return found;
 }
 
-int ext_place_read_newest(struct ext_table *table, sqlite3_int64 *txn) {
+int ext_place_connect(struct ext_table *table, sqlite3 **db) {
   struct ext_conn *conn = table->conn;
   sqlite3_vfs *vfs = NULL;
-  sqlite3 *db = NULL;
-  int found = 0;
   char *uri = place_uri(conn->db, table->schema, table->file);
+  int rc = uri ? SQLITE_OK : SQLITE_NOMEM;
+  *db = NULL;
   sqlite3_file_control(conn->db, table->schema, SQLITE_FCNTL_VFS_POINTER, &vfs);
-  if (uri && sqlite3_open_v2(uri, &db,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI |
-                                 SQLITE_OPEN_PRIVATECACHE,
-                             vfs ? vfs->zName : NULL) == SQLITE_OK) {
+  if (rc == SQLITE_OK)
+    rc = sqlite3_open_v2(uri, db,
+                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI |
+                             SQLITE_OPEN_PRIVATECACHE,
+                         vfs ? vfs->zName : NULL);
+  sqlite3_free(uri);
+  return rc;
+}
+
+int ext_place_read_newest(struct ext_table *table, sqlite3_int64 *txn) {
+  sqlite3 *db;
+  int found = 0;
+  if (ext_place_connect(table, &db) == SQLITE_OK) {
     sqlite3_busy_timeout(db, NEWEST_WAIT_MS);
-    found = place_read_txn(db, table->link->uuid, txn);
+    found =
+        sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK &&
+        place_read_txn(db, table->link->uuid, txn);
   }
   sqlite3_close(db);
-  sqlite3_free(uri);
   return found;
 }

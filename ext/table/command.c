@@ -51,7 +51,8 @@ static int verify_marker(struct ext_table *table, sqlite3_str *report,
     return SQLITE_OK;
   rc = ext_place_read(table, &place, err);
   sqlite3_free(place.dir);
-  /* Another process may be committing to a store that is not ours. */
+  /* Another process may be committing to a store of which only the last
+  ** checkpoint is seen here. */
   if (rc == SQLITE_OK && emb_is_owner(link->store) &&
       (uint64_t)place.txn != committed) {
     char *line = sqlite3_mprintf("store is at transaction %llu but database "

@@ -157,6 +157,12 @@ static const struct ext_option option_rows[] = {
      .flag = EMB_OPEN_COLD,
      .initial = "on",
      .help = "After opening, what fits into memory is read in"},
+    {.name = "serve",
+     .kind = EXT_CHOICE,
+     .words = {"on", "off"},
+     .flag = EMB_OPEN_ALONE,
+     .initial = "on",
+     .help = "Several processes use the table through the one that owns it"},
 };
 enum { OPTIONS = sizeof option_rows / sizeof option_rows[0] };
 

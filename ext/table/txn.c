@@ -19,25 +19,32 @@
 **           use.
 **
 ** OWNER     A statement may read before it writes: so xBegin, which comes
-**           before both, makes this process the store's owner, for as a
+**           before both, makes this process the store's owner, or a client of
+**           the process that is, which is the same here (emb_is_owner).  As a
 **           reader it would see the last checkpoint only.  When another
-**           process holds it for longer than the timeout, that is no error
-**           yet (a command need not write), but there can be no write in this
-**           transaction any more: SQLITE_BUSY, as after a snapshot that has
-**           grown old.
+**           process holds the store alone (serve='off') for longer than the
+**           timeout, that is no error yet (a command need not write), but there
+**           can be no write in this transaction any more: SQLITE_BUSY, as after
+**           a snapshot that has grown old.
 **
-** STALE     Before this process was the owner it read a checkpoint, and the
-**           owner may have changed rows since that were acknowledged.  A
-**           transaction that has read so and then writes would undo that, so
-**           it cannot: SQLITE_BUSY_SNAPSHOT, which SQLite gives for an ordinary
-**           table.  The first read in a transaction notes the state; it is
-**           compared when this process has become the owner.  SQLite does
-**           not report the end of a transaction to a table that was only read.
-**           So an explicit one is made to include the temporary database, which
-**           ends with it: where that is in no transaction, the noted one is
-**           over [is_open].  A second one that uses temporary tables itself,
-**           while no other was committed in between, may be refused without
-**           need.
+** SERVED    The owner has the transaction then, in a session of its own.  If it
+**           dies before the prepare, the next call is SQLITE_ABORT_ROLLBACK; if
+**           it dies after, the transaction is in doubt at the next owner, and
+**           xCommit or xRollback decides it there.  If this process dies
+**           between the two, it is in doubt at the owner (IN DOUBT).
+**
+** STALE     Before this process was the owner, or its client, it read a
+**           checkpoint, and the owner may have changed rows since that were
+**           acknowledged.  A transaction that has read so and then writes would
+**           undo that, so it cannot: SQLITE_BUSY_SNAPSHOT, which SQLite gives
+**           for an ordinary table.  The first read in a transaction notes the
+**           state; it is compared when this process has become the owner or its
+**           client.  SQLite does not report the end of a transaction to a table
+**           that was only read.  So an explicit one is made to include the
+**           temporary database, which ends with it: where that is in no
+**           transaction, the noted one is over [is_open].  A second one that
+**           uses temporary tables itself, while no other was committed in
+**           between, may be refused without need.
 **
 ** STATES of a link, by in_txn.  xBegin is not in the table: SQLite leaves it
 ** out after CREATE, and a statement that writes nothing needs no transaction.
@@ -51,14 +58,15 @@
 **           to the file system when that is durable.  The store takes the
 **           transaction before the next for decided, so xCommit waits for it.
 **
-** IN DOUBT  What was prepared by a process that died is decided by whatever
-**           uses the table first, by the newest row that the database has: the
-**           process that finds it owns the store, so no other can be about to
-**           commit it.  A transaction that reads in WAL mode may be looking at
-**           an older row; then the newest is asked for through a connection of
-**           its own (conn/place.c), and where none can be had (another VFS, a
-**           key) it is left undecided: reads see what was before it, writes
-**           fail with that reason.
+** IN DOUBT  What was prepared and then lost its process, or the process that
+**           owned the store, is decided by whatever uses the table first, by
+**           the newest row that the database has.  If that has it, it counts.
+**           If not, it does not, unless a process that lives is just about to
+**           commit it: so the database's write lock is taken before that is
+**           said, through a connection of its own (conn/place.c) if this one is
+**           not writing.  Where none can be had (another VFS, a key, another
+**           process that writes) it is left undecided: reads see what was
+**           before it, writes fail with that reason.
 **
 ** SAVEPOINTS  SQLite's numbers go to the engine as they are.  One that was
 **           announced before the first write is unknown to the engine, where
@@ -158,6 +166,16 @@ static int may_be_old(struct ext_table *table) {
          ext_place_is_wal(db, table->schema);
 }
 
+/* No other process can be about to commit, and what is read is the newest: this
+** connection writes, or keeps the lock for that (locking_mode=EXCLUSIVE). */
+static int is_writing(struct ext_table *table) {
+  sqlite3 *db = table->conn->db;
+  int lock = SQLITE_LOCK_NONE;
+  sqlite3_file_control(db, table->schema, SQLITE_FCNTL_LOCKSTATE, &lock);
+  return lock >= SQLITE_LOCK_RESERVED ||
+         sqlite3_txn_state(db, table->schema) == SQLITE_TXN_WRITE;
+}
+
 /* An older copy of the database has no record of the transaction in doubt. */
 static int txn_resolve(struct ext_table *table, enum resolve how, char **err) {
   struct ext_link *link = table->link;
@@ -168,7 +186,7 @@ static int txn_resolve(struct ext_table *table, enum resolve how, char **err) {
   int rc = read_marker(table, &txn, err);
   if (rc != SQLITE_OK)
     return rc;
-  if (txn < (sqlite3_int64)doubt && may_be_old(table) &&
+  if (txn < (sqlite3_int64)doubt && !is_writing(table) &&
       !EMB_SEED(SEED_OLD_ROW_DECIDES) && !ext_place_read_newest(table, &txn))
     return SQLITE_OK;
   commit = txn >= 0 && (uint64_t)txn >= doubt;
@@ -185,13 +203,20 @@ static int txn_resolve(struct ext_table *table, enum resolve how, char **err) {
             : SQLITE_OK;
 }
 
+/* If the process that owned the store has died meanwhile, its number could not
+** be had: the session is told that. */
 static int check_marker(struct ext_table *table, char **err) {
+  struct ext_link *link = table->link;
   sqlite3_int64 txn;
-  uint64_t committed = emb_committed(table->link->store);
   int rc = read_marker(table, &txn, err);
-  if (rc == SQLITE_OK && committed != (uint64_t)txn)
-    rc = txn_mismatch(table, txn, err);
-  return rc;
+  if (rc != SQLITE_OK || emb_committed(link->store) == (uint64_t)txn)
+    return rc;
+  rc = emb_exists(link->session, NULL, 0, NULL);
+  if (rc)
+    return ext_link_error(link, rc, err);
+  return emb_committed(link->store) == (uint64_t)txn
+             ? SQLITE_OK
+             : txn_mismatch(table, txn, err);
 }
 
 /* Reported once; without memory for that, at the next use. */

@@ -15,15 +15,18 @@
 **                      'read-only'  the database is
 **                      'missing'    the store is not there
 **                      'error'      see message
-**   owner              1 when this process owns the store for writing, which
-**                      it does from its first write on; while another one
-**                      does, reads see the other's last checkpoint, which
-**                      may be 'behind'
+**   owner              1 when this process itself owns the store for writing,
+**                      which it does from its first write on unless another
+**                      one does; 0 also in a process that is served by that
 **   commit_mode        'atomic' or 'engine'
 **   txn, store_txn     last transaction recorded by database and store
 **   uuid               of the store
 **   message            why it cannot be opened
 **   options            what 'set' has changed, a JSON object; NULL: nothing
+**   owner_pid          the process that owns the store; NULL: none does, or one
+**                      that cannot be seen from here
+**   owner_since        seconds since 1970: when it became that; NULL: not known
+**   clients            sessions of other processes that it serves
 **
 ** Listing opens the stores.
 */
@@ -49,6 +52,9 @@ enum {
   TABLES_UUID,
   TABLES_MESSAGE,
   TABLES_OPTIONS,
+  TABLES_OWNER_PID,
+  TABLES_OWNER_SINCE,
+  TABLES_CLIENTS,
 };
 
 struct table_row {
@@ -57,7 +63,7 @@ struct table_row {
   char uuid[33];
   uint32_t dim, type;
   int is_open, is_owner, is_atomic, has_place;
-  sqlite3_int64 rows, txn, store_txn;
+  sqlite3_int64 rows, txn, store_txn, owner_pid, owner_since, clients;
 };
 
 struct tables_cursor {
@@ -77,6 +83,15 @@ static const char *state_of(struct ext_table *table,
   if (link->atomic && !link->in_txn && row->store_txn != row->txn)
     return row->store_txn > row->txn ? "ahead" : "behind";
   return "ok";
+}
+
+static void describe_owner(struct ext_table *table, struct table_row *row) {
+  emb_client owner = {0};
+  size_t n = emb_clients(table->link->store, &owner, 1);
+  row->owner_pid = owner.process;
+  row->owner_since = owner.since;
+  row->clients = n ? (sqlite3_int64)n - 1 : 0;
+  row->is_owner = n && owner.process == table->conn->process;
 }
 
 static int tables_describe(struct ext_table *table, struct table_row *row) {
@@ -113,7 +128,7 @@ static int tables_describe(struct ext_table *table, struct table_row *row) {
   }
   if (rc == SQLITE_OK) {
     row->is_open = 1;
-    row->is_owner = emb_is_owner(table->link->store);
+    describe_owner(table, row);
     row->rows = emb_count(table->link->session);
     row->store_txn = (sqlite3_int64)emb_committed(table->link->store);
     row->state = state_of(table, row);
@@ -253,6 +268,18 @@ static void tables_column(struct ext_tvf_cursor *base, sqlite3_context *context,
     if (row->is_open)
       sqlite3_result_int64(context, row->store_txn);
     break;
+  case TABLES_OWNER_PID:
+    if (row->owner_pid)
+      sqlite3_result_int64(context, row->owner_pid);
+    break;
+  case TABLES_OWNER_SINCE:
+    if (row->owner_since)
+      sqlite3_result_int64(context, row->owner_since);
+    break;
+  case TABLES_CLIENTS:
+    if (row->is_open)
+      sqlite3_result_int64(context, row->clients);
+    break;
   default:
     result_text(context, texts[i]); /* NULL for NULL */
   }
@@ -268,7 +295,8 @@ static const struct ext_tvf tables = {
         "CREATE TABLE x(schema TEXT, name TEXT, path TEXT, key TEXT, "
         "vector TEXT, dimensions INTEGER, type TEXT, rows INTEGER, "
         "state TEXT, owner INTEGER, commit_mode TEXT, txn INTEGER, "
-        "store_txn INTEGER, uuid TEXT, message TEXT, options TEXT)",
+        "store_txn INTEGER, uuid TEXT, message TEXT, options TEXT, "
+        "owner_pid INTEGER, owner_since INTEGER, clients INTEGER)",
     .cost = 10000,
     .rows = 10,
     .cursor_size = sizeof(struct tables_cursor),

@@ -34,6 +34,7 @@ static const struct {
     [EMB_NONFINITE] = {SQLITE_CONSTRAINT, "an element is not finite"},
     [EMB_GAP] = {SQLITE_CONSTRAINT, "what comes before is missing"},
     [EMB_UNFIT] = {SQLITE_ERROR, "the table was not made for this"},
+    [EMB_LOST] = {SQLITE_ABORT_ROLLBACK, "the store's owner has gone"},
 };
 
 int ext_code(int emb_code) {

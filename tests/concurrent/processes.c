@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** processes.c -- a process that reads a store while others write to it, close
-** it, are killed, and recover it.
+** it, are killed, and recover it, and none serves (served.c has those that do).
 **
 ** The others are children, forked before this process has opened anything; so
 ** the file locks are the real ones.  Each value that is written is a round's
@@ -22,10 +22,13 @@ enum { DIM = 32, KEYS = 40000, BATCH = 1000 };
 
 static const emb_config writer_config = {.dim = DIM,
                                          .memory_bytes = 1,
-                                         .flags = EMB_OPEN_CREATE,
+                                         .flags =
+                                             EMB_OPEN_CREATE | EMB_OPEN_ALONE,
                                          .timeout_ms = 20000};
-static const emb_config reader_config = {
-    .dim = DIM, .memory_bytes = 1, .timeout_ms = 20000};
+static const emb_config reader_config = {.dim = DIM,
+                                         .memory_bytes = 1,
+                                         .flags = EMB_OPEN_ALONE,
+                                         .timeout_ms = 20000};
 
 /* What the processes of one test share. */
 static struct shared {

@@ -622,6 +622,11 @@ static int64_t process(struct env *env) {
   return below->process(below);
 }
 
+static int64_t user(struct env *env) {
+  struct env *below = of(env)->below;
+  return below->user(below);
+}
+
 static int thread_start(struct env *env, void (*run)(void *), void *arg,
                         void **thread) {
   struct failing *f = of(env);
@@ -712,6 +717,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .wait_us = wait_us,
       .random = random_bytes,
       .process = process,
+      .user = user,
       .thread_start = thread_start,
       .thread_join = thread_join,
   };

@@ -41,7 +41,7 @@ int files_read(struct files *files, const char *dir) {
   int ok = d != NULL;
   memset(files, 0, sizeof *files);
   for (struct dirent *e; ok && (e = readdir(d)) != NULL;)
-    if (e->d_name[0] != '.')
+    if (e->d_name[0] != '.' && e->d_type != DT_SOCK)
       ok = files->n < FILES_MAX &&
            read_file(&files->list[files->n++], dir, e->d_name);
   if (d)

@@ -5,6 +5,8 @@
 #include "store_help.h"
 
 #include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 int help_gives(emb_session *s, int want, int rc, const char *call,
                const char *file, int line) {
@@ -25,14 +27,87 @@ const char *help_path(const char *name) {
   return path;
 }
 
+/* ---- another owner ------------------------------------------------------- */
+
+/* With SERVED=1 in the environment each store that a test opens here is owned
+** by a child, and the test is its client. */
+enum { OWNERS = 16 };
+static struct help_owner {
+  emb_store *store; /* NULL: free */
+  pid_t pid;
+  int say;
+} help_owners[OWNERS];
+
+static void help_own(const char *dir, const emb_config *config, int hear,
+                     int say) {
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  char byte;
+  if (emb_open(dir, config, &store, &err) ||
+      emb_session_open(store, &s, &err) || emb_own(s))
+    _exit(2);
+  (void)!write(say, "o", 1);
+  (void)close(say);
+  (void)!read(hear, &byte, 1);
+  emb_session_close(s);
+  _exit(emb_close(store, &err) ? 3 : 0);
+}
+
+static struct help_owner *help_start_owner(const char *dir,
+                                           const emb_config *config) {
+  const uint32_t own =
+      EMB_OPEN_TEMPORARY | EMB_OPEN_STEP | EMB_OPEN_ALONE | EMB_OPEN_READONLY;
+  struct help_owner *o = help_owners;
+  int down[2], up[2];
+  char byte;
+  if (!getenv("SERVED") || (config->flags & own))
+    return NULL;
+  while (o < help_owners + OWNERS && o->pid)
+    o++;
+  if (o == help_owners + OWNERS || pipe(down) || pipe(up))
+    return NULL;
+  (void)fflush(stdout);
+  o->pid = fork();
+  if (o->pid == 0) {
+    (void)close(down[1]);
+    (void)close(up[0]);
+    for (int i = 0; i < OWNERS; i++) /* of other stores */
+      if (help_owners[i].pid && &help_owners[i] != o)
+        (void)close(help_owners[i].say);
+    help_own(dir, config, down[0], up[1]);
+  }
+  (void)close(down[0]);
+  (void)close(up[1]);
+  o->say = down[1];
+  (void)!read(up[0], &byte, 1);
+  (void)close(up[0]);
+  return o;
+}
+
+static int help_end_owner(const emb_store *store) {
+  int status = 0;
+  for (struct help_owner *o = help_owners; o < help_owners + OWNERS; o++)
+    if (o->pid && o->store == store) {
+      (void)close(o->say);
+      (void)waitpid(o->pid, &status, 0);
+      o->pid = 0;
+    }
+  return test_check(status == 0, __FILE__, __LINE__,
+                    "the owner ended with status %d", status);
+}
+
 int help_open(const char *dir, const emb_config *config, emb_store **store,
               emb_session **session) {
   emb_err err = {0, ""};
+  struct help_owner *owner = help_start_owner(dir, config);
   *session = NULL;
   int rc = emb_open(dir, config, store, &err);
   if (!test_check(rc == EMB_OK, __FILE__, __LINE__, "open %s gave %d: %s", dir,
                   rc, err.text))
     return 0;
+  if (owner)
+    owner->store = *store;
   rc = emb_session_open(*store, session, &err);
   return test_check(rc == EMB_OK, __FILE__, __LINE__, "session gave %d: %s", rc,
                     err.text);
@@ -42,8 +117,10 @@ int help_close(emb_store *store, emb_session *session) {
   emb_err err = {0, ""};
   emb_session_close(session);
   int rc = emb_close(store, &err);
+  int good = help_end_owner(store);
   return test_check(rc == EMB_OK, __FILE__, __LINE__, "close gave %d: %s", rc,
-                    err.text);
+                    err.text) &&
+         good;
 }
 
 /* ---- vectors ------------------------------------------------------------- */

@@ -38,7 +38,8 @@ enum {
   TICK_MS = 5,
   CAPACITY = SLOTS / 3,
   REC_BYTES = 16 + DIM * 4 * 2 + 8,
-  OPEN_FILES = 3 * 7,  /* at rest: log, lock and five rings of each store */
+  /* At rest: log, lock, five rings, and three of the server's of each store. */
+  OPEN_FILES = 3 * 10,
   EPOCH_MS_MAX = 2000, /* the log is kept for the slow copy */
   CATCH_UP = 3, /* each third epoch the slow copy reads and the disk is seen */
 };

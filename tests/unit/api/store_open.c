@@ -21,7 +21,10 @@
 
 enum { DIM = 3 };
 
-static const emb_config plain = {.dim = DIM, .flags = EMB_OPEN_CREATE};
+/* What other processes may do where one does not serve; served.c has the rest.
+ */
+static const emb_config plain = {.dim = DIM,
+                                 .flags = EMB_OPEN_CREATE | EMB_OPEN_ALONE};
 
 static int put_one(emb_session *s, int64_t key, int32_t value) {
   float x[DIM];
@@ -175,7 +178,7 @@ static int64_t child_start(struct child *c, const char *dir, uint32_t flags) {
   char path[] = "/proc/self/exe";
   char *argv[] = {path, NULL};
   posix_spawn_file_actions_t actions;
-  (void)snprintf(text, sizeof text, "%u", flags);
+  (void)snprintf(text, sizeof text, "%u", flags | EMB_OPEN_ALONE);
   if (!CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0))
     return -1;
   (void)posix_spawn_file_actions_init(&actions);
@@ -552,7 +555,7 @@ TEST(process_reader_busy) {
   emb_session *s;
   struct child c;
   char dir[512], line[64];
-  emb_config config = {.dim = DIM, .memory_bytes = 1};
+  emb_config config = {.dim = DIM, .memory_bytes = 1, .flags = EMB_OPEN_ALONE};
   int64_t keys[EACH];
   float x[EACH * DIM];
   uint8_t found[EACH];

@@ -338,11 +338,11 @@ TEST(waits_for_a_check) {
 /* ---- work ---------------------------------------------------------------- */
 
 /* Files of a store that are not among those it may have at rest: log, manifest,
-** lock, one index, the space kept for the next one, and the hot set.  -1: the
-** directory could not be read. */
+** lock, one index, the space kept for the next one, the hot set, and the
+** socket.  -1: the directory could not be read. */
 static int leftovers(const char *dir) {
-  static const char *const rest[] = {"log", "manifest", "lock", "index-spare",
-                                     "hot"};
+  static const char *const rest[] = {"log",         "manifest", "lock",
+                                     "index-spare", "hot",      "socket"};
   DIR *d = opendir(dir);
   int found = 0, indexes = 0;
   if (!d)

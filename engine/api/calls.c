@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+**
+** calls.c -- the calls of emb.h: which of the two there are of each is meant
+** (session/calls.h), and what is asked again because its owner has gone
+** (serve/route.h).
+**
+** On a store that is this process's own this costs two loads and two branches.
+*/
+#include "../serve/leave.h"
+#include "../serve/route.h"
+#include "../serve/served.h"
+
+/* Where the session's next call goes: an error, or EMB_OK and session->link. */
+static inline int route_call(const emb_session *session) {
+  emb_session *s = (emb_session *)(uintptr_t)session;
+  int is_own = !s->lost_txn && !s->owed.code &&
+               atomic_load_explicit(&s->store->owner, memory_order_acquire);
+  return __builtin_expect(is_own || s->link, 1) ? EMB_OK : route_session(s);
+}
+
+/* A call that returns a code is made until it is carried out. */
+#define EMB_CALL(type, name, parameters, arguments)                            \
+  type emb_##name parameters {                                                 \
+    int rc;                                                                    \
+    do {                                                                       \
+      rc = route_call(session);                                                \
+      rc = rc              ? rc                                                \
+           : session->link ? served_##name arguments                           \
+                           : local_##name arguments;                           \
+    } while (rc == CALL_ELSEWHERE && !(rc = route_again(session)));            \
+    return rc;                                                                 \
+  }
+SESSION_CALLS(EMB_CALL)
+
+#define EMB_FACT(type, name, parameters, arguments)                            \
+  type emb_##name parameters {                                                 \
+    return session->link ? served_##name arguments : local_##name arguments;   \
+  }
+SESSION_FACTS(EMB_FACT)
+
+/* The object knows who has it: its first member is the link.  None may be
+** closed. */
+static inline int is_served(const void *object) {
+  return object && *(struct link *const *)object;
+}
+#define FIRST_OF(first, ...) (first)
+#define IS_SERVED(arguments) is_served(FIRST_OF arguments)
+#define EMB_OBJECT(type, name, parameters, arguments)                          \
+  type emb_##name parameters {                                                 \
+    return IS_SERVED(arguments) ? served_##name arguments                      \
+                                : local_##name arguments;                      \
+  }
+HANDLE_CALLS(EMB_OBJECT)
+
+#define EMB_STORE_CALL(type, name, parameters, arguments)                      \
+  type emb_##name parameters {                                                 \
+    return !atomic_load(&store->owner) && (atomic_load(&store->served) ||      \
+                                           atomic_load(&store->unloaded))      \
+               ? served_##name arguments                                       \
+               : local_##name arguments;                                       \
+  }
+STORE_CALLS(EMB_STORE_CALL)
+
+/* ---- those that say more ------------------------------------------------- */
+
+int emb_commit(emb_session *session) {
+  int rc = EMB_OK;
+  if (!session->lost_prepared) {
+    rc = route_call(session);
+    rc = rc              ? rc
+         : session->link ? served_commit(session)
+                         : local_commit(session);
+  }
+  return session->lost_prepared ? route_decided(session, 1) : rc;
+}
+
+void emb_rollback(emb_session *session) {
+  if (session->link) {
+    served_rollback(session);
+  } else if (!session->lost_txn) {
+    local_rollback(session);
+  }
+  if (session->lost_prepared) {
+    (void)route_decided(session, 0);
+  }
+  session->lost_txn = 0;
+}
+
+/* Whoever owns the store by then knows it. */
+int64_t emb_count(emb_session *session) {
+  emb_err owed = session->owed;
+  int64_t n;
+  int was_served;
+  do {
+    session->owed.code = EMB_OK;
+    (void)route_call(session);
+    was_served = session->link != NULL;
+    if (!was_served && !atomic_load(&session->store->owner)) {
+      (void)local_exists(session, NULL, 0, NULL); /* loads what is newest */
+    }
+    n = was_served ? served_count(session) : local_count(session);
+    owed = session->owed.code ? session->owed : owed;
+  } while (was_served && !session->link);
+  session->owed = owed;
+  return n;
+}
+
+int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
+                  uint64_t *versions, size_t *n) {
+  const emb_rows to = {.keys = keys, .vectors = vectors, .versions = versions};
+  return emb_scan_next_rows(scan, max, &to, n);
+}
+
+void emb_session_close(emb_session *s) {
+  if (!s) {
+    return;
+  }
+  emb_store *store = s->store;
+  if (store_check(store, NULL) == EMB_OK) {
+    served_close(s);
+    leave_session(s);
+    atomic_fetch_sub(&store->sessions, 1);
+  }
+}

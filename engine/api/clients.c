@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+**
+** clients.c -- who owns a store, and whom it serves: emb_clients in the process
+** that has it open.  served_clients asks another one.
+*/
+#include <string.h>
+
+#include "../serve/route.h"
+#include "../serve/served.h"
+#include "../serve/server.h"
+
+/* Sessions for which no memory is needed. */
+#define SOME 32
+
+/* The clients of an owner; *calls: of all of them. */
+static size_t list(emb_store *store, emb_client *clients, size_t max,
+                   uint64_t *calls) {
+  struct env *env = store->core.env;
+  struct server_client some[SOME], *rows = some, *more = NULL;
+  size_t room = SOME, n = server_clients(store->server, some, SOME);
+  if (n > SOME) { /* others may come meanwhile */
+    more = env->allocate(env, 2 * n * sizeof *more);
+    if (more) {
+      rows = more;
+      room = 2 * n;
+      n = server_clients(store->server, rows, room);
+    }
+  }
+  for (size_t i = 0; i < n && i < room; i++) {
+    const struct server_client *row = &rows[i];
+    *calls += row->calls;
+    if (i >= max) {
+      continue;
+    }
+    clients[i] = (emb_client){.process = row->process,
+                              .user = row->user,
+                              .number = row->number,
+                              .since = (int64_t)row->since_s,
+                              .calls = row->calls,
+                              .is_readonly = row->readonly,
+                              .in_transaction = row->in_transaction};
+    strncpy(clients[i].call, row->call ? row->call : "",
+            sizeof clients[i].call - 1);
+  }
+  env->release(env, more);
+  return n;
+}
+
+size_t local_clients(emb_store *store, emb_client *clients, size_t max) {
+  struct env *env = store->core.env;
+  emb_client owner = {.user = -1, .is_owner = 1};
+  size_t n = 1;
+  if (store_check(store, NULL)) {
+    return 0;
+  }
+  if (atomic_load_explicit(&store->owner, memory_order_acquire)) {
+    owner.process = store->process;
+    owner.user = env->user(env);
+    owner.since = store->owner_since;
+    if (store->server) {
+      n += list(store, max ? clients + 1 : NULL, max ? max - 1 : 0,
+                &owner.calls);
+    }
+  } else if (!route_is_owned(store, &owner.process)) {
+    return 0;
+  }
+  if (max) {
+    clients[0] = owner;
+  }
+  return n;
+}
+
+int emb_is_served(emb_store *store, emb_err *err) {
+  const char *dir = store->core.dir;
+  emb_client owner;
+  err_clear(err);
+  int rc = store_check(store, err);
+  if (rc) {
+    return rc;
+  }
+  if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
+    size_t n = served_clients(store, &owner, 1);
+    return n && owner.process
+               ? err_set(err, EMB_BUSY, "%s is owned by process %lld", dir,
+                         (long long)owner.process)
+               : err_set(err, EMB_BUSY, "%s is owned by %s", dir,
+                         n ? "another process" : "no process");
+  }
+  if (store->server) {
+    return EMB_OK;
+  }
+  return store->not_served.code
+             ? err_set(err, store->not_served.code, "%s",
+                       store->not_served.text)
+             : err_set(err, EMB_UNFIT, "%s is for one process alone", dir);
+}

@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: MIT
+**
+** link.c -- see link.h.
+**
+** WAITING   The client sleeps until the slot's turn is its own.  From time to
+**           time it looks whether it was interrupted and whether the owner is
+**           still there; the system says at once that a process has ended, but
+**           a word in shared memory does not.
+** THE OWNER HAS LEFT  A call that was not begun is asked of the next owner.  A
+**           session that had nothing there (no transaction, leases, tickets or
+**           scans) does not notice.
+** THE OWNER HAS DIED  What it had acknowledged since the last checkpoint, and
+**           was not committed, is lost: each session is told once, and then
+**           goes on.
+** THE OWNER IS STOPPED  and does not answer: a call that it has not begun is
+**           taken back, one that runs is given up with its session.
+*/
+#include "link.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../session/dir.h"
+
+#define LOOK_US 2000        /* the first look; */
+#define LOOK_MAX_US 20000   /* then less often */
+#define PATIENCE_US 1000000 /* at least, before an owner counts as stopped */
+
+/* Of links, to tell what was opened on an earlier one. */
+static _Atomic uint64_t serials;
+
+/* ---- making -------------------------------------------------------------- */
+
+static void link_release(emb_session *s, struct link *link) {
+  struct env *env = s->core->env;
+  while (link->awaited) {
+    struct awaited *a = link->awaited;
+    link->awaited = a->next;
+    env->shared_free(env, &a->memory);
+    env->release(env, a);
+  }
+  if (link->memory.base) {
+    env->shared_free(env, &link->memory);
+  }
+  if (link->peer) {
+    env->peer_close(env, link->peer);
+  }
+  env->release(env, link);
+}
+
+static int say_hello(emb_session *s, struct link *link) {
+  emb_store *store = s->store;
+  struct core *core = s->core;
+  struct hello hello;
+  emb_err err;
+  memset(&hello, 0, sizeof hello);
+  hello.magic = SLOT_MAGIC;
+  hello.version = SLOT_VERSION;
+  hello.kind = MESSAGE_HELLO;
+  memcpy(hello.uuid, core->uuid, sizeof hello.uuid);
+  hello.bounded = (uint32_t)core_bounded(core);
+  hello.staleness = core->staleness;
+  hello.readonly = atomic_load(&store->readonly) != STORE_WRITES;
+  hello.is_store = s == store->control;
+  if (schema_print(&core->schema, hello.schema, &err)) {
+    return EPROTO;
+  }
+  struct env_message message = {.bytes = &hello, .n = sizeof hello};
+  message.gifts[0].kind = ENV_GIFT_FILE;
+  message.gifts[0].file = core->log.file;
+  return core->env->peer_send(core->env, link->peer, &message);
+}
+
+static int does_not_answer(emb_session *s, const struct env_who *owner) {
+  return session_error(s, EMB_BUSY,
+                       "%s is owned by process %lld, which does not answer",
+                       s->core->dir, (long long)owner->process);
+}
+
+/* 0, or what there is instead of a slot. */
+static enum link_trial hear_welcome(emb_session *s, struct link *link,
+                                    uint64_t wait_us) {
+  struct env *env = s->core->env;
+  struct welcome welcome;
+  uint64_t start = env->now_us(env);
+  for (;;) {
+    struct env_message message = {.bytes = &welcome, .n = sizeof welcome};
+    memset(&welcome, 0, sizeof welcome);
+    int os = env->peer_receive(env, link->peer, &message, LOOK_MAX_US);
+    if (!os && message.n == sizeof welcome && welcome.magic == SLOT_MAGIC &&
+        welcome.kind == MESSAGE_HELLO) {
+      welcome.text[sizeof welcome.text - 1] = 0;
+      if (welcome.code) {
+        session_error(s, welcome.code, "%s", welcome.text);
+        return LINK_REFUSED;
+      }
+      if (message.gifts[0].kind == ENV_GIFT_SHARED &&
+          message.gifts[0].shared.bytes == sizeof(struct link_slot)) {
+        link->memory = message.gifts[0].shared;
+        link->slot = link->memory.base;
+        link->number = welcome.number;
+        return LINK_MADE;
+      }
+    }
+    if (os != EAGAIN) {
+      return LINK_LATER;
+    }
+    if (session_interrupted(s)) {
+      return LINK_REFUSED;
+    }
+    if (env->now_us(env) - start >= wait_us) {
+      does_not_answer(s, &link->owner);
+      return LINK_REFUSED;
+    }
+  }
+}
+
+/* Under own_lock: to close the lock file that another thread has just locked
+** would unlock it. */
+int link__lock_of(emb_store *store, int64_t *holder) {
+  struct core *core = &store->core;
+  char path[PATH_BYTES];
+  int os = 0;
+  *holder = 0;
+  pthread_mutex_lock(&store->own_lock);
+  if (!atomic_load(&store->owner)) {
+    os = path_join(path, sizeof path, core->dir, FILE_LOCK, NULL)
+             ? ENAMETOOLONG
+             : core->env->lock_holder(core->env, path, holder);
+  }
+  pthread_mutex_unlock(&store->own_lock);
+  return os;
+}
+
+/* A child of a process that has owned the store may have inherited the socket
+** of that: nobody would ever answer. */
+static int is_owners(emb_session *s, const struct link *link) {
+  int64_t holder;
+  int os = link__lock_of(s->store, &holder);
+  return os != 0 &&
+         (!holder || !link->owner.process || holder == link->owner.process);
+}
+
+enum link_trial link__open(emb_session *s, uint64_t wait_us) {
+  struct core *core = s->core;
+  struct env *env = core->env;
+  struct link *link = env->allocate(env, sizeof *link);
+  if (!link) {
+    session_error(s, EMB_NOMEM, "out of memory");
+    return LINK_REFUSED;
+  }
+  int os = env->peer_open(env, core->names, FILE_SOCKET, &link->peer);
+  enum link_trial trial = LINK_MADE;
+  if (os) {
+    link->peer = NULL;
+    trial = os == ENOENT || os == ENOTSUP ? LINK_NOBODY : LINK_LATER;
+    if (os == EACCES || os == EPERM) {
+      session_error(s, EMB_BUSY,
+                    "%s is owned by another process, and its socket cannot be "
+                    "opened: permission denied",
+                    core->dir);
+      trial = LINK_NOBODY;
+    }
+  } else {
+    env->peer_who(env, link->peer, &link->owner);
+    trial = is_owners(s, link) && !say_hello(s, link)
+                ? hear_welcome(s, link, wait_us)
+                : LINK_LATER;
+  }
+  if (trial) {
+    link_release(s, link);
+    return trial;
+  }
+  link->serial = atomic_fetch_add(&serials, 1) + 1;
+  link->units.vector = (size_t)core->layout.dim * sizeof(float);
+  link->units.state = emb_state_bytes(s->store);
+  s->link = link;
+  atomic_fetch_add(&s->store->served, 1);
+  return LINK_MADE;
+}
+
+static void drop_link(emb_session *s) {
+  struct link *link = s->link;
+  s->link = NULL;
+  if (s != s->store->control) {
+    atomic_store(&s->store->is_control_stale, 1);
+  }
+  atomic_fetch_sub(&s->store->served, 1);
+  link_release(s, link);
+}
+
+void link__close(emb_session *s) {
+  uint64_t result;
+  if (s->link && (s->link->holds & (SLOT_HAS_TXN | SLOT_HAS_PREPARED))) {
+    (void)link__ask(s, CALL_rollback, 0, NULL, &result);
+  }
+  if (s->link) {
+    drop_link(s);
+  }
+}
+
+/* ---- losing -------------------------------------------------------------- */
+
+/* The owner has gone.  was_begun: it may have carried the present call out. */
+static int lose(emb_session *s, int call, int was_begun) {
+  int was_used = s->link->is_used || was_begun;
+  struct link *link = s->link;
+  const struct shape *shape = &shapes[call];
+  int left = atomic_load_explicit(&link->slot->left, memory_order_acquire) != 0;
+  uint32_t holds = link->holds;
+  int had = holds || link->objects;
+  long long process = (long long)link->owner.process;
+  s->lost_txn = (holds & SLOT_HAS_TXN) != 0;
+  s->lost_prepared = (holds & SLOT_HAS_PREPARED) != 0;
+  drop_link(s);
+  if (s->lost_prepared && (call == CALL_commit || call == CALL_rollback)) {
+    return CALL_ELSEWHERE; /* who owns the store next knows it [route.c] */
+  }
+  if (!was_used ||
+      (left && !had && !(was_begun && !(shape->flags & SHAPE_AGAIN)))) {
+    return CALL_ELSEWHERE;
+  }
+  const char *what = s->lost_txn ? "; the transaction is rolled back"
+                     : holds & SLOT_HAS_LEASES ? "; its leases are given back"
+                                               : "";
+  return left ? session_error(s, EMB_LOST,
+                              "process %lld, which owned %s, has closed it%s",
+                              process, s->core->dir, what)
+              : session_error(
+                    s, EMB_LOST,
+                    "process %lld, which owned %s, has died: what was "
+                    "written since the last checkpoint and not committed "
+                    "is lost%s%s",
+                    process, s->core->dir, what,
+                    was_begun && (shape->flags & SHAPE_WRITES)
+                        ? "; whether this call was carried out is not known"
+                        : "");
+}
+
+/* ---- a request ----------------------------------------------------------- */
+
+struct asking {
+  int call;
+  const struct shape *shape;
+  struct link_request *request; /* in the slot, or lent */
+  size_t request_bytes;
+  char *answer;
+  struct extent_of in, out;
+  uint64_t args[REQUEST_ARGS];
+  int is_lent;
+  struct env_shared lent[2];
+};
+
+/* The request's words, and how long it and its answer are. */
+static int measure(struct link *link, struct asking *a, const union word *w) {
+  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    switch (a->shape->args[i].kind) {
+    case SHAPE_VALUE:
+      a->args[i] = w[i].u;
+      break;
+    case SHAPE_TEXT:
+      a->args[i] = w[i].c ? strlen(w[i].c) + 1 : 0;
+      break;
+    case SHAPE_IN:
+      a->args[i] = 0;
+      break;
+    default:
+      a->args[i] = w[i].p != NULL;
+      break;
+    }
+  }
+  shape__request(a->shape, &link->units, a->args, &a->in);
+  shape__answer(a->shape, &link->units, a->args, &a->out);
+  return a->in.bytes == SIZE_MAX || a->out.bytes == SIZE_MAX;
+}
+
+static int has_later(const struct shape *shape) {
+  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
+    if (shape->args[i].kind == SHAPE_LATER) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int borrow_memory(emb_session *s, struct asking *a) {
+  struct env *env = s->core->env;
+  int os = env->shared_make(env, a->request_bytes, &a->lent[0]);
+  if (!os && a->out.bytes) {
+    os = env->shared_make(env, a->out.bytes, &a->lent[1]);
+    if (os) {
+      env->shared_free(env, &a->lent[0]);
+    }
+  }
+  if (os) {
+    memset(a->lent, 0, sizeof a->lent);
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  a->request = a->lent[0].base;
+  a->answer = a->lent[1].base;
+  return EMB_OK;
+}
+
+static void give_back(emb_session *s, struct asking *a) {
+  for (int i = 0; i < 2; i++) {
+    if (a->lent[i].base) {
+      s->core->env->shared_free(s->core->env, &a->lent[i]);
+      a->lent[i].base = NULL;
+    }
+  }
+}
+
+static void fill(emb_session *s, struct asking *a, uint64_t object,
+                 const union word *w) {
+  struct link_request *q = a->request;
+  q->call = (uint32_t)a->call;
+  q->flags =
+      (s->blocks ? REQUEST_BLOCKS : 0) | (s->leases.mark ? REQUEST_MARKS : 0);
+  q->object = object;
+  q->timeout_ms = s->core->timeout_ms;
+  q->statement = s->leases.statement;
+  q->time = s->time;
+  q->reserved = 0;
+  memcpy(q->args, a->args, sizeof q->args);
+  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    if (a->in.length[i]) {
+      memcpy(q->arrays + a->in.at[i], w[i].c, a->in.length[i]);
+    }
+  }
+}
+
+/* The lent memory goes first; EMB_OK, or the link is lost. */
+static int lend_request(emb_session *s, struct asking *a) {
+  struct env *env = s->core->env;
+  struct signal_message loan = {SLOT_MAGIC, SLOT_VERSION, MESSAGE_LOAN};
+  struct env_message message = {.bytes = &loan, .n = sizeof loan};
+  int os = env->shared_fix(env, &a->lent[0]);
+  if (os) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  message.gifts[0].kind = ENV_GIFT_FIXED;
+  message.gifts[0].shared = a->lent[0];
+  if (a->lent[1].base) {
+    message.gifts[1].kind = ENV_GIFT_SHARED;
+    message.gifts[1].shared = a->lent[1];
+  }
+  os = env->peer_send(env, s->link->peer, &message);
+  return os == 0        ? EMB_OK
+         : os == EAGAIN ? does_not_answer(s, &s->link->owner)
+                        : lose(s, a->call, 0);
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+static void answer_question(emb_session *s) {
+  struct link_slot *slot = s->link->slot;
+  struct env *env = s->core->env;
+  uint32_t reply = 0;
+  char line[SLOT_TEXT_BYTES];
+  if (slot->question == QUESTION_BLOCKS && s->blocks) {
+    reply = (uint32_t)s->blocks(s->blocks_arg, (int)slot->what);
+  } else if (slot->question == QUESTION_REPORT && s->link->report) {
+    memcpy(line, slot->text, sizeof line);
+    line[sizeof line - 1] = 0;
+    s->link->report(s->link->report_arg, line);
+  }
+  slot->reply = reply;
+  atomic_store_explicit(&slot->turn, SLOT_RUNNING, memory_order_release);
+  env->word_wake(env, &slot->turn);
+}
+
+/* Does the owner's process run at all? */
+static int answers_ping(emb_session *s, uint64_t wait_us) {
+  struct env *env = s->core->env;
+  struct signal_message ping = {SLOT_MAGIC, SLOT_VERSION, MESSAGE_PING};
+  struct env_message message = {.bytes = &ping, .n = sizeof ping};
+  if (env->peer_send(env, s->link->peer, &message)) {
+    return 0;
+  }
+  message = (struct env_message){.bytes = &ping, .n = sizeof ping};
+  return env->peer_receive(env, s->link->peer, &message, wait_us) == 0;
+}
+
+/* The owner has not answered for long.  EMB_OK: it works on it. */
+static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
+  struct link_slot *slot = s->link->slot;
+  struct env_who owner = s->link->owner;
+  int64_t holder;
+  if (answers_ping(s, wait_us) ||
+      s->core->env->peer_gone(s->core->env, s->link->peer)) {
+    return EMB_OK; /* the latter is found next */
+  }
+  uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+  if (link__lock_of(s->store, &holder) == 0 && turn != SLOT_ANSWERED) {
+    return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
+  }
+  turn = SLOT_ASKED;
+  if (atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_IDLE)) {
+    return does_not_answer(s, &owner);
+  }
+  if (turn != SLOT_RUNNING && turn != SLOT_QUESTION) {
+    return EMB_OK;
+  }
+  /* It has begun: what it will have done is not known. */
+  int writes = (shapes[call].flags & SHAPE_WRITES) != 0;
+  s->lost_txn = (s->link->holds & SLOT_HAS_TXN) != 0;
+  drop_link(s);
+  return session_error(s, writes ? EMB_LOST : EMB_BUSY,
+                       "%s is owned by process %lld, which does not answer%s",
+                       s->core->dir, (long long)owner.process,
+                       writes ? ": whether this call is carried out is not "
+                                "known"
+                              : "");
+}
+
+/* EMB_OK: there is an answer. */
+static int await_answer(emb_session *s, int call) {
+  struct env *env = s->core->env;
+  struct link_slot *slot = s->link->slot;
+  uint64_t patience = s->core->timeout_ms * 1000;
+  uint64_t look = LOOK_US, since = 0;
+  patience = patience > PATIENCE_US ? patience : PATIENCE_US;
+  for (;;) {
+    uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+    if (turn == SLOT_ANSWERED) {
+      return EMB_OK;
+    }
+    if (turn == SLOT_LEFT &&
+        atomic_load_explicit(&slot->left, memory_order_acquire)) {
+      return lose(s, call, 0);
+    }
+    if (turn == SLOT_QUESTION) {
+      answer_question(s);
+      continue;
+    }
+    env->word_wait(env, &slot->turn, turn, look);
+    if (atomic_load_explicit(&slot->turn, memory_order_acquire) != turn) {
+      continue;
+    }
+    look = look * 2 < LOOK_MAX_US ? look * 2 : LOOK_MAX_US;
+    if (env->peer_gone(env, s->link->peer)) {
+      /* It may have answered, and then gone. */
+      turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+      if (turn == SLOT_ANSWERED) {
+        continue;
+      }
+      return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
+    }
+    if (s->interrupt && s->interrupt(s->interrupt_arg)) {
+      atomic_store_explicit(&slot->cancel, 1, memory_order_relaxed);
+    }
+    uint64_t now = env->now_us(env);
+    since = since ? since : now;
+    /* SQLite takes no error of a commit: it waits as long as it takes. */
+    if (now - since >= patience && call != CALL_commit) {
+      int rc = doubt_owner(s, call, patience);
+      if (rc) {
+        return rc;
+      }
+      since = env->now_us(env);
+    }
+  }
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
+/* Elements of an array that have come. */
+static size_t came(const struct asking *a, int i) {
+  uint8_t filled = a->shape->args[i].filled;
+  size_t n, all = a->out.length[i];
+  if (filled == COUNT_ALL || a->shape->args[i].kind != SHAPE_OUT) {
+    return all;
+  }
+  if (!a->out.length[filled]) {
+    return all;
+  }
+  memcpy(&n, a->answer + a->out.at[filled], sizeof n);
+  uint64_t of = a->args[a->shape->args[i].count];
+  return of && n < of ? all / of * n : all;
+}
+
+static void take(const struct asking *a, const union word *w) {
+  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    if (a->shape->args[i].kind == SHAPE_OUT && w[i].p) {
+      memcpy(w[i].p, a->answer + a->out.at[i], came(a, i));
+    }
+  }
+}
+
+/* Of a prefetch: its memory stays until it is synchronized. */
+static int await_later(emb_session *s, struct asking *a, const union word *w) {
+  struct env *env = s->core->env;
+  struct awaited *awaited = env->allocate(env, sizeof *awaited);
+  if (!awaited) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  memcpy(&awaited->ticket, a->answer + a->out.at[5], sizeof awaited->ticket);
+  awaited->extent = a->out;
+  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    awaited->to[i] = a->shape->args[i].kind == SHAPE_LATER ? w[i].p : NULL;
+  }
+  awaited->memory = a->lent[1];
+  a->lent[1].base = NULL;
+  awaited->next = s->link->awaited;
+  s->link->awaited = awaited;
+  return EMB_OK;
+}
+
+/* A prefetch is synchronized: its arrays come to their places. */
+static void take_awaited(emb_session *s, uint64_t ticket, int is_good) {
+  struct env *env = s->core->env;
+  for (struct awaited **at = &s->link->awaited; *at; at = &(*at)->next) {
+    struct awaited *a = *at;
+    if (a->ticket != ticket) {
+      continue;
+    }
+    for (int i = 0; is_good && i < REQUEST_ARGS; i++) {
+      if (a->to[i]) {
+        memcpy(a->to[i], (char *)a->memory.base + a->extent.at[i],
+               a->extent.length[i]);
+      }
+    }
+    *at = a->next;
+    env->shared_free(env, &a->memory);
+    env->release(env, a);
+    return;
+  }
+}
+
+static int read_answer(emb_session *s, struct asking *a, const union word *w,
+                       uint64_t *result) {
+  struct link *link = s->link;
+  struct link_slot *slot = link->slot;
+  *result = slot->result;
+  link->is_used = 1;
+  link->holds = slot->holds;
+  s->err.code = slot->code;
+  if (slot->code) {
+    memcpy(s->err.text, slot->text, sizeof slot->text);
+    s->err.text[sizeof slot->text - 1] = 0;
+  }
+  int code = a->shape->flags & SHAPE_CODE ? (int)(uint32_t)*result : EMB_OK;
+  int is_end = a->call == CALL_prefetch_synchronize ||
+               a->call == CALL_write_back_synchronize;
+  if (code == EMB_OK && has_later(a->shape)) {
+    int rc = await_later(s, a, w);
+    if (rc) {
+      return rc;
+    }
+    memcpy(w[5].p, &link->awaited->ticket, sizeof(uint64_t));
+  } else if (code == EMB_OK || (is_end && code != EMB_INTERRUPT)) {
+    take(a, w);
+  }
+  if (a->call == CALL_prefetch_synchronize && code != EMB_INTERRUPT) {
+    uint64_t ended;
+    memcpy(&ended, w[1].p, sizeof ended);
+    take_awaited(s, ended, code == EMB_OK);
+  }
+  return EMB_OK;
+}
+
+int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
+              uint64_t *result) {
+  static const union word none[REQUEST_ARGS];
+  struct link *link = s->link;
+  struct link_slot *slot = link->slot;
+  struct env *env = s->core->env;
+  struct asking a = {.call = call, .shape = &shapes[call]};
+  w = w ? w : none;
+  *result = 0;
+  if (measure(link, &a, w)) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  a.request_bytes = sizeof(struct link_request) + a.in.bytes;
+  a.is_lent = a.request_bytes > SLOT_DATA_BYTES ||
+              a.out.bytes > SLOT_DATA_BYTES || has_later(a.shape);
+  a.request = (void *)slot->data;
+  a.answer = slot->data;
+  int rc = a.is_lent ? borrow_memory(s, &a) : EMB_OK;
+  if (rc) {
+    return rc;
+  }
+  fill(s, &a, object, w);
+  rc = a.is_lent ? lend_request(s, &a) : EMB_OK;
+  if (!rc) {
+    slot->request_bytes = (uint32_t)a.request_bytes;
+    slot->lent = (uint32_t)a.is_lent;
+    atomic_store_explicit(&slot->cancel, 0, memory_order_relaxed);
+    /* The owner may have left since the last answer. */
+    uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+    if (turn == SLOT_IDLE || turn == SLOT_ANSWERED) {
+      atomic_store_explicit(&slot->turn, SLOT_ASKED, memory_order_release);
+      env->word_wake(env, &slot->turn);
+    }
+    rc = await_answer(s, call);
+  }
+  rc = rc ? rc : read_answer(s, &a, w, result);
+  give_back(s, &a);
+  return rc;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+**
+** link.h -- a session's link to the process that owns its store.
+*/
+#ifndef EMB_SERVE_LINK_H
+#define EMB_SERVE_LINK_H
+
+#include "shape.h"
+
+/* The answer of a prefetch, which comes later. */
+struct awaited {
+  struct awaited *next;
+  uint64_t ticket;
+  struct env_shared memory;
+  struct extent_of extent;
+  size_t n;
+  void *to[REQUEST_ARGS];
+};
+
+struct link {
+  struct env_peer *peer;
+  struct env_who owner;
+  struct env_shared memory;
+  struct link_slot *slot;
+  uint64_t number;  /* of the session there */
+  uint64_t serial;  /* of the link in this process: objects have it, too */
+  uint32_t holds;   /* SLOT_HAS_*, after the last call */
+  uint32_t objects; /* open there */
+  int is_used;      /* a call was carried out */
+  struct awaited *awaited;
+  struct units units;
+  /* emb_verify's, while it runs. */
+  void (*report)(void *, const char *);
+  void *report_arg;
+};
+
+/* How a link may fail to be made. */
+enum link_trial {
+  LINK_MADE = 0,
+  LINK_NOBODY,  /* nobody serves: there is no socket */
+  LINK_LATER,   /* its owner begins, ends, or has just died: try again */
+  LINK_REFUSED, /* the session's error says why */
+};
+
+/* 0: no other process has the lock.  EAGAIN, EINPROGRESS: one has, which is
+** *holder unless that cannot be seen. */
+int link__lock_of(emb_store *store, int64_t *holder);
+/* Links the session to the owner of its store; waits for an answer for
+** wait_us at most (LINK_REFUSED, EMB_BUSY). */
+enum link_trial link__open(emb_session *s, uint64_t wait_us);
+/* Ends it: what the session holds there is rolled back and given back. */
+void link__close(emb_session *s);
+
+/* Asks the owner: the call's words, as its shape says, those of arrays pointers
+** of the caller.  EMB_OK: it was carried out, and *result is what it returned.
+** CALL_ELSEWHERE: it was not, and the session has no link any more.  Else an
+** error, which is the session's. */
+int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
+              uint64_t *result);
+
+#endif

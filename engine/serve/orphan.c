@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+**
+** orphan.c -- see orphan.h.
+*/
+#include "orphan.h"
+
+#include "../session/own.h"
+#include "../txn/txn.h"
+#include "leave.h"
+
+/* One transaction of a store is open at a time, so there is one orphan. */
+void orphan__adopt(emb_session *s, uint64_t number) {
+  emb_store *store = s->store;
+  pthread_mutex_lock(&store->own_lock);
+  emb_assert(!store->orphan);
+  store->orphan = s;
+  atomic_store(&store->in_doubt, number);
+  pthread_mutex_unlock(&store->own_lock);
+}
+
+static emb_session *orphan_take(emb_store *store) {
+  pthread_mutex_lock(&store->own_lock);
+  emb_session *s = store->orphan;
+  store->orphan = NULL;
+  pthread_mutex_unlock(&store->own_lock);
+  return s;
+}
+
+void orphan__abandon(emb_store *store) {
+  emb_session *s = orphan_take(store);
+  if (s) {
+    s->txn->was_prepared = 0; /* no page says that it was undone */
+    leave_session(s);
+  }
+}
+
+int local_resolve(emb_store *store, int commit, emb_err *err) {
+  int rc = store_check(store, err);
+  emb_session *s = rc ? NULL : orphan_take(store);
+  if (s) {
+    if (commit) {
+      rc = local_commit(s);
+      emb_assert(!rc); /* it was prepared */
+    } else {
+      local_rollback(s);
+    }
+    atomic_store(&store->in_doubt, 0);
+    leave_session(s);
+  } else if (!rc) {
+    rc = own_resolve(store, commit, err);
+  }
+  if (store->tell) {
+    store->tell(store);
+  }
+  return rc;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT
+**
+** route.c -- see route.h.
+**
+** STATES of a process that has a store open, and what each call finds
+**
+**   owner     its calls are its own, and it serves others [server.c]
+**   reader    nobody owns the store, it was closed in peace: the checkpoint
+**             in memory is what there is.  Each call looks at the manifest
+**             first, so a process that has become the owner is noticed
+**   client    another process owns it: its sessions are linked to that one,
+**             each when it makes its next call [link.c]
+**
+**   reader -> owner    its first write                       [store_own]
+**   reader -> client   another process was first             [route_session]
+**   client -> client   the owner has gone, and another process was first to
+**                      take the lock                         [route_session]
+**   client -> owner    the owner has gone: the first call that writes takes
+**                      the lock, and so does any that finds that it died
+**                                            [store_own, store_refresh]
+**   client -> reader   the owner has closed the store, and this call reads
+**
+** There is never a second owner, because only who has the lock writes, and
+** the lock goes with its process.  A socket says nothing about that: it may
+** be left by a process that has died.  An owner begins in this order: lock,
+** state of the files, manifest, socket, first write; so who sees the manifest
+** changed finds the lock held.  It ends so: sessions of clients, checkpoint,
+** the sign in their slots, socket, lock.  tests/model/owner.pml explores both.
+*/
+#include "route.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../session/dir.h"
+#include "../session/own.h"
+#include "link.h"
+#include "orphan.h"
+#include "served.h"
+#include "server.h"
+#include "stat_row.h"
+
+#define TRY_US 2000
+#define PATIENCE_US 1000000
+#define OWNERS_TRIED 100
+
+static uint64_t patience_us(const emb_session *s) {
+  uint64_t us = s->core->timeout_ms * 1000;
+  return us > PATIENCE_US ? us : PATIENCE_US;
+}
+
+/* Links the session to the owner, if there is one that serves; waits while it
+** begins or ends.  EMB_OK also without: then nobody has the lock, or nobody
+** serves. */
+static int find_owner(emb_session *s) {
+  emb_store *store = s->store;
+  uint64_t waited = 0;
+  for (;;) {
+    int64_t holder;
+    if (atomic_load(&store->owner)) {
+      return EMB_OK;
+    }
+    int os = link__lock_of(store, &holder);
+    if (os != EAGAIN && os != EINPROGRESS && os != EACCES) {
+      return EMB_OK;
+    }
+    switch (link__open(s, patience_us(s))) {
+    case LINK_MADE:
+      err_clear(&s->err);
+      return EMB_OK;
+    case LINK_NOBODY:
+      err_clear(&s->err);
+      return EMB_OK;
+    case LINK_REFUSED:
+      return s->err.code;
+    default:
+      break;
+    }
+    int rc = session_interrupted(s);
+    if (rc) {
+      return rc;
+    }
+    if (waited >= patience_us(s)) {
+      return session_error(s, EMB_BUSY,
+                           "%s is owned by process %lld, which does not answer",
+                           s->core->dir, (long long)holder);
+    }
+    session_sleep(s, TRY_US, &waited);
+  }
+}
+
+int route_session(emb_session *s) {
+  emb_store *store = s->store;
+  int rc = session_begin(s);
+  if (!rc && s->owed.code) {
+    s->err = s->owed;
+    s->owed.code = EMB_OK;
+    return s->err.code;
+  }
+  if (rc || !own_may_ask(store) || s->tickets || s->txn ||
+      atomic_load(&store->dropped)) {
+    return rc;
+  }
+  if (s->lost_txn) {
+    return session_error(s, EMB_LOST,
+                         "the transaction was lost with the process that "
+                         "owned %s: roll it back",
+                         s->core->dir);
+  }
+  return own_is_current(store) ? EMB_OK : find_owner(s);
+}
+
+int route_again(emb_session *s) {
+  emb_store *store = s->store;
+  uint64_t waited = 0;
+  int64_t holder = 0;
+  for (;;) {
+    int rc = find_owner(s);
+    if (rc || s->link || atomic_load(&store->owner)) {
+      return rc;
+    }
+    int os = link__lock_of(store, &holder);
+    if (os != EAGAIN && os != EINPROGRESS && os != EACCES) {
+      return EMB_OK;
+    }
+    rc = session_interrupted(s);
+    if (rc) {
+      return rc;
+    }
+    if (waited >= s->core->timeout_ms * 1000) {
+      return session_error(s, EMB_BUSY, "%s is owned by another process%s",
+                           s->core->dir,
+                           holder ? ", which does not serve it" : "");
+    }
+    session_sleep(s, TRY_US, &waited);
+  }
+}
+
+/* The next owner may die, too.  If none is found in time, what is in doubt is
+** decided as the coordinator says by who uses the store next: for a commit that
+** is no error, since it cannot fail. */
+int route_decided(emb_session *s, int commit) {
+  emb_store *store = s->store;
+  emb_err err = {EMB_OK, ""};
+  int rc = EMB_LOST;
+  s->lost_prepared = s->lost_txn = 0;
+  for (int tries = 0; rc == EMB_LOST && tries < OWNERS_TRIED; tries++) {
+    rc = emb_own(s);
+    if (rc == EMB_LOCKED || rc == EMB_OK) {
+      rc = emb_in_doubt(store) == s->prepared_number
+               ? emb_resolve(store, commit, &err)
+               : EMB_OK;
+    }
+  }
+  err_clear(&s->err);
+  s->owed.code = EMB_OK;
+  if (rc && !commit) {
+    s->err = err;
+  }
+  return commit ? EMB_OK : rc;
+}
+
+/* ---- the store's own session --------------------------------------------- */
+
+int route_open(emb_store *store, int *is_served, emb_err *err) {
+  *is_served = 0;
+  if (!own_may_ask(store)) {
+    return EMB_OK;
+  }
+  int rc = store->control ? EMB_OK : session_new(store, &store->control, err);
+  if (rc) {
+    return rc;
+  }
+  store->control->link = NULL;
+  rc = find_owner(store->control);
+  *is_served = store->control->link != NULL;
+  if (rc && err) {
+    *err = store->control->err;
+  }
+  return rc;
+}
+
+void route_close(emb_store *store) {
+  if (store->control) {
+    link__close(store->control);
+    session_free(store->control);
+    store->control = NULL;
+  }
+}
+
+/* The name of a socket that nobody has any more. */
+static void remove_socket(emb_store *store) {
+  struct core *core = &store->core;
+  char path[PATH_BYTES];
+  if (path_join(path, sizeof path, core->dir, FILE_SOCKET, NULL) == EMB_OK) {
+    (void)core->env->unlink(core->env, path);
+  }
+}
+
+void route_own(emb_store *store) {
+  store->owner_since = store->core.env->wall_s(store->core.env);
+  if (own_may_ask(store) && !store->server) {
+    (void)server__start(store, &store->server, &store->not_served);
+  }
+  if (!store->server && !store->core.temporary) {
+    remove_socket(store); /* of an owner that has died */
+  }
+}
+
+int route_is_owned(emb_store *store, int64_t *holder) {
+  *holder = 0;
+  return !store->core.temporary && link__lock_of(store, holder) != 0;
+}
+
+void route_tell(emb_store *store) {
+  if (store->server) {
+    server__tell(store->server);
+  }
+}
+
+void route_leave(emb_store *store) {
+  if (store->server) {
+    server__stop(store->server);
+  }
+  orphan__abandon(store);
+}
+
+void route_left(emb_store *store, int in_peace) {
+  if (store->server) {
+    remove_socket(store);
+    server__end(store->server, in_peace);
+    store->server = NULL;
+  }
+}
+
+/* The store's own session is linked to the present owner, or what is in this
+** process is the newest there is: then CALL_ELSEWHERE.  Under control_lock. */
+static int find_control(emb_store *store, emb_err *err) {
+  int is_served = 0;
+  if (atomic_exchange(&store->is_control_stale, 0) && store->control) {
+    link__close(store->control);
+  }
+  if (store->control && store->control->link) {
+    return EMB_OK;
+  }
+  int rc = route_open(store, &is_served, err);
+  if (!rc && !is_served) {
+    rc = store->control && !atomic_load(&store->owner)
+             ? local_exists(store->control, NULL, 0, NULL)
+             : EMB_OK;
+    rc = rc ? rc : CALL_ELSEWHERE;
+  }
+  return rc;
+}
+
+/* Asks by the store's own session; *result is 0 where there is no answer. */
+static int ask_store(const emb_store *store_, int call, const union word *w,
+                     uint64_t *result, emb_err *err) {
+  emb_store *store = (emb_store *)(uintptr_t)store_;
+  int rc = store_check(store, err);
+  *result = 0;
+  if (rc) {
+    return rc;
+  }
+  pthread_mutex_lock(&store->control_lock);
+  for (int tries = 0; tries < 3; tries++) {
+    rc = find_control(store, err);
+    if (rc) {
+      break;
+    }
+    err_clear(&store->control->err);
+    rc = link__ask(store->control, call, 0, w, result);
+    if (rc != CALL_ELSEWHERE && rc != EMB_LOST) {
+      break;
+    }
+  }
+  if (err && store->control) {
+    *err = store->control->err;
+  }
+  pthread_mutex_unlock(&store->control_lock);
+  return rc;
+}
+
+/* A word that the owner writes into the slot of the store's own session. */
+static uint64_t look_at_slot(const emb_store *store_, int dropped) {
+  emb_store *store = (emb_store *)(uintptr_t)store_;
+  uint64_t value = 0;
+  if (store_check(store, NULL)) {
+    return 0;
+  }
+  pthread_mutex_lock(&store->control_lock);
+  if (find_control(store, NULL) == EMB_OK) {
+    struct link_slot *slot = store->control->link->slot;
+    value =
+        dropped ? atomic_load(&slot->dropped) : atomic_load(&slot->in_doubt);
+  } else {
+    value = dropped ? (uint64_t)local_is_dropped(store) : local_in_doubt(store);
+  }
+  pthread_mutex_unlock(&store->control_lock);
+  return value;
+}
+
+int served_is_owner(const emb_store *store) {
+  return store_check(store, NULL) == EMB_OK && atomic_load(&store->served) > 0;
+}
+
+int served_is_dropped(const emb_store *store) {
+  return look_at_slot(store, 1) != 0;
+}
+
+uint64_t served_in_doubt(const emb_store *store) {
+  return look_at_slot(store, 0);
+}
+
+uint64_t served_memory_least(const emb_store *store) {
+  uint64_t result;
+  return ask_store(store, CALL_memory_least, NULL, &result, NULL)
+             ? local_memory_least(store)
+             : result;
+}
+
+int served_resolve(emb_store *store, int commit, emb_err *err) {
+  const union word w[REQUEST_ARGS] = {{.u = commit != 0}};
+  uint64_t result;
+  int rc = ask_store(store, CALL_resolve, w, &result, err);
+  return rc == CALL_ELSEWHERE ? local_resolve(store, commit, err)
+         : rc                 ? rc
+                              : (int)(uint32_t)result;
+}
+
+uint64_t served_committed(const emb_store *store) {
+  uint64_t result;
+  return ask_store(store, CALL_committed, NULL, &result, NULL)
+             ? local_committed(store)
+             : result;
+}
+
+void served_state(const emb_store *store, uint64_t state[2]) {
+  const union word w[REQUEST_ARGS] = {{.p = state}};
+  uint64_t result;
+  if (ask_store(store, CALL_state, w, &result, NULL)) {
+    local_state(store, state);
+  }
+}
+
+/* The owner's values under the names that this process has for them. */
+size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
+  size_t n = local_stats(store, stats, max);
+  if (!max || !n) {
+    return n;
+  }
+  struct env *env = store->core.env;
+  struct stat_row *rows = env->allocate(env, n * sizeof *rows);
+  const union word w[REQUEST_ARGS] = {{.p = rows}, {.u = n}};
+  uint64_t got = 0;
+  if (!rows || ask_store(store, CALL_stats, w, &got, NULL)) {
+    got = 0;
+  }
+  for (size_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < got && k < n; k++) {
+      if (strncmp(stats[i].name, rows[k].name, sizeof rows[k].name) == 0 &&
+          !stats[i].text && strcmp(stats[i].name, "owner") != 0) {
+        stats[i].value = rows[k].value;
+        break;
+      }
+    }
+  }
+  env->release(env, rows);
+  return n;
+}
+
+size_t served_clients(emb_store *store, emb_client *clients, size_t max) {
+  const union word w[REQUEST_ARGS] = {{.p = max ? clients : NULL}, {.u = max}};
+  uint64_t n = 0;
+  return ask_store(store, CALL_clients, w, &n, NULL)
+             ? local_clients(store, clients, max)
+             : (size_t)n;
+}
+
+int served_drop(emb_store *store, emb_err *err) {
+  uint64_t result;
+  int rc = ask_store(store, CALL_drop, NULL, &result, err);
+  return rc == CALL_ELSEWHERE
+             ? err_set(err, EMB_BUSY, "%s is owned by another process",
+                       store->core.dir)
+         : rc ? rc
+              : (int)(uint32_t)result;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+**
+** route.h -- where a session's calls are carried out: in this process, or in
+** the one that owns the store.
+*/
+#ifndef EMB_SERVE_ROUTE_H
+#define EMB_SERVE_ROUTE_H
+
+#include "../session/store.h"
+
+/* Before a call, where the store is not this process's own: session->link says
+** which of the two.  An error is the call's. */
+int route_session(emb_session *s);
+/* A call has returned CALL_ELSEWHERE: it was not carried out, because another
+** process owns the store, or does not any more.  EMB_OK: it is to be placed
+** again.  EMB_BUSY after the timeout. */
+int route_again(emb_session *s);
+
+/* The owner died or left after it had prepared the session's transaction, and
+** the caller's coordinator has decided. */
+int route_decided(emb_session *s, int commit);
+
+/* A store is opened that another process owns: EMB_OK, and *is_served, if that
+** one serves. */
+int route_open(emb_store *store, int *is_served, emb_err *err);
+void route_close(emb_store *store);
+
+/* This process has become the owner. */
+void route_own(emb_store *store);
+/* Whether another process has the lock; *holder is 0 if it cannot be seen. */
+int route_is_owned(emb_store *store, int64_t *holder);
+/* Clients are told what emb_in_doubt and emb_is_dropped say. */
+void route_tell(emb_store *store);
+/* It closes the store: nothing is carried out for others any more.  Then, when
+** its files are closed in peace and before the lock is given back: others may
+** go elsewhere, and have lost nothing. */
+void route_leave(emb_store *store);
+void route_left(emb_store *store, int in_peace);
+
+#endif

@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: MIT
+**
+** served.c -- see served.h.
+**
+** Each call puts its arguments in the order of its line in shape.c, and is
+** asked as any other; what stands here in more than three lines has structures
+** of pointers, paths, or an object.
+*/
+#include "served.h"
+
+#include <string.h>
+
+#include "link.h"
+#include "stat_row.h"
+
+/* What a session has open at the owner's. */
+struct remote {
+  struct link *link; /* first: not NULL.  The session's has the serial */
+  emb_session *s;
+  uint64_t number, serial;
+};
+
+static int ask(emb_session *s, int call, const union word *w) {
+  uint64_t result;
+  int rc = session_begin(s);
+  rc = rc ? rc : link__ask(s, call, 0, w, &result);
+  return rc ? rc : (int)(uint32_t)result;
+}
+
+/* Of a call that returns a number: 0 where there is no answer. */
+static uint64_t ask_number(emb_session *s, int call, const union word *w) {
+  uint64_t result;
+  if (session_begin(s)) {
+    return 0;
+  }
+  int rc = link__ask(s, call, 0, w, &result);
+  if (rc == EMB_LOST) {
+    s->owed = s->err;
+  }
+  return rc ? 0 : result;
+}
+
+/* ---- rows and transactions ----------------------------------------------- */
+
+int served_own(emb_session *session) { return ask(session, CALL_own, NULL); }
+
+int served_set_memory(emb_session *session, uint64_t bytes) {
+  const union word w[REQUEST_ARGS] = {{.u = bytes}};
+  return ask(session, CALL_set_memory, w);
+}
+
+int served_get(emb_session *session, const int64_t *keys, size_t n,
+               float *vectors, uint8_t *found, uint64_t *versions) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.p = vectors}, {.p = found}, {.p = versions}};
+  return ask(session, CALL_get, w);
+}
+
+int served_peek(emb_session *session, const int64_t *keys, size_t n,
+                float *vectors, uint8_t *found, uint64_t *versions) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.p = vectors}, {.p = found}, {.p = versions}};
+  return ask(session, CALL_peek, w);
+}
+
+int served_exists(emb_session *session, const int64_t *keys, size_t n,
+                  uint8_t *found) {
+  const union word w[REQUEST_ARGS] = {{.c = keys}, {.u = n}, {.p = found}};
+  return ask(session, CALL_exists, w);
+}
+
+int served_put(emb_session *session, const int64_t *keys, size_t n,
+               const float *vectors, uint64_t *versions) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.c = vectors}, {.p = versions}};
+  return ask(session, CALL_put, w);
+}
+
+int served_put_parts(emb_session *session, const int64_t *keys, size_t n,
+                     const float *vectors, uint32_t parts, uint64_t *versions) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.c = vectors}, {.u = parts}, {.p = versions}};
+  return ask(session, CALL_put_parts, w);
+}
+
+int served_rmw(emb_session *session, const int64_t *keys, size_t n,
+               const float *deltas, uint8_t *found, uint64_t *versions) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.c = deltas}, {.p = found}, {.p = versions}};
+  return ask(session, CALL_rmw, w);
+}
+
+int served_tracks(emb_session *session, const int64_t *keys, size_t n,
+                  emb_track *tracks, uint8_t *found) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.p = tracks}, {.p = found}};
+  return ask(session, CALL_tracks, w);
+}
+
+int served_delete(emb_session *session, const int64_t *keys, size_t n,
+                  uint8_t *found) {
+  const union word w[REQUEST_ARGS] = {{.c = keys}, {.u = n}, {.p = found}};
+  return ask(session, CALL_delete, w);
+}
+
+int served_clocks(emb_session *session, const int64_t *keys, size_t n,
+                  uint32_t *clocks) {
+  const union word w[REQUEST_ARGS] = {{.c = keys}, {.u = n}, {.p = clocks}};
+  return ask(session, CALL_clocks, w);
+}
+
+int served_lookahead(emb_session *session, const int64_t *keys, size_t n,
+                     int dest, emb_ahead *result) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.i = dest}, {.p = result}};
+  return ask(session, CALL_lookahead, w);
+}
+
+int served_lookahead_progress(emb_session *session, uint64_t number,
+                              emb_ahead *result) {
+  const union word w[REQUEST_ARGS] = {{.u = number}, {.p = result}};
+  return ask(session, CALL_lookahead_progress, w);
+}
+
+int served_lookahead_wait(emb_session *session, uint64_t number) {
+  const union word w[REQUEST_ARGS] = {{.u = number}};
+  return ask(session, CALL_lookahead_wait, w);
+}
+
+int served_write_back(emb_session *session, const int64_t *keys, size_t n,
+                      const float *vectors, uint64_t *ticket) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.c = vectors}, {.p = ticket}};
+  return ask(session, CALL_write_back, w);
+}
+
+int served_begin(emb_session *session) {
+  return ask(session, CALL_begin, NULL);
+}
+
+int served_txn_put(emb_session *session, const int64_t *keys, size_t n,
+                   const float *vectors) {
+  const union word w[REQUEST_ARGS] = {{.c = keys}, {.u = n}, {.c = vectors}};
+  return ask(session, CALL_txn_put, w);
+}
+
+int served_txn_put_parts(emb_session *session, const int64_t *keys, size_t n,
+                         const float *vectors, uint32_t parts) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.c = vectors}, {.u = parts}};
+  return ask(session, CALL_txn_put_parts, w);
+}
+
+int served_txn_put_if(emb_session *session, int64_t key, const float *vector,
+                      uint32_t parts, int present, int *done) {
+  const union word w[REQUEST_ARGS] = {
+      {.i = key}, {.c = vector}, {.u = parts}, {.i = present}, {.p = done}};
+  return ask(session, CALL_txn_put_if, w);
+}
+
+int served_txn_move(emb_session *session, int64_t from, int64_t to,
+                    int *found) {
+  const union word w[REQUEST_ARGS] = {{.i = from}, {.i = to}, {.p = found}};
+  return ask(session, CALL_txn_move, w);
+}
+
+int served_txn_delete(emb_session *session, const int64_t *keys, size_t n,
+                      uint8_t *found) {
+  const union word w[REQUEST_ARGS] = {{.c = keys}, {.u = n}, {.p = found}};
+  return ask(session, CALL_txn_delete, w);
+}
+
+int served_savepoint(emb_session *session, int i) {
+  const union word w[REQUEST_ARGS] = {{.i = i}};
+  return ask(session, CALL_savepoint, w);
+}
+
+int served_rollback_to(emb_session *session, int i) {
+  const union word w[REQUEST_ARGS] = {{.i = i}};
+  return ask(session, CALL_rollback_to, w);
+}
+
+int served_savepoint_release(emb_session *session, int i) {
+  const union word w[REQUEST_ARGS] = {{.i = i}};
+  return ask(session, CALL_savepoint_release, w);
+}
+
+int served_snapshot(emb_session *session, const char *name) {
+  const union word w[REQUEST_ARGS] = {{.c = name}};
+  return ask(session, CALL_snapshot, w);
+}
+
+int served_snapshot_drop(emb_session *session, const char *name) {
+  const union word w[REQUEST_ARGS] = {{.c = name}};
+  return ask(session, CALL_snapshot_drop, w);
+}
+
+int served_snapshots(emb_session *session, emb_snapshot_info *infos, size_t max,
+                     size_t *n) {
+  const union word w[REQUEST_ARGS] = {{.p = infos}, {.u = max}, {.p = n}};
+  return ask(session, CALL_snapshots, w);
+}
+
+int served_delta_ack(emb_session *session, const char *consumer,
+                     uint64_t upto) {
+  const union word w[REQUEST_ARGS] = {{.c = consumer}, {.u = upto}};
+  return ask(session, CALL_delta_ack, w);
+}
+
+int served_delta_position(emb_session *session, emb_delta_place *place) {
+  const union word w[REQUEST_ARGS] = {{.p = place}};
+  return ask(session, CALL_delta_position, w);
+}
+
+int served_delta_begin(emb_session *session, const char *consumer, int where,
+                       uint64_t keep_bytes) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = consumer}, {.i = where}, {.u = keep_bytes}};
+  return ask(session, CALL_delta_begin, w);
+}
+
+int served_delta_drop(emb_session *session, const char *consumer) {
+  const union word w[REQUEST_ARGS] = {{.c = consumer}};
+  return ask(session, CALL_delta_drop, w);
+}
+
+int served_delta_consumers(emb_session *session, emb_consumer *consumers,
+                           size_t max, size_t *n) {
+  const union word w[REQUEST_ARGS] = {{.p = consumers}, {.u = max}, {.p = n}};
+  return ask(session, CALL_delta_consumers, w);
+}
+
+int served_expire(emb_session *session, uint64_t *removed) {
+  const union word w[REQUEST_ARGS] = {{.p = removed}};
+  return ask(session, CALL_expire, w);
+}
+
+int served_evict(emb_session *session, uint64_t *removed) {
+  const union word w[REQUEST_ARGS] = {{.p = removed}};
+  return ask(session, CALL_evict, w);
+}
+
+int served_checkpoint(emb_session *session) {
+  return ask(session, CALL_checkpoint, NULL);
+}
+
+int served_warm(emb_session *session) { return ask(session, CALL_warm, NULL); }
+
+int served_optimize(emb_session *session) {
+  return ask(session, CALL_optimize, NULL);
+}
+static uint64_t lr_word(const emb_update *how) {
+  uint32_t bits = 0;
+  if (how) {
+    memcpy(&bits, &how->lr, sizeof bits);
+  }
+  return bits;
+}
+
+int served_apply_gradients(emb_session *session, const int64_t *keys, size_t n,
+                           const float *gradients, const emb_update *how,
+                           const emb_rows *to) {
+  int reads = how && how->read;
+  const union word w[REQUEST_ARGS] = {{.c = keys},
+                                      {.u = n},
+                                      {.c = gradients},
+                                      {.u = lr_word(how)},
+                                      {.u = how ? how->step : 0},
+                                      {.u = reads ? n : 0},
+                                      {.c = reads ? how->read : NULL},
+                                      {.p = to ? to->found : NULL},
+                                      {.p = to ? to->versions : NULL}};
+  return ask(session, CALL_apply_gradients, w);
+}
+
+int served_txn_apply_gradients(emb_session *session, const int64_t *keys,
+                               size_t n, const float *gradients,
+                               const emb_update *how, uint8_t *found) {
+  int reads = how && how->read;
+  const union word w[REQUEST_ARGS] = {{.c = keys},
+                                      {.u = n},
+                                      {.c = gradients},
+                                      {.u = lr_word(how)},
+                                      {.u = how ? how->step : 0},
+                                      {.u = reads ? n : 0},
+                                      {.c = reads ? how->read : NULL},
+                                      {.p = found}};
+  return ask(session, CALL_txn_apply_gradients, w);
+}
+
+int served_prefetch(emb_session *session, const int64_t *keys, size_t n,
+                    const emb_rows *to, uint64_t *ticket) {
+  const union word w[REQUEST_ARGS] = {{.c = keys},         {.u = n},
+                                      {.p = to->vectors},  {.p = to->found},
+                                      {.p = to->versions}, {.p = ticket}};
+  return ask(session, CALL_prefetch, w);
+}
+
+static int synchronize(emb_session *session, int call, uint64_t ticket,
+                       uint64_t *ended) {
+  uint64_t which = 0;
+  const union word w[REQUEST_ARGS] = {{.u = ticket}, {.p = &which}};
+  int rc = ask(session, call, w);
+  if (ended) {
+    *ended = which;
+  }
+  return rc;
+}
+
+int served_prefetch_synchronize(emb_session *session, uint64_t ticket,
+                                uint64_t *ended) {
+  return synchronize(session, CALL_prefetch_synchronize, ticket, ended);
+}
+
+int served_write_back_synchronize(emb_session *session, uint64_t ticket,
+                                  uint64_t *ended) {
+  return synchronize(session, CALL_write_back_synchronize, ticket, ended);
+}
+
+size_t served_tickets(const emb_session *session, size_t *write_backs) {
+  size_t back = 0;
+  const union word w[REQUEST_ARGS] = {{.p = &back}};
+  emb_session *s = (emb_session *)(uintptr_t)session;
+  size_t n =
+      s->link->holds & SLOT_HAS_TICKETS ? ask_number(s, CALL_tickets, w) : 0;
+  if (write_backs) {
+    *write_backs = back;
+  }
+  return n;
+}
+
+int64_t served_count(emb_session *session) {
+  return (int64_t)ask_number(session, CALL_count, NULL);
+}
+
+/* What the owner knows when it has to, is sent with each request. */
+void served_statement(emb_session *session, uint64_t number) {
+  session->leases.statement = number;
+}
+
+/* Nothing is counted without a bound. */
+static int has_leases(const emb_session *s) {
+  return (s->link->holds & (SLOT_HAS_LEASES | SLOT_HAS_TICKETS)) != 0;
+}
+
+size_t served_release_statement(emb_session *session) {
+  return has_leases(session) ? ask_number(session, CALL_release_statement, NULL)
+                             : 0;
+}
+
+size_t served_release(emb_session *session) {
+  return has_leases(session) ? ask_number(session, CALL_release, NULL) : 0;
+}
+
+size_t served_leases(const emb_session *session) {
+  return has_leases(session)
+             ? ask_number((emb_session *)(uintptr_t)session, CALL_leases, NULL)
+             : 0;
+}
+
+void served_lease_mark(emb_session *session, int mark) {
+  const union word w[REQUEST_ARGS] = {{.u = mark != 0}};
+  session->leases.mark = mark;
+  if (core_bounded(session->core)) {
+    (void)ask_number(session, CALL_lease_mark, w);
+  }
+}
+
+size_t served_release_marked(emb_session *session) {
+  return has_leases(session) ? ask_number(session, CALL_release_marked, NULL)
+                             : 0;
+}
+
+int served_in_transaction(const emb_session *session) {
+  return (session->link->holds & SLOT_HAS_TXN) != 0;
+}
+
+int served_prepare(emb_session *session, uint64_t *number) {
+  const union word w[REQUEST_ARGS] = {{.p = number}};
+  int rc = ask(session, CALL_prepare, w);
+  session->prepared_number = rc ? 0 : *number;
+  return rc;
+}
+
+int served_commit(emb_session *session) {
+  return ask(session, CALL_commit, NULL);
+}
+
+void served_rollback(emb_session *session) {
+  if (session->link->holds & SLOT_HAS_TXN) {
+    (void)ask_number(session, CALL_rollback, NULL);
+  }
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+/* Another process has another working directory. */
+static int absolute(emb_session *s, const char *path, char to[PATH_BYTES]) {
+  int os = s->core->env->absolute(s->core->env, path, to, PATH_BYTES);
+  return os ? session_error(s, EMB_CANTOPEN, "path too long: %s", path)
+            : EMB_OK;
+}
+
+int served_delta_export(emb_session *session, const char *consumer,
+                        const char *path, const emb_delta_options *how,
+                        emb_delta_file *about) {
+  char full[PATH_BYTES];
+  const union word w[REQUEST_ARGS] = {{.c = consumer},
+                                      {.c = full},
+                                      {.c = how ? how->text : NULL},
+                                      {.c = how ? how->columns : NULL},
+                                      {.u = how && how->join},
+                                      {.p = about}};
+  int rc = absolute(session, path, full);
+  return rc ? rc : ask(session, CALL_delta_export, w);
+}
+
+int served_delta_apply(emb_session *session, const char *path,
+                       const emb_delta_options *how, emb_delta_file *about) {
+  char full[PATH_BYTES];
+  const union word w[REQUEST_ARGS] = {{.c = full},
+                                      {.c = how ? how->text : NULL},
+                                      {.c = how ? how->columns : NULL},
+                                      {.u = how && how->join},
+                                      {.p = about}};
+  int rc = absolute(session, path, full);
+  return rc ? rc : ask(session, CALL_delta_apply, w);
+}
+
+int served_snapshot_export(emb_session *session, const char *name,
+                           const char *path, const char *options,
+                           uint64_t *rows, uint64_t *bytes) {
+  char full[PATH_BYTES];
+  const union word w[REQUEST_ARGS] = {
+      {.c = name}, {.c = full}, {.c = options}, {.p = rows}, {.p = bytes}};
+  int rc = absolute(session, path, full);
+  return rc ? rc : ask(session, CALL_snapshot_export, w);
+}
+
+int served_snapshot_restore(emb_session *session, const char *path,
+                            uint64_t *rows) {
+  char full[PATH_BYTES];
+  const union word w[REQUEST_ARGS] = {{.c = full}, {.p = rows}};
+  int rc = absolute(session, path, full);
+  return rc ? rc : ask(session, CALL_snapshot_restore, w);
+}
+
+int served_evicted(emb_session *session, uint64_t since, size_t max,
+                   const emb_rows *to, size_t *n) {
+  const union word w[REQUEST_ARGS] = {{.u = since},         {.u = max},
+                                      {.p = to->keys},      {.p = to->ops},
+                                      {.p = to->positions}, {.p = n}};
+  return ask(session, CALL_evicted, w);
+}
+
+int served_verify(emb_session *session, void (*report)(void *, const char *),
+                  void *arg) {
+  session->link->report = report;
+  session->link->report_arg = arg;
+  int rc = ask(session, CALL_verify, NULL);
+  if (session->link) {
+    session->link->report = NULL;
+  }
+  return rc;
+}
+
+/* ---- objects ------------------------------------------------------------- */
+
+static int open_remote(emb_session *s, int call, const union word *w,
+                       struct remote **out) {
+  uint64_t result;
+  struct env *env = s->core->env;
+  *out = NULL;
+  int rc = session_begin(s);
+  struct remote *remote = rc ? NULL : env->allocate(env, sizeof *remote);
+  if (!remote) {
+    return rc ? rc : session_error(s, EMB_NOMEM, "out of memory");
+  }
+  rc = link__ask(s, call, 0, w, &result);
+  rc = rc ? rc : (int)(uint32_t)result;
+  if (rc) {
+    env->release(env, remote);
+    return rc;
+  }
+  s->link->objects++;
+  *remote = (struct remote){s->link, s, result >> 32, s->link->serial};
+  *out = remote;
+  return EMB_OK;
+}
+
+static int is_there(const struct remote *remote) {
+  return remote->s->link && remote->s->link->serial == remote->serial;
+}
+
+static int ask_remote(const void *object, int call, const union word *w,
+                      uint64_t *result) {
+  const struct remote *remote = object;
+  emb_session *s = remote->s;
+  *result = 0;
+  int rc = session_begin(s);
+  if (!rc && !is_there(remote)) {
+    return session_error(s, EMB_ABORT,
+                         "the process that owned %s has gone, and with it what "
+                         "was open there: open it again",
+                         s->core->dir);
+  }
+  rc = rc ? rc : link__ask(s, call, remote->number, w, result);
+  /* It cannot be opened anew by itself. */
+  return rc == CALL_ELSEWHERE
+             ? session_error(s, EMB_ABORT,
+                             "the process that owned %s has closed it: open "
+                             "it again",
+                             s->core->dir)
+             : rc;
+}
+
+static int ask_remote_code(const void *object, int call, const union word *w) {
+  uint64_t result;
+  int rc = ask_remote(object, call, w, &result);
+  return rc ? rc : (int)(uint32_t)result;
+}
+
+static void close_remote(void *object, int call) {
+  struct remote *remote = object;
+  if (!remote) {
+    return;
+  }
+  struct env *env = remote->s->core->env;
+  uint64_t result;
+  if (is_there(remote)) {
+    emb_err err = remote->s->err; /* what the user is to read */
+    (void)ask_remote(remote, call, NULL, &result);
+    remote->s->err = err;
+    if (remote->s->link && remote->s->link->objects) {
+      remote->s->link->objects--;
+    }
+  }
+  env->release(env, remote);
+}
+
+int served_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
+                     emb_scan **scan) {
+  const union word w[REQUEST_ARGS] = {{.i = lo}, {.i = hi}, {.i = order}};
+  struct remote *remote;
+  int rc = open_remote(session, CALL_scan_open, w, &remote);
+  *scan = (emb_scan *)(void *)remote;
+  return rc;
+}
+
+int served_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
+                          size_t *n) {
+  const union word w[REQUEST_ARGS] = {
+      {.u = max},  {.p = to->keys},     {.p = to->vectors},
+      {.p = NULL}, {.p = to->versions}, {.p = to->tracks},
+      {.p = n}};
+  *n = 0;
+  return ask_remote_code(scan, CALL_scan_next_rows, w);
+}
+
+void served_scan_close(emb_scan *scan) { close_remote(scan, CALL_scan_close); }
+
+int served_snapshot_open(emb_session *session, const char *name,
+                         emb_snap **snap) {
+  const union word w[REQUEST_ARGS] = {{.c = name}};
+  struct remote *remote;
+  int rc = open_remote(session, CALL_snapshot_open, w, &remote);
+  *snap = (emb_snap *)(void *)remote;
+  return rc;
+}
+
+void served_snapshot_close(emb_snap *snap) {
+  close_remote(snap, CALL_snapshot_close);
+}
+
+int64_t served_snapshot_count(const emb_snap *snap) {
+  uint64_t result;
+  return ask_remote(snap, CALL_snapshot_count, NULL, &result) ? 0
+                                                              : (int64_t)result;
+}
+
+int served_snapshot_get(emb_snap *snap, const int64_t *keys, size_t n,
+                        float *vectors, uint8_t *found, uint64_t *versions) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.p = vectors}, {.p = found}, {.p = versions}};
+  return ask_remote_code(snap, CALL_snapshot_get, w);
+}
+
+int served_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
+                         float *vectors, uint64_t *versions, size_t *n) {
+  const union word w[REQUEST_ARGS] = {
+      {.u = max}, {.p = keys}, {.p = vectors}, {.p = versions}, {.p = n}};
+  *n = 0;
+  return ask_remote_code(snap, CALL_snapshot_scan, w);
+}
+
+void served_snapshot_rewind(emb_snap *snap) {
+  uint64_t result;
+  (void)ask_remote(snap, CALL_snapshot_rewind, NULL, &result);
+}
+
+int served_delta_open(emb_session *session, const char *consumer,
+                      emb_delta **delta) {
+  const union word w[REQUEST_ARGS] = {{.c = consumer}};
+  struct remote *remote;
+  int rc = open_remote(session, CALL_delta_open, w, &remote);
+  *delta = (emb_delta *)(void *)remote;
+  return rc;
+}
+
+void served_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
+  uint64_t begin = 0, end = 0, result;
+  const union word w[REQUEST_ARGS] = {{.p = &begin}, {.p = &end}};
+  (void)ask_remote(delta, CALL_delta_range, w, &result);
+  if (from) {
+    *from = begin;
+  }
+  if (to) {
+    *to = end;
+  }
+}
+
+int served_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
+                      size_t *n) {
+  const union word w[REQUEST_ARGS] = {{.u = max},
+                                      {.p = to->keys},
+                                      {.p = to->ops},
+                                      {.p = to->vectors},
+                                      {.p = to->versions},
+                                      {.p = to->states},
+                                      {.p = n}};
+  *n = 0;
+  return ask_remote_code(delta, CALL_delta_next, w);
+}
+
+void served_delta_close(emb_delta *delta) {
+  close_remote(delta, CALL_delta_close);
+}
+
+int served_backup_begin(emb_session *session, const char *scratch,
+                        emb_backup **backup) {
+  char full[PATH_BYTES];
+  const union word w[REQUEST_ARGS] = {{.c = full}};
+  struct remote *remote = NULL;
+  int rc = absolute(session, scratch, full);
+  rc = rc ? rc : open_remote(session, CALL_backup_begin, w, &remote);
+  *backup = (emb_backup *)(void *)remote;
+  return rc;
+}
+
+int served_backup_freeze(emb_backup *backup) {
+  return ask_remote_code(backup, CALL_backup_freeze, NULL);
+}
+
+int served_backup_write(emb_backup *backup, const char *dir, const char *base,
+                        emb_backup_info *info) {
+  const struct remote *remote = (const void *)backup;
+  char full[PATH_BYTES], other[PATH_BYTES];
+  emb_backup_info here;
+  const union word w[REQUEST_ARGS] = {
+      {.c = full}, {.c = base ? other : NULL}, {.p = info ? info : &here}};
+  int rc = absolute(remote->s, dir, full);
+  rc = rc || !base ? rc : absolute(remote->s, base, other);
+  return rc ? rc : ask_remote_code(backup, CALL_backup_write, w);
+}
+
+void served_backup_end(emb_backup *backup) {
+  close_remote(backup, CALL_backup_end);
+}
+
+void served_close(emb_session *s) { link__close(s); }

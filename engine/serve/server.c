@@ -1,0 +1,776 @@
+/* SPDX-License-Identifier: MIT
+**
+** server.c -- see server.h.
+**
+** THREADS   One thread of the server waits for the socket: for new clients, for
+**           messages beside the slots, and for the end of a client, which the
+**           system reports at once.  Each client's session has a thread of its
+**           own, which sleeps until the client asks something, carries that out
+**           as any caller of the engine would, and waits as they do: for a
+**           lease, a key, a transaction.  So the engine knows nothing of it.
+** A CLIENT THAT DIES  is a session that is closed: its transaction is rolled
+**           back, its leases go back.  If it had prepared, its coordinator may
+**           have decided: then nobody but the coordinator's next user may say
+**           how it ends [orphan.h].
+** TRUST     Nothing that is read from a slot or a message is used before it was
+**           copied and checked [run.c]; the engine writes answers into shared
+**           memory, and reads none back that matters.
+** LOCKS     server.lock: the list of clients and what was lent.  Inside it no
+**           call of the engine is made but to open a session.
+*/
+#include "server.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../ahead/async.h"
+#include "../kernel/store_file.h"
+#include "../session/dir.h"
+#include "leave.h"
+#include "orphan.h"
+#include "run.h"
+#include "share.h"
+
+/* A client that has not said hello by then is sent away. */
+#define HELLO_US 5000000
+/* One that does not answer a question by then is given up: what runs may hold
+** what others wait for. */
+#define QUESTION_US 10000000
+/* So long a client may keep the store from checkpoints by a backup that it has
+** begun and not frozen. */
+#define MOMENT_US 10000000
+/* How often a thread is woken whose client has gone, until it has ended. */
+#define WAKE_US 5000
+/* When the owner leaves, calls that wait for something have so long. */
+#define LEAVE_US 2000000
+/* Clients that have not said hello, and sessions of other users, there are at
+** most, so that they do not use up the owner's descriptors.  The memory that
+** is lent at once is not more than this. */
+#define SILENT_MAX 64
+#define FOREIGN_MAX 64
+#define LENT_MAX ((size_t)1 << 36)
+
+struct kept { /* lent for the answer of a prefetch, until that is taken */
+  struct kept *next;
+  uint64_t ticket;
+  struct env_shared memory;
+};
+
+struct serving {
+  struct server *server;
+  struct serving *next; /* server.lock */
+  struct env_peer *peer;
+  struct env_who who;
+  uint64_t number, came_us, since_s;
+  struct env_shared memory;
+  struct link_slot *slot; /* NULL: it has not said hello */
+  char *copy;             /* of the request, SLOT_DATA_BYTES */
+  emb_session *s;
+  struct run run;
+  uint64_t moment_us; /* its thread's: when run.moment was taken */
+  struct kept *kept;  /* the same */
+  void *thread;
+  struct env_shared lent[2]; /* server.lock: what is asked, the answer */
+  int is_lent;               /* server.lock */
+  pthread_cond_t arrived;    /* server.lock: is_lent */
+  _Atomic int gone;          /* the client has; relaxed, the wake orders */
+  _Atomic int ended;         /* its thread has; release, acquire */
+  _Atomic int again;      /* the call that runs can be asked again; relaxed */
+  _Atomic uint32_t call;  /* the one that runs, for server_clients; relaxed */
+  _Atomic uint64_t calls; /* relaxed */
+  _Atomic uint32_t holds; /* SLOT_HAS_*, after the last call; relaxed */
+  int is_store; /* it asks what concerns the store: no user's session */
+};
+
+struct server {
+  emb_store *store;
+  struct env *env;
+  struct env_port *port;
+  struct env_watch *watch;
+  void *thread;
+  pthread_mutex_t lock;
+  struct serving *clients; /* lock */
+  /* 2: for so long that calls are broken off; relaxed, the wake orders */
+  _Atomic int leaving;
+  uint64_t last, left_us; /* the server's thread */
+  uint32_t since_s;
+};
+
+/* It is left by a process that died; the next one replaces it. */
+const struct store_file file_socket = {.name = FILE_SOCKET};
+
+/* ---- a client's calls ---------------------------------------------------- */
+
+static void give_turn(struct serving *v, uint32_t turn) {
+  atomic_store_explicit(&v->slot->turn, turn, memory_order_release);
+  v->server->env->word_wake(v->server->env, &v->slot->turn);
+}
+
+static int is_over(struct serving *v) {
+  return atomic_load_explicit(&v->gone, memory_order_relaxed);
+}
+
+/* A transaction may end in time (LEAVE_US). */
+static int is_leaving(struct serving *v) {
+  int leaving = atomic_load_explicit(&v->server->leaving, memory_order_relaxed);
+  return leaving == 1 && v->s->txn ? 0 : leaving;
+}
+
+/* For emb_session_interrupt. */
+static int serving_interrupted(void *arg) {
+  struct serving *v = arg;
+  int leaving = is_leaving(v);
+  return is_over(v) || leaving > 1 ||
+         atomic_load_explicit(&v->slot->cancel, memory_order_relaxed) ||
+         (leaving && atomic_load_explicit(&v->again, memory_order_relaxed));
+}
+
+/* Asks the client, which waits for an answer to its call. */
+static uint32_t question(struct serving *v, uint32_t asked, uint32_t what) {
+  struct env *env = v->server->env;
+  uint64_t start = env->now_us(env);
+  v->slot->question = asked;
+  v->slot->what = what;
+  give_turn(v, SLOT_QUESTION);
+  while (atomic_load_explicit(&v->slot->turn, memory_order_acquire) ==
+         SLOT_QUESTION) {
+    if (is_over(v)) {
+      return 0;
+    }
+    if (is_leaving(v) > 1 || env->now_us(env) - start > QUESTION_US) {
+      atomic_store_explicit(&v->gone, 1, memory_order_relaxed);
+      return 0;
+    }
+    env->word_wait(env, &v->slot->turn, SLOT_QUESTION, WAKE_US);
+  }
+  return v->slot->reply;
+}
+
+/* For emb_session_blocks. */
+static int serving_blocks(void *arg, int what) {
+  return question(arg, QUESTION_BLOCKS, (uint32_t)what) != 0;
+}
+
+/* For emb_verify. */
+static void serving_report(void *arg, const char *line) {
+  struct serving *v = arg;
+  snprintf(v->slot->text, sizeof v->slot->text, "%s", line);
+  question(v, QUESTION_REPORT, 0);
+}
+
+/* kept was allocated before the call: what is written to must stay. */
+static void keep_lent(struct serving *v, struct kept *kept, uint64_t ticket,
+                      struct env_shared *memory) {
+  *kept = (struct kept){v->kept, ticket, *memory};
+  v->kept = kept;
+  memory->base = NULL;
+}
+
+static void free_kept(struct serving *v, uint64_t ticket, int all) {
+  struct env *env = v->server->env;
+  struct kept **at = &v->kept;
+  while (*at) {
+    struct kept *kept = *at;
+    if (all || kept->ticket == ticket) {
+      *at = kept->next;
+      env->shared_free(env, &kept->memory);
+      env->release(env, kept);
+    } else {
+      at = &kept->next;
+    }
+  }
+}
+
+/* Waits for what the client has sent before it asked.  0: it has gone, or this
+** process leaves. */
+static int take_lent(struct serving *v, struct env_shared lent[2]) {
+  struct server *server = v->server;
+  struct env *env = server->env;
+  pthread_mutex_lock(&server->lock);
+  while (!v->is_lent && !is_over(v) && !is_leaving(v)) {
+    env->wait_us(env, &v->arrived, &server->lock, WAKE_US);
+  }
+  int is_lent = v->is_lent;
+  if (is_lent) {
+    memcpy(lent, v->lent, sizeof v->lent);
+    memset(v->lent, 0, sizeof v->lent); /* it is freed once */
+    v->is_lent = 0;
+  }
+  pthread_mutex_unlock(&server->lock);
+  return is_lent;
+}
+
+static void free_lent(struct env *env, struct env_shared lent[2]) {
+  for (int i = 0; i < 2; i++) {
+    if (lent[i].base) {
+      env->shared_free(env, &lent[i]);
+      lent[i].base = NULL;
+    }
+  }
+}
+
+/* Where the request is and its answer goes; what is in the slot is copied,
+** since the client could change it. */
+static int find_request(struct serving *v, struct env_shared lent[2],
+                        struct run_memory *m) {
+  struct link_slot *slot = v->slot;
+  uint32_t bytes = *(volatile uint32_t *)&slot->request_bytes;
+  uint32_t is_lent = *(volatile uint32_t *)&slot->lent;
+  if (is_lent) {
+    if (!take_lent(v, lent)) {
+      return 0;
+    }
+    *m = (struct run_memory){lent[0].base, lent[0].bytes, lent[1].base,
+                             lent[1].base ? lent[1].bytes : 0};
+    return 1;
+  }
+  bytes = bytes < SLOT_DATA_BYTES ? bytes : SLOT_DATA_BYTES;
+  memcpy(v->copy, slot->data, bytes);
+  *m = (struct run_memory){(const void *)v->copy, bytes, slot->data,
+                           SLOT_DATA_BYTES};
+  return 1;
+}
+
+/* The turn that follows. */
+static uint32_t serve_answer(struct serving *v) {
+  struct env *env = v->server->env;
+  struct link_slot *slot = v->slot;
+  emb_session *s = v->s;
+  struct env_shared lent[2] = {{0}};
+  struct run_memory m;
+  uint64_t result = 0, ticket = 0;
+  if (!find_request(v, lent, &m)) {
+    return is_leaving(v) ? SLOT_LEFT : SLOT_IDLE;
+  }
+  uint32_t call = m.request_bytes >= sizeof *m.request ? m.request->call : 0;
+  uint32_t flags = call && call < CALLS ? shapes[call].flags : 0;
+  int asks = call && (m.request->flags & REQUEST_BLOCKS);
+  s->err.code = EMB_OK;
+  s->err.text[0] = 0;
+  emb_session_blocks(s, asks ? serving_blocks : NULL, v);
+  atomic_store_explicit(&v->again, (flags & SHAPE_AGAIN) != 0,
+                        memory_order_relaxed);
+  atomic_store_explicit(&v->call, call, memory_order_relaxed);
+  struct kept *kept =
+      call == CALL_prefetch ? env->allocate(env, sizeof *kept) : NULL;
+  int rc = call == CALL_prefetch && !kept
+               ? err_set(&s->err, EMB_NOMEM, "out of memory")
+               : run__request(&v->run, &m, &result, &ticket);
+  atomic_store_explicit(&v->call, 0, memory_order_relaxed);
+  atomic_fetch_add_explicit(&v->calls, 1, memory_order_relaxed);
+  if (ticket && kept) {
+    keep_lent(v, kept, ticket, &lent[1]);
+    kept = NULL;
+  } else if (ticket) {
+    free_kept(v, ticket, 0);
+  }
+  env->release(env, kept);
+  free_lent(env, lent);
+  if (v->run.moment && call == CALL_backup_begin && !rc) {
+    v->moment_us = env->now_us(env);
+  }
+  int code = rc ? rc : flags & SHAPE_CODE ? (int)(uint32_t)result : EMB_OK;
+  if (code == EMB_INTERRUPT && is_leaving(v) && !atomic_load(&slot->cancel)) {
+    if (flags & SHAPE_AGAIN) {
+      return SLOT_LEFT;
+    }
+    rc = session_error(s, EMB_LOST,
+                       "the process that owns %s closes it: whether this call "
+                       "was carried out is not known",
+                       s->core->dir);
+  }
+  if (code == EMB_LOCKED) { /* perhaps for what is in doubt since just now */
+    server__tell(v->server);
+  }
+  slot->result = rc ? (uint64_t)(uint32_t)rc : result;
+  slot->code = s->err.code;
+  snprintf(slot->text, sizeof slot->text, "%s", s->err.text);
+  slot->holds = run__holds(&v->run);
+  atomic_store_explicit(&v->holds, slot->holds, memory_order_relaxed);
+  return SLOT_ANSWERED;
+}
+
+static void serve_session(struct serving *v) {
+  struct env *env = v->server->env;
+  struct link_slot *slot = v->slot;
+  while (!is_over(v)) {
+    uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+    int leaving = is_leaving(v);
+    if (v->run.moment && env->now_us(env) - v->moment_us > MOMENT_US) {
+      run__end_moment(&v->run);
+    }
+    if (turn == SLOT_ASKED &&
+        atomic_compare_exchange_strong(&slot->turn, &turn,
+                                       leaving ? SLOT_LEFT : SLOT_RUNNING)) {
+      if (!leaving) {
+        give_turn(v, serve_answer(v));
+      }
+    } else if (leaving) {
+      break;
+    } else if (turn != SLOT_ASKED) {
+      env->word_wait(env, &slot->turn, turn,
+                     v->run.moment ? MOMENT_US / 10 : UINT64_MAX);
+    }
+  }
+}
+
+static void serving_thread(void *arg) {
+  struct serving *v = arg;
+  struct server *server = v->server;
+  serve_session(v);
+  uint64_t prepared = run__prepared(&v->run);
+  run__end(&v->run);
+  async_close(v->s); /* what is in flight goes to what is kept */
+  free_kept(v, 0, 1);
+  emb_session_blocks(v->s, NULL, NULL);
+  emb_session_interrupt(v->s, NULL, NULL);
+  if (prepared) {
+    orphan__adopt(v->s, prepared);
+    server__tell(server);
+  } else {
+    leave_session(v->s);
+  }
+  server->env->word_wake(server->env, &v->slot->turn);
+  atomic_store_explicit(&v->ended, 1, memory_order_release);
+  server->env->watch_wake(server->env, server->watch);
+}
+
+/* ---- coming and going ---------------------------------------------------- */
+
+/* The one of those that have not said hello that has waited longest goes, if
+** there are too many.  Under the lock. */
+static void limit_silent(struct server *server) {
+  struct serving *oldest = NULL;
+  int n = 0;
+  for (struct serving *v = server->clients; v; v = v->next) {
+    if (!v->slot && !atomic_load(&v->gone)) {
+      oldest = v; /* new ones come in front */
+      n++;
+    }
+  }
+  if (n > SILENT_MAX) {
+    atomic_store(&oldest->gone, 1);
+  }
+}
+
+static int foreign_sessions(struct server *server) {
+  int n = 0;
+  pthread_mutex_lock(&server->lock);
+  for (struct serving *v = server->clients; v; v = v->next) {
+    n += v->slot && !v->who.is_same_user;
+  }
+  pthread_mutex_unlock(&server->lock);
+  return n;
+}
+
+static void accept_one(struct server *server, struct env_peer *peer) {
+  struct env *env = server->env;
+  struct serving *v = env->allocate(env, sizeof *v);
+  pthread_condattr_t clock;
+  if (!v || env->watch_peer(env, server->watch, peer, v)) {
+    env->release(env, v);
+    env->peer_close(env, peer);
+    return;
+  }
+  v->server = server;
+  v->peer = peer;
+  v->came_us = env->now_us(env);
+  env->peer_who(env, peer, &v->who);
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&v->arrived, &clock);
+  pthread_condattr_destroy(&clock);
+  pthread_mutex_lock(&server->lock);
+  v->next = server->clients;
+  server->clients = v;
+  limit_silent(server);
+  pthread_mutex_unlock(&server->lock);
+}
+
+/* May this client have a session, and may that write? */
+static int judge_hello(struct server *server, const struct serving *v,
+                       struct hello *hello, const struct env_message *message,
+                       int *readonly, emb_err *err) {
+  emb_store *store = server->store;
+  struct core *core = &store->core;
+  uint64_t log_id[2] = {0, 0};
+  char path[PATH_BYTES];
+  hello->schema[sizeof hello->schema - 1] = 0;
+  if (hello->magic != SLOT_MAGIC || hello->version != SLOT_VERSION) {
+    return err_set(err, EMB_CANTOPEN,
+                   "process %lld, which owns %s, has another version of emb: "
+                   "use the same one, or let it close the store",
+                   (long long)server->env->process(server->env), core->dir);
+  }
+  if (memcmp(hello->uuid, core->uuid, sizeof hello->uuid) != 0) {
+    return err_set(err, EMB_CANTOPEN, "%s was replaced by another store",
+                   core->dir);
+  }
+  if (message->gifts[0].kind != ENV_GIFT_FILE ||
+      path_join(path, sizeof path, core->dir, FILE_LOG, NULL) ||
+      server->env->identity(server->env, path, log_id) ||
+      memcmp(log_id, message->gifts[0].id, sizeof log_id) != 0) {
+    return err_set(err, EMB_CANTOPEN, "cannot open %s/log", core->dir);
+  }
+  if (!v->who.is_same_user && foreign_sessions(server) >= FOREIGN_MAX) {
+    return err_set(err, EMB_BUSY, "%s is used by too many other users",
+                   core->dir);
+  }
+  *readonly =
+      hello->readonly || !message->gifts[0].writable || !v->who.is_same_user;
+  return share_store(store, hello->schema, hello->bounded && !*readonly,
+                     hello->staleness, err);
+}
+
+static int make_link_slot(struct serving *v, int readonly, emb_err *err) {
+  struct server *server = v->server;
+  struct env *env = server->env;
+  int rc = session_new(server->store, &v->s, err);
+  if (!rc) {
+    int os = env->shared_make(env, sizeof(struct link_slot), &v->memory);
+    v->copy = os ? NULL : env->map(env, SLOT_DATA_BYTES, 0);
+    rc = v->copy ? EMB_OK : err_set(err, EMB_NOMEM, "out of memory");
+  }
+  if (!rc) {
+    v->number = ++server->last;
+    v->since_s = env->wall_s(env);
+    run__init(&v->run, v->s, readonly, !v->who.is_same_user);
+    v->run.report = serving_report;
+    v->run.report_arg = v;
+    pthread_mutex_lock(&server->lock);
+    v->slot = v->memory.base;
+    pthread_mutex_unlock(&server->lock);
+    emb_session_interrupt(v->s, serving_interrupted, v);
+    atomic_store(&v->slot->in_doubt, local_in_doubt(server->store));
+    int os = env->thread_start(env, serving_thread, v, &v->thread);
+    rc = os ? err_os(err, EMB_NOMEM, os, "cannot start a thread") : EMB_OK;
+  }
+  if (rc && v->s) {
+    emb_session_interrupt(v->s, NULL, NULL);
+    leave_session(v->s);
+    v->s = NULL;
+  }
+  if (rc) {
+    pthread_mutex_lock(&server->lock);
+    v->slot = NULL;
+    pthread_mutex_unlock(&server->lock);
+  }
+  return rc;
+}
+
+static void greet(struct serving *v, struct hello *hello,
+                  const struct env_message *message) {
+  struct server *server = v->server;
+  struct env *env = server->env;
+  struct welcome welcome;
+  emb_err err = {EMB_OK, ""};
+  int readonly = 0;
+  v->is_store = hello->is_store != 0;
+  memset(&welcome, 0, sizeof welcome);
+  int rc = judge_hello(server, v, hello, message, &readonly, &err);
+  rc = rc ? rc : make_link_slot(v, readonly, &err);
+  welcome.magic = SLOT_MAGIC;
+  welcome.version = SLOT_VERSION;
+  welcome.kind = MESSAGE_HELLO;
+  welcome.code = rc;
+  welcome.number = v->number;
+  welcome.since = server->since_s;
+  snprintf(welcome.text, sizeof welcome.text, "%s", err.text);
+  struct env_message answer = {.bytes = &welcome, .n = sizeof welcome};
+  if (!rc) {
+    answer.gifts[0].kind = ENV_GIFT_SHARED;
+    answer.gifts[0].shared = v->memory;
+  }
+  if (env->peer_send(env, v->peer, &answer) || rc) {
+    atomic_store(&v->gone, 1);
+  }
+}
+
+/* What is asked, and where the answer goes, if there is more than the slot
+** holds. */
+static int is_loan(const struct env_message *message) {
+  const struct env_gift_in *asked = &message->gifts[0];
+  const struct env_gift_in *answer = &message->gifts[1];
+  return asked->kind == ENV_GIFT_FIXED && asked->shared.bytes <= LENT_MAX &&
+         (answer->kind == ENV_GIFT_NONE || (answer->kind == ENV_GIFT_SHARED &&
+                                            answer->shared.bytes <= LENT_MAX));
+}
+
+static void take_loan(struct serving *v, const struct env_message *message) {
+  struct server *server = v->server;
+  pthread_mutex_lock(&server->lock);
+  if (v->is_lent) { /* one at a time */
+    free_lent(server->env, v->lent);
+  }
+  v->lent[0] = message->gifts[0].shared;
+  v->lent[1] = message->gifts[1].kind == ENV_GIFT_SHARED
+                   ? message->gifts[1].shared
+                   : (struct env_shared){0};
+  v->is_lent = 1;
+  pthread_cond_broadcast(&v->arrived);
+  pthread_mutex_unlock(&server->lock);
+}
+
+static void free_gifts(struct env *env, struct env_message *message) {
+  for (int i = 0; i < ENV_GIFTS_MAX; i++) {
+    if (message->gifts[i].kind == ENV_GIFT_SHARED ||
+        message->gifts[i].kind == ENV_GIFT_FIXED) {
+      env->shared_free(env, &message->gifts[i].shared);
+    }
+  }
+}
+
+/* What it has sent; anything else ends it. */
+static void hear(struct serving *v) {
+  struct env *env = v->server->env;
+  union {
+    struct hello hello;
+    struct signal_message signal;
+  } in;
+  struct env_message message = {.bytes = &in, .n = sizeof in};
+  memset(&in, 0, sizeof in);
+  int os = env->peer_receive(env, v->peer, &message, 0);
+  if (os == EAGAIN) {
+    return;
+  }
+  uint32_t kind = os || message.n < sizeof in.signal ? 0 : in.signal.kind;
+  if (kind == MESSAGE_HELLO && !v->slot && message.n == sizeof in.hello) {
+    greet(v, &in.hello, &message);
+  } else if (kind == MESSAGE_LOAN && v->slot && is_loan(&message)) {
+    take_loan(v, &message);
+    return;
+  } else if (kind == MESSAGE_PING) {
+    in.signal.kind = MESSAGE_PONG;
+    struct env_message pong = {.bytes = &in.signal, .n = sizeof in.signal};
+    (void)env->peer_send(env, v->peer, &pong);
+  } else {
+    atomic_store(&v->gone, 1);
+  }
+  if (!os) {
+    free_gifts(env, &message);
+  }
+}
+
+static void serving_free(struct serving *v) {
+  struct env *env = v->server->env;
+  if (v->thread) {
+    env->thread_join(env, v->thread);
+  }
+  env->unwatch_peer(env, v->server->watch, v->peer);
+  env->peer_close(env, v->peer);
+  free_lent(env, v->lent);
+  if (v->memory.base) {
+    env->shared_free(env, &v->memory);
+  }
+  if (v->copy) {
+    env->unmap(env, v->copy, SLOT_DATA_BYTES);
+  }
+  pthread_cond_destroy(&v->arrived);
+  env->release(env, v);
+}
+
+/* Frees those that have ended, and wakes those that are to.  How long may be
+** waited now. */
+static uint64_t sweep(struct server *server) {
+  struct env *env = server->env;
+  uint64_t now = env->now_us(env), wait = UINT64_MAX;
+  int leaving = atomic_load(&server->leaving);
+  struct serving *ended = NULL;
+  server->left_us = leaving && !server->left_us ? now : server->left_us;
+  if (leaving == 1 && now - server->left_us > LEAVE_US) {
+    atomic_store(&server->leaving, 2);
+  }
+  pthread_mutex_lock(&server->lock);
+  for (struct serving **at = &server->clients; *at;) {
+    struct serving *v = *at;
+    int silent = !v->slot && now - v->came_us > HELLO_US;
+    if (v->thread ? atomic_load_explicit(&v->ended, memory_order_acquire) &&
+                        !(leaving && !atomic_load(&v->gone))
+                  : atomic_load(&v->gone) || silent || leaving) {
+      *at = v->next;
+      v->next = ended;
+      ended = v;
+      continue;
+    }
+    if (v->thread && !atomic_load(&v->ended) &&
+        (atomic_load(&v->gone) || leaving)) {
+      env->word_wake(env, &v->slot->turn);
+      pthread_cond_broadcast(&v->arrived);
+      wait = WAKE_US;
+    } else if (!v->thread && wait > HELLO_US) {
+      wait = HELLO_US;
+    }
+    at = &v->next;
+  }
+  pthread_mutex_unlock(&server->lock);
+  while (ended) {
+    struct serving *v = ended;
+    ended = v->next;
+    serving_free(v);
+  }
+  return wait;
+}
+
+/* Sessions that have not ended. */
+static int has_sessions(struct server *server) {
+  int has = 0;
+  pthread_mutex_lock(&server->lock);
+  for (struct serving *v = server->clients; v && !has; v = v->next) {
+    has = !atomic_load_explicit(&v->ended, memory_order_acquire);
+  }
+  pthread_mutex_unlock(&server->lock);
+  return has;
+}
+
+static void server_thread(void *arg) {
+  struct server *server = arg;
+  struct env *env = server->env;
+  for (;;) {
+    uint64_t wait = sweep(server);
+    if (atomic_load(&server->leaving) && !has_sessions(server)) {
+      return;
+    }
+    void *tag = NULL;
+    int what = 0;
+    int os = env->watch_wait(env, server->watch, wait, &tag, &what);
+    if (os) {
+      if (os != EAGAIN) {
+        env->sleep_us(env, WAKE_US);
+      }
+      continue;
+    }
+    struct serving *v = tag;
+    if (tag == server) {
+      struct env_peer *peer;
+      os = env->port_accept(env, server->port, &peer);
+      if (os == 0) {
+        accept_one(server, peer);
+      } else if (os != EAGAIN) {
+        env->sleep_us(env,
+                      WAKE_US); /* without descriptors it is called still */
+      }
+      continue;
+    }
+    if (what & ENV_WATCH_GONE) {
+      atomic_store(&v->gone, 1);
+    } else if (!is_over(v)) {
+      hear(v);
+    }
+    if (is_over(v)) { /* else this comes again until its call has ended */
+      env->unwatch_peer(env, server->watch, v->peer);
+    }
+  }
+}
+
+/* ---- the server ---------------------------------------------------------- */
+
+static void server_free(struct server *server) {
+  struct env *env = server->env;
+  if (server->port) {
+    env->port_close(env, server->port);
+  }
+  if (server->watch) {
+    env->watch_close(env, server->watch);
+  }
+  pthread_mutex_destroy(&server->lock);
+  env->release(env, server);
+}
+
+int server__start(emb_store *store, struct server **out, emb_err *err) {
+  struct env *env = store->core.env;
+  struct server *server = env->allocate(env, sizeof *server);
+  *out = NULL;
+  if (!server) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  server->store = store;
+  server->env = env;
+  server->since_s = env->wall_s(env);
+  pthread_mutex_init(&server->lock, NULL);
+  const char *remote = env->is_remote(env, store->core.names);
+  int os = remote ? ENOTSUP : env->watch_open(env, &server->watch);
+  os = os ? os
+          : env->port_open(env, store->core.names, FILE_SOCKET, &server->port);
+  os = os ? os : env->watch_port(env, server->watch, server->port, server);
+  os = os ? os : env->thread_start(env, server_thread, server, &server->thread);
+  if (os) {
+    server_free(server);
+    return remote ? err_set(err, EMB_CANTOPEN,
+                            "%s is on %s: only one process can use it",
+                            store->core.dir, remote)
+                  : err_os(err, EMB_CANTOPEN, os, "cannot serve %s",
+                           store->core.dir);
+  }
+  *out = server;
+  return EMB_OK;
+}
+
+void server__stop(struct server *server) {
+  struct env *env = server->env;
+  if (!server->thread) {
+    return; /* before */
+  }
+  atomic_store(&server->leaving, 1);
+  env->watch_wake(env, server->watch);
+  env->thread_join(env, server->thread);
+  server->thread = NULL;
+}
+
+/* The sign is in the slot before the socket closes: who sees that alone knows
+** that the owner has died. */
+void server__end(struct server *server, int in_peace) {
+  while (server->clients) {
+    struct serving *v = server->clients;
+    server->clients = v->next;
+    if (v->slot) {
+      atomic_store_explicit(&v->slot->left, (uint32_t)in_peace,
+                            memory_order_release);
+    }
+    serving_free(v);
+  }
+  server_free(server);
+}
+
+void server__tell(struct server *server) {
+  pthread_mutex_lock(&server->lock);
+  for (struct serving *v = server->clients; v; v = v->next) {
+    if (v->slot) {
+      atomic_store(&v->slot->in_doubt, local_in_doubt(server->store));
+      atomic_store(&v->slot->dropped,
+                   (uint32_t)local_is_dropped(server->store));
+    }
+  }
+  pthread_mutex_unlock(&server->lock);
+}
+
+uint32_t server_since(const struct server *server) { return server->since_s; }
+
+size_t server_clients(struct server *server, struct server_client *clients,
+                      size_t max) {
+  size_t n = 0;
+  pthread_mutex_lock(&server->lock);
+  for (struct serving *v = server->clients; v; v = v->next) {
+    if (!v->slot || v->is_store || atomic_load(&v->gone)) {
+      continue;
+    }
+    uint32_t call = atomic_load_explicit(&v->call, memory_order_relaxed);
+    if (n < max) {
+      clients[n] = (struct server_client){
+          .process = v->who.process,
+          .user = v->who.user,
+          .number = v->number,
+          .since_s = v->since_s,
+          .calls = atomic_load_explicit(&v->calls, memory_order_relaxed),
+          .readonly = v->run.readonly,
+          .in_transaction =
+              (atomic_load_explicit(&v->holds, memory_order_relaxed) &
+               (SLOT_HAS_TXN | SLOT_HAS_PREPARED)) != 0,
+          .call = call && call < CALLS ? shapes[call].name : NULL};
+    }
+    n++;
+  }
+  pthread_mutex_unlock(&server->lock);
+  return n;
+}

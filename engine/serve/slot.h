@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+**
+** slot.h -- what a client's session and the owner of the store have in common:
+** the slot in shared memory, and the messages on the socket.  Both ends include
+** it; neither trusts what the other has written.
+**
+** STATES of a slot, by `turn`; who makes each step
+**
+**     IDLE -> ASKED                the client: a request is in `data`
+**     ASKED -> RUNNING             the owner, compare-and-swap
+**     ASKED -> IDLE                the client takes it back, compare-and-swap:
+**                                  the owner has not begun it and never will
+**     ASKED -> LEFT                the owner leaves, and has not begun it
+**     RUNNING -> ANSWERED          the owner: the answer is in `data`
+**     RUNNING -> LEFT              the owner leaves; the call has changed
+**                                  nothing
+**     RUNNING -> QUESTION          the owner needs to know something meanwhile
+**     QUESTION -> RUNNING          the client: it is in `reply`
+**     ANSWERED -> ASKED            the next request
+**
+** In the other state it is the client's turn to look, in these the owner's.
+**
+** LENT MEMORY  A request or an answer that `data` is too small for is in memory
+** that the client lends for one call: what it asks in one that it cannot write
+** any more, so that the owner need not copy it; what is answered in another.
+*/
+#ifndef EMB_SERVE_SLOT_H
+#define EMB_SERVE_SLOT_H
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdint.h>
+
+#define FILE_SOCKET "socket"
+
+#define SLOT_MAGIC UINT64_C(0x31746f6c53626d65)
+#define SLOT_VERSION 1
+/* Not resident until touched: a batch touches what it needs. */
+#define SLOT_DATA_BYTES ((size_t)4 << 20)
+#define SLOT_TEXT_BYTES 508
+/* Of requests and answers: arrays begin at multiples of it. */
+#define SLOT_ALIGN 64
+
+enum slot_turn {
+  SLOT_IDLE = 0,
+  SLOT_ASKED,
+  SLOT_RUNNING,
+  SLOT_QUESTION,
+  SLOT_ANSWERED,
+  SLOT_LEFT
+};
+
+/* What the owner's session holds, after a call: bits of slot.holds. */
+enum {
+  SLOT_HAS_TXN = 1,
+  SLOT_HAS_PREPARED = 2,
+  SLOT_HAS_LEASES = 4,
+  SLOT_HAS_TICKETS = 8
+};
+
+struct link_slot {
+  _Atomic uint32_t turn; /* both, compare-and-swap; acquire, release */
+  /* Written by the client. */
+  alignas(64) _Atomic uint32_t cancel; /* this call is to end; relaxed */
+  uint32_t request_bytes;
+  uint32_t lent; /* request and answer are in memory of their own */
+  uint32_t reply;
+  /* Written by the owner. */
+  alignas(64) _Atomic uint32_t left; /* it has closed the store in peace */
+  _Atomic uint32_t dropped;          /* emb_is_dropped; release, acquire */
+  _Atomic uint64_t in_doubt;         /* emb_in_doubt; release, acquire */
+  uint64_t result;
+  int32_t code; /* of the session's error, with `text` */
+  uint32_t holds;
+  uint32_t question, what;
+  char text[SLOT_TEXT_BYTES];
+  alignas(4096) char data[SLOT_DATA_BYTES];
+};
+static_assert(sizeof(struct link_slot) == 4096 + SLOT_DATA_BYTES,
+              "a page, then data");
+
+/* struct link_slot.question */
+enum { QUESTION_BLOCKS = 1, QUESTION_REPORT = 2 };
+
+#define REQUEST_ARGS 12
+
+/* A request: this, then the arrays that go in, in the order of the arguments.
+ */
+struct link_request {
+  uint32_t call; /* enum call */
+  uint32_t flags;
+  uint64_t object; /* a scan's number, ..; 0: the session */
+  uint64_t timeout_ms;
+  uint64_t statement;
+  uint32_t time;
+  uint32_t reserved;
+  /* A value; of an array that goes in its bytes; of one that comes out 1 if it
+  ** is asked for. */
+  uint64_t args[REQUEST_ARGS];
+  alignas(SLOT_ALIGN) char arrays[];
+};
+
+enum {
+  REQUEST_BLOCKS = 1, /* the session has a callback that says what it holds */
+  REQUEST_MARKS = 2,  /* leases are marked from now on (emb_lease_mark) */
+};
+
+/* ---- messages on the socket ---------------------------------------------- */
+
+enum { MESSAGE_HELLO = 1, MESSAGE_LOAN, MESSAGE_PING, MESSAGE_PONG };
+
+#define HELLO_TEXT_BYTES 3584 /* of a schema, SCHEMA_TEXT_BYTES */
+
+/* The client's first message; with it comes the store's log as an open file:
+** who can write that may write, who can read it may read. */
+struct hello {
+  uint64_t magic;
+  uint32_t version, kind;
+  uint8_t uuid[16];
+  uint32_t bounded, staleness;
+  uint32_t readonly;
+  uint32_t is_store; /* the session asks what concerns the store, for others */
+  char schema[HELLO_TEXT_BYTES];
+};
+
+/* The answer; with it comes the slot if code is 0. */
+struct welcome {
+  uint64_t magic;
+  uint32_t version, kind;
+  int32_t code;
+  uint32_t reserved;
+  uint64_t number; /* of the session here */
+  uint64_t since;  /* seconds since 1970: when the owner became that */
+  char text[SLOT_TEXT_BYTES];
+};
+
+struct signal_message { /* LOAN, PING, PONG */
+  uint64_t magic;
+  uint32_t version, kind;
+};
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+**
+** clients.c -- SELECT * FROM emb_clients('items').
+**
+**     CREATE TABLE emb_clients(
+**       process INTEGER, user INTEGER, since INTEGER, role TEXT, calls INTEGER,
+**       doing TEXT, "table" HIDDEN)
+**
+** The process that owns the store, then the sessions of others that it serves:
+** role is 'owner', 'client' or 'reader'.  No row: nobody owns it.
+*/
+#include "tvf.h"
+SQLITE_EXTENSION_INIT3
+
+enum {
+  CLIENTS_PROCESS = 0,
+  CLIENTS_USER,
+  CLIENTS_SINCE,
+  CLIENTS_ROLE,
+  CLIENTS_CALLS,
+  CLIENTS_DOING,
+  CLIENTS_TABLE
+};
+
+struct clients_cursor {
+  struct ext_tvf_cursor base; /* must be first */
+  emb_client *list;
+};
+
+static int clients_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
+                         char **err) {
+  struct clients_cursor *cursor = (struct clients_cursor *)base;
+  const char *name = (const char *)sqlite3_value_text(arguments[0]);
+  struct ext_table *table;
+  size_t room = 16, n = room;
+  int rc;
+  if (name == NULL)
+    return SQLITE_OK;
+  rc = ext_table_named(base->conn, name, 0, &table, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  while (n >= room) { /* others may have come meanwhile */
+    room = n * 2;
+    sqlite3_free(cursor->list);
+    cursor->list = sqlite3_malloc64(room * sizeof *cursor->list);
+    if (cursor->list == NULL)
+      return SQLITE_NOMEM;
+    n = emb_clients(table->link->store, cursor->list, room);
+  }
+  base->n = n;
+  return SQLITE_OK;
+}
+
+static void clients_end(struct ext_tvf_cursor *base) {
+  struct clients_cursor *cursor = (struct clients_cursor *)base;
+  sqlite3_free(cursor->list);
+  cursor->list = NULL;
+}
+
+static const char *role_of(const emb_client *client) {
+  return client->is_owner ? "owner" : client->is_readonly ? "reader" : "client";
+}
+
+static void clients_column(struct ext_tvf_cursor *base,
+                           sqlite3_context *context, int i) {
+  const emb_client *client = &((struct clients_cursor *)base)->list[base->at];
+  if (i == CLIENTS_PROCESS && client->process)
+    sqlite3_result_int64(context, client->process);
+  else if (i == CLIENTS_USER && client->user >= 0)
+    sqlite3_result_int64(context, client->user);
+  else if (i == CLIENTS_SINCE && client->since)
+    sqlite3_result_int64(context, client->since);
+  else if (i == CLIENTS_ROLE)
+    sqlite3_result_text(context, role_of(client), -1, SQLITE_STATIC);
+  else if (i == CLIENTS_CALLS)
+    sqlite3_result_int64(context, (sqlite3_int64)client->calls);
+  else if (i == CLIENTS_DOING && client->call[0])
+    sqlite3_result_text(context, client->call, -1, SQLITE_TRANSIENT);
+  else if (i == CLIENTS_DOING && client->in_transaction)
+    sqlite3_result_text(context, "transaction", -1, SQLITE_STATIC);
+}
+
+static const struct ext_tvf clients_tvf = {
+    .name = "emb_clients",
+    .declaration = "CREATE TABLE x(process INTEGER, user INTEGER, "
+                   "since INTEGER, role TEXT, calls INTEGER, doing TEXT, "
+                   "\"table\" HIDDEN)",
+    .argument = CLIENTS_TABLE,
+    .arguments = 1,
+    .needed = 1,
+    .needs = "a table name",
+    .cost = 100,
+    .rows = 5,
+    .cursor_size = sizeof(struct clients_cursor),
+    .begin = clients_begin,
+    .column = clients_column,
+    .end = clients_end,
+};
+
+int ext_tvf_clients_register(struct ext_conn *conn) {
+  return ext_tvf_register(conn, &clients_tvf);
+}

@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: MIT
+**
+** served.c -- a store that another process owns: each call of emb.h, asked of
+** that one, does what it does in the owner.
+**
+** The owner is a child, forked before this process has opened anything.  What
+** it must have afterwards is read by a second client, or here when the owner
+** has
+** gone and this process has become it.
+** */
+#include "store_help.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DIM = 16, N = 3000 };
+
+static emb_config config = {.dim = DIM,
+                            .flags = EMB_OPEN_CREATE,
+                            .optimizer = "adagrad(lr=0.1)",
+                            .track = EMB_TRACK_DATA,
+                            .timeout_ms = 5000};
+
+/* ---- an owner ------------------------------------------------------------ */
+
+struct owner {
+  pid_t pid;
+  int say, hear;
+};
+
+/* Owns the store, says so, and closes it when it is told to. */
+static void own(const char *dir, int hear, int say) {
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  char byte = 0;
+  if (emb_open(dir, &config, &store, &err) ||
+      emb_session_open(store, &s, &err) || emb_own(s))
+    _exit(2);
+  (void)!write(say, "o", 1);
+  (void)!read(hear, &byte, 1);
+  emb_session_close(s);
+  _exit(emb_close(store, &err) ? 3 : 0);
+}
+
+static int owner_start(struct owner *o, const char *dir) {
+  int down[2], up[2];
+  char byte = 0;
+  if (!CHECK(pipe(down) == 0 && pipe(up) == 0))
+    return 0;
+  (void)fflush(stdout);
+  o->pid = fork();
+  if (o->pid == 0) {
+    (void)alarm(SANITIZED ? 600 : 120);
+    (void)close(down[1]);
+    (void)close(up[0]);
+    own(dir, down[0], up[1]);
+  }
+  (void)close(down[0]);
+  (void)close(up[1]);
+  o->say = down[1];
+  o->hear = up[0];
+  return CHECK(read(o->hear, &byte, 1) == 1 && byte == 'o');
+}
+
+static void owner_wait(struct owner *o, int is_good) {
+  int status = -1;
+  (void)close(o->say);
+  (void)close(o->hear);
+  CHECK_EQ_INT(waitpid(o->pid, &status, 0), o->pid);
+  CHECK_EQ_INT(WIFEXITED(status) && WEXITSTATUS(status) == 0, is_good);
+}
+
+/* It closes the store. */
+static void owner_leave(struct owner *o) {
+  CHECK(write(o->say, "x", 1) == 1);
+  owner_wait(o, 1);
+}
+
+static void owner_kill(struct owner *o) {
+  CHECK(kill(o->pid, SIGKILL) == 0);
+  owner_wait(o, 0);
+}
+
+/* ---- a second client ----------------------------------------------------- */
+
+/* A child that opens the store as a client, does `work`, says so, and waits. */
+static int other_start(struct owner *o, const char *dir,
+                       void (*work)(emb_session *s)) {
+  int down[2], up[2];
+  char byte = 0;
+  if (!CHECK(pipe(down) == 0 && pipe(up) == 0))
+    return 0;
+  (void)fflush(stdout);
+  o->pid = fork();
+  if (o->pid == 0) {
+    emb_store *store;
+    emb_session *s;
+    emb_err err;
+    (void)alarm(SANITIZED ? 600 : 120);
+    (void)close(down[1]);
+    (void)close(up[0]);
+    if (emb_open(dir, &config, &store, &err) ||
+        emb_session_open(store, &s, &err))
+      _exit(2);
+    work(s);
+    (void)!write(up[1], "o", 1);
+    (void)!read(down[0], &byte, 1);
+    emb_session_close(s);
+    _exit(emb_close(store, &err) ? 3 : 0);
+  }
+  (void)close(down[0]);
+  (void)close(up[1]);
+  o->say = down[1];
+  o->hear = up[0];
+  return CHECK(read(o->hear, &byte, 1) == 1 && byte == 'o');
+}
+
+/* ---- a client ------------------------------------------------------------ */
+
+struct client {
+  struct owner owner;
+  char dir[512];
+  emb_store *store;
+  emb_session *s;
+};
+
+static int client_begin(struct client *c) {
+  memset(c, 0, sizeof *c);
+  (void)snprintf(c->dir, sizeof c->dir, "%s", help_path("store"));
+  return owner_start(&c->owner, c->dir) &&
+         help_open(c->dir, &config, &c->store, &c->s);
+}
+
+static void client_end(struct client *c) {
+  (void)help_close(c->store, c->s);
+  owner_leave(&c->owner);
+}
+
+static int64_t keys[N];
+static float rows[N * DIM], back[N * DIM];
+static uint8_t found[N];
+static uint64_t versions[N];
+
+static void fill(int32_t value) {
+  for (int i = 0; i < N; i++) {
+    keys[i] = i * 7 - 1000;
+    help_vector(rows + i * DIM, DIM, keys[i], value);
+  }
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+TEST(rows_of_a_client) {
+  struct client c;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, N, rows, versions));
+  CHECK(versions[N - 1] > versions[0]);
+  OK(c.s, emb_get(c.s, keys, N, back, found, versions));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  CHECK(memchr(found, 0, N) == NULL);
+  CHECK_EQ_INT(emb_count(c.s), N);
+  CHECK_EQ_INT(emb_is_owner(c.store), 1);
+  OK(c.s, emb_rmw(c.s, keys, 2, rows, found, NULL));
+  OK(c.s, emb_peek(c.s, keys, 2, back, NULL, NULL));
+  CHECK(back[3] == 2 * rows[3] && back[DIM] == 2 * rows[DIM]);
+  OK(c.s, emb_apply_gradients(c.s, keys, 10, rows, NULL, NULL));
+  OK(c.s, emb_delete(c.s, keys + 5, 3, found));
+  CHECK(found[0] && found[1] && found[2]);
+  OK(c.s, emb_exists(c.s, keys + 4, 3, found));
+  CHECK(found[0] && !found[1] && !found[2]);
+  emb_track tracks[2];
+  OK(c.s, emb_tracks(c.s, keys, 2, tracks, NULL));
+  CHECK_EQ_INT(tracks[0].frequency, 3);
+  rows[DIM * 2 + 1] = NAN;
+  GIVES(c.s, EMB_NONFINITE, emb_put(c.s, keys, 3, rows, NULL));
+  CHECK(strstr(emb_errmsg(c.s), "element 1") != NULL);
+  client_end(&c);
+}
+
+/* More than a slot holds, both ways. */
+TEST(large_batch_of_a_client) {
+  enum { MANY = 100000 };
+  struct client c;
+  if (!client_begin(&c))
+    return;
+  int64_t *many = malloc(MANY * sizeof *many);
+  float *vectors = malloc((size_t)MANY * DIM * sizeof *vectors);
+  float *read = calloc((size_t)MANY * DIM, sizeof *read);
+  for (int64_t i = 0; i < MANY; i++) {
+    many[i] = i * i;
+    help_vector(vectors + i * DIM, DIM, many[i], 5);
+  }
+  OK(c.s, emb_put(c.s, many, MANY, vectors, NULL));
+  OK(c.s, emb_get(c.s, many, MANY, read, NULL, NULL));
+  CHECK(memcmp(vectors, read, (size_t)MANY * DIM * sizeof *read) == 0);
+  OK(c.s, emb_begin(c.s));
+  vectors[(MANY - 1) * (size_t)DIM] = INFINITY;
+  GIVES(c.s, EMB_NONFINITE, emb_txn_put(c.s, many, MANY, vectors));
+  emb_rollback(c.s);
+  free(many);
+  free(vectors);
+  free(read);
+  client_end(&c);
+}
+
+TEST(scans_of_a_client) {
+  struct client c;
+  emb_scan *scan;
+  size_t n, all = 0;
+  if (!client_begin(&c))
+    return;
+  fill(3);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  OK(c.s, emb_scan_open(c.s, -1000, 1000, EMB_SCAN_ASC, &scan));
+  int64_t last = INT64_MIN;
+  do {
+    int64_t some[100];
+    OK(c.s, emb_scan_next(scan, 100, some, back, versions, &n));
+    for (size_t i = 0; i < n; i++) {
+      CHECK(some[i] > last);
+      CHECK(help_is(back + i * DIM, DIM, some[i], 3));
+      last = some[i];
+    }
+    all += n;
+  } while (n);
+  CHECK_EQ_INT(all, 286);
+  emb_scan_close(scan);
+  client_end(&c);
+}
+
+/* ---- transactions -------------------------------------------------------- */
+
+TEST(transaction_of_a_client) {
+  struct client c;
+  emb_session *other;
+  emb_err err;
+  uint64_t number = 0;
+  if (!client_begin(&c))
+    return;
+  OK(NULL, emb_session_open(c.store, &other, &err));
+  fill(1);
+  OK(c.s, emb_begin(c.s));
+  OK(c.s, emb_txn_put(c.s, keys, 100, rows));
+  CHECK_EQ_INT(emb_in_transaction(c.s), 1);
+  CHECK_EQ_INT(emb_count(c.s), 100);
+  CHECK_EQ_INT(emb_count(other), 0);
+  emb_set_timeout(c.store, 50);
+  GIVES(other, EMB_BUSY, emb_begin(other));
+  emb_set_timeout(c.store, 5000);
+  OK(c.s, emb_savepoint(c.s, 0));
+  OK(c.s, emb_txn_delete(c.s, keys, 50, NULL));
+  CHECK_EQ_INT(emb_count(c.s), 50);
+  OK(c.s, emb_rollback_to(c.s, 0));
+  OK(c.s, emb_prepare(c.s, &number));
+  CHECK(number > 0);
+  OK(c.s, emb_commit(c.s));
+  CHECK_EQ_INT(emb_in_transaction(c.s), 0);
+  CHECK_EQ_INT(emb_count(other), 100);
+  CHECK_EQ_INT(emb_committed(c.store), number);
+  emb_session_close(other);
+  client_end(&c);
+}
+
+/* ---- the owner goes ------------------------------------------------------ */
+
+TEST(owner_leaves) {
+  struct client c;
+  struct owner next;
+  if (!client_begin(&c))
+    return;
+  fill(4);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  owner_leave(&c.owner);
+  OK(c.s, emb_get(c.s, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  /* It comes back, and is the owner: this process only reads. */
+  if (!owner_start(&next, c.dir))
+    return;
+  fill(5);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  OK(c.s, emb_get(c.s, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  c.owner = next;
+  owner_leave(&c.owner);
+  OK(c.s, emb_put(c.s, keys, 1, rows, NULL));
+  CHECK_EQ_INT(emb_is_owner(c.store), 1);
+  CHECK(help_verify(c.s));
+  (void)help_close(c.store, c.s);
+}
+
+TEST(owner_is_killed) {
+  struct client c;
+  emb_err err;
+  uint64_t number;
+  if (!client_begin(&c))
+    return;
+  fill(6);
+  OK(c.s, emb_begin(c.s));
+  OK(c.s, emb_txn_put(c.s, keys, N, rows));
+  OK(c.s, emb_prepare(c.s, &number));
+  OK(c.s, emb_commit(c.s));
+  OK(c.s, emb_begin(c.s));
+  OK(c.s, emb_txn_delete(c.s, keys, 10, NULL));
+  owner_kill(&c.owner);
+  GIVES(c.s, EMB_LOST, emb_txn_delete(c.s, keys, 20, NULL));
+  GIVES(c.s, EMB_LOST, emb_prepare(c.s, &number));
+  emb_rollback(c.s);
+  OK(c.s, emb_peek(c.s, keys, 1, back, NULL, NULL)); /* recovers */
+  CHECK_EQ_INT(emb_is_owner(c.store), 1);
+  if (emb_in_doubt(c.store))
+    OK(NULL, emb_resolve(c.store, 1, &err));
+  OK(c.s, emb_get(c.s, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  (void)help_close(c.store, c.s);
+}
+
+/* Prepared, decided, and the owner dies before it is told. */
+TEST(owner_is_killed_before_commit) {
+  struct client c;
+  uint64_t number;
+  if (!client_begin(&c))
+    return;
+  fill(7);
+  OK(c.s, emb_begin(c.s));
+  OK(c.s, emb_txn_put(c.s, keys, N, rows));
+  OK(c.s, emb_prepare(c.s, &number));
+  owner_kill(&c.owner);
+  OK(c.s, emb_commit(c.s));
+  CHECK_EQ_INT(emb_committed(c.store), number);
+  OK(c.s, emb_get(c.s, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  (void)help_close(c.store, c.s);
+}
+
+/* ---- a client goes ------------------------------------------------------- */
+
+static void take_leases(emb_session *s) {
+  float vectors[2 * DIM];
+  const int64_t some[2] = {1, 2};
+  for (int i = 0; i < 2; i++)
+    if (emb_get(s, some, 2, vectors, NULL, NULL))
+      _exit(4);
+}
+
+static void write_unfinished(emb_session *s) {
+  float vectors[2 * DIM] = {0};
+  const int64_t some[2] = {1, 2};
+  if (emb_begin(s) || emb_txn_put(s, some, 2, vectors))
+    _exit(4);
+}
+
+static void write_prepared(emb_session *s) {
+  uint64_t number;
+  write_unfinished(s);
+  if (emb_prepare(s, &number))
+    _exit(5);
+}
+
+static void start_bounded(struct client *c) {
+  config.flags |= EMB_OPEN_BOUNDED;
+  config.staleness = 1;
+  c->owner.pid = 0;
+  if (client_begin(c)) {
+    fill(1);
+    for (int i = 0; i < 2; i++)
+      keys[i] = i + 1;
+    OK(c->s, emb_put(c->s, keys, 2, rows, NULL));
+  }
+}
+
+/* Its leases come back, at once. */
+TEST(killed_client_has_no_leases) {
+  struct client c;
+  struct owner other;
+  uint32_t clocks[2];
+  start_bounded(&c);
+  if (c.owner.pid && other_start(&other, c.dir, take_leases)) {
+    OK(c.s, emb_clocks(c.s, keys, 2, clocks));
+    CHECK_EQ_INT(clocks[0], 2);
+    emb_set_timeout(c.store, 20);
+    GIVES(c.s, EMB_BUSY, emb_get(c.s, keys, 1, back, NULL, NULL));
+    CHECK(strstr(emb_errmsg(c.s), "key 1: clock 2") != NULL);
+    emb_set_timeout(c.store, 5000);
+    owner_kill(&other);
+    OK(c.s, emb_get(c.s, keys, 2, back, NULL, NULL)); /* waits for that */
+    OK(c.s, emb_clocks(c.s, keys, 2, clocks));
+    CHECK_EQ_INT(clocks[0], 1);
+    CHECK_EQ_INT(emb_leases(c.s), 2);
+    CHECK_EQ_INT(emb_release(c.s), 2);
+    client_end(&c);
+  }
+  config.flags &= ~(uint32_t)EMB_OPEN_BOUNDED;
+}
+
+TEST(killed_client_is_rolled_back) {
+  struct client c;
+  struct owner other;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  if (other_start(&other, c.dir, write_unfinished)) {
+    owner_kill(&other);
+    OK(c.s, emb_begin(c.s));
+    OK(c.s, emb_txn_put(c.s, keys, 3, rows));
+    OK(c.s, emb_commit(c.s));
+    CHECK_EQ_INT(emb_count(c.s), 3);
+  }
+  client_end(&c);
+}
+
+/* Only who knows the coordinator's decision may say how it ends. */
+static void decide(int commit) {
+  struct client c;
+  struct owner other;
+  emb_err err;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
+  if (other_start(&other, c.dir, write_prepared)) {
+    owner_kill(&other);
+    for (int i = 0; i < 1000 && !emb_in_doubt(c.store); i++)
+      (void)usleep(1000);
+    CHECK(emb_in_doubt(c.store) != 0);
+    CHECK_EQ_INT(emb_count(c.s), 3);
+    GIVES(c.s, EMB_LOCKED, emb_begin(c.s));
+    OK(c.s, emb_resolve(c.store, commit, &err));
+    CHECK_EQ_INT(emb_in_doubt(c.store), 0);
+    CHECK_EQ_INT(emb_count(c.s), commit ? 5 : 3);
+    OK(c.s, emb_begin(c.s));
+    OK(c.s, emb_txn_put(c.s, keys, 3, rows));
+    OK(c.s, emb_commit(c.s));
+  }
+  client_end(&c);
+}
+
+TEST(killed_client_was_prepared_and_committed) { decide(1); }
+TEST(killed_client_was_prepared_and_undone) { decide(0); }
+
+/* The owner closes the store before that is decided. */
+TEST(doubt_outlives_owner) {
+  struct client c;
+  struct owner other;
+  emb_err err;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
+  if (other_start(&other, c.dir, write_prepared)) {
+    owner_kill(&other);
+    for (int i = 0; i < 1000 && !emb_in_doubt(c.store); i++)
+      (void)usleep(1000);
+    owner_leave(&c.owner);
+    CHECK_EQ_INT(emb_count(c.s), 3);
+    CHECK(emb_in_doubt(c.store) != 0);
+    OK(c.s, emb_resolve(c.store, 1, &err));
+    CHECK_EQ_INT(emb_count(c.s), 5);
+  }
+  (void)help_close(c.store, c.s);
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+static int stop_soon(void *arg) { return ++*(int *)arg > 3; }
+
+TEST(interrupt_of_a_client) {
+  struct client c;
+  struct owner other;
+  int asked = 0;
+  if (!client_begin(&c))
+    return;
+  if (other_start(&other, c.dir, write_unfinished)) {
+    emb_session_interrupt(c.s, stop_soon, &asked);
+    emb_set_timeout(c.store, 600000);
+    GIVES(c.s, EMB_INTERRUPT, emb_begin(c.s));
+    emb_session_interrupt(c.s, NULL, NULL);
+    emb_set_timeout(c.store, 5000);
+    owner_leave(&other);
+    OK(c.s, emb_begin(c.s));
+    emb_rollback(c.s);
+  }
+  client_end(&c);
+}
+
+static int blocks_write(void *arg, int what) {
+  *(int *)arg |= 1 << what;
+  return 0;
+}
+
+/* The owner asks the client what it holds, while it waits. */
+TEST(question_of_the_owner) {
+  struct client c;
+  struct owner other;
+  int asked = 0;
+  start_bounded(&c);
+  if (c.owner.pid && other_start(&other, c.dir, take_leases)) {
+    emb_session_blocks(c.s, blocks_write, &asked);
+    emb_set_timeout(c.store, 300);
+    GIVES(c.s, EMB_BUSY, emb_get(c.s, keys, 1, back, NULL, NULL));
+    owner_leave(&other);
+    client_end(&c);
+  }
+  config.flags &= ~(uint32_t)EMB_OPEN_BOUNDED;
+}
+
+TEST(owner_is_stopped) {
+  struct client c;
+  char pid[32];
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
+  (void)snprintf(pid, sizeof pid, "process %d", (int)c.owner.pid);
+  int status;
+  CHECK(kill(c.owner.pid, SIGSTOP) == 0);
+  CHECK_EQ_INT(waitpid(c.owner.pid, &status, WUNTRACED), c.owner.pid);
+  emb_set_timeout(c.store, 100);
+  GIVES(c.s, EMB_BUSY, emb_put(c.s, keys, 1, rows + DIM, NULL));
+  CHECK(strstr(emb_errmsg(c.s), pid) != NULL);
+  emb_session *second;
+  emb_err err;
+  OK(NULL, emb_session_open(c.store, &second, &err));
+  GIVES(second, EMB_BUSY, emb_put(second, keys, 1, rows + DIM, NULL));
+  CHECK(strstr(emb_errmsg(second), pid) != NULL);
+  CHECK(kill(c.owner.pid, SIGCONT) == 0);
+  emb_set_timeout(c.store, 5000);
+  OK(c.s, emb_get(c.s, keys, 1, back, NULL, NULL));
+  CHECK(help_is(back, DIM, keys[0], 1)); /* it was taken back */
+  OK(second, emb_put(second, keys, 1, rows, NULL));
+  emb_session_close(second);
+  client_end(&c);
+}
+
+/* ---- many ---------------------------------------------------------------- */
+
+static void add_one(emb_session *s) {
+  float one[DIM];
+  const int64_t key = 1;
+  for (int i = 0; i < DIM; i++)
+    one[i] = 1;
+  if (emb_rmw(s, &key, 1, one, NULL, NULL))
+    _exit(4);
+}
+
+/* Processes that come and go, also while the owner changes. */
+TEST(short_lived_processes) {
+  enum { PROCESSES = 200, AT_ONCE = 8 };
+  struct client c;
+  struct owner others[AT_ONCE];
+  if (!client_begin(&c))
+    return;
+  memset(rows, 0, sizeof *rows * DIM);
+  keys[0] = 1;
+  OK(c.s, emb_put(c.s, keys, 1, rows, NULL));
+  int n = (int)help_amount(PROCESSES), left = 0;
+  for (int i = 0; i < n; i += AT_ONCE) {
+    for (int k = 0; k < AT_ONCE; k++)
+      CHECK(other_start(&others[k], c.dir, add_one));
+    if (i > n / 2 && !left++)
+      owner_leave(&c.owner);
+    for (int k = 0; k < AT_ONCE; k++)
+      owner_leave(&others[k]);
+  }
+  OK(c.s, emb_get(c.s, keys, 1, back, NULL, NULL));
+  CHECK_EQ_INT((int)back[0], (n + AT_ONCE - 1) / AT_ONCE * AT_ONCE);
+  if (!left)
+    owner_leave(&c.owner);
+  (void)help_close(c.store, c.s);
+}
+
+/* A child of the owner is its client. */
+TEST(child_of_the_owner) {
+  emb_store *store;
+  emb_session *s;
+  struct owner other;
+  if (!help_open(help_path("store"), &config, &store, &s))
+    return;
+  memset(rows, 0, sizeof *rows * DIM);
+  keys[0] = 1;
+  OK(s, emb_put(s, keys, 1, rows, NULL));
+  if (other_start(&other, help_path("store"), add_one))
+    owner_leave(&other);
+  OK(s, emb_get(s, keys, 1, back, NULL, NULL));
+  CHECK_EQ_INT((int)back[0], 1);
+  (void)help_close(store, s);
+}
+
+TEST(prefetch_of_a_client) {
+  struct client c;
+  uint64_t ticket = 0, ended = 0;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  const emb_rows to = {.vectors = back, .found = found, .versions = versions};
+  memset(back, 0, sizeof back);
+  OK(c.s, emb_prefetch(c.s, keys, N, &to, &ticket));
+  CHECK(ticket > 0);
+  CHECK_EQ_INT(emb_tickets(c.s, NULL), 1);
+  OK(c.s, emb_prefetch_synchronize(c.s, 0, &ended));
+  CHECK_EQ_INT(ended, ticket);
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  OK(c.s, emb_write_back(c.s, keys, 10, rows + DIM, &ticket));
+  OK(c.s, emb_write_back_synchronize(c.s, ticket, &ended));
+  OK(c.s, emb_get(c.s, keys, 10, back, NULL, NULL));
+  CHECK(memcmp(rows + DIM, back, 10 * DIM * sizeof *rows) == 0);
+  emb_ahead ahead;
+  OK(c.s, emb_lookahead(c.s, keys, N, EMB_AHEAD_BUFFER, &ahead));
+  CHECK_EQ_INT(ahead.asked, N);
+  OK(c.s, emb_lookahead_wait(c.s, ahead.number));
+  client_end(&c);
+}
+
+static void count_lines(void *arg, const char *line) {
+  (void)line;
+  ++*(int *)arg;
+}
+
+/* Snapshots, deltas, files, a backup, the check. */
+TEST(files_of_a_client) {
+  struct client c;
+  emb_snap *snap;
+  emb_snapshot_info infos[4];
+  emb_consumer consumers[4];
+  emb_delta *delta;
+  emb_delta_file about;
+  emb_backup *backup;
+  emb_backup_info info;
+  emb_stat stats[400];
+  uint64_t wrote, bytes;
+  size_t n;
+  int lines = 0;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  OK(c.s, emb_snapshot(c.s, "one"));
+  OK(c.s, emb_delete(c.s, keys, 100, NULL));
+  OK(c.s, emb_snapshots(c.s, infos, 4, &n));
+  CHECK(n == 1 && infos[0].keys == N && strcmp(infos[0].name, "one") == 0);
+  OK(c.s, emb_snapshot_open(c.s, "one", &snap));
+  CHECK_EQ_INT(emb_snapshot_count(snap), N);
+  OK(c.s, emb_snapshot_get(snap, keys, 100, back, found, NULL));
+  CHECK(memcmp(rows, back, 100 * DIM * sizeof *rows) == 0);
+  emb_snapshot_close(snap);
+  OK(c.s, emb_snapshot_export(c.s, "one", help_path("one.pack"), NULL, &wrote,
+                              &bytes));
+  CHECK_EQ_INT(wrote, N);
+  OK(c.s, emb_snapshot_restore(c.s, help_path("one.pack"), &wrote));
+  CHECK_EQ_INT(emb_count(c.s), N);
+  OK(c.s, emb_delta_open(c.s, "copy", &delta));
+  const emb_rows to = {
+      .keys = (int64_t *)versions, .ops = found, .vectors = back};
+  int64_t all = 0;
+  do {
+    OK(c.s, emb_delta_next(delta, 500, &to, &n));
+    all += (int64_t)n;
+  } while (n);
+  CHECK_EQ_INT(all, N);
+  emb_delta_close(delta);
+  OK(c.s, emb_delta_ack(c.s, "copy", 0));
+  OK(c.s, emb_delta_consumers(c.s, consumers, 4, &n));
+  CHECK(n == 1 && strcmp(consumers[0].name, "copy") == 0);
+  OK(c.s, emb_delta_export(c.s, "copy", help_path("delta"), NULL, &about));
+  OK(c.s, emb_backup_begin(c.s, test_state.dir, &backup));
+  OK(c.s, emb_backup_freeze(backup));
+  OK(c.s, emb_backup_write(backup, help_path("copy"), NULL, &info));
+  CHECK_EQ_INT(info.rows, N);
+  emb_backup_end(backup);
+  OK(c.s, emb_checkpoint(c.s));
+  OK(c.s, emb_optimize(c.s));
+  OK(c.s, emb_verify(c.s, count_lines, &lines));
+  CHECK_EQ_INT(lines, 0);
+  n = emb_stats(c.store, stats, 400);
+  CHECK(n > 100);
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(stats[i].name, "keys") == 0)
+      CHECK_EQ_INT(stats[i].value, N);
+  client_end(&c);
+}
