@@ -113,7 +113,7 @@ score() {
 }
 
 while ! is_over; do
-  unit R1 recover kill_sql
+  unit R1 recover kill_sql kill_processes
   sql R1 kill
   unit R2 power power_files power_delta power_sql
   unit R3 fail_memory fail_memory_sql
@@ -122,9 +122,12 @@ while ! is_over; do
   unit R6 rot_pages recover_damage pack delta_file
   sql R8 differential large
   unit R9 store_model snapshot export delta_model expire evict
+  run R9 store_model-served env SERVED=1 "$OUT/release/unit/store_model"
   sql R10 concurrent
   LONG=1 run R10 tsan make VARIANT=tsan OUT="$OUT" check-concurrent
   unit R11 staleness_history
+  run R11 staleness_history-served env SERVED=1 \
+    "$OUT/release/unit/staleness_history"
   run R12 model tests/model/spin.sh
   run R13 defects env OUT="$OUT/defect" LONG=1 tests/defects.sh
   LONG=1 run R14 asan make VARIANT=asan OUT="$OUT" check-sql
@@ -132,6 +135,7 @@ while ! is_over; do
     run R15 $name env LIFE_SECONDS="$life" "$OUT/release/unit/$name"
   done
   unit R15 store_space
+  unit R7 hostile
   run R7 fuzz env OUT="$OUT" RUNS="${RUNS:-1000000}" \
     SECONDS_MAX="${SECONDS_MAX:-3600}" tests/fuzz/run.sh
   rounds=$((rounds + 1))

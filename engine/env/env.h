@@ -292,6 +292,12 @@ struct env {
   int (*thread_start)(struct env *, void (*run)(void *), void *arg,
                       void **thread);
   void (*thread_join)(struct env *, void *thread);
+  /* The processor that the calling thread runs on. */
+  uint32_t (*processor)(struct env *);
+  /* The calling thread runs on this one only, until stay_home; an errno where it
+  ** may not, or has no other.  Threads that it starts may run on all. */
+  int (*stay_on)(struct env *, uint32_t processor);
+  void (*stay_home)(struct env *);
 };
 
 /* The real operating system. */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -172,6 +173,43 @@ int64_t env__user(struct env *env) {
   return geteuid();
 }
 
+/* ---- processors -------------------------------------------------------- */
+
+/* Where the thread could run before it was to stay on one. */
+static _Thread_local struct {
+  cpu_set_t home;
+  int is_away;
+} stay;
+
+uint32_t env__processor(struct env *env) {
+  int processor = sched_getcpu();
+  (void)env;
+  return processor < 0 ? UINT32_MAX : (uint32_t)processor;
+}
+
+int env__stay_on(struct env *env, uint32_t processor) {
+  cpu_set_t one;
+  (void)env;
+  if (!stay.is_away && sched_getaffinity(0, sizeof stay.home, &stay.home) != 0)
+    return errno;
+  if (processor >= CPU_SETSIZE || !CPU_ISSET(processor, &stay.home) ||
+      CPU_COUNT(&stay.home) < 2)
+    return EINVAL;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0)
+    return errno;
+  stay.is_away = 1;
+  return 0;
+}
+
+void env__stay_home(struct env *env) {
+  (void)env;
+  if (stay.is_away)
+    (void)sched_setaffinity(0, sizeof stay.home, &stay.home);
+  stay.is_away = 0;
+}
+
 struct thread {
   pthread_t id;
   void (*run)(void *);
@@ -191,6 +229,8 @@ static int env_os_create(struct thread *thread, size_t stack_bytes) {
     return rc;
   if (stack_bytes > 0)
     rc = pthread_attr_setstacksize(&attr, stack_bytes);
+  if (rc == 0 && stay.is_away)
+    rc = pthread_attr_setaffinity_np(&attr, sizeof stay.home, &stay.home);
   if (rc == 0)
     rc = pthread_create(&thread->id, &attr, thread_main, thread);
   (void)pthread_attr_destroy(&attr);

@@ -65,6 +65,7 @@ struct link_slot {
   uint32_t request_bytes;
   uint32_t lent; /* request and answer are in memory of their own */
   uint32_t reply;
+  uint32_t processor; /* that it runs on */
   /* Written by the owner. */
   alignas(64) _Atomic uint32_t left; /* it has closed the store in peace */
   _Atomic uint32_t dropped;          /* emb_is_dropped; release, acquire */

@@ -683,3 +683,26 @@ TEST(files_of_a_client) {
       CHECK_EQ_INT(stats[i].value, N);
   client_end(&c);
 }
+
+/* ---- a test of emb.h as a client ----------------------------------------- */
+
+/* Runs another test program of this build with SERVED=1: its stores are owned by
+** children (store_help.c). */
+static void as_a_client(const char *name) {
+  char path[500], command[600];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (!CHECK(n > 0))
+    return;
+  path[n] = 0;
+  *strrchr(path, '/') = 0;
+  (void)snprintf(command, sizeof command, "%s/%s", path, name);
+  if (access(command, X_OK) != 0)
+    SKIP("the other program is not built");
+  (void)snprintf(command, sizeof command, "SERVED=1 %s/%s", path, name);
+  (void)fflush(stdout);
+  CHECK_EQ_INT(system(command), 0);
+}
+
+TEST(model_as_a_client) { as_a_client("store_model"); }
+TEST(leases_as_a_client) { as_a_client("staleness_leases"); }
+TEST(history_as_a_client) { as_a_client("staleness_history"); }

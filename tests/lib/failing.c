@@ -505,6 +505,21 @@ static void word_wake(struct env *env, _Atomic uint32_t *word) {
   below->word_wake(below, word);
 }
 
+static uint32_t processor(struct env *env) {
+  struct env *below = of(env)->below;
+  return below->processor(below);
+}
+
+static int stay_on(struct env *env, uint32_t where) {
+  struct env *below = of(env)->below;
+  return below->stay_on(below, where);
+}
+
+static void stay_home(struct env *env) {
+  struct env *below = of(env)->below;
+  below->stay_home(below);
+}
+
 static const char *is_remote(struct env *env, struct env_dir *dir) {
   struct env *below = of(env)->below;
   return below->is_remote(below, dir->dir);
@@ -701,6 +716,9 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .shared_free = shared_free,
       .word_wait = word_wait,
       .word_wake = word_wake,
+      .processor = processor,
+      .stay_on = stay_on,
+      .stay_home = stay_home,
       .is_remote = is_remote,
       .lock_holder = lock_holder,
       .absolute = absolute,

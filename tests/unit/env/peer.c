@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -1232,4 +1233,37 @@ TEST(each_open_can_fail) {
   CHECK_EQ_INT(n, 6);
   failing_free(&f);
   CHECK_EQ_INT(open_descriptors(), before);
+}
+
+/* ---- processors ---------------------------------------------------------- */
+
+static int processors(void) {
+  cpu_set_t set;
+  CHECK_EQ_INT(sched_getaffinity(0, sizeof set, &set), 0);
+  return CPU_COUNT(&set);
+}
+
+static void count_processors(void *arg) { *(int *)arg = processors(); }
+
+TEST(stays_on_a_processor) {
+  int all = processors(), of_thread = 0;
+  void *thread;
+  CHECK_EQ_INT(env->stay_on(env, UINT32_MAX), EINVAL);
+  if (all < 2) {
+    CHECK(env->stay_on(env, env->processor(env)) != 0);
+    return;
+  }
+  uint32_t here = env->processor(env);
+  CHECK_EQ_INT(env->stay_on(env, here), 0);
+  CHECK_EQ_INT(processors(), 1);
+  CHECK_EQ_INT(env->processor(env), here);
+  CHECK_EQ_INT(env->stay_on(env, here), 0); /* again */
+  CHECK_EQ_INT(env->thread_start(env, count_processors, &of_thread, &thread),
+               0);
+  env->thread_join(env, thread);
+  CHECK_EQ_INT(of_thread, all);
+  env->stay_home(env);
+  CHECK_EQ_INT(processors(), all);
+  env->stay_home(env);
+  CHECK_EQ_INT(processors(), all);
 }
