@@ -294,10 +294,10 @@ struct env {
   void (*thread_join)(struct env *, void *thread);
   /* The processor that the calling thread runs on. */
   uint32_t (*processor)(struct env *);
-  /* The calling thread runs on this one only, until stay_home; an errno where it
-  ** may not, or has no other.  Threads that it starts may run on all. */
+  /* The calling thread, which is the engine's own, runs on this one only from
+  ** now on; an errno where it may not, or has no other.  Threads that it starts
+  ** may run on all. */
   int (*stay_on)(struct env *, uint32_t processor);
-  void (*stay_home)(struct env *);
 };
 
 /* The real operating system. */

@@ -203,13 +203,6 @@ int env__stay_on(struct env *env, uint32_t processor) {
   return 0;
 }
 
-void env__stay_home(struct env *env) {
-  (void)env;
-  if (stay.is_away)
-    (void)sched_setaffinity(0, sizeof stay.home, &stay.home);
-  stay.is_away = 0;
-}
-
 struct thread {
   pthread_t id;
   void (*run)(void *);

@@ -36,7 +36,6 @@ int env__thread_start(struct env *, void (*run)(void *), void *arg,
 void env__thread_join(struct env *, void *thread);
 uint32_t env__processor(struct env *);
 int env__stay_on(struct env *, uint32_t processor);
-void env__stay_home(struct env *);
 
 /* env_place.c */
 const char *env__is_remote(struct env *, struct env_dir *);

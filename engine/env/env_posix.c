@@ -543,5 +543,4 @@ struct env env_posix = {
     .thread_join = env__thread_join,
     .processor = env__processor,
     .stay_on = env__stay_on,
-    .stay_home = env__stay_home,
 };

@@ -2,11 +2,6 @@
 **
 ** link.c -- see link.h.
 **
-** PROCESSOR To wake a thread that sleeps on another processor takes 30 to 50 us
-**           on a virtual machine, and to switch to one on the same processor 5.
-**           Only one of the two ends runs at a time anyway.  So the owner's
-**           thread stays where the client is, and the client while it waits, or
-**           the system would wake it on the one that is idle.
 ** WAITING   The client sleeps until the slot's turn is its own.  From time to
 **           time it looks whether it was interrupted and whether the owner is
 **           still there; the system says at once that a process has ended, but
@@ -196,10 +191,32 @@ static void drop_link(emb_session *s) {
   link_release(s, link);
 }
 
+/* What the session has there is given back when this returns. */
+static void close_there(emb_session *s) {
+  struct env *env = s->core->env;
+  struct link_slot *slot = s->link->slot;
+  uint64_t start = env->now_us(env);
+  uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+  if ((turn != SLOT_IDLE && turn != SLOT_ANSWERED) ||
+      !atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_CLOSING)) {
+    return;
+  }
+  env->word_wake(env, &slot->turn);
+  while (atomic_load_explicit(&slot->turn, memory_order_acquire) ==
+             SLOT_CLOSING &&
+         !env->peer_gone(env, s->link->peer) &&
+         env->now_us(env) - start < PATIENCE_US) {
+    env->word_wait(env, &slot->turn, SLOT_CLOSING, LOOK_MAX_US);
+  }
+}
+
 void link__close(emb_session *s) {
   uint64_t result;
   if (s->link && (s->link->holds & (SLOT_HAS_TXN | SLOT_HAS_PREPARED))) {
     (void)link__ask(s, CALL_rollback, 0, NULL, &result);
+  }
+  if (s->link && s->link->holds) {
+    close_there(s);
   }
   if (s->link) {
     drop_link(s);
@@ -445,7 +462,6 @@ static int await_answer(emb_session *s, int call) {
       continue;
     }
     look = look * 2 < LOOK_MAX_US ? look * 2 : LOOK_MAX_US;
-    env->stay_home(env); /* it takes long */
     if (env->peer_gone(env, s->link->peer)) {
       /* It may have answered, and then gone. */
       turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
@@ -594,7 +610,6 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
     slot->request_bytes = (uint32_t)a.request_bytes;
     slot->lent = (uint32_t)a.is_lent;
     slot->processor = env->processor(env);
-    (void)env->stay_on(env, slot->processor);
     atomic_store_explicit(&slot->cancel, 0, memory_order_relaxed);
     /* The owner may have left since the last answer. */
     uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
@@ -603,7 +618,6 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
       env->word_wake(env, &slot->turn);
     }
     rc = await_answer(s, call);
-    env->stay_home(env);
   }
   rc = rc ? rc : read_answer(s, &a, w, result);
   give_back(s, &a);

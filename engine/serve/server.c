@@ -66,7 +66,7 @@ struct serving {
   uint64_t number, came_us, since_s;
   struct env_shared memory;
   struct link_slot *slot; /* NULL: it has not said hello */
-  uint32_t processor; /* on which its thread stays */
+  uint32_t processor;     /* on which its thread stays */
   char *copy;             /* of the request, SLOT_DATA_BYTES */
   emb_session *s;
   struct run run;
@@ -293,8 +293,8 @@ static uint32_t serve_answer(struct serving *v) {
   return SLOT_ANSWERED;
 }
 
-/* Where the client runs: to wake a thread of another processor that sleeps takes
-** ten times as long as to switch to it, and the client only waits. */
+/* Where the client runs: to wake a processor that sleeps takes ten times as
+** long as to switch to a thread on one's own, and only one of the two works. */
 static void follow(struct serving *v) {
   uint32_t processor = *(volatile uint32_t *)&v->slot->processor;
   if (processor != v->processor) {
@@ -319,7 +319,7 @@ static void serve_session(struct serving *v) {
         follow(v);
         give_turn(v, serve_answer(v));
       }
-    } else if (leaving) {
+    } else if (leaving || turn == SLOT_CLOSING) {
       break;
     } else if (turn != SLOT_ASKED) {
       env->word_wait(env, &slot->turn, turn,
@@ -344,6 +344,8 @@ static void serving_thread(void *arg) {
   } else {
     leave_session(v->s);
   }
+  uint32_t turn = SLOT_CLOSING;
+  (void)atomic_compare_exchange_strong(&v->slot->turn, &turn, SLOT_LEFT);
   server->env->word_wake(server->env, &v->slot->turn);
   atomic_store_explicit(&v->ended, 1, memory_order_release);
   server->env->watch_wake(server->env, server->watch);

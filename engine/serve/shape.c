@@ -96,7 +96,7 @@ const struct shape shapes[CALLS] = {
     CALL(lease_mark, 0, V),
     CALL(release_marked, 0, {0}),
     CALL(clocks, READ, IN(int64_t, 1), V, NEEDED(uint32_t, 1)),
-    CALL(lookahead, READ, IN(int64_t, 1), V, V, ONE(emb_ahead)),
+    CALL(lookahead, READ, IN(int64_t, 1), V, V, MAYBE_ONE(emb_ahead)),
     CALL(lookahead_progress, READ, V, ONE(emb_ahead)),
     CALL(lookahead_wait, READ, V),
     CALL(prefetch, WORK, IN(int64_t, 1), V, VECTORS_LATER(1), LATER(uint8_t, 1),

@@ -17,6 +17,8 @@
 **     RUNNING -> QUESTION          the owner needs to know something meanwhile
 **     QUESTION -> RUNNING          the client: it is in `reply`
 **     ANSWERED -> ASKED            the next request
+**     IDLE, ANSWERED -> CLOSING    the client closes its session
+**     CLOSING -> LEFT              the owner has closed it
 **
 ** In the other state it is the client's turn to look, in these the owner's.
 **
@@ -47,7 +49,8 @@ enum slot_turn {
   SLOT_RUNNING,
   SLOT_QUESTION,
   SLOT_ANSWERED,
-  SLOT_LEFT
+  SLOT_LEFT,
+  SLOT_CLOSING
 };
 
 /* What the owner's session holds, after a call: bits of slot.holds. */

@@ -686,8 +686,8 @@ TEST(files_of_a_client) {
 
 /* ---- a test of emb.h as a client ----------------------------------------- */
 
-/* Runs another test program of this build with SERVED=1: its stores are owned by
-** children (store_help.c). */
+/* Runs another test program of this build with SERVED=1: its stores are owned
+** by children (store_help.c). */
 static void as_a_client(const char *name) {
   char path[500], command[600];
   ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);

@@ -515,11 +515,6 @@ static int stay_on(struct env *env, uint32_t where) {
   return below->stay_on(below, where);
 }
 
-static void stay_home(struct env *env) {
-  struct env *below = of(env)->below;
-  below->stay_home(below);
-}
-
 static const char *is_remote(struct env *env, struct env_dir *dir) {
   struct env *below = of(env)->below;
   return below->is_remote(below, dir->dir);
@@ -718,7 +713,6 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .word_wake = word_wake,
       .processor = processor,
       .stay_on = stay_on,
-      .stay_home = stay_home,
       .is_remote = is_remote,
       .lock_holder = lock_holder,
       .absolute = absolute,
