@@ -170,6 +170,7 @@ enum {
 typedef struct emb_segment {
   uint32_t dim, type;
   const char *optimizer, *initializer;
+  const char *metric;
 } emb_segment;
 
 typedef struct emb_config {
@@ -216,6 +217,9 @@ typedef struct emb_config {
   ** other parameters than it has are taken over, another optimizer is
   ** EMB_MISMATCH. */
   const char *optimizer, *initializer;
+  /* How near two vectors are to each other, for emb_nearest: "l2", "cosine" or
+  ** "dot".  NULL: what the store has; a new one: l2.  May be changed. */
+  const char *metric;
   /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
   ** Everywhere else dim is then their sum, and a vector the segments of a row
   ** one after the other. */
@@ -671,6 +675,71 @@ int emb_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys, float *vectors,
                       uint64_t *versions, size_t *n);
 /* The next emb_snapshot_scan begins anew. */
 void emb_snapshot_rewind(emb_snap *snap);
+/* ---- nearest neighbours ------------------------------------------------ */
+
+/* The distance of two vectors: EMB_L2, the Euclidean distance; EMB_COSINE, one
+** minus the cosine of the angle between them, 0 to 2; EMB_DOT, minus their
+** inner product.  Of all, less is nearer. */
+enum { EMB_L2 = 0, EMB_COSINE = 1, EMB_DOT = 2 };
+/* Of dim elements each, computed in double precision.  0: there is none, since
+** one of them has length 0 and no angle (EMB_COSINE).  No alignment is
+** required. */
+int emb_distance(int metric, const float *a, const float *b, uint32_t dim,
+                 double *distance);
+/* Of a vector of the store's rows: what its metric= says. */
+int emb_metric(const emb_store *store, uint32_t segment);
+
+#define EMB_NEAREST_MAX (1 << 20)               /* neighbours of one query */
+#define EMB_NEAREST_ALL_MAX (UINT32_C(1) << 28) /* of all queries of a call */
+
+enum {
+  EMB_NEAREST_EXACT = 1,  /* without an index, even if there is one */
+  EMB_NEAREST_RANGE = 2,  /* only rows with lo <= key <= hi */
+  EMB_NEAREST_WITHIN = 4, /* only rows with least <= distance <= most */
+  EMB_NEAREST_KEYS = 8,   /* only rows whose key is in `keys` */
+};
+
+/* Which neighbours are asked for; zeros: all rows, of the first vector. */
+typedef struct emb_nearest_how {
+  uint32_t segment; /* of the rows' vectors, the one that is compared */
+  uint32_t flags;   /* EMB_NEAREST_* */
+  uint32_t probes;  /* lists of an index to look into; 0: its own number */
+  uint32_t threads; /* that work on it at most; 0: as many as processors */
+  int64_t lo, hi;
+  double least, most;
+  const int64_t *keys; /* in ascending order, without repetition */
+  size_t key_count;
+  const int64_t *apart; /* n keys or NULL: the row with key apart[i] is none of
+                           query i's */
+} emb_nearest_how;
+
+/* The k rows nearest to each of n queries, which are n*d floats, d the
+** dimension of the vector that is compared.  keys and distances: n*k elements,
+** those of query i from i*k on, nearest first, and of the same distance the
+** lower key first; counts: n numbers, how many there are of each, k or as many
+** rows as fit the conditions.  All conditions are applied before the choice.
+** Distances are those of emb_distance, of the rows as the session sees them:
+** its own uncommitted ones are among them.  Rows that are written meanwhile are
+** taken as they were at some time of the call.  A row without a distance
+** (EMB_COSINE, a vector of zeros) is no neighbour.  Never counted against a
+** staleness bound.
+** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one,
+** most of them are.  Memory: 16 bytes for each of n*k and thread, and an extent
+** (256 KiB or a page) for each thread where rows are on disk.  Nothing that is
+** in memory has to leave it.
+** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above
+** EMB_NEAREST_ALL_MAX, keys out of order; a query of zeros with EMB_COSINE),
+** NONFINITE (the text names query and element), INTERRUPT, NOMEM, and those of
+** emb_scan_next. */
+int emb_nearest(emb_session *session, const float *queries, size_t n, size_t k,
+                const emb_nearest_how *how, int64_t *keys, double *distances,
+                size_t *counts);
+/* The same among the rows of a snapshot; always exact.  Not while a scan of it
+** is under way, which it begins anew. */
+int emb_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
+                         size_t k, const emb_nearest_how *how, int64_t *keys,
+                         double *distances, size_t *counts);
+
 /* ---- deltas ------------------------------------------------------------ */
 
 /* What changed since a consumer's last acknowledgement.  A consumer has a name

@@ -16,6 +16,8 @@ static const char *const types[] = {"FLOAT", "FLOAT16"};
 static const char *const inserts[] = {"", "put", "update", "lookup"};
 static const char *const tracks[] = {"", "", "wall", "data"};
 static const char *const evicts[] = {"", "lru", "lfu"};
+static const char *const metrics[] = {"l2", "cosine", "dot"};
+enum { METRICS_KNOWN = sizeof metrics / sizeof metrics[0] };
 
 _Static_assert(sizeof(emb_track) == 8 && offsetof(emb_track, frequency) == 4,
                "part of a record");
@@ -137,11 +139,22 @@ static int forgetting(struct schema *schema, const emb_config *c,
                        "its rows");
 }
 
+static int parse_metric(const char *text, uint32_t *metric, emb_err *err) {
+  for (uint32_t i = 0; i < METRICS_KNOWN; i++) {
+    if (strcmp(text, metrics[i]) == 0) {
+      *metric = i;
+      return EMB_OK;
+    }
+  }
+  return err_set(err, EMB_RANGE,
+                 "unknown metric: %s; expected l2, cosine or dot", text);
+}
+
 /* The largest number of float16. */
 #define HALF_MAX 65504
 
 int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
-  emb_segment one = {c->dim, c->type, NULL, NULL};
+  emb_segment one = {.dim = c->dim, .type = c->type};
   const emb_segment *from = c->segment_count ? c->segments : &one;
   int rc;
   memset(schema, 0, sizeof *schema);
@@ -165,10 +178,12 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
         from[i].optimizer ? from[i].optimizer : c->optimizer;
     const char *initializer =
         from[i].initializer ? from[i].initializer : c->initializer;
+    const char *metric = from[i].metric ? from[i].metric : c->metric;
     rc = set_segment(to, from[i].dim, from[i].type, err);
     to->optimized = optimizer && strcmp(optimizer, "none") != 0;
     rc = rc || !to->optimized ? rc : optim_parse(&to->optim, optimizer, err);
     rc = rc || !initializer ? rc : init_parse(&to->init, initializer, err);
+    rc = rc || !metric ? rc : parse_metric(metric, &to->metric, err);
     if (!rc && to->type == EMB_F16 && init_largest(&to->init) > HALF_MAX) {
       rc = err_set(err, EMB_RANGE,
                    "initializer %s: elements up to %g are too large for "
@@ -224,8 +239,8 @@ static int schema_complete(struct schema *want, const struct schema *has,
   emb_config all = *c;
   if (!c->dim && !c->segment_count) {
     for (uint32_t i = 0; i < has->count; i++) {
-      segments[i] = (emb_segment){has->segments[i].dim, has->segments[i].type,
-                                  NULL, NULL};
+      segments[i] = (emb_segment){.dim = has->segments[i].dim,
+                                  .type = has->segments[i].type};
     }
     all.segments = segments;
     all.segment_count = has->count;
@@ -292,6 +307,9 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
     if (!c->initializer && !(said && said->initializer)) {
       to->init = own->init;
     }
+    if (!c->metric && !(said && said->metric)) {
+      to->metric = own->metric;
+    }
   }
   schema_lay_out(&want);
   if (want.state_floats != schema->state_floats) {
@@ -330,6 +348,10 @@ int schema_print(const struct schema *schema, char *to, emb_err *err) {
     char text[OPTIM_TEXT_MAX];
     fits = fits &&
            schema_add(&at, end, "%s[%u]", types[segment->type], segment->dim);
+    if (segment->metric != EMB_L2) {
+      fits =
+          fits && schema_add(&at, end, " metric=%s", metrics[segment->metric]);
+    }
     if (segment->optimized) {
       optim_print(&segment->optim, text, sizeof text);
       fits = fits && schema_add(&at, end, " optimizer=%s", text);
@@ -459,12 +481,22 @@ static int parse_track(struct schema *schema, const char **at) {
          parse_rules(schema, at);
 }
 
+/* metric=..., if it is there. */
+static int read_metric(struct segment *segment, const char **at) {
+  char text[16];
+  return !text_word(at, " metric=") ||
+         (schema_take(at, text, sizeof text) &&
+          parse_metric(text, &segment->metric, NULL) == EMB_OK &&
+          segment->metric != EMB_L2);
+}
+
 /* One line; 0: it is none of schema_print's. */
 static int parse_segment(struct segment *segment, const char **at) {
   char text[OPTIM_TEXT_MAX];
   uint32_t dim, type = (uint32_t)text_word(at, "FLOAT16[");
   return (type || text_word(at, "FLOAT[")) && read_dim(at, &dim) &&
          set_segment(segment, dim, type, NULL) == EMB_OK &&
+         read_metric(segment, at) &&
          (!text_word(at, " optimizer=") ||
           (schema_take(at, text, sizeof text) &&
            optim_parse(&segment->optim, text, NULL) == EMB_OK &&

@@ -96,6 +96,16 @@ static emb_update update_of(const union word *w, int lr) {
   return how;
 }
 
+/* Of nearest's words from `how` on. */
+static emb_nearest_how how_of(const union word *w) {
+  emb_nearest_how how;
+  memcpy(&how, w[3].p, sizeof how);
+  how.keys = w[4].p;
+  how.key_count = w[5].u;
+  how.apart = w[6].p;
+  return how;
+}
+
 static emb_delta_options options_of(const union word *w, int text) {
   return (emb_delta_options){
       .text = w[text].p, .columns = w[text + 1].p, .join = w[text + 2].u != 0};
@@ -162,6 +172,12 @@ static uint64_t run_object(struct run *run, int call, struct run_object *object,
   case CALL_snapshot_rewind:
     local_snapshot_rewind(o);
     return 0;
+  case CALL_snapshot_nearest: {
+    const emb_nearest_how how = how_of(w);
+    return (uint64_t)local_snapshot_nearest(o, w[0].p, w[2].u,
+                                            w[2].u ? w[8].u / w[2].u : 1, &how,
+                                            w[9].p, w[10].p, w[11].p);
+  }
   case CALL_delta_range:
     local_delta_range(o, w[0].p, w[1].p);
     return 0;
@@ -386,6 +402,12 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
     return local_tickets(s, w[0].p);
   case CALL_count:
     return (uint64_t)local_count(s);
+  case CALL_nearest: {
+    const emb_nearest_how how = how_of(w);
+    return (uint64_t)local_nearest(s, w[0].p, w[2].u,
+                                   w[2].u ? w[8].u / w[2].u : 1, &how, w[9].p,
+                                   w[10].p, w[11].p);
+  }
   case CALL_begin:
   case CALL_txn_put:
   case CALL_txn_put_parts:
@@ -483,9 +505,26 @@ static int is_missing(const struct link_request *q, const struct arg_shape *arg,
           q->args[arg->count]);
 }
 
+/* The arrays of nearest are as long as its other arguments say. */
+static int check_nearest(struct run *run, const union word *w) {
+  const struct schema *schema = &run->s->core->schema;
+  emb_nearest_how how;
+  uint64_t floats;
+  memcpy(&how, w[3].p, sizeof how);
+  if (how.segment >= schema->count) {
+    return EMB_OK; /* the call itself refuses it, and reads nothing */
+  }
+  return __builtin_mul_overflow(w[2].u, schema->segments[how.segment].dim,
+                                &floats) ||
+                 floats != w[1].u || (w[7].u && w[7].u != w[2].u) ||
+                 (w[2].u ? w[8].u % w[2].u : w[8].u)
+             ? bad_request(run, "a number of queries")
+             : EMB_OK;
+}
+
 /* What callers of emb.h always get right, and the engine relies on. */
 static int check_values(struct run *run, const struct shape *shape, int call,
-                        const struct link_request *q) {
+                        const struct link_request *q, const union word *w) {
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
     if (is_missing(q, &shape->args[i], i)) {
       return bad_request(run, "an argument is missing");
@@ -502,6 +541,9 @@ static int check_values(struct run *run, const struct shape *shape, int call,
     return !q->args[5] || q->args[5] == q->args[1]
                ? EMB_OK
                : bad_request(run, "a number of rows");
+  case CALL_nearest:
+  case CALL_snapshot_nearest:
+    return check_nearest(run, w);
   default:
     return EMB_OK;
   }
@@ -582,7 +624,7 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
   int call = (int)q->call;
   const struct shape *shape = &shapes[call];
   int rc = words_of(run, shape, m, &a);
-  rc = rc ? rc : check_values(run, shape, call, q);
+  rc = rc ? rc : check_values(run, shape, call, q, a.w);
   rc = rc ? rc : check_allowed(run, shape, call);
   rc = rc ? rc : find_asked(run, shape, q, &object);
   if (rc) {

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "../nearest/nearest.h"
 #include "link.h"
 #include "stat_row.h"
 
@@ -38,6 +39,23 @@ static uint64_t ask_number(emb_session *s, int call, const union word *w) {
     s->owed = s->err;
   }
   return rc ? 0 : result;
+}
+
+/* The words of nearest.  The dimension is the owner's to know, too. */
+static void nearest_words(union word w[REQUEST_ARGS], const emb_session *s,
+                          const float *queries, size_t n, size_t k,
+                          const emb_nearest_how *how, int64_t *keys,
+                          double *distances, size_t *counts) {
+  const struct schema *schema = &s->core->schema;
+  size_t dim =
+      how->segment < schema->count ? schema->segments[how->segment].dim : 0;
+  size_t apart = how->apart ? n : 0;
+  const union word words[REQUEST_ARGS] = {
+      {.c = queries},    {.u = n * dim},   {.u = n},
+      {.c = how},        {.c = how->keys}, {.u = how->key_count},
+      {.c = how->apart}, {.u = apart},     {.u = n * k},
+      {.p = keys},       {.p = distances}, {.p = counts}};
+  memcpy(w, words, sizeof words);
 }
 
 /* ---- rows and transactions ----------------------------------------------- */
@@ -559,6 +577,18 @@ int served_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
 
 void served_scan_close(emb_scan *scan) { close_remote(scan, CALL_scan_close); }
 
+int served_nearest(emb_session *session, const float *queries, size_t n,
+                   size_t k, const emb_nearest_how *how, int64_t *keys,
+                   double *distances, size_t *counts) {
+  const emb_nearest_how all = {0};
+  union word w[REQUEST_ARGS];
+  int rc = session_begin(session);
+  rc = rc ? rc : nearest_check_size(session, n, k);
+  nearest_words(w, session, queries, n, k, how ? how : &all, keys, distances,
+                counts);
+  return rc ? rc : ask(session, CALL_nearest, w);
+}
+
 int served_snapshot_open(emb_session *session, const char *name,
                          emb_snap **snap) {
   const union word w[REQUEST_ARGS] = {{.c = name}};
@@ -591,6 +621,18 @@ int served_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
       {.u = max}, {.p = keys}, {.p = vectors}, {.p = versions}, {.p = n}};
   *n = 0;
   return ask_remote_code(snap, CALL_snapshot_scan, w);
+}
+
+int served_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
+                            size_t k, const emb_nearest_how *how, int64_t *keys,
+                            double *distances, size_t *counts) {
+  const emb_nearest_how all = {0};
+  emb_session *s = ((struct remote *)(void *)snap)->s;
+  union word w[REQUEST_ARGS];
+  int rc = session_begin(s);
+  rc = rc ? rc : nearest_check_size(s, n, k);
+  nearest_words(w, s, queries, n, k, how ? how : &all, keys, distances, counts);
+  return rc ? rc : ask_remote_code(snap, CALL_snapshot_nearest, w);
 }
 
 void served_snapshot_rewind(emb_snap *snap) {

@@ -133,6 +133,11 @@ struct link;
   CALL(int, snapshot_open,                                                     \
        (emb_session * session, const char *name, emb_snap **snap),             \
        (session, name, snap))                                                  \
+  CALL(int, nearest,                                                           \
+       (emb_session * session, const float *queries, size_t n, size_t k,       \
+        const emb_nearest_how *how, int64_t *keys, double *distances,          \
+        size_t *counts),                                                       \
+       (session, queries, n, k, how, keys, distances, counts))                 \
   CALL(int, delta_open,                                                        \
        (emb_session * session, const char *consumer, emb_delta **delta),       \
        (session, consumer, delta))                                             \
@@ -221,6 +226,11 @@ struct link;
         uint64_t *versions, size_t *n),                                        \
        (snap, max, keys, vectors, versions, n))                                \
   CALL(void, snapshot_rewind, (emb_snap * snap), (snap))                       \
+  CALL(int, snapshot_nearest,                                                  \
+       (emb_snap * snap, const float *queries, size_t n, size_t k,             \
+        const emb_nearest_how *how, int64_t *keys, double *distances,          \
+        size_t *counts),                                                       \
+       (snap, queries, n, k, how, keys, distances, counts))                    \
   CALL(void, delta_range,                                                      \
        (const emb_delta *delta, uint64_t *from, uint64_t *to),                 \
        (delta, from, to))                                                      \

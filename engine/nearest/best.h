@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+**
+** best.h -- the k nearest rows of each of several queries, while they are
+** being found.
+**
+** A heap for each query, the farthest of the k on top; at the end sorted, the
+** nearest first, and of the same distance the lower key first.
+**
+** INVARIANT B1  A key is in a heap once.  The caller offers a key twice only
+**               after best__has has said that it is not there.
+** THREADS   None: each thread has its own, and best__merge joins them.
+*/
+#ifndef EMB_NEAREST_BEST_H
+#define EMB_NEAREST_BEST_H
+
+#include "../emb.h"
+#include "../env/env.h"
+
+struct best_row {
+  double distance;
+  int64_t key;
+};
+
+struct best {
+  struct env *env;
+  size_t n, k;
+  struct best_row *rows; /* k of each query */
+  size_t *counts;
+  double most; /* nothing beyond is taken */
+};
+
+/* EMB_NOMEM, and nothing is there. */
+int best__init(struct best *best, struct env *env, size_t n, size_t k,
+               double most);
+void best__free(struct best *best);
+
+/* What is farther than this is not taken.  What is exactly as far may be, for
+** its key. */
+static inline double best_limit(const struct best *best, size_t query) {
+  return best->counts[query] < best->k ? best->most
+                                       : best->rows[query * best->k].distance;
+}
+/* Takes a row if it is one of the k nearest so far. */
+void best__offer(struct best *best, size_t query, int64_t key, double distance);
+int best__has(const struct best *best, size_t query, int64_t key);
+/* All of `from` to `to`; no key is in both. */
+void best__merge(struct best *to, const struct best *from);
+/* Sorts, and writes what emb_nearest returns. */
+void best__deliver(struct best *best, int64_t *keys, double *distances,
+                   size_t *counts);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+**
+** distance.c -- emb_distance, in double precision; see emb.h.
+**
+** Several lanes, which the compiler may compute side by side: the order of the
+** additions is part of the result, which must be the same wherever it is
+** computed.
+*/
+#include "distance.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../emb.h"
+
+#define LANES 8
+
+static float element(const float *vector, uint32_t i) {
+  float x;
+  memcpy(&x, vector + i, sizeof x);
+  return x;
+}
+
+static double lanes_sum(const double lane[LANES]) {
+  return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
+         ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+static double product(const float *a, const float *b, uint32_t dim) {
+  double lane[LANES] = {0};
+  uint32_t i = 0;
+  for (; i + LANES <= dim; i += LANES) {
+    for (uint32_t j = 0; j < LANES; j++) {
+      lane[j] += (double)element(a, i + j) * (double)element(b, i + j);
+    }
+  }
+  for (; i < dim; i++) {
+    lane[0] += (double)element(a, i) * (double)element(b, i);
+  }
+  return lanes_sum(lane);
+}
+
+static double euclidean(const float *a, const float *b, uint32_t dim) {
+  double lane[LANES] = {0};
+  uint32_t i = 0;
+  for (; i + LANES <= dim; i += LANES) {
+    for (uint32_t j = 0; j < LANES; j++) {
+      double d = (double)element(a, i + j) - (double)element(b, i + j);
+      lane[j] += d * d;
+    }
+  }
+  for (; i < dim; i++) {
+    double d = (double)element(a, i) - (double)element(b, i);
+    lane[0] += d * d;
+  }
+  return sqrt(lanes_sum(lane));
+}
+
+int emb_distance(int metric, const float *a, const float *b, uint32_t dim,
+                 double *distance) {
+  if (metric == EMB_L2) {
+    *distance = euclidean(a, b, dim);
+    return 1;
+  }
+  double ab = product(a, b, dim);
+  if (metric == EMB_DOT) {
+    *distance = -ab;
+    return 1;
+  }
+  /* A sum of squares is below 1e83, so that the product of two fits. */
+  double norms = sqrt(product(a, a, dim) * product(b, b, dim));
+  if (norms == 0) {
+    return 0;
+  }
+  *distance = fmin(fmax(1 - ab / norms, 0), 2); /* rounding may step outside */
+  return 1;
+}
+
+const struct distance_ops distance_scalar = {.name = "scalar"};
+
+const struct distance_ops *distance_best(void) { return &distance_scalar; }
