@@ -75,7 +75,3 @@ int emb_distance(int metric, const float *a, const float *b, uint32_t dim,
   *distance = fmin(fmax(1 - ab / norms, 0), 2); /* rounding may step outside */
   return 1;
 }
-
-const struct distance_ops distance_scalar = {.name = "scalar"};
-
-const struct distance_ops *distance_best(void) { return &distance_scalar; }

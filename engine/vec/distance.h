@@ -58,9 +58,16 @@ static inline size_t distance_panel_floats(const struct distance_ops *ops,
   return distance_width(ops, n) * dim;
 }
 
-/* e such that, in whichever form and for finite results, what l2 gives is
-** within e times itself of the exact sum, and what dot and tile give is within
-** e * |query| * |row| of the exact product. */
+/* e such that, in whichever form and for finite results, what l2 gives and the
+** squares are within e times the exact sum of it, and what dot and tile give is
+** within e * |query| * |row| of the exact product; where these are so small
+*that
+** float32 has fewer digits left, DISTANCE_UNDERFLOW is added to that.  Exact,
+*or
+** as emb_distance computes it: e has room for both.  A result that float32 has
+** no number for, or that would have to pass such on the way, is infinite or
+** NaN.  dim is at most 65536. */
 double distance_error(size_t dim);
+#define DISTANCE_UNDERFLOW 0x1p-132
 
 #endif

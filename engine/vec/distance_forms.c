@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT
+**
+** distance_forms.c -- the forms of distance.h: scalar, which is the reference,
+** AVX2 and AVX-512, which are distance_rules.h with registers of their width;
+** and how far any of them may be off.
+**
+** Rows against one query: four rows at once, as they lie, for which the time is
+** that of reading them.  Rows against many: blocked for registers and caches as
+** in Goto, van de Geijn, "Anatomy of high-performance matrix multiplication"
+** (2008).  Of 256 elements at a time, a tile of rows is copied to the first
+** level of cache as float32; the panels of queries come past it, each [element]
+** [query], and stay in the second level over some tiles.
+*/
+#include "distance.h"
+
+#include <string.h>
+
+#include "../emb.h"
+#include "vec.h"
+
+enum distance_what { DISTANCE_L2, DISTANCE_DOT, DISTANCE_DOT_SQUARES };
+
+enum {
+  /* Elements that one sum of a query and a row runs over, before it is added to
+  ** those before: what a product of n elements loses grows with n. */
+  DISTANCE_PART = 2048,
+  DISTANCE_DEPTH = 256, /* the same in a tile */
+  DISTANCE_TILES = 16,  /* tiles that a part of all panels is used for */
+  DISTANCE_LANES = 8    /* sums of the scalar form */
+};
+
+/* Let u = 2^-24 be the unit of rounding, and count the roundings that lie
+** between an element's contribution and the result, whatever the form:
+**   2            the difference of l2, which is squared
+**   1            the product; none where multiply and add are fused
+**   D            the additions of one chain: in tiles at most min(n, 256), as
+**                DISTANCE_DEPTH says; in sums over DISTANCE_PART elements at
+**                least DISTANCE_LANES go side by side, which makes no more
+**   5            the sums of up to 2 * 16 lanes, added up as a tree (3 for the
+**                lanes of the scalar form)
+**   n / 256 + 1  the parts, at most as many as of DISTANCE_DEPTH elements
+** Let k be their sum.  Each is a factor 1 + d, |d| <= u, so that
+** a contribution t comes out as t * (1 + h), |h| <= ku / (1 - ku) (Higham,
+** "Accuracy and Stability of Numerical Algorithms", lemma 3.1).  For l2 and the
+** squares all t are positive and the sum is off by that share of itself; for a
+** product it is off by that share of the sum of all |t|, which is at most
+** |query| * |row| (Cauchy-Schwarz).  As k <= 522, ku / (1 - ku) < 1.0001 ku;
+*the
+** rest of 1.001 is more than the roundings of emb_distance, fewer than n + 20
+*of
+** 2^-53, can use.
+**
+** An addition has no error below FLT_MIN, a difference neither; a product is
+*off
+** by at most 2^-150, of which n <= 2^16 with their own factors make less than
+** DISTANCE_UNDERFLOW. */
+double distance_error(size_t dim) {
+  size_t chain = dim < DISTANCE_DEPTH ? dim : DISTANCE_DEPTH;
+  size_t roundings = 9 + chain + dim / DISTANCE_DEPTH;
+  return 1.001 * 0x1p-24 * (double)roundings;
+}
+
+static void distance_pack(float *panels, const float *queries, size_t n,
+                          size_t dim, size_t panel) {
+  for (size_t first = 0; first < n; first += panel) {
+    size_t filled = n - first < panel ? n - first : panel;
+    for (size_t k = 0; k < dim; k++) {
+      for (size_t q = 0; q < filled; q++) {
+        memcpy(panels + q, queries + (first + q) * dim + k, sizeof *panels);
+      }
+      memset(panels + filled, 0, (panel - filled) * sizeof *panels);
+      panels += panel;
+    }
+  }
+}
+
+/* ---- scalar ------------------------------------------------------------- */
+
+/* A part of a row, of at most DISTANCE_DEPTH elements. */
+static void row_part(float *to, const struct distance_rows *rows, size_t row,
+                     size_t from, size_t n, int type) {
+  const char *at = (const char *)rows->first + row * rows->stride;
+  if (type == EMB_F32) {
+    memcpy(to, at + from * sizeof(float), n * sizeof(float));
+    return;
+  }
+  uint16_t half[DISTANCE_DEPTH];
+  memcpy(half, at + from * sizeof *half, n * sizeof *half);
+  vec_scalar.from_f16(to, half, n);
+}
+
+/* Of n elements: of q * x, or of (q - x)^2. */
+static float part_sum(enum distance_what what, const float *q, const float *x,
+                      size_t n) {
+  float lane[DISTANCE_LANES] = {0};
+  for (size_t i = 0; i < n; i++) {
+    float d = q[i] - x[i];
+    lane[i % DISTANCE_LANES] += what == DISTANCE_L2 ? d * d : q[i] * x[i];
+  }
+  return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
+         ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+static void rows_scalar(enum distance_what what, int type, float *to,
+                        float *squares, const float *query,
+                        const struct distance_rows *rows, size_t dim) {
+  float q[DISTANCE_DEPTH], x[DISTANCE_DEPTH];
+  for (size_t i = 0; i < rows->n; i++) {
+    float sum = 0, sum_squares = 0;
+    for (size_t from = 0; from < dim; from += DISTANCE_DEPTH) {
+      size_t n = dim - from < DISTANCE_DEPTH ? dim - from : DISTANCE_DEPTH;
+      memcpy(q, query + from, n * sizeof *q);
+      row_part(x, rows, i, from, n, type);
+      sum += part_sum(what, q, x, n);
+      if (squares) {
+        sum_squares += part_sum(DISTANCE_DOT, x, x, n);
+      }
+    }
+    to[i] = sum;
+    if (squares) {
+      squares[i] = sum_squares;
+    }
+  }
+}
+
+static void l2_f32_scalar(float *to, const float *query,
+                          const struct distance_rows *rows, size_t dim) {
+  rows_scalar(DISTANCE_L2, EMB_F32, to, NULL, query, rows, dim);
+}
+static void l2_f16_scalar(float *to, const float *query,
+                          const struct distance_rows *rows, size_t dim) {
+  rows_scalar(DISTANCE_L2, EMB_F16, to, NULL, query, rows, dim);
+}
+static void dot_f32_scalar(float *to, float *squares, const float *query,
+                           const struct distance_rows *rows, size_t dim) {
+  rows_scalar(DISTANCE_DOT, EMB_F32, to, squares, query, rows, dim);
+}
+static void dot_f16_scalar(float *to, float *squares, const float *query,
+                           const struct distance_rows *rows, size_t dim) {
+  rows_scalar(DISTANCE_DOT, EMB_F16, to, squares, query, rows, dim);
+}
+
+static void pack_scalar(float *panels, const float *queries, size_t n,
+                        size_t dim) {
+  distance_pack(panels, queries, n, dim, DISTANCE_LANES);
+}
+
+/* One row's part, and one panel. */
+static void add_panel_scalar(float *to, const float *panel, const float *x,
+                             size_t n) {
+  float sum[DISTANCE_LANES] = {0};
+  for (size_t k = 0; k < n; k++) {
+    for (size_t q = 0; q < DISTANCE_LANES; q++) {
+      sum[q] += x[k] * panel[k * DISTANCE_LANES + q];
+    }
+  }
+  for (size_t q = 0; q < DISTANCE_LANES; q++) {
+    to[q] += sum[q];
+  }
+}
+
+static void tile_scalar(int type, float *to, float *squares,
+                        const float *panels, size_t width,
+                        const struct distance_rows *rows, size_t dim) {
+  float x[DISTANCE_DEPTH];
+  memset(to, 0, rows->n * width * sizeof *to);
+  for (size_t i = 0; i < rows->n; i++) {
+    float sum_squares = 0;
+    for (size_t from = 0; from < dim; from += DISTANCE_DEPTH) {
+      size_t n = dim - from < DISTANCE_DEPTH ? dim - from : DISTANCE_DEPTH;
+      row_part(x, rows, i, from, n, type);
+      for (size_t p = 0; p < width; p += DISTANCE_LANES) {
+        add_panel_scalar(to + i * width + p,
+                         panels + p * dim + from * DISTANCE_LANES, x, n);
+      }
+      sum_squares += part_sum(DISTANCE_DOT, x, x, n);
+    }
+    if (squares) {
+      squares[i] = sum_squares;
+    }
+  }
+}
+
+static void tile_f32_scalar(float *to, float *squares, const float *panels,
+                            size_t width, const struct distance_rows *rows,
+                            size_t dim) {
+  tile_scalar(EMB_F32, to, squares, panels, width, rows, dim);
+}
+static void tile_f16_scalar(float *to, float *squares, const float *panels,
+                            size_t width, const struct distance_rows *rows,
+                            size_t dim) {
+  tile_scalar(EMB_F16, to, squares, panels, width, rows, dim);
+}
+
+const struct distance_ops distance_scalar = {
+    .name = "scalar",
+    .l2 = {l2_f32_scalar, l2_f16_scalar},
+    .dot = {dot_f32_scalar, dot_f16_scalar},
+    .panel = DISTANCE_LANES,
+    .pack = pack_scalar,
+    .tile = {tile_f32_scalar, tile_f16_scalar}};
+
+/* ---- AVX2 and AVX-512 --------------------------------------------------- */
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+static inline void distance_store(float *to, __m128 x, size_t n) {
+  if (n == 4) {
+    _mm_storeu_ps(to, x);
+    return;
+  }
+  float four[4];
+  _mm_storeu_ps(four, x);
+  memcpy(to, four, n * sizeof *to);
+}
+
+#define AVX2 __attribute__((target("avx2,f16c,fma"))) static inline
+#define AVX512                                                                 \
+  __attribute__((                                                              \
+      target("avx512f,avx512bw,avx512vl,avx2,f16c,fma"))) static inline
+
+AVX2 __m256 some_avx2(const void *from, size_t n) {
+  static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  const void *mask = ones + 8 - n;
+  return _mm256_maskload_ps(from, _mm256_loadu_si256(mask));
+}
+AVX2 __m256 half_avx2(const void *from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(from));
+}
+AVX2 __m256 half_some_avx2(const void *from, size_t n) {
+  uint16_t some[8] = {0};
+  memcpy(some, from, n * sizeof *some);
+  return half_avx2(some);
+}
+/* Of each four lanes, their sums: of a, b, c, d side by side. */
+AVX2 __m256 sums_of_4_avx2(__m256 a, __m256 b, __m256 c, __m256 d) {
+  __m256d ab = _mm256_castps_pd(
+      _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)));
+  __m256d cd = _mm256_castps_pd(
+      _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)));
+  return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)),
+                       _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)));
+}
+AVX2 __m128 sums_avx2(__m256 a, __m256 b, __m256 c, __m256 d) {
+  __m256 sums = sums_of_4_avx2(a, b, c, d);
+  return _mm_add_ps(_mm256_castps256_ps128(sums),
+                    _mm256_extractf128_ps(sums, 1));
+}
+
+AVX512 __m512 some_avx512(const void *from, size_t n) {
+  return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), from);
+}
+AVX512 __m512 half_avx512(const void *from) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(from));
+}
+AVX512 __m512 half_some_avx512(const void *from, size_t n) {
+  return _mm512_cvtph_ps(
+      _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from));
+}
+AVX512 __m128 sums_avx512(__m512 a, __m512 b, __m512 c, __m512 d) {
+  __m512d ab = _mm512_castps_pd(
+      _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+  __m512d cd = _mm512_castps_pd(
+      _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
+  __m512 four = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)),
+                              _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
+  __m256 high =
+      _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(four), 1));
+  __m256 sums = _mm256_add_ps(_mm512_castps512_ps256(four), high);
+  return _mm_add_ps(_mm256_castps256_ps128(sums),
+                    _mm256_extractf128_ps(sums, 1));
+}
+
+#define FORM(name) name##_avx2
+#define TARGET __attribute__((target("avx2,f16c,fma")))
+#define VEC __m256
+#define WIDTH 8
+#define LOAD(p) _mm256_loadu_ps((const float *)(const void *)(p))
+#define LOAD_SOME(p, n) some_avx2(p, n)
+#define LOAD_HALF(p) half_avx2(p)
+#define LOAD_HALF_SOME(p, n) half_some_avx2(p, n)
+#define STORE(p, x) _mm256_storeu_ps(p, x)
+#define ZERO() _mm256_setzero_ps()
+#define SET(x) _mm256_set1_ps(x)
+#define ADD(a, b) _mm256_add_ps(a, b)
+#define SUB(a, b) _mm256_sub_ps(a, b)
+#define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define SUMS(a, b, c, d) sums_avx2(a, b, c, d)
+#define TILE 6
+#include "distance_rules.h"
+
+static const struct distance_ops distance_avx2 = {
+    .name = "avx2",
+    .l2 = {l2_f32_avx2, l2_f16_avx2},
+    .dot = {dot_f32_avx2, dot_f16_avx2},
+    .panel = 16,
+    .pack = pack_avx2,
+    .tile = {tile_f32_avx2, tile_f16_avx2}};
+
+#define FORM(name) name##_avx512
+#define TARGET                                                                 \
+  __attribute__((target("avx512f,avx512bw,avx512vl,avx2,f16c,fma")))
+#define VEC __m512
+#define WIDTH 16
+#define LOAD(p) _mm512_loadu_ps(p)
+#define LOAD_SOME(p, n) some_avx512(p, n)
+#define LOAD_HALF(p) half_avx512(p)
+#define LOAD_HALF_SOME(p, n) half_some_avx512(p, n)
+#define STORE(p, x) _mm512_storeu_ps(p, x)
+#define ZERO() _mm512_setzero_ps()
+#define SET(x) _mm512_set1_ps(x)
+#define ADD(a, b) _mm512_add_ps(a, b)
+#define SUB(a, b) _mm512_sub_ps(a, b)
+#define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define SUMS(a, b, c, d) sums_avx512(a, b, c, d)
+#define TILE 12
+#include "distance_rules.h"
+
+static const struct distance_ops distance_avx512 = {
+    .name = "avx512",
+    .l2 = {l2_f32_avx512, l2_f16_avx512},
+    .dot = {dot_f32_avx512, dot_f16_avx512},
+    .panel = 32,
+    .pack = pack_avx512,
+    .tile = {tile_f32_avx512, tile_f16_avx512}};
+#endif
+
+const struct distance_ops *distance__form(int i) {
+  const struct distance_ops *forms[3] = {&distance_scalar};
+  if (vec__form(i) == NULL) {
+    return NULL;
+  }
+#if defined(__x86_64__)
+  forms[1] = &distance_avx2;
+  forms[2] = &distance_avx512;
+#endif
+  return forms[i];
+}
+
+const struct distance_ops *distance_best(void) {
+  int i = 0;
+  while (distance__form(i + 1)) {
+    i++;
+  }
+  return distance__form(i);
+}
