@@ -41,6 +41,11 @@
 #define BLOCK_ROWS_MAX 192
 #define BLOCK_BYTES (96 * 1024)
 #define SLACK 1e-6
+/* Bytes of the next page that are asked for before a page is compared.  A pass
+** over 1 M rows of 64 floats took 16.4 ms without, 14 ms into the second-level
+** cache, and 9.3 ms into the first, where a bare read of the vectors took 7.1.
+*/
+#define AHEAD_BYTES 8192
 
 static int is_l2(const struct compare *c) {
   return c->ask->segment->metric == EMB_L2;
@@ -80,7 +85,7 @@ static void compare_limit(struct compare *c, size_t query) {
 ** `square` is its r.r.  0: nothing may be left out by it. */
 static int row_terms(const struct compare *c, float square, float *factor,
                      float *add) {
-  float e = (float)distance_error(c->ask->segment->dim);
+  float e = c->error;
   *factor = 1;
   *add = 0;
   switch (c->ask->segment->metric) {
@@ -165,6 +170,7 @@ static void compare_again(struct compare *c, size_t query,
   }
 }
 
+/* Does the result leave nothing open? */
 static int is_left_out(const struct compare *c, size_t query, uint32_t i) {
   float factor, add, least = c->least[query];
   return is_l2(c) ? c->results[i] > least
@@ -172,11 +178,83 @@ static int is_left_out(const struct compare *c, size_t query, uint32_t i) {
                         c->results[i] * factor < least + add;
 }
 
+/* How many of the rows may be near, without a branch for each. */
+static uint32_t count_near(const struct compare *c, size_t query,
+                           uint32_t rows) {
+  const float *results = c->results, *squares = c->squares;
+  float least = c->least[query], error = c->error, n = 0;
+  uint32_t near = 0;
+  if (is_l2(c)) {
+    for (uint32_t i = 0; i < rows; i++) {
+      near += !(results[i] > least);
+    }
+  } else if (c->ask->segment->metric == EMB_DOT) {
+    for (uint32_t i = 0; i < rows; i++) {
+      near += !(results[i] < least - squares[i] * error);
+    }
+  } else if (least > 0) {
+    for (uint32_t i = 0; i < rows; i++) {
+      n = results[i] > 0 ? results[i] : 0;
+      near += !(n * n < least * least * squares[i] * 0.999f);
+    }
+  } else {
+    near = rows;
+  }
+  return near;
+}
+
+/* The stamps of a page's rows as they are now; 1: one of them is busy. */
+static uint64_t read_stamps(uint64_t *to, const char *at, uint32_t stride,
+                            uint32_t rows) {
+  uint64_t any = 0;
+  for (uint32_t i = 0; i < rows; i++, at += stride) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    to[i] = atomic_load_explicit(&rec->stamp, memory_order_acquire);
+    any |= to[i];
+  }
+  return any & REC_BUSY;
+}
+
+/* Has one of them changed since? */
+static int stamps_changed(const uint64_t *from, const char *at, uint32_t stride,
+                          uint32_t rows) {
+  uint64_t any = 0;
+  fence_acquire();
+  for (uint32_t i = 0; i < rows; i++, at += stride) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    any |= from[i] ^ atomic_load_explicit(&rec->stamp, memory_order_relaxed);
+  }
+  return any != 0;
+}
+
+/* The rows one by one, of a page in which some may be near.  is_torn: some was
+** being written to. */
+static void compare_rows(struct compare *c, size_t query, uint64_t page,
+                         const char *at, int from_disk, int is_torn,
+                         uint32_t rows) {
+  const struct layout *l = &c->core->layout;
+  for (uint32_t i = 0; i < rows; i++, at += l->rec_bytes) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    uint64_t stamp = c->stamps[i];
+    if (rec_version(stamp) == 0) {
+      continue; /* was never used */
+    }
+    int is_open =
+        is_torn &&
+        (stamp & REC_BUSY ||
+         atomic_load_explicit(&rec->stamp, memory_order_relaxed) != stamp);
+    if (is_open || !is_left_out(c, query, i)) {
+      compare_again(c, query, rec, layout_address(l, page, i), from_disk);
+    }
+  }
+}
+
 static void compare_query(struct compare *c, size_t query, uint64_t page,
                           const char *bytes, int from_disk, uint32_t rows) {
   const struct layout *l = &c->core->layout;
   const struct segment *segment = c->ask->segment;
   const char *at = bytes + PAGE_HEAD_BYTES;
+  uint64_t busy = read_stamps(c->stamps, at, l->rec_bytes, rows);
   const struct distance_rows of = {page_to_read(c, bytes) + PAGE_HEAD_BYTES +
                                        REC_HEAD_BYTES + segment->stored_at,
                                    l->rec_bytes, rows};
@@ -187,33 +265,22 @@ static void compare_query(struct compare *c, size_t query, uint64_t page,
     c->ask->ops->dot[segment->type](c->results, c->squares, to, &of,
                                     segment->dim);
   }
-  fence_acquire();
-  for (uint32_t i = 0; i < rows; i++, at += l->rec_bytes) {
-    const struct rec *rec = (const struct rec *)(const void *)at;
-    uint64_t stamp = c->stamps[i];
-    if (rec_version(stamp) == 0) {
-      continue; /* was never used */
-    }
-    int is_torn =
-        !from_disk &&
-        (stamp & REC_BUSY ||
-         atomic_load_explicit(&rec->stamp, memory_order_relaxed) != stamp);
-    if (is_torn || !is_left_out(c, query, i)) {
-      compare_again(c, query, rec, layout_address(l, page, i), from_disk);
-    }
+  int is_torn =
+      !from_disk && (busy || stamps_changed(c->stamps, at, l->rec_bytes, rows));
+  if (is_torn || count_near(c, query, rows)) {
+    compare_rows(c, query, page, at, from_disk, is_torn, rows);
   }
 }
 
 static void compare_in_place(struct compare *c, uint64_t page,
                              const char *bytes, int from_disk, uint32_t rows) {
   const struct layout *l = &c->core->layout;
-  const char *at = bytes + PAGE_HEAD_BYTES;
+  uint32_t ahead = l->page_bytes < AHEAD_BYTES ? l->page_bytes : AHEAD_BYTES;
+  for (uint32_t i = 0; !from_disk && i < ahead; i += 64) {
+    __builtin_prefetch(bytes + l->page_bytes + i);
+    __asm__ volatile(""); /* gcc 12 drops loops that do nothing else */
+  }
   for (size_t query = 0; query < c->ask->n; query++) {
-    for (uint32_t i = 0; i < rows; i++) {
-      const struct rec *rec =
-          (const struct rec *)(const void *)(at + (size_t)i * l->rec_bytes);
-      c->stamps[i] = atomic_load_explicit(&rec->stamp, memory_order_acquire);
-    }
     compare_query(c, query, page, bytes, from_disk, rows);
   }
 }
@@ -226,6 +293,13 @@ static void compare_block_row(struct compare *c, size_t query, uint32_t row) {
     compare_offer(c, query, c->keys[row],
                   c->block + (size_t)row * c->ask->segment->dim);
   }
+}
+
+static size_t all_of(uint32_t *to, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    to[i] = (uint32_t)i;
+  }
+  return n;
 }
 
 static void compare_block(struct compare *c) {
@@ -242,10 +316,10 @@ static void compare_block(struct compare *c) {
       const float *least = c->least + from;
       float factor, add;
       int exact = row_terms(c, c->squares[row], &factor, &add);
-      for (size_t i = 0; i < n; i++) {
-        if (!exact || !(results[i] * factor < least[i] + add)) {
-          compare_block_row(c, from + i, row);
-        }
+      size_t picked = exact ? c->pick(c->picked, results, least, n, factor, add)
+                            : all_of(c->picked, n);
+      for (size_t i = 0; i < picked; i++) {
+        compare_block_row(c, from + c->picked[i], row);
       }
     }
   }
@@ -312,6 +386,7 @@ static int compare_room(struct compare *c) {
       env->allocate(env, rows * (c->width ? c->width : 1) * sizeof(float));
   c->squares = env->allocate(env, rows * sizeof *c->squares);
   c->least = env->allocate(env, ask->n * sizeof *c->least);
+  c->picked = env->allocate(env, (c->width + 1) * sizeof *c->picked);
   c->lengths = env->allocate(env, ask->n * sizeof *c->lengths);
   c->stamps = env->allocate(env, slots * sizeof *c->stamps);
   c->page = env->allocate(env, c->core->layout.page_bytes);
@@ -321,9 +396,9 @@ static int compare_room(struct compare *c) {
   c->addresses = env->allocate(env, c->room * sizeof *c->addresses);
   c->panels = env->allocate(
       env, distance_panel_floats(ask->ops, ask->n, dim) * sizeof(float) + 64);
-  return c->results && c->squares && c->least && c->lengths && c->stamps &&
-                 c->page && c->value && c->block && c->keys && c->addresses &&
-                 c->panels
+  return c->results && c->squares && c->least && c->picked && c->lengths &&
+                 c->stamps && c->page && c->value && c->block && c->keys &&
+                 c->addresses && c->panels
              ? EMB_OK
              : EMB_NOMEM;
 }
@@ -333,6 +408,8 @@ int compare__init(struct compare *c, const struct ask *ask) {
   memset(c, 0, sizeof *c);
   c->ask = ask;
   c->core = ask->s->core;
+  c->pick = pick_best();
+  c->error = (float)distance_error(ask->segment->dim);
   if (ask->n > FEW_QUERIES) {
     size_t width = WIDTH_MAX / panel * panel;
     size_t all = distance_width(ask->ops, ask->n);
@@ -363,6 +440,7 @@ void compare__free(struct compare *c) {
   env->release(env, c->results);
   env->release(env, c->squares);
   env->release(env, c->least);
+  env->release(env, c->picked);
   env->release(env, c->lengths);
   env->release(env, c->stamps);
   env->release(env, c->page);

@@ -7,6 +7,7 @@
 #ifndef EMB_NEAREST_EXACT_H
 #define EMB_NEAREST_EXACT_H
 
+#include "../vec/pick.h"
 #include "nearest.h"
 
 /* What all threads of a search share. */
@@ -28,11 +29,14 @@ struct search {
 struct compare {
   const struct ask *ask;
   const struct core *core;
-  size_t width;     /* queries of a block's comparison: whole panels, or 0 */
-  float *panels;    /* of all queries */
-  float *results;   /* of a page's rows, or width of each of a block's */
-  float *squares;   /* of the same rows */
-  float *least;     /* of each query: see compare.c */
+  float error;    /* distance_error */
+  size_t width;   /* queries of a block's comparison: whole panels, or 0 */
+  float *panels;  /* of all queries */
+  float *results; /* of a page's rows, or width of each of a block's */
+  float *squares; /* of the same rows */
+  float *least;   /* of each query: see compare.c */
+  pick_form *pick;
+  uint32_t *picked; /* queries of a block's row */
   double *lengths;  /* sums of squares of the queries */
   uint64_t *stamps; /* of a page's rows, before they were compared */
   char *page;       /* under ThreadSanitizer, a copy */
