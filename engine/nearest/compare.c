@@ -152,7 +152,8 @@ static int take_record(struct compare *c, const struct rec *rec, int64_t key,
 /* ThreadSanitizer wants each read beside a writer to be atomic: a copy. */
 static const char *page_to_read(struct compare *c, const char *bytes) {
 #if FENCE_TSAN
-  rec_copy_out(c->page, bytes, c->core->layout.page_bytes);
+  rec_copy_out(c->page + PAGE_HEAD_BYTES, bytes + PAGE_HEAD_BYTES,
+               c->core->layout.page_bytes - PAGE_HEAD_BYTES);
   return c->page;
 #else
   (void)c;
