@@ -699,7 +699,7 @@ enum {
   EMB_NEAREST_KEYS = 8,   /* only rows whose key is in `keys` */
 };
 
-/* Which neighbours are asked for; zeros: all rows, of the first vector. */
+/* Which neighbours are asked for; all zeros: as NULL. */
 typedef struct emb_nearest_how {
   uint32_t segment; /* of the rows' vectors, the one that is compared */
   uint32_t flags;   /* EMB_NEAREST_* */
@@ -713,32 +713,37 @@ typedef struct emb_nearest_how {
                            query i's */
 } emb_nearest_how;
 
+/* What is found: of query i from element i*k on, nearest first, and of the same
+** distance the lower key first. */
+typedef struct emb_neighbours {
+  int64_t *keys;     /* n*k */
+  double *distances; /* n*k */
+  size_t *counts;    /* n: k, or as many rows as fit the conditions */
+} emb_neighbours;
+
 /* The k rows nearest to each of n queries, which are n*d floats, d the
-** dimension of the vector that is compared.  keys and distances: n*k elements,
-** those of query i from i*k on, nearest first, and of the same distance the
-** lower key first; counts: n numbers, how many there are of each, k or as many
-** rows as fit the conditions.  All conditions are applied before the choice.
+** dimension of the vector that is compared.  All conditions are applied before
+** the choice.  how may be NULL: all rows, of the first vector.
 ** Distances are those of emb_distance, of the rows as the session sees them:
 ** its own uncommitted ones are among them.  Rows that are written meanwhile are
 ** taken as they were at some time of the call.  A row without a distance
 ** (EMB_COSINE, a vector of zeros) is no neighbour.  Never counted against a
 ** staleness bound.
 ** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one,
-** most of them are.  Memory: 16 bytes for each of n*k and thread, and an extent
-** (256 KiB or a page) for each thread where rows are on disk.  Nothing that is
-** in memory has to leave it.
+** most of them are.  Memory: 16 bytes for each of n*k and thread, and 2 MiB (or
+** eight pages) for each thread where rows are on disk.  Nothing that is in
+** memory has to leave it.
 ** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above
 ** EMB_NEAREST_ALL_MAX, keys out of order; a query of zeros with EMB_COSINE),
 ** NONFINITE (the text names query and element), INTERRUPT, NOMEM, and those of
 ** emb_scan_next. */
 int emb_nearest(emb_session *session, const float *queries, size_t n, size_t k,
-                const emb_nearest_how *how, int64_t *keys, double *distances,
-                size_t *counts);
+                const emb_nearest_how *how, const emb_neighbours *to);
 /* The same among the rows of a snapshot; always exact.  Not while a scan of it
 ** is under way, which it begins anew. */
 int emb_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
-                         size_t k, const emb_nearest_how *how, int64_t *keys,
-                         double *distances, size_t *counts);
+                         size_t k, const emb_nearest_how *how,
+                         const emb_neighbours *to);
 
 /* ---- deltas ------------------------------------------------------------ */
 

@@ -77,7 +77,7 @@ static int lookup_flush(struct lookup *l, int once) {
     const float *vector = l->vectors + i * dim + ask->segment->first;
     for (size_t query = 0; found[i] && query < ask->n; query++) {
       if (!once || !best__has(l->best, query, l->keys[i])) {
-        nearest__offer(ask, l->best, query, l->keys[i], vector);
+        ask__offer(ask, l->best, query, l->keys[i], vector);
       }
     }
   }
@@ -86,7 +86,7 @@ static int lookup_flush(struct lookup *l, int once) {
 }
 
 static int lookup_add(struct lookup *l, int64_t key) {
-  if (!nearest__admits(l->ask, key)) {
+  if (!ask__admits(l->ask, key)) {
     return EMB_OK;
   }
   l->keys[l->n++] = key;
@@ -145,9 +145,9 @@ static int exact_by_scan(const struct ask *ask, struct best *best) {
   while (!rc && n) {
     rc = local_scan_next_rows(scan, ROWS_AT_ONCE, &to, &n);
     for (size_t i = 0; !rc && i < n; i++) {
-      if (nearest__admits(ask, keys[i])) {
-        nearest__offer_all(ask, best, keys[i],
-                           vectors + i * dim + ask->segment->first);
+      if (ask__admits(ask, keys[i])) {
+        ask__offer_all(ask, best, keys[i],
+                       vectors + i * dim + ask->segment->first);
       }
     }
   }
@@ -266,7 +266,7 @@ static int moved_rows(const struct ask *ask, emb_scan *scan,
     scan->batch_keys = 0;
     rc = scan_take_moved(scan);
     for (uint32_t i = 0; i < scan->batch_keys; i++) {
-      if (nearest__admits(ask, scan->batch[i])) {
+      if (ask__admits(ask, scan->batch[i])) {
         lookup.keys[lookup.n++] = scan->batch[i];
       }
     }

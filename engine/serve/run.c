@@ -174,9 +174,9 @@ static uint64_t run_object(struct run *run, int call, struct run_object *object,
     return 0;
   case CALL_snapshot_nearest: {
     const emb_nearest_how how = how_of(w);
-    return (uint64_t)local_snapshot_nearest(o, w[0].p, w[2].u,
-                                            w[2].u ? w[8].u / w[2].u : 1, &how,
-                                            w[9].p, w[10].p, w[11].p);
+    const emb_neighbours to = {w[9].p, w[10].p, w[11].p};
+    return (uint64_t)local_snapshot_nearest(
+        o, w[0].p, w[2].u, w[2].u ? w[8].u / w[2].u : 1, &how, &to);
   }
   case CALL_delta_range:
     local_delta_range(o, w[0].p, w[1].p);
@@ -404,9 +404,9 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
     return (uint64_t)local_count(s);
   case CALL_nearest: {
     const emb_nearest_how how = how_of(w);
+    const emb_neighbours to = {w[9].p, w[10].p, w[11].p};
     return (uint64_t)local_nearest(s, w[0].p, w[2].u,
-                                   w[2].u ? w[8].u / w[2].u : 1, &how, w[9].p,
-                                   w[10].p, w[11].p);
+                                   w[2].u ? w[8].u / w[2].u : 1, &how, &to);
   }
   case CALL_begin:
   case CALL_txn_put:

@@ -41,21 +41,24 @@ static uint64_t ask_number(emb_session *s, int call, const union word *w) {
   return rc ? 0 : result;
 }
 
-/* The words of nearest.  The dimension is the owner's to know, too. */
+/* The words of nearest.  w begins with the queries and their number; the
+** dimension is the owner's to know, too. */
 static void nearest_words(union word w[REQUEST_ARGS], const emb_session *s,
-                          const float *queries, size_t n, size_t k,
-                          const emb_nearest_how *how, int64_t *keys,
-                          double *distances, size_t *counts) {
+                          size_t k, const emb_nearest_how *how,
+                          const emb_neighbours *to) {
   const struct schema *schema = &s->core->schema;
-  size_t dim =
-      how->segment < schema->count ? schema->segments[how->segment].dim : 0;
-  size_t apart = how->apart ? n : 0;
-  const union word words[REQUEST_ARGS] = {
-      {.c = queries},    {.u = n * dim},   {.u = n},
-      {.c = how},        {.c = how->keys}, {.u = how->key_count},
-      {.c = how->apart}, {.u = apart},     {.u = n * k},
-      {.p = keys},       {.p = distances}, {.p = counts}};
-  memcpy(w, words, sizeof words);
+  size_t n = w[2].u;
+  w[1].u =
+      how->segment < schema->count ? n * schema->segments[how->segment].dim : 0;
+  w[3].c = how;
+  w[4].c = how->keys;
+  w[5].u = how->key_count;
+  w[6].c = how->apart;
+  w[7].u = how->apart ? n : 0;
+  w[8].u = n * k;
+  w[9].p = to->keys;
+  w[10].p = to->distances;
+  w[11].p = to->counts;
 }
 
 /* ---- rows and transactions ----------------------------------------------- */
@@ -578,14 +581,13 @@ int served_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
 void served_scan_close(emb_scan *scan) { close_remote(scan, CALL_scan_close); }
 
 int served_nearest(emb_session *session, const float *queries, size_t n,
-                   size_t k, const emb_nearest_how *how, int64_t *keys,
-                   double *distances, size_t *counts) {
+                   size_t k, const emb_nearest_how *how,
+                   const emb_neighbours *to) {
   const emb_nearest_how all = {0};
-  union word w[REQUEST_ARGS];
+  union word w[REQUEST_ARGS] = {{.c = queries}, {.u = 0}, {.u = n}};
   int rc = session_begin(session);
   rc = rc ? rc : nearest_check_size(session, n, k);
-  nearest_words(w, session, queries, n, k, how ? how : &all, keys, distances,
-                counts);
+  nearest_words(w, session, k, how ? how : &all, to);
   return rc ? rc : ask(session, CALL_nearest, w);
 }
 
@@ -624,14 +626,14 @@ int served_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
 }
 
 int served_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
-                            size_t k, const emb_nearest_how *how, int64_t *keys,
-                            double *distances, size_t *counts) {
+                            size_t k, const emb_nearest_how *how,
+                            const emb_neighbours *to) {
   const emb_nearest_how all = {0};
   emb_session *s = ((struct remote *)(void *)snap)->s;
-  union word w[REQUEST_ARGS];
+  union word w[REQUEST_ARGS] = {{.c = queries}, {.u = 0}, {.u = n}};
   int rc = session_begin(s);
   rc = rc ? rc : nearest_check_size(s, n, k);
-  nearest_words(w, s, queries, n, k, how ? how : &all, keys, distances, counts);
+  nearest_words(w, s, k, how ? how : &all, to);
   return rc ? rc : ask_remote_code(snap, CALL_snapshot_nearest, w);
 }
 

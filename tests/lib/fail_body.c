@@ -154,8 +154,9 @@ static void nearest(struct fail *w, size_t n) {
   int64_t keys[QUERIES * K];
   double distances[QUERIES * K];
   size_t counts[QUERIES];
-  if (w->s && FAIL_TRY(w, emb_nearest(w->s, queries, n, K, NULL, keys,
-                                      distances, counts)))
+  if (w->s &&
+      FAIL_TRY(w, emb_nearest(w->s, queries, n, K, NULL,
+                              &(emb_neighbours){keys, distances, counts})))
     FAIL_CHECK(w, counts[0] == K && counts[n - 1] == K, "%d neighbours",
                (int)counts[0]);
 }
