@@ -73,10 +73,17 @@ static int say_hello(emb_session *s, struct link *link) {
   return core->env->peer_send(core->env, link->peer, &message);
 }
 
+struct process_name link__name(int64_t process) {
+  struct process_name name = {"a process of another container"};
+  if (process) {
+    snprintf(name.text, sizeof name.text, "process %lld", (long long)process);
+  }
+  return name;
+}
+
 static int does_not_answer(emb_session *s, const struct env_who *owner) {
-  return session_error(s, EMB_BUSY,
-                       "%s is owned by process %lld, which does not answer",
-                       s->core->dir, (long long)owner->process);
+  return session_error(s, EMB_BUSY, "%s is owned by %s, which does not answer",
+                       s->core->dir, link__name(owner->process).text);
 }
 
 /* 0, or what there is instead of a slot. */
@@ -101,6 +108,7 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
         link->memory = message.gifts[0].shared;
         link->slot = link->memory.base;
         link->number = welcome.number;
+        link->is_near = welcome.process == link->owner.process;
         return LINK_MADE;
       }
     }
@@ -233,7 +241,7 @@ static int lose(emb_session *s, int call, int was_begun) {
   int left = atomic_load_explicit(&link->slot->left, memory_order_acquire) != 0;
   uint32_t holds = link->holds;
   int had = holds || link->objects;
-  long long process = (long long)link->owner.process;
+  struct process_name owner = link__name(link->owner.process);
   s->lost_txn = (holds & SLOT_HAS_TXN) != 0;
   s->lost_prepared = (holds & SLOT_HAS_PREPARED) != 0;
   drop_link(s);
@@ -247,18 +255,18 @@ static int lose(emb_session *s, int call, int was_begun) {
   const char *what = s->lost_txn ? "; the transaction is rolled back"
                      : holds & SLOT_HAS_LEASES ? "; its leases are given back"
                                                : "";
-  return left ? session_error(s, EMB_LOST,
-                              "process %lld, which owned %s, has closed it%s",
-                              process, s->core->dir, what)
-              : session_error(
-                    s, EMB_LOST,
-                    "process %lld, which owned %s, has died: what was "
-                    "written since the last checkpoint and not committed "
-                    "is lost%s%s",
-                    process, s->core->dir, what,
-                    was_begun && (shape->flags & SHAPE_WRITES)
-                        ? "; whether this call was carried out is not known"
-                        : "");
+  return left
+             ? session_error(s, EMB_LOST, "%s, which owned %s, has closed it%s",
+                             owner.text, s->core->dir, what)
+             : session_error(
+                   s, EMB_LOST,
+                   "%s, which owned %s, has died: what was "
+                   "written since the last checkpoint and not committed "
+                   "is lost%s%s",
+                   owner.text, s->core->dir, what,
+                   was_begun && (shape->flags & SHAPE_WRITES)
+                       ? "; whether this call was carried out is not known"
+                       : "");
 }
 
 /* ---- a request ----------------------------------------------------------- */
@@ -430,8 +438,8 @@ static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
   s->lost_txn = (s->link->holds & SLOT_HAS_TXN) != 0;
   drop_link(s);
   return session_error(s, writes ? EMB_LOST : EMB_BUSY,
-                       "%s is owned by process %lld, which does not answer%s",
-                       s->core->dir, (long long)owner.process,
+                       "%s is owned by %s, which does not answer%s",
+                       s->core->dir, link__name(owner.process).text,
                        writes ? ": whether this call is carried out is not "
                                 "known"
                               : "");

@@ -226,6 +226,8 @@ static uint64_t run_store(struct run *run, int call, union word *w) {
     return 0;
   case CALL_clients:
     return local_clients(store, w[0].p, w[0].p ? w[1].u : 0);
+  case CALL_progress_of:
+    return local_progress_of(store, w[0].p, w[0].p ? w[1].u : 0);
   case CALL_drop:
     return (uint64_t)drop(run);
   default:

@@ -181,6 +181,8 @@ const struct shape shapes[CALLS] = {
     OF(OBJECT_STORE, stats, TELL, OUT(struct stat_row, 1), V),
     /* clients, max */
     OF(OBJECT_STORE, clients, TELL, OUT(emb_client, 1), V),
+    /* list, max */
+    OF(OBJECT_STORE, progress_of, TELL, OUT(emb_progress, 1), V),
     OF(OBJECT_STORE, drop, WRITE, {0}),
 };
 

@@ -191,6 +191,9 @@ struct emb_session {
   uint64_t prepared_number;
   emb_err owed; /* of a call that returns none: the next one's */
   struct progress progress;
+  /* The process that a client's session works for; 0: this one; below 0: it
+  ** cannot be seen.  Set before the first call. */
+  int64_t asked_by;
   int scans;
   struct txn *txn;
   struct leases leases;
@@ -277,6 +280,10 @@ static inline void progress_of(emb_session *s, int begun, uint64_t total) {
     atomic_store_explicit(&s->progress.total, total, memory_order_relaxed);
   }
 }
+/* Which store the row is of. */
+void progress_name(emb_progress *row, const emb_store *store);
+/* What takes long in a session of this process, "" nothing. */
+void progress_of_owner(emb_store *store, char *to, size_t size);
 /* Takes a lock that others hold for long (ckpt_lock): EMB_OK, or EMB_INTERRUPT
 ** and it is not taken. */
 int session_lock(emb_session *s, pthread_mutex_t *lock);
