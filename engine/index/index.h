@@ -236,6 +236,8 @@ uint64_t index_bytes(const struct index *index);
 int index_reserve(struct index *index, uint32_t part, uint64_t n);
 /* Frees old tables that no reader can hold any more. */
 void index_reclaim(struct index *index);
+/* There are some that a reader may hold. */
+int index_has_retired(struct index *index);
 
 /* index_grow.c, called by index.c under the partition's lock: replaces the
 ** table by the next larger one. */

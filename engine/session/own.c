@@ -81,6 +81,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   epoch_open(&core->epoch);
   pthread_mutex_unlock(&core->flush_lock);
   atomic_fetch_add(&store->loaded, 1);
+  core_changed(core);
   return rc;
 }
 
@@ -260,6 +261,7 @@ int own_take(emb_store *store, emb_err *err) {
     store->serve(store);
   }
   atomic_store(&store->owner, 1);
+  core_changed(core);
   return EMB_OK;
 }
 
@@ -366,6 +368,7 @@ static int pay(emb_store *store, emb_err *err) {
   }
   if (atomic_load(&store->owed) && !atomic_load(&store->in_doubt)) {
     atomic_store(&store->owed, 0);
+    core_changed(&store->core);
     own_settle(store);
   }
   return EMB_OK;
@@ -566,6 +569,7 @@ int own_resolve(emb_store *store, int commit, emb_err *err) {
       recovery_free(store->doubt);
       store->doubt = NULL;
       atomic_store(&store->in_doubt, 0);
+      core_changed(core);
       own_settle(store);
     } else {
       atomic_store(&core->txn_first_page, first);

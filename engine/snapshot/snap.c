@@ -199,6 +199,7 @@ static void snap_give_back(emb_snap *snap) {
     pthread_mutex_lock(&list->lock);
     snap->snapshot->users--;
     pthread_mutex_unlock(&list->lock);
+    core_changed(snap->s->core); /* it may have been dropped */
   } else {
     snapshot__close(snap->s->core, snap->snapshot);
   }
