@@ -186,12 +186,14 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   link->units.state = emb_state_bytes(s->store);
   s->link = link;
   atomic_fetch_add(&s->store->served, 1);
+  atomic_fetch_add(&s->store->linked, s != s->store->control);
   return LINK_MADE;
 }
 
 static void drop_link(emb_session *s) {
   struct link *link = s->link;
   s->link = NULL;
+  atomic_fetch_sub(&s->store->linked, s != s->store->control);
   if (s != s->store->control) {
     atomic_store(&s->store->is_control_stale, 1);
   }
