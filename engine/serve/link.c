@@ -13,7 +13,11 @@
 **           was not committed, is lost: each session is told once, and then
 **           goes on.
 ** THE OWNER IS STOPPED  and does not answer: a call that it has not begun is
-**           taken back, one that runs is given up with its session.
+**           taken back, one that runs is given up with its session.  A commit
+**           is neither: its coordinator has decided, so it stays in the slot
+**           and is carried out when the owner goes on, or decided as after its
+**           death.  Its caller goes on at once, and the next call waits for its
+**           answer first (link.owes).
 */
 #include "link.h"
 
@@ -27,6 +31,8 @@
 #define LOOK_US 2000        /* the first look; */
 #define LOOK_MAX_US 20000   /* then less often */
 #define PATIENCE_US 1000000 /* at least, before an owner counts as stopped */
+/* The answer to a commit comes later. */
+#define ANSWER_OWED (-5)
 
 /* Of links, to tell what was opened on an earlier one. */
 static _Atomic uint64_t serials;
@@ -222,6 +228,9 @@ static void close_there(emb_session *s) {
 
 void link__close(emb_session *s) {
   uint64_t result;
+  if (s->link && s->link->owes) {
+    drop_link(s); /* whose commit it was, is asked, if it is not carried out */
+  }
   if (s->link && (s->link->holds & (SLOT_HAS_TXN | SLOT_HAS_PREPARED))) {
     (void)link__ask(s, CALL_rollback, 0, NULL, &result);
   }
@@ -428,6 +437,9 @@ static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
   if (link__lock_of(s->store, &holder) == 0 && turn != SLOT_ANSWERED) {
     return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
   }
+  if (call == CALL_commit) {
+    return s->link->owes ? does_not_answer(s, &owner) : ANSWER_OWED;
+  }
   turn = SLOT_ASKED;
   if (atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_IDLE)) {
     return does_not_answer(s, &owner);
@@ -485,8 +497,7 @@ static int await_answer(emb_session *s, int call) {
     }
     uint64_t now = env->now_us(env);
     since = since ? since : now;
-    /* SQLite takes no error of a commit: it waits as long as it takes. */
-    if (now - since >= patience && call != CALL_commit) {
+    if (now - since >= patience) {
       int rc = doubt_owner(s, call, patience);
       if (rc) {
         return rc;
@@ -593,6 +604,16 @@ static int read_answer(emb_session *s, struct asking *a, const union word *w,
   return EMB_OK;
 }
 
+/* The answer to a commit comes before the next call. */
+static int settle_owed(emb_session *s) {
+  int rc = await_answer(s, CALL_commit);
+  if (!rc) {
+    s->link->owes = 0;
+    s->link->holds = s->link->slot->holds;
+  }
+  return rc;
+}
+
 int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
               uint64_t *result) {
   static const union word none[REQUEST_ARGS];
@@ -602,6 +623,10 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
   struct asking a = {.call = call, .shape = &shapes[call]};
   w = w ? w : none;
   *result = 0;
+  int rc = link->owes ? settle_owed(s) : EMB_OK;
+  if (rc) {
+    return rc;
+  }
   if (measure(link, &a, w)) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
@@ -610,7 +635,7 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
               a.out.bytes > SLOT_DATA_BYTES || has_later(a.shape);
   a.request = (void *)slot->data;
   a.answer = slot->data;
-  int rc = a.is_lent ? borrow_memory(s, &a) : EMB_OK;
+  rc = a.is_lent ? borrow_memory(s, &a) : EMB_OK;
   if (rc) {
     return rc;
   }
@@ -628,6 +653,11 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
       env->word_wake(env, &slot->turn);
     }
     rc = await_answer(s, call);
+  }
+  if (rc == ANSWER_OWED) {
+    link->owes = 1;
+    link->holds &= ~(uint32_t)(SLOT_HAS_TXN | SLOT_HAS_PREPARED);
+    return EMB_OK;
   }
   rc = rc ? rc : read_answer(s, &a, w, result);
   give_back(s, &a);

@@ -27,6 +27,7 @@ struct link {
   uint32_t holds;   /* SLOT_HAS_*, after the last call */
   uint32_t objects; /* open there */
   int is_used;      /* a call was carried out */
+  int owes;         /* the answer to a commit that was not waited for */
   int is_near;      /* process numbers mean the same there as here */
   struct awaited *awaited;
   struct units units;
