@@ -295,7 +295,8 @@ struct asking {
 };
 
 /* The request's words, and how long it and its answer are. */
-static int measure(struct link *link, struct asking *a, const union word *w) {
+static int measure(struct env *env, struct link *link, struct asking *a,
+                   const union word *w) {
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
     switch (a->shape->args[i].kind) {
     case SHAPE_VALUE:
@@ -310,6 +311,11 @@ static int measure(struct link *link, struct asking *a, const union word *w) {
     default:
       a->args[i] = w[i].p != NULL;
       break;
+    }
+  }
+  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    if (a->shape->args[i].view) {
+      a->args[a->shape->args[i].view] = shape__view(env, w[i].c);
     }
   }
   shape__request(a->shape, &link->units, a->args, &a->in);
@@ -627,7 +633,7 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
   if (rc) {
     return rc;
   }
-  if (measure(link, &a, w)) {
+  if (measure(env, link, &a, w)) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   a.request_bytes = sizeof(struct link_request) + a.in.bytes;
