@@ -1084,17 +1084,27 @@ int emb_file_rename(const char *from, const char *to, int replace,
 
 /* ---- progress ---------------------------------------------------------- */
 
-/* A call that takes long and runs now, in any session of the process. */
+/* A call that takes long and runs now. */
 typedef struct emb_progress {
-  char dir[512];    /* of its store, cut at the front if that is longer */
-  const char *what; /* "checkpoint", "optimize", "integrity-check", "export",
-                       "restore", "delta export", "delta apply", "backup" */
-  const char *unit; /* of done and total: "bytes" or "rows" */
+  char dir[512];        /* of its store, cut at the front if that is longer */
+  char what[24];        /* "checkpoint", "optimize", "integrity-check",
+                           "export", "restore", "delta export",
+                           "delta apply", "backup", or the session's user's */
+  char unit[16];        /* of done and total: "bytes" or "rows" */
   uint64_t done, total; /* total is an estimate; 0: not known */
   double seconds;       /* since it began */
+  int64_t process; /* that asked for it; 0: one that cannot be seen from here */
 } emb_progress;
-/* Fills up to max and returns how many there are. */
+/* In any session of this process, a client's too.  Fills up to max and returns
+** how many there are. */
 size_t emb_progress_list(emb_progress *list, size_t max);
+/* Of one store, in the process that owns it, wherever that is. */
+size_t emb_progress_of(emb_store *store, emb_progress *list, size_t max);
+/* What the session's user does himself and takes long, so that it is listed,
+** too: `what` and `unit` are kept, not copied.  The calls that it makes
+** meanwhile are a part of it.  NULL: it has ended. */
+void emb_session_progress(emb_session *session, const char *what,
+                          const char *unit, uint64_t done);
 
 /* One metric of emb_stats.  text is NULL for a number. */
 typedef struct emb_stat {
@@ -1116,8 +1126,9 @@ typedef struct emb_client {
   int64_t since;   /* seconds since 1970; 0: not known */
   uint64_t calls;  /* carried out for it; the owner's row: for all of them */
   int32_t is_owner, is_readonly, in_transaction;
-  char
-      call[36]; /* what it does now, "" nothing: a name of emb.h without emb_ */
+  /* What it does now, "" nothing: a name of emb.h without emb_; of the owner a
+  ** call of its own that takes long, as emb_progress names it. */
+  char call[36];
 } emb_client;
 /* The owner first, wherever that is, then its clients.  Fills up to max and
 ** returns how many there are; 0: no process owns the store.  Of an owner that

@@ -242,6 +242,8 @@ static uint64_t run_store(struct run *run, int call, union word *w) {
     return 0;
   case CALL_clients:
     return local_clients(store, w[0].p, w[0].p ? w[1].u : 0);
+  case CALL_progress_of:
+    return local_progress_of(store, w[0].p, w[0].p ? w[1].u : 0);
   case CALL_drop:
     return (uint64_t)drop(run);
   default:
@@ -549,6 +551,23 @@ static int check_values(struct run *run, const struct shape *shape, int call,
   }
 }
 
+/* Paths are the caller's: the same must be meant by them here. */
+static int check_views(struct run *run, const struct shape *shape,
+                       const struct link_request *q, const union word *w) {
+  struct env *env = run->s->core->env;
+  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
+    uint8_t view = shape->args[i].view;
+    if (view && q->args[view] != shape__view(env, w[i].p)) {
+      return session_error(run->s, EMB_CANTOPEN,
+                           "%s is another file for the process that owns the "
+                           "table, which opens it: that has another view of "
+                           "the file system (a container)",
+                           (const char *)w[i].p);
+    }
+  }
+  return EMB_OK;
+}
+
 /* May this session make the call now? */
 static int check_allowed(struct run *run, const struct shape *shape, int call) {
   emb_session *s = run->s;
@@ -626,6 +645,7 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
   int rc = words_of(run, shape, m, &a);
   rc = rc ? rc : check_values(run, shape, call, q, a.w);
   rc = rc ? rc : check_allowed(run, shape, call);
+  rc = rc ? rc : check_views(run, shape, q, a.w);
   rc = rc ? rc : find_asked(run, shape, q, &object);
   if (rc) {
     return rc;

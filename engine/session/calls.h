@@ -257,7 +257,10 @@ struct link;
   CALL(size_t, stats, (emb_store * store, emb_stat * stats, size_t max),       \
        (store, stats, max))                                                    \
   CALL(size_t, clients, (emb_store * store, emb_client * clients, size_t max), \
-       (store, clients, max))
+       (store, clients, max))                                                  \
+  CALL(size_t, progress_of,                                                    \
+       (emb_store * store, emb_progress * list, size_t max),                   \
+       (store, list, max))
 
 /* Of a store, of which api/stores.c says more. */
 #define STORE_OTHERS(CALL)                                                     \
