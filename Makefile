@@ -114,7 +114,7 @@ Q := $(if $(V),,@)
 
 # What takes longest is begun first, so that nothing runs alone at the end.
 SLOW := backup_sql fail_memory_sql power_sql fail_io rot rot_pages fail_memory \
-        warm store_threads user_files.test readme.test
+        warm store_threads user_files.test readme.test torch.test
 slow_first = $(filter $(SLOW:%=\%/%),$1) $(filter-out $(SLOW:%=\%/%),$1)
 
 RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
@@ -333,6 +333,11 @@ online-serve: ## install what it needs, build, train in one process, serve in an
 	$(MAKE) $(P)/emb.so $(ONLINE)
 	OUT=$(OUT) sql/online/serve.sh
 
+torch: ## install what it needs, build, train with PyTorch in two processes
+	tests/install-deps.sh build torch
+	$(MAKE) $(P)/emb.so
+	OUT=$(OUT) sql/torch/run.sh
+
 bench: ## measure everything against LMDB, RocksDB and SQLite (45 minutes)
 	tests/install-deps.sh build bench
 	$(MAKE) $(P)/emb.so $(P)/bench/bench $(P)/bench/train
@@ -388,5 +393,5 @@ help: ## this list
 
 .PHONY: all all-tests always test check check-unit check-sql check-model check-newer \
         check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers soak lint format demo online online-quick online-serve bench \
+        fuzzers soak lint format demo online online-quick online-serve torch bench \
         bench-quick install uninstall clean help
