@@ -137,6 +137,13 @@ void ext_range_narrow(struct ext_range *range, char op, sqlite3_value *value);
 /* The key for which `key = value` is true; 0: there is none. */
 int ext_range_key(sqlite3_value *value, int64_t *key);
 
+/* The same of a REAL that is finite. */
+struct ext_reals {
+  double least, most; /* none when least > most */
+};
+void ext_reals_all(struct ext_reals *reals);
+void ext_reals_narrow(struct ext_reals *reals, char op, sqlite3_value *value);
+
 /* ---- value.c ------------------------------------------------------------ */
 
 /* A column's value that SQLite gets without a copy.  It may keep it longer than
