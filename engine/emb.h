@@ -1079,17 +1079,27 @@ int emb_file_rename(const char *from, const char *to, int replace,
 
 /* ---- progress ---------------------------------------------------------- */
 
-/* A call that takes long and runs now, in any session of the process. */
+/* A call that takes long and runs now, or what its caller makes of several
+** (emb_progress_begin), in any session of the process. */
 typedef struct emb_progress {
   char dir[512];    /* of its store, cut at the front if that is longer */
   const char *what; /* "checkpoint", "optimize", "integrity-check", "export",
-                       "restore", "delta export", "delta apply", "backup" */
-  const char *unit; /* of done and total: "bytes" or "rows" */
+                       "restore", "delta export", "delta apply", "backup",
+                       "nearest" */
+  const char *unit; /* of done and total: "bytes", "rows" or "queries" */
   uint64_t done, total; /* total is an estimate; 0: not known */
   double seconds;       /* since it began */
 } emb_progress;
 /* Fills up to max and returns how many there are. */
 size_t emb_progress_list(emb_progress *list, size_t max);
+/* Work that consists of many calls of a session begins: 1 if it is shown from
+** now on, 0 if it is a part of other work that is, and then the other two are
+** not to be called.  what and unit must stay.  Calls in between are a part of
+** it. */
+int emb_progress_begin(emb_session *session, const char *what, const char *unit,
+                       uint64_t total);
+void emb_progress_at(emb_session *session, uint64_t done);
+void emb_progress_end(emb_session *session);
 
 /* One metric of emb_stats.  text is NULL for a number. */
 typedef struct emb_stat {

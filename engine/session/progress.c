@@ -80,3 +80,14 @@ size_t emb_progress_list(emb_progress *list, size_t max) {
   registry__each(list_store, &l);
   return l.n;
 }
+
+int emb_progress_begin(emb_session *session, const char *what, const char *unit,
+                       uint64_t total) {
+  return progress_begin(session, what, unit, total);
+}
+
+void emb_progress_at(emb_session *session, uint64_t done) {
+  progress_at(session, 1, done);
+}
+
+void emb_progress_end(emb_session *session) { progress_end(session, 1); }

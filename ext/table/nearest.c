@@ -153,19 +153,6 @@ static int near_query(struct ext_cursor *cursor, sqlite3_value *value,
   return near->query ? near_check(cursor, what, err) : SQLITE_NOMEM;
 }
 
-/* A number from 1 on.  Text that looks like one is one, as for any column of
-** this type. */
-static int near_number(sqlite3_value *value, const char *what, int64_t most,
-                       int64_t *number, char **err) {
-  int rc;
-  sqlite3_value_numeric_type(value);
-  rc = ext_key_from_value(value, what, number, err);
-  if (rc == SQLITE_OK && (*number < 1 || *number > most))
-    rc = ext_error(err, SQLITE_ERROR, "%s must be between 1 and %lld, got %lld",
-                   what, (long long)most, (long long)*number);
-  return rc;
-}
-
 /* LIMIT and OFFSET are only hints, so they may be anything. */
 static int64_t near_hint(sqlite3_value *value) {
   sqlite3_int64 number = sqlite3_value_int64(value);
@@ -185,10 +172,10 @@ int ext_near_argument(struct ext_cursor *cursor, char letter,
   case 'v':
     return near_query(cursor, value, err);
   case 'n':
-    return near_number(value, "k", EMB_NEAREST_MAX, &near->k, err);
+    return ext_arg_from_one(value, "k", EMB_NEAREST_MAX, &near->k, err);
   case 'p':
     if (sqlite3_value_type(value) != SQLITE_NULL)
-      rc = near_number(value, "probes", INT32_MAX, &number, err);
+      rc = ext_arg_from_one(value, "probes", INT32_MAX, &number, err);
     near->how.probes = (uint32_t)number;
     return rc;
   case 'L':

@@ -93,6 +93,10 @@ int ext_vec_from_value(sqlite3_value *value, const char *what, uint32_t dim,
 int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
                           size_t rows, struct ext_floats *out, char **err);
 
+/* The same of however many rows there are: *rows. */
+int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
+                        size_t *rows, struct ext_floats *out, char **err);
+
 /* A list of keys; it may be empty. */
 int ext_keys_from_value(sqlite3_value *value, const char *what, int64_t **out,
                         int *owned, size_t *n, char **err);
@@ -123,6 +127,10 @@ int ext_arg_snapshot_name(sqlite3_value *value, const char **name, char **err);
 /* A number of something; 0 for what none can be. */
 int ext_arg_number(sqlite3_value *value, const char *what, uint64_t *number,
                    char **err);
+
+/* A number from 1 to most.  A text that looks like one is one. */
+int ext_arg_from_one(sqlite3_value *value, const char *what, int64_t most,
+                     int64_t *number, char **err);
 
 /* ---- range.c ------------------------------------------------------------ */
 
