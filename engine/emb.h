@@ -1089,8 +1089,9 @@ typedef struct emb_progress {
   char dir[512];        /* of its store, cut at the front if that is longer */
   char what[24];        /* "checkpoint", "optimize", "integrity-check",
                            "export", "restore", "delta export",
-                           "delta apply", "backup", or the session's user's */
-  char unit[16];        /* of done and total: "bytes" or "rows" */
+                           "delta apply", "backup", "nearest", or the
+                           session's user's */
+  char unit[16];        /* of done and total: "bytes", "rows", ... */
   uint64_t done, total; /* total is an estimate; 0: not known */
   double seconds;       /* since it began */
   int64_t process; /* that asked for it; 0: one that cannot be seen from here */
@@ -1102,9 +1103,10 @@ size_t emb_progress_list(emb_progress *list, size_t max);
 size_t emb_progress_of(emb_store *store, emb_progress *list, size_t max);
 /* What the session's user does himself and takes long, so that it is listed,
 ** too: `what` and `unit` are kept, not copied.  The calls that it makes
-** meanwhile are a part of it.  NULL: it has ended. */
+** meanwhile are a part of it.  total: 0, it is not known.  what NULL: it has
+** ended. */
 void emb_session_progress(emb_session *session, const char *what,
-                          const char *unit, uint64_t done);
+                          const char *unit, uint64_t done, uint64_t total);
 
 /* One metric of emb_stats.  text is NULL for a number. */
 typedef struct emb_stat {

@@ -28,12 +28,12 @@ int progress_begin(emb_session *s, const char *what, const char *unit,
 }
 
 void emb_session_progress(emb_session *s, const char *what, const char *unit,
-                          uint64_t done) {
+                          uint64_t done, uint64_t total) {
   if (store_check(s->store, NULL)) {
     return;
   }
   if (what) {
-    (void)progress_begin(s, what, unit, 0);
+    (void)progress_begin(s, what, unit, total);
   }
   progress_at(s, what != NULL, done);
   progress_end(s, what == NULL);

@@ -35,6 +35,7 @@
 **   emb_dot(A,B)               sum of A[i]*B[i]
 **   emb_distance_l2(A,B)       Euclidean distance (not squared)
 **   emb_distance_cosine(A,B)   1 - cosine, 0 to 2; NULL if A or B is zero
+**   emb_distance_dot(A,B)      -emb_dot(A,B)
 **   emb_normalize(V)           V / |V|; a zero vector stays as it is
 **   emb_quantize(V,type)       V in fewer bits: type 'float16', 'int8', 'int4';
 **                              emb.h says in which form and how far off

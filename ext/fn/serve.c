@@ -154,7 +154,7 @@ static enum serve_state serve_look_at(struct ext_serve *serve) {
       emb_is_served(link->store, &error) == EMB_OK) {
     state = emb_in_doubt(link->store) ? IN_DOUBT : SERVED;
     emb_clients(link->store, &owner, 1);
-    emb_session_progress(link->session, "serve", "calls", owner.calls);
+    emb_session_progress(link->session, "serve", "calls", owner.calls, 0);
   }
   sqlite3_mutex_leave(mutex);
   return state;
