@@ -98,7 +98,7 @@ void best__merge(struct best *to, const struct best *from) {
   }
 }
 
-static int compare_rows(const void *a, const void *b) {
+static int best_order(const void *a, const void *b) {
   return is_farther(a, b) - is_farther(b, a);
 }
 
@@ -106,7 +106,7 @@ void best__deliver(struct best *best, const emb_neighbours *to) {
   for (size_t query = 0; query < best->n; query++) {
     struct best_row *heap = best->rows + query * best->k;
     size_t at = query * best->k;
-    qsort(heap, best->counts[query], sizeof *heap, compare_rows);
+    qsort(heap, best->counts[query], sizeof *heap, best_order);
     for (size_t i = 0; i < best->counts[query]; i++) {
       to->keys[at + i] = heap[i].key;
       to->distances[at + i] = heap[i].distance;

@@ -38,8 +38,8 @@
 /* Queries that a block is compared with at a time: what comes out of it stays
 ** in the second-level cache. */
 #define WIDTH_MAX 256
-#define BLOCK_ROWS_MAX 192
-#define BLOCK_BYTES (96 * 1024)
+#define COMPARE_ROWS_MAX 192
+#define COMPARE_BYTES (96 * 1024)
 #define SLACK 1e-6
 /* Bytes of the next page that are asked for before a page is compared.  A pass
 ** over 1 M rows of 64 floats took 16.4 ms without, 14 ms into the second-level
@@ -325,7 +325,7 @@ static void compare_block(struct compare *c) {
   c->rows = 0;
 }
 
-static void gather(struct compare *c, const struct page_rows *rows) {
+static void compare_gather(struct compare *c, const struct page_rows *rows) {
   const struct layout *l = &c->core->layout;
   const char *at = rows->at;
   for (uint32_t i = 0; i < rows->n; i++, at += l->rec_bytes) {
@@ -353,7 +353,7 @@ void compare__flush(struct compare *c, struct epoch_slot *slot) {
 
 void compare__page(struct compare *c, const struct page_rows *rows) {
   if (c->width) {
-    gather(c, rows);
+    compare_gather(c, rows);
   } else {
     compare_in_place(c, rows);
   }
@@ -365,8 +365,8 @@ static int compare_room(struct compare *c) {
   const struct ask *ask = c->ask;
   struct env *env = c->core->env;
   size_t dim = ask->segment->dim, slots = c->core->layout.slots;
-  size_t block = BLOCK_BYTES / (dim * sizeof(float));
-  block = block < 12 ? 12 : block > BLOCK_ROWS_MAX ? BLOCK_ROWS_MAX : block;
+  size_t block = COMPARE_BYTES / (dim * sizeof(float));
+  block = block < 12 ? 12 : block > COMPARE_ROWS_MAX ? COMPARE_ROWS_MAX : block;
   c->room = c->width ? (uint32_t)block : 1;
   size_t rows = c->width ? block : slots;
   c->results =

@@ -11,7 +11,8 @@
 ** one, `query` is its key, and it is no neighbour of itself.
 **
 ** BLOCKS    The engine compares the table with as many queries at once as
-**           BLOCK_BYTES has room for, with all that is found for them, so that
+**           NEAREST_BLOCK_BYTES has room for, with all that is found for them,
+*so that
 **           memory does not grow with their number.
 ** PROGRESS  From the first block to the last.
 ** COSINE    A row of zeros has no cosine with any, and as a query no
@@ -32,8 +33,8 @@ enum {
 
 /* Of queries and neighbours at once, and queries at most: more of them do not
 ** make it faster. */
-#define BLOCK_BYTES (32 << 20)
-#define BLOCK_QUERIES 16384
+#define NEAREST_BLOCK_BYTES (32 << 20)
+#define NEAREST_BLOCK_QUERIES 16384
 
 struct nearest_cursor {
   struct ext_tvf_cursor base; /* must be first */
@@ -92,8 +93,8 @@ static int nearest_read_queries(struct nearest_cursor *cursor,
 static int nearest_make_room(struct nearest_cursor *cursor) {
   size_t query = cursor->are_rows ? cursor->row_dim : 0;
   size_t bytes = query * sizeof(float) + cursor->k * 16 + 16;
-  size_t n = BLOCK_BYTES / bytes;
-  n = n > BLOCK_QUERIES ? BLOCK_QUERIES : n;
+  size_t n = NEAREST_BLOCK_BYTES / bytes;
+  n = n > NEAREST_BLOCK_QUERIES ? NEAREST_BLOCK_QUERIES : n;
   n = n ? n : 1;
   cursor->block = n;
   cursor->numbers = sqlite3_malloc64(n * sizeof *cursor->numbers);

@@ -6,8 +6,7 @@
 **      snapshot=monday'
 **
 ** each at most once, in any order.  A value with a comma or a space around it
-*is
-** in double quotes.
+** is in double quotes.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -15,7 +14,7 @@ SQLITE_EXTENSION_INIT3
 #include <math.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
+#define NEAREST_THREADS_MAX 1024
 
 struct option_text {
   const char *name, *value;
@@ -111,7 +110,7 @@ static int option_take(const struct ext_options *options, int i,
   case WITH_RADIUS:
     return option_radius(value, how, err);
   case WITH_THREADS:
-    return option_number(names[i], value, THREADS_MAX, &how->threads, err);
+    return option_number(names[i], value, NEAREST_THREADS_MAX, &how->threads, err);
   default:
     with->snapshot = sqlite3_mprintf("%s", value);
     return with->snapshot ? SQLITE_OK : SQLITE_NOMEM;
