@@ -19,8 +19,8 @@ for group; do
   online) packages="$packages sqlite3" ;;
   lint) packages="$packages clang clang-format" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
-  bench) packages="$packages liblmdb-dev librocksdb-dev tcl sqlite3
-                   wordnet-base" ;;
+  bench) packages="$packages liblmdb-dev librocksdb-dev g++ libfaiss-dev
+                   libopenblas-openmp-dev tcl sqlite3 wordnet-base" ;;
   *) echo "install-deps.sh: no group $group" >&2; exit 2 ;;
   esac
 done
