@@ -107,7 +107,6 @@ BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
 BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
 # FAISS has no C interface in Debian; without it that comparison is left out.
 ifneq ($(wildcard /usr/include/faiss/IndexHNSW.h),)
-BENCH_FAISS := -DBENCH_FAISS
 BENCH_O    += $(O)/bench/finder_faiss.o
 BENCH_LIBS += -lfaiss -lopenblas -lgomp -lstdc++
 endif
@@ -224,13 +223,13 @@ $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(LDLIBS)
 
-$(O)/bench/%.o: ALL_CFLAGS += $(BENCH_FAISS) $(BENCH_INDEX)
+$(O)/bench/%.o: ALL_CFLAGS += $(BENCH_INDEX)
 
 $(O)/bench/finder_faiss.o: bench/finder_faiss.cc $(O)/settings
 	@echo "  CXX    $@"
 	@mkdir -p $(@D)
-	$(Q)$(CXX) -std=c++17 -D_GNU_SOURCE $(CFLAGS) $(BENCH_FAISS) -fPIC -fopenmp -Wall \
-	  -Wextra -Werror -MMD -MP -c -o $@ $<
+	$(Q)$(CXX) -std=c++17 -D_GNU_SOURCE $(CFLAGS) -fPIC -fopenmp -Wall -Wextra \
+	  -Werror -MMD -MP -c -o $@ $<
 
 # As make demo compiles it.
 $(P)/bench/train: $(wildcard sql/wordnet/*.[ch] sql/lib/*.[ch])

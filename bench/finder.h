@@ -17,12 +17,12 @@
 
 struct finder_options {
   const struct points *points;
-  char directory[400];    /* exists; of this finder alone */
-  const char *extension;  /* emb.so */
-  const char *sqlite_vec; /* vec0.so */
-  uint64_t memory_bytes;  /* emb only: its option memory; 0: all fits */
-  size_t lists;           /* of an inverted file */
-  int threads;            /* that build it */
+  char directory[400];   /* exists; of this finder alone */
+  const char *extension; /* emb.so */
+  const char *results;   /* directory of what outlives a run, vec0.so too */
+  uint64_t memory_bytes; /* emb only: its option memory; 0: all fits */
+  size_t lists;          /* of an inverted file */
+  int threads;           /* that build it */
 };
 
 struct question {
@@ -40,8 +40,8 @@ struct finder_kind {
   /* Builds it.  NULL: not possible here. */
   void *(*open)(const struct finder_options *options);
   void (*close)(void *finder);
-  /* Keys 0 where there are fewer.  NULL keys in the question's answer are not
-  ** allowed, but a ceiling leaves them as they are. */
+  /* k keys and distances of each query, the nearest first; keys 0 where there
+  ** are fewer.  A ceiling leaves them as they are. */
   void (*ask)(void *finder, const struct question *question, int64_t *keys,
               double *distances);
   /* Memory of the index, without the vectors; NULL: not known. */
@@ -54,10 +54,9 @@ extern const struct finder_kind finder_emb;    /* emb_nearest, exact */
 extern const struct finder_kind finder_emb_index; /* and with its index */
 extern const struct finder_kind finder_emb_sql;   /* vector MATCH */
 extern const struct finder_kind finder_sqlite_vec;
-#ifdef BENCH_FAISS
-extern const struct finder_kind finder_faiss_flat;
-extern const struct finder_kind finder_faiss_ivf;
-extern const struct finder_kind finder_faiss_hnsw;
-#endif
+/* Their addresses are NULL where FAISS is not installed. */
+extern const struct finder_kind finder_faiss_flat __attribute__((weak));
+extern const struct finder_kind finder_faiss_ivf __attribute__((weak));
+extern const struct finder_kind finder_faiss_hnsw __attribute__((weak));
 
 #endif

@@ -65,12 +65,11 @@ struct emb_finder *emb_finder_open(const struct finder_options *options,
   emb_err err;
   finder->dim = points->dim;
   if (!config.memory_bytes) {
-    config.memory_bytes = points->n * (points->dim * sizeof(float) + 64) +
-                          ((uint64_t)256 << 20);
+    config.memory_bytes =
+        points->n * (points->dim * sizeof(float) + 64) + ((uint64_t)256 << 20);
   }
-  config.flags = how & EMB_FINDER_OPEN
-                     ? 0
-                     : EMB_OPEN_CREATE | EMB_OPEN_EXCLUSIVE;
+  config.flags =
+      how & EMB_FINDER_OPEN ? 0 : EMB_OPEN_CREATE | EMB_OPEN_EXCLUSIVE;
   if (how & EMB_FINDER_INDEX) {
     index_ask(&config, options->lists);
   }

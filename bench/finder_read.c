@@ -69,9 +69,9 @@ static void memory_ask(void *finder, const struct question *question,
   (void)keys, (void)distances;
   for (size_t i = 0; i < count; i++) {
     size_t from = pieces * i / count, to = pieces * (i + 1) / count;
-    readers[i] = (struct reader){
-        .bytes = (const char *)m->vectors + from * 4 * sizeof(wide),
-        .n = to - from};
+    readers[i] = (struct reader){.bytes = (const char *)m->vectors +
+                                          from * 4 * sizeof(wide),
+                                 .n = to - from};
     if (i && pthread_create(&threads[i], NULL, run_reader, &readers[i])) {
       die("no thread");
     }

@@ -38,8 +38,7 @@ static void *emb_sql_open(const struct finder_options *options) {
   const struct points *points = options->points;
   struct emb_sql *emb = need(1, sizeof(*emb));
   emb->dim = points->dim;
-  emb->db =
-      sql_open(path("%s/emb.db", options->directory), options->extension);
+  emb->db = sql_open(path("%s/emb.db", options->directory), options->extension);
   sql_run(emb->db,
           "PRAGMA journal_mode = WAL;"
           "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[%d], memory=%lld)",

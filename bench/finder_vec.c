@@ -33,16 +33,16 @@ static void load(sqlite3 *db, const struct points *points) {
 }
 
 static void *vec_open(const struct finder_options *options) {
+  const char *library = path("%s/vec0.so", options->results);
   char *message = NULL;
-  if (access(options->sqlite_vec, R_OK)) {
+  if (access(library, R_OK)) {
     return NULL;
   }
   struct vec *vec = need(1, sizeof(*vec));
   vec->db = sql_open(":memory:", NULL);
   sqlite3_db_config(vec->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1, NULL);
-  if (sqlite3_load_extension(vec->db, options->sqlite_vec, "sqlite3_vec_init",
-                             &message)) {
-    die("%s: %s", options->sqlite_vec, message);
+  if (sqlite3_load_extension(vec->db, library, "sqlite3_vec_init", &message)) {
+    die("%s: %s", library, message);
   }
   load(vec->db, options->points);
   vec->dim = options->points->dim;

@@ -33,7 +33,7 @@ int hunt_wants(const struct options *options, const char *part);
 /* Opens it in a directory of its own; where that is not possible notes that,
 ** and `to` stays as it is: returns 0. */
 int hunter_open(const struct hunt *hunt, const struct finder_kind *kind,
-                const char *sqlite_vec, struct hunter *to);
+                struct hunter *to);
 void hunter_close(const struct hunter *hunter);
 struct finder_options hunt_options(const struct hunt *hunt, const char *name);
 
@@ -63,7 +63,7 @@ const char *hunt_threads(int threads);
 
 /* The parts: nearest_exact.c, nearest_index.c, nearest_disk.c,
 ** nearest_train.c. */
-void hunt_exact(struct hunt *hunt, const char *sqlite_vec);
+void hunt_exact(struct hunt *hunt);
 void hunt_indexed(struct hunt *hunt);
 void hunt_on_disk(struct hunt *hunt);
 void hunt_building(struct hunt *hunt);

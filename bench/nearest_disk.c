@@ -98,13 +98,15 @@ static void indexed(const struct hunt *hunt) {
   index_wait(emb);
   settle();
   int effort = choose(hunt, &hunter, &recall);
-  figure_note(hunt->figure, "indexed, on disk: %d probes, recall %.3f, index"
-                            " %.1f MiB",
+  figure_note(hunt->figure,
+              "indexed, on disk: %d probes, recall %.3f, index"
+              " %.1f MiB",
               effort, recall, (double)index_bytes(emb) / 0x1p20);
   for (int threads = 1; threads <= processors() && threads <= 2; threads++) {
     const char *what = path("indexed, on disk, %s", hunt_threads(threads));
     struct group *rates = figure_group(hunt->figure, what, "queries/s", NAN);
-    struct group *pages = figure_group(hunt->figure, what, "pages a query", NAN);
+    struct group *pages =
+        figure_group(hunt->figure, what, "pages a query", NAN);
     for (int round = 0; round < hunt->options->rounds; round++) {
       settle();
       uint64_t before = disk_bytes_read();

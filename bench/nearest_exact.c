@@ -14,9 +14,8 @@ enum { SINGLES = 16 };
 static struct group *new_group(const struct hunt *hunt, const char *how,
                                int threads) {
   return figure_group(
-      hunt->figure,
-      path("%s, %s, %s", how, hunt->what, hunt_threads(threads)), "queries/s",
-      NAN);
+      hunt->figure, path("%s, %s, %s", how, hunt->what, hunt_threads(threads)),
+      "queries/s", NAN);
 }
 
 static int is_sql(const struct finder_kind *kind) {
@@ -61,20 +60,15 @@ static void many_queries(const struct hunt *hunt, const struct hunter *hunters,
   group_ratio(group, "emb C", "FAISS flat", AT_LEAST, 0.7);
 }
 
-void hunt_exact(struct hunt *hunt, const char *sqlite_vec) {
+void hunt_exact(struct hunt *hunt) {
   static const struct finder_kind *const kinds[] = {
-      &finder_read,
-      &finder_emb,
-      &finder_emb_sql,
-#ifdef BENCH_FAISS
-      &finder_faiss_flat,
-#endif
-      &finder_sqlite_vec,
+      &finder_read,       &finder_emb,        &finder_emb_sql,
+      &finder_faiss_flat, &finder_sqlite_vec,
   };
   struct hunter hunters[HUNTERS_MAX];
   int count = 0;
   for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-    count += hunter_open(hunt, kinds[i], sqlite_vec, &hunters[count]);
+    count += hunter_open(hunt, kinds[i], &hunters[count]);
   }
   for (int i = 0; i < count; i++) {
     if (hunters[i].kind == &finder_emb) {

@@ -8,6 +8,7 @@
 ** One thread is asked one query a call, two threads 64.
 */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 
 enum { EFFORTS = 9, EACH = 64, INDEXES = 3 };
 static const double WANTED = 0.95;
+#define GRAPH_FLOATS_MAX ((size_t)64 * 1000000)
 
 struct sweep {
   struct hunter hunter;
@@ -24,10 +26,8 @@ struct sweep {
 
 static const struct finder_kind *const kinds[] = {
     &finder_emb_index,
-#ifdef BENCH_FAISS
     &finder_faiss_ivf,
     &finder_faiss_hnsw,
-#endif
 };
 
 static int is_graph(const struct finder_kind *kind) {
@@ -80,18 +80,18 @@ static void one_round(const struct hunt *hunt, const struct sweep *sweep,
 static void compare_all(const struct hunt *hunt, struct sweep *sweeps,
                         int count, int threads) {
   struct group *groups[INDEXES][EFFORTS];
-  const char *what =
-      path("indexed, %s, %s", hunt->what, hunt_threads(threads));
-  struct group *at =
-      figure_group(hunt->figure, path("%s, recall 0.95", what), "queries/s", NAN);
+  char what[64];
+  snprintf(what, sizeof(what), "indexed, %s, %s", hunt->what,
+           hunt_threads(threads));
+  struct group *at = figure_group(hunt->figure, path("%s, recall 0.95", what),
+                                  "queries/s", NAN);
   for (int i = 0; i < count; i++) {
     for (int j = 0; j < sweeps[i].count; j++) {
-      groups[i][j] =
-          figure_group(hunt->figure,
-                       path("%s, %s %d: recall %.3f", what,
-                            sweeps[i].hunter.kind->effort, sweeps[i].efforts[j],
-                            sweeps[i].recall[j]),
-                       "queries/s", sweeps[i].recall[j]);
+      groups[i][j] = figure_group(
+          hunt->figure,
+          path("%s, %s %d: recall %.3f", what, sweeps[i].hunter.kind->effort,
+               sweeps[i].efforts[j], sweeps[i].recall[j]),
+          "queries/s", sweeps[i].recall[j]);
     }
   }
   for (int round = 0; round < hunt->options->rounds; round++) {
@@ -126,13 +126,12 @@ void hunt_indexed(struct hunt *hunt) {
   struct sweep sweeps[INDEXES] = {0};
   int count = 0;
   for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-    int skips = is_graph(kinds[i]) && hunt->points.n * hunt->points.dim >
-                                          (size_t)64 * 1000000;
-    if (skips) {
+    if (kinds[i] && is_graph(kinds[i]) &&
+        hunt->points.n * hunt->points.dim > GRAPH_FLOATS_MAX) {
       figure_note(hunt->figure,
-                  "%s: %s would take minutes to build, and is left out",
+                  "%s: %s would take many minutes to build, and is left out",
                   hunt->what, kinds[i]->name);
-    } else if (hunter_open(hunt, kinds[i], NULL, &sweeps[count].hunter)) {
+    } else if (hunter_open(hunt, kinds[i], &sweeps[count].hunter)) {
       find_efforts(hunt, &sweeps[count++]);
     }
   }

@@ -66,10 +66,10 @@ static const float *target_of(const struct points *points, int64_t key) {
 static void prepare(struct batch *batch) {
   size_t dim = batch->points->dim;
   draw_keys(batch);
-  emb_finder_ok(batch->session,
-                emb_peek(batch->session, batch->keys, BATCH, batch->vectors,
-                         NULL, NULL),
-                "emb_peek");
+  emb_finder_ok(
+      batch->session,
+      emb_peek(batch->session, batch->keys, BATCH, batch->vectors, NULL, NULL),
+      "emb_peek");
   for (size_t i = 0; i < BATCH; i++) {
     const float *to = target_of(batch->points, batch->keys[i]);
     for (size_t j = 0; j < dim; j++) {
@@ -98,7 +98,7 @@ static void *write_on(void *arg) {
   struct batch *batch = &writer->batch;
   const struct points *points = batch->points;
   size_t n = 0;
-  double start = now(), spent = 0;
+  double start = now();
   while (!atomic_load_explicit(&writer->stops, memory_order_relaxed)) {
     draw_keys(batch);
     for (size_t i = 0; i < BATCH; i++) {
@@ -111,9 +111,7 @@ static void *write_on(void *arg) {
         batch->session,
         emb_put(batch->session, batch->keys, BATCH, batch->vectors, NULL),
         "emb_put");
-    double took = now() - before;
-    writer->longest = fmax(writer->longest, took);
-    spent += took;
+    writer->longest = fmax(writer->longest, now() - before);
     n += BATCH;
   }
   writer->rate = (double)n / (now() - start);
@@ -157,12 +155,13 @@ void hunt_building(struct hunt *hunt) {
       figure_group(hunt->figure, "building beside a writer", "seconds", NAN);
   group_add(group, "emb index", 0, took, NULL);
   group_bound(group, "emb index", AT_MOST, 60);
-  group = figure_group(hunt->figure, "a writer beside the building", "rows/s",
-                       NAN);
+  group =
+      figure_group(hunt->figure, "a writer beside the building", "rows/s", NAN);
   group_add(group, "before", 0, alone.rate, NULL);
   group_add(group, "while building", 0, beside.rate, NULL);
   group_ratio(group, "while building", "before", AT_LEAST, 0);
-  group = figure_group(hunt->figure, "its longest Put of 1,024 rows", "ms", NAN);
+  group =
+      figure_group(hunt->figure, "its longest Put of 1,024 rows", "ms", NAN);
   group_add(group, "before", 0, 1e3 * alone.longest, NULL);
   group_add(group, "while building", 0, 1e3 * beside.longest, NULL);
 }
@@ -189,8 +188,8 @@ void hunt_training(struct hunt *hunt) {
   options = hunt_options(hunt, "training without");
   struct emb_finder *without = emb_finder_open(&options, 0);
   struct batch batches[2];
-  struct group *group = figure_group(hunt->figure, "emb_apply_gradients",
-                                     "rows/s", NAN);
+  struct group *group =
+      figure_group(hunt->figure, "emb_apply_gradients", "rows/s", NAN);
   batch_begin(&batches[0], without->session, &hunt->points);
   batch_begin(&batches[1], with->session, &hunt->points);
   index_wait(with);
@@ -215,10 +214,10 @@ void hunt_training(struct hunt *hunt) {
 static void draw_queries(struct batch *batch, float *queries) {
   size_t dim = batch->points->dim;
   draw_keys(batch);
-  emb_finder_ok(batch->session,
-                emb_peek(batch->session, batch->keys, ASKED, queries, NULL,
-                         NULL),
-                "emb_peek");
+  emb_finder_ok(
+      batch->session,
+      emb_peek(batch->session, batch->keys, ASKED, queries, NULL, NULL),
+      "emb_peek");
   for (size_t i = 0; i < ASKED * dim; i++) {
     double noise = (double)(random_next(&batch->seed) >> 11) * 0x1p-53 - 0.5;
     queries[i] += (float)(noise * 0.2);
@@ -271,10 +270,10 @@ static double recall_of_new(const struct hunt *hunt, struct emb_finder *emb,
   for (size_t i = 0; i < present.n; i++) {
     keys[i] = (int64_t)i + 1;
   }
-  emb_finder_ok(emb->session,
-                emb_peek(emb->session, keys, present.n, present.vectors, NULL,
-                         NULL),
-                "emb_peek");
+  emb_finder_ok(
+      emb->session,
+      emb_peek(emb->session, keys, present.n, present.vectors, NULL, NULL),
+      "emb_peek");
   struct finder_options options = hunt_options(hunt, "new");
   options.points = &present;
   struct emb_finder *fresh = emb_finder_open(&options, EMB_FINDER_INDEX);
@@ -335,9 +334,9 @@ void hunt_drift(struct hunt *hunt) {
     train(&batch, i ? each : 0);
     draw_queries(&batch, queries);
     recall = recall_now(emb, queries);
-    struct group *group = figure_group(
-        figure, path("while training, %.1f s", i * each), "recall@10",
-        i * each);
+    struct group *group =
+        figure_group(figure, path("while training, %.1f s", i * each),
+                     "recall@10", i * each);
     group_add(group, "emb index", 0, recall, NULL);
   }
   double fresh = recall_of_new(hunt, emb, queries);

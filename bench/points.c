@@ -25,8 +25,8 @@ struct mixture {
 /* Nearly normal, of variance 1: the sum of four numbers of 16 bits. */
 static float normal(uint64_t *state) {
   uint64_t x = random_next(state);
-  uint64_t sum = (x & 0xffff) + (x >> 16 & 0xffff) + (x >> 32 & 0xffff) +
-                 (x >> 48);
+  uint64_t sum =
+      (x & 0xffff) + (x >> 16 & 0xffff) + (x >> 32 & 0xffff) + (x >> 48);
   return ((float)sum - 131070.0f) / 37837.0f;
 }
 
@@ -50,8 +50,7 @@ static void mixture_make(struct mixture *m, size_t n, size_t dim,
   }
   double sum = 0;
   for (size_t i = 0; i < m->clusters; i++) {
-    m->widths[i] =
-        (float)(NARROWEST + (WIDEST - NARROWEST) * fraction(state));
+    m->widths[i] = (float)(NARROWEST + (WIDEST - NARROWEST) * fraction(state));
     m->until[i] = sum += pow((double)i + 1, -UNEVEN);
     for (size_t j = 0; j < dim; j++) {
       m->centres[i * dim + j] = m->scales[j] * normal(state);
@@ -128,8 +127,7 @@ static void take_queries(struct points *points, size_t asked) {
   for (size_t i = 0; i < points->n; i++) {
     float *row = points->vectors + i * dim;
     if (i % each == 0 && points->asked < asked) {
-      memcpy(points->queries + points->asked++ * dim, row,
-             dim * sizeof(float));
+      memcpy(points->queries + points->asked++ * dim, row, dim * sizeof(float));
     } else {
       memmove(points->vectors + kept++ * dim, row, dim * sizeof(float));
     }
@@ -199,8 +197,8 @@ double points_recall(const struct points *points, const float *queries,
     const float *query = queries + i * points->dim;
     double limit = distance_of(points, query, truth[i * k + k - 1]);
     for (size_t j = 0; j < k; j++) {
-      good += distance_of(points, query, found[i * k + j]) <=
-              limit * (1 + 1e-6);
+      good +=
+          distance_of(points, query, found[i * k + j]) <= limit * (1 + 1e-6);
     }
   }
   return (double)good / (double)(n * k);
