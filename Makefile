@@ -105,6 +105,14 @@ ONLINE     := $(ONLINE_MAIN:%=$(P)/online/%)
 BENCH_C    := $(wildcard bench/*.c)
 BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
 BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
+# FAISS has no C interface in Debian; without it that comparison is left out.
+ifneq ($(wildcard /usr/include/faiss/IndexHNSW.h),)
+BENCH_O    += $(O)/bench/finder_faiss.o
+BENCH_LIBS += -lfaiss -lopenblas -lgomp -lstdc++
+endif
+# Whether emb.h has an index of nearest neighbours.
+BENCH_INDEX := -DBENCH_INDEX=$(if $(shell \
+                 grep -E 'char \*([a-z, *]*)index' engine/emb.h),1,0)
 
 # A program with internal symbols in reach: everything, as for static linking.
 INTERNAL := $(O)/internal.a
@@ -214,6 +222,14 @@ $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(LDLIBS)
+
+$(O)/bench/%.o: ALL_CFLAGS += $(BENCH_INDEX)
+
+$(O)/bench/finder_faiss.o: bench/finder_faiss.cc $(O)/settings
+	@echo "  CXX    $@"
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 -D_GNU_SOURCE $(CFLAGS) -fPIC -fopenmp -Wall -Wextra \
+	  -Werror -MMD -MP -c -o $@ $<
 
 # As make demo compiles it.
 $(P)/bench/train: $(wildcard sql/wordnet/*.[ch] sql/lib/*.[ch])
@@ -338,13 +354,15 @@ torch: ## install what it needs, build, train with PyTorch in two processes
 	$(MAKE) $(P)/emb.so
 	OUT=$(OUT) sql/torch/run.sh
 
-bench: ## measure everything against LMDB, RocksDB and SQLite (45 minutes)
+bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (50 minutes)
 	tests/install-deps.sh build bench
+	OUT=$(OUT) bench/fetch.sh
 	$(MAKE) $(P)/emb.so $(P)/bench/bench $(P)/bench/train
 	OUT=$(OUT) bench/run.sh
 
-bench-quick: ## the same with small sizes (two minutes)
+bench-quick: ## the same with small sizes (three minutes)
 	tests/install-deps.sh build bench
+	OUT=$(OUT) bench/fetch.sh
 	$(MAKE) $(P)/emb.so $(P)/bench/bench
 	OUT=$(OUT) bench/run.sh --quick
 

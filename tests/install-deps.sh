@@ -21,8 +21,8 @@ for group; do
   torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch" ;;
   lint) packages="$packages clang clang-format" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
-  bench) packages="$packages liblmdb-dev librocksdb-dev tcl sqlite3
-                   wordnet-base" ;;
+  bench) packages="$packages liblmdb-dev librocksdb-dev g++ libfaiss-dev
+                   libopenblas-openmp-dev tcl sqlite3 wordnet-base" ;;
   *) echo "install-deps.sh: no group $group" >&2; exit 2 ;;
   esac
 done
