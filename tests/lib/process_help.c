@@ -176,6 +176,10 @@ int process_end(struct process *p) {
 
 void process_kill(struct process *p) {
   CHECK(kill(p->pid, SIGKILL) == 0);
+  process_end_killed(p);
+}
+
+void process_end_killed(struct process *p) {
   int status = await_end(p);
   test_check(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, __FILE__,
              __LINE__, "a process had ended by itself, status 0x%x",

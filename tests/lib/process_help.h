@@ -62,6 +62,8 @@ void process_say(struct process *p, const char *line);
 /* Ends what it is told, and waits for its end: 1 when all its checks held. */
 int process_end(struct process *p);
 void process_kill(struct process *p);
+/* Waits for one that is killed by SIGKILL, whoever does that. */
+void process_end_killed(struct process *p);
 /* It does not run when this returns, and then goes on. */
 void process_stop(const struct process *p);
 void process_go_on(const struct process *p);
