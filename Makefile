@@ -64,11 +64,13 @@ UNIT_C   := $(wildcard tests/unit/*.c tests/unit/*/*.c tests/fault/*.c \
 ifneq ($(words $(UNIT_C)),$(words $(sort $(notdir $(UNIT_C)))))
 $(error two test programs in C have one name)
 endif
-# Threads of their own, or the engine's.
+# Threads of their own, or the engine's; in other processes, too.
 CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
-                  'pthread_create|thread_start|emb_open' $(UNIT_C)))
-# These work step by step in one thread; and children of a process with threads,
-# that start threads, are more than ThreadSanitizer supports.
+                  'pthread_create|thread_start|emb_open|process_start|history_' \
+                  $(UNIT_C)))
+# These work step by step in one thread; and forked children of a process with
+# threads, that start threads, are more than ThreadSanitizer supports: what is to
+# be seen there is started by tests/lib/process_help.h.
 CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \

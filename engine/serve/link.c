@@ -7,8 +7,9 @@
 **           still there; the system says at once that a process has ended, but
 **           a word in shared memory does not.
 ** THE OWNER HAS LEFT  A call that was not begun is asked of the next owner.  A
-**           session that had nothing there (no transaction, leases, tickets or
-**           scans) does not notice.
+**           session that had nothing there (no transaction, leases or tickets,
+**           nothing open but scans, which go on [remote_scan.c]) does not
+**           notice.
 ** THE OWNER HAS DIED  What it had acknowledged since the last checkpoint, and
 **           was not committed, is lost: each session is told once, and then
 **           goes on.
@@ -255,6 +256,7 @@ static int lose(emb_session *s, int call, int was_begun) {
   struct process_name owner = link__name(link->owner.process);
   s->lost_txn = (holds & SLOT_HAS_TXN) != 0;
   s->lost_prepared = (holds & SLOT_HAS_PREPARED) != 0;
+  s->died_serial = left ? s->died_serial : link->serial;
   drop_link(s);
   if (s->lost_prepared && (call == CALL_commit || call == CALL_rollback)) {
     return CALL_ELSEWHERE; /* who owns the store next knows it [route.c] */
@@ -456,6 +458,7 @@ static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
   /* It has begun: what it will have done is not known. */
   int writes = (shapes[call].flags & SHAPE_WRITES) != 0;
   s->lost_txn = (s->link->holds & SLOT_HAS_TXN) != 0;
+  s->died_serial = s->link->serial;
   drop_link(s);
   return session_error(s, writes ? EMB_LOST : EMB_BUSY,
                        "%s is owned by %s, which does not answer%s",

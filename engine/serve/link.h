@@ -25,7 +25,7 @@ struct link {
   uint64_t number;  /* of the session there */
   uint64_t serial;  /* of the link in this process: objects have it, too */
   uint32_t holds;   /* SLOT_HAS_*, after the last call */
-  uint32_t objects; /* open there */
+  uint32_t objects; /* open there, that end with the owner */
   int is_used;      /* a call was carried out */
   int owes;         /* the answer to a commit that was not waited for */
   int is_near;      /* process numbers mean the same there as here */

@@ -159,7 +159,9 @@ static uint64_t run_object(struct run *run, int call, struct run_object *object,
                          .found = w[3].p,
                          .versions = w[4].p,
                          .tracks = w[5].p};
-    return (uint64_t)local_scan_next_rows(o, w[0].u, &to, w[6].p);
+    rc = local_scan_next_rows(o, w[0].u, &to, w[6].p);
+    object->rows += rc ? 0 : *(const size_t *)w[6].p;
+    return (uint64_t)rc;
   }
   case CALL_snapshot_count:
     return (uint64_t)local_snapshot_count(o);
@@ -663,8 +665,12 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
     void *made = NULL;
     int opened = run_opening(run->s, call, a.w, &made);
     if (!opened) {
-      *object = (struct run_object){
-          .number = ++run->last, .kind = shape->opens, .pointer = made};
+      *object = (struct run_object){.number = ++run->last,
+                                    .kind = shape->opens,
+                                    .pointer = made,
+                                    .is_ordered = call == CALL_scan_open &&
+                                                  (a.w[2].i == EMB_SCAN_ASC ||
+                                                   a.w[2].i == EMB_SCAN_DESC)};
       run->moment =
           shape->opens == OBJECT_BACKUP ? object->number : run->moment;
     }
@@ -684,6 +690,16 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
 uint64_t run__prepared(const struct run *run) {
   const struct txn *txn = run->s->txn;
   return txn && txn->prepared ? txn->number : 0;
+}
+
+int run__is_awaited(const struct run *run) {
+  int is = run->s->txn != NULL;
+  for (int i = 0; !is && i < RUN_OBJECTS; i++) {
+    const struct run_object *o = &run->objects[i];
+    is = o->number && o->kind == OBJECT_SCAN && !o->is_ordered &&
+         o->rows > SCAN_REMEMBERED;
+  }
+  return is;
 }
 
 uint32_t run__holds(const struct run *run) {

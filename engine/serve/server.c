@@ -114,10 +114,10 @@ static int is_over(struct serving *v) {
   return atomic_load_explicit(&v->gone, memory_order_relaxed);
 }
 
-/* A transaction may end in time (LEAVE_US). */
+/* A transaction may end in time (LEAVE_US).  Asked by the session's thread. */
 static int is_leaving(struct serving *v) {
   int leaving = atomic_load_explicit(&v->server->leaving, memory_order_relaxed);
-  return leaving == 1 && v->s->txn ? 0 : leaving;
+  return leaving == 1 && run__is_awaited(&v->run) ? 0 : leaving;
 }
 
 /* For emb_session_interrupt. */

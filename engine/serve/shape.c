@@ -164,7 +164,7 @@ const struct shape shapes[CALLS] = {
     CALL(verify, READ, {0}),
     MAKE(backup_begin, WORK | SHAPE_FILES, OBJECT_BACKUP, PATH(1), V),
     /* max, keys, vectors, found, versions, tracks, n */
-    OF(OBJECT_SCAN, scan_next_rows, SHAPE_CODE, V, NEEDED_SOME(int64_t, 0, 6),
+    OF(OBJECT_SCAN, scan_next_rows, READ, V, NEEDED_SOME(int64_t, 0, 6),
        VECTORS_SOME(0, 6), SOME(uint8_t, 0, 6), SOME(uint64_t, 0, 6),
        SOME(emb_track, 0, 6), ONE(size_t)),
     END(OBJECT_SCAN, scan_close),

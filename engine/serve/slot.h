@@ -53,6 +53,10 @@ enum slot_turn {
   SLOT_CLOSING
 };
 
+/* Keys of a scan that a client remembers, to go on elsewhere [remote_scan.c].
+ */
+#define SCAN_REMEMBERED ((size_t)1 << 20)
+
 /* What the owner's session holds, after a call: bits of slot.holds. */
 enum {
   SLOT_HAS_TXN = 1,

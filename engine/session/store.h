@@ -191,7 +191,9 @@ struct emb_session {
   ** was prepared. */
   int lost_txn, lost_prepared;
   uint64_t prepared_number;
-  emb_err owed; /* of a call that returns none: the next one's */
+  uint64_t
+      died_serial; /* the last link whose owner has died, or was given up */
+  emb_err owed;    /* of a call that returns none: the next one's */
   struct progress progress;
   /* The process that a client's session works for; 0: this one; below 0: it
   ** cannot be seen.  Set before the first call. */
