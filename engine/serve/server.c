@@ -43,8 +43,11 @@
 #define MOMENT_US 10000000
 /* How often a thread is woken whose client has gone, until it has ended. */
 #define WAKE_US 5000
-/* When the owner leaves, calls that wait for something have so long. */
+/* When the owner leaves, calls that wait for something have so long, */
 #define LEAVE_US 2000000
+/* and a transaction that is prepared: its COMMIT has begun, and if it is not
+** over then others find it in doubt. */
+#define LEAVE_PREPARED_US 30000000
 /* Clients that have not said hello, and sessions of other users, there are at
 ** most, so that they do not use up the owner's descriptors.  The memory that
 ** is lent at once is not more than this. */
@@ -93,7 +96,8 @@ struct server {
   void *thread;
   pthread_mutex_t lock;
   struct serving *clients; /* lock */
-  /* 2: for so long that calls are broken off; relaxed, the wake orders */
+  /* 2: for so long that calls are broken off, 3: and what is prepared is left;
+  ** relaxed, the wake orders */
   _Atomic int leaving;
   uint64_t last, left_us; /* the server's thread */
   uint32_t since_s;
@@ -116,7 +120,10 @@ static int is_over(struct serving *v) {
 /* A transaction may end in time (LEAVE_US).  Asked by the session's thread. */
 static int is_leaving(struct serving *v) {
   int leaving = atomic_load_explicit(&v->server->leaving, memory_order_relaxed);
-  return leaving == 1 && run__is_awaited(&v->run) ? 0 : leaving;
+  return (leaving == 1 && run__is_awaited(&v->run)) ||
+                 (leaving == 2 && run__prepared(&v->run))
+             ? 0
+             : leaving;
 }
 
 /* For emb_session_interrupt. */
@@ -596,6 +603,8 @@ static uint64_t sweep(struct server *server) {
   server->left_us = leaving && !server->left_us ? now : server->left_us;
   if (leaving == 1 && now - server->left_us > LEAVE_US) {
     atomic_store(&server->leaving, 2);
+  } else if (leaving == 2 && now - server->left_us > LEAVE_PREPARED_US) {
+    atomic_store(&server->leaving, 3);
   }
   pthread_mutex_lock(&server->lock);
   for (struct serving **at = &server->clients; *at;) {

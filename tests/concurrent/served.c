@@ -588,6 +588,40 @@ TEST(doubt_outlives_owner) {
   (void)help_close(c.store, c.s);
 }
 
+/* What it had acknowledged outside of that transaction is there in any case. */
+static void leave_in_doubt(int commit) {
+  struct client c;
+  struct owner other;
+  emb_err err;
+  if (!client_begin(&c))
+    return;
+  for (int value = 1; value <= 6; value++) {
+    fill(value);
+    OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+    if (value < 4) /* places that are used again, then what only the log has */
+      OK(c.s, emb_checkpoint(c.s));
+  }
+  if (other_start(&other, c.dir, write_prepared)) { /* keys 1 and 2 */
+    owner_kill(&other);
+    for (int i = 0; i < 1000 && !emb_in_doubt(c.store); i++)
+      (void)usleep(1000);
+    owner_leave(&c.owner);
+    OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+    CHECK(memcmp(rows, back, sizeof rows) == 0);
+    OK(c.s, emb_resolve(c.store, commit, &err));
+    OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+    for (int i = 0; commit && i < N; i++)
+      if (keys[i] == 1)
+        memset(rows + i * DIM, 0, DIM * sizeof *rows);
+    CHECK(memcmp(rows, back, sizeof rows) == 0);
+    CHECK_EQ_INT(emb_count(c.s), N + commit);
+  }
+  (void)help_close(c.store, c.s);
+}
+
+TEST(owner_leaves_in_doubt_and_committed) { leave_in_doubt(1); }
+TEST(owner_leaves_in_doubt_and_undone) { leave_in_doubt(0); }
+
 /* ---- waiting ------------------------------------------------------------- */
 
 static int stop_soon(void *arg) { return ++*(int *)arg > 3; }
