@@ -99,6 +99,8 @@ struct server {
   /* 2: for so long that calls are broken off, 3: and what is prepared is left;
   ** relaxed, the wake orders */
   _Atomic int leaving;
+  /* Sessions with a transaction, and with one that is prepared; relaxed. */
+  _Atomic int txns, prepared;
   uint64_t last, left_us; /* the server's thread */
   uint32_t since_s;
 };
@@ -117,13 +119,27 @@ static int is_over(struct serving *v) {
   return atomic_load_explicit(&v->gone, memory_order_relaxed);
 }
 
-/* A transaction may end in time (LEAVE_US).  Asked by the session's thread. */
+/* A transaction may end in time.  Until then all sessions are served: a COMMIT
+** may wait for the end of a statement that reads, and has to read here.  Asked by
+** the session's thread. */
 static int is_leaving(struct serving *v) {
-  int leaving = atomic_load_explicit(&v->server->leaving, memory_order_relaxed);
-  return (leaving == 1 && run__is_awaited(&v->run)) ||
-                 (leaving == 2 && run__prepared(&v->run))
-             ? 0
-             : leaving;
+  struct server *server = v->server;
+  int leaving = atomic_load_explicit(&server->leaving, memory_order_relaxed);
+  int awaited = leaving == 1   ? run__is_awaited(&v->run) ||
+                                   atomic_load(&server->txns) > 0
+                : leaving == 2 ? atomic_load(&server->prepared) > 0
+                               : 0;
+  return awaited ? 0 : leaving;
+}
+
+static void note_holds(struct serving *v, uint32_t holds) {
+  uint32_t had = atomic_load_explicit(&v->holds, memory_order_relaxed);
+  int txn = !!(holds & SLOT_HAS_TXN) - !!(had & SLOT_HAS_TXN);
+  int prepared = !!(holds & SLOT_HAS_PREPARED) - !!(had & SLOT_HAS_PREPARED);
+  atomic_fetch_add_explicit(&v->server->txns, txn, memory_order_relaxed);
+  atomic_fetch_add_explicit(&v->server->prepared, prepared,
+                            memory_order_relaxed);
+  atomic_store_explicit(&v->holds, holds, memory_order_relaxed);
 }
 
 /* For emb_session_interrupt. */
@@ -295,8 +311,9 @@ static uint32_t serve_answer(struct serving *v) {
   slot->result = rc ? (uint64_t)(uint32_t)rc : result;
   slot->code = s->err.code;
   snprintf(slot->text, sizeof slot->text, "%s", s->err.text);
-  slot->holds = run__holds(&v->run);
-  atomic_store_explicit(&v->holds, slot->holds, memory_order_relaxed);
+  uint32_t holds = run__holds(&v->run);
+  note_holds(v, holds);
+  slot->holds = holds;
   return SLOT_ANSWERED;
 }
 
@@ -351,6 +368,7 @@ static void serving_thread(void *arg) {
   } else {
     leave_session(v->s);
   }
+  note_holds(v, 0);
   uint32_t turn = SLOT_CLOSING;
   (void)atomic_compare_exchange_strong(&v->slot->turn, &turn, SLOT_LEFT);
   server->env->word_wake(server->env, &v->slot->turn);
