@@ -94,6 +94,11 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 #include <unistd.h>
 
+/* Between two looks at what is in doubt, and what a look takes: it waits for
+** the database's lock (ext_place_read_newest). */
+#define DOUBT_NAP_MS 2
+#define DOUBT_TRY_MS 50
+
 static struct ext_table *table_of(sqlite3_vtab *vtab) {
   return (struct ext_table *)vtab;
 }
@@ -332,30 +337,47 @@ int ext_txn_read(struct ext_table *table, char **err) {
   return rc;
 }
 
-static int txn_begin(struct ext_table *table, enum resolve how, char **err) {
+/* What is in doubt is being committed, and by whom can be seen only when that
+** is over: it is waited for as any other transaction is, but not with a lock
+** that its COMMIT waits for. */
+static int may_wait(struct ext_table *table, sqlite3_uint64 waited_ms) {
+  sqlite3 *db = table->conn->db;
+  return waited_ms < ext_vtab(table)->options.config.timeout_ms &&
+         !ext_link_interrupted(table->conn) &&
+         (sqlite3_txn_state(db, table->schema) <= SQLITE_TXN_NONE ||
+          ext_place_is_wal(db, table->schema));
+}
+
+/* A call that needs a store in which nothing is in doubt: emb_begin, emb_own.
+ */
+static int txn_decided(struct ext_table *table, int (*call)(emb_session *),
+                       enum resolve how, char **err) {
   struct ext_link *link = table->link;
-  int rc = emb_begin(link->session);
-  if (rc == EMB_LOCKED && emb_in_doubt(link->store)) {
-    rc = txn_resolve(table, how, err);
-    if (rc != SQLITE_OK)
-      return rc;
-    rc = emb_begin(link->session);
+  sqlite3_uint64 waited_ms = 0;
+  int rc = call(link->session);
+  while (rc == EMB_LOCKED) {
+    int resolved = emb_in_doubt(link->store) ? txn_resolve(table, how, err)
+                                             : SQLITE_OK; /* it is by now */
+    if (resolved != SQLITE_OK)
+      return resolved;
+    rc = call(link->session);
+    if (rc != EMB_LOCKED || !may_wait(table, waited_ms))
+      break;
+    waited_ms += (sqlite3_uint64)sqlite3_sleep(DOUBT_NAP_MS) + DOUBT_TRY_MS;
   }
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+static int txn_begin(struct ext_table *table, enum resolve how, char **err) {
+  return txn_decided(table, emb_begin, how, err);
 }
 
 /* This process owns the store from now on, and nothing is in doubt. */
 static int txn_own(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
-  int rc = emb_own(link->session);
-  if (rc == EMB_LOCKED && emb_in_doubt(link->store)) {
-    rc = txn_resolve(table, RESOLVE_WRITE, err);
-    if (rc != SQLITE_OK)
-      return rc;
-    rc = emb_own(link->session);
-  }
-  if (rc)
-    return ext_link_error(link, rc, err);
+  int rc = txn_decided(table, emb_own, RESOLVE_WRITE, err);
+  if (rc != SQLITE_OK)
+    return rc;
   if (link->noted)
     compare_read(table);
   return SQLITE_OK;
