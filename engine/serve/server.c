@@ -122,8 +122,7 @@ static int is_over(struct serving *v) {
 
 /* A transaction may end in time.  Until then all sessions are served: a COMMIT
 ** may wait for the end of a statement that reads, and has to read here.  Asked
-*by
-** the session's thread. */
+** by the session's thread. */
 static int is_leaving(struct serving *v) {
   struct server *server = v->server;
   int leaving = atomic_load_explicit(&server->leaving, memory_order_relaxed);

@@ -7,8 +7,7 @@
 ** vector columns: so the hidden ones have the same numbers in all tables.  The
 ** command column has the table's name (after a rename the new one), or
 ** "command" where that name is taken by another column; and a hidden column
-*that
-** yields to the names of the user begins with emb_ where one has its name.
+** that yields to the names of the user begins with emb_ where one has its name.
 **
 ** xConnect does not touch the store: a table whose store is missing, damaged
 ** or newer can be connected, so that it can be dropped, and fails when used.
