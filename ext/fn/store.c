@@ -116,8 +116,7 @@ static int reserve_versions(struct ext_link *link, size_t n) {
 }
 
 /* How often a write is begun again: each time the table has another owner,
-*which
-** has found a transaction that is not decided. */
+** which has found a transaction that is not decided. */
 #define WRITE_ATTEMPTS 10
 
 struct batch {
