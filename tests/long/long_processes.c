@@ -276,12 +276,18 @@ static int ship(struct connection *c, sqlite3 *copy) {
   return good;
 }
 
+static int has_snapshot(sqlite3 *db) {
+  return sql_integer(db, "SELECT count(*) FROM emb_snapshots('items')") > 0;
+}
+
 /* A snapshot has all rows, however long it is read. */
 static void look_back(struct connection *c) {
   sqlite3_stmt *statement = NULL;
   int n = 0;
-  /* It may have been taken also if its owner went. */
-  (void)apply(c->db, "SELECT emb_snapshot('items', 'now')", NULL, 0, NULL);
+  if (!has_snapshot(c->db)) /* it may have been taken also if its owner went */
+    (void)apply(c->db, "SELECT emb_snapshot('items', 'now')", NULL, 0, NULL);
+  if (!has_snapshot(c->db))
+    return;
   int rc = sqlite3_prepare_v2(
       c->db, "SELECT count(vector) FROM emb_snapshot('items', 'now')", -1,
       &statement, NULL);
@@ -290,23 +296,23 @@ static void look_back(struct connection *c) {
     n = sqlite3_column_int(statement, 0);
     CHECK_EQ_INT(n, KEYS);
     atomic_fetch_add(&shared->snapshots, 1);
+  } else {
+    (void)test_check((rc & 0xff) == SQLITE_ABORT, __FILE__, __LINE__,
+                     "a snapshot gave %d: %s", sqlite3_extended_errcode(c->db),
+                     sqlite3_errmsg(c->db));
+    atomic_fetch_add(&shared->lost, 1);
   }
   (void)sqlite3_finalize(statement);
-}
-
-static int has_snapshot(sqlite3 *db) {
-  return sql_integer(db, "SELECT count(*) FROM emb_snapshots('items')") > 0;
 }
 
 static void export_all(struct connection *c) {
   sqlite3 *copy = connect_to(c->dir, "copy.db");
   while (goes_on(c)) {
+    look_back(c);
     (void)ship(c, copy);
     if (has_snapshot(c->db))
       (void)apply(c->db, "SELECT emb_snapshot_drop('items', 'now')", NULL, 0,
                   NULL);
-    else
-      look_back(c);
   }
   CHECK_EQ_INT(sqlite3_close(copy), SQLITE_OK);
 }
