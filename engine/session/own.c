@@ -311,6 +311,10 @@ int own_is_current(emb_store *store) {
     return 0;
   }
   pthread_mutex_lock(&store->own_lock);
+  if (atomic_load(&store->owner)) { /* by now; and its checkpoints go on */
+    pthread_mutex_unlock(&store->own_lock);
+    return 1;
+  }
   if (!store->manifest) {
     char path[PATH_BYTES];
     if (path_join(path, sizeof path, core->dir, MANIFEST_NAME, NULL) ||
