@@ -117,25 +117,20 @@ static void plan_key(sqlite3_index_info *info, struct plan *plan, int i) {
   }
 }
 
-/* `column = ?` for a hidden column that is an argument. */
-static int plan_argument(struct ext_table *table, sqlite3_index_info *info,
-                         struct plan *plan, int i) {
+/* `column = ?` for a hidden column that is an argument; 0: it is one too many.
+ */
+static int plan_argument(sqlite3_index_info *info, struct plan *plan, int i) {
   int column = info->aConstraint[i].iColumn;
   const struct ext_column *hidden = ext_column(column);
-  char *err = NULL;
-  if (!info->aConstraint[i].usable)
-    return SQLITE_CONSTRAINT; /* another join order */
-  if (hidden->rules & EXT_ONCE && plan->taken & ext_column_bit(column)) {
-    int rc = ext_error(&err, SQLITE_ERROR, "%s is given twice", hidden->name);
-    return ext_vtab_error(&table->base, rc, err);
-  }
+  if (hidden->rules & EXT_ONCE && plan->taken & ext_column_bit(column))
+    return 0;
   plan->taken |= ext_column_bit(column);
   plan_take(info, plan, i, hidden->argument);
   plan->batch |= column == EXT_KEYS;
   plan->snapshot |= column == EXT_SNAPSHOT;
   if (column == EXT_K)
     plan->k = i;
-  return SQLITE_OK;
+  return 1;
 }
 
 /* The distance, in a search for neighbours. */
@@ -194,8 +189,7 @@ static void plan_limit(sqlite3_index_info *info, struct plan *plan, int i) {
 }
 
 /* SQLITE_CONSTRAINT when this combination cannot be a plan at all. */
-static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
-                           struct plan *plan, int i) {
+static int plan_constraint(sqlite3_index_info *info, struct plan *plan, int i) {
   const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
   int is_eq = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ;
   if (constraint->op == SQLITE_INDEX_CONSTRAINT_MATCH) {
@@ -205,7 +199,8 @@ static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
     plan_limit(info, plan, i);
   } else if (is_eq && ext_column_is_hidden(constraint->iColumn) &&
              ext_column(constraint->iColumn)->argument) {
-    return plan_argument(table, info, plan, i);
+    if (!constraint->usable || !plan_argument(info, plan, i))
+      return SQLITE_CONSTRAINT;
   } else if (constraint->usable && constraint->iColumn <= EXT_KEY) {
     plan_key(info, plan, i);
   } else if (constraint->usable && constraint->iColumn == EXT_DISTANCE &&
@@ -367,7 +362,7 @@ int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     table->conn->probed = table;
   plan.letters = sqlite3_str_new(table->conn->db);
   for (int i = 0; i < info->nConstraint && rc == SQLITE_OK; i++)
-    rc = plan_constraint(table, info, &plan, i);
+    rc = plan_constraint(info, &plan, i);
   if (rc == SQLITE_OK)
     rc = plan_finish(table, info, &plan);
   else

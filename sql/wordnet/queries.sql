@@ -21,12 +21,13 @@ SELECT given.name AS word, group_concat(found.name, ', ') AS nearest
  WHERE given.name IN ('dog.n.01', 'paris.n.01', 'walk.v.01', 'happy.a.01')
  GROUP BY word;
 
--- Nouns only: a synset's id begins with its part of speech.
+-- Among some only: what the dictionary calls a wind instrument.
 SELECT name, printf('%.3f', 1 - distance) AS cosine
   FROM entities JOIN synset ON id = entities.synset
  WHERE vector MATCH (SELECT vector FROM entities WHERE synset =
-         (SELECT id FROM synset WHERE name = 'walk.v.01'))
-   AND entities.synset < 200000000
+         (SELECT id FROM synset WHERE name = 'violin.n.01'))
+   AND entities.synset IN
+         (SELECT id FROM synset WHERE gloss LIKE '%wind instrument%')
  ORDER BY distance LIMIT 3;
 
 -- The table is a table: rows, batches, statistics.
