@@ -474,6 +474,29 @@ TEST(owner_is_killed_before_commit) {
   (void)help_close(c.store, c.s);
 }
 
+/* Between two reads that follow each other at once another process owns the
+** store, writes, and leaves. */
+TEST(owner_comes_and_goes) {
+  struct client c;
+  struct owner other;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  owner_leave(&c.owner);
+  OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  if (other_start(&other, c.dir, put_twos)) {
+    owner_leave(&other);
+    struct env *env = c.store->core.env;
+    atomic_store(&c.store->refreshed_us, env->now_us(env)); /* it was as fast */
+    fill(2);
+    OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+    CHECK(memcmp(rows, back, sizeof rows) == 0);
+  }
+  (void)help_close(c.store, c.s);
+}
+
 /* An owner that takes its time between the lock and the socket. */
 static struct env slow;
 static int slow_hear, slow_say;
