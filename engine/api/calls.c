@@ -96,8 +96,11 @@ int64_t emb_count(emb_session *session) {
     session->owed.code = EMB_OK;
     (void)route_call(session);
     was_served = session->link != NULL;
-    if (!was_served && !atomic_load(&session->store->owner)) {
-      (void)local_exists(session, NULL, 0, NULL); /* loads what is newest */
+    /* Loads what is newest. */
+    if (!was_served && !atomic_load(&session->store->owner) &&
+        local_exists(session, NULL, 0, NULL) == CALL_ELSEWHERE) {
+      (void)route_again(session);
+      was_served = session->link != NULL;
     }
     n = was_served ? served_count(session) : local_count(session);
     owed = session->owed.code ? session->owed : owed;

@@ -104,6 +104,7 @@ static int find_owner(emb_session *s) {
 int route_session(emb_session *s) {
   emb_store *store = s->store;
   int rc = session_begin(s);
+  s->routes = own_may_ask(store);
   if (!rc && s->owed.code) {
     s->err = s->owed;
     s->owed.code = EMB_OK;
@@ -126,18 +127,24 @@ int route_again(emb_session *s) {
   emb_store *store = s->store;
   uint64_t waited = 0;
   int64_t holder = 0;
+  int reads = s->recovering;
+  s->recovering = 0;
   for (;;) {
     int rc = find_owner(s);
     if (rc || s->link || atomic_load(&store->owner)) {
       return rc;
     }
     int os = link__lock_of(store, &holder);
-    if (os != EAGAIN && os != EINPROGRESS && os != EACCES) {
+    if ((os != EAGAIN && os != EINPROGRESS && os != EACCES) ||
+        (reads && os == EAGAIN)) { /* recovered: what it saved can be read */
       return EMB_OK;
     }
     rc = session_interrupted(s);
     if (rc) {
       return rc;
+    }
+    if (waited >= s->core->timeout_ms * 1000 && reads) {
+      return own_recovering(s->core->dir, &s->err);
     }
     if (waited >= s->core->timeout_ms * 1000) {
       return session_error(s, EMB_BUSY, "%s is owned by another process%s",
@@ -256,13 +263,16 @@ static int find_control(emb_store *store, emb_err *err) {
     return EMB_OK;
   }
   int rc = route_open(store, &is_served, err);
-  if (!rc && !is_served) {
-    rc = store->control && !atomic_load(&store->owner)
-             ? local_exists(store->control, NULL, 0, NULL)
-             : EMB_OK;
-    rc = rc ? rc : CALL_ELSEWHERE;
+  while (!rc && !is_served && store->control && !atomic_load(&store->owner)) {
+    store->control->routes = own_may_ask(store);
+    rc = local_exists(store->control, NULL, 0, NULL);
+    if (rc != CALL_ELSEWHERE) {
+      break;
+    }
+    rc = route_again(store->control);
+    is_served = store->control->link != NULL;
   }
-  return rc;
+  return rc || is_served ? rc : CALL_ELSEWHERE;
 }
 
 /* Asks by the store's own session; *result is 0 where there is no answer. */

@@ -120,17 +120,23 @@ static int is_over(struct serving *v) {
   return atomic_load_explicit(&v->gone, memory_order_relaxed);
 }
 
-/* A transaction may end in time.  Until then all sessions are served: a COMMIT
-** may wait for the end of a statement that reads, and has to read here.  Asked
-** by the session's thread. */
+/* A transaction may end in time.  Until then all sessions are served, and new
+** ones: a COMMIT may wait for the end of a statement that reads, and has to
+** read here. */
+static int awaits_txn(struct server *server) {
+  int leaving = atomic_load_explicit(&server->leaving, memory_order_relaxed);
+  return leaving == 1   ? atomic_load(&server->txns) > 0
+         : leaving == 2 ? atomic_load(&server->prepared) > 0
+                        : 0;
+}
+
+/* Asked by the session's thread. */
 static int is_leaving(struct serving *v) {
   struct server *server = v->server;
   int leaving = atomic_load_explicit(&server->leaving, memory_order_relaxed);
-  int awaited = leaving == 1
-                    ? run__is_awaited(&v->run) || atomic_load(&server->txns) > 0
-                : leaving == 2 ? atomic_load(&server->prepared) > 0
-                               : 0;
-  return awaited ? 0 : leaving;
+  return awaits_txn(server) || (leaving == 1 && run__is_awaited(&v->run))
+             ? 0
+             : leaving;
 }
 
 static void note_holds(struct serving *v, uint32_t holds) {
@@ -637,9 +643,12 @@ static uint64_t sweep(struct server *server) {
   for (struct serving **at = &server->clients; *at;) {
     struct serving *v = *at;
     int silent = !v->slot && now - v->came_us > HELLO_US;
-    if (v->thread ? atomic_load_explicit(&v->ended, memory_order_acquire) &&
-                        !(leaving && !atomic_load(&v->gone))
-                  : atomic_load(&v->gone) || silent || leaving) {
+    if (v->thread
+            ? atomic_load_explicit(&v->ended, memory_order_acquire) &&
+                  !(leaving && !atomic_load(&v->gone))
+            : atomic_load(&v->gone) || silent ||
+                  (leaving && (!awaits_txn(server) ||
+                               EMB_SEED(SEED_LEAVING_OWNER_TAKES_NOBODY)))) {
       *at = v->next;
       v->next = ended;
       ended = v;

@@ -511,7 +511,10 @@ static int refresh(emb_store *store, emb_err *err) {
   return own_load_newest(store, &m, err);
 }
 
-/* While the store is being recovered, waits. */
+/* While the store is being recovered, waits; for a transaction in doubt, too.
+** Not so who may ask the new owner, which serves before that is decided: what
+** decides it may be waiting for the caller (COMMIT waits for the end of each
+** statement that reads). */
 static int refresh_when_recovered(emb_session *s) {
   emb_store *store = s->store;
   struct env *env = s->core->env;
@@ -534,6 +537,10 @@ static int refresh_when_recovered(emb_session *s) {
     pthread_mutex_unlock(&store->own_lock);
     if (rc != OWN_RECOVERING) {
       return rc;
+    }
+    if (s->routes && !s->scans) {
+      s->recovering = 1;
+      return CALL_ELSEWHERE;
     }
     rc = session_interrupted(s);
     if (rc) {
@@ -565,9 +572,13 @@ int store_refresh(emb_session *s) {
 }
 
 int store_reload(emb_session *s) {
-  return atomic_load(&s->store->owner) || atomic_load(&s->store->dropped)
-             ? EMB_OK
-             : refresh_when_recovered(s);
+  int routes = s->routes;
+  s->routes = 0; /* this call has begun */
+  int rc = atomic_load(&s->store->owner) || atomic_load(&s->store->dropped)
+               ? EMB_OK
+               : refresh_when_recovered(s);
+  s->routes = routes;
+  return rc;
 }
 
 uint64_t local_in_doubt(const emb_store *store) {

@@ -190,6 +190,9 @@ struct emb_session {
   /* The process that owned the store has gone with its transaction; and that
   ** was prepared. */
   int lost_txn, lost_prepared;
+  int routes;     /* a call that finds the store being recovered by another
+                     process is to be made anew, perhaps there [route.c] */
+  int recovering; /* the last one did */
   uint64_t prepared_number;
   uint64_t
       died_serial; /* the last link whose owner has died, or was given up */

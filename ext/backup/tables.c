@@ -299,7 +299,9 @@ static int mark_stores(struct backup *b, char **err) {
   for (size_t i = 0; rc == SQLITE_OK && i < b->n; i++) {
     struct backup_part *part = &b->parts[i];
     int made = emb_backup_begin(part->session, b->new_emb, &part->backup);
-    if (made)
+    if (made == EMB_LOCKED && emb_in_doubt(part->link->store))
+      rc = SQLITE_BUSY_SNAPSHOT; /* another owner since it was settled */
+    else if (made)
       rc = ext_backup_part_error(part, made, err);
   }
   return rc == SQLITE_OK ? ext_moment_open_up(&b->moment, err) : rc;

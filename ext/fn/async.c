@@ -70,12 +70,14 @@ static int ticket_write_back(struct ext_table *table, const int64_t *keys,
                              const float *vectors, struct ext_ticket *ticket,
                              char **err) {
   struct ext_link *link = table->link;
-  int rc =
-      emb_write_back(link->session, keys, ticket->n, vectors, &ticket->number);
-  if (rc)
-    return ext_link_error(link, rc, err);
-  ticket_append(&link->write_backs, ticket);
-  return SQLITE_OK;
+  int rc, attempts = 0;
+  do
+    rc = emb_write_back(link->session, keys, ticket->n, vectors,
+                        &ticket->number);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  if (rc == SQLITE_OK)
+    ticket_append(&link->write_backs, ticket);
+  return rc;
 }
 
 static void fn_prefetch(sqlite3_context *context, int argc,

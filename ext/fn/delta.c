@@ -38,6 +38,7 @@ static void fn_ack(sqlite3_context *context, int argc, sqlite3_value **argv) {
   const char *name;
   uint64_t upto = 0;
   char *err = NULL;
+  int attempts = 0;
   int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
                                &err);
   if (rc == SQLITE_OK && argc > 2) {
@@ -45,11 +46,10 @@ static void fn_ack(sqlite3_context *context, int argc, sqlite3_value **argv) {
     if (rc == SQLITE_OK && upto == 0)
       rc = ext_error(&err, SQLITE_ERROR, "upto must be at least 1");
   }
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_ack(table->link->session, name, upto);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_delta_ack(table->link->session, name, upto);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   if (rc != SQLITE_OK)
     ext_result_error(context, rc, err);
 }
@@ -71,6 +71,7 @@ static void fn_begin(sqlite3_context *context, int argc, sqlite3_value **argv) {
   const char *name;
   uint64_t keep_bytes = 0;
   char *err = NULL;
+  int attempts = 0;
   int where = EMB_DELTA_ALL;
   int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
                                &err);
@@ -81,11 +82,10 @@ static void fn_begin(sqlite3_context *context, int argc, sqlite3_value **argv) {
     if (rc == SQLITE_OK && keep_bytes == 0)
       rc = ext_error(&err, SQLITE_ERROR, "keep_bytes must be at least 1");
   }
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_begin(table->link->session, name, where, keep_bytes);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_delta_begin(table->link->session, name, where, keep_bytes);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   if (rc != SQLITE_OK)
     ext_result_error(context, rc, err);
 }
@@ -94,14 +94,14 @@ static void fn_drop(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct ext_table *table;
   const char *name;
   char *err = NULL;
+  int attempts = 0;
   int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
                                &err);
   (void)argc;
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_drop(table->link->session, name);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_delta_drop(table->link->session, name);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   if (rc != SQLITE_OK)
     ext_result_error(context, rc, err);
 }
@@ -123,6 +123,7 @@ static void fn_delta_export(sqlite3_context *context, int argc,
   struct ext_table *table;
   const char *name, *path;
   char *names = NULL, *err = NULL;
+  int attempts = 0;
   emb_delta_file about;
   int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
                                &err);
@@ -134,11 +135,10 @@ static void fn_delta_export(sqlite3_context *context, int argc,
     how.columns = names = column_names(table);
     rc = names ? SQLITE_OK : SQLITE_NOMEM;
   }
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_export(table->link->session, name, path, &how, &about);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_delta_export(table->link->session, name, path, &how, &about);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   sqlite3_free(names);
   if (rc == SQLITE_OK)
     sqlite3_result_int64(context, about.puts + about.deletions);
@@ -162,6 +162,7 @@ static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct ext_table *table;
   const char *path;
   char *names = NULL, *err = NULL;
+  int attempts = 0;
   emb_delta_file about;
   int rc = ext_arg_text(argv[1], "path", &path, &err);
   if (rc == SQLITE_OK && argc > 2)
@@ -173,11 +174,10 @@ static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
     how.columns = names = column_names(table);
     rc = names ? SQLITE_OK : SQLITE_NOMEM;
   }
-  if (rc == SQLITE_OK) {
-    rc = emb_delta_apply(table->link->session, path, &how, &about);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_delta_apply(table->link->session, path, &how, &about);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   sqlite3_free(names);
   if (rc == SQLITE_OK)
     sqlite3_result_int64(context,

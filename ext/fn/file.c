@@ -42,16 +42,16 @@ static void fn_restore(sqlite3_context *context, int argc,
   const char *path;
   uint64_t rows = 0;
   char *err = NULL;
+  int attempts = 0;
   int rc =
       ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     rc = ext_arg_text(argv[1], "path", &path, &err);
-  if (rc == SQLITE_OK) {
-    rc = emb_snapshot_restore(table->link->session, path, &rows);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_snapshot_restore(table->link->session, path, &rows);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   if (rc == SQLITE_OK)
     sqlite3_result_int64(context, (sqlite3_int64)rows);
   else

@@ -115,10 +115,6 @@ static int reserve_versions(struct ext_link *link, size_t n) {
   return SQLITE_OK;
 }
 
-/* How often a write is begun again: each time the table has another owner,
-** which has found a transaction that is not decided. */
-#define WRITE_ATTEMPTS 10
-
 struct batch {
   const int64_t *keys;
   size_t n;
@@ -130,16 +126,12 @@ typedef int store_write(struct ext_link *, const int64_t *, size_t,
 
 static int write_decided(struct ext_table *table, store_write *write,
                          const struct batch *batch, size_t *count, char **err) {
-  struct ext_link *link = table->link;
-  for (int attempt = 1;; attempt++) {
-    int rc = write(link, batch->keys, batch->n, batch->rows, batch->how, count);
-    if (rc != EMB_LOCKED || attempt == WRITE_ATTEMPTS ||
-        !emb_in_doubt(link->store))
-      return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
-    rc = ext_txn_immediate(table, err);
-    if (rc != SQLITE_OK)
-      return rc;
-  }
+  int rc, attempts = 0;
+  do
+    rc = write(table->link, batch->keys, batch->n, batch->rows, batch->how,
+               count);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  return rc;
 }
 
 static void write_batch(sqlite3_context *context, int argc,

@@ -22,8 +22,11 @@ SQLITE_EXTENSION_INIT3
 
 static int command_engine(struct ext_table *table, int (*run)(emb_session *),
                           char **err) {
-  int rc = run(table->link->session);
-  return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+  int rc, attempts = 0;
+  do
+    rc = run(table->link->session);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  return rc;
 }
 
 static int command_expire(emb_session *session) {

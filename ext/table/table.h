@@ -287,6 +287,17 @@ int ext_txn_write(struct ext_table *table, char **err);
 ** not of the same age.  Looks once for each link: the files are not replaced
 ** while they are open. */
 int ext_txn_immediate(struct ext_table *table, char **err);
+/* Behind a call of the engine that needs a store in which nothing is in doubt,
+** and *rc, what it gave:
+**
+**     do
+**       rc = emb_delta_ack(...);
+**     while (ext_txn_again(table, &attempts, &rc, &err));
+**
+** 1: it is to be made again, for what it found in doubt is decided now.  That
+** is so when the table got another owner since ext_txn_immediate.  0: *rc is
+** SQLite's code.  attempts begins with 0. */
+int ext_txn_again(struct ext_table *table, int *attempts, int *rc, char **err);
 /* 'adopt': the database takes over the store's number. */
 int ext_txn_adopt(struct ext_table *table, char **err);
 /* The table object is in SQLite's transaction from now on: after CREATE, which

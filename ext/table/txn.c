@@ -109,6 +109,9 @@ SQLITE_EXTENSION_INIT3
 /* So long what SQLite has committed is waited for (DECIDING): a sync on a disk
 ** that is busy.  A database that is not the store's waits for nothing. */
 #define DECIDED_MS 1000
+/* How often a call is made: each time the table has got another owner, which
+** has found a transaction that is not decided. */
+#define CALL_ATTEMPTS 10
 
 static struct ext_table *table_of(sqlite3_vtab *vtab) {
   return (struct ext_table *)vtab;
@@ -518,6 +521,19 @@ int ext_txn_immediate(struct ext_table *table, char **err) {
     return txn_check_alone(table, err);
   note_match(table);
   return SQLITE_OK;
+}
+
+int ext_txn_again(struct ext_table *table, int *attempts, int *rc, char **err) {
+  struct ext_link *link = table->link;
+  if (*rc == EMB_OK)
+    return 0;
+  if (*rc != EMB_LOCKED || ++*attempts == CALL_ATTEMPTS ||
+      !emb_in_doubt(link->store)) {
+    *rc = ext_link_error(link, *rc, err);
+    return 0;
+  }
+  *rc = ext_txn_immediate(table, err);
+  return *rc == SQLITE_OK;
 }
 
 int ext_txn_adopt(struct ext_table *table, char **err) {

@@ -93,6 +93,7 @@ static int delta_tvf_begin(struct ext_tvf_cursor *base,
   struct delta_cursor *cursor = (struct delta_cursor *)base;
   struct ext_table *table;
   const char *name;
+  int attempts = 0;
   int rc = ext_delta_arguments(base->conn, arguments, &table, &name, err);
   if (rc != SQLITE_OK)
     return rc;
@@ -100,11 +101,12 @@ static int delta_tvf_begin(struct ext_tvf_cursor *base,
   rc = delta_make_room(cursor, table);
   if (rc != SQLITE_OK)
     return rc;
-  rc = emb_delta_open(base->link->session, name, &cursor->delta);
-  if (rc)
-    return ext_link_error(base->link, rc, err);
-  emb_delta_range(cursor->delta, &cursor->since, &cursor->upto);
-  return SQLITE_OK;
+  do
+    rc = emb_delta_open(base->link->session, name, &cursor->delta);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  if (rc == SQLITE_OK)
+    emb_delta_range(cursor->delta, &cursor->since, &cursor->upto);
+  return rc;
 }
 
 static int delta_tvf_more(struct ext_tvf_cursor *base, char **err) {

@@ -40,14 +40,14 @@ static void fn_snapshot(sqlite3_context *context, int argc,
   struct ext_table *table;
   const char *name;
   char *err = NULL;
+  int attempts = 0;
   emb_snap *snap = NULL;
   int rc = snapshot_tvf_find_table(context, argv, &table, &name, &err);
   (void)argc;
-  if (rc == SQLITE_OK) {
-    rc = emb_snapshot(table->link->session, name);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_snapshot(table->link->session, name);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   if (rc == SQLITE_OK)
     rc = open_snap(table->link, name, &snap, &err);
   if (rc != SQLITE_OK) {
@@ -63,13 +63,13 @@ static void fn_snapshot_drop(sqlite3_context *context, int argc,
   struct ext_table *table;
   const char *name;
   char *err = NULL;
+  int attempts = 0;
   int rc = snapshot_tvf_find_table(context, argv, &table, &name, &err);
   (void)argc;
-  if (rc == SQLITE_OK) {
-    rc = emb_snapshot_drop(table->link->session, name);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_snapshot_drop(table->link->session, name);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   if (rc == SQLITE_OK)
     sqlite3_result_int(context, 1);
   else

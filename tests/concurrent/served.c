@@ -711,6 +711,50 @@ static void leave_in_doubt(int commit) {
   (void)help_close(c.store, c.s);
 }
 
+static void commit_when_told(const char *dir, int hear, int say) {
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  char byte = 0;
+  if (emb_open(dir, &config, &store, &err) || emb_session_open(store, &s, &err))
+    _exit(2);
+  write_prepared(s); /* keys 1 and 2 */
+  (void)!write(say, "p", 1);
+  (void)!read(hear, &byte, 1);
+  if (emb_commit(s))
+    _exit(4);
+  emb_session_close(s);
+  _exit(emb_close(store, &err) ? 3 : 0);
+}
+
+/* A COMMIT may wait for the end of a statement in another process that has yet
+** to open its session: as long as the owner waits for that COMMIT, it serves
+** who comes. */
+TEST(leaving_owner_serves_who_comes) {
+  struct client c;
+  struct owner other;
+  emb_session *late;
+  emb_err err;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  if (owner_start_as(&other, c.dir, commit_when_told, 'p')) {
+    CHECK(write(c.owner.say, "x", 1) == 1);
+    (void)usleep(100000);
+    if (CHECK_EQ_INT(emb_session_open(c.store, &late, &err), EMB_OK)) {
+      OK(late, emb_peek(late, keys, N, back, NULL, NULL));
+      CHECK(memcmp(rows, back, sizeof rows) == 0);
+      emb_session_close(late);
+    }
+    CHECK_EQ_INT(waitpid(c.owner.pid, NULL, WNOHANG), 0); /* it waits still */
+    owner_leave(&other);
+    owner_wait(&c.owner, 1);
+    CHECK_EQ_INT(emb_count(c.s), N + 1); /* key 2 is none of the others */
+  }
+  (void)help_close(c.store, c.s);
+}
+
 TEST(owner_leaves_in_doubt_and_committed) { leave_in_doubt(1); }
 TEST(owner_leaves_in_doubt_and_undone) { leave_in_doubt(0); }
 

@@ -52,8 +52,9 @@ static struct shared {
   _Atomic int leave[ROLES];
   _Atomic uint32_t begun[KEYS], done[KEYS]; /* by place */
   _Atomic uint64_t updates, puts, scans, deltas, snapshots, served;
-  _Atomic uint64_t lost;   /* calls that an owner took with it */
-  _Atomic uint64_t locked; /* that waited in vain for SQLite's lock */
+  _Atomic uint64_t longest_us; /* of the scans */
+  _Atomic uint64_t lost;       /* calls that an owner took with it */
+  _Atomic uint64_t locked;     /* that waited in vain for SQLite's lock */
 } * shared;
 
 static struct shared *share(const char *dir) {
@@ -95,6 +96,13 @@ static uint32_t count_of(int64_t key, const float *row) {
   if (memcmp(whole, row, sizeof whole) != 0)
     return UINT32_MAX;
   return n;
+}
+
+static double seconds_of(const struct timespec *from) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - from->tv_sec) +
+         (double)(now.tv_nsec - from->tv_nsec) / 1e9;
 }
 
 /* ---- statements ---------------------------------------------------------- */
@@ -253,7 +261,12 @@ static void scan_all(struct connection *c) {
       "SELECT key, vector FROM items ORDER BY key",
       "SELECT key, vector FROM items ORDER BY key DESC"};
   for (unsigned i = 0; goes_on(c); i++) {
+    struct timespec start;
+    (void)clock_gettime(CLOCK_MONOTONIC, &start);
     scan(c->db, orders[i % 3]);
+    uint64_t us = (uint64_t)(seconds_of(&start) * 1e6);
+    if (us > atomic_load(&shared->longest_us))
+      atomic_store(&shared->longest_us, us); /* there is one scanner */
     CHECK_EQ_INT(sql_integer(c->db, "SELECT count(*) FROM items"), KEYS);
     CHECK_EQ_INT(
         sql_integer(c->db, "SELECT count(vector) FROM items WHERE key < 1000"),
@@ -452,17 +465,12 @@ static void report(int owners) {
   printf("%" PRIu64 " calls that went with an owner, %" PRIu64
          " that waited in vain for SQLite's lock\n",
          atomic_load(&shared->lost), atomic_load(&shared->locked));
+  printf("longest scan %.1f s\n",
+         (double)atomic_load(&shared->longest_us) / 1e6);
   test_count("owners replaced", (uint64_t)owners);
   CHECK(owners > 0 && atomic_load(&shared->updates) &&
         atomic_load(&shared->puts) && atomic_load(&shared->scans) &&
         atomic_load(&shared->deltas) && atomic_load(&shared->snapshots));
-}
-
-static double seconds_of(const struct timespec *from) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - from->tv_sec) +
-         (double)(now.tv_nsec - from->tv_nsec) / 1e9;
 }
 
 static void live(double seconds) {
