@@ -58,13 +58,13 @@
 **           to the file system when that is durable.  The store takes the
 **           transaction before the next for decided, so xCommit waits for it.
 **
-** DECIDING  SQLite gives its lock back before xCommit.  So a transaction can
-**           see that another one has committed which the store does not have
-**           yet: the row's number is ahead of the store's.  The table is then
-**           older than the other tables, and an UPDATE that computed from it
-**           would undo that commit.  So the first read of a transaction after
-**           any commit waits for the store.  If that takes too long the
-**           transaction may read, but not write: STALE.
+** DECIDING  SQLite gives its lock back before xCommit.  So a statement can see
+**           that another transaction has committed which the store does not
+**           have yet: the row's number is ahead of the store's.  The table is
+**           then older than the other tables, and an UPDATE that computed from
+**           it would undo that commit.  So the first read after any commit
+**           waits for the store.  If that takes too long it reads what there
+**           is, and its transaction may not write: STALE.
 **
 ** IN DOUBT  What was prepared and then lost its process, or the process that
 **           owned the store, is decided by whatever uses the table first, by
@@ -327,9 +327,7 @@ static void look_after_commit(struct ext_table *table) {
   link->looked_data = data;
 }
 
-/* Whether SQLite may have committed what the store does not have.  A statement
-** of its own that only reads need not know: nothing is written for what it
-** gives. */
+/* Whether SQLite may have committed what the store does not have. */
 static int may_be_deciding(struct ext_table *table) {
   const struct ext_link *link = table->link;
   sqlite3 *db = table->conn->db;
@@ -338,8 +336,7 @@ static int may_be_deciding(struct ext_table *table) {
       EMB_SEED(SEED_UNDECIDED_STATE_READ))
     return 0;
   state = sqlite3_txn_state(db, table->schema);
-  return (state == SQLITE_TXN_WRITE ||
-          (state == SQLITE_TXN_READ && !sqlite3_get_autocommit(db))) &&
+  return state >= SQLITE_TXN_READ &&
          !(link->decided && link->decided_data == txn_data_version(table));
 }
 
