@@ -292,6 +292,8 @@ struct env {
   int (*thread_start)(struct env *, void (*run)(void *), void *arg,
                       void **thread);
   void (*thread_join)(struct env *, void *thread);
+  /* On how many processors the process may run. */
+  uint32_t (*processors)(struct env *);
   /* The processor that the calling thread runs on. */
   uint32_t (*processor)(struct env *);
   /* The calling thread, which is the engine's own, runs on this one only from

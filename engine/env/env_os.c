@@ -181,6 +181,15 @@ static _Thread_local struct {
   int is_away;
 } stay;
 
+uint32_t env__processors(struct env *env) {
+  cpu_set_t set;
+  (void)env;
+  if (stay.is_away)
+    return (uint32_t)CPU_COUNT(&stay.home);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set)
+                                                     : 1;
+}
+
 uint32_t env__processor(struct env *env) {
   int processor = sched_getcpu();
   (void)env;

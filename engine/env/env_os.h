@@ -34,6 +34,7 @@ int64_t env__user(struct env *);
 int env__thread_start(struct env *, void (*run)(void *), void *arg,
                       void **thread);
 void env__thread_join(struct env *, void *thread);
+uint32_t env__processors(struct env *);
 uint32_t env__processor(struct env *);
 int env__stay_on(struct env *, uint32_t processor);
 

@@ -541,6 +541,7 @@ struct env env_posix = {
     .user = env__user,
     .thread_start = env__thread_start,
     .thread_join = env__thread_join,
+    .processors = env__processors,
     .processor = env__processor,
     .stay_on = env__stay_on,
 };

@@ -30,6 +30,10 @@ void best__free(struct best *best) {
   }
 }
 
+void best__empty(struct best *best) {
+  memset(best->counts, 0, best->n * sizeof *best->counts);
+}
+
 /* Is a behind b? */
 static int is_farther(const struct best_row *a, const struct best_row *b) {
   return a->distance > b->distance ||

@@ -40,6 +40,8 @@ static inline double best_limit(const struct best *best, size_t query) {
   return best->counts[query] < best->k ? best->most
                                        : best->rows[query * best->k].distance;
 }
+/* As it was at first. */
+void best__empty(struct best *best);
 /* Takes a row if it is one of the k nearest so far. */
 void best__offer(struct best *best, size_t query, int64_t key, double distance);
 int best__has(const struct best *best, size_t query, int64_t key);

@@ -1,36 +1,317 @@
 /* SPDX-License-Identifier: MIT
 **
 ** exact.c -- the nearest among all rows of a table.
+**
+** Of a few keys, the rows themselves.  Else one pass over the log, in the order
+** of storage, by several threads (extents.c, compare.c).
+**
+** EXACTLY   A scan is open meanwhile.  Its cursor stays at the beginning, so
+** ONCE      that every record that moves out of its range is reported to it
+**           (kernel/watch.h).  A record that the pass finds live is counted as
+**           it was then.  One that had moved before is not live where the pass
+**           looks, was reported, and is looked up at the end, unless its key
+**           was counted already.
+** FAILURE   What a thread cannot read is left to the scan: exact_by_scan gives
+**           the answer, or the error.
 */
-#include "nearest.h"
+#include <math.h>
+#include <string.h>
 
-enum { EXACT_ROWS = 256 };
+#include "exact.h"
 
-int exact__table(const struct ask *ask, struct best *best) {
+#include "../table/get.h"
+
+enum {
+  ROWS_AT_ONCE = 64,
+  /* Up to so many keys, and up to so small a part of the table, rows are looked
+  ** up by key: each takes about as long as eight of a pass. */
+  KEYS_FEW = 256,
+  KEYS_PART = 8,
+  THREADS_MAX = 64,
+  /* Threads that a table takes of which most is on disk. */
+  THREADS_READING = 4,
+};
+
+/* Multiplications that are worth another thread: starting it takes some 50 us.
+ */
+#define WORK_PER_THREAD 4e6
+/* Bytes that are compared in one stay in the epoch. */
+#define STAY_BYTES (64 * 1024)
+
+/* ---- by key -------------------------------------------------------------- */
+
+struct lookup {
+  const struct ask *ask;
+  struct best *best;
+  float *vectors;
+  int64_t keys[ROWS_AT_ONCE];
+  size_t n;
+};
+
+static int lookup_init(struct lookup *l, const struct ask *ask,
+                       struct best *best) {
+  struct env *env = ask->s->core->env;
+  size_t row = ask->s->core->layout.dim * sizeof(float);
+  l->ask = ask;
+  l->best = best;
+  l->n = 0;
+  l->vectors = env->allocate(env, ROWS_AT_ONCE * row);
+  return l->vectors ? EMB_OK
+                    : session_error(ask->s, EMB_NOMEM, "out of memory");
+}
+
+static void lookup_free(struct lookup *l) {
+  struct env *env = l->ask->s->core->env;
+  env->release(env, l->vectors);
+}
+
+/* Compares the rows that were collected.  once: those of which the answer has
+** the key already are not. */
+static int lookup_flush(struct lookup *l, int once) {
+  const struct ask *ask = l->ask;
+  uint8_t found[ROWS_AT_ONCE];
+  size_t dim = ask->s->core->layout.dim;
+  int rc = get_peek(ask->s, l->keys, l->n,
+                    &(emb_rows){.vectors = l->vectors, .found = found});
+  for (size_t i = 0; !rc && i < l->n; i++) {
+    const float *vector = l->vectors + i * dim + ask->segment->first;
+    for (size_t query = 0; found[i] && query < ask->n; query++) {
+      if (!once || !best__has(l->best, query, l->keys[i])) {
+        nearest__offer(ask, l->best, query, l->keys[i], vector);
+      }
+    }
+  }
+  l->n = 0;
+  return rc ? rc : session_interrupted(ask->s);
+}
+
+static int lookup_add(struct lookup *l, int64_t key) {
+  if (!nearest__admits(l->ask, key)) {
+    return EMB_OK;
+  }
+  l->keys[l->n++] = key;
+  return l->n == ROWS_AT_ONCE ? lookup_flush(l, 0) : EMB_OK;
+}
+
+static int exact_by_key(const struct ask *ask, struct best *best) {
+  const emb_nearest_how *how = &ask->how;
+  struct lookup lookup;
+  int rc = store_refresh(ask->s);
+  rc = rc ? rc : lookup_init(&lookup, ask, best);
+  if (rc) {
+    return rc;
+  }
+  if (how->flags & EMB_NEAREST_KEYS) {
+    for (size_t i = 0; !rc && i < how->key_count; i++) {
+      rc = lookup_add(&lookup, how->keys[i]);
+    }
+  } else {
+    int64_t key = how->lo;
+    do {
+      rc = lookup_add(&lookup, key);
+    } while (!rc && key++ < how->hi);
+  }
+  rc = rc || !lookup.n ? rc : lookup_flush(&lookup, 0);
+  lookup_free(&lookup);
+  return rc;
+}
+
+/* Are the rows that fit the conditions so few? */
+static int are_few(const struct ask *ask) {
+  const emb_nearest_how *how = &ask->how;
+  uint64_t n = UINT64_MAX;
+  uint64_t count = (uint64_t)local_count(ask->s);
+  if (how->flags & EMB_NEAREST_KEYS) {
+    n = how->key_count;
+  } else if (how->flags & EMB_NEAREST_RANGE) {
+    n = how->lo > how->hi ? 0 : (uint64_t)how->hi - (uint64_t)how->lo;
+    n += n < UINT64_MAX && how->lo <= how->hi;
+  }
+  return n <= KEYS_FEW || n < count / KEYS_PART;
+}
+
+/* ---- by a scan ----------------------------------------------------------- */
+
+static int exact_by_scan(const struct ask *ask, struct best *best) {
   emb_session *s = ask->s;
   struct env *env = s->core->env;
-  const emb_nearest_how *how = &ask->how;
-  int is_range = (how->flags & EMB_NEAREST_RANGE) != 0;
   size_t dim = s->core->layout.dim, n = 1;
-  int64_t keys[EXACT_ROWS];
+  int64_t keys[ROWS_AT_ONCE];
   emb_scan *scan = NULL;
-  float *vectors = env->allocate(env, EXACT_ROWS * dim * sizeof *vectors);
+  float *vectors = env->allocate(env, ROWS_AT_ONCE * dim * sizeof *vectors);
   const emb_rows to = {.keys = keys, .vectors = vectors};
   int rc = vectors ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
-  rc =
-      rc ? rc
-         : local_scan_open(s, is_range ? how->lo : INT64_MIN,
-                           is_range ? how->hi : INT64_MAX, EMB_SCAN_ANY, &scan);
+  rc = rc ? rc : local_scan_open(s, INT64_MIN, INT64_MAX, EMB_SCAN_ANY, &scan);
   while (!rc && n) {
-    rc = local_scan_next_rows(scan, EXACT_ROWS, &to, &n);
+    rc = local_scan_next_rows(scan, ROWS_AT_ONCE, &to, &n);
     for (size_t i = 0; !rc && i < n; i++) {
       if (nearest__admits(ask, keys[i])) {
-        nearest__offer(ask, best, keys[i],
-                       vectors + i * dim + ask->segment->first);
+        nearest__offer_all(ask, best, keys[i],
+                           vectors + i * dim + ask->segment->first);
       }
     }
   }
   local_scan_close(scan);
   env->release(env, vectors);
+  return rc;
+}
+
+/* ---- by a pass over the log ---------------------------------------------- */
+
+/* Of which it is worth to start others. */
+static uint32_t count_threads(const struct search *search) {
+  const struct ask *ask = search->ask;
+  struct core *core = search->core;
+  uint64_t extents =
+      (search->end - search->first) / core->layout.extent_pages + 1;
+  double rows =
+      (double)core->layout.slots * (double)(search->end - search->first);
+  double work = rows * (double)ask->n * (double)ask->segment->dim;
+  uint64_t most = ask->how.threads;
+  if (core->step_mode) {
+    return 1;
+  }
+  if (!most) {
+    most = core->env->processors(core->env);
+    if (atomic_load(&core->log.resident) < extents / 2 &&
+        most < THREADS_READING) {
+      most = THREADS_READING;
+    }
+  }
+  most = most > THREADS_MAX ? THREADS_MAX : most;
+  most = most > extents ? extents : most;
+  most = (double)most > work / WORK_PER_THREAD
+             ? (uint64_t)(work / WORK_PER_THREAD)
+             : most;
+  return most ? (uint32_t)most : 1;
+}
+
+static void pass_thread(void *arg) { exact__extents(arg); }
+
+static int pass_prepare(struct extents *e, struct search *search) {
+  e->search = search;
+  e->slot = epoch_join(&search->core->epoch);
+  return !e->slot || compare__init(&e->compare, search->ask) ? EMB_NOMEM
+                                                             : EMB_OK;
+}
+
+static void pass_end(struct extents *e) {
+  if (e->slot) {
+    epoch_part(e->slot);
+  }
+  if (e->compare.core) {
+    compare__free(&e->compare);
+  }
+}
+
+/* Threads that cannot be had are done without. */
+static int pass_run(struct search *search, struct best *best,
+                    struct extents *all, uint32_t n) {
+  emb_session *s = search->ask->s;
+  struct env *env = s->core->env;
+  int rc = pass_prepare(&all[0], search);
+  uint32_t ready = 1;
+  if (rc) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  all[0].caller = s;
+  for (; ready < n; ready++) {
+    struct extents *e = &all[ready];
+    if (pass_prepare(e, search) ||
+        env->thread_start(env, pass_thread, e, &e->thread)) {
+      break;
+    }
+  }
+  exact__extents(&all[0]);
+  for (uint32_t i = 1; i < ready; i++) {
+    env->thread_join(env, all[i].thread);
+  }
+  for (uint32_t i = 0; i < ready; i++) {
+    const struct extents *e = &all[i];
+    best__merge(best, &e->compare.best);
+    if (e->rc && (!rc || rc == EXACT_BROKEN)) {
+      rc = e->rc;
+      s->err =
+          e->rc == EXACT_BROKEN || e->rc == EMB_INTERRUPT ? s->err : e->err;
+    }
+  }
+  return rc;
+}
+
+static int pass_over(struct search *search, struct best *best) {
+  const struct ask *ask = search->ask;
+  struct env *env = search->core->env;
+  uint32_t n = count_threads(search);
+  struct extents *all = env->allocate(env, n * sizeof *all);
+  if (!all) {
+    return session_error(ask->s, EMB_NOMEM, "out of memory");
+  }
+  int rc = pass_run(search, best, all, n);
+  for (uint32_t i = 0; i < n; i++) {
+    pass_end(&all[i]);
+  }
+  env->release(env, all);
+  return rc;
+}
+
+/* Rows that moved while the pass went on. */
+static int moved_rows(const struct ask *ask, emb_scan *scan,
+                      struct best *best) {
+  struct lookup lookup;
+  int rc = lookup_init(&lookup, ask, best);
+  if (rc) {
+    return rc;
+  }
+  do {
+    scan->batch_keys = 0;
+    rc = scan_take_moved(scan);
+    for (uint32_t i = 0; i < scan->batch_keys; i++) {
+      if (nearest__admits(ask, scan->batch[i])) {
+        lookup.keys[lookup.n++] = scan->batch[i];
+      }
+    }
+    rc = rc || !lookup.n ? rc : lookup_flush(&lookup, 1);
+  } while (!rc && scan->batch_keys);
+  lookup_free(&lookup);
+  return rc;
+}
+_Static_assert(SCAN_BATCH <= ROWS_AT_ONCE, "a batch of the scan's");
+
+static int exact_by_pass(const struct ask *ask, struct best *best) {
+  struct core *core = ask->s->core;
+  emb_scan *scan;
+  int rc = local_scan_open(ask->s, INT64_MIN, INT64_MAX, EMB_SCAN_ANY, &scan);
+  if (rc) {
+    return rc;
+  }
+  struct search search = {
+      .ask = ask,
+      .core = core,
+      .watch = &scan->watch,
+      .first = scan->page,
+      .end = layout_page(&core->layout, scan->watch.end),
+      .group = STAY_BYTES / core->layout.page_bytes,
+  };
+  search.group = search.group && ask->n == 1 ? search.group : 1;
+  atomic_init(&search.next, search.first >> core->layout.extent_bits);
+  rc = search.first < search.end ? pass_over(&search, best) : EMB_OK;
+  rc = rc ? rc : moved_rows(ask, scan, best);
+  rc = rc ? rc : scan_ended(scan);
+  local_scan_close(scan);
+  return rc;
+}
+
+int exact__table(const struct ask *ask, struct best *best) {
+  emb_session *s = ask->s;
+  if (are_few(ask)) {
+    return exact_by_key(ask, best);
+  }
+  int begun = progress_begin(s, "nearest", "rows", 0);
+  int rc = exact_by_pass(ask, best);
+  if (rc == EXACT_BROKEN || rc == EMB_BUSY) {
+    best__empty(best);
+    rc = exact_by_scan(ask, best);
+  }
+  progress_end(s, begun);
   return rc;
 }

@@ -129,19 +129,24 @@ int nearest__admits(const struct ask *ask, int64_t key) {
          list_has(how->keys, how->key_count, key);
 }
 
-void nearest__offer(const struct ask *ask, struct best *best, int64_t key,
-                    const float *vector) {
+void nearest__offer(const struct ask *ask, struct best *best, size_t query,
+                    int64_t key, const float *vector) {
   const emb_nearest_how *how = &ask->how;
   uint32_t dim = ask->segment->dim;
+  double distance;
+  if (emb_distance((int)ask->segment->metric, ask->queries + query * dim,
+                   vector, dim, &distance) &&
+      distance <= best_limit(best, query) &&
+      !(how->flags & EMB_NEAREST_WITHIN && distance < how->least) &&
+      !(how->apart && how->apart[query] == key)) {
+    best__offer(best, query, key, distance);
+  }
+}
+
+void nearest__offer_all(const struct ask *ask, struct best *best, int64_t key,
+                        const float *vector) {
   for (size_t i = 0; i < ask->n; i++) {
-    double distance;
-    if (emb_distance((int)ask->segment->metric, ask->queries + i * dim, vector,
-                     dim, &distance) &&
-        distance <= best_limit(best, i) &&
-        !(how->flags & EMB_NEAREST_WITHIN && distance < how->least) &&
-        !(how->apart && how->apart[i] == key)) {
-      best__offer(best, i, key, distance);
-    }
+    nearest__offer(ask, best, i, key, vector);
   }
 }
 
@@ -161,8 +166,8 @@ static int snapshot_rows(const struct ask *ask, emb_snap *snap,
     rc = local_snapshot_scan(snap, SNAPSHOT_ROWS, keys, vectors, NULL, &n);
     for (size_t i = 0; !rc && i < n; i++) {
       if (nearest__admits(ask, keys[i])) {
-        nearest__offer(ask, best, keys[i],
-                       vectors + i * dim + ask->segment->first);
+        nearest__offer_all(ask, best, keys[i],
+                           vectors + i * dim + ask->segment->first);
       }
     }
     rc = rc ? rc : session_interrupted(ask->s);

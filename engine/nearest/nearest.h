@@ -26,9 +26,11 @@ int nearest_check_size(emb_session *s, size_t n, size_t k);
 
 /* May this row be among the neighbours at all? */
 int nearest__admits(const struct ask *ask, int64_t key);
-/* Offers a row to all queries; vector: segment->dim floats. */
-void nearest__offer(const struct ask *ask, struct best *best, int64_t key,
-                    const float *vector);
+/* Offers a row to a query, or to all; vector: segment->dim floats. */
+void nearest__offer(const struct ask *ask, struct best *best, size_t query,
+                    int64_t key, const float *vector);
+void nearest__offer_all(const struct ask *ask, struct best *best, int64_t key,
+                        const float *vector);
 
 /* exact.c: every row of the table. */
 int exact__table(const struct ask *ask, struct best *best);

@@ -125,18 +125,18 @@ void local_scan_close(emb_scan *scan) {
 
 /* ---- one page ---------------------------------------------------------- */
 
-/* Is the record at this log address what the session sees of its key, or for a
-** delta what is committed?  Inside the epoch and under scan_lock: nothing
-** moves, but the cache may change. */
-static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
-  struct core *core = scan->s->core;
+/* Is the record at this log address what the session sees of its key, or what
+** is committed?  A record in the cache may leave it meanwhile. */
+static int is_live(emb_session *s, int committed, int64_t key,
+                   uint64_t address) {
+  struct core *core = s->core;
   uint64_t hash = hash_key(key), word, again;
   do {
     if (!index_find(&core->index, key, hash, &word)) {
       return 0;
     }
     word &= ~WORD_LATCH;
-    uint64_t seen = scan->changes ? word : txn_word(scan->s, key, hash, word);
+    uint64_t seen = committed ? word : txn_word(s, key, hash, word);
     if (key_log_address(core, seen) == address) {
       return 1;
     }
@@ -148,6 +148,10 @@ static int is_live(emb_scan *scan, int64_t key, uint64_t address) {
   return 0;
 }
 
+int scan_sees_record(emb_session *s, int64_t key, uint64_t address) {
+  return is_live(s, 0, key, address);
+}
+
 /* The record in this slot becomes a row, if it is one.  What came from disk is
 ** not being written to, whatever its stamps say. */
 static void collect_record(emb_scan *scan, const struct rec *rec,
@@ -156,7 +160,7 @@ static void collect_record(emb_scan *scan, const struct rec *rec,
       rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire));
   int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
   if (version <= scan->since || key < scan->lo || key > scan->hi ||
-      !is_live(scan, key, address)) {
+      !is_live(scan->s, scan->changes, key, address)) {
     return;
   }
   char *to = scan->row_values + (size_t)scan->rows * scan->row_bytes;

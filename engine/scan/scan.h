@@ -67,6 +67,9 @@ void scan_free_buffers(emb_scan *scan);
 void scan_finish(emb_scan *scan);
 /* Looks at pages until there is a row, at most `most`, or none is left. */
 int scan_fill(emb_scan *scan, size_t most);
+/* Is the record at this log address what the session sees of its key?  Inside
+** the epoch. */
+int scan_sees_record(emb_session *s, int64_t key, uint64_t address);
 /* More of the keys that moved away, in scan->batch. */
 int scan_take_moved(emb_scan *scan);
 /* An error if the scan would not be complete. */

@@ -505,6 +505,11 @@ static void word_wake(struct env *env, _Atomic uint32_t *word) {
   below->word_wake(below, word);
 }
 
+static uint32_t processors(struct env *env) {
+  struct env *below = of(env)->below;
+  return below->processors(below);
+}
+
 static uint32_t processor(struct env *env) {
   struct env *below = of(env)->below;
   return below->processor(below);
@@ -711,6 +716,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .shared_free = shared_free,
       .word_wait = word_wait,
       .word_wake = word_wake,
+      .processors = processors,
       .processor = processor,
       .stay_on = stay_on,
       .is_remote = is_remote,

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT
+**
+** compare.c -- which rows may be among the nearest, in float32, and which are,
+** in double.
+**
+** A row is computed again in double, and its key looked up, only if the float32
+** result leaves open whether it is near enough.  Most rows are farther than the
+** k nearest so far, so that this is rare: about k ln(n/k) of n rows in random
+** order.  Whether a record is its key's latest is not looked at before, either.
+**
+** LIMITS    L is the distance of the k-th nearest so far, e is distance_error,
+**           q a query and r a row.  A row is left out if
+**
+**    l2, few queries   computed sum > L^2 (1 + 2e) + tiny
+**    l2                q.r < (q.q (1 - 3e) - L^2 (1 + d)) / 2 - tiny
+**                            + r.r (1 - 3e) / 2
+**    dot               q.r < -L - |L| d - e q.q - tiny  - e r.r
+**    cosine            q.r / |r| < (1 - L - 4e) |q| - tiny
+**
+**           where what depends on the row only stands behind.  distance_error
+**           bounds the error of q.r by e |q| |r|, which is at most
+**           e (q.q + r.r) / 2, and that of r.r by e r.r; the rest of each
+**           margin is for the rounding of the comparison itself (d is 1e-6),
+**           and `tiny` for products that are too small for float32.  What is
+**           too large for it, or no number, leaves nothing out.
+** WRITERS   A row in memory may be written to meanwhile: if its stamp is not
+**           the same before and after, it is read again as it should be.
+*/
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "exact.h"
+
+/* More queries than these are compared in blocks: for fewer, the copy of each
+** row costs more than it saves. */
+#define FEW_QUERIES 3
+/* Queries that a block is compared with at a time: what comes out of it stays
+** in the second-level cache. */
+#define WIDTH_MAX 256
+#define BLOCK_ROWS_MAX 192
+#define BLOCK_BYTES (96 * 1024)
+#define SLACK 1e-6
+/* Bytes of the next page that are asked for before a page is compared.  A pass
+** over 1 M rows of 64 floats took 16.4 ms without, 14 ms into the second-level
+** cache, and 9.3 ms into the first, where a bare read of the vectors took 7.1.
+*/
+#define AHEAD_BYTES 8192
+
+static int is_l2(const struct compare *c) {
+  return c->ask->segment->metric == EMB_L2;
+}
+
+/* ---- limits -------------------------------------------------------------- */
+
+static float below(double x) {
+  return isnan(x) || x > (double)FLT_MAX / 2 ? -INFINITY
+         : x < -(double)FLT_MAX              ? -INFINITY
+                                             : nextafterf((float)x, -INFINITY);
+}
+
+/* The query's limit has changed. */
+static void compare_limit(struct compare *c, size_t query) {
+  const struct ask *ask = c->ask;
+  double e = distance_error(ask->segment->dim);
+  double tiny = (double)ask->segment->dim * (double)FLT_MIN;
+  double L = best_limit(&c->best, query), q = c->lengths[query];
+  if (isinf(L)) {
+    c->least[query] = c->width || !is_l2(c) ? -INFINITY : INFINITY;
+  } else if (ask->segment->metric == EMB_DOT) {
+    c->least[query] = below(-L - fabs(L) * SLACK - e * q - tiny);
+  } else if (ask->segment->metric == EMB_COSINE) {
+    c->least[query] = below((1 - L - 4 * e) * sqrt(q) - tiny);
+  } else if (c->width) {
+    c->least[query] = below((q * (1 - 3 * e) - L * L * (1 + SLACK)) / 2 - tiny);
+  } else {
+    double most = L * L * (1 + 2 * e) + tiny;
+    c->least[query] = most > (double)FLT_MAX / 2
+                          ? INFINITY
+                          : nextafterf((float)most, INFINITY);
+  }
+}
+
+/* What the row adds to the right side, and what its product is multiplied by;
+** `square` is its r.r.  0: nothing may be left out by it. */
+static int row_terms(const struct compare *c, float square, float *factor,
+                     float *add) {
+  float e = c->error;
+  *factor = 1;
+  *add = 0;
+  switch (c->ask->segment->metric) {
+  case EMB_L2:
+    *add = square * (1 - 3 * e) / 2;
+    break;
+  case EMB_DOT:
+    *add = -square * e;
+    break;
+  default:
+    *factor = 1 / sqrtf(square);
+    break;
+  }
+  return isfinite(*add) && isfinite(*factor) && square < FLT_MAX / 2;
+}
+
+/* ---- candidates ---------------------------------------------------------- */
+
+static void compare_offer(struct compare *c, size_t query, int64_t key,
+                          const float *vector) {
+  double before = best_limit(&c->best, query);
+  nearest__offer(c->ask, &c->best, query, key, vector);
+  if (best_limit(&c->best, query) != before) {
+    compare_limit(c, query);
+  }
+}
+
+/* Is the record at this address the key's, and may it be an answer? */
+static int is_candidate(const struct compare *c, int64_t key,
+                        uint64_t address) {
+  return nearest__admits(c->ask, key) &&
+         scan_sees_record(c->ask->s, key, address);
+}
+
+/* The stored segment as float32. */
+static void compare_decode(const struct compare *c, float *to,
+                           const char *value) {
+  const struct segment *segment = c->ask->segment;
+  const void *from = value + segment->stored_at;
+  if (segment->type == EMB_F16) {
+    c->core->vec->from_f16(to, from, segment->dim);
+  } else {
+    memcpy(to, from, segment->dim * sizeof(float));
+  }
+}
+
+/* The record as a row of the block, if it is still this key's. */
+static int take_record(struct compare *c, const struct rec *rec, int64_t key,
+                       int from_disk) {
+  uint32_t bytes = c->core->layout.vector_bytes;
+  uint64_t version;
+  if (from_disk) {
+    memcpy(c->value, rec->vector, bytes);
+  } else if (!rec_read(rec, key, c->value, bytes, &version)) {
+    return 0;
+  }
+  compare_decode(c, c->block + (size_t)c->rows * c->ask->segment->dim,
+                 c->value);
+  return 1;
+}
+
+/* ---- few queries --------------------------------------------------------- */
+
+/* ThreadSanitizer wants each read beside a writer to be atomic: a copy. */
+static const char *page_to_read(struct compare *c, const char *bytes) {
+#if FENCE_TSAN
+  rec_copy_out(c->page, bytes, c->core->layout.page_bytes);
+  return c->page;
+#else
+  (void)c;
+  return bytes;
+#endif
+}
+
+/* A record of a page may be near the query. */
+static void compare_again(struct compare *c, size_t query,
+                          const struct rec *rec, uint64_t address,
+                          int from_disk) {
+  int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+  if (is_candidate(c, key, address) && take_record(c, rec, key, from_disk)) {
+    compare_offer(c, query, key, c->block);
+  }
+}
+
+/* Does the result leave nothing open? */
+static int is_left_out(const struct compare *c, size_t query, uint32_t i) {
+  float factor, add, least = c->least[query];
+  return is_l2(c) ? c->results[i] > least
+                  : row_terms(c, c->squares[i], &factor, &add) &&
+                        c->results[i] * factor < least + add;
+}
+
+/* How many of the rows may be near, without a branch for each. */
+static uint32_t count_near(const struct compare *c, size_t query,
+                           uint32_t rows) {
+  const float *results = c->results, *squares = c->squares;
+  float least = c->least[query], error = c->error, n = 0;
+  uint32_t near = 0;
+  if (is_l2(c)) {
+    for (uint32_t i = 0; i < rows; i++) {
+      near += !(results[i] > least);
+    }
+  } else if (c->ask->segment->metric == EMB_DOT) {
+    for (uint32_t i = 0; i < rows; i++) {
+      near += !(results[i] < least - squares[i] * error);
+    }
+  } else if (least > 0) {
+    for (uint32_t i = 0; i < rows; i++) {
+      n = results[i] > 0 ? results[i] : 0;
+      near += !(n * n < least * least * squares[i] * 0.999f);
+    }
+  } else {
+    near = rows;
+  }
+  return near;
+}
+
+/* The stamps of a page's rows as they are now; 1: one of them is busy. */
+static uint64_t read_stamps(uint64_t *to, const char *at, uint32_t stride,
+                            uint32_t rows) {
+  uint64_t any = 0;
+  for (uint32_t i = 0; i < rows; i++, at += stride) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    to[i] = atomic_load_explicit(&rec->stamp, memory_order_acquire);
+    any |= to[i];
+  }
+  return any & REC_BUSY;
+}
+
+/* Has one of them changed since? */
+static int stamps_changed(const uint64_t *from, const char *at, uint32_t stride,
+                          uint32_t rows) {
+  uint64_t any = 0;
+  fence_acquire();
+  for (uint32_t i = 0; i < rows; i++, at += stride) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    any |= from[i] ^ atomic_load_explicit(&rec->stamp, memory_order_relaxed);
+  }
+  return any != 0;
+}
+
+/* The rows one by one, of a page in which some may be near.  is_torn: some was
+** being written to. */
+static void compare_rows(struct compare *c, size_t query, uint64_t page,
+                         const char *at, int from_disk, int is_torn,
+                         uint32_t rows) {
+  const struct layout *l = &c->core->layout;
+  for (uint32_t i = 0; i < rows; i++, at += l->rec_bytes) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    uint64_t stamp = c->stamps[i];
+    if (rec_version(stamp) == 0) {
+      continue; /* was never used */
+    }
+    int is_open =
+        is_torn &&
+        (stamp & REC_BUSY ||
+         atomic_load_explicit(&rec->stamp, memory_order_relaxed) != stamp);
+    if (is_open || !is_left_out(c, query, i)) {
+      compare_again(c, query, rec, layout_address(l, page, i), from_disk);
+    }
+  }
+}
+
+static void compare_query(struct compare *c, size_t query, uint64_t page,
+                          const char *bytes, int from_disk, uint32_t rows) {
+  const struct layout *l = &c->core->layout;
+  const struct segment *segment = c->ask->segment;
+  const char *at = bytes + PAGE_HEAD_BYTES;
+  uint64_t busy = read_stamps(c->stamps, at, l->rec_bytes, rows);
+  const struct distance_rows of = {page_to_read(c, bytes) + PAGE_HEAD_BYTES +
+                                       REC_HEAD_BYTES + segment->stored_at,
+                                   l->rec_bytes, rows};
+  const float *to = c->ask->queries + query * segment->dim;
+  if (is_l2(c)) {
+    c->ask->ops->l2[segment->type](c->results, to, &of, segment->dim);
+  } else {
+    c->ask->ops->dot[segment->type](c->results, c->squares, to, &of,
+                                    segment->dim);
+  }
+  int is_torn =
+      !from_disk && (busy || stamps_changed(c->stamps, at, l->rec_bytes, rows));
+  if (is_torn || count_near(c, query, rows)) {
+    compare_rows(c, query, page, at, from_disk, is_torn, rows);
+  }
+}
+
+static void compare_in_place(struct compare *c, uint64_t page,
+                             const char *bytes, int from_disk, uint32_t rows) {
+  const struct layout *l = &c->core->layout;
+  uint32_t ahead = l->page_bytes < AHEAD_BYTES ? l->page_bytes : AHEAD_BYTES;
+  for (uint32_t i = 0; !from_disk && i < ahead; i += 64) {
+    __builtin_prefetch(bytes + l->page_bytes + i);
+    __asm__ volatile(""); /* gcc 12 drops loops that do nothing else */
+  }
+  for (size_t query = 0; query < c->ask->n; query++) {
+    compare_query(c, query, page, bytes, from_disk, rows);
+  }
+}
+
+/* ---- several queries ----------------------------------------------------- */
+
+/* A row of the block may be near a query. */
+static void compare_block_row(struct compare *c, size_t query, uint32_t row) {
+  if (is_candidate(c, c->keys[row], c->addresses[row])) {
+    compare_offer(c, query, c->keys[row],
+                  c->block + (size_t)row * c->ask->segment->dim);
+  }
+}
+
+static size_t all_of(uint32_t *to, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    to[i] = (uint32_t)i;
+  }
+  return n;
+}
+
+static void compare_block(struct compare *c) {
+  const struct ask *ask = c->ask;
+  size_t dim = ask->segment->dim;
+  const struct distance_rows of = {c->block, dim * sizeof(float), c->rows};
+  for (size_t from = 0; from < ask->n; from += c->width) {
+    size_t n = ask->n - from < c->width ? ask->n - from : c->width;
+    size_t width = distance_width(ask->ops, n);
+    ask->ops->tile[EMB_F32](c->results, c->squares, c->panels + from * dim,
+                            width, &of, dim);
+    for (uint32_t row = 0; row < c->rows; row++) {
+      const float *results = c->results + row * width;
+      const float *least = c->least + from;
+      float factor, add;
+      int exact = row_terms(c, c->squares[row], &factor, &add);
+      size_t picked = exact ? c->pick(c->picked, results, least, n, factor, add)
+                            : all_of(c->picked, n);
+      for (size_t i = 0; i < picked; i++) {
+        compare_block_row(c, from + c->picked[i], row);
+      }
+    }
+  }
+  c->rows = 0;
+}
+
+static void gather(struct compare *c, uint64_t page, const char *bytes,
+                   int from_disk, uint32_t rows) {
+  const struct layout *l = &c->core->layout;
+  const char *at = bytes + PAGE_HEAD_BYTES;
+  for (uint32_t i = 0; i < rows; i++, at += l->rec_bytes) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    uint64_t stamp = atomic_load_explicit(&rec->stamp, memory_order_acquire);
+    int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+    if (rec_version(stamp) == 0 || !take_record(c, rec, key, from_disk)) {
+      continue;
+    }
+    c->keys[c->rows] = key;
+    c->addresses[c->rows++] = layout_address(l, page, i);
+    if (c->rows == c->room) {
+      compare_block(c);
+    }
+  }
+}
+
+void compare__flush(struct compare *c, struct epoch_slot *slot) {
+  if (c->rows) {
+    epoch_enter((struct epoch *)(uintptr_t)&c->core->epoch, slot);
+    compare_block(c);
+    epoch_leave(slot);
+  }
+}
+
+/* ---- pages --------------------------------------------------------------- */
+
+void compare__page(struct compare *c, uint64_t page, const char *bytes,
+                   int from_disk, uint64_t skip_from) {
+  const struct layout *l = &c->core->layout;
+  uint32_t rows = l->slots;
+  if (layout_address(l, page, 0) >= skip_from) {
+    return;
+  }
+  if (layout_page(l, skip_from) == page) {
+    rows = layout_slot(l, skip_from);
+  }
+  if (c->width) {
+    gather(c, page, bytes, from_disk, rows);
+  } else {
+    compare_in_place(c, page, bytes, from_disk, rows);
+  }
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static int compare_room(struct compare *c) {
+  const struct ask *ask = c->ask;
+  struct env *env = c->core->env;
+  size_t dim = ask->segment->dim, slots = c->core->layout.slots;
+  size_t block = BLOCK_BYTES / (dim * sizeof(float));
+  block = block < 12 ? 12 : block > BLOCK_ROWS_MAX ? BLOCK_ROWS_MAX : block;
+  c->room = c->width ? (uint32_t)block : 1;
+  size_t rows = c->width ? block : slots;
+  c->results =
+      env->allocate(env, rows * (c->width ? c->width : 1) * sizeof(float));
+  c->squares = env->allocate(env, rows * sizeof *c->squares);
+  c->least = env->allocate(env, ask->n * sizeof *c->least);
+  c->picked = env->allocate(env, (c->width + 1) * sizeof *c->picked);
+  c->lengths = env->allocate(env, ask->n * sizeof *c->lengths);
+  c->stamps = env->allocate(env, slots * sizeof *c->stamps);
+  c->page = env->allocate(env, c->core->layout.page_bytes);
+  c->value = env->allocate(env, c->core->layout.vector_bytes + 8);
+  c->block = env->allocate(env, c->room * dim * sizeof *c->block + 64);
+  c->keys = env->allocate(env, c->room * sizeof *c->keys);
+  c->addresses = env->allocate(env, c->room * sizeof *c->addresses);
+  c->panels = env->allocate(
+      env, distance_panel_floats(ask->ops, ask->n, dim) * sizeof(float) + 64);
+  return c->results && c->squares && c->least && c->picked && c->lengths &&
+                 c->stamps && c->page && c->value && c->block && c->keys &&
+                 c->addresses && c->panels
+             ? EMB_OK
+             : EMB_NOMEM;
+}
+
+int compare__init(struct compare *c, const struct ask *ask) {
+  size_t dim = ask->segment->dim, panel = ask->ops->panel;
+  memset(c, 0, sizeof *c);
+  c->ask = ask;
+  c->core = ask->s->core;
+  c->pick = pick_best();
+  c->error = (float)distance_error(ask->segment->dim);
+  if (ask->n > FEW_QUERIES) {
+    size_t width = WIDTH_MAX / panel * panel;
+    size_t all = distance_width(ask->ops, ask->n);
+    c->width = all < width ? all : width;
+  }
+  if (best__init(&c->best, c->core->env, ask->n, ask->k, ask->most) ||
+      compare_room(c)) {
+    compare__free(c);
+    return EMB_NOMEM;
+  }
+  if (c->width) {
+    ask->ops->pack(c->panels, ask->queries, ask->n, dim);
+  }
+  for (size_t i = 0; i < ask->n; i++) {
+    double minus;
+    emb_distance(EMB_DOT, ask->queries + i * dim, ask->queries + i * dim,
+                 (uint32_t)dim, &minus);
+    c->lengths[i] = -minus;
+    compare_limit(c, i);
+  }
+  return EMB_OK;
+}
+
+void compare__free(struct compare *c) {
+  struct env *env = c->core->env;
+  best__free(&c->best);
+  env->release(env, c->panels);
+  env->release(env, c->results);
+  env->release(env, c->squares);
+  env->release(env, c->least);
+  env->release(env, c->picked);
+  env->release(env, c->lengths);
+  env->release(env, c->stamps);
+  env->release(env, c->page);
+  env->release(env, c->value);
+  env->release(env, c->block);
+  env->release(env, c->keys);
+  env->release(env, c->addresses);
+}

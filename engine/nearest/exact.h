@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+**
+** exact.h -- private to the files of an exact search: exact.c leads it, threads
+** take extents of the log one after the other (extents.c), and compare the rows
+** of their pages (compare.c).
+*/
+#ifndef EMB_NEAREST_EXACT_H
+#define EMB_NEAREST_EXACT_H
+
+#include "../vec/pick.h"
+#include "nearest.h"
+
+/* What all threads of a search share. */
+struct search {
+  const struct ask *ask;
+  struct core *core;
+  const struct scan_watch
+      *watch;          /* of the scan that is open: what is skipped */
+  uint64_t first, end; /* pages */
+  uint32_t group;      /* pages that are compared in one stay */
+  /* Extent that is taken next; relaxed, as the next two. */
+  _Atomic uint64_t next;
+  _Atomic int stop;        /* something failed, or was interrupted */
+  _Atomic uint64_t passed; /* extents: progress */
+};
+
+/* Rows against queries.  Of one query or few the rows of a page are compared
+** where they are; for several, rows are gathered into a block first. */
+struct compare {
+  const struct ask *ask;
+  const struct core *core;
+  float error;    /* distance_error */
+  size_t width;   /* queries of a block's comparison: whole panels, or 0 */
+  float *panels;  /* of all queries */
+  float *results; /* of a page's rows, or width of each of a block's */
+  float *squares; /* of the same rows */
+  float *least;   /* of each query: see compare.c */
+  pick_form *pick;
+  uint32_t *picked; /* queries of a block's row */
+  double *lengths;  /* sums of squares of the queries */
+  uint64_t *stamps; /* of a page's rows, before they were compared */
+  char *page;       /* under ThreadSanitizer, a copy */
+  char *value;      /* of one record, as it is stored */
+  float *block;     /* gathered rows, decoded */
+  int64_t *keys;    /* theirs */
+  uint64_t *addresses;
+  uint32_t rows, room; /* of the block */
+  struct best best;
+};
+
+/* One thread's part. */
+struct extents {
+  struct search *search;
+  struct epoch_slot *slot;
+  emb_session *caller; /* of the thread that made the call, else NULL */
+  struct compare compare;
+  struct env_queue *queue;
+  char *buffers;
+  void *thread;
+  int rc; /* an error, or EXACT_BROKEN */
+  emb_err err;
+};
+
+/* A page is not as it should be: the search is made again, by a scan, which
+** knows what that means. */
+#define EXACT_BROKEN (-6)
+
+/* extents.c: until none is left. */
+void exact__extents(struct extents *e);
+
+/* compare.c */
+int compare__init(struct compare *c, const struct ask *ask);
+void compare__free(struct compare *c);
+/* A page with rows: `bytes` in memory, or as read from disk.  Inside the epoch.
+** skip_from: records from this address on do not count. */
+void compare__page(struct compare *c, uint64_t page, const char *bytes,
+                   int from_disk, uint64_t skip_from);
+/* What was gathered is compared.  May be outside the epoch if nothing was. */
+void compare__flush(struct compare *c, struct epoch_slot *slot);
+
+#endif

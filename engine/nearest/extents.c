@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT
+**
+** extents.c -- one thread of an exact search: takes extents of the log, one
+** after the other, compares those that are in memory where they are, and reads
+** the others, several at a time, into buffers of its own.  So nothing that is
+** in memory has to leave it.
+**
+** EPOCH     Entered for a group of pages that takes some microseconds to
+**           compare, never while a read is waited for.
+** FAILURE   A page that cannot be used is perhaps no harm: its extent was moved
+**           or freed meanwhile, or never written before a crash.  Whether it is
+**           is for a scan to say: EXACT_BROKEN.
+*/
+#include <string.h>
+
+#include "exact.h"
+
+enum { AHEAD_READS = 8 };
+
+struct reading {
+  struct env_io io;
+  uint64_t number; /* of the extent */
+  uint64_t from;   /* pages before were compared in memory */
+  uint64_t to;     /* pages from here on are not on disk yet */
+};
+
+static int extents_failed(struct extents *e, int rc) {
+  e->rc = e->rc ? e->rc : rc;
+  atomic_store_explicit(&e->search->stop, 1, memory_order_relaxed);
+  return rc;
+}
+
+/* ---- one extent ---------------------------------------------------------- */
+
+/* Pages of the search in an extent: [*from, *to). */
+static void extent_pages(const struct search *search, uint64_t number,
+                         uint64_t *from, uint64_t *to) {
+  uint32_t bits = search->core->layout.extent_bits;
+  *from = number << bits;
+  *to = (number + 1) << bits;
+  *from = *from < search->first ? search->first : *from;
+  *to = *to > search->end ? search->end : *to;
+}
+
+/* Is there nothing to compare in it?  Live records of the session's own
+** transaction are not counted as such.  Inside the epoch. */
+static int extent_is_empty(const struct search *search,
+                           const struct extent *extent) {
+  return extent_phys(extent) == EXTENT_NOWHERE ||
+         (atomic_load(&extent->live) == 0 && !search->ask->s->txn);
+}
+
+static void extents_compare(struct extents *e, uint64_t page, const char *bytes,
+                            int from_disk) {
+  const struct search *search = e->search;
+  uint64_t skip_from = UINT64_MAX;
+  if (page_kind(bytes) != PAGE_DATA) {
+    return;
+  }
+  if (search->watch->skip_txn && page_txn(bytes) == search->watch->skip_txn) {
+    skip_from = search->watch->skip_from;
+  }
+  compare__page(&e->compare, page, bytes, from_disk, skip_from);
+}
+
+/* Compares a group of pages in memory, *page on; 0: they are on disk only. */
+static int extents_group(struct extents *e, uint64_t *page, uint64_t end) {
+  struct search *search = e->search;
+  struct core *core = search->core;
+  uint32_t left = search->group;
+  int there = 1;
+  epoch_enter(&core->epoch, e->slot);
+  const struct extent *extent =
+      log_extent(&core->log, *page >> core->layout.extent_bits);
+  if (extent_is_empty(search, extent)) {
+    *page = end;
+  }
+  for (; left && there && *page < end; left--) {
+    const char *bytes = log_page(&core->log, *page);
+    there = bytes != NULL;
+    if (there) {
+      extents_compare(e, (*page)++, bytes, 0);
+    }
+  }
+  epoch_leave(e->slot);
+  return there;
+}
+
+/* The extent was read.  What has come into memory meanwhile, or was there only,
+** is compared there. */
+static int extents_read(struct extents *e, const struct reading *r) {
+  struct search *search = e->search;
+  struct core *core = search->core;
+  const struct layout *l = &core->layout;
+  uint64_t from, to;
+  extent_pages(search, r->number, &from, &to);
+  for (uint64_t page = r->from; page < to; page++) {
+    const char *bytes =
+        (const char *)r->io.buffer + layout_page_offset(l, page);
+    int is_read = page < r->to && page_valid(l, bytes, core->salt, page);
+    epoch_enter(&core->epoch, e->slot);
+    const struct extent *extent = log_extent(&core->log, r->number);
+    const char *memory = log_page(&core->log, page);
+    int is_empty = extent_is_empty(search, extent);
+    if (!is_empty && (memory || is_read)) {
+      extents_compare(e, page, memory ? memory : bytes, !memory);
+    }
+    epoch_leave(e->slot);
+    if (is_empty) {
+      break;
+    }
+    if (!memory && !is_read) {
+      return extents_failed(e, EXACT_BROKEN);
+    }
+  }
+  return EMB_OK;
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+static int extents_open(struct extents *e) {
+  struct core *core = e->search->core;
+  struct env *env = core->env;
+  if (e->queue) {
+    return EMB_OK;
+  }
+  e->buffers =
+      env->map(env, (size_t)AHEAD_READS * core->layout.extent_bytes, 0);
+  if (!e->buffers ||
+      env->queue_open(env, core->queue_kind, AHEAD_READS, &e->queue)) {
+    e->queue = NULL;
+    err_set(&e->err, EMB_NOMEM, "out of memory");
+    return extents_failed(e, EMB_NOMEM);
+  }
+  return EMB_OK;
+}
+
+/* Starts to read an extent, from page `from` on.  *begun: 0, it is nowhere any
+** more. */
+static int extents_begin(struct extents *e, struct reading *r, uint64_t from,
+                         int *begun) {
+  struct core *core = e->search->core;
+  const struct layout *l = &core->layout;
+  struct env_io *io = &r->io;
+  void *buffer = io->buffer;
+  r->number = from >> l->extent_bits;
+  r->from = from;
+  epoch_enter(&core->epoch, e->slot);
+  uint64_t offset = log_offset(&core->log, r->number << l->extent_bits);
+  uint64_t flushed = atomic_load(&core->log.flushed);
+  epoch_leave(e->slot);
+  r->to = (r->number + 1) << l->extent_bits;
+  r->to = r->to < flushed ? r->to : flushed;
+  *begun = offset != UINT64_MAX;
+  if (!*begun) {
+    return EMB_OK;
+  }
+  memset(io, 0, sizeof *io);
+  io->file = core->log.file;
+  io->buffer = buffer;
+  io->bytes = l->extent_bytes;
+  io->offset = offset;
+  io->tag = r;
+  int os = core->env->queue_submit(core->env, e->queue, &io, 1);
+  if (os) {
+    err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir);
+    return extents_failed(e, EMB_IOERR);
+  }
+  return EMB_OK;
+}
+
+/* Waits for reads, and compares what has come. */
+static int extents_finish(struct extents *e, struct reading **free,
+                          uint32_t *frees) {
+  struct core *core = e->search->core;
+  struct env_io *done[AHEAD_READS];
+  size_t n = 0;
+  int rc = EMB_OK;
+  int os = core->env->queue_wait(core->env, e->queue, 1, done, AHEAD_READS, &n);
+  if (os) {
+    err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir);
+    return extents_failed(e, EMB_IOERR);
+  }
+  for (size_t i = 0; i < n; i++) {
+    struct reading *r = done[i]->tag;
+    if (!rc && done[i]->result) {
+      err_os(&e->err, EMB_IOERR, done[i]->result,
+             "cannot read %s/log at offset %llu", core->dir,
+             (unsigned long long)done[i]->offset);
+      rc = extents_failed(e, EMB_IOERR);
+    }
+    count_add(&core->counters.read_bytes, core->layout.extent_bytes);
+    rc = rc ? rc : extents_read(e, r);
+    free[(*frees)++] = r;
+  }
+  return rc;
+}
+
+/* May the thread go on?  The caller's also looks whether it is interrupted. */
+static int extents_go(struct extents *e) {
+  if (e->caller && session_interrupted(e->caller)) {
+    extents_failed(e, EMB_INTERRUPT);
+  }
+  return !atomic_load_explicit(&e->search->stop, memory_order_relaxed);
+}
+
+/* Compares an extent as far as it is in memory.  Returns the page from which on
+** it must be read, or *end. */
+static uint64_t extents_in_memory(struct extents *e, uint64_t number,
+                                  uint64_t *end) {
+  uint64_t page;
+  extent_pages(e->search, number, &page, end);
+  while (page < *end && extents_group(e, &page, *end)) {
+  }
+  return page;
+}
+
+void exact__extents(struct extents *e) {
+  struct search *search = e->search;
+  const struct layout *l = &search->core->layout;
+  uint64_t last = (search->end - 1) >> l->extent_bits;
+  struct reading readings[AHEAD_READS], *free[AHEAD_READS];
+  uint32_t frees = AHEAD_READS;
+  for (uint32_t i = 0; i < AHEAD_READS; i++) {
+    free[i] = &readings[i];
+  }
+  while (extents_go(e)) {
+    uint64_t end, number = atomic_fetch_add_explicit(&search->next, 1,
+                                                     memory_order_relaxed);
+    if (number > last) {
+      break;
+    }
+    uint64_t page = extents_in_memory(e, number, &end);
+    if (page < end && !extents_open(e)) {
+      struct reading *r = free[frees - 1];
+      int begun;
+      r->io.buffer = e->buffers + (size_t)(r - readings) * l->extent_bytes;
+      frees -= !extents_begin(e, r, page, &begun) && begun;
+    }
+    if (frees == 0) {
+      extents_finish(e, free, &frees);
+    }
+    atomic_fetch_add_explicit(&search->passed, 1, memory_order_relaxed);
+  }
+  while (frees < AHEAD_READS && extents_go(e)) {
+    extents_finish(e, free, &frees);
+  }
+  compare__flush(&e->compare, e->slot);
+  if (e->queue) {
+    search->core->env->queue_close(search->core->env, e->queue);
+  }
+  if (e->buffers) {
+    search->core->env->unmap(search->core->env, e->buffers,
+                             (size_t)AHEAD_READS * l->extent_bytes);
+  }
+}
