@@ -43,7 +43,6 @@ struct distance_ops {
                   const struct distance_rows *rows, size_t dim);
 };
 
-extern const struct distance_ops distance_scalar;
 /* Form i that this processor can run, 0 the scalar one, each wider than the one
 ** before; NULL at the end. */
 const struct distance_ops *distance__form(int i);
@@ -58,15 +57,12 @@ static inline size_t distance_panel_floats(const struct distance_ops *ops,
   return distance_width(ops, n) * dim;
 }
 
-/* e such that, in whichever form and for finite results, what l2 gives and the
-** squares are within e times the exact sum of it, and what dot and tile give is
-** within e * |query| * |row| of the exact product; where these are so small
-*that
-** float32 has fewer digits left, DISTANCE_UNDERFLOW is added to that.  Exact,
-*or
-** as emb_distance computes it: e has room for both.  A result that float32 has
-** no number for, or that would have to pass such on the way, is infinite or
-** NaN.  dim is at most 65536. */
+/* e such that, in whichever form, l2 and squares are within e times the exact
+** sum, and dot and tile within e * |query| * |row| of the exact product; plus
+** DISTANCE_UNDERFLOW, for what is too small for all digits of float32.  Exact,
+** or as emb_distance computes it (with l2 squared): e has room for both.  A
+** result that does not fit into float32, or did not on the way, is infinite or
+** NaN.  dim is at most 65536, and elements are finite. */
 double distance_error(size_t dim);
 #define DISTANCE_UNDERFLOW 0x1p-132
 

@@ -24,35 +24,88 @@ enum {
   /* Elements that one sum of a query and a row runs over, before it is added to
   ** those before: what a product of n elements loses grows with n. */
   DISTANCE_PART = 2048,
-  DISTANCE_DEPTH = 256, /* the same in a tile */
-  DISTANCE_TILES = 16,  /* tiles that a part of all panels is used for */
-  DISTANCE_LANES = 8    /* sums of the scalar form */
+  DISTANCE_DEPTH = 256,               /* the same in a tile */
+  DISTANCE_ROW = DISTANCE_DEPTH + 16, /* not all at one place of the cache */
+  DISTANCE_TILES = 16, /* that a part of all panels is used for */
+  DISTANCE_LANES = 8   /* sums of the scalar form */
 };
 
-/* Let u = 2^-24 be the unit of rounding, and count the roundings that lie
-** between an element's contribution and the result, whatever the form:
+/* What l2 and dot, and what tile is called with. */
+struct distance_call {
+  float *to, *squares;
+  const float *query;
+  const struct distance_rows *rows;
+  size_t dim;
+};
+struct distance_tile {
+  float *to, *squares;
+  const float *panels;
+  size_t width;
+  const struct distance_rows *rows;
+  size_t dim;
+};
+
+/* distance_ops of a form, from
+**   rows_FORM(what, half, call)   what and half are constants
+**   tile_FORM(half, tile) */
+#define DISTANCE_NEAR(form, target, type, half)                                \
+  target static void l2_##type##_##form(float *to, const float *query,         \
+                                        const struct distance_rows *rows,      \
+                                        size_t dim) {                          \
+    struct distance_call call = {to, NULL, query, rows, dim};                  \
+    rows_##form(DISTANCE_L2, half, &call);                                     \
+  }                                                                            \
+  target static void dot_##type##_##form(                                      \
+      float *to, float *squares, const float *query,                           \
+      const struct distance_rows *rows, size_t dim) {                          \
+    struct distance_call call = {to, squares, query, rows, dim};               \
+    if (squares) {                                                             \
+      rows_##form(DISTANCE_DOT_SQUARES, half, &call);                          \
+    } else {                                                                   \
+      rows_##form(DISTANCE_DOT, half, &call);                                  \
+    }                                                                          \
+  }                                                                            \
+  target static void tile_##type##_##form(                                     \
+      float *to, float *squares, const float *panels, size_t width,            \
+      const struct distance_rows *rows, size_t dim) {                          \
+    struct distance_tile tile = {to, squares, panels, width, rows, dim};       \
+    tile_##form(half, &tile);                                                  \
+  }
+#define DISTANCE_FORM(form, target, queries)                                   \
+  DISTANCE_NEAR(form, target, f32, 0)                                          \
+  DISTANCE_NEAR(form, target, f16, 1)                                          \
+  static void pack_##form(float *panels, const float *from, size_t n,          \
+                          size_t dim) {                                        \
+    distance_pack(panels, from, n, dim, queries);                              \
+  }                                                                            \
+  static const struct distance_ops distance_##form = {                         \
+      .name = #form,                                                           \
+      .l2 = {l2_f32_##form, l2_f16_##form},                                    \
+      .dot = {dot_f32_##form, dot_f16_##form},                                 \
+      .panel = queries,                                                        \
+      .pack = pack_##form,                                                     \
+      .tile = {tile_f32_##form, tile_f16_##form}};
+
+/* Let u = 2^-24 be the unit of rounding.  The roundings that lie between an
+** element's contribution and the result, in whichever form, are at most
 **   2            the difference of l2, which is squared
 **   1            the product; none where multiply and add are fused
-**   D            the additions of one chain: in tiles at most min(n, 256), as
-**                DISTANCE_DEPTH says; in sums over DISTANCE_PART elements at
-**                least DISTANCE_LANES go side by side, which makes no more
-**   5            the sums of up to 2 * 16 lanes, added up as a tree (3 for the
-**                lanes of the scalar form)
-**   n / 256 + 1  the parts, at most as many as of DISTANCE_DEPTH elements
-** Let k be their sum.  Each is a factor 1 + d, |d| <= u, so that
-** a contribution t comes out as t * (1 + h), |h| <= ku / (1 - ku) (Higham,
-** "Accuracy and Stability of Numerical Algorithms", lemma 3.1).  For l2 and the
-** squares all t are positive and the sum is off by that share of itself; for a
-** product it is off by that share of the sum of all |t|, which is at most
-** |query| * |row| (Cauchy-Schwarz).  As k <= 522, ku / (1 - ku) < 1.0001 ku;
-*the
-** rest of 1.001 is more than the roundings of emb_distance, fewer than n + 20
-*of
-** 2^-53, can use.
+**   min(n, 256)  the additions of one chain: DISTANCE_DEPTH in a tile, and as
+**                many where DISTANCE_PART elements are summed, which is done in
+**                no fewer than DISTANCE_LANES chains
+**   5            the sums of up to 2 * 16 chains, as a tree
+**   n / 256 + 1  the sums of the parts
+** Let k be their number.  Each is a factor 1 + d, |d| <= u, so a contribution t
+** comes out as t * (1 + h), |h| <= ku / (1 - ku) (Higham, "Accuracy and
+** Stability of Numerical Algorithms", lemma 3.1).  Of l2 and of squares no t is
+** negative, and the sum is off by that share of itself; a product is off by
+** that share of the sum of all |t|, which is at most |query| * |row| (Cauchy-
+** Schwarz).
+** As k <= 521, ku / (1 - ku) < 1.0001 ku; the rest of 1.001 is more than the
+** roundings of emb_distance can use, fewer than n + 20 of 2^-53.
 **
-** An addition has no error below FLT_MIN, a difference neither; a product is
-*off
-** by at most 2^-150, of which n <= 2^16 with their own factors make less than
+** Sums and differences below FLT_MIN are exact.  A product there is off by at
+** most 2^-150; 2^16 of them, with their own factors, by less than
 ** DISTANCE_UNDERFLOW. */
 double distance_error(size_t dim) {
   size_t chain = dim < DISTANCE_DEPTH ? dim : DISTANCE_DEPTH;
@@ -76,20 +129,22 @@ static void distance_pack(float *panels, const float *queries, size_t n,
 
 /* ---- scalar ------------------------------------------------------------- */
 
-/* A part of a row, of at most DISTANCE_DEPTH elements. */
-static void row_part(float *to, const struct distance_rows *rows, size_t row,
-                     size_t from, size_t n, int type) {
-  const char *at = (const char *)rows->first + row * rows->stride;
-  if (type == EMB_F32) {
-    memcpy(to, at + from * sizeof(float), n * sizeof(float));
-    return;
+/* Elements from `from` on of a row; at most DISTANCE_DEPTH, whose number is
+** returned. */
+static size_t row_part(float *to, const char *row, size_t from, size_t dim,
+                       int half) {
+  size_t n = dim - from < DISTANCE_DEPTH ? dim - from : DISTANCE_DEPTH;
+  if (half) {
+    uint16_t halves[DISTANCE_DEPTH];
+    memcpy(halves, row + from * sizeof *halves, n * sizeof *halves);
+    vec_scalar.from_f16(to, halves, n);
+  } else {
+    memcpy(to, row + from * sizeof *to, n * sizeof *to);
   }
-  uint16_t half[DISTANCE_DEPTH];
-  memcpy(half, at + from * sizeof *half, n * sizeof *half);
-  vec_scalar.from_f16(to, half, n);
+  return n;
 }
 
-/* Of n elements: of q * x, or of (q - x)^2. */
+/* Of n elements: of (q - x)^2, or of q * x. */
 static float part_sum(enum distance_what what, const float *q, const float *x,
                       size_t n) {
   float lane[DISTANCE_LANES] = {0};
@@ -101,51 +156,29 @@ static float part_sum(enum distance_what what, const float *q, const float *x,
          ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-static void rows_scalar(enum distance_what what, int type, float *to,
-                        float *squares, const float *query,
-                        const struct distance_rows *rows, size_t dim) {
+static void rows_scalar(enum distance_what what, int half,
+                        const struct distance_call *call) {
   float q[DISTANCE_DEPTH], x[DISTANCE_DEPTH];
-  for (size_t i = 0; i < rows->n; i++) {
-    float sum = 0, sum_squares = 0;
-    for (size_t from = 0; from < dim; from += DISTANCE_DEPTH) {
-      size_t n = dim - from < DISTANCE_DEPTH ? dim - from : DISTANCE_DEPTH;
-      memcpy(q, query + from, n * sizeof *q);
-      row_part(x, rows, i, from, n, type);
+  const char *row = call->rows->first;
+  for (size_t i = 0; i < call->rows->n; i++) {
+    float sum = 0, squares = 0;
+    for (size_t from = 0, n; from < call->dim; from += n) {
+      n = row_part(x, row, from, call->dim, half);
+      memcpy(q, call->query + from, n * sizeof *q);
       sum += part_sum(what, q, x, n);
-      if (squares) {
-        sum_squares += part_sum(DISTANCE_DOT, x, x, n);
+      if (what == DISTANCE_DOT_SQUARES) {
+        squares += part_sum(DISTANCE_DOT, x, x, n);
       }
     }
-    to[i] = sum;
-    if (squares) {
-      squares[i] = sum_squares;
+    call->to[i] = sum;
+    if (what == DISTANCE_DOT_SQUARES) {
+      call->squares[i] = squares;
     }
+    row += call->rows->stride;
   }
 }
 
-static void l2_f32_scalar(float *to, const float *query,
-                          const struct distance_rows *rows, size_t dim) {
-  rows_scalar(DISTANCE_L2, EMB_F32, to, NULL, query, rows, dim);
-}
-static void l2_f16_scalar(float *to, const float *query,
-                          const struct distance_rows *rows, size_t dim) {
-  rows_scalar(DISTANCE_L2, EMB_F16, to, NULL, query, rows, dim);
-}
-static void dot_f32_scalar(float *to, float *squares, const float *query,
-                           const struct distance_rows *rows, size_t dim) {
-  rows_scalar(DISTANCE_DOT, EMB_F32, to, squares, query, rows, dim);
-}
-static void dot_f16_scalar(float *to, float *squares, const float *query,
-                           const struct distance_rows *rows, size_t dim) {
-  rows_scalar(DISTANCE_DOT, EMB_F16, to, squares, query, rows, dim);
-}
-
-static void pack_scalar(float *panels, const float *queries, size_t n,
-                        size_t dim) {
-  distance_pack(panels, queries, n, dim, DISTANCE_LANES);
-}
-
-/* One row's part, and one panel. */
+/* A part of a row and of a panel. */
 static void add_panel_scalar(float *to, const float *panel, const float *x,
                              size_t n) {
   float sum[DISTANCE_LANES] = {0};
@@ -159,51 +192,41 @@ static void add_panel_scalar(float *to, const float *panel, const float *x,
   }
 }
 
-static void tile_scalar(int type, float *to, float *squares,
-                        const float *panels, size_t width,
-                        const struct distance_rows *rows, size_t dim) {
-  float x[DISTANCE_DEPTH];
-  memset(to, 0, rows->n * width * sizeof *to);
-  for (size_t i = 0; i < rows->n; i++) {
-    float sum_squares = 0;
-    for (size_t from = 0; from < dim; from += DISTANCE_DEPTH) {
-      size_t n = dim - from < DISTANCE_DEPTH ? dim - from : DISTANCE_DEPTH;
-      row_part(x, rows, i, from, n, type);
-      for (size_t p = 0; p < width; p += DISTANCE_LANES) {
-        add_panel_scalar(to + i * width + p,
-                         panels + p * dim + from * DISTANCE_LANES, x, n);
+static void tile_scalar(int half, const struct distance_tile *tile) {
+  float x[DISTANCE_DEPTH], *to = tile->to;
+  const char *row = tile->rows->first;
+  memset(to, 0, tile->rows->n * tile->width * sizeof *to);
+  for (size_t i = 0; i < tile->rows->n; i++) {
+    float squares = 0;
+    for (size_t from = 0, n; from < tile->dim; from += n) {
+      n = row_part(x, row, from, tile->dim, half);
+      for (size_t p = 0; p < tile->width; p += DISTANCE_LANES) {
+        const float *panel = tile->panels + p * tile->dim;
+        add_panel_scalar(to + p, panel + from * DISTANCE_LANES, x, n);
       }
-      sum_squares += part_sum(DISTANCE_DOT, x, x, n);
+      squares += part_sum(DISTANCE_DOT, x, x, n);
     }
-    if (squares) {
-      squares[i] = sum_squares;
+    if (tile->squares) {
+      tile->squares[i] = squares;
     }
+    to += tile->width;
+    row += tile->rows->stride;
   }
 }
 
-static void tile_f32_scalar(float *to, float *squares, const float *panels,
-                            size_t width, const struct distance_rows *rows,
-                            size_t dim) {
-  tile_scalar(EMB_F32, to, squares, panels, width, rows, dim);
-}
-static void tile_f16_scalar(float *to, float *squares, const float *panels,
-                            size_t width, const struct distance_rows *rows,
-                            size_t dim) {
-  tile_scalar(EMB_F16, to, squares, panels, width, rows, dim);
-}
-
-const struct distance_ops distance_scalar = {
-    .name = "scalar",
-    .l2 = {l2_f32_scalar, l2_f16_scalar},
-    .dot = {dot_f32_scalar, dot_f16_scalar},
-    .panel = DISTANCE_LANES,
-    .pack = pack_scalar,
-    .tile = {tile_f32_scalar, tile_f16_scalar}};
+DISTANCE_FORM(scalar, , DISTANCE_LANES)
 
 /* ---- AVX2 and AVX-512 --------------------------------------------------- */
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+/* Sums of rows side by side. */
+struct distance_four {
+  const float *query;
+  const char *row[4];
+  __m128 sums, squares;
+};
 
 static inline void distance_store(float *to, __m128 x, size_t n) {
   if (n == 4) {
@@ -215,26 +238,25 @@ static inline void distance_store(float *to, __m128 x, size_t n) {
   memcpy(to, four, n * sizeof *to);
 }
 
-#define AVX2 __attribute__((target("avx2,f16c,fma"))) static inline
-#define AVX512                                                                 \
-  __attribute__((                                                              \
-      target("avx512f,avx512bw,avx512vl,avx2,f16c,fma"))) static inline
+#define AVX2 __attribute__((target("avx2,f16c,fma")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,f16c,fma")))
 
-AVX2 __m256 some_avx2(const void *from, size_t n) {
+AVX2 static inline __m256 some_avx2(const void *from, size_t n) {
   static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
   const void *mask = ones + 8 - n;
   return _mm256_maskload_ps(from, _mm256_loadu_si256(mask));
 }
-AVX2 __m256 half_avx2(const void *from) {
+AVX2 static inline __m256 half_avx2(const void *from) {
   return _mm256_cvtph_ps(_mm_loadu_si128(from));
 }
-AVX2 __m256 half_some_avx2(const void *from, size_t n) {
+AVX2 static inline __m256 half_some_avx2(const void *from, size_t n) {
   uint16_t some[8] = {0};
   memcpy(some, from, n * sizeof *some);
   return half_avx2(some);
 }
 /* Of each four lanes, their sums: of a, b, c, d side by side. */
-AVX2 __m256 sums_of_4_avx2(__m256 a, __m256 b, __m256 c, __m256 d) {
+AVX2 static inline __m256 sums_of_4_avx2(__m256 a, __m256 b, __m256 c,
+                                         __m256 d) {
   __m256d ab = _mm256_castps_pd(
       _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)));
   __m256d cd = _mm256_castps_pd(
@@ -242,23 +264,24 @@ AVX2 __m256 sums_of_4_avx2(__m256 a, __m256 b, __m256 c, __m256 d) {
   return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)),
                        _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)));
 }
-AVX2 __m128 sums_avx2(__m256 a, __m256 b, __m256 c, __m256 d) {
+AVX2 static inline __m128 sums_avx2(__m256 a, __m256 b, __m256 c, __m256 d) {
   __m256 sums = sums_of_4_avx2(a, b, c, d);
   return _mm_add_ps(_mm256_castps256_ps128(sums),
                     _mm256_extractf128_ps(sums, 1));
 }
 
-AVX512 __m512 some_avx512(const void *from, size_t n) {
+AVX512 static inline __m512 some_avx512(const void *from, size_t n) {
   return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), from);
 }
-AVX512 __m512 half_avx512(const void *from) {
+AVX512 static inline __m512 half_avx512(const void *from) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(from));
 }
-AVX512 __m512 half_some_avx512(const void *from, size_t n) {
+AVX512 static inline __m512 half_some_avx512(const void *from, size_t n) {
   return _mm512_cvtph_ps(
       _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from));
 }
-AVX512 __m128 sums_avx512(__m512 a, __m512 b, __m512 c, __m512 d) {
+AVX512 static inline __m128 sums_avx512(__m512 a, __m512 b, __m512 c,
+                                        __m512 d) {
   __m512d ab = _mm512_castps_pd(
       _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
   __m512d cd = _mm512_castps_pd(
@@ -273,7 +296,7 @@ AVX512 __m128 sums_avx512(__m512 a, __m512 b, __m512 c, __m512 d) {
 }
 
 #define FORM(name) name##_avx2
-#define TARGET __attribute__((target("avx2,f16c,fma")))
+#define TARGET AVX2
 #define VEC __m256
 #define WIDTH 8
 #define LOAD(p) _mm256_loadu_ps((const float *)(const void *)(p))
@@ -290,17 +313,10 @@ AVX512 __m128 sums_avx512(__m512 a, __m512 b, __m512 c, __m512 d) {
 #define TILE 6
 #include "distance_rules.h"
 
-static const struct distance_ops distance_avx2 = {
-    .name = "avx2",
-    .l2 = {l2_f32_avx2, l2_f16_avx2},
-    .dot = {dot_f32_avx2, dot_f16_avx2},
-    .panel = 16,
-    .pack = pack_avx2,
-    .tile = {tile_f32_avx2, tile_f16_avx2}};
+DISTANCE_FORM(avx2, AVX2, 16)
 
 #define FORM(name) name##_avx512
-#define TARGET                                                                 \
-  __attribute__((target("avx512f,avx512bw,avx512vl,avx2,f16c,fma")))
+#define TARGET AVX512
 #define VEC __m512
 #define WIDTH 16
 #define LOAD(p) _mm512_loadu_ps(p)
@@ -317,13 +333,7 @@ static const struct distance_ops distance_avx2 = {
 #define TILE 12
 #include "distance_rules.h"
 
-static const struct distance_ops distance_avx512 = {
-    .name = "avx512",
-    .l2 = {l2_f32_avx512, l2_f16_avx512},
-    .dot = {dot_f32_avx512, dot_f16_avx512},
-    .panel = 32,
-    .pack = pack_avx512,
-    .tile = {tile_f32_avx512, tile_f16_avx512}};
+DISTANCE_FORM(avx512, AVX512, 32)
 #endif
 
 const struct distance_ops *distance__form(int i) {

@@ -46,27 +46,28 @@ INLINE void FORM(near_add)(enum distance_what what, VEC *sum, VEC *squares,
 ** with two sums each, these are the eight chains that two units of a latency of
 ** four take.  The sums of four rows are added up together, which costs hardly
 ** more than for one. */
-INLINE void FORM(near_four)(enum distance_what what, int half, __m128 *to,
-                            __m128 *to_squares, const float *query,
-                            const char *const *row, size_t from, size_t end) {
+INLINE void FORM(near_four)(enum distance_what what, int half,
+                            struct distance_four *four, size_t from,
+                            size_t end) {
+  const float *query = four->query;
   VEC even[4], odd[4], squares[4];
   EACH(r, 4) { even[r] = odd[r] = squares[r] = ZERO(); }
   size_t i = from;
   for (; i + 2 * WIDTH <= end; i += 2 * WIDTH) {
     VEC q = LOAD(query + i), next = LOAD(query + i + WIDTH);
     EACH(r, 4) {
-      VEC x = FORM(near_load)(row[r], i, half);
+      VEC x = FORM(near_load)(four->row[r], i, half);
       FORM(near_add)(what, &even[r], &squares[r], q, x);
     }
     EACH(r, 4) {
-      VEC x = FORM(near_load)(row[r], i + WIDTH, half);
+      VEC x = FORM(near_load)(four->row[r], i + WIDTH, half);
       FORM(near_add)(what, &odd[r], &squares[r], next, x);
     }
   }
   if (i + WIDTH <= end) {
     VEC q = LOAD(query + i);
     EACH(r, 4) {
-      VEC x = FORM(near_load)(row[r], i, half);
+      VEC x = FORM(near_load)(four->row[r], i, half);
       FORM(near_add)(what, &even[r], &squares[r], q, x);
     }
     i += WIDTH;
@@ -74,195 +75,152 @@ INLINE void FORM(near_four)(enum distance_what what, int half, __m128 *to,
   if (i < end) {
     VEC q = LOAD_SOME(query + i, end - i);
     EACH(r, 4) {
-      VEC x = FORM(near_load_some)(row[r], i, end - i, half);
+      VEC x = FORM(near_load_some)(four->row[r], i, end - i, half);
       FORM(near_add)(what, &odd[r], &squares[r], q, x);
     }
   }
   EACH(r, 4) { even[r] = ADD(even[r], odd[r]); }
-  *to = _mm_add_ps(*to, SUMS(even[0], even[1], even[2], even[3]));
+  four->sums = _mm_add_ps(four->sums, SUMS(even[0], even[1], even[2], even[3]));
   if (what == DISTANCE_DOT_SQUARES) {
-    *to_squares = _mm_add_ps(
-        *to_squares, SUMS(squares[0], squares[1], squares[2], squares[3]));
+    four->squares = _mm_add_ps(
+        four->squares, SUMS(squares[0], squares[1], squares[2], squares[3]));
   }
 }
 
-INLINE void FORM(near_rows)(enum distance_what what, int half, float *to,
-                            float *squares, const float *query,
-                            const struct distance_rows *rows, size_t dim) {
-  const char *first = rows->first;
-  for (size_t i = 0; i < rows->n; i += 4) {
-    size_t n = rows->n - i < 4 ? rows->n - i : 4;
-    const char *row[4]; /* the last again, where there are no four */
-    EACH(r, 4) { row[r] = first + (r < n ? r : n - 1) * rows->stride; }
-    __m128 sums = _mm_setzero_ps(), sums_squares = _mm_setzero_ps();
+INLINE void FORM(rows)(enum distance_what what, int half,
+                       const struct distance_call *call) {
+  size_t n = call->rows->n, stride = call->rows->stride;
+  const char *first = call->rows->first;
+  for (size_t i = 0; i < n; i += 4) {
+    size_t last = n - i < 4 ? n - i - 1 : 3; /* again, if there are no four */
+    struct distance_four four = {.query = call->query,
+                                 .sums = _mm_setzero_ps(),
+                                 .squares = _mm_setzero_ps()};
+    EACH(r, 4) { four.row[r] = first + (r < last ? r : last) * stride; }
     size_t from = 0;
     do {
-      size_t end = dim - from < DISTANCE_PART ? dim : from + DISTANCE_PART;
-      FORM(near_four)(what, half, &sums, &sums_squares, query, row, from, end);
+      size_t left = call->dim - from;
+      size_t end = left < DISTANCE_PART ? call->dim : from + DISTANCE_PART;
+      FORM(near_four)(what, half, &four, from, end);
       from = end;
-    } while (from < dim);
-    distance_store(to + i, sums, n);
+    } while (from < call->dim);
+    distance_store(call->to + i, four.sums, last + 1);
     if (what == DISTANCE_DOT_SQUARES) {
-      distance_store(squares + i, sums_squares, n);
+      distance_store(call->squares + i, four.squares, last + 1);
     }
-    first += 4 * rows->stride;
-  }
-}
-
-TARGET static void FORM(l2_f32)(float *to, const float *query,
-                                const struct distance_rows *rows, size_t dim) {
-  FORM(near_rows)(DISTANCE_L2, 0, to, NULL, query, rows, dim);
-}
-TARGET static void FORM(l2_f16)(float *to, const float *query,
-                                const struct distance_rows *rows, size_t dim) {
-  FORM(near_rows)(DISTANCE_L2, 1, to, NULL, query, rows, dim);
-}
-TARGET static void FORM(dot_f32)(float *to, float *squares, const float *query,
-                                 const struct distance_rows *rows, size_t dim) {
-  if (squares) {
-    FORM(near_rows)(DISTANCE_DOT_SQUARES, 0, to, squares, query, rows, dim);
-  } else {
-    FORM(near_rows)(DISTANCE_DOT, 0, to, NULL, query, rows, dim);
-  }
-}
-TARGET static void FORM(dot_f16)(float *to, float *squares, const float *query,
-                                 const struct distance_rows *rows, size_t dim) {
-  if (squares) {
-    FORM(near_rows)(DISTANCE_DOT_SQUARES, 1, to, squares, query, rows, dim);
-  } else {
-    FORM(near_rows)(DISTANCE_DOT, 1, to, NULL, query, rows, dim);
+    first += 4 * stride;
   }
 }
 
 /* ---- rows against panels of queries ------------------------------------- */
 
-/* A part of TILE rows as float32, zeros for those that are not there. */
-struct FORM(tile) {
-  float row[TILE][DISTANCE_DEPTH + 16]; /* not all at one place of the cache */
+/* Elements from..from + depth of TILE rows as float32, zeros for rows that are
+** not there. */
+struct FORM(part) {
+  size_t n, from, depth;
+  float row[TILE][DISTANCE_ROW];
 };
 
-INLINE void FORM(tile_load)(struct FORM(tile) * tile, const char *first,
-                            size_t stride, size_t n, size_t from, size_t depth,
-                            int half) {
+INLINE void FORM(part_load)(struct FORM(part) * part, const char *row,
+                            size_t stride, int half) {
+  size_t from = part->from, depth = part->depth;
   for (size_t r = 0; r < TILE; r++) {
-    float *to = tile->row[r];
-    const char *row = first + r * stride;
+    float *to = part->row[r];
     size_t i = 0;
-    for (; r < n && i + WIDTH <= depth; i += WIDTH) {
+    for (; r < part->n && i + WIDTH <= depth; i += WIDTH) {
       STORE(to + i, FORM(near_load)(row, from + i, half));
     }
-    if (r < n && i < depth) {
+    if (r < part->n && i < depth) {
       STORE(to + i, FORM(near_load_some)(row, from + i, depth - i, half));
       i = depth;
     }
     memset(to + i, 0, (depth - i) * sizeof *to);
+    row += stride;
   }
 }
 
-/* The squares of the first n rows. */
-INLINE void FORM(tile_squares)(float *to, const struct FORM(tile) * tile,
-                               size_t n, size_t depth, int first) {
-  for (size_t r = 0; r < n; r++) {
+TARGET static void FORM(part_squares)(float *to,
+                                      const struct FORM(part) * part) {
+  for (size_t r = 0; r < part->n; r++) {
     VEC sum = ZERO();
     size_t i = 0;
-    for (; i + WIDTH <= depth; i += WIDTH) {
-      VEC x = LOAD(tile->row[r] + i);
+    for (; i + WIDTH <= part->depth; i += WIDTH) {
+      VEC x = LOAD(part->row[r] + i);
       sum = FMA(x, x, sum);
     }
-    if (i < depth) {
-      VEC x = LOAD_SOME(tile->row[r] + i, depth - i);
+    if (i < part->depth) {
+      VEC x = LOAD_SOME(part->row[r] + i, part->depth - i);
       sum = FMA(x, x, sum);
     }
-    float one = _mm_cvtss_f32(SUMS(sum, ZERO(), ZERO(), ZERO()));
-    to[r] = first ? one : to[r] + one;
+    float squares = _mm_cvtss_f32(SUMS(sum, ZERO(), ZERO(), ZERO()));
+    to[r] = part->from ? to[r] + squares : squares;
   }
 }
 
-/* `count` rows of the tile, a constant, with one panel; the first n are kept:
-** set, or added to what earlier parts gave. */
-INLINE void FORM(tile_panel)(size_t count, float *to, size_t width, size_t n,
-                             const float *panel, const float *x, size_t depth,
-                             int first) {
-  enum { ROW = DISTANCE_DEPTH + 16 };
+/* `count` rows from row `first` on, a constant, with one panel; those that are
+** there are set, or added to what earlier parts gave. */
+INLINE void FORM(part_panel)(float *to, size_t width, const float *panel,
+                             const struct FORM(part) * part, size_t first,
+                             size_t count) {
   VEC low[TILE], high[TILE];
   EACH(r, count) { low[r] = high[r] = ZERO(); }
-  for (size_t k = 0; k < depth; k++) {
-    VEC p = LOAD(panel + 2 * WIDTH * k),
-        q = LOAD(panel + 2 * WIDTH * k + WIDTH);
+  for (size_t k = 0; k < part->depth; k++) {
+    VEC p = LOAD(panel), q = LOAD(panel + WIDTH);
     EACH(r, count) {
-      VEC e = SET(x[r * ROW + k]);
-      low[r] = FMA(e, p, low[r]);
-      high[r] = FMA(e, q, high[r]);
+      VEC x = SET(part->row[first + r][k]);
+      low[r] = FMA(x, p, low[r]);
+      high[r] = FMA(x, q, high[r]);
     }
+    panel += 2 * WIDTH;
   }
   EACH(r, count) {
-    if (r < n) {
-      float *at = to + r * width;
-      STORE(at, first ? low[r] : ADD(LOAD(at), low[r]));
-      STORE(at + WIDTH, first ? high[r] : ADD(LOAD(at + WIDTH), high[r]));
+    if (first + r < part->n) {
+      float *at = to + (first + r) * width;
+      STORE(at, part->from ? ADD(LOAD(at), low[r]) : low[r]);
+      at += WIDTH;
+      STORE(at, part->from ? ADD(LOAD(at), high[r]) : high[r]);
     }
   }
 }
 
-/* Few rows, at the end, in tiles of a third. */
-TARGET static void FORM(tile_panels)(float *to, size_t width, size_t n,
-                                     const float *panels, size_t dim,
-                                     const struct FORM(tile) * tile,
-                                     size_t from, size_t depth) {
-  for (size_t p = 0; p < width; p += 2 * WIDTH) {
-    const float *panel = panels + p * dim + 2 * WIDTH * from;
-    if (n > TILE - TILE / 3) {
-      FORM(tile_panel)
-      (TILE, to + p, width, n, panel, tile->row[0], depth, from == 0);
+/* With all panels; few rows, at the end, in thirds of a tile. */
+TARGET static void FORM(part_panels)(float *to,
+                                     const struct distance_tile *tile,
+                                     const struct FORM(part) * part) {
+  for (size_t p = 0; p < tile->width; p += 2 * WIDTH) {
+    const float *panel = tile->panels + p * tile->dim + 2 * WIDTH * part->from;
+    if (part->n > TILE - TILE / 3) {
+      FORM(part_panel)(to + p, tile->width, panel, part, 0, TILE);
       continue;
     }
-    for (size_t r = 0; r < n; r += TILE / 3) {
-      FORM(tile_panel)
-      (TILE / 3, to + r * width + p, width, n - r, panel, tile->row[r], depth,
-       from == 0);
+    for (size_t r = 0; r < part->n; r += TILE / 3) {
+      FORM(part_panel)(to + p, tile->width, panel, part, r, TILE / 3);
     }
   }
 }
 
-INLINE void FORM(tile_rows)(float *to, float *squares, const float *panels,
-                            size_t width, const struct distance_rows *rows,
-                            size_t dim, int half) {
-  struct FORM(tile) tile;
-  for (size_t block = 0; block < rows->n; block += TILE * DISTANCE_TILES) {
-    size_t left = rows->n - block, end = TILE * DISTANCE_TILES;
-    end = block + (left < end ? left : end);
-    for (size_t from = 0; from < dim; from += DISTANCE_DEPTH) {
-      size_t depth = dim - from < DISTANCE_DEPTH ? dim - from : DISTANCE_DEPTH;
-      for (size_t i = block; i < end; i += TILE) {
-        size_t n = end - i < TILE ? end - i : TILE;
-        const char *first = (const char *)rows->first + i * rows->stride;
-        FORM(tile_load)(&tile, first, rows->stride, n, from, depth, half);
-        if (squares) {
-          FORM(tile_squares)(squares + i, &tile, n, depth, from == 0);
+/* A part of the panels is used for many tiles before the next. */
+INLINE void FORM(tile)(int half, const struct distance_tile *tile) {
+  const size_t many = (size_t)TILE * DISTANCE_TILES;
+  const struct distance_rows *rows = tile->rows;
+  struct FORM(part) part;
+  for (size_t i = 0; i < rows->n; i += many) {
+    size_t end = rows->n - i < many ? rows->n : i + many;
+    for (part.from = 0; part.from < tile->dim; part.from += DISTANCE_DEPTH) {
+      size_t left = tile->dim - part.from;
+      part.depth = left < DISTANCE_DEPTH ? left : DISTANCE_DEPTH;
+      for (size_t row = i; row < end; row += TILE) {
+        part.n = end - row < TILE ? end - row : TILE;
+        FORM(part_load)
+        (&part, (const char *)rows->first + row * rows->stride, rows->stride,
+         half);
+        FORM(part_panels)(tile->to + row * tile->width, tile, &part);
+        if (tile->squares) {
+          FORM(part_squares)(tile->squares + row, &part);
         }
-        FORM(tile_panels)
-        (to + i * width, width, n, panels, dim, &tile, from, depth);
       }
     }
   }
-}
-
-TARGET static void FORM(tile_f32)(float *to, float *squares,
-                                  const float *panels, size_t width,
-                                  const struct distance_rows *rows,
-                                  size_t dim) {
-  FORM(tile_rows)(to, squares, panels, width, rows, dim, 0);
-}
-TARGET static void FORM(tile_f16)(float *to, float *squares,
-                                  const float *panels, size_t width,
-                                  const struct distance_rows *rows,
-                                  size_t dim) {
-  FORM(tile_rows)(to, squares, panels, width, rows, dim, 1);
-}
-
-static void FORM(pack)(float *panels, const float *queries, size_t n,
-                       size_t dim) {
-  distance_pack(panels, queries, n, dim, 2 * WIDTH);
 }
 
 #undef INLINE

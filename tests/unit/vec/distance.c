@@ -2,8 +2,7 @@
 **
 ** distance.c -- tests of engine/vec/distance: every form against sums in long
 ** double, for all short dimensions, any place and distance of the rows, values
-** that are random, adverse, tiny or huge; and that nothing beyond a row is
-*read.
+** that are random, adverse, tiny or huge; nothing beyond a row is read.
 */
 #include "test.h"
 
