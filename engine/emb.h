@@ -170,7 +170,7 @@ enum {
 typedef struct emb_segment {
   uint32_t dim, type;
   const char *optimizer, *initializer;
-  const char *metric;
+  const char *metric, *index;
 } emb_segment;
 
 typedef struct emb_config {
@@ -220,6 +220,11 @@ typedef struct emb_config {
   /* How near two vectors are to each other, for emb_nearest: "l2", "cosine" or
   ** "dot".  NULL: what the store has; a new one: l2.  May be changed. */
   const char *metric;
+  /* What finds most of them without looking at all rows:
+  ** "ivf(lists=0, code=8, probes=0, memory=0)", all of which may be left out, or
+  ** "none".  NULL: what the store has; a new one: none.  May be changed by
+  ** whoever opens the store first; it is then made anew, in the background. */
+  const char *index;
   /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
   ** Everywhere else dim is then their sum, and a vector the segments of a row
   ** one after the other. */
@@ -723,8 +728,8 @@ typedef struct emb_nearest_how {
 ** taken as they were at some time of the call.  A row without a distance
 ** (EMB_COSINE, a vector of zeros) is no neighbour.  Never counted against a
 ** staleness bound.
-** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one,
-** most of them are.  Memory: 16 bytes for each of n*k and thread, and an extent
+** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one
+** that is ready, most of them are, each at its distance.  Memory: 16 bytes for each of n*k and thread, and an extent
 ** (256 KiB or a page) for each thread where rows are on disk.  Nothing that is
 ** in memory has to leave it.
 ** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above

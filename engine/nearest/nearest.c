@@ -178,6 +178,17 @@ static int snapshot_rows(const struct ask *ask, emb_snap *snap,
 
 /* ---- the calls ----------------------------------------------------------- */
 
+/* By the index, if there is one that can. */
+static int table_rows(const struct ask *ask, struct best *best) {
+  int done = 0;
+  int rc = indexed__table(ask, best, &done);
+  if (!rc && !done) {
+    memset(best->counts, 0, best->n * sizeof *best->counts);
+    rc = exact__table(ask, best);
+  }
+  return rc;
+}
+
 static int answer(emb_session *s, emb_snap *snap, const float *queries,
                   size_t n, size_t k, const emb_nearest_how *how, int64_t *keys,
                   double *distances, size_t *counts) {
@@ -188,7 +199,7 @@ static int answer(emb_session *s, emb_snap *snap, const float *queries,
     rc = session_error(s, EMB_NOMEM, "out of memory");
   }
   if (!rc && n) {
-    rc = snap ? snapshot_rows(&ask, snap, &best) : exact__table(&ask, &best);
+    rc = snap ? snapshot_rows(&ask, snap, &best) : table_rows(&ask, &best);
   }
   if (!rc) {
     best__deliver(&best, keys, distances, counts);

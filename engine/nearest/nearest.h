@@ -34,5 +34,8 @@ void nearest__offer_all(const struct ask *ask, struct best *best, int64_t key,
 
 /* exact.c: every row of the table. */
 int exact__table(const struct ask *ask, struct best *best);
+/* indexed.c: those that an index says.  *done: 0, it cannot be done so, and what
+** best has is not all. */
+int indexed__table(const struct ask *ask, struct best *best, int *done);
 
 #endif

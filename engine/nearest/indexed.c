@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT
+**
+** indexed.c -- the nearest by an index; see index.h.
+**
+** 1  Rows that may not be where the index says are taken first: keys that are
+**    recent, and those that the session's own transaction has written.
+** 2  For each query the index gives candidates, more than are wanted; their
+**    rows are read as one batch, and compared as they are.
+** 3  Where fewer than k rows came that fit the conditions, more lists are looked
+**    into; and where that would be half of them, all rows are compared.
+**
+** A key may come twice, from several of these; it counts once.
+**
+** What cannot be done so is left to exact.c: *done is 0 then.
+*/
+#include <math.h>
+#include <string.h>
+
+#include "../emb.h"
+#include "../session/txn_map.h"
+#include "index.h"
+#include "nearest.h"
+
+#define FEW_KEYS 4096 /* of a condition: compared one by one */
+#define OWN_KEYS 65536
+#define BATCH_ROWS 1024
+
+struct looking {
+  const struct ask *ask;
+  struct best *best;
+  struct nearest_index *x;
+  struct ivf_search search;
+  int64_t *keys; /* of a batch, BATCH_ROWS */
+  float *rows;
+  uint8_t *found;
+  int64_t *extra; /* recent, and the transaction's */
+  size_t extras, extra_room;
+  int is_full; /* there are too many of them */
+};
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static int looking_begin(struct looking *l) {
+  emb_session *s = l->ask->s;
+  struct env *env = s->core->env;
+  size_t dim = s->core->schema.dim;
+  l->keys = env->allocate(env, BATCH_ROWS * sizeof *l->keys);
+  l->rows = env->allocate(env, BATCH_ROWS * dim * sizeof *l->rows);
+  l->found = env->allocate(env, BATCH_ROWS);
+  return l->keys && l->rows && l->found
+             ? EMB_OK
+             : session_error(s, EMB_NOMEM, "out of memory");
+}
+
+static void looking_end(struct looking *l) {
+  struct env *env = l->ask->s->core->env;
+  env->release(env, l->keys);
+  env->release(env, l->rows);
+  env->release(env, l->found);
+  env->release(env, l->extra);
+  ivf_search_free(&l->search);
+}
+
+/* Is the row a neighbour of the query, but for how far it may be at most? */
+static int counts_for(const struct ask *ask, size_t query, int64_t key,
+                      const float *vector) {
+  double distance;
+  return !(ask->how.apart && ask->how.apart[query] == key) &&
+         emb_distance((int)ask->segment->metric,
+                      ask->queries + query * ask->segment->dim, vector,
+                      ask->segment->dim, &distance);
+}
+
+/* Compares rows with queries [from, to); *count: those of the first query that
+** fit. */
+static int compare_keys(struct looking *l, const int64_t *keys, size_t n,
+                        size_t from, size_t to, size_t *count) {
+  const struct ask *ask = l->ask;
+  emb_session *s = ask->s;
+  size_t dim = s->core->schema.dim;
+  for (size_t at = 0; at < n; at += BATCH_ROWS) {
+    size_t m = n - at < BATCH_ROWS ? n - at : BATCH_ROWS;
+    int rc = local_peek(s, keys + at, m, l->rows, l->found, NULL);
+    rc = rc ? rc : session_interrupted(s);
+    if (rc) {
+      return rc;
+    }
+    for (size_t i = 0; i < m; i++) {
+      const float *vector = l->rows + i * dim + ask->segment->first;
+      if (!l->found[i] || !nearest__admits(ask, keys[at + i])) {
+        continue;
+      }
+      for (size_t q = from; q < to; q++) {
+        *count += q == from && counts_for(ask, q, keys[at + i], vector);
+        if (!best__has(l->best, q, keys[at + i])) {
+          nearest__offer(ask, l->best, q, keys[at + i], vector);
+        }
+      }
+    }
+  }
+  return EMB_OK;
+}
+
+/* ---- what the index may not know ----------------------------------------- */
+
+static int add_extra(struct looking *l, const int64_t *keys, size_t n) {
+  struct env *env = l->ask->s->core->env;
+  if (l->extras + n > l->extra_room) {
+    size_t room = (l->extras + n) * 2;
+    void *larger = env->resize(env, l->extra, room * sizeof *l->extra);
+    if (!larger) {
+      return session_error(l->ask->s, EMB_NOMEM, "out of memory");
+    }
+    l->extra = larger;
+    l->extra_room = room;
+  }
+  memcpy(l->extra + l->extras, keys, n * sizeof *keys);
+  l->extras += n;
+  return EMB_OK;
+}
+
+static int add_recent(struct looking *l) {
+  uint64_t number = 0;
+  size_t n;
+  int rc = EMB_OK;
+  do {
+    n = follow__piece(l->x, &number, l->keys);
+    rc = n ? add_extra(l, l->keys, n) : EMB_OK;
+    l->is_full |= l->extras > RECENT_COMPARED;
+  } while (!rc && n && !l->is_full);
+  return rc;
+}
+
+struct own_keys {
+  int64_t *keys;
+  size_t n;
+};
+
+static void own_key(void *arg, int64_t key, uint64_t word) {
+  struct own_keys *own = arg;
+  (void)word;
+  own->keys[own->n++] = key;
+}
+
+static int add_own(struct looking *l) {
+  emb_session *s = l->ask->s;
+  struct env *env = s->core->env;
+  struct own_keys own = {NULL, 0};
+  uint64_t count = s->txn && s->txn->number ? index_count(s->txn->map) : 0;
+  l->is_full |= count > OWN_KEYS;
+  if (!count || l->is_full) {
+    return EMB_OK;
+  }
+  own.keys = env->allocate(env, count * sizeof *own.keys);
+  if (!own.keys) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  for (uint32_t p = 0; p < index_parts(s->txn->map); p++) {
+    index_each(s->txn->map, p, own_key, &own);
+  }
+  int rc = add_extra(l, own.keys, own.n);
+  env->release(env, own.keys);
+  return rc;
+}
+
+/* ---- a query ------------------------------------------------------------- */
+
+/* How many candidates of codes are read: so many that what codes are off by
+** does not matter (README.md has the figures). */
+static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
+  size_t more = bits == 8 ? ask->k / 2 + 6
+                : bits == 4 ? ask->k * 2 + 16
+                            : ask->k * 8 + 64;
+  size_t all = ask->k + more;
+  return all < (1u << 22) ? (uint32_t)all : 1u << 22;
+}
+
+static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
+  uint32_t lists = ivf->centres.count;
+  uint32_t probes = ask->how.probes ? ask->how.probes
+                                    : (uint32_t)ask->segment->index.probes;
+  return probes ? probes : lists / 64 + 8;
+}
+
+static int is_admitted(void *arg, int64_t key) {
+  return nearest__admits(arg, key);
+}
+
+/* *enough: k rows fit, or all that there can be were looked at. */
+static int look(struct looking *l, size_t query, uint32_t probes,
+                size_t extra_count, int *enough) {
+  const struct ask *ask = l->ask;
+  struct ivf *ivf = l->search.ivf;
+  int limited = (ask->how.flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0;
+  const struct ivf_asked asked = {
+      .query = ask->queries + query * ask->segment->dim,
+      .probes = probes,
+      .most = candidates_for(ask, ivf->form.bits),
+      .admits = limited ? is_admitted : NULL,
+      .arg = (void *)(uintptr_t)ask};
+  size_t count = extra_count;
+  if (ivf_search(&l->search, &asked)) {
+    return session_error(ask->s, EMB_NOMEM, "out of memory");
+  }
+  int rc = EMB_OK;
+  for (size_t at = 0; !rc && at < l->search.n; at += BATCH_ROWS) {
+    size_t n = l->search.n - at < BATCH_ROWS ? l->search.n - at : BATCH_ROWS;
+    for (size_t i = 0; i < n; i++) {
+      l->keys[i] = l->search.found[at + i].key;
+    }
+    rc = compare_keys(l, l->keys, n, query, query + 1, &count);
+  }
+  count_add(&l->x->candidates, l->search.n);
+  *enough = count >= ask->k;
+  return rc;
+}
+
+/* *done: 0, all rows must be compared. */
+static int look_for_all(struct looking *l, int *done) {
+  const struct ask *ask = l->ask;
+  const struct ivf *ivf = l->search.ivf;
+  int rc = EMB_OK;
+  for (size_t q = 0; !rc && *done && q < ask->n; q++) {
+    uint32_t probes = probes_for(ask, ivf);
+    size_t extra = 0;
+    int enough = 0;
+    rc = l->extras ? compare_keys(l, l->extra, l->extras, q, q + 1, &extra)
+                   : EMB_OK;
+    /* They may be candidates, too, and count once. */
+    while (!rc && !enough && *done) {
+      rc = look(l, q, probes, 0, &enough);
+      *done = enough || probes < ivf->centres.count / 2;
+      probes *= 4;
+    }
+  }
+  return rc;
+}
+
+/* ---- the calls ----------------------------------------------------------- */
+
+/* A condition names so few keys that they are all compared. */
+static int compare_few(const struct ask *ask, struct best *best) {
+  struct looking l = {.ask = ask, .best = best};
+  size_t count = 0;
+  int rc = looking_begin(&l);
+  rc = rc ? rc
+          : compare_keys(&l, ask->how.keys, ask->how.key_count, 0, ask->n,
+                         &count);
+  looking_end(&l);
+  return rc;
+}
+
+static int look_into(struct nearest_index *x, struct index_set *set,
+                     const struct ask *ask, struct best *best, int *done) {
+  struct looking l = {.ask = ask, .best = best, .x = x};
+  int rc = looking_begin(&l);
+  rc = rc ? rc : add_recent(&l);
+  rc = rc ? rc : add_own(&l);
+  if (!rc && !ivf_search_init(&l.search, &set->ivf[ask->how.segment])) {
+    rc = session_error(ask->s, EMB_NOMEM, "out of memory");
+  }
+  *done = !l.is_full;
+  rc = rc || l.is_full ? rc : look_for_all(&l, done);
+  count_add(&x->searches, ask->n);
+  looking_end(&l);
+  return rc;
+}
+
+int indexed__table(const struct ask *ask, struct best *best, int *done) {
+  struct nearest_index *x = ask->s->store->nearest;
+  const emb_nearest_how *how = &ask->how;
+  *done = 0;
+  if (how->flags & EMB_NEAREST_EXACT) {
+    return EMB_OK;
+  }
+  if (how->flags & EMB_NEAREST_KEYS && how->key_count <= FEW_KEYS) {
+    *done = 1;
+    return compare_few(ask, best);
+  }
+  double least = ask->segment->metric == EMB_DOT ? -INFINITY : 0;
+  if (!ask->segment->indexed ||
+      (how->flags & EMB_NEAREST_WITHIN && how->least > least)) {
+    return EMB_OK;
+  }
+  struct index_set *set = nearest__use(x);
+  if (!set) {
+    return EMB_OK;
+  }
+  int rc = look_into(x, set, ask, best, done);
+  nearest__unuse(x, set);
+  return rc;
+}
