@@ -219,6 +219,23 @@ static void error_anew(struct nearest_index *x, struct index_set *set) {
   }
 }
 
+static void note_figures(struct nearest_index *x) {
+  struct index_set *set = index_set_at(x, SET_USED);
+  uint64_t bytes = 0, rows = 0, lists = 0;
+  for (uint32_t k = 0; set && k < x->store->core.schema.count; k++) {
+    if (index_has(x, k)) {
+      bytes += ivf_bytes(&set->ivf[k]);
+      rows += atomic_load_explicit(&set->ivf[k].rows, memory_order_relaxed);
+      lists += set->ivf[k].centres.count;
+    }
+  }
+  struct dirty *dirty = atomic_load(&x->dirty);
+  bytes += set && dirty ? (dirty->mask + 1) / 4 : 0;
+  atomic_store_explicit(&x->bytes, bytes, memory_order_relaxed);
+  atomic_store_explicit(&x->indexed, rows, memory_order_relaxed);
+  atomic_store_explicit(&x->lists, lists, memory_order_relaxed);
+}
+
 /* The one that was made is used from now on. */
 static void change_over(struct nearest_index *x) {
   struct index_set *set = x->making.set;
@@ -233,6 +250,7 @@ static void change_over(struct nearest_index *x) {
   made__end(x);
   x->sweep.is_on = 0;
   count_add(&x->rebuilds, 1);
+  note_figures(x);
   enter(x, INDEX_READY);
 }
 
@@ -333,23 +351,6 @@ static int tend_piece(struct nearest_index *x) {
 }
 
 /* ---- the task ------------------------------------------------------------ */
-
-static void note_figures(struct nearest_index *x) {
-  struct index_set *set = index_set_at(x, SET_USED);
-  uint64_t bytes = 0, rows = 0, lists = 0;
-  for (uint32_t k = 0; set && k < x->store->core.schema.count; k++) {
-    if (index_has(x, k)) {
-      bytes += ivf_bytes(&set->ivf[k]);
-      rows += atomic_load_explicit(&set->ivf[k].rows, memory_order_relaxed);
-      lists += set->ivf[k].centres.count;
-    }
-  }
-  struct dirty *dirty = atomic_load(&x->dirty);
-  bytes += set && dirty ? (dirty->mask + 1) / 4 : 0;
-  atomic_store_explicit(&x->bytes, bytes, memory_order_relaxed);
-  atomic_store_explicit(&x->indexed, rows, memory_order_relaxed);
-  atomic_store_explicit(&x->lists, lists, memory_order_relaxed);
-}
 
 /* An error of the engine: what was begun is given up, what is used stays. */
 static void tend_failed(struct nearest_index *x) {
