@@ -64,11 +64,13 @@ UNIT_C   := $(wildcard tests/unit/*.c tests/unit/*/*.c tests/fault/*.c \
 ifneq ($(words $(UNIT_C)),$(words $(sort $(notdir $(UNIT_C)))))
 $(error two test programs in C have one name)
 endif
-# Threads of their own, or the engine's.
+# Threads of their own, or the engine's; in other processes, too.
 CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
-                  'pthread_create|thread_start|emb_open' $(UNIT_C)))
-# These work step by step in one thread; and children of a process with threads,
-# that start threads, are more than ThreadSanitizer supports.
+                  'pthread_create|thread_start|emb_open|process_start|history_' \
+                  $(UNIT_C)))
+# These work step by step in one thread; and forked children of a process with
+# threads, that start threads, are more than ThreadSanitizer supports: what is to
+# be seen there is started by tests/lib/process_help.h.
 CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
@@ -105,6 +107,14 @@ ONLINE     := $(ONLINE_MAIN:%=$(P)/online/%)
 BENCH_C    := $(wildcard bench/*.c)
 BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
 BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
+# FAISS has no C interface in Debian; without it that comparison is left out.
+ifneq ($(wildcard /usr/include/faiss/IndexHNSW.h),)
+BENCH_O    += $(O)/bench/finder_faiss.o
+BENCH_LIBS += -lfaiss -lopenblas -lgomp -lstdc++
+endif
+# Whether emb.h has an index of nearest neighbours.
+BENCH_INDEX := -DBENCH_INDEX=$(if $(shell \
+                 grep -E 'char \*([a-z, *]*)index' engine/emb.h),1,0)
 
 # A program with internal symbols in reach: everything, as for static linking.
 INTERNAL := $(O)/internal.a
@@ -114,7 +124,7 @@ Q := $(if $(V),,@)
 
 # What takes longest is begun first, so that nothing runs alone at the end.
 SLOW := backup_sql fail_memory_sql power_sql fail_io rot rot_pages fail_memory \
-        warm store_threads user_files.test readme.test
+        warm store_threads user_files.test readme.test torch.test
 slow_first = $(filter $(SLOW:%=\%/%),$1) $(filter-out $(SLOW:%=\%/%),$1)
 
 RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
@@ -214,6 +224,14 @@ $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(LDLIBS)
+
+$(O)/bench/%.o: ALL_CFLAGS += $(BENCH_INDEX)
+
+$(O)/bench/finder_faiss.o: bench/finder_faiss.cc $(O)/settings
+	@echo "  CXX    $@"
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 -D_GNU_SOURCE $(CFLAGS) -fPIC -fopenmp -Wall -Wextra \
+	  -Werror -MMD -MP -c -o $@ $<
 
 # As make demo compiles it.
 $(P)/bench/train: $(wildcard sql/wordnet/*.[ch] sql/lib/*.[ch])
@@ -333,13 +351,20 @@ online-serve: ## install what it needs, build, train in one process, serve in an
 	$(MAKE) $(P)/emb.so $(ONLINE)
 	OUT=$(OUT) sql/online/serve.sh
 
-bench: ## measure everything against LMDB, RocksDB and SQLite (45 minutes)
+torch: ## install what it needs, build, train with PyTorch in two processes
+	tests/install-deps.sh build torch
+	$(MAKE) $(P)/emb.so
+	OUT=$(OUT) sql/torch/run.sh
+
+bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (50 minutes)
 	tests/install-deps.sh build bench
+	OUT=$(OUT) bench/fetch.sh
 	$(MAKE) $(P)/emb.so $(P)/bench/bench $(P)/bench/train
 	OUT=$(OUT) bench/run.sh
 
-bench-quick: ## the same with small sizes (two minutes)
+bench-quick: ## the same with small sizes (three minutes)
 	tests/install-deps.sh build bench
+	OUT=$(OUT) bench/fetch.sh
 	$(MAKE) $(P)/emb.so $(P)/bench/bench
 	OUT=$(OUT) bench/run.sh --quick
 
@@ -388,5 +413,5 @@ help: ## this list
 
 .PHONY: all all-tests always test check check-unit check-sql check-model check-newer \
         check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers soak lint format demo online online-quick online-serve bench \
+        fuzzers soak lint format demo online online-quick online-serve torch bench \
         bench-quick install uninstall clean help

@@ -19,14 +19,15 @@ static const struct {
   const char *name;
   void (*run)(const struct options *options);
 } benchmarks[] = {
-    {"memory", bench_memory}, {"rows", bench_rows},
-    {"disk", bench_disk},     {"skew", bench_skew},
-    {"put", bench_put},       {"growth", bench_growth},
-    {"load", bench_load},     {"clock", bench_clock},
-    {"update", bench_update}, {"lookahead", bench_lookahead},
-    {"bound", bench_bound},   {"wordnet", bench_wordnet},
-    {"online", bench_online}, {"export", bench_export},
-    {"warm", bench_warm},     {"processes", bench_processes},
+    {"memory", bench_memory},   {"rows", bench_rows},
+    {"disk", bench_disk},       {"skew", bench_skew},
+    {"put", bench_put},         {"growth", bench_growth},
+    {"load", bench_load},       {"clock", bench_clock},
+    {"update", bench_update},   {"lookahead", bench_lookahead},
+    {"bound", bench_bound},     {"wordnet", bench_wordnet},
+    {"online", bench_online},   {"export", bench_export},
+    {"warm", bench_warm},       {"processes", bench_processes},
+    {"nearest", bench_nearest},
 };
 
 /* The value of --name=value, or NULL. */

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NAME_MAX_ = 64, ROUNDS_MAX = 64, SERIES_MAX = 24, GROUPS_MAX = 96 };
+enum { NAME_MAX_ = 64, ROUNDS_MAX = 64, SERIES_MAX = 24, GROUPS_MAX = 320 };
 
 struct series {
   char name[NAME_MAX_];

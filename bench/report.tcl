@@ -8,7 +8,7 @@
 # tables replace what is between the two markers of that directory's README.md,
 # and the plots are copied beside it.
 
-set order {memory rows clock update online export disk skew put growth load warm lookahead bound processes wordnet}
+set order {memory rows clock update online export disk skew put growth load warm lookahead bound processes nearest drift wordnet}
 
 # ---- reading -----------------------------------------------------------------
 
@@ -216,7 +216,7 @@ proc numbers {list} {
 # emb, ceilings, others.
 proc colour_of {series} {
   if {[string match emb* $series]} { return #c8553d }
-  foreach pattern {*ceiling trivial* sequential* half* best* Belady*
+  foreach pattern {*ceiling trivial* bare* random* sequential* half* best* Belady*
                    {in memory} {no bound}} {
     if {[string match $pattern $series]} { return #777 }
   }
@@ -274,19 +274,27 @@ proc lines_panel {groups axis steps title unit top} {
   }
   if {![llength $ys]} { return [list "" $top] }
   set bottom [expr {$top + 220}]
+  set places [lsort -unique -real $xs]
   set across [scale_of $xs 90 600]
+  # Too many to label each: values that were measured, not chosen.
+  set many [expr {!$steps && [llength $places] > 10}]
   if {$steps} {
-    set last [expr {[llength [lsort -unique $xs]] - 0.5}]
-    set across [list linear -0.5 $last 90 600]
+    set across [list linear -0.5 [expr {[llength $places] - 0.5}] 90 600]
+  } elseif {$many} {
+    set room [expr {([lindex $places end] - [lindex $places 0]) / 50.0}]
+    set across [list linear [expr {[lindex $places 0] - $room}] \
+      [expr {[lindex $places end] + $room}] 90 600]
+    set places [ticks $across]
+    foreach tick $places { set label($tick) [short $tick] }
   }
-  set up [scale_of $ys $bottom [expr {$top + 30}] $steps]
+  set up [scale_of $ys $bottom [expr {$top + 30}] [expr {$steps || $many}]]
   set out [text 10 [expr {$top + 14}] "$title, $unit" start 13]
   foreach tick [ticks $up] {
     set y [place $up $tick]
     append out [line 90 $y 600 $y]
     append out [text 84 [expr {$y + 4}] [human $tick] end 11 #666]
   }
-  foreach x [lsort -unique -real $xs] {
+  foreach x $places {
     append out [text [place $across $x] [expr {$bottom + 16}] $label($x) \
       middle 11 #666]
   }

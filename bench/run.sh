@@ -14,14 +14,14 @@ set -eu
 
 cd "$(dirname "$0")/.."
 out=${OUT:-build}/bench
-names='memory rows clock update online export disk skew put growth load warm lookahead bound processes'
+names='memory rows clock update online export disk skew put growth load warm lookahead bound processes nearest'
 case " $* " in
 *' --quick '*) ;;
 *) names="$names wordnet" ;; # trains for minutes
 esac
 
 mkdir -p "$out"
-for name in $names; do
+for name in $names drift; do
   rm -f "$out/$name.tsv" "$out/$name.svg"
 done
 . sql/lib/fresh.sh

@@ -4,6 +4,7 @@
 */
 #include "sql.h"
 
+#include <math.h>
 #include <stdarg.h>
 
 #include "harness.h"
@@ -87,4 +88,23 @@ sqlite3_int64 sql_number(sqlite3 *db, const char *format, ...) {
   sqlite3_finalize(statement);
   sqlite3_free(sql);
   return value;
+}
+
+void sql_neighbours(sqlite3_stmt *statement, size_t dim, const float *queries,
+                    size_t n, size_t k, int64_t *keys, double *distances) {
+  for (size_t i = 0; i < n; i++) {
+    size_t at = i * k, end = at + k;
+    sqlite3_bind_blob(statement, 1, queries + i * dim,
+                      (int)(dim * sizeof(float)), SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 2, (sqlite3_int64)k);
+    for (; at < end && sql_step(statement); at++) {
+      keys[at] = sqlite3_column_int64(statement, 0);
+      distances[at] = sqlite3_column_double(statement, 1);
+    }
+    for (; at < end; at++) {
+      keys[at] = 0;
+      distances[at] = INFINITY;
+    }
+    sqlite3_reset(statement);
+  }
 }

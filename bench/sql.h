@@ -6,6 +6,8 @@
 #define BENCH_SQL_H
 
 #include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* extension NULL: none is loaded. */
 sqlite3 *sql_open(const char *file, const char *extension);
@@ -19,5 +21,9 @@ int sql_step(sqlite3_stmt *statement);
 void sql_do(sqlite3_stmt *statement);
 /* First column of the first row. */
 sqlite3_int64 sql_number(sqlite3 *db, const char *format, ...);
+/* A statement of a vector (?1) and k (?2) with columns key and distance, for
+** each of n queries; keys 0 where there are fewer than k. */
+void sql_neighbours(sqlite3_stmt *statement, size_t dim, const float *queries,
+                    size_t n, size_t k, int64_t *keys, double *distances);
 
 #endif

@@ -221,9 +221,13 @@ typedef struct emb_config {
   ** "dot".  NULL: what the store has; a new one: l2.  May be changed. */
   const char *metric;
   /* What finds most of them without looking at all rows:
-  ** "ivf(lists=0, code=8, probes=0, memory=0)", all of which may be left out, or
-  ** "none".  NULL: what the store has; a new one: none.  May be changed by
-  ** whoever opens the store first; it is then made anew, in the background. */
+  ** "ivf(lists=0, code=8, probes=0, memory=0)", all of which may be left out
+  ** (then in brackets: none), or "none".  lists: 0, as the rows need; code: bits
+  ** of an element in memory, 8, 4, 1 or none; probes: lists that a query looks
+  ** into; memory: MiB that it may take at most, 0: what it needs.  NULL: what
+  ** the store has; a new one: none.  May be changed by whoever opens the store
+  ** first.  It is made in the background after each open; until then all rows
+  ** are compared. */
   const char *index;
   /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
   ** Everywhere else dim is then their sum, and a vector the segments of a row
@@ -704,7 +708,7 @@ enum {
   EMB_NEAREST_KEYS = 8,   /* only rows whose key is in `keys` */
 };
 
-/* Which neighbours are asked for; zeros: all rows, of the first vector. */
+/* Which neighbours are asked for; all zeros: as NULL. */
 typedef struct emb_nearest_how {
   uint32_t segment; /* of the rows' vectors, the one that is compared */
   uint32_t flags;   /* EMB_NEAREST_* */
@@ -718,32 +722,37 @@ typedef struct emb_nearest_how {
                            query i's */
 } emb_nearest_how;
 
+/* What is found: of query i from element i*k on, nearest first, and of the same
+** distance the lower key first. */
+typedef struct emb_neighbours {
+  int64_t *keys;     /* n*k */
+  double *distances; /* n*k */
+  size_t *counts;    /* n: k, or as many rows as fit the conditions */
+} emb_neighbours;
+
 /* The k rows nearest to each of n queries, which are n*d floats, d the
-** dimension of the vector that is compared.  keys and distances: n*k elements,
-** those of query i from i*k on, nearest first, and of the same distance the
-** lower key first; counts: n numbers, how many there are of each, k or as many
-** rows as fit the conditions.  All conditions are applied before the choice.
+** dimension of the vector that is compared.  All conditions are applied before
+** the choice.  how may be NULL: all rows, of the first vector.
 ** Distances are those of emb_distance, of the rows as the session sees them:
 ** its own uncommitted ones are among them.  Rows that are written meanwhile are
 ** taken as they were at some time of the call.  A row without a distance
 ** (EMB_COSINE, a vector of zeros) is no neighbour.  Never counted against a
 ** staleness bound.
 ** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one
-** that is ready, most of them are, each at its distance.  Memory: 16 bytes for each of n*k and thread, and an extent
-** (256 KiB or a page) for each thread where rows are on disk.  Nothing that is
-** in memory has to leave it.
+** that is ready, most of them are, each at its distance.  Memory: 16 bytes for each of n*k and thread, and 2 MiB (or
+** eight pages) for each thread where rows are on disk.  Nothing that is in
+** memory has to leave it.
 ** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above
 ** EMB_NEAREST_ALL_MAX, keys out of order; a query of zeros with EMB_COSINE),
 ** NONFINITE (the text names query and element), INTERRUPT, NOMEM, and those of
 ** emb_scan_next. */
 int emb_nearest(emb_session *session, const float *queries, size_t n, size_t k,
-                const emb_nearest_how *how, int64_t *keys, double *distances,
-                size_t *counts);
+                const emb_nearest_how *how, const emb_neighbours *to);
 /* The same among the rows of a snapshot; always exact.  Not while a scan of it
 ** is under way, which it begins anew. */
 int emb_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
-                         size_t k, const emb_nearest_how *how, int64_t *keys,
-                         double *distances, size_t *counts);
+                         size_t k, const emb_nearest_how *how,
+                         const emb_neighbours *to);
 
 /* ---- deltas ------------------------------------------------------------ */
 
@@ -1084,17 +1093,29 @@ int emb_file_rename(const char *from, const char *to, int replace,
 
 /* ---- progress ---------------------------------------------------------- */
 
-/* A call that takes long and runs now, in any session of the process. */
+/* A call that takes long and runs now. */
 typedef struct emb_progress {
-  char dir[512];    /* of its store, cut at the front if that is longer */
-  const char *what; /* "checkpoint", "optimize", "integrity-check", "export",
-                       "restore", "delta export", "delta apply", "backup" */
-  const char *unit; /* of done and total: "bytes" or "rows" */
+  char dir[512];        /* of its store, cut at the front if that is longer */
+  char what[24];        /* "checkpoint", "optimize", "integrity-check",
+                           "export", "restore", "delta export",
+                           "delta apply", "backup", "nearest", or the
+                           session's user's */
+  char unit[16];        /* of done and total: "bytes", "rows", ... */
   uint64_t done, total; /* total is an estimate; 0: not known */
   double seconds;       /* since it began */
+  int64_t process; /* that asked for it; 0: one that cannot be seen from here */
 } emb_progress;
-/* Fills up to max and returns how many there are. */
+/* In any session of this process, a client's too.  Fills up to max and returns
+** how many there are. */
 size_t emb_progress_list(emb_progress *list, size_t max);
+/* Of one store, in the process that owns it, wherever that is. */
+size_t emb_progress_of(emb_store *store, emb_progress *list, size_t max);
+/* What the session's user does himself and takes long, so that it is listed,
+** too: `what` and `unit` are kept, not copied.  The calls that it makes
+** meanwhile are a part of it.  total: 0, it is not known.  what NULL: it has
+** ended. */
+void emb_session_progress(emb_session *session, const char *what,
+                          const char *unit, uint64_t done, uint64_t total);
 
 /* One metric of emb_stats.  text is NULL for a number. */
 typedef struct emb_stat {
@@ -1116,8 +1137,9 @@ typedef struct emb_client {
   int64_t since;   /* seconds since 1970; 0: not known */
   uint64_t calls;  /* carried out for it; the owner's row: for all of them */
   int32_t is_owner, is_readonly, in_transaction;
-  char
-      call[36]; /* what it does now, "" nothing: a name of emb.h without emb_ */
+  /* What it does now, "" nothing: a name of emb.h without emb_; of the owner a
+  ** call of its own that takes long, as emb_progress names it. */
+  char call[36];
 } emb_client;
 /* The owner first, wherever that is, then its clients.  Fills up to max and
 ** returns how many there are; 0: no process owns the store.  Of an owner that

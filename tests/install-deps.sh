@@ -1,7 +1,8 @@
 #!/bin/sh
 # install-deps.sh -- installs the Debian packages that a target needs.
 #
-#     tests/install-deps.sh build test      (also: demo, online, lint, fuzz, bench)
+#     tests/install-deps.sh build test      (also: demo, online, torch, lint, fuzz,
+#                                           bench)
 #
 # Does nothing, and needs no network, when all are there.  Without apt-get it
 # names what is needed and goes on: the packages are called otherwise there,
@@ -17,10 +18,11 @@ for group; do
                   pkg-config locales spin" ;;
   demo) packages="$packages sqlite3 wordnet-base" ;;
   online) packages="$packages sqlite3" ;;
+  torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch" ;;
   lint) packages="$packages clang clang-format" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
-  bench) packages="$packages liblmdb-dev librocksdb-dev tcl sqlite3
-                   wordnet-base" ;;
+  bench) packages="$packages liblmdb-dev librocksdb-dev g++ libfaiss-dev
+                   libopenblas-openmp-dev tcl sqlite3 wordnet-base" ;;
   *) echo "install-deps.sh: no group $group" >&2; exit 2 ;;
   esac
 done
@@ -31,7 +33,8 @@ There is no apt-get here.  What is needed, by its names in Debian 12:
   $(echo $packages)
 that is: a C11 compiler and make; headers and libraries of SQLite 3.38 or
 newer, liburing, xxHash, zstd and Tcl 8.6 with its sqlite3 package; and for the
-tests and the demo the sqlite3 shell, python3, Spin and WordNet 3.0 (dict files).
+tests and the examples the sqlite3 shell, python3 with numpy and PyTorch, Spin and
+WordNet 3.0 (dict files).
 END
   exit 0
 fi

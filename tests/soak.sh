@@ -125,7 +125,7 @@ while ! is_over; do
   run R9 store_model-served env SERVED=1 "$OUT/release/unit/store_model"
   sql R10 concurrent
   LONG=1 run R10 tsan make VARIANT=tsan OUT="$OUT" check-concurrent
-  unit R11 staleness_history
+  unit R11 staleness_history history_processes
   run R11 staleness_history-served env SERVED=1 \
     "$OUT/release/unit/staleness_history"
   run R12 model tests/model/spin.sh

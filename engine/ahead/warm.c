@@ -714,11 +714,13 @@ static int warm_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return EMB_OK;
 }
 
+static uint64_t warm_rest(struct pass *pass) {
+  return warm_due(pass) ? 0 : TASKS_NEVER;
+}
+
 const struct task task_warm = {
-    TASK_NAMED("warm"),
-    .lane = LANE_AFTER,
-    .due = warm_due,
-    .run = warm_run,
+    TASK_NAMED("warm"), .lane = LANE_AFTER, .due = warm_due,
+    .rest = warm_rest,  .run = warm_run,
 };
 
 int local_warm(emb_session *s) {

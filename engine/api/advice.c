@@ -61,11 +61,25 @@ static int advice_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return EMB_OK;
 }
 
+/* Where nothing was read for a period there is nothing to note, until the next
+** call; a client reads nothing here. */
+static uint64_t advice_rest(struct pass *pass) {
+  struct advice *advice = &pass->store->advice;
+  struct advice_sample now = advice_look(pass->store);
+  pthread_mutex_lock(&advice->lock);
+  struct advice_sample old = advice->old, last = advice->last;
+  pthread_mutex_unlock(&advice->lock);
+  int is_idle = now.reads == last.reads && last.reads == old.reads &&
+                !tasks_were_roused(pass->store, now.us);
+  if (is_idle || atomic_load(&pass->store->served)) {
+    return TASKS_NEVER;
+  }
+  return now.us - last.us < PERIOD_US ? PERIOD_US - (now.us - last.us) : 0;
+}
+
 const struct task task_advice = {
-    TASK_NAMED("advice"),
-    .lane = LANE_AFTER,
-    .due = advice_due,
-    .run = advice_run,
+    TASK_NAMED("advice"), .lane = LANE_AFTER, .due = advice_due,
+    .rest = advice_rest,  .run = advice_run,
 };
 
 /* ---- what is said -------------------------------------------------------- */

@@ -124,6 +124,7 @@ int local_set_memory(emb_session *s, uint64_t bytes) {
     budget__sample(core);
   }
   advice__begin(s->store);
+  core_wake(core);
   pthread_mutex_unlock(&s->store->budget_lock);
   return rc;
 }

@@ -9,6 +9,7 @@
 #include "../serve/leave.h"
 #include "../serve/route.h"
 #include "../serve/served.h"
+#include "../session/own.h"
 
 /* Where the session's next call goes: an error, or EMB_OK and session->link. */
 static inline int route_call(const emb_session *session) {
@@ -120,5 +121,6 @@ void emb_session_close(emb_session *s) {
     served_close(s);
     leave_session(s);
     atomic_fetch_sub(&store->sessions, 1);
+    own_unload(store);
   }
 }

@@ -12,9 +12,8 @@
 /* Sessions for which no memory is needed. */
 #define SOME 32
 
-/* The clients of an owner; *calls: of all of them. */
-static size_t list(emb_store *store, emb_client *clients, size_t max,
-                   uint64_t *calls) {
+/* The clients of an owner. */
+static size_t list(emb_store *store, emb_client *clients, size_t max) {
   struct env *env = store->core.env;
   struct server_client some[SOME], *rows = some, *more = NULL;
   size_t room = SOME, n = server_clients(store->server, some, SOME);
@@ -26,12 +25,8 @@ static size_t list(emb_store *store, emb_client *clients, size_t max,
       n = server_clients(store->server, rows, room);
     }
   }
-  for (size_t i = 0; i < n && i < room; i++) {
+  for (size_t i = 0; i < n && i < room && i < max; i++) {
     const struct server_client *row = &rows[i];
-    *calls += row->calls;
-    if (i >= max) {
-      continue;
-    }
     clients[i] = (emb_client){.process = row->process,
                               .user = row->user,
                               .number = row->number,
@@ -57,9 +52,10 @@ size_t local_clients(emb_store *store, emb_client *clients, size_t max) {
     owner.process = store->process;
     owner.user = env->user(env);
     owner.since = store->owner_since;
+    progress_of_owner(store, owner.call, sizeof owner.call);
     if (store->server) {
-      n += list(store, max ? clients + 1 : NULL, max ? max - 1 : 0,
-                &owner.calls);
+      owner.calls = server_calls(store->server);
+      n += list(store, max ? clients + 1 : NULL, max ? max - 1 : 0);
     }
   } else if (!route_is_owned(store, &owner.process)) {
     return 0;

@@ -5,9 +5,17 @@
 **
 **   emb_step          one pass of each lane, and one piece of an asynchronous
 **                     batch
-**   flush thread      LANE_FLUSH, when it is woken or twice a second
+**   flush thread      LANE_FLUSH, when it is woken, and twice a second while
+**                     anything changes
 **   work thread       LANE_WORK as long as there is more, then LANE_AFTER;
 **                     again at once while that has more, else after a pause
+**
+** REST              A thread that finds nothing changed and nothing due sleeps
+**                   until something is: it says so (core->resting), looks once
+**                   more, and then sleeps; who changes something looks whether
+**                   one rests after that (core_changed).  So an idle
+**                   store wakes no processor, nor does one that another process
+**                   owns.
 */
 #include "../kernel/reserve.h"
 #include "../life/compact.h"
@@ -15,7 +23,10 @@
 #include "step.h"
 #include "../ahead/warm.h"
 
+#include <string.h>
+
 #define WORK_PAUSE_MS 50
+#define FLUSH_PAUSE_MS 500
 
 static int flush_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
@@ -99,13 +110,53 @@ int step__once(struct core *core, int *more, emb_err *err) {
 
 /* ---- threads ----------------------------------------------------------- */
 
+/* Under wake_lock: sleeps so long, or while it may rest until it is roused.
+** 1: it was. */
+static int sleep_or_rest(struct core *core, pthread_cond_t *cond, uint32_t rest,
+                         uint64_t us) {
+  int roused = 0;
+  if (!core->stopping && !(rest == REST_FLUSH && core->work_wanted)) {
+    if (!(rest && !(atomic_load(&core->resting) & rest))) {
+      core->env->wait_us(core->env, cond, &core->wake_lock, us);
+    }
+    roused = rest && !(atomic_load(&core->resting) & rest);
+  }
+  atomic_fetch_and(&core->resting, ~rest);
+  return roused;
+}
+
+/* What the flush thread's work follows from. */
+struct flush_state {
+  uint64_t version, tail, loads, promoted;
+};
+
+/* Nothing has changed since the last look, and nothing is left to be done bit
+** by bit. */
+static int flush_may_rest(emb_store *store, struct flush_state *last) {
+  struct core *core = &store->core;
+  struct flush_state now = {
+      atomic_load(&core->version), atomic_load(&core->log.tail),
+      atomic_load(&store->loaded), atomic_load(&core->counters.cache_admitted)};
+  int same = memcmp(&now, last, sizeof now) == 0;
+  *last = now;
+  return same && !frames_excess(&core->frames) &&
+         !index_has_retired(&core->index);
+}
+
 void step__flush_thread(void *arg) {
   emb_store *store = arg;
   struct core *core = &store->core;
+  struct flush_state last = {0};
   pthread_mutex_lock(&core->wake_lock);
   while (!core->stopping) {
     if (!core->work_wanted) {
-      core_wait_ms(core, &core->wake, &core->wake_lock, 500);
+      atomic_fetch_or(&core->resting, REST_FLUSH);
+      int rests = flush_may_rest(store, &last);
+      if (!rests) {
+        atomic_fetch_and(&core->resting, ~(uint32_t)REST_FLUSH);
+      }
+      sleep_or_rest(core, &core->wake, rests ? REST_FLUSH : 0,
+                    rests ? UINT64_MAX : FLUSH_PAUSE_MS * 1000);
     }
     core->work_wanted = 0;
     int more = !core->stopping;
@@ -131,22 +182,40 @@ static int work_round(emb_store *store) {
   return more;
 }
 
+/* Until there may be something to do, or the store is closed. */
+static void work_rest(emb_store *store) {
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  uint32_t rest = REST_WORK;
+  if (!atomic_load(&store->served) &&
+      !tasks_were_roused(store, env->now_us(env))) {
+    rest |= REST_CALLS;
+  }
+  atomic_fetch_or(&core->resting, rest);
+  uint64_t us = tasks_rest_us(store);
+  if (us == 0) {
+    atomic_fetch_and(&core->resting, ~rest);
+    rest = 0;
+    us = WORK_PAUSE_MS * 1000;
+  }
+  pthread_mutex_lock(&core->wake_lock);
+  if (sleep_or_rest(core, &core->work, rest, us)) {
+    store->tasks.roused_us = env->now_us(env);
+  }
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
 void step__work_thread(void *arg) {
   emb_store *store = arg;
-  struct core *core = &store->core;
   int more = 0;
   /* A process that is over after one statement has not read a large table. */
   if (warm_is_small(store)) {
     tasks_pass(store, LANE_AFTER, 1, &more, NULL);
   }
-  pthread_mutex_lock(&core->wake_lock);
-  while (!core->stopping) {
+  while (!core_stopping(&store->core)) {
     if (!more) {
-      core_wait_ms(core, &core->work, &core->wake_lock, WORK_PAUSE_MS);
+      work_rest(store);
     }
-    pthread_mutex_unlock(&core->wake_lock);
     more = work_round(store);
-    pthread_mutex_lock(&core->wake_lock);
   }
-  pthread_mutex_unlock(&core->wake_lock);
 }

@@ -36,7 +36,10 @@ static int is_text(const char *text, size_t size) {
 /* The oldest format that has all that the slot says: an older library reads
 ** what it can. */
 static uint32_t format_of(const struct manifest *m) {
-  return !m->schema[0] ? 1 : strstr(m->schema, "\ntrack=") ? 3 : 2;
+  return !m->schema[0]                                                   ? 1
+         : strstr(m->schema, " metric=") || strstr(m->schema, " index=") ? 4
+         : strstr(m->schema, "\ntrack=")                                 ? 3
+                                                                         : 2;
 }
 
 /* Slot i, of this format or another. */
@@ -44,7 +47,7 @@ static int manifest_is_valid(const struct manifest *slot, int i) {
   return is_manifest(slot) && slot->sum == manifest_sum_of(slot) &&
          (slot->format > MANIFEST_FORMAT ||
           (manifest_is_zero(slot->zero, sizeof slot->zero) &&
-           (slot->format == 3 || slot->newest == 0) &&
+           (slot->format >= 3 || slot->newest == 0) &&
            is_text(slot->schema, sizeof slot->schema) &&
            slot->generation % 2 == (uint64_t)i));
 }

@@ -8,7 +8,8 @@
 **
 **   000-007  sum         hash_sum of bytes 8..4095 at position 0, salt 0
 **   008-015  magic       "embstore"
-**   016-019  format      1; 2 with a schema; 3 with one of a table that tracks
+**   016-019  format      1; 2 with a schema; 3 with one of a table that tracks;
+**                        4 with a metric or an index
 **   020-023  clean       1: nothing lies beyond `tail`; 0: a process owns the
 **                        store, or died owning it
 **   024-039  uuid        of the store
@@ -25,7 +26,7 @@
 **   120-127  txn_committed      newest one prepared and committed
 **   128-3711 schema      text (schema/schema.h), then zeros; "": one vector of
 **                        dim and type, and nothing else
-**   3712-3715 newest     format 3: newest time of a write
+**   3712-3715 newest     from format 3 on: newest time of a write
 **   3716-4095 zero
 */
 #ifndef EMB_CKPT_MANIFEST_H
@@ -36,7 +37,7 @@
 #include "../kernel/core.h"
 #include "../env/replace.h"
 
-#define MANIFEST_FORMAT 3 /* the newest */
+#define MANIFEST_FORMAT 4 /* the newest */
 #define MANIFEST_SLOT 4096
 
 struct manifest {

@@ -283,7 +283,7 @@ struct env {
   uint32_t (*wall_s)(struct env *); /* seconds since 1970; may jump */
   void (*sleep_us)(struct env *, uint64_t);
   /* Waits for a condition, whose clock is CLOCK_MONOTONIC and whose mutex is
-  ** held, at most this long.  May return sooner. */
+  ** held, at most this long (UINT64_MAX: for ever).  May return sooner. */
   void (*wait_us)(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
   int (*random)(struct env *, void *, size_t);
   int64_t (*process)(struct env *); /* getpid() */

@@ -4,7 +4,7 @@
 ** other files need of descriptors.
 **
 ** FAILURE   Memory that is not to be had is NULL; the rest returns errno.
-** THREADS   Any.  Nothing here has state of its own.
+** THREADS   Any.  The only state is a counter, of what was unmapped.
 */
 #include "env_os.h"
 
@@ -48,6 +48,18 @@ void env__release(struct env *env, void *memory) {
   free(memory);
 }
 
+/* Written before each unmapping (release), read after a mapping (acquire); the
+** number itself is not used. */
+static _Atomic unsigned unmapped;
+
+void env__before_unmap(void) {
+  atomic_fetch_add_explicit(&unmapped, 1, memory_order_release);
+}
+
+void env__after_map(void) {
+  (void)atomic_load_explicit(&unmapped, memory_order_acquire);
+}
+
 static size_t whole_pages(size_t bytes) {
   return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
@@ -85,8 +97,10 @@ void *env__map(struct env *env, size_t bytes, int huge) {
 
 void env__unmap(struct env *env, void *start, size_t bytes) {
   (void)env;
-  if (start != NULL)
+  if (start != NULL) {
+    env__before_unmap();
     (void)munmap(start, whole_pages(bytes));
+  }
 }
 
 void env__discard(struct env *env, void *start, size_t bytes) {
@@ -124,6 +138,10 @@ void env__sleep_us(struct env *env, uint64_t us) {
 
 void env__wait_us(struct env *env, pthread_cond_t *condition,
                   pthread_mutex_t *mutex, uint64_t us) {
+  if (us == UINT64_MAX) {
+    (void)pthread_cond_wait(condition, mutex);
+    return;
+  }
   struct timespec until = env__timespec(us + env__now_us(env));
   (void)pthread_cond_timedwait(condition, mutex, &until);
 }

@@ -23,6 +23,12 @@ void env__release(struct env *, void *);
 void *env__map(struct env *, size_t bytes, int huge);
 void env__unmap(struct env *, void *, size_t bytes);
 void env__discard(struct env *, void *, size_t bytes);
+/* What one thread unmaps another may map again.  The kernel orders the two, but
+** nothing in C says so, and ThreadSanitizer, which does not see liburing's
+** system calls, finds a race.  So each call before an unmapping (release) is
+** ordered before each call after a mapping of liburing's (acquire). */
+void env__before_unmap(void);
+void env__after_map(void);
 uint64_t env__memory_limit(struct env *, const char **whose); /* env_limit.c */
 uint64_t env__now_us(struct env *);
 uint32_t env__wall_s(struct env *);

@@ -34,6 +34,10 @@
 #define BACKLOG 128
 #define SOCKET_FLAGS (SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK)
 
+#ifndef SO_PEERPIDFD /* the headers may be older than the kernel */
+#define SO_PEERPIDFD 77
+#endif
+
 /* Room for /proc/self/fd/ and a number. */
 #define PROC_BYTES 32
 
@@ -120,8 +124,26 @@ static int find_user(struct env_peer *peer) {
   return 0;
 }
 
-/* ESRCH: it has ended. */
+/* By the socket, so of a process of another container, too, which has no number
+** here (Linux 6.5); ESRCH: it has ended. */
+static int find_life_by_socket(struct env_peer *peer) {
+  int fd = -1;
+  socklen_t bytes = sizeof fd;
+  if (getsockopt(peer->socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes) != 0)
+    return errno;
+  int rc = env__own_fd(fd, &peer->life);
+  struct pollfd ended = {.fd = peer->life, .events = POLLIN};
+  if (rc == 0 && env__poll(&ended, 1, 0) == 0) {
+    (void)close(peer->life);
+    rc = ESRCH;
+  }
+  return rc;
+}
+
+/* The same, or else by its number. */
 static int find_life(struct env_peer *peer) {
+  if (find_life_by_socket(peer) == 0)
+    return 0;
   peer->life = -1;
   if (peer->who.process == 0)
     return 0;

@@ -49,6 +49,7 @@ static int shared_map(int fd, size_t bytes, int is_fixed, void **out) {
     return errno;
   if (madvise(base, bytes, MADV_DONTFORK) != 0) {
     int rc = errno;
+    env__before_unmap();
     (void)munmap(base, bytes);
     return rc;
   }
@@ -98,6 +99,7 @@ int env__shared_fix(struct env *env, struct env_shared *shared) {
   int rc = shared_map(shared->fd, shared->bytes, 1, &base);
   if (rc != 0)
     return rc;
+  env__before_unmap();
   (void)munmap(shared->base, shared->bytes);
   shared->base = base;
   return fcntl(shared->fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) != 0 ? errno
@@ -108,6 +110,7 @@ void env__shared_free(struct env *env, struct env_shared *shared) {
   (void)env;
   if (shared->base == NULL)
     return;
+  env__before_unmap();
   (void)munmap(shared->base, shared->bytes);
   if (shared->fd >= 0)
     (void)close(shared->fd);

@@ -31,7 +31,6 @@
 
 #include <errno.h>
 #include <liburing.h>
-#include <stdatomic.h>
 
 /* An entry of the SQ is in use only between fill and the next enter: more
 ** than this per system call gain nothing. */
@@ -45,13 +44,6 @@ struct uring {
   struct env__list waiting;  /* to be put into the SQ */
   struct env__list finished; /* without the kernel; to be delivered */
 };
-
-/* The rings of the process.  A ring may be mapped where another thread's was;
-** the kernel orders that unmapping before this mapping, but nothing in C says
-** so, and TSan sees a race.  Hence: env__uring_close counts down (release)
-** before it unmaps, env__uring_open counts up (acquire) after it has mapped.
-** The number itself is not used. */
-static _Atomic unsigned rings;
 
 static unsigned env_uring_smaller(size_t a, unsigned b) {
   return a < b ? (unsigned)a : b;
@@ -67,6 +59,7 @@ static int set_up(struct uring *queue, unsigned depth) {
   queue->depth = env_uring_smaller(depth, params.cq_entries);
   /* IORING_OP_READ and _WRITE came in 5.6, together with this feature. */
   if (!(params.features & IORING_FEAT_RW_CUR_POS)) {
+    env__before_unmap();
     io_uring_queue_exit(&queue->ring);
     return ENOSYS;
   }
@@ -80,7 +73,7 @@ int env__uring_open(unsigned depth, struct env_queue **out) {
   queue->head.kind = ENV_QUEUE_URING;
   int rc = set_up(queue, depth);
   if (rc == 0) {
-    atomic_fetch_add_explicit(&rings, 1, memory_order_acquire);
+    env__after_map();
     *out = &queue->head;
     return 0;
   }
@@ -217,7 +210,7 @@ void env__uring_close(struct env_queue *head) {
   do
     rc = env__uring_wait(head, 1, done, sizeof done / sizeof done[0], &n);
   while (rc == 0 && n > 0);
-  atomic_fetch_sub_explicit(&rings, 1, memory_order_release);
+  env__before_unmap();
   io_uring_queue_exit(&queue->ring);
   env__release(NULL, queue);
 }

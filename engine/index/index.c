@@ -48,6 +48,11 @@ void index_clear(struct index *index) {
   }
 }
 
+void index_discard(struct index *index) {
+  index_clear(index);
+  index__memory_free_all(&index->memory);
+}
+
 void index_free(struct index *index) {
   if (!index->env) {
     return;

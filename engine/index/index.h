@@ -234,8 +234,12 @@ uint64_t index_count(const struct index *index);
 uint64_t index_bytes(const struct index *index);
 /* Makes one partition ready for n keys, when it is empty (loading). */
 int index_reserve(struct index *index, uint32_t part, uint64_t n);
+/* Empties it, and gives its memory back to the system.  The caller is alone. */
+void index_discard(struct index *index);
 /* Frees old tables that no reader can hold any more. */
 void index_reclaim(struct index *index);
+/* There are some that a reader may hold. */
+int index_has_retired(struct index *index);
 
 /* index_grow.c, called by index.c under the partition's lock: replaces the
 ** table by the next larger one. */

@@ -217,6 +217,13 @@ static void retire(struct index *index, struct index_table *table) {
   index_reclaim(index);
 }
 
+int index_has_retired(struct index *index) {
+  spin_acquire(&index->retired_lock);
+  int has = index->retired != NULL;
+  spin_release(&index->retired_lock);
+  return has;
+}
+
 void index_reclaim(struct index *index) {
   if (!index->epoch) {
     return;

@@ -122,6 +122,9 @@ struct ivf_search { /* one thread's; kept from one query to the next */
   size_t n, room;
   uint64_t looked_at; /* entries, in all queries */
   uint32_t probed;    /* lists of the last query that have entries */
+  /* With `admits`, of the last query: keys that were asked for it, whatever
+  ** their codes, and of these the ones that it let in. */
+  uint32_t sampled, admitted;
 };
 int ivf_search_init(struct ivf_search *search, struct ivf *ivf);
 void ivf_search_free(struct ivf_search *search);

@@ -132,7 +132,7 @@ void ivf__lists_replace(struct lists *lists, uint32_t place,
 void ivf__lists_kill(const struct lists *lists, uint32_t place);
 /* Fills holes of a list until none is left but in its first block.  moved: the
 ** key goes to another place; 0: it was taken away, and the new entry is dead.
- */
+*/
 void ivf__lists_close(struct lists *lists, uint32_t list,
                       int (*moved)(void *arg, int64_t key, uint32_t from,
                                    uint32_t to),

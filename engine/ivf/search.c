@@ -44,6 +44,9 @@ void ivf_search_free(struct ivf_search *search) {
   memset(search, 0, sizeof *search);
 }
 
+/* One of so many blocks is asked what a condition admits. */
+#define SAMPLED_BLOCKS 4
+
 /* ---- lists --------------------------------------------------------------- */
 
 /* order[0..probes): the lists of the lowest scores, in no order.  Quickselect
@@ -171,6 +174,17 @@ static int admits(const struct ivf_asked *asked, int64_t key) {
   return !asked->admits || asked->admits(asked->arg, key);
 }
 
+/* Some blocks tell which part of the keys a condition admits. */
+static void sample_admitted(struct ivf_search *search,
+                            const struct ivf_asked *asked, const int64_t *keys,
+                            uint32_t live) {
+  for (; live; live &= live - 1) {
+    search->sampled++;
+    search->admitted +=
+        asked->admits(asked->arg, keys[__builtin_ctz(live)]) != 0;
+  }
+}
+
 /* The query as codes of the list's residuals are compared with it.  Of a
 ** product the query is rounded once, at the first list. */
 static void probe_list(struct ivf_search *search, struct ivf_probe *probe,
@@ -205,6 +219,9 @@ static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
     const int64_t *keys = lists_keys(lists, b);
     uint32_t live = lists_live(lists, b);
     search->looked_at += (uint32_t)__builtin_popcount(live);
+    if (asked->admits && b % SAMPLED_BLOCKS == 0) {
+      sample_admitted(search, asked, keys, live);
+    }
     for (; live && search->n < search->room; live &= live - 1) {
       int64_t key = keys[__builtin_ctz(live)];
       if (admits(asked, key)) {
@@ -240,6 +257,9 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
     next = lists_head(lists, b)->next;
     prefetch_block(lists, next);
     search->looked_at += (uint32_t)__builtin_popcount(live);
+    if (asked->admits && b % SAMPLED_BLOCKS == 0) {
+      sample_admitted(search, asked, lists_keys(lists, b), live);
+    }
     uint32_t below = search->ivf->ops->scan(probe, lists_codes(lists, b),
                                             lists_marks(lists, b), *limit, to);
     for (below &= live; below; below &= below - 1) {
@@ -263,6 +283,7 @@ int ivf_search(struct ivf_search *search, const struct ivf_asked *asked) {
   int32_t sum = 0;
   search->n = 0;
   search->probed = 0;
+  search->sampled = search->admitted = 0;
   memcpy(search->query, asked->query, ivf->form.dim * sizeof(float));
   if (!ivf__prepare(&ivf->form, search->query)) {
     return EMB_OK;

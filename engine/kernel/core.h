@@ -149,13 +149,17 @@ struct core {
   /* Sessions that wait for frames, and the thread that makes them. */
   pthread_mutex_t wake_lock;
   pthread_cond_t wake;     /* the flush thread has work */
-  pthread_cond_t work;     /* the other one should stop */
+  pthread_cond_t work;     /* the other one should stop, or rests no more */
   pthread_cond_t room;     /* frames were freed, or the log failed */
   pthread_cond_t released; /* leases were given back */
   uint64_t release_count;  /* wake_lock: grows with every broadcast of it */
   _Atomic uint32_t release_waiters; /* sessions that wait for it */
   int work_wanted;                  /* wake_lock */
-  int stopping;                     /* wake_lock */
+  /* REST_*: a thread sleeps until something changes.  It sets its bits before
+  ** it looks whether something has; who changes something reads them after
+  ** that: sequentially consistent on both sides, so one sees the other. */
+  _Atomic uint32_t resting;
+  int stopping; /* wake_lock */
   /* One step of background work (api/step.c), for callers that must wait in
   ** a store without a thread. */
   int (*step)(struct core *, int *more, emb_err *err);
@@ -382,6 +386,27 @@ void core_signal_room(struct core *core);
 int core_stopping(struct core *core);
 /* Wakes the flush thread. */
 void core_wake(struct core *core);
+
+/* struct core.resting */
+enum {
+  REST_FLUSH = 1,
+  REST_WORK = 2,
+  REST_CALLS = 4 /* that one is to be woken by any call of a session */
+};
+/* Ends the rest of both threads. */
+void core_rouse(struct core *core);
+/* Something has changed that background work depends on. */
+static inline void core_changed(struct core *core) {
+  if (__builtin_expect(atomic_load(&core->resting) != 0, 0)) {
+    core_rouse(core);
+  }
+}
+/* The first of n versions that nobody else has; there is something to save. */
+static inline uint64_t core_versions(struct core *core, uint64_t n) {
+  uint64_t first = atomic_fetch_add(&core->version, n) + 1;
+  core_changed(core);
+  return first;
+}
 int core_failed(struct core *core, emb_err *err);
 
 /* ---- core_valid.c, for assertions --------------------------------------- */

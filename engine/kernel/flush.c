@@ -84,6 +84,14 @@ void core_wake(struct core *core) {
   pthread_mutex_unlock(&core->wake_lock);
 }
 
+void core_rouse(struct core *core) {
+  pthread_mutex_lock(&core->wake_lock);
+  atomic_store(&core->resting, 0);
+  pthread_cond_signal(&core->wake);
+  pthread_cond_signal(&core->work);
+  pthread_mutex_unlock(&core->wake_lock);
+}
+
 void core_signal_release(struct core *core) {
   pthread_mutex_lock(&core->wake_lock);
   core->release_count++;

@@ -58,7 +58,7 @@ struct row_event {
   int64_t key;
   uint64_t from, to; /* log addresses before and after, 0: absent */
   const struct rec *record;
-  const void *session; /* whose transaction commits it, or NULL */
+  const void *session;  /* whose transaction commits it, or NULL */
   enum row_cause cause; /* ROW_STEP: a gradient, or what is added to a row */
 };
 

@@ -118,7 +118,7 @@ void row_publish(struct core *core, int64_t key, struct entry *entry,
 
 void row_remove(struct core *core, int64_t key, uint64_t hash,
                 struct entry *entry, uint64_t word) {
-  count_add(&core->version, 1); /* there is something to save */
+  (void)core_versions(core, 1); /* there is something to save */
   take_step(core, &(struct row_write_step){.key = key,
                                            .hash = hash,
                                            .entry = entry,

@@ -26,11 +26,11 @@ uint32_t expire__slack(const struct core *core) {
   return ttl_least(&core->schema.ttl) / SLACK_PART;
 }
 
-uint64_t expire__choose(struct core *core, uint32_t now, uint32_t slack) {
+uint64_t expire__first(struct core *core, uint32_t *when) {
   struct log *log = &core->log;
   uint64_t bits = core->layout.extent_bits, first = 0;
   uint64_t open = atomic_load(&core->txn_first_page);
-  uint32_t least = now > slack ? now - slack : 0;
+  *when = EXTENT_NEVER;
   pthread_mutex_lock(&log->lock); /* the table must not be replaced */
   uint64_t tail = atomic_load(&log->tail);
   uint64_t end =
@@ -38,15 +38,20 @@ uint64_t expire__choose(struct core *core, uint32_t now, uint32_t slack) {
   for (uint64_t e = log->first; e < end; e++) {
     const struct extent *extent = log_extent(log, e);
     uint32_t due = atomic_load_explicit(&extent->due, memory_order_relaxed);
-    if (due <= least && extent_phys(extent) != EXTENT_NOWHERE &&
-        atomic_load_explicit(&extent->live, memory_order_relaxed) > 0 &&
-        (!first || due < atomic_load_explicit(&log_extent(log, first)->due,
-                                              memory_order_relaxed))) {
+    if (due < *when && extent_phys(extent) != EXTENT_NOWHERE &&
+        atomic_load_explicit(&extent->live, memory_order_relaxed) > 0) {
       first = e;
+      *when = due;
     }
   }
   pthread_mutex_unlock(&log->lock);
   return first;
+}
+
+uint64_t expire__choose(struct core *core, uint32_t now, uint32_t slack) {
+  uint32_t when;
+  uint64_t first = expire__first(core, &when);
+  return when <= (now > slack ? now - slack : 0) ? first : 0;
 }
 
 static int is_due(struct sweep *w, int64_t key, uint64_t version) {

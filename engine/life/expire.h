@@ -23,6 +23,8 @@
 
 /* How long background steps let an extent be overdue. */
 uint32_t expire__slack(const struct core *core);
+/* The extent that is due first, and when; 0: none ever is. */
+uint64_t expire__first(struct core *core, uint32_t *when);
 /* The extent to be looked at first of those that are due at now - slack; 0:
 ** there is none. */
 uint64_t expire__choose(struct core *core, uint32_t now, uint32_t slack);

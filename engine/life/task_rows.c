@@ -8,6 +8,7 @@
 #include "../session/store.h"
 
 #define EXPIRE_US UINT64_C(1000000)
+#define EXPIRE_REST_US (60 * EXPIRE_US)
 
 /* ---- expire -------------------------------------------------------------- */
 
@@ -53,9 +54,21 @@ static int expire_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return rc;
 }
 
+/* The clock may be set, so not for too long. */
+static uint64_t expire_rest(struct pass *pass) {
+  struct core *core = &pass->store->core;
+  uint32_t first, now = core_time(core);
+  if (!ttl_any(&core->schema.ttl) || !expire__first(core, &first)) {
+    return TASKS_NEVER;
+  }
+  first += expire__slack(core);
+  uint64_t us = first > now ? (first - now) * UINT64_C(1000000) : EXPIRE_US;
+  return us < EXPIRE_REST_US ? us : EXPIRE_REST_US;
+}
+
 const struct task task_expire = {
     TASK_NAMED("expire"), .lane = LANE_WORK, .wakes = expire_wakes,
-    .due = expire_due,    .run = expire_run,
+    .due = expire_due,    .run = expire_run, .rest = expire_rest,
 };
 
 /* ---- evict --------------------------------------------------------------- */

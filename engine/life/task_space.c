@@ -37,11 +37,14 @@ static int readers_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return EMB_OK;
 }
 
+/* The lock of a process that reads goes without a word. */
+static uint64_t readers_rest(struct pass *pass) {
+  return readers_due(pass) ? 0 : TASKS_NEVER;
+}
+
 const struct task task_readers = {
-    TASK_NAMED("readers"),
-    .lane = LANE_RELEASE,
-    .due = readers_due,
-    .run = readers_run,
+    TASK_NAMED("readers"), .lane = LANE_RELEASE, .due = readers_due,
+    .rest = readers_rest,  .run = readers_run,
 };
 
 /* ---- compact ------------------------------------------------------------- */
@@ -84,8 +87,9 @@ static uint64_t replay_bytes(emb_store *store) {
   return tail > replay ? (tail - replay) * core->layout.page_bytes : 0;
 }
 
-/* Writes since the last checkpoint have waited long enough. */
-static int checkpoint_late(struct pass *pass) {
+/* Microseconds until writes since the last checkpoint have waited long
+** enough. */
+static uint64_t checkpoint_rest(struct pass *pass) {
   struct checkpoint_state *newest = pass->state;
   emb_store *store = pass->store;
   struct core *core = &store->core;
@@ -95,9 +99,16 @@ static int checkpoint_late(struct pass *pass) {
     newest->generation = m->generation;
     newest->us = now;
   }
-  return !core->temporary &&
-         store->checkpoint.version != atomic_load(&core->version) &&
-         now - newest->us > CHECKPOINT_US;
+  if (core->temporary ||
+      store->checkpoint.version == atomic_load(&core->version)) {
+    return TASKS_NEVER;
+  }
+  uint64_t waited = now - newest->us;
+  return waited > CHECKPOINT_US ? 0 : CHECKPOINT_US - waited + 1;
+}
+
+static int checkpoint_late(struct pass *pass) {
+  return checkpoint_rest(pass) == 0;
 }
 
 static int checkpoint_wakes(struct pass *pass) {
@@ -151,7 +162,7 @@ static int checkpoint_run(struct pass *pass, enum outcome *did, emb_err *err) {
 
 const struct task task_checkpoint = {
     TASK_NAMED("checkpoint"), .lane = LANE_WORK,     .wakes = checkpoint_wakes,
-    .due = checkpoint_due,    .run = checkpoint_run,
+    .due = checkpoint_due,    .run = checkpoint_run, .rest = checkpoint_rest,
 };
 
 /* ---- shorten ------------------------------------------------------------- */

@@ -49,16 +49,21 @@ int log__is_full(const struct log *log) {
   return log__numbers_full(log) || log->phys_end / 64 >= log->phys_words;
 }
 
-/* The lowest free file slot: the file stays short.  There is room to note it
-** (log__is_full). */
-static uint32_t phys_take(struct log *log) {
-  uint32_t at = log->phys_end;
+/* The lowest free file slot from `from` on: the file stays short.  There is
+** room to note it (log__is_full). */
+static uint32_t phys_take(struct log *log, uint32_t from) {
+  uint32_t at = log->phys_end, least = log->phys_hint;
+  int is_lowest = from <= least && !log->withheld;
+  least = from > least ? from : least;
   if (log->phys_free && !log->withheld) {
-    for (uint32_t word = log->phys_hint / 64; word < log->phys_words; word++) {
-      if (~log->phys_used[word]) {
-        at = word * 64 + (uint32_t)__builtin_ctzll(~log->phys_used[word]);
+    uint64_t skipped = (UINT64_C(1) << (least % 64)) - 1;
+    for (uint32_t word = least / 64; word < log->phys_words; word++) {
+      uint64_t used = log->phys_used[word] | skipped;
+      if (~used) {
+        at = word * 64 + (uint32_t)__builtin_ctzll(~used);
         break;
       }
+      skipped = 0;
     }
   }
   if (at >= log->phys_end) {
@@ -67,7 +72,7 @@ static uint32_t phys_take(struct log *log) {
   } else {
     log->phys_free--;
   }
-  log->phys_hint = log->withheld ? log->phys_hint : at;
+  log->phys_hint = is_lowest ? at : log->phys_hint;
   emb_assert(at / 64 < log->phys_words &&
              !(log->phys_used[at / 64] >> (at % 64) & 1));
   log__slot_set(log, at, 1);
@@ -116,12 +121,13 @@ static void set_keep(struct log *log) {
       log->keep_min ? (uint32_t)(n < LOG_KEEP_MAX ? n : LOG_KEEP_MAX) : 0;
 }
 
-/* Takes the lowest free file slot and at most `most` that follow it; *n: how
-** many came. */
-static uint32_t take_row(struct log *log, uint32_t most, uint32_t *n) {
-  uint32_t first = phys_take(log);
+/* Takes the lowest free file slot from `from` on and at most `most` that follow
+** it; *n: how many came. */
+static uint32_t take_row(struct log *log, uint32_t from, uint32_t most,
+                         uint32_t *n) {
+  uint32_t first = phys_take(log, from);
   for (*n = 1; *n < most && is_free(log, first + *n); ++*n) {
-    (void)phys_take(log); /* it is the lowest now */
+    (void)phys_take(log, first + *n);
   }
   return first;
 }
@@ -153,10 +159,14 @@ static int ready_row(struct log *log, uint32_t first, uint32_t n) {
   return os;
 }
 
+/* Of what is free some has its blocks still and some has not (log_yield, or a
+** hole): on a disk that is full the former will do, wherever they are. */
 int log_make_ready(struct log *log, uint32_t more) {
-  int os = 0;
-  while (!os) {
-    uint32_t n = 0, first = 0;
+  uint32_t n = 1, from = 0;
+  int os = 0, missed = 0;
+  while (n && (!os || missed)) {
+    uint32_t first = 0;
+    n = 0;
     pthread_mutex_lock(&log->lock);
     set_keep(log);
     uint32_t want = log->keep + more;
@@ -164,13 +174,18 @@ int log_make_ready(struct log *log, uint32_t more) {
     if (log->ready_count < want) {
       want -= log->ready_count;
       os = log__slot_room(log, log->phys_end + want) ? ENOMEM : 0;
-      first = os ? 0 : take_row(log, want, &n);
+      first = os ? 0 : take_row(log, from, want, &n);
+      missed =
+          first + n < log->phys_end && !EMB_SEED(SEED_SLOTS_WITH_BLOCKS_MISSED);
+    } else {
+      os = 0;
     }
     pthread_mutex_unlock(&log->lock);
-    if (!n) {
-      break;
+    if (n) {
+      os = ready_row(log, first, n);
+      missed = missed && err_is_full(os);
+      from = os ? first + 1 : from;
     }
-    os = ready_row(log, first, n);
   }
   atomic_store_explicit(&log->full, os != 0, memory_order_relaxed);
   return os;
@@ -205,7 +220,7 @@ int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
   uint32_t old = extent_phys(log_extent(log, number));
   if (old != EXTENT_NOWHERE && log->phys_free && !log->withheld &&
       !log__is_full(log)) {
-    uint32_t lower = phys_take(log);
+    uint32_t lower = phys_take(log, 0);
     if (lower < old) {
       *from = offset_of(log, old);
       *to = offset_of(log, lower);
@@ -323,7 +338,7 @@ static uint32_t settle_ready(struct log *log, uint32_t *fresh) {
     return log->phys_end;
   }
   for (; taken < log->keep; taken++) {
-    uint32_t phys = phys_take(log), i = 0;
+    uint32_t phys = phys_take(log, 0), i = 0;
     while (i < n && had[i] != phys) {
       i++;
     }

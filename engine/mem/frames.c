@@ -219,3 +219,12 @@ uint32_t frames_retire(struct frames *frames, uint32_t keep, uint32_t most) {
   }
   return n;
 }
+
+void frames_discard(struct frames *frames) {
+  pthread_mutex_lock(&frames->lock);
+  uint32_t free_count = frames_left(frames);
+  for (uint32_t i = 0; i < free_count; i++) {
+    frames->env->discard(frames->env, frames->slots[i], frames->frame_bytes);
+  }
+  pthread_mutex_unlock(&frames->lock);
+}

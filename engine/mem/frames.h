@@ -68,6 +68,9 @@ int frames_resize(struct frames *frames, uint32_t count);
 ** than `keep` are free; how many. */
 uint32_t frames_retire(struct frames *frames, uint32_t keep, uint32_t most);
 
+/* The memory of free frames goes back to the system until they are used. */
+void frames_discard(struct frames *frames);
+
 static inline uint32_t frames_left(const struct frames *frames) {
   return atomic_load_explicit(&frames->free_count, memory_order_relaxed);
 }

@@ -98,20 +98,19 @@ void best__merge(struct best *to, const struct best *from) {
   }
 }
 
-static int compare_rows(const void *a, const void *b) {
+static int best_order(const void *a, const void *b) {
   return is_farther(a, b) - is_farther(b, a);
 }
 
-void best__deliver(struct best *best, int64_t *keys, double *distances,
-                   size_t *counts) {
+void best__deliver(struct best *best, const emb_neighbours *to) {
   for (size_t query = 0; query < best->n; query++) {
     struct best_row *heap = best->rows + query * best->k;
     size_t at = query * best->k;
-    qsort(heap, best->counts[query], sizeof *heap, compare_rows);
+    qsort(heap, best->counts[query], sizeof *heap, best_order);
     for (size_t i = 0; i < best->counts[query]; i++) {
-      keys[at + i] = heap[i].key;
-      distances[at + i] = heap[i].distance;
+      to->keys[at + i] = heap[i].key;
+      to->distances[at + i] = heap[i].distance;
     }
-    counts[query] = best->counts[query];
+    to->counts[query] = best->counts[query];
   }
 }

@@ -48,7 +48,6 @@ int best__has(const struct best *best, size_t query, int64_t key);
 /* All of `from` to `to`; no key is in both. */
 void best__merge(struct best *to, const struct best *from);
 /* Sorts, and writes what emb_nearest returns. */
-void best__deliver(struct best *best, int64_t *keys, double *distances,
-                   size_t *counts);
+void best__deliver(struct best *best, const emb_neighbours *to);
 
 #endif

@@ -38,8 +38,8 @@
 /* Queries that a block is compared with at a time: what comes out of it stays
 ** in the second-level cache. */
 #define WIDTH_MAX 256
-#define BLOCK_ROWS_MAX 192
-#define BLOCK_BYTES (96 * 1024)
+#define COMPARE_ROWS_MAX 192
+#define COMPARE_BYTES (96 * 1024)
 #define SLACK 1e-6
 /* Bytes of the next page that are asked for before a page is compared.  A pass
 ** over 1 M rows of 64 floats took 16.4 ms without, 14 ms into the second-level
@@ -107,7 +107,7 @@ static int row_terms(const struct compare *c, float square, float *factor,
 static void compare_offer(struct compare *c, size_t query, int64_t key,
                           const float *vector) {
   double before = best_limit(&c->best, query);
-  nearest__offer(c->ask, &c->best, query, key, vector);
+  ask__offer(c->ask, &c->best, query, key, vector);
   if (best_limit(&c->best, query) != before) {
     compare_limit(c, query);
   }
@@ -116,8 +116,7 @@ static void compare_offer(struct compare *c, size_t query, int64_t key,
 /* Is the record at this address the key's, and may it be an answer? */
 static int is_candidate(const struct compare *c, int64_t key,
                         uint64_t address) {
-  return nearest__admits(c->ask, key) &&
-         scan_sees_record(c->ask->s, key, address);
+  return ask__admits(c->ask, key) && scan_sees_record(c->ask->s, key, address);
 }
 
 /* The stored segment as float32. */
@@ -150,13 +149,14 @@ static int take_record(struct compare *c, const struct rec *rec, int64_t key,
 /* ---- few queries --------------------------------------------------------- */
 
 /* ThreadSanitizer wants each read beside a writer to be atomic: a copy. */
-static const char *page_to_read(struct compare *c, const char *bytes) {
+static const char *rows_to_read(struct compare *c,
+                                const struct page_rows *rows) {
 #if FENCE_TSAN
-  rec_copy_out(c->page, bytes, c->core->layout.page_bytes);
+  rec_copy_out(c->page, rows->at, (size_t)rows->n * c->core->layout.rec_bytes);
   return c->page;
 #else
   (void)c;
-  return bytes;
+  return rows->at;
 #endif
 }
 
@@ -229,11 +229,11 @@ static int stamps_changed(const uint64_t *from, const char *at, uint32_t stride,
 
 /* The rows one by one, of a page in which some may be near.  is_torn: some was
 ** being written to. */
-static void compare_rows(struct compare *c, size_t query, uint64_t page,
-                         const char *at, int from_disk, int is_torn,
-                         uint32_t rows) {
+static void compare_rows(struct compare *c, size_t query,
+                         const struct page_rows *rows, int is_torn) {
   const struct layout *l = &c->core->layout;
-  for (uint32_t i = 0; i < rows; i++, at += l->rec_bytes) {
+  const char *at = rows->at;
+  for (uint32_t i = 0; i < rows->n; i++, at += l->rec_bytes) {
     const struct rec *rec = (const struct rec *)(const void *)at;
     uint64_t stamp = c->stamps[i];
     if (rec_version(stamp) == 0) {
@@ -244,20 +244,20 @@ static void compare_rows(struct compare *c, size_t query, uint64_t page,
         (stamp & REC_BUSY ||
          atomic_load_explicit(&rec->stamp, memory_order_relaxed) != stamp);
     if (is_open || !is_left_out(c, query, i)) {
-      compare_again(c, query, rec, layout_address(l, page, i), from_disk);
+      compare_again(c, query, rec, layout_address(l, rows->page, i),
+                    rows->from_disk);
     }
   }
 }
 
-static void compare_query(struct compare *c, size_t query, uint64_t page,
-                          const char *bytes, int from_disk, uint32_t rows) {
-  const struct layout *l = &c->core->layout;
+static void compare_query(struct compare *c, size_t query,
+                          const struct page_rows *rows) {
   const struct segment *segment = c->ask->segment;
-  const char *at = bytes + PAGE_HEAD_BYTES;
-  uint64_t busy = read_stamps(c->stamps, at, l->rec_bytes, rows);
-  const struct distance_rows of = {page_to_read(c, bytes) + PAGE_HEAD_BYTES +
-                                       REC_HEAD_BYTES + segment->stored_at,
-                                   l->rec_bytes, rows};
+  uint32_t stride = c->core->layout.rec_bytes;
+  uint64_t busy = read_stamps(c->stamps, rows->at, stride, rows->n);
+  const struct distance_rows of = {rows_to_read(c, rows) + REC_HEAD_BYTES +
+                                       segment->stored_at,
+                                   stride, rows->n};
   const float *to = c->ask->queries + query * segment->dim;
   if (is_l2(c)) {
     c->ask->ops->l2[segment->type](c->results, to, &of, segment->dim);
@@ -265,23 +265,22 @@ static void compare_query(struct compare *c, size_t query, uint64_t page,
     c->ask->ops->dot[segment->type](c->results, c->squares, to, &of,
                                     segment->dim);
   }
-  int is_torn =
-      !from_disk && (busy || stamps_changed(c->stamps, at, l->rec_bytes, rows));
-  if (is_torn || count_near(c, query, rows)) {
-    compare_rows(c, query, page, at, from_disk, is_torn, rows);
+  int is_torn = !rows->from_disk &&
+                (busy || stamps_changed(c->stamps, rows->at, stride, rows->n));
+  if (is_torn || count_near(c, query, rows->n)) {
+    compare_rows(c, query, rows, is_torn);
   }
 }
 
-static void compare_in_place(struct compare *c, uint64_t page,
-                             const char *bytes, int from_disk, uint32_t rows) {
-  const struct layout *l = &c->core->layout;
-  uint32_t ahead = l->page_bytes < AHEAD_BYTES ? l->page_bytes : AHEAD_BYTES;
-  for (uint32_t i = 0; !from_disk && i < ahead; i += 64) {
-    __builtin_prefetch(bytes + l->page_bytes + i);
+static void compare_in_place(struct compare *c, const struct page_rows *rows) {
+  uint32_t page = c->core->layout.page_bytes;
+  uint32_t ahead = page < AHEAD_BYTES ? page : AHEAD_BYTES;
+  for (uint32_t i = 0; !rows->from_disk && i < ahead; i += 64) {
+    __builtin_prefetch(rows->at + page + i);
     __asm__ volatile(""); /* gcc 12 drops loops that do nothing else */
   }
   for (size_t query = 0; query < c->ask->n; query++) {
-    compare_query(c, query, page, bytes, from_disk, rows);
+    compare_query(c, query, rows);
   }
 }
 
@@ -326,19 +325,18 @@ static void compare_block(struct compare *c) {
   c->rows = 0;
 }
 
-static void gather(struct compare *c, uint64_t page, const char *bytes,
-                   int from_disk, uint32_t rows) {
+static void compare_gather(struct compare *c, const struct page_rows *rows) {
   const struct layout *l = &c->core->layout;
-  const char *at = bytes + PAGE_HEAD_BYTES;
-  for (uint32_t i = 0; i < rows; i++, at += l->rec_bytes) {
+  const char *at = rows->at;
+  for (uint32_t i = 0; i < rows->n; i++, at += l->rec_bytes) {
     const struct rec *rec = (const struct rec *)(const void *)at;
     uint64_t stamp = atomic_load_explicit(&rec->stamp, memory_order_acquire);
     int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
-    if (rec_version(stamp) == 0 || !take_record(c, rec, key, from_disk)) {
+    if (rec_version(stamp) == 0 || !take_record(c, rec, key, rows->from_disk)) {
       continue;
     }
     c->keys[c->rows] = key;
-    c->addresses[c->rows++] = layout_address(l, page, i);
+    c->addresses[c->rows++] = layout_address(l, rows->page, i);
     if (c->rows == c->room) {
       compare_block(c);
     }
@@ -353,22 +351,11 @@ void compare__flush(struct compare *c, struct epoch_slot *slot) {
   }
 }
 
-/* ---- pages --------------------------------------------------------------- */
-
-void compare__page(struct compare *c, uint64_t page, const char *bytes,
-                   int from_disk, uint64_t skip_from) {
-  const struct layout *l = &c->core->layout;
-  uint32_t rows = l->slots;
-  if (layout_address(l, page, 0) >= skip_from) {
-    return;
-  }
-  if (layout_page(l, skip_from) == page) {
-    rows = layout_slot(l, skip_from);
-  }
+void compare__page(struct compare *c, const struct page_rows *rows) {
   if (c->width) {
-    gather(c, page, bytes, from_disk, rows);
+    compare_gather(c, rows);
   } else {
-    compare_in_place(c, page, bytes, from_disk, rows);
+    compare_in_place(c, rows);
   }
 }
 
@@ -378,8 +365,8 @@ static int compare_room(struct compare *c) {
   const struct ask *ask = c->ask;
   struct env *env = c->core->env;
   size_t dim = ask->segment->dim, slots = c->core->layout.slots;
-  size_t block = BLOCK_BYTES / (dim * sizeof(float));
-  block = block < 12 ? 12 : block > BLOCK_ROWS_MAX ? BLOCK_ROWS_MAX : block;
+  size_t block = COMPARE_BYTES / (dim * sizeof(float));
+  block = block < 12 ? 12 : block > COMPARE_ROWS_MAX ? COMPARE_ROWS_MAX : block;
   c->room = c->width ? (uint32_t)block : 1;
   size_t rows = c->width ? block : slots;
   c->results =

@@ -77,7 +77,7 @@ static int lookup_flush(struct lookup *l, int once) {
     const float *vector = l->vectors + i * dim + ask->segment->first;
     for (size_t query = 0; found[i] && query < ask->n; query++) {
       if (!once || !best__has(l->best, query, l->keys[i])) {
-        nearest__offer(ask, l->best, query, l->keys[i], vector);
+        ask__offer(ask, l->best, query, l->keys[i], vector);
       }
     }
   }
@@ -86,14 +86,14 @@ static int lookup_flush(struct lookup *l, int once) {
 }
 
 static int lookup_add(struct lookup *l, int64_t key) {
-  if (!nearest__admits(l->ask, key)) {
+  if (!ask__admits(l->ask, key)) {
     return EMB_OK;
   }
   l->keys[l->n++] = key;
   return l->n == ROWS_AT_ONCE ? lookup_flush(l, 0) : EMB_OK;
 }
 
-static int exact_by_key(const struct ask *ask, struct best *best) {
+static int look_up_all(const struct ask *ask, struct best *best) {
   const emb_nearest_how *how = &ask->how;
   struct lookup lookup;
   int rc = store_refresh(ask->s);
@@ -116,8 +116,7 @@ static int exact_by_key(const struct ask *ask, struct best *best) {
   return rc;
 }
 
-/* Are the rows that fit the conditions so few? */
-static int are_few(const struct ask *ask) {
+int exact__by_key(const struct ask *ask) {
   const emb_nearest_how *how = &ask->how;
   uint64_t n = UINT64_MAX;
   uint64_t count = (uint64_t)local_count(ask->s);
@@ -145,9 +144,9 @@ static int exact_by_scan(const struct ask *ask, struct best *best) {
   while (!rc && n) {
     rc = local_scan_next_rows(scan, ROWS_AT_ONCE, &to, &n);
     for (size_t i = 0; !rc && i < n; i++) {
-      if (nearest__admits(ask, keys[i])) {
-        nearest__offer_all(ask, best, keys[i],
-                           vectors + i * dim + ask->segment->first);
+      if (ask__admits(ask, keys[i])) {
+        ask__offer_all(ask, best, keys[i],
+                       vectors + i * dim + ask->segment->first);
       }
     }
   }
@@ -266,7 +265,7 @@ static int moved_rows(const struct ask *ask, emb_scan *scan,
     scan->batch_keys = 0;
     rc = scan_take_moved(scan);
     for (uint32_t i = 0; i < scan->batch_keys; i++) {
-      if (nearest__admits(ask, scan->batch[i])) {
+      if (ask__admits(ask, scan->batch[i])) {
         lookup.keys[lookup.n++] = scan->batch[i];
       }
     }
@@ -303,8 +302,8 @@ static int exact_by_pass(const struct ask *ask, struct best *best) {
 
 int exact__table(const struct ask *ask, struct best *best) {
   emb_session *s = ask->s;
-  if (are_few(ask)) {
-    return exact_by_key(ask, best);
+  if (exact__by_key(ask)) {
+    return look_up_all(ask, best);
   }
   int begun = progress_begin(s, "nearest", "rows", 0);
   int rc = exact_by_pass(ask, best);

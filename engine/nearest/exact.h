@@ -8,6 +8,7 @@
 #define EMB_NEAREST_EXACT_H
 
 #include "../vec/pick.h"
+#include "../scan/scan.h"
 #include "nearest.h"
 
 /* What all threads of a search share. */
@@ -68,13 +69,19 @@ struct extents {
 /* extents.c: until none is left. */
 void exact__extents(struct extents *e);
 
+/* Rows of a page, in memory or as read from disk. */
+struct page_rows {
+  uint64_t page;
+  const char *at; /* the first record */
+  int from_disk;
+  uint32_t n;
+};
+
 /* compare.c */
 int compare__init(struct compare *c, const struct ask *ask);
 void compare__free(struct compare *c);
-/* A page with rows: `bytes` in memory, or as read from disk.  Inside the epoch.
-** skip_from: records from this address on do not count. */
-void compare__page(struct compare *c, uint64_t page, const char *bytes,
-                   int from_disk, uint64_t skip_from);
+/* Inside the epoch. */
+void compare__page(struct compare *c, const struct page_rows *rows);
 /* What was gathered is compared.  May be outside the epoch if nothing was. */
 void compare__flush(struct compare *c, struct epoch_slot *slot);
 

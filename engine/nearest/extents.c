@@ -50,17 +50,22 @@ static int extent_is_empty(const struct search *search,
          (atomic_load(&extent->live) == 0 && !search->ask->s->txn);
 }
 
+/* What another session's transaction has written does not count. */
 static void extents_compare(struct extents *e, uint64_t page, const char *bytes,
                             int from_disk) {
-  const struct search *search = e->search;
-  uint64_t skip_from = UINT64_MAX;
+  const struct scan_watch *watch = e->search->watch;
+  const struct layout *l = &e->search->core->layout;
+  struct page_rows rows = {page, bytes + PAGE_HEAD_BYTES, from_disk, l->slots};
   if (page_kind(bytes) != PAGE_DATA) {
     return;
   }
-  if (search->watch->skip_txn && page_txn(bytes) == search->watch->skip_txn) {
-    skip_from = search->watch->skip_from;
+  if (watch->skip_txn && page_txn(bytes) == watch->skip_txn) {
+    uint64_t first = layout_page(l, watch->skip_from);
+    rows.n = page < first    ? rows.n
+             : page == first ? layout_slot(l, watch->skip_from)
+                             : 0;
   }
-  compare__page(&e->compare, page, bytes, from_disk, skip_from);
+  compare__page(&e->compare, &rows);
 }
 
 /* Compares a group of pages in memory, *page on; 0: they are on disk only. */

@@ -17,7 +17,7 @@
 **   added, put   its key goes to `recent`, whose rows are compared with each
 **                query, until the task has put it into its list
 **   a step       of a row sets its bit in `dirty`; the task goes through the
-**                lists now and then and puts such rows where they belong.  Until
+**                lists now and then and puts such rows where they belong. Until
 **                then a row is found where it was.  So is a row that is put
 **                while RECENT_PUTS keys are in `recent`
 **   removed      its entry dies at once
@@ -38,9 +38,10 @@
 **           ready        searches use it.  When the table has grown fourfold it
 **                        is made anew, beside the one that is used
 ** THREADS   The observer: any session, under a key's latch.  The task: one
-**           thread at a time, under `lock`.  Searches: any, with `use` of a set.
-** LOCKS     lock, then ckpt_lock never; use_lock and recent_lock are taken last,
-**           for some instructions.
+**           thread at a time, under `lock`.  Searches: any, with `use` of a
+**           set.
+** LOCKS     lock, then ckpt_lock never; use_lock and recent_lock are taken
+**           last, for some instructions.
 */
 #ifndef EMB_NEAREST_INDEX_H
 #define EMB_NEAREST_INDEX_H
@@ -50,10 +51,10 @@
 #include "../scan/scan.h"
 #include "../session/store.h"
 
-#define INDEX_ROWS 1024         /* fewer are compared one by one */
-#define RECENT_PUTS 65536       /* rows put that are compared */
-#define RECENT_COMPARED 65536   /* more: all rows are compared */
-#define RECENT_KEYS 1021        /* in a piece */
+#define INDEX_ROWS 1024       /* fewer are compared one by one */
+#define RECENT_PUTS 65536     /* rows put that are compared */
+#define RECENT_COMPARED 65536 /* more: all rows are compared */
+#define RECENT_KEYS 1021      /* in a piece */
 #define REMOVALS 4096
 
 enum index_state {
@@ -84,7 +85,7 @@ struct dirty { /* bits by hash of the key */
   _Atomic uint64_t *words[2];
 };
 
-struct index_set { /* the indexes of a store, one for each vector that has one */
+struct index_set { /* the indexes of a store */
   struct ivf ivf[EMB_SEGMENTS_MAX];
   struct ivf_writer writers[EMB_SEGMENTS_MAX]; /* the task's */
   uint64_t trained_rows; /* of the table when it was made */
@@ -100,7 +101,7 @@ struct making { /* made.c */
   int64_t *keys; /* of the sample */
   size_t wanted, count, at, sampled;
   uint32_t removals[REMOVALS]; /* before the piece that is being filled in */
-  uint32_t segment; /* that is being trained */
+  uint32_t segment;            /* that is being trained */
   emb_scan *scan;
 };
 

@@ -6,8 +6,9 @@
 **    recent, and those that the session's own transaction has written.
 ** 2  For each query the index gives candidates, more than are wanted; their
 **    rows are read as one batch, and compared as they are.
-** 3  Where fewer than k rows came that fit the conditions, more lists are looked
-**    into; and where that would be half of them, all rows are compared.
+** 3  Where fewer than k rows came that fit the conditions, or these admit
+**    few of the keys, more lists are looked into; and where that would be half
+**    of them, all rows are compared.
 **
 ** A key may come twice, from several of these; it counts once.
 **
@@ -18,10 +19,10 @@
 
 #include "../emb.h"
 #include "../session/txn_map.h"
+#include "../table/get.h"
 #include "index.h"
 #include "nearest.h"
 
-#define FEW_KEYS 4096 /* of a condition: compared one by one */
 #define OWN_KEYS 65536
 #define BATCH_ROWS 1024
 
@@ -80,20 +81,21 @@ static int compare_keys(struct looking *l, const int64_t *keys, size_t n,
   size_t dim = s->core->schema.dim;
   for (size_t at = 0; at < n; at += BATCH_ROWS) {
     size_t m = n - at < BATCH_ROWS ? n - at : BATCH_ROWS;
-    int rc = local_peek(s, keys + at, m, l->rows, l->found, NULL);
+    int rc = get_peek(s, keys + at, m,
+                      &(emb_rows){.vectors = l->rows, .found = l->found});
     rc = rc ? rc : session_interrupted(s);
     if (rc) {
       return rc;
     }
     for (size_t i = 0; i < m; i++) {
       const float *vector = l->rows + i * dim + ask->segment->first;
-      if (!l->found[i] || !nearest__admits(ask, keys[at + i])) {
+      if (!l->found[i] || !ask__admits(ask, keys[at + i])) {
         continue;
       }
       for (size_t q = from; q < to; q++) {
         *count += q == from && counts_for(ask, q, keys[at + i], vector);
         if (!best__has(l->best, q, keys[at + i])) {
-          nearest__offer(ask, l->best, q, keys[at + i], vector);
+          ask__offer(ask, l->best, q, keys[at + i], vector);
         }
       }
     }
@@ -168,7 +170,7 @@ static int add_own(struct looking *l) {
 /* How many candidates of codes are read: so many that what codes are off by
 ** does not matter (README.md has the figures). */
 static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
-  size_t more = bits == 8 ? ask->k / 2 + 6
+  size_t more = bits == 8   ? ask->k / 2 + 6
                 : bits == 4 ? ask->k * 2 + 16
                             : ask->k * 8 + 64;
   size_t all = ask->k + more;
@@ -177,28 +179,26 @@ static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
 
 static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
   uint32_t lists = ivf->centres.count;
-  uint32_t probes = ask->how.probes ? ask->how.probes
-                                    : (uint32_t)ask->segment->index.probes;
+  uint32_t probes =
+      ask->how.probes ? ask->how.probes : (uint32_t)ask->segment->index.probes;
   return probes ? probes : lists / 64 + 8;
 }
 
-static int is_admitted(void *arg, int64_t key) {
-  return nearest__admits(arg, key);
-}
+static int is_admitted(void *arg, int64_t key) { return ask__admits(arg, key); }
 
-/* *enough: k rows fit, or all that there can be were looked at. */
-static int look(struct looking *l, size_t query, uint32_t probes,
-                size_t extra_count, int *enough) {
+/* *fit: rows of the lists that fit, but for how far they may be at most; one
+** that is being moved may count twice. */
+static int look(struct looking *l, size_t query, uint32_t probes, size_t *fit) {
   const struct ask *ask = l->ask;
-  struct ivf *ivf = l->search.ivf;
-  int limited = (ask->how.flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0;
+  const emb_nearest_how *how = &ask->how;
+  int limited = (how->flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0;
   const struct ivf_asked asked = {
       .query = ask->queries + query * ask->segment->dim,
       .probes = probes,
-      .most = candidates_for(ask, ivf->form.bits),
+      .most = candidates_for(ask, l->search.ivf->form.bits),
       .admits = limited ? is_admitted : NULL,
       .arg = (void *)(uintptr_t)ask};
-  size_t count = extra_count;
+  *fit = 0;
   if (ivf_search(&l->search, &asked)) {
     return session_error(ask->s, EMB_NOMEM, "out of memory");
   }
@@ -208,47 +208,57 @@ static int look(struct looking *l, size_t query, uint32_t probes,
     for (size_t i = 0; i < n; i++) {
       l->keys[i] = l->search.found[at + i].key;
     }
-    rc = compare_keys(l, l->keys, n, query, query + 1, &count);
+    rc = compare_keys(l, l->keys, n, query, query + 1, fit);
   }
   count_add(&l->x->candidates, l->search.n);
-  *enough = count >= ask->k;
+  return rc;
+}
+
+/* Lists that the query should have looked into, which is `probes` if that was
+** enough.  As many more as the condition admits fewer of their keys, so that
+** it chooses among as many rows as without; and more if not even k came. */
+static uint32_t probes_after(const struct looking *l, size_t query,
+                             uint32_t probes, size_t fit) {
+  const struct ask *ask = l->ask;
+  uint64_t want = probes_for(ask, l->search.ivf);
+  int far = ask->how.flags & EMB_NEAREST_WITHIN && fit >= ask->k;
+  if (l->search.sampled) {
+    want = want * l->search.sampled /
+           (l->search.admitted ? l->search.admitted : 1);
+  }
+  want = want * 3 / 4 > probes ? want : probes;
+  if (l->best->counts[query] < ask->k && !far && want < 4 * (uint64_t)probes) {
+    want = 4 * (uint64_t)probes;
+  }
+  return want < LISTS_MAX ? (uint32_t)want : LISTS_MAX;
+}
+
+static int look_for(struct looking *l, size_t query, int *done) {
+  uint32_t lists = l->search.ivf->centres.count;
+  uint32_t want = probes_for(l->ask, l->search.ivf), probes = 0;
+  int rc = EMB_OK;
+  while (!rc && *done && want > probes) {
+    size_t fit;
+    probes = want;
+    rc = look(l, query, probes, &fit);
+    want = probes_after(l, query, probes, fit);
+    *done = want <= probes || want < lists / 2;
+  }
   return rc;
 }
 
 /* *done: 0, all rows must be compared. */
 static int look_for_all(struct looking *l, int *done) {
   const struct ask *ask = l->ask;
-  const struct ivf *ivf = l->search.ivf;
-  int rc = EMB_OK;
+  size_t count = 0;
+  int rc = compare_keys(l, l->extra, l->extras, 0, ask->n, &count);
   for (size_t q = 0; !rc && *done && q < ask->n; q++) {
-    uint32_t probes = probes_for(ask, ivf);
-    size_t extra = 0;
-    int enough = 0;
-    rc = l->extras ? compare_keys(l, l->extra, l->extras, q, q + 1, &extra)
-                   : EMB_OK;
-    /* They may be candidates, too, and count once. */
-    while (!rc && !enough && *done) {
-      rc = look(l, q, probes, 0, &enough);
-      *done = enough || probes < ivf->centres.count / 2;
-      probes *= 4;
-    }
+    rc = look_for(l, q, done);
   }
   return rc;
 }
 
 /* ---- the calls ----------------------------------------------------------- */
-
-/* A condition names so few keys that they are all compared. */
-static int compare_few(const struct ask *ask, struct best *best) {
-  struct looking l = {.ask = ask, .best = best};
-  size_t count = 0;
-  int rc = looking_begin(&l);
-  rc = rc ? rc
-          : compare_keys(&l, ask->how.keys, ask->how.key_count, 0, ask->n,
-                         &count);
-  looking_end(&l);
-  return rc;
-}
 
 static int look_into(struct nearest_index *x, struct index_set *set,
                      const struct ask *ask, struct best *best, int *done) {
@@ -270,15 +280,9 @@ int indexed__table(const struct ask *ask, struct best *best, int *done) {
   struct nearest_index *x = ask->s->store->nearest;
   const emb_nearest_how *how = &ask->how;
   *done = 0;
-  if (how->flags & EMB_NEAREST_EXACT) {
-    return EMB_OK;
-  }
-  if (how->flags & EMB_NEAREST_KEYS && how->key_count <= FEW_KEYS) {
-    *done = 1;
-    return compare_few(ask, best);
-  }
   double least = ask->segment->metric == EMB_DOT ? -INFINITY : 0;
-  if (!ask->segment->indexed ||
+  if (!ask->segment->indexed || how->flags & EMB_NEAREST_EXACT ||
+      exact__by_key(ask) ||
       (how->flags & EMB_NEAREST_WITHIN && how->least > least)) {
     return EMB_OK;
   }

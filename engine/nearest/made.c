@@ -30,13 +30,12 @@
 /* ---- sets ---------------------------------------------------------------- */
 
 /* As many lists as the square root of the rows, which balances the time for the
-** centres and that for the entries; and no more than leaves most blocks full. */
+** centres and that for the entries; and no more than leaves most blocks full.
+ */
 static uint32_t default_lists(uint64_t rows) {
   double lists = sqrt((double)rows);
   lists = lists < (double)rows / 32 ? lists : (double)rows / 32;
-  return lists < 1           ? 1
-         : lists > LISTS_MAX ? LISTS_MAX
-                             : (uint32_t)lists;
+  return lists < 1 ? 1 : lists > LISTS_MAX ? LISTS_MAX : (uint32_t)lists;
 }
 
 static struct ivf_shape shape_of(const struct nearest_index *x,
@@ -198,8 +197,8 @@ static void sample_key(void *arg, int64_t key, uint64_t word) {
 
 static void choose_sample(struct nearest_index *x) {
   struct core *core = &x->store->core;
-  for (uint32_t p = 0; p < index_parts(&core->index) &&
-                       x->making.count < x->making.wanted;
+  for (uint32_t p = 0;
+       p < index_parts(&core->index) && x->making.count < x->making.wanted;
        p++) {
     epoch_enter(&core->epoch, x->s->slot);
     index_each(&core->index, p, sample_key, &x->making);
@@ -226,9 +225,8 @@ int made__begin(struct nearest_index *x) {
   good = good && m->keys;
   for (uint32_t k = 0; good && k < core->schema.count; k++) {
     if (index_has(x, k)) {
-      m->sample[k] = env->allocate(env, (m->wanted + 1) *
-                                            core->schema.segments[k].dim *
-                                            sizeof(float));
+      m->sample[k] = env->allocate(
+          env, (m->wanted + 1) * core->schema.segments[k].dim * sizeof(float));
       good = m->sample[k] != NULL;
     }
   }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest.c -- emb_nearest: the checks, the choice of the way, the answer.
+** nearest.c -- emb_nearest: the choice of the way, and the answer.
 */
 #include "nearest.h"
-
-#include <math.h>
-#include <string.h>
 
 #include "../snapshot/snap.h"
 
@@ -13,141 +10,6 @@ int emb_metric(const emb_store *store, uint32_t segment) {
   const struct schema *schema = &store->core.schema;
   return segment < schema->count ? (int)schema->segments[segment].metric
                                  : EMB_L2;
-}
-
-/* ---- checks -------------------------------------------------------------- */
-
-int nearest_check_size(emb_session *s, size_t n, size_t k) {
-  if (k < 1 || k > EMB_NEAREST_MAX) {
-    return session_error(s, EMB_RANGE,
-                         "the number of neighbours must be between 1 and %d, "
-                         "got %zu",
-                         EMB_NEAREST_MAX, k);
-  }
-  return n > EMB_NEAREST_ALL_MAX / k
-             ? session_error(s, EMB_RANGE,
-                             "%zu neighbours of each of %zu queries are more "
-                             "than %u",
-                             k, n, EMB_NEAREST_ALL_MAX)
-             : EMB_OK;
-}
-
-static int check_keys(emb_session *s, const emb_nearest_how *how) {
-  for (size_t i = 1; (how->flags & EMB_NEAREST_KEYS) && i < how->key_count;
-       i++) {
-    if (how->keys[i - 1] >= how->keys[i]) {
-      return session_error(s, EMB_RANGE,
-                           "key %lld at %zu is not above the one before it",
-                           (long long)how->keys[i], i);
-    }
-  }
-  return EMB_OK;
-}
-
-static int check_query(const struct ask *ask, size_t i) {
-  size_t dim = ask->segment->dim;
-  const float *query = ask->queries + i * dim;
-  size_t bad = ask->s->core->vec->find_bad(query, dim);
-  double distance;
-  if (bad < dim) {
-    return session_error(ask->s, EMB_NONFINITE,
-                         "query %zu: element %zu is not finite", i, bad);
-  }
-  return ask->segment->metric != EMB_COSINE ||
-                 emb_distance(EMB_COSINE, query, query, (uint32_t)dim,
-                              &distance)
-             ? EMB_OK
-             : session_error(ask->s, EMB_RANGE,
-                             "query %zu is a vector of zeros, which has no "
-                             "cosine",
-                             i);
-}
-
-/* Checks all, and copies the queries to where they are aligned. */
-static int ask_begin(struct ask *ask, emb_session *s, const float *queries,
-                     size_t n, size_t k, const emb_nearest_how *how) {
-  const struct schema *schema = &s->core->schema;
-  memset(ask, 0, sizeof *ask);
-  ask->s = s;
-  ask->n = n;
-  ask->k = k;
-  ask->how = how ? *how : ask->how;
-  ask->most = ask->how.flags & EMB_NEAREST_WITHIN ? ask->how.most : INFINITY;
-  int rc = nearest_check_size(s, n, k);
-  if (!rc && ask->how.segment >= schema->count) {
-    rc = session_error(s, EMB_RANGE, "there is no vector %u, but %u of them",
-                       ask->how.segment, schema->count);
-  }
-  rc = rc ? rc : check_keys(s, &ask->how);
-  if (rc) {
-    return rc;
-  }
-  struct env *env = s->core->env;
-  ask->segment = &schema->segments[ask->how.segment];
-  ask->ops = distance_best();
-  size_t floats = n * ask->segment->dim;
-  ask->queries = env->allocate(env, floats * sizeof(float) + 64);
-  if (!ask->queries) {
-    return session_error(s, EMB_NOMEM, "out of memory");
-  }
-  memcpy(ask->queries, queries, floats * sizeof(float));
-  for (size_t i = 0; !rc && i < n; i++) {
-    rc = check_query(ask, i);
-  }
-  return rc;
-}
-
-static void ask_end(struct ask *ask) {
-  struct env *env = ask->s->core->env;
-  env->release(env, ask->queries);
-}
-
-/* ---- rows ---------------------------------------------------------------- */
-
-static int list_has(const int64_t *keys, size_t n, int64_t key) {
-  size_t low = 0;
-  while (n) {
-    size_t half = n / 2;
-    if (keys[low + half] < key) {
-      low += half + 1;
-      n -= half + 1;
-    } else if (keys[low + half] == key) {
-      return 1;
-    } else {
-      n = half;
-    }
-  }
-  return 0;
-}
-
-int nearest__admits(const struct ask *ask, int64_t key) {
-  const emb_nearest_how *how = &ask->how;
-  if (how->flags & EMB_NEAREST_RANGE && (key < how->lo || key > how->hi)) {
-    return 0;
-  }
-  return !(how->flags & EMB_NEAREST_KEYS) ||
-         list_has(how->keys, how->key_count, key);
-}
-
-void nearest__offer(const struct ask *ask, struct best *best, size_t query,
-                    int64_t key, const float *vector) {
-  const emb_nearest_how *how = &ask->how;
-  uint32_t dim = ask->segment->dim;
-  double distance;
-  if (emb_distance((int)ask->segment->metric, ask->queries + query * dim,
-                   vector, dim, &distance) &&
-      distance <= best_limit(best, query) &&
-      !(how->flags & EMB_NEAREST_WITHIN && distance < how->least) &&
-      !(how->apart && how->apart[query] == key)) {
-    best__offer(best, query, key, distance);
-  }
-}
-
-void nearest__offer_all(const struct ask *ask, struct best *best, int64_t key,
-                        const float *vector) {
-  for (size_t i = 0; i < ask->n; i++) {
-    nearest__offer(ask, best, i, key, vector);
-  }
 }
 
 /* ---- a snapshot ---------------------------------------------------------- */
@@ -165,9 +27,9 @@ static int snapshot_rows(const struct ask *ask, emb_snap *snap,
   while (!rc && n) {
     rc = local_snapshot_scan(snap, SNAPSHOT_ROWS, keys, vectors, NULL, &n);
     for (size_t i = 0; !rc && i < n; i++) {
-      if (nearest__admits(ask, keys[i])) {
-        nearest__offer_all(ask, best, keys[i],
-                           vectors + i * dim + ask->segment->first);
+      if (ask__admits(ask, keys[i])) {
+        ask__offer_all(ask, best, keys[i],
+                       vectors + i * dim + ask->segment->first);
       }
     }
     rc = rc ? rc : session_interrupted(ask->s);
@@ -183,44 +45,53 @@ static int table_rows(const struct ask *ask, struct best *best) {
   int done = 0;
   int rc = indexed__table(ask, best, &done);
   if (!rc && !done) {
-    memset(best->counts, 0, best->n * sizeof *best->counts);
+    best__empty(best);
     rc = exact__table(ask, best);
   }
   return rc;
 }
 
-static int answer(emb_session *s, emb_snap *snap, const float *queries,
-                  size_t n, size_t k, const emb_nearest_how *how, int64_t *keys,
-                  double *distances, size_t *counts) {
-  struct ask ask;
-  struct best best = {0};
-  int rc = ask_begin(&ask, s, queries, n, k, how);
-  if (!rc && best__init(&best, s->core->env, n, k, ask.most)) {
-    rc = session_error(s, EMB_NOMEM, "out of memory");
+/* Of a question that was checked; snap: among its rows, or NULL. */
+static int answer(struct ask *ask, emb_snap *snap, const emb_neighbours *to) {
+  emb_session *s = ask->s;
+  struct best best;
+  int rc = EMB_OK;
+  if (best__init(&best, s->core->env, ask->n, ask->k, ask->most)) {
+    return session_error(s, EMB_NOMEM, "out of memory");
   }
-  if (!rc && n) {
-    rc = snap ? snapshot_rows(&ask, snap, &best) : table_rows(&ask, &best);
+  if (ask->n) {
+    rc = snap ? snapshot_rows(ask, snap, &best) : table_rows(ask, &best);
   }
   if (!rc) {
-    best__deliver(&best, keys, distances, counts);
+    best__deliver(&best, to);
   }
   best__free(&best);
-  ask_end(&ask);
   return rc;
 }
 
 int local_nearest(emb_session *s, const float *queries, size_t n, size_t k,
-                  const emb_nearest_how *how, int64_t *keys, double *distances,
-                  size_t *counts) {
+                  const emb_nearest_how *how, const emb_neighbours *to) {
+  struct ask ask;
   int rc = session_begin(s);
-  return rc ? rc : answer(s, NULL, queries, n, k, how, keys, distances, counts);
+  if (rc) {
+    return rc;
+  }
+  rc = ask__begin(&ask, s, queries, n, k, how);
+  rc = rc ? rc : answer(&ask, NULL, to);
+  ask__end(&ask);
+  return rc;
 }
 
 int local_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
-                           size_t k, const emb_nearest_how *how, int64_t *keys,
-                           double *distances, size_t *counts) {
+                           size_t k, const emb_nearest_how *how,
+                           const emb_neighbours *to) {
+  struct ask ask;
   int rc = session_begin(snap->s);
-  return rc ? rc
-            : answer(snap->s, snap, queries, n, k, how, keys, distances,
-                     counts);
+  if (rc) {
+    return rc;
+  }
+  rc = ask__begin(&ask, snap->s, queries, n, k, how);
+  rc = rc ? rc : answer(&ask, snap, to);
+  ask__end(&ask);
+  return rc;
 }

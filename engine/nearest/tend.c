@@ -16,11 +16,11 @@
 #include "../emb.h"
 
 #define RUN_US UINT64_C(15000)
-#define AGAIN_US UINT64_C(5000000)  /* after a failure */
-#define SWEEP_US UINT64_C(1000000)  /* from the end of a sweep to the next */
-#define GROWN 4                     /* times the rows it was made of */
-#define DRIFTED 2.0                 /* times the error it was made with */
-#define DRIFT_ROWS 65536            /* that the error is measured over */
+#define AGAIN_US UINT64_C(5000000) /* after a failure */
+#define SWEEP_US UINT64_C(1000000) /* from the end of a sweep to the next */
+#define GROWN 4                    /* times the rows it was made of */
+#define DRIFTED 2.0                /* times the error it was made with */
+#define DRIFT_ROWS 65536           /* that the error is measured over */
 
 /* ---- the store's --------------------------------------------------------- */
 
@@ -62,8 +62,7 @@ static int make_tender(struct nearest_index *x) {
   x->rows = env->allocate(env, floats * sizeof(float));
   x->part = env->allocate(env, floats * sizeof(float));
   x->found = env->allocate(env, IVF_ROWS);
-  if (!x->rows || !x->part || !x->found ||
-      session_new(x->store, &x->s, NULL)) {
+  if (!x->rows || !x->part || !x->found || session_new(x->store, &x->s, NULL)) {
     x->s = NULL;
     free_buffers(x);
     return EMB_NOMEM;
@@ -145,8 +144,7 @@ static int sweep_is_due(struct nearest_index *x) {
 /* All lists are done: their holes are filled, of every index. */
 static void sweep_end(struct nearest_index *x, struct index_set *set) {
   for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
-    for (uint32_t list = 0; index_has(x, k) &&
-                            list < set->ivf[k].centres.count;
+    for (uint32_t list = 0; index_has(x, k) && list < set->ivf[k].centres.count;
          list++) {
       ivf_close(&set->ivf[k], list);
     }
@@ -372,8 +370,7 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
   struct env *env = store->core.env;
   (void)err;
   *did = PIECE_NONE;
-  if (!any_index(x) || !tasks_may_work(store) ||
-      atomic_load(&store->dropped)) {
+  if (!any_index(x) || !tasks_may_work(store) || atomic_load(&store->dropped)) {
     return EMB_OK;
   }
   pthread_mutex_lock(&x->lock);

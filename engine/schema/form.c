@@ -48,6 +48,9 @@ int form_write(struct form *form, const struct schema *table,
   form->table = table;
   form->vec = vec;
   form->file = *table;
+  for (uint32_t i = 0; i < table->count; i++) {
+    form->file.segments[i].metric = EMB_L2; /* the table's, not its rows' */
+  }
   form->encoding = options->encoding;
   form->state = options->state && table->state_floats;
   form->keeps_state = form->state;
@@ -57,7 +60,7 @@ int form_write(struct form *form, const struct schema *table,
       (form->state ? PACK_STATE : 0u) | (form->track ? PACK_TRACK : 0u);
   head->column_count = columns(form, head->columns);
   form->value_bytes = pack_value_bytes(head);
-  return schema_print(table, head->schema, err);
+  return schema_print(&form->file, head->schema, err);
 }
 
 /* ---- reading: does it fit? -------------------------------------------- */

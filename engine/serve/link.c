@@ -7,13 +7,18 @@
 **           still there; the system says at once that a process has ended, but
 **           a word in shared memory does not.
 ** THE OWNER HAS LEFT  A call that was not begun is asked of the next owner.  A
-**           session that had nothing there (no transaction, leases, tickets or
-**           scans) does not notice.
+**           session that had nothing there (no transaction, leases or tickets,
+**           nothing open but scans, which go on [remote_scan.c]) does not
+**           notice.
 ** THE OWNER HAS DIED  What it had acknowledged since the last checkpoint, and
 **           was not committed, is lost: each session is told once, and then
 **           goes on.
 ** THE OWNER IS STOPPED  and does not answer: a call that it has not begun is
-**           taken back, one that runs is given up with its session.
+**           taken back, one that runs is given up with its session.  A commit
+**           is neither: its coordinator has decided, so it stays in the slot
+**           and is carried out when the owner goes on, or decided as after its
+**           death.  Its caller goes on at once, and the next call waits for its
+**           answer first (link.owes).
 */
 #include "link.h"
 
@@ -27,6 +32,8 @@
 #define LOOK_US 2000        /* the first look; */
 #define LOOK_MAX_US 20000   /* then less often */
 #define PATIENCE_US 1000000 /* at least, before an owner counts as stopped */
+/* The answer to a commit comes later. */
+#define ANSWER_OWED (-5)
 
 /* Of links, to tell what was opened on an earlier one. */
 static _Atomic uint64_t serials;
@@ -73,10 +80,17 @@ static int say_hello(emb_session *s, struct link *link) {
   return core->env->peer_send(core->env, link->peer, &message);
 }
 
+struct process_name link__name(int64_t process) {
+  struct process_name name = {"a process of another container"};
+  if (process) {
+    snprintf(name.text, sizeof name.text, "process %lld", (long long)process);
+  }
+  return name;
+}
+
 static int does_not_answer(emb_session *s, const struct env_who *owner) {
-  return session_error(s, EMB_BUSY,
-                       "%s is owned by process %lld, which does not answer",
-                       s->core->dir, (long long)owner->process);
+  return session_error(s, EMB_BUSY, "%s is owned by %s, which does not answer",
+                       s->core->dir, link__name(owner->process).text);
 }
 
 /* 0, or what there is instead of a slot. */
@@ -101,6 +115,7 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
         link->memory = message.gifts[0].shared;
         link->slot = link->memory.base;
         link->number = welcome.number;
+        link->is_near = welcome.process == link->owner.process;
         return LINK_MADE;
       }
     }
@@ -178,12 +193,14 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   link->units.state = emb_state_bytes(s->store);
   s->link = link;
   atomic_fetch_add(&s->store->served, 1);
+  atomic_fetch_add(&s->store->linked, s != s->store->control);
   return LINK_MADE;
 }
 
 static void drop_link(emb_session *s) {
   struct link *link = s->link;
   s->link = NULL;
+  atomic_fetch_sub(&s->store->linked, s != s->store->control);
   if (s != s->store->control) {
     atomic_store(&s->store->is_control_stale, 1);
   }
@@ -212,6 +229,9 @@ static void close_there(emb_session *s) {
 
 void link__close(emb_session *s) {
   uint64_t result;
+  if (s->link && s->link->owes) {
+    drop_link(s); /* whose commit it was, is asked, if it is not carried out */
+  }
   if (s->link && (s->link->holds & (SLOT_HAS_TXN | SLOT_HAS_PREPARED))) {
     (void)link__ask(s, CALL_rollback, 0, NULL, &result);
   }
@@ -233,9 +253,10 @@ static int lose(emb_session *s, int call, int was_begun) {
   int left = atomic_load_explicit(&link->slot->left, memory_order_acquire) != 0;
   uint32_t holds = link->holds;
   int had = holds || link->objects;
-  long long process = (long long)link->owner.process;
+  struct process_name owner = link__name(link->owner.process);
   s->lost_txn = (holds & SLOT_HAS_TXN) != 0;
   s->lost_prepared = (holds & SLOT_HAS_PREPARED) != 0;
+  s->died_serial = left ? s->died_serial : link->serial;
   drop_link(s);
   if (s->lost_prepared && (call == CALL_commit || call == CALL_rollback)) {
     return CALL_ELSEWHERE; /* who owns the store next knows it [route.c] */
@@ -247,18 +268,18 @@ static int lose(emb_session *s, int call, int was_begun) {
   const char *what = s->lost_txn ? "; the transaction is rolled back"
                      : holds & SLOT_HAS_LEASES ? "; its leases are given back"
                                                : "";
-  return left ? session_error(s, EMB_LOST,
-                              "process %lld, which owned %s, has closed it%s",
-                              process, s->core->dir, what)
-              : session_error(
-                    s, EMB_LOST,
-                    "process %lld, which owned %s, has died: what was "
-                    "written since the last checkpoint and not committed "
-                    "is lost%s%s",
-                    process, s->core->dir, what,
-                    was_begun && (shape->flags & SHAPE_WRITES)
-                        ? "; whether this call was carried out is not known"
-                        : "");
+  return left
+             ? session_error(s, EMB_LOST, "%s, which owned %s, has closed it%s",
+                             owner.text, s->core->dir, what)
+             : session_error(
+                   s, EMB_LOST,
+                   "%s, which owned %s, has died: what was "
+                   "written since the last checkpoint and not committed "
+                   "is lost%s%s",
+                   owner.text, s->core->dir, what,
+                   was_begun && (shape->flags & SHAPE_WRITES)
+                       ? "; whether this call was carried out is not known"
+                       : "");
 }
 
 /* ---- a request ----------------------------------------------------------- */
@@ -276,7 +297,8 @@ struct asking {
 };
 
 /* The request's words, and how long it and its answer are. */
-static int measure(struct link *link, struct asking *a, const union word *w) {
+static int measure(struct env *env, struct link *link, struct asking *a,
+                   const union word *w) {
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
     switch (a->shape->args[i].kind) {
     case SHAPE_VALUE:
@@ -291,6 +313,11 @@ static int measure(struct link *link, struct asking *a, const union word *w) {
     default:
       a->args[i] = w[i].p != NULL;
       break;
+    }
+  }
+  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    if (a->shape->args[i].view) {
+      a->args[a->shape->args[i].view] = shape__view(env, w[i].c);
     }
   }
   shape__request(a->shape, &link->units, a->args, &a->in);
@@ -418,6 +445,9 @@ static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
   if (link__lock_of(s->store, &holder) == 0 && turn != SLOT_ANSWERED) {
     return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
   }
+  if (call == CALL_commit) {
+    return s->link->owes ? does_not_answer(s, &owner) : ANSWER_OWED;
+  }
   turn = SLOT_ASKED;
   if (atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_IDLE)) {
     return does_not_answer(s, &owner);
@@ -428,10 +458,11 @@ static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
   /* It has begun: what it will have done is not known. */
   int writes = (shapes[call].flags & SHAPE_WRITES) != 0;
   s->lost_txn = (s->link->holds & SLOT_HAS_TXN) != 0;
+  s->died_serial = s->link->serial;
   drop_link(s);
   return session_error(s, writes ? EMB_LOST : EMB_BUSY,
-                       "%s is owned by process %lld, which does not answer%s",
-                       s->core->dir, (long long)owner.process,
+                       "%s is owned by %s, which does not answer%s",
+                       s->core->dir, link__name(owner.process).text,
                        writes ? ": whether this call is carried out is not "
                                 "known"
                               : "");
@@ -475,8 +506,7 @@ static int await_answer(emb_session *s, int call) {
     }
     uint64_t now = env->now_us(env);
     since = since ? since : now;
-    /* SQLite takes no error of a commit: it waits as long as it takes. */
-    if (now - since >= patience && call != CALL_commit) {
+    if (now - since >= patience) {
       int rc = doubt_owner(s, call, patience);
       if (rc) {
         return rc;
@@ -583,6 +613,16 @@ static int read_answer(emb_session *s, struct asking *a, const union word *w,
   return EMB_OK;
 }
 
+/* The answer to a commit comes before the next call. */
+static int settle_owed(emb_session *s) {
+  int rc = await_answer(s, CALL_commit);
+  if (!rc) {
+    s->link->owes = 0;
+    s->link->holds = s->link->slot->holds;
+  }
+  return rc;
+}
+
 int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
               uint64_t *result) {
   static const union word none[REQUEST_ARGS];
@@ -592,7 +632,11 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
   struct asking a = {.call = call, .shape = &shapes[call]};
   w = w ? w : none;
   *result = 0;
-  if (measure(link, &a, w)) {
+  int rc = link->owes ? settle_owed(s) : EMB_OK;
+  if (rc) {
+    return rc;
+  }
+  if (measure(env, link, &a, w)) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   a.request_bytes = sizeof(struct link_request) + a.in.bytes;
@@ -600,7 +644,7 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
               a.out.bytes > SLOT_DATA_BYTES || has_later(a.shape);
   a.request = (void *)slot->data;
   a.answer = slot->data;
-  int rc = a.is_lent ? borrow_memory(s, &a) : EMB_OK;
+  rc = a.is_lent ? borrow_memory(s, &a) : EMB_OK;
   if (rc) {
     return rc;
   }
@@ -618,6 +662,11 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
       env->word_wake(env, &slot->turn);
     }
     rc = await_answer(s, call);
+  }
+  if (rc == ANSWER_OWED) {
+    link->owes = 1;
+    link->holds &= ~(uint32_t)(SLOT_HAS_TXN | SLOT_HAS_PREPARED);
+    return EMB_OK;
   }
   rc = rc ? rc : read_answer(s, &a, w, result);
   give_back(s, &a);

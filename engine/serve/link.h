@@ -25,8 +25,10 @@ struct link {
   uint64_t number;  /* of the session there */
   uint64_t serial;  /* of the link in this process: objects have it, too */
   uint32_t holds;   /* SLOT_HAS_*, after the last call */
-  uint32_t objects; /* open there */
+  uint32_t objects; /* open there, that end with the owner */
   int is_used;      /* a call was carried out */
+  int owes;         /* the answer to a commit that was not waited for */
+  int is_near;      /* process numbers mean the same there as here */
   struct awaited *awaited;
   struct units units;
   /* emb_verify's, while it runs. */
@@ -41,6 +43,12 @@ enum link_trial {
   LINK_LATER,   /* its owner begins, ends, or has just died: try again */
   LINK_REFUSED, /* the session's error says why */
 };
+
+/* "process 12", or what to say of one of another container (0). */
+struct process_name {
+  char text[48];
+};
+struct process_name link__name(int64_t process);
 
 /* 0: no other process has the lock.  EAGAIN, EINPROGRESS: one has, which is
 ** *holder unless that cannot be seen. */

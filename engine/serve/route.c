@@ -68,6 +68,7 @@ static int find_owner(emb_session *s) {
     switch (link__open(s, patience_us(s))) {
     case LINK_MADE:
       err_clear(&s->err);
+      own_unload(store);
       return EMB_OK;
     case LINK_NOBODY:
       err_clear(&s->err);
@@ -83,8 +84,8 @@ static int find_owner(emb_session *s) {
     }
     if (waited >= patience_us(s)) {
       return session_error(s, EMB_BUSY,
-                           "%s is owned by process %lld, which does not answer",
-                           s->core->dir, (long long)holder);
+                           "%s is owned by %s, which does not answer",
+                           s->core->dir, link__name(holder).text);
     }
     session_sleep(s, TRY_US, &waited);
   }
@@ -344,6 +345,19 @@ void served_state(const emb_store *store, uint64_t state[2]) {
   }
 }
 
+/* The owner's number, as it is seen from here; *is_near: so are the others that
+** it names.  -1: it was not asked. */
+static int64_t seen_owner(emb_store *store, int *is_near) {
+  int64_t process = -1;
+  pthread_mutex_lock(&store->control_lock);
+  if (store->control && store->control->link) {
+    process = store->control->link->owner.process;
+    *is_near = store->control->link->is_near;
+  }
+  pthread_mutex_unlock(&store->control_lock);
+  return process;
+}
+
 /* The owner's values under the names that this process has for them. */
 size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
   size_t n = local_stats(store, stats, max);
@@ -357,6 +371,8 @@ size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
   if (!rows || ask_store(store, CALL_stats, w, &got, NULL)) {
     got = 0;
   }
+  int is_near;
+  int64_t owner = seen_owner(store, &is_near);
   for (size_t i = 0; i < n; i++) {
     for (size_t k = 0; k < got && k < n; k++) {
       if (strncmp(stats[i].name, rows[k].name, sizeof rows[k].name) == 0 &&
@@ -364,6 +380,9 @@ size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
         stats[i].value = rows[k].value;
         break;
       }
+    }
+    if (owner >= 0 && strcmp(stats[i].name, "owner_pid") == 0) {
+      stats[i].value = owner;
     }
   }
   env->release(env, rows);
@@ -373,9 +392,32 @@ size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
 size_t served_clients(emb_store *store, emb_client *clients, size_t max) {
   const union word w[REQUEST_ARGS] = {{.p = max ? clients : NULL}, {.u = max}};
   uint64_t n = 0;
-  return ask_store(store, CALL_clients, w, &n, NULL)
-             ? local_clients(store, clients, max)
-             : (size_t)n;
+  int is_near = 1;
+  if (ask_store(store, CALL_clients, w, &n, NULL)) {
+    return local_clients(store, clients, max);
+  }
+  int64_t owner = seen_owner(store, &is_near);
+  for (size_t i = 0; i < max && i < n; i++) {
+    clients[i].process = clients[i].is_owner && owner >= 0 ? owner
+                         : is_near                         ? clients[i].process
+                                                           : 0;
+  }
+  return (size_t)n;
+}
+
+size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
+  const union word w[REQUEST_ARGS] = {{.p = max ? list : NULL}, {.u = max}};
+  uint64_t n = 0;
+  int is_near = 1;
+  if (ask_store(store, CALL_progress_of, w, &n, NULL)) {
+    return local_progress_of(store, list, max);
+  }
+  (void)seen_owner(store, &is_near);
+  for (size_t i = 0; i < max && i < n; i++) {
+    progress_name(&list[i], store); /* there it may have another path */
+    list[i].process = is_near ? list[i].process : 0;
+  }
+  return (size_t)n;
 }
 
 int served_drop(emb_store *store, emb_err *err) {

@@ -159,7 +159,9 @@ static uint64_t run_object(struct run *run, int call, struct run_object *object,
                          .found = w[3].p,
                          .versions = w[4].p,
                          .tracks = w[5].p};
-    return (uint64_t)local_scan_next_rows(o, w[0].u, &to, w[6].p);
+    rc = local_scan_next_rows(o, w[0].u, &to, w[6].p);
+    object->rows += rc ? 0 : *(const size_t *)w[6].p;
+    return (uint64_t)rc;
   }
   case CALL_snapshot_count:
     return (uint64_t)local_snapshot_count(o);
@@ -174,9 +176,9 @@ static uint64_t run_object(struct run *run, int call, struct run_object *object,
     return 0;
   case CALL_snapshot_nearest: {
     const emb_nearest_how how = how_of(w);
-    return (uint64_t)local_snapshot_nearest(o, w[0].p, w[2].u,
-                                            w[2].u ? w[8].u / w[2].u : 1, &how,
-                                            w[9].p, w[10].p, w[11].p);
+    const emb_neighbours to = {w[9].p, w[10].p, w[11].p};
+    return (uint64_t)local_snapshot_nearest(
+        o, w[0].p, w[2].u, w[2].u ? w[8].u / w[2].u : 1, &how, &to);
   }
   case CALL_delta_range:
     local_delta_range(o, w[0].p, w[1].p);
@@ -242,6 +244,8 @@ static uint64_t run_store(struct run *run, int call, union word *w) {
     return 0;
   case CALL_clients:
     return local_clients(store, w[0].p, w[0].p ? w[1].u : 0);
+  case CALL_progress_of:
+    return local_progress_of(store, w[0].p, w[0].p ? w[1].u : 0);
   case CALL_drop:
     return (uint64_t)drop(run);
   default:
@@ -404,9 +408,9 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
     return (uint64_t)local_count(s);
   case CALL_nearest: {
     const emb_nearest_how how = how_of(w);
+    const emb_neighbours to = {w[9].p, w[10].p, w[11].p};
     return (uint64_t)local_nearest(s, w[0].p, w[2].u,
-                                   w[2].u ? w[8].u / w[2].u : 1, &how, w[9].p,
-                                   w[10].p, w[11].p);
+                                   w[2].u ? w[8].u / w[2].u : 1, &how, &to);
   }
   case CALL_begin:
   case CALL_txn_put:
@@ -549,6 +553,23 @@ static int check_values(struct run *run, const struct shape *shape, int call,
   }
 }
 
+/* Paths are the caller's: the same must be meant by them here. */
+static int check_views(struct run *run, const struct shape *shape,
+                       const struct link_request *q, const union word *w) {
+  struct env *env = run->s->core->env;
+  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
+    uint8_t view = shape->args[i].view;
+    if (view && q->args[view] != shape__view(env, w[i].p)) {
+      return session_error(run->s, EMB_CANTOPEN,
+                           "%s is another file for the process that owns the "
+                           "table, which opens it: that has another view of "
+                           "the file system (a container)",
+                           (const char *)w[i].p);
+    }
+  }
+  return EMB_OK;
+}
+
 /* May this session make the call now? */
 static int check_allowed(struct run *run, const struct shape *shape, int call) {
   emb_session *s = run->s;
@@ -626,6 +647,7 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
   int rc = words_of(run, shape, m, &a);
   rc = rc ? rc : check_values(run, shape, call, q, a.w);
   rc = rc ? rc : check_allowed(run, shape, call);
+  rc = rc ? rc : check_views(run, shape, q, a.w);
   rc = rc ? rc : find_asked(run, shape, q, &object);
   if (rc) {
     return rc;
@@ -643,8 +665,12 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
     void *made = NULL;
     int opened = run_opening(run->s, call, a.w, &made);
     if (!opened) {
-      *object = (struct run_object){
-          .number = ++run->last, .kind = shape->opens, .pointer = made};
+      *object = (struct run_object){.number = ++run->last,
+                                    .kind = shape->opens,
+                                    .pointer = made,
+                                    .is_ordered = call == CALL_scan_open &&
+                                                  (a.w[2].i == EMB_SCAN_ASC ||
+                                                   a.w[2].i == EMB_SCAN_DESC)};
       run->moment =
           shape->opens == OBJECT_BACKUP ? object->number : run->moment;
     }
@@ -664,6 +690,16 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
 uint64_t run__prepared(const struct run *run) {
   const struct txn *txn = run->s->txn;
   return txn && txn->prepared ? txn->number : 0;
+}
+
+int run__is_awaited(const struct run *run) {
+  int is = run->s->txn != NULL;
+  for (int i = 0; !is && i < RUN_OBJECTS; i++) {
+    const struct run_object *o = &run->objects[i];
+    is = o->number && o->kind == OBJECT_SCAN && !o->is_ordered &&
+         o->rows > SCAN_REMEMBERED;
+  }
+  return is;
 }
 
 uint32_t run__holds(const struct run *run) {

@@ -17,6 +17,8 @@
 struct run_object {
   uint64_t number; /* 0: free */
   uint8_t kind;    /* enum shape_object */
+  int is_ordered;  /* of a scan: by key */
+  uint64_t rows;   /* that a scan has given */
   void *pointer;
 };
 
@@ -56,6 +58,8 @@ int run__request(struct run *run, const struct run_memory *memory,
                  uint64_t *result, uint64_t *ticket);
 /* SLOT_HAS_*: what the session holds. */
 uint32_t run__holds(const struct run *run);
+/* It has what cannot go on at another owner: this one waits for it a while. */
+int run__is_awaited(const struct run *run);
 /* The number of its transaction, if that is prepared, or 0. */
 uint64_t run__prepared(const struct run *run);
 

@@ -4,22 +4,15 @@
 **
 ** Each call puts its arguments in the order of its line in shape.c, and is
 ** asked as any other; what stands here in more than three lines has structures
-** of pointers, paths, or an object.
+** of pointers, or paths.  Objects are in remote.c and remote_scan.c.
 */
 #include "served.h"
 
 #include <string.h>
 
-#include "../nearest/nearest.h"
 #include "link.h"
+#include "remote.h"
 #include "stat_row.h"
-
-/* What a session has open at the owner's. */
-struct remote {
-  struct link *link; /* first: not NULL.  The session's has the serial */
-  emb_session *s;
-  uint64_t number, serial;
-};
 
 static int ask(emb_session *s, int call, const union word *w) {
   uint64_t result;
@@ -39,23 +32,6 @@ static uint64_t ask_number(emb_session *s, int call, const union word *w) {
     s->owed = s->err;
   }
   return rc ? 0 : result;
-}
-
-/* The words of nearest.  The dimension is the owner's to know, too. */
-static void nearest_words(union word w[REQUEST_ARGS], const emb_session *s,
-                          const float *queries, size_t n, size_t k,
-                          const emb_nearest_how *how, int64_t *keys,
-                          double *distances, size_t *counts) {
-  const struct schema *schema = &s->core->schema;
-  size_t dim =
-      how->segment < schema->count ? schema->segments[how->segment].dim : 0;
-  size_t apart = how->apart ? n : 0;
-  const union word words[REQUEST_ARGS] = {
-      {.c = queries},    {.u = n * dim},   {.u = n},
-      {.c = how},        {.c = how->keys}, {.u = how->key_count},
-      {.c = how->apart}, {.u = apart},     {.u = n * k},
-      {.p = keys},       {.p = distances}, {.p = counts}};
-  memcpy(w, words, sizeof words);
 }
 
 /* ---- rows and transactions ----------------------------------------------- */
@@ -413,7 +389,7 @@ void served_rollback(emb_session *session) {
 /* ---- files --------------------------------------------------------------- */
 
 /* Another process has another working directory. */
-static int absolute(emb_session *s, const char *path, char to[PATH_BYTES]) {
+int served__absolute(emb_session *s, const char *path, char to[PATH_BYTES]) {
   int os = s->core->env->absolute(s->core->env, path, to, PATH_BYTES);
   return os ? session_error(s, EMB_CANTOPEN, "path too long: %s", path)
             : EMB_OK;
@@ -429,7 +405,7 @@ int served_delta_export(emb_session *session, const char *consumer,
                                       {.c = how ? how->columns : NULL},
                                       {.u = how && how->join},
                                       {.p = about}};
-  int rc = absolute(session, path, full);
+  int rc = served__absolute(session, path, full);
   return rc ? rc : ask(session, CALL_delta_export, w);
 }
 
@@ -441,7 +417,7 @@ int served_delta_apply(emb_session *session, const char *path,
                                       {.c = how ? how->columns : NULL},
                                       {.u = how && how->join},
                                       {.p = about}};
-  int rc = absolute(session, path, full);
+  int rc = served__absolute(session, path, full);
   return rc ? rc : ask(session, CALL_delta_apply, w);
 }
 
@@ -451,7 +427,7 @@ int served_snapshot_export(emb_session *session, const char *name,
   char full[PATH_BYTES];
   const union word w[REQUEST_ARGS] = {
       {.c = name}, {.c = full}, {.c = options}, {.p = rows}, {.p = bytes}};
-  int rc = absolute(session, path, full);
+  int rc = served__absolute(session, path, full);
   return rc ? rc : ask(session, CALL_snapshot_export, w);
 }
 
@@ -459,7 +435,7 @@ int served_snapshot_restore(emb_session *session, const char *path,
                             uint64_t *rows) {
   char full[PATH_BYTES];
   const union word w[REQUEST_ARGS] = {{.c = full}, {.p = rows}};
-  int rc = absolute(session, path, full);
+  int rc = served__absolute(session, path, full);
   return rc ? rc : ask(session, CALL_snapshot_restore, w);
 }
 
@@ -480,233 +456,6 @@ int served_verify(emb_session *session, void (*report)(void *, const char *),
     session->link->report = NULL;
   }
   return rc;
-}
-
-/* ---- objects ------------------------------------------------------------- */
-
-static int open_remote(emb_session *s, int call, const union word *w,
-                       struct remote **out) {
-  uint64_t result;
-  struct env *env = s->core->env;
-  *out = NULL;
-  int rc = session_begin(s);
-  struct remote *remote = rc ? NULL : env->allocate(env, sizeof *remote);
-  if (!remote) {
-    return rc ? rc : session_error(s, EMB_NOMEM, "out of memory");
-  }
-  rc = link__ask(s, call, 0, w, &result);
-  rc = rc ? rc : (int)(uint32_t)result;
-  if (rc) {
-    env->release(env, remote);
-    return rc;
-  }
-  s->link->objects++;
-  *remote = (struct remote){s->link, s, result >> 32, s->link->serial};
-  *out = remote;
-  return EMB_OK;
-}
-
-static int is_there(const struct remote *remote) {
-  return remote->s->link && remote->s->link->serial == remote->serial;
-}
-
-static int ask_remote(const void *object, int call, const union word *w,
-                      uint64_t *result) {
-  const struct remote *remote = object;
-  emb_session *s = remote->s;
-  *result = 0;
-  int rc = session_begin(s);
-  if (!rc && !is_there(remote)) {
-    return session_error(s, EMB_ABORT,
-                         "the process that owned %s has gone, and with it what "
-                         "was open there: open it again",
-                         s->core->dir);
-  }
-  rc = rc ? rc : link__ask(s, call, remote->number, w, result);
-  /* It cannot be opened anew by itself. */
-  return rc == CALL_ELSEWHERE
-             ? session_error(s, EMB_ABORT,
-                             "the process that owned %s has closed it: open "
-                             "it again",
-                             s->core->dir)
-             : rc;
-}
-
-static int ask_remote_code(const void *object, int call, const union word *w) {
-  uint64_t result;
-  int rc = ask_remote(object, call, w, &result);
-  return rc ? rc : (int)(uint32_t)result;
-}
-
-static void close_remote(void *object, int call) {
-  struct remote *remote = object;
-  if (!remote) {
-    return;
-  }
-  struct env *env = remote->s->core->env;
-  uint64_t result;
-  if (is_there(remote)) {
-    emb_err err = remote->s->err; /* what the user is to read */
-    (void)ask_remote(remote, call, NULL, &result);
-    remote->s->err = err;
-    if (remote->s->link && remote->s->link->objects) {
-      remote->s->link->objects--;
-    }
-  }
-  env->release(env, remote);
-}
-
-int served_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
-                     emb_scan **scan) {
-  const union word w[REQUEST_ARGS] = {{.i = lo}, {.i = hi}, {.i = order}};
-  struct remote *remote;
-  int rc = open_remote(session, CALL_scan_open, w, &remote);
-  *scan = (emb_scan *)(void *)remote;
-  return rc;
-}
-
-int served_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
-                          size_t *n) {
-  const union word w[REQUEST_ARGS] = {
-      {.u = max},  {.p = to->keys},     {.p = to->vectors},
-      {.p = NULL}, {.p = to->versions}, {.p = to->tracks},
-      {.p = n}};
-  *n = 0;
-  return ask_remote_code(scan, CALL_scan_next_rows, w);
-}
-
-void served_scan_close(emb_scan *scan) { close_remote(scan, CALL_scan_close); }
-
-int served_nearest(emb_session *session, const float *queries, size_t n,
-                   size_t k, const emb_nearest_how *how, int64_t *keys,
-                   double *distances, size_t *counts) {
-  const emb_nearest_how all = {0};
-  union word w[REQUEST_ARGS];
-  int rc = session_begin(session);
-  rc = rc ? rc : nearest_check_size(session, n, k);
-  nearest_words(w, session, queries, n, k, how ? how : &all, keys, distances,
-                counts);
-  return rc ? rc : ask(session, CALL_nearest, w);
-}
-
-int served_snapshot_open(emb_session *session, const char *name,
-                         emb_snap **snap) {
-  const union word w[REQUEST_ARGS] = {{.c = name}};
-  struct remote *remote;
-  int rc = open_remote(session, CALL_snapshot_open, w, &remote);
-  *snap = (emb_snap *)(void *)remote;
-  return rc;
-}
-
-void served_snapshot_close(emb_snap *snap) {
-  close_remote(snap, CALL_snapshot_close);
-}
-
-int64_t served_snapshot_count(const emb_snap *snap) {
-  uint64_t result;
-  return ask_remote(snap, CALL_snapshot_count, NULL, &result) ? 0
-                                                              : (int64_t)result;
-}
-
-int served_snapshot_get(emb_snap *snap, const int64_t *keys, size_t n,
-                        float *vectors, uint8_t *found, uint64_t *versions) {
-  const union word w[REQUEST_ARGS] = {
-      {.c = keys}, {.u = n}, {.p = vectors}, {.p = found}, {.p = versions}};
-  return ask_remote_code(snap, CALL_snapshot_get, w);
-}
-
-int served_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
-                         float *vectors, uint64_t *versions, size_t *n) {
-  const union word w[REQUEST_ARGS] = {
-      {.u = max}, {.p = keys}, {.p = vectors}, {.p = versions}, {.p = n}};
-  *n = 0;
-  return ask_remote_code(snap, CALL_snapshot_scan, w);
-}
-
-int served_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
-                            size_t k, const emb_nearest_how *how, int64_t *keys,
-                            double *distances, size_t *counts) {
-  const emb_nearest_how all = {0};
-  emb_session *s = ((struct remote *)(void *)snap)->s;
-  union word w[REQUEST_ARGS];
-  int rc = session_begin(s);
-  rc = rc ? rc : nearest_check_size(s, n, k);
-  nearest_words(w, s, queries, n, k, how ? how : &all, keys, distances, counts);
-  return rc ? rc : ask_remote_code(snap, CALL_snapshot_nearest, w);
-}
-
-void served_snapshot_rewind(emb_snap *snap) {
-  uint64_t result;
-  (void)ask_remote(snap, CALL_snapshot_rewind, NULL, &result);
-}
-
-int served_delta_open(emb_session *session, const char *consumer,
-                      emb_delta **delta) {
-  const union word w[REQUEST_ARGS] = {{.c = consumer}};
-  struct remote *remote;
-  int rc = open_remote(session, CALL_delta_open, w, &remote);
-  *delta = (emb_delta *)(void *)remote;
-  return rc;
-}
-
-void served_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
-  uint64_t begin = 0, end = 0, result;
-  const union word w[REQUEST_ARGS] = {{.p = &begin}, {.p = &end}};
-  (void)ask_remote(delta, CALL_delta_range, w, &result);
-  if (from) {
-    *from = begin;
-  }
-  if (to) {
-    *to = end;
-  }
-}
-
-int served_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
-                      size_t *n) {
-  const union word w[REQUEST_ARGS] = {{.u = max},
-                                      {.p = to->keys},
-                                      {.p = to->ops},
-                                      {.p = to->vectors},
-                                      {.p = to->versions},
-                                      {.p = to->states},
-                                      {.p = n}};
-  *n = 0;
-  return ask_remote_code(delta, CALL_delta_next, w);
-}
-
-void served_delta_close(emb_delta *delta) {
-  close_remote(delta, CALL_delta_close);
-}
-
-int served_backup_begin(emb_session *session, const char *scratch,
-                        emb_backup **backup) {
-  char full[PATH_BYTES];
-  const union word w[REQUEST_ARGS] = {{.c = full}};
-  struct remote *remote = NULL;
-  int rc = absolute(session, scratch, full);
-  rc = rc ? rc : open_remote(session, CALL_backup_begin, w, &remote);
-  *backup = (emb_backup *)(void *)remote;
-  return rc;
-}
-
-int served_backup_freeze(emb_backup *backup) {
-  return ask_remote_code(backup, CALL_backup_freeze, NULL);
-}
-
-int served_backup_write(emb_backup *backup, const char *dir, const char *base,
-                        emb_backup_info *info) {
-  const struct remote *remote = (const void *)backup;
-  char full[PATH_BYTES], other[PATH_BYTES];
-  emb_backup_info here;
-  const union word w[REQUEST_ARGS] = {
-      {.c = full}, {.c = base ? other : NULL}, {.p = info ? info : &here}};
-  int rc = absolute(remote->s, dir, full);
-  rc = rc || !base ? rc : absolute(remote->s, base, other);
-  return rc ? rc : ask_remote_code(backup, CALL_backup_write, w);
-}
-
-void served_backup_end(emb_backup *backup) {
-  close_remote(backup, CALL_backup_end);
 }
 
 void served_close(emb_session *s) { link__close(s); }

@@ -93,6 +93,7 @@ struct server {
   void *thread;
   pthread_mutex_t lock;
   struct serving *clients; /* lock */
+  uint64_t calls_before;   /* lock: carried out for those that have gone */
   /* 2: for so long that calls are broken off; relaxed, the wake orders */
   _Atomic int leaving;
   uint64_t last, left_us; /* the server's thread */
@@ -113,10 +114,10 @@ static int is_over(struct serving *v) {
   return atomic_load_explicit(&v->gone, memory_order_relaxed);
 }
 
-/* A transaction may end in time (LEAVE_US). */
+/* A transaction may end in time (LEAVE_US).  Asked by the session's thread. */
 static int is_leaving(struct serving *v) {
   int leaving = atomic_load_explicit(&v->server->leaving, memory_order_relaxed);
-  return leaving == 1 && v->s->txn ? 0 : leaving;
+  return leaving == 1 && run__is_awaited(&v->run) ? 0 : leaving;
 }
 
 /* For emb_session_interrupt. */
@@ -452,6 +453,7 @@ static int make_link_slot(struct serving *v, int readonly, emb_err *err) {
     v->since_s = env->wall_s(env);
     run__init(&v->run, v->s, readonly, !v->who.is_same_user);
     v->processor = UINT32_MAX;
+    v->s->asked_by = v->who.process ? v->who.process : -1;
     v->run.report = serving_report;
     v->run.report_arg = v;
     pthread_mutex_lock(&server->lock);
@@ -492,6 +494,7 @@ static void greet(struct serving *v, struct hello *hello,
   welcome.code = rc;
   welcome.number = v->number;
   welcome.since = server->since_s;
+  welcome.process = env->process(env);
   snprintf(welcome.text, sizeof welcome.text, "%s", err.text);
   struct env_message answer = {.bytes = &welcome, .n = sizeof welcome};
   if (!rc) {
@@ -586,6 +589,12 @@ static void serving_free(struct serving *v) {
   env->release(env, v);
 }
 
+/* For the store's user: not what a process asks for itself. */
+static uint64_t calls_of(struct serving *v) {
+  return v->is_store ? 0
+                     : atomic_load_explicit(&v->calls, memory_order_relaxed);
+}
+
 /* Frees those that have ended, and wakes those that are to.  How long may be
 ** waited now. */
 static uint64_t sweep(struct server *server) {
@@ -607,6 +616,7 @@ static uint64_t sweep(struct server *server) {
       *at = v->next;
       v->next = ended;
       ended = v;
+      server->calls_before += calls_of(v);
       continue;
     }
     if (v->thread && !atomic_load(&v->ended) &&
@@ -761,6 +771,16 @@ void server__tell(struct server *server) {
 }
 
 uint32_t server_since(const struct server *server) { return server->since_s; }
+
+uint64_t server_calls(struct server *server) {
+  pthread_mutex_lock(&server->lock);
+  uint64_t calls = server->calls_before;
+  for (struct serving *v = server->clients; v; v = v->next) {
+    calls += calls_of(v);
+  }
+  pthread_mutex_unlock(&server->lock);
+  return calls;
+}
 
 size_t server_clients(struct server *server, struct server_client *clients,
                       size_t max) {

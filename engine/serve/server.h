@@ -32,6 +32,8 @@ struct server_client {
 /* Fills up to max and returns how many there are. */
 size_t server_clients(struct server *server, struct server_client *clients,
                       size_t max);
+/* Carried out for all that are and were there. */
+uint64_t server_calls(struct server *server);
 /* When it began, seconds since 1970. */
 uint32_t server_since(const struct server *server);
 

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "../base/hash.h"
+#include "../session/dir.h"
 #include "stat_row.h"
 
 #define V                                                                      \
@@ -43,6 +45,11 @@
 #define MAYBE_ONE(type) OUT(type, COUNT_ONE)
 #define TEXT                                                                   \
   { .kind = SHAPE_TEXT, .needed = 1, .bytes = 1 }
+/* A path, and which argument its view is. */
+#define PATH(n)                                                                \
+  { .kind = SHAPE_TEXT, .needed = 1, .bytes = 1, .view = (n) }
+#define MAYBE_PATH(n)                                                          \
+  { .kind = SHAPE_TEXT, .bytes = 1, .view = (n) }
 #define MAYBE_TEXT                                                             \
   { .kind = SHAPE_TEXT, .bytes = 1 }
 #define LATER(type, n)                                                         \
@@ -132,19 +139,20 @@ const struct shape shapes[CALLS] = {
          NEEDED(double, 8), NEEDED(size_t, 2)),
     MAKE(delta_open, WRITE, OBJECT_DELTA, TEXT),
     CALL(delta_ack, WRITE, TEXT, V),
-    /* consumer, path, text, columns, join, about */
-    CALL(delta_export, WRITE | SHAPE_FILES, TEXT, TEXT, MAYBE_TEXT, MAYBE_TEXT,
-         V, MAYBE_ONE(emb_delta_file)),
-    CALL(delta_apply, WRITE | SHAPE_FILES, TEXT, MAYBE_TEXT, MAYBE_TEXT, V,
-         MAYBE_ONE(emb_delta_file)),
+    /* consumer, path, text, columns, join, about, view */
+    CALL(delta_export, WRITE | SHAPE_FILES, TEXT, PATH(6), MAYBE_TEXT,
+         MAYBE_TEXT, V, MAYBE_ONE(emb_delta_file), V),
+    CALL(delta_apply, WRITE | SHAPE_FILES, PATH(5), MAYBE_TEXT, MAYBE_TEXT, V,
+         MAYBE_ONE(emb_delta_file), V),
     CALL(delta_position, READ, ONE(emb_delta_place)),
     CALL(delta_begin, WRITE, TEXT, V, V),
     CALL(delta_drop, WRITE, TEXT),
     CALL(delta_consumers, READ, NEEDED_SOME(emb_consumer, 1, 2), V,
          ONE(size_t)),
-    CALL(snapshot_export, WORK | SHAPE_FILES, TEXT, TEXT, MAYBE_TEXT,
-         MAYBE_ONE(uint64_t), MAYBE_ONE(uint64_t)),
-    CALL(snapshot_restore, WRITE | SHAPE_FILES, TEXT, MAYBE_ONE(uint64_t)),
+    CALL(snapshot_export, WORK | SHAPE_FILES, TEXT, PATH(5), MAYBE_TEXT,
+         MAYBE_ONE(uint64_t), MAYBE_ONE(uint64_t), V),
+    CALL(snapshot_restore, WRITE | SHAPE_FILES, PATH(2), MAYBE_ONE(uint64_t),
+         V),
     CALL(expire, WRITE, MAYBE_ONE(uint64_t)),
     CALL(evict, WRITE, MAYBE_ONE(uint64_t)),
     /* since, max, keys, ops, positions, n */
@@ -154,9 +162,9 @@ const struct shape shapes[CALLS] = {
     CALL(warm, READ, {0}),
     CALL(optimize, WRITE, {0}),
     CALL(verify, READ, {0}),
-    MAKE(backup_begin, WORK | SHAPE_FILES, OBJECT_BACKUP, TEXT),
+    MAKE(backup_begin, WORK | SHAPE_FILES, OBJECT_BACKUP, PATH(1), V),
     /* max, keys, vectors, found, versions, tracks, n */
-    OF(OBJECT_SCAN, scan_next_rows, SHAPE_CODE, V, NEEDED_SOME(int64_t, 0, 6),
+    OF(OBJECT_SCAN, scan_next_rows, READ, V, NEEDED_SOME(int64_t, 0, 6),
        VECTORS_SOME(0, 6), SOME(uint8_t, 0, 6), SOME(uint64_t, 0, 6),
        SOME(emb_track, 0, 6), ONE(size_t)),
     END(OBJECT_SCAN, scan_close),
@@ -179,8 +187,8 @@ const struct shape shapes[CALLS] = {
        STATES_SOME(0, 6), ONE(size_t)),
     END(OBJECT_DELTA, delta_close),
     OF(OBJECT_BACKUP, backup_freeze, WORK, {0}),
-    OF(OBJECT_BACKUP, backup_write, WORK | SHAPE_FILES, TEXT, MAYBE_TEXT,
-       ONE(emb_backup_info)),
+    OF(OBJECT_BACKUP, backup_write, WORK | SHAPE_FILES, PATH(3), MAYBE_PATH(4),
+       ONE(emb_backup_info), V, V),
     END(OBJECT_BACKUP, backup_end),
     OF(OBJECT_STORE, memory_least, TELL, {0}),
     OF(OBJECT_STORE, resolve, WRITE, V),
@@ -190,6 +198,8 @@ const struct shape shapes[CALLS] = {
     OF(OBJECT_STORE, stats, TELL, OUT(struct stat_row, 1), V),
     /* clients, max */
     OF(OBJECT_STORE, clients, TELL, OUT(emb_client, 1), V),
+    /* list, max */
+    OF(OBJECT_STORE, progress_of, TELL, OUT(emb_progress, 1), V),
     OF(OBJECT_STORE, drop, WRITE, {0}),
 };
 
@@ -220,6 +230,27 @@ static void extend_by(struct extent_of *extent, const struct shape *shape,
   const struct arg_shape *arg = &shape->args[i];
   extend(extent, i, arg->count == COUNT_ONE ? 1 : args[arg->count],
          unit_bytes(arg, units));
+}
+
+uint64_t shape__view(struct env *env, const char *path) {
+  uint64_t id[4] = {0, 0, 0, 0};
+  char parent[PATH_BYTES];
+  if (!path) {
+    return 0;
+  }
+  (void)env->identity(env, path, id);
+  const char *slash = strrchr(path, '/');
+  size_t n = slash ? (size_t)(slash - path) + 1 : 0; /* with it: the root */
+  if (n && n < sizeof parent) {
+    memcpy(parent, path, n);
+    parent[n] = 0;
+    (void)env->identity(env, parent, id + 2);
+  }
+  uint64_t view = 1;
+  for (int i = 0; i < 4; i++) {
+    view = hash_mix(view ^ id[i]);
+  }
+  return view;
 }
 
 void shape__request(const struct shape *shape, const struct units *units,

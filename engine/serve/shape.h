@@ -49,6 +49,7 @@ struct arg_shape {
   uint8_t count;      /* index of the argument that says how many elements */
   uint8_t filled;     /* OUT: index of the one that says how many came */
   uint8_t needed;     /* OUT, TEXT: may not be NULL, unless it is empty */
+  uint8_t view;       /* TEXT: a path; index of its shape_view, 0: none */
   uint16_t bytes;     /* of an element, with UNIT_BYTES */
 };
 
@@ -92,6 +93,11 @@ struct extent_of {
   size_t at[REQUEST_ARGS];     /* of each array */
   size_t length[REQUEST_ARGS]; /* and its bytes */
 };
+
+/* Which file a path is, and in which directory: 0 for NULL.  Two processes with
+** different file systems, as in containers, may mean different things by one
+** path: then it differs. */
+uint64_t shape__view(struct env *env, const char *path);
 
 /* The arrays that go in, and those that come out; args are those of the
 ** request. */

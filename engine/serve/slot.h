@@ -36,7 +36,7 @@
 #define FILE_SOCKET "socket"
 
 #define SLOT_MAGIC UINT64_C(0x31746f6c53626d65)
-#define SLOT_VERSION 1
+#define SLOT_VERSION 2
 /* Not resident until touched: a batch touches what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
 #define SLOT_TEXT_BYTES 508
@@ -52,6 +52,10 @@ enum slot_turn {
   SLOT_LEFT,
   SLOT_CLOSING
 };
+
+/* Keys of a scan that a client remembers, to go on elsewhere [remote_scan.c].
+ */
+#define SCAN_REMEMBERED ((size_t)1 << 20)
 
 /* What the owner's session holds, after a call: bits of slot.holds. */
 enum {
@@ -135,6 +139,7 @@ struct welcome {
   uint32_t reserved;
   uint64_t number; /* of the session here */
   uint64_t since;  /* seconds since 1970: when the owner became that */
+  int64_t process; /* its number where it runs: perhaps another container */
   char text[SLOT_TEXT_BYTES];
 };
 

@@ -135,9 +135,8 @@ struct link;
        (session, name, snap))                                                  \
   CALL(int, nearest,                                                           \
        (emb_session * session, const float *queries, size_t n, size_t k,       \
-        const emb_nearest_how *how, int64_t *keys, double *distances,          \
-        size_t *counts),                                                       \
-       (session, queries, n, k, how, keys, distances, counts))                 \
+        const emb_nearest_how *how, const emb_neighbours *to),                 \
+       (session, queries, n, k, how, to))                                      \
   CALL(int, delta_open,                                                        \
        (emb_session * session, const char *consumer, emb_delta **delta),       \
        (session, consumer, delta))                                             \
@@ -228,9 +227,8 @@ struct link;
   CALL(void, snapshot_rewind, (emb_snap * snap), (snap))                       \
   CALL(int, snapshot_nearest,                                                  \
        (emb_snap * snap, const float *queries, size_t n, size_t k,             \
-        const emb_nearest_how *how, int64_t *keys, double *distances,          \
-        size_t *counts),                                                       \
-       (snap, queries, n, k, how, keys, distances, counts))                    \
+        const emb_nearest_how *how, const emb_neighbours *to),                 \
+       (snap, queries, n, k, how, to))                                         \
   CALL(void, delta_range,                                                      \
        (const emb_delta *delta, uint64_t *from, uint64_t *to),                 \
        (delta, from, to))                                                      \
@@ -259,7 +257,10 @@ struct link;
   CALL(size_t, stats, (emb_store * store, emb_stat * stats, size_t max),       \
        (store, stats, max))                                                    \
   CALL(size_t, clients, (emb_store * store, emb_client * clients, size_t max), \
-       (store, clients, max))
+       (store, clients, max))                                                  \
+  CALL(size_t, progress_of,                                                    \
+       (emb_store * store, emb_progress * list, size_t max),                   \
+       (store, list, max))
 
 /* Of a store, of which api/stores.c says more. */
 #define STORE_OTHERS(CALL)                                                     \

@@ -80,4 +80,5 @@ void store_let_go(emb_session *s, int held) {
     pthread_mutex_unlock(&store->own_lock);
   }
   atomic_fetch_sub(&store->scans, 1);
+  own_unload(store);
 }

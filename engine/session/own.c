@@ -9,6 +9,8 @@
 **   reader -> reader  the manifest has a newer generation      [store_refresh]
 **                     or the owner has put something else where a record was
 **                     to be read                               [store_reload]
+**   reader -> client  another process owns it, and serves this one: nothing
+**                     is loaded any more (unloaded)              [own_unload]
 **   reader -> owner   first write                              [store_own]
 **   reader -> owner   the owner died: recovery is needed       [store_refresh]
 **
@@ -81,6 +83,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   epoch_open(&core->epoch);
   pthread_mutex_unlock(&core->flush_lock);
   atomic_fetch_add(&store->loaded, 1);
+  core_changed(core);
   return rc;
 }
 
@@ -221,6 +224,43 @@ static void forget_log(emb_store *store) {
   }
 }
 
+/* All that reads here has ended: a session that is linked reads there, and has
+** no job here that would find keys absent.  Called after `unloaded` was set;
+** who begins to read reads that after it has counted itself (a session, a
+** session without its link, a scan): one of the two sees the other. */
+static int is_read(const emb_store *store) {
+  return atomic_load(&store->owner) || atomic_load(&store->dropped) ||
+         atomic_load(&store->linked) < atomic_load(&store->sessions) ||
+         atomic_load(&store->scans) || atomic_load(&store->snaps);
+}
+
+void own_unload(emb_store *store) {
+  struct core *core = &store->core;
+  if (!atomic_load(&store->served) || atomic_load(&store->unloaded)) {
+    return;
+  }
+  pthread_mutex_lock(&store->own_lock);
+  int unloaded = atomic_exchange(&store->unloaded, 1);
+  if (is_read(store) || unloaded) {
+    atomic_store(&store->unloaded, unloaded);
+  } else {
+    pthread_mutex_lock(&core->flush_lock); /* nothing is paged out meanwhile */
+    epoch_close(&core->epoch);
+    atomic_fetch_add(&store->loads, 1);
+    rows_reset(core);
+    index_discard(&core->index);
+    frames_discard(&core->frames);
+    store->replayed = 0;
+    /* The next look loads what it finds. */
+    store->checkpoint.manifest.generation = 0;
+    store->checkpoint.manifest.tail = 0;
+    epoch_open(&core->epoch);
+    pthread_mutex_unlock(&core->flush_lock);
+    atomic_fetch_add(&store->loaded, 1);
+  }
+  pthread_mutex_unlock(&store->own_lock);
+}
+
 int own_take(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -260,6 +300,7 @@ int own_take(emb_store *store, emb_err *err) {
     store->serve(store);
   }
   atomic_store(&store->owner, 1);
+  core_changed(core);
   return EMB_OK;
 }
 
@@ -366,6 +407,7 @@ static int pay(emb_store *store, emb_err *err) {
   }
   if (atomic_load(&store->owed) && !atomic_load(&store->in_doubt)) {
     atomic_store(&store->owed, 0);
+    core_changed(&store->core);
     own_settle(store);
   }
   return EMB_OK;
@@ -566,6 +608,7 @@ int own_resolve(emb_store *store, int commit, emb_err *err) {
       recovery_free(store->doubt);
       store->doubt = NULL;
       atomic_store(&store->in_doubt, 0);
+      core_changed(core);
       own_settle(store);
     } else {
       atomic_store(&core->txn_first_page, first);

@@ -33,6 +33,9 @@ int own_is_current(emb_store *store);
 #define OWN_RECOVERING (-3)
 /* Its text, when that takes too long: EMB_BUSY. */
 int own_recovering(const char *dir, emb_err *err);
+/* If another process serves this one, what was loaded here is forgotten and its
+** memory given back, unless something still reads it: then when that ends. */
+void own_unload(emb_store *store);
 /* Loads the checkpoint of a manifest, or the one that has replaced it. */
 int own_load_newest(emb_store *store, const struct manifest *manifest,
                     emb_err *err);

@@ -7,6 +7,7 @@
 ** thread: the metrics are single numbers that only grow, and need not be of one
 ** moment.
 */
+#include <stdio.h>
 #include <string.h>
 
 #include "registry.h"
@@ -26,6 +27,18 @@ int progress_begin(emb_session *s, const char *what, const char *unit,
   return 1;
 }
 
+void emb_session_progress(emb_session *s, const char *what, const char *unit,
+                          uint64_t done, uint64_t total) {
+  if (store_check(s->store, NULL)) {
+    return;
+  }
+  if (what) {
+    (void)progress_begin(s, what, unit, total);
+  }
+  progress_at(s, what != NULL, done);
+  progress_end(s, what == NULL);
+}
+
 void progress_end(emb_session *s, int begun) {
   if (begun) {
     atomic_store_explicit(&s->progress.what, NULL, memory_order_release);
@@ -43,6 +56,10 @@ static void copy_end(char *to, size_t size, const char *path) {
   memcpy(to, n < size ? path : path + n - size + 1, n < size ? n + 1 : size);
 }
 
+void progress_name(emb_progress *row, const emb_store *store) {
+  copy_end(row->dir, sizeof row->dir, store->core.dir);
+}
+
 static void list_session(struct progress_listing *l, const emb_session *s) {
   const struct progress *p = &s->progress;
   struct env *env = s->core->env;
@@ -50,18 +67,21 @@ static void list_session(struct progress_listing *l, const emb_session *s) {
   if (!what) {
     return;
   }
-  if (l->n < l->max) {
+  if (l->n < l->max) { /* the list may be in memory that others write to */
     emb_progress *to = &l->list[l->n];
-    copy_end(to->dir, sizeof to->dir, s->core->dir);
-    to->what = what;
-    to->unit = atomic_load_explicit(&p->unit, memory_order_relaxed);
-    to->done = atomic_load_explicit(&p->done, memory_order_relaxed);
-    to->total = atomic_load_explicit(&p->total, memory_order_relaxed);
-    to->total = to->total && to->total < to->done ? to->done : to->total;
-    to->seconds =
-        (double)(env->now_us(env) -
-                 atomic_load_explicit(&p->since_us, memory_order_relaxed)) /
-        1e6;
+    uint64_t since = atomic_load_explicit(&p->since_us, memory_order_relaxed);
+    uint64_t done = atomic_load_explicit(&p->done, memory_order_relaxed);
+    uint64_t total = atomic_load_explicit(&p->total, memory_order_relaxed);
+    progress_name(to, s->store);
+    snprintf(to->what, sizeof to->what, "%s", what);
+    snprintf(to->unit, sizeof to->unit, "%s",
+             atomic_load_explicit(&p->unit, memory_order_relaxed));
+    to->done = done;
+    to->total = total && total < done ? done : total;
+    to->seconds = (double)(env->now_us(env) - since) / 1e6;
+    to->process = !s->asked_by      ? s->store->process
+                  : s->asked_by > 0 ? s->asked_by
+                                    : 0;
   }
   l->n++;
 }
@@ -79,4 +99,24 @@ size_t emb_progress_list(emb_progress *list, size_t max) {
   struct progress_listing l = {list, max, 0};
   registry__each(list_store, &l);
   return l.n;
+}
+
+size_t local_progress_of(emb_store *store, emb_progress *list, size_t max) {
+  struct progress_listing l = {list, max, 0};
+  if (store_check(store, NULL)) {
+    return 0;
+  }
+  list_store(&l, store);
+  return l.n;
+}
+
+void progress_of_owner(emb_store *store, char *to, size_t size) {
+  to[0] = '\0';
+  pthread_mutex_lock(&store->session_lock);
+  for (emb_session *s = store->session_list; s && !to[0]; s = s->next) {
+    const char *what =
+        atomic_load_explicit(&s->progress.what, memory_order_acquire);
+    snprintf(to, size, "%s", what && !s->asked_by ? what : "");
+  }
+  pthread_mutex_unlock(&store->session_lock);
 }

@@ -178,7 +178,12 @@ int session_begin(emb_session *s) {
   if (s->err.code) {
     err_clear(&s->err);
   }
-  return store_check(s->store, &s->err);
+  int rc = store_check(s->store, &s->err);
+  if (!rc && atomic_load_explicit(&s->core->resting, memory_order_relaxed) &
+                 REST_CALLS) {
+    core_rouse(s->core);
+  }
+  return rc;
 }
 
 int session_error(emb_session *s, int code, const char *format, ...) {

@@ -73,6 +73,7 @@ struct emb_store {
   pthread_mutex_t session_lock;
   struct emb_session *session_list; /* session_lock: also the workers' */
   _Atomic int scans; /* open ones: a reader is not refreshed under them */
+  _Atomic int snaps; /* open snapshots */
   int holders;       /* of a reader's checkpoint (hold.c); own_lock */
   uint64_t locked;   /* its index file + 1, 0: none; own_lock */
   /* 1 owner, 0 reader at a checkpoint; changed under own_lock. */
@@ -122,8 +123,8 @@ struct emb_store {
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */
   _Atomic int look;              /* emb_look: that was too long ago */
-  /* Loading a checkpoint failed half way and left nothing: no read may take
-  ** keys for absent.  Written under own_lock. */
+  /* Nothing is loaded, because that failed half way or another process serves
+  ** this one: no read may take keys for absent.  Written under own_lock. */
   _Atomic int unloaded;
   /* Its files have no names any more (emb_drop): nothing is written, and
   ** closing it only frees.  Set under the registry's lock, own_lock and
@@ -141,7 +142,8 @@ struct emb_store {
   void (*serve)(emb_store *); /* what becomes the owner serves */
   void (*tell)(emb_store *);  /* clients: in_doubt or dropped has changed */
   int closed_in_peace;        /* what was acknowledged is durable */
-  _Atomic int served;         /* sessions that are linked to the owner */
+  _Atomic int served;         /* sessions that are linked to the owner, */
+  _Atomic int linked;         /* but for the store's own (control) */
   pthread_mutex_t control_lock;
   _Atomic int is_control_stale; /* another session has lost its link */
   struct emb_session *control;  /* control_lock: asks what concerns the store */
@@ -191,8 +193,13 @@ struct emb_session {
   ** was prepared. */
   int lost_txn, lost_prepared;
   uint64_t prepared_number;
-  emb_err owed; /* of a call that returns none: the next one's */
+  uint64_t
+      died_serial; /* the last link whose owner has died, or was given up */
+  emb_err owed;    /* of a call that returns none: the next one's */
   struct progress progress;
+  /* The process that a client's session works for; 0: this one; below 0: it
+  ** cannot be seen.  Set before the first call. */
+  int64_t asked_by;
   int scans;
   struct txn *txn;
   struct leases leases;
@@ -279,6 +286,10 @@ static inline void progress_of(emb_session *s, int begun, uint64_t total) {
     atomic_store_explicit(&s->progress.total, total, memory_order_relaxed);
   }
 }
+/* Which store the row is of. */
+void progress_name(emb_progress *row, const emb_store *store);
+/* What takes long in a session of this process, "" nothing. */
+void progress_of_owner(emb_store *store, char *to, size_t size);
 /* Takes a lock that others hold for long (ckpt_lock): EMB_OK, or EMB_INTERRUPT
 ** and it is not taken. */
 int session_lock(emb_session *s, pthread_mutex_t *lock);

@@ -57,6 +57,9 @@ struct task {
   int (*wakes)(struct pass *pass);
   /* Is there something to do?  NULL: run finds out. */
   int (*due)(struct pass *pass);
+  /* Nothing was written, and a pass has found nothing to do: microseconds
+  ** until there may be something all the same.  NULL: never. */
+  uint64_t (*rest)(struct pass *pass);
   /* One bounded piece of work. */
   int (*run)(struct pass *pass, enum outcome *did, emb_err *err);
 };
@@ -85,6 +88,7 @@ struct tasks {
   ** ckpt_lock. */
   struct moment idle;
   uint64_t seen_version, seen_us;
+  uint64_t roused_us; /* when its rest was ended; the thread of LANE_WORK */
 };
 
 /* One pass over the tasks of LANE_FLUSH, LANE_WORK (with LANE_RELEASE before
@@ -92,6 +96,12 @@ struct tasks {
 ** task that fails, which ends the pass. */
 int tasks_pass(emb_store *store, enum lane lane, int by_thread, int *more,
                emb_err *err);
+#define TASKS_NEVER UINT64_MAX
+/* How long nothing is due unless something changes (core_changed); 0: that is
+** not known, look again soon.  For the thread of LANE_WORK, after a pass. */
+uint64_t tasks_rest_us(emb_store *store);
+/* Not long ago: calls that follow need not wake the thread, too. */
+int tasks_were_roused(const emb_store *store, uint64_t now_us);
 /* The tasks of LANE_RELEASE alone, before something else is freed.  Under
 ** ckpt_lock. */
 int tasks_release(emb_store *store, emb_err *err);

@@ -22,6 +22,9 @@
 **                that.
 **
 **           *more is set if a piece said PIECE_MORE and nothing failed.
+** REST      A pass that found nothing to do says nothing of what only time
+**           brings: each such task says when that is (rest).  Until then, or
+**           until something changes (core_changed), the thread sleeps.
 ** ORDER     is part of the rule.  What removes rows comes before what measures
 **           space (pass_space), so a pass sees what it removed itself; what
 **           compacts before what checkpoints, which frees both; and the file
@@ -34,6 +37,7 @@
 #include "store.h"
 
 #define QUIET_US UINT64_C(1000000)
+#define ROUSED_US UINT64_C(30000000)
 
 /* ---- what a pass depends on --------------------------------------------- */
 
@@ -49,7 +53,10 @@ static int is_same_moment(const struct moment *a, const struct moment *b) {
          a->first_page == b->first_page;
 }
 
-void tasks_look_again(emb_store *store) { store->tasks.idle.tail = 0; }
+void tasks_look_again(emb_store *store) {
+  store->tasks.idle.tail = 0;
+  core_changed(&store->core);
+}
 
 /* Two looks may follow each other at once. */
 int tasks_quiet(emb_store *store) {
@@ -180,6 +187,46 @@ int tasks_pass(emb_store *store, enum lane lane, int by_thread, int *more,
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   return rc;
+}
+
+/* ---- rest ---------------------------------------------------------------- */
+
+static uint64_t rest_of_lane(struct pass *pass, enum lane lane) {
+  uint64_t least = TASKS_NEVER;
+  for (size_t i = 0; i < store_task_count; i++) {
+    if (store_tasks[i]->lane == lane && store_tasks[i]->rest) {
+      pass->state = pass->store->tasks.slots[i].state;
+      uint64_t us = store_tasks[i]->rest(pass);
+      least = us < least ? us : least;
+    }
+  }
+  return least;
+}
+
+int tasks_were_roused(const emb_store *store, uint64_t now_us) {
+  uint64_t roused = store->tasks.roused_us;
+  return roused && now_us - roused < ROUSED_US;
+}
+
+uint64_t tasks_rest_us(emb_store *store) {
+  struct pass pass = {.store = store, .by_thread = 1};
+  struct core *core = &store->core;
+  uint64_t us = rest_of_lane(&pass, LANE_AFTER);
+  if (!tasks_may_work(store)) {
+    return us;
+  }
+  pthread_mutex_lock(&core->ckpt_lock);
+  struct moment now = moment_now(store);
+  if (!is_same_moment(&store->tasks.idle, &now) || !tasks_quiet(store)) {
+    us = 0;
+  } else {
+    uint64_t release = rest_of_lane(&pass, LANE_RELEASE);
+    uint64_t work = rest_of_lane(&pass, LANE_WORK);
+    us = release < us ? release : us;
+    us = work < us ? work : us;
+  }
+  pthread_mutex_unlock(&core->ckpt_lock);
+  return us;
 }
 
 /* ---- for emb_stats ------------------------------------------------------- */

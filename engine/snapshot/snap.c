@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../kernel/store_file.h"
+#include "../session/own.h"
 
 static int snap_begin(emb_session *s) {
   int rc = session_begin_write(s);
@@ -181,6 +182,7 @@ int local_snapshot_open(emb_session *s, const char *name, emb_snap **out) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   snap->s = s;
+  atomic_fetch_add(&s->store->snaps, 1);
   rc = snap_find_named(snap, name);
   if (rc) {
     local_snapshot_close(snap);
@@ -199,6 +201,7 @@ static void snap_give_back(emb_snap *snap) {
     pthread_mutex_lock(&list->lock);
     snap->snapshot->users--;
     pthread_mutex_unlock(&list->lock);
+    core_changed(snap->s->core); /* it may have been dropped */
   } else {
     snapshot__close(snap->s->core, snap->snapshot);
   }
@@ -224,6 +227,8 @@ void local_snapshot_close(emb_snap *snap) {
     env->unmap(env, snap->bits, snap__bit_bytes(snap));
   }
   snap_give_back(snap);
+  atomic_fetch_sub(&snap->s->store->snaps, 1);
+  own_unload(snap->s->store);
   env->release(env, snap);
 }
 

@@ -312,8 +312,7 @@ static void change_begin_pass(struct work *w, uint32_t n) {
   memset(&w->run, 0, sizeof w->run); /* a run must not outlive its pass */
   w->want = 1;
   epoch_enter(&core->epoch, w->s->slot);
-  w->version =
-      atomic_fetch_add_explicit(&core->version, n, memory_order_relaxed) + 1;
+  w->version = core_versions(core, n);
 }
 
 /* After a pass that stopped with rc at this row. */

@@ -222,8 +222,7 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
   memset(&p->run, 0, sizeof p->run); /* a run must not outlive its pass */
   p->want = 1;
   epoch_enter(&core->epoch, s->slot);
-  p->version =
-      atomic_fetch_add_explicit(&core->version, n, memory_order_relaxed) + 1;
+  p->version = core_versions(core, n);
   rows_find(s, p->keys, from, n);
   for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
     uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */

@@ -174,8 +174,7 @@ static int txn_write_row(emb_session *s, int64_t key, const void *value,
   struct txn *txn = s->txn;
   uint64_t seen = visible(c->word, c->base), address;
   uint64_t above = c->base > seen ? c->base : seen, tombs = row_tombs_end(core);
-  uint64_t version =
-      atomic_fetch_add_explicit(&core->version, 1, memory_order_relaxed) + 1;
+  uint64_t version = core_versions(core, 1);
   if (!(c->word & (MAP_SAME | MAP_GONE)) && txn__is_fresh(txn, c->word) &&
       log_mutable(&core->log, seen) && log_rec(&core->log, seen)) {
     struct rec *rec = log_rec(&core->log, seen);

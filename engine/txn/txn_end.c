@@ -197,6 +197,7 @@ void txn_drop(emb_session *s) {
   s->txn = NULL;
   atomic_store(&store->txn_undecided, 0);
   atomic_store(&s->core->txn_first_page, 0);
+  core_changed(s->core);
   session_leave_exclusive(s, &store->txn_owner);
 }
 
@@ -247,7 +248,7 @@ int local_commit(emb_session *s) {
   settle_all(s, 1);
   if (!txn->prepared && txn->number) {
     /* A checkpoint may have saved its rows, but not that they count. */
-    count_add(&s->core->version, 1);
+    (void)core_versions(s->core, 1);
   }
   count_add(&s->core->counters.commits, 1);
   txn_drop(s);

@@ -37,16 +37,12 @@ static size_t pick_bits(uint32_t *to, unsigned mask, size_t first) {
   return n;
 }
 
-/* What is left over, fewer than a register has. */
-static size_t pick_rest(uint32_t *to, const float *results, const float *least,
-                        size_t from, size_t n, float factor, float add) {
-  size_t picked = 0;
-  for (size_t i = from; i < n; i++) {
-    if (is_picked(results[i], least[i], factor, add)) {
-      to[picked++] = (uint32_t)i;
-    }
+/* Of what is left over, from `from` on. */
+static size_t pick_number(uint32_t *to, size_t n, size_t from) {
+  for (size_t i = 0; i < n; i++) {
+    to[i] += (uint32_t)from;
   }
-  return picked;
+  return n;
 }
 
 __attribute__((target("avx2,fma"))) static size_t
@@ -63,7 +59,9 @@ pick_avx2(uint32_t *to, const float *results, const float *least, size_t n,
       picked += pick_bits(to + picked, mask, i);
     }
   }
-  return picked + pick_rest(to + picked, results, least, i, n, factor, add);
+  size_t rest =
+      pick__scalar(to + picked, results + i, least + i, n - i, factor, add);
+  return picked + pick_number(to + picked, rest, i);
 }
 
 __attribute__((target("avx512f"))) static size_t
@@ -79,7 +77,9 @@ pick_avx512(uint32_t *to, const float *results, const float *least, size_t n,
       picked += pick_bits(to + picked, mask, i);
     }
   }
-  return picked + pick_rest(to + picked, results, least, i, n, factor, add);
+  size_t rest =
+      pick__scalar(to + picked, results + i, least + i, n - i, factor, add);
+  return picked + pick_number(to + picked, rest, i);
 }
 #endif
 

@@ -10,8 +10,7 @@
 
 /* Writes the numbers i, ascending, of those of n results for which
 ** results[i] * factor < least[i] + add does not hold, and returns how many
-*there
-** are: what is no number is among them. */
+** there are: what is no number is among them. */
 typedef size_t pick_form(uint32_t *to, const float *results, const float *least,
                          size_t n, float factor, float add);
 

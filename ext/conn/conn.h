@@ -325,6 +325,12 @@ static inline void ext_conn_tidy(struct ext_conn *conn) {
 /* The table that 'items' or 'schema.items' means now. */
 int ext_conn_find(struct ext_conn *conn, const char *text,
                   struct ext_table **table, char **err);
+/* Calls visit with each table of ours in a schema, in the order of the names,
+** until it returns an error; one that cannot be found is passed over.  `err` is
+** for visit. */
+int ext_conn_each(struct ext_conn *conn, const char *schema,
+                  int (*visit)(void *arg, struct ext_table *table, char **err),
+                  void *arg, char **err);
 
 /* ---- lease.c ------------------------------------------------------------ */
 

@@ -108,3 +108,39 @@ int ext_conn_find(struct ext_conn *conn, const char *text,
     name_remember(conn, text, *table);
   return rc;
 }
+
+/* The table, if it is one of ours. */
+static int visit_name(struct ext_conn *conn, const char *schema,
+                      const char *name,
+                      int (*visit)(void *, struct ext_table *, char **),
+                      void *arg, char **err) {
+  struct ext_table *table;
+  char *why = NULL;
+  char *full = sqlite3_mprintf("%s.%s", schema, name);
+  int rc = full ? ext_conn_find(conn, full, &table, &why) : SQLITE_NOMEM;
+  sqlite3_free(full);
+  sqlite3_free(why);
+  if (rc != SQLITE_OK)
+    return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
+  return visit(arg, table, err);
+}
+
+int ext_conn_each(struct ext_conn *conn, const char *schema,
+                  int (*visit)(void *, struct ext_table *, char **), void *arg,
+                  char **err) {
+  sqlite3_stmt *names = NULL;
+  char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".sqlite_schema WHERE "
+                              "type = 'table' AND rootpage = 0 AND "
+                              "sql LIKE '%%USING%%emb%%' ORDER BY name",
+                              schema);
+  int rc =
+      sql ? sqlite3_prepare_v2(conn->db, sql, -1, &names, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW) {
+    const char *name = (const char *)sqlite3_column_text(names, 0);
+    rc = name ? visit_name(conn, schema, name, visit, arg, err) : SQLITE_NOMEM;
+  }
+  /* A loop may also have ended for want of memory. */
+  int end = sqlite3_finalize(names);
+  return rc == SQLITE_OK ? end : rc;
+}

@@ -12,7 +12,8 @@
 **           its own on the connection and takes references to it.
 ** FILES     fn.c (what those on a table have in common), vector.c, aggregate.c,
 **           each.c, quantize.c (arithmetic), store.c, async.c, delta.c, file.c,
-**           gc.c (on tables).  tvf/ uses fn.c and delta.c for its arguments.
+**           gc.c, serve.c (on tables).  tvf/ uses fn.c and delta.c for its
+**           arguments, and serve.c.
 ** STATE     None here: tickets and versions are the link's.
 ** THREADS   As conn.h says.
 */
@@ -34,6 +35,7 @@
 **   emb_dot(A,B)               sum of A[i]*B[i]
 **   emb_distance_l2(A,B)       Euclidean distance (not squared)
 **   emb_distance_cosine(A,B)   1 - cosine, 0 to 2; NULL if A or B is zero
+**   emb_distance_dot(A,B)      -emb_dot(A,B)
 **   emb_normalize(V)           V / |V|; a zero vector stays as it is
 **   emb_quantize(V,type)       V in fewer bits: type 'float16', 'int8', 'int4';
 **                              emb.h says in which form and how far off
@@ -62,8 +64,31 @@ int ext_fn_store_register(struct ext_conn *conn);
 int ext_fn_async_register(struct ext_conn *conn);
 int ext_fn_file_register(struct ext_conn *conn);
 int ext_fn_delta_register(struct ext_conn *conn);
+int ext_fn_serve_register(struct ext_conn *conn);
 /* emb_gc(). */
 void ext_fn_gc(sqlite3_context *context, int argc, sqlite3_value **argv);
+
+/* ---- serve.c ------------------------------------------------------------- */
+
+/* A table whose store this process owns for others.  Zeros before; the caller
+** closes it, after an error too. */
+struct ext_serve {
+  struct ext_conn *conn; /* the user's: its interrupt is polled */
+  sqlite3 *db;           /* a connection for it alone, */
+  struct ext_conn *own;  /* what belongs to that, */
+  char *name;            /* and the table's name there */
+  uint64_t doubt_us;     /* when what is in doubt is looked at again */
+};
+uint64_t ext_serve_now_us(void);
+/* Owns it, for which it may wait as long as the table's timeout says. */
+int ext_serve_open(struct ext_serve *serve, struct ext_conn *conn,
+                   struct ext_table *table, char **err);
+/* To be called now and then: decides what is in doubt, says in emb_progress
+** what is done, and owns the table again that was dropped and made anew. */
+int ext_serve_keep(struct ext_serve *serve, int owns_again, char **err);
+/* Sleeps a little, at most so long; SQLITE_INTERRUPT. */
+int ext_serve_nap(const struct ext_serve *serve, uint64_t us, char **err);
+void ext_serve_close(struct ext_serve *serve);
 
 /* ---- fn.c ---------------------------------------------------------------- */
 

@@ -3,8 +3,7 @@
 ** vector.c -- the scalar functions of vector arithmetic.
 **
 ** Each function is a line of a table that names a driver (how arguments and
-** result are passed) and, where several share one, a kernel.  Sums are taken
-** in double, in lanes that a compiler can put into one register.
+** result are passed) and, where several share one, a kernel.
 */
 #include "fn.h"
 
@@ -23,8 +22,6 @@ SQLITE_EXTENSION_INIT3
 #define FLAG_SUBTYPE 0x001000000
 #endif
 #define SUBTYPE_JSON 'J' /* what SQLite's own JSON functions look for */
-
-#define LANES 8
 
 typedef void (*combine_fn)(float *out, const float *a, const float *b,
                            uint32_t n);
@@ -121,57 +118,26 @@ static void element_multiply(float *out, const float *a, const float *b,
     out[i] = a[i] * b[i];
 }
 
-static double sum_lanes(const double lane[LANES]) {
-  return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
-         ((lane[2] + lane[6]) + (lane[3] + lane[7]));
-}
-
-static int vector_dot(const float *a, const float *b, uint32_t n, double *out) {
-  double lane[LANES] = {0};
-  uint32_t i, j;
-  for (i = 0; i + LANES <= n; i += LANES) {
-    for (j = 0; j < LANES; j++)
-      lane[j] += (double)a[i + j] * (double)b[i + j];
-  }
-  for (; i < n; i++)
-    lane[0] += (double)a[i] * (double)b[i];
-  *out = sum_lanes(lane);
-  return 1;
-}
-
+/* The distances are the engine's: those that a search for neighbours gives. */
 static int distance_l2(const float *a, const float *b, uint32_t n,
                        double *out) {
-  double lane[LANES] = {0};
-  uint32_t i, j;
-  for (i = 0; i + LANES <= n; i += LANES) {
-    for (j = 0; j < LANES; j++) {
-      double d = (double)a[i + j] - (double)b[i + j];
-      lane[j] += d * d;
-    }
-  }
-  for (; i < n; i++) {
-    double d = (double)a[i] - (double)b[i];
-    lane[0] += d * d;
-  }
-  *out = sqrt(sum_lanes(lane));
-  return 1;
-}
-
-/* Sum of squares: below 1e83 for any vector, so that products of two fit. */
-static double vector_square(const float *vec, uint32_t n) {
-  double sum;
-  vector_dot(vec, vec, n, &sum);
-  return sum;
+  return emb_distance(EMB_L2, a, b, n, out);
 }
 
 static int distance_cosine(const float *a, const float *b, uint32_t n,
                            double *out) {
-  double product, norms = sqrt(vector_square(a, n) * vector_square(b, n));
-  if (norms == 0)
-    return 0;
-  vector_dot(a, b, n, &product);
-  *out = fmin(fmax(1 - product / norms, 0), 2); /* rounding may step outside */
-  return 1;
+  return emb_distance(EMB_COSINE, a, b, n, out);
+}
+
+static int distance_dot(const float *a, const float *b, uint32_t n,
+                        double *out) {
+  return emb_distance(EMB_DOT, a, b, n, out);
+}
+
+static int vector_dot(const float *a, const float *b, uint32_t n, double *out) {
+  int has = distance_dot(a, b, n, out);
+  *out = -*out;
+  return has;
 }
 
 /* ---- drivers ------------------------------------------------------------ */
@@ -247,7 +213,8 @@ static void call_normalize(sqlite3_context *context, int argc,
   if (sqlite3_value_type(argv[0]) == SQLITE_NULL ||
       !vector_take(context, argv, 0, &v))
     return;
-  length = sqrt(vector_square(v.at, v.n));
+  vector_dot(v.at, v.at, v.n, &length);
+  length = sqrt(length);
   result_scaled(context, &v, length == 0 ? 1 : 1 / length);
   ext_floats_free(&v);
 }
@@ -375,6 +342,7 @@ static const struct function vector_functions[] = {
     {"emb_dot", 2, FLAGS, call_measure, NULL, vector_dot},
     {"emb_distance_l2", 2, FLAGS, call_measure, NULL, distance_l2},
     {"emb_distance_cosine", 2, FLAGS, call_measure, NULL, distance_cosine},
+    {"emb_distance_dot", 2, FLAGS, call_measure, NULL, distance_dot},
     {"emb_normalize", 1, FLAGS, call_normalize, NULL, NULL},
     {"emb_slot_key", 2, FLAGS, call_slot_key, NULL, NULL},
     {"emb_slot", 1, FLAGS, call_slot, NULL, NULL},

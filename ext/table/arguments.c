@@ -8,7 +8,7 @@
 **                key INTEGER PRIMARY KEY     at most once; default name "key"
 **                vector FLOAT[64]            once or more, and behind it
 **                                            perhaps optimizer=...
-**                                            initializer=...
+**                                            initializer=... metric=...
 ** NAMES      are identifiers, bare or quoted in any of SQLite's four ways.
 */
 #include "table.h"
@@ -100,7 +100,8 @@ static int argument_value(const char **at, const char *end, char **value) {
   return *at == from || *value ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* What may follow a vector's type: optimizer=..., initializer=... */
+/* What may follow a vector's type: optimizer=..., initializer=..., metric=...
+ */
 static int parse_attribute(emb_segment *segment, const char **at,
                            const char *column, char **err) {
   const char **to = NULL;
@@ -113,11 +114,13 @@ static int parse_attribute(emb_segment *segment, const char **at,
     to = &segment->optimizer;
   else if (name && sqlite3_stricmp(name, "initializer") == 0)
     to = &segment->initializer;
+  else if (name && sqlite3_stricmp(name, "metric") == 0)
+    to = &segment->metric;
   sqlite3_free(name);
   if (to == NULL || !text__equals(at))
     return ext_error(err, SQLITE_ERROR,
-                     "cannot understand: %.*s; expected optimizer= or "
-                     "initializer= after the type of %s",
+                     "cannot understand: %.*s; expected optimizer=, "
+                     "initializer= or metric= after the type of %s",
                      argument_trimmed(from), from, column);
   if (*to)
     return ext_error(err, SQLITE_ERROR, "given twice: %.*s",

@@ -23,7 +23,8 @@ const struct ext_column *ext_column(int column) {
 
 int ext_column_is_reserved(const char *name) {
   for (int i = EXT_FIRST_HIDDEN; i < EXT_MORE; i++)
-    if (ext_column(i)->name && sqlite3_stricmp(name, ext_column(i)->name) == 0)
+    if (ext_column(i)->name && !(ext_column(i)->rules & EXT_YIELDS) &&
+        sqlite3_stricmp(name, ext_column(i)->name) == 0)
       return 1;
   return 0;
 }

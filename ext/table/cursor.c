@@ -7,6 +7,7 @@
 **   batch   items(:keys): one row with all vectors (batch.c)
 **   list    key = ? or key IN (...): the keys, sorted, read in batches
 **   scan    the engine's scan over a range of keys
+**   search  vector MATCH ?: the neighbours, nearest first (nearest.c)
 **
 ** and with snapshot = ? the same of a snapshot, whose scan comes in storage
 ** order and does not count.
@@ -30,6 +31,8 @@ static void free_cursor(struct ext_cursor *cursor) {
   sqlite3_free(cursor->versions);
   sqlite3_free(cursor->tracks);
   sqlite3_free(cursor->found);
+  sqlite3_free(cursor->distances);
+  ext_near_free(cursor->near);
   ext_value_drop(cursor->vector_pool[0]);
   ext_value_drop(cursor->vector_pool[1]);
   sqlite3_free(cursor);
@@ -93,6 +96,7 @@ int ext_cursor_close(sqlite3_vtab_cursor *base) {
   table->cursors--;
   if (ext_vtab(table)->spare || cursor->capacity > SPARE_ROWS_MAX ||
       cursor->list_capacity > SPARE_ROWS_MAX ||
+      !ext_near_is_small(cursor->near) ||
       cursor->capacity * dim * sizeof(float) > SPARE_BYTES_MAX)
     free_cursor(cursor);
   else
@@ -140,6 +144,8 @@ static int chunk_load(struct ext_cursor *cursor, int flag) {
   } else if (cursor->lazy && flag == EXT_PLAN_VECTORS) {
     rc = ext_lease_get(table, cursor->statement, cursor->keys, cursor->n,
                        &(emb_rows){.vectors = cursor->vectors}, &err);
+  } else if (cursor->flags & EXT_PLAN_NEAREST) {
+    rc = ext_near_load(cursor, &err);
   } else {
     rc = emb_peek(table->link->session, cursor->keys, cursor->n,
                   flag == EXT_PLAN_VECTORS ? cursor->vectors : NULL, NULL,
@@ -232,6 +238,8 @@ int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
     return clock_column(cursor, context);
   else if (column == EXT_FREQUENCY || column == EXT_UPDATED_AT)
     return track_column(cursor, context, column);
+  else if (column == EXT_DISTANCE || column == EXT_K || column == EXT_PROBES)
+    return ext_near_column(cursor, context, column);
   else if (column == EXT_SNAPSHOT && cursor->snap)
     sqlite3_result_text(context, cursor->snap_name, -1, SQLITE_TRANSIENT);
   return SQLITE_OK;

@@ -6,6 +6,7 @@
 SQLITE_EXTENSION_INIT3
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Keys up to which a table is scanned in key order. */
 #define KEY_ORDER_MAX 10000
@@ -120,9 +121,12 @@ static void narrow_list(struct ext_cursor *cursor,
 static int read_mode(struct ext_cursor *cursor, sqlite3_value *value,
                      char **err) {
   const char *mode = (const char *)sqlite3_value_text(value);
-  if (mode && sqlite3_stricmp(mode, "peek") != 0)
-    return ext_error(err, SQLITE_ERROR, "unknown mode: %s; expected peek",
-                     mode);
+  int nearest = cursor->flags & EXT_PLAN_NEAREST;
+  if (nearest && mode && sqlite3_stricmp(mode, "exact") == 0)
+    ext_near_exact(cursor);
+  else if (mode && sqlite3_stricmp(mode, "peek") != 0)
+    return ext_error(err, SQLITE_ERROR, "unknown mode: %s; expected %speek",
+                     mode, nearest ? "exact or " : "");
   cursor->peek |= mode != NULL;
   return SQLITE_OK;
 }
@@ -169,6 +173,18 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
       break;
     case 's':
       rc = read_snapshot(cursor, argv[i], err);
+      break;
+    case 'v':
+    case 'n':
+    case 'p':
+    case 'a':
+    case 'b':
+    case 'c':
+    case 'd':
+    case 'e':
+    case 'L':
+    case 'O':
+      rc = ext_near_argument(cursor, plan[i], argv[i], err);
       break;
     case 'o':
       request->offset = sqlite3_value_int64(argv[i]);
@@ -267,12 +283,21 @@ static int filter_start(struct ext_cursor *cursor, struct request *request,
                         char **err) {
   struct ext_range *range = &request->range;
   int rc = SQLITE_OK;
+  if (request->keys && cursor->flags & EXT_PLAN_NEAREST)
+    return ext_error(err, SQLITE_ERROR,
+                     "either MATCH or a list of keys as an argument, not both; "
+                     "write AND %s IN (...)",
+                     ext_vtab(ext_cursor_table(cursor))->options.key);
   if (request->keys) {
     cursor->counts = !cursor->peek;
     return ext_batch_read(cursor, request->keys, err);
   }
   if (request->has_list)
     narrow_list(cursor, range);
+  if (cursor->flags & EXT_PLAN_NEAREST)
+    ext_near_among(cursor, range, request->has_list);
+  else if (request->has_list)
+    ; /* that is all */
   else if (range->lo == range->hi)
     rc = add_to_list(cursor, range->lo);
   else if (range->lo < range->hi && cursor->snap) {
@@ -281,7 +306,7 @@ static int filter_start(struct ext_cursor *cursor, struct request *request,
     cursor->snap_hi = range->hi;
   } else if (range->lo < range->hi)
     rc = start_scan(cursor, request, err);
-  if (rc == SQLITE_OK && cursor->list_n)
+  if (rc == SQLITE_OK && cursor->list_n && !(cursor->flags & EXT_PLAN_NEAREST))
     count_list(cursor, request);
   if (rc == SQLITE_OK)
     rc = ext_cursor_fill(cursor, err);
@@ -291,9 +316,12 @@ static int filter_start(struct ext_cursor *cursor, struct request *request,
 static int filter_plan(struct ext_cursor *cursor, const char *plan,
                        sqlite3_value **argv, char **err) {
   struct request request = {.offset = 0};
-  int rc;
+  int rc = SQLITE_OK;
   ext_range_all(&request.range);
-  rc = read_plan(cursor, plan, argv, &request, err);
+  if (cursor->flags & EXT_PLAN_NEAREST)
+    rc = ext_near_start(cursor, err);
+  if (rc == SQLITE_OK)
+    rc = read_plan(cursor, plan, argv, &request, err);
   if (rc == SQLITE_OK)
     rc = filter_start(cursor, &request, err);
   for (;
@@ -315,6 +343,8 @@ int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
     ext_vtab(table)->update_reads = 0;
   }
   start_anew(cursor, flags);
+  if (flags & EXT_PLAN_NEAREST)
+    plan = strrchr(plan, ':') + 1;
   rc = ext_txn_read(table, &err);
   if (rc == SQLITE_OK) {
     cursor->link = table->link;

@@ -75,6 +75,14 @@ static const struct ext_option option_rows[] = {
      .legal = "one initializer for all vectors",
      .initial = "zeros",
      .help = "The vector of a row that was created without one"},
+    {.name = "metric",
+     .kind = EXT_TEXT,
+     .change = EXT_AT_OPEN,
+     IN(config.metric),
+     .legal = "one metric for all vectors",
+     .initial = "l2",
+     .unset = "l2",
+     .help = "How near vectors are to each other"},
     {.name = "insert_on",
      .kind = EXT_CHOICE,
      IN(config.insert_on),
@@ -370,6 +378,7 @@ void ext_options_clear(struct ext_options *options) {
     sqlite3_free(options->vectors[i]);
     sqlite3_free((char *)options->segments[i].optimizer);
     sqlite3_free((char *)options->segments[i].initializer);
+    sqlite3_free((char *)options->segments[i].metric);
   }
   for (size_t i = 0; i < OPTIONS; i++)
     if (option_rows[i].kind == EXT_TEXT)

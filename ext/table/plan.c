@@ -7,12 +7,31 @@
 **            OFFSET when nothing is left for SQLite to sort out.  All of it
 **            exactly as SQLite would (range.c), so SQLite need not check
 **            again (omit).
+**            The neighbours of a vector (vector MATCH ?), with what is said of
+**            key and distance beside it, and ORDER BY distance.
 ** LEFT       Everything else, to SQLite.
 ** PLAN       idxStr has a letter for each value that xFilter gets (table.h);
 **            the values are taken in the order of the constraints.
+**
+** NEIGHBOURS Which rows are the k nearest must not depend on the order in which
+**            SQLite joins.  With
+**                FROM items JOIN names ON id = key
+**                WHERE vector MATCH ? AND k = 10
+**            it could look for the neighbours first and then for their names,
+**            or take each name and look for the neighbours among its one row.
+**            Meant is the first: a condition holds before the choice when its
+**            other side is known as soon as the vector is, and after it
+**            otherwise.  SQLite asks for plans with more and with fewer tables
+**            in front of this one, and drops a plan that needs more of them and
+**            is not cheaper.  So all of these cost the same, and as many rows
+**            are expected of them, whatever they do about key and distance.
+**            Without k the rows come as long as SQLite takes them, nearest
+**            first; then what holds before and after is the same.
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3
+
+#include <string.h>
 
 /* Guesses, in units of a row read in a scan. */
 #define ROWS_UNKNOWN 1000000.0
@@ -21,9 +40,15 @@ SQLITE_EXTENSION_INIT3
 /* On a table with a bound only a search for keys counts.  Whether a read does
 ** must not depend on what is cheaper, so a scan is only for want of keys. */
 #define COST_UNCOUNTED 1e12
+/* Neighbours that are expected if k is not a constant; what a row costs; and
+** that there are no neighbours in this plan where the statement reads what
+** only they have: it is a part of an OR. */
+#define ROWS_NEAREST 10
+#define COST_NEAREST 0.25
+#define COST_NO_MATCH 1e9
 
 struct plan {
-  char letters[64]; /* SQLite gives far fewer constraints on one column */
+  sqlite3_str *letters;
   int n;
   int points;   /* an = or IN on the key */
   int is_in;    /* ... IN without = */
@@ -33,12 +58,20 @@ struct plan {
   int taken;    /* hidden columns that are arguments, a bit each */
   int left;     /* a constraint was left to SQLite */
   int offset;   /* index of the OFFSET constraint, -1 none */
+
+  int match;   /* index of vector MATCH ?, -1 none */
+  int segment; /* the number of the vector */
+  int k;       /* index of k = ?, -1 none */
+  int limit;   /* LIMIT */
+  int within;  /* < <= = of the distance */
+  int keys;    /* something of the key */
+  int ordered; /* by distance, as the statement wants it */
 };
 
 static void plan_take(sqlite3_index_info *info, struct plan *plan, int i,
                       char letter) {
-  plan->letters[plan->n++] = letter;
-  info->aConstraintUsage[i].argvIndex = plan->n;
+  sqlite3_str_appendchar(plan->letters, 1, letter);
+  info->aConstraintUsage[i].argvIndex = ++plan->n;
   info->aConstraintUsage[i].omit = 1;
 }
 
@@ -62,6 +95,7 @@ static char key_letter(int op) {
 
 static void plan_key(sqlite3_index_info *info, struct plan *plan, int i) {
   char letter = key_letter(info->aConstraint[i].op);
+  plan->keys |= letter != 0;
   if (letter == 0) {
     plan->left = 1;
   } else if (letter == '=' && sqlite3_vtab_in(info, i, -1)) {
@@ -94,45 +128,109 @@ static int plan_argument(sqlite3_index_info *info, struct plan *plan, int i) {
   plan_take(info, plan, i, hidden->argument);
   plan->batch |= column == EXT_KEYS;
   plan->snapshot |= column == EXT_SNAPSHOT;
+  if (column == EXT_K)
+    plan->k = i;
   return 1;
 }
 
+/* The distance, in a search for neighbours. */
+static void plan_distance(sqlite3_index_info *info, struct plan *plan, int i) {
+  int op = info->aConstraint[i].op;
+  const char *letters = "<l>g=";
+  const char *at = key_letter(op) ? strchr(letters, key_letter(op)) : NULL;
+  if (at == NULL || (*at == '=' && sqlite3_vtab_in(info, i, -1))) {
+    plan->left = 1;
+    return;
+  }
+  plan_take(info, plan, i, "abcde"[at - letters]);
+  plan->within |= *at != '>' && *at != 'g';
+}
+
+/* Finds vector MATCH ?, on which the rest depends. */
+static int plan_match(struct ext_table *table, const sqlite3_index_info *info,
+                      struct plan *plan) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  char *err = NULL;
+  int rc = SQLITE_OK;
+  for (int i = 0; i < info->nConstraint && rc == SQLITE_OK; i++) {
+    int column = info->aConstraint[i].iColumn;
+    if (info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_MATCH)
+      continue;
+    if (ext_vector_of(options, column) < 0)
+      rc =
+          ext_error(&err, SQLITE_ERROR,
+                    "MATCH is for a vector column: write %s MATCH ? AND k = 10",
+                    options->vectors[0]);
+    else if (plan->match >= 0)
+      rc =
+          ext_error(&err, SQLITE_ERROR,
+                    "%s can be searched with one MATCH at a time", table->name);
+    else if (!info->aConstraint[i].usable)
+      rc = SQLITE_CONSTRAINT; /* another join order */
+    plan->match = i;
+    plan->segment = ext_vector_of(options, column);
+  }
+  return ext_vtab_error(&table->base, rc, err);
+}
+
+/* LIMIT and OFFSET.  SQLite stops, and skips, by itself; but a search for
+** neighbours wants to know how many there will be. */
+static void plan_limit(sqlite3_index_info *info, struct plan *plan, int i) {
+  int is_limit = info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_LIMIT;
+  if (!info->aConstraint[i].usable)
+    return;
+  if (plan->match >= 0) {
+    plan_take(info, plan, i, is_limit ? 'L' : 'O');
+    info->aConstraintUsage[i].omit = 0;
+    plan->limit |= is_limit;
+  } else if (!is_limit) {
+    plan->offset = i;
+  }
+}
+
 /* SQLITE_CONSTRAINT when this combination cannot be a plan at all. */
-static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
-                           struct plan *plan, int i) {
+static int plan_constraint(sqlite3_index_info *info, struct plan *plan, int i) {
   const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
   int is_eq = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ;
-  char *err = NULL;
   if (constraint->op == SQLITE_INDEX_CONSTRAINT_MATCH) {
-    int rc = ext_error(&err, SQLITE_ERROR,
-                       "MATCH is not supported; use ORDER BY "
-                       "emb_distance_cosine(%s, ?) LIMIT k",
-                       ext_vtab(table)->options.vectors[0]);
-    return ext_vtab_error(&table->base, rc, err);
-  }
-  if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT)
-    return SQLITE_OK; /* SQLite stops by itself */
-  if (constraint->op == SQLITE_INDEX_CONSTRAINT_OFFSET) {
-    if (constraint->usable)
-      plan->offset = i;
-    return SQLITE_OK;
-  }
-  if (is_eq && ext_column_is_hidden(constraint->iColumn) &&
-      ext_column(constraint->iColumn)->argument) {
+    plan_take(info, plan, i, 'v');
+  } else if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT ||
+             constraint->op == SQLITE_INDEX_CONSTRAINT_OFFSET) {
+    plan_limit(info, plan, i);
+  } else if (is_eq && ext_column_is_hidden(constraint->iColumn) &&
+             ext_column(constraint->iColumn)->argument) {
     if (!constraint->usable || !plan_argument(info, plan, i))
       return SQLITE_CONSTRAINT;
-  } else if (constraint->usable && constraint->iColumn <= EXT_KEY &&
-             plan->n < (int)sizeof plan->letters - 2) {
+  } else if (constraint->usable && constraint->iColumn <= EXT_KEY) {
     plan_key(info, plan, i);
+  } else if (constraint->usable && constraint->iColumn == EXT_DISTANCE &&
+             plan->match >= 0) {
+    plan_distance(info, plan, i);
   } else {
     plan->left = 1;
   }
   return SQLITE_OK;
 }
 
+/* Neighbours come nearest first, and of the same distance by key.  A key is
+** unique, so ORDER BY distance, key, x is ORDER BY distance, key. */
+static void plan_order_nearest(sqlite3_index_info *info, struct plan *plan) {
+  const struct sqlite3_index_orderby *by = info->aOrderBy;
+  if (info->nOrderBy == 0 || by[0].iColumn != EXT_DISTANCE || by[0].desc)
+    return;
+  if (info->nOrderBy > 1 && (by[1].iColumn > EXT_KEY || by[1].desc))
+    return;
+  info->orderByConsumed = 1;
+  plan->ordered = 1;
+}
+
 /* A key is unique, so ORDER BY key, x is ORDER BY key. */
-static int plan_order(sqlite3_index_info *info, const struct plan *plan) {
+static int plan_order(sqlite3_index_info *info, struct plan *plan) {
   int one_row = plan->batch || (plan->points && !plan->is_in);
+  if (plan->match >= 0) {
+    plan_order_nearest(info, plan);
+    return 0;
+  }
   if (info->nOrderBy == 0)
     return 0;
   if (one_row) {
@@ -149,11 +247,13 @@ static int plan_order(sqlite3_index_info *info, const struct plan *plan) {
 
 /* What must be read.  An UPDATE claims to use all columns, even the command,
 ** which nothing else asks for; which it does use shows only in xColumn. */
-static int plan_columns(sqlite3_uint64 used) {
+static int plan_columns(sqlite3_uint64 used, const struct plan *plan) {
   sqlite3_uint64 one = 1;
   int flags = 0;
   if (used & one << EXT_COMMAND)
     return EXT_PLAN_LAZY;
+  if (plan->match >= 0) /* whether it is more than searched does not show */
+    used &= ~(one << ext_vector_column((uint32_t)plan->segment));
   if (used & (one << EXT_VECTOR | ~(sqlite3_uint64)0 << EXT_MORE))
     flags |= EXT_PLAN_VECTORS;
   for (int i = EXT_FIRST_HIDDEN; i < EXT_MORE; i++)
@@ -162,13 +262,34 @@ static int plan_columns(sqlite3_uint64 used) {
   return flags;
 }
 
+/* Neighbours that are to be found, as far as one knows beforehand. */
+static double plan_nearest_rows(sqlite3_index_info *info,
+                                const struct plan *plan) {
+  sqlite3_value *k = NULL;
+  sqlite3_int64 rows = 0;
+  if (plan->k >= 0 && sqlite3_vtab_rhs_value(info, plan->k, &k) == SQLITE_OK)
+    rows = sqlite3_value_int64(k);
+  return rows > 0 ? (double)rows : ROWS_NEAREST;
+}
+
+/* Does the statement read what only neighbours have?  An UPDATE does not say.
+ */
+static int plan_is_neighbours(sqlite3_uint64 used) {
+  sqlite3_uint64 one = 1;
+  return !(used & one << EXT_COMMAND) &&
+         used & (one << EXT_DISTANCE | one << EXT_K | one << EXT_PROBES);
+}
+
 static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
                           const struct plan *plan, int order) {
   double total = ROWS_UNKNOWN;
   double rows, cost;
   if (table->link)
     total = (double)emb_count(table->link->session) + 1;
-  if (plan->batch) {
+  if (plan->match >= 0) {
+    rows = plan_nearest_rows(info, plan);
+    cost = ROWS_NEAREST + total * COST_NEAREST;
+  } else if (plan->batch) {
     rows = 1;
     cost = 1;
   } else if (plan->points) {
@@ -186,32 +307,65 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
     if (plan->bounds)
       cost += total / 100;
     if (ext_vtab(table)->options.config.flags & EMB_OPEN_BOUNDED &&
-        plan_columns(info->colUsed) & (EXT_PLAN_VECTORS | EXT_PLAN_LAZY))
+        plan_columns(info->colUsed, plan) & (EXT_PLAN_VECTORS | EXT_PLAN_LAZY))
       cost += COST_UNCOUNTED;
   }
+  if (plan->match < 0 && plan_is_neighbours(info->colUsed))
+    cost *= COST_NO_MATCH;
   info->estimatedRows = (sqlite3_int64)rows;
   info->estimatedCost = cost;
 }
 
-int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  struct ext_table *table = (struct ext_table *)vtab;
-  struct plan plan = {.offset = -1};
-  int rc = SQLITE_OK;
-  int order;
-  if (table->conn->probing)
-    table->conn->probed = table;
-  for (int i = 0; i < info->nConstraint && rc == SQLITE_OK; i++)
-    rc = plan_constraint(table, info, &plan, i);
-  if (rc != SQLITE_OK)
-    return rc;
-  order = plan_order(info, &plan);
-  if (plan.offset >= 0 && !plan.left &&
+/* Of a search for neighbours, in words.  Without k SQLite must want the rows in
+** this order or, as far as it says so, only some; or the distance ends it. */
+static char *plan_nearest(const struct ext_table *table,
+                          sqlite3_index_info *info, const struct plan *plan,
+                          const char *letters) {
+  const char *end = plan->k >= 0                         ? "k"
+                    : plan->ordered                      ? "order"
+                    : plan->limit && info->nOrderBy == 0 ? "limit"
+                    : plan->within                       ? "distance"
+                                                         : NULL;
+  info->idxNum |= EXT_PLAN_NEAREST | (end ? 0 : EXT_PLAN_ENDLESS) |
+                  EXT_PLAN_SEGMENT * plan->segment;
+  return sqlite3_mprintf(
+      "nearest exact %s%s%s of %s:%s", end ? end : "endless",
+      plan->keys ? " keys" : "", plan->snapshot ? " snapshot" : "",
+      ext_vtab(table)->options.vectors[plan->segment], letters);
+}
+
+static int plan_finish(struct ext_table *table, sqlite3_index_info *info,
+                       struct plan *plan) {
+  int order = plan_order(info, plan), rc;
+  char *letters;
+  if (plan->offset >= 0 && !plan->left &&
       (info->nOrderBy == 0 || info->orderByConsumed))
-    plan_take(info, &plan, plan.offset, 'o');
-  plan_estimate(table, info, &plan, order);
-  info->idxNum = order;
-  info->idxNum |= plan_columns(info->colUsed);
-  info->idxStr = sqlite3_mprintf("%.*s", plan.n, plan.letters);
+    plan_take(info, plan, plan->offset, 'o');
+  plan_estimate(table, info, plan, order);
+  info->idxNum = order | plan_columns(info->colUsed, plan);
+  rc = sqlite3_str_errcode(plan->letters);
+  letters = sqlite3_str_finish(plan->letters); /* NULL where there are none */
+  if (rc == SQLITE_OK && plan->match >= 0)
+    info->idxStr = plan_nearest(table, info, plan, letters);
+  else if (rc == SQLITE_OK)
+    info->idxStr = sqlite3_mprintf("%s", letters ? letters : "");
+  sqlite3_free(letters);
   info->needToFreeIdxStr = 1;
   return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  struct ext_table *table = (struct ext_table *)vtab;
+  struct plan plan = {.offset = -1, .match = -1, .k = -1};
+  int rc = plan_match(table, info, &plan);
+  if (table->conn->probing)
+    table->conn->probed = table;
+  plan.letters = sqlite3_str_new(table->conn->db);
+  for (int i = 0; i < info->nConstraint && rc == SQLITE_OK; i++)
+    rc = plan_constraint(info, &plan, i);
+  if (rc == SQLITE_OK)
+    rc = plan_finish(table, info, &plan);
+  else
+    sqlite3_free(sqlite3_str_finish(plan.letters));
+  return rc;
 }

@@ -30,6 +30,10 @@
 /* What xBestIndex passes to xFilter.  idxStr has one letter per argument:
 **   '=' key = ?     'i' key IN (...)     '<' 'l' '>' 'g' key < <= > >= ?
 **   'k' keys = ?    'm' mode = ?         'o' OFFSET ?     's' snapshot = ?
+** and in a search for neighbours, behind words for a person and a colon,
+**   'v' vector MATCH ?    'n' k = ?      'p' probes = ?
+**   'a' 'b' 'c' 'd' 'e'   distance < <= > >= = ?
+**   'L' LIMIT ?           'O' OFFSET ?   which SQLite sees to all the same
 ** and idxNum is a sum of these. */
 enum {
   EXT_PLAN_ASC = EMB_SCAN_ASC,
@@ -40,7 +44,10 @@ enum {
   EXT_PLAN_FOUND = 16,
   EXT_PLAN_LAZY = 32, /* an UPDATE: read vectors when asked, a chunk at once */
   EXT_PLAN_BATCH_VERSIONS = 64,
-  EXT_PLAN_TRACKS = 128, /* frequency, updated_at */
+  EXT_PLAN_TRACKS = 128,   /* frequency, updated_at */
+  EXT_PLAN_NEAREST = 256,  /* vector MATCH ? */
+  EXT_PLAN_ENDLESS = 512,  /* and nothing says how many: an error */
+  EXT_PLAN_SEGMENT = 1024, /* times the number of the vector column */
 };
 
 /* What a hidden column may be used for. */
@@ -51,6 +58,8 @@ enum {
   EXT_UPDATE = 8,           /* ... and be set by UPDATE */
   EXT_INSERT_GRADIENT = 16, /* only together with a gradient */
   EXT_UPDATE_GRADIENT = 32,
+  EXT_YIELDS = 64, /* newer than tables that have such a name themselves: it is
+                      emb_... there */
 };
 
 /* The hidden columns, each a row:
@@ -81,7 +90,10 @@ enum {
   X(FREQUENCY, "frequency", "INTEGER", 0, EXT_PLAN_TRACKS, EXT_GENERATED)      \
   X(UPDATED_AT, "updated_at", "INTEGER", 0, EXT_PLAN_TRACKS,                   \
     EXT_INSERT | EXT_UPDATE)                                                   \
-  X(SNAPSHOT, "snapshot", "", 's', 0, EXT_ONCE)
+  X(SNAPSHOT, "snapshot", "", 's', 0, EXT_ONCE)                                \
+  X(DISTANCE, "distance", "REAL", 0, 0, EXT_GENERATED | EXT_YIELDS)            \
+  X(K, "k", "INTEGER", 'n', 0, EXT_ONCE | EXT_YIELDS)                          \
+  X(PROBES, "probes", "INTEGER", 'p', 0, EXT_ONCE | EXT_YIELDS)
 
 /* All columns as declared to SQLite: EXT_KEY, EXT_VECTOR, the hidden ones
 ** EXT_KEYS ..., and from EXT_MORE on the second vector and so on. */
@@ -103,7 +115,7 @@ const struct ext_column *ext_column(int column);
 static inline int ext_column_is_hidden(int column) {
   return column >= EXT_FIRST_HIDDEN && column < EXT_MORE;
 }
-/* Whether a hidden column has this name, so that no other can have it. */
+/* Whether a hidden column has this name and no other can have it. */
 int ext_column_is_reserved(const char *name);
 /* A set of hidden columns has this bit for one. */
 static inline int ext_column_bit(int column) {
@@ -206,6 +218,7 @@ struct ext_vtab {
   char *key_what; /* "items.key" and "items.vector", for errors */
   char *vector_what[EMB_SEGMENTS_MAX];
   struct ext_cursor *spare; /* a closed one, or NULL (cursor.c) */
+  int searched_reads; /* a search for neighbours was asked for their vectors */
   int update_reads; /* hidden columns that the last UPDATE has read, a bit each
                        (update.c) */
 };
@@ -293,7 +306,7 @@ int ext_txn_level(const struct ext_link *link);
 /* Throws an unwritten transaction away; before a DROP. */
 void ext_txn_abandon(struct ext_link *link);
 
-/* ---- scans: plan.c, filter.c, cursor.c ----------------------------------- */
+/* ---- scans: plan.c, filter.c, nearest.c, cursor.c ------------------------ */
 
 int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** table_cursor.h -- one scan: what chunk.c, batch.c, cursor.c and filter.c
-** share.
+** table_cursor.h -- one scan: what chunk.c, fill.c, batch.c, nearest.c,
+*cursor.c
+** and filter.c share.
 */
 #ifndef EMB_EXT_TABLE_CURSOR_H
 #define EMB_EXT_TABLE_CURSOR_H
 
 #include "table.h"
+
+/* A search for neighbours (nearest.c). */
+struct ext_near;
 
 struct ext_cursor {
   sqlite3_vtab_cursor base; /* must be first */
@@ -27,6 +31,7 @@ struct ext_cursor {
   uint64_t *versions; /* with EXT_PLAN_VERSIONS */
   emb_track *tracks;  /* with EXT_PLAN_TRACKS, ... */
   int has_tracks;     /* ... once they were read */
+  double *distances;  /* with EXT_PLAN_NEAREST */
   uint8_t *found;     /* for lists */
 
   /* The vector of key = ?, where it was read.  Two, because SQLite still has
@@ -43,6 +48,8 @@ struct ext_cursor {
   int64_t snap_lo, snap_hi;
   int64_t *list;
   size_t list_n, list_at, list_capacity;
+  struct ext_near *near; /* NULL until there was one; with EXT_PLAN_NEAREST it
+                            goes on, and the list has the keys it is among */
   struct ext_value *batch_vectors, *batch_found, *batch_versions;
   int is_batch;
 };
@@ -66,11 +73,16 @@ int ext_cursor_reserve(struct ext_cursor *cursor, size_t rows);
 /* The one row of key = ?, if there is such a key; on a table without a bound.
  */
 int ext_cursor_read_key(struct ext_cursor *cursor, int64_t key, char **err);
-/* The next chunk; none at the end. */
-int ext_cursor_fill(struct ext_cursor *cursor, char **err);
+/* Closes the gaps that rows left which were not found, of so many. */
+void ext_cursor_compact(struct ext_cursor *cursor, size_t asked);
 /* emb_get or emb_peek, as the statement requires. */
 int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
                     const emb_rows *to, char **err);
+
+/* ---- fill.c ------------------------------------------------------------- */
+
+/* The next chunk; none at the end. */
+int ext_cursor_fill(struct ext_cursor *cursor, char **err);
 
 /* ---- batch.c ------------------------------------------------------------ */
 
@@ -78,6 +90,28 @@ int ext_batch_read(struct ext_cursor *cursor, sqlite3_value *keys, char **err);
 void ext_batch_drop(struct ext_cursor *cursor);
 void ext_batch_column(const struct ext_cursor *cursor, sqlite3_context *context,
                       int column);
+
+/* ---- nearest.c ---------------------------------------------------------- */
+
+/* Begins a search: SQLITE_ERROR if nothing says how many rows there are. */
+int ext_near_start(struct ext_cursor *cursor, char **err);
+/* The value of a letter that only a search has. */
+int ext_near_argument(struct ext_cursor *cursor, char letter,
+                      sqlite3_value *value, char **err);
+/* mode = 'exact'. */
+void ext_near_exact(struct ext_cursor *cursor);
+/* Among which keys: those in range and, with has_list, in the list. */
+void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
+                    int has_list);
+/* The next chunk; none at the end. */
+int ext_near_fill(struct ext_cursor *cursor, char **err);
+/* The chunk's vectors are asked for, and were not read with it. */
+int ext_near_load(struct ext_cursor *cursor, char **err);
+int ext_near_column(struct ext_cursor *cursor, sqlite3_context *context,
+                    int column);
+/* Whether it may be kept, and its end. */
+int ext_near_is_small(const struct ext_near *near);
+void ext_near_free(struct ext_near *near);
 
 /* ---- cursor.c ----------------------------------------------------------- */
 

@@ -6,7 +6,9 @@
 ** user named them, then the hidden columns (EXT_HIDDEN), then the further
 ** vector columns: so the hidden ones have the same numbers in all tables.  The
 ** command column has the table's name (after a rename the new one), or
-** "command" where that name is taken by another column.
+** "command" where that name is taken by another column; and a hidden column
+*that
+** yields to the names of the user begins with emb_ where one has its name.
 **
 ** xConnect does not touch the store: a table whose store is missing, damaged
 ** or newer can be connected, so that it can be dropped, and fails when used.
@@ -68,13 +70,25 @@ static int set_name(struct ext_table *table, const char *name) {
   return made;
 }
 
-static int is_column(const struct ext_options *options, const char *name) {
-  if (ext_column_is_reserved(name))
-    return 1;
+/* Does the key or a vector have this name? */
+static int is_users_column(const struct ext_options *options,
+                           const char *name) {
   for (uint32_t i = 0; i < ext_vectors(options); i++)
     if (sqlite3_stricmp(name, options->vectors[i]) == 0)
       return 1;
   return sqlite3_stricmp(name, options->key) == 0;
+}
+
+/* Adds a hidden column to the declaration. */
+static void declare_hidden(const struct ext_table *table, sqlite3_str *sql,
+                           const struct ext_column *column,
+                           const char *command) {
+  const char *name = column->name ? column->name : command;
+  int yields = column->rules & EXT_YIELDS &&
+               (sqlite3_stricmp(name, table->name) == 0 ||
+                is_users_column(&ext_vtab(table)->options, name));
+  sqlite3_str_appendf(sql, ", \"%s%w\" %s HIDDEN", yields ? "emb_" : "", name,
+                      column->type);
 }
 
 static int vtab_declare(struct ext_table *table, char **err) {
@@ -84,16 +98,13 @@ static int vtab_declare(struct ext_table *table, char **err) {
   sqlite3_str *sql = sqlite3_str_new(db);
   char *text;
   int rc;
-  if (is_column(options, command))
+  if (ext_column_is_reserved(command) || is_users_column(options, command))
     command = "command";
   sqlite3_str_appendf(sql,
                       "CREATE TABLE x(\"%w\" INTEGER PRIMARY KEY, \"%w\" BLOB",
                       options->key, options->vectors[0]);
-  for (int i = EXT_FIRST_HIDDEN; i < EXT_MORE; i++) {
-    const struct ext_column *column = ext_column(i);
-    sqlite3_str_appendf(sql, ", \"%w\" %s HIDDEN",
-                        column->name ? column->name : command, column->type);
-  }
+  for (int i = EXT_FIRST_HIDDEN; i < EXT_MORE; i++)
+    declare_hidden(table, sql, ext_column(i), command);
   for (uint32_t i = 1; i < ext_vectors(options); i++)
     sqlite3_str_appendf(sql, ", \"%w\" BLOB", options->vectors[i]);
   sqlite3_str_appendchar(sql, 1, ')');

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** progress.c -- SELECT * FROM emb_progress.
+** progress.c -- SELECT * FROM emb_progress, and FROM emb_progress('items').
 **
 **     CREATE TABLE emb_progress(
 **       what TEXT, path TEXT, done INTEGER, total INTEGER, unit TEXT,
-**       seconds REAL)
+**       seconds REAL, process INTEGER, "table" HIDDEN)
 **
-** What runs in the process now and takes long, whatever connection asked for
-** it; total is NULL where it is not known.
+** What runs now and takes long, in this process, whatever connection or client
+** asked for it; or, of one table, in the process that owns it.  total is NULL
+** where it is not known, process that of a client that asked for it.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -18,7 +19,9 @@ enum {
   PROGRESS_DONE,
   PROGRESS_TOTAL,
   PROGRESS_UNIT,
-  PROGRESS_SECONDS
+  PROGRESS_SECONDS,
+  PROGRESS_PROCESS,
+  PROGRESS_TABLE
 };
 
 struct progress_cursor {
@@ -29,16 +32,23 @@ struct progress_cursor {
 static int tvf_progress_begin(struct ext_tvf_cursor *base,
                               sqlite3_value **arguments, char **err) {
   struct progress_cursor *cursor = (struct progress_cursor *)base;
+  struct ext_table *table = NULL;
   size_t room = 16, n = room;
-  (void)arguments;
   int rc = ext_conn_check(base->conn, err);
+  if (rc == SQLITE_OK && arguments[0]) {
+    const char *name = (const char *)sqlite3_value_text(arguments[0]);
+    if (name == NULL)
+      return SQLITE_OK;
+    rc = ext_table_named(base->conn, name, 0, &table, err);
+  }
   while (rc == SQLITE_OK && n >= room) { /* some may have begun meanwhile */
     room = n * 2;
     sqlite3_free(cursor->list);
     cursor->list = sqlite3_malloc64(room * sizeof *cursor->list);
     if (cursor->list == NULL)
       return SQLITE_NOMEM;
-    n = emb_progress_list(cursor->list, room);
+    n = table ? emb_progress_of(table->link->store, cursor->list, room)
+              : emb_progress_list(cursor->list, room);
   }
   base->n = rc == SQLITE_OK ? n : 0;
   return rc;
@@ -54,7 +64,7 @@ static void progress_column(struct ext_tvf_cursor *base,
                             sqlite3_context *context, int i) {
   const emb_progress *p = &((struct progress_cursor *)base)->list[base->at];
   if (i == PROGRESS_WHAT)
-    sqlite3_result_text(context, p->what, -1, SQLITE_STATIC);
+    sqlite3_result_text(context, p->what, -1, SQLITE_TRANSIENT);
   else if (i == PROGRESS_PATH)
     sqlite3_result_text(context, p->dir, -1, SQLITE_TRANSIENT);
   else if (i == PROGRESS_DONE)
@@ -62,15 +72,20 @@ static void progress_column(struct ext_tvf_cursor *base,
   else if (i == PROGRESS_TOTAL && p->total)
     sqlite3_result_int64(context, (sqlite3_int64)p->total);
   else if (i == PROGRESS_UNIT)
-    sqlite3_result_text(context, p->unit, -1, SQLITE_STATIC);
+    sqlite3_result_text(context, p->unit, -1, SQLITE_TRANSIENT);
   else if (i == PROGRESS_SECONDS)
     sqlite3_result_double(context, p->seconds);
+  else if (i == PROGRESS_PROCESS && p->process)
+    sqlite3_result_int64(context, p->process);
 }
 
 static const struct ext_tvf progress = {
     .name = "emb_progress",
     .declaration = "CREATE TABLE x(what TEXT, path TEXT, done INTEGER, "
-                   "total INTEGER, unit TEXT, seconds REAL)",
+                   "total INTEGER, unit TEXT, seconds REAL, process INTEGER, "
+                   "\"table\" HIDDEN)",
+    .argument = PROGRESS_TABLE,
+    .arguments = 1,
     .cost = 10,
     .rows = 2,
     .cursor_size = sizeof(struct progress_cursor),

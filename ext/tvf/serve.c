@@ -14,11 +14,9 @@
 ** LOCKS     SQLite holds a read lock on `main` while a statement runs that has
 **           any table in it, and then also on what is read meanwhile.  With it
 **           nobody could commit, or with a log, that would grow without end. So
-**           the table has to be in another database than main, and all that is
-**           read here is read through a connection of its own, which is in no
-**           transaction between two looks.
-** WAITING   In short sleeps, in which the connection's interrupt is polled;
-**           what a client has left in doubt is decided within them.
+**           the table has to be in another database than main, and is read
+**           through a connection of its own (fn/serve.c); the function without
+**           FROM has no such lock.
 ** STATES    own -> row -> wait -> row -> wait ... -> interrupted, or at the end
 */
 #include "tvf.h"
@@ -39,137 +37,15 @@ enum {
   SERVE_TIMES
 };
 
-#define NAP_MS 20
-/* What is in doubt is looked at so often until it can be decided. */
-#define DOUBT_US 100000
-/* How long another process's commit is waited for. */
-#define COMMIT_NAPS 250
-
 struct serve_cursor {
   struct ext_tvf_cursor base; /* must be first */
-  sqlite3 *db;                /* its own connection */
-  struct ext_conn *own;       /* and what belongs to that */
-  char *name;                 /* of the table there */
-  uint64_t every_us, began_us, due_us, doubt_us;
+  struct ext_serve serve;
+  int is_open;
+  uint64_t every_us, began_us, due_us;
   sqlite3_int64 left; /* rows; below 0: no end */
   sqlite3_int64 time, clients, calls, calls_before, rows;
   const char *state;
 };
-
-static uint64_t serve_now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-/* ---- the connection ------------------------------------------------------ */
-
-/* While SQLite works, or the engine, for the connection of its own. */
-static int serve_progress(void *conn) { return ext_link_interrupted(conn); }
-
-static int serve_busy(void *conn, int naps) {
-  if (naps >= COMMIT_NAPS || ext_link_interrupted(conn))
-    return 0;
-  sqlite3_sleep(NAP_MS);
-  return 1;
-}
-
-/* A connection with nothing in it but the tables. */
-static int serve_connect(struct serve_cursor *cursor, struct ext_table *table,
-                         char **err) {
-  struct ext_conn *conn = cursor->base.conn;
-  int fresh, rc;
-  cursor->name = sqlite3_mprintf("%s", table->name);
-  rc = cursor->name ? ext_place_connect(table, &cursor->db) : SQLITE_NOMEM;
-  if (rc != SQLITE_OK)
-    return rc == SQLITE_NOMEM || cursor->db == NULL
-               ? SQLITE_NOMEM
-               : ext_sql_error(err, cursor->db, rc);
-  sqlite3_progress_handler(cursor->db, 500, serve_progress, conn);
-  sqlite3_busy_handler(cursor->db, serve_busy, conn);
-  cursor->own = ext_conn_ref(cursor->db, &fresh);
-  if (cursor->own == NULL)
-    return SQLITE_NOMEM;
-  cursor->own->refs++;
-  rc = sqlite3_create_module_v2(cursor->db, "emb", ext_vtab_module(),
-                                cursor->own, ext_conn_unref);
-  ext_conn_unref(cursor->own);
-  return rc;
-}
-
-/* ---- waiting ------------------------------------------------------------- */
-
-static int serve_nap(struct serve_cursor *cursor, char **err) {
-  if (ext_link_interrupted(cursor->base.conn))
-    return ext_error(err, SQLITE_INTERRUPT, "interrupted");
-  sqlite3_sleep(NAP_MS);
-  return SQLITE_OK;
-}
-
-/* Another connection of the process that drops the table may close the link
-** meanwhile, but not while it has the mutex. */
-static int is_in_doubt(struct serve_cursor *cursor) {
-  sqlite3_mutex *mutex = sqlite3_db_mutex(cursor->db);
-  sqlite3_mutex_enter(mutex);
-  struct ext_link *link = cursor->own->links;
-  int is = link && emb_in_doubt(link->store) != 0;
-  sqlite3_mutex_leave(mutex);
-  return is;
-}
-
-/* What fits into the time of a nap is done there. */
-static int serve_decide(struct serve_cursor *cursor) {
-  uint64_t now = serve_now_us();
-  struct ext_table *table;
-  char *err = NULL;
-  int rc = SQLITE_OK;
-  if (now >= cursor->doubt_us && is_in_doubt(cursor)) {
-    rc = ext_table_named(cursor->own, cursor->name, 0, &table, &err);
-    cursor->doubt_us = serve_now_us() + DOUBT_US;
-    sqlite3_free(err); /* it will be tried again */
-  }
-  return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
-}
-
-/* ---- owning -------------------------------------------------------------- */
-
-/* EMB_OK: this process serves the store.  EMB_BUSY, EMB_LOCKED, EMB_LOST: not
-** yet. */
-static int try_to_own(struct ext_link *link, emb_err *error) {
-  int rc = emb_own(link->session);
-  if (rc) {
-    error->code = rc;
-    sqlite3_snprintf(sizeof error->text, error->text, "%s",
-                     emb_errmsg(link->session));
-    return rc;
-  }
-  return emb_is_served(link->store, error);
-}
-
-static int serve_own(struct serve_cursor *cursor, char **err) {
-  uint64_t start = serve_now_us();
-  for (;;) {
-    struct ext_table *table;
-    emb_err error;
-    int rc = ext_table_named(cursor->own, cursor->name, 0, &table, err);
-    if (rc == SQLITE_OK && table->link->readonly)
-      rc = ext_error(err, SQLITE_READONLY, "database of %s is read-only",
-                     cursor->name);
-    if (rc != SQLITE_OK)
-      return rc;
-    rc = try_to_own(table->link, &error);
-    if (rc == EMB_OK)
-      return SQLITE_OK;
-    if ((rc != EMB_BUSY && rc != EMB_LOCKED && rc != EMB_LOST) ||
-        serve_now_us() - start >=
-            ext_vtab(table)->options.config.timeout_ms * 1000)
-      return ext_store_error(err, rc, error.text, table,
-                             emb_directory(table->link->store));
-    rc = serve_nap(cursor, err);
-    if (rc != SQLITE_OK)
-      return rc;
-  }
-}
 
 /* ---- the rows ------------------------------------------------------------ */
 
@@ -205,17 +81,11 @@ static int serve_check(struct serve_cursor *cursor, struct ext_table *table,
                        char **err) {
   sqlite3 *db = cursor->base.conn->db;
   if (!table->file[0])
-    return ext_error(err, SQLITE_ERROR,
-                     "%s is temporary: no other process can use it",
-                     table->name);
-  if (sqlite3_db_readonly(db, table->schema) == 1)
-    return ext_error(err, SQLITE_READONLY, "database \"%s\" is read-only",
-                     table->schema);
+    return SQLITE_OK; /* ext_serve_open says why not */
   if (strcmp(ext_place_file(db, "main"), table->file) == 0)
     return ext_error(err, SQLITE_LOCKED,
-                     "emb_serve holds a read lock on main: begin with another "
-                     "database, as :memory:, ATTACH this one AS app, and serve "
-                     "app.%s",
+                     "emb_serve in FROM holds a read lock on main: SELECT "
+                     "emb_serve('%s') does not",
                      table->name);
   if (sqlite3_txn_state(db, table->schema) != SQLITE_TXN_NONE)
     return ext_error(err, SQLITE_LOCKED,
@@ -243,10 +113,9 @@ static int serve_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   if (rc == SQLITE_OK)
     rc = serve_check(cursor, table, err);
   if (rc == SQLITE_OK)
-    rc = serve_connect(cursor, table, err);
-  if (rc == SQLITE_OK)
-    rc = serve_own(cursor, err);
-  cursor->began_us = cursor->due_us = serve_now_us();
+    rc = ext_serve_open(&cursor->serve, base->conn, table, err);
+  cursor->is_open = rc == SQLITE_OK;
+  cursor->began_us = cursor->due_us = ext_serve_now_us();
   return rc;
 }
 
@@ -257,7 +126,8 @@ static int serve_look(struct serve_cursor *cursor, char **err) {
   emb_err error;
   cursor->time = (sqlite3_int64)time(NULL);
   cursor->calls = 0;
-  int rc = ext_table_named(cursor->own, cursor->name, 0, &table, err);
+  int rc =
+      ext_table_named(cursor->serve.own, cursor->serve.name, 0, &table, err);
   if (rc == SQLITE_BUSY) {
     sqlite3_free(*err);
     *err = NULL;
@@ -282,13 +152,15 @@ static int serve_look(struct serve_cursor *cursor, char **err) {
 
 static int serve_more(struct ext_tvf_cursor *base, char **err) {
   struct serve_cursor *cursor = (struct serve_cursor *)base;
+  uint64_t now = ext_serve_now_us();
   int rc = SQLITE_OK;
-  if (cursor->db == NULL || cursor->left == 0)
+  if (!cursor->is_open || cursor->left == 0)
     return SQLITE_OK;
-  while (rc == SQLITE_OK && serve_now_us() < cursor->due_us) {
-    rc = serve_decide(cursor);
+  while (rc == SQLITE_OK && now < cursor->due_us) {
+    rc = ext_serve_keep(&cursor->serve, 0, err);
     if (rc == SQLITE_OK)
-      rc = serve_nap(cursor, err);
+      rc = ext_serve_nap(&cursor->serve, cursor->due_us - now, err);
+    now = ext_serve_now_us();
   }
   if (rc == SQLITE_OK)
     rc = serve_look(cursor, err);
@@ -302,8 +174,7 @@ static int serve_more(struct ext_tvf_cursor *base, char **err) {
 
 static void serve_end(struct ext_tvf_cursor *base) {
   struct serve_cursor *cursor = (struct serve_cursor *)base;
-  sqlite3_free(cursor->name);
-  sqlite3_close(cursor->db);
+  ext_serve_close(&cursor->serve);
   memset((char *)cursor + sizeof *base, 0, sizeof *cursor - sizeof *base);
 }
 
@@ -313,8 +184,8 @@ static void serve_column(struct ext_tvf_cursor *base, sqlite3_context *context,
   if (i == SERVE_TIME)
     sqlite3_result_int64(context, cursor->time);
   else if (i == SERVE_SECONDS)
-    sqlite3_result_double(context,
-                          (double)(serve_now_us() - cursor->began_us) / 1e6);
+    sqlite3_result_double(
+        context, (double)(ext_serve_now_us() - cursor->began_us) / 1e6);
   else if (i == SERVE_CLIENTS)
     sqlite3_result_int64(context, cursor->clients);
   else if (i == SERVE_CALLS)

@@ -142,12 +142,14 @@ static int tables_describe(struct ext_table *table, struct table_row *row) {
                                                              : SQLITE_NOMEM;
 }
 
-static int tables_add_row(struct tables_cursor *cursor,
-                          struct ext_table *table) {
+/* For ext_conn_each. */
+static int tables_add_row(void *arg, struct ext_table *table, char **err) {
+  struct tables_cursor *cursor = arg;
   size_t n = cursor->base.n;
   struct table_row *rows =
       sqlite3_realloc64(cursor->rows, (n + 1) * sizeof *rows);
   int rc;
+  (void)err;
   if (rows == NULL)
     return SQLITE_NOMEM;
   memset(&rows[n], 0, sizeof rows[n]);
@@ -159,55 +161,19 @@ static int tables_add_row(struct tables_cursor *cursor,
   return rc;
 }
 
-/* Adds the table to the rows if it is one of ours. */
-static int add_table(struct tables_cursor *cursor, const char *schema,
-                     const char *name) {
-  struct ext_table *table;
-  char *err = NULL;
-  char *full = sqlite3_mprintf("%s.%s", schema, name);
-  int rc = full ? ext_conn_find(cursor->base.conn, full, &table, &err)
-                : SQLITE_NOMEM;
-  sqlite3_free(full);
-  sqlite3_free(err);
-  if (rc != SQLITE_OK)
-    return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
-  return tables_add_row(cursor, table);
-}
-
-/* The end of a loop over a statement's rows, which may have ended for want of
-** memory. */
-static int tables_finish(sqlite3_stmt *statement, int rc) {
-  int end = sqlite3_finalize(statement);
-  return rc == SQLITE_OK ? end : rc;
-}
-
-static int add_schema(struct tables_cursor *cursor, const char *schema) {
-  sqlite3_stmt *names = NULL;
-  char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".sqlite_schema WHERE "
-                              "type = 'table' AND rootpage = 0 AND "
-                              "sql LIKE '%%USING%%emb%%' ORDER BY name",
-                              schema);
-  int rc =
-      sql ? sqlite3_prepare_v2(cursor->base.conn->db, sql, -1, &names, NULL)
-          : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW) {
-    const char *name = (const char *)sqlite3_column_text(names, 0);
-    rc = name ? add_table(cursor, schema, name) : SQLITE_NOMEM;
-  }
-  return tables_finish(names, rc);
-}
-
 static int tables_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
                         char **err) {
   sqlite3_stmt *schemas = NULL;
   int rc = sqlite3_prepare_v2(base->conn->db, "PRAGMA database_list", -1,
                               &schemas, NULL);
-  (void)arguments, (void)err;
+  (void)arguments;
   while (rc == SQLITE_OK && sqlite3_step(schemas) == SQLITE_ROW)
-    rc = add_schema((struct tables_cursor *)base,
-                    (const char *)sqlite3_column_text(schemas, 1));
-  return tables_finish(schemas, rc);
+    rc =
+        ext_conn_each(base->conn, (const char *)sqlite3_column_text(schemas, 1),
+                      tables_add_row, base, err);
+  /* The loop may have ended for want of memory. */
+  int end = sqlite3_finalize(schemas);
+  return rc == SQLITE_OK ? end : rc;
 }
 
 static void tables_end(struct ext_tvf_cursor *base) {

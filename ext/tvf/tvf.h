@@ -3,7 +3,8 @@
 ** tvf.h -- ext/tvf/: the table-valued functions and emb_tables.
 **
 ** ROLE      tvf.c is the sqlite3_module of all of them; every other file is one
-**           or two, each described by a struct ext_tvf.  Uses fn/ for the
+**           or two, each described by a struct ext_tvf (nearest.c has its
+**           options in nearest_options.c).  Uses fn/ for the
 **           arguments, backup/, and what is below.
 ** ARGUMENTS  are hidden columns side by side: f(1, 2) and `a = 1 AND b = 2`
 **            are the same to SQLite.  A plan that lacks one that is needed,
@@ -19,7 +20,7 @@
 #include "../fn/fn.h"
 
 /* Arguments at most, a key among them. */
-#define EXT_TVF_ARGUMENTS 4
+#define EXT_TVF_ARGUMENTS 5
 /* In idxNum, a bit for each argument that is given; from here on what `plan`
 ** puts there. */
 #define EXT_TVF_PLAN (1 << EXT_TVF_ARGUMENTS)
@@ -70,6 +71,15 @@ int ext_tvf_register(struct ext_conn *conn, const struct ext_tvf *tvf);
 /* Keeps the link open until the scan ends. */
 void ext_tvf_hold(struct ext_tvf_cursor *cursor, struct ext_link *link);
 
+/* nearest_options.c: what the options of emb_nearest say. */
+struct nearest_options {
+  emb_nearest_how how;
+  char *snapshot; /* NULL: the table; for sqlite3_free, after an error, too */
+};
+/* value may be NULL, or SQL's NULL; *with is zeros before. */
+int ext_nearest_options(const struct ext_options *options, sqlite3_value *value,
+                        struct nearest_options *with, char **err);
+
 /* Each file registers its own. */
 int ext_tvf_file_register(struct ext_conn *conn);
 int ext_tvf_lookahead_register(struct ext_conn *conn);
@@ -77,6 +87,7 @@ int ext_tvf_snapshot_register(struct ext_conn *conn);
 int ext_tvf_delta_register(struct ext_conn *conn);
 int ext_tvf_evicted_register(struct ext_conn *conn);
 int ext_tvf_keys_register(struct ext_conn *conn);
+int ext_tvf_nearest_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
 int ext_tvf_backup_register(struct ext_conn *conn);

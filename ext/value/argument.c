@@ -39,3 +39,14 @@ int ext_arg_number(sqlite3_value *value, const char *what, uint64_t *number,
   *number = signed_number > 0 ? (uint64_t)signed_number : 0;
   return rc;
 }
+
+int ext_arg_from_one(sqlite3_value *value, const char *what, int64_t most,
+                     int64_t *number, char **err) {
+  int rc;
+  sqlite3_value_numeric_type(value);
+  rc = ext_key_from_value(value, what, number, err);
+  if (rc == SQLITE_OK && (*number < 1 || *number > most))
+    rc = ext_error(err, SQLITE_ERROR, "%s must be between 1 and %lld, got %lld",
+                   what, (long long)most, (long long)*number);
+  return rc;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** range.c -- which keys a comparison lets through.
+** range.c -- which keys, and which distances, a comparison lets through.
 **
 ** SQLite leaves a comparison out when the table says that it has done it, so
 ** this must agree with SQLite to the letter.  For an INTEGER column and any
@@ -105,4 +105,73 @@ int ext_range_key(sqlite3_value *value, int64_t *key) {
   ext_range_narrow(&range, '=', value);
   *key = range.lo;
   return range.lo == range.hi;
+}
+
+/* ---- numbers that are REAL ----------------------------------------------- */
+
+void ext_reals_all(struct ext_reals *reals) {
+  reals->least = -INFINITY;
+  reals->most = INFINITY;
+}
+
+static void reals_none(struct ext_reals *reals) {
+  reals->least = INFINITY;
+  reals->most = -INFINITY;
+}
+
+static void reals_narrow_real(struct ext_reals *reals, char op, double value) {
+  double least = -INFINITY, most = INFINITY;
+  switch (op) {
+  case '<':
+    most = nextafter(value, -INFINITY);
+    break;
+  case 'l':
+    most = value;
+    break;
+  case '>':
+    least = nextafter(value, INFINITY);
+    break;
+  case 'g':
+    least = value;
+    break;
+  default:
+    least = most = value;
+  }
+  reals->least = fmax(reals->least, least);
+  reals->most = fmin(reals->most, most);
+}
+
+/* An integer between two reals: whichever of them is taken for it, it is on its
+** other side. */
+static void reals_narrow_int(struct ext_reals *reals, char op,
+                             sqlite3_int64 value) {
+  double real = (double)value;
+  int above = real >= TWO_63 || (sqlite3_int64)real > value;
+  int below = !above && (sqlite3_int64)real < value;
+  if ((above || below) && op == '=') {
+    reals_none(reals);
+    return;
+  }
+  if (op == '<' || op == 'l')
+    op = above ? '<' : below ? 'l' : op;
+  else if (op == '>' || op == 'g')
+    op = above ? 'g' : below ? '>' : op;
+  reals_narrow_real(reals, op, real);
+}
+
+void ext_reals_narrow(struct ext_reals *reals, char op, sqlite3_value *value) {
+  switch (sqlite3_value_numeric_type(value)) {
+  case SQLITE_INTEGER:
+    reals_narrow_int(reals, op, sqlite3_value_int64(value));
+    break;
+  case SQLITE_FLOAT:
+    reals_narrow_real(reals, op, sqlite3_value_double(value));
+    break;
+  case SQLITE_NULL:
+    reals_none(reals);
+    break;
+  default:
+    if (op != '<' && op != 'l')
+      reals_none(reals);
+  }
 }

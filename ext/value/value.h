@@ -93,6 +93,10 @@ int ext_vec_from_value(sqlite3_value *value, const char *what, uint32_t dim,
 int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
                           size_t rows, struct ext_floats *out, char **err);
 
+/* The same of however many rows there are: *rows. */
+int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
+                        size_t *rows, struct ext_floats *out, char **err);
+
 /* A list of keys; it may be empty. */
 int ext_keys_from_value(sqlite3_value *value, const char *what, int64_t **out,
                         int *owned, size_t *n, char **err);
@@ -124,6 +128,10 @@ int ext_arg_snapshot_name(sqlite3_value *value, const char **name, char **err);
 int ext_arg_number(sqlite3_value *value, const char *what, uint64_t *number,
                    char **err);
 
+/* A number from 1 to most.  A text that looks like one is one. */
+int ext_arg_from_one(sqlite3_value *value, const char *what, int64_t most,
+                     int64_t *number, char **err);
+
 /* ---- range.c ------------------------------------------------------------ */
 
 /* The keys that comparisons with any SQL value let through. */
@@ -136,6 +144,13 @@ void ext_range_all(struct ext_range *range);
 void ext_range_narrow(struct ext_range *range, char op, sqlite3_value *value);
 /* The key for which `key = value` is true; 0: there is none. */
 int ext_range_key(sqlite3_value *value, int64_t *key);
+
+/* The same of a REAL that is finite. */
+struct ext_reals {
+  double least, most; /* none when least > most */
+};
+void ext_reals_all(struct ext_reals *reals);
+void ext_reals_narrow(struct ext_reals *reals, char op, sqlite3_value *value);
 
 /* ---- value.c ------------------------------------------------------------ */
 

@@ -370,22 +370,18 @@ static int scan_matrix(struct scan *s, struct vec_arg_list *list, uint32_t dim,
   return rc == SQLITE_OK ? scan_end(s, list) : rc;
 }
 
+/* *rows: how many there are. */
 static int matrix_from_json(sqlite3_value *value, const char *what,
-                            uint32_t dim, size_t rows, struct ext_floats *out,
+                            uint32_t dim, size_t *rows, struct ext_floats *out,
                             char **err) {
   struct vec_arg_list list = {0};
   struct scan s;
-  size_t got;
   void *numbers;
   int rc = scan_open(&s, value, what, err, sizeof(float), &numbers);
   if (rc != SQLITE_OK)
     return rc;
   list.floats = numbers;
-  rc = scan_matrix(&s, &list, dim, &got);
-  if (rc == SQLITE_OK && got != rows)
-    rc = ext_error(err, SQLITE_MISMATCH,
-                   "%s needs %llu rows of %u dimensions, got %llu rows", what,
-                   (unsigned long long)rows, dim, (unsigned long long)got);
+  rc = scan_matrix(&s, &list, dim, rows);
   if (rc != SQLITE_OK)
     sqlite3_free(list.floats);
   else
@@ -393,32 +389,71 @@ static int matrix_from_json(sqlite3_value *value, const char *what,
   return rc;
 }
 
-int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
-                          size_t rows, struct ext_floats *out, char **err) {
-  int type = sqlite3_value_type(value);
-  size_t bad;
-  int rc;
-  emb_assert(dim > 0);
-  *out = (struct ext_floats){0};
-  if (type == SQLITE_BLOB) {
-    rc = matrix_from_blob(value, what, dim, rows, out, err);
-  } else if (type == SQLITE_TEXT) {
-    rc = matrix_from_json(value, what, dim, rows, out, err);
-  } else {
-    rc = ext_error(err, SQLITE_MISMATCH,
-                   "%s must be a BLOB or a JSON array, got %s", what,
-                   ext_value_type_name(value));
-  }
-  if (rc != SQLITE_OK)
-    return rc;
-  bad = find_nonfinite(out->at, rows * dim);
-  if (bad == rows * dim)
+/* dim: elements of a row. */
+static int matrix_check(struct ext_floats *out, const char *what, uint32_t dim,
+                        char **err) {
+  size_t bad = find_nonfinite(out->at, out->n), n = out->n;
+  if (bad == n)
     return SQLITE_OK;
   ext_floats_free(out);
   return ext_error(err, SQLITE_CONSTRAINT,
                    "non-finite value in element %llu of row %llu of %s",
                    (unsigned long long)(bad % dim),
                    (unsigned long long)(bad / dim), what);
+}
+
+static int matrix_type_error(sqlite3_value *value, const char *what,
+                             char **err) {
+  return ext_error(err, SQLITE_MISMATCH,
+                   "%s must be a BLOB or a JSON array, got %s", what,
+                   ext_value_type_name(value));
+}
+
+int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
+                          size_t rows, struct ext_floats *out, char **err) {
+  int type = sqlite3_value_type(value);
+  size_t got = 0;
+  int rc;
+  emb_assert(dim > 0);
+  *out = (struct ext_floats){0};
+  if (type == SQLITE_BLOB) {
+    rc = matrix_from_blob(value, what, dim, rows, out, err);
+  } else if (type == SQLITE_TEXT) {
+    rc = matrix_from_json(value, what, dim, &got, out, err);
+    if (rc == SQLITE_OK && got != rows) {
+      ext_floats_free(out);
+      rc = ext_error(err, SQLITE_MISMATCH,
+                     "%s needs %llu rows of %u dimensions, got %llu rows", what,
+                     (unsigned long long)rows, dim, (unsigned long long)got);
+    }
+  } else {
+    rc = matrix_type_error(value, what, err);
+  }
+  return rc == SQLITE_OK ? matrix_check(out, what, dim, err) : rc;
+}
+
+int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
+                        size_t *rows, struct ext_floats *out, char **err) {
+  int type = sqlite3_value_type(value);
+  int rc;
+  emb_assert(dim > 0);
+  *out = (struct ext_floats){0};
+  if (type == SQLITE_BLOB) {
+    size_t size = (size_t)sqlite3_value_bytes(value), row = dim * sizeof(float);
+    *rows = size / row;
+    rc = size % row == 0
+             ? matrix_from_blob(value, what, dim, *rows, out, err)
+             : ext_error(err, SQLITE_MISMATCH,
+                         "%s needs rows of %u dimensions (%llu bytes), got "
+                         "%llu bytes",
+                         what, dim, (unsigned long long)row,
+                         (unsigned long long)size);
+  } else if (type == SQLITE_TEXT) {
+    rc = matrix_from_json(value, what, dim, rows, out, err);
+  } else {
+    rc = matrix_type_error(value, what, err);
+  }
+  return rc == SQLITE_OK ? matrix_check(out, what, dim, err) : rc;
 }
 
 /* ---- keys --------------------------------------------------------------- */

@@ -115,15 +115,9 @@ static pid_t start(int worker, uint64_t random) {
 }
 
 static int64_t number(sqlite3 *db, const char *format, int key) {
-  sqlite3_stmt *statement = NULL;
   char sql[200];
-  int64_t n = INT64_MIN;
   (void)snprintf(sql, sizeof sql, format, key);
-  CHECK_EQ_INT(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
-  if (CHECK_EQ_INT(sqlite3_step(statement), SQLITE_ROW))
-    n = sqlite3_column_int64(statement, 0);
-  (void)sqlite3_finalize(statement);
-  return n;
+  return sql_integer(db, sql);
 }
 
 static void compare(void) {

@@ -592,6 +592,83 @@ TEST(another_user_reads_what_is_left) {
   end(start(read_as_nobody, dir), 0);
 }
 
+/* ---- another user, beside an owner that goes on -------------------------- */
+
+/* Everything that makes files and places in them free, as fast as it can. */
+static void go_on_fast(const char *dir) {
+  emb_session *s = open_writer(dir);
+  emb_store *store = emb_session_store(s);
+  emb_err err;
+  char name[32];
+  for (int32_t round = 1; !atomic_load(&shared->stop); round++) {
+    MUST(write_round(s, round % 1900 + 1));
+    MUST(emb_checkpoint(s));
+    atomic_store(&shared->committed, round);
+    (void)snprintf(name, sizeof name, "s%d", round % 3);
+    if (round > 3)
+      MUST(emb_snapshot_drop(s, name));
+    MUST(emb_snapshot(s, name));
+    MUST(round % 4 ? emb_checkpoint(s) : emb_optimize(s));
+    for (int64_t key = 0; key < 5; key++) { /* the same value again */
+      float row[DIM];
+      help_vector(row, DIM, key, round % 1900 + 1);
+      MUST(emb_put(s, &key, 1, row, NULL));
+      MUST(emb_checkpoint(s));
+    }
+  }
+  emb_session_close(s);
+  MUST(emb_close(store, &err));
+}
+
+/* Scans of one state each, by a process that opens the store now and then.  It
+** is a while in each scan: the owner has replaced all files by then. */
+static void scan_as_nobody(const char *dir) {
+  static const int orders[] = {EMB_SCAN_ANY, EMB_SCAN_ASC, EMB_SCAN_DESC};
+  emb_config config = reader_config;
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  int64_t value;
+  if (setgid(65534) || setuid(65534))
+    _exit(4);
+  for (unsigned i = 0; !atomic_load(&shared->stop); i++) {
+    int rc = emb_open(dir, &config, &store, &err);
+    if (rc) {
+      printf("open gave %d: %s\n", rc, err.text);
+      _exit(5);
+    }
+    MUST(emb_session_open(store, &s, &err));
+    for (int k = 0; k < 3; k++) {
+      if (!scan_once(s, orders[(i + (unsigned)k) % 3], &value) || !get_once(s))
+        _exit(3);
+      atomic_fetch_add(&shared->reads, 1);
+    }
+    emb_session_close(s);
+    MUST(emb_close(store, &err));
+  }
+}
+
+TEST(another_user_scans_beside_an_owner) {
+  const char *dir = help_path("fast");
+  pid_t readers[2];
+  if (geteuid() != 0)
+    SKIP("only root can be another user");
+  if (!share())
+    return;
+  CHECK_EQ_INT(chmod(test_dir(), 0755), 0);
+  pid_t writer = start(go_on_fast, dir);
+  await_rounds(3);
+  for (int i = 0; i < 2; i++)
+    readers[i] = start(scan_as_nobody, dir);
+  await_rounds(3 + (int64_t)help_amount(SANITIZED ? 8 : 20));
+  atomic_store(&shared->stop, 1);
+  for (int i = 0; i < 2; i++)
+    end(readers[i], 0);
+  end(writer, 0);
+  test_count("scans", atomic_load(&shared->reads));
+  CHECK(atomic_load(&shared->reads) > 10);
+}
+
 /* Opens, reads and closes, over and over: so it is now a reader, now the one
 ** that recovers. */
 static void watch(const char *dir) {

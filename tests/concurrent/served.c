@@ -233,6 +233,130 @@ TEST(scans_of_a_client) {
   client_end(&c);
 }
 
+static size_t scan_some(emb_session *s, emb_scan *scan, int with_rows,
+                        size_t max, uint8_t *seen, int64_t *last) {
+  static int64_t some[N];
+  size_t n = 0;
+  if (!OK(s, emb_scan_next(scan, max, some, with_rows ? back : NULL, NULL, &n)))
+    return 0;
+  for (size_t i = 0; i < n; i++) {
+    int64_t at = (some[i] + 1000) / 7;
+    if (!CHECK(at >= 0 && at < N && some[i] == at * 7 - 1000))
+      return 0;
+    test_check(!seen[at], __FILE__, __LINE__, "key %d came twice",
+               (int)some[i]);
+    seen[at] = 1;
+    if (with_rows)
+      CHECK(help_value(back + i * DIM, DIM, some[i]) > 0);
+    *last = some[i];
+  }
+  return n;
+}
+
+/* A session that has nothing but a scan does not notice that the owner leaves:
+** whoever owns the store next, or this process without an owner, goes on with
+** it, each row once, wherever it is by then. */
+static void scan_outlives(int order, int is_owned_again) {
+  struct client c;
+  struct owner next;
+  emb_scan *scan;
+  uint8_t seen[N] = {0};
+  int64_t last = 0;
+  int with_rows = order != EMB_SCAN_KEYS;
+  if (!client_begin(&c))
+    return;
+  fill(3);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  if (!OK(c.s, emb_scan_open(c.s, -1000, INT64_MAX, order, &scan)))
+    return;
+  for (int i = 0; i < 2; i++) {
+    CHECK_EQ_INT(scan_some(c.s, scan, with_rows, N / 4, seen, &last), N / 4);
+    owner_leave(&c.owner);
+    if (is_owned_again) {
+      CHECK(owner_start(&next, c.dir));
+      c.owner = next;
+      fill(4 + i); /* half of all rows move to the end of the log */
+      OK(c.s,
+         emb_put(c.s, keys + i * N / 4, N / 2, rows + i * N / 4 * DIM, NULL));
+    } else {
+      i = 2;
+    }
+  }
+  while (scan_some(c.s, scan, with_rows, 100, seen, &last))
+    ;
+  CHECK(memchr(seen, 0, N) == NULL);
+  CHECK(order != EMB_SCAN_ASC || last == keys[N - 1]);
+  CHECK(order != EMB_SCAN_DESC || last == keys[0]);
+  emb_scan_close(scan);
+  if (is_owned_again)
+    owner_leave(&c.owner);
+  (void)help_close(c.store, c.s);
+}
+
+TEST(scan_outlives_owner) { scan_outlives(EMB_SCAN_ANY, 1); }
+TEST(ascending_scan_outlives_owner) { scan_outlives(EMB_SCAN_ASC, 1); }
+TEST(descending_scan_outlives_owner) { scan_outlives(EMB_SCAN_DESC, 1); }
+TEST(scan_of_keys_outlives_owner) { scan_outlives(EMB_SCAN_KEYS, 1); }
+TEST(scan_goes_on_without_owner) { scan_outlives(EMB_SCAN_ANY, 0); }
+TEST(ascending_scan_goes_on_without_owner) { scan_outlives(EMB_SCAN_ASC, 0); }
+
+/* What an owner that has died had read may be lost. */
+TEST(scan_ends_with_owner_that_is_killed) {
+  struct client c;
+  emb_scan *scan;
+  uint8_t seen[N] = {0};
+  int64_t last;
+  size_t n;
+  if (!client_begin(&c))
+    return;
+  fill(3);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  OK(c.s, emb_scan_open(c.s, -1000, INT64_MAX, EMB_SCAN_ANY, &scan));
+  (void)scan_some(c.s, scan, 1, 100, seen, &last);
+  owner_kill(&c.owner);
+  GIVES(c.s, EMB_LOST, emb_peek(c.s, keys, 1, back, NULL, NULL));
+  OK(c.s, emb_peek(c.s, keys, 1, back, NULL, NULL));
+  GIVES(c.s, EMB_ABORT, emb_scan_next(scan, 100, keys, back, NULL, &n));
+  emb_scan_close(scan);
+  (void)help_close(c.store, c.s);
+}
+
+/* One that has had more than a client remembers is waited for, but not for
+** ever. */
+TEST(long_scan_ends_with_owner) {
+  enum { MANY = (1 << 20) + 50000, PART = 50000 };
+  struct client c;
+  emb_scan *scan;
+  size_t n = 0, came = 0;
+  int64_t *many = malloc(MANY * sizeof *many);
+  float *ones = calloc(PART, sizeof *ones);
+  config.dim = 1;
+  config.optimizer = NULL;
+  config.track = 0;
+  if (client_begin(&c)) {
+    for (int64_t i = 0; i < MANY; i++)
+      many[i] = i;
+    for (size_t at = 0; at < MANY; at += PART)
+      OK(c.s, emb_put(c.s, many + at, at + PART < MANY ? PART : MANY - at, ones,
+                      NULL));
+    OK(c.s, emb_scan_open(c.s, 0, MANY, EMB_SCAN_KEYS, &scan));
+    for (n = 1; n && came < MANY - 10; came += n)
+      OK(c.s,
+         emb_scan_next(scan, came + PART < MANY - 5 ? PART : MANY - 5 - came,
+                       many, NULL, NULL, &n));
+    owner_leave(&c.owner);
+    GIVES(c.s, EMB_LOST, emb_scan_next(scan, 100, many, NULL, NULL, &n));
+    emb_scan_close(scan);
+    CHECK_EQ_INT(emb_count(c.s), MANY);
+    (void)help_close(c.store, c.s);
+  }
+  config.dim = DIM;
+  config.optimizer = "adagrad(lr=0.1)";
+  config.track = EMB_TRACK_DATA;
+  free(many);
+  free(ones);
+}
+
 /* ---- transactions -------------------------------------------------------- */
 
 TEST(transaction_of_a_client) {

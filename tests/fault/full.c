@@ -193,6 +193,28 @@ TEST(scattered_deletions_do_too) {
   end();
 }
 
+/* What the file has free is in parts without blocks: they were given up for
+** what SQLite had to write.  The rest is as good as a disk with room. */
+TEST(free_slots_with_blocks_are_found) {
+  if (!start(DISK))
+    return;
+  fill();
+  drop(100, 6000, 0);
+  OK(s, emb_checkpoint(s));
+  struct log *log = &store->core.log;
+  for (int i = 0; i < 2; i++) { /* the second time the lowest are ready */
+    CHECK_EQ_INT(log_make_ready(log, 2), 0);
+    while (log->ready_count)
+      log_yield(log);
+  }
+  env_memory_space(env_memory_used());
+  CHECK_EQ_INT(put(put_now, 100, 4000), 4000);
+  (void)holds("the disk is full, and the file is not");
+  env_memory_space(DISK);
+  CHECK(help_verify(s));
+  end();
+}
+
 TEST(a_load_that_failed_leaves_its_space) {
   if (!start(DISK))
     return;

@@ -180,6 +180,20 @@ static void scan(emb_session *s, int order) {
   emb_scan_close(scan);
 }
 
+/* Compared in place, and in a block. */
+static void nearest(emb_session *s) {
+  static float queries[5 * EMB_DIM_MAX] = {1};
+  int64_t got[5 * 3];
+  double distances[5 * 3];
+  size_t counts[5];
+  (void)good(s, emb_nearest(s, queries, 1, 3, NULL,
+                            &(emb_neighbours){got, distances, counts}));
+  if (good(s, emb_nearest(s, queries, 5, 3, NULL,
+                          &(emb_neighbours){got, distances, counts})))
+    for (int i = 0; i < 5; i++)
+      FUZZ_CHECK(counts[i] <= 3);
+}
+
 static void read_all(emb_session *s) {
   static float rows[FUZZ_KEYS * FUZZ_DIM];
   uint8_t found[FUZZ_KEYS];
@@ -194,6 +208,7 @@ static void read_all(emb_session *s) {
   scan(s, EMB_SCAN_ANY);
   scan(s, EMB_SCAN_ASC);
   scan(s, EMB_SCAN_KEYS);
+  nearest(s);
   (void)good(s, emb_verify(s, no_report, &lines));
 }
 

@@ -147,6 +147,20 @@ static void scan(struct fail *w, int order, int64_t lo, int64_t hi) {
   emb_scan_close(scan);
 }
 
+/* One query, which is compared in place, or several in a block. */
+static void nearest(struct fail *w, size_t n) {
+  enum { QUERIES = 5, K = 8 };
+  static float queries[QUERIES * FAIL_DIM];
+  int64_t keys[QUERIES * K];
+  double distances[QUERIES * K];
+  size_t counts[QUERIES];
+  if (w->s &&
+      FAIL_TRY(w, emb_nearest(w->s, queries, n, K, NULL,
+                              &(emb_neighbours){keys, distances, counts})))
+    FAIL_CHECK(w, counts[0] == K && counts[n - 1] == K, "%d neighbours",
+               (int)counts[0]);
+}
+
 static void count_problem(void *count, const char *line) {
   (void)line;
   ++*(int *)count;
@@ -162,6 +176,8 @@ static void body_scan(struct fail *w) {
   scan(w, EMB_SCAN_ASC, 70, 84);
   scan(w, EMB_SCAN_DESC, 700, 714);
   scan(w, EMB_SCAN_KEYS, INT64_MIN, INT64_MAX);
+  nearest(w, 1);
+  nearest(w, 5);
   if (w->s && FAIL_TRY(w, emb_verify(w->s, count_problem, &problems)))
     FAIL_CHECK(w, problems == 0 || w->f.error == ENOENT /* it is missing */,
                "%d problems", problems);

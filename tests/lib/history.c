@@ -12,18 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All threads add; sequentially consistent, so that a call that returned
-** before another was made has the smaller number. */
-static _Atomic uint64_t ticks;
+static struct history_clock own;
+static struct history_clock *shared = &own;
 
-uint64_t history_tick(void) { return atomic_fetch_add(&ticks, 1) + 1; }
+void history_clock_at(struct history_clock *clock) {
+  shared = clock ? clock : &own;
+}
 
-/* Small numbers, because history_check has an array of them.  Any thread adds;
-** relaxed. */
-static _Atomic uint64_t groups_given;
+uint64_t history_tick(void) { return atomic_fetch_add(&shared->ticks, 1) + 1; }
 
+/* Small numbers, because history_check has an array of them. */
 uint64_t history_group(void) {
-  return atomic_fetch_add_explicit(&groups_given, 1, memory_order_relaxed);
+  return atomic_fetch_add_explicit(&shared->groups, 1, memory_order_relaxed);
 }
 
 int history_add(struct history *h, struct history_op op) {

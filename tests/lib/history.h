@@ -33,6 +33,7 @@
 #ifndef EMB_HISTORY_H
 #define EMB_HISTORY_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,7 +73,17 @@ struct history_report {
   char first[400];                    /* what the first offence was */
 };
 
-/* The next number of the shared counter; sequentially consistent. */
+/* The counters that all who take part count on; starts as zeros.  Anyone adds:
+** to ticks sequentially consistent, so that a call that returned before another
+** was made has the smaller number; to groups relaxed. */
+struct history_clock {
+  _Atomic uint64_t ticks, groups;
+};
+/* Several processes have it in memory that they share.  Else, and with NULL,
+** it is this process's own. */
+void history_clock_at(struct history_clock *clock);
+
+/* The next number of the shared counter. */
 uint64_t history_tick(void);
 /* A number for the keys of one refused Get. */
 uint64_t history_group(void);

@@ -18,3 +18,15 @@ int sql_runs(sqlite3 *db, const char *sql) {
   return test_check(rc == SQLITE_OK, __FILE__, __LINE__, "%.80s gave %d: %s",
                     sql, rc, sqlite3_errmsg(db));
 }
+
+int64_t sql_integer(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *statement = NULL;
+  int64_t n = INT64_MIN;
+  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+  rc = rc ? rc : sqlite3_step(statement);
+  if (test_check(rc == SQLITE_ROW, __FILE__, __LINE__, "%.80s gave %d: %s", sql,
+                 rc, sqlite3_errmsg(db)))
+    n = sqlite3_column_int64(statement, 0);
+  (void)sqlite3_finalize(statement);
+  return n;
+}

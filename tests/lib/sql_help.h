@@ -18,4 +18,8 @@ sqlite3 *sql_connect(const char *file, int flags);
 /* 1 when all of it could be done. */
 int sql_runs(sqlite3 *db, const char *sql);
 
+/* The number in the first column of the first row; INT64_MIN, and a failed
+** check, if there is none. */
+int64_t sql_integer(sqlite3 *db, const char *sql);
+
 #endif

@@ -113,6 +113,9 @@ int main(int argc, char **argv) {
   /* A crash must not swallow what was printed before it, nor a fork print it
   ** twice. */
   (void)setvbuf(stdout, NULL, _IOLBF, 0);
+  test_state.program = argv[0];
+  if (argc > 1 && strcmp(part, "-process") == 0 && test_state.process)
+    return test_state.process(argc - 2, argv + 2);
   int passed = 0, failed = 0, skipped = 0;
   for (const struct test *test = test_state.first; test; test = test->next) {
     if (strstr(test->name, part) == NULL)

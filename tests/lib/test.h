@@ -69,6 +69,9 @@ extern struct test_state {
   uint64_t seed;
   uint64_t random;
   const char *skipped; /* the reason */
+  char *program;       /* argv[0] */
+  /* process_help.h: this is another process of a test, with these arguments. */
+  int (*process)(int argc, char **argv);
   char dir[256];
   /* Failed checks of this test; any thread counts, main reads after the test
   ** has joined its threads.  Relaxed. */

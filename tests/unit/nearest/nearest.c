@@ -178,10 +178,11 @@ static void ask(emb_session *s, emb_snap *snap, const struct model *model,
     while (metric == EMB_COSINE &&
            !emb_distance(metric, queries + i * dim, queries + i * dim, dim,
                          distances));
-  if (snap ? !OK(s, emb_snapshot_nearest(snap, queries, n, k, &how, keys,
-                                         distances, counts))
-           : !OK(s,
-                 emb_nearest(s, queries, n, k, &how, keys, distances, counts)))
+  if (snap ? !OK(s, emb_snapshot_nearest(
+                        snap, queries, n, k, &how,
+                        &(emb_neighbours){keys, distances, counts}))
+           : !OK(s, emb_nearest(s, queries, n, k, &how,
+                                &(emb_neighbours){keys, distances, counts})))
     return;
   for (size_t i = 0; i < n; i++) {
     size_t wanted = want_all(model, metric, &how, i, queries + i * dim, want);
@@ -247,7 +248,7 @@ static void random_run(const char *name, int metric, uint64_t memory) {
     return;
   CHECK_EQ_INT(emb_metric(store, 1), metric);
   ask(s, NULL, rows, metric); /* of nothing */
-  for (unsigned i = 0; i < help_amount(30); i++) {
+  for (unsigned i = 0; i < help_amount(THREAD_SANITIZED ? 8 : 30); i++) {
     for (uint64_t j = test_random() % 12; j; j--)
       write_some(s);
     if (test_random() % 4 == 0)
@@ -311,7 +312,8 @@ TEST(bad_questions) {
     return;
   emb_nearest_how how = {.segment = PARTS};
 #define ASK(query_, n_, k_, how_)                                              \
-  emb_nearest(s, query_, n_, k_, how_, keys, distances, counts)
+  emb_nearest(s, query_, n_, k_, how_,                                         \
+              &(emb_neighbours){keys, distances, counts})
   GIVES(s, EMB_RANGE, ASK(query, 1, 1, &how));
   GIVES(s, EMB_RANGE, ASK(query, 1, 0, NULL));
   GIVES(s, EMB_RANGE, ASK(query, 1, EMB_NEAREST_MAX + 1, NULL));
@@ -384,11 +386,13 @@ TEST(beside_writers) {
   pthread_t threads[2];
   for (int i = 0; i < 2; i++)
     pthread_create(&threads[i], NULL, move_rows, &mover);
-  for (unsigned round = 0; round < help_amount(300); round++) {
+  for (unsigned round = 0; round < help_amount(THREAD_SANITIZED ? 30 : 300);
+       round++) {
     static float queries[8 * WIDE]; /* zeros */
     size_t n = round % 2 ? 8 : 1, k = MOVING + 20;
     emb_nearest_how how = {.threads = 1 + round % 3};
-    if (!OK(s, emb_nearest(s, queries, n, k, &how, got, distances, counts)))
+    if (!OK(s, emb_nearest(s, queries, n, k, &how,
+                           &(emb_neighbours){got, distances, counts})))
       break;
     for (size_t query = 0; query < n; query++) {
       uint8_t seen[STILL + MOVING] = {0};
@@ -413,6 +417,8 @@ static int interrupt_now(void *arg) {
 }
 
 TEST(interrupt) {
+  if (getenv("SERVED"))
+    SKIP("a client looks only while it waits");
   emb_config config = {.flags = EMB_OPEN_CREATE, .dim = WIDE};
   emb_store *store;
   emb_session *s;
@@ -427,8 +433,10 @@ TEST(interrupt) {
     return;
   emb_session_interrupt(s, interrupt_now, NULL);
   GIVES(s, EMB_INTERRUPT,
-        emb_nearest(s, vectors, 1, 1, NULL, keys, &distance, &count));
+        emb_nearest(s, vectors, 1, 1, NULL,
+                    &(emb_neighbours){keys, &distance, &count}));
   emb_session_interrupt(s, NULL, NULL);
-  OK(s, emb_nearest(s, vectors, 1, 1, NULL, keys, &distance, &count));
+  OK(s, emb_nearest(s, vectors, 1, 1, NULL,
+                    &(emb_neighbours){keys, &distance, &count}));
   help_close(store, s);
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+**
+** ask.h -- what emb_nearest is asked: checked once, and then what every way of
+** answering goes by.
+*/
+#ifndef EMB_NEAREST_ASK_H
+#define EMB_NEAREST_ASK_H
+
+#include "../session/store.h"
+#include "../vec/distance.h"
+#include "best.h"
+
+struct ask {
+  emb_session *s;
+  const struct distance_ops *ops;
+  const struct segment *segment;
+  float *queries; /* n of segment->dim elements, aligned */
+  size_t n, k;
+  emb_nearest_how how;
+  double most; /* how->most, or infinity */
+};
+
+/* EMB_RANGE: k, or n*k; before any array is looked at. */
+int nearest_check_size(emb_session *s, size_t n, size_t k);
+/* Checks all, and copies the queries.  To be ended in any case. */
+int ask__begin(struct ask *ask, emb_session *s, const float *queries, size_t n,
+               size_t k, const emb_nearest_how *how);
+void ask__end(struct ask *ask);
+
+/* May this row be among the neighbours at all? */
+int ask__admits(const struct ask *ask, int64_t key);
+/* Offers a row to a query, or to all; vector: segment->dim floats. */
+void ask__offer(const struct ask *ask, struct best *best, size_t query,
+                int64_t key, const float *vector);
+void ask__offer_all(const struct ask *ask, struct best *best, int64_t key,
+                    const float *vector);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+**
+** remote_scan.c -- a client's scan, which outlives the process that it was
+** begun at: when that leaves in peace, the next call goes on at the next
+** owner, or in this process, and each row still comes once.
+**
+** In key order the rest is what follows the last key that came.  Else the rest
+** is all that has not come yet: the scan begins anew there, and what comes a
+** second time is left out.  For that the keys that came are remembered,
+** SCAN_REMEMBERED at most (8 MiB).  An owner waits for a scan that has had
+** more (as it does for a transaction), and one that is not over then ends with
+** EMB_LOST.  So does each scan whose owner has died: what it had read may be
+** lost.
+**
+** STATES    there -> rest       its owner has left   [go_on]
+**           there -> there      with more keys than are remembered
+**           [forget_keys] `rest` is a scan of emb.h like any other, and may be
+**           one of these.
+*/
+#include "remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct remote_scan {
+  struct remote remote; /* first */
+  int64_t lo, hi;
+  int order;
+  int is_counted; /* in link->objects: it ends with its owner */
+  int is_over;
+  int64_t last;  /* in key order; valid if came is not 0 */
+  int64_t *keys; /* not in key order: those that came */
+  size_t came, room;
+  emb_scan *rest;
+};
+
+int served_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
+                     emb_scan **scan) {
+  const union word w[REQUEST_ARGS] = {{.i = lo}, {.i = hi}, {.i = order}};
+  int rc;
+  struct remote_scan *r =
+      remote__open(session, CALL_scan_open, w, sizeof *r, &rc);
+  if (r) {
+    r->lo = lo;
+    r->hi = hi;
+    r->order = order;
+  }
+  *scan = (emb_scan *)(void *)r;
+  return rc;
+}
+
+static int scan_is_ordered(const struct remote_scan *r) {
+  return r->order == EMB_SCAN_ASC || r->order == EMB_SCAN_DESC;
+}
+
+/* From here on it ends with its owner. */
+static void forget_keys(struct remote_scan *r) {
+  struct env *env = r->remote.s->core->env;
+  env->release(env, r->keys);
+  r->keys = NULL;
+  r->is_counted = 1;
+  r->remote.s->link->objects++;
+}
+
+static void remember_keys(struct remote_scan *r, const int64_t *keys,
+                          size_t n) {
+  struct env *env = r->remote.s->core->env;
+  if (!n || r->is_counted) {
+    return;
+  }
+  if (scan_is_ordered(r)) {
+    r->last = keys[n - 1];
+    r->came += n;
+    return;
+  }
+  if (r->came + n > r->room) {
+    size_t room = (r->came + n) * 2;
+    room = room < SCAN_REMEMBERED ? room : SCAN_REMEMBERED;
+    int64_t *more = r->came + n <= room
+                        ? env->resize(env, r->keys, room * sizeof *more)
+                        : NULL;
+    if (!more) {
+      forget_keys(r);
+      return;
+    }
+    r->keys = more;
+    r->room = room;
+  }
+  memcpy(r->keys + r->came, keys, n * sizeof *keys);
+  r->came += n;
+}
+
+static int remote_by_key(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* What is left of it, at the next owner. */
+static int go_on(struct remote_scan *r) {
+  int64_t lo = r->lo, hi = r->hi;
+  if (r->came && scan_is_ordered(r)) {
+    int is_last = r->order == EMB_SCAN_ASC ? r->last >= hi : r->last <= lo;
+    r->is_over |= is_last;
+    lo = r->order == EMB_SCAN_ASC && !is_last ? r->last + 1 : lo;
+    hi = r->order == EMB_SCAN_DESC && !is_last ? r->last - 1 : hi;
+  }
+  if (r->is_over) {
+    return EMB_OK;
+  }
+  if (r->keys) {
+    qsort(r->keys, r->came, sizeof *r->keys, remote_by_key);
+  }
+  return emb_scan_open(r->remote.s, lo, hi, r->order, &r->rest);
+}
+
+/* Of n rows those that are new stay, in front. */
+static size_t leave_out(const struct remote_scan *r, const emb_rows *to,
+                        size_t n) {
+  size_t dim = r->remote.s->core->layout.dim, left = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (bsearch(&to->keys[i], r->keys, r->came, sizeof *r->keys,
+                remote_by_key)) {
+      continue;
+    }
+    if (left != i) {
+      to->keys[left] = to->keys[i];
+      if (to->vectors) {
+        memcpy(to->vectors + left * dim, to->vectors + i * dim,
+               dim * sizeof *to->vectors);
+      }
+      if (to->versions) {
+        to->versions[left] = to->versions[i];
+      }
+      if (to->tracks) {
+        to->tracks[left] = to->tracks[i];
+      }
+    }
+    left++;
+  }
+  return left;
+}
+
+static int next_of_rest(struct remote_scan *r, size_t max, const emb_rows *to,
+                        size_t *n) {
+  size_t got = 0;
+  int rc = EMB_OK;
+  *n = 0;
+  while (!r->is_over && !*n && !rc) {
+    rc = emb_scan_next_rows(r->rest, max, to, &got);
+    r->is_over = !rc && !got;
+    *n = r->keys ? leave_out(r, to, got) : got;
+  }
+  return rc;
+}
+
+static int next_there(struct remote_scan *r, size_t max, const emb_rows *to,
+                      size_t *n) {
+  const union word w[REQUEST_ARGS] = {
+      {.u = max},  {.p = to->keys},     {.p = to->vectors},
+      {.p = NULL}, {.p = to->versions}, {.p = to->tracks},
+      {.p = n}};
+  emb_session *s = r->remote.s;
+  uint64_t result;
+  int rc = session_begin(s);
+  if (!rc && !remote__is_there(&r->remote)) {
+    return r->is_counted || r->remote.serial <= s->died_serial
+               ? remote__has_gone(&r->remote)
+               : CALL_ELSEWHERE;
+  }
+  rc =
+      rc ? rc : link__ask(s, CALL_scan_next_rows, r->remote.number, w, &result);
+  rc = rc ? rc : (int)(uint32_t)result;
+  if (!rc) {
+    remember_keys(r, to->keys, *n);
+  }
+  return rc;
+}
+
+int served_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
+                          size_t *n) {
+  struct remote_scan *r = (void *)scan;
+  *n = 0;
+  if (!r->rest && !r->is_over) {
+    int rc = next_there(r, max, to, n);
+    rc = rc == CALL_ELSEWHERE ? go_on(r) : rc;
+    if (rc || (!r->rest && !r->is_over)) {
+      return rc;
+    }
+  }
+  return next_of_rest(r, max, to, n);
+}
+
+void served_scan_close(emb_scan *scan) {
+  struct remote_scan *r = (void *)scan;
+  if (!r) {
+    return;
+  }
+  struct env *env = r->remote.s->core->env;
+  emb_scan_close(r->rest);
+  env->release(env, r->keys);
+  if (r->is_counted && remote__is_there(&r->remote) &&
+      r->remote.s->link->objects) {
+    r->remote.s->link->objects--;
+  }
+  remote__close(&r->remote, CALL_scan_close);
+}

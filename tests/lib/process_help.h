@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+**
+** process_help.h -- other processes of a test: this program once more, at a
+** function of its own.
+**
+**     PROCESS(adder) {              in the other process: argument(0), ...
+**       process_tell("ready");
+**       while (process_told("go")) ...
+**     }
+**     TEST(two) {
+**       struct process p;
+**       if (process_start(&p, "adder", (const char *[]){dir, NULL}) &&
+**           process_hear(&p, "ready")) ...
+**       process_end(&p);
+**     }
+**
+** They are started by exec and not by fork, so each may have threads, and runs
+** under ThreadSanitizer as well.  A failed check in one of them is printed
+** there and fails process_end here.  One whose parent ends is killed.
+*/
+#ifndef EMB_PROCESS_HELP_H
+#define EMB_PROCESS_HELP_H
+
+#include "test.h"
+
+#include <sys/types.h>
+
+enum { PROCESS_ARGUMENTS = 8 };
+
+struct process_role {
+  const char *name;
+  void (*run)(void);
+  struct process_role *next;
+};
+
+#define PROCESS(name_)                                                         \
+  static void name_(void);                                                     \
+  __attribute__((constructor)) static void process_register_##name_(void) {    \
+    static struct process_role role = {.name = #name_, .run = name_};          \
+    process_register(&role);                                                   \
+  }                                                                            \
+  static void name_(void)
+
+void process_register(struct process_role *role);
+
+/* ---- in the test --------------------------------------------------------- */
+
+struct process {
+  pid_t pid; /* 0: it has ended */
+  int say, hear;
+};
+
+/* The texts end with NULL.  1 when it runs. */
+int process_start(struct process *p, const char *role,
+                  const char *const *arguments);
+
+/* Waits for this line of the other.  0, and a failed check: it said something
+** else, or has ended. */
+int process_hear(struct process *p, const char *line);
+void process_say(struct process *p, const char *line);
+
+/* Ends what it is told, and waits for its end: 1 when all its checks held. */
+int process_end(struct process *p);
+void process_kill(struct process *p);
+/* Waits for one that is killed by SIGKILL, whoever does that. */
+void process_end_killed(struct process *p);
+/* It does not run when this returns, and then goes on. */
+void process_stop(const struct process *p);
+void process_go_on(const struct process *p);
+
+/* Memory that all processes have that map the file, of zeros at first; NULL,
+** and a failed check, if there is none. */
+void *process_memory(const char *path, size_t bytes);
+void process_memory_end(void *memory, size_t bytes);
+
+/* ---- in the other process ------------------------------------------------ */
+
+const char *process_argument(int i);
+uint64_t process_number(int i);
+
+void process_tell(const char *line);
+/* Waits for a line; 1: it is this one.  0: there will be none. */
+int process_told(const char *line);
+
+#endif
