@@ -739,9 +739,9 @@ typedef struct emb_neighbours {
 ** (EMB_COSINE, a vector of zeros) is no neighbour.  Never counted against a
 ** staleness bound.
 ** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one
-** that is ready, most of them are, each at its distance.  Memory: 16 bytes for each of n*k and thread, and 2 MiB (or
-** eight pages) for each thread where rows are on disk.  Nothing that is in
-** memory has to leave it.
+** that is ready, most of them are, each at its distance.  Memory: 16 bytes for
+** each of n*k and thread, and 2 MiB (or eight pages) for each thread where rows
+** are on disk.  Nothing that is in memory has to leave it.
 ** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above
 ** EMB_NEAREST_ALL_MAX, keys out of order; a query of zeros with EMB_COSINE),
 ** NONFINITE (the text names query and element), INTERRUPT, NOMEM, and those of

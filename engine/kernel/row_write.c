@@ -65,8 +65,8 @@ static void take_step(struct core *core, const struct row_write_step *step) {
   if (slots) {
     const struct rec *rec =
         step->record || !to ? step->record : log_rec(&core->log, to);
-    event = (struct row_event){step->key,     from,       to, rec,
-                               step->session, step->cause};
+    event = (struct row_event){step->key, from,          to,
+                               rec,       step->session, step->cause};
     observe__notify(&core->observers, slots, step->kind, &event);
   }
   /* A key is counted before it can be found, and as long as it can. */

@@ -152,7 +152,6 @@ uint32_t follow__turn(struct nearest_index *x) {
   struct dirty *dirty = atomic_load(&x->dirty);
   uint32_t old = atomic_load(&dirty->now);
   atomic_store(&dirty->now, 1 - old);
-  atomic_store(&x->behind, 0);
   epoch_wait(&x->store->core.epoch);
   return old;
 }

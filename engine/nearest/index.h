@@ -108,7 +108,8 @@ struct making { /* made.c */
 struct sweep { /* a pass over the lists, for rows that are dirty */
   int is_on;
   uint32_t segment, list, block;
-  uint32_t old; /* of the dirty words */
+  uint32_t old;  /* of the dirty words */
+  uint64_t bits; /* in them; `behind` counts them until the sweep's end */
   uint64_t ended_us;
 };
 

@@ -150,6 +150,7 @@ static void sweep_end(struct nearest_index *x, struct index_set *set) {
     }
   }
   follow__clean(x, x->sweep.old);
+  atomic_fetch_sub(&x->behind, x->sweep.bits);
   x->sweep.is_on = 0;
   x->sweep.ended_us = x->store->core.env->now_us(x->store->core.env);
 }
@@ -162,6 +163,7 @@ static int sweep_piece(struct nearest_index *x, struct index_set *set) {
   int64_t keys[IVF_ROWS];
   size_t n = 0, kept = 0;
   if (!sweep->is_on) {
+    sweep->bits = atomic_load(&x->behind);
     sweep->old = follow__turn(x);
     sweep->is_on = 1;
     sweep->list = sweep->block = 0;
@@ -268,19 +270,14 @@ static int is_worn(struct nearest_index *x, struct index_set *set) {
 
 static int begin_making(struct nearest_index *x) {
   uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
-  struct env *env = x->store->core.env;
   if (rows < INDEX_ROWS) {
     enter(x, INDEX_WAITING);
-    return PIECE_NONE;
-  }
-  if (x->again_us && env->now_us(env) < x->again_us) {
     return PIECE_NONE;
   }
   if (!made__fits(x, rows)) {
     give_up(x, INDEX_MEMORY);
     return PIECE_NONE;
   }
-  x->again_us = 0;
   if (follow__begin(x) || made__begin(x)) {
     err_set(&x->why, EMB_NOMEM, "out of memory");
     give_up(x, INDEX_FAILED);
@@ -375,9 +372,10 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
   }
   pthread_mutex_lock(&x->lock);
   uint64_t began = env->now_us(env);
-  int rc = x->again_us && began < x->again_us ? PIECE_NONE : PIECE_MORE;
-  if (rc != PIECE_NONE && make_tender(x)) {
-    rc = PIECE_NONE;
+  int rc = began < x->again_us ? PIECE_NONE : PIECE_MORE;
+  if (rc != PIECE_NONE) {
+    x->again_us = 0;
+    rc = make_tender(x) ? PIECE_NONE : PIECE_MORE;
   }
   while (rc != PIECE_NONE) {
     rc = tend_piece(x);
@@ -396,10 +394,37 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return EMB_OK;
 }
 
+static int tend_due(struct pass *pass) {
+  return any_index(pass->store->nearest);
+}
+
+/* Steps before the last one may still be waiting for a sweep, and what failed
+** for another try. */
+static uint64_t tend_rest(struct pass *pass) {
+  struct nearest_index *x = pass->store->nearest;
+  struct env *env = x->store->core.env;
+  uint64_t us = TASKS_NEVER, now = env->now_us(env);
+  if (!any_index(x) || !tasks_may_work(pass->store)) {
+    return us;
+  }
+  pthread_mutex_lock(&x->lock);
+  int state = atomic_load(&x->state);
+  if (x->again_us > now) {
+    us = x->again_us - now;
+  } else if (x->sweep.is_on || atomic_load(&x->recent_count) ||
+             (state >= INDEX_SAMPLING && state < INDEX_READY)) {
+    us = 0;
+  } else if (atomic_load(&x->behind)) {
+    uint64_t due = x->sweep.ended_us + SWEEP_US;
+    us = due > now ? due - now : 0;
+  }
+  pthread_mutex_unlock(&x->lock);
+  return us;
+}
+
 const struct task task_nearest = {
-    TASK_NAMED("nearest"),
-    .lane = LANE_AFTER,
-    .run = tend_run,
+    TASK_NAMED("nearest"), .lane = LANE_AFTER, .due = tend_due,
+    .rest = tend_rest,     .run = tend_run,
 };
 
 /* ---- for emb_stats ------------------------------------------------------- */

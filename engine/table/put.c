@@ -121,7 +121,7 @@ static int put_replace(struct put *p, uint32_t row, struct entry *entry,
       rec_begin(rec);
       put_fill(p, rec, key, vector, rec->vector, version);
       row_changed_here(core, key, entry, put_give_back(p, row, word), rec,
-                   ROW_PUT);
+                       ROW_PUT);
       put_set_version(p, row, version);
       p->in_place++;
       return EMB_OK;
@@ -204,8 +204,7 @@ static inline int put_in_place(struct put *p, uint32_t row, struct entry *entry,
   emb_assert(log_unwritten(&core->log, word_address(word))); /* L2 */
   rec_begin(rec);
   put_fill(p, rec, key, vector, rec->vector, version);
-  row_changed_here(core, key, entry, put_give_back(p, row, word), rec,
-                   ROW_PUT);
+  row_changed_here(core, key, entry, put_give_back(p, row, word), rec, ROW_PUT);
   put_set_version(p, row, version);
   p->in_place++;
   return 1;
