@@ -75,7 +75,7 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
                   %/processes.c %/served.c %/peer.c %/kill_processes.c \
-                  %/hostile.c,$(CONCURRENT_C))
+                  %/hostile.c %/long_processes.c,$(CONCURRENT_C))
 SQL_TESTS := $(wildcard tests/sql/*.test)
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
@@ -86,6 +86,8 @@ CORE_O   := $(EXT_C:%.c=$(O)/core/%.o)
 LIB_O    := $(LIB_C:%.c=$(O)/%.o)
 unit_of   = $(patsubst %.c,$(O)/unit/%,$(notdir $1))
 UNIT     := $(call unit_of,$(UNIT_C))
+# What is run by `make soak` only.
+SOAK_ONLY := %/long_processes
 CONCURRENT := $(call unit_of,$(CONCURRENT_C))
 
 # A fuzzer is linked with libFuzzer, or with replay.c to run on its corpus,
@@ -271,10 +273,10 @@ test: ## install what the tests need, build, run all tests
 
 check: all-tests ## run all tests
 	@CC="$(CC)" $(RUN) \
-	  $(call slow_first,$(UNIT) $(REPLAY) $(SQL_TESTS) $(MODELS))
+	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS))
 
 check-unit: $(UNIT) ## run the unit tests in C
-	@$(RUN) $(UNIT)
+	@$(RUN) $(filter-out $(SOAK_ONLY),$(UNIT))
 
 check-sql: $(P)/emb.so $(P)/testfixture ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)

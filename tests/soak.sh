@@ -131,7 +131,7 @@ while ! is_over; do
   run R12 model tests/model/spin.sh
   run R13 defects env OUT="$OUT/defect" LONG=1 tests/defects.sh
   LONG=1 run R14 asan make VARIANT=asan OUT="$OUT" check-sql
-  for name in long_life long_serve; do
+  for name in long_life long_serve long_processes; do
     run R15 $name env LIFE_SECONDS="$life" "$OUT/release/unit/$name"
   done
   unit R15 store_space

@@ -82,7 +82,9 @@ int ask__begin(struct ask *ask, emb_session *s, const float *queries, size_t n,
   if (!ask->queries) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
-  memcpy(ask->queries, queries, floats * sizeof(float));
+  if (floats) {
+    memcpy(ask->queries, queries, floats * sizeof(float));
+  }
   for (size_t i = 0; !rc && i < n; i++) {
     rc = check_query(ask, i);
   }

@@ -405,6 +405,7 @@ int compare__init(struct compare *c, const struct ask *ask) {
   if (best__init(&c->best, c->core->env, ask->n, ask->k, ask->most) ||
       compare_room(c)) {
     compare__free(c);
+    memset(c, 0, sizeof *c); /* nothing is left to be freed */
     return EMB_NOMEM;
   }
   if (c->width) {

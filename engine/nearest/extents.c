@@ -131,11 +131,15 @@ static int extents_open(struct extents *e) {
   }
   e->buffers =
       env->map(env, (size_t)AHEAD_READS * core->layout.extent_bytes, 0);
-  if (!e->buffers ||
-      env->queue_open(env, core->queue_kind, AHEAD_READS, &e->queue)) {
-    e->queue = NULL;
+  if (!e->buffers) {
     err_set(&e->err, EMB_NOMEM, "out of memory");
     return extents_failed(e, EMB_NOMEM);
+  }
+  int os = env->queue_open(env, core->queue_kind, AHEAD_READS, &e->queue);
+  if (os) {
+    e->queue = NULL;
+    return extents_failed(
+        e, err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir));
   }
   return EMB_OK;
 }
@@ -168,8 +172,8 @@ static int extents_begin(struct extents *e, struct reading *r, uint64_t from,
   io->tag = r;
   int os = core->env->queue_submit(core->env, e->queue, &io, 1);
   if (os) {
-    err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir);
-    return extents_failed(e, EMB_IOERR);
+    return extents_failed(
+        e, err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir));
   }
   return EMB_OK;
 }
@@ -183,16 +187,16 @@ static int extents_finish(struct extents *e, struct reading **free,
   int rc = EMB_OK;
   int os = core->env->queue_wait(core->env, e->queue, 1, done, AHEAD_READS, &n);
   if (os) {
-    err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir);
-    return extents_failed(e, EMB_IOERR);
+    return extents_failed(
+        e, err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir));
   }
   for (size_t i = 0; i < n; i++) {
     struct reading *r = done[i]->tag;
     if (!rc && done[i]->result) {
-      err_os(&e->err, EMB_IOERR, done[i]->result,
-             "cannot read %s/log at offset %llu", core->dir,
-             (unsigned long long)done[i]->offset);
-      rc = extents_failed(e, EMB_IOERR);
+      rc = err_os(&e->err, EMB_IOERR, done[i]->result,
+                  "cannot read %s/log at offset %llu", core->dir,
+                  (unsigned long long)done[i]->offset);
+      extents_failed(e, rc);
     }
     count_add(&core->counters.read_bytes, core->layout.extent_bytes);
     rc = rc ? rc : extents_read(e, r);

@@ -50,6 +50,14 @@ static uint64_t patience_us(const emb_session *s) {
   return us > PATIENCE_US ? us : PATIENCE_US;
 }
 
+/* An owner may have come and gone since this process looked a moment ago, and
+** what it acknowledged is to be read. */
+static void look_again(emb_store *store) {
+  if (!EMB_SEED(SEED_SHORT_OWNER_OVERLOOKED)) {
+    atomic_store(&store->look, 1);
+  }
+}
+
 /* Links the session to the owner, if there is one that serves; waits while it
 ** begins or ends.  EMB_OK also without: then nobody has the lock, or nobody
 ** serves. */
@@ -63,6 +71,7 @@ static int find_owner(emb_session *s) {
     }
     int os = link__lock_of(store, &holder);
     if (os != EAGAIN && os != EINPROGRESS && os != EACCES) {
+      look_again(store);
       return EMB_OK;
     }
     switch (link__open(s, patience_us(s))) {
@@ -71,6 +80,7 @@ static int find_owner(emb_session *s) {
       own_unload(store);
       return EMB_OK;
     case LINK_NOBODY:
+      look_again(store);
       err_clear(&s->err);
       return EMB_OK;
     case LINK_REFUSED:

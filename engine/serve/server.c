@@ -43,8 +43,11 @@
 #define MOMENT_US 10000000
 /* How often a thread is woken whose client has gone, until it has ended. */
 #define WAKE_US 5000
-/* When the owner leaves, calls that wait for something have so long. */
+/* When the owner leaves, calls that wait for something have so long, */
 #define LEAVE_US 2000000
+/* and a transaction that is prepared: its COMMIT has begun, and if it is not
+** over then others find it in doubt. */
+#define LEAVE_PREPARED_US 30000000
 /* Clients that have not said hello, and sessions of other users, there are at
 ** most, so that they do not use up the owner's descriptors.  The memory that
 ** is lent at once is not more than this. */
@@ -94,8 +97,11 @@ struct server {
   pthread_mutex_t lock;
   struct serving *clients; /* lock */
   uint64_t calls_before;   /* lock: carried out for those that have gone */
-  /* 2: for so long that calls are broken off; relaxed, the wake orders */
+  /* 2: for so long that calls are broken off, 3: and what is prepared is left;
+  ** relaxed, the wake orders */
   _Atomic int leaving;
+  /* Sessions with a transaction, and with one that is prepared; relaxed. */
+  _Atomic int txns, prepared;
   uint64_t last, left_us; /* the server's thread */
   uint32_t since_s;
 };
@@ -114,10 +120,27 @@ static int is_over(struct serving *v) {
   return atomic_load_explicit(&v->gone, memory_order_relaxed);
 }
 
-/* A transaction may end in time (LEAVE_US).  Asked by the session's thread. */
+/* A transaction may end in time.  Until then all sessions are served: a COMMIT
+** may wait for the end of a statement that reads, and has to read here.  Asked
+** by the session's thread. */
 static int is_leaving(struct serving *v) {
-  int leaving = atomic_load_explicit(&v->server->leaving, memory_order_relaxed);
-  return leaving == 1 && run__is_awaited(&v->run) ? 0 : leaving;
+  struct server *server = v->server;
+  int leaving = atomic_load_explicit(&server->leaving, memory_order_relaxed);
+  int awaited = leaving == 1
+                    ? run__is_awaited(&v->run) || atomic_load(&server->txns) > 0
+                : leaving == 2 ? atomic_load(&server->prepared) > 0
+                               : 0;
+  return awaited ? 0 : leaving;
+}
+
+static void note_holds(struct serving *v, uint32_t holds) {
+  uint32_t had = atomic_load_explicit(&v->holds, memory_order_relaxed);
+  int txn = !!(holds & SLOT_HAS_TXN) - !!(had & SLOT_HAS_TXN);
+  int prepared = !!(holds & SLOT_HAS_PREPARED) - !!(had & SLOT_HAS_PREPARED);
+  atomic_fetch_add_explicit(&v->server->txns, txn, memory_order_relaxed);
+  atomic_fetch_add_explicit(&v->server->prepared, prepared,
+                            memory_order_relaxed);
+  atomic_store_explicit(&v->holds, holds, memory_order_relaxed);
 }
 
 /* For emb_session_interrupt. */
@@ -289,8 +312,9 @@ static uint32_t serve_answer(struct serving *v) {
   slot->result = rc ? (uint64_t)(uint32_t)rc : result;
   slot->code = s->err.code;
   snprintf(slot->text, sizeof slot->text, "%s", s->err.text);
-  slot->holds = run__holds(&v->run);
-  atomic_store_explicit(&v->holds, slot->holds, memory_order_relaxed);
+  uint32_t holds = run__holds(&v->run);
+  note_holds(v, holds);
+  slot->holds = holds;
   return SLOT_ANSWERED;
 }
 
@@ -345,6 +369,7 @@ static void serving_thread(void *arg) {
   } else {
     leave_session(v->s);
   }
+  note_holds(v, 0);
   uint32_t turn = SLOT_CLOSING;
   (void)atomic_compare_exchange_strong(&v->slot->turn, &turn, SLOT_LEFT);
   server->env->word_wake(server->env, &v->slot->turn);
@@ -605,6 +630,8 @@ static uint64_t sweep(struct server *server) {
   server->left_us = leaving && !server->left_us ? now : server->left_us;
   if (leaving == 1 && now - server->left_us > LEAVE_US) {
     atomic_store(&server->leaving, 2);
+  } else if (leaving == 2 && now - server->left_us > LEAVE_PREPARED_US) {
+    atomic_store(&server->leaving, 3);
   }
   pthread_mutex_lock(&server->lock);
   for (struct serving **at = &server->clients; *at;) {

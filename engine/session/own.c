@@ -311,6 +311,10 @@ int own_is_current(emb_store *store) {
     return 0;
   }
   pthread_mutex_lock(&store->own_lock);
+  if (atomic_load(&store->owner)) { /* by now; and its checkpoints go on */
+    pthread_mutex_unlock(&store->own_lock);
+    return 1;
+  }
   if (!store->manifest) {
     char path[PATH_BYTES];
     if (path_join(path, sizeof path, core->dir, MANIFEST_NAME, NULL) ||
@@ -318,7 +322,11 @@ int own_is_current(emb_store *store) {
       store->manifest = NULL;
     }
   }
+  /* If it is not clean then its owner goes on from there: it had the lock, and
+  ** did not serve yet, when this was loaded. */
   int is = store->manifest &&
+           (store->checkpoint.manifest.clean ||
+            EMB_SEED(SEED_CLAIMED_STATE_IS_NEWEST)) &&
            manifest_look(core->env, store->manifest, &newest) == 0 &&
            newest == store->checkpoint.manifest.generation;
   pthread_mutex_unlock(&store->own_lock);

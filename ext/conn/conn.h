@@ -134,6 +134,8 @@ struct ext_link {
   uint64_t noted_rows[2]; /* and the store's emb_state */
   int looked;             /* the store was looked at when that was ... */
   unsigned looked_data;   /* ... this */
+  int decided;            /* the store had all that SQLite had committed, */
+  unsigned decided_data;  /* when its SQLITE_FCNTL_DATA_VERSION was this */
   int failed;             /* a commit failed in xCommit, where SQLite does not
                              listen; reported at the next use ... */
   char *failed_text;      /* ... with this text, if there was memory for it */

@@ -115,11 +115,36 @@ static int reserve_versions(struct ext_link *link, size_t n) {
   return SQLITE_OK;
 }
 
+/* How often a write is begun again: each time the table has another owner,
+** which has found a transaction that is not decided. */
+#define WRITE_ATTEMPTS 10
+
+struct batch {
+  const int64_t *keys;
+  size_t n;
+  const float *rows;
+  const emb_update *how;
+};
+typedef int store_write(struct ext_link *, const int64_t *, size_t,
+                        const float *, const emb_update *, size_t *);
+
+static int write_decided(struct ext_table *table, store_write *write,
+                         const struct batch *batch, size_t *count, char **err) {
+  struct ext_link *link = table->link;
+  for (int attempt = 1;; attempt++) {
+    int rc = write(link, batch->keys, batch->n, batch->rows, batch->how, count);
+    if (rc != EMB_LOCKED || attempt == WRITE_ATTEMPTS ||
+        !emb_in_doubt(link->store))
+      return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+    rc = ext_txn_immediate(table, err);
+    if (rc != SQLITE_OK)
+      return rc;
+  }
+}
+
 static void write_batch(sqlite3_context *context, int argc,
                         sqlite3_value **argv, const char *what, int time_at,
-                        int (*write)(struct ext_link *, const int64_t *, size_t,
-                                     const float *, const emb_update *,
-                                     size_t *)) {
+                        store_write *write) {
   emb_update how = {0};
   struct ext_table *table;
   struct ext_floats vectors = {0};
@@ -143,10 +168,9 @@ static void write_batch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK) {
     int with = ext_vtab(table)->options.optimized || argc == 4 || argc == 5 ||
                how.lr > 0 || how.step > 0;
-    rc = write(table->link, keys, n, vectors.at, with ? &how : NULL, &count);
+    const struct batch batch = {keys, n, vectors.at, with ? &how : NULL};
+    rc = write_decided(table, write, &batch, &count, &err);
     ext_update_time_end(table);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
   }
   ext_floats_free(&vectors);
   if (keys_owned)

@@ -159,6 +159,17 @@ static int64_t near_hint(sqlite3_value *value) {
   return number < 0 ? 0 : number > EMB_NEAREST_MAX ? EMB_NEAREST_MAX : number;
 }
 
+/* SQLite may say the same twice, of conditions that it has taken apart. */
+static int near_k(struct ext_near *near, sqlite3_value *value, char **err) {
+  int64_t k;
+  int rc = ext_arg_from_one(value, "k", EMB_NEAREST_MAX, &k, err);
+  if (rc == SQLITE_OK && near->k && near->k != k)
+    rc = ext_error(err, SQLITE_ERROR, "k cannot be both %lld and %lld",
+                   (long long)near->k, (long long)k);
+  near->k = k;
+  return rc;
+}
+
 int ext_near_argument(struct ext_cursor *cursor, char letter,
                       sqlite3_value *value, char **err) {
   struct ext_near *near = cursor->near;
@@ -172,7 +183,7 @@ int ext_near_argument(struct ext_cursor *cursor, char letter,
   case 'v':
     return near_query(cursor, value, err);
   case 'n':
-    return ext_arg_from_one(value, "k", EMB_NEAREST_MAX, &near->k, err);
+    return near_k(near, value, err);
   case 'p':
     if (sqlite3_value_type(value) != SQLITE_NULL)
       rc = ext_arg_from_one(value, "probes", INT32_MAX, &number, err);

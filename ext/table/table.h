@@ -92,8 +92,8 @@ enum {
     EXT_INSERT | EXT_UPDATE)                                                   \
   X(SNAPSHOT, "snapshot", "", 's', 0, EXT_ONCE)                                \
   X(DISTANCE, "distance", "REAL", 0, 0, EXT_GENERATED | EXT_YIELDS)            \
-  X(K, "k", "INTEGER", 'n', 0, EXT_ONCE | EXT_YIELDS)                          \
-  X(PROBES, "probes", "INTEGER", 'p', 0, EXT_ONCE | EXT_YIELDS)
+  X(K, "k", "INTEGER", 'n', 0, EXT_YIELDS)                                     \
+  X(PROBES, "probes", "INTEGER", 'p', 0, EXT_YIELDS)
 
 /* All columns as declared to SQLite: EXT_KEY, EXT_VECTOR, the hidden ones
 ** EXT_KEYS ..., and from EXT_MORE on the second vector and so on. */

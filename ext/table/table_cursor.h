@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** table_cursor.h -- one scan: what chunk.c, fill.c, batch.c, nearest.c,
-*cursor.c
-** and filter.c share.
+** cursor.c and filter.c share.
 */
 #ifndef EMB_EXT_TABLE_CURSOR_H
 #define EMB_EXT_TABLE_CURSOR_H

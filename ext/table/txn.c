@@ -58,6 +58,14 @@
 **           to the file system when that is durable.  The store takes the
 **           transaction before the next for decided, so xCommit waits for it.
 **
+** DECIDING  SQLite gives its lock back before xCommit.  So a transaction can
+**           see that another one has committed which the store does not have
+**           yet: the row's number is ahead of the store's.  The table is then
+**           older than the other tables, and an UPDATE that computed from it
+**           would undo that commit.  So the first read of a transaction after
+**           any commit waits for the store.  If that takes too long the
+**           transaction may read, but not write: STALE.
+**
 ** IN DOUBT  What was prepared and then lost its process, or the process that
 **           owned the store, is decided by whatever uses the table first, by
 **           the newest row that the database has.  If that has it, it counts.
@@ -93,6 +101,14 @@ SQLITE_EXTENSION_INIT3
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Between two looks at what is in doubt, and what a look takes: it waits for
+** the database's lock (ext_place_read_newest). */
+#define DOUBT_NAP_MS 2
+#define DOUBT_TRY_MS 50
+/* So long what SQLite has committed is waited for (DECIDING): a sync on a disk
+** that is busy.  A database that is not the store's waits for nothing. */
+#define DECIDED_MS 1000
 
 static struct ext_table *table_of(sqlite3_vtab *vtab) {
   return (struct ext_table *)vtab;
@@ -308,6 +324,46 @@ static void look_after_commit(struct ext_table *table) {
   link->looked_data = data;
 }
 
+/* Whether SQLite may have committed what the store does not have.  A statement
+** of its own that only reads need not know: nothing is written for what it
+** gives. */
+static int may_be_deciding(struct ext_table *table) {
+  const struct ext_link *link = table->link;
+  sqlite3 *db = table->conn->db;
+  int state;
+  if (!link->atomic || link->in_txn || link->readonly ||
+      EMB_SEED(SEED_UNDECIDED_STATE_READ))
+    return 0;
+  state = sqlite3_txn_state(db, table->schema);
+  return (state == SQLITE_TXN_WRITE ||
+          (state == SQLITE_TXN_READ && !sqlite3_get_autocommit(db))) &&
+         !(link->decided && link->decided_data == txn_data_version(table));
+}
+
+/* See DECIDING. */
+static int await_decided(struct ext_table *table, char **err) {
+  struct ext_link *link = table->link;
+  sqlite3_int64 txn;
+  int waited_ms = 0;
+  int rc = read_marker(table, &txn, err);
+  while (rc == SQLITE_OK && (uint64_t)txn > emb_committed(link->store)) {
+    if (emb_in_doubt(link->store))
+      return txn_resolve(table, RESOLVE_READ, err);
+    if (waited_ms >= DECIDED_MS || ext_link_interrupted(table->conn)) {
+      txn_note_read(table);
+      link->stale = 1;
+      return SQLITE_OK;
+    }
+    waited_ms += sqlite3_sleep(1);
+    /* If its owner has died, this says so. */
+    rc = emb_exists(link->session, NULL, 0, NULL);
+    rc = rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+  }
+  link->decided = rc == SQLITE_OK;
+  link->decided_data = txn_data_version(table);
+  return rc;
+}
+
 /* ---- reading and writing ------------------------------------------------- */
 
 int ext_txn_read(struct ext_table *table, char **err) {
@@ -329,33 +385,53 @@ int ext_txn_read(struct ext_table *table, char **err) {
   if (rc == SQLITE_OK && table->link->noted &&
       emb_is_owner(table->link->store) && !emb_in_doubt(table->link->store))
     compare_read(table);
+  if (rc == SQLITE_OK && may_be_deciding(table) &&
+      emb_is_owner(table->link->store))
+    rc = await_decided(table, err);
   return rc;
 }
 
-static int txn_begin(struct ext_table *table, enum resolve how, char **err) {
+/* What is in doubt is being committed, and by whom can be seen only when that
+** is over: it is waited for as any other transaction is, but not with a lock
+** that its COMMIT waits for. */
+static int may_wait(struct ext_table *table, sqlite3_uint64 waited_ms) {
+  sqlite3 *db = table->conn->db;
+  return waited_ms < ext_vtab(table)->options.config.timeout_ms &&
+         !ext_link_interrupted(table->conn) &&
+         (sqlite3_txn_state(db, table->schema) <= SQLITE_TXN_NONE ||
+          ext_place_is_wal(db, table->schema));
+}
+
+/* A call that needs a store in which nothing is in doubt: emb_begin, emb_own.
+ */
+static int txn_decided(struct ext_table *table, int (*call)(emb_session *),
+                       enum resolve how, char **err) {
   struct ext_link *link = table->link;
-  int rc = emb_begin(link->session);
-  if (rc == EMB_LOCKED && emb_in_doubt(link->store)) {
-    rc = txn_resolve(table, how, err);
-    if (rc != SQLITE_OK)
-      return rc;
-    rc = emb_begin(link->session);
+  sqlite3_uint64 waited_ms = 0;
+  int rc = call(link->session);
+  while (rc == EMB_LOCKED) {
+    int resolved = emb_in_doubt(link->store) ? txn_resolve(table, how, err)
+                                             : SQLITE_OK; /* it is by now */
+    if (resolved != SQLITE_OK)
+      return resolved;
+    rc = call(link->session);
+    if (rc != EMB_LOCKED || !may_wait(table, waited_ms))
+      break;
+    waited_ms += (sqlite3_uint64)sqlite3_sleep(DOUBT_NAP_MS) + DOUBT_TRY_MS;
   }
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+static int txn_begin(struct ext_table *table, enum resolve how, char **err) {
+  return txn_decided(table, emb_begin, how, err);
 }
 
 /* This process owns the store from now on, and nothing is in doubt. */
 static int txn_own(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
-  int rc = emb_own(link->session);
-  if (rc == EMB_LOCKED && emb_in_doubt(link->store)) {
-    rc = txn_resolve(table, RESOLVE_WRITE, err);
-    if (rc != SQLITE_OK)
-      return rc;
-    rc = emb_own(link->session);
-  }
-  if (rc)
-    return ext_link_error(link, rc, err);
+  int rc = txn_decided(table, emb_own, RESOLVE_WRITE, err);
+  if (rc != SQLITE_OK)
+    return rc;
   if (link->noted)
     compare_read(table);
   return SQLITE_OK;
@@ -387,9 +463,10 @@ int ext_txn_write(struct ext_table *table, char **err) {
       rc = txn_begin(table, RESOLVE_WRITE, err);
     if (rc != SQLITE_OK)
       return rc;
-    rc = check_fresh(table, err);
-    if (rc == SQLITE_OK && link->atomic)
+    if (link->atomic)
       rc = check_marker(table, err);
+    if (rc == SQLITE_OK)
+      rc = check_fresh(table, err);
     if (rc != SQLITE_OK) {
       emb_rollback(link->session);
       return rc;

@@ -7,8 +7,7 @@
 ** vector columns: so the hidden ones have the same numbers in all tables.  The
 ** command column has the table's name (after a rename the new one), or
 ** "command" where that name is taken by another column; and a hidden column
-*that
-** yields to the names of the user begins with emb_ where one has its name.
+** that yields to the names of the user begins with emb_ where one has its name.
 **
 ** xConnect does not touch the store: a table whose store is missing, damaged
 ** or newer can be connected, so that it can be dropped, and fails when used.
@@ -273,6 +272,29 @@ static int shadow_name(const char *suffix) {
          sqlite3_stricmp(suffix, EXT_SETTINGS) == 0;
 }
 
+/* MATCH where it is no search: under OR or NOT, behind an outer join, or as one
+** of more conditions than SQLite hands over. */
+static void vtab_match(sqlite3_context *context, int argc,
+                       sqlite3_value **argv) {
+  (void)argc, (void)argv;
+  sqlite3_result_error(context,
+                       "emb: MATCH cannot be used here; it stands beside AND "
+                       "in WHERE, or in ON, of the table that it searches",
+                       -1);
+}
+
+static int vtab_function(sqlite3_vtab *vtab, int argc, const char *name,
+                         void (**call)(sqlite3_context *, int,
+                                       sqlite3_value **),
+                         void **data) {
+  (void)vtab;
+  if (argc != 2 || sqlite3_stricmp(name, "match") != 0)
+    return 0;
+  *call = vtab_match;
+  *data = NULL;
+  return 1;
+}
+
 /* PRAGMA integrity_check, from 3.44 on.  Bit 0 of flags: quick_check. */
 static int vtab_integrity(sqlite3_vtab *vtab, const char *schema,
                           const char *name, int flags, char **message) {
@@ -308,9 +330,9 @@ static int vtab_integrity(sqlite3_vtab *vtab, const char *schema,
   .xColumn = ext_cursor_column, .xRowid = ext_cursor_rowid,                    \
   .xUpdate = ext_update, .xBegin = ext_txn_begin, .xSync = ext_txn_sync,       \
   .xCommit = ext_txn_commit, .xRollback = ext_txn_rollback,                    \
-  .xRename = rename_table, .xSavepoint = ext_txn_savepoint,                    \
-  .xRelease = ext_txn_release, .xRollbackTo = ext_txn_rollback_to,             \
-  .xShadowName = shadow_name
+  .xFindFunction = vtab_function, .xRename = rename_table,                     \
+  .xSavepoint = ext_txn_savepoint, .xRelease = ext_txn_release,                \
+  .xRollbackTo = ext_txn_rollback_to, .xShadowName = shadow_name
 
 #if SQLITE_VERSION_NUMBER >= 3044000
 static const sqlite3_module vtab_module = {VTAB_MODULE,

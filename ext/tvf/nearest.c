@@ -12,8 +12,7 @@
 **
 ** BLOCKS    The engine compares the table with as many queries at once as
 **           NEAREST_BLOCK_BYTES has room for, with all that is found for them,
-*so that
-**           memory does not grow with their number.
+**           so that memory does not grow with their number.
 ** PROGRESS  From the first block to the last.
 ** COSINE    A row of zeros has no cosine with any, and as a query no
 ** neighbours.

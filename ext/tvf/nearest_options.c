@@ -110,7 +110,8 @@ static int option_take(const struct ext_options *options, int i,
   case WITH_RADIUS:
     return option_radius(value, how, err);
   case WITH_THREADS:
-    return option_number(names[i], value, NEAREST_THREADS_MAX, &how->threads, err);
+    return option_number(names[i], value, NEAREST_THREADS_MAX, &how->threads,
+                         err);
   default:
     with->snapshot = sqlite3_mprintf("%s", value);
     return with->snapshot ? SQLITE_OK : SQLITE_NOMEM;

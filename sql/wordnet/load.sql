@@ -184,12 +184,7 @@ UPDATE triple SET split = 'train' WHERE split IS NULL;
 CREATE VIEW entity AS
 SELECT head AS id FROM triple UNION SELECT tail FROM triple;
 
--- A row of `entities`, which the trainer makes, holds the vector and after it
--- as much optimizer state; this is the vector alone.
-
 CREATE INDEX synset_name ON synset(name);
-CREATE VIEW embedding AS
-SELECT synset, substr(vector, 1, length(vector) / 2) AS vector FROM entities;
 
 -- What was expected.  A difference ends the script: the CHECK names the row.
 

@@ -154,12 +154,12 @@ static void make_tables(struct trainer *trainer) {
                "DROP TABLE IF EXISTS entities;"
                "DROP TABLE IF EXISTS relations;"
                "CREATE VIRTUAL TABLE entities USING emb("
-               "synset INTEGER PRIMARY KEY, vector FLOAT[%d],"
-               " memory='%dMB'%s);"
+               "synset INTEGER PRIMARY KEY, vector FLOAT[%d] metric=cosine,"
+               " state FLOAT[%d], memory='%dMB'%s);"
                "CREATE VIRTUAL TABLE relations USING emb("
                "relation INTEGER PRIMARY KEY, vector FLOAT[%d],"
-               " memory='4MB')",
-               WIDTH, MEMORY_MB, bound, WIDTH);
+               " state FLOAT[%d], memory='4MB')",
+               DIM, WIDTH - DIM, MEMORY_MB, bound, DIM, WIDTH - DIM);
   for (size_t i = 0; i < options->workers; i++) {
     struct worker *w = &trainer->workers[i];
     table_open(&w->entities, w->db, "entities", WIDTH);

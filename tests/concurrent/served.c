@@ -10,6 +10,8 @@
 ** */
 #include "store_help.h"
 
+#include "engine/session/registry.h"
+
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -45,7 +47,8 @@ static void own(const char *dir, int hear, int say) {
   _exit(emb_close(store, &err) ? 3 : 0);
 }
 
-static int owner_start(struct owner *o, const char *dir) {
+static int owner_start_as(struct owner *o, const char *dir,
+                          void (*run)(const char *, int, int), char said) {
   int down[2], up[2];
   char byte = 0;
   if (!CHECK(pipe(down) == 0 && pipe(up) == 0))
@@ -56,13 +59,17 @@ static int owner_start(struct owner *o, const char *dir) {
     (void)alarm(SANITIZED ? 600 : 120);
     (void)close(down[1]);
     (void)close(up[0]);
-    own(dir, down[0], up[1]);
+    run(dir, down[0], up[1]);
   }
   (void)close(down[0]);
   (void)close(up[1]);
   o->say = down[1];
   o->hear = up[0];
-  return CHECK(read(o->hear, &byte, 1) == 1 && byte == 'o');
+  return CHECK(read(o->hear, &byte, 1) == 1 && byte == said);
+}
+
+static int owner_start(struct owner *o, const char *dir) {
+  return owner_start_as(o, dir, own, 'o');
 }
 
 static void owner_wait(struct owner *o, int is_good) {
@@ -149,6 +156,12 @@ static void fill(int32_t value) {
     keys[i] = i * 7 - 1000;
     help_vector(rows + i * DIM, DIM, keys[i], value);
   }
+}
+
+static void put_twos(emb_session *s) {
+  fill(2);
+  if (emb_put(s, keys, N, rows, NULL))
+    _exit(4);
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -461,6 +474,85 @@ TEST(owner_is_killed_before_commit) {
   (void)help_close(c.store, c.s);
 }
 
+/* Between two reads that follow each other at once another process owns the
+** store, writes, and leaves. */
+TEST(owner_comes_and_goes) {
+  struct client c;
+  struct owner other;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  owner_leave(&c.owner);
+  OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  if (other_start(&other, c.dir, put_twos)) {
+    owner_leave(&other);
+    struct env *env = c.store->core.env;
+    atomic_store(&c.store->refreshed_us, env->now_us(env)); /* it was as fast */
+    fill(2);
+    OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+    CHECK(memcmp(rows, back, sizeof rows) == 0);
+  }
+  (void)help_close(c.store, c.s);
+}
+
+/* An owner that takes its time between the lock and the socket. */
+static struct env slow;
+static int slow_hear, slow_say;
+
+static int slow_port(struct env *env, struct env_dir *dir, const char *name,
+                     struct env_port **port) {
+  char byte;
+  (void)!write(slow_say, "l", 1);
+  (void)!read(slow_hear, &byte, 1);
+  return env_posix.port_open(env, dir, name, port);
+}
+
+static void own_slowly(const char *dir, int hear, int say) {
+  slow = env_posix;
+  slow.port_open = slow_port;
+  slow_hear = hear;
+  slow_say = say;
+  registry_set_env(&slow);
+  own(dir, hear, say);
+}
+
+/* What there was to read before it served is not what there is afterwards. */
+TEST(owner_begins_to_serve) {
+  struct client c;
+  struct owner o;
+  char byte = 0;
+  memset(&c, 0, sizeof c);
+  (void)snprintf(c.dir, sizeof c.dir, "%s", help_path("store"));
+  if (!owner_start(&o, c.dir))
+    return;
+  fill(1);
+  if (help_open(c.dir, &config, &c.store, &c.s)) {
+    OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+    (void)help_close(c.store, c.s);
+  }
+  owner_leave(&o);
+  if (!owner_start_as(&o, c.dir, own_slowly, 'l') ||
+      !help_open(c.dir, &config, &c.store, &c.s))
+    return;
+  OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  CHECK(write(o.say, "x", 1) == 1);
+  CHECK(read(o.hear, &byte, 1) == 1 && byte == 'o');
+  struct owner other;
+  if (other_start(&other, c.dir, put_twos)) { /* acknowledged */
+    fill(2);
+    for (int i = 0; i < 3; i++) {
+      OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+      CHECK(memcmp(rows, back, sizeof rows) == 0);
+    }
+    owner_leave(&other);
+  }
+  (void)help_close(c.store, c.s);
+  owner_leave(&o);
+}
+
 /* ---- a client goes ------------------------------------------------------- */
 
 static void take_leases(emb_session *s) {
@@ -587,6 +679,40 @@ TEST(doubt_outlives_owner) {
   }
   (void)help_close(c.store, c.s);
 }
+
+/* What it had acknowledged outside of that transaction is there in any case. */
+static void leave_in_doubt(int commit) {
+  struct client c;
+  struct owner other;
+  emb_err err;
+  if (!client_begin(&c))
+    return;
+  for (int value = 1; value <= 6; value++) {
+    fill(value);
+    OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+    if (value < 4) /* places that are used again, then what only the log has */
+      OK(c.s, emb_checkpoint(c.s));
+  }
+  if (other_start(&other, c.dir, write_prepared)) { /* keys 1 and 2 */
+    owner_kill(&other);
+    for (int i = 0; i < 1000 && !emb_in_doubt(c.store); i++)
+      (void)usleep(1000);
+    owner_leave(&c.owner);
+    OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+    CHECK(memcmp(rows, back, sizeof rows) == 0);
+    OK(c.s, emb_resolve(c.store, commit, &err));
+    OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
+    for (int i = 0; commit && i < N; i++)
+      if (keys[i] == 1)
+        memset(rows + i * DIM, 0, DIM * sizeof *rows);
+    CHECK(memcmp(rows, back, sizeof rows) == 0);
+    CHECK_EQ_INT(emb_count(c.s), N + commit);
+  }
+  (void)help_close(c.store, c.s);
+}
+
+TEST(owner_leaves_in_doubt_and_committed) { leave_in_doubt(1); }
+TEST(owner_leaves_in_doubt_and_undone) { leave_in_doubt(0); }
 
 /* ---- waiting ------------------------------------------------------------- */
 

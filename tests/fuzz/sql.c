@@ -84,6 +84,14 @@ static const char *const statements[] = {
     "EXPLAIN QUERY PLAN SELECT * FROM %t WHERE %w ORDER BY %e",
     "UPDATE %t_emb SET txn = txn",
     "SELECT * FROM %t WHERE vector MATCH %v",
+    "SELECT key, distance FROM %t WHERE vector MATCH %v AND k = %k AND %w",
+    "SELECT %e, k, vector FROM %t WHERE vector MATCH %v AND distance < %k "
+    "ORDER BY distance LIMIT 3",
+    "SELECT * FROM plain JOIN %t AS t ON t.vector MATCH plain.x AND t.k = 2 "
+    "WHERE %w",
+    "DELETE FROM %t WHERE vector MATCH %v AND k = 1 AND %w",
+    "SELECT * FROM emb_nearest('%t', %v, %k)",
+    "SELECT * FROM emb_nearest('%t', 'rows', 2, 'radius=2')",
     "WITH k AS (SELECT %k AS v) SELECT %e FROM %t WHERE key IN k OR %w",
 };
 

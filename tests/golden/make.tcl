@@ -12,7 +12,7 @@
 # items has an optimizer, which has made one step with the keys 20 to 29 and 41 to
 # 45 and two with 30 to 40.  From format 3 on it tracks: key 300 was written at
 # 5000 and 6000, key 301 at 7000, and key 302, of slot 5, is one that has gone by
-# the time of key 303, at 9000.  What is there
+# the time of key 303, at 9000.  From format 4 on the metric of items is cosine.  What is there
 # already is not touched: a golden store is written once, by the version whose
 # format it shows.  The expected values are computed here, not read back.
 
@@ -78,7 +78,7 @@ proc numbers {from to} {
 proc write_before {} {
   db eval {
     CREATE VIRTUAL TABLE items USING emb(
-      vector FLOAT[16], optimizer='momentum(lr=1, momentum=0.5)',
+      vector FLOAT[16] metric=cosine, optimizer='momentum(lr=1, momentum=0.5)',
       track=data, ttl='30d, 5:1h', admission='bloom(n=2)');
     CREATE VIRTUAL TABLE halves USING emb(vector FLOAT16[5], staleness=2);
     CREATE TABLE plain(key INTEGER PRIMARY KEY, name);
@@ -149,8 +149,9 @@ write_before
 write_after
 if {$kind eq "deletes"} write_deletes
 foreach file {closed.db closed.db-emb} {
-  file copy $file [string map {closed killed} $file]
+  exec cp -r $file [string map {closed killed} $file]
 }
+file delete {*}[glob -nocomplain killed.db-emb/*/socket] ;# no part of a store
 db close
 file mkdir $to
 exec tar -czf [file join $to stores.tar.gz] --owner=0 --group=0 --sort=name \

@@ -30,6 +30,15 @@ static const struct fail_sql_step {
      0},
     {"SELECT count(*) FROM emb_lookahead('items', '[20,21,22,23]')", 0},
     {"SELECT emb_lookahead_wait('items') > 0", 0},
+    {"SELECT key, round(distance, 3), emb_dot(vector, " FAIL_ONE ") FROM items "
+     "WHERE vector MATCH " FAIL_ONE " AND k = 4 AND key IN (2, 3, 5, 7, 11)",
+     0},
+    {"SELECT count(*) FROM (SELECT key FROM items WHERE vector MATCH " FAIL_ONE
+     " ORDER BY distance LIMIT 200)",
+     0},
+    {"SELECT query, rank FROM emb_nearest('items', 'rows', 2, 'radius=1e9') "
+     "WHERE query < 3 ORDER BY 1, 2",
+     0},
     {"SELECT length(emb_prefetch_synchronize('items', "
      "emb_prefetch('items', '[30,31,32]')))",
      0},

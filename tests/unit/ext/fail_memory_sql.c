@@ -103,6 +103,8 @@ static const char *const scans[] = {
     "sum(length(state)) FROM t, emb_delta(t.name, 'me') GROUP BY 1",
     "SELECT t.name, c.name, state FROM t, emb_delta_consumers(t.name) c",
     "SELECT key, op FROM t, emb_evicted(t.name)",
+    "SELECT t.name, count(*), sum(query), sum(key) "
+    "FROM t, emb_nearest(t.name, 'rows', 2) GROUP BY 1",
     "SELECT t.name, asked, refused FROM t, emb_lookahead(t.name, '[1,2]')",
     "SELECT t.name, count(*) > 1 FROM t, emb_lookahead(t.name) GROUP BY 1",
     "SELECT t.name, count(*), sum(key), sum(length(vector)) "
