@@ -299,6 +299,8 @@ int emb_own(emb_session *session);
 ** control group or RLIMIT_AS lets the process have: the text has both numbers.
 ** So does emb_open. */
 int emb_check_memory(uint64_t bytes, emb_err *err);
+/* EMB_RANGE, with what is wrong, when emb_config.index may not be this text. */
+int emb_check_index(const char *text, emb_err *err);
 /* What emb_open would say of these options if the store were not open; dim,
 ** type and segments must be given.  Errors: RANGE, MISMATCH. */
 int emb_check_config(const emb_store *store, const emb_config *config,
@@ -697,6 +699,8 @@ int emb_distance(int metric, const float *a, const float *b, uint32_t dim,
                  double *distance);
 /* Of a vector of the store's rows: what its metric= says. */
 int emb_metric(const emb_store *store, uint32_t segment);
+/* Whether it has an index; emb_stats says whether that is ready. */
+int emb_has_index(const emb_store *store, uint32_t segment);
 
 #define EMB_NEAREST_MAX (1 << 20)               /* neighbours of one query */
 #define EMB_NEAREST_ALL_MAX (UINT32_C(1) << 28) /* of all queries of a call */

@@ -12,6 +12,11 @@ int emb_metric(const emb_store *store, uint32_t segment) {
                                  : EMB_L2;
 }
 
+int emb_has_index(const emb_store *store, uint32_t segment) {
+  const struct schema *schema = &store->core.schema;
+  return segment < schema->count && schema->segments[segment].indexed;
+}
+
 /* ---- a snapshot ---------------------------------------------------------- */
 
 enum { SNAPSHOT_ROWS = 256 };

@@ -4,6 +4,8 @@
 **
 **     INSERT INTO items(items, arg) VALUES('memory', '2GB')      now
 **     INSERT INTO items(items, arg) VALUES('set memory', '2GB')  for good
+**     INSERT INTO items(items, arg) VALUES('set title.index', 'ivf')
+**                                             of one vector column, for good
 **
 ** FOR GOOD  SQLite does not let a module change its CREATE statement, so what
 **           is set is kept in another shadow table, made by the first 'set':
@@ -17,6 +19,8 @@
 **               EMB_MEMORY in the environment
 **               'set memory'
 **               memory= in CREATE VIRTUAL TABLE, and its default
+**           Of a vector column: 'set title.index', what CREATE says of the
+**           column, 'set index', what CREATE says of the table.
 ** WHEN      Memory and timeout: in this process when the transaction commits,
 **           for its connections share the store; the others, and in other
 **           processes all, when the store is opened next.
@@ -31,10 +35,34 @@ SQLITE_EXTENSION_INIT3
 
 #define VARIABLE "EMB_MEMORY"
 
-/* What 'set' may change; NULL: nothing of this name. */
-static const struct ext_option *find_tunable(const char *name) {
+/* What a row of the shadow table is about. */
+struct setting {
+  const struct ext_option *option; /* NULL: nothing of this name */
+  int column; /* the number of the vector, or -1: the table */
+};
+
+/* "index", or "title.index". */
+static struct setting setting_find(const struct ext_options *options,
+                                   const char *name) {
   const struct ext_option *option = ext_option_find(name);
-  return option && option->change != EXT_FIXED ? option : NULL;
+  const char *dot = strrchr(name, '.');
+  if (option || dot == NULL)
+    return (struct setting){option, -1};
+  option = ext_option_find(dot + 1);
+  for (uint32_t i = 0; option && i < ext_vectors(options); i++)
+    if (option->in_column &&
+        strlen(options->vectors[i]) == (size_t)(dot - name) &&
+        sqlite3_strnicmp(options->vectors[i], name, (int)(dot - name)) == 0)
+      return (struct setting){option, (int)i};
+  return (struct setting){NULL, -1};
+}
+
+/* As the shadow table has it; NULL without memory. */
+static char *setting_name(const struct ext_options *options,
+                          const struct setting *setting) {
+  int column = setting->column;
+  return sqlite3_mprintf("%s%s%s", column < 0 ? "" : options->vectors[column],
+                         column < 0 ? "" : ".", setting->option->name);
 }
 
 static const struct ext_option *memory_option(void) {
@@ -64,8 +92,7 @@ static int settings_find_table(struct ext_table *table, int *there,
 
 /* Calls visit for each row with a name that can be set, in a fixed order. */
 static int settings_each(struct ext_table *table,
-                         int (*visit)(void *arg,
-                                      const struct ext_option *option,
+                         int (*visit)(void *arg, const struct setting *setting,
                                       const char *value, char **err),
                          void *arg, char **err) {
   sqlite3 *db = table->conn->db;
@@ -83,15 +110,15 @@ static int settings_each(struct ext_table *table,
     return ext_sql_error(err, db, rc);
   while (rc == SQLITE_OK && sqlite3_step(rows) == SQLITE_ROW) {
     const char *name, *value;
-    const struct ext_option *option;
+    struct setting setting;
     rc = ext_column_text(rows, 0, &name);
     if (rc == SQLITE_OK)
       rc = ext_column_text(rows, 1, &value);
     if (rc != SQLITE_OK)
       break;
-    option = find_tunable(name ? name : "");
-    if (option && value)
-      rc = visit(arg, option, value, err);
+    setting = setting_find(&ext_vtab(table)->options, name ? name : "");
+    if (setting.option && setting.option->change != EXT_FIXED && value)
+      rc = visit(arg, &setting, value, err);
   }
   if (rc != SQLITE_OK) {
     sqlite3_finalize(rows);
@@ -161,9 +188,26 @@ static int settings_take(struct ext_settings *settings,
   return rc;
 }
 
-static int settings_take_row(void *arg, const struct ext_option *option,
+static int settings_take_column(struct ext_settings *settings,
+                                const struct setting *setting,
+                                const char *value, char **err) {
+  struct ext_options *options = &settings->options;
+  const struct ext_option *option = setting->option;
+  int i = setting->column;
+  char **own = ext_option_column_text(&settings->columns[i], option);
+  int rc = ext_option_check(option, options->vectors[i], value, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  sqlite3_free(*own);
+  *own = sqlite3_mprintf("%s", value);
+  *ext_option_column_text(&options->segments[i], option) = *own;
+  return *own ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+static int settings_take_row(void *arg, const struct setting *setting,
                              const char *value, char **err) {
-  return settings_take(arg, option, value, err);
+  return setting->column < 0 ? settings_take(arg, setting->option, value, err)
+                             : settings_take_column(arg, setting, value, err);
 }
 
 /* What can be said of the memory before the store is asked. */
@@ -189,7 +233,9 @@ static int take_environment(struct ext_settings *settings, char **err) {
 static void settings_begin(struct ext_table *table,
                            struct ext_settings *settings) {
   settings->options = ext_vtab(table)->options;
+  settings->options.config.segments = settings->options.segments;
   memset(settings->texts, 0, sizeof settings->texts);
+  memset(settings->columns, 0, sizeof settings->columns);
 }
 
 int ext_settings_create(struct ext_table *table, struct ext_settings *settings,
@@ -235,17 +281,23 @@ int ext_settings_open(struct ext_table *table, struct ext_settings *settings,
 
 void ext_settings_free(struct ext_settings *settings) {
   for (size_t i = 0; i < EXT_OPTIONS_MAX; i++) {
+    const struct ext_option *option = ext_option_at(i);
     sqlite3_free(settings->texts[i]);
     settings->texts[i] = NULL;
+    for (uint32_t c = 0; option && option->in_column && c < EMB_SEGMENTS_MAX;
+         c++)
+      sqlite3_free(*ext_option_column_text(&settings->columns[c], option));
   }
+  memset(settings->columns, 0, sizeof settings->columns);
 }
 
-static int add_json(void *arg, const struct ext_option *option,
-                    const char *value, char **err) {
-  sqlite3_str *json = arg;
-  (void)err;
-  sqlite3_str_appendf(json, "%s\"%s\":\"", sqlite3_str_length(json) ? "," : "{",
-                      option->name);
+struct json {
+  const struct ext_options *options;
+  sqlite3_str *text;
+};
+
+static void add_quoted(sqlite3_str *json, const char *value) {
+  sqlite3_str_appendchar(json, 1, '"');
   for (; *value; value++)
     if (*value == '"' || *value == '\\')
       sqlite3_str_appendf(json, "\\%c", *value);
@@ -254,12 +306,28 @@ static int add_json(void *arg, const struct ext_option *option,
     else
       sqlite3_str_appendchar(json, 1, *value);
   sqlite3_str_appendchar(json, 1, '"');
+}
+
+static int add_json(void *arg, const struct setting *setting, const char *value,
+                    char **err) {
+  struct json *json = arg;
+  char *name = setting_name(json->options, setting);
+  (void)err;
+  if (name == NULL)
+    return SQLITE_NOMEM;
+  sqlite3_str_appendchar(json->text, 1,
+                         sqlite3_str_length(json->text) ? ',' : '{');
+  add_quoted(json->text, name);
+  sqlite3_str_appendchar(json->text, 1, ':');
+  add_quoted(json->text, value);
+  sqlite3_free(name);
   return SQLITE_OK;
 }
 
 int ext_settings_json(struct ext_table *table, char **json, char **err) {
   sqlite3_str *text = sqlite3_str_new(table->conn->db);
-  int rc = settings_each(table, add_json, text, err);
+  struct json to = {&ext_vtab(table)->options, text};
+  int rc = settings_each(table, add_json, &to, err);
   if (sqlite3_str_length(text) > 0)
     sqlite3_str_appendchar(text, 1, '}');
   if (rc == SQLITE_OK) /* without memory it is as empty as without options */
@@ -313,18 +381,20 @@ int ext_settings_memory(struct ext_table *table, sqlite3_value *arg,
 
 /* The option, or why it cannot be set. */
 static int settings_choose(struct ext_table *table, const char *name,
-                           const struct ext_option **option, char **err) {
-  *option = ext_option_find(name);
-  if (*option == NULL)
+                           struct setting *setting, char **err) {
+  const struct ext_option *option;
+  *setting = setting_find(&ext_vtab(table)->options, name);
+  option = setting->option;
+  if (option == NULL)
     return ext_option_unknown(name, err);
-  if ((*option)->change == EXT_FIXED)
+  if (option->change == EXT_FIXED)
     return ext_error(err, SQLITE_ERROR,
                      "%s is fixed with the table%s; make another table with "
                      "it and copy the rows: INSERT INTO other SELECT * FROM "
                      "%s",
-                     (*option)->name, (*option)->note ? (*option)->note : "",
+                     option->name, option->note ? option->note : "",
                      table->name);
-  if ((*option)->change == EXT_AT_OPEN && !table->file[0])
+  if (option->change == EXT_AT_OPEN && !table->file[0])
     return ext_error(err, SQLITE_ERROR,
                      "%s cannot be changed in a temporary table: it would take "
                      "effect when the table is opened next",
@@ -332,10 +402,29 @@ static int settings_choose(struct ext_table *table, const char *name,
   return SQLITE_OK;
 }
 
+/* CREATE gives each vector column its own: what is set for the table would
+** come to nothing. */
+static int settings_reaches(const struct ext_options *options,
+                            const struct setting *setting, char **err) {
+  const struct ext_option *option = setting->option;
+  uint32_t i = 0, n = ext_vectors(options);
+  emb_segment segment;
+  for (; setting->column < 0 && option->in_column && i < n; i++) {
+    segment = options->segments[i];
+    if (*ext_option_column_text(&segment, option) == NULL)
+      return SQLITE_OK;
+  }
+  return i == 0 ? SQLITE_OK
+                : ext_error(err, SQLITE_ERROR,
+                            "each vector column has its own %s; write 'set "
+                            "%s.%s'",
+                            option->name, options->vectors[0], option->name);
+}
+
 /* Everything that an opening of the store would say of the options as they are
 ** with this one; else one could set what makes the table unusable. */
 static int settings_check(struct ext_table *table,
-                          const struct ext_option *option, const char *value,
+                          const struct setting *setting, const char *value,
                           char **err) {
   struct ext_settings settings;
   emb_err engine_err;
@@ -343,12 +432,12 @@ static int settings_check(struct ext_table *table,
   settings_begin(table, &settings);
   rc = settings_read_rows(table, &settings, err);
   if (rc == SQLITE_OK)
-    rc = settings_take(&settings, option, value, err);
+    rc = settings_take_row(&settings, setting, value, err);
   if (rc == SQLITE_OK)
     rc = ext_options_check(&settings.options, err);
   if (rc == SQLITE_OK) {
     uint64_t bytes = settings.options.config.memory_bytes;
-    if (option == memory_option() &&
+    if (setting->option == memory_option() &&
         bytes < emb_memory_least(table->link->store))
       rc = ext_error(err, SQLITE_ERROR,
                      "memory of %llu bytes is too small for %s, which needs at "
@@ -365,7 +454,7 @@ static int settings_check(struct ext_table *table,
   return rc;
 }
 
-static int store_row(struct ext_table *table, const struct ext_option *option,
+static int store_row(struct ext_table *table, const char *name,
                      const char *value, char **err) {
   sqlite3 *db = table->conn->db;
   int rc = ext_exec(db, err,
@@ -376,24 +465,44 @@ static int store_row(struct ext_table *table, const struct ext_option *option,
     rc = ext_exec(db, err,
                   "INSERT OR REPLACE INTO \"%w\".\"%w_" EXT_SETTINGS
                   "\" VALUES(%Q, %Q)",
-                  table->schema, table->name, option->name, value);
+                  table->schema, table->name, name, value);
   return rc;
 }
 
+/* Nothing says of the column what it has: nor does the table, from now on. */
+static int unset_column(struct ext_table *table, const struct setting *setting,
+                        char **err) {
+  const struct ext_option *option = setting->option;
+  struct ext_options *options = &ext_vtab(table)->options;
+  emb_segment *segment = &options->segments[setting->column];
+  if (*ext_option_column_text(segment, option) ||
+      ext_option_is_set(options, option))
+    return SQLITE_OK;
+  return ext_exec(table->conn->db, err,
+                  "INSERT OR IGNORE INTO \"%w\".\"%w_" EXT_SETTINGS
+                  "\" VALUES(%Q, %Q)",
+                  table->schema, table->name, option->name, option->unset);
+}
+
 /* Back to what CREATE says. */
-static int remove_row(struct ext_table *table, const struct ext_option *option,
-                      char **err) {
+static int remove_row(struct ext_table *table, const struct setting *setting,
+                      const char *name, char **err) {
+  const struct ext_option *option = setting->option;
   int there, rc = settings_find_table(table, &there, err);
   if (rc != SQLITE_OK || !there)
     return rc;
-  if (option->unset && !ext_option_is_set(&ext_vtab(table)->options, option))
+  if (setting->column < 0 && option->unset &&
+      !ext_option_is_set(&ext_vtab(table)->options, option))
     return ext_exec(table->conn->db, err,
                     "UPDATE \"%w\".\"%w_" EXT_SETTINGS
                     "\" SET value = %Q WHERE name = %Q",
-                    table->schema, table->name, option->unset, option->name);
-  return ext_exec(table->conn->db, err,
-                  "DELETE FROM \"%w\".\"%w_" EXT_SETTINGS "\" WHERE name = %Q",
-                  table->schema, table->name, option->name);
+                    table->schema, table->name, option->unset, name);
+  rc = ext_exec(table->conn->db, err,
+                "DELETE FROM \"%w\".\"%w_" EXT_SETTINGS "\" WHERE name = %Q",
+                table->schema, table->name, name);
+  return rc == SQLITE_OK && setting->column >= 0
+             ? unset_column(table, setting, err)
+             : rc;
 }
 
 /* Before the first change of a transaction: what it changes is known at its
@@ -417,19 +526,28 @@ static int note_before(struct ext_table *table, char **err) {
 int ext_settings_set(struct ext_table *table, const char *name,
                      sqlite3_value *arg, char **err) {
   const char *value = NULL;
-  const struct ext_option *option;
-  int rc = settings_choose(table, name, &option, err);
+  struct setting setting;
+  char *own = NULL;
+  int rc = settings_choose(table, name, &setting, err);
   if (rc == SQLITE_OK && sqlite3_value_type(arg) != SQLITE_NULL) {
     if (!is_value(arg))
       return refuse_value("set", err);
     value = (const char *)sqlite3_value_text(arg);
-    rc = value ? settings_check(table, option, value, err) : SQLITE_NOMEM;
+    rc = value ? settings_reaches(&ext_vtab(table)->options, &setting, err)
+               : SQLITE_NOMEM;
+    if (rc == SQLITE_OK)
+      rc = settings_check(table, &setting, value, err);
   }
   if (rc == SQLITE_OK)
     rc = note_before(table, err);
   if (rc == SQLITE_OK)
-    rc = value ? store_row(table, option, value, err)
-               : remove_row(table, option, err);
+    rc = (own = setting_name(&ext_vtab(table)->options, &setting))
+             ? SQLITE_OK
+             : SQLITE_NOMEM;
+  if (rc == SQLITE_OK)
+    rc = value ? store_row(table, own, value, err)
+               : remove_row(table, &setting, own, err);
+  sqlite3_free(own);
   return rc;
 }
 

@@ -163,6 +163,10 @@ struct ext_option {
   enum ext_kind kind;
   enum ext_change change;
   size_t at, width;
+  size_t in_column; /* of a text that a vector column may have of its own:
+                       where, in emb_segment; else 0 */
+  /* Of a text: EMB_OK, or why it is none. */
+  int (*check)(const char *text, emb_err *why);
   uint64_t least, most; /* of a number; a choice's first word is `least` */
   const char *words[4]; /* of a choice; of a number what stands for none */
   uint64_t none;        /* the value of that */
@@ -198,6 +202,11 @@ int ext_option_is_set(const struct ext_options *options,
 /* Where a text is. */
 char **ext_option_text(struct ext_options *options,
                        const struct ext_option *option);
+char **ext_option_column_text(emb_segment *segment,
+                              const struct ext_option *option);
+/* SQLITE_ERROR: the text is none, of the table (column NULL) or of a column. */
+int ext_option_check(const struct ext_option *option, const char *column,
+                     const char *value, char **err);
 /* Do they go together? */
 int ext_options_check(const struct ext_options *options, char **err);
 void ext_options_init(struct ext_options *options);
@@ -236,7 +245,8 @@ static inline struct ext_vtab *ext_vtab(const struct ext_table *table) {
 /* A table's options as they are now. */
 struct ext_settings {
   struct ext_options options;   /* its texts are the table's, */
-  char *texts[EXT_OPTIONS_MAX]; /* or these, of options with that number */
+  char *texts[EXT_OPTIONS_MAX]; /* or these, of options with that number, */
+  emb_segment columns[EMB_SEGMENTS_MAX]; /* and of vector columns these */
 };
 
 /* CREATE's, what was set, and the environment; of a new table without what was
