@@ -166,7 +166,8 @@ enum {
 
 #define EMB_SEGMENTS_MAX 16
 
-/* One vector of a row that has several.  The texts are those of emb_config. */
+/* One vector of a row that has several.  The texts are those of emb_config, and
+** for this vector; NULL in a new store: no optimizer, zeros, l2, no index. */
 typedef struct emb_segment {
   uint32_t dim, type;
   const char *optimizer, *initializer;
@@ -220,14 +221,22 @@ typedef struct emb_config {
   /* How near two vectors are to each other, for emb_nearest: "l2", "cosine" or
   ** "dot".  NULL: what the store has; a new one: l2.  May be changed. */
   const char *metric;
-  /* What finds most of them without looking at all rows:
-  ** "ivf(lists=0, code=8, probes=0, memory=0)", all of which may be left out
-  ** (then in brackets: none), or "none".  lists: 0, as the rows need; code: bits
-  ** of an element in memory, 8, 4, 1 or none; probes: lists that a query looks
-  ** into; memory: MiB that it may take at most, 0: what it needs.  NULL: what
-  ** the store has; a new one: none.  May be changed by whoever opens the store
-  ** first.  It is made in the background after each open; until then all rows
-  ** are compared. */
+  /* What finds most of them without looking at all rows: "ivf(...)" or "none".
+  ** In brackets, separated by commas, each may be left out:
+  **
+  **   lists=n    parts that the rows are put into, 0 to 65535; 0, the default:
+  **              the square root of the number of rows
+  **   code=8     bits for each element that are kept in memory: 8, 4, 1 or none
+  **   probes=n   lists that a search looks into unless it says how many itself,
+  **              0 to 65535; 0, the default: a 64th of the lists, and 8
+  **   memory=n   the most MiB that it may take, in all; 0, the default: what it
+  **              needs, some 14 bytes and the code for each row.  Where that is
+  **              more there is none
+  **
+  ** NULL: what the store has; a new one: none.  Whoever opens the store first
+  ** may change it.  Any other text is EMB_RANGE.  It is made in the background
+  ** when there are 1,024 rows, kept in a file, and follows each change; until
+  ** it is there all rows are compared (the metric nearest_index says which). */
   const char *index;
   /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
   ** Everywhere else dim is then their sum, and a vector the segments of a row

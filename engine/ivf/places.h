@@ -3,8 +3,8 @@
 ** places.h -- where in the lists a key is.
 **
 ** A hash table of 32-bit places, which has no keys: those in the lists are
-** compared.  256 parts, each of its own size, which grows by a tenth, so that it
-** is between 80 and 88 percent full: less than 5 bytes for each key.
+** compared.  256 parts, each of its own size, which grows by a tenth, so that
+** it is between 80 and 88 percent full: less than 5 bytes for each key.
 **
 **   0            free
 **   place + 1    of a key

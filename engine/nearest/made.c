@@ -30,8 +30,8 @@
 /* ---- sets ---------------------------------------------------------------- */
 
 /* As many lists as the square root of the rows, which balances the time for the
-** centres and that for the entries; and no more than leaves most blocks full.
- */
+** centres and that for the entries; and no more than leaves most blocks full
+** (rows / 32). */
 static uint32_t default_lists(uint64_t rows) {
   double lists = sqrt((double)rows);
   lists = lists < (double)rows / 32 ? lists : (double)rows / 32;

@@ -47,9 +47,9 @@
 #define SCHEMA_TEXT_BYTES 3584
 
 struct segment {
-  uint32_t dim, type;    /* EMB_F32, EMB_F16 */
-  uint32_t metric;       /* EMB_L2, ... */
-  int indexed;           /* it has an index */
+  uint32_t dim, type; /* EMB_F32, EMB_F16 */
+  uint32_t metric;    /* EMB_L2, ... */
+  int indexed;        /* it has an index */
   struct ivf_options index;
   uint32_t first;        /* its first element in a row */
   uint32_t stored_at;    /* its first byte in a value */
