@@ -32,12 +32,13 @@ _Static_assert(sizeof store_tasks / sizeof store_tasks[0] <= TASKS_MAX,
 
 extern const struct store_file file_manifest, file_log, file_lock, file_index,
     file_spill, file_copy_of, file_snapshot, file_hot, file_seen, file_chain,
-    file_consumer, file_position, file_copy_marks, file_socket;
+    file_consumer, file_position, file_copy_marks, file_socket, file_nearest;
 
 const struct store_file *const store_files[] = {
-    &file_manifest, &file_log,      &file_lock,       &file_index, &file_spill,
-    &file_copy_of,  &file_snapshot, &file_hot,        &file_seen,  &file_chain,
-    &file_consumer, &file_position, &file_copy_marks, &file_socket};
+    &file_manifest,   &file_log,     &file_lock,     &file_index,
+    &file_spill,      &file_copy_of, &file_snapshot, &file_hot,
+    &file_seen,       &file_chain,   &file_consumer, &file_position,
+    &file_copy_marks, &file_socket,  &file_nearest};
 
 const size_t store_file_count = sizeof store_files / sizeof store_files[0];
 

@@ -654,6 +654,9 @@ int open__close(emb_store *store, emb_err *err) {
       !atomic_load(&store->in_doubt)) {
     rc = core_failed(core, err);
     rc = rc ? rc : settle_files(store, err);
+    if (!rc) {
+      nearest_close(store);
+    }
     store->closed_in_peace = !rc;
   } else if (atomic_load(&store->owner) && atomic_load(&store->in_doubt) &&
              !atomic_load(&store->dropped)) {

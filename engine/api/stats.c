@@ -68,12 +68,14 @@ static void owner(struct stats_list *l, emb_store *store) {
 static void nearest(struct stats_list *l, emb_store *store) {
   struct nearest_index *x = store->nearest;
   text(l, "nearest_index", nearest_state(store));
+  text(l, "nearest_file", nearest_file(store));
   number(l, "nearest_rows", stats_of(&x->indexed));
   number(l, "nearest_recent", stats_of(&x->recent_count));
   number(l, "nearest_behind", stats_of(&x->behind));
   number(l, "nearest_lists", stats_of(&x->lists));
   number(l, "nearest_bytes", stats_of(&x->bytes));
   number(l, "nearest_made", stats_of(&x->rebuilds));
+  number(l, "nearest_saved", stats_of(&x->saves));
   number(l, "nearest_queries", stats_of(&x->searches));
   number(l, "nearest_candidates", stats_of(&x->candidates));
 }

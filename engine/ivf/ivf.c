@@ -237,7 +237,3 @@ static int place_moved(void *arg, int64_t key, uint32_t from, uint32_t to) {
 void ivf_close(struct ivf *ivf, uint32_t list) {
   ivf__lists_close(&ivf->lists, list, place_moved, ivf);
 }
-
-int ivf_restore(struct ivf *ivf, uint32_t list, const struct ivf_entry *entry) {
-  return set_new(ivf, list, entry);
-}

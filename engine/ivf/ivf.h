@@ -95,8 +95,41 @@ size_t ivf_keys(struct ivf *ivf, uint32_t list, uint32_t *block, int64_t *keys,
                 size_t most);
 /* Fills the holes of one list. */
 void ivf_close(struct ivf *ivf, uint32_t list);
-/* Entries as a file has them: one, which is not there. */
-int ivf_restore(struct ivf *ivf, uint32_t list, const struct ivf_entry *entry);
+
+/* ---- in a file ----------------------------------------------------------- */
+
+/* Entries as a file has them: a block of a list as it is in memory.  Slots
+** whose bit is not in `live` mean nothing. */
+struct ivf_saved {
+  uint32_t list, live;
+  int64_t *keys;   /* [16] */
+  uint32_t *words; /* [form.words][16] */
+  uint8_t *marks;  /* [form.marks][16] */
+};
+/* The maintainer's: the first block of a list, and what a block has; returns
+ *the
+ ** next one, BLOCK_NONE at the end.  Keys may be taken away meanwhile. */
+static inline uint32_t ivf_first(const struct ivf *ivf, uint32_t list) {
+  return ivf->lists.all[list].first;
+}
+uint32_t ivf_saved(struct ivf *ivf, uint32_t block, struct ivf_saved *saved);
+/* The centres and the form are there.  Keys that are there already are left
+** out.  EMB_CORRUPT: there is no such list; EMB_NOMEM. */
+int ivf_restore(struct ivf *ivf, const struct ivf_saved *saved);
+/* Marks are as the file's. */
+void ivf_restore_form(struct ivf *ivf, uint32_t base);
+
+/* ---- checking ------------------------------------------------------------ */
+
+struct ivf_checked {
+  uint64_t rows;  /* live entries */
+  uint64_t lost;  /* of these, keys that are not found there */
+  uint64_t found; /* keys that the places have */
+  uint64_t wrong; /* lists whose blocks are not as many, or another's */
+};
+/* Beside searches, and removals, by which figures may differ; the
+** maintainer's. */
+void ivf_check(struct ivf *ivf, struct ivf_checked *checked);
 
 /* ---- searching ----------------------------------------------------------- */
 

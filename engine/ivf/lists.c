@@ -4,6 +4,8 @@
 */
 #include "lists.h"
 
+#include <string.h>
+
 #include "../base/debug.h"
 
 #define CHUNK_SMALL (UINT32_C(1) << 17)
@@ -144,6 +146,30 @@ uint32_t ivf__lists_append(struct lists *lists, uint32_t number,
                            (uint16_t)(1u << slot), memory_order_release);
   gate_open(list);
   return block * IVF_BLOCK + slot;
+}
+
+uint32_t ivf__lists_restore(struct lists *lists, uint32_t number, uint32_t live,
+                            const int64_t *keys, const uint32_t *words,
+                            const uint8_t *marks) {
+  struct ivf_list *list = &lists->all[number];
+  uint32_t block = block_take(lists);
+  if (block == BLOCK_NONE) {
+    return UINT32_MAX;
+  }
+  struct ivf_head *head = lists_head(lists, block);
+  memcpy(lists_codes(lists, block), words,
+         IVF_BLOCK * ivf_code_bytes(&lists->form));
+  memcpy(lists_keys(lists, block), keys, IVF_BLOCK * sizeof *keys);
+  memcpy(lists_marks(lists, block), marks,
+         (size_t)IVF_BLOCK * lists->form.marks);
+  gate_close(list);
+  head->list = (uint16_t)number;
+  head->next = list->first;
+  list->first = block;
+  atomic_fetch_add_explicit(&list->blocks, 1, memory_order_relaxed);
+  atomic_store_explicit(&head->live, (uint16_t)live, memory_order_release);
+  gate_open(list);
+  return block * IVF_BLOCK;
 }
 
 void ivf__lists_replace(struct lists *lists, uint32_t place,

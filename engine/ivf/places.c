@@ -95,6 +95,17 @@ uint32_t ivf__places_take(struct places *places, int64_t key) {
   return place;
 }
 
+uint64_t ivf__places_count(struct places *places) {
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < PLACES_PARTS; i++) {
+    struct places_part *part = &places->parts[i];
+    spin_acquire(&part->lock);
+    n += part->used - part->gone;
+    spin_release(&part->lock);
+  }
+  return n;
+}
+
 /* ---- a part anew --------------------------------------------------------- */
 
 /* What the part has now, in slots that are all free; how many. */

@@ -49,6 +49,8 @@ void ivf__places_init(struct places *places, struct env *env);
 void ivf__places_free(struct places *places);
 /* PLACE_NONE: it is not there. */
 uint32_t ivf__places_find(struct places *places, int64_t key);
+/* How many there are. */
+uint64_t ivf__places_count(struct places *places);
 /* The maintainer's: a key that is not there; 0: no memory. */
 int ivf__places_add(struct places *places, int64_t key, uint32_t place);
 /* From one place to another; 0: it is not there any more. */

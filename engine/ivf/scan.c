@@ -266,7 +266,7 @@ IVF_AVX512 static void minimum_avx512(float *best, uint32_t *at,
                                       const float *products, size_t n,
                                       float half, uint32_t i) {
   for (size_t j = 0; j < n; j += 16) {
-    __mmask16 in = n - j >= 16 ? 0xffff : (__mmask16)((1u << (n - j)) - 1);
+    __mmask16 in = (__mmask16)(n - j >= 16 ? 0xffff : (1u << (n - j)) - 1);
     __m512 old = _mm512_maskz_loadu_ps(in, best + j);
     __m512 x = _mm512_sub_ps(_mm512_set1_ps(half),
                              _mm512_maskz_loadu_ps(in, products + j));

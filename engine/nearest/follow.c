@@ -164,7 +164,7 @@ void follow__clean(struct nearest_index *x, uint32_t which) {
 }
 
 /* Most rows that steps change were changed before: then it is one look. */
-static void set_dirty(struct nearest_index *x, int64_t key) {
+void follow__dirty_key(struct nearest_index *x, int64_t key) {
   struct dirty *dirty = atomic_load_explicit(&x->dirty, memory_order_acquire);
   if (dirty) {
     uint64_t bit = hash_key(key) & dirty->mask;
@@ -202,18 +202,21 @@ static void index_ended(void *arg, const struct row_event *event) {
   switch (event->cause) {
   case ROW_STEP:
     if (event->from) {
-      set_dirty(x, event->key);
+      follow__dirty_key(x, event->key);
       break;
     }
     follow__add(x, event->key);
     break;
   case ROW_PUT:
+    if (EMB_SEED(SEED_NEIGHBOUR_NOT_RECENT)) {
+      break;
+    }
     if (!event->from ||
         atomic_load_explicit(&x->recent_count, memory_order_relaxed) <
             RECENT_PUTS) {
       follow__add(x, event->key);
     } else {
-      set_dirty(x, event->key);
+      follow__dirty_key(x, event->key);
     }
     break;
   case ROW_REMOVED:

@@ -9,6 +9,10 @@
 **   follow.c   is called for each change of a row (kernel/observe.h)
 **   tend.c     the task: makes the index, and brings it up to date
 **   made.c     the index that is being made
+**   sweep.c    a pass over the lists, for rows that steps have changed
+**   load.c     the index as its file has it, brought up to date
+**   save.c     and the file (saved.h)
+**   checked.c  the check that it agrees with the table
 **   indexed.c  searches
 **
 ** An entry only says that a row may be near; each is compared as it is.  So
@@ -29,18 +33,25 @@
 **               had read before.  The latter it notices by `removals`, a count
 **               for keys of one hash, which it reads before the row; then the
 **               key becomes recent again.
+** WHO       The process that owns the store; and one that reads a store which
+**           nobody writes to: its rows do not change until it loads another
+**           checkpoint, and then it begins anew.  Where another process owns
+*the
+**           store, that one answers, or all rows are compared.
 ** STATES    off          no vector has an index, or another process owns the
 **                        store
 **           waiting      there are fewer rows than INDEX_ROWS
 **           memory       it would not fit into memory=
 **           failed       it could not be made; tried again after a while
+**           loading      from its file
 **           sampling, training, filling      being made
 **           ready        searches use it.  When the table has grown fourfold it
 **                        is made anew, beside the one that is used
 ** THREADS   The observer: any session, under a key's latch.  The task: one
 **           thread at a time, under `lock`.  Searches: any, with `use` of a
 **           set.
-** LOCKS     lock, then ckpt_lock never; use_lock and recent_lock are taken
+** LOCKS     lock, then ckpt_lock never, own_lock perhaps; use_lock and
+*recent_lock are taken
 **           last, for some instructions.
 */
 #ifndef EMB_NEAREST_INDEX_H
@@ -50,6 +61,7 @@
 #include "../kernel/observe.h"
 #include "../scan/scan.h"
 #include "../session/store.h"
+#include "saved.h"
 
 #define INDEX_ROWS 1024       /* fewer are compared one by one */
 #define RECENT_PUTS 65536     /* rows put that are compared */
@@ -62,6 +74,7 @@ enum index_state {
   INDEX_WAITING,
   INDEX_MEMORY,
   INDEX_FAILED,
+  INDEX_LOADING,
   INDEX_SAMPLING,
   INDEX_TRAINING,
   INDEX_FILLING,
@@ -102,7 +115,10 @@ struct making { /* made.c */
   size_t wanted, count, at, sampled;
   uint32_t removals[REMOVALS]; /* before the piece that is being filled in */
   uint32_t segment;            /* that is being trained */
-  emb_scan *scan;
+  emb_scan *scan;              /* of the owner; else */
+  struct gather gather;        /* keys of a part of the store's index, */
+  uint32_t part;               /* the next one, */
+  uint64_t gathered;           /* and how many of those keys are done */
 };
 
 struct sweep { /* a pass over the lists, for rows that are dirty */
@@ -125,6 +141,7 @@ struct nearest_index {
   ** observers, cleared by the task. */
   _Atomic int incomplete;
   _Atomic int was_reset; /* the store was loaded anew; cleared by the task */
+  _Atomic int may_be;    /* in this process; the task's, for emb_stats */
 
   spin_lock recent_lock;
   struct recent *first, *last; /* recent_lock */
@@ -146,19 +163,34 @@ struct nearest_index {
   uint8_t *found;
   struct making making;
   struct sweep sweep;
+  struct loading loading;
+  struct saving saving;
   uint64_t again_us; /* not before */
   emb_err why;       /* failed, or memory */
+  int was_asked_for; /* the file, since the store was loaded */
+  int is_saved;      /* there is one, of this state: */
+  uint64_t saved_mark, saved_rows;
+  uint64_t changed; /* rows that were put into lists since, with repetitions */
+  uint64_t save_us; /* not before */
 
   /* For emb_stats; relaxed. */
-  _Atomic uint64_t rebuilds, candidates, searches, bytes, moved, indexed, lists;
+  _Atomic int file_state; /* enum saved_state */
+  _Atomic uint64_t rebuilds, saves, candidates, searches, bytes, indexed, lists;
 };
 enum { SET_USED, SET_MADE };
 
 void nearest_init(emb_store *store);
 /* Threads have ended. */
 void nearest_free(emb_store *store);
+/* The last checkpoint was taken, and threads have ended: what has changed much
+** is saved. */
+void nearest_close(emb_store *store);
+/* emb_verify: what does not agree is reported.  Waits for the task. */
+int nearest_check(emb_session *s, void (*report)(void *, const char *),
+                  void *arg);
 /* For emb_stats. */
 const char *nearest_state(emb_store *store);
+const char *nearest_file(emb_store *store);
 /* tend.c: the one that searches may use, until nearest__unuse; NULL: there is
 ** none. */
 struct index_set *nearest__use(struct nearest_index *x);
@@ -170,6 +202,15 @@ static inline struct index_set *index_set_at(struct nearest_index *x, int i) {
 static inline int index_has(const struct nearest_index *x, uint32_t segment) {
   const struct schema *schema = &x->store->core.schema;
   return segment < schema->count && schema->segments[segment].indexed;
+}
+
+/* Of a store that has an index. */
+static inline uint32_t indexed_first(const struct nearest_index *x) {
+  uint32_t k = 0;
+  while (!index_has(x, k)) {
+    k++;
+  }
+  return k;
 }
 
 /* ---- follow.c ------------------------------------------------------------ */
@@ -201,18 +242,53 @@ static inline int dirty_has(const struct dirty *dirty, uint32_t which,
          1;
 }
 void follow__clean(struct nearest_index *x, uint32_t which);
+/* The row may not be where it belongs. */
+void follow__dirty_key(struct nearest_index *x, int64_t key);
 
 /* ---- made.c -------------------------------------------------------------- */
 
-struct index_set *made__new_set(struct nearest_index *x, uint64_t rows);
+/* lists: of each segment, or NULL: as the rows ask for.  NULL: no memory. */
+struct index_set *made__new_set(struct nearest_index *x, uint64_t rows,
+                                const uint32_t *lists);
 void made__free_set(struct nearest_index *x, struct index_set *set);
 /* What indexes of so many rows take, against memory=: 0, with x->why. */
 int made__fits(struct nearest_index *x, uint64_t rows);
+/* All indexes of a set have the key. */
+int made__has(const struct nearest_index *x, struct index_set *set,
+              int64_t key);
 /* Puts rows where they belong: n keys, at most IVF_ROWS, as they are now. */
 int made__apply(struct nearest_index *x, const int64_t *keys, size_t n);
 /* One piece of making an index; *done: it is complete. */
 int made__begin(struct nearest_index *x);
 int made__piece(struct nearest_index *x, int *done);
 void made__end(struct nearest_index *x);
+
+/* ---- sweep.c ------------------------------------------------------------- */
+
+/* A pass is due, or under way. */
+int sweep__due(struct nearest_index *x);
+uint64_t sweep__rest_us(struct nearest_index *x);
+/* Some keys. */
+int sweep__piece(struct nearest_index *x, struct index_set *set);
+
+/* ---- load.c, save.c ------------------------------------------------------ */
+
+/* EMB_CANTOPEN: there is no file; another error: it is of no use.  x->why says
+** why. */
+int load__begin(struct nearest_index *x);
+/* One piece; *done: the set that is being made is complete.  After an error it
+** has ended. */
+int load__piece(struct nearest_index *x, int *done);
+/* rc: what it has come to. */
+void load__end(struct nearest_index *x, int rc);
+
+/* n keys were put into lists. */
+void save__note(struct nearest_index *x, const int64_t *keys, size_t n);
+/* When it is to be written, if nothing changes: TASKS_NEVER. */
+uint64_t save__rest_us(struct nearest_index *x);
+/* One piece; 0: it could not begin. */
+int save__piece(struct nearest_index *x, struct index_set *set);
+/* What is being written is given up. */
+void save__end(struct nearest_index *x);
 
 #endif

@@ -19,9 +19,11 @@
 #include "index.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../emb.h"
+#include "../table/get.h"
 
 /* Rows of the sample for each list; more than twice as many change the recall
 ** by less than a thousandth. */
@@ -39,11 +41,12 @@ static uint32_t default_lists(uint64_t rows) {
 }
 
 static struct ivf_shape shape_of(const struct nearest_index *x,
-                                 uint32_t segment, uint64_t rows) {
+                                 uint32_t segment, uint64_t rows,
+                                 const uint32_t *given) {
   const struct segment *of = &x->store->core.schema.segments[segment];
   uint32_t lists = (uint32_t)of->index.lists;
   lists = lists ? lists : default_lists(rows);
-  lists = lists < rows ? lists : (uint32_t)rows;
+  lists = given ? given[segment] : lists < rows ? lists : (uint32_t)rows;
   return (struct ivf_shape){.dim = of->dim,
                             .bits = (uint32_t)of->index.code,
                             .metric = of->metric,
@@ -56,7 +59,7 @@ int made__fits(struct nearest_index *x, uint64_t rows) {
     if (!index_has(x, k)) {
       continue;
     }
-    struct ivf_shape shape = shape_of(x, k, rows);
+    struct ivf_shape shape = shape_of(x, k, rows, NULL);
     uint64_t need = ivf_bytes_of(&shape, rows);
     double most = x->store->core.schema.segments[k].index.memory * 1048576;
     if (most > 0 && (double)need > most) {
@@ -78,13 +81,14 @@ void made__free_set(struct nearest_index *x, struct index_set *set) {
   x->store->core.env->release(x->store->core.env, set);
 }
 
-struct index_set *made__new_set(struct nearest_index *x, uint64_t rows) {
+struct index_set *made__new_set(struct nearest_index *x, uint64_t rows,
+                                const uint32_t *lists) {
   struct env *env = x->store->core.env;
   struct index_set *set = env->allocate(env, sizeof *set);
   int good = set != NULL;
   for (uint32_t k = 0; good && k < x->store->core.schema.count; k++) {
     if (index_has(x, k)) {
-      struct ivf_shape shape = shape_of(x, k, rows);
+      struct ivf_shape shape = shape_of(x, k, rows, lists);
       good = ivf_init(&set->ivf[k], env, &shape);
       good = good && ivf_writer_init(&set->writers[k], &set->ivf[k]);
     }
@@ -106,6 +110,15 @@ static int set_has(struct nearest_index *x, struct index_set *set,
     k++;
   }
   return ivf_has(&set->ivf[k], key);
+}
+
+int made__has(const struct nearest_index *x, struct index_set *set,
+              int64_t key) {
+  int has = 1;
+  for (uint32_t k = 0; has && k < x->store->core.schema.count; k++) {
+    has = !index_has(x, k) || ivf_has(&set->ivf[k], key);
+  }
+  return has;
 }
 
 /* One vector of each of these rows, one behind the other; those of length 0 too
@@ -158,6 +171,13 @@ static void note_removals(struct nearest_index *x, const int64_t *keys,
   }
 }
 
+/* Rows into x->rows, as they are: of a process that only reads they stay those
+** of the checkpoint that is loaded. */
+static int peek(struct nearest_index *x, const int64_t *keys, size_t n) {
+  return get_peek(x->s, keys, n,
+                  &(emb_rows){.vectors = x->rows, .found = x->found});
+}
+
 int made__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
   uint32_t before[IVF_ROWS], dim = x->store->core.schema.dim;
   int64_t there[IVF_ROWS];
@@ -165,8 +185,9 @@ int made__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
   if (!index_set_at(x, SET_USED) && !index_set_at(x, SET_MADE)) {
     return EMB_OK; /* the scan that is to come finds them */
   }
+  save__note(x, keys, n);
   note_removals(x, keys, n, before);
-  int rc = local_peek(x->s, keys, n, x->rows, x->found, NULL);
+  int rc = peek(x, keys, n);
   for (size_t i = 0; !rc && i < n; i++) {
     if (x->found[i]) {
       memmove(x->rows + m * dim, x->rows + i * dim, dim * sizeof(float));
@@ -212,7 +233,7 @@ int made__begin(struct nearest_index *x) {
   struct env *env = core->env;
   uint64_t rows = (uint64_t)atomic_load(&core->count);
   memset(m, 0, sizeof *m);
-  m->set = made__new_set(x, rows);
+  m->set = made__new_set(x, rows, NULL);
   int good = m->set && follow__dirty(x, rows * 2);
   for (uint32_t k = 0; good && k < core->schema.count; k++) {
     if (index_has(x, k)) {
@@ -244,7 +265,7 @@ static int sample_piece(struct nearest_index *x) {
   struct making *m = &x->making;
   const struct schema *schema = &x->store->core.schema;
   size_t n = m->count - m->at < IVF_ROWS ? m->count - m->at : IVF_ROWS;
-  int rc = local_peek(x->s, m->keys + m->at, n, x->rows, x->found, NULL);
+  int rc = peek(x, m->keys + m->at, n);
   for (size_t i = 0; !rc && i < n; i++) {
     if (!x->found[i]) {
       continue;
@@ -300,11 +321,63 @@ static int train_piece(struct nearest_index *x) {
 /* Observers remove from the set before the scan begins, so that a row which it
 ** has seen does not stay when it is deleted. */
 static int fill_begin(struct nearest_index *x) {
-  atomic_store(&x->sets[SET_MADE], x->making.set);
+  struct making *m = &x->making;
+  atomic_store(&x->sets[SET_MADE], m->set);
   epoch_wait(&x->store->core.epoch);
   atomic_store(&x->state, INDEX_FILLING);
-  return local_scan_open(x->s, INT64_MIN, INT64_MAX, EMB_SCAN_ANY,
-                         &x->making.scan);
+  m->gather.core = &x->store->core;
+  return atomic_load(&x->store->owner)
+             ? local_scan_open(x->s, INT64_MIN, INT64_MAX, EMB_SCAN_ANY,
+                               &m->scan)
+             : EMB_OK;
+}
+
+static int compare_pairs(const void *a, const void *b) {
+  uint64_t x = ((const uint64_t *)a)[1], y = ((const uint64_t *)b)[1];
+  return x < y ? -1 : x > y;
+}
+
+/* Rows by their keys, in the order of storage within a part of the store's
+** index.  A scan would keep a process that reads from seeing a newer checkpoint
+** as long as it is open. */
+static int next_by_key(struct nearest_index *x, int64_t *keys, size_t *n) {
+  struct making *m = &x->making;
+  struct core *core = &x->store->core;
+  int rc = EMB_OK;
+  while (!rc && m->gathered == m->gather.count &&
+         m->part < index_parts(&core->index)) {
+    rc = gather_partition(&m->gather, x->s->slot, m->part++);
+    m->gathered = 0;
+    if (!rc && m->gather.count) {
+      qsort(m->gather.pairs, m->gather.count, 2 * sizeof *m->gather.pairs,
+            compare_pairs);
+    }
+  }
+  for (*n = 0; !rc && *n < IVF_ROWS && m->gathered < m->gather.count; ++*n) {
+    keys[*n] = (int64_t)m->gather.pairs[2 * m->gathered++];
+  }
+  return rc || !*n ? rc : peek(x, keys, *n);
+}
+
+/* Some rows that the lists do not have; *done: those were all. */
+static int next_rows(struct nearest_index *x, int64_t *keys, size_t *n,
+                     int *done) {
+  struct making *m = &x->making;
+  const emb_rows to = {.keys = keys, .vectors = x->rows};
+  uint32_t dim = x->store->core.schema.dim;
+  size_t kept = 0;
+  int rc = m->scan ? local_scan_next_rows(m->scan, IVF_ROWS, &to, n)
+                   : next_by_key(x, keys, n);
+  *done = !rc && *n == 0;
+  for (size_t i = 0; !rc && i < *n; i++) {
+    /* One that was recent is newer in its list than here. */
+    if ((m->scan || x->found[i]) && !set_has(x, m->set, keys[i])) {
+      memmove(x->rows + kept * dim, x->rows + i * dim, dim * sizeof(float));
+      keys[kept++] = keys[i];
+    }
+  }
+  *n = kept;
+  return rc;
 }
 
 /* A row may be removed, and be read before that: which rows come is known only
@@ -312,29 +385,18 @@ static int fill_begin(struct nearest_index *x) {
 static int fill_piece(struct nearest_index *x, int *done) {
   struct making *m = &x->making;
   int64_t keys[IVF_ROWS];
-  uint32_t before[IVF_ROWS];
-  const emb_rows to = {.keys = keys, .vectors = x->rows};
-  size_t n = 0, kept = 0;
-  uint32_t dim = x->store->core.schema.dim;
+  size_t n = 0;
   for (uint32_t i = 0; i < REMOVALS; i++) {
     m->removals[i] = atomic_load(&x->removals[i]);
   }
-  int rc = local_scan_next_rows(m->scan, IVF_ROWS, &to, &n);
-  *done = !rc && n == 0;
-  for (size_t i = 0; !rc && i < n; i++) {
-    /* One that was recent is newer in its list than here. */
-    if (!set_has(x, m->set, keys[i])) {
-      memmove(x->rows + kept * dim, x->rows + i * dim, dim * sizeof(float));
-      before[kept] = m->removals[hash_key(keys[i]) % REMOVALS];
-      keys[kept++] = keys[i];
-    }
-  }
-  if (rc || !kept) {
+  int rc = next_rows(x, keys, &n, done);
+  if (rc || !n) {
     return rc;
   }
-  rc = set_rows(x, m->set, keys, x->rows, kept);
-  for (size_t i = 0; i < kept; i++) {
-    if (atomic_load(&x->removals[hash_key(keys[i]) % REMOVALS]) != before[i]) {
+  rc = set_rows(x, m->set, keys, x->rows, n);
+  for (size_t i = 0; i < n; i++) {
+    uint64_t at = hash_key(keys[i]) % REMOVALS;
+    if (atomic_load(&x->removals[at]) != m->removals[at]) {
       follow__add(x, keys[i]);
     }
   }
@@ -371,6 +433,7 @@ void made__end(struct nearest_index *x) {
     env->release(env, m->sample[k]);
   }
   env->release(env, m->keys);
+  env->release(env, m->gather.pairs);
   if (m->set && index_set_at(x, SET_MADE) == m->set) {
     atomic_store(&x->sets[SET_MADE], NULL);
     epoch_wait(&x->store->core.epoch);

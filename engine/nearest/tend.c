@@ -4,9 +4,10 @@
 ** step with the table; see index.h.
 **
 ** A run works for some milliseconds: first what is recent, then on an index
-** that is being made, then on the lists, for rows that are dirty.  The last is
-** done at a quarter of the time, so that what trains has the processors: until
-** then a row is where it was.  By hand (emb_step) one piece of each.
+** that is being loaded or made, then on its file, and on the lists, for rows
+** that are dirty.  The last is done at a quarter of the time, so that what
+** trains has the processors: until then a row is where it was.  By hand
+** (emb_step) one piece of each.
 */
 #include "index.h"
 
@@ -17,8 +18,8 @@
 
 #define RUN_US UINT64_C(15000)
 #define AGAIN_US UINT64_C(5000000) /* after a failure */
-#define SWEEP_US UINT64_C(1000000) /* from the end of a sweep to the next */
 #define GROWN 4                    /* times the rows it was made of */
+#define SHRUNK 8                   /* parts of them that are left */
 #define DRIFTED 2.0                /* times the error it was made with */
 #define DRIFT_ROWS 65536           /* that the error is measured over */
 
@@ -31,6 +32,26 @@ static int any_index(const struct nearest_index *x) {
     }
   }
   return 0;
+}
+
+/* May this process have an index?  One that reads has none while another owns
+** the store, or may own it: its rows would change without an event. */
+static int may_tend(struct nearest_index *x) {
+  emb_store *store = x->store;
+  int may = any_index(x) && !atomic_load(&store->dropped);
+  if (may && atomic_load(&store->owner)) {
+    may = tasks_may_work(store);
+  } else if (may) {
+    pthread_mutex_lock(&store->own_lock);
+    may = atomic_load(&store->owner) ? tasks_may_work(store)
+                                     : store->checkpoint.manifest.clean &&
+                                           !atomic_load(&store->unloaded) &&
+                                           !atomic_load(&store->served) &&
+                                           !atomic_load(&store->in_doubt);
+    pthread_mutex_unlock(&store->own_lock);
+  }
+  atomic_store_explicit(&x->may_be, may, memory_order_relaxed);
+  return may;
 }
 
 void nearest_init(emb_store *store) {
@@ -92,8 +113,10 @@ static void drop_used(struct nearest_index *x) {
 
 void nearest_free(emb_store *store) {
   struct nearest_index *x = store->nearest;
+  save__end(x);
   if (x->s || x->observes) {
     follow__end(x);
+    load__end(x, EMB_BUSY);
     if (x->s) {
       made__end(x);
     }
@@ -122,68 +145,6 @@ void nearest__unuse(struct nearest_index *x, struct index_set *set) {
   pthread_mutex_lock(&x->use_lock);
   set->users--;
   pthread_mutex_unlock(&x->use_lock);
-}
-
-/* ---- a sweep ------------------------------------------------------------- */
-
-static uint32_t first_segment(const struct nearest_index *x) {
-  uint32_t k = 0;
-  while (!index_has(x, k)) {
-    k++;
-  }
-  return k;
-}
-
-static int sweep_is_due(struct nearest_index *x) {
-  uint64_t behind = atomic_load(&x->behind);
-  struct env *env = x->store->core.env;
-  return behind && (x->store->core.step_mode ||
-                    env->now_us(env) - x->sweep.ended_us >= SWEEP_US);
-}
-
-/* All lists are done: their holes are filled, of every index. */
-static void sweep_end(struct nearest_index *x, struct index_set *set) {
-  for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
-    for (uint32_t list = 0; index_has(x, k) && list < set->ivf[k].centres.count;
-         list++) {
-      ivf_close(&set->ivf[k], list);
-    }
-  }
-  follow__clean(x, x->sweep.old);
-  atomic_fetch_sub(&x->behind, x->sweep.bits);
-  x->sweep.is_on = 0;
-  x->sweep.ended_us = x->store->core.env->now_us(x->store->core.env);
-}
-
-/* Some keys of a list.  One that comes to a list which was not looked at yet is
-** looked at again. */
-static int sweep_piece(struct nearest_index *x, struct index_set *set) {
-  struct sweep *sweep = &x->sweep;
-  struct dirty *dirty = atomic_load(&x->dirty);
-  int64_t keys[IVF_ROWS];
-  size_t n = 0, kept = 0;
-  if (!sweep->is_on) {
-    sweep->bits = atomic_load(&x->behind);
-    sweep->old = follow__turn(x);
-    sweep->is_on = 1;
-    sweep->list = sweep->block = 0;
-    sweep->segment = first_segment(x);
-  }
-  struct ivf *ivf = &set->ivf[sweep->segment];
-  while (!kept && sweep->list < ivf->centres.count) {
-    n = ivf_keys(ivf, sweep->list, &sweep->block, keys, IVF_ROWS);
-    sweep->list += sweep->block == 0;
-    for (size_t i = 0; i < n; i++) {
-      if (dirty_has(dirty, sweep->old, keys[i])) {
-        keys[kept++] = keys[i];
-      }
-    }
-  }
-  if (kept) {
-    return made__apply(x, keys, kept);
-  }
-  sweep_end(x, set);
-  return EMB_OK;
 }
 
 /* ---- states -------------------------------------------------------------- */
@@ -239,7 +200,13 @@ static void note_figures(struct nearest_index *x) {
 /* The one that was made is used from now on. */
 static void change_over(struct nearest_index *x) {
   struct index_set *set = x->making.set;
-  set->trained_error = error_of(x, set);
+  if (x->loading.is_on) {
+    load__end(x, EMB_OK);
+  } else {
+    set->trained_error = error_of(x, set);
+    x->is_saved = 0;
+    count_add(&x->rebuilds, 1);
+  }
   error_anew(x, set);
   drop_used(x);
   pthread_mutex_lock(&x->use_lock);
@@ -249,7 +216,6 @@ static void change_over(struct nearest_index *x) {
   x->making.set = NULL;
   made__end(x);
   x->sweep.is_on = 0;
-  count_add(&x->rebuilds, 1);
   note_figures(x);
   enter(x, INDEX_READY);
 }
@@ -257,7 +223,7 @@ static void change_over(struct nearest_index *x) {
 /* Is the one that is used out of date as a whole? */
 static int is_worn(struct nearest_index *x, struct index_set *set) {
   uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
-  uint32_t k = first_segment(x);
+  uint32_t k = indexed_first(x);
   int drifted = 0;
   if (set->ivf[k].error_rows >= DRIFT_ROWS) {
     double now = error_of(x, set);
@@ -265,7 +231,8 @@ static int is_worn(struct nearest_index *x, struct index_set *set) {
               now < set->trained_error / (DRIFTED * 2);
     error_anew(x, set);
   }
-  return drifted || rows / GROWN > set->trained_rows;
+  return drifted || rows / GROWN > set->trained_rows ||
+         (rows >= INDEX_ROWS && set->trained_rows / SHRUNK > rows);
 }
 
 static int begin_making(struct nearest_index *x) {
@@ -277,6 +244,13 @@ static int begin_making(struct nearest_index *x) {
   if (!made__fits(x, rows)) {
     give_up(x, INDEX_MEMORY);
     return PIECE_NONE;
+  }
+  if (!x->was_asked_for && !x->store->core.temporary) {
+    x->was_asked_for = 1;
+    if (load__begin(x) == EMB_OK) {
+      enter(x, INDEX_LOADING);
+      return PIECE_MORE;
+    }
   }
   if (follow__begin(x) || made__begin(x)) {
     err_set(&x->why, EMB_NOMEM, "out of memory");
@@ -290,11 +264,14 @@ static int begin_making(struct nearest_index *x) {
 static void begin_anew(struct nearest_index *x) {
   atomic_store(&x->follows, 0);
   epoch_wait(&x->store->core.epoch);
+  save__end(x);
+  load__end(x, EMB_BUSY);
   made__end(x);
   drop_used(x);
   follow__clear(x);
   x->sweep.is_on = 0;
   x->again_us = 0;
+  x->was_asked_for = x->is_saved = 0;
   atomic_store(&x->incomplete, 0);
   atomic_store(&x->was_reset, 0);
   enter(x, INDEX_WAITING);
@@ -310,39 +287,54 @@ static int recent_piece(struct nearest_index *x) {
   return rc;
 }
 
-/* One piece: enum outcome, or below 0 where x->s->err says why not. */
-static int tend_piece(struct nearest_index *x) {
-  int state = atomic_load(&x->state), done = 0;
-  struct index_set *set = index_set_at(x, SET_USED);
-  if (atomic_load(&x->was_reset) || atomic_load(&x->incomplete)) {
-    begin_anew(x);
-    return PIECE_MORE;
-  }
-  if (state < INDEX_SAMPLING) {
-    return begin_making(x);
-  }
-  if (atomic_load(&x->recent_count)) {
-    return recent_piece(x) ? -1 : PIECE_MORE;
-  }
-  if (state != INDEX_READY) {
-    if (made__piece(x, &done)) {
-      return -1;
+/* After an error there is none: it is made. */
+static int load_or_make(struct nearest_index *x, int state) {
+  int done = 0;
+  if (state == INDEX_LOADING) {
+    if (load__piece(x, &done)) {
+      enter(x, INDEX_WAITING);
     }
-    if (done) {
-      change_over(x);
-    }
-    return PIECE_MORE;
+  } else if (made__piece(x, &done)) {
+    return -1;
   }
-  if (x->sweep.is_on || sweep_is_due(x)) {
-    return sweep_piece(x, set)        ? -1
-           : x->store->core.step_mode ? PIECE_MORE
-                                      : PIECE_DONE;
+  if (done) {
+    change_over(x);
+  }
+  return PIECE_MORE;
+}
+
+static int ready_piece(struct nearest_index *x, struct index_set *set) {
+  int saves = (x->saving.is_on || !save__rest_us(x)) && save__piece(x, set);
+  if (sweep__due(x)) {
+    return sweep__piece(x, set)                ? -1
+           : x->store->core.step_mode || saves ? PIECE_MORE
+                                               : PIECE_DONE;
+  }
+  if (saves) {
+    return PIECE_MORE;
   }
   if (is_worn(x, set) &&
       made__fits(x, 2 * (uint64_t)atomic_load(&x->store->core.count))) {
     return made__begin(x) ? -1 : PIECE_MORE;
   }
   return PIECE_NONE;
+}
+
+/* One piece: enum outcome, or below 0 where x->s->err says why not. */
+static int tend_piece(struct nearest_index *x) {
+  int state = atomic_load(&x->state);
+  if (atomic_load(&x->was_reset) || atomic_load(&x->incomplete)) {
+    begin_anew(x);
+    return PIECE_MORE;
+  }
+  if (state < INDEX_LOADING) {
+    return begin_making(x);
+  }
+  if (atomic_load(&x->recent_count)) {
+    return recent_piece(x) ? -1 : PIECE_MORE;
+  }
+  return state == INDEX_READY ? ready_piece(x, index_set_at(x, SET_USED))
+                              : load_or_make(x, state);
 }
 
 /* ---- the task ------------------------------------------------------------ */
@@ -367,10 +359,14 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
   struct env *env = store->core.env;
   (void)err;
   *did = PIECE_NONE;
-  if (!any_index(x) || !tasks_may_work(store) || atomic_load(&store->dropped)) {
+  pthread_mutex_lock(&x->lock);
+  if (!may_tend(x)) {
+    if (atomic_load(&x->follows)) { /* what was made, or loaded, is no use */
+      begin_anew(x);
+    }
+    pthread_mutex_unlock(&x->lock);
     return EMB_OK;
   }
-  pthread_mutex_lock(&x->lock);
   uint64_t began = env->now_us(env);
   int rc = began < x->again_us ? PIECE_NONE : PIECE_MORE;
   if (rc != PIECE_NONE) {
@@ -398,25 +394,33 @@ static int tend_due(struct pass *pass) {
   return any_index(pass->store->nearest);
 }
 
+/* It is to be begun, or there is a piece that does not wait for the time. */
+static int is_at_work(struct nearest_index *x) {
+  int state = atomic_load(&x->state);
+  uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
+  return x->sweep.is_on || x->saving.is_on || atomic_load(&x->recent_count) ||
+         atomic_load(&x->was_reset) || atomic_load(&x->incomplete) ||
+         (state < INDEX_LOADING && rows >= INDEX_ROWS) ||
+         (state >= INDEX_LOADING && state < INDEX_READY);
+}
+
 /* Steps before the last one may still be waiting for a sweep, and what failed
 ** for another try. */
 static uint64_t tend_rest(struct pass *pass) {
   struct nearest_index *x = pass->store->nearest;
   struct env *env = x->store->core.env;
   uint64_t us = TASKS_NEVER, now = env->now_us(env);
-  if (!any_index(x) || !tasks_may_work(pass->store)) {
-    return us;
-  }
   pthread_mutex_lock(&x->lock);
-  int state = atomic_load(&x->state);
-  if (x->again_us > now) {
+  if (!may_tend(x)) {
+    us = atomic_load(&x->follows) ? 0 : us;
+  } else if (x->again_us > now) {
     us = x->again_us - now;
-  } else if (x->sweep.is_on || atomic_load(&x->recent_count) ||
-             (state >= INDEX_SAMPLING && state < INDEX_READY)) {
+  } else if (is_at_work(x)) {
     us = 0;
-  } else if (atomic_load(&x->behind)) {
-    uint64_t due = x->sweep.ended_us + SWEEP_US;
-    us = due > now ? due - now : 0;
+  } else if (atomic_load(&x->state) == INDEX_READY) {
+    uint64_t sweep = atomic_load(&x->behind) ? sweep__rest_us(x) : us;
+    uint64_t save = save__rest_us(x);
+    us = sweep < save ? sweep : save;
   }
   pthread_mutex_unlock(&x->lock);
   return us;
@@ -427,18 +431,41 @@ const struct task task_nearest = {
     .rest = tend_rest,     .run = tend_run,
 };
 
+void nearest_close(emb_store *store) {
+  struct nearest_index *x = store->nearest;
+  struct index_set *set = index_set_at(x, SET_USED);
+  pthread_mutex_lock(&x->lock);
+  if (set && atomic_load(&x->state) == INDEX_READY &&
+      !atomic_load(&x->was_reset) && !atomic_load(&x->incomplete) &&
+      (x->saving.is_on || save__rest_us(x) != TASKS_NEVER)) {
+    while (save__piece(x, set) && x->saving.is_on) {
+    }
+  }
+  pthread_mutex_unlock(&x->lock);
+}
+
 /* ---- for emb_stats ------------------------------------------------------- */
 
 const char *nearest_state(emb_store *store) {
   static const char *const names[] = {
-      "off",      "waiting for rows", "more than memory=", "failed",
+      "off",      "waiting for rows", "more than memory=", "failed", "loading",
       "sampling", "training",         "filling",           "ready"};
   struct nearest_index *x = store->nearest;
   int state = atomic_load(&x->state);
-  if (!any_index(x) || !atomic_load(&store->owner)) {
+  if (!any_index(x) ||
+      !(atomic_load(&store->owner) ||
+        atomic_load_explicit(&x->may_be, memory_order_relaxed))) {
     return names[INDEX_OFF];
   }
   return index_set_at(x, SET_USED) && !atomic_load(&x->incomplete)
              ? names[INDEX_READY]
              : names[state];
+}
+
+const char *nearest_file(emb_store *store) {
+  static const char *const names[] = {
+      "none",    "loaded",         "saved",    "damaged",
+      "another", "cannot be read", "no space", "cannot be written"};
+  return names[atomic_load_explicit(&store->nearest->file_state,
+                                    memory_order_relaxed)];
 }
