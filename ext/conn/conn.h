@@ -140,7 +140,6 @@ struct ext_link {
                              listen; reported at the next use ... */
   char *failed_text;      /* ... with this text, if there was memory for it */
   int matches; /* database and store were seen to be of the same age */
-  int searched; /* by an index, for which it was tried to own the store */
 
   /* An option was set in this transaction (table/settings.c): what the memory
   ** and the timeout were before, and are after its last xSync. */

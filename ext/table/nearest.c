@@ -93,7 +93,6 @@ int ext_near_start(struct ext_cursor *cursor, char **err) {
       return SQLITE_NOMEM;
     memset(near, 0, sizeof *near);
   }
-  ext_txn_search(&vtab->table, segment);
   near->how = (emb_nearest_how){.segment = segment};
   ext_reals_all(&near->within);
   if (vtab->searched_reads && !(cursor->flags & EXT_PLAN_LAZY))

@@ -297,10 +297,6 @@ int ext_txn_write(struct ext_table *table, char **err);
 ** not of the same age.  Looks once for each link: the files are not replaced
 ** while they are open. */
 int ext_txn_immediate(struct ext_table *table, char **err);
-/* To be called before a search.  Only the owner of a store keeps its index, so
-** a process that does nothing but search owns it, too, if no other does.  With
-** serve='off' another one could then not write: there it needs a write. */
-void ext_txn_search(struct ext_table *table, uint32_t segment);
 /* 'adopt': the database takes over the store's number. */
 int ext_txn_adopt(struct ext_table *table, char **err);
 /* The table object is in SQLite's transaction from now on: after CREATE, which

@@ -437,18 +437,6 @@ static int txn_own(struct ext_table *table, char **err) {
   return SQLITE_OK;
 }
 
-void ext_txn_search(struct ext_table *table, uint32_t segment) {
-  struct ext_link *link = table->link;
-  uint32_t flags = ext_vtab(table)->options.config.flags;
-  if (link->searched || !emb_has_index(link->store, segment))
-    return;
-  link->searched = 1;
-  if (link->readonly || flags & EMB_OPEN_ALONE || emb_is_owner(link->store))
-    return;
-  if (emb_own(link->session) == EMB_OK && link->noted)
-    compare_read(table);
-}
-
 static int check_fresh(struct ext_table *table, char **err) {
   if (table->link->noted)
     compare_read(table);

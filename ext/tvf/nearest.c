@@ -141,7 +141,6 @@ static int nearest_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   if (rc != SQLITE_OK)
     return rc;
   segment = cursor->with.how.segment;
-  ext_txn_search(table, segment);
   cursor->k = (size_t)k;
   cursor->dim = options->segments[segment].dim;
   cursor->row_dim = options->config.dim;
