@@ -168,20 +168,27 @@ static int add_own(struct looking *l) {
 /* ---- a query ------------------------------------------------------------- */
 
 /* How many candidates of codes are read: so many that what codes are off by
-** does not matter (README.md has the figures). */
+** does not matter (README.md has the figures).  Under l2 the codes are compared
+** with what is left of the query beside a centre; under cosine with all of it,
+** so what they are off by is more against the distances of near rows. */
 static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
-  size_t more = bits == 8   ? ask->k / 2 + 6
-                : bits == 4 ? ask->k * 2 + 16
-                            : ask->k * 8 + 64;
-  size_t all = ask->k + more;
+  int is_cosine = ask->segment->metric == EMB_COSINE;
+  size_t k = ask->k;
+  size_t more = bits == 8   ? k / 2 + 6
+                : bits == 4 ? (is_cosine ? k * 4 + 32 : k * 2 + 16)
+                            : (is_cosine ? k * 256 + 2048 : k * 16 + 128);
+  size_t all = k + more;
   return all < (1u << 22) ? (uint32_t)all : 1u << 22;
 }
 
+/* A row that is near by its product need not be in a list whose centre is: of
+** these metrics more lists are looked into (README.md). */
 static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
-  uint32_t lists = ivf->centres.count;
+  uint32_t lists = ivf->centres.count, metric = ask->segment->metric;
+  uint32_t part = metric == EMB_L2 ? 20 : metric == EMB_COSINE ? 16 : 8;
   uint32_t probes =
       ask->how.probes ? ask->how.probes : (uint32_t)ask->segment->index.probes;
-  return probes ? probes : lists / 64 + 8;
+  return probes ? probes : lists / part + 8;
 }
 
 static int is_admitted(void *arg, int64_t key) { return ask__admits(arg, key); }
