@@ -11,8 +11,8 @@
 #include "../base/hash.h"
 #include "../emb.h"
 
-void ivf__form(struct ivf_form *form, uint32_t dim, uint32_t bits,
-               uint32_t metric) {
+void ivf_form_make(struct ivf_form *form, uint32_t dim, uint32_t bits,
+                   uint32_t metric) {
   uint32_t per_word = bits ? 32 / bits : 1;
   *form = (struct ivf_form){.dim = dim,
                             .bits = bits,

@@ -57,8 +57,8 @@ static inline size_t ivf_code_bytes(const struct ivf_form *form) {
   return (size_t)form->words * 4;
 }
 /* base: for marks of about this size. */
-void ivf__form(struct ivf_form *form, uint32_t dim, uint32_t bits,
-               uint32_t metric);
+void ivf_form_make(struct ivf_form *form, uint32_t dim, uint32_t bits,
+                   uint32_t metric);
 void ivf__form_base(struct ivf_form *form, float typical);
 static inline float ivf_mark(const struct ivf_form *form, uint8_t mark) {
   uint32_t bits = form->base + ((uint32_t)mark << IVF_MARK_SHIFT);

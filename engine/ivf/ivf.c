@@ -23,7 +23,7 @@ int ivf_init(struct ivf *ivf, struct env *env, const struct ivf_shape *shape) {
   memset(ivf, 0, sizeof *ivf);
   ivf->env = env;
   ivf->ops = ivf__ops_best();
-  ivf__form(&ivf->form, shape->dim, shape->bits, shape->metric);
+  ivf_form_make(&ivf->form, shape->dim, shape->bits, shape->metric);
   ivf__places_init(&ivf->places, env);
   ivf->places.key_at = key_at_place;
   ivf->places.taken = kill_at_place;
@@ -55,7 +55,7 @@ static uint64_t centres_bytes(uint32_t lists, uint32_t dim) {
 
 uint64_t ivf_bytes_of(const struct ivf_shape *shape, uint64_t rows) {
   struct ivf_form form;
-  ivf__form(&form, shape->dim, shape->bits, shape->metric);
+  ivf_form_make(&form, shape->dim, shape->bits, shape->metric);
   uint64_t entry = ivf_code_bytes(&form) + form.marks + sizeof(int64_t);
   return centres_bytes(shape->lists, shape->dim) +
          (rows + shape->lists * UINT64_C(8)) * (entry + 1) + rows * 6 +

@@ -107,8 +107,7 @@ struct ivf_saved {
   uint8_t *marks;  /* [form.marks][16] */
 };
 /* The maintainer's: the first block of a list, and what a block has; returns
- *the
- ** next one, BLOCK_NONE at the end.  Keys may be taken away meanwhile. */
+** the next one, BLOCK_NONE at the end.  Keys may be taken away meanwhile. */
 static inline uint32_t ivf_first(const struct ivf *ivf, uint32_t list) {
   return ivf->lists.all[list].first;
 }

@@ -126,8 +126,7 @@ struct ivf_entry {
 uint32_t ivf__lists_append(struct lists *lists, uint32_t list,
                            const struct ivf_entry *entry);
 /* A block of its own for entries of a file, the bits of `live`: the place of
- *the
- ** first slot, or PLACE_NONE: no memory. */
+** the first slot, or PLACE_NONE: no memory. */
 uint32_t ivf__lists_restore(struct lists *lists, uint32_t list, uint32_t live,
                             const int64_t *keys, const uint32_t *words,
                             const uint8_t *marks);

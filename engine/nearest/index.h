@@ -9,7 +9,7 @@
 **   follow.c   is called for each change of a row (kernel/observe.h)
 **   tend.c     the task: makes the index, and brings it up to date
 **   made.c     the index that is being made
-**   sweep.c    a pass over the lists, for rows that steps have changed
+**   renew.c    a pass over the lists, for rows that steps have changed
 **   load.c     the index as its file has it, brought up to date
 **   save.c     and the file (saved.h)
 **   checked.c  the check that it agrees with the table
@@ -36,8 +36,7 @@
 ** WHO       The process that owns the store; and one that reads a store which
 **           nobody writes to: its rows do not change until it loads another
 **           checkpoint, and then it begins anew.  Where another process owns
-*the
-**           store, that one answers, or all rows are compared.
+**           the store, that one answers, or all rows are compared.
 ** STATES    off          no vector has an index, or another process owns the
 **                        store
 **           waiting      there are fewer rows than INDEX_ROWS
@@ -51,8 +50,7 @@
 **           thread at a time, under `lock`.  Searches: any, with `use` of a
 **           set.
 ** LOCKS     lock, then ckpt_lock never, own_lock perhaps; use_lock and
-*recent_lock are taken
-**           last, for some instructions.
+**           recent_lock are taken last, for some instructions.
 */
 #ifndef EMB_NEAREST_INDEX_H
 #define EMB_NEAREST_INDEX_H
@@ -263,13 +261,13 @@ int made__begin(struct nearest_index *x);
 int made__piece(struct nearest_index *x, int *done);
 void made__end(struct nearest_index *x);
 
-/* ---- sweep.c ------------------------------------------------------------- */
+/* ---- renew.c ------------------------------------------------------------- */
 
 /* A pass is due, or under way. */
-int sweep__due(struct nearest_index *x);
-uint64_t sweep__rest_us(struct nearest_index *x);
+int renew__due(struct nearest_index *x);
+uint64_t renew__rest_us(struct nearest_index *x);
 /* Some keys. */
-int sweep__piece(struct nearest_index *x, struct index_set *set);
+int renew__piece(struct nearest_index *x, struct index_set *set);
 
 /* ---- load.c, save.c ------------------------------------------------------ */
 

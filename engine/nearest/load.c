@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** load.c -- the indexes as their file has them, brought up to date; see
-*saved.h.
+** saved.h.
 **
 ** 1  centres    and how many lists there are.  From here on observers remove
 **               from what is being made, and recent rows are put into it
@@ -84,7 +84,7 @@ static int head_fits(const struct saved_head *head, uint64_t blocks) {
         part->groups > UINT32_MAX) {
       return 0;
     }
-    ivf__form(&form, part->dim, part->bits, part->metric);
+    ivf_form_make(&form, part->dim, part->bits, part->metric);
     bytes += (uint64_t)part->lists * part->dim * sizeof(float) +
              part->groups * saved_group_bytes(form.words, form.marks);
   }

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: MIT
 **
 ** saved.h -- the file in which the indexes of a store are kept; FORMAT.md has
-*it
-** byte by byte.
+** it byte by byte.
 **
 ** FILE     `nearest`, blocks as of ckpt/blocks.h: a head, then one stream of
 **          bytes: the centres of each index, the lists of each, and bits of
-*keys
-**          by hash.  Written as `nearest-new`, synced, renamed.
+**          keys by hash.  Written as `nearest-new`, synced, renamed.
 ** MARK     A page of the log below which everything was durable, and so did not
 **          change any more, when the writing began.  A row whose record lies
 **          below was in the lists as it is, or its bit is set; one above it may
 **          have been added or have changed since.
 ** WHEN     By the task, in pieces, where an eighth of the rows has changed
-*since
-**          the last time, and at the close.  Not by the checkpoint: writers and
-**          other background work would wait for as much as the index is long.
-**          The manifest need not name it: any file of the store will do, as
-**          what has happened since is known by its mark.  So it is loaded
-*beside
-**          whatever checkpoint there is, and when the disk is full the older
-**          one stays.
+**          since the last time, and at the close.  Not by the checkpoint, for
+**          which writers and other background work would wait as long as that
+**          takes.  The manifest need not name it: any file of the store will
+**          do, as what has happened since is known by its mark.  So it is
+**          loaded beside whatever checkpoint there is, and where the disk is
+**          full the older one stays.
 ** LOADED   by whoever opens the store, before it is made: lists, then what is
 **          above the mark or has its bit set counts as changed, keys that it
 **          has not are recent, those that are gone die.  No row is read for

@@ -305,8 +305,8 @@ static int load_or_make(struct nearest_index *x, int state) {
 
 static int ready_piece(struct nearest_index *x, struct index_set *set) {
   int saves = (x->saving.is_on || !save__rest_us(x)) && save__piece(x, set);
-  if (sweep__due(x)) {
-    return sweep__piece(x, set)                ? -1
+  if (renew__due(x)) {
+    return renew__piece(x, set)                ? -1
            : x->store->core.step_mode || saves ? PIECE_MORE
                                                : PIECE_DONE;
   }
@@ -418,7 +418,7 @@ static uint64_t tend_rest(struct pass *pass) {
   } else if (is_at_work(x)) {
     us = 0;
   } else if (atomic_load(&x->state) == INDEX_READY) {
-    uint64_t sweep = atomic_load(&x->behind) ? sweep__rest_us(x) : us;
+    uint64_t sweep = atomic_load(&x->behind) ? renew__rest_us(x) : us;
     uint64_t save = save__rest_us(x);
     us = sweep < save ? sweep : save;
   }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_nearest.c -- each call of the operating system fails, once or from then
-** on, while an index of neighbours is loaded, mended, made, searched and saved:
-** input and output, memory, descriptors, and space on the disk.
+** on, while an index of neighbours is loaded, mended, made, searched and
+** saved: input and output, memory, descriptors, and space on the disk.
 **
-** What is answered is right, whatever failed; a disk without space fails
-*neither
-** the checkpoint nor the store; everything that was taken is given back; and
-** afterwards the index comes to be ready.  SHARE=n tries one call in n.
+** What is answered is right, whatever failed; where the file of the index
+** cannot be written, that fails neither the checkpoint nor the store;
+** everything that was taken is given back; and afterwards the index comes to
+** be ready.  SHARE=n tries one call in n.
 */
 #include "near_help.h"
 

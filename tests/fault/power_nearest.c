@@ -3,10 +3,9 @@
 ** power_nearest.c -- the power goes at every event of a life in which an index
 ** of neighbours is made, saved, and saved again beside changes.
 **
-** What is found afterwards (tests/lib/disk.h says which disks that may be): the
-** rows that were durable; and an index that is loaded from a whole file, or
-*made
-** again, never a damaged one, which finds every row.
+** What is found afterwards (tests/lib/disk.h says which disks that may be):
+** the rows that were durable; and an index that is loaded from a whole file,
+** or made again, never a damaged one, which finds every row.
 */
 #include "engine/session/registry.h"
 #include "disk.h"

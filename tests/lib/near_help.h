@@ -27,8 +27,7 @@ int near_put(emb_session *s, struct near *model, int64_t from, int64_t end,
 int near_delete(emb_session *s, struct near *model, int64_t from, int64_t end);
 
 /* Steps, or waits, until the index is ready and nothing is behind; 0: it is
- *not,
- ** and that is a failure. */
+** not, and that is a failure. */
 int near_settle(emb_store *store);
 
 /* Asks for the neighbours of n vectors like those of the table: every answer is

@@ -40,7 +40,7 @@ TEST(codes_are_within_their_bounds) {
   for (size_t d = 0; d < DIMS; d++) {
     for (int w = 0; w < 2; w++) {
       struct ivf_form form;
-      ivf__form(&form, dims[d], widths[w], EMB_L2);
+      ivf_form_make(&form, dims[d], widths[w], EMB_L2);
       for (int size = -8; size <= 5; size++) {
         float x[DIM_MAX], y[DIM_MAX], most = 0;
         uint32_t words[DIM_MAX];
@@ -70,7 +70,7 @@ TEST(one_bit_is_within_its_bound) {
   struct ivf_form form;
   int beyond = 0;
   double sum = 0;
-  ivf__form(&form, DIM, 1, EMB_L2);
+  ivf_form_make(&form, DIM, 1, EMB_L2);
   ivf__form_base(&form, 16);
   for (int i = 0; i < TIMES; i++) {
     float x[DIM], q[DIM], y[DIM];
@@ -109,7 +109,7 @@ TEST(scans_say_what_codes_stand_for) {
         int8_t rounded[DIM_MAX * 4 + 64];
         struct ivf_form form;
         struct ivf_probe probe = {.query = rounded};
-        ivf__form(&form, dims[d], widths[w], metric);
+        ivf_form_make(&form, dims[d], widths[w], metric);
         for (uint32_t i = 0; i < IVF_BLOCK; i++) {
           uint32_t words[DIM_MAX];
           uint8_t mark[2];
@@ -164,7 +164,7 @@ TEST(turning_keeps_products) {
   for (size_t d = 0; d < DIMS; d++) {
     float x[DIM_MAX], y[DIM_MAX];
     struct ivf_form form;
-    ivf__form(&form, dims[d], 1, EMB_DOT);
+    ivf_form_make(&form, dims[d], 1, EMB_DOT);
     fill(x, dims[d], 1);
     fill(y, dims[d], 1);
     double before = product(x, y, dims[d]), length = product(x, x, dims[d]);
@@ -174,7 +174,7 @@ TEST(turning_keeps_products) {
   }
   float one[256] = {0};
   struct ivf_form form;
-  ivf__form(&form, 256, 4, EMB_L2);
+  ivf_form_make(&form, 256, 4, EMB_L2);
   one[17] = 1;
   CHECK(ivf__prepare(&form, one));
   for (int i = 0; i < 256; i++) {

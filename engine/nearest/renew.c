@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** sweep.c -- a pass over the lists of an index, for rows that steps have
+** renew.c -- a pass over the lists of an index, for rows that steps have
 ** changed: they are put where they belong by now; see index.h.
 **
 ** Bits of the rows gather in other words meanwhile.  A row that comes to a list
@@ -10,11 +10,11 @@
 
 #define SWEEP_US UINT64_C(1000000) /* from the end of one to the next */
 
-int sweep__due(struct nearest_index *x) {
-  return x->sweep.is_on || (atomic_load(&x->behind) && !sweep__rest_us(x));
+int renew__due(struct nearest_index *x) {
+  return x->sweep.is_on || (atomic_load(&x->behind) && !renew__rest_us(x));
 }
 
-uint64_t sweep__rest_us(struct nearest_index *x) {
+uint64_t renew__rest_us(struct nearest_index *x) {
   struct env *env = x->store->core.env;
   uint64_t now = env->now_us(env), due = x->sweep.ended_us + SWEEP_US;
   return x->store->core.step_mode || due <= now ? 0 : due - now;
@@ -34,7 +34,7 @@ static void sweep_end(struct nearest_index *x, struct index_set *set) {
   x->sweep.ended_us = x->store->core.env->now_us(x->store->core.env);
 }
 
-int sweep__piece(struct nearest_index *x, struct index_set *set) {
+int renew__piece(struct nearest_index *x, struct index_set *set) {
   struct sweep *sweep = &x->sweep;
   struct dirty *dirty = atomic_load(&x->dirty);
   int64_t keys[IVF_ROWS];
