@@ -146,7 +146,6 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "warm_errors", stats_of(&c->warm_errors));
   number(l, "warm_damaged", stats_of(&c->warm_damaged));
   number(l, "rows_in_memory", warm_resident(store));
-  nearest(l, store);
   number(l, "cache_admitted", stats_of(&c->cache_admitted));
   number(l, "cache_evicted", stats_of(&c->cache_evicted));
   number(l, "waits_for_memory", stats_of(&c->waits_room));
@@ -174,5 +173,6 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   advice(l, store);
   tasks_metrics(store, number_of_task, l);
   number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
+  nearest(l, store);
   return list.n < max || max == 0 ? list.n : max;
 }

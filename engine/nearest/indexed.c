@@ -4,8 +4,8 @@
 **
 ** 1  Rows that may not be where the index says are taken first: keys that are
 **    recent, and those that the session's own transaction has written.
-** 2  For each query the index gives candidates, more than are wanted; their
-**    rows are read as one batch, and compared as they are.
+** 2  For each query the index gives candidates, more than are wanted; the rows
+**    of many queries are read as one batch, and compared as they are.
 ** 3  Where fewer than k rows came that fit the conditions, or these admit
 **    few of the keys, more lists are looked into; and where that would be half
 **    of them, all rows are compared.
@@ -20,17 +20,19 @@
 #include "../emb.h"
 #include "../session/txn_map.h"
 #include "../table/get.h"
+#include "candidates.h"
 #include "index.h"
 #include "nearest.h"
 
 #define OWN_KEYS 65536
 #define BATCH_ROWS 1024
+#define GROUP_QUERIES 256 /* whose candidates are read together */
 
 struct looking {
   const struct ask *ask;
   struct best *best;
   struct nearest_index *x;
-  struct ivf_search search;
+  struct ivf *ivf;
   int64_t *keys; /* of a batch, BATCH_ROWS */
   float *rows;
   uint8_t *found;
@@ -59,7 +61,6 @@ static void looking_end(struct looking *l) {
   env->release(env, l->rows);
   env->release(env, l->found);
   env->release(env, l->extra);
-  ivf_search_free(&l->search);
 }
 
 /* Is the row a neighbour of the query, but for how far it may be at most? */
@@ -191,65 +192,101 @@ static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
   return probes ? probes : lists / part + 8;
 }
 
-static int is_admitted(void *arg, int64_t key) { return ask__admits(arg, key); }
+/* ---- rows of candidates -------------------------------------------------- */
 
-/* *fit: rows of the lists that fit, but for how far they may be at most; one
-** that is being moved may count twice. */
-static int look(struct looking *l, size_t query, uint32_t probes, size_t *fit) {
+/* A batch of rows, each for the query whose candidate it is. */
+static int compare_batch(struct looking *l, struct candidates *const *of,
+                         size_t n) {
   const struct ask *ask = l->ask;
-  const emb_nearest_how *how = &ask->how;
-  int limited = (how->flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0;
-  const struct ivf_asked asked = {
-      .query = ask->queries + query * ask->segment->dim,
-      .probes = probes,
-      .most = candidates_for(ask, l->search.ivf->form.bits),
-      .admits = limited ? is_admitted : NULL,
-      .arg = (void *)(uintptr_t)ask};
-  *fit = 0;
-  if (ivf_search(&l->search, &asked)) {
-    return session_error(ask->s, EMB_NOMEM, "out of memory");
-  }
-  int rc = EMB_OK;
-  for (size_t at = 0; !rc && at < l->search.n; at += BATCH_ROWS) {
-    size_t n = l->search.n - at < BATCH_ROWS ? l->search.n - at : BATCH_ROWS;
-    for (size_t i = 0; i < n; i++) {
-      l->keys[i] = l->search.found[at + i].key;
+  emb_session *s = ask->s;
+  size_t dim = s->core->schema.dim;
+  int rc = get_peek(s, l->keys, n,
+                    &(emb_rows){.vectors = l->rows, .found = l->found});
+  for (size_t i = 0; !rc && i < n; i++) {
+    const float *vector = l->rows + i * dim + ask->segment->first;
+    size_t query = of[i]->query;
+    if (!l->found[i] || !ask__admits(ask, l->keys[i])) {
+      continue;
     }
-    rc = compare_keys(l, l->keys, n, query, query + 1, fit);
+    of[i]->fit += counts_for(ask, query, l->keys[i], vector) != 0;
+    if (!best__has(l->best, query, l->keys[i])) {
+      ask__offer(ask, l->best, query, l->keys[i], vector);
+    }
   }
-  count_add(&l->x->candidates, l->search.n);
-  return rc;
+  return rc ? rc : session_interrupted(s);
 }
 
-/* Lists that the query should have looked into, which is `probes` if that was
-** enough.  As many more as the condition admits fewer of their keys, so that
-** it chooses among as many rows as without; and more if not even k came. */
-static uint32_t probes_after(const struct looking *l, size_t query,
-                             uint32_t probes, size_t fit) {
-  const struct ask *ask = l->ask;
-  uint64_t want = probes_for(ask, l->search.ivf);
-  int far = ask->how.flags & EMB_NEAREST_WITHIN && fit >= ask->k;
-  if (l->search.sampled) {
-    want = want * l->search.sampled /
-           (l->search.admitted ? l->search.admitted : 1);
+/* Candidates of several queries: what of them is on disk is read together. */
+static int compare_candidates(struct looking *l, struct candidates *all,
+                              size_t n) {
+  struct candidates *of[BATCH_ROWS];
+  size_t filled = 0;
+  int rc = EMB_OK;
+  for (size_t q = 0; !rc && q < n; q++) {
+    all[q].fit = 0;
+    for (size_t i = 0; !rc && i < all[q].n; i++) {
+      l->keys[filled] = all[q].keys[i];
+      of[filled++] = &all[q];
+      if (filled == BATCH_ROWS) {
+        rc = compare_batch(l, of, filled);
+        filled = 0;
+      }
+    }
+    count_add(&l->x->candidates, all[q].n);
   }
-  want = want * 3 / 4 > probes ? want : probes;
-  if (l->best->counts[query] < ask->k && !far && want < 4 * (uint64_t)probes) {
-    want = 4 * (uint64_t)probes;
+  return rc || !filled ? rc : compare_batch(l, of, filled);
+}
+
+/* Lists that the query should have looked into, which is c->probes if that was
+** enough.  As many more as the condition admits fewer of their keys, so that
+** it chooses among as many rows as without; and more if not even k came.
+** c->fit: rows of the lists that fit, but for how far they may be at most; one
+** that is being moved may count twice. */
+static uint32_t probes_after(const struct looking *l,
+                             const struct candidates *c) {
+  const struct ask *ask = l->ask;
+  uint64_t want = probes_for(ask, l->ivf);
+  int far = ask->how.flags & EMB_NEAREST_WITHIN && c->fit >= ask->k;
+  if (c->sampled) {
+    want = want * c->sampled / (c->admitted ? c->admitted : 1);
+  }
+  want = want * 3 / 4 > c->probes ? want : c->probes;
+  if (l->best->counts[c->query] < ask->k && !far &&
+      want < 4 * (uint64_t)c->probes) {
+    want = 4 * (uint64_t)c->probes;
   }
   return want < LISTS_MAX ? (uint32_t)want : LISTS_MAX;
 }
 
-static int look_for(struct looking *l, size_t query, int *done) {
-  uint32_t lists = l->search.ivf->centres.count;
-  uint32_t want = probes_for(l->ask, l->search.ivf), probes = 0;
+/* Those for which more lists must be looked into come first; how many.
+** *done: 0, it would be too many. */
+static size_t not_enough(const struct looking *l, struct candidates *all,
+                         size_t n, int *done) {
+  size_t left = 0;
+  for (size_t q = 0; q < n; q++) {
+    uint32_t want = probes_after(l, &all[q]);
+    if (want > all[q].probes) {
+      struct candidates other = all[left];
+      all[left] = all[q];
+      all[q] = other;
+      all[left++].probes = want;
+      *done = *done && want < l->ivf->centres.count / 2;
+    }
+  }
+  return left;
+}
+
+static int look_for(struct looking *l, struct candidates *all, size_t n,
+                    int *done) {
+  uint32_t most = candidates_for(l->ask, l->ivf->form.bits);
   int rc = EMB_OK;
-  while (!rc && *done && want > probes) {
-    size_t fit;
-    probes = want;
-    rc = look(l, query, probes, &fit);
-    want = probes_after(l, query, probes, fit);
-    *done = want <= probes || want < lists / 2;
+  for (size_t q = 0; q < n; q++) {
+    all[q].probes = probes_for(l->ask, l->ivf);
+  }
+  while (!rc && n && *done) {
+    rc = candidates__find(l->ask, l->ivf, all, n, most);
+    rc = rc ? rc : compare_candidates(l, all, n);
+    n = rc ? 0 : not_enough(l, all, n, done);
   }
   return rc;
 }
@@ -257,11 +294,22 @@ static int look_for(struct looking *l, size_t query, int *done) {
 /* *done: 0, all rows must be compared. */
 static int look_for_all(struct looking *l, int *done) {
   const struct ask *ask = l->ask;
-  size_t count = 0;
-  int rc = compare_keys(l, l->extra, l->extras, 0, ask->n, &count);
-  for (size_t q = 0; !rc && *done && q < ask->n; q++) {
-    rc = look_for(l, q, done);
+  struct env *env = ask->s->core->env;
+  size_t count = 0, room = ask->n < GROUP_QUERIES ? ask->n : GROUP_QUERIES;
+  struct candidates *all = env->allocate(env, room * sizeof *all);
+  int rc = all ? compare_keys(l, l->extra, l->extras, 0, ask->n, &count)
+               : session_error(ask->s, EMB_NOMEM, "out of memory");
+  for (size_t at = 0; !rc && *done && at < ask->n; at += room) {
+    size_t n = ask->n - at < room ? ask->n - at : room;
+    for (size_t q = 0; q < n; q++) {
+      all[q].query = at + q;
+    }
+    rc = look_for(l, all, n, done);
   }
+  for (size_t q = 0; all && q < room; q++) {
+    env->release(env, all[q].keys);
+  }
+  env->release(env, all);
   return rc;
 }
 
@@ -269,13 +317,11 @@ static int look_for_all(struct looking *l, int *done) {
 
 static int look_into(struct nearest_index *x, struct index_set *set,
                      const struct ask *ask, struct best *best, int *done) {
-  struct looking l = {.ask = ask, .best = best, .x = x};
+  struct looking l = {
+      .ask = ask, .best = best, .x = x, .ivf = &set->ivf[ask->how.segment]};
   int rc = looking_begin(&l);
   rc = rc ? rc : add_recent(&l);
   rc = rc ? rc : add_own(&l);
-  if (!rc && !ivf_search_init(&l.search, &set->ivf[ask->how.segment])) {
-    rc = session_error(ask->s, EMB_NOMEM, "out of memory");
-  }
   *done = !l.is_full;
   rc = rc || l.is_full ? rc : look_for_all(&l, done);
   count_add(&x->searches, ask->n);
