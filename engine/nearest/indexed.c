@@ -186,10 +186,10 @@ static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
 ** these metrics more lists are looked into (README.md). */
 static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
   uint32_t lists = ivf->centres.count, metric = ask->segment->metric;
-  uint32_t part = metric == EMB_L2 ? 20 : metric == EMB_COSINE ? 3 : 8;
+  uint32_t percent = metric == EMB_L2 ? 5 : metric == EMB_COSINE ? 45 : 12;
   uint32_t probes =
       ask->how.probes ? ask->how.probes : (uint32_t)ask->segment->index.probes;
-  return probes ? probes : lists / part + 8;
+  return probes ? probes : lists * percent / 100 + 8;
 }
 
 /* ---- rows of candidates -------------------------------------------------- */
