@@ -334,8 +334,9 @@ int ext_option_check(const struct ext_option *option, const char *column,
   emb_err why;
   if (option->check == NULL || option->check(value, &why) == EMB_OK)
     return SQLITE_OK;
-  return ext_error(err, SQLITE_ERROR, "%s%s%s: %s", option->name,
-                   column ? " of " : "", column ? column : "", why.text);
+  return column ? ext_error(err, SQLITE_ERROR, "%s of %s: %s", option->name,
+                            column, why.text)
+                : ext_error(err, SQLITE_ERROR, "%s", why.text);
 }
 
 int ext_option_set(struct ext_options *options, const struct ext_option *option,
