@@ -24,7 +24,7 @@ void ivf_form_make(struct ivf_form *form, uint32_t dim, uint32_t bits,
   ivf__form_base(form, 1);
 }
 
-/* Ten powers of two below what is typical, and six above. */
+/* Ten powers of two below what is typical, and 22 above. */
 void ivf__form_base(struct ivf_form *form, float typical) {
   uint32_t bits;
   typical = typical > 1e-30f ? typical < 1e30f ? typical : 1e30f : 1e-30f;

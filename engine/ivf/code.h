@@ -31,8 +31,10 @@
 **          plane p, at bits p * bits to p * bits + bits - 1 of the byte, is
 **          element 4 * p + b of the word.  So one load has four elements of 16
 **          entries, which one instruction multiplies and adds up.
-** MARK     one of the 256 values: float32 bits base + (mark << 19), 16 powers
-**          of two in steps of a sixteenth.
+** MARK     one of the 256 values: float32 bits base + (mark << 20), 32 powers
+**          of two in steps of an eighth.  So many, as what is larger would be
+**          cut off: vectors that training has made a thousand times as long
+**          are found until there are new centres.
 */
 #ifndef EMB_IVF_CODE_H
 #define EMB_IVF_CODE_H
@@ -42,7 +44,7 @@
 #include <string.h>
 
 #define IVF_BLOCK 16
-#define IVF_MARK_SHIFT 19
+#define IVF_MARK_SHIFT 20
 
 struct ivf_form {
   uint32_t dim;

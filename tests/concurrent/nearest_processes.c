@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** nearest_processes.c -- an index of neighbours and several processes: its
-*owner
-** is killed at any moment, while it makes, saves or mends the index; a process
-** that asks the owner; and a child after fork.
+** owner is killed at any moment, while it makes, saves or mends the index; a
+** process that asks the owner; and a child after fork.
 */
 #include "near_help.h"
 #include "process_help.h"

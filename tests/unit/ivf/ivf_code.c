@@ -46,13 +46,14 @@ TEST(codes_are_within_their_bounds) {
         uint32_t words[DIM_MAX];
         uint8_t marks[2];
         ivf__form_base(&form, ldexpf(1, size));
-        fill(x, dims[d], ldexpf(1, size));
+        /* What is a thousand times as long as it was is not cut off. */
+        fill(x, dims[d], ldexpf(size & 1 ? 1000 : 1, size));
         ivf__encode(&form, x, words, marks);
         ivf__decode(&form, words, marks, y);
         for (uint32_t i = 0; i < dims[d]; i++) {
           most = fmaxf(most, fabsf(x[i]));
         }
-        most = fmaxf(most * 1.0626f, ivf_mark(&form, 0));
+        most = fmaxf(most * 1.126f, ivf_mark(&form, 0));
         float half = most / (widths[w] == 8 ? 254 : 15);
         for (uint32_t i = 0; i < dims[d]; i++) {
           if (!CHECK(fabsf(x[i] - y[i]) <= half * 1.001f + 1e-6f)) {
