@@ -249,6 +249,27 @@ struct ext_settings {
   emb_segment columns[EMB_SEGMENTS_MAX]; /* and of vector columns these */
 };
 
+/* What a row of that table is about. */
+struct ext_setting {
+  const struct ext_option *option; /* NULL: nothing of this name */
+  int column; /* the number of the vector, or -1: the table */
+};
+/* Of "index", or "title.index". */
+struct ext_setting ext_setting_find(const struct ext_options *options,
+                                    const char *name);
+/* The same again; NULL without memory. */
+char *ext_setting_name(const struct ext_options *options,
+                       const struct ext_setting *setting);
+/* Whether there is such a table. */
+int ext_settings_find_table(struct ext_table *table, int *there, char **err);
+
+/* Those of CREATE; one more value; and all that was set. */
+void ext_settings_begin(struct ext_table *table, struct ext_settings *settings);
+int ext_settings_take(struct ext_settings *settings,
+                      const struct ext_setting *setting, const char *value,
+                      char **err);
+int ext_settings_take_rows(struct ext_table *table,
+                           struct ext_settings *settings, char **err);
 /* CREATE's, what was set, and the environment; of a new table without what was
 ** set.  ext_settings_free, whatever they return. */
 int ext_settings_read(struct ext_table *table, struct ext_settings *settings,
@@ -261,6 +282,14 @@ int ext_settings_open(struct ext_table *table, struct ext_settings *settings,
 void ext_settings_free(struct ext_settings *settings);
 /* What was set, as a JSON object; NULL: nothing. */
 int ext_settings_json(struct ext_table *table, char **json, char **err);
+/* The shadow table follows a rename and a DROP.  At a CREATE, where SQLite has
+** it that nothing is dropped, one that is left is emptied. */
+int ext_settings_empty(struct ext_table *table, char **err);
+int ext_settings_rename(struct ext_table *table, const char *name, char **err);
+int ext_settings_drop(struct ext_table *table, char **err);
+
+/* ---- set.c: commands that change options -------------------------------- */
+
 /* The commands 'memory' and 'set name'; the link is open. */
 int ext_settings_memory(struct ext_table *table, sqlite3_value *arg,
                         char **err);
@@ -269,11 +298,6 @@ int ext_settings_set(struct ext_table *table, const char *name,
 /* From xSync and xCommit, while settings_pending. */
 int ext_settings_sync(struct ext_table *table, char **err);
 void ext_settings_commit(struct ext_link *link);
-/* The shadow table follows a rename and a DROP.  At a CREATE, where SQLite has
-** it that nothing is dropped, one that is left is emptied. */
-int ext_settings_empty(struct ext_table *table, char **err);
-int ext_settings_rename(struct ext_table *table, const char *name, char **err);
-int ext_settings_drop(struct ext_table *table, char **err);
 
 /* ---- open.c, create.c ---------------------------------------------------- */
 
