@@ -30,7 +30,9 @@ emb_session *emb_finder_session(const struct emb_finder *finder);
 void emb_finder_exact(struct emb_finder *finder,
                       const struct question *question, int64_t *keys,
                       double *distances);
+/* Of emb_stats, or -1; or "". */
 int64_t emb_finder_figure(const struct emb_finder *finder, const char *name);
+const char *emb_finder_text(const struct emb_finder *finder, const char *name);
 /* The end, unless rc is 0. */
 void emb_finder_ok(emb_session *session, int rc, const char *call);
 
@@ -40,8 +42,9 @@ void emb_finder_ok(emb_session *session, int rc, const char *call);
 int index_is_possible(void);
 /* Asks for one. */
 void index_ask(emb_config *config, size_t lists);
-/* All rows are in it; and nothing is left to be done for it. */
+/* All rows that it was made of are in it, and it is used. */
 int index_is_ready(const struct emb_finder *finder);
+/* Until then, and no row has yet to be moved. */
 void index_wait(const struct emb_finder *finder);
 /* Of memory, beside the table. */
 uint64_t index_bytes(const struct emb_finder *finder);

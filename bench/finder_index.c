@@ -5,8 +5,12 @@
 **
 ** BENCH_INDEX comes from the Makefile, which looks whether emb.h has it.
 */
+#include <string.h>
+
 #include "finder_emb.h"
 #include "harness.h"
+
+enum { WAIT_SECONDS = 600 };
 
 int index_is_possible(void) { return BENCH_INDEX; }
 
@@ -20,15 +24,21 @@ void index_ask(emb_config *config, size_t lists) {
 }
 
 int index_is_ready(const struct emb_finder *finder) {
-  return emb_finder_figure(finder, "nearest_pending") == 0 &&
-         emb_finder_figure(finder, "nearest_lists") > 0;
+  const char *state = emb_finder_text(finder, "nearest_index");
+  if (!strcmp(state, "failed") || !strcmp(state, "more than memory=")) {
+    die("the index cannot be made: %s", state);
+  }
+  return !strcmp(state, "ready");
 }
 
 void index_wait(const struct emb_finder *finder) {
-  double end = now() + 600;
-  while (!index_is_ready(finder)) {
+  double end = now() + WAIT_SECONDS;
+  while (!index_is_ready(finder) ||
+         emb_finder_figure(finder, "nearest_behind") != 0) {
     if (now() > end) {
-      die("the index was not ready after ten minutes");
+      die("the index: %s, %lld rows behind, after %d seconds",
+          emb_finder_text(finder, "nearest_index"),
+          (long long)emb_finder_figure(finder, "nearest_behind"), WAIT_SECONDS);
     }
     nap(0.01);
   }

@@ -131,8 +131,9 @@ static double write_beside(struct emb_finder *emb, const struct points *points,
   }
   if (seconds > 0) {
     nap(seconds);
-  } else {
-    index_wait(emb);
+  }
+  while (seconds <= 0 && !index_is_ready(emb)) {
+    nap(0.01);
   }
   double took = now() - start;
   atomic_store_explicit(&writer->stops, 1, memory_order_relaxed);
@@ -308,9 +309,12 @@ static double find_fresh(struct emb_finder *emb, const struct points *points) {
 
 static void note_backlog(struct figure *figure, const struct emb_finder *emb) {
   double start = now();
+  int64_t behind = emb_finder_figure(emb, "nearest_behind");
   index_wait(emb);
-  figure_note(figure, "%.1f s after the last update nothing was left to do",
-              now() - start);
+  figure_note(figure,
+              "at the end of training the index was %lld rows behind, %.1f s"
+              " later none",
+              (long long)behind, now() - start);
 }
 
 void hunt_drift(struct hunt *hunt) {
@@ -339,6 +343,7 @@ void hunt_drift(struct hunt *hunt) {
                      "recall@10", i * each);
     group_add(group, "emb index", 0, recall, NULL);
   }
+  note_backlog(figure, emb);
   double fresh = recall_of_new(hunt, emb, queries);
   struct group *group = figure_group(figure, "at the end", "recall@10", NAN);
   group_add(group, "emb index", 0, recall, NULL);
@@ -349,7 +354,6 @@ void hunt_drift(struct hunt *hunt) {
   group = figure_group(figure, "found by the next call", "share", NAN);
   group_add(group, "emb index", 0, find_fresh(emb, &hunt->points), NULL);
   group_bound(group, "emb index", AT_LEAST, 1);
-  note_backlog(figure, emb);
   free(queries);
   batch_end(&batch);
   emb_finder_close(emb);

@@ -253,6 +253,16 @@ proc dots_panel {group top} {
   return [list $out [expr {$bottom + 34}]]
 }
 
+# Would labels at these places, in order, touch?
+proc crowded {scale places} {
+  set last -Inf
+  foreach x $places {
+    if {[place $scale $x] - $last < 28} { return 1 }
+    set last [place $scale $x]
+  }
+  return 0
+}
+
 # Lines: the groups whose names begin alike, x from the groups.
 proc lines_panel {groups axis steps title unit top} {
   global colours
@@ -276,14 +286,16 @@ proc lines_panel {groups axis steps title unit top} {
   set bottom [expr {$top + 220}]
   set places [lsort -unique -real $xs]
   set across [scale_of $xs 90 600]
-  # Too many to label each: values that were measured, not chosen.
-  set many [expr {!$steps && [llength $places] > 10}]
+  # Values that were measured, not chosen, are too near each other for labels.
+  set many [expr {!$steps && [crowded $across $places]}]
   if {$steps} {
     set across [list linear -0.5 [expr {[llength $places] - 0.5}] 90 600]
   } elseif {$many} {
-    set room [expr {([lindex $places end] - [lindex $places 0]) / 50.0}]
-    set across [list linear [expr {[lindex $places 0] - $room}] \
-      [expr {[lindex $places end] + $room}] 90 600]
+    if {[lindex $across 0] eq "linear"} {
+      set room [expr {([lindex $places end] - [lindex $places 0]) / 50.0}]
+      set across [list linear [expr {[lindex $places 0] - $room}] \
+        [expr {[lindex $places end] + $room}] 90 600]
+    }
     set places [ticks $across]
     foreach tick $places { set label($tick) [short $tick] }
   }

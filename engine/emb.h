@@ -166,11 +166,12 @@ enum {
 
 #define EMB_SEGMENTS_MAX 16
 
-/* One vector of a row that has several.  The texts are those of emb_config. */
+/* One vector of a row that has several.  The texts are those of emb_config, and
+** for this vector; NULL in a new store: no optimizer, zeros, l2, no index. */
 typedef struct emb_segment {
   uint32_t dim, type;
   const char *optimizer, *initializer;
-  const char *metric;
+  const char *metric, *index;
 } emb_segment;
 
 typedef struct emb_config {
@@ -220,6 +221,23 @@ typedef struct emb_config {
   /* How near two vectors are to each other, for emb_nearest: "l2", "cosine" or
   ** "dot".  NULL: what the store has; a new one: l2.  May be changed. */
   const char *metric;
+  /* What finds most of them without looking at all rows: "ivf(...)" or "none".
+  ** In brackets, separated by commas, each may be left out:
+  **
+  **   lists=n    parts that the rows are put into, 0 to 65535; 0, the default:
+  **              the square root of the number of rows
+  **   code=8     bits for each element that are kept in memory: 8, 4, 1 or none
+  **   probes=n   lists that a search looks into unless it says how many itself,
+  **              0 to 65535; 0, the default: a 64th of the lists, and 8
+  **   memory=n   the most MiB that it may take, in all; 0, the default: what it
+  **              needs, some 14 bytes and the code for each row.  Where that is
+  **              more there is none
+  **
+  ** NULL: what the store has; a new one: none.  Whoever opens the store first
+  ** may change it.  Any other text is EMB_RANGE.  It is made in the background
+  ** when there are 1,024 rows, kept in a file, and follows each change; until
+  ** it is there all rows are compared (the metric nearest_index says which). */
+  const char *index;
   /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
   ** Everywhere else dim is then their sum, and a vector the segments of a row
   ** one after the other. */
@@ -290,6 +308,8 @@ int emb_own(emb_session *session);
 ** control group or RLIMIT_AS lets the process have: the text has both numbers.
 ** So does emb_open. */
 int emb_check_memory(uint64_t bytes, emb_err *err);
+/* EMB_RANGE, with what is wrong, when emb_config.index may not be this text. */
+int emb_check_index(const char *text, emb_err *err);
 /* What emb_open would say of these options if the store were not open; dim,
 ** type and segments must be given.  Errors: RANGE, MISMATCH. */
 int emb_check_config(const emb_store *store, const emb_config *config,
@@ -688,6 +708,8 @@ int emb_distance(int metric, const float *a, const float *b, uint32_t dim,
                  double *distance);
 /* Of a vector of the store's rows: what its metric= says. */
 int emb_metric(const emb_store *store, uint32_t segment);
+/* Whether it has an index; emb_stats says whether that is ready. */
+int emb_has_index(const emb_store *store, uint32_t segment);
 
 #define EMB_NEAREST_MAX (1 << 20)               /* neighbours of one query */
 #define EMB_NEAREST_ALL_MAX (UINT32_C(1) << 28) /* of all queries of a call */
@@ -729,10 +751,10 @@ typedef struct emb_neighbours {
 ** taken as they were at some time of the call.  A row without a distance
 ** (EMB_COSINE, a vector of zeros) is no neighbour.  Never counted against a
 ** staleness bound.
-** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one,
-** most of them are.  Memory: 16 bytes for each of n*k and thread, and 2 MiB (or
-** eight pages) for each thread where rows are on disk.  Nothing that is in
-** memory has to leave it.
+** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one
+** that is ready, most of them are, each at its distance.  Memory: 16 bytes for
+** each of n*k and thread, and 2 MiB (or eight pages) for each thread where rows
+** are on disk.  Nothing that is in memory has to leave it.
 ** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above
 ** EMB_NEAREST_ALL_MAX, keys out of order; a query of zeros with EMB_COSINE),
 ** NONFINITE (the text names query and element), INTERRUPT, NOMEM, and those of

@@ -17,11 +17,12 @@
 
 extern const struct task task_flush, task_snapshots, task_readers, task_expire,
     task_evict, task_compact, task_checkpoint, task_shorten, task_advice,
-    task_warm;
+    task_warm, task_nearest;
 
 const struct task *const store_tasks[] = {
-    &task_flush,   &task_snapshots,  &task_readers, &task_expire, &task_evict,
-    &task_compact, &task_checkpoint, &task_shorten, &task_advice, &task_warm};
+    &task_flush,  &task_snapshots, &task_readers,    &task_expire,
+    &task_evict,  &task_compact,   &task_checkpoint, &task_shorten,
+    &task_advice, &task_warm,      &task_nearest};
 
 const size_t store_task_count = sizeof store_tasks / sizeof store_tasks[0];
 _Static_assert(sizeof store_tasks / sizeof store_tasks[0] <= TASKS_MAX,
@@ -31,12 +32,13 @@ _Static_assert(sizeof store_tasks / sizeof store_tasks[0] <= TASKS_MAX,
 
 extern const struct store_file file_manifest, file_log, file_lock, file_index,
     file_spill, file_copy_of, file_snapshot, file_hot, file_seen, file_chain,
-    file_consumer, file_position, file_copy_marks, file_socket;
+    file_consumer, file_position, file_copy_marks, file_socket, file_nearest;
 
 const struct store_file *const store_files[] = {
-    &file_manifest, &file_log,      &file_lock,       &file_index, &file_spill,
-    &file_copy_of,  &file_snapshot, &file_hot,        &file_seen,  &file_chain,
-    &file_consumer, &file_position, &file_copy_marks, &file_socket};
+    &file_manifest,   &file_log,     &file_lock,     &file_index,
+    &file_spill,      &file_copy_of, &file_snapshot, &file_hot,
+    &file_seen,       &file_chain,   &file_consumer, &file_position,
+    &file_copy_marks, &file_socket,  &file_nearest};
 
 const size_t store_file_count = sizeof store_files / sizeof store_files[0];
 
@@ -46,6 +48,7 @@ emb_store *features__new_store(struct env *env) {
   struct whole {
     emb_store store; /* first: it is what is released */
     struct warm warm;
+    struct nearest_index nearest;
     struct snapshots snapshots;
     struct chain chain;
     struct evict evict;
@@ -54,6 +57,7 @@ emb_store *features__new_store(struct env *env) {
     return NULL;
   }
   whole->store.warm = &whole->warm;
+  whole->store.nearest = &whole->nearest;
   whole->store.snapshots = &whole->snapshots;
   whole->store.chain = &whole->chain;
   whole->store.evict = &whole->evict;

@@ -307,6 +307,7 @@ void open__free(emb_store *store) {
   jobs_stop(store);
   stop_threads(store);
   warm_free(store);
+  nearest_free(store);
   emb_check(store_valid(store) && core_valid(core));
   recovery_free(store->doubt);
   snapshots_free(core, store->snapshots);
@@ -569,6 +570,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   core->staleness = config->staleness;
   atomic_store(&core->bounded, (config->flags & EMB_OPEN_BOUNDED) != 0);
   warm_init(store);
+  nearest_init(store);
   core->vec = vec_best();
   store->process = env->process(env);
   if (!core->dir) {
@@ -580,6 +582,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   /* The caller's; the schema has all that they say. */
   store->config.optimizer = store->config.initializer = NULL;
   store->config.ttl = store->config.admission = NULL;
+  store->config.metric = store->config.index = NULL;
   store->config.segments = NULL;
   store->config.segment_count = 0;
   if (rc) {
@@ -651,6 +654,9 @@ int open__close(emb_store *store, emb_err *err) {
       !atomic_load(&store->in_doubt)) {
     rc = core_failed(core, err);
     rc = rc ? rc : settle_files(store, err);
+    if (!rc) {
+      nearest_close(store);
+    }
     store->closed_in_peace = !rc;
   } else if (atomic_load(&store->owner) && atomic_load(&store->in_doubt) &&
              !atomic_load(&store->dropped)) {

@@ -5,6 +5,7 @@
 #include "../kernel/space.h"
 #include "budget.h"
 #include "../ahead/warm.h"
+#include "../nearest/index.h"
 
 struct stats_list {
   emb_stat *stats;
@@ -62,6 +63,21 @@ static void owner(struct stats_list *l, emb_store *store) {
   number(l, "owner_pid", (uint64_t)who.process);
   number(l, "owner_since", (uint64_t)who.since);
   number(l, "clients", n ? n - 1 : 0);
+}
+
+static void nearest(struct stats_list *l, emb_store *store) {
+  struct nearest_index *x = store->nearest;
+  text(l, "nearest_index", nearest_state(store));
+  text(l, "nearest_file", nearest_file(store));
+  number(l, "nearest_rows", stats_of(&x->indexed));
+  number(l, "nearest_recent", stats_of(&x->recent_count));
+  number(l, "nearest_behind", stats_of(&x->behind));
+  number(l, "nearest_lists", stats_of(&x->lists));
+  number(l, "nearest_bytes", stats_of(&x->bytes));
+  number(l, "nearest_made", stats_of(&x->rebuilds));
+  number(l, "nearest_saved", stats_of(&x->saves));
+  number(l, "nearest_queries", stats_of(&x->searches));
+  number(l, "nearest_candidates", stats_of(&x->candidates));
 }
 
 size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
@@ -157,5 +173,6 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   advice(l, store);
   tasks_metrics(store, number_of_task, l);
   number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
+  nearest(l, store);
   return list.n < max || max == 0 ? list.n : max;
 }

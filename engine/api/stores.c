@@ -24,6 +24,12 @@ int emb_check_memory(uint64_t bytes, emb_err *err) {
   return budget__check(registry_env(), bytes, err);
 }
 
+int emb_check_index(const char *text, emb_err *err) {
+  const emb_config config = {.dim = 1, .index = text};
+  struct schema schema;
+  return schema_init(&schema, &config, err);
+}
+
 /* A store that is open already: may this caller share it? */
 static int share(emb_store *store, const emb_config *c, emb_err *err) {
   struct schema schema = store->core.schema;

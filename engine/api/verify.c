@@ -8,7 +8,8 @@
 ** disk, and what was found with the live counters and the number of keys; and
 ** looks every key of the index up.  It runs beside other sessions: what differs
 ** is looked at again, and counted with every session out of the epoch, before
-** it is reported.  Then it reads every snapshot.
+** it is reported.  Then it reads every snapshot, and compares the index of
+** neighbours with itself and with the table.
 **
 ** Pages without live records count as free space: after a power failure there
 ** may be torn ones among them, and they are never read.
@@ -19,6 +20,7 @@
 
 #include "../ckpt/dump.h"
 #include "../kernel/log_head.h"
+#include "../nearest/index.h"
 #include "../session/dir.h"
 #include "../snapshot/snap.h"
 
@@ -334,6 +336,7 @@ static int verify(emb_session *s, int begun,
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   rc = rc ? rc : check_snapshots(&v);
+  rc = rc ? rc : nearest_check(s, report, arg);
   core->env->unmap(core->env, v.buffer, l->extent_bytes);
   return rc;
 }

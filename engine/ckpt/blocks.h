@@ -21,6 +21,8 @@ enum {
   BLOCK_COUNTS = 5,
   BLOCK_HOT = 6,
   BLOCK_HOT_HEAD = 7,
+  BLOCK_NEAREST = 8,
+  BLOCK_NEAREST_HEAD = 9,
 };
 
 #define BLOCK_BYTES 65536u

@@ -36,10 +36,10 @@ static int is_text(const char *text, size_t size) {
 /* The oldest format that has all that the slot says: an older library reads
 ** what it can. */
 static uint32_t format_of(const struct manifest *m) {
-  return !m->schema[0]                   ? 1
-         : strstr(m->schema, " metric=") ? 4
-         : strstr(m->schema, "\ntrack=") ? 3
-                                         : 2;
+  return !m->schema[0]                                                   ? 1
+         : strstr(m->schema, " metric=") || strstr(m->schema, " index=") ? 4
+         : strstr(m->schema, "\ntrack=")                                 ? 3
+                                                                         : 2;
 }
 
 /* Slot i, of this format or another. */

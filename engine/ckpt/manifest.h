@@ -9,7 +9,7 @@
 **   000-007  sum         hash_sum of bytes 8..4095 at position 0, salt 0
 **   008-015  magic       "embstore"
 **   016-019  format      1; 2 with a schema; 3 with one of a table that tracks;
-**                        4 with a metric
+**                        4 with a metric or an index
 **   020-023  clean       1: nothing lies beyond `tail`; 0: a process owns the
 **                        store, or died owning it
 **   024-039  uuid        of the store

@@ -62,24 +62,25 @@ void observe_end(struct core *core, struct observer *observer) {
 ** observer is called under the lock that it holds until `ended`. */
 void observe__notify(const struct observers *observers, uint32_t slots,
                      enum observe_kind kind, const struct row_event *event) {
-  for (uint32_t slot = OBSERVERS_MAX; slot-- > 0;) {
-    if (slots >> slot & 1) {
-      const struct observer *o = observers->slots[slot];
-      observe_row notify = kind == OBSERVE_CHANGED ? o->changed
-                           : kind == OBSERVE_MOVED ? o->moved
-                                                   : o->removed;
-      if (notify) {
-        notify(o->arg, event);
-      }
+  while (slots) {
+    uint32_t slot = 31 - (uint32_t)__builtin_clz(slots);
+    const struct observer *o = observers->slots[slot];
+    observe_row notify = kind == OBSERVE_CHANGED ? o->changed
+                         : kind == OBSERVE_MOVED ? o->moved
+                                                 : o->removed;
+    if (notify) {
+      notify(o->arg, event);
     }
+    slots &= ~(UINT32_C(1) << slot);
   }
 }
 
 void observe__ended(const struct observers *observers, uint32_t slots,
                     const struct row_event *event) {
-  for (uint32_t slot = 0; slot < OBSERVERS_MAX; slot++) {
-    if (slots >> slot & 1 && observers->slots[slot]->ended) {
-      observers->slots[slot]->ended(observers->slots[slot]->arg, event);
+  for (; slots; slots &= slots - 1) {
+    const struct observer *o = observers->slots[__builtin_ctz(slots)];
+    if (o->ended) {
+      o->ended(o->arg, event);
     }
   }
 }

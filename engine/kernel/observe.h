@@ -50,11 +50,16 @@
 
 struct core;
 
+/* What a change was, for those that follow steps of training more loosely than
+** what was put. */
+enum row_cause { ROW_PUT, ROW_STEP, ROW_MOVED, ROW_REMOVED };
+
 struct row_event {
   int64_t key;
   uint64_t from, to; /* log addresses before and after, 0: absent */
   const struct rec *record;
-  const void *session; /* whose transaction commits it, or NULL */
+  const void *session;  /* whose transaction commits it, or NULL */
+  enum row_cause cause; /* ROW_STEP: a gradient, or what is added to a row */
 };
 
 typedef void (*observe_row)(void *arg, const struct row_event *event);

@@ -40,6 +40,7 @@ struct row_write_step {
   struct entry *entry;
   uint64_t word, next; /* before and after; 0: the entry is emptied */
   enum observe_kind kind;
+  enum row_cause cause;
   const struct rec *record; /* the new one; NULL: none, or the log's */
   const void *session;      /* whose commit it is, or NULL */
 };
@@ -64,7 +65,8 @@ static void take_step(struct core *core, const struct row_write_step *step) {
   if (slots) {
     const struct rec *rec =
         step->record || !to ? step->record : log_rec(&core->log, to);
-    event = (struct row_event){step->key, from, to, rec, step->session};
+    event = (struct row_event){step->key, from,          to,
+                               rec,       step->session, step->cause};
     observe__notify(&core->observers, slots, step->kind, &event);
   }
   /* A key is counted before it can be found, and as long as it can. */
@@ -93,16 +95,16 @@ static void take_step(struct core *core, const struct row_write_step *step) {
 /* ---- changes ------------------------------------------------------------- */
 
 void row__notify_here(struct core *core, int64_t key, uint64_t word,
-                      const struct rec *rec) {
+                      const struct rec *rec, enum row_cause cause) {
   uint64_t address = word_address(word);
   uint32_t slots = observers_of_all(&core->observers);
-  struct row_event event = {key, address, address, rec, NULL};
+  struct row_event event = {key, address, address, rec, NULL, cause};
   observe__notify(&core->observers, slots, OBSERVE_CHANGED, &event);
   observe__ended(&core->observers, slots, &event);
 }
 
 void row_publish(struct core *core, int64_t key, struct entry *entry,
-                 uint64_t word, uint64_t address) {
+                 uint64_t word, uint64_t address, enum row_cause cause) {
   const struct rec *rec = log_rec(&core->log, address);
   row_filled(core, key, address, rec->vector);
   take_step(core, &(struct row_write_step){.key = key,
@@ -110,6 +112,7 @@ void row_publish(struct core *core, int64_t key, struct entry *entry,
                                            .word = word,
                                            .next = word_move(word, address, 0),
                                            .kind = OBSERVE_CHANGED,
+                                           .cause = cause,
                                            .record = rec});
 }
 
@@ -121,7 +124,8 @@ void row_remove(struct core *core, int64_t key, uint64_t hash,
                                            .entry = entry,
                                            .word = word,
                                            .next = word_move(word, 0, 0),
-                                           .kind = OBSERVE_REMOVED});
+                                           .kind = OBSERVE_REMOVED,
+                                           .cause = ROW_REMOVED});
 }
 
 struct guard {
@@ -145,7 +149,7 @@ static int above_tombs(void *arg) {
 /* A row that no key's word had before; slots: slots of observers. */
 static void notify_added(struct core *core, uint32_t slots, int64_t key,
                          uint64_t address, const struct rec *rec) {
-  struct row_event event = {key, 0, address, rec, NULL};
+  struct row_event event = {key, 0, address, rec, NULL, ROW_PUT};
   observe__notify(&core->observers, slots, OBSERVE_CHANGED, &event);
   observe__ended(&core->observers, slots, &event);
 }
@@ -207,6 +211,7 @@ void row_settle(struct core *core, int64_t key, uint64_t hash, uint64_t address,
                       .word = word,
                       .next = word_move(word, gone ? 0 : address, 0),
                       .kind = gone ? OBSERVE_REMOVED : OBSERVE_CHANGED,
+                      .cause = gone ? ROW_REMOVED : ROW_PUT,
                       .session = session});
 }
 
@@ -217,7 +222,7 @@ static void move_cached(struct core *core, int64_t key, struct entry *entry,
   emb_assert(to > from && cache_log_address(cache_at(
                               &core->cache, word_address(word))) == from);
   uint32_t slots = observers_active(&core->observers);
-  struct row_event event = {key, from, to, NULL, NULL};
+  struct row_event event = {key, from, to, NULL, NULL, ROW_MOVED};
   log_live(&core->log, to, 1);
   if (slots) {
     event.record = log_rec(&core->log, to);
@@ -260,6 +265,7 @@ int row_move(struct core *core, int64_t key, uint64_t hash, uint64_t from,
                                              .word = word,
                                              .next = word_move(word, to, 0),
                                              .kind = OBSERVE_MOVED,
+                                             .cause = ROW_MOVED,
                                              .record = copy});
   }
   return 1;
@@ -328,6 +334,7 @@ void row_replay_removal(struct core *core, int64_t key, uint64_t address) {
                                              .entry = entry,
                                              .word = word,
                                              .next = word_move(word, 0, 0),
-                                             .kind = OBSERVE_REMOVED});
+                                             .kind = OBSERVE_REMOVED,
+                                             .cause = ROW_REMOVED});
   }
 }

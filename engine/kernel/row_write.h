@@ -87,15 +87,16 @@ static inline void row_filled(struct core *core, int64_t key, uint64_t address,
 /* ---- changes ------------------------------------------------------------- */
 
 void row__notify_here(struct core *core, int64_t key, uint64_t word,
-                      const struct rec *rec);
+                      const struct rec *rec, enum row_cause cause);
 
 /* The latched key's record was changed where it is; unlatches it with this
 ** word. */
 static inline void row_changed_here(struct core *core, int64_t key,
                                     struct entry *entry, uint64_t word,
-                                    const struct rec *rec) {
+                                    const struct rec *rec,
+                                    enum row_cause cause) {
   if (__builtin_expect(observers_of_all(&core->observers) != 0, 0)) {
-    row__notify_here(core, key, word, rec);
+    row__notify_here(core, key, word, rec, cause);
   }
   key_unlatch(entry, word);
 }
@@ -103,7 +104,7 @@ static inline void row_changed_here(struct core *core, int64_t key,
 /* The latched key's record is the one at this higher log address, which was
 ** filled; unlatches it. */
 void row_publish(struct core *core, int64_t key, struct entry *entry,
-                 uint64_t word, uint64_t address);
+                 uint64_t word, uint64_t address, enum row_cause cause);
 struct row_new {
   int64_t key;
   uint64_t hash;

@@ -115,7 +115,7 @@ static void row_has_moved(void *arg, const struct row_event *event) {
 
 void watch_own_write(struct core *core, int64_t key, uint64_t from, uint64_t to,
                      const void *session) {
-  struct row_event event = {key, from, to, NULL, session};
+  struct row_event event = {key, from, to, NULL, session, ROW_PUT};
   pthread_mutex_lock(&core->scan_lock);
   notify_scans(core, &event, 0);
   pthread_mutex_unlock(&core->scan_lock);

@@ -93,7 +93,7 @@ static int lookup_add(struct lookup *l, int64_t key) {
   return l->n == ROWS_AT_ONCE ? lookup_flush(l, 0) : EMB_OK;
 }
 
-static int exact_by_key(const struct ask *ask, struct best *best) {
+static int look_up_all(const struct ask *ask, struct best *best) {
   const emb_nearest_how *how = &ask->how;
   struct lookup lookup;
   int rc = store_refresh(ask->s);
@@ -116,8 +116,7 @@ static int exact_by_key(const struct ask *ask, struct best *best) {
   return rc;
 }
 
-/* Are the rows that fit the conditions so few? */
-static int are_few(const struct ask *ask) {
+int exact__by_key(const struct ask *ask) {
   const emb_nearest_how *how = &ask->how;
   uint64_t n = UINT64_MAX;
   uint64_t count = (uint64_t)local_count(ask->s);
@@ -303,8 +302,8 @@ static int exact_by_pass(const struct ask *ask, struct best *best) {
 
 int exact__table(const struct ask *ask, struct best *best) {
   emb_session *s = ask->s;
-  if (are_few(ask)) {
-    return exact_by_key(ask, best);
+  if (exact__by_key(ask)) {
+    return look_up_all(ask, best);
   }
   int begun = progress_begin(s, "nearest", "rows", 0);
   int rc = exact_by_pass(ask, best);

@@ -12,6 +12,11 @@ int emb_metric(const emb_store *store, uint32_t segment) {
                                  : EMB_L2;
 }
 
+int emb_has_index(const emb_store *store, uint32_t segment) {
+  const struct schema *schema = &store->core.schema;
+  return segment < schema->count && schema->segments[segment].indexed;
+}
+
 /* ---- a snapshot ---------------------------------------------------------- */
 
 enum { SNAPSHOT_ROWS = 256 };
@@ -40,6 +45,17 @@ static int snapshot_rows(const struct ask *ask, emb_snap *snap,
 
 /* ---- the calls ----------------------------------------------------------- */
 
+/* By the index, if there is one that can. */
+static int table_rows(const struct ask *ask, struct best *best) {
+  int done = 0;
+  int rc = indexed__table(ask, best, &done);
+  if (!rc && !done) {
+    best__empty(best);
+    rc = exact__table(ask, best);
+  }
+  return rc;
+}
+
 /* Of a question that was checked; snap: among its rows, or NULL. */
 static int answer(struct ask *ask, emb_snap *snap, const emb_neighbours *to) {
   emb_session *s = ask->s;
@@ -49,7 +65,7 @@ static int answer(struct ask *ask, emb_snap *snap, const emb_neighbours *to) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   if (ask->n) {
-    rc = snap ? snapshot_rows(ask, snap, &best) : exact__table(ask, &best);
+    rc = snap ? snapshot_rows(ask, snap, &best) : table_rows(ask, &best);
   }
   if (!rc) {
     best__deliver(&best, to);

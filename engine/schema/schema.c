@@ -151,6 +151,13 @@ static int parse_metric(const char *text, uint32_t *metric, emb_err *err) {
                  "unknown metric: %s; expected l2, cosine or dot", text);
 }
 
+/* "none", or what engine/ivf/options.h says. */
+static int schema_set_index(struct segment *to, const char *text,
+                            emb_err *err) {
+  to->indexed = strcmp(text, "none") != 0;
+  return to->indexed ? ivf_parse(&to->index, text, err) : EMB_OK;
+}
+
 /* The largest number of float16. */
 #define HALF_MAX 65504
 
@@ -180,11 +187,13 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
     const char *initializer =
         from[i].initializer ? from[i].initializer : c->initializer;
     const char *metric = from[i].metric ? from[i].metric : c->metric;
+    const char *index = from[i].index ? from[i].index : c->index;
     rc = set_segment(to, from[i].dim, from[i].type, err);
     to->optimized = optimizer && strcmp(optimizer, "none") != 0;
     rc = rc || !to->optimized ? rc : optim_parse(&to->optim, optimizer, err);
     rc = rc || !initializer ? rc : init_parse(&to->init, initializer, err);
     rc = rc || !metric ? rc : parse_metric(metric, &to->metric, err);
+    rc = rc || !index ? rc : schema_set_index(to, index, err);
     if (!rc && to->type == EMB_F16 && init_largest(&to->init) > HALF_MAX) {
       rc = err_set(err, EMB_RANGE,
                    "initializer %s: elements up to %g are too large for "
@@ -311,6 +320,10 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
     if (!c->metric && !(said && said->metric)) {
       to->metric = own->metric;
     }
+    if (!c->index && !(said && said->index)) {
+      to->indexed = own->indexed;
+      to->index = own->index;
+    }
   }
   schema_lay_out(&want);
   if (want.state_floats != schema->state_floats) {
@@ -352,6 +365,10 @@ int schema_print(const struct schema *schema, char *to, emb_err *err) {
     if (segment->metric != EMB_L2) {
       fits =
           fits && schema_add(&at, end, " metric=%s", metrics[segment->metric]);
+    }
+    if (segment->indexed) {
+      ivf_print(&segment->index, text, sizeof text);
+      fits = fits && schema_add(&at, end, " index=%s", text);
     }
     if (segment->optimized) {
       optim_print(&segment->optim, text, sizeof text);
@@ -491,13 +508,22 @@ static int read_metric(struct segment *segment, const char **at) {
           segment->metric != EMB_L2);
 }
 
+/* index=..., if it is there. */
+static int read_index(struct segment *segment, const char **at) {
+  char text[IVF_TEXT_MAX];
+  return !text_word(at, " index=") ||
+         (schema_take(at, text, sizeof text) &&
+          ivf_parse(&segment->index, text, NULL) == EMB_OK &&
+          (segment->indexed = 1));
+}
+
 /* One line; 0: it is none of schema_print's. */
 static int parse_segment(struct segment *segment, const char **at) {
   char text[OPTIM_TEXT_MAX];
   uint32_t dim, type = (uint32_t)text_word(at, "FLOAT16[");
   return (type || text_word(at, "FLOAT[")) && read_dim(at, &dim) &&
          set_segment(segment, dim, type, NULL) == EMB_OK &&
-         read_metric(segment, at) &&
+         read_metric(segment, at) && read_index(segment, at) &&
          (!text_word(at, " optimizer=") ||
           (schema_take(at, text, sizeof text) &&
            optim_parse(&segment->optim, text, NULL) == EMB_OK &&

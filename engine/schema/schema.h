@@ -16,7 +16,7 @@
 ** TEXT      The manifest keeps the schema as text, a line per segment and one
 **           for each property of the whole:
 **
-**               FLOAT[16] metric=cosine optimizer=... initializer=...
+**               FLOAT[16] metric=cosine index=... optimizer=... initializer=...
 **               insert_on=update
 **               seed=0
 **               track=wall
@@ -35,6 +35,7 @@
 #include "../base/err.h"
 #include "../base/seed.h"
 #include "../emb.h"
+#include "../ivf/options.h"
 #include "../rec/layout.h"
 #include "../vec/init.h"
 #include "../vec/optim.h"
@@ -46,8 +47,10 @@
 #define SCHEMA_TEXT_BYTES 3584
 
 struct segment {
-  uint32_t dim, type;    /* EMB_F32, EMB_F16 */
-  uint32_t metric;       /* EMB_L2, ... */
+  uint32_t dim, type; /* EMB_F32, EMB_F16 */
+  uint32_t metric;    /* EMB_L2, ... */
+  int indexed;        /* it has an index */
+  struct ivf_options index;
   uint32_t first;        /* its first element in a row */
   uint32_t stored_at;    /* its first byte in a value */
   uint32_t state_at;     /* the same of its state */

@@ -23,6 +23,10 @@ int share_store(emb_store *store, const char *text, int is_bounded,
   schema.ttl = store->core.schema.ttl;
   schema.capacity = store->core.schema.capacity;
   schema.evict = store->core.schema.evict;
+  for (uint32_t i = 0; i < schema.count; i++) {
+    schema.segments[i].indexed = store->core.schema.segments[i].indexed;
+    schema.segments[i].index = store->core.schema.segments[i].index;
+  }
   rc = schema_print(&store->core.schema, here, err);
   rc = rc ? rc : schema_print(&schema, asked, err);
   if (rc) {

@@ -257,6 +257,7 @@ void own_unload(emb_store *store) {
     epoch_open(&core->epoch);
     pthread_mutex_unlock(&core->flush_lock);
     atomic_fetch_add(&store->loaded, 1);
+    core_changed(core); /* what was made of the rows goes, too */
   }
   pthread_mutex_unlock(&store->own_lock);
 }

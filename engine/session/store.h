@@ -27,6 +27,7 @@ struct job;
 struct worker;
 /* What features keep for a store (api/features.h). */
 struct warm;
+struct nearest_index;
 struct snapshots;
 struct chain;
 struct evict;
@@ -109,6 +110,7 @@ struct emb_store {
   void *threads[2];
   struct jobs jobs;
   struct warm *warm;
+  struct nearest_index *nearest;
   struct epoch_slot *flush_slot; /* flush thread or emb_step */
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */

@@ -140,7 +140,8 @@ static int change_replace(struct work *w, uint32_t row, struct entry *entry,
       key_unlatch(entry, word);
       return rc;
     }
-    row_changed_here(core, key, entry, change_give_back(w, row, word), rec);
+    row_changed_here(core, key, entry, change_give_back(w, row, word), rec,
+                     ROW_STEP);
     change_result(w, row, 1, version);
     return EMB_OK;
   }
@@ -155,7 +156,8 @@ static int change_replace(struct work *w, uint32_t row, struct entry *entry,
   }
   rec_fill(log_rec(&core->log, address), key, w->s->scratch,
            core->layout.value_bytes, version);
-  row_publish(core, key, entry, change_give_back(w, row, word), address);
+  row_publish(core, key, entry, change_give_back(w, row, word), address,
+              ROW_STEP);
   change_result(w, row, old != NULL, version);
   return EMB_OK;
 }

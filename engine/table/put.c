@@ -120,7 +120,8 @@ static int put_replace(struct put *p, uint32_t row, struct entry *entry,
       emb_assert(log_unwritten(&core->log, word_address(word))); /* L2 */
       rec_begin(rec);
       put_fill(p, rec, key, vector, rec->vector, version);
-      row_changed_here(core, key, entry, put_give_back(p, row, word), rec);
+      row_changed_here(core, key, entry, put_give_back(p, row, word), rec,
+                       ROW_PUT);
       put_set_version(p, row, version);
       p->in_place++;
       return EMB_OK;
@@ -139,7 +140,7 @@ static int put_replace(struct put *p, uint32_t row, struct entry *entry,
   }
   put_fill(p, log_rec(&core->log, address), key, vector,
            rec ? rec->vector : NULL, version);
-  row_publish(core, key, entry, put_give_back(p, row, word), address);
+  row_publish(core, key, entry, put_give_back(p, row, word), address, ROW_PUT);
   put_set_version(p, row, version);
   return EMB_OK;
 }
@@ -203,7 +204,7 @@ static inline int put_in_place(struct put *p, uint32_t row, struct entry *entry,
   emb_assert(log_unwritten(&core->log, word_address(word))); /* L2 */
   rec_begin(rec);
   put_fill(p, rec, key, vector, rec->vector, version);
-  row_changed_here(core, key, entry, put_give_back(p, row, word), rec);
+  row_changed_here(core, key, entry, put_give_back(p, row, word), rec, ROW_PUT);
   put_set_version(p, row, version);
   p->in_place++;
   return 1;

@@ -141,7 +141,7 @@ struct ext_link {
   char *failed_text;      /* ... with this text, if there was memory for it */
   int matches; /* database and store were seen to be of the same age */
 
-  /* An option was set in this transaction (table/settings.c): what the memory
+  /* An option was set in this transaction (table/set.c): what the memory
   ** and the timeout were before, and are after its last xSync. */
   int settings_pending;
   uint64_t memory_before, memory, timeout_before, timeout;

@@ -9,6 +9,7 @@
 **                vector FLOAT[64]            once or more, and behind it
 **                                            perhaps optimizer=...
 **                                            initializer=... metric=...
+**                                            index=...
 ** NAMES      are identifiers, bare or quoted in any of SQLite's four ways.
 */
 #include "table.h"
@@ -100,28 +101,25 @@ static int argument_value(const char **at, const char *end, char **value) {
   return *at == from || *value ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* What may follow a vector's type: optimizer=..., initializer=..., metric=...
- */
+/* What may follow a vector's type: optimizer=..., initializer=..., metric=...,
+** index=... */
 static int parse_attribute(emb_segment *segment, const char **at,
                            const char *column, char **err) {
-  const char **to = NULL;
+  const struct ext_option *option = NULL;
   const char *from = *at;
-  char *name, *value = NULL;
+  char *name, *value = NULL, **to;
   int rc = identifier_read(at, &name);
   if (rc != SQLITE_OK)
     return rc;
-  if (name && sqlite3_stricmp(name, "optimizer") == 0)
-    to = &segment->optimizer;
-  else if (name && sqlite3_stricmp(name, "initializer") == 0)
-    to = &segment->initializer;
-  else if (name && sqlite3_stricmp(name, "metric") == 0)
-    to = &segment->metric;
+  if (name)
+    option = ext_option_find(name);
   sqlite3_free(name);
-  if (to == NULL || !text__equals(at))
+  if (option == NULL || option->in_column == 0 || !text__equals(at))
     return ext_error(err, SQLITE_ERROR,
                      "cannot understand: %.*s; expected optimizer=, "
-                     "initializer= or metric= after the type of %s",
+                     "initializer=, metric= or index= after the type of %s",
                      argument_trimmed(from), from, column);
+  to = ext_option_column_text(segment, option);
   if (*to)
     return ext_error(err, SQLITE_ERROR, "given twice: %.*s",
                      argument_trimmed(from), from);
@@ -131,7 +129,7 @@ static int parse_attribute(emb_segment *segment, const char **at,
                    argument_trimmed(from), from);
   *to = value;
   *at = text_space(*at);
-  return rc;
+  return rc == SQLITE_OK ? ext_option_check(option, column, value, err) : rc;
 }
 
 /* "FLOAT[": moves behind it. */

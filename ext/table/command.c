@@ -9,7 +9,7 @@
 **   'evict'            removes rows until there are no more than the capacity
 **   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
 **   'memory'           arg is the memory from now on, until the store is closed
-**   'set name'         arg is the option's value for good (settings.c)
+**   'set name'         arg is the option's value for good (set.c)
 **   'adopt'            the database takes over the store's transaction number,
 **                      after one of the two was restored from a copy
 */

@@ -17,7 +17,8 @@ SQLITE_EXTENSION_INIT3
 
 #define TIMEOUT_MS_DEFAULT 5000
 
-/* Where a value is kept. */
+/* Where a value is kept; and that of a vector column of its own. */
+#define IN_COLUMN(field) .in_column = offsetof(emb_segment, field)
 #define IN(field)                                                              \
   .at = offsetof(struct ext_options, field),                                   \
   .width = sizeof((struct ext_options *)0)->field
@@ -65,6 +66,7 @@ static const struct ext_option option_rows[] = {
     {.name = "optimizer",
      .kind = EXT_TEXT,
      IN(config.optimizer),
+     IN_COLUMN(optimizer),
      .legal = "one optimizer for all vectors",
      .initial = "none",
      .note = " (lr may be given with each update)",
@@ -72,6 +74,7 @@ static const struct ext_option option_rows[] = {
     {.name = "initializer",
      .kind = EXT_TEXT,
      IN(config.initializer),
+     IN_COLUMN(initializer),
      .legal = "one initializer for all vectors",
      .initial = "zeros",
      .help = "The vector of a row that was created without one"},
@@ -79,10 +82,21 @@ static const struct ext_option option_rows[] = {
      .kind = EXT_TEXT,
      .change = EXT_AT_OPEN,
      IN(config.metric),
+     IN_COLUMN(metric),
      .legal = "one metric for all vectors",
      .initial = "l2",
      .unset = "l2",
      .help = "How near vectors are to each other"},
+    {.name = "index",
+     .kind = EXT_TEXT,
+     .change = EXT_AT_OPEN,
+     IN(config.index),
+     IN_COLUMN(index),
+     .check = emb_check_index,
+     .legal = "one index for all vectors",
+     .initial = "none",
+     .unset = "none",
+     .help = "What finds neighbours without comparing all rows"},
     {.name = "insert_on",
      .kind = EXT_CHOICE,
      IN(config.insert_on),
@@ -310,6 +324,21 @@ char **ext_option_text(struct ext_options *options,
   return (char **)(void *)((char *)options + option->at);
 }
 
+char **ext_option_column_text(emb_segment *segment,
+                              const struct ext_option *option) {
+  return (char **)(void *)((char *)segment + option->in_column);
+}
+
+int ext_option_check(const struct ext_option *option, const char *column,
+                     const char *value, char **err) {
+  emb_err why;
+  if (option->check == NULL || option->check(value, &why) == EMB_OK)
+    return SQLITE_OK;
+  return column ? ext_error(err, SQLITE_ERROR, "%s of %s: %s", option->name,
+                            column, why.text)
+                : ext_error(err, SQLITE_ERROR, "%s", why.text);
+}
+
 int ext_option_set(struct ext_options *options, const struct ext_option *option,
                    const char *value, char **err) {
   char legal[EXT_LEGAL_MAX];
@@ -328,6 +357,8 @@ int ext_option_set(struct ext_options *options, const struct ext_option *option,
   case EXT_TEXT:
     text = ext_option_text(options, option);
     is_legal = *text == NULL;
+    if (is_legal && ext_option_check(option, NULL, value, err) != SQLITE_OK)
+      return SQLITE_ERROR;
     if (is_legal && (*text = sqlite3_mprintf("%s", value)) == NULL)
       return SQLITE_NOMEM;
   }
@@ -376,9 +407,10 @@ void ext_options_clear(struct ext_options *options) {
   sqlite3_free(options->key);
   for (uint32_t i = 0; i < EMB_SEGMENTS_MAX; i++) {
     sqlite3_free(options->vectors[i]);
-    sqlite3_free((char *)options->segments[i].optimizer);
-    sqlite3_free((char *)options->segments[i].initializer);
-    sqlite3_free((char *)options->segments[i].metric);
+    for (size_t o = 0; o < OPTIONS; o++)
+      if (option_rows[o].in_column)
+        sqlite3_free(
+            *ext_option_column_text(&options->segments[i], &option_rows[o]));
   }
   for (size_t i = 0; i < OPTIONS; i++)
     if (option_rows[i].kind == EXT_TEXT)

@@ -62,6 +62,7 @@ struct plan {
   int match;   /* index of vector MATCH ?, -1 none */
   int segment; /* the number of the vector */
   int k;       /* index of k = ?, -1 none */
+  int mode;    /* index of mode = ?, -1 none */
   int limit;   /* LIMIT */
   int within;  /* < <= = of the distance */
   int keys;    /* something of the key */
@@ -130,6 +131,8 @@ static int plan_argument(sqlite3_index_info *info, struct plan *plan, int i) {
   plan->snapshot |= column == EXT_SNAPSHOT;
   if (column == EXT_K)
     plan->k = i;
+  if (column == EXT_MODE)
+    plan->mode = i;
   return 1;
 }
 
@@ -316,11 +319,34 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
   info->estimatedCost = cost;
 }
 
+/* A mode that is known only later is the one that there is for a search. */
+static int plan_is_exact(sqlite3_index_info *info, const struct plan *plan) {
+  sqlite3_value *mode = NULL;
+  const char *text;
+  if (plan->snapshot)
+    return 1;
+  if (plan->mode < 0)
+    return 0;
+  if (sqlite3_vtab_rhs_value(info, plan->mode, &mode) != SQLITE_OK)
+    return 1;
+  text = (const char *)sqlite3_value_text(mode);
+  return text && sqlite3_stricmp(text, "exact") == 0;
+}
+
+/* The store knows what was set.  One that cannot be opened is for xFilter to
+** speak of. */
+static int plan_has_index(struct ext_table *table, int segment) {
+  char *err = NULL;
+  if (table->link == NULL)
+    (void)ext_table_open(table, &err);
+  sqlite3_free(err);
+  return table->link && emb_has_index(table->link->store, (uint32_t)segment);
+}
+
 /* Of a search for neighbours, in words.  Without k SQLite must want the rows in
 ** this order or, as far as it says so, only some; or the distance ends it. */
-static char *plan_nearest(const struct ext_table *table,
-                          sqlite3_index_info *info, const struct plan *plan,
-                          const char *letters) {
+static char *plan_nearest(struct ext_table *table, sqlite3_index_info *info,
+                          const struct plan *plan, const char *letters) {
   const char *end = plan->k >= 0                         ? "k"
                     : plan->ordered                      ? "order"
                     : plan->limit && info->nOrderBy == 0 ? "limit"
@@ -329,8 +355,12 @@ static char *plan_nearest(const struct ext_table *table,
   info->idxNum |= EXT_PLAN_NEAREST | (end ? 0 : EXT_PLAN_ENDLESS) |
                   EXT_PLAN_SEGMENT * plan->segment;
   return sqlite3_mprintf(
-      "nearest exact %s%s%s of %s:%s", end ? end : "endless",
-      plan->keys ? " keys" : "", plan->snapshot ? " snapshot" : "",
+      "nearest %s %s%s%s of %s:%s",
+      !plan_is_exact(info, plan) && plan_has_index(table, plan->segment)
+          ? "index"
+          : "exact",
+      end ? end : "endless", plan->keys ? " keys" : "",
+      plan->snapshot ? " snapshot" : "",
       ext_vtab(table)->options.vectors[plan->segment], letters);
 }
 
@@ -356,7 +386,7 @@ static int plan_finish(struct ext_table *table, sqlite3_index_info *info,
 
 int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   struct ext_table *table = (struct ext_table *)vtab;
-  struct plan plan = {.offset = -1, .match = -1, .k = -1};
+  struct plan plan = {.offset = -1, .match = -1, .k = -1, .mode = -1};
   int rc = plan_match(table, info, &plan);
   if (table->conn->probing)
     table->conn->probed = table;

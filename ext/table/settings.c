@@ -4,6 +4,8 @@
 **
 **     INSERT INTO items(items, arg) VALUES('memory', '2GB')      now
 **     INSERT INTO items(items, arg) VALUES('set memory', '2GB')  for good
+**     INSERT INTO items(items, arg) VALUES('set title.index', 'ivf')
+**                                             of one vector column, for good
 **
 ** FOR GOOD  SQLite does not let a module change its CREATE statement, so what
 **           is set is kept in another shadow table, made by the first 'set':
@@ -17,6 +19,8 @@
 **               EMB_MEMORY in the environment
 **               'set memory'
 **               memory= in CREATE VIRTUAL TABLE, and its default
+**           Of a vector column: 'set title.index', what CREATE says of the
+**           column, 'set index', what CREATE says of the table.
 ** WHEN      Memory and timeout: in this process when the transaction commits,
 **           for its connections share the store; the others, and in other
 **           processes all, when the store is opened next.
@@ -31,10 +35,26 @@ SQLITE_EXTENSION_INIT3
 
 #define VARIABLE "EMB_MEMORY"
 
-/* What 'set' may change; NULL: nothing of this name. */
-static const struct ext_option *find_tunable(const char *name) {
+struct ext_setting ext_setting_find(const struct ext_options *options,
+                                    const char *name) {
   const struct ext_option *option = ext_option_find(name);
-  return option && option->change != EXT_FIXED ? option : NULL;
+  const char *dot = strrchr(name, '.');
+  if (option || dot == NULL)
+    return (struct ext_setting){option, -1};
+  option = ext_option_find(dot + 1);
+  for (uint32_t i = 0; option && i < ext_vectors(options); i++)
+    if (option->in_column &&
+        strlen(options->vectors[i]) == (size_t)(dot - name) &&
+        sqlite3_strnicmp(options->vectors[i], name, (int)(dot - name)) == 0)
+      return (struct ext_setting){option, (int)i};
+  return (struct ext_setting){NULL, -1};
+}
+
+char *ext_setting_name(const struct ext_options *options,
+                       const struct ext_setting *setting) {
+  int column = setting->column;
+  return sqlite3_mprintf("%s%s%s", column < 0 ? "" : options->vectors[column],
+                         column < 0 ? "" : ".", setting->option->name);
 }
 
 static const struct ext_option *memory_option(void) {
@@ -43,9 +63,7 @@ static const struct ext_option *memory_option(void) {
 
 /* ---- the shadow table ---------------------------------------------------- */
 
-/* Whether it is there. */
-static int settings_find_table(struct ext_table *table, int *there,
-                               char **err) {
+int ext_settings_find_table(struct ext_table *table, int *there, char **err) {
   sqlite3 *db = table->conn->db;
   sqlite3_stmt *row = NULL;
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type = "
@@ -65,12 +83,12 @@ static int settings_find_table(struct ext_table *table, int *there,
 /* Calls visit for each row with a name that can be set, in a fixed order. */
 static int settings_each(struct ext_table *table,
                          int (*visit)(void *arg,
-                                      const struct ext_option *option,
+                                      const struct ext_setting *setting,
                                       const char *value, char **err),
                          void *arg, char **err) {
   sqlite3 *db = table->conn->db;
   sqlite3_stmt *rows = NULL;
-  int there, rc = settings_find_table(table, &there, err);
+  int there, rc = ext_settings_find_table(table, &there, err);
   char *sql;
   if (rc != SQLITE_OK || !there)
     return rc;
@@ -83,15 +101,15 @@ static int settings_each(struct ext_table *table,
     return ext_sql_error(err, db, rc);
   while (rc == SQLITE_OK && sqlite3_step(rows) == SQLITE_ROW) {
     const char *name, *value;
-    const struct ext_option *option;
+    struct ext_setting setting;
     rc = ext_column_text(rows, 0, &name);
     if (rc == SQLITE_OK)
       rc = ext_column_text(rows, 1, &value);
     if (rc != SQLITE_OK)
       break;
-    option = find_tunable(name ? name : "");
-    if (option && value)
-      rc = visit(arg, option, value, err);
+    setting = ext_setting_find(&ext_vtab(table)->options, name ? name : "");
+    if (setting.option && setting.option->change != EXT_FIXED && value)
+      rc = visit(arg, &setting, value, err);
   }
   if (rc != SQLITE_OK) {
     sqlite3_finalize(rows);
@@ -101,7 +119,7 @@ static int settings_each(struct ext_table *table,
 }
 
 int ext_settings_rename(struct ext_table *table, const char *name, char **err) {
-  int there, rc = settings_find_table(table, &there, err);
+  int there, rc = ext_settings_find_table(table, &there, err);
   if (rc == SQLITE_OK && there)
     rc = ext_exec(table->conn->db, err,
                   "ALTER TABLE \"%w\".\"%w_" EXT_SETTINGS
@@ -111,7 +129,7 @@ int ext_settings_rename(struct ext_table *table, const char *name, char **err) {
 }
 
 int ext_settings_drop(struct ext_table *table, char **err) {
-  int there, rc = settings_find_table(table, &there, err);
+  int there, rc = ext_settings_find_table(table, &there, err);
   if (rc == SQLITE_OK && there)
     rc = ext_exec(table->conn->db, err,
                   "DROP TABLE \"%w\".\"%w_" EXT_SETTINGS "\"", table->schema,
@@ -120,7 +138,7 @@ int ext_settings_drop(struct ext_table *table, char **err) {
 }
 
 int ext_settings_empty(struct ext_table *table, char **err) {
-  int there, rc = settings_find_table(table, &there, err);
+  int there, rc = ext_settings_find_table(table, &there, err);
   if (rc == SQLITE_OK && there)
     rc = ext_exec(table->conn->db, err,
                   "DELETE FROM \"%w\".\"%w_" EXT_SETTINGS "\"", table->schema,
@@ -161,9 +179,33 @@ static int settings_take(struct ext_settings *settings,
   return rc;
 }
 
-static int settings_take_row(void *arg, const struct ext_option *option,
-                             const char *value, char **err) {
-  return settings_take(arg, option, value, err);
+static int settings_take_column(struct ext_settings *settings,
+                                const struct ext_setting *setting,
+                                const char *value, char **err) {
+  struct ext_options *options = &settings->options;
+  const struct ext_option *option = setting->option;
+  int i = setting->column;
+  char **own = ext_option_column_text(&settings->columns[i], option);
+  int rc = ext_option_check(option, options->vectors[i], value, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  sqlite3_free(*own);
+  *own = sqlite3_mprintf("%s", value);
+  *ext_option_column_text(&options->segments[i], option) = *own;
+  return *own ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+int ext_settings_take(struct ext_settings *settings,
+                      const struct ext_setting *setting, const char *value,
+                      char **err) {
+  return setting->column < 0
+             ? settings_take(settings, setting->option, value, err)
+             : settings_take_column(settings, setting, value, err);
+}
+
+static int take_row(void *arg, const struct ext_setting *setting,
+                    const char *value, char **err) {
+  return ext_settings_take(arg, setting, value, err);
 }
 
 /* What can be said of the memory before the store is asked. */
@@ -185,22 +227,23 @@ static int take_environment(struct ext_settings *settings, char **err) {
   return rc;
 }
 
-/* Without what is in the shadow table. */
-static void settings_begin(struct ext_table *table,
-                           struct ext_settings *settings) {
+void ext_settings_begin(struct ext_table *table,
+                        struct ext_settings *settings) {
   settings->options = ext_vtab(table)->options;
+  settings->options.config.segments = settings->options.segments;
   memset(settings->texts, 0, sizeof settings->texts);
+  memset(settings->columns, 0, sizeof settings->columns);
 }
 
 int ext_settings_create(struct ext_table *table, struct ext_settings *settings,
                         char **err) {
-  settings_begin(table, settings);
+  ext_settings_begin(table, settings);
   return take_environment(settings, err);
 }
 
-static int settings_read_rows(struct ext_table *table,
-                              struct ext_settings *settings, char **err) {
-  int rc = settings_each(table, settings_take_row, settings, err);
+int ext_settings_take_rows(struct ext_table *table,
+                           struct ext_settings *settings, char **err) {
+  int rc = settings_each(table, take_row, settings, err);
   if (rc == SQLITE_OK)
     rc = ext_options_check(&settings->options, err);
   if (rc != SQLITE_OK && rc != SQLITE_NOMEM && *err) {
@@ -214,8 +257,8 @@ static int settings_read_rows(struct ext_table *table,
 int ext_settings_read(struct ext_table *table, struct ext_settings *settings,
                       char **err) {
   int rc;
-  settings_begin(table, settings);
-  rc = settings_read_rows(table, settings, err);
+  ext_settings_begin(table, settings);
+  rc = ext_settings_take_rows(table, settings, err);
   return rc == SQLITE_OK ? take_environment(settings, err) : rc;
 }
 
@@ -235,17 +278,23 @@ int ext_settings_open(struct ext_table *table, struct ext_settings *settings,
 
 void ext_settings_free(struct ext_settings *settings) {
   for (size_t i = 0; i < EXT_OPTIONS_MAX; i++) {
+    const struct ext_option *option = ext_option_at(i);
     sqlite3_free(settings->texts[i]);
     settings->texts[i] = NULL;
+    for (uint32_t c = 0; option && option->in_column && c < EMB_SEGMENTS_MAX;
+         c++)
+      sqlite3_free(*ext_option_column_text(&settings->columns[c], option));
   }
+  memset(settings->columns, 0, sizeof settings->columns);
 }
 
-static int add_json(void *arg, const struct ext_option *option,
-                    const char *value, char **err) {
-  sqlite3_str *json = arg;
-  (void)err;
-  sqlite3_str_appendf(json, "%s\"%s\":\"", sqlite3_str_length(json) ? "," : "{",
-                      option->name);
+struct json {
+  const struct ext_options *options;
+  sqlite3_str *text;
+};
+
+static void add_quoted(sqlite3_str *json, const char *value) {
+  sqlite3_str_appendchar(json, 1, '"');
   for (; *value; value++)
     if (*value == '"' || *value == '\\')
       sqlite3_str_appendf(json, "\\%c", *value);
@@ -254,206 +303,32 @@ static int add_json(void *arg, const struct ext_option *option,
     else
       sqlite3_str_appendchar(json, 1, *value);
   sqlite3_str_appendchar(json, 1, '"');
+}
+
+static int add_json(void *arg, const struct ext_setting *setting,
+                    const char *value, char **err) {
+  struct json *json = arg;
+  char *name = ext_setting_name(json->options, setting);
+  (void)err;
+  if (name == NULL)
+    return SQLITE_NOMEM;
+  sqlite3_str_appendchar(json->text, 1,
+                         sqlite3_str_length(json->text) ? ',' : '{');
+  add_quoted(json->text, name);
+  sqlite3_str_appendchar(json->text, 1, ':');
+  add_quoted(json->text, value);
+  sqlite3_free(name);
   return SQLITE_OK;
 }
 
 int ext_settings_json(struct ext_table *table, char **json, char **err) {
   sqlite3_str *text = sqlite3_str_new(table->conn->db);
-  int rc = settings_each(table, add_json, text, err);
+  struct json to = {&ext_vtab(table)->options, text};
+  int rc = settings_each(table, add_json, &to, err);
   if (sqlite3_str_length(text) > 0)
     sqlite3_str_appendchar(text, 1, '}');
   if (rc == SQLITE_OK) /* without memory it is as empty as without options */
     rc = sqlite3_str_errcode(text);
   *json = sqlite3_str_finish(text);
   return rc;
-}
-
-/* ---- commands ------------------------------------------------------------ */
-
-/* As CREATE's is raised to what the store works with. */
-static uint64_t settings_at_least(const struct ext_link *link, uint64_t bytes) {
-  uint64_t least = emb_memory_least(link->store);
-  return bytes > least ? bytes : least;
-}
-
-static int is_value(sqlite3_value *arg) {
-  int type = sqlite3_value_type(arg);
-  return type == SQLITE_TEXT || type == SQLITE_INTEGER || type == SQLITE_FLOAT;
-}
-
-static int refuse_value(const char *command, char **err) {
-  return ext_error(err, SQLITE_MISMATCH,
-                   "the argument of '%s' must be TEXT or INTEGER", command);
-}
-
-int ext_settings_memory(struct ext_table *table, sqlite3_value *arg,
-                        char **err) {
-  struct ext_settings settings;
-  int rc;
-  settings_begin(table, &settings);
-  if (sqlite3_value_type(arg) == SQLITE_NULL)
-    rc = ext_settings_read(table, &settings, err);
-  else if (!is_value(arg))
-    rc = refuse_value("memory", err);
-  else
-    rc = sqlite3_value_text(arg)
-             ? settings_take(&settings, memory_option(),
-                             (const char *)sqlite3_value_text(arg), err)
-             : SQLITE_NOMEM;
-  if (rc == SQLITE_OK) {
-    uint64_t bytes = settings.options.config.memory_bytes;
-    if (sqlite3_value_type(arg) == SQLITE_NULL)
-      bytes = settings_at_least(table->link, bytes);
-    rc = emb_set_memory(table->link->session, bytes);
-    rc = rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
-  }
-  ext_settings_free(&settings);
-  return rc;
-}
-
-/* The option, or why it cannot be set. */
-static int settings_choose(struct ext_table *table, const char *name,
-                           const struct ext_option **option, char **err) {
-  *option = ext_option_find(name);
-  if (*option == NULL)
-    return ext_option_unknown(name, err);
-  if ((*option)->change == EXT_FIXED)
-    return ext_error(err, SQLITE_ERROR,
-                     "%s is fixed with the table%s; make another table with "
-                     "it and copy the rows: INSERT INTO other SELECT * FROM "
-                     "%s",
-                     (*option)->name, (*option)->note ? (*option)->note : "",
-                     table->name);
-  if ((*option)->change == EXT_AT_OPEN && !table->file[0])
-    return ext_error(err, SQLITE_ERROR,
-                     "%s cannot be changed in a temporary table: it would take "
-                     "effect when the table is opened next",
-                     name);
-  return SQLITE_OK;
-}
-
-/* Everything that an opening of the store would say of the options as they are
-** with this one; else one could set what makes the table unusable. */
-static int settings_check(struct ext_table *table,
-                          const struct ext_option *option, const char *value,
-                          char **err) {
-  struct ext_settings settings;
-  emb_err engine_err;
-  int rc;
-  settings_begin(table, &settings);
-  rc = settings_read_rows(table, &settings, err);
-  if (rc == SQLITE_OK)
-    rc = settings_take(&settings, option, value, err);
-  if (rc == SQLITE_OK)
-    rc = ext_options_check(&settings.options, err);
-  if (rc == SQLITE_OK) {
-    uint64_t bytes = settings.options.config.memory_bytes;
-    if (option == memory_option() &&
-        bytes < emb_memory_least(table->link->store))
-      rc = ext_error(err, SQLITE_ERROR,
-                     "memory of %llu bytes is too small for %s, which needs at "
-                     "least %llu",
-                     (unsigned long long)bytes, table->name,
-                     (unsigned long long)emb_memory_least(table->link->store));
-  }
-  if (rc == SQLITE_OK) {
-    rc = emb_check_config(table->link->store, &settings.options.config,
-                          &engine_err);
-    rc = rc ? ext_engine_error(err, rc, engine_err.text) : SQLITE_OK;
-  }
-  ext_settings_free(&settings);
-  return rc;
-}
-
-static int store_row(struct ext_table *table, const struct ext_option *option,
-                     const char *value, char **err) {
-  sqlite3 *db = table->conn->db;
-  int rc = ext_exec(db, err,
-                    "CREATE TABLE IF NOT EXISTS \"%w\".\"%w_" EXT_SETTINGS
-                    "\"(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-                    table->schema, table->name);
-  if (rc == SQLITE_OK)
-    rc = ext_exec(db, err,
-                  "INSERT OR REPLACE INTO \"%w\".\"%w_" EXT_SETTINGS
-                  "\" VALUES(%Q, %Q)",
-                  table->schema, table->name, option->name, value);
-  return rc;
-}
-
-/* Back to what CREATE says. */
-static int remove_row(struct ext_table *table, const struct ext_option *option,
-                      char **err) {
-  int there, rc = settings_find_table(table, &there, err);
-  if (rc != SQLITE_OK || !there)
-    return rc;
-  if (option->unset && !ext_option_is_set(&ext_vtab(table)->options, option))
-    return ext_exec(table->conn->db, err,
-                    "UPDATE \"%w\".\"%w_" EXT_SETTINGS
-                    "\" SET value = %Q WHERE name = %Q",
-                    table->schema, table->name, option->unset, option->name);
-  return ext_exec(table->conn->db, err,
-                  "DELETE FROM \"%w\".\"%w_" EXT_SETTINGS "\" WHERE name = %Q",
-                  table->schema, table->name, option->name);
-}
-
-/* Before the first change of a transaction: what it changes is known at its
-** end. */
-static int note_before(struct ext_table *table, char **err) {
-  struct ext_link *link = table->link;
-  struct ext_settings settings;
-  int rc;
-  if (link->settings_pending)
-    return SQLITE_OK;
-  rc = ext_settings_read(table, &settings, err);
-  if (rc == SQLITE_OK) {
-    link->settings_pending = 1;
-    link->memory = link->memory_before = settings.options.config.memory_bytes;
-    link->timeout = link->timeout_before = settings.options.config.timeout_ms;
-  }
-  ext_settings_free(&settings);
-  return rc;
-}
-
-int ext_settings_set(struct ext_table *table, const char *name,
-                     sqlite3_value *arg, char **err) {
-  const char *value = NULL;
-  const struct ext_option *option;
-  int rc = settings_choose(table, name, &option, err);
-  if (rc == SQLITE_OK && sqlite3_value_type(arg) != SQLITE_NULL) {
-    if (!is_value(arg))
-      return refuse_value("set", err);
-    value = (const char *)sqlite3_value_text(arg);
-    rc = value ? settings_check(table, option, value, err) : SQLITE_NOMEM;
-  }
-  if (rc == SQLITE_OK)
-    rc = note_before(table, err);
-  if (rc == SQLITE_OK)
-    rc = value ? store_row(table, option, value, err)
-               : remove_row(table, option, err);
-  return rc;
-}
-
-/* ---- the end of the transaction ------------------------------------------ */
-
-int ext_settings_sync(struct ext_table *table, char **err) {
-  struct ext_link *link = table->link;
-  struct ext_settings settings;
-  int rc = ext_settings_read(table, &settings, err);
-  if (rc == SQLITE_OK) {
-    link->memory = settings.options.config.memory_bytes;
-    link->timeout = settings.options.config.timeout_ms;
-  }
-  ext_settings_free(&settings);
-  return rc;
-}
-
-void ext_settings_commit(struct ext_link *link) {
-  int rc = EMB_OK;
-  link->settings_pending = 0;
-  if (link->timeout != link->timeout_before)
-    emb_set_timeout(link->store, link->timeout);
-  if (link->memory != link->memory_before)
-    rc = emb_set_memory(link->session, settings_at_least(link, link->memory));
-  if (rc)
-    sqlite3_log(SQLITE_WARNING, "emb: %s", emb_errmsg(link->session));
 }

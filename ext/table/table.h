@@ -163,6 +163,10 @@ struct ext_option {
   enum ext_kind kind;
   enum ext_change change;
   size_t at, width;
+  size_t in_column; /* of a text that a vector column may have of its own:
+                       where, in emb_segment; else 0 */
+  /* Of a text: EMB_OK, or why it is none. */
+  int (*check)(const char *text, emb_err *why);
   uint64_t least, most; /* of a number; a choice's first word is `least` */
   const char *words[4]; /* of a choice; of a number what stands for none */
   uint64_t none;        /* the value of that */
@@ -198,6 +202,11 @@ int ext_option_is_set(const struct ext_options *options,
 /* Where a text is. */
 char **ext_option_text(struct ext_options *options,
                        const struct ext_option *option);
+char **ext_option_column_text(emb_segment *segment,
+                              const struct ext_option *option);
+/* SQLITE_ERROR: the text is none, of the table (column NULL) or of a column. */
+int ext_option_check(const struct ext_option *option, const char *column,
+                     const char *value, char **err);
 /* Do they go together? */
 int ext_options_check(const struct ext_options *options, char **err);
 void ext_options_init(struct ext_options *options);
@@ -236,9 +245,31 @@ static inline struct ext_vtab *ext_vtab(const struct ext_table *table) {
 /* A table's options as they are now. */
 struct ext_settings {
   struct ext_options options;   /* its texts are the table's, */
-  char *texts[EXT_OPTIONS_MAX]; /* or these, of options with that number */
+  char *texts[EXT_OPTIONS_MAX]; /* or these, of options with that number, */
+  emb_segment columns[EMB_SEGMENTS_MAX]; /* and of vector columns these */
 };
 
+/* What a row of that table is about. */
+struct ext_setting {
+  const struct ext_option *option; /* NULL: nothing of this name */
+  int column; /* the number of the vector, or -1: the table */
+};
+/* Of "index", or "title.index". */
+struct ext_setting ext_setting_find(const struct ext_options *options,
+                                    const char *name);
+/* The same again; NULL without memory. */
+char *ext_setting_name(const struct ext_options *options,
+                       const struct ext_setting *setting);
+/* Whether there is such a table. */
+int ext_settings_find_table(struct ext_table *table, int *there, char **err);
+
+/* Those of CREATE; one more value; and all that was set. */
+void ext_settings_begin(struct ext_table *table, struct ext_settings *settings);
+int ext_settings_take(struct ext_settings *settings,
+                      const struct ext_setting *setting, const char *value,
+                      char **err);
+int ext_settings_take_rows(struct ext_table *table,
+                           struct ext_settings *settings, char **err);
 /* CREATE's, what was set, and the environment; of a new table without what was
 ** set.  ext_settings_free, whatever they return. */
 int ext_settings_read(struct ext_table *table, struct ext_settings *settings,
@@ -251,6 +282,14 @@ int ext_settings_open(struct ext_table *table, struct ext_settings *settings,
 void ext_settings_free(struct ext_settings *settings);
 /* What was set, as a JSON object; NULL: nothing. */
 int ext_settings_json(struct ext_table *table, char **json, char **err);
+/* The shadow table follows a rename and a DROP.  At a CREATE, where SQLite has
+** it that nothing is dropped, one that is left is emptied. */
+int ext_settings_empty(struct ext_table *table, char **err);
+int ext_settings_rename(struct ext_table *table, const char *name, char **err);
+int ext_settings_drop(struct ext_table *table, char **err);
+
+/* ---- set.c: commands that change options -------------------------------- */
+
 /* The commands 'memory' and 'set name'; the link is open. */
 int ext_settings_memory(struct ext_table *table, sqlite3_value *arg,
                         char **err);
@@ -259,11 +298,6 @@ int ext_settings_set(struct ext_table *table, const char *name,
 /* From xSync and xCommit, while settings_pending. */
 int ext_settings_sync(struct ext_table *table, char **err);
 void ext_settings_commit(struct ext_link *link);
-/* The shadow table follows a rename and a DROP.  At a CREATE, where SQLite has
-** it that nothing is dropped, one that is left is emptied. */
-int ext_settings_empty(struct ext_table *table, char **err);
-int ext_settings_rename(struct ext_table *table, const char *name, char **err);
-int ext_settings_drop(struct ext_table *table, char **err);
 
 /* ---- open.c, create.c ---------------------------------------------------- */
 

@@ -92,6 +92,16 @@ static const char *const statements[] = {
     "DELETE FROM %t WHERE vector MATCH %v AND k = 1 AND %w",
     "SELECT * FROM emb_nearest('%t', %v, %k)",
     "SELECT * FROM emb_nearest('%t', 'rows', 2, 'radius=2')",
+    "CREATE VIRTUAL TABLE %t USING emb(vector FLOAT[3] "
+    "index='ivf(lists=%n, code=4, probes=%n)')",
+    "CREATE VIRTUAL TABLE %t USING emb(vector FLOAT16[3] metric=cosine, "
+    "index=ivf(code=1))",
+    "WITH n(i) AS (SELECT %k UNION ALL SELECT i + 1 FROM n LIMIT 1100) "
+    "INSERT OR REPLACE INTO %t SELECT i, json_array(i % 7, i % 5, %n) FROM n",
+    "INSERT INTO %t(%t, arg) VALUES('set vector.index', 'ivf(lists=%n)')",
+    "SELECT key FROM %t WHERE vector MATCH %v AND k = 3 AND probes = %n "
+    "AND %w",
+    "SELECT * FROM emb_nearest('%t', %V, 2, 'probes=2')",
     "WITH k AS (SELECT %k AS v) SELECT %e FROM %t WHERE key IN k OR %w",
 };
 

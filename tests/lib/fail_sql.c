@@ -69,12 +69,20 @@ static const struct fail_sql_step {
      "WHERE key BETWEEN 100 AND 120; COMMIT",
      1},
     {"INSERT INTO items(items) VALUES('optimize')", 0},
-    {"CREATE VIRTUAL TABLE IF NOT EXISTS extra USING emb(vector FLOAT[2], "
-     "memory='4MB')",
+    {"CREATE VIRTUAL TABLE IF NOT EXISTS extra USING emb(vector FLOAT[2] "
+     "metric=dot index='ivf(lists=2, code=none)', memory='4MB', index=none)",
      0},
     {"INSERT OR REPLACE INTO extra VALUES(1, '[1,2]'), (2, '[3,4]')", 0},
+    {"SELECT key, distance FROM extra WHERE vector MATCH '[1,1]' AND k = 3 "
+     "AND probes = 2",
+     0},
+    {"SELECT * FROM emb_nearest('extra', '[[1,1],[2,0]]', 1, 'probes=1')", 0},
+    {"INSERT INTO extra(extra, arg) VALUES('set vector.index', 'ivf(code=1)')",
+     0},
     {"SELECT emb_to_json(emb_sum(vector)) FROM extra", 0},
-    {"INSERT INTO extra(extra, arg) VALUES('set memory', '5MB')", 0},
+    {"INSERT INTO extra(extra, arg) VALUES('set memory', '5MB'), "
+     "('set vector.index', NULL), ('set vector.metric', 'l2')",
+     0},
     {"ALTER TABLE extra RENAME TO other", 0},
     {"SELECT key, emb_to_json(vector) FROM other", 0},
     {"SELECT options FROM emb_tables WHERE name = 'other'", 0},

@@ -193,14 +193,22 @@ int64_t help_rss(void) {
   return (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
-int64_t help_stat(emb_store *store, const char *name) {
-  emb_stat stats[128];
-  size_t n = emb_stats(store, stats, 128);
+static emb_stat stat_of(emb_store *store, const char *name) {
+  emb_stat stats[192];
+  size_t n = emb_stats(store, stats, 192);
   for (size_t i = 0; i < n; i++)
     if (strcmp(stats[i].name, name) == 0)
-      return stats[i].value;
+      return stats[i];
   (void)test_check(0, __FILE__, __LINE__, "no metric %s", name);
-  return 0;
+  return (emb_stat){name, "", 0};
+}
+
+int64_t help_stat(emb_store *store, const char *name) {
+  return stat_of(store, name).value;
+}
+
+const char *help_stat_text(emb_store *store, const char *name) {
+  return stat_of(store, name).text;
 }
 
 unsigned help_long(void) {

@@ -58,6 +58,7 @@ int help_entries(const char *dir);
 int64_t help_rss(void);
 
 int64_t help_stat(emb_store *store, const char *name);
+const char *help_stat_text(emb_store *store, const char *name);
 
 /* LONG=n in the environment makes tests n times as long. */
 unsigned help_long(void);

@@ -683,12 +683,14 @@ static void train(struct side *side, int64_t from, size_t n, uint64_t seed) {
 }
 
 TEST(optimizers) {
-  const emb_segment parts[] = {{16, EMB_F32, "adam(lr=0.1)", "zeros", NULL},
-                               {48, EMB_F32, "adagrad(lr=0.1)", NULL, NULL}};
-  const emb_segment bare[] = {{16, EMB_F32, NULL, NULL, NULL},
-                              {48, EMB_F32, NULL, NULL, NULL}};
-  const emb_segment others[] = {{16, EMB_F32, "sgd(lr=0.1)", NULL, NULL},
-                                {48, EMB_F32, "momentum(lr=0.1)", NULL, NULL}};
+  const emb_segment parts[] = {
+      {16, EMB_F32, "adam(lr=0.1)", "zeros", NULL, NULL},
+      {48, EMB_F32, "adagrad(lr=0.1)", NULL, NULL, NULL}};
+  const emb_segment bare[] = {{16, EMB_F32, NULL, NULL, NULL, NULL},
+                              {48, EMB_F32, NULL, NULL, NULL, NULL}};
+  const emb_segment others[] = {
+      {16, EMB_F32, "sgd(lr=0.1)", NULL, NULL, NULL},
+      {48, EMB_F32, "momentum(lr=0.1)", NULL, NULL, NULL}};
   struct side a = {.config = {.segments = parts,
                               .segment_count = 2,
                               .initializer = "uniform(low=-1, high=1)",

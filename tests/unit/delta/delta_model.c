@@ -511,9 +511,9 @@ TEST(copies_of_a_full_table) {
 TEST(copies_that_may_keep_little) { run(&plain, 700000, help_amount(1000)); }
 
 static const emb_segment parts[] = {
-    {16, EMB_F32, NULL, "zeros", NULL},
-    {144, EMB_F32, "adam(lr=0.01)", "uniform(low=-1, high=1)", NULL},
-    {96, EMB_F32, "rowwise_adagrad(lr=0.1)", NULL, NULL},
+    {16, EMB_F32, NULL, "zeros", NULL, NULL},
+    {144, EMB_F32, "adam(lr=0.01)", "uniform(low=-1, high=1)", NULL, NULL},
+    {96, EMB_F32, "rowwise_adagrad(lr=0.1)", NULL, NULL, NULL},
 };
 
 TEST(copies_of_a_trained_table) {

@@ -27,8 +27,8 @@ static float number(void) {
 
 static int make(struct schema *schema, const char *optimizer, uint32_t track,
                 uint32_t d0, uint32_t t0, uint32_t d1, uint32_t t1) {
-  emb_segment segments[2] = {{d0, t0, optimizer, NULL, NULL},
-                             {d1, t1, NULL, NULL, NULL}};
+  emb_segment segments[2] = {{d0, t0, optimizer, NULL, NULL, NULL},
+                             {d1, t1, NULL, NULL, NULL, NULL}};
   emb_config config = {
       .segments = segments, .segment_count = d1 ? 2 : 1, .track = track};
   return CHECK_EQ_INT(schema_init(schema, &config, &err), EMB_OK);

@@ -413,7 +413,7 @@ static void beside_model(const emb_config *config, int disk) {
 }
 
 TEST(one_vector_with_adagrad) {
-  emb_segment segment = {16, EMB_F32, "adagrad(lr=0.05)", NULL, NULL};
+  emb_segment segment = {16, EMB_F32, "adagrad(lr=0.05)", NULL, NULL, NULL};
   emb_config config = {.flags = EMB_OPEN_CREATE,
                        .segments = &segment,
                        .segment_count = 1,
@@ -423,8 +423,9 @@ TEST(one_vector_with_adagrad) {
 
 TEST(bias_and_vector_that_appear_when_looked_up) {
   emb_segment segments[2] = {
-      {1, EMB_F32, "ftrl(lr=0.1, l1=0.01)", NULL, NULL},
-      {400, EMB_F32, "adam(lr=0.01)", "uniform(low=-0.1, high=0.1)", NULL}};
+      {1, EMB_F32, "ftrl(lr=0.1, l1=0.01)", NULL, NULL, NULL},
+      {400, EMB_F32, "adam(lr=0.01)", "uniform(low=-0.1, high=0.1)", NULL,
+       NULL}};
   emb_config config = {.flags = EMB_OPEN_CREATE,
                        .memory_bytes = 1,
                        .segments = segments,
@@ -436,9 +437,9 @@ TEST(bias_and_vector_that_appear_when_looked_up) {
 
 TEST(mixed_types_with_and_without_optimizer) {
   emb_segment segments[3] = {
-      {5, EMB_F16, "rowwise_adagrad(lr=0.05)", "normal(std=0.1)", NULL},
-      {3, EMB_F32, NULL, "constant(value=0.5)", NULL},
-      {7, EMB_F16, "momentum(lr=0.01, momentum=0.5)", NULL, NULL}};
+      {5, EMB_F16, "rowwise_adagrad(lr=0.05)", "normal(std=0.1)", NULL, NULL},
+      {3, EMB_F32, NULL, "constant(value=0.5)", NULL, NULL},
+      {7, EMB_F16, "momentum(lr=0.01, momentum=0.5)", NULL, NULL, NULL}};
   emb_config config = {.flags = EMB_OPEN_CREATE,
                        .segments = segments,
                        .segment_count = 3,
@@ -457,7 +458,8 @@ static void refuses(const emb_config *config, int code, const char *text) {
 }
 
 TEST(what_cannot_be_is_named) {
-  emb_segment many[EMB_SEGMENTS_MAX + 1] = {{4, EMB_F32, NULL, NULL, NULL}};
+  emb_segment many[EMB_SEGMENTS_MAX + 1] = {
+      {4, EMB_F32, NULL, NULL, NULL, NULL}};
   emb_config c = {.dim = 4, .flags = EMB_OPEN_CREATE, .optimizer = "sdg"};
   refuses(&c, EMB_RANGE, "sdg");
   c.optimizer = "sgd(rl=1)";
@@ -474,7 +476,7 @@ TEST(what_cannot_be_is_named) {
   refuses(&c, EMB_RANGE, "17");
   c.segment_count = 2;
   refuses(&c, EMB_RANGE, "got 0");
-  many[1] = (emb_segment){EMB_DIM_MAX, EMB_F32, NULL, NULL, NULL};
+  many[1] = (emb_segment){EMB_DIM_MAX, EMB_F32, NULL, NULL, NULL, NULL};
   refuses(&c, EMB_RANGE, "65540");
 }
 
@@ -727,8 +729,8 @@ static void *apply_parts(void *arg) {
 /* Puts of one vector of a row leave no gradient of the other out. */
 TEST(parts_of_a_row) {
   enum { PAIRS = 2 };
-  emb_segment segments[] = {{1, EMB_F32, NULL, NULL, NULL},
-                            {3, EMB_F32, "sgd(lr=1)", NULL, NULL}};
+  emb_segment segments[] = {{1, EMB_F32, NULL, NULL, NULL, NULL},
+                            {3, EMB_F32, "sgd(lr=1)", NULL, NULL, NULL}};
   emb_config c = {.segments = segments,
                   .segment_count = 2,
                   .timeout_ms = 60000,

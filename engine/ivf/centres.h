@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+**
+** centres.h -- the centres of an index's lists: which is nearest, and how they
+** are found (k-means).
+**
+** TRAINING Lloyd's rounds over a sample, from centres that are rows of it.  A
+**          centre that gets no row is put beside the one that has most, so that
+**          the two share its rows.  It stops after IVF_ROUNDS, or when a round
+**          gains less than a hundredth.  In pieces: other background work goes
+**          on beside it.
+** THREADS  Training belongs to one thread.  Centres do not change.
+*/
+#ifndef EMB_IVF_CENTRES_H
+#define EMB_IVF_CENTRES_H
+
+#include "../env/env.h"
+#include "../vec/distance.h"
+#include "code.h"
+
+#define IVF_ROUNDS 8
+
+struct centres {
+  uint32_t dim, count;
+  float *rows;    /* [count][dim] */
+  float *squares; /* of their lengths */
+};
+
+/* 0: no memory. */
+int ivf__centres_init(struct centres *centres, struct env *env, uint32_t dim,
+                      uint32_t count);
+void ivf__centres_free(struct centres *centres, struct env *env);
+static inline const float *centres_row(const struct centres *centres,
+                                       uint32_t i) {
+  return centres->rows + (size_t)i * centres->dim;
+}
+/* The lengths of the rows are known by now. */
+void ivf__centres_measure(struct centres *centres);
+
+/* What finding the nearest centres of rows takes. */
+struct nearer {
+  const struct distance_ops *distance;
+  const struct ivf_ops *ops;
+  float *panels, *products, *best; /* of NEARER_ROWS rows */
+};
+#define NEARER_ROWS 256
+int ivf__nearer_init(struct nearer *nearer, struct env *env, uint32_t dim);
+void ivf__nearer_free(struct nearer *nearer, struct env *env);
+/* The centre nearest to each of n rows, at most NEARER_ROWS; nearer->best: half
+** the square of their distance, less half the square of the row's length. */
+void ivf__nearest(struct nearer *nearer, const struct centres *centres,
+                  const float *rows, size_t n, uint32_t *list);
+
+struct training {
+  struct env *env;
+  struct centres *centres;
+  float *sample; /* rows of centres->dim floats; the caller's */
+  size_t n, at;
+  uint32_t round;
+  double *sums;
+  uint32_t *counts;
+  double error, before; /* of this round, and the one before */
+};
+/* n: at least centres->count.  0: no memory. */
+int ivf__training_init(struct training *t, struct env *env,
+                       struct centres *centres, float *sample, size_t n);
+void ivf__training_free(struct training *t);
+/* At most NEARER_ROWS rows; 1: that was all. */
+int ivf__training_step(struct training *t, struct nearer *nearer);
+
+#endif

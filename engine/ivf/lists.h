@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+**
+** lists.h -- the lists of an index: keys with their codes, in blocks of 16.
+**
+** A block belongs to one list, or to none; it never moves, so that a place, the
+** number of a block and a slot in it, names an entry as long as that is there.
+** Blocks come out of chunks, which are freed with the index only.
+**
+**   chunk      heads [blocks]        next block of the list, which list, and a
+**                                    bit for each slot whose entry is live
+**              codes [blocks][words][16]
+**              keys  [blocks][16]
+**              marks [blocks][marks][16]
+**
+** New entries go to the first block of a list, or to a new one before it;
+** entries that died leave holes, which ivf__lists_close fills from the first
+** block.
+**
+** GATE     Of each list: readers count themselves in, for the time of looking
+**          through it; the maintainer has it alone, for the time of writing one
+**          entry.
+** THREADS  One maintainer.  A live bit is cleared by any thread, while it takes
+**          the key out of the places and has their lock; it is set by the
+**          maintainer, in a slot that nobody looks up.
+*/
+#ifndef EMB_IVF_LISTS_H
+#define EMB_IVF_LISTS_H
+
+#include "../base/spin.h"
+#include "../env/env.h"
+#include "code.h"
+
+#define BLOCK_NONE UINT32_MAX
+#define LISTS_MAX 65535
+#define CHUNKS_MAX 65536
+
+struct ivf_head {
+  uint32_t next;
+  uint16_t list;
+  /* A bit for each slot.  Set by the maintainer (release), cleared by whoever
+  ** took the key away (release); read acquire. */
+  _Atomic uint16_t live;
+};
+
+struct ivf_list {
+  /* The highest bit: the maintainer is inside, or wants to; below: how many
+  ** readers are.  Acquire to enter, release to leave. */
+  _Atomic uint32_t gate;
+  uint32_t first; /* block; gate */
+  /* Written by the maintainer, read by whoever chooses lists; relaxed. */
+  _Atomic uint32_t blocks;
+};
+
+struct lists {
+  struct env *env;
+  struct ivf_form form;
+  struct ivf_list *all;
+  uint32_t count;
+  uint32_t chunk_bits; /* blocks of a chunk, as a power of two */
+  size_t chunk_bytes;
+  char **chunks;   /* the maintainer's, but for what it has published */
+  uint32_t blocks; /* taken out of chunks */
+  uint32_t free;   /* the first of those that belong to no list */
+  uint32_t chunk_count;
+};
+
+/* expected: rows, about.  0: no memory. */
+int ivf__lists_init(struct lists *lists, struct env *env,
+                    const struct ivf_form *form, uint32_t count,
+                    uint64_t expected);
+void ivf__lists_free(struct lists *lists);
+uint64_t ivf__lists_bytes(const struct lists *lists);
+
+static inline char *lists_chunk(const struct lists *lists, uint32_t block,
+                                uint32_t *at) {
+  *at = block & ((1u << lists->chunk_bits) - 1);
+  return lists->chunks[block >> lists->chunk_bits];
+}
+static inline struct ivf_head *lists_head(const struct lists *lists,
+                                          uint32_t block) {
+  uint32_t at;
+  char *chunk = lists_chunk(lists, block, &at);
+  return (struct ivf_head *)(void *)chunk + at;
+}
+static inline uint32_t *lists_codes(const struct lists *lists, uint32_t block) {
+  uint32_t at;
+  char *chunk = lists_chunk(lists, block, &at);
+  chunk += sizeof(struct ivf_head) << lists->chunk_bits;
+  return (uint32_t *)(void *)chunk + (size_t)at * IVF_BLOCK * lists->form.words;
+}
+static inline int64_t *lists_keys(const struct lists *lists, uint32_t block) {
+  uint32_t at;
+  char *chunk = lists_chunk(lists, block, &at);
+  chunk += (sizeof(struct ivf_head) + IVF_BLOCK * ivf_code_bytes(&lists->form))
+           << lists->chunk_bits;
+  return (int64_t *)(void *)chunk + (size_t)at * IVF_BLOCK;
+}
+static inline uint8_t *lists_marks(const struct lists *lists, uint32_t block) {
+  uint32_t at;
+  char *chunk = lists_chunk(lists, block, &at);
+  chunk += (sizeof(struct ivf_head) + IVF_BLOCK * ivf_code_bytes(&lists->form) +
+            IVF_BLOCK * sizeof(int64_t))
+           << lists->chunk_bits;
+  return (uint8_t *)chunk + (size_t)at * IVF_BLOCK * lists->form.marks;
+}
+static inline uint32_t lists_live(const struct lists *lists, uint32_t block) {
+  return atomic_load_explicit(&lists_head(lists, block)->live,
+                              memory_order_acquire);
+}
+
+static inline uint32_t lists_blocks(const struct lists *lists, uint32_t list) {
+  return atomic_load_explicit(&lists->all[list].blocks, memory_order_relaxed);
+}
+
+/* A reader's stay in a list. */
+void ivf__list_enter(struct ivf_list *list);
+void ivf__list_leave(struct ivf_list *list);
+
+struct ivf_entry {
+  int64_t key;
+  const uint32_t *words;
+  const uint8_t *marks;
+};
+/* The maintainer's: a live entry in a slot of its own; PLACE_NONE (places.h):
+** no memory. */
+uint32_t ivf__lists_append(struct lists *lists, uint32_t list,
+                           const struct ivf_entry *entry);
+/* A block of its own for entries of a file, the bits of `live`: the place of
+** the first slot, or PLACE_NONE: no memory. */
+uint32_t ivf__lists_restore(struct lists *lists, uint32_t list, uint32_t live,
+                            const int64_t *keys, const uint32_t *words,
+                            const uint8_t *marks);
+/* Another code for the entry at a place. */
+void ivf__lists_replace(struct lists *lists, uint32_t place,
+                        const struct ivf_entry *entry);
+/* The entry is not live any more. */
+void ivf__lists_kill(const struct lists *lists, uint32_t place);
+/* Fills holes of a list until none is left but in its first block.  moved: the
+** key goes to another place; 0: it was taken away, and the new entry is dead.
+*/
+void ivf__lists_close(struct lists *lists, uint32_t list,
+                      int (*moved)(void *arg, int64_t key, uint32_t from,
+                                   uint32_t to),
+                      void *arg);
+
+#endif

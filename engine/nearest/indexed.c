@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT
+**
+** indexed.c -- the nearest by an index; see index.h.
+**
+** 1  Rows that may not be where the index says are taken first: keys that are
+**    recent, and those that the session's own transaction has written.
+** 2  For each query the index gives candidates, more than are wanted; the rows
+**    of many queries are read as one batch, and compared as they are.
+** 3  Where fewer than k rows came that fit the conditions, or these admit
+**    few of the keys, more lists are looked into; and where that would be half
+**    of them, all rows are compared.
+**
+** A key may come twice, from several of these; it counts once.
+**
+** What cannot be done so is left to exact.c: *done is 0 then.
+*/
+#include <math.h>
+#include <string.h>
+
+#include "../emb.h"
+#include "../session/txn_map.h"
+#include "../table/get.h"
+#include "candidates.h"
+#include "index.h"
+#include "nearest.h"
+
+#define OWN_KEYS 65536
+#define BATCH_ROWS 1024
+#define GROUP_QUERIES 256 /* whose candidates are read together */
+
+struct looking {
+  const struct ask *ask;
+  struct best *best;
+  struct nearest_index *x;
+  struct ivf *ivf;
+  int64_t *keys; /* of a batch, BATCH_ROWS */
+  float *rows;
+  uint8_t *found;
+  int64_t *extra; /* recent, and the transaction's */
+  size_t extras, extra_room;
+  int is_full; /* there are too many of them */
+};
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static int looking_begin(struct looking *l) {
+  emb_session *s = l->ask->s;
+  struct env *env = s->core->env;
+  size_t dim = s->core->schema.dim;
+  l->keys = env->allocate(env, BATCH_ROWS * sizeof *l->keys);
+  l->rows = env->allocate(env, BATCH_ROWS * dim * sizeof *l->rows);
+  l->found = env->allocate(env, BATCH_ROWS);
+  return l->keys && l->rows && l->found
+             ? EMB_OK
+             : session_error(s, EMB_NOMEM, "out of memory");
+}
+
+static void looking_end(struct looking *l) {
+  struct env *env = l->ask->s->core->env;
+  env->release(env, l->keys);
+  env->release(env, l->rows);
+  env->release(env, l->found);
+  env->release(env, l->extra);
+}
+
+/* Is the row a neighbour of the query, but for how far it may be at most? */
+static int counts_for(const struct ask *ask, size_t query, int64_t key,
+                      const float *vector) {
+  double distance;
+  return !(ask->how.apart && ask->how.apart[query] == key) &&
+         emb_distance((int)ask->segment->metric,
+                      ask->queries + query * ask->segment->dim, vector,
+                      ask->segment->dim, &distance);
+}
+
+/* Compares rows with queries [from, to); *count: those of the first query that
+** fit. */
+static int compare_keys(struct looking *l, const int64_t *keys, size_t n,
+                        size_t from, size_t to, size_t *count) {
+  const struct ask *ask = l->ask;
+  emb_session *s = ask->s;
+  size_t dim = s->core->schema.dim;
+  for (size_t at = 0; at < n; at += BATCH_ROWS) {
+    size_t m = n - at < BATCH_ROWS ? n - at : BATCH_ROWS;
+    int rc = get_peek(s, keys + at, m,
+                      &(emb_rows){.vectors = l->rows, .found = l->found});
+    rc = rc ? rc : session_interrupted(s);
+    if (rc) {
+      return rc;
+    }
+    for (size_t i = 0; i < m; i++) {
+      const float *vector = l->rows + i * dim + ask->segment->first;
+      if (!l->found[i] || !ask__admits(ask, keys[at + i])) {
+        continue;
+      }
+      for (size_t q = from; q < to; q++) {
+        *count += q == from && counts_for(ask, q, keys[at + i], vector);
+        if (!best__has(l->best, q, keys[at + i])) {
+          ask__offer(ask, l->best, q, keys[at + i], vector);
+        }
+      }
+    }
+  }
+  return EMB_OK;
+}
+
+/* ---- what the index may not know ----------------------------------------- */
+
+static int add_extra(struct looking *l, const int64_t *keys, size_t n) {
+  struct env *env = l->ask->s->core->env;
+  if (l->extras + n > l->extra_room) {
+    size_t room = (l->extras + n) * 2;
+    void *larger = env->resize(env, l->extra, room * sizeof *l->extra);
+    if (!larger) {
+      return session_error(l->ask->s, EMB_NOMEM, "out of memory");
+    }
+    l->extra = larger;
+    l->extra_room = room;
+  }
+  memcpy(l->extra + l->extras, keys, n * sizeof *keys);
+  l->extras += n;
+  return EMB_OK;
+}
+
+static int add_recent(struct looking *l) {
+  uint64_t number = 0;
+  size_t n;
+  int rc = EMB_OK;
+  do {
+    n = follow__piece(l->x, &number, l->keys);
+    rc = n ? add_extra(l, l->keys, n) : EMB_OK;
+    l->is_full |= l->extras > RECENT_COMPARED;
+  } while (!rc && n && !l->is_full);
+  return rc;
+}
+
+struct own_keys {
+  int64_t *keys;
+  size_t n;
+};
+
+static void own_key(void *arg, int64_t key, uint64_t word) {
+  struct own_keys *own = arg;
+  (void)word;
+  own->keys[own->n++] = key;
+}
+
+static int add_own(struct looking *l) {
+  emb_session *s = l->ask->s;
+  struct env *env = s->core->env;
+  struct own_keys own = {NULL, 0};
+  uint64_t count = s->txn && s->txn->number ? index_count(s->txn->map) : 0;
+  l->is_full |= count > OWN_KEYS;
+  if (!count || l->is_full) {
+    return EMB_OK;
+  }
+  own.keys = env->allocate(env, count * sizeof *own.keys);
+  if (!own.keys) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  for (uint32_t p = 0; p < index_parts(s->txn->map); p++) {
+    index_each(s->txn->map, p, own_key, &own);
+  }
+  int rc = add_extra(l, own.keys, own.n);
+  env->release(env, own.keys);
+  return rc;
+}
+
+/* ---- a query ------------------------------------------------------------- */
+
+/* How many candidates of codes are read: so many that what codes are off by
+** does not matter (README.md has the figures).  Under l2 the codes are compared
+** with what is left of the query beside a centre; under cosine with all of it,
+** so what they are off by is more against the distances of near rows. */
+static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
+  int is_cosine = ask->segment->metric == EMB_COSINE;
+  size_t k = ask->k;
+  size_t more = bits == 8   ? k / 2 + 6
+                : bits == 4 ? (is_cosine ? k * 4 + 32 : k * 2 + 16)
+                            : (is_cosine ? k * 256 + 2048 : k * 16 + 128);
+  size_t all = k + more;
+  return all < (1u << 22) ? (uint32_t)all : 1u << 22;
+}
+
+/* A row that is near by its product need not be in a list whose centre is: of
+** these metrics more lists are looked into (README.md). */
+static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
+  uint32_t lists = ivf->centres.count, metric = ask->segment->metric;
+  uint32_t percent = metric == EMB_L2 ? 5 : metric == EMB_COSINE ? 45 : 12;
+  uint32_t probes =
+      ask->how.probes ? ask->how.probes : (uint32_t)ask->segment->index.probes;
+  return probes ? probes : lists * percent / 100 + 8;
+}
+
+/* ---- rows of candidates -------------------------------------------------- */
+
+/* A batch of rows, each for the query whose candidate it is. */
+static int compare_batch(struct looking *l, struct candidates *const *of,
+                         size_t n) {
+  const struct ask *ask = l->ask;
+  emb_session *s = ask->s;
+  size_t dim = s->core->schema.dim;
+  int rc = get_peek(s, l->keys, n,
+                    &(emb_rows){.vectors = l->rows, .found = l->found});
+  for (size_t i = 0; !rc && i < n; i++) {
+    const float *vector = l->rows + i * dim + ask->segment->first;
+    size_t query = of[i]->query;
+    if (!l->found[i] || !ask__admits(ask, l->keys[i])) {
+      continue;
+    }
+    of[i]->fit += counts_for(ask, query, l->keys[i], vector) != 0;
+    if (!best__has(l->best, query, l->keys[i])) {
+      ask__offer(ask, l->best, query, l->keys[i], vector);
+    }
+  }
+  return rc ? rc : session_interrupted(s);
+}
+
+/* Candidates of several queries: what of them is on disk is read together. */
+static int compare_candidates(struct looking *l, struct candidates *all,
+                              size_t n) {
+  struct candidates *of[BATCH_ROWS];
+  size_t filled = 0;
+  int rc = EMB_OK;
+  for (size_t q = 0; !rc && q < n; q++) {
+    all[q].fit = 0;
+    for (size_t i = 0; !rc && i < all[q].n; i++) {
+      l->keys[filled] = all[q].keys[i];
+      of[filled++] = &all[q];
+      if (filled == BATCH_ROWS) {
+        rc = compare_batch(l, of, filled);
+        filled = 0;
+      }
+    }
+    count_add(&l->x->candidates, all[q].n);
+  }
+  return rc || !filled ? rc : compare_batch(l, of, filled);
+}
+
+/* Lists that the query should have looked into, which is c->probes if that was
+** enough.  As many more as the condition admits fewer of their keys, so that
+** it chooses among as many rows as without; and more if not even k came.
+** c->fit: rows of the lists that fit, but for how far they may be at most; one
+** that is being moved may count twice. */
+static uint32_t probes_after(const struct looking *l,
+                             const struct candidates *c) {
+  const struct ask *ask = l->ask;
+  uint64_t want = probes_for(ask, l->ivf);
+  int far = ask->how.flags & EMB_NEAREST_WITHIN && c->fit >= ask->k;
+  if (c->sampled) {
+    want = want * c->sampled / (c->admitted ? c->admitted : 1);
+  }
+  want = want * 3 / 4 > c->probes ? want : c->probes;
+  if (l->best->counts[c->query] < ask->k && !far &&
+      want < 4 * (uint64_t)c->probes) {
+    want = 4 * (uint64_t)c->probes;
+  }
+  return want < LISTS_MAX ? (uint32_t)want : LISTS_MAX;
+}
+
+/* Those for which more lists must be looked into come first; how many.
+** *done: 0, it would be too many. */
+static size_t not_enough(const struct looking *l, struct candidates *all,
+                         size_t n, int *done) {
+  size_t left = 0;
+  for (size_t q = 0; q < n; q++) {
+    uint32_t want = probes_after(l, &all[q]);
+    if (want > all[q].probes) {
+      struct candidates other = all[left];
+      all[left] = all[q];
+      all[q] = other;
+      all[left++].probes = want;
+      *done = *done && want < l->ivf->centres.count / 2;
+    }
+  }
+  return left;
+}
+
+static int look_for(struct looking *l, struct candidates *all, size_t n,
+                    int *done) {
+  uint32_t most = candidates_for(l->ask, l->ivf->form.bits);
+  int rc = EMB_OK;
+  for (size_t q = 0; q < n; q++) {
+    all[q].probes = probes_for(l->ask, l->ivf);
+  }
+  while (!rc && n && *done) {
+    rc = candidates__find(l->ask, l->ivf, all, n, most);
+    rc = rc ? rc : compare_candidates(l, all, n);
+    n = rc ? 0 : not_enough(l, all, n, done);
+  }
+  return rc;
+}
+
+/* *done: 0, all rows must be compared. */
+static int look_for_all(struct looking *l, int *done) {
+  const struct ask *ask = l->ask;
+  struct env *env = ask->s->core->env;
+  size_t count = 0, room = ask->n < GROUP_QUERIES ? ask->n : GROUP_QUERIES;
+  struct candidates *all = env->allocate(env, room * sizeof *all);
+  int rc = all ? compare_keys(l, l->extra, l->extras, 0, ask->n, &count)
+               : session_error(ask->s, EMB_NOMEM, "out of memory");
+  for (size_t at = 0; !rc && *done && at < ask->n; at += room) {
+    size_t n = ask->n - at < room ? ask->n - at : room;
+    for (size_t q = 0; q < n; q++) {
+      all[q].query = at + q;
+    }
+    rc = look_for(l, all, n, done);
+  }
+  for (size_t q = 0; all && q < room; q++) {
+    env->release(env, all[q].keys);
+  }
+  env->release(env, all);
+  return rc;
+}
+
+/* ---- the calls ----------------------------------------------------------- */
+
+static int look_into(struct nearest_index *x, struct index_set *set,
+                     const struct ask *ask, struct best *best, int *done) {
+  struct looking l = {
+      .ask = ask, .best = best, .x = x, .ivf = &set->ivf[ask->how.segment]};
+  int rc = looking_begin(&l);
+  rc = rc ? rc : add_recent(&l);
+  rc = rc ? rc : add_own(&l);
+  *done = !l.is_full;
+  rc = rc || l.is_full ? rc : look_for_all(&l, done);
+  count_add(&x->searches, ask->n);
+  looking_end(&l);
+  return rc;
+}
+
+int indexed__table(const struct ask *ask, struct best *best, int *done) {
+  struct nearest_index *x = ask->s->store->nearest;
+  const emb_nearest_how *how = &ask->how;
+  *done = 0;
+  double least = ask->segment->metric == EMB_DOT ? -INFINITY : 0;
+  if (!ask->segment->indexed || how->flags & EMB_NEAREST_EXACT ||
+      exact__by_key(ask) ||
+      (how->flags & EMB_NEAREST_WITHIN && how->least > least)) {
+    return EMB_OK;
+  }
+  struct index_set *set = nearest__use(x);
+  if (!set) {
+    return EMB_OK;
+  }
+  int rc = look_into(x, set, ask, best, done);
+  nearest__unuse(x, set);
+  return rc;
+}

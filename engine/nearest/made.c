@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT
+**
+** made.c -- an index of nearest neighbours is made, and rows are put where they
+** belong in it; see index.h.
+**
+** 1  sampling   keys of some partitions of the store's index, which are chosen
+**               by hash; their rows
+** 2  training   centres of each index (ivf/centres.h)
+** 3  filling    a scan of the table in storage order.  Rows that change after
+**               the scan has passed them are recent or dirty, like those of a
+**               complete index
+**
+** In pieces of some hundred rows, between which other background work is done
+** and sessions go on.
+**
+** Numbers that decided, for 1 million rows of 64 elements, clustered, one
+** thread: see README.md.
+*/
+#include "index.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../emb.h"
+#include "../table/get.h"
+
+/* Rows of the sample for each list; more than twice as many change the recall
+** by less than a thousandth. */
+#define SAMPLE_OF_LIST 48
+
+/* ---- sets ---------------------------------------------------------------- */
+
+/* As many lists as the square root of the rows, which balances the time for the
+** centres and that for the entries; and no more than leaves most blocks full
+** (rows / 32). */
+static uint32_t default_lists(uint64_t rows) {
+  double lists = sqrt((double)rows);
+  lists = lists < (double)rows / 32 ? lists : (double)rows / 32;
+  return lists < 1 ? 1 : lists > LISTS_MAX ? LISTS_MAX : (uint32_t)lists;
+}
+
+static struct ivf_shape shape_of(const struct nearest_index *x,
+                                 uint32_t segment, uint64_t rows,
+                                 const uint32_t *given) {
+  const struct segment *of = &x->store->core.schema.segments[segment];
+  uint32_t lists = (uint32_t)of->index.lists;
+  lists = lists ? lists : default_lists(rows);
+  lists = given ? given[segment] : lists < rows ? lists : (uint32_t)rows;
+  return (struct ivf_shape){.dim = of->dim,
+                            .bits = (uint32_t)of->index.code,
+                            .metric = of->metric,
+                            .lists = lists ? lists : 1,
+                            .expected = rows};
+}
+
+int made__fits(struct nearest_index *x, uint64_t rows) {
+  for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
+    if (!index_has(x, k)) {
+      continue;
+    }
+    struct ivf_shape shape = shape_of(x, k, rows, NULL);
+    uint64_t need = ivf_bytes_of(&shape, rows);
+    double most = x->store->core.schema.segments[k].index.memory * 1048576;
+    if (most > 0 && (double)need > most) {
+      err_set(&x->why, EMB_NOMEM,
+              "an index of %llu rows takes %llu MiB, but memory=%.0f",
+              (unsigned long long)rows,
+              (unsigned long long)(need / 1048576 + 1), most / 1048576);
+      return 0;
+    }
+  }
+  return 1;
+}
+
+void made__free_set(struct nearest_index *x, struct index_set *set) {
+  for (uint32_t k = 0; set && k < EMB_SEGMENTS_MAX; k++) {
+    ivf_writer_free(&set->writers[k]);
+    ivf_free(&set->ivf[k]);
+  }
+  x->store->core.env->release(x->store->core.env, set);
+}
+
+struct index_set *made__new_set(struct nearest_index *x, uint64_t rows,
+                                const uint32_t *lists) {
+  struct env *env = x->store->core.env;
+  struct index_set *set = env->allocate(env, sizeof *set);
+  int good = set != NULL;
+  for (uint32_t k = 0; good && k < x->store->core.schema.count; k++) {
+    if (index_has(x, k)) {
+      struct ivf_shape shape = shape_of(x, k, rows, lists);
+      good = ivf_init(&set->ivf[k], env, &shape);
+      good = good && ivf_writer_init(&set->writers[k], &set->ivf[k]);
+    }
+  }
+  if (!good) {
+    made__free_set(x, set);
+    return NULL;
+  }
+  set->trained_rows = rows;
+  return set;
+}
+
+/* ---- rows into lists ----------------------------------------------------- */
+
+static int set_has(struct nearest_index *x, struct index_set *set,
+                   int64_t key) {
+  uint32_t k = 0;
+  while (!index_has(x, k)) {
+    k++;
+  }
+  return ivf_has(&set->ivf[k], key);
+}
+
+int made__has(const struct nearest_index *x, struct index_set *set,
+              int64_t key) {
+  int has = 1;
+  for (uint32_t k = 0; has && k < x->store->core.schema.count; k++) {
+    has = !index_has(x, k) || ivf_has(&set->ivf[k], key);
+  }
+  return has;
+}
+
+/* One vector of each of these rows, one behind the other; those of length 0 too
+** under cosine, which are candidates that come to nothing: they may change. */
+static void take_part(struct nearest_index *x, const struct ivf *ivf,
+                      uint32_t segment, const float *rows, size_t n,
+                      float *to) {
+  const struct schema *schema = &x->store->core.schema;
+  const struct segment *of = &schema->segments[segment];
+  for (size_t i = 0; i < n; i++) {
+    memcpy(to + i * of->dim, rows + i * schema->dim + of->first,
+           of->dim * sizeof(float));
+    (void)ivf_prepare(ivf, to + i * of->dim);
+  }
+}
+
+/* Rows of the table go into all indexes of a set. */
+static int set_rows(struct nearest_index *x, struct index_set *set,
+                    const int64_t *keys, const float *rows, size_t n) {
+  int rc = EMB_OK;
+  for (uint32_t k = 0; !rc && k < x->store->core.schema.count; k++) {
+    if (index_has(x, k)) {
+      take_part(x, &set->ivf[k], k, rows, n, x->part);
+      rc = ivf_set(&set->writers[k], keys, x->part, n);
+    }
+  }
+  return rc ? err_set(&x->s->err, rc, "out of memory") : EMB_OK;
+}
+
+/* For both sets: n rows that were read after `before` was. */
+static int set_and_check(struct nearest_index *x, const int64_t *keys,
+                         const float *rows, size_t n, const uint32_t *before) {
+  int rc = EMB_OK;
+  for (int i = 0; !rc && i < 2; i++) {
+    struct index_set *set = index_set_at(x, i);
+    rc = set && n ? set_rows(x, set, keys, rows, n) : EMB_OK;
+  }
+  for (size_t i = 0; i < n; i++) {
+    if (atomic_load(&x->removals[hash_key(keys[i]) % REMOVALS]) != before[i]) {
+      follow__add(x, keys[i]);
+    }
+  }
+  return rc;
+}
+
+static void note_removals(struct nearest_index *x, const int64_t *keys,
+                          size_t n, uint32_t *before) {
+  for (size_t i = 0; i < n; i++) {
+    before[i] = atomic_load(&x->removals[hash_key(keys[i]) % REMOVALS]);
+  }
+}
+
+/* Rows into x->rows, as they are: of a process that only reads they stay those
+** of the checkpoint that is loaded. */
+static int peek(struct nearest_index *x, const int64_t *keys, size_t n) {
+  return get_peek(x->s, keys, n,
+                  &(emb_rows){.vectors = x->rows, .found = x->found});
+}
+
+int made__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
+  uint32_t before[IVF_ROWS], dim = x->store->core.schema.dim;
+  int64_t there[IVF_ROWS];
+  size_t m = 0;
+  if (!index_set_at(x, SET_USED) && !index_set_at(x, SET_MADE)) {
+    return EMB_OK; /* the scan that is to come finds them */
+  }
+  save__note(x, keys, n);
+  note_removals(x, keys, n, before);
+  int rc = peek(x, keys, n);
+  for (size_t i = 0; !rc && i < n; i++) {
+    if (x->found[i]) {
+      memmove(x->rows + m * dim, x->rows + i * dim, dim * sizeof(float));
+      before[m] = before[i];
+      there[m++] = keys[i];
+    } else {
+      for (int j = 0; j < 2; j++) {
+        struct index_set *set = index_set_at(x, j);
+        for (uint32_t k = 0; set && k < x->store->core.schema.count; k++) {
+          if (index_has(x, k)) {
+            (void)ivf_remove(&set->ivf[k], keys[i]);
+          }
+        }
+      }
+    }
+  }
+  return rc ? rc : set_and_check(x, there, x->rows, m, before);
+}
+
+/* ---- sampling ------------------------------------------------------------ */
+
+static void sample_key(void *arg, int64_t key, uint64_t word) {
+  struct making *m = arg;
+  if (word_address(word) && m->count < m->wanted) {
+    m->keys[m->count++] = key;
+  }
+}
+
+static void choose_sample(struct nearest_index *x) {
+  struct core *core = &x->store->core;
+  for (uint32_t p = 0;
+       p < index_parts(&core->index) && x->making.count < x->making.wanted;
+       p++) {
+    epoch_enter(&core->epoch, x->s->slot);
+    index_each(&core->index, p, sample_key, &x->making);
+    epoch_leave(x->s->slot);
+  }
+}
+
+int made__begin(struct nearest_index *x) {
+  struct making *m = &x->making;
+  struct core *core = &x->store->core;
+  struct env *env = core->env;
+  uint64_t rows = (uint64_t)atomic_load(&core->count);
+  memset(m, 0, sizeof *m);
+  m->set = made__new_set(x, rows, NULL);
+  int good = m->set && follow__dirty(x, rows * 2);
+  for (uint32_t k = 0; good && k < core->schema.count; k++) {
+    if (index_has(x, k)) {
+      size_t want = (size_t)m->set->ivf[k].centres.count * SAMPLE_OF_LIST;
+      want = want < rows ? want : rows;
+      m->wanted = want > m->wanted ? want : m->wanted;
+    }
+  }
+  m->keys = good ? env->allocate(env, (m->wanted + 1) * sizeof *m->keys) : NULL;
+  good = good && m->keys;
+  for (uint32_t k = 0; good && k < core->schema.count; k++) {
+    if (index_has(x, k)) {
+      m->sample[k] = env->allocate(
+          env, (m->wanted + 1) * core->schema.segments[k].dim * sizeof(float));
+      good = m->sample[k] != NULL;
+    }
+  }
+  if (!good) {
+    made__end(x);
+    return err_set(&x->s->err, EMB_NOMEM, "out of memory");
+  }
+  choose_sample(x);
+  atomic_store(&x->state, INDEX_SAMPLING);
+  return EMB_OK;
+}
+
+/* Some rows of the sample; those that are gone are left out. */
+static int sample_piece(struct nearest_index *x) {
+  struct making *m = &x->making;
+  const struct schema *schema = &x->store->core.schema;
+  size_t n = m->count - m->at < IVF_ROWS ? m->count - m->at : IVF_ROWS;
+  int rc = peek(x, m->keys + m->at, n);
+  for (size_t i = 0; !rc && i < n; i++) {
+    if (!x->found[i]) {
+      continue;
+    }
+    for (uint32_t k = 0; k < schema->count; k++) {
+      if (index_has(x, k)) {
+        take_part(x, &m->set->ivf[k], k, x->rows + i * schema->dim, 1,
+                  m->sample[k] + m->sampled * schema->segments[k].dim);
+      }
+    }
+    m->sampled++;
+  }
+  m->at += n;
+  return rc;
+}
+
+/* ---- training, filling --------------------------------------------------- */
+
+/* The next index that is to be trained; 0: all are. */
+static int next_segment(struct nearest_index *x) {
+  struct making *m = &x->making;
+  while (m->segment < x->store->core.schema.count &&
+         !index_has(x, m->segment)) {
+    m->segment++;
+  }
+  return m->segment < x->store->core.schema.count;
+}
+
+static int train_piece(struct nearest_index *x) {
+  struct making *m = &x->making;
+  struct env *env = x->store->core.env;
+  uint32_t k = m->segment;
+  if (!m->is_training[k]) {
+    if (m->sampled < m->set->ivf[k].centres.count) {
+      return err_set(&x->s->err, EMB_RANGE, "too few rows are left");
+    }
+    if (!ivf_train(&m->training[k], &m->set->ivf[k], m->sample[k],
+                   m->sampled)) {
+      return err_set(&x->s->err, EMB_NOMEM, "out of memory");
+    }
+    m->is_training[k] = 1;
+  }
+  if (ivf_train_step(&m->training[k])) {
+    ivf_train_end(&m->training[k], &m->set->ivf[k]);
+    m->is_training[k] = 0;
+    env->release(env, m->sample[k]);
+    m->sample[k] = NULL;
+    m->segment++;
+  }
+  return EMB_OK;
+}
+
+/* Observers remove from the set before the scan begins, so that a row which it
+** has seen does not stay when it is deleted. */
+static int fill_begin(struct nearest_index *x) {
+  struct making *m = &x->making;
+  atomic_store(&x->sets[SET_MADE], m->set);
+  epoch_wait(&x->store->core.epoch);
+  atomic_store(&x->state, INDEX_FILLING);
+  m->gather.core = &x->store->core;
+  return atomic_load(&x->store->owner)
+             ? local_scan_open(x->s, INT64_MIN, INT64_MAX, EMB_SCAN_ANY,
+                               &m->scan)
+             : EMB_OK;
+}
+
+static int compare_pairs(const void *a, const void *b) {
+  uint64_t x = ((const uint64_t *)a)[1], y = ((const uint64_t *)b)[1];
+  return x < y ? -1 : x > y;
+}
+
+/* Rows by their keys, in the order of storage within a part of the store's
+** index.  A scan would keep a process that reads from seeing a newer checkpoint
+** as long as it is open. */
+static int next_by_key(struct nearest_index *x, int64_t *keys, size_t *n) {
+  struct making *m = &x->making;
+  struct core *core = &x->store->core;
+  int rc = EMB_OK;
+  while (!rc && m->gathered == m->gather.count &&
+         m->part < index_parts(&core->index)) {
+    rc = gather_partition(&m->gather, x->s->slot, m->part++);
+    m->gathered = 0;
+    if (!rc && m->gather.count) {
+      qsort(m->gather.pairs, m->gather.count, 2 * sizeof *m->gather.pairs,
+            compare_pairs);
+    }
+  }
+  for (*n = 0; !rc && *n < IVF_ROWS && m->gathered < m->gather.count; ++*n) {
+    keys[*n] = (int64_t)m->gather.pairs[2 * m->gathered++];
+  }
+  return rc || !*n ? rc : peek(x, keys, *n);
+}
+
+/* Some rows that the lists do not have; *done: those were all. */
+static int next_rows(struct nearest_index *x, int64_t *keys, size_t *n,
+                     int *done) {
+  struct making *m = &x->making;
+  const emb_rows to = {.keys = keys, .vectors = x->rows};
+  uint32_t dim = x->store->core.schema.dim;
+  size_t kept = 0;
+  int rc = m->scan ? local_scan_next_rows(m->scan, IVF_ROWS, &to, n)
+                   : next_by_key(x, keys, n);
+  *done = !rc && *n == 0;
+  for (size_t i = 0; !rc && i < *n; i++) {
+    /* One that was recent is newer in its list than here. */
+    if ((m->scan || x->found[i]) && !set_has(x, m->set, keys[i])) {
+      memmove(x->rows + kept * dim, x->rows + i * dim, dim * sizeof(float));
+      keys[kept++] = keys[i];
+    }
+  }
+  *n = kept;
+  return rc;
+}
+
+/* A row may be removed, and be read before that: which rows come is known only
+** afterwards, so the removals of all keys are. */
+static int fill_piece(struct nearest_index *x, int *done) {
+  struct making *m = &x->making;
+  int64_t keys[IVF_ROWS];
+  size_t n = 0;
+  for (uint32_t i = 0; i < REMOVALS; i++) {
+    m->removals[i] = atomic_load(&x->removals[i]);
+  }
+  int rc = next_rows(x, keys, &n, done);
+  if (rc || !n) {
+    return rc;
+  }
+  rc = set_rows(x, m->set, keys, x->rows, n);
+  for (size_t i = 0; i < n; i++) {
+    uint64_t at = hash_key(keys[i]) % REMOVALS;
+    if (atomic_load(&x->removals[at]) != m->removals[at]) {
+      follow__add(x, keys[i]);
+    }
+  }
+  return rc;
+}
+
+int made__piece(struct nearest_index *x, int *done) {
+  struct making *m = &x->making;
+  *done = 0;
+  switch (atomic_load(&x->state)) {
+  case INDEX_SAMPLING:
+    if (m->at < m->count) {
+      return sample_piece(x);
+    }
+    atomic_store(&x->state, INDEX_TRAINING);
+    return EMB_OK;
+  case INDEX_TRAINING:
+    return next_segment(x) ? train_piece(x) : fill_begin(x);
+  default:
+    return fill_piece(x, done);
+  }
+}
+
+void made__end(struct nearest_index *x) {
+  struct making *m = &x->making;
+  struct env *env = x->store->core.env;
+  if (m->scan) {
+    local_scan_close(m->scan);
+  }
+  for (uint32_t k = 0; k < EMB_SEGMENTS_MAX; k++) {
+    if (m->is_training[k]) {
+      ivf_train_end(&m->training[k], &m->set->ivf[k]);
+    }
+    env->release(env, m->sample[k]);
+  }
+  env->release(env, m->keys);
+  env->release(env, m->gather.pairs);
+  if (m->set && index_set_at(x, SET_MADE) == m->set) {
+    atomic_store(&x->sets[SET_MADE], NULL);
+    epoch_wait(&x->store->core.epoch);
+  }
+  made__free_set(x, m->set);
+  memset(m, 0, sizeof *m);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+**
+** renew.c -- a pass over the lists of an index, for rows that steps have
+** changed: they are put where they belong by now; see index.h.
+**
+** Bits of the rows gather in other words meanwhile.  A row that comes to a list
+** which was not looked at yet is looked at again.
+*/
+#include "index.h"
+
+#define SWEEP_US UINT64_C(1000000) /* from the end of one to the next */
+
+int renew__due(struct nearest_index *x) {
+  return x->sweep.is_on || (atomic_load(&x->behind) && !renew__rest_us(x));
+}
+
+uint64_t renew__rest_us(struct nearest_index *x) {
+  struct env *env = x->store->core.env;
+  uint64_t now = env->now_us(env), due = x->sweep.ended_us + SWEEP_US;
+  return x->store->core.step_mode || due <= now ? 0 : due - now;
+}
+
+/* All lists are done: their holes are filled, of every index. */
+static void sweep_end(struct nearest_index *x, struct index_set *set) {
+  for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
+    for (uint32_t list = 0; index_has(x, k) && list < set->ivf[k].centres.count;
+         list++) {
+      ivf_close(&set->ivf[k], list);
+    }
+  }
+  follow__clean(x, x->sweep.old);
+  atomic_fetch_sub(&x->behind, x->sweep.bits);
+  x->sweep.is_on = 0;
+  x->sweep.ended_us = x->store->core.env->now_us(x->store->core.env);
+}
+
+int renew__piece(struct nearest_index *x, struct index_set *set) {
+  struct sweep *sweep = &x->sweep;
+  struct dirty *dirty = atomic_load(&x->dirty);
+  int64_t keys[IVF_ROWS];
+  size_t n = 0, kept = 0;
+  if (!sweep->is_on) {
+    sweep->bits = atomic_load(&x->behind);
+    sweep->old = follow__turn(x);
+    sweep->is_on = 1;
+    sweep->list = sweep->block = 0;
+    sweep->segment = indexed_first(x);
+  }
+  struct ivf *ivf = &set->ivf[sweep->segment];
+  while (!kept && sweep->list < ivf->centres.count) {
+    n = ivf_keys(ivf, sweep->list, &sweep->block, keys, IVF_ROWS);
+    sweep->list += sweep->block == 0;
+    for (size_t i = 0; i < n; i++) {
+      if (dirty_has(dirty, sweep->old, keys[i])) {
+        keys[kept++] = keys[i];
+      }
+    }
+  }
+  if (kept) {
+    return made__apply(x, keys, kept);
+  }
+  sweep_end(x, set);
+  return EMB_OK;
+}

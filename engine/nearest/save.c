@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+**
+** save.c -- the indexes are written to their file; see saved.h.
+**
+** Lists that were written may change before the others are: a key that moves
+** between is in the file twice or not at all, and its bit is set.  The first it
+** has is then its place, or it is recent.
+*/
+#include <errno.h>
+#include <string.h>
+
+#include "../emb.h"
+#include "index.h"
+
+/* Of the rows must have changed. */
+#define CHANGED_PART 8
+/* Not more bytes than these a second, in the long run, and not more often than
+** this. */
+#define SAVE_BYTES_US 4
+#define SAVE_US UINT64_C(60000000)
+/* So much of the log may be above the mark. */
+#define ABOVE_PART 8
+
+enum { SAVE_CENTRES, SAVE_LISTS, SAVE_BITS, SAVE_DONE };
+
+/* ---- the stream ---------------------------------------------------------- */
+
+static void save_block(struct saving *s) {
+  struct block *block = &s->to.blocks[s->to.filled];
+  block->kind = BLOCK_NEAREST;
+  block->count = (uint32_t)(s->used + 15) / 16;
+  blocks_finish(&s->to);
+  s->used = 0;
+}
+
+static void save_bytes(struct saving *s, const void *from, size_t n) {
+  const char *at = from;
+  s->head.bytes += n;
+  while (n) {
+    size_t room = STREAM_BYTES - s->used, m = n < room ? n : room;
+    memcpy(s->to.blocks[s->to.filled].u.bytes + s->used, at, m);
+    s->used += m;
+    at += m;
+    n -= m;
+    if (s->used == STREAM_BYTES) {
+      save_block(s);
+    }
+  }
+}
+
+/* ---- what is saved ------------------------------------------------------- */
+
+static void save_key(struct saving *s, int64_t key) {
+  uint64_t bit = hash_key(key) & (s->head.bits - 1);
+  s->bits[bit / 64] |= UINT64_C(1) << (bit % 64);
+}
+
+void save__note(struct nearest_index *x, const int64_t *keys, size_t n) {
+  x->changed += n;
+  for (size_t i = 0; x->saving.is_on && i < n; i++) {
+    save_key(&x->saving, keys[i]);
+  }
+}
+
+/* Rows whose entries may not be where they belong. */
+static void save_behind(struct nearest_index *x) {
+  struct saving *s = &x->saving;
+  const struct dirty *dirty = atomic_load(&x->dirty);
+  int64_t keys[RECENT_KEYS];
+  uint64_t number = 0;
+  size_t n;
+  for (uint64_t i = 0; i < s->head.bits / 64; i++) {
+    s->bits[i] =
+        atomic_load_explicit(&dirty->words[0][i], memory_order_relaxed) |
+        atomic_load_explicit(&dirty->words[1][i], memory_order_relaxed);
+  }
+  while ((n = follow__piece(x, &number, keys)) != 0) {
+    for (size_t i = 0; i < n; i++) {
+      save_key(s, keys[i]);
+    }
+  }
+}
+
+static void describe(struct nearest_index *x, const struct index_set *set) {
+  struct saved_head *head = &x->saving.head;
+  memcpy(head->magic, SAVED_MAGIC, sizeof head->magic);
+  memcpy(head->uuid, x->store->core.uuid, sizeof head->uuid);
+  head->trained_rows = set->trained_rows;
+  head->trained_error = set->trained_error;
+  for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
+    if (index_has(x, k)) {
+      const struct ivf *ivf = &set->ivf[k];
+      head->parts[head->count++] = (struct saved_part){
+          .segment = k,
+          .dim = ivf->form.dim,
+          .bits = ivf->form.bits,
+          .metric = ivf->form.metric,
+          .base = ivf->form.base,
+          .lists = ivf->centres.count,
+      };
+    }
+  }
+}
+
+static void file_paths(struct nearest_index *x, char *made, char *path) {
+  struct core *core = &x->store->core;
+  (void)path_join(made, PATH_BYTES, core->dir, NEAREST_NEW, NULL);
+  (void)path_join(path, PATH_BYTES, core->dir, NEAREST_NAME, NULL);
+}
+
+/* ---- pieces -------------------------------------------------------------- */
+
+static void note_state(struct nearest_index *x, int os) {
+  atomic_store(&x->file_state, !os ? SAVED_WRITTEN
+                               : os == ENOSPC || os == EDQUOT
+                                   ? SAVED_FULL
+                                   : SAVED_UNWRITABLE);
+}
+
+static void release(struct nearest_index *x) {
+  struct saving *s = &x->saving;
+  struct env *env = x->store->core.env;
+  if (s->to.blocks) {
+    env->unmap(env, s->to.blocks, (BLOCKS_BUFFER + 1) * sizeof(struct block));
+  }
+  env->release(env, s->bits);
+  *s = (struct saving){0};
+}
+
+static void save_failed(struct nearest_index *x, int os) {
+  struct env *env = x->store->core.env;
+  note_state(x, os);
+  x->save_us = env->now_us(env) + SAVE_US;
+  release(x);
+}
+
+static void save_begin(struct nearest_index *x, const struct index_set *set) {
+  struct core *core = &x->store->core;
+  struct env *env = core->env;
+  struct saving *s = &x->saving;
+  const struct dirty *dirty = atomic_load(&x->dirty);
+  char made[PATH_BYTES], path[PATH_BYTES];
+  file_paths(x, made, path);
+  *s = (struct saving){.began_us = env->now_us(env)};
+  s->to = (struct blocks){.core = core, .salt = core->salt, .written = 1};
+  /* Before the bits: what lies below was noted by whoever changed it. */
+  s->head.mark = atomic_load(&core->log.synced);
+  s->head.bits = dirty->mask + 1;
+  s->bits = env->allocate(env, s->head.bits / 8);
+  s->to.blocks = env->map(env, (BLOCKS_BUFFER + 1) * sizeof(struct block), 0);
+  int os = s->bits && s->to.blocks ? 0 : ENOMEM;
+  os = os ? os : replace_begin(env, made, ENV_DIRECT, &s->to.file);
+  if (os) {
+    save_failed(x, os);
+    return;
+  }
+  describe(x, set);
+  save_behind(x);
+  x->changed = 0;
+  s->is_on = 1;
+}
+
+static void save_list(struct saving *s, struct ivf *ivf, uint32_t list) {
+  for (uint32_t block = ivf_first(ivf, list); block != BLOCK_NONE;) {
+    struct ivf_saved group;
+    block = ivf_saved(ivf, block, &group);
+    if (group.live) {
+      uint32_t word = group.list | group.live << 16;
+      save_bytes(s, &word, sizeof word);
+      save_bytes(s, group.keys, IVF_BLOCK * sizeof *group.keys);
+      save_bytes(s, group.words, IVF_BLOCK * ivf_code_bytes(&ivf->form));
+      save_bytes(s, group.marks, (size_t)IVF_BLOCK * ivf->form.marks);
+      s->head.parts[s->part].groups++;
+    }
+  }
+}
+
+/* The next centre, the next list, or all bits. */
+static void save_some(struct nearest_index *x, struct index_set *set) {
+  struct saving *s = &x->saving;
+  if (s->phase == SAVE_BITS) {
+    save_bytes(s, s->bits, s->head.bits / 8);
+    s->phase++;
+  } else if (s->part == s->head.count) {
+    s->part = 0;
+    s->phase++;
+  } else {
+    struct ivf *ivf = &set->ivf[s->head.parts[s->part].segment];
+    if (s->row == ivf->centres.count) {
+      s->row = 0;
+      s->part++;
+    } else if (s->phase == SAVE_CENTRES) {
+      save_bytes(s, centres_row(&ivf->centres, s->row++),
+                 ivf->form.dim * sizeof(float));
+    } else {
+      save_list(s, ivf, s->row++);
+    }
+  }
+}
+
+/* The head goes last: it counts what was written. */
+static int save_head(struct nearest_index *x) {
+  struct saving *s = &x->saving;
+  struct env *env = x->store->core.env;
+  struct block *block = &s->to.blocks[0];
+  if (s->used) {
+    save_block(s);
+  }
+  blocks_flush(&s->to);
+  memset(block, 0, sizeof *block);
+  memcpy(block->u.bytes, &s->head, sizeof s->head);
+  block->kind = BLOCK_NEAREST_HEAD;
+  block->count = 1;
+  block->sum = hash_sum((char *)block + 8, BLOCK_BYTES - 8, s->to.salt, 0);
+  return s->to.os ? s->to.os
+                  : env->write(env, s->to.file, block, BLOCK_BYTES, 0);
+}
+
+static void save_end(struct nearest_index *x) {
+  struct core *core = &x->store->core;
+  struct env *env = core->env;
+  struct saving *s = &x->saving;
+  char made[PATH_BYTES], path[PATH_BYTES];
+  file_paths(x, made, path);
+  int os = replace_seal(env, made, s->to.file, save_head(x));
+  os = os ? os : replace_name(env, made, path, core->names);
+  if (os) {
+    save_failed(x, os);
+    return;
+  }
+  uint64_t pause = s->head.bytes / SAVE_BYTES_US;
+  pause = pause > SAVE_US ? pause : SAVE_US;
+  x->save_us = core->step_mode ? 0 : env->now_us(env) + pause;
+  x->saved_mark = s->head.mark;
+  x->saved_rows = (uint64_t)atomic_load(&core->count);
+  x->is_saved = 1;
+  count_add(&x->saves, 1);
+  note_state(x, 0);
+  release(x);
+}
+
+int save__piece(struct nearest_index *x, struct index_set *set) {
+  struct saving *s = &x->saving;
+  if (!s->is_on) {
+    save_begin(x, set);
+    return s->is_on;
+  }
+  uint64_t until = s->to.written + BLOCKS_BUFFER;
+  while (s->phase != SAVE_DONE && s->to.written < until && !s->to.os) {
+    save_some(x, set);
+  }
+  if (s->phase == SAVE_DONE || s->to.os) {
+    save_end(x);
+  }
+  return 1;
+}
+
+void save__end(struct nearest_index *x) {
+  struct saving *s = &x->saving;
+  struct env *env = x->store->core.env;
+  char made[PATH_BYTES], path[PATH_BYTES];
+  if (s->is_on) {
+    file_paths(x, made, path);
+    env->close(env, s->to.file);
+    if (!atomic_load(&x->store->dropped)) { /* else it may be another's */
+      env->unlink(env, made);
+    }
+    x->changed += s->head.trained_rows; /* it is still to be done */
+    release(x);
+  }
+}
+
+/* ---- when ---------------------------------------------------------------- */
+
+static int has_changed(struct nearest_index *x) {
+  uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
+  return !x->is_saved || x->changed > rows / CHANGED_PART ||
+         x->saved_rows / 2 > rows;
+}
+
+uint64_t save__rest_us(struct nearest_index *x) {
+  struct core *core = &x->store->core;
+  uint64_t now = core->env->now_us(core->env);
+  uint64_t synced = atomic_load(&core->log.synced);
+  uint64_t tail = atomic_load(&core->log.tail);
+  uint64_t first = atomic_load(&core->log.first) << core->layout.extent_bits;
+  if (!atomic_load(&x->store->owner) || core->temporary || !has_changed(x) ||
+      (x->is_saved && synced <= x->saved_mark) ||
+      tail - synced > (tail - first) / ABOVE_PART) {
+    return TASKS_NEVER;
+  }
+  return x->save_us > now ? x->save_us - now : 0;
+}

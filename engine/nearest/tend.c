@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT
+**
+** tend.c -- the task that makes the index of nearest neighbours and keeps it in
+** step with the table; see index.h.
+**
+** A run works for some milliseconds: first what is recent, then on an index
+** that is being loaded or made, then on its file, and on the lists, for rows
+** that are dirty.  The last is done at a quarter of the time, so that what
+** trains has the processors: until then a row is where it was.  By hand
+** (emb_step) one piece of each.
+*/
+#include "index.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../emb.h"
+
+#define RUN_US UINT64_C(15000)
+#define AGAIN_US UINT64_C(5000000) /* after a failure */
+#define GROWN 4                    /* times the rows it was made of */
+#define SHRUNK 8                   /* parts of them that are left */
+#define DRIFTED 2.0                /* times the error it was made with */
+#define DRIFT_ROWS 65536           /* that the error is measured over */
+
+/* ---- the store's --------------------------------------------------------- */
+
+static int any_index(const struct nearest_index *x) {
+  for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
+    if (index_has(x, k)) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* May this process have an index?  One that reads has none while another owns
+** the store, or may own it: its rows would change without an event. */
+static int may_tend(struct nearest_index *x) {
+  emb_store *store = x->store;
+  int may = any_index(x) && !atomic_load(&store->dropped);
+  if (may && atomic_load(&store->owner)) {
+    may = tasks_may_work(store);
+  } else if (may) {
+    pthread_mutex_lock(&store->own_lock);
+    may = atomic_load(&store->owner) ? tasks_may_work(store)
+                                     : store->checkpoint.manifest.clean &&
+                                           !atomic_load(&store->unloaded) &&
+                                           !atomic_load(&store->served) &&
+                                           !atomic_load(&store->in_doubt);
+    pthread_mutex_unlock(&store->own_lock);
+  }
+  atomic_store_explicit(&x->may_be, may, memory_order_relaxed);
+  return may;
+}
+
+void nearest_init(emb_store *store) {
+  struct nearest_index *x = store->nearest;
+  x->store = store;
+  pthread_mutex_init(&x->lock, NULL);
+  pthread_mutex_init(&x->use_lock, NULL);
+}
+
+static void free_buffers(struct nearest_index *x) {
+  struct env *env = x->store->core.env;
+  env->release(env, x->rows);
+  env->release(env, x->part);
+  env->release(env, x->found);
+  x->rows = x->part = NULL;
+  x->found = NULL;
+  if (x->s) {
+    session_free(x->s);
+    x->s = NULL;
+  }
+}
+
+static int make_tender(struct nearest_index *x) {
+  struct env *env = x->store->core.env;
+  size_t floats = (size_t)IVF_ROWS * x->store->core.schema.dim;
+  if (x->s) {
+    return EMB_OK;
+  }
+  x->rows = env->allocate(env, floats * sizeof(float));
+  x->part = env->allocate(env, floats * sizeof(float));
+  x->found = env->allocate(env, IVF_ROWS);
+  if (!x->rows || !x->part || !x->found || session_new(x->store, &x->s, NULL)) {
+    x->s = NULL;
+    free_buffers(x);
+    return EMB_NOMEM;
+  }
+  return EMB_OK;
+}
+
+/* Waits for the searches that use it. */
+static void drop_used(struct nearest_index *x) {
+  struct index_set *set = index_set_at(x, SET_USED);
+  if (!set) {
+    return;
+  }
+  pthread_mutex_lock(&x->use_lock);
+  atomic_store(&x->sets[SET_USED], NULL);
+  uint32_t users = set->users;
+  pthread_mutex_unlock(&x->use_lock);
+  epoch_wait(&x->store->core.epoch);
+  while (users) {
+    x->store->core.env->sleep_us(x->store->core.env, 100);
+    pthread_mutex_lock(&x->use_lock);
+    users = set->users;
+    pthread_mutex_unlock(&x->use_lock);
+  }
+  made__free_set(x, set);
+}
+
+void nearest_free(emb_store *store) {
+  struct nearest_index *x = store->nearest;
+  save__end(x);
+  if (x->s || x->observes) {
+    follow__end(x);
+    load__end(x, EMB_BUSY);
+    if (x->s) {
+      made__end(x);
+    }
+    drop_used(x);
+    (void)follow__dirty(x, 0);
+  }
+  follow__clear(x);
+  free_buffers(x);
+  pthread_mutex_destroy(&x->lock);
+  pthread_mutex_destroy(&x->use_lock);
+}
+
+struct index_set *nearest__use(struct nearest_index *x) {
+  pthread_mutex_lock(&x->use_lock);
+  struct index_set *set = index_set_at(x, SET_USED);
+  int good = set && !atomic_load(&x->incomplete) &&
+             !atomic_load(&x->was_reset) && atomic_load(&x->follows);
+  if (good) {
+    set->users++;
+  }
+  pthread_mutex_unlock(&x->use_lock);
+  return good ? set : NULL;
+}
+
+void nearest__unuse(struct nearest_index *x, struct index_set *set) {
+  pthread_mutex_lock(&x->use_lock);
+  set->users--;
+  pthread_mutex_unlock(&x->use_lock);
+}
+
+/* ---- states -------------------------------------------------------------- */
+
+static void enter(struct nearest_index *x, enum index_state state) {
+  atomic_store(&x->state, (int)state);
+}
+
+/* It cannot be made now: x->why says why. */
+static void give_up(struct nearest_index *x, enum index_state state) {
+  struct env *env = x->store->core.env;
+  made__end(x);
+  enter(x, state);
+  x->again_us = env->now_us(env) + AGAIN_US;
+}
+
+static double error_of(const struct nearest_index *x,
+                       const struct index_set *set) {
+  double sum = 0;
+  for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
+    if (index_has(x, k)) {
+      const struct ivf *ivf = &set->ivf[k];
+      sum += ivf->error_sum / (double)(ivf->error_rows ? ivf->error_rows : 1);
+    }
+  }
+  return sum;
+}
+
+static void error_anew(struct nearest_index *x, struct index_set *set) {
+  for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
+    set->ivf[k].error_sum = 0;
+    set->ivf[k].error_rows = 0;
+  }
+}
+
+static void note_figures(struct nearest_index *x) {
+  struct index_set *set = index_set_at(x, SET_USED);
+  uint64_t bytes = 0, rows = 0, lists = 0;
+  for (uint32_t k = 0; set && k < x->store->core.schema.count; k++) {
+    if (index_has(x, k)) {
+      bytes += ivf_bytes(&set->ivf[k]);
+      rows += atomic_load_explicit(&set->ivf[k].rows, memory_order_relaxed);
+      lists += set->ivf[k].centres.count;
+    }
+  }
+  struct dirty *dirty = atomic_load(&x->dirty);
+  bytes += set && dirty ? (dirty->mask + 1) / 4 : 0;
+  atomic_store_explicit(&x->bytes, bytes, memory_order_relaxed);
+  atomic_store_explicit(&x->indexed, rows, memory_order_relaxed);
+  atomic_store_explicit(&x->lists, lists, memory_order_relaxed);
+}
+
+/* The one that was made is used from now on. */
+static void change_over(struct nearest_index *x) {
+  struct index_set *set = x->making.set;
+  if (x->loading.is_on) {
+    load__end(x, EMB_OK);
+  } else {
+    set->trained_error = error_of(x, set);
+    x->is_saved = 0;
+    count_add(&x->rebuilds, 1);
+  }
+  error_anew(x, set);
+  drop_used(x);
+  pthread_mutex_lock(&x->use_lock);
+  atomic_store(&x->sets[SET_USED], set);
+  atomic_store(&x->sets[SET_MADE], NULL);
+  pthread_mutex_unlock(&x->use_lock);
+  x->making.set = NULL;
+  made__end(x);
+  x->sweep.is_on = 0;
+  note_figures(x);
+  enter(x, INDEX_READY);
+}
+
+/* Is the one that is used out of date as a whole? */
+static int is_worn(struct nearest_index *x, struct index_set *set) {
+  uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
+  uint32_t k = indexed_first(x);
+  int drifted = 0;
+  if (set->ivf[k].error_rows >= DRIFT_ROWS) {
+    double now = error_of(x, set);
+    drifted = now > set->trained_error * DRIFTED ||
+              now < set->trained_error / (DRIFTED * 2);
+    error_anew(x, set);
+  }
+  return drifted || rows / GROWN > set->trained_rows ||
+         (rows >= INDEX_ROWS && set->trained_rows / SHRUNK > rows);
+}
+
+static int begin_making(struct nearest_index *x) {
+  uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
+  if (rows < INDEX_ROWS) {
+    enter(x, INDEX_WAITING);
+    return PIECE_NONE;
+  }
+  if (!made__fits(x, rows)) {
+    give_up(x, INDEX_MEMORY);
+    return PIECE_NONE;
+  }
+  if (!x->was_asked_for && !x->store->core.temporary) {
+    x->was_asked_for = 1;
+    if (load__begin(x) == EMB_OK) {
+      enter(x, INDEX_LOADING);
+      return PIECE_MORE;
+    }
+  }
+  if (follow__begin(x) || made__begin(x)) {
+    err_set(&x->why, EMB_NOMEM, "out of memory");
+    give_up(x, INDEX_FAILED);
+    return PIECE_NONE;
+  }
+  return PIECE_MORE;
+}
+
+/* Nothing of it counts any more. */
+static void begin_anew(struct nearest_index *x) {
+  atomic_store(&x->follows, 0);
+  epoch_wait(&x->store->core.epoch);
+  save__end(x);
+  load__end(x, EMB_BUSY);
+  made__end(x);
+  drop_used(x);
+  follow__clear(x);
+  x->sweep.is_on = 0;
+  x->again_us = 0;
+  x->was_asked_for = x->is_saved = 0;
+  atomic_store(&x->incomplete, 0);
+  atomic_store(&x->was_reset, 0);
+  enter(x, INDEX_WAITING);
+}
+
+static int recent_piece(struct nearest_index *x) {
+  int64_t keys[IVF_ROWS];
+  size_t n = follow__oldest(x, keys, IVF_ROWS);
+  int rc = n ? made__apply(x, keys, n) : EMB_OK;
+  if (!rc && n) {
+    follow__done(x, n);
+  }
+  return rc;
+}
+
+/* After an error there is none: it is made. */
+static int load_or_make(struct nearest_index *x, int state) {
+  int done = 0;
+  if (state == INDEX_LOADING) {
+    if (load__piece(x, &done)) {
+      enter(x, INDEX_WAITING);
+    }
+  } else if (made__piece(x, &done)) {
+    return -1;
+  }
+  if (done) {
+    change_over(x);
+  }
+  return PIECE_MORE;
+}
+
+static int ready_piece(struct nearest_index *x, struct index_set *set) {
+  int saves = (x->saving.is_on || !save__rest_us(x)) && save__piece(x, set);
+  if (renew__due(x)) {
+    return renew__piece(x, set)                ? -1
+           : x->store->core.step_mode || saves ? PIECE_MORE
+                                               : PIECE_DONE;
+  }
+  if (saves) {
+    return PIECE_MORE;
+  }
+  if (is_worn(x, set) &&
+      made__fits(x, 2 * (uint64_t)atomic_load(&x->store->core.count))) {
+    return made__begin(x) ? -1 : PIECE_MORE;
+  }
+  return PIECE_NONE;
+}
+
+/* One piece: enum outcome, or below 0 where x->s->err says why not. */
+static int tend_piece(struct nearest_index *x) {
+  int state = atomic_load(&x->state);
+  if (atomic_load(&x->was_reset) || atomic_load(&x->incomplete)) {
+    begin_anew(x);
+    return PIECE_MORE;
+  }
+  if (state < INDEX_LOADING) {
+    return begin_making(x);
+  }
+  if (atomic_load(&x->recent_count)) {
+    return recent_piece(x) ? -1 : PIECE_MORE;
+  }
+  return state == INDEX_READY ? ready_piece(x, index_set_at(x, SET_USED))
+                              : load_or_make(x, state);
+}
+
+/* ---- the task ------------------------------------------------------------ */
+
+/* An error of the engine: what was begun is given up, what is used stays. */
+static void tend_failed(struct nearest_index *x) {
+  struct env *env = x->store->core.env;
+  x->why = x->s->err;
+  if (x->s->err.code == EMB_NOMEM) {
+    atomic_store(&x->incomplete, 1); /* some row may be nowhere */
+    begin_anew(x);
+  }
+  if (atomic_load(&x->state) != INDEX_READY) {
+    give_up(x, INDEX_FAILED);
+  }
+  x->again_us = env->now_us(env) + AGAIN_US;
+}
+
+static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  emb_store *store = pass->store;
+  struct nearest_index *x = store->nearest;
+  struct env *env = store->core.env;
+  (void)err;
+  *did = PIECE_NONE;
+  pthread_mutex_lock(&x->lock);
+  if (!may_tend(x)) {
+    if (atomic_load(&x->follows)) { /* what was made, or loaded, is no use */
+      begin_anew(x);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return EMB_OK;
+  }
+  uint64_t began = env->now_us(env);
+  int rc = began < x->again_us ? PIECE_NONE : PIECE_MORE;
+  if (rc != PIECE_NONE) {
+    x->again_us = 0;
+    rc = make_tender(x) ? PIECE_NONE : PIECE_MORE;
+  }
+  while (rc != PIECE_NONE) {
+    rc = tend_piece(x);
+    if (rc < 0) {
+      tend_failed(x);
+      rc = PIECE_NONE;
+    }
+    *did = rc != PIECE_NONE ? (enum outcome)rc : *did;
+    if (!pass->by_thread || core_stopping(&store->core) ||
+        env->now_us(env) - began >= RUN_US) {
+      break;
+    }
+  }
+  note_figures(x);
+  pthread_mutex_unlock(&x->lock);
+  return EMB_OK;
+}
+
+static int tend_due(struct pass *pass) {
+  return any_index(pass->store->nearest);
+}
+
+/* It is to be begun, or there is a piece that does not wait for the time. */
+static int is_at_work(struct nearest_index *x) {
+  int state = atomic_load(&x->state);
+  uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
+  return x->sweep.is_on || x->saving.is_on || atomic_load(&x->recent_count) ||
+         atomic_load(&x->was_reset) || atomic_load(&x->incomplete) ||
+         (state < INDEX_LOADING && rows >= INDEX_ROWS) ||
+         (state >= INDEX_LOADING && state < INDEX_READY);
+}
+
+/* Steps before the last one may still be waiting for a sweep, and what failed
+** for another try. */
+static uint64_t tend_rest(struct pass *pass) {
+  struct nearest_index *x = pass->store->nearest;
+  struct env *env = x->store->core.env;
+  uint64_t us = TASKS_NEVER, now = env->now_us(env);
+  pthread_mutex_lock(&x->lock);
+  if (!may_tend(x)) {
+    us = atomic_load(&x->follows) ? 0 : us;
+  } else if (x->again_us > now) {
+    us = x->again_us - now;
+  } else if (is_at_work(x)) {
+    us = 0;
+  } else if (atomic_load(&x->state) == INDEX_READY) {
+    uint64_t sweep = atomic_load(&x->behind) ? renew__rest_us(x) : us;
+    uint64_t save = save__rest_us(x);
+    us = sweep < save ? sweep : save;
+  }
+  pthread_mutex_unlock(&x->lock);
+  return us;
+}
+
+const struct task task_nearest = {
+    TASK_NAMED("nearest"), .lane = LANE_AFTER, .due = tend_due,
+    .rest = tend_rest,     .run = tend_run,
+};
+
+void nearest_close(emb_store *store) {
+  struct nearest_index *x = store->nearest;
+  struct index_set *set = index_set_at(x, SET_USED);
+  pthread_mutex_lock(&x->lock);
+  if (set && atomic_load(&x->state) == INDEX_READY &&
+      !atomic_load(&x->was_reset) && !atomic_load(&x->incomplete) &&
+      (x->saving.is_on || save__rest_us(x) != TASKS_NEVER)) {
+    while (save__piece(x, set) && x->saving.is_on) {
+    }
+  }
+  pthread_mutex_unlock(&x->lock);
+}
+
+/* ---- for emb_stats ------------------------------------------------------- */
+
+const char *nearest_state(emb_store *store) {
+  static const char *const names[] = {
+      "off",      "waiting for rows", "more than memory=", "failed", "loading",
+      "sampling", "training",         "filling",           "ready"};
+  struct nearest_index *x = store->nearest;
+  int state = atomic_load(&x->state);
+  if (!any_index(x) ||
+      !(atomic_load(&store->owner) ||
+        atomic_load_explicit(&x->may_be, memory_order_relaxed))) {
+    return names[INDEX_OFF];
+  }
+  return index_set_at(x, SET_USED) && !atomic_load(&x->incomplete)
+             ? names[INDEX_READY]
+             : names[state];
+}
+
+const char *nearest_file(emb_store *store) {
+  static const char *const names[] = {
+      "none",    "loaded",         "saved",    "damaged",
+      "another", "cannot be read", "no space", "cannot be written"};
+  return names[atomic_load_explicit(&store->nearest->file_state,
+                                    memory_order_relaxed)];
+}

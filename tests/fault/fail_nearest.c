@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+**
+** fail_nearest.c -- each call of the operating system fails, once or from then
+** on, while an index of neighbours is loaded, mended, made, searched and
+** saved: input and output, memory, descriptors, and space on the disk.
+**
+** What is answered is right, whatever failed; where the file of the index
+** cannot be written, that fails neither the checkpoint nor the store;
+** everything that was taken is given back; and afterwards the index comes to
+** be ready.  SHARE=n tries one call in n.
+*/
+#include "near_help.h"
+
+#include "engine/session/registry.h"
+#include "failing.h"
+#include "files.h"
+
+#include <errno.h>
+
+enum { KEYS = 1200, STEPS = 60, STRIDE = 7 };
+
+static struct failing f;
+static struct near model, saved;
+static char source[320], work[320];
+static uint64_t points, failed_own;
+
+struct kind {
+  uint32_t kinds;
+  int error;
+};
+static const struct kind kind_list[] = {{FAILING_IO, EIO},
+                                        {FAILING_WRITES, ENOSPC},
+                                        {FAILING_MEMORY, ENOMEM},
+                                        {FAILING_DESCRIPTORS, EMFILE}};
+
+static int good(int holds, int line, uint64_t n, const char *what, int is) {
+  return test_check(holds, __FILE__, line, "call %" PRIu64 " (%s %s): %s: %d",
+                    n, failing_name(f.first), f.first_path, what, is);
+}
+#define GOOD(holds_, n_, what_, is_)                                           \
+  good((holds_), __LINE__, (n_), (what_), (is_))
+
+static int make(int with_file) {
+  emb_store *store;
+  emb_session *s;
+  (void)snprintf(source, sizeof source, "%s/source", test_dir());
+  (void)snprintf(work, sizeof work, "%s/work", test_dir());
+  failing_init(&f, &env_posix, test_state.seed);
+  registry_set_env(&f.env);
+  memset(&saved, 0, sizeof saved);
+  if (!near_open(source, "ivf(lists=12)", 0, &store, &s) ||
+      !near_put(s, &saved, 0, KEYS, 1) || !OK(s, emb_checkpoint(s)))
+    return 0;
+  if (with_file)
+    near_settle(store);
+  help_close(store, s);
+  char path[340];
+  (void)snprintf(path, sizeof path, "%s/nearest", source);
+  return CHECK((access(path, F_OK) == 0) == with_file);
+}
+
+/* Anything but a wrong answer. */
+static void ask(emb_session *s, uint64_t n) {
+  float query[NEAR_DIM];
+  int64_t key = -1;
+  double distance = -1;
+  size_t count = 0;
+  near_vector(query, 7, 2);
+  int rc = emb_nearest(s, query, 1, 1, NULL,
+                       &(emb_neighbours){&key, &distance, &count});
+  GOOD(rc != EMB_OK || (count == 1 && key == 7 && distance == 0), n,
+       "the nearest is", (int)key);
+}
+
+static void work_on(emb_store *store, emb_session *s, uint64_t n) {
+  for (int i = 0; i < STEPS; i++) {
+    int more;
+    (void)emb_step(store, &more);
+    if (i % 20 == 0)
+      ask(s, n);
+    f.skew_us += 6000000; /* what failed is tried again */
+  }
+}
+
+static int try(uint64_t n, const struct kind *kind, int forever) {
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  model = saved;
+  if (!CHECK(files_copy_dir(work, source)) ||
+      !near_open(work, NULL, 0, &store, &s) || !near_put(s, &model, 0, 100, 2))
+    return 0;
+  OK(s, emb_checkpoint(s));
+  failing_arm(&f, kind->kinds, n, forever, kind->error);
+  work_on(store, s, n);
+  int rc = emb_checkpoint(s);
+  int fired = f.fired > 0;
+  failing_disarm(&f);
+  /* The file of the index is nothing that the store needs. */
+  int its_own = !forever && strstr(f.first_path, "nearest") != NULL;
+  failed_own += its_own && fired;
+  GOOD(!its_own || rc == EMB_OK, n, "the checkpoint", rc);
+  GOOD(!its_own || !help_stat(store, "failed"), n, "the store failed", 0);
+  if (!help_stat(store, "failed")) {
+    f.skew_us += 100000000;
+    GOOD(near_settle(store), n, "it is ready", 0);
+    near_verifies(s, NULL);
+  }
+  CHECK(near_recall(s, &model, 2) >= 0.5);
+  near_finds(s, &model, 0, 5);
+  emb_session_close(s);
+  (void)emb_close(store, &err);
+  GOOD(failing_out(&f) == 0, n, "given back", (int)failing_out(&f));
+  if (near_open(work, NULL, 0, &store, &s)) {
+    near_finds(s, &model, 0, 5);
+    help_close(store, s);
+  }
+  return fired;
+}
+
+static void fail_each(void) {
+  for (size_t k = 0; k < sizeof kind_list / sizeof *kind_list; k++)
+    for (int forever = 0; forever < 2; forever++)
+      for (uint64_t n = 1; n < 100000; n++) {
+        if (n > 1 && ((n + test_state.seed) % help_share() != 0 ||
+                      (help_long() == 1 && n > 20 && n % STRIDE != 0)))
+          continue;
+        if (!try(n, &kind_list[k], forever) ||
+            atomic_load(&test_state.failures))
+          break;
+        points++;
+      }
+}
+
+static void unmake(void) {
+  registry_set_env(&env_posix);
+  failing_free(&f);
+}
+
+TEST(loaded_and_saved) {
+  points = failed_own = 0;
+  if (make(1))
+    fail_each();
+  HELP_CAME(failed_own > 0);
+  unmake();
+  test_count("calls failed beside an index", points);
+}
+
+TEST(made_and_saved) {
+  points = failed_own = 0;
+  if (make(0))
+    fail_each();
+  HELP_CAME(failed_own > 0);
+  unmake();
+  test_count("calls failed beside an index", points);
+}

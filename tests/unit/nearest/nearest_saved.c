@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT
+**
+** nearest_saved.c -- the file of an index of neighbours: the index that is
+** loaded from it answers like the one that was saved, whatever has happened to
+** the table since; and a file that is of no use is as good as none.
+*/
+#include "near_help.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEYS = 3000 };
+static struct near model;
+
+static const char *saved_path(const char *dir) {
+  static char path[1000];
+  (void)snprintf(path, sizeof path, "%s/nearest", dir);
+  return path;
+}
+
+/* A table whose index is made and saved. */
+static int make(const char *dir, const char *index, emb_store **store,
+                emb_session **s) {
+  memset(&model, 0, sizeof model);
+  if (!near_open(dir, index, 0, store, s) ||
+      !near_put(*s, &model, 0, KEYS, 1) || !near_settle(*store) ||
+      !OK(*s, emb_checkpoint(*s)))
+    return 0;
+  for (int i = 0, more; i < 1000 && !help_stat(*store, "nearest_saved"); i++)
+    CHECK_EQ_INT(emb_step(*store, &more), EMB_OK);
+  return CHECK_STR(help_stat_text(*store, "nearest_file"), "saved");
+}
+
+/* As the files were when the owner died. */
+static int copy_store(const char *from, const char *to) {
+  char command[2200];
+  (void)snprintf(command, sizeof command, "rm -rf '%s' && cp -r '%s' '%s'", to,
+                 from, to);
+  return CHECK_EQ_INT(system(command), 0);
+}
+
+static int reopen(const char *dir, int made, const char *file,
+                  emb_store **store, emb_session **s) {
+  int good = near_open(dir, NULL, 0, store, s) && near_settle(*store);
+  return good && CHECK_EQ_INT(help_stat(*store, "nearest_made"), made) &&
+         CHECK_STR(help_stat_text(*store, "nearest_file"), file);
+}
+
+/* ---- the same again ------------------------------------------------------ */
+
+enum { ASKED = 100 };
+struct answers {
+  int64_t keys[ASKED * NEAR_K];
+  double distances[ASKED * NEAR_K];
+};
+
+static void answer(emb_session *s, struct answers *to) {
+  static float queries[ASKED * NEAR_DIM];
+  static size_t counts[ASKED];
+  for (int64_t i = 0; i < ASKED; i++)
+    near_vector(queries + i * NEAR_DIM, 500000 + i, 1);
+  OK(s, emb_nearest(s, queries, ASKED, NEAR_K, NULL,
+                    &(emb_neighbours){to->keys, to->distances, counts}));
+}
+
+static void same_after(const char *index) {
+  static struct answers before, after;
+  emb_store *store;
+  emb_session *s;
+  if (!make(help_path("s"), index, &store, &s))
+    return;
+  answer(s, &before);
+  help_close(store, s);
+  if (!reopen(help_path("s"), 0, "loaded", &store, &s))
+    return;
+  CHECK_EQ_INT(help_stat(store, "nearest_rows"), KEYS);
+  answer(s, &after);
+  CHECK(memcmp(&before, &after, sizeof before) == 0);
+  CHECK_EQ_INT(help_stat(store, "nearest_queries"), ASKED);
+  near_verifies(s, NULL);
+  help_close(store, s);
+}
+
+TEST(same_answers) { same_after("ivf()"); }
+TEST(same_answers_of_4_bits) { same_after("ivf(code=4, lists=30)"); }
+TEST(same_answers_of_1_bit) { same_after("ivf(code=1)"); }
+TEST(same_answers_without_codes) { same_after("ivf(code=none)"); }
+
+/* ---- changes since ------------------------------------------------------- */
+
+static void step_to(emb_session *s, int64_t from, int64_t end,
+                    unsigned version) {
+  for (int64_t key = from; key < end; key++) {
+    float old[NEAR_DIM], to[NEAR_DIM], got[NEAR_DIM];
+    near_vector(old, key, model.version[key]);
+    near_vector(to, key, version);
+    for (int i = 0; i < NEAR_DIM; i++)
+      old[i] -= to[i];
+    OK(s, emb_apply_gradients(s, &key, 1, old, NULL, NULL));
+    OK(s, emb_peek(s, &key, 1, got, NULL, NULL));
+    for (int i = 0; i < NEAR_DIM; i++)
+      CHECK(got[i] - to[i] < 1e-5f && to[i] - got[i] < 1e-5f);
+    /* So that the row is exactly what the model has. */
+    model.version[key] = version;
+  }
+}
+
+static void change(emb_session *s) {
+  near_delete(s, &model, 0, 200);
+  near_put(s, &model, KEYS, KEYS + 300, 1); /* new ones */
+  near_put(s, &model, 1000, 1200, 2);       /* elsewhere */
+  near_delete(s, &model, 1300, 1400);
+  near_put(s, &model, 1350, 1400, 3); /* and come back */
+}
+
+static void look(emb_session *s) {
+  near_finds(s, &model, KEYS, KEYS + 300);
+  near_finds(s, &model, 1000, 1200);
+  near_finds(s, &model, 1350, 1400);
+  CHECK(near_recall(s, &model, 60) >= 0.95);
+  near_verifies(s, NULL);
+}
+
+TEST(changes_before_a_close) {
+  emb_store *store;
+  emb_session *s;
+  if (!make(help_path("s"), "ivf()", &store, &s))
+    return;
+  change(s);
+  help_close(store, s);
+  if (!reopen(help_path("s"), 0, "loaded", &store, &s))
+    return;
+  look(s);
+  CHECK_EQ_INT(help_stat(store, "nearest_rows"), help_stat(store, "keys"));
+  help_close(store, s);
+}
+
+TEST(changes_before_a_crash) {
+  emb_store *store, *after;
+  emb_session *s;
+  char from[400], to[400];
+  uint64_t number;
+  (void)snprintf(from, sizeof from, "%s", help_path("s"));
+  (void)snprintf(to, sizeof to, "%s", help_path("t"));
+  if (!make(from, "ivf()", &store, &s))
+    return;
+  OK(s, emb_begin(s));
+  change(s);
+  OK(s, emb_prepare(s, &number)); /* it is in the log by then */
+  emb_commit(s);
+  if (!copy_store(from, to))
+    return;
+  help_close(store, s);
+  if (!near_open(to, NULL, 0, &after, &s))
+    return;
+  CHECK(emb_in_doubt(after) == number);
+  OK(s, emb_resolve(after, 1, NULL));
+  if (!near_settle(after))
+    return;
+  CHECK_EQ_INT(help_stat(after, "nearest_made"), 0);
+  look(s);
+  help_close(after, s);
+}
+
+/* Rows that steps have moved far are not where they were saved. */
+TEST(steps_before_a_close) {
+  emb_store *store;
+  emb_session *s;
+  if (!make(help_path("s"), "ivf(probes=3)", &store, &s))
+    return;
+  step_to(s, 0, KEYS / 10, 2);
+  help_close(store, s);
+  if (!near_open(help_path("s"), NULL, 0, &store, &s) || !near_settle(store))
+    return;
+  CHECK_EQ_INT(help_stat(store, "nearest_made"), 0);
+  int found = 0;
+  for (int64_t key = 0; key < KEYS / 10; key++) {
+    float query[NEAR_DIM];
+    int64_t got = -1;
+    double distance;
+    size_t count;
+    near_vector(query, key, 2);
+    OK(s, emb_nearest(s, query, 1, 1, NULL,
+                      &(emb_neighbours){&got, &distance, &count}));
+    found += got == key;
+  }
+  CHECK(found > KEYS / 10 - 3);
+  help_close(store, s);
+}
+
+/* What changed much is saved again at the close. */
+TEST(saved_again) {
+  emb_store *store;
+  emb_session *s;
+  if (!make(help_path("s"), "ivf()", &store, &s))
+    return;
+  CHECK_EQ_INT(help_stat(store, "nearest_saved"), 1);
+  near_put(s, &model, 0, KEYS, 2);
+  near_settle(store);
+  help_close(store, s);
+  if (!near_open(help_path("s"), NULL, 0, &store, &s))
+    return;
+  for (int i = 0, more;
+       i < 5000 && strcmp(help_stat_text(store, "nearest_index"), "ready") != 0;
+       i++)
+    CHECK_EQ_INT(emb_step(store, &more), EMB_OK);
+  CHECK_STR(help_stat_text(store, "nearest_file"), "loaded");
+  CHECK_EQ_INT(help_stat(store, "nearest_recent"), 0);
+  CHECK_EQ_INT(help_stat(store, "nearest_behind"), 0);
+  CHECK(near_recall(s, &model, 60) >= 0.95);
+  help_close(store, s);
+}
+
+/* ---- who only reads ------------------------------------------------------ */
+
+/* Without steps: the process that reads does not come to own the store. */
+TEST(loaded_to_read) {
+  emb_store *store;
+  emb_session *s;
+  if (!make(help_path("s"), "ivf()", &store, &s))
+    return;
+  help_close(store, s);
+  for (int with_file = 1; with_file >= 0; with_file--) {
+    if (!near_open(help_path("s"), NULL, EMB_OPEN_STEP, &store, &s) ||
+        !near_settle(store))
+      return;
+    CHECK(near_recall(s, &model, 60) >= 0.95);
+    CHECK_EQ_INT(help_stat(store, "nearest_queries"), 60);
+    CHECK_EQ_INT(help_stat(store, "owner"), 0);
+    CHECK_EQ_INT(help_stat(store, "nearest_made"), !with_file);
+    near_verifies(s, NULL);
+    /* The first write: the index stays, and follows. */
+    near_put(s, &model, 10, 11, 5u + (unsigned)with_file);
+    near_finds(s, &model, 10, 11);
+    CHECK_EQ_INT(help_stat(store, "owner"), 1);
+    CHECK_EQ_INT(help_stat(store, "nearest_made"), !with_file);
+    CHECK_EQ_INT(help_stat(store, "nearest_queries"), 61);
+    help_close(store, s);
+    CHECK_EQ_INT(unlink(saved_path(help_path("s"))), 0);
+  }
+}
+
+/* ---- of no use ----------------------------------------------------------- */
+
+static long size_of(const char *path) {
+  struct stat about;
+  return stat(path, &about) == 0 ? (long)about.st_size : -1;
+}
+
+static void write_at(const char *path, long at, int flip) {
+  FILE *file = fopen(path, "r+b");
+  if (!CHECK(file != NULL))
+    return;
+  CHECK_EQ_INT(fseek(file, at, SEEK_SET), 0);
+  int byte = fgetc(file);
+  CHECK_EQ_INT(fseek(file, at, SEEK_SET), 0);
+  CHECK(fputc(byte ^ flip, file) != EOF);
+  CHECK_EQ_INT(fclose(file), 0);
+}
+
+/* The index is made anew, and a new file takes the place of this one. */
+static void of_no_use(const char *dir, const char *says, const char *report) {
+  emb_store *store;
+  emb_session *s;
+  if (!near_open(dir, NULL, 0, &store, &s))
+    return;
+  near_verifies(s, report);
+  if (near_settle(store)) {
+    CHECK_STR(help_stat_text(store, "nearest_file"), says);
+    CHECK_EQ_INT(help_stat(store, "nearest_made"), 1);
+    CHECK(near_recall(s, &model, 10) >= 0.9);
+    near_put(s, &model, 0, 1, 1); /* it is the owner's to write a new one */
+    near_settle(store);
+  }
+  help_close(store, s);
+  if (reopen(dir, 0, "loaded", &store, &s)) {
+    near_verifies(s, NULL);
+    help_close(store, s);
+  }
+}
+
+TEST(damaged) {
+  emb_store *store;
+  emb_session *s;
+  char dir[400], copy[400];
+  (void)snprintf(dir, sizeof dir, "%s", help_path("s"));
+  (void)snprintf(copy, sizeof copy, "%s", help_path("t"));
+  if (!make(dir, "ivf()", &store, &s))
+    return;
+  help_close(store, s);
+  long bytes = size_of(saved_path(dir));
+  CHECK(bytes >= 3 * 65536 && bytes % 65536 == 0);
+  /* Every part of the head, and some bytes of each block. */
+  long step = SANITIZED ? 20011 : 4099;
+  unsigned tried = 0;
+  for (long at = 0; at < bytes; at += at < 700 ? 8 : step) {
+    if (!copy_store(dir, copy))
+      return;
+    write_at(saved_path(copy), at, 1 << test_random() % 8);
+    of_no_use(copy, "damaged", "nearest: block ");
+    tried++;
+    if (atomic_load(&test_state.failures)) {
+      printf("byte %ld\n", at);
+      return;
+    }
+  }
+  const long lengths[] = {0, 1, 65535, 65536, 65537, bytes - 65536, bytes - 1};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    if (!copy_store(dir, copy))
+      return;
+    CHECK_EQ_INT(truncate(saved_path(copy), lengths[i]), 0);
+    of_no_use(copy, "damaged", "nearest: block ");
+  }
+  test_count("damaged files", tried);
+  copy_store(dir, copy);
+  CHECK_EQ_INT(unlink(saved_path(copy)), 0);
+  of_no_use(copy, "none", NULL);
+}
+
+TEST(of_other_options) {
+  static const char *const others[] = {"ivf(code=4)", "ivf(lists=7)"};
+  emb_store *store;
+  emb_session *s;
+  if (!make(help_path("s"), "ivf()", &store, &s))
+    return;
+  help_close(store, s);
+  for (size_t i = 0; i < 2; i++) {
+    if (!near_open(help_path("s"), others[i], 0, &store, &s))
+      return;
+    near_settle(store);
+    CHECK_STR(help_stat_text(store, "nearest_file"), "another");
+    CHECK_EQ_INT(help_stat(store, "nearest_made"), 1);
+    near_put(s, &model, 0, 1, 1);
+    help_close(store, s);
+  }
+  /* Each list begins with blocks that are not full. */
+  const emb_config small = {.flags = EMB_OPEN_STEP,
+                            .index = "ivf(memory=1, lists=4000)"};
+  if (!help_open(help_path("s"), &small, &store, &s))
+    return;
+  near_put(s, &model, KEYS, NEAR_KEYS, 1);
+  for (int i = 0, more; i < 100; i++)
+    emb_step(store, &more);
+  CHECK_STR(help_stat_text(store, "nearest_index"), "more than memory=");
+  CHECK(near_recall(s, &model, 5) == 1);
+  CHECK_EQ_INT(help_stat(store, "nearest_queries"), 0);
+  help_close(store, s);
+}
+
+/* ---- a life -------------------------------------------------------------- */
+
+/* Nearly all rows go: the index is made anew, of few lists. */
+TEST(shrinks) {
+  emb_store *store;
+  emb_session *s;
+  memset(&model, 0, sizeof model);
+  if (!near_open(help_path("s"), "ivf()", 0, &store, &s))
+    return;
+  static float vectors[NEAR_KEYS * NEAR_DIM];
+  static int64_t keys[NEAR_KEYS];
+  for (int64_t at = 10000; at < 22000; at += NEAR_KEYS) {
+    for (int64_t i = 0; i < NEAR_KEYS; i++) {
+      keys[i] = at + i;
+      near_vector(vectors + i * NEAR_DIM, keys[i], 1);
+    }
+    OK(s, emb_put(s, keys, NEAR_KEYS, vectors, NULL));
+  }
+  near_settle(store);
+  int64_t lists = help_stat(store, "nearest_lists");
+  near_put(s, &model, 0, 1300, 1);
+  for (int64_t at = 10000; at < 22000; at += NEAR_KEYS) {
+    for (int64_t i = 0; i < NEAR_KEYS; i++)
+      keys[i] = at + i;
+    OK(s, emb_delete(s, keys, NEAR_KEYS, NULL));
+  }
+  near_settle(store);
+  for (int i = 0, more; i < 5000 && help_stat(store, "nearest_made") < 2; i++)
+    CHECK_EQ_INT(emb_step(store, &more), EMB_OK);
+  CHECK_EQ_INT(help_stat(store, "nearest_made"), 2);
+  CHECK_EQ_INT(help_stat(store, "nearest_rows"), 1300);
+  CHECK(help_stat(store, "nearest_lists") < lists);
+  CHECK(near_recall(s, &model, 60) >= 0.95);
+  near_delete(s, &model, 1, 1300);
+  near_settle(store);
+  near_finds(s, &model, 0, 1);
+  CHECK(near_recall(s, &model, 5) == 1);
+  near_verifies(s, NULL);
+  help_close(store, s);
+}
