@@ -463,15 +463,15 @@ int ext_txn_write(struct ext_table *table, char **err) {
       rc = txn_begin(table, RESOLVE_WRITE, err);
     if (rc != SQLITE_OK)
       return rc;
+    link->in_txn = 1; /* what reads the row may make SQLite roll back */
     if (link->atomic)
       rc = check_marker(table, err);
     if (rc == SQLITE_OK)
       rc = check_fresh(table, err);
     if (rc != SQLITE_OK) {
-      emb_rollback(link->session);
+      ext_txn_abandon(link);
       return rc;
     }
-    link->in_txn = 1;
   }
   if (!link->dirty) {
     link->dirty = 1;
@@ -496,8 +496,9 @@ static int txn_check_alone(struct ext_table *table, char **err) {
   rc = txn_begin(table, RESOLVE_WRITE, err);
   if (rc != SQLITE_OK)
     return rc;
+  table->link->in_txn = 1;
   rc = check_marker(table, err);
-  emb_rollback(table->link->session);
+  ext_txn_abandon(table->link);
   if (rc == SQLITE_OK)
     note_match(table);
   return rc;
