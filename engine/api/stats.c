@@ -65,7 +65,7 @@ static void owner(struct stats_list *l, emb_store *store) {
   number(l, "clients", n ? n - 1 : 0);
 }
 
-static void nearest(struct stats_list *l, emb_store *store) {
+static void neighbours(struct stats_list *l, emb_store *store) {
   struct nearest_index *x = store->nearest;
   text(l, "nearest_index", nearest_state(store));
   text(l, "nearest_file", nearest_file(store));
@@ -173,6 +173,6 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   advice(l, store);
   tasks_metrics(store, number_of_task, l);
   number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
-  nearest(l, store);
+  neighbours(l, store);
   return list.n < max || max == 0 ? list.n : max;
 }

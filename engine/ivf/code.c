@@ -93,7 +93,7 @@ int ivf__prepare(const struct ivf_form *form, float *vector) {
 /* ---- marks --------------------------------------------------------------- */
 
 /* The least mark whose value is at least x, or the nearest one. */
-static uint8_t mark_of(const struct ivf_form *form, float x, int up) {
+static uint8_t mark_at_least(const struct ivf_form *form, float x, int up) {
   uint32_t bits, step = UINT32_C(1) << IVF_MARK_SHIFT;
   memcpy(&bits, &x, sizeof bits);
   if (bits <= form->base) {
@@ -166,10 +166,10 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
   if (form->bits == 1) {
     float length = length_of(residual, form->dim, &sum);
     float f = sum > 0 ? length * length / sum * sqrtf((float)form->dim) : 0;
-    marks[0] = mark_of(form, f, 0);
-    marks[1] = mark_of(form, length, 0);
+    marks[0] = mark_at_least(form, f, 0);
+    marks[1] = mark_at_least(form, length, 0);
   } else {
-    marks[0] = mark_of(form, largest(residual, form->dim), 1);
+    marks[0] = mark_at_least(form, largest(residual, form->dim), 1);
     scale = 1 / ivf_mark(form, marks[0]);
   }
   memset(words, 0, ivf_code_bytes(form));

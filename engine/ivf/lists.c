@@ -197,7 +197,7 @@ void ivf__lists_kill(const struct lists *lists, uint32_t place) {
 /* ---- holes --------------------------------------------------------------- */
 
 /* The entry at a place goes to another one, which is a hole. */
-static void copy_entry(struct lists *lists, uint32_t from, uint32_t to) {
+static void copy_to_hole(struct lists *lists, uint32_t from, uint32_t to) {
   uint32_t *codes = lists_codes(lists, to / IVF_BLOCK) + to % IVF_BLOCK;
   uint8_t *marks = lists_marks(lists, to / IVF_BLOCK) + to % IVF_BLOCK;
   const uint32_t *old = lists_codes(lists, from / IVF_BLOCK) + from % IVF_BLOCK;
@@ -256,7 +256,7 @@ void ivf__lists_close(struct lists *lists, uint32_t number,
       uint32_t to = block * IVF_BLOCK + slot;
       int64_t key = lists_keys(lists, from / IVF_BLOCK)[from % IVF_BLOCK];
       gate_close(list);
-      copy_entry(lists, from, to);
+      copy_to_hole(lists, from, to);
       atomic_fetch_or_explicit(&head->live, (uint16_t)(1u << slot),
                                memory_order_release);
       if (!moved(arg, key, from, to)) {

@@ -87,9 +87,10 @@ static inline int32_t four_of(const int8_t *query) {
 #define IVF_INLINE __attribute__((always_inline)) static inline
 
 /* The sums of 8 entries. */
-IVF_AVX2 IVF_INLINE void sums_avx2(const struct ivf_probe *p,
-                                   const uint32_t *codes, uint32_t bits,
-                                   int squares, __m256i *dot, __m256i *square) {
+IVF_AVX2 IVF_INLINE void code_sums_avx2(const struct ivf_probe *p,
+                                        const uint32_t *codes, uint32_t bits,
+                                        int squares, __m256i *dot,
+                                        __m256i *square) {
   const __m256i ones = _mm256_set1_epi16(1);
   const __m256i mask = _mm256_set1_epi8((char)((1u << bits) - 1));
   const __m256i top = _mm256_set1_epi8((char)0x80);
@@ -135,13 +136,13 @@ IVF_AVX2 static uint32_t eight_avx2(const struct ivf_probe *p,
   __m256i dot, squares;
   int wanted = p->c > 0;
   if (p->bits == 8) {
-    wanted ? sums_avx2(p, codes, 8, 1, &dot, &squares)
-           : sums_avx2(p, codes, 8, 0, &dot, &squares);
+    wanted ? code_sums_avx2(p, codes, 8, 1, &dot, &squares)
+           : code_sums_avx2(p, codes, 8, 0, &dot, &squares);
   } else if (p->bits == 4) {
-    wanted ? sums_avx2(p, codes, 4, 1, &dot, &squares)
-           : sums_avx2(p, codes, 4, 0, &dot, &squares);
+    wanted ? code_sums_avx2(p, codes, 4, 1, &dot, &squares)
+           : code_sums_avx2(p, codes, 4, 0, &dot, &squares);
   } else {
-    sums_avx2(p, codes, 1, 0, &dot, &squares);
+    code_sums_avx2(p, codes, 1, 0, &dot, &squares);
   }
   __m256 mark = marks_avx2(p, marks);
   __m256 length = p->bits == 1 ? marks_avx2(p, marks + IVF_BLOCK) : mark;
@@ -191,10 +192,10 @@ static const struct ivf_ops ops_avx2 = {"avx2", scan_avx2, minimum_avx2};
 #define IVF_AVX512                                                             \
   __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma")))
 
-IVF_AVX512 IVF_INLINE void sums_avx512(const struct ivf_probe *p,
-                                       const uint32_t *codes, uint32_t bits,
-                                       int squares, __m512i *dot,
-                                       __m512i *square) {
+IVF_AVX512 IVF_INLINE void code_sums_avx512(const struct ivf_probe *p,
+                                            const uint32_t *codes,
+                                            uint32_t bits, int squares,
+                                            __m512i *dot, __m512i *square) {
   const __m512i mask = _mm512_set1_epi8((char)((1u << bits) - 1));
   const __m512i top = _mm512_set1_epi8((char)0x80);
   const __m512i sizes = _mm512_broadcast_i32x4(
@@ -239,13 +240,13 @@ IVF_AVX512 static uint32_t scan_avx512(const struct ivf_probe *p,
   __m512i dot, squares;
   int wanted = p->c > 0;
   if (p->bits == 8) {
-    wanted ? sums_avx512(p, codes, 8, 1, &dot, &squares)
-           : sums_avx512(p, codes, 8, 0, &dot, &squares);
+    wanted ? code_sums_avx512(p, codes, 8, 1, &dot, &squares)
+           : code_sums_avx512(p, codes, 8, 0, &dot, &squares);
   } else if (p->bits == 4) {
-    wanted ? sums_avx512(p, codes, 4, 1, &dot, &squares)
-           : sums_avx512(p, codes, 4, 0, &dot, &squares);
+    wanted ? code_sums_avx512(p, codes, 4, 1, &dot, &squares)
+           : code_sums_avx512(p, codes, 4, 0, &dot, &squares);
   } else {
-    sums_avx512(p, codes, 1, 0, &dot, &squares);
+    code_sums_avx512(p, codes, 1, 0, &dot, &squares);
   }
   __m512 mark = marks_avx512(p, marks);
   __m512 length = p->bits == 1 ? marks_avx512(p, marks + IVF_BLOCK) : mark;

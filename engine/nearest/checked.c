@@ -32,7 +32,7 @@ static int differs(const struct ivf_checked *c) {
   return c->lost || c->wrong || c->rows != c->found;
 }
 
-static void check_lists(struct checking *c, uint32_t segment) {
+static void checked_lists(struct checking *c, uint32_t segment) {
   struct core *core = c->s->core;
   struct ivf *ivf = &c->set->ivf[segment];
   struct ivf_checked checked;
@@ -129,7 +129,7 @@ static size_t drop_recent(struct checking *c) {
   return missing;
 }
 
-static int check_keys(struct checking *c) {
+static int checked_keys(struct checking *c) {
   emb_err line;
   int rc = find_missing(c);
   size_t missing = !rc && c->n ? drop_recent(c) : 0;
@@ -160,11 +160,11 @@ int nearest_check(emb_session *s, void (*report)(void *, const char *),
   c.set = nearest__use(x);
   for (uint32_t k = 0; c.set && k < s->core->schema.count; k++) {
     if (index_has(x, k)) {
-      check_lists(&c, k);
+      checked_lists(&c, k);
     }
   }
   if (c.set) {
-    rc = check_keys(&c);
+    rc = checked_keys(&c);
     nearest__unuse(x, c.set);
   }
   pthread_mutex_unlock(&x->lock);

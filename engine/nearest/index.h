@@ -119,7 +119,7 @@ struct making { /* made.c */
   uint64_t gathered;           /* and how many of those keys are done */
 };
 
-struct sweep { /* a pass over the lists, for rows that are dirty */
+struct renewal { /* a pass over the lists, for rows that are dirty */
   int is_on;
   uint32_t segment, list, block;
   uint32_t old;  /* of the dirty words */
@@ -160,7 +160,7 @@ struct nearest_index {
   float *rows, *part;
   uint8_t *found;
   struct making making;
-  struct sweep sweep;
+  struct renewal sweep;
   struct loading loading;
   struct saving saving;
   uint64_t again_us; /* not before */

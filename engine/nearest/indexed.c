@@ -28,7 +28,7 @@
 #define BATCH_ROWS 1024
 #define GROUP_QUERIES 256 /* whose candidates are read together */
 
-struct looking {
+struct index_look {
   const struct ask *ask;
   struct best *best;
   struct nearest_index *x;
@@ -43,7 +43,7 @@ struct looking {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static int looking_begin(struct looking *l) {
+static int looking_begin(struct index_look *l) {
   emb_session *s = l->ask->s;
   struct env *env = s->core->env;
   size_t dim = s->core->schema.dim;
@@ -55,7 +55,7 @@ static int looking_begin(struct looking *l) {
              : session_error(s, EMB_NOMEM, "out of memory");
 }
 
-static void looking_end(struct looking *l) {
+static void looking_end(struct index_look *l) {
   struct env *env = l->ask->s->core->env;
   env->release(env, l->keys);
   env->release(env, l->rows);
@@ -75,7 +75,7 @@ static int counts_for(const struct ask *ask, size_t query, int64_t key,
 
 /* Compares rows with queries [from, to); *count: those of the first query that
 ** fit. */
-static int compare_keys(struct looking *l, const int64_t *keys, size_t n,
+static int compare_keys(struct index_look *l, const int64_t *keys, size_t n,
                         size_t from, size_t to, size_t *count) {
   const struct ask *ask = l->ask;
   emb_session *s = ask->s;
@@ -106,7 +106,7 @@ static int compare_keys(struct looking *l, const int64_t *keys, size_t n,
 
 /* ---- what the index may not know ----------------------------------------- */
 
-static int add_extra(struct looking *l, const int64_t *keys, size_t n) {
+static int add_extra(struct index_look *l, const int64_t *keys, size_t n) {
   struct env *env = l->ask->s->core->env;
   if (l->extras + n > l->extra_room) {
     size_t room = (l->extras + n) * 2;
@@ -122,7 +122,7 @@ static int add_extra(struct looking *l, const int64_t *keys, size_t n) {
   return EMB_OK;
 }
 
-static int add_recent(struct looking *l) {
+static int add_recent(struct index_look *l) {
   uint64_t number = 0;
   size_t n;
   int rc = EMB_OK;
@@ -145,7 +145,7 @@ static void own_key(void *arg, int64_t key, uint64_t word) {
   own->keys[own->n++] = key;
 }
 
-static int add_own(struct looking *l) {
+static int add_own(struct index_look *l) {
   emb_session *s = l->ask->s;
   struct env *env = s->core->env;
   struct own_keys own = {NULL, 0};
@@ -195,7 +195,7 @@ static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
 /* ---- rows of candidates -------------------------------------------------- */
 
 /* A batch of rows, each for the query whose candidate it is. */
-static int compare_batch(struct looking *l, struct candidates *const *of,
+static int compare_batch(struct index_look *l, struct candidates *const *of,
                          size_t n) {
   const struct ask *ask = l->ask;
   emb_session *s = ask->s;
@@ -217,7 +217,7 @@ static int compare_batch(struct looking *l, struct candidates *const *of,
 }
 
 /* Candidates of several queries: what of them is on disk is read together. */
-static int compare_candidates(struct looking *l, struct candidates *all,
+static int compare_candidates(struct index_look *l, struct candidates *all,
                               size_t n) {
   struct candidates *of[BATCH_ROWS];
   size_t filled = 0;
@@ -242,7 +242,7 @@ static int compare_candidates(struct looking *l, struct candidates *all,
 ** it chooses among as many rows as without; and more if not even k came.
 ** c->fit: rows of the lists that fit, but for how far they may be at most; one
 ** that is being moved may count twice. */
-static uint32_t probes_after(const struct looking *l,
+static uint32_t probes_after(const struct index_look *l,
                              const struct candidates *c) {
   const struct ask *ask = l->ask;
   uint64_t want = probes_for(ask, l->ivf);
@@ -260,7 +260,7 @@ static uint32_t probes_after(const struct looking *l,
 
 /* Those for which more lists must be looked into come first; how many.
 ** *done: 0, it would be too many. */
-static size_t not_enough(const struct looking *l, struct candidates *all,
+static size_t not_enough(const struct index_look *l, struct candidates *all,
                          size_t n, int *done) {
   size_t left = 0;
   for (size_t q = 0; q < n; q++) {
@@ -276,7 +276,7 @@ static size_t not_enough(const struct looking *l, struct candidates *all,
   return left;
 }
 
-static int look_for(struct looking *l, struct candidates *all, size_t n,
+static int look_for(struct index_look *l, struct candidates *all, size_t n,
                     int *done) {
   uint32_t most = candidates_for(l->ask, l->ivf->form.bits);
   int rc = EMB_OK;
@@ -292,7 +292,7 @@ static int look_for(struct looking *l, struct candidates *all, size_t n,
 }
 
 /* *done: 0, all rows must be compared. */
-static int look_for_all(struct looking *l, int *done) {
+static int look_for_all(struct index_look *l, int *done) {
   const struct ask *ask = l->ask;
   struct env *env = ask->s->core->env;
   size_t count = 0, room = ask->n < GROUP_QUERIES ? ask->n : GROUP_QUERIES;
@@ -317,7 +317,7 @@ static int look_for_all(struct looking *l, int *done) {
 
 static int look_into(struct nearest_index *x, struct index_set *set,
                      const struct ask *ask, struct best *best, int *done) {
-  struct looking l = {
+  struct index_look l = {
       .ask = ask, .best = best, .x = x, .ivf = &set->ivf[ask->how.segment]};
   int rc = looking_begin(&l);
   rc = rc ? rc : add_recent(&l);

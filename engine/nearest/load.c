@@ -30,20 +30,20 @@ enum { LOAD_CENTRES, LOAD_LISTS, LOAD_BITS, LOAD_KEYS, LOAD_STRANGERS };
 
 /* ---- the file ------------------------------------------------------------ */
 
-static void file_path(const struct core *core, char *path) {
+static void index_file_path(const struct core *core, char *path) {
   (void)path_join(path, PATH_BYTES, core->dir, NEAREST_NAME, NULL);
 }
 
-static int bad_file(const struct core *core, emb_err *err, const char *what,
-                    uint64_t number) {
+static int bad_index_file(const struct core *core, emb_err *err,
+                          const char *what, uint64_t number) {
   char path[PATH_BYTES];
-  file_path(core, path);
+  index_file_path(core, path);
   return err_set(err, EMB_CORRUPT, "%s: block %llu is damaged%s", path,
                  (unsigned long long)number, what);
 }
 
 /* Block `number` and some that follow it into memory; they are right. */
-static int read_blocks(struct core *core, struct loading *l, uint64_t number) {
+static int load_blocks(struct core *core, struct loading *l, uint64_t number) {
   struct env *env = core->env;
   uint64_t n = l->blocks_all - number;
   n = n < BLOCKS_BUFFER ? n : BLOCKS_BUFFER;
@@ -57,11 +57,11 @@ static int read_blocks(struct core *core, struct loading *l, uint64_t number) {
   for (uint64_t i = 0; i < n; i++) {
     if (!blocks_valid(&l->blocks[i], core->salt, number + i) &&
         !EMB_SEED(SEED_NEIGHBOURS_FILE_UNCHECKED)) {
-      return bad_file(core, &l->why, "", number + i);
+      return bad_index_file(core, &l->why, "", number + i);
     }
     if (l->blocks[i].kind !=
         (number + i ? BLOCK_NEAREST : BLOCK_NEAREST_HEAD)) {
-      return bad_file(core, &l->why, ": another kind", number + i);
+      return bad_index_file(core, &l->why, ": another kind", number + i);
     }
   }
   l->first = number;
@@ -93,11 +93,11 @@ static int head_fits(const struct saved_head *head, uint64_t blocks) {
 }
 
 /* EMB_CANTOPEN: there is none. */
-static int open_file(struct core *core, struct loading *l) {
+static int open_index_file(struct core *core, struct loading *l) {
   struct env *env = core->env;
   char path[PATH_BYTES];
   uint64_t bytes = 0;
-  file_path(core, path);
+  index_file_path(core, path);
   int os = env->open(env, path, ENV_READ | ENV_DIRECT, &l->file);
   if (os) {
     l->file = NULL;
@@ -114,25 +114,26 @@ static int open_file(struct core *core, struct loading *l) {
   }
   l->blocks_all = bytes / BLOCK_BYTES;
   if (bytes % BLOCK_BYTES || !bytes) {
-    return bad_file(core, &l->why, ": the file is cut short", l->blocks_all);
+    return bad_index_file(core, &l->why, ": the file is cut short",
+                          l->blocks_all);
   }
-  int rc = read_blocks(core, l, 0);
+  int rc = load_blocks(core, l, 0);
   if (rc) {
     return rc;
   }
   memcpy(&l->head, l->blocks[0].u.bytes, sizeof l->head);
   if (memcmp(l->head.uuid, core->uuid, sizeof l->head.uuid) != 0) {
-    return bad_file(core, &l->why, ": of another store", 0);
+    return bad_index_file(core, &l->why, ": of another store", 0);
   }
   if (memcmp(l->head.magic, SAVED_MAGIC, sizeof l->head.magic) != 0) {
     return EMB_MISMATCH;
   }
   return head_fits(&l->head, l->blocks_all)
              ? EMB_OK
-             : bad_file(core, &l->why, ": its head does not fit", 0);
+             : bad_index_file(core, &l->why, ": its head does not fit", 0);
 }
 
-static void close_file(struct core *core, struct loading *l) {
+static void close_index_file(struct core *core, struct loading *l) {
   struct env *env = core->env;
   if (l->blocks) {
     env->unmap(env, l->blocks, BLOCKS_BUFFER * sizeof *l->blocks);
@@ -152,7 +153,7 @@ static int load_bytes(struct core *core, struct loading *l, void *to,
     uint64_t number = 1 + l->at / STREAM_BYTES, at = l->at % STREAM_BYTES;
     size_t m = n < STREAM_BYTES - at ? n : (size_t)(STREAM_BYTES - at);
     if (number < l->first || number >= l->first + l->filled) {
-      int rc = read_blocks(core, l, number);
+      int rc = load_blocks(core, l, number);
       if (rc) {
         return rc;
       }
@@ -166,14 +167,14 @@ static int load_bytes(struct core *core, struct loading *l, void *to,
 }
 
 /* emb_verify: every block. */
-static int check_file(struct core *core, const char *name, emb_err *err) {
+static int check_index_file(struct core *core, const char *name, emb_err *err) {
   struct loading l = {0};
   (void)name;
-  int rc = open_file(core, &l);
+  int rc = open_index_file(core, &l);
   for (uint64_t at = 1; !rc && at < l.blocks_all; at += BLOCKS_BUFFER) {
-    rc = read_blocks(core, &l, at);
+    rc = load_blocks(core, &l, at);
   }
-  close_file(core, &l);
+  close_index_file(core, &l);
   if (rc == EMB_CANTOPEN || rc == EMB_MISMATCH) {
     return EMB_OK;
   }
@@ -181,7 +182,7 @@ static int check_file(struct core *core, const char *name, emb_err *err) {
 }
 
 const struct store_file file_nearest = {
-    .name = NEAREST_NAME, .temporary = NEAREST_NEW, .check = check_file};
+    .name = NEAREST_NAME, .temporary = NEAREST_NEW, .check = check_index_file};
 
 /* ---- the beginning ------------------------------------------------------- */
 
@@ -245,7 +246,7 @@ int load__begin(struct nearest_index *x) {
   struct core *core = &x->store->core;
   uint32_t lists[EMB_SEGMENTS_MAX] = {0};
   *l = (struct loading){.is_on = 1};
-  int rc = open_file(core, l);
+  int rc = open_index_file(core, l);
   /* A mark that this log has not come to is another log's. */
   if (!rc && (!is_asked_for(x, &l->head, lists) ||
               l->head.mark > atomic_load(&core->log.tail))) {
@@ -266,7 +267,7 @@ void load__end(struct nearest_index *x, int rc) {
     return;
   }
   note_file(x, rc);
-  close_file(&x->store->core, l);
+  close_index_file(&x->store->core, l);
   env->release(env, l->group.keys);
   env->release(env, l->group.words);
   env->release(env, l->group.marks);
@@ -327,7 +328,7 @@ static int load_group(struct nearest_index *x, struct ivf *ivf) {
                        (size_t)IVF_BLOCK * ivf->form.marks);
   rc = rc ? rc : ivf_restore(ivf, &l->group);
   if (rc == EMB_CORRUPT && !l->why.code) {
-    (void)bad_file(core, &l->why, ": a list that is not there", l->first);
+    (void)bad_index_file(core, &l->why, ": a list that is not there", l->first);
   }
   return rc;
 }

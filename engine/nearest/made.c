@@ -123,9 +123,9 @@ int made__has(const struct nearest_index *x, struct index_set *set,
 
 /* One vector of each of these rows, one behind the other; those of length 0 too
 ** under cosine, which are candidates that come to nothing: they may change. */
-static void take_part(struct nearest_index *x, const struct ivf *ivf,
-                      uint32_t segment, const float *rows, size_t n,
-                      float *to) {
+static void take_vector(struct nearest_index *x, const struct ivf *ivf,
+                        uint32_t segment, const float *rows, size_t n,
+                        float *to) {
   const struct schema *schema = &x->store->core.schema;
   const struct segment *of = &schema->segments[segment];
   for (size_t i = 0; i < n; i++) {
@@ -141,7 +141,7 @@ static int set_rows(struct nearest_index *x, struct index_set *set,
   int rc = EMB_OK;
   for (uint32_t k = 0; !rc && k < x->store->core.schema.count; k++) {
     if (index_has(x, k)) {
-      take_part(x, &set->ivf[k], k, rows, n, x->part);
+      take_vector(x, &set->ivf[k], k, rows, n, x->part);
       rc = ivf_set(&set->writers[k], keys, x->part, n);
     }
   }
@@ -272,8 +272,8 @@ static int sample_piece(struct nearest_index *x) {
     }
     for (uint32_t k = 0; k < schema->count; k++) {
       if (index_has(x, k)) {
-        take_part(x, &m->set->ivf[k], k, x->rows + i * schema->dim, 1,
-                  m->sample[k] + m->sampled * schema->segments[k].dim);
+        take_vector(x, &m->set->ivf[k], k, x->rows + i * schema->dim, 1,
+                    m->sample[k] + m->sampled * schema->segments[k].dim);
       }
     }
     m->sampled++;

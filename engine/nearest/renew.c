@@ -21,7 +21,7 @@ uint64_t renew__rest_us(struct nearest_index *x) {
 }
 
 /* All lists are done: their holes are filled, of every index. */
-static void sweep_end(struct nearest_index *x, struct index_set *set) {
+static void renew_end(struct nearest_index *x, struct index_set *set) {
   for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
     for (uint32_t list = 0; index_has(x, k) && list < set->ivf[k].centres.count;
          list++) {
@@ -35,7 +35,7 @@ static void sweep_end(struct nearest_index *x, struct index_set *set) {
 }
 
 int renew__piece(struct nearest_index *x, struct index_set *set) {
-  struct sweep *sweep = &x->sweep;
+  struct renewal *sweep = &x->sweep;
   struct dirty *dirty = atomic_load(&x->dirty);
   int64_t keys[IVF_ROWS];
   size_t n = 0, kept = 0;
@@ -59,6 +59,6 @@ int renew__piece(struct nearest_index *x, struct index_set *set) {
   if (kept) {
     return made__apply(x, keys, kept);
   }
-  sweep_end(x, set);
+  renew_end(x, set);
   return EMB_OK;
 }

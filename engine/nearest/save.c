@@ -81,7 +81,8 @@ static void save_behind(struct nearest_index *x) {
   }
 }
 
-static void describe(struct nearest_index *x, const struct index_set *set) {
+static void save_describe(struct nearest_index *x,
+                          const struct index_set *set) {
   struct saved_head *head = &x->saving.head;
   memcpy(head->magic, SAVED_MAGIC, sizeof head->magic);
   memcpy(head->uuid, x->store->core.uuid, sizeof head->uuid);
@@ -102,7 +103,7 @@ static void describe(struct nearest_index *x, const struct index_set *set) {
   }
 }
 
-static void file_paths(struct nearest_index *x, char *made, char *path) {
+static void index_file_paths(struct nearest_index *x, char *made, char *path) {
   struct core *core = &x->store->core;
   (void)path_join(made, PATH_BYTES, core->dir, NEAREST_NEW, NULL);
   (void)path_join(path, PATH_BYTES, core->dir, NEAREST_NAME, NULL);
@@ -110,14 +111,14 @@ static void file_paths(struct nearest_index *x, char *made, char *path) {
 
 /* ---- pieces -------------------------------------------------------------- */
 
-static void note_state(struct nearest_index *x, int os) {
+static void save_note_state(struct nearest_index *x, int os) {
   atomic_store(&x->file_state, !os ? SAVED_WRITTEN
                                : os == ENOSPC || os == EDQUOT
                                    ? SAVED_FULL
                                    : SAVED_UNWRITABLE);
 }
 
-static void release(struct nearest_index *x) {
+static void save_release(struct nearest_index *x) {
   struct saving *s = &x->saving;
   struct env *env = x->store->core.env;
   if (s->to.blocks) {
@@ -129,9 +130,9 @@ static void release(struct nearest_index *x) {
 
 static void save_failed(struct nearest_index *x, int os) {
   struct env *env = x->store->core.env;
-  note_state(x, os);
+  save_note_state(x, os);
   x->save_us = env->now_us(env) + SAVE_US;
-  release(x);
+  save_release(x);
 }
 
 static void save_begin(struct nearest_index *x, const struct index_set *set) {
@@ -140,7 +141,7 @@ static void save_begin(struct nearest_index *x, const struct index_set *set) {
   struct saving *s = &x->saving;
   const struct dirty *dirty = atomic_load(&x->dirty);
   char made[PATH_BYTES], path[PATH_BYTES];
-  file_paths(x, made, path);
+  index_file_paths(x, made, path);
   *s = (struct saving){.began_us = env->now_us(env)};
   s->to = (struct blocks){.core = core, .salt = core->salt, .written = 1};
   /* Before the bits: what lies below was noted by whoever changed it. */
@@ -154,7 +155,7 @@ static void save_begin(struct nearest_index *x, const struct index_set *set) {
     save_failed(x, os);
     return;
   }
-  describe(x, set);
+  save_describe(x, set);
   save_behind(x);
   x->changed = 0;
   s->is_on = 1;
@@ -221,7 +222,7 @@ static void save_end(struct nearest_index *x) {
   struct env *env = core->env;
   struct saving *s = &x->saving;
   char made[PATH_BYTES], path[PATH_BYTES];
-  file_paths(x, made, path);
+  index_file_paths(x, made, path);
   int os = replace_seal(env, made, s->to.file, save_head(x));
   os = os ? os : replace_name(env, made, path, core->names);
   if (os) {
@@ -235,8 +236,8 @@ static void save_end(struct nearest_index *x) {
   x->saved_rows = (uint64_t)atomic_load(&core->count);
   x->is_saved = 1;
   count_add(&x->saves, 1);
-  note_state(x, 0);
-  release(x);
+  save_note_state(x, 0);
+  save_release(x);
 }
 
 int save__piece(struct nearest_index *x, struct index_set *set) {
@@ -260,13 +261,13 @@ void save__end(struct nearest_index *x) {
   struct env *env = x->store->core.env;
   char made[PATH_BYTES], path[PATH_BYTES];
   if (s->is_on) {
-    file_paths(x, made, path);
+    index_file_paths(x, made, path);
     env->close(env, s->to.file);
     if (!atomic_load(&x->store->dropped)) { /* else it may be another's */
       env->unlink(env, made);
     }
     x->changed += s->head.trained_rows; /* it is still to be done */
-    release(x);
+    save_release(x);
   }
 }
 

@@ -261,7 +261,7 @@ static int begin_making(struct nearest_index *x) {
 }
 
 /* Nothing of it counts any more. */
-static void begin_anew(struct nearest_index *x) {
+static void index_anew(struct nearest_index *x) {
   atomic_store(&x->follows, 0);
   epoch_wait(&x->store->core.epoch);
   save__end(x);
@@ -324,7 +324,7 @@ static int ready_piece(struct nearest_index *x, struct index_set *set) {
 static int tend_piece(struct nearest_index *x) {
   int state = atomic_load(&x->state);
   if (atomic_load(&x->was_reset) || atomic_load(&x->incomplete)) {
-    begin_anew(x);
+    index_anew(x);
     return PIECE_MORE;
   }
   if (state < INDEX_LOADING) {
@@ -345,7 +345,7 @@ static void tend_failed(struct nearest_index *x) {
   x->why = x->s->err;
   if (x->s->err.code == EMB_NOMEM) {
     atomic_store(&x->incomplete, 1); /* some row may be nowhere */
-    begin_anew(x);
+    index_anew(x);
   }
   if (atomic_load(&x->state) != INDEX_READY) {
     give_up(x, INDEX_FAILED);
@@ -362,7 +362,7 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
   pthread_mutex_lock(&x->lock);
   if (!may_tend(x)) {
     if (atomic_load(&x->follows)) { /* what was made, or loaded, is no use */
-      begin_anew(x);
+      index_anew(x);
     }
     pthread_mutex_unlock(&x->lock);
     return EMB_OK;

@@ -203,8 +203,8 @@ int ext_settings_take(struct ext_settings *settings,
              : settings_take_column(settings, setting, value, err);
 }
 
-static int take_row(void *arg, const struct ext_setting *setting,
-                    const char *value, char **err) {
+static int settings_take_row(void *arg, const struct ext_setting *setting,
+                             const char *value, char **err) {
   return ext_settings_take(arg, setting, value, err);
 }
 
@@ -243,7 +243,7 @@ int ext_settings_create(struct ext_table *table, struct ext_settings *settings,
 
 int ext_settings_take_rows(struct ext_table *table,
                            struct ext_settings *settings, char **err) {
-  int rc = settings_each(table, take_row, settings, err);
+  int rc = settings_each(table, settings_take_row, settings, err);
   if (rc == SQLITE_OK)
     rc = ext_options_check(&settings->options, err);
   if (rc != SQLITE_OK && rc != SQLITE_NOMEM && *err) {
