@@ -99,7 +99,7 @@ void schema_plain(struct schema *schema, uint32_t dim, uint32_t type) {
 
 int schema_is_plain(const struct schema *schema) {
   return schema->count == 1 && !schema->optimized && !schema->initialized &&
-         schema->segments[0].metric == EMB_L2 &&
+         schema->segments[0].metric == EMB_L2 && !schema->segments[0].indexed &&
          schema->insert_on == EMB_INSERT_ON_PUT && !schema_tracks(schema);
 }
 

@@ -86,6 +86,26 @@ TEST(same_answers_of_4_bits) { same_after("ivf(code=4, lists=30)"); }
 TEST(same_answers_of_1_bit) { same_after("ivf(code=1)"); }
 TEST(same_answers_without_codes) { same_after("ivf(code=none)"); }
 
+/* An index may be all that a table has besides one vector. */
+TEST(kept_of_a_plain_table) {
+  emb_config config = {.dim = NEAR_DIM,
+                       .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
+                       .index = "ivf(lists=20)"};
+  emb_store *store;
+  emb_session *s;
+  memset(&model, 0, sizeof model);
+  if (!help_open(help_path("s"), &config, &store, &s) ||
+      !near_put(s, &model, 0, KEYS, 1) || !near_settle(store))
+    return;
+  help_close(store, s);
+  config.index = NULL;
+  if (!help_open(help_path("s"), &config, &store, &s) || !near_settle(store))
+    return;
+  CHECK_EQ_INT(help_stat(store, "nearest_lists"), 20);
+  CHECK_EQ_INT(help_stat(store, "nearest_made"), 0);
+  help_close(store, s);
+}
+
 /* ---- changes since ------------------------------------------------------- */
 
 static void step_to(emb_session *s, int64_t from, int64_t end,
