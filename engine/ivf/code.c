@@ -219,7 +219,7 @@ int32_t ivf__round_query(const struct ivf_form *form, const float *q,
 
 void ivf__probe(struct ivf_probe *probe, const struct ivf_form *form, float a,
                 float step, int32_t sum) {
-  int is_l2 = form->metric == EMB_L2;
+  int is_l2 = form->metric != EMB_DOT;
   float sign = is_l2 ? -2.0f : -1.0f;
   probe->words = form->words;
   probe->bits = form->bits;

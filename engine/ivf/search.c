@@ -105,7 +105,7 @@ static uint32_t choose_lists(struct ivf_search *search, uint32_t probes) {
   for (uint32_t i = 0; i < c->count; i++) {
     float product = search->scores[i];
     search->scores[i] =
-        ivf->form.metric == EMB_L2 ? c->squares[i] - 2 * product : -product;
+        ivf->form.metric != EMB_DOT ? c->squares[i] - 2 * product : -product;
     search->order[n] = i;
     n += lists_blocks(&ivf->lists, i) != 0;
   }
@@ -192,7 +192,7 @@ static void probe_list(struct ivf_search *search, struct ivf_probe *probe,
   const struct ivf *ivf = search->ivf;
   const float *query = search->query;
   float a = search->scores[list];
-  if (ivf->form.metric == EMB_L2) {
+  if (ivf->form.metric != EMB_DOT) {
     const float *centre = centres_row(&ivf->centres, list);
     a = 0;
     for (uint32_t i = 0; i < ivf->form.dim; i++) {
@@ -201,7 +201,7 @@ static void probe_list(struct ivf_search *search, struct ivf_probe *probe,
     }
     query = search->part;
   }
-  if (is_first || ivf->form.metric == EMB_L2) {
+  if (is_first || ivf->form.metric != EMB_DOT) {
     *sum = ivf__round_query(&ivf->form, query, search->rounded, step);
   }
   probe->query = search->rounded;

@@ -163,6 +163,7 @@ struct nearest_index {
   struct renewal sweep;
   struct loading loading;
   struct saving saving;
+  int is_recents_turn; /* it was, last */
   uint64_t again_us; /* not before */
   emb_err why;       /* failed, or memory */
   int was_asked_for; /* the file, since the store was loaded */

@@ -169,24 +169,22 @@ static int add_own(struct index_look *l) {
 /* ---- a query ------------------------------------------------------------- */
 
 /* How many candidates of codes are read: so many that what codes are off by
-** does not matter (README.md has the figures).  Under l2 the codes are compared
-** with what is left of the query beside a centre; under cosine with all of it,
-** so what they are off by is more against the distances of near rows. */
+** does not matter (README.md has the figures). */
 static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
-  int is_cosine = ask->segment->metric == EMB_COSINE;
   size_t k = ask->k;
   size_t more = bits == 8   ? k / 2 + 6
-                : bits == 4 ? (is_cosine ? k * 4 + 32 : k * 2 + 16)
-                            : (is_cosine ? k * 256 + 2048 : k * 16 + 128);
+                : bits == 4 ? k * 2 + 16
+                            : k * 16 + 128;
   size_t all = k + more;
   return all < (1u << 22) ? (uint32_t)all : 1u << 22;
 }
 
-/* A row that is near by its product need not be in a list whose centre is: of
-** these metrics more lists are looked into (README.md). */
+/* A row that is near by its product need not be in a list whose centre is, and
+** rows of length 1 are near each other in many dimensions: then more lists are
+** looked into (README.md). */
 static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
   uint32_t lists = ivf->centres.count, metric = ask->segment->metric;
-  uint32_t percent = metric == EMB_L2 ? 5 : metric == EMB_COSINE ? 45 : 12;
+  uint32_t percent = metric == EMB_L2 ? 5 : metric == EMB_COSINE ? 13 : 12;
   uint32_t probes =
       ask->how.probes ? ask->how.probes : (uint32_t)ask->segment->index.probes;
   return probes ? probes : lists * percent / 100 + 8;

@@ -320,7 +320,9 @@ static int ready_piece(struct nearest_index *x, struct index_set *set) {
   return PIECE_NONE;
 }
 
-/* One piece: enum outcome, or below 0 where x->s->err says why not. */
+/* One piece: enum outcome, or below 0 where x->s->err says why not.  What is
+** recent and everything else take turns: who writes all the time keeps neither
+** waiting. */
 static int tend_piece(struct nearest_index *x) {
   int state = atomic_load(&x->state);
   if (atomic_load(&x->was_reset) || atomic_load(&x->incomplete)) {
@@ -330,11 +332,14 @@ static int tend_piece(struct nearest_index *x) {
   if (state < INDEX_LOADING) {
     return begin_making(x);
   }
-  if (atomic_load(&x->recent_count)) {
+  int has_recent = atomic_load(&x->recent_count) != 0;
+  x->is_recents_turn = has_recent && !x->is_recents_turn;
+  if (x->is_recents_turn) {
     return recent_piece(x) ? -1 : PIECE_MORE;
   }
-  return state == INDEX_READY ? ready_piece(x, index_set_at(x, SET_USED))
-                              : load_or_make(x, state);
+  int rc = state == INDEX_READY ? ready_piece(x, index_set_at(x, SET_USED))
+                                : load_or_make(x, state);
+  return rc == PIECE_NONE && has_recent ? PIECE_MORE : rc;
 }
 
 /* ---- the task ------------------------------------------------------------ */
