@@ -66,7 +66,7 @@ $(error two test programs in C have one name)
 endif
 # Threads of their own, or the engine's; in other processes, too.
 CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
-                  'pthread_create|thread_start|emb_open|process_start|history_' \
+                  'pthread_create|thread_start|emb_open|process_start|history_|\.threads' \
                   $(UNIT_C)))
 # These work step by step in one thread; and forked children of a process with
 # threads, that start threads, are more than ThreadSanitizer supports: what is to
