@@ -75,6 +75,7 @@ struct page_rows {
   const char *at; /* the first record */
   int from_disk;
   uint32_t n;
+  uint32_t first; /* its place in the page */
 };
 
 /* compare.c */

@@ -55,7 +55,8 @@ static void extents_compare(struct extents *e, uint64_t page, const char *bytes,
                             int from_disk) {
   const struct scan_watch *watch = e->search->watch;
   const struct layout *l = &e->search->core->layout;
-  struct page_rows rows = {page, bytes + PAGE_HEAD_BYTES, from_disk, l->slots};
+  struct page_rows rows = {page, bytes + PAGE_HEAD_BYTES, from_disk, l->slots,
+                           0};
   if (page_kind(bytes) != PAGE_DATA) {
     return;
   }

@@ -164,10 +164,10 @@ struct nearest_index {
   struct loading loading;
   struct saving saving;
   int is_recents_turn; /* it was, last */
-  uint64_t again_us; /* not before */
-  emb_err why;       /* failed, or memory */
-  int was_asked_for; /* the file, since the store was loaded */
-  int is_saved;      /* there is one, of this state: */
+  uint64_t again_us;   /* not before */
+  emb_err why;         /* failed, or memory */
+  int was_asked_for;   /* the file, since the store was loaded */
+  int is_saved;        /* there is one, of this state: */
   uint64_t saved_mark, saved_rows;
   uint64_t changed; /* rows that were put into lists since, with repetitions */
   uint64_t save_us; /* not before */
