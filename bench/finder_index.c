@@ -34,6 +34,7 @@ int index_is_ready(const struct emb_finder *finder) {
 void index_wait(const struct emb_finder *finder) {
   double end = now() + WAIT_SECONDS;
   while (!index_is_ready(finder) ||
+         emb_finder_figure(finder, "nearest_recent") != 0 ||
          emb_finder_figure(finder, "nearest_behind") != 0) {
     if (now() > end) {
       die("the index: %s, %lld rows behind, after %d seconds",

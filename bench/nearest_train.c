@@ -344,9 +344,11 @@ void hunt_drift(struct hunt *hunt) {
     group_add(group, "emb index", 0, recall, NULL);
   }
   note_backlog(figure, emb);
+  double rested = recall_now(emb, queries);
   double fresh = recall_of_new(hunt, emb, queries);
   struct group *group = figure_group(figure, "at the end", "recall@10", NAN);
   group_add(group, "emb index", 0, recall, NULL);
+  group_add(group, "nothing behind", 0, rested, NULL);
   group_add(group, "a new index", 0, fresh, NULL);
   group = figure_group(figure, "lost to a new index", "points", NAN);
   group_add(group, "emb index", 0, 100 * (fresh - recall), NULL);

@@ -266,6 +266,8 @@ void made__end(struct nearest_index *x);
 
 /* A pass is due, or under way. */
 int renew__due(struct nearest_index *x);
+/* More of the rows than an answer may do without. */
+int renew__is_far_behind(struct nearest_index *x);
 uint64_t renew__rest_us(struct nearest_index *x);
 /* Some keys. */
 int renew__piece(struct nearest_index *x, struct index_set *set);

@@ -5,19 +5,30 @@
 **
 ** Bits of the rows gather in other words meanwhile.  A row that comes to a list
 ** which was not looked at yet is looked at again.
+**
+** A pass begins a second after the last one, and at once when a hundredth of the
+** rows is behind, for that is what may be missing from an answer.
 */
 #include "index.h"
 
 #define SWEEP_US UINT64_C(1000000) /* from the end of one to the next */
+#define SWEEP_LISTS 64             /* that a piece looks at, at most */
 
 int renew__due(struct nearest_index *x) {
   return x->sweep.is_on || (atomic_load(&x->behind) && !renew__rest_us(x));
 }
 
+int renew__is_far_behind(struct nearest_index *x) {
+  uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
+  return atomic_load(&x->behind) > rows / 100;
+}
+
 uint64_t renew__rest_us(struct nearest_index *x) {
   struct env *env = x->store->core.env;
   uint64_t now = env->now_us(env), due = x->sweep.ended_us + SWEEP_US;
-  return x->store->core.step_mode || due <= now ? 0 : due - now;
+  return x->store->core.step_mode || due <= now || renew__is_far_behind(x)
+             ? 0
+             : due - now;
 }
 
 /* All lists are done: their holes are filled, of every index. */
@@ -38,7 +49,8 @@ int renew__piece(struct nearest_index *x, struct index_set *set) {
   struct renewal *sweep = &x->sweep;
   struct dirty *dirty = atomic_load(&x->dirty);
   int64_t keys[IVF_ROWS];
-  size_t n = 0, kept = 0;
+  size_t n, kept = 0;
+  uint32_t lists = 0;
   if (!sweep->is_on) {
     sweep->bits = atomic_load(&x->behind);
     sweep->old = follow__turn(x);
@@ -47,18 +59,20 @@ int renew__piece(struct nearest_index *x, struct index_set *set) {
     sweep->segment = indexed_first(x);
   }
   struct ivf *ivf = &set->ivf[sweep->segment];
-  while (!kept && sweep->list < ivf->centres.count) {
-    n = ivf_keys(ivf, sweep->list, &sweep->block, keys, IVF_ROWS);
+  while (kept < IVF_ROWS / 2 && lists < SWEEP_LISTS &&
+         sweep->list < ivf->centres.count) {
+    n = ivf_keys(ivf, sweep->list, &sweep->block, keys + kept, IVF_ROWS - kept);
+    lists += sweep->block == 0;
     sweep->list += sweep->block == 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = kept, all = kept + n; i < all; i++) {
       if (dirty_has(dirty, sweep->old, keys[i])) {
         keys[kept++] = keys[i];
       }
     }
   }
-  if (kept) {
-    return made__apply(x, keys, kept);
+  int rc = kept ? made__apply(x, keys, kept) : EMB_OK;
+  if (!rc && sweep->list >= ivf->centres.count) {
+    renew_end(x, set);
   }
-  renew_end(x, set);
-  return EMB_OK;
+  return rc;
 }

@@ -5,9 +5,10 @@
 **
 ** A run works for some milliseconds: first what is recent, then on an index
 ** that is being loaded or made, then on its file, and on the lists, for rows
-** that are dirty.  The last is done at a quarter of the time, so that what
-** trains has the processors: until then a row is where it was.  By hand
-** (emb_step) one piece of each.
+** that are dirty.  The last is done at a quarter of the time, or half of it
+** where a hundredth of the rows is behind, so that what trains has the
+** processors: until then a row is where it was.  By hand (emb_step) one piece of
+** each.
 */
 #include "index.h"
 
@@ -17,6 +18,7 @@
 #include "../emb.h"
 
 #define RUN_US UINT64_C(15000)
+#define RUN_BEHIND_US UINT64_C(50000) /* and it rests as long */
 #define AGAIN_US UINT64_C(5000000) /* after a failure */
 #define GROWN 4                    /* times the rows it was made of */
 #define SHRUNK 8                   /* parts of them that are left */
@@ -373,6 +375,7 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
     return EMB_OK;
   }
   uint64_t began = env->now_us(env);
+  uint64_t run_us = renew__is_far_behind(x) ? RUN_BEHIND_US : RUN_US;
   int rc = began < x->again_us ? PIECE_NONE : PIECE_MORE;
   if (rc != PIECE_NONE) {
     x->again_us = 0;
@@ -386,7 +389,7 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
     }
     *did = rc != PIECE_NONE ? (enum outcome)rc : *did;
     if (!pass->by_thread || core_stopping(&store->core) ||
-        env->now_us(env) - began >= RUN_US) {
+        env->now_us(env) - began >= run_us) {
       break;
     }
   }
