@@ -6,8 +6,8 @@
 ** Bits of the rows gather in other words meanwhile.  A row that comes to a list
 ** which was not looked at yet is looked at again.
 **
-** A pass begins a second after the last one, and at once when a hundredth of the
-** rows is behind, for that is what may be missing from an answer.
+** A pass begins a second after the last one, and at once when a hundredth of
+** the rows is behind, for that is what may be missing from an answer.
 */
 #include "index.h"
 

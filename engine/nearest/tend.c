@@ -7,8 +7,8 @@
 ** that is being loaded or made, then on its file, and on the lists, for rows
 ** that are dirty.  The last is done at a quarter of the time, or half of it
 ** where a hundredth of the rows is behind, so that what trains has the
-** processors: until then a row is where it was.  By hand (emb_step) one piece of
-** each.
+** processors: until then a row is where it was.  By hand (emb_step) one piece
+** of each.
 */
 #include "index.h"
 
@@ -19,11 +19,11 @@
 
 #define RUN_US UINT64_C(15000)
 #define RUN_BEHIND_US UINT64_C(50000) /* and it rests as long */
-#define AGAIN_US UINT64_C(5000000) /* after a failure */
-#define GROWN 4                    /* times the rows it was made of */
-#define SHRUNK 8                   /* parts of them that are left */
-#define DRIFTED 2.0                /* times the error it was made with */
-#define DRIFT_ROWS 65536           /* that the error is measured over */
+#define AGAIN_US UINT64_C(5000000)    /* after a failure */
+#define GROWN 4                       /* times the rows it was made of */
+#define SHRUNK 8                      /* parts of them that are left */
+#define DRIFTED 2.0                   /* times the error it was made with */
+#define DRIFT_ROWS 65536              /* that the error is measured over */
 
 /* ---- the store's --------------------------------------------------------- */
 
