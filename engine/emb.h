@@ -228,10 +228,11 @@ typedef struct emb_config {
   **              the square root of the number of rows
   **   code=8     bits for each element that are kept in memory: 8, 4, 1 or none
   **   probes=n   lists that a search looks into unless it says how many itself,
-  **              0 to 65535; 0, the default: a 64th of the lists, and 8
+  **              0 to 65535; 0, the default: 8 and of a hundred lists 5 (l2),
+  **              13 (cosine) or 12 (dot)
   **   memory=n   the most MiB that it may take, in all; 0, the default: what it
-  **              needs, some 14 bytes and the code for each row.  Where that is
-  **              more there is none
+  **              needs, some 16 bytes and the code for each row, more where
+  **              there are few.  Where that is more there is none
   **
   ** NULL: what the store has; a new one: none.  Whoever opens the store first
   ** may change it.  Any other text is EMB_RANGE.  It is made in the background
