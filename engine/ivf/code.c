@@ -219,8 +219,8 @@ int32_t ivf__round_query(const struct ivf_form *form, const float *q,
 
 void ivf__probe(struct ivf_probe *probe, const struct ivf_form *form, float a,
                 float step, int32_t sum) {
-  int is_l2 = form->metric != EMB_DOT;
-  float sign = is_l2 ? -2.0f : -1.0f;
+  int is_distance = form->metric != EMB_DOT;
+  float sign = is_distance ? -2.0f : -1.0f;
   probe->words = form->words;
   probe->bits = form->bits;
   probe->base = form->base;
@@ -229,15 +229,15 @@ void ivf__probe(struct ivf_probe *probe, const struct ivf_form *form, float a,
   if (form->bits == 8) {
     probe->b = sign * step / 127;
     probe->k = 128 * (float)sum;
-    probe->c = is_l2 ? 1 / (127.0f * 127.0f) : 0;
+    probe->c = is_distance ? 1 / (127.0f * 127.0f) : 0;
   } else if (form->bits == 4) {
     probe->b = sign * 2 * step / 15;
     probe->k = 7.5f * (float)sum;
     probe->pad = (int32_t)(form->words * 8 - form->dim); /* ones */
-    probe->c = is_l2 ? 1 / 225.0f : 0;
+    probe->c = is_distance ? 1 / 225.0f : 0;
   } else {
     probe->b = sign * 2 * step / sqrtf((float)form->dim);
     probe->k = 0.5f * (float)sum;
-    probe->c = is_l2 ? 1 : 0;
+    probe->c = is_distance ? 1 : 0;
   }
 }

@@ -127,7 +127,7 @@ TEST(scans_say_what_codes_stand_for) {
         for (uint32_t i = 0; i < dims[d]; i++) {
           q[i] = (float)rounded[i] * step;
         }
-        float a = metric == EMB_L2 ? (float)product(q, q, dims[d]) : -3;
+        float a = metric != EMB_DOT ? (float)product(q, q, dims[d]) : -3;
         ivf__probe(&probe, &form, a, step, sum);
         for (int f = 0; ivf__ops(f); f++) {
           float to[IVF_BLOCK], limit = (float)normal();
@@ -143,7 +143,7 @@ TEST(scans_say_what_codes_stand_for) {
                                 ? pow((double)ivf_mark(&form, mark[1]), 2)
                                 : product(back, back, dims[d]);
             double qx = product(q, back, dims[d]);
-            double want = metric == EMB_L2 ? a - 2 * qx + square : a - qx;
+            double want = metric != EMB_DOT ? a - 2 * qx + square : a - qx;
             double scale = fabs((double)a) + square + fabs(qx) +
                            product(q, q, dims[d]) + 1;
             if (!CHECK(fabs(want - (double)to[i]) < 2e-5 * scale)) {
