@@ -110,8 +110,8 @@ const struct ivf_ops *ivf__ops_best(void);
 ** words; the element of to is that of q divided by *step.  Returns the sum. */
 int32_t ivf__round_query(const struct ivf_form *form, const float *q,
                          int8_t *to, float *step);
-/* The same as part of a probe of l2 or cosine, or of a product, whose distance from the
-** centre is `a`. */
+/* The same as part of a probe of l2 or cosine, or of a product, whose distance
+** from the centre is `a`. */
 void ivf__probe(struct ivf_probe *probe, const struct ivf_form *form, float a,
                 float step, int32_t sum);
 
