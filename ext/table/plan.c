@@ -272,6 +272,8 @@ static double plan_nearest_rows(sqlite3_index_info *info,
   sqlite3_int64 rows = 0;
   if (plan->k >= 0 && sqlite3_vtab_rhs_value(info, plan->k, &k) == SQLITE_OK)
     rows = sqlite3_value_int64(k);
+  if (rows > EMB_NEAREST_MAX) /* xFilter says that there is an error */
+    rows = EMB_NEAREST_MAX;
   return rows > 0 ? (double)rows : ROWS_NEAREST;
 }
 
