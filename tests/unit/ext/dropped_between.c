@@ -138,12 +138,13 @@ static const char *const deeds[] = {
 static void try_all(const char *mode, const char *name, size_t half) {
   uint64_t moments = 0;
   unsigned every = help_long() > 1 ? 1 : 2 * help_share();
+  size_t others = 2 * (test_state.seed % help_share()); /* of a share */
   begin(mode, name);
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
     for (size_t d = 0; d < sizeof deeds / sizeof *deeds; d++)
       for (int used = 0; used < 2; used++) {
         deed = deeds[d];
-        if ((i + d + (size_t)used + half) % every)
+        if ((i + d + (size_t)used + half + others) % every)
           continue;
         for (int nth = 1; nth < 100 && try_nth(calls[i], used, nth); nth++)
           moments++;

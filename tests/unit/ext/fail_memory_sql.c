@@ -124,6 +124,11 @@ static const char scanned[] =
     "SELECT count(*) FROM t, emb_delta(t.name, 'me');"
     "SELECT count(*) FROM t, emb_lookahead(t.name, '[1]');";
 
+/* The first that fails of those at a distance of help_share(). */
+static int64_t first(void) {
+  return 1 + (int64_t)(test_random() % help_share());
+}
+
 /* How often an allocation of the scan failed. */
 static int fail_a_scan(struct fail_sql *w, const char *sql) {
   struct sql_text wanted, out;
@@ -132,7 +137,7 @@ static int fail_a_scan(struct fail_sql *w, const char *sql) {
   int rc = sql_run(w, sql, &wanted);
   SQL_CHECK(w, rc == SQLITE_OK && wanted.length > 0, "gave %d: %s, %s", rc,
             sqlite3_errmsg(w->db), wanted.text);
-  for (int64_t n = 1; came && !w->stop; n += help_share(), runs += came) {
+  for (int64_t n = first(); came && !w->stop; n += help_share(), runs += came) {
     heap_arm(n, 0);
     rc = sql_run(w, sql, &out);
     came = heap.fired;
@@ -305,7 +310,7 @@ TEST(no_memory_for_one_statement_of_a_transaction) {
        i++)
     for (int of_sqlite = 0; of_sqlite < 2; of_sqlite++) {
       int came = 1;
-      for (int64_t n = 1; came && !w->stop; n += help_share(), runs++) {
+      for (int64_t n = first(); came && !w->stop; n += help_share(), runs++) {
         (void)snprintf(w->what, sizeof w->what, "%s, %s, call %d",
                        lone_statements[i].statement,
                        of_sqlite ? "SQLite" : "engine", (int)n);
