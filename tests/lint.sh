@@ -34,7 +34,7 @@ $broken"
 layers='base env epoch mem rec vec ivf pack schema index log cache kernel ckpt
 consumer session bound life table txn scan ahead snapshot nearest delta backup
 serve api
-ext/value ext/conn ext/table ext/fn ext/backup ext/tvf ext'
+ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf ext'
 rank() {
   local layer n=0
   for layer in $layers; do

@@ -32,7 +32,7 @@
 #ifndef EMB_EXT_CONN_H
 #define EMB_EXT_CONN_H
 
-#include "../value/value.h"
+#include "../dict/dict.h"
 #include <sys/types.h>
 
 /* Format of the shadow table's row, not of the store. */
@@ -145,6 +145,8 @@ struct ext_link {
   ** and the timeout were before, and are after its last xSync. */
   int settings_pending;
   uint64_t memory_before, memory, timeout_before, timeout;
+
+  struct ext_dict *dict; /* of text keys; NULL: they are integers */
 
   /* Reads that count (lease.c). */
   int bounded;

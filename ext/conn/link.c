@@ -122,6 +122,7 @@ static void ticket_free_all(struct ext_ticket **list) {
 static void free_link(struct ext_link *link) {
   ticket_free_all(&link->prefetches);
   ticket_free_all(&link->write_backs);
+  ext_dict_free(link->dict);
   sqlite3_free(link->put_versions);
   sqlite3_free(link->late);
   sqlite3_free(link->failed_text);
@@ -242,5 +243,7 @@ void ext_link_put(struct ext_table *table) {
   for (at = &table->link->tables; *at != table; at = &(*at)->next_of_link)
     ;
   *at = table->next_of_link;
+  if (table->link->tables == NULL)
+    ext_dict_idle(table->link->dict);
   table->link = NULL;
 }

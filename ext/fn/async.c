@@ -83,21 +83,18 @@ static int ticket_write_back(struct ext_table *table, const int64_t *keys,
 static void fn_prefetch(sqlite3_context *context, int argc,
                         sqlite3_value **argv) {
   struct ext_ticket *ticket = NULL;
+  struct ext_keys keys = {0};
   struct ext_table *table;
-  int64_t *keys = NULL;
-  size_t n = 0;
-  int owned = 0;
   char *err = NULL;
   int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(argv[1], &keys, &owned, &n, &err);
-  if (rc == SQLITE_OK && (ticket = new_ticket(n)) == NULL)
+    rc = ext_fn_keys(table, argv[1], &keys, &err);
+  if (rc == SQLITE_OK && (ticket = new_ticket(keys.n)) == NULL)
     rc = SQLITE_NOMEM;
   if (rc == SQLITE_OK)
-    rc = ticket_prefetch(table, keys, ticket, &err);
-  if (owned)
-    sqlite3_free(keys);
+    rc = ticket_prefetch(table, keys.at, ticket, &err);
+  ext_keys_free(&keys);
   result_ticket(context, ticket, rc, err);
 }
 
@@ -106,24 +103,23 @@ static void fn_write_back(sqlite3_context *context, int argc,
   struct ext_ticket *ticket = NULL;
   struct ext_table *table;
   struct ext_floats vectors = {0};
-  int64_t *keys = NULL;
-  size_t n = 0;
-  int keys_owned = 0;
+  struct ext_keys keys = {0};
   char *err = NULL;
   int rc =
       ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(argv[1], &keys, &keys_owned, &n, &err);
+    rc = ext_fn_keys(table, argv[1], &keys, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_vectors(argv[2], "vectors", table, n, &vectors, &err);
-  if (rc == SQLITE_OK && (ticket = new_ticket(n)) == NULL)
+    rc = ext_fn_vectors(argv[2], "vectors", table, keys.n, &vectors, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_keys_add(table, &keys, &err);
+  if (rc == SQLITE_OK && (ticket = new_ticket(keys.n)) == NULL)
     rc = SQLITE_NOMEM;
   if (rc == SQLITE_OK)
-    rc = ticket_write_back(table, keys, vectors.at, ticket, &err);
+    rc = ticket_write_back(table, keys.at, vectors.at, ticket, &err);
   ext_floats_free(&vectors);
-  if (keys_owned)
-    sqlite3_free(keys);
+  ext_keys_free(&keys);
   result_ticket(context, ticket, rc, err);
 }
 

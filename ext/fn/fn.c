@@ -40,12 +40,37 @@ int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
   return named_find(conn, name, 1, table, err);
 }
 
-int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
-                char **err) {
-  int rc = ext_keys_from_value(value, "keys", keys, owned, n, err);
-  if (rc != SQLITE_OK)
-    *owned = 0;
-  return rc;
+/* A function has no hold on the table object: when SQLite finds in the SQL that
+** is run here that the schema has changed, it goes.  It is held meanwhile, and
+** if it went, the error is SQLITE_SCHEMA, upon which SQLite runs the statement
+** again. */
+static int
+with_keys(int (*call)(struct ext_table *, struct ext_keys *, char **),
+          struct ext_table *table, struct ext_keys *keys, char **err) {
+  int rc;
+  ext_table_hold(table);
+  rc = call(table, keys, err);
+  if (!ext_table_let_go(table))
+    return rc;
+  sqlite3_free(*err);
+  *err = NULL;
+  return ext_error(err, SQLITE_SCHEMA, "the schema has changed");
+}
+
+int ext_fn_keys(struct ext_table *table, sqlite3_value *value,
+                struct ext_keys *keys, char **err) {
+  int rc = ext_keys_parse(table, value, "keys", keys, err);
+  return rc == SQLITE_OK ? with_keys(ext_keys_find, table, keys, err) : rc;
+}
+
+int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys,
+                    char **err) {
+  return with_keys(ext_keys_add_now, table, keys, err);
+}
+
+int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
+                       char **err) {
+  return with_keys(ext_keys_settle, table, keys, err);
 }
 
 int ext_fn_vectors(sqlite3_value *value, const char *what,

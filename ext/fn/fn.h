@@ -105,9 +105,13 @@ int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
                  struct ext_table **table, char **err);
 int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
                           struct ext_table **table, char **err);
-/* The argument `keys`; after an error there is nothing to free. */
-int ext_fn_keys(sqlite3_value *value, int64_t **keys, int *owned, size_t *n,
-                char **err);
+/* The argument `keys`; ext_keys_free, after an error, too. */
+int ext_fn_keys(struct ext_table *table, sqlite3_value *value,
+                struct ext_keys *keys, char **err);
+/* ext_keys_add_now and ext_keys_settle, as a function may call them. */
+int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
+int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
+                       char **err);
 /* n vectors. */
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n,

@@ -40,21 +40,19 @@ static int store_peek(struct ext_table *table, const int64_t *keys, size_t n,
 static void read_batch(sqlite3_context *context, sqlite3_value **argv,
                        int (*read)(struct ext_table *, const int64_t *, size_t,
                                    float *, char **)) {
+  struct ext_keys keys = {0};
   struct ext_table *table;
   float *vectors = NULL;
-  int64_t *keys = NULL;
-  size_t n = 0, size = 0;
-  int owned = 0;
+  size_t size = 0;
   char *err = NULL;
   int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(argv[1], &keys, &owned, &n, &err);
+    rc = ext_fn_keys(table, argv[1], &keys, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_new_vectors(table, n, &vectors, &size, &err);
+    rc = ext_fn_new_vectors(table, keys.n, &vectors, &size, &err);
   if (rc == SQLITE_OK)
-    rc = read(table, keys, n, vectors, &err);
-  if (owned)
-    sqlite3_free(keys);
+    rc = read(table, keys.at, keys.n, vectors, &err);
+  ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, vectors, size, sqlite3_free);
   } else {
@@ -140,19 +138,21 @@ static void write_batch(sqlite3_context *context, int argc,
   emb_update how = {0};
   struct ext_table *table;
   struct ext_floats vectors = {0};
-  int64_t *keys = NULL;
+  struct ext_keys keys = {0};
   size_t n = 0, count = 0;
-  int keys_owned = 0;
   char *err = NULL;
   int rc =
       ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(argv[1], &keys, &keys_owned, &n, &err);
+    rc = ext_fn_keys(table, argv[1], &keys, &err);
+  n = keys.n;
   if (rc == SQLITE_OK)
     rc = ext_fn_vectors(argv[2], what, table, n, &vectors, &err);
   if (rc == SQLITE_OK)
     rc = ext_update_how(argc > 3 && time_at > 3 ? argv[3] : NULL,
                         argc > 4 ? argv[4] : NULL, &how, &err);
+  if (rc == SQLITE_OK && (write == store_put || ext_keys_grow(table)))
+    rc = ext_fn_keys_add(table, &keys, &err);
   if (rc == SQLITE_OK)
     rc = reserve_versions(table->link, n);
   if (rc == SQLITE_OK && argc > time_at)
@@ -160,13 +160,14 @@ static void write_batch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK) {
     int with = ext_vtab(table)->options.optimized || argc == 4 || argc == 5 ||
                how.lr > 0 || how.step > 0;
-    const struct batch batch = {keys, n, vectors.at, with ? &how : NULL};
+    const struct batch batch = {keys.at, n, vectors.at, with ? &how : NULL};
     rc = write_decided(table, write, &batch, &count, &err);
     ext_update_time_end(table);
+    if (rc == SQLITE_OK && keys.absent == 0)
+      rc = ext_fn_keys_settle(table, &keys, &err);
   }
   ext_floats_free(&vectors);
-  if (keys_owned)
-    sqlite3_free(keys);
+  ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     table->link->put_n = n;
     table->link->put_valid = 1;

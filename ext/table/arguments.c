@@ -196,7 +196,7 @@ static int parse_column(struct ext_options *options, const char *text,
                         char **err) {
   const char *at = text;
   char *name;
-  int is_key;
+  int is_key, is_text = 0;
   int rc = identifier_read(&at, &name);
   if (rc != SQLITE_OK)
     return rc;
@@ -206,8 +206,13 @@ static int parse_column(struct ext_options *options, const char *text,
   at = text_space(at);
   {
     const char *type = at;
-    is_key = keyword_read(&type, "integer") && keyword_read(&type, "primary") &&
-             keyword_read(&type, "key") && *type == 0;
+    is_key = keyword_read(&type, "integer") ||
+             (is_text = keyword_read(&type, "text"));
+    is_key =
+        is_key && keyword_read(&type, "primary") && keyword_read(&type, "key");
+    if (is_key && is_text && keyword_read(&type, "not"))
+      is_key = keyword_read(&type, "null");
+    is_key = is_key && *type == 0;
   }
   if (!is_key)
     return parse_vector(options, name, at, err);
@@ -216,6 +221,7 @@ static int parse_column(struct ext_options *options, const char *text,
     return ext_error(err, SQLITE_ERROR, "more than one key column");
   }
   options->key = name;
+  options->text_key = is_text;
   return check_name(options, name, err);
 }
 
@@ -279,6 +285,11 @@ static int arguments_finish(struct ext_options *options, char **err) {
                      "the dimensions of all vectors must be at most %d "
                      "together, got %llu",
                      EMB_DIM_MAX, (unsigned long long)dim);
+  if (options->text_key && config->insert_on == EMB_INSERT_ON_LOOKUP)
+    return ext_error(
+        err, SQLITE_ERROR,
+        "insert_on=lookup is for integer keys: reading a text does "
+        "not write to the database");
   options->optimized = config->optimizer != NULL;
   for (uint32_t i = 0; i < n; i++)
     options->optimized |= options->segments[i].optimizer != NULL;

@@ -28,22 +28,18 @@ static int batch_make_room(struct ext_cursor *cursor, size_t n, char **err) {
 
 int ext_batch_read(struct ext_cursor *cursor, sqlite3_value *value,
                    char **err) {
-  int64_t *keys = NULL;
-  int owned = 0;
-  size_t n = 0;
-  int rc = ext_keys_from_value(value, "keys", &keys, &owned, &n, err);
-  if (rc != SQLITE_OK)
-    return rc;
-  rc = batch_make_room(cursor, n, err);
+  struct ext_keys keys = {0};
+  int rc = ext_keys_read(ext_cursor_table(cursor), value, "keys", &keys, err);
+  if (rc == SQLITE_OK)
+    rc = batch_make_room(cursor, keys.n, err);
   if (rc == SQLITE_OK)
     rc = ext_cursor_read(
-        cursor, keys, n,
+        cursor, keys.at, keys.n,
         &(emb_rows){.vectors = ext_value_data(cursor->batch_vectors),
                     .found = ext_value_data(cursor->batch_found),
                     .versions = ext_value_data(cursor->batch_versions)},
         err);
-  if (owned)
-    sqlite3_free(keys);
+  ext_keys_free(&keys);
   cursor->is_batch = cursor->is_one = 1;
   cursor->n = rc == SQLITE_OK;
   return rc;

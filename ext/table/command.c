@@ -4,7 +4,8 @@
 **
 **   'checkpoint'       everything written so far survives power loss
 **   'warm'             reads in what fits into memory, and waits for it
-**   'optimize'         compacts the files until little but live data is left
+**   'optimize'         compacts the files until little but live data is left,
+**                      and removes the texts of no row from the dictionary
 **   'expire'           removes the rows whose time to live is over
 **   'evict'            removes rows until there are no more than the capacity
 **   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
@@ -27,6 +28,12 @@ static int command_engine(struct ext_table *table, int (*run)(emb_session *),
     rc = run(table->link->session);
   while (ext_txn_again(table, &attempts, &rc, err));
   return rc;
+}
+
+/* Both in SQLite's transaction, but the first at once. */
+static int command_optimize(struct ext_table *table, char **err) {
+  int rc = command_engine(table, emb_optimize, err);
+  return rc == SQLITE_OK ? ext_keys_clean(table, err) : rc;
 }
 
 static int command_expire(emb_session *session) {
@@ -79,6 +86,8 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
     rc = emb_verify(table->link->session, report_line, report);
     if (rc)
       rc = ext_link_error(table->link, rc, err);
+    else
+      rc = ext_keys_verify(table, report, err);
   }
   return rc;
 }
@@ -127,7 +136,7 @@ int ext_command(struct ext_table *table, sqlite3_value *command,
   if (strcmp(name, "warm") == 0)
     return command_engine(table, emb_warm, err);
   if (strcmp(name, "optimize") == 0)
-    return command_engine(table, emb_optimize, err);
+    return command_optimize(table, err);
   if (strcmp(name, "expire") == 0)
     return command_engine(table, command_expire, err);
   if (strcmp(name, "evict") == 0)

@@ -81,6 +81,7 @@ static int place_make_store(struct ext_table *table, char *dir, char **err) {
 int ext_table_create(struct ext_table *table, char **err) {
   sqlite3 *db = table->conn->db;
   char *dir = NULL, *place = NULL;
+  int text_key = ext_vtab(table)->options.text_key;
   int rc;
   if (table->file[0]) {
     dir = place_choose_name(table->file, table->name);
@@ -93,16 +94,20 @@ int ext_table_create(struct ext_table *table, char **err) {
   }
   rc = ext_settings_empty(table, err);
   if (rc == SQLITE_OK)
-    rc = ext_exec(db, err,
-                  "CREATE TABLE \"%w\".\"%w_emb\"(id INTEGER PRIMARY KEY "
-                  "CHECK(id = 1), uuid TEXT, dir TEXT, txn INTEGER, "
-                  "format INTEGER, place TEXT)",
-                  table->schema, table->name);
+    rc =
+        ext_exec(db, err,
+                 "CREATE TABLE \"%w\".\"%w_emb\"(id INTEGER PRIMARY KEY "
+                 "CHECK(id = 1), uuid TEXT, dir TEXT, txn INTEGER, "
+                 "format INTEGER, place TEXT%s)",
+                 table->schema, table->name, text_key ? EXT_DICT_REMOVALS : "");
+  if (rc == SQLITE_OK && text_key)
+    rc = ext_dict_create(db, table->schema, table->name, err);
   if (rc == SQLITE_OK)
     rc = place_make_store(table, dir, err);
   if (rc == SQLITE_OK)
     rc = ext_exec(db, err,
-                  "INSERT INTO \"%w\".\"%w_emb\" VALUES(1, %Q, %Q, 0, %d, %Q)",
+                  "INSERT INTO \"%w\".\"%w_emb\"(id, uuid, dir, txn, format, "
+                  "place) VALUES(1, %Q, %Q, 0, %d, %Q)",
                   table->schema, table->name, table->link->uuid, dir,
                   EXT_PLACE_FORMAT, place);
   sqlite3_free(place);

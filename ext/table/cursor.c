@@ -229,7 +229,7 @@ int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
   if (cursor->is_batch)
     ext_batch_column(cursor, context, column);
   else if (column == EXT_KEY)
-    sqlite3_result_int64(context, cursor->keys[cursor->at]);
+    ext_key_result(context, table->link, cursor->keys[cursor->at]);
   else if (vector >= 0)
     return vector_column(cursor, context, (uint32_t)vector);
   else if (column == EXT_VERSION)

@@ -71,18 +71,52 @@ static int compare_desc(const void *a, const void *b) {
   return compare_asc(b, a);
 }
 
-/* The values of IN as sorted keys without repetition.  A key that occurs
-** already in an earlier IN list only narrows it: the two must agree. */
+/* A list that is being read.  A key that does not occur in an earlier list is
+** left out: the two must agree. */
+struct filter_list {
+  struct ext_cursor *cursor;
+  int is_first;
+  int64_t *before;
+  size_t before_n;
+};
+
+static void list_begin(struct filter_list *list, struct ext_cursor *cursor,
+                       int is_first) {
+  *list = (struct filter_list){cursor, is_first, cursor->list, cursor->list_n};
+  cursor->list = NULL;
+  cursor->list_n = cursor->list_capacity = 0;
+}
+
+static int list_offer(void *arg, int64_t key) {
+  struct filter_list *list = arg;
+  return list->is_first ||
+                 (list->before_n && bsearch(&key, list->before, list->before_n,
+                                            sizeof key, compare_asc))
+             ? add_to_list(list->cursor, key)
+             : SQLITE_OK;
+}
+
+/* Sorts it, and takes out what occurs more than once. */
+static void list_end(struct filter_list *list) {
+  struct ext_cursor *cursor = list->cursor;
+  size_t n = 0;
+  sqlite3_free(list->before);
+  if (cursor->list_n)
+    qsort(cursor->list, cursor->list_n, sizeof *cursor->list, compare_asc);
+  for (size_t i = 0; i < cursor->list_n; i++)
+    if (n == 0 || cursor->list[n - 1] != cursor->list[i])
+      cursor->list[n++] = cursor->list[i];
+  cursor->list_n = n;
+}
+
+/* The values of IN as sorted keys without repetition. */
 static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
                    char **err) {
   struct ext_table *table = ext_cursor_table(cursor);
-  int64_t *before = cursor->list;
-  size_t before_n = cursor->list_n;
-  size_t n = 0;
+  struct filter_list list;
   sqlite3_value *value;
   int rc = SQLITE_OK;
-  cursor->list = NULL;
-  cursor->list_n = cursor->list_capacity = 0;
+  list_begin(&list, cursor, is_first);
   for (int next = sqlite3_vtab_in_first(in, &value); rc == SQLITE_OK;
        next = sqlite3_vtab_in_next(in, &value)) {
     int64_t key;
@@ -91,18 +125,50 @@ static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
       break;
     }
     rc = check_key_value(table, value, err);
-    if (rc == SQLITE_OK && ext_range_key(value, &key) &&
-        (is_first || (before_n && bsearch(&key, before, before_n,
-                                          sizeof *before, compare_asc))))
-      rc = add_to_list(cursor, key);
+    if (rc == SQLITE_OK && ext_range_key(value, &key))
+      rc = list_offer(&list, key);
   }
-  sqlite3_free(before);
-  if (cursor->list_n)
-    qsort(cursor->list, cursor->list_n, sizeof *cursor->list, compare_asc);
-  for (size_t i = 0; i < cursor->list_n; i++)
-    if (n == 0 || cursor->list[n - 1] != cursor->list[i])
-      cursor->list[n++] = cursor->list[i];
-  cursor->list_n = n;
+  list_end(&list);
+  return rc;
+}
+
+/* The number of the text that a value is; of a number, of the texts that may
+** equal it, for SQLite looks at them again. */
+static int offer_text(struct filter_list *list, sqlite3_value *value,
+                      char **err) {
+  struct ext_dict *dict = list->cursor->link->dict;
+  struct ext_text text;
+  size_t absent;
+  int64_t key;
+  int rc;
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_TEXT:
+    rc = ext_text_from_value(value, "", &text, err);
+    if (rc == SQLITE_OK)
+      rc = ext_dict_find(dict, &text, 1, &key, &absent, err);
+    return rc == SQLITE_OK && key ? list_offer(list, key) : rc;
+  case SQLITE_INTEGER:
+  case SQLITE_FLOAT:
+    return ext_dict_equal(dict, value, list_offer, list, err);
+  default:
+    return SQLITE_OK;
+  }
+}
+
+/* key = ?, or the values of IN, where it is a text. */
+static int read_texts(struct ext_cursor *cursor, sqlite3_value *from, int is_in,
+                      int is_first, char **err) {
+  struct filter_list list;
+  sqlite3_value *value = from;
+  int rc = SQLITE_OK;
+  list_begin(&list, cursor, is_first);
+  if (!is_in)
+    rc = offer_text(&list, value, err);
+  for (int next = is_in ? sqlite3_vtab_in_first(from, &value) : SQLITE_DONE;
+       rc == SQLITE_OK && next != SQLITE_DONE;
+       next = sqlite3_vtab_in_next(from, &value))
+    rc = next == SQLITE_OK ? offer_text(&list, value, err) : next;
+  list_end(&list);
   return rc;
 }
 
@@ -191,6 +257,11 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
       break;
     case 'i':
       rc = read_in(cursor, argv[i], !request->has_list, err);
+      request->has_list = 1;
+      break;
+    case 't':
+    case 'T':
+      rc = read_texts(cursor, argv[i], plan[i] == 'T', !request->has_list, err);
       request->has_list = 1;
       break;
     case '=':
@@ -331,13 +402,34 @@ static int filter_plan(struct ext_cursor *cursor, const char *plan,
   return rc;
 }
 
+/* key = ? alone, on a table without a bound: 0, it is another plan. */
+static int filter_one(struct ext_cursor *cursor, const char *plan,
+                      sqlite3_value *value, int *rc, char **err) {
+  struct ext_text text;
+  size_t absent;
+  int64_t key;
+  if (plan[0] == 0 || plan[1] || cursor->link->bounded)
+    return 0;
+  if (plan[0] == '=' && sqlite3_value_type(value) == SQLITE_INTEGER) {
+    *rc = ext_cursor_read_key(cursor, sqlite3_value_int64(value), err);
+    return 1;
+  }
+  if (plan[0] != 't' || sqlite3_value_type(value) != SQLITE_TEXT)
+    return 0;
+  *rc = ext_text_from_value(value, "", &text, err);
+  if (*rc == SQLITE_OK)
+    *rc = ext_dict_find(cursor->link->dict, &text, 1, &key, &absent, err);
+  if (*rc == SQLITE_OK && key)
+    *rc = ext_cursor_read_key(cursor, key, err);
+  return 1;
+}
+
 int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
                       int argc, sqlite3_value **argv) {
   struct ext_cursor *cursor = (struct ext_cursor *)base;
   struct ext_table *table = ext_cursor_table(cursor);
   char *err = NULL;
   int rc;
-  (void)argc;
   if (flags & EXT_PLAN_LAZY && !cursor->is_update) {
     cursor->is_update = 1; /* it may come again, for each row of a join */
     ext_vtab(table)->update_reads = 0;
@@ -346,15 +438,14 @@ int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
   if (flags & EXT_PLAN_NEAREST)
     plan = strrchr(plan, ':') + 1;
   rc = ext_txn_read(table, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_keys_begin(table, &err);
   if (rc == SQLITE_OK) {
     cursor->link = table->link;
     cursor->link->cursors++;
     if (emb_tracking(table->link->store) == EMB_TRACK_NONE)
       cursor->flags &= ~EXT_PLAN_TRACKS;
-    if (plan[0] == '=' && plan[1] == 0 && !table->link->bounded &&
-        sqlite3_value_type(argv[0]) == SQLITE_INTEGER)
-      rc = ext_cursor_read_key(cursor, sqlite3_value_int64(argv[0]), &err);
-    else
+    if (!filter_one(cursor, plan, argc ? argv[0] : NULL, &rc, &err))
       rc = filter_plan(cursor, plan, argv, &err);
   }
   return err ? ext_vtab_error(&table->base, rc, err) : rc;

@@ -86,8 +86,8 @@ static int gradient_read_rows(struct ext_table *table, sqlite3_value *value,
 
 /* The gradients stand in this column. */
 static int gradient_apply(struct ext_table *table, sqlite3_value **argv,
-                          int column, const int64_t *keys, size_t n,
-                          char **err) {
+                          int column, struct ext_keys *keys, char **err) {
+  size_t n = keys->n;
   const char *what = column == EXT_GRADIENT ? "gradient" : "gradients";
   struct ext_floats gradients = {0}, read = {0};
   emb_update how = {0};
@@ -101,10 +101,12 @@ static int gradient_apply(struct ext_table *table, sqlite3_value **argv,
                             &read, err);
   if (rc == SQLITE_OK && n > 0)
     rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK && ext_keys_grow(table))
+    rc = ext_keys_add(table, keys, err);
   if (rc == SQLITE_OK && n > 0) {
     how.read = read.at;
-    rc = emb_txn_apply_gradients(table->link->session, keys, n, gradients.at,
-                                 &how, NULL);
+    rc = emb_txn_apply_gradients(table->link->session, keys->at, n,
+                                 gradients.at, &how, NULL);
     if (rc)
       rc = ext_link_error(table->link, rc, err);
   }
@@ -115,15 +117,14 @@ static int gradient_apply(struct ext_table *table, sqlite3_value **argv,
 
 int ext_gradient_update(struct ext_table *table, sqlite3_value **argv,
                         int64_t key, char **err) {
-  return gradient_apply(table, argv, EXT_GRADIENT, &key, 1, err);
+  struct ext_keys keys = {.at = &key, .n = 1};
+  return gradient_apply(table, argv, EXT_GRADIENT, &keys, err);
 }
 
 int ext_gradient_insert(struct ext_table *table, sqlite3_value **argv,
                         sqlite3_int64 *rowid, char **err) {
   int one = !gradient_is_null(COLUMN(argv, EXT_GRADIENT));
-  int64_t *keys = NULL;
-  int owned = 0;
-  size_t n = 0;
+  struct ext_keys keys = {0};
   int rc;
   if (one == !gradient_is_null(COLUMN(argv, EXT_GRADIENTS)) ||
       one == gradient_is_null(COLUMN(argv, EXT_KEY)) ||
@@ -135,24 +136,13 @@ int ext_gradient_insert(struct ext_table *table, sqlite3_value **argv,
     if (!gradient_is_null(COLUMN(argv, ext_vector_column(i))))
       return ext_error(err, SQLITE_ERROR, "either %s or a gradient, not both",
                        ext_vtab(table)->options.vectors[i]);
-  if (one) {
-    int64_t key;
-    sqlite3_value_numeric_type(COLUMN(argv, EXT_KEY));
-    rc = ext_key_from_value(COLUMN(argv, EXT_KEY), ext_vtab(table)->key_what,
-                            &key, err);
-    if (rc == SQLITE_OK)
-      rc = gradient_apply(table, argv, EXT_GRADIENT, &key, 1, err);
-    *rowid = key;
-    return rc;
-  }
-  rc = ext_keys_from_value(COLUMN(argv, EXT_KEYS), "keys", &keys, &owned, &n,
-                           err);
-  if (rc != SQLITE_OK)
-    return rc;
-  rc = gradient_apply(table, argv, EXT_GRADIENTS, keys, n, err);
-  if (rc == SQLITE_OK && n > 0)
-    *rowid = keys[n - 1];
-  if (owned)
-    sqlite3_free(keys);
+  rc = one ? ext_key_read(table, COLUMN(argv, EXT_KEY), &keys, err)
+           : ext_keys_read(table, COLUMN(argv, EXT_KEYS), "keys", &keys, err);
+  if (rc == SQLITE_OK)
+    rc = gradient_apply(table, argv, one ? EXT_GRADIENT : EXT_GRADIENTS, &keys,
+                        err);
+  if (rc == SQLITE_OK && keys.n > 0)
+    *rowid = keys.at[keys.n - 1];
+  ext_keys_free(&keys);
   return rc;
 }

@@ -32,6 +32,8 @@ static int named_make_ready(struct ext_table *table, int writes, char **err) {
                    table->schema);
   if (rc == SQLITE_OK && writes)
     rc = ext_txn_immediate(table, err);
+  if (rc == SQLITE_OK)
+    rc = ext_keys_begin(table, err);
   return rc;
 }
 

@@ -15,10 +15,19 @@ SQLITE_EXTENSION_INIT3
 int ext_table_link(struct ext_table *table, emb_store *store, const char *path,
                    char **err) {
   const struct ext_options *options = &ext_vtab(table)->options;
-  int rc = ext_link_add(table, store, path, err);
+  struct ext_dict *dict = options->text_key ? ext_dict_new() : NULL;
+  int rc;
+  if (options->text_key && dict == NULL) {
+    emb_close(store, NULL);
+    return SQLITE_NOMEM;
+  }
+  rc = ext_link_add(table, store, path, err);
   if (rc == SQLITE_OK) {
     table->link->atomic = path && !options->engine_commit;
     table->link->bounded = (options->config.flags & EMB_OPEN_BOUNDED) != 0;
+    table->link->dict = dict;
+  } else {
+    ext_dict_free(dict);
   }
   return rc;
 }
@@ -126,5 +135,17 @@ int ext_table_open(struct ext_table *table, char **err) {
   }
   sqlite3_free(path);
   sqlite3_free(place.dir);
+  return rc;
+}
+
+int ext_keys_begin(struct ext_table *table, char **err) {
+  int rc = SQLITE_OK;
+  if (!ext_vtab(table)->options.text_key)
+    return SQLITE_OK;
+  if (table->link == NULL)
+    rc = ext_table_open(table, err);
+  if (rc == SQLITE_OK)
+    rc = ext_dict_begin(table->link->dict, table->conn->db, table->schema,
+                        table->name, err);
   return rc;
 }

@@ -50,6 +50,8 @@ SQLITE_EXTENSION_INIT3
 struct plan {
   sqlite3_str *letters;
   int n;
+  int text_key; /* and `ordering` is the column by which rows are ordered */
+  int ordering;
   int points;   /* an = or IN on the key */
   int is_in;    /* ... IN without = */
   int bounds;   /* < and > on the key */
@@ -116,6 +118,26 @@ static void plan_key(sqlite3_index_info *info, struct plan *plan, int i) {
       plan->bounds++;
     }
   }
+}
+
+/* The key where it is a text.  SQLite compares again: what is on the other side
+** may be a number.  < and > are left to it, as is another collation. */
+static void plan_text(sqlite3_index_info *info, struct plan *plan, int i) {
+  int is_eq = key_letter(info->aConstraint[i].op) == '=';
+  plan->left = 1;
+  if (!is_eq || sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") != 0)
+    return;
+  plan->keys = 1;
+  if (sqlite3_vtab_in(info, i, -1)) {
+    sqlite3_vtab_in(info, i, 1);
+    plan_take(info, plan, i, 'T');
+    plan->is_in |= !plan->points;
+  } else {
+    plan_take(info, plan, i, 't');
+    plan->is_in = 0;
+  }
+  plan->points = 1;
+  info->aConstraintUsage[i].omit = 0;
 }
 
 /* `column = ?` for a hidden column that is an argument; 0: it is one too many.
@@ -204,6 +226,9 @@ static int plan_constraint(sqlite3_index_info *info, struct plan *plan, int i) {
              ext_column(constraint->iColumn)->argument) {
     if (!constraint->usable || !plan_argument(info, plan, i))
       return SQLITE_CONSTRAINT;
+  } else if (constraint->usable && constraint->iColumn == EXT_KEY &&
+             plan->text_key) {
+    plan_text(info, plan, i);
   } else if (constraint->usable && constraint->iColumn <= EXT_KEY) {
     plan_key(info, plan, i);
   } else if (constraint->usable && constraint->iColumn == EXT_DISTANCE &&
@@ -221,7 +246,7 @@ static void plan_order_nearest(sqlite3_index_info *info, struct plan *plan) {
   const struct sqlite3_index_orderby *by = info->aOrderBy;
   if (info->nOrderBy == 0 || by[0].iColumn != EXT_DISTANCE || by[0].desc)
     return;
-  if (info->nOrderBy > 1 && (by[1].iColumn > EXT_KEY || by[1].desc))
+  if (info->nOrderBy > 1 && (by[1].iColumn > plan->ordering || by[1].desc))
     return;
   info->orderByConsumed = 1;
   plan->ordered = 1;
@@ -229,7 +254,8 @@ static void plan_order_nearest(sqlite3_index_info *info, struct plan *plan) {
 
 /* A key is unique, so ORDER BY key, x is ORDER BY key. */
 static int plan_order(sqlite3_index_info *info, struct plan *plan) {
-  int one_row = plan->batch || (plan->points && !plan->is_in);
+  int one_row =
+      plan->batch || (plan->points && !plan->is_in && !plan->text_key);
   if (plan->match >= 0) {
     plan_order_nearest(info, plan);
     return 0;
@@ -240,7 +266,7 @@ static int plan_order(sqlite3_index_info *info, struct plan *plan) {
     info->orderByConsumed = 1;
     return 0;
   }
-  if (info->aOrderBy[0].iColumn > EXT_KEY)
+  if (info->aOrderBy[0].iColumn > plan->ordering)
     return 0;
   if (plan->snapshot && !plan->points)
     return 0; /* its scans come in storage order */
@@ -300,7 +326,7 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
   } else if (plan->points) {
     rows = plan->is_in ? ROWS_IN : 1;
     cost = rows * COST_POINT;
-    if (!plan->is_in)
+    if (!plan->is_in && !plan->text_key) /* 5 equals '5' and '5.0' */
       info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
   } else {
     rows = total;
@@ -388,7 +414,13 @@ static int plan_finish(struct ext_table *table, sqlite3_index_info *info,
 
 int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   struct ext_table *table = (struct ext_table *)vtab;
-  struct plan plan = {.offset = -1, .match = -1, .k = -1, .mode = -1};
+  int text_key = ext_vtab(table)->options.text_key;
+  struct plan plan = {.text_key = text_key,
+                      .ordering = text_key ? -1 : EXT_KEY,
+                      .offset = -1,
+                      .match = -1,
+                      .k = -1,
+                      .mode = -1};
   int rc = plan_match(table, info, &plan);
   if (table->conn->probing)
     table->conn->probed = table;

@@ -29,6 +29,8 @@
 
 /* What xBestIndex passes to xFilter.  idxStr has one letter per argument:
 **   '=' key = ?     'i' key IN (...)     '<' 'l' '>' 'g' key < <= > >= ?
+**                   where the key is an integer, or of the rowid
+**   't' key = ?     'T' key IN (...)     where it is a text
 **   'k' keys = ?    'm' mode = ?         'o' OFFSET ?     's' snapshot = ?
 ** and in a search for neighbours, behind words for a person and a colon,
 **   'v' vector MATCH ?    'n' k = ?      'p' probes = ?
@@ -126,6 +128,7 @@ static inline int ext_column_bit(int column) {
 
 struct ext_options {
   char *key;                       /* name of the key column */
+  int text_key;                    /* it is TEXT, not INTEGER */
   char *vectors[EMB_SEGMENTS_MAX]; /* names of the vector columns */
   int engine_commit;               /* commit='engine' */
   emb_config config; /* all but flags beside EMB_OPEN_BOUNDED; dim is that of a
@@ -301,6 +304,10 @@ void ext_settings_commit(struct ext_link *link);
 
 /* ---- open.c, create.c ---------------------------------------------------- */
 
+/* Before a statement or call uses keys: the dictionary of texts is as the
+** database is now.  ext_table_named does it for functions. */
+int ext_keys_begin(struct ext_table *table, char **err);
+
 /* Sets table->link, opening the store if this connection has not. */
 int ext_table_open(struct ext_table *table, char **err);
 /* ext_link_add, with what the options say of the link. */
@@ -383,6 +390,50 @@ int ext_update_how(sqlite3_value *lr, sqlite3_value *step, emb_update *how,
                    char **err);
 int ext_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
                sqlite3_int64 *rowid);
+
+/* ---- keys.c ---------------------------------------------------------------
+ */
+
+/* The keys of a list, or one, that SQL has passed.  A table with text keys has
+** numbers for them (dict/dict.h); an absent text has 0, which no row has. */
+struct ext_keys {
+  int64_t *at;
+  size_t n;
+  int owned;              /* `at` is memory of its own */
+  size_t absent;          /* texts that have no number */
+  struct ext_texts texts; /* n of them where the keys are texts */
+  int64_t removals;       /* as of when they were looked up */
+  int64_t one;            /* where `at` is, of a single key, */
+  struct ext_text one_text;
+};
+
+/* Reads a list, or one key.  ext_keys_free, after an error, too.  `keys` is
+** zeros before, and stays where it is. */
+int ext_keys_read(struct ext_table *table, sqlite3_value *value,
+                  const char *what, struct ext_keys *keys, char **err);
+int ext_key_read(struct ext_table *table, sqlite3_value *value,
+                 struct ext_keys *key, char **err);
+/* The two steps of the first: only the second one runs SQL. */
+int ext_keys_parse(struct ext_table *table, sqlite3_value *value,
+                   const char *what, struct ext_keys *keys, char **err);
+int ext_keys_find(struct ext_table *table, struct ext_keys *keys, char **err);
+void ext_keys_free(struct ext_keys *keys);
+/* Before rows are written with them, in SQLite's transaction; before the same
+** at once; and behind the latter.  No absent text is left. */
+int ext_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
+int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
+                     char **err);
+int ext_keys_settle(struct ext_table *table, struct ext_keys *keys, char **err);
+/* Whether a gradient for a key without a row makes one. */
+int ext_keys_grow(const struct ext_table *table);
+/* A key of the store as a result: the number or its text, NULL where it has
+** none. */
+void ext_key_result(sqlite3_context *context, struct ext_link *link,
+                    int64_t key);
+/* The texts without rows are removed, as far as nothing else names them. */
+int ext_keys_clean(struct ext_table *table, char **err);
+/* Appends a line to report for the rows that have no text. */
+int ext_keys_verify(struct ext_table *table, sqlite3_str *report, char **err);
 
 /* ---- command.c ----------------------------------------------------------- */
 

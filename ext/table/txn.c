@@ -727,6 +727,7 @@ int ext_txn_commit(sqlite3_vtab *vtab) {
     return SQLITE_OK;
   if (link->removes)
     await_removal(table_of(vtab));
+  ext_dict_end(link->dict);
   if ((link->in_txn || link->settings_pending) && txn_commit(link) != EMB_OK) {
     link->failed = 1;
     sqlite3_free(link->failed_text);
@@ -746,6 +747,7 @@ int ext_txn_rollback(sqlite3_vtab *vtab) {
   ext_txn_leave(table_of(vtab));
   if (link == NULL)
     return SQLITE_OK;
+  ext_dict_end(link->dict);
   if (link->in_txn && !EMB_SEED(SEED_ROLLBACK_NOT_PASSED_ON))
     emb_rollback(link->session);
   ext_lease_rollback(link);

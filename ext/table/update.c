@@ -25,14 +25,6 @@ static int update_is_null(sqlite3_value *value) {
   return sqlite3_value_type(value) == SQLITE_NULL;
 }
 
-/* SQLite applies no affinity to the values of a virtual table; this does what
-** INTEGER would, so that '7' is 7 (Tcl binds it so). */
-static int read_key(struct ext_table *table, sqlite3_value *value, int64_t *key,
-                    char **err) {
-  sqlite3_value_numeric_type(value);
-  return ext_key_from_value(value, ext_vtab(table)->key_what, key, err);
-}
-
 /* The texts are core's own, without "emb: " in front. */
 static int constraint_error(struct ext_table *table, const char *kind) {
   sqlite3_free(table->base.zErrMsg);
@@ -164,34 +156,49 @@ static void free_row(struct update_vectors *row) {
     sqlite3_free(row->vectors);
 }
 
-static int insert_row(struct ext_table *table, sqlite3_value **argv,
-                      sqlite3_int64 *rowid, char **err) {
+static int rowid_error(struct ext_table *table, char **err) {
+  return ext_error(err, SQLITE_ERROR,
+                   "the rowid of %s is the number of its text and cannot be "
+                   "chosen",
+                   table->name);
+}
+
+/* INSERT INTO items(rowid, ...) is another way to name an integer. */
+static int insert_key(struct ext_table *table, sqlite3_value **argv,
+                      struct ext_keys *key, char **err) {
   sqlite3_value *value = COLUMN(argv, EXT_KEY);
-  struct update_vectors row = {NULL, 0, 0};
-  int64_t key;
-  int rc;
+  if (ext_vtab(table)->options.text_key && !update_is_null(argv[1]))
+    return rowid_error(table, err);
   if (update_is_null(value))
-    value = argv[1]; /* INSERT INTO items(rowid, ...) */
+    value = argv[1];
   if (update_is_null(value))
     return constraint_error(table, "NOT NULL");
-  rc = read_key(table, value, &key, err);
-  if (rc == SQLITE_OK)
-    rc = update_read_row(table, argv, NULL, &row, err);
+  return ext_key_read(table, value, key, err);
+}
+
+static int insert_row(struct ext_table *table, sqlite3_value **argv,
+                      sqlite3_int64 *rowid, char **err) {
+  struct update_vectors row = {NULL, 0, 0};
+  struct ext_keys key = {0};
+  int rc = insert_key(table, argv, &key, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = update_read_row(table, argv, NULL, &row, err);
   if (rc == SQLITE_OK)
     rc = ext_txn_write(table, err);
   if (rc == SQLITE_OK)
-    rc = put_new(table, key, &row, err);
+    rc = ext_keys_add(table, &key, err);
+  if (rc == SQLITE_OK)
+    rc = put_new(table, key.one, &row, err);
   free_row(&row);
-  *rowid = key;
+  *rowid = key.one;
   return rc;
 }
 
 static int insert_batch(struct ext_table *table, sqlite3_value **argv,
                         sqlite3_int64 *rowid, char **err) {
-  int64_t *keys = NULL;
-  struct ext_floats vectors;
-  int keys_owned = 0;
-  size_t n;
+  struct ext_keys keys = {0};
+  struct ext_floats vectors = {0};
   int rc;
   int is_row = !update_is_null(COLUMN(argv, EXT_KEY));
   for (uint32_t i = 0; i < ext_vectors(&ext_vtab(table)->options); i++)
@@ -200,22 +207,21 @@ static int insert_batch(struct ext_table *table, sqlite3_value **argv,
     return ext_error(
         err, SQLITE_ERROR, "either %s and %s or keys and vectors, not both",
         ext_vtab(table)->options.key, ext_vtab(table)->options.vectors[0]);
-  rc = ext_keys_from_value(COLUMN(argv, EXT_KEYS), "keys", &keys, &keys_owned,
-                           &n, err);
-  if (rc != SQLITE_OK)
-    return rc;
-  rc = ext_matrix_from_value(COLUMN(argv, EXT_VECTORS), "vectors",
-                             ext_vtab(table)->options.config.dim, n, &vectors,
-                             err);
-  if (rc == SQLITE_OK && n > 0) {
+  rc = ext_keys_read(table, COLUMN(argv, EXT_KEYS), "keys", &keys, err);
+  if (rc == SQLITE_OK)
+    rc = ext_matrix_from_value(COLUMN(argv, EXT_VECTORS), "vectors",
+                               ext_vtab(table)->options.config.dim, keys.n,
+                               &vectors, err);
+  if (rc == SQLITE_OK && keys.n > 0) {
     rc = ext_txn_write(table, err);
     if (rc == SQLITE_OK)
-      rc = update_put(table, keys, n, vectors.at, err);
-    *rowid = keys[n - 1];
+      rc = ext_keys_add(table, &keys, err);
+    if (rc == SQLITE_OK)
+      rc = update_put(table, keys.at, keys.n, vectors.at, err);
+    *rowid = keys.at[keys.n - 1];
   }
   ext_floats_free(&vectors);
-  if (keys_owned)
-    sqlite3_free(keys);
+  ext_keys_free(&keys);
   return rc;
 }
 
@@ -345,20 +351,31 @@ static int update_move_row(struct ext_table *table, int64_t from, int64_t to,
 }
 
 /* The new key stands in the key's column or, if that is as it was, in the
-** rowid. */
+** rowid.  A text that is new is in the dictionary then, with a row or not. */
 static int new_key(struct ext_table *table, sqlite3_value **argv, int64_t old,
                    int64_t *key, char **err) {
   sqlite3_value *value = COLUMN(argv, EXT_KEY);
+  struct ext_keys read = {0};
+  int text = ext_vtab(table)->options.text_key;
   *key = old;
   if (!sqlite3_value_nochange(value)) {
     int rc;
     if (update_is_null(value))
       return constraint_error(table, "NOT NULL");
-    rc = read_key(table, value, key, err);
+    rc = ext_key_read(table, value, &read, err);
+    if (rc == SQLITE_OK && text)
+      rc = ext_txn_write(table, err);
+    if (rc == SQLITE_OK)
+      rc = ext_keys_add(table, &read, err);
+    *key = read.one;
     if (rc != SQLITE_OK || *key != old)
       return rc;
   }
-  return read_key(table, argv[1], key, err);
+  if (text)
+    return sqlite3_value_int64(argv[1]) == old ? SQLITE_OK
+                                               : rowid_error(table, err);
+  sqlite3_value_numeric_type(argv[1]);
+  return ext_key_from_value(argv[1], ext_vtab(table)->key_what, key, err);
 }
 
 /* The row gets another key.  UPDATE ... FROM may come to a row again that it
@@ -435,6 +452,9 @@ int ext_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
   int rc;
   emb_assert(ext_txn_may(table, EXT_CALL_UPDATE, 0));
   table->synced = 0;
+  rc = argc == 1 ? SQLITE_OK : ext_keys_begin(table, &err);
+  if (rc != SQLITE_OK)
+    return ext_vtab_error(vtab, rc, err);
   if (argc == 1)
     rc = delete_row(table, sqlite3_value_int64(argv[0]), &err);
   else if (update_is_null(argv[0]))

@@ -99,9 +99,9 @@ static int vtab_declare(struct ext_table *table, char **err) {
   int rc;
   if (ext_column_is_reserved(command) || is_users_column(options, command))
     command = "command";
-  sqlite3_str_appendf(sql,
-                      "CREATE TABLE x(\"%w\" INTEGER PRIMARY KEY, \"%w\" BLOB",
-                      options->key, options->vectors[0]);
+  sqlite3_str_appendf(sql, "CREATE TABLE x(\"%w\" %s PRIMARY KEY, \"%w\" BLOB",
+                      options->key, options->text_key ? "TEXT" : "INTEGER",
+                      options->vectors[0]);
   for (int i = EXT_FIRST_HIDDEN; i < EXT_MORE; i++)
     declare_hidden(table, sql, ext_column(i), command);
   for (uint32_t i = 1; i < ext_vectors(options); i++)
@@ -239,6 +239,8 @@ static int vtab_destroy(sqlite3_vtab *vtab) {
     rc = ext_exec(table->conn->db, &err,
                   "DROP TABLE IF EXISTS \"%w\".\"%w_emb\"", table->schema,
                   table->name);
+  if (rc == SQLITE_OK && ext_vtab(table)->options.text_key)
+    rc = ext_dict_drop(table->conn->db, table->schema, table->name, &err);
   if (rc == SQLITE_OK)
     rc = ext_settings_drop(table, &err);
   if (rc != SQLITE_OK) {
@@ -259,6 +261,9 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
     rc = ext_exec(table->conn->db, &err,
                   "ALTER TABLE \"%w\".\"%w_emb\" RENAME TO \"%w_emb\"",
                   table->schema, table->name, name);
+  if (rc == SQLITE_OK && ext_vtab(table)->options.text_key)
+    rc = ext_dict_rename(table->conn->db, table->schema, table->name, name,
+                         &err);
   if (rc == SQLITE_OK)
     rc = ext_settings_rename(table, name, &err);
   if (rc == SQLITE_OK && !set_name(table, name))
@@ -269,6 +274,7 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
 
 static int shadow_name(const char *suffix) {
   return sqlite3_stricmp(suffix, "emb") == 0 ||
+         sqlite3_stricmp(suffix, EXT_DICT_TABLE) == 0 ||
          sqlite3_stricmp(suffix, EXT_SETTINGS) == 0;
 }
 

@@ -144,7 +144,7 @@ static void delta_tvf_column(struct ext_tvf_cursor *base,
   int put = cursor->ops[at] == EMB_DELTA_PUT;
   switch (i) {
   case DELTA_KEY:
-    sqlite3_result_int64(context, cursor->keys[at]);
+    ext_key_result(context, base->link, cursor->keys[at]);
     break;
   case DELTA_OP:
     sqlite3_result_text(context, names[cursor->ops[at]], -1, SQLITE_STATIC);
@@ -180,7 +180,7 @@ static sqlite3_int64 delta_tvf_rowid(struct ext_tvf_cursor *base) {
 static const struct ext_tvf delta = {
     .name = "emb_delta",
     .declaration =
-        "CREATE TABLE x(key INTEGER, op TEXT, vector BLOB, version INTEGER, "
+        "CREATE TABLE x(key, op TEXT, vector BLOB, version INTEGER, "
         "\"table\" HIDDEN, consumer HIDDEN, state HIDDEN, since HIDDEN, "
         "upto HIDDEN)",
     .argument = DELTA_TABLE,

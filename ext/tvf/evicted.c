@@ -76,7 +76,7 @@ static void evicted_column(struct ext_tvf_cursor *base,
   struct evicted_cursor *cursor = (struct evicted_cursor *)base;
   switch (i) {
   case EVICTED_KEY:
-    sqlite3_result_int64(context, cursor->keys[base->at]);
+    ext_key_result(context, base->link, cursor->keys[base->at]);
     break;
   case EVICTED_OP:
     sqlite3_result_text(
@@ -95,7 +95,7 @@ static sqlite3_int64 evicted_rowid(struct ext_tvf_cursor *base) {
 
 static const struct ext_tvf evicted = {
     .name = "emb_evicted",
-    .declaration = "CREATE TABLE x(key INTEGER, op TEXT, position INTEGER, "
+    .declaration = "CREATE TABLE x(key, op TEXT, position INTEGER, "
                    "\"table\" HIDDEN, since HIDDEN)",
     .argument = EVICTED_TABLE,
     .arguments = 2,

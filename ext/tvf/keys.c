@@ -51,9 +51,10 @@ static const struct {
 struct keys_cursor {
   struct ext_tvf_cursor base; /* must be first */
   size_t n, found;
-  int64_t smallest, largest;
-  int looks_like; /* -1: nothing is found */
-  char *message;  /* NULL: all are found */
+  int64_t smallest, largest; /* none of texts, */
+  int texts;                 /* as these are */
+  int looks_like;            /* -1: nothing is found */
+  char *message;             /* NULL: all are found */
 };
 
 /* The key that a number is; 0: it is none. */
@@ -120,7 +121,7 @@ static char *keys_tvf_describe(const struct keys_cursor *cursor,
         "int64, 8 bytes each",
         n - missing, n, table, readings[reading].name, (long long)others,
         n * 8 / (long long)readings[reading].bytes);
-  if (cursor->found == 0)
+  if (cursor->found == 0 && !cursor->texts)
     return sqlite3_mprintf("none of %lld keys is in %s; keys are int64, 8 "
                            "bytes each",
                            n, table);
@@ -158,24 +159,23 @@ static int keys_tvf_begin(struct ext_tvf_cursor *base,
                           sqlite3_value **arguments, char **err) {
   struct keys_cursor *cursor = (struct keys_cursor *)base;
   struct ext_table *table;
-  int64_t *keys = NULL;
-  int owned = 0;
+  struct ext_keys keys = {0};
   int rc = ext_fn_table(base->conn, arguments[0], &table, err);
   cursor->looks_like = -1;
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(arguments[1], &keys, &owned, &cursor->n, err);
-  if (rc != SQLITE_OK)
-    return rc;
-  for (size_t i = 0; i < cursor->n; i++) {
-    if (i == 0 || keys[i] < cursor->smallest)
-      cursor->smallest = keys[i];
-    if (i == 0 || keys[i] > cursor->largest)
-      cursor->largest = keys[i];
+    rc = ext_fn_keys(table, arguments[1], &keys, err);
+  cursor->n = keys.n;
+  cursor->texts = keys.texts.at != NULL;
+  for (size_t i = 0; i < cursor->n && rc == SQLITE_OK; i++) {
+    if (i == 0 || keys.at[i] < cursor->smallest)
+      cursor->smallest = keys.at[i];
+    if (i == 0 || keys.at[i] > cursor->largest)
+      cursor->largest = keys.at[i];
   }
-  rc = keys_tvf_look(cursor, table, keys,
-                     sqlite3_value_type(arguments[1]) == SQLITE_BLOB, err);
-  if (owned)
-    sqlite3_free(keys);
+  if (rc == SQLITE_OK)
+    rc = keys_tvf_look(cursor, table, keys.at,
+                       sqlite3_value_type(arguments[1]) == SQLITE_BLOB, err);
+  ext_keys_free(&keys);
   base->n = rc == SQLITE_OK;
   return rc;
 }
@@ -193,11 +193,11 @@ static void keys_tvf_column(struct ext_tvf_cursor *base,
     sqlite3_result_int64(context, (sqlite3_int64)cursor->n);
   else if (i == KEYS_FOUND)
     sqlite3_result_int64(context, (sqlite3_int64)cursor->found);
-  else if (i == KEYS_SMALLEST && cursor->n)
+  else if (i == KEYS_SMALLEST && cursor->n && !cursor->texts)
     sqlite3_result_int64(context, cursor->smallest);
-  else if (i == KEYS_LARGEST && cursor->n)
+  else if (i == KEYS_LARGEST && cursor->n && !cursor->texts)
     sqlite3_result_int64(context, cursor->largest);
-  else if (i == KEYS_LOOKS_LIKE && cursor->looks_like >= 0)
+  else if (i == KEYS_LOOKS_LIKE && cursor->looks_like >= 0 && !cursor->texts)
     sqlite3_result_text(context, readings[cursor->looks_like].name, -1,
                         SQLITE_STATIC);
   else if (i == KEYS_MESSAGE && cursor->message)

@@ -51,23 +51,21 @@ static int read_dest(sqlite3_value *value, int *dest, char **err) {
 }
 
 /* dest may be NULL. */
-static int look_ahead(struct ahead_cursor *cursor, struct ext_link *link,
+static int look_ahead(struct ahead_cursor *cursor, struct ext_table *table,
                       sqlite3_value *keys_value, sqlite3_value *dest_value,
                       char **err) {
-  int64_t *keys = NULL;
+  struct ext_link *link = table->link;
+  struct ext_keys keys = {0};
   int dest = EMB_AHEAD_BUFFER;
-  int owned = 0;
-  size_t n = 0;
   int rc = dest_value ? read_dest(dest_value, &dest, err) : SQLITE_OK;
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(keys_value, &keys, &owned, &n, err);
+    rc = ext_fn_keys(table, keys_value, &keys, err);
   if (rc == SQLITE_OK) {
-    rc = emb_lookahead(link->session, keys, n, dest, &cursor->rows[0]);
+    rc = emb_lookahead(link->session, keys.at, keys.n, dest, &cursor->rows[0]);
     if (rc)
       rc = ext_link_error(link, rc, err);
   }
-  if (owned)
-    sqlite3_free(keys);
+  ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     link->aheads = cursor->rows[0].number;
     cursor->base.n = 1;
@@ -99,7 +97,7 @@ static int lookahead_begin(struct ext_tvf_cursor *base,
   rc = ext_fn_table(base->conn, arguments[0], &table, err);
   if (rc != SQLITE_OK)
     return rc;
-  return keys ? look_ahead(cursor, table->link, keys, dest, err)
+  return keys ? look_ahead(cursor, table, keys, dest, err)
               : list_aheads(cursor, table->link, err);
 }
 

@@ -3,7 +3,7 @@
 ** nearest.c -- the neighbours of many vectors.
 **
 **     CREATE TABLE emb_nearest(
-**       query INTEGER, rank INTEGER, key INTEGER, distance REAL,
+**       query, rank INTEGER, key, distance REAL,
 **       "table" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN)
 **
 ** queries are vectors, side by side in a BLOB or in a JSON array; `query` is
@@ -257,6 +257,16 @@ static int nearest_more(struct ext_tvf_cursor *base, char **err) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
+/* Its number, or the key of the row that it is. */
+static void nearest_query(const struct nearest_cursor *cursor,
+                          sqlite3_context *context) {
+  int64_t number = cursor->numbers[cursor->at];
+  if (cursor->are_rows)
+    ext_key_result(context, cursor->base.link, number);
+  else
+    sqlite3_result_int64(context, number);
+}
+
 static void nearest_column(struct ext_tvf_cursor *base,
                            sqlite3_context *context, int i) {
   struct nearest_cursor *cursor = (struct nearest_cursor *)base;
@@ -265,11 +275,12 @@ static void nearest_column(struct ext_tvf_cursor *base,
     cursor->first_row += cursor->counts[cursor->at++];
   rank = base->at - cursor->first_row;
   if (i == NEAREST_QUERY)
-    sqlite3_result_int64(context, cursor->numbers[cursor->at]);
+    nearest_query(cursor, context);
   else if (i == NEAREST_RANK)
     sqlite3_result_int64(context, (sqlite3_int64)rank + 1);
   else if (i == NEAREST_KEY)
-    sqlite3_result_int64(context, cursor->keys[cursor->at * cursor->k + rank]);
+    ext_key_result(context, base->link,
+                   cursor->keys[cursor->at * cursor->k + rank]);
   else if (i == NEAREST_DISTANCE)
     sqlite3_result_double(context,
                           cursor->distances[cursor->at * cursor->k + rank]);
@@ -278,8 +289,8 @@ static void nearest_column(struct ext_tvf_cursor *base,
 static const struct ext_tvf nearest = {
     .name = "emb_nearest",
     .declaration =
-        "CREATE TABLE x(query INTEGER, rank INTEGER, key INTEGER, distance "
-        "REAL, \"table\" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN)",
+        "CREATE TABLE x(query, rank INTEGER, key, distance REAL, "
+        "\"table\" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN)",
     .argument = NEAREST_TABLE,
     .arguments = 4,
     .needed = 3,

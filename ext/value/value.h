@@ -110,6 +110,32 @@ int ext_key_from_value(sqlite3_value *value, const char *what, int64_t *key,
 int ext_vec_check_finite(const float *vec, size_t n, const char *what,
                          char **err);
 
+/* ---- texts.c: lists of texts -------------------------------------------- */
+
+/* A text, which may have zero bytes in it and need not end with one. */
+struct ext_text {
+  const char *at;
+  size_t n;
+};
+
+/* Texts until ext_texts_free; zeros: none. */
+struct ext_texts {
+  struct ext_text *at; /* each in the value, or in `memory` */
+  size_t n;
+  char *memory;
+};
+void ext_texts_free(struct ext_texts *texts);
+/* A JSON array of strings; it may be empty.  After an error there is nothing to
+** free. */
+int ext_texts_from_value(sqlite3_value *value, const char *what,
+                         struct ext_texts *out, char **err);
+/* What SQLite would make of it in a column of affinity TEXT, which must be no
+** BLOB and not NULL. */
+int ext_text_from_value(sqlite3_value *value, const char *what,
+                        struct ext_text *out, char **err);
+
+/* ---- vec_arg.c ----------------------------------------------------------- */
+
 /* "INTEGER", "REAL", "TEXT", "BLOB" or "NULL". */
 const char *ext_value_type_name(sqlite3_value *value);
 

@@ -84,6 +84,10 @@ static char json_peek(struct scan *s) {
 static int scan_number(struct scan *s, struct vec_arg_list *list) {
   struct decimal number;
   int valid;
+  if (list->keys && s->at < s->size && s->text[s->at] == '"')
+    return ext_error(s->err, SQLITE_MISMATCH,
+                     "element %lld of %s is a text, not an integer key",
+                     (long long)list->n, s->what);
   s->at += ext_decimal_scan(s->text + s->at, s->size - s->at, &number, &valid);
   if (!valid)
     return fail_scan(s, list);

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+**
+** cache.c -- texts and their numbers, as a connection remembers them.
+**
+**   by_text   a hash table of 64-bit slots, open addressing   --+
+**   by_id     another one                                     --+--> records
+**                                                                  in one arena
+**   slot      bits 0..39   place of the record in the arena / 8, plus 1, or 0
+**             bits 40..63  of the hash: few records are looked at in vain
+**
+** GENERATIONS  There are two such halves.  What is added, and what is found in
+**           the older one, goes to the younger one; when that is full the
+**           older one is forgotten and the younger one is the older.  So what
+**           is used again and again stays, and the rest goes.
+** BATCHES   A batch looks at the slots of STEP texts, then at their records,
+**           then compares, and the processor fetches all of a step at a time.
+*/
+#include "dict.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+#include <xxhash.h>
+
+enum {
+  CACHE_STEP = 32,
+  CACHE_SLOTS_FIRST = 256,
+  CACHE_TEXT_MAX = 64 << 10, /* a longer text is not remembered */
+};
+/* Of a half: records, and slots, both directions. */
+#define CACHE_ARENA_MAX (EXT_DICT_BYTES / 4)
+#define CACHE_SLOTS_MAX (EXT_DICT_BYTES / 4 / 2 / sizeof(uint64_t))
+#define CACHE_PLACE_BITS 40
+
+struct cache_record {
+  int64_t id;
+  uint64_t hash;
+  uint32_t n;
+  char text[];
+};
+
+struct cache_half {
+  uint64_t *by_text, *by_id; /* slots of each; NULL at first */
+  size_t slots;              /* a power of two */
+  size_t records;
+  char *arena;
+  size_t used, room;
+};
+
+struct ext_cache {
+  struct cache_half young, old;
+};
+
+_Static_assert((uint64_t)CACHE_ARENA_MAX >> 3 < UINT64_C(1) << CACHE_PLACE_BITS,
+               "a slot has room for the place");
+
+static uint64_t hash_id(int64_t id) {
+  uint64_t x = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
+  return x ^ x >> 32;
+}
+
+static uint64_t cache_slot(uint64_t hash, size_t place) {
+  return (hash >> CACHE_PLACE_BITS << CACHE_PLACE_BITS) | (place / 8 + 1);
+}
+
+static struct cache_record *cache_at(const struct cache_half *half,
+                                     uint64_t slot) {
+  uint64_t place = slot & ((UINT64_C(1) << CACHE_PLACE_BITS) - 1);
+  return (struct cache_record *)(void *)(half->arena + (place - 1) * 8);
+}
+
+static int same_tag(uint64_t slot, uint64_t hash) {
+  return (slot ^ hash) >> CACHE_PLACE_BITS == 0;
+}
+
+/* ---- a half ---------------------------------------------------------------
+ */
+
+static struct cache_record *half_find(const struct cache_half *half,
+                                      const struct ext_text *text,
+                                      uint64_t hash) {
+  size_t mask = half->slots - 1;
+  if (half->slots == 0)
+    return NULL;
+  for (size_t i = (size_t)hash & mask; half->by_text[i]; i = (i + 1) & mask) {
+    struct cache_record *record;
+    if (!same_tag(half->by_text[i], hash))
+      continue;
+    record = cache_at(half, half->by_text[i]);
+    if (record->hash == hash && record->n == text->n &&
+        (text->n == 0 || memcmp(record->text, text->at, text->n) == 0))
+      return record;
+  }
+  return NULL;
+}
+
+static struct cache_record *half_find_id(const struct cache_half *half,
+                                         int64_t id) {
+  uint64_t hash = hash_id(id);
+  size_t mask = half->slots - 1;
+  if (half->slots == 0)
+    return NULL;
+  for (size_t i = (size_t)hash & mask; half->by_id[i]; i = (i + 1) & mask)
+    if (same_tag(half->by_id[i], hash) &&
+        cache_at(half, half->by_id[i])->id == id)
+      return cache_at(half, half->by_id[i]);
+  return NULL;
+}
+
+static void half_put(uint64_t *slots, size_t mask, uint64_t hash,
+                     size_t place) {
+  size_t i = (size_t)hash & mask;
+  while (slots[i])
+    i = (i + 1) & mask;
+  slots[i] = cache_slot(hash, place);
+}
+
+static void half_free(struct cache_half *half) {
+  sqlite3_free(half->by_text);
+  sqlite3_free(half->by_id);
+  sqlite3_free(half->arena);
+  *half = (struct cache_half){0};
+}
+
+static size_t record_bytes(size_t n) {
+  return (offsetof(struct cache_record, text) + n + 7) / 8 * 8;
+}
+
+/* Twice as many slots; 0: without memory. */
+static int half_grow_slots(struct cache_half *half) {
+  size_t slots = half->slots ? 2 * half->slots : CACHE_SLOTS_FIRST;
+  size_t bytes = slots * sizeof(uint64_t);
+  uint64_t *by_text = sqlite3_malloc64(bytes);
+  uint64_t *by_id = sqlite3_malloc64(bytes);
+  if (by_text == NULL || by_id == NULL) {
+    sqlite3_free(by_text);
+    sqlite3_free(by_id);
+    return 0;
+  }
+  memset(by_text, 0, bytes);
+  memset(by_id, 0, bytes);
+  for (size_t place = 0; place < half->used;) {
+    const struct cache_record *record = cache_at(half, place / 8 + 1);
+    half_put(by_text, slots - 1, record->hash, place);
+    half_put(by_id, slots - 1, hash_id(record->id), place);
+    place += record_bytes(record->n);
+  }
+  sqlite3_free(half->by_text);
+  sqlite3_free(half->by_id);
+  half->by_text = by_text;
+  half->by_id = by_id;
+  half->slots = slots;
+  return 1;
+}
+
+/* Is it so full that it may not grow any more? */
+static int half_is_full(const struct cache_half *half, size_t bytes) {
+  return half->used + bytes > CACHE_ARENA_MAX ||
+         (half->slots == CACHE_SLOTS_MAX &&
+          half->records >= CACHE_SLOTS_MAX / 2);
+}
+
+/* Room for one more record of so many bytes; 0: without memory. */
+static int half_make_room(struct cache_half *half, size_t bytes) {
+  if (half->records * 2 >= half->slots && !half_grow_slots(half))
+    return 0;
+  if (half->used + bytes > half->room) {
+    size_t room = 2 * half->room + bytes + 4096;
+    char *arena = sqlite3_realloc64(half->arena, room);
+    if (arena == NULL)
+      return 0;
+    half->arena = arena;
+    half->room = room;
+  }
+  return 1;
+}
+
+/* ---- both -----------------------------------------------------------------
+ */
+
+struct ext_cache *ext_cache_new(void) {
+  struct ext_cache *cache = sqlite3_malloc64(sizeof *cache);
+  if (cache)
+    memset(cache, 0, sizeof *cache);
+  return cache;
+}
+
+void ext_cache_clear(struct ext_cache *cache) {
+  half_free(&cache->young);
+  half_free(&cache->old);
+}
+
+void ext_cache_free(struct ext_cache *cache) {
+  if (cache)
+    ext_cache_clear(cache);
+  sqlite3_free(cache);
+}
+
+static void cache_add(struct ext_cache *cache, const struct ext_text *text,
+                      uint64_t hash, int64_t id) {
+  struct cache_half *young = &cache->young;
+  size_t bytes = record_bytes(text->n), place;
+  struct cache_record *record;
+  if (half_is_full(young, bytes)) {
+    half_free(&cache->old);
+    cache->old = *young;
+    *young = (struct cache_half){0};
+  }
+  if (!half_make_room(young, bytes))
+    return;
+  place = young->used;
+  young->used += bytes;
+  young->records++;
+  record = cache_at(young, place / 8 + 1);
+  record->id = id;
+  record->hash = hash;
+  record->n = (uint32_t)text->n;
+  if (text->n)
+    memcpy(record->text, text->at, text->n);
+  half_put(young->by_text, young->slots - 1, hash, place);
+  half_put(young->by_id, young->slots - 1, hash_id(id), place);
+}
+
+void ext_cache_add(struct ext_cache *cache, const struct ext_text *text,
+                   int64_t id) {
+  uint64_t hash;
+  if (text->n > CACHE_TEXT_MAX)
+    return;
+  hash = XXH3_64bits(text->at, text->n);
+  if (!half_find(&cache->young, text, hash))
+    cache_add(cache, text, hash, id);
+}
+
+/* Its number; what the older half has goes to the younger one. */
+static int64_t cache_id(struct ext_cache *cache, const struct ext_text *text,
+                        uint64_t hash) {
+  const struct cache_record *record = half_find(&cache->young, text, hash);
+  int64_t id;
+  if (record)
+    return record->id;
+  record = half_find(&cache->old, text, hash);
+  if (record == NULL)
+    return 0;
+  id = record->id;
+  cache_add(cache, text, hash, id);
+  return id;
+}
+
+/* Nothing is changed between the two: the younger half is not replaced, so
+** what is prefetched is what is read. */
+static void cache_prefetch(const struct cache_half *half,
+                           const uint64_t *hashes, size_t n) {
+  size_t mask = half->slots - 1;
+  if (half->slots == 0)
+    return;
+  for (size_t i = 0; i < n; i++)
+    __builtin_prefetch(&half->by_text[(size_t)hashes[i] & mask]);
+  for (size_t i = 0; i < n; i++) {
+    uint64_t slot = half->by_text[(size_t)hashes[i] & mask];
+    if (slot)
+      __builtin_prefetch(cache_at(half, slot));
+  }
+}
+
+size_t ext_cache_find(struct ext_cache *cache, const struct ext_text *texts,
+                      size_t n, int64_t *ids) {
+  uint64_t hashes[CACHE_STEP];
+  size_t absent = 0;
+  for (size_t from = 0; from < n; from += CACHE_STEP) {
+    size_t step = n - from < CACHE_STEP ? n - from : CACHE_STEP;
+    for (size_t i = 0; i < step; i++)
+      hashes[i] = XXH3_64bits(texts[from + i].at, texts[from + i].n);
+    cache_prefetch(&cache->young, hashes, step);
+    for (size_t i = 0; i < step; i++) {
+      ids[from + i] = cache_id(cache, &texts[from + i], hashes[i]);
+      absent += ids[from + i] == 0;
+    }
+  }
+  return absent;
+}
+
+int ext_cache_text(struct ext_cache *cache, int64_t id, struct ext_text *text) {
+  const struct cache_record *record = half_find_id(&cache->young, id);
+  if (record == NULL)
+    record = half_find_id(&cache->old, id);
+  if (record == NULL)
+    return 0;
+  *text = (struct ext_text){record->text, record->n};
+  return 1;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+**
+** change.c -- texts are added to the dictionary, and removed; and its shadow
+** table comes, is renamed and goes.
+**
+** NOW       What acts at once adds its new texts in one transaction of its own:
+**           BEGIN IMMEDIATE, what is still missing, COMMIT.  It waits for
+**           SQLite's write lock as any other statement does.  Where the
+**           connection is in a transaction of the user, another connection to
+**           the same file does it, which has a dictionary of its own meanwhile.
+** ROWID     last_insert_rowid() stays the user's.
+*/
+#include "dict_sql.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+/* Numbers that are looked at in one step of ext_dict_clean. */
+enum { DICT_CLEAN_STEP = 1024 };
+
+/* ---- adding -------------------------------------------------------------- */
+
+/* The next number; one that has a row is passed over. */
+static int next_number(struct ext_dict *dict, const struct ext_dict_rows *rows,
+                       int64_t *id, char **err) {
+  uint8_t taken = 1;
+  int rc = SQLITE_OK;
+  while (rc == SQLITE_OK && taken) {
+    if (dict->newest == INT64_MAX)
+      return ext_error(err, SQLITE_FULL, "%s_keys has no number left",
+                       dict->table);
+    *id = ++dict->newest;
+    rc = rows->exist(rows->arg, id, 1, &taken, err);
+  }
+  return rc;
+}
+
+static int add_one(struct ext_dict *dict, const struct ext_text *text,
+                   int64_t *id, const struct ext_dict_rows *rows, char **err) {
+  sqlite3_stmt *statement;
+  int64_t number = 0;
+  int rc = next_number(dict, rows, &number, err);
+  if (rc == SQLITE_OK)
+    rc = ext_dict_statement(dict, DICT_ADD, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = sqlite3_bind_int64(statement, 1, number);
+  if (rc == SQLITE_OK)
+    rc = ext_dict_bind(statement, 2, text);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_step(statement);
+  rc = ext_dict_done(dict, DICT_ADD, statement, rc, err);
+  if (rc == SQLITE_OK)
+    *id = number;
+  return rc;
+}
+
+/* look: each is looked up before. */
+static int add_all(struct ext_dict *dict, const struct ext_dict_batch *batch,
+                   int look, const struct ext_dict_rows *rows, char **err) {
+  const struct ext_text *texts = batch->texts;
+  int64_t *ids = batch->ids;
+  size_t n = batch->n;
+  sqlite3_int64 last = sqlite3_last_insert_rowid(dict->db);
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+    size_t absent = 1;
+    if (ids[i])
+      continue;
+    if (look)
+      rc = ext_dict_find(dict, &texts[i], 1, &ids[i], &absent, err);
+    if (rc == SQLITE_OK && absent)
+      rc = add_one(dict, &texts[i], &ids[i], rows, err);
+  }
+  sqlite3_set_last_insert_rowid(dict->db, last);
+  return rc;
+}
+
+int ext_dict_add(struct ext_dict *dict, const struct ext_dict_batch *batch,
+                 const struct ext_dict_rows *rows, char **err) {
+  if (dict->limit == INT64_MAX)
+    dict->limit = dict->newest;
+  return add_all(dict, batch, batch->n > 1, rows, err); /* repetitions */
+}
+
+/* ---- at once ------------------------------------------------------------- */
+
+/* A dictionary that may write now: the caller's, or one for `other`. */
+static int now_begin(struct ext_dict *dict, sqlite3 *other,
+                     struct ext_dict **writer, char **err) {
+  sqlite3 *db = other ? other : dict->db;
+  int rc;
+  *writer = other ? ext_dict_new() : dict;
+  if (*writer == NULL)
+    return SQLITE_NOMEM;
+  rc = ext_exec(db, err, "BEGIN IMMEDIATE");
+  if (rc != SQLITE_OK) {
+    if (other)
+      ext_dict_free(*writer);
+    *writer = NULL;
+  }
+  return rc;
+}
+
+/* rc: of what was done.  After an error nothing of it is. */
+static int now_end(const struct ext_dict *dict, sqlite3 *other,
+                   struct ext_dict *writer, int rc, char **err) {
+  sqlite3 *db = other ? other : dict->db;
+  if (writer == NULL)
+    return rc;
+  if (rc == SQLITE_OK)
+    rc = ext_exec(db, err, "COMMIT");
+  if (rc != SQLITE_OK)
+    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+  if (writer != dict)
+    ext_dict_free(writer);
+  return rc;
+}
+
+/* The caller's names; a pointer to one of them would not do, for they may be
+** those of the dictionary itself. */
+static int now_names(struct ext_dict *dict, sqlite3 *other,
+                     struct ext_dict *writer, char **err) {
+  char *schema = sqlite3_mprintf("%s", other ? "main" : dict->schema);
+  char *table = sqlite3_mprintf("%s", dict->table);
+  int rc = schema && table ? ext_dict_begin(writer, other ? other : dict->db,
+                                            schema, table, err)
+                           : SQLITE_NOMEM;
+  sqlite3_free(schema);
+  sqlite3_free(table);
+  return rc;
+}
+
+int ext_dict_add_now(struct ext_dict *dict, sqlite3 *other,
+                     const struct ext_dict_batch *batch,
+                     const struct ext_dict_rows *rows, char **err) {
+  struct ext_dict *writer;
+  int rc = now_begin(dict, other, &writer, err);
+  if (rc == SQLITE_OK)
+    rc = now_names(dict, other, writer, err);
+  if (rc == SQLITE_OK) {
+    writer->limit = writer->newest;
+    rc = add_all(writer, batch, 1, rows, err);
+  }
+  rc = now_end(dict, other, writer, rc, err);
+  if (writer == dict)
+    ext_dict_end(dict);
+  for (size_t i = 0; i < batch->n && rc == SQLITE_OK; i++)
+    ext_cache_add(dict->cache, &batch->texts[i], batch->ids[i]);
+  return rc;
+}
+
+static int restore_one(struct ext_dict *dict, const struct ext_text *text,
+                       int64_t id, uint8_t *taken, char **err) {
+  sqlite3_stmt *statement;
+  size_t absent;
+  int64_t now;
+  int rc = ext_dict_find(dict, text, 1, &now, &absent, err);
+  *taken = rc == SQLITE_OK && !absent && now != id;
+  if (rc != SQLITE_OK || !absent)
+    return rc;
+  rc = ext_dict_statement(dict, DICT_ADD, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = sqlite3_bind_int64(statement, 1, id);
+  if (rc == SQLITE_OK)
+    rc = ext_dict_bind(statement, 2, text);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_step(statement);
+  return ext_dict_done(dict, DICT_ADD, statement, rc, err);
+}
+
+int ext_dict_restore(struct ext_dict *dict, sqlite3 *other,
+                     const struct ext_dict_batch *batch, uint8_t *taken,
+                     char **err) {
+  sqlite3_int64 last = sqlite3_last_insert_rowid(dict->db);
+  struct ext_dict *writer;
+  int rc = now_begin(dict, other, &writer, err);
+  if (rc == SQLITE_OK)
+    rc = now_names(dict, other, writer, err);
+  for (size_t i = 0; i < batch->n && rc == SQLITE_OK; i++)
+    rc = restore_one(writer, &batch->texts[i], batch->ids[i], &taken[i], err);
+  rc = now_end(dict, other, writer, rc, err);
+  sqlite3_set_last_insert_rowid(dict->db, last);
+  return rc;
+}
+
+/* ---- removing ------------------------------------------------------------ */
+
+/* The next numbers behind ids[0], without the largest of all. */
+static int clean_read(sqlite3_stmt *list, int64_t after, int64_t *ids,
+                      size_t *n) {
+  int rc = sqlite3_bind_int64(list, 1, after);
+  *n = 0;
+  while (rc == SQLITE_OK && (rc = sqlite3_step(list)) == SQLITE_ROW) {
+    ids[(*n)++] = sqlite3_column_int64(list, 0);
+    rc = SQLITE_OK;
+  }
+  return rc == SQLITE_DONE ? sqlite3_reset(list) : rc;
+}
+
+static int clean_remove(sqlite3_stmt *remove, const int64_t *ids,
+                        const uint8_t *are, size_t n, int64_t *removed) {
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+    if (are[i])
+      continue;
+    rc = sqlite3_bind_int64(remove, 1, ids[i]);
+    if (rc == SQLITE_OK)
+      rc = sqlite3_step(remove);
+    rc = rc == SQLITE_DONE ? sqlite3_reset(remove) : rc;
+    *removed += rc == SQLITE_OK;
+  }
+  return rc;
+}
+
+static int clean_prepare(struct ext_dict *dict, const char *format,
+                         sqlite3_stmt **statement) {
+  char *sql = sqlite3_mprintf(format, dict->schema, dict->table, dict->schema,
+                              dict->table);
+  int rc = sql ? sqlite3_prepare_v2(dict->db, sql, -1, statement, NULL)
+               : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return rc;
+}
+
+static int clean_all(struct ext_dict *dict, const struct ext_dict_rows *rows,
+                     int64_t *removed, char **err) {
+  sqlite3_stmt *list = NULL, *remove = NULL;
+  int64_t ids[DICT_CLEAN_STEP] = {INT64_MIN};
+  uint8_t are[DICT_CLEAN_STEP];
+  int64_t after = INT64_MIN;
+  size_t n = 1;
+  int rc = clean_prepare(dict,
+                         "SELECT id FROM \"%w\".\"%w_keys\" WHERE id > ?1 AND "
+                         "id < (SELECT max(id) FROM \"%w\".\"%w_keys\") ORDER "
+                         "BY id LIMIT 1024",
+                         &list);
+  if (rc == SQLITE_OK)
+    rc = clean_prepare(dict, "DELETE FROM \"%w\".\"%w_keys\" WHERE id = ?1",
+                       &remove);
+  while (rc == SQLITE_OK && n) {
+    rc = clean_read(list, after, ids, &n);
+    if (rc == SQLITE_OK && n) {
+      after = ids[n - 1];
+      rc = rows->exist(rows->arg, ids, n, are, err);
+      if (rc != SQLITE_OK)
+        break;
+      rc = clean_remove(remove, ids, are, n, removed);
+    }
+  }
+  if (rc != SQLITE_OK && *err == NULL)
+    rc = ext_sql_error(err, dict->db, rc);
+  sqlite3_finalize(list);
+  sqlite3_finalize(remove);
+  return rc;
+}
+
+int ext_dict_clean(struct ext_dict *dict, const struct ext_dict_rows *rows,
+                   int64_t *removed, char **err) {
+  int rc;
+  *removed = 0;
+  rc = clean_all(dict, rows, removed, err);
+  ext_cache_clear(dict->cache);
+  if (rc == SQLITE_OK && *removed)
+    rc = ext_exec(dict->db, err,
+                  "UPDATE \"%w\".\"%w_emb\" SET removals = removals + 1",
+                  dict->schema, dict->table);
+  return rc;
+}
+
+/* ---- the shadow table ---------------------------------------------------- */
+
+int ext_dict_create(sqlite3 *db, const char *schema, const char *table,
+                    char **err) {
+  return ext_exec(db, err,
+                  "CREATE TABLE \"%w\".\"%w_keys\"(id INTEGER PRIMARY KEY, key "
+                  "TEXT UNIQUE NOT NULL)",
+                  schema, table);
+}
+
+int ext_dict_rename(sqlite3 *db, const char *schema, const char *table,
+                    const char *name, char **err) {
+  return ext_exec(db, err,
+                  "ALTER TABLE \"%w\".\"%w_keys\" RENAME TO \"%w_keys\"",
+                  schema, table, name);
+}
+
+int ext_dict_drop(sqlite3 *db, const char *schema, const char *table,
+                  char **err) {
+  return ext_exec(db, err, "DROP TABLE IF EXISTS \"%w\".\"%w_keys\"", schema,
+                  table);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+**
+** dict.c -- the number of a text, and the text of a number.
+**
+** LIMIT     A text that this connection's open transaction has added may be
+**           undone.  It has a number above the largest that was there before
+**           the first of them, and is read from SQLite each time.  That is over
+**           when the transaction ends (ext_dict_end), or is seen to have ended;
+**           until then the limit may be lower than need be, which does no harm.
+*/
+#include "dict_sql.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+static const char *const dict_texts[DICT_STATEMENTS] = {
+    [DICT_CHECK] = "SELECT removals, (SELECT max(id) FROM \"%w\".\"%w_keys\") "
+                   "FROM \"%w\".\"%w_emb\" WHERE id = 1",
+    [DICT_FIND] = "SELECT id FROM \"%w\".\"%w_keys\" WHERE key = ?1",
+    [DICT_TEXT] = "SELECT key FROM \"%w\".\"%w_keys\" WHERE id = ?1",
+    [DICT_ADD] = "INSERT INTO \"%w\".\"%w_keys\"(id, key) VALUES(?1, ?2)",
+};
+
+struct ext_dict *ext_dict_new(void) {
+  struct ext_dict *dict = sqlite3_malloc64(sizeof *dict);
+  if (dict == NULL)
+    return NULL;
+  memset(dict, 0, sizeof *dict);
+  dict->limit = INT64_MAX;
+  dict->cache = ext_cache_new();
+  if (dict->cache == NULL) {
+    sqlite3_free(dict);
+    dict = NULL;
+  }
+  return dict;
+}
+
+void ext_dict_idle(struct ext_dict *dict) {
+  if (dict == NULL)
+    return;
+  for (int i = 0; i < DICT_STATEMENTS; i++) {
+    sqlite3_finalize(dict->statements[i]);
+    dict->statements[i] = NULL;
+  }
+  dict->keeps = 0;
+}
+
+void ext_dict_free(struct ext_dict *dict) {
+  if (dict == NULL)
+    return;
+  ext_dict_idle(dict);
+  ext_cache_free(dict->cache);
+  sqlite3_free(dict->schema);
+  sqlite3_free(dict->table);
+  sqlite3_free(dict->text);
+  sqlite3_free(dict);
+}
+
+/* ---- statements ---------------------------------------------------------- */
+
+int ext_dict_statement(struct ext_dict *dict, enum dict_statement which,
+                       sqlite3_stmt **statement, char **err) {
+  char *sql;
+  int rc;
+  *statement = dict->statements[which];
+  if (*statement)
+    return SQLITE_OK;
+  sql = sqlite3_mprintf(dict_texts[which], dict->schema, dict->table,
+                        dict->schema, dict->table);
+  rc = sql ? sqlite3_prepare_v3(dict->db, sql, -1, SQLITE_PREPARE_PERSISTENT,
+                                statement, NULL)
+           : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (rc == SQLITE_OK && dict->keeps)
+    dict->statements[which] = *statement;
+  return ext_sql_error(err, dict->db, rc);
+}
+
+int ext_dict_done(struct ext_dict *dict, enum dict_statement which,
+                  sqlite3_stmt *statement, int rc, char **err) {
+  if (rc == SQLITE_ROW || rc == SQLITE_DONE || rc == SQLITE_OK)
+    rc = SQLITE_OK;
+  else
+    rc = ext_sql_error(err, dict->db, rc);
+  if (statement == dict->statements[which]) {
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement); /* they point into the caller's memory */
+  } else {
+    sqlite3_finalize(statement);
+  }
+  return rc;
+}
+
+int ext_dict_bind(sqlite3_stmt *statement, int i, const struct ext_text *text) {
+  return sqlite3_bind_text64(statement, i, text->n ? text->at : "", text->n,
+                             SQLITE_STATIC, SQLITE_UTF8);
+}
+
+/* ---- a call begins ------------------------------------------------------- */
+
+/* These are the names; whatever was prepared for others goes. */
+static int dict_name(struct ext_dict *dict, sqlite3 *db, const char *schema,
+                     const char *table) {
+  dict->db = db;
+  if (dict->table && strcmp(dict->table, table) == 0 &&
+      strcmp(dict->schema, schema) == 0)
+    return SQLITE_OK;
+  ext_dict_idle(dict);
+  sqlite3_free(dict->schema);
+  sqlite3_free(dict->table);
+  dict->schema = sqlite3_mprintf("%s", schema);
+  dict->table = sqlite3_mprintf("%s", table);
+  if (dict->schema && dict->table)
+    return SQLITE_OK;
+  sqlite3_free(dict->table);
+  dict->table = NULL;
+  return SQLITE_NOMEM;
+}
+
+static int dict_check(struct ext_dict *dict, int64_t *removals,
+                      int64_t *largest, char **err) {
+  sqlite3_stmt *statement;
+  int rc = ext_dict_statement(dict, DICT_CHECK, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = sqlite3_step(statement);
+  if (rc == SQLITE_ROW) {
+    *removals = sqlite3_column_int64(statement, 0);
+    *largest = sqlite3_column_int64(statement, 1);
+  } else if (rc == SQLITE_DONE) {
+    rc = SQLITE_CORRUPT_VTAB;
+    ext_error(err, rc, "%s_emb has no row", dict->table);
+    ext_dict_done(dict, DICT_CHECK, statement, SQLITE_OK, err);
+    return rc;
+  }
+  return ext_dict_done(dict, DICT_CHECK, statement, rc, err);
+}
+
+int ext_dict_begin(struct ext_dict *dict, sqlite3 *db, const char *schema,
+                   const char *table, char **err) {
+  int64_t removals = 0, largest = 0;
+  int rc = dict_name(dict, db, schema, table);
+  if (rc != SQLITE_OK)
+    return rc;
+  dict->keeps = 1;
+  if (sqlite3_txn_state(db, schema) != SQLITE_TXN_WRITE)
+    ext_dict_end(dict);
+  rc = dict_check(dict, &removals, &largest, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (removals != dict->removals)
+    ext_cache_clear(dict->cache);
+  dict->removals = removals;
+  dict->newest = largest;
+  return SQLITE_OK;
+}
+
+void ext_dict_end(struct ext_dict *dict) {
+  if (dict)
+    dict->limit = INT64_MAX;
+}
+
+int ext_dict_is_committed(const struct ext_dict *dict, int64_t id) {
+  return id <= dict->limit;
+}
+
+int64_t ext_dict_removals(const struct ext_dict *dict) {
+  return dict->removals;
+}
+
+/* ---- looking up ---------------------------------------------------------- */
+
+void ext_dict_remember(struct ext_dict *dict, const struct ext_text *text,
+                       int64_t id) {
+  if (id <= dict->limit)
+    ext_cache_add(dict->cache, text, id);
+}
+
+int ext_dict_look(sqlite3_stmt *find, const struct ext_text *text,
+                  int64_t *id) {
+  int rc = ext_dict_bind(find, 1, text);
+  *id = 0;
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = sqlite3_step(find);
+  if (rc == SQLITE_ROW)
+    *id = sqlite3_column_int64(find, 0);
+  return rc == SQLITE_ROW || rc == SQLITE_DONE ? sqlite3_reset(find) : rc;
+}
+
+int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
+                  int64_t *ids, size_t *absent, char **err) {
+  sqlite3_stmt *statement;
+  int rc;
+  *absent = ext_cache_find(dict->cache, texts, n, ids);
+  if (*absent == 0)
+    return SQLITE_OK;
+  rc = ext_dict_statement(dict, DICT_FIND, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+    if (ids[i])
+      continue;
+    rc = ext_dict_look(statement, &texts[i], &ids[i]);
+    if (rc == SQLITE_OK && ids[i]) {
+      --*absent;
+      ext_dict_remember(dict, &texts[i], ids[i]);
+    }
+  }
+  return ext_dict_done(dict, DICT_FIND, statement, rc, err);
+}
+
+int ext_dict_equal(struct ext_dict *dict, sqlite3_value *number,
+                   int (*visit)(void *arg, int64_t id), void *arg, char **err) {
+  sqlite3_stmt *statement = NULL;
+  char *sql = sqlite3_mprintf("SELECT id FROM \"%w\".\"%w_keys\" WHERE key = "
+                              "CAST(?1 AS NUMERIC)",
+                              dict->schema, dict->table);
+  int rc = sql ? sqlite3_prepare_v2(dict->db, sql, -1, &statement, NULL)
+               : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_bind_value(statement, 1, number);
+  while (rc == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW)
+    rc = visit(arg, sqlite3_column_int64(statement, 0));
+  if (rc == SQLITE_DONE)
+    rc = SQLITE_OK;
+  rc = ext_sql_error(err, dict->db, rc);
+  sqlite3_finalize(statement);
+  return rc;
+}
+
+/* A copy of what the statement has, until the next call. */
+static int dict_copy(struct ext_dict *dict, sqlite3_stmt *row,
+                     struct ext_text *text) {
+  const char *at = (const char *)sqlite3_column_text(row, 0);
+  size_t n = (size_t)sqlite3_column_bytes(row, 0);
+  if (at == NULL)
+    return SQLITE_NOMEM;
+  if (n >= dict->room) {
+    sqlite3_free(dict->text);
+    dict->text = sqlite3_malloc64(2 * n + 64);
+    dict->room = dict->text ? 2 * n + 64 : 0;
+  }
+  if (dict->text == NULL)
+    return SQLITE_NOMEM;
+  memcpy(dict->text, at, n + 1);
+  *text = (struct ext_text){dict->text, n};
+  return SQLITE_OK;
+}
+
+int ext_dict_text(struct ext_dict *dict, int64_t id, struct ext_text *text,
+                  char **err) {
+  sqlite3_stmt *statement;
+  int rc;
+  *text = (struct ext_text){NULL, 0};
+  if (ext_cache_text(dict->cache, id, text))
+    return SQLITE_OK;
+  rc = ext_dict_statement(dict, DICT_TEXT, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = sqlite3_bind_int64(statement, 1, id);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_step(statement);
+  if (rc == SQLITE_ROW) {
+    rc = dict_copy(dict, statement, text);
+    if (rc == SQLITE_OK)
+      ext_dict_remember(dict, text, id);
+  }
+  return ext_dict_done(dict, DICT_TEXT, statement, rc, err);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT
+**
+** keys.c -- keys between SQL and the engine, whether they are integers or
+** texts.
+**
+** All that takes keys from SQL goes through ext_keys_read or ext_key_read, and
+** all that shows one through ext_key_result: so a function works for both kinds
+** of tables.  A batch that writes is read first, then its vectors are, and only
+** then are its new texts added: what is refused leaves nothing behind.
+**
+** AT ONCE   emb_put and others write a row that stays, whatever becomes of the
+**           transaction.  Its text must stay, too, so it is committed before
+**           (dict/dict.h).  The connection itself does that if it is in no
+**           transaction; else another one, if the user's has no lock that is in
+**           the way.  Where it has, a new text is an error, and known ones do
+**           no harm.
+** SCHEMA    The table object stays only as long as something holds it, which
+**           may be no more than the caller (fn/fn.c).
+*/
+#include "table.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+/* Keys that are looked at in one step. */
+enum { KEYS_STEP = 1024 };
+
+/* ---- reading --------------------------------------------------------------
+ */
+
+void ext_keys_free(struct ext_keys *keys) {
+  if (keys->owned)
+    sqlite3_free(keys->at);
+  ext_texts_free(&keys->texts);
+  keys->owned = 0;
+  keys->n = 0;
+}
+
+static struct ext_dict_batch keys_batch(const struct ext_keys *keys) {
+  return (struct ext_dict_batch){
+      keys->texts.at ? keys->texts.at : &keys->one_text, keys->n, keys->at};
+}
+
+int ext_keys_parse(struct ext_table *table, sqlite3_value *value,
+                   const char *what, struct ext_keys *keys, char **err) {
+  int rc;
+  if (!ext_vtab(table)->options.text_key) {
+    rc = ext_keys_from_value(value, what, &keys->at, &keys->owned, &keys->n,
+                             err);
+    if (rc != SQLITE_OK)
+      keys->owned = 0;
+    return rc;
+  }
+  rc = ext_texts_from_value(value, what, &keys->texts, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  keys->n = keys->texts.n;
+  keys->at = sqlite3_malloc64((keys->n ? keys->n : 1) * sizeof *keys->at);
+  keys->owned = 1;
+  return keys->at ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+int ext_keys_find(struct ext_table *table, struct ext_keys *keys, char **err) {
+  struct ext_dict *dict = table->link ? table->link->dict : NULL;
+  struct ext_dict_batch batch = keys_batch(keys);
+  if (!ext_vtab(table)->options.text_key)
+    return SQLITE_OK;
+  keys->removals = ext_dict_removals(dict);
+  return ext_dict_find(dict, batch.texts, batch.n, batch.ids, &keys->absent,
+                       err);
+}
+
+int ext_keys_read(struct ext_table *table, sqlite3_value *value,
+                  const char *what, struct ext_keys *keys, char **err) {
+  int rc = ext_keys_parse(table, value, what, keys, err);
+  return rc == SQLITE_OK ? ext_keys_find(table, keys, err) : rc;
+}
+
+/* SQLite applies no affinity to the values of a virtual table; this does what
+** the column's would: '7' is 7 (Tcl binds it so), or 7 is '7'. */
+int ext_key_read(struct ext_table *table, sqlite3_value *value,
+                 struct ext_keys *key, char **err) {
+  const char *what = ext_vtab(table)->key_what;
+  int rc;
+  key->at = &key->one;
+  key->n = 1;
+  if (!ext_vtab(table)->options.text_key) {
+    sqlite3_value_numeric_type(value);
+    return ext_key_from_value(value, what, &key->one, err);
+  }
+  rc = ext_text_from_value(value, what, &key->one_text, err);
+  return rc == SQLITE_OK ? ext_keys_find(table, key, err) : rc;
+}
+
+/* ---- adding ---------------------------------------------------------------
+ */
+
+static int keys_exist(void *arg, const int64_t *ids, size_t n, uint8_t *are,
+                      char **err) {
+  struct ext_link *link = arg;
+  int rc = emb_exists(link->session, ids, n, are);
+  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+int ext_keys_add(struct ext_table *table, struct ext_keys *keys, char **err) {
+  struct ext_link *link = table->link;
+  const struct ext_dict_rows rows = {keys_exist, link};
+  const struct ext_dict_batch batch = keys_batch(keys);
+  int rc;
+  if (keys->absent == 0)
+    return SQLITE_OK;
+  rc = ext_dict_add(link->dict, &batch, &rows, err);
+  if (rc == SQLITE_OK)
+    keys->absent = 0;
+  return rc;
+}
+
+static int keys_locked(const struct ext_table *table, char **err) {
+  return ext_error(err, SQLITE_LOCKED,
+                   "a new text cannot be added to %s at once within a "
+                   "transaction that uses its database: INSERT the row, or add "
+                   "it before the transaction",
+                   table->name);
+}
+
+/* The connection that may commit now: *other, or with NULL the user's. */
+static int keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
+  sqlite3 *db = table->conn->db;
+  int state = sqlite3_txn_state(db, table->schema), rc;
+  *other = NULL;
+  if (sqlite3_get_autocommit(db) &&
+      sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE)
+    return SQLITE_OK;
+  if (table->file[0] == 0 || state == SQLITE_TXN_WRITE ||
+      (state == SQLITE_TXN_READ && !ext_place_is_wal(db, table->schema)))
+    return keys_locked(table, err);
+  rc = ext_place_connect(table, other);
+  if (rc != SQLITE_OK)
+    return ext_error(err, rc, "cannot open the database once more: %s",
+                     sqlite3_errstr(rc));
+  sqlite3_busy_timeout(*other, (int)ext_vtab(table)->options.config.timeout_ms);
+  return SQLITE_OK;
+}
+
+int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
+                     char **err) {
+  struct ext_link *link = table->link;
+  const struct ext_dict_rows rows = {keys_exist, link};
+  const struct ext_dict_batch batch = keys_batch(keys);
+  sqlite3 *other;
+  int rc;
+  for (size_t i = 0; link->dict && i < keys->n; i++)
+    if (!ext_dict_is_committed(link->dict, keys->at[i]))
+      return keys_locked(table, err);
+  if (keys->absent == 0)
+    return SQLITE_OK;
+  rc = keys_writer(table, &other, err);
+  if (rc == SQLITE_OK)
+    rc = ext_dict_add_now(link->dict, other, &batch, &rows, err);
+  sqlite3_close(other);
+  if (rc == SQLITE_OK)
+    keys->absent = 0;
+  return rc;
+}
+
+/* Texts were removed meanwhile, and perhaps some of these, which had no rows
+** yet.  Where another connection has given a text another number, that one's
+** row is the newer one. */
+static int keys_restore(struct ext_table *table, struct ext_keys *keys,
+                        char **err) {
+  struct ext_link *link = table->link;
+  const struct ext_dict_batch batch = keys_batch(keys);
+  uint8_t *taken = sqlite3_malloc64(keys->n);
+  sqlite3 *other = NULL;
+  int rc = taken ? keys_writer(table, &other, err) : SQLITE_NOMEM;
+  if (rc == SQLITE_OK)
+    rc = ext_dict_restore(link->dict, other, &batch, taken, err);
+  for (size_t i = 0; i < keys->n && rc == SQLITE_OK; i++)
+    if (taken[i]) {
+      rc = emb_delete(link->session, &keys->at[i], 1, NULL);
+      rc = rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+    }
+  sqlite3_close(other);
+  sqlite3_free(taken);
+  return rc;
+}
+
+int ext_keys_settle(struct ext_table *table, struct ext_keys *keys,
+                    char **err) {
+  int rc;
+  if (!ext_vtab(table)->options.text_key || keys->n == 0)
+    return SQLITE_OK;
+  rc = ext_keys_begin(table, err);
+  if (rc == SQLITE_OK && ext_dict_removals(table->link->dict) != keys->removals)
+    rc = keys_restore(table, keys, err);
+  return rc;
+}
+
+int ext_keys_grow(const struct ext_table *table) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  return options->config.insert_on == EMB_INSERT_ON_DEFAULT
+             ? options->optimized
+             : options->config.insert_on != EMB_INSERT_ON_PUT;
+}
+
+/* ---- showing --------------------------------------------------------------
+ */
+
+void ext_key_result(sqlite3_context *context, struct ext_link *link,
+                    int64_t key) {
+  struct ext_text text;
+  char *err = NULL;
+  int rc;
+  if (link->dict == NULL) {
+    sqlite3_result_int64(context, key);
+    return;
+  }
+  rc = ext_dict_text(link->dict, key, &text, &err);
+  if (rc != SQLITE_OK)
+    ext_result_error(context, rc, err);
+  else if (text.at)
+    sqlite3_result_text64(context, text.at, text.n, SQLITE_TRANSIENT,
+                          SQLITE_UTF8);
+}
+
+/* ---- the whole table ------------------------------------------------------
+ */
+
+/* Whether something else than rows may name a number: a snapshot, or what a
+** consumer has not been told. */
+static int keys_are_named(struct ext_link *link, int *are, char **err) {
+  size_t snapshots = 0, consumers = 0;
+  int rc = emb_snapshots(link->session, NULL, 0, &snapshots);
+  if (rc == EMB_OK && link->path)
+    rc = emb_delta_consumers(link->session, NULL, 0, &consumers);
+  *are = snapshots || consumers;
+  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+}
+
+int ext_keys_clean(struct ext_table *table, char **err) {
+  struct ext_link *link = table->link;
+  const struct ext_dict_rows rows = {keys_exist, link};
+  int64_t removed;
+  int are, rc;
+  if (!ext_vtab(table)->options.text_key)
+    return SQLITE_OK;
+  rc = keys_are_named(link, &are, err);
+  if (rc == SQLITE_OK && !are)
+    rc = ext_keys_begin(table, err);
+  if (rc == SQLITE_OK && !are)
+    rc = ext_dict_clean(link->dict, &rows, &removed, err);
+  return rc;
+}
+
+int ext_keys_verify(struct ext_table *table, sqlite3_str *report, char **err) {
+  struct ext_link *link = table->link;
+  int64_t keys[KEYS_STEP], first = 0;
+  long long missing = 0;
+  emb_scan *scan = NULL;
+  size_t n = 1;
+  int rc = ext_keys_begin(table, err);
+  if (rc != SQLITE_OK || !ext_vtab(table)->options.text_key)
+    return rc;
+  rc = emb_scan_open(link->session, INT64_MIN, INT64_MAX, EMB_SCAN_KEYS, &scan);
+  if (rc)
+    return ext_link_error(link, rc, err);
+  while (rc == SQLITE_OK && n) {
+    rc = emb_scan_next_rows(scan, KEYS_STEP, &(emb_rows){.keys = keys}, &n);
+    rc = rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+    for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+      struct ext_text text;
+      rc = ext_dict_text(link->dict, keys[i], &text, err);
+      if (rc == SQLITE_OK && text.at == NULL && missing++ == 0)
+        first = keys[i];
+    }
+  }
+  emb_scan_close(scan);
+  if (rc == SQLITE_OK && missing)
+    sqlite3_str_appendf(report,
+                        "%s%lld rows have no text in %s_keys, of which one has "
+                        "the id %lld",
+                        sqlite3_str_length(report) ? "\n" : "", missing,
+                        table->name, (long long)first);
+  return rc;
+}

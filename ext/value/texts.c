@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+**
+** texts.c -- texts as SQL passes them: one, or a JSON array of strings.
+**
+** A string without an escape is used where it stands in the value.  The others
+** are written to memory of their own, where none is longer than it was.  An
+** escaped surrogate without its other half becomes three bytes, as in SQLite's
+** JSON functions.
+*/
+#include "value.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+/* A JSON text and how far it has been read. */
+struct texts_scan {
+  const char *text;
+  size_t size, at;
+  const char *what; /* the argument's name */
+  char *to;         /* where the next unescaped byte goes; NULL: none did */
+  struct ext_texts *out;
+  size_t room; /* of out->at */
+  char **err;
+};
+
+void ext_texts_free(struct ext_texts *texts) {
+  sqlite3_free(texts->at);
+  sqlite3_free(texts->memory);
+  *texts = (struct ext_texts){0};
+}
+
+static int texts_fail(struct texts_scan *s) {
+  return ext_error(s->err, SQLITE_ERROR, "invalid JSON %s at character %lld",
+                   s->what, (long long)s->at + 1);
+}
+
+/* The next byte that is not white space, or 0 at the end. */
+static char texts_peek(struct texts_scan *s) {
+  while (s->at < s->size && s->text[s->at] != 0 &&
+         strchr(" \t\n\r", s->text[s->at]))
+    s->at++;
+  return s->at < s->size ? s->text[s->at] : 0;
+}
+
+/* Four hex digits at s->at, or -1. */
+static int32_t texts_hex(const struct texts_scan *s, size_t at) {
+  int32_t code = 0;
+  if (s->size - at < 4)
+    return -1;
+  for (size_t i = at; i < at + 4; i++) {
+    char c = s->text[i], low = (char)(c | 32);
+    if (c >= '0' && c <= '9')
+      code = code * 16 + (c - '0');
+    else if (low >= 'a' && low <= 'f')
+      code = code * 16 + (low - 'a' + 10);
+    else
+      return -1;
+  }
+  return code;
+}
+
+static char *texts_put_utf8(char *to, int32_t code) {
+  if (code < 0x80) {
+    *to++ = (char)code;
+  } else if (code < 0x800) {
+    *to++ = (char)(0xc0 | code >> 6);
+    *to++ = (char)(0x80 | (code & 63));
+  } else if (code < 0x10000) {
+    *to++ = (char)(0xe0 | code >> 12);
+    *to++ = (char)(0x80 | (code >> 6 & 63));
+    *to++ = (char)(0x80 | (code & 63));
+  } else {
+    *to++ = (char)(0xf0 | code >> 18);
+    *to++ = (char)(0x80 | (code >> 12 & 63));
+    *to++ = (char)(0x80 | (code >> 6 & 63));
+    *to++ = (char)(0x80 | (code & 63));
+  }
+  return to;
+}
+
+/* Behind \u: one code, or the two of a pair. */
+static int texts_unicode(struct texts_scan *s) {
+  int32_t code = texts_hex(s, s->at), low;
+  if (code < 0)
+    return texts_fail(s);
+  s->at += 4;
+  if (code >= 0xd800 && code < 0xdc00 && s->size - s->at >= 6 &&
+      s->text[s->at] == '\\' && s->text[s->at + 1] == 'u') {
+    low = texts_hex(s, s->at + 2);
+    if (low >= 0xdc00 && low < 0xe000) {
+      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+      s->at += 6;
+    }
+  }
+  s->to = texts_put_utf8(s->to, code);
+  return SQLITE_OK;
+}
+
+/* Behind a backslash. */
+static int texts_escape(struct texts_scan *s) {
+  static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+  const char *at;
+  char c = s->at < s->size ? s->text[s->at] : 0;
+  if (c == 'u') {
+    s->at++;
+    return texts_unicode(s);
+  }
+  at = c ? strchr(from, c) : NULL;
+  if (at == NULL)
+    return texts_fail(s);
+  s->at++;
+  *s->to++ = to[at - from];
+  return SQLITE_OK;
+}
+
+/* A string in which `first` is the first backslash. */
+static int texts_unescape(struct texts_scan *s, size_t first) {
+  char *begin;
+  if (s->to == NULL)
+    s->to = s->out->memory = sqlite3_malloc64(s->size);
+  if (s->to == NULL)
+    return SQLITE_NOMEM;
+  begin = s->to;
+  memcpy(s->to, s->text + s->at, first - s->at);
+  s->to += first - s->at;
+  s->at = first;
+  while (s->at < s->size && s->text[s->at] != '"') {
+    char c = s->text[s->at];
+    if ((unsigned char)c < ' ')
+      return texts_fail(s);
+    s->at++;
+    if (c == '\\') {
+      int rc = texts_escape(s);
+      if (rc != SQLITE_OK)
+        return rc;
+    } else {
+      *s->to++ = c;
+    }
+  }
+  if (s->at == s->size)
+    return texts_fail(s);
+  s->at++;
+  s->out->at[s->out->n++] = (struct ext_text){begin, (size_t)(s->to - begin)};
+  return SQLITE_OK;
+}
+
+static int texts_make_room(struct texts_scan *s) {
+  if (s->out->n == s->room) {
+    size_t room = s->room ? 2 * s->room : 64;
+    void *at = sqlite3_realloc64(s->out->at, room * sizeof *s->out->at);
+    if (at == NULL)
+      return SQLITE_NOMEM;
+    s->out->at = at;
+    s->room = room;
+  }
+  return SQLITE_OK;
+}
+
+static int texts_string(struct texts_scan *s) {
+  size_t end;
+  char c;
+  int rc = texts_make_room(s);
+  if (rc != SQLITE_OK)
+    return rc;
+  c = texts_peek(s);
+  if ((c >= '0' && c <= '9') || c == '-')
+    return ext_error(s->err, SQLITE_MISMATCH,
+                     "element %lld of %s is a number, not a text key: write "
+                     "it in quotes",
+                     (long long)s->out->n, s->what);
+  if (c != '"')
+    return texts_fail(s);
+  s->at++;
+  for (end = s->at; end < s->size && s->text[end] != '"'; end++) {
+    if (s->text[end] == '\\')
+      return texts_unescape(s, end);
+    if ((unsigned char)s->text[end] < ' ') {
+      s->at = end;
+      return texts_fail(s);
+    }
+  }
+  if (end == s->size) {
+    s->at = end;
+    return texts_fail(s);
+  }
+  s->out->at[s->out->n++] = (struct ext_text){s->text + s->at, end - s->at};
+  s->at = end + 1;
+  return SQLITE_OK;
+}
+
+static int texts_array(struct texts_scan *s) {
+  if (texts_peek(s) != '[')
+    return texts_fail(s);
+  s->at++;
+  if (texts_peek(s) != ']') {
+    for (;;) {
+      int rc = texts_string(s);
+      if (rc != SQLITE_OK)
+        return rc;
+      if (texts_peek(s) == ']')
+        break;
+      if (texts_peek(s) != ',')
+        return texts_fail(s);
+      s->at++;
+    }
+  }
+  s->at++;
+  texts_peek(s);
+  return s->at == s->size ? SQLITE_OK : texts_fail(s);
+}
+
+int ext_texts_from_value(sqlite3_value *value, const char *what,
+                         struct ext_texts *out, char **err) {
+  struct texts_scan s = {.what = what, .out = out, .err = err};
+  int rc;
+  *out = (struct ext_texts){0};
+  if (sqlite3_value_type(value) != SQLITE_TEXT)
+    return ext_error(err, SQLITE_MISMATCH,
+                     "%s must be a JSON array of texts, as the keys are, got "
+                     "%s",
+                     what, ext_value_type_name(value));
+  s.text = (const char *)sqlite3_value_text(value);
+  if (s.text == NULL)
+    return SQLITE_NOMEM;
+  s.size = (size_t)sqlite3_value_bytes(value);
+  rc = texts_array(&s);
+  if (rc != SQLITE_OK)
+    ext_texts_free(out);
+  return rc;
+}
+
+int ext_text_from_value(sqlite3_value *value, const char *what,
+                        struct ext_text *out, char **err) {
+  int type = sqlite3_value_type(value);
+  if (type == SQLITE_BLOB || type == SQLITE_NULL)
+    return ext_error(err, SQLITE_MISMATCH, "%s must be TEXT, got %s", what,
+                     ext_value_type_name(value));
+  out->at = (const char *)sqlite3_value_text(value);
+  out->n = (size_t)sqlite3_value_bytes(value);
+  return out->at ? SQLITE_OK : SQLITE_NOMEM;
+}
