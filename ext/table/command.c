@@ -4,7 +4,8 @@
 **
 **   'checkpoint'       everything written so far survives power loss
 **   'warm'             reads in what fits into memory, and waits for it
-**   'optimize'         compacts the files until little but live data is left
+**   'optimize'         compacts the files until little but live data is left,
+**                      and removes what is left beside vectors that are gone
 **   'expire'           removes the rows whose time to live is over
 **   'evict'            removes rows until there are no more than the capacity
 **   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
@@ -13,7 +14,7 @@
 **   'adopt'            the database takes over the store's transaction number,
 **                      after one of the two was restored from a copy
 */
-#include "table.h"
+#include "beside.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -75,6 +76,8 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
   int rc = ext_txn_read(table, err);
   if (rc == SQLITE_OK)
     rc = verify_marker(table, report, err);
+  if (rc == SQLITE_OK)
+    rc = ext_beside_verify(table, report_line, report, err);
   if (rc == SQLITE_OK && !quick) {
     rc = emb_verify(table->link->session, report_line, report);
     if (rc)
@@ -94,6 +97,11 @@ static int integrity_check(struct ext_table *table, char **err) {
     rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s", text);
   sqlite3_free(text);
   return rc;
+}
+
+static int optimize(struct ext_table *table, char **err) {
+  int rc = ext_beside_optimize(table, err);
+  return rc == SQLITE_OK ? command_engine(table, emb_optimize, err) : rc;
 }
 
 static int unknown_command(const char *name, char **err) {
@@ -127,7 +135,7 @@ int ext_command(struct ext_table *table, sqlite3_value *command,
   if (strcmp(name, "warm") == 0)
     return command_engine(table, emb_warm, err);
   if (strcmp(name, "optimize") == 0)
-    return command_engine(table, emb_optimize, err);
+    return optimize(table, err);
   if (strcmp(name, "expire") == 0)
     return command_engine(table, command_expire, err);
   if (strcmp(name, "evict") == 0)
