@@ -15,8 +15,8 @@
 **           farther.  FAISS rounds, and is now and then a little farther.
 ** RECALL    Of the ten nearest that FAISS flat finds, how many were found.
 **
-** --only="exact", "indexed", "disk", "building", "training" or "drift" is a
-** part.  What needs an index is left out where emb has none.
+** --only="exact", "indexed", "disk", "building", "training", "drift" or
+** "columns" is a part.  What needs an index is left out where emb has none.
 */
 #include "nearest.h"
 
@@ -264,7 +264,8 @@ static void change_one(struct hunt *hunt, size_t keys) {
   } parts[] = {{"disk", hunt_on_disk, 0},
                {"building", hunt_building, 1},
                {"training", hunt_training, 1},
-               {"drift", hunt_drift, 1}};
+               {"drift", hunt_drift, 1},
+               {"columns", hunt_columns, 1}};
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
     if (!hunt_wants(hunt->options, parts[i].name)) {
       continue;

@@ -62,12 +62,13 @@ double hunt_recall(const struct hunt *hunt, const struct hunter *hunter,
 const char *hunt_threads(int threads);
 
 /* The parts: nearest_exact.c, nearest_index.c, nearest_disk.c,
-** nearest_train.c. */
+** nearest_train.c, nearest_columns.c. */
 void hunt_exact(struct hunt *hunt);
 void hunt_indexed(struct hunt *hunt);
 void hunt_on_disk(struct hunt *hunt);
 void hunt_building(struct hunt *hunt);
 void hunt_training(struct hunt *hunt);
 void hunt_drift(struct hunt *hunt);
+void hunt_columns(struct hunt *hunt);
 
 #endif

@@ -722,6 +722,19 @@ enum {
   EMB_NEAREST_KEYS = 8,   /* only rows whose key is in `keys` */
 };
 
+/* A set of keys that many searches go by, made once: unlike `keys` below, of
+** half the table as cheap to ask as of a few rows.  Of n keys in any order, and
+** of repetitions as often as they come; without: it admits all keys but these.
+** It is for all sessions of all stores, and any threads at a time; the session
+** is that of the error: NOMEM.  Memory: a bit for each number between the least
+** and the greatest key, or 16 to 32 bytes for each key, whichever is less. */
+typedef struct emb_filter emb_filter;
+int emb_filter_new(emb_session *session, const int64_t *keys, size_t n,
+                   int without, emb_filter **filter);
+/* NULL is none. */
+void emb_filter_free(emb_filter *filter);
+size_t emb_filter_bytes(const emb_filter *filter);
+
 /* Which neighbours are asked for; all zeros: as NULL. */
 typedef struct emb_nearest_how {
   uint32_t segment; /* of the rows' vectors, the one that is compared */
@@ -734,6 +747,7 @@ typedef struct emb_nearest_how {
   size_t key_count;
   const int64_t *apart; /* n keys or NULL: the row with key apart[i] is none of
                            query i's */
+  const struct emb_filter *filter; /* NULL, or only rows that it admits */
 } emb_nearest_how;
 
 /* What is found: of query i from element i*k on, nearest first, and of the same

@@ -119,6 +119,9 @@ int ask__admits(const struct ask *ask, int64_t key) {
   if (how->flags & EMB_NEAREST_RANGE && (key < how->lo || key > how->hi)) {
     return 0;
   }
+  if (how->filter && !filter__admits(how->filter, key)) {
+    return 0;
+  }
   return !(how->flags & EMB_NEAREST_KEYS) ||
          list_has(how->keys, how->key_count, key);
 }

@@ -9,6 +9,7 @@
 #include "../session/store.h"
 #include "../vec/distance.h"
 #include "best.h"
+#include "filter.h"
 
 struct ask {
   emb_session *s;

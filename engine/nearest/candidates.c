@@ -45,7 +45,8 @@ static int keep_found(struct env *env, const struct ivf_search *search,
 static void find_some(void *arg) {
   struct finding *f = arg;
   const struct ask *ask = f->ask;
-  int limited = (ask->how.flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0;
+  int limited = ask->how.flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS) ||
+                ask->how.filter;
   struct ivf_search search;
   int good = ivf_search_init(&search, f->ivf);
   size_t i;

@@ -93,6 +93,27 @@ static int lookup_add(struct lookup *l, int64_t key) {
   return l->n == ROWS_AT_ONCE ? lookup_flush(l, 0) : EMB_OK;
 }
 
+/* Keys that a range, a list and a filter name; UINT64_MAX: none does. */
+static uint64_t range_count(const emb_nearest_how *how) {
+  uint64_t n = (uint64_t)how->hi - (uint64_t)how->lo;
+  return !(how->flags & EMB_NEAREST_RANGE) ? UINT64_MAX
+         : how->lo > how->hi               ? 0
+                                           : n + (n < UINT64_MAX);
+}
+static uint64_t list_count(const emb_nearest_how *how) {
+  return how->flags & EMB_NEAREST_KEYS ? how->key_count : UINT64_MAX;
+}
+static uint64_t filter_count(const emb_nearest_how *how) {
+  return how->filter && !how->filter->shape.without ? how->filter->shape.count
+                                                    : UINT64_MAX;
+}
+
+/* The filter names the fewest. */
+static int is_by_filter(const emb_nearest_how *how) {
+  uint64_t n = filter_count(how);
+  return n < list_count(how) && n <= range_count(how);
+}
+
 static int look_up_all(const struct ask *ask, struct best *best) {
   const emb_nearest_how *how = &ask->how;
   struct lookup lookup;
@@ -101,7 +122,13 @@ static int look_up_all(const struct ask *ask, struct best *best) {
   if (rc) {
     return rc;
   }
-  if (how->flags & EMB_NEAREST_KEYS) {
+  if (is_by_filter(how)) {
+    uint64_t at = 0;
+    int64_t key;
+    while (!rc && filter__next(how->filter, &at, &key)) {
+      rc = lookup_add(&lookup, key);
+    }
+  } else if (how->flags & EMB_NEAREST_KEYS) {
     for (size_t i = 0; !rc && i < how->key_count; i++) {
       rc = lookup_add(&lookup, how->keys[i]);
     }
@@ -118,14 +145,9 @@ static int look_up_all(const struct ask *ask, struct best *best) {
 
 int exact__by_key(const struct ask *ask) {
   const emb_nearest_how *how = &ask->how;
-  uint64_t n = UINT64_MAX;
-  uint64_t count = (uint64_t)local_count(ask->s);
-  if (how->flags & EMB_NEAREST_KEYS) {
-    n = how->key_count;
-  } else if (how->flags & EMB_NEAREST_RANGE) {
-    n = how->lo > how->hi ? 0 : (uint64_t)how->hi - (uint64_t)how->lo;
-    n += n < UINT64_MAX && how->lo <= how->hi;
-  }
+  uint64_t count = (uint64_t)local_count(ask->s), n = list_count(how);
+  n = filter_count(how) < n ? filter_count(how) : n;
+  n = n < UINT64_MAX ? n : range_count(how);
   return n <= KEYS_FEW || n < count / KEYS_PART;
 }
 

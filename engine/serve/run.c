@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "../ahead/async.h"
+#include "../nearest/filter.h"
 #include "../session/txn_map.h"
 #include "stat_row.h"
 
@@ -97,12 +98,13 @@ static emb_update update_of(const union word *w, int lr) {
 }
 
 /* Of nearest's words from `how` on. */
-static emb_nearest_how how_of(const union word *w) {
+static emb_nearest_how how_of(const union word *w, struct emb_filter *filter) {
   emb_nearest_how how;
   memcpy(&how, w[3].p, sizeof how);
   how.keys = w[4].p;
   how.key_count = w[5].u;
   how.apart = w[6].p;
+  how.filter = w[13].u && filter_open(filter, w[12].p, w[13].u) ? filter : NULL;
   return how;
 }
 
@@ -175,7 +177,8 @@ static uint64_t run_object(struct run *run, int call, struct run_object *object,
     local_snapshot_rewind(o);
     return 0;
   case CALL_snapshot_nearest: {
-    const emb_nearest_how how = how_of(w);
+    struct emb_filter filter;
+    const emb_nearest_how how = how_of(w, &filter);
     const emb_neighbours to = {w[9].p, w[10].p, w[11].p};
     return (uint64_t)local_snapshot_nearest(
         o, w[0].p, w[2].u, w[2].u ? w[8].u / w[2].u : 1, &how, &to);
@@ -407,7 +410,8 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
   case CALL_count:
     return (uint64_t)local_count(s);
   case CALL_nearest: {
-    const emb_nearest_how how = how_of(w);
+    struct emb_filter filter;
+    const emb_nearest_how how = how_of(w, &filter);
     const emb_neighbours to = {w[9].p, w[10].p, w[11].p};
     return (uint64_t)local_nearest(s, w[0].p, w[2].u,
                                    w[2].u ? w[8].u / w[2].u : 1, &how, &to);
@@ -513,8 +517,12 @@ static int is_missing(const struct link_request *q, const struct arg_shape *arg,
 static int check_nearest(struct run *run, const union word *w) {
   const struct schema *schema = &run->s->core->schema;
   emb_nearest_how how;
+  struct emb_filter filter;
   uint64_t floats;
   memcpy(&how, w[3].p, sizeof how);
+  if (w[13].u && !filter_open(&filter, w[12].p, w[13].u)) {
+    return bad_request(run, "a filter");
+  }
   if (how.segment >= schema->count) {
     return EMB_OK; /* the call itself refuses it, and reads nothing */
   }

@@ -133,10 +133,10 @@ const struct shape shapes[CALLS] = {
     CALL(snapshots, READ, NEEDED_SOME(emb_snapshot_info, 1, 2), V, ONE(size_t)),
     MAKE(snapshot_open, READ, OBJECT_SNAP, TEXT),
     /* queries, floats, n, how, keys, key_count, apart, apart_count, room, keys,
-    ** distances, counts */
+    ** distances, counts, filter, words */
     CALL(nearest, READ, IN(float, 1), V, V, IN(emb_nearest_how, COUNT_ONE),
          IN(int64_t, 5), V, IN(int64_t, 7), V, V, NEEDED(int64_t, 8),
-         NEEDED(double, 8), NEEDED(size_t, 2)),
+         NEEDED(double, 8), NEEDED(size_t, 2), IN(uint64_t, 13), V),
     MAKE(delta_open, WRITE, OBJECT_DELTA, TEXT),
     CALL(delta_ack, WRITE, TEXT, V),
     /* consumer, path, text, columns, join, about, view */
@@ -178,7 +178,8 @@ const struct shape shapes[CALLS] = {
     /* as nearest */
     OF(OBJECT_SNAP, snapshot_nearest, READ, IN(float, 1), V, V,
        IN(emb_nearest_how, COUNT_ONE), IN(int64_t, 5), V, IN(int64_t, 7), V, V,
-       NEEDED(int64_t, 8), NEEDED(double, 8), NEEDED(size_t, 2)),
+       NEEDED(int64_t, 8), NEEDED(double, 8), NEEDED(size_t, 2),
+       IN(uint64_t, 13), V),
     OF(OBJECT_DELTA, delta_range, TELL, MAYBE_ONE(uint64_t),
        MAYBE_ONE(uint64_t)),
     /* max, keys, ops, vectors, versions, states, n */

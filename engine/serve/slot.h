@@ -36,7 +36,7 @@
 #define FILE_SOCKET "socket"
 
 #define SLOT_MAGIC UINT64_C(0x31746f6c53626d65)
-#define SLOT_VERSION 2
+#define SLOT_VERSION 3
 /* Not resident until touched: a batch touches what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
 #define SLOT_TEXT_BYTES 508
@@ -90,7 +90,7 @@ static_assert(sizeof(struct link_slot) == 4096 + SLOT_DATA_BYTES,
 /* struct link_slot.question */
 enum { QUESTION_BLOCKS = 1, QUESTION_REPORT = 2 };
 
-#define REQUEST_ARGS 12
+#define REQUEST_ARGS 14
 
 /* A request: this, then the arrays that go in, in the order of the arguments.
  */

@@ -15,7 +15,8 @@ static const struct ext_column hidden_columns[] = {EXT_HIDDEN(ROW)};
 
 _Static_assert(sizeof hidden_columns / sizeof hidden_columns[0] < 31,
                "a bit each in an int");
-_Static_assert(EXT_MORE < 63, "a bit each in sqlite3_index_info.colUsed");
+_Static_assert(EXT_MORE + EMB_SEGMENTS_MAX < 63,
+               "a bit each in sqlite3_index_info.colUsed");
 
 const struct ext_column *ext_column(int column) {
   return &hidden_columns[column - EXT_FIRST_HIDDEN];

@@ -5,7 +5,8 @@
 **   'checkpoint'       everything written so far survives power loss
 **   'warm'             reads in what fits into memory, and waits for it
 **   'optimize'         compacts the files until little but live data is left,
-**                      and removes the texts of no row from the dictionary
+**                      and removes what no row has any more: texts of the
+**                      dictionary, columns beside the vector
 **   'expire'           removes the rows whose time to live is over
 **   'evict'            removes rows until there are no more than the capacity
 **   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
@@ -14,7 +15,7 @@
 **   'adopt'            the database takes over the store's transaction number,
 **                      after one of the two was restored from a copy
 */
-#include "table.h"
+#include "beside.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -32,7 +33,9 @@ static int command_engine(struct ext_table *table, int (*run)(emb_session *),
 
 /* Both in SQLite's transaction, but the first at once. */
 static int command_optimize(struct ext_table *table, char **err) {
-  int rc = command_engine(table, emb_optimize, err);
+  int rc = ext_beside_optimize(table, err);
+  if (rc == SQLITE_OK)
+    rc = command_engine(table, emb_optimize, err);
   return rc == SQLITE_OK ? ext_keys_clean(table, err) : rc;
 }
 
@@ -82,6 +85,8 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
   int rc = ext_txn_read(table, err);
   if (rc == SQLITE_OK)
     rc = verify_marker(table, report, err);
+  if (rc == SQLITE_OK)
+    rc = ext_beside_verify(table, report_line, report, err);
   if (rc == SQLITE_OK && !quick) {
     rc = emb_verify(table->link->session, report_line, report);
     if (rc)

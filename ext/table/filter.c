@@ -220,6 +220,7 @@ struct request {
   struct ext_range range;
   int has_list;
   int has_key;         /* key = ? */
+  int by_columns;      /* the list is what columns beside the vector say */
   sqlite3_value *keys; /* of a batch */
   sqlite3_int64 offset;
 };
@@ -228,8 +229,9 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
                      sqlite3_value **argv, struct request *request,
                      char **err) {
   struct ext_table *table = ext_cursor_table(cursor);
+  const char *beside = strchr(plan, ';');
   int rc = SQLITE_OK;
-  for (int i = 0; plan[i] && rc == SQLITE_OK; i++) {
+  for (int i = 0; plan[i] && plan[i] != ';' && rc == SQLITE_OK; i++) {
     switch (plan[i]) {
     case 'k':
       request->keys = argv[i];
@@ -251,6 +253,10 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
     case 'L':
     case 'O':
       rc = ext_near_argument(cursor, plan[i], argv[i], err);
+      break;
+    case 'B':
+    case 'I':
+      rc = ext_beside_ask(&cursor->beside, &beside, argv[i], plan[i] == 'I');
       break;
     case 'o':
       request->offset = sqlite3_value_int64(argv[i]);
@@ -323,7 +329,8 @@ static int scan_order(const struct ext_cursor *cursor, emb_session *session,
 static void count_list(struct ext_cursor *cursor,
                        const struct request *request) {
   struct ext_link *link = ext_cursor_table(cursor)->link;
-  cursor->counts = !cursor->peek && (request->has_key || request->has_list);
+  cursor->counts = !cursor->peek && !request->by_columns &&
+                   (request->has_key || request->has_list);
   if (!cursor->counts || !link->bounded)
     return;
   if (cursor->flags & EXT_PLAN_LAZY) {
@@ -350,6 +357,28 @@ static int start_scan(struct ext_cursor *cursor, struct request *request,
   return rc;
 }
 
+/* Conditions on columns beside the vector: the rows are those that an index on
+** them finds, if it can; and among them are the neighbours. */
+static int filter_beside(struct ext_cursor *cursor, struct request *request,
+                         char **err) {
+  int64_t *keys = NULL;
+  size_t n = 0;
+  int done = 0, rc;
+  if (cursor->beside.where == NULL || request->keys)
+    return SQLITE_OK;
+  if (cursor->flags & EXT_PLAN_NEAREST)
+    return ext_near_beside(cursor, err);
+  rc = ext_beside_list(ext_cursor_table(cursor), &cursor->beside, &keys, &n,
+                       &done, err);
+  if (rc != SQLITE_OK || !done)
+    return rc;
+  sqlite3_free(cursor->list);
+  cursor->list = keys;
+  cursor->list_n = cursor->list_capacity = n;
+  request->has_list = request->by_columns = 1;
+  return SQLITE_OK;
+}
+
 static int filter_start(struct ext_cursor *cursor, struct request *request,
                         char **err) {
   struct ext_range *range = &request->range;
@@ -363,6 +392,9 @@ static int filter_start(struct ext_cursor *cursor, struct request *request,
     cursor->counts = !cursor->peek;
     return ext_batch_read(cursor, request->keys, err);
   }
+  rc = filter_beside(cursor, request, err);
+  if (rc != SQLITE_OK)
+    return rc;
   if (request->has_list)
     narrow_list(cursor, range);
   if (cursor->flags & EXT_PLAN_NEAREST)

@@ -11,7 +11,8 @@
 **            last ones ended: those of exactly that distance that have been
 **            given come again, and are left out.
 ** CONDITIONS on the key and the distance are in what the engine is asked: they
-**            hold before the choice.  So is the snapshot.
+**            hold before the choice.  So is the snapshot, and what is said of
+**            columns beside the vector, as a set of keys (beside_set.c).
 ** ROWS       Key and distance are what the engine has said.  Where more is
 **            asked of a row, it is read in chunks, without being counted; it
 **            may have been written in between, so its distance is computed
@@ -199,6 +200,11 @@ int ext_near_argument(struct ext_cursor *cursor, char letter,
     ext_reals_narrow(&near->within, "<l>g="[letter - 'a'], value);
     return SQLITE_OK;
   }
+}
+
+int ext_near_beside(struct ext_cursor *cursor, char **err) {
+  return ext_beside_filter(ext_cursor_table(cursor), &cursor->beside,
+                           &cursor->near->how.filter, err);
 }
 
 void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,

@@ -9,6 +9,8 @@
 **            again (omit).
 **            The neighbours of a vector (vector MATCH ?), with what is said of
 **            key and distance beside it, and ORDER BY distance.
+**            Conditions on columns beside the vector (beside_where.c): beside a
+**            search for neighbours, or if there is an index on one of them.
 ** LEFT       Everything else, to SQLite.
 ** PLAN       idxStr has a letter for each value that xFilter gets (table.h);
 **            the values are taken in the order of the constraints.
@@ -28,7 +30,7 @@
 **            Without k the rows come as long as SQLite takes them, nearest
 **            first; then what holds before and after is the same.
 */
-#include "table.h"
+#include "beside.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -37,6 +39,10 @@ SQLITE_EXTENSION_INIT3
 #define ROWS_UNKNOWN 1000000.0
 #define COST_POINT 2.0
 #define ROWS_IN 25.0
+/* Rows with one value in an indexed column beside the vector, and what it costs
+** to ask for them. */
+#define ROWS_OF_VALUE 50.0
+#define COST_BESIDE 20.0
 /* On a table with a bound only a search for keys counts.  Whether a read does
 ** must not depend on what is cheaper, so a scan is only for want of keys. */
 #define COST_UNCOUNTED 1e12
@@ -69,6 +75,9 @@ struct plan {
   int within;  /* < <= = of the distance */
   int keys;    /* something of the key */
   int ordered; /* by distance, as the statement wants it */
+
+  int beside;           /* EXT_BESIDE_: what an index on columns is good for */
+  sqlite3_str *columns; /* of what is taken, number and letter; or NULL */
 };
 
 static void plan_take(sqlite3_index_info *info, struct plan *plan, int i,
@@ -171,6 +180,26 @@ static void plan_distance(sqlite3_index_info *info, struct plan *plan, int i) {
   plan->within |= *at != '>' && *at != 'g';
 }
 
+/* A condition on a column beside the vector; 0: it is left to SQLite. */
+static int plan_beside(struct ext_table *table, sqlite3_index_info *info,
+                       struct plan *plan, int i) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  char letter = plan->match >= 0 || plan->beside
+                    ? ext_beside_letter(options, info, i)
+                    : 0;
+  int in = letter == '=' && sqlite3_vtab_in(info, i, 1);
+  if (letter == 0)
+    return 0;
+  if (plan->columns == NULL)
+    plan->columns = sqlite3_str_new(table->conn->db);
+  plan_take(info, plan, i, in ? 'I' : 'B');
+  info->aConstraintUsage[i].omit = 0;
+  sqlite3_str_appendf(plan->columns, ";%d%c",
+                      ext_beside_of(options, info->aConstraint[i].iColumn),
+                      letter);
+  return 1;
+}
+
 /* Finds vector MATCH ?, on which the rest depends. */
 static int plan_match(struct ext_table *table, const sqlite3_index_info *info,
                       struct plan *plan) {
@@ -214,7 +243,8 @@ static void plan_limit(sqlite3_index_info *info, struct plan *plan, int i) {
 }
 
 /* SQLITE_CONSTRAINT when this combination cannot be a plan at all. */
-static int plan_constraint(sqlite3_index_info *info, struct plan *plan, int i) {
+static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
+                           struct plan *plan, int i) {
   const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
   int is_eq = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ;
   if (constraint->op == SQLITE_INDEX_CONSTRAINT_MATCH) {
@@ -235,7 +265,8 @@ static int plan_constraint(sqlite3_index_info *info, struct plan *plan, int i) {
              plan->match >= 0) {
     plan_distance(info, plan, i);
   } else {
-    plan->left = 1;
+    (void)plan_beside(table, info, plan, i);
+    plan->left = 1; /* it is checked again */
   }
   return SQLITE_OK;
 }
@@ -276,14 +307,16 @@ static int plan_order(sqlite3_index_info *info, struct plan *plan) {
 
 /* What must be read.  An UPDATE claims to use all columns, even the command,
 ** which nothing else asks for; which it does use shows only in xColumn. */
-static int plan_columns(sqlite3_uint64 used, const struct plan *plan) {
+static int plan_columns(const struct ext_table *table, sqlite3_uint64 used,
+                        const struct plan *plan) {
   sqlite3_uint64 one = 1;
+  uint32_t more = ext_vectors(&ext_vtab(table)->options) - 1;
   int flags = 0;
   if (used & one << EXT_COMMAND)
     return EXT_PLAN_LAZY;
   if (plan->match >= 0) /* whether it is more than searched does not show */
     used &= ~(one << ext_vector_column((uint32_t)plan->segment));
-  if (used & (one << EXT_VECTOR | ~(sqlite3_uint64)0 << EXT_MORE))
+  if (used & (one << EXT_VECTOR | ((one << more) - 1) << EXT_MORE))
     flags |= EXT_PLAN_VECTORS;
   for (int i = EXT_FIRST_HIDDEN; i < EXT_MORE; i++)
     if (used & one << i)
@@ -311,6 +344,17 @@ static int plan_is_neighbours(sqlite3_uint64 used) {
          used & (one << EXT_DISTANCE | one << EXT_K | one << EXT_PROBES);
 }
 
+/* What a plan costs that does not count its reads, where some do. */
+static double plan_count_cost(const struct ext_table *table,
+                              const sqlite3_index_info *info,
+                              const struct plan *plan) {
+  return ext_vtab(table)->options.config.flags & EMB_OPEN_BOUNDED &&
+                 plan_columns(table, info->colUsed, plan) &
+                     (EXT_PLAN_VECTORS | EXT_PLAN_LAZY)
+             ? COST_UNCOUNTED
+             : 0;
+}
+
 static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
                           const struct plan *plan, int order) {
   double total = ROWS_UNKNOWN;
@@ -328,6 +372,12 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
     cost = rows * COST_POINT;
     if (!plan->is_in && !plan->text_key) /* 5 equals '5' and '5.0' */
       info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+  } else if (plan->beside) {
+    rows = plan->beside == EXT_BESIDE_RANGE ? total / 4
+           : plan->beside == EXT_BESIDE_IN  ? ROWS_IN * ROWS_OF_VALUE
+                                            : ROWS_OF_VALUE;
+    rows = rows < total ? rows : total;
+    cost = plan_count_cost(table, info, plan) + COST_BESIDE + rows * COST_POINT;
   } else {
     rows = total;
     for (int i = 0; i < plan->bounds && i < 2; i++)
@@ -337,9 +387,7 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
     cost = rows * (order || plan->bounds ? 1.5 : 1);
     if (plan->bounds)
       cost += total / 100;
-    if (ext_vtab(table)->options.config.flags & EMB_OPEN_BOUNDED &&
-        plan_columns(info->colUsed, plan) & (EXT_PLAN_VECTORS | EXT_PLAN_LAZY))
-      cost += COST_UNCOUNTED;
+    cost += plan_count_cost(table, info, plan);
   }
   if (plan->match < 0 && plan_is_neighbours(info->colUsed))
     cost *= COST_NO_MATCH;
@@ -374,7 +422,8 @@ static int plan_has_index(struct ext_table *table, int segment) {
 /* Of a search for neighbours, in words.  Without k SQLite must want the rows in
 ** this order or, as far as it says so, only some; or the distance ends it. */
 static char *plan_nearest(struct ext_table *table, sqlite3_index_info *info,
-                          const struct plan *plan, const char *letters) {
+                          const struct plan *plan, const char *letters,
+                          const char *columns) {
   const char *end = plan->k >= 0                         ? "k"
                     : plan->ordered                      ? "order"
                     : plan->limit && info->nOrderBy == 0 ? "limit"
@@ -383,30 +432,35 @@ static char *plan_nearest(struct ext_table *table, sqlite3_index_info *info,
   info->idxNum |= EXT_PLAN_NEAREST | (end ? 0 : EXT_PLAN_ENDLESS) |
                   EXT_PLAN_SEGMENT * plan->segment;
   return sqlite3_mprintf(
-      "nearest %s %s%s%s of %s:%s",
+      "nearest %s %s%s%s%s of %s:%s%s",
       !plan_is_exact(info, plan) && plan_has_index(table, plan->segment)
           ? "index"
           : "exact",
       end ? end : "endless", plan->keys ? " keys" : "",
-      plan->snapshot ? " snapshot" : "",
-      ext_vtab(table)->options.vectors[plan->segment], letters);
+      columns[0] ? " columns" : "", plan->snapshot ? " snapshot" : "",
+      ext_vtab(table)->options.vectors[plan->segment], letters, columns);
 }
 
 static int plan_finish(struct ext_table *table, sqlite3_index_info *info,
                        struct plan *plan) {
   int order = plan_order(info, plan), rc;
+  const char *columns = "";
   char *letters;
   if (plan->offset >= 0 && !plan->left &&
       (info->nOrderBy == 0 || info->orderByConsumed))
     plan_take(info, plan, plan->offset, 'o');
   plan_estimate(table, info, plan, order);
-  info->idxNum = order | plan_columns(info->colUsed, plan);
+  info->idxNum = order | plan_columns(table, info->colUsed, plan);
   rc = sqlite3_str_errcode(plan->letters);
   letters = sqlite3_str_finish(plan->letters); /* NULL where there are none */
+  if (rc == SQLITE_OK && plan->columns) {
+    rc = sqlite3_str_errcode(plan->columns);
+    columns = rc == SQLITE_OK ? sqlite3_str_value(plan->columns) : columns;
+  }
   if (rc == SQLITE_OK && plan->match >= 0)
-    info->idxStr = plan_nearest(table, info, plan, letters);
+    info->idxStr = plan_nearest(table, info, plan, letters, columns);
   else if (rc == SQLITE_OK)
-    info->idxStr = sqlite3_mprintf("%s", letters ? letters : "");
+    info->idxStr = sqlite3_mprintf("%s%s", letters ? letters : "", columns);
   sqlite3_free(letters);
   info->needToFreeIdxStr = 1;
   return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
@@ -424,12 +478,16 @@ int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   int rc = plan_match(table, info, &plan);
   if (table->conn->probing)
     table->conn->probed = table;
+  if (rc == SQLITE_OK && plan.match < 0)
+    plan.beside = ext_beside_use(&ext_vtab(table)->options, info);
   plan.letters = sqlite3_str_new(table->conn->db);
   for (int i = 0; i < info->nConstraint && rc == SQLITE_OK; i++)
-    rc = plan_constraint(info, &plan, i);
+    rc = plan_constraint(table, info, &plan, i);
   if (rc == SQLITE_OK)
     rc = plan_finish(table, info, &plan);
   else
     sqlite3_free(sqlite3_str_finish(plan.letters));
+  if (plan.columns)
+    sqlite3_free(sqlite3_str_finish(plan.columns));
   return rc;
 }

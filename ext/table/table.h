@@ -36,6 +36,10 @@
 **   'v' vector MATCH ?    'n' k = ?      'p' probes = ?
 **   'a' 'b' 'c' 'd' 'e'   distance < <= > >= = ?
 **   'L' LIMIT ?           'O' OFFSET ?   which SQLite sees to all the same
+** and in both
+**   'B' a condition on a column beside the vector    'I' the same with IN (...)
+** of which, behind a semicolon each, the number and the comparison stand behind
+** the letters (beside_where.c);
 ** and idxNum is a sum of these. */
 enum {
   EXT_PLAN_ASC = EMB_SCAN_ASC,
@@ -98,7 +102,8 @@ enum {
   X(PROBES, "probes", "INTEGER", 'p', 0, EXT_YIELDS)
 
 /* All columns as declared to SQLite: EXT_KEY, EXT_VECTOR, the hidden ones
-** EXT_KEYS ..., and from EXT_MORE on the second vector and so on. */
+** EXT_KEYS ..., from EXT_MORE on the second vector and so on, and behind these
+** the columns beside the vector. */
 #define EXT_ID(id, name, type, argument, reads, rules) EXT_##id,
 enum { EXT_KEY = 0, EXT_VECTOR, EXT_HIDDEN(EXT_ID) EXT_MORE };
 #undef EXT_ID
@@ -126,11 +131,23 @@ static inline int ext_column_bit(int column) {
 
 /* ---- options.c: the options of a table ---------------------------------- */
 
+/* How a column's values are compared (SQLite's datatype3.html). */
+enum ext_affinity { EXT_AFFINITY_NONE, EXT_AFFINITY_TEXT, EXT_AFFINITY_NUMBER };
+
+/* A column beside the vector (beside.h). */
+struct ext_beside_column {
+  char *name, *type; /* the type may be empty */
+  enum ext_affinity affinity;
+  int indexed;
+};
+
 struct ext_options {
   char *key;                       /* name of the key column */
   int text_key;                    /* it is TEXT, not INTEGER */
   char *vectors[EMB_SEGMENTS_MAX]; /* names of the vector columns */
-  int engine_commit;               /* commit='engine' */
+  struct ext_beside_column *beside;
+  int beside_count;
+  int engine_commit; /* commit='engine' */
   emb_config config; /* all but flags beside EMB_OPEN_BOUNDED; dim is that of a
                         row, segments points to the next */
   emb_segment segments[EMB_SEGMENTS_MAX];
@@ -233,6 +250,9 @@ struct ext_vtab {
   int searched_reads; /* a search for neighbours was asked for their vectors */
   int update_reads; /* hidden columns that the last UPDATE has read, a bit each
                        (update.c) */
+  struct ext_beside *beside; /* what is kept for the columns beside the vector,
+                                or NULL */
+  struct ext_beside_sets *sets; /* the same for conditions on them */
 };
 
 /* The whole of a table object. */

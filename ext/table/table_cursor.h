@@ -6,7 +6,7 @@
 #ifndef EMB_EXT_TABLE_CURSOR_H
 #define EMB_EXT_TABLE_CURSOR_H
 
-#include "table.h"
+#include "beside.h"
 
 /* A search for neighbours (nearest.c). */
 struct ext_near;
@@ -49,6 +49,7 @@ struct ext_cursor {
   size_t list_n, list_at, list_capacity;
   struct ext_near *near; /* NULL until there was one; with EXT_PLAN_NEAREST it
                             goes on, and the list has the keys it is among */
+  struct ext_beside_scan beside; /* columns beside the vector */
   struct ext_value *batch_vectors, *batch_found, *batch_versions;
   int is_batch;
 };
@@ -102,6 +103,8 @@ void ext_near_exact(struct ext_cursor *cursor);
 /* Among which keys: those in range and, with has_list, in the list. */
 void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
                     int has_list);
+/* Among which rows, by conditions on columns beside the vector. */
+int ext_near_beside(struct ext_cursor *cursor, char **err);
 /* The next chunk; none at the end. */
 int ext_near_fill(struct ext_cursor *cursor, char **err);
 /* The chunk's vectors are asked for, and were not read with it. */

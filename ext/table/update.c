@@ -4,8 +4,8 @@
 **
 ** SQLite does not bracket a statement of one row with a savepoint, so each
 ** call here must change everything or nothing: arguments are checked before
-** the first write, and the one case of two writes (UPDATE of a key) has a
-** savepoint of its own.
+** the first write, and what takes two writes (UPDATE of a key, a row with
+** columns beside its vector) has a savepoint of its own.
 **
 ** CONFLICT  A key that is taken gives plain SQLITE_CONSTRAINT (SQLite compares
 **           with it to do IGNORE, FAIL and ROLLBACK), except under REPLACE,
@@ -13,7 +13,7 @@
 ** BATCH     INSERT INTO items(keys, vectors) replaces what is there, as
 **           emb_put does; of a repeated key the last row stays.
 */
-#include "table.h"
+#include "beside.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -180,7 +180,7 @@ static int insert_row(struct ext_table *table, sqlite3_value **argv,
                       sqlite3_int64 *rowid, char **err) {
   struct update_vectors row = {NULL, 0, 0};
   struct ext_keys key = {0};
-  int rc = insert_key(table, argv, &key, err);
+  int level = -1, rc = insert_key(table, argv, &key, err);
   if (rc != SQLITE_OK)
     return rc;
   rc = update_read_row(table, argv, NULL, &row, err);
@@ -189,7 +189,12 @@ static int insert_row(struct ext_table *table, sqlite3_value **argv,
   if (rc == SQLITE_OK)
     rc = ext_keys_add(table, &key, err);
   if (rc == SQLITE_OK)
+    rc = ext_beside_begin(table, &level, err);
+  if (rc == SQLITE_OK)
     rc = put_new(table, key.one, &row, err);
+  if (rc == SQLITE_OK)
+    rc = ext_beside_insert(table, argv, key.one, err);
+  rc = ext_beside_end(table, level, rc, err);
   free_row(&row);
   *rowid = key.one;
   return rc;
@@ -207,7 +212,9 @@ static int insert_batch(struct ext_table *table, sqlite3_value **argv,
     return ext_error(
         err, SQLITE_ERROR, "either %s and %s or keys and vectors, not both",
         ext_vtab(table)->options.key, ext_vtab(table)->options.vectors[0]);
-  rc = ext_keys_read(table, COLUMN(argv, EXT_KEYS), "keys", &keys, err);
+  rc = ext_beside_refuse(table, argv, 1, "keys and vectors", err);
+  if (rc == SQLITE_OK)
+    rc = ext_keys_read(table, COLUMN(argv, EXT_KEYS), "keys", &keys, err);
   if (rc == SQLITE_OK)
     rc = ext_matrix_from_value(COLUMN(argv, EXT_VECTORS), "vectors",
                                ext_vtab(table)->options.config.dim, keys.n,
@@ -216,6 +223,8 @@ static int insert_batch(struct ext_table *table, sqlite3_value **argv,
     rc = ext_txn_write(table, err);
     if (rc == SQLITE_OK)
       rc = ext_keys_add(table, &keys, err);
+    if (rc == SQLITE_OK)
+      rc = ext_beside_clean(table, keys.at, keys.n, err);
     if (rc == SQLITE_OK)
       rc = update_put(table, keys.at, keys.n, vectors.at, err);
     *rowid = keys.at[keys.n - 1];
@@ -288,8 +297,10 @@ static int insert_some(struct ext_table *table, sqlite3_value **argv,
                        sqlite3_int64 *rowid, char **err) {
   int rc;
   if (!update_is_null(COLUMN(argv, EXT_GRADIENT)) ||
-      !update_is_null(COLUMN(argv, EXT_GRADIENTS)))
-    return ext_gradient_insert(table, argv, rowid, err);
+      !update_is_null(COLUMN(argv, EXT_GRADIENTS))) {
+    rc = ext_beside_refuse(table, argv, 1, "a gradient", err);
+    return rc == SQLITE_OK ? ext_gradient_insert(table, argv, rowid, err) : rc;
+  }
   rc = update_check_alone(argv, 1, 0, err);
   if (rc != SQLITE_OK)
     return rc;
@@ -316,13 +327,18 @@ static int update_insert(struct ext_table *table, sqlite3_value **argv,
 }
 
 static int delete_row(struct ext_table *table, int64_t key, char **err) {
+  int level = -1;
   int rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK)
+    rc = ext_beside_begin(table, &level, err);
   if (rc == SQLITE_OK) {
     rc = emb_txn_delete(table->link->session, &key, 1, NULL);
     if (rc)
       rc = ext_link_error(table->link, rc, err);
   }
-  return rc;
+  if (rc == SQLITE_OK)
+    rc = ext_beside_delete(table, key, err);
+  return ext_beside_end(table, level, rc, err);
 }
 
 /* The row with all that belongs to it, and what is set of its vectors.  Both or
@@ -405,41 +421,84 @@ static int update_by_gradient(struct ext_table *table, sqlite3_value **argv,
   return ext_gradient_update(table, argv, key, err);
 }
 
-/* key: the row's new one. */
-static int update_some(struct ext_table *table, sqlite3_value **argv,
-                       int64_t old, int64_t key, int set, char **err) {
-  struct update_vectors row = {NULL, 0, 0};
-  int done, rc;
-  if (is_set(set, EXT_GRADIENT))
-    return update_by_gradient(table, argv, old, key, err);
-  rc = update_check_alone(argv, 0, set, err);
+/* What an UPDATE does to one row. */
+struct update_row {
+  int64_t from, to;
+  struct update_vectors vectors;
+  int set;    /* hidden columns, a bit each */
+  int beside; /* it sets columns beside the vector */
+};
+
+static int update_store(struct ext_table *table, const struct update_row *row,
+                        char **err) {
+  int done;
+  if (row->from != row->to)
+    return change_key(table, row->from, row->to, &row->vectors, err);
+  if (row->vectors.vectors)
+    return put_if(table, row->to, &row->vectors, 1, &done, err);
+  return is_set(row->set, EXT_UPDATED_AT)
+             ? ext_error(err, SQLITE_ERROR,
+                         "updated_at without %s or a gradient",
+                         ext_vtab(table)->options.vectors[0])
+             : SQLITE_OK;
+}
+
+/* Of a table with columns beside the vector: both or nothing.  UPDATE ... FROM
+** may come to a row again that it has moved away. */
+static int update_both(struct ext_table *table, sqlite3_value **argv,
+                       const struct update_row *row, char **err) {
+  uint8_t found = 0;
+  int level = -1;
+  int rc = emb_exists(table->link->session, &row->from, 1, &found);
+  if (rc)
+    return ext_link_error(table->link, rc, err);
+  if (!found)
+    return SQLITE_OK;
+  rc = ext_beside_begin(table, &level, err);
   if (rc == SQLITE_OK)
-    rc = update_read_row(table, argv, &old, &row, err);
-  if (rc == SQLITE_OK && (key != old || row.vectors))
+    rc = update_store(table, row, err);
+  if (rc == SQLITE_OK)
+    rc = ext_beside_update(table, argv, row->from, row->to, err);
+  return ext_beside_end(table, level, rc, err);
+}
+
+static int update_some(struct ext_table *table, sqlite3_value **argv,
+                       struct update_row *row, char **err) {
+  int rc;
+  if (is_set(row->set, EXT_GRADIENT)) {
+    rc = ext_beside_refuse(table, argv, 0, "a gradient", err);
+    return rc == SQLITE_OK
+               ? update_by_gradient(table, argv, row->from, row->to, err)
+               : rc;
+  }
+  rc = update_check_alone(argv, 0, row->set, err);
+  if (rc == SQLITE_OK)
+    rc = update_read_row(table, argv, &row->from, &row->vectors, err);
+  if (rc == SQLITE_OK &&
+      (row->to != row->from || row->vectors.vectors || row->beside))
     rc = ext_txn_write(table, err);
-  if (rc == SQLITE_OK && key != old)
-    rc = change_key(table, old, key, &row, err);
-  else if (rc == SQLITE_OK && row.vectors)
-    rc = put_if(table, key, &row, 1, &done, err);
-  else if (rc == SQLITE_OK && is_set(set, EXT_UPDATED_AT))
-    rc = ext_error(err, SQLITE_ERROR, "updated_at without %s or a gradient",
-                   ext_vtab(table)->options.vectors[0]);
-  free_row(&row);
+  if (rc == SQLITE_OK)
+    rc = row->beside || (row->to != row->from && ext_beside_is(table))
+             ? update_both(table, argv, row, err)
+             : update_store(table, row, err);
+  free_row(&row->vectors);
   return rc;
 }
 
 static int update_row(struct ext_table *table, sqlite3_value **argv,
                       char **err) {
   sqlite3_value *time = COLUMN(argv, EXT_UPDATED_AT);
-  int64_t old = sqlite3_value_int64(argv[0]), key;
-  int set = columns_set(table, argv), timed = is_set(set, EXT_UPDATED_AT);
-  int rc = check_update(table, set, err);
+  struct update_row row = {.from = sqlite3_value_int64(argv[0]),
+                           .set = columns_set(table, argv),
+                           .beside = ext_beside_is_given(table, argv, 0)};
+  int timed = is_set(row.set, EXT_UPDATED_AT);
+  int rc = check_update(table, row.set, err);
   if (rc == SQLITE_OK)
-    rc = new_key(table, argv, old, &key, err);
+    rc = new_key(table, argv, row.from, &row.to, err);
   if (rc == SQLITE_OK && timed)
     rc = ext_update_time(table, time, err);
   if (rc == SQLITE_OK)
-    rc = update_some(table, argv, old, key, set, err);
+    rc = update_some(table, argv, &row, err);
   if (timed)
     ext_update_time_end(table);
   return rc;

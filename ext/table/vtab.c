@@ -4,8 +4,9 @@
 **
 ** A table is declared to SQLite with the key and the first vector column as the
 ** user named them, then the hidden columns (EXT_HIDDEN), then the further
-** vector columns: so the hidden ones have the same numbers in all tables.  The
-** command column has the table's name (after a rename the new one), or
+** vector columns, and the columns beside the vector: so the hidden ones have
+** the same numbers in all tables.  The command column has the table's name
+** (after a rename the new one), or
 ** "command" where that name is taken by another column; and a hidden column
 ** that yields to the names of the user begins with emb_ where one has its name.
 **
@@ -13,7 +14,7 @@
 ** or newer can be connected, so that it can be dropped, and fails when used.
 ** xDestroy does not delete it: the DROP may be rolled back (conn/orphan.c).
 */
-#include "table.h"
+#include "beside.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -29,6 +30,8 @@ static void free_table(struct ext_table *table) {
   ext_txn_leave(table);
   ext_link_put(table);
   ext_cursor_free_spare(table);
+  ext_beside_free(table);
+  ext_beside_sets_free(table);
   ext_options_clear(&ext_vtab(table)->options);
   sqlite3_free(table->schema);
   sqlite3_free(table->name);
@@ -69,13 +72,14 @@ static int set_name(struct ext_table *table, const char *name) {
   return made;
 }
 
-/* Does the key or a vector have this name? */
+/* Does the key, a vector or a column beside it have this name? */
 static int is_users_column(const struct ext_options *options,
                            const char *name) {
   for (uint32_t i = 0; i < ext_vectors(options); i++)
     if (sqlite3_stricmp(name, options->vectors[i]) == 0)
       return 1;
-  return sqlite3_stricmp(name, options->key) == 0;
+  return sqlite3_stricmp(name, options->key) == 0 ||
+         ext_beside_named(options, name);
 }
 
 /* Adds a hidden column to the declaration. */
@@ -106,6 +110,7 @@ static int vtab_declare(struct ext_table *table, char **err) {
     declare_hidden(table, sql, ext_column(i), command);
   for (uint32_t i = 1; i < ext_vectors(options); i++)
     sqlite3_str_appendf(sql, ", \"%w\" BLOB", options->vectors[i]);
+  ext_beside_declare(options, sql);
   sqlite3_str_appendchar(sql, 1, ')');
   text = sqlite3_str_finish(sql);
   rc = text ? sqlite3_declare_vtab(db, text) : SQLITE_NOMEM;
@@ -150,6 +155,8 @@ static int vtab_start(struct ext_conn *conn, int create, int argc,
     rc = new_table(conn, argc, argv, &table, &err);
   if (rc == SQLITE_OK && create)
     rc = ext_table_create(table, &err);
+  if (rc == SQLITE_OK && create)
+    rc = ext_beside_create(table, &err);
   if (rc == SQLITE_OK && create)
     ext_txn_enter(table);
   if (rc == SQLITE_OK) {
@@ -243,6 +250,8 @@ static int vtab_destroy(sqlite3_vtab *vtab) {
     rc = ext_dict_drop(table->conn->db, table->schema, table->name, &err);
   if (rc == SQLITE_OK)
     rc = ext_settings_drop(table, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_beside_drop(table, &err);
   if (rc != SQLITE_OK) {
     /* SQLite shows the code's own text; this one goes to its log. */
     sqlite3_log(rc, "emb: %s", err ? err : "out of memory");
@@ -266,6 +275,9 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
                          &err);
   if (rc == SQLITE_OK)
     rc = ext_settings_rename(table, name, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_beside_rename(table, name, &err);
+  ext_cursor_free_spare(table);
   if (rc == SQLITE_OK && !set_name(table, name))
     rc = SQLITE_NOMEM;
   vtab_changed(table->conn, 1);
@@ -275,7 +287,8 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
 static int shadow_name(const char *suffix) {
   return sqlite3_stricmp(suffix, "emb") == 0 ||
          sqlite3_stricmp(suffix, EXT_DICT_TABLE) == 0 ||
-         sqlite3_stricmp(suffix, EXT_SETTINGS) == 0;
+         sqlite3_stricmp(suffix, EXT_SETTINGS) == 0 ||
+         sqlite3_stricmp(suffix, EXT_BESIDE) == 0;
 }
 
 /* MATCH where it is no search: under OR or NOT, behind an outer join, or as one

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+**
+** beside_declare.c -- columns beside the vector, as CREATE declares them:
+**
+**     +name [type] [INDEXED]
+**
+** TYPE      is what SQLite takes for one: words, and one or two numbers in
+**           parentheses.  It stands in two statements, the declaration of the
+**           table and that of its shadow table, so both give a column the same
+**           affinity, and nothing but words and numbers gets there.
+*/
+#include "beside.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+/* Words that SQLite would take for a constraint, or that mean something to a
+** virtual table. */
+static int is_constraint(const char *word, size_t n) {
+  static const char *const words[] = {
+      "primary",    "key",     "not",        "null",     "unique",
+      "check",      "default", "collate",    "as",       "constraint",
+      "references", "hidden",  "generated",  "always",   "autoincrement",
+      "on",         "foreign", "deferrable", "initially"};
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    if (strlen(words[i]) == n && sqlite3_strnicmp(word, words[i], (int)n) == 0)
+      return 1;
+  return 0;
+}
+
+static size_t word_length(const char *at) {
+  size_t n = 0;
+  if (*at >= '0' && *at <= '9')
+    return 0;
+  while (text_is_name(at[n]))
+    n++;
+  return n;
+}
+
+/* "(10)" or "(10, -2)", appended; 0: it is none. */
+static int read_numbers(const char **at, sqlite3_str *type) {
+  char end;
+  sqlite3_str_appendchar(type, 1, '(');
+  do {
+    *at = text_space(*at + 1);
+    if (**at == '-' || **at == '+')
+      sqlite3_str_appendchar(type, 1, *(*at)++);
+    if (**at < '0' || **at > '9')
+      return 0;
+    while (**at >= '0' && **at <= '9')
+      sqlite3_str_appendchar(type, 1, *(*at)++);
+    *at = text_space(*at);
+    end = **at;
+    sqlite3_str_appendchar(type, 1, end == ',' ? ',' : ')');
+  } while (end == ',');
+  *at = end == ')' ? text_space(*at + 1) : *at;
+  return end == ')';
+}
+
+/* The rules of SQLite's datatype3.html, section 3.1. */
+static enum ext_affinity affinity_of(const char *type) {
+  static const struct {
+    const char *part;
+    enum ext_affinity affinity;
+  } rules[] = {{"*int*", EXT_AFFINITY_NUMBER},
+               {"*char*", EXT_AFFINITY_TEXT},
+               {"*clob*", EXT_AFFINITY_TEXT},
+               {"*text*", EXT_AFFINITY_TEXT},
+               {"*blob*", EXT_AFFINITY_NONE}};
+  char *lower = sqlite3_mprintf("%s", type);
+  enum ext_affinity affinity =
+      type[0] ? EXT_AFFINITY_NUMBER : EXT_AFFINITY_NONE;
+  size_t i = 0;
+  for (char *c = lower; c && *c; c++)
+    *c |= *c >= 'A' && *c <= 'Z' ? 0x20 : 0;
+  for (; lower && i < sizeof rules / sizeof rules[0]; i++)
+    if (sqlite3_strglob(rules[i].part, lower) == 0) {
+      affinity = rules[i].affinity;
+      break;
+    }
+  sqlite3_free(lower);
+  return affinity;
+}
+
+/* What follows the name. */
+static int read_type(struct ext_beside_column *column, const char *rest,
+                     char **err) {
+  sqlite3_str *type = sqlite3_str_new(NULL);
+  const char *at = rest;
+  size_t n;
+  int rc, good = 1;
+  while (good && (n = word_length(at)) > 0 && !is_constraint(at, n)) {
+    if (n == 7 && sqlite3_strnicmp(at, "indexed", 7) == 0) {
+      column->indexed = 1;
+      at = text_space(at + n);
+      break;
+    }
+    sqlite3_str_appendf(type, "%s%.*s", sqlite3_str_length(type) ? " " : "",
+                        (int)n, at);
+    at = text_space(at + n);
+    if (*at == '(')
+      good = read_numbers(&at, type);
+  }
+  rc = sqlite3_str_errcode(type);
+  column->type = sqlite3_str_finish(type);
+  if (rc == SQLITE_OK && column->type == NULL)
+    column->type = sqlite3_mprintf("");
+  if (rc != SQLITE_OK || column->type == NULL)
+    return SQLITE_NOMEM;
+  column->affinity = affinity_of(column->type);
+  return *at == 0
+             ? SQLITE_OK
+             : ext_error(err, SQLITE_ERROR,
+                         "cannot understand: %.*s; expected a type, and "
+                         "perhaps INDEXED, after +%s",
+                         (int)text_trimmed(at, strlen(at)), at, column->name);
+}
+
+int ext_beside_add(struct ext_options *options, char *name, const char *rest,
+                   char **err) {
+  int n = options->beside_count;
+  struct ext_beside_column *more =
+      sqlite3_realloc64(options->beside, ((size_t)n + 1) * sizeof *more);
+  if (more == NULL) {
+    sqlite3_free(name);
+    return SQLITE_NOMEM;
+  }
+  options->beside = more;
+  options->beside_count++;
+  more[n] = (struct ext_beside_column){.name = name};
+  if (sqlite3_stricmp(name, "id") == 0)
+    return ext_error(err, SQLITE_ERROR,
+                     "column name is reserved: %s (that of the key, where the "
+                     "columns with a + are kept)",
+                     name);
+  return read_type(&more[n], rest, err);
+}
+
+int ext_beside_named(const struct ext_options *options, const char *name) {
+  int times = 0;
+  for (int i = 0; i < options->beside_count; i++)
+    times += sqlite3_stricmp(name, options->beside[i].name) == 0;
+  return times;
+}
+
+void ext_beside_declare(const struct ext_options *options, sqlite3_str *sql) {
+  for (int i = 0; i < options->beside_count; i++)
+    sqlite3_str_appendf(sql, ", \"%w\" %s", options->beside[i].name,
+                        options->beside[i].type);
+}
+
+void ext_beside_clear(struct ext_options *options) {
+  for (int i = 0; i < options->beside_count; i++) {
+    sqlite3_free(options->beside[i].name);
+    sqlite3_free(options->beside[i].type);
+  }
+  sqlite3_free(options->beside);
+  options->beside = NULL;
+  options->beside_count = 0;
+}

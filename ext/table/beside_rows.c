@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT
+**
+** beside_rows.c -- a row of the columns beside the vector, read and written.
+**
+** BOTH      SQLite does not bracket a statement of one row with a savepoint, so
+**           what changes in the store and in the shadow table must be one here:
+**           the store's change comes first, within a savepoint of the engine,
+**           and is undone if the shadow table's fails; that is one statement,
+**           which SQLite undoes by itself.
+** STATEMENTS  are prepared once for each table object, and ended before it is
+**           renamed.  None is left in the middle but a cursor's, which ends
+**           with the row.
+*/
+#include "beside.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+#define COLUMN(argv, column) ((argv)[2 + (column)])
+
+enum beside_kind { BESIDE_READ, BESIDE_PUT, BESIDE_MOVE, BESIDE_DELETE };
+enum { BESIDE_KINDS = BESIDE_DELETE + 1 };
+
+struct ext_beside {
+  sqlite3_stmt *statements[BESIDE_KINDS]; /* NULL: not prepared yet */
+};
+
+/* ---- statements ---------------------------------------------------------- */
+
+void ext_beside_forget(struct ext_table *table) {
+  struct ext_beside *beside = ext_vtab(table)->beside;
+  for (int i = 0; beside && i < BESIDE_KINDS; i++) {
+    sqlite3_finalize(beside->statements[i]);
+    beside->statements[i] = NULL;
+  }
+}
+
+void ext_beside_free(struct ext_table *table) {
+  ext_beside_forget(table);
+  sqlite3_free(ext_vtab(table)->beside);
+  ext_vtab(table)->beside = NULL;
+}
+
+static void add_columns(const struct ext_options *options, sqlite3_str *sql,
+                        const char *format) {
+  for (int i = 0; i < options->beside_count; i++)
+    sqlite3_str_appendf(sql, format, options->beside[i].name);
+}
+
+/* ?1 is the key, and the columns' values follow; of BESIDE_MOVE the key that
+** the row had comes behind these. */
+static char *statement_text(struct ext_table *table, enum beside_kind kind) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  sqlite3_str *sql = sqlite3_str_new(table->conn->db);
+  char *shadow = sqlite3_mprintf("\"%w\".\"%w_" EXT_BESIDE "\"", table->schema,
+                                 table->name);
+  switch (shadow ? kind : BESIDE_KINDS) {
+  case BESIDE_READ:
+    /* Without the table in front a column that is missing would be a text. */
+    sqlite3_str_appendall(sql, "SELECT t.id");
+    add_columns(options, sql, ", t.\"%w\"");
+    sqlite3_str_appendf(sql, " FROM %s AS t WHERE t.id = ?", shadow);
+    break;
+  case BESIDE_PUT:
+    sqlite3_str_appendf(sql, "INSERT OR REPLACE INTO %s(id", shadow);
+    add_columns(options, sql, ", \"%w\"");
+    sqlite3_str_appendall(sql, ") VALUES(?");
+    for (int i = 0; i < options->beside_count; i++)
+      sqlite3_str_appendall(sql, ", ?");
+    sqlite3_str_appendchar(sql, 1, ')');
+    break;
+  case BESIDE_MOVE:
+    sqlite3_str_appendf(sql, "UPDATE OR REPLACE %s SET id = ?", shadow);
+    add_columns(options, sql, ", \"%w\" = ?");
+    sqlite3_str_appendall(sql, " WHERE id = ?");
+    break;
+  case BESIDE_DELETE:
+    sqlite3_str_appendf(sql, "DELETE FROM %s WHERE id = ?", shadow);
+    break;
+  default:
+    break;
+  }
+  sqlite3_free(shadow);
+  return sqlite3_str_finish(sql);
+}
+
+static int beside_prepare(struct ext_table *table, enum beside_kind kind,
+                          sqlite3_stmt **statement, char **err) {
+  char *sql = statement_text(table, kind);
+  int rc = sql ? sqlite3_prepare_v3(table->conn->db, sql, -1,
+                                    SQLITE_PREPARE_PERSISTENT, statement, NULL)
+               : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return rc == SQLITE_OK ? rc : ext_beside_error(table, rc, err);
+}
+
+/* One of the table object's own. */
+static int beside_statement(struct ext_table *table, enum beside_kind kind,
+                            sqlite3_stmt **statement, char **err) {
+  struct ext_beside *beside = ext_vtab(table)->beside;
+  int rc = SQLITE_OK;
+  if (beside == NULL) {
+    beside = sqlite3_malloc64(sizeof *beside);
+    if (beside == NULL)
+      return SQLITE_NOMEM;
+    memset(beside, 0, sizeof *beside);
+    ext_vtab(table)->beside = beside;
+  }
+  if (beside->statements[kind] == NULL)
+    rc = beside_prepare(table, kind, &beside->statements[kind], err);
+  *statement = beside->statements[kind];
+  return rc;
+}
+
+/* Runs one that writes, with its values, of which none is kept.  What
+** last_insert_rowid() tells is the outer statement's affair. */
+static int beside_run(struct ext_table *table, sqlite3_stmt *statement,
+                      char **err) {
+  sqlite3 *db = table->conn->db;
+  sqlite3_int64 last = sqlite3_last_insert_rowid(db);
+  int rc;
+  sqlite3_step(statement);
+  rc = sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  sqlite3_set_last_insert_rowid(db, last);
+  return rc == SQLITE_OK ? rc : ext_beside_error(table, rc, err);
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+void ext_beside_reset(struct ext_beside_scan *scan) {
+  sqlite3_reset(scan->row);
+  scan->state = 0;
+}
+
+/* On the row of a key. */
+static int beside_seek(struct ext_table *table, struct ext_beside_scan *scan,
+                       int64_t key, char **err) {
+  int rc;
+  ext_beside_leave(scan);
+  if (scan->row == NULL) {
+    rc = beside_prepare(table, BESIDE_READ, &scan->row, err);
+    if (rc != SQLITE_OK)
+      return rc;
+  }
+  sqlite3_bind_int64(scan->row, 1, key);
+  rc = sqlite3_step(scan->row);
+  if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+    rc = sqlite3_reset(scan->row);
+    return ext_beside_error(table, rc, err);
+  }
+  scan->state = rc;
+  scan->key = key;
+  return SQLITE_OK;
+}
+
+int ext_beside_column(struct ext_table *table, struct ext_beside_scan *scan,
+                      int64_t key, int i, sqlite3_context *context) {
+  char *err = NULL;
+  int rc = SQLITE_OK;
+  if (scan->state == 0 || scan->key != key)
+    rc = beside_seek(table, scan, key, &err);
+  if (rc == SQLITE_OK && scan->state == SQLITE_ROW)
+    sqlite3_result_value(context, sqlite3_column_value(scan->row, i + 1));
+  return ext_vtab_error(&table->base, rc, err);
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+int ext_beside_begin(struct ext_table *table, int *level, char **err) {
+  struct ext_link *link = table->link;
+  int rc;
+  *level = -1;
+  if (!ext_beside_is(table))
+    return SQLITE_OK;
+  rc = emb_savepoint(link->session, ext_txn_level(link) + 1);
+  if (rc)
+    return ext_link_error(link, rc, err);
+  *level = ext_txn_level(link) + 1;
+  return SQLITE_OK;
+}
+
+int ext_beside_end(struct ext_table *table, int level, int rc, char **err) {
+  struct ext_link *link = table->link;
+  int ended;
+  if (level < 0)
+    return rc;
+  if (rc != SQLITE_OK)
+    emb_rollback_to(link->session, level);
+  ended = emb_savepoint_release(link->session, level);
+  return rc == SQLITE_OK && ended ? ext_link_error(link, ended, err) : rc;
+}
+
+int ext_beside_is_given(struct ext_table *table, sqlite3_value **argv,
+                        int is_insert) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  for (int i = 0; i < options->beside_count; i++) {
+    sqlite3_value *value = COLUMN(argv, ext_beside_at(options, i));
+    if (is_insert ? sqlite3_value_type(value) != SQLITE_NULL
+                  : !sqlite3_value_nochange(value))
+      return 1;
+  }
+  return 0;
+}
+
+/* UPDATE ... FROM gives a value to each column, whether it is set or not. */
+int ext_beside_refuse(struct ext_table *table, sqlite3_value **argv,
+                      int is_insert, const char *what, char **err) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  if (!is_insert && !sqlite3_value_nochange(COLUMN(argv, EXT_KEYS)))
+    return SQLITE_OK;
+  return ext_beside_is_given(table, argv, is_insert)
+             ? ext_error(err, SQLITE_ERROR, "either %s or %s, not both",
+                         options->beside[0].name, what)
+             : SQLITE_OK;
+}
+
+/* Binds what is given, and of the other columns what stands in `old`, or
+** nothing; *some: not all are NULL. */
+static int beside_bind(struct ext_table *table, sqlite3_stmt *statement,
+                       sqlite3_value **argv, int is_insert, sqlite3_stmt *old,
+                       int *some) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  int rc = SQLITE_OK;
+  *some = 0;
+  for (int i = 0; i < options->beside_count && rc == SQLITE_OK; i++) {
+    sqlite3_value *value = COLUMN(argv, ext_beside_at(options, i));
+    if (!is_insert && sqlite3_value_nochange(value)) {
+      if (old == NULL)
+        continue;
+      value = sqlite3_column_value(old, i + 1);
+    }
+    *some |= sqlite3_value_type(value) != SQLITE_NULL;
+    rc = sqlite3_bind_value(statement, i + 2, value);
+  }
+  return rc;
+}
+
+int ext_beside_delete(struct ext_table *table, int64_t key, char **err) {
+  sqlite3_stmt *statement;
+  int rc;
+  if (!ext_beside_is(table))
+    return SQLITE_OK;
+  rc = beside_statement(table, BESIDE_DELETE, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  sqlite3_bind_int64(statement, 1, key);
+  return beside_run(table, statement, err);
+}
+
+int ext_beside_insert(struct ext_table *table, sqlite3_value **argv,
+                      int64_t key, char **err) {
+  sqlite3_stmt *statement;
+  int some, rc;
+  if (!ext_beside_is(table))
+    return SQLITE_OK;
+  if (!ext_beside_is_given(table, argv, 1))
+    return ext_beside_delete(table, key, err);
+  rc = beside_statement(table, BESIDE_PUT, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  sqlite3_bind_int64(statement, 1, key);
+  rc = beside_bind(table, statement, argv, 1, NULL, &some);
+  if (rc == SQLITE_OK)
+    return beside_run(table, statement, err);
+  sqlite3_clear_bindings(statement);
+  return ext_beside_error(table, rc, err);
+}
+
+struct merged {
+  int there; /* there was such a row */
+  int some;  /* not all are NULL */
+};
+
+/* The row at `from` with what the UPDATE sets, bound to a statement. */
+static int merge_row(struct ext_table *table, sqlite3_stmt *statement,
+                     sqlite3_value **argv, int64_t from, struct merged *row,
+                     char **err) {
+  sqlite3_stmt *old;
+  int rc = beside_statement(table, BESIDE_READ, &old, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  sqlite3_bind_int64(old, 1, from);
+  row->there = sqlite3_step(old) == SQLITE_ROW;
+  rc = beside_bind(table, statement, argv, 0, row->there ? old : NULL,
+                   &row->some);
+  if (sqlite3_reset(old) != SQLITE_OK || rc != SQLITE_OK) {
+    rc = rc == SQLITE_OK ? sqlite3_errcode(table->conn->db) : rc;
+    sqlite3_clear_bindings(statement);
+    return ext_beside_error(table, rc, err);
+  }
+  return SQLITE_OK;
+}
+
+/* What an UPDATE sets of a row that keeps its key, or has none at `from`. */
+static int put_merged(struct ext_table *table, sqlite3_value **argv,
+                      int64_t from, int64_t to, char **err) {
+  sqlite3_stmt *statement;
+  struct merged row;
+  int rc = beside_statement(table, BESIDE_PUT, &statement, err);
+  if (rc == SQLITE_OK)
+    rc = merge_row(table, statement, argv, from, &row, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (row.some) {
+    sqlite3_bind_int64(statement, 1, to);
+    return beside_run(table, statement, err);
+  }
+  sqlite3_clear_bindings(statement);
+  return row.there || from != to ? ext_beside_delete(table, to, err)
+                                 : SQLITE_OK;
+}
+
+int ext_beside_update(struct ext_table *table, sqlite3_value **argv,
+                      int64_t from, int64_t to, char **err) {
+  sqlite3_stmt *statement;
+  struct merged row;
+  int rc;
+  if (!ext_beside_is(table))
+    return SQLITE_OK;
+  if (from == to)
+    return ext_beside_is_given(table, argv, 0)
+               ? put_merged(table, argv, from, to, err)
+               : SQLITE_OK;
+  rc = beside_statement(table, BESIDE_MOVE, &statement, err);
+  if (rc == SQLITE_OK)
+    rc = merge_row(table, statement, argv, from, &row, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (!row.there) {
+    sqlite3_clear_bindings(statement);
+    return put_merged(table, argv, from, to, err);
+  }
+  sqlite3_bind_int64(statement, 1, to);
+  sqlite3_bind_int64(statement, ext_vtab(table)->options.beside_count + 2,
+                     from);
+  return beside_run(table, statement, err);
+}
+
+/* What a function or the clock has removed may have left a row. */
+int ext_beside_clean(struct ext_table *table, const int64_t *keys, size_t n,
+                     char **err) {
+  enum { AT_ONCE = 512 };
+  uint8_t found[AT_ONCE];
+  int rc = SQLITE_OK;
+  for (size_t at = 0; ext_beside_is(table) && rc == SQLITE_OK && at < n;
+       at += AT_ONCE) {
+    size_t m = n - at < AT_ONCE ? n - at : AT_ONCE;
+    int asked = emb_exists(table->link->session, keys + at, m, found);
+    rc = asked ? ext_link_error(table->link, asked, err) : SQLITE_OK;
+    for (size_t i = 0; i < m && rc == SQLITE_OK; i++)
+      if (!found[i])
+        rc = ext_beside_delete(table, keys[at + i], err);
+  }
+  return rc;
+}

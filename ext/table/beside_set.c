@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+**
+** beside_set.c -- the keys that fit conditions, as a set that a search for
+** neighbours asks for each row.
+**
+** KEPT      To select half a million keys takes a hundred times as long as the
+**           search that is to go by them.  So a table object keeps the sets of
+**           its last conditions, each valid as long as the shadow table is as
+**           it was:
+**             data      SQLITE_FCNTL_DATA_VERSION, which any commit changes, of
+**                       whatever connection
+**             written   while this connection has a transaction that writes,
+**                       the rows that it has written so far; else -1
+**             undone    the savepoints and transactions undone so far: what was
+**                       written is less then, and what was counted is not
+**           Each of them changes when something else was written, too, and the
+**           set is made anew without need.
+** REFERENCES  One is the table object's, and one each scan's that goes by it.
+*/
+#include "beside.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+/* What a table object keeps at most. */
+#define SETS_MAX 16
+#define SETS_BYTES_MAX (64 * 1024 * 1024)
+
+struct beside_stamp {
+  unsigned data;
+  int written;
+  uint64_t undone;
+};
+
+struct ext_beside_set {
+  struct ext_beside_set *next; /* the one that was used before */
+  int refs;
+  struct beside_stamp stamp;
+  struct ext_beside_where *where;
+  emb_filter *filter;
+};
+
+static struct beside_stamp stamp_now(struct ext_table *table) {
+  sqlite3 *db = table->conn->db;
+  struct beside_stamp stamp = {.written = -1,
+                               .undone = ext_vtab(table)->sets->undone};
+  sqlite3_file_control(db, table->schema, SQLITE_FCNTL_DATA_VERSION,
+                       &stamp.data);
+  if (sqlite3_txn_state(db, table->schema) == SQLITE_TXN_WRITE)
+    stamp.written = sqlite3_total_changes(db);
+  return stamp;
+}
+
+static int is_valid(const struct ext_beside_set *set,
+                    const struct beside_stamp *now) {
+  return set->stamp.data == now->data && set->stamp.written == now->written &&
+         set->stamp.undone == now->undone;
+}
+
+static void set_drop(struct ext_beside_set *set) {
+  if (set == NULL || --set->refs > 0)
+    return;
+  ext_beside_where_free(set->where);
+  emb_filter_free(set->filter);
+  sqlite3_free(set);
+}
+
+/* Leaves those that may be used again, and not too many. */
+static void sets_trim(struct ext_beside_sets *sets,
+                      const struct beside_stamp *now) {
+  struct ext_beside_set **at = &sets->first;
+  size_t bytes = 0;
+  int n = 0;
+  while (*at) {
+    struct ext_beside_set *set = *at;
+    bytes += emb_filter_bytes(set->filter);
+    if (is_valid(set, now) && ++n <= SETS_MAX &&
+        (n == 1 || bytes <= SETS_BYTES_MAX)) {
+      at = &set->next;
+    } else {
+      *at = set->next;
+      set_drop(set);
+    }
+  }
+}
+
+/* Moves it to the front; NULL: there is none. */
+static struct ext_beside_set *find_set(struct ext_beside_sets *sets,
+                                       const struct ext_beside_where *where) {
+  for (struct ext_beside_set **at = &sets->first; *at; at = &(*at)->next) {
+    struct ext_beside_set *set = *at;
+    if (ext_beside_where_equal(set->where, where)) {
+      *at = set->next;
+      set->next = sets->first;
+      sets->first = set;
+      return set;
+    }
+  }
+  return NULL;
+}
+
+/* Takes over the scan's conditions. */
+static int make_set(struct ext_table *table, struct ext_beside_scan *scan,
+                    const struct beside_stamp *stamp, char **err) {
+  struct ext_beside_sets *sets = ext_vtab(table)->sets;
+  struct ext_beside_set *set = sqlite3_malloc64(sizeof *set);
+  int64_t *keys = NULL;
+  size_t n = 0;
+  int without = 0;
+  int rc = set ? ext_beside_select(table, scan->where, &without, &keys, &n, err)
+               : SQLITE_NOMEM;
+  if (rc != SQLITE_OK) {
+    sqlite3_free(set);
+    return rc;
+  }
+  *set = (struct ext_beside_set){.refs = 1, .stamp = *stamp};
+  rc = emb_filter_new(table->link->session, keys, n, without, &set->filter);
+  sqlite3_free(keys);
+  if (rc) {
+    set_drop(set);
+    return ext_link_error(table->link, rc, err);
+  }
+  set->where = scan->where;
+  scan->where = NULL;
+  set->next = sets->first;
+  sets->first = set;
+  sets_trim(sets, stamp);
+  return SQLITE_OK;
+}
+
+int ext_beside_filter(struct ext_table *table, struct ext_beside_scan *scan,
+                      const emb_filter **filter, char **err) {
+  struct ext_beside_sets *sets = ext_beside_sets_of(table);
+  struct beside_stamp stamp;
+  int rc = SQLITE_OK;
+  if (sets == NULL)
+    return SQLITE_NOMEM;
+  stamp = stamp_now(table);
+  sets_trim(sets, &stamp);
+  if (find_set(sets, scan->where) == NULL)
+    rc = make_set(table, scan, &stamp, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  set_drop(scan->set);
+  scan->set = sets->first;
+  scan->set->refs++;
+  *filter = scan->set->filter;
+  return SQLITE_OK;
+}
+
+void ext_beside_sets_free(struct ext_table *table) {
+  struct ext_beside_sets *sets = ext_vtab(table)->sets;
+  if (sets == NULL)
+    return;
+  while (sets->first) {
+    struct ext_beside_set *set = sets->first;
+    sets->first = set->next;
+    set_drop(set);
+  }
+  sqlite3_finalize(sets->select);
+  sqlite3_free(sets);
+  ext_vtab(table)->sets = NULL;
+}
+
+/* ---- of a scan ----------------------------------------------------------- */
+
+void ext_beside_rewind(struct ext_beside_scan *scan) {
+  ext_beside_leave(scan);
+  ext_beside_where_free(scan->where);
+  scan->where = NULL;
+  set_drop(scan->set);
+  scan->set = NULL;
+}
+
+void ext_beside_close(struct ext_beside_scan *scan) {
+  ext_beside_rewind(scan);
+  sqlite3_finalize(scan->row);
+  scan->row = NULL;
+}
