@@ -239,6 +239,20 @@ typedef struct emb_config {
   ** when there are 1,024 rows, kept in a file, and follows each change; until
   ** it is there all rows are compared (the metric nearest_index says which). */
   const char *index;
+  /* What becomes of gradients: NULL or "none", each is applied at once;
+  ** "average(...)", see emb_apply_gradients and emb_flush_gradients.  In
+  ** brackets, separated by commas, each may be left out:
+  **
+  **   max=n      gradients that are averaged at most, 1 to 65536; 16
+  **   expire=t   how long one is kept at most, 1ms to 24h, a whole number of
+  **              ms, s, min or h; 500ms
+  **   outlier=r  which of them are left out: none, the default; norm(z), mad(z)
+  **              with z=3.5, cosine(c) with c=-0.2, trim(p) with p=0.1
+  **              (bank/average.c has the formulas)
+  **
+  ** Any other text is EMB_RANGE.  Not stored: whoever opens the store first, in
+  ** the process that owns it, says so. */
+  const char *gradients;
   /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
   ** Everywhere else dim is then their sum, and a vector the segments of a row
   ** one after the other. */
@@ -311,6 +325,10 @@ int emb_own(emb_session *session);
 int emb_check_memory(uint64_t bytes, emb_err *err);
 /* EMB_RANGE, with what is wrong, when emb_config.index may not be this text. */
 int emb_check_index(const char *text, emb_err *err);
+/* The same of emb_config.gradients. */
+int emb_check_gradients(const char *text, emb_err *err);
+/* 1 when gradients are averaged, if this process owns the store. */
+int emb_averages(const emb_store *store);
 /* What emb_open would say of these options if the store were not open; dim,
 ** type and segments must be given.  Errors: RANGE, MISMATCH. */
 int emb_check_config(const emb_store *store, const emb_config *config,
@@ -454,10 +472,35 @@ typedef struct emb_update {
 ** An update that would not be finite is EMB_NONFINITE and leaves its key as it
 ** was.
 ** Errors: UNFIT (no optimizer), NONFINITE (gradient), RANGE (lr), and those of
-** emb_put. */
+** emb_put.
+** With emb_config.gradients = "average(...)" the gradients of a key are kept,
+** whichever sessions send them, and their average makes one step (CARLS, "lazy
+** update"): when a call needs the row as it is (any but of emb_clocks,
+** look-ahead, and what describes the store), when there are `max`, after
+** `expire`, or for want of memory, an eighth of the store's budget beside it.
+** So a reader finds in the row all that was acknowledged before.  lr,
+** step and emb_session_time are those of the latest; found says whether the key
+** is there now, versions are 0.  The row counts (emb_tracks, admission) as
+** often as without.  A call with `read`, and one of a session that holds
+** leases, is applied at once, after what is pending.  An average that cannot be
+** applied for any other reason than that the vector would not be finite, which
+** drops it (metric gradients_refused), is kept, and the error is that of the
+** call that needs the row.  It survives what an emb_put would: a checkpoint, a
+** commit and a close apply it first. */
 int emb_apply_gradients(emb_session *session, const int64_t *keys, size_t n,
                         const float *gradients, const emb_update *how,
                         const emb_rows *to);
+/* Applies all that is pending; *steps (or NULL): how many keys made one. */
+int emb_flush_gradients(emb_session *session, uint64_t *steps);
+/* A key with gradients that are kept. */
+typedef struct emb_pending_key {
+  int64_t key;
+  uint64_t age_us;    /* since the oldest of them came */
+  uint32_t gradients; /* rows of one call with the same key are one */
+} emb_pending_key;
+/* Fills up to max, in no order; *n: how many there are. */
+int emb_pending(emb_session *session, emb_pending_key *keys, size_t max,
+                size_t *n);
 /* Removes n keys; found[i] (or NULL) = 1 where the key was there. */
 int emb_delete(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
@@ -647,7 +690,8 @@ int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
 int emb_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                        size_t *n);
 void emb_scan_close(emb_scan *scan);
-/* Number of keys, as the session sees it; answered from memory. */
+/* Number of keys, as the session sees it, without those that pending gradients
+** will add (emb_flush_gradients); answered from memory. */
 int64_t emb_count(emb_session *session);
 
 /* ---- snapshots --------------------------------------------------------- */

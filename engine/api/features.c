@@ -17,12 +17,12 @@
 
 extern const struct task task_flush, task_snapshots, task_readers, task_expire,
     task_evict, task_compact, task_checkpoint, task_shorten, task_advice,
-    task_warm, task_nearest;
+    task_warm, task_nearest, task_bank;
 
 const struct task *const store_tasks[] = {
     &task_flush,  &task_snapshots, &task_readers,    &task_expire,
     &task_evict,  &task_compact,   &task_checkpoint, &task_shorten,
-    &task_advice, &task_warm,      &task_nearest};
+    &task_advice, &task_warm,      &task_nearest,    &task_bank};
 
 const size_t store_task_count = sizeof store_tasks / sizeof store_tasks[0];
 _Static_assert(sizeof store_tasks / sizeof store_tasks[0] <= TASKS_MAX,
@@ -52,6 +52,7 @@ emb_store *features__new_store(struct env *env) {
     struct snapshots snapshots;
     struct chain chain;
     struct evict evict;
+    struct bank bank;
   } *whole = env->allocate(env, sizeof *whole);
   if (!whole) {
     return NULL;
@@ -61,5 +62,6 @@ emb_store *features__new_store(struct env *env) {
   whole->store.snapshots = &whole->snapshots;
   whole->store.chain = &whole->chain;
   whole->store.evict = &whole->evict;
+  whole->store.bank = &whole->bank;
   return &whole->store;
 }

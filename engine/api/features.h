@@ -10,6 +10,7 @@
 #include "../life/evict.h"
 #include "../session/store.h"
 #include "../ahead/warm.h"
+#include "../bank/bank.h"
 #include "../nearest/index.h"
 
 /* A store of zeros in one piece with what its features keep for it; NULL

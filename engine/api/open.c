@@ -183,7 +183,7 @@ static int check_config(const emb_config *c, emb_err *err) {
     return err_set(err, EMB_RANGE, "staleness must be between 0 and %d, got %u",
                    EMB_STALENESS_MAX, c->staleness);
   }
-  return EMB_OK;
+  return emb_check_gradients(c->gradients, err);
 }
 
 int emb_check_config(const emb_store *store, const emb_config *c,
@@ -308,6 +308,7 @@ void open__free(emb_store *store) {
   stop_threads(store);
   warm_free(store);
   nearest_free(store);
+  bank_free(store);
   emb_check(store_valid(store) && core_valid(core));
   recovery_free(store->doubt);
   snapshots_free(core, store->snapshots);
@@ -523,6 +524,7 @@ static int store_open_store(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
+  bank_begin(store);
   if (core->temporary) {
     rc = create_temporary(store, err);
   } else if (create) {
@@ -577,12 +579,14 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
     rc = err_set(err, EMB_NOMEM, "out of memory");
   } else {
     memcpy(core->dir, dir, length);
-    rc = store_open_store(store, err);
+    rc = bank_init(store, config->gradients, err);
+    rc = rc ? rc : store_open_store(store, err);
   }
   /* The caller's; the schema has all that they say. */
   store->config.optimizer = store->config.initializer = NULL;
   store->config.ttl = store->config.admission = NULL;
   store->config.metric = store->config.index = NULL;
+  store->config.gradients = NULL;
   store->config.segments = NULL;
   store->config.segment_count = 0;
   if (rc) {
@@ -648,6 +652,7 @@ int open__close(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   int rc = EMB_OK;
   route_leave(store);
+  int kept = bank_close(store, err); /* what cannot be applied is lost */
   stop_threads(store);
   if (atomic_load(&store->owner) && !core->temporary &&
       !atomic_load(&store->dropped) && !atomic_load(&store->owed) &&
@@ -657,7 +662,7 @@ int open__close(emb_store *store, emb_err *err) {
     if (!rc) {
       nearest_close(store);
     }
-    store->closed_in_peace = !rc;
+    store->closed_in_peace = !rc && !kept;
   } else if (atomic_load(&store->owner) && atomic_load(&store->in_doubt) &&
              !atomic_load(&store->dropped)) {
     /* The next owner finds in the log what is acknowledged, and decides. */
@@ -667,7 +672,7 @@ int open__close(emb_store *store, emb_err *err) {
     warm_leave(store);
   }
   open__free(store);
-  return rc;
+  return rc ? rc : kept;
 }
 
 void emb_uuid(const emb_store *store, uint8_t uuid[16]) {
@@ -676,6 +681,7 @@ void emb_uuid(const emb_store *store, uint8_t uuid[16]) {
 const char *emb_directory(const emb_store *store) { return store->core.dir; }
 uint32_t emb_dim(const emb_store *store) { return store->core.layout.dim; }
 uint32_t emb_type(const emb_store *store) { return store->core.layout.type; }
+int emb_averages(const emb_store *store) { return store->averages; }
 uint32_t emb_tracking(const emb_store *store) {
   return store->core.schema.track;
 }

@@ -33,7 +33,8 @@ int emb_check_index(const char *text, emb_err *err) {
 /* A store that is open already: may this caller share it? */
 static int share(emb_store *store, const emb_config *c, emb_err *err) {
   struct schema schema = store->core.schema;
-  int rc = schema_accept(&schema, c, store->core.dir, err);
+  int rc = emb_check_gradients(c->gradients, err);
+  rc = rc ? rc : schema_accept(&schema, c, store->core.dir, err);
   if (rc) {
     return rc;
   }

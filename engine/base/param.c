@@ -61,7 +61,7 @@ static void print_number(double x, char to[PRINT_MAX]) {
     }
     exponent = (int)strtol(e + 1, NULL, 10);
     write_number(digits, n, exponent, to);
-    (void)text__double(to, &back);
+    (void)text_double(to, &back);
     if (back == fabs(x) || precision == 16) {
       return; /* 17 digits name every double */
     }
@@ -145,7 +145,7 @@ static int parse_one(const struct param_list *list,
     return err_set(err, EMB_RANGE, "%s: expected = after %s, got \"%.*s\"",
                    kind->name, param->name, shown(*at), *at);
   }
-  n = text__double(*at, &value);
+  n = text_double(*at, &value);
   if (n == 0 || text_is_name((*at)[n]) || (*at)[n] == '.') {
     return err_set(err, EMB_RANGE, "%s: %s is not a number: \"%.*s\"",
                    kind->name, param->name, shown(*at), *at);

@@ -103,7 +103,7 @@ static size_t scan_exponent(const char *text, long *exponent) {
   return (size_t)(at - text);
 }
 
-size_t text__double(const char *text, double *value) {
+size_t text_double(const char *text, double *value) {
   char plain[DIGITS_MAX + 16];
   const char *at = text + (*text == '-');
   size_t n = copy_digits(at, plain, DIGITS_MAX), fraction = 0;

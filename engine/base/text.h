@@ -45,6 +45,6 @@ int text_whole(const char *text, uint64_t least, uint64_t most,
 /* -digits.digits e-digits, of which sign, fraction and exponent may be absent:
 ** the nearest double.  Returns the length; 0: there is none, or it has more
 ** than 64 digits. */
-size_t text__double(const char *text, double *value);
+size_t text_double(const char *text, double *value);
 
 #endif

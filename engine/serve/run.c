@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "../ahead/async.h"
+#include "../bank/needs.h"
 #include "../nearest/filter.h"
 #include "../session/txn_map.h"
 #include "stat_row.h"
@@ -330,6 +331,10 @@ static uint64_t run_maintenance(struct run *run, int call, union word *w) {
     return (uint64_t)local_expire(s, w[0].p);
   case CALL_evict:
     return (uint64_t)local_evict(s, w[0].p);
+  case CALL_flush_gradients:
+    return (uint64_t)local_flush_gradients(s, w[0].p);
+  case CALL_pending:
+    return (uint64_t)local_pending(s, w[0].p, w[1].u, w[2].p);
   case CALL_evicted: {
     const emb_rows to = {.keys = w[2].p, .ops = w[3].p, .positions = w[4].p};
     return (uint64_t)local_evicted(s, w[0].u, w[1].u, &to, w[5].p);
@@ -433,6 +438,15 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
   default:
     return run_maintenance(run, call, w);
   }
+}
+
+/* What this process asks before a call of its own (api/calls.c). */
+static int run_needs(int call) {
+#define RUN_NEEDS(type, name, parameters, arguments)                           \
+  [CALL_##name] = NEEDS_OF_##name,
+  static const uint8_t needs[CALLS] = {SESSION_CALLS(RUN_NEEDS)};
+#undef RUN_NEEDS
+  return needs[call];
 }
 
 /* ---- a request ----------------------------------------------------------- */
@@ -668,6 +682,13 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
   }
   if (q->statement != run->s->leases.statement) {
     local_statement(run->s, q->statement);
+  }
+  rc =
+      bank_enter(run->s, run_needs(call),
+                 &(struct bank_call){(uintptr_t)a.w[0].u, (uintptr_t)a.w[1].u,
+                                     (uintptr_t)a.w[2].u, (uintptr_t)a.w[4].u});
+  if (rc) {
+    return rc;
   }
   if (shape->opens) {
     void *made = NULL;

@@ -234,6 +234,17 @@ int served_evict(emb_session *session, uint64_t *removed) {
   return ask(session, CALL_evict, w);
 }
 
+int served_flush_gradients(emb_session *session, uint64_t *steps) {
+  const union word w[REQUEST_ARGS] = {{.p = steps}};
+  return ask(session, CALL_flush_gradients, w);
+}
+
+int served_pending(emb_session *session, emb_pending_key *keys, size_t max,
+                   size_t *n) {
+  const union word w[REQUEST_ARGS] = {{.p = keys}, {.u = max}, {.p = n}};
+  return ask(session, CALL_pending, w);
+}
+
 int served_checkpoint(emb_session *session) {
   return ask(session, CALL_checkpoint, NULL);
 }

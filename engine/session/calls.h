@@ -63,6 +63,12 @@ struct link;
   CALL(int, delete,                                                            \
        (emb_session * session, const int64_t *keys, size_t n, uint8_t *found), \
        (session, keys, n, found))                                              \
+  CALL(int, flush_gradients, (emb_session * session, uint64_t * steps),        \
+       (session, steps))                                                       \
+  CALL(                                                                        \
+      int, pending,                                                            \
+      (emb_session * session, emb_pending_key * keys, size_t max, size_t * n), \
+      (session, keys, max, n))                                                 \
   CALL(int, clocks,                                                            \
        (emb_session * session, const int64_t *keys, size_t n,                  \
         uint32_t *clocks),                                                     \

@@ -124,7 +124,7 @@ static void choose_last(struct groups *g, size_t n) {
 
 void group_end_call(struct groups *g, struct env *env) {
   if (g->rows_room > ROWS_KEPT || g->sums_room > SUMS_KEPT) {
-    group__free(g, env);
+    group_free(g, env);
   }
 }
 
@@ -150,7 +150,7 @@ int group_rows(struct groups *g, struct env *env,
   return 1;
 }
 
-void group__free(struct groups *g, struct env *env) {
+void group_free(struct groups *g, struct env *env) {
   env->release(env, g->stands);
   env->release(env, g->sum_at);
   env->release(env, g->times);

@@ -44,6 +44,6 @@ static inline uint32_t group_times(const struct groups *groups, size_t row) {
 }
 /* The call is over: gives back what the next one need not have. */
 void group_end_call(struct groups *groups, struct env *env);
-void group__free(struct groups *groups, struct env *env);
+void group_free(struct groups *groups, struct env *env);
 
 #endif

@@ -108,7 +108,7 @@ void session_free(emb_session *s) {
   env->release(env, s->cold);
   env->release(env, s->rows);
   lease_free(&s->leases, env);
-  group__free(&s->groups, env);
+  group_free(&s->groups, env);
   env->release(env, s->scratch);
   env->release(env, s->scratch_f32);
   if (s->slot) {

@@ -31,6 +31,7 @@ struct nearest_index;
 struct snapshots;
 struct chain;
 struct evict;
+struct bank;
 struct server; /* serve/ */
 
 struct jobs { /* job.h */
@@ -119,6 +120,8 @@ struct emb_store {
   struct chain *chain;           /* ckpt_lock */
   struct tasks tasks;            /* in the background */
   struct evict *evict;           /* ckpt_lock */
+  struct bank *bank;             /* gradients that are averaged */
+  int averages;                  /* there are; set before the first session */
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */

@@ -55,7 +55,9 @@ static void change_result(struct work *w, uint32_t row, int found,
 
 /* Rows of the batch that this one stands for. */
 static uint32_t times_of(const struct work *w, uint32_t row) {
-  return w->grouped ? group_times(&w->s->groups, w->first + row) : 1;
+  return w->change->times ? w->change->times[w->first + row]
+         : w->grouped     ? group_times(&w->s->groups, w->first + row)
+                          : 1;
 }
 
 /* May a key that is not there be added? */

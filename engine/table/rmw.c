@@ -58,9 +58,9 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
   return EMB_OK;
 }
 
-int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
-                          const float *gradients, const emb_update *how,
-                          const emb_rows *to) {
+int rmw_gradients(emb_session *s, const int64_t *keys, size_t n,
+                  const float *gradients, const emb_update *how,
+                  const emb_rows *to) {
   struct change change;
   struct write_batch batch = {.keys = keys,
                               .n = n,
@@ -74,6 +74,17 @@ int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
   }
   count_add(&s->core->counters.rmw_keys, n);
   return change__rows(s, &batch, &change);
+}
+
+int rmw_averages(emb_session *s, const struct rmw_batch *averages) {
+  struct change change;
+  struct write_batch batch = {.keys = averages->keys,
+                              .n = averages->n,
+                              .versions = averages->versions,
+                              .wait = 1};
+  int rc = rmw_step(s, averages->rows, &averages->how, &change);
+  change.times = averages->times;
+  return rc ? rc : change__rows(s, &batch, &change);
 }
 
 /* ---- rows that appear when they are looked up --------------------------- */

@@ -25,6 +25,8 @@ struct change {
   const float *rows; /* a row per key; none for CREATE */
   const void *value;
   const float *read;     /* rows the gradients were computed from, or NULL */
+  const uint32_t *times; /* how many rows each stands for; NULL: as the batch
+                            repeats its key */
   struct optim_step how; /* lr and step; the rest is the row's */
 };
 

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+**
+** gradients.c -- emb_apply_gradients: at once, or kept for the average.
+**
+** AT ONCE   although the table averages, after what is pending of the keys:
+**           gradients with the vectors they were computed from (how->read),
+**           each of which is compensated for by its own; and those of a session
+**           that holds leases, for a lease is given back when the new vector
+**           can be read.
+** KEPT      What emb_apply_gradients checks, is checked now.  Gradients of a
+**           repeated key are added up first and are one.  A key that is not
+**           there, in a table whose rows do not appear with an update, has
+**           nothing kept.  found says whether the key is there now; versions
+**           are 0, since the row has none of this gradient yet.
+** ORDER     of a session's own calls: each later one that needs the row finds
+**           it changed (B1).
+*/
+#include <string.h>
+
+#include "../session/txn_map.h"
+#include "../table/rmw.h"
+#include "../table/rows.h"
+#include "bank.h"
+
+/* Rows that are looked up together. */
+#define TOGETHER 64
+
+struct keeping {
+  emb_session *s;
+  struct bank *bank;
+  const struct change *change;
+  const int64_t *keys;
+  const float *gradients;
+  const emb_update *how;
+  const emb_rows *to;
+  struct groups groups;
+  int64_t ripe[TOGETHER]; /* that have as many as are averaged */
+  uint32_t ripe_count;
+  uint64_t kept;
+};
+
+static int key_is_locked(emb_session *s, int64_t key) {
+  return session_error(s, EMB_LOCKED,
+                       "key %lld was changed by this connection's open "
+                       "transaction",
+                       (long long)key);
+}
+
+/* Waits until no transaction has the key; the word it has then. */
+static int wait_until_free(emb_session *s, int64_t key, uint64_t *word) {
+  uint64_t waited = 0;
+  int rc = EMB_OK;
+  while (!rc && (*word & WORD_INTENT)) {
+    rc = s->txn ? key_is_locked(s, key) : session_wait_key(s, key, &waited);
+    epoch_enter(&s->core->epoch, s->slot);
+    session_find(s, key, hash_key(key), word);
+    epoch_leave(s->slot);
+  }
+  return rc;
+}
+
+/* Makes place for a gradient that was not kept. */
+static int make_place(struct keeping *k, int why, int64_t key) {
+  if (why == KEEP_FULL) {
+    return bank__settle(k->s, &(struct bank_want){&key, 1, .waits = 1}, NULL);
+  }
+  struct bank_shard *shard = bank__shard(k->bank, hash_key(key));
+  uint32_t keys = atomic_load_explicit(&shard->keys, memory_order_relaxed);
+  count_add(&k->bank->overflows, 1);
+  return bank__settle(
+      k->s,
+      &(struct bank_want){.only = shard, .most = keys / 4 + 1, .waits = 1},
+      NULL);
+}
+
+static int keep_row(struct keeping *k, size_t row) {
+  const struct groups *g = &k->groups;
+  size_t dim = k->s->core->layout.dim;
+  int summed = g->any && g->sum_at[row];
+  const struct bank_gradient gradient = {
+      .key = k->keys[row],
+      .row = summed ? g->sums + (g->sum_at[row] - 1) * dim
+                    : k->gradients + row * dim,
+      .times = group_times(g, row),
+      .time = k->s->time,
+      .lr = k->how->lr,
+      .step = k->how->step};
+  int rc;
+  do {
+    rc = bank__keep(k->bank, &gradient);
+    if (rc == KEEP_FULL || rc == KEEP_ROOM) {
+      int made = make_place(k, rc, gradient.key);
+      if (made) {
+        return made;
+      }
+    }
+  } while (rc == KEEP_FULL || rc == KEEP_ROOM);
+  if (rc == EMB_NOMEM) {
+    return session_error(k->s, rc, "out of memory");
+  }
+  k->kept++;
+  if (rc == KEEP_RIPE) {
+    k->ripe[k->ripe_count++] = gradient.key;
+  }
+  return EMB_OK;
+}
+
+static void tell_row(struct keeping *k, size_t row, int found) {
+  if (k->to && k->to->found) {
+    k->to->found[row] = (uint8_t)found;
+  }
+  if (k->to && k->to->versions) {
+    k->to->versions[row] = 0;
+  }
+}
+
+/* Averages that are complete.  What cannot be applied now stays, and its next
+** gradient tries again: it is not this call's failure. */
+static void apply_ripe(struct keeping *k) {
+  const struct bank_want want = {.keys = k->ripe, .n = k->ripe_count};
+  if (k->ripe_count && bank__settle(k->s, &want, NULL)) {
+    err_clear(&k->s->err);
+  }
+}
+
+/* Rows [at, at + m), m at most TOGETHER. */
+static int keep_some(struct keeping *k, size_t at, uint32_t m) {
+  emb_session *s = k->s;
+  uint64_t words[TOGETHER];
+  int rc = EMB_OK;
+  epoch_enter(&s->core->epoch, s->slot);
+  rows_find(s, k->keys + at, 0, m);
+  epoch_leave(s->slot);
+  memcpy(words, s->words, m * sizeof *words);
+  for (uint32_t i = 0; !rc && i < m; i++) {
+    if (!group_stands(&k->groups, at + i)) {
+      continue;
+    }
+    rc = wait_until_free(s, k->keys[at + i], &words[i]);
+    int found = word_address(words[i]) != 0;
+    if (!rc && (found || value_adds(s, k->change))) {
+      rc = keep_row(k, at + i);
+    }
+    if (!rc) {
+      tell_row(k, at + i, found);
+    }
+  }
+  if (!rc) { /* else the error's text is kept */
+    apply_ripe(k);
+  }
+  k->ripe_count = 0;
+  return rc;
+}
+
+static int keep_all(struct keeping *k, size_t n) {
+  uint32_t chunk = k->s->chunk < TOGETHER ? k->s->chunk : TOGETHER;
+  int rc = EMB_OK;
+  for (size_t at = 0; !rc && at < n; at += chunk) {
+    rc = keep_some(k, at, (uint32_t)(n - at < chunk ? n - at : chunk));
+    rc = rc ? rc : session_interrupted(k->s);
+  }
+  for (size_t i = 0; !rc && k->groups.any && i < n; i++) {
+    uint32_t stands = k->groups.stands[i];
+    tell_row(k, i, k->to && k->to->found ? k->to->found[stands] : 0);
+  }
+  return rc;
+}
+
+/* A flush groups its own batches: what this one's are is kept apart. */
+static int keep_grouped(struct keeping *k, size_t n) {
+  emb_session *s = k->s;
+  struct env *env = s->core->env;
+  const struct group_batch batch = {k->keys, n, k->gradients,
+                                    s->core->layout.dim};
+  if (!group_rows(&s->groups, env, &batch, GROUP_SUM)) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  k->groups = s->groups;
+  memset(&s->groups, 0, sizeof s->groups);
+  int rc = keep_all(k, n);
+  group_free(&s->groups, env);
+  s->groups = k->groups;
+  group_end_call(&s->groups, env);
+  return rc;
+}
+
+static int is_at_once(const emb_session *s, const emb_update *how) {
+  return how->read || (core_bounded(s->core) && s->leases.held);
+}
+
+static int keep_gradients(emb_session *s, const int64_t *keys, size_t n,
+                          const float *gradients, const emb_update *how,
+                          const emb_rows *to) {
+  struct change change;
+  int rc = session_begin_write(s);
+  rc = rc ? rc : check_finite(s, keys, n, gradients, "gradient");
+  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : rmw_step(s, gradients, how, &change);
+  if (rc) {
+    return rc;
+  }
+  struct keeping k = {.s = s,
+                      .bank = s->store->bank,
+                      .change = &change,
+                      .keys = keys,
+                      .gradients = gradients,
+                      .how = how,
+                      .to = to};
+  count_add(&s->core->counters.rmw_keys, n);
+  rc = keep_grouped(&k, n);
+  count_add(&k.bank->kept, k.kept);
+  return rc;
+}
+
+int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
+                          const float *gradients, const emb_update *how,
+                          const emb_rows *to) {
+  static const emb_update plain = {0};
+  how = how ? how : &plain;
+  if (!s->store->averages) {
+    return rmw_gradients(s, keys, n, gradients, how, to);
+  }
+  if (!is_at_once(s, how)) {
+    return keep_gradients(s, keys, n, gradients, how, to);
+  }
+  int rc = bank__rows(s, keys, n);
+  return rc ? rc : rmw_gradients(s, keys, n, gradients, how, to);
+}

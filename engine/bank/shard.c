@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT
+**
+** shard.c -- what is pending, by key.
+**
+**            buckets             key             gradients
+**            +---+   chain   +---------+ first  +---+   +---+
+**            |   |---------->| key, n  |------->|   |-->|   |
+**            +---+           +---------+        +---+   +---+
+**                             older  newer       in the order of arrival
+**
+** A shard is a hash table with chains, and a list of its keys by the number of
+** their first gradient.  Without outliers to be looked for the gradients of a
+** key are one element, their sum in double.
+**
+** FAILURE   Without memory for more buckets the chains become longer.
+*/
+#include <string.h>
+
+#include "bank.h"
+
+#define BUCKETS_LEAST 64
+#define SPARES_MOST 256
+
+int bank__shard_init(struct bank *bank, struct bank_shard *shard) {
+  struct env *env = bank->store->core.env;
+  pthread_condattr_t clock;
+  pthread_mutex_init(&shard->lock, NULL);
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&shard->done, &clock);
+  pthread_condattr_destroy(&clock);
+  shard->room = BUCKETS_LEAST;
+  shard->buckets = env->allocate(env, shard->room * sizeof *shard->buckets);
+  return shard->buckets ? EMB_OK : EMB_NOMEM;
+}
+
+static void free_all_given(struct env *env, struct bank_given *given) {
+  while (given) {
+    struct bank_given *next = given->next;
+    env->release(env, given);
+    given = next;
+  }
+}
+
+void bank__shard_free(struct bank *bank, struct bank_shard *shard) {
+  struct env *env = bank->store->core.env;
+  while (shard->oldest) {
+    struct bank_key *key = shard->oldest;
+    shard->oldest = key->newer;
+    free_all_given(env, key->first);
+    env->release(env, key);
+  }
+  free_all_given(env, shard->spare);
+  env->release(env, (void *)shard->buckets);
+  pthread_cond_destroy(&shard->done);
+  pthread_mutex_destroy(&shard->lock);
+}
+
+/* ---- keys ---------------------------------------------------------------- */
+
+static struct bank_key **bucket_of(const struct bank_shard *shard,
+                                   int64_t key) {
+  return &shard->buckets[hash_key(key) & (shard->room - 1)];
+}
+
+struct bank_key *bank__find(const struct bank_shard *shard, int64_t key) {
+  struct bank_key *at = *bucket_of(shard, key);
+  while (at && at->key != key) {
+    at = at->chain;
+  }
+  return at;
+}
+
+/* The list goes from the oldest to the newest. */
+static void link_newest(struct bank_shard *shard, struct bank_key *key) {
+  key->older = shard->newest;
+  key->newer = NULL;
+  *(shard->newest ? &shard->newest->newer : &shard->oldest) = key;
+  shard->newest = key;
+}
+
+static void link_oldest(struct bank_shard *shard, struct bank_key *key) {
+  key->newer = shard->oldest;
+  key->older = NULL;
+  *(shard->oldest ? &shard->oldest->older : &shard->newest) = key;
+  shard->oldest = key;
+}
+
+static void unlink_key(struct bank_shard *shard, struct bank_key *key) {
+  *(key->older ? &key->older->newer : &shard->oldest) = key->newer;
+  *(key->newer ? &key->newer->older : &shard->newest) = key->older;
+}
+
+static void more_buckets(struct env *env, struct bank_shard *shard) {
+  size_t room = shard->room * 2;
+  struct bank_key **buckets = env->allocate(env, room * sizeof *buckets);
+  if (!buckets) {
+    return;
+  }
+  env->release(env, (void *)shard->buckets);
+  shard->buckets = buckets;
+  shard->room = room;
+  for (struct bank_key *key = shard->oldest; key; key = key->newer) {
+    struct bank_key **at = bucket_of(shard, key->key);
+    key->chain = *at;
+    *at = key;
+  }
+}
+
+static struct bank_key *add_key(struct env *env, struct bank_shard *shard,
+                                int64_t number) {
+  struct bank_key *key = env->allocate(env, sizeof *key);
+  if (!key) {
+    return NULL;
+  }
+  uint32_t keys = atomic_load_explicit(&shard->keys, memory_order_relaxed);
+  if (keys >= shard->room) {
+    more_buckets(env, shard);
+  }
+  struct bank_key **at = bucket_of(shard, number);
+  key->key = number;
+  key->chain = *at;
+  *at = key;
+  link_newest(shard, key);
+  atomic_store_explicit(&shard->keys, keys + 1, memory_order_release);
+  return key;
+}
+
+/* Nothing of it is left. */
+static void remove_key(struct env *env, struct bank_shard *shard,
+                       struct bank_key *key) {
+  struct bank_key **at = bucket_of(shard, key->key);
+  while (*at != key) {
+    at = &(*at)->chain;
+  }
+  *at = key->chain;
+  unlink_key(shard, key);
+  env->release(env, key);
+  atomic_store_explicit(
+      &shard->keys,
+      atomic_load_explicit(&shard->keys, memory_order_relaxed) - 1,
+      memory_order_release);
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+static void bytes_add(struct bank_shard *shard, size_t plus, size_t minus) {
+  uint64_t bytes = atomic_load_explicit(&shard->bytes, memory_order_relaxed);
+  atomic_store_explicit(&shard->bytes, bytes + plus - minus,
+                        memory_order_relaxed);
+}
+
+static struct bank_given *new_given(struct bank *bank,
+                                    struct bank_shard *shard) {
+  struct env *env = bank->store->core.env;
+  struct bank_given *given = shard->spare;
+  if (given) {
+    shard->spare = given->next;
+    shard->spares--;
+  } else {
+    given = env->resize(env, NULL, bank->given_bytes);
+  }
+  if (given) {
+    memset(given, 0, offsetof(struct bank_given, u));
+    bytes_add(shard, bank->given_bytes, 0);
+  }
+  return given;
+}
+
+static void end_given(struct bank *bank, struct bank_shard *shard,
+                      struct bank_given *given) {
+  struct env *env = bank->store->core.env;
+  bytes_add(shard, 0, bank->given_bytes);
+  if (shard->spares < SPARES_MOST &&
+      shard->spares * bank->given_bytes < (size_t)1 << 18) {
+    given->next = shard->spare;
+    shard->spare = given;
+    shard->spares++;
+  } else {
+    env->release(env, given);
+  }
+}
+
+static int sums_up(const struct bank *bank) {
+  return bank->rule.outlier == OUTLIER_NONE;
+}
+
+static void add_row(const struct bank *bank, struct bank_given *given,
+                    const float *row) {
+  if (!sums_up(bank)) {
+    memcpy(given->u.row, row, bank->dim * sizeof *row);
+    return;
+  }
+  double *sum = given->u.sum;
+  if (!given->n) {
+    for (uint32_t k = 0; k < bank->dim; k++) {
+      sum[k] = (double)row[k];
+    }
+    return;
+  }
+  for (uint32_t k = 0; k < bank->dim; k++) {
+    sum[k] += (double)row[k];
+  }
+}
+
+/* Is there room for what a key's next gradient takes? */
+static int has_room(const struct bank *bank, const struct bank_shard *shard,
+                    const struct bank_key *key) {
+  const struct core *core = &bank->store->core;
+  uint64_t all = (uint64_t)frames_count(&core->frames) *
+                 core->frames.frame_bytes / BANK_PART / BANK_SHARDS;
+  uint64_t bytes = atomic_load_explicit(&shard->bytes, memory_order_relaxed);
+  size_t need = (key ? 0 : sizeof *key) +
+                (key && key->first && sums_up(bank) ? 0 : bank->given_bytes);
+  return !shard->oldest || !need || bytes + need <= all;
+}
+
+/* The first of an average. */
+static void begin_key(struct bank *bank, struct bank_shard *shard,
+                      struct bank_key *key) {
+  struct env *env = bank->store->core.env;
+  key->number = atomic_fetch_add(&bank->number, 1) + 1;
+  key->since_us = env->now_us(env);
+  unlink_key(shard, key);
+  link_newest(shard, key);
+}
+
+/* The shard is locked; *fresh: it was empty. */
+static int keep(struct bank *bank, struct bank_shard *shard,
+                const struct bank_gradient *g, int *fresh) {
+  struct env *env = bank->store->core.env;
+  struct bank_key *key = bank__find(shard, g->key);
+  uint32_t max = bank->rule.max;
+  if (key && (key->n >= max || key->n + key->taken_n >= 2 * max)) {
+    return KEEP_FULL;
+  }
+  if (!has_room(bank, shard, key)) {
+    return KEEP_ROOM;
+  }
+  *fresh = !shard->oldest;
+  struct bank_given *given =
+      key && key->last && sums_up(bank) ? key->last : new_given(bank, shard);
+  if (given && !key) {
+    key = add_key(env, shard, g->key);
+    if (!key) {
+      end_given(bank, shard, given);
+    } else {
+      bytes_add(shard, sizeof *key, 0);
+    }
+  }
+  if (!given || !key) {
+    return EMB_NOMEM;
+  }
+  if (given != key->last) {
+    *(key->last ? &key->last->next : &key->first) = given;
+    key->last = given;
+  }
+  add_row(bank, given, g->row);
+  given->n++;
+  given->times = given->times < UINT32_MAX - g->times ? given->times + g->times
+                                                      : UINT32_MAX;
+  given->lr = g->lr;
+  given->step = g->step;
+  given->time = g->time;
+  if (!key->n++) {
+    begin_key(bank, shard, key);
+  }
+  shard->gradients++;
+  return key->n >= max ? KEEP_RIPE : EMB_OK;
+}
+
+int bank__keep(struct bank *bank, const struct bank_gradient *g) {
+  struct bank_shard *shard = bank__shard(bank, hash_key(g->key));
+  int fresh = 0;
+  pthread_mutex_lock(&shard->lock);
+  int rc = keep(bank, shard, g, &fresh);
+  pthread_mutex_unlock(&shard->lock);
+  if (fresh) { /* the task has a time to wake up at */
+    core_changed(&bank->store->core);
+  }
+  return rc;
+}
+
+/* ---- flushing ------------------------------------------------------------ */
+
+void bank__take(struct bank_shard *shard, struct bank_key *key,
+                struct bank_item *item) {
+  emb_assert(key->n && !key->taken);
+  *item = (struct bank_item){.shard = shard,
+                             .key = key,
+                             .first = key->first,
+                             .last = key->last,
+                             .n = key->n,
+                             .number = key->number,
+                             .since_us = key->since_us};
+  key->taken = key->number;
+  key->taken_n = key->n;
+  key->taken_us = key->since_us;
+  key->first = key->last = NULL;
+  key->n = 0;
+  key->number = 0;
+}
+
+static void put_back(struct bank_shard *shard, const struct bank_item *item) {
+  struct bank_key *key = item->key;
+  item->last->next = key->first;
+  key->first = item->first;
+  key->last = key->last ? key->last : item->last;
+  key->n += item->n;
+  key->number = item->number;
+  key->since_us = item->since_us;
+  unlink_key(shard, key);
+  link_oldest(shard, key);
+}
+
+void bank__finish(struct bank *bank, const struct bank_item *item, int applied,
+                  uint64_t pass) {
+  struct env *env = bank->store->core.env;
+  struct bank_shard *shard = item->shard;
+  struct bank_key *key = item->key;
+  pthread_mutex_lock(&shard->lock);
+  emb_assert(key->taken == item->number);
+  key->taken = 0;
+  key->taken_n = 0;
+  if (!applied) {
+    key->pass = pass;
+    put_back(shard, item);
+  } else {
+    shard->gradients -= item->n;
+    for (struct bank_given *given = item->first, *next; given; given = next) {
+      next = given->next;
+      end_given(bank, shard, given);
+    }
+    if (!key->n) {
+      bytes_add(shard, 0, sizeof *key);
+      remove_key(env, shard, key);
+    }
+  }
+  pthread_cond_broadcast(&shard->done);
+  pthread_mutex_unlock(&shard->lock);
+}
