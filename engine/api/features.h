@@ -11,6 +11,7 @@
 #include "../session/store.h"
 #include "../ahead/warm.h"
 #include "../nearest/index.h"
+#include "../sample/weights.h"
 
 /* A store of zeros in one piece with what its features keep for it; NULL
 ** without memory. */
