@@ -826,6 +826,72 @@ int emb_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
                          size_t k, const emb_nearest_how *how,
                          const emb_neighbours *to);
 
+/* ---- samples ----------------------------------------------------------- */
+
+#define EMB_SAMPLE_MAX (UINT32_C(1) << 28) /* rows of a call */
+#define EMB_SAMPLE_POWER_MAX 8
+
+/* How keys are drawn: each of the table alike; as ranks, key k of 0 to range-1
+** with the probability ln((k + 2) / (k + 1)) / ln(range + 1); in proportion to
+** the number of their updates (emb_track) to a power. */
+enum { EMB_UNIFORM = 0, EMB_LOG_UNIFORM = 1, EMB_FREQUENCY = 2 };
+enum {
+  EMB_SAMPLE_REPLACE = 1, /* a key may come more than once */
+  EMB_SAMPLE_SEEDED = 2,  /* the random numbers are those of `seed` */
+};
+
+/* What is asked for; all zeros: as NULL. */
+typedef struct emb_sample_how {
+  uint32_t distribution; /* EMB_UNIFORM, .. */
+  uint32_t flags;        /* EMB_SAMPLE_* */
+  uint64_t seed;         /* with EMB_SAMPLE_SEEDED */
+  int64_t range;         /* EMB_LOG_UNIFORM; 0: the highest key and 1, for which
+                            all keys are gone through */
+  double power;          /* EMB_FREQUENCY: 0 to EMB_SAMPLE_POWER_MAX */
+  const int64_t *without; /* keys that must not come, as positives, in any
+                             order */
+  size_t without_count;
+} emb_sample_how;
+
+/* What is drawn, an element for each of n rows; but for keys each may be NULL.
+ */
+typedef struct emb_samples {
+  int64_t *keys;
+  float *vectors;          /* dim floats each, as emb_peek gives them */
+  double *probabilities;   /* that a single draw gives the key; uniform without
+                              replacement: that the key is in the sample */
+  double *expected_counts; /* how often the key comes in such a sample, in the
+                              mean: what a sampled softmax divides by */
+} emb_samples;
+
+/* Draws n keys of the table at random, as negatives of a training step, and
+** says with which probability.  *count: how many came; less than n only if the
+** table has not more that may come: all of them then, without
+** EMB_SAMPLE_REPLACE.  how may be NULL: uniform, without replacement.
+** Keys are those that the session sees, its own uncommitted ones among them; a
+** key that is deleted while the call runs may still come.  Never counted
+** against a staleness bound.
+** Uniform and log-uniform draws take the same time whatever the table's size;
+** where the index is nearly empty after deletions, or few of a range are keys,
+** more of them fail, and if n rows would take too many, all keys are listed
+** (8 to 24 bytes each).  A draw by frequency is from counts of all rows (8
+** bytes for each key, emb_stats: sample_bytes), which a call makes anew when
+** the updates since are more than an eighth of those counted, or the number of
+** rows has changed by an eighth.  Until then it is exactly by these counts:
+** keys that came since do not come, those that went are left out.  Keys that
+** were never updated do not come, but with power 0.
+** Memory of a call: 8 to 32 bytes for each row and each of `without`.
+** The same seed gives the same sample of the same table; uniformly, as long as
+** no key was added or removed meanwhile, or as after the same changes made one
+** after the other of an empty table.
+** Source: the formulas are those of TensorFlow's candidate samplers (Jean et
+** al., On Using Very Large Target Vocabulary, 2015, section 3).
+** Errors: RANGE (n, distribution, range, power), UNFIT (by frequency, and the
+** store does not track), INTERRUPT, NOMEM, and those of emb_peek and
+** emb_scan_next. */
+int emb_sample(emb_session *session, size_t n, const emb_sample_how *how,
+               const emb_samples *to, size_t *count);
+
 /* ---- deltas ------------------------------------------------------------ */
 
 /* What changed since a consumer's last acknowledgement.  A consumer has a name

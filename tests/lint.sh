@@ -32,8 +32,8 @@ $broken"
 # The layers, from below; a folder may include what is lower, and its own.  A
 # header named after its folder, as env/env_os.h, is private to it.
 layers='base env epoch mem rec vec ivf pack schema index log cache kernel ckpt
-consumer session bound life table bank txn scan ahead snapshot nearest delta backup
-serve api
+consumer session bound life table bank txn scan ahead snapshot nearest sample
+delta backup serve api
 ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf ext'
 rank() {
   local layer n=0
@@ -170,7 +170,7 @@ check_system() {
   allowed+='|pthread_(mutex|cond|condattr)_[a-z]*|sched_yield' # locks are memory; threads are env's
   allowed+='|qsort|bsearch|XXH.*|ZSTD_.*|__stack_chk_fail'
   allowed+='|_GLOBAL_OFFSET_TABLE_|__mem.*_chk|__v?snprintf_chk|__tls_get_addr'
-  allowed+='|(sqrt|exp|log|log2|log10|pow|floor|ceil|round|fm(ax?|in)|ldexp|nextafter)f?'
+  allowed+='|(sqrt|exp|log|log2|log10|log1p|expm1|pow|floor|ceil|round|fm(ax?|in)|ldexp|nextafter)f?'
   allowed+='|__isoc.*_strto.*|__popcountdi2|__cpu_model|__cpu_features2|__cpu_indicator_init'
   mapfile -t objects < <(printf "$OBJECTS/%s\n" engine/*/*.c | sed 's/c$/o/')
   mapfile -t outside < <(printf '%s\n' "${objects[@]}" | grep -v '/engine/env/')

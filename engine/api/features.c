@@ -49,6 +49,7 @@ emb_store *features__new_store(struct env *env) {
     emb_store store; /* first: it is what is released */
     struct warm warm;
     struct nearest_index nearest;
+    struct sampling sampling;
     struct snapshots snapshots;
     struct chain chain;
     struct evict evict;
@@ -59,6 +60,7 @@ emb_store *features__new_store(struct env *env) {
   }
   whole->store.warm = &whole->warm;
   whole->store.nearest = &whole->nearest;
+  whole->store.sampling = &whole->sampling;
   whole->store.snapshots = &whole->snapshots;
   whole->store.chain = &whole->chain;
   whole->store.evict = &whole->evict;

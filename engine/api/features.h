@@ -12,6 +12,7 @@
 #include "../ahead/warm.h"
 #include "../bank/bank.h"
 #include "../nearest/index.h"
+#include "../sample/weights.h"
 
 /* A store of zeros in one piece with what its features keep for it; NULL
 ** without memory. */

@@ -309,6 +309,7 @@ void open__free(emb_store *store) {
   warm_free(store);
   nearest_free(store);
   bank_free(store);
+  sampling_free(store);
   emb_check(store_valid(store) && core_valid(core));
   recovery_free(store->doubt);
   snapshots_free(core, store->snapshots);
@@ -573,6 +574,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   atomic_store(&core->bounded, (config->flags & EMB_OPEN_BOUNDED) != 0);
   warm_init(store);
   nearest_init(store);
+  sampling_init(store);
   core->vec = vec_best();
   store->process = env->process(env);
   if (!core->dir) {

@@ -7,6 +7,7 @@
 #include "../ahead/warm.h"
 #include "../bank/bank.h"
 #include "../nearest/index.h"
+#include "../sample/weights.h"
 
 struct stats_list {
   emb_stat *stats;
@@ -79,6 +80,13 @@ static void neighbours(struct stats_list *l, emb_store *store) {
   number(l, "nearest_saved", stats_of(&x->saves));
   number(l, "nearest_queries", stats_of(&x->searches));
   number(l, "nearest_candidates", stats_of(&x->candidates));
+}
+
+static void samples(struct stats_list *l, emb_store *store) {
+  struct sampling *x = store->sampling;
+  number(l, "samples", stats_of(&x->samples));
+  number(l, "sample_bytes", stats_of(&x->bytes));
+  number(l, "sample_counted", stats_of(&x->made));
 }
 
 size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
@@ -176,5 +184,6 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
   neighbours(l, store);
   bank_metrics(store, number_of_task, l);
+  samples(l, store);
   return list.n < max || max == 0 ? list.n : max;
 }

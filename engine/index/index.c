@@ -41,6 +41,7 @@ void index_clear(struct index *index) {
     }
     atomic_store(&part->count, 0);
   }
+  atomic_store(&index->buckets_max, 0);
   while (index->retired) {
     struct index_table *table = index->retired;
     index->retired = table->next_retired;

@@ -103,6 +103,9 @@ struct index {
   uint32_t part_bits;
   struct index_part *parts;
   struct index_shape *shapes; /* of the same partitions */
+  /* Buckets of the largest table that was published since index_clear; relaxed,
+  ** raised under the partitions' locks (index__publish). */
+  _Atomic uint32_t buckets_max;
   struct index_memory memory;
   /* Old tables that a reader may still hold. */
   spin_lock retired_lock;
@@ -194,6 +197,38 @@ static inline struct entry *index_match(struct bucket *bucket, int64_t key,
     hits &= hits - 1;
   }
   return NULL;
+}
+
+/* Places of entries by number, as if each partition had as many as the largest:
+** whatever the sizes are, and whichever partition grows meanwhile, a key has
+** one number.  So a random number finds each key with the same probability. */
+static inline uint64_t index_places(const struct index *index) {
+  return ((uint64_t)INDEX_BUCKET_ENTRIES << index->part_bits) *
+         atomic_load_explicit(&index->buckets_max, memory_order_relaxed);
+}
+/* The entry of a number below index_places, empty or not; NULL: the partition
+** has no such place, or its table is just being replaced.  Inside an epoch. */
+static inline struct entry *index_place(const struct index *index,
+                                        uint64_t number) {
+  const struct index_shape *shape =
+      &index->shapes[number & ((UINT64_C(1) << index->part_bits) - 1)];
+  uint64_t at = number >> index->part_bits;
+  uint32_t seq = atomic_load_explicit(&shape->shape_seq, memory_order_acquire);
+  uint32_t buckets =
+      atomic_load_explicit(&shape->buckets, memory_order_relaxed);
+  uint32_t shift = atomic_load_explicit(&shape->shift, memory_order_relaxed);
+  uint32_t i = (uint32_t)(at / INDEX_BUCKET_ENTRIES);
+  uint32_t n = i >> (shift & 31);
+  n = n < INDEX_SEGMENTS_MAX ? n : INDEX_SEGMENTS_MAX - 1;
+  struct bucket *segment =
+      atomic_load_explicit(&shape->segment[n], memory_order_relaxed);
+  fence_acquire();
+  if ((seq & 1) || i >= buckets ||
+      atomic_load_explicit(&shape->shape_seq, memory_order_relaxed) != seq) {
+    return NULL;
+  }
+  return &segment[i & ((UINT32_C(1) << shift) - 1)]
+              .entries[at % INDEX_BUCKET_ENTRIES];
 }
 
 /* The entry of key, or NULL; *word is its word (never 0). */

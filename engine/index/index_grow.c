@@ -310,6 +310,14 @@ copy_table(struct index *index, struct index_table *old, uint64_t buckets) {
 void index__publish(struct index *index, struct index_part *part,
                     struct index_table *table) {
   struct index_shape *to = &index->shapes[part - index->parts];
+  uint32_t max =
+      atomic_load_explicit(&index->buckets_max, memory_order_relaxed);
+  /* Before the table: each of its places has a number. */
+  while (table && max < table->buckets &&
+         !atomic_compare_exchange_weak_explicit(
+             &index->buckets_max, &max, table->buckets, memory_order_relaxed,
+             memory_order_relaxed)) {
+  }
   uint32_t seq = atomic_load_explicit(&to->shape_seq, memory_order_relaxed);
   atomic_store_explicit(&to->shape_seq, seq + 1, memory_order_relaxed);
   fence_release();

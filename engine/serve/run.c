@@ -350,6 +350,15 @@ static uint64_t run_maintenance(struct run *run, int call, union word *w) {
   }
 }
 
+static int run_sample(emb_session *s, union word *w) {
+  const emb_samples to = {w[4].p, w[5].p, w[6].p, w[7].p};
+  emb_sample_how how;
+  memcpy(&how, w[0].p, sizeof how);
+  how.without = w[1].p;
+  how.without_count = w[2].u;
+  return local_sample(s, w[3].u, &how, &to, w[8].p);
+}
+
 static uint64_t run_rows(struct run *run, int call, union word *w) {
   emb_session *s = run->s;
   switch (call) {
@@ -421,6 +430,8 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
     return (uint64_t)local_nearest(s, w[0].p, w[2].u,
                                    w[2].u ? w[8].u / w[2].u : 1, &how, &to);
   }
+  case CALL_sample:
+    return (uint64_t)run_sample(s, w);
   case CALL_begin:
   case CALL_txn_put:
   case CALL_txn_put_parts:

@@ -139,6 +139,11 @@ const struct shape shapes[CALLS] = {
     CALL(nearest, READ, IN(float, 1), V, V, IN(emb_nearest_how, COUNT_ONE),
          IN(int64_t, 5), V, IN(int64_t, 7), V, V, NEEDED(int64_t, 8),
          NEEDED(double, 8), NEEDED(size_t, 2), IN(uint64_t, 13), V),
+    /* how, without, without_count, n, keys, vectors, probabilities,
+    ** expected_counts, count */
+    CALL(sample, READ, IN(emb_sample_how, COUNT_ONE), IN(int64_t, 2), V, V,
+         NEEDED_SOME(int64_t, 3, 8), VECTORS_SOME(3, 8), SOME(double, 3, 8),
+         SOME(double, 3, 8), ONE(size_t)),
     MAKE(delta_open, WRITE, OBJECT_DELTA, TEXT),
     CALL(delta_ack, WRITE, TEXT, V),
     /* consumer, path, text, columns, join, about, view */

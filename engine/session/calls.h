@@ -143,6 +143,10 @@ struct link;
        (emb_session * session, const float *queries, size_t n, size_t k,       \
         const emb_nearest_how *how, const emb_neighbours *to),                 \
        (session, queries, n, k, how, to))                                      \
+  CALL(int, sample,                                                            \
+       (emb_session * session, size_t n, const emb_sample_how *how,            \
+        const emb_samples *to, size_t *count),                                 \
+       (session, n, how, to, count))                                           \
   CALL(int, delta_open,                                                        \
        (emb_session * session, const char *consumer, emb_delta **delta),       \
        (session, consumer, delta))                                             \

@@ -28,6 +28,7 @@ struct worker;
 /* What features keep for a store (api/features.h). */
 struct warm;
 struct nearest_index;
+struct sampling;
 struct snapshots;
 struct chain;
 struct evict;
@@ -112,6 +113,7 @@ struct emb_store {
   struct jobs jobs;
   struct warm *warm;
   struct nearest_index *nearest;
+  struct sampling *sampling;
   struct epoch_slot *flush_slot; /* flush thread or emb_step */
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */

@@ -197,8 +197,7 @@ static uint32_t get_acquire_rows(struct get *g, uint32_t n) {
   return n;
 }
 
-/* Delivers the rows that were found. */
-static void deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
+void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
   emb_session *s = g->s;
   struct core *core = s->core;
   const struct layout l = core->layout;
@@ -236,7 +235,7 @@ int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
     acquired = get_acquire_rows(g, n);
   }
   if (acquired == n) {
-    deliver_rows(g, n, cold);
+    get_deliver_rows(g, n, cold);
   }
   epoch_leave(s->slot);
   if (acquired < n) {
@@ -305,7 +304,7 @@ int get_from_disk(struct get *g, uint32_t cold) {
   return rc;
 }
 
-static void get_count(const struct get *g, size_t n) {
+void get_tally(const struct get *g, size_t n) {
   emb_session *s = g->s;
   session_count(s, TALLY_GET, n);
   session_count(s, TALLY_MEMORY, g->in_memory);
@@ -342,7 +341,7 @@ static int get_batch(const struct get *all, size_t n, size_t *blocked) {
     }
     rc = rc ? rc : get_from_disk(&g, cold);
   }
-  get_count(&g, n);
+  get_tally(&g, n);
   return rc;
 }
 
@@ -351,7 +350,7 @@ static int get_one(struct get *g) {
   uint32_t cold;
   int rc = get_in_memory(g, 1, &cold, NULL);
   rc = rc || !cold ? rc : get_from_disk(g, cold);
-  get_count(g, 1);
+  get_tally(g, 1);
   return rc;
 }
 

@@ -32,6 +32,12 @@ int get_peek(emb_session *s, const int64_t *keys, size_t n, const emb_rows *to);
 ** on disk in s->cold[0..*cold).  KEY_BLOCKED: row *blocked may not be read
 ** yet; the rows before it were counted. */
 int get_in_memory(struct get *g, uint32_t n, uint32_t *cold, uint32_t *blocked);
+/* Delivers rows [0, n), n at most s->chunk, whose entries and words are in
+** s->entries and s->words: of a caller that has found them itself, in the same
+** stay in the epoch.  What is on disk is noted.  Not counted. */
+void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold);
+/* Adds what was done for n keys to the session's metrics. */
+void get_tally(const struct get *g, size_t n);
 /* Reads the rows in s->cold. */
 int get_from_disk(struct get *g, uint32_t cold);
 /* One row by itself, from the index on, inside an epoch; not counted.  1: done;

@@ -12,8 +12,8 @@
 **           its own on the connection and takes references to it.
 ** FILES     fn.c (what those on a table have in common), vector.c, aggregate.c,
 **           each.c, quantize.c (arithmetic), store.c, async.c, delta.c, file.c,
-**           gc.c, serve.c (on tables).  tvf/ uses fn.c and delta.c for its
-**           arguments, and serve.c.
+**           gc.c, serve.c, sample.c (on tables).  tvf/ uses fn.c, delta.c and
+**           sample.c for its arguments, and serve.c.
 ** STATE     None here: tickets and versions are the link's.
 ** THREADS   As conn.h says.
 */
@@ -65,6 +65,7 @@ int ext_fn_async_register(struct ext_conn *conn);
 int ext_fn_file_register(struct ext_conn *conn);
 int ext_fn_delta_register(struct ext_conn *conn);
 int ext_fn_serve_register(struct ext_conn *conn);
+int ext_fn_sample_register(struct ext_conn *conn);
 /* emb_gc(). */
 void ext_fn_gc(sqlite3_context *context, int argc, sqlite3_value **argv);
 
@@ -89,6 +90,26 @@ int ext_serve_keep(struct ext_serve *serve, int owns_again, char **err);
 /* Sleeps a little, at most so long; SQLITE_INTERRUPT. */
 int ext_serve_nap(const struct ext_serve *serve, uint64_t us, char **err);
 void ext_serve_close(struct ext_serve *serve);
+
+/* ---- sample.c ------------------------------------------------------------ */
+
+/* What a function is asked to draw. */
+struct ext_sample {
+  struct ext_table *table;
+  size_t n; /* rows; without replacement not more than the table has */
+  emb_sample_how how;
+  int64_t *without; /* for sqlite3_free, or NULL */
+};
+/* From the arguments table, n, distribution, options, without, of which those
+** from the third on may be absent (NULL).  *ask is zeros before, and for
+** ext_sample_free after, in any case; how.without lives as long as the
+** argument. */
+int ext_sample_read(struct ext_conn *conn, sqlite3_value **argv,
+                    struct ext_sample *ask, char **err);
+void ext_sample_free(struct ext_sample *ask);
+/* Draws into arrays of ask->n rows; *n of them came. */
+int ext_sample_draw(const struct ext_sample *ask, const emb_samples *to,
+                    size_t *n, char **err);
 
 /* ---- fn.c ---------------------------------------------------------------- */
 

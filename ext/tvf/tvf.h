@@ -20,7 +20,7 @@
 #include "../fn/fn.h"
 
 /* Arguments at most, a key among them. */
-#define EXT_TVF_ARGUMENTS 5
+#define EXT_TVF_ARGUMENTS 6
 /* In idxNum, a bit for each argument that is given; from here on what `plan`
 ** puts there. */
 #define EXT_TVF_PLAN (1 << EXT_TVF_ARGUMENTS)
@@ -88,6 +88,7 @@ int ext_tvf_delta_register(struct ext_conn *conn);
 int ext_tvf_evicted_register(struct ext_conn *conn);
 int ext_tvf_keys_register(struct ext_conn *conn);
 int ext_tvf_nearest_register(struct ext_conn *conn);
+int ext_tvf_sample_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
 int ext_tvf_backup_register(struct ext_conn *conn);

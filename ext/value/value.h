@@ -158,6 +158,21 @@ int ext_arg_number(sqlite3_value *value, const char *what, uint64_t *number,
 int ext_arg_from_one(sqlite3_value *value, const char *what, int64_t most,
                      int64_t *number, char **err);
 
+/* ---- pairs.c ------------------------------------------------------------ */
+
+/* What is done with the value of the option names[i]. */
+typedef int ext_pair_take(void *arg, int i, const char *value, char **err);
+/* Which options there are. */
+struct ext_pair_names {
+  const char *const *names;
+  int n; /* at most 64 */
+  const char *example;
+  ext_pair_take *take;
+};
+/* Reads an argument `options`, which may be absent (NULL) or SQL's NULL. */
+int ext_pairs(sqlite3_value *value, const struct ext_pair_names *names,
+              void *arg, char **err);
+
 /* ---- range.c ------------------------------------------------------------ */
 
 /* The keys that comparisons with any SQL value let through. */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+**
+** keyset.h -- a set of keys of known size at most: what must not come, and what
+** has come.
+**
+** Open addressing with linear probing, at most half full.  hash_key is a
+** bijection, so the hash stands for the key; 0 is an empty place, and whether
+** the one key with that hash is in is a flag.
+*/
+#ifndef EMB_SAMPLE_KEYSET_H
+#define EMB_SAMPLE_KEYSET_H
+
+#include "../base/hash.h"
+#include "../emb.h"
+#include "../env/env.h"
+
+struct keyset {
+  uint64_t *places; /* mask + 1 */
+  uint64_t mask;
+  int has_zero;
+};
+
+/* For at most n keys; EMB_NOMEM. */
+static inline int keyset_init(struct keyset *set, struct env *env, size_t n) {
+  uint64_t room = 16;
+  while (room < 2 * (uint64_t)n) {
+    room *= 2;
+  }
+  set->places = env->allocate(env, room * sizeof *set->places);
+  set->mask = room - 1;
+  set->has_zero = 0;
+  return set->places ? EMB_OK : EMB_NOMEM;
+}
+
+static inline void keyset_free(struct keyset *set, struct env *env) {
+  env->release(env, set->places);
+  set->places = NULL;
+}
+
+static inline int keyset_has(const struct keyset *set, int64_t key) {
+  uint64_t hash = hash_key(key), at = hash & set->mask;
+  while (set->places[at] && set->places[at] != hash) {
+    at = (at + 1) & set->mask;
+  }
+  return hash ? set->places[at] == hash : set->has_zero;
+}
+
+/* 1: it was not there before. */
+static inline int keyset_add(struct keyset *set, int64_t key) {
+  uint64_t hash = hash_key(key), at = hash & set->mask;
+  if (!hash) {
+    int is_new = !set->has_zero;
+    set->has_zero = 1;
+    return is_new;
+  }
+  while (set->places[at]) {
+    if (set->places[at] == hash) {
+      return 0;
+    }
+    at = (at + 1) & set->mask;
+  }
+  set->places[at] = hash;
+  return 1;
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+**
+** slots.c -- uniform draws: places of the index at random, of which those that
+** are empty are rejected.
+**
+** A place is drawn among as many of each partition as the largest one has
+** (index_place), and a key has one place: so each key comes with the same
+** probability, whatever the partitions' sizes are and whichever of them grows
+** meanwhile.  The index is at least 0.7 full while a table grows, and its
+** partitions' sizes are one step apart, so a row takes less than two draws;
+** after 90 % of the keys were deleted, ten to twenty.  A draw is a few
+** instructions and one access to memory, of which many are under way at once.
+**
+** An entry that is being moved is in two places for some instructions.
+*/
+#include "../table/rows.h"
+#include "draw.h"
+
+#define AIM 32
+/* Blocks of a stay in the epoch, at most. */
+#define AIMS 1024
+
+static struct entry slots_none;
+
+static void slots_aim(struct draw *d, const struct index *index,
+                      uint64_t places, struct entry **aimed) {
+  for (int i = 0; i < AIM; i++) {
+    struct entry *entry = index_place(index, sample_below(&d->random, places));
+    if (EMB_SEED(SEED_SAMPLE_PREFERS_EMPTY_BUCKETS) && entry &&
+        !atomic_load_explicit(&entry->word, memory_order_relaxed)) {
+      entry = (struct entry *)((uintptr_t)entry & ~(uintptr_t)63);
+    }
+    aimed[i] = entry ? entry : &slots_none;
+    __builtin_prefetch(aimed[i], 0, 2);
+  }
+}
+
+static int slots_sees(emb_session *s, int64_t key, uint64_t word) {
+  return EMB_SEED(SEED_SAMPLE_OF_UNCOMMITTED) ||
+         txn_word(s, key, hash_key(key), word & ~WORD_LATCH) != 0;
+}
+
+/* Takes what is there, from row n on; how many rows there are then. */
+static uint32_t slots_take(struct draw *d, struct entry **aimed, uint32_t n,
+                           uint32_t want) {
+  emb_session *s = d->s;
+  int i = 0;
+  for (; i < AIM && n < want; i++) {
+    struct entry *entry = aimed[i];
+    int64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
+    int is = (word != 0) &
+             (atomic_load_explicit(&entry->key, memory_order_relaxed) == key);
+    if (__builtin_expect(is && ((word & WORD_INTENT) || !word_address(word)),
+                         0)) {
+      is = slots_sees(s, key, word);
+    }
+    if (is && d->uses_set) {
+      is = draw__admits(d, key);
+    }
+    d->keys[n] = key;
+    s->entries[n] = entry;
+    s->words[n] = word & ~WORD_LATCH;
+    n += (uint32_t)is;
+  }
+  d->draws += i;
+  return n;
+}
+
+static uint32_t slots_next(struct draw *d, uint32_t want) {
+  const struct index *index = &d->s->core->index;
+  struct entry *aimed[2][AIM];
+  uint64_t places = index_places(index);
+  uint32_t n = 0;
+  if (!places) {
+    return 0;
+  }
+  slots_aim(d, index, places, aimed[0]);
+  for (unsigned i = 0; i < AIMS && n < want; i++) {
+    /* What was aimed at last is on its way meanwhile. */
+    slots_aim(d, index, places, aimed[(i + 1) & 1]);
+    n = slots_take(d, aimed[i & 1], n, want);
+  }
+  return n;
+}
+
+void slots__begin(struct draw *d) {
+  double places = (double)index_places(&d->s->core->index);
+  d->next = slots_next;
+  /* More than the mean by far: the table is being emptied meanwhile. */
+  d->most = 64 * (double)d->n * (places / (double)(d->rows ? d->rows : 1) + 1) +
+            65536;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+**
+** weights.h -- the keys of a table by how often they were updated, for draws by
+** frequency.
+**
+** Made by a pass over the table: 8 bytes for each key, ordered by frequency,
+** and 16 (24 with the sums of a power) for each frequency that occurs; 24 for
+** each key while it is made.  A call that finds it out of date makes it anew:
+** when the updates since are more than an eighth of all that it counts, or the
+** number of rows has changed by an eighth.  One session does that, and the
+** others go on with the old one.  So the time of making it is shared by many
+** updates.
+**
+** STATES    none; made, and shared by calls (refs); replaced, and freed with
+**           the last call.
+** THREADS   What is made does not change, but for `powers`, under the lock.
+*/
+#ifndef EMB_SAMPLE_WEIGHTS_H
+#define EMB_SAMPLE_WEIGHTS_H
+
+#include <pthread.h>
+
+#include "draw.h"
+
+/* Sums of so many powers are kept. */
+#define WEIGHTS_POWERS 4
+
+struct weights_group { /* keys that were updated equally often */
+  uint32_t frequency;
+  size_t end; /* of its keys */
+};
+
+struct weights {
+  uint32_t refs; /* the store's lock */
+  size_t count;
+  int64_t *keys; /* by frequency, then by key */
+  size_t groups;
+  struct weights_group *group;
+  uint64_t version, rows; /* of the store, when the pass began */
+  uint64_t updates;       /* sum of the frequencies */
+  size_t powers;          /* the store's lock, as what they are */
+  double power[WEIGHTS_POWERS];
+  double *cumulated[WEIGHTS_POWERS]; /* groups each: sums of frequency^power */
+};
+
+struct sampling { /* of a store */
+  pthread_mutex_t lock;
+  struct weights *weights; /* lock */
+  int making;              /* lock: a session makes the next */
+  /* Written under the lock, read by emb_stats; relaxed. */
+  _Atomic uint64_t bytes, made, samples;
+};
+
+void sampling_init(emb_store *store);
+/* The caller is alone. */
+void sampling_free(emb_store *store);
+
+/* A source; EMB_UNFIT: the store does not track.  To be ended, after an error,
+** too. */
+int weights__begin(struct draw *d);
+void weights__end(struct draw *d);
+/* The keys that may come, with their probabilities, into d->list. */
+int weights__list(struct draw *d);
+
+#endif
