@@ -53,13 +53,18 @@ SELECT number, id, file,
                row_number() OVER (ORDER BY id) * 48271 % 2147483647 AS hash
           FROM synset);
 
+-- Only of two of the same part of speech can the one be a kind of the other, a
+-- part of it, or like it; and what a synset is a topic, a region or a usage of
+-- is like it in nothing.
+
 CREATE TABLE edge(
   node INTEGER, other INTEGER, PRIMARY KEY(node, other)
 ) WITHOUT ROWID;
 INSERT OR IGNORE INTO edge
 SELECT a.number, b.number
   FROM triple JOIN node AS a ON a.synset = head JOIN node AS b ON b.synset = tail
- WHERE head <> tail;
+ WHERE head <> tail AND head / 100000000 = tail / 100000000
+   AND relation NOT IN (SELECT id FROM relation WHERE name LIKE '%domain%');
 INSERT OR IGNORE INTO edge SELECT other, node FROM edge;
 
 -- FTS5 cuts texts into words and stems them (Porter's algorithm), and its

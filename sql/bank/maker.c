@@ -51,31 +51,28 @@ sqlite3 *bank_make(const struct options *options, enum knowledge knowledge) {
 
 void maker_new(struct maker *maker, sqlite3 *db, enum knowledge knowledge,
                const struct data *data, struct model *model) {
-  size_t width = bank_width(knowledge);
   maker->knowledge = knowledge;
   maker->data = data;
   maker->model = model;
-  table_open(&maker->bank, db, "bank", width);
+  table_open(&maker->bank, db, "bank", bank_width(knowledge));
   maker->keys = need(AT_ONCE, sizeof(int64_t));
-  maker->rows = need(AT_ONCE * width, sizeof(float));
-  maker->found = need(AT_ONCE, 1);
 }
 
 void maker_free(struct maker *maker) {
   table_close(&maker->bank);
   free(maker->keys);
-  free(maker->rows);
-  free(maker->found);
 }
 
 /* Probabilities become the mean with those of the looks before. */
 static void blend(struct maker *maker, float *now, size_t count) {
-  table_find(&maker->bank, maker->keys, count, maker->rows, maker->found);
+  const uint8_t *found;
+  const float *then = table_find(&maker->bank, maker->keys, count, &found);
   for (size_t i = 0; i < count * CLASSES; i++) {
-    if (maker->found[i / CLASSES]) {
-      now[i] = maker->rows[i] + NEWEST * (now[i] - maker->rows[i]);
+    if (found[i / CLASSES]) {
+      now[i] = then[i] + NEWEST * (now[i] - then[i]);
     }
   }
+  table_find_end(&maker->bank);
 }
 
 void maker_refresh(struct maker *maker, const uint32_t *nodes, size_t count) {

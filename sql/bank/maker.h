@@ -30,8 +30,6 @@ struct maker {
   struct model *model;
   struct table bank;
   int64_t *keys;
-  float *rows;
-  uint8_t *found;
 };
 
 /* Makes the bank of a run, DIRECTORY/bank.db, with the table `bank`, and what

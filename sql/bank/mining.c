@@ -74,9 +74,8 @@ static void spoil_labels(struct run *run) {
 /* The classes that a batch is trained on. */
 static void labels_of(struct run *run, const uint32_t *nodes, size_t count,
                       int mine, uint32_t *class) {
-  static float belief[BATCH * CLASSES];
-  static uint8_t found[BATCH];
-  static int64_t keys[BATCH];
+  int64_t keys[BATCH];
+  const uint8_t *found;
   for (size_t i = 0; i < count; i++) {
     class[i] = run->given[nodes[i]];
   }
@@ -84,7 +83,7 @@ static void labels_of(struct run *run, const uint32_t *nodes, size_t count,
     return;
   }
   data_keys(&run->data, nodes, count, keys);
-  table_find(&run->maker.bank, keys, count, belief, found);
+  const float *belief = table_find(&run->maker.bank, keys, count, &found);
   for (size_t i = 0; i < count; i++) {
     const float *row = belief + i * CLASSES;
     uint32_t likely = loss_argmax(row, CLASSES);
@@ -92,6 +91,7 @@ static void labels_of(struct run *run, const uint32_t *nodes, size_t count,
       class[i] = likely;
     }
   }
+  table_find_end(&run->maker.bank);
 }
 
 static double train_epoch(struct run *run, int mine) {

@@ -10,7 +10,7 @@
 
 #include "../neural/loss.h"
 
-enum { WIDTH = 64, HIDDEN1 = 512, HIDDEN2 = 256, AT_ONCE = 512 };
+enum { WIDTH = 64, HIDDEN1 = 1024, HIDDEN2 = 256, AT_ONCE = 512 };
 
 void model_new(struct model *model, const struct data *data, uint64_t seed) {
   struct encoder_shape shape = {

@@ -42,50 +42,36 @@ static void room_for(struct trainer *trainer, size_t count) {
   trainer->room = all;
   trainer->nodes = need(all, sizeof(uint32_t));
   trainer->keys = need(all, sizeof(int64_t));
-  trainer->rows = need(all * EMBEDDING, sizeof(float));
   trainer->gradient = need(all * EMBEDDING, sizeof(float));
-  trainer->found = need(all, 1);
 }
 
 void trainer_free(struct trainer *trainer) {
   free(trainer->nodes);
   free(trainer->keys);
-  free(trainer->rows);
   free(trainer->gradient);
-  free(trainer->found);
   trainer->room = 0;
 }
 
 /* The gradient of the distance of each embedding to the rows of its k
 ** neighbours, those that were found. */
-static void pull(struct trainer *trainer, const float *embedding,
-                 size_t count) {
-  size_t k = trainer->k;
-  float scale = 2 * trainer->alpha / (float)(count * k * EMBEDDING);
-  const float *row = trainer->rows;
-  const uint8_t *found = trainer->found;
-  for (size_t i = 0; i < count; i++) {
-    float *gradient = trainer->gradient + i * EMBEDDING;
-    const float *own = embedding + i * EMBEDDING;
-    for (size_t n = 0; n < k; n++, row += EMBEDDING) {
-      float weight = *found++ ? scale : 0;
-      for (size_t j = 0; j < EMBEDDING; j++) {
-        gradient[j] += weight * (own[j] - row[j]);
-      }
-    }
-  }
-}
-
 static void pull_from_bank(struct trainer *trainer, const float *embedding,
                            size_t count) {
-  size_t all = count * trainer->k;
+  size_t k = trainer->k, all = count * k;
+  float scale = 2 * trainer->alpha / (float)(all * EMBEDDING);
+  const uint8_t *found;
   data_keys(trainer->data, trainer->nodes + count, all, trainer->keys);
-  table_find(trainer->bank, trainer->keys, all, trainer->rows, trainer->found);
-  for (size_t i = 0; i < all; i++) {
-    trainer->looked_up += trainer->found[i];
+  const float *row = table_find(trainer->bank, trainer->keys, all, &found);
+  for (size_t i = 0; i < all; i++, row += EMBEDDING) {
+    float *gradient = trainer->gradient + i / k * EMBEDDING;
+    const float *own = embedding + i / k * EMBEDDING;
+    float weight = found[i] ? scale : 0;
+    for (size_t j = 0; j < EMBEDDING; j++) {
+      gradient[j] += weight * (own[j] - row[j]);
+    }
+    trainer->looked_up += found[i];
   }
   trainer->sought += (double)all;
-  pull(trainer, embedding, count);
+  table_find_end(trainer->bank);
 }
 
 /* Both ends move. */

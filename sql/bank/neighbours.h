@@ -38,8 +38,7 @@ struct trainer {
   size_t room;
   uint32_t *nodes; /* of the batch, then their neighbours */
   int64_t *keys;
-  float *rows, *gradient;
-  uint8_t *found;
+  float *gradient;
   double looked_up, sought; /* neighbours that were in the bank, of how many */
 };
 

@@ -11,8 +11,8 @@
 **                         embeddings that it has computed for a batch, or a
 **                         knowledge maker in a process of its own (trainer)
 **     --neighbours K      of each example (5)
-**     --alpha N           in hundredths (100)
-**     --epochs N          over the labelled synsets (24)
+**     --alpha N           in hundredths (400)
+**     --epochs N          over the labelled synsets (12)
 **
 ** One synset in twenty has a label.  A batch has LABELLED of these and, where
 ** neighbours count, UNLABELLED others.  The model is tested as it was after the
@@ -177,8 +177,8 @@ int main(int argc, char **argv) {
   static struct run run = {.settings = {.seed = 1,
                                         .from = FROM_BANK,
                                         .neighbours = 5,
-                                        .alpha = 100,
-                                        .epochs = 24}};
+                                        .alpha = 400,
+                                        .epochs = 12}};
   struct settings *settings = &run.settings;
   struct option list[] = {{"seed", &settings->seed, NULL},
                           {"from", &settings->from, SOURCES},

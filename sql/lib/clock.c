@@ -7,8 +7,12 @@
 
 #include <time.h>
 
-double seconds(void) {
+static double read_clock(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+double seconds(void) { return read_clock(CLOCK_MONOTONIC); }
+
+double processor_seconds(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }

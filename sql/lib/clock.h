@@ -8,4 +8,7 @@
 /* Since some moment, of the clock that nobody sets. */
 double seconds(void);
 
+/* Of a processor, that this thread has had: what it does not wait. */
+double processor_seconds(void);
+
 #endif

@@ -40,38 +40,38 @@ static void bind_keys(struct table *table, sqlite3_stmt *statement,
 }
 
 /* A column of the row that a statement has come to. */
-static void take(sqlite3_stmt *statement, int column, void *to, size_t bytes) {
-  const void *blob = sqlite3_column_blob(statement, column);
-  size_t given = (size_t)sqlite3_column_bytes(statement, column);
-  if (given != bytes || bytes > INT_MAX) {
+static const void *column(sqlite3_stmt *statement, int number, size_t bytes) {
+  const void *blob = sqlite3_column_blob(statement, number);
+  if ((size_t)sqlite3_column_bytes(statement, number) != bytes ||
+      bytes > INT_MAX) {
     die("a batch gave a result of the wrong size");
   }
-  if (bytes > 0) {
-    memcpy(to, blob, bytes);
-  }
+  return blob;
 }
 
 void table_get(struct table *table, const int64_t *keys, size_t count,
                float *rows) {
+  size_t bytes = count * table->width * sizeof(float);
   bind_keys(table, table->get, keys, count);
   if (!statement_step(table->get)) {
     die("emb_get gave no row");
   }
-  take(table->get, 0, rows, count * table->width * sizeof(float));
+  memcpy(rows, column(table->get, 0, bytes), bytes);
   statement_end(table->get);
 }
 
-void table_find(struct table *table, const int64_t *keys, size_t count,
-                float *rows, uint8_t *found) {
+const float *table_find(struct table *table, const int64_t *keys, size_t count,
+                        const uint8_t **found) {
   sqlite3_bind_blob64(table->find, 1, keys, count * sizeof(*keys),
                       SQLITE_STATIC);
   if (!statement_step(table->find)) {
     die("%s(keys) gave no row", table->name);
   }
-  take(table->find, 0, rows, count * table->width * sizeof(float));
-  take(table->find, 1, found, count);
-  statement_end(table->find);
+  *found = column(table->find, 1, count);
+  return column(table->find, 0, count * table->width * sizeof(float));
 }
+
+void table_find_end(struct table *table) { statement_end(table->find); }
 
 void table_put(struct table *table, const int64_t *keys, size_t count,
                const float *rows) {

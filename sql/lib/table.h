@@ -24,9 +24,12 @@ void table_close(struct table *table);
 /* rows: count * width floats.  A key that the table lacks reads as zeros. */
 void table_get(struct table *table, const int64_t *keys, size_t count,
                float *rows);
-/* The same, and found[i] is 1 where there is a row for keys[i], else 0. */
-void table_find(struct table *table, const int64_t *keys, size_t count,
-                float *rows, uint8_t *found);
+/* The same where they are, without a copy, and found[i] is 1 where there is a
+** row for keys[i], else 0: up to table_find_end, before which nothing else is
+** done with the table. */
+const float *table_find(struct table *table, const int64_t *keys, size_t count,
+                        const uint8_t **found);
+void table_find_end(struct table *table);
 /* From now on table_get does not count against a staleness bound. */
 void table_peek_only(struct table *table);
 void table_put(struct table *table, const int64_t *keys, size_t count,
