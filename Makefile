@@ -106,6 +106,17 @@ ONLINE_O   := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c) \
                 $(filter-out $(ONLINE_MAIN:%=sql/online/%.c),$(ONLINE_C)))
 ONLINE     := $(ONLINE_MAIN:%=$(P)/online/%)
 
+# The programs of the examples of a knowledge bank, and of the graph network.
+BANK_MAIN  := regularise steps mining agreement retrieve retrieve_steps \
+              maker_main report
+BANK_C     := $(wildcard sql/bank/*.c)
+BANK_O     := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
+                $(filter-out $(BANK_MAIN:%=sql/bank/%.c),$(BANK_C)))
+BANK       := $(patsubst %_main,%,$(BANK_MAIN:%=$(P)/bank/%))
+GNN_O      := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
+                sql/bank/data.c $(wildcard sql/gnn/*.c))
+GNN        := $(P)/gnn/gnn
+
 BENCH_C    := $(wildcard bench/*.c)
 BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
 BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
@@ -146,7 +157,7 @@ all: ## build emb.so and libemb.a (default)
 all: $(P)/emb.so $(P)/libemb.a
 
 all-tests: ## build these, the test programs and the examples in C
-all-tests: all $(P)/testfixture $(UNIT) $(REPLAY) $(ONLINE)
+all-tests: all $(P)/testfixture $(UNIT) $(REPLAY) $(ONLINE) $(BANK) $(GNN)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
@@ -221,6 +232,23 @@ $(ONLINE): $(P)/online/%: $(O)/sql/online/%.o $(ONLINE_O)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lm -lpthread
+
+$(P)/bank/maker: $(O)/sql/bank/maker_main.o
+$(foreach name,$(filter-out maker_main,$(BANK_MAIN)), \
+  $(eval $(P)/bank/$(name): $(O)/sql/bank/$(name).o))
+$(BANK): $(BANK_O)
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
+
+$(GNN): $(GNN_O)
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
+
+# Sums may be taken in any order, so that several are taken at once.
+$(O)/sql/neural/%.o: ALL_CFLAGS += -O3 -ffast-math
+$(O)/sql/bank/%.o $(O)/sql/gnn/%.o: ALL_CFLAGS += -O3
 
 $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 	@echo "  LINK   $@"
@@ -358,6 +386,21 @@ torch: ## install what it needs, build, train with PyTorch in two processes
 	$(MAKE) $(P)/emb.so
 	OUT=$(OUT) sql/torch/run.sh
 
+bank: ## install what it needs, build, run the examples of a knowledge bank (5 minutes)
+	tests/install-deps.sh build bank
+	$(MAKE) $(P)/emb.so $(BANK)
+	OUT=$(OUT) sql/bank/run.sh
+
+bank-page: ## the same, and take what was measured over into sql/bank/README.md
+	tests/install-deps.sh build bank
+	$(MAKE) $(P)/emb.so $(BANK)
+	OUT=$(OUT) sql/bank/run.sh page
+
+gnn: ## install what it needs, build, train a graph network with and without look-ahead
+	tests/install-deps.sh build bank
+	$(MAKE) $(P)/emb.so $(GNN)
+	OUT=$(OUT) sql/gnn/run.sh
+
 bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (50 minutes)
 	tests/install-deps.sh build bench
 	OUT=$(OUT) bench/fetch.sh
@@ -415,5 +458,5 @@ help: ## this list
 
 .PHONY: all all-tests always test check check-unit check-sql check-model check-newer \
         check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers soak lint format demo online online-quick online-serve torch bench \
+        fuzzers soak lint format demo online online-quick online-serve torch bank bank-page gnn bench \
         bench-quick install uninstall clean help

@@ -1,8 +1,8 @@
 #!/bin/sh
 # install-deps.sh -- installs the Debian packages that a target needs.
 #
-#     tests/install-deps.sh build test      (also: demo, online, torch, lint, fuzz,
-#                                           bench)
+#     tests/install-deps.sh build test      (also: demo, online, torch, bank, lint,
+#                                           fuzz, bench)
 #
 # Does nothing, and needs no network, when all are there.  Without apt-get it
 # names what is needed and goes on: the packages are called otherwise there,
@@ -15,9 +15,10 @@ for group; do
   build) packages="$packages gcc libc6-dev make libsqlite3-dev liburing-dev
                    libxxhash-dev libzstd-dev" ;;
   test) packages="$packages tcl tcl-dev libsqlite3-tcl sqlite3 python3 python3-numpy
-                  pkg-config locales spin" ;;
+                  pkg-config locales spin wordnet-base libopenblas-openmp-dev" ;;
   demo) packages="$packages sqlite3 wordnet-base" ;;
   online) packages="$packages sqlite3" ;;
+  bank) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
   torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch" ;;
   lint) packages="$packages clang clang-format" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
@@ -33,7 +34,7 @@ There is no apt-get here.  What is needed, by its names in Debian 12:
   $(echo $packages)
 that is: a C11 compiler and make; headers and libraries of SQLite 3.38 or
 newer, liburing, xxHash, zstd and Tcl 8.6 with its sqlite3 package; and for the
-tests and the examples the sqlite3 shell, python3 with numpy and PyTorch, Spin and
+tests and the examples the sqlite3 shell, python3 with numpy and PyTorch, OpenBLAS, Spin and
 WordNet 3.0 (dict files).
 END
   exit 0

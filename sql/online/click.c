@@ -31,18 +31,6 @@ struct stream {
   uint64_t clicks; /* so far */
 };
 
-/* A normal number, as the sum of twelve uniform ones: no function of libm, so
-** the same on every machine. */
-static float random_normal(uint64_t *state) {
-  uint32_t sum = 0;
-  for (int i = 0; i < 3; i++) {
-    for (uint64_t bits = random_next(state); bits; bits >>= 16) {
-      sum += bits & 0xffff;
-    }
-  }
-  return (float)(((double)sum + 6) * 0x1p-16 - 6);
-}
-
 static void fill(struct taste *tastes, uint32_t count, double bias,
                  uint64_t *state) {
   for (uint32_t i = 0; i < count; i++) {

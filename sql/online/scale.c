@@ -7,8 +7,8 @@
 ** falls, and with it the delta.
 */
 #include <stdlib.h>
-#include <time.h>
 
+#include "../lib/clock.h"
 #include "experiment.h"
 #include "fold.h"
 #include "ship.h"
@@ -29,12 +29,6 @@ struct run {
   struct batch batch;
   char *directory[INTERVALS];
 };
-
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
-}
 
 static void begin(struct run *run, const struct settings *settings) {
   char *file = sqlite3_mprintf("%s/scale.db", settings->directory);
@@ -63,14 +57,14 @@ static void end(struct run *run) {
 
 static struct shipment send(struct run *run, int interval, double *ms) {
   struct shipment all = {0, 0};
-  double start = now_ms();
+  double start = seconds();
   for (int f = 0; f < FIELDS; f++) {
     struct shipment one =
         ship_export(run->trainer.db, FIELD[f], run->directory[interval]);
     all.rows += one.rows;
     all.bytes += one.bytes;
   }
-  *ms = now_ms() - start;
+  *ms = 1e3 * (seconds() - start);
   return all;
 }
 

@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../lib/table.h"
 #include "../lib/team.h"
-#include "table.h"
+#include "graph.h"
 
 struct eval_result {
   size_t ranks;                /* two per triple: of its tail and of its head */

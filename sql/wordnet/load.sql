@@ -17,7 +17,8 @@ CREATE TABLE synset(
   id INTEGER PRIMARY KEY,
   name TEXT,   -- first word, part of speech, sense number: dog.n.01
   words TEXT,  -- JSON array of all its words
-  gloss TEXT
+  gloss TEXT,
+  file INTEGER -- number of its lexicographer file, of lexnames(5WN)
 );
 
 CREATE TABLE sense(  -- the senses of a word, the most frequent first
@@ -90,6 +91,7 @@ INSERT INTO pos VALUES
 CREATE TEMP TABLE data AS
 SELECT pos.digit * 100000000 + substr(text, 1, 8) AS id,
        pos.file AS pos,
+       CAST(substr(text, 10, 2) AS INTEGER) AS file,
        16 * instr('123456789abcdef', substr(text, 15, 1))
           + instr('123456789abcdef', substr(text, 16, 1)) AS words,
        '[' || replace(json_quote(substr(text, 1, instr(text, ' | ') - 1)),
@@ -112,14 +114,14 @@ SELECT word, pos, row_number() OVER (PARTITION BY word, pos ORDER BY k), synset
           JOIN pos ON pos.letter = field ->> 1
           JOIN json_each(field) AS each ON each.key >= 6 + (field ->> 3));
 
-INSERT INTO synset(id, name, words, gloss)
+INSERT INTO synset(id, name, words, gloss, file)
 SELECT id,
        (SELECT printf('%s.%s.%02d', sense.word, sense.pos, sense.number)
           FROM sense
          WHERE sense.word = lower(words ->> 0) AND sense.pos = data.pos
            AND sense.synset = data.id),
-       words, gloss
-  FROM (SELECT id, pos, gloss,
+       words, gloss, file
+  FROM (SELECT id, pos, gloss, file,
                (SELECT json_group_array(
                          CASE WHEN value LIKE '%(%)'
                               THEN substr(value, 1, instr(value, '(') - 1)

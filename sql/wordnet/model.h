@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "../lib/team.h"
-#include "table.h"
+#include "graph.h"
 
 enum model_side { PREDICT_TAIL, PREDICT_HEAD };
 

@@ -35,13 +35,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "../lib/clock.h"
 #include "../lib/random.h"
+#include "../lib/table.h"
 #include "../lib/team.h"
 #include "eval.h"
+#include "graph.h"
 #include "model.h"
-#include "table.h"
 
 enum {
   DIM = 124,       /* floats of a vector: 62 complex numbers */
@@ -59,7 +60,7 @@ enum {
 };
 static const float RATE = 0.1f;
 static const float DECAY = 0.01f;
-static const double DEVIATION = 0.001; /* of a new vector's elements */
+static const float DEVIATION = 0.001f; /* of a new vector's elements */
 
 struct options {
   const char *database, *extension;
@@ -108,22 +109,9 @@ struct trainer {
   struct worker *first, *last; /* of those that wait */
 };
 
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- tables ------------------------------------------------------------ */
-
-/* A normal random number (Box and Muller). */
-static float random_normal(uint64_t *state) {
-  double u = ((double)(random_next(state) >> 11) + 1) * 0x1p-53;
-  double v = random_unit(state);
-  return (float)(DEVIATION * sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
-}
 
 /* Writes a row per key: a random vector, and zeros for Adagrad. */
 static void fill(struct table *table, const int64_t *keys, size_t count,
@@ -134,7 +122,7 @@ static void fill(struct table *table, const int64_t *keys, size_t count,
     size_t n = smaller(count - first, AT_ONCE);
     for (size_t i = 0; i < n; i++) {
       for (size_t j = 0; j < DIM; j++) {
-        rows[i * WIDTH + j] = random_normal(&seed);
+        rows[i * WIDTH + j] = DEVIATION * random_normal(&seed);
       }
     }
     table_put(table, keys + first, n, rows);

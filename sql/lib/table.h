@@ -1,33 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** table.h -- the demo's side of SQL: the graph, and the embedding tables.
+** table.h -- an embedding table, read and written in batches through SQL.
 */
-#ifndef WN_TABLE_H
-#define WN_TABLE_H
+#ifndef LIB_TABLE_H
+#define LIB_TABLE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
-#include "../lib/database.h"
-
-/* A triple whose entities are given by their position in `keys`, and whose
-** relation by relation id - 1. */
-struct triple {
-  uint32_t head, relation, tail;
-};
-
-/* The ids of a table or view, ascending. */
-int64_t *graph_keys(sqlite3 *db, const char *from, size_t *count);
-
-/* The triples of a split, or all (split NULL), in key order. */
-struct triple *graph_triples(sqlite3 *db, const char *split,
-                             const int64_t *keys, size_t entities,
-                             size_t *count);
+#include "database.h"
 
 /* An embedding table opened for batches. */
 struct table {
   sqlite3 *db;
-  sqlite3_stmt *get, *put, *statistic;
+  sqlite3_stmt *get, *find, *put, *statistic;
   const char *name;
   size_t width; /* floats in a row */
 };
@@ -39,6 +24,12 @@ void table_close(struct table *table);
 /* rows: count * width floats.  A key that the table lacks reads as zeros. */
 void table_get(struct table *table, const int64_t *keys, size_t count,
                float *rows);
+/* The same where they are, without a copy, and found[i] is 1 where there is a
+** row for keys[i], else 0: up to table_find_end, before which nothing else is
+** done with the table. */
+const float *table_find(struct table *table, const int64_t *keys, size_t count,
+                        const uint8_t **found);
+void table_find_end(struct table *table);
 /* From now on table_get does not count against a staleness bound. */
 void table_peek_only(struct table *table);
 void table_put(struct table *table, const int64_t *keys, size_t count,

@@ -2,8 +2,8 @@
 **
 ** chart.h -- line charts as SVG.
 */
-#ifndef ONLINE_CHART_H
-#define ONLINE_CHART_H
+#ifndef LIB_CHART_H
+#define LIB_CHART_H
 
 #include <stddef.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@ struct chart {
   const char *title, *x_title;
   const char *const *x; /* `points` labels, at equal distances */
   size_t points;
-  size_t count; /* of series */
+  int from_zero; /* the lowest line of the grid is 0 */
+  size_t count;  /* of series */
   struct {
     const char *name;
     const double *y; /* `points`; NAN: none */

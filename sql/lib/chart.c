@@ -30,8 +30,9 @@ static void range(const struct chart *chart, double *low, double *high) {
       *high = fmax(*high, chart->series[s].y[i]);
     }
   }
+  *low = chart->from_zero ? 0 : *low;
   double room = fmax((*high - *low) * 0.08, 1e-6);
-  *low -= room;
+  *low -= chart->from_zero ? 0 : room;
   *high += room;
 }
 

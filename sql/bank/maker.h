@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+**
+** maker.h -- a knowledge maker: it computes with the trainer's newest
+*parameters
+** what the bank is to know, and writes it there.
+**
+**   EMBEDDINGS  the table's rows are the embeddings of the nodes
+**   BELIEFS     they are the probabilities of the classes, a running mean of
+**               those of all times that the node was looked at
+**
+** It may work in the trainer's process, when it is called, or in one of its own
+** (maker_main.c), which goes over the nodes again and again, and takes the
+** newest parameters each time it begins a chunk.
+*/
+#ifndef BANK_MAKER_H
+#define BANK_MAKER_H
+
+#include <sys/types.h>
+
+#include "../lib/options.h"
+#include "../lib/table.h"
+#include "model.h"
+
+enum knowledge { EMBEDDINGS, BELIEFS };
+extern const char *const KNOWLEDGE[];
+
+struct maker {
+  enum knowledge knowledge;
+  const struct data *data;
+  struct model *model;
+  struct table bank;
+  int64_t *keys;
+};
+
+/* Makes the bank of a run, DIRECTORY/bank.db, with the table `bank`, and what
+** trainer and maker tell each other by. */
+sqlite3 *bank_make(const struct options *options, enum knowledge knowledge);
+
+/* Opens it for one that the trainer has made. */
+sqlite3 *bank_open(const struct options *options);
+
+size_t bank_width(enum knowledge knowledge);
+
+void maker_new(struct maker *maker, sqlite3 *db, enum knowledge knowledge,
+               const struct data *data, struct model *model);
+void maker_free(struct maker *maker);
+
+/* Brings the rows of these nodes up to date with the model as it is. */
+void maker_refresh(struct maker *maker, const uint32_t *nodes, size_t count);
+
+/* ---- one in a process of its own ---- */
+
+enum order { PAUSE, WORK, END };
+
+/* Starts it; it works as soon as there is a checkpoint. */
+pid_t maker_start(const struct options *options, enum knowledge knowledge);
+
+/* Tells it to pause or to work; it looks after each chunk. */
+void maker_order(sqlite3 *db, enum order order);
+
+/* Ends it, and waits until it has gone. */
+void maker_end(sqlite3 *db, pid_t maker);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+**
+** retrieve.c -- how well glosses are found by their lemmas, by the number of
+** negatives that the two towers (towers.h) were trained with.
+**
+**   retrieve GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
+**
+**     --seed N        (1)
+**     --negatives N   (1024)
+**     --from bank|trainer   where their embeddings come from (bank)
+**     --steps N       of 256 synsets (1200)
+**     --tests N       synsets of the test that are looked for (4000)
+**
+** Recall@10: the share of test synsets, in no batch ever, whose gloss is among
+** the ten that are nearest to their lemma, of the glosses of all synsets.
+*/
+#include "../lib/clock.h"
+#include "../lib/random.h"
+#include "towers.h"
+
+enum { BATCH = 256, SAY = 200 };
+
+static const char *const FROM[] = {"bank", "trainer", NULL};
+
+struct settings {
+  size_t seed, negatives, from, steps, tests;
+};
+
+/* Mean loss of the last SAY steps. */
+static double train(struct towers *towers, struct data *data,
+                    const struct settings *settings) {
+  uint32_t *order = data->part[TRAIN];
+  size_t next = data->part_count[TRAIN];
+  double loss = 0, mean = 0;
+  for (size_t step = 1; step <= settings->steps; step++) {
+    if (next + BATCH > data->part_count[TRAIN]) {
+      random_shuffle(&towers->random, order, data->part_count[TRAIN]);
+      next = 0;
+    }
+    /* To the end, the steps become small. */
+    towers->rate =
+        0.002 * (1 - (double)(step - 1) / (double)settings->steps) + 1e-5;
+    loss += towers_step(towers, order + next, BATCH);
+    next += BATCH;
+    if (step % SAY == 0) {
+      mean = loss / SAY;
+      loss = 0;
+      print_progress("  retrieve %s, %zu negatives, seed %zu: step %zu of %zu,"
+                     " loss %.3f",
+                     FROM[settings->from], settings->negatives, settings->seed,
+                     step, settings->steps, mean);
+    }
+  }
+  return mean;
+}
+
+int main(int argc, char **argv) {
+  struct options options;
+  struct settings settings = {
+      .seed = 1, .negatives = 1024, .steps = 1200, .tests = 4000};
+  struct option list[] = {{"seed", &settings.seed, NULL},
+                          {"negatives", &settings.negatives, NULL},
+                          {"from", &settings.from, FROM},
+                          {"steps", &settings.steps, NULL},
+                          {"tests", &settings.tests, NULL},
+                          {0}};
+  options_parse(&options, list, argc, argv);
+  block_one_thread();
+  struct data data;
+  struct towers towers;
+  char name[64];
+  data_read(&data, options.graph);
+  towers_new(&towers, &options, &data, settings.seed);
+  towers.negatives = settings.negatives;
+  towers.from = (enum negatives_from)settings.from;
+  towers_refresh(&towers, LEMMA);
+  towers_refresh(&towers, GLOSS);
+  double start = seconds(), loss = train(&towers, &data, &settings);
+  double ms = 1000 * (seconds() - start) / (double)settings.steps;
+  towers_refresh(&towers, GLOSS);
+  size_t tests = settings.tests < data.part_count[TEST] ? settings.tests
+                                                        : data.part_count[TEST];
+  sqlite3_snprintf(sizeof(name), name, "%s, %d", FROM[settings.from],
+                   (int)settings.negatives);
+  print_result("retrieve", settings.seed, name, "loss", loss);
+  print_result("retrieve", settings.seed, name, "ms per step", ms);
+  print_result("retrieve", settings.seed, name, "recall",
+               towers_recall(&towers, data.part[TEST], tests, 10));
+  towers_free(&towers);
+  data_free(&data);
+  return 0;
+}

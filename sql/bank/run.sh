@@ -1,0 +1,71 @@
+#!/bin/bash
+# run.sh -- runs the examples of the knowledge bank; see README.md.
+#
+#     sql/bank/run.sh [page]
+#
+# Called by `make bank`, which has built what is needed.  Starts from scratch;
+# leaves results.tsv, bank.md and its charts in build/bank/.  With `page` it takes
+# them over into this directory: README.md has what the last such run measured.
+#
+# What has a seed is run two at a time, a process each; what is measured in
+# milliseconds, and what has a knowledge maker beside it, alone.
+#
+# Environment: OUT (default build); BANK_SHORT=1: a little of everything, to see
+# that it works.
+set -eu
+
+cd "$(dirname "$0")/../.."
+out=${OUT:-build}
+here=$out/bank
+data=$here/data
+export OMP_NUM_THREADS=1 out here data
+
+. sql/lib/fresh.sh
+fresh "$data"
+SECONDS=0
+say() {
+  printf '%4d s  %s\n' "$SECONDS" "$*"
+}
+
+# job PROGRAM OPTION ...: in a directory of its own.
+job() {
+  local directory
+  directory=$(mktemp -d "$data/job-XXXXXX")
+  "$here/$1" "$data/wordnet.db" "$out/emb.so" "$directory" "${@:2}" >"$directory.tsv"
+  rm -rf "$directory"
+}
+export -f job
+
+# Lines with the arguments of job.
+alone() {
+  local line
+  while read -r line; do
+    job $line </dev/null
+  done
+}
+together() {
+  xargs -P 2 -I{} bash -euc 'job {}'
+}
+
+say "WordNet 3.0, loaded and split in SQL (sql/wordnet/load.sql, sql/bank/load.sql)"
+sqlite3 -bail "$data/wordnet.db" <sql/wordnet/load.sql >/dev/null
+sqlite3 -bail "$data/wordnet.db" <sql/bank/load.sql
+
+. sql/bank/jobs.sh
+say "Neighbours, labels, negatives: accuracy"
+accuracy_jobs | together
+say "With a knowledge maker"
+maker_jobs | alone
+say "Times of steps"
+time_jobs | alone
+
+cat "$data"/job-*.tsv | sort >"$here/results.tsv"
+"$here/report" "$here/results.tsv" "$here"
+rm -rf "$data"
+echo
+cat "$here/bank.md"
+say "$here/bank.md, $here/results.tsv, and the charts"
+if [ "${1:-}" = page ]; then
+  sql/lib/page.sh sql/bank/README.md "$here/bank.md"
+  cp "$here"/{neighbours,negatives,recall}.svg sql/bank/
+fi

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+**
+** results.h -- the lines that the programs have printed (options.h), and tables
+** and curves of them.
+*/
+#ifndef LIB_RESULTS_H
+#define LIB_RESULTS_H
+
+#include <stdio.h>
+
+#include "database.h"
+
+/* Reads a file of such lines into a database in memory, table `result`. */
+sqlite3 *results_read(const char *file);
+
+/* Mean and standard deviation over the seeds, of how many; 0: none. */
+struct mean {
+  double value, deviation;
+  int count;
+};
+struct mean results_mean(sqlite3 *db, const char *example, const char *name,
+                         const char *what);
+
+struct results_row {
+  const char *name, *title; /* NULL: the end */
+};
+struct results_column {
+  const char *what, *title; /* NULL: the end */
+  double scale;
+  int digits;
+};
+
+/* A table in Markdown: mean, and deviation where there are several seeds; a
+** cell is empty where nothing was measured, and so is a row. */
+void results_table(FILE *out, sqlite3 *db, const char *example,
+                   const char *head, const struct results_row *rows,
+                   const struct results_column *columns);
+
+/* The values of one name for several `whats`; NAN where there is none. */
+void results_curve(sqlite3 *db, const char *example, const char *name,
+                   const char *const *whats, size_t count, double *to);
+
+#endif
