@@ -72,6 +72,7 @@ enum {
   /* all rows */
   NEEDS_OF_scan_open = NEEDS_ALL,
   NEEDS_OF_nearest = NEEDS_ALL,
+  NEEDS_OF_sample = NEEDS_NOTHING, /* sample.c asks for those it draws */
   NEEDS_OF_snapshot = NEEDS_ALL,
   NEEDS_OF_snapshot_drop = NEEDS_NOTHING,
   NEEDS_OF_snapshots = NEEDS_NOTHING,

@@ -50,6 +50,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../bank/needs.h"
 #include "../table/get.h"
 #include "weights.h"
 
@@ -103,16 +104,26 @@ static uint32_t leave_out_gone(struct draw *d, float *vectors, uint32_t n) {
   return kept;
 }
 
+/* Of a table that averages gradients: those that are pending for the rows come
+** first. */
+static int peek_settled(struct draw *d, float *vectors, uint32_t n) {
+  int rc = bank_enter(
+      d->s, NEEDS_KEYS,
+      &(struct bank_call){.second = (uintptr_t)d->keys, .third = n});
+  return rc ? rc : local_peek(d->s, d->keys, n, vectors, d->found, NULL);
+}
+
 /* The next rows, at most `want`; *n of them. */
 static int next_round(struct draw *d, float *vectors, uint32_t want,
                       uint32_t *n) {
   emb_session *s = d->s;
+  int rc, is_averaged = s->store->averages;
   uint32_t cold = 0;
   struct get g = {
       .s = s, .keys = d->keys, .vectors = vectors, .found = d->found};
   epoch_enter(&s->core->epoch, s->slot);
   *n = d->next(d, want);
-  if (vectors && *n) {
+  if (vectors && *n && !is_averaged) {
     memset(d->found, 0, *n);
     get_deliver_rows(&g, *n, &cold);
   }
@@ -120,8 +131,12 @@ static int next_round(struct draw *d, float *vectors, uint32_t want,
   if (!vectors || !*n) {
     return EMB_OK;
   }
-  int rc = get_from_disk(&g, cold);
-  get_tally(&g, *n);
+  if (is_averaged) {
+    rc = peek_settled(d, vectors, *n);
+  } else {
+    rc = get_from_disk(&g, cold);
+    get_tally(&g, *n);
+  }
   *n = leave_out_gone(d, vectors, *n);
   return rc;
 }

@@ -40,7 +40,7 @@ static int sample_power(const char *at, double *power) {
   if (*at == 0)
     return 1;
   at = *at == '(' ? text_space(at + 1) : at;
-  size = text__double(at, power);
+  size = text_double(at, power);
   at = text_space(at + size);
   return size && *power >= 0 && *power <= EMB_SAMPLE_POWER_MAX && *at == ')' &&
          *text_space(at + 1) == 0;
