@@ -268,7 +268,8 @@ $(P)/bench/train: $(wildcard sql/wordnet/*.[ch] sql/lib/*.[ch])
 	@echo "  CC     $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 -ffp-contract=fast -Wall -Wextra -Wshadow \
-	  -Wconversion -Werror -o $@ $(filter %.c,$^) -lsqlite3 -lm -lpthread
+	  -Wconversion -Werror -o $@ $(filter %.c,$^) -lsqlite3 -lopenblas -lm \
+	  -lpthread
 
 $(O)/core/%.o: %.c $(O)/settings
 	@echo "  CC     $@"

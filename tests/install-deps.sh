@@ -16,7 +16,7 @@ for group; do
                    libxxhash-dev libzstd-dev" ;;
   test) packages="$packages tcl tcl-dev libsqlite3-tcl sqlite3 python3 python3-numpy
                   pkg-config locales spin wordnet-base libopenblas-openmp-dev" ;;
-  demo) packages="$packages sqlite3 wordnet-base" ;;
+  demo) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
   online) packages="$packages sqlite3" ;;
   bank) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
   torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch" ;;

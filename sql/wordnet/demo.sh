@@ -30,7 +30,7 @@ fresh "$demo"
 # -ffp-contract: multiply and add in one instruction where there is one.
 ${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:--O3} -ffp-contract=fast \
   -Wall -Wextra -Wshadow -Wconversion -Werror \
-  -o "$demo/train" $here/*.c sql/lib/*.c -lsqlite3 -lm -lpthread
+  -o "$demo/train" $here/*.c sql/lib/*.c -lsqlite3 -lopenblas -lm -lpthread
 
 say "WordNet 3.0 as a graph, loaded and split in SQL ($here/load.sql)"
 sqlite3 -bail "$db" <$here/load.sql

@@ -9,11 +9,11 @@
 */
 #include "eval.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gemm.h"
 #include "model.h"
 
 enum {
@@ -41,9 +41,8 @@ struct eval {
   size_t query_count;
   float *vectors; /* queries x dim */
   struct answer *answers;
-  struct gemm_work **gemm; /* [members] */
-  float **scores;          /* [members], STRIP x BLOCK */
-  float *block;            /* entities of the block x 2*dim */
+  float **scores; /* [members], STRIP x BLOCK */
+  float *block;   /* entities of the block x 2*dim */
   size_t block_first, block_count;
 };
 
@@ -157,14 +156,15 @@ static void count_better(struct eval *eval, struct query *query,
 static void score_block(void *context, size_t member, size_t members) {
   struct eval *eval = context;
   float *scores = eval->scores[member];
+  int dim = (int)eval->dim;
   for (size_t first = member * STRIP; first < eval->query_count;
        first += members * STRIP) {
     size_t left = eval->query_count - first;
     size_t rows = left < STRIP ? left : STRIP;
-    gemm(rows, eval->block_count, eval->dim,
-         (struct gemm_matrix){eval->vectors + first * eval->dim, eval->dim, 1},
-         (struct gemm_matrix){eval->block, 1, 2 * eval->dim}, scores, BLOCK,
-         eval->gemm[member]);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows,
+                (int)eval->block_count, dim, 1,
+                eval->vectors + first * eval->dim, dim, eval->block, 2 * dim, 0,
+                scores, BLOCK);
     for (size_t i = 0; i < rows; i++) {
       count_better(eval, &eval->queries[first + i], scores + i * BLOCK);
     }
@@ -195,14 +195,9 @@ struct eval_result eval_run(const struct eval_graph *graph,
   eval.queries = need(eval.query_count, sizeof(*eval.queries));
   eval.vectors = need(eval.query_count * eval.dim, sizeof(float));
   eval.block = need(BLOCK * entities->width, sizeof(float));
-  eval.gemm = need(members, sizeof(*eval.gemm));
   eval.scores = need(members, sizeof(*eval.scores));
   for (size_t i = 0; i < members; i++) {
     eval.scores[i] = need(STRIP * BLOCK, sizeof(float));
-    eval.gemm[i] = gemm_work_new();
-    if (!eval.gemm[i]) {
-      die("out of memory");
-    }
   }
 
   make_queries(&eval, graph, test, entities, relations);
@@ -216,11 +211,9 @@ struct eval_result eval_run(const struct eval_graph *graph,
   struct eval_result result = summarise(&eval);
 
   for (size_t i = 0; i < members; i++) {
-    gemm_work_free(eval.gemm[i]);
     free(eval.scores[i]);
   }
   free(eval.scores);
-  free(eval.gemm);
   free(eval.block);
   free(eval.vectors);
   free(eval.queries);

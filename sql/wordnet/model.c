@@ -19,18 +19,17 @@
 */
 #include "model.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../lib/random.h"
-#include "gemm.h"
 
 enum { NOWHERE = UINT32_MAX };
 
 /* Scratch memory of one thread. */
 struct scratch {
-  struct gemm_work *gemm;
   uint32_t *candidate; /* [rows of a batch] place among the candidates */
   float *vectors;      /* candidates x dim */
   float *queries;      /* 2*group x dim */
@@ -222,10 +221,9 @@ static void score(const struct model *model, struct group *group,
     model_query(PREDICT_HEAD, batch->rows + t->tail * 2 * dim, relation, dim,
                 query + dim);
   }
-  gemm(queries, group->candidate_count, dim,
-       (struct gemm_matrix){scratch->queries, dim, 1},
-       (struct gemm_matrix){scratch->vectors, 1, dim}, scratch->scores,
-       group->candidate_count, scratch->gemm);
+  int n = (int)group->candidate_count, d = (int)dim;
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)queries, n, d, 1,
+              scratch->queries, d, scratch->vectors, d, 0, scratch->scores, n);
   group->loss = 0;
   for (size_t i = 0; i < group->triple_count; i++) {
     const struct triple *t = &group->triples[i];
@@ -243,14 +241,12 @@ static void backward(const struct model *model, struct group *group,
   const struct batch *batch = model->batch;
   size_t dim = model->options.dim, queries = 2 * group->triple_count;
   float decay = model->options.decay;
-  gemm(queries, dim, group->candidate_count,
-       (struct gemm_matrix){scratch->scores, group->candidate_count, 1},
-       (struct gemm_matrix){scratch->vectors, dim, 1}, scratch->query_grads,
-       dim, scratch->gemm);
-  gemm(group->candidate_count, dim, queries,
-       (struct gemm_matrix){scratch->scores, 1, group->candidate_count},
-       (struct gemm_matrix){scratch->queries, dim, 1}, group->grads, dim,
-       scratch->gemm);
+  int n = (int)group->candidate_count, d = (int)dim;
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)queries, d, n, 1,
+              scratch->scores, n, scratch->vectors, d, 0, scratch->query_grads,
+              d);
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, n, d, (int)queries, 1,
+              scratch->scores, n, scratch->queries, d, 0, group->grads, d);
   memset(group->relation_grads, 0,
          model->options.relation_count * dim * sizeof(float));
   for (size_t i = 0; i < group->triple_count; i++) {
@@ -366,6 +362,7 @@ struct model *model_new(const struct model_options *options,
                         struct team *team) {
   struct model *model = need(1, sizeof(*model));
   size_t dim = options->dim, queries = 2 * options->group;
+  openblas_set_num_threads(1); /* the team's threads call it */
   model->options = *options;
   model->team = team;
   model->candidates_max = queries + options->negatives;
@@ -376,10 +373,6 @@ struct model *model_new(const struct model_options *options,
   model->scratch = need(team_members(team), sizeof(*model->scratch));
   for (size_t i = 0; i < team_members(team); i++) {
     struct scratch *scratch = &model->scratch[i];
-    scratch->gemm = gemm_work_new();
-    if (!scratch->gemm) {
-      die("out of memory");
-    }
     scratch->candidate = need(2 * options->batch_max, sizeof(uint32_t));
     for (size_t j = 0; j < 2 * options->batch_max; j++) {
       scratch->candidate[j] = NOWHERE;
@@ -402,7 +395,6 @@ struct model *model_new(const struct model_options *options,
 void model_free(struct model *model) {
   for (size_t i = 0; i < team_members(model->team); i++) {
     struct scratch *scratch = &model->scratch[i];
-    gemm_work_free(scratch->gemm);
     free(scratch->candidate);
     free(scratch->vectors);
     free(scratch->queries);
