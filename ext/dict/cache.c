@@ -76,6 +76,18 @@ static int known_tag(uint64_t slot, uint64_t hash) {
 /* ---- a half ---------------------------------------------------------------
  */
 
+/* A word has 8 to 16 bytes as a rule: two numbers that overlap. */
+static inline int known_same(const char *a, const char *b, size_t n) {
+  uint64_t words[4];
+  if (n < 8 || n > 16)
+    return n == 0 || memcmp(a, b, n) == 0;
+  memcpy(&words[0], a, 8);
+  memcpy(&words[1], b, 8);
+  memcpy(&words[2], a + n - 8, 8);
+  memcpy(&words[3], b + n - 8, 8);
+  return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
+}
+
 static struct known_record *known_half_find(const struct known_half *half,
                                             const struct ext_text *text,
                                             uint64_t hash) {
@@ -87,8 +99,7 @@ static struct known_record *known_half_find(const struct known_half *half,
     if (!known_tag(half->by_text[i], hash))
       continue;
     record = known_at(half, half->by_text[i]);
-    if (record->n == text->n &&
-        (text->n == 0 || memcmp(record->text, text->at, text->n) == 0))
+    if (record->n == text->n && known_same(record->text, text->at, text->n))
       return record;
   }
   return NULL;
@@ -176,10 +187,13 @@ static int known_half_make_room(struct known_half *half, size_t bytes) {
     return 0;
   if (half->used + bytes > half->room) {
     size_t room = 2 * half->room + bytes + 4096;
-    char *arena = sqlite3_realloc64(half->arena, room);
+    char *arena = known_half_advise(sqlite3_malloc64(room), room);
     if (arena == NULL)
       return 0;
-    half->arena = known_half_advise(arena, room);
+    if (half->used)
+      memcpy(arena, half->arena, half->used);
+    sqlite3_free(half->arena);
+    half->arena = arena;
     half->room = room;
   }
   return 1;
@@ -256,31 +270,26 @@ static int64_t known_id(struct ext_cache *cache, const struct ext_text *text,
   return id;
 }
 
-/* Nothing is changed between the two: the younger half is not replaced, so
-** what is prefetched is what is read. */
-static void known_prefetch(const struct known_half *half,
-                           const uint64_t *hashes, size_t n) {
-  size_t mask = half->slots - 1;
-  if (half->slots == 0)
-    return;
-  for (size_t i = 0; i < n; i++)
-    __builtin_prefetch(&half->by_text[(size_t)hashes[i] & mask]);
-  for (size_t i = 0; i < n; i++) {
-    uint64_t slot = half->by_text[(size_t)hashes[i] & mask];
-    if (slot)
-      __builtin_prefetch(known_at(half, slot));
-  }
-}
-
+/* (The prefetches stand here: gcc removes a function that does nothing else.)
+ */
 size_t ext_cache_find(struct ext_cache *cache, const struct ext_text *texts,
                       size_t n, int64_t *ids) {
   uint64_t hashes[KNOWN_STEP];
   size_t absent = 0;
   for (size_t from = 0; from < n; from += KNOWN_STEP) {
     size_t step = n - from < KNOWN_STEP ? n - from : KNOWN_STEP;
-    for (size_t i = 0; i < step; i++)
+    const struct known_half *young = &cache->young;
+    size_t mask = young->slots - 1;
+    for (size_t i = 0; i < step; i++) {
       hashes[i] = XXH3_64bits(texts[from + i].at, texts[from + i].n);
-    known_prefetch(&cache->young, hashes, step);
+      if (young->slots)
+        __builtin_prefetch(&young->by_text[(size_t)hashes[i] & mask]);
+    }
+    for (size_t i = 0; young->slots && i < step; i++) {
+      uint64_t slot = young->by_text[(size_t)hashes[i] & mask];
+      if (slot)
+        __builtin_prefetch(known_at(young, slot));
+    }
     for (size_t i = 0; i < step; i++) {
       ids[from + i] = known_id(cache, &texts[from + i], hashes[i]);
       absent += ids[from + i] == 0;
