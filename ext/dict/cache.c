@@ -19,26 +19,27 @@
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
+#include <sys/mman.h>
 #include <xxhash.h>
 
 enum {
-  CACHE_STEP = 32,
-  CACHE_SLOTS_FIRST = 256,
-  CACHE_TEXT_MAX = 64 << 10, /* a longer text is not remembered */
+  KNOWN_STEP = 64,
+  KNOWN_SLOTS_FIRST = 256,
+  KNOWN_TEXT_MAX = 64 << 10, /* a longer text is not remembered */
 };
 /* Of a half: records, and slots, both directions. */
-#define CACHE_ARENA_MAX (EXT_DICT_BYTES / 4)
-#define CACHE_SLOTS_MAX (EXT_DICT_BYTES / 4 / 2 / sizeof(uint64_t))
-#define CACHE_PLACE_BITS 40
+#define KNOWN_ARENA_MAX (EXT_DICT_BYTES / 4)
+#define KNOWN_SLOTS_MAX (EXT_DICT_BYTES / 4 / 2 / sizeof(uint64_t))
+#define KNOWN_PLACE_BITS 40
+#define KNOWN_HUGE ((uintptr_t)2 << 20)
 
-struct cache_record {
+struct known_record {
   int64_t id;
-  uint64_t hash;
   uint32_t n;
   char text[];
 };
 
-struct cache_half {
+struct known_half {
   uint64_t *by_text, *by_id; /* slots of each; NULL at first */
   size_t slots;              /* a power of two */
   size_t records;
@@ -47,90 +48,110 @@ struct cache_half {
 };
 
 struct ext_cache {
-  struct cache_half young, old;
+  struct known_half young, old;
 };
 
-_Static_assert((uint64_t)CACHE_ARENA_MAX >> 3 < UINT64_C(1) << CACHE_PLACE_BITS,
+_Static_assert((uint64_t)KNOWN_ARENA_MAX >> 3 < UINT64_C(1) << KNOWN_PLACE_BITS,
                "a slot has room for the place");
 
-static uint64_t hash_id(int64_t id) {
+static uint64_t known_hash(int64_t id) {
   uint64_t x = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
   return x ^ x >> 32;
 }
 
-static uint64_t cache_slot(uint64_t hash, size_t place) {
-  return (hash >> CACHE_PLACE_BITS << CACHE_PLACE_BITS) | (place / 8 + 1);
+static uint64_t known_slot(uint64_t hash, size_t place) {
+  return (hash >> KNOWN_PLACE_BITS << KNOWN_PLACE_BITS) | (place / 8 + 1);
 }
 
-static struct cache_record *cache_at(const struct cache_half *half,
+static struct known_record *known_at(const struct known_half *half,
                                      uint64_t slot) {
-  uint64_t place = slot & ((UINT64_C(1) << CACHE_PLACE_BITS) - 1);
-  return (struct cache_record *)(void *)(half->arena + (place - 1) * 8);
+  uint64_t place = slot & ((UINT64_C(1) << KNOWN_PLACE_BITS) - 1);
+  return (struct known_record *)(void *)(half->arena + (place - 1) * 8);
 }
 
-static int same_tag(uint64_t slot, uint64_t hash) {
-  return (slot ^ hash) >> CACHE_PLACE_BITS == 0;
+static int known_tag(uint64_t slot, uint64_t hash) {
+  return (slot ^ hash) >> KNOWN_PLACE_BITS == 0;
 }
 
 /* ---- a half ---------------------------------------------------------------
  */
 
-static struct cache_record *half_find(const struct cache_half *half,
-                                      const struct ext_text *text,
-                                      uint64_t hash) {
+/* A word has 8 to 16 bytes as a rule: two numbers that overlap. */
+static inline int known_same(const char *a, const char *b, size_t n) {
+  uint64_t words[4];
+  if (n < 8 || n > 16)
+    return n == 0 || memcmp(a, b, n) == 0;
+  memcpy(&words[0], a, 8);
+  memcpy(&words[1], b, 8);
+  memcpy(&words[2], a + n - 8, 8);
+  memcpy(&words[3], b + n - 8, 8);
+  return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
+}
+
+static struct known_record *known_half_find(const struct known_half *half,
+                                            const struct ext_text *text,
+                                            uint64_t hash) {
   size_t mask = half->slots - 1;
   if (half->slots == 0)
     return NULL;
   for (size_t i = (size_t)hash & mask; half->by_text[i]; i = (i + 1) & mask) {
-    struct cache_record *record;
-    if (!same_tag(half->by_text[i], hash))
+    struct known_record *record;
+    if (!known_tag(half->by_text[i], hash))
       continue;
-    record = cache_at(half, half->by_text[i]);
-    if (record->hash == hash && record->n == text->n &&
-        (text->n == 0 || memcmp(record->text, text->at, text->n) == 0))
+    record = known_at(half, half->by_text[i]);
+    if (record->n == text->n && known_same(record->text, text->at, text->n))
       return record;
   }
   return NULL;
 }
 
-static struct cache_record *half_find_id(const struct cache_half *half,
-                                         int64_t id) {
-  uint64_t hash = hash_id(id);
+static struct known_record *known_half_find_id(const struct known_half *half,
+                                               int64_t id) {
+  uint64_t hash = known_hash(id);
   size_t mask = half->slots - 1;
   if (half->slots == 0)
     return NULL;
   for (size_t i = (size_t)hash & mask; half->by_id[i]; i = (i + 1) & mask)
-    if (same_tag(half->by_id[i], hash) &&
-        cache_at(half, half->by_id[i])->id == id)
-      return cache_at(half, half->by_id[i]);
+    if (known_tag(half->by_id[i], hash) &&
+        known_at(half, half->by_id[i])->id == id)
+      return known_at(half, half->by_id[i]);
   return NULL;
 }
 
-static void half_put(uint64_t *slots, size_t mask, uint64_t hash,
-                     size_t place) {
+static void known_half_put(uint64_t *slots, size_t mask, uint64_t hash,
+                           size_t place) {
   size_t i = (size_t)hash & mask;
   while (slots[i])
     i = (i + 1) & mask;
-  slots[i] = cache_slot(hash, place);
+  slots[i] = known_slot(hash, place);
 }
 
-static void half_free(struct cache_half *half) {
+static void known_half_free(struct known_half *half) {
   sqlite3_free(half->by_text);
   sqlite3_free(half->by_id);
   sqlite3_free(half->arena);
-  *half = (struct cache_half){0};
+  *half = (struct known_half){0};
 }
 
 static size_t record_bytes(size_t n) {
-  return (offsetof(struct cache_record, text) + n + 7) / 8 * 8;
+  return (offsetof(struct known_record, text) + n + 7) / 8 * 8;
+}
+
+/* Memory that is read here and there wants large pages, where it has some. */
+static void *known_half_advise(void *memory, size_t bytes) {
+  uintptr_t from = ((uintptr_t)memory + KNOWN_HUGE - 1) & ~(KNOWN_HUGE - 1);
+  uintptr_t to = ((uintptr_t)memory + bytes) & ~(KNOWN_HUGE - 1);
+  if (memory && from < to)
+    (void)madvise((void *)from, to - from, MADV_HUGEPAGE);
+  return memory;
 }
 
 /* Twice as many slots; 0: without memory. */
-static int half_grow_slots(struct cache_half *half) {
-  size_t slots = half->slots ? 2 * half->slots : CACHE_SLOTS_FIRST;
+static int known_half_grow_slots(struct known_half *half) {
+  size_t slots = half->slots ? 2 * half->slots : KNOWN_SLOTS_FIRST;
   size_t bytes = slots * sizeof(uint64_t);
-  uint64_t *by_text = sqlite3_malloc64(bytes);
-  uint64_t *by_id = sqlite3_malloc64(bytes);
+  uint64_t *by_text = known_half_advise(sqlite3_malloc64(bytes), bytes);
+  uint64_t *by_id = known_half_advise(sqlite3_malloc64(bytes), bytes);
   if (by_text == NULL || by_id == NULL) {
     sqlite3_free(by_text);
     sqlite3_free(by_id);
@@ -139,9 +160,10 @@ static int half_grow_slots(struct cache_half *half) {
   memset(by_text, 0, bytes);
   memset(by_id, 0, bytes);
   for (size_t place = 0; place < half->used;) {
-    const struct cache_record *record = cache_at(half, place / 8 + 1);
-    half_put(by_text, slots - 1, record->hash, place);
-    half_put(by_id, slots - 1, hash_id(record->id), place);
+    const struct known_record *record = known_at(half, place / 8 + 1);
+    known_half_put(by_text, slots - 1, XXH3_64bits(record->text, record->n),
+                   place);
+    known_half_put(by_id, slots - 1, known_hash(record->id), place);
     place += record_bytes(record->n);
   }
   sqlite3_free(half->by_text);
@@ -153,21 +175,24 @@ static int half_grow_slots(struct cache_half *half) {
 }
 
 /* Is it so full that it may not grow any more? */
-static int half_is_full(const struct cache_half *half, size_t bytes) {
-  return half->used + bytes > CACHE_ARENA_MAX ||
-         (half->slots == CACHE_SLOTS_MAX &&
-          half->records >= CACHE_SLOTS_MAX / 2);
+static int known_half_is_full(const struct known_half *half, size_t bytes) {
+  return half->used + bytes > KNOWN_ARENA_MAX ||
+         (half->slots == KNOWN_SLOTS_MAX &&
+          half->records >= KNOWN_SLOTS_MAX / 2);
 }
 
 /* Room for one more record of so many bytes; 0: without memory. */
-static int half_make_room(struct cache_half *half, size_t bytes) {
-  if (half->records * 2 >= half->slots && !half_grow_slots(half))
+static int known_half_make_room(struct known_half *half, size_t bytes) {
+  if (half->records * 2 >= half->slots && !known_half_grow_slots(half))
     return 0;
   if (half->used + bytes > half->room) {
     size_t room = 2 * half->room + bytes + 4096;
-    char *arena = sqlite3_realloc64(half->arena, room);
+    char *arena = known_half_advise(sqlite3_malloc64(room), room);
     if (arena == NULL)
       return 0;
+    if (half->used)
+      memcpy(arena, half->arena, half->used);
+    sqlite3_free(half->arena);
     half->arena = arena;
     half->room = room;
   }
@@ -185,8 +210,8 @@ struct ext_cache *ext_cache_new(void) {
 }
 
 void ext_cache_clear(struct ext_cache *cache) {
-  half_free(&cache->young);
-  half_free(&cache->old);
+  known_half_free(&cache->young);
+  known_half_free(&cache->old);
 }
 
 void ext_cache_free(struct ext_cache *cache) {
@@ -195,83 +220,78 @@ void ext_cache_free(struct ext_cache *cache) {
   sqlite3_free(cache);
 }
 
-static void cache_add(struct ext_cache *cache, const struct ext_text *text,
+static void known_add(struct ext_cache *cache, const struct ext_text *text,
                       uint64_t hash, int64_t id) {
-  struct cache_half *young = &cache->young;
+  struct known_half *young = &cache->young;
   size_t bytes = record_bytes(text->n), place;
-  struct cache_record *record;
-  if (half_is_full(young, bytes)) {
-    half_free(&cache->old);
+  struct known_record *record;
+  if (known_half_is_full(young, bytes)) {
+    known_half_free(&cache->old);
     cache->old = *young;
-    *young = (struct cache_half){0};
+    *young = (struct known_half){0};
   }
-  if (!half_make_room(young, bytes))
+  if (!known_half_make_room(young, bytes))
     return;
   place = young->used;
   young->used += bytes;
   young->records++;
-  record = cache_at(young, place / 8 + 1);
+  record = known_at(young, place / 8 + 1);
   record->id = id;
-  record->hash = hash;
   record->n = (uint32_t)text->n;
   if (text->n)
     memcpy(record->text, text->at, text->n);
-  half_put(young->by_text, young->slots - 1, hash, place);
-  half_put(young->by_id, young->slots - 1, hash_id(id), place);
+  known_half_put(young->by_text, young->slots - 1, hash, place);
+  known_half_put(young->by_id, young->slots - 1, known_hash(id), place);
 }
 
 void ext_cache_add(struct ext_cache *cache, const struct ext_text *text,
                    int64_t id) {
   uint64_t hash;
-  if (text->n > CACHE_TEXT_MAX)
+  if (text->n > KNOWN_TEXT_MAX)
     return;
   hash = XXH3_64bits(text->at, text->n);
-  if (!half_find(&cache->young, text, hash))
-    cache_add(cache, text, hash, id);
+  if (!known_half_find(&cache->young, text, hash))
+    known_add(cache, text, hash, id);
 }
 
 /* Its number; what the older half has goes to the younger one. */
-static int64_t cache_id(struct ext_cache *cache, const struct ext_text *text,
+static int64_t known_id(struct ext_cache *cache, const struct ext_text *text,
                         uint64_t hash) {
-  const struct cache_record *record = half_find(&cache->young, text, hash);
+  const struct known_record *record =
+      known_half_find(&cache->young, text, hash);
   int64_t id;
   if (record)
     return record->id;
-  record = half_find(&cache->old, text, hash);
+  record = known_half_find(&cache->old, text, hash);
   if (record == NULL)
     return 0;
   id = record->id;
-  cache_add(cache, text, hash, id);
+  known_add(cache, text, hash, id);
   return id;
 }
 
-/* Nothing is changed between the two: the younger half is not replaced, so
-** what is prefetched is what is read. */
-static void cache_prefetch(const struct cache_half *half,
-                           const uint64_t *hashes, size_t n) {
-  size_t mask = half->slots - 1;
-  if (half->slots == 0)
-    return;
-  for (size_t i = 0; i < n; i++)
-    __builtin_prefetch(&half->by_text[(size_t)hashes[i] & mask]);
-  for (size_t i = 0; i < n; i++) {
-    uint64_t slot = half->by_text[(size_t)hashes[i] & mask];
-    if (slot)
-      __builtin_prefetch(cache_at(half, slot));
-  }
-}
-
+/* (The prefetches stand here: gcc removes a function that does nothing else.)
+ */
 size_t ext_cache_find(struct ext_cache *cache, const struct ext_text *texts,
                       size_t n, int64_t *ids) {
-  uint64_t hashes[CACHE_STEP];
+  uint64_t hashes[KNOWN_STEP];
   size_t absent = 0;
-  for (size_t from = 0; from < n; from += CACHE_STEP) {
-    size_t step = n - from < CACHE_STEP ? n - from : CACHE_STEP;
-    for (size_t i = 0; i < step; i++)
-      hashes[i] = XXH3_64bits(texts[from + i].at, texts[from + i].n);
-    cache_prefetch(&cache->young, hashes, step);
+  for (size_t from = 0; from < n; from += KNOWN_STEP) {
+    size_t step = n - from < KNOWN_STEP ? n - from : KNOWN_STEP;
+    const struct known_half *young = &cache->young;
+    size_t mask = young->slots - 1;
     for (size_t i = 0; i < step; i++) {
-      ids[from + i] = cache_id(cache, &texts[from + i], hashes[i]);
+      hashes[i] = XXH3_64bits(texts[from + i].at, texts[from + i].n);
+      if (young->slots)
+        __builtin_prefetch(&young->by_text[(size_t)hashes[i] & mask]);
+    }
+    for (size_t i = 0; young->slots && i < step; i++) {
+      uint64_t slot = young->by_text[(size_t)hashes[i] & mask];
+      if (slot)
+        __builtin_prefetch(known_at(young, slot));
+    }
+    for (size_t i = 0; i < step; i++) {
+      ids[from + i] = known_id(cache, &texts[from + i], hashes[i]);
       absent += ids[from + i] == 0;
     }
   }
@@ -279,9 +299,9 @@ size_t ext_cache_find(struct ext_cache *cache, const struct ext_text *texts,
 }
 
 int ext_cache_text(struct ext_cache *cache, int64_t id, struct ext_text *text) {
-  const struct cache_record *record = half_find_id(&cache->young, id);
+  const struct known_record *record = known_half_find_id(&cache->young, id);
   if (record == NULL)
-    record = half_find_id(&cache->old, id);
+    record = known_half_find_id(&cache->old, id);
   if (record == NULL)
     return 0;
   *text = (struct ext_text){record->text, record->n};

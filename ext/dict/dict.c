@@ -188,9 +188,20 @@ int ext_dict_look(sqlite3_stmt *find, const struct ext_text *text,
   return rc == SQLITE_ROW || rc == SQLITE_DONE ? sqlite3_reset(find) : rc;
 }
 
+/* Keeps SQLite reading until it is reset: else each look-up of a batch would
+** lock and unlock the file.  NULL: that is so all the same. */
+static sqlite3_stmt *dict_stay(struct ext_dict *dict) {
+  sqlite3_stmt *check = dict->statements[DICT_CHECK];
+  if (check && sqlite3_step(check) != SQLITE_ROW) {
+    sqlite3_reset(check);
+    check = NULL;
+  }
+  return check;
+}
+
 int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
                   int64_t *ids, size_t *absent, char **err) {
-  sqlite3_stmt *statement;
+  sqlite3_stmt *statement, *reads;
   int rc;
   *absent = ext_cache_find(dict->cache, texts, n, ids);
   if (*absent == 0)
@@ -198,6 +209,7 @@ int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
   rc = ext_dict_statement(dict, DICT_FIND, &statement, err);
   if (rc != SQLITE_OK)
     return rc;
+  reads = *absent > 1 ? dict_stay(dict) : NULL;
   for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
     if (ids[i])
       continue;
@@ -207,6 +219,7 @@ int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
       ext_dict_remember(dict, &texts[i], ids[i]);
     }
   }
+  sqlite3_reset(reads);
   return ext_dict_done(dict, DICT_FIND, statement, rc, err);
 }
 

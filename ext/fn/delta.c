@@ -128,6 +128,8 @@ static void fn_delta_export(sqlite3_context *context, int argc,
   int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
                                &err);
   if (rc == SQLITE_OK)
+    rc = ext_fn_integers(table, &err);
+  if (rc == SQLITE_OK)
     rc = ext_arg_text(argv[2], "path", &path, &err);
   if (rc == SQLITE_OK && argc > 3)
     rc = ext_arg_text(argv[3], "options", &how.text, &err);
@@ -170,6 +172,8 @@ static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
   if (rc == SQLITE_OK)
     rc = ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table,
                                &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_integers(table, &err);
   if (rc == SQLITE_OK) {
     how.columns = names = column_names(table);
     rc = names ? SQLITE_OK : SQLITE_NOMEM;

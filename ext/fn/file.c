@@ -19,6 +19,8 @@ static void fn_snapshot_export(sqlite3_context *context, int argc,
   char *err = NULL;
   int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
+    rc = ext_fn_integers(table, &err);
+  if (rc == SQLITE_OK)
     rc = ext_arg_text(argv[2], "path", &path, &err);
   if (rc == SQLITE_OK)
     rc = ext_arg_snapshot_name(argv[1], &name, &err);
@@ -46,6 +48,8 @@ static void fn_restore(sqlite3_context *context, int argc,
   int rc =
       ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
+  if (rc == SQLITE_OK)
+    rc = ext_fn_integers(table, &err);
   if (rc == SQLITE_OK)
     rc = ext_arg_text(argv[1], "path", &path, &err);
   if (rc == SQLITE_OK)

@@ -73,6 +73,15 @@ int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
   return with_keys(ext_keys_settle, table, keys, err);
 }
 
+int ext_fn_integers(const struct ext_table *table, char **err) {
+  return ext_vtab(table)->options.text_key
+             ? ext_error(err, SQLITE_ERROR,
+                         "files of rows have integer keys, and those of %s are "
+                         "texts: copy the database with emb_backup()",
+                         table->name)
+             : SQLITE_OK;
+}
+
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n,
                    struct ext_floats *vectors, char **err) {

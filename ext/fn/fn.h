@@ -133,6 +133,9 @@ int ext_fn_keys(struct ext_table *table, sqlite3_value *value,
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
                        char **err);
+/* SQLITE_ERROR for a table with text keys: a file has the numbers of its rows,
+** and these are other texts elsewhere. */
+int ext_fn_integers(const struct ext_table *table, char **err);
 /* n vectors. */
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n,

@@ -80,14 +80,14 @@ struct filter_list {
   size_t before_n;
 };
 
-static void list_begin(struct filter_list *list, struct ext_cursor *cursor,
-                       int is_first) {
+static void filter_list_begin(struct filter_list *list,
+                              struct ext_cursor *cursor, int is_first) {
   *list = (struct filter_list){cursor, is_first, cursor->list, cursor->list_n};
   cursor->list = NULL;
   cursor->list_n = cursor->list_capacity = 0;
 }
 
-static int list_offer(void *arg, int64_t key) {
+static int filter_list_offer(void *arg, int64_t key) {
   struct filter_list *list = arg;
   return list->is_first ||
                  (list->before_n && bsearch(&key, list->before, list->before_n,
@@ -97,7 +97,7 @@ static int list_offer(void *arg, int64_t key) {
 }
 
 /* Sorts it, and takes out what occurs more than once. */
-static void list_end(struct filter_list *list) {
+static void filter_list_end(struct filter_list *list) {
   struct ext_cursor *cursor = list->cursor;
   size_t n = 0;
   sqlite3_free(list->before);
@@ -116,7 +116,7 @@ static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
   struct filter_list list;
   sqlite3_value *value;
   int rc = SQLITE_OK;
-  list_begin(&list, cursor, is_first);
+  filter_list_begin(&list, cursor, is_first);
   for (int next = sqlite3_vtab_in_first(in, &value); rc == SQLITE_OK;
        next = sqlite3_vtab_in_next(in, &value)) {
     int64_t key;
@@ -126,9 +126,9 @@ static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
     }
     rc = check_key_value(table, value, err);
     if (rc == SQLITE_OK && ext_range_key(value, &key))
-      rc = list_offer(&list, key);
+      rc = filter_list_offer(&list, key);
   }
-  list_end(&list);
+  filter_list_end(&list);
   return rc;
 }
 
@@ -146,10 +146,10 @@ static int offer_text(struct filter_list *list, sqlite3_value *value,
     rc = ext_text_from_value(value, "", &text, err);
     if (rc == SQLITE_OK)
       rc = ext_dict_find(dict, &text, 1, &key, &absent, err);
-    return rc == SQLITE_OK && key ? list_offer(list, key) : rc;
+    return rc == SQLITE_OK && key ? filter_list_offer(list, key) : rc;
   case SQLITE_INTEGER:
   case SQLITE_FLOAT:
-    return ext_dict_equal(dict, value, list_offer, list, err);
+    return ext_dict_equal(dict, value, filter_list_offer, list, err);
   default:
     return SQLITE_OK;
   }
@@ -161,14 +161,14 @@ static int read_texts(struct ext_cursor *cursor, sqlite3_value *from, int is_in,
   struct filter_list list;
   sqlite3_value *value = from;
   int rc = SQLITE_OK;
-  list_begin(&list, cursor, is_first);
+  filter_list_begin(&list, cursor, is_first);
   if (!is_in)
     rc = offer_text(&list, value, err);
   for (int next = is_in ? sqlite3_vtab_in_first(from, &value) : SQLITE_DONE;
        rc == SQLITE_OK && next != SQLITE_DONE;
        next = sqlite3_vtab_in_next(from, &value))
     rc = next == SQLITE_OK ? offer_text(&list, value, err) : next;
-  list_end(&list);
+  filter_list_end(&list);
   return rc;
 }
 

@@ -36,10 +36,12 @@ static int texts_fail(struct texts_scan *s) {
 
 /* The next byte that is not white space, or 0 at the end. */
 static char texts_peek(struct texts_scan *s) {
-  while (s->at < s->size && s->text[s->at] != 0 &&
-         strchr(" \t\n\r", s->text[s->at]))
-    s->at++;
-  return s->at < s->size ? s->text[s->at] : 0;
+  for (; s->at < s->size; s->at++) {
+    char c = s->text[s->at];
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
+      return c;
+  }
+  return 0;
 }
 
 /* Four hex digits at s->at, or -1. */
@@ -156,6 +158,29 @@ static int texts_make_room(struct texts_scan *s) {
   return SQLITE_OK;
 }
 
+/* The end of what stands for itself: at a quote, a backslash, a byte less than
+** a space, or the end of all.  Eight bytes at a time. */
+static size_t texts_plain(const struct texts_scan *s) {
+  const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
+  size_t at = s->at;
+  for (; at + 8 <= s->size; at += 8) {
+    uint64_t word, quote, slash, low;
+    memcpy(&word, s->text + at, 8);
+    quote = word ^ ones * '"';
+    slash = word ^ ones * '\\';
+    low = (word - ones * ' ') & ~word;
+    quote = (quote - ones) & ~quote;
+    slash = (slash - ones) & ~slash;
+    low = (low | quote | slash) & highs;
+    if (low)
+      return at + (size_t)__builtin_ctzll(low) / 8;
+  }
+  while (at < s->size && s->text[at] != '"' && s->text[at] != '\\' &&
+         (unsigned char)s->text[at] >= ' ')
+    at++;
+  return at;
+}
+
 static int texts_string(struct texts_scan *s) {
   size_t end;
   char c;
@@ -171,13 +196,12 @@ static int texts_string(struct texts_scan *s) {
   if (c != '"')
     return texts_fail(s);
   s->at++;
-  for (end = s->at; end < s->size && s->text[end] != '"'; end++) {
-    if (s->text[end] == '\\')
-      return texts_unescape(s, end);
-    if ((unsigned char)s->text[end] < ' ') {
-      s->at = end;
-      return texts_fail(s);
-    }
+  end = texts_plain(s);
+  if (end < s->size && s->text[end] == '\\')
+    return texts_unescape(s, end);
+  if (end < s->size && s->text[end] != '"') { /* less than a space */
+    s->at = end;
+    return texts_fail(s);
   }
   if (end == s->size) {
     s->at = end;

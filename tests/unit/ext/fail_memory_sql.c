@@ -320,3 +320,79 @@ TEST(no_memory_for_one_statement_of_a_transaction) {
   test_count("allocations failed", runs);
   sql_end(w);
 }
+
+/* Statements on a table with text keys, each of which leaves the row of 'dog'
+ *as
+ ** it is, adds others or takes them away. */
+static const char *const text_statements[] = {
+    "INSERT OR REPLACE INTO words VALUES(hex(randomblob(4)), '[1,2]'), "
+    "('dog', '[3,4]')",
+    "SELECT emb_put('words', json_array(hex(randomblob(4)), 'dog'), "
+    "'[[1,1],[3,4]]')",
+    "SELECT count(word), count(*) FROM words WHERE word IN ('dog', 'cat', 5)",
+    "SELECT length(emb_get('words', '[\"dog\", \"c\\u0061t\", \"none\"]'))",
+    "BEGIN; INSERT INTO words VALUES(hex(randomblob(4)), '[1,2]'); SAVEPOINT "
+    "a; "
+    "INSERT INTO words VALUES(hex(randomblob(4)), '[1,2]'); ROLLBACK TO a; "
+    "UPDATE words SET word = word || 'x' WHERE word <> 'dog'; COMMIT",
+    "SELECT word, distance FROM words WHERE vector MATCH '[3,4]' AND k = 2",
+    "SELECT key FROM emb_nearest('words', '[[3,4]]', 2)",
+    "DELETE FROM words WHERE word <> 'dog'; "
+    "INSERT INTO words(words) VALUES('optimize')",
+    "ALTER TABLE words RENAME TO terms; ALTER TABLE terms RENAME TO words",
+};
+
+/* The first calls one by one, and the later they are the fewer of them. */
+static int fail_texts(struct fail_sql *w, const char *sql) {
+  struct sql_text out;
+  int came = 1, runs = 0;
+  (void)snprintf(w->what, sizeof w->what, "%.60s", sql);
+  for (int64_t n = 1; came && !w->stop;
+       n += help_share() + n / 12, runs += came) {
+    heap_arm(n, 0);
+    int rc = sql_run(w, sql, &out);
+    came = heap.fired;
+    heap_arm(0, 0);
+    SQL_CHECK(w, rc == SQLITE_OK || (came && is_memory_code(rc)),
+              "call %d gave %d: %s", (int)n, rc, sqlite3_errmsg(w->db));
+    if (!sqlite3_get_autocommit(w->db))
+      (void)sql_run(w, "ROLLBACK", &out);
+    (void)sql_run(w, "ALTER TABLE terms RENAME TO words", &out);
+    rc = sql_run(w,
+                 "INSERT INTO words(words) VALUES('integrity-check'); "
+                 "SELECT emb_to_json(emb_get('words', '[\"dog\"]'))",
+                 &out);
+    SQL_CHECK(w, rc == SQLITE_OK && strstr(out.text, "[3,4]"),
+              "after call %d: %d, %s, %s", (int)n, rc, sqlite3_errmsg(w->db),
+              out.text);
+  }
+  return runs;
+}
+
+TEST(no_memory_for_text_keys) {
+  struct fail_sql *w = sql_start(test_dir_in("/dev/shm"));
+  struct sql_text out;
+  int runs = 0;
+  if (!w)
+    return;
+  (void)snprintf(w->what, sizeof w->what, "text keys");
+  fail_copy(w->base, w->dir);
+  sqlite3_int64 before = sqlite3_memory_used();
+  int rc = sql_open(w);
+  rc = rc ? rc
+          : sql_run(w,
+                    "CREATE VIRTUAL TABLE words USING emb(word TEXT PRIMARY "
+                    "KEY, vector FLOAT[2], memory='4MB'); "
+                    "INSERT INTO words VALUES('dog', '[3,4]'), ('cat', "
+                    "'[5,6]')",
+                    &out);
+  SQL_CHECK(w, rc == SQLITE_OK, "gave %d: %s", rc, sqlite3_errmsg(w->db));
+  for (size_t i = 0;
+       i < sizeof text_statements / sizeof text_statements[0] && !w->stop; i++)
+    runs += fail_texts(w, text_statements[i]);
+  sql_close(w);
+  CHECK(sqlite3_memory_used() <= before);
+  printf("%d allocations failed with text keys\n", runs);
+  test_count("allocations failed", (uint64_t)runs);
+  sql_end(w);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+**
+** text.c -- what text keys cost: emb_get of a batch by texts against one by
+** integers, through SQL, all rows in memory.
+**
+** Two tables have the same vectors, one under integers and one under texts of
+** 6 to 12 bytes.  The same keys are asked for: as a BLOB, as a JSON array of
+** integers, and as a JSON array of texts.  The texts are all in the
+** connection's cache of the dictionary; or none is, and all of the dictionary
+** is in SQLite's page cache: then the cache is emptied before each call, by
+** counting a removal that was none (ext/dict/dict.h), outside of the time.
+*/
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "keys.h"
+#include "sql.h"
+
+enum { DIM = 64, LISTS = 256 };
+
+enum kind { BLOB, INTEGERS, TEXTS, TEXTS_UNCACHED, KINDS };
+static const char *const names[KINDS] = {"integers", "integers in JSON",
+                                         "texts", "texts, not in the cache"};
+
+struct lists {
+  const struct options *options;
+  sqlite3 *db;
+  sqlite3_stmt *get[KINDS], *forget;
+  const int64_t *keys; /* LISTS batches */
+  char *json[KINDS][LISTS];
+  double seconds;
+  struct figure *figure;
+};
+
+static void word_of(int64_t key, char word[32]) {
+  snprintf(word, 32, "word%lld%s", (long long)key, key % 3 ? "" : "'s");
+}
+
+static void fill(struct lists *l, size_t keys) {
+  sqlite3_stmt *items, *words;
+  float vector[DIM];
+  sql_run(l->db, "PRAGMA cache_size = -400000; PRAGMA synchronous = OFF;"
+                 "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[64], "
+                 "memory='2GB');"
+                 "CREATE VIRTUAL TABLE words USING emb(word TEXT PRIMARY KEY, "
+                 "vector FLOAT[64], memory='2GB'); BEGIN");
+  items = sql_prepare(l->db, "INSERT INTO items VALUES(?1, ?2)");
+  words = sql_prepare(l->db, "INSERT INTO words VALUES(?1, ?2)");
+  for (size_t i = 1; i <= keys; i++) {
+    char word[32];
+    word_of((int64_t)i, word);
+    vector_fill(vector, DIM, (int64_t)i, 1);
+    sqlite3_bind_int64(items, 1, (sqlite3_int64)i);
+    sqlite3_bind_blob(items, 2, vector, sizeof(vector), SQLITE_STATIC);
+    sqlite3_bind_text(words, 1, word, -1, SQLITE_STATIC);
+    sqlite3_bind_blob(words, 2, vector, sizeof(vector), SQLITE_STATIC);
+    sql_do(items);
+    sql_do(words);
+  }
+  sqlite3_finalize(items);
+  sqlite3_finalize(words);
+  sql_run(l->db, "COMMIT");
+}
+
+static void make_lists(struct lists *l) {
+  for (size_t list = 0; list < LISTS; list++) {
+    char *integers = l->json[INTEGERS][list] = need(BATCH, 24);
+    char *texts = l->json[TEXTS][list] = need(BATCH, 36);
+    for (size_t i = 0; i < BATCH; i++) {
+      char word[32];
+      int64_t key = l->keys[list * BATCH + i];
+      word_of(key, word);
+      integers += sprintf(integers, "%c%lld", i ? ',' : '[', (long long)key);
+      texts += sprintf(texts, "%c\"%s\"", i ? ',' : '[', word);
+    }
+    strcpy(integers, "]");
+    strcpy(texts, "]");
+    l->json[TEXTS_UNCACHED][list] = l->json[TEXTS][list];
+  }
+}
+
+static void get(struct lists *l, enum kind kind, size_t list, int check) {
+  sqlite3_stmt *s = l->get[kind];
+  const int64_t *keys = l->keys + list * BATCH;
+  if (kind == BLOB) {
+    sqlite3_bind_blob(s, 1, keys, BATCH * sizeof(*keys), SQLITE_STATIC);
+  } else {
+    sqlite3_bind_text(s, 1, l->json[kind][list], -1, SQLITE_STATIC);
+  }
+  sql_step(s);
+  for (size_t i = 0; check && i < BATCH; i++) {
+    vector_check((const float *)sqlite3_column_blob(s, 0) + i * DIM, DIM,
+                 keys[i], names[kind]);
+  }
+  sqlite3_reset(s);
+}
+
+/* Keys per second. */
+static double measure(struct lists *l, enum kind kind) {
+  double sum = 0;
+  size_t done = 0;
+  for (size_t list = 0; list < LISTS; list++) {
+    get(l, kind, list, list % 8 == 0); /* what is cached is so now */
+  }
+  while (sum < l->seconds) {
+    if (kind == TEXTS_UNCACHED) {
+      sql_do(l->forget);
+    }
+    double start = now();
+    get(l, kind, done % LISTS, 0);
+    sum += now() - start;
+    done++;
+  }
+  return (double)(done * BATCH) / sum;
+}
+
+static void work(void *arg) {
+  struct lists *l = arg;
+  struct group *group =
+      figure_group(l->figure, "emb_get, batches of 1,024", "keys/s", NAN);
+  for (int round = 0; round < l->options->rounds; round++) {
+    for (int i = 0; i < KINDS; i++) {
+      enum kind kind = (enum kind)((i + round) % KINDS);
+      group_add(group, names[kind], round, measure(l, kind), NULL);
+    }
+  }
+  group_ratio(group, "texts", "integers", AT_LEAST, 0.5);
+  group_ratio(group, "texts", "integers in JSON", AT_LEAST, 0);
+  group_ratio(group, "texts, not in the cache", "integers", AT_LEAST, 0.1);
+}
+
+void bench_text(const struct options *options) {
+  size_t keys = options->keys    ? options->keys
+                : options->quick ? 100000
+                                 : 1000000;
+  struct trace trace;
+  struct lists l = {.options = options,
+                    .seconds = options->seconds > 0 ? options->seconds
+                               : options->quick     ? 0.1
+                                                    : 1};
+  l.figure = figure_new(options, "text", "Text keys, all in memory");
+  figure_note(l.figure, "%zu keys, 64 floats, one thread", keys);
+  make_directory(options->data);
+  l.db = sql_open(path("%s/text.db", options->data), options->extension);
+  fill(&l, keys);
+  trace_uniform(&trace, LISTS * BATCH, keys);
+  l.keys = trace.keys;
+  make_lists(&l);
+  for (int kind = 0; kind < KINDS; kind++) {
+    l.get[kind] =
+        sql_prepare(l.db, kind < TEXTS ? "SELECT emb_get('items', ?1)"
+                                       : "SELECT emb_get('words', ?1)");
+  }
+  l.forget = sql_prepare(l.db, "UPDATE words_emb SET removals = removals + 1");
+  run_pinned(work, &l);
+  for (int kind = 0; kind < KINDS; kind++) {
+    sqlite3_finalize(l.get[kind]);
+  }
+  sqlite3_finalize(l.forget);
+  sql_close(l.db);
+  for (size_t list = 0; list < LISTS; list++) {
+    free(l.json[INTEGERS][list]);
+    free(l.json[TEXTS][list]);
+  }
+  trace_free(&trace);
+  figure_done(l.figure);
+}
