@@ -6,12 +6,11 @@
 **    recent, and those that the session's own transaction has written.
 ** 2  For each query the index gives candidates, more than are wanted; the rows
 **    of many queries are read as one batch, and compared as they are.
-** 3  Where conditions admit few of the keys, more lists are looked into from
-*the
-**    beginning, if that can be known, or once it shows; and where fewer than k
-**    rows came that fit.  Where that would be half of the lists, all rows are
-**    compared; and where the conditions name so few keys that their rows are
-**    compared in less time, these.
+** 3  Where conditions admit few of the keys, more lists are looked into, from
+**    the beginning if that can be known; and where fewer than k rows came that
+**    fit.  Where that would be half of the lists, all rows are compared; and
+**    where the conditions name so few keys that to compare their rows takes
+**    less time, these.
 **
 ** A key may come twice, from several of these; it counts once.
 **
@@ -30,13 +29,11 @@
 #define OWN_KEYS 65536
 #define BATCH_ROWS 1024
 #define GROUP_QUERIES 256 /* whose candidates are read together */
-/* What comparing a row by its key costs, in codes that are looked at: 140 and
- *22
- ** ns, of 64 elements. */
+/* What a row that is compared by its key costs, in codes that are looked at:
+** 140 ns and 22 ns, of 64 elements. */
 #define CODES_PER_KEY 6.0
-/* Of conditions that admit one key in so many the index needs no more lists;
- *and
- ** from so many on the condition is asked before codes are looked at. */
+/* Conditions that admit one key in so many take no more lists; and from so many
+** on each key is asked before its code is looked at. */
 #define RARE_FREE 4.0
 #define RARE_FIRST 6.0
 
@@ -209,7 +206,7 @@ static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
 ** README.md has the figures. */
 static uint64_t probes_among(const struct ask *ask, const struct ivf *ivf,
                              double rare) {
-  double more = rare > RARE_FREE ? cbrt(rare / RARE_FREE) : 1;
+  double more = rare > RARE_FREE ? pow(rare / RARE_FREE, 1.0 / 3) : 1;
   double probes = probes_for(ask, ivf) * more;
   return probes < LISTS_MAX ? (uint64_t)probes : LISTS_MAX;
 }
