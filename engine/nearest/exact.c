@@ -93,7 +93,7 @@ static int lookup_add(struct lookup *l, int64_t key) {
 }
 
 /* The filter names the fewest. */
-static int is_by_filter(const struct ask *ask) {
+static int is_exact_by_filter(const struct ask *ask) {
   const struct emb_filter *filter = ask->how.filter;
   return filter && !filter->shape.without &&
          filter->shape.count == ask__named(ask);
@@ -107,7 +107,7 @@ static int look_up_all(const struct ask *ask, struct best *best) {
   if (rc) {
     return rc;
   }
-  if (is_by_filter(ask)) {
+  if (is_exact_by_filter(ask)) {
     uint64_t at = 0;
     int64_t key;
     while (!rc && filter__next(how->filter, &at, &key)) {
@@ -129,7 +129,7 @@ static int look_up_all(const struct ask *ask, struct best *best) {
 }
 
 /* So few fit the conditions. */
-static int is_by_key(const struct ask *ask) {
+static int is_exact_by_key(const struct ask *ask) {
   uint64_t n = ask__named(ask);
   return n <= KEYS_FEW || n < (uint64_t)local_count(ask->s) / KEYS_PART;
 }
@@ -307,7 +307,7 @@ static int exact_by_pass(const struct ask *ask, struct best *best) {
 
 int exact__table(const struct ask *ask, struct best *best) {
   emb_session *s = ask->s;
-  if (is_by_key(ask)) {
+  if (is_exact_by_key(ask)) {
     return look_up_all(ask, best);
   }
   int begun = progress_begin(s, "nearest", "rows", 0);

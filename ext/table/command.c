@@ -99,7 +99,7 @@ static int integrity_check(struct ext_table *table, char **err) {
   return rc;
 }
 
-static int optimize(struct ext_table *table, char **err) {
+static int optimize_table(struct ext_table *table, char **err) {
   int rc = ext_beside_optimize(table, err);
   return rc == SQLITE_OK ? command_engine(table, emb_optimize, err) : rc;
 }
@@ -135,7 +135,7 @@ int ext_command(struct ext_table *table, sqlite3_value *command,
   if (strcmp(name, "warm") == 0)
     return command_engine(table, emb_warm, err);
   if (strcmp(name, "optimize") == 0)
-    return optimize(table, err);
+    return optimize_table(table, err);
   if (strcmp(name, "expire") == 0)
     return command_engine(table, command_expire, err);
   if (strcmp(name, "evict") == 0)
