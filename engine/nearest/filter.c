@@ -22,13 +22,14 @@ static uint64_t filter_slots_for(size_t n) {
 
 /* A key that is none of the set, to mark slots that are empty. */
 static int64_t filter_free_key(const int64_t *keys, size_t n) {
-  for (int64_t free = INT64_MIN;; free++) {
+  for (uint64_t try = 1;; try++) {
+    int64_t key = (int64_t)hash_mix(try);
     size_t i = 0;
-    while (i < n && keys[i] != free) {
+    while (i < n && keys[i] != key) {
       i++;
     }
     if (i == n) {
-      return free;
+      return key;
     }
   }
 }
