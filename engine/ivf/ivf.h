@@ -137,6 +137,9 @@ struct ivf_asked {
   uint32_t probes;                       /* lists to look into */
   uint32_t most;                         /* candidates that are kept */
   int (*admits)(void *arg, int64_t key); /* NULL: all */
+  /* NULL, or the same of the keys of a block, of those in `live`: for when few
+  ** are admitted, as it is asked before codes are looked at. */
+  uint32_t (*admitted)(void *arg, const int64_t *keys, uint32_t live);
   void *arg;
 };
 struct ivf_candidate {

@@ -45,7 +45,7 @@ void ivf_search_free(struct ivf_search *search) {
 }
 
 /* One of so many blocks is asked what a condition admits. */
-#define SAMPLED_BLOCKS 4
+#define SAMPLED_BLOCKS 16
 
 /* ---- lists --------------------------------------------------------------- */
 
@@ -174,6 +174,16 @@ static int admits(const struct ivf_asked *asked, int64_t key) {
   return !asked->admits || asked->admits(asked->arg, key);
 }
 
+/* Which entries of a block a condition admits, where it is asked first. */
+static uint32_t admit_first(struct ivf_search *search,
+                            const struct ivf_asked *asked, const int64_t *keys,
+                            uint32_t live) {
+  uint32_t admitted = live ? asked->admitted(asked->arg, keys, live) : 0;
+  search->sampled += (uint32_t)__builtin_popcount(live);
+  search->admitted += (uint32_t)__builtin_popcount(admitted);
+  return admitted;
+}
+
 /* Some blocks tell which part of the keys a condition admits. */
 static void sample_admitted(struct ivf_search *search,
                             const struct ivf_asked *asked, const int64_t *keys,
@@ -219,12 +229,14 @@ static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
     const int64_t *keys = lists_keys(lists, b);
     uint32_t live = lists_live(lists, b);
     search->looked_at += (uint32_t)__builtin_popcount(live);
-    if (asked->admits && b % SAMPLED_BLOCKS == 0) {
+    if (asked->admitted) {
+      live = admit_first(search, asked, keys, live);
+    } else if (asked->admits && b % SAMPLED_BLOCKS == 0) {
       sample_admitted(search, asked, keys, live);
     }
     for (; live && search->n < search->room; live &= live - 1) {
       int64_t key = keys[__builtin_ctz(live)];
-      if (admits(asked, key)) {
+      if (asked->admitted || admits(asked, key)) {
         search->found[search->n++] =
             (struct ivf_candidate){search->scores[number], 0, key};
       }
@@ -233,8 +245,14 @@ static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
   ivf__list_leave(list);
 }
 
-static void prefetch_block(const struct lists *lists, uint32_t block) {
-  if (block != BLOCK_NONE) {
+static void prefetch_block(const struct lists *lists, uint32_t block,
+                           int keys_first) {
+  if (block != BLOCK_NONE && keys_first) {
+    const int64_t *keys = lists_keys(lists, block);
+    __builtin_prefetch(lists_head(lists, block));
+    __builtin_prefetch(keys);
+    __builtin_prefetch(keys + IVF_BLOCK / 2);
+  } else if (block != BLOCK_NONE) {
     const char *codes = (const char *)lists_codes(lists, block);
     __builtin_prefetch(lists_head(lists, block));
     __builtin_prefetch(lists_marks(lists, block));
@@ -255,9 +273,14 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
   while (next != BLOCK_NONE) {
     uint32_t b = next, live = lists_live(lists, b);
     next = lists_head(lists, b)->next;
-    prefetch_block(lists, next);
+    prefetch_block(lists, next, asked->admitted != NULL);
     search->looked_at += (uint32_t)__builtin_popcount(live);
-    if (asked->admits && b % SAMPLED_BLOCKS == 0) {
+    if (asked->admitted) {
+      live = admit_first(search, asked, lists_keys(lists, b), live);
+      if (!live) {
+        continue;
+      }
+    } else if (asked->admits && b % SAMPLED_BLOCKS == 0) {
       sample_admitted(search, asked, lists_keys(lists, b), live);
     }
     uint32_t below = search->ivf->ops->scan(probe, lists_codes(lists, b),
@@ -265,7 +288,7 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
     for (below &= live; below; below &= below - 1) {
       uint32_t slot = (uint32_t)__builtin_ctz(below);
       int64_t key = lists_keys(lists, b)[slot];
-      if (to[slot] < *limit && admits(asked, key)) {
+      if (to[slot] < *limit && (asked->admitted || admits(asked, key))) {
         search->found[search->n++] = (struct ivf_candidate){to[slot], 0, key};
         if (search->n == search->room) {
           *limit = keep_nearest(search, asked->most);

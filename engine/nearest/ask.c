@@ -114,6 +114,25 @@ static int list_has(const int64_t *keys, size_t n, int64_t key) {
   return 0;
 }
 
+static uint64_t less(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+uint64_t ask__named(const struct ask *ask) {
+  const emb_nearest_how *how = &ask->how;
+  const struct emb_filter *filter = how->filter;
+  uint64_t n = UINT64_MAX;
+  if (how->flags & EMB_NEAREST_RANGE) {
+    n = (uint64_t)how->hi - (uint64_t)how->lo;
+    n = how->lo > how->hi ? 0 : n + (n < UINT64_MAX);
+  }
+  if (how->flags & EMB_NEAREST_KEYS) {
+    n = less(n, how->key_count);
+  }
+  if (filter && !filter->shape.without) {
+    n = less(n, filter->shape.count);
+  }
+  return n;
+}
+
 int ask__admits(const struct ask *ask, int64_t key) {
   const emb_nearest_how *how = &ask->how;
   if (how->flags & EMB_NEAREST_RANGE && (key < how->lo || key > how->hi)) {

@@ -11,6 +11,9 @@
 #include "best.h"
 #include "filter.h"
 
+/* Rows of so few keys are looked up by key in any case. */
+#define KEYS_FEW 256
+
 struct ask {
   emb_session *s;
   const struct distance_ops *ops;
@@ -28,6 +31,9 @@ int ask__begin(struct ask *ask, emb_session *s, const float *queries, size_t n,
                size_t k, const emb_nearest_how *how);
 void ask__end(struct ask *ask);
 
+/* Keys that the conditions name: a list, a filter, a range of keys; at most so
+** many rows can be an answer.  UINT64_MAX: they name none. */
+uint64_t ask__named(const struct ask *ask);
 /* May this row be among the neighbours at all? */
 int ask__admits(const struct ask *ask, int64_t key);
 /* Offers a row to a query, or to all; vector: segment->dim floats. */

@@ -16,12 +16,22 @@ struct finding {
   struct candidates *all;
   size_t n;
   uint32_t most;
+  int few;
   /* The next query; taken by all threads, relaxed. */
   _Atomic size_t next;
   _Atomic int failed; /* one had no memory; relaxed */
 };
 
 static int is_admitted(void *arg, int64_t key) { return ask__admits(arg, key); }
+
+static uint32_t are_admitted(void *arg, const int64_t *keys, uint32_t live) {
+  uint32_t admitted = 0;
+  for (; live; live &= live - 1) {
+    uint32_t i = (uint32_t)__builtin_ctz(live);
+    admitted |= (uint32_t)ask__admits(arg, keys[i]) << i;
+  }
+  return admitted;
+}
 
 static int keep_found(struct env *env, const struct ivf_search *search,
                       struct candidates *to) {
@@ -53,12 +63,13 @@ static void find_some(void *arg) {
   while (good && (i = atomic_fetch_add_explicit(&f->next, 1,
                                                 memory_order_relaxed)) < f->n) {
     struct candidates *to = &f->all[i];
-    const struct ivf_asked asked = {.query = ask->queries +
-                                             to->query * ask->segment->dim,
-                                    .probes = to->probes,
-                                    .most = f->most,
-                                    .admits = limited ? is_admitted : NULL,
-                                    .arg = (void *)(uintptr_t)ask};
+    const struct ivf_asked asked = {
+        .query = ask->queries + to->query * ask->segment->dim,
+        .probes = to->probes,
+        .most = f->most,
+        .admits = limited ? is_admitted : NULL,
+        .admitted = limited && f->few ? are_admitted : NULL,
+        .arg = (void *)(uintptr_t)ask};
     good = !ivf_search(&search, &asked) && keep_found(f->ivf->env, &search, to);
   }
   if (!good) {
@@ -78,9 +89,10 @@ static size_t count_finders(const struct ask *ask, size_t n) {
 
 /* Threads that cannot be had are done without. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,
-                     struct candidates *all, size_t n, uint32_t most) {
+                     struct candidates *all, size_t n, uint32_t most, int few) {
   struct env *env = ask->s->core->env;
-  struct finding f = {.ask = ask, .ivf = ivf, .all = all, .n = n, .most = most};
+  struct finding f = {
+      .ask = ask, .ivf = ivf, .all = all, .n = n, .most = most, .few = few};
   void *threads[FINDERS_MAX];
   size_t wanted = count_finders(ask, n), started = 0;
   while (started + 1 < wanted &&

@@ -23,9 +23,8 @@
 
 enum {
   ROWS_AT_ONCE = 64,
-  /* Up to so many keys, and up to so small a part of the table, rows are looked
-  ** up by key: each takes about as long as eight of a pass. */
-  KEYS_FEW = 256,
+  /* Up to so small a part of the table, rows are looked up by key: each takes
+  ** about as long as eight of a pass. */
   KEYS_PART = 8,
   THREADS_MAX = 64,
   /* Threads that a table takes of which most is on disk. */
@@ -93,25 +92,11 @@ static int lookup_add(struct lookup *l, int64_t key) {
   return l->n == ROWS_AT_ONCE ? lookup_flush(l, 0) : EMB_OK;
 }
 
-/* Keys that a range, a list and a filter name; UINT64_MAX: none does. */
-static uint64_t range_count(const emb_nearest_how *how) {
-  uint64_t n = (uint64_t)how->hi - (uint64_t)how->lo;
-  return !(how->flags & EMB_NEAREST_RANGE) ? UINT64_MAX
-         : how->lo > how->hi               ? 0
-                                           : n + (n < UINT64_MAX);
-}
-static uint64_t list_count(const emb_nearest_how *how) {
-  return how->flags & EMB_NEAREST_KEYS ? how->key_count : UINT64_MAX;
-}
-static uint64_t filter_count(const emb_nearest_how *how) {
-  return how->filter && !how->filter->shape.without ? how->filter->shape.count
-                                                    : UINT64_MAX;
-}
-
 /* The filter names the fewest. */
-static int is_by_filter(const emb_nearest_how *how) {
-  uint64_t n = filter_count(how);
-  return n < list_count(how) && n <= range_count(how);
+static int is_exact_by_filter(const struct ask *ask) {
+  const struct emb_filter *filter = ask->how.filter;
+  return filter && !filter->shape.without &&
+         filter->shape.count == ask__named(ask);
 }
 
 static int look_up_all(const struct ask *ask, struct best *best) {
@@ -122,7 +107,7 @@ static int look_up_all(const struct ask *ask, struct best *best) {
   if (rc) {
     return rc;
   }
-  if (is_by_filter(how)) {
+  if (is_exact_by_filter(ask)) {
     uint64_t at = 0;
     int64_t key;
     while (!rc && filter__next(how->filter, &at, &key)) {
@@ -143,12 +128,10 @@ static int look_up_all(const struct ask *ask, struct best *best) {
   return rc;
 }
 
-int exact__by_key(const struct ask *ask) {
-  const emb_nearest_how *how = &ask->how;
-  uint64_t count = (uint64_t)local_count(ask->s), n = list_count(how);
-  n = filter_count(how) < n ? filter_count(how) : n;
-  n = n < UINT64_MAX ? n : range_count(how);
-  return n <= KEYS_FEW || n < count / KEYS_PART;
+/* So few fit the conditions. */
+static int is_exact_by_key(const struct ask *ask) {
+  uint64_t n = ask__named(ask);
+  return n <= KEYS_FEW || n < (uint64_t)local_count(ask->s) / KEYS_PART;
 }
 
 /* ---- by a scan ----------------------------------------------------------- */
@@ -324,7 +307,7 @@ static int exact_by_pass(const struct ask *ask, struct best *best) {
 
 int exact__table(const struct ask *ask, struct best *best) {
   emb_session *s = ask->s;
-  if (exact__by_key(ask)) {
+  if (is_exact_by_key(ask)) {
     return look_up_all(ask, best);
   }
   int begun = progress_begin(s, "nearest", "rows", 0);

@@ -12,7 +12,7 @@
 ** bytes for a key. */
 #define BITS_PER_KEY 128
 
-static uint64_t slots_for(size_t n) {
+static uint64_t filter_slots_for(size_t n) {
   uint64_t slots = 4;
   while (slots < 2 * (uint64_t)n) {
     slots *= 2;
@@ -21,20 +21,21 @@ static uint64_t slots_for(size_t n) {
 }
 
 /* A key that is none of the set, to mark slots that are empty. */
-static int64_t find_free(const int64_t *keys, size_t n) {
-  for (int64_t free = INT64_MIN;; free++) {
+static int64_t filter_free_key(const int64_t *keys, size_t n) {
+  for (uint64_t try = 1;; try++) {
+    int64_t key = (int64_t)hash_mix(try);
     size_t i = 0;
-    while (i < n && keys[i] != free) {
+    while (i < n && keys[i] != key) {
       i++;
     }
     if (i == n) {
-      return free;
+      return key;
     }
   }
 }
 
-static void shape_for(struct filter_shape *shape, const int64_t *keys,
-                      size_t n) {
+static void filter_shape_for(struct filter_shape *shape, const int64_t *keys,
+                             size_t n) {
   int64_t least = n ? keys[0] : 0, most = least;
   for (size_t i = 1; i < n; i++) {
     least = keys[i] < least ? keys[i] : least;
@@ -49,19 +50,20 @@ static void shape_for(struct filter_shape *shape, const int64_t *keys,
     shape->words = span / 64 + 1;
   } else {
     shape->kind = FILTER_SLOTS;
-    shape->base = most < INT64_MAX ? INT64_MAX : find_free(keys, n);
-    shape->size = shape->words = slots_for(n);
+    shape->base = most < INT64_MAX ? INT64_MAX : filter_free_key(keys, n);
+    shape->size = shape->words = filter_slots_for(n);
   }
 }
 
-static void add_bit(struct emb_filter *f, uint64_t *words, int64_t key) {
+static void filter_add_bit(struct emb_filter *f, uint64_t *words, int64_t key) {
   uint64_t bit = (uint64_t)key - (uint64_t)f->shape.base;
   uint64_t one = UINT64_C(1) << (bit % 64);
   f->shape.count += !(words[bit / 64] & one);
   words[bit / 64] |= one;
 }
 
-static void add_slot(struct emb_filter *f, uint64_t *words, int64_t key) {
+static void filter_add_slot(struct emb_filter *f, uint64_t *words,
+                            int64_t key) {
   uint64_t mask = f->shape.size - 1, at = hash_key(key) & mask;
   while ((int64_t)words[at] != f->shape.base && (int64_t)words[at] != key) {
     at = (at + 1) & mask;
@@ -78,9 +80,9 @@ static void filter_fill(struct emb_filter *f, const int64_t *keys, size_t n) {
   }
   for (size_t i = 0; i < n; i++) {
     if (bits) {
-      add_bit(f, words, keys[i]);
+      filter_add_bit(f, words, keys[i]);
     } else {
-      add_slot(f, words, keys[i]);
+      filter_add_slot(f, words, keys[i]);
     }
   }
   memcpy(f->block, &f->shape, sizeof f->shape);
@@ -96,7 +98,7 @@ int emb_filter_new(emb_session *session, const int64_t *keys, size_t n,
     memset(f, 0, sizeof *f);
     f->env = env;
     f->shape.without = without != 0;
-    shape_for(&f->shape, keys, n);
+    filter_shape_for(&f->shape, keys, n);
     f->block = env->allocate(env, filter_block(f) * sizeof *f->block);
   }
   if (!f || !f->block) {

@@ -10,8 +10,6 @@
 
 /* exact.c: every row of the table. */
 int exact__table(const struct ask *ask, struct best *best);
-/* Does it look them up by key, since so few fit the conditions? */
-int exact__by_key(const struct ask *ask);
 /* indexed.c: those that an index says.  *done: 0, it cannot be done so, and
 ** what best has is not all. */
 int indexed__table(const struct ask *ask, struct best *best, int *done);

@@ -9,8 +9,7 @@
 **               CREATE TABLE items_rows(id INTEGER PRIMARY KEY,
 **                                       label INTEGER, title TEXT)
 **           which SQLite commits, rolls back and recovers together with the row
-**           of items_emb, so with the vectors.  A row of NULLs needs none
-*there.
+**           of items_emb, so with the vectors.  A row of NULLs needs none.
 ** TRUTH     A row is there if the store has its vector.  What functions put has
 **           no row in items_rows, and reads NULLs; what functions delete, and
 **           what expires or is evicted, leaves one, which nothing shows until

@@ -28,7 +28,7 @@ static int is_constraint(const char *word, size_t n) {
   return 0;
 }
 
-static size_t word_length(const char *at) {
+static size_t type_word_length(const char *at) {
   size_t n = 0;
   if (*at >= '0' && *at <= '9')
     return 0;
@@ -38,7 +38,7 @@ static size_t word_length(const char *at) {
 }
 
 /* "(10)" or "(10, -2)", appended; 0: it is none. */
-static int read_numbers(const char **at, sqlite3_str *type) {
+static int read_type_numbers(const char **at, sqlite3_str *type) {
   char end;
   sqlite3_str_appendchar(type, 1, '(');
   do {
@@ -83,13 +83,13 @@ static enum ext_affinity affinity_of(const char *type) {
 }
 
 /* What follows the name. */
-static int read_type(struct ext_beside_column *column, const char *rest,
-                     char **err) {
+static int read_beside_type(struct ext_beside_column *column, const char *rest,
+                            char **err) {
   sqlite3_str *type = sqlite3_str_new(NULL);
   const char *at = rest;
   size_t n;
   int rc, good = 1;
-  while (good && (n = word_length(at)) > 0 && !is_constraint(at, n)) {
+  while (good && (n = type_word_length(at)) > 0 && !is_constraint(at, n)) {
     if (n == 7 && sqlite3_strnicmp(at, "indexed", 7) == 0) {
       column->indexed = 1;
       at = text_space(at + n);
@@ -99,7 +99,7 @@ static int read_type(struct ext_beside_column *column, const char *rest,
                         (int)n, at);
     at = text_space(at + n);
     if (*at == '(')
-      good = read_numbers(&at, type);
+      good = read_type_numbers(&at, type);
   }
   rc = sqlite3_str_errcode(type);
   column->type = sqlite3_str_finish(type);
@@ -133,7 +133,7 @@ int ext_beside_add(struct ext_options *options, char *name, const char *rest,
                      "column name is reserved: %s (that of the key, where the "
                      "columns with a + are kept)",
                      name);
-  return read_type(&more[n], rest, err);
+  return read_beside_type(&more[n], rest, err);
 }
 
 int ext_beside_named(const struct ext_options *options, const char *name) {

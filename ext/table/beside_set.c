@@ -51,8 +51,8 @@ static struct beside_stamp stamp_now(struct ext_table *table) {
   return stamp;
 }
 
-static int is_valid(const struct ext_beside_set *set,
-                    const struct beside_stamp *now) {
+static int set_is_valid(const struct ext_beside_set *set,
+                        const struct beside_stamp *now) {
   return set->stamp.data == now->data && set->stamp.written == now->written &&
          set->stamp.undone == now->undone;
 }
@@ -74,7 +74,7 @@ static void sets_trim(struct ext_beside_sets *sets,
   while (*at) {
     struct ext_beside_set *set = *at;
     bytes += emb_filter_bytes(set->filter);
-    if (is_valid(set, now) && ++n <= SETS_MAX &&
+    if (set_is_valid(set, now) && ++n <= SETS_MAX &&
         (n == 1 || bytes <= SETS_BYTES_MAX)) {
       at = &set->next;
     } else {

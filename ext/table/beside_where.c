@@ -39,7 +39,7 @@ struct ext_beside_where {
 
 /* ---- plans --------------------------------------------------------------- */
 
-static char letter_of(int op) {
+static char beside_letter_of(int op) {
   static const struct {
     int op;
     char letter;
@@ -66,12 +66,12 @@ char ext_beside_letter(const struct ext_options *options,
     return 0;
   collation = sqlite3_vtab_collation(info, i);
   return collation && sqlite3_stricmp(collation, "BINARY") == 0
-             ? letter_of(constraint->op)
+             ? beside_letter_of(constraint->op)
              : 0;
 }
 
 /* What is said of the key, or a list of keys, says which rows there are. */
-static int is_by_key(const sqlite3_index_info *info) {
+static int is_by_plain_key(const sqlite3_index_info *info) {
   for (int i = 0; i < info->nConstraint; i++) {
     int column = info->aConstraint[i].iColumn;
     int op = info->aConstraint[i].op;
@@ -87,7 +87,7 @@ static int is_by_key(const sqlite3_index_info *info) {
 int ext_beside_use(const struct ext_options *options,
                    sqlite3_index_info *info) {
   int use = EXT_BESIDE_NONE;
-  if (options->beside_count == 0 || is_by_key(info))
+  if (options->beside_count == 0 || is_by_plain_key(info))
     return use;
   for (int i = 0; i < info->nConstraint; i++) {
     char letter = ext_beside_letter(options, info, i);
@@ -116,7 +116,7 @@ void ext_beside_where_free(struct ext_beside_where *where) {
   sqlite3_free(where);
 }
 
-static int add_value(struct beside_term *term, sqlite3_value *value) {
+static int add_term_value(struct beside_term *term, sqlite3_value *value) {
   sqlite3_value *own = sqlite3_value_dup(value);
   if (own && term->n == term->room) {
     int room = term->room ? 2 * term->room : 1;
@@ -136,18 +136,18 @@ static int add_value(struct beside_term *term, sqlite3_value *value) {
   return SQLITE_OK;
 }
 
-static int add_list(struct beside_term *term, sqlite3_value *in) {
+static int add_term_list(struct beside_term *term, sqlite3_value *in) {
   sqlite3_value *value;
   int rc = sqlite3_vtab_in_first(in, &value);
   while (rc == SQLITE_OK) {
-    rc = add_value(term, value);
+    rc = add_term_value(term, value);
     if (rc == SQLITE_OK)
       rc = sqlite3_vtab_in_next(in, &value);
   }
   return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static struct beside_term *add_term(struct ext_beside_scan *scan) {
+static struct beside_term *add_beside_term(struct ext_beside_scan *scan) {
   struct ext_beside_where *where = scan->where;
   struct beside_term *more;
   if (where == NULL) {
@@ -168,7 +168,7 @@ static struct beside_term *add_term(struct ext_beside_scan *scan) {
 /* At ";3=": number and letter. */
 int ext_beside_ask(struct ext_beside_scan *scan, const char **plan,
                    sqlite3_value *value, int in) {
-  struct beside_term *term = add_term(scan);
+  struct beside_term *term = add_beside_term(scan);
   uint64_t column = 0;
   if (term == NULL)
     return SQLITE_NOMEM;
@@ -178,10 +178,10 @@ int ext_beside_ask(struct ext_beside_scan *scan, const char **plan,
   term->op = *(*plan)++;
   if (in) {
     term->op = 'i';
-    return add_list(term, value);
+    return add_term_list(term, value);
   }
   return term->op == 'n' || term->op == 'N' ? SQLITE_OK
-                                            : add_value(term, value);
+                                            : add_term_value(term, value);
 }
 
 static int values_equal(sqlite3_value *a, sqlite3_value *b) {
@@ -233,8 +233,8 @@ static int fits_nulls(const struct ext_beside_where *where) {
 }
 
 /* See AFFINITY. */
-static int is_exact(const struct ext_options *options,
-                    const struct ext_beside_where *where) {
+static int is_beside_exact(const struct ext_options *options,
+                           const struct ext_beside_where *where) {
   for (int i = 0; i < where->n; i++) {
     const struct beside_term *term = &where->terms[i];
     enum ext_affinity affinity = options->beside[term->column].affinity;
@@ -271,8 +271,9 @@ static void add_term_text(sqlite3_str *sql, const char *name,
   }
 }
 
-static char *select_text(struct ext_table *table,
-                         const struct ext_beside_where *where, int without) {
+static char *beside_select_text(struct ext_table *table,
+                                const struct ext_beside_where *where,
+                                int without) {
   const struct ext_options *options = &ext_vtab(table)->options;
   sqlite3_str *sql = sqlite3_str_new(table->conn->db);
   sqlite3_str_appendf(
@@ -298,11 +299,12 @@ struct ext_beside_sets *ext_beside_sets_of(struct ext_table *table) {
 }
 
 /* With its values; the same as last time need not be prepared again. */
-static int select_prepare(struct ext_table *table,
-                          const struct ext_beside_where *where, int without,
-                          sqlite3_stmt **select, char **err) {
+static int beside_select_prepare(struct ext_table *table,
+                                 const struct ext_beside_where *where,
+                                 int without, sqlite3_stmt **select,
+                                 char **err) {
   struct ext_beside_sets *sets = ext_beside_sets_of(table);
-  char *sql = select_text(table, where, without);
+  char *sql = beside_select_text(table, where, without);
   int rc = sql && sets ? SQLITE_OK : SQLITE_NOMEM, at = 0;
   if (rc == SQLITE_OK &&
       !(sets->select && strcmp(sqlite3_sql(sets->select), sql) == 0)) {
@@ -319,7 +321,7 @@ static int select_prepare(struct ext_table *table,
   return rc == SQLITE_OK ? rc : ext_beside_error(table, rc, err);
 }
 
-static int select_step(sqlite3_stmt *select, int64_t **keys, size_t *n) {
+static int beside_select_step(sqlite3_stmt *select, int64_t **keys, size_t *n) {
   size_t room = 0;
   while (sqlite3_step(select) == SQLITE_ROW) {
     if (*n == room) {
@@ -360,10 +362,10 @@ int ext_beside_select(struct ext_table *table,
                      "conditions on columns beside the vector have %lld "
                      "values; a search takes at most %d",
                      (long long)count_values(where), values_max(table));
-  rc = select_prepare(table, where, *without, &select, err);
+  rc = beside_select_prepare(table, where, *without, &select, err);
   if (rc != SQLITE_OK)
     return rc;
-  rc = select_step(select, keys, n);
+  rc = beside_select_step(select, keys, n);
   ended = sqlite3_reset(select);
   if (rc == SQLITE_OK && ended != SQLITE_OK)
     rc = ext_beside_error(table, ended, err);
@@ -375,7 +377,7 @@ int ext_beside_select(struct ext_table *table,
   return rc;
 }
 
-static int compare_keys(const void *a, const void *b) {
+static int compare_beside_keys(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return (x > y) - (x < y);
 }
@@ -385,11 +387,11 @@ int ext_beside_list(struct ext_table *table, struct ext_beside_scan *scan,
   const struct ext_beside_where *where = scan->where;
   int without, rc;
   *done = !fits_nulls(where) && count_values(where) <= values_max(table) &&
-          is_exact(&ext_vtab(table)->options, where);
+          is_beside_exact(&ext_vtab(table)->options, where);
   if (!*done)
     return SQLITE_OK;
   rc = ext_beside_select(table, where, &without, keys, n, err);
   if (rc == SQLITE_OK && *n)
-    qsort(*keys, *n, sizeof **keys, compare_keys);
+    qsort(*keys, *n, sizeof **keys, compare_beside_keys);
   return rc;
 }

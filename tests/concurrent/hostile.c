@@ -16,6 +16,7 @@
 #include "store_help.h"
 
 #include "engine/env/env.h"
+#include "engine/nearest/filter.h"
 #include "engine/serve/shape.h"
 
 #include <sched.h>
@@ -273,6 +274,18 @@ static void any_array(struct hostile *h, const struct arg_shape *arg, char *to,
   }
 }
 
+/* The block of a filter whose shape may be right. */
+static void any_filter(struct hostile *h, char *to, size_t n) {
+  uint64_t words = n / sizeof(uint64_t) - FILTER_HEAD;
+  struct filter_shape shape = {.kind = 1 + (uint32_t)any(h, 2),
+                               .without = (uint32_t)any(h, 2),
+                               .count = number(h),
+                               .words = words};
+  shape.size = shape.kind == FILTER_BITS ? 64 * words : words;
+  shape.base = rarely(h) ? (int64_t)number(h) : 0;
+  memcpy(to, &shape, sizeof shape);
+}
+
 /* A request in the slot, with some of it wrong, and memory lent for it if that
 ** is needed or by chance. */
 static void any_request(struct hostile *h) {
@@ -309,6 +322,9 @@ static void any_request(struct hostile *h) {
       memcpy(q->arrays + in.at[i], texts[i], in.length[i]);
     else if (in.length[i])
       any_array(h, &shape->args[i], q->arrays + in.at[i], in.length[i]);
+  if ((q->call == CALL_nearest || q->call == CALL_snapshot_nearest) &&
+      in.length[12] > sizeof(struct filter_shape))
+    any_filter(h, q->arrays + in.at[12], in.length[12]);
   if (q->call == CALL_prefetch || rarely(h)) {
     slot->lent = !rarely(h);
     if (!rarely(h))

@@ -70,11 +70,15 @@ static const struct fail_sql_step {
      1},
     {"INSERT INTO items(items) VALUES('optimize')", 0},
     {"CREATE VIRTUAL TABLE IF NOT EXISTS extra USING emb(vector FLOAT[2] "
-     "metric=dot index='ivf(lists=2, code=none)', memory='4MB', index=none)",
+     "metric=dot index='ivf(lists=2, code=none)', memory='4MB', index=none, "
+     "+label INTEGER INDEXED, +note)",
      0},
-    {"INSERT OR REPLACE INTO extra VALUES(1, '[1,2]'), (2, '[3,4]')", 0},
-    {"SELECT key, distance FROM extra WHERE vector MATCH '[1,1]' AND k = 3 "
-     "AND probes = 2",
+    {"INSERT OR REPLACE INTO extra VALUES(1, '[1,2]', 5, 'a'), "
+     "(2, '[3,4]', 6, NULL); "
+     "UPDATE OR REPLACE extra SET key = 3, note = 'b' WHERE label = 6",
+     0},
+    {"SELECT key, distance, note FROM extra WHERE vector MATCH '[1,1]' AND "
+     "k = 3 AND probes = 2 AND label IN (5, 6) AND note IS NOT NULL",
      0},
     {"SELECT * FROM emb_nearest('extra', '[[1,1],[2,0]]', 1, 'probes=1')", 0},
     {"INSERT INTO extra(extra, arg) VALUES('set vector.index', 'ivf(code=1)')",
@@ -84,7 +88,7 @@ static const struct fail_sql_step {
      "('set vector.index', NULL), ('set vector.metric', 'l2')",
      0},
     {"ALTER TABLE extra RENAME TO other", 0},
-    {"SELECT key, emb_to_json(vector) FROM other", 0},
+    {"SELECT key, emb_to_json(vector), note FROM other WHERE label > 4", 0},
     {"SELECT options FROM emb_tables WHERE name = 'other'", 0},
     {"DROP TABLE other", 0},
     {"SELECT emb_gc() >= 0", 0},
