@@ -58,13 +58,13 @@ void bank__shard_free(struct bank *bank, struct bank_shard *shard) {
 
 /* ---- keys ---------------------------------------------------------------- */
 
-static struct bank_key **bucket_of(const struct bank_shard *shard,
-                                   int64_t key) {
+static struct bank_key **bank_bucket(const struct bank_shard *shard,
+                                     int64_t key) {
   return &shard->buckets[hash_key(key) & (shard->room - 1)];
 }
 
 struct bank_key *bank__find(const struct bank_shard *shard, int64_t key) {
-  struct bank_key *at = *bucket_of(shard, key);
+  struct bank_key *at = *bank_bucket(shard, key);
   while (at && at->key != key) {
     at = at->chain;
   }
@@ -101,7 +101,7 @@ static void more_buckets(struct env *env, struct bank_shard *shard) {
   shard->buckets = buckets;
   shard->room = room;
   for (struct bank_key *key = shard->oldest; key; key = key->newer) {
-    struct bank_key **at = bucket_of(shard, key->key);
+    struct bank_key **at = bank_bucket(shard, key->key);
     key->chain = *at;
     *at = key;
   }
@@ -117,7 +117,7 @@ static struct bank_key *add_key(struct env *env, struct bank_shard *shard,
   if (keys >= shard->room) {
     more_buckets(env, shard);
   }
-  struct bank_key **at = bucket_of(shard, number);
+  struct bank_key **at = bank_bucket(shard, number);
   key->key = number;
   key->chain = *at;
   *at = key;
@@ -129,7 +129,7 @@ static struct bank_key *add_key(struct env *env, struct bank_shard *shard,
 /* Nothing of it is left. */
 static void remove_key(struct env *env, struct bank_shard *shard,
                        struct bank_key *key) {
-  struct bank_key **at = bucket_of(shard, key->key);
+  struct bank_key **at = bank_bucket(shard, key->key);
   while (*at != key) {
     at = &(*at)->chain;
   }
@@ -226,8 +226,8 @@ static void begin_key(struct bank *bank, struct bank_shard *shard,
 }
 
 /* The shard is locked; *fresh: it was empty. */
-static int keep(struct bank *bank, struct bank_shard *shard,
-                const struct bank_gradient *g, int *fresh) {
+static int shard_keep(struct bank *bank, struct bank_shard *shard,
+                      const struct bank_gradient *g, int *fresh) {
   struct env *env = bank->store->core.env;
   struct bank_key *key = bank__find(shard, g->key);
   uint32_t max = bank->rule.max;
@@ -273,7 +273,7 @@ int bank__keep(struct bank *bank, const struct bank_gradient *g) {
   struct bank_shard *shard = bank__shard(bank, hash_key(g->key));
   int fresh = 0;
   pthread_mutex_lock(&shard->lock);
-  int rc = keep(bank, shard, g, &fresh);
+  int rc = shard_keep(bank, shard, g, &fresh);
   pthread_mutex_unlock(&shard->lock);
   if (fresh) { /* the task has a time to wake up at */
     core_changed(&bank->store->core);
