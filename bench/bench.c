@@ -27,7 +27,7 @@ static const struct {
     {"bound", bench_bound},     {"wordnet", bench_wordnet},
     {"online", bench_online},   {"export", bench_export},
     {"warm", bench_warm},       {"processes", bench_processes},
-    {"nearest", bench_nearest},
+    {"nearest", bench_nearest}, {"average", bench_average},
 };
 
 /* The value of --name=value, or NULL. */

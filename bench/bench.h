@@ -24,6 +24,7 @@ void bench_load(const struct options *options);
 void bench_lookahead(const struct options *options);
 void bench_bound(const struct options *options);
 void bench_nearest(const struct options *options);
+void bench_average(const struct options *options);
 void bench_wordnet(const struct options *options);
 
 #endif

@@ -176,7 +176,7 @@ static int flush_all_rounds(struct flush *f) {
     if (rc || !f->want->waits) {
       return rc;
     }
-    if (f->busy_in) {
+    if (f->busy_in && !EMB_SEED(SEED_PENDING_NOT_AWAITED)) {
       rc = flush_await(f);
     } else if (f->any_held && !f->s->txn) {
       rc = session_wait_key(f->s, f->held, &waited);
@@ -288,6 +288,7 @@ int bank_apply_pending(emb_session *s, int needs,
   case NEEDS_WRITTEN:
     return s->txn && s->txn->number ? bank__rows(s, NULL, 0) : EMB_OK;
   default:
-    return bank__rows(s, NULL, 0);
+    return EMB_SEED(SEED_CHECKPOINT_KEEPS_PENDING) ? EMB_OK
+                                                   : bank__rows(s, NULL, 0);
   }
 }
