@@ -28,7 +28,7 @@ static const struct {
     {"online", bench_online},   {"export", bench_export},
     {"warm", bench_warm},       {"processes", bench_processes},
     {"nearest", bench_nearest}, {"sample", bench_sample},
-    {"text", bench_text},
+    {"text", bench_text},       {"average", bench_average},
 };
 
 /* The value of --name=value, or NULL. */

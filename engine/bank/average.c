@@ -112,7 +112,7 @@ static uint32_t average_sum(struct average *a) {
   uint32_t n = 0;
   memset(a->sums, 0, a->set->dim * sizeof *a->sums);
   for (uint32_t i = 0; i < a->set->n; i++) {
-    if (a->is_out[i] > 0) {
+    if (a->is_out[i] > 0 && !EMB_SEED(SEED_OUTLIER_AVERAGED)) {
       continue;
     }
     n++;

@@ -121,7 +121,8 @@ struct bank_shard {
   struct bank_key *oldest, *newest;
   uint64_t gradients;
   struct bank_given *spare; /* for the next gradients */
-  uint32_t spares;
+  struct bank_key *spare_key;
+  uint32_t spares, spare_keys;
   char apart[64]; /* shards in lines of the cache of their own */
 };
 
@@ -166,9 +167,12 @@ struct bank_item {
   uint64_t number, since_us;
 };
 
+static inline uint32_t bank__shard_of(uint64_t hash) {
+  return (uint32_t)(hash >> 40) % BANK_SHARDS;
+}
 static inline struct bank_shard *bank__shard(const struct bank *bank,
                                              uint64_t hash) {
-  return &bank->shards[(hash >> 40) % BANK_SHARDS];
+  return &bank->shards[bank__shard_of(hash)];
 }
 int bank__shard_init(struct bank *bank, struct bank_shard *shard);
 /* Drops what is pending. */
@@ -184,10 +188,13 @@ struct bank_gradient {
   uint64_t step;
 };
 enum { KEEP_FULL = -7, KEEP_ROOM = -8, KEEP_RIPE = -9 };
-/* Keeps it: EMB_OK, or KEEP_RIPE where the key has `max` by now; EMB_NOMEM.
-** Not kept: KEEP_FULL, the key has as many as it may; KEEP_ROOM, the shard's
-** bytes are used up. */
-int bank__keep(struct bank *bank, const struct bank_gradient *g);
+/* Keeps n gradients, at most BANK_PIECE, of keys of the shard that differ, up
+** to the first that is not simply kept, for which *rc is: KEEP_RIPE, it was
+** kept, and its key has `max` by now; KEEP_FULL, not kept, the key has as many
+** as it may; KEEP_ROOM, not kept, the shard's bytes are used up; EMB_NOMEM, not
+** kept.  Returns how many come before that one. */
+uint32_t bank__keep(struct bank *bank, struct bank_shard *shard,
+                    const struct bank_gradient *g, uint32_t n, int *rc);
 /* Under the shard's lock: takes what is pending of a key that is not taken. */
 void bank__take(struct bank_shard *shard, struct bank_key *key,
                 struct bank_item *item);

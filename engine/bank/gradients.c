@@ -22,8 +22,8 @@
 #include "../table/rows.h"
 #include "bank.h"
 
-/* Rows that are looked up together. */
-#define TOGETHER 64
+/* Rows of a shard that are kept together. */
+#define TOGETHER BANK_PIECE
 
 struct keeping {
   emb_session *s;
@@ -34,6 +34,10 @@ struct keeping {
   const emb_update *how;
   const emb_rows *to;
   struct groups groups;
+  /* Of a chunk: rows that are kept, in the order of their shards, and where
+  ** those of each shard begin. */
+  uint32_t *order;
+  uint32_t starts[BANK_SHARDS + 1];
   int64_t ripe[TOGETHER]; /* that have as many as are averaged */
   uint32_t ripe_count;
   uint64_t kept;
@@ -73,36 +77,36 @@ static int make_place(struct keeping *k, int why, int64_t key) {
       NULL);
 }
 
-static int keep_row(struct keeping *k, size_t row) {
+static struct bank_gradient gradient_at(const struct keeping *k, size_t row) {
   const struct groups *g = &k->groups;
   size_t dim = k->s->core->layout.dim;
   int summed = g->any && g->sum_at[row];
-  const struct bank_gradient gradient = {
-      .key = k->keys[row],
-      .row = summed ? g->sums + (g->sum_at[row] - 1) * dim
-                    : k->gradients + row * dim,
-      .times = group_times(g, row),
-      .time = k->s->time,
-      .lr = k->how->lr,
-      .step = k->how->step};
-  int rc;
-  do {
-    rc = bank__keep(k->bank, &gradient);
-    if (rc == KEEP_FULL || rc == KEEP_ROOM) {
-      int made = make_place(k, rc, gradient.key);
-      if (made) {
-        return made;
-      }
+  return (struct bank_gradient){.key = k->keys[row],
+                                .row = summed ? g->sums +
+                                                    (g->sum_at[row] - 1) * dim
+                                              : k->gradients + row * dim,
+                                .times = group_times(g, row),
+                                .time = k->s->time,
+                                .lr = k->how->lr,
+                                .step = k->how->step};
+}
+
+/* Some rows of one shard. */
+static int keep_together(struct keeping *k, struct bank_shard *shard,
+                         const struct bank_gradient *g, uint32_t n) {
+  int rc = EMB_OK;
+  for (uint32_t at = 0; !rc && at < n;) {
+    at += bank__keep(k->bank, shard, g + at, n - at, &rc);
+    if (rc == KEEP_RIPE) {
+      k->ripe[k->ripe_count++] = g[at++].key;
+      rc = EMB_OK;
+    } else if (rc == KEEP_FULL || rc == KEEP_ROOM) {
+      rc = make_place(k, rc, g[at].key);
+    } else if (rc) {
+      rc = session_error(k->s, rc, "out of memory");
     }
-  } while (rc == KEEP_FULL || rc == KEEP_ROOM);
-  if (rc == EMB_NOMEM) {
-    return session_error(k->s, rc, "out of memory");
   }
-  k->kept++;
-  if (rc == KEEP_RIPE) {
-    k->ripe[k->ripe_count++] = gradient.key;
-  }
-  return EMB_OK;
+  return rc;
 }
 
 static void tell_row(struct keeping *k, size_t row, int found) {
@@ -123,42 +127,92 @@ static void apply_ripe(struct keeping *k) {
   }
 }
 
-/* Rows [at, at + m), m at most TOGETHER. */
-static int keep_some(struct keeping *k, size_t at, uint32_t m) {
+static int keep_shard(struct keeping *k, size_t at, uint32_t number) {
+  uint32_t end = k->starts[number + 1];
+  struct bank_gradient together[TOGETHER];
+  int rc = EMB_OK;
+  for (uint32_t from = k->starts[number]; !rc && from < end;) {
+    uint32_t n = end - from < TOGETHER ? end - from : TOGETHER;
+    for (uint32_t i = 0; i < n; i++) {
+      together[i] = gradient_at(k, at + k->order[from + i]);
+    }
+    rc = keep_together(k, &k->bank->shards[number], together, n);
+    from += n;
+    if (!rc) { /* else the error's text is kept */
+      k->kept += n;
+      apply_ripe(k);
+    }
+    k->ripe_count = 0;
+  }
+  return rc;
+}
+
+/* The rows that are to be kept, by shards: a counting sort.  Their hashes are
+** in the session. */
+static void sort_rows(struct keeping *k, const uint32_t *rows, uint32_t n) {
+  const uint64_t *hashes = k->s->hashes;
+  uint32_t next[BANK_SHARDS];
+  memset(k->starts, 0, sizeof k->starts);
+  for (uint32_t i = 0; i < n; i++) {
+    k->starts[bank__shard_of(hashes[rows[i]]) + 1]++;
+  }
+  for (int i = 0; i < BANK_SHARDS; i++) {
+    next[i] = k->starts[i];
+    k->starts[i + 1] += k->starts[i];
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    k->order[next[bank__shard_of(hashes[rows[i]])]++] = rows[i];
+  }
+}
+
+/* Looks up rows [at, at + m), waits for those that a transaction holds, and
+** sorts those that are to be kept. */
+static int find_rows(struct keeping *k, size_t at, uint32_t m) {
   emb_session *s = k->s;
-  uint64_t words[TOGETHER];
+  uint32_t n = 0;
   int rc = EMB_OK;
   epoch_enter(&s->core->epoch, s->slot);
   rows_find(s, k->keys + at, 0, m);
   epoch_leave(s->slot);
-  memcpy(words, s->words, m * sizeof *words);
   for (uint32_t i = 0; !rc && i < m; i++) {
     if (!group_stands(&k->groups, at + i)) {
       continue;
     }
-    rc = wait_until_free(s, k->keys[at + i], &words[i]);
-    int found = word_address(words[i]) != 0;
-    if (!rc && (found || value_adds(s, k->change))) {
-      rc = keep_row(k, at + i);
-    }
-    if (!rc) {
-      tell_row(k, at + i, found);
+    rc = wait_until_free(s, k->keys[at + i], &s->words[i]);
+    int found = word_address(s->words[i]) != 0;
+    tell_row(k, at + i, found);
+    if (found || value_adds(s, k->change)) {
+      s->rows[n++] = i;
     }
   }
-  if (!rc) { /* else the error's text is kept */
-    apply_ripe(k);
+  sort_rows(k, s->rows, n);
+  return rc;
+}
+
+static int keep_chunk(struct keeping *k, size_t at, uint32_t m) {
+  int rc = find_rows(k, at, m);
+  /* Sessions begin at different shards, so as not to wait for each other one
+  ** shard after the other. */
+  uint32_t first = (uint32_t)(hash_mix((uintptr_t)k->s + at) % BANK_SHARDS);
+  for (uint32_t i = 0; !rc && i < BANK_SHARDS; i++) {
+    rc = keep_shard(k, at, (first + i) % BANK_SHARDS);
   }
-  k->ripe_count = 0;
   return rc;
 }
 
 static int keep_all(struct keeping *k, size_t n) {
-  uint32_t chunk = k->s->chunk < TOGETHER ? k->s->chunk : TOGETHER;
+  uint32_t chunk = n < k->s->chunk ? (uint32_t)n : k->s->chunk;
+  struct env *env = k->s->core->env;
   int rc = EMB_OK;
+  k->order = env->resize(env, NULL, (chunk + 1) * sizeof *k->order);
+  if (!k->order) {
+    return session_error(k->s, EMB_NOMEM, "out of memory");
+  }
   for (size_t at = 0; !rc && at < n; at += chunk) {
-    rc = keep_some(k, at, (uint32_t)(n - at < chunk ? n - at : chunk));
+    rc = keep_chunk(k, at, (uint32_t)(n - at < chunk ? n - at : chunk));
     rc = rc ? rc : session_interrupted(k->s);
   }
+  env->release(env, k->order);
   for (size_t i = 0; !rc && k->groups.any && i < n; i++) {
     uint32_t stands = k->groups.stands[i];
     tell_row(k, i, k->to && k->to->found ? k->to->found[stands] : 0);

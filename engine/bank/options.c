@@ -35,7 +35,7 @@ enum { OUTLIERS = sizeof outlier_names / sizeof outlier_names[0] };
 
 /* What stands at a place, for an error: to the next comma that no parenthesis
 ** encloses, or to the end. */
-static int shown(const char *at) {
+static int bank_shown(const char *at) {
   int n = 0, depth = 0;
   while (at[n] && n < SHOWN &&
          !(depth == 0 && (at[n] == ',' || at[n] == ')'))) {
@@ -45,17 +45,17 @@ static int shown(const char *at) {
   return n;
 }
 
-static int wrong(emb_err *err, const char *what, const char *legal,
-                 const char *at) {
+static int bank_wrong(emb_err *err, const char *what, const char *legal,
+                      const char *at) {
   return err_set(err, EMB_RANGE, "gradients: %s must be %s, got %.*s", what,
-                 legal, shown(at), at);
+                 legal, bank_shown(at), at);
 }
 
 static int set_max(struct bank_rule *rule, const char **at, emb_err *err) {
   const char *from = *at;
   uint64_t max;
   if (!text_digits(at, BANK_MAX, &max) || !max) {
-    return wrong(err, "max", "a whole number from 1 to 65536", from);
+    return bank_wrong(err, "max", "a whole number from 1 to 65536", from);
   }
   rule->max = (uint32_t)max;
   return EMB_OK;
@@ -83,8 +83,8 @@ static int set_expire(struct bank_rule *rule, const char **at, emb_err *err) {
     }
   }
   if (!us) {
-    return wrong(err, "expire", "a time from 1ms to 24h, like 500ms or 2s",
-                 from);
+    return bank_wrong(err, "expire", "a time from 1ms to 24h, like 500ms or 2s",
+                      from);
   }
   rule->expire_us = us;
   return EMB_OK;
@@ -108,7 +108,7 @@ static int set_limit(struct bank_rule *rule, const char **at, emb_err *err) {
   if (!legal || !text_word(at, ")")) {
     char what[32];
     snprintf(what, sizeof what, "outlier=%s(...)", o->name);
-    return wrong(err, what, o->legal, from);
+    return bank_wrong(err, what, o->legal, from);
   }
   return EMB_OK;
 }
@@ -126,8 +126,8 @@ static int set_outlier(struct bank_rule *rule, const char **at, emb_err *err) {
       return set_limit(rule, at, err);
     }
   }
-  return wrong(err, "outlier", "none, norm(z), mad(z), cosine(c) or trim(p)",
-               from);
+  return bank_wrong(err, "outlier",
+                    "none, norm(z), mad(z), cosine(c) or trim(p)", from);
 }
 
 static const struct bank_part {
@@ -138,8 +138,8 @@ static const struct bank_part {
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
 /* One part; *seen has a bit for each that was there. */
-static int set_part(struct bank_rule *rule, const char **at, uint32_t *seen,
-                    emb_err *err) {
+static int bank_set_part(struct bank_rule *rule, const char **at,
+                         uint32_t *seen, emb_err *err) {
   const char *from = *at;
   for (uint32_t i = 0; i < PARTS; i++) {
     *at = from;
@@ -158,17 +158,19 @@ static int set_part(struct bank_rule *rule, const char **at, uint32_t *seen,
     *at = text_space(*at);
     return parts[i].set(rule, at, err);
   }
-  return wrong(err, "a part of average", "max=, expire= or outlier=", from);
+  return bank_wrong(err, "a part of average",
+                    "max=, expire= or outlier=", from);
 }
 
-static int set_parts(struct bank_rule *rule, const char **at, emb_err *err) {
+static int bank_set_parts(struct bank_rule *rule, const char **at,
+                          emb_err *err) {
   uint32_t seen = 0;
   *at = text_space(*at);
   if (text_word(at, ")")) {
     return EMB_OK;
   }
   for (;;) {
-    int rc = set_part(rule, at, &seen, err);
+    int rc = bank_set_part(rule, at, &seen, err);
     if (rc) {
       return rc;
     }
@@ -177,8 +179,8 @@ static int set_parts(struct bank_rule *rule, const char **at, emb_err *err) {
       return EMB_OK;
     }
     if (!text_word(at, ",")) {
-      return wrong(err, "what follows a part", "a comma or )",
-                   **at ? *at : "nothing");
+      return bank_wrong(err, "what follows a part", "a comma or )",
+                        **at ? *at : "nothing");
     }
     *at = text_space(*at);
   }
@@ -192,12 +194,14 @@ int bank__parse(struct bank_rule *rule, const char *text, emb_err *err) {
   if (text_word(&at, "average") && !text_is_name(*at)) {
     rule->is_on = 1;
     at = text_space(at);
-    rc = text_word(&at, "(") ? set_parts(rule, &at, err) : EMB_OK;
+    rc = text_word(&at, "(") ? bank_set_parts(rule, &at, err) : EMB_OK;
   } else if (at = from, !text_word(&at, "none")) {
-    return wrong(err, "it", "none or average(...)", from);
+    return err_set(err, EMB_RANGE,
+                   "unknown gradients: %s; expected none or average(...)",
+                   from);
   }
   at = text_space(at);
-  return rc || !*at ? rc : wrong(err, "what follows", "nothing", at);
+  return rc || !*at ? rc : bank_wrong(err, "what follows", "nothing", at);
 }
 
 int emb_check_gradients(const char *text, emb_err *err) {

@@ -31,27 +31,27 @@ struct flush {
   int any_held;
 };
 
-static int is_wanted(const struct flush *f, const struct bank_key *key) {
+static int flush_wants(const struct flush *f, const struct bank_key *key) {
   uint64_t before = f->want->before_us;
   return key->n && key->number <= f->start &&
          (!before || key->since_us <= before);
 }
 
 /* Has another taken what is wanted? */
-static int is_awaited(const struct flush *f, const struct bank_key *key) {
+static int flush_awaits(const struct flush *f, const struct bank_key *key) {
   uint64_t before = f->want->before_us;
   return key->taken &&
          ((key->taken <= f->start && (!before || key->taken_us <= before)) ||
-          is_wanted(f, key));
+          flush_wants(f, key));
 }
 
 /* Under the shard's lock. */
 static void look_at_key(struct flush *f, struct bank_shard *shard,
                         struct bank_key *key) {
-  if (is_awaited(f, key)) {
+  if (flush_awaits(f, key)) {
     f->busy_in = shard;
     f->busy = key->key;
-  } else if (!key->taken && is_wanted(f, key) && key->pass != f->pass) {
+  } else if (!key->taken && flush_wants(f, key) && key->pass != f->pass) {
     bank__take(shard, key, &f->piece->items[f->piece->n++]);
     f->taken++;
   }
@@ -100,7 +100,7 @@ static int has_keys(const struct bank_shard *shard) {
   return atomic_load_explicit(&shard->keys, memory_order_acquire) != 0;
 }
 
-static int round_of_keys(struct flush *f) {
+static int flush_keys(struct flush *f) {
   const struct bank_want *want = f->want;
   int rc = EMB_OK;
   for (size_t i = 0; !rc && i < want->n; i++) {
@@ -126,7 +126,7 @@ static int round_of_keys(struct flush *f) {
   return end_piece(f);
 }
 
-static int round_of_shard(struct flush *f, struct bank_shard *shard) {
+static int flush_shard(struct flush *f, struct bank_shard *shard) {
   int rc = has_keys(shard) ? need_piece(f) : EMB_OK;
   while (!rc && has_keys(shard) &&
          !(f->want->most && f->taken >= f->want->most)) {
@@ -143,13 +143,13 @@ static int flush_round(struct flush *f) {
   int rc = EMB_OK;
   f->busy_in = NULL;
   if (f->want->keys) {
-    return round_of_keys(f);
+    return flush_keys(f);
   }
   if (f->want->only) {
-    return round_of_shard(f, f->want->only);
+    return flush_shard(f, f->want->only);
   }
   for (int i = 0; !rc && i < BANK_SHARDS; i++) {
-    rc = round_of_shard(f, &f->bank->shards[i]);
+    rc = flush_shard(f, &f->bank->shards[i]);
   }
   return rc;
 }
@@ -162,7 +162,7 @@ static int flush_await(struct flush *f) {
   emb_assert(epoch_outside()); /* E1 */
   pthread_mutex_lock(&shard->lock);
   struct bank_key *key = rc ? NULL : bank__find(shard, f->busy);
-  if (key && is_awaited(f, key)) {
+  if (key && flush_awaits(f, key)) {
     env->wait_us(env, &shard->done, &shard->lock, AWAIT_US);
   }
   pthread_mutex_unlock(&shard->lock);
@@ -176,7 +176,7 @@ static int flush_all_rounds(struct flush *f) {
     if (rc || !f->want->waits) {
       return rc;
     }
-    if (f->busy_in) {
+    if (f->busy_in && !EMB_SEED(SEED_PENDING_NOT_AWAITED)) {
       rc = flush_await(f);
     } else if (f->any_held && !f->s->txn) {
       rc = session_wait_key(f->s, f->held, &waited);
@@ -288,6 +288,7 @@ int bank_apply_pending(emb_session *s, int needs,
   case NEEDS_WRITTEN:
     return s->txn && s->txn->number ? bank__rows(s, NULL, 0) : EMB_OK;
   default:
-    return bank__rows(s, NULL, 0);
+    return EMB_SEED(SEED_CHECKPOINT_KEEPS_PENDING) ? EMB_OK
+                                                   : bank__rows(s, NULL, 0);
   }
 }

@@ -19,7 +19,8 @@
 #include "bank.h"
 
 #define BUCKETS_LEAST 64
-#define SPARES_MOST 256
+#define SPARES_MOST 64
+#define PREFETCH_BYTES 1024
 
 int bank__shard_init(struct bank *bank, struct bank_shard *shard) {
   struct env *env = bank->store->core.env;
@@ -50,6 +51,11 @@ void bank__shard_free(struct bank *bank, struct bank_shard *shard) {
     free_all_given(env, key->first);
     env->release(env, key);
   }
+  while (shard->spare_key) {
+    struct bank_key *key = shard->spare_key;
+    shard->spare_key = key->chain;
+    env->release(env, key);
+  }
   free_all_given(env, shard->spare);
   env->release(env, (void *)shard->buckets);
   pthread_cond_destroy(&shard->done);
@@ -58,13 +64,13 @@ void bank__shard_free(struct bank *bank, struct bank_shard *shard) {
 
 /* ---- keys ---------------------------------------------------------------- */
 
-static struct bank_key **bucket_of(const struct bank_shard *shard,
-                                   int64_t key) {
+static struct bank_key **bank_bucket(const struct bank_shard *shard,
+                                     int64_t key) {
   return &shard->buckets[hash_key(key) & (shard->room - 1)];
 }
 
 struct bank_key *bank__find(const struct bank_shard *shard, int64_t key) {
-  struct bank_key *at = *bucket_of(shard, key);
+  struct bank_key *at = *bank_bucket(shard, key);
   while (at && at->key != key) {
     at = at->chain;
   }
@@ -101,7 +107,7 @@ static void more_buckets(struct env *env, struct bank_shard *shard) {
   shard->buckets = buckets;
   shard->room = room;
   for (struct bank_key *key = shard->oldest; key; key = key->newer) {
-    struct bank_key **at = bucket_of(shard, key->key);
+    struct bank_key **at = bank_bucket(shard, key->key);
     key->chain = *at;
     *at = key;
   }
@@ -109,15 +115,22 @@ static void more_buckets(struct env *env, struct bank_shard *shard) {
 
 static struct bank_key *add_key(struct env *env, struct bank_shard *shard,
                                 int64_t number) {
-  struct bank_key *key = env->allocate(env, sizeof *key);
+  struct bank_key *key = shard->spare_key;
+  if (key) {
+    shard->spare_key = key->chain;
+    shard->spare_keys--;
+    memset(key, 0, sizeof *key);
+  } else {
+    key = env->allocate(env, sizeof *key);
+  }
   if (!key) {
     return NULL;
   }
   uint32_t keys = atomic_load_explicit(&shard->keys, memory_order_relaxed);
-  if (keys >= shard->room) {
+  if (keys * 2 >= shard->room) {
     more_buckets(env, shard);
   }
-  struct bank_key **at = bucket_of(shard, number);
+  struct bank_key **at = bank_bucket(shard, number);
   key->key = number;
   key->chain = *at;
   *at = key;
@@ -129,13 +142,19 @@ static struct bank_key *add_key(struct env *env, struct bank_shard *shard,
 /* Nothing of it is left. */
 static void remove_key(struct env *env, struct bank_shard *shard,
                        struct bank_key *key) {
-  struct bank_key **at = bucket_of(shard, key->key);
+  struct bank_key **at = bank_bucket(shard, key->key);
   while (*at != key) {
     at = &(*at)->chain;
   }
   *at = key->chain;
   unlink_key(shard, key);
-  env->release(env, key);
+  if (shard->spare_keys < SPARES_MOST) {
+    key->chain = shard->spare_key;
+    shard->spare_key = key;
+    shard->spare_keys++;
+  } else {
+    env->release(env, key);
+  }
   atomic_store_explicit(
       &shard->keys,
       atomic_load_explicit(&shard->keys, memory_order_relaxed) - 1,
@@ -172,7 +191,7 @@ static void end_given(struct bank *bank, struct bank_shard *shard,
   struct env *env = bank->store->core.env;
   bytes_add(shard, 0, bank->given_bytes);
   if (shard->spares < SPARES_MOST &&
-      shard->spares * bank->given_bytes < (size_t)1 << 18) {
+      shard->spares * bank->given_bytes < (size_t)1 << 15) {
     given->next = shard->spare;
     shard->spare = given;
     shard->spares++;
@@ -185,6 +204,8 @@ static int sums_up(const struct bank *bank) {
   return bank->rule.outlier == OUTLIER_NONE;
 }
 
+typedef double two_doubles __attribute__((vector_size(16)));
+
 static void add_row(const struct bank *bank, struct bank_given *given,
                     const float *row) {
   if (!sums_up(bank)) {
@@ -192,13 +213,21 @@ static void add_row(const struct bank *bank, struct bank_given *given,
     return;
   }
   double *sum = given->u.sum;
+  uint32_t k = 0;
   if (!given->n) {
-    for (uint32_t k = 0; k < bank->dim; k++) {
+    for (; k < bank->dim; k++) {
       sum[k] = (double)row[k];
     }
     return;
   }
-  for (uint32_t k = 0; k < bank->dim; k++) {
+  /* Two at a time: compilers do that by themselves at -O3 only. */
+  for (; k + 2 <= bank->dim; k += 2) {
+    two_doubles a, b = {(double)row[k], (double)row[k + 1]};
+    memcpy(&a, sum + k, sizeof a);
+    a += b;
+    memcpy(sum + k, &a, sizeof a);
+  }
+  for (; k < bank->dim; k++) {
     sum[k] += (double)row[k];
   }
 }
@@ -225,11 +254,11 @@ static void begin_key(struct bank *bank, struct bank_shard *shard,
   link_newest(shard, key);
 }
 
-/* The shard is locked; *fresh: it was empty. */
-static int keep(struct bank *bank, struct bank_shard *shard,
-                const struct bank_gradient *g, int *fresh) {
+/* The shard is locked; key: of the gradient, or NULL; *fresh: it was empty. */
+static int shard_keep(struct bank *bank, struct bank_shard *shard,
+                      const struct bank_gradient *g, struct bank_key *key,
+                      int *fresh) {
   struct env *env = bank->store->core.env;
-  struct bank_key *key = bank__find(shard, g->key);
   uint32_t max = bank->rule.max;
   if (key && (key->n >= max || key->n + key->taken_n >= 2 * max)) {
     return KEEP_FULL;
@@ -237,7 +266,7 @@ static int keep(struct bank *bank, struct bank_shard *shard,
   if (!has_room(bank, shard, key)) {
     return KEEP_ROOM;
   }
-  *fresh = !shard->oldest;
+  *fresh |= !shard->oldest;
   struct bank_given *given =
       key && key->last && sums_up(bank) ? key->last : new_given(bank, shard);
   if (given && !key) {
@@ -269,16 +298,53 @@ static int keep(struct bank *bank, struct bank_shard *shard,
   return key->n >= max ? KEEP_RIPE : EMB_OK;
 }
 
-int bank__keep(struct bank *bank, const struct bank_gradient *g) {
-  struct bank_shard *shard = bank__shard(bank, hash_key(g->key));
+static void prefetch_lines(const void *at, size_t bytes, int writes) {
+  for (size_t k = 0; at && k < bytes && k < PREFETCH_BYTES; k += 64) {
+    if (writes) {
+      __builtin_prefetch((const char *)at + k, 1);
+    } else {
+      __builtin_prefetch((const char *)at + k, 0);
+    }
+  }
+}
+
+/* Finds the keys of some rows, while what the steps look at is on its way from
+** memory: the buckets, then the keys, then the gradients. */
+static void find_keys(const struct bank *bank, const struct bank_shard *shard,
+                      const struct bank_gradient *g, uint32_t n,
+                      struct bank_key **keys) {
+  for (uint32_t i = 0; i < n; i++) {
+    __builtin_prefetch((const void *)bank_bucket(shard, g[i].key));
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    __builtin_prefetch(*bank_bucket(shard, g[i].key), 1);
+    prefetch_lines(g[i].row, bank->dim * sizeof(float), 0);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    keys[i] = bank__find(shard, g[i].key);
+    if (keys[i] && sums_up(bank)) {
+      prefetch_lines(keys[i]->last, bank->given_bytes, 1);
+    }
+  }
+}
+
+uint32_t bank__keep(struct bank *bank, struct bank_shard *shard,
+                    const struct bank_gradient *g, uint32_t n, int *rc) {
+  struct bank_key *keys[BANK_PIECE];
   int fresh = 0;
+  uint32_t i = 0;
+  emb_assert(n <= BANK_PIECE);
+  *rc = EMB_OK;
   pthread_mutex_lock(&shard->lock);
-  int rc = keep(bank, shard, g, &fresh);
+  find_keys(bank, shard, g, n, keys);
+  for (; i < n && !*rc; i++) {
+    *rc = shard_keep(bank, shard, &g[i], keys[i], &fresh);
+  }
   pthread_mutex_unlock(&shard->lock);
   if (fresh) { /* the task has a time to wake up at */
     core_changed(&bank->store->core);
   }
-  return rc;
+  return *rc ? i - 1 : i;
 }
 
 /* ---- flushing ------------------------------------------------------------ */
@@ -322,7 +388,7 @@ void bank__finish(struct bank *bank, const struct bank_item *item, int applied,
   emb_assert(key->taken == item->number);
   key->taken = 0;
   key->taken_n = 0;
-  if (!applied) {
+  if (!applied && !EMB_SEED(SEED_PENDING_LOST_BY_ERROR)) {
     key->pass = pass;
     put_back(shard, item);
   } else {

@@ -8,6 +8,10 @@
 **
 ** A gradient is as long as a row: all vector columns, one after the other.
 ** `vectors` are the vectors it was computed from, for an optimizer with dc=.
+** In a table that averages them (gradients=), a statement that is no part of a
+** transaction hands them over as emb_rmw does: at once, whatever becomes of the
+** statement, and durable with the next checkpoint or commit.  Within BEGIN they
+** are the transaction's, and each makes a step of its own.
 ** An INSERT is no insertion by itself: keys that are not there appear if
 ** insert_on allows it, and those that are there are updated.
 */
@@ -84,6 +88,39 @@ static int gradient_read_rows(struct ext_table *table, sqlite3_value *value,
                                n, rows, err);
 }
 
+static int is_averaged(const struct ext_table *table) {
+  return sqlite3_get_autocommit(table->conn->db) && !table->link->in_txn &&
+         emb_averages(table->link->store);
+}
+
+static int gradient_keep(struct ext_table *table, const int64_t *keys, size_t n,
+                         const float *gradients, const emb_update *how,
+                         char **err) {
+  int attempts = 0, rc = ext_txn_read(table, err);
+  if (rc == SQLITE_OK)
+    rc = ext_txn_immediate(table, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  do
+    rc = emb_apply_gradients(table->link->session, keys, n, gradients, how,
+                             NULL);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  return rc;
+}
+
+static int gradient_in_txn(struct ext_table *table, struct ext_keys *keys,
+                           const float *gradients, const emb_update *how,
+                           char **err) {
+  int rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK && ext_keys_grow(table))
+    rc = ext_keys_add(table, keys, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = emb_txn_apply_gradients(table->link->session, keys->at, keys->n,
+                               gradients, how, NULL);
+  return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+}
+
 /* The gradients stand in this column. */
 static int gradient_apply(struct ext_table *table, sqlite3_value **argv,
                           int column, struct ext_keys *keys, char **err) {
@@ -100,15 +137,12 @@ static int gradient_apply(struct ext_table *table, sqlite3_value **argv,
     rc = gradient_read_rows(table, COLUMN(argv, EXT_VECTORS), "vectors", n,
                             &read, err);
   if (rc == SQLITE_OK && n > 0)
-    rc = ext_txn_write(table, err);
-  if (rc == SQLITE_OK && ext_keys_grow(table))
-    rc = ext_keys_add(table, keys, err);
+    rc = ext_table_open(table, err);
   if (rc == SQLITE_OK && n > 0) {
     how.read = read.at;
-    rc = emb_txn_apply_gradients(table->link->session, keys->at, n,
-                                 gradients.at, &how, NULL);
-    if (rc)
-      rc = ext_link_error(table->link, rc, err);
+    rc = is_averaged(table) && keys->absent == 0
+             ? gradient_keep(table, keys->at, n, gradients.at, &how, err)
+             : gradient_in_txn(table, keys, gradients.at, &how, err);
   }
   ext_floats_free(&gradients);
   ext_floats_free(&read);

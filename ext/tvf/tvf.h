@@ -94,6 +94,7 @@ int ext_tvf_tables_register(struct ext_conn *conn);
 int ext_tvf_backup_register(struct ext_conn *conn);
 int ext_tvf_progress_register(struct ext_conn *conn);
 int ext_tvf_clients_register(struct ext_conn *conn);
+int ext_tvf_pending_register(struct ext_conn *conn);
 int ext_tvf_serve_register(struct ext_conn *conn);
 
 #endif

@@ -588,7 +588,7 @@ TEST(errors_of_arguments) {
   emb_err err;
   CHECK_EQ_INT(emb_open(help_path("store"), &config, &t.store, &err),
                EMB_RANGE);
-  CHECK_STR(err.text, "gradients: it must be none or average(...), got mean");
+  CHECK_STR(err.text, "unknown gradients: mean; expected none or average(...)");
 }
 
 TEST(a_store_without_optimizer) {

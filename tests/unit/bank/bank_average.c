@@ -54,9 +54,10 @@ TEST(texts) {
 
 TEST(texts_that_are_wrong) {
   static const char *const wrong[][2] = {
-      {"", "gradients: it must be none or average(...), got "},
-      {"mean", "gradients: it must be none or average(...), got mean"},
-      {"averages", "gradients: it must be none or average(...), got averages"},
+      {"", "unknown gradients: ; expected none or average(...)"},
+      {"mean", "unknown gradients: mean; expected none or average(...)"},
+      {"averages",
+       "unknown gradients: averages; expected none or average(...)"},
       {"nonesuch", "gradients: what follows must be nothing, got such"},
       {"average x", "gradients: what follows must be nothing, got x"},
       {"average(max=2)x", "gradients: what follows must be nothing, got x"},

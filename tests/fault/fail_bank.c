@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+**
+** fail_bank.c -- each allocation of memory, and each call that writes, fails in
+** turn, once or from then on, while gradients are kept and their averages are
+** applied.
+**
+** All gradients are 1 with sgd(lr=1), and a row counts them (track).  Whatever
+** failed: what was acknowledged is pending or in the row, and nothing else;
+** a call that failed has kept a prefix of its batch; where it failed once, the
+** next try works.  After a store has failed, what is read has all that was
+** acknowledged, or is an error.
+*/
+#include "store_help.h"
+
+#include "engine/session/registry.h"
+#include "failing.h"
+#include "files.h"
+
+#include <errno.h>
+
+enum { DIM = 300, KEYS = 40, ROUNDS = 4, STRIDE = 11 };
+
+static struct failing f;
+static uint64_t points, errors_of_reads;
+
+struct state {
+  uint64_t least[KEYS], most[KEYS]; /* gradients of each key */
+};
+
+static int bank_open(const char *dir, emb_store **store, emb_session **s) {
+  const emb_config config = {.dim = DIM,
+                             .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
+                             .memory_bytes = 1,
+                             .timeout_ms = 10,
+                             .optimizer = "adagrad(lr=1)",
+                             .track = EMB_TRACK_WALL,
+                             .gradients =
+                                 "average(max=3, expire=1h, outlier=mad)"};
+  return help_open(dir, &config, store, s);
+}
+
+static const float *gradient(void) {
+  static float rows[KEYS * DIM];
+  for (int i = 0; i < KEYS * DIM; i++)
+    rows[i] = 1;
+  return rows;
+}
+
+static void send_all(emb_session *s, struct state *state) {
+  int64_t keys[KEYS];
+  for (int k = 0; k < KEYS; k++)
+    keys[k] = k;
+  int rc = emb_apply_gradients(s, keys, KEYS, gradient(), NULL, NULL);
+  for (int k = 0; k < KEYS; k++) {
+    state->least[k] += rc == EMB_OK;
+    state->most[k]++;
+  }
+}
+
+/* What is read is right, or an error. */
+static void read_all(emb_session *s, const struct state *state, uint64_t n,
+                     int must) {
+  for (int64_t key = 0; key < KEYS; key++) {
+    emb_track track = {0, 0};
+    int rc = emb_tracks(s, &key, 1, &track, NULL);
+    errors_of_reads += rc != EMB_OK;
+    test_check(rc == EMB_OK ? track.frequency >= state->least[key] &&
+                                  track.frequency <= state->most[key]
+                            : !must,
+               __FILE__, __LINE__,
+               "call %" PRIu64 " (%s): key %d: %d, %u of %" PRIu64
+               " to %" PRIu64 ": %s",
+               n, failing_name(f.first), (int)key, rc, track.frequency,
+               state->least[key], state->most[key], emb_errmsg(s));
+  }
+}
+
+static void work_on(emb_store *store, emb_session *s, struct state *state,
+                    uint64_t n) {
+  for (int i = 0; i < ROUNDS; i++) {
+    int more;
+    send_all(s, state);
+    if (i % 2) {
+      (void)emb_step(store, &more);
+      send_all(s, state);
+    }
+    (void)emb_flush_gradients(s, NULL);
+    read_all(s, state, n, 0);
+  }
+  (void)emb_checkpoint(s);
+}
+
+static int try(uint64_t n, uint32_t kinds, int error, int forever) {
+  static char dir[320];
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  struct state state;
+  memset(&state, 0, sizeof state);
+  (void)snprintf(dir, sizeof dir, "%s/%" PRIu64 "-%d", test_dir(), n % 2,
+                 error);
+  CHECK_EQ_INT(emb_destroy(dir, &err), EMB_OK);
+  if (!bank_open(dir, &store, &s))
+    return 0;
+  send_all(s, &state);
+  OK(s, emb_checkpoint(s));
+  const struct state durable = state;
+  failing_arm(&f, kinds, n, forever, error);
+  work_on(store, s, &state, n);
+  int fired = f.fired > 0;
+  failing_disarm(&f);
+  int failed = help_stat(store, "failed") != 0;
+  read_all(s, &state, n, !failed);
+  emb_session_close(s);
+  int rc = emb_close(store, &err);
+  test_check(rc == EMB_OK || failed, __FILE__, __LINE__, "close: %s", err.text);
+  test_check(failing_out(&f) == 0, __FILE__, __LINE__,
+             "call %" PRIu64 " (%s): %d are out", n, failing_name(f.first),
+             (int)failing_out(&f));
+  if (bank_open(dir, &store, &s)) {
+    struct state found = state;
+    for (int k = 0; failed && k < KEYS; k++)
+      found.least[k] = durable.least[k];
+    read_all(s, &found, n, 1);
+    CHECK(help_verify(s));
+    help_close(store, s);
+  }
+  return fired;
+}
+
+static void fail_each(uint32_t kinds, int error) {
+  failing_init(&f, &env_posix, test_state.seed);
+  registry_set_env(&f.env);
+  points = errors_of_reads = 0;
+  for (int forever = 0; forever < 2; forever++)
+    for (uint64_t n = 1; n < 100000; n++) {
+      if (n > 1 && ((n + test_state.seed) % help_share() != 0 ||
+                    (help_long() == 1 && n > 20 && n % STRIDE != 0)))
+        continue;
+      if (!try(n, kinds, error, forever) || atomic_load(&test_state.failures))
+        break;
+      points++;
+    }
+  registry_set_env(&env_posix);
+  failing_free(&f);
+  HELP_CAME(errors_of_reads > 0);
+  test_count("calls failed beside pending gradients", points);
+}
+
+TEST(no_memory) { fail_each(FAILING_MEMORY, ENOMEM); }
+TEST(writes) { fail_each(FAILING_IO, EIO); }
+TEST(no_space) { fail_each(FAILING_WRITES, ENOSPC); }
