@@ -37,33 +37,53 @@ static void slots_aim(struct draw *d, const struct index *index,
 
 static int slots_sees(emb_session *s, int64_t key, uint64_t word) {
   return EMB_SEED(SEED_SAMPLE_OF_UNCOMMITTED) ||
-         txn_word(s, key, hash_key(key), word & ~WORD_LATCH) != 0;
+         txn_word(s, key, hash_key(key), word) != 0;
+}
+
+struct slots_found { /* in one block of places */
+  int64_t keys[AIM];
+  struct entry *entries[AIM];
+  uint64_t words[AIM];
+};
+
+/* Those that are not empty; how many.  Whether one is cannot be predicted, so
+** there is no branch. */
+static int slots_look(struct entry **aimed, struct slots_found *found) {
+  int n = 0;
+  for (int i = 0; i < AIM; i++) {
+    struct entry *entry = aimed[i];
+    int64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
+    int is = (word != 0) &
+             (atomic_load_explicit(&entry->key, memory_order_relaxed) == key);
+    found->keys[n] = key;
+    found->entries[n] = entry;
+    found->words[n] = word & ~WORD_LATCH;
+    n += is;
+  }
+  return n;
 }
 
 /* Takes what is there, from row n on; how many rows there are then. */
 static uint32_t slots_take(struct draw *d, struct entry **aimed, uint32_t n,
                            uint32_t want) {
   emb_session *s = d->s;
-  int i = 0;
-  for (; i < AIM && n < want; i++) {
-    struct entry *entry = aimed[i];
-    int64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
-    uint64_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
-    int is = (word != 0) &
-             (atomic_load_explicit(&entry->key, memory_order_relaxed) == key);
-    if (__builtin_expect(is && ((word & WORD_INTENT) || !word_address(word)),
-                         0)) {
-      is = slots_sees(s, key, word);
+  struct slots_found found;
+  int there = slots_look(aimed, &found);
+  for (int i = 0; i < there && n < want; i++) {
+    int64_t key = found.keys[i];
+    uint64_t word = found.words[i];
+    if (__builtin_expect((word & WORD_INTENT) || !word_address(word), 0) &&
+        !slots_sees(s, key, word)) {
+      continue;
     }
-    if (is && d->uses_set) {
-      is = draw__admits(d, key);
+    if (draw__admits(d, key)) {
+      d->keys[n] = key;
+      s->entries[n] = found.entries[i];
+      s->words[n++] = word;
     }
-    d->keys[n] = key;
-    s->entries[n] = entry;
-    s->words[n] = word & ~WORD_LATCH;
-    n += (uint32_t)is;
   }
-  d->draws += i;
+  d->draws += AIM;
   return n;
 }
 
