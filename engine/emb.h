@@ -872,9 +872,10 @@ typedef struct emb_samples {
 ** key that is deleted while the call runs may still come.  Never counted
 ** against a staleness bound.
 ** Uniform and log-uniform draws take the same time whatever the table's size;
-** where the index is nearly empty after deletions, or few of a range are keys,
-** more of them fail, and if n rows would take too many, all keys are listed
-** (8 to 24 bytes each).  A draw by frequency is from counts of all rows (8
+** where few of a range are keys, more of them fail, and if n rows would take
+** too many, or less than 2 n keys may come, all keys are listed (8 to 24 bytes
+** each).  After most keys were deleted, the next uniform call makes the index
+** as small as they are.  A draw by frequency is from counts of all rows (8
 ** bytes for each key, emb_stats: sample_bytes), which a call makes anew when
 ** the updates since are more than an eighth of those counted, or the number of
 ** rows has changed by an eighth.  Until then it is exactly by these counts:

@@ -7,7 +7,8 @@
 **               growth stalls only writers of 1/1024 of the keys
 **   table       4..6 segments of 2^shift buckets: the bucket count takes the
 **               values 4,5,6 * 2^k.  Growing by a fifth to a third at 94 % load
-**               keeps the load above 70 % (index_grow.c).
+**               keeps the load above 70 % (index_grow.c).  Where most keys have
+**               gone, index_shrink makes it small again.
 **   bucket      one cache line of four entries {key, word}; two candidate
 **               buckets per key
 **
@@ -21,7 +22,8 @@
 **               key, only by the holder of the partition's lock.
 **           I3  A reader that finds nothing looks at `seq` again: entries
 **               moved meanwhile make it odd or different.
-** FAILURE   Only growth allocates; EMB_NOMEM leaves the table as it was.
+** FAILURE   Only growth and shrinking allocate; without memory the table stays
+**           as it was.
 ** THREADS   Lookups take no lock, between epoch_enter and epoch_leave.
 **           index_insert and index_each take the partition's spin lock; they
 **           must not be called with a latch held.  A private index (no epoch)
@@ -103,9 +105,10 @@ struct index {
   uint32_t part_bits;
   struct index_part *parts;
   struct index_shape *shapes; /* of the same partitions */
-  /* Buckets of the largest table that was published since index_clear; relaxed,
-  ** raised under the partitions' locks (index__publish). */
+  /* No table that can be looked at has more buckets; written under
+  ** publish_lock, read relaxed. */
   _Atomic uint32_t buckets_max;
+  spin_lock publish_lock; /* the innermost */
   struct index_memory memory;
   /* Old tables that a reader may still hold. */
   spin_lock retired_lock;
@@ -269,6 +272,12 @@ uint64_t index_count(const struct index *index);
 uint64_t index_bytes(const struct index *index);
 /* Makes one partition ready for n keys, when it is empty (loading). */
 int index_reserve(struct index *index, uint32_t part, uint64_t n);
+/* Replaces the table of a partition that is nearly empty by one that fits;
+** where there is no memory for that it stays as it is.  As index_insert beside
+** others: inside an epoch, without a latch. */
+void index_shrink(struct index *index, uint32_t part);
+/* After that: index_places is what the largest partition has now. */
+void index_measure(struct index *index);
 /* Empties it, and gives its memory back to the system.  The caller is alone. */
 void index_discard(struct index *index);
 /* Frees old tables that no reader can hold any more. */

@@ -14,6 +14,7 @@
 **           there starts over and finds the new one.  Readers go on reading
 **           the old table until it is replaced.  Then it is retired and freed
 **           when no session can look at it.
+** SHRINKING The same, into a smaller table.
 */
 #include <string.h>
 
@@ -310,13 +311,12 @@ copy_table(struct index *index, struct index_table *old, uint64_t buckets) {
 void index__publish(struct index *index, struct index_part *part,
                     struct index_table *table) {
   struct index_shape *to = &index->shapes[part - index->parts];
-  uint32_t max =
-      atomic_load_explicit(&index->buckets_max, memory_order_relaxed);
+  spin_acquire(&index->publish_lock);
   /* Before the table: each of its places has a number. */
-  while (table && max < table->buckets &&
-         !atomic_compare_exchange_weak_explicit(
-             &index->buckets_max, &max, table->buckets, memory_order_relaxed,
-             memory_order_relaxed)) {
+  if (table && table->buckets > atomic_load_explicit(&index->buckets_max,
+                                                     memory_order_relaxed)) {
+    atomic_store_explicit(&index->buckets_max, table->buckets,
+                          memory_order_relaxed);
   }
   uint32_t seq = atomic_load_explicit(&to->shape_seq, memory_order_relaxed);
   atomic_store_explicit(&to->shape_seq, seq + 1, memory_order_relaxed);
@@ -331,6 +331,7 @@ void index__publish(struct index *index, struct index_part *part,
     atomic_store_explicit(&to->segment[i], segment, memory_order_relaxed);
   }
   atomic_store_explicit(&to->shape_seq, seq + 2, memory_order_release);
+  spin_release(&index->publish_lock);
   atomic_store_explicit(&part->table, table, memory_order_release);
 }
 
@@ -354,6 +355,53 @@ int index__grow(struct index *index, struct index_part *part) {
   emb_check(index_part_valid(index, part));
   retire(index, old);
   return EMB_OK;
+}
+
+/* Percent of the entries in use: at most, and afterwards. */
+#define SHRINK_BELOW 35
+#define SHRINK_TO 75
+
+static int is_nearly_empty(const struct index *index, uint32_t p) {
+  uint64_t buckets =
+      atomic_load_explicit(&index->shapes[p].buckets, memory_order_relaxed);
+  uint64_t count =
+      atomic_load_explicit(&index->parts[p].count, memory_order_relaxed);
+  return buckets > 4 &&
+         count * 100 < buckets * INDEX_BUCKET_ENTRIES * SHRINK_BELOW;
+}
+
+void index_shrink(struct index *index, uint32_t p) {
+  struct index_part *part = &index->parts[p];
+  if (!is_nearly_empty(index, p)) {
+    return;
+  }
+  spin_acquire(&part->lock);
+  struct index_table *old =
+      atomic_load_explicit(&part->table, memory_order_relaxed);
+  /* Only less can have become more meanwhile, by an insert. */
+  if (is_nearly_empty(index, p)) {
+    uint64_t count = atomic_load_explicit(&part->count, memory_order_relaxed);
+    struct index_table *table = copy_table(
+        index, old, count * 100 / (INDEX_BUCKET_ENTRIES * SHRINK_TO) + 1);
+    if (table) {
+      index__publish(index, part, table);
+      emb_check(index_part_valid(index, part));
+      retire(index, old);
+    }
+  }
+  spin_release(&part->lock);
+}
+
+void index_measure(struct index *index) {
+  uint32_t max = 0;
+  spin_acquire(&index->publish_lock);
+  for (uint32_t p = 0; p < index_parts(index); p++) {
+    uint32_t buckets =
+        atomic_load_explicit(&index->shapes[p].buckets, memory_order_relaxed);
+    max = buckets > max ? buckets : max;
+  }
+  atomic_store_explicit(&index->buckets_max, max, memory_order_relaxed);
+  spin_release(&index->publish_lock);
 }
 
 int index_reserve(struct index *index, uint32_t p, uint64_t n) {

@@ -30,6 +30,7 @@ struct draw {
   const emb_sample_how *how;
   size_t n;     /* rows that are asked for */
   int replaces; /* a key may come more than once */
+  int tells;    /* p is asked for */
   uint64_t random;
   double draws;  /* so far, up to the last row: with what was left out */
   double most;   /* beyond that many the keys are listed instead */

@@ -24,7 +24,7 @@ static uint32_t law_next(struct draw *d, uint32_t want) {
     int64_t key =
         x >= (double)d->range ? d->range - 1 : (int64_t)x - 1; /* rounding */
     d->keys[i] = key < 0 ? 0 : key;
-    d->p[i] = law__of(d, d->keys[i]);
+    d->p[i] = d->tells ? law__of(d, d->keys[i]) : 0;
   }
   return draw__keep(d, n, want);
 }

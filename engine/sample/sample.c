@@ -270,11 +270,11 @@ static int make_rounds(struct draw *d, const emb_samples *to, double **p) {
   d->keys = env->allocate(env, chunk * sizeof *d->keys);
   d->p = env->allocate(env, chunk * sizeof *d->p);
   d->found = env->allocate(env, chunk);
-  if (is_told && d->how->distribution != EMB_UNIFORM) {
+  d->tells = is_told && d->how->distribution != EMB_UNIFORM;
+  if (d->tells) {
     *p = env->allocate(env, d->n * sizeof **p);
   }
-  return d->keys && d->p && d->found &&
-                 (*p || !is_told || d->how->distribution == EMB_UNIFORM)
+  return d->keys && d->p && d->found && (*p || !d->tells)
              ? EMB_OK
              : session_error(d->s, EMB_NOMEM, "out of memory");
 }

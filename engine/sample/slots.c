@@ -7,9 +7,11 @@
 ** (index_place), and a key has one place: so each key comes with the same
 ** probability, whatever the partitions' sizes are and whichever of them grows
 ** meanwhile.  The index is at least 0.7 full while a table grows, and its
-** partitions' sizes are one step apart, so a row takes less than two draws;
-** after 90 % of the keys were deleted, ten to twenty.  A draw is a few
-** instructions and one access to memory, of which many are under way at once.
+** partitions' sizes are one step apart, so a row takes less than two draws.
+** Where a row would take more than SPARSE, since most keys were deleted, the
+** index is made as small as its keys first, at some nanoseconds for each of
+** them: once, until as many were deleted again.  A draw is a few instructions
+** and one access to memory, of which many are under way at once.
 **
 ** An entry that is being moved is in two places for some instructions.
 */
@@ -19,6 +21,9 @@
 #define AIM 32
 /* Blocks of a stay in the epoch, at most. */
 #define AIMS 1024
+/* Draws for a row, and places of the index that it has in any case, nearly. */
+#define SPARSE 6
+#define SPARSE_MIN (8 * INDEX_BUCKET_ENTRIES << INDEX_PART_BITS_MAX)
 
 static struct entry slots_none;
 
@@ -37,33 +42,53 @@ static void slots_aim(struct draw *d, const struct index *index,
 
 static int slots_sees(emb_session *s, int64_t key, uint64_t word) {
   return EMB_SEED(SEED_SAMPLE_OF_UNCOMMITTED) ||
-         txn_word(s, key, hash_key(key), word & ~WORD_LATCH) != 0;
+         txn_word(s, key, hash_key(key), word) != 0;
+}
+
+struct slots_found { /* in one block of places */
+  int64_t keys[AIM];
+  struct entry *entries[AIM];
+  uint64_t words[AIM];
+};
+
+/* Those that are not empty; how many.  Whether one is cannot be predicted, so
+** there is no branch. */
+static int slots_look(struct entry **aimed, struct slots_found *found) {
+  int n = 0;
+  for (int i = 0; i < AIM; i++) {
+    struct entry *entry = aimed[i];
+    int64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
+    int is = (word != 0) &
+             (atomic_load_explicit(&entry->key, memory_order_relaxed) == key);
+    found->keys[n] = key;
+    found->entries[n] = entry;
+    found->words[n] = word & ~WORD_LATCH;
+    n += is;
+  }
+  return n;
 }
 
 /* Takes what is there, from row n on; how many rows there are then. */
 static uint32_t slots_take(struct draw *d, struct entry **aimed, uint32_t n,
                            uint32_t want) {
   emb_session *s = d->s;
-  int i = 0;
-  for (; i < AIM && n < want; i++) {
-    struct entry *entry = aimed[i];
-    int64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
-    uint64_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
-    int is = (word != 0) &
-             (atomic_load_explicit(&entry->key, memory_order_relaxed) == key);
-    if (__builtin_expect(is && ((word & WORD_INTENT) || !word_address(word)),
-                         0)) {
-      is = slots_sees(s, key, word);
+  struct slots_found found;
+  int there = slots_look(aimed, &found);
+  for (int i = 0; i < there && n < want; i++) {
+    int64_t key = found.keys[i];
+    uint64_t word = found.words[i];
+    if (__builtin_expect((word & WORD_INTENT) || !word_address(word), 0) &&
+        !slots_sees(s, key, word)) {
+      continue;
     }
-    if (is && d->uses_set) {
-      is = draw__admits(d, key);
+    if (draw__admits(d, key)) {
+      d->keys[n] = key;
+      s->entries[n] = found.entries[i];
+      s->words[n++] = word;
     }
-    d->keys[n] = key;
-    s->entries[n] = entry;
-    s->words[n] = word & ~WORD_LATCH;
-    n += (uint32_t)is;
   }
-  d->draws += i;
+  d->draws += AIM;
   return n;
 }
 
@@ -84,7 +109,34 @@ static uint32_t slots_next(struct draw *d, uint32_t want) {
   return n;
 }
 
+/* Partitions of a stay in the epoch. */
+#define TIGHTEN 16
+
+/* Small tables are sparse, but have no smaller index. */
+static int slots_are_sparse(const struct draw *d, const struct index *index) {
+  return index_places(index) / SPARSE > d->rows &&
+         index_places(index) > SPARSE_MIN;
+}
+
+static void slots_tighten(struct draw *d) {
+  struct core *core = d->s->core;
+  struct index *index = &core->index;
+  for (uint32_t p = 0; p < index_parts(index); p += TIGHTEN) {
+    epoch_enter(&core->epoch, d->s->slot);
+    for (uint32_t i = p; i < index_parts(index) && i < p + TIGHTEN; i++) {
+      index_shrink(index, i);
+    }
+    epoch_leave(d->s->slot);
+  }
+  epoch_enter(&core->epoch, d->s->slot);
+  index_measure(index);
+  epoch_leave(d->s->slot);
+}
+
 void slots__begin(struct draw *d) {
+  if (slots_are_sparse(d, &d->s->core->index)) {
+    slots_tighten(d);
+  }
   double places = (double)index_places(&d->s->core->index);
   d->next = slots_next;
   /* More than the mean by far: the table is being emptied meanwhile. */

@@ -212,12 +212,13 @@ static int weights_hold(struct draw *d) {
 
 static double *sum_powers(struct env *env, const struct weights *w,
                           double power) {
-  double *to = env->allocate(env, (w->groups + 1) * sizeof *to), sum = 0;
+  double *to = env->allocate(env, (2 * w->groups + 1) * sizeof *to), sum = 0;
   for (size_t i = 0; to && i < w->groups; i++) {
     size_t from = i ? w->group[i - 1].end : 0;
-    sum += (double)(w->group[i].end - from) *
-           pow((double)w->group[i].frequency, power);
+    double weight = pow((double)w->group[i].frequency, power);
+    sum += (double)(w->group[i].end - from) * weight;
     to[i] = sum;
+    to[w->groups + i] = weight;
   }
   return to;
 }
@@ -251,7 +252,8 @@ static int weights_power(struct draw *d) {
     w->power[w->powers] = d->how->power;
     w->cumulated[w->powers++] = made;
     atomic_fetch_add_explicit(
-        &sampling->bytes, w == sampling->weights ? w->groups * sizeof *made : 0,
+        &sampling->bytes,
+        w == sampling->weights ? 2 * w->groups * sizeof *made : 0,
         memory_order_relaxed);
   } else {
     d->own_cumulated = made;
@@ -267,8 +269,7 @@ static double weights_all(const struct draw *d) {
 }
 
 static double weights_of(const struct draw *d, size_t group) {
-  return pow((double)d->weights->group[group].frequency, d->how->power) /
-         weights_all(d);
+  return d->cumulated[d->weights->groups + group] / weights_all(d);
 }
 
 /* The first group whose sum is above it, or the last. */

@@ -4,9 +4,9 @@
 ** frequency.
 **
 ** Made by a pass over the table: 8 bytes for each key, ordered by frequency,
-** and 16 (24 with the sums of a power) for each frequency that occurs; 24 for
-** each key while it is made.  A call that finds it out of date makes it anew:
-** when the updates since are more than an eighth of all that it counts, or the
+** and 16, and 16 for each power, for each frequency that occurs; 24 for each
+** key while it is made.  A call that finds it out of date makes it anew: when
+** the updates since are more than an eighth of all that it counts, or the
 ** number of rows has changed by an eighth.  One session does that, and the
 ** others go on with the old one.  So the time of making it is shared by many
 ** updates.
@@ -40,7 +40,9 @@ struct weights {
   uint64_t updates;       /* sum of the frequencies */
   size_t powers;          /* the store's lock, as what they are */
   double power[WEIGHTS_POWERS];
-  double *cumulated[WEIGHTS_POWERS]; /* groups each: sums of frequency^power */
+  /* groups each: sums of frequency^power over the keys; behind them that power
+  ** of each group. */
+  double *cumulated[WEIGHTS_POWERS];
 };
 
 struct sampling { /* of a store */

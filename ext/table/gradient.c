@@ -93,7 +93,7 @@ static int is_averaged(const struct ext_table *table) {
          emb_averages(table->link->store);
 }
 
-static int gradient_keep(struct ext_table *table, const int64_t *keys, size_t n,
+static int gradient_keep(struct ext_table *table, struct ext_keys *keys,
                          const float *gradients, const emb_update *how,
                          char **err) {
   int attempts = 0, rc = ext_txn_read(table, err);
@@ -102,10 +102,10 @@ static int gradient_keep(struct ext_table *table, const int64_t *keys, size_t n,
   if (rc != SQLITE_OK)
     return rc;
   do
-    rc = emb_apply_gradients(table->link->session, keys, n, gradients, how,
-                             NULL);
+    rc = emb_apply_gradients(table->link->session, keys->at, keys->n, gradients,
+                             how, NULL);
   while (ext_txn_again(table, &attempts, &rc, err));
-  return rc;
+  return rc == SQLITE_OK ? ext_keys_settle(table, keys, err) : rc;
 }
 
 static int gradient_in_txn(struct ext_table *table, struct ext_keys *keys,
@@ -141,7 +141,7 @@ static int gradient_apply(struct ext_table *table, sqlite3_value **argv,
   if (rc == SQLITE_OK && n > 0) {
     how.read = read.at;
     rc = is_averaged(table) && keys->absent == 0
-             ? gradient_keep(table, keys->at, n, gradients.at, &how, err)
+             ? gradient_keep(table, keys, gradients.at, &how, err)
              : gradient_in_txn(table, keys, gradients.at, &how, err);
   }
   ext_floats_free(&gradients);

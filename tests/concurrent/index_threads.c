@@ -2,7 +2,7 @@
 **
 ** index_threads.c -- tests of engine/index and the latch of kernel/key.c beside
 ** each other: lookups never miss a key that is there nor show another's word,
-** however entries move and tables grow.
+** however entries move and tables grow, and shrink.
 */
 #include "test.h"
 
@@ -130,16 +130,63 @@ static void *come_and_go(void *arg) {
   return (void *)(uintptr_t)count;
 }
 
-/* Makes the tables grow. */
-static void *add_many(void *arg) {
-  uint64_t random, from = STABLE + COMING;
-  struct epoch_slot *slot = join(&random);
-  (void)arg;
+static void add_all(struct epoch_slot *slot) {
+  uint64_t from = STABLE + COMING;
   for (uint64_t i = 0; i < ADDED; i++) {
     epoch_enter(&core.epoch, slot);
     add(from + i, word_of(from + i, 1));
     epoch_leave(slot);
   }
+}
+
+static void remove_all(struct epoch_slot *slot) {
+  uint64_t from = STABLE + COMING, word;
+  for (uint64_t i = 0; i < ADDED; i++) {
+    int64_t key = key_of(from + i);
+    struct entry *entry;
+    epoch_enter(&core.epoch, slot);
+    if (CHECK_EQ_INT(key_latch(&core, key, hash_key(key), &entry, &word),
+                     KEY_FOUND))
+      index_remove(&core.index, entry, hash_key(key));
+    epoch_leave(slot);
+  }
+}
+
+/* What makes tables small that are nearly empty, and looks at places. */
+static void *shrink(void *arg) {
+  uint64_t random;
+  struct epoch_slot *slot = join(&random);
+  (void)arg;
+  while (!atomic_load(&stop)) {
+    uint32_t p = (uint32_t)(test_random_from(&random) % (1 << PART_BITS));
+    epoch_enter(&core.epoch, slot);
+    index_shrink(&core.index, p);
+    index_measure(&core.index);
+    uint64_t places = index_places(&core.index);
+    for (int i = 0; i < 64; i++) {
+      struct entry *entry =
+          index_place(&core.index, test_random_from(&random) % places);
+      if (!entry)
+        continue;
+      int64_t key = atomic_load(&entry->key);
+      uint64_t word = atomic_load(&entry->word);
+      CHECK(!word || atomic_load(&entry->key) != key ||
+            key == key_of(number_in(word)));
+    }
+    epoch_leave(slot);
+  }
+  epoch_part(slot);
+  return NULL;
+}
+
+/* Makes the tables grow, and nearly empty, and grow again. */
+static void *add_many(void *arg) {
+  uint64_t random, from = STABLE + COMING;
+  struct epoch_slot *slot = join(&random);
+  (void)arg;
+  add_all(slot);
+  remove_all(slot);
+  add_all(slot);
   for (uint64_t i = 0; i < ADDED; i++) {
     uint64_t word;
     epoch_enter(&core.epoch, slot);
@@ -188,18 +235,20 @@ TEST(no_key_is_lost_and_no_word_is_wrong) {
     times[0] = 1; /* word 0 is none */
     for (uint64_t i = 0; i < STABLE; i++)
       add(i, word_of(i, times[i]));
-    pthread_t looker, changer, comer, adder;
+    pthread_t looker, changer, comer, adder, shrinker;
     void *left = NULL;
     CHECK_EQ_INT(pthread_create(&looker, NULL, look, NULL), 0);
     CHECK_EQ_INT(pthread_create(&changer, NULL, change, times), 0);
     CHECK_EQ_INT(pthread_create(&comer, NULL, come_and_go, NULL), 0);
     CHECK_EQ_INT(pthread_create(&adder, NULL, add_many, NULL), 0);
+    CHECK_EQ_INT(pthread_create(&shrinker, NULL, shrink, NULL), 0);
     for (int i = 0; i < 20; i++)
       walk();
     pthread_join(adder, NULL);
     atomic_store(&stop, 1);
     pthread_join(looker, NULL);
     pthread_join(changer, NULL);
+    pthread_join(shrinker, NULL);
     pthread_join(comer, &left);
     CHECK_EQ_INT(index_count(&core.index), STABLE + ADDED + (uintptr_t)left);
     for (uint64_t i = 0; i < STABLE; i++) {

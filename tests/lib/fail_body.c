@@ -161,6 +161,21 @@ static void nearest(struct fail *w, size_t n) {
                (int)counts[0]);
 }
 
+/* From the index, from a list, and by a law that has to find the highest key.
+ */
+static void samples(struct fail *w, size_t n, uint32_t distribution) {
+  static float vectors[600 * FAIL_DIM];
+  static int64_t keys[600];
+  static double p[600];
+  const emb_sample_how how = {.distribution = distribution,
+                              .flags = EMB_SAMPLE_SEEDED};
+  size_t count = 0;
+  if (w->s &&
+      FAIL_TRY(w, emb_sample(w->s, n, &how,
+                             &(emb_samples){keys, vectors, p, NULL}, &count)))
+    FAIL_CHECK(w, count == n, "%d rows came", (int)count);
+}
+
 static void count_problem(void *count, const char *line) {
   (void)line;
   ++*(int *)count;
@@ -178,6 +193,9 @@ static void body_scan(struct fail *w) {
   scan(w, EMB_SCAN_KEYS, INT64_MIN, INT64_MAX);
   nearest(w, 1);
   nearest(w, 5);
+  samples(w, 20, EMB_UNIFORM);
+  samples(w, 600, EMB_UNIFORM);
+  samples(w, 10, EMB_LOG_UNIFORM);
   if (w->s && FAIL_TRY(w, emb_verify(w->s, count_problem, &problems)))
     FAIL_CHECK(w, problems == 0 || w->f.error == ENOENT /* it is missing */,
                "%d problems", problems);

@@ -39,6 +39,12 @@ static const struct fail_sql_step {
     {"SELECT query, rank FROM emb_nearest('items', 'rows', 2, 'radius=1e9') "
      "WHERE query < 3 ORDER BY 1, 2",
      0},
+    {"SELECT count(vector) FROM emb_sample('items', 20, 'uniform', "
+     "'seed=1', '[1,2,3]')",
+     0},
+    {"SELECT length(emb_sample_keys('items', 1000000)) > 0, length(keys) "
+     "FROM emb_sample_batch('items', 10, 'log-uniform', 'range=40')",
+     0},
     {"SELECT length(emb_prefetch_synchronize('items', "
      "emb_prefetch('items', '[30,31,32]')))",
      0},

@@ -253,6 +253,48 @@ TEST(cleared_index_is_empty_and_usable) {
   close_index(&s);
 }
 
+/* All that is left is there, in an index of its size; and it grows again. */
+TEST(shrunk_index_has_what_is_left) {
+  enum { KEYS = 40000 };
+  for (int with_epoch = 0; with_epoch < 2; with_epoch++) {
+    struct setup s;
+    open_index(&s, &env_posix, with_epoch, 4);
+    for (uint64_t i = 0; i < KEYS; i++)
+      CHECK_EQ_INT(insert(&s.index, key_of(i), i + 1), EMB_OK);
+    uint64_t places = index_places(&s.index), bytes = index_bytes(&s.index);
+    for (uint32_t p = 0; p < 16; p++) /* it is full: nothing changes */
+      index_shrink(&s.index, p);
+    index_measure(&s.index);
+    CHECK_EQ_INT(index_places(&s.index), places);
+    for (uint64_t i = 0; i < KEYS; i++)
+      if (i % 10)
+        take_out(&s.index, key_of(i));
+    for (uint32_t p = 0; p < 16; p++)
+      index_shrink(&s.index, p);
+    CHECK_EQ_INT(index_places(&s.index), places);
+    index_measure(&s.index);
+    CHECK(index_places(&s.index) < places / 5);
+    index_reclaim(&s.index);
+    CHECK(index_bytes(&s.index) <= bytes);
+    CHECK_EQ_INT(index_count(&s.index), KEYS / 10);
+    for (uint64_t i = 0; i < KEYS; i++)
+      CHECK(find(&s.index, key_of(i)) == (i % 10 ? 0 : i + 1));
+    uint64_t seen = 0;
+    for (uint64_t n = 0; n < index_places(&s.index); n++) {
+      struct entry *entry = index_place(&s.index, n);
+      seen += entry && atomic_load(&entry->word);
+    }
+    CHECK_EQ_INT(seen, KEYS / 10);
+    for (uint64_t i = 0; i < KEYS; i++)
+      if (i % 10)
+        CHECK_EQ_INT(insert(&s.index, key_of(i), i + 1), EMB_OK);
+    for (uint64_t i = 0; i < KEYS; i++)
+      CHECK(find(&s.index, key_of(i)) == i + 1);
+    CHECK(index_places(&s.index) >= KEYS);
+    close_index(&s);
+  }
+}
+
 TEST(reserved_partition_needs_no_growth) {
   enum { KEYS = 50000 };
   struct setup s;

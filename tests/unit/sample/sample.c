@@ -119,6 +119,40 @@ TEST(each_key_is_drawn_alike_in_every_state) {
   help_close(store, s);
 }
 
+/* The index is made smaller before what is left of many keys is drawn from. */
+TEST(a_table_that_was_large) {
+  enum { ALL = 60000, LEFT = ALL / 20 };
+  emb_store *store;
+  emb_session *s;
+  static int64_t keys[ALL];
+  open_table(&store, &s, 0, 0);
+  for (int i = 0; i < ALL; i++)
+    keys[i] = i;
+  put(s, keys, ALL);
+  for (int64_t i = 0; i < ALL; i++)
+    if (i % 20)
+      OK(s, emb_delete(s, &i, 1, NULL));
+  int64_t bytes = help_stat(store, "index_bytes");
+  memset(counts, 0, sizeof counts);
+  for (uint64_t i = 0; i < CALLS; i++) {
+    emb_sample_how how = seeded(i, EMB_SAMPLE_REPLACE);
+    CHECK_EQ_INT(sample(s, ROWS, &how), ROWS);
+    for (int j = 0; j < ROWS; j++) {
+      CHECK(drawn[j] % 20 == 0);
+      counts[drawn[j] / 20]++;
+    }
+  }
+  for (int i = 0; i < LEFT; i++)
+    expected[i] = (double)CALLS * ROWS / LEFT;
+  CHECK(chance_ratio(counts, expected, LEFT) < 1);
+  CHECK(help_stat(store, "index_bytes") < bytes / 2);
+  CHECK(help_verify(s));
+  put(s, keys, ALL);
+  CHECK_EQ_INT(sample(s, ROWS, NULL), ROWS);
+  CHECK_EQ_INT(emb_count(s), ALL);
+  help_close(store, s);
+}
+
 /* Half of all keys are in one partition of 1024: what draws a partition first
 ** and then one of its keys draws these too rarely. */
 TEST(partitions_of_unequal_size) {

@@ -7,6 +7,9 @@
 #include "chance_help.h"
 #include "store_help.h"
 
+#include "engine/env/env.h"
+#include "engine/session/registry.h"
+
 #include <math.h>
 
 enum { DIM = 4, KEYS = 1000, CALLS = 600, ROWS_MAX = 2000 };
@@ -314,4 +317,67 @@ TEST(unequal_weights_without_replacement) {
   for (int k = 0; k < FEW; k++) /* standard deviation at most 45 */
     CHECK(fabs((double)counts[k] - expected[k]) < 300);
   help_close(store, s);
+}
+
+/* ---- no memory ----------------------------------------------------------- */
+
+static struct env poor;
+static long left = -1; /* allocations that succeed; -1: all */
+
+static int is_poor(void) { return left >= 0 && left-- == 0; }
+
+static void *poor_allocate(struct env *env, size_t bytes) {
+  if (is_poor()) {
+    left = 0;
+    return NULL;
+  }
+  return env_posix.allocate(env, bytes);
+}
+
+static void *poor_resize(struct env *env, void *old, size_t bytes) {
+  if (is_poor()) {
+    left = 0;
+    return NULL;
+  }
+  return env_posix.resize(env, old, bytes);
+}
+
+/* Each of the call's allocations fails, and all after it. */
+static void fail_each(size_t n, emb_sample_how how) {
+  long failed = 0;
+  int rc = EMB_NOMEM;
+  for (; rc && failed < 100; failed++) {
+    size_t count = 9;
+    left = failed;
+    rc = emb_sample(s, n, &how, &(emb_samples){drawn, NULL, p, mean}, &count);
+    left = -1;
+    if (rc) {
+      CHECK_EQ_INT(rc, EMB_NOMEM);
+      CHECK_STR(emb_errmsg(s), "out of memory");
+      CHECK_EQ_INT(count, 0);
+    } else
+      CHECK_EQ_INT(count, n);
+  }
+  CHECK(failed > 3 && failed < 100);
+  test_count("allocations failed", (uint64_t)failed - 1);
+}
+
+TEST(no_memory) {
+  emb_config config = {.dim = DIM,
+                       .flags = EMB_OPEN_TEMPORARY | EMB_OPEN_STEP,
+                       .track = EMB_TRACK_WALL};
+  poor = env_posix;
+  poor.allocate = poor_allocate;
+  poor.resize = poor_resize;
+  registry_set_env(&poor);
+  help_open(test_dir(), &config, &store, &s);
+  put_all(100000);
+  fail_each(100, (emb_sample_how){.flags = EMB_SAMPLE_SEEDED});
+  fail_each(KEYS, (emb_sample_how){.flags = EMB_SAMPLE_SEEDED});
+  fail_each(100, law(1, 0, 0));
+  fail_each(100, law(1, 0, EMB_SAMPLE_REPLACE));
+  fail_each(100, often(1, 0.5, 0));
+  fail_each(KEYS, often(1, 0.5, 0));
+  help_close(store, s);
+  registry_set_env(&env_posix);
 }
