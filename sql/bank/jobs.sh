@@ -6,7 +6,7 @@ if [ "${BANK_SHORT:-}" ]; then
     echo regularise --from bank --epochs 2
     echo mining --labels mined --epochs 3 --share 5
     echo agreement --rounds 2 --steps 50
-    echo retrieve --negatives 64 --steps 40 --tests 500
+    echo retrieve --negatives 64 --steps 40
   }
   maker_jobs() {
     echo regularise --from bank --refresh maker --epochs 1
