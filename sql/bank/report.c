@@ -76,6 +76,20 @@ static void times(FILE *out, const char *head, const char *const *at,
   fprintf(out, "\n\n");
 }
 
+/* The same of the time in which the trainer's thread computed. */
+static void processor_times(FILE *out, sqlite3 *db, const char *example,
+                            const char *head, const char *const *at,
+                            size_t count, const char *const *name,
+                            const char *const *title, size_t ways) {
+  double curve[3][COUNTS];
+  for (size_t way = 0; way < ways; way++) {
+    results_curve(db, example, name[way], at, count, curve[way]);
+  }
+  fprintf(out, "Of that, in which the trainer computed and did not wait for a"
+               " processor or another process:\n\n");
+  times(out, head, at, count, title, curve, ways);
+}
+
 static void steps(FILE *out, sqlite3 *db, const char *directory) {
   static const char *const NAME[] = {"bank", "bank, maker at work", "trainer"};
   static const char *const TITLE[] = {"from the bank",
@@ -97,6 +111,8 @@ static void steps(FILE *out, sqlite3 *db, const char *directory) {
           "Milliseconds of a training step, and as a multiple of that with one"
           " neighbour:\n\n");
   times(out, "neighbours of each example", NEIGHBOURS, COUNTS, TITLE, curve, 3);
+  processor_times(out, db, "steps, processor", "neighbours of each example",
+                  NEIGHBOURS, COUNTS, NAME, TITLE, 3);
   fprintf(out,
           "Handing over the parameters, %.1f MB, takes the trainer %.1f ms; "
           "the embeddings of all synsets take a knowledge maker %.1f s.\n\n"
@@ -132,13 +148,9 @@ static void mining(FILE *out, sqlite3 *db) {
 
 static void agreement(FILE *out, sqlite3 *db) {
   static const struct results_row ROW[] = {
-      {"few", "the given ones, best round"},
-      {"inferred", "and inferred ones, best round"},
-      {"inferred, round 1", "round 1"},
-      {"inferred, round 2", "round 2"},
-      {"inferred, round 3", "round 3"},
-      {"inferred, round 4", "round 4"},
-      {0}};
+      {"few", "the given ones"},           {"inferred", "and inferred ones"},
+      {"inferred, round 1", "in round 1"}, {"inferred, round 2", "in round 2"},
+      {"inferred, round 3", "in round 3"}, {0}};
   static const struct results_column COLUMN[] = {
       {"accuracy", "accuracy, %", 100, 2},
       {"inferred", "of those without a label inferred, %", 100, 1},
@@ -202,6 +214,8 @@ static void retrieve(FILE *out, sqlite3 *db, const char *directory) {
   fprintf(out, "Milliseconds of a training step, and as a multiple of that with"
                " 16 negatives:\n\n");
   times(out, "negatives", NEGATIVES, SIZES, TITLE, curve, 2);
+  processor_times(out, db, "retrieve steps, processor", "negatives", NEGATIVES,
+                  SIZES, NAME, TITLE, 2);
   fprintf(out, "![recall by number of negatives](recall.svg)\n\n"
                "![step time by number of negatives](negatives.svg)\n");
   FILE *svg = file_new(directory, "negatives.svg");

@@ -73,8 +73,8 @@ void towers_free(struct towers *towers);
 double towers_step(struct towers *towers, const uint32_t *nodes, size_t count);
 
 /* Brings the tables up to date with the towers as they are, for these nodes,
-*and
-** makes negatives of them. */
+ *and
+ ** makes negatives of them. */
 void towers_refresh(struct towers *towers, const uint32_t *nodes, size_t count);
 
 /* Share of the nodes whose gloss is among the k nearest to their lemma, of the
