@@ -35,7 +35,7 @@ static const double RATE = 0.001;
 ** truth, but with 103 a third of what 20 mends was mended.  With 10 half of
 *what
 ** was changed had been right (figures of one seed, by accuracy in validation).
- */
+*/
 static const float MUCH = 20;
 
 static const char *const LABELS[] = {"given", "right", "mined", NULL};
