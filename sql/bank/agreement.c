@@ -8,7 +8,7 @@
 **
 **     --seed N        (1)
 **     --labels few|inferred   what is trained on (inferred)
-**     --rounds N      (4)
+**     --rounds N      (3)
 **     --steps N       in a round (400)
 **
 ** One synset in twenty has a label.  After each round the bank gets the
@@ -219,7 +219,7 @@ static void end(struct run *run) {
 int main(int argc, char **argv) {
   struct options options;
   static struct run run = {
-      .settings = {.seed = 1, .labels = 1, .rounds = 4, .steps = 400}};
+      .settings = {.seed = 1, .labels = 1, .rounds = 3, .steps = 400}};
   struct settings *settings = &run.settings;
   struct option list[] = {{"seed", &settings->seed, NULL},
                           {"labels", &settings->labels, LABELS},

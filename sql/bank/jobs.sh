@@ -6,7 +6,7 @@ if [ "${BANK_SHORT:-}" ]; then
     echo regularise --from bank --epochs 2
     echo mining --labels mined --epochs 3 --share 5
     echo agreement --rounds 2 --steps 50
-    echo retrieve --negatives 64 --steps 40 --tests 500
+    echo retrieve --negatives 64 --steps 40
   }
   maker_jobs() {
     echo regularise --from bank --refresh maker --epochs 1
@@ -18,27 +18,26 @@ if [ "${BANK_SHORT:-}" ]; then
 else
   accuracy_jobs() {
     local seed n
+    echo regularise --seed 1 --from trainer
+    echo retrieve --seed 1 --negatives 256 --from trainer
+    for seed in 1 2 3; do
+      for n in 4096 1024 256 64 16; do
+        echo retrieve --seed $seed --negatives $n
+      done
+      echo agreement --seed $seed --labels inferred
+      echo agreement --seed $seed --labels few
+      echo mining --seed $seed --labels mined
+      echo mining --seed $seed --labels given
+    done
+    echo mining --seed 1 --labels right
     for seed in 1 2 3 4 5; do
       echo regularise --seed $seed --from bank
       echo regularise --seed $seed --from none
     done
-    for seed in 1 2 3; do
-      for n in 16 64 256 1024 4096; do
-        echo retrieve --seed $seed --negatives $n
-      done
-      echo mining --seed $seed --labels given
-      echo mining --seed $seed --labels mined
-      echo mining --seed $seed --labels right
-      echo agreement --seed $seed --labels few
-      echo agreement --seed $seed --labels inferred
-    done
   }
   maker_jobs() {
-    local seed
-    for seed in 1 2; do
-      echo regularise --seed $seed --from bank --refresh maker
-      echo mining --seed $seed --by maker
-    done
+    echo regularise --from bank --refresh maker
+    echo mining --by maker
   }
   time_jobs() {
     echo steps

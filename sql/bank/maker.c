@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../neural/loss.h"
@@ -117,6 +118,16 @@ pid_t maker_start(const struct options *options, enum knowledge knowledge) {
   }
   sqlite3_free(program);
   return maker;
+}
+
+void maker_wait(sqlite3 *db, size_t rows) {
+  struct timespec rest = {0, 20000000};
+  while ((size_t)database_number(db, "SELECT count(*) FROM bank") < rows) {
+    if (waitpid(-1, NULL, WNOHANG) != 0) {
+      die("the knowledge maker has ended");
+    }
+    nanosleep(&rest, NULL);
+  }
 }
 
 void maker_order(sqlite3 *db, enum order order) {

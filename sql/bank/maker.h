@@ -55,6 +55,9 @@ enum order { PAUSE, WORK, END };
 /* Starts it; it works as soon as there is a checkpoint. */
 pid_t maker_start(const struct options *options, enum knowledge knowledge);
 
+/* Waits until it has filled the bank, with so many rows. */
+void maker_wait(sqlite3 *db, size_t rows);
+
 /* Tells it to pause or to work; it looks after each chunk. */
 void maker_order(sqlite3 *db, enum order order);
 

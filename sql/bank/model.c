@@ -12,6 +12,9 @@
 
 enum { WIDTH = 64, HIDDEN1 = 1024, HIDDEN2 = 256, AT_ONCE = 512 };
 
+/* Times the rate of the layers. */
+static const double WORDS = 30;
+
 void model_new(struct model *model, const struct data *data, uint64_t seed) {
   struct encoder_shape shape = {
       data->words, WIDTH, {HIDDEN1, HIDDEN2}, EMBEDDING};
@@ -53,7 +56,7 @@ double model_loss(struct model *model, const uint32_t *class, size_t rows,
 
 void model_step(struct model *model, const float *gradient, double rate) {
   encoder_backward(&model->encoder, gradient);
-  encoder_step(&model->encoder, rate);
+  encoder_step(&model->encoder, rate, WORDS * rate);
   block_step(&model->head.block, rate);
 }
 

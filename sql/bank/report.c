@@ -53,60 +53,91 @@ static void regularise(FILE *out, sqlite3 *db) {
   results_table(out, db, "regularise", "neighbours' embeddings", ROW, COLUMN);
 }
 
-/* A table of times, and after each the ratio to the first of its row. */
-static void times(FILE *out, const char *head, const char *const *at,
-                  size_t count, const char *const *title,
-                  double curves[][COUNTS], size_t ways) {
-  fprintf(out, "| %s ", head);
-  for (size_t i = 0; i < count; i++) {
-    fprintf(out, "| %s ", at[i]);
+/* ---- times ------------------------------------------------------------- */
+
+/* Milliseconds of a step, by a number of something, in several ways. */
+struct steps {
+  const char *example, *head, *svg;
+  const char *const *at; /* the numbers */
+  size_t count, ways;
+  const char *name[3], *title[3]; /* of the ways */
+};
+
+/* The times of a clock, each as a multiple of the first of its row, too. */
+static void times(FILE *out, sqlite3 *db, const struct steps *steps,
+                  const char *example) {
+  fprintf(out, "| %s ", steps->head);
+  for (size_t i = 0; i < steps->count; i++) {
+    fprintf(out, "| %s ", steps->at[i]);
   }
   fprintf(out, "|\n|---|");
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < steps->count; i++) {
     fprintf(out, "--:|");
   }
-  for (size_t way = 0; way < ways; way++) {
-    fprintf(out, "\n| %s ", title[way]);
-    for (size_t i = 0; i < count; i++) {
-      fprintf(out, "| %.1f (%.2f) ", curves[way][i],
-              curves[way][i] / curves[way][0]);
+  for (size_t way = 0; way < steps->ways; way++) {
+    double ms[COUNTS];
+    results_curve(db, example, steps->name[way], steps->at, steps->count, ms);
+    fprintf(out, "\n| %s ", steps->title[way]);
+    for (size_t i = 0; i < steps->count; i++) {
+      fprintf(out, "| %.1f (%.2f) ", ms[i], ms[i] / ms[0]);
     }
     fprintf(out, "|");
   }
   fprintf(out, "\n\n");
 }
 
-static void steps(FILE *out, sqlite3 *db, const char *directory) {
-  static const char *const NAME[] = {"bank", "bank, maker at work", "trainer"};
-  static const char *const TITLE[] = {"from the bank",
-                                      "from the bank, a maker at work",
-                                      "computed in the trainer"};
-  double curve[3][COUNTS];
+static void steps_chart(sqlite3 *db, const struct steps *steps,
+                        const char *directory) {
+  double ms[3][COUNTS];
   struct chart chart = {.title = "ms of a training step",
-                        .x_title = "neighbours of each example",
-                        .x = NEIGHBOURS,
-                        .points = COUNTS,
+                        .x_title = steps->head,
+                        .x = steps->at,
+                        .points = steps->count,
                         .from_zero = 1,
-                        .count = 3};
-  for (int i = 0; i < 3; i++) {
-    results_curve(db, "steps", NAME[i], NEIGHBOURS, COUNTS, curve[i]);
-    chart.series[i].name = TITLE[i];
-    chart.series[i].y = curve[i];
+                        .count = steps->ways};
+  for (size_t way = 0; way < steps->ways; way++) {
+    results_curve(db, steps->example, steps->name[way], steps->at, steps->count,
+                  ms[way]);
+    chart.series[way].name = steps->title[way];
+    chart.series[way].y = ms[way];
   }
+  FILE *svg = file_new(directory, steps->svg);
+  chart_write(svg, &chart, 1);
+  file_end(svg);
+}
+
+static void write_steps(FILE *out, sqlite3 *db, const struct steps *steps,
+                        const char *directory) {
+  char *processor = sqlite3_mprintf("%s, processor", steps->example);
+  fprintf(out, "Milliseconds of a training step, median, and in brackets as a"
+               " multiple of the first:\n\n");
+  times(out, db, steps, steps->example);
+  fprintf(out, "The part of it in which the trainer computed, and did not wait"
+               " for a processor or a process:\n\n");
+  times(out, db, steps, processor);
+  fprintf(out, "![step time](%s)\n\n", steps->svg);
+  steps_chart(db, steps, directory);
+  sqlite3_free(processor);
+}
+
+static void neighbour_steps(FILE *out, sqlite3 *db, const char *directory) {
+  static const struct steps STEPS = {
+      .example = "steps",
+      .head = "neighbours of each example",
+      .svg = "neighbours.svg",
+      .at = NEIGHBOURS,
+      .count = COUNTS,
+      .ways = 3,
+      .name = {"bank", "bank, maker at work", "trainer"},
+      .title = {"from the bank", "from the bank, a maker at work",
+                "computed in the trainer"}};
+  write_steps(out, db, &STEPS, directory);
   fprintf(out,
-          "Milliseconds of a training step, and as a multiple of that with one"
-          " neighbour:\n\n");
-  times(out, "neighbours of each example", NEIGHBOURS, COUNTS, TITLE, curve, 3);
-  fprintf(out,
-          "Handing over the parameters, %.1f MB, takes the trainer %.1f ms; "
-          "the embeddings of all synsets take a knowledge maker %.1f s.\n\n"
-          "![step time by number of neighbours](neighbours.svg)\n\n",
+          "Handing over the parameters, %.1f MB, takes the trainer %.1f ms;"
+          " the embeddings of all synsets take a knowledge maker %.1f s.\n\n",
           results_mean(db, "steps", "checkpoint", "MB").value,
           results_mean(db, "steps", "checkpoint", "ms").value,
           results_mean(db, "steps", "maker", "seconds for all").value);
-  FILE *svg = file_new(directory, "neighbours.svg");
-  chart_write(svg, &chart, 1);
-  file_end(svg);
 }
 
 /* ---- curriculum -------------------------------------------------------- */
@@ -132,13 +163,9 @@ static void mining(FILE *out, sqlite3 *db) {
 
 static void agreement(FILE *out, sqlite3 *db) {
   static const struct results_row ROW[] = {
-      {"few", "the given ones, best round"},
-      {"inferred", "and inferred ones, best round"},
-      {"inferred, round 1", "round 1"},
-      {"inferred, round 2", "round 2"},
-      {"inferred, round 3", "round 3"},
-      {"inferred, round 4", "round 4"},
-      {0}};
+      {"few", "the given ones"},           {"inferred", "and inferred ones"},
+      {"inferred, round 1", "in round 1"}, {"inferred, round 2", "in round 2"},
+      {"inferred, round 3", "in round 3"}, {0}};
   static const struct results_column COLUMN[] = {
       {"accuracy", "accuracy, %", 100, 2},
       {"inferred", "of those without a label inferred, %", 100, 1},
@@ -182,32 +209,20 @@ static void retrieve(FILE *out, sqlite3 *db, const char *directory) {
       {0}};
   static const struct results_column COLUMN[] = {
       {"recall", "Recall@10, %", 100, 2}, {"loss", "loss", 1, 2}, {0}};
-  static const char *const NAME[] = {"bank", "trainer"};
-  static const char *const TITLE[] = {"from the bank",
-                                      "computed in the trainer"};
-  double curve[2][COUNTS];
-  struct chart chart = {.title = "ms of a training step",
-                        .x_title = "negatives",
-                        .x = NEGATIVES,
-                        .points = SIZES,
-                        .from_zero = 1,
-                        .count = 2};
+  static const struct steps STEPS = {
+      .example = "retrieve steps",
+      .head = "negatives",
+      .svg = "negatives.svg",
+      .at = NEGATIVES,
+      .count = SIZES,
+      .ways = 2,
+      .name = {"bank", "trainer"},
+      .title = {"from the bank", "computed in the trainer"}};
   fprintf(out, "### Negatives\n\n");
   results_table(out, db, "retrieve", "negatives", ROW, COLUMN);
-  for (int i = 0; i < 2; i++) {
-    results_curve(db, "retrieve steps", NAME[i], NEGATIVES, SIZES, curve[i]);
-    chart.series[i].name = TITLE[i];
-    chart.series[i].y = curve[i];
-  }
-  fprintf(out, "Milliseconds of a training step, and as a multiple of that with"
-               " 16 negatives:\n\n");
-  times(out, "negatives", NEGATIVES, SIZES, TITLE, curve, 2);
-  fprintf(out, "![recall by number of negatives](recall.svg)\n\n"
-               "![step time by number of negatives](negatives.svg)\n");
-  FILE *svg = file_new(directory, "negatives.svg");
-  chart_write(svg, &chart, 1);
-  file_end(svg);
+  fprintf(out, "![recall by number of negatives](recall.svg)\n\n");
   recall_chart(db, directory);
+  write_steps(out, db, &STEPS, directory);
 }
 
 int main(int argc, char **argv) {
@@ -217,7 +232,7 @@ int main(int argc, char **argv) {
   sqlite3 *db = results_read(argv[1]);
   FILE *out = file_new(argv[2], "bank.md");
   regularise(out, db);
-  steps(out, db, argv[2]);
+  neighbour_steps(out, db, argv[2]);
   mining(out, db);
   agreement(out, db);
   retrieve(out, db, argv[2]);

@@ -50,8 +50,7 @@ int main(int argc, char **argv) {
   static double ms[WAYS][COUNTS][ROUNDS_MAX], cpu[WAYS][COUNTS][ROUNDS_MAX];
   data_read(&data, options.graph);
   towers_new(&towers, &options, &data, 1);
-  towers_refresh(&towers, LEMMA);
-  towers_refresh(&towers, GLOSS);
+  towers_refresh(&towers, data.part[TRAIN], data.part_count[TRAIN]);
   step(&towers, 1, NEGATIVES[COUNTS - 1], ms[0][0],
        cpu[0][0]); /* gets the memory */
   for (size_t round = 0; round < rounds; round++) {

@@ -12,7 +12,8 @@
 
 enum { WIDTH = 64, HIDDEN1 = 512, HIDDEN2 = 256, AT_ONCE = 512 };
 
-static const float TEMPERATURE = 0.07f;
+static const double WORDS = 1000; /* times the rate of the layers */
+static const float TEMPERATURE = 0.1f;
 static const char *const NAME[SIDES] = {"lemma", "gloss"};
 
 void towers_new(struct towers *towers, const struct options *options,
@@ -42,7 +43,7 @@ void towers_new(struct towers *towers, const struct options *options,
 
 static void room_free(struct towers *towers) {
   for (int side = 0; side < SIDES; side++) {
-    free(towers->tower[side].negative);
+    free(towers->tower[side].candidate);
     free(towers->tower[side].gradient);
   }
   free(towers->nodes);
@@ -69,7 +70,7 @@ static void room_for(struct towers *towers, size_t count) {
   towers->negatives_room = towers->negatives;
   for (int side = 0; side < SIDES; side++) {
     struct tower *tower = &towers->tower[side];
-    tower->negative = need(towers->negatives * TOWER_WIDTH, sizeof(float));
+    tower->candidate = need(all * TOWER_WIDTH, sizeof(float));
     tower->gradient = need(all * TOWER_WIDTH, sizeof(float));
   }
   towers->nodes = need(all, sizeof(uint32_t));
@@ -80,7 +81,7 @@ static void room_for(struct towers *towers, size_t count) {
 /* Which synsets are the negatives of a batch: any, and some perhaps twice. */
 static void choose_negatives(struct towers *towers, uint32_t *to) {
   for (size_t i = 0; i < towers->negatives; i++) {
-    to[i] = (uint32_t)random_below(&towers->random, towers->data->nodes);
+    to[i] = towers->pool[random_below(&towers->random, towers->pool_count)];
   }
 }
 
@@ -89,22 +90,22 @@ static double choose(struct towers *towers, enum side from, size_t count) {
   struct tower *query = &towers->tower[from];
   struct tower *own = &towers->tower[!from];
   int computed = towers->from == TRAINER;
-  const float *embedding = own->encoder.embedding;
-  struct contrast contrast = {
-      .width = TOWER_WIDTH,
-      .rows = count,
-      .negatives = towers->negatives,
-      .temperature = TEMPERATURE,
-      .query = query->encoder.embedding,
-      .own = embedding,
-      .negative = computed ? embedding + count * TOWER_WIDTH : own->negative,
-      .own_id = towers->nodes,
-      .negative_id = towers->nodes + count,
-      .query_gradient = query->gradient,
-      .own_gradient = own->gradient,
-      .negative_gradient =
-          computed ? own->gradient + count * TOWER_WIDTH : NULL,
-      .logits = towers->logits};
+  size_t own_floats = count * TOWER_WIDTH;
+  const float *candidate = computed ? own->encoder.embedding : own->candidate;
+  struct contrast contrast = {.width = TOWER_WIDTH,
+                              .rows = count,
+                              .negatives = towers->negatives,
+                              .temperature = TEMPERATURE,
+                              .query = query->encoder.embedding,
+                              .own = candidate,
+                              .negative = candidate + own_floats,
+                              .own_id = towers->nodes,
+                              .negative_id = towers->nodes + count,
+                              .query_gradient = query->gradient,
+                              .own_gradient = computed ? own->gradient : NULL,
+                              .negative_gradient =
+                                  computed ? own->gradient + own_floats : NULL,
+                              .logits = towers->logits};
   return contrast_loss(&contrast);
 }
 
@@ -121,44 +122,49 @@ double towers_step(struct towers *towers, const uint32_t *nodes, size_t count) {
     encoder_forward(&tower->encoder, tower->words, towers->nodes, all);
     memset(tower->gradient, 0, all * TOWER_WIDTH * sizeof(float));
     if (!computed) {
-      table_get(&tower->bank, towers->keys + count, negatives, tower->negative);
+      table_get(&tower->bank, towers->keys, count + negatives,
+                tower->candidate);
     }
   }
   double loss = choose(towers, LEMMA, count) + choose(towers, GLOSS, count);
   for (int side = 0; side < SIDES; side++) {
     struct tower *tower = &towers->tower[side];
     encoder_backward(&tower->encoder, tower->gradient);
-    encoder_step(&tower->encoder, towers->rate);
-    if (!computed) {
-      table_put(&tower->bank, towers->keys, count, tower->encoder.embedding);
-    }
+    encoder_step(&tower->encoder, towers->rate, WORDS * towers->rate);
   }
   return loss / 2;
 }
 
-void towers_refresh(struct towers *towers, enum side side) {
-  struct tower *tower = &towers->tower[side];
-  uint32_t nodes[AT_ONCE];
+/* Writes the embeddings of nodes to a table. */
+static void embed(struct towers *towers, struct tower *tower,
+                  struct table *table, const uint32_t *nodes, size_t count) {
   int64_t keys[AT_ONCE];
-  for (size_t first = 0; first < towers->data->nodes; first += AT_ONCE) {
-    size_t n = 0;
-    while (n < AT_ONCE && first + n < towers->data->nodes) {
-      nodes[n] = (uint32_t)(first + n);
-      n++;
-    }
-    data_keys(towers->data, nodes, n, keys);
-    table_put(&tower->bank, keys, n,
-              encoder_forward(&tower->encoder, tower->words, nodes, n));
+  for (size_t first = 0; first < count; first += AT_ONCE) {
+    size_t n = count - first < AT_ONCE ? count - first : AT_ONCE;
+    data_keys(towers->data, nodes + first, n, keys);
+    table_put(table, keys, n,
+              encoder_forward(&tower->encoder, tower->words, nodes + first, n));
   }
 }
 
-double towers_recall(struct towers *towers, const uint32_t *nodes, size_t count,
-                     size_t k) {
+void towers_refresh(struct towers *towers, const uint32_t *nodes,
+                    size_t count) {
+  towers->pool = nodes;
+  towers->pool_count = count;
+  for (int side = 0; side < SIDES; side++) {
+    struct tower *tower = &towers->tower[side];
+    embed(towers, tower, &tower->bank, nodes, count);
+  }
+}
+
+/* How many of these queries have their own synset among the k nearest. */
+static size_t hits(struct towers *towers, const uint32_t *nodes, size_t count,
+                   size_t k) {
   struct tower *tower = &towers->tower[LEMMA];
   const float *queries =
       encoder_forward(&tower->encoder, tower->words, nodes, count);
   sqlite3_stmt *statement = statement_new(
-      towers->db, "SELECT query, key FROM emb_nearest('gloss', ?1, ?2)");
+      towers->db, "SELECT query, key FROM emb_nearest('shelf', ?1, ?2)");
   sqlite3_bind_blob64(statement, 1, queries,
                       count * TOWER_WIDTH * sizeof(float), SQLITE_STATIC);
   sqlite3_bind_int64(statement, 2, (int64_t)k);
@@ -169,5 +175,24 @@ double towers_recall(struct towers *towers, const uint32_t *nodes, size_t count,
              towers->data->synset[nodes[query]];
   }
   sqlite3_finalize(statement);
+  return right;
+}
+
+double towers_recall(struct towers *towers, const uint32_t *nodes, size_t count,
+                     size_t k) {
+  struct table shelf;
+  size_t right = 0;
+  database_run(
+      towers->db,
+      "CREATE VIRTUAL TABLE shelf USING emb(synset INTEGER PRIMARY KEY,"
+      " vector FLOAT[%d] metric=cosine)",
+      TOWER_WIDTH);
+  table_open(&shelf, towers->db, "shelf", TOWER_WIDTH);
+  embed(towers, &towers->tower[GLOSS], &shelf, nodes, count);
+  for (size_t first = 0; first < count; first += AT_ONCE) {
+    size_t n = count - first < AT_ONCE ? count - first : AT_ONCE;
+    right += hits(towers, nodes + first, n, k);
+  }
+  table_close(&shelf);
   return (double)right / (double)count;
 }

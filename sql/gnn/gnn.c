@@ -9,7 +9,7 @@
 **     --ahead off|on    the next batch's rows are read while this one is
 **                       computed (on)
 **     --epochs N        (2)
-**     --batches N       in an epoch (150)
+**     --batches N       in an epoch (100)
 **
 ** A synset's features begin as the mean of random vectors of the words of its
 ** gloss, and are trained with the network: emb_rmw applies their gradients. The
@@ -207,7 +207,7 @@ static void end(struct run *run) {
 int main(int argc, char **argv) {
   struct options options;
   static struct run run = {
-      .settings = {.seed = 1, .ahead = 1, .epochs = 2, .batches = 150}};
+      .settings = {.seed = 1, .ahead = 1, .epochs = 2, .batches = 100}};
   struct settings *settings = &run.settings;
   struct option list[] = {{"seed", &settings->seed, NULL},
                           {"ahead", &settings->ahead, AHEAD},

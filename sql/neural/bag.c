@@ -39,7 +39,7 @@ void bag_forward(const struct bag *bag, const struct lists *lists,
   for (size_t i = 0; i < count; i++, y += width) {
     size_t length = lists_length(lists, which[i]);
     const uint32_t *word = lists_items(lists, which[i]);
-    float share = 1 / (float)(length ? length : 1);
+    float share = 1 / sqrtf((float)(length ? length : 1));
     for (size_t k = 0; k < length; k++) {
       const float *vector = bag->value + word[k] * width;
       for (size_t j = 0; j < width; j++) {
@@ -63,7 +63,7 @@ void bag_backward(struct bag *bag, const struct lists *lists,
   for (size_t i = 0; i < count; i++, y_gradient += width) {
     size_t length = lists_length(lists, which[i]);
     const uint32_t *word = lists_items(lists, which[i]);
-    float share = 1 / (float)(length ? length : 1);
+    float share = 1 / sqrtf((float)(length ? length : 1));
     for (size_t k = 0; k < length; k++) {
       float *gradient = bag->gradient + word[k] * width;
       touch(bag, word[k]);

@@ -34,8 +34,10 @@ double contrast_loss(const struct contrast *c) {
     float part = scale * c->logits[i * columns];
     cblas_saxpy((int)width, part, c->own + i * width, 1,
                 c->query_gradient + i * width, 1);
-    cblas_saxpy((int)width, part, c->query + i * width, 1,
-                c->own_gradient + i * width, 1);
+    if (c->own_gradient) {
+      cblas_saxpy((int)width, part, c->query + i * width, 1,
+                  c->own_gradient + i * width, 1);
+    }
   }
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)c->rows,
               (int)width, (int)c->negatives, scale, c->logits + 1, (int)columns,

@@ -23,8 +23,8 @@ struct contrast {
   const float *query, *own; /* rows */
   const float *negative;    /* negatives */
   const uint32_t *own_id, *negative_id;
-  /* Gradients, to which those of this loss are added; of the negatives NULL,
-  ** when they are taken as they are. */
+  /* Gradients, to which those of this loss are added; NULL for candidates that
+  ** are taken as they are. */
   float *query_gradient, *own_gradient, *negative_gradient;
   float *logits; /* room for rows * (negatives + 1) */
 };

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adagrad's steps are larger than Adam's for the same rate. */
-static const double BAG_RATE = 30;
-
 void encoder_new(struct encoder *encoder, const struct encoder_shape *shape,
                  uint64_t *random) {
   memset(encoder, 0, sizeof(*encoder));
@@ -125,8 +122,8 @@ void encoder_backward(struct encoder *encoder, const float *gradient) {
                of_y);
 }
 
-void encoder_step(struct encoder *encoder, double rate) {
-  bag_step(&encoder->bag, BAG_RATE * rate);
+void encoder_step(struct encoder *encoder, double rate, double words_rate) {
+  bag_step(&encoder->bag, words_rate);
   for (int i = 0; i < ENCODER_LAYERS; i++) {
     block_step(&encoder->layer[i].block, rate);
   }

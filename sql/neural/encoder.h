@@ -2,7 +2,7 @@
 **
 ** encoder.h -- a network that makes an embedding of a bag of words.
 **
-**   words -> mean of their vectors -> dense, relu -> dense, relu -> dense
+**   words -> bag (bag.h) -> dense, relu -> dense, relu -> dense
 **         -> scaled to length sqrt(width)
 **
 ** Embeddings of one length cannot come nearer to each other by shrinking, and
@@ -44,7 +44,9 @@ const float *encoder_forward(struct encoder *encoder, const struct lists *lists,
 
 /* From the gradient of the last pass's embeddings those of all parameters. */
 void encoder_backward(struct encoder *encoder, const float *gradient);
-void encoder_step(struct encoder *encoder, double rate);
+/* The words have a rate of their own: they are changed by Adagrad, and each of
+** them is in few batches only. */
+void encoder_step(struct encoder *encoder, double rate, double words_rate);
 
 /* Parameters as one row of floats; both return where it ends. */
 size_t encoder_floats(const struct encoder *encoder);
