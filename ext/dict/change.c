@@ -134,18 +134,22 @@ static int now_names(struct ext_dict *dict, sqlite3 *other,
 int ext_dict_add_now(struct ext_dict *dict, sqlite3 *other,
                      const struct ext_dict_batch *batch,
                      const struct ext_dict_rows *rows, char **err) {
+  int64_t removals = dict->removals;
   struct ext_dict *writer;
+  int same = 0;
   int rc = now_begin(dict, other, &writer, err);
   if (rc == SQLITE_OK)
     rc = now_names(dict, other, writer, err);
   if (rc == SQLITE_OK) {
+    same = writer->removals == removals;
     writer->limit = writer->newest;
     rc = add_all(writer, batch, 1, rows, err);
   }
   rc = now_end(dict, other, writer, rc, err);
   if (writer == dict)
     ext_dict_end(dict);
-  for (size_t i = 0; i < batch->n && rc == SQLITE_OK; i++)
+  /* Otherwise those that were known before may not be so any more. */
+  for (size_t i = 0; same && i < batch->n && rc == SQLITE_OK; i++)
     ext_cache_add(dict->cache, &batch->texts[i], batch->ids[i]);
   return rc;
 }
@@ -178,9 +182,13 @@ int ext_dict_restore(struct ext_dict *dict, sqlite3 *other,
   int rc = now_begin(dict, other, &writer, err);
   if (rc == SQLITE_OK)
     rc = now_names(dict, other, writer, err);
+  ext_dict_forget(dict); /* it may still have the texts in question */
+  if (writer)
+    writer->limit = 0; /* they are committed, or not, at the end */
   for (size_t i = 0; i < batch->n && rc == SQLITE_OK; i++)
     rc = restore_one(writer, &batch->texts[i], batch->ids[i], &taken[i], err);
   rc = now_end(dict, other, writer, rc, err);
+  ext_dict_end(dict);
   sqlite3_set_last_insert_rowid(dict->db, last);
   return rc;
 }

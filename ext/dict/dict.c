@@ -14,8 +14,8 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 static const char *const dict_texts[DICT_STATEMENTS] = {
-    [DICT_CHECK] = "SELECT removals, (SELECT max(id) FROM \"%w\".\"%w_keys\") "
-                   "FROM \"%w\".\"%w_emb\" WHERE id = 1",
+    [DICT_CHECK] = ("SELECT removals, (SELECT max(id) FROM \"%w\".\"%w_keys\") "
+                    "FROM \"%w\".\"%w_emb\" WHERE id = 1"),
     [DICT_FIND] = "SELECT id FROM \"%w\".\"%w_keys\" WHERE key = ?1",
     [DICT_TEXT] = "SELECT key FROM \"%w\".\"%w_keys\" WHERE id = ?1",
     [DICT_ADD] = "INSERT INTO \"%w\".\"%w_keys\"(id, key) VALUES(?1, ?2)",
@@ -154,6 +154,8 @@ int ext_dict_begin(struct ext_dict *dict, sqlite3 *db, const char *schema,
   dict->newest = largest;
   return SQLITE_OK;
 }
+
+void ext_dict_forget(struct ext_dict *dict) { ext_cache_clear(dict->cache); }
 
 void ext_dict_end(struct ext_dict *dict) {
   if (dict)

@@ -91,6 +91,8 @@ void ext_dict_idle(struct ext_dict *dict); /* NULL is allowed */
 ** database and the table, and the cache is as they are now. */
 int ext_dict_begin(struct ext_dict *dict, sqlite3 *db, const char *schema,
                    const char *table, char **err);
+/* What is looked up from now on is read from SQLite. */
+void ext_dict_forget(struct ext_dict *dict);
 /* The connection's transaction has ended; NULL is allowed. */
 void ext_dict_end(struct ext_dict *dict);
 /* No: it is of a text that the open transaction has added, or may have. */

@@ -261,6 +261,7 @@ int ext_keys_verify(struct ext_table *table, sqlite3_str *report, char **err) {
   int rc = ext_keys_begin(table, err);
   if (rc != SQLITE_OK || !ext_vtab(table)->options.text_key)
     return rc;
+  ext_dict_forget(link->dict);
   rc = emb_scan_open(link->session, INT64_MIN, INT64_MAX, EMB_SCAN_KEYS, &scan);
   if (rc)
     return ext_link_error(link, rc, err);

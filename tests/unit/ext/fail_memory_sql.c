@@ -321,9 +321,8 @@ TEST(no_memory_for_one_statement_of_a_transaction) {
   sql_end(w);
 }
 
-/* Statements on a table with text keys, each of which leaves the row of 'dog'
- *as
- ** it is, adds others or takes them away. */
+/* Statements on a table with text keys.  Each leaves the row of 'dog' as it is,
+** and adds others or takes them away. */
 static const char *const text_statements[] = {
     "INSERT OR REPLACE INTO words VALUES(hex(randomblob(4)), '[1,2]'), "
     "('dog', '[3,4]')",
