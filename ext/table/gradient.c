@@ -11,7 +11,7 @@
 ** An INSERT is no insertion by itself: keys that are not there appear if
 ** insert_on allows it, and those that are there are updated.
 */
-#include "table.h"
+#include "beside.h"
 SQLITE_EXTENSION_INIT3
 
 #define COLUMN(argv, column) ((argv)[2 + (column)])
@@ -101,6 +101,8 @@ static int gradient_apply(struct ext_table *table, sqlite3_value **argv,
                             &read, err);
   if (rc == SQLITE_OK && n > 0)
     rc = ext_txn_write(table, err);
+  if (rc == SQLITE_OK) /* keys that become rows begin without */
+    rc = ext_beside_clean(table, keys, n, err);
   if (rc == SQLITE_OK && n > 0) {
     how.read = read.at;
     rc = emb_txn_apply_gradients(table->link->session, keys, n, gradients.at,
