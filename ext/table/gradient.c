@@ -15,7 +15,7 @@
 ** An INSERT is no insertion by itself: keys that are not there appear if
 ** insert_on allows it, and those that are there are updated.
 */
-#include "table.h"
+#include "beside.h"
 SQLITE_EXTENSION_INIT3
 
 #define COLUMN(argv, column) ((argv)[2 + (column)])
@@ -114,6 +114,8 @@ static int gradient_in_txn(struct ext_table *table, struct ext_keys *keys,
   int rc = ext_txn_write(table, err);
   if (rc == SQLITE_OK && ext_keys_grow(table))
     rc = ext_keys_add(table, keys, err);
+  if (rc == SQLITE_OK) /* keys that become rows begin without */
+    rc = ext_beside_clean(table, keys->at, keys->n, err);
   if (rc != SQLITE_OK)
     return rc;
   rc = emb_txn_apply_gradients(table->link->session, keys->at, keys->n,
