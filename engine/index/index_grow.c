@@ -359,7 +359,7 @@ int index__grow(struct index *index, struct index_part *part) {
 
 /* Percent of the entries in use: at most, and afterwards. */
 #define SHRINK_BELOW 35
-#define SHRINK_TO 75
+#define SHRINK_TO 85
 
 static int is_nearly_empty(const struct index *index, uint32_t p) {
   uint64_t buckets =
