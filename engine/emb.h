@@ -390,6 +390,14 @@ int emb_get(emb_session *session, const int64_t *keys, size_t n, float *vectors,
 /* The same, and never counted against a staleness bound. */
 int emb_peek(emb_session *session, const int64_t *keys, size_t n,
              float *vectors, uint8_t *found, uint64_t *versions);
+/* As emb_get, of a knowledge bank (CARLS, Lookup with update).  First a key
+** that is not there becomes a row, as its initializers say, whatever insert_on
+** is, if admission lets it in; and in a store that tracks its rows the
+** frequency of each grows by one, for every time that the key is in the batch.
+** That is a change of the row like any other, but makes it no younger.  found:
+** whether the key is there then.  Errors: as emb_get, and of a write. */
+int emb_lookup(emb_session *session, const int64_t *keys, size_t n,
+               float *vectors, uint8_t *found);
 /* found[i] = 1 when the key is present.  Never reads the disk. */
 int emb_exists(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);

@@ -39,6 +39,7 @@ enum {
   NEEDS_OF_get = NEEDS_VALUES,
   NEEDS_OF_peek = NEEDS_VALUES,
   NEEDS_OF_exists = NEEDS_PRESENCE,
+  NEEDS_OF_lookup = NEEDS_KEYS,
   NEEDS_OF_tracks = NEEDS_KEYS,
   NEEDS_OF_put = NEEDS_KEYS, /* the optimizers' state stays */
   NEEDS_OF_put_parts = NEEDS_KEYS,

@@ -331,6 +331,8 @@ static uint64_t run_maintenance(struct run *run, int call, union word *w) {
     return (uint64_t)local_expire(s, w[0].p);
   case CALL_evict:
     return (uint64_t)local_evict(s, w[0].p);
+  case CALL_lookup:
+    return (uint64_t)local_lookup(s, w[0].p, w[1].u, w[2].p, w[3].p);
   case CALL_flush_gradients:
     return (uint64_t)local_flush_gradients(s, w[0].p);
   case CALL_pending:

@@ -234,6 +234,13 @@ int served_evict(emb_session *session, uint64_t *removed) {
   return ask(session, CALL_evict, w);
 }
 
+int served_lookup(emb_session *session, const int64_t *keys, size_t n,
+                  float *vectors, uint8_t *found) {
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.p = vectors}, {.p = found}};
+  return ask(session, CALL_lookup, w);
+}
+
 int served_flush_gradients(emb_session *session, uint64_t *steps) {
   const union word w[REQUEST_ARGS] = {{.p = steps}};
   return ask(session, CALL_flush_gradients, w);

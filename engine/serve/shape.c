@@ -97,6 +97,7 @@ const struct shape shapes[CALLS] = {
     CALL(apply_gradients, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), V, V, V,
          VECTORS_IN(5), OUT(uint8_t, 1), OUT(uint64_t, 1)),
     CALL(delete, WRITE, IN(int64_t, 1), V, OUT(uint8_t, 1)),
+    CALL(lookup, WRITE, IN(int64_t, 1), V, VECTORS_OUT(1), OUT(uint8_t, 1)),
     CALL(flush_gradients, WRITE, MAYBE_ONE(uint64_t)),
     CALL(pending, READ, NEEDED_SOME(emb_pending_key, 1, 2), V, ONE(size_t)),
     CALL(release_statement, 0, {0}),

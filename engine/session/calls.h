@@ -63,6 +63,10 @@ struct link;
   CALL(int, delete,                                                            \
        (emb_session * session, const int64_t *keys, size_t n, uint8_t *found), \
        (session, keys, n, found))                                              \
+  CALL(int, lookup,                                                            \
+       (emb_session * session, const int64_t *keys, size_t n, float *vectors,  \
+        uint8_t *found),                                                       \
+       (session, keys, n, vectors, found))                                     \
   CALL(int, flush_gradients, (emb_session * session, uint64_t * steps),        \
        (session, steps))                                                       \
   CALL(                                                                        \

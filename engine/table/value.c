@@ -100,6 +100,15 @@ static void track(emb_session *s, uint32_t times, void *value) {
                    value_track(s, schema_track(schema, value), times));
 }
 
+/* A lookup makes no row younger. */
+static void track_lookup(emb_session *s, uint32_t times, void *value) {
+  const struct schema *schema = &s->core->schema;
+  emb_track before = schema_track(schema, value);
+  emb_track after = value_track(s, before, times);
+  after.updated_at = before.updated_at;
+  schema_set_track(schema, value, after);
+}
+
 int value_make(emb_session *s, const struct change *change,
                const struct value_row *row, const void *old, void *to) {
   struct optim_step how = {.key = row->key, .version = row->version};
@@ -118,7 +127,11 @@ int value_make(emb_session *s, const struct change *change,
     value_begin(s, row->key, to);
   }
   if (schema_tracks(&s->core->schema)) {
-    track(s, change->kind == CHANGE_CREATE ? 0 : row->times, to);
+    if (change->kind == CHANGE_LOOKUP && old) {
+      track_lookup(s, row->times, to);
+    } else {
+      track(s, change->kind == CHANGE_CREATE ? 0 : row->times, to);
+    }
   }
   switch (change->kind) {
   case CHANGE_SET: /* its elements were checked */

@@ -16,6 +16,7 @@ enum change_kind {
   CHANGE_ADD,    /* the vectors plus the row; the state stays */
   CHANGE_STEP,   /* one step of the optimizers with the row as gradient */
   CHANGE_CREATE, /* nothing where the key is there, else as it begins */
+  CHANGE_LOOKUP, /* the same; and the row counts that it was looked up */
   CHANGE_COPY,   /* a stored value, in `value` */
 };
 

@@ -66,6 +66,7 @@ int ext_fn_file_register(struct ext_conn *conn);
 int ext_fn_delta_register(struct ext_conn *conn);
 int ext_fn_serve_register(struct ext_conn *conn);
 int ext_fn_sample_register(struct ext_conn *conn);
+int ext_fn_lookup_register(struct ext_conn *conn);
 /* emb_gc(). */
 void ext_fn_gc(sqlite3_context *context, int argc, sqlite3_value **argv);
 

@@ -316,6 +316,6 @@ TEST(metrics) {
   CHECK(n > 60 && n < 200);
   CHECK_EQ_INT(emb_stats(t.store, few, 3), 3);
   CHECK_EQ_INT(emb_stats(t.store, all, 200), n);
-  CHECK_STR(all[n - 1].name, "nearest_candidates");
+  CHECK_STR(all[n - 1].name, "gradients_overflows");
   help_close(t.store, t.s);
 }

@@ -211,6 +211,11 @@ static int by_tracks(emb_session *s) {
   emb_track track;
   return emb_tracks(s, &key, 1, &track, NULL);
 }
+static int by_lookup(emb_session *s) {
+  const int64_t key = KEY;
+  float row[DIM];
+  return emb_lookup(s, &key, 1, row, NULL);
+}
 static int by_put(emb_session *s) {
   const int64_t key = KEY;
   float row[DIM] = {0};
@@ -385,18 +390,19 @@ static const struct needs_case {
   { #name, by_##name, 1 }
 #define LEAVES(name)                                                           \
   { #name, not_##name, 0 }
-    APPLIES(get),      APPLIES(versions),    APPLIES(tracks),
-    APPLIES(put),      APPLIES(rmw),         APPLIES(delete),
-    APPLIES(prefetch), APPLIES(write_back),  APPLIES(read),
-    APPLIES(txn_put),  APPLIES(txn_put_if),  APPLIES(txn_gradient),
-    APPLIES(txn_move), APPLIES(txn_delete),  APPLIES(prepare),
-    APPLIES(scan),     APPLIES(nearest),     APPLIES(snapshot),
-    APPLIES(delta),    APPLIES(delta_begin), APPLIES(delta_export),
-    APPLIES(backup),   APPLIES(checkpoint),  APPLIES(optimize),
-    APPLIES(expire),   APPLIES(evict),       APPLIES(flush),
-    APPLIES(step),     LEAVES(exists),       LEAVES(found),
-    LEAVES(other),     LEAVES(clocks),       LEAVES(lookahead),
-    LEAVES(begin),     LEAVES(verify),       LEAVES(count),
+    APPLIES(get),          APPLIES(lookup),   APPLIES(versions),
+    APPLIES(tracks),       APPLIES(put),      APPLIES(rmw),
+    APPLIES(delete),       APPLIES(prefetch), APPLIES(write_back),
+    APPLIES(read),         APPLIES(txn_put),  APPLIES(txn_put_if),
+    APPLIES(txn_gradient), APPLIES(txn_move), APPLIES(txn_delete),
+    APPLIES(prepare),      APPLIES(scan),     APPLIES(nearest),
+    APPLIES(snapshot),     APPLIES(delta),    APPLIES(delta_begin),
+    APPLIES(delta_export), APPLIES(backup),   APPLIES(checkpoint),
+    APPLIES(optimize),     APPLIES(expire),   APPLIES(evict),
+    APPLIES(flush),        APPLIES(step),     LEAVES(exists),
+    LEAVES(found),         LEAVES(other),     LEAVES(clocks),
+    LEAVES(lookahead),     LEAVES(begin),     LEAVES(verify),
+    LEAVES(count),
 };
 
 TEST(what_needs_a_row_applies_what_is_pending) {

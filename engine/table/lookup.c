@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+**
+** lookup.c -- emb_lookup: rows that appear when they are looked up, and count
+** how often.  A row that is there is changed as by a sum of nothing, under its
+** latch, and then read as by a Get; in between others may change it, too.
+*/
+#include "../kernel/row_write.h"
+#include "change.h"
+#include "rmw.h"
+
+/* A table that does not track has nothing to count. */
+int local_lookup(emb_session *s, const int64_t *keys, size_t n, float *vectors,
+                 uint8_t *found) {
+  static const struct change change = {.kind = CHANGE_LOOKUP};
+  struct write_batch batch = {.keys = keys, .n = n, .wait = 1};
+  int rc = session_begin_write(s);
+  rc = rc ? rc : check_numbers(s);
+  rc = rc ? rc : store_own(s);
+  if (!rc && n > EMB_ROWS_MAX) {
+    rc = session_error(s, EMB_RANGE, "a batch has at most %u rows, got %zu",
+                       EMB_ROWS_MAX, n);
+  }
+  if (!rc && schema_tracks(&s->core->schema)) {
+    rc = change__rows(s, &batch, &change);
+  } else if (!rc) {
+    rc = rmw_create(s, keys, n);
+  }
+  return rc ? rc : local_get(s, keys, n, vectors, found, NULL);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+**
+** lookup.c -- emb_lookup(table, keys, update), the lookup of a knowledge bank:
+**
+**   update = 1   a key that is not there becomes a row, and the frequency of
+**                each row grows by one, if the table tracks it
+**   update = 0   zeros for a key that is not there, and nothing changes
+**
+** The result is that of emb_get: vectors in the order of the keys.
+*/
+#include "fn.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+static int lookup_flag(sqlite3_value *value, int *update, char **err) {
+  *update = sqlite3_value_int(value);
+  return sqlite3_value_numeric_type(value) == SQLITE_INTEGER &&
+                 (*update == 0 || *update == 1)
+             ? SQLITE_OK
+             : ext_error(err, SQLITE_ERROR, "update must be 0 or 1");
+}
+
+/* Zeros, where a vector that a row would begin with stands. */
+static int lookup_as_it_is(struct ext_table *table, const int64_t *keys,
+                           size_t n, float *vectors, char **err) {
+  uint32_t dim = ext_vtab(table)->options.config.dim;
+  uint8_t *found = sqlite3_malloc64(n ? n : 1);
+  int rc = found ? emb_peek(table->link->session, keys, n, vectors, found, NULL)
+                 : EMB_NOMEM;
+  for (size_t i = 0; rc == EMB_OK && i < n; i++)
+    if (!found[i])
+      memset(vectors + i * dim, 0, dim * sizeof *vectors);
+  sqlite3_free(found);
+  return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+}
+
+static int lookup_and_count(struct ext_table *table, const int64_t *keys,
+                            size_t n, float *vectors, char **err) {
+  int rc, attempts = 0;
+  ext_lease_begin(table->link, 0);
+  do
+    rc = emb_lookup(table->link->session, keys, n, vectors, NULL);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  return rc;
+}
+
+static void fn_lookup(sqlite3_context *context, int argc,
+                      sqlite3_value **argv) {
+  struct ext_conn *conn = sqlite3_user_data(context);
+  struct ext_table *table;
+  float *vectors = NULL;
+  int64_t *keys = NULL;
+  size_t n = 0, size = 0;
+  int owned = 0, update = 0;
+  char *err = NULL;
+  int rc = lookup_flag(argv[2], &update, &err);
+  (void)argc;
+  if (rc == SQLITE_OK)
+    rc = update ? ext_fn_table_to_write(conn, argv[0], &table, &err)
+                : ext_fn_table(conn, argv[0], &table, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_keys(argv[1], &keys, &owned, &n, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_new_vectors(table, n, &vectors, &size, &err);
+  if (rc == SQLITE_OK)
+    rc = update ? lookup_and_count(table, keys, n, vectors, &err)
+                : lookup_as_it_is(table, keys, n, vectors, &err);
+  if (owned)
+    sqlite3_free(keys);
+  if (rc == SQLITE_OK) {
+    sqlite3_result_blob64(context, vectors, size, sqlite3_free);
+  } else {
+    sqlite3_free(vectors);
+    ext_result_error(context, rc, err);
+  }
+}
+
+int ext_fn_lookup_register(struct ext_conn *conn) {
+  static const struct ext_function lookup = {"emb_lookup", 3, fn_lookup};
+  return ext_fn_register(conn, &lookup, 1);
+}
