@@ -12,8 +12,7 @@
 **     --pool N        synsets to train on (65536)
 **
 ** A knowledge maker refreshes the bank every REFRESH steps; it is called here,
-*so
-** that a run repeats.
+** so that a run repeats.
 **
 ** Recall@10: the share of test synsets, which were in no batch, whose gloss is
 ** among the ten that are nearest to their lemma, of the glosses of all of them.
