@@ -97,5 +97,6 @@ int main(int argc, char **argv) {
       towers_recall(&towers, data.part[TEST], data.part_count[TEST], 10));
   towers_free(&towers);
   data_free(&data);
+  free(nodes);
   return 0;
 }
