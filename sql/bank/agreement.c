@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** agreement.c -- missing labels, inferred from the nearest labelled neighbours
-*in
-** the space of embeddings; section 4.2.2 of the paper.
+** in the space of embeddings; section 4.2.2 of the paper.
 **
 **   agreement GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
 **
@@ -13,11 +12,9 @@
 **
 ** One synset in twenty has a label.  After each round the bank gets the
 ** embeddings of all training synsets, and emb_nearest finds for each one
-*without
-** a label the K nearest that have one.  Where at least AGREE of these are of
-*one
-** class it gets that class, until the next round.  A batch has FEW synsets with
-** a given label, and as many with an inferred one.
+** without a label the K nearest that have one.  Where at least AGREE of these
+** are of one class it gets that class, until the next round.  A batch has FEW
+** synsets with a given label, and as many with an inferred one.
 */
 #include <stdlib.h>
 #include <string.h>

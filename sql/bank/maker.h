@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** maker.h -- a knowledge maker: it computes with the trainer's newest
-*parameters
-** what the bank is to know, and writes it there.
+** parameters what the bank is to know, and writes it there.
 **
 **   EMBEDDINGS  the table's rows are the embeddings of the nodes
 **   BELIEFS     they are the probabilities of the classes, a running mean of

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** mining.c -- online label mining: labels of which three in ten are wrong, and
-*a
-** bank of what the model has come to believe; section 4.2.1 of the paper.
+** a bank of what the model has come to believe; section 4.2.1 of the paper.
 **
 **   mining GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
 **
@@ -15,9 +14,8 @@
 **
 ** A row of the bank is the mean of the probabilities that the model gave to a
 ** synset's classes whenever somebody looked.  From epoch WARM on the trainer
-*asks
-** it for each synset of a batch, and where the class that is believed in is
-** MUCH likelier than the one given, it takes that.
+** asks it for each synset of a batch, and where the class that is believed in
+** is MUCH likelier than the one given, it takes that.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +31,8 @@ static const double RATE = 0.001;
 /* What has learnt from labels of which a few are of every class is never sure
 ** that a class is not given: by Bayes' rule 103 would be enough if it knew the
 ** truth, but with 103 a third of what 20 mends was mended.  With 10 half of
-*what
-** was changed had been right (figures of one seed, by accuracy in validation).
+** what was changed had been right (figures of one seed, by accuracy in
+** validation).
 */
 static const float MUCH = 20;
 

@@ -3,8 +3,7 @@
 ** neighbours.h -- a loss that wants synsets to be near their neighbours.
 **
 ** Lu et al., "CARLS", section 4.1: the loss of the labelled examples, plus
-*alpha
-** times the mean over all examples i and their neighbours j of
+** alpha times the mean over all examples i and their neighbours j of
 ** |embedding_i - embedding_j|^2 / width.
 **
 ** Where the neighbours' embeddings come from is the question:

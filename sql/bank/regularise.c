@@ -16,14 +16,10 @@
 **
 ** One synset in twenty has a label.  A batch has LABELLED of these and, where
 ** neighbours count, NEAR neighbours of each, whose labels are not looked at:
-*they
-** are computed in the trainer whatever --from says, as the paper's footnote
-*wants
-** it of some, and are pulled to their own neighbours.  The model is tested as
-*it
-** was after the epoch with the best accuracy on 2,000 validation synsets; it
-*gets
-** the words of a gloss and no neighbours.
+** they are computed in the trainer whatever --from says, as the paper's
+** footnote wants it of some, and are pulled to their own neighbours.  The model
+** is tested as it was after the epoch with the best accuracy on 2,000
+** validation synsets; it gets the words of a gloss and no neighbours.
 */
 #include <stdlib.h>
 #include <string.h>

@@ -12,8 +12,7 @@
 **     --pool N        synsets to train on (65536)
 **
 ** A knowledge maker refreshes the bank every REFRESH steps; it is called here,
-*so
-** that a run repeats.
+** so that a run repeats.
 **
 ** Recall@10: the share of test synsets, which were in no batch, whose gloss is
 ** among the ten that are nearest to their lemma, of the glosses of all of them.
@@ -98,5 +97,6 @@ int main(int argc, char **argv) {
       towers_recall(&towers, data.part[TEST], data.part_count[TEST], 10));
   towers_free(&towers);
   data_free(&data);
+  free(nodes);
   return 0;
 }

@@ -7,8 +7,7 @@
 **
 ** The negatives' embeddings come from the bank, or are computed in the trainer.
 ** In each round all numbers are measured both ways; what is reported are
-*medians
-** over the rounds.
+** medians over the rounds.
 */
 #include <stdio.h>
 #include <stdlib.h>

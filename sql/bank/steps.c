@@ -9,8 +9,7 @@
 ** are computed in the trainer.  They are measured by turns, in each round all
 ** of them with every number of neighbours, so that what disturbs the machine
 ** disturbs all; what is reported are medians over the rounds: of the time, and
-*of
-** that in which the trainer's thread computed.
+** of that in which the trainer's thread computed.
 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,26 +4,19 @@
 ** says, as embeddings that are near each other; section 4.3 of the paper.
 **
 ** The contrastive loss goes both ways: of a batch, each lemma is to choose its
-*own
-** gloss before the negatives, and each gloss its lemma.  What is chosen from
-*are
-** rows of the embedding tables `lemma` and `gloss`, which a knowledge maker
-** refreshes as a whole (towers_refresh); or all is computed in the trainer,
-*with
-** the gradient back through it, which costs as much as as many examples.
+** own gloss before the negatives, and each gloss its lemma.  What is chosen
+** from are rows of the embedding tables `lemma` and `gloss`, which a knowledge
+** maker refreshes as a whole (towers_refresh); or all is computed in the
+** trainer, with the gradient back through it, which costs as much as as many
+** examples.
 **
 ** The own one comes from the bank, too, though the trainer has computed a newer
 ** embedding of it.  If it did not, the towers would learn what is easier than
-*to
-** tell synsets apart: to tell the new from the old.  All embeddings move away
-*from
-** where the bank has its rows, the loss falls at first, and nothing is found
-*any
-** more.  For the same reason rows are not refreshed one by one, as they occur
-*in
-** batches, but all of them with the same parameters (MoCo, He et al. 2020, has
-*its
-** own encoder for that).
+** to tell synsets apart: to tell the new from the old.  All embeddings move
+** away from where the bank has its rows, the loss falls at first, and nothing
+** is found any more.  For the same reason rows are not refreshed one by one, as
+** they occur in batches, but all of them with the same parameters (MoCo, He et
+** al. 2020, has its own encoder for that).
 */
 #ifndef BANK_TOWERS_H
 #define BANK_TOWERS_H
@@ -73,8 +66,7 @@ void towers_free(struct towers *towers);
 double towers_step(struct towers *towers, const uint32_t *nodes, size_t count);
 
 /* Brings the tables up to date with the towers as they are, for these nodes,
- *and
- ** makes negatives of them. */
+** and makes negatives of them. */
 void towers_refresh(struct towers *towers, const uint32_t *nodes, size_t count);
 
 /* Share of the nodes whose gloss is among the k nearest to their lemma, of the

@@ -5,7 +5,7 @@
 **   report RESULTS DIRECTORY
 **
 ** RESULTS are the lines that gnn has printed.  Writes gnn.md, a part of
-*README.md.
+** README.md.
 */
 #include <errno.h>
 #include <string.h>

@@ -2,10 +2,9 @@
 **
 ** sage.h -- GraphSAGE with two layers and the mean as aggregator.
 **
-**   h1(v) = relu(W1 [x(v); mean of x(u)]      v: a target or a neighbour of
-*one,
-**                                             u: FAN2 neighbours of v
-**   h2(v) = relu(W2 [h1(v); mean of h1(u)]    v: a target, u: FAN1 neighbours
+**   h1(v) = relu(W1 [x(v); mean of x(u)])    v: targets and neighbours,
+**                                            u: FAN2 neighbours of v
+**   h2(v) = relu(W2 [h1(v); mean of h1(u)])  v: targets, u: FAN1 neighbours
 **   class = softmax(W3 h2(v))
 */
 #ifndef GNN_SAGE_H

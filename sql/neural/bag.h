@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** bag.h -- a bag of words: the sum of the vectors of a list of words, divided
-*by
-** the root of their number, so that it is as large as one of them.
+** by the root of their number, so that it is as large as one of them.
 **
 ** Only the vectors of the words in a batch change, by Adagrad with one number
 ** of state for each vector.

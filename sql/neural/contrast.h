@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** contrast.h -- the contrastive loss: of all candidates, each query is to
-*choose
-** its own.
+** choose its own.
 **
 ** The logits are the cosines of the query with its own candidate and with the
 ** negatives, which all queries share, divided by the temperature; the loss is
