@@ -89,7 +89,7 @@ static void fn_prefetch(sqlite3_context *context, int argc,
   int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(table, argv[1], &keys, &err);
+    rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK && (ticket = new_ticket(keys.n)) == NULL)
     rc = SQLITE_NOMEM;
   if (rc == SQLITE_OK)
@@ -109,7 +109,7 @@ static void fn_write_back(sqlite3_context *context, int argc,
       ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(table, argv[1], &keys, &err);
+    rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_vectors(argv[2], "vectors", table, keys.n, &vectors, &err);
   if (rc == SQLITE_OK)

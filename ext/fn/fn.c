@@ -58,8 +58,8 @@ with_keys(int (*call)(struct ext_table *, struct ext_keys *, char **),
 }
 
 int ext_fn_keys(struct ext_table *table, sqlite3_value *value,
-                struct ext_keys *keys, char **err) {
-  int rc = ext_keys_parse(table, value, "keys", keys, err);
+                const char *what, struct ext_keys *keys, char **err) {
+  int rc = ext_keys_parse(table, value, what, keys, err);
   return rc == SQLITE_OK ? with_keys(ext_keys_find, table, keys, err) : rc;
 }
 

@@ -99,7 +99,7 @@ struct ext_sample {
   struct ext_table *table;
   size_t n; /* rows; without replacement not more than the table has */
   emb_sample_how how;
-  int64_t *without; /* for sqlite3_free, or NULL */
+  struct ext_keys without;
 };
 /* From the arguments table, n, distribution, options, without, of which those
 ** from the third on may be absent (NULL).  *ask is zeros before, and for
@@ -127,9 +127,9 @@ int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
                  struct ext_table **table, char **err);
 int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
                           struct ext_table **table, char **err);
-/* The argument `keys`; ext_keys_free, after an error, too. */
+/* The argument `what`; ext_keys_free, after an error, too. */
 int ext_fn_keys(struct ext_table *table, sqlite3_value *value,
-                struct ext_keys *keys, char **err);
+                const char *what, struct ext_keys *keys, char **err);
 /* ext_keys_add_now and ext_keys_settle, as a function may call them. */
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,

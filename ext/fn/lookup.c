@@ -50,9 +50,9 @@ static void fn_lookup(sqlite3_context *context, int argc,
   struct ext_conn *conn = sqlite3_user_data(context);
   struct ext_table *table;
   float *vectors = NULL;
-  int64_t *keys = NULL;
-  size_t n = 0, size = 0;
-  int owned = 0, update = 0;
+  struct ext_keys keys = {0};
+  size_t size = 0;
+  int update = 0;
   char *err = NULL;
   int rc = lookup_flag(argv[2], &update, &err);
   (void)argc;
@@ -60,14 +60,17 @@ static void fn_lookup(sqlite3_context *context, int argc,
     rc = update ? ext_fn_table_to_write(conn, argv[0], &table, &err)
                 : ext_fn_table(conn, argv[0], &table, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(argv[1], &keys, &owned, &n, &err);
+    rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_new_vectors(table, n, &vectors, &size, &err);
+    rc = ext_fn_new_vectors(table, keys.n, &vectors, &size, &err);
+  if (rc == SQLITE_OK && update)
+    rc = ext_fn_keys_add(table, &keys, &err);
   if (rc == SQLITE_OK)
-    rc = update ? lookup_and_count(table, keys, n, vectors, &err)
-                : lookup_as_it_is(table, keys, n, vectors, &err);
-  if (owned)
-    sqlite3_free(keys);
+    rc = update ? lookup_and_count(table, keys.at, keys.n, vectors, &err)
+                : lookup_as_it_is(table, keys.at, keys.n, vectors, &err);
+  if (rc == SQLITE_OK && update)
+    rc = ext_fn_keys_settle(table, &keys, &err);
+  ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, vectors, size, sqlite3_free);
   } else {

@@ -103,17 +103,12 @@ static int sample_option(void *arg, int i, const char *value, char **err) {
 
 static int sample_without(sqlite3_value *value, struct ext_sample *ask,
                           char **err) {
-  int64_t *keys;
-  size_t n;
-  int owned = 0, rc;
+  int rc;
   if (value == NULL || sqlite3_value_type(value) == SQLITE_NULL)
     return SQLITE_OK;
-  rc = ext_keys_from_value(value, "without", &keys, &owned, &n, err);
-  if (rc == SQLITE_OK) {
-    ask->without = owned ? keys : NULL;
-    ask->how.without = keys;
-    ask->how.without_count = n;
-  }
+  rc = ext_fn_keys(ask->table, value, "without", &ask->without, err);
+  ask->how.without = ask->without.at;
+  ask->how.without_count = ask->without.n;
   return rc;
 }
 
@@ -138,8 +133,7 @@ int ext_sample_read(struct ext_conn *conn, sqlite3_value **argv,
 }
 
 void ext_sample_free(struct ext_sample *ask) {
-  sqlite3_free(ask->without);
-  ask->without = NULL;
+  ext_keys_free(&ask->without);
 }
 
 int ext_sample_draw(const struct ext_sample *ask, const emb_samples *to,
@@ -158,7 +152,7 @@ static void fn_sample_keys(sqlite3_context *context, int argc,
   struct ext_sample ask = {0};
   int64_t *keys = NULL;
   size_t n = 0;
-  char *err = NULL;
+  char *json = NULL, *err = NULL;
   int rc;
   for (int i = 0; i < argc; i++)
     arguments[i] = argv[i];
@@ -171,7 +165,14 @@ static void fn_sample_keys(sqlite3_context *context, int argc,
               : SQLITE_NOMEM;
   }
   ext_sample_free(&ask);
-  if (rc == SQLITE_OK) {
+  if (rc == SQLITE_OK && ask.table->link->dict) {
+    rc = ext_keys_json(ask.table->link, keys, n, &json, &err);
+    sqlite3_free(keys);
+    keys = NULL;
+  }
+  if (rc == SQLITE_OK && json) {
+    sqlite3_result_text(context, json, -1, sqlite3_free);
+  } else if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, keys, n * sizeof *keys, sqlite3_free);
   } else {
     sqlite3_free(keys);

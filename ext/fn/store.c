@@ -47,7 +47,7 @@ static void read_batch(sqlite3_context *context, sqlite3_value **argv,
   char *err = NULL;
   int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(table, argv[1], &keys, &err);
+    rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_new_vectors(table, keys.n, &vectors, &size, &err);
   if (rc == SQLITE_OK)
@@ -144,7 +144,7 @@ static void write_batch(sqlite3_context *context, int argc,
   int rc =
       ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(table, argv[1], &keys, &err);
+    rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   n = keys.n;
   if (rc == SQLITE_OK)
     rc = ext_fn_vectors(argv[2], what, table, n, &vectors, &err);

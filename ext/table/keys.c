@@ -223,6 +223,31 @@ void ext_key_result(sqlite3_context *context, struct ext_link *link,
                           SQLITE_UTF8);
 }
 
+int ext_keys_json(struct ext_link *link, const int64_t *keys, size_t n,
+                  char **json, char **err) {
+  sqlite3_str *to = sqlite3_str_new(link->conn->db);
+  int rc = SQLITE_OK, any = 0;
+  sqlite3_str_appendchar(to, 1, '[');
+  for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+    struct ext_text text;
+    rc = ext_dict_text(link->dict, keys[i], &text, err);
+    if (rc != SQLITE_OK || text.at == NULL)
+      continue;
+    if (any++)
+      sqlite3_str_appendchar(to, 1, ',');
+    ext_text_to_json(to, &text);
+  }
+  sqlite3_str_appendchar(to, 1, ']');
+  if (rc == SQLITE_OK)
+    rc = sqlite3_str_errcode(to);
+  *json = sqlite3_str_finish(to);
+  if (rc != SQLITE_OK) {
+    sqlite3_free(*json);
+    *json = NULL;
+  }
+  return rc;
+}
+
 /* ---- the whole table ------------------------------------------------------
  */
 

@@ -450,6 +450,9 @@ int ext_keys_grow(const struct ext_table *table);
 ** none. */
 void ext_key_result(sqlite3_context *context, struct ext_link *link,
                     int64_t key);
+/* Texts as a JSON array, for sqlite3_free; those that are gone are left out. */
+int ext_keys_json(struct ext_link *link, const int64_t *keys, size_t n,
+                  char **json, char **err);
 /* The texts without rows are removed, as far as nothing else names them. */
 int ext_keys_clean(struct ext_table *table, char **err);
 /* Appends a line to report for the rows that have no text. */

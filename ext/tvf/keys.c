@@ -163,7 +163,7 @@ static int keys_tvf_begin(struct ext_tvf_cursor *base,
   int rc = ext_fn_table(base->conn, arguments[0], &table, err);
   cursor->looks_like = -1;
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(table, arguments[1], &keys, err);
+    rc = ext_fn_keys(table, arguments[1], "keys", &keys, err);
   cursor->n = keys.n;
   cursor->texts = keys.texts.at != NULL;
   for (size_t i = 0; i < cursor->n && rc == SQLITE_OK; i++) {

@@ -59,7 +59,7 @@ static int look_ahead(struct ahead_cursor *cursor, struct ext_table *table,
   int dest = EMB_AHEAD_BUFFER;
   int rc = dest_value ? read_dest(dest_value, &dest, err) : SQLITE_OK;
   if (rc == SQLITE_OK)
-    rc = ext_fn_keys(table, keys_value, &keys, err);
+    rc = ext_fn_keys(table, keys_value, "keys", &keys, err);
   if (rc == SQLITE_OK) {
     rc = emb_lookahead(link->session, keys.at, keys.n, dest, &cursor->rows[0]);
     if (rc)

@@ -36,6 +36,7 @@ static int pending_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
     if (rc)
       return ext_link_error(table->link, rc, err);
   }
+  ext_tvf_hold(base, table->link);
   base->n = n;
   return SQLITE_OK;
 }
@@ -51,7 +52,7 @@ static void pending_column(struct ext_tvf_cursor *base,
   const emb_pending_key *key = &((struct pending_cursor *)base)->list[base->at];
   switch (i) {
   case PENDING_KEY:
-    sqlite3_result_int64(context, key->key);
+    ext_key_result(context, base->link, key->key);
     break;
   case PENDING_N:
     sqlite3_result_int64(context, key->gradients);
@@ -64,7 +65,7 @@ static void pending_column(struct ext_tvf_cursor *base,
 
 static const struct ext_tvf pending = {
     .name = "emb_pending",
-    .declaration = "CREATE TABLE x(key INTEGER, n INTEGER, age_ms INTEGER, "
+    .declaration = "CREATE TABLE x(key, n INTEGER, age_ms INTEGER, "
                    "\"table\" HIDDEN)",
     .argument = PENDING_TABLE,
     .arguments = 1,

@@ -118,7 +118,7 @@ static void sample_column(struct ext_tvf_cursor *base, sqlite3_context *context,
                           int i) {
   struct sample_cursor *cursor = (struct sample_cursor *)base;
   if (i == SAMPLE_KEY)
-    sqlite3_result_int64(context, cursor->keys[base->at]);
+    ext_key_result(context, base->link, cursor->keys[base->at]);
   else if (i == SAMPLE_VECTOR)
     sample_vector(cursor, context);
   else if (i == SAMPLE_PROBABILITY)
@@ -135,6 +135,7 @@ enum { BATCH_KEYS = 0, BATCH_VECTORS, BATCH_PROBABILITIES, BATCH_EXPECTED };
 struct sample_batch_cursor {
   struct ext_tvf_cursor base;               /* must be first */
   struct ext_value *columns[BATCH_COLUMNS]; /* NULL: not asked for */
+  char *json;                               /* of the keys, where texts are */
 };
 
 /* Which columns are asked for. */
@@ -197,6 +198,8 @@ static int sample_batch_begin(struct ext_tvf_cursor *base,
         .expected_counts = ext_value_data(cursor->columns[BATCH_EXPECTED])};
     rc = ext_sample_draw(&ask, &to, &n, err);
   }
+  if (rc == SQLITE_OK && ask.table->link->dict)
+    rc = ext_keys_json(ask.table->link, ext_value_data(cursor->columns[BATCH_KEYS]), n, &cursor->json, err);
   if (rc == SQLITE_OK) {
     sample_batch_cut(cursor, ext_vtab(ask.table)->options.config.dim, n);
     base->n = 1;
@@ -211,12 +214,16 @@ static void sample_batch_end(struct ext_tvf_cursor *base) {
     ext_value_drop(cursor->columns[i]);
     cursor->columns[i] = NULL;
   }
+  sqlite3_free(cursor->json);
+  cursor->json = NULL;
 }
 
 static void sample_batch_column(struct ext_tvf_cursor *base,
                                 sqlite3_context *context, int i) {
   struct sample_batch_cursor *cursor = (struct sample_batch_cursor *)base;
-  if (i < BATCH_COLUMNS && cursor->columns[i])
+  if (i == BATCH_KEYS && cursor->json)
+    sqlite3_result_text(context, cursor->json, -1, SQLITE_TRANSIENT);
+  else if (i < BATCH_COLUMNS && cursor->columns[i])
     ext_value_result(context, cursor->columns[i]);
 }
 
@@ -228,7 +235,7 @@ static void sample_batch_column(struct ext_tvf_cursor *base,
 
 static const struct ext_tvf sample = {
     .name = "emb_sample",
-    .declaration = "CREATE TABLE x(key INTEGER, vector BLOB, probability REAL, "
+    .declaration = "CREATE TABLE x(key, vector BLOB, probability REAL, "
                    "expected_count REAL, " SAMPLE_HIDDEN,
     .argument = SAMPLE_TABLE,
     .arguments = 5,
@@ -245,7 +252,7 @@ static const struct ext_tvf sample = {
 static const struct ext_tvf sample_batch = {
     .name = "emb_sample_batch",
     .declaration =
-        "CREATE TABLE x(keys BLOB, vectors BLOB, probabilities BLOB, "
+        "CREATE TABLE x(keys, vectors BLOB, probabilities BLOB, "
         "expected_counts BLOB, " SAMPLE_HIDDEN,
     .argument = BATCH_COLUMNS,
     .arguments = 5,

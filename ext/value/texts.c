@@ -263,3 +263,21 @@ int ext_text_from_value(sqlite3_value *value, const char *what,
   out->n = (size_t)sqlite3_value_bytes(value);
   return out->at ? SQLITE_OK : SQLITE_NOMEM;
 }
+
+void ext_text_to_json(sqlite3_str *to, const struct ext_text *text) {
+  size_t from = 0;
+  sqlite3_str_appendchar(to, 1, '"');
+  for (size_t i = 0; i < text->n; i++) {
+    unsigned char c = (unsigned char)text->at[i];
+    if (c >= ' ' && c != '"' && c != '\\')
+      continue;
+    sqlite3_str_append(to, text->at + from, (int)(i - from));
+    from = i + 1;
+    if (c < ' ')
+      sqlite3_str_appendf(to, "\\u%04x", c);
+    else
+      sqlite3_str_appendf(to, "\\%c", c);
+  }
+  sqlite3_str_append(to, text->at + from, (int)(text->n - from));
+  sqlite3_str_appendchar(to, 1, '"');
+}

@@ -133,6 +133,8 @@ int ext_texts_from_value(sqlite3_value *value, const char *what,
 ** BLOB and not NULL. */
 int ext_text_from_value(sqlite3_value *value, const char *what,
                         struct ext_text *out, char **err);
+/* Appends it as a string of JSON. */
+void ext_text_to_json(sqlite3_str *to, const struct ext_text *text);
 
 /* ---- vec_arg.c ----------------------------------------------------------- */
 
