@@ -245,14 +245,23 @@ static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
   ivf__list_leave(list);
 }
 
-static void prefetch_block(const struct lists *lists, uint32_t block,
-                           int keys_first) {
-  if (block != BLOCK_NONE && keys_first) {
-    const int64_t *keys = lists_keys(lists, block);
-    __builtin_prefetch(lists_head(lists, block));
+/* The keys of the block after this one: where each is asked for a condition
+** before its code is looked at, a block takes less time than they do. */
+static void prefetch_keys(const struct lists *lists, uint32_t block) {
+  if (block == BLOCK_NONE) {
+    return;
+  }
+  uint32_t after = lists_head(lists, block)->next;
+  if (after != BLOCK_NONE) {
+    const int64_t *keys = lists_keys(lists, after);
+    __builtin_prefetch(lists_head(lists, after));
     __builtin_prefetch(keys);
     __builtin_prefetch(keys + IVF_BLOCK / 2);
-  } else if (block != BLOCK_NONE) {
+  }
+}
+
+static void prefetch_block(const struct lists *lists, uint32_t block) {
+  if (block != BLOCK_NONE) {
     const char *codes = (const char *)lists_codes(lists, block);
     __builtin_prefetch(lists_head(lists, block));
     __builtin_prefetch(lists_marks(lists, block));
@@ -273,7 +282,11 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
   while (next != BLOCK_NONE) {
     uint32_t b = next, live = lists_live(lists, b);
     next = lists_head(lists, b)->next;
-    prefetch_block(lists, next, asked->admitted != NULL);
+    if (asked->admitted) {
+      prefetch_keys(lists, next);
+    } else {
+      prefetch_block(lists, next);
+    }
     search->looked_at += (uint32_t)__builtin_popcount(live);
     if (asked->admitted) {
       live = admit_first(search, asked, lists_keys(lists, b), live);

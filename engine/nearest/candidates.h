@@ -22,8 +22,8 @@ struct candidates { /* of a query */
   uint32_t sampled, admitted;
 };
 
-/* Of each of n queries, at most about so many.  few: the conditions admit few
-** keys.  EMB_NOMEM. */
+/* Of each of n queries, at most about so many.  few: there is a filter, which
+** admits few keys.  EMB_NOMEM. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,
                      struct candidates *all, size_t n, uint32_t most, int few);
 
