@@ -66,17 +66,17 @@ static int init_start(sqlite3 *db, char **message,
 /* What has to do with tables. */
 static int register_all(struct ext_conn *conn) {
   static int (*const registers[])(struct ext_conn *) = {
-      ext_signal_register,        ext_fn_store_register,
-      ext_fn_async_register,      ext_fn_file_register,
-      ext_fn_delta_register,      ext_fn_serve_register,
-      ext_fn_lookup_register,     ext_fn_sample_register,
-      ext_tvf_file_register,      ext_tvf_lookahead_register,
-      ext_tvf_snapshot_register,  ext_tvf_delta_register,
-      ext_tvf_evicted_register,   ext_tvf_keys_register,
-      ext_tvf_nearest_register,   ext_tvf_stats_register,
-      ext_tvf_tables_register,    ext_tvf_backup_register,
-      ext_tvf_progress_register,  ext_tvf_clients_register,
-      ext_tvf_serve_register,     ext_tvf_pending_register,
+      ext_signal_register,       ext_fn_store_register,
+      ext_fn_async_register,     ext_fn_file_register,
+      ext_fn_delta_register,     ext_fn_serve_register,
+      ext_fn_lookup_register,    ext_fn_sample_register,
+      ext_tvf_file_register,     ext_tvf_lookahead_register,
+      ext_tvf_snapshot_register, ext_tvf_delta_register,
+      ext_tvf_evicted_register,  ext_tvf_keys_register,
+      ext_tvf_nearest_register,  ext_tvf_stats_register,
+      ext_tvf_tables_register,   ext_tvf_backup_register,
+      ext_tvf_progress_register, ext_tvf_clients_register,
+      ext_tvf_serve_register,    ext_tvf_pending_register,
       ext_tvf_sample_register};
   int rc;
   conn->refs++;

@@ -57,8 +57,8 @@ with_keys(int (*call)(struct ext_table *, struct ext_keys *, char **),
   return ext_error(err, SQLITE_SCHEMA, "the schema has changed");
 }
 
-int ext_fn_keys(struct ext_table *table, sqlite3_value *value,
-                const char *what, struct ext_keys *keys, char **err) {
+int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
+                struct ext_keys *keys, char **err) {
   int rc = ext_keys_parse(table, value, what, keys, err);
   return rc == SQLITE_OK ? with_keys(ext_keys_find, table, keys, err) : rc;
 }

@@ -128,8 +128,8 @@ int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
 int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
                           struct ext_table **table, char **err);
 /* The argument `what`; ext_keys_free, after an error, too. */
-int ext_fn_keys(struct ext_table *table, sqlite3_value *value,
-                const char *what, struct ext_keys *keys, char **err);
+int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
+                struct ext_keys *keys, char **err);
 /* ext_keys_add_now and ext_keys_settle, as a function may call them. */
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,

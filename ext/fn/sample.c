@@ -132,9 +132,7 @@ int ext_sample_read(struct ext_conn *conn, sqlite3_value **argv,
   return rc;
 }
 
-void ext_sample_free(struct ext_sample *ask) {
-  ext_keys_free(&ask->without);
-}
+void ext_sample_free(struct ext_sample *ask) { ext_keys_free(&ask->without); }
 
 int ext_sample_draw(const struct ext_sample *ask, const emb_samples *to,
                     size_t *n, char **err) {

@@ -199,7 +199,9 @@ static int sample_batch_begin(struct ext_tvf_cursor *base,
     rc = ext_sample_draw(&ask, &to, &n, err);
   }
   if (rc == SQLITE_OK && ask.table->link->dict)
-    rc = ext_keys_json(ask.table->link, ext_value_data(cursor->columns[BATCH_KEYS]), n, &cursor->json, err);
+    rc = ext_keys_json(ask.table->link,
+                       ext_value_data(cursor->columns[BATCH_KEYS]), n,
+                       &cursor->json, err);
   if (rc == SQLITE_OK) {
     sample_batch_cut(cursor, ext_vtab(ask.table)->options.config.dim, n);
     base->n = 1;
@@ -251,9 +253,8 @@ static const struct ext_tvf sample = {
 
 static const struct ext_tvf sample_batch = {
     .name = "emb_sample_batch",
-    .declaration =
-        "CREATE TABLE x(keys, vectors BLOB, probabilities BLOB, "
-        "expected_counts BLOB, " SAMPLE_HIDDEN,
+    .declaration = "CREATE TABLE x(keys, vectors BLOB, probabilities BLOB, "
+                   "expected_counts BLOB, " SAMPLE_HIDDEN,
     .argument = BATCH_COLUMNS,
     .arguments = 5,
     .needed = 2,
