@@ -183,7 +183,7 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   tasks_metrics(store, number_of_task, l);
   number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
   neighbours(l, store);
-  bank_metrics(store, number_of_task, l);
   samples(l, store);
+  bank_metrics(store, number_of_task, l);
   return list.n < max || max == 0 ? list.n : max;
 }
