@@ -5,8 +5,7 @@
 ** (serve/route.h).
 **
 ** On a store that is this process's own this costs two loads and two branches;
-** and a third of both, for the gradients that are to be averaged
-*(bank/needs.h).
+** and a third of both, for gradients that are averaged (bank/needs.h).
 */
 #include "../bank/needs.h"
 #include "../serve/leave.h"

@@ -6,9 +6,8 @@
 ** EXPIRY    The task applies what was pending for `expire`, some pieces a run,
 **           with a session of its own.  It waits for nothing that it finds
 **           taken or held: that is due again at once.  After an error it rests
-**           a little, since the cause will hardly have gone.  By hand
-*(emb_step)
-**           all that is pending is due.
+**           a little, since the cause will hardly have gone.  By hand, in
+**           emb_step, all that is pending is due.
 ** LANE      It may have to wait for room in the log, so it runs under no lock.
 */
 #include "bank.h"
