@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** lookup.c -- emb_lookup: rows that appear when they are looked up, and count
+** get_or_insert.c -- emb_lookup: rows that appear when they are looked up, and count
 ** how often.  A row that is there is changed as by a sum of nothing, under its
 ** latch, and then read as by a Get; in between others may change it, too.
 */

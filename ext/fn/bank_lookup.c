@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** lookup.c -- emb_lookup(table, keys, update), the lookup of a knowledge bank:
+** bank_lookup.c -- emb_lookup(table, keys, update), the lookup of a knowledge
+** bank:
 **
 **   update = 1   a key that is not there becomes a row, and the frequency of
 **                each row grows by one, if the table tracks it
