@@ -669,10 +669,13 @@ static int warm_piece(emb_store *store) {
 }
 
 int warm_is_small(emb_store *store) {
-  struct log *log = &store->core.log;
+  struct core *core = &store->core;
+  struct log *log = &core->log;
+  pthread_mutex_lock(&core->flush_lock); /* nor is it loaded meanwhile */
   pthread_mutex_lock(&log->lock);
   uint64_t extents = log_extents_used(log);
   pthread_mutex_unlock(&log->lock);
+  pthread_mutex_unlock(&core->flush_lock);
   return extents <= WARM_DEPTH;
 }
 
