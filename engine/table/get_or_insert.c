@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** get_or_insert.c -- emb_lookup: rows that appear when they are looked up, and count
-** how often.  A row that is there is changed as by a sum of nothing, under its
-** latch, and then read as by a Get; in between others may change it, too.
+** get_or_insert.c -- emb_lookup: rows that appear when they are looked up, and
+** count how often.  A row that is there is changed as by a sum of nothing,
+** under its latch, and then read as by a Get; in between others may change it.
 */
 #include "../kernel/row_write.h"
 #include "change.h"
