@@ -711,7 +711,8 @@ TEST(beside_writers) {
   }
   for (unsigned round = 0;
        round < help_amount(THREAD_SANITIZED ? 300 : 3000) ||
-       (round < 100000 && help_stat(store, "nearest_made") < 1);
+       (round < 100000 && (help_stat(store, "nearest_made") < 1 ||
+                           help_stat(store, "nearest_queries") < 1));
        round++) {
     int64_t got[K], key = (int64_t)(test_random() % STILL);
     double distances[K];
