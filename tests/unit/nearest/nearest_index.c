@@ -644,7 +644,8 @@ static void *move_rows(void *arg) {
   uint64_t random = (uint64_t)m->number + 1;
   if (!CHECK_EQ_INT(emb_session_open(m->store, &s, NULL), EMB_OK))
     return NULL;
-  for (unsigned round = 0; !atomic_load(m->stop); round++) {
+  for (unsigned round = 0;
+       !atomic_load(m->stop) || (!m->looked && round < 100000); round++) {
     float vector[WIDE];
     int64_t keys[4];
     double distances[4];
@@ -730,7 +731,7 @@ TEST(beside_writers) {
   atomic_store(&stop, 1);
   for (int i = 0; i < MOVERS; i++) {
     pthread_join(threads[i], NULL);
-    CHECK(movers[i].looked > 0 || help_share() > 1); /* in all its rounds */
+    CHECK(movers[i].looked > 0);
   }
   help_close(store, s);
 }
