@@ -123,9 +123,18 @@ static int keys_locked(const struct ext_table *table, char **err) {
                    table->name);
 }
 
+int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err) {
+  int rc = ext_place_connect(table, other);
+  if (rc != SQLITE_OK)
+    return ext_error(err, rc, "cannot open the database once more: %s",
+                     sqlite3_errstr(rc));
+  sqlite3_busy_timeout(*other, (int)ext_vtab(table)->options.config.timeout_ms);
+  return SQLITE_OK;
+}
+
 int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
   sqlite3 *db = table->conn->db;
-  int state = sqlite3_txn_state(db, table->schema), rc;
+  int state = sqlite3_txn_state(db, table->schema);
   *other = NULL;
   if (sqlite3_get_autocommit(db) &&
       sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE)
@@ -133,12 +142,7 @@ int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
   if (table->file[0] == 0 || state == SQLITE_TXN_WRITE ||
       (state == SQLITE_TXN_READ && !ext_place_is_wal(db, table->schema)))
     return keys_locked(table, err);
-  rc = ext_place_connect(table, other);
-  if (rc != SQLITE_OK)
-    return ext_error(err, rc, "cannot open the database once more: %s",
-                     sqlite3_errstr(rc));
-  sqlite3_busy_timeout(*other, (int)ext_vtab(table)->options.config.timeout_ms);
-  return SQLITE_OK;
+  return ext_keys_connect(table, other, err);
 }
 
 int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,

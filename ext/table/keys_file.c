@@ -181,9 +181,17 @@ static int file_hold(struct ext_table *table, emb_file *from,
                    table->name);
 }
 
+/* A connection of its own, which gives its lock back without memory: a COMMIT
+*of
+** the user's may find none, and leave the user in a transaction.  But while the
+** user's reads in a rollback journal, no other one could commit; then it is the
+** statement that reads which SQLite undoes. */
 static int file_writer(struct ext_table *table, struct ext_file_keys *file,
                        char **err) {
   int rc = ext_keys_writer(table, &file->other, err);
+  if (rc == SQLITE_OK && file->other == NULL && table->file[0] &&
+      sqlite3_txn_state(table->conn->db, table->schema) == SQLITE_TXN_NONE)
+    rc = ext_keys_connect(table, &file->other, err);
   if (rc != SQLITE_LOCKED)
     return rc;
   sqlite3_free(*err);

@@ -461,6 +461,8 @@ int ext_keys_verify(struct ext_table *table, sqlite3_str *report, char **err);
 /* The connection that may commit texts now: *other, which the caller closes, or
 ** with NULL the user's. */
 int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err);
+/* Another connection to the same file, which waits for locks as the table. */
+int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err);
 /* Of struct ext_dict_rows; arg is the link. */
 int ext_keys_exist(void *link, const int64_t *ids, size_t n, uint8_t *are,
                    char **err);
