@@ -22,8 +22,8 @@ static int read_bytes(struct pack_reader *r, void *to, size_t n,
   return os ? err_os(err, EMB_IOERR, os, "cannot read %s", r->path) : EMB_OK;
 }
 
-int read_block(struct pack_reader *r, const struct read_request *request,
-               struct pack_block *block, emb_err *err) {
+int read__block(struct pack_reader *r, const struct read_request *request,
+                struct pack_block *block, emb_err *err) {
   uint64_t limit = r->end.file_bytes, offset = request->offset;
   if (offset > limit || limit - offset < sizeof *block) {
     return read__bad(r, offset, "no block can be there", err);
@@ -63,7 +63,7 @@ int read__plain(struct pack_reader *r, uint32_t kind, uint64_t i,
     return EMB_OK;
   }
   r->plain_have = UINT64_MAX;
-  int rc = read_block(
+  int rc = read__block(
       r, &(struct read_request){offset, position, kind, r->plain, FULL_BYTES},
       &block, err);
   if (!rc &&
@@ -140,10 +140,10 @@ int read__rows(struct pack_reader *r, uint64_t b, emb_err *err) {
   r->have = UINT64_MAX;
   int rc = locate(r, b, &offset, err);
   rc = rc ? rc
-          : read_block(r,
-                       &(struct read_request){offset, b, PACK_ROWS, r->stored,
-                                              r->raw_room},
-                       &r->block, err);
+          : read__block(r,
+                        &(struct read_request){offset, b, PACK_ROWS, r->stored,
+                                               r->raw_room},
+                        &r->block, err);
   if (!rc && !read_check_rows(r, b, &r->block)) {
     rc = read__bad(r, offset, "numbers of a block", err);
   }
@@ -294,10 +294,10 @@ static int read_end(struct pack_reader *r, uint64_t bytes, emb_err *err) {
   struct pack_block block;
   r->end.file_bytes = bytes; /* bounds what is read */
   struct pack_end end;
-  int rc = read_block(r,
-                      &(struct read_request){at, PACK_END_POSITION, PACK_LAST,
-                                             &end, sizeof end},
-                      &block, err);
+  int rc = read__block(r,
+                       &(struct read_request){at, PACK_END_POSITION, PACK_LAST,
+                                              &end, sizeof end},
+                       &block, err);
   if (rc == EMB_CORRUPT) {
     return read__bad(r, at, "its end is not here: the file was cut off", err);
   }

@@ -57,8 +57,8 @@ struct read_request {
   size_t room;
 };
 /* Header and stored bytes of a block. */
-int read_block(struct pack_reader *r, const struct read_request *request,
-               struct pack_block *block, emb_err *err);
+int read__block(struct pack_reader *r, const struct read_request *request,
+                struct pack_block *block, emb_err *err);
 /* Block b of the rows; its stored form is r->stored until the next block. */
 int read__rows(struct pack_reader *r, uint64_t b, emb_err *err);
 /* Reads all texts. */

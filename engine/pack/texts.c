@@ -138,11 +138,11 @@ static int texts_load(struct pack_reader *r, emb_err *err) {
     return texts_bad(r, "number of texts", err);
   }
   r->texts_n = r->texts_at = 0;
-  int rc = read_block(r,
-                      &(struct read_request){
-                          r->texts_offset, r->end.row_blocks + r->texts_block,
-                          PACK_BYTES, r->stored, PACK_TEXTS_BYTES},
-                      &block, err);
+  int rc = read__block(r,
+                       &(struct read_request){
+                           r->texts_offset, r->end.row_blocks + r->texts_block,
+                           PACK_BYTES, r->stored, PACK_TEXTS_BYTES},
+                       &block, err);
   if (rc) {
     return rc;
   }

@@ -181,11 +181,10 @@ static int file_hold(struct ext_table *table, emb_file *from,
                    table->name);
 }
 
-/* A connection of its own, which gives its lock back without memory: a COMMIT
-*of
-** the user's may find none, and leave the user in a transaction.  But while the
-** user's reads in a rollback journal, no other one could commit; then it is the
-** statement that reads which SQLite undoes. */
+/* A connection of its own gives its lock back without memory; a COMMIT of the
+** user's may find none, and leave the user in a transaction.  But while the
+** user's reads, with a rollback journal, no other one could commit; there it is
+** the reading statement that SQLite undoes. */
 static int file_writer(struct ext_table *table, struct ext_file_keys *file,
                        char **err) {
   int rc = ext_keys_writer(table, &file->other, err);
