@@ -110,19 +110,22 @@ int emb_file_next(emb_file *file, emb_file_row *row, float *vector, int *found,
                   emb_err *err) {
   const struct pack_row *from;
   int rc = pack_next(file->reader, &from, err);
-  *found = !rc && from;
-  return *found ? file_take(file, from, row, vector, err) : rc;
+  int some = !rc && from;
+  rc = some ? file_take(file, from, row, vector, err) : rc;
+  *found = some && !rc;
+  return rc;
 }
 
 int emb_file_next_key(emb_file *file, emb_file_row *row, int *found,
                       emb_err *err) {
   const struct pack_row *from;
   int rc = pack_next(file->reader, &from, err);
-  *found = !rc && from;
-  if (*found) {
+  int some = !rc && from;
+  if (some) {
     rc = file_text(file, file->row, row, err);
     file_key(file, from, row);
   }
+  *found = some && !rc;
   return rc;
 }
 
@@ -175,8 +178,9 @@ int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
                  "the file is damaged: its index is wrong about key %lld",
                  (long long)key);
   }
+  rc = rc ? rc : file_take(file, from, row, vector, err);
   *found = !rc;
-  return rc ? rc : file_take(file, from, row, vector, err);
+  return rc;
 }
 
 int emb_file_get_text(emb_file *file, emb_file_row *row, float *vector,
@@ -197,6 +201,8 @@ int emb_file_get_text(emb_file *file, emb_file_row *row, float *vector,
   }
   file_seek(file, at);
   int rc = pack_next(file->reader, &from, err);
-  *found = !rc && from;
-  return *found ? file_value(file, from, row, vector, err) : rc;
+  int some = !rc && from;
+  rc = some ? file_value(file, from, row, vector, err) : rc;
+  *found = some && !rc;
+  return rc;
 }
