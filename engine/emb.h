@@ -945,6 +945,14 @@ void emb_delta_close(emb_delta *delta);
 ** EMB_RANGE: no such delta; it must be read again. */
 int emb_delta_ack(emb_session *session, const char *consumer, uint64_t upto);
 
+/* The rows of a file with texts (below) in the numbers of another store. */
+typedef struct emb_file_keys {
+  uint64_t file; /* emb_file_info.id: that these are meant for this file */
+  const int64_t *keys; /* of each row, in the order of the file; of a deletion
+                          also one that has no row */
+  size_t n;            /* its rows */
+} emb_file_keys;
+
 /* How a file of a delta is written or applied; zeros are the defaults. */
 typedef struct emb_delta_options {
   const char *text;    /* "quantize=none, level=1, state=1", as they are for
@@ -952,6 +960,8 @@ typedef struct emb_delta_options {
   const char *columns; /* names of the vectors, which must be the same on both
                           sides; NULL: not compared */
   int join;            /* see emb_delta_apply */
+  const emb_file_keys *keys; /* of a file with texts, that is applied; else
+                                NULL */
 } emb_delta_options;
 
 typedef struct emb_delta_file {
@@ -973,6 +983,12 @@ typedef struct emb_delta_file {
 int emb_delta_export(emb_session *session, const char *consumer,
                      const char *path, const emb_delta_options *how,
                      emb_delta_file *about);
+/* The same of a delta that is open and of which nothing was read, and it is not
+** noted as sent: emb_delta_next, which finds no more rows, does that.  So what
+** the file is made of can be completed before (emb_file_add_texts), while what
+** the consumer needs is kept. */
+int emb_delta_write(emb_delta *delta, const char *path,
+                    const emb_delta_options *how, emb_delta_file *about);
 /* Applies such a file to this store, whose vectors must have the same
 ** dimensions and types; its optimizer may be another if the file has no state,
 ** and a store without one takes all files.  All of the file is checked before
@@ -983,6 +999,8 @@ int emb_delta_export(emb_session *session, const char *consumer,
 ** there before the snapshot was.  The rows get versions of this store.
 ** join: takes it whatever was applied before; the caller knows that the store
 ** has what the delta begins from.
+** A file with texts needs how->keys, another takes none (MISMATCH); keys that
+** were read from another file: BUSY; a key twice: CORRUPT.
 ** Errors: LOCKED (a transaction of the session), BUSY (another's), NOTADB,
 ** CORRUPT, MISMATCH (another schema, source or consumer), RANGE (a delta before
 ** this one is missing: the text says which), READONLY, IOERR, FULL, NOMEM. */
@@ -1053,6 +1071,10 @@ int emb_snapshot_export(emb_session *session, const char *name,
 ** before an increment), LOCKED (own transaction), and those of emb_put. */
 int emb_snapshot_restore(emb_session *session, const char *path,
                          uint64_t *rows);
+/* The same of a file with texts, whose rows get these keys; the errors of
+** emb_delta_apply about them. */
+int emb_snapshot_restore_keys(emb_session *session, const char *path,
+                              const emb_file_keys *keys, uint64_t *rows);
 
 /* Such a file as it stands, without a store; read-only.  Memory: a block of
 ** rows in three forms, which is 1 MiB or a few rows.  One thread at a time. */
@@ -1065,12 +1087,16 @@ typedef struct emb_file_info {
   uint64_t bytes;
   int tracks;    /* its rows know of their updates */
   int has_index; /* else a lookup reads the whole file */
+  int has_texts; /* of each row, see emb_file_add_texts */
+  uint64_t id;   /* random, of this file */
 } emb_file_info;
 typedef struct emb_file_row {
   int64_t key;
   uint64_t version; /* in the store that it comes from */
   emb_track track;  /* zeros where the table did not track */
   int deleted;      /* in an increment: the key is gone */
+  const char *text; /* of a file with texts, until the next call; NULL */
+  size_t text_bytes;
 } emb_file_row;
 /* Checks head and end; each block is checked when it is read.  Errors:
 ** CANTOPEN, NOTADB, CORRUPT, NOMEM, IOERR. */
@@ -1085,6 +1111,45 @@ void emb_file_rewind(emb_file *file);
 /* The row of a key.  The next row is then the one behind it. */
 int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
                  int *found, emb_err *err);
+/* The same of row->text, for which all texts before it are read. */
+int emb_file_get_text(emb_file *file, emb_file_row *row, float *vector,
+                      int *found, emb_err *err);
+/* As emb_file_next, without vector and track. */
+int emb_file_next_key(emb_file *file, emb_file_row *row, int *found,
+                      emb_err *err);
+/* Reads all of it and sees that it is as it was written; the next row is the
+** first.  stop (or NULL) is asked now and then: not 0 is EMB_INTERRUPT. */
+int emb_file_verify(emb_file *file, int (*stop)(void *), void *arg,
+                    emb_err *err);
+
+/* Whoever uses a store with keys that are numbers of texts has the texts; the
+** store's own files have the numbers, which mean nothing in another one.  So
+** such a file is made in two steps: emb_snapshot_export, or emb_delta_write, to
+** a file that nobody else sees, and from that one with the text of each row.
+** It is taken in two steps, too: its texts get numbers (emb_file_next_key),
+** and then emb_delta_apply or emb_snapshot_restore_keys gets those. */
+typedef struct emb_file_texts {
+  /* The text of the row's key, UTF-8 of less than 2 GiB, which stays until the
+  ** next call; or an error, which goes to the caller. */
+  int (*text)(void *arg, const emb_file_row *row, const char **text,
+              size_t *bytes, emb_err *err);
+  int (*stop)(void *arg); /* not 0: EMB_INTERRUPT; or NULL */
+  void *arg;
+  const char *options; /* those of the file; level= is that of its texts */
+} emb_file_texts;
+typedef struct emb_file_writer emb_file_writer;
+/* The rows of `file` and their texts, without index, complete and durable, but
+** under another name than path until emb_file_finish.  Memory: emb_file's, and
+** the longest text.  Errors: RANGE (a text that cannot be in a file), CANTOPEN,
+** CORRUPT, FULL, IOERR, NOMEM, INTERRUPT. */
+int emb_file_add_texts(emb_file *file, const char *path,
+                       const emb_file_texts *how, emb_file_writer **writer,
+                       emb_err *err);
+/* It gets its name, durably; bytes (or NULL): of it.  Frees the writer; after
+** an error path is as it was. */
+int emb_file_finish(emb_file_writer *writer, uint64_t *bytes, emb_err *err);
+/* Removes it; NULL is allowed. */
+void emb_file_abandon(emb_file_writer *writer);
 
 /* ---- vectors in fewer bits --------------------------------------------- */
 

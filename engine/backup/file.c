@@ -3,18 +3,16 @@
 ** file.c -- a file that emb_snapshot_export made, read as it stands: by key and
 ** as a whole, without a store.
 **
-** MEMORY   A block of rows in three forms (pack/read.h), one of the index.
+** TEXTS    Of a file with texts each row comes with its own; where a row is
+**          read out of order, the texts before it are passed over.
+** MEMORY   A block of rows in three forms (pack/read.h), one of the index; of
+**          texts one block, and the longest text.
 */
+#include "file.h"
+
 #include <string.h>
 
-#include "../schema/form.h"
 #include "../session/registry.h"
-
-struct emb_file {
-  struct env *env;
-  struct pack_reader *reader;
-  struct form form;
-};
 
 int emb_file_open(const char *path, emb_file **out, emb_err *err) {
   struct env *env = registry_env();
@@ -54,18 +52,46 @@ void emb_file_about(const emb_file *file, emb_file_info *info) {
   info->bytes = end->file_bytes;
   info->tracks = file->form.track;
   info->has_index = (head->flags & PACK_INDEX) != 0;
+  info->has_texts = (head->flags & PACK_TEXTS) != 0;
+  info->id = head->id;
   for (int i = 0; i < PACK_OPS; i++) {
     info->rows += (int64_t)end->rows[i];
   }
 }
 
-/* Fills the row; a deletion has a vector of zeros. */
-static int file_take(emb_file *file, const struct pack_row *row,
-                     emb_file_row *to, float *vector, emb_err *err) {
+/* The text of this row. */
+static int file_text(emb_file *file, uint64_t at, emb_file_row *to,
+                     emb_err *err) {
+  struct pack_text text = {NULL, 0};
+  int rc = EMB_OK;
+  if (pack_reader_head(file->reader)->flags & PACK_TEXTS) {
+    if (file->text > at) {
+      pack_rewind_texts(file->reader);
+      file->text = 0;
+    }
+    for (; !rc && file->text <= at; file->text++) {
+      rc = pack_next_text(file->reader, &text, err);
+    }
+  }
+  to->text = text.at;
+  to->text_bytes = text.n;
+  return rc;
+}
+
+/* The row, which is the next one, but for its text and what is in its value. */
+static void file_key(emb_file *file, const struct pack_row *row,
+                     emb_file_row *to) {
+  file->row++;
   to->key = row->key;
   to->version = row->version;
   to->deleted = row->op != PACK_PUT;
   to->track = (emb_track){0, 0};
+}
+
+/* And its value; a deletion has a vector of zeros. */
+static int file_value(emb_file *file, const struct pack_row *row,
+                      emb_file_row *to, float *vector, emb_err *err) {
+  file_key(file, row, to);
   memset(vector, 0, file->form.file.dim * sizeof *vector);
   return to->deleted ||
                  form_vectors(&file->form, row->value, vector, &to->track) == 0
@@ -74,15 +100,48 @@ static int file_take(emb_file *file, const struct pack_row *row,
                        (long long)row->key);
 }
 
+static int file_take(emb_file *file, const struct pack_row *row,
+                     emb_file_row *to, float *vector, emb_err *err) {
+  int rc = file_text(file, file->row, to, err);
+  return rc ? rc : file_value(file, row, to, vector, err);
+}
+
 int emb_file_next(emb_file *file, emb_file_row *row, float *vector, int *found,
                   emb_err *err) {
   const struct pack_row *from;
   int rc = pack_next(file->reader, &from, err);
-  *found = !rc && from;
-  return *found ? file_take(file, from, row, vector, err) : rc;
+  int some = !rc && from;
+  rc = some ? file_take(file, from, row, vector, err) : rc;
+  *found = some && !rc;
+  return rc;
 }
 
-void emb_file_rewind(emb_file *file) { pack_seek(file->reader, 0); }
+int emb_file_next_key(emb_file *file, emb_file_row *row, int *found,
+                      emb_err *err) {
+  const struct pack_row *from;
+  int rc = pack_next(file->reader, &from, err);
+  int some = !rc && from;
+  if (some) {
+    rc = file_text(file, file->row, row, err);
+    file_key(file, from, row);
+  }
+  *found = some && !rc;
+  return rc;
+}
+
+static void file_seek(emb_file *file, uint64_t row) {
+  pack_seek(file->reader, row);
+  file->row = row;
+}
+
+void emb_file_rewind(emb_file *file) { file_seek(file, 0); }
+
+int emb_file_verify(emb_file *file, int (*stop)(void *), void *arg,
+                    emb_err *err) {
+  int rc = pack_verify(file->reader, stop, arg, err);
+  file->row = file->text = 0;
+  return rc;
+}
 
 /* Without an index by reading all rows. */
 static int search(emb_file *file, int64_t key, uint64_t *at, emb_err *err) {
@@ -112,13 +171,38 @@ int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
   if (rc || at == UINT64_MAX) {
     return rc;
   }
-  pack_seek(file->reader, at);
+  file_seek(file, at);
   rc = pack_next(file->reader, &from, err);
   if (!rc && (!from || from->key != key)) {
     rc = err_set(err, EMB_CORRUPT,
                  "the file is damaged: its index is wrong about key %lld",
                  (long long)key);
   }
+  rc = rc ? rc : file_take(file, from, row, vector, err);
   *found = !rc;
-  return rc ? rc : file_take(file, from, row, vector, err);
+  return rc;
+}
+
+int emb_file_get_text(emb_file *file, emb_file_row *row, float *vector,
+                      int *found, emb_err *err) {
+  const char *text = row->text;
+  size_t bytes = row->text_bytes;
+  const struct pack_row *from;
+  uint64_t at = 0;
+  *found = 0;
+  for (;; at++) {
+    int rc = file_text(file, at, row, err);
+    if (rc || !row->text) {
+      return rc;
+    }
+    if (row->text_bytes == bytes && memcmp(row->text, text, bytes) == 0) {
+      break;
+    }
+  }
+  file_seek(file, at);
+  int rc = pack_next(file->reader, &from, err);
+  int some = !rc && from;
+  rc = some ? file_value(file, from, row, vector, err) : rc;
+  *found = some && !rc;
+  return rc;
 }

@@ -80,6 +80,7 @@ enum {
   NEEDS_OF_snapshot_open = NEEDS_NOTHING,
   NEEDS_OF_snapshot_export = NEEDS_NOTHING, /* of a snapshot that is there */
   NEEDS_OF_snapshot_restore = NEEDS_ALL,
+  NEEDS_OF_snapshot_restore_keys = NEEDS_ALL,
   NEEDS_OF_delta_open = NEEDS_ALL,
   NEEDS_OF_delta_export = NEEDS_ALL,
   NEEDS_OF_delta_apply = NEEDS_ALL,

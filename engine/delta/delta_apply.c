@@ -221,10 +221,11 @@ int local_delta_apply(emb_session *s, const char *path,
                       const emb_delta_options *how, emb_delta_file *about) {
   static const emb_delta_options plain = {0};
   emb_delta_file unused;
-  struct applying a = {.s = s,
-                       .how = how ? how : &plain,
-                       .file = {.s = s, .path = path},
-                       .about = about ? about : &unused};
+  struct applying a = {
+      .s = s,
+      .how = how ? how : &plain,
+      .file = {.s = s, .path = path, .keys = how ? how->keys : NULL},
+      .about = about ? about : &unused};
   memset(a.about, 0, sizeof *a.about);
   int rc = session_begin_write(s);
   if (!rc && s->txn) {

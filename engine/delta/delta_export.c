@@ -7,6 +7,9 @@
 ** that this delta was sent: an acknowledgement is never of a file that is not
 ** there.  But that file, too, is written beside the old one before: then two
 ** renames are left, which take nothing that there could be too little of.
+**
+** Of emb_delta_write the file is only what another one is made of, so it has
+** its name when it is complete, and the consumer's file says nothing yet.
 */
 #include "../schema/form.h"
 #include "../pack/options.h"
@@ -141,8 +144,26 @@ static int give_name(void *arg) {
   return pack_finish(pack, &w->about->bytes, &w->s->err);
 }
 
+/* The file is complete: it gets its name, and is noted as sent or not. */
+static int delta_export_end(struct writing *w, int sends) {
+  int rc = pack_complete(w->pack, &w->s->err);
+  if (!sends || EMB_SEED(SEED_DELTA_NOT_NOTED_AS_SENT) ||
+      EMB_SEED(SEED_DELTA_NAMED_BEFORE_SENT)) {
+    rc = rc ? rc : give_name(w);
+    rc = rc || !sends || EMB_SEED(SEED_DELTA_NOT_NOTED_AS_SENT)
+             ? rc
+             : delta_complete(w->delta);
+  } else {
+    rc = rc ? rc : delta__complete_with(w->delta, give_name, w);
+  }
+  if (w->pack) {
+    pack_abandon(w->pack);
+  }
+  return rc;
+}
+
 static int delta_export_write_file(struct writing *w, const char *path,
-                                   const emb_delta_options *how) {
+                                   const emb_delta_options *how, int sends) {
   emb_session *s = w->s;
   struct pack_head head;
   int rc = pack_options_parse(&w->options, how->text, 0, &s->err);
@@ -162,35 +183,38 @@ static int delta_export_write_file(struct writing *w, const char *path,
   w->about->number = head.number;
   w->about->from = head.base.page;
   w->about->to = head.end.page;
-  rc = pack_complete(w->pack, &s->err);
-  if (EMB_SEED(SEED_DELTA_NOT_NOTED_AS_SENT) ||
-      EMB_SEED(SEED_DELTA_NAMED_BEFORE_SENT)) {
-    rc = rc ? rc : give_name(w);
-    rc = rc || EMB_SEED(SEED_DELTA_NOT_NOTED_AS_SENT)
-             ? rc
-             : delta_complete(w->delta);
-  } else {
-    rc = rc ? rc : delta__complete_with(w->delta, give_name, w);
-  }
-  if (w->pack) {
-    pack_abandon(w->pack);
-  }
+  return delta_export_end(w, sends);
+}
+
+static int delta_export_run(struct writing *w, const char *path,
+                            const emb_delta_options *how, int sends) {
+  static const emb_delta_options plain = {0};
+  w->begun = progress_begin(w->s, "delta export", "rows", 0);
+  int rc = delta_export_write_file(w, path, how ? how : &plain, sends);
+  progress_end(w->s, w->begun);
+  free_room(w);
   return rc;
+}
+
+int local_delta_write(emb_delta *delta, const char *path,
+                      const emb_delta_options *how, emb_delta_file *about) {
+  emb_delta_file unused;
+  struct writing w = {
+      .s = delta->scan.s, .delta = delta, .about = about ? about : &unused};
+  memset(w.about, 0, sizeof *w.about);
+  return delta->complete ? session_error(w.s, EMB_MISUSE, "the delta was read")
+                         : delta_export_run(&w, path, how, 0);
 }
 
 int local_delta_export(emb_session *s, const char *consumer, const char *path,
                        const emb_delta_options *how, emb_delta_file *about) {
-  static const emb_delta_options plain = {0};
   emb_delta_file unused;
   struct writing w = {.s = s, .about = about ? about : &unused};
   memset(w.about, 0, sizeof *w.about);
   int rc = local_delta_open(s, consumer, &w.delta);
   if (!rc) {
-    w.begun = progress_begin(s, "delta export", "rows", 0);
-    rc = delta_export_write_file(&w, path, how ? how : &plain);
-    progress_end(s, w.begun);
+    rc = delta_export_run(&w, path, how, 1);
     local_delta_close(w.delta);
-    free_room(&w);
   }
   return rc;
 }

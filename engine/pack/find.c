@@ -89,7 +89,7 @@ static int verify_rows(struct pack_reader *r, int (*stop)(void *), void *arg,
     }
   } while (!rc && row);
   if (!rc && (memcmp(rows, r->end.rows, sizeof rows) != 0 ||
-              r->next_offset != r->end.index_offset)) {
+              r->next_offset != read_rows_end(r))) {
     rc = read__bad(r, r->next_offset, "its rows are not those it counts", err);
   }
   return rc;
@@ -138,6 +138,7 @@ static int verify_index(struct pack_reader *r, emb_err *err) {
 int pack_verify(struct pack_reader *r, int (*stop)(void *), void *arg,
                 emb_err *err) {
   int rc = verify_rows(r, stop, arg, err);
+  rc = rc ? rc : texts__verify(r, stop, arg, err);
   rc = rc ? rc : verify_directory(r, err);
   rc = rc ? rc : verify_index(r, err);
   pack_seek(r, 0);

@@ -9,6 +9,7 @@
 **
 **   head       4096 bytes, struct pack_head
 **   rows       blocks of head.block__rows rows, the last one perhaps fewer
+**   texts      blocks of bytes; of a table with text keys only
 **   index      blocks of key and row number, ordered by hash_key; may be absent
 **   directory  blocks of the offsets of all blocks of rows
 **   end        128 bytes, struct pack_block and struct pack_end
@@ -29,6 +30,14 @@
 **            second ones, ...  Signs and exponents of floats come together so,
 **            and are what a compressor finds.  Then zstd, unless that makes it
 **            no smaller.
+**
+** TEXTS      Of a table whose keys are numbers of texts: for each row, in their
+**            order, deletions included, its length in 4 bytes and its bytes,
+**            UTF-8.  That goes into blocks of PACK_TEXTS_BYTES, the last one
+**            fewer, without regard to where a text begins; each is compressed
+**            as rows are.  The keys of such a file are the source's numbers,
+**            which mean nothing elsewhere.  It has PACK_FORMAT_TEXTS, which
+**            older readers refuse, and no index.
 **
 ** WRITING    To PATH-new: sync, rename, sync of the directory.  Until then PATH
 **            is as before; after any error PATH-new is gone.  Only a pack, or
@@ -54,11 +63,14 @@
 
 #define PACK_MAGIC "embpack1"
 #define PACK_FORMAT 1
+#define PACK_FORMAT_TEXTS 2 /* the same, and texts */
 #define PACK_NAME_BYTES 72
 #define PACK_SCHEMA_BYTES 3584
 #define PACK_COLUMNS_MAX 24
 #define PACK_BLOCK_TARGET (256u << 10) /* uncompressed: fits a second cache */
 #define PACK_VALUE_MAX (2u << 20)
+#define PACK_TEXTS_BYTES (64u << 10) /* raw, of a block of texts */
+#define PACK_TEXT_MAX 2147483647u    /* SQLite's texts are no longer */
 #define PACK_PATH_BYTES 4096
 #define PACK_LEVEL_MAX 19
 #define PACK_LEVEL_DEFAULT 1
@@ -68,7 +80,8 @@ enum { PACK_SNAPSHOT = 1, PACK_INCREMENT = 2, PACK_DELTA = 3 }; /* kinds */
 
 enum { PACK_PUT, PACK_DELETE, PACK_EXPIRE, PACK_EVICT, PACK_OPS };
 
-enum { PACK_STATE = 1, PACK_TRACK = 2, PACK_INDEX = 4 }; /* flags */
+/* Flags. */
+enum { PACK_STATE = 1, PACK_TRACK = 2, PACK_INDEX = 4, PACK_TEXTS = 8 };
 
 struct pack_column {
   uint32_t bytes; /* of a value */
@@ -106,14 +119,20 @@ struct pack_head {
 _Static_assert(sizeof(struct pack_head) == 4096, "head of a pack");
 _Static_assert(offsetof(struct pack_head, schema) == 512, "head of a pack");
 
-enum { PACK_ROWS = 1, PACK_ENTRIES = 2, PACK_OFFSETS = 3, PACK_LAST = 4 };
+enum {
+  PACK_ROWS = 1,
+  PACK_ENTRIES = 2,
+  PACK_OFFSETS = 3,
+  PACK_LAST = 4,
+  PACK_BYTES = 5
+};
 
 struct pack_block {
   uint64_t sum;          /* 00-07 */
   uint32_t kind;         /* 08-11 PACK_ROWS, ... */
   uint32_t stored_bytes; /* 12-15 what follows */
   uint32_t raw_bytes;    /* 16-19 the same before zstd; equal: not compressed */
-  uint32_t count;        /* 20-23 rows, entries, offsets */
+  uint32_t count;        /* 20-23 rows, entries, offsets; texts that begin */
   uint32_t puts;         /* 24-27 rows with a value */
   uint32_t zero;         /* 28-31 */
 };
@@ -130,7 +149,9 @@ struct pack_end {
   uint64_t index_offset;     /* 48-55 first block of the index */
   uint64_t directory_offset; /* 56-63 */
   uint64_t file_bytes;       /* 64-71 */
-  uint64_t zero[3];          /* 72-95 */
+  uint64_t texts_offset;     /* 72-79 first block of texts; 0: it has none */
+  uint64_t text_blocks;      /* 80-87 */
+  uint64_t text_bytes;       /* 88-95 raw, lengths included */
 };
 _Static_assert(sizeof(struct pack_end) == 96, "end of a pack");
 #define PACK_END_BYTES (sizeof(struct pack_block) + sizeof(struct pack_end))
@@ -142,6 +163,12 @@ struct pack_row {
   const char *value; /* the columns; NULL unless it is a put */
 };
 
+/* The text of a row; at is NULL where there is none. */
+struct pack_text {
+  const char *at;
+  size_t n;
+};
+
 /* Bytes of a value, and rows in a block that hold about PACK_BLOCK_TARGET. */
 uint32_t pack_value_bytes(const struct pack_head *head);
 uint32_t pack__block_rows(uint32_t value_bytes);
@@ -149,9 +176,11 @@ uint32_t pack__block_rows(uint32_t value_bytes);
 /* ---- writing ------------------------------------------------------------- */
 
 struct pack_writer;
+struct pack_reader;
 
 /* head: kind, uuid, encoding, flags, columns, marks, number, names and schema;
-** the rest is filled in.  level: 0 stored, 1 .. PACK_LEVEL_MAX of zstd. */
+** the rest is filled in; with the flag PACK_TEXTS the format is the newer one.
+** level: 0 stored, 1 .. PACK_LEVEL_MAX of zstd. */
 int pack_create(struct env *env, const char *path, const struct pack_head *head,
                 int level, struct pack_writer **out, emb_err *err);
 /* Before the first row: compresses in a thread of its own as well, and writes
@@ -163,6 +192,14 @@ int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err);
 ** flag PACK_INDEX one for each put, else none. */
 int pack_add_entry(struct pack_writer *w, int64_t key, uint64_t row,
                    emb_err *err);
+/* Instead of adding rows: all of another file whose rows are of the same form,
+** as they are stored there.  stop may be NULL. */
+int pack_copy_rows(struct pack_writer *w, struct pack_reader *from,
+                   int (*stop)(void *), void *arg, emb_err *err);
+/* After all rows, with the flag PACK_TEXTS: one for each row, in their order.
+** EMB_RANGE: too long, or not UTF-8. */
+int pack_add_text(struct pack_writer *w, const struct pack_text *text,
+                  emb_err *err);
 /* The file is complete and durable, but not under its name yet.  What then is
 ** left to pack_finish takes no memory, no descriptor and no space, so a caller
 ** that has more to prepare does that in between.  After an error:
@@ -179,8 +216,6 @@ void pack_abandon(struct pack_writer *w);
 
 /* ---- reading ------------------------------------------------------------- */
 
-struct pack_reader;
-
 /* Checks head and end. */
 int pack_open(struct env *env, const char *path, struct pack_reader **out,
               emb_err *err);
@@ -194,6 +229,11 @@ int pack_next(struct pack_reader *r, const struct pack_row **row, emb_err *err);
 void pack_seek(struct pack_reader *r, uint64_t row);
 /* Row number of a key in a file with an index; UINT64_MAX: it is not there. */
 int pack_find(struct pack_reader *r, int64_t key, uint64_t *row, emb_err *err);
+/* In a file with PACK_TEXTS the text of the next row, whatever row pack_next is
+** at; it stays until the next call.  text->at is NULL behind the last one. */
+int pack_next_text(struct pack_reader *r, struct pack_text *text, emb_err *err);
+/* The next text is the first row's. */
+void pack_rewind_texts(struct pack_reader *r);
 /* Reads the whole file: each block, and that the end is right about them. */
 int pack_verify(struct pack_reader *r, int (*stop)(void *), void *arg,
                 emb_err *err);

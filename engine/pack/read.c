@@ -22,8 +22,8 @@ static int read_bytes(struct pack_reader *r, void *to, size_t n,
   return os ? err_os(err, EMB_IOERR, os, "cannot read %s", r->path) : EMB_OK;
 }
 
-int read_block(struct pack_reader *r, const struct read_request *request,
-               struct pack_block *block, emb_err *err) {
+int read__block(struct pack_reader *r, const struct read_request *request,
+                struct pack_block *block, emb_err *err) {
   uint64_t limit = r->end.file_bytes, offset = request->offset;
   if (offset > limit || limit - offset < sizeof *block) {
     return read__bad(r, offset, "no block can be there", err);
@@ -50,7 +50,7 @@ int read_block(struct pack_reader *r, const struct read_request *request,
 int read__plain(struct pack_reader *r, uint32_t kind, uint64_t i,
                 emb_err *err) {
   int entries = kind == PACK_ENTRIES;
-  uint64_t position = r->end.row_blocks + i;
+  uint64_t position = r->end.row_blocks + r->end.text_blocks + i;
   uint64_t offset = i * (FULL_BYTES + sizeof(struct pack_block)) +
                     (entries ? r->end.index_offset : r->end.directory_offset);
   uint64_t left = entries ? r->end.entries - i * PACK_ENTRIES_MAX
@@ -63,7 +63,7 @@ int read__plain(struct pack_reader *r, uint32_t kind, uint64_t i,
     return EMB_OK;
   }
   r->plain_have = UINT64_MAX;
-  int rc = read_block(
+  int rc = read__block(
       r, &(struct read_request){offset, position, kind, r->plain, FULL_BYTES},
       &block, err);
   if (!rc &&
@@ -88,7 +88,7 @@ static int locate(struct pack_reader *r, uint64_t b, uint64_t *offset,
   if (!rc) {
     memcpy(offset, r->plain + b % PACK_OFFSETS_MAX * OFFSET_BYTES,
            OFFSET_BYTES);
-    rc = *offset < sizeof r->head || *offset >= r->end.index_offset
+    rc = *offset < sizeof r->head || *offset >= read_rows_end(r)
              ? read__bad(r, r->end.directory_offset, "a block's place", err)
              : EMB_OK;
   }
@@ -134,16 +134,16 @@ static int spread(struct pack_reader *r, uint64_t offset, const char *from,
   return EMB_OK;
 }
 
-static int load(struct pack_reader *r, uint64_t b, emb_err *err) {
+int read__rows(struct pack_reader *r, uint64_t b, emb_err *err) {
   uint64_t offset;
   const char *raw = r->stored;
   r->have = UINT64_MAX;
   int rc = locate(r, b, &offset, err);
   rc = rc ? rc
-          : read_block(r,
-                       &(struct read_request){offset, b, PACK_ROWS, r->stored,
-                                              r->raw_room},
-                       &r->block, err);
+          : read__block(r,
+                        &(struct read_request){offset, b, PACK_ROWS, r->stored,
+                                               r->raw_room},
+                        &r->block, err);
   if (!rc && !read_check_rows(r, b, &r->block)) {
     rc = read__bad(r, offset, "numbers of a block", err);
   }
@@ -174,7 +174,7 @@ int pack_next(struct pack_reader *r, const struct pack_row **row,
     return EMB_OK;
   }
   if (b != r->have) {
-    int rc = load(r, b, err);
+    int rc = read__rows(r, b, err);
     if (rc) {
       return rc;
     }
@@ -190,6 +190,12 @@ int pack_next(struct pack_reader *r, const struct pack_row **row,
   return EMB_OK;
 }
 
+void pack_rewind_texts(struct pack_reader *r) {
+  r->texts_at = r->texts_n = r->texts_begin = 0;
+  r->texts_block = r->text_count = 0;
+  r->texts_offset = r->end.texts_offset;
+}
+
 /* ---- opening ------------------------------------------------------------- */
 
 static int ends(const char *text, size_t size) {
@@ -202,7 +208,9 @@ static int head_is_legal(const struct pack_head *h) {
   if (h->kind < PACK_SNAPSHOT || h->kind > PACK_DELTA ||
       h->column_count > PACK_COLUMNS_MAX || !ends(h->name, sizeof h->name) ||
       !ends(h->base_name, sizeof h->base_name) ||
-      !ends(h->schema, sizeof h->schema)) {
+      !ends(h->schema, sizeof h->schema) ||
+      !(h->flags & PACK_TEXTS) != (h->format == PACK_FORMAT) ||
+      (h->flags & PACK_TEXTS && h->flags & PACK_INDEX)) {
     return 0;
   }
   for (uint32_t i = 0; i < h->column_count; i++) {
@@ -215,6 +223,21 @@ static int head_is_legal(const struct pack_head *h) {
   }
   return bytes <= PACK_VALUE_MAX &&
          h->block__rows == pack__block_rows((uint32_t)bytes);
+}
+
+static int texts_are_legal(const struct pack_reader *r, uint64_t rows) {
+  const struct pack_end *e = &r->end;
+  if (!(r->head.flags & PACK_TEXTS)) {
+    return !e->texts_offset && !e->text_blocks && !e->text_bytes;
+  }
+  return e->texts_offset >= sizeof r->head &&
+         e->texts_offset <= e->index_offset &&
+         e->text_blocks <=
+             (e->index_offset - e->texts_offset) / sizeof(struct pack_block) &&
+         e->text_bytes <= e->text_blocks * PACK_TEXTS_BYTES &&
+         (e->text_bytes + PACK_TEXTS_BYTES - 1) / PACK_TEXTS_BYTES ==
+             e->text_blocks &&
+         e->text_bytes / 4 >= rows;
 }
 
 static int end_is_legal(const struct pack_reader *r, uint64_t file_bytes) {
@@ -237,6 +260,7 @@ static int end_is_legal(const struct pack_reader *r, uint64_t file_bytes) {
   return (rows + full - 1) / full == e->row_blocks &&
          e->entries == (r->head.flags & PACK_INDEX ? e->rows[PACK_PUT] : 0) &&
          e->index_offset >= sizeof r->head && e->index_offset <= file_bytes &&
+         texts_are_legal(r, rows) &&
          e->directory_offset == e->index_offset + index &&
          file_bytes == e->directory_offset + directory + PACK_END_BYTES;
 }
@@ -250,9 +274,10 @@ static int pack_read_head(struct pack_reader *r, uint64_t bytes, emb_err *err) {
   if (bytes < 16 || memcmp(h->magic, PACK_MAGIC, sizeof h->magic) != 0) {
     return err_set(err, EMB_NOTADB, "%s is no file of emb", r->path);
   }
-  if (h->format != PACK_FORMAT) {
-    return err_set(err, EMB_NOTADB, "%s has format %u; this version reads %u",
-                   r->path, h->format, PACK_FORMAT);
+  if (h->format < PACK_FORMAT || h->format > PACK_FORMAT_TEXTS) {
+    return err_set(err, EMB_NOTADB,
+                   "%s has format %u; this version reads %u to %u", r->path,
+                   h->format, PACK_FORMAT, PACK_FORMAT_TEXTS);
   }
   if (h->sum != hash_sum((char *)h + 8, sizeof *h - 8, 0, 0) ||
       bytes < sizeof *h + PACK_END_BYTES) {
@@ -269,10 +294,10 @@ static int read_end(struct pack_reader *r, uint64_t bytes, emb_err *err) {
   struct pack_block block;
   r->end.file_bytes = bytes; /* bounds what is read */
   struct pack_end end;
-  int rc = read_block(r,
-                      &(struct read_request){at, PACK_END_POSITION, PACK_LAST,
-                                             &end, sizeof end},
-                      &block, err);
+  int rc = read__block(r,
+                       &(struct read_request){at, PACK_END_POSITION, PACK_LAST,
+                                              &end, sizeof end},
+                       &block, err);
   if (rc == EMB_CORRUPT) {
     return read__bad(r, at, "its end is not here: the file was cut off", err);
   }
@@ -301,9 +326,13 @@ static int allocate(struct pack_reader *r, emb_err *err) {
   r->value_at = env->allocate(env, rows * sizeof *r->value_at);
   r->ops = env->allocate(env, rows);
   r->plain = env->allocate(env, FULL_BYTES);
+  if (r->head.flags & PACK_TEXTS) {
+    r->texts = env->allocate(env, PACK_TEXTS_BYTES);
+  }
   r->zstd = ZSTD_createDCtx_advanced(memory);
   return r->stored && r->raw && r->values && r->keys && r->versions &&
-                 r->value_at && r->ops && r->plain && r->zstd
+                 r->value_at && r->ops && r->plain && r->zstd &&
+                 (r->texts || !(r->head.flags & PACK_TEXTS))
              ? EMB_OK
              : read_out_of_memory(err);
 }
@@ -326,6 +355,8 @@ void pack_close(struct pack_reader *r) {
   env->release(env, r->value_at);
   env->release(env, r->ops);
   env->release(env, r->plain);
+  env->release(env, r->texts);
+  env->release(env, r->text);
   env->release(env, r);
 }
 
@@ -362,6 +393,7 @@ int pack_open(struct env *env, const char *path, struct pack_reader **out,
   r->plain_have = UINT64_MAX;
   r->next_offset = sizeof r->head;
   int rc = open_file(r, path, err);
+  pack_rewind_texts(r);
   if (rc) {
     pack_close(r);
   } else {

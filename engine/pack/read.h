@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** read.h -- private to pack/: a reader, between read.c (opening, rows) and
-** find.c (the index and the check of a whole file).
+** find.c (the index and the check of a whole file) and texts.c.
 */
 #ifndef EMB_PACK_READ_H
 #define EMB_PACK_READ_H
@@ -33,6 +33,16 @@ struct pack_reader {
   uint32_t *value_at; /* of each row: its number among the puts */
   ZSTD_DCtx *zstd;
 
+  char *texts;           /* PACK_TEXTS_BYTES, raw; NULL: there are none */
+  uint32_t texts_at;     /* where the next text begins, */
+  uint32_t texts_n;      /* of how many bytes, */
+  uint32_t texts_begin;  /* and how many texts are to begin in them */
+  uint64_t texts_block;  /* the next block, */
+  uint64_t texts_offset; /* and where it is */
+  uint64_t text_count;   /* that were given */
+  char *text;            /* the last one; of env->resize */
+  size_t text_room;
+
   char *plain;         /* FULL_BYTES: a block of entries or offsets */
   uint64_t plain_have; /* its number; UINT64_MAX: none */
 };
@@ -47,8 +57,17 @@ struct read_request {
   size_t room;
 };
 /* Header and stored bytes of a block. */
-int read_block(struct pack_reader *r, const struct read_request *request,
-               struct pack_block *block, emb_err *err);
+int read__block(struct pack_reader *r, const struct read_request *request,
+                struct pack_block *block, emb_err *err);
+/* Block b of the rows; its stored form is r->stored until the next block. */
+int read__rows(struct pack_reader *r, uint64_t b, emb_err *err);
+/* Reads all texts. */
+int texts__verify(struct pack_reader *r, int (*stop)(void *), void *arg,
+                  emb_err *err);
+/* Where the rows end. */
+static inline uint64_t read_rows_end(const struct pack_reader *r) {
+  return r->head.flags & PACK_TEXTS ? r->end.texts_offset : r->end.index_offset;
+}
 /* Number i of the blocks of entries or offsets, into r->plain. */
 int read__plain(struct pack_reader *r, uint32_t kind, uint64_t i, emb_err *err);
 static inline uint64_t read_index_blocks(const struct pack_reader *r) {

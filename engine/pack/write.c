@@ -13,53 +13,11 @@
 **           Each slot belongs to the writer when empty or ready, to the thread
 **           that took it when taken.  Files are the writer's.
 */
-#include <pthread.h>
+#include "write.h"
+
 #include <string.h>
 
 #include "../base/debug.h"
-#include "block.h"
-#include "sink.h"
-
-enum { SLOTS = 4 };
-enum slot_state { SLOT_EMPTY, SLOT_FULL, SLOT_TAKEN, SLOT_READY };
-
-struct slot {
-  enum slot_state state; /* under the writer's lock */
-  uint32_t count, puts;
-  uint8_t *ops;
-  int64_t *keys;
-  uint64_t *versions;
-  char *values;      /* of the puts, one after the other */
-  char *raw, *bytes; /* in planes; compressed */
-  size_t raw_bytes, stored_bytes;
-};
-
-struct pack_writer {
-  struct env *env;
-  struct sink sink;
-  struct pack_head head;
-  int level;
-  int failed;   /* an add gave an error: there will be no file */
-  int complete; /* all is written, and durable */
-  uint32_t value_bytes;
-  size_t raw_room;
-
-  struct slot slots[SLOTS];
-  uint32_t now;                  /* the slot that is being filled */
-  ZSTD_CCtx *zstd, *thread_zstd; /* the writer's, the thread's */
-
-  void *thread;
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  int stopping; /* lock */
-
-  struct pack_end end;
-  uint64_t blocks;   /* of all kinds, that are in the file */
-  uint64_t *offsets; /* of blocks of rows; of env->resize */
-  uint64_t offset_room;
-  char *entries; /* FULL_BYTES: of the present block of the index */
-  uint32_t entry_count;
-};
 
 static int write_out_of_memory(emb_err *err) {
   return err_set(err, EMB_NOMEM, "out of memory");
@@ -151,6 +109,16 @@ static int add_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
          slot->stored_bytes);
   int rc = note_offset(w, err);
   return rc ? rc : emit(w, &block, w->blocks, err);
+}
+
+int write__block(struct pack_writer *w, struct pack_block *block,
+                 const char *stored, emb_err *err) {
+  emb_assert(!w->thread && !w->slots[w->now].count);
+  memcpy(sink_room(&w->sink) + sizeof *block, stored, block->stored_bytes);
+  int rc = block->kind == PACK_ROWS ? note_offset(w, err) : EMB_OK;
+  rc = rc ? rc : emit(w, block, w->blocks, err);
+  w->failed |= rc;
+  return rc;
 }
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -251,7 +219,7 @@ static int finish_slot(struct pack_writer *w, emb_err *err) {
   return write_empty_slot(w, w->now, err);
 }
 
-/* All rows are in the file. */
+/* All rows are in the file; may be called more than once. */
 static int write_finish_rows(struct pack_writer *w, emb_err *err) {
   int rc = finish_slot(w, err);
   for (uint32_t i = 0; !rc && w->thread && i < SLOTS; i++) {
@@ -280,6 +248,57 @@ int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
   int rc = write_add_row(w, row, err);
   w->failed |= rc;
   return rc;
+}
+
+/* ---- texts (texts.c) ------------------------------------------------------
+ */
+
+int write__begin_texts(struct pack_writer *w, emb_err *err) {
+  int rc = w->end.texts_offset ? EMB_OK : write_finish_rows(w, err);
+  if (!rc && !w->end.texts_offset) {
+    w->end.texts_offset = sink_offset(&w->sink);
+  }
+  return rc;
+}
+
+int write__texts(struct pack_writer *w, emb_err *err) {
+  uint32_t n = w->texts_filled;
+  struct pack_block block = {.kind = PACK_BYTES,
+                             .stored_bytes = n,
+                             .raw_bytes = n,
+                             .count = w->texts_begun};
+  const char *stored = w->texts;
+  if (w->level) {
+    size_t packed = ZSTD_compressCCtx(w->zstd, w->texts_packed,
+                                      ZSTD_compressBound(PACK_TEXTS_BYTES),
+                                      w->texts, n, w->level);
+    if (ZSTD_isError(packed)) {
+      return write_out_of_memory(err); /* nothing else it can be */
+    }
+    if (packed < n) {
+      block.stored_bytes = (uint32_t)packed;
+      stored = w->texts_packed;
+    }
+  }
+  w->texts_filled = w->texts_begun = 0;
+  w->end.text_blocks++;
+  return write__block(w, &block, stored, err);
+}
+
+static int write_finish_texts(struct pack_writer *w, emb_err *err) {
+  uint64_t rows = 0;
+  if (!w->texts) {
+    return EMB_OK;
+  }
+  for (int i = 0; i < PACK_OPS; i++) {
+    rows += w->end.rows[i];
+  }
+  int rc = w->text_count == rows
+               ? write__begin_texts(w, err)
+               : err_set(err, EMB_MISUSE, "%llu texts for %llu rows",
+                         (unsigned long long)w->text_count,
+                         (unsigned long long)rows);
+  return rc || !w->texts_filled ? rc : write__texts(w, err);
 }
 
 /* ---- index and directory ------------------------------------------------- */
@@ -367,6 +386,8 @@ void pack_abandon(struct pack_writer *w) {
   }
   env->release(env, w->entries);
   env->release(env, w->offsets);
+  env->release(env, w->texts);
+  env->release(env, w->texts_packed);
   env->release(env, w);
 }
 
@@ -378,7 +399,13 @@ static int write_prepare(struct pack_writer *w, const char *path,
   w->raw_room = block_raw_bytes(w->value_bytes, rows, rows);
   w->entries = env->allocate(env, FULL_BYTES);
   w->zstd = ZSTD_createCCtx_advanced(memory);
-  if (!make_slot(w, &w->slots[0]) || !w->entries || !w->zstd) {
+  int texts = (w->head.flags & PACK_TEXTS) != 0;
+  if (texts) {
+    w->texts = env->allocate(env, PACK_TEXTS_BYTES);
+    w->texts_packed = env->allocate(env, ZSTD_compressBound(PACK_TEXTS_BYTES));
+  }
+  if (!make_slot(w, &w->slots[0]) || !w->entries || !w->zstd ||
+      (texts && !(w->texts && w->texts_packed))) {
     return write_out_of_memory(err);
   }
   return sink__open(&w->sink, env, path,
@@ -398,7 +425,7 @@ int pack_create(struct env *env, const char *path, const struct pack_head *head,
   w->level = level;
   w->value_bytes = pack_value_bytes(head);
   memcpy(w->head.magic, PACK_MAGIC, sizeof w->head.magic);
-  w->head.format = PACK_FORMAT;
+  w->head.format = head->flags & PACK_TEXTS ? PACK_FORMAT_TEXTS : PACK_FORMAT;
   w->head.block__rows = pack__block_rows(w->value_bytes);
   int os = env->random(env, &w->head.id, sizeof w->head.id);
   int rc = os ? err_os(err, EMB_IOERR, os, "no random number")
@@ -449,6 +476,7 @@ static int write_end(struct pack_writer *w, emb_err *err) {
 int pack_complete(struct pack_writer *w, emb_err *err) {
   int rc = w->failed ? err_set(err, EMB_MISUSE, "an earlier write failed")
                      : write_finish_rows(w, err);
+  rc = rc ? rc : write_finish_texts(w, err);
   rc = rc ? rc : finish_entries(w, err);
   rc = rc ? rc : write_directory(w, err);
   rc = rc ? rc : write_end(w, err);

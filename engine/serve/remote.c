@@ -164,6 +164,20 @@ int served_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
   return remote__ask_code(delta, CALL_delta_next, w);
 }
 
+int served_delta_write(emb_delta *delta, const char *path,
+                       const emb_delta_options *how, emb_delta_file *about) {
+  const struct remote *remote = (const void *)delta;
+  char full[PATH_BYTES];
+  emb_delta_file here;
+  const union word w[REQUEST_ARGS] = {{.c = full},
+                                      {.c = how ? how->text : NULL},
+                                      {.c = how ? how->columns : NULL},
+                                      {.u = 0},
+                                      {.p = about ? about : &here}};
+  int rc = served__absolute(remote->s, path, full);
+  return rc ? rc : remote__ask_code(delta, CALL_delta_write, w);
+}
+
 void served_delta_close(emb_delta *delta) {
   close_counted(delta, CALL_delta_close);
 }

@@ -114,6 +114,13 @@ static emb_delta_options options_of(const union word *w, int text) {
       .text = w[text].p, .columns = w[text + 1].p, .join = w[text + 2].u != 0};
 }
 
+/* From `at` on: has_keys, file, keys, n; NULL where there are none. */
+static const emb_file_keys *keys_of(const union word *w, int at,
+                                    emb_file_keys *keys) {
+  *keys = (emb_file_keys){w[at + 1].u, w[at + 2].p, w[at + 3].u};
+  return w[at].u ? keys : NULL;
+}
+
 static size_t run_stats(emb_store *store, struct stat_row *rows, size_t max) {
   enum { METRICS = 512 };
   emb_stat some[METRICS];
@@ -194,6 +201,10 @@ static uint64_t run_object(struct run *run, int call, struct run_object *object,
                          .versions = w[4].p,
                          .states = w[5].p};
     return (uint64_t)local_delta_next(o, w[0].u, &to, w[6].p);
+  }
+  case CALL_delta_write: {
+    const emb_delta_options how = options_of(w, 1);
+    return (uint64_t)local_delta_write(o, w[0].p, &how, w[4].p);
   }
   case CALL_backup_freeze:
     rc = local_backup_freeze(o);
@@ -311,7 +322,9 @@ static uint64_t run_maintenance(struct run *run, int call, union word *w) {
     return (uint64_t)local_delta_export(s, w[0].p, w[1].p, &how, w[5].p);
   }
   case CALL_delta_apply: {
-    const emb_delta_options how = options_of(w, 1);
+    emb_delta_options how = options_of(w, 1);
+    emb_file_keys keys;
+    how.keys = keys_of(w, 6, &keys);
     return (uint64_t)local_delta_apply(s, w[0].p, &how, w[4].p);
   }
   case CALL_delta_position:
@@ -325,6 +338,11 @@ static uint64_t run_maintenance(struct run *run, int call, union word *w) {
   case CALL_snapshot_export:
     return (uint64_t)local_snapshot_export(s, w[0].p, w[1].p, w[2].p, w[3].p,
                                            w[4].p);
+  case CALL_snapshot_restore_keys: {
+    emb_file_keys keys;
+    return (uint64_t)local_snapshot_restore_keys(s, w[0].p,
+                                                 keys_of(w, 3, &keys), w[1].p);
+  }
   case CALL_snapshot_restore:
     return (uint64_t)local_snapshot_restore(s, w[0].p, w[1].p);
   case CALL_expire:

@@ -429,12 +429,18 @@ int served_delta_export(emb_session *session, const char *consumer,
 
 int served_delta_apply(emb_session *session, const char *path,
                        const emb_delta_options *how, emb_delta_file *about) {
+  const emb_file_keys *keys = how ? how->keys : NULL;
   char full[PATH_BYTES];
   const union word w[REQUEST_ARGS] = {{.c = full},
                                       {.c = how ? how->text : NULL},
                                       {.c = how ? how->columns : NULL},
                                       {.u = how && how->join},
-                                      {.p = about}};
+                                      {.p = about},
+                                      {.u = 0},
+                                      {.u = keys != NULL},
+                                      {.u = keys ? keys->file : 0},
+                                      {.c = keys ? keys->keys : NULL},
+                                      {.u = keys ? keys->n : 0}};
   int rc = served__absolute(session, path, full);
   return rc ? rc : ask(session, CALL_delta_apply, w);
 }
@@ -455,6 +461,20 @@ int served_snapshot_restore(emb_session *session, const char *path,
   const union word w[REQUEST_ARGS] = {{.c = full}, {.p = rows}};
   int rc = served__absolute(session, path, full);
   return rc ? rc : ask(session, CALL_snapshot_restore, w);
+}
+
+int served_snapshot_restore_keys(emb_session *session, const char *path,
+                                 const emb_file_keys *keys, uint64_t *rows) {
+  char full[PATH_BYTES];
+  const union word w[REQUEST_ARGS] = {{.c = full},
+                                      {.p = rows},
+                                      {.u = 0},
+                                      {.u = keys != NULL},
+                                      {.u = keys ? keys->file : 0},
+                                      {.c = keys ? keys->keys : NULL},
+                                      {.u = keys ? keys->n : 0}};
+  int rc = served__absolute(session, path, full);
+  return rc ? rc : ask(session, CALL_snapshot_restore_keys, w);
 }
 
 int served_evicted(emb_session *session, uint64_t since, size_t max,

@@ -150,8 +150,9 @@ const struct shape shapes[CALLS] = {
     /* consumer, path, text, columns, join, about, view */
     CALL(delta_export, WRITE | SHAPE_FILES, TEXT, PATH(6), MAYBE_TEXT,
          MAYBE_TEXT, V, MAYBE_ONE(emb_delta_file), V),
+    /* path, text, columns, join, about, view, has_keys, file, keys, n */
     CALL(delta_apply, WRITE | SHAPE_FILES, PATH(5), MAYBE_TEXT, MAYBE_TEXT, V,
-         MAYBE_ONE(emb_delta_file), V),
+         MAYBE_ONE(emb_delta_file), V, V, V, IN(int64_t, 9), V),
     CALL(delta_position, READ, ONE(emb_delta_place)),
     CALL(delta_begin, WRITE, TEXT, V, V),
     CALL(delta_drop, WRITE, TEXT),
@@ -161,6 +162,9 @@ const struct shape shapes[CALLS] = {
          MAYBE_ONE(uint64_t), MAYBE_ONE(uint64_t), V),
     CALL(snapshot_restore, WRITE | SHAPE_FILES, PATH(2), MAYBE_ONE(uint64_t),
          V),
+    /* path, rows, view, has_keys, file, keys, n */
+    CALL(snapshot_restore_keys, WRITE | SHAPE_FILES, PATH(2),
+         MAYBE_ONE(uint64_t), V, V, V, IN(int64_t, 6), V),
     CALL(expire, WRITE, MAYBE_ONE(uint64_t)),
     CALL(evict, WRITE, MAYBE_ONE(uint64_t)),
     /* since, max, keys, ops, positions, n */
@@ -194,6 +198,9 @@ const struct shape shapes[CALLS] = {
     OF(OBJECT_DELTA, delta_next, SHAPE_CODE, V, NEEDED_SOME(int64_t, 0, 6),
        NEEDED_SOME(uint8_t, 0, 6), VECTORS_SOME(0, 6), SOME(uint64_t, 0, 6),
        STATES_SOME(0, 6), ONE(size_t)),
+    /* path, text, columns, join, about, view */
+    OF(OBJECT_DELTA, delta_write, WORK | SHAPE_FILES, PATH(5), MAYBE_TEXT,
+       MAYBE_TEXT, V, ONE(emb_delta_file), V),
     END(OBJECT_DELTA, delta_close),
     OF(OBJECT_BACKUP, backup_freeze, WORK, {0}),
     OF(OBJECT_BACKUP, backup_write, WORK | SHAPE_FILES, PATH(3), MAYBE_PATH(4),

@@ -36,7 +36,7 @@
 #define FILE_SOCKET "socket"
 
 #define SLOT_MAGIC UINT64_C(0x31746f6c53626d65)
-#define SLOT_VERSION 3
+#define SLOT_VERSION 4
 /* Not resident until touched: a batch touches what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
 #define SLOT_TEXT_BYTES 508

@@ -184,6 +184,10 @@ struct link;
   CALL(int, snapshot_restore,                                                  \
        (emb_session * session, const char *path, uint64_t *rows),              \
        (session, path, rows))                                                  \
+  CALL(int, snapshot_restore_keys,                                             \
+       (emb_session * session, const char *path, const emb_file_keys *keys,    \
+        uint64_t *rows),                                                       \
+       (session, path, keys, rows))                                            \
   CALL(int, expire, (emb_session * session, uint64_t * removed),               \
        (session, removed))                                                     \
   CALL(int, evict, (emb_session * session, uint64_t * removed),                \
@@ -249,6 +253,10 @@ struct link;
   CALL(int, delta_next,                                                        \
        (emb_delta * delta, size_t max, const emb_rows *to, size_t *n),         \
        (delta, max, to, n))                                                    \
+  CALL(int, delta_write,                                                       \
+       (emb_delta * delta, const char *path, const emb_delta_options *how,     \
+        emb_delta_file *about),                                                \
+       (delta, path, how, about))                                              \
   CALL(void, delta_close, (emb_delta * delta), (delta))                        \
   CALL(int, backup_freeze, (emb_backup * backup), (backup))                    \
   CALL(int, backup_write,                                                      \

@@ -41,13 +41,34 @@ void restore_leave(emb_session *s) {
   session_leave_exclusive(s, &s->store->file_owner);
 }
 
+/* The numbers in a file with texts are those of another store. */
+static int restore_check_keys(struct restore *r) {
+  const struct pack_head *head = pack_reader_head(r->reader);
+  const emb_file_keys *keys = r->keys;
+  int has_texts = (head->flags & PACK_TEXTS) != 0;
+  if (has_texts != (keys != NULL)) {
+    return session_error(r->s, EMB_MISMATCH,
+                         has_texts ? "the keys of %s are texts, those of the "
+                                     "table are integers"
+                                   : "the keys of %s are integers, those of "
+                                     "the table are texts",
+                         r->path);
+  }
+  return keys && !EMB_SEED(SEED_FILE_KEYS_OF_ANOTHER) &&
+                 (keys->file != head->id || keys->n != restore_count(r))
+             ? session_error(r->s, EMB_BUSY,
+                             "%s was replaced while it was being read", r->path)
+             : EMB_OK;
+}
+
 int restore_open(struct restore *r) {
   emb_session *s = r->s;
   struct core *core = s->core;
   int rc = pack_open(core->env, r->path, &r->reader, &s->err);
-  return rc ? rc
-            : form_read(&r->form, &core->schema, core->vec,
-                        pack_reader_head(r->reader), r->path, &s->err);
+  rc = rc ? rc
+          : form_read(&r->form, &core->schema, core->vec,
+                      pack_reader_head(r->reader), r->path, &s->err);
+  return rc ? rc : restore_check_keys(r);
 }
 
 int restore_verify(struct restore *r) {
@@ -82,29 +103,35 @@ void restore_close(struct restore *r) {
   env->release(env, r->vectors);
 }
 
-static int apply_row(struct restore *r, const struct pack_row *row) {
-  emb_session *s = r->s;
-  const struct schema *schema = &s->core->schema;
-  if (row->op != PACK_PUT) {
-    return local_txn_delete(s, &row->key, 1, NULL);
-  }
-  memset(r->value, 0, s->core->layout.value_bytes);
-  if (form_decode(&r->form, row->value, r->value, r->vectors)) {
-    return session_error(s, EMB_CORRUPT, "%s: key %lld is not finite", r->path,
-                         (long long)row->key);
-  }
-  if (schema_tracks(schema)) {
-    uint32_t at = schema_track(schema, r->value).updated_at;
-    r->newest = at > r->newest ? at : r->newest;
-  }
-  return txn_put_value(s, row->key, r->value);
-}
-
 /* Was the key put by this transaction? */
 static int is_mine(emb_session *s, int64_t key) {
   int own;
   session_txn_find(s->txn, key, hash_key(key), &own);
   return own;
+}
+
+static int apply_row(struct restore *r, const struct pack_row *row) {
+  emb_session *s = r->s;
+  const struct schema *schema = &s->core->schema;
+  int64_t key = r->keys ? r->keys->keys[r->rows] : row->key;
+  if (r->keys && is_mine(s, key) && !EMB_SEED(SEED_FILE_TEXT_TWICE)) {
+    return session_error(s, EMB_CORRUPT,
+                         "%s has a text twice: row %llu is %lld", r->path,
+                         (unsigned long long)r->rows, (long long)key);
+  }
+  if (row->op != PACK_PUT) {
+    return local_txn_delete(s, &key, 1, NULL);
+  }
+  memset(r->value, 0, s->core->layout.value_bytes);
+  if (form_decode(&r->form, row->value, r->value, r->vectors)) {
+    return session_error(s, EMB_CORRUPT, "%s: key %lld is not finite", r->path,
+                         (long long)key);
+  }
+  if (schema_tracks(schema)) {
+    uint32_t at = schema_track(schema, r->value).updated_at;
+    r->newest = at > r->newest ? at : r->newest;
+  }
+  return txn_put_value(s, key, r->value);
 }
 
 /* Keys that the file does not have. */
@@ -236,6 +263,11 @@ static int restore_apply(struct restore *r) {
 }
 
 int local_snapshot_restore(emb_session *s, const char *path, uint64_t *rows) {
+  return local_snapshot_restore_keys(s, path, NULL, rows);
+}
+
+int local_snapshot_restore_keys(emb_session *s, const char *path,
+                                const emb_file_keys *keys, uint64_t *rows) {
   struct env *env = s->core->env;
   struct restore *r;
   int rc = session_begin_write(s);
@@ -255,6 +287,7 @@ int local_snapshot_restore(emb_session *s, const char *path, uint64_t *rows) {
   }
   r->s = s;
   r->path = path;
+  r->keys = keys;
   rc = restore_open(r);
   if (!rc && pack_reader_head(r->reader)->kind == PACK_DELTA) {
     rc = session_error(s, EMB_MISMATCH, "%s is a delta, not a snapshot", path);

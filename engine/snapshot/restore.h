@@ -14,6 +14,7 @@ struct restore {
   emb_session *s;
   int begun; /* progress is reported */
   const char *path;
+  const emb_file_keys *keys; /* of the rows of a file with texts; NULL */
   struct pack_reader *reader;
   struct form form;
   char *value;     /* of a record */
@@ -26,7 +27,7 @@ struct restore {
 ** chain and the position: the files of both describe one table.  EMB_BUSY. */
 int restore_enter(emb_session *s);
 void restore_leave(emb_session *s);
-/* Opens it and sees that its rows fit the table. */
+/* Opens it and sees that its rows fit the table, and keys fit them. */
 int restore_open(struct restore *r);
 /* Reads all of it; then there is room for its rows, too. */
 int restore_verify(struct restore *r);

@@ -193,6 +193,26 @@ int ext_dict_restore(struct ext_dict *dict, sqlite3 *other,
   return rc;
 }
 
+int ext_dict_hold(struct ext_dict *dict, sqlite3 *other, int64_t *removals,
+                  char **err) {
+  struct ext_dict *writer;
+  int rc = now_begin(dict, other, &writer, err);
+  if (rc == SQLITE_OK)
+    rc = now_names(dict, other, writer, err);
+  if (rc != SQLITE_OK)
+    return now_end(dict, other, writer, rc, err);
+  *removals = writer->removals;
+  if (writer != dict)
+    ext_dict_free(writer);
+  return SQLITE_OK;
+}
+
+/* There is nothing in it that could be lost. */
+void ext_dict_let_go(sqlite3 *db) {
+  if (sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+}
+
 /* ---- removing ------------------------------------------------------------ */
 
 /* The next numbers behind ids[0], without the largest of all. */

@@ -201,6 +201,12 @@ static sqlite3_stmt *dict_stay(struct ext_dict *dict) {
   return check;
 }
 
+void ext_dict_stay(struct ext_dict *dict) { (void)dict_stay(dict); }
+
+void ext_dict_leave(struct ext_dict *dict) {
+  sqlite3_reset(dict->statements[DICT_CHECK]);
+}
+
 int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
                   int64_t *ids, size_t *absent, char **err) {
   sqlite3_stmt *statement, *reads;

@@ -44,6 +44,8 @@
 **           connection may remove a text that has no row yet.  The writer then
 **           sees another number of removals, and puts the text back
 **           (ext_dict_restore).
+** HELD      A file has too many texts for that: while its rows are written,
+**           none is removed (ext_dict_hold).
 ** STATEMENTS  are prepared once.  sqlite3_close refuses if there are any, but
 **           before it looks it disconnects the table objects: with the last one
 **           ext_dict_idle finalizes them.
@@ -110,6 +112,10 @@ int ext_dict_equal(struct ext_dict *dict, sqlite3_value *number,
 /* text->at is NULL where the number has none; it stays until the next call. */
 int ext_dict_text(struct ext_dict *dict, int64_t id, struct ext_text *text,
                   char **err);
+/* Between these SQLite goes on reading, so that it does not lock and unlock its
+** file for each of many texts; writers of the file may have to wait. */
+void ext_dict_stay(struct ext_dict *dict);
+void ext_dict_leave(struct ext_dict *dict);
 /* ---- change.c ------------------------------------------------------------ */
 
 /* Which numbers have a row: are[i] is 1 or 0. */
@@ -140,6 +146,12 @@ int ext_dict_add_now(struct ext_dict *dict, sqlite3 *other,
 int ext_dict_restore(struct ext_dict *dict, sqlite3 *other,
                      const struct ext_dict_batch *batch, uint8_t *taken,
                      char **err);
+/* No text is removed from here to ext_dict_let_go: SQLite's write lock, of the
+** same connection as above, in a transaction that writes nothing.  *removals is
+** as of now. */
+int ext_dict_hold(struct ext_dict *dict, sqlite3 *other, int64_t *removals,
+                  char **err);
+void ext_dict_let_go(sqlite3 *db); /* that connection */
 /* Removes the texts whose numbers have no row, in the transaction that there
 ** is, which writes. */
 int ext_dict_clean(struct ext_dict *dict, const struct ext_dict_rows *rows,

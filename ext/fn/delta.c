@@ -117,33 +117,88 @@ static char *column_names(const struct ext_table *table) {
   return sqlite3_str_finish(names);
 }
 
+struct fn_delta {
+  const char *consumer, *path;
+  emb_delta_options how;
+  emb_delta_file about;
+};
+
+static int delta_write(struct ext_table *table, struct fn_delta *to,
+                       char **err) {
+  int attempts = 0, rc;
+  do
+    rc = emb_delta_export(table->link->session, to->consumer, to->path,
+                          &to->how, &to->about);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  return rc;
+}
+
+/* With their texts the rows have their name before the delta counts as sent: so
+** what is acknowledged is never more than what there is a file of. */
+static int delta_send(struct ext_table *table, emb_delta *delta,
+                      emb_file_writer *writer, char **err) {
+  emb_err error = {0, ""};
+  int64_t key;
+  uint8_t op;
+  size_t n;
+  int rc = emb_file_finish(writer, NULL, &error);
+  if (rc)
+    return ext_engine_error(err, rc, error.text);
+  rc = emb_delta_next(delta, 1, &(emb_rows){.keys = &key, .ops = &op}, &n);
+  return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+}
+
+static int delta_write_open(struct ext_table *table, emb_delta *delta,
+                            struct fn_delta *to, char **err) {
+  emb_file_writer *writer;
+  char *rows = ext_file_rows_name(to->path);
+  int rc = rows ? emb_delta_write(delta, rows, &to->how, &to->about) : EMB_OK;
+  rc = rows ? rc ? ext_link_error(table->link, rc, err) : SQLITE_OK
+            : SQLITE_NOMEM;
+  if (rc == SQLITE_OK)
+    rc = ext_file_add_texts(table, rows, to->path, to->how.text, &writer, err);
+  if (rc == SQLITE_OK)
+    rc = delta_send(table, delta, writer, err);
+  sqlite3_free(rows);
+  return rc;
+}
+
+static int delta_write_texts(struct ext_table *table, void *arg, char **err) {
+  struct fn_delta *to = arg;
+  emb_delta *delta = NULL;
+  int attempts = 0, rc;
+  do
+    rc = emb_delta_open(table->link->session, to->consumer, &delta);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = delta_write_open(table, delta, to, err);
+  emb_delta_close(delta);
+  return rc;
+}
+
 static void fn_delta_export(sqlite3_context *context, int argc,
                             sqlite3_value **argv) {
-  emb_delta_options how = {0};
+  struct fn_delta to = {.path = NULL};
   struct ext_table *table;
-  const char *name, *path;
   char *names = NULL, *err = NULL;
-  int attempts = 0;
-  emb_delta_file about;
-  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
-                               &err);
+  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table,
+                               &to.consumer, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_integers(table, &err);
-  if (rc == SQLITE_OK)
-    rc = ext_arg_text(argv[2], "path", &path, &err);
+    rc = ext_arg_text(argv[2], "path", &to.path, &err);
   if (rc == SQLITE_OK && argc > 3)
-    rc = ext_arg_text(argv[3], "options", &how.text, &err);
+    rc = ext_arg_text(argv[3], "options", &to.how.text, &err);
   if (rc == SQLITE_OK) {
-    how.columns = names = column_names(table);
+    to.how.columns = names = column_names(table);
     rc = names ? SQLITE_OK : SQLITE_NOMEM;
   }
-  if (rc == SQLITE_OK)
-    do
-      rc = emb_delta_export(table->link->session, name, path, &how, &about);
-    while (ext_txn_again(table, &attempts, &rc, &err));
+  if (rc == SQLITE_OK && ext_vtab(table)->options.text_key)
+    rc = ext_fn_held(table, delta_write_texts, &to, &err);
+  else if (rc == SQLITE_OK)
+    rc = delta_write(table, &to, &err);
   sqlite3_free(names);
   if (rc == SQLITE_OK)
-    sqlite3_result_int64(context, about.puts + about.deletions);
+    sqlite3_result_int64(context, to.about.puts + to.about.deletions);
   else
     ext_result_error(context, rc, err);
 }
@@ -160,6 +215,7 @@ static int read_join(sqlite3_value *value, int *join, char **err) {
 }
 
 static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  struct ext_file_keys file = {.held = NULL};
   emb_delta_options how = {0};
   struct ext_table *table;
   const char *path;
@@ -172,16 +228,18 @@ static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
   if (rc == SQLITE_OK)
     rc = ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table,
                                &err);
-  if (rc == SQLITE_OK)
-    rc = ext_fn_integers(table, &err);
   if (rc == SQLITE_OK) {
     how.columns = names = column_names(table);
     rc = names ? SQLITE_OK : SQLITE_NOMEM;
   }
   if (rc == SQLITE_OK)
+    rc = ext_fn_file_keys(table, path, &file, &err);
+  how.keys = file.give;
+  if (rc == SQLITE_OK)
     do
       rc = emb_delta_apply(table->link->session, path, &how, &about);
     while (ext_txn_again(table, &attempts, &rc, &err));
+  ext_file_keys_end(&file);
   sqlite3_free(names);
   if (rc == SQLITE_OK)
     sqlite3_result_int64(context,

@@ -44,12 +44,12 @@ int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
 ** is run here that the schema has changed, it goes.  It is held meanwhile, and
 ** if it went, the error is SQLITE_SCHEMA, upon which SQLite runs the statement
 ** again. */
-static int
-with_keys(int (*call)(struct ext_table *, struct ext_keys *, char **),
-          struct ext_table *table, struct ext_keys *keys, char **err) {
+int ext_fn_held(struct ext_table *table,
+                int (*call)(struct ext_table *, void *, char **), void *arg,
+                char **err) {
   int rc;
   ext_table_hold(table);
-  rc = call(table, keys, err);
+  rc = call(table, arg, err);
   if (!ext_table_let_go(table))
     return rc;
   sqlite3_free(*err);
@@ -57,28 +57,49 @@ with_keys(int (*call)(struct ext_table *, struct ext_keys *, char **),
   return ext_error(err, SQLITE_SCHEMA, "the schema has changed");
 }
 
+static int fn_find_keys(struct ext_table *table, void *keys, char **err) {
+  return ext_keys_find(table, keys, err);
+}
+
+static int fn_add_keys(struct ext_table *table, void *keys, char **err) {
+  return ext_keys_add_now(table, keys, err);
+}
+
+static int fn_settle_keys(struct ext_table *table, void *keys, char **err) {
+  return ext_keys_settle(table, keys, err);
+}
+
 int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
                 struct ext_keys *keys, char **err) {
   int rc = ext_keys_parse(table, value, what, keys, err);
-  return rc == SQLITE_OK ? with_keys(ext_keys_find, table, keys, err) : rc;
+  return rc == SQLITE_OK ? ext_fn_held(table, fn_find_keys, keys, err) : rc;
 }
 
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
-  return with_keys(ext_keys_add_now, table, keys, err);
+  return ext_fn_held(table, fn_add_keys, keys, err);
 }
 
 int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
                        char **err) {
-  return with_keys(ext_keys_settle, table, keys, err);
+  return ext_fn_held(table, fn_settle_keys, keys, err);
 }
 
-int ext_fn_integers(const struct ext_table *table, char **err) {
+struct fn_file {
+  const char *path;
+  struct ext_file_keys *file;
+};
+
+static int fn_begin_file(struct ext_table *table, void *arg, char **err) {
+  const struct fn_file *of = arg;
+  return ext_file_keys_begin(table, of->path, of->file, err);
+}
+
+int ext_fn_file_keys(struct ext_table *table, const char *path,
+                     struct ext_file_keys *file, char **err) {
+  struct fn_file of = {path, file};
   return ext_vtab(table)->options.text_key
-             ? ext_error(err, SQLITE_ERROR,
-                         "files of rows have integer keys, and those of %s are "
-                         "texts: copy the database with emb_backup()",
-                         table->name)
+             ? ext_fn_held(table, fn_begin_file, &of, err)
              : SQLITE_OK;
 }
 

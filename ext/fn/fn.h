@@ -134,9 +134,14 @@ int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
                        char **err);
-/* SQLITE_ERROR for a table with text keys: a file has the numbers of its rows,
-** and these are other texts elsewhere. */
-int ext_fn_integers(const struct ext_table *table, char **err);
+/* A call that runs SQL between others of the engine, and which may be made once
+** more from its beginning. */
+int ext_fn_held(struct ext_table *table,
+                int (*call)(struct ext_table *, void *, char **), void *arg,
+                char **err);
+/* ext_file_keys_begin, as a function may call it. */
+int ext_fn_file_keys(struct ext_table *table, const char *path,
+                     struct ext_file_keys *file, char **err);
 /* n vectors. */
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n,

@@ -95,8 +95,8 @@ int ext_key_read(struct ext_table *table, sqlite3_value *value,
 /* ---- adding ---------------------------------------------------------------
  */
 
-static int keys_exist(void *arg, const int64_t *ids, size_t n, uint8_t *are,
-                      char **err) {
+int ext_keys_exist(void *arg, const int64_t *ids, size_t n, uint8_t *are,
+                   char **err) {
   struct ext_link *link = arg;
   int rc = emb_exists(link->session, ids, n, are);
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
@@ -104,7 +104,7 @@ static int keys_exist(void *arg, const int64_t *ids, size_t n, uint8_t *are,
 
 int ext_keys_add(struct ext_table *table, struct ext_keys *keys, char **err) {
   struct ext_link *link = table->link;
-  const struct ext_dict_rows rows = {keys_exist, link};
+  const struct ext_dict_rows rows = {ext_keys_exist, link};
   const struct ext_dict_batch batch = keys_batch(keys);
   int rc;
   if (keys->absent == 0)
@@ -123,18 +123,8 @@ static int keys_locked(const struct ext_table *table, char **err) {
                    table->name);
 }
 
-/* The connection that may commit now: *other, or with NULL the user's. */
-static int keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
-  sqlite3 *db = table->conn->db;
-  int state = sqlite3_txn_state(db, table->schema), rc;
-  *other = NULL;
-  if (sqlite3_get_autocommit(db) &&
-      sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE)
-    return SQLITE_OK;
-  if (table->file[0] == 0 || state == SQLITE_TXN_WRITE ||
-      (state == SQLITE_TXN_READ && !ext_place_is_wal(db, table->schema)))
-    return keys_locked(table, err);
-  rc = ext_place_connect(table, other);
+int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err) {
+  int rc = ext_place_connect(table, other);
   if (rc != SQLITE_OK)
     return ext_error(err, rc, "cannot open the database once more: %s",
                      sqlite3_errstr(rc));
@@ -142,10 +132,23 @@ static int keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
   return SQLITE_OK;
 }
 
+int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
+  sqlite3 *db = table->conn->db;
+  int state = sqlite3_txn_state(db, table->schema);
+  *other = NULL;
+  if (sqlite3_get_autocommit(db) &&
+      sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE)
+    return SQLITE_OK;
+  if (table->file[0] == 0 || state == SQLITE_TXN_WRITE ||
+      (state == SQLITE_TXN_READ && !ext_place_is_wal(db, table->schema)))
+    return keys_locked(table, err);
+  return ext_keys_connect(table, other, err);
+}
+
 int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
                      char **err) {
   struct ext_link *link = table->link;
-  const struct ext_dict_rows rows = {keys_exist, link};
+  const struct ext_dict_rows rows = {ext_keys_exist, link};
   const struct ext_dict_batch batch = keys_batch(keys);
   sqlite3 *other;
   int rc;
@@ -154,7 +157,7 @@ int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
       return keys_locked(table, err);
   if (keys->absent == 0)
     return SQLITE_OK;
-  rc = keys_writer(table, &other, err);
+  rc = ext_keys_writer(table, &other, err);
   if (rc == SQLITE_OK)
     rc = ext_dict_add_now(link->dict, other, &batch, &rows, err);
   sqlite3_close(other);
@@ -172,7 +175,7 @@ static int keys_restore(struct ext_table *table, struct ext_keys *keys,
   const struct ext_dict_batch batch = keys_batch(keys);
   uint8_t *taken = sqlite3_malloc64(keys->n);
   sqlite3 *other = NULL;
-  int rc = taken ? keys_writer(table, &other, err) : SQLITE_NOMEM;
+  int rc = taken ? ext_keys_writer(table, &other, err) : SQLITE_NOMEM;
   if (rc == SQLITE_OK)
     rc = ext_dict_restore(link->dict, other, &batch, taken, err);
   for (size_t i = 0; i < keys->n && rc == SQLITE_OK; i++)
@@ -264,7 +267,7 @@ static int keys_are_named(struct ext_link *link, int *are, char **err) {
 
 int ext_keys_clean(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
-  const struct ext_dict_rows rows = {keys_exist, link};
+  const struct ext_dict_rows rows = {ext_keys_exist, link};
   int64_t removed;
   int are, rc;
   if (!ext_vtab(table)->options.text_key)

@@ -458,6 +458,39 @@ int ext_keys_clean(struct ext_table *table, char **err);
 /* Appends a line to report for the rows that have no text. */
 int ext_keys_verify(struct ext_table *table, sqlite3_str *report, char **err);
 
+/* The connection that may commit texts now: *other, which the caller closes, or
+** with NULL the user's. */
+int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err);
+/* Another connection to the same file, which waits for locks as the table. */
+int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err);
+/* Of struct ext_dict_rows; arg is the link. */
+int ext_keys_exist(void *link, const int64_t *ids, size_t n, uint8_t *are,
+                   char **err);
+
+/* ---- keys_file.c --------------------------------------------------------- */
+
+/* A file of rows that a table is about to take. */
+struct ext_file_keys {
+  emb_file_keys keys;        /* of its rows, */
+  const emb_file_keys *give; /* for the engine; NULL: they are integers */
+  sqlite3 *other;            /* what adds texts; NULL: the user's */
+  sqlite3 *held;             /* what keeps them, NULL: nothing yet */
+};
+/* Of a table with text keys the file is checked, and its texts are in the
+** dictionary, committed, and stay there until ext_file_keys_end, which is to
+** be called after an error, too.  *file is zeros before. */
+int ext_file_keys_begin(struct ext_table *table, const char *path,
+                        struct ext_file_keys *file, char **err);
+void ext_file_keys_end(struct ext_file_keys *file);
+/* The other way: the name, for sqlite3_free, of a file beside path for the rows
+** with their numbers. */
+char *ext_file_rows_name(const char *path);
+/* That file goes, and one with the texts is complete, but not yet at path:
+** emb_file_finish, emb_file_abandon. */
+int ext_file_add_texts(struct ext_table *table, const char *rows,
+                       const char *path, const char *options,
+                       emb_file_writer **writer, char **err);
+
 /* ---- command.c ----------------------------------------------------------- */
 
 int ext_command(struct ext_table *table, sqlite3_value *command,

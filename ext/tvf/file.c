@@ -3,11 +3,13 @@
 ** file.c -- reading a snapshot's file as it is.
 **
 **     CREATE TABLE emb_snapshot_file(
-**       key INTEGER, vector BLOB, version INTEGER, updated_at INTEGER,
+**       key, vector BLOB, version INTEGER, updated_at INTEGER,
 **       frequency INTEGER, deleted INTEGER, path HIDDEN)
 **
 ** SELECT ... FROM emb_snapshot_file('monday.emb') reads all rows or those with
-** key = ? or IN; several vectors come as one.
+** key = ? or IN; several vectors come as one.  Where the file has texts, they
+** are the keys, and its rowids the numbers they had; key = ? reads all texts
+** before its row.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -32,7 +34,7 @@ struct file_cursor {
   float *vector;
   size_t bytes; /* of it */
   emb_file_row row;
-  int tracks;
+  int tracks, has_texts;
 };
 
 static void close_file(struct ext_tvf_cursor *base) {
@@ -60,6 +62,7 @@ static int file_tvf_open(struct file_cursor *cursor, const char *path,
     return ext_engine_error(err, rc, error.text);
   emb_file_about(cursor->file, &info);
   cursor->tracks = info.tracks;
+  cursor->has_texts = info.has_texts;
   cursor->bytes = info.dim * sizeof(float);
   cursor->vector = sqlite3_malloc64(cursor->bytes);
   cursor->path = sqlite3_mprintf("%s", path);
@@ -70,6 +73,26 @@ static int file_tvf_open(struct file_cursor *cursor, const char *path,
   return SQLITE_OK;
 }
 
+/* A number may be that of an INTEGER column, which equals '5' and '05'. */
+static int file_tvf_find_text(struct file_cursor *cursor, sqlite3_value *value,
+                              char **err) {
+  emb_err error = {0, ""};
+  int found = 0;
+  int rc;
+  if (sqlite3_value_type(value) != SQLITE_TEXT) {
+    ext_tvf_read_all(&cursor->base);
+    return SQLITE_OK;
+  }
+  cursor->row.text = (const char *)sqlite3_value_text(value);
+  cursor->row.text_bytes = (size_t)sqlite3_value_bytes(value);
+  if (cursor->row.text == NULL)
+    return SQLITE_NOMEM;
+  rc = emb_file_get_text(cursor->file, &cursor->row, cursor->vector, &found,
+                         &error);
+  cursor->base.n = (size_t)found;
+  return rc ? ext_engine_error(err, rc, error.text) : SQLITE_OK;
+}
+
 /* An INTEGER, or what SQLite compares as one; no other key is there. */
 static int file_tvf_find_key(struct file_cursor *cursor, sqlite3_value *value,
                              char **err) {
@@ -77,6 +100,8 @@ static int file_tvf_find_key(struct file_cursor *cursor, sqlite3_value *value,
   int64_t key;
   int found = 0;
   int rc;
+  if (cursor->has_texts)
+    return file_tvf_find_text(cursor, value, err);
   if (!ext_range_key(value, &key))
     return SQLITE_OK;
   rc = emb_file_get(cursor->file, key, &cursor->row, cursor->vector, &found,
@@ -111,7 +136,10 @@ static void file_tvf_column(struct ext_tvf_cursor *base,
                             sqlite3_context *context, int i) {
   struct file_cursor *cursor = (struct file_cursor *)base;
   const emb_file_row *row = &cursor->row;
-  if (i == FILE_KEY)
+  if (i == FILE_KEY && cursor->has_texts)
+    sqlite3_result_text64(context, row->text, row->text_bytes, SQLITE_TRANSIENT,
+                          SQLITE_UTF8);
+  else if (i == FILE_KEY)
     sqlite3_result_int64(context, row->key);
   else if (i == FILE_VECTOR && !row->deleted)
     sqlite3_result_blob64(context, cursor->vector, cursor->bytes,
@@ -133,8 +161,8 @@ static sqlite3_int64 file_tvf_rowid(struct ext_tvf_cursor *base) {
 static const struct ext_tvf snapshot_file = {
     .name = "emb_snapshot_file",
     .declaration =
-        "CREATE TABLE x(key INTEGER, vector BLOB, version INTEGER, "
-        "updated_at INTEGER, frequency INTEGER, deleted INTEGER, path HIDDEN)",
+        "CREATE TABLE x(key, vector BLOB, version INTEGER, updated_at INTEGER, "
+        "frequency INTEGER, deleted INTEGER, path HIDDEN)",
     .argument = FILE_PATH,
     .arguments = 1,
     .needed = 1,

@@ -75,7 +75,9 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
         return SQLITE_CONSTRAINT; /* another join order */
       at[argument] = i;
     } else if (constraint->iColumn == 0 && constraint->usable &&
-               tvf->key_cost > 0) {
+               tvf->key_cost > 0 &&
+               sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") ==
+                   0) {
       at[tvf->arguments] = i;
     }
   }
@@ -115,6 +117,10 @@ void ext_tvf_hold(struct ext_tvf_cursor *cursor, struct ext_link *link) {
   emb_assert(cursor->link == NULL);
   cursor->link = link;
   link->cursors++;
+}
+
+void ext_tvf_read_all(struct ext_tvf_cursor *cursor) {
+  cursor->plan &= ~(1 << cursor->tvf->arguments);
 }
 
 /* DETACH is refused while something is being read from the database, and the

@@ -70,6 +70,9 @@ struct ext_tvf {
 int ext_tvf_register(struct ext_conn *conn, const struct ext_tvf *tvf);
 /* Keeps the link open until the scan ends. */
 void ext_tvf_hold(struct ext_tvf_cursor *cursor, struct ext_link *link);
+/* From begin, which got a key that it cannot look for: all rows are read, and
+** SQLite compares. */
+void ext_tvf_read_all(struct ext_tvf_cursor *cursor);
 
 /* nearest_options.c: what the options of emb_nearest say. */
 struct nearest_options {

@@ -9,7 +9,9 @@
 **                   made right; 16: the delta joins
 **           then    number, beginning, end of the delta; a byte: 1: of another
 **                   store, 2: without state, 4: no consumer's name; 8: of
-**                   another consumer
+**                   another consumer; 16: its rows have texts, and their keys
+**                   are given; 32: they are given if they need not be, and not
+**                   if they must
 **           then    up to 8 rows: operation and key
 **           then    changes: where (2), value (1)
 */
@@ -28,6 +30,8 @@ static struct {
   size_t size;
 } files[FILES];
 static size_t count;
+static int64_t given[8]; /* of the rows of a file with texts */
+static emb_file_keys given_keys;
 static uint8_t source[16], own[16];
 static const emb_config config = {
     .dim = DIM, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP, .memory_bytes = 1};
@@ -90,7 +94,18 @@ static void make(void) {
   env_memory_list("/m/b", keep, NULL);
 }
 
-static void write_delta(struct fuzz_input *in) {
+static void give_keys(size_t rows) {
+  emb_file *file;
+  emb_file_info info;
+  emb_err err;
+  FUZZ_CHECK(emb_file_open("/m/f", &file, &err) == EMB_OK);
+  emb_file_about(file, &info);
+  emb_file_close(file);
+  given_keys = (emb_file_keys){info.id, given, rows};
+}
+
+/* The keys that are given with it, or NULL. */
+static const emb_file_keys *write_delta(struct fuzz_input *in) {
   emb_config plain = {.dim = DIM};
   struct pack_head head = {.kind = PACK_DELTA};
   struct schema schema;
@@ -109,15 +124,22 @@ static void write_delta(struct fuzz_input *in) {
   const struct pack_options options = {.state = !(how & 2)};
   FUZZ_CHECK(form_write(&form, &schema, vec_best(), &options, &head, &err) ==
              EMB_OK);
+  head.flags |= how & 16 ? PACK_TEXTS : 0u;
   FUZZ_CHECK(pack_create(env_memory(), "/m/f", &head, 0, &w, &err) == EMB_OK);
-  for (int n = fuzz_byte(in) % 8; n > 0; n--) {
+  size_t rows = fuzz_byte(in) % 8;
+  for (size_t i = 0; i < rows; i++) {
     struct pack_row one = {.version = 3, .op = fuzz_byte(in) % PACK_OPS};
-    one.key = (int64_t)fuzz_number(in);
+    one.key = given[i] = (int64_t)fuzz_number(in);
     FUZZ_CHECK(form_encode(&form, value, row, scratch) == EMB_OK);
     one.value = one.op == PACK_PUT ? row : NULL;
     FUZZ_CHECK(pack_add(w, &one, &err) == EMB_OK);
   }
+  for (size_t i = 0; how & 16 && i < rows; i++)
+    FUZZ_CHECK(pack_add_text(w, &(struct pack_text){&"abcdefgh"[i], i % 3},
+                             &err) == EMB_OK);
   FUZZ_CHECK(pack_finish(w, NULL, &err) == EMB_OK);
+  give_keys(rows);
+  return !(how & 16) == !(how & 32) ? NULL : &given_keys;
 }
 
 static void change(struct fuzz_input *in, char *bytes, size_t n) {
@@ -196,7 +218,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (count == 0)
     make();
   env_memory_clear();
-  write_delta(&in);
+  options.keys = write_delta(&in);
   write_files(&in, how);
   int rc = open_store("/m/b", &b, &s);
   FUZZ_CHECK(rc == EMB_OK);
@@ -208,7 +230,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (rc != EMB_OK || !about.applied)
     FUZZ_CHECK(emb_count(s) == before);
   else
-    FUZZ_CHECK(emb_delta_apply(s, "/m/f", NULL, &about) == EMB_OK &&
+    FUZZ_CHECK(emb_delta_apply(s, "/m/f",
+                               &(emb_delta_options){.keys = options.keys},
+                               &about) == EMB_OK &&
                !about.applied);
   use_consumer(s);
   put(s, 11, 2);

@@ -8,7 +8,8 @@
 **
 ** INPUT     byte 0  bits 0-1: how it is compressed and quantised; 2: with an
 **                   index; 3: all checksums are made right after the changes;
-**                   4: it is cut off, by so much as the next two bytes say
+**                   4: it is cut off, by so much as the next two bytes say;
+**                   5: with texts, and then without an index
 **           then    changes of 4 bytes: where (2; the high bits say in which
 **                   part), what becomes of it (1), the value (1)
 */
@@ -28,7 +29,7 @@ struct made {
   size_t size;
   uint64_t at[BLOCKS], blocks; /* of rows */
 };
-static struct made made[8];
+static struct made made[16]; /* those with texts last */
 
 static struct pack_head head;
 static struct schema schema;
@@ -37,6 +38,17 @@ static char *file; /* the one that is changed */
 static size_t size;
 static const uint64_t *at;
 static uint64_t blocks;
+
+/* Of each row: none, a few bytes, or more than a block of them. */
+static void add_texts(struct pack_writer *w) {
+  static char bytes[2 * PACK_TEXTS_BYTES];
+  emb_err err;
+  for (int i = 0; i < ROWS; i++) {
+    struct pack_text text = {bytes, i == 50 ? sizeof bytes : (size_t)i % 40};
+    memset(bytes, 'a' + i % 26, sizeof bytes);
+    FUZZ_CHECK(pack_add_text(w, &text, &err) == EMB_OK);
+  }
+}
 
 static int by_hash(const void *a, const void *b) {
   uint64_t x = hash_key(*(const int64_t *)a), y = hash_key(*(const int64_t *)b);
@@ -57,7 +69,8 @@ static void make_file(struct made *m, unsigned how) {
   FUZZ_CHECK(form_write(&form, &schema, vec_best(), &options, &head, &err) ==
              EMB_OK);
   head.kind = PACK_SNAPSHOT;
-  head.flags |= how & 4 ? PACK_INDEX : 0u;
+  int texts = (how & 32) != 0, index = (how & 4) && !texts;
+  head.flags |= index ? PACK_INDEX : texts ? PACK_TEXTS : 0u;
   FUZZ_CHECK(pack_create(env_memory(), "/m/f", &head, how & 3 ? 1 : 0, &w,
                          &err) == EMB_OK);
   for (int i = 0; i < ROWS; i++) {
@@ -67,11 +80,13 @@ static void make_file(struct made *m, unsigned how) {
     memset(value, 0, sizeof value);
     schema_encode(&schema, vec_best(), value, vector, 0);
     FUZZ_CHECK(form_encode(&form, value, row, scratch) == EMB_OK);
-    struct pack_row one = {keys[i], 5, !(how & 4) && i % 9 == 0, row};
+    struct pack_row one = {keys[i], 5, !index && i % 9 == 0, row};
     FUZZ_CHECK(pack_add(w, &one, &err) == EMB_OK);
   }
   qsort(keys, ROWS, sizeof *keys, by_hash);
-  for (int i = 0; how & 4 && i < ROWS; i++)
+  if (texts)
+    add_texts(w);
+  for (int i = 0; index && i < ROWS; i++)
     FUZZ_CHECK(pack_add_entry(w, keys[i], (uint64_t)keys[i] / 31, &err) ==
                EMB_OK);
   FUZZ_CHECK(pack_finish(w, NULL, &err) == EMB_OK);
@@ -87,7 +102,7 @@ static void make_file(struct made *m, unsigned how) {
 }
 
 static void copy_file(unsigned how) {
-  struct made *m = &made[how & 7];
+  struct made *m = &made[(how & 7) + (how & 32 ? 8 : 0)];
   if (m->file == NULL)
     make_file(m, how);
   free(file);
@@ -158,6 +173,7 @@ static int is_told(int rc, const emb_err *err) {
 static void read_pack(void) {
   struct pack_reader *r;
   const struct pack_row *row;
+  struct pack_text text = {"", 0};
   emb_err err = {0, ""};
   int rc = pack_open(env_memory(), "/m/f", &r, &err);
   FUZZ_CHECK(is_told(rc, &err));
@@ -169,6 +185,10 @@ static void read_pack(void) {
     pack_seek(r, i * 997 % ROWS);
     rc = pack_next(r, &row, &err);
     FUZZ_CHECK(is_told(rc, &err));
+  }
+  for (uint64_t n = 0; rc == EMB_OK && text.at; n++) {
+    rc = pack_next_text(r, &text, &err);
+    FUZZ_CHECK(is_told(rc, &err) && n <= 2 * ROWS);
   }
   pack_close(r);
 }
@@ -194,6 +214,9 @@ static void read_file(void) {
     rc = emb_file_get(f, key * 31 * 5, &row, vector, &found, &err);
     FUZZ_CHECK(is_told(rc, &err) && (!found || row.key == key * 31 * 5));
   }
+  row = (emb_file_row){.text = "bbb", .text_bytes = 3};
+  rc = vector ? emb_file_get_text(f, &row, vector, &found, &err) : EMB_OK;
+  FUZZ_CHECK(is_told(rc, &err) && (rc || !found || row.text_bytes == 3));
   free(vector);
   emb_file_close(f);
 }

@@ -5,20 +5,61 @@
 # Makes tests/golden/pack-N, N as in engine/pack/pack.h: whole.emb is a snapshot
 # of 60 rows with optimizer state, increment.emb what changed until the next
 # one, and float16.emb, int8.emb and int4.emb are the first one quantised.
+# And tests/golden/texts-N: files of a table with text keys, whole.emb,
+# increment.emb and delta.emb.
+#
 # tests/sql/golden.test knows what is in them.  A golden file is written once, by
 # the version whose format it shows; what is there already is not touched.
 
 source [file join [file dirname [info script]] .. tester.tcl]
 
 set f [open [file join $tester::root engine pack pack.h]]
-regexp {PACK_FORMAT (\d+)} [read $f] all number
+set text [read $f]
 close $f
-set to [file join $tester::root tests golden pack-$number]
-if {[file exists $to]} {
-  puts "$to is there already"
-  finish_test
+regexp {PACK_FORMAT (\d+)} $text all number
+regexp {PACK_FORMAT_TEXTS (\d+)} $text all texts_number
+
+# A new directory; "": it is there already.
+proc make_directory {name} {
+  set to [file join $tester::root tests golden $name]
+  if {[file exists $to]} {
+    puts "$to is there already"
+    return ""
+  }
+  file mkdir $to
+  puts "making $to"
+  return $to
 }
-file mkdir $to
+
+set to [make_directory texts-$texts_number]
+if {$to ne ""} {
+  set whole [file join $to whole.emb]
+  set increment [file join $to increment.emb]
+  set delta [file join $to delta.emb]
+  db eval {
+    CREATE VIRTUAL TABLE words USING emb(word TEXT PRIMARY KEY, vector FLOAT[8],
+      optimizer='adagrad(lr=0.5)', track='wall');
+    INSERT INTO words(word, vector, updated_at) VALUES
+      ('', '[0,0,0,0,0,0,0,0]', 1000), ('Zürich', '[1,1,1,1,1,1,1,1]', 1001),
+      ('zero' || char(0) || 'byte', '[2,2,2,2,2,2,2,2]', 1002);
+    WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 20)
+    INSERT INTO words(word, vector, updated_at)
+      SELECT replace(printf('%.*c', k * k * k, 'x'), 'x', 'word ' || k || ' '),
+             '[' || k || ',0,0,0,0,0,0,0]', 2000 + k FROM n;
+    SELECT emb_snapshot('words', 'one');
+    SELECT emb_snapshot_export('words', 'one', $whole);
+    DELETE FROM words WHERE word = 'Zürich';
+    INSERT INTO words(word, vector, updated_at)
+      VALUES('new', '[9,9,9,9,9,9,9,9]', 3000);
+    SELECT emb_snapshot('words', 'two');
+    SELECT emb_snapshot_export('words', 'two', $increment, 'base=one');
+    SELECT emb_delta_export('words', 'c', $delta);
+    DROP TABLE words;
+  }
+}
+
+set to [make_directory pack-$number]
+if {$to eq ""} finish_test
 
 db eval {
   CREATE VIRTUAL TABLE items USING emb(vector FLOAT[8], half FLOAT16[3],
@@ -46,5 +87,4 @@ foreach {name snapshot options} {
   set path [file join $to $name.emb]
   db eval {SELECT emb_snapshot_export('items', $snapshot, $path, $options)}
 }
-puts "made $to"
 finish_test

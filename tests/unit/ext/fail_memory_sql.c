@@ -111,6 +111,11 @@ static const char *const scans[] = {
     "FROM t, emb_snapshot_file('%s/' || t.name) GROUP BY 1",
     "SELECT key, hex(vector) FROM emb_snapshot_file('%s/gone') "
     "WHERE key IN (1, 3, 9)",
+    "SELECT emb_snapshot_export('words', 'now', '%s/words')",
+    "SELECT key, hex(vector) FROM emb_snapshot_file('%s/words') "
+    "WHERE key IN ('a', 'c')",
+    "SELECT emb_snapshot_restore('words', '%s/words')",
+    "SELECT emb_delta_export('words', 'me', '%s/words')",
 };
 static const char scanned[] =
     "CREATE VIRTUAL TABLE gone USING emb(vector FLOAT[2], memory='4MB', "
@@ -122,6 +127,10 @@ static const char scanned[] =
     "SELECT emb_snapshot(name, 'now') FROM t;"
     "SELECT emb_snapshot_export(name, 'now', '%s/' || name) FROM t;"
     "SELECT count(*) FROM t, emb_delta(t.name, 'me');"
+    "CREATE VIRTUAL TABLE words USING emb(word TEXT PRIMARY KEY, "
+    "vector FLOAT[2], memory='4MB');"
+    "INSERT INTO words VALUES('a', '[1,1]'), ('b', '[2,2]');"
+    "SELECT emb_snapshot('words', 'now');"
     "SELECT count(*) FROM t, emb_lookahead(t.name, '[1]');";
 
 /* The first that fails of those at a distance of help_share(). */

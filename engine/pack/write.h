@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+**
+** write.h -- private to pack/: a writer, between write.c (blocks, rows, index,
+** end) and texts.c (texts).
+*/
+#ifndef EMB_PACK_WRITE_H
+#define EMB_PACK_WRITE_H
+
+#include <pthread.h>
+
+#include "block.h"
+#include "sink.h"
+
+enum { SLOTS = 4 };
+enum slot_state { SLOT_EMPTY, SLOT_FULL, SLOT_TAKEN, SLOT_READY };
+
+struct slot {
+  enum slot_state state; /* under the writer's lock */
+  uint32_t count, puts;
+  uint8_t *ops;
+  int64_t *keys;
+  uint64_t *versions;
+  char *values;      /* of the puts, one after the other */
+  char *raw, *bytes; /* in planes; compressed */
+  size_t raw_bytes, stored_bytes;
+};
+
+struct pack_writer {
+  struct env *env;
+  struct sink sink;
+  struct pack_head head;
+  int level;
+  int failed;   /* an add gave an error: there will be no file */
+  int complete; /* all is written, and durable */
+  uint32_t value_bytes;
+  size_t raw_room;
+
+  struct slot slots[SLOTS];
+  uint32_t now;                  /* the slot that is being filled */
+  ZSTD_CCtx *zstd, *thread_zstd; /* the writer's, the thread's */
+
+  void *thread;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int stopping; /* lock */
+
+  struct pack_end end;
+  uint64_t blocks;   /* of all kinds, that are in the file */
+  uint64_t *offsets; /* of blocks of rows; of env->resize */
+  uint64_t offset_room;
+  char *entries; /* FULL_BYTES: of the present block of the index */
+  uint32_t entry_count;
+
+  char *texts;        /* PACK_TEXTS_BYTES: of the present block of texts */
+  char *texts_packed; /* the same, compressed */
+  uint32_t texts_filled, texts_begun;
+  uint64_t text_count; /* that were added */
+};
+
+/* A block goes to the file as it stands; of rows its place is noted, and they
+** are counted by the caller.  Nothing waits in a slot. */
+int write__block(struct pack_writer *w, struct pack_block *block,
+                 const char *stored, emb_err *err);
+/* The texts begin here, if they have not; what there is of a block of them goes
+** to the file. */
+int write__begin_texts(struct pack_writer *w, emb_err *err);
+int write__texts(struct pack_writer *w, emb_err *err);
+
+#endif
