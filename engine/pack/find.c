@@ -82,7 +82,7 @@ static int verify_rows(struct pack_reader *r, int (*stop)(void *), void *arg,
   r->next = 0;
   r->next_offset = sizeof r->head;
   do {
-    rc = r->row % r->head.block__rows ? EMB_OK : stopped(stop, arg, err);
+    rc = r->row % r->head.block_rows ? EMB_OK : stopped(stop, arg, err);
     rc = rc ? rc : pack_next(r, &row, err);
     if (!rc && row) {
       rows[row->op]++;

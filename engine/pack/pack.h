@@ -8,7 +8,7 @@
 ** defined in the layers above (schema/form.h, ckpt/).
 **
 **   head       4096 bytes, struct pack_head
-**   rows       blocks of head.block__rows rows, the last one perhaps fewer
+**   rows       blocks of head.block_rows rows, the last one perhaps fewer
 **   texts      blocks of bytes; of a table with text keys only
 **   index      blocks of key and row number, ordered by hash_key; may be absent
 **   directory  blocks of the offsets of all blocks of rows
@@ -104,7 +104,7 @@ struct pack_head {
   uint64_t id;          /* 0040-0047 random */
   uint32_t encoding;    /* 0048-0051 enum quant_type of vectors, 0: as is */
   uint32_t flags;       /* 0052-0055 */
-  uint32_t block__rows; /* 0056-0059 */
+  uint32_t block_rows; /* 0056-0059 */
   uint32_t column_count;           /* 0060-0063 */
   struct pack_mark base;           /* 0064-0087 what must be there before */
   struct pack_mark end;            /* 0088-0111 what is there then */

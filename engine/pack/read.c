@@ -98,9 +98,9 @@ static int locate(struct pack_reader *r, uint64_t b, uint64_t *offset,
 /* Its numbers agree with each other and with what the file says of it. */
 static int read_check_rows(const struct pack_reader *r, uint64_t b,
                            const struct pack_block *block) {
-  uint64_t rows = r->rows - b * r->head.block__rows;
+  uint64_t rows = r->rows - b * r->head.block_rows;
   uint32_t want =
-      rows < r->head.block__rows ? (uint32_t)rows : r->head.block__rows;
+      rows < r->head.block_rows ? (uint32_t)rows : r->head.block_rows;
   return block->count == want && block->puts <= want &&
          block->raw_bytes ==
              block_raw_bytes(r->value_bytes, want, block->puts) &&
@@ -167,8 +167,8 @@ void pack_seek(struct pack_reader *r, uint64_t row) { r->row = row; }
 
 int pack_next(struct pack_reader *r, const struct pack_row **row,
               emb_err *err) {
-  uint64_t b = r->row / r->head.block__rows;
-  uint32_t i = (uint32_t)(r->row % r->head.block__rows);
+  uint64_t b = r->row / r->head.block_rows;
+  uint32_t i = (uint32_t)(r->row % r->head.block_rows);
   *row = NULL;
   if (r->row >= r->rows) {
     return EMB_OK;
@@ -222,7 +222,7 @@ static int head_is_legal(const struct pack_head *h) {
     bytes += c->bytes;
   }
   return bytes <= PACK_VALUE_MAX &&
-         h->block__rows == pack__block_rows((uint32_t)bytes);
+         h->block_rows == pack__block_rows((uint32_t)bytes);
 }
 
 static int texts_are_legal(const struct pack_reader *r, uint64_t rows) {
@@ -242,7 +242,7 @@ static int texts_are_legal(const struct pack_reader *r, uint64_t rows) {
 
 static int end_is_legal(const struct pack_reader *r, uint64_t file_bytes) {
   const struct pack_end *e = &r->end;
-  uint64_t rows = 0, full = r->head.block__rows;
+  uint64_t rows = 0, full = r->head.block_rows;
   if (e->file_bytes != file_bytes || e->row_blocks > file_bytes / 32 ||
       e->entries > file_bytes / ENTRY_BYTES) {
     return 0;
@@ -313,7 +313,7 @@ static int read_end(struct pack_reader *r, uint64_t bytes, emb_err *err) {
 
 static int allocate(struct pack_reader *r, emb_err *err) {
   struct env *env = r->env;
-  size_t rows = r->head.block__rows;
+  size_t rows = r->head.block_rows;
   ZSTD_customMem memory = {block_allocate, block_release, env};
   r->value_bytes = pack_value_bytes(&r->head);
   r->raw_room = block_raw_bytes(r->value_bytes, rows, rows);

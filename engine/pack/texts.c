@@ -110,7 +110,7 @@ int pack_add_text(struct pack_writer *w, const struct pack_text *text,
 int pack_copy_rows(struct pack_writer *w, struct pack_reader *from,
                    int (*stop)(void *), void *arg, emb_err *err) {
   int rc = EMB_OK;
-  emb_assert(w->head.block__rows == from->head.block__rows);
+  emb_assert(w->head.block_rows == from->head.block_rows);
   for (uint64_t b = 0; !rc && b < from->end.row_blocks; b++) {
     rc = stop && stop(arg) ? err_set(err, EMB_INTERRUPT, "interrupted")
                            : read__rows(from, b, err);

@@ -231,7 +231,7 @@ static int write_finish_rows(struct pack_writer *w, emb_err *err) {
 static int write_add_row(struct pack_writer *w, const struct pack_row *row,
                          emb_err *err) {
   struct slot *slot = &w->slots[w->now];
-  emb_assert(slot->state == SLOT_EMPTY && slot->count < w->head.block__rows);
+  emb_assert(slot->state == SLOT_EMPTY && slot->count < w->head.block_rows);
   uint32_t i = slot->count++;
   slot->ops[i] = (uint8_t)row->op;
   slot->keys[i] = row->key;
@@ -241,7 +241,7 @@ static int write_add_row(struct pack_writer *w, const struct pack_row *row,
     memcpy(slot->values + (size_t)slot->puts++ * w->value_bytes, row->value,
            w->value_bytes);
   }
-  return slot->count == w->head.block__rows ? finish_slot(w, err) : EMB_OK;
+  return slot->count == w->head.block_rows ? finish_slot(w, err) : EMB_OK;
 }
 
 int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
@@ -361,7 +361,7 @@ static void free_slot(struct env *env, struct slot *slot) {
 
 static int make_slot(struct pack_writer *w, struct slot *slot) {
   struct env *env = w->env;
-  size_t rows = w->head.block__rows;
+  size_t rows = w->head.block_rows;
   slot->ops = env->allocate(env, rows);
   slot->keys = env->allocate(env, rows * sizeof *slot->keys);
   slot->versions = env->allocate(env, rows * sizeof *slot->versions);
@@ -395,7 +395,7 @@ static int write_prepare(struct pack_writer *w, const char *path,
                          emb_err *err) {
   struct env *env = w->env;
   ZSTD_customMem memory = {block_allocate, block_release, env};
-  size_t rows = w->head.block__rows;
+  size_t rows = w->head.block_rows;
   w->raw_room = block_raw_bytes(w->value_bytes, rows, rows);
   w->entries = env->allocate(env, FULL_BYTES);
   w->zstd = ZSTD_createCCtx_advanced(memory);
@@ -426,7 +426,7 @@ int pack_create(struct env *env, const char *path, const struct pack_head *head,
   w->value_bytes = pack_value_bytes(head);
   memcpy(w->head.magic, PACK_MAGIC, sizeof w->head.magic);
   w->head.format = head->flags & PACK_TEXTS ? PACK_FORMAT_TEXTS : PACK_FORMAT;
-  w->head.block__rows = pack__block_rows(w->value_bytes);
+  w->head.block_rows = pack__block_rows(w->value_bytes);
   int os = env->random(env, &w->head.id, sizeof w->head.id);
   int rc = os ? err_os(err, EMB_IOERR, os, "no random number")
               : write_prepare(w, path, err);
