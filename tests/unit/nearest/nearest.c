@@ -4,7 +4,7 @@
 ** with it: in memory and on disk, within transactions, with every condition,
 ** and beside writers.
 */
-#include "store_help.h"
+#include "nearest_help.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -73,45 +73,6 @@ static int want_distance(int metric, const float *a, const float *b,
   return 1;
 }
 
-static int listed(const emb_nearest_how *how, int64_t key) {
-  for (size_t i = 0; i < how->key_count; i++)
-    if (how->keys[i] == key)
-      return 1;
-  return 0;
-}
-
-/* ---- filters ------------------------------------------------------------- */
-
-static struct {
-  uint8_t has[KEYS];
-  int without;
-} chosen; /* what the filter is of, that `how` has */
-
-static int filtered(const emb_nearest_how *how, int64_t key) {
-  return how->filter && chosen.has[key] == chosen.without;
-}
-
-/* Of a part of the keys, perhaps with one far away, so that it is no set of
-** bits. */
-static emb_filter *random_filter(emb_session *s) {
-  static int64_t keys[KEYS + 2];
-  uint64_t part = UINT64_C(1) << test_random() % 10;
-  emb_filter *filter = NULL;
-  size_t n = 0;
-  chosen.without = test_random() % 3 == 0;
-  for (int64_t key = KEYS - 1; key >= 0; key--) {
-    chosen.has[key] = test_random() % part == 0;
-    if (chosen.has[key])
-      keys[n++] = key;
-  }
-  if (n && test_random() % 4 == 0)
-    keys[n++] = keys[0];
-  if (test_random() % 2)
-    keys[n++] = test_random() % 2 ? INT64_MAX : INT64_MIN + 5;
-  OK(s, emb_filter_new(s, keys, n, chosen.without, &filter));
-  return filter;
-}
-
 static size_t want_all(const struct model *model, int metric,
                        const emb_nearest_how *how, size_t query,
                        const float *vector, struct want *want) {
@@ -123,8 +84,7 @@ static size_t want_all(const struct model *model, int metric,
         !want_distance(metric, vector, model[key].vector + firsts[how->segment],
                        dim, &d) ||
         (how->flags & EMB_NEAREST_RANGE && (key < how->lo || key > how->hi)) ||
-        (how->flags & EMB_NEAREST_KEYS && !listed(how, key)) ||
-        filtered(how, key) ||
+        !help_wanted(how, key) ||
         (how->flags & EMB_NEAREST_WITHIN &&
          (d < how->least || d > how->most)) ||
         (how->apart && how->apart[query] == key))
@@ -204,7 +164,7 @@ static void ask(emb_session *s, emb_snap *snap, const struct model *model,
       test_random() % 2 ? 1 + test_random() % 3 : 1 + test_random() % QUERIES;
   emb_nearest_how how;
   random_how(&how, list, apart, n);
-  emb_filter *filter = test_random() % 3 ? NULL : random_filter(s);
+  emb_filter *filter = test_random() % 3 ? NULL : help_filter(s, KEYS);
   how.filter = filter;
   uint32_t dim = dims[how.segment];
   for (size_t i = 0; i < n; i++)

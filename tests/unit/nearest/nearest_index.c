@@ -4,7 +4,7 @@
 ** shares nothing with it: how many of the nearest come, that nothing else comes
 ** while the table changes, and that what was written last is found.
 */
-#include "store_help.h"
+#include "nearest_help.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -115,51 +115,11 @@ static int want_distance(uint32_t segment, const float *query,
   return row->there && (segment != EMB_COSINE || (aa > 0 && bb > 0));
 }
 
-static int listed(const emb_nearest_how *how, int64_t key) {
-  for (size_t i = 0; i < how->key_count; i++)
-    if (how->keys[i] == key)
-      return 1;
-  return 0;
-}
-
-/* ---- filters ------------------------------------------------------------- */
-
-static struct {
-  uint8_t has[KEYS];
-  int without;
-} chosen; /* what the filter is of, that `how` has */
-
-static int filtered(const emb_nearest_how *how, int64_t key) {
-  return how->filter && chosen.has[key] == chosen.without;
-}
-
-/* Of a part of the keys, perhaps with one far away, so that it is no set of
-** bits. */
-static emb_filter *random_filter(emb_session *s) {
-  static int64_t keys[KEYS + 2];
-  uint64_t part = UINT64_C(1) << test_random() % 10;
-  emb_filter *filter = NULL;
-  size_t n = 0;
-  chosen.without = test_random() % 3 == 0;
-  for (int64_t key = KEYS - 1; key >= 0; key--) {
-    chosen.has[key] = test_random() % part == 0;
-    if (chosen.has[key])
-      keys[n++] = key;
-  }
-  if (n && test_random() % 4 == 0)
-    keys[n++] = keys[0];
-  if (test_random() % 2)
-    keys[n++] = test_random() % 2 ? INT64_MAX : INT64_MIN + 5;
-  OK(s, emb_filter_new(s, keys, n, chosen.without, &filter));
-  return filter;
-}
-
 static int fits(const emb_nearest_how *how, size_t query, int64_t key,
                 double d) {
   return !(how->flags & EMB_NEAREST_RANGE &&
            (key < how->lo || key > how->hi)) &&
-         !(how->flags & EMB_NEAREST_KEYS && !listed(how, key)) &&
-         !filtered(how, key) &&
+         help_wanted(how, key) &&
          !(how->flags & EMB_NEAREST_WITHIN &&
            (d < how->least || d > how->most)) &&
          !(how->apart && how->apart[query] == key);
@@ -274,7 +234,7 @@ static void ask_randomly(emb_session *s, const struct model *model,
   size_t n = 1 + test_random() % 4;
   emb_nearest_how how;
   random_how(&how, list, apart, n);
-  emb_filter *filter = test_random() % 3 ? NULL : random_filter(s);
+  emb_filter *filter = test_random() % 3 ? NULL : help_filter(s, KEYS);
   how.filter = filter;
   ask(s, model, &how, n, recall);
   emb_filter_free(filter);

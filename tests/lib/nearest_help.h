@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+**
+** nearest_help.h -- which keys a random search of a test leaves out, as the
+** test itself has chosen them.
+*/
+#ifndef EMB_NEAREST_HELP_H
+#define EMB_NEAREST_HELP_H
+
+#include "store_help.h"
+
+/* A filter of a part of the keys 0 .. keys - 1, perhaps with one far away, so
+** that it is no set of bits.  The caller frees it.  What is in it is remembered
+** until the next one. */
+emb_filter *help_filter(emb_session *session, int64_t keys);
+
+/* Do the list and the last filter of this search leave this key in? */
+int help_wanted(const emb_nearest_how *how, int64_t key);
+
+#endif
