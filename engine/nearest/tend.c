@@ -460,6 +460,9 @@ const char *nearest_state(emb_store *store) {
       "sampling", "training",         "filling",           "ready"};
   struct nearest_index *x = store->nearest;
   int state = atomic_load(&x->state);
+  if (any_index(x) && state == INDEX_OFF) { /* not looked at yet */
+    return names[may_tend(x) ? INDEX_WAITING : INDEX_OFF];
+  }
   if (!any_index(x) ||
       !(atomic_load(&store->owner) ||
         atomic_load_explicit(&x->may_be, memory_order_relaxed))) {
