@@ -419,6 +419,11 @@ bench-quick: ## the same with small sizes (three minutes)
 	$(MAKE) $(P)/emb.so $(P)/bench/bench
 	OUT=$(OUT) bench/run.sh --quick
 
+bench-guard: ## what got slower since another commit, BASE=COMMIT (four minutes)
+	tests/install-deps.sh build bench
+	$(MAKE) $(P)/emb.so $(P)/bench/bench
+	OUT=$(OUT) bench/guard.sh $(BASE)
+
 ## Install
 TO_EXT     = $(DESTDIR)$(EXTDIR)
 TO_LIB     = $(DESTDIR)$(LIBDIR)
@@ -465,4 +470,4 @@ help: ## this list
 .PHONY: all all-tests always test check check-unit check-sql check-model check-newer \
         check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format demo online online-quick online-serve torch bank bank-page gnn gnn-page bench \
-        bench-quick install uninstall clean help
+        bench-quick bench-guard install uninstall clean help

@@ -4,7 +4,7 @@
 **
 **   bench NAME [--quick] [--rounds=N] [--seconds=S] [--keys=N] [--only=TEXT]
 **              [--data=DIRECTORY] [--out=DIRECTORY] [--extension=FILE]
-**              [--trainer=FILE]
+**              [--base=FILE] [--trainer=FILE]
 **
 ** Writes OUT/NAME.tsv, for bench/report.tcl, and prints the same.
 */
@@ -29,6 +29,7 @@ static const struct {
     {"warm", bench_warm},       {"processes", bench_processes},
     {"nearest", bench_nearest}, {"sample", bench_sample},
     {"text", bench_text},       {"average", bench_average},
+    {"guard", bench_guard},
 };
 
 /* The value of --name=value, or NULL. */
@@ -59,6 +60,8 @@ static void parse(struct options *options, const char *argument) {
     options->out = value;
   } else if ((value = value_of(argument, "extension"))) {
     options->extension = value;
+  } else if ((value = value_of(argument, "base"))) {
+    options->base = value;
   } else if ((value = value_of(argument, "trainer"))) {
     options->trainer = value;
   } else {
