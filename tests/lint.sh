@@ -34,7 +34,7 @@ $broken"
 layers='base env epoch mem rec vec choose ivf pack schema index log cache kernel ckpt
 consumer session bound life table bank txn scan ahead snapshot nearest sample
 delta backup serve api
-ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf ext/choose
+ext/value ext/dict ext/join ext/conn ext/table ext/fn ext/backup ext/tvf ext/choose
 ext'
 rank() {
   local layer n=0
