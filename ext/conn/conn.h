@@ -88,9 +88,9 @@ struct ext_conn {
   struct ext_orphan *orphans;
   struct ext_name *names;
   struct ext_joiners *joiners; /* that it has used (tvf/join.c) */
-  uint64_t statements;   /* numbers given out (lease.c) */
-  uint64_t ticked_us;    /* when ext_link_interrupted ran a statement */
-  struct ext_conn *next; /* all connections of the process */
+  uint64_t statements;         /* numbers given out (lease.c) */
+  uint64_t ticked_us;          /* when ext_link_interrupted ran a statement */
+  struct ext_conn *next;       /* all connections of the process */
 };
 
 /* A prefetch or write-back in flight (fn/async.c). */

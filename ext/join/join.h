@@ -14,9 +14,9 @@
 **           each call writes another, so that after a ROLLBACK, a crash, or a
 **           call of another connection it is found out and read anew (load.c).
 ** A CALL    takes in all that one query of the user's gives, in one
-*transaction:
-**           the position of its source, requests, actions, states, examples and
-**           counts (call.c).  So an input that is sent again is taken once.
+**           transaction: the position of its source, requests, actions, states,
+**           examples and counts (call.c).  So an input that is sent again is
+**           taken once.
 **
 **             request --> waiting --> joined            an action came in time
 **                            |           ^
@@ -29,32 +29,26 @@
 **           with each event, and what an event meets depends on it alone, not
 **           on how the stream was divided into calls or on how much memory
 **           there is; only the order of the examples does.  A request at t
-**             waits until the watermark reaches t + window   (the longest
-*kind's)
-**             is known until it reaches that + remember      (then it is
-*removed)
+**             waits until the watermark reaches t + window, the longest kind's,
+**             is known until it reaches that + remember, and then removed,
 **           and an action at t without a request until it reaches t + early.
 ** STATES    Two bits each, by number of request (states.c).
 ** FINDING   A request by its id (find.c): the newest are in two halves of
-*memory
-**           with their features (memory.c).  When one is full, the other one's
-**           places, hash and number, go to the table `places`, as a run sorted
-**           by hash (spill.c): all writes are at a table's end, whatever waits.
-**           A filter per run says where an id is not.
+**           memory with their features (memory.c).  When one is full, the other
+**           one's places, hash and number, go to the table `places`, as a run
+**           sorted by hash (spill.c): all writes are at a table's end, whatever
+**           waits.  A filter per run says where an id is not.
 ** WEIGHTS   Of a negative that was kept with probability r = share:
 **             weight    1 / r    for a loss that is weighted, or
 **             log_odds  -ln r    to be added to the score in training only,
 **           for all examples.  Keeping negatives at the rate r multiplies the
 **           odds p / (1 - p) of what is left by 1 / r, so a model of those has
-*a
-**           score that is too high by -ln r (King and Zeng, "Logistic
-*regression
-**           in rare events data", 2001, equation 7 with tau / ybar for r, and
-**           8 for weights; Monolith's LogitCorrection).  Either makes the model
-**           calibrated; both together are wrong.
+**           a score that is too high by -ln r (King and Zeng, "Logistic
+**           regression in rare events data", 2001: their prior correction, and
+**           their weighting; Monolith's LogitCorrection is the former).  Either
+**           makes the model calibrated; both together are wrong.
 ** FAILURE   A call that fails leaves tables and sources as they were, and
-*forgets
-**           what is in memory.
+**           forgets what is in memory.
 ** THREADS   Those of a connection.
 */
 #ifndef EMB_EXT_JOIN_H

@@ -10,11 +10,11 @@
 **     --share R       of the negatives (0.1)
 **     --call N        events that a call takes in (20000)
 **
-** Fills DIRECTORY/events.db with a log: a request with 64 bytes of features each
-** moment, and after each fourth one an action, on average a fifth of the window
-** later.  Then it takes that in, as a trainer does: calls emb_join, reads the
-** examples with their features, removes them, COMMIT.  Only this is measured;
-** the database keeps its examples until they are read, and all that waits.
+** Fills DIRECTORY/events.db with a log: a request with 64 bytes of features at
+** each moment, and after each fourth one an action, on average a fifth of the
+** window later.  Then it takes that in, as a trainer does: calls emb_join,
+** reads the examples with their features, removes them, COMMIT.  Only this is
+** measured.
 */
 #include <math.h>
 #include <stdio.h>
