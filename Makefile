@@ -100,7 +100,7 @@ FUZZERS    := $(FUZZ_C:tests/fuzz/%.c=$(O)/fuzzer/%)
 FUZZ_LIB_O := $(FUZZ_LIB_C:%.c=$(O)/%.o)
 
 # The programs of the example of online training; the rest is in all of them.
-ONLINE_MAIN := experiment trainer server
+ONLINE_MAIN := experiment joining trainer server
 ONLINE_C   := $(wildcard sql/online/*.c)
 ONLINE_O   := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c) \
                 $(filter-out $(ONLINE_MAIN:%=sql/online/%.c),$(ONLINE_C)))

@@ -14,6 +14,7 @@ void ext_conn_unref(void *arg) {
     ext_link_close(conn->links);
   ext_orphan_settle_closed(conn);
   ext_conn_forget_names(conn);
+  ext_joiners_free(conn->joiners);
   sqlite3_free(conn);
 }
 

@@ -33,6 +33,7 @@
 #define EMB_EXT_CONN_H
 
 #include "../dict/dict.h"
+#include "../join/join.h"
 #include <sys/types.h>
 
 /* Format of the shadow table's row, not of the store. */
@@ -86,9 +87,10 @@ struct ext_conn {
   struct ext_link *links;
   struct ext_orphan *orphans;
   struct ext_name *names;
-  uint64_t statements;   /* numbers given out (lease.c) */
-  uint64_t ticked_us;    /* when ext_link_interrupted ran a statement */
-  struct ext_conn *next; /* all connections of the process */
+  struct ext_joiners *joiners; /* that it has used (tvf/join.c) */
+  uint64_t statements;         /* numbers given out (lease.c) */
+  uint64_t ticked_us;          /* when ext_link_interrupted ran a statement */
+  struct ext_conn *next;       /* all connections of the process */
 };
 
 /* A prefetch or write-back in flight (fn/async.c). */

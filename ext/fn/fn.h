@@ -60,6 +60,7 @@ int ext_register_vector_quantizers(sqlite3 *db);
 
 /* ---- functions on a table ------------------------------------------------ */
 
+int ext_fn_join_register(struct ext_conn *conn);
 int ext_fn_store_register(struct ext_conn *conn);
 int ext_fn_async_register(struct ext_conn *conn);
 int ext_fn_file_register(struct ext_conn *conn);

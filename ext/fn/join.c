@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+**
+** join.c -- a joiner's tables.
+**
+**   emb_join_create(joiner)  makes them; NULL
+**   emb_join_drop(joiner)    drops them; NULL
+**
+** tvf/join.c fills them.
+*/
+#include "fn.h"
+SQLITE_EXTENSION_INIT3
+
+static void join_change(sqlite3_context *context, sqlite3_value **argv,
+                        int (*change)(sqlite3 *, sqlite3_value *, char **)) {
+  struct ext_conn *conn = sqlite3_user_data(context);
+  char *err = NULL;
+  int rc = ext_conn_check(conn, &err);
+  if (rc == SQLITE_OK)
+    rc = change(conn->db, argv[0], &err);
+  if (rc != SQLITE_OK)
+    ext_result_error(context, rc, err);
+}
+
+static void call_join_create(sqlite3_context *context, int argc,
+                             sqlite3_value **argv) {
+  (void)argc;
+  join_change(context, argv, ext_join_create);
+}
+
+static void call_join_drop(sqlite3_context *context, int argc,
+                           sqlite3_value **argv) {
+  (void)argc;
+  join_change(context, argv, ext_join_drop);
+}
+
+int ext_fn_join_register(struct ext_conn *conn) {
+  static const struct ext_function functions[] = {
+      {"emb_join_create", 1, call_join_create},
+      {"emb_join_drop", 1, call_join_drop}};
+  return ext_fn_register(conn, functions,
+                         sizeof functions / sizeof functions[0]);
+}

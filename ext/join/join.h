@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+**
+** join.h -- ext/join/: requests with their features, the actions that follow,
+** and the training examples that they become.
+**
+** ROLE      What a stream processor and its queues do for a recommender that
+**           learns online (Liu et al., "Monolith", 2022, 3.1): a joiner takes
+**           events from sources, and gives each request as an example once.
+**           Uses SQL only, no store of the engine.  Used by fn/join.c and
+**           tvf/join.c; a connection keeps the list of its joiners.
+** TABLES    A joiner is ordinary tables (schema.c), whose names begin with its
+**           own.  They are the whole truth; what is in memory is a copy of part
+**           of them (memory.c), which a stamp in `counts` proves to be current:
+**           each call writes another, so that after a ROLLBACK, a crash, or a
+**           call of another connection it is found out and read anew (load.c).
+** A CALL    takes in all that one query of the user's gives, in one
+**           transaction: the position of its source, requests, actions, states,
+**           examples and counts (call.c).  So an input that is sent again is
+**           taken once.
+**
+**             request --> waiting --> joined            an action came in time
+**                            |           ^
+**                            |           | late action, late = 'correct'
+**                            v           |
+**                      window ends: negative, or dropped by sampling
+**
+** TIME      Only the events' own.  The watermark is the least of the sources'
+**           newest times, less `delay`: nothing older is expected.  It moves
+**           with each event, and what an event meets depends on it alone, not
+**           on how the stream was divided into calls or on how much memory
+**           there is; only the order of the examples does.  A request at t
+**             waits until the watermark reaches t + window, the longest kind's,
+**             is known until it reaches that + remember, and then removed,
+**           and an action at t without a request until it reaches t + early.
+** STATES    Two bits each, by number of request (states.c).
+** FINDING   A request by its id (find.c): the newest are in two halves of
+**           memory with their features (memory.c).  When one is full, the other
+**           one's places, hash and number, go to the table `places`, as a run
+**           sorted by hash (spill.c): all writes are at a table's end, whatever
+**           waits.  A filter per run says where an id is not.
+** WEIGHTS   Of a negative that was kept with probability r = share:
+**             weight    1 / r    for a loss that is weighted, or
+**             log_odds  -ln r    to be added to the score in training only,
+**           for all examples.  Keeping negatives at the rate r multiplies the
+**           odds p / (1 - p) of what is left by 1 / r, so a model of those has
+**           a score that is too high by -ln r (King and Zeng, "Logistic
+**           regression in rare events data", 2001: their prior correction, and
+**           their weighting; Monolith's LogitCorrection is the former).  Either
+**           makes the model calibrated; both together are wrong.
+** FAILURE   A call that fails leaves tables and sources as they were, and
+**           forgets what is in memory.
+** THREADS   Those of a connection.
+*/
+#ifndef EMB_EXT_JOIN_H
+#define EMB_EXT_JOIN_H
+
+#include "../value/value.h"
+
+/* Those that a connection has used; NULL: none. */
+struct ext_joiners;
+
+/* What emb_join is given; batch may be NULL. */
+struct ext_join_ask {
+  sqlite3_value *joiner, *source, *query, *batch;
+};
+
+/* The tables of a joiner; those that are there are an error. */
+int ext_join_create(sqlite3 *db, sqlite3_value *joiner, char **err);
+int ext_join_drop(sqlite3 *db, sqlite3_value *joiner, char **err);
+
+/* Takes in what the query gives.  *examples: to be stepped through for those
+** that this gave, and then finalized. */
+int ext_join_run(struct ext_joiners **joiners, sqlite3 *db,
+                 const struct ext_join_ask *ask, sqlite3_stmt **examples,
+                 char **err);
+void ext_joiners_free(struct ext_joiners *joiners);
+
+#endif
