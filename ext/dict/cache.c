@@ -146,9 +146,8 @@ static void *known_half_advise(void *memory, size_t bytes) {
   return memory;
 }
 
-/* Twice as many slots; 0: without memory. */
-static int known_half_grow_slots(struct known_half *half) {
-  size_t slots = half->slots ? 2 * half->slots : KNOWN_SLOTS_FIRST;
+/* 0: without memory. */
+static int known_half_set_slots(struct known_half *half, size_t slots) {
   size_t bytes = slots * sizeof(uint64_t);
   uint64_t *by_text = known_half_advise(sqlite3_malloc64(bytes), bytes);
   uint64_t *by_id = known_half_advise(sqlite3_malloc64(bytes), bytes);
@@ -181,22 +180,26 @@ static int known_half_is_full(const struct known_half *half, size_t bytes) {
           half->records >= KNOWN_SLOTS_MAX / 2);
 }
 
+static int known_half_set_room(struct known_half *half, size_t room) {
+  char *arena = known_half_advise(sqlite3_malloc64(room), room);
+  if (arena == NULL)
+    return 0;
+  if (half->used)
+    memcpy(arena, half->arena, half->used);
+  sqlite3_free(half->arena);
+  half->arena = arena;
+  half->room = room;
+  return 1;
+}
+
 /* Room for one more record of so many bytes; 0: without memory. */
 static int known_half_make_room(struct known_half *half, size_t bytes) {
-  if (half->records * 2 >= half->slots && !known_half_grow_slots(half))
+  if (half->records * 2 >= half->slots &&
+      !known_half_set_slots(half,
+                            half->slots ? 2 * half->slots : KNOWN_SLOTS_FIRST))
     return 0;
-  if (half->used + bytes > half->room) {
-    size_t room = 2 * half->room + bytes + 4096;
-    char *arena = known_half_advise(sqlite3_malloc64(room), room);
-    if (arena == NULL)
-      return 0;
-    if (half->used)
-      memcpy(arena, half->arena, half->used);
-    sqlite3_free(half->arena);
-    half->arena = arena;
-    half->room = room;
-  }
-  return 1;
+  return half->used + bytes <= half->room ||
+         known_half_set_room(half, 2 * half->room + bytes + 4096);
 }
 
 /* ---- both -----------------------------------------------------------------
@@ -225,6 +228,8 @@ static void known_add(struct ext_cache *cache, const struct ext_text *text,
   struct known_half *young = &cache->young;
   size_t bytes = record_bytes(text->n), place;
   struct known_record *record;
+  if (text->n > KNOWN_TEXT_MAX)
+    return;
   if (known_half_is_full(young, bytes)) {
     known_half_free(&cache->old);
     cache->old = *young;
@@ -246,12 +251,46 @@ static void known_add(struct ext_cache *cache, const struct ext_text *text,
 
 void ext_cache_add(struct ext_cache *cache, const struct ext_text *text,
                    int64_t id) {
-  uint64_t hash;
-  if (text->n > KNOWN_TEXT_MAX)
-    return;
-  hash = XXH3_64bits(text->at, text->n);
-  if (!known_half_find(&cache->young, text, hash))
-    known_add(cache, text, hash, id);
+  ext_cache_add_many(cache, text, &id, 1);
+}
+
+int ext_cache_reserve(struct ext_cache *cache, uint64_t more) {
+  struct known_half *young = &cache->young;
+  uint64_t mean = young->records ? young->used / young->records + 1 : 0;
+  uint64_t room = young->used + more * mean;
+  size_t slots = young->slots;
+  if (more > KNOWN_SLOTS_MAX / 2 - young->records || room > KNOWN_ARENA_MAX)
+    return 0;
+  while (slots && slots < 2 * (young->records + more))
+    slots *= 2;
+  if (slots > young->slots && !known_half_set_slots(young, slots))
+    return 0;
+  if (room <= young->room)
+    return 1;
+  if (room < 2 * young->room) /* the mean may have risen by a little */
+    room = 2 * young->room;
+  return known_half_set_room(young, room);
+}
+
+void ext_cache_add_many(struct ext_cache *cache, const struct ext_text *texts,
+                        const int64_t *ids, size_t n) {
+  const struct known_half *young = &cache->young;
+  uint64_t hashes[KNOWN_STEP];
+  for (size_t from = 0; from < n; from += KNOWN_STEP) {
+    size_t step = n - from < KNOWN_STEP ? n - from : KNOWN_STEP;
+    size_t mask = young->slots - 1;
+    for (size_t i = 0; i < step; i++) {
+      hashes[i] = XXH3_64bits(texts[from + i].at, texts[from + i].n);
+      if (young->slots) {
+        __builtin_prefetch(&young->by_text[(size_t)hashes[i] & mask], 1);
+        __builtin_prefetch(
+            &young->by_id[(size_t)known_hash(ids[from + i]) & mask], 1);
+      }
+    }
+    for (size_t i = 0; i < step; i++)
+      if (!known_half_find(young, &texts[from + i], hashes[i]))
+        known_add(cache, &texts[from + i], hashes[i], ids[from + i]);
+  }
 }
 
 /* Its number; what the older half has goes to the younger one. */

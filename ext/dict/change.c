@@ -289,7 +289,7 @@ int ext_dict_clean(struct ext_dict *dict, const struct ext_dict_rows *rows,
   int rc;
   *removed = 0;
   rc = clean_all(dict, rows, removed, err);
-  ext_cache_clear(dict->cache);
+  ext_dict_forget(dict);
   if (rc == SQLITE_OK && *removed)
     rc = ext_exec(dict->db, err,
                   "UPDATE \"%w\".\"%w_emb\" SET removals = removals + 1",

@@ -13,14 +13,6 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-static const char *const dict_texts[DICT_STATEMENTS] = {
-    [DICT_CHECK] = ("SELECT removals, (SELECT max(id) FROM \"%w\".\"%w_keys\") "
-                    "FROM \"%w\".\"%w_emb\" WHERE id = 1"),
-    [DICT_FIND] = "SELECT id FROM \"%w\".\"%w_keys\" WHERE key = ?1",
-    [DICT_TEXT] = "SELECT key FROM \"%w\".\"%w_keys\" WHERE id = ?1",
-    [DICT_ADD] = "INSERT INTO \"%w\".\"%w_keys\"(id, key) VALUES(?1, ?2)",
-};
-
 struct ext_dict *ext_dict_new(void) {
   struct ext_dict *dict = sqlite3_malloc64(sizeof *dict);
   if (dict == NULL)
@@ -54,46 +46,6 @@ void ext_dict_free(struct ext_dict *dict) {
   sqlite3_free(dict->table);
   sqlite3_free(dict->text);
   sqlite3_free(dict);
-}
-
-/* ---- statements ---------------------------------------------------------- */
-
-int ext_dict_statement(struct ext_dict *dict, enum dict_statement which,
-                       sqlite3_stmt **statement, char **err) {
-  char *sql;
-  int rc;
-  *statement = dict->statements[which];
-  if (*statement)
-    return SQLITE_OK;
-  sql = sqlite3_mprintf(dict_texts[which], dict->schema, dict->table,
-                        dict->schema, dict->table);
-  rc = sql ? sqlite3_prepare_v3(dict->db, sql, -1, SQLITE_PREPARE_PERSISTENT,
-                                statement, NULL)
-           : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  if (rc == SQLITE_OK && dict->keeps)
-    dict->statements[which] = *statement;
-  return ext_sql_error(err, dict->db, rc);
-}
-
-int ext_dict_done(struct ext_dict *dict, enum dict_statement which,
-                  sqlite3_stmt *statement, int rc, char **err) {
-  if (rc == SQLITE_ROW || rc == SQLITE_DONE || rc == SQLITE_OK)
-    rc = SQLITE_OK;
-  else
-    rc = ext_sql_error(err, dict->db, rc);
-  if (statement == dict->statements[which]) {
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement); /* they point into the caller's memory */
-  } else {
-    sqlite3_finalize(statement);
-  }
-  return rc;
-}
-
-int ext_dict_bind(sqlite3_stmt *statement, int i, const struct ext_text *text) {
-  return sqlite3_bind_text64(statement, i, text->n ? text->at : "", text->n,
-                             SQLITE_STATIC, SQLITE_UTF8);
 }
 
 /* ---- a call begins ------------------------------------------------------- */
@@ -149,13 +101,17 @@ int ext_dict_begin(struct ext_dict *dict, sqlite3 *db, const char *schema,
   if (rc != SQLITE_OK)
     return rc;
   if (removals != dict->removals)
-    ext_cache_clear(dict->cache);
+    ext_dict_forget(dict);
   dict->removals = removals;
   dict->newest = largest;
   return SQLITE_OK;
 }
 
-void ext_dict_forget(struct ext_dict *dict) { ext_cache_clear(dict->cache); }
+void ext_dict_forget(struct ext_dict *dict) {
+  ext_cache_clear(dict->cache);
+  dict->ahead = 0;
+  dict->owed = 0;
+}
 
 void ext_dict_end(struct ext_dict *dict) {
   if (dict)
@@ -172,14 +128,8 @@ int64_t ext_dict_removals(const struct ext_dict *dict) {
 
 /* ---- looking up ---------------------------------------------------------- */
 
-void ext_dict_remember(struct ext_dict *dict, const struct ext_text *text,
-                       int64_t id) {
-  if (id <= dict->limit)
-    ext_cache_add(dict->cache, text, id);
-}
-
-int ext_dict_look(sqlite3_stmt *find, const struct ext_text *text,
-                  int64_t *id) {
+static int dict_look(sqlite3_stmt *find, const struct ext_text *text,
+                     int64_t *id) {
   int rc = ext_dict_bind(find, 1, text);
   *id = 0;
   if (rc != SQLITE_OK)
@@ -207,28 +157,57 @@ void ext_dict_leave(struct ext_dict *dict) {
   sqlite3_reset(dict->statements[DICT_CHECK]);
 }
 
-int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
-                  int64_t *ids, size_t *absent, char **err) {
-  sqlite3_stmt *statement, *reads;
-  int rc;
-  *absent = ext_cache_find(dict->cache, texts, n, ids);
-  if (*absent == 0)
-    return SQLITE_OK;
-  rc = ext_dict_statement(dict, DICT_FIND, &statement, err);
+/* Those whose ids[i] is 0. */
+static int dict_look_each(struct ext_dict *dict, const struct ext_text *texts,
+                          size_t n, int64_t *ids, char **err) {
+  sqlite3_stmt *statement;
+  int rc = ext_dict_statement(dict, DICT_FIND, &statement, err);
   if (rc != SQLITE_OK)
     return rc;
-  reads = *absent > 1 ? dict_stay(dict) : NULL;
   for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
     if (ids[i])
       continue;
-    rc = ext_dict_look(statement, &texts[i], &ids[i]);
-    if (rc == SQLITE_OK && ids[i]) {
-      --*absent;
+    rc = dict_look(statement, &texts[i], &ids[i]);
+    if (rc == SQLITE_OK && ids[i])
       ext_dict_remember(dict, &texts[i], ids[i]);
-    }
   }
-  sqlite3_reset(reads);
   return ext_dict_done(dict, DICT_FIND, statement, rc, err);
+}
+
+/* The same of many.  Where the connection's limits do not allow a statement of
+** many parameters, one after another. */
+static int dict_look_all(struct ext_dict *dict, const struct ext_text *texts,
+                         size_t n, int64_t *ids, char **err) {
+  sqlite3_stmt *statement;
+  int rc = ext_dict_statement(dict, DICT_MANY, &statement, err);
+  if (rc == SQLITE_ERROR || rc == SQLITE_TOOBIG) {
+    sqlite3_free(*err);
+    *err = NULL;
+    return dict_look_each(dict, texts, n, ids, err);
+  }
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = ext_dict_look_many(dict, statement, texts, n, ids);
+  return ext_dict_done(dict, DICT_MANY, statement, rc, err);
+}
+
+int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
+                  int64_t *ids, size_t *absent, char **err) {
+  size_t looked = ext_cache_find(dict->cache, texts, n, ids);
+  sqlite3_stmt *reads;
+  int rc;
+  *absent = 0;
+  if (looked == 0)
+    return SQLITE_OK;
+  reads = looked > 1 ? dict_stay(dict) : NULL;
+  rc = looked < DICT_MANY_MIN ? dict_look_each(dict, texts, n, ids, err)
+                              : dict_look_all(dict, texts, n, ids, err);
+  for (size_t i = 0; i < n; i++)
+    *absent += ids[i] == 0;
+  if (rc == SQLITE_OK)
+    rc = ext_dict_ahead(dict, looked - *absent, err);
+  sqlite3_reset(reads);
+  return rc;
 }
 
 int ext_dict_equal(struct ext_dict *dict, sqlite3_value *number,
@@ -288,5 +267,6 @@ int ext_dict_text(struct ext_dict *dict, int64_t id, struct ext_text *text,
     if (rc == SQLITE_OK)
       ext_dict_remember(dict, text, id);
   }
-  return ext_dict_done(dict, DICT_TEXT, statement, rc, err);
+  rc = ext_dict_done(dict, DICT_TEXT, statement, rc, err);
+  return rc == SQLITE_OK && text->at ? ext_dict_ahead(dict, 1, err) : rc;
 }

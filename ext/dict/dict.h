@@ -16,8 +16,10 @@
 **           of a schema and a table, no stores and no table objects: it is
 **           below conn/, whose links each own one (table/keys.c has what SQL
 **           passes and gets).
-** FILES     dict.c (SQL), change.c (texts are added and removed), cache.c
-**           (what the connection remembers).
+** FILES     dict.c (texts and numbers are looked up), many.c (many at once),
+**           ahead.c (before they are asked for), change.c (texts are added and
+**           removed), statement.c (SQL), cache.c (what the connection
+**           remembers).
 ** WHICH     There may be more texts than rows, never fewer: rows expire, are
 **           evicted and deleted, and leave their text.  A transaction writes
 **           both.  A function that acts on the engine at once has its texts
@@ -59,7 +61,7 @@
 #include "../value/value.h"
 
 /* Memory of a connection for one table's texts. */
-#define EXT_DICT_BYTES (64u << 20)
+#define EXT_DICT_BYTES (128u << 20)
 
 /* The shadow table is called so, behind the table's name. */
 #define EXT_DICT_TABLE "keys"
@@ -79,6 +81,11 @@ int ext_cache_text(struct ext_cache *cache, int64_t id, struct ext_text *text);
 /* Without memory, or for a text that is long, nothing is remembered. */
 void ext_cache_add(struct ext_cache *cache, const struct ext_text *text,
                    int64_t id);
+void ext_cache_add_many(struct ext_cache *cache, const struct ext_text *texts,
+                        const int64_t *ids, size_t n);
+/* Makes room for so many more texts like those that it has; 0: there is none.
+ */
+int ext_cache_reserve(struct ext_cache *cache, uint64_t more);
 
 /* ---- dict.c -------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** dict_sql.h -- private to dict/: what dict.c and change.c share.
+** dict_sql.h -- private to dict/: what the files of dict/ share.
 */
 #ifndef EMB_EXT_DICT_SQL_H
 #define EMB_EXT_DICT_SQL_H
@@ -10,10 +10,16 @@
 enum dict_statement {
   DICT_CHECK, /* removals, and the largest number */
   DICT_FIND,
+  DICT_MANY, /* DICT_FIND of many texts */
   DICT_TEXT,
+  DICT_AHEAD,
   DICT_ADD,
   DICT_STATEMENTS
 };
+
+/* Fewer texts are looked up one after another, more in steps of so many. */
+#define DICT_MANY_MIN 8
+#define DICT_MANY_STEP 64
 
 struct ext_dict {
   sqlite3 *db; /* as of the last begin */
@@ -24,9 +30,13 @@ struct ext_dict {
   int64_t removals;
   int64_t limit;  /* the numbers up to it are committed */
   int64_t newest; /* that was given, in whatever transaction there is */
+  int64_t ahead;  /* the texts up to it were read ahead (ahead.c) */
+  size_t owed;    /* so many may be read now */
   char *text;     /* the last one that was read from SQLite */
   size_t room;
 };
+
+/* ---- statement.c --------------------------------------------------------- */
 
 /* One that is ready to be run, to be given to ext_dict_done. */
 int ext_dict_statement(struct ext_dict *dict, enum dict_statement which,
@@ -34,11 +44,21 @@ int ext_dict_statement(struct ext_dict *dict, enum dict_statement which,
 /* Resets it; rc: of the last step.  SQLITE_OK, or the error. */
 int ext_dict_done(struct ext_dict *dict, enum dict_statement which,
                   sqlite3_stmt *statement, int rc, char **err);
-/* *id is 0 where the text is not there.  `find` is prepared. */
-int ext_dict_look(sqlite3_stmt *find, const struct ext_text *text, int64_t *id);
 /* Binds a text, which may be empty. */
 int ext_dict_bind(sqlite3_stmt *statement, int i, const struct ext_text *text);
 void ext_dict_remember(struct ext_dict *dict, const struct ext_text *text,
                        int64_t id);
+
+/* ---- many.c -------------------------------------------------------------- */
+
+/* Looks for those whose ids[i] is 0, and remembers what it finds.  The
+** statement is DICT_MANY. */
+int ext_dict_look_many(struct ext_dict *dict, sqlite3_stmt *statement,
+                       const struct ext_text *texts, size_t n, int64_t *ids);
+
+/* ---- ahead.c ------------------------------------------------------------- */
+
+/* So many texts were found that the cache did not have. */
+int ext_dict_ahead(struct ext_dict *dict, size_t found, char **err);
 
 #endif
