@@ -45,6 +45,7 @@ enum {
 struct env_about {
   uint64_t bytes;
   int64_t changed_ns; /* when its content was changed last, since 1970 */
+  int64_t status_ns;  /* ... or it got another name, owner or time itself */
   uint64_t id[2];     /* device and inode */
 };
 

@@ -283,6 +283,8 @@ static int file_about(struct env *env, struct env_file *file, const char *path,
   about->bytes = (uint64_t)st.st_size;
   about->changed_ns =
       (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+  about->status_ns =
+      (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
   about->id[0] = (uint64_t)st.st_dev;
   about->id[1] = (uint64_t)st.st_ino;
   return 0;

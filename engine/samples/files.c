@@ -10,7 +10,11 @@
 ** first, and one that a batch has pinned is not.  A file is what its survey
 *said:
 ** opened under the same path with another size, time or sum it would be another
-** entry, and is refused before it becomes one.
+** entry, and is refused before it becomes one.  When a batch takes it, what is
+*at
+** its path is looked at, and again when the batch has read: another file, or
+*one
+** whose status has changed, is opened and checked anew, or is an error.
 **
 **     take --- found ------------------------------> pinned --give--> idle
 **          --- opened, checked, added -------------->                  |
@@ -35,9 +39,10 @@ struct samples_open {
   struct env *env;
   struct env_file *file;
   emb_samples_file as;
-  uint64_t id[2]; /* device and inode */
+  struct env_about about; /* when it was opened */
   uint32_t pins;
   int direct;
+  int stale;   /* it is not what is at its path: nobody else gets it */
   char path[]; /* as.path */
 };
 
@@ -165,20 +170,9 @@ int samples__sum(struct env *env, struct env_file *file, uint64_t bytes,
   return os;
 }
 
-static int samples_check_open(struct samples_open *open, emb_err *err) {
-  struct env *env = open->env;
-  struct env_about about;
+static int samples_check_sum(const struct samples_open *open, emb_err *err) {
   uint64_t sum;
-  int os = env->about(env, open->file, NULL, &about);
-  if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot look at %s", open->path);
-  }
-  memcpy(open->id, about.id, sizeof open->id);
-  int rc = samples__compare(&open->as, &about, err);
-  if (rc) {
-    return rc;
-  }
-  os = samples__sum(env, open->file, open->as.bytes, &sum);
+  int os = samples__sum(open->env, open->file, open->as.bytes, &sum);
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot read %s", open->path);
   }
@@ -188,6 +182,16 @@ static int samples_check_open(struct samples_open *open, emb_err *err) {
                        "the file %s has changed since it was registered: it "
                        "has another content",
                        open->path);
+}
+
+static int samples_check_open(struct samples_open *open, emb_err *err) {
+  struct env *env = open->env;
+  int os = env->about(env, open->file, NULL, &open->about);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot look at %s", open->path);
+  }
+  int rc = samples__compare(&open->as, &open->about, err);
+  return rc ? rc : samples_check_sum(open, err);
 }
 
 /* Where descriptors are short, those that are open and idle go first. */
@@ -241,7 +245,8 @@ static struct samples_open *samples_find(const emb_samples_file *as,
     struct samples_open *open = *at;
     if (open->as.sum == as->sum && open->as.bytes == as->bytes &&
         open->as.changed_ns == as->changed_ns && open->direct == direct &&
-        open->env == registry_env() && strcmp(open->path, as->path) == 0) {
+        !open->stale && open->env == registry_env() &&
+        strcmp(open->path, as->path) == 0) {
       *at = open->next;
       open->next = samples_list;
       samples_list = open;
@@ -252,29 +257,50 @@ static struct samples_open *samples_find(const emb_samples_file *as,
   return NULL;
 }
 
-int samples__take(const emb_samples_file *as, int direct,
-                  struct samples_open **out, emb_err *err) {
+static void samples_add(struct samples_open *open) {
   samples_enter();
-  *out = samples_find(as, direct);
-  samples_exit();
-  if (*out) {
-    return EMB_OK;
-  }
-  int rc = samples_open_new(as, direct, out, err);
-  if (rc) {
-    return rc;
-  }
-  samples_enter();
-  (*out)->next = samples_list;
-  samples_list = *out;
+  open->next = samples_list;
+  samples_list = open;
   samples_count++;
   struct samples_open *gone = samples_shorten(FILES_MAX);
   samples_exit();
   samples_close_all(gone);
+}
+
+/* What is at its path is the file that is open, and has not been touched. */
+static int samples_is_fresh(const struct samples_open *open) {
+  struct env_about now;
+  return open->env->about(open->env, NULL, open->path, &now) == 0 &&
+         now.bytes == open->about.bytes &&
+         now.changed_ns == open->about.changed_ns &&
+         now.status_ns == open->about.status_ns &&
+         memcmp(now.id, open->about.id, sizeof now.id) == 0;
+}
+
+int samples__take(const emb_samples_file *as, int direct,
+                  struct samples_open **out, emb_err *err) {
+  samples_enter();
+  struct samples_open *open = samples_find(as, direct);
+  samples_exit();
+  if (open && !samples_is_fresh(open)) {
+    samples_enter();
+    open->stale = 1;
+    samples_exit();
+    samples__give(open);
+    open = NULL;
+  }
+  if (open == NULL) {
+    int rc = samples_open_new(as, direct, &open, err);
+    if (rc) {
+      return rc;
+    }
+    samples_add(open);
+  }
+  *out = open;
   return EMB_OK;
 }
 
-/* A file that has changed is not kept for another time. */
+/* One that is stale goes with the last who has it. */
 void samples__give(struct samples_open *open) {
   struct samples_open *gone = NULL;
   samples_enter();
@@ -282,6 +308,15 @@ void samples__give(struct samples_open *open) {
   open->pins--;
   if (samples_readers == 0) {
     gone = samples_shorten(0);
+  } else if (open->stale && open->pins == 0) {
+    struct samples_open **at = &samples_list;
+    while (*at != open) {
+      at = &(*at)->next;
+    }
+    *at = open->next;
+    open->next = NULL;
+    samples_count--;
+    gone = open;
   }
   samples_exit();
   samples_close_all(gone);
@@ -294,24 +329,19 @@ struct env_file *samples__file(const struct samples_open *open) {
 int samples__same(const struct samples_open *open, emb_err *err) {
   struct env *env = open->env;
   struct env_about about;
-  int os = env->about(env, open->file, NULL, &about);
-  if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot look at %s", open->path);
+  if (samples_is_fresh(open)) {
+    return EMB_OK;
   }
-  int rc = samples__compare(&open->as, &about, err);
-  if (rc) {
-    return rc;
-  }
-  os = env->about(env, NULL, open->path, &about);
+  int os = env->about(env, NULL, open->path, &about);
   if (os) {
     return samples__cannot_open(os, open->path, err);
   }
-  rc = samples__compare(&open->as, &about, err);
-  if (!rc && memcmp(open->id, about.id, sizeof about.id) != 0) {
+  int rc = samples__compare(&open->as, &about, err);
+  if (!rc && memcmp(open->about.id, about.id, sizeof about.id) != 0) {
     rc = err_set(err, EMB_MISMATCH,
                  "the file %s has changed since it was registered: another "
                  "one has its name",
                  open->path);
   }
-  return rc;
+  return rc ? rc : samples_check_sum(open, err);
 }

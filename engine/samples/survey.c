@@ -458,10 +458,29 @@ int emb_samples_verify(const emb_samples_file *file, uint64_t all,
   return rc;
 }
 
+/* Takes out what means nothing: a file has one path, however that was
+** written.  Not `..`, which may follow a link. */
+static void path_tidy(char *path) {
+  char *to = path;
+  for (const char *at = path; *at;) {
+    if (at[0] == '/' && at[1] == '/') {
+      at++;
+    } else if (at[0] == '/' && at[1] == '.' && at[2] == '/') {
+      at += 2;
+    } else {
+      *to++ = *at++;
+    }
+  }
+  *to = '\0';
+}
+
 int emb_samples_absolute(const char *path, char *to, size_t size,
                          emb_err *err) {
   struct env *env = registry_env();
   int os = env->absolute(env, path, to, size);
-  return os ? err_os(err, EMB_CANTOPEN, os, "cannot use the path %s", path)
-            : EMB_OK;
+  if (os) {
+    return err_os(err, EMB_CANTOPEN, os, "cannot use the path %s", path);
+  }
+  path_tidy(to);
+  return EMB_OK;
 }

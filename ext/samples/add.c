@@ -7,7 +7,9 @@
 **
 ** an INSERT, not a function: so it is a statement of SQLite, in transactions
 *and
-** savepoints, and INSERT ... SELECT registers many files at once.
+** savepoints; INSERT ... SELECT registers many files at once, and INSERT OR
+*IGNORE
+** those that are not yet.
 **
 ** An error must leave nothing behind, and SQLite undoes for us only what a
 ** statement of several rows has written.  So the row of NAME_files, by which
@@ -65,7 +67,7 @@ static int keys_check(struct ext_samples *table, int64_t first, uint64_t n,
                   "LIMIT 1",
                   range, 2, &found, &key, err);
   if (rc == SQLITE_OK && found)
-    rc = ext_error(err, SQLITE_CONSTRAINT_PRIMARYKEY,
+    rc = ext_error(err, SQLITE_CONSTRAINT,
                    "keys %lld to %lld are not free: there is %lld",
                    (long long)range[0], (long long)range[1],
                    (long long)(key > range[0] ? key : range[0]));
@@ -82,11 +84,23 @@ static int keys_room(int64_t first, uint64_t n, char **err) {
                          (unsigned long long)n, (long long)first);
 }
 
+int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
+                           char **err) {
+  int64_t end = (int64_t)((uint64_t)key + n - 1);
+  sqlite3_int64 next;
+  int found;
+  end += end < INT64_MAX;
+  return n == 0 ? SQLITE_OK
+                : keys_ask(table,
+                           "UPDATE @config SET value = max(value, ?1) WHERE "
+                           "name = 'next'",
+                           &end, 1, &found, &next, err);
+}
+
 int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                      uint64_t n, int64_t *key, char **err) {
   int is_given = given && sqlite3_value_type(given) != SQLITE_NULL;
   sqlite3_int64 next;
-  int64_t end;
   int found = 1;
   int rc = is_given ? ext_key_from_value(given, "key", key, err)
                     : keys_ask(table,
@@ -102,14 +116,7 @@ int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
   }
   if (rc == SQLITE_OK)
     rc = keys_room(*key, n, err);
-  if (rc != SQLITE_OK || n == 0)
-    return rc;
-  end = (int64_t)((uint64_t)*key + n - 1);
-  end += end < INT64_MAX;
-  return keys_ask(table,
-                  "UPDATE @config SET value = max(value, ?1) WHERE name = "
-                  "'next'",
-                  &end, 1, &found, &next, err);
+  return rc == SQLITE_OK ? ext_samples_keys_taken(table, *key, n, err) : rc;
 }
 
 /* ---- the survey
@@ -151,7 +158,7 @@ static int adding_number(struct adding *adding, char **err) {
     rc = ext_samples_number(table, statement, &found, &first, err);
   sqlite3_finalize(statement);
   if (rc == SQLITE_OK && found)
-    return ext_error(err, SQLITE_CONSTRAINT_UNIQUE,
+    return ext_error(err, SQLITE_CONSTRAINT,
                      "the file %s is registered: its keys begin with %lld",
                      adding->path, (long long)first);
   if (rc == SQLITE_OK)

@@ -18,23 +18,29 @@ static int command_stop(void *arg) { return ext_link_interrupted(arg); }
 /* ---- check
  * ------------------------------------------------------------------- */
 
+struct problems {
+  int n;
+  int code; /* of the first */
+};
+
 /* A line for a file that is not what it was. */
 static int check_file(struct ext_samples *table,
                       const struct ext_samples_file *file, sqlite3_str *report,
-                      int *problems) {
+                      struct problems *problems) {
   emb_err why;
   int rc = emb_samples_verify(&file->as, (uint64_t)file->whole, command_stop,
                               table->client->conn, &why);
   if (rc == EMB_OK || rc == EMB_INTERRUPT || rc == EMB_NOMEM)
     return rc == EMB_OK ? SQLITE_OK : ext_code(rc);
-  if ((*problems)++ < PROBLEMS_MOST)
+  problems->code = problems->n ? problems->code : ext_code(rc);
+  if (problems->n++ < PROBLEMS_MOST)
     sqlite3_str_appendf(report, "%s%s", sqlite3_str_length(report) ? "\n" : "",
                         why.text);
   return SQLITE_OK;
 }
 
 static int check_all(struct ext_samples *table, sqlite3_str *report,
-                     int *problems, char **err) {
+                     struct problems *problems, char **err) {
   sqlite3_stmt *files = NULL;
   int end;
   int rc = ext_samples_prepare(
@@ -54,14 +60,14 @@ static int check_all(struct ext_samples *table, sqlite3_str *report,
 
 static int command_check(struct ext_samples *table, char **err) {
   sqlite3_str *report = sqlite3_str_new(table->db);
-  int problems = 0;
+  struct problems problems = {0};
   int rc = check_all(table, report, &problems, err);
   char *text;
-  if (rc == SQLITE_OK && problems > PROBLEMS_MOST)
-    sqlite3_str_appendf(report, "\nand %d more", problems - PROBLEMS_MOST);
+  if (rc == SQLITE_OK && problems.n > PROBLEMS_MOST)
+    sqlite3_str_appendf(report, "\nand %d more", problems.n - PROBLEMS_MOST);
   text = sqlite3_str_finish(report);
-  if (rc == SQLITE_OK && problems)
-    rc = ext_error(err, SQLITE_MISMATCH, "%s", text ? text : "files changed");
+  if (rc == SQLITE_OK && problems.n)
+    rc = ext_error(err, problems.code, "%s", text ? text : "files changed");
   sqlite3_free(text);
   return rc;
 }

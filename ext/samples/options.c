@@ -43,6 +43,9 @@ static const char *const type_words[] = {"none",  "uint",  "int",
                                          "float", "bytes", NULL};
 static const char *const io_words[] = {"direct", "cached", NULL};
 
+/* The column of a name is not known yet: another one for each name. */
+#define COLUMN_LATER 2000000u
+
 /* Of a field that is there, and whose type was not said. */
 #define TYPE_LATER 100u
 
@@ -144,7 +147,7 @@ static int option_offset(const char *name, const char *value,
 
 /* A column of CSV: its number from 0, or its name. */
 static int option_column(const char *value, emb_samples_field *field,
-                         char **name) {
+                         uint64_t later, char **name) {
   uint64_t number;
   sqlite3_free(*name);
   *name = NULL;
@@ -153,6 +156,7 @@ static int option_column(const char *value, emb_samples_field *field,
     field->at = number;
     return SQLITE_OK;
   }
+  field->at = later;
   return copy_text(name, value);
 }
 
@@ -199,9 +203,11 @@ static int samples_option_set(void *arg, int i, const char *value, char **err) {
   case OPTION_TIMESTAMP_TYPE:
     return option_word(type_words, name, value, &format->timestamp.type, err);
   case OPTION_LABEL_COLUMN:
-    return option_column(value, &format->label, &options->label_name);
+    return option_column(value, &format->label, COLUMN_LATER,
+                         &options->label_name);
   case OPTION_TIMESTAMP_COLUMN:
-    return option_column(value, &format->timestamp, &options->timestamp_name);
+    return option_column(value, &format->timestamp, COLUMN_LATER + 1,
+                         &options->timestamp_name);
   default:
     rc = option_word(io_words, name, value, &word, err);
     options->is_cached = (int)word;
@@ -275,6 +281,14 @@ static void finish_field(emb_samples_field *field, int sized, uint32_t type,
     field->bytes = field->type == EMB_SAMPLES_FLOAT ? 4 : bytes;
 }
 
+/* Of a column that is not there after all. */
+static void drop_name(const emb_samples_field *field, char **name) {
+  if (field->type == EMB_SAMPLES_NONE) {
+    sqlite3_free(*name);
+    *name = NULL;
+  }
+}
+
 int ext_samples_options_finish(struct ext_samples_options *options,
                                char **err) {
   emb_samples_format *format = &options->format;
@@ -282,6 +296,8 @@ int ext_samples_options_finish(struct ext_samples_options *options,
   int rc;
   if (format->kind == 0 && format->record)
     format->kind = EMB_SAMPLES_FIXED;
+  drop_name(&format->label, &options->label_name);
+  drop_name(&format->timestamp, &options->timestamp_name);
   if (format->kind == EMB_SAMPLES_CSV) {
     finish_field(&format->label, 1, EMB_SAMPLES_BYTES, 0);
     finish_field(&format->timestamp, 1, EMB_SAMPLES_INT, 0);

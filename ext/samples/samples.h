@@ -102,6 +102,7 @@ struct ext_samples {
   char *schema, *name;
   struct ext_samples_options options; /* that a file has unless it says else */
   struct ext_samples_map *map;        /* of what writes; NULL until then */
+  emb_samples_reader *reader;         /* of its scans; NULL until then */
 };
 
 /* ---- shadow.c -------------------------------------------------------------
@@ -255,6 +256,9 @@ int ext_samples_add(struct ext_samples *table,
  ** to be free, or the next. */
 int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                      uint64_t n, int64_t *key, char **err);
+/* No key up to the last of these is given to others. */
+int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
+                           char **err);
 int ext_samples_dataset(sqlite3_value *value, const char **dataset, char **err);
 int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err);
 int ext_samples_command(struct ext_samples *table, sqlite3_value *command,

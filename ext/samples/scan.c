@@ -43,7 +43,6 @@ struct ext_samples_scan {
   struct ext_samples *table;
   struct ext_samples_map *map;
   struct ext_samples_range *range;
-  emb_samples_reader *reader;
   struct load loads[LOADS];
   int front, count; /* loads that are filled */
   size_t at;        /* sample of the front one */
@@ -124,7 +123,6 @@ void ext_samples_scan_free(struct ext_samples_scan *scan) {
     emb_samples_batch_free(scan->loads[i].batch);
     sqlite3_free(scan->loads[i].entries);
   }
-  emb_samples_close(scan->reader);
   ext_samples_range_free(scan->range);
   ext_samples_map_free(scan->map);
   sqlite3_free(scan);
@@ -159,10 +157,11 @@ static int load_batch(struct ext_samples_scan *scan, struct load *load,
     emb_samples_batch_free(load->batch);
     load->batch = NULL;
   }
-  if (scan->reader == NULL)
-    rc = emb_samples_open(scan->table->options.is_cached, &scan->reader, &why);
+  if (scan->table->reader == NULL)
+    rc = emb_samples_open(scan->table->options.is_cached, &scan->table->reader,
+                          &why);
   if (!rc && load->batch == NULL)
-    rc = emb_samples_batch_new(scan->reader, bytes, &load->batch, &why);
+    rc = emb_samples_batch_new(scan->table->reader, bytes, &load->batch, &why);
   load->bytes = bytes;
   return scan_error(rc, &why, err);
 }

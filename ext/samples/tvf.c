@@ -40,10 +40,10 @@ static int find_prepare(struct ext_samples_client *client, const char *text,
   if (rc != SQLITE_OK)
     return rc;
   sql = schema ? sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema UNION ALL "
-                                 "SELECT key FROM \"%w\".\"%w\"",
+                                 "SELECT 1 FROM \"%w\".\"%w\"",
                                  schema, schema, *name)
                : sqlite3_mprintf("SELECT 1 FROM sqlite_schema UNION ALL SELECT "
-                                 "key FROM \"%w\"",
+                                 "1 FROM \"%w\"",
                                  *name);
   sqlite3_free(schema);
   if (sql == NULL)

@@ -140,6 +140,14 @@ static int row_check(struct ext_samples *table, sqlite3_value **argv,
              : ext_samples_time(argv[2 + EXT_SAMPLES_TIMESTAMP], time, err);
 }
 
+/* The texts are core's own, without "emb: " in front. */
+static int constraint_failed(struct ext_samples *table, const char *kind) {
+  sqlite3_free(table->base.zErrMsg);
+  table->base.zErrMsg =
+      sqlite3_mprintf("%s constraint failed: %s.key", kind, table->name);
+  return SQLITE_CONSTRAINT;
+}
+
 /* A key that is taken, as the statement's ON CONFLICT has it; *skip: the row is
 ** left out. */
 static int update_conflict(struct ext_samples *table, int64_t key,
@@ -154,8 +162,7 @@ static int update_conflict(struct ext_samples *table, int64_t key,
     *skip = 1;
     return SQLITE_OK;
   default:
-    return ext_error(err, SQLITE_CONSTRAINT_PRIMARYKEY,
-                     "UNIQUE constraint failed: %s.key", table->name);
+    return constraint_failed(table, "UNIQUE");
   }
 }
 
@@ -186,6 +193,21 @@ static int update_insert(struct ext_samples *table, sqlite3_value **argv,
   return rc;
 }
 
+/* The new key stands in the key's column or, if that is as it was, in the
+** rowid. */
+static int update_key(struct ext_samples *table, sqlite3_value **argv,
+                      int64_t *key, char **err) {
+  sqlite3_value *value = argv[2 + EXT_SAMPLES_KEY];
+  int64_t old = sqlite3_value_int64(argv[0]);
+  int rc;
+  if (is_null(value))
+    return constraint_failed(table, "NOT NULL");
+  rc = ext_key_from_value(value, "key", key, err);
+  return rc == SQLITE_OK && *key == old
+             ? ext_key_from_value(argv[1], "key", key, err)
+             : rc;
+}
+
 static int update_change(struct ext_samples *table, sqlite3_value **argv,
                          char **err) {
   sqlite3_int64 old = sqlite3_value_int64(argv[0]);
@@ -195,7 +217,7 @@ static int update_change(struct ext_samples *table, sqlite3_value **argv,
   int skip = 0;
   int rc = row_check(table, argv, &time, &dataset, err);
   if (rc == SQLITE_OK)
-    rc = ext_key_from_value(argv[1], "key", &key, err);
+    rc = update_key(table, argv, &key, err);
   if (rc == SQLITE_OK && key != old) {
     rc = update_find(table, key, &to, err);
     if (rc == SQLITE_OK)
@@ -207,7 +229,7 @@ static int update_change(struct ext_samples *table, sqlite3_value **argv,
     return rc;
   rc = update_delete(table, old, &from, err);
   if (rc == SQLITE_OK)
-    rc = ext_samples_keys(table, argv[1], 1, &key, err);
+    rc = ext_samples_keys_taken(table, key, 1, err);
   return rc == SQLITE_OK ? row_write(table, key, time, dataset, argv, err) : rc;
 }
 

@@ -12,6 +12,7 @@ SQLITE_EXTENSION_INIT3
 
 static void samples_free(struct ext_samples *table) {
   ext_samples_map_free(table->map);
+  emb_samples_close(table->reader);
   ext_samples_options_clear(&table->options);
   sqlite3_free(table->schema);
   sqlite3_free(table->name);
