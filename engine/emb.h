@@ -1381,8 +1381,7 @@ typedef struct emb_samples_found {
 } emb_samples_found;
 /* Memory: 2 MiB and the longest record.  Errors: CANTOPEN, IOERR, NOMEM,
 ** INTERRUPT, MISMATCH (the file is not of that format: the text says where),
-*and
-** those of emb_samples_check. */
+** and those of emb_samples_check. */
 int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
                        emb_err *err);
 /* Whether the file still is what it was: size, time, and both ends; with `all`

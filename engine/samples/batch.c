@@ -3,25 +3,22 @@
 ** batch.c -- many records, read together.
 **
 ** A record that is added is looked for in pieces: whole 4 KiB of a file, of
-** which neighbours are one piece as long as that has at most PIECE_BYTES.  So a
-** batch of keys one behind the other is a few large reads, and one of random
-*keys
-** as many small ones as it has records; the same code reads both, all at once.
-** Reading begins while records are still added.
+** which neighbours are one piece as long as that has at most PIECE_BYTES.  So
+** a batch of keys one behind the other is a few large reads, and one of random
+** keys as many small ones as it has records; the same code reads both, all at
+** once.  Reading begins while records are still added.
 **
 **     add ---> the last piece grows, or is closed and a new one begins
 **     closed ---> submitted, START_PIECES at a time ---> in flight ---> done
 **     wait: none is in flight; each file looked at again; records can be had
 **
 ** INVARIANT 1. Pieces do not move, and memory of a piece that is submitted
-**              neither moves nor grows: only the last one does, and that is not
-**              submitted before it is closed.
+**              neither moves nor grows: only the last one does, and that is
+**              not submitted before it is closed.
 **           2. Each file of a batch is pinned until the batch is cleared, and
-*it
-**              is not cleared while a piece is in flight.
+**              it is not cleared while a piece is in flight.
 ** FAILURE   The first error is reported by wait, with the file's name; what is
-*in
-**           flight is waited for in any case.
+**           in flight is waited for in any case.
 ** THREADS   A reader and its batches belong to one thread at a time.
 */
 #include "samples.h"

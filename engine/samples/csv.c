@@ -6,20 +6,17 @@
 **     field  = plain / '"' *(any but '"' / '""') '"'
 **
 ** A quote in the middle of a plain field stands for itself, as does a CR that
-*no
-** LF follows; an empty line is no record.  What stands behind a closing quote,
-*but
-** for a separator or the end, is an error: the file is not what it seems.
+** no LF follows; an empty line is no record.  What stands behind a closing
+** quote, but for a separator or the end, is an error: the file is not what it
+** seems.
 **
-**     BEGIN  --other--> PLAIN         a separator leads to BEGIN from all but
-**       | '"'                         QUOTED and ENDING; LF ends the record
-*from
-**       v        '"'                  all but QUOTED
+**     BEGIN  --other--> PLAIN      a separator leads to BEGIN from all but
+**       | '"'                      QUOTED and ENDING; LF ends the record from
+**       v        '"'               all but QUOTED
 **     QUOTED <-------> CLOSED
-**                        | CR         BEGIN, PLAIN --CR--> RETURN: LF, or the
-*CR
-**                        v                                 stands for itself
-**                      ENDING         only LF may come
+**                        | CR      BEGIN, PLAIN --CR--> RETURN: LF, or the CR
+**                        v                              stands for itself
+**                      ENDING      only LF may come
 */
 #include "samples.h"
 

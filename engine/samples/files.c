@@ -4,21 +4,18 @@
 ** process.
 **
 ** A batch of keys may touch a hundred files, and to open one is to read both
-*its
-** ends: so files stay open, FILES_MAX of them, the one used longest ago is
-*closed
-** first, and one that a batch has pinned is not.  A file is what its survey
-*said:
-** opened under the same path with another size, time or sum it would be another
-** entry, and is refused before it becomes one.  When a batch takes it, what is
-*at
-** its path is looked at, and again when the batch has read: another file, or
-*one
-** whose status has changed, is opened and checked anew, or is an error.
+** its ends: so files stay open, FILES_MAX of them, the one used longest ago is
+** closed first, and one that a batch has pinned is not.  A file is what its
+** survey said: opened under the same path with another size, time or sum it
+** would be another entry, and is refused before it becomes one.  When a batch
+** takes it, what is at its path is looked at, and again when the batch has
+** read: another file, or one whose status has changed, is opened and checked
+** anew, or is an error.
 **
-**     take --- found ------------------------------> pinned --give--> idle
-**          --- opened, checked, added -------------->                  |
-**                                         closed <--- the oldest of too many
+**     take --- found, and fresh ----------------------> pinned --give--> idle
+**          --- opened, checked, added ---------------->    |               |
+**                                   closed <--- stale -----+--- the oldest +
+**                                                               of too many
 **
 ** THREADS  One lock, held for the list alone, never while a file is read or
 **          opened.  A child after fork() begins with a new lock, and an empty

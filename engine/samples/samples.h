@@ -3,10 +3,9 @@
 ** samples.h -- what the files of engine/samples share.
 **
 ** ROLE      The public calls are in emb.h, "samples".  Here: files that are
-*open
-**           (files.c), a file that is read from its beginning (window.c), the
-**           records of a text file (csv.c), and how the places of records are
-**           packed (spans.c).
+**           open (files.c), a file that is read from its beginning (window.c),
+**           the records of a text file (csv.c), and how the places of records
+**           are packed (spans.c).
 ** FAILURE   EMB_ codes; a text names the file, and where in it.
 ** THREADS   files.c has a lock; all else belongs to one thread.
 */

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
 ** spans.c -- where the records of a block are: packed by the survey, read by
-*who
-** looks for one.
+** who looks for one.
 **
 ** FORM      bytes 0 to 7: the offset of the first record, little-endian; then
-*of
-**           each record how many bytes up to the next one, 7 bits in a byte,
-*the
-**           lowest first, the highest bit set in all but the last: of records
-*of
-**           some kilobytes 2 bytes each.
+**           of each record how many bytes up to the next one, 7 bits in a
+**           byte, the lowest first, the highest bit set in all but the last:
+**           of records of some kilobytes 2 bytes each.
 */
 #include "samples.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** window.c -- a file that is read from its beginning to its end, a megabyte at
-*a
-** time, with as much of it in memory as its longest record needs.
+** a time, with as much of it in memory as its longest record needs.
 */
 #include "samples.h"
 

@@ -6,16 +6,13 @@
 **     INSERT INTO samples(path, options, dataset, timestamp, key) VALUES(...)
 **
 ** an INSERT, not a function: so it is a statement of SQLite, in transactions
-*and
-** savepoints; INSERT ... SELECT registers many files at once, and INSERT OR
-*IGNORE
-** those that are not yet.
+** and savepoints; INSERT ... SELECT registers many files at once, and INSERT OR
+** IGNORE those that are not yet.
 **
 ** An error must leave nothing behind, and SQLite undoes for us only what a
 ** statement of several rows has written.  So the row of NAME_files, by which
-*all
-** else counts, is written last; and blocks that an error has left are removed
-** before those of the next file with that number are written.
+** all else counts, is written last; and blocks that an error has left are
+** removed before those of the next file with that number are written.
 */
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
@@ -37,16 +34,22 @@ struct adding {
 /* ---- keys
  * ------------------------------------------------------------------------ */
 
+struct answer {
+  int found;
+  sqlite3_int64 number;
+};
+
 /* A statement with a few numbers; gives at most one. */
 static int keys_ask(struct ext_samples *table, const char *sql,
-                    const int64_t *numbers, int n, int *found,
-                    sqlite3_int64 *answer, char **err) {
+                    const int64_t *numbers, int n, struct answer *answer,
+                    char **err) {
   sqlite3_stmt *statement = NULL;
   int rc = ext_samples_prepare(table, sql, &statement, err);
   for (int i = 0; i < n && rc == SQLITE_OK; i++)
     rc = sqlite3_bind_int64(statement, i + 1, numbers[i]);
   if (rc == SQLITE_OK)
-    rc = ext_samples_number(table, statement, found, answer, err);
+    rc = ext_samples_number(table, statement, &answer->found, &answer->number,
+                            err);
   sqlite3_finalize(statement);
   return rc;
 }
@@ -55,22 +58,21 @@ static int keys_ask(struct ext_samples *table, const char *sql,
 static int keys_check(struct ext_samples *table, int64_t first, uint64_t n,
                       char **err) {
   int64_t range[2] = {first, (int64_t)((uint64_t)first + n - 1)};
-  sqlite3_int64 key;
-  int found = 0;
+  struct answer taken = {0};
   int rc = keys_ask(table,
                     "SELECT first FROM (SELECT first FROM @files WHERE last >= "
                     "?1 ORDER BY last LIMIT 1) WHERE first <= ?2",
-                    range, 2, &found, &key, err);
-  if (rc == SQLITE_OK && !found)
+                    range, 2, &taken, err);
+  if (rc == SQLITE_OK && !taken.found)
     rc = keys_ask(table,
                   "SELECT key FROM @rows WHERE key BETWEEN ?1 AND ?2 "
                   "LIMIT 1",
-                  range, 2, &found, &key, err);
-  if (rc == SQLITE_OK && found)
-    rc = ext_error(err, SQLITE_CONSTRAINT,
-                   "keys %lld to %lld are not free: there is %lld",
-                   (long long)range[0], (long long)range[1],
-                   (long long)(key > range[0] ? key : range[0]));
+                  range, 2, &taken, err);
+  if (rc == SQLITE_OK && taken.found)
+    rc = ext_error(
+        err, SQLITE_CONSTRAINT, "keys %lld to %lld are not free: there is %lld",
+        (long long)range[0], (long long)range[1],
+        (long long)(taken.number > range[0] ? taken.number : range[0]));
   return rc;
 }
 
@@ -87,30 +89,28 @@ static int keys_room(int64_t first, uint64_t n, char **err) {
 int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
                            char **err) {
   int64_t end = (int64_t)((uint64_t)key + n - 1);
-  sqlite3_int64 next;
-  int found;
+  struct answer none;
   end += end < INT64_MAX;
   return n == 0 ? SQLITE_OK
                 : keys_ask(table,
                            "UPDATE @config SET value = max(value, ?1) WHERE "
                            "name = 'next'",
-                           &end, 1, &found, &next, err);
+                           &end, 1, &none, err);
 }
 
 int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                      uint64_t n, int64_t *key, char **err) {
   int is_given = given && sqlite3_value_type(given) != SQLITE_NULL;
-  sqlite3_int64 next;
-  int found = 1;
+  struct answer next = {1, 0};
   int rc = is_given ? ext_key_from_value(given, "key", key, err)
                     : keys_ask(table,
                                "SELECT value FROM @config WHERE name = 'next'",
-                               NULL, 0, &found, &next, err);
-  if (rc == SQLITE_OK && !found)
+                               NULL, 0, &next, err);
+  if (rc == SQLITE_OK && !next.found)
     rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s_config is damaged",
                    table->name);
   if (rc == SQLITE_OK && !is_given) {
-    *key = next;
+    *key = next.number;
     /* Whether that one was given cannot be told. */
     rc = keys_room(*key, n ? n + 1 : 0, err);
   }
@@ -147,33 +147,34 @@ static int adding_block(void *arg, const emb_samples_block *block) {
 static int adding_number(struct adding *adding, char **err) {
   struct ext_samples *table = adding->table;
   sqlite3_stmt *statement = NULL;
-  sqlite3_int64 first;
   int64_t range[2];
-  int found = 0;
+  struct answer answer = {0};
   int rc = ext_samples_prepare(
       table, "SELECT first FROM @files WHERE path = ?1", &statement, err);
   if (rc == SQLITE_OK)
     rc = sqlite3_bind_text(statement, 1, adding->path, -1, SQLITE_STATIC);
   if (rc == SQLITE_OK)
-    rc = ext_samples_number(table, statement, &found, &first, err);
+    rc = ext_samples_number(table, statement, &answer.found, &answer.number,
+                            err);
   sqlite3_finalize(statement);
-  if (rc == SQLITE_OK && found)
+  if (rc == SQLITE_OK && answer.found)
     return ext_error(err, SQLITE_CONSTRAINT,
                      "the file %s is registered: its keys begin with %lld",
-                     adding->path, (long long)first);
+                     adding->path, (long long)answer.number);
   if (rc == SQLITE_OK)
     rc = keys_ask(table, "SELECT coalesce(max(file), 0) + 1 FROM @files", NULL,
-                  0, &found, &adding->id, err);
+                  0, &answer, err);
+  adding->id = answer.number;
   if (rc == SQLITE_OK && adding->id >= FILES_MOST)
     return ext_error(err, SQLITE_FULL, "%s has too many files", table->name);
   range[0] = adding->id << EXT_SAMPLES_SHIFT;
   range[1] = range[0] | ((INT64_C(1) << EXT_SAMPLES_SHIFT) - 1);
   if (rc == SQLITE_OK)
     rc = keys_ask(table, "DELETE FROM @blocks WHERE block BETWEEN ?1 AND ?2",
-                  range, 2, &found, &first, err);
+                  range, 2, &answer, err);
   if (rc == SQLITE_OK)
     rc = keys_ask(table, "DELETE FROM @gone WHERE part BETWEEN ?1 AND ?2",
-                  range, 2, &found, &first, err);
+                  range, 2, &answer, err);
   return rc;
 }
 
@@ -249,8 +250,7 @@ static int adding_row(struct adding *adding, const emb_samples_found *found,
 }
 
 /* Its samples have the time that was given, that of a field, or that of its
- *last
- ** change. */
+** last change. */
 static int adding_time(struct adding *adding, sqlite3_value *given,
                        emb_samples_found *found, char **err) {
   int is_field = adding->options.format.timestamp.type != EMB_SAMPLES_NONE;

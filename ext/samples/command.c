@@ -120,8 +120,8 @@ static int command_drop(struct ext_samples *table,
   int rc;
   if (is_path == is_dataset)
     return ext_error(err, SQLITE_ERROR, "'drop' needs a path or a dataset");
-  rc = ext_arg_text(is_path ? with->path : with->dataset,
-                    is_path ? "path" : "dataset", &text, err);
+  rc = is_path ? ext_arg_text(with->path, "path", &text, err)
+               : ext_samples_dataset(with->dataset, &text, err);
   if (rc == SQLITE_OK && is_path) {
     if (emb_samples_absolute(text, path, sizeof path, &why))
       return ext_engine_error(err, why.code, why.text);

@@ -3,11 +3,10 @@
 ** map.c -- from a key to its record.
 **
 ** Keys of a file are a range, and the ranges of files do not overlap, so the
-*file
-** of a key is the first whose last key is not below it: one search in an index.
-** Then fixed records are arithmetic, and others are found by their block.  The
-** file, block and part that were used last are kept: keys that are asked for in
-** their order need one search of each.
+** file of a key is the first whose last key is not below it: one search in an
+** index.  Then fixed records are arithmetic, and others are found by their
+** block.  The file, block and part that were used last are kept: keys that are
+** asked for in their order need one search of each.
 **
 ** NUMBERS   A file's number takes the upper bits of those of its blocks and
 **           parts, so that they stand together, and go together.

@@ -351,3 +351,22 @@ char *ext_samples_options_text(const struct ext_samples_options *options) {
   text_field(to, "timestamp", is_csv, &format->timestamp);
   return sqlite3_str_finish(to);
 }
+
+/* ---- beside it -------------------------------------------------------------
+ */
+
+int ext_samples_dataset(sqlite3_value *value, const char **dataset,
+                        char **err) {
+  int type = value ? sqlite3_value_type(value) : SQLITE_NULL;
+  *dataset = "";
+  if (type == SQLITE_INTEGER) { /* a number is a name, too */
+    *dataset = (const char *)sqlite3_value_text(value);
+    return *dataset ? SQLITE_OK : SQLITE_NOMEM;
+  }
+  return type == SQLITE_NULL ? SQLITE_OK
+                             : ext_arg_text(value, "dataset", dataset, err);
+}
+
+int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err) {
+  return ext_key_from_value(value, "timestamp", timestamp, err);
+}

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
 ** samples.h -- ext/samples/: the module emb_samples, samples with unique keys
-*in
-** files that others write and in rows of its own.
+** in files that others write and in rows of its own.
 **
-** ROLE      Shadow tables say which file has which keys; the records themselves
-**           are read by engine/samples.  All that changes, changes in the
-*shadow
-**           tables: so a registration, a deletion and an inserted row are part
-*of
-**           SQLite's transaction, with ROLLBACK, savepoints and crashes, and
-**           nothing here knows of transactions.
+** ROLE      Shadow tables say which file has which keys; the records
+**           themselves are read by engine/samples.  All that changes, changes
+**           in the shadow tables: so a registration, a deletion and an inserted
+**           row are part of SQLite's transaction, with ROLLBACK, savepoints
+**           and crashes, and nothing here knows of transactions.
 ** SHADOWS   NAME_files    a row for each file: its keys, first to last; who it
-*was
+**                         was
 **           NAME_blocks   of each 256 records: least and most timestamp, where
 **                         they are (engine/samples/spans.c).  None for fixed
 **                         records without timestamps: that is arithmetic
@@ -20,20 +17,16 @@
 **           NAME_rows     samples that were inserted
 **           NAME_config   next: the lowest key that was never given
 ** THE MAP   from a key to its record is these tables themselves: the last key
-*of
-**           each file is indexed, and a cursor keeps the file, the block and
-*the
-**           bits that it used last.  So there is nothing to be made when a
-*table
-**           is opened, nothing that could be out of date, and no memory that
-**           grows with the samples.
-** FILES     options.c (what a format says), shadow.c (these tables), map.c
-*(from
-**           a key to a record), range.c (which keys come next), scan.c (their
-**           records, read ahead), add.c (a file is registered), command.c,
+**           of each file is indexed, and a cursor keeps the file, the block and
+**           the bits that it used last.  So there is nothing to be made when a
+**           table is opened, nothing that could be out of date, and no memory
+**           that grows with the samples.
+** FILES     options.c (what a format says, and values beside it), shadow.c
+**           (these tables), map.c (from a key to a record), range.c (which keys
+**           come next), scan.c, scan.h (their records, read ahead), column.c
+**           (what is in them), add.c (a file is registered), command.c,
 **           update.c (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c
-*(batches and
-**           workers).
+**           (batches and workers).
 ** ERRORS    As ext/value/value.h.  A file that is not what it was is
 **           SQLITE_MISMATCH, one that is not there SQLITE_CANTOPEN.
 */
@@ -85,6 +78,10 @@ int ext_samples_options_pairs(struct ext_samples_options *options,
 int ext_samples_options_finish(struct ext_samples_options *options, char **err);
 /* As the column format of NAME_files; NULL without memory. */
 char *ext_samples_options_text(const struct ext_samples_options *options);
+
+/* The name of a dataset, "" if there is none; a time. */
+int ext_samples_dataset(sqlite3_value *value, const char **dataset, char **err);
+int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err);
 
 /* ---- the table ------------------------------------------------------------
  */
@@ -209,8 +206,7 @@ void ext_samples_range_free(struct ext_samples_range *range);
 int ext_samples_range_begin(struct ext_samples_range *range,
                             const struct ext_samples_ask *ask, char **err);
 /* The next one, in the order of keys; *found = 0: there is none.  The entry has
- *a
- ** reference to its file, and needs its record exactly if is_read. */
+** a reference to its file, and needs its record exactly if is_read. */
 int ext_samples_range_next(struct ext_samples_range *range,
                            struct ext_samples_entry *entry,
                            struct ext_samples_place *place, int *found,
@@ -252,15 +248,12 @@ struct ext_samples_new {
 int ext_samples_add(struct ext_samples *table,
                     const struct ext_samples_new *file, char **err);
 /* n keys from *key on are taken: those that are given, which the caller has
- *seen
- ** to be free, or the next. */
+** seen to be free, or the next. */
 int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                      uint64_t n, int64_t *key, char **err);
 /* No key up to the last of these is given to others. */
 int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
                            char **err);
-int ext_samples_dataset(sqlite3_value *value, const char **dataset, char **err);
-int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err);
 int ext_samples_command(struct ext_samples *table, sqlite3_value *command,
                         const struct ext_samples_new *with, char **err);
 

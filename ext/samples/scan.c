@@ -3,18 +3,15 @@
 ** scan.c -- samples with their records, which are read ahead.
 **
 ** A scan has a few loads: batches of records that are under way, in the order
-*in
-** which they will be asked for.  The front one is handed out, sample by sample,
-** while the others are read.
+** in which they will be asked for.  The front one is handed out, sample by
+** sample, while the others are read.
 **
 **     range: the next samples in the order of keys fill a load until it has no
 **            room, or is as large as it may be: the first few records, then
-*twice
-**            as many each time, so that a LIMIT 1 reads little
+**            twice as many each time, so that a LIMIT 1 reads little
 **     list:  LIST_KEYS keys are looked up in the order of keys, for their
-*records
-**            stand so, and handed out in the order in which they were given; if
-**            their records have no room, half of them
+**            records stand so, and handed out in the order in which they were
+**            given; if their records have no room, half of them
 **
 ** FAILURE   An error ends the scan; what is under way is waited for by
 **           ext_samples_scan_end.

@@ -3,32 +3,16 @@
 ** update.c -- xUpdate: samples that are inserted, changed and deleted.
 **
 ** An inserted sample is a row of NAME_rows, in SQLite's own file, and not in
-*one
-** of ours: there it is part of the transaction, atomic after a crash, rolled
-*back
-** to a savepoint, in a backup, and seen by other processes, all without a line
-*of
-** code; and what comes in great numbers comes in files.  A file is never
-*written:
-** a sample of one that is deleted is a bit, and one that is changed is such a
-** deletion and a row with its key.
+** one of ours: there it is part of the transaction, atomic after a crash,
+** rolled back to a savepoint, in a backup, and seen by other processes, all
+** without a line of code; and what comes in great numbers comes in files.  A
+** file is never written: a sample of one that is deleted is a bit, and one
+** that is changed is such a deletion and a row with its key.
 */
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
-
-int ext_samples_dataset(sqlite3_value *value, const char **dataset,
-                        char **err) {
-  *dataset = "";
-  return value == NULL || sqlite3_value_type(value) == SQLITE_NULL
-             ? SQLITE_OK
-             : ext_arg_text(value, "dataset", dataset, err);
-}
-
-int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err) {
-  return ext_key_from_value(value, "timestamp", timestamp, err);
-}
 
 /* Where the sample is: in a file, at its place; in a row; or nowhere. */
 enum { FOUND_NOT, FOUND_FILE, FOUND_ROW };
