@@ -135,7 +135,7 @@ int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
   batch->reader = reader;
   batch->bytes = (bytes + 2 * SAMPLES_BLOCK_BYTES) / SAMPLES_BLOCK_BYTES *
                  SAMPLES_BLOCK_BYTES;
-  batch->memory = env->map(env, batch->bytes, 0);
+  batch->memory = env->map(env, batch->bytes, 1);
   batch->pieces = env->map(env, PIECES_MAX * sizeof *batch->pieces, 0);
   batch->records = env->map(env, RECORDS_MAX * sizeof *batch->records, 0);
   if (!batch->memory || !batch->pieces || !batch->records) {

@@ -31,8 +31,7 @@ struct adding {
   char *err;
 };
 
-/* ---- keys
- * ------------------------------------------------------------------------ */
+/* ---- keys ---------------------------------------------------------------- */
 
 struct answer {
   int found;
@@ -119,8 +118,7 @@ int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
   return rc == SQLITE_OK ? ext_samples_keys_taken(table, *key, n, err) : rc;
 }
 
-/* ---- the survey
- * -------------------------------------------------------------------- */
+/* ---- the survey ---------------------------------------------------------- */
 
 static int adding_stop(void *arg) {
   struct adding *adding = arg;
@@ -214,8 +212,7 @@ static int adding_survey(struct adding *adding, emb_samples_found *found,
   return rc;
 }
 
-/* ---- the file's row
- * ------------------------------------------------------------------ */
+/* ---- the file's row ------------------------------------------------------ */
 
 static int adding_row(struct adding *adding, const emb_samples_found *found,
                       const char *dataset, int64_t first, char **err) {

@@ -15,8 +15,7 @@ SQLITE_EXTENSION_INIT3
 
 static int command_stop(void *arg) { return ext_link_interrupted(arg); }
 
-/* ---- check
- * ------------------------------------------------------------------- */
+/* ---- check --------------------------------------------------------------- */
 
 struct problems {
   int n;
@@ -72,8 +71,7 @@ static int command_check(struct ext_samples *table, char **err) {
   return rc;
 }
 
-/* ---- drop
- * ---------------------------------------------------------------------- */
+/* ---- drop ---------------------------------------------------------------- */
 
 /* ?1 is the text. */
 static int drop_run(struct ext_samples *table, const char *sql,

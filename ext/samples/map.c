@@ -96,8 +96,7 @@ static int map_damaged(struct ext_samples_map *map, const char *what,
                    map->table->name, what);
 }
 
-/* ---- files
- * ------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 void ext_samples_file_drop(struct ext_samples_file *file) {
   if (file && --file->refs == 0)
@@ -190,8 +189,7 @@ int ext_samples_map_file(struct ext_samples_map *map, sqlite3_int64 key,
   return rc;
 }
 
-/* ---- blocks
- * ------------------------------------------------------------------ */
+/* ---- blocks -------------------------------------------------------------- */
 
 static int block_take(struct ext_samples_map *map,
                       const struct ext_samples_file *file, uint64_t number,
@@ -258,8 +256,7 @@ int ext_samples_map_place(struct ext_samples_map *map,
   return SQLITE_OK;
 }
 
-/* ---- deleted records
- * ---------------------------------------------------------- */
+/* ---- deleted records ----------------------------------------------------- */
 
 static int map_part(struct ext_samples_map *map,
                     const struct ext_samples_file *file, uint64_t number,
@@ -323,8 +320,7 @@ int ext_samples_map_delete(struct ext_samples_map *map,
   return rc;
 }
 
-/* ---- rows
- * --------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 int ext_samples_map_row(struct ext_samples_map *map, sqlite3_int64 key,
                         sqlite3_stmt **row, char **err) {

@@ -270,8 +270,7 @@ int ext_samples_options_arguments(struct ext_samples_options *options, int argc,
   return rc;
 }
 
-/* ---- all of them
- * ------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------- */
 
 static void finish_field(emb_samples_field *field, int sized, uint32_t type,
                          uint32_t bytes) {

@@ -85,8 +85,7 @@ void ext_samples_range_free(struct ext_samples_range *range) {
   sqlite3_free(range);
 }
 
-/* ---- workers
- * ------------------------------------------------------------------ */
+/* ---- workers ------------------------------------------------------------- */
 
 /* Whose the number is, 0 to n - 1. */
 static int64_t range_owner(int64_t number, int64_t n) {
@@ -119,8 +118,7 @@ static void range_to_own(struct ext_samples_range *range) {
         range->stripe;
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static int range_row(struct ext_samples_range *range, char **err) {
   const struct ext_samples_ask *ask = range->ask;
@@ -139,8 +137,7 @@ static int range_row(struct ext_samples_range *range, char **err) {
 
 _Static_assert(STRIPE_KEYS == 1 << 6, "as range_row shifts");
 
-/* ---- files
- * --------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 /* The next file, and where in it the range begins. */
 static int range_next_file(struct ext_samples_range *range, char **err) {
@@ -252,8 +249,7 @@ int ext_samples_range_begin(struct ext_samples_range *range,
   return rc == SQLITE_OK ? range_place(range, err) : rc;
 }
 
-/* ---- both
- * ----------------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------- */
 
 static int range_take_row(struct ext_samples_range *range,
                           struct ext_samples_entry *entry, char **err) {

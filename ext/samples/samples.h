@@ -100,6 +100,7 @@ struct ext_samples {
   struct ext_samples_options options; /* that a file has unless it says else */
   struct ext_samples_map *map;        /* of what writes; NULL until then */
   emb_samples_reader *reader;         /* of its scans; NULL until then */
+  struct ext_samples_scan *spare;     /* one that is not in use, with memory */
 };
 
 /* ---- shadow.c -------------------------------------------------------------
@@ -177,7 +178,7 @@ int ext_samples_map_delete(struct ext_samples_map *map,
 int ext_samples_map_row(struct ext_samples_map *map, sqlite3_int64 key,
                         sqlite3_stmt **row, char **err);
 
-/* ---- range.c: which keys come next --------------------------------- */
+/* ---- range.c: which keys come next --------------------------------------- */
 
 /* A sample that comes. */
 struct ext_samples_entry {
@@ -219,6 +220,8 @@ struct ext_samples_scan;
 int ext_samples_scan_new(struct ext_samples *table,
                          struct ext_samples_scan **scan);
 void ext_samples_scan_free(struct ext_samples_scan *scan);
+/* Nothing is kept for the next one: the table goes, or gets another name. */
+void ext_samples_scan_free_spare(struct ext_samples *table);
 /* In the order of keys.  Takes over ask->dataset, after an error too. */
 int ext_samples_scan_range(struct ext_samples_scan *scan,
                            struct ext_samples_ask *ask, char **err);
@@ -239,8 +242,7 @@ int ext_samples_scan_found(const struct ext_samples_scan *scan);
 int ext_samples_scan_column(struct ext_samples_scan *scan,
                             sqlite3_context *context, int column, char **err);
 
-/* ---- add.c, command.c, update.c, plan.c
- * ------------------------------------------------ */
+/* ---- add.c, command.c, update.c, plan.c ---------------------------------- */
 
 struct ext_samples_new {
   sqlite3_value *key, *timestamp, *dataset, *path, *options;
@@ -261,8 +263,7 @@ int ext_samples_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
                        sqlite3_int64 *key);
 int ext_samples_plan(sqlite3_vtab *vtab, sqlite3_index_info *info);
 
-/* ---- vtab.c, tvf.c
- * ----------------------------------------------------------- */
+/* ---- vtab.c, tvf.c ------------------------------------------------------- */
 
 int ext_samples_register(struct ext_conn *conn);
 const sqlite3_module *ext_samples_module(void);

@@ -16,58 +16,27 @@
 ** FAILURE   An error ends the scan; what is under way is waited for by
 **           ext_samples_scan_end.
 */
-#include "samples.h"
+#include "scan.h"
 SQLITE_EXTENSION_INIT3
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LOADS 4
-#define LOAD_BYTES ((size_t)2 << 20)
+#define LOAD_BYTES ((size_t)4 << 20)
 #define LIST_BYTES ((size_t)12 << 20)
 #define LIST_KEYS 1024
 #define ENTRIES 4096
 #define FIRST_ENTRIES 16
 
-struct load {
-  emb_samples_batch *batch;
-  struct ext_samples_entry *entries; /* ENTRIES */
-  size_t n, records;
-  size_t bytes; /* of the batch */
-};
-
-struct ext_samples_scan {
-  struct ext_samples *table;
-  struct ext_samples_map *map;
-  struct ext_samples_range *range;
-  struct load loads[LOADS];
-  int front, count; /* loads that are filled */
-  size_t at;        /* sample of the front one */
-  int is_waited;    /* its records are there */
-  size_t most;      /* samples of the next load */
-  int ended;        /* there are no more to be loaded */
-  int eof;
-
-  struct ext_samples_ask ask;
-  /* What a load had no room for. */
-  int is_kept;
-  struct ext_samples_entry kept;
-  struct ext_samples_place kept_place;
-
-  int is_list;
-  int64_t *keys;
-  size_t key_count, key_at; /* of those that are loaded */
-  uint64_t position;
-
-  int is_split; /* the sample's record is */
-  emb_samples_sample sample;
-};
-
 int ext_samples_scan_new(struct ext_samples *table,
                          struct ext_samples_scan **out) {
-  struct ext_samples_scan *scan = sqlite3_malloc64(sizeof *scan);
+  struct ext_samples_scan *scan;
   int rc;
-  *out = NULL;
+  *out = table->spare;
+  table->spare = NULL;
+  if (*out)
+    return SQLITE_OK;
+  scan = sqlite3_malloc64(sizeof *scan);
   if (scan == NULL)
     return SQLITE_NOMEM;
   memset(scan, 0, sizeof *scan);
@@ -83,7 +52,7 @@ int ext_samples_scan_new(struct ext_samples *table,
   return rc;
 }
 
-static void load_clear(struct load *load) {
+static void load_clear(struct scan_load *load) {
   for (size_t i = 0; i < load->n; i++)
     ext_samples_file_drop(load->entries[i].file);
   load->n = load->records = 0;
@@ -93,7 +62,7 @@ static void load_clear(struct load *load) {
 
 void ext_samples_scan_end(struct ext_samples_scan *scan) {
   struct ext_samples_ask none = {.reads = 0};
-  for (int i = 0; i < LOADS; i++)
+  for (int i = 0; i < SCAN_LOADS; i++)
     load_clear(&scan->loads[i]);
   if (scan->is_kept)
     ext_samples_file_drop(scan->kept.file);
@@ -111,12 +80,10 @@ void ext_samples_scan_end(struct ext_samples_scan *scan) {
   scan->eof = scan->ended = 1;
 }
 
-void ext_samples_scan_free(struct ext_samples_scan *scan) {
-  if (scan == NULL)
-    return;
+static void scan_destroy(struct ext_samples_scan *scan) {
   if (scan->range)
     ext_samples_scan_end(scan);
-  for (int i = 0; i < LOADS; i++) {
+  for (int i = 0; i < SCAN_LOADS; i++) {
     emb_samples_batch_free(scan->loads[i].batch);
     sqlite3_free(scan->loads[i].entries);
   }
@@ -125,16 +92,33 @@ void ext_samples_scan_free(struct ext_samples_scan *scan) {
   sqlite3_free(scan);
 }
 
-/* ---- loads
- * --------------------------------------------------------------------- */
+/* Its memory has pages, and its statements are prepared: a batch that begins
+** without them takes a fifth longer. */
+void ext_samples_scan_free(struct ext_samples_scan *scan) {
+  if (scan && scan->range && scan->table->spare == NULL) {
+    ext_samples_scan_end(scan);
+    scan->table->spare = scan;
+  } else if (scan) {
+    scan_destroy(scan);
+  }
+}
+
+void ext_samples_scan_free_spare(struct ext_samples *table) {
+  if (table->spare)
+    scan_destroy(table->spare);
+  table->spare = NULL;
+}
+
+/* ---- loads --------------------------------------------------------------- */
 
 static int scan_error(int rc, const emb_err *why, char **err) {
   return rc ? ext_engine_error(err, rc, why->text) : SQLITE_OK;
 }
 
 /* A load that is free. */
-static int load_new(struct ext_samples_scan *scan, struct load **out) {
-  struct load *load = &scan->loads[(scan->front + scan->count) % LOADS];
+static int load_new(struct ext_samples_scan *scan, struct scan_load **out) {
+  struct scan_load *load =
+      &scan->loads[(scan->front + scan->count) % SCAN_LOADS];
   if (load->entries == NULL)
     load->entries = sqlite3_malloc64(ENTRIES * sizeof *load->entries);
   *out = load;
@@ -145,7 +129,7 @@ static int load_new(struct ext_samples_scan *scan, struct load **out) {
 }
 
 /* What reads it; made when the first record is read. */
-static int load_batch(struct ext_samples_scan *scan, struct load *load,
+static int load_batch(struct ext_samples_scan *scan, struct scan_load *load,
                       char **err) {
   size_t bytes = scan->is_list ? LIST_BYTES : LOAD_BYTES;
   emb_err why;
@@ -164,7 +148,7 @@ static int load_batch(struct ext_samples_scan *scan, struct load *load,
 }
 
 /* *added = 0: there is no room. */
-static int load_add(struct ext_samples_scan *scan, struct load *load,
+static int load_add(struct ext_samples_scan *scan, struct scan_load *load,
                     struct ext_samples_entry *entry,
                     const struct ext_samples_place *place, int *added,
                     char **err) {
@@ -185,15 +169,14 @@ static int load_add(struct ext_samples_scan *scan, struct load *load,
   return scan_error(rc, &why, err);
 }
 
-static int load_start(struct load *load, char **err) {
+static int load_start(struct scan_load *load, char **err) {
   emb_err why;
   return load->records
              ? scan_error(emb_samples_batch_start(load->batch, &why), &why, err)
              : SQLITE_OK;
 }
 
-/* ---- range
- * ---------------------------------------------------------------------- */
+/* ---- range --------------------------------------------------------------- */
 
 static int range_take(struct ext_samples_scan *scan,
                       struct ext_samples_entry *entry,
@@ -215,7 +198,7 @@ static int range_take(struct ext_samples_scan *scan,
 }
 
 static int load_range(struct ext_samples_scan *scan, char **err) {
-  struct load *load;
+  struct scan_load *load;
   int added = 1;
   int rc = load_new(scan, &load);
   while (rc == SQLITE_OK && added && load->n < scan->most) {
@@ -239,8 +222,7 @@ static int load_range(struct ext_samples_scan *scan, char **err) {
   return rc;
 }
 
-/* ---- list
- * ----------------------------------------------------------------------- */
+/* ---- list ---------------------------------------------------------------- */
 
 struct listed {
   int64_t key;
@@ -294,7 +276,7 @@ static int list_find(struct ext_samples_scan *scan,
 static int list_load(struct ext_samples_scan *scan, size_t n, int *fits,
                      char **err) {
   struct listed *listed = sqlite3_malloc64(n * sizeof *listed);
-  struct load *load;
+  struct scan_load *load;
   int rc = listed ? load_new(scan, &load) : SQLITE_NOMEM;
   *fits = 1;
   for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
@@ -333,16 +315,16 @@ static int load_list(struct ext_samples_scan *scan, char **err) {
   return rc;
 }
 
-/* ---- both
- * ------------------------------------------------------------------------ */
+/* ---- both ---------------------------------------------------------------- */
 
 /* As many loads as may be under way. */
 static int scan_fill(struct ext_samples_scan *scan, char **err) {
-  int most = scan->is_list ? 2 : LOADS, rc = SQLITE_OK;
+  int most = scan->is_list ? 2 : SCAN_LOADS, rc = SQLITE_OK;
   while (rc == SQLITE_OK && !scan->ended && scan->count < most) {
     rc = scan->is_list ? load_list(scan, err) : load_range(scan, err);
     if (rc == SQLITE_OK) {
-      struct load *load = &scan->loads[(scan->front + scan->count) % LOADS];
+      struct scan_load *load =
+          &scan->loads[(scan->front + scan->count) % SCAN_LOADS];
       rc = load_start(load, err);
       scan->count += load->n > 0;
     }
@@ -350,17 +332,7 @@ static int scan_fill(struct ext_samples_scan *scan, char **err) {
   return rc;
 }
 
-static struct load *scan_load(const struct ext_samples_scan *scan) {
-  return (struct load *)&scan->loads[scan->front];
-}
-
-static const struct ext_samples_entry *
-scan_entry(const struct ext_samples_scan *scan) {
-  return &scan_load(scan)->entries[scan->at];
-}
-
-/* Label, timestamp and payload of the record at hand. */
-static int scan_split(struct ext_samples_scan *scan, char **err) {
+int ext_samples_scan_split(struct ext_samples_scan *scan, char **err) {
   const struct ext_samples_entry *entry = scan_entry(scan);
   const void *record;
   size_t bytes;
@@ -369,7 +341,7 @@ static int scan_split(struct ext_samples_scan *scan, char **err) {
   if (scan->is_split)
     return SQLITE_OK;
   record =
-      emb_samples_batch_record(scan_load(scan)->batch, entry->record, &bytes);
+      emb_samples_batch_record(scan_front(scan)->batch, entry->record, &bytes);
   rc = emb_samples_split(&entry->file->format, record, bytes, &scan->sample,
                          &why);
   if (rc) {
@@ -385,7 +357,7 @@ static int scan_split(struct ext_samples_scan *scan, char **err) {
 
 /* The records of the front load are there. */
 static int scan_wait(struct ext_samples_scan *scan, char **err) {
-  struct load *load = scan_load(scan);
+  struct scan_load *load = scan_front(scan);
   emb_err why;
   int rc = EMB_OK;
   if (!scan->is_waited && load->records)
@@ -400,7 +372,7 @@ static int scan_is_wanted(struct ext_samples_scan *scan, int *wanted,
   int rc = SQLITE_OK;
   *wanted = 1;
   if (scan_entry(scan)->is_timed) {
-    rc = scan_split(scan, err);
+    rc = ext_samples_scan_split(scan, err);
     *wanted = rc == SQLITE_OK && scan->sample.timestamp >= scan->ask.times.lo &&
               scan->sample.timestamp <= scan->ask.times.hi;
   }
@@ -412,9 +384,9 @@ static int scan_settle(struct ext_samples_scan *scan, char **err) {
   int rc = SQLITE_OK, wanted = 0;
   while (rc == SQLITE_OK && !wanted) {
     scan->is_split = 0;
-    if (scan->count > 0 && scan->at == scan_load(scan)->n) {
-      load_clear(scan_load(scan));
-      scan->front = (scan->front + 1) % LOADS;
+    if (scan->count > 0 && scan->at == scan_front(scan)->n) {
+      load_clear(scan_front(scan));
+      scan->front = (scan->front + 1) % SCAN_LOADS;
       scan->count--;
       scan->at = 0;
       scan->is_waited = 0;
@@ -479,128 +451,4 @@ uint64_t ext_samples_scan_position(const struct ext_samples_scan *scan) {
 
 int ext_samples_scan_found(const struct ext_samples_scan *scan) {
   return scan_entry(scan)->is_there;
-}
-
-/* ---- columns
- * ---------------------------------------------------------------------- */
-
-/* The parts of a record that are its payload, as one value. */
-static int result_payload(struct ext_samples_scan *scan,
-                          sqlite3_context *context) {
-  const emb_samples_sample *sample = &scan->sample;
-  int is_text = scan_entry(scan)->file->format.kind == EMB_SAMPLES_CSV;
-  size_t n = 0;
-  char *to = NULL;
-  const char *at = sample->parts ? (const char *)sample->payload[0].at : "";
-  for (uint32_t i = 0; i < sample->parts; i++)
-    n += sample->payload[i].bytes;
-  if (sample->parts > 1) {
-    size_t done = 0;
-    at = to = sqlite3_malloc64(n);
-    if (to == NULL)
-      return SQLITE_NOMEM;
-    for (uint32_t i = 0; i < sample->parts; i++) {
-      memcpy(to + done, sample->payload[i].at, sample->payload[i].bytes);
-      done += sample->payload[i].bytes;
-    }
-  }
-  if (is_text)
-    sqlite3_result_text64(context, at, n, to ? sqlite3_free : SQLITE_TRANSIENT,
-                          SQLITE_UTF8);
-  else
-    sqlite3_result_blob64(context, at, n, to ? sqlite3_free : SQLITE_TRANSIENT);
-  return SQLITE_OK;
-}
-
-/* A field of CSV that is written as an integer is one. */
-static int result_text_label(const emb_samples_sample *sample,
-                             sqlite3_context *context) {
-  const emb_samples_part *part = &sample->label_part;
-  int64_t number;
-  char *to;
-  if (!sample->label_quoted && emb_samples_integer(part, &number)) {
-    sqlite3_result_int64(context, number);
-    return SQLITE_OK;
-  }
-  to = sqlite3_malloc64(part->bytes + 1);
-  if (to == NULL)
-    return SQLITE_NOMEM;
-  sqlite3_result_text64(context, to, emb_samples_unquote(part, to),
-                        sqlite3_free, SQLITE_UTF8);
-  return SQLITE_OK;
-}
-
-static int result_label(struct ext_samples_scan *scan,
-                        sqlite3_context *context) {
-  const emb_samples_sample *sample = &scan->sample;
-  switch (sample->label_type) {
-  case EMB_SAMPLES_UINT:
-  case EMB_SAMPLES_INT:
-    sqlite3_result_int64(context, sample->label);
-    return SQLITE_OK;
-  case EMB_SAMPLES_FLOAT:
-    sqlite3_result_double(context, sample->label_real);
-    return SQLITE_OK;
-  case EMB_SAMPLES_BYTES:
-    if (scan_entry(scan)->file->format.kind == EMB_SAMPLES_CSV)
-      return result_text_label(sample, context);
-    sqlite3_result_blob64(context, sample->label_part.at,
-                          sample->label_part.bytes, SQLITE_TRANSIENT);
-    return SQLITE_OK;
-  default:
-    return SQLITE_OK;
-  }
-}
-
-static int column_of_row(struct ext_samples_scan *scan,
-                         sqlite3_context *context, int column, char **err) {
-  static const int at[EXT_SAMPLES_COLUMNS] = {[EXT_SAMPLES_TIMESTAMP] = 0,
-                                              [EXT_SAMPLES_LABEL] = 1,
-                                              [EXT_SAMPLES_DATASET] = 2,
-                                              [EXT_SAMPLES_PAYLOAD] = 3};
-  sqlite3_stmt *row;
-  int rc = column == EXT_SAMPLES_PATH
-               ? SQLITE_OK
-               : ext_samples_map_row(scan->map, ext_samples_scan_key(scan),
-                                     &row, err);
-  if (rc == SQLITE_OK && column != EXT_SAMPLES_PATH && row) {
-    sqlite3_result_value(context, sqlite3_column_value(row, at[column]));
-    sqlite3_reset(row);
-  }
-  return rc;
-}
-
-int ext_samples_scan_column(struct ext_samples_scan *scan,
-                            sqlite3_context *context, int column, char **err) {
-  const struct ext_samples_entry *entry = scan_entry(scan);
-  const struct ext_samples_file *file = entry->file;
-  int rc = SQLITE_OK;
-  if (column == EXT_SAMPLES_KEY) {
-    sqlite3_result_int64(context, entry->key);
-    return SQLITE_OK;
-  }
-  if (file == NULL)
-    return entry->is_there ? column_of_row(scan, context, column, err)
-                           : SQLITE_OK;
-  if (column == EXT_SAMPLES_DATASET || column == EXT_SAMPLES_PATH) {
-    sqlite3_result_text(context,
-                        column == EXT_SAMPLES_PATH ? file->path : file->dataset,
-                        -1, SQLITE_TRANSIENT);
-    return SQLITE_OK;
-  }
-  if (column == EXT_SAMPLES_TIMESTAMP &&
-      file->format.timestamp.type == EMB_SAMPLES_NONE) {
-    sqlite3_result_int64(context, file->least);
-    return SQLITE_OK;
-  }
-  emb_assert(entry->is_read);
-  rc = scan_split(scan, err);
-  if (rc != SQLITE_OK)
-    return rc;
-  if (column == EXT_SAMPLES_TIMESTAMP)
-    sqlite3_result_int64(context, scan->sample.timestamp);
-  else
-    rc = column == EXT_SAMPLES_LABEL ? result_label(scan, context)
-                                     : result_payload(scan, context);
-  return rc;
 }

@@ -27,8 +27,7 @@ struct samples_tvf {
   int columns; /* before those of the table */
 };
 
-/* ---- the table
- * ------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 /* Of the statement only its first row is read: that is one of the schema, so a
 ** transaction is open, and its second half keeps the table. */
@@ -134,8 +133,7 @@ static sqlite3_int64 samples_tvf_rowid(struct ext_tvf_cursor *base) {
       ((struct samples_tvf *)base)->scan);
 }
 
-/* ---- emb_samples_get
- * ---------------------------------------------------------------- */
+/* ---- emb_samples_get ----------------------------------------------------- */
 
 static int samples_get_begin(struct ext_tvf_cursor *base,
                              sqlite3_value **arguments, char **err) {
@@ -177,8 +175,7 @@ static const struct ext_tvf samples_get = {
     .end = samples_tvf_end,
 };
 
-/* ---- emb_samples_worker
- * --------------------------------------------------------------- */
+/* ---- emb_samples_worker -------------------------------------------------- */
 
 static int worker_number(sqlite3_value *value, const char *what, int64_t least,
                          int64_t most, int64_t *number, char **err) {
@@ -249,8 +246,7 @@ static const struct ext_tvf samples_worker = {
     .end = samples_tvf_end,
 };
 
-/* ---- the connection
- * ---------------------------------------------------------------- */
+/* ---- the connection ------------------------------------------------------ */
 
 struct ext_samples_client *ext_samples_client(struct ext_conn *conn) {
   return conn->samples;

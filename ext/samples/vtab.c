@@ -12,6 +12,7 @@ SQLITE_EXTENSION_INIT3
 
 static void samples_free(struct ext_samples *table) {
   ext_samples_map_free(table->map);
+  ext_samples_scan_free_spare(table);
   emb_samples_close(table->reader);
   ext_samples_options_clear(&table->options);
   sqlite3_free(table->schema);
@@ -116,6 +117,7 @@ static int samples_destroy(sqlite3_vtab *vtab) {
   int rc;
   ext_samples_map_free(table->map);
   table->map = NULL;
+  ext_samples_scan_free_spare(table);
   rc = ext_samples_shadow_drop(table, &err);
   if (rc == SQLITE_OK)
     samples_free(table);
@@ -131,6 +133,7 @@ static int samples_rename(sqlite3_vtab *vtab, const char *name) {
   int rc = own ? ext_samples_shadow_rename(table, name, &err) : SQLITE_NOMEM;
   ext_samples_map_free(table->map);
   table->map = NULL;
+  ext_samples_scan_free_spare(table);
   if (rc == SQLITE_OK) {
     char *old = table->name;
     table->name = own;
@@ -140,8 +143,7 @@ static int samples_rename(sqlite3_vtab *vtab, const char *name) {
   return ext_vtab_error(vtab, rc, err);
 }
 
-/* ---- cursors
- * ------------------------------------------------------------------ */
+/* ---- cursors ------------------------------------------------------------- */
 
 struct samples_cursor {
   sqlite3_vtab_cursor base; /* must be first */
@@ -204,8 +206,7 @@ static int samples_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
   return SQLITE_OK;
 }
 
-/* ---- what a scan is asked for
- * --------------------------------------------------- */
+/* ---- what a scan is asked for -------------------------------------------- */
 
 static int samples_by_key(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -308,8 +309,7 @@ static int samples_filter(sqlite3_vtab_cursor *base, int columns,
   return samples_settle(cursor, rc, err);
 }
 
-/* ---- the module
- * ------------------------------------------------------------------ */
+/* ---- the module ---------------------------------------------------------- */
 
 static int samples_shadow_name(const char *suffix) {
   return ext_samples_shadow_is(suffix);

@@ -64,8 +64,7 @@ static void make_format(struct fuzz_input *in) {
     format.header %= 2;
 }
 
-/* ---- CSV, a second time
- * ------------------------------------------------------ */
+/* ---- CSV, a second time -------------------------------------------------- */
 
 struct text {
   const uint8_t *at, *end;
@@ -129,8 +128,7 @@ static void check_label(const emb_samples_sample *sample, const char *label,
   FUZZ_CHECK(n == size && memcmp(unquoted, label, n) == 0);
 }
 
-/* ---- reading
- * ------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static void check_sample(const uint8_t *record, size_t bytes,
                          struct text *text) {
