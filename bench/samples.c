@@ -4,16 +4,14 @@
 ** connections, and 1,024 random ones at a time, against reading the same bytes.
 **
 ** IN ORDER  Eight files of records of 3,073 bytes, a label and an image,
-*nothing
-**           of them in the page cache.  "files": as many threads, each of which
-**           reads its share of each file in order, a megabyte at a time, as
-**           plain programs do.  "direct" and "cached": as many connections,
-*each
-**           with the samples of emb_samples_worker, payload and label, past the
-**           page cache and through it.
-** RANDOM    "device": the blocks of 1,024 random records, all submitted at once
-**           to an io_uring, past the page cache.  "direct": the same number of
-**           random keys to emb_samples_get.  One thread.
+**           nothing of them in the page cache.  "files": as many threads, each
+**           of which reads its share of each file in order, a megabyte at a
+**           time, as plain programs do.  "direct" and "cached": as many
+**           connections, each with the samples of emb_samples_worker, payload
+**           and label, past the page cache and through it.
+** RANDOM    "device": the blocks of 1,024 random records, submitted to an
+**           io_uring, past the page cache.  "direct": as many random keys to
+**           emb_samples_get.  One thread.
 */
 #include <fcntl.h>
 #include <liburing.h>
