@@ -38,6 +38,15 @@ enum {
   ENV_EXCLUSIVE = 4, /* with CREATE: fail with EEXIST if present */
   ENV_DIRECT = 8,    /* O_DIRECT where the file system has it, else buffered:
                         offset, size and buffer are multiples of 4096 */
+  ENV_FOLLOW = 16,   /* through a link at the path's end */
+};
+
+/* What is seen of a file without reading it. */
+struct env_about {
+  uint64_t bytes;
+  int64_t changed_ns; /* when its content was changed last, since 1970 */
+  int64_t status_ns;  /* ... or it got another name, owner or time itself */
+  uint64_t id[2];     /* device and inode */
 };
 
 /* One request of an env_queue; owned by the caller until it is delivered. */
@@ -102,8 +111,9 @@ struct env {
   void *context; /* for replacements; NULL in the real one */
 
   /* files */
-  /* Only a regular file is opened, and never through a link at the path's end:
-  ** else EISDIR, ELOOP, or ENOTBLK for anything else; without waiting. */
+  /* Only a regular file is opened, and without ENV_FOLLOW never through a link
+  ** at the path's end: else EISDIR, ELOOP, or ENOTBLK for anything else;
+  *without waiting. */
   int (*open)(struct env *, const char *path, int flags, struct env_file **);
   void (*close)(struct env *, struct env_file *);
   int (*read)(struct env *, struct env_file *, void *, size_t, uint64_t offset);
@@ -137,6 +147,10 @@ struct env {
   /* Calls each(arg, name) for every entry but "." and "..". */
   int (*list_dir)(struct env *, const char *path,
                   void (*each)(void *arg, const char *name), void *arg);
+  /* Of an open file; or, where that is NULL, of what is at the path now, links
+  ** followed. */
+  int (*about)(struct env *, struct env_file *, const char *path,
+               struct env_about *);
   /* Device and inode of an existing path. */
   int (*identity)(struct env *, const char *path, uint64_t id[2]);
   /* Takes an exclusive lock on the file path (created if absent) that dies

@@ -83,7 +83,8 @@ static int open_fd(const char *path, int flags, int *fd) {
 static int file_open(struct env *env, const char *path, int flags,
                      struct env_file **out) {
   /* A link in a store's directory is not followed: it could lead anywhere. */
-  int os_flags = (flags & ENV_WRITE ? O_RDWR : O_RDONLY) | O_NOFOLLOW;
+  int os_flags = (flags & ENV_WRITE ? O_RDWR : O_RDONLY) |
+                 (flags & ENV_FOLLOW ? 0 : O_NOFOLLOW);
   if (flags & ENV_CREATE)
     os_flags |= O_CREAT;
   if (flags & ENV_EXCLUSIVE)
@@ -271,6 +272,22 @@ static int dir_list(struct env *env, const char *path,
   }
   (void)closedir(dir);
   return rc;
+}
+
+static int file_about(struct env *env, struct env_file *file, const char *path,
+                      struct env_about *about) {
+  (void)env;
+  struct stat st;
+  if ((file ? fstat(file->fd, &st) : stat(path, &st)) != 0)
+    return errno;
+  about->bytes = (uint64_t)st.st_size;
+  about->changed_ns =
+      (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+  about->status_ns =
+      (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
+  about->id[0] = (uint64_t)st.st_dev;
+  about->id[1] = (uint64_t)st.st_ino;
+  return 0;
 }
 
 static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
@@ -490,6 +507,7 @@ struct env env_posix = {
     .close_dir = dir_close,
     .sync_dir = dir_sync,
     .list_dir = dir_list,
+    .about = file_about,
     .identity = path_identity,
     .lock = lock_take,
     .unlock = lock_drop,

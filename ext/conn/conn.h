@@ -87,10 +87,11 @@ struct ext_conn {
   struct ext_link *links;
   struct ext_orphan *orphans;
   struct ext_name *names;
-  struct ext_joiners *joiners; /* that it has used (tvf/join.c) */
-  uint64_t statements;         /* numbers given out (lease.c) */
-  uint64_t ticked_us;          /* when ext_link_interrupted ran a statement */
-  struct ext_conn *next;       /* all connections of the process */
+  struct ext_joiners *joiners;        /* that it has used (tvf/join.c) */
+  struct ext_samples_client *samples; /* of the module emb_samples */
+  uint64_t statements;                /* numbers given out (lease.c) */
+  uint64_t ticked_us;    /* when ext_link_interrupted ran a statement */
+  struct ext_conn *next; /* all connections of the process */
 };
 
 /* A prefetch or write-back in flight (fn/async.c). */
@@ -328,6 +329,11 @@ static inline void ext_conn_tidy(struct ext_conn *conn) {
 
 /* ---- names.c ------------------------------------------------------------ */
 
+/* Splits "aux.items" when aux is a schema of this connection, for a table
+** name may itself hold a dot.  *schema, for sqlite3_free, is NULL when there is
+** none. */
+int ext_conn_split_name(sqlite3 *db, const char *text, char **schema,
+                        const char **table);
 /* The table that 'items' or 'schema.items' means now. */
 int ext_conn_find(struct ext_conn *conn, const char *text,
                   struct ext_table **table, char **err);

@@ -16,10 +16,8 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Splits "aux.items" when aux is a schema of this connection, for a table
-** name may itself hold a dot.  *schema is NULL when there is none. */
-static int split_name(sqlite3 *db, const char *text, char **schema,
-                      const char **table) {
+int ext_conn_split_name(sqlite3 *db, const char *text, char **schema,
+                        const char **table) {
   const char *dot = strchr(text, '.');
   *schema = NULL;
   *table = text;
@@ -43,7 +41,7 @@ static int name_look_up(struct ext_conn *conn, const char *text,
   sqlite3_stmt *statement = NULL;
   const char *name;
   char *schema, *sql;
-  int rc = split_name(conn->db, text, &schema, &name);
+  int rc = ext_conn_split_name(conn->db, text, &schema, &name);
   if (rc != SQLITE_OK)
     return rc;
   ext_link_close_detached(conn);

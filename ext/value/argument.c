@@ -9,10 +9,11 @@ SQLITE_EXTENSION_INIT3
 
 int ext_arg_text(sqlite3_value *value, const char *what, const char **text,
                  char **err) {
-  *text = (const char *)sqlite3_value_text(value);
+  /* A BLOB that was asked for its text is one from then on. */
   if (sqlite3_value_type(value) != SQLITE_TEXT)
     return ext_error(err, SQLITE_MISMATCH, "%s must be TEXT, got %s", what,
                      ext_value_type_name(value));
+  *text = (const char *)sqlite3_value_text(value);
   if (*text == NULL)
     return SQLITE_NOMEM;
   return strlen(*text) == (size_t)sqlite3_value_bytes(value)

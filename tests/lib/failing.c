@@ -243,6 +243,15 @@ static int list_dir(struct env *env, const char *path,
   return rc ? rc : below->list_dir(below, path, each, arg);
 }
 
+static int about_file(struct env *env, struct env_file *file, const char *path,
+                      struct env_about *about) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_IDENTITY, file ? file->path : path);
+  return rc ? rc
+            : below->about(below, file ? file->file : NULL,
+                           file ? file->path : path, about);
+}
+
 static int identity(struct env *env, const char *path, uint64_t id[2]) {
   struct env *below = of(env)->below;
   int rc = strike(env, FAILING_IDENTITY, path);
@@ -684,6 +693,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .close_dir = close_dir,
       .sync_dir = sync_dir,
       .list_dir = list_dir,
+      .about = about_file,
       .identity = identity,
       .lock = take_lock,
       .unlock = give_lock,

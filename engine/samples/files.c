@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+**
+** files.c -- files of samples that are open, shared by all readers of the
+** process.
+**
+** A batch of keys may touch a hundred files, and to open one is to read both
+** its ends: so files stay open, FILES_MAX of them, the one used longest ago is
+** closed first, and one that a batch has pinned is not.  A file is what its
+** survey said: opened under the same path with another size, time or sum it
+** would be another entry, and is refused before it becomes one.  When a batch
+** takes it, what is at its path is looked at, and again when the batch has
+** read: another file, or one whose status has changed, is opened and checked
+** anew, or is an error.
+**
+**     take --- found, and fresh ----------------------> pinned --give--> idle
+**          --- opened, checked, added ---------------->    |               |
+**                                   closed <--- stale -----+--- the oldest +
+**                                                               of too many
+**
+** THREADS  One lock, held for the list alone, never while a file is read or
+**          opened.  A child after fork() begins with a new lock, and an empty
+**          list: what its parent has open is not used.
+*/
+#include "samples.h"
+
+#include "../session/registry.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#define FILES_MAX 256
+
+struct samples_open {
+  struct samples_open *next; /* the one used last is first */
+  struct env *env;
+  struct env_file *file;
+  emb_samples_file as;
+  struct env_about about; /* when it was opened */
+  uint32_t pins;
+  int direct;
+  int stale;   /* it is not what is at its path: nobody else gets it */
+  char path[]; /* as.path */
+};
+
+static pthread_mutex_t samples_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct samples_open *samples_list;
+static size_t samples_count;
+static size_t samples_readers;
+
+/* Whose these are; below 0: being made anew.  Acquire, release. */
+static _Atomic int64_t samples_process;
+
+static void samples_enter(void) {
+  struct env *env = registry_env();
+  int64_t now = env->process(env), was = atomic_load(&samples_process);
+  if (was != now && was != -now &&
+      atomic_compare_exchange_strong(&samples_process, &was, -now)) {
+    pthread_mutex_init(&samples_lock, NULL);
+    samples_list = NULL;
+    samples_count = samples_readers = 0;
+    atomic_store(&samples_process, now);
+  }
+  while (atomic_load(&samples_process) != now) {
+    sched_yield();
+  }
+  pthread_mutex_lock(&samples_lock);
+}
+
+static void samples_exit(void) { pthread_mutex_unlock(&samples_lock); }
+
+static void samples_close_all(struct samples_open *list) {
+  while (list) {
+    struct samples_open *open = list;
+    list = open->next;
+    open->env->close(open->env, open->file);
+    open->env->release(open->env, open);
+  }
+}
+
+/* Takes idle ones off the list, the oldest first, until at most `most` are
+** left. */
+static struct samples_open *samples_shorten(size_t most) {
+  struct samples_open *gone = NULL;
+  while (samples_count > most) {
+    struct samples_open **oldest = NULL;
+    for (struct samples_open **at = &samples_list; *at; at = &(*at)->next) {
+      oldest = (*at)->pins == 0 ? at : oldest;
+    }
+    if (oldest == NULL) {
+      break;
+    }
+    struct samples_open *open = *oldest;
+    *oldest = open->next;
+    open->next = gone;
+    gone = open;
+    samples_count--;
+  }
+  return gone;
+}
+
+void samples__come(void) {
+  samples_enter();
+  samples_readers++;
+  samples_exit();
+}
+
+void samples__leave(void) {
+  struct samples_open *gone = NULL;
+  samples_enter();
+  /* A reader that its parent had is none here. */
+  if (samples_readers > 0 && --samples_readers == 0) {
+    gone = samples_shorten(0);
+  }
+  samples_exit();
+  samples_close_all(gone);
+}
+
+int samples__cannot_open(int os, const char *path, emb_err *err) {
+  if (os == ENOENT || os == ENOTDIR) {
+    return err_set(err, EMB_CANTOPEN, "the file %s is not there", path);
+  }
+  if (os == ENOTBLK || os == EISDIR) {
+    return err_set(err, EMB_CANTOPEN, "%s is not a regular file", path);
+  }
+  return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
+}
+
+int samples__compare(const emb_samples_file *as, const struct env_about *about,
+                     emb_err *err) {
+  if (about->bytes != as->bytes) {
+    return err_set(err, EMB_MISMATCH,
+                   "the file %s has changed since it was registered: it has "
+                   "%llu bytes, and had %llu",
+                   as->path, (unsigned long long)about->bytes,
+                   (unsigned long long)as->bytes);
+  }
+  return about->changed_ns == as->changed_ns
+             ? EMB_OK
+             : err_set(err, EMB_MISMATCH,
+                       "the file %s has changed since it was registered: it "
+                       "was written %lld seconds %s",
+                       as->path,
+                       (long long)((about->changed_ns > as->changed_ns
+                                        ? about->changed_ns - as->changed_ns
+                                        : as->changed_ns - about->changed_ns) /
+                                   1000000000),
+                       about->changed_ns > as->changed_ns ? "later"
+                                                          : "earlier");
+}
+
+int samples__sum(struct env *env, struct env_file *file, uint64_t bytes,
+                 uint64_t *sum) {
+  uint64_t last = bytes ? (bytes - 1) / SAMPLES_BLOCK_BYTES : 0;
+  uint64_t tail = last * SAMPLES_BLOCK_BYTES;
+  uint8_t *ends = env->map(env, (size_t)2 * SAMPLES_BLOCK_BYTES, 0);
+  if (ends == NULL) {
+    return ENOMEM;
+  }
+  int os = env->read(env, file, ends, SAMPLES_BLOCK_BYTES, 0);
+  os = os ? os
+          : env->read(env, file, ends + SAMPLES_BLOCK_BYTES,
+                      SAMPLES_BLOCK_BYTES, tail);
+  /* Behind the end of a file come zeros. */
+  *sum = hash_sum(ends, (size_t)2 * SAMPLES_BLOCK_BYTES, bytes, last);
+  env->unmap(env, ends, (size_t)2 * SAMPLES_BLOCK_BYTES);
+  return os;
+}
+
+static int samples_check_sum(const struct samples_open *open, emb_err *err) {
+  uint64_t sum;
+  int os = samples__sum(open->env, open->file, open->as.bytes, &sum);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot read %s", open->path);
+  }
+  return sum == open->as.sum
+             ? EMB_OK
+             : err_set(err, EMB_MISMATCH,
+                       "the file %s has changed since it was registered: it "
+                       "has another content",
+                       open->path);
+}
+
+static int samples_check_open(struct samples_open *open, emb_err *err) {
+  struct env *env = open->env;
+  int os = env->about(env, open->file, NULL, &open->about);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot look at %s", open->path);
+  }
+  int rc = samples__compare(&open->as, &open->about, err);
+  return rc ? rc : samples_check_sum(open, err);
+}
+
+/* Where descriptors are short, those that are open and idle go first. */
+static int samples_open_file(struct samples_open *open) {
+  struct env *env = open->env;
+  int flags = ENV_READ | ENV_FOLLOW | (open->direct ? ENV_DIRECT : 0);
+  int os = env->open(env, open->path, flags, &open->file);
+  if (os == EMFILE || os == ENFILE) {
+    samples_enter();
+    struct samples_open *gone = samples_shorten(0);
+    samples_exit();
+    samples_close_all(gone);
+    os = env->open(env, open->path, flags, &open->file);
+  }
+  return os;
+}
+
+static int samples_open_new(const emb_samples_file *as, int direct,
+                            struct samples_open **out, emb_err *err) {
+  struct env *env = registry_env();
+  size_t size = strlen(as->path) + 1;
+  struct samples_open *open = env->allocate(env, sizeof *open + size);
+  if (open == NULL) {
+    return err_set(err, EMB_NOMEM, "out of memory");
+  }
+  memcpy(open->path, as->path, size);
+  open->env = env;
+  open->as = *as;
+  open->as.path = open->path;
+  open->direct = direct;
+  open->pins = 1;
+  int os = samples_open_file(open);
+  if (os) {
+    env->release(env, open);
+    return samples__cannot_open(os, as->path, err);
+  }
+  int rc = samples_check_open(open, err);
+  if (rc) {
+    env->close(env, open->file);
+    env->release(env, open);
+    return rc;
+  }
+  *out = open;
+  return EMB_OK;
+}
+
+/* Pinned, and first of the list; NULL: it is not open. */
+static struct samples_open *samples_find(const emb_samples_file *as,
+                                         int direct) {
+  for (struct samples_open **at = &samples_list; *at; at = &(*at)->next) {
+    struct samples_open *open = *at;
+    if (open->as.sum == as->sum && open->as.bytes == as->bytes &&
+        open->as.changed_ns == as->changed_ns && open->direct == direct &&
+        !open->stale && open->env == registry_env() &&
+        strcmp(open->path, as->path) == 0) {
+      *at = open->next;
+      open->next = samples_list;
+      samples_list = open;
+      open->pins++;
+      return open;
+    }
+  }
+  return NULL;
+}
+
+static void samples_add(struct samples_open *open) {
+  samples_enter();
+  open->next = samples_list;
+  samples_list = open;
+  samples_count++;
+  struct samples_open *gone = samples_shorten(FILES_MAX);
+  samples_exit();
+  samples_close_all(gone);
+}
+
+/* What is at its path is the file that is open, and has not been touched. */
+static int samples_is_fresh(const struct samples_open *open) {
+  struct env_about now;
+  return open->env->about(open->env, NULL, open->path, &now) == 0 &&
+         now.bytes == open->about.bytes &&
+         now.changed_ns == open->about.changed_ns &&
+         now.status_ns == open->about.status_ns &&
+         memcmp(now.id, open->about.id, sizeof now.id) == 0;
+}
+
+int samples__take(const emb_samples_file *as, int direct,
+                  struct samples_open **out, emb_err *err) {
+  samples_enter();
+  struct samples_open *open = samples_find(as, direct);
+  samples_exit();
+  if (open && !samples_is_fresh(open)) {
+    samples_enter();
+    open->stale = 1;
+    samples_exit();
+    samples__give(open);
+    open = NULL;
+  }
+  if (open == NULL) {
+    int rc = samples_open_new(as, direct, &open, err);
+    if (rc) {
+      return rc;
+    }
+    samples_add(open);
+  }
+  *out = open;
+  return EMB_OK;
+}
+
+/* One that is stale goes with the last who has it. */
+void samples__give(struct samples_open *open) {
+  struct samples_open *gone = NULL;
+  samples_enter();
+  emb_assert(open->pins > 0);
+  open->pins--;
+  if (samples_readers == 0) {
+    gone = samples_shorten(0);
+  } else if (open->stale && open->pins == 0) {
+    struct samples_open **at = &samples_list;
+    while (*at != open) {
+      at = &(*at)->next;
+    }
+    *at = open->next;
+    open->next = NULL;
+    samples_count--;
+    gone = open;
+  }
+  samples_exit();
+  samples_close_all(gone);
+}
+
+struct env_file *samples__file(const struct samples_open *open) {
+  return open->file;
+}
+
+int samples__same(const struct samples_open *open, emb_err *err) {
+  struct env *env = open->env;
+  struct env_about about;
+  if (samples_is_fresh(open)) {
+    return EMB_OK;
+  }
+  int os = env->about(env, NULL, open->path, &about);
+  if (os) {
+    return samples__cannot_open(os, open->path, err);
+  }
+  int rc = samples__compare(&open->as, &about, err);
+  if (!rc && memcmp(open->about.id, about.id, sizeof about.id) != 0) {
+    rc = err_set(err, EMB_MISMATCH,
+                 "the file %s has changed since it was registered: another "
+                 "one has its name",
+                 open->path);
+  }
+  return rc ? rc : samples_check_sum(open, err);
+}

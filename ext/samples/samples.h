@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+**
+** samples.h -- ext/samples/: the module emb_samples, samples with unique keys
+** in files that others write and in rows of its own.
+**
+** ROLE      Shadow tables say which file has which keys; the records
+**           themselves are read by engine/samples.  All that changes, changes
+**           in the shadow tables: so a registration, a deletion and an inserted
+**           row are part of SQLite's transaction, with ROLLBACK, savepoints
+**           and crashes, and nothing here knows of transactions.
+** SHADOWS   NAME_files    a row for each file: its keys, first to last; who it
+**                         was
+**           NAME_blocks   of each 256 records: least and most timestamp, where
+**                         they are (engine/samples/spans.c).  None for fixed
+**                         records without timestamps: that is arithmetic
+**           NAME_gone     of each 4,096 records with a deleted one: a bit each
+**           NAME_rows     samples that were inserted
+**           NAME_config   next: the lowest key that was never given
+** THE MAP   from a key to its record is these tables themselves: the last key
+**           of each file is indexed, and a cursor keeps the file, the block and
+**           the bits that it used last.  So there is nothing to be made when a
+**           table is opened, nothing that could be out of date, and no memory
+**           that grows with the samples.
+** FILES     options.c (what a format says, and values beside it), shadow.c
+**           (these tables), map.c (from a key to a record), range.c (which keys
+**           come next), scan.c, scan.h (their records, read ahead), column.c
+**           (what is in them), add.c (a file is registered), command.c,
+**           update.c (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c
+**           (batches and workers).
+** ERRORS    As ext/value/value.h.  A file that is not what it was is
+**           SQLITE_MISMATCH, one that is not there SQLITE_CANTOPEN.
+*/
+#ifndef EMB_EXT_SAMPLES_H
+#define EMB_EXT_SAMPLES_H
+
+#include "../tvf/tvf.h"
+
+/* A file's number takes the bits from here on of those of its blocks and of its
+** parts of deleted records. */
+#define EXT_SAMPLES_SHIFT 40
+
+/* Columns of the table. */
+enum {
+  EXT_SAMPLES_KEY = 0,
+  EXT_SAMPLES_PAYLOAD,
+  EXT_SAMPLES_LABEL,
+  EXT_SAMPLES_TIMESTAMP,
+  EXT_SAMPLES_DATASET,
+  EXT_SAMPLES_PATH,    /* hidden: of the file that has it, or is registered */
+  EXT_SAMPLES_OPTIONS, /* hidden: of that file */
+  EXT_SAMPLES_COMMAND, /* hidden */
+  EXT_SAMPLES_COLUMNS
+};
+/* What a scan reads: a bit for each of them. */
+#define EXT_SAMPLES_BIT(column) (1 << (column))
+
+/* ---- options.c ----------------------------------------------------------- */
+
+struct ext_samples_options {
+  emb_samples_format format;
+  char *index;      /* ending of the name of the file of offsets */
+  char *label_name; /* of columns of CSV, until they have numbers */
+  char *timestamp_name;
+  int label_sized, timestamp_sized; /* said, not assumed */
+  int is_cached;
+};
+void ext_samples_options_init(struct ext_samples_options *options);
+void ext_samples_options_clear(struct ext_samples_options *options);
+int ext_samples_options_copy(struct ext_samples_options *to,
+                             const struct ext_samples_options *from);
+/* The arguments of CREATE VIRTUAL TABLE from the third on. */
+int ext_samples_options_arguments(struct ext_samples_options *options, int argc,
+                                  const char *const *argv, char **err);
+/* A text of pairs, over what is there. */
+int ext_samples_options_pairs(struct ext_samples_options *options,
+                              sqlite3_value *value, char **err);
+/* What all of them say together, and that it can be. */
+int ext_samples_options_finish(struct ext_samples_options *options, char **err);
+/* As the column format of NAME_files; NULL without memory. */
+char *ext_samples_options_text(const struct ext_samples_options *options);
+
+/* The name of a dataset, "" if there is none; a time. */
+int ext_samples_dataset(sqlite3_value *value, const char **dataset, char **err);
+int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err);
+
+/* ---- the table ------------------------------------------------------------
+ */
+
+struct ext_samples_client {
+  struct ext_conn *conn;
+  int probing; /* xBestIndex is to report its table in probed */
+  struct ext_samples *probed;
+};
+
+struct ext_samples {
+  sqlite3_vtab base; /* must be first */
+  struct ext_samples_client *client;
+  sqlite3 *db;
+  char *schema, *name;
+  struct ext_samples_options options; /* that a file has unless it says else */
+  struct ext_samples_map *map;        /* of what writes; NULL until then */
+  emb_samples_reader *reader;         /* of its scans; NULL until then */
+  struct ext_samples_scan *spare;     /* one that is not in use, with memory */
+};
+
+/* ---- shadow.c -------------------------------------------------------------
+ */
+
+int ext_samples_shadow_create(struct ext_samples *table, char **err);
+int ext_samples_shadow_drop(struct ext_samples *table, char **err);
+int ext_samples_shadow_rename(struct ext_samples *table, const char *name,
+                              char **err);
+int ext_samples_shadow_is(const char *suffix);
+/* A statement about them, in which @files stands for the table of files, and so
+** of the others. */
+int ext_samples_prepare(struct ext_samples *table, const char *format,
+                        sqlite3_stmt **statement, char **err);
+/* Runs one that gives no row, and resets it. */
+int ext_samples_run(struct ext_samples *table, sqlite3_stmt *statement,
+                    char **err);
+/* The same of one that gives at most one number; *found. */
+int ext_samples_number(struct ext_samples *table, sqlite3_stmt *statement,
+                       int *found, sqlite3_int64 *number, char **err);
+
+/* ---- map.c: from a key to its record --------------------------------------
+ */
+
+/* A registered file, as a scan keeps it. */
+struct ext_samples_file {
+  int refs;
+  sqlite3_int64 id, first, last, gone;
+  sqlite3_int64 least, most; /* timestamps */
+  char *path, *dataset;      /* behind it */
+  emb_samples_format format;
+  emb_samples_file as;
+  sqlite3_int64 whole; /* sum of all of it; 0: it was not read */
+};
+void ext_samples_file_drop(struct ext_samples_file *file);
+/* The columns of NAME_files in the order in which ext_samples_file_read takes
+** them from a row. */
+#define EXT_SAMPLES_FILE                                                       \
+  "file, first, last, gone, least, most, bytes, changed, checksum, whole, "    \
+  "path, dataset, format"
+int ext_samples_file_read(struct ext_samples *table, sqlite3_stmt *row,
+                          struct ext_samples_file **file, char **err);
+
+/* Where a record is, and what is known of it without reading it. */
+struct ext_samples_place {
+  uint64_t offset, bytes;
+  int64_t least, most; /* timestamps of its block, or of its file */
+};
+
+struct ext_samples_map;
+/* One of a cursor, or of what writes. */
+int ext_samples_map_new(struct ext_samples *table,
+                        struct ext_samples_map **map);
+void ext_samples_map_free(struct ext_samples_map *map);
+/* Nothing that it remembers counts any more. */
+void ext_samples_map_forget(struct ext_samples_map *map);
+/* The file that has the key in its range, which stays the map's until the next
+** call; NULL: none has. */
+int ext_samples_map_file(struct ext_samples_map *map, sqlite3_int64 key,
+                         struct ext_samples_file **file, char **err);
+/* Record `at` of a file, from 0. */
+int ext_samples_map_place(struct ext_samples_map *map,
+                          const struct ext_samples_file *file, uint64_t at,
+                          struct ext_samples_place *place, char **err);
+/* Whether it was deleted. */
+int ext_samples_map_gone(struct ext_samples_map *map,
+                         const struct ext_samples_file *file, uint64_t at,
+                         int *gone, char **err);
+/* Deletes it. */
+int ext_samples_map_delete(struct ext_samples_map *map,
+                           const struct ext_samples_file *file, uint64_t at,
+                           char **err);
+/* The inserted sample with that key: NULL, or a row of timestamp, label,
+** dataset, payload, to be reset. */
+int ext_samples_map_row(struct ext_samples_map *map, sqlite3_int64 key,
+                        sqlite3_stmt **row, char **err);
+
+/* ---- range.c: which keys come next --------------------------------------- */
+
+/* A sample that comes. */
+struct ext_samples_entry {
+  int64_t key;
+  struct ext_samples_file *file; /* a reference; NULL: a row, or none */
+  uint32_t record;               /* in its batch */
+  uint8_t is_read;               /* its record is */
+  uint8_t is_there;
+  uint8_t is_timed; /* whether it is wanted its timestamp says, in the record */
+};
+
+/* What is asked for. */
+struct ext_samples_ask {
+  struct ext_range keys, times;
+  char *dataset;           /* NULL: of all */
+  int reads;               /* EXT_SAMPLES_BIT of columns */
+  int64_t worker, workers; /* 0: no workers */
+};
+
+struct ext_samples_range;
+int ext_samples_range_new(struct ext_samples *table,
+                          struct ext_samples_map *map,
+                          struct ext_samples_range **range);
+void ext_samples_range_free(struct ext_samples_range *range);
+/* Begins; the ask stays the caller's. */
+int ext_samples_range_begin(struct ext_samples_range *range,
+                            const struct ext_samples_ask *ask, char **err);
+/* The next one, in the order of keys; *found = 0: there is none.  The entry has
+** a reference to its file, and needs its record exactly if is_read. */
+int ext_samples_range_next(struct ext_samples_range *range,
+                           struct ext_samples_entry *entry,
+                           struct ext_samples_place *place, int *found,
+                           char **err);
+
+/* ---- scan.c ----------------------------------------------------------------
+ */
+
+struct ext_samples_scan;
+int ext_samples_scan_new(struct ext_samples *table,
+                         struct ext_samples_scan **scan);
+void ext_samples_scan_free(struct ext_samples_scan *scan);
+/* Nothing is kept for the next one: the table goes, or gets another name. */
+void ext_samples_scan_free_spare(struct ext_samples *table);
+/* In the order of keys.  Takes over ask->dataset, after an error too. */
+int ext_samples_scan_range(struct ext_samples_scan *scan,
+                           struct ext_samples_ask *ask, char **err);
+/* These keys in this order, all of them, whether they are there or not; the
+** array is taken over (sqlite3_free), after an error, too. */
+int ext_samples_scan_list(struct ext_samples_scan *scan, int64_t *keys,
+                          size_t n, int reads, char **err);
+/* On the first sample after either; then on the next. */
+int ext_samples_scan_next(struct ext_samples_scan *scan, char **err);
+int ext_samples_scan_eof(const struct ext_samples_scan *scan);
+/* Nothing is under way, or kept. */
+void ext_samples_scan_end(struct ext_samples_scan *scan);
+int64_t ext_samples_scan_key(const struct ext_samples_scan *scan);
+/* In a list: how many came before it, and whether it is there. */
+uint64_t ext_samples_scan_position(const struct ext_samples_scan *scan);
+int ext_samples_scan_found(const struct ext_samples_scan *scan);
+/* EXT_SAMPLES_KEY to _PATH of it. */
+int ext_samples_scan_column(struct ext_samples_scan *scan,
+                            sqlite3_context *context, int column, char **err);
+
+/* ---- add.c, command.c, update.c, plan.c ---------------------------------- */
+
+struct ext_samples_new {
+  sqlite3_value *key, *timestamp, *dataset, *path, *options;
+};
+int ext_samples_add(struct ext_samples *table,
+                    const struct ext_samples_new *file, char **err);
+/* n keys from *key on are taken: those that are given, which the caller has
+** seen to be free, or the next. */
+int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
+                     uint64_t n, int64_t *key, char **err);
+/* No key up to the last of these is given to others. */
+int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
+                           char **err);
+int ext_samples_command(struct ext_samples *table, sqlite3_value *command,
+                        const struct ext_samples_new *with, char **err);
+
+int ext_samples_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
+                       sqlite3_int64 *key);
+int ext_samples_plan(sqlite3_vtab *vtab, sqlite3_index_info *info);
+
+/* ---- vtab.c, tvf.c ------------------------------------------------------- */
+
+int ext_samples_register(struct ext_conn *conn);
+const sqlite3_module *ext_samples_module(void);
+/* The table that the argument names; *hold keeps it, and its database attached,
+** until it is finalized. */
+int ext_samples_find(struct ext_samples_client *client, sqlite3_value *name,
+                     struct ext_samples **table, sqlite3_stmt **hold,
+                     char **err);
+struct ext_samples_client *ext_samples_client(struct ext_conn *conn);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+**
+** scan.h -- a scan, as scan.c moves it and column.c looks at where it is.
+*/
+#ifndef EMB_EXT_SAMPLES_SCAN_H
+#define EMB_EXT_SAMPLES_SCAN_H
+
+#include "samples.h"
+
+#define SCAN_LOADS 4
+
+struct scan_load {
+  emb_samples_batch *batch;
+  struct ext_samples_entry *entries; /* ENTRIES */
+  size_t n, records;
+  size_t bytes; /* of the batch */
+};
+
+struct ext_samples_scan {
+  struct ext_samples *table;
+  struct ext_samples_map *map;
+  struct ext_samples_range *range;
+  struct scan_load loads[SCAN_LOADS];
+  int front, count; /* loads that are filled */
+  size_t at;        /* sample of the front one */
+  int is_waited;    /* its records are there */
+  size_t most;      /* samples of the next load */
+  int ended;        /* there are no more to be loaded */
+  int eof;
+
+  struct ext_samples_ask ask;
+  /* What a load had no room for. */
+  int is_kept;
+  struct ext_samples_entry kept;
+  struct ext_samples_place kept_place;
+
+  int is_list;
+  int64_t *keys;
+  size_t key_count, key_at; /* of those that are loaded */
+  uint64_t position;
+
+  int is_split; /* the sample's record is */
+  emb_samples_sample sample;
+};
+
+static inline struct scan_load *
+scan_front(const struct ext_samples_scan *scan) {
+  return (struct scan_load *)&scan->loads[scan->front];
+}
+
+static inline const struct ext_samples_entry *
+scan_entry(const struct ext_samples_scan *scan) {
+  return &scan_front(scan)->entries[scan->at];
+}
+
+/* Label, timestamp and payload of the record at hand. */
+int ext_samples_scan_split(struct ext_samples_scan *scan, char **err);
+
+#endif
