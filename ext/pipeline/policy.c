@@ -158,9 +158,7 @@ static int policy_find(struct ext_scope *scope, struct ext_policy *policy,
                             &policy->name, err);
   if (rc == SQLITE_OK && policy->name == NULL)
     rc = ext_error(err, SQLITE_ERROR,
-                   "expected a JSON object with \"policy\", the name of a %s "
-                   "policy",
-                   policy->kind);
+                   "expected a JSON object with \"policy\", the name of one");
   if (rc != SQLITE_OK)
     return rc;
   ext_scope_text(scope, "policy", policy->name);
