@@ -170,9 +170,9 @@ static int ask_by_criterion(struct ext_pipeline *pipeline,
   return rc;
 }
 
-/* The row of a policy as an answer. */
-static int ask_read_row(struct ext_asker *asker,
-                        const struct ext_policy *policy, sqlite3_stmt *row,
+/* The row of a policy as an answer; with a value that waits for a criterion,
+** and :value, :sign and :position for that. */
+static int ask_read_row(struct ext_asker *asker, sqlite3_stmt *row,
                         const struct ext_question *question,
                         struct measure *measure, struct ext_answer *answer,
                         char **err) {
@@ -183,9 +183,8 @@ static int ask_read_row(struct ext_asker *asker,
       answer->position <= question->evaluated ||
       answer->position > question->last)
     return ext_error(err, SQLITE_ERROR,
-                     "trigger policy %s gave position %lld, expected one of "
-                     "%lld to %lld",
-                     policy->name, (long long)answer->position,
+                     "it gave position %lld, expected one of %lld to %lld",
+                     (long long)answer->position,
                      (long long)question->evaluated + 1,
                      (long long)question->last);
   answer->through = answer->position;
@@ -200,13 +199,11 @@ static int ask_read_row(struct ext_asker *asker,
     return SQLITE_OK;
   }
   answer->verdict = EXT_WAITS;
-  if (!measure->has_value)
-    return SQLITE_OK;
   answer_integer(row, "sign", &sign);
   ext_scope_integer(scope, "sign", sign < 0 ? -1 : 1);
   ext_scope_real(scope, "value", measure->value);
   ext_scope_integer(scope, "position", answer->position);
-  return ask_by_criterion(asker->pipeline, policy, measure, answer, err);
+  return SQLITE_OK;
 }
 
 static int ask_single(struct ext_asker *asker, const struct ext_policy *policy,
@@ -231,9 +228,11 @@ static int ask_single(struct ext_asker *asker, const struct ext_policy *policy,
   if (rc == SQLITE_OK) {
     rc = sqlite3_step(row);
     if (rc == SQLITE_ROW)
-      rc = ask_read_row(asker, policy, row, question, &measure, answer, err);
+      rc = ask_read_row(asker, row, question, &measure, answer, err);
     else
       rc = rc == SQLITE_DONE ? SQLITE_OK : ext_sql_error(err, pipeline->db, rc);
+    if (rc == SQLITE_OK && answer->verdict == EXT_WAITS && measure.has_value)
+      rc = ask_by_criterion(pipeline, policy, &measure, answer, err);
     rc = ext_pipeline_error(err, rc, "pipeline %s, trigger policy %s",
                             pipeline->name, policy->name);
   }
@@ -378,6 +377,7 @@ static int ask_alone(struct ext_asker *asker, const struct ext_policy *policy,
 int ext_ask(struct ext_asker *asker, const char *json,
             const struct ext_question *question, struct ext_answer *answer,
             char **err) {
+  struct ext_scope before = asker->pipeline->scope;
   struct ext_policy policy = {0};
   struct ext_given members;
   int rc = ext_policy_read(asker->pipeline, "trigger", json, &policy, err);
@@ -394,5 +394,6 @@ int ext_ask(struct ext_asker *asker, const char *json,
     rc = (members.type == SQLITE_NULL ? ask_single : ask_ensemble)(
         asker, &policy, question, answer, err);
   ext_policy_free(&policy);
+  asker->pipeline->scope = before; /* what was bound here is of no other's */
   return rc;
 }

@@ -4,9 +4,9 @@
 ** selected, what an epoch is trained on, by what the model says of the samples.
 **
 ** WHICH     `downsampling` in the selection policy, or one of its list: number
-**           i up to the i-th of its `thresholds`, of triggers after the
-*warm-up.
-**           In the warm-up, and without any, all of the selection.
+**           i up to the i-th of its `thresholds`, where triggers count from the
+**           end of the warm-up.  In the warm-up, and without any, all of the
+**           selection.
 ** TEXT      A policy's SELECT has the columns place and sample_key, of the rows
 **           of `selection`, and
 **             share      samples are drawn without replacement, each next one

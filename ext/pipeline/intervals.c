@@ -6,8 +6,7 @@
 ** measured in them.  Gives the number of new ones.
 **
 ** A policy's SELECT has the columns name, begins, ends and, where an interval
-*is
-** for one model only, model.  :first_timestamp and :last_timestamp are those of
+** is for one model, model.  :first_timestamp and :last_timestamp are those of
 ** the samples seen.
 */
 #include "pipeline.h"

@@ -12,10 +12,9 @@
 **           emb_selected(...), a table                    selected.c
 **           emb_policies, a table                         policies.c
 ** RUN       inform.c (new samples get positions), decide.c with ask.c (is it
-**           time to train?), select.c (on what?).  source.c reads the
-*pipeline's row,
-**           scope.c runs SQL with named parameters, policy.c checks and
-**           prepares policies.
+**           time to train?), select.c (on what?).  source.c reads the row of
+**           the pipeline, scope.c runs SQL with named parameters, policy.c
+**           checks and prepares policies.
 ** CRASH     Each call is one savepoint: all of it is there, or nothing. Nothing
 **           is kept in memory from call to call.
 ** TRUST     A pipeline names SQL, which runs when one of these functions is

@@ -3,9 +3,8 @@
 ** run.c -- emb_pipeline_run(pipeline): goes on to the next trigger.
 **
 ** Gives the number of a trigger whose selection has been made, or NULL: there
-*is
-** nothing more to decide now.  What is there is decided first, and only then is
-** the source asked for new samples, so that many triggers cost one look at it:
+** is nothing more to decide now.  What is there is decided first, and only then
+** is the source asked for new samples, so that many triggers cost one look:
 **
 **     while ((t = emb_pipeline_run('clicks')) is not NULL)
 **       train on emb_selected('clicks', t)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** select.c -- what a trigger is trained on: the rows of the selection policy,
-*in
-** their order, into `selection`; and its partitions.
+** in their order, into `selection`; and its partitions.
 **
 ** CANDIDATES  are the samples with positions from :low to :high: all so far, or
 **             those of this trigger and of as many before it as the option

@@ -10,8 +10,7 @@
 ** of worker 0, 1 ... of so many, which are in one piece and differ by at most
 ** one place.  So the workers of all partitions have each row once.  With an
 ** epoch it is what was chosen for that, or for the last epoch before it that
-*has
-** a choice (emb_downsample).
+** has a choice (emb_downsample).
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
