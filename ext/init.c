@@ -12,6 +12,7 @@
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
 #include "choose/choose.h"
+#include "pipeline/pipeline.h"
 #include "samples/samples.h"
 SQLITE_EXTENSION_INIT1
 
@@ -81,7 +82,8 @@ static int register_all(struct ext_conn *conn) {
       ext_tvf_progress_register, ext_tvf_clients_register,
       ext_tvf_serve_register,    ext_tvf_pending_register,
       ext_tvf_sample_register,   ext_fn_join_register,
-      ext_tvf_join_register,     ext_samples_register};
+      ext_tvf_join_register,     ext_samples_register,
+      ext_pipeline_register};
   int rc;
   conn->refs++;
   rc = sqlite3_create_module_v2(conn->db, "emb", ext_vtab_module(), conn,
