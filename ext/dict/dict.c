@@ -148,7 +148,7 @@ int ext_dict_begin(struct ext_dict *dict, sqlite3 *db, const char *schema,
   rc = dict_check(dict, &removals, &largest, err);
   if (rc != SQLITE_OK)
     return rc;
-  if (removals != dict->removals)
+  if (removals != dict->removals && !EMB_SEED(SEED_REMOVED_TEXT_REMEMBERED))
     ext_cache_clear(dict->cache);
   dict->removals = removals;
   dict->newest = largest;
@@ -174,7 +174,7 @@ int64_t ext_dict_removals(const struct ext_dict *dict) {
 
 void ext_dict_remember(struct ext_dict *dict, const struct ext_text *text,
                        int64_t id) {
-  if (id <= dict->limit)
+  if (id <= dict->limit || EMB_SEED(SEED_UNCOMMITTED_TEXT_REMEMBERED))
     ext_cache_add(dict->cache, text, id);
 }
 
