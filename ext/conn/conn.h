@@ -99,6 +99,11 @@ struct ext_ticket {
   uint64_t number;
   size_t n;       /* keys */
   float *vectors; /* where a prefetch puts them; else NULL */
+  /* Of a write-back to a table with text keys: its texts, their numbers, and as
+  ** of when (dict/dict.h, AGAIN). */
+  struct ext_texts texts;
+  int64_t *ids;
+  int64_t removals;
   struct ext_ticket *next;
 };
 
@@ -229,6 +234,9 @@ int ext_place_sync(const char *file);
 /* Whether a schema's journal is a log; 1 also without memory to find out: that
 ** is the careful answer. */
 int ext_place_is_wal(sqlite3 *db, const char *schema);
+/* Whether its file is locked for this connection alone from its first use on
+** (PRAGMA locking_mode); 0 also without memory to find out. */
+int ext_place_is_exclusive(sqlite3 *db, const char *schema);
 
 /* ---- moved.c ------------------------------------------------------------ */
 

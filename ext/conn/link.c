@@ -107,6 +107,8 @@ void ext_link_attach(struct ext_table *table, struct ext_link *link) {
 }
 
 void ext_ticket_free(struct ext_ticket *ticket) {
+  ext_texts_free(&ticket->texts);
+  sqlite3_free(ticket->ids);
   sqlite3_free(ticket->vectors);
   sqlite3_free(ticket);
 }

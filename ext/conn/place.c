@@ -105,19 +105,29 @@ int ext_place_sync(const char *file) {
   return rc;
 }
 
-/* 1 also where there is no memory to find out: that is the careful answer. */
-int ext_place_is_wal(sqlite3 *db, const char *schema) {
+/* `unknown` where there is no memory to find out. */
+static int place_pragma_is(sqlite3 *db, const char *schema, const char *name,
+                           const char *value, int unknown) {
   sqlite3_stmt *pragma = NULL;
-  char *sql = sqlite3_mprintf("PRAGMA \"%w\".journal_mode", schema);
-  const char *mode = NULL;
-  int is_wal = 1;
+  char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", schema, name);
+  const char *text = NULL;
+  int is = unknown;
   if (sql && sqlite3_prepare_v2(db, sql, -1, &pragma, NULL) == SQLITE_OK &&
       sqlite3_step(pragma) == SQLITE_ROW &&
-      ext_column_text(pragma, 0, &mode) == SQLITE_OK)
-    is_wal = sqlite3_stricmp(mode, "wal") == 0;
+      ext_column_text(pragma, 0, &text) == SQLITE_OK)
+    is = sqlite3_stricmp(text, value) == 0;
   sqlite3_finalize(pragma);
   sqlite3_free(sql);
-  return is_wal;
+  return is;
+}
+
+/* 1 is the careful answer. */
+int ext_place_is_wal(sqlite3 *db, const char *schema) {
+  return place_pragma_is(db, schema, "journal_mode", "wal", 1);
+}
+
+int ext_place_is_exclusive(sqlite3 *db, const char *schema) {
+  return place_pragma_is(db, schema, "locking_mode", "exclusive", 0);
 }
 
 /* ---- the shadow table's row ---------------------------------------------- */

@@ -8,6 +8,12 @@
 **           SQLite's write lock as any other statement does.  Where the
 **           connection is in a transaction of the user, another connection to
 **           the same file does it, which has a dictionary of its own meanwhile.
+** UNDONE    The user's connection must not be left in that transaction.  But
+**           there is no ROLLBACK without memory: within a function, SQLite runs
+**           no statement any more once an allocation has failed.  What it does
+**           even then is to undo the transaction when a statement that reads
+**           ends, for its result would be wrong.  So one is in the middle of
+**           reading from BEGIN to the end, which is prepared before.
 ** ROWID     last_insert_rowid() stays the user's.
 */
 #include "dict_sql.h"
@@ -85,49 +91,93 @@ int ext_dict_add(struct ext_dict *dict, const struct ext_dict_batch *batch,
 
 /* ---- at once ------------------------------------------------------------- */
 
-/* A dictionary that may write now: the caller's, or one for `other`. */
-static int now_begin(struct ext_dict *dict, sqlite3 *other,
-                     struct ext_dict **writer, char **err) {
-  sqlite3 *db = other ? other : dict->db;
+/* A transaction that acts at once. */
+struct dict_now {
+  struct ext_dict *dict;   /* the caller's */
+  struct ext_dict *writer; /* which may write: that one, or one for `other` */
+  struct ext_dict_held at;
+};
+
+/* A connection of its own goes when it is closed, with all that it has begun.
+ */
+static int now_prepare(struct dict_now *now, sqlite3 *other) {
+  struct ext_dict *dict = now->dict;
+  char *sql;
   int rc;
-  *writer = other ? ext_dict_new() : dict;
-  if (*writer == NULL)
-    return SQLITE_NOMEM;
-  rc = ext_exec(db, err, "BEGIN IMMEDIATE");
-  if (rc != SQLITE_OK) {
-    if (other)
-      ext_dict_free(*writer);
-    *writer = NULL;
-  }
+  if (other || EMB_SEED(SEED_TEXTS_WITHOUT_ROLLBACK))
+    return SQLITE_OK;
+  sql = sqlite3_mprintf("SELECT id FROM \"%w\".\"%w_emb\"", dict->schema,
+                        dict->table);
+  rc = sql ? sqlite3_prepare_v2(dict->db, sql, -1, &now->at.reads, NULL)
+           : SQLITE_NOMEM;
+  sqlite3_free(sql);
   return rc;
 }
 
+static int now_read(struct dict_now *now, char **err) {
+  int rc;
+  if (now->at.reads == NULL || sqlite3_step(now->at.reads) == SQLITE_ROW)
+    return SQLITE_OK;
+  rc = sqlite3_reset(now->at.reads);
+  return rc == SQLITE_OK ? ext_error(err, SQLITE_CORRUPT_VTAB,
+                                     "%s_emb has no row", now->dict->table)
+                         : ext_sql_error(err, now->at.db, rc);
+}
+
+void ext_dict_let_go(struct ext_dict_held *held) {
+  if (held->db && sqlite3_exec(held->db, "COMMIT", NULL, NULL, NULL))
+    sqlite3_exec(held->db, "ROLLBACK", NULL, NULL, NULL);
+  sqlite3_finalize(held->reads);
+  *held = (struct ext_dict_held){NULL, NULL};
+}
+
 /* rc: of what was done.  After an error nothing of it is. */
-static int now_end(const struct ext_dict *dict, sqlite3 *other,
-                   struct ext_dict *writer, int rc, char **err) {
-  sqlite3 *db = other ? other : dict->db;
-  if (writer == NULL)
-    return rc;
+static int now_end(struct dict_now *now, int rc, char **err) {
   if (rc == SQLITE_OK)
-    rc = ext_exec(db, err, "COMMIT");
+    rc = ext_exec(now->at.db, err, "COMMIT");
   if (rc != SQLITE_OK)
-    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-  if (writer != dict)
-    ext_dict_free(writer);
+    sqlite3_exec(now->at.db, "ROLLBACK", NULL, NULL, NULL);
+  sqlite3_finalize(now->at.reads);
+  if (now->writer != now->dict)
+    ext_dict_free(now->writer);
+  now->writer = NULL;
   return rc;
 }
 
 /* The caller's names; a pointer to one of them would not do, for they may be
 ** those of the dictionary itself. */
-static int now_names(struct ext_dict *dict, sqlite3 *other,
-                     struct ext_dict *writer, char **err) {
-  char *schema = sqlite3_mprintf("%s", other ? "main" : dict->schema);
-  char *table = sqlite3_mprintf("%s", dict->table);
-  int rc = schema && table ? ext_dict_begin(writer, other ? other : dict->db,
-                                            schema, table, err)
-                           : SQLITE_NOMEM;
+static int now_names(struct dict_now *now, sqlite3 *other, char **err) {
+  char *schema = sqlite3_mprintf("%s", other ? "main" : now->dict->schema);
+  char *table = sqlite3_mprintf("%s", now->dict->table);
+  int rc = schema && table
+               ? ext_dict_begin(now->writer, now->at.db, schema, table, err)
+               : SQLITE_NOMEM;
   sqlite3_free(schema);
   sqlite3_free(table);
+  return rc;
+}
+
+/* After an error nothing is open, and there is no writer. */
+static int now_begin(struct dict_now *now, struct ext_dict *dict,
+                     sqlite3 *other, char **err) {
+  int rc;
+  *now = (struct dict_now){
+      dict, other ? ext_dict_new() : dict, {other ? other : dict->db, NULL}};
+  if (now->writer == NULL)
+    return SQLITE_NOMEM;
+  rc = ext_sql_error(err, now->at.db, now_prepare(now, other));
+  if (rc == SQLITE_OK)
+    rc = ext_exec(now->at.db, err, "BEGIN IMMEDIATE");
+  if (rc == SQLITE_OK) {
+    rc = now_read(now, err);
+    if (rc == SQLITE_OK)
+      rc = now_names(now, other, err);
+    return rc == SQLITE_OK ? rc : now_end(now, rc, err);
+  }
+  sqlite3_finalize(now->at.reads);
+  if (other)
+    ext_dict_free(now->writer);
+  now->writer = NULL;
   return rc;
 }
 
@@ -135,18 +185,15 @@ int ext_dict_add_now(struct ext_dict *dict, sqlite3 *other,
                      const struct ext_dict_batch *batch,
                      const struct ext_dict_rows *rows, char **err) {
   int64_t removals = dict->removals;
-  struct ext_dict *writer;
-  int same = 0;
-  int rc = now_begin(dict, other, &writer, err);
-  if (rc == SQLITE_OK)
-    rc = now_names(dict, other, writer, err);
-  if (rc == SQLITE_OK) {
-    same = writer->removals == removals;
-    writer->limit = writer->newest;
-    rc = add_all(writer, batch, 1, rows, err);
-  }
-  rc = now_end(dict, other, writer, rc, err);
-  if (writer == dict)
+  struct dict_now now;
+  int same, rc = now_begin(&now, dict, other, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  same = now.writer->removals == removals;
+  now.writer->limit = now.writer->newest;
+  rc = add_all(now.writer, batch, 1, rows, err);
+  rc = now_end(&now, rc, err);
+  if (other == NULL)
     ext_dict_end(dict);
   /* Otherwise those that were known before may not be so any more. */
   for (size_t i = 0; same && i < batch->n && rc == SQLITE_OK; i++)
@@ -178,39 +225,32 @@ int ext_dict_restore(struct ext_dict *dict, sqlite3 *other,
                      const struct ext_dict_batch *batch, uint8_t *taken,
                      char **err) {
   sqlite3_int64 last = sqlite3_last_insert_rowid(dict->db);
-  struct ext_dict *writer;
-  int rc = now_begin(dict, other, &writer, err);
-  if (rc == SQLITE_OK)
-    rc = now_names(dict, other, writer, err);
+  struct dict_now now;
+  int rc = now_begin(&now, dict, other, err);
   ext_dict_forget(dict); /* it may still have the texts in question */
-  if (writer)
-    writer->limit = 0; /* they are committed, or not, at the end */
+  if (rc != SQLITE_OK)
+    return rc;
+  now.writer->limit = 0; /* they are committed, or not, at the end */
   for (size_t i = 0; i < batch->n && rc == SQLITE_OK; i++)
-    rc = restore_one(writer, &batch->texts[i], batch->ids[i], &taken[i], err);
-  rc = now_end(dict, other, writer, rc, err);
+    rc = restore_one(now.writer, &batch->texts[i], batch->ids[i], &taken[i],
+                     err);
+  rc = now_end(&now, rc, err);
   ext_dict_end(dict);
   sqlite3_set_last_insert_rowid(dict->db, last);
   return rc;
 }
 
 int ext_dict_hold(struct ext_dict *dict, sqlite3 *other, int64_t *removals,
-                  char **err) {
-  struct ext_dict *writer;
-  int rc = now_begin(dict, other, &writer, err);
-  if (rc == SQLITE_OK)
-    rc = now_names(dict, other, writer, err);
+                  struct ext_dict_held *held, char **err) {
+  struct dict_now now;
+  int rc = now_begin(&now, dict, other, err);
   if (rc != SQLITE_OK)
-    return now_end(dict, other, writer, rc, err);
-  *removals = writer->removals;
-  if (writer != dict)
-    ext_dict_free(writer);
+    return rc;
+  *removals = now.writer->removals;
+  *held = now.at;
+  if (now.writer != dict)
+    ext_dict_free(now.writer);
   return SQLITE_OK;
-}
-
-/* There is nothing in it that could be lost. */
-void ext_dict_let_go(sqlite3 *db) {
-  if (sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
 }
 
 /* ---- removing ------------------------------------------------------------ */

@@ -100,7 +100,7 @@ int ext_dict_begin(struct ext_dict *dict, sqlite3 *db, const char *schema,
   rc = dict_check(dict, &removals, &largest, err);
   if (rc != SQLITE_OK)
     return rc;
-  if (removals != dict->removals)
+  if (removals != dict->removals && !EMB_SEED(SEED_REMOVED_TEXT_REMEMBERED))
     ext_dict_forget(dict);
   dict->removals = removals;
   dict->newest = largest;

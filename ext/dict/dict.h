@@ -156,9 +156,13 @@ int ext_dict_restore(struct ext_dict *dict, sqlite3 *other,
 /* No text is removed from here to ext_dict_let_go: SQLite's write lock, of the
 ** same connection as above, in a transaction that writes nothing.  *removals is
 ** as of now. */
+struct ext_dict_held {
+  sqlite3 *db;         /* NULL: nothing is held */
+  sqlite3_stmt *reads; /* what SQLite undoes it by without memory, or NULL */
+};
 int ext_dict_hold(struct ext_dict *dict, sqlite3 *other, int64_t *removals,
-                  char **err);
-void ext_dict_let_go(sqlite3 *db); /* that connection */
+                  struct ext_dict_held *held, char **err);
+void ext_dict_let_go(struct ext_dict_held *held);
 /* Removes the texts whose numbers have no row, in the transaction that there
 ** is, which writes. */
 int ext_dict_clean(struct ext_dict *dict, const struct ext_dict_rows *rows,

@@ -68,6 +68,6 @@ int ext_dict_bind(sqlite3_stmt *statement, int i, const struct ext_text *text) {
 
 void ext_dict_remember(struct ext_dict *dict, const struct ext_text *text,
                        int64_t id) {
-  if (id <= dict->limit)
+  if (id <= dict->limit || EMB_SEED(SEED_UNCOMMITTED_TEXT_REMEMBERED))
     ext_cache_add(dict->cache, text, id);
 }

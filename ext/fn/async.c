@@ -15,6 +15,10 @@
 ** writes into memory of its ticket, which becomes the result as it is.  The
 ** engine may write there until the ticket has ended or the session is closed,
 ** so no earlier is it freed.
+**
+** A row of a write-back may be written at any time until that is synchronized.
+** So only then it is known that the texts of its keys are still there
+** (ext_keys_settle), and the ticket keeps them.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
@@ -80,12 +84,34 @@ static int ticket_write_back(struct ext_table *table, const int64_t *keys,
   return rc;
 }
 
+/* The ticket has the texts from here on, and their numbers. */
+static int ticket_take_texts(struct ext_ticket *ticket, struct ext_keys *keys) {
+  int rc = ext_texts_keep(&keys->texts);
+  if (rc != SQLITE_OK)
+    return rc;
+  ticket->texts = keys->texts;
+  ticket->ids = keys->at;
+  ticket->removals = keys->removals;
+  *keys = (struct ext_keys){0};
+  return SQLITE_OK;
+}
+
+static int ticket_settle(struct ext_table *table, struct ext_ticket *ticket,
+                         char **err) {
+  struct ext_keys keys = {.at = ticket->ids,
+                          .n = ticket->texts.n,
+                          .texts = ticket->texts,
+                          .removals = ticket->removals};
+  return ticket->ids ? ext_fn_keys_settle(table, &keys, err) : SQLITE_OK;
+}
+
 static void fn_prefetch(sqlite3_context *context, int argc,
                         sqlite3_value **argv) {
   struct ext_ticket *ticket = NULL;
   struct ext_keys keys = {0};
   struct ext_table *table;
   char *err = NULL;
+  int is_started;
   int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
@@ -93,7 +119,21 @@ static void fn_prefetch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK && (ticket = new_ticket(keys.n)) == NULL)
     rc = SQLITE_NOMEM;
   if (rc == SQLITE_OK)
+    rc = ext_fn_keys_look(table, &keys, &err);
+  if (rc == SQLITE_OK && ext_keys_come(table))
+    rc = ext_fn_rows_begin(table, keys.at, keys.n, &err);
+  if (rc == SQLITE_OK && keys.peeks)
+    rc = ext_error(&err, SQLITE_READONLY,
+                   "database \"%s\" is read-only, and with insert_on=lookup a "
+                   "prefetch adds texts: use emb_get",
+                   table->schema);
+  if (rc == SQLITE_OK)
     rc = ticket_prefetch(table, keys.at, ticket, &err);
+  is_started = rc == SQLITE_OK;
+  if (rc == SQLITE_OK && keys.settles)
+    rc = ext_fn_keys_settle(table, &keys, &err);
+  if (rc != SQLITE_OK && is_started)
+    ticket = NULL; /* it goes on */
   ext_keys_free(&keys);
   result_ticket(context, ticket, rc, err);
 }
@@ -114,10 +154,15 @@ static void fn_write_back(sqlite3_context *context, int argc,
     rc = ext_fn_vectors(argv[2], "vectors", table, keys.n, &vectors, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys_add(table, &keys, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_rows_begin(table, keys.at, keys.n, &err);
   if (rc == SQLITE_OK && (ticket = new_ticket(keys.n)) == NULL)
     rc = SQLITE_NOMEM;
+  if (rc == SQLITE_OK && ext_vtab(table)->options.text_key)
+    rc = ticket_take_texts(ticket, &keys);
   if (rc == SQLITE_OK)
-    rc = ticket_write_back(table, keys.at, vectors.at, ticket, &err);
+    rc = ticket_write_back(table, ticket->ids ? ticket->ids : keys.at,
+                           vectors.at, ticket, &err);
   ext_floats_free(&vectors);
   ext_keys_free(&keys);
   result_ticket(context, ticket, rc, err);
@@ -201,6 +246,8 @@ static void fn_write_back_synchronize(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK && at)
     rc = ticket_synchronize(table->link, at, emb_write_back_synchronize,
                             &ticket, &err);
+  if (rc == SQLITE_OK && ticket)
+    rc = ticket_settle(table, ticket, &err);
   if (rc != SQLITE_OK)
     ext_result_error(context, rc, err);
   else if (ticket)

@@ -66,6 +66,8 @@ static void fn_lookup(sqlite3_context *context, int argc,
     rc = ext_fn_new_vectors(table, keys.n, &vectors, &size, &err);
   if (rc == SQLITE_OK && update)
     rc = ext_fn_keys_add(table, &keys, &err);
+  if (rc == SQLITE_OK && update)
+    rc = ext_fn_rows_begin(table, keys.at, keys.n, &err);
   if (rc == SQLITE_OK)
     rc = update ? lookup_and_count(table, keys.at, keys.n, vectors, &err)
                 : lookup_as_it_is(table, keys.at, keys.n, vectors, &err);

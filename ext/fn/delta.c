@@ -215,7 +215,7 @@ static int read_join(sqlite3_value *value, int *join, char **err) {
 }
 
 static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  struct ext_file_keys file = {.held = NULL};
+  struct ext_file_keys file = {.other = NULL};
   emb_delta_options how = {0};
   struct ext_table *table;
   const char *path;

@@ -67,7 +67,7 @@ static void fn_snapshot_export(sqlite3_context *context, int argc,
 
 static void fn_restore(sqlite3_context *context, int argc,
                        sqlite3_value **argv) {
-  struct ext_file_keys file = {.held = NULL};
+  struct ext_file_keys file = {.other = NULL};
   struct ext_table *table;
   const char *path;
   uint64_t rows = 0;

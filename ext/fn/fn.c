@@ -3,6 +3,7 @@
 ** fn.c -- what the functions on a table have in common: how they are
 ** registered with SQLite, and their arguments.
 */
+#include "../table/beside.h"
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
 
@@ -65,6 +66,10 @@ static int fn_add_keys(struct ext_table *table, void *keys, char **err) {
   return ext_keys_add_now(table, keys, err);
 }
 
+static int fn_look_keys(struct ext_table *table, void *keys, char **err) {
+  return ext_keys_look(table, keys, err);
+}
+
 static int fn_settle_keys(struct ext_table *table, void *keys, char **err) {
   return ext_keys_settle(table, keys, err);
 }
@@ -80,9 +85,32 @@ int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys,
   return ext_fn_held(table, fn_add_keys, keys, err);
 }
 
+int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
+                     char **err) {
+  return ext_keys_appear(table) ? ext_fn_held(table, fn_look_keys, keys, err)
+                                : SQLITE_OK;
+}
+
 int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
                        char **err) {
   return ext_fn_held(table, fn_settle_keys, keys, err);
+}
+
+struct fn_rows {
+  const int64_t *keys;
+  size_t n;
+};
+
+static int fn_forget_left(struct ext_table *table, void *arg, char **err) {
+  const struct fn_rows *rows = arg;
+  return ext_beside_forget_left(table, rows->keys, rows->n, err);
+}
+
+int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
+                      char **err) {
+  struct fn_rows rows = {keys, n};
+  return ext_beside_is(table) ? ext_fn_held(table, fn_forget_left, &rows, err)
+                              : SQLITE_OK;
 }
 
 struct fn_file {

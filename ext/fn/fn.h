@@ -131,10 +131,17 @@ int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
 /* The argument `what`; ext_keys_free, after an error, too. */
 int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
                 struct ext_keys *keys, char **err);
-/* ext_keys_add_now and ext_keys_settle, as a function may call them. */
+/* ext_keys_add_now, ext_keys_look and ext_keys_settle, as a function may call
+** them. */
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
+int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
+                     char **err);
 int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
                        char **err);
+/* Before rows of these keys may appear at once: those that are none yet begin
+** without columns beside the vector. */
+int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
+                      char **err);
 /* A call that runs SQL between others of the engine, and which may be made once
 ** more from its beginning. */
 int ext_fn_held(struct ext_table *table,

@@ -50,8 +50,16 @@ static void read_batch(sqlite3_context *context, sqlite3_value **argv,
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_new_vectors(table, keys.n, &vectors, &size, &err);
+  if (rc == SQLITE_OK && read == store_get)
+    rc = ext_fn_keys_look(table, &keys, &err);
+  if (rc == SQLITE_OK && read == store_get && ext_keys_come(table))
+    rc = ext_fn_rows_begin(table, keys.at, keys.n, &err);
+  if (rc == SQLITE_OK && keys.peeks)
+    read = store_peek;
   if (rc == SQLITE_OK)
     rc = read(table, keys.at, keys.n, vectors, &err);
+  if (rc == SQLITE_OK && keys.settles)
+    rc = ext_fn_keys_settle(table, &keys, &err);
   ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, vectors, size, sqlite3_free);
@@ -151,8 +159,11 @@ static void write_batch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK)
     rc = ext_update_how(argc > 3 && time_at > 3 ? argv[3] : NULL,
                         argc > 4 ? argv[4] : NULL, &how, &err);
-  if (rc == SQLITE_OK && (write == store_put || ext_keys_grow(table)))
+  if (rc == SQLITE_OK && (write == store_put || ext_keys_grow(table))) {
     rc = ext_fn_keys_add(table, &keys, &err);
+    if (rc == SQLITE_OK)
+      rc = ext_fn_rows_begin(table, keys.at, keys.n, &err);
+  }
   if (rc == SQLITE_OK)
     rc = reserve_versions(table->link, n);
   if (rc == SQLITE_OK && argc > time_at)

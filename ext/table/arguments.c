@@ -306,11 +306,6 @@ static int arguments_finish(struct ext_options *options, char **err) {
                      "the dimensions of all vectors must be at most %d "
                      "together, got %llu",
                      EMB_DIM_MAX, (unsigned long long)dim);
-  if (options->text_key && config->insert_on == EMB_INSERT_ON_LOOKUP)
-    return ext_error(
-        err, SQLITE_ERROR,
-        "insert_on=lookup is for integer keys: reading a text does "
-        "not write to the database");
   options->optimized = config->optimizer != NULL;
   for (uint32_t i = 0; i < n; i++)
     options->optimized |= options->segments[i].optimizer != NULL;

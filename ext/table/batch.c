@@ -29,9 +29,13 @@ static int batch_make_room(struct ext_cursor *cursor, size_t n, char **err) {
 int ext_batch_read(struct ext_cursor *cursor, sqlite3_value *value,
                    char **err) {
   struct ext_keys keys = {0};
-  int rc = ext_keys_read(ext_cursor_table(cursor), value, "keys", &keys, err);
+  struct ext_table *table = ext_cursor_table(cursor);
+  int rc = ext_keys_read(table, value, "keys", &keys, err);
   if (rc == SQLITE_OK)
     rc = batch_make_room(cursor, keys.n, err);
+  if (rc == SQLITE_OK && !cursor->peek && cursor->flags & EXT_PLAN_VECTORS)
+    rc = ext_keys_look(table, &keys, err);
+  cursor->peek |= keys.peeks;
   if (rc == SQLITE_OK)
     rc = ext_cursor_read(
         cursor, keys.at, keys.n,
@@ -39,6 +43,8 @@ int ext_batch_read(struct ext_cursor *cursor, sqlite3_value *value,
                     .found = ext_value_data(cursor->batch_found),
                     .versions = ext_value_data(cursor->batch_versions)},
         err);
+  if (rc == SQLITE_OK && keys.settles)
+    rc = ext_keys_settle(table, &keys, err);
   ext_keys_free(&keys);
   cursor->is_batch = cursor->is_one = 1;
   cursor->n = rc == SQLITE_OK;

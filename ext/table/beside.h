@@ -12,11 +12,12 @@
 **           of items_emb, so with the vectors.  A row of NULLs needs none.
 ** TRUTH     A row is there if the store has its vector.  What functions put has
 **           no row in items_rows, and reads NULLs; what functions delete, and
-**           what expires or is evicted, leaves one, which nothing shows until
-**           the key is a row again.  'optimize' removes these.
+**           what expires or is evicted, leaves one, which nothing shows.  It
+**           goes before its key is a row again, or with 'optimize'.
 ** FILES     beside_declare.c  what CREATE says of them
 **           beside.c          the shadow table as a whole
 **           beside_rows.c     one row of it, read and written
+**           beside_left.c     what rows that are gone have left
 **           beside_where.c    conditions on these columns: the keys that fit
 **           beside_set.c      the same as a set that is kept (nearest.c)
 */
@@ -120,6 +121,13 @@ int ext_beside_delete(struct ext_table *table, int64_t key, char **err);
 /* Of n keys, those that are no row yet begin without. */
 int ext_beside_clean(struct ext_table *table, const int64_t *keys, size_t n,
                      char **err);
+
+/* ---- beside_left.c ------------------------------------------------------- */
+
+/* Before a function makes rows of those keys that are none: what was left of
+** earlier ones goes.  It runs SQL. */
+int ext_beside_forget_left(struct ext_table *table, const int64_t *keys,
+                           size_t n, char **err);
 
 /* ---- beside_where.c ------------------------------------------------------ */
 

@@ -185,7 +185,7 @@ int ext_beside_end(struct ext_table *table, int level, int rc, char **err) {
   int ended;
   if (level < 0)
     return rc;
-  if (rc != SQLITE_OK)
+  if (rc != SQLITE_OK && !EMB_SEED(SEED_COLUMNS_WITHOUT_ROW))
     emb_rollback_to(link->session, level);
   ended = emb_savepoint_release(link->session, level);
   return rc == SQLITE_OK && ended ? ext_link_error(link, ended, err) : rc;

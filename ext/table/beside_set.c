@@ -53,8 +53,9 @@ static struct beside_stamp stamp_now(struct ext_table *table) {
 
 static int set_is_valid(const struct ext_beside_set *set,
                         const struct beside_stamp *now) {
-  return set->stamp.data == now->data && set->stamp.written == now->written &&
-         set->stamp.undone == now->undone;
+  return EMB_SEED(SEED_COLUMNS_SET_OUTDATED) ||
+         (set->stamp.data == now->data && set->stamp.written == now->written &&
+          set->stamp.undone == now->undone);
 }
 
 static void set_drop(struct ext_beside_set *set) {

@@ -325,15 +325,17 @@ static int scan_order(const struct ext_cursor *cursor, emb_session *session,
 /* On a table with a bound a list is one Get: all of it is counted or nothing,
 ** and what waits holds nothing.  An UPDATE does not say yet which vectors it
 ** will read, so it reads them one by one; ascending, so that two of them do
-** not wait for each other. */
+** not wait for each other.  Where rows of texts appear all of it is read at
+** once, too, before it is looked whether the texts are still there. */
 static void count_list(struct ext_cursor *cursor,
                        const struct request *request) {
   struct ext_link *link = ext_cursor_table(cursor)->link;
   cursor->counts = !cursor->peek && !request->by_columns &&
                    (request->has_key || request->has_list);
-  if (!cursor->counts || !link->bounded)
+  if (!cursor->counts ||
+      !(link->bounded || ext_keys_appear(ext_cursor_table(cursor))))
     return;
-  if (cursor->flags & EXT_PLAN_LAZY) {
+  if (cursor->flags & EXT_PLAN_LAZY && link->bounded) {
     cursor->lazy = cursor->flags;
     cursor->rows_max = 1;
   } else if (cursor->flags & EXT_PLAN_VECTORS) {
@@ -376,6 +378,10 @@ static int filter_beside(struct ext_cursor *cursor, struct request *request,
   cursor->list = keys;
   cursor->list_n = cursor->list_capacity = n;
   request->has_list = request->by_columns = 1;
+  /* A row that is gone, but of its columns, does not come back. */
+  cursor->peek |=
+      ext_vtab(ext_cursor_table(cursor))->options.config.insert_on ==
+      EMB_INSERT_ON_LOOKUP;
   return SQLITE_OK;
 }
 
@@ -442,11 +448,13 @@ static int filter_one(struct ext_cursor *cursor, const char *plan,
   int64_t key;
   if (plan[0] == 0 || plan[1] || cursor->link->bounded)
     return 0;
-  if (plan[0] == '=' && sqlite3_value_type(value) == SQLITE_INTEGER) {
+  if (plan[0] == '=' && sqlite3_value_type(value) == SQLITE_INTEGER &&
+      !cursor->peek) {
     *rc = ext_cursor_read_key(cursor, sqlite3_value_int64(value), err);
     return 1;
   }
-  if (plan[0] != 't' || sqlite3_value_type(value) != SQLITE_TEXT)
+  if (plan[0] != 't' || sqlite3_value_type(value) != SQLITE_TEXT ||
+      cursor->peek)
     return 0;
   *rc = ext_text_from_value(value, "", &text, err);
   if (*rc == SQLITE_OK)
@@ -460,6 +468,7 @@ int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
                       int argc, sqlite3_value **argv) {
   struct ext_cursor *cursor = (struct ext_cursor *)base;
   struct ext_table *table = ext_cursor_table(cursor);
+  struct ext_keys keys = {0};
   char *err = NULL;
   int rc;
   if (flags & EXT_PLAN_LAZY && !cursor->is_update) {
@@ -477,8 +486,13 @@ int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
     cursor->link->cursors++;
     if (emb_tracking(table->link->store) == EMB_TRACK_NONE)
       cursor->flags &= ~EXT_PLAN_TRACKS;
-    if (!filter_one(cursor, plan, argc ? argv[0] : NULL, &rc, &err))
+    rc = ext_cursor_look(cursor, plan, argv, &keys, &err);
+    if (rc == SQLITE_OK &&
+        !filter_one(cursor, plan, argc ? argv[0] : NULL, &rc, &err))
       rc = filter_plan(cursor, plan, argv, &err);
+    if (rc == SQLITE_OK && keys.settles)
+      rc = ext_keys_settle(table, &keys, &err);
+    ext_keys_free(&keys);
   }
   return err ? ext_vtab_error(&table->base, rc, err) : rc;
 }

@@ -115,7 +115,7 @@ int ext_keys_add(struct ext_table *table, struct ext_keys *keys, char **err) {
   return rc;
 }
 
-static int keys_locked(const struct ext_table *table, char **err) {
+int ext_keys_locked(const struct ext_table *table, char **err) {
   return ext_error(err, SQLITE_LOCKED,
                    "a new text cannot be added to %s at once within a "
                    "transaction that uses its database: INSERT the row, or add "
@@ -141,25 +141,54 @@ int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
     return SQLITE_OK;
   if (table->file[0] == 0 || state == SQLITE_TXN_WRITE ||
       (state == SQLITE_TXN_READ && !ext_place_is_wal(db, table->schema)))
-    return keys_locked(table, err);
+    return ext_keys_locked(table, err);
+  if (ext_place_is_exclusive(db, table->schema))
+    return ext_error(err, SQLITE_LOCKED,
+                     "a new text cannot be added to %s at once within a "
+                     "transaction with locking_mode=EXCLUSIVE: INSERT the row, "
+                     "or add it before the transaction",
+                     table->name);
   return ext_keys_connect(table, other, err);
 }
 
 int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
                      char **err) {
+  struct ext_dict *dict = table->link->dict;
+  for (size_t i = 0; dict && i < keys->n; i++)
+    if (!ext_dict_is_committed(dict, keys->at[i]))
+      return ext_keys_locked(table, err);
+  return ext_keys_commit(table, keys, err);
+}
+
+/* Within a statement that reads a WAL the connection cannot write once another
+** one has; and SQLite does not wait for locks there. */
+static int keys_read_the_past(const struct ext_table *table) {
+  sqlite3 *db = table->conn->db;
+  return table->file[0] &&
+         sqlite3_txn_state(db, table->schema) == SQLITE_TXN_READ &&
+         ext_place_is_wal(db, table->schema) &&
+         !ext_place_is_exclusive(db, table->schema);
+}
+
+int ext_keys_commit(struct ext_table *table, struct ext_keys *keys,
+                    char **err) {
   struct ext_link *link = table->link;
   const struct ext_dict_rows rows = {ext_keys_exist, link};
   const struct ext_dict_batch batch = keys_batch(keys);
   sqlite3 *other;
   int rc;
-  for (size_t i = 0; link->dict && i < keys->n; i++)
-    if (!ext_dict_is_committed(link->dict, keys->at[i]))
-      return keys_locked(table, err);
   if (keys->absent == 0)
     return SQLITE_OK;
   rc = ext_keys_writer(table, &other, err);
   if (rc == SQLITE_OK)
     rc = ext_dict_add_now(link->dict, other, &batch, &rows, err);
+  if (rc == SQLITE_BUSY && other == NULL && keys_read_the_past(table)) {
+    sqlite3_free(*err);
+    *err = NULL;
+    rc = ext_keys_connect(table, &other, err);
+    if (rc == SQLITE_OK)
+      rc = ext_dict_add_now(link->dict, other, &batch, &rows, err);
+  }
   sqlite3_close(other);
   if (rc == SQLITE_OK)
     keys->absent = 0;
@@ -191,7 +220,8 @@ static int keys_restore(struct ext_table *table, struct ext_keys *keys,
 int ext_keys_settle(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
   int rc;
-  if (!ext_vtab(table)->options.text_key || keys->n == 0)
+  if (!ext_vtab(table)->options.text_key || keys->n == 0 ||
+      EMB_SEED(SEED_REMOVED_TEXT_NOT_RESTORED))
     return SQLITE_OK;
   rc = ext_keys_begin(table, err);
   if (rc == SQLITE_OK && ext_dict_removals(table->link->dict) != keys->removals)

@@ -168,28 +168,26 @@ static int file_hold(struct ext_table *table, emb_file *from,
     if (rc == SQLITE_OK)
       rc = file_number(table, from, file->other, &file->keys, ids, err);
     if (rc == SQLITE_OK)
-      rc = ext_dict_hold(dict, file->other, &removals, err);
+      rc = ext_dict_hold(dict, file->other, &removals, &file->held, err);
     if (rc != SQLITE_OK)
       return rc;
-    file->held = file->other ? file->other : table->conn->db;
     if (removals == before)
       return SQLITE_OK;
-    ext_dict_let_go(file->held);
-    file->held = NULL;
+    ext_dict_let_go(&file->held);
   }
   return ext_error(err, SQLITE_BUSY, "texts of %s are being removed",
                    table->name);
 }
 
-/* A connection of its own gives its lock back without memory; a COMMIT of the
-** user's may find none, and leave the user in a transaction.  But while the
-** user's reads, with a rollback journal, no other one could commit; there it is
-** the reading statement that SQLite undoes. */
+/* A connection of its own, where there can be one, locks no other database that
+** the user's has attached.  While the user's reads, with a rollback journal, it
+** could not commit, and with locking_mode=EXCLUSIVE not even begin. */
 static int file_writer(struct ext_table *table, struct ext_file_keys *file,
                        char **err) {
   int rc = ext_keys_writer(table, &file->other, err);
   if (rc == SQLITE_OK && file->other == NULL && table->file[0] &&
-      sqlite3_txn_state(table->conn->db, table->schema) == SQLITE_TXN_NONE)
+      sqlite3_txn_state(table->conn->db, table->schema) == SQLITE_TXN_NONE &&
+      !ext_place_is_exclusive(table->conn->db, table->schema))
     rc = ext_keys_connect(table, &file->other, err);
   if (rc != SQLITE_LOCKED)
     return rc;
@@ -241,11 +239,10 @@ int ext_file_keys_begin(struct ext_table *table, const char *path,
 }
 
 void ext_file_keys_end(struct ext_file_keys *file) {
-  if (file->held)
-    ext_dict_let_go(file->held);
+  ext_dict_let_go(&file->held);
   sqlite3_close(file->other);
   sqlite3_free((void *)(uintptr_t)file->keys.keys);
-  *file = (struct ext_file_keys){.held = NULL};
+  *file = (struct ext_file_keys){.other = NULL};
 }
 
 /* ---- writing ------------------------------------------------------------- */

@@ -38,6 +38,9 @@ SQLITE_EXTENSION_INIT3
 ** as many then. */
 #define FIRST_ROWS 128
 #define GROWTH 8
+/* Keys that are asked for as a set: a list of fewer is as fast, or the rows are
+** looked up one by one. */
+#define NEAR_MANY_KEYS 1024
 /* What a closed cursor may keep. */
 #define NEAR_KEPT_MAX 4096
 
@@ -49,6 +52,8 @@ struct ext_near {
   int is_null; /* MATCH NULL */
   int64_t k;   /* 0: open */
   int64_t limit, offset;
+
+  emb_filter *keys_set; /* of many keys that it is among, or NULL */
 
   /* What the engine has given, and how much of it is in chunks already. */
   int64_t *keys;
@@ -67,6 +72,7 @@ struct ext_near {
 void ext_near_free(struct ext_near *near) {
   if (near == NULL)
     return;
+  emb_filter_free(near->keys_set);
   sqlite3_free(near->query);
   sqlite3_free(near->keys);
   sqlite3_free(near->distances);
@@ -74,7 +80,8 @@ void ext_near_free(struct ext_near *near) {
 }
 
 int ext_near_is_small(const struct ext_near *near) {
-  return near == NULL || near->capacity <= NEAR_KEPT_MAX;
+  return near == NULL ||
+         (near->capacity <= NEAR_KEPT_MAX && near->keys_set == NULL);
 }
 
 /* ---- what is asked ------------------------------------------------------- */
@@ -94,6 +101,8 @@ int ext_near_start(struct ext_cursor *cursor, char **err) {
       return SQLITE_NOMEM;
     memset(near, 0, sizeof *near);
   }
+  emb_filter_free(near->keys_set);
+  near->keys_set = NULL;
   near->how = (emb_nearest_how){.segment = segment};
   ext_reals_all(&near->within);
   if (vtab->searched_reads && !(cursor->flags & EXT_PLAN_LAZY))
@@ -207,6 +216,22 @@ int ext_near_beside(struct ext_cursor *cursor, char **err) {
                            &cursor->near->how.filter, err);
 }
 
+/* Many keys as a set, which is asked in the same time however many they are; if
+** there is no memory for it, or another one already, as a list. */
+static void near_among_keys(struct ext_cursor *cursor) {
+  struct ext_near *near = cursor->near;
+  emb_nearest_how *how = &near->how;
+  if (cursor->list_n >= NEAR_MANY_KEYS && how->filter == NULL &&
+      emb_filter_new(cursor->link->session, cursor->list, cursor->list_n, 0,
+                     &near->keys_set) == EMB_OK) {
+    how->filter = near->keys_set;
+    return;
+  }
+  how->flags |= EMB_NEAREST_KEYS;
+  how->keys = cursor->list;
+  how->key_count = cursor->list_n;
+}
+
 void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
                     int has_list) {
   struct ext_near *near = cursor->near;
@@ -221,11 +246,8 @@ void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
     how->lo = range->lo;
     how->hi = range->hi;
   }
-  if (has_list) {
-    how->flags |= EMB_NEAREST_KEYS;
-    how->keys = cursor->list;
-    how->key_count = cursor->list_n;
-  }
+  if (has_list)
+    near_among_keys(cursor);
   if (near->within.least > -INFINITY || near->within.most < INFINITY)
     how->flags |= EMB_NEAREST_WITHIN;
   how->least = near->within.least;

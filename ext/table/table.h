@@ -423,6 +423,7 @@ struct ext_keys {
   size_t absent;          /* texts that have no number */
   struct ext_texts texts; /* n of them where the keys are texts */
   int64_t removals;       /* as of when they were looked up */
+  int peeks, settles;     /* what ext_keys_look says */
   int64_t one;            /* where `at` is, of a single key, */
   struct ext_text one_text;
 };
@@ -444,6 +445,10 @@ int ext_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
                      char **err);
 int ext_keys_settle(struct ext_table *table, struct ext_keys *keys, char **err);
+/* Adds those that are absent, and the others may be any; and the error where
+** that is not possible. */
+int ext_keys_commit(struct ext_table *table, struct ext_keys *keys, char **err);
+int ext_keys_locked(const struct ext_table *table, char **err);
 /* Whether a gradient for a key without a row makes one. */
 int ext_keys_grow(const struct ext_table *table);
 /* A key of the store as a result: the number or its text, NULL where it has
@@ -467,6 +472,17 @@ int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err);
 int ext_keys_exist(void *link, const int64_t *ids, size_t n, uint8_t *are,
                    char **err);
 
+/* ---- appear.c ------------------------------------------------------------ */
+
+/* Do rows of texts appear when they are looked up? */
+int ext_keys_appear(const struct ext_table *table);
+/* Do rows, of whatever keys, appear when this connection looks them up? */
+int ext_keys_come(const struct ext_table *table);
+/* Before a Get by which they do: none of the texts is absent behind it, or
+** `peeks` is set, and it is to be an emb_peek.  With `settles`, ext_keys_settle
+** is to be called behind the Get. */
+int ext_keys_look(struct ext_table *table, struct ext_keys *keys, char **err);
+
 /* ---- keys_file.c --------------------------------------------------------- */
 
 /* A file of rows that a table is about to take. */
@@ -474,7 +490,7 @@ struct ext_file_keys {
   emb_file_keys keys;        /* of its rows, */
   const emb_file_keys *give; /* for the engine; NULL: they are integers */
   sqlite3 *other;            /* what adds texts; NULL: the user's */
-  sqlite3 *held;             /* what keeps them, NULL: nothing yet */
+  struct ext_dict_held held; /* what keeps them */
 };
 /* Of a table with text keys the file is checked, and its texts are in the
 ** dictionary, committed, and stay there until ext_file_keys_end, which is to

@@ -115,6 +115,14 @@ int ext_near_column(struct ext_cursor *cursor, sqlite3_context *context,
 int ext_near_is_small(const struct ext_near *near);
 void ext_near_free(struct ext_near *near);
 
+/* ---- appear.c ------------------------------------------------------------ */
+
+/* Before the rows of a plan are looked for: ext_keys_look for what it compares
+** the key with, as far as that is possible now.  *keys is zeros before;
+** ext_keys_free. */
+int ext_cursor_look(struct ext_cursor *cursor, const char *plan,
+                    sqlite3_value **argv, struct ext_keys *keys, char **err);
+
 /* ---- cursor.c ----------------------------------------------------------- */
 
 /* Back to no rows. */

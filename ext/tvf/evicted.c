@@ -24,6 +24,8 @@ enum {
 struct evicted_cursor {
   struct ext_tvf_cursor base; /* must be first */
   uint64_t since;             /* position of the last row read */
+  int is_read;                /* and the rows behind it are at hand: */
+  size_t read;
   int64_t keys[ROWS];
   uint64_t positions[ROWS];
   uint8_t ops[ROWS];
@@ -44,31 +46,48 @@ static int read_since(sqlite3_value *value, uint64_t *since, char **err) {
   return SQLITE_OK;
 }
 
+static int evicted_read(struct evicted_cursor *cursor, size_t *n) {
+  int rc = emb_evicted(cursor->base.link->session, cursor->since, ROWS,
+                       &(emb_rows){.keys = cursor->keys,
+                                   .ops = cursor->ops,
+                                   .positions = cursor->positions},
+                       n);
+  if (rc == EMB_OK && *n)
+    cursor->since = cursor->positions[*n - 1];
+  return rc;
+}
+
+/* The first rows are read here, where the table is still at hand: what is in
+** doubt is decided, and they are read again. */
 static int evicted_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
                          char **err) {
   struct evicted_cursor *cursor = (struct evicted_cursor *)base;
   struct ext_table *table;
+  int attempts = 0;
   int rc = ext_fn_table_to_write(base->conn, arguments[0], &table, err);
   cursor->since = 0;
   if (rc == SQLITE_OK && arguments[1])
     rc = read_since(arguments[1], &cursor->since, err);
-  if (rc == SQLITE_OK)
-    ext_tvf_hold(base, table->link);
+  if (rc != SQLITE_OK)
+    return rc;
+  ext_tvf_hold(base, table->link);
+  do
+    rc = evicted_read(cursor, &cursor->read);
+  while (ext_txn_again(table, &attempts, &rc, err));
+  cursor->is_read = rc == SQLITE_OK;
   return rc;
 }
 
 static int evicted_more(struct ext_tvf_cursor *base, char **err) {
   struct evicted_cursor *cursor = (struct evicted_cursor *)base;
-  int rc = emb_evicted(base->link->session, cursor->since, ROWS,
-                       &(emb_rows){.keys = cursor->keys,
-                                   .ops = cursor->ops,
-                                   .positions = cursor->positions},
-                       &base->n);
-  if (rc)
-    return ext_link_error(base->link, rc, err);
-  if (base->n)
-    cursor->since = cursor->positions[base->n - 1];
-  return SQLITE_OK;
+  int rc;
+  if (cursor->is_read) {
+    cursor->is_read = 0;
+    base->n = cursor->read;
+    return SQLITE_OK;
+  }
+  rc = evicted_read(cursor, &base->n);
+  return rc ? ext_link_error(base->link, rc, err) : SQLITE_OK;
 }
 
 static void evicted_column(struct ext_tvf_cursor *base,

@@ -4,11 +4,15 @@
 **
 **     CREATE TABLE emb_nearest(
 **       query, rank INTEGER, key, distance REAL,
-**       "table" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN)
+**       "table" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN, among HIDDEN)
 **
 ** queries are vectors, side by side in a BLOB or in a JSON array; `query` is
 ** the number of each, from 0.  Or the word 'rows': each row of the table is
 ** one, `query` is its key, and it is no neighbour of itself.
+**
+** Neighbours are only rows whose keys are in `among`, if it is given: that is
+** where conditions on other columns are put, for a function has no part in the
+** WHERE of the SELECT.
 **
 ** BLOCKS    The engine compares the table with as many queries at once as
 **           NEAREST_BLOCK_BYTES has room for, with all that is found for them,
@@ -51,6 +55,7 @@ struct nearest_cursor {
   emb_scan *scan;
   emb_snap *scanned; /* a snapshot's rows */
   emb_snap *snap;    /* what is searched, if it is a snapshot */
+  emb_filter *among; /* NULL: all rows */
 
   /* The block. */
   float *queries;   /* NULL where they are in `given` */
@@ -123,6 +128,25 @@ static int nearest_open(struct nearest_cursor *cursor, char **err) {
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
+/* Any keys; those that are no rows do no harm. */
+static int nearest_read_among(struct nearest_cursor *cursor,
+                              struct ext_table *table, sqlite3_value *value,
+                              char **err) {
+  struct ext_keys keys = {0};
+  int rc;
+  if (value == NULL || sqlite3_value_type(value) == SQLITE_NULL)
+    return SQLITE_OK;
+  rc = ext_fn_keys(table, value, "among", &keys, err);
+  if (rc == SQLITE_OK) {
+    rc = emb_filter_new(table->link->session, keys.at, keys.n, 0,
+                        &cursor->among);
+    rc = rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+  }
+  ext_keys_free(&keys);
+  cursor->with.how.filter = cursor->among;
+  return rc;
+}
+
 static int nearest_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
                          char **err) {
   struct nearest_cursor *cursor = (struct nearest_cursor *)base;
@@ -148,6 +172,8 @@ static int nearest_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   cursor->metric = emb_metric(table->link->store, segment);
   rc = nearest_read_queries(cursor, arguments[1], err);
   if (rc == SQLITE_OK)
+    rc = nearest_read_among(cursor, table, arguments[4], err);
+  if (rc == SQLITE_OK)
     rc = nearest_make_room(cursor);
   if (rc == SQLITE_OK)
     rc = nearest_open(cursor, err);
@@ -164,6 +190,7 @@ static void nearest_end(struct ext_tvf_cursor *base) {
     emb_scan_close(cursor->scan);
   emb_snapshot_close(cursor->scanned);
   emb_snapshot_close(cursor->snap);
+  emb_filter_free(cursor->among);
   ext_floats_free(&cursor->given);
   sqlite3_free(cursor->with.snapshot);
   sqlite3_free(cursor->queries);
@@ -290,9 +317,10 @@ static const struct ext_tvf nearest = {
     .name = "emb_nearest",
     .declaration =
         "CREATE TABLE x(query, rank INTEGER, key, distance REAL, "
-        "\"table\" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN)",
+        "\"table\" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN, "
+        "among HIDDEN)",
     .argument = NEAREST_TABLE,
-    .arguments = 4,
+    .arguments = 5,
     .needed = 3,
     .needs = "a table name, queries and k",
     .cost = 1e6,

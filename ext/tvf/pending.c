@@ -84,14 +84,14 @@ static void fn_flush_gradients(sqlite3_context *context, int argc,
   struct ext_table *table;
   char *err = NULL;
   uint64_t steps = 0;
+  int attempts = 0;
   int rc =
       ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
-  if (rc == SQLITE_OK) {
-    rc = emb_flush_gradients(table->link->session, &steps);
-    if (rc)
-      rc = ext_link_error(table->link, rc, &err);
-  }
+  if (rc == SQLITE_OK)
+    do
+      rc = emb_flush_gradients(table->link->session, &steps);
+    while (ext_txn_again(table, &attempts, &rc, &err));
   if (rc == SQLITE_OK)
     sqlite3_result_int64(context, (sqlite3_int64)steps);
   else

@@ -6,14 +6,16 @@
 **   emb_snapshot_drop(table, name)   removes it; 1
 **
 **     CREATE TABLE emb_snapshot(
-**       key INTEGER, vector BLOB, version INTEGER, "table" HIDDEN, name HIDDEN)
+**       key, vector BLOB, version INTEGER, "table" HIDDEN, name HIDDEN)
 **     CREATE TABLE emb_snapshots(
 **       name TEXT, keys INTEGER, version INTEGER, bytes INTEGER, state TEXT,
 **       "table" HIDDEN)
 **
 ** SELECT ... FROM emb_snapshot('items', 'monday') reads it, all rows or those
-** with key = ?; several vectors come as one.  The hidden column `snapshot` of
-** the table does the same with the table's own columns (filter.c).
+** with key = ?; several vectors come as one.  The key has no type, for it may
+** be a text: what it is compared with is converted as the key of the table
+** would convert it.  The hidden column `snapshot` of the table does the same
+** with the table's own columns (filter.c).
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -95,13 +97,36 @@ struct snap_cursor {
   size_t bytes; /* of it */
 };
 
-/* An INTEGER, or what SQLite compares as one; no other key is there. */
+/* The number of a text, 0 where there is none; a number is made a text. */
+static int snapshot_tvf_find_text(struct ext_table *table, sqlite3_value *value,
+                                  int64_t *key, char **err) {
+  struct ext_dict *dict = table->link->dict;
+  int type = sqlite3_value_type(value);
+  struct ext_text text;
+  size_t absent;
+  int rc;
+  *key = 0;
+  if (type == SQLITE_BLOB || type == SQLITE_NULL)
+    return SQLITE_OK;
+  rc = ext_text_from_value(value, "key", &text, err);
+  return rc == SQLITE_OK ? ext_dict_find(dict, &text, 1, key, &absent, err)
+                         : rc;
+}
+
+/* An INTEGER, or what SQLite compares as one, or a text; no other key is
+** there. */
 static int snapshot_tvf_find_key(struct snap_cursor *cursor,
-                                 sqlite3_value *value, char **err) {
+                                 struct ext_table *table, sqlite3_value *value,
+                                 char **err) {
   uint8_t found = 0;
   int rc;
-  if (!ext_range_key(value, &cursor->key))
+  if (ext_vtab(table)->options.text_key) {
+    rc = snapshot_tvf_find_text(table, value, &cursor->key, err);
+    if (rc != SQLITE_OK || cursor->key == 0)
+      return rc;
+  } else if (!ext_range_key(value, &cursor->key)) {
     return SQLITE_OK;
+  }
   rc = emb_snapshot_get(cursor->snap, &cursor->key, 1, cursor->vector, &found,
                         &cursor->version);
   cursor->base.n = found;
@@ -125,7 +150,7 @@ static int snapshot_tvf_begin(struct ext_tvf_cursor *base,
   cursor->vector = sqlite3_malloc64(cursor->bytes);
   if (cursor->vector == NULL)
     return SQLITE_NOMEM;
-  return arguments[2] ? snapshot_tvf_find_key(cursor, arguments[2], err)
+  return arguments[2] ? snapshot_tvf_find_key(cursor, table, arguments[2], err)
                       : SQLITE_OK;
 }
 
@@ -148,7 +173,7 @@ static void snapshot_tvf_column(struct ext_tvf_cursor *base,
                                 sqlite3_context *context, int i) {
   struct snap_cursor *cursor = (struct snap_cursor *)base;
   if (i == SNAPSHOT_KEY)
-    sqlite3_result_int64(context, cursor->key);
+    ext_key_result(context, base->link, cursor->key);
   else if (i == SNAPSHOT_VECTOR)
     sqlite3_result_blob64(context, cursor->vector, cursor->bytes,
                           SQLITE_TRANSIENT);
@@ -162,13 +187,14 @@ static sqlite3_int64 snapshot_tvf_rowid(struct ext_tvf_cursor *base) {
 
 static const struct ext_tvf snapshot = {
     .name = "emb_snapshot",
-    .declaration = "CREATE TABLE x(key INTEGER, vector BLOB, version INTEGER, "
+    .declaration = "CREATE TABLE x(key, vector BLOB, version INTEGER, "
                    "\"table\" HIDDEN, name HIDDEN)",
     .argument = SNAPSHOT_TABLE,
     .arguments = 2,
     .needed = 2,
     .needs = "the names of a table and a snapshot",
     .key_cost = 10,
+    .key_is_exact = 1,
     .cost = 1000000,
     .rows = 1000000,
     .cursor_size = sizeof(struct snap_cursor),

@@ -88,7 +88,8 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     info->idxNum |= 1 << i;
     info->aConstraintUsage[at[i]].argvIndex = ++n;
     /* A key of another type is compared by SQLite. */
-    info->aConstraintUsage[at[i]].omit = i < tvf->arguments;
+    info->aConstraintUsage[at[i]].omit =
+        i < tvf->arguments || tvf->key_is_exact;
   }
   info->estimatedRows = is_by_key(tvf, info->idxNum) ? 1 : tvf->rows;
   info->estimatedCost = lacks_arguments(tvf, info->idxNum) ? 1e12

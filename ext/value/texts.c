@@ -29,6 +29,26 @@ void ext_texts_free(struct ext_texts *texts) {
   *texts = (struct ext_texts){0};
 }
 
+int ext_texts_keep(struct ext_texts *texts) {
+  size_t bytes = 1;
+  char *memory, *to;
+  for (size_t i = 0; i < texts->n; i++)
+    bytes += texts->at[i].n;
+  memory = to = sqlite3_malloc64(bytes);
+  if (memory == NULL)
+    return SQLITE_NOMEM;
+  for (size_t i = 0; i < texts->n; i++) {
+    struct ext_text *text = &texts->at[i];
+    if (text->n)
+      memcpy(to, text->at, text->n);
+    text->at = to;
+    to += text->n;
+  }
+  sqlite3_free(texts->memory);
+  texts->memory = memory;
+  return SQLITE_OK;
+}
+
 static int texts_fail(struct texts_scan *s) {
   return ext_error(s->err, SQLITE_ERROR, "invalid JSON %s at character %lld",
                    s->what, (long long)s->at + 1);

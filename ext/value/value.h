@@ -125,6 +125,8 @@ struct ext_texts {
   char *memory;
 };
 void ext_texts_free(struct ext_texts *texts);
+/* They outlive the value; without memory they are as they were. */
+int ext_texts_keep(struct ext_texts *texts);
 /* A JSON array of strings; it may be empty.  After an error there is nothing to
 ** free. */
 int ext_texts_from_value(sqlite3_value *value, const char *what,

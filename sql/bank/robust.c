@@ -2,7 +2,10 @@
 **
 ** robust.c -- what averaging gradients is worth when some of them are wrong.
 **
-**     robust EXTENSION
+**     robust EXTENSION [ROUNDS]
+**
+** in the current directory, with a database robust.db.  Run by run.sh; what is
+** printed stands in sql/manual/knowledge-bank.md.
 **
 ** WRITERS of them learn the same rows: in each round every writer has read the
 ** rows at its beginning, has examples of its own for each, and sends the
@@ -26,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WRITERS = 16, KEYS = 20, DIM = 8, ROUNDS = 300, METHODS = 7, RATES = 3 };
+enum { WRITERS = 16, KEYS = 20, DIM = 8, METHODS = 7, RATES = 3 };
 
 static const float rates[RATES] = {0.05f, 0.2f, 0.5f};
 
@@ -47,6 +50,7 @@ static const struct method {
                       {"trim(0.25)", "trim(0.25)", 0}};
 
 static const char *extension;
+static long rounds = 300;
 static uint64_t random_state;
 static float truth[KEYS][DIM];
 
@@ -168,7 +172,7 @@ static double train(const struct method *method, float rate) {
     for (int d = 0; d < DIM; d++)
       truth[k][d] = (float)normal();
   }
-  for (int round = 0; good && round < ROUNDS; round++)
+  for (long round = 0; good && round < rounds; round++)
     good = train_round(method, rate, get, writes, keys, rows);
   if (good)
     read_rows(get, keys, rows);
@@ -187,6 +191,8 @@ static double train(const struct method *method, float rate) {
 
 int main(int argc, char **argv) {
   extension = argc > 1 ? argv[1] : "build/emb";
+  if (argc > 2)
+    rounds = strtol(argv[2], NULL, 10);
   printf("%-12s", "lr");
   for (int r = 0; r < RATES; r++)
     printf(" %12g", (double)rates[r]);

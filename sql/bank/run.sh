@@ -4,7 +4,7 @@
 #     sql/bank/run.sh [page]
 #
 # Called by `make bank`, which has built what is needed.  Starts from scratch;
-# leaves results.tsv, bank.md and its charts in build/bank/.  With `page` it takes
+# leaves results.tsv, bank.md and its charts, and robust.txt, in build/bank/.  With `page` it takes
 # them over into this directory: README.md has what the last such run measured.
 #
 # What has a seed is run two at a time, a process each; what is measured in
@@ -59,11 +59,16 @@ maker_jobs | alone
 say "Times of steps"
 time_jobs | alone
 
+say "Averaged gradients, of which one in ten is a hundred times too large"
+so=$(realpath "$out/emb.so")
+robust=$(realpath "$here/robust")
+(cd "$data" && "$robust" "$so" ${BANK_SHORT:+20}) >"$here/robust.txt"
+
 cat "$data"/job-*.tsv | sort >"$here/results.tsv"
 "$here/report" "$here/results.tsv" "$here"
 rm -rf "$data"
 echo
-cat "$here/bank.md"
+cat "$here/bank.md" "$here/robust.txt"
 say "$here/bank.md, $here/results.tsv, and the charts"
 if [ "${1:-}" = page ]; then
   sql/lib/page.sh sql/bank/README.md "$here/bank.md"

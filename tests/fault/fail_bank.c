@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_bank.c -- each allocation of memory, and each call that writes, fails in
-** turn, once or from then on, while gradients are kept and their averages are
-** applied.
+** turn, once or from then on, while gradients are kept, their averages are
+** applied, and rows are looked up, which makes them and counts (emb_lookup).
 **
-** All gradients are 1 with sgd(lr=1), and a row counts them (track).  Whatever
+** All gradients are 1 with sgd(lr=1), and a row counts them (track) and its
+** look-ups.  The last NEW keys get no gradients: look-ups make them.  Whatever
 ** failed: what was acknowledged is pending or in the row, and nothing else;
 ** a call that failed has kept a prefix of its batch; where it failed once, the
 ** next try works.  After a store has failed, what is read has all that was
@@ -18,13 +19,14 @@
 
 #include <errno.h>
 
-enum { DIM = 300, KEYS = 40, ROUNDS = 4, STRIDE = 11 };
+enum { DIM = 300, SENT = 40, NEW = 8, KEYS = SENT + NEW, ROUNDS = 4 };
+enum { STRIDE = 11 };
 
 static struct failing f;
 static uint64_t points, errors_of_reads;
 
 struct state {
-  uint64_t least[KEYS], most[KEYS]; /* gradients of each key */
+  uint64_t least[KEYS], most[KEYS]; /* gradients and look-ups of each key */
 };
 
 static int bank_open(const char *dir, emb_store **store, emb_session **s) {
@@ -40,20 +42,35 @@ static int bank_open(const char *dir, emb_store **store, emb_session **s) {
 }
 
 static const float *gradient(void) {
-  static float rows[KEYS * DIM];
-  for (int i = 0; i < KEYS * DIM; i++)
+  static float rows[SENT * DIM];
+  for (int i = 0; i < SENT * DIM; i++)
     rows[i] = 1;
   return rows;
 }
 
 static void send_all(emb_session *s, struct state *state) {
-  int64_t keys[KEYS];
-  for (int k = 0; k < KEYS; k++)
+  int64_t keys[SENT];
+  for (int k = 0; k < SENT; k++)
     keys[k] = k;
-  int rc = emb_apply_gradients(s, keys, KEYS, gradient(), NULL, NULL);
-  for (int k = 0; k < KEYS; k++) {
+  int rc = emb_apply_gradients(s, keys, SENT, gradient(), NULL, NULL);
+  for (int k = 0; k < SENT; k++) {
     state->least[k] += rc == EMB_OK;
     state->most[k]++;
+  }
+}
+
+/* Some of the keys that are there, and of those that are not yet. */
+static void look_up(emb_session *s, struct state *state) {
+  static float rows[2 * NEW * DIM];
+  int64_t keys[2 * NEW];
+  uint8_t found[2 * NEW];
+  for (int k = 0; k < 2 * NEW; k++)
+    keys[k] = KEYS - 1 - k;
+  int rc = emb_lookup(s, keys, 2 * NEW, rows, found);
+  for (int k = 0; k < 2 * NEW; k++) {
+    state->least[keys[k]] += rc == EMB_OK;
+    state->most[keys[k]]++;
+    CHECK(rc != EMB_OK || found[k]);
   }
 }
 
@@ -84,6 +101,7 @@ static void work_on(emb_store *store, emb_session *s, struct state *state,
       (void)emb_step(store, &more);
       send_all(s, state);
     }
+    look_up(s, state);
     (void)emb_flush_gradients(s, NULL);
     read_all(s, state, n, 0);
   }

@@ -337,6 +337,12 @@ static const char *const text_statements[] = {
     "('dog', '[3,4]')",
     "SELECT emb_put('words', json_array(hex(randomblob(4)), 'dog'), "
     "'[[1,1],[3,4]]')",
+    "SELECT emb_lookup('words', json_array(hex(randomblob(4)), 'dog'), 1)",
+    "SELECT emb_write_back('words', json_array(hex(randomblob(4))), '[1,1]'); "
+    "SELECT emb_write_back_synchronize('words')",
+    "SELECT emb_get('seen', json_array(hex(randomblob(4)), 'a'))",
+    "SELECT vector FROM seen WHERE word IN ('a', 'n' || abs(random()))",
+    "SELECT key FROM emb_snapshot('seen', 'now') WHERE key = 'a'",
     "SELECT count(word), count(*) FROM words WHERE word IN ('dog', 'cat', 5)",
     "SELECT length(emb_get('words', '[\"dog\", \"c\\u0061t\", \"none\"]'))",
     "BEGIN; INSERT INTO words VALUES(hex(randomblob(4)), '[1,2]'); SAVEPOINT "
@@ -356,18 +362,21 @@ static const char *const text_statements[] = {
 };
 
 /* The first calls one by one, and the later they are the fewer of them. */
-static int fail_texts(struct fail_sql *w, const char *sql) {
+static int fail_texts(struct fail_sql *w, const char *sql, int forever) {
   struct sql_text out;
   int came = 1, runs = 0;
   (void)snprintf(w->what, sizeof w->what, "%.60s", sql);
   for (int64_t n = 1; came && !w->stop;
        n += help_share() + n / 12, runs += came) {
-    heap_arm(n, 0);
+    heap_arm(n, forever);
     int rc = sql_run(w, sql, &out);
     came = heap.fired;
     heap_arm(0, 0);
     SQL_CHECK(w, rc == SQLITE_OK || (came && is_memory_code(rc)),
               "call %d gave %d: %s", (int)n, rc, sqlite3_errmsg(w->db));
+    SQL_CHECK(w, sqlite3_get_autocommit(w->db) || strstr(sql, "BEGIN"),
+              "call %d%s left a transaction open", (int)n,
+              forever ? " and later" : "");
     if (!sqlite3_get_autocommit(w->db))
       (void)sql_run(w, "ROLLBACK", &out);
     (void)sql_run(w, "ALTER TABLE terms RENAME TO words", &out);
@@ -397,12 +406,17 @@ TEST(no_memory_for_text_keys) {
                     "CREATE VIRTUAL TABLE words USING emb(word TEXT PRIMARY "
                     "KEY, vector FLOAT[2], memory='4MB'); "
                     "INSERT INTO words VALUES('dog', '[3,4]'), ('cat', "
-                    "'[5,6]')",
+                    "'[5,6]'); "
+                    "CREATE VIRTUAL TABLE seen USING emb(word TEXT PRIMARY "
+                    "KEY, vector FLOAT[2], memory='4MB', insert_on=lookup); "
+                    "INSERT INTO seen VALUES('a', '[1,1]'); "
+                    "SELECT emb_snapshot('seen', 'now')",
                     &out);
   SQL_CHECK(w, rc == SQLITE_OK, "gave %d: %s", rc, sqlite3_errmsg(w->db));
   for (size_t i = 0;
        i < sizeof text_statements / sizeof text_statements[0] && !w->stop; i++)
-    runs += fail_texts(w, text_statements[i]);
+    for (int forever = 0; forever < 2; forever++)
+      runs += fail_texts(w, text_statements[i], forever);
   sql_close(w);
   CHECK(sqlite3_memory_used() <= before);
   printf("%d allocations failed with text keys\n", runs);
