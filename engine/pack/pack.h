@@ -96,14 +96,14 @@ struct pack_mark {
 };
 
 struct pack_head {
-  uint64_t sum;         /* 0000-0007 hash_sum of the rest, salt 0, position 0 */
-  char magic[8];        /* 0008-0015 */
-  uint32_t format;      /* 0016-0019 */
-  uint32_t kind;        /* 0020-0023 */
-  uint8_t uuid[16];     /* 0024-0039 of the store it comes from */
-  uint64_t id;          /* 0040-0047 random */
-  uint32_t encoding;    /* 0048-0051 enum quant_type of vectors, 0: as is */
-  uint32_t flags;       /* 0052-0055 */
+  uint64_t sum;        /* 0000-0007 hash_sum of the rest, salt 0, position 0 */
+  char magic[8];       /* 0008-0015 */
+  uint32_t format;     /* 0016-0019 */
+  uint32_t kind;       /* 0020-0023 */
+  uint8_t uuid[16];    /* 0024-0039 of the store it comes from */
+  uint64_t id;         /* 0040-0047 random */
+  uint32_t encoding;   /* 0048-0051 enum quant_type of vectors, 0: as is */
+  uint32_t flags;      /* 0052-0055 */
   uint32_t block_rows; /* 0056-0059 */
   uint32_t column_count;           /* 0060-0063 */
   struct pack_mark base;           /* 0064-0087 what must be there before */
