@@ -29,6 +29,7 @@ static const struct {
     {"warm", bench_warm},       {"processes", bench_processes},
     {"nearest", bench_nearest}, {"sample", bench_sample},
     {"text", bench_text},       {"average", bench_average},
+    {"choose", bench_choose},
 };
 
 /* The value of --name=value, or NULL. */

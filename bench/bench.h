@@ -27,6 +27,7 @@ void bench_nearest(const struct options *options);
 void bench_sample(const struct options *options);
 void bench_text(const struct options *options);
 void bench_average(const struct options *options);
+void bench_choose(const struct options *options);
 void bench_wordnet(const struct options *options);
 
 #endif

@@ -111,7 +111,7 @@ def craig(x, k):
 
 
 method, path, rows, dim, k, first = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
-x = np.fromfile(path, np.float32).reshape(rows, dim)
+x = np.fromfile(path, np.float32, rows * dim).reshape(rows, dim)
 begin = time.perf_counter()
 answer = {
     "mmd": lambda: mmd(x),
