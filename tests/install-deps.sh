@@ -23,7 +23,8 @@ for group; do
   lint) packages="$packages clang clang-format" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   bench) packages="$packages liblmdb-dev librocksdb-dev g++ libfaiss-dev
-                   libopenblas-openmp-dev tcl sqlite3 wordnet-base" ;;
+                   libopenblas-openmp-dev tcl sqlite3 wordnet-base
+                   python3-numpy" ;;
   *) echo "install-deps.sh: no group $group" >&2; exit 2 ;;
   esac
 done
