@@ -12,10 +12,10 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-enum { FILTER_PER_WORD = 4, FILTER_BITS = 4 };
+enum { JOIN_FILTER_HASHES = 4, JOIN_FILTER_BITS = 4 };
 
 size_t ext_join_filter_words(size_t hashes) {
-  return hashes / FILTER_PER_WORD + 1;
+  return hashes / JOIN_FILTER_HASHES + 1;
 }
 
 int ext_join_filter_new(struct join_filter *filter, size_t words) {
@@ -38,7 +38,7 @@ static size_t filter_place(const struct join_filter *filter, uint64_t hash) {
 
 static uint64_t filter_mask(uint64_t hash) {
   uint64_t mask = 0;
-  for (int i = 0; i < FILTER_BITS; i++)
+  for (int i = 0; i < JOIN_FILTER_BITS; i++)
     mask |= UINT64_C(1) << (hash >> 6 * i & 63);
   return mask;
 }
