@@ -133,7 +133,10 @@ int ext_join_remember(struct join_call *call, const struct join_record *head,
     rc = spill_turn(call);
     if (rc == SQLITE_OK)
       rc = ext_join_half_add(young, id, features, head, &added);
-    emb_assert(rc != SQLITE_OK || added);
+    if (rc == SQLITE_OK && !added)
+      rc = ext_error(call->err, SQLITE_CORRUPT_VTAB,
+                     "%s_requests has an id of %lld bytes in request %lld",
+                     call->joiner->name, (long long)id->n, (long long)head->n);
   }
   return rc;
 }
