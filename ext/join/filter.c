@@ -4,7 +4,7 @@
 **
 ** A Bloom filter in which all bits of a hash are in one word (Putze, Sanders,
 ** Singler, "Cache-, hash- and space-efficient Bloom filters", 2007): one cache
-** miss.  With four hashes a word and four bits each, one of about 150 that are
+** miss.  With five hashes a word and four bits each, one of about 100 that are
 ** not there seems to be.
 */
 #include "join_call.h"
@@ -12,7 +12,7 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-enum { JOIN_FILTER_HASHES = 4, JOIN_FILTER_BITS = 4 };
+enum { JOIN_FILTER_HASHES = 5, JOIN_FILTER_BITS = 4 };
 
 size_t ext_join_filter_words(size_t hashes) {
   return hashes / JOIN_FILTER_HASHES + 1;

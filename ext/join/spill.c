@@ -13,7 +13,7 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 /* Of the memory of the joiner, for all filters: the oldest runs have none. */
-#define SPILL_FILTERS_PART 8
+#define SPILL_FILTERS_PART 4
 
 struct spill_place {
   uint64_t hash;
