@@ -1576,5 +1576,4 @@ double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
 #ifdef __cplusplus
 }
 #endif
-
 #endif /* EMB_H */

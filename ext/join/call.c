@@ -257,8 +257,8 @@ static int call_begin(struct join_call *call) {
   /* A window that has become longer opens what was swept. */
   swept = join_number(call, JOIN_SWEPT);
   due = join_watermark(call);
-  if (due > INT64_MIN && due - call->window < *swept)
-    *swept = due - call->window;
+  if (due > INT64_MIN && join_sum(due, -call->window) < *swept)
+    *swept = join_sum(due, -call->window);
   return SQLITE_OK;
 }
 

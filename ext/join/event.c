@@ -129,7 +129,7 @@ static int event_act(struct join_call *call, const struct join_found *found,
   int rc = ext_join_state(call, found->n, &state);
   if (rc != SQLITE_OK)
     return rc;
-  if (action->time > found->time + action->kind->window) {
+  if (action->time > join_sum(found->time, action->kind->window)) {
     ++*join_number(call, JOIN_OUTSIDE);
     return SQLITE_OK;
   }

@@ -4,7 +4,7 @@
 **
 ** A Bloom filter in which all bits of a hash are in one word (Putze, Sanders,
 ** Singler, "Cache-, hash- and space-efficient Bloom filters", 2007): one cache
-** miss.  With four hashes a word and four bits each, one of about 150 that are
+** miss.  With five hashes a word and four bits each, one of about 100 that are
 ** not there seems to be.
 */
 #include "join_call.h"
@@ -12,10 +12,10 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-enum { FILTER_PER_WORD = 4, FILTER_BITS = 4 };
+enum { JOIN_FILTER_HASHES = 5, JOIN_FILTER_BITS = 4 };
 
 size_t ext_join_filter_words(size_t hashes) {
-  return hashes / FILTER_PER_WORD + 1;
+  return hashes / JOIN_FILTER_HASHES + 1;
 }
 
 int ext_join_filter_new(struct join_filter *filter, size_t words) {
@@ -38,7 +38,7 @@ static size_t filter_place(const struct join_filter *filter, uint64_t hash) {
 
 static uint64_t filter_mask(uint64_t hash) {
   uint64_t mask = 0;
-  for (int i = 0; i < FILTER_BITS; i++)
+  for (int i = 0; i < JOIN_FILTER_BITS; i++)
     mask |= UINT64_C(1) << (hash >> 6 * i & 63);
   return mask;
 }

@@ -228,26 +228,34 @@ static inline int64_t *join_number(struct join_call *call, int i) {
   return &call->joiner->numbers[i];
 }
 
-/* INT64_MIN: there is none yet.  Times are within 2^62, and what is added to
-** them within 2^60, so that no sum overflows. */
+/* A time and what is added to it.  With the times that events may have and the
+** spans that CHECK lets through no sum is out of range, but a table may have
+** been made by others. */
+static inline int64_t join_sum(int64_t time, int64_t span) {
+  int64_t sum;
+  if (__builtin_add_overflow(time, span, &sum))
+    sum = span < 0 ? INT64_MIN : INT64_MAX;
+  return sum;
+}
+
+/* INT64_MIN: there is none yet. */
 static inline int64_t join_watermark(const struct join_call *call) {
   int64_t least = call->time < call->others ? call->time : call->others;
-  return call->timed && call->others_timed ? least - call->options.delay
-                                           : INT64_MIN;
+  return call->timed && call->others_timed
+             ? join_sum(least, -call->options.delay)
+             : INT64_MIN;
 }
 
 /* What ends `after` the time: has the watermark reached it? */
 static inline int join_is_over(const struct join_call *call, int64_t time,
                                int64_t after) {
-  return time + after <= join_watermark(call);
+  return join_sum(time, after) <= join_watermark(call);
 }
 
 /* Requests with a time up to it are as if they had never been. */
 static inline int64_t join_forgotten(const struct join_call *call) {
-  int64_t now = join_watermark(call), last = INT64_MIN;
-  if (now > INT64_MIN)
-    last = now - call->window - call->options.remember;
-  return last;
+  return join_sum(join_sum(join_watermark(call), -call->window),
+                  -call->options.remember);
 }
 
 /* ---- statement.c --------------------------------------------------------- */

@@ -10,7 +10,7 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 /* Of the memory of the joiner: each half, and the filter of early actions. */
-enum { LOAD_HALF_PART = 3, LOAD_EARLY_PART = 16, LOAD_EARLY_LEAST = 1024 };
+enum { LOAD_HALF_PART = 4, LOAD_EARLY_PART = 16, LOAD_EARLY_LEAST = 1024 };
 
 void ext_join_forget(struct ext_joiner *joiner) {
   ext_join_half_free(&joiner->young);

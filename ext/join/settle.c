@@ -97,7 +97,7 @@ static int settle_is_chosen(const struct join_call *call,
   int is_bytes = id->type == SQLITE_TEXT || id->type == SQLITE_BLOB;
   int64_t integer = 0;
   uint64_t key;
-  if (!is_bytes)
+  if (!is_bytes && id->n == sizeof integer)
     memcpy(&integer, join_bytes(id), sizeof integer);
   key = is_bytes
             ? emb_random_bytes(join_bytes(id), id->n, id->type == SQLITE_TEXT)
@@ -246,7 +246,7 @@ static int settle_expire_actions(struct join_call *call) {
   if (*early == 0)
     return SQLITE_OK;
   rc = settle_with(call, JOIN_EXPIRE_ACTIONS,
-                   join_watermark(call) - call->options.early);
+                   join_sum(join_watermark(call), -call->options.early));
   if (rc == SQLITE_OK) {
     int n = sqlite3_changes(call->db);
     *join_number(call, JOIN_UNMATCHED) += n;
@@ -262,7 +262,7 @@ int ext_join_sweep(struct join_call *call) {
   *join_number(call, JOIN_WATERMARK) = due;
   if (due == INT64_MIN)
     return SQLITE_OK;
-  due -= call->window;
+  due = join_sum(due, -call->window);
   if (due > *swept)
     rc = settle_due(call, *swept, due);
   *swept = due;

@@ -13,7 +13,7 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 /* Of the memory of the joiner, for all filters: the oldest runs have none. */
-#define SPILL_FILTERS_PART 8
+#define SPILL_FILTERS_PART 4
 
 struct spill_place {
   uint64_t hash;
@@ -133,7 +133,10 @@ int ext_join_remember(struct join_call *call, const struct join_record *head,
     rc = spill_turn(call);
     if (rc == SQLITE_OK)
       rc = ext_join_half_add(young, id, features, head, &added);
-    emb_assert(rc != SQLITE_OK || added);
+    if (rc == SQLITE_OK && !added)
+      rc = ext_error(call->err, SQLITE_CORRUPT_VTAB,
+                     "%s_requests has an id of %lld bytes in request %lld",
+                     call->joiner->name, (long long)id->n, (long long)head->n);
   }
   return rc;
 }

@@ -98,10 +98,16 @@ static int states_read(struct join_call *call, int64_t number,
   return rc;
 }
 
-static int states_chunk(struct join_call *call, int64_t number,
+/* The chunk of request number n. */
+static int states_chunk(struct join_call *call, int64_t n,
                         struct join_chunk **chunk) {
   struct ext_joiner *joiner = call->joiner;
+  int64_t number = n / JOIN_CHUNK;
   int rc = SQLITE_OK;
+  if (n < 1 || n >= *join_number(call, JOIN_NEXT_REQUEST))
+    return ext_error(call->err, SQLITE_CORRUPT_VTAB,
+                     "%s_requests has a request %lld, which was not counted",
+                     call->joiner->name, (long long)n);
   if (joiner->chunks_loaded * sizeof(struct join_chunk) >
       joiner->memory / STATES_PART)
     rc = ext_join_save_states(call);
@@ -128,7 +134,7 @@ static int states_chunk(struct join_call *call, int64_t number,
 
 int ext_join_state(struct join_call *call, int64_t n, enum join_state *state) {
   struct join_chunk *chunk;
-  int rc = states_chunk(call, n / JOIN_CHUNK, &chunk);
+  int rc = states_chunk(call, n, &chunk);
   int i = (int)(n % JOIN_CHUNK);
   if (rc == SQLITE_OK)
     *state = (enum join_state)(chunk->states[i / 4] >> i % 4 * 2 & 3);
@@ -138,7 +144,7 @@ int ext_join_state(struct join_call *call, int64_t n, enum join_state *state) {
 int ext_join_set_state(struct join_call *call, int64_t n,
                        enum join_state state) {
   struct join_chunk *chunk;
-  int rc = states_chunk(call, n / JOIN_CHUNK, &chunk);
+  int rc = states_chunk(call, n, &chunk);
   int i = (int)(n % JOIN_CHUNK);
   if (rc != SQLITE_OK)
     return rc;

@@ -55,5 +55,6 @@ void fold_batch(const struct fold *fold, const struct click *clicks,
     batch->keys[1][i] = fold->key[1][clicks[i].item];
     batch->place[i] = clicks[i].place;
     batch->clicked[i] = clicks[i].clicked;
+    batch->weight[i] = 1;
   }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** log.c -- the log of clicks; see log.h.
+** log.c -- the log of events; see log.h.
 */
 #include "log.h"
 
@@ -28,57 +28,33 @@ void log_open(struct log *log, const char *file) {
   sqlite3_busy_timeout(log->db, PATIENCE_MS);
   begin_wal(log->db);
   database_run(log->db,
-               "CREATE TABLE IF NOT EXISTS click(id INTEGER PRIMARY KEY, hour,"
-               " user, item, place, clicked);"
-               "CREATE TABLE IF NOT EXISTS ended(clicks)");
+               "CREATE TABLE IF NOT EXISTS event(id INTEGER PRIMARY KEY,"
+               " request, time, kind, features);"
+               "CREATE TABLE IF NOT EXISTS ended(requests)");
   log->append =
-      statement_new(log->db, "INSERT INTO click VALUES(?1,?2,?3,?4,?5,?6)");
-  log->read = statement_new(log->db,
-                            "SELECT user, item, place, clicked, hour FROM click"
-                            " WHERE id > ?1 ORDER BY id LIMIT ?2");
+      statement_new(log->db, "INSERT INTO event(request, time, kind, features)"
+                             " VALUES(nullif(?1, 0), ?2, ?3, ?4)");
 }
 
 void log_close(struct log *log) {
   sqlite3_finalize(log->append);
-  sqlite3_finalize(log->read);
   database_close(log->db);
 }
 
-sqlite3_int64 log_last(struct log *log) {
-  return database_number(log->db, "SELECT max(id) FROM click");
+sqlite3_int64 log_last_request(struct log *log) {
+  return database_number(log->db, "SELECT max(request) FROM event");
 }
 
-void log_append(struct log *log, sqlite3_int64 id, double hour,
-                const struct batch *batch, size_t n) {
-  sqlite3_bind_int64(log->append, 1, id);
-  sqlite3_bind_double(log->append, 2, hour);
-  for (int f = 0; f < FIELDS; f++) {
-    sqlite3_bind_int64(log->append, 3 + f, batch->keys[f][n]);
+void log_append(struct log *log, sqlite3_int64 request, sqlite3_int64 time,
+                const struct features *features) {
+  sqlite3_bind_int64(log->append, 1, request);
+  sqlite3_bind_int64(log->append, 2, time);
+  if (features) {
+    sqlite3_bind_blob(log->append, 4, features, sizeof(*features),
+                      SQLITE_STATIC);
+  } else if (request) {
+    sqlite3_bind_text(log->append, 3, "click", -1, SQLITE_STATIC);
   }
-  sqlite3_bind_int(log->append, 5, batch->place[n]);
-  sqlite3_bind_int(log->append, 6, batch->clicked[n]);
   statement_step(log->append);
   statement_end(log->append);
-}
-
-void log_read(struct log *log, sqlite3_int64 after, struct batch *batch,
-              double *hour) {
-  size_t n = 0;
-  sqlite3_bind_int64(log->read, 1, after);
-  sqlite3_bind_int(log->read, 2, BATCH);
-  while (statement_step(log->read)) {
-    for (int f = 0; f < FIELDS; f++) {
-      batch->keys[f][n] = sqlite3_column_int64(log->read, f);
-    }
-    int place = sqlite3_column_int(log->read, 2);
-    if (place < 0 || place >= PLACES) {
-      die("a click of the log has no place %d", place);
-    }
-    batch->place[n] = (uint8_t)place;
-    batch->clicked[n] = sqlite3_column_int(log->read, 3) != 0;
-    *hour = sqlite3_column_double(log->read, 4);
-    n++;
-  }
-  batch->count = n;
-  statement_end(log->read);
 }

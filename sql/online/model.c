@@ -157,8 +157,9 @@ void model_train(struct model *model, const struct batch *batch, float *score) {
   model_score(model, batch, score);
   double dense[DENSE] = {0};
   for (size_t n = 0; n < batch->count; n++) {
-    /* The derivative of the cross entropy by the score. */
+    /* The derivative of the weighted cross entropy by the score. */
     float error = 1 / (1 + expf(-score[n])) - (float)batch->clicked[n];
+    error *= batch->weight[n];
     const float *row[FIELDS] = {model->rows[0] + n * WIDTH,
                                 model->rows[1] + n * WIDTH};
     for (int f = 0; f < FIELDS; f++) {

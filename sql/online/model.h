@@ -41,6 +41,7 @@ struct batch {
   size_t count;
   int64_t keys[FIELDS][BATCH];
   uint8_t place[BATCH], clicked[BATCH];
+  float weight[BATCH]; /* of each in the loss */
 };
 
 enum model_role { TRAINS, SERVES };

@@ -8,15 +8,16 @@
 **     --pace MS     that an hour takes, at least (500)
 **
 ** Its visitors are generated (click.h).  It scores what they see with the copy
-** in DIRECTORY/server.db, writes what they did to DIRECTORY/log.db, and takes
-** what the trainer has put into DIRECTORY/spool.  Killed and started again, it
-** goes on where its log ends.
+** in DIRECTORY/server.db, writes what they see, and later what they clicked, to
+** DIRECTORY/log.db, and takes what the trainer has put into DIRECTORY/spool.
+** Killed and started again, it goes on where its log ends.
 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "arrivals.h"
 #include "auc.h"
 #include "fold.h"
 #include "log.h"
@@ -26,6 +27,7 @@ enum {
   CLICKS_PER_HOUR = 4000,
   STEPS = 10, /* of an hour: then new files are looked for */
   STEP = CLICKS_PER_HOUR / STEPS,
+  HOUR = 3600, /* of the log's clock */
 };
 
 struct server {
@@ -36,6 +38,7 @@ struct server {
   struct stream *stream;
   struct fold fold;
   struct batch batch;
+  struct arrivals arrivals;
   struct outcome outcomes[CLICKS_PER_HOUR], truths[CLICKS_PER_HOUR];
   size_t count;             /* of outcomes and truths */
   struct shipment received; /* in this hour */
@@ -66,6 +69,7 @@ static void close_all(struct server *server) {
   log_close(&server->log);
   stream_free(server->stream);
   fold_free(&server->fold);
+  free(server->arrivals.list);
   sqlite3_free(server->spool);
 }
 
@@ -80,27 +84,73 @@ static void receive(struct server *server) {
   }
 }
 
+/* When a request is shown. */
+static sqlite3_int64 second(sqlite3_int64 request) {
+  return request * HOUR / CLICKS_PER_HOUR;
+}
+
+/* The clicks of a step's requests set out; how many arrive in that time. */
+static size_t send_clicks(struct server *server, const struct click *clicks,
+                          sqlite3_int64 done) {
+  for (int i = 0; i < STEP; i++) {
+    if (clicks[i].clicked) {
+      arrivals_add(&server->arrivals, done + i + 1, second(done + i + 1));
+    }
+  }
+  return arrivals_due(&server->arrivals, second(done + STEP));
+}
+
+static void log_clicks(struct server *server, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const struct arrival *arrival = &server->arrivals.list[i];
+    log_append(&server->log, arrival->request, arrival->clicked, NULL);
+  }
+  arrivals_take(&server->arrivals, count);
+}
+
+/* Shows one batch. */
+static void show(struct server *server, const struct click *clicks,
+                 sqlite3_int64 done) {
+  float score[BATCH];
+  const struct batch *batch = &server->batch;
+  model_score(&server->model, batch, score);
+  for (size_t i = 0; i < batch->count; i++) {
+    struct features features = {.place = batch->place[i]};
+    sqlite3_int64 request = done + (sqlite3_int64)i + 1;
+    for (int f = 0; f < FIELDS; f++) {
+      features.keys[f] = batch->keys[f][i];
+    }
+    log_append(&server->log, request, second(request), &features);
+    server->outcomes[server->count] =
+        (struct outcome){score[i], clicks[i].clicked};
+    server->truths[server->count++] =
+        (struct outcome){clicks[i].truth, clicks[i].clicked};
+  }
+}
+
 static void serve(struct server *server, const struct click *clicks,
                   sqlite3_int64 done) {
-  float score[BATCH];
   database_run(server->log.db, "BEGIN IMMEDIATE");
   for (size_t i = 0; i < STEP; i += server->batch.count) {
     size_t left = STEP - i;
     fold_batch(&server->fold, clicks + i, left < BATCH ? left : BATCH,
                &server->batch);
-    model_score(&server->model, &server->batch, score);
-    for (size_t j = 0; j < server->batch.count; j++) {
-      const struct click *click = &clicks[i + j];
-      sqlite3_int64 id = ++done;
-      log_append(&server->log, id, (double)id / CLICKS_PER_HOUR, &server->batch,
-                 j);
-      server->outcomes[server->count] =
-          (struct outcome){score[j], click->clicked};
-      server->truths[server->count++] =
-          (struct outcome){click->truth, click->clicked};
-    }
+    show(server, clicks + i, done + (sqlite3_int64)i);
   }
+  log_clicks(server, send_clicks(server, clicks, done));
   database_run(server->log.db, "COMMIT");
+}
+
+/* What is still on its way arrives, and time goes on until all windows are
+** over. */
+static void end(struct server *server, sqlite3_int64 done) {
+  if (database_number(server->log.db, "SELECT count(*) FROM ended")) {
+    return;
+  }
+  database_run(server->log.db, "BEGIN IMMEDIATE");
+  log_clicks(server, arrivals_due(&server->arrivals, INT64_MAX));
+  log_append(&server->log, 0, second(done) + HOUR, NULL);
+  database_run(server->log.db, "INSERT INTO ended VALUES(%lld); COMMIT", done);
 }
 
 static void tell(struct server *server, sqlite3_int64 done) {
@@ -117,11 +167,12 @@ static void tell(struct server *server, sqlite3_int64 done) {
 static void work(struct server *server) {
   struct click clicks[STEP];
   sqlite3_int64 all = server->hours * CLICKS_PER_HOUR;
-  sqlite3_int64 done = log_last(&server->log);
+  sqlite3_int64 done = log_last_request(&server->log);
   struct timespec pause = {server->pace_ms / STEPS / 1000,
                            server->pace_ms / STEPS % 1000 * 1000000};
   for (sqlite3_int64 i = 0; i < done; i += STEP) {
     stream_take(server->stream, clicks, STEP);
+    arrivals_take(&server->arrivals, send_clicks(server, clicks, i));
   }
   receive(server);
   while (done < all) {
@@ -134,10 +185,7 @@ static void work(struct server *server) {
       tell(server, done);
     }
   }
-  database_run(server->log.db,
-               "INSERT INTO ended SELECT %lld"
-               " WHERE NOT EXISTS(SELECT * FROM ended)",
-               done);
+  end(server, done);
 }
 
 int main(int argc, char **argv) {

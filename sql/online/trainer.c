@@ -1,39 +1,85 @@
 /* SPDX-License-Identifier: MIT
 **
-** trainer.c -- trains on the log of clicks and ships what changed.
+** trainer.c -- trains on what was shown and clicked, and ships what changed.
 **
 **   trainer EXTENSION DIRECTORY [OPTION VALUE] ...
 **
 **     --sync HOURS    between two deltas of the rows, by the log's clock (0.5)
 **     --dense HOURS   the same of the dense part (24)
 **
-** Reads DIRECTORY/log.db, keeps its model in DIRECTORY/trainer.db, and puts
-** files for the server into DIRECTORY/spool.  Ends when the log has.
+** Reads DIRECTORY/log.db, keeps its model and its joiner in
+** DIRECTORY/trainer.db, and puts files for the server into DIRECTORY/spool.
+** Ends when the log has.
 **
-** A transaction takes in rows, their optimizer's state, the dense part, and how
-** much of the log they have seen.  So a trainer that was killed goes on where
-** it was when it is started again, and its model becomes the same, bit by bit.
+** A transaction takes in events, which emb_join makes examples, rows with their
+** optimizer's state, the dense part, and which examples these have seen.  So a
+** trainer that was killed goes on where it was when it is started again, and
+** its model becomes the same, bit by bit.
 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "arrivals.h"
 #include "log.h"
 #include "ship.h"
 
-enum { BATCHES = 16, POLL_MS = 20 }; /* batches of a transaction, at most */
+enum { EVENTS = 4096, POLL_MS = 20 }; /* events of a call, at most */
+
+/* Of requests that were not clicked half are trained on, with double weight. */
+static const double SHARE = 0.5;
 
 struct trainer {
   double sync_every, dense_every; /* hours */
   char *spool;
   struct log log;
   struct model model;
+  sqlite3_stmt *join, *read;
   struct batch batch;
   float score[BATCH];
-  sqlite3_int64 clicks; /* trained on */
-  double hour;          /* of the last of them */
+  sqlite3_int64 example; /* the last that was trained on */
+  double hour;           /* of the newest event */
 };
+
+static void make_joiner(sqlite3 *db) {
+  if (database_number(
+          db,
+          "SELECT count(*) FROM sqlite_schema WHERE name = 'clicks_counts'")) {
+    return;
+  }
+  database_run(db,
+               "BEGIN; SELECT emb_join_create('clicks');"
+               "INSERT INTO clicks_kinds(kind, window) VALUES('click', %d);"
+               "INSERT INTO clicks_sources(source) VALUES('server');"
+               "UPDATE clicks_options SET share = %!.15g, late = 'correct';"
+               "COMMIT",
+               CLICK_WINDOW, SHARE);
+}
+
+/* The trainer's database: the model, the joiner, and the server's log beside.
+ */
+static void open_database(struct trainer *trainer, const char *log) {
+  sqlite3 *db = trainer->model.db;
+  char *join = sqlite3_mprintf(
+      "SELECT count(*) FROM emb_join('clicks', 'server',"
+      " 'SELECT id, request, time, kind, features FROM log.event"
+      " WHERE id > ?1 ORDER BY id LIMIT %d')",
+      EVENTS);
+  database_run(db, "ATTACH %Q AS log", log);
+  database_run(db,
+               "CREATE TABLE IF NOT EXISTS progress(name PRIMARY KEY, value);"
+               "INSERT OR IGNORE INTO progress"
+               " VALUES('example', 0), ('rows', NULL), ('dense', NULL)");
+  make_joiner(db);
+  trainer->example =
+      database_number(db, "SELECT value FROM progress WHERE name = 'example'");
+  trainer->join = statement_new(db, join);
+  trainer->read = statement_new(
+      db, "SELECT features, label, weight, number FROM clicks_examples"
+          " WHERE number > ?1 ORDER BY number LIMIT ?2");
+  sqlite3_free(join);
+}
 
 static void open_all(struct trainer *trainer, const char *extension,
                      const char *directory) {
@@ -43,17 +89,14 @@ static void open_all(struct trainer *trainer, const char *extension,
   ship_open(trainer->spool);
   log_open(&trainer->log, log);
   model_open(&trainer->model, db, extension, TRAINS, FOR_GOOD, 1);
+  open_database(trainer, log);
   sqlite3_free(log);
   sqlite3_free(db);
-  database_run(trainer->model.db,
-               "CREATE TABLE IF NOT EXISTS progress(name PRIMARY KEY, value);"
-               "INSERT OR IGNORE INTO progress"
-               " VALUES('clicks', 0), ('rows', NULL), ('dense', NULL)");
-  trainer->clicks = database_number(
-      trainer->model.db, "SELECT value FROM progress WHERE name = 'clicks'");
 }
 
 static void close_all(struct trainer *trainer) {
+  sqlite3_finalize(trainer->join);
+  sqlite3_finalize(trainer->read);
   model_close(&trainer->model);
   log_close(&trainer->log);
   sqlite3_free(trainer->spool);
@@ -94,26 +137,69 @@ static void ship_dense(struct trainer *trainer) {
   set_progress(trainer, "dense", trainer->hour);
 }
 
-/* Trains on what the log has; 0 when there is nothing new.  A batch is trained
-** on when it is full, or the last one: so what becomes of the model does not
-** depend on when the trainer looks. */
-static int train(struct trainer *trainer, int ended) {
-  sqlite3_int64 before = trainer->clicks;
-  database_run(trainer->model.db, "BEGIN IMMEDIATE");
-  for (int i = 0; i < BATCHES; i++) {
-    log_read(&trainer->log, trainer->clicks, &trainer->batch, &trainer->hour);
-    if (!trainer->batch.count || (trainer->batch.count < BATCH && !ended)) {
-      break;
+/* The examples after the last one, at most BATCH. */
+static void read_examples(struct trainer *trainer) {
+  struct batch *batch = &trainer->batch;
+  size_t n = 0;
+  sqlite3_bind_int64(trainer->read, 1, trainer->example);
+  sqlite3_bind_int(trainer->read, 2, BATCH);
+  while (statement_step(trainer->read)) {
+    struct features features;
+    if (sqlite3_column_bytes(trainer->read, 0) != sizeof(features)) {
+      die("an example has no features");
+    }
+    memcpy(&features, sqlite3_column_blob(trainer->read, 0), sizeof(features));
+    if (features.place < 0 || features.place >= PLACES) {
+      die("an example has no place %lld", (long long)features.place);
+    }
+    for (int f = 0; f < FIELDS; f++) {
+      batch->keys[f][n] = features.keys[f];
+    }
+    batch->place[n] = (uint8_t)features.place;
+    batch->clicked[n] = sqlite3_column_double(trainer->read, 1) > 0;
+    batch->weight[n++] = (float)sqlite3_column_double(trainer->read, 2);
+  }
+  batch->count = n;
+  statement_end(trainer->read);
+}
+
+/* Numbers of examples have no gaps. */
+static int train_examples(struct trainer *trainer, int last) {
+  sqlite3_int64 before = trainer->example;
+  for (;;) {
+    read_examples(trainer);
+    if (!trainer->batch.count || (trainer->batch.count < BATCH && !last)) {
+      return trainer->example > before;
     }
     model_train(&trainer->model, &trainer->batch, trainer->score);
-    trainer->clicks += (sqlite3_int64)trainer->batch.count;
+    trainer->example += (sqlite3_int64)trainer->batch.count;
   }
-  if (trainer->clicks > before) {
+}
+
+/* Trains on what the log has; 0 when there is nothing new.  Events are joined,
+** and batches trained on, when they are so many, or the last: so what becomes
+** of the model does not depend on when the trainer looks. */
+static int train(struct trainer *trainer, int ended) {
+  sqlite3 *db = trainer->model.db;
+  sqlite3_int64 there = database_number(
+      db, "SELECT (SELECT max(id) FROM log.event) - max(position, 0)"
+          " FROM clicks_sources");
+  if (there < EVENTS && !(ended && there > 0)) {
+    return 0;
+  }
+  database_run(db, "BEGIN IMMEDIATE");
+  statement_step(trainer->join);
+  statement_end(trainer->join);
+  trainer->hour =
+      (double)database_number(db, "SELECT time FROM clicks_sources") / 3600;
+  if (train_examples(trainer, ended && there <= EVENTS)) {
     model_save_dense(&trainer->model);
-    set_progress(trainer, "clicks", (double)trainer->clicks);
+    set_progress(trainer, "example", (double)trainer->example);
+    database_run(db, "DELETE FROM clicks_examples WHERE number <= %lld",
+                 trainer->example);
   }
-  database_run(trainer->model.db, "COMMIT");
-  return trainer->clicks > before;
+  database_run(db, "COMMIT");
+  return 1;
 }
 
 static void work(struct trainer *trainer) {
