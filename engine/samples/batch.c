@@ -41,6 +41,7 @@ struct emb_samples_reader {
   struct env_queue *queue;
   int direct;
   size_t flying; /* pieces of all batches that are submitted and not done */
+  uint64_t lost; /* queues that failed, with what was in flight */
 };
 
 struct batch_piece {
@@ -68,10 +69,37 @@ struct emb_samples_batch {
   int64_t ids[OPENS_MAX];
   size_t open_count;
   struct batch_piece *failed;
+  uint64_t lost; /* the reader's, when it was cleared */
 };
 
 /* ---- readers ----------------------------------------------------------------
  */
+
+static int reader_start(emb_samples_reader *reader, emb_err *err) {
+  struct env *env = reader->env;
+  if (reader->queue) {
+    return EMB_OK;
+  }
+  int os = env->queue_open(env, ENV_QUEUE_URING, READER_DEPTH, &reader->queue);
+  if (os == ENOSYS) {
+    os = env->queue_open(env, ENV_QUEUE_POOL, READER_DEPTH, &reader->queue);
+  }
+  if (os) {
+    reader->queue = NULL;
+    return err_os(err, EMB_IOERR, os, "cannot start disk access");
+  }
+  return EMB_OK;
+}
+
+/* The queue fails: it is closed, which waits for all that is in flight,
+*whatever
+** has become of it. */
+static void reader_lose(emb_samples_reader *reader) {
+  reader->env->queue_close(reader->env, reader->queue);
+  reader->queue = NULL;
+  reader->flying = 0;
+  reader->lost++;
+}
 
 int emb_samples_open(int is_cached, emb_samples_reader **out, emb_err *err) {
   struct env *env = registry_env();
@@ -81,13 +109,10 @@ int emb_samples_open(int is_cached, emb_samples_reader **out, emb_err *err) {
   }
   reader->env = env;
   reader->direct = !is_cached;
-  int os = env->queue_open(env, ENV_QUEUE_URING, READER_DEPTH, &reader->queue);
-  if (os == ENOSYS) {
-    os = env->queue_open(env, ENV_QUEUE_POOL, READER_DEPTH, &reader->queue);
-  }
-  if (os) {
+  int rc = reader_start(reader, err);
+  if (rc) {
     env->release(env, reader);
-    return err_os(err, EMB_IOERR, os, "cannot start disk access");
+    return rc;
   }
   samples__come();
   *out = reader;
@@ -97,7 +122,9 @@ int emb_samples_open(int is_cached, emb_samples_reader **out, emb_err *err) {
 void emb_samples_close(emb_samples_reader *reader) {
   if (reader) {
     emb_assert(reader->flying == 0);
-    reader->env->queue_close(reader->env, reader->queue);
+    if (reader->queue) {
+      reader->env->queue_close(reader->env, reader->queue);
+    }
     reader->env->release(reader->env, reader);
     samples__leave();
   }
@@ -118,6 +145,9 @@ static int reader_collect(emb_samples_reader *reader, size_t least,
       piece->batch->failed = piece;
     }
   }
+  if (os) {
+    reader_lose(reader);
+  }
   return os ? err_os(err, EMB_IOERR, os, "cannot read files of samples")
             : EMB_OK;
 }
@@ -133,6 +163,7 @@ int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
     return err_set(err, EMB_NOMEM, "out of memory");
   }
   batch->reader = reader;
+  batch->lost = reader->lost;
   batch->bytes = (bytes + 2 * SAMPLES_BLOCK_BYTES) / SAMPLES_BLOCK_BYTES *
                  SAMPLES_BLOCK_BYTES;
   batch->memory = env->map(env, batch->bytes, 1);
@@ -146,11 +177,20 @@ int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
   return EMB_OK;
 }
 
+/* Pieces of it are in flight; none is of a queue that failed. */
+static int batch_flies(emb_samples_batch *batch) {
+  if (batch->lost != batch->reader->lost) {
+    batch->flying = 0;
+  }
+  return batch->flying > 0;
+}
+
 void emb_samples_batch_clear(emb_samples_batch *batch) {
   struct env *env = batch->reader->env;
-  /* A queue that fails keeps what it has until it is closed. */
-  while (batch->flying > 0 && reader_collect(batch->reader, 1, NULL) == EMB_OK)
-    ;
+  while (batch_flies(batch)) {
+    (void)reader_collect(batch->reader, 1, NULL);
+  }
+  batch->lost = batch->reader->lost;
   for (size_t i = 0; i < batch->open_count; i++) {
     samples__give(batch->opens[i]);
   }
@@ -182,6 +222,10 @@ void emb_samples_batch_free(emb_samples_batch *batch) {
 static int batch_submit(emb_samples_batch *batch, size_t upto, emb_err *err) {
   emb_samples_reader *reader = batch->reader;
   struct env_io *ios[START_PIECES];
+  int rc = batch->submitted < upto ? reader_start(reader, err) : EMB_OK;
+  if (rc) {
+    return rc;
+  }
   while (batch->submitted < upto) {
     size_t n = 0;
     while (n < START_PIECES && batch->submitted + n < upto) {
@@ -194,6 +238,7 @@ static int batch_submit(emb_samples_batch *batch, size_t upto, emb_err *err) {
     reader->flying += n;
     int os = reader->env->queue_submit(reader->env, reader->queue, ios, n);
     if (os) {
+      reader_lose(reader);
       return err_os(err, EMB_IOERR, os, "cannot read files of samples");
     }
   }
@@ -327,8 +372,11 @@ int emb_samples_batch_start(emb_samples_batch *batch, emb_err *err) {
 
 int emb_samples_batch_wait(emb_samples_batch *batch, emb_err *err) {
   int rc = emb_samples_batch_start(batch, err);
-  while (!rc && batch->flying > 0) {
+  while (!rc && batch_flies(batch)) {
     rc = reader_collect(batch->reader, 1, err);
+  }
+  if (!rc && batch->lost != batch->reader->lost) {
+    rc = err_set(err, EMB_IOERR, "cannot read files of samples");
   }
   if (!rc && batch->failed) {
     /* One that has shrunk, or is on a file system that has gone. */

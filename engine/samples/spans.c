@@ -18,9 +18,6 @@ static int blocks_flush(struct samples_blocks *blocks, emb_err *err) {
     return EMB_OK;
   }
   block->spans = blocks->spans ? blocks->bytes : NULL;
-  if (blocks->ask->stop && blocks->ask->stop(blocks->ask->arg)) {
-    return err_set(err, EMB_INTERRUPT, "interrupted");
-  }
   if (blocks->ask->block && blocks->ask->block(blocks->ask->arg, block)) {
     return err_set(err, EMB_ABORT, "the survey was ended by its caller");
   }

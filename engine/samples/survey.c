@@ -326,9 +326,6 @@ static int survey_rest(struct survey *s, emb_err *err) {
   while (!rc && w->offset < w->size) {
     rc = samples__window_need(w, 1, err);
     samples__window_skip(w, samples__window_have(w));
-    if (!rc && s->ask->stop && s->ask->stop(s->ask->arg)) {
-      rc = err_set(err, EMB_INTERRUPT, "interrupted");
-    }
   }
   return rc;
 }
@@ -412,6 +409,8 @@ int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
   s->blocks.found = found;
   s->blocks.spans = ask->format->kind != EMB_SAMPLES_FIXED;
   rc = samples__window_open(&s->window, ask->path, 1, err);
+  s->window.stop = ask->stop;
+  s->window.arg = ask->arg;
   rc = rc ? rc : survey_run(s, err);
   samples__window_close(&s->window);
   env->release(env, s);
@@ -425,12 +424,11 @@ static int verify_all(const emb_samples_file *file, uint64_t all,
                       int (*stop)(void *), void *arg, emb_err *err) {
   struct samples_window w;
   int rc = samples__window_open(&w, file->path, 1, err);
+  w.stop = stop;
+  w.arg = arg;
   while (!rc && w.offset < w.size) {
     rc = samples__window_need(&w, 1, err);
     samples__window_skip(&w, samples__window_have(&w));
-    if (!rc && stop && stop(arg)) {
-      rc = err_set(err, EMB_INTERRUPT, "interrupted");
-    }
   }
   if (!rc) {
     uint64_t sum = XXH3_64bits_digest(w.hash);

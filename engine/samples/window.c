@@ -92,6 +92,9 @@ int samples__window_need(struct samples_window *window, uint64_t need,
     size_t n = left < room ? (size_t)left : room;
     uint8_t *to = window->buffer + window->filled;
     n = n < WINDOW_BYTES ? n : WINDOW_BYTES;
+    if (window->stop && window->stop(window->arg)) {
+      return err_set(err, EMB_INTERRUPT, "interrupted");
+    }
     int os = window->env->read(window->env, window->file, to, n, window->next);
     if (os) {
       return err_os(err, EMB_IOERR, os, "cannot read %s", window->path);

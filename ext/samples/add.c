@@ -278,6 +278,9 @@ static int adding_begin(struct adding *adding,
     rc = ext_engine_error(err, why.code, why.text);
   if (rc == SQLITE_OK)
     rc = ext_samples_options_pairs(&adding->options, file->options, err);
+  if (rc == SQLITE_OK &&
+      adding->options.is_cached != adding->table->options.is_cached)
+    rc = ext_error(err, SQLITE_ERROR, "io= is of a table, not of a file");
   if (rc == SQLITE_OK)
     rc = ext_samples_options_finish(&adding->options, err);
   if (rc == SQLITE_OK)

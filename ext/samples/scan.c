@@ -52,18 +52,23 @@ int ext_samples_scan_new(struct ext_samples *table,
   return rc;
 }
 
-static void load_clear(struct scan_load *load) {
+/* After fork() what is under way is the parent's, and so is its memory. */
+static int scan_is_inherited(const struct ext_samples_scan *scan) {
+  return ext_conn_is_inherited(scan->table->client->conn);
+}
+
+static void load_clear(struct ext_samples_scan *scan, struct scan_load *load) {
   for (size_t i = 0; i < load->n; i++)
     ext_samples_file_drop(load->entries[i].file);
   load->n = load->records = 0;
-  if (load->batch)
+  if (load->batch && !scan_is_inherited(scan))
     emb_samples_batch_clear(load->batch);
 }
 
 void ext_samples_scan_end(struct ext_samples_scan *scan) {
   struct ext_samples_ask none = {.reads = 0};
   for (int i = 0; i < SCAN_LOADS; i++)
-    load_clear(&scan->loads[i]);
+    load_clear(scan, &scan->loads[i]);
   if (scan->is_kept)
     ext_samples_file_drop(scan->kept.file);
   sqlite3_free(scan->keys);
@@ -84,7 +89,8 @@ static void scan_destroy(struct ext_samples_scan *scan) {
   if (scan->range)
     ext_samples_scan_end(scan);
   for (int i = 0; i < SCAN_LOADS; i++) {
-    emb_samples_batch_free(scan->loads[i].batch);
+    if (!scan_is_inherited(scan))
+      emb_samples_batch_free(scan->loads[i].batch);
     sqlite3_free(scan->loads[i].entries);
   }
   ext_samples_range_free(scan->range);
@@ -124,7 +130,7 @@ static int load_new(struct ext_samples_scan *scan, struct scan_load **out) {
   *out = load;
   if (load->entries == NULL)
     return SQLITE_NOMEM;
-  load_clear(load);
+  load_clear(scan, load);
   return SQLITE_OK;
 }
 
@@ -385,7 +391,7 @@ static int scan_settle(struct ext_samples_scan *scan, char **err) {
   while (rc == SQLITE_OK && !wanted) {
     scan->is_split = 0;
     if (scan->count > 0 && scan->at == scan_front(scan)->n) {
-      load_clear(scan_front(scan));
+      load_clear(scan, scan_front(scan));
       scan->front = (scan->front + 1) % SCAN_LOADS;
       scan->count--;
       scan->at = 0;
