@@ -4,8 +4,7 @@
 ** on, while files of samples are surveyed and read.
 **
 ** Either all samples come, or an error with a text; nothing is left over, and
-*the
-** same work then succeeds.  SHARE=n tries one call in n.
+** the same work then succeeds.  SHARE=n tries one call in n.
 */
 #include "failing.h"
 #include "test.h"
