@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** samples_threads.c -- readers in several threads share the files that are
-*open,
-** while these are written anew under them.
+** open, while these are written anew under them.
 **
 ** Each record of a file is filled with the file's generation.  Whoever reads a
 ** batch gets one generation in all records of a file, that of the survey it
