@@ -41,15 +41,16 @@ struct emb_samples_reader {
   struct env_queue *queue;
   int direct;
   size_t flying; /* pieces of all batches that are submitted and not done */
+  uint64_t lost; /* queues that failed, with what was in flight */
 };
 
-struct batch_piece {
+struct samples_batch_piece {
   struct env_io io; /* its tag is the piece */
   struct emb_samples_batch *batch;
   struct samples_open *open;
 };
 
-struct batch_record {
+struct samples_batch_record {
   const uint8_t *at;
   size_t bytes;
 };
@@ -60,18 +61,43 @@ struct emb_samples_batch {
   size_t bytes, used;
   uint8_t *big; /* of a record that is larger; NULL */
   size_t big_bytes;
-  struct batch_piece *pieces;
+  struct samples_batch_piece *pieces;
   size_t piece_count, submitted, flying;
-  struct batch_record *records;
+  struct samples_batch_record *records;
   size_t record_count;
   struct samples_open *opens[OPENS_MAX];
   int64_t ids[OPENS_MAX];
   size_t open_count;
-  struct batch_piece *failed;
+  struct samples_batch_piece *failed;
+  uint64_t lost; /* the reader's, when it was cleared */
 };
 
 /* ---- readers ----------------------------------------------------------------
  */
+
+static int samples_reader_start(emb_samples_reader *reader, emb_err *err) {
+  struct env *env = reader->env;
+  if (reader->queue) {
+    return EMB_OK;
+  }
+  int os = env->queue_open(env, ENV_QUEUE_URING, READER_DEPTH, &reader->queue);
+  if (os == ENOSYS) {
+    os = env->queue_open(env, ENV_QUEUE_POOL, READER_DEPTH, &reader->queue);
+  }
+  if (os) {
+    reader->queue = NULL;
+    return err_os(err, EMB_IOERR, os, "cannot start disk access");
+  }
+  return EMB_OK;
+}
+
+/* The queue fails: it is closed, which waits for all that is in flight. */
+static void samples_reader_lose(emb_samples_reader *reader) {
+  reader->env->queue_close(reader->env, reader->queue);
+  reader->queue = NULL;
+  reader->flying = 0;
+  reader->lost++;
+}
 
 int emb_samples_open(int is_cached, emb_samples_reader **out, emb_err *err) {
   struct env *env = registry_env();
@@ -81,13 +107,10 @@ int emb_samples_open(int is_cached, emb_samples_reader **out, emb_err *err) {
   }
   reader->env = env;
   reader->direct = !is_cached;
-  int os = env->queue_open(env, ENV_QUEUE_URING, READER_DEPTH, &reader->queue);
-  if (os == ENOSYS) {
-    os = env->queue_open(env, ENV_QUEUE_POOL, READER_DEPTH, &reader->queue);
-  }
-  if (os) {
+  int rc = samples_reader_start(reader, err);
+  if (rc) {
     env->release(env, reader);
-    return err_os(err, EMB_IOERR, os, "cannot start disk access");
+    return rc;
   }
   samples__come();
   *out = reader;
@@ -97,26 +120,31 @@ int emb_samples_open(int is_cached, emb_samples_reader **out, emb_err *err) {
 void emb_samples_close(emb_samples_reader *reader) {
   if (reader) {
     emb_assert(reader->flying == 0);
-    reader->env->queue_close(reader->env, reader->queue);
+    if (reader->queue) {
+      reader->env->queue_close(reader->env, reader->queue);
+    }
     reader->env->release(reader->env, reader);
     samples__leave();
   }
 }
 
 /* Takes what is done, waiting for at least `least` pieces of any batch. */
-static int reader_collect(emb_samples_reader *reader, size_t least,
-                          emb_err *err) {
+static int samples_reader_collect(emb_samples_reader *reader, size_t least,
+                                  emb_err *err) {
   struct env_io *done[64];
   size_t n = 0;
   int os = reader->env->queue_wait(reader->env, reader->queue, least, done,
                                    sizeof done / sizeof done[0], &n);
   for (size_t i = 0; i < n; i++) {
-    struct batch_piece *piece = done[i]->tag;
+    struct samples_batch_piece *piece = done[i]->tag;
     piece->batch->flying--;
     reader->flying--;
     if (done[i]->result && piece->batch->failed == NULL) {
       piece->batch->failed = piece;
     }
+  }
+  if (os) {
+    samples_reader_lose(reader);
   }
   return os ? err_os(err, EMB_IOERR, os, "cannot read files of samples")
             : EMB_OK;
@@ -133,6 +161,7 @@ int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
     return err_set(err, EMB_NOMEM, "out of memory");
   }
   batch->reader = reader;
+  batch->lost = reader->lost;
   batch->bytes = (bytes + 2 * SAMPLES_BLOCK_BYTES) / SAMPLES_BLOCK_BYTES *
                  SAMPLES_BLOCK_BYTES;
   batch->memory = env->map(env, batch->bytes, 1);
@@ -146,11 +175,20 @@ int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
   return EMB_OK;
 }
 
+/* Pieces of it are in flight; none is of a queue that failed. */
+static int samples_batch_flies(emb_samples_batch *batch) {
+  if (batch->lost != batch->reader->lost) {
+    batch->flying = 0;
+  }
+  return batch->flying > 0;
+}
+
 void emb_samples_batch_clear(emb_samples_batch *batch) {
   struct env *env = batch->reader->env;
-  /* A queue that fails keeps what it has until it is closed. */
-  while (batch->flying > 0 && reader_collect(batch->reader, 1, NULL) == EMB_OK)
-    ;
+  while (samples_batch_flies(batch)) {
+    (void)samples_reader_collect(batch->reader, 1, NULL);
+  }
+  batch->lost = batch->reader->lost;
   for (size_t i = 0; i < batch->open_count; i++) {
     samples__give(batch->opens[i]);
   }
@@ -179,9 +217,14 @@ void emb_samples_batch_free(emb_samples_batch *batch) {
 }
 
 /* Submits all pieces before `upto`. */
-static int batch_submit(emb_samples_batch *batch, size_t upto, emb_err *err) {
+static int samples_batch_submit(emb_samples_batch *batch, size_t upto,
+                                emb_err *err) {
   emb_samples_reader *reader = batch->reader;
   struct env_io *ios[START_PIECES];
+  int rc = batch->submitted < upto ? samples_reader_start(reader, err) : EMB_OK;
+  if (rc) {
+    return rc;
+  }
   while (batch->submitted < upto) {
     size_t n = 0;
     while (n < START_PIECES && batch->submitted + n < upto) {
@@ -194,6 +237,7 @@ static int batch_submit(emb_samples_batch *batch, size_t upto, emb_err *err) {
     reader->flying += n;
     int os = reader->env->queue_submit(reader->env, reader->queue, ios, n);
     if (os) {
+      samples_reader_lose(reader);
       return err_os(err, EMB_IOERR, os, "cannot read files of samples");
     }
   }
@@ -201,9 +245,9 @@ static int batch_submit(emb_samples_batch *batch, size_t upto, emb_err *err) {
 }
 
 /* The file, pinned; NULL, and *rc EMB_OK: there is no room for one more. */
-static struct samples_open *batch_open(emb_samples_batch *batch,
-                                       const emb_samples_file *file, int *rc,
-                                       emb_err *err) {
+static struct samples_open *samples_batch_open(emb_samples_batch *batch,
+                                               const emb_samples_file *file,
+                                               int *rc, emb_err *err) {
   struct samples_open *open = NULL;
   *rc = EMB_OK;
   for (size_t i = batch->open_count; i > 0; i--) {
@@ -224,7 +268,7 @@ static struct samples_open *batch_open(emb_samples_batch *batch,
 }
 
 /* Memory for a piece; NULL: there is none. */
-static uint8_t *batch_memory(emb_samples_batch *batch, size_t bytes) {
+static uint8_t *samples_batch_memory(emb_samples_batch *batch, size_t bytes) {
   struct env *env = batch->reader->env;
   if (bytes <= batch->bytes - batch->used) {
     uint8_t *at = batch->memory + batch->used;
@@ -242,9 +286,10 @@ static uint8_t *batch_memory(emb_samples_batch *batch, size_t bytes) {
 
 /* Whether the last piece can have these bytes of a file, too; *at: where they
 ** begin. */
-static int batch_grow(emb_samples_batch *batch, const struct samples_open *open,
-                      uint64_t from, uint64_t to, uint8_t **at) {
-  struct batch_piece *last = &batch->pieces[batch->piece_count - 1];
+static int samples_batch_grow(emb_samples_batch *batch,
+                              const struct samples_open *open, uint64_t from,
+                              uint64_t to, uint8_t **at) {
+  struct samples_batch_piece *last = &batch->pieces[batch->piece_count - 1];
   if (batch->piece_count == batch->submitted || last->open != open ||
       from < last->io.offset || from > last->io.offset + last->io.bytes ||
       to - last->io.offset > PIECE_BYTES) {
@@ -263,18 +308,19 @@ static int batch_grow(emb_samples_batch *batch, const struct samples_open *open,
 }
 
 /* A new piece, if there is room; *at = NULL: there is none. */
-static int batch_begin(emb_samples_batch *batch, struct samples_open *open,
-                       uint64_t from, uint64_t to, uint8_t **at, emb_err *err) {
+static int samples_batch_begin(emb_samples_batch *batch,
+                               struct samples_open *open, uint64_t from,
+                               uint64_t to, uint8_t **at, emb_err *err) {
   *at = NULL;
   if (batch->piece_count == PIECES_MAX) {
     return EMB_OK;
   }
-  *at = batch_memory(batch, (size_t)(to - from));
+  *at = samples_batch_memory(batch, (size_t)(to - from));
   if (*at == NULL) {
     return batch->piece_count > 0 ? EMB_OK
                                   : err_set(err, EMB_NOMEM, "out of memory");
   }
-  struct batch_piece *piece = &batch->pieces[batch->piece_count++];
+  struct samples_batch_piece *piece = &batch->pieces[batch->piece_count++];
   memset(piece, 0, sizeof *piece);
   piece->io.file = samples__file(open);
   piece->io.buffer = *at;
@@ -284,7 +330,7 @@ static int batch_begin(emb_samples_batch *batch, struct samples_open *open,
   piece->batch = batch;
   piece->open = open;
   return batch->piece_count - 1 - batch->submitted >= START_PIECES
-             ? batch_submit(batch, batch->piece_count - 1, err)
+             ? samples_batch_submit(batch, batch->piece_count - 1, err)
              : EMB_OK;
 }
 
@@ -302,33 +348,37 @@ int emb_samples_batch_add(emb_samples_batch *batch,
   if (batch->record_count == RECORDS_MAX) {
     return EMB_OK;
   }
-  struct samples_open *open = batch_open(batch, file, &rc, err);
+  struct samples_open *open = samples_batch_open(batch, file, &rc, err);
   if (open == NULL) {
     return rc;
   }
   uint64_t from = offset & ~(uint64_t)(SAMPLES_BLOCK_BYTES - 1);
   uint64_t to = (offset + bytes + SAMPLES_BLOCK_BYTES - 1) &
                 ~(uint64_t)(SAMPLES_BLOCK_BYTES - 1);
-  if (batch->piece_count == 0 || !batch_grow(batch, open, from, to, &at)) {
-    rc = batch_begin(batch, open, from, to, &at, err);
+  if (batch->piece_count == 0 ||
+      !samples_batch_grow(batch, open, from, to, &at)) {
+    rc = samples_batch_begin(batch, open, from, to, &at, err);
     if (rc || at == NULL) {
       return rc;
     }
   }
   batch->records[batch->record_count++] =
-      (struct batch_record){at + (offset - from), (size_t)bytes};
+      (struct samples_batch_record){at + (offset - from), (size_t)bytes};
   *added = 1;
   return EMB_OK;
 }
 
 int emb_samples_batch_start(emb_samples_batch *batch, emb_err *err) {
-  return batch_submit(batch, batch->piece_count, err);
+  return samples_batch_submit(batch, batch->piece_count, err);
 }
 
 int emb_samples_batch_wait(emb_samples_batch *batch, emb_err *err) {
   int rc = emb_samples_batch_start(batch, err);
-  while (!rc && batch->flying > 0) {
-    rc = reader_collect(batch->reader, 1, err);
+  while (!rc && samples_batch_flies(batch)) {
+    rc = samples_reader_collect(batch->reader, 1, err);
+  }
+  if (!rc && batch->lost != batch->reader->lost) {
+    rc = err_set(err, EMB_IOERR, "cannot read files of samples");
   }
   if (!rc && batch->failed) {
     /* One that has shrunk, or is on a file system that has gone. */

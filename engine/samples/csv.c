@@ -29,7 +29,7 @@ void samples__csv_next(struct samples_csv *csv) {
 }
 
 /* One byte of a record; *ended: it was the last of it. */
-static int csv_step(struct samples_csv *csv, uint8_t byte, int *ended) {
+static int samples_csv_step(struct samples_csv *csv, uint8_t byte, int *ended) {
   if (csv->state == CSV_QUOTED) {
     csv->lines += byte == '\n';
     csv->state = byte == '"' ? CSV_CLOSED : CSV_QUOTED;
@@ -70,8 +70,8 @@ static int csv_step(struct samples_csv *csv, uint8_t byte, int *ended) {
 }
 
 /* How many bytes from here change nothing. */
-static size_t csv_dull(const struct samples_csv *csv, const uint8_t *bytes,
-                       size_t n) {
+static size_t samples_csv_dull(const struct samples_csv *csv,
+                               const uint8_t *bytes, size_t n) {
   size_t i = 0;
   if (csv->state == CSV_QUOTED) {
     while (i < n && bytes[i] != '"' && bytes[i] != '\n') {
@@ -91,9 +91,9 @@ int samples__csv_scan(struct samples_csv *csv, const uint8_t *bytes, size_t n,
   size_t i = 0;
   *ended = 0;
   while (i < n && !*ended) {
-    i += csv_dull(csv, bytes + i, n - i);
+    i += samples_csv_dull(csv, bytes + i, n - i);
     if (i < n) {
-      int rc = csv_step(csv, bytes[i], ended);
+      int rc = samples_csv_step(csv, bytes[i], ended);
       i++;
       if (rc) {
         *used = i;
@@ -109,13 +109,13 @@ int samples__csv_scan(struct samples_csv *csv, const uint8_t *bytes, size_t n,
  */
 
 /* Where the record ends: in front of its LF or CRLF. */
-static int csv_is_end(const uint8_t *at, const uint8_t *end) {
+static int samples_csv_is_end(const uint8_t *at, const uint8_t *end) {
   return at == end || *at == '\n' ||
          (*at == '\r' && (at + 1 == end || at[1] == '\n'));
 }
 
-static const uint8_t *csv_quoted(const uint8_t *at, const uint8_t *end,
-                                 struct samples_cell *cell) {
+static const uint8_t *samples_csv_quoted(const uint8_t *at, const uint8_t *end,
+                                         struct samples_cell *cell) {
   cell->text.at = ++at;
   while (at < end) {
     const uint8_t *quote = memchr(at, '"', (size_t)(end - at));
@@ -143,9 +143,9 @@ int samples__csv_cell(const uint8_t **at, const uint8_t *end, uint8_t separator,
   memset(cell, 0, sizeof *cell);
   cell->from = from;
   if (to < end && *to == '"') {
-    to = csv_quoted(to, end, cell);
+    to = samples_csv_quoted(to, end, cell);
   } else {
-    while (!csv_is_end(to, end) && *to != separator) {
+    while (!samples_csv_is_end(to, end) && *to != separator) {
       to++;
     }
     cell->text.at = from;

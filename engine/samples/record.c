@@ -13,9 +13,9 @@
 /* ---- formats ---------------------------------------------------------------
  */
 
-static int format_field(const emb_samples_format *format,
-                        const emb_samples_field *field, const char *name,
-                        emb_err *err) {
+static int samples_format_field(const emb_samples_format *format,
+                                const emb_samples_field *field,
+                                const char *name, emb_err *err) {
   uint32_t n = field->bytes;
   int is_time = field == &format->timestamp;
   if (field->type == EMB_SAMPLES_NONE) {
@@ -47,7 +47,7 @@ static int format_field(const emb_samples_format *format,
                        (unsigned long long)most);
 }
 
-static int format_overlap(const emb_samples_format *format) {
+static int samples_format_overlap(const emb_samples_format *format) {
   const emb_samples_field *a = &format->label, *b = &format->timestamp;
   if (a->type == EMB_SAMPLES_NONE || b->type == EMB_SAMPLES_NONE) {
     return 0;
@@ -78,9 +78,10 @@ int emb_samples_check(const emb_samples_format *format, emb_err *err) {
        separator == '\n' || separator == '\r')) {
     return err_set(err, EMB_RANGE, "that character separates no columns");
   }
-  int rc = format_field(format, &format->label, "label", err);
-  rc = rc ? rc : format_field(format, &format->timestamp, "timestamp", err);
-  if (!rc && format_overlap(format)) {
+  int rc = samples_format_field(format, &format->label, "label", err);
+  rc = rc ? rc
+          : samples_format_field(format, &format->timestamp, "timestamp", err);
+  if (!rc && samples_format_overlap(format)) {
     rc = err_set(err, EMB_RANGE, "label and timestamp are the same bytes");
   }
   return rc;
@@ -89,8 +90,8 @@ int emb_samples_check(const emb_samples_format *format, emb_err *err) {
 /* ---- binary records --------------------------------------------------------
  */
 
-static uint64_t record_number(const uint8_t *at, uint32_t bytes,
-                              uint32_t big_endian) {
+static uint64_t samples_record_number(const uint8_t *at, uint32_t bytes,
+                                      uint32_t big_endian) {
   uint64_t value = 0;
   for (uint32_t i = 0; i < bytes; i++) {
     value |= (uint64_t)at[big_endian ? bytes - 1 - i : i] << (8 * i);
@@ -100,15 +101,16 @@ static uint64_t record_number(const uint8_t *at, uint32_t bytes,
 
 int64_t samples__integer(const uint8_t *at, const emb_samples_field *field,
                          uint32_t big_endian) {
-  uint64_t value = record_number(at, field->bytes, big_endian);
+  uint64_t value = samples_record_number(at, field->bytes, big_endian);
   uint32_t unused = 64 - 8 * field->bytes;
   return field->type == EMB_SAMPLES_INT ? (int64_t)(value << unused) >> unused
                                         : (int64_t)value;
 }
 
-static double record_real(const uint8_t *at, const emb_samples_field *field,
-                          uint32_t big_endian) {
-  uint64_t bits = record_number(at, field->bytes, big_endian);
+static double samples_record_real(const uint8_t *at,
+                                  const emb_samples_field *field,
+                                  uint32_t big_endian) {
+  uint64_t bits = samples_record_number(at, field->bytes, big_endian);
   uint32_t low = (uint32_t)bits;
   float single;
   double real;
@@ -120,12 +122,13 @@ static double record_real(const uint8_t *at, const emb_samples_field *field,
   return (double)single;
 }
 
-static void record_label(const emb_samples_format *format, const uint8_t *at,
-                         emb_samples_sample *sample) {
+static void samples_record_label(const emb_samples_format *format,
+                                 const uint8_t *at,
+                                 emb_samples_sample *sample) {
   const emb_samples_field *field = &format->label;
   sample->label_type = field->type;
   if (field->type == EMB_SAMPLES_FLOAT) {
-    sample->label_real = record_real(at, field, format->big_endian);
+    sample->label_real = samples_record_real(at, field, format->big_endian);
   } else if (field->type == EMB_SAMPLES_BYTES) {
     sample->label_part = (emb_samples_part){at, field->bytes};
   } else {
@@ -133,17 +136,17 @@ static void record_label(const emb_samples_format *format, const uint8_t *at,
   }
 }
 
-static void record_part(emb_samples_sample *sample, const uint8_t *from,
-                        const uint8_t *to) {
+static void samples_record_part(emb_samples_sample *sample, const uint8_t *from,
+                                const uint8_t *to) {
   if (to > from) {
     sample->payload[sample->parts++] =
         (emb_samples_part){from, (size_t)(to - from)};
   }
 }
 
-static int record_split(const emb_samples_format *format, const uint8_t *at,
-                        size_t bytes, emb_samples_sample *sample,
-                        emb_err *err) {
+static int samples_record_split(const emb_samples_format *format,
+                                const uint8_t *at, size_t bytes,
+                                emb_samples_sample *sample, emb_err *err) {
   const emb_samples_field *a = &format->label, *b = &format->timestamp;
   const uint8_t *from = at, *end = at + bytes;
   if (b->at < a->at) {
@@ -162,48 +165,49 @@ static int record_split(const emb_samples_format *format, const uint8_t *at,
                      field == &format->label ? "label" : "timestamp");
     }
     if (field == &format->label) {
-      record_label(format, at + field->at, sample);
+      samples_record_label(format, at + field->at, sample);
     } else {
       sample->timestamp =
           samples__integer(at + field->at, field, format->big_endian);
     }
-    record_part(sample, from, at + field->at);
+    samples_record_part(sample, from, at + field->at);
     from = at + field->at + field->bytes;
   }
-  record_part(sample, from, end);
+  samples_record_part(sample, from, end);
   return EMB_OK;
 }
 
-static int record_split_framed(const emb_samples_format *format,
-                               const uint8_t *at, size_t bytes,
-                               emb_samples_sample *sample, emb_err *err) {
+static int samples_record_split_framed(const emb_samples_format *format,
+                                       const uint8_t *at, size_t bytes,
+                                       emb_samples_sample *sample,
+                                       emb_err *err) {
   uint32_t prefix = format->prefix;
   if (bytes < prefix ||
-      record_number(at, prefix, format->big_endian) != bytes - prefix) {
+      samples_record_number(at, prefix, format->big_endian) != bytes - prefix) {
     return err_set(err, EMB_MISMATCH,
                    "a record's length is not the one it had");
   }
-  return record_split(format, at + prefix, bytes - prefix, sample, err);
+  return samples_record_split(format, at + prefix, bytes - prefix, sample, err);
 }
 
 /* ---- records of texts ------------------------------------------------------
  */
 
 /* A field that stays, with the separator in front of it. */
-static void record_keep(emb_samples_sample *sample,
-                        const struct samples_cell *cell, int first) {
+static void samples_record_keep(emb_samples_sample *sample,
+                                const struct samples_cell *cell, int first) {
   emb_samples_part *last = &sample->payload[sample->parts];
   const uint8_t *from = first ? cell->from : cell->from - 1;
   if (sample->parts > 0 && last[-1].at + last[-1].bytes == from) {
     last[-1].bytes += (size_t)(cell->to - from);
   } else {
-    record_part(sample, from, cell->to);
+    samples_record_part(sample, from, cell->to);
   }
 }
 
-static int record_split_csv(const emb_samples_format *format,
-                            const uint8_t *bytes, size_t n,
-                            emb_samples_sample *sample, emb_err *err) {
+static int samples_record_split_csv(const emb_samples_format *format,
+                                    const uint8_t *bytes, size_t n,
+                                    emb_samples_sample *sample, emb_err *err) {
   const emb_samples_field *label = &format->label, *time = &format->timestamp;
   const uint8_t *at = bytes;
   struct samples_cell cell;
@@ -223,7 +227,7 @@ static int record_split_csv(const emb_samples_format *format,
                        (const char *)cell.text.at);
       }
     } else {
-      record_keep(sample, &cell, !kept);
+      samples_record_keep(sample, &cell, !kept);
       kept = 1;
     }
   }
@@ -244,11 +248,11 @@ int emb_samples_split(const emb_samples_format *format, const void *record,
   memset(sample, 0, sizeof *sample);
   switch (format->kind) {
   case EMB_SAMPLES_CSV:
-    return record_split_csv(format, record, bytes, sample, err);
+    return samples_record_split_csv(format, record, bytes, sample, err);
   case EMB_SAMPLES_FRAMED:
-    return record_split_framed(format, record, bytes, sample, err);
+    return samples_record_split_framed(format, record, bytes, sample, err);
   default:
-    return record_split(format, record, bytes, sample, err);
+    return samples_record_split(format, record, bytes, sample, err);
   }
 }
 

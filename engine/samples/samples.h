@@ -54,7 +54,9 @@ struct samples_window {
   uint8_t *buffer;
   size_t capacity, at, filled;
   int hashes;
-  XXH3_state_t *hash; /* of all that was read */
+  XXH3_state_t *hash;     /* of all that was read */
+  int (*stop)(void *arg); /* asked before each read; or NULL */
+  void *arg;
 };
 /* After an error, too, samples__window_close is to be called. */
 int samples__window_open(struct samples_window *window, const char *path,

@@ -12,15 +12,12 @@
 
 #include <string.h>
 
-static int blocks_flush(struct samples_blocks *blocks, emb_err *err) {
+static int samples_blocks_flush(struct samples_blocks *blocks, emb_err *err) {
   emb_samples_block *block = &blocks->block;
   if (block->records == 0) {
     return EMB_OK;
   }
   block->spans = blocks->spans ? blocks->bytes : NULL;
-  if (blocks->ask->stop && blocks->ask->stop(blocks->ask->arg)) {
-    return err_set(err, EMB_INTERRUPT, "interrupted");
-  }
   if (blocks->ask->block && blocks->ask->block(blocks->ask->arg, block)) {
     return err_set(err, EMB_ABORT, "the survey was ended by its caller");
   }
@@ -31,7 +28,8 @@ static int blocks_flush(struct samples_blocks *blocks, emb_err *err) {
   return EMB_OK;
 }
 
-static void blocks_varint(struct samples_blocks *blocks, uint64_t value) {
+static void samples_blocks_varint(struct samples_blocks *blocks,
+                                  uint64_t value) {
   emb_samples_block *block = &blocks->block;
   for (; value > 127; value >>= 7) {
     blocks->bytes[block->bytes++] = (uint8_t)(value | 128);
@@ -40,22 +38,23 @@ static void blocks_varint(struct samples_blocks *blocks, uint64_t value) {
 }
 
 /* The record that has begun ends here. */
-static int blocks_close(struct samples_blocks *blocks, uint64_t offset,
-                        emb_err *err) {
+static int samples_blocks_close(struct samples_blocks *blocks, uint64_t offset,
+                                emb_err *err) {
   if (!blocks->begun) {
     return EMB_OK;
   }
   blocks->begun = 0;
   if (blocks->spans) {
-    blocks_varint(blocks, offset - blocks->record);
+    samples_blocks_varint(blocks, offset - blocks->record);
   }
-  return blocks->block.records == EMB_SAMPLES_BLOCK ? blocks_flush(blocks, err)
-                                                    : EMB_OK;
+  return blocks->block.records == EMB_SAMPLES_BLOCK
+             ? samples_blocks_flush(blocks, err)
+             : EMB_OK;
 }
 
 int samples__blocks_begin(struct samples_blocks *blocks, uint64_t offset,
                           emb_err *err) {
-  int rc = blocks_close(blocks, offset, err);
+  int rc = samples_blocks_close(blocks, offset, err);
   if (!rc && blocks->spans && blocks->block.records == 0) {
     for (int i = 0; i < 8; i++) {
       blocks->bytes[i] = (uint8_t)(offset >> (8 * i));
@@ -69,27 +68,28 @@ int samples__blocks_begin(struct samples_blocks *blocks, uint64_t offset,
   return rc;
 }
 
-static void blocks_widen(int first, int64_t timestamp, int64_t *least,
-                         int64_t *most) {
+static void samples_blocks_widen(int first, int64_t timestamp, int64_t *least,
+                                 int64_t *most) {
   *least = first || timestamp < *least ? timestamp : *least;
   *most = first || timestamp > *most ? timestamp : *most;
 }
 
 void samples__blocks_time(struct samples_blocks *blocks, int64_t timestamp) {
-  blocks_widen(blocks->block.records == 1, timestamp, &blocks->block.least,
-               &blocks->block.most);
-  blocks_widen(blocks->found->records == 1, timestamp, &blocks->found->least,
-               &blocks->found->most);
+  samples_blocks_widen(blocks->block.records == 1, timestamp,
+                       &blocks->block.least, &blocks->block.most);
+  samples_blocks_widen(blocks->found->records == 1, timestamp,
+                       &blocks->found->least, &blocks->found->most);
 }
 
 int samples__blocks_end(struct samples_blocks *blocks, uint64_t offset,
                         emb_err *err) {
-  int rc = blocks_close(blocks, offset, err);
-  return rc ? rc : blocks_flush(blocks, err);
+  int rc = samples_blocks_close(blocks, offset, err);
+  return rc ? rc : samples_blocks_flush(blocks, err);
 }
 
 /* The varint at *at; 0: there is none. */
-static int spans_read(const uint8_t **at, const uint8_t *end, uint64_t *value) {
+static int samples_spans_read(const uint8_t **at, const uint8_t *end,
+                              uint64_t *value) {
   *value = 0;
   for (int shift = 0; shift < 64 && *at < end; shift += 7) {
     uint8_t byte = *(*at)++;
@@ -111,7 +111,7 @@ int emb_samples_offsets(const emb_samples_block *block, uint64_t file_bytes,
   }
   for (uint32_t i = 0; valid && i < block->records; i++) {
     offsets[i] = offset;
-    valid = offset <= file_bytes && spans_read(&at, end, &span) &&
+    valid = offset <= file_bytes && samples_spans_read(&at, end, &span) &&
             span <= file_bytes - offset;
     offset += valid ? span : 0;
   }

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-struct survey {
+struct samples_survey {
   const emb_samples_ask *ask;
   emb_samples_format *format;
   emb_samples_found *found;
@@ -26,27 +26,28 @@ struct survey {
 };
 
 /* What is wrong with the record that begins at an offset. */
-static int survey_bad(const struct survey *s, uint64_t offset,
-                      const emb_err *why, emb_err *err) {
+static int samples_survey_bad(const struct samples_survey *s, uint64_t offset,
+                              const emb_err *why, emb_err *err) {
   return err_set(err, EMB_MISMATCH, "%s, record %llu at byte %llu: %s",
                  s->ask->path, (unsigned long long)s->found->records + 1,
                  (unsigned long long)offset, why->text);
 }
 
-static int survey_size(const struct survey *s, uint64_t offset,
-                       const char *what, emb_err *err) {
+static int samples_survey_size(const struct samples_survey *s, uint64_t offset,
+                               const char *what, emb_err *err) {
   emb_err why;
   (void)err_set(&why, EMB_MISMATCH, "%s", what);
-  return survey_bad(s, offset, &why, err);
+  return samples_survey_bad(s, offset, &why, err);
 }
 
 /* A record that is in the window: its timestamp, and that it is one. */
-static int survey_record(struct survey *s, const uint8_t *record, size_t bytes,
-                         uint64_t offset, emb_err *err) {
+static int samples_survey_record(struct samples_survey *s,
+                                 const uint8_t *record, size_t bytes,
+                                 uint64_t offset, emb_err *err) {
   emb_samples_sample sample;
   emb_err why;
   if (emb_samples_split(s->format, record, bytes, &sample, &why)) {
-    return survey_bad(s, offset, &why, err);
+    return samples_survey_bad(s, offset, &why, err);
   }
   int rc = samples__blocks_begin(&s->blocks, offset, err);
   if (!rc && s->format->timestamp.type != EMB_SAMPLES_NONE) {
@@ -58,7 +59,7 @@ static int survey_record(struct survey *s, const uint8_t *record, size_t bytes,
 /* ---- fixed ------------------------------------------------------------------
  */
 
-static int survey_fixed(struct survey *s, emb_err *err) {
+static int samples_survey_fixed(struct samples_survey *s, emb_err *err) {
   const emb_samples_format *format = s->format;
   uint64_t bytes = s->window.size, header = format->header;
   uint64_t rest = bytes < header ? 1 : (bytes - header) % format->record;
@@ -78,8 +79,9 @@ static int survey_fixed(struct survey *s, emb_err *err) {
   while (!rc && s->window.offset < bytes) {
     rc = samples__window_need(&s->window, format->record, err);
     rc = rc ? rc
-            : survey_record(s, samples__window_at(&s->window),
-                            (size_t)format->record, s->window.offset, err);
+            : samples_survey_record(s, samples__window_at(&s->window),
+                                    (size_t)format->record, s->window.offset,
+                                    err);
     samples__window_skip(&s->window, rc ? 0 : (size_t)format->record);
   }
   return rc ? rc : samples__blocks_end(&s->blocks, bytes, err);
@@ -88,7 +90,7 @@ static int survey_fixed(struct survey *s, emb_err *err) {
 /* ---- framed -----------------------------------------------------------------
  */
 
-static int survey_frame(struct survey *s, emb_err *err) {
+static int samples_survey_frame(struct samples_survey *s, emb_err *err) {
   struct samples_window *w = &s->window;
   emb_samples_field length = {EMB_SAMPLES_UINT, s->format->prefix, 0};
   int rc = samples__window_need(w, length.bytes, err);
@@ -96,31 +98,32 @@ static int survey_frame(struct survey *s, emb_err *err) {
     return rc;
   }
   if (samples__window_have(w) < length.bytes) {
-    return survey_size(s, w->offset, "the file ends in its length", err);
+    return samples_survey_size(s, w->offset, "the file ends in its length",
+                               err);
   }
   uint64_t n = (uint64_t)samples__integer(samples__window_at(w), &length,
                                           s->format->big_endian);
   if (n > EMB_SAMPLES_RECORD_MAX) {
-    return survey_size(s, w->offset, "it says that it has more than 64 MiB",
-                       err);
+    return samples_survey_size(s, w->offset,
+                               "it says that it has more than 64 MiB", err);
   }
   rc = samples__window_need(w, length.bytes + n, err);
   if (rc) {
     return rc;
   }
   if (samples__window_have(w) < length.bytes + n) {
-    return survey_size(s, w->offset, "the file ends in it", err);
+    return samples_survey_size(s, w->offset, "the file ends in it", err);
   }
   size_t bytes = (size_t)(length.bytes + n);
-  rc = survey_record(s, samples__window_at(w), bytes, w->offset, err);
+  rc = samples_survey_record(s, samples__window_at(w), bytes, w->offset, err);
   samples__window_skip(w, bytes);
   return rc;
 }
 
-static int survey_framed(struct survey *s, emb_err *err) {
+static int samples_survey_framed(struct samples_survey *s, emb_err *err) {
   int rc = EMB_OK;
   while (!rc && s->window.offset < s->window.size) {
-    rc = survey_frame(s, err);
+    rc = samples_survey_frame(s, err);
   }
   return rc ? rc : samples__blocks_end(&s->blocks, s->window.size, err);
 }
@@ -129,8 +132,9 @@ static int survey_framed(struct survey *s, emb_err *err) {
  */
 
 /* The next offset of the index. */
-static int survey_offset(struct survey *s, struct samples_window *index,
-                         uint64_t *offset, emb_err *err) {
+static int samples_survey_offset(struct samples_survey *s,
+                                 struct samples_window *index, uint64_t *offset,
+                                 emb_err *err) {
   emb_samples_field field = {EMB_SAMPLES_UINT, 8, 0};
   int rc = samples__window_need(index, 8, err);
   if (rc) {
@@ -142,8 +146,8 @@ static int survey_offset(struct survey *s, struct samples_window *index,
   return EMB_OK;
 }
 
-static int survey_span(struct survey *s, uint64_t from, uint64_t to,
-                       const char *index, emb_err *err) {
+static int samples_survey_span(struct samples_survey *s, uint64_t from,
+                               uint64_t to, const char *index, emb_err *err) {
   struct samples_window *w = &s->window;
   if (to < from || to > w->size || to - from > EMB_SAMPLES_RECORD_MAX) {
     return err_set(err, EMB_MISMATCH,
@@ -155,13 +159,13 @@ static int survey_span(struct survey *s, uint64_t from, uint64_t to,
   }
   int rc = samples__window_need(w, to - from, err);
   rc = rc ? rc
-          : survey_record(s, samples__window_at(w), (size_t)(to - from), from,
-                          err);
+          : samples_survey_record(s, samples__window_at(w), (size_t)(to - from),
+                                  from, err);
   samples__window_skip(w, rc ? 0 : (size_t)(to - from));
   return rc;
 }
 
-static int survey_indexed(struct survey *s, emb_err *err) {
+static int samples_survey_indexed(struct samples_survey *s, emb_err *err) {
   struct samples_window index;
   const char *path = s->ask->index;
   uint64_t from, to;
@@ -171,7 +175,7 @@ static int survey_indexed(struct survey *s, emb_err *err) {
                  "%s has %llu bytes, which are no offsets of 8", path,
                  (unsigned long long)index.size);
   }
-  rc = rc ? rc : survey_offset(s, &index, &from, err);
+  rc = rc ? rc : samples_survey_offset(s, &index, &from, err);
   if (!rc && from != s->format->header) {
     rc = err_set(err, EMB_MISMATCH,
                  "%s says that the first record of %s is at byte %llu, and the "
@@ -180,8 +184,8 @@ static int survey_indexed(struct survey *s, emb_err *err) {
                  (unsigned long long)s->format->header);
   }
   while (!rc && index.offset < index.size) {
-    rc = survey_offset(s, &index, &to, err);
-    rc = rc ? rc : survey_span(s, from, to, path, err);
+    rc = samples_survey_offset(s, &index, &to, err);
+    rc = rc ? rc : samples_survey_span(s, from, to, path, err);
     from = to;
   }
   rc = rc ? rc : samples__blocks_end(&s->blocks, from, err);
@@ -194,8 +198,9 @@ static int survey_indexed(struct survey *s, emb_err *err) {
 
 /* All of the next record is in the window: *bytes of it, 0 at the end of the
 ** file; empty lines are passed over. */
-static int survey_csv_next(struct survey *s, struct samples_csv *csv,
-                           size_t *bytes, emb_err *err) {
+static int samples_survey_csv_next(struct samples_survey *s,
+                                   struct samples_csv *csv, size_t *bytes,
+                                   emb_err *err) {
   struct samples_window *w = &s->window;
   int ended = 0, rc = EMB_OK;
   size_t used, at = 0;
@@ -227,15 +232,15 @@ static int survey_csv_next(struct survey *s, struct samples_csv *csv,
   }
   *bytes = csv->empty && !ended ? 0 : at;
   if (!rc && at > EMB_SAMPLES_RECORD_MAX) {
-    rc = survey_size(s, w->offset, "it has more than 64 MiB", err);
+    rc = samples_survey_size(s, w->offset, "it has more than 64 MiB", err);
   }
   return rc;
 }
 
 /* The column of that name in the record at hand. */
-static int survey_csv_name(const struct survey *s, const char *name,
-                           size_t bytes, emb_samples_field *field,
-                           emb_err *err) {
+static int samples_survey_csv_name(const struct samples_survey *s,
+                                   const char *name, size_t bytes,
+                                   emb_samples_field *field, emb_err *err) {
   const uint8_t *at = samples__window_at(&s->window), *end = at + bytes;
   struct samples_cell cell;
   for (uint64_t i = 0;
@@ -253,8 +258,8 @@ static int survey_csv_name(const struct survey *s, const char *name,
               : EMB_OK;
 }
 
-static int survey_csv_header(struct survey *s, struct samples_csv *csv,
-                             emb_err *err) {
+static int samples_survey_csv_header(struct samples_survey *s,
+                                     struct samples_csv *csv, emb_err *err) {
   size_t bytes = 1;
   int rc = EMB_OK;
   if ((s->ask->label_name || s->ask->timestamp_name) && !s->format->header) {
@@ -262,20 +267,20 @@ static int survey_csv_header(struct survey *s, struct samples_csv *csv,
                    "columns have names only where the header has them");
   }
   for (uint64_t i = 0; !rc && bytes > 0 && i < s->format->header; i++) {
-    rc = survey_csv_next(s, csv, &bytes, err);
+    rc = samples_survey_csv_next(s, csv, &bytes, err);
     if (!rc && i == 0) {
-      rc =
-          survey_csv_name(s, s->ask->label_name, bytes, &s->format->label, err);
+      rc = samples_survey_csv_name(s, s->ask->label_name, bytes,
+                                   &s->format->label, err);
       rc = rc ? rc
-              : survey_csv_name(s, s->ask->timestamp_name, bytes,
-                                &s->format->timestamp, err);
+              : samples_survey_csv_name(s, s->ask->timestamp_name, bytes,
+                                        &s->format->timestamp, err);
     }
     samples__window_skip(&s->window, rc ? 0 : bytes);
   }
   return rc ? rc : emb_samples_check(s->format, err);
 }
 
-static int survey_csv(struct survey *s, emb_err *err) {
+static int samples_survey_csv(struct samples_survey *s, emb_err *err) {
   struct samples_csv csv = {.separator = (uint8_t)s->format->separator};
   struct samples_window *w = &s->window;
   size_t bytes = 0;
@@ -284,13 +289,13 @@ static int survey_csv(struct survey *s, emb_err *err) {
       memcmp(samples__window_at(w), "\xef\xbb\xbf", 3) == 0) {
     samples__window_skip(w, 3); /* what some programs begin UTF-8 with */
   }
-  rc = rc ? rc : survey_csv_header(s, &csv, err);
+  rc = rc ? rc : samples_survey_csv_header(s, &csv, err);
   while (!rc) {
-    rc = survey_csv_next(s, &csv, &bytes, err);
+    rc = samples_survey_csv_next(s, &csv, &bytes, err);
     if (rc || bytes == 0) {
       break;
     }
-    rc = survey_record(s, samples__window_at(w), bytes, w->offset, err);
+    rc = samples_survey_record(s, samples__window_at(w), bytes, w->offset, err);
     samples__window_skip(w, bytes);
   }
   return rc ? rc : samples__blocks_end(&s->blocks, w->size, err);
@@ -300,7 +305,7 @@ static int survey_csv(struct survey *s, emb_err *err) {
  */
 
 /* Over the header of a binary file, which is read for the sum of the whole. */
-static int survey_skip(struct survey *s, emb_err *err) {
+static int samples_survey_skip(struct samples_survey *s, emb_err *err) {
   struct samples_window *w = &s->window;
   uint64_t left = s->format->header;
   if (left > w->size) {
@@ -320,42 +325,40 @@ static int survey_skip(struct survey *s, emb_err *err) {
 }
 
 /* What is behind the last record of an index. */
-static int survey_rest(struct survey *s, emb_err *err) {
+static int samples_survey_rest(struct samples_survey *s, emb_err *err) {
   struct samples_window *w = &s->window;
   int rc = EMB_OK;
   while (!rc && w->offset < w->size) {
     rc = samples__window_need(w, 1, err);
     samples__window_skip(w, samples__window_have(w));
-    if (!rc && s->ask->stop && s->ask->stop(s->ask->arg)) {
-      rc = err_set(err, EMB_INTERRUPT, "interrupted");
-    }
   }
   return rc;
 }
 
-static int survey_read(struct survey *s, emb_err *err) {
+static int samples_survey_read(struct samples_survey *s, emb_err *err) {
   const emb_samples_format *format = s->format;
   int reads = format->kind != EMB_SAMPLES_FIXED ||
               format->timestamp.type != EMB_SAMPLES_NONE;
-  int rc =
-      reads && format->kind != EMB_SAMPLES_CSV ? survey_skip(s, err) : EMB_OK;
+  int rc = reads && format->kind != EMB_SAMPLES_CSV
+               ? samples_survey_skip(s, err)
+               : EMB_OK;
   if (rc) {
     return rc;
   }
   switch (format->kind) {
   case EMB_SAMPLES_FIXED:
-    rc = survey_fixed(s, err);
+    rc = samples_survey_fixed(s, err);
     break;
   case EMB_SAMPLES_FRAMED:
-    rc = survey_framed(s, err);
+    rc = samples_survey_framed(s, err);
     break;
   case EMB_SAMPLES_INDEXED:
-    rc = survey_indexed(s, err);
+    rc = samples_survey_indexed(s, err);
     break;
   default:
-    rc = survey_csv(s, err);
+    rc = samples_survey_csv(s, err);
   }
-  rc = rc || !reads ? rc : survey_rest(s, err);
+  rc = rc || !reads ? rc : samples_survey_rest(s, err);
   if (!rc && reads) {
     s->found->all = XXH3_64bits_digest(s->window.hash);
     s->found->all += s->found->all == 0;
@@ -364,7 +367,7 @@ static int survey_read(struct survey *s, emb_err *err) {
 }
 
 /* It is as it was before it was read. */
-static int survey_same(const struct survey *s, emb_err *err) {
+static int samples_survey_same(const struct samples_survey *s, emb_err *err) {
   struct env *env = s->window.env;
   struct env_about now;
   int os = env->about(env, NULL, s->ask->path, &now);
@@ -379,7 +382,7 @@ static int survey_same(const struct survey *s, emb_err *err) {
                        s->ask->path);
 }
 
-static int survey_run(struct survey *s, emb_err *err) {
+static int samples_survey_run(struct samples_survey *s, emb_err *err) {
   struct env *env = s->window.env;
   int os = env->about(env, s->window.file, NULL, &s->before);
   os = os ? os
@@ -389,8 +392,8 @@ static int survey_run(struct survey *s, emb_err *err) {
   }
   s->found->bytes = s->before.bytes;
   s->found->changed_ns = s->before.changed_ns;
-  int rc = survey_read(s, err);
-  return rc ? rc : survey_same(s, err);
+  int rc = samples_survey_read(s, err);
+  return rc ? rc : samples_survey_same(s, err);
 }
 
 int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
@@ -400,7 +403,7 @@ int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
     return rc;
   }
   struct env *env = registry_env();
-  struct survey *s = env->allocate(env, sizeof *s);
+  struct samples_survey *s = env->allocate(env, sizeof *s);
   if (s == NULL) {
     return err_set(err, EMB_NOMEM, "out of memory");
   }
@@ -412,7 +415,9 @@ int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
   s->blocks.found = found;
   s->blocks.spans = ask->format->kind != EMB_SAMPLES_FIXED;
   rc = samples__window_open(&s->window, ask->path, 1, err);
-  rc = rc ? rc : survey_run(s, err);
+  s->window.stop = ask->stop;
+  s->window.arg = ask->arg;
+  rc = rc ? rc : samples_survey_run(s, err);
   samples__window_close(&s->window);
   env->release(env, s);
   return rc;
@@ -421,16 +426,15 @@ int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
 /* ---- later ------------------------------------------------------------------
  */
 
-static int verify_all(const emb_samples_file *file, uint64_t all,
-                      int (*stop)(void *), void *arg, emb_err *err) {
+static int samples_verify_all(const emb_samples_file *file, uint64_t all,
+                              int (*stop)(void *), void *arg, emb_err *err) {
   struct samples_window w;
   int rc = samples__window_open(&w, file->path, 1, err);
+  w.stop = stop;
+  w.arg = arg;
   while (!rc && w.offset < w.size) {
     rc = samples__window_need(&w, 1, err);
     samples__window_skip(&w, samples__window_have(&w));
-    if (!rc && stop && stop(arg)) {
-      rc = err_set(err, EMB_INTERRUPT, "interrupted");
-    }
   }
   if (!rc) {
     uint64_t sum = XXH3_64bits_digest(w.hash);
@@ -453,14 +457,14 @@ int emb_samples_verify(const emb_samples_file *file, uint64_t all,
     return rc;
   }
   rc = samples__same(open, err);
-  rc = rc || !all ? rc : verify_all(file, all, stop, arg, err);
+  rc = rc || !all ? rc : samples_verify_all(file, all, stop, arg, err);
   samples__give(open);
   return rc;
 }
 
 /* Takes out what means nothing: a file has one path, however that was
 ** written.  Not `..`, which may follow a link. */
-static void path_tidy(char *path) {
+static void samples_path_tidy(char *path) {
   char *to = path;
   for (const char *at = path; *at;) {
     if (at[0] == '/' && at[1] == '/') {
@@ -481,6 +485,6 @@ int emb_samples_absolute(const char *path, char *to, size_t size,
   if (os) {
     return err_os(err, EMB_CANTOPEN, os, "cannot use the path %s", path);
   }
-  path_tidy(to);
+  samples_path_tidy(to);
   return EMB_OK;
 }

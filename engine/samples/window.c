@@ -52,8 +52,8 @@ void samples__window_close(struct samples_window *window) {
   memset(window, 0, sizeof *window);
 }
 
-static int window_grow(struct samples_window *window, size_t need,
-                       emb_err *err) {
+static int samples_window_grow(struct samples_window *window, size_t need,
+                               emb_err *err) {
   size_t capacity = window->capacity;
   while (capacity < need + WINDOW_BYTES) {
     capacity *= 2;
@@ -85,13 +85,16 @@ int samples__window_need(struct samples_window *window, uint64_t need,
   memmove(window->buffer, samples__window_at(window), have);
   window->at = 0;
   window->filled = have;
-  int rc = window_grow(window, (size_t)need, err);
+  int rc = samples_window_grow(window, (size_t)need, err);
   while (!rc && window->filled < need && window->next < window->size) {
     uint64_t left = window->size - window->next;
     size_t room = window->capacity - window->filled;
     size_t n = left < room ? (size_t)left : room;
     uint8_t *to = window->buffer + window->filled;
     n = n < WINDOW_BYTES ? n : WINDOW_BYTES;
+    if (window->stop && window->stop(window->arg)) {
+      return err_set(err, EMB_INTERRUPT, "interrupted");
+    }
     int os = window->env->read(window->env, window->file, to, n, window->next);
     if (os) {
       return err_os(err, EMB_IOERR, os, "cannot read %s", window->path);

@@ -21,7 +21,7 @@ SQLITE_EXTENSION_INIT3
 
 #define FILES_MOST (INT64_C(1) << 22)
 
-struct adding {
+struct samples_adding {
   struct ext_samples *table;
   struct ext_samples_options options;
   char path[EMB_PATH_MAX + 1];
@@ -33,15 +33,15 @@ struct adding {
 
 /* ---- keys ---------------------------------------------------------------- */
 
-struct answer {
+struct samples_answer {
   int found;
   sqlite3_int64 number;
 };
 
 /* A statement with a few numbers; gives at most one. */
-static int keys_ask(struct ext_samples *table, const char *sql,
-                    const int64_t *numbers, int n, struct answer *answer,
-                    char **err) {
+static int samples_keys_ask(struct ext_samples *table, const char *sql,
+                            const int64_t *numbers, int n,
+                            struct samples_answer *answer, char **err) {
   sqlite3_stmt *statement = NULL;
   int rc = ext_samples_prepare(table, sql, &statement, err);
   for (int i = 0; i < n && rc == SQLITE_OK; i++)
@@ -54,19 +54,20 @@ static int keys_ask(struct ext_samples *table, const char *sql,
 }
 
 /* Free are keys that neither a file nor a row has. */
-static int keys_check(struct ext_samples *table, int64_t first, uint64_t n,
-                      char **err) {
+static int samples_keys_check(struct ext_samples *table, int64_t first,
+                              uint64_t n, char **err) {
   int64_t range[2] = {first, (int64_t)((uint64_t)first + n - 1)};
-  struct answer taken = {0};
-  int rc = keys_ask(table,
-                    "SELECT first FROM (SELECT first FROM @files WHERE last >= "
-                    "?1 ORDER BY last LIMIT 1) WHERE first <= ?2",
-                    range, 2, &taken, err);
+  struct samples_answer taken = {0};
+  int rc = samples_keys_ask(
+      table,
+      "SELECT first FROM (SELECT first FROM @files WHERE last >= "
+      "?1 ORDER BY last LIMIT 1) WHERE first <= ?2",
+      range, 2, &taken, err);
   if (rc == SQLITE_OK && !taken.found)
-    rc = keys_ask(table,
-                  "SELECT key FROM @rows WHERE key BETWEEN ?1 AND ?2 "
-                  "LIMIT 1",
-                  range, 2, &taken, err);
+    rc = samples_keys_ask(table,
+                          "SELECT key FROM @rows WHERE key BETWEEN ?1 AND ?2 "
+                          "LIMIT 1",
+                          range, 2, &taken, err);
   if (rc == SQLITE_OK && taken.found)
     rc = ext_error(
         err, SQLITE_CONSTRAINT, "keys %lld to %lld are not free: there is %lld",
@@ -76,7 +77,7 @@ static int keys_check(struct ext_samples *table, int64_t first, uint64_t n,
 }
 
 /* They are keys at all: behind the first there is room for them. */
-static int keys_room(int64_t first, uint64_t n, char **err) {
+static int samples_keys_room(int64_t first, uint64_t n, char **err) {
   uint64_t room = (uint64_t)INT64_MAX - (uint64_t)first;
   return n == 0 || n - 1 <= room
              ? SQLITE_OK
@@ -88,45 +89,47 @@ static int keys_room(int64_t first, uint64_t n, char **err) {
 int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
                            char **err) {
   int64_t end = (int64_t)((uint64_t)key + n - 1);
-  struct answer none;
+  struct samples_answer none;
   end += end < INT64_MAX;
   return n == 0 ? SQLITE_OK
-                : keys_ask(table,
-                           "UPDATE @config SET value = max(value, ?1) WHERE "
-                           "name = 'next'",
-                           &end, 1, &none, err);
+                : samples_keys_ask(
+                      table,
+                      "UPDATE @config SET value = max(value, ?1) WHERE "
+                      "name = 'next'",
+                      &end, 1, &none, err);
 }
 
 int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                      uint64_t n, int64_t *key, char **err) {
   int is_given = given && sqlite3_value_type(given) != SQLITE_NULL;
-  struct answer next = {1, 0};
-  int rc = is_given ? ext_key_from_value(given, "key", key, err)
-                    : keys_ask(table,
-                               "SELECT value FROM @config WHERE name = 'next'",
-                               NULL, 0, &next, err);
+  struct samples_answer next = {1, 0};
+  int rc = is_given
+               ? ext_key_from_value(given, "key", key, err)
+               : samples_keys_ask(
+                     table, "SELECT value FROM @config WHERE name = 'next'",
+                     NULL, 0, &next, err);
   if (rc == SQLITE_OK && !next.found)
     rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s_config is damaged",
                    table->name);
   if (rc == SQLITE_OK && !is_given) {
     *key = next.number;
     /* Whether that one was given cannot be told. */
-    rc = keys_room(*key, n ? n + 1 : 0, err);
+    rc = samples_keys_room(*key, n ? n + 1 : 0, err);
   }
   if (rc == SQLITE_OK)
-    rc = keys_room(*key, n, err);
+    rc = samples_keys_room(*key, n, err);
   return rc == SQLITE_OK ? ext_samples_keys_taken(table, *key, n, err) : rc;
 }
 
 /* ---- the survey ---------------------------------------------------------- */
 
-static int adding_stop(void *arg) {
-  struct adding *adding = arg;
+static int samples_adding_stop(void *arg) {
+  struct samples_adding *adding = arg;
   return ext_link_interrupted(adding->table->client->conn);
 }
 
-static int adding_block(void *arg, const emb_samples_block *block) {
-  struct adding *adding = arg;
+static int samples_adding_block(void *arg, const emb_samples_block *block) {
+  struct samples_adding *adding = arg;
   sqlite3_stmt *to = adding->block;
   sqlite3_bind_int64(
       to, 1, adding->id << EXT_SAMPLES_SHIFT | (sqlite3_int64)block->number);
@@ -142,11 +145,11 @@ static int adding_block(void *arg, const emb_samples_block *block) {
 }
 
 /* Whether the path is registered; else the number of the new file. */
-static int adding_number(struct adding *adding, char **err) {
+static int samples_adding_number(struct samples_adding *adding, char **err) {
   struct ext_samples *table = adding->table;
   sqlite3_stmt *statement = NULL;
   int64_t range[2];
-  struct answer answer = {0};
+  struct samples_answer answer = {0};
   int rc = ext_samples_prepare(
       table, "SELECT first FROM @files WHERE path = ?1", &statement, err);
   if (rc == SQLITE_OK)
@@ -160,24 +163,27 @@ static int adding_number(struct adding *adding, char **err) {
                      "the file %s is registered: its keys begin with %lld",
                      adding->path, (long long)answer.number);
   if (rc == SQLITE_OK)
-    rc = keys_ask(table, "SELECT coalesce(max(file), 0) + 1 FROM @files", NULL,
-                  0, &answer, err);
+    rc =
+        samples_keys_ask(table, "SELECT coalesce(max(file), 0) + 1 FROM @files",
+                         NULL, 0, &answer, err);
   adding->id = answer.number;
   if (rc == SQLITE_OK && adding->id >= FILES_MOST)
     return ext_error(err, SQLITE_FULL, "%s has too many files", table->name);
   range[0] = adding->id << EXT_SAMPLES_SHIFT;
   range[1] = range[0] | ((INT64_C(1) << EXT_SAMPLES_SHIFT) - 1);
   if (rc == SQLITE_OK)
-    rc = keys_ask(table, "DELETE FROM @blocks WHERE block BETWEEN ?1 AND ?2",
-                  range, 2, &answer, err);
+    rc = samples_keys_ask(table,
+                          "DELETE FROM @blocks WHERE block BETWEEN ?1 AND ?2",
+                          range, 2, &answer, err);
   if (rc == SQLITE_OK)
-    rc = keys_ask(table, "DELETE FROM @gone WHERE part BETWEEN ?1 AND ?2",
-                  range, 2, &answer, err);
+    rc = samples_keys_ask(table,
+                          "DELETE FROM @gone WHERE part BETWEEN ?1 AND ?2",
+                          range, 2, &answer, err);
   return rc;
 }
 
-static int adding_survey(struct adding *adding, emb_samples_found *found,
-                         char **err) {
+static int samples_adding_survey(struct samples_adding *adding,
+                                 emb_samples_found *found, char **err) {
   struct ext_samples_options *options = &adding->options;
   char *index = options->index
                     ? sqlite3_mprintf("%s%s", adding->path, options->index)
@@ -187,8 +193,8 @@ static int adding_survey(struct adding *adding, emb_samples_found *found,
                          .label_name = options->label_name,
                          .timestamp_name = options->timestamp_name,
                          .format = &options->format,
-                         .block = adding_block,
-                         .stop = adding_stop,
+                         .block = samples_adding_block,
+                         .stop = samples_adding_stop,
                          .arg = adding};
   emb_err why;
   int rc = options->index && index == NULL
@@ -214,8 +220,9 @@ static int adding_survey(struct adding *adding, emb_samples_found *found,
 
 /* ---- the file's row ------------------------------------------------------ */
 
-static int adding_row(struct adding *adding, const emb_samples_found *found,
-                      const char *dataset, int64_t first, char **err) {
+static int samples_adding_row(struct samples_adding *adding,
+                              const emb_samples_found *found,
+                              const char *dataset, int64_t first, char **err) {
   struct ext_samples *table = adding->table;
   char *format = ext_samples_options_text(&adding->options);
   sqlite3_stmt *row = NULL;
@@ -248,8 +255,9 @@ static int adding_row(struct adding *adding, const emb_samples_found *found,
 
 /* Its samples have the time that was given, that of a field, or that of its
 ** last change. */
-static int adding_time(struct adding *adding, sqlite3_value *given,
-                       emb_samples_found *found, char **err) {
+static int samples_adding_time(struct samples_adding *adding,
+                               sqlite3_value *given, emb_samples_found *found,
+                               char **err) {
   int is_field = adding->options.format.timestamp.type != EMB_SAMPLES_NONE;
   int64_t time = found->changed_ns / 1000000000;
   int rc = SQLITE_OK;
@@ -266,8 +274,9 @@ static int adding_time(struct adding *adding, sqlite3_value *given,
   return rc;
 }
 
-static int adding_begin(struct adding *adding,
-                        const struct ext_samples_new *file, char **err) {
+static int samples_adding_begin(struct samples_adding *adding,
+                                const struct ext_samples_new *file,
+                                char **err) {
   const char *path = NULL;
   emb_err why;
   int rc = ext_samples_options_copy(&adding->options, &adding->table->options);
@@ -278,28 +287,31 @@ static int adding_begin(struct adding *adding,
     rc = ext_engine_error(err, why.code, why.text);
   if (rc == SQLITE_OK)
     rc = ext_samples_options_pairs(&adding->options, file->options, err);
+  if (rc == SQLITE_OK &&
+      adding->options.is_cached != adding->table->options.is_cached)
+    rc = ext_error(err, SQLITE_ERROR, "io= is of a table, not of a file");
   if (rc == SQLITE_OK)
     rc = ext_samples_options_finish(&adding->options, err);
   if (rc == SQLITE_OK)
-    rc = adding_number(adding, err);
+    rc = samples_adding_number(adding, err);
   return rc;
 }
 
 /* Keys that the caller has chosen must be free; the next ones always are. */
-static int adding_keys(struct ext_samples *table, sqlite3_value *given,
-                       uint64_t n, int64_t *first, char **err) {
+static int samples_adding_keys(struct ext_samples *table, sqlite3_value *given,
+                               uint64_t n, int64_t *first, char **err) {
   int is_given = given && sqlite3_value_type(given) != SQLITE_NULL;
   int rc = is_given ? ext_key_from_value(given, "key", first, err) : SQLITE_OK;
   if (rc == SQLITE_OK && is_given)
-    rc = keys_room(*first, n, err);
+    rc = samples_keys_room(*first, n, err);
   if (rc == SQLITE_OK && is_given && n > 0)
-    rc = keys_check(table, *first, n, err);
+    rc = samples_keys_check(table, *first, n, err);
   return rc == SQLITE_OK ? ext_samples_keys(table, given, n, first, err) : rc;
 }
 
 int ext_samples_add(struct ext_samples *table,
                     const struct ext_samples_new *file, char **err) {
-  struct adding *adding = sqlite3_malloc64(sizeof *adding);
+  struct samples_adding *adding = sqlite3_malloc64(sizeof *adding);
   const char *dataset;
   emb_samples_found found;
   int64_t first = 0;
@@ -310,17 +322,17 @@ int ext_samples_add(struct ext_samples *table,
   adding->table = table;
   rc = ext_samples_dataset(file->dataset, &dataset, err);
   if (rc == SQLITE_OK)
-    rc = adding_begin(adding, file, err);
+    rc = samples_adding_begin(adding, file, err);
   if (rc == SQLITE_OK)
-    rc = adding_survey(adding, &found, err);
+    rc = samples_adding_survey(adding, &found, err);
   if (rc == SQLITE_OK && found.records >= UINT64_C(1) << EXT_SAMPLES_SHIFT)
     rc = ext_error(err, SQLITE_FULL, "%s has too many records", adding->path);
   if (rc == SQLITE_OK)
-    rc = adding_time(adding, file->timestamp, &found, err);
+    rc = samples_adding_time(adding, file->timestamp, &found, err);
   if (rc == SQLITE_OK)
-    rc = adding_keys(table, file->key, found.records, &first, err);
+    rc = samples_adding_keys(table, file->key, found.records, &first, err);
   if (rc == SQLITE_OK)
-    rc = adding_row(adding, &found, dataset, first, err);
+    rc = samples_adding_row(adding, &found, dataset, first, err);
   sqlite3_free(adding->err);
   ext_samples_options_clear(&adding->options);
   sqlite3_free(adding);

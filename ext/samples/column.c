@@ -8,10 +8,10 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 /* The parts of a record that are its payload, as one value. */
-static int result_payload(struct ext_samples_scan *scan,
-                          sqlite3_context *context) {
+static int samples_result_payload(struct ext_samples_scan *scan,
+                                  sqlite3_context *context) {
   const emb_samples_sample *sample = &scan->sample;
-  int is_text = scan_entry(scan)->file->format.kind == EMB_SAMPLES_CSV;
+  int is_text = samples_scan_entry(scan)->file->format.kind == EMB_SAMPLES_CSV;
   size_t n = 0;
   char *to = NULL;
   const char *at = sample->parts ? (const char *)sample->payload[0].at : "";
@@ -36,8 +36,8 @@ static int result_payload(struct ext_samples_scan *scan,
 }
 
 /* A field of CSV that is written as an integer is one. */
-static int result_text_label(const emb_samples_sample *sample,
-                             sqlite3_context *context) {
+static int samples_result_text_label(const emb_samples_sample *sample,
+                                     sqlite3_context *context) {
   const emb_samples_part *part = &sample->label_part;
   int64_t number;
   char *to;
@@ -53,8 +53,8 @@ static int result_text_label(const emb_samples_sample *sample,
   return SQLITE_OK;
 }
 
-static int result_label(struct ext_samples_scan *scan,
-                        sqlite3_context *context) {
+static int samples_result_label(struct ext_samples_scan *scan,
+                                sqlite3_context *context) {
   const emb_samples_sample *sample = &scan->sample;
   switch (sample->label_type) {
   case EMB_SAMPLES_UINT:
@@ -65,8 +65,8 @@ static int result_label(struct ext_samples_scan *scan,
     sqlite3_result_double(context, sample->label_real);
     return SQLITE_OK;
   case EMB_SAMPLES_BYTES:
-    if (scan_entry(scan)->file->format.kind == EMB_SAMPLES_CSV)
-      return result_text_label(sample, context);
+    if (samples_scan_entry(scan)->file->format.kind == EMB_SAMPLES_CSV)
+      return samples_result_text_label(sample, context);
     sqlite3_result_blob64(context, sample->label_part.at,
                           sample->label_part.bytes, SQLITE_TRANSIENT);
     return SQLITE_OK;
@@ -75,8 +75,9 @@ static int result_label(struct ext_samples_scan *scan,
   }
 }
 
-static int column_of_row(struct ext_samples_scan *scan,
-                         sqlite3_context *context, int column, char **err) {
+static int samples_column_of_row(struct ext_samples_scan *scan,
+                                 sqlite3_context *context, int column,
+                                 char **err) {
   static const int at[EXT_SAMPLES_COLUMNS] = {[EXT_SAMPLES_TIMESTAMP] = 0,
                                               [EXT_SAMPLES_LABEL] = 1,
                                               [EXT_SAMPLES_DATASET] = 2,
@@ -95,7 +96,7 @@ static int column_of_row(struct ext_samples_scan *scan,
 
 int ext_samples_scan_column(struct ext_samples_scan *scan,
                             sqlite3_context *context, int column, char **err) {
-  const struct ext_samples_entry *entry = scan_entry(scan);
+  const struct ext_samples_entry *entry = samples_scan_entry(scan);
   const struct ext_samples_file *file = entry->file;
   int rc = SQLITE_OK;
   if (column == EXT_SAMPLES_KEY) {
@@ -103,7 +104,7 @@ int ext_samples_scan_column(struct ext_samples_scan *scan,
     return SQLITE_OK;
   }
   if (file == NULL)
-    return entry->is_there ? column_of_row(scan, context, column, err)
+    return entry->is_there ? samples_column_of_row(scan, context, column, err)
                            : SQLITE_OK;
   if (column == EXT_SAMPLES_DATASET || column == EXT_SAMPLES_PATH) {
     sqlite3_result_text(context,
@@ -123,7 +124,7 @@ int ext_samples_scan_column(struct ext_samples_scan *scan,
   if (column == EXT_SAMPLES_TIMESTAMP)
     sqlite3_result_int64(context, scan->sample.timestamp);
   else
-    rc = column == EXT_SAMPLES_LABEL ? result_label(scan, context)
-                                     : result_payload(scan, context);
+    rc = column == EXT_SAMPLES_LABEL ? samples_result_label(scan, context)
+                                     : samples_result_payload(scan, context);
   return rc;
 }

@@ -13,22 +13,23 @@ SQLITE_EXTENSION_INIT3
 
 #define PROBLEMS_MOST 10
 
-static int command_stop(void *arg) { return ext_link_interrupted(arg); }
+static int samples_command_stop(void *arg) { return ext_link_interrupted(arg); }
 
 /* ---- check --------------------------------------------------------------- */
 
-struct problems {
+struct samples_problems {
   int n;
   int code; /* of the first */
 };
 
 /* A line for a file that is not what it was. */
-static int check_file(struct ext_samples *table,
-                      const struct ext_samples_file *file, sqlite3_str *report,
-                      struct problems *problems) {
+static int samples_check_file(struct ext_samples *table,
+                              const struct ext_samples_file *file,
+                              sqlite3_str *report,
+                              struct samples_problems *problems) {
   emb_err why;
-  int rc = emb_samples_verify(&file->as, (uint64_t)file->whole, command_stop,
-                              table->client->conn, &why);
+  int rc = emb_samples_verify(&file->as, (uint64_t)file->whole,
+                              samples_command_stop, table->client->conn, &why);
   if (rc == EMB_OK || rc == EMB_INTERRUPT || rc == EMB_NOMEM)
     return rc == EMB_OK ? SQLITE_OK : ext_code(rc);
   problems->code = problems->n ? problems->code : ext_code(rc);
@@ -38,8 +39,8 @@ static int check_file(struct ext_samples *table,
   return SQLITE_OK;
 }
 
-static int check_all(struct ext_samples *table, sqlite3_str *report,
-                     struct problems *problems, char **err) {
+static int samples_check_all(struct ext_samples *table, sqlite3_str *report,
+                             struct samples_problems *problems, char **err) {
   sqlite3_stmt *files = NULL;
   int end;
   int rc = ext_samples_prepare(
@@ -49,7 +50,7 @@ static int check_all(struct ext_samples *table, sqlite3_str *report,
     struct ext_samples_file *file;
     rc = ext_samples_file_read(table, files, &file, err);
     if (rc == SQLITE_OK) {
-      rc = check_file(table, file, report, problems);
+      rc = samples_check_file(table, file, report, problems);
       ext_samples_file_drop(file);
     }
   }
@@ -57,10 +58,10 @@ static int check_all(struct ext_samples *table, sqlite3_str *report,
   return rc == SQLITE_OK ? ext_sql_error(err, table->db, end) : rc;
 }
 
-static int command_check(struct ext_samples *table, char **err) {
+static int samples_command_check(struct ext_samples *table, char **err) {
   sqlite3_str *report = sqlite3_str_new(table->db);
-  struct problems problems = {0};
-  int rc = check_all(table, report, &problems, err);
+  struct samples_problems problems = {0};
+  int rc = samples_check_all(table, report, &problems, err);
   char *text;
   if (rc == SQLITE_OK && problems.n > PROBLEMS_MOST)
     sqlite3_str_appendf(report, "\nand %d more", problems.n - PROBLEMS_MOST);
@@ -74,8 +75,9 @@ static int command_check(struct ext_samples *table, char **err) {
 /* ---- drop ---------------------------------------------------------------- */
 
 /* ?1 is the text. */
-static int drop_run(struct ext_samples *table, const char *sql,
-                    const char *text, sqlite3_int64 *changed, char **err) {
+static int samples_drop_run(struct ext_samples *table, const char *sql,
+                            const char *text, sqlite3_int64 *changed,
+                            char **err) {
   sqlite3_stmt *statement = NULL;
   int rc = ext_samples_prepare(table, sql, &statement, err);
   if (rc == SQLITE_OK)
@@ -89,8 +91,9 @@ static int drop_run(struct ext_samples *table, const char *sql,
 }
 
 /* The files of a condition, with what belongs to them. */
-static int drop_files(struct ext_samples *table, const char *column,
-                      const char *text, sqlite3_int64 *changed, char **err) {
+static int samples_drop_files(struct ext_samples *table, const char *column,
+                              const char *text, sqlite3_int64 *changed,
+                              char **err) {
   static const char *const parts[] = {
       "DELETE FROM @blocks WHERE block >> 40 IN (SELECT file FROM @files WHERE "
       "%s = ?1)",
@@ -101,14 +104,15 @@ static int drop_files(struct ext_samples *table, const char *column,
   for (int i = 0; i < 3 && rc == SQLITE_OK; i++) {
     char *sql = sqlite3_mprintf(parts[i], column);
     *changed = 0;
-    rc = sql ? drop_run(table, sql, text, changed, err) : SQLITE_NOMEM;
+    rc = sql ? samples_drop_run(table, sql, text, changed, err) : SQLITE_NOMEM;
     sqlite3_free(sql);
   }
   return rc;
 }
 
-static int command_drop(struct ext_samples *table,
-                        const struct ext_samples_new *with, char **err) {
+static int samples_command_drop(struct ext_samples *table,
+                                const struct ext_samples_new *with,
+                                char **err) {
   int is_path = sqlite3_value_type(with->path) != SQLITE_NULL;
   int is_dataset = sqlite3_value_type(with->dataset) != SQLITE_NULL;
   char path[EMB_PATH_MAX + 1];
@@ -126,10 +130,11 @@ static int command_drop(struct ext_samples *table,
     text = path;
   }
   if (rc == SQLITE_OK)
-    rc = drop_files(table, is_path ? "path" : "dataset", text, &changed, err);
+    rc = samples_drop_files(table, is_path ? "path" : "dataset", text, &changed,
+                            err);
   if (rc == SQLITE_OK && is_dataset)
-    rc = drop_run(table, "DELETE FROM @rows WHERE dataset = ?1", text, &changed,
-                  err);
+    rc = samples_drop_run(table, "DELETE FROM @rows WHERE dataset = ?1", text,
+                          &changed, err);
   if (rc == SQLITE_OK && is_path && changed == 0)
     rc = ext_error(err, SQLITE_ERROR, "the file %s is not registered", text);
   return rc;
@@ -144,9 +149,9 @@ int ext_samples_command(struct ext_samples *table, sqlite3_value *command,
   if (rc != SQLITE_OK)
     return rc;
   if (sqlite3_stricmp(text, "check") == 0)
-    return command_check(table, err);
+    return samples_command_check(table, err);
   if (sqlite3_stricmp(text, "drop") == 0)
-    return command_drop(table, with, err);
+    return samples_command_drop(table, with, err);
   near_start(&near, text, strlen(text));
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     near_offer(&near, names[i]);

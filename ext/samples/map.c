@@ -18,22 +18,31 @@ SQLITE_EXTENSION_INIT3
 
 #define PART_RECORDS 4096
 
-enum { MAP_FILE, MAP_BLOCK, MAP_PART, MAP_ROW, MAP_SET, MAP_COUNT, MAP_SQL };
-static const char *const map_sql[MAP_SQL] = {
-    [MAP_FILE] = "SELECT " EXT_SAMPLES_FILE
-                 " FROM @files WHERE last >= ?1 ORDER BY last LIMIT 1",
-    [MAP_BLOCK] =
+enum {
+  SAMPLES_MAP_FILE,
+  SAMPLES_MAP_BLOCK,
+  SAMPLES_MAP_PART,
+  SAMPLES_MAP_ROW,
+  SAMPLES_MAP_SET,
+  SAMPLES_MAP_COUNT,
+  SAMPLES_MAP_SQL
+};
+static const char *const map_sql[SAMPLES_MAP_SQL] = {
+    [SAMPLES_MAP_FILE] = "SELECT " EXT_SAMPLES_FILE
+                         " FROM @files WHERE last >= ?1 ORDER BY last LIMIT 1",
+    [SAMPLES_MAP_BLOCK] =
         "SELECT records, least, most, spans FROM @blocks WHERE block = ?1",
-    [MAP_PART] = "SELECT bits FROM @gone WHERE part = ?1",
-    [MAP_ROW] =
+    [SAMPLES_MAP_PART] = "SELECT bits FROM @gone WHERE part = ?1",
+    [SAMPLES_MAP_ROW] =
         "SELECT timestamp, label, dataset, payload FROM @rows WHERE key = ?1",
-    [MAP_SET] = "INSERT OR REPLACE INTO @gone(part, bits) VALUES(?1, ?2)",
-    [MAP_COUNT] = "UPDATE @files SET gone = gone + 1 WHERE file = ?1",
+    [SAMPLES_MAP_SET] =
+        "INSERT OR REPLACE INTO @gone(part, bits) VALUES(?1, ?2)",
+    [SAMPLES_MAP_COUNT] = "UPDATE @files SET gone = gone + 1 WHERE file = ?1",
 };
 
 struct ext_samples_map {
   struct ext_samples *table;
-  sqlite3_stmt *statements[MAP_SQL];
+  sqlite3_stmt *statements[SAMPLES_MAP_SQL];
   struct ext_samples_file *file; /* used last; NULL */
   sqlite3_int64 block;           /* whose offsets these are; -1: none's */
   uint32_t records;
@@ -65,15 +74,15 @@ void ext_samples_map_free(struct ext_samples_map *map) {
   if (map == NULL)
     return;
   ext_samples_map_forget(map);
-  for (int i = 0; i < MAP_SQL; i++)
+  for (int i = 0; i < SAMPLES_MAP_SQL; i++)
     sqlite3_finalize(map->statements[i]);
   sqlite3_free(map);
 }
 
 /* The statement, prepared, with ?1 bound. */
-static int map_statement(struct ext_samples_map *map, int i,
-                         sqlite3_int64 number, sqlite3_stmt **statement,
-                         char **err) {
+static int samples_map_statement(struct ext_samples_map *map, int i,
+                                 sqlite3_int64 number, sqlite3_stmt **statement,
+                                 char **err) {
   int rc = SQLITE_OK;
   if (map->statements[i] == NULL)
     rc = ext_samples_prepare(map->table, map_sql[i], &map->statements[i], err);
@@ -84,14 +93,14 @@ static int map_statement(struct ext_samples_map *map, int i,
 }
 
 /* What was stepped and gave no row, or was read. */
-static int map_end(struct ext_samples_map *map, sqlite3_stmt *statement, int rc,
-                   char **err) {
+static int samples_map_end(struct ext_samples_map *map, sqlite3_stmt *statement,
+                           int rc, char **err) {
   int end = sqlite3_reset(statement);
   return rc == SQLITE_OK ? ext_sql_error(err, map->table->db, end) : rc;
 }
 
-static int map_damaged(struct ext_samples_map *map, const char *what,
-                       char **err) {
+static int samples_map_damaged(struct ext_samples_map *map, const char *what,
+                               char **err) {
   return ext_error(err, SQLITE_CORRUPT_VTAB, "%s_%s is damaged",
                    map->table->name, what);
 }
@@ -103,8 +112,8 @@ void ext_samples_file_drop(struct ext_samples_file *file) {
     sqlite3_free(file);
 }
 
-static int file_format(struct ext_samples_file *file, sqlite3_value *text,
-                       char **err) {
+static int samples_file_format(struct ext_samples_file *file,
+                               sqlite3_value *text, char **err) {
   struct ext_samples_options options;
   int rc;
   ext_samples_options_init(&options);
@@ -116,7 +125,7 @@ static int file_format(struct ext_samples_file *file, sqlite3_value *text,
   return rc;
 }
 
-static int file_is_valid(const struct ext_samples_file *file) {
+static int samples_file_is_valid(const struct ext_samples_file *file) {
   uint64_t record = file->format.record, header = file->format.header;
   uint64_t records = (uint64_t)file->last - (uint64_t)file->first + 1;
   return file->id >= 0 && file->id < INT64_C(1) << (62 - EXT_SAMPLES_SHIFT) &&
@@ -158,9 +167,9 @@ int ext_samples_file_read(struct ext_samples *table, sqlite3_stmt *row,
                                 .bytes = (uint64_t)sqlite3_column_int64(row, 6),
                                 .changed_ns = sqlite3_column_int64(row, 7),
                                 .sum = (uint64_t)sqlite3_column_int64(row, 8)};
-  rc = file_format(file, sqlite3_column_value(row, 12), err);
+  rc = samples_file_format(file, sqlite3_column_value(row, 12), err);
   if (rc == SQLITE_OK && sqlite3_column_type(row, 2) != SQLITE_NULL &&
-      !file_is_valid(file))
+      !samples_file_is_valid(file))
     rc =
         ext_error(err, SQLITE_CORRUPT_VTAB, "%s_files is damaged", table->name);
   if (rc == SQLITE_OK)
@@ -177,12 +186,12 @@ int ext_samples_map_file(struct ext_samples_map *map, sqlite3_int64 key,
   *file = NULL;
   if (map->file == NULL || key < map->file->first || key > map->file->last) {
     ext_samples_map_forget(map);
-    rc = map_statement(map, MAP_FILE, key, &row, err);
+    rc = samples_map_statement(map, SAMPLES_MAP_FILE, key, &row, err);
     if (rc != SQLITE_OK)
       return rc;
     if (sqlite3_step(row) == SQLITE_ROW)
       rc = ext_samples_file_read(map->table, row, &map->file, err);
-    rc = map_end(map, row, rc, err);
+    rc = samples_map_end(map, row, rc, err);
   }
   if (rc == SQLITE_OK && map->file && key >= map->file->first)
     *file = map->file;
@@ -191,9 +200,9 @@ int ext_samples_map_file(struct ext_samples_map *map, sqlite3_int64 key,
 
 /* ---- blocks -------------------------------------------------------------- */
 
-static int block_take(struct ext_samples_map *map,
-                      const struct ext_samples_file *file, uint64_t number,
-                      sqlite3_stmt *row, char **err) {
+static int samples_block_take(struct ext_samples_map *map,
+                              const struct ext_samples_file *file,
+                              uint64_t number, sqlite3_stmt *row, char **err) {
   emb_samples_block block = {.number = number};
   uint64_t all = (uint64_t)file->last - (uint64_t)file->first + 1;
   uint64_t left = all - number * EMB_SAMPLES_BLOCK;
@@ -202,7 +211,7 @@ static int block_take(struct ext_samples_map *map,
   block.records = (uint32_t)sqlite3_column_int64(row, 0);
   if (block.records !=
       (left < EMB_SAMPLES_BLOCK ? left : (uint64_t)EMB_SAMPLES_BLOCK))
-    return map_damaged(map, "blocks", err);
+    return samples_map_damaged(map, "blocks", err);
   map->least = sqlite3_column_int64(row, 1);
   map->most = sqlite3_column_int64(row, 2);
   if (file->format.kind == EMB_SAMPLES_FIXED)
@@ -213,27 +222,27 @@ static int block_take(struct ext_samples_map *map,
   return rc ? ext_engine_error(err, rc, why.text) : SQLITE_OK;
 }
 
-static int map_block(struct ext_samples_map *map,
-                     const struct ext_samples_file *file, uint64_t number,
-                     char **err) {
+static int samples_map_block(struct ext_samples_map *map,
+                             const struct ext_samples_file *file,
+                             uint64_t number, char **err) {
   sqlite3_int64 block = file->id << EXT_SAMPLES_SHIFT | (sqlite3_int64)number;
   sqlite3_stmt *row;
   int rc;
   if (map->block == block)
     return SQLITE_OK;
   map->block = -1;
-  rc = map_statement(map, MAP_BLOCK, block, &row, err);
+  rc = samples_map_statement(map, SAMPLES_MAP_BLOCK, block, &row, err);
   if (rc != SQLITE_OK)
     return rc;
   if (sqlite3_step(row) == SQLITE_ROW) {
-    rc = block_take(map, file, number, row, err);
-    rc = map_end(map, row, rc, err);
+    rc = samples_block_take(map, file, number, row, err);
+    rc = samples_map_end(map, row, rc, err);
     if (rc == SQLITE_OK)
       map->block = block;
     return rc;
   }
-  rc = map_end(map, row, rc, err);
-  return rc == SQLITE_OK ? map_damaged(map, "blocks", err) : rc;
+  rc = samples_map_end(map, row, rc, err);
+  return rc == SQLITE_OK ? samples_map_damaged(map, "blocks", err) : rc;
 }
 
 int ext_samples_map_place(struct ext_samples_map *map,
@@ -244,7 +253,7 @@ int ext_samples_map_place(struct ext_samples_map *map,
   uint32_t i = (uint32_t)(at % EMB_SAMPLES_BLOCK);
   int rc = is_fixed && !is_timed
                ? SQLITE_OK
-               : map_block(map, file, at / EMB_SAMPLES_BLOCK, err);
+               : samples_map_block(map, file, at / EMB_SAMPLES_BLOCK, err);
   if (rc != SQLITE_OK)
     return rc;
   place->offset = is_fixed ? file->format.header + at * file->format.record
@@ -258,9 +267,9 @@ int ext_samples_map_place(struct ext_samples_map *map,
 
 /* ---- deleted records ----------------------------------------------------- */
 
-static int map_part(struct ext_samples_map *map,
-                    const struct ext_samples_file *file, uint64_t number,
-                    char **err) {
+static int samples_map_part(struct ext_samples_map *map,
+                            const struct ext_samples_file *file,
+                            uint64_t number, char **err) {
   sqlite3_int64 part = file->id << EXT_SAMPLES_SHIFT | (sqlite3_int64)number;
   sqlite3_stmt *row;
   int rc;
@@ -268,7 +277,7 @@ static int map_part(struct ext_samples_map *map,
     return SQLITE_OK;
   map->part = -1;
   memset(map->bits, 0, sizeof map->bits);
-  rc = map_statement(map, MAP_PART, part, &row, err);
+  rc = samples_map_statement(map, SAMPLES_MAP_PART, part, &row, err);
   if (rc != SQLITE_OK)
     return rc;
   if (sqlite3_step(row) == SQLITE_ROW) {
@@ -276,9 +285,9 @@ static int map_part(struct ext_samples_map *map,
     if (sqlite3_column_bytes(row, 0) == (int)sizeof map->bits && bits)
       memcpy(map->bits, bits, sizeof map->bits);
     else
-      rc = map_damaged(map, "gone", err);
+      rc = samples_map_damaged(map, "gone", err);
   }
-  rc = map_end(map, row, rc, err);
+  rc = samples_map_end(map, row, rc, err);
   if (rc == SQLITE_OK)
     map->part = part;
   return rc;
@@ -291,7 +300,7 @@ int ext_samples_map_gone(struct ext_samples_map *map,
   *gone = 0;
   if (file->gone == 0)
     return SQLITE_OK;
-  rc = map_part(map, file, at / PART_RECORDS, err);
+  rc = samples_map_part(map, file, at / PART_RECORDS, err);
   if (rc == SQLITE_OK)
     *gone = map->bits[at % PART_RECORDS / 8] >> (at % 8) & 1;
   return rc;
@@ -301,18 +310,19 @@ int ext_samples_map_delete(struct ext_samples_map *map,
                            const struct ext_samples_file *file, uint64_t at,
                            char **err) {
   sqlite3_stmt *statement;
-  int rc = map_part(map, file, at / PART_RECORDS, err);
+  int rc = samples_map_part(map, file, at / PART_RECORDS, err);
   if (rc != SQLITE_OK)
     return rc;
   map->bits[at % PART_RECORDS / 8] |= (uint8_t)(1 << (at % 8));
-  rc = map_statement(map, MAP_SET, map->part, &statement, err);
+  rc = samples_map_statement(map, SAMPLES_MAP_SET, map->part, &statement, err);
   if (rc == SQLITE_OK)
     rc = sqlite3_bind_blob(statement, 2, map->bits, (int)sizeof map->bits,
                            SQLITE_STATIC);
   if (rc == SQLITE_OK)
     rc = ext_samples_run(map->table, statement, err);
   if (rc == SQLITE_OK)
-    rc = map_statement(map, MAP_COUNT, file->id, &statement, err);
+    rc = samples_map_statement(map, SAMPLES_MAP_COUNT, file->id, &statement,
+                               err);
   if (rc == SQLITE_OK)
     rc = ext_samples_run(map->table, statement, err);
   /* The file's count has changed, and after an error the bits, too. */
@@ -325,7 +335,7 @@ int ext_samples_map_delete(struct ext_samples_map *map,
 int ext_samples_map_row(struct ext_samples_map *map, sqlite3_int64 key,
                         sqlite3_stmt **row, char **err) {
   sqlite3_stmt *statement;
-  int rc = map_statement(map, MAP_ROW, key, &statement, err);
+  int rc = samples_map_statement(map, SAMPLES_MAP_ROW, key, &statement, err);
   *row = NULL;
   if (rc != SQLITE_OK)
     return rc;
@@ -333,5 +343,5 @@ int ext_samples_map_row(struct ext_samples_map *map, sqlite3_int64 key,
     *row = statement;
     return SQLITE_OK;
   }
-  return map_end(map, statement, SQLITE_OK, err);
+  return samples_map_end(map, statement, SQLITE_OK, err);
 }

@@ -12,25 +12,25 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 enum {
-  OPTION_FORMAT,
-  OPTION_RECORD,
-  OPTION_HEADER,
-  OPTION_PREFIX,
-  OPTION_INDEX,
-  OPTION_SEPARATOR,
-  OPTION_BYTEORDER,
-  OPTION_LABEL_OFFSET,
-  OPTION_LABEL_SIZE,
-  OPTION_LABEL_TYPE,
-  OPTION_LABEL_COLUMN,
-  OPTION_TIMESTAMP_OFFSET,
-  OPTION_TIMESTAMP_SIZE,
-  OPTION_TIMESTAMP_TYPE,
-  OPTION_TIMESTAMP_COLUMN,
-  OPTION_IO,
-  OPTIONS
+  SAMPLES_OPTION_FORMAT,
+  SAMPLES_OPTION_RECORD,
+  SAMPLES_OPTION_HEADER,
+  SAMPLES_OPTION_PREFIX,
+  SAMPLES_OPTION_INDEX,
+  SAMPLES_OPTION_SEPARATOR,
+  SAMPLES_OPTION_BYTEORDER,
+  SAMPLES_OPTION_LABEL_OFFSET,
+  SAMPLES_OPTION_LABEL_SIZE,
+  SAMPLES_OPTION_LABEL_TYPE,
+  SAMPLES_OPTION_LABEL_COLUMN,
+  SAMPLES_OPTION_TIMESTAMP_OFFSET,
+  SAMPLES_OPTION_TIMESTAMP_SIZE,
+  SAMPLES_OPTION_TIMESTAMP_TYPE,
+  SAMPLES_OPTION_TIMESTAMP_COLUMN,
+  SAMPLES_OPTION_IO,
+  SAMPLES_OPTIONS
 };
-static const char *const samples_option_names[OPTIONS] = {
+static const char *const samples_option_names[SAMPLES_OPTIONS] = {
     "format",         "record",         "header",           "prefix",
     "index",          "separator",      "byteorder",        "label_offset",
     "label_size",     "label_type",     "label_column",     "timestamp_offset",
@@ -62,7 +62,7 @@ void ext_samples_options_clear(struct ext_samples_options *options) {
   memset(options, 0, sizeof *options);
 }
 
-static int copy_text(char **to, const char *from) {
+static int samples_copy_text(char **to, const char *from) {
   *to = from ? sqlite3_mprintf("%s", from) : NULL;
   return from && *to == NULL ? SQLITE_NOMEM : SQLITE_OK;
 }
@@ -72,19 +72,19 @@ int ext_samples_options_copy(struct ext_samples_options *to,
   int rc;
   *to = *from;
   to->index = to->label_name = to->timestamp_name = NULL;
-  rc = copy_text(&to->index, from->index);
+  rc = samples_copy_text(&to->index, from->index);
   if (rc == SQLITE_OK)
-    rc = copy_text(&to->label_name, from->label_name);
+    rc = samples_copy_text(&to->label_name, from->label_name);
   if (rc == SQLITE_OK)
-    rc = copy_text(&to->timestamp_name, from->timestamp_name);
+    rc = samples_copy_text(&to->timestamp_name, from->timestamp_name);
   return rc;
 }
 
 /* ---- one option -------------------------------------------------------------
  */
 
-static int option_word(const char *const *words, const char *name,
-                       const char *value, uint32_t *to, char **err) {
+static int samples_option_word(const char *const *words, const char *name,
+                               const char *value, uint32_t *to, char **err) {
   struct near near;
   near_start(&near, value, strlen(value));
   for (uint32_t i = 0; words[i]; i++) {
@@ -98,8 +98,8 @@ static int option_word(const char *const *words, const char *name,
                    near_text(&near));
 }
 
-static int option_number(const char *name, const char *value, uint64_t most,
-                         uint64_t *to, char **err) {
+static int samples_option_number(const char *name, const char *value,
+                                 uint64_t most, uint64_t *to, char **err) {
   return text_whole(value, 0, most, to)
              ? SQLITE_OK
              : ext_error(err, SQLITE_ERROR,
@@ -107,7 +107,8 @@ static int option_number(const char *name, const char *value, uint64_t most,
                          (unsigned long long)most, value);
 }
 
-static int option_separator(const char *value, uint32_t *to, char **err) {
+static int samples_option_separator(const char *value, uint32_t *to,
+                                    char **err) {
   static const struct {
     const char *word;
     char separator;
@@ -130,24 +131,25 @@ static int option_separator(const char *value, uint32_t *to, char **err) {
   return SQLITE_OK;
 }
 
-static int option_size(const char *name, const char *value,
-                       emb_samples_field *field, char **err) {
+static int samples_option_size(const char *name, const char *value,
+                               emb_samples_field *field, char **err) {
   uint64_t n = 0;
-  int rc = option_number(name, value, EMB_SAMPLES_RECORD_MAX, &n, err);
+  int rc = samples_option_number(name, value, EMB_SAMPLES_RECORD_MAX, &n, err);
   field->bytes = (uint32_t)n;
   return rc;
 }
 
-static int option_offset(const char *name, const char *value,
-                         emb_samples_field *field, char **err) {
+static int samples_option_offset(const char *name, const char *value,
+                                 emb_samples_field *field, char **err) {
   if (field->type == EMB_SAMPLES_NONE)
     field->type = TYPE_LATER;
-  return option_number(name, value, EMB_SAMPLES_RECORD_MAX, &field->at, err);
+  return samples_option_number(name, value, EMB_SAMPLES_RECORD_MAX, &field->at,
+                               err);
 }
 
 /* A column of CSV: its number from 0, or its name. */
-static int option_column(const char *value, emb_samples_field *field,
-                         uint64_t later, char **name) {
+static int samples_option_column(const char *value, emb_samples_field *field,
+                                 uint64_t later, char **name) {
   uint64_t number;
   sqlite3_free(*name);
   *name = NULL;
@@ -157,7 +159,7 @@ static int option_column(const char *value, emb_samples_field *field,
     return SQLITE_OK;
   }
   field->at = later;
-  return copy_text(name, value);
+  return samples_copy_text(name, value);
 }
 
 static int samples_option_set(void *arg, int i, const char *value, char **err) {
@@ -168,48 +170,51 @@ static int samples_option_set(void *arg, int i, const char *value, char **err) {
   uint32_t word = 0;
   int rc;
   switch (i) {
-  case OPTION_FORMAT:
-    rc = option_word(format_words, name, value, &word, err);
+  case SAMPLES_OPTION_FORMAT:
+    rc = samples_option_word(format_words, name, value, &word, err);
     format->kind = word + EMB_SAMPLES_FIXED;
     return rc;
-  case OPTION_RECORD:
-    return option_number(name, value, EMB_SAMPLES_RECORD_MAX, &format->record,
-                         err);
-  case OPTION_HEADER:
-    return option_number(name, value, INT64_MAX, &format->header, err);
-  case OPTION_PREFIX:
-    rc = option_number(name, value, 8, &number, err);
+  case SAMPLES_OPTION_RECORD:
+    return samples_option_number(name, value, EMB_SAMPLES_RECORD_MAX,
+                                 &format->record, err);
+  case SAMPLES_OPTION_HEADER:
+    return samples_option_number(name, value, INT64_MAX, &format->header, err);
+  case SAMPLES_OPTION_PREFIX:
+    rc = samples_option_number(name, value, 8, &number, err);
     format->prefix = (uint32_t)number;
     return rc;
-  case OPTION_INDEX:
+  case SAMPLES_OPTION_INDEX:
     sqlite3_free(options->index);
-    return copy_text(&options->index, value);
-  case OPTION_SEPARATOR:
-    return option_separator(value, &format->separator, err);
-  case OPTION_BYTEORDER:
-    return option_word(order_words, name, value, &format->big_endian, err);
-  case OPTION_LABEL_OFFSET:
-    return option_offset(name, value, &format->label, err);
-  case OPTION_TIMESTAMP_OFFSET:
-    return option_offset(name, value, &format->timestamp, err);
-  case OPTION_LABEL_SIZE:
+    return samples_copy_text(&options->index, value);
+  case SAMPLES_OPTION_SEPARATOR:
+    return samples_option_separator(value, &format->separator, err);
+  case SAMPLES_OPTION_BYTEORDER:
+    return samples_option_word(order_words, name, value, &format->big_endian,
+                               err);
+  case SAMPLES_OPTION_LABEL_OFFSET:
+    return samples_option_offset(name, value, &format->label, err);
+  case SAMPLES_OPTION_TIMESTAMP_OFFSET:
+    return samples_option_offset(name, value, &format->timestamp, err);
+  case SAMPLES_OPTION_LABEL_SIZE:
     options->label_sized = 1;
-    return option_size(name, value, &format->label, err);
-  case OPTION_TIMESTAMP_SIZE:
+    return samples_option_size(name, value, &format->label, err);
+  case SAMPLES_OPTION_TIMESTAMP_SIZE:
     options->timestamp_sized = 1;
-    return option_size(name, value, &format->timestamp, err);
-  case OPTION_LABEL_TYPE:
-    return option_word(type_words, name, value, &format->label.type, err);
-  case OPTION_TIMESTAMP_TYPE:
-    return option_word(type_words, name, value, &format->timestamp.type, err);
-  case OPTION_LABEL_COLUMN:
-    return option_column(value, &format->label, COLUMN_LATER,
-                         &options->label_name);
-  case OPTION_TIMESTAMP_COLUMN:
-    return option_column(value, &format->timestamp, COLUMN_LATER + 1,
-                         &options->timestamp_name);
+    return samples_option_size(name, value, &format->timestamp, err);
+  case SAMPLES_OPTION_LABEL_TYPE:
+    return samples_option_word(type_words, name, value, &format->label.type,
+                               err);
+  case SAMPLES_OPTION_TIMESTAMP_TYPE:
+    return samples_option_word(type_words, name, value, &format->timestamp.type,
+                               err);
+  case SAMPLES_OPTION_LABEL_COLUMN:
+    return samples_option_column(value, &format->label, COLUMN_LATER,
+                                 &options->label_name);
+  case SAMPLES_OPTION_TIMESTAMP_COLUMN:
+    return samples_option_column(value, &format->timestamp, COLUMN_LATER + 1,
+                                 &options->timestamp_name);
   default:
-    rc = option_word(io_words, name, value, &word, err);
+    rc = samples_option_word(io_words, name, value, &word, err);
     options->is_cached = (int)word;
     return rc;
   }
@@ -219,7 +224,7 @@ static int samples_option_set(void *arg, int i, const char *value, char **err) {
  */
 
 static const struct ext_pair_names samples_pairs = {
-    samples_option_names, OPTIONS, "format=csv, label_column=label",
+    samples_option_names, SAMPLES_OPTIONS, "format=csv, label_column=label",
     samples_option_set};
 
 int ext_samples_options_pairs(struct ext_samples_options *options,
@@ -228,8 +233,9 @@ int ext_samples_options_pairs(struct ext_samples_options *options,
 }
 
 /* `name = value`, where the value may stand in quotes. */
-static int option_argument(struct ext_samples_options *options,
-                           const char *text, uint64_t *seen, char **err) {
+static int samples_option_argument(struct ext_samples_options *options,
+                                   const char *text, uint64_t *seen,
+                                   char **err) {
   const char *at = text_space(text);
   size_t n = text__name(at), size;
   const char *name = at;
@@ -241,9 +247,10 @@ static int option_argument(struct ext_samples_options *options,
     return ext_error(err, SQLITE_ERROR,
                      "cannot understand: %s; expected e.g. record=12", text);
   near_start(&near, name, n);
-  for (i = 0; i < OPTIONS && !near_same(samples_option_names[i], name, n); i++)
+  for (i = 0;
+       i < SAMPLES_OPTIONS && !near_same(samples_option_names[i], name, n); i++)
     near_offer(&near, samples_option_names[i]);
-  if (i == OPTIONS)
+  if (i == SAMPLES_OPTIONS)
     return ext_error(err, SQLITE_ERROR, "unknown option: %.*s%s", (int)n, name,
                      near_text(&near));
   if (*seen >> i & 1)
@@ -266,14 +273,14 @@ int ext_samples_options_arguments(struct ext_samples_options *options, int argc,
   int rc = SQLITE_OK;
   for (int i = 3; i < argc && rc == SQLITE_OK; i++)
     if (*text_space(argv[i]))
-      rc = option_argument(options, argv[i], &seen, err);
+      rc = samples_option_argument(options, argv[i], &seen, err);
   return rc;
 }
 
 /* ---- all of them --------------------------------------------------------- */
 
-static void finish_field(emb_samples_field *field, int sized, uint32_t type,
-                         uint32_t bytes) {
+static void samples_finish_field(emb_samples_field *field, int sized,
+                                 uint32_t type, uint32_t bytes) {
   if (field->type == TYPE_LATER)
     field->type = type;
   if (!sized && field->bytes == 0 && field->type != EMB_SAMPLES_NONE)
@@ -281,7 +288,7 @@ static void finish_field(emb_samples_field *field, int sized, uint32_t type,
 }
 
 /* Of a column that is not there after all. */
-static void drop_name(const emb_samples_field *field, char **name) {
+static void samples_drop_name(const emb_samples_field *field, char **name) {
   if (field->type == EMB_SAMPLES_NONE) {
     sqlite3_free(*name);
     *name = NULL;
@@ -295,15 +302,16 @@ int ext_samples_options_finish(struct ext_samples_options *options,
   int rc;
   if (format->kind == 0 && format->record)
     format->kind = EMB_SAMPLES_FIXED;
-  drop_name(&format->label, &options->label_name);
-  drop_name(&format->timestamp, &options->timestamp_name);
+  samples_drop_name(&format->label, &options->label_name);
+  samples_drop_name(&format->timestamp, &options->timestamp_name);
   if (format->kind == EMB_SAMPLES_CSV) {
-    finish_field(&format->label, 1, EMB_SAMPLES_BYTES, 0);
-    finish_field(&format->timestamp, 1, EMB_SAMPLES_INT, 0);
+    samples_finish_field(&format->label, 1, EMB_SAMPLES_BYTES, 0);
+    samples_finish_field(&format->timestamp, 1, EMB_SAMPLES_INT, 0);
   } else {
-    finish_field(&format->label, options->label_sized, EMB_SAMPLES_UINT, 1);
-    finish_field(&format->timestamp, options->timestamp_sized, EMB_SAMPLES_INT,
-                 8);
+    samples_finish_field(&format->label, options->label_sized, EMB_SAMPLES_UINT,
+                         1);
+    samples_finish_field(&format->timestamp, options->timestamp_sized,
+                         EMB_SAMPLES_INT, 8);
     if (options->label_name || options->timestamp_name)
       return ext_error(err, SQLITE_ERROR,
                        "only format=csv has columns with names");
@@ -315,8 +323,8 @@ int ext_samples_options_finish(struct ext_samples_options *options,
   return rc ? ext_engine_error(err, rc, why.text) : SQLITE_OK;
 }
 
-static void text_field(sqlite3_str *to, const char *name, int is_csv,
-                       const emb_samples_field *field) {
+static void samples_text_field(sqlite3_str *to, const char *name, int is_csv,
+                               const emb_samples_field *field) {
   if (field->type == EMB_SAMPLES_NONE)
     return;
   sqlite3_str_appendf(to, ", %s_type=%s", name, type_words[field->type]);
@@ -346,8 +354,8 @@ char *ext_samples_options_text(const struct ext_samples_options *options) {
     sqlite3_str_appendf(to, ", separator=\"%c\"", (int)format->separator);
   if (format->big_endian)
     sqlite3_str_appendf(to, ", byteorder=big");
-  text_field(to, "label", is_csv, &format->label);
-  text_field(to, "timestamp", is_csv, &format->timestamp);
+  samples_text_field(to, "label", is_csv, &format->label);
+  samples_text_field(to, "timestamp", is_csv, &format->timestamp);
   return sqlite3_str_finish(to);
 }
 

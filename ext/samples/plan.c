@@ -24,7 +24,7 @@ struct samples_plan {
   int bounds;
 };
 
-static char plan_letter(int op) {
+static char samples_plan_letter(int op) {
   switch (op) {
   case SQLITE_INDEX_CONSTRAINT_EQ:
   case SQLITE_INDEX_CONSTRAINT_IS:
@@ -53,7 +53,7 @@ static void samples_plan_take(sqlite3_index_info *info,
 static void samples_plan_one(sqlite3_index_info *info,
                              struct samples_plan *plan, int i) {
   const struct sqlite3_index_constraint *c = &info->aConstraint[i];
-  char letter = plan_letter(c->op);
+  char letter = samples_plan_letter(c->op);
   if (!c->usable || letter == 0)
     return;
   switch (c->iColumn) {

@@ -29,21 +29,23 @@ SQLITE_EXTENSION_INIT3
 /* Between two looks for an interrupt. */
 #define LOOK_EVERY 16384
 
-enum { RANGE_FILES, RANGE_ROWS, RANGE_SQL };
-static const char *const range_sql[RANGE_SQL] = {
-    [RANGE_FILES] = "SELECT " EXT_SAMPLES_FILE
-                    " FROM @files WHERE last >= ?1 AND most >= ?3 AND least <= "
-                    "?4 AND (?5 IS NULL OR dataset = ?5) ORDER BY last",
-    [RANGE_ROWS] = "SELECT key FROM @rows WHERE key BETWEEN ?1 AND ?2 AND "
-                   "timestamp BETWEEN ?3 AND ?4 AND (?5 IS NULL OR dataset = "
-                   "?5) ORDER BY key",
+enum { SAMPLES_RANGE_FILES, SAMPLES_RANGE_ROWS, SAMPLES_RANGE_SQL };
+static const char *const range_sql[SAMPLES_RANGE_SQL] = {
+    [SAMPLES_RANGE_FILES] =
+        "SELECT " EXT_SAMPLES_FILE
+        " FROM @files WHERE last >= ?1 AND most >= ?3 AND least <= "
+        "?4 AND (?5 IS NULL OR dataset = ?5) ORDER BY last",
+    [SAMPLES_RANGE_ROWS] =
+        "SELECT key FROM @rows WHERE key BETWEEN ?1 AND ?2 AND "
+        "timestamp BETWEEN ?3 AND ?4 AND (?5 IS NULL OR dataset = "
+        "?5) ORDER BY key",
 };
 
 struct ext_samples_range {
   struct ext_samples *table;
   struct ext_samples_map *map;
   const struct ext_samples_ask *ask;
-  sqlite3_stmt *statements[RANGE_SQL];
+  sqlite3_stmt *statements[SAMPLES_RANGE_SQL];
   struct ext_samples_file *file; /* NULL: there are no more */
   uint64_t at, end;              /* records of it */
   uint64_t stripe;               /* records in one */
@@ -67,8 +69,8 @@ int ext_samples_range_new(struct ext_samples *table,
   return SQLITE_OK;
 }
 
-static void range_reset(struct ext_samples_range *range) {
-  for (int i = 0; i < RANGE_SQL; i++)
+static void samples_range_reset(struct ext_samples_range *range) {
+  for (int i = 0; i < SAMPLES_RANGE_SQL; i++)
     if (range->statements[i])
       sqlite3_reset(range->statements[i]);
   ext_samples_file_drop(range->file);
@@ -79,8 +81,8 @@ static void range_reset(struct ext_samples_range *range) {
 void ext_samples_range_free(struct ext_samples_range *range) {
   if (range == NULL)
     return;
-  range_reset(range);
-  for (int i = 0; i < RANGE_SQL; i++)
+  samples_range_reset(range);
+  for (int i = 0; i < SAMPLES_RANGE_SQL; i++)
     sqlite3_finalize(range->statements[i]);
   sqlite3_free(range);
 }
@@ -88,13 +90,13 @@ void ext_samples_range_free(struct ext_samples_range *range) {
 /* ---- workers ------------------------------------------------------------- */
 
 /* Whose the number is, 0 to n - 1. */
-static int64_t range_owner(int64_t number, int64_t n) {
+static int64_t samples_range_owner(int64_t number, int64_t n) {
   int64_t rest = number % n;
   return rest < 0 ? rest + n : rest;
 }
 
-static uint64_t range_stripe(const struct ext_samples_file *file,
-                             int64_t workers) {
+static uint64_t samples_range_stripe(const struct ext_samples_file *file,
+                                     int64_t workers) {
   uint64_t records = (uint64_t)file->last - (uint64_t)file->first + 1;
   uint64_t bytes = file->as.bytes / records + 1;
   uint64_t most = STRIPE_BYTES / bytes;
@@ -105,29 +107,29 @@ static uint64_t range_stripe(const struct ext_samples_file *file,
 }
 
 /* From `at` to the first record that is this worker's. */
-static void range_to_own(struct ext_samples_range *range) {
+static void samples_range_to_own(struct ext_samples_range *range) {
   int64_t workers = range->ask->workers, owner;
   uint64_t number;
   if (workers <= 1)
     return;
   number = range->at / range->stripe;
-  owner = range_owner((int64_t)number + range->file->id, workers);
+  owner = samples_range_owner((int64_t)number + range->file->id, workers);
   if (owner != range->ask->worker)
-    range->at =
-        (number + (uint64_t)range_owner(range->ask->worker - owner, workers)) *
-        range->stripe;
+    range->at = (number + (uint64_t)samples_range_owner(
+                              range->ask->worker - owner, workers)) *
+                range->stripe;
 }
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static int range_row(struct ext_samples_range *range, char **err) {
+static int samples_range_row(struct ext_samples_range *range, char **err) {
   const struct ext_samples_ask *ask = range->ask;
-  sqlite3_stmt *rows = range->statements[RANGE_ROWS];
+  sqlite3_stmt *rows = range->statements[SAMPLES_RANGE_ROWS];
   range->is_row = 0;
   while (sqlite3_step(rows) == SQLITE_ROW) {
     range->row = sqlite3_column_int64(rows, 0);
     if (ask->workers <= 1 ||
-        range_owner(range->row >> 6, ask->workers) == ask->worker) {
+        samples_range_owner(range->row >> 6, ask->workers) == ask->worker) {
       range->is_row = 1;
       return SQLITE_OK;
     }
@@ -135,14 +137,15 @@ static int range_row(struct ext_samples_range *range, char **err) {
   return ext_sql_error(err, range->table->db, sqlite3_reset(rows));
 }
 
-_Static_assert(STRIPE_KEYS == 1 << 6, "as range_row shifts");
+_Static_assert(STRIPE_KEYS == 1 << 6, "as samples_range_row shifts");
 
 /* ---- files --------------------------------------------------------------- */
 
 /* The next file, and where in it the range begins. */
-static int range_next_file(struct ext_samples_range *range, char **err) {
+static int samples_range_next_file(struct ext_samples_range *range,
+                                   char **err) {
   const struct ext_samples_ask *ask = range->ask;
-  sqlite3_stmt *files = range->statements[RANGE_FILES];
+  sqlite3_stmt *files = range->statements[SAMPLES_RANGE_FILES];
   struct ext_samples_file *file;
   int rc;
   ext_samples_file_drop(range->file);
@@ -164,13 +167,14 @@ static int range_next_file(struct ext_samples_range *range, char **err) {
   range->end =
       (uint64_t)(ask->keys.hi < file->last ? ask->keys.hi : file->last) -
       (uint64_t)file->first;
-  range->stripe = ask->workers > 1 ? range_stripe(file, ask->workers) : 0;
+  range->stripe =
+      ask->workers > 1 ? samples_range_stripe(file, ask->workers) : 0;
   return SQLITE_OK;
 }
 
 /* Whether record `at` is wanted; if not, `at` moves on. */
-static int range_look(struct ext_samples_range *range, int *wanted,
-                      char **err) {
+static int samples_range_look(struct ext_samples_range *range, int *wanted,
+                              char **err) {
   const struct ext_samples_ask *ask = range->ask;
   const struct ext_samples_file *file = range->file;
   uint64_t at = range->at;
@@ -198,26 +202,26 @@ static int range_look(struct ext_samples_range *range, int *wanted,
 }
 
 /* The next wanted record; range->file is NULL where there is none. */
-static int range_place(struct ext_samples_range *range, char **err) {
+static int samples_range_place(struct ext_samples_range *range, char **err) {
   int rc = SQLITE_OK;
   while (rc == SQLITE_OK && range->file && !range->is_placed) {
     int wanted;
-    range_to_own(range);
+    samples_range_to_own(range);
     if (++range->looks % LOOK_EVERY == 0 &&
         ext_link_interrupted(range->table->client->conn))
       return ext_error(err, SQLITE_INTERRUPT, "interrupted");
     if (range->at > range->end) {
-      rc = range_next_file(range, err);
+      rc = samples_range_next_file(range, err);
     } else {
-      rc = range_look(range, &wanted, err);
+      rc = samples_range_look(range, &wanted, err);
       range->is_placed = rc == SQLITE_OK && wanted;
     }
   }
   return rc;
 }
 
-static void range_bind(sqlite3_stmt *statement,
-                       const struct ext_samples_ask *ask) {
+static void samples_range_bind(sqlite3_stmt *statement,
+                               const struct ext_samples_ask *ask) {
   sqlite3_bind_int64(statement, 1, ask->keys.lo);
   sqlite3_bind_int64(statement, 2, ask->keys.hi);
   sqlite3_bind_int64(statement, 3, ask->times.lo);
@@ -231,36 +235,37 @@ static void range_bind(sqlite3_stmt *statement,
 int ext_samples_range_begin(struct ext_samples_range *range,
                             const struct ext_samples_ask *ask, char **err) {
   int rc = SQLITE_OK;
-  range_reset(range);
+  samples_range_reset(range);
   range->ask = ask;
   if (ask->keys.lo > ask->keys.hi || ask->times.lo > ask->times.hi)
     return SQLITE_OK;
-  for (int i = 0; i < RANGE_SQL && rc == SQLITE_OK; i++) {
+  for (int i = 0; i < SAMPLES_RANGE_SQL && rc == SQLITE_OK; i++) {
     if (range->statements[i] == NULL)
       rc = ext_samples_prepare(range->table, range_sql[i],
                                &range->statements[i], err);
     if (rc == SQLITE_OK)
-      range_bind(range->statements[i], ask);
+      samples_range_bind(range->statements[i], ask);
   }
   if (rc == SQLITE_OK)
-    rc = range_row(range, err);
+    rc = samples_range_row(range, err);
   if (rc == SQLITE_OK)
-    rc = range_next_file(range, err);
-  return rc == SQLITE_OK ? range_place(range, err) : rc;
+    rc = samples_range_next_file(range, err);
+  return rc == SQLITE_OK ? samples_range_place(range, err) : rc;
 }
 
 /* ---- both ---------------------------------------------------------------- */
 
-static int range_take_row(struct ext_samples_range *range,
-                          struct ext_samples_entry *entry, char **err) {
+static int samples_range_take_row(struct ext_samples_range *range,
+                                  struct ext_samples_entry *entry, char **err) {
   entry->key = range->row;
   entry->is_there = 1;
-  return range_row(range, err);
+  return samples_range_row(range, err);
 }
 
-static int range_take_record(struct ext_samples_range *range,
-                             struct ext_samples_entry *entry,
-                             struct ext_samples_place *place, char **err) {
+static int samples_range_take_record(struct ext_samples_range *range,
+                                     struct ext_samples_entry *entry,
+                                     struct ext_samples_place *place,
+                                     char **err) {
   const struct ext_samples_ask *ask = range->ask;
   int is_time = range->file->format.timestamp.type != EMB_SAMPLES_NONE;
   entry->key = (int64_t)((uint64_t)range->file->first + range->at);
@@ -277,7 +282,7 @@ static int range_take_record(struct ext_samples_range *range,
   *place = range->place;
   range->at++;
   range->is_placed = 0;
-  return range_place(range, err);
+  return samples_range_place(range, err);
 }
 
 int ext_samples_range_next(struct ext_samples_range *range,
@@ -291,6 +296,6 @@ int ext_samples_range_next(struct ext_samples_range *range,
   if (range->is_row &&
       (range->file == NULL ||
        range->row < (int64_t)((uint64_t)range->file->first + range->at)))
-    return range_take_row(range, entry, err);
-  return range_take_record(range, entry, place, err);
+    return samples_range_take_row(range, entry, err);
+  return samples_range_take_record(range, entry, place, err);
 }

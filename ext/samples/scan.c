@@ -52,18 +52,24 @@ int ext_samples_scan_new(struct ext_samples *table,
   return rc;
 }
 
-static void load_clear(struct scan_load *load) {
+/* After fork() what is under way is the parent's, and so is its memory. */
+static int samples_scan_is_inherited(const struct ext_samples_scan *scan) {
+  return ext_conn_is_inherited(scan->table->client->conn);
+}
+
+static void samples_load_clear(struct ext_samples_scan *scan,
+                               struct samples_scan_load *load) {
   for (size_t i = 0; i < load->n; i++)
     ext_samples_file_drop(load->entries[i].file);
   load->n = load->records = 0;
-  if (load->batch)
+  if (load->batch && !samples_scan_is_inherited(scan))
     emb_samples_batch_clear(load->batch);
 }
 
 void ext_samples_scan_end(struct ext_samples_scan *scan) {
   struct ext_samples_ask none = {.reads = 0};
   for (int i = 0; i < SCAN_LOADS; i++)
-    load_clear(&scan->loads[i]);
+    samples_load_clear(scan, &scan->loads[i]);
   if (scan->is_kept)
     ext_samples_file_drop(scan->kept.file);
   sqlite3_free(scan->keys);
@@ -80,11 +86,12 @@ void ext_samples_scan_end(struct ext_samples_scan *scan) {
   scan->eof = scan->ended = 1;
 }
 
-static void scan_destroy(struct ext_samples_scan *scan) {
+static void samples_scan_destroy(struct ext_samples_scan *scan) {
   if (scan->range)
     ext_samples_scan_end(scan);
   for (int i = 0; i < SCAN_LOADS; i++) {
-    emb_samples_batch_free(scan->loads[i].batch);
+    if (!samples_scan_is_inherited(scan))
+      emb_samples_batch_free(scan->loads[i].batch);
     sqlite3_free(scan->loads[i].entries);
   }
   ext_samples_range_free(scan->range);
@@ -99,38 +106,39 @@ void ext_samples_scan_free(struct ext_samples_scan *scan) {
     ext_samples_scan_end(scan);
     scan->table->spare = scan;
   } else if (scan) {
-    scan_destroy(scan);
+    samples_scan_destroy(scan);
   }
 }
 
 void ext_samples_scan_free_spare(struct ext_samples *table) {
   if (table->spare)
-    scan_destroy(table->spare);
+    samples_scan_destroy(table->spare);
   table->spare = NULL;
 }
 
 /* ---- loads --------------------------------------------------------------- */
 
-static int scan_error(int rc, const emb_err *why, char **err) {
+static int samples_scan_error(int rc, const emb_err *why, char **err) {
   return rc ? ext_engine_error(err, rc, why->text) : SQLITE_OK;
 }
 
 /* A load that is free. */
-static int load_new(struct ext_samples_scan *scan, struct scan_load **out) {
-  struct scan_load *load =
+static int samples_load_new(struct ext_samples_scan *scan,
+                            struct samples_scan_load **out) {
+  struct samples_scan_load *load =
       &scan->loads[(scan->front + scan->count) % SCAN_LOADS];
   if (load->entries == NULL)
     load->entries = sqlite3_malloc64(ENTRIES * sizeof *load->entries);
   *out = load;
   if (load->entries == NULL)
     return SQLITE_NOMEM;
-  load_clear(load);
+  samples_load_clear(scan, load);
   return SQLITE_OK;
 }
 
 /* What reads it; made when the first record is read. */
-static int load_batch(struct ext_samples_scan *scan, struct scan_load *load,
-                      char **err) {
+static int samples_load_batch(struct ext_samples_scan *scan,
+                              struct samples_scan_load *load, char **err) {
   size_t bytes = scan->is_list ? LIST_BYTES : LOAD_BYTES;
   emb_err why;
   int rc = EMB_OK;
@@ -144,21 +152,22 @@ static int load_batch(struct ext_samples_scan *scan, struct scan_load *load,
   if (!rc && load->batch == NULL)
     rc = emb_samples_batch_new(scan->table->reader, bytes, &load->batch, &why);
   load->bytes = bytes;
-  return scan_error(rc, &why, err);
+  return samples_scan_error(rc, &why, err);
 }
 
 /* *added = 0: there is no room. */
-static int load_add(struct ext_samples_scan *scan, struct scan_load *load,
-                    struct ext_samples_entry *entry,
-                    const struct ext_samples_place *place, int *added,
-                    char **err) {
+static int samples_load_add(struct ext_samples_scan *scan,
+                            struct samples_scan_load *load,
+                            struct ext_samples_entry *entry,
+                            const struct ext_samples_place *place, int *added,
+                            char **err) {
   emb_err why;
   int rc;
   *added = 1;
   if (!entry->is_read)
     return SQLITE_OK;
   if (load->records == 0) {
-    rc = load_batch(scan, load, err);
+    rc = samples_load_batch(scan, load, err);
     if (rc != SQLITE_OK)
       return rc;
   }
@@ -166,21 +175,22 @@ static int load_add(struct ext_samples_scan *scan, struct scan_load *load,
                              place->bytes, added, &why);
   entry->record = (uint32_t)load->records;
   load->records += !rc && *added;
-  return scan_error(rc, &why, err);
+  return samples_scan_error(rc, &why, err);
 }
 
-static int load_start(struct scan_load *load, char **err) {
+static int samples_load_start(struct samples_scan_load *load, char **err) {
   emb_err why;
   return load->records
-             ? scan_error(emb_samples_batch_start(load->batch, &why), &why, err)
+             ? samples_scan_error(emb_samples_batch_start(load->batch, &why),
+                                  &why, err)
              : SQLITE_OK;
 }
 
 /* ---- range --------------------------------------------------------------- */
 
-static int range_take(struct ext_samples_scan *scan,
-                      struct ext_samples_entry *entry,
-                      struct ext_samples_place *place, char **err) {
+static int samples_range_take(struct ext_samples_scan *scan,
+                              struct ext_samples_entry *entry,
+                              struct ext_samples_place *place, char **err) {
   int found, rc;
   if (scan->is_kept) {
     *entry = scan->kept;
@@ -197,17 +207,17 @@ static int range_take(struct ext_samples_scan *scan,
   return rc;
 }
 
-static int load_range(struct ext_samples_scan *scan, char **err) {
-  struct scan_load *load;
+static int samples_load_range(struct ext_samples_scan *scan, char **err) {
+  struct samples_scan_load *load;
   int added = 1;
-  int rc = load_new(scan, &load);
+  int rc = samples_load_new(scan, &load);
   while (rc == SQLITE_OK && added && load->n < scan->most) {
     struct ext_samples_entry entry;
     struct ext_samples_place place;
-    rc = range_take(scan, &entry, &place, err);
+    rc = samples_range_take(scan, &entry, &place, err);
     if (rc != SQLITE_OK || scan->ended)
       break;
-    rc = load_add(scan, load, &entry, &place, &added, err);
+    rc = samples_load_add(scan, load, &entry, &place, &added, err);
     if (rc == SQLITE_OK && added) {
       load->entries[load->n++] = entry;
     } else if (rc == SQLITE_OK) {
@@ -224,21 +234,21 @@ static int load_range(struct ext_samples_scan *scan, char **err) {
 
 /* ---- list ---------------------------------------------------------------- */
 
-struct listed {
+struct samples_listed {
   int64_t key;
   size_t at; /* in the load */
 };
 
-static int by_key(const void *a, const void *b) {
-  int64_t x = ((const struct listed *)a)->key;
-  int64_t y = ((const struct listed *)b)->key;
+static int sampled_by_key(const void *a, const void *b) {
+  int64_t x = ((const struct samples_listed *)a)->key;
+  int64_t y = ((const struct samples_listed *)b)->key;
   return x < y ? -1 : x > y;
 }
 
 /* Where the sample is, if it is anywhere. */
-static int list_find(struct ext_samples_scan *scan,
-                     struct ext_samples_entry *entry,
-                     struct ext_samples_place *place, char **err) {
+static int samples_list_find(struct ext_samples_scan *scan,
+                             struct ext_samples_entry *entry,
+                             struct ext_samples_place *place, char **err) {
   struct ext_samples_file *file;
   sqlite3_stmt *row;
   uint64_t at;
@@ -273,39 +283,39 @@ static int list_find(struct ext_samples_scan *scan,
 }
 
 /* The next n keys; *fits = 0: their records have no room. */
-static int list_load(struct ext_samples_scan *scan, size_t n, int *fits,
-                     char **err) {
-  struct listed *listed = sqlite3_malloc64(n * sizeof *listed);
-  struct scan_load *load;
-  int rc = listed ? load_new(scan, &load) : SQLITE_NOMEM;
+static int samples_list_load(struct ext_samples_scan *scan, size_t n, int *fits,
+                             char **err) {
+  struct samples_listed *listed = sqlite3_malloc64(n * sizeof *listed);
+  struct samples_scan_load *load;
+  int rc = listed ? samples_load_new(scan, &load) : SQLITE_NOMEM;
   *fits = 1;
   for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
-    listed[i] = (struct listed){scan->keys[scan->key_at + i], i};
+    listed[i] = (struct samples_listed){scan->keys[scan->key_at + i], i};
     memset(&load->entries[i], 0, sizeof load->entries[i]);
     load->entries[i].key = listed[i].key;
     load->n = i + 1;
   }
   if (rc == SQLITE_OK)
-    qsort(listed, n, sizeof *listed, by_key);
+    qsort(listed, n, sizeof *listed, sampled_by_key);
   for (size_t i = 0; i < n && rc == SQLITE_OK && *fits; i++) {
     struct ext_samples_entry *entry = &load->entries[listed[i].at];
     struct ext_samples_place place;
-    rc = list_find(scan, entry, &place, err);
+    rc = samples_list_find(scan, entry, &place, err);
     if (rc == SQLITE_OK)
-      rc = load_add(scan, load, entry, &place, fits, err);
+      rc = samples_load_add(scan, load, entry, &place, fits, err);
   }
   sqlite3_free(listed);
   return rc;
 }
 
-static int load_list(struct ext_samples_scan *scan, char **err) {
+static int samples_load_list(struct ext_samples_scan *scan, char **err) {
   size_t left = scan->key_count - scan->key_at;
   size_t n = left < LIST_KEYS ? left : LIST_KEYS;
   int fits = 0, rc = SQLITE_OK;
   if (ext_link_interrupted(scan->table->client->conn))
     return ext_error(err, SQLITE_INTERRUPT, "interrupted");
   while (rc == SQLITE_OK && n > 0) {
-    rc = list_load(scan, n, &fits, err);
+    rc = samples_list_load(scan, n, &fits, err);
     if (rc != SQLITE_OK || fits)
       break;
     n = (n + 1) / 2; /* one record always fits */
@@ -318,14 +328,15 @@ static int load_list(struct ext_samples_scan *scan, char **err) {
 /* ---- both ---------------------------------------------------------------- */
 
 /* As many loads as may be under way. */
-static int scan_fill(struct ext_samples_scan *scan, char **err) {
+static int samples_scan_fill(struct ext_samples_scan *scan, char **err) {
   int most = scan->is_list ? 2 : SCAN_LOADS, rc = SQLITE_OK;
   while (rc == SQLITE_OK && !scan->ended && scan->count < most) {
-    rc = scan->is_list ? load_list(scan, err) : load_range(scan, err);
+    rc = scan->is_list ? samples_load_list(scan, err)
+                       : samples_load_range(scan, err);
     if (rc == SQLITE_OK) {
-      struct scan_load *load =
+      struct samples_scan_load *load =
           &scan->loads[(scan->front + scan->count) % SCAN_LOADS];
-      rc = load_start(load, err);
+      rc = samples_load_start(load, err);
       scan->count += load->n > 0;
     }
   }
@@ -333,15 +344,15 @@ static int scan_fill(struct ext_samples_scan *scan, char **err) {
 }
 
 int ext_samples_scan_split(struct ext_samples_scan *scan, char **err) {
-  const struct ext_samples_entry *entry = scan_entry(scan);
+  const struct ext_samples_entry *entry = samples_scan_entry(scan);
   const void *record;
   size_t bytes;
   emb_err why;
   int rc;
   if (scan->is_split)
     return SQLITE_OK;
-  record =
-      emb_samples_batch_record(scan_front(scan)->batch, entry->record, &bytes);
+  record = emb_samples_batch_record(samples_scan_front(scan)->batch,
+                                    entry->record, &bytes);
   rc = emb_samples_split(&entry->file->format, record, bytes, &scan->sample,
                          &why);
   if (rc) {
@@ -356,22 +367,22 @@ int ext_samples_scan_split(struct ext_samples_scan *scan, char **err) {
 }
 
 /* The records of the front load are there. */
-static int scan_wait(struct ext_samples_scan *scan, char **err) {
-  struct scan_load *load = scan_front(scan);
+static int samples_scan_wait(struct ext_samples_scan *scan, char **err) {
+  struct samples_scan_load *load = samples_scan_front(scan);
   emb_err why;
   int rc = EMB_OK;
   if (!scan->is_waited && load->records)
     rc = emb_samples_batch_wait(load->batch, &why);
   scan->is_waited = 1;
-  return scan_error(rc, &why, err);
+  return samples_scan_error(rc, &why, err);
 }
 
 /* Whether the sample at hand is wanted, where its record says so. */
-static int scan_is_wanted(struct ext_samples_scan *scan, int *wanted,
-                          char **err) {
+static int samples_scan_is_wanted(struct ext_samples_scan *scan, int *wanted,
+                                  char **err) {
   int rc = SQLITE_OK;
   *wanted = 1;
-  if (scan_entry(scan)->is_timed) {
+  if (samples_scan_entry(scan)->is_timed) {
     rc = ext_samples_scan_split(scan, err);
     *wanted = rc == SQLITE_OK && scan->sample.timestamp >= scan->ask.times.lo &&
               scan->sample.timestamp <= scan->ask.times.hi;
@@ -380,27 +391,27 @@ static int scan_is_wanted(struct ext_samples_scan *scan, int *wanted,
 }
 
 /* Over the front load if it is done; from there to a wanted sample. */
-static int scan_settle(struct ext_samples_scan *scan, char **err) {
+static int samples_scan_settle(struct ext_samples_scan *scan, char **err) {
   int rc = SQLITE_OK, wanted = 0;
   while (rc == SQLITE_OK && !wanted) {
     scan->is_split = 0;
-    if (scan->count > 0 && scan->at == scan_front(scan)->n) {
-      load_clear(scan_front(scan));
+    if (scan->count > 0 && scan->at == samples_scan_front(scan)->n) {
+      samples_load_clear(scan, samples_scan_front(scan));
       scan->front = (scan->front + 1) % SCAN_LOADS;
       scan->count--;
       scan->at = 0;
       scan->is_waited = 0;
     }
-    rc = scan->is_waited ? SQLITE_OK : scan_fill(scan, err);
+    rc = scan->is_waited ? SQLITE_OK : samples_scan_fill(scan, err);
     if (rc != SQLITE_OK)
       break;
     if (scan->count == 0) {
       scan->eof = 1;
       return SQLITE_OK;
     }
-    rc = scan_wait(scan, err);
+    rc = samples_scan_wait(scan, err);
     if (rc == SQLITE_OK)
-      rc = scan_is_wanted(scan, &wanted, err);
+      rc = samples_scan_is_wanted(scan, &wanted, err);
     if (rc == SQLITE_OK && !wanted)
       scan->at++;
   }
@@ -410,7 +421,7 @@ static int scan_settle(struct ext_samples_scan *scan, char **err) {
 int ext_samples_scan_next(struct ext_samples_scan *scan, char **err) {
   scan->at++;
   scan->position++;
-  return scan_settle(scan, err);
+  return samples_scan_settle(scan, err);
 }
 
 int ext_samples_scan_range(struct ext_samples_scan *scan,
@@ -422,7 +433,7 @@ int ext_samples_scan_range(struct ext_samples_scan *scan,
   scan->most = FIRST_ENTRIES;
   scan->eof = scan->ended = 0;
   rc = ext_samples_range_begin(scan->range, &scan->ask, err);
-  return rc == SQLITE_OK ? scan_settle(scan, err) : rc;
+  return rc == SQLITE_OK ? samples_scan_settle(scan, err) : rc;
 }
 
 int ext_samples_scan_list(struct ext_samples_scan *scan, int64_t *keys,
@@ -434,7 +445,7 @@ int ext_samples_scan_list(struct ext_samples_scan *scan, int64_t *keys,
   scan->ask.reads = reads;
   scan->ended = n == 0;
   scan->eof = 0;
-  return scan_settle(scan, err);
+  return samples_scan_settle(scan, err);
 }
 
 int ext_samples_scan_eof(const struct ext_samples_scan *scan) {
@@ -442,7 +453,7 @@ int ext_samples_scan_eof(const struct ext_samples_scan *scan) {
 }
 
 int64_t ext_samples_scan_key(const struct ext_samples_scan *scan) {
-  return scan_entry(scan)->key;
+  return samples_scan_entry(scan)->key;
 }
 
 uint64_t ext_samples_scan_position(const struct ext_samples_scan *scan) {
@@ -450,5 +461,5 @@ uint64_t ext_samples_scan_position(const struct ext_samples_scan *scan) {
 }
 
 int ext_samples_scan_found(const struct ext_samples_scan *scan) {
-  return scan_entry(scan)->is_there;
+  return samples_scan_entry(scan)->is_there;
 }

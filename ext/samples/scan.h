@@ -9,7 +9,7 @@
 
 #define SCAN_LOADS 4
 
-struct scan_load {
+struct samples_scan_load {
   emb_samples_batch *batch;
   struct ext_samples_entry *entries; /* ENTRIES */
   size_t n, records;
@@ -20,7 +20,7 @@ struct ext_samples_scan {
   struct ext_samples *table;
   struct ext_samples_map *map;
   struct ext_samples_range *range;
-  struct scan_load loads[SCAN_LOADS];
+  struct samples_scan_load loads[SCAN_LOADS];
   int front, count; /* loads that are filled */
   size_t at;        /* sample of the front one */
   int is_waited;    /* its records are there */
@@ -43,14 +43,14 @@ struct ext_samples_scan {
   emb_samples_sample sample;
 };
 
-static inline struct scan_load *
-scan_front(const struct ext_samples_scan *scan) {
-  return (struct scan_load *)&scan->loads[scan->front];
+static inline struct samples_scan_load *
+samples_scan_front(const struct ext_samples_scan *scan) {
+  return (struct samples_scan_load *)&scan->loads[scan->front];
 }
 
 static inline const struct ext_samples_entry *
-scan_entry(const struct ext_samples_scan *scan) {
-  return &scan_front(scan)->entries[scan->at];
+samples_scan_entry(const struct ext_samples_scan *scan) {
+  return &samples_scan_front(scan)->entries[scan->at];
 }
 
 /* Label, timestamp and payload of the record at hand. */

@@ -31,8 +31,9 @@ struct samples_tvf {
 
 /* Of the statement only its first row is read: that is one of the schema, so a
 ** transaction is open, and its second half keeps the table. */
-static int find_prepare(struct ext_samples_client *client, const char *text,
-                        sqlite3_stmt **hold, const char **name, char **err) {
+static int samples_find_prepare(struct ext_samples_client *client,
+                                const char *text, sqlite3_stmt **hold,
+                                const char **name, char **err) {
   sqlite3 *db = client->conn->db;
   char *schema, *sql;
   int rc = ext_conn_split_name(db, text, &schema, name);
@@ -61,7 +62,7 @@ int ext_samples_find(struct ext_samples_client *client, sqlite3_value *value,
   const char *text, *name = NULL;
   int rc = ext_arg_text(value, "table", &text, err);
   if (rc == SQLITE_OK)
-    rc = find_prepare(client, text, hold, &name, err);
+    rc = samples_find_prepare(client, text, hold, &name, err);
   if (rc != SQLITE_OK)
     return rc;
   *table = client->probed;
@@ -177,8 +178,9 @@ static const struct ext_tvf samples_get = {
 
 /* ---- emb_samples_worker -------------------------------------------------- */
 
-static int worker_number(sqlite3_value *value, const char *what, int64_t least,
-                         int64_t most, int64_t *number, char **err) {
+static int samples_worker_number(sqlite3_value *value, const char *what,
+                                 int64_t least, int64_t most, int64_t *number,
+                                 char **err) {
   int rc;
   sqlite3_value_numeric_type(value);
   rc = ext_key_from_value(value, what, number, err);
@@ -191,8 +193,9 @@ static int worker_number(sqlite3_value *value, const char *what, int64_t least,
 }
 
 /* One end of the interval, which may be absent. */
-static int worker_time(struct ext_range *times, char op, sqlite3_value *value,
-                       const char *what, char **err) {
+static int samples_worker_time(struct ext_range *times, char op,
+                               sqlite3_value *value, const char *what,
+                               char **err) {
   int64_t time;
   int rc;
   if (value == NULL || sqlite3_value_type(value) == SQLITE_NULL)
@@ -213,15 +216,15 @@ static int samples_worker_begin(struct ext_tvf_cursor *base,
   ext_range_all(&ask.times);
   ask.reads = samples_tvf_reads(cursor);
   if (rc == SQLITE_OK)
-    rc = worker_number(arguments[2], "workers", 1, WORKERS_MOST, &ask.workers,
-                       err);
+    rc = samples_worker_number(arguments[2], "workers", 1, WORKERS_MOST,
+                               &ask.workers, err);
   if (rc == SQLITE_OK)
-    rc = worker_number(arguments[1], "worker", 0, ask.workers - 1, &ask.worker,
-                       err);
+    rc = samples_worker_number(arguments[1], "worker", 0, ask.workers - 1,
+                               &ask.worker, err);
   if (rc == SQLITE_OK)
-    rc = worker_time(&ask.times, 'g', arguments[3], "start", err);
+    rc = samples_worker_time(&ask.times, 'g', arguments[3], "start", err);
   if (rc == SQLITE_OK)
-    rc = worker_time(&ask.times, '<', arguments[4], "end", err);
+    rc = samples_worker_time(&ask.times, '<', arguments[4], "end", err);
   return rc == SQLITE_OK ? ext_samples_scan_range(cursor->scan, &ask, err) : rc;
 }
 

@@ -15,15 +15,15 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 /* Where the sample is: in a file, at its place; in a row; or nowhere. */
-enum { FOUND_NOT, FOUND_FILE, FOUND_ROW };
-struct found {
+enum { SAMPLES_FOUND_NOT, SAMPLES_FOUND_FILE, SAMPLES_FOUND_ROW };
+struct samples_found {
   int where;
   struct ext_samples_file *file; /* the map's */
   uint64_t at;
 };
 
-static int update_find(struct ext_samples *table, sqlite3_int64 key,
-                       struct found *found, char **err) {
+static int samples_update_find(struct ext_samples *table, sqlite3_int64 key,
+                               struct samples_found *found, char **err) {
   sqlite3_stmt *row;
   int gone = 1;
   int rc = SQLITE_OK;
@@ -38,20 +38,20 @@ static int update_find(struct ext_samples *table, sqlite3_int64 key,
   if (rc == SQLITE_OK && found->file) {
     found->at = (uint64_t)key - (uint64_t)found->file->first;
     rc = ext_samples_map_gone(table->map, found->file, found->at, &gone, err);
-    found->where = gone ? FOUND_NOT : FOUND_FILE;
+    found->where = gone ? SAMPLES_FOUND_NOT : SAMPLES_FOUND_FILE;
   }
   if (rc == SQLITE_OK && gone) {
     rc = ext_samples_map_row(table->map, key, &row, err);
     if (rc == SQLITE_OK && row) {
       sqlite3_reset(row);
-      found->where = FOUND_ROW;
+      found->where = SAMPLES_FOUND_ROW;
     }
   }
   return rc;
 }
 
-static int row_delete(struct ext_samples *table, sqlite3_int64 key,
-                      char **err) {
+static int samples_row_delete(struct ext_samples *table, sqlite3_int64 key,
+                              char **err) {
   sqlite3_stmt *statement = NULL;
   int rc = ext_samples_prepare(table, "DELETE FROM @rows WHERE key = ?1",
                                &statement, err);
@@ -63,21 +63,23 @@ static int row_delete(struct ext_samples *table, sqlite3_int64 key,
   return rc;
 }
 
-static int update_delete(struct ext_samples *table, sqlite3_int64 key,
-                         const struct found *found, char **err) {
+static int samples_update_delete(struct ext_samples *table, sqlite3_int64 key,
+                                 const struct samples_found *found,
+                                 char **err) {
   switch (found->where) {
-  case FOUND_FILE:
+  case SAMPLES_FOUND_FILE:
     return ext_samples_map_delete(table->map, found->file, found->at, err);
-  case FOUND_ROW:
-    return row_delete(table, key, err);
+  case SAMPLES_FOUND_ROW:
+    return samples_row_delete(table, key, err);
   default:
     return SQLITE_OK;
   }
 }
 
 /* The other column values of a row; argv is that of xUpdate. */
-static int row_write(struct ext_samples *table, int64_t key, int64_t time,
-                     const char *dataset, sqlite3_value **argv, char **err) {
+static int samples_row_write(struct ext_samples *table, int64_t key,
+                             int64_t time, const char *dataset,
+                             sqlite3_value **argv, char **err) {
   sqlite3_stmt *row = NULL;
   int rc = ext_samples_prepare(table,
                                "INSERT INTO @rows(key, timestamp, label, "
@@ -96,7 +98,8 @@ static int row_write(struct ext_samples *table, int64_t key, int64_t time,
 }
 
 /* Now, as SQL says it: in a test of SQLite's own it can be set. */
-static int row_now(struct ext_samples *table, int64_t *time, char **err) {
+static int samples_row_now(struct ext_samples *table, int64_t *time,
+                           char **err) {
   sqlite3_stmt *statement = NULL;
   sqlite3_int64 now;
   int found;
@@ -109,23 +112,24 @@ static int row_now(struct ext_samples *table, int64_t *time, char **err) {
   return rc;
 }
 
-static int is_null(sqlite3_value *value) {
+static int samples_is_null(sqlite3_value *value) {
   return sqlite3_value_type(value) == SQLITE_NULL;
 }
 
 /* What stands beside key and payload, checked before anything is written. */
-static int row_check(struct ext_samples *table, sqlite3_value **argv,
-                     int64_t *time, const char **dataset, char **err) {
+static int samples_row_check(struct ext_samples *table, sqlite3_value **argv,
+                             int64_t *time, const char **dataset, char **err) {
   int rc = ext_samples_dataset(argv[2 + EXT_SAMPLES_DATASET], dataset, err);
   if (rc != SQLITE_OK)
     return rc;
-  return is_null(argv[2 + EXT_SAMPLES_TIMESTAMP])
-             ? row_now(table, time, err)
+  return samples_is_null(argv[2 + EXT_SAMPLES_TIMESTAMP])
+             ? samples_row_now(table, time, err)
              : ext_samples_time(argv[2 + EXT_SAMPLES_TIMESTAMP], time, err);
 }
 
 /* The texts are core's own, without "emb: " in front. */
-static int constraint_failed(struct ext_samples *table, const char *kind) {
+static int samples_constraint_failed(struct ext_samples *table,
+                                     const char *kind) {
   sqlite3_free(table->base.zErrMsg);
   table->base.zErrMsg =
       sqlite3_mprintf("%s constraint failed: %s.key", kind, table->name);
@@ -134,130 +138,136 @@ static int constraint_failed(struct ext_samples *table, const char *kind) {
 
 /* A key that is taken, as the statement's ON CONFLICT has it; *skip: the row is
 ** left out. */
-static int update_conflict(struct ext_samples *table, int64_t key,
-                           const struct found *found, int *skip, char **err) {
+static int samples_update_conflict(struct ext_samples *table, int64_t key,
+                                   const struct samples_found *found, int *skip,
+                                   char **err) {
   *skip = 0;
-  if (found->where == FOUND_NOT)
+  if (found->where == SAMPLES_FOUND_NOT)
     return SQLITE_OK;
   switch (sqlite3_vtab_on_conflict(table->db)) {
   case SQLITE_REPLACE:
-    return update_delete(table, key, found, err);
+    return samples_update_delete(table, key, found, err);
   case SQLITE_IGNORE:
     *skip = 1;
     return SQLITE_OK;
   default:
-    return constraint_failed(table, "UNIQUE");
+    return samples_constraint_failed(table, "UNIQUE");
   }
 }
 
-static int update_insert(struct ext_samples *table, sqlite3_value **argv,
-                         sqlite3_int64 *key, char **err) {
+static int samples_update_insert(struct ext_samples *table,
+                                 sqlite3_value **argv, sqlite3_int64 *key,
+                                 char **err) {
   sqlite3_value *given = argv[1];
   const char *dataset;
-  struct found found;
+  struct samples_found found;
   int64_t time, own = 0;
   int skip = 0, rc;
-  if (is_null(given))
+  if (samples_is_null(given))
     given = argv[2 + EXT_SAMPLES_KEY];
-  rc = row_check(table, argv, &time, &dataset, err);
-  if (rc == SQLITE_OK && !is_null(given)) {
+  rc = samples_row_check(table, argv, &time, &dataset, err);
+  if (rc == SQLITE_OK && !samples_is_null(given)) {
     rc = ext_key_from_value(given, "key", &own, err);
     if (rc == SQLITE_OK)
-      rc = update_find(table, own, &found, err);
+      rc = samples_update_find(table, own, &found, err);
     if (rc == SQLITE_OK)
-      rc = update_conflict(table, own, &found, &skip, err);
+      rc = samples_update_conflict(table, own, &found, &skip, err);
     if (rc != SQLITE_OK || skip)
       return rc;
   }
   if (rc == SQLITE_OK)
     rc = ext_samples_keys(table, given, 1, &own, err);
   if (rc == SQLITE_OK)
-    rc = row_write(table, own, time, dataset, argv, err);
+    rc = samples_row_write(table, own, time, dataset, argv, err);
   *key = own;
   return rc;
 }
 
 /* The new key stands in the key's column or, if that is as it was, in the
 ** rowid. */
-static int update_key(struct ext_samples *table, sqlite3_value **argv,
-                      int64_t *key, char **err) {
+static int samples_update_key(struct ext_samples *table, sqlite3_value **argv,
+                              int64_t *key, char **err) {
   sqlite3_value *value = argv[2 + EXT_SAMPLES_KEY];
   int64_t old = sqlite3_value_int64(argv[0]);
   int rc;
-  if (is_null(value))
-    return constraint_failed(table, "NOT NULL");
+  if (samples_is_null(value))
+    return samples_constraint_failed(table, "NOT NULL");
   rc = ext_key_from_value(value, "key", key, err);
   return rc == SQLITE_OK && *key == old
              ? ext_key_from_value(argv[1], "key", key, err)
              : rc;
 }
 
-static int update_change(struct ext_samples *table, sqlite3_value **argv,
-                         char **err) {
+static int samples_update_change(struct ext_samples *table,
+                                 sqlite3_value **argv, char **err) {
   sqlite3_int64 old = sqlite3_value_int64(argv[0]);
   const char *dataset;
-  struct found from, to;
+  struct samples_found from, to;
   int64_t time, key = 0;
   int skip = 0;
-  int rc = row_check(table, argv, &time, &dataset, err);
+  int rc = samples_row_check(table, argv, &time, &dataset, err);
   if (rc == SQLITE_OK)
-    rc = update_key(table, argv, &key, err);
+    rc = samples_update_key(table, argv, &key, err);
   if (rc == SQLITE_OK && key != old) {
-    rc = update_find(table, key, &to, err);
+    rc = samples_update_find(table, key, &to, err);
     if (rc == SQLITE_OK)
-      rc = update_conflict(table, key, &to, &skip, err);
+      rc = samples_update_conflict(table, key, &to, &skip, err);
   }
   if (rc == SQLITE_OK && !skip)
-    rc = update_find(table, old, &from, err);
+    rc = samples_update_find(table, old, &from, err);
   if (rc != SQLITE_OK || skip)
     return rc;
-  rc = update_delete(table, old, &from, err);
+  rc = samples_update_delete(table, old, &from, err);
   if (rc == SQLITE_OK)
     rc = ext_samples_keys_taken(table, key, 1, err);
-  return rc == SQLITE_OK ? row_write(table, key, time, dataset, argv, err) : rc;
+  return rc == SQLITE_OK
+             ? samples_row_write(table, key, time, dataset, argv, err)
+             : rc;
 }
 
 /* A file, or a command: columns that only these have. */
-static int update_special(struct ext_samples *table, sqlite3_value **argv,
-                          char **err) {
+static int samples_update_special(struct ext_samples *table,
+                                  sqlite3_value **argv, char **err) {
   sqlite3_value *command = argv[2 + EXT_SAMPLES_COMMAND];
   struct ext_samples_new file = {.key = argv[2 + EXT_SAMPLES_KEY],
                                  .timestamp = argv[2 + EXT_SAMPLES_TIMESTAMP],
                                  .dataset = argv[2 + EXT_SAMPLES_DATASET],
                                  .path = argv[2 + EXT_SAMPLES_PATH],
                                  .options = argv[2 + EXT_SAMPLES_OPTIONS]};
-  if (!is_null(argv[1]))
+  if (!samples_is_null(argv[1]))
     file.key = argv[1];
-  if (!is_null(argv[2 + EXT_SAMPLES_PAYLOAD]) ||
-      !is_null(argv[2 + EXT_SAMPLES_LABEL]))
+  if (!samples_is_null(argv[2 + EXT_SAMPLES_PAYLOAD]) ||
+      !samples_is_null(argv[2 + EXT_SAMPLES_LABEL]))
     return ext_error(err, SQLITE_ERROR,
                      "payload and label of a file's samples are in the file");
-  return is_null(command) ? ext_samples_add(table, &file, err)
-                          : ext_samples_command(table, command, &file, err);
+  return samples_is_null(command)
+             ? ext_samples_add(table, &file, err)
+             : ext_samples_command(table, command, &file, err);
 }
 
 int ext_samples_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
                        sqlite3_int64 *key) {
   struct ext_samples *table = (struct ext_samples *)vtab;
-  struct found found;
+  struct samples_found found;
   char *err = NULL;
   int rc = ext_conn_check(table->client->conn, &err);
-  int is_insert = argc > 1 && is_null(argv[0]);
+  int is_insert = argc > 1 && samples_is_null(argv[0]);
   if (rc != SQLITE_OK)
     return ext_vtab_error(vtab, rc, err);
   if (argc == 1) {
-    rc = update_find(table, sqlite3_value_int64(argv[0]), &found, &err);
+    rc = samples_update_find(table, sqlite3_value_int64(argv[0]), &found, &err);
     if (rc == SQLITE_OK)
-      rc = update_delete(table, sqlite3_value_int64(argv[0]), &found, &err);
-  } else if (is_insert && (!is_null(argv[2 + EXT_SAMPLES_PATH]) ||
-                           !is_null(argv[2 + EXT_SAMPLES_COMMAND]))) {
-    rc = update_special(table, argv, &err);
-  } else if (is_insert && !is_null(argv[2 + EXT_SAMPLES_OPTIONS])) {
+      rc = samples_update_delete(table, sqlite3_value_int64(argv[0]), &found,
+                                 &err);
+  } else if (is_insert && (!samples_is_null(argv[2 + EXT_SAMPLES_PATH]) ||
+                           !samples_is_null(argv[2 + EXT_SAMPLES_COMMAND]))) {
+    rc = samples_update_special(table, argv, &err);
+  } else if (is_insert && !samples_is_null(argv[2 + EXT_SAMPLES_OPTIONS])) {
     rc = ext_error(&err, SQLITE_ERROR, "options without a path");
   } else if (is_insert) {
-    rc = update_insert(table, argv, key, &err);
+    rc = samples_update_insert(table, argv, key, &err);
   } else {
-    rc = update_change(table, argv, &err);
+    rc = samples_update_change(table, argv, &err);
   }
   return ext_vtab_error(vtab, rc, err);
 }

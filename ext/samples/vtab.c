@@ -13,7 +13,8 @@ SQLITE_EXTENSION_INIT3
 static void samples_free(struct ext_samples *table) {
   ext_samples_map_free(table->map);
   ext_samples_scan_free_spare(table);
-  emb_samples_close(table->reader);
+  if (!ext_conn_is_inherited(table->client->conn))
+    emb_samples_close(table->reader);
   ext_samples_options_clear(&table->options);
   sqlite3_free(table->schema);
   sqlite3_free(table->name);

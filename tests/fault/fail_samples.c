@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+**
+** fail_samples.c -- each call of the operating system fails, once or from then
+** on, while files of samples are surveyed and read.
+**
+** Either all samples come, or an error with a text; nothing is left over, and
+** the same work then succeeds.  SHARE=n tries one call in n.
+*/
+#include "failing.h"
+#include "test.h"
+
+#include "engine/emb.h"
+#include "engine/session/registry.h"
+
+#include <errno.h>
+
+enum { RECORDS = 600 };
+
+static struct failing f;
+static char paths[2][320];
+static uint64_t points;
+
+static void write_files(void) {
+  for (int i = 0; i < 2; i++) {
+    snprintf(paths[i], sizeof paths[i], "%s/file%d", test_dir(), i);
+    FILE *file = fopen(paths[i], "wb");
+    if (!CHECK(file != NULL))
+      return;
+    for (int r = 0; r < RECORDS; r++) {
+      uint32_t bytes = (uint32_t)(8 + r % 300);
+      int64_t time = r;
+      if (i == 0) {
+        fwrite(&bytes, sizeof bytes, 1, file);
+        fwrite(&time, sizeof time, 1, file);
+        for (uint32_t k = 8; k < bytes; k++)
+          fputc('x', file);
+      } else {
+        fprintf(file, "%d,\"text %d\"\n", r, r);
+      }
+    }
+    CHECK(fclose(file) == 0);
+  }
+}
+
+struct places {
+  uint64_t offsets[RECORDS + 1];
+  uint64_t n, bytes;
+};
+
+static int take_block(void *arg, const emb_samples_block *block) {
+  struct places *places = arg;
+  uint64_t offsets[EMB_SAMPLES_BLOCK + 1];
+  CHECK(emb_samples_offsets(block, UINT32_MAX, offsets, NULL) == EMB_OK);
+  for (uint32_t i = 0; i <= block->records; i++)
+    places->offsets[places->n + i] = offsets[i];
+  places->n += block->records;
+  return 0;
+}
+
+/* All samples of a file; *sum of their times. */
+static int read_file(emb_samples_batch *batch, int i, int64_t *sum,
+                     emb_err *err) {
+  static struct places places;
+  emb_samples_format format = {.kind = i ? EMB_SAMPLES_CSV : EMB_SAMPLES_FRAMED,
+                               .separator = ',',
+                               .prefix = 4,
+                               .timestamp = {EMB_SAMPLES_INT, 8, 0}};
+  emb_samples_ask ask = {
+      .path = paths[i], .format = &format, .block = take_block, .arg = &places};
+  emb_samples_found found;
+  places.n = 0;
+  int rc = emb_samples_survey(&ask, &found, err);
+  if (rc)
+    return rc;
+  CHECK_EQ_INT(found.records, RECORDS);
+  emb_samples_file file = {paths[i], i, found.bytes, found.changed_ns,
+                           found.sum};
+  int added = 1;
+  for (uint64_t r = 0; !rc && r < RECORDS; r++)
+    rc = emb_samples_batch_add(batch, &file, places.offsets[r],
+                               places.offsets[r + 1] - places.offsets[r],
+                               &added, err);
+  rc = rc ? rc : emb_samples_batch_wait(batch, err);
+  for (size_t r = 0; !rc && CHECK(added) && r < RECORDS; r++) {
+    emb_samples_sample sample;
+    size_t bytes;
+    const void *record = emb_samples_batch_record(batch, r, &bytes);
+    if (CHECK(emb_samples_split(&format, record, bytes, &sample, err) ==
+              EMB_OK))
+      *sum += sample.timestamp;
+  }
+  emb_samples_batch_clear(batch);
+  return rc;
+}
+
+static int work(int direct, emb_err *err) {
+  emb_samples_reader *reader = NULL;
+  emb_samples_batch *batch = NULL;
+  int64_t sum = 0;
+  int rc = emb_samples_open(!direct, &reader, err);
+  rc = rc ? rc : emb_samples_batch_new(reader, 1 << 20, &batch, err);
+  for (int i = 0; !rc && i < 2; i++)
+    rc = read_file(batch, i, &sum, err);
+  emb_samples_batch_free(batch);
+  emb_samples_close(reader);
+  if (!rc)
+    CHECK_EQ_INT(sum, (int64_t)RECORDS * (RECORDS - 1));
+  return rc;
+}
+
+static void fail_each(uint32_t kinds, int error, int forever, int direct) {
+  const char *share = getenv("SHARE");
+  uint64_t step = share && atoi(share) > 0 ? (uint64_t)atoi(share) : 1;
+  for (uint64_t n = 1;; n += step) {
+    emb_err err = {0, ""};
+    failing_arm(&f, kinds, n, forever, error);
+    int rc = work(direct, &err);
+    uint64_t fired = f.fired;
+    failing_disarm(&f);
+    if (rc && !CHECK(err.code == rc && err.text[0]))
+      printf("call %d of %s\n", (int)n, failing_name(f.first));
+    if (!CHECK_EQ_INT(failing_out(&f), 0))
+      return;
+    if (fired == 0)
+      return;
+    points++;
+    if (!CHECK_EQ_INT(work(direct, &err), EMB_OK))
+      return;
+  }
+}
+
+TEST(each_call_fails) {
+  static const struct {
+    uint32_t kinds;
+    int error;
+  } all[] = {{FAILING_IO, EIO},
+             {FAILING_MEMORY, ENOMEM},
+             {FAILING_DESCRIPTORS, EMFILE}};
+  write_files();
+  failing_init(&f, &env_posix, test_random());
+  registry_set_env(&f.env);
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+    for (int how = 0; how < 4; how++)
+      fail_each(all[i].kinds, all[i].error, how & 1, how >> 1);
+  registry_set_env(&env_posix);
+  failing_free(&f);
+  test_count("failures while samples are read", points);
+}
