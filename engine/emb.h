@@ -1370,6 +1370,62 @@ uint64_t emb_random_integer(int64_t integer);
 uint64_t emb_random_bytes(const void *bytes, size_t n, int is_text);
 double emb_random(uint64_t seed, uint64_t stream, uint64_t key);
 
+/* n vectors of dim elements, which are finite, each with a key. */
+typedef struct emb_points {
+  const int64_t *keys;
+  const float *vectors;
+  size_t n;
+  uint32_t dim;
+  int (*interrupted)(void *); /* asked now and then: not 0 ends the call with
+                                 EMB_INTERRUPT; NULL: never */
+  void *arg;                  /* what it is called with */
+} emb_points;
+
+typedef struct emb_chosen {
+  uint64_t row;  /* of the points, from 0 */
+  double weight; /* what it counts in training */
+  double gain;   /* what it added when it was chosen; k-center: its distance
+                    from the nearest of those before it, NaN for the first */
+} emb_chosen;
+
+/* Chooses k of them, or all n if that is less, in the order in which they were
+** chosen.  method is a text that sql/manual/choosing.md describes: "k-center",
+** "craig", "gradmatch", "submodular(facility_location)", ...  Of points that
+** are as good the one that stands first is chosen.  Nothing but the memory of
+** the call is touched.  Errors: RANGE (method), NOMEM, INTERRUPT. */
+int emb_coreset(const emb_points *points, size_t k, const char *method,
+                emb_chosen *chosen, emb_err *err);
+/* EMB_RANGE, with what is wrong, when the method may not be this text. */
+int emb_coreset_check(const char *method, emb_err *err);
+
+/* Two samples of vectors: the first `references`, then the others. */
+typedef struct emb_drift {
+  const float *vectors;
+  size_t references, others;
+  uint32_t dim;
+  double unit;  /* 1 in the vectors is this much, for gamma: as a rule 1 */
+  double gamma; /* of exp(-gamma * squared distance); 0: 1 / the median of the
+                   squared distances of the references */
+  int median_of_all;          /* or of all vectors */
+  int is_biased;              /* the biased estimate */
+  int (*interrupted)(void *); /* as in emb_points */
+  void *arg;
+} emb_drift;
+
+/* The squared maximum mean discrepancy.  Errors: RANGE (less than two vectors
+** in a sample), NOMEM, INTERRUPT. */
+int emb_drift_mmd(const emb_drift *ask, double *mmd, emb_err *err);
+
+/* Of two samples of finite numbers, n and m > 0, which are sorted: the greatest
+** difference of the distribution functions; the two-sample statistic of
+** Cramer and von Mises; Hellinger's distance of the histograms with so many
+** equal parts between the least and the greatest of all (0: Sturges' number of
+** them), which may change the numbers. */
+double emb_drift_ks(double *x, size_t n, double *y, size_t m);
+double emb_drift_cvm(double *x, size_t n, double *y, size_t m);
+double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
+                           size_t parts);
+
 #ifdef __cplusplus
 }
 #endif

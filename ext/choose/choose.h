@@ -6,7 +6,11 @@
 **           (engine/choose/, through emb.h), and make its answer a result.  No
 **           table, no file: INNOCUOUS and DETERMINISTIC, both entry points of
 **           the extension have them.
-** FILES     random.c (emb_random), choose.c (registers all).
+** FILES     random.c (emb_random), points.c (rows with vectors, as aggregates
+**           gather them), coreset.c (emb_coreset), chosen.c (the table-valued
+**           emb_chosen, which both entry points could have, but table-valued
+**           functions need a connection), drift.c (emb_drift_*), evaluate.c and
+**           classes.c (how good predictions are), choose.c (registers all).
 ** THREADS   No state.
 */
 #ifndef EMB_EXT_CHOOSE_H
@@ -21,5 +25,41 @@ int ext_choose_register(sqlite3 *db);
 
 /* The parts of it, each in a file of its own. */
 int ext_choose_random_register(sqlite3 *db);
+int ext_choose_coreset_register(sqlite3 *db);
+int ext_choose_drift_register(sqlite3 *db);
+int ext_choose_evaluate_register(sqlite3 *db);
+int ext_choose_classes_register(sqlite3 *db);
+/* emb_chosen. */
+int ext_choose_chosen_register(struct ext_conn *conn);
+
+/* ---- points.c ------------------------------------------------------------ */
+
+/* Vectors of one dimension, in the order in which they came; zeros: none. */
+struct ext_points {
+  float *vectors;
+  size_t n, capacity;
+  uint32_t dim; /* 0 before the first */
+};
+/* name: the function; argument: which one value is, from 1. */
+int ext_points_add(struct ext_points *points, sqlite3_value *value,
+                   const char *name, int argument, char **err);
+void ext_points_free(struct ext_points *points);
+/* For what asks now and then whether it is to end, with a connection made so:
+** whether sqlite3_interrupt was called, or the progress handler wants an end.
+*/
+struct ext_conn ext_choose_asked(sqlite3_context *context);
+
+/* ---- chosen.c ------------------------------------------------------------ */
+
+/* A coreset as a value: 16 bytes (CHOSEN_MAGIC, then the number of rows), then
+** so many of these, in the order in which they were chosen.  Little-endian. */
+#define CHOSEN_MAGIC UINT64_C(0x31534f4843424d45) /* "EMBCHOS1" */
+struct ext_chosen {
+  int64_t key;
+  double weight;
+  double gain; /* NaN: it has none */
+};
+_Static_assert(sizeof(struct ext_chosen) == 24, "as in the BLOB");
+enum { CHOSEN_HEAD = 16 };
 
 #endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+**
+** drift.c -- how far two samples of numbers are from being of one distribution:
+** Kolmogorov-Smirnov, Cramer-von Mises, Hellinger; see emb.h.
+*/
+#include "../emb.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int drift_compare(const void *a, const void *b) {
+  const double *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+/* Both sorted; then, for each of their different numbers in ascending order,
+** how many of each are not greater. */
+struct drift_walk {
+  const double *x, *y;
+  size_t n, m, i, j;
+};
+
+static struct drift_walk drift_start(double *x, size_t n, double *y, size_t m) {
+  qsort(x, n, sizeof *x, drift_compare);
+  qsort(y, m, sizeof *y, drift_compare);
+  return (struct drift_walk){.x = x, .y = y, .n = n, .m = m};
+}
+
+static int drift_next(struct drift_walk *w) {
+  if (w->i == w->n && w->j == w->m) {
+    return 0;
+  }
+  double least = w->j == w->m || (w->i < w->n && w->x[w->i] < w->y[w->j])
+                     ? w->x[w->i]
+                     : w->y[w->j];
+  while (w->i < w->n && w->x[w->i] == least) {
+    w->i++;
+  }
+  while (w->j < w->m && w->y[w->j] == least) {
+    w->j++;
+  }
+  return 1;
+}
+
+double emb_drift_ks(double *x, size_t n, double *y, size_t m) {
+  struct drift_walk w = drift_start(x, n, y, m);
+  double most = 0;
+  while (drift_next(&w)) {
+    double apart = (double)w.i / (double)n - (double)w.j / (double)m;
+    most = fmax(most, fabs(apart));
+  }
+  return most;
+}
+
+/* Anderson, "On the distribution of the two-sample Cramer-von Mises criterion"
+** (1962), equation 9, with ranks in the middle where numbers are the same. */
+double emb_drift_cvm(double *x, size_t n, double *y, size_t m) {
+  struct drift_walk w = drift_start(x, n, y, m);
+  double a = (double)n, b = (double)m, sum = 0;
+  for (size_t i = 0, j = 0; drift_next(&w); i = w.i, j = w.j) {
+    double rank = ((double)(i + j) + (double)(w.i + w.j) + 1) / 2;
+    for (size_t k = i; k < w.i; k++) {
+      double d = rank - (double)(k + 1);
+      sum += a * d * d;
+    }
+    for (size_t k = j; k < w.j; k++) {
+      double d = rank - (double)(k + 1);
+      sum += b * d * d;
+    }
+  }
+  return sum / (a * b * (a + b)) - (4 * a * b - 1) / (6 * (a + b));
+}
+
+/* Equal parts of the numbers from least to most. */
+struct drift_parts {
+  double least, most;
+  size_t n;
+};
+
+/* Where x is: in part i if it is not less than edge i and less than the next,
+** the last one's end included; rounding may have put it beside. */
+static size_t drift_part(const struct drift_parts *parts, double x) {
+  double step = (parts->most - parts->least) / (double)parts->n;
+  double last = (double)parts->n - 1;
+  size_t i = (size_t)fmin((x - parts->least) / step, last);
+  if (x < parts->least + (double)i * step) {
+    return i - (i > 0);
+  }
+  return i + (i + 1 < parts->n && x >= parts->least + (double)(i + 1) * step);
+}
+
+/* How many of the n sorted numbers from *at on are in `part`, whose number is
+** not more than theirs. */
+static double drift_in(const struct drift_parts *parts, size_t part,
+                       const double *x, size_t n, size_t *at) {
+  size_t first = *at;
+  while (*at < n && drift_part(parts, x[*at]) == part) {
+    ++*at;
+  }
+  return (double)(*at - first);
+}
+
+double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
+                           size_t parts) {
+  struct drift_walk w = drift_start(x, n, y, m);
+  double both = (double)n * (double)m, same = 0;
+  struct drift_parts of = {
+      .least = fmin(x[0], y[0]) / 2,
+      .most = fmax(x[n - 1], y[m - 1]) / 2,
+      .n = parts ? parts : (size_t)ceil(log2((double)n + (double)m) + 1)};
+  if (!(of.least < of.most)) {
+    return 0;
+  }
+  for (size_t k = 0; k < n; k++) { /* halves, whose difference always fits */
+    x[k] /= 2;
+  }
+  for (size_t k = 0; k < m; k++) {
+    y[k] /= 2;
+  }
+  while (w.i < n && w.j < m) {
+    size_t p = drift_part(&of, x[w.i]), q = drift_part(&of, y[w.j]);
+    double a = drift_in(&of, p < q ? p : q, x, n, &w.i);
+    double b = drift_in(&of, p < q ? p : q, y, m, &w.j);
+    same += sqrt(a / both * b);
+  }
+  return sqrt(fmax(1 - same, 0));
+}

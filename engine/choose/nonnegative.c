@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+**
+** nonnegative.c -- the x >= 0 with the least |M x - r|, M symmetric.
+**
+** Kim, Park, "Fast nonnegative matrix factorization: an active-set-like method
+** and comparisons" (2011): block principal pivoting.  Variables are free or 0.
+** The free ones are solved for; those that come out below 0 become 0, and those
+** at 0 that would lower the error become free, all at once.  Three times
+** without fewer of them, only the last of them changes, which ends (Murty's
+** rule).  The least is where none is left.  All are free at first, as most are
+** at the end.  Rounding could make it go on for ever: there is a last round.
+*/
+#include "choose.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PIVOT_TRIES = 3, PIVOT_MOVES = 4 };
+
+struct pivot {
+  size_t n;
+  const double *matrix, *right;
+  double *square; /* M M, n by n */
+  double *lower;  /* factor of the part of the free ones */
+  double *x, *part;
+  double *rest, *slope; /* r - M x, and -M times that */
+  size_t *free;         /* which they are */
+  uint8_t *fixed;       /* of each: 0 */
+};
+
+void choose__factor(double *lower, size_t i) {
+  double *row = choose_triangle(lower, i), diagonal = row[i];
+  for (size_t k = 0; k < i; k++) {
+    const double *other = choose_triangle(lower, k);
+    double sum = row[k];
+    for (size_t m = 0; m < k; m++) {
+      sum -= row[m] * other[m];
+    }
+    row[k] = sum / other[k];
+    diagonal -= row[k] * row[k];
+  }
+  row[i] = diagonal > 1e-13 * row[i] ? sqrt(diagonal) : INFINITY;
+}
+
+/* rest and slope of x. */
+static void pivot_slope(struct pivot *p) {
+  for (size_t i = 0; i < p->n; i++) {
+    p->rest[i] = p->right[i];
+    for (size_t k = 0; k < p->n; k++) {
+      p->rest[i] -= p->matrix[i * p->n + k] * p->x[k];
+    }
+  }
+  for (size_t i = 0; i < p->n; i++) {
+    p->slope[i] = 0;
+    for (size_t k = 0; k < p->n; k++) {
+      p->slope[i] -= p->matrix[i * p->n + k] * p->rest[k];
+    }
+  }
+}
+
+/* Moves the n free ones to where their slopes are 0, as far as M M, which has
+** half of the digits, can say. */
+static void pivot_move(struct pivot *p, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const double *row = choose_triangle(p->lower, i);
+    p->part[i] = -p->slope[p->free[i]];
+    for (size_t k = 0; k < i; k++) {
+      p->part[i] -= row[k] * p->part[k];
+    }
+    p->part[i] /= row[i];
+  }
+  for (size_t i = n; i-- > 0;) {
+    const double *row = choose_triangle(p->lower, i);
+    p->part[i] /= row[i];
+    for (size_t k = 0; k < i; k++) {
+      p->part[k] -= row[k] * p->part[i];
+    }
+    p->x[p->free[i]] += p->part[i];
+  }
+}
+
+/* The x of the free ones, with corrections (Bjorck, "Stability analysis of the
+** method of seminormal equations", 1987), and all slopes. */
+static void pivot_solve(struct pivot *p) {
+  size_t n = 0;
+  for (size_t i = 0; i < p->n; i++) {
+    p->x[i] = 0;
+    if (!p->fixed[i]) {
+      p->free[n++] = i;
+    }
+  }
+  for (size_t i = 0; i < n; i++) {
+    double *row = choose_triangle(p->lower, i);
+    for (size_t k = 0; k <= i; k++) {
+      row[k] = p->square[p->free[i] * p->n + p->free[k]];
+    }
+    choose__factor(p->lower, i);
+  }
+  for (int i = 0; i < PIVOT_MOVES; i++) {
+    pivot_slope(p);
+    pivot_move(p, n);
+  }
+  pivot_slope(p);
+}
+
+/* What is below 0 by rounding only is not. */
+static int pivot_is_wrong(const struct pivot *p, size_t i) {
+  double all = 0;
+  for (size_t k = 0; p->fixed[i] && k < p->n; k++) {
+    all += fabs(p->matrix[i * p->n + k] * p->rest[k]);
+  }
+  return p->fixed[i] ? p->slope[i] < -1e-12 * all : p->x[i] < 0;
+}
+
+static int pivot_run(struct choose *c, struct pivot *p) {
+  size_t fewest = p->n + 1, tries = PIVOT_TRIES, rounds = 3 * p->n + 100;
+  int rc = EMB_OK;
+  while ((rc = choose__interrupted(c)) == EMB_OK) {
+    size_t wrong = 0, last = 0;
+    pivot_solve(p);
+    for (size_t i = 0; i < p->n; i++) {
+      if (pivot_is_wrong(p, i)) {
+        wrong++;
+        last = i;
+      }
+    }
+    if (wrong == 0 || rounds-- == 0) {
+      break;
+    }
+    int all = wrong < fewest || tries > 0;
+    tries = wrong < fewest ? PIVOT_TRIES : tries - (tries > 0);
+    fewest = wrong < fewest ? wrong : fewest;
+    for (size_t i = all ? 0 : last; i <= last; i++) {
+      p->fixed[i] ^= (uint8_t)pivot_is_wrong(p, i);
+    }
+  }
+  for (size_t i = 0; i < p->n; i++) {
+    p->x[i] = fmax(p->x[i], 0);
+  }
+  return rc;
+}
+
+static void pivot_start(struct pivot *p) {
+  size_t n = p->n;
+  for (size_t i = 0; i < n; i++) {
+    double *to = p->square + i * n;
+    for (size_t m = 0; m < n; m++) {
+      const double *row = p->matrix + m * n;
+      for (size_t k = 0; k < n; k++) {
+        to[k] += p->matrix[i * n + m] * row[k];
+      }
+    }
+  }
+}
+
+int choose__nonnegative(struct choose *c, const double *matrix,
+                        const double *right, size_t n, double *x) {
+  struct pivot p = {.n = n, .matrix = matrix, .right = right, .x = x};
+  int rc = EMB_NOMEM;
+  p.square = choose__memory(c, n * n, sizeof *p.square);
+  p.lower = choose__memory(c, n * (n + 1) / 2, sizeof *p.lower);
+  p.part = choose__memory(c, n, sizeof *p.part);
+  p.rest = choose__memory(c, n, sizeof *p.rest);
+  p.slope = choose__memory(c, n, sizeof *p.slope);
+  p.free = choose__memory(c, n, sizeof *p.free);
+  p.fixed = choose__memory(c, n, sizeof *p.fixed);
+  if (p.square && p.lower && p.part && p.rest && p.slope && p.free && p.fixed) {
+    pivot_start(&p);
+    rc = pivot_run(c, &p);
+  }
+  void *const memory[] = {p.square, p.lower, p.part, p.rest,
+                          p.slope,  p.free,  p.fixed};
+  for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+    env_posix.release(&env_posix, memory[i]);
+  }
+  return rc;
+}
