@@ -459,17 +459,27 @@ const struct ext_policy_text ext_policy_texts[] = {
     "-- option batch_size: integer, 1 to; batch, then sample: the share is taken of each batch of so many; without it, of all\n"
     "-- option period: integer, 0 to, default 1; epochs between two choices; 0: there is one\n"},
   {"downsampling", "craig",
-    "Samples whose weighted gradients stand for all: facility location, with weights (score.gradient).",
-    "[{\"name\":\"options\",\"type\":\"text\",\"about\":\"of the method craig(...), see the page on choosing\"}]",
+    "Samples whose weighted gradients stand for all: facility location, with weights (score.gradient). A sample without a gradient is an error: its row has no weight.",
+    "[{\"name\":\"greedy\",\"type\":\"text\",\"one_of\":[\"naive\",\"lazy\",\"stochastic\"],\"default\":\"lazy\",\"about\":\"how it is maximised\"},{\"name\":\"epsilon\",\"type\":\"real\",\"least\":0.000001,\"most\":0.999999,\"default\":0.9,\"about\":\"of stochastic greedy\"}]",
     "-- Samples whose weighted gradients stand for all: facility location, with weights (score.gradient).\n"
-    "-- option options: text; of the method craig(...), see the page on choosing\n"
-    "SELECT chosen.key AS sample_key, chosen.weight\n"
-    "  FROM emb_chosen((\n"
-    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, 'craig' || CASE WHEN :options <> '' THEN '(' || :options || ')' ELSE '' END)\n"
-    "      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger\n"
-    "               AND place >= :from AND place < :to ORDER BY place) AS s\n"
-    "      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen\n"
-    " ORDER BY chosen.rank\n"},
+    "-- option greedy: text, one of naive|lazy|stochastic, default lazy; how it is maximised\n"
+    "-- option epsilon: real, 0.000001 to 0.999999, default 0.9; of stochastic greedy\n"
+    "-- A sample without a gradient is an error: its row has no weight.\n"
+    "SELECT s.sample_key, NULL AS weight\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to\n"
+    "   AND c.gradient IS NULL\n"
+    "UNION ALL\n"
+    "SELECT key, weight FROM (\n"
+    "  SELECT * FROM emb_chosen((\n"
+    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, \n"
+    "             printf('craig(seed=%d, greedy=%s, epsilon=%!.15g)', :seed, :greedy, :epsilon))\n"
+    "      FROM selection s\n"
+    "      JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    "     WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"
+    "       AND s.place >= :from AND s.place < :to))\n"
+    "   ORDER BY rank)\n"},
   {"downsampling", "entropy",
     "Those whose classes have the most entropy (score.probabilities).",
     "[]",
@@ -489,28 +499,44 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
   {"downsampling", "gradmatch",
-    "Samples whose weighted gradients sum to that of all: orthogonal matching pursuit (score.gradient).",
+    "Samples whose weighted gradients sum to that of all: orthogonal matching pursuit (score.gradient). A sample without a gradient is an error: its row has no weight.",
     "[{\"name\":\"lambda\",\"type\":\"real\",\"least\":0,\"default\":1,\"about\":\"of the regularisation\"}]",
     "-- Samples whose weighted gradients sum to that of all: orthogonal matching pursuit (score.gradient).\n"
     "-- option lambda: real, 0 to, default 1; of the regularisation\n"
-    "SELECT chosen.key AS sample_key, chosen.weight\n"
-    "  FROM emb_chosen((\n"
-    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, printf('gradmatch(lambda=%!g)', :lambda))\n"
-    "      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger\n"
-    "               AND place >= :from AND place < :to ORDER BY place) AS s\n"
-    "      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen\n"
-    " ORDER BY chosen.rank\n"},
+    "-- A sample without a gradient is an error: its row has no weight.\n"
+    "SELECT s.sample_key, NULL AS weight\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to\n"
+    "   AND c.gradient IS NULL\n"
+    "UNION ALL\n"
+    "SELECT key, weight FROM (\n"
+    "  SELECT * FROM emb_chosen((\n"
+    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, printf('gradmatch(lambda=%!.15g)', :lambda))\n"
+    "      FROM selection s\n"
+    "      JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    "     WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"
+    "       AND s.place >= :from AND s.place < :to))\n"
+    "   ORDER BY rank)\n"},
   {"downsampling", "k_center",
-    "Centres: each next one is the sample farthest from those chosen (score.gradient).",
+    "Centres: each next one is the sample farthest from those chosen (score.gradient). A sample without a gradient is an error: its row has no weight.",
     "[]",
     "-- Centres: each next one is the sample farthest from those chosen (score.gradient).\n"
-    "SELECT chosen.key AS sample_key, chosen.weight\n"
-    "  FROM emb_chosen((\n"
-    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, 'k-center')\n"
-    "      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger\n"
-    "               AND place >= :from AND place < :to ORDER BY place) AS s\n"
-    "      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen\n"
-    " ORDER BY chosen.rank\n"},
+    "-- A sample without a gradient is an error: its row has no weight.\n"
+    "SELECT s.sample_key, NULL AS weight\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to\n"
+    "   AND c.gradient IS NULL\n"
+    "UNION ALL\n"
+    "SELECT key, weight FROM (\n"
+    "  SELECT * FROM emb_chosen((\n"
+    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, printf('k-center(seed=%d)', :seed))\n"
+    "      FROM selection s\n"
+    "      JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    "     WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"
+    "       AND s.place >= :from AND s.place < :to))\n"
+    "   ORDER BY rank)\n"},
   {"downsampling", "least_confidence",
     "Those whose most probable class is the least probable (score.probabilities).",
     "[]",
@@ -564,18 +590,31 @@ const struct ext_policy_text ext_policy_texts[] = {
     "OFFSET CASE WHEN :with_replacement THEN 0\n"
     "            ELSE :epoch % max(1, (:to - :from) / :size) * :size END\n"},
   {"downsampling", "submodular",
-    "Samples that maximise a submodular function (score.gradient).",
-    "[{\"name\":\"function\",\"type\":\"text\",\"one_of\":[\"facility_location\",\"graph_cut\",\"log_determinant\"],\"default\":\"facility_location\",\"about\":\"which one\"},{\"name\":\"greedy\",\"type\":\"text\",\"one_of\":[\"naive\",\"lazy\",\"stochastic\"],\"default\":\"lazy\",\"about\":\"how it is maximised\"}]",
+    "Samples that maximise a submodular function (score.gradient). A sample without a gradient is an error: its row has no weight.",
+    "[{\"name\":\"function\",\"type\":\"text\",\"one_of\":[\"facility_location\",\"graph_cut\",\"log_determinant\"],\"default\":\"facility_location\",\"about\":\"which one\"},{\"name\":\"greedy\",\"type\":\"text\",\"one_of\":[\"naive\",\"lazy\",\"stochastic\"],\"default\":\"lazy\",\"about\":\"how it is maximised\"},{\"name\":\"epsilon\",\"type\":\"real\",\"least\":0.000001,\"most\":0.999999,\"default\":0.9,\"about\":\"of stochastic greedy\"},{\"name\":\"lambda\",\"type\":\"real\",\"least\":0,\"default\":1,\"about\":\"of graph_cut: the weight of standing for all\"}]",
     "-- Samples that maximise a submodular function (score.gradient).\n"
     "-- option function: text, one of facility_location|graph_cut|log_determinant, default facility_location; which one\n"
     "-- option greedy: text, one of naive|lazy|stochastic, default lazy; how it is maximised\n"
-    "SELECT chosen.key AS sample_key, chosen.weight\n"
-    "  FROM emb_chosen((\n"
-    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, printf('submodular(%s, greedy=%s)', :function, :greedy))\n"
-    "      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger\n"
-    "               AND place >= :from AND place < :to ORDER BY place) AS s\n"
-    "      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen\n"
-    " ORDER BY chosen.rank\n"},
+    "-- option epsilon: real, 0.000001 to 0.999999, default 0.9; of stochastic greedy\n"
+    "-- option lambda: real, 0 to, default 1; of graph_cut: the weight of standing for all\n"
+    "-- A sample without a gradient is an error: its row has no weight.\n"
+    "SELECT s.sample_key, NULL AS weight\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to\n"
+    "   AND c.gradient IS NULL\n"
+    "UNION ALL\n"
+    "SELECT key, weight FROM (\n"
+    "  SELECT * FROM emb_chosen((\n"
+    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, \n"
+    "             printf('submodular(%s, seed=%d, greedy=%s, epsilon=%!.15g%s)', :function, :seed,\n"
+    "                    :greedy, :epsilon, CASE :function WHEN 'graph_cut'\n"
+    "                    THEN printf(', lambda=%!.15g', :lambda) ELSE '' END))\n"
+    "      FROM selection s\n"
+    "      JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    "     WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"
+    "       AND s.place >= :from AND s.place < :to))\n"
+    "   ORDER BY rank)\n"},
   {"interval", "between_triggers",
     "From a trigger's first sample to the next trigger's: what each model was trained on last.",
     "[]",

@@ -40,7 +40,7 @@ static int take_weight(sqlite3_stmt *rows, const struct take *take,
       *weight <= 1e300)
     return SQLITE_OK;
   return ext_error(err, SQLITE_ERROR,
-                   "sample %s has no weight that is a number from 0 on",
+                   "sample %s has no weight or score that can be used",
                    sqlite3_column_text(rows, take->key_at));
 }
 

@@ -1,8 +1,16 @@
 -- Centres: each next one is the sample farthest from those chosen (score.gradient).
-SELECT chosen.key AS sample_key, chosen.weight
-  FROM emb_chosen((
-    SELECT emb_coreset(s.sample_key, c.gradient, :size, 'k-center')
-      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger
-               AND place >= :from AND place < :to ORDER BY place) AS s
-      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen
- ORDER BY chosen.rank
+-- A sample without a gradient is an error: its row has no weight.
+SELECT s.sample_key, NULL AS weight
+  FROM selection s
+  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key
+ WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to
+   AND c.gradient IS NULL
+UNION ALL
+SELECT key, weight FROM (
+  SELECT * FROM emb_chosen((
+    SELECT emb_coreset(s.sample_key, c.gradient, :size, printf('k-center(seed=%d)', :seed))
+      FROM selection s
+      JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key
+     WHERE s.pipeline = :pipeline AND s.trigger = :trigger
+       AND s.place >= :from AND s.place < :to))
+   ORDER BY rank)

@@ -1,10 +1,23 @@
 -- Samples that maximise a submodular function (score.gradient).
 -- option function: text, one of facility_location|graph_cut|log_determinant, default facility_location; which one
 -- option greedy: text, one of naive|lazy|stochastic, default lazy; how it is maximised
-SELECT chosen.key AS sample_key, chosen.weight
-  FROM emb_chosen((
-    SELECT emb_coreset(s.sample_key, c.gradient, :size, printf('submodular(%s, greedy=%s)', :function, :greedy))
-      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger
-               AND place >= :from AND place < :to ORDER BY place) AS s
-      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen
- ORDER BY chosen.rank
+-- option epsilon: real, 0.000001 to 0.999999, default 0.9; of stochastic greedy
+-- option lambda: real, 0 to, default 1; of graph_cut: the weight of standing for all
+-- A sample without a gradient is an error: its row has no weight.
+SELECT s.sample_key, NULL AS weight
+  FROM selection s
+  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key
+ WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to
+   AND c.gradient IS NULL
+UNION ALL
+SELECT key, weight FROM (
+  SELECT * FROM emb_chosen((
+    SELECT emb_coreset(s.sample_key, c.gradient, :size, 
+             printf('submodular(%s, seed=%d, greedy=%s, epsilon=%!.15g%s)', :function, :seed,
+                    :greedy, :epsilon, CASE :function WHEN 'graph_cut'
+                    THEN printf(', lambda=%!.15g', :lambda) ELSE '' END))
+      FROM selection s
+      JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key
+     WHERE s.pipeline = :pipeline AND s.trigger = :trigger
+       AND s.place >= :from AND s.place < :to))
+   ORDER BY rank)
