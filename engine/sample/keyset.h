@@ -3,9 +3,11 @@
 ** keyset.h -- a set of keys of known size at most: what must not come, and what
 ** has come.
 **
-** Open addressing with linear probing, at most half full.  hash_key is a
-** bijection, so the hash stands for the key; 0 is an empty place, and whether
-** the one key with that hash is in is a flag.
+** Open addressing with linear probing, at most half full, and a quarter while
+** it is small: whether a place is taken cannot be predicted, and 1,024 draws
+** without repetition took 18.8 ns each half full, 15.3 so, and no less with an
+** eighth.  hash_key is a bijection, so the hash stands for the key; 0 is an
+** empty place, and whether the one key with that hash is in is a flag.
 */
 #ifndef EMB_SAMPLE_KEYSET_H
 #define EMB_SAMPLE_KEYSET_H
@@ -20,10 +22,12 @@ struct keyset {
   int has_zero;
 };
 
+#define KEYSET_SMALL 2048
+
 /* For at most n keys; EMB_NOMEM. */
 static inline int keyset_init(struct keyset *set, struct env *env, size_t n) {
-  uint64_t room = 16;
-  while (room < 2 * (uint64_t)n) {
+  uint64_t room = 16, least = (n <= KEYSET_SMALL ? 4 : 2) * (uint64_t)n;
+  while (room < least) {
     room *= 2;
   }
   set->places = env->allocate(env, room * sizeof *set->places);

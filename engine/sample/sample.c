@@ -35,7 +35,7 @@
 **           4  after very many draws, or when there are less than twice as many
 **              keys as rows, the keys are listed, and drawn from the list
 **
-** The engine's memory of a call is 8 to 32 bytes for each row and each key that
+** The engine's memory of a call is 8 to 64 bytes for each row and each key that
 ** must not come, and what draw.h's sources say.
 **
 ** SEED      A call's random numbers come from its seed alone.  Listed keys are

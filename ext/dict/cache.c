@@ -12,8 +12,8 @@
 **           the older one, goes to the younger one; when that is full the
 **           older one is forgotten and the younger one is the older.  So what
 **           is used again and again stays, and the rest goes.
-** BATCHES   A batch looks at the slots of STEP texts, then at their records,
-**           then compares, and the processor fetches all of a step at a time.
+** BATCHES   The slot of a text is fetched while texts KNOWN_LEAD before it are
+**           looked at, and its record so many before it is compared.
 */
 #include "dict.h"
 SQLITE_EXTENSION_INIT3
@@ -23,7 +23,8 @@ SQLITE_EXTENSION_INIT3
 #include <xxhash.h>
 
 enum {
-  KNOWN_STEP = 64,
+  KNOWN_STEP = 64, /* a power of two, more than twice the lead */
+  KNOWN_LEAD = 16,
   KNOWN_SLOTS_FIRST = 256,
   KNOWN_TEXT_MAX = 64 << 10, /* a longer text is not remembered */
 };
@@ -313,25 +314,30 @@ static int64_t known_id(struct ext_cache *cache, const struct ext_text *text,
  */
 size_t ext_cache_find(struct ext_cache *cache, const struct ext_text *texts,
                       size_t n, int64_t *ids) {
+  const struct known_half *young = &cache->young;
   uint64_t hashes[KNOWN_STEP];
   size_t absent = 0;
-  for (size_t from = 0; from < n; from += KNOWN_STEP) {
-    size_t step = n - from < KNOWN_STEP ? n - from : KNOWN_STEP;
-    const struct known_half *young = &cache->young;
-    size_t mask = young->slots - 1;
-    for (size_t i = 0; i < step; i++) {
-      hashes[i] = XXH3_64bits(texts[from + i].at, texts[from + i].n);
+  for (size_t i = 0; i < n + 2 * KNOWN_LEAD; i++) {
+    size_t slot = i - KNOWN_LEAD, record = i - 2 * KNOWN_LEAD; /* may wrap */
+    if (i < n) {
+      uint64_t hash = XXH3_64bits(texts[i].at, texts[i].n);
+      hashes[i % KNOWN_STEP] = hash;
       if (young->slots)
-        __builtin_prefetch(&young->by_text[(size_t)hashes[i] & mask]);
+        __builtin_prefetch(&young->by_text[(size_t)hash & (young->slots - 1)]);
     }
-    for (size_t i = 0; young->slots && i < step; i++) {
-      uint64_t slot = young->by_text[(size_t)hashes[i] & mask];
-      if (slot)
-        __builtin_prefetch(known_at(young, slot));
+    if (slot < n && young->slots) {
+      uint64_t hash = hashes[slot % KNOWN_STEP];
+      uint64_t at = young->by_text[(size_t)hash & (young->slots - 1)];
+      if (at) {
+        const struct known_record *there = known_at(young, at);
+        __builtin_prefetch(there);
+        __builtin_prefetch(there->text + texts[slot].n);
+      }
     }
-    for (size_t i = 0; i < step; i++) {
-      ids[from + i] = known_id(cache, &texts[from + i], hashes[i]);
-      absent += ids[from + i] == 0;
+    if (record < n) {
+      ids[record] =
+          known_id(cache, &texts[record], hashes[record % KNOWN_STEP]);
+      absent += ids[record] == 0;
     }
   }
   return absent;

@@ -31,7 +31,7 @@ struct ext_dict {
   int64_t limit;  /* the numbers up to it are committed */
   int64_t newest; /* that was given, in whatever transaction there is */
   int64_t ahead;  /* the texts up to it were read ahead (ahead.c) */
-  size_t owed;    /* so many may be read now */
+  size_t owed;    /* so many may be read, for what was looked up */
   char *text;     /* the last one that was read from SQLite */
   size_t room;
 };

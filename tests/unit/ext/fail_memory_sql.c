@@ -353,7 +353,7 @@ static const char *const text_statements[] = {
     "SELECT key FROM emb_nearest('words', '[[3,4]]', 2)",
     /* Forgotten, looked up together, and read ahead. */
     "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM s WHERE i < "
-    "150) INSERT OR IGNORE INTO words SELECT 'n' || i, '[1,1]' FROM s; "
+    "1700) INSERT OR IGNORE INTO words SELECT 'n' || i, '[1,1]' FROM s; "
     "INSERT INTO words(words) VALUES('optimize'); SELECT length(emb_get("
     "'words', (SELECT json_group_array(key) FROM words_keys)))",
     "DELETE FROM words WHERE word <> 'dog'; "
