@@ -11,12 +11,12 @@
 **   texts, first    are not, when the connection asks for a text: it has just
 **   time            been opened, and asks for all texts of the table, each
 **                   once, in random order and batches of 1,024.  The figure is
-**                   the mean from the first batch to the last;
-**   texts, first    are not, and the connection has asked for none before: of
-**   batch           the above the first batch alone, with what it reads ahead
-**                   (ext/dict/ahead.c).  The cache is emptied before each call,
-**                   by counting a removal that was none (ext/dict/dict.h),
-**                   outside of the time.
+**                   the mean from the first batch to the last, with what it
+**                   reads ahead;
+**   texts, first    are not, and none is read ahead (ext/dict/ahead.c): each
+**   batch           call is the first one since the cache was emptied, by
+**                   counting a removal that was none (ext/dict/dict.h), outside
+**                   of the time.
 **
 ** All of the dictionary is in SQLite's page cache: a connection that has just
 ** been opened reads the dictionary by SQL before, outside of the time.

@@ -33,7 +33,7 @@ enum {
   AHEAD_FIRST = 1500,
   AHEAD_LEAST = 2048, /* no statement for fewer */
   AHEAD_BLOCK = 64,   /* texts that the cache gets together */
-  AHEAD_BYTES = 2048,
+  AHEAD_TEXT_BYTES = 2048,
 };
 
 /* Texts on their way to the cache: SQLite's own memory is gone with the next
@@ -42,7 +42,7 @@ struct ahead_block {
   struct ext_text texts[AHEAD_BLOCK];
   int64_t ids[AHEAD_BLOCK];
   size_t n, used;
-  char bytes[AHEAD_BYTES];
+  char bytes[AHEAD_TEXT_BYTES];
 };
 
 static void block_end(struct ahead_block *block, struct ext_cache *cache) {
@@ -52,9 +52,9 @@ static void block_end(struct ahead_block *block, struct ext_cache *cache) {
 
 static void block_add(struct ahead_block *block, struct ext_cache *cache,
                       const struct ext_text *text, int64_t id) {
-  if (block->n == AHEAD_BLOCK || text->n > AHEAD_BYTES - block->used)
+  if (block->n == AHEAD_BLOCK || text->n > AHEAD_TEXT_BYTES - block->used)
     block_end(block, cache);
-  if (text->n > AHEAD_BYTES) {
+  if (text->n > AHEAD_TEXT_BYTES) {
     ext_cache_add(cache, text, id);
     return;
   }
@@ -66,8 +66,8 @@ static void block_add(struct ahead_block *block, struct ext_cache *cache,
 }
 
 /* At most n texts, up to the number `to`. */
-static int ahead_read(struct ext_dict *dict, sqlite3_stmt *statement, size_t n,
-                      int64_t to) {
+static int dict_ahead_read(struct ext_dict *dict, sqlite3_stmt *statement,
+                           size_t n, int64_t to) {
   struct ahead_block block = {.n = 0};
   int64_t last = to;
   int rc = sqlite3_bind_int64(statement, 1, dict->ahead);
@@ -113,6 +113,6 @@ int ext_dict_ahead(struct ext_dict *dict, size_t found, char **err) {
   if (rc != SQLITE_OK)
     return rc;
   dict->owed = 0;
-  rc = ahead_read(dict, statement, n < AHEAD_LEAST ? AHEAD_LEAST : n, to);
+  rc = dict_ahead_read(dict, statement, n < AHEAD_LEAST ? AHEAD_LEAST : n, to);
   return ext_dict_done(dict, DICT_AHEAD, statement, rc, err);
 }
