@@ -79,8 +79,9 @@ int ext_join_exec(sqlite3 *db, const struct ext_joiner *joiner,
 int ext_join_prepare(sqlite3 *db, const struct ext_joiner *joiner,
                      const char *text, sqlite3_stmt **statement, char **err) {
   char *sql = ext_join_sql(joiner, text);
-  int rc =
-      sql ? sqlite3_prepare_v2(db, sql, -1, statement, NULL) : SQLITE_NOMEM;
+  int rc;
+  *statement = NULL;
+  rc = sql ? sqlite3_prepare_v2(db, sql, -1, statement, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
   return ext_sql_error(err, db, rc);
 }
