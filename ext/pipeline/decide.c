@@ -92,11 +92,13 @@ static int decide_trigger(struct ext_pipeline *pipeline,
                           sqlite3_int64 *trigger, char **err) {
   static const char sql[] =
       "INSERT INTO trigger SELECT :pipeline, :trigger, :first, :through,"
-      " a.timestamp, b.timestamp,"
-      " (julianday('now') - 2440587.5) * 86400.0, 0, 0"
-      " FROM sample_state a, sample_state b"
-      " WHERE a.pipeline = :pipeline AND a.position = :first"
-      "   AND b.pipeline = :pipeline AND b.position = :through";
+      " coalesce(a, b), b, (julianday('now') - 2440587.5) * 86400.0, 0, 0"
+      " FROM (SELECT (SELECT timestamp FROM sample_state"
+      "   WHERE pipeline = :pipeline AND position BETWEEN :first AND :through"
+      "   ORDER BY position LIMIT 1) AS a,"
+      "  (SELECT timestamp FROM sample_state"
+      "   WHERE pipeline = :pipeline AND position <= :through"
+      "   ORDER BY position DESC LIMIT 1) AS b)";
   struct ext_scope with = pipeline->scope, *scope = &with;
   int rc = ext_scope_number(scope,
                             "SELECT coalesce(max(trigger) + 1, 0) FROM trigger "

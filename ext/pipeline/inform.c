@@ -15,6 +15,13 @@ static const char inform_sql[] =
     " SELECT :pipeline, :seen + row_number() OVER (ORDER BY timestamp, key),"
     " key, timestamp, label FROM %s AS sample WHERE %s%s";
 
+/* No position is given twice, though the user may have deleted samples. */
+static const char inform_seen_sql[] =
+    "SELECT max(coalesce((SELECT max(position) FROM sample_state"
+    "   WHERE pipeline = :pipeline), 0),"
+    " coalesce((SELECT max(position) FROM decision"
+    "   WHERE pipeline = :pipeline), 0))";
+
 static const char inform_recent_sql[] =
     "timestamp >= (SELECT newest - lookback FROM pipeline"
     " WHERE pipeline = :pipeline)";
@@ -59,10 +66,7 @@ int ext_pipeline_inform(struct ext_pipeline *pipeline, sqlite3_int64 *n,
   struct ext_scope *scope = &pipeline->scope;
   char *source = ext_pipeline_source(pipeline->samples), *sql;
   sqlite3_int64 seen;
-  int rc = ext_scope_number(scope,
-                            "SELECT max(position) FROM sample_state WHERE "
-                            "pipeline = :pipeline",
-                            &seen, err);
+  int rc = ext_scope_number(scope, inform_seen_sql, &seen, err);
   *n = 0;
   sql = source ? sqlite3_mprintf(inform_sql, source,
                                  pipeline->looks_back ? inform_recent_sql : "1",

@@ -6,7 +6,7 @@
 ** CANDIDATES  are the samples with positions from :low to :high: all so far, or
 **             those of this trigger and of as many before it as the option
 **             `tail` says.  There are :candidates of them, of which :size are
-**             to be taken; all of that is known without a look at one.
+**             to be taken.
 ** RANDOM      :seed is the pipeline's and :stream the trigger's.
 ** AFTERWARDS  What follows the policy's SELECT is run then: a policy that needs
 **             to know what it took before says so in sample_state.
@@ -25,6 +25,11 @@ static const char select_low_sql[] =
 static const char select_high_sql[] =
     "SELECT last_position FROM trigger"
     " WHERE pipeline = :pipeline AND trigger = :trigger";
+
+/* Not high - low + 1: the user may have deleted some. */
+static const char select_candidates_sql[] =
+    "SELECT count(*) FROM sample_state"
+    " WHERE pipeline = :pipeline AND position BETWEEN :low AND :high";
 
 /* The first triggers are trained on all there is. */
 static const char select_warmup_sql[] =
@@ -61,15 +66,17 @@ static int select_policy(struct ext_pipeline *pipeline,
 /* :low, :high, :candidates, :size, :stream. */
 static int select_range(struct ext_scope *scope, sqlite3_int64 trigger,
                         char **err) {
-  sqlite3_int64 low, high = 0, size = 0;
+  sqlite3_int64 low, high = 0, candidates = 0, size = 0;
   int rc = ext_scope_number(scope, select_low_sql, &low, err);
   if (rc == SQLITE_OK)
     rc = ext_scope_number(scope, select_high_sql, &high, err);
-  if (rc == SQLITE_OK)
-    rc = ext_take_size(scope, high - low + 1, &size, err);
   ext_scope_integer(scope, "low", low);
   ext_scope_integer(scope, "high", high);
-  ext_scope_integer(scope, "candidates", high - low + 1);
+  if (rc == SQLITE_OK)
+    rc = ext_scope_number(scope, select_candidates_sql, &candidates, err);
+  if (rc == SQLITE_OK)
+    rc = ext_take_size(scope, candidates, &size, err);
+  ext_scope_integer(scope, "candidates", candidates);
   ext_scope_integer(scope, "size", size);
   ext_scope_integer(scope, "stream", trigger);
   return rc;

@@ -17,6 +17,7 @@ proc modyn_schema {} {
 
 proc modyn_reset {} {
   reset_db
+  db eval {PRAGMA synchronous = OFF} ;# a killed process loses nothing by it
   db eval [modyn_schema]
 }
 

@@ -3,7 +3,11 @@
 -- option limit_by: text, one of last|random, default last; which ones
 SELECT sample_key FROM sample_state
  WHERE pipeline = :pipeline
-   AND position BETWEEN CASE :limit_by WHEN 'last' THEN :high - :size + 1 ELSE :low END AND :high
+   AND position BETWEEN :low AND :high
+   AND (:limit_by <> 'last' OR position > coalesce(
+         (SELECT position FROM sample_state
+           WHERE pipeline = :pipeline AND position BETWEEN :low AND :high
+           ORDER BY position DESC LIMIT 1 OFFSET :size), 0))
    AND (:limit_by = 'last' OR :size = :candidates OR
         emb_random(:seed, sample_key, :stream) <
           (:size + 8 * sqrt(:size) + 64.0) / :candidates)

@@ -17,7 +17,8 @@ old AS (
      AND s.position >= CASE :window WHEN 'amount' THEN :first - :reference ELSE 1 END
      AND (:window = 'amount' OR s.timestamp > -:reference +
           (SELECT timestamp FROM sample_state
-            WHERE pipeline = :pipeline AND position = :first - 1))),
+            WHERE pipeline = :pipeline AND position < :first
+            ORDER BY position DESC LIMIT 1))),
 new AS (
   SELECT s.sample_key, s.timestamp, s.label FROM at, sample_state s
    WHERE s.pipeline = :pipeline AND s.position <= at.position
@@ -25,7 +26,8 @@ new AS (
      AND s.position > CASE :window WHEN 'amount' THEN at.position - :current ELSE 0 END
      AND (:window = 'amount' OR s.timestamp > -:current +
           (SELECT timestamp FROM sample_state
-            WHERE pipeline = :pipeline AND position = at.position))),
+            WHERE pipeline = :pipeline AND position <= at.position
+            ORDER BY position DESC LIMIT 1))),
 drawn AS (
   SELECT *, 1 AS is_reference
     FROM (SELECT * FROM old

@@ -9,7 +9,8 @@ at(position) AS (
   SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),
 waited AS (
   SELECT total((SELECT timestamp FROM sample_state
-                 WHERE pipeline = :pipeline AND position = at.position) - s.timestamp) AS area
+                 WHERE pipeline = :pipeline AND position <= at.position
+                 ORDER BY position DESC LIMIT 1) - s.timestamp) AS area
     FROM at, sample_state s
    WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position)
 SELECT at.position,

@@ -6,12 +6,13 @@
 WITH
 origin(at) AS (
   SELECT coalesce(:start, (SELECT timestamp FROM sample_state
-                            WHERE pipeline = :pipeline AND position = 1))),
+                            WHERE pipeline = :pipeline ORDER BY position LIMIT 1))),
 due(at) AS (
   SELECT CASE WHEN s.timestamp < o.at THEN o.at
               ELSE o.at + (CAST((s.timestamp - o.at) / :every AS INTEGER) + 1) * :every END
     FROM origin o, sample_state s
-   WHERE s.pipeline = :pipeline AND s.position = :first AND :every > 0),
+   WHERE s.pipeline = :pipeline AND s.position >= :first AND s.position <= :last
+   ORDER BY s.position LIMIT 1),
 next(position, timestamp) AS (
   SELECT s.position, s.timestamp FROM sample_state s, due
    WHERE s.pipeline = :pipeline AND s.position > max(:evaluated, :first)
