@@ -58,12 +58,11 @@ static void pivot_slope(struct pivot *p) {
   }
 }
 
-/* Moves the n free ones to where their slopes are 0, as far as M M, which has
-** half of the digits, can say. */
-static void pivot_move(struct pivot *p, size_t n) {
+/* Moves the n free ones by what the factor solves for `right`. */
+static void pivot_move(struct pivot *p, size_t n, const double *right) {
   for (size_t i = 0; i < n; i++) {
     const double *row = choose_triangle(p->lower, i);
-    p->part[i] = -p->slope[p->free[i]];
+    p->part[i] = right[p->free[i]];
     for (size_t k = 0; k < i; k++) {
       p->part[i] -= row[k] * p->part[k];
     }
@@ -98,9 +97,32 @@ static void pivot_solve(struct pivot *p) {
   }
   for (int i = 0; i < PIVOT_MOVES; i++) {
     pivot_slope(p);
-    pivot_move(p, n);
+    for (size_t k = 0; k < p->n; k++) {
+      p->slope[k] = -p->slope[k];
+    }
+    pivot_move(p, n, p->slope);
   }
   pivot_slope(p);
+}
+
+/* With all of them free it is M x = r, for which M itself has all digits, and
+** M M half of them.  Whether none is below 0. */
+static int pivot_is_plain(struct pivot *p) {
+  for (size_t i = 0; i < p->n; i++) {
+    p->free[i] = i;
+    memcpy(choose_triangle(p->lower, i), p->matrix + i * p->n,
+           (i + 1) * sizeof *p->lower);
+    choose__factor(p->lower, i);
+  }
+  for (int move = 0; move < PIVOT_MOVES; move++) {
+    pivot_slope(p);
+    pivot_move(p, p->n, p->rest);
+  }
+  size_t i = 0;
+  while (i < p->n && p->x[i] >= 0) {
+    i++;
+  }
+  return i == p->n;
 }
 
 /* What is below 0 by rounding only is not. */
@@ -165,8 +187,12 @@ int choose__nonnegative(struct choose *c, const double *matrix,
   p.free = choose__memory(c, n, sizeof *p.free);
   p.fixed = choose__memory(c, n, sizeof *p.fixed);
   if (p.square && p.lower && p.part && p.rest && p.slope && p.free && p.fixed) {
-    pivot_start(&p);
-    rc = pivot_run(c, &p);
+    rc = EMB_OK;
+    memset(x, 0, n * sizeof *x);
+    if (!pivot_is_plain(&p)) {
+      pivot_start(&p);
+      rc = pivot_run(c, &p);
+    }
   }
   void *const memory[] = {p.square, p.lower, p.part, p.rest,
                           p.slope,  p.free,  p.fixed};
