@@ -132,13 +132,24 @@ int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err) {
   return SQLITE_OK;
 }
 
+/* Within a statement that reads a WAL the connection cannot write once another
+** one has; and SQLite does not wait for locks there. */
+static int keys_read_the_past(const struct ext_table *table) {
+  sqlite3 *db = table->conn->db;
+  return table->file[0] &&
+         sqlite3_txn_state(db, table->schema) == SQLITE_TXN_READ &&
+         ext_place_is_wal(db, table->schema) &&
+         !ext_place_is_exclusive(db, table->schema);
+}
+
 int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
   sqlite3 *db = table->conn->db;
   int state = sqlite3_txn_state(db, table->schema);
   *other = NULL;
   if (sqlite3_get_autocommit(db) &&
       sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE)
-    return SQLITE_OK;
+    return keys_read_the_past(table) ? ext_keys_connect(table, other, err)
+                                     : SQLITE_OK;
   if (table->file[0] == 0 || state == SQLITE_TXN_WRITE ||
       (state == SQLITE_TXN_READ && !ext_place_is_wal(db, table->schema)))
     return ext_keys_locked(table, err);
@@ -160,16 +171,6 @@ int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
   return ext_keys_commit(table, keys, err);
 }
 
-/* Within a statement that reads a WAL the connection cannot write once another
-** one has; and SQLite does not wait for locks there. */
-static int keys_read_the_past(const struct ext_table *table) {
-  sqlite3 *db = table->conn->db;
-  return table->file[0] &&
-         sqlite3_txn_state(db, table->schema) == SQLITE_TXN_READ &&
-         ext_place_is_wal(db, table->schema) &&
-         !ext_place_is_exclusive(db, table->schema);
-}
-
 int ext_keys_commit(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
   struct ext_link *link = table->link;
@@ -182,16 +183,11 @@ int ext_keys_commit(struct ext_table *table, struct ext_keys *keys,
   rc = ext_keys_writer(table, &other, err);
   if (rc == SQLITE_OK)
     rc = ext_dict_add_now(link->dict, other, &batch, &rows, err);
-  if (rc == SQLITE_BUSY && other == NULL && keys_read_the_past(table)) {
-    sqlite3_free(*err);
-    *err = NULL;
-    rc = ext_keys_connect(table, &other, err);
-    if (rc == SQLITE_OK)
-      rc = ext_dict_add_now(link->dict, other, &batch, &rows, err);
-  }
   sqlite3_close(other);
-  if (rc == SQLITE_OK)
+  if (rc == SQLITE_OK) {
     keys->absent = 0;
+    keys->added = 1;
+  }
   return rc;
 }
 
@@ -217,14 +213,42 @@ static int keys_restore(struct ext_table *table, struct ext_keys *keys,
   return rc;
 }
 
+/* How often texts were removed by now: a transaction that reads a WAL sees what
+** was so when it began. */
+static int keys_removals_now(struct ext_table *table, int64_t *removals,
+                             char **err) {
+  sqlite3_stmt *select = NULL;
+  sqlite3 *other;
+  char *sql;
+  int rc = ext_keys_connect(table, &other, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  sql = sqlite3_mprintf("SELECT removals FROM main.\"%w_emb\"", table->name);
+  rc = sql ? sqlite3_prepare_v2(other, sql, -1, &select, NULL) : SQLITE_NOMEM;
+  if (rc == SQLITE_OK && sqlite3_step(select) == SQLITE_ROW)
+    *removals = sqlite3_column_int64(select, 0);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_reset(select);
+  rc = ext_sql_error(err, other, rc);
+  sqlite3_finalize(select);
+  sqlite3_free(sql);
+  sqlite3_close(other);
+  return rc;
+}
+
 int ext_keys_settle(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
+  int64_t removals = keys->removals;
   int rc;
   if (!ext_vtab(table)->options.text_key || keys->n == 0 ||
       EMB_SEED(SEED_REMOVED_TEXT_NOT_RESTORED))
     return SQLITE_OK;
   rc = ext_keys_begin(table, err);
-  if (rc == SQLITE_OK && ext_dict_removals(table->link->dict) != keys->removals)
+  if (rc == SQLITE_OK && keys->added && keys_read_the_past(table))
+    rc = keys_removals_now(table, &removals, err);
+  else if (rc == SQLITE_OK)
+    removals = ext_dict_removals(table->link->dict);
+  if (rc == SQLITE_OK && removals != keys->removals)
     rc = keys_restore(table, keys, err);
   return rc;
 }
