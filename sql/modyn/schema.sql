@@ -1,0 +1,252 @@
+-- schema.sql -- pipelines: which data to train on, when, and what came of it.
+--
+--     .load build/emb
+--     .read sql/modyn/schema.sql
+--
+-- is all that a database needs.  These are ordinary tables: read them, join
+-- them, correct them.  `emb_pipeline_run` fills those that say "by the driver";
+-- the others are yours.  The page is sql/manual/pipelines.md.
+--
+-- PIPELINE  reads samples, decides when to train (a trigger), and on which of
+--           them (a selection).
+-- POSITION  Samples have positions 1, 2, 3 ... in a pipeline, in the order in
+--           which they were seen: by timestamp, then by key, of those that were
+--           new at the same time.  A trigger is a range of positions, so what a
+--           sample was seen in takes no column and no UPDATE.
+-- TIME      A timestamp is a number in any unit; seconds since 1970 as a rule.
+-- POLICY    is SQL text, a row of the table `policy`; a pipeline names one, with
+--           its options, in JSON.
+-- CRASH     Each call of the driver is one transaction.
+
+PRAGMA foreign_keys = ON;
+BEGIN;
+
+-- ---- policies --------------------------------------------------------------
+
+-- A policy: `sql` has named parameters.  Those that `policy_option` lists are
+-- options; the others are given by the driver (the page lists them).
+-- Change one by UPDATE, add your own by INSERT.
+CREATE TABLE policy(
+  kind  TEXT NOT NULL CHECK(kind IN ('trigger', 'criterion', 'selection',
+                                     'downsampling', 'interval')),
+  name  TEXT NOT NULL,
+  about TEXT NOT NULL DEFAULT '',
+  sql   TEXT NOT NULL,
+  PRIMARY KEY(kind, name)
+) WITHOUT ROWID;
+
+CREATE TABLE policy_option(
+  kind      TEXT NOT NULL,
+  policy    TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  type      TEXT NOT NULL CHECK(type IN ('integer', 'real', 'text', 'boolean', 'sql')),
+  least     REAL,    -- of a number; of those that may be less than it, NULL
+  most      REAL,
+  one_of    TEXT CHECK(one_of IS NULL OR json_type(one_of) = 'array'), -- texts
+  "default",         -- what it is when it is not given;
+  needed    INTEGER NOT NULL DEFAULT 0 CHECK(needed IN (0, 1)), -- 1: there is none
+  about     TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY(kind, policy, name),
+  FOREIGN KEY(kind, policy) REFERENCES policy(kind, name)
+    ON UPDATE CASCADE ON DELETE CASCADE
+) WITHOUT ROWID;
+
+-- ---- pipelines -------------------------------------------------------------
+
+-- A source is the name of a table or view, or a SELECT in text.
+CREATE TABLE pipeline(
+  pipeline          INTEGER PRIMARY KEY,
+  name              TEXT NOT NULL UNIQUE CHECK(length(name) > 0),
+  samples           TEXT NOT NULL,  -- source of key, timestamp, label
+  features          TEXT,  -- source of key, value: what drift is measured on
+  predictions       TEXT,  -- source of key, prediction: what performance is
+  trigger_policy    TEXT NOT NULL CHECK(json_valid(trigger_policy)),
+  selection_policy  TEXT NOT NULL DEFAULT '{"policy":"new_data"}'
+                    CHECK(json_valid(selection_policy)),
+  evaluation_policy TEXT CHECK(evaluation_policy IS NULL OR
+                               json_valid(evaluation_policy)),
+  seed              INTEGER NOT NULL DEFAULT 0,
+  -- Samples in a partition of a selection.
+  partition_size    INTEGER NOT NULL DEFAULT 100000 CHECK(partition_size >= 1),
+  -- A sample is looked for among those with timestamps from the highest that was
+  -- seen less this one on: 0 where they only ever come in order; NULL: among all.
+  lookback          REAL CHECK(lookback IS NULL OR lookback >= 0),
+  -- By the driver: why it cannot decide now, e.g. for want of predictions.
+  waits_for         TEXT
+);
+
+-- What is known of a sample, by the driver.
+CREATE TABLE sample_state(
+  pipeline   INTEGER NOT NULL,
+  position   INTEGER NOT NULL,
+  sample_key NOT NULL,  -- INTEGER or TEXT
+  timestamp  NOT NULL,  -- a number
+  label,
+  used       INTEGER NOT NULL DEFAULT 0,  -- how often a policy that counts chose it
+  last_used  INTEGER,                     -- the trigger of the last time
+  epoch      INTEGER NOT NULL DEFAULT 0,  -- of sampling without replacement
+  PRIMARY KEY(pipeline, position),
+  UNIQUE(pipeline, sample_key),
+  FOREIGN KEY(pipeline) REFERENCES pipeline ON DELETE CASCADE
+) WITHOUT ROWID;
+
+-- ---- triggers --------------------------------------------------------------
+
+-- By the driver: training is due for the samples from first_position on.
+CREATE TABLE trigger(
+  pipeline        INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
+  trigger         INTEGER NOT NULL,  -- 0, 1, 2 ...
+  first_position  INTEGER NOT NULL,
+  last_position   INTEGER NOT NULL,
+  first_timestamp NOT NULL,
+  last_timestamp  NOT NULL,
+  made_at         REAL NOT NULL,     -- seconds since 1970
+  candidates      INTEGER NOT NULL,  -- samples that the selection chose from
+  selected        INTEGER NOT NULL,  -- and that it chose
+  PRIMARY KEY(pipeline, trigger),
+  UNIQUE(pipeline, last_position),
+  CHECK(first_position <= last_position),
+  CHECK(selected <= candidates)
+) WITHOUT ROWID;
+
+-- By the driver: each time that a policy was asked, and what it said.
+CREATE TABLE decision(
+  pipeline  INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
+  position  INTEGER NOT NULL,  -- of the last sample that was looked at
+  triggered INTEGER NOT NULL CHECK(triggered IN (0, 1)),
+  trigger   INTEGER,           -- which one
+  reason    TEXT NOT NULL,
+  made_at   REAL NOT NULL,
+  PRIMARY KEY(pipeline, position),
+  FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE,
+  CHECK((trigger IS NOT NULL) = triggered)
+) WITHOUT ROWID;
+
+-- By the driver: each part of a decision; a policy that is not an ensemble has
+-- one, member ''.  Dynamic criteria look at the values of the past here.
+CREATE TABLE decision_part(
+  pipeline  INTEGER NOT NULL,
+  position  INTEGER NOT NULL,
+  member    TEXT NOT NULL,     -- its path in the policy, as in '0.1'
+  policy    TEXT NOT NULL,
+  triggered INTEGER NOT NULL CHECK(triggered IN (0, 1)),
+  value     REAL,              -- what was measured
+  threshold REAL,              -- and what it was compared with
+  reason    TEXT NOT NULL,
+  PRIMARY KEY(pipeline, position, member),
+  FOREIGN KEY(pipeline, position) REFERENCES decision ON DELETE CASCADE
+) WITHOUT ROWID;
+
+-- ---- selections ------------------------------------------------------------
+
+-- By the driver: what to train on.  With downsampling, what that chooses from.
+CREATE TABLE selection(
+  pipeline   INTEGER NOT NULL,
+  trigger    INTEGER NOT NULL,
+  place      INTEGER NOT NULL,  -- 0, 1, 2 ... in the order of the policy
+  sample_key NOT NULL,
+  weight     REAL NOT NULL,
+  PRIMARY KEY(pipeline, trigger, place),
+  FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE
+) WITHOUT ROWID;
+
+-- By the driver: the same for each epoch of a downsampling policy.
+CREATE TABLE downsampling(
+  pipeline   INTEGER NOT NULL,
+  trigger    INTEGER NOT NULL,
+  epoch      INTEGER NOT NULL,
+  place      INTEGER NOT NULL,
+  sample_key NOT NULL,
+  weight     REAL NOT NULL,
+  PRIMARY KEY(pipeline, trigger, epoch, place),
+  FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE
+) WITHOUT ROWID;
+
+-- By the driver: a selection in pieces that fit in memory.
+CREATE TABLE partition(
+  pipeline    INTEGER NOT NULL,
+  trigger     INTEGER NOT NULL,
+  partition   INTEGER NOT NULL,  -- 0, 1, 2 ...
+  first_place INTEGER NOT NULL,
+  samples     INTEGER NOT NULL CHECK(samples > 0),
+  PRIMARY KEY(pipeline, trigger, partition),
+  FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE
+) WITHOUT ROWID;
+
+-- Yours, for downsampling: what the model says of a sample.
+CREATE TABLE score(
+  pipeline         INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
+  sample_key       NOT NULL,
+  loss             REAL,
+  gradient_norm    REAL,   -- of the last layer
+  irreducible_loss REAL,   -- of a model that was trained on held-out samples
+  probabilities,           -- of the classes: a vector, BLOB or JSON
+  gradient,                -- a vector, for methods that compare samples
+  PRIMARY KEY(pipeline, sample_key)
+) WITHOUT ROWID;
+
+-- ---- models and their evaluation -------------------------------------------
+
+-- Yours: what a trigger has led to.
+CREATE TABLE trained_model(
+  model            INTEGER PRIMARY KEY,
+  pipeline         INTEGER NOT NULL,
+  trigger          INTEGER NOT NULL,
+  parent           INTEGER REFERENCES trained_model, -- where training began
+  trained_at       REAL,     -- seconds since 1970
+  samples          INTEGER,  -- that it was trained on
+  training_seconds REAL CHECK(training_seconds >= 0),
+  storage          INTEGER,  -- its row where models are stored (models.sql)
+  FOREIGN KEY(pipeline, trigger) REFERENCES trigger
+);
+CREATE INDEX trained_model_trigger ON trained_model(pipeline, trigger);
+
+-- By emb_evaluation_intervals, or yours: [begins, ends) in the time of samples.
+CREATE TABLE evaluation_interval(
+  interval INTEGER PRIMARY KEY,
+  pipeline INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
+  name     TEXT NOT NULL,
+  model    INTEGER REFERENCES trained_model, -- NULL: one for all models
+  begins   NOT NULL,
+  ends     NOT NULL,
+  CHECK(begins < ends),
+  UNIQUE(pipeline, model, begins, ends)
+);
+
+-- Yours.
+CREATE TABLE evaluation(
+  model    INTEGER NOT NULL REFERENCES trained_model,
+  interval INTEGER NOT NULL REFERENCES evaluation_interval ON DELETE CASCADE,
+  metric   TEXT NOT NULL,
+  value    REAL,              -- NULL: there was nothing to measure
+  samples  INTEGER,           -- that it was measured on
+  PRIMARY KEY(model, interval, metric)
+) WITHOUT ROWID;
+
+-- ---- views -----------------------------------------------------------------
+
+-- In which trigger a sample was seen; NULL: in none yet.
+CREATE VIEW sample_trigger AS
+  SELECT s.pipeline, s.position, s.sample_key, s.timestamp, s.label,
+         (SELECT t.trigger FROM trigger t
+           WHERE t.pipeline = s.pipeline AND t.last_position >= s.position
+           ORDER BY t.last_position LIMIT 1) AS trigger
+    FROM sample_state s;
+
+-- Which model is to be evaluated where.  Each with each is the matrix.  `active`
+-- is the newest model that had seen nothing from the interval's begin on, which
+-- would have been in service then; `training` is the one after it, in whose data
+-- the interval begins.
+CREATE VIEW evaluation_matrix AS
+  WITH trained AS (
+    SELECT m.model, m.pipeline, t.last_timestamp AS until,
+           lag(t.last_timestamp) OVER (PARTITION BY m.pipeline ORDER BY m.trigger, m.model) AS before,
+           lead(t.last_timestamp) OVER (PARTITION BY m.pipeline ORDER BY m.trigger, m.model) AS next
+      FROM trained_model m JOIN trigger t USING (pipeline, trigger))
+  SELECT i.pipeline, m.model, i.interval, i.name, i.begins, i.ends,
+         m.until < i.begins AND (m.next IS NULL OR m.next >= i.begins) AS active,
+         m.until >= i.begins AND (m.before IS NULL OR m.before < i.begins) AS training
+    FROM evaluation_interval i JOIN trained m
+      ON m.pipeline = i.pipeline AND (i.model IS NULL OR i.model = m.model);
+
+COMMIT;
