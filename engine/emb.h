@@ -1361,6 +1361,15 @@ size_t emb_clients(emb_store *store, emb_client *clients, size_t max);
 ** does not own it, another code when it owns it alone: the error says why. */
 int emb_is_served(emb_store *store, emb_err *err);
 
+/* ---- choosing data ------------------------------------------------------ */
+
+/* A number x, 0 <= x < 1, a multiple of 2^-53, uniformly distributed over keys;
+** the same on every machine and in every version.  Each argument is a word,
+** from an integer or from bytes, which differ as text and as blob. */
+uint64_t emb_random_integer(int64_t integer);
+uint64_t emb_random_bytes(const void *bytes, size_t n, int is_text);
+double emb_random(uint64_t seed, uint64_t stream, uint64_t key);
+
 #ifdef __cplusplus
 }
 #endif

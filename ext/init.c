@@ -11,7 +11,7 @@
 ** STATIC    Compile with -DSQLITE_CORE, then sqlite3_emb_init(db, NULL, NULL)
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
-#include "tvf/tvf.h"
+#include "choose/choose.h"
 SQLITE_EXTENSION_INIT1
 
 /* The first SQLite with sqlite3_vtab_in. */
@@ -48,6 +48,8 @@ static int check_version(char **message) {
 ** wait for its lock, which Python does not expect of loading an extension.) */
 static int register_vector_functions(sqlite3 *db) {
   int rc = ext_register_vector_functions(db);
+  if (rc == SQLITE_OK)
+    rc = ext_choose_register(db);
   return rc == SQLITE_BUSY ? SQLITE_OK : rc;
 }
 
