@@ -118,7 +118,7 @@ GNN_O      := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
 GNN        := $(P)/gnn/gnn $(P)/gnn/report
 
 # Those of the change logs, on which pipelines are replayed.
-MODYN_MAIN := parse_main
+MODYN_MAIN := parse_main replay report
 MODYN_C    := $(wildcard sql/modyn/changelogs/*.c)
 MODYN_O    := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
                 $(filter-out $(MODYN_MAIN:%=sql/modyn/changelogs/%.c),$(MODYN_C)))
