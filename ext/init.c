@@ -12,6 +12,7 @@
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
 #include "choose/choose.h"
+#include "pipeline/pipeline.h"
 SQLITE_EXTENSION_INIT1
 
 /* The first SQLite with sqlite3_vtab_in. */
@@ -79,7 +80,7 @@ static int register_all(struct ext_conn *conn) {
       ext_tvf_tables_register,   ext_tvf_backup_register,
       ext_tvf_progress_register, ext_tvf_clients_register,
       ext_tvf_serve_register,    ext_tvf_pending_register,
-      ext_tvf_sample_register};
+      ext_tvf_sample_register,   ext_pipeline_register};
   int rc;
   conn->refs++;
   rc = sqlite3_create_module_v2(conn->db, "emb", ext_vtab_module(), conn,

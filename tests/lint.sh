@@ -35,7 +35,7 @@ layers='base env epoch mem rec vec choose ivf pack schema index log cache kernel
 consumer session bound life table bank txn scan ahead snapshot nearest sample
 delta backup serve api
 ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf ext/choose
-ext'
+ext/pipeline ext'
 rank() {
   local layer n=0
   for layer in $layers; do

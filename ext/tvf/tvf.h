@@ -20,7 +20,7 @@
 #include "../fn/fn.h"
 
 /* Arguments at most, a key among them. */
-#define EXT_TVF_ARGUMENTS 6
+#define EXT_TVF_ARGUMENTS 8
 /* In idxNum, a bit for each argument that is given; from here on what `plan`
 ** puts there. */
 #define EXT_TVF_PLAN (1 << EXT_TVF_ARGUMENTS)

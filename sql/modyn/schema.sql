@@ -39,7 +39,8 @@ CREATE TABLE policy_option(
   kind      TEXT NOT NULL,
   policy    TEXT NOT NULL,
   name      TEXT NOT NULL,
-  type      TEXT NOT NULL CHECK(type IN ('integer', 'real', 'text', 'boolean', 'sql')),
+  type      TEXT NOT NULL CHECK(type IN ('integer', 'real', 'text', 'boolean',
+              'sql', 'number or text', 'object', 'array', 'object or array')),
   least     REAL,    -- of a number; of those that may be less than it, NULL
   most      REAL,
   one_of    TEXT CHECK(one_of IS NULL OR json_type(one_of) = 'array'), -- texts
@@ -50,6 +51,14 @@ CREATE TABLE policy_option(
   FOREIGN KEY(kind, policy) REFERENCES policy(kind, name)
     ON UPDATE CASCADE ON DELETE CASCADE
 ) WITHOUT ROWID;
+
+INSERT INTO policy(kind, name, about, sql)
+  SELECT kind, name, about, sql FROM emb_policies;
+INSERT INTO policy_option
+  SELECT p.kind, p.name, o.value ->> 'name', o.value ->> 'type', o.value ->> 'least',
+         o.value ->> 'most', o.value -> 'one_of', o.value ->> 'default',
+         coalesce(o.value ->> 'needed', 0), o.value ->> 'about'
+    FROM emb_policies p, json_each(p.options) o;
 
 -- ---- pipelines -------------------------------------------------------------
 
@@ -70,7 +79,9 @@ CREATE TABLE pipeline(
   partition_size    INTEGER NOT NULL DEFAULT 100000 CHECK(partition_size >= 1),
   -- A sample is looked for among those with timestamps from the highest that was
   -- seen less this one on: 0 where they only ever come in order; NULL: among all.
-  lookback          REAL CHECK(lookback IS NULL OR lookback >= 0),
+  lookback          NUMERIC CHECK(lookback IS NULL OR
+                                  (typeof(lookback) <> 'text' AND lookback >= 0)),
+  newest            NUMERIC,  -- by the driver: the highest timestamp seen
   -- By the driver: why it cannot decide now, e.g. for want of predictions.
   waits_for         TEXT
 );
@@ -80,7 +91,7 @@ CREATE TABLE sample_state(
   pipeline   INTEGER NOT NULL,
   position   INTEGER NOT NULL,
   sample_key NOT NULL,  -- INTEGER or TEXT
-  timestamp  NOT NULL,  -- a number
+  timestamp  NOT NULL CHECK(typeof(timestamp) IN ('integer', 'real')),
   label,
   used       INTEGER NOT NULL DEFAULT 0,  -- how often a policy that counts chose it
   last_used  INTEGER,                     -- the trigger of the last time
@@ -232,6 +243,30 @@ CREATE VIEW sample_trigger AS
            WHERE t.pipeline = s.pipeline AND t.last_position >= s.position
            ORDER BY t.last_position LIMIT 1) AS trigger
     FROM sample_state s;
+
+-- How long training on n samples takes: intercept + slope * n, by ridge regression
+-- (lambda 1) over the last 1000 models whose training was timed.
+CREATE VIEW training_forecast AS
+  WITH recent AS (
+    SELECT pipeline, samples * 1.0 AS x, training_seconds AS y,
+           row_number() OVER (PARTITION BY pipeline ORDER BY trigger DESC, model DESC) AS rank
+      FROM trained_model WHERE samples IS NOT NULL AND training_seconds IS NOT NULL),
+  mean AS (
+    SELECT pipeline, avg(x) AS x, avg(y) AS y FROM recent WHERE rank <= 1000 GROUP BY pipeline),
+  slope AS (
+    SELECT m.pipeline,
+           total((r.x - m.x) * (r.y - m.y)) / (total((r.x - m.x) * (r.x - m.x)) + 1) AS slope
+      FROM recent r JOIN mean m USING (pipeline) WHERE rank <= 1000 GROUP BY m.pipeline)
+  SELECT pipeline, m.y - s.slope * m.x AS intercept, s.slope
+    FROM mean m JOIN slope s USING (pipeline);
+
+-- Which samples of a selection to hold out, for the irreducible loss of RHO-LOSS:
+-- those with a draw below the share that is wanted, say a tenth; or, for twins, each
+-- of two models learns one half (draw < 0.5) and is asked about the other.
+CREATE VIEW holdout AS
+  SELECT s.pipeline, s.trigger, s.place, s.sample_key,
+         emb_random(p.seed, s.sample_key, 1000000000 + s.trigger) AS draw
+    FROM selection s JOIN pipeline p USING (pipeline);
 
 -- Which model is to be evaluated where.  Each with each is the matrix.  `active`
 -- is the newest model that had seen nothing from the interval's begin on, which

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+**
+** inform.c -- samples that a pipeline has not seen yet get positions.
+**
+** They are those of its source that are not in sample_state; where the pipeline
+** says how late a sample may be (`lookback`), only among those that are not
+** older than the newest one less that.  In order of timestamp and key: so the
+** same samples have the same positions in any run.
+*/
+#include "pipeline.h"
+SQLITE_EXTENSION_INIT3
+
+static const char inform_sql[] =
+    "INSERT INTO sample_state(pipeline, position, sample_key, timestamp, label)"
+    " SELECT :pipeline, :seen + row_number() OVER (ORDER BY timestamp, key),"
+    " key, timestamp, label FROM %s AS sample WHERE %s%s";
+
+static const char inform_recent_sql[] =
+    "timestamp >= (SELECT newest - lookback FROM pipeline"
+    " WHERE pipeline = :pipeline)";
+
+/* What is there at the first time is all new: that takes no look at each. */
+static const char inform_unseen_sql[] =
+    " AND NOT EXISTS(SELECT 1 FROM sample_state AS s"
+    " WHERE s.pipeline = :pipeline AND s.sample_key = sample.key)";
+
+static const char inform_newest_sql[] =
+    "UPDATE pipeline SET newest = max(coalesce(newest, -9e999),"
+    " (SELECT max(timestamp) FROM sample_state"
+    "   WHERE pipeline = :pipeline AND position > :seen))"
+    " WHERE pipeline = :pipeline";
+
+/* Core's text names our table; the user wrote a source. */
+static int inform_error(const struct ext_pipeline *pipeline, int rc,
+                        char **err) {
+  const char *why = NULL;
+  switch (rc == SQLITE_CONSTRAINT ? sqlite3_extended_errcode(pipeline->db)
+                                  : SQLITE_OK) {
+  case SQLITE_CONSTRAINT_UNIQUE:
+    why = "a key comes more than once";
+    break;
+  case SQLITE_CONSTRAINT_NOTNULL:
+    why = "a key or a timestamp is NULL";
+    break;
+  case SQLITE_CONSTRAINT_CHECK:
+    why = "a timestamp is no number";
+    break;
+  }
+  if (why) {
+    sqlite3_free(*err);
+    *err = NULL;
+    ext_error(err, rc, "%s", why);
+  }
+  return ext_pipeline_error(err, rc, "samples of pipeline %s", pipeline->name);
+}
+
+int ext_pipeline_inform(struct ext_pipeline *pipeline, sqlite3_int64 *n,
+                        char **err) {
+  struct ext_scope *scope = &pipeline->scope;
+  char *source = ext_pipeline_source(pipeline->samples), *sql;
+  sqlite3_int64 seen;
+  int rc = ext_scope_number(scope,
+                            "SELECT max(position) FROM sample_state WHERE "
+                            "pipeline = :pipeline",
+                            &seen, err);
+  *n = 0;
+  sql = source ? sqlite3_mprintf(inform_sql, source,
+                                 pipeline->looks_back ? inform_recent_sql : "1",
+                                 seen ? inform_unseen_sql : "")
+               : NULL;
+  sqlite3_free(source);
+  if (rc == SQLITE_OK && sql == NULL)
+    rc = SQLITE_NOMEM;
+  ext_scope_integer(scope, "seen", seen);
+  if (rc == SQLITE_OK) {
+    rc = ext_scope_run(scope, sql, err);
+    *n = rc == SQLITE_OK ? sqlite3_changes64(pipeline->db) : 0;
+    rc = inform_error(pipeline, rc, err);
+  }
+  sqlite3_free(sql);
+  if (rc == SQLITE_OK && *n)
+    rc = ext_scope_run(scope, inform_newest_sql, err);
+  return rc;
+}

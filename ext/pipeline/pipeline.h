@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+**
+** pipeline.h -- ext/pipeline/: what drives the pipelines of
+** sql/modyn/schema.sql.
+**
+** ROLE      The tables are ordinary ones, the policies SQL text in one of them.
+**           Here is what SQL cannot do: choose the text, check its options,
+**           bind them, and go on from step to step.
+** CALLS     emb_pipeline_run(pipeline)        run.c
+**           emb_downsample(pipeline, trigger, epoch)      downsample.c
+**           emb_evaluation_intervals(pipeline)            intervals.c
+**           emb_selected(...), a table                    selected.c
+**           emb_policies, a table                         policies.c
+** RUN       inform.c (new samples get positions), decide.c with ask.c (is it
+**           time to train?), select.c (on what?).  source.c reads the
+*pipeline's row,
+**           scope.c runs SQL with named parameters, policy.c checks and
+**           prepares policies.
+** CRASH     Each call is one savepoint: all of it is there, or nothing. Nothing
+**           is kept in memory from call to call.
+** TRUST     A pipeline names SQL, which runs when one of these functions is
+**           called; they are SQLITE_DIRECTONLY, so that nothing but a statement
+**           of the application can call them.
+** THREADS   As conn.h says.
+*/
+#ifndef EMB_EXT_PIPELINE_H
+#define EMB_EXT_PIPELINE_H
+
+#include "../tvf/tvf.h"
+
+/* ---- scope.c: SQL with named parameters ---------------------------------- */
+
+/* What a parameter is. */
+struct ext_given {
+  const char *name;
+  int type; /* SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT or SQLITE_NULL */
+  sqlite3_int64 integer;
+  double real;
+  const char *text; /* as long as it is in scope */
+};
+
+/* More than the driver gives at any place. */
+#define EXT_SCOPE_MAX 32
+
+/* A parameter's value is looked for among those given, then in the options, a
+** JSON object; one that is in neither is NULL. */
+struct ext_scope {
+  sqlite3 *db;
+  struct ext_given given[EXT_SCOPE_MAX];
+  int n;
+  const char *options; /* NULL: none */
+};
+
+void ext_scope_integer(struct ext_scope *scope, const char *name,
+                       sqlite3_int64 value);
+void ext_scope_real(struct ext_scope *scope, const char *name, double value);
+/* NULL: SQL's NULL. */
+void ext_scope_text(struct ext_scope *scope, const char *name,
+                    const char *value);
+/* One statement, prepared and bound.  *tail: what follows it, or NULL if
+** nothing may. */
+int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
+                      sqlite3_stmt **statement, const char **tail, char **err);
+/* Runs it to its end. */
+int ext_scope_run(const struct ext_scope *scope, const char *sql, char **err);
+/* The first column of the first row; 0 if there is none, or NULL. */
+int ext_scope_number(const struct ext_scope *scope, const char *sql,
+                     sqlite3_int64 *number, char **err);
+/* The same, for sqlite3_free; NULL if there is none, or NULL. */
+int ext_scope_string(const struct ext_scope *scope, const char *sql,
+                     char **text, char **err);
+/* An option; NULL and zeros if it is not there. */
+int ext_scope_option(const struct ext_scope *scope, const char *name,
+                     struct ext_given *option, char **err);
+
+/* ---- source.c: a pipeline ------------------------------------------------ */
+
+struct ext_pipeline {
+  struct ext_conn *conn;
+  sqlite3 *db;
+  char *name, *samples, *features, *predictions;
+  char *trigger_policy, *selection_policy, *evaluation_policy;
+  sqlite3_int64 id, partition_size;
+  int looks_back;         /* only to a time that is known */
+  struct ext_scope scope; /* with "pipeline" and "seed" */
+};
+
+/* By name or number, which a function was given.  For ext_pipeline_free, after
+** an error too. */
+int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
+                      struct ext_pipeline *pipeline, char **err);
+void ext_pipeline_free(struct ext_pipeline *pipeline);
+/* What stands in FROM for a source: a name, or a SELECT in parentheses. */
+char *ext_pipeline_source(const char *source);
+/* A call of a function as one transaction: begins it, and ends it as rc says,
+** which it returns. */
+int ext_pipeline_begin(struct ext_pipeline *pipeline, char **err);
+int ext_pipeline_end(struct ext_pipeline *pipeline, int rc, char **err);
+/* Puts "policy random of pipeline clicks: " before an error. */
+int ext_pipeline_error(char **err, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- policy.c ------------------------------------------------------------ */
+
+/* A policy with its options, checked. */
+struct ext_policy {
+  const char *kind;
+  char *name;
+  char *sql;     /* with what stands for {name} */
+  char *options; /* JSON, with what is not given */
+};
+
+/* json: {"policy": name, option: value, ...}.  For ext_policy_free, after an
+** error too. */
+int ext_policy_read(struct ext_pipeline *pipeline, const char *kind,
+                    const char *json, struct ext_policy *policy, char **err);
+void ext_policy_free(struct ext_policy *policy);
+/* Its statement, with the parameters of the pipeline's scope and its options.
+** then: NULL, or what it says to do after that, for sqlite3_free. */
+int ext_policy_prepare(struct ext_pipeline *pipeline,
+                       const struct ext_policy *policy,
+                       sqlite3_stmt **statement, char **then, char **err);
+/* The column of that name, -1: there is none. */
+int ext_policy_column(sqlite3_stmt *statement, const char *name);
+
+/* ---- ask.c: what a trigger policy says ----------------------------------- */
+
+struct ext_part; /* of a decision, a row of decision_part */
+
+struct ext_asker {
+  struct ext_pipeline *pipeline;
+  struct ext_part *parts; /* of the last answer; for ext_ask_free */
+};
+
+/* What is asked: samples from `first` to `last`, decided up to `evaluated`. */
+struct ext_question {
+  sqlite3_int64 first, evaluated, last;
+  const char *member; /* whom, '' or as '0.1' */
+  int within;         /* ensembles around it; the step is 1 then */
+};
+
+enum ext_verdict { EXT_NOTHING, EXT_NO, EXT_YES, EXT_WAITS };
+
+struct ext_answer {
+  enum ext_verdict verdict; /* EXT_NOTHING: and nothing else is set */
+  sqlite3_int64 position, through;
+  char *reason; /* for sqlite3_free, after an error too */
+};
+
+/* json: the policy; *answer is zeros before. */
+int ext_ask(struct ext_asker *asker, const char *json,
+            const struct ext_question *question, struct ext_answer *answer,
+            char **err);
+/* Records the parts of a decision, of the scope's :pipeline and :position. */
+int ext_ask_record(const struct ext_asker *asker, const struct ext_scope *of,
+                   char **err);
+void ext_ask_free(struct ext_asker *asker);
+
+/* ---- inform.c, decide.c, select.c ---------------------------------------- */
+
+/* Samples that are new get positions; *n of them. */
+int ext_pipeline_inform(struct ext_pipeline *pipeline, sqlite3_int64 *n,
+                        char **err);
+/* Decides until there is a trigger, which it records (*trigger), or nothing
+** more to decide (-1). */
+int ext_pipeline_decide(struct ext_pipeline *pipeline, sqlite3_int64 *trigger,
+                        char **err);
+/* Chooses what the trigger is trained on. */
+int ext_pipeline_select(struct ext_pipeline *pipeline, sqlite3_int64 trigger,
+                        char **err);
+
+/* Whether its options downsampling and thresholds are right. */
+int ext_downsampling_check(struct ext_pipeline *pipeline,
+                           const struct ext_policy *selection, char **err);
+
+/* ---- take.c -------------------------------------------------------------- */
+
+/* How many of n are chosen, by the options ratio, ratio_max and limit. */
+int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
+                  sqlite3_int64 *size, char **err);
+/* Rows (sample_key, weight) of a statement into a table, from *place on: by an
+** INSERT with :place, :key and :weight. */
+int ext_take_rows(struct ext_pipeline *pipeline, sqlite3_stmt *rows,
+                  const char *insert, sqlite3_int64 *place, char **err);
+
+/* ---- policy_text.c, made of the files by sql/modyn/policies.tcl ---------- */
+
+struct ext_policy_text {
+  const char *kind, *name, *about, *options, *sql; /* options: a JSON array */
+};
+extern const struct ext_policy_text ext_policy_texts[];
+extern const size_t ext_policy_texts_n;
+
+/* ---- registration -------------------------------------------------------- */
+
+int ext_pipeline_register(struct ext_conn *conn);
+/* Parts of it. */
+int ext_selected_register(struct ext_conn *conn);
+int ext_policies_register(struct ext_conn *conn);
+void ext_fn_downsample(sqlite3_context *context, int argc,
+                       sqlite3_value **argv);
+void ext_fn_intervals(sqlite3_context *context, int argc, sqlite3_value **argv);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT
+**
+** policy.c -- a policy: its row, its options, its statement.
+**
+** OPTIONS   A JSON object, {"policy": "random", "ratio": 10}.  What an option
+**           may be is a row of policy_option, of the policy itself or of the
+**           policy `common` of its kind.  They are checked in SQL, by rows.
+** TEXT      :name is a parameter (scope.c).  {name} is replaced by text: an
+**           option of type sql, or a source of the pipeline ({features} and
+**           {predictions}; without one, no rows).  A row of the policy's can do
+**           anything that SQL can, so this opens no new door.
+*/
+#include "pipeline.h"
+SQLITE_EXTENSION_INIT3
+
+#include <string.h>
+
+/* The first complaint about an option, or no row. */
+static const char policy_wrong_sql[] =
+    "WITH known AS (SELECT * FROM policy_option"
+    "  WHERE kind = :kind AND policy IN (:policy, 'common')),"
+    " given AS (SELECT j.key, j.type AS is_type, j.atom, j.value, k.*"
+    "  FROM json_each(:json) j LEFT JOIN known k ON k.name = j.key"
+    "  WHERE j.key <> 'policy'),"
+    " judged AS (SELECT key, CASE"
+    "  WHEN name IS NULL THEN 'unknown option: ' || key || '; expected ' ||"
+    "    coalesce((SELECT group_concat(name, ', ') FROM known), 'none')"
+    "  WHEN is_type = 'null' AND NOT needed THEN NULL"
+    "  WHEN CASE type WHEN 'integer' THEN is_type <> 'integer'"
+    "    WHEN 'real' THEN is_type NOT IN ('integer', 'real')"
+    "    WHEN 'boolean' THEN is_type NOT IN ('true', 'false')"
+    "    WHEN 'number or text' THEN"
+    "      is_type NOT IN ('integer', 'real', 'text')"
+    "    WHEN 'object' THEN is_type <> 'object'"
+    "    WHEN 'array' THEN is_type <> 'array'"
+    "    WHEN 'object or array' THEN is_type NOT IN ('object', 'array')"
+    "    ELSE is_type <> 'text' END"
+    "    THEN key || ' must be ' || type || ', got ' || is_type"
+    "  WHEN type IN ('integer', 'real') AND (atom < least OR atom > most)"
+    "    THEN key || ' must be ' || CASE WHEN most IS NULL"
+    "      THEN 'at least ' || printf('%g', least)"
+    "      ELSE 'between ' || printf('%g and %g', least, most) END ||"
+    "      ', got ' || atom"
+    "  WHEN one_of IS NOT NULL AND"
+    "    atom NOT IN (SELECT value FROM json_each(one_of))"
+    "    THEN key || ' must be one of ' || one_of || ', got ' || atom"
+    "  END AS complaint FROM given)"
+    "SELECT complaint FROM judged WHERE complaint IS NOT NULL"
+    " UNION ALL SELECT 'option ' || name || ' is needed' FROM known"
+    "  WHERE needed AND name NOT IN (SELECT key FROM json_each(:json)) LIMIT 1";
+
+static const char policy_complete_sql[] =
+    "SELECT json_patch((SELECT json_group_object(name, \"default\")"
+    " FROM policy_option WHERE kind = :kind AND policy IN (:policy, 'common')"
+    " AND \"default\" IS NOT NULL), :json)";
+
+/* ---- its text ------------------------------------------------------------ */
+
+static const char no_features[] = "SELECT NULL AS key, NULL AS value LIMIT 0";
+static const char no_predictions[] =
+    "SELECT NULL AS key, NULL AS prediction LIMIT 0";
+
+/* What stands for {name}; NULL with SQLITE_OK: nothing does. */
+static int policy_replacement(struct ext_pipeline *pipeline,
+                              const struct ext_scope *scope, const char *name,
+                              char **text, char **err) {
+  static const char sql[] =
+      "SELECT value FROM json_each(:options) WHERE key = :name AND EXISTS("
+      "SELECT 1 FROM policy_option o WHERE o.kind = :kind AND o.policy IN "
+      "(:policy, 'common') AND o.name = :name AND o.type = 'sql')";
+  const char *source = NULL;
+  if (strcmp(name, "features") == 0)
+    source = pipeline->features ? pipeline->features : no_features;
+  else if (strcmp(name, "predictions") == 0)
+    source = pipeline->predictions ? pipeline->predictions : no_predictions;
+  if (source == NULL)
+    return ext_scope_string(scope, sql, text, err);
+  *text = ext_pipeline_source(source);
+  return *text ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* Appends what stands for {name} at *at, and goes behind it. */
+static int policy_put(struct ext_pipeline *pipeline, struct ext_scope *scope,
+                      const char **at, sqlite3_str *to, char **err) {
+  size_t size = text__name(*at + 1);
+  char *name, *text = NULL;
+  int rc;
+  if (size == 0 || (*at)[size + 1] != '}') { /* a brace of SQL's own */
+    sqlite3_str_appendchar(to, 1, *(*at)++);
+    return SQLITE_OK;
+  }
+  name = sqlite3_mprintf("%.*s", (int)size, *at + 1);
+  if (name == NULL)
+    return SQLITE_NOMEM;
+  ext_scope_text(scope, "name", name);
+  rc = policy_replacement(pipeline, scope, name, &text, err);
+  if (rc == SQLITE_OK && text)
+    sqlite3_str_appendall(to, text);
+  else if (rc == SQLITE_OK)
+    rc = ext_error(err, SQLITE_ERROR, "nothing is given for {%s}", name);
+  *at += size + 2;
+  sqlite3_free(text);
+  sqlite3_free(name);
+  return rc;
+}
+
+/* Puts into policy->sql what stands for {name}, and takes the last semicolon
+** away, since it may come to stand in FROM. */
+static int policy_text(struct ext_pipeline *pipeline, struct ext_policy *policy,
+                       char **err) {
+  struct ext_scope scope = {.db = pipeline->db};
+  sqlite3_str *to = sqlite3_str_new(pipeline->db);
+  const char *at = policy->sql;
+  size_t size;
+  int rc = SQLITE_OK;
+  ext_scope_text(&scope, "kind", policy->kind);
+  ext_scope_text(&scope, "policy", policy->name);
+  ext_scope_text(&scope, "options", policy->options);
+  while (*at && rc == SQLITE_OK) {
+    size_t plain = strcspn(at, "{");
+    sqlite3_str_append(to, at, (int)plain);
+    at += plain;
+    if (*at)
+      rc = policy_put(pipeline, &scope, &at, to, err);
+  }
+  sqlite3_free(policy->sql);
+  policy->sql = sqlite3_str_finish(to);
+  if (rc != SQLITE_OK || policy->sql == NULL)
+    return rc == SQLITE_OK ? SQLITE_NOMEM : rc;
+  size = text_trimmed(policy->sql, strlen(policy->sql));
+  if (size && policy->sql[size - 1] == ';')
+    policy->sql[size - 1] = 0;
+  return SQLITE_OK;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static int policy_unknown(struct ext_scope *scope, const char *name,
+                          const char *kind, char **err) {
+  char *all = NULL;
+  int rc = ext_scope_string(scope,
+                            "SELECT group_concat(name, ', ') FROM policy "
+                            "WHERE kind = :kind AND name <> 'common'",
+                            &all, err);
+  if (rc == SQLITE_OK)
+    rc = ext_error(err, SQLITE_ERROR, "no such %s policy: %s; there are: %s",
+                   kind, name, all ? all : "none");
+  sqlite3_free(all);
+  return rc;
+}
+
+static int policy_find(struct ext_scope *scope, struct ext_policy *policy,
+                       char **err) {
+  int rc = ext_scope_string(scope,
+                            "SELECT CASE WHEN json_type(:json) = 'object' "
+                            "AND json_type(:json, '$.policy') = 'text' "
+                            "THEN json_extract(:json, '$.policy') END",
+                            &policy->name, err);
+  if (rc == SQLITE_OK && policy->name == NULL)
+    rc = ext_error(err, SQLITE_ERROR,
+                   "expected a JSON object with \"policy\", the name of a %s "
+                   "policy",
+                   policy->kind);
+  if (rc != SQLITE_OK)
+    return rc;
+  ext_scope_text(scope, "policy", policy->name);
+  rc = ext_scope_string(scope,
+                        "SELECT sql FROM policy WHERE kind = :kind AND "
+                        "name = :policy AND name <> 'common'",
+                        &policy->sql, err);
+  if (rc == SQLITE_OK && policy->sql == NULL)
+    rc = policy_unknown(scope, policy->name, policy->kind, err);
+  return rc;
+}
+
+int ext_policy_read(struct ext_pipeline *pipeline, const char *kind,
+                    const char *json, struct ext_policy *policy, char **err) {
+  struct ext_scope scope = {.db = pipeline->db};
+  char *wrong = NULL;
+  int rc;
+  memset(policy, 0, sizeof *policy);
+  policy->kind = kind;
+  ext_scope_text(&scope, "kind", kind);
+  ext_scope_text(&scope, "json", json);
+  rc = policy_find(&scope, policy, err);
+  if (rc == SQLITE_OK)
+    rc = ext_scope_string(&scope, policy_wrong_sql, &wrong, err);
+  if (rc == SQLITE_OK && wrong)
+    rc = ext_error(err, SQLITE_ERROR, "%s", wrong);
+  if (rc == SQLITE_OK)
+    rc = ext_scope_string(&scope, policy_complete_sql, &policy->options, err);
+  if (rc == SQLITE_OK)
+    rc = policy_text(pipeline, policy, err);
+  sqlite3_free(wrong);
+  return ext_pipeline_error(err, rc, "pipeline %s, %s policy%s%s",
+                            pipeline->name, kind, policy->name ? " " : "",
+                            policy->name ? policy->name : "");
+}
+
+void ext_policy_free(struct ext_policy *policy) {
+  sqlite3_free(policy->name);
+  sqlite3_free(policy->sql);
+  sqlite3_free(policy->options);
+  memset(policy, 0, sizeof *policy);
+}
+
+int ext_policy_prepare(struct ext_pipeline *pipeline,
+                       const struct ext_policy *policy,
+                       sqlite3_stmt **statement, char **then, char **err) {
+  const char *tail = NULL;
+  int rc;
+  pipeline->scope.options = policy->options;
+  rc = ext_scope_prepare(&pipeline->scope, policy->sql, statement,
+                         then ? &tail : NULL, err);
+  if (rc == SQLITE_OK && tail && *tail) {
+    *then = sqlite3_mprintf("%s", tail);
+    rc = *then ? SQLITE_OK : SQLITE_NOMEM;
+  }
+  return ext_pipeline_error(err, rc, "pipeline %s, %s policy %s",
+                            pipeline->name, policy->kind, policy->name);
+}
+
+int ext_policy_column(sqlite3_stmt *statement, const char *name) {
+  int i = sqlite3_column_count(statement);
+  while (--i >= 0)
+    if (sqlite3_stricmp(sqlite3_column_name(statement, i), name) == 0)
+      break;
+  return i;
+}

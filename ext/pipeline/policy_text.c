@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: MIT
+**
+** policy_text.c -- the policies of sql/modyn/, as text.  Made by
+** sql/modyn/policies.tcl: change the files there.
+*/
+#include "pipeline.h"
+
+/* clang-format off */
+const struct ext_policy_text ext_policy_texts[] = {
+  {"trigger", "amount",
+    "After each so many samples.",
+    "[{\"name\":\"samples\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"how many\"}]",
+    "-- After each so many samples.\n"
+    "-- option samples: integer, 1 to, needed; how many\n"
+    "SELECT max(:first + :samples - 1, :evaluated + 1) AS position, 1 AS triggered,\n"
+    "       :samples AS value, :samples AS threshold,\n"
+    "       printf('%d samples since the last trigger', :samples) AS reason\n"
+    " WHERE max(:first + :samples - 1, :evaluated + 1) <= :last\n"
+    "UNION ALL\n"
+    "SELECT :last, 0, :last - :first + 1, :samples,\n"
+    "       printf('%d of %d samples since the last trigger', :last - :first + 1, :samples)\n"
+    " WHERE :first + :samples - 1 > :last AND :last > :evaluated\n"},
+  {"trigger", "avoidable",
+    "When the model has made so many mistakes more than were to be expected, in all intervals since the last trigger.  Before the first trigger there is no model, so it comes at once.",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"threshold\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"how many mistakes\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected takes from the sum\"}]",
+    "-- When the model has made so many mistakes more than were to be expected, in all\n"
+    "-- intervals since the last trigger.  Before the first trigger there is no model, so\n"
+    "-- it comes at once.\n"
+    "-- option interval: integer, 1 to, needed; samples between two decisions\n"
+    "-- option threshold: real, 0 to, needed; how many mistakes\n"
+    "-- option expected_accuracy: real, 0 to 1, needed; of a model that is up to date\n"
+    "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected takes from the sum\n"
+    "WITH\n"
+    "at(position) AS (\n"
+    "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
+    "each AS (\n"
+    "  SELECT :expected_accuracy * count(*) - total(p.prediction = s.label) AS avoidable,\n"
+    "         total(p.key IS NULL) AS missing\n"
+    "    FROM at JOIN sample_state s LEFT JOIN {predictions} AS p ON p.key = s.sample_key\n"
+    "   WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position AND :first > 1\n"
+    "   GROUP BY (s.position - 1) / :interval),\n"
+    "measured AS (\n"
+    "  SELECT total(CASE WHEN :allow_reduction THEN avoidable ELSE max(avoidable, 0) END) AS value,\n"
+    "         total(missing) AS missing\n"
+    "    FROM each)\n"
+    "SELECT at.position,\n"
+    "       CASE WHEN :first = 1 THEN 1 WHEN missing = 0 THEN value >= :threshold END AS triggered,\n"
+    "       CASE WHEN :first > 1 AND missing = 0 THEN value END AS value,\n"
+    "       :threshold AS threshold,\n"
+    "       CASE WHEN :first = 1 THEN 'no model before the first trigger'\n"
+    "            WHEN missing > 0 THEN printf('%d samples up to position %d have no prediction',\n"
+    "                                         missing, at.position)\n"
+    "            ELSE printf('%g avoidable mistakes', value) END AS reason\n"
+    "  FROM at, measured\n"},
+  {"trigger", "avoidable_cost",
+    "When the mistakes that a new model would avoid cost as much as its training: their number since the last trigger by a factor, against the time that training is expected to take (the view training_forecast).  Before the first trigger it comes at once.",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"avoidable_misclassification_latency_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected takes from the sum\"}]",
+    "-- When the mistakes that a new model would avoid cost as much as its training: their\n"
+    "-- number since the last trigger by a factor, against the time that training is\n"
+    "-- expected to take (the view training_forecast).  Before the first trigger it comes\n"
+    "-- at once.\n"
+    "-- option interval: integer, 1 to, needed; samples between two decisions\n"
+    "-- option avoidable_misclassification_latency_per_training_second: real, 0 to, needed; the factor\n"
+    "-- option expected_accuracy: real, 0 to 1, needed; of a model that is up to date\n"
+    "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected takes from the sum\n"
+    "WITH\n"
+    "at(position) AS (\n"
+    "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
+    "each AS (\n"
+    "  SELECT :expected_accuracy * count(*) - total(p.prediction = s.label) AS avoidable,\n"
+    "         total(p.key IS NULL) AS missing\n"
+    "    FROM at JOIN sample_state s LEFT JOIN {predictions} AS p ON p.key = s.sample_key\n"
+    "   WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position AND :first > 1\n"
+    "   GROUP BY (s.position - 1) / :interval),\n"
+    "measured AS (\n"
+    "  SELECT total(CASE WHEN :allow_reduction THEN avoidable ELSE max(avoidable, 0) END)\n"
+    "           * :avoidable_misclassification_latency_per_training_second AS value,\n"
+    "         total(missing) AS missing\n"
+    "    FROM each)\n"
+    "SELECT at.position,\n"
+    "       CASE WHEN :first = 1 THEN 1 WHEN missing = 0\n"
+    "            THEN value >= intercept + slope * (at.position - :first + 1) END AS triggered,\n"
+    "       CASE WHEN :first > 1 AND missing = 0 AND intercept IS NOT NULL THEN value END AS value,\n"
+    "       intercept + slope * (at.position - :first + 1) AS threshold,\n"
+    "       CASE WHEN :first = 1 THEN 'no model before the first trigger'\n"
+    "            WHEN missing > 0 THEN printf('%d samples up to position %d have no prediction',\n"
+    "                                         missing, at.position)\n"
+    "            WHEN intercept IS NULL\n"
+    "              THEN 'no row of trained_model says how long training takes'\n"
+    "            ELSE printf('avoidable mistakes worth %g', value) END AS reason\n"
+    "  FROM at, measured\n"
+    "  LEFT JOIN training_forecast f ON f.pipeline = :pipeline\n"},
+  {"trigger", "common",
+    "Options of every trigger policy of a pipeline.",
+    "[{\"name\":\"warmup_intervals\",\"type\":\"integer\",\"least\":0,\"default\":0,\"about\":\"in so many first decisions another policy decides\"},{\"name\":\"warmup_policy\",\"type\":\"object\",\"about\":\"that policy\"}]",
+    "-- Options of every trigger policy of a pipeline.\n"
+    "-- option warmup_intervals: integer, 0 to, default 0; in so many first decisions another policy decides\n"
+    "-- option warmup_policy: object; that policy\n"},
+  {"trigger", "drift",
+    "When the samples of late differ from those of the last trigger.  Before the first trigger there is nothing to compare with, so it comes at once.",
+    "[{\"name\":\"metric\",\"type\":\"sql\",\"needed\":1,\"about\":\"an aggregate of value, is_reference, sample_key, label and timestamp\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"window\",\"type\":\"text\",\"one_of\":[\"amount\",\"time\"],\"default\":\"amount\",\"about\":\"what the next two count\"},{\"name\":\"reference\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"up to the last trigger: samples, or units of time\"},{\"name\":\"current\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"up to now: samples, or units of time\"},{\"name\":\"overlap\",\"type\":\"boolean\",\"default\":false,\"about\":\"the current window may reach behind the last trigger\"},{\"name\":\"sample_size\",\"type\":\"integer\",\"least\":1,\"about\":\"at most so many of a window, at random\"},{\"name\":\"criterion\",\"type\":\"object\",\"needed\":1,\"about\":\"which values trigger\"}]",
+    "-- When the samples of late differ from those of the last trigger.  Before the\n"
+    "-- first trigger there is nothing to compare with, so it comes at once.\n"
+    "-- option metric: sql, needed; an aggregate of value, is_reference, sample_key, label and timestamp\n"
+    "-- option interval: integer, 1 to, needed; samples between two decisions\n"
+    "-- option window: text, one of amount|time, default amount; what the next two count\n"
+    "-- option reference: real, 0 to, needed; up to the last trigger: samples, or units of time\n"
+    "-- option current: real, 0 to, needed; up to now: samples, or units of time\n"
+    "-- option overlap: boolean, default false; the current window may reach behind the last trigger\n"
+    "-- option sample_size: integer, 1 to; at most so many of a window, at random\n"
+    "-- option criterion: object, needed; which values trigger\n"
+    "WITH\n"
+    "at(position) AS (\n"
+    "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
+    "old AS (\n"
+    "  SELECT s.sample_key, s.timestamp, s.label FROM at, sample_state s\n"
+    "   WHERE s.pipeline = :pipeline AND s.position < :first\n"
+    "     AND s.position >= CASE :window WHEN 'amount' THEN :first - :reference ELSE 1 END\n"
+    "     AND (:window = 'amount' OR s.timestamp > -:reference +\n"
+    "          (SELECT timestamp FROM sample_state\n"
+    "            WHERE pipeline = :pipeline AND position = :first - 1))),\n"
+    "new AS (\n"
+    "  SELECT s.sample_key, s.timestamp, s.label FROM at, sample_state s\n"
+    "   WHERE s.pipeline = :pipeline AND s.position <= at.position\n"
+    "     AND s.position >= CASE WHEN :overlap THEN 1 ELSE :first END\n"
+    "     AND s.position > CASE :window WHEN 'amount' THEN at.position - :current ELSE 0 END\n"
+    "     AND (:window = 'amount' OR s.timestamp > -:current +\n"
+    "          (SELECT timestamp FROM sample_state\n"
+    "            WHERE pipeline = :pipeline AND position = at.position))),\n"
+    "drawn AS (\n"
+    "  SELECT *, 1 AS is_reference\n"
+    "    FROM (SELECT * FROM old\n"
+    "           ORDER BY CASE WHEN :sample_size > 0 THEN emb_random(:seed, sample_key) END\n"
+    "           LIMIT coalesce(:sample_size, -1))\n"
+    "  UNION ALL\n"
+    "  SELECT *, 0\n"
+    "    FROM (SELECT * FROM new\n"
+    "           ORDER BY CASE WHEN :sample_size > 0 THEN emb_random(:seed, sample_key) END\n"
+    "           LIMIT coalesce(:sample_size, -1))),\n"
+    "measured AS (\n"
+    "  SELECT ({metric}) AS value, total(is_reference) AS olds, count(*) AS n,\n"
+    "         total(missing) AS missing\n"
+    "    FROM (SELECT d.*, f.value, f.key IS NULL AS missing\n"
+    "            FROM drawn d LEFT JOIN {features} AS f ON f.key = d.sample_key))\n"
+    "SELECT at.position,\n"
+    "       CASE WHEN olds = 0 THEN 1 WHEN olds = n THEN 0 WHEN value IS NULL AND missing = 0 THEN 0\n"
+    "            END AS triggered,\n"
+    "       CASE WHEN olds > 0 AND olds < n AND\n"
+    "                 (missing = 0 OR (SELECT features IS NULL FROM pipeline\n"
+    "                                   WHERE pipeline = :pipeline)) THEN value END AS value,\n"
+    "       CASE WHEN olds = 0 THEN 'nothing to compare with before the first trigger'\n"
+    "            WHEN olds = n THEN 'no samples since the last trigger'\n"
+    "            WHEN missing > 0 AND (SELECT features IS NOT NULL FROM pipeline\n"
+    "                                   WHERE pipeline = :pipeline)\n"
+    "              THEN printf('%d of %d samples up to position %d have no features',\n"
+    "                          missing, n, at.position)\n"
+    "            WHEN value IS NULL THEN 'the metric is NULL'\n"
+    "            ELSE printf('%d samples against %d', n - olds, olds) END AS reason\n"
+    "  FROM at, measured\n"},
+  {"trigger", "ensemble",
+    "When enough of several policies say so, each asked at every multiple of the interval.",
+    "[{\"name\":\"members\",\"type\":\"array\",\"needed\":1,\"about\":\"trigger policies\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"aggregate\",\"type\":\"text\",\"one_of\":[\"majority\",\"at_least\",\"custom\"],\"default\":\"majority\",\"about\":\"how many are enough\"},{\"name\":\"n\",\"type\":\"integer\",\"least\":1,\"default\":1,\"about\":\"with at_least, so many\"},{\"name\":\"when\",\"type\":\"sql\",\"default\":\"fired * 2 > members\",\"about\":\"with custom: of fired, members and votes, a JSON array of 0 and 1\"}]",
+    "-- When enough of several policies say so, each asked at every multiple of the\n"
+    "-- interval.\n"
+    "-- option members: array, needed; trigger policies\n"
+    "-- option interval: integer, 1 to, needed; samples between two decisions\n"
+    "-- option aggregate: text, one of majority|at_least|custom, default majority; how many are enough\n"
+    "-- option n: integer, 1 to, default 1; with at_least, so many\n"
+    "-- option when: sql, default fired * 2 > members; with custom: of fired, members and votes, a JSON array of 0 and 1\n"
+    "SELECT CASE :aggregate WHEN 'majority' THEN fired * 2 > members\n"
+    "                       WHEN 'at_least' THEN fired >= :n\n"
+    "                       ELSE ({when}) END AS triggered,\n"
+    "       printf('%d of %d policies: %s', fired, members, votes) AS reason\n"
+    "  FROM (SELECT :fired AS fired, :count AS members, :votes AS votes)\n"},
+  {"trigger", "latency",
+    "When the samples have waited as long for a model as its training is worth: the sum of their waiting times by a factor, against the time that training with them is expected to take (the view training_forecast).  Before the first trigger it comes at once.",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"incorporation_delay_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"}]",
+    "-- When the samples have waited as long for a model as its training is worth: the\n"
+    "-- sum of their waiting times by a factor, against the time that training with them\n"
+    "-- is expected to take (the view training_forecast).  Before the first trigger it\n"
+    "-- comes at once.\n"
+    "-- option interval: integer, 1 to, needed; samples between two decisions\n"
+    "-- option incorporation_delay_per_training_second: real, 0 to, needed; the factor\n"
+    "WITH\n"
+    "at(position) AS (\n"
+    "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
+    "waited AS (\n"
+    "  SELECT total((SELECT timestamp FROM sample_state\n"
+    "                 WHERE pipeline = :pipeline AND position = at.position) - s.timestamp) AS area\n"
+    "    FROM at, sample_state s\n"
+    "   WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position)\n"
+    "SELECT at.position,\n"
+    "       CASE WHEN :first = 1 THEN 1 ELSE\n"
+    "         area * :incorporation_delay_per_training_second\n"
+    "           >= intercept + slope * (at.position - :first + 1) END AS triggered,\n"
+    "       CASE WHEN intercept IS NOT NULL\n"
+    "            THEN area * :incorporation_delay_per_training_second END AS value,\n"
+    "       intercept + slope * (at.position - :first + 1) AS threshold,\n"
+    "       CASE WHEN :first = 1 THEN 'no model before the first trigger'\n"
+    "            WHEN intercept IS NULL\n"
+    "              THEN 'no row of trained_model says how long training takes'\n"
+    "            ELSE printf('%d samples have waited %g', at.position - :first + 1, area) END AS reason\n"
+    "  FROM at, waited\n"
+    "  LEFT JOIN training_forecast f ON f.pipeline = :pipeline\n"},
+  {"trigger", "performance",
+    "When the model does worse on the samples of late.  Before the first trigger there is no model, so it comes at once.",
+    "[{\"name\":\"metric\",\"type\":\"sql\",\"default\":\"avg(prediction = label)\",\"about\":\"an aggregate of prediction, label, sample_key and timestamp\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples that it is measured on, and between two decisions\"},{\"name\":\"higher_is_worse\",\"type\":\"boolean\",\"default\":false,\"about\":\"as of a loss\"},{\"name\":\"criterion\",\"type\":\"object\",\"needed\":1,\"about\":\"which values trigger\"}]",
+    "-- When the model does worse on the samples of late.  Before the first trigger\n"
+    "-- there is no model, so it comes at once.\n"
+    "-- option metric: sql, default avg(prediction = label); an aggregate of prediction, label, sample_key and timestamp\n"
+    "-- option interval: integer, 1 to, needed; samples that it is measured on, and between two decisions\n"
+    "-- option higher_is_worse: boolean, default false; as of a loss\n"
+    "-- option criterion: object, needed; which values trigger\n"
+    "WITH\n"
+    "at(position) AS (\n"
+    "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
+    "measured AS (\n"
+    "  SELECT ({metric}) AS value, count(*) AS n, total(missing) AS missing\n"
+    "    FROM (SELECT s.sample_key, s.timestamp, s.label, p.prediction, p.key IS NULL AS missing\n"
+    "            FROM at JOIN sample_state s LEFT JOIN {predictions} AS p ON p.key = s.sample_key\n"
+    "           WHERE s.pipeline = :pipeline AND s.position <= at.position\n"
+    "             AND s.position > at.position - :interval AND :first > 1))\n"
+    "SELECT at.position,\n"
+    "       CASE WHEN :first = 1 THEN 1 END AS triggered,\n"
+    "       CASE WHEN missing = 0 THEN value END AS value,\n"
+    "       CASE WHEN :higher_is_worse THEN 1 ELSE -1 END AS sign,\n"
+    "       CASE WHEN :first = 1 THEN 'no model before the first trigger'\n"
+    "            WHEN missing > 0 THEN printf('%d of %d samples up to position %d have no prediction',\n"
+    "                                         missing, n, at.position)\n"
+    "            WHEN value IS NULL THEN printf('the metric is NULL up to position %d', at.position)\n"
+    "            ELSE printf('on %d samples', n) END AS reason\n"
+    "  FROM at, measured\n"},
+  {"trigger", "time",
+    "When the time of the samples has passed another so many units.  A trigger ends before the first sample of the next period; periods without a sample are passed over.",
+    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"units of the timestamps\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"where a period begins; without it, at the first sample\"}]",
+    "-- When the time of the samples has passed another so many units.  A trigger ends\n"
+    "-- before the first sample of the next period; periods without a sample are passed\n"
+    "-- over.\n"
+    "-- option every: real, 0.000001 to, needed; units of the timestamps\n"
+    "-- option start: real; where a period begins; without it, at the first sample\n"
+    "WITH\n"
+    "origin(at) AS (\n"
+    "  SELECT coalesce(:start, (SELECT timestamp FROM sample_state\n"
+    "                            WHERE pipeline = :pipeline AND position = 1))),\n"
+    "due(at) AS (\n"
+    "  SELECT CASE WHEN s.timestamp < o.at THEN o.at\n"
+    "              ELSE o.at + (CAST((s.timestamp - o.at) / :every AS INTEGER) + 1) * :every END\n"
+    "    FROM origin o, sample_state s\n"
+    "   WHERE s.pipeline = :pipeline AND s.position = :first AND :every > 0),\n"
+    "next(position, timestamp) AS (\n"
+    "  SELECT s.position, s.timestamp FROM sample_state s, due\n"
+    "   WHERE s.pipeline = :pipeline AND s.position > max(:evaluated, :first)\n"
+    "     AND s.position <= :last AND s.timestamp >= due.at\n"
+    "   ORDER BY s.position LIMIT 1)\n"
+    "SELECT position, position - 1 AS through, 1 AS triggered, timestamp AS value,\n"
+    "       due.at AS threshold,\n"
+    "       printf('a sample of %s, from %s on', timestamp, due.at) AS reason\n"
+    "  FROM next, due\n"
+    "UNION ALL\n"
+    "SELECT :last, NULL, 0, NULL, (SELECT at FROM due),\n"
+    "       printf('no sample from %s on', (SELECT at FROM due))\n"
+    " WHERE NOT EXISTS(SELECT 1 FROM next) AND :last > :evaluated\n"},
+  {"criterion", "quantile",
+    "Worse than a quantile of the last values.  The first value triggers.",
+    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"how many values\"},{\"name\":\"quantile\",\"type\":\"real\",\"least\":0,\"most\":1,\"default\":0.05,\"about\":\"the share of the worst values\"}]",
+    "-- Worse than a quantile of the last values.  The first value triggers.\n"
+    "-- option window: integer, 1 to, default 10; how many values\n"
+    "-- option quantile: real, 0 to 1, default 0.05; the share of the worst values\n"
+    "WITH\n"
+    "past AS (\n"
+    "  SELECT value FROM decision_part\n"
+    "   WHERE pipeline = :pipeline AND member = :member AND value IS NOT NULL\n"
+    "   ORDER BY position DESC LIMIT :window),\n"
+    "ranked AS (SELECT value, row_number() OVER (ORDER BY :sign * value) - 1 AS rank FROM past),\n"
+    "-- Where the quantile is among them, as numpy has it: between two of them, linearly.\n"
+    "place(at) AS (SELECT (1.0 - :quantile) * (count(*) - 1) FROM past),\n"
+    "bound(threshold) AS (\n"
+    "  SELECT a.value + (b.value - a.value) * (place.at - a.rank)\n"
+    "    FROM place JOIN ranked a ON a.rank = CAST(place.at AS INTEGER)\n"
+    "               JOIN ranked b ON b.rank = min(a.rank + 1, (SELECT count(*) - 1 FROM past)))\n"
+    "SELECT threshold, coalesce(:sign * :value > :sign * threshold, 1) AS triggered,\n"
+    "       CASE WHEN threshold IS NULL THEN printf('%g, the first value', :value)\n"
+    "            ELSE printf('%g against %g', :value, threshold) END AS reason\n"
+    "  FROM (SELECT (SELECT threshold FROM bound) AS threshold)\n"},
+  {"criterion", "rolling_average",
+    "Worse than the average of the last values, by more than a deviation.  The first value triggers.",
+    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"how many values\"},{\"name\":\"deviation\",\"type\":\"real\",\"least\":0,\"default\":0.05,\"about\":\"how much\"},{\"name\":\"absolute\",\"type\":\"boolean\",\"default\":false,\"about\":\"the deviation is a difference, not a share of the average\"}]",
+    "-- Worse than the average of the last values, by more than a deviation.  The first\n"
+    "-- value triggers.\n"
+    "-- option window: integer, 1 to, default 10; how many values\n"
+    "-- option deviation: real, 0 to, default 0.05; how much\n"
+    "-- option absolute: boolean, default false; the deviation is a difference, not a share of the average\n"
+    "WITH past(average) AS (\n"
+    "  SELECT avg(value) FROM (\n"
+    "    SELECT value FROM decision_part\n"
+    "     WHERE pipeline = :pipeline AND member = :member AND value IS NOT NULL\n"
+    "     ORDER BY position DESC LIMIT :window))\n"
+    "SELECT threshold, coalesce(:sign * :value > :sign * threshold, 1) AS triggered,\n"
+    "       CASE WHEN threshold IS NULL THEN printf('%g, the first value', :value)\n"
+    "            ELSE printf('%g against %g', :value, threshold) END AS reason\n"
+    "  FROM (SELECT average + :sign * :deviation *\n"
+    "               CASE WHEN :absolute THEN 1 ELSE abs(average) END AS threshold FROM past)\n"},
+  {"criterion", "threshold",
+    "Worse than a fixed value.",
+    "[{\"name\":\"threshold\",\"type\":\"real\",\"needed\":1,\"about\":\"which one\"}]",
+    "-- Worse than a fixed value.\n"
+    "-- option threshold: real, needed; which one\n"
+    "SELECT :threshold AS threshold, :sign * :value > :sign * :threshold AS triggered,\n"
+    "       printf('%g against %g', :value, :threshold) AS reason\n"},
+  {"selection", "balanced",
+    "The same number of samples of each group, of labels or what `by` says. A group that has fewer gives all it has, and the others share the rest (water filling): so there are exactly as many as are wanted.",
+    "[{\"name\":\"by\",\"type\":\"sql\",\"default\":\"label\",\"about\":\"the group: of label, timestamp, trigger, sample_key\"},{\"name\":\"strict\",\"type\":\"boolean\",\"default\":false,\"about\":\"no group gives more than the smallest one can\"}]",
+    "-- The same number of samples of each group, of labels or what `by` says. A group\n"
+    "-- that has fewer gives all it has, and the others share the rest (water filling):\n"
+    "-- so there are exactly as many as are wanted.\n"
+    "-- option by: sql, default label; the group: of label, timestamp, trigger, sample_key\n"
+    "-- option strict: boolean, default false; no group gives more than the smallest one can\n"
+    "WITH\n"
+    "candidate AS (\n"
+    "  SELECT s.sample_key, s.position, ({by}) AS kind,\n"
+    "         emb_random(:seed, s.sample_key, :stream) AS draw\n"
+    "    FROM (SELECT sample_key, position, label, timestamp, t.trigger\n"
+    "            FROM trigger t CROSS JOIN sample_state s\n"
+    "           WHERE t.pipeline = :pipeline AND t.last_position >= :low\n"
+    "             AND s.pipeline = :pipeline AND s.position BETWEEN :low AND :high\n"
+    "             AND s.position BETWEEN t.first_position AND t.last_position) AS s),\n"
+    "counted AS MATERIALIZED (\n"
+    "  SELECT kind, count(*) AS n, count(*) OVER () AS kinds, min(count(*)) OVER () AS smallest\n"
+    "    FROM candidate GROUP BY kind),\n"
+    "-- From the smallest group to the largest: what is left for it and for those after.\n"
+    "filled AS (\n"
+    "  SELECT kind, n, kinds - row_number() OVER size + 1 AS after, smallest,\n"
+    "         :size - coalesce(sum(n) OVER (size ROWS BETWEEN UNBOUNDED PRECEDING\n"
+    "                                                     AND 1 PRECEDING), 0) AS rest\n"
+    "    FROM counted WINDOW size AS (ORDER BY n, kind)),\n"
+    "-- The first that cannot give its whole share of it sets the level for the others.\n"
+    "level AS (\n"
+    "  SELECT max(rest) AS rest, max(after) AS after FROM filled WHERE n * after > rest),\n"
+    "share AS MATERIALIZED (\n"
+    "  SELECT kind, n,\n"
+    "         CASE WHEN :strict THEN min(smallest, :size / (SELECT max(after) FROM filled))\n"
+    "              WHEN n * f.after <= f.rest THEN n\n"
+    "              ELSE level.rest / level.after + (level.after - f.after < level.rest % level.after)\n"
+    "         END AS share\n"
+    "    FROM filled f, level)\n"
+    "SELECT sample_key FROM (\n"
+    "  SELECT c.sample_key, c.draw, s.share,\n"
+    "         row_number() OVER (PARTITION BY s.kind ORDER BY c.draw, c.position) AS rank\n"
+    "    FROM candidate c JOIN share s ON s.kind IS c.kind\n"
+    "   WHERE c.draw < (s.share + 8 * sqrt(s.share) + 64.0) / s.n)\n"
+    " WHERE rank <= share\n"
+    " ORDER BY draw\n"},
+  {"selection", "common",
+    "Options of every selection policy.",
+    "[{\"name\":\"tail\",\"type\":\"integer\",\"least\":0,\"about\":\"choose from this trigger's samples and those of so many before it; without it, from all so far\"},{\"name\":\"ratio\",\"type\":\"real\",\"least\":0,\"about\":\"a share of them, as ratio / ratio_max, but at least one\"},{\"name\":\"ratio_max\",\"type\":\"real\",\"least\":0.000001,\"default\":100,\"about\":\"what is all\"},{\"name\":\"limit\",\"type\":\"integer\",\"least\":0,\"about\":\"at most so many\"},{\"name\":\"warmup_triggers\",\"type\":\"integer\",\"least\":0,\"default\":0,\"about\":\"in so many first triggers new_data chooses, and nothing is downsampled\"},{\"name\":\"downsampling\",\"type\":\"object or array\",\"about\":\"policies for emb_downsample\"},{\"name\":\"thresholds\",\"type\":\"array\",\"about\":\"of a list of these: each but the last is for triggers before the number here\"}]",
+    "-- Options of every selection policy.\n"
+    "-- option tail: integer, 0 to; choose from this trigger's samples and those of so many before it; without it, from all so far\n"
+    "-- option ratio: real, 0 to; a share of them, as ratio / ratio_max, but at least one\n"
+    "-- option ratio_max: real, 0.000001 to, default 100; what is all\n"
+    "-- option limit: integer, 0 to; at most so many\n"
+    "-- option warmup_triggers: integer, 0 to, default 0; in so many first triggers new_data chooses, and nothing is downsampled\n"
+    "-- option downsampling: object or array; policies for emb_downsample\n"
+    "-- option thresholds: array; of a list of these: each but the last is for triggers before the number here\n"},
+  {"selection", "freshness",
+    "Samples that no trigger has used and samples that were used, in a fixed ratio, as many as there are for it. The first time all are unused.",
+    "[{\"name\":\"unused_ratio\",\"type\":\"real\",\"least\":1,\"most\":99,\"needed\":1,\"about\":\"percent of the selection that are unused\"}]",
+    "-- Samples that no trigger has used and samples that were used, in a fixed ratio, as\n"
+    "-- many as there are for it. The first time all are unused.\n"
+    "-- option unused_ratio: real, 1 to 99, needed; percent of the selection that are unused\n"
+    "WITH\n"
+    "there AS MATERIALIZED (\n"
+    "  SELECT count(*) FILTER (WHERE used = 0) AS unused, count(*) FILTER (WHERE used > 0) AS used\n"
+    "    FROM sample_state WHERE pipeline = :pipeline AND position BETWEEN :low AND :high),\n"
+    "most AS (\n"
+    "  SELECT CASE WHEN used = 0 THEN min(:size, unused)\n"
+    "              ELSE min(:size, unused * 100 / :unused_ratio,\n"
+    "                       used * 100 / (100.0 - :unused_ratio)) END AS n, there.*\n"
+    "    FROM there),\n"
+    "share AS MATERIALIZED (\n"
+    "  SELECT CASE WHEN used = 0 THEN n\n"
+    "              ELSE CAST(round(n * :unused_ratio / 100.0) AS INTEGER) END AS unused,\n"
+    "         CASE WHEN used = 0 THEN 0\n"
+    "              ELSE CAST(n AS INTEGER) - CAST(round(n * :unused_ratio / 100.0) AS INTEGER)\n"
+    "         END AS used\n"
+    "    FROM most)\n"
+    "SELECT sample_key FROM (\n"
+    "  SELECT * FROM (\n"
+    "    SELECT sample_key, position FROM sample_state\n"
+    "     WHERE pipeline = :pipeline AND position BETWEEN :low AND :high AND used = 0\n"
+    "     ORDER BY emb_random(:seed, sample_key, :stream), position\n"
+    "     LIMIT (SELECT unused FROM share))\n"
+    "  UNION ALL\n"
+    "  SELECT * FROM (\n"
+    "    SELECT sample_key, position FROM sample_state\n"
+    "     WHERE pipeline = :pipeline AND position BETWEEN :low AND :high AND used > 0\n"
+    "     ORDER BY emb_random(:seed, sample_key, :stream), position\n"
+    "     LIMIT (SELECT used FROM share)))\n"
+    " ORDER BY emb_random(:seed, sample_key, :stream), position;\n"
+    "\n"
+    "UPDATE sample_state SET used = used + 1, last_used = :trigger\n"
+    " WHERE pipeline = :pipeline\n"
+    "   AND sample_key IN (SELECT sample_key FROM selection\n"
+    "                       WHERE pipeline = :pipeline AND trigger = :trigger)\n"},
+  {"selection", "new_data",
+    "All samples, by default of all triggers; with \"tail\": 0 those that came since the last trigger. Of more than the limit the last ones, or some at random.",
+    "[{\"name\":\"limit_by\",\"type\":\"text\",\"one_of\":[\"last\",\"random\"],\"default\":\"last\",\"about\":\"which ones\"}]",
+    "-- All samples, by default of all triggers; with \"tail\": 0 those that came since the\n"
+    "-- last trigger. Of more than the limit the last ones, or some at random.\n"
+    "-- option limit_by: text, one of last|random, default last; which ones\n"
+    "SELECT sample_key FROM sample_state\n"
+    " WHERE pipeline = :pipeline\n"
+    "   AND position BETWEEN CASE :limit_by WHEN 'last' THEN :high - :size + 1 ELSE :low END AND :high\n"
+    "   AND (:limit_by = 'last' OR :size = :candidates OR\n"
+    "        emb_random(:seed, sample_key, :stream) <\n"
+    "          (:size + 8 * sqrt(:size) + 64.0) / :candidates)\n"
+    " ORDER BY CASE WHEN :limit_by = 'random' AND :size < :candidates\n"
+    "               THEN emb_random(:seed, sample_key, :stream) END, position\n"
+    " LIMIT :size\n"},
+  {"selection", "random",
+    "Samples at random, each alike, in random order. Only those are sorted that have a chance: of a share of the candidates that is a little more than what is wanted.  That it were too few has a probability below 1e-13.",
+    "[]",
+    "-- Samples at random, each alike, in random order.\n"
+    "-- Only those are sorted that have a chance: of a share of the candidates that is a\n"
+    "-- little more than what is wanted.  That it were too few has a probability below 1e-13.\n"
+    "SELECT sample_key FROM sample_state\n"
+    " WHERE pipeline = :pipeline AND position BETWEEN :low AND :high\n"
+    "   AND emb_random(:seed, sample_key, :stream) <\n"
+    "         (:size + 8 * sqrt(:size) + 64.0) / :candidates\n"
+    " ORDER BY emb_random(:seed, sample_key, :stream), position\n"
+    " LIMIT :size\n"},
+  {"selection", "random_no_replacement",
+    "Samples at random, none a second time before all others had their turn: what was not drawn in this epoch comes first, and where that is not enough the next epoch begins.",
+    "[]",
+    "-- Samples at random, none a second time before all others had their turn: what was\n"
+    "-- not drawn in this epoch comes first, and where that is not enough the next epoch\n"
+    "-- begins.\n"
+    "WITH epoch(now) AS MATERIALIZED (\n"
+    "  SELECT max(1, max(epoch)) FROM sample_state\n"
+    "   WHERE pipeline = :pipeline AND position BETWEEN :low AND :high)\n"
+    "SELECT sample_key FROM sample_state, epoch\n"
+    " WHERE pipeline = :pipeline AND position BETWEEN :low AND :high\n"
+    " ORDER BY epoch >= now, emb_random(:seed, sample_key, :stream), position\n"
+    " LIMIT :size;\n"
+    "\n"
+    "UPDATE sample_state\n"
+    "   SET used = used + 1, last_used = :trigger,\n"
+    "       epoch = epoch.now + (epoch >= epoch.now)\n"
+    "  FROM (SELECT max(1, max(epoch)) AS now FROM sample_state\n"
+    "         WHERE pipeline = :pipeline AND position BETWEEN :low AND :high) AS epoch\n"
+    " WHERE pipeline = :pipeline\n"
+    "   AND sample_key IN (SELECT sample_key FROM selection\n"
+    "                       WHERE pipeline = :pipeline AND trigger = :trigger)\n"},
+  {"downsampling", "common",
+    "Options of every downsampling policy.",
+    "[{\"name\":\"ratio\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"a share of the samples, as ratio / ratio_max, but at least one\"},{\"name\":\"ratio_max\",\"type\":\"real\",\"least\":0.000001,\"default\":100,\"about\":\"what is all\"},{\"name\":\"batch_size\",\"type\":\"integer\",\"least\":1,\"about\":\"batch, then sample: the share is taken of each batch of so many; without it, of all\"},{\"name\":\"period\",\"type\":\"integer\",\"least\":0,\"default\":1,\"about\":\"epochs between two choices; 0: there is one\"}]",
+    "-- Options of every downsampling policy.\n"
+    "-- option ratio: real, 0 to, needed; a share of the samples, as ratio / ratio_max, but at least one\n"
+    "-- option ratio_max: real, 0.000001 to, default 100; what is all\n"
+    "-- option batch_size: integer, 1 to; batch, then sample: the share is taken of each batch of so many; without it, of all\n"
+    "-- option period: integer, 0 to, default 1; epochs between two choices; 0: there is one\n"},
+  {"downsampling", "craig",
+    "Samples whose weighted gradients stand for all: facility location, with weights (score.gradient).",
+    "[{\"name\":\"options\",\"type\":\"text\",\"about\":\"of the method craig(...), see the page on choosing\"}]",
+    "-- Samples whose weighted gradients stand for all: facility location, with weights (score.gradient).\n"
+    "-- option options: text; of the method craig(...), see the page on choosing\n"
+    "SELECT chosen.key AS sample_key, chosen.weight\n"
+    "  FROM emb_chosen((\n"
+    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, 'craig' || CASE WHEN :options <> '' THEN '(' || :options || ')' ELSE '' END)\n"
+    "      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger\n"
+    "               AND place >= :from AND place < :to ORDER BY place) AS s\n"
+    "      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen\n"
+    " ORDER BY chosen.rank\n"},
+  {"downsampling", "entropy",
+    "Those whose classes have the most entropy (score.probabilities).",
+    "[]",
+    "-- Those whose classes have the most entropy (score.probabilities).\n"
+    "SELECT s.place, s.sample_key,\n"
+    "       (SELECT sum(CASE WHEN value > 0 THEN value * ln(value) ELSE 0 END)\n"
+    "          FROM emb_each(c.probabilities)) AS priority\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
+  {"downsampling", "gradient_norm",
+    "In proportion to the norm of the last layer's gradient (score.gradient_norm), with weights that make up for it.",
+    "[]",
+    "-- In proportion to the norm of the last layer's gradient (score.gradient_norm), with weights that make up for it.\n"
+    "SELECT s.place, s.sample_key, c.gradient_norm AS share\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
+  {"downsampling", "gradmatch",
+    "Samples whose weighted gradients sum to that of all: orthogonal matching pursuit (score.gradient).",
+    "[{\"name\":\"lambda\",\"type\":\"real\",\"least\":0,\"default\":1,\"about\":\"of the regularisation\"}]",
+    "-- Samples whose weighted gradients sum to that of all: orthogonal matching pursuit (score.gradient).\n"
+    "-- option lambda: real, 0 to, default 1; of the regularisation\n"
+    "SELECT chosen.key AS sample_key, chosen.weight\n"
+    "  FROM emb_chosen((\n"
+    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, printf('gradmatch(lambda=%!g)', :lambda))\n"
+    "      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger\n"
+    "               AND place >= :from AND place < :to ORDER BY place) AS s\n"
+    "      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen\n"
+    " ORDER BY chosen.rank\n"},
+  {"downsampling", "k_center",
+    "Centres: each next one is the sample farthest from those chosen (score.gradient).",
+    "[]",
+    "-- Centres: each next one is the sample farthest from those chosen (score.gradient).\n"
+    "SELECT chosen.key AS sample_key, chosen.weight\n"
+    "  FROM emb_chosen((\n"
+    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, 'k-center')\n"
+    "      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger\n"
+    "               AND place >= :from AND place < :to ORDER BY place) AS s\n"
+    "      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen\n"
+    " ORDER BY chosen.rank\n"},
+  {"downsampling", "least_confidence",
+    "Those whose most probable class is the least probable (score.probabilities).",
+    "[]",
+    "-- Those whose most probable class is the least probable (score.probabilities).\n"
+    "SELECT s.place, s.sample_key,\n"
+    "       (SELECT max(value) FROM emb_each(c.probabilities)) AS priority\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
+  {"downsampling", "loss",
+    "In proportion to the loss (score.loss), with weights that make up for it.",
+    "[]",
+    "-- In proportion to the loss (score.loss), with weights that make up for it.\n"
+    "SELECT s.place, s.sample_key, c.loss AS share\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
+  {"downsampling", "margin",
+    "Those whose two most probable classes are the nearest (score.probabilities).",
+    "[]",
+    "-- Those whose two most probable classes are the nearest (score.probabilities).\n"
+    "SELECT s.place, s.sample_key,\n"
+    "       (SELECT max(value) FROM emb_each(c.probabilities)) -\n"
+    "       (SELECT value FROM emb_each(c.probabilities) ORDER BY value DESC LIMIT 1 OFFSET 1)\n"
+    "         AS priority\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
+  {"downsampling", "rho_loss",
+    "Those whose loss is most above what it cannot get below: score.irreducible_loss, by a model that was trained on held-out samples (the view holdout).",
+    "[]",
+    "-- Those whose loss is most above what it cannot get below: score.irreducible_loss,\n"
+    "-- by a model that was trained on held-out samples (the view holdout).\n"
+    "SELECT s.place, s.sample_key, c.irreducible_loss - c.loss AS priority\n"
+    "  FROM selection s\n"
+    "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
+  {"downsampling", "rs2",
+    "Repeated sampling of random subsets: another one in each epoch. Without replacement the epochs go through the samples in one order, part by part, and then in another.",
+    "[{\"name\":\"with_replacement\",\"type\":\"boolean\",\"default\":false,\"about\":\"each epoch's is independent of the others\"}]",
+    "-- Repeated sampling of random subsets: another one in each epoch. Without replacement\n"
+    "-- the epochs go through the samples in one order, part by part, and then in another.\n"
+    "-- option with_replacement: boolean, default false; each epoch's is independent of the others\n"
+    "SELECT s.sample_key, 1.0 AS weight\n"
+    "  FROM selection s\n"
+    " WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to\n"
+    " ORDER BY emb_random(:seed, s.sample_key, -1 - :trigger * 1000000 -\n"
+    "            CASE WHEN :with_replacement THEN :epoch\n"
+    "                 ELSE :epoch / max(1, (:to - :from) / :size) END), s.place\n"
+    " LIMIT :size\n"
+    "OFFSET CASE WHEN :with_replacement THEN 0\n"
+    "            ELSE :epoch % max(1, (:to - :from) / :size) * :size END\n"},
+  {"downsampling", "submodular",
+    "Samples that maximise a submodular function (score.gradient).",
+    "[{\"name\":\"function\",\"type\":\"text\",\"one_of\":[\"facility_location\",\"graph_cut\",\"log_determinant\"],\"default\":\"facility_location\",\"about\":\"which one\"},{\"name\":\"greedy\",\"type\":\"text\",\"one_of\":[\"naive\",\"lazy\",\"stochastic\"],\"default\":\"lazy\",\"about\":\"how it is maximised\"}]",
+    "-- Samples that maximise a submodular function (score.gradient).\n"
+    "-- option function: text, one of facility_location|graph_cut|log_determinant, default facility_location; which one\n"
+    "-- option greedy: text, one of naive|lazy|stochastic, default lazy; how it is maximised\n"
+    "SELECT chosen.key AS sample_key, chosen.weight\n"
+    "  FROM emb_chosen((\n"
+    "    SELECT emb_coreset(s.sample_key, c.gradient, :size, printf('submodular(%s, greedy=%s)', :function, :greedy))\n"
+    "      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger\n"
+    "               AND place >= :from AND place < :to ORDER BY place) AS s\n"
+    "      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen\n"
+    " ORDER BY chosen.rank\n"},
+  {"interval", "between_triggers",
+    "From a trigger's first sample to the next trigger's: what each model was trained on last.",
+    "[]",
+    "-- From a trigger's first sample to the next trigger's: what each model was trained on\n"
+    "-- last.\n"
+    "SELECT 'trigger ' || trigger AS name, NULL AS model, first_timestamp AS begins,\n"
+    "       coalesce(lead(first_timestamp) OVER (ORDER BY trigger), last_timestamp + 1) AS ends\n"
+    "  FROM trigger\n"
+    " WHERE pipeline = :pipeline\n"},
+  {"interval", "offset",
+    "For each model, the time before or after the last sample it has seen.",
+    "[{\"name\":\"length\",\"type\":\"real\",\"needed\":1,\"about\":\"how long after it; below 0, before\"}]",
+    "-- For each model, the time before or after the last sample it has seen.\n"
+    "-- option length: real, needed; how long after it; below 0, before\n"
+    "SELECT 'offset ' || m.model AS name, m.model AS model,\n"
+    "       min(t.last_timestamp, t.last_timestamp + :length) AS begins,\n"
+    "       max(t.last_timestamp, t.last_timestamp + :length) AS ends\n"
+    "  FROM trained_model m JOIN trigger t USING (pipeline, trigger)\n"
+    " WHERE m.pipeline = :pipeline AND :length <> 0\n"},
+  {"interval", "periodic",
+    "Around moments at equal distances, as from two days before each to one after.",
+    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"between two moments\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"the first; without it, the first sample's\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"the last at most; without it, the last sample's\"},{\"name\":\"left\",\"type\":\"real\",\"needed\":1,\"about\":\"where an interval begins, from its moment on: -2 days\"},{\"name\":\"right\",\"type\":\"real\",\"needed\":1,\"about\":\"where it ends\"}]",
+    "-- Around moments at equal distances, as from two days before each to one after.\n"
+    "-- option every: real, 0.000001 to, needed; between two moments\n"
+    "-- option start: real; the first; without it, the first sample's\n"
+    "-- option end: real; the last at most; without it, the last sample's\n"
+    "-- option left: real, needed; where an interval begins, from its moment on: -2 days\n"
+    "-- option right: real, needed; where it ends\n"
+    "WITH RECURSIVE moment(i, at) AS (\n"
+    "  SELECT 0, coalesce(:start, :first_timestamp)\n"
+    "   WHERE coalesce(:start, :first_timestamp) <= coalesce(:end, :last_timestamp)\n"
+    "  UNION ALL\n"
+    "  SELECT i + 1, coalesce(:start, :first_timestamp) + (i + 1) * :every FROM moment\n"
+    "   WHERE coalesce(:start, :first_timestamp) + (i + 1) * :every\n"
+    "           <= coalesce(:end, :last_timestamp))\n"
+    "SELECT 'period ' || i AS name, NULL AS model, at + :left AS begins, at + :right AS ends FROM moment\n"},
+  {"interval", "slices",
+    "One after the other, from a start to an end.",
+    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"how long each is\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"where the first begins; without it, at the first sample\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"up to here, not included; without it, to the last sample\"}]",
+    "-- One after the other, from a start to an end.\n"
+    "-- option every: real, 0.000001 to, needed; how long each is\n"
+    "-- option start: real; where the first begins; without it, at the first sample\n"
+    "-- option end: real; up to here, not included; without it, to the last sample\n"
+    "WITH RECURSIVE slice(i, begins, ends) AS (\n"
+    "  SELECT 0, coalesce(:start, :first_timestamp), coalesce(:start, :first_timestamp) + :every\n"
+    "  UNION ALL\n"
+    "  SELECT i + 1, coalesce(:start, :first_timestamp) + (i + 1) * :every,\n"
+    "         coalesce(:start, :first_timestamp) + (i + 2) * :every FROM slice\n"
+    "   WHERE CASE WHEN :end IS NOT NULL THEN ends < :end ELSE ends <= :last_timestamp END)\n"
+    "SELECT 'slice ' || i AS name, NULL AS model, begins, min(ends, coalesce(:end, ends)) AS ends\n"
+    "  FROM slice\n"
+    " WHERE begins < coalesce(:end, begins + 1)\n"},
+  {"interval", "static",
+    "One, for all models.",
+    "[{\"name\":\"start\",\"type\":\"real\",\"needed\":1,\"about\":\"where it begins\"},{\"name\":\"end\",\"type\":\"real\",\"needed\":1,\"about\":\"where it ends, not included\"}]",
+    "-- One, for all models.\n"
+    "-- option start: real, needed; where it begins\n"
+    "-- option end: real, needed; where it ends, not included\n"
+    "SELECT 'static' AS name, NULL AS model, :start AS begins, :end AS ends\n"},
+};
+/* clang-format on */
+
+const size_t ext_policy_texts_n = 35;

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+**
+** take.c -- what select.c and downsample.c have in common: how many samples are
+** taken, and where they go.
+*/
+#include "pipeline.h"
+SQLITE_EXTENSION_INIT3
+
+int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
+                  sqlite3_int64 *size, char **err) {
+  struct ext_scope with = *scope;
+  ext_scope_integer(&with, "n", n);
+  /* What is asked for in whole numbers is computed in these. */
+  return ext_scope_number(
+      &with,
+      "SELECT min(:n, coalesce(:limit, :n), CASE "
+      "WHEN :ratio IS NULL THEN :n "
+      "WHEN typeof(:ratio) = 'integer' AND typeof(:ratio_max) = 'integer' "
+      "THEN max(:n > 0, :n / :ratio_max * :ratio + :n % :ratio_max * :ratio / "
+      ":ratio_max) "
+      "ELSE max(:n > 0, CAST(:n * (:ratio / (:ratio_max * 1.0)) AS INTEGER)) "
+      "END)",
+      size, err);
+}
+
+/* Where a row's values go. */
+struct take {
+  sqlite3_stmt *insert;
+  int place, key, weight; /* parameters of it */
+  int key_at, weight_at;  /* columns of the rows */
+};
+
+/* A weight that a trainer can multiply by. */
+static int take_weight(sqlite3_stmt *rows, const struct take *take,
+                       double *weight, char **err) {
+  int at = take->weight_at;
+  int type = at < 0 ? SQLITE_INTEGER : sqlite3_column_type(rows, at);
+  *weight = at < 0 ? 1 : sqlite3_column_double(rows, at);
+  if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && *weight >= 0 &&
+      *weight <= 1e300)
+    return SQLITE_OK;
+  return ext_error(err, SQLITE_ERROR,
+                   "sample %s has no weight that is a number from 0 on",
+                   sqlite3_column_text(rows, take->key_at));
+}
+
+static int take_row(struct ext_pipeline *pipeline, const struct take *take,
+                    sqlite3_stmt *rows, sqlite3_int64 place, char **err) {
+  double weight;
+  int rc = take_weight(rows, take, &weight, err);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_bind_int64(take->insert, take->place, place);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_bind_double(take->insert, take->weight, weight);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_bind_value(take->insert, take->key,
+                            sqlite3_column_value(rows, take->key_at));
+  if (rc != SQLITE_OK)
+    return rc;
+  sqlite3_step(take->insert);
+  return ext_sql_error(err, pipeline->db, sqlite3_reset(take->insert));
+}
+
+int ext_take_rows(struct ext_pipeline *pipeline, sqlite3_stmt *rows,
+                  const char *insert, sqlite3_int64 *place, char **err) {
+  struct take take = {.key_at = ext_policy_column(rows, "sample_key"),
+                      .weight_at = ext_policy_column(rows, "weight")};
+  int rc;
+  if (take.key_at < 0)
+    return ext_error(err, SQLITE_ERROR, "there is no column sample_key");
+  rc = ext_scope_prepare(&pipeline->scope, insert, &take.insert, NULL, err);
+  if (rc == SQLITE_OK) {
+    take.place = sqlite3_bind_parameter_index(take.insert, ":place");
+    take.key = sqlite3_bind_parameter_index(take.insert, ":key");
+    take.weight = sqlite3_bind_parameter_index(take.insert, ":weight");
+  }
+  while (rc == SQLITE_OK && (rc = sqlite3_step(rows)) == SQLITE_ROW)
+    rc = take_row(pipeline, &take, rows, (*place)++, err);
+  if (rc != SQLITE_DONE && rc != SQLITE_OK && *err == NULL)
+    rc = ext_sql_error(err, pipeline->db, rc);
+  sqlite3_finalize(take.insert);
+  return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}

@@ -1,0 +1,5 @@
+-- Options of every downsampling policy.
+-- option ratio: real, 0 to, needed; a share of the samples, as ratio / ratio_max, but at least one
+-- option ratio_max: real, 0.000001 to, default 100; what is all
+-- option batch_size: integer, 1 to; batch, then sample: the share is taken of each batch of so many; without it, of all
+-- option period: integer, 0 to, default 1; epochs between two choices; 0: there is one

@@ -1,0 +1,9 @@
+-- Samples whose weighted gradients stand for all: facility location, with weights (score.gradient).
+-- option options: text; of the method craig(...), see the page on choosing
+SELECT chosen.key AS sample_key, chosen.weight
+  FROM emb_chosen((
+    SELECT emb_coreset(s.sample_key, c.gradient, :size, 'craig' || CASE WHEN :options <> '' THEN '(' || :options || ')' ELSE '' END)
+      FROM (SELECT * FROM selection WHERE pipeline = :pipeline AND trigger = :trigger
+               AND place >= :from AND place < :to ORDER BY place) AS s
+      LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key)) AS chosen
+ ORDER BY chosen.rank

@@ -1,0 +1,7 @@
+-- For each model, the time before or after the last sample it has seen.
+-- option length: real, needed; how long after it; below 0, before
+SELECT 'offset ' || m.model AS name, m.model AS model,
+       min(t.last_timestamp, t.last_timestamp + :length) AS begins,
+       max(t.last_timestamp, t.last_timestamp + :length) AS ends
+  FROM trained_model m JOIN trigger t USING (pipeline, trigger)
+ WHERE m.pipeline = :pipeline AND :length <> 0

@@ -1,0 +1,37 @@
+-- Samples that no trigger has used and samples that were used, in a fixed ratio, as
+-- many as there are for it. The first time all are unused.
+-- option unused_ratio: real, 1 to 99, needed; percent of the selection that are unused
+WITH
+there AS MATERIALIZED (
+  SELECT count(*) FILTER (WHERE used = 0) AS unused, count(*) FILTER (WHERE used > 0) AS used
+    FROM sample_state WHERE pipeline = :pipeline AND position BETWEEN :low AND :high),
+most AS (
+  SELECT CASE WHEN used = 0 THEN min(:size, unused)
+              ELSE min(:size, unused * 100 / :unused_ratio,
+                       used * 100 / (100.0 - :unused_ratio)) END AS n, there.*
+    FROM there),
+share AS MATERIALIZED (
+  SELECT CASE WHEN used = 0 THEN n
+              ELSE CAST(round(n * :unused_ratio / 100.0) AS INTEGER) END AS unused,
+         CASE WHEN used = 0 THEN 0
+              ELSE CAST(n AS INTEGER) - CAST(round(n * :unused_ratio / 100.0) AS INTEGER)
+         END AS used
+    FROM most)
+SELECT sample_key FROM (
+  SELECT * FROM (
+    SELECT sample_key, position FROM sample_state
+     WHERE pipeline = :pipeline AND position BETWEEN :low AND :high AND used = 0
+     ORDER BY emb_random(:seed, sample_key, :stream), position
+     LIMIT (SELECT unused FROM share))
+  UNION ALL
+  SELECT * FROM (
+    SELECT sample_key, position FROM sample_state
+     WHERE pipeline = :pipeline AND position BETWEEN :low AND :high AND used > 0
+     ORDER BY emb_random(:seed, sample_key, :stream), position
+     LIMIT (SELECT used FROM share)))
+ ORDER BY emb_random(:seed, sample_key, :stream), position;
+
+UPDATE sample_state SET used = used + 1, last_used = :trigger
+ WHERE pipeline = :pipeline
+   AND sample_key IN (SELECT sample_key FROM selection
+                       WHERE pipeline = :pipeline AND trigger = :trigger)

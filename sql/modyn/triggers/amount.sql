@@ -1,0 +1,10 @@
+-- After each so many samples.
+-- option samples: integer, 1 to, needed; how many
+SELECT max(:first + :samples - 1, :evaluated + 1) AS position, 1 AS triggered,
+       :samples AS value, :samples AS threshold,
+       printf('%d samples since the last trigger', :samples) AS reason
+ WHERE max(:first + :samples - 1, :evaluated + 1) <= :last
+UNION ALL
+SELECT :last, 0, :last - :first + 1, :samples,
+       printf('%d of %d samples since the last trigger', :last - :first + 1, :samples)
+ WHERE :first + :samples - 1 > :last AND :last > :evaluated

@@ -1,0 +1,3 @@
+-- Options of every trigger policy of a pipeline.
+-- option warmup_intervals: integer, 0 to, default 0; in so many first decisions another policy decides
+-- option warmup_policy: object; that policy
