@@ -10,12 +10,12 @@
 *at
 ** the beginning of one.
 **
-** At the beginning of each quarter of a year the pipeline takes in what has
-*come
-** in the one before, and is asked whether to train; what comes in the next one
-** is guessed by the model that there is then.  At the beginning of a year the
-** model is evaluated on the entries of the whole year.  Nothing that decides or
-** trains looks at an entry that is not yet there.
+** Every two weeks the pipeline takes in what has come and says whether to train
+** (emb_pipeline_run), and what comes in the next two weeks is guessed by the
+** model that there is then.  A model is evaluated on a year if it is the newest
+*that
+** has seen nothing of that year.  Nothing that decides or trains looks at an
+** entry that is not yet there.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +25,12 @@
 #include "../../lib/random.h"
 #include "../../neural/loss.h"
 #include "classifier.h"
-#include "driver.h"
 
 enum { UNKNOWN = UINT32_MAX };
+
+/* A training goes over its samples that often, and more often where they are
+** few: until it has seen that many. */
+enum { EPOCHS = 4, SEEN = 8000 };
 
 static const char *const NO_YES[] = {"no", "yes", NULL};
 
@@ -35,13 +38,17 @@ struct replay {
   sqlite3 *db;
   sqlite3_int64 pipeline, model; /* the newest; 0: none */
   char *task, *name, *samples;
-  size_t classes, epochs, seed, matrix, warm;
+  size_t classes, seed, from, matrix, warm, scored;
   struct words words; /* of entry i, whose key is i + 1 */
   uint32_t *label;
   struct classifier classifier;
 };
 
 /* ---- what there is ----------------------------------------------------- */
+
+static void set_clock(struct replay *replay, sqlite3_int64 now) {
+  database_run(replay->db, "UPDATE clock SET now = %lld", now);
+}
 
 /* Keys are 1, 2, 3 ...: an entry's number is its key less 1. */
 static uint32_t number_of(const struct replay *replay, sqlite3_int64 key) {
@@ -55,6 +62,7 @@ static void read_entries(struct replay *replay) {
   words_read(&replay->words, replay->db, "SELECT text FROM entry ORDER BY key");
   replay->label = need(replay->words.count, sizeof(uint32_t));
   memset(replay->label, 0xff, replay->words.count * sizeof(uint32_t));
+  set_clock(replay, INT64_MAX);
   sqlite3_stmt *statement = statement_new(replay->db, replay->samples);
   while (statement_step(statement)) {
     uint32_t label = (uint32_t)sqlite3_column_int64(statement, 2);
@@ -65,23 +73,15 @@ static void read_entries(struct replay *replay) {
   sqlite3_finalize(statement);
 }
 
-/* The quarters from a year on, and the years to be evaluated on. */
-static void make_calendar(struct replay *replay, size_t from) {
+/* The years to be evaluated on. */
+static void make_intervals(struct replay *replay) {
   database_run(
       replay->db,
-      "CREATE TABLE quarter AS"
-      " WITH q(begins) AS (SELECT '%d-01-01' UNION ALL"
-      "   SELECT date(begins, '+3 months') FROM q"
-      "    WHERE strftime('%%s', begins, '+3 months') + 0"
-      "          <= (SELECT max(at) FROM entry))"
-      " SELECT strftime('%%s', begins) + 0 AS begins,"
-      "        strftime('%%s', begins, '+3 months') + 0 AS ends,"
-      "        begins LIKE '%%-01-01' AS is_year FROM q;"
       "INSERT INTO evaluation_interval(pipeline, name, begins, ends)"
       " SELECT DISTINCT %lld, year, strftime('%%s', year || '-01-01') + 0,"
       "        strftime('%%s', (year + 1) || '-01-01') + 0"
       "   FROM entry WHERE year >= %d",
-      (int)from, replay->pipeline, (int)from);
+      replay->pipeline, (int)replay->from);
 }
 
 static char *column(sqlite3_stmt *statement, int number) {
@@ -92,7 +92,9 @@ static void set_pipeline(struct replay *replay) {
   database_run(replay->db, "UPDATE pipeline SET seed = %lld",
                (sqlite3_int64)replay->seed);
   sqlite3_stmt *statement =
-      statement_new(replay->db, "SELECT task, combination, samples, warm"
+      statement_new(replay->db, "SELECT task, combination, samples, warm,"
+                                " json_type(selection_policy, '$.downsampling')"
+                                " IS NOT NULL"
                                 " FROM pipeline WHERE pipeline = ?1");
   sqlite3_bind_int64(statement, 1, replay->pipeline);
   if (!statement_step(statement)) {
@@ -102,30 +104,32 @@ static void set_pipeline(struct replay *replay) {
   replay->name = column(statement, 1);
   replay->samples = column(statement, 2);
   replay->warm = (size_t)sqlite3_column_int64(statement, 3);
+  replay->scored = (size_t)sqlite3_column_int64(statement, 4);
   sqlite3_finalize(statement);
 }
 
 /* ---- training ---------------------------------------------------------- */
 
-/* What was selected; weights are made 1 on average. */
+/* What a trigger has chosen; weights are made 1 on average. */
 static struct example *read_selection(struct replay *replay, int64_t trigger,
-                                      size_t count) {
-  struct example *example = need(count, sizeof(*example));
+                                      size_t *count) {
+  struct example *example = need(replay->words.count, sizeof(*example));
   double sum = 0;
   sqlite3_stmt *statement = statement_new(
-      replay->db, "SELECT sample_key, weight FROM selection"
-                  " WHERE (pipeline, trigger) = (?1, ?2) ORDER BY place");
+      replay->db, "SELECT key, weight"
+                  "  FROM emb_selected(?1, ?2, NULL, NULL, NULL, 0)");
   sqlite3_bind_int64(statement, 1, replay->pipeline);
   sqlite3_bind_int64(statement, 2, trigger);
-  for (size_t i = 0; i < count && statement_step(statement); i++) {
-    example[i].entry = number_of(replay, sqlite3_column_int64(statement, 0));
-    example[i].label = replay->label[example[i].entry];
-    example[i].weight = (float)sqlite3_column_double(statement, 1);
-    sum += example[i].weight;
+  for (*count = 0; statement_step(statement); ++*count) {
+    struct example *to = &example[*count];
+    to->entry = number_of(replay, sqlite3_column_int64(statement, 0));
+    to->label = replay->label[to->entry];
+    to->weight = (float)sqlite3_column_double(statement, 1);
+    sum += to->weight;
   }
   sqlite3_finalize(statement);
-  for (size_t i = 0; i < count; i++) {
-    example[i].weight *= (float)((double)count / sum);
+  for (size_t i = 0; i < *count; i++) {
+    example[i].weight *= (float)((double)*count / sum);
   }
   return example;
 }
@@ -173,29 +177,6 @@ static void score(struct replay *replay, sqlite3_int64 now) {
   free(entry);
 }
 
-static void train(struct replay *replay, int64_t trigger) {
-  size_t count = (size_t)driver_select(replay->db, replay->pipeline, trigger);
-  struct example *example = read_selection(replay, trigger, count);
-  uint64_t random = replay->seed * 1000003 + (uint64_t)trigger;
-  double begun = seconds();
-  if (!replay->warm || replay->model == 0) {
-    classifier_begin(&replay->classifier, &random);
-  }
-  classifier_train(&replay->classifier, example, count, replay->epochs,
-                   &random);
-  database_run(
-      replay->db,
-      "INSERT INTO trained_model(pipeline, trigger, parent, trained_at,"
-      " samples, training_seconds) VALUES (%lld, %lld,"
-      " nullif(%lld, 0), (julianday('now') - 2440587.5) * 86400, %lld,"
-      " %.17g)",
-      replay->pipeline, (sqlite3_int64)trigger,
-      replay->warm ? replay->model : 0, (sqlite3_int64)count,
-      seconds() - begun);
-  replay->model = sqlite3_last_insert_rowid(replay->db);
-  free(example);
-}
-
 /* ---- evaluation -------------------------------------------------------- */
 
 /* The labels that the newest model guesses. */
@@ -211,21 +192,20 @@ static uint32_t *guess(struct replay *replay, const uint32_t *entry,
   return label;
 }
 
-/* Guesses what is to come, and keeps it. */
+/* Guesses what comes in some time, and keeps it. */
 static void predict(struct replay *replay, sqlite3_int64 from,
                     sqlite3_int64 to) {
   uint32_t *entry;
   size_t count = read_entry_list(replay, &entry, from, to);
   uint32_t *label = guess(replay, entry, count);
-  sqlite3_stmt *statement =
-      statement_new(replay->db, "INSERT INTO prediction SELECT ?1, key, at, ?3,"
-                                " ?4 FROM entry WHERE key = ?2");
+  sqlite3_stmt *statement = statement_new(
+      replay->db, "INSERT OR IGNORE INTO prediction"
+                  " SELECT key, at, ?2, ?3 FROM entry WHERE key = ?1");
   database_run(replay->db, "BEGIN");
   for (size_t i = 0; i < count; i++) {
-    sqlite3_bind_int64(statement, 1, replay->pipeline);
-    sqlite3_bind_int64(statement, 2, entry[i] + 1);
-    sqlite3_bind_int64(statement, 3, replay->label[entry[i]]);
-    sqlite3_bind_int64(statement, 4, label[i]);
+    sqlite3_bind_int64(statement, 1, entry[i] + 1);
+    sqlite3_bind_int64(statement, 2, replay->label[entry[i]]);
+    sqlite3_bind_int64(statement, 3, label[i]);
     statement_step(statement);
     statement_end(statement);
   }
@@ -235,9 +215,10 @@ static void predict(struct replay *replay, sqlite3_int64 from,
   free(entry);
 }
 
-/* The newest model's accuracy on the entries of an interval. */
-static void evaluate_on(struct replay *replay, sqlite3_int64 interval,
-                        sqlite3_int64 from, sqlite3_int64 to) {
+/* Its accuracy on the entries of an interval. */
+static void evaluate_on(struct replay *replay, sqlite3_int64 model,
+                        sqlite3_int64 interval, sqlite3_int64 from,
+                        sqlite3_int64 to) {
   uint32_t *entry;
   size_t count = read_entry_list(replay, &entry, from, to), right = 0;
   uint32_t *label = guess(replay, entry, count);
@@ -246,49 +227,118 @@ static void evaluate_on(struct replay *replay, sqlite3_int64 interval,
   }
   if (count > 0) {
     database_run(replay->db,
-                 "INSERT OR IGNORE INTO evaluation"
+                 "INSERT INTO evaluation"
                  " VALUES (%lld, %lld, 'accuracy', %.17g, %lld)",
-                 replay->model, interval, (double)right / (double)count,
+                 model, interval, (double)right / (double)count,
                  (sqlite3_int64)count);
   }
   free(label);
   free(entry);
 }
 
-/* On the year that begins now; with --matrix on all. */
-static void evaluate(struct replay *replay, sqlite3_int64 now) {
-  sqlite3_stmt *statement = statement_new(
-      replay->db, "SELECT interval, begins, ends FROM evaluation_interval"
-                  " WHERE pipeline = ?1 AND (begins = ?2 OR ?3)");
-  sqlite3_bind_int64(statement, 1, replay->pipeline);
-  sqlite3_bind_int64(statement, 2, now);
-  sqlite3_bind_int64(statement, 3, (sqlite3_int64)replay->matrix);
+/* The model is to be replaced, or it is the last: so it is known for which
+ *years
+ ** it was the newest that had seen nothing of them.  With --matrix, if there is
+ ** such a year, on all. */
+static void evaluate(struct replay *replay, sqlite3_int64 model) {
+  sqlite3_stmt *statement =
+      statement_new(replay->db, "SELECT interval, begins, ends,"
+                                "       max(active) OVER () AS some, active"
+                                "  FROM evaluation_matrix WHERE model = ?1");
+  sqlite3_bind_int64(statement, 1, model);
   while (statement_step(statement)) {
-    evaluate_on(replay, sqlite3_column_int64(statement, 0),
-                sqlite3_column_int64(statement, 1),
-                sqlite3_column_int64(statement, 2));
+    if (sqlite3_column_int(statement, replay->matrix ? 3 : 4)) {
+      evaluate_on(replay, model, sqlite3_column_int64(statement, 0),
+                  sqlite3_column_int64(statement, 1),
+                  sqlite3_column_int64(statement, 2));
+    }
   }
   sqlite3_finalize(statement);
 }
 
 /* ---- the replay -------------------------------------------------------- */
 
-static void quarter(struct replay *replay, sqlite3_int64 begins,
-                    sqlite3_int64 ends, int is_year) {
-  int64_t trigger = driver_ask(replay->db, replay->pipeline, begins);
-  if (trigger >= 0) {
-    if (replay->model && driver_wants_scores(replay->db, replay->pipeline)) {
-      score(replay, begins);
+/* The newest model is this trigger's from now on. */
+static void add_model(struct replay *replay, int64_t trigger, size_t samples) {
+  database_run(
+      replay->db,
+      "INSERT INTO trained_model(pipeline, trigger, parent, trained_at,"
+      " samples) VALUES (%lld, %lld, nullif(%lld, 0),"
+      " (julianday('now') - 2440587.5) * 86400, %lld)",
+      replay->pipeline, (sqlite3_int64)trigger,
+      replay->warm ? replay->model : 0, (sqlite3_int64)samples);
+  replay->model = sqlite3_last_insert_rowid(replay->db);
+}
+
+static void train(struct replay *replay, int64_t trigger, sqlite3_int64 now) {
+  uint64_t random = replay->seed * 1000003 + (uint64_t)trigger;
+  sqlite3_int64 before = replay->model;
+  size_t count;
+  if (before && replay->scored) {
+    score(replay, now);
+  }
+  database_run(replay->db, "SELECT emb_downsample(%lld, %lld, 0)",
+               replay->pipeline, (sqlite3_int64)trigger);
+  struct example *example = read_selection(replay, trigger, &count);
+  add_model(replay, trigger, count);
+  if (before) {
+    evaluate(replay, before);
+  }
+  double begun = seconds();
+  if (!replay->warm || before == 0) {
+    classifier_begin(&replay->classifier, &random);
+  }
+  size_t epochs = count * EPOCHS < SEEN ? SEEN / count : EPOCHS;
+  classifier_train(&replay->classifier, example, count, epochs, &random);
+  database_run(replay->db,
+               "UPDATE trained_model SET training_seconds = %.17g"
+               " WHERE model = %lld",
+               seconds() - begun, replay->model);
+  free(example);
+}
+
+/* The next trigger, -1: none now. */
+static int64_t run(struct replay *replay, sqlite3_stmt *statement) {
+  sqlite3_bind_int64(statement, 1, replay->pipeline);
+  statement_step(statement);
+  int64_t trigger = sqlite3_column_type(statement, 0) == SQLITE_NULL
+                        ? -1
+                        : sqlite3_column_int64(statement, 0);
+  statement_end(statement);
+  return trigger;
+}
+
+/* When the time begins that the first model has not seen. */
+static sqlite3_int64 after_first(struct replay *replay) {
+  return 1 + database_number(replay->db,
+                             "SELECT max(last_timestamp) FROM trigger"
+                             " WHERE pipeline = %lld",
+                             replay->pipeline);
+}
+
+static void replay_all(struct replay *replay) {
+  const sqlite3_int64 step = 14 * 86400;
+  sqlite3_int64 now = database_number(replay->db, "SELECT min(at) FROM entry");
+  sqlite3_int64 last = database_number(replay->db, "SELECT max(at) FROM entry");
+  sqlite3_stmt *statement =
+      statement_new(replay->db, "SELECT emb_pipeline_run(?1)");
+  for (; now <= last; now += step) {
+    int64_t trigger;
+    int had_model = replay->model != 0;
+    set_clock(replay, now);
+    while ((trigger = run(replay, statement)) >= 0) {
+      train(replay, trigger, now);
     }
-    train(replay, trigger);
+    if (replay->model) {
+      /* Of what came before the first model, all that it has not seen. */
+      predict(replay, had_model ? now : after_first(replay), now + step);
+    }
   }
+  sqlite3_finalize(statement);
   if (!replay->model) {
-    die("no entry is older than the first year");
+    die("%s, %s: it never trained", replay->task, replay->name);
   }
-  if (is_year) {
-    evaluate(replay, begins);
-  }
-  predict(replay, begins, ends);
+  evaluate(replay, replay->model);
 }
 
 /* What a SELECT gives: (what, value). */
@@ -303,8 +353,14 @@ static void print_all(struct replay *replay, const char *sql) {
 }
 
 static void print_results(struct replay *replay) {
-  print_all(replay, "SELECT 'trainings', count(*) FROM trigger UNION ALL"
-                    " SELECT 'samples', sum(selected) FROM trigger UNION ALL"
+  database_run(replay->db,
+               "CREATE TEMP VIEW counted AS SELECT * FROM prediction"
+               " WHERE timestamp >= %lld",
+               database_number(replay->db,
+                               "SELECT min(begins) FROM evaluation_interval"));
+  print_all(replay, "SELECT 'trainings', count(*) FROM trained_model UNION ALL"
+                    " SELECT 'samples', sum(samples) FROM trained_model"
+                    "  UNION ALL"
                     " SELECT 'seconds', sum(training_seconds)"
                     "   FROM trained_model");
   print_all(replay,
@@ -314,62 +370,54 @@ static void print_results(struct replay *replay) {
             " SELECT 'year ' || name, value FROM year UNION ALL"
             " SELECT 'years', avg(value) FROM year");
   print_all(replay, "WITH year AS ("
-                    "  SELECT avg(label = prediction) AS value FROM prediction"
+                    "  SELECT avg(label = prediction) AS value FROM counted"
                     "   GROUP BY strftime('%Y', timestamp, 'unixepoch'))"
-                    " SELECT 'quarters', avg(value) FROM year");
+                    " SELECT 'as they come', avg(value) FROM year");
   print_all(replay,
             "WITH label AS ("
             "  SELECT label, 2.0 * sum(label = prediction)"
-            "         / (count(*) + (SELECT count(*) FROM prediction AS q"
+            "         / (count(*) + (SELECT count(*) FROM counted AS q"
             "                         WHERE q.prediction = p.label)) AS f1"
-            "    FROM prediction AS p GROUP BY label)"
+            "    FROM counted AS p GROUP BY label)"
             " SELECT 'f1', avg(f1) FROM label");
   if (replay->matrix) {
+    /* A model is known by the last year of its data. */
     print_all(replay,
-              "SELECT strftime('%Y', until, 'unixepoch') || ' on ' || name,"
-              "       value"
-              "  FROM (SELECT name, value, (SELECT last_timestamp FROM trigger"
-              "          JOIN trained_model USING (pipeline, trigger)"
-              "         WHERE model = evaluation.model) AS until"
-              "          FROM evaluation JOIN evaluation_interval"
-              "         USING (interval)) ORDER BY 1");
+              "SELECT max((SELECT a.name - 1 FROM evaluation_matrix AS a"
+              "             WHERE a.model = e.model AND active)) || ' on '"
+              "       || i.name, value"
+              "  FROM evaluation AS e"
+              "  JOIN evaluation_interval AS i USING (interval)"
+              " GROUP BY e.model, interval");
   }
 }
 
 int main(int argc, char **argv) {
   struct options options;
-  struct replay replay;
-  size_t seed = 1, epochs = 4, from = 2002, pipeline = 1, matrix = 0;
+  struct replay replay = {.seed = 1, .from = 2002};
+  size_t pipeline = 1;
   const struct option list[] = {
-      {"pipeline", &pipeline, NULL}, {"seed", &seed, NULL},
-      {"epochs", &epochs, NULL},     {"from", &from, NULL},
-      {"matrix", &matrix, NO_YES},   {NULL, NULL, NULL},
+      {"pipeline", &pipeline, NULL},
+      {"seed", &replay.seed, NULL},
+      {"from", &replay.from, NULL},
+      {"matrix", &replay.matrix, NO_YES},
+      {NULL, NULL, NULL},
   };
   options_parse(&options, list, argc, argv);
-  memset(&replay, 0, sizeof(replay));
   block_one_thread();
   replay.db = database_open(options.graph, options.extension);
   replay.pipeline = (sqlite3_int64)pipeline;
-  replay.epochs = epochs;
-  replay.seed = seed;
-  replay.matrix = matrix;
-  database_run(replay.db,
-               "PRAGMA foreign_keys = ON; PRAGMA synchronous = OFF; PRAGMA "
-               "journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE");
+  /* Nobody else reads it, and what is lost with the machine is made again. */
+  database_run(replay.db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = OFF;"
+                          "PRAGMA journal_mode = MEMORY;"
+                          "PRAGMA locking_mode = EXCLUSIVE");
   set_pipeline(&replay);
   read_entries(&replay);
-  make_calendar(&replay, from);
+  make_intervals(&replay);
   classifier_open(&replay.classifier, replay.db, &replay.words, replay.classes);
-  sqlite3_stmt *statement = statement_new(
-      replay.db, "SELECT begins, ends, is_year FROM quarter ORDER BY begins");
-  while (statement_step(statement)) {
-    quarter(&replay, sqlite3_column_int64(statement, 0),
-            sqlite3_column_int64(statement, 1),
-            sqlite3_column_int(statement, 2));
-  }
-  sqlite3_finalize(statement);
+  replay_all(&replay);
   print_results(&replay);
-  print_progress("%s, %s, seed %zu", replay.task, replay.name, seed);
+  print_progress("%s, %s, seed %zu", replay.task, replay.name, replay.seed);
   classifier_close(&replay.classifier);
   database_run(replay.db, "DROP TABLE word");
   words_free(&replay.words);

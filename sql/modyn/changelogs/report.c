@@ -38,15 +38,15 @@ static const struct task TASK[] = {
 
 /* What the page calls the combinations. */
 static const struct results_row COMBINATION[] = {
-    {"once", "once, all"},
+    {"once-all", "once, all"},
     {"year-all", "each year, all"},
     {"quarter-all", "each quarter, all"},
     {"drift-all", "on drift, all"},
     {"year-new", "each year, the new"},
     {"year-new-warm", "each year, the new, from the last model"},
-    {"year-uniform", "each year, 500 at random"},
-    {"year-balanced", "each year, 500, labels balanced"},
-    {"year-loss", "each year, 500 by loss"},
+    {"year-random", "each year, a fourth at random"},
+    {"year-balanced", "each year, a fourth, labels balanced"},
+    {"year-loss", "each year, a fourth by loss"},
     {"quarter-last", "each quarter, the last 500"},
     {"amount-last", "each 500 entries, the last 500"},
     {"drift-last", "on drift, the last 500"},
@@ -171,7 +171,7 @@ static void write_data(FILE *out, sqlite3 *db, const char *directory) {
 static void accuracy_chart(sqlite3 *db, const struct task *task,
                            const struct years *years, const char *directory) {
   static const char *const LINE[] = {
-      "once",         "year-all",
+      "once-all",     "year-all",
       "year-new",     "year-new-warm",
       "quarter-last", "performance-last",
       "drift-last",   "majority of the last year"};
@@ -287,8 +287,8 @@ static void write_task(FILE *out, sqlite3 *db, const struct task *task,
       {"samples", "samples trained on", 1, 0},
       {"seconds", "s to train", 1, 1},
       {"years", "year ahead, %", 100, 1},
-      {"quarters", "quarter ahead, %", 100, 1},
-      {"f1", "F1, quarter ahead, %", 100, 1},
+      {"as they come", "two weeks ahead, %", 100, 1},
+      {"f1", "F1, two weeks ahead, %", 100, 1},
       {0}};
   struct years years =
       years_read(db, "SELECT DISTINCT substr(what, 6) FROM result"

@@ -46,8 +46,8 @@ export -f say job
 
 say "Change logs (sql/modyn/changelogs/fetch.sh), parsed, and loaded by SQL"
 sql/modyn/changelogs/fetch.sh "$modyn/cache" | "$modyn/parse" "$data/changelogs.db"
-for script in changelogs/load schema changelogs/policies changelogs/pipelines; do
-  sqlite3 -bail "$data/changelogs.db" <"sql/modyn/$script.sql"
+for script in changelogs/load schema changelogs/pipelines; do
+  sqlite3 -bail -cmd ".load $out/emb" "$data/changelogs.db" <"sql/modyn/$script.sql"
 done
 ask() {
   sqlite3 -bail "$data/changelogs.db" "$@"
@@ -65,7 +65,7 @@ fi
 if [ "${MODYN_SHORT:-}" ]; then
   seeds=1
   more='--from 2019'
-  which="combination IN ('once', 'year-all', 'year-new', 'performance-last')"
+  which="combination IN ('once-all', 'year-all', 'year-new', 'performance-last')"
 else
   seeds='1 2 3'
   more=
