@@ -5,17 +5,15 @@
 **   replay DATABASE EXTENSION DIRECTORY --pipeline N [--OPTION VALUE] ...
 **
 ** DATABASE has the entries and the pipelines (pipelines.sql), and is changed:
-** each run has a copy, in DIRECTORY.  Options: --seed, --epochs, --from, the
-** first year; --matrix yes to evaluate on all years the models that are there
-*at
-** the beginning of one.
+** each run has a copy, in DIRECTORY.  Options: --seed; --from, the first year
+** that counts; --matrix yes to evaluate on all years the models that were the
+** newest at the beginning of one.
 **
-** Every two weeks the pipeline takes in what has come and says whether to train
-** (emb_pipeline_run), and what comes in the next two weeks is guessed by the
-** model that there is then.  A model is evaluated on a year if it is the newest
-*that
-** has seen nothing of that year.  Nothing that decides or trains looks at an
-** entry that is not yet there.
+** Every two weeks the pipeline takes in what has come and says whether to
+** train (emb_pipeline_run), and what comes in the next two weeks is guessed by
+** the model that there is then.  A model is evaluated on a year if it is the
+** newest that has seen nothing of that year.  Nothing that decides or trains
+** looks at an entry that is not yet there.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -236,10 +234,9 @@ static void evaluate_on(struct replay *replay, sqlite3_int64 model,
   free(entry);
 }
 
-/* The model is to be replaced, or it is the last: so it is known for which
- *years
- ** it was the newest that had seen nothing of them.  With --matrix, if there is
- ** such a year, on all. */
+/* The model is to be replaced, or is the last: so it is known for which years
+** it was the newest that had seen nothing of them.  With --matrix, if there is
+** such a year, it is evaluated on all. */
 static void evaluate(struct replay *replay, sqlite3_int64 model) {
   sqlite3_stmt *statement =
       statement_new(replay->db, "SELECT interval, begins, ends,"

@@ -5,9 +5,8 @@
 **   report RESULTS DIRECTORY
 **
 ** RESULTS are the lines that replay and lines.sql have printed.  Writes
-*modyn.md,
-** a part of ../README.md, and the pictures: data.svg, and for each task
-** accuracy-TASK.svg, matrix-TASK.svg and cost-TASK.svg.
+** modyn.md, a part of ../README.md, and the pictures: data.svg, and for each
+** task accuracy-TASK.svg, matrix-TASK.svg and cost-TASK.svg.
 */
 #include <errno.h>
 #include <math.h>
