@@ -284,7 +284,6 @@ static void write_task(FILE *out, sqlite3 *db, const struct task *task,
   static const struct results_column COLUMN[] = {
       {"trainings", "trainings", 1, 0},
       {"samples", "samples trained on", 1, 0},
-      {"seconds", "s to train", 1, 1},
       {"years", "year ahead, %", 100, 1},
       {"as they come", "two weeks ahead, %", 100, 1},
       {"f1", "F1, two weeks ahead, %", 100, 1},
