@@ -117,6 +117,13 @@ GNN_O      := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
                 sql/bank/data.c sql/gnn/sample.c sql/gnn/sage.c)
 GNN        := $(P)/gnn/gnn $(P)/gnn/report
 
+# Those of the change logs, on which pipelines are replayed.
+MODYN_MAIN := parse_main replay report
+MODYN_C    := $(wildcard sql/modyn/changelogs/*.c)
+MODYN_O    := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
+                $(filter-out $(MODYN_MAIN:%=sql/modyn/changelogs/%.c),$(MODYN_C)))
+MODYN      := $(patsubst %_main,%,$(MODYN_MAIN:%=$(P)/modyn/%))
+
 BENCH_C    := $(wildcard bench/*.c)
 BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
 BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
@@ -157,7 +164,7 @@ all: ## build emb.so and libemb.a (default)
 all: $(P)/emb.so $(P)/libemb.a
 
 all-tests: ## build these, the test programs and the examples in C
-all-tests: all $(P)/testfixture $(UNIT) $(REPLAY) $(ONLINE) $(BANK) $(GNN)
+all-tests: all $(P)/testfixture $(UNIT) $(REPLAY) $(ONLINE) $(BANK) $(GNN) $(MODYN)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
@@ -242,6 +249,14 @@ $(BANK): $(BANK_O)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
 
 $(GNN): $(P)/gnn/%: $(O)/sql/gnn/%.o $(GNN_O)
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
+
+$(P)/modyn/parse: $(O)/sql/modyn/changelogs/parse_main.o
+$(foreach name,$(filter-out parse_main,$(MODYN_MAIN)), \
+  $(eval $(P)/modyn/$(name): $(O)/sql/modyn/changelogs/$(name).o))
+$(MODYN): $(MODYN_O)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
@@ -407,6 +422,16 @@ gnn-page: ## the same, and take what was measured over into sql/gnn/README.md
 	$(MAKE) $(P)/emb.so $(GNN)
 	OUT=$(OUT) sql/gnn/run.sh page
 
+modyn: ## install what it needs, build, replay the change logs of Debian (5 minutes)
+	tests/install-deps.sh build modyn
+	$(MAKE) $(P)/emb.so $(MODYN)
+	OUT=$(OUT) sql/modyn/changelogs/run.sh
+
+modyn-page: ## the same, and take what was measured over into sql/modyn/README.md
+	tests/install-deps.sh build modyn
+	$(MAKE) $(P)/emb.so $(MODYN)
+	OUT=$(OUT) sql/modyn/changelogs/run.sh page
+
 bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (50 minutes)
 	tests/install-deps.sh build bench
 	OUT=$(OUT) bench/fetch.sh
@@ -469,5 +494,5 @@ help: ## this list
 
 .PHONY: all all-tests always test check check-unit check-sql check-model check-newer \
         check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers soak lint format demo online online-quick online-serve torch bank bank-page gnn gnn-page bench \
-        bench-quick bench-guard install uninstall clean help
+        fuzzers soak lint format demo online online-quick online-serve torch bank bank-page gnn gnn-page \
+        modyn modyn-page bench bench-quick bench-guard install uninstall clean help

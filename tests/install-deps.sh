@@ -1,8 +1,8 @@
 #!/bin/sh
 # install-deps.sh -- installs the Debian packages that a target needs.
 #
-#     tests/install-deps.sh build test      (also: demo, online, torch, bank, lint,
-#                                           fuzz, bench)
+#     tests/install-deps.sh build test      (also: demo, online, torch, bank, modyn,
+#                                           lint, fuzz, bench)
 #
 # Does nothing, and needs no network, when all are there.  Without apt-get it
 # names what is needed and goes on: the packages are called otherwise there,
@@ -19,6 +19,7 @@ for group; do
   demo) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
   online) packages="$packages sqlite3" ;;
   bank) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
+  modyn) packages="$packages sqlite3 libopenblas-openmp-dev" ;;
   torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch" ;;
   lint) packages="$packages clang clang-format" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;

@@ -26,10 +26,12 @@ static const char inform_recent_sql[] =
     "timestamp >= (SELECT newest - lookback FROM pipeline"
     " WHERE pipeline = :pipeline)";
 
-/* What is there at the first time is all new: that takes no look at each. */
+/* What is there at the first time is all new: that takes no look at each.  The
+** plus takes the type away from the source's key, with which the index on keys
+** would not be used: their column has none. */
 static const char inform_unseen_sql[] =
     " AND NOT EXISTS(SELECT 1 FROM sample_state AS s"
-    " WHERE s.pipeline = :pipeline AND s.sample_key = sample.key)";
+    " WHERE s.pipeline = :pipeline AND s.sample_key = +sample.key)";
 
 static const char inform_newest_sql[] =
     "UPDATE pipeline SET newest = max(coalesce(newest, -9e999),"

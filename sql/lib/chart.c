@@ -6,20 +6,14 @@
 
 #include <math.h>
 
+#include "svg.h"
+
 /* Pixels. */
 enum { LEFT = 70, RIGHT = 520, WIDTH = 760, HEIGHT = 290, TOP = 36, LOW = 236 };
 
 static const char *const COLOUR[SERIES_MAX] = {"#1b6ca8", "#c8553d", "#3a7d44",
                                                "#8d5a97", "#b8860b", "#777777",
                                                "#008b8b", "#a0522d"};
-
-static void text(FILE *out, double x, double y, const char *anchor,
-                 const char *colour, const char *what) {
-  fprintf(out,
-          "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s"
-          "</text>\n",
-          x, y, anchor, colour, what);
-}
 
 static void range(const struct chart *chart, double *low, double *high) {
   *low = INFINITY;
@@ -36,27 +30,19 @@ static void range(const struct chart *chart, double *low, double *high) {
   *high += room;
 }
 
-/* 1, 2 or 5 times a power of ten, for four to ten lines. */
-static double step_of(double range) {
-  double step = pow(10, floor(log10(range / 4)));
-  return range / step > 20 ? 5 * step : range / step > 8 ? 2 * step : step;
-}
-
 static void grid(FILE *out, const struct chart *chart, double low,
                  double high) {
-  double step = step_of(high - low);
-  int digits = step < 1 ? (int)ceil(-log10(step)) : 0;
+  int digits;
+  double step = svg_step(high - low, &digits);
   for (double tick = ceil(low / step) * step; tick <= high; tick += step) {
     double y = LOW - (LOW - TOP) * (tick - low) / (high - low);
     char label[32];
     snprintf(label, sizeof(label), "%.*f", digits, tick);
-    fprintf(out,
-            "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\""
-            " stroke=\"#ddd\"/>\n",
-            LEFT, y, RIGHT, y);
-    text(out, LEFT - 6, y + 4, "end", "#666", label);
+    svg_line(out, LEFT, y, RIGHT, y, "#ddd");
+    svg_text(out, LEFT - 6, y + 4, "end", "#666", label);
   }
-  text(out, (LEFT + RIGHT) / 2.0, LOW + 36, "middle", "#666", chart->x_title);
+  svg_text(out, (LEFT + RIGHT) / 2.0, LOW + 36, "middle", "#666",
+           chart->x_title);
 }
 
 static double place(const struct chart *chart, size_t i) {
@@ -66,10 +52,10 @@ static double place(const struct chart *chart, size_t i) {
 static void draw(FILE *out, const struct chart *chart) {
   double low, high;
   range(chart, &low, &high);
-  text(out, 10, 18, "start", "#222", chart->title);
+  svg_text(out, 10, 18, "start", "#222", chart->title);
   grid(out, chart, low, high);
   for (size_t i = 0; i < chart->points; i++) {
-    text(out, place(chart, i), LOW + 18, "middle", "#666", chart->x[i]);
+    svg_text(out, place(chart, i), LOW + 18, "middle", "#666", chart->x[i]);
   }
   for (size_t s = 0; s < chart->count; s++) {
     const char *colour = COLOUR[s];
@@ -82,22 +68,18 @@ static void draw(FILE *out, const struct chart *chart) {
       }
     }
     fprintf(out, "\"/>\n");
-    text(out, RIGHT + 10, TOP + 12 + 20 * (double)s, "start", colour,
-         chart->series[s].name);
+    svg_text(out, RIGHT + 10, TOP + 12 + 20 * (double)s, "start", colour,
+             chart->series[s].name);
   }
 }
 
 void chart_write(FILE *out, const struct chart *charts, size_t count) {
   int height = HEIGHT * (int)count;
-  fprintf(out,
-          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\""
-          " height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
-          "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
-          WIDTH, height, WIDTH, height);
+  svg_begin(out, WIDTH, height);
   for (size_t i = 0; i < count; i++) {
     fprintf(out, "<g transform=\"translate(0,%d)\">\n", HEIGHT * (int)i);
     draw(out, &charts[i]);
     fprintf(out, "</g>\n");
   }
-  fprintf(out, "</svg>\n");
+  svg_end(out);
 }

@@ -1,0 +1,82 @@
+-- pipelines.sql -- the combinations of trigger and selection that are compared,
+-- each for two tasks.
+--
+-- Read after ../schema.sql; the policies are those of ../triggers and
+-- ../selection.  report.c says what the page calls the combinations.
+
+BEGIN;
+
+ALTER TABLE pipeline ADD COLUMN task TEXT;
+ALTER TABLE pipeline ADD COLUMN combination TEXT;
+-- 1: a training goes on from the last model, 0: it begins anew.
+ALTER TABLE pipeline ADD COLUMN warm INTEGER NOT NULL DEFAULT 0;
+
+-- What time it is in the replay: what comes later is not there yet.
+CREATE TABLE clock(now INTEGER NOT NULL);
+INSERT INTO clock VALUES (0);
+
+-- What was guessed of a sample when it came, by the model that there was.
+CREATE TABLE prediction(
+  key        INTEGER PRIMARY KEY,
+  timestamp  INTEGER NOT NULL,
+  label      INTEGER NOT NULL,
+  prediction INTEGER NOT NULL
+);
+
+-- What is guessed: how urgent an entry says it is, 0 to 2, and whether it closes
+-- a bug.  A model of the second is right less often, hence another threshold.
+CREATE TEMP TABLE task AS
+SELECT column1 AS task, column2 AS samples, column3 AS threshold FROM (VALUES
+  ('urgency', 'SELECT key, at AS timestamp, urgency AS label FROM entry'
+           || ' WHERE urgency IS NOT NULL AND at < (SELECT now FROM clock)', 0.8),
+  ('closes',  'SELECT key, at AS timestamp, closes AS label FROM entry'
+           || ' WHERE at < (SELECT now FROM clock)', 0.65));
+
+-- 1009843200 is the beginning of 2002, when there were a thousand entries;
+-- 31536000 and 7884000 seconds are a year and a quarter of it.  {drift} is the
+-- Hellinger distance of the newest hundred labels from those of the last
+-- training.
+CREATE TEMP TABLE policy_text(name TEXT, text TEXT);
+INSERT INTO policy_text VALUES
+  ('once',    '{"policy":"time","start":1009843200,"every":1e12}'),
+  ('year',    '{"policy":"time","start":1009843200,"every":31536000}'),
+  ('quarter', '{"policy":"time","start":1009843200,"every":7884000}'),
+  ('amount',  '{"policy":"amount","samples":500}'),
+  ('drift',   json_object('policy', 'drift', 'interval', 100, 'reference', 200, 'current', 100,
+    'metric', 'sqrt(max(0, 1'
+      || ' - sqrt(avg(label = 0) FILTER (WHERE is_reference) * avg(label = 0) FILTER (WHERE NOT is_reference))'
+      || ' - sqrt(avg(label = 1) FILTER (WHERE is_reference) * avg(label = 1) FILTER (WHERE NOT is_reference))'
+      || ' - sqrt(avg(label = 2) FILTER (WHERE is_reference) * avg(label = 2) FILTER (WHERE NOT is_reference))))',
+    'criterion', json('{"policy":"threshold","threshold":0.15}'))),
+  ('performance', '{"policy":"performance","interval":100,"criterion":{"policy":"threshold"}}'),
+  ('all',      '{"policy":"new_data"}'),
+  ('new',      '{"policy":"new_data","tail":0}'),
+  ('last',     '{"policy":"new_data","limit":500}'),
+  ('random',   '{"policy":"random","ratio":25}'),
+  ('balanced', '{"policy":"balanced","ratio":25}'),
+  ('loss',     '{"policy":"new_data","warmup_triggers":1,"downsampling":{"policy":"loss","ratio":25,"period":0}}');
+
+CREATE TEMP TABLE combination AS
+SELECT column1 AS trigger, column2 AS selection, column3 AS warm FROM (VALUES
+  ('once', 'all', 0),
+  ('year', 'all', 0), ('year', 'new', 0), ('year', 'new', 1),
+  ('year', 'random', 0), ('year', 'balanced', 0), ('year', 'loss', 0),
+  ('quarter', 'all', 0), ('quarter', 'last', 0),
+  ('amount', 'last', 0),
+  ('drift', 'all', 0), ('drift', 'last', 0),
+  ('performance', 'last', 0));
+
+INSERT INTO pipeline(name, task, combination, warm, samples, predictions, lookback,
+                     trigger_policy, selection_policy)
+SELECT task || ', ' || combination, task, combination, warm, samples, 'prediction', 0,
+       CASE trigger WHEN 'performance'
+            THEN json_set(trigger_policy, '$.criterion.threshold', threshold)
+            ELSE trigger_policy END,
+       selection_policy
+  FROM task,
+       (SELECT c.trigger || '-' || selection || iif(warm, '-warm', '') AS combination,
+               c.trigger, warm, t.text AS trigger_policy, s.text AS selection_policy
+          FROM combination c JOIN policy_text t ON t.name = c.trigger
+                             JOIN policy_text s ON s.name = selection);
+
+COMMIT;

@@ -1,0 +1,96 @@
+#!/bin/bash
+# run.sh -- replays Debian's change logs through pipelines; see ../README.md.
+#
+#     sql/modyn/changelogs/run.sh [page]
+#
+# Called by `make modyn`, which has built what is needed.  Starts from scratch,
+# but for packages that it has downloaded (fetch.sh); leaves results.tsv, modyn.md
+# and its pictures in build/modyn/.  With `page` it takes them over into
+# sql/modyn/: README.md has what the last such run measured.
+#
+# Each replay is a process with one seed and a database of its own; two run at a
+# time.
+#
+# Environment: OUT (default build); MODYN_SHORT=1: a little of everything, to see
+# that it works; DOCUMENTS, see fetch.sh.
+set -eu
+
+cd "$(dirname "$0")/../../.."
+out=${OUT:-build}
+modyn=$out/modyn
+data=$modyn/data
+begun=$(date +%s)
+export OMP_NUM_THREADS=1 out modyn data begun
+
+. sql/lib/fresh.sh
+fresh "$data"
+say() {
+  printf '%4d s  %s\n' $(($(date +%s) - begun)) "$*"
+}
+
+# job SEED PIPELINE MATRIX OPTION ...: in a directory of its own.
+job() {
+  local directory
+  directory=$(mktemp -d "$data/job-XXXXXX")
+  cp "$data/changelogs.db" "$directory/changelogs.db"
+  "$modyn/replay" "$directory/changelogs.db" "$out/emb.so" "$directory" \
+    --seed "$1" --pipeline "$2" --matrix "$3" "${@:4}" \
+    >"$directory.tsv" 2>"$directory.log" || {
+    cat "$directory.log" >&2
+    return 255 # the end of all, for xargs
+  }
+  say "$(cat "$directory.log")"
+  rm -rf "$directory"
+}
+export -f say job
+
+say "Change logs (sql/modyn/changelogs/fetch.sh), parsed, and loaded by SQL"
+sql/modyn/changelogs/fetch.sh "$modyn/cache" | "$modyn/parse" "$data/changelogs.db"
+for script in changelogs/load schema changelogs/pipelines; do
+  sqlite3 -bail -cmd ".load $out/emb" "$data/changelogs.db" <"sql/modyn/$script.sql"
+done
+ask() {
+  sqlite3 -bail "$data/changelogs.db" "$@"
+}
+entries=$(ask 'SELECT count(*) FROM entry')
+ask 'SELECT printf("        %9d %s", number, what) FROM read_count ORDER BY rowid'
+if [ "$entries" -lt 2000 ]; then
+  echo "These are $entries entries, too few to replay years." >&2
+  echo "There were no documents in ${DOCUMENTS:-/usr/share/doc}, and apt-get could" \
+    "not download packages: it needs a network." >&2
+  exit 1
+fi
+
+# What takes longest first.
+if [ "${MODYN_SHORT:-}" ]; then
+  seeds=1
+  more='--from 2019'
+  which="combination IN ('once-all', 'year-all', 'year-new', 'performance-last')"
+else
+  seeds='1 2 3'
+  more=
+  which=1
+fi
+say "Replays: $(ask "SELECT count(*) FROM pipeline WHERE $which") pipelines, seeds $seeds"
+for seed in $seeds; do
+  ask -separator ' ' "
+    SELECT $seed, pipeline,
+           iif(combination IN ('year-all', 'year-new', 'year-new-warm'), 'yes', 'no')
+      FROM pipeline WHERE $which
+     ORDER BY combination = 'quarter-all' DESC, combination LIKE '%-all' DESC, pipeline"
+done | sed "s/\$/ $more/" | xargs -P 2 -I{} bash -euc 'job {}'
+
+{
+  cat "$data"/job-*.tsv
+  ask <sql/modyn/changelogs/lines.sql
+} | sort >"$modyn/results.tsv"
+"$modyn/report" "$modyn/results.tsv" "$modyn"
+rm -rf "$data"
+echo
+cat "$modyn/modyn.md"
+say "$modyn/modyn.md, $modyn/results.tsv, and the pictures"
+if [ "${1:-}" = page ]; then
+  sql/lib/page.sh sql/modyn/README.md "$modyn/modyn.md"
+  cp "$modyn"/{data,accuracy-urgency,accuracy-closes,cost-urgency,cost-closes}.svg \
+    "$modyn"/{matrix-urgency,matrix-closes}.svg sql/modyn/
+fi
