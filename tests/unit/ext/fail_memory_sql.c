@@ -116,6 +116,8 @@ static const char *const scans[] = {
     "WHERE key IN ('a', 'c')",
     "SELECT emb_snapshot_restore('words', '%s/words')",
     "SELECT emb_delta_export('words', 'me', '%s/words')",
+    "SELECT hex(emb_patch(x'0102', emb_diff(x'0102', zeroblob(40), "
+    "'operator=xor, width=1')))",
 };
 static const char scanned[] =
     "CREATE VIRTUAL TABLE gone USING emb(vector FLOAT[2], memory='4MB', "
