@@ -21,7 +21,8 @@
 ** FILES     store_error.c, place.c and moved.c (where a store is), link.c (a
 **           store in use), conn.c (the list of connections), orphan.c and
 **           signal.c (stores that no table names), close.c (the end), names.c
-**           (which table a name means), lease.c (reads that count).
+**           (which table a name means), encoding.c (of texts), lease.c (reads
+**           that count).
 ** INVARIANTS  A link is in its connection's list from ext_link_add to
 **           ext_link_close, and a table in its link's from ext_link_attach to
 **           ext_link_put.  A link with an open cursor or transaction is closed
@@ -81,9 +82,10 @@ struct ext_conn {
   int in_use_gone;          /* SQLite has disconnected it meanwhile */
   int probing;              /* xBestIndex is to report its table in probed */
   struct ext_table *probed;
-  int begun;       /* table objects in SQLite's transaction (table/txn.c) */
-  int undo_failed; /* a ROLLBACK TO: the transaction cannot be committed */
-  int attached;    /* links that may be detached */
+  int begun;          /* table objects in SQLite's transaction (table/txn.c) */
+  int undo_failed;    /* a ROLLBACK TO: the transaction cannot be committed */
+  int attached;       /* links that may be detached */
+  int encoding_known; /* of the database's texts (encoding.c) */
   struct ext_link *links;
   struct ext_orphan *orphans;
   struct ext_name *names;
@@ -334,6 +336,12 @@ static inline void ext_conn_tidy(struct ext_conn *conn) {
   else
     ext_link_close_dropped(conn);
 }
+
+/* ---- encoding.c --------------------------------------------------------- */
+
+/* To be called by functions that are given a name, before their first SQL: the
+** texts of their statement will be the same when it runs again. */
+void ext_conn_learn_encoding(struct ext_conn *conn);
 
 /* ---- names.c ------------------------------------------------------------ */
 

@@ -44,6 +44,7 @@ static int name_look_up(struct ext_conn *conn, const char *text,
   int rc = ext_conn_split_name(conn->db, text, &schema, &name);
   if (rc != SQLITE_OK)
     return rc;
+  ext_conn_learn_encoding(conn);
   ext_link_close_detached(conn);
   sql = schema ? sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name)
                : sqlite3_mprintf("SELECT 1 FROM \"%w\"", name);

@@ -15,8 +15,10 @@ static void join_change(sqlite3_context *context, sqlite3_value **argv,
   struct ext_conn *conn = sqlite3_user_data(context);
   char *err = NULL;
   int rc = ext_conn_check(conn, &err);
-  if (rc == SQLITE_OK)
+  if (rc == SQLITE_OK) {
+    ext_conn_learn_encoding(conn);
     rc = change(conn->db, argv[0], &err);
+  }
   if (rc != SQLITE_OK)
     ext_result_error(context, rc, err);
 }

@@ -76,8 +76,8 @@ static int check_batches(struct ext_pipeline *pipeline,
   return rc;
 }
 
-static int check_one(struct ext_pipeline *pipeline, const char *json,
-                     char **err) {
+static int check_downsampling(struct ext_pipeline *pipeline, const char *json,
+                              char **err) {
   struct ext_policy policy = {0};
   int rc = ext_policy_read(pipeline, "downsampling", json, &policy, err);
   if (rc == SQLITE_OK)
@@ -106,7 +106,7 @@ int ext_downsampling_check(struct ext_pipeline *pipeline,
     const char *json;
     rc = ext_column_text(row, 0, &json);
     if (rc == SQLITE_OK)
-      rc = check_one(pipeline, json ? json : "null", err);
+      rc = check_downsampling(pipeline, json ? json : "null", err);
   }
   if (rc == SQLITE_DONE)
     rc = SQLITE_OK;

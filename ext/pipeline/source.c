@@ -59,6 +59,7 @@ int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
     return ext_error(err, SQLITE_MISMATCH,
                      "pipeline must be a name or a number, got %s",
                      ext_value_type_name(which));
+  ext_conn_learn_encoding(conn);
   rc = sqlite3_prepare_v2(conn->db, pipeline_sql, -1, &row, NULL);
   if (rc == SQLITE_ERROR)
     rc = ext_error(err, rc, "%s: read sql/modyn/schema.sql first",

@@ -44,8 +44,8 @@ static int take_weight(sqlite3_stmt *rows, const struct take *take,
                    sqlite3_column_text(rows, take->key_at));
 }
 
-static int take_row(struct ext_pipeline *pipeline, const struct take *take,
-                    sqlite3_stmt *rows, sqlite3_int64 place, char **err) {
+static int take_sample(struct ext_pipeline *pipeline, const struct take *take,
+                       sqlite3_stmt *rows, sqlite3_int64 place, char **err) {
   double weight;
   int rc = take_weight(rows, take, &weight, err);
   if (rc == SQLITE_OK)
@@ -75,7 +75,7 @@ int ext_take_rows(struct ext_pipeline *pipeline, sqlite3_stmt *rows,
     take.weight = sqlite3_bind_parameter_index(take.insert, ":weight");
   }
   while (rc == SQLITE_OK && (rc = sqlite3_step(rows)) == SQLITE_ROW)
-    rc = take_row(pipeline, &take, rows, (*place)++, err);
+    rc = take_sample(pipeline, &take, rows, (*place)++, err);
   if (rc != SQLITE_DONE && rc != SQLITE_OK && *err == NULL)
     rc = ext_sql_error(err, pipeline->db, rc);
   sqlite3_finalize(take.insert);
