@@ -103,11 +103,21 @@ static int diff_fail(const char *name, const emb_err *cause, char **err) {
                          cause->text);
 }
 
-/* Memory for a result of n bytes, which may be 0. */
-static int diff_room(sqlite3_context *context, uint64_t n, void **room) {
-  sqlite3 *db = sqlite3_context_db_handle(context);
-  if (n > (uint64_t)sqlite3_limit(db, SQLITE_LIMIT_LENGTH, -1))
-    return SQLITE_TOOBIG;
+/* A BLOB of n bytes is one that this connection can have. */
+static int diff_fits(sqlite3_context *context, const char *name,
+                     const char *what, uint64_t n, char **err) {
+  int most = sqlite3_limit(sqlite3_context_db_handle(context),
+                           SQLITE_LIMIT_LENGTH, -1);
+  return n <= (uint64_t)most
+             ? SQLITE_OK
+             : ext_error(err, SQLITE_TOOBIG,
+                         "%s: the %s has %llu bytes, and a BLOB at most %d "
+                         "here: take it in parts",
+                         name, what, (unsigned long long)n, most);
+}
+
+/* Memory for n bytes, which may be 0. */
+static int diff_room(uint64_t n, void **room) {
   *room = sqlite3_malloc64(n ? n : 1);
   return *room ? SQLITE_OK : SQLITE_NOMEM;
 }
@@ -119,10 +129,7 @@ static void diff_result(sqlite3_context *context, int rc, void *room, size_t n,
     return;
   }
   sqlite3_free(room);
-  if (rc == SQLITE_TOOBIG && !err)
-    sqlite3_result_error_toobig(context);
-  else
-    ext_result_error(context, rc, err);
+  ext_result_error(context, rc, err);
 }
 
 static void call_diff(sqlite3_context *context, int argc,
@@ -142,19 +149,17 @@ static void call_diff(sqlite3_context *context, int argc,
     rc = diff_bytes(argv[1], "emb_diff", 2, &result, &err);
   if (rc == SQLITE_OK)
     rc = diff_how(argc > 2 ? argv[2] : NULL, &how, &err);
-  if (rc == SQLITE_OK) {
-    /* Not more than a little of it is written, as a rule. */
-    room = sqlite3_malloc64(emb_diff_room(&how, result.n));
-    rc = room ? SQLITE_OK : SQLITE_NOMEM;
-  }
+  /* Of which no more is touched than the difference takes. */
+  if (rc == SQLITE_OK)
+    rc = diff_room(emb_diff_room(&how, result.n), &room);
   if (rc == SQLITE_OK &&
       emb_diff(&how, &base, &result, room, &n, &cause) != EMB_OK)
     rc = diff_fail("emb_diff", &cause, &err);
+  if (rc == SQLITE_OK)
+    rc = diff_fits(context, "emb_diff", "difference", n, &err);
   if (rc == SQLITE_OK) {
     void *shorter = sqlite3_realloc64(room, n);
     room = shorter ? shorter : room;
-    if (n > (size_t)sqlite3_limit(conn.db, SQLITE_LIMIT_LENGTH, -1))
-      rc = SQLITE_TOOBIG;
   }
   diff_result(context, rc, room, n, err);
 }
@@ -177,7 +182,9 @@ static void call_patch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK && emb_diff_read(&difference, &head, &cause) != EMB_OK)
     rc = diff_fail("emb_patch", &cause, &err);
   if (rc == SQLITE_OK)
-    rc = diff_room(context, head.result_bytes, &room);
+    rc = diff_fits(context, "emb_patch", "result", head.result_bytes, &err);
+  if (rc == SQLITE_OK)
+    rc = diff_room(head.result_bytes, &room);
   if (rc == SQLITE_OK &&
       emb_patch(&base, &difference, room, ext_link_interrupted, &conn,
                 &cause) != EMB_OK)

@@ -4,9 +4,12 @@
 --     .read sql/modyn/schema.sql
 --     .read sql/modyn/models.sql
 --
--- A model is any BLOB.  INSERT it into the view model_bytes, SELECT it from there,
--- DELETE it there.  The page is sql/manual/models.md.
+-- A model is BLOBs, its parts: one, or as many as one likes.  INSERT them into the
+-- view model_bytes, SELECT them from there; DELETE a model from stored_model.  The
+-- page is sql/manual/models.md.
 --
+-- PARTS     have names or numbers.  A part is what is in memory at a time; SQLite
+--           has BLOBs of up to a gigabyte, and a model can have more.
 -- FULL      Each pipeline has a full model every full_every triggers.  The others
 --           are differences to the last full one: a model is read from two rows,
 --           never from a chain of them.
@@ -28,17 +31,24 @@ CREATE TABLE model_storage(
   options    TEXT NOT NULL DEFAULT ''  -- of emb_diff
 );
 
--- By the view below; trained_model.storage is the number here.  The BLOB is last:
--- what only asks for the others does not read it.
+-- By the view below; trained_model.storage is the number here.
 CREATE TABLE stored_model(
   storage    INTEGER PRIMARY KEY,
   base       INTEGER REFERENCES stored_model, -- NULL: a full model
-  bytes      INTEGER NOT NULL,                -- of the model
-  stored_at  REAL NOT NULL,                   -- seconds since 1970
-  difference BLOB NOT NULL                    -- to the base, or to x''
+  stored_at  REAL NOT NULL                    -- seconds since 1970
 );
 CREATE INDEX stored_model_base ON stored_model(base) WHERE base IS NOT NULL;
 CREATE INDEX trained_model_storage ON trained_model(storage) WHERE storage IS NOT NULL;
+
+-- By the view, too: its parts.  The BLOB is last: what asks for the others only
+-- does not read it.
+CREATE TABLE stored_part(
+  storage    INTEGER NOT NULL REFERENCES stored_model,
+  part       NOT NULL CHECK(typeof(part) IN ('text', 'integer')),
+  bytes      INTEGER NOT NULL, -- of the model's part
+  difference BLOB NOT NULL,    -- to the part of this name of the base, or to x''
+  PRIMARY KEY(storage, part)
+);
 
 -- Yours: the embeddings of a model, as a snapshot of an emb table has them.
 CREATE TABLE model_embeddings(
@@ -50,21 +60,35 @@ CREATE TABLE model_embeddings(
 
 -- ---- what is refused -------------------------------------------------------
 
--- Deletes of what is needed, and all changes.
+-- Deletes of what is needed, or of a part alone, and all changes.
 CREATE TRIGGER stored_model_delete BEFORE DELETE ON stored_model
 WHEN EXISTS (SELECT 1 FROM stored_model WHERE base = old.storage) BEGIN
   SELECT RAISE(ABORT, 'other models are stored as differences to this one');
 END;
+CREATE TRIGGER stored_part_delete BEFORE DELETE ON stored_part
+WHEN EXISTS (SELECT 1 FROM stored_model WHERE storage = old.storage) BEGIN
+  SELECT RAISE(ABORT, 'a stored model goes with all its parts: delete it from stored_model');
+END;
 CREATE TRIGGER stored_model_update BEFORE UPDATE ON stored_model BEGIN
   SELECT RAISE(ABORT, 'a stored model cannot be changed');
 END;
--- INSERT OR REPLACE would delete without the trigger above.
+CREATE TRIGGER stored_part_update BEFORE UPDATE ON stored_part BEGIN
+  SELECT RAISE(ABORT, 'a stored model cannot be changed');
+END;
+-- INSERT OR REPLACE would delete without the triggers above.
 CREATE TRIGGER stored_model_insert BEFORE INSERT ON stored_model BEGIN
   SELECT RAISE(ABORT, 'UNIQUE constraint failed: stored_model.storage')
    WHERE EXISTS (SELECT 1 FROM stored_model WHERE storage = new.storage);
   SELECT RAISE(ABORT, 'the base of a stored model is no full model')
    WHERE new.base IS NOT NULL AND
          NOT EXISTS (SELECT 1 FROM stored_model WHERE storage = new.base AND base IS NULL);
+END;
+-- A part that came late would not be what differences are differences to.
+CREATE TRIGGER stored_part_insert BEFORE INSERT ON stored_part BEGIN
+  SELECT RAISE(ABORT, 'this part of the model is stored already')
+   WHERE EXISTS (SELECT 1 FROM stored_part WHERE (storage, part) = (new.storage, new.part));
+  SELECT RAISE(ABORT, 'other models are stored as differences to this one')
+   WHERE EXISTS (SELECT 1 FROM stored_model WHERE base = new.storage);
 END;
 
 -- A model's number in storage is one that is there, and no other model's.
@@ -76,7 +100,7 @@ WHEN new.storage IS NOT NULL BEGIN
 END;
 CREATE TRIGGER trained_model_restored BEFORE UPDATE OF storage ON trained_model
 WHEN new.storage IS NOT old.storage BEGIN
-  SELECT RAISE(ABORT, 'the bytes of this model are stored: delete them from model_bytes')
+  SELECT RAISE(ABORT, 'the bytes of this model are stored: delete them from stored_model')
    WHERE EXISTS (SELECT 1 FROM stored_model WHERE storage = old.storage);
   SELECT RAISE(ABORT, 'no such stored model, or it is that of another')
    WHERE new.storage IS NOT NULL
@@ -94,6 +118,7 @@ CREATE TRIGGER trained_model_gone AFTER DELETE ON trained_model BEGIN
   DELETE FROM stored_model WHERE storage = old.storage;
 END;
 CREATE TRIGGER stored_model_gone AFTER DELETE ON stored_model BEGIN
+  DELETE FROM stored_part WHERE storage = old.storage;
   UPDATE trained_model SET storage = NULL WHERE storage = old.storage;
 END;
 
@@ -101,45 +126,48 @@ END;
 
 -- Where the base is not there, which takes force, emb_patch says that it is not.
 CREATE VIEW model_bytes AS
-  SELECT m.model, m.pipeline, m.trigger, m.storage, s.base, s.bytes AS size,
-         length(s.difference) AS stored_size,
-         emb_patch(CASE WHEN s.base IS NULL THEN x''
-                        ELSE coalesce((SELECT emb_patch(x'', b.difference)
-                                         FROM stored_model b WHERE b.storage = s.base), x'')
-                   END, s.difference) AS bytes
-    FROM trained_model m JOIN stored_model s ON s.storage = m.storage;
+  SELECT m.model, p.part, m.pipeline, m.trigger, m.storage, s.base, p.bytes AS size,
+         length(p.difference) AS stored_size,
+         emb_patch(coalesce((SELECT emb_patch(x'', b.difference) FROM stored_part b
+                              WHERE (b.storage, b.part) = (s.base, p.part)), x''),
+                   p.difference) AS bytes
+    FROM trained_model m JOIN stored_model s ON s.storage = m.storage
+    JOIN stored_part p ON p.storage = m.storage;
 
 -- Which full model a trained model that is not stored yet would be a difference to:
 -- the one of the latest trigger up to its own, if that is less than full_every ago.
 CREATE VIEW model_base AS
   WITH latest AS (
     SELECT m.model, m.trigger, coalesce(o.full_every, 10) AS full_every,
-           coalesce(o.options, '') AS options,
            (SELECT f.model FROM trained_model f
              WHERE f.pipeline = m.pipeline AND f.trigger <= m.trigger AND EXISTS
                    (SELECT 1 FROM stored_model s WHERE s.storage = f.storage AND s.base IS NULL)
              ORDER BY f.trigger DESC, f.model DESC LIMIT 1) AS last_full
       FROM trained_model m LEFT JOIN model_storage o USING (pipeline)
      WHERE m.storage IS NULL)
-  SELECT l.model, l.options, f.storage AS base
+  SELECT l.model, f.storage AS base
     FROM latest l LEFT JOIN trained_model f
       ON f.model = l.last_full AND l.trigger - f.trigger < l.full_every;
 
+-- The first part of a model decides what the model is a difference to.
 CREATE TRIGGER model_bytes_insert INSTEAD OF INSERT ON model_bytes BEGIN
   SELECT RAISE(ABORT, 'model_bytes.bytes must be a BLOB') WHERE typeof(new.bytes) <> 'blob';
+  SELECT RAISE(ABORT, 'model_bytes.part must be a TEXT or an INTEGER')
+   WHERE typeof(new.part) NOT IN ('text', 'integer', 'null');
   SELECT RAISE(ABORT, 'no such model in trained_model')
    WHERE NOT EXISTS (SELECT 1 FROM trained_model WHERE model = new.model);
-  SELECT RAISE(ABORT, 'the bytes of this model are stored already')
-   WHERE NOT EXISTS (SELECT 1 FROM model_base WHERE model = new.model);
-  INSERT INTO stored_model(base, bytes, stored_at, difference)
-    SELECT b.base, length(new.bytes), (julianday('now') - 2440587.5) * 86400,
-           emb_diff(coalesce((SELECT emb_patch(x'', s.difference) FROM stored_model s
-                               WHERE s.storage = b.base), x''), new.bytes, b.options)
-      FROM model_base b WHERE b.model = new.model;
-  UPDATE trained_model SET storage = last_insert_rowid() WHERE model = new.model;
-END;
-CREATE TRIGGER model_bytes_delete INSTEAD OF DELETE ON model_bytes BEGIN
-  DELETE FROM stored_model WHERE storage = old.storage;
+  INSERT INTO stored_model(base, stored_at)
+    SELECT base, (julianday('now') - 2440587.5) * 86400 FROM model_base WHERE model = new.model;
+  UPDATE trained_model SET storage = last_insert_rowid()
+   WHERE model = new.model AND storage IS NULL;
+  INSERT INTO stored_part(storage, part, bytes, difference)
+    SELECT s.storage, coalesce(new.part, ''), length(new.bytes),
+           emb_diff(coalesce((SELECT emb_patch(x'', b.difference) FROM stored_part b
+                               WHERE (b.storage, b.part) = (s.base, coalesce(new.part, ''))), x''),
+                    new.bytes, coalesce(o.options, ''))
+      FROM trained_model m JOIN stored_model s ON s.storage = m.storage
+      LEFT JOIN model_storage o ON o.pipeline = m.pipeline
+     WHERE m.model = new.model;
 END;
 
 COMMIT;

@@ -214,7 +214,7 @@ TEST(a_small_change_is_small) {
     result[i] = base[i] * (1 + (float)(test_random() % 1000) * 1e-7f);
   }
   free(make(&how, (emb_bytes){base, N * 4}, (emb_bytes){base, N * 4}, &n));
-  CHECK(n < N * 4 / 5000);
+  CHECK(n < N * 4 / 4000);
   free(make(&how, (emb_bytes){base, N * 4}, (emb_bytes){result, N * 4}, &n));
   free(make(&how, (emb_bytes){NULL, 0}, (emb_bytes){result, N * 4}, &full));
   CHECK(n < full * 6 / 10);
