@@ -1450,6 +1450,26 @@ const void *emb_samples_batch_record(const emb_samples_batch *batch, size_t i,
 /* A path that means the same wherever the process works: as env->absolute. */
 int emb_samples_absolute(const char *path, char *to, size_t size, emb_err *err);
 
+/* The regular files in a directory, links to them too, in the order of the
+** bytes of their names; without those in directories below it, and those whose
+** names begin with a dot. */
+typedef struct emb_samples_directory emb_samples_directory;
+typedef struct emb_samples_entry {
+  const char *path; /* an absolute one, until the next call; NULL: no more */
+  uint64_t bytes;
+  int64_t changed_ns; /* last, since 1970 */
+} emb_samples_entry;
+/* wanted, which may be NULL, says of a name whether it is.  To be closed after
+** an error, too.  Errors: CANTOPEN, NOMEM. */
+int emb_samples_directory_open(const char *path,
+                               int (*wanted)(void *arg, const char *name),
+                               void *arg, emb_samples_directory **directory,
+                               emb_err *err);
+/* Errors: CANTOPEN, RANGE (a path that is too long). */
+int emb_samples_directory_next(emb_samples_directory *directory,
+                               emb_samples_entry *entry, emb_err *err);
+void emb_samples_directory_close(emb_samples_directory *directory);
+
 /* ---- progress ---------------------------------------------------------- */
 
 /* A call that takes long and runs now. */
