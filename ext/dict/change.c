@@ -61,6 +61,18 @@ static int add_one(struct ext_dict *dict, const struct ext_text *text,
   return rc;
 }
 
+/* One that is marked is so no more. */
+static int add_marked(struct ext_dict *dict, int64_t id, char **err) {
+  sqlite3_stmt *statement;
+  int rc = ext_dict_statement(dict, DICT_UNMARK, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = sqlite3_bind_int64(statement, 1, id);
+  if (rc == SQLITE_OK)
+    rc = sqlite3_step(statement);
+  return ext_dict_done(dict, DICT_UNMARK, statement, rc, err);
+}
+
 /* look: each is looked up before. */
 static int add_all(struct ext_dict *dict, const struct ext_dict_batch *batch,
                    int look, const struct ext_dict_rows *rows, char **err) {
@@ -71,12 +83,12 @@ static int add_all(struct ext_dict *dict, const struct ext_dict_batch *batch,
   int rc = SQLITE_OK;
   for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
     size_t absent = 1;
-    if (ids[i])
-      continue;
-    if (look)
+    if (look && ids[i] == 0)
       rc = ext_dict_find(dict, &texts[i], 1, &ids[i], &absent, err);
-    if (rc == SQLITE_OK && absent)
+    if (rc == SQLITE_OK && ids[i] == 0)
       rc = add_one(dict, &texts[i], &ids[i], rows, err);
+    else if (rc == SQLITE_OK && dict->removals)
+      rc = add_marked(dict, ids[i], err);
   }
   sqlite3_set_last_insert_rowid(dict->db, last);
   return rc;
@@ -207,8 +219,10 @@ static int restore_one(struct ext_dict *dict, const struct ext_text *text,
   size_t absent;
   int64_t now;
   int rc = ext_dict_find(dict, text, 1, &now, &absent, err);
-  *taken = rc == SQLITE_OK && !absent && now != id;
-  if (rc != SQLITE_OK || !absent)
+  *taken = rc == SQLITE_OK && now && now != id;
+  if (rc == SQLITE_OK && now == id && absent)
+    return add_marked(dict, id, err);
+  if (rc != SQLITE_OK || now)
     return rc;
   rc = ext_dict_statement(dict, DICT_ADD, &statement, err);
   if (rc != SQLITE_OK)
@@ -255,29 +269,49 @@ int ext_dict_hold(struct ext_dict *dict, sqlite3 *other, int64_t *removals,
 
 /* ---- removing ------------------------------------------------------------ */
 
-/* The next numbers behind ids[0], without the largest of all. */
-static int clean_read(sqlite3_stmt *list, int64_t after, int64_t *ids,
-                      size_t *n) {
-  int rc = sqlite3_bind_int64(list, 1, after);
-  *n = 0;
-  while (rc == SQLITE_OK && (rc = sqlite3_step(list)) == SQLITE_ROW) {
-    ids[(*n)++] = sqlite3_column_int64(list, 0);
+/* What the command does with a number. */
+enum clean_what { CLEAN_NOTHING, CLEAN_MARK, CLEAN_UNMARK, CLEAN_REMOVE };
+
+struct clean {
+  struct ext_dict *dict;
+  sqlite3_stmt *list, *change[4]; /* by clean_what; NULL: nothing to do */
+  int64_t ids[DICT_CLEAN_STEP];
+  uint8_t marked[DICT_CLEAN_STEP], are[DICT_CLEAN_STEP];
+  size_t n;
+  int64_t changed;
+};
+
+/* The next numbers behind that one, without the largest of all. */
+static int clean_read(struct clean *clean, int64_t after) {
+  int rc = sqlite3_bind_int64(clean->list, 1, after);
+  clean->n = 0;
+  while (rc == SQLITE_OK && (rc = sqlite3_step(clean->list)) == SQLITE_ROW) {
+    clean->ids[clean->n] = sqlite3_column_int64(clean->list, 0);
+    clean->marked[clean->n++] = sqlite3_column_int(clean->list, 1) != 0;
     rc = SQLITE_OK;
   }
-  return rc == SQLITE_DONE ? sqlite3_reset(list) : rc;
+  return rc == SQLITE_DONE ? sqlite3_reset(clean->list) : rc;
 }
 
-static int clean_remove(sqlite3_stmt *remove, const int64_t *ids,
-                        const uint8_t *are, size_t n, int64_t *removed) {
+static enum clean_what clean_decide(const struct clean *clean, size_t i) {
+  if (clean->are[i])
+    return clean->marked[i] ? CLEAN_UNMARK : CLEAN_NOTHING;
+  if (!clean->marked[i] && !EMB_SEED(SEED_TEXT_REMOVED_UNMARKED))
+    return CLEAN_MARK;
+  return clean->dict->marks ? CLEAN_NOTHING : CLEAN_REMOVE;
+}
+
+static int clean_change(struct clean *clean) {
   int rc = SQLITE_OK;
-  for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
-    if (are[i])
+  for (size_t i = 0; i < clean->n && rc == SQLITE_OK; i++) {
+    sqlite3_stmt *change = clean->change[clean_decide(clean, i)];
+    if (change == NULL)
       continue;
-    rc = sqlite3_bind_int64(remove, 1, ids[i]);
+    rc = sqlite3_bind_int64(change, 1, clean->ids[i]);
     if (rc == SQLITE_OK)
-      rc = sqlite3_step(remove);
-    rc = rc == SQLITE_DONE ? sqlite3_reset(remove) : rc;
-    *removed += rc == SQLITE_OK;
+      rc = sqlite3_step(change);
+    rc = rc == SQLITE_DONE ? sqlite3_reset(change) : rc;
+    clean->changed += rc == SQLITE_OK;
   }
   return rc;
 }
@@ -292,45 +326,66 @@ static int clean_prepare(struct ext_dict *dict, const char *format,
   return rc;
 }
 
-static int clean_all(struct ext_dict *dict, const struct ext_dict_rows *rows,
-                     int64_t *removed, char **err) {
-  sqlite3_stmt *list = NULL, *remove = NULL;
-  int64_t ids[DICT_CLEAN_STEP] = {INT64_MIN};
-  uint8_t are[DICT_CLEAN_STEP];
-  int64_t after = INT64_MIN;
-  size_t n = 1;
+static int clean_begin(struct clean *clean, struct ext_dict *dict) {
+  static const char *const changes[] = {
+      [CLEAN_MARK] = "UPDATE \"%w\".\"%w_keys\" SET key = CAST(key AS BLOB) "
+                     "WHERE id = ?1",
+      [CLEAN_UNMARK] = "UPDATE \"%w\".\"%w_keys\" SET key = CAST(key AS TEXT) "
+                       "WHERE id = ?1",
+      [CLEAN_REMOVE] = "DELETE FROM \"%w\".\"%w_keys\" WHERE id = ?1"};
   int rc = clean_prepare(dict,
-                         "SELECT id FROM \"%w\".\"%w_keys\" WHERE id > ?1 AND "
-                         "id < (SELECT max(id) FROM \"%w\".\"%w_keys\") ORDER "
-                         "BY id LIMIT 1024",
-                         &list);
-  if (rc == SQLITE_OK)
-    rc = clean_prepare(dict, "DELETE FROM \"%w\".\"%w_keys\" WHERE id = ?1",
-                       &remove);
-  while (rc == SQLITE_OK && n) {
-    rc = clean_read(list, after, ids, &n);
-    if (rc == SQLITE_OK && n) {
-      after = ids[n - 1];
-      rc = rows->exist(rows->arg, ids, n, are, err);
-      if (rc != SQLITE_OK)
-        break;
-      rc = clean_remove(remove, ids, are, n, removed);
+                         "SELECT id, typeof(key) = 'blob' FROM "
+                         "\"%w\".\"%w_keys\" WHERE id > ?1 AND id < (SELECT "
+                         "max(id) FROM \"%w\".\"%w_keys\") ORDER BY id LIMIT "
+                         "1024",
+                         &clean->list);
+  clean->dict = dict;
+  for (int what = CLEAN_MARK; what <= CLEAN_REMOVE && rc == SQLITE_OK; what++)
+    rc = clean_prepare(dict, changes[what], &clean->change[what]);
+  return rc;
+}
+
+static void clean_end(struct clean *clean) {
+  sqlite3_finalize(clean->list);
+  for (int what = CLEAN_MARK; what <= CLEAN_REMOVE; what++)
+    sqlite3_finalize(clean->change[what]);
+  sqlite3_free(clean);
+}
+
+static int clean_all(struct clean *clean, const struct ext_dict_rows *rows,
+                     char **err) {
+  int64_t after = INT64_MIN;
+  int rc;
+  do {
+    rc = clean_read(clean, after);
+    if (rc == SQLITE_OK && clean->n) {
+      after = clean->ids[clean->n - 1];
+      rc = rows->exist(rows->arg, clean->ids, clean->n, clean->are, err);
+      if (rc == SQLITE_OK)
+        rc = clean_change(clean);
     }
-  }
-  if (rc != SQLITE_OK && *err == NULL)
-    rc = ext_sql_error(err, dict->db, rc);
-  sqlite3_finalize(list);
-  sqlite3_finalize(remove);
+  } while (rc == SQLITE_OK && clean->n);
   return rc;
 }
 
 int ext_dict_clean(struct ext_dict *dict, const struct ext_dict_rows *rows,
-                   int64_t *removed, char **err) {
+                   char **err) {
+  struct clean *clean = sqlite3_malloc64(sizeof *clean);
+  int64_t changed;
   int rc;
-  *removed = 0;
-  rc = clean_all(dict, rows, removed, err);
+  if (clean == NULL)
+    return SQLITE_NOMEM;
+  memset(clean, 0, sizeof *clean);
+  rc = clean_begin(clean, dict);
+  if (rc == SQLITE_OK)
+    rc = clean_all(clean, rows, err);
+  if (rc != SQLITE_OK && *err == NULL)
+    rc = ext_sql_error(err, dict->db, rc);
+  changed = clean->changed;
+  clean_end(clean);
   ext_dict_forget(dict);
-  if (rc == SQLITE_OK && *removed)
+  dict->marks |= changed != 0;
+  if (rc == SQLITE_OK && changed)
     rc = ext_exec(dict->db, err,
                   "UPDATE \"%w\".\"%w_emb\" SET removals = removals + 1",
                   dict->schema, dict->table);

@@ -114,8 +114,10 @@ void ext_dict_forget(struct ext_dict *dict) {
 }
 
 void ext_dict_end(struct ext_dict *dict) {
-  if (dict)
-    dict->limit = INT64_MAX;
+  if (dict == NULL)
+    return;
+  dict->limit = INT64_MAX;
+  dict->marks = 0;
 }
 
 int ext_dict_is_committed(const struct ext_dict *dict, int64_t id) {
@@ -191,6 +193,20 @@ static int dict_look_all(struct ext_dict *dict, const struct ext_text *texts,
   return ext_dict_done(dict, DICT_MANY, statement, rc, err);
 }
 
+/* Of those whose ids[i] is 0.  They are not remembered: who writes a row of one
+** of them takes the mark off first. */
+static int dict_look_marked(struct ext_dict *dict, const struct ext_text *texts,
+                            size_t n, int64_t *ids, char **err) {
+  sqlite3_stmt *statement;
+  int rc = ext_dict_statement(dict, DICT_FIND_MARKED, &statement, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  for (size_t i = 0; i < n && rc == SQLITE_OK; i++)
+    if (ids[i] == 0)
+      rc = dict_look(statement, &texts[i], &ids[i]);
+  return ext_dict_done(dict, DICT_FIND_MARKED, statement, rc, err);
+}
+
 int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
                   int64_t *ids, size_t *absent, char **err) {
   size_t looked = ext_cache_find(dict->cache, texts, n, ids);
@@ -204,6 +220,8 @@ int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
                               : dict_look_all(dict, texts, n, ids, err);
   for (size_t i = 0; i < n; i++)
     *absent += ids[i] == 0;
+  if (rc == SQLITE_OK && *absent && dict->removals)
+    rc = dict_look_marked(dict, texts, n, ids, err);
   if (rc == SQLITE_OK)
     rc = ext_dict_ahead(dict, looked - *absent, err);
   sqlite3_reset(reads);
@@ -213,9 +231,10 @@ int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
 int ext_dict_equal(struct ext_dict *dict, sqlite3_value *number,
                    int (*visit)(void *arg, int64_t id), void *arg, char **err) {
   sqlite3_stmt *statement = NULL;
-  char *sql = sqlite3_mprintf("SELECT id FROM \"%w\".\"%w_keys\" WHERE key = "
-                              "CAST(?1 AS NUMERIC)",
-                              dict->schema, dict->table);
+  char *sql = sqlite3_mprintf(
+      "SELECT id FROM (SELECT id, CAST(key AS TEXT) AS key FROM "
+      "\"%w\".\"%w_keys\") WHERE key = CAST(?1 AS NUMERIC)",
+      dict->schema, dict->table);
   int rc = sql ? sqlite3_prepare_v2(dict->db, sql, -1, &statement, NULL)
                : SQLITE_NOMEM;
   sqlite3_free(sql);
@@ -264,7 +283,7 @@ int ext_dict_text(struct ext_dict *dict, int64_t id, struct ext_text *text,
     rc = sqlite3_step(statement);
   if (rc == SQLITE_ROW) {
     rc = dict_copy(dict, statement, text);
-    if (rc == SQLITE_OK)
+    if (rc == SQLITE_OK && sqlite3_column_int(statement, 1))
       ext_dict_remember(dict, text, id);
   }
   rc = ext_dict_done(dict, DICT_TEXT, statement, rc, err);

@@ -30,8 +30,12 @@
 **           rolled back they are: nothing has a row with them, and no cache has
 **           them.  A number that has a row in the store all the same (the
 **           database was restored from an older copy) is passed over.
-** REMOVED   by the command 'optimize' only, which has SQLite's write lock;
-**           words_emb has a column `removals`, that counts them.
+** REMOVED   by the command 'optimize' only, which has SQLite's write lock, in
+**           two transactions: one marks a text that has no row, by making it a
+**           BLOB, and a later one removes it if it has none still.  A text that
+**           is marked is found like any other; who is about to write its row at
+**           once takes the mark off first, as he would add a new text.
+**           words_emb has a column `removals`, that counts both.
 ** CACHE     Texts and numbers that were looked up, in both directions, at most
 **           EXT_DICT_BYTES; a text that is absent is not remembered, for
 **           another connection may add it.
@@ -43,9 +47,13 @@
 **           forgets all when it is another number than last time: also when
 **           the removal was this connection's own and is undone.
 ** AGAIN     Between ext_dict_begin and a write that acts at once another
-**           connection may remove a text that has no row yet.  The writer then
-**           sees another number of removals, and puts the text back
-**           (ext_dict_restore).
+**           connection may mark or remove a text that has no row yet.  The
+**           writer then sees another number of removals, and puts the text back
+**           (ext_dict_restore).  It sees none while the other one has looked
+**           for rows and not yet committed: one transaction is not enough.  Who
+**           writes beside the one that marks leaves a row with a marked text,
+**           which the other one finds; who writes beside the one that removes
+**           has begun before the mark, and sees that now.
 ** HELD      A file has too many texts for that: while its rows are written,
 **           none is removed (ext_dict_hold).
 ** STATEMENTS  are prepared once.  sqlite3_close refuses if there are any, but
@@ -108,7 +116,8 @@ void ext_dict_end(struct ext_dict *dict);
 int ext_dict_is_committed(const struct ext_dict *dict, int64_t id);
 /* How often texts were removed, as of the last begin. */
 int64_t ext_dict_removals(const struct ext_dict *dict);
-/* ids[i] is the number of texts[i], 0: there is none; *absent: how many. */
+/* ids[i] is the number of texts[i], 0: there is none; *absent: how many are not
+** there, or marked. */
 int ext_dict_find(struct ext_dict *dict, const struct ext_text *texts, size_t n,
                   int64_t *ids, size_t *absent, char **err);
 /* Calls visit with the number of each text that equals the number, as `column
@@ -139,7 +148,7 @@ struct ext_dict_batch {
   int64_t *ids;
 };
 /* Gives numbers to those texts whose ids[i] is 0, in the transaction that there
-** is. */
+** is; the others are marked no more. */
 int ext_dict_add(struct ext_dict *dict, const struct ext_dict_batch *batch,
                  const struct ext_dict_rows *rows, char **err);
 /* The same, and they are committed: through `other`, a connection to the same
@@ -163,10 +172,10 @@ struct ext_dict_held {
 int ext_dict_hold(struct ext_dict *dict, sqlite3 *other, int64_t *removals,
                   struct ext_dict_held *held, char **err);
 void ext_dict_let_go(struct ext_dict_held *held);
-/* Removes the texts whose numbers have no row, in the transaction that there
-** is, which writes. */
+/* Marks the texts whose numbers have no row, and removes those that were marked
+** before the transaction that there is, which writes. */
 int ext_dict_clean(struct ext_dict *dict, const struct ext_dict_rows *rows,
-                   int64_t *removed, char **err);
+                   char **err);
 
 /* The column of words_emb that counts removals. */
 #define EXT_DICT_REMOVALS ", removals INTEGER NOT NULL DEFAULT 0"

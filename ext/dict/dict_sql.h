@@ -10,9 +10,11 @@
 enum dict_statement {
   DICT_CHECK, /* removals, and the largest number */
   DICT_FIND,
-  DICT_MANY, /* DICT_FIND of many texts */
+  DICT_FIND_MARKED, /* those that are marked */
+  DICT_MANY,        /* DICT_FIND of many texts */
   DICT_TEXT,
   DICT_AHEAD,
+  DICT_UNMARK,
   DICT_ADD,
   DICT_STATEMENTS
 };
@@ -30,6 +32,7 @@ struct ext_dict {
   int64_t removals;
   int64_t limit;  /* the numbers up to it are committed */
   int64_t newest; /* that was given, in whatever transaction there is */
+  int marks;      /* that transaction has marked texts */
   int64_t ahead;  /* the texts up to it were read ahead (ahead.c) */
   size_t owed;    /* so many may be read, for what was looked up */
   char *text;     /* the last one that was read from SQLite */

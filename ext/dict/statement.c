@@ -9,9 +9,14 @@ static const char *const statement_texts[DICT_STATEMENTS] = {
     [DICT_CHECK] = ("SELECT removals, (SELECT max(id) FROM \"%w\".\"%w_keys\") "
                     "FROM \"%w\".\"%w_emb\" WHERE id = 1"),
     [DICT_FIND] = "SELECT id FROM \"%w\".\"%w_keys\" WHERE key = ?1",
-    [DICT_TEXT] = "SELECT key FROM \"%w\".\"%w_keys\" WHERE id = ?1",
+    [DICT_FIND_MARKED] = ("SELECT id FROM \"%w\".\"%w_keys\" WHERE key = "
+                          "CAST(?1 AS BLOB)"),
+    [DICT_TEXT] = ("SELECT CAST(key AS TEXT), typeof(key) = 'text' FROM "
+                   "\"%w\".\"%w_keys\" WHERE id = ?1"),
     [DICT_AHEAD] = ("SELECT id, key FROM \"%w\".\"%w_keys\" WHERE id > ?1 AND "
-                    "id <= ?2 ORDER BY id LIMIT ?3"),
+                    "id <= ?2 AND typeof(key) = 'text' ORDER BY id LIMIT ?3"),
+    [DICT_UNMARK] = ("UPDATE \"%w\".\"%w_keys\" SET key = CAST(key AS TEXT) "
+                     "WHERE id = ?1 AND typeof(key) = 'blob'"),
     [DICT_ADD] = "INSERT INTO \"%w\".\"%w_keys\"(id, key) VALUES(?1, ?2)",
 };
 

@@ -322,7 +322,6 @@ static int keys_are_named(struct ext_link *link, int *are, char **err) {
 int ext_keys_clean(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   const struct ext_dict_rows rows = {ext_keys_exist, link};
-  int64_t removed;
   int are, rc;
   if (!ext_vtab(table)->options.text_key)
     return SQLITE_OK;
@@ -330,7 +329,7 @@ int ext_keys_clean(struct ext_table *table, char **err) {
   if (rc == SQLITE_OK && !are)
     rc = ext_keys_begin(table, err);
   if (rc == SQLITE_OK && !are)
-    rc = ext_dict_clean(link->dict, &rows, &removed, err);
+    rc = ext_dict_clean(link->dict, &rows, err);
   return rc;
 }
 

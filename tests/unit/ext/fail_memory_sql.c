@@ -359,7 +359,7 @@ static const char *const text_statements[] = {
     "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM s WHERE i < "
     "1700) INSERT OR IGNORE INTO words SELECT 'n' || i, '[1,1]' FROM s; "
     "INSERT INTO words(words) VALUES('optimize'); SELECT length(emb_get("
-    "'words', (SELECT json_group_array(key) FROM words_keys)))",
+    "'words', (SELECT json_group_array(CAST(key AS TEXT)) FROM words_keys)))",
     "DELETE FROM words WHERE word <> 'dog'; "
     "INSERT INTO words(words) VALUES('optimize')",
     "ALTER TABLE words RENAME TO terms; ALTER TABLE terms RENAME TO words",
