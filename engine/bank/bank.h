@@ -219,6 +219,13 @@ int bank__settle(emb_session *s, const struct bank_want *want, uint64_t *steps);
 /* A call begins that needs rows as they are: of n keys, or of all (NULL). */
 int bank__rows(emb_session *s, const int64_t *keys, size_t n);
 
+/* ---- gradients.c --------------------------------------------------------- */
+
+/* emb_apply_gradients; times as of rmw_gradients. */
+int bank_gradients(emb_session *s, const int64_t *keys, size_t n,
+                   const float *gradients, const uint32_t *times,
+                   const emb_update *how, const emb_rows *to);
+
 /* ---- task.c -------------------------------------------------------------- */
 
 /* EMB_RANGE, EMB_NOMEM. */

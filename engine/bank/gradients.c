@@ -31,6 +31,7 @@ struct keeping {
   const struct change *change;
   const int64_t *keys;
   const float *gradients;
+  const uint32_t *times; /* as of rmw_gradients */
   const emb_update *how;
   const emb_rows *to;
   struct groups groups;
@@ -81,14 +82,14 @@ static struct bank_gradient gradient_at(const struct keeping *k, size_t row) {
   const struct groups *g = &k->groups;
   size_t dim = k->s->core->layout.dim;
   int summed = g->any && g->sum_at[row];
-  return (struct bank_gradient){.key = k->keys[row],
-                                .row = summed ? g->sums +
-                                                    (g->sum_at[row] - 1) * dim
-                                              : k->gradients + row * dim,
-                                .times = group_times(g, row),
-                                .time = k->s->time,
-                                .lr = k->how->lr,
-                                .step = k->how->step};
+  return (struct bank_gradient){
+      .key = k->keys[row],
+      .row = summed ? g->sums + (g->sum_at[row] - 1) * dim
+                    : k->gradients + row * dim,
+      .times = k->times ? k->times[row] : group_times(g, row),
+      .time = k->s->time,
+      .lr = k->how->lr,
+      .step = k->how->step};
 }
 
 /* Some rows of one shard. */
@@ -243,8 +244,8 @@ static int is_at_once(const emb_session *s, const emb_update *how) {
 }
 
 static int keep_gradients(emb_session *s, const int64_t *keys, size_t n,
-                          const float *gradients, const emb_update *how,
-                          const emb_rows *to) {
+                          const float *gradients, const uint32_t *times,
+                          const emb_update *how, const emb_rows *to) {
   struct change change;
   int rc = session_begin_write(s);
   rc = rc ? rc : check_finite(s, keys, n, gradients, "gradient");
@@ -258,6 +259,7 @@ static int keep_gradients(emb_session *s, const int64_t *keys, size_t n,
                       .change = &change,
                       .keys = keys,
                       .gradients = gradients,
+                      .times = times,
                       .how = how,
                       .to = to};
   count_add(&s->core->counters.rmw_keys, n);
@@ -266,17 +268,23 @@ static int keep_gradients(emb_session *s, const int64_t *keys, size_t n,
   return rc;
 }
 
-int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
-                          const float *gradients, const emb_update *how,
-                          const emb_rows *to) {
+int bank_gradients(emb_session *s, const int64_t *keys, size_t n,
+                   const float *gradients, const uint32_t *times,
+                   const emb_update *how, const emb_rows *to) {
   static const emb_update plain = {0};
   how = how ? how : &plain;
   if (!s->store->averages) {
-    return rmw_gradients(s, keys, n, gradients, how, to);
+    return rmw_gradients(s, keys, n, gradients, times, how, to);
   }
   if (!is_at_once(s, how)) {
-    return keep_gradients(s, keys, n, gradients, how, to);
+    return keep_gradients(s, keys, n, gradients, times, how, to);
   }
   int rc = bank__rows(s, keys, n);
-  return rc ? rc : rmw_gradients(s, keys, n, gradients, how, to);
+  return rc ? rc : rmw_gradients(s, keys, n, gradients, times, how, to);
+}
+
+int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
+                          const float *gradients, const emb_update *how,
+                          const emb_rows *to) {
+  return bank_gradients(s, keys, n, gradients, NULL, how, to);
 }

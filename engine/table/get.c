@@ -197,6 +197,21 @@ static uint32_t get_acquire_rows(struct get *g, uint32_t n) {
   return n;
 }
 
+/* Rows of a chunk that are given to a taker together: few enough to be in the
+** first-level cache still. */
+#define TAKEN_ROWS 32
+
+/* The taker gets the rows of the chunk that are before this one. */
+static void get_hand_over(struct get *g, uint32_t row) {
+  const struct get_taker *taker = g->taker;
+  if (!g->taken_rc && row > g->taken) {
+    g->taken_rc = taker->take(
+        taker->arg, g->at + g->taken,
+        g->vectors + (size_t)g->taken * g->s->core->layout.dim, row - g->taken);
+    g->taken = row;
+  }
+}
+
 void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
   emb_session *s = g->s;
   struct core *core = s->core;
@@ -208,6 +223,9 @@ void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
     const struct rec **rec = &recs[i % ROWS_AHEAD];
     if (row < n) {
       get_deliver(g, row, s->words[row], *rec, &l, cold);
+      if (row % TAKEN_ROWS == TAKEN_ROWS - 1 && g->taker && !*cold) {
+        get_hand_over(g, row + 1);
+      }
     }
     if (i < n) {
       uint64_t word = seen_word(s, g->keys[i], s->words[i]);
@@ -318,9 +336,13 @@ void get_tally(const struct get *g, size_t n) {
 /* Rows [at, at + m) of a batch. */
 static void window(struct get *g, const struct get *all, size_t at) {
   g->keys = all->keys + at;
-  g->vectors = all->vectors ? all->vectors + at * g->s->core->layout.dim : NULL;
+  g->vectors = all->vectors && !all->taker
+                   ? all->vectors + at * g->s->core->layout.dim
+                   : all->vectors;
   g->found = all->found ? all->found + at : NULL;
   g->versions = all->versions ? all->versions + at : NULL;
+  g->at = at;
+  g->taken = 0;
   g->tracks = all->tracks ? all->tracks + at : NULL;
 }
 
@@ -328,9 +350,14 @@ static void window(struct get *g, const struct get *all, size_t at) {
 static int get_batch(const struct get *all, size_t n, size_t *blocked) {
   emb_session *s = all->s;
   struct get g = *all;
+  const struct get_taker *taker = all->taker;
+  uint32_t most = taker ? taker->rows : s->chunk;
   int rc = EMB_OK;
-  for (size_t at = 0; !rc && at < n; at += s->chunk) {
-    uint32_t m = (uint32_t)(n - at < s->chunk ? n - at : s->chunk);
+  if (taker) {
+    taker->begin(taker->arg);
+  }
+  for (size_t at = 0; !rc && at < n; at += most) {
+    uint32_t m = (uint32_t)(n - at < most ? n - at : most);
     uint32_t cold, row;
     window(&g, all, at);
     rc = g.call ? bound_reserve(s, m) : EMB_OK;
@@ -340,6 +367,10 @@ static int get_batch(const struct get *all, size_t n, size_t *blocked) {
       return GET_BLOCKED;
     }
     rc = rc ? rc : get_from_disk(&g, cold);
+    if (!rc && taker) {
+      get_hand_over(&g, m);
+      rc = g.taken_rc ? g.taken_rc : session_interrupted(s);
+    }
   }
   get_tally(&g, n);
   return rc;
@@ -355,7 +386,7 @@ static int get_one(struct get *g) {
 }
 
 static int get(emb_session *s, const int64_t *keys, size_t n,
-               const emb_rows *to, int counts) {
+               const emb_rows *to, int counts, const struct get_taker *taker) {
   if (!to->vectors && !to->versions && !to->tracks) {
     return to->found ? local_exists(s, keys, n, to->found) /* needs no record */
                      : session_begin(s);
@@ -375,11 +406,12 @@ static int get(emb_session *s, const int64_t *keys, size_t n,
                   .found = to->found,
                   .versions = to->versions,
                   .tracks = to->tracks,
+                  .taker = taker,
                   .promote = counts};
   if (counts && to->vectors && store_counts(s)) {
     g.call = bound_call(s);
   }
-  if (n == 1 && !g.call) {
+  if (n == 1 && !g.call && !taker) {
     return get_one(&g);
   }
   rc = get_batch(&g, n, &blocked);
@@ -400,19 +432,25 @@ int local_get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
               uint8_t *found, uint64_t *versions) {
   const emb_rows to = {
       .vectors = vectors, .found = found, .versions = versions};
-  return get(s, keys, n, &to, 1);
+  return get(s, keys, n, &to, 1, NULL);
 }
 
 int local_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                uint8_t *found, uint64_t *versions) {
   const emb_rows to = {
       .vectors = vectors, .found = found, .versions = versions};
-  return get(s, keys, n, &to, 0);
+  return get(s, keys, n, &to, 0, NULL);
 }
 
 int get_peek(emb_session *s, const int64_t *keys, size_t n,
              const emb_rows *to) {
-  return get(s, keys, n, to, 0);
+  return get(s, keys, n, to, 0, NULL);
+}
+
+int get_by_pieces(emb_session *s, const int64_t *keys, size_t n, int counts,
+                  const struct get_taker *taker) {
+  const emb_rows to = {.vectors = taker->vectors};
+  return get(s, keys, n, &to, counts, taker);
 }
 
 int local_tracks(emb_session *s, const int64_t *keys, size_t n,

@@ -59,8 +59,8 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
 }
 
 int rmw_gradients(emb_session *s, const int64_t *keys, size_t n,
-                  const float *gradients, const emb_update *how,
-                  const emb_rows *to) {
+                  const float *gradients, const uint32_t *times,
+                  const emb_update *how, const emb_rows *to) {
   struct change change;
   struct write_batch batch = {.keys = keys,
                               .n = n,
@@ -72,6 +72,7 @@ int rmw_gradients(emb_session *s, const int64_t *keys, size_t n,
   if (rc) {
     return rc;
   }
+  change.times = times;
   count_add(&s->core->counters.rmw_keys, n);
   return change__rows(s, &batch, &change);
 }
