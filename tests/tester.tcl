@@ -43,6 +43,14 @@ proc rounds {n} {
   expr {max(1, $n * $LONG / $SHARE)}
 }
 
+# The extension needs a sanitizer's library, so that no other program loads it.
+proc tester::is_sanitized {} {
+  set channel [open $tester::so rb]
+  set library [read $channel]
+  close $channel
+  regexp {__(asan|tsan)_init} $library
+}
+
 # ---- tests -----------------------------------------------------------------
 
 # Runs a script and compares its result.  expected is the text, or a regular

@@ -271,8 +271,11 @@ static int pass_page(emb_scan *scan, size_t most) {
     scan->slot = 0;
     tombs = 0;
   }
-  /* No record moves out of a page of deletions. */
-  scan->watch.cursor = layout_address(l, scan->page, tombs ? 0 : scan->slot);
+  /* No record moves out of a page of deletions.  One that is to be read first
+  ** is not known to be such a page; there the cursor stays where it is. */
+  if (!need) {
+    scan->watch.cursor = layout_address(l, scan->page, tombs ? 0 : scan->slot);
+  }
   pthread_mutex_unlock(&core->scan_lock);
   epoch_leave(scan->s->slot);
   return need;
