@@ -22,6 +22,12 @@
 #include "../vec/pooling.h"
 #include "bag.h"
 
+/* Keys whose gradients are summed up before they are applied: what the
+** second-level cache holds beside their records, but enough for many reads of
+** the disk at a time. */
+#define PIECE_BYTES (256u << 10)
+#define PIECE_ROWS 128u
+
 struct bag_sums {
   emb_session *s;
   const emb_bags *bags;
@@ -146,21 +152,32 @@ static int sum_key(struct bag_sums *sums, size_t k, float *to) {
                                     (long long)sums->keys[k], bad);
 }
 
+/* At most a chunk of the session, which s->pool has room for. */
+static uint32_t sums_piece(const emb_session *s) {
+  uint32_t rows = PIECE_BYTES / (s->core->layout.dim * (uint32_t)sizeof(float));
+  rows = rows > PIECE_ROWS ? rows : PIECE_ROWS;
+  return rows < s->chunk ? rows : s->chunk;
+}
+
 /* Steps of all keys, a piece at a time.  Without one it is checked all the same
 ** that there could be steps. */
 static int sums_apply(struct bag_sums *sums, const emb_update *how) {
   emb_session *s = sums->s;
-  uint32_t dim = s->core->layout.dim, piece = bag__piece(s);
+  uint32_t dim = s->core->layout.dim, piece = sums_piece(s);
+  int at_once = bank_at_once(s, how), rc = EMB_OK;
   size_t at = 0;
-  int rc = EMB_OK;
   do {
     size_t left = sums->distinct - at, m = left < piece ? left : piece;
+    const struct rmw_ask ask = {.keys = sums->keys + at,
+                                .n = m,
+                                .gradients = s->pool,
+                                .times = sums->times + at,
+                                .how = how,
+                                .to = &(emb_rows){.found = sums->found + at}};
     for (size_t k = 0; !rc && k < m; k++) {
       rc = sum_key(sums, at + k, s->pool + k * dim);
     }
-    rc = rc ? rc
-            : bank_gradients(s, sums->keys + at, m, s->pool, sums->times + at,
-                             how, &(emb_rows){.found = sums->found + at});
+    rc = rc ? rc : bank_gradients(s, &ask, at_once);
     at += m;
     rc = rc || at == sums->distinct ? rc : session_interrupted(s);
   } while (!rc && at < sums->distinct);
@@ -169,7 +186,7 @@ static int sums_apply(struct bag_sums *sums, const emb_update *how) {
 
 int local_bag_apply(emb_session *s, const int64_t *keys, size_t n,
                     const emb_bags *bags, const float *gradients,
-                    const emb_update *how, uint8_t *found) {
+                    const emb_update *how) {
   struct env *env = s->core->env;
   struct bag_sums sums = {.s = s,
                           .bags = bags,
@@ -181,8 +198,8 @@ int local_bag_apply(emb_session *s, const int64_t *keys, size_t n,
   rc = rc ? rc : sums_reserve(&sums);
   rc = rc ? rc : sums_list(&sums, keys);
   rc = rc ? rc : sums_apply(&sums, how);
-  for (size_t i = 0; !rc && found && i < n; i++) {
-    found[i] = sums.found[number_of(&sums, i)];
+  for (size_t i = 0; !rc && bags->found && i < n; i++) {
+    bags->found[i] = sums.found[number_of(&sums, i)];
   }
   group_free(&sums.groups, env);
   env->release(env, sums.memory);

@@ -2,11 +2,11 @@
 **
 ** bag.c -- emb_bag: a Get whose vectors are pooled as they come.
 **
-** The Get delivers some hundred rows at a time into a buffer that stays in the
-** processor's second-level cache (get_by_pieces), and each piece is added to
-** the sums of its bags before the next one is read.  So no more is written to
-** memory than the result, and what a row costs is its way to the processor, as
-** with emb_get.
+** The Get hands over some rows at a time (get_by_pieces), which are added to
+** the sums of their bags before the next ones come to the same place, in the
+** processor's first-level cache.  So no more is written to memory than the
+** result, and what a row costs is its way to the processor, as with emb_get.
+** From the first row on that is on disk, the rest of a chunk waits for it.
 **
 ** The sum of the bag that is under way stands in a row of its own and goes to
 ** the result when its last key has come: the result may be memory that a client
@@ -24,10 +24,9 @@
 #include "../table/get.h"
 #include "../vec/pooling.h"
 
-/* Rows that are worked on together: what the second-level cache holds beside
-** their records, but enough for many reads of the disk at a time. */
-#define PIECE_BYTES (256u << 10)
-#define PIECE_ROWS 128u
+/* Rows that are summed at a time, beside the records that come next. */
+#define TOGETHER_BYTES (8u << 10)
+#define TOGETHER_ROWS 32u
 
 struct bag_pool {
   emb_session *s;
@@ -38,66 +37,17 @@ struct bag_pool {
   size_t bag; /* the one that is under way */
 };
 
-/* ---- what is asked --------------------------------------------------------
- */
-
-static int bag_bad_offset(emb_session *s, const emb_bags *bags, size_t i,
-                          size_t n) {
-  long long at = (long long)bags->offsets[i];
-  if (i == 0) {
-    return session_error(s, EMB_RANGE, "offsets must begin with 0, got %lld",
-                         at);
-  }
-  return at < bags->offsets[i - 1]
-             ? session_error(s, EMB_RANGE,
-                             "offset %zu (%lld) is less than the one before it "
-                             "(%lld)",
-                             i, at, (long long)bags->offsets[i - 1])
-             : session_error(s, EMB_RANGE,
-                             "offset %zu (%lld) is behind the end of the %zu "
-                             "keys",
-                             i, at, n);
-}
-
-int bag__check(emb_session *s, size_t n, const emb_bags *bags) {
-  if (bags->mode < EMB_BAG_SUM || bags->mode > EMB_BAG_SQRTN) {
-    return session_error(s, EMB_RANGE, "no way of pooling has the number %d",
-                         bags->mode);
-  }
-  if (n > EMB_ROWS_MAX || bags->count > EMB_ROWS_MAX) {
-    return session_error(s, EMB_RANGE,
-                         "there are at most %u keys and bags, got %zu and %zu",
-                         EMB_ROWS_MAX, n, bags->count);
-  }
-  if (n && !bags->count) {
-    return session_error(s, EMB_RANGE, "there are %zu keys, but no offsets", n);
-  }
-  int64_t before = 0;
-  for (size_t i = 0; i < bags->count; i++) {
-    int64_t at = bags->offsets[i];
-    if (at < before || at > (int64_t)n || (i == 0 && at != 0)) {
-      return bag_bad_offset(s, bags, i, n);
-    }
-    before = at;
-  }
-  size_t bad = bags->weights ? s->core->vec->find_bad(bags->weights, n) : n;
-  return bad == n
-             ? EMB_OK
-             : session_error(s, EMB_NONFINITE, "weight %zu is not finite", bad);
-}
-
-uint32_t bag__piece(const emb_session *s) {
-  uint32_t row = s->core->layout.dim * (uint32_t)sizeof(float);
-  uint32_t rows = PIECE_BYTES / row;
-  rows = rows > PIECE_ROWS ? rows : PIECE_ROWS;
-  return rows < s->chunk ? rows : s->chunk;
+static uint32_t bag_together(const emb_session *s) {
+  uint32_t rows =
+      TOGETHER_BYTES / (s->core->layout.dim * (uint32_t)sizeof(float));
+  return rows < 1 ? 1 : rows < TOGETHER_ROWS ? rows : TOGETHER_ROWS;
 }
 
 int bag__room(emb_session *s) {
   struct env *env = s->core->env;
   if (!s->pool) {
-    s->pool = env->allocate(env, ((size_t)bag__piece(s) + 1) *
-                                     s->core->layout.dim * sizeof *s->pool);
+    s->pool = env->allocate(env, ((size_t)s->chunk + 1) * s->core->layout.dim *
+                                     sizeof *s->pool);
   }
   return s->pool ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
 }
@@ -107,9 +57,6 @@ float bag__divisor(const emb_bags *bags, size_t keys) {
          : bags->mode == EMB_BAG_MEAN ? (float)keys
                                       : (float)sqrt((double)keys);
 }
-
-/* ---- pooling --------------------------------------------------------------
- */
 
 static void bag_begin(void *arg) {
   struct bag_pool *pool = arg;
@@ -174,7 +121,8 @@ int local_bag(emb_session *s, const int64_t *keys, size_t n,
       .s = s, .bags = bags, .form = pooling_best(), .n = n, .pooled = pooled};
   pool.sum = s->pool;
   const struct get_taker taker = {.vectors = s->pool + s->core->layout.dim,
-                                  .rows = bag__piece(s),
+                                  .rows = s->chunk,
+                                  .together = bag_together(s),
                                   .arg = &pool,
                                   .begin = bag_begin,
                                   .take = bag_take};

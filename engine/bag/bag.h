@@ -13,11 +13,9 @@ static inline size_t bag_end(const emb_bags *bags, size_t n, size_t bag) {
   return bag + 1 < bags->count ? (size_t)bags->offsets[bag + 1] : n;
 }
 
-/* Rows that are worked on together, at most a chunk of the session. */
-uint32_t bag__piece(const emb_session *s);
-/* As many and one more are in s->pool: EMB_NOMEM. */
+/* A chunk of rows and one more are in s->pool: EMB_NOMEM. */
 int bag__room(emb_session *s);
-/* Offsets, mode and weights of n keys: EMB_RANGE, EMB_NONFINITE. */
+/* emb_check_bags, as an error of the session. */
 int bag__check(emb_session *s, size_t n, const emb_bags *bags);
 /* What the sum of so many rows is divided by. */
 float bag__divisor(const emb_bags *bags, size_t keys);

@@ -221,10 +221,11 @@ int bank__rows(emb_session *s, const int64_t *keys, size_t n);
 
 /* ---- gradients.c --------------------------------------------------------- */
 
-/* emb_apply_gradients; times as of rmw_gradients. */
-int bank_gradients(emb_session *s, const int64_t *keys, size_t n,
-                   const float *gradients, const uint32_t *times,
-                   const emb_update *how, const emb_rows *to);
+struct rmw_ask;
+/* Are these gradients for rows as they are now?  So are all of a call. */
+int bank_at_once(const emb_session *s, const emb_update *how);
+/* Gradients of a call of such, or which are averaged where the store does. */
+int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once);
 
 /* ---- task.c -------------------------------------------------------------- */
 

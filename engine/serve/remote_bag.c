@@ -24,7 +24,7 @@ int served_bag(emb_session *session, const int64_t *keys, size_t n,
 
 int served_bag_apply(emb_session *session, const int64_t *keys, size_t n,
                      const emb_bags *bags, const float *gradients,
-                     const emb_update *how, uint8_t *found) {
+                     const emb_update *how) {
   uint32_t lr = 0;
   if (how) {
     memcpy(&lr, &how->lr, sizeof lr);
@@ -39,7 +39,7 @@ int served_bag_apply(emb_session *session, const int64_t *keys, size_t n,
                                       {.c = gradients},
                                       {.u = lr},
                                       {.u = how ? how->step : 0},
-                                      {.p = found}};
+                                      {.p = bags->found}};
   uint64_t result;
   int rc = session_begin(session);
   rc = rc ? rc : bag_check_how(session, how);

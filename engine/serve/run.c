@@ -392,12 +392,12 @@ static uint64_t run_bag_apply(emb_session *s, union word *w) {
   const emb_bags bags = {.offsets = w[2].p,
                          .count = w[3].u,
                          .mode = (int)w[4].i,
-                         .weights = w[6].u ? w[5].p : NULL};
+                         .weights = w[6].u ? w[5].p : NULL,
+                         .found = w[10].p};
   emb_update how = {.step = w[9].u};
   uint32_t bits = (uint32_t)w[8].u;
   memcpy(&how.lr, &bits, sizeof how.lr);
-  return (uint64_t)local_bag_apply(s, w[0].p, w[1].u, &bags, w[7].p, &how,
-                                   w[10].p);
+  return (uint64_t)local_bag_apply(s, w[0].p, w[1].u, &bags, w[7].p, &how);
 }
 
 static uint64_t run_rows(struct run *run, int call, union word *w) {

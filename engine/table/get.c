@@ -26,8 +26,7 @@
 void get_absent(struct get *g, uint32_t row) {
   uint32_t dim = g->s->core->layout.dim;
   if (g->vectors) {
-    schema_initial(&g->s->core->schema, g->keys[row],
-                   g->vectors + (size_t)row * dim);
+    schema_initial(&g->s->core->schema, g->keys[row], get_vector(g, row, dim));
   }
   if (g->found) {
     g->found[row] = 0;
@@ -60,7 +59,7 @@ static int copy_all(struct get *g, uint32_t row, const struct rec *rec) {
     return 0;
   }
   if (g->vectors) {
-    session_decode(s, g->vectors + (size_t)row * l->dim, s->scratch);
+    session_decode(s, get_vector(g, row, l->dim), s->scratch);
   }
   g->tracks[row] = schema_track(&s->core->schema, s->scratch);
   deliver_found(g, row, version);
@@ -75,7 +74,7 @@ copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
   if (__builtin_expect(g->tracks != NULL, 0)) {
     return copy_all(g, row, rec);
   }
-  float *to = g->vectors ? g->vectors + (size_t)row * dim : NULL;
+  float *to = g->vectors ? get_vector(g, row, dim) : NULL;
   void *raw = to && half ? (void *)g->s->scratch : (void *)to;
   if (!rec_read(rec, g->keys[row], raw, bytes, &version)) {
     return 0;
@@ -197,19 +196,14 @@ static uint32_t get_acquire_rows(struct get *g, uint32_t n) {
   return n;
 }
 
-/* Rows of a chunk that are given to a taker together: few enough to be in the
-** first-level cache still. */
-#define TAKEN_ROWS 32
-
-/* The taker gets the rows of the chunk that are before this one. */
+/* The taker gets the rows of the chunk that are before this one; the next one
+** goes where the first of them was. */
 static void get_hand_over(struct get *g, uint32_t row) {
-  const struct get_taker *taker = g->taker;
   if (!g->taken_rc && row > g->taken) {
-    g->taken_rc = taker->take(
-        taker->arg, g->at + g->taken,
-        g->vectors + (size_t)g->taken * g->s->core->layout.dim, row - g->taken);
-    g->taken = row;
+    g->taken_rc = g->taker->take(g->taker->arg, g->at + g->taken, g->vectors,
+                                 row - g->taken);
   }
+  g->taken = row;
 }
 
 void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
@@ -223,7 +217,7 @@ void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
     const struct rec **rec = &recs[i % ROWS_AHEAD];
     if (row < n) {
       get_deliver(g, row, s->words[row], *rec, &l, cold);
-      if (row % TAKEN_ROWS == TAKEN_ROWS - 1 && g->taker && !*cold) {
+      if (g->taker && row + 1 - g->taken >= g->taker->together && !*cold) {
         get_hand_over(g, row + 1);
       }
     }
@@ -268,8 +262,7 @@ static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
   struct get *g = arg;
   (void)key;
   if (g->vectors) {
-    session_decode(s, g->vectors + (size_t)row * s->core->layout.dim,
-                   rec->vector);
+    session_decode(s, get_vector(g, row, s->core->layout.dim), rec->vector);
   }
   if (g->tracks) {
     g->tracks[row] = schema_track(&s->core->schema, rec->vector);
@@ -346,6 +339,10 @@ static void window(struct get *g, const struct get *all, size_t at) {
   g->tracks = all->tracks ? all->tracks + at : NULL;
 }
 
+/* Rows between two looks at whether the call was interrupted: one may cost a
+** coordinator's statement, some microseconds, and these a millisecond. */
+#define ROWS_POLLED (1u << 15)
+
 /* The whole batch once.  KEY_BLOCKED: *blocked may not be read yet. */
 static int get_batch(const struct get *all, size_t n, size_t *blocked) {
   emb_session *s = all->s;
@@ -369,7 +366,10 @@ static int get_batch(const struct get *all, size_t n, size_t *blocked) {
     rc = rc ? rc : get_from_disk(&g, cold);
     if (!rc && taker) {
       get_hand_over(&g, m);
-      rc = g.taken_rc ? g.taken_rc : session_interrupted(s);
+      rc = g.taken_rc;
+    }
+    if (!rc && at / ROWS_POLLED != (at + m) / ROWS_POLLED) {
+      rc = session_interrupted(s);
     }
   }
   get_tally(&g, n);

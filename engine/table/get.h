@@ -14,8 +14,9 @@
 /* Who takes the vectors of a Get in the order of its keys, while they are in
 ** the processor's caches, instead of all at its end. */
 struct get_taker {
-  float *vectors; /* room for `rows` of them */
-  uint32_t rows;  /* at most s->chunk */
+  float *vectors;    /* room for `rows` of them */
+  uint32_t rows;     /* at most s->chunk */
+  uint32_t together; /* that many are taken at a time, if none is on disk */
   void *arg;
   /* The batch begins; once more where it has to begin anew, since a key was at
   ** its staleness bound. */
@@ -41,6 +42,12 @@ struct get {
   uint32_t call;  /* number of the call that counts; 0: nothing is counted */
   uint64_t in_memory, in_cache, on_disk, absent;
 };
+
+/* Where a row's vector goes. */
+static inline float *get_vector(const struct get *g, uint32_t row,
+                                uint32_t dim) {
+  return g->vectors + (size_t)(row - g->taken) * dim;
+}
 
 /* emb_peek with one more result: vectors, found, versions and tracks, each of
 ** which may be NULL. */

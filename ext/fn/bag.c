@@ -12,8 +12,10 @@
 **
 ** keys as for emb_get; offsets says where each bag begins in them, a BLOB of
 ** int64 or a JSON array: emb.h has what they must be.  mode is 'sum', 'mean' or
-** 'sqrtn'.  weights, one for each key, NULL for 1 each; a BLOB of float32 or a
-** JSON array.  They act on the engine at once, as emb_get and emb_rmw do.
+** 'sqrtn'; with (include_last_offset=1) behind it there is one offset more, the
+** number of keys.  weights, one for each key, NULL for 1 each: a BLOB of
+** float32 or a JSON array.  They act on the engine at once, as emb_get and
+** emb_rmw do.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
@@ -28,19 +30,31 @@ struct bag_call {
   emb_bags bags;
 };
 
-static int bag_mode(sqlite3_value *value, int *mode, char **err) {
-  static const char *const names[] = {"sum", "mean", "sqrtn"};
+static int bag_engine_error(int code, const emb_err *cause, char **err) {
+  return code ? ext_engine_error(err, code, cause->text) : SQLITE_OK;
+}
+
+/* Mode and offsets, whose last one is taken off where it is only the end. */
+static int bag_offsets(sqlite3_value *mode, struct bag_call *call, char **err) {
   const char *text;
-  int rc = ext_arg_text(value, "mode", &text, err);
-  for (int i = 0; rc == SQLITE_OK && i < 3; i++)
-    if (sqlite3_stricmp(text, names[i]) == 0) {
-      *mode = EMB_BAG_SUM + i;
-      return SQLITE_OK;
-    }
-  return rc == SQLITE_OK
-             ? ext_error(err, SQLITE_ERROR,
-                         "unknown mode: %s; expected sum, mean or sqrtn", text)
-             : rc;
+  int last;
+  emb_err cause;
+  int rc = ext_arg_text(mode, "mode", &text, err);
+  if (rc == SQLITE_OK)
+    rc = bag_engine_error(emb_bag_mode(text, &call->bags.mode, &last, &cause),
+                          &cause, err);
+  if (rc != SQLITE_OK || !last)
+    return rc;
+  if (call->bags.count == 0)
+    return ext_error(err, SQLITE_ERROR,
+                     "with include_last_offset there is at least one offset");
+  if (call->offsets[--call->bags.count] != (int64_t)call->keys.n)
+    return ext_error(err, SQLITE_ERROR,
+                     "the last offset must be the number of keys, %lld, got "
+                     "%lld",
+                     (long long)call->keys.n,
+                     (long long)call->offsets[call->bags.count]);
+  return SQLITE_OK;
 }
 
 /* From the arguments table, keys, offsets, mode, and weights, which may be
@@ -48,6 +62,7 @@ static int bag_mode(sqlite3_value *value, int *mode, char **err) {
 static int bag_read(struct ext_conn *conn, sqlite3_value **argv,
                     sqlite3_value *weights, int writes, struct bag_call *call,
                     char **err) {
+  emb_err cause;
   int rc = writes ? ext_fn_table_to_write(conn, argv[0], &call->table, err)
                   : ext_fn_table(conn, argv[0], &call->table, err);
   if (rc == SQLITE_OK)
@@ -56,13 +71,17 @@ static int bag_read(struct ext_conn *conn, sqlite3_value **argv,
     rc = ext_keys_from_value(argv[2], "offsets", &call->offsets,
                              &call->offsets_owned, &call->bags.count, err);
   if (rc == SQLITE_OK)
-    rc = bag_mode(argv[3], &call->bags.mode, err);
+    rc = bag_offsets(argv[3], call, err);
   if (rc == SQLITE_OK && weights && sqlite3_value_type(weights) != SQLITE_NULL)
     rc = ext_matrix_from_value(weights, "weights", 1, call->keys.n,
                                &call->weights, err);
   call->bags.offsets = call->offsets;
   call->bags.weights = call->weights.at;
-  return rc;
+  return rc == SQLITE_OK
+             ? bag_engine_error(
+                   emb_check_bags(&call->bags, call->keys.n, &cause), &cause,
+                   err)
+             : rc;
 }
 
 static void bag_free(struct bag_call *call) {
@@ -113,9 +132,10 @@ static int bag_step(struct bag_call *call, const float *gradients,
   size_t n = call->keys.n;
   uint8_t *found = sqlite3_malloc64(n ? n : 1);
   int rc, attempts = 0;
+  call->bags.found = found;
   do
     rc = found ? emb_bag_apply(call->table->link->session, call->keys.at, n,
-                               &call->bags, gradients, how, found)
+                               &call->bags, gradients, how)
                : EMB_NOMEM;
   while (ext_txn_again(call->table, &attempts, &rc, err));
   *count = 0;

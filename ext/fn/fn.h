@@ -13,8 +13,7 @@
 ** FILES     fn.c (what those on a table have in common), vector.c, aggregate.c,
 **           each.c, quantize.c (arithmetic), store.c, async.c, delta.c, file.c,
 **           gc.c, serve.c, sample.c, bag.c (on tables).  tvf/ uses fn.c,
-*delta.c and
-**           sample.c for its arguments, and serve.c.
+**           delta.c and sample.c for its arguments, and serve.c.
 ** STATE     None here: tickets and versions are the link's.
 ** THREADS   As conn.h says.
 */
