@@ -5,8 +5,7 @@
 **
 ** Rows hold the number of gradients of 1 that they got (sgd(lr=1), taken off),
 ** and all of a row's numbers are the same.  A lookup that succeeds is right,
-*and
-** one that fails counts nothing (the store is bounded).  Of gradients that
+** and one that fails counts nothing (the store is bounded).  Of gradients that
 ** failed some keys have made their step and others not, each once.  Where it
 ** failed once, the next try works.
 */
