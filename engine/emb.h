@@ -1507,6 +1507,26 @@ const void *emb_samples_batch_record(const emb_samples_batch *batch, size_t i,
 /* A path that means the same wherever the process works: as env->absolute. */
 int emb_samples_absolute(const char *path, char *to, size_t size, emb_err *err);
 
+/* The regular files in a directory, links to them too, in the order of the
+** bytes of their names; without those in directories below it, and those whose
+** names begin with a dot. */
+typedef struct emb_samples_directory emb_samples_directory;
+typedef struct emb_samples_entry {
+  const char *path; /* an absolute one, until the next call; NULL: no more */
+  uint64_t bytes;
+  int64_t changed_ns; /* last, since 1970 */
+} emb_samples_entry;
+/* wanted, which may be NULL, says of a name whether it is.  To be closed after
+** an error, too.  Errors: CANTOPEN, NOMEM. */
+int emb_samples_directory_open(const char *path,
+                               int (*wanted)(void *arg, const char *name),
+                               void *arg, emb_samples_directory **directory,
+                               emb_err *err);
+/* Errors: CANTOPEN, RANGE (a path that is too long). */
+int emb_samples_directory_next(emb_samples_directory *directory,
+                               emb_samples_entry *entry, emb_err *err);
+void emb_samples_directory_close(emb_samples_directory *directory);
+
 /* ---- progress ---------------------------------------------------------- */
 
 /* A call that takes long and runs now. */
@@ -1629,6 +1649,63 @@ double emb_drift_ks(double *x, size_t n, double *y, size_t m);
 double emb_drift_cvm(double *x, size_t n, double *y, size_t m);
 double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
                            size_t parts);
+
+/* ---- differences --------------------------------------------------------- */
+
+/* How to make some bytes, the result, of others, the base, bit by bit: a model
+** of the one that it was trained from, say.  FORMAT.md, "Differences", has the
+** bytes.  Both are arrays of little-endian elements; where the base ends early
+** it goes on with zeros, so a difference from nothing is a whole model.
+** Nothing but the memory of the call is touched: some blocks, and what zstd
+** takes. */
+typedef struct emb_bytes {
+  const void *at; /* NULL where n is 0 */
+  size_t n;
+} emb_bytes;
+
+enum {
+  EMB_DIFF_SUB = 1, /* the integers of the bits: result - base, modulo 2^bits;
+                       of floats it is small where these are near */
+  EMB_DIFF_XOR = 2
+};
+
+typedef struct emb_diff_how {
+  int op;                     /* EMB_DIFF_SUB or EMB_DIFF_XOR */
+  uint32_t width;             /* bytes of an element: 1, 2, 4 or 8 */
+  int split_exponent;         /* exponents apart from the other bytes */
+  int rle;                    /* equal bytes in a row, counted */
+  int level;                  /* of zstd, 1 to 19; 0: without */
+  int (*interrupted)(void *); /* as in emb_points */
+  void *arg;
+} emb_diff_how;
+
+/* Bytes that the difference of a result of n bytes has at most; 0: RANGE. */
+size_t emb_diff_room(const emb_diff_how *how, size_t n);
+/* Writes the difference to emb_diff_room(how, result->n) bytes, of which it
+** takes *bytes.  err may be NULL.  Errors: RANGE (how), NOMEM, INTERRUPT. */
+int emb_diff(const emb_diff_how *how, const emb_bytes *base,
+             const emb_bytes *result, void *difference, size_t *bytes,
+             emb_err *err);
+
+/* What a difference says of itself. */
+typedef struct emb_diff_head {
+  uint64_t base_bytes, base_sum; /* of the base; a sum is XXH3-64 */
+  uint64_t result_bytes, result_sum;
+  int op;
+  uint32_t width;
+  int split_exponent;
+} emb_diff_head;
+
+/* Reads that, after the checksum of all of it.  result_bytes is not more than
+** what so many bytes can say, which is 7,000 to 60,000 times as many.  Errors:
+** NOTADB (no difference, or a newer format), CORRUPT (damaged). */
+int emb_diff_read(const emb_bytes *difference, emb_diff_head *head,
+                  emb_err *err);
+/* Writes the result to head.result_bytes bytes, which are undefined after an
+** error.  interrupted may be NULL.  Errors: those of emb_diff_read, MISMATCH
+** (another base), CORRUPT, NOMEM, INTERRUPT. */
+int emb_patch(const emb_bytes *base, const emb_bytes *difference, void *result,
+              int (*interrupted)(void *), void *arg, emb_err *err);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,9 @@
 **
 ** Adds commands that Tcl and its SQLite lack:
 **   extended_errcode DB       sqlite3_extended_errcode of a connection
+**   forget_function DB NAME ARGUMENTS
+**                             takes a function from a connection, one of
+**                             SQLite's own, too; returns SQLite's code
 **   set_numeric_locale NAME   what a host with such a locale has: "," as the
 **                             decimal point in printf and strtod.  Returns
 **                             the point now in force; an unknown NAME is an
@@ -16,27 +19,57 @@
 #include <locale.h>
 #include <tcl.h>
 
+/* A function of the library that `package require sqlite3` brought, and the
+** connection that a command of it is; NULL, with the error. */
+static void *of_sqlite(Tcl_Interp *interp, const char *name) {
+  void *library = dlopen("libsqlite3.so.0", RTLD_LAZY | RTLD_NOLOAD);
+  void *function = library ? dlsym(library, name) : NULL;
+  if (!function)
+    Tcl_SetObjResult(interp, Tcl_NewStringObj("no libsqlite3.so.0", -1));
+  return function;
+}
+static void *connection(Tcl_Interp *interp, Tcl_Obj *name) {
+  Tcl_CmdInfo command;
+  if (!Tcl_GetCommandInfo(interp, Tcl_GetString(name), &command)) {
+    Tcl_SetObjResult(interp, Tcl_NewStringObj("no such connection", -1));
+    return NULL;
+  }
+  /* The command's data begins with the sqlite3*, as SQLite's tests rely on. */
+  return *(void **)command.objClientData;
+}
+
 static int extended_errcode(ClientData data, Tcl_Interp *interp, int objc,
                             Tcl_Obj *const objv[]) {
-  Tcl_CmdInfo connection;
+  int (*ask)(void *);
+  void *db;
   (void)data;
-  if (objc != 2 ||
-      !Tcl_GetCommandInfo(interp, Tcl_GetString(objv[1]), &connection)) {
+  if (objc != 2) {
     Tcl_WrongNumArgs(interp, 1, objv, "DB");
     return TCL_ERROR;
   }
-  /* The library that `package require sqlite3` brought. */
-  void *library = dlopen("libsqlite3.so.0", RTLD_LAZY | RTLD_NOLOAD);
-  int (*ask)(void *) = NULL;
-  if (library)
-    *(void **)&ask = dlsym(library, "sqlite3_extended_errcode");
-  if (!ask) {
-    Tcl_SetObjResult(interp, Tcl_NewStringObj("no libsqlite3.so.0", -1));
+  *(void **)&ask = of_sqlite(interp, "sqlite3_extended_errcode");
+  if (!ask || !(db = connection(interp, objv[1])))
+    return TCL_ERROR;
+  Tcl_SetObjResult(interp, Tcl_NewIntObj(ask(db)));
+  return TCL_OK;
+}
+
+static int forget_function(ClientData data, Tcl_Interp *interp, int objc,
+                           Tcl_Obj *const objv[]) {
+  int (*create)(void *, const char *, int, int, void *, void *, void *, void *);
+  int arguments;
+  void *db;
+  (void)data;
+  if (objc != 4 || Tcl_GetIntFromObj(NULL, objv[3], &arguments) != TCL_OK) {
+    Tcl_WrongNumArgs(interp, 1, objv, "DB NAME ARGUMENTS");
     return TCL_ERROR;
   }
-  /* The command's data begins with the sqlite3*, as SQLite's tests rely on. */
+  *(void **)&create = of_sqlite(interp, "sqlite3_create_function");
+  if (!create || !(db = connection(interp, objv[1])))
+    return TCL_ERROR;
   Tcl_SetObjResult(interp,
-                   Tcl_NewIntObj(ask(*(void **)connection.objClientData)));
+                   Tcl_NewIntObj(create(db, Tcl_GetString(objv[2]), arguments,
+                                        1, NULL, NULL, NULL, NULL)));
   return TCL_OK;
 }
 
@@ -60,6 +93,7 @@ static int init(Tcl_Interp *interp) {
     return TCL_ERROR;
   Tcl_CreateObjCommand(interp, "extended_errcode", extended_errcode, NULL,
                        NULL);
+  Tcl_CreateObjCommand(interp, "forget_function", forget_function, NULL, NULL);
   Tcl_CreateObjCommand(interp, "set_numeric_locale", set_numeric_locale, NULL,
                        NULL);
   return TCL_OK;

@@ -358,15 +358,17 @@ static int load_existing(emb_store *store, emb_err *err) {
   store->checkpoint.manifest = m;
   store->checkpoint.manifest.generation = 0; /* nothing is loaded yet */
   rc = own_take_if_dead(store, &m, err);
-  if (rc != EMB_BUSY) {
-    return rc;
+  /* What is in doubt there may be for this process to decide. */
+  int is_served = rc == OWN_RECOVERING && route_recovered(store);
+  if (rc == EMB_BUSY) {
+    rc = m.clean ? EMB_OK : route_open(store, &is_served, err);
+    rc = rc || is_served ? rc : own_load_newest(store, &m, err);
   }
-  int is_served = 0;
-  rc = m.clean ? EMB_OK : route_open(store, &is_served, err);
   if (is_served) { /* what is asked need not be loaded */
     atomic_store(&store->unloaded, 1);
+    return EMB_OK;
   }
-  return rc || is_served ? rc : own_load_newest(store, &m, err);
+  return rc;
 }
 
 /* The manifest, or *create: there is none and one is asked for.  One that

@@ -47,6 +47,7 @@ struct env_about {
   int64_t changed_ns; /* when its content was changed last, since 1970 */
   int64_t status_ns;  /* ... or it got another name, owner or time itself */
   uint64_t id[2];     /* device and inode */
+  int is_file;        /* a regular one */
 };
 
 /* One request of an env_queue; owned by the caller until it is delivered. */

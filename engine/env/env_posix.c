@@ -287,6 +287,7 @@ static int file_about(struct env *env, struct env_file *file, const char *path,
       (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
   about->id[0] = (uint64_t)st.st_dev;
   about->id[1] = (uint64_t)st.st_ino;
+  about->is_file = S_ISREG(st.st_mode) != 0;
   return 0;
 }
 

@@ -104,8 +104,8 @@ static void join4(const char *from, size_t plane, size_t elements, char *row) {
 
 /* ---- any width ----------------------------------------------------------- */
 
-char *block__planes(const char *rows, size_t stride, size_t n, size_t elements,
-                    uint32_t width, char *to) {
+char *block_planes(const char *rows, size_t stride, size_t n, size_t elements,
+                   uint32_t width, char *to) {
   size_t plane = n * elements;
   for (size_t r = 0; r < n; r++, rows += stride) {
     char *at = to + r * elements;
@@ -114,16 +114,18 @@ char *block__planes(const char *rows, size_t stride, size_t n, size_t elements,
     } else if (width == 4) {
       split4(rows, elements, at, plane);
     } else {
-      for (size_t i = 0; i < elements * width; i++) {
-        at[i % width * plane + i / width] = rows[i];
+      for (uint32_t p = 0; p < width; p++) {
+        for (size_t e = 0; e < elements; e++) {
+          at[p * plane + e] = rows[e * width + p];
+        }
       }
     }
   }
   return to + plane * width;
 }
 
-const char *block__rows(const char *from, size_t n, size_t elements,
-                        uint32_t width, char *rows, size_t stride) {
+const char *block_rows(const char *from, size_t n, size_t elements,
+                       uint32_t width, char *rows, size_t stride) {
   size_t plane = n * elements;
   for (size_t r = 0; r < n; r++, rows += stride) {
     const char *at = from + r * elements;
@@ -132,8 +134,10 @@ const char *block__rows(const char *from, size_t n, size_t elements,
     } else if (width == 4) {
       join4(at, plane, elements, rows);
     } else {
-      for (size_t i = 0; i < elements * width; i++) {
-        rows[i] = at[i % width * plane + i / width];
+      for (uint32_t p = 0; p < width; p++) {
+        for (size_t e = 0; e < elements; e++) {
+          rows[e * width + p] = at[p * plane + e];
+        }
       }
     }
   }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** block.h -- private to pack/: what writer and reader have in common.
+** block.h -- what writer and reader have in common.  diff/ uses the planes of
+** elements and zstd's memory, too.
 */
 #ifndef EMB_PACK_BLOCK_H
 #define EMB_PACK_BLOCK_H
@@ -23,11 +24,11 @@ _Static_assert(PACK_OFFSETS_MAX *OFFSET_BYTES == FULL_BYTES, "offsets");
 
 /* rows: of elements of `width` bytes, `elements` in each, `stride` bytes apart;
 ** to: all first bytes, then all second bytes, ...  Returns the end of to. */
-char *block__planes(const char *rows, size_t stride, size_t n, size_t elements,
-                    uint32_t width, char *to);
+char *block_planes(const char *rows, size_t stride, size_t n, size_t elements,
+                   uint32_t width, char *to);
 /* The other way; returns the end of from. */
-const char *block__rows(const char *from, size_t n, size_t elements,
-                        uint32_t width, char *rows, size_t stride);
+const char *block_rows(const char *from, size_t n, size_t elements,
+                       uint32_t width, char *rows, size_t stride);
 
 /* Uncompressed bytes of n rows of which p are puts. */
 static inline size_t block_raw_bytes(uint32_t value_bytes, size_t n, size_t p) {

@@ -123,12 +123,12 @@ static int spread(struct pack_reader *r, uint64_t offset, const char *from,
   if (puts != r->block.puts) {
     return read__bad(r, offset, "number of rows with a value", err);
   }
-  from = block__rows(from + n, n, 1, 8, (char *)r->keys, 8);
-  from = block__rows(from, n, 1, 8, (char *)r->versions, 8);
+  from = block_rows(from + n, n, 1, 8, (char *)r->keys, 8);
+  from = block_rows(from, n, 1, 8, (char *)r->versions, 8);
   for (uint32_t i = 0; i < r->head.column_count; i++) {
     const struct pack_column *c = &r->head.columns[i];
-    from = block__rows(from, puts, c->bytes / c->width, c->width, values,
-                       r->value_bytes);
+    from = block_rows(from, puts, c->bytes / c->width, c->width, values,
+                      r->value_bytes);
     values += c->bytes;
   }
   return EMB_OK;

@@ -53,12 +53,12 @@ static void to_planes(const struct pack_writer *w, struct slot *slot) {
   const char *from = slot->values;
   uint32_t n = slot->count;
   memcpy(to, slot->ops, n);
-  to = block__planes((char *)slot->keys, 8, n, 1, 8, to + n);
-  to = block__planes((char *)slot->versions, 8, n, 1, 8, to);
+  to = block_planes((char *)slot->keys, 8, n, 1, 8, to + n);
+  to = block_planes((char *)slot->versions, 8, n, 1, 8, to);
   for (uint32_t i = 0; i < w->head.column_count; i++) {
     const struct pack_column *c = &w->head.columns[i];
-    to = block__planes(from, w->value_bytes, slot->puts, c->bytes / c->width,
-                       c->width, to);
+    to = block_planes(from, w->value_bytes, slot->puts, c->bytes / c->width,
+                      c->width, to);
     from += c->bytes;
   }
   slot->raw_bytes = (size_t)(to - slot->raw);

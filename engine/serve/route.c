@@ -43,6 +43,7 @@
 
 #define TRY_US 2000
 #define PATIENCE_US 1000000
+#define MOMENT_US 20000
 #define OWNERS_TRIED 100
 
 static uint64_t patience_us(const emb_session *s) {
@@ -197,6 +198,19 @@ int route_open(emb_store *store, int *is_served, emb_err *err) {
     *err = store->control->err;
   }
   return rc;
+}
+
+int route_recovered(emb_store *store) {
+  emb_session *s = store->control;
+  if (!own_may_ask(store) ||
+      (!s && session_new(store, &store->control, NULL) != EMB_OK)) {
+    return 0;
+  }
+  s = store->control;
+  s->link = NULL;
+  int is_made = link__open(s, MOMENT_US) == LINK_MADE;
+  err_clear(&s->err);
+  return is_made;
 }
 
 void route_close(emb_store *store) {

@@ -23,6 +23,9 @@ int route_decided(emb_session *s, int commit);
 /* A store is opened that another process owns: EMB_OK, and *is_served, if that
 ** one serves. */
 int route_open(emb_store *store, int *is_served, emb_err *err);
+/* The same of one that may be recovering it still: 1 if it serves already, as
+** it does while a transaction is in doubt.  Waits for a moment only. */
+int route_recovered(emb_store *store);
 void route_close(emb_store *store);
 
 /* This process has become the owner. */

@@ -6,11 +6,12 @@
 **           (engine/choose/, through emb.h), and make its answer a result.  No
 **           table, no file: INNOCUOUS and DETERMINISTIC, both entry points of
 **           the extension have them.
-** FILES     random.c (emb_random), points.c (rows with vectors, as aggregates
-**           gather them), coreset.c (emb_coreset), chosen.c (the table-valued
-**           emb_chosen, which both entry points could have, but table-valued
-**           functions need a connection), drift.c (emb_drift_*), evaluate.c and
-**           classes.c (how good predictions are), choose.c (registers all).
+** FILES     random.c (emb_random, emb_exponential), entropy.c (emb_entropy),
+**           points.c (rows with vectors, as aggregates gather them), coreset.c
+**           (emb_coreset), chosen.c (the table-valued emb_chosen, which both
+**           entry points could have, but table-valued functions need a
+**           connection), drift.c (emb_drift_*), evaluate.c and classes.c (how
+**           good predictions are), choose.c (registers all).
 ** THREADS   No state.
 */
 #ifndef EMB_EXT_CHOOSE_H
@@ -25,6 +26,7 @@ int ext_choose_register(sqlite3 *db);
 
 /* The parts of it, each in a file of its own. */
 int ext_choose_random_register(sqlite3 *db);
+int ext_choose_entropy_register(sqlite3 *db);
 int ext_choose_coreset_register(sqlite3 *db);
 int ext_choose_drift_register(sqlite3 *db);
 int ext_choose_evaluate_register(sqlite3 *db);

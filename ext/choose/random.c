@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
 ** random.c -- emb_random(seed, key [, stream]): a number from 0 up to 1, always
-** the same for the same arguments.
+** the same for the same arguments; emb_exponential, of the same arguments, the
+** number -ln(1 - emb_random(...)): those that are least when each is divided by
+** its weight are a draw in proportion to the weights.
 */
 #include "choose.h"
 SQLITE_EXTENSION_INIT3
+
+#include <math.h>
 
 /* 0 after the error is the result. */
 static int random_word(sqlite3_context *context, sqlite3_value *value,
@@ -30,25 +34,34 @@ static int random_word(sqlite3_context *context, sqlite3_value *value,
   return rc == SQLITE_OK;
 }
 
+static const char random_uniform[] = "emb_random";
+static const char random_exponential[] = "emb_exponential";
+
 static void call_random(sqlite3_context *context, int argc,
                         sqlite3_value **argv) {
-  static const char *const names[] = {"argument 1 of emb_random",
-                                      "argument 2 of emb_random",
-                                      "argument 3 of emb_random"};
+  const char *name = sqlite3_user_data(context);
   uint64_t words[3] = {0, 0, emb_random_integer(0)};
   for (int i = 0; i < argc; i++)
     if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
       return;
-  for (int i = 0; i < argc; i++)
-    if (!random_word(context, argv[i], names[i], &words[i]))
+  for (int i = 0; i < argc; i++) {
+    char what[48];
+    sqlite3_snprintf(sizeof what, what, "argument %d of %s", i + 1, name);
+    if (!random_word(context, argv[i], what, &words[i]))
       return;
-  sqlite3_result_double(context, emb_random(words[0], words[2], words[1]));
+  }
+  double x = emb_random(words[0], words[2], words[1]);
+  sqlite3_result_double(context,
+                        name == random_exponential ? 0 - log(1 - x) : x);
 }
 
 int ext_choose_random_register(sqlite3 *db) {
+  static const char *const names[] = {random_uniform, random_exponential};
   int rc = SQLITE_OK;
-  for (int argc = 2; argc <= 3 && rc == SQLITE_OK; argc++)
-    rc = sqlite3_create_function_v2(db, "emb_random", argc, CHOOSE_FLAGS, NULL,
-                                    call_random, NULL, NULL, NULL);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (int argc = 2; argc <= 3 && rc == SQLITE_OK; argc++)
+      rc = sqlite3_create_function_v2(db, names[i], argc, CHOOSE_FLAGS,
+                                      (void *)(uintptr_t)names[i], call_random,
+                                      NULL, NULL, NULL);
   return rc;
 }

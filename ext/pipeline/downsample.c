@@ -15,8 +15,8 @@
 **             priority   those with the least are taken, with weight 1;
 **           or, if it chooses itself, sample_key and weight, of the places from
 **           :from up to but without :to, :size of them.
-** DRAWING   -ln(1 - u) / share, in ascending order, is drawing one after the
-**           other (Efraimidis and Spirakis 2006).
+** DRAWING   emb_exponential() / share, in ascending order, is drawing one after
+**           the other (Efraimidis and Spirakis 2006).
 ** BATCHES   Without batch_size (sample, then batch) all are one batch; with it
 **           (batch, then sample) each of so many, in the order of the
 **           selection.  The order stays.
@@ -129,8 +129,8 @@ static enum down_form down_form(sqlite3_stmt *rows) {
 
 /* An order for each form.  A share of 0 comes last. */
 #define DOWN_DRAW                                                              \
-  "CASE WHEN share > 0 THEN -ln(1.0 - emb_random(:seed, sample_key, "          \
-  ":stream)) / share ELSE 9e999 END"
+  "CASE WHEN share > 0 THEN emb_exponential(:seed, sample_key, :stream) "      \
+  "/ share ELSE 9e999 END"
 
 static const char *const down_order[] = {DOWN_DRAW, "priority"};
 static const char *const down_measure[] = {"share", "priority"};

@@ -351,7 +351,7 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  SELECT c.sample_key, c.draw, s.share,\n"
     "         row_number() OVER (PARTITION BY s.kind ORDER BY c.draw, c.position) AS rank\n"
     "    FROM candidate c JOIN share s ON s.kind IS c.kind\n"
-    "   WHERE c.draw < (s.share + 8 * sqrt(s.share) + 64.0) / s.n)\n"
+    "   WHERE c.draw < (s.share + min(s.share / 16.0 + 256, s.share / 256.0 + 4096) + 64) / s.n)\n"
     " WHERE rank <= share\n"
     " ORDER BY draw\n"},
   {"selection", "common",
@@ -420,20 +420,22 @@ const struct ext_policy_text ext_policy_texts[] = {
     "           ORDER BY position DESC LIMIT 1 OFFSET :size), 0))\n"
     "   AND (:limit_by = 'last' OR :size = :candidates OR\n"
     "        emb_random(:seed, sample_key, :stream) <\n"
-    "          (:size + 8 * sqrt(:size) + 64.0) / :candidates)\n"
+    "          (:size + min(:size / 16.0 + 256, :size / 256.0 + 4096) + 64) / :candidates)\n"
     " ORDER BY CASE WHEN :limit_by = 'random' AND :size < :candidates\n"
     "               THEN emb_random(:seed, sample_key, :stream) END, position\n"
     " LIMIT :size\n"},
   {"selection", "random",
-    "Samples at random, each alike, in random order. Only those are sorted that have a chance: of a share of the candidates that is a little more than what is wanted.  That it were too few has a probability below 1e-13.",
+    "Samples at random, each alike, in random order. Only those are sorted that have a chance: of a share of the candidates that is a little more than what is wanted.  That it were too few has a probability below 1e-13: it is more by 8 roots of what is wanted, of which both terms of min() are bounds, as n / k + 16 k is for any k; sqrt() is not in every SQLite.",
     "[]",
     "-- Samples at random, each alike, in random order.\n"
     "-- Only those are sorted that have a chance: of a share of the candidates that is a\n"
-    "-- little more than what is wanted.  That it were too few has a probability below 1e-13.\n"
+    "-- little more than what is wanted.  That it were too few has a probability below 1e-13:\n"
+    "-- it is more by 8 roots of what is wanted, of which both terms of min() are bounds, as\n"
+    "-- n / k + 16 k is for any k; sqrt() is not in every SQLite.\n"
     "SELECT sample_key FROM sample_state\n"
     " WHERE pipeline = :pipeline AND position BETWEEN :low AND :high\n"
     "   AND emb_random(:seed, sample_key, :stream) <\n"
-    "         (:size + 8 * sqrt(:size) + 64.0) / :candidates\n"
+    "         (:size + min(:size / 16.0 + 256, :size / 256.0 + 4096) + 64) / :candidates\n"
     " ORDER BY emb_random(:seed, sample_key, :stream), position\n"
     " LIMIT :size\n"},
   {"selection", "random_no_replacement",
@@ -492,9 +494,7 @@ const struct ext_policy_text ext_policy_texts[] = {
     "Those whose classes have the most entropy (score.probabilities).",
     "[]",
     "-- Those whose classes have the most entropy (score.probabilities).\n"
-    "SELECT s.place, s.sample_key,\n"
-    "       (SELECT sum(CASE WHEN value > 0 THEN value * ln(value) ELSE 0 END)\n"
-    "          FROM emb_each(c.probabilities)) AS priority\n"
+    "SELECT s.place, s.sample_key, -emb_entropy(c.probabilities) AS priority\n"
     "  FROM selection s\n"
     "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},

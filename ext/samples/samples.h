@@ -26,7 +26,7 @@
 **           come next), scan.c, scan.h (their records, read ahead), column.c
 **           (what is in them), add.c (a file is registered), command.c,
 **           update.c (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c
-**           (batches and workers).
+**           (batches and workers), directory.c (which files there are).
 ** ERRORS    As ext/value/value.h.  A file that is not what it was is
 **           SQLITE_MISMATCH, one that is not there SQLITE_CANTOPEN.
 */
@@ -53,6 +53,11 @@ enum {
 };
 /* What a scan reads: a bit for each of them. */
 #define EXT_SAMPLES_BIT(column) (1 << (column))
+
+/* ---- directory.c --------------------------------------------------------- */
+
+/* emb_samples_directory. */
+int ext_samples_directory_register(struct ext_conn *conn);
 
 /* ---- options.c ----------------------------------------------------------- */
 

@@ -276,5 +276,7 @@ int ext_samples_register(struct ext_conn *conn) {
                                 client, samples_client_free);
   if (rc == SQLITE_OK)
     rc = ext_tvf_register(conn, &samples_get);
-  return rc == SQLITE_OK ? ext_tvf_register(conn, &samples_worker) : rc;
+  if (rc == SQLITE_OK)
+    rc = ext_tvf_register(conn, &samples_worker);
+  return rc == SQLITE_OK ? ext_samples_directory_register(conn) : rc;
 }

@@ -755,6 +755,40 @@ TEST(leaving_owner_serves_who_comes) {
   (void)help_close(c.store, c.s);
 }
 
+static void recover_and_wait(const char *dir, int hear, int say) {
+  emb_store *store;
+  emb_err err;
+  char byte = 0;
+  if (emb_open(dir, &config, &store, &err) || !emb_in_doubt(store))
+    _exit(2);
+  (void)!write(say, "r", 1);
+  (void)!read(hear, &byte, 1);
+  _exit(emb_close(store, &err) ? 3 : 0);
+}
+
+/* Who opens the store may be the one that knows how that ends, or nobody may
+** ask the owner for hours. */
+TEST(opened_beside_an_owner_in_doubt) {
+  struct client c;
+  struct owner other;
+  emb_err err;
+  memset(&c, 0, sizeof c);
+  (void)snprintf(c.dir, sizeof c.dir, "%s", help_path("store"));
+  fill(1);
+  if (!owner_start_as(&other, c.dir, commit_when_told, 'p'))
+    return;
+  owner_kill(&other);
+  if (!owner_start_as(&c.owner, c.dir, recover_and_wait, 'r'))
+    return;
+  if (help_open(c.dir, &config, &c.store, &c.s)) {
+    CHECK(emb_in_doubt(c.store) != 0);
+    CHECK_EQ_INT(emb_count(c.s), 0);
+    OK(c.s, emb_resolve(c.store, 1, &err));
+    CHECK_EQ_INT(emb_count(c.s), 2);
+  }
+  client_end(&c);
+}
+
 TEST(owner_leaves_in_doubt_and_committed) { leave_in_doubt(1); }
 TEST(owner_leaves_in_doubt_and_undone) { leave_in_doubt(0); }
 

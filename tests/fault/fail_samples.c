@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_samples.c -- each call of the operating system fails, once or from then
-** on, while files of samples are surveyed and read.
+** on, while files of samples are listed, surveyed and read.
 **
 ** Either all samples come, or an error with a text; nothing is left over, and
 ** the same work then succeeds.  SHARE=n tries one call in n.
@@ -93,11 +93,31 @@ static int read_file(emb_samples_batch *batch, int i, int64_t *sum,
   return rc;
 }
 
+/* Both files are in their directory. */
+static int list_files(emb_err *err) {
+  emb_samples_directory *directory;
+  emb_samples_entry entry = {0};
+  size_t n = 0;
+  int rc = emb_samples_directory_open(test_dir(), NULL, NULL, &directory, err);
+  while (!rc) {
+    rc = emb_samples_directory_next(directory, &entry, err);
+    if (rc || entry.path == NULL)
+      break;
+    CHECK(n < 2 && strcmp(entry.path, paths[n]) == 0 && entry.bytes > 0);
+    n++;
+  }
+  emb_samples_directory_close(directory);
+  if (!rc)
+    CHECK_EQ_INT(n, 2);
+  return rc;
+}
+
 static int work(int direct, emb_err *err) {
   emb_samples_reader *reader = NULL;
   emb_samples_batch *batch = NULL;
   int64_t sum = 0;
-  int rc = emb_samples_open(!direct, &reader, err);
+  int rc = list_files(err);
+  rc = rc ? rc : emb_samples_open(!direct, &reader, err);
   rc = rc ? rc : emb_samples_batch_new(reader, 1 << 20, &batch, err);
   for (int i = 0; !rc && i < 2; i++)
     rc = read_file(batch, i, &sum, err);

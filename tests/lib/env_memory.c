@@ -338,7 +338,7 @@ static int file_about(struct env *env, struct env_file *file, const char *path,
   (void)env;
   if (node == NULL)
     return ENOENT;
-  *about = (struct env_about){node->size, 0, 0, {0, node->number}};
+  *about = (struct env_about){node->size, 0, 0, {0, node->number}, 1};
   return 0;
 }
 

@@ -33,21 +33,18 @@ SELECT column1 AS task, column2 AS samples, column3 AS threshold FROM (VALUES
            || ' WHERE at < (SELECT now FROM clock)', 0.65));
 
 -- 1009843200 is the beginning of 2002, when there were a thousand entries;
--- 31536000 and 7884000 seconds are a year and a quarter of it.  {drift} is the
--- Hellinger distance of the newest hundred labels from those of the last
--- training.
+-- 31536000 and 7884000 seconds are a year and a quarter of it.  Drift is the
+-- Hellinger distance of the newest hundred labels from the last two hundred before
+-- the last training; of labels from 0 to 2 each has a bin of its own.
 CREATE TEMP TABLE policy_text(name TEXT, text TEXT);
 INSERT INTO policy_text VALUES
   ('once',    '{"policy":"time","start":1009843200,"every":1e12}'),
   ('year',    '{"policy":"time","start":1009843200,"every":31536000}'),
   ('quarter', '{"policy":"time","start":1009843200,"every":7884000}'),
   ('amount',  '{"policy":"amount","samples":500}'),
-  ('drift',   json_object('policy', 'drift', 'interval', 100, 'reference', 200, 'current', 100,
-    'metric', 'sqrt(max(0, 1'
-      || ' - sqrt(avg(label = 0) FILTER (WHERE is_reference) * avg(label = 0) FILTER (WHERE NOT is_reference))'
-      || ' - sqrt(avg(label = 1) FILTER (WHERE is_reference) * avg(label = 1) FILTER (WHERE NOT is_reference))'
-      || ' - sqrt(avg(label = 2) FILTER (WHERE is_reference) * avg(label = 2) FILTER (WHERE NOT is_reference))))',
-    'criterion', json('{"policy":"threshold","threshold":0.15}'))),
+  ('drift',   '{"policy":"drift","interval":100,"reference":200,"current":100,'
+           || '"metric":"emb_drift_hellinger(label, is_reference, ''bins=3'')",'
+           || '"criterion":{"policy":"threshold","threshold":0.15}}'),
   ('performance', '{"policy":"performance","interval":100,"criterion":{"policy":"threshold"}}'),
   ('all',      '{"policy":"new_data"}'),
   ('new',      '{"policy":"new_data","tail":0}'),

@@ -35,6 +35,6 @@ SELECT sample_key FROM (
   SELECT c.sample_key, c.draw, s.share,
          row_number() OVER (PARTITION BY s.kind ORDER BY c.draw, c.position) AS rank
     FROM candidate c JOIN share s ON s.kind IS c.kind
-   WHERE c.draw < (s.share + 8 * sqrt(s.share) + 64.0) / s.n)
+   WHERE c.draw < (s.share + min(s.share / 16.0 + 256, s.share / 256.0 + 4096) + 64) / s.n)
  WHERE rank <= share
  ORDER BY draw

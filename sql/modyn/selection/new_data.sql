@@ -10,7 +10,7 @@ SELECT sample_key FROM sample_state
            ORDER BY position DESC LIMIT 1 OFFSET :size), 0))
    AND (:limit_by = 'last' OR :size = :candidates OR
         emb_random(:seed, sample_key, :stream) <
-          (:size + 8 * sqrt(:size) + 64.0) / :candidates)
+          (:size + min(:size / 16.0 + 256, :size / 256.0 + 4096) + 64) / :candidates)
  ORDER BY CASE WHEN :limit_by = 'random' AND :size < :candidates
                THEN emb_random(:seed, sample_key, :stream) END, position
  LIMIT :size

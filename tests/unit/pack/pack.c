@@ -191,15 +191,15 @@ TEST(planes_by_hand) {
       size_t n = elements * N, bad = 0;
       for (size_t i = 0; i < sizeof rows; i++)
         ((char *)rows)[i] = (char)test_random();
-      CHECK(block__planes(rows[0], sizeof rows[0], N, elements, width,
-                          planes) == planes + n * width);
+      CHECK(block_planes(rows[0], sizeof rows[0], N, elements, width, planes) ==
+            planes + n * width);
       for (size_t b = 0; b < width; b++)
         for (size_t e = 0; e < n; e++)
           bad += planes[b * n + e] !=
                  rows[e / (elements ? elements : 1)]
                      [e % (elements ? elements : 1) * width + b];
       CHECK_EQ_INT(bad, 0);
-      CHECK(block__rows(planes, N, elements, width, back, sizeof rows[0]) ==
+      CHECK(block_rows(planes, N, elements, width, back, sizeof rows[0]) ==
             planes + n * width);
       for (size_t r = 0; r < N; r++)
         CHECK(memcmp(back + r * sizeof rows[0], rows[r], elements * width) ==

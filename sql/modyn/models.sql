@@ -1,0 +1,173 @@
+-- models.sql -- the bytes of trained models: whole ones, and differences to these.
+--
+--     .load build/emb
+--     .read sql/modyn/schema.sql
+--     .read sql/modyn/models.sql
+--
+-- A model is BLOBs, its parts: one, or as many as one likes.  INSERT them into the
+-- view model_bytes, SELECT them from there; DELETE a model from stored_model.  The
+-- page is sql/manual/models.md.
+--
+-- PARTS     have names or numbers.  A part is what is in memory at a time; SQLite
+--           has BLOBs of up to a gigabyte, and a model can have more.
+-- FULL      Each pipeline has a full model every full_every triggers.  The others
+--           are differences to the last full one: a model is read from two rows,
+--           never from a chain of them.
+-- WHOLE     Of both kinds emb_diff made the BLOB; a full model is the difference
+--           to nothing, x''.  It has checksums of base and result, which
+--           emb_patch compares: what is read is bit by bit what was stored, or
+--           an error.
+-- KEPT      The triggers below hold without PRAGMA foreign_keys, too: what others
+--           are differences to is not deleted, and nothing stored is changed.
+-- FUNCTIONS of emb that are called here touch no file, so the views and triggers
+--           work with PRAGMA trusted_schema = OFF.
+
+BEGIN;
+
+-- Yours, where a pipeline is to have other than these.
+CREATE TABLE model_storage(
+  pipeline   INTEGER PRIMARY KEY REFERENCES pipeline ON DELETE CASCADE,
+  full_every INTEGER NOT NULL DEFAULT 10 CHECK(full_every >= 1),
+  options    TEXT NOT NULL DEFAULT ''  -- of emb_diff
+);
+
+-- By the view below; trained_model.storage is the number here.
+CREATE TABLE stored_model(
+  storage    INTEGER PRIMARY KEY,
+  base       INTEGER REFERENCES stored_model, -- NULL: a full model
+  stored_at  REAL NOT NULL                    -- seconds since 1970
+);
+CREATE INDEX stored_model_base ON stored_model(base) WHERE base IS NOT NULL;
+CREATE INDEX trained_model_storage ON trained_model(storage) WHERE storage IS NOT NULL;
+
+-- By the view, too: its parts.  The BLOB is last: what asks for the others only
+-- does not read it.
+CREATE TABLE stored_part(
+  storage    INTEGER NOT NULL REFERENCES stored_model,
+  part       NOT NULL CHECK(typeof(part) IN ('text', 'integer')),
+  bytes      INTEGER NOT NULL, -- of the model's part
+  difference BLOB NOT NULL,    -- to the part of this name of the base, or to x''
+  PRIMARY KEY(storage, part)
+);
+
+-- Yours: the embeddings of a model, as a snapshot of an emb table has them.
+CREATE TABLE model_embeddings(
+  model      INTEGER NOT NULL REFERENCES trained_model,
+  "table"    TEXT NOT NULL CHECK(length("table") > 0),
+  snapshot   TEXT NOT NULL CHECK(length(snapshot) > 0), -- as emb_snapshots has it
+  PRIMARY KEY(model, "table")
+) WITHOUT ROWID;
+
+-- ---- what is refused -------------------------------------------------------
+
+-- Deletes of what is needed, or of a part alone, and all changes.
+CREATE TRIGGER stored_model_delete BEFORE DELETE ON stored_model
+WHEN EXISTS (SELECT 1 FROM stored_model WHERE base = old.storage) BEGIN
+  SELECT RAISE(ABORT, 'other models are stored as differences to this one');
+END;
+CREATE TRIGGER stored_part_delete BEFORE DELETE ON stored_part
+WHEN EXISTS (SELECT 1 FROM stored_model WHERE storage = old.storage) BEGIN
+  SELECT RAISE(ABORT, 'a stored model goes with all its parts: delete it from stored_model');
+END;
+CREATE TRIGGER stored_model_update BEFORE UPDATE ON stored_model BEGIN
+  SELECT RAISE(ABORT, 'a stored model cannot be changed');
+END;
+CREATE TRIGGER stored_part_update BEFORE UPDATE ON stored_part BEGIN
+  SELECT RAISE(ABORT, 'a stored model cannot be changed');
+END;
+-- INSERT OR REPLACE would delete without the triggers above.
+CREATE TRIGGER stored_model_insert BEFORE INSERT ON stored_model BEGIN
+  SELECT RAISE(ABORT, 'UNIQUE constraint failed: stored_model.storage')
+   WHERE EXISTS (SELECT 1 FROM stored_model WHERE storage = new.storage);
+  SELECT RAISE(ABORT, 'the base of a stored model is no full model')
+   WHERE new.base IS NOT NULL AND
+         NOT EXISTS (SELECT 1 FROM stored_model WHERE storage = new.base AND base IS NULL);
+END;
+-- A part that came late would not be what differences are differences to.
+CREATE TRIGGER stored_part_insert BEFORE INSERT ON stored_part BEGIN
+  SELECT RAISE(ABORT, 'this part of the model is stored already')
+   WHERE EXISTS (SELECT 1 FROM stored_part WHERE (storage, part) = (new.storage, new.part));
+  SELECT RAISE(ABORT, 'other models are stored as differences to this one')
+   WHERE EXISTS (SELECT 1 FROM stored_model WHERE base = new.storage);
+END;
+
+-- A model's number in storage is one that is there, and no other model's.
+CREATE TRIGGER trained_model_stored BEFORE INSERT ON trained_model
+WHEN new.storage IS NOT NULL BEGIN
+  SELECT RAISE(ABORT, 'no such stored model, or it is that of another')
+   WHERE NOT EXISTS (SELECT 1 FROM stored_model WHERE storage = new.storage)
+      OR EXISTS (SELECT 1 FROM trained_model WHERE storage = new.storage);
+END;
+CREATE TRIGGER trained_model_restored BEFORE UPDATE OF storage ON trained_model
+WHEN new.storage IS NOT old.storage BEGIN
+  SELECT RAISE(ABORT, 'the bytes of this model are stored: delete them from stored_model')
+   WHERE EXISTS (SELECT 1 FROM stored_model WHERE storage = old.storage);
+  SELECT RAISE(ABORT, 'no such stored model, or it is that of another')
+   WHERE new.storage IS NOT NULL
+     AND (NOT EXISTS (SELECT 1 FROM stored_model WHERE storage = new.storage)
+          OR EXISTS (SELECT 1 FROM trained_model WHERE storage = new.storage));
+END;
+
+-- With a trained model its bytes go, unless others need them; snapshots only you
+-- can drop.  (INSERT OR REPLACE of a trained model leaves its bytes to nobody.)
+CREATE TRIGGER trained_model_delete BEFORE DELETE ON trained_model BEGIN
+  SELECT RAISE(ABORT, 'the model has embeddings: drop these snapshots, and the rows of model_embeddings')
+   WHERE EXISTS (SELECT 1 FROM model_embeddings WHERE model = old.model);
+END;
+CREATE TRIGGER trained_model_gone AFTER DELETE ON trained_model BEGIN
+  DELETE FROM stored_model WHERE storage = old.storage;
+END;
+CREATE TRIGGER stored_model_gone AFTER DELETE ON stored_model BEGIN
+  DELETE FROM stored_part WHERE storage = old.storage;
+  UPDATE trained_model SET storage = NULL WHERE storage = old.storage;
+END;
+
+-- ---- the bytes -------------------------------------------------------------
+
+-- Where the base is not there, which takes force, emb_patch says that it is not.
+CREATE VIEW model_bytes AS
+  SELECT m.model, p.part, m.pipeline, m.trigger, m.storage, s.base, p.bytes AS size,
+         length(p.difference) AS stored_size,
+         emb_patch(coalesce((SELECT emb_patch(x'', b.difference) FROM stored_part b
+                              WHERE (b.storage, b.part) = (s.base, p.part)), x''),
+                   p.difference) AS bytes
+    FROM trained_model m JOIN stored_model s ON s.storage = m.storage
+    JOIN stored_part p ON p.storage = m.storage;
+
+-- Which full model a trained model that is not stored yet would be a difference to:
+-- the one of the latest trigger up to its own, if that is less than full_every ago.
+CREATE VIEW model_base AS
+  WITH latest AS (
+    SELECT m.model, m.trigger, coalesce(o.full_every, 10) AS full_every,
+           (SELECT f.model FROM trained_model f
+             WHERE f.pipeline = m.pipeline AND f.trigger <= m.trigger AND EXISTS
+                   (SELECT 1 FROM stored_model s WHERE s.storage = f.storage AND s.base IS NULL)
+             ORDER BY f.trigger DESC, f.model DESC LIMIT 1) AS last_full
+      FROM trained_model m LEFT JOIN model_storage o USING (pipeline)
+     WHERE m.storage IS NULL)
+  SELECT l.model, f.storage AS base
+    FROM latest l LEFT JOIN trained_model f
+      ON f.model = l.last_full AND l.trigger - f.trigger < l.full_every;
+
+-- The first part of a model decides what the model is a difference to.
+CREATE TRIGGER model_bytes_insert INSTEAD OF INSERT ON model_bytes BEGIN
+  SELECT RAISE(ABORT, 'model_bytes.bytes must be a BLOB') WHERE typeof(new.bytes) <> 'blob';
+  SELECT RAISE(ABORT, 'model_bytes.part must be a TEXT or an INTEGER')
+   WHERE typeof(new.part) NOT IN ('text', 'integer', 'null');
+  SELECT RAISE(ABORT, 'no such model in trained_model')
+   WHERE NOT EXISTS (SELECT 1 FROM trained_model WHERE model = new.model);
+  INSERT INTO stored_model(base, stored_at)
+    SELECT base, (julianday('now') - 2440587.5) * 86400 FROM model_base WHERE model = new.model;
+  UPDATE trained_model SET storage = last_insert_rowid()
+   WHERE model = new.model AND storage IS NULL;
+  INSERT INTO stored_part(storage, part, bytes, difference)
+    SELECT s.storage, coalesce(new.part, ''), length(new.bytes),
+           emb_diff(coalesce((SELECT emb_patch(x'', b.difference) FROM stored_part b
+                               WHERE (b.storage, b.part) = (s.base, coalesce(new.part, ''))), x''),
+                    new.bytes, coalesce(o.options, ''))
+      FROM trained_model m JOIN stored_model s ON s.storage = m.storage
+      LEFT JOIN model_storage o ON o.pipeline = m.pipeline
+     WHERE m.model = new.model;
+END;
+
+COMMIT;
