@@ -30,7 +30,7 @@ static const struct {
     {"nearest", bench_nearest}, {"sample", bench_sample},
     {"text", bench_text},       {"average", bench_average},
     {"guard", bench_guard},     {"samples", bench_samples},
-    {"choose", bench_choose},
+    {"choose", bench_choose},   {"bag", bench_bag},
 };
 
 /* The value of --name=value, or NULL. */

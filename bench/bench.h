@@ -30,6 +30,7 @@ void bench_text(const struct options *options);
 void bench_average(const struct options *options);
 void bench_guard(const struct options *options);
 void bench_choose(const struct options *options);
+void bench_bag(const struct options *options);
 void bench_wordnet(const struct options *options);
 
 #endif

@@ -513,6 +513,63 @@ int emb_pending(emb_session *session, emb_pending_key *keys, size_t max,
 int emb_delete(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
 
+/* ---- bags -------------------------------------------------------------- */
+
+/* Pooled lookups, as torch.nn.EmbeddingBag and TorchRec have them: the keys of
+** a batch are in bags, and a bag's rows become one vector.
+**
+**   EMB_BAG_SUM     the sum of weight * row
+**   EMB_BAG_MEAN    that divided by the number of the bag's keys
+**   EMB_BAG_SQRTN   that divided by the square root of that number
+**
+** The weights do not change what is divided by, as in TorchRec's kernels; torch
+** itself allows them with the sum only.  Products and sums are float32, none
+** fused, in the order of the keys: a result is the same to the bit on every
+** machine, wherever the rows are. */
+enum { EMB_BAG_SUM = 1, EMB_BAG_MEAN, EMB_BAG_SQRTN };
+typedef struct emb_bags {
+  /* Where each of `count` bags begins in the keys: 0, then no less than the one
+  ** before and no more than there are keys.  The last bag goes to the end: with
+  ** or without torch's include_last_offset, as what comes after `count` offsets
+  ** is not looked at.  A bag without keys is zeros. */
+  const int64_t *offsets;
+  size_t count;
+  int mode;             /* EMB_BAG_* */
+  int peek;             /* read as emb_peek does, not as emb_get */
+  const float *weights; /* one for each key, finite; NULL: 1 each */
+  uint8_t *found;       /* of emb_bag_apply: room for one for each key, set to
+                           what emb_apply_gradients says; or NULL */
+} emb_bags;
+
+/* Reads "sum", "mean" or "sqrtn", with "(include_last_offset=1)" behind it or
+** without: whether an offset more than there are bags is given, which must be
+** the number of keys.  EMB_RANGE. */
+int emb_bag_mode(const char *text, int *mode, int *include_last_offset,
+                 emb_err *err);
+/* What emb_bag and emb_bag_apply would say of these bags of n keys.  Errors:
+** RANGE (mode; offsets, the text says which), NONFINITE (a weight). */
+int emb_check_bags(const emb_bags *bags, size_t n, emb_err *err);
+
+/* The vectors of n keys as emb_get reads them, and counts them, pooled:
+** bags->count * dim floats, in the order of the bags.  A key that is not there
+** is what it would begin with, and counts in its bag.  Memory: at most 4 MiB
+** and two rows, kept for the session's next call.
+** Errors: those of emb_check_bags and of emb_get, and NONFINITE (a sum that
+** float32 does not hold); no key is then counted. */
+int emb_bag(emb_session *session, const int64_t *keys, size_t n,
+            const emb_bags *bags, float *pooled);
+/* The way back: gradients are those of the loss for the pooled vectors,
+** bags->count * dim.  A key's gradient is the sum over all bags that have it,
+** in the order of the keys, of weight / divisor * gradient, and makes one step:
+** as emb_apply_gradients with a row for each key, without these rows; it takes
+** some 60 bytes for each key.  how->read must be NULL; bags->peek says nothing.
+** Errors: those of emb_apply_gradients, and of emb_bag.  After one that cannot
+** be seen before the first step (a sum that float32 does not hold, FULL,
+** INTERRUPT) some keys, from the first on, have made theirs. */
+int emb_bag_apply(emb_session *session, const int64_t *keys, size_t n,
+                  const emb_bags *bags, const float *gradients,
+                  const emb_update *how);
+
 /* ---- staleness --------------------------------------------------------- */
 
 /* Several calls that are one statement count a key once: all Gets until the

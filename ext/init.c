@@ -83,7 +83,8 @@ static int register_all(struct ext_conn *conn) {
       ext_tvf_serve_register,    ext_tvf_pending_register,
       ext_tvf_sample_register,   ext_fn_join_register,
       ext_tvf_join_register,     ext_choose_chosen_register,
-      ext_samples_register,      ext_pipeline_register};
+      ext_samples_register,      ext_pipeline_register,
+      ext_fn_bag_register};
   int rc;
   conn->refs++;
   rc = sqlite3_create_module_v2(conn->db, "emb", ext_vtab_module(), conn,

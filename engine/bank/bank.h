@@ -219,6 +219,14 @@ int bank__settle(emb_session *s, const struct bank_want *want, uint64_t *steps);
 /* A call begins that needs rows as they are: of n keys, or of all (NULL). */
 int bank__rows(emb_session *s, const int64_t *keys, size_t n);
 
+/* ---- gradients.c --------------------------------------------------------- */
+
+struct rmw_ask;
+/* Are these gradients for rows as they are now?  So are all of a call. */
+int bank_at_once(const emb_session *s, const emb_update *how);
+/* Gradients of a call of such, or which are averaged where the store does. */
+int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once);
+
 /* ---- task.c -------------------------------------------------------------- */
 
 /* EMB_RANGE, EMB_NOMEM. */

@@ -31,6 +31,7 @@ struct keeping {
   const struct change *change;
   const int64_t *keys;
   const float *gradients;
+  const uint32_t *times; /* as of rmw_ask */
   const emb_update *how;
   const emb_rows *to;
   struct groups groups;
@@ -81,14 +82,14 @@ static struct bank_gradient gradient_at(const struct keeping *k, size_t row) {
   const struct groups *g = &k->groups;
   size_t dim = k->s->core->layout.dim;
   int summed = g->any && g->sum_at[row];
-  return (struct bank_gradient){.key = k->keys[row],
-                                .row = summed ? g->sums +
-                                                    (g->sum_at[row] - 1) * dim
-                                              : k->gradients + row * dim,
-                                .times = group_times(g, row),
-                                .time = k->s->time,
-                                .lr = k->how->lr,
-                                .step = k->how->step};
+  return (struct bank_gradient){
+      .key = k->keys[row],
+      .row = summed ? g->sums + (g->sum_at[row] - 1) * dim
+                    : k->gradients + row * dim,
+      .times = k->times ? k->times[row] : group_times(g, row),
+      .time = k->s->time,
+      .lr = k->how->lr,
+      .step = k->how->step};
 }
 
 /* Some rows of one shard. */
@@ -238,45 +239,52 @@ static int keep_grouped(struct keeping *k, size_t n) {
   return rc;
 }
 
-static int is_at_once(const emb_session *s, const emb_update *how) {
-  return how->read || (core_bounded(s->core) && s->leases.held);
+int bank_at_once(const emb_session *s, const emb_update *how) {
+  return (how && how->read) || (core_bounded(s->core) && s->leases.held);
 }
 
-static int keep_gradients(emb_session *s, const int64_t *keys, size_t n,
-                          const float *gradients, const emb_update *how,
-                          const emb_rows *to) {
+static int keep_gradients(emb_session *s, const struct rmw_ask *ask) {
+  static const emb_update plain = {0};
   struct change change;
+  size_t n = ask->n;
   int rc = session_begin_write(s);
-  rc = rc ? rc : check_finite(s, keys, n, gradients, "gradient");
+  rc = rc ? rc : check_finite(s, ask->keys, n, ask->gradients, "gradient");
   rc = rc ? rc : store_own(s);
-  rc = rc ? rc : rmw_step(s, gradients, how, &change);
+  rc = rc ? rc : rmw_step(s, ask->gradients, ask->how, &change);
   if (rc) {
     return rc;
   }
   struct keeping k = {.s = s,
                       .bank = s->store->bank,
                       .change = &change,
-                      .keys = keys,
-                      .gradients = gradients,
-                      .how = how,
-                      .to = to};
+                      .keys = ask->keys,
+                      .gradients = ask->gradients,
+                      .times = ask->times,
+                      .how = ask->how ? ask->how : &plain,
+                      .to = ask->to};
   count_add(&s->core->counters.rmw_keys, n);
   rc = keep_grouped(&k, n);
   count_add(&k.bank->kept, k.kept);
   return rc;
 }
 
+int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once) {
+  if (!s->store->averages) {
+    return rmw_gradients(s, ask);
+  }
+  if (!at_once) {
+    return keep_gradients(s, ask);
+  }
+  int rc = bank__rows(s, ask->keys, ask->n);
+  return rc ? rc : rmw_gradients(s, ask);
+}
+
 int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
                           const float *gradients, const emb_update *how,
                           const emb_rows *to) {
-  static const emb_update plain = {0};
-  how = how ? how : &plain;
-  if (!s->store->averages) {
-    return rmw_gradients(s, keys, n, gradients, how, to);
-  }
-  if (!is_at_once(s, how)) {
-    return keep_gradients(s, keys, n, gradients, how, to);
-  }
-  int rc = bank__rows(s, keys, n);
-  return rc ? rc : rmw_gradients(s, keys, n, gradients, how, to);
+  return bank_gradients(
+      s,
+      &(struct rmw_ask){
+          .keys = keys, .n = n, .gradients = gradients, .how = how, .to = to},
+      bank_at_once(s, how));
 }

@@ -46,6 +46,8 @@ enum {
   NEEDS_OF_rmw = NEEDS_KEYS,
   NEEDS_OF_delete = NEEDS_KEYS, /* so that none comes back by a late step */
   NEEDS_OF_apply_gradients = NEEDS_NOTHING, /* gradients.c */
+  NEEDS_OF_bag = NEEDS_KEYS,
+  NEEDS_OF_bag_apply = NEEDS_NOTHING, /* gradients.c */
   NEEDS_OF_prefetch = NEEDS_KEYS,
   NEEDS_OF_prefetch_synchronize = NEEDS_NOTHING, /* as of its beginning */
   NEEDS_OF_write_back = NEEDS_KEYS,

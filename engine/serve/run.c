@@ -379,6 +379,27 @@ static int run_sample(emb_session *s, union word *w) {
   return local_sample(s, w[3].u, &how, &to, w[8].p);
 }
 
+static uint64_t run_bag(emb_session *s, union word *w) {
+  const emb_bags bags = {.offsets = w[2].p,
+                         .count = w[3].u,
+                         .mode = (int)w[4].i,
+                         .peek = w[5].u != 0,
+                         .weights = w[7].u ? w[6].p : NULL};
+  return (uint64_t)local_bag(s, w[0].p, w[1].u, &bags, w[8].p);
+}
+
+static uint64_t run_bag_apply(emb_session *s, union word *w) {
+  const emb_bags bags = {.offsets = w[2].p,
+                         .count = w[3].u,
+                         .mode = (int)w[4].i,
+                         .weights = w[6].u ? w[5].p : NULL,
+                         .found = w[10].p};
+  emb_update how = {.step = w[9].u};
+  uint32_t bits = (uint32_t)w[8].u;
+  memcpy(&how.lr, &bits, sizeof how.lr);
+  return (uint64_t)local_bag_apply(s, w[0].p, w[1].u, &bags, w[7].p, &how);
+}
+
 static uint64_t run_rows(struct run *run, int call, union word *w) {
   emb_session *s = run->s;
   switch (call) {
@@ -407,6 +428,10 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
     return (uint64_t)local_apply_gradients(s, w[0].p, w[1].u, w[2].p, &how,
                                            &to);
   }
+  case CALL_bag:
+    return run_bag(s, w);
+  case CALL_bag_apply:
+    return run_bag_apply(s, w);
   case CALL_delete:
     return (uint64_t)local_delete(s, w[0].p, w[1].u, w[2].p);
   case CALL_release_statement:
@@ -598,6 +623,14 @@ static int check_values(struct run *run, const struct shape *shape, int call,
     return !q->args[5] || q->args[5] == q->args[1]
                ? EMB_OK
                : bad_request(run, "a number of rows");
+  case CALL_bag: /* a weight for each key, or none */
+    return !q->args[7] || q->args[7] == q->args[1]
+               ? EMB_OK
+               : bad_request(run, "a number of weights");
+  case CALL_bag_apply:
+    return !q->args[6] || q->args[6] == q->args[1]
+               ? EMB_OK
+               : bad_request(run, "a number of weights");
   case CALL_nearest:
   case CALL_snapshot_nearest:
     return check_nearest(run, w);

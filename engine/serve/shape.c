@@ -36,6 +36,11 @@
     .kind = SHAPE_OUT, .count = (n), .filled = COUNT_ALL, .needed = 1,         \
     .bytes = sizeof(type)                                                      \
   }
+#define VECTORS_NEEDED(n)                                                      \
+  {                                                                            \
+    .kind = SHAPE_OUT, .unit = UNIT_VECTOR, .count = (n), .filled = COUNT_ALL, \
+    .needed = 1                                                                \
+  }
 #define NEEDED_SOME(type, n, to)                                               \
   {                                                                            \
     .kind = SHAPE_OUT, .count = (n), .filled = (to), .needed = 1,              \
@@ -96,6 +101,13 @@ const struct shape shapes[CALLS] = {
     /* keys, n, gradients, lr, step, has_read, read, found, versions */
     CALL(apply_gradients, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), V, V, V,
          VECTORS_IN(5), OUT(uint8_t, 1), OUT(uint64_t, 1)),
+    /* keys, n, offsets, count, mode, peek, weights, weight_count, pooled */
+    CALL(bag, READ, IN(int64_t, 1), V, IN(int64_t, 3), V, V, V, IN(float, 7), V,
+         VECTORS_NEEDED(3)),
+    /* keys, n, offsets, count, mode, weights, weight_count, gradients, lr,
+    ** step, found */
+    CALL(bag_apply, WRITE, IN(int64_t, 1), V, IN(int64_t, 3), V, V,
+         IN(float, 6), V, VECTORS_IN(3), V, V, OUT(uint8_t, 1)),
     CALL(delete, WRITE, IN(int64_t, 1), V, OUT(uint8_t, 1)),
     CALL(lookup, WRITE, IN(int64_t, 1), V, VECTORS_OUT(1), OUT(uint8_t, 1)),
     CALL(flush_gradients, WRITE, MAYBE_ONE(uint64_t)),

@@ -63,6 +63,14 @@ struct link;
   CALL(int, delete,                                                            \
        (emb_session * session, const int64_t *keys, size_t n, uint8_t *found), \
        (session, keys, n, found))                                              \
+  CALL(int, bag,                                                               \
+       (emb_session * session, const int64_t *keys, size_t n,                  \
+        const emb_bags *bags, float *pooled),                                  \
+       (session, keys, n, bags, pooled))                                       \
+  CALL(int, bag_apply,                                                         \
+       (emb_session * session, const int64_t *keys, size_t n,                  \
+        const emb_bags *bags, const float *gradients, const emb_update *how),  \
+       (session, keys, n, bags, gradients, how))                               \
   CALL(int, lookup,                                                            \
        (emb_session * session, const int64_t *keys, size_t n, float *vectors,  \
         uint8_t *found),                                                       \

@@ -146,7 +146,9 @@ int group_rows(struct groups *g, struct env *env,
   if (by == GROUP_SUM) {
     return sum(g, env, batch, groups);
   }
-  choose_last(g, n);
+  if (by == GROUP_LAST) {
+    choose_last(g, n);
+  }
   return 1;
 }
 

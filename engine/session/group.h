@@ -25,7 +25,9 @@ struct groups {
   int any; /* some key is repeated */
 };
 
-enum group_by { GROUP_LAST, GROUP_SUM };
+/* Which row stands for its key: the last one, or the first one; of GROUP_SUM
+** with the sum of all. */
+enum group_by { GROUP_LAST, GROUP_FIRST, GROUP_SUM };
 
 struct group_batch {
   const int64_t *keys;

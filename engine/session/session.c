@@ -111,6 +111,7 @@ void session_free(emb_session *s) {
   group_free(&s->groups, env);
   env->release(env, s->scratch);
   env->release(env, s->scratch_f32);
+  env->release(env, s->pool);
   if (s->slot) {
     epoch_part(s->slot);
   }

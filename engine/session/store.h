@@ -234,6 +234,7 @@ struct emb_session {
   char *scratch;  /* two records */
   float *scratch_f32;
   struct groups groups; /* of the present batch */
+  float *pool; /* rows that are summed (bag/); made at the first need */
 
   /* Disk reads; made at the first need. */
   struct env_queue *queue;

@@ -26,8 +26,7 @@
 void get_absent(struct get *g, uint32_t row) {
   uint32_t dim = g->s->core->layout.dim;
   if (g->vectors) {
-    schema_initial(&g->s->core->schema, g->keys[row],
-                   g->vectors + (size_t)row * dim);
+    schema_initial(&g->s->core->schema, g->keys[row], get_vector(g, row, dim));
   }
   if (g->found) {
     g->found[row] = 0;
@@ -60,7 +59,7 @@ static int copy_all(struct get *g, uint32_t row, const struct rec *rec) {
     return 0;
   }
   if (g->vectors) {
-    session_decode(s, g->vectors + (size_t)row * l->dim, s->scratch);
+    session_decode(s, get_vector(g, row, l->dim), s->scratch);
   }
   g->tracks[row] = schema_track(&s->core->schema, s->scratch);
   deliver_found(g, row, version);
@@ -75,7 +74,7 @@ copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
   if (__builtin_expect(g->tracks != NULL, 0)) {
     return copy_all(g, row, rec);
   }
-  float *to = g->vectors ? g->vectors + (size_t)row * dim : NULL;
+  float *to = g->vectors ? get_vector(g, row, dim) : NULL;
   void *raw = to && half ? (void *)g->s->scratch : (void *)to;
   if (!rec_read(rec, g->keys[row], raw, bytes, &version)) {
     return 0;
@@ -197,6 +196,16 @@ static uint32_t get_acquire_rows(struct get *g, uint32_t n) {
   return n;
 }
 
+/* The taker gets the rows of the chunk that are before this one; the next one
+** goes where the first of them was. */
+static void get_hand_over(struct get *g, uint32_t row) {
+  if (!g->taken_rc && row > g->taken) {
+    g->taken_rc = g->taker->take(g->taker->arg, g->at + g->taken, g->vectors,
+                                 row - g->taken);
+  }
+  g->taken = row;
+}
+
 void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
   emb_session *s = g->s;
   struct core *core = s->core;
@@ -208,6 +217,9 @@ void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
     const struct rec **rec = &recs[i % ROWS_AHEAD];
     if (row < n) {
       get_deliver(g, row, s->words[row], *rec, &l, cold);
+      if (g->taker && row + 1 - g->taken >= g->taker->together && !*cold) {
+        get_hand_over(g, row + 1);
+      }
     }
     if (i < n) {
       uint64_t word = seen_word(s, g->keys[i], s->words[i]);
@@ -250,8 +262,7 @@ static int use_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
   struct get *g = arg;
   (void)key;
   if (g->vectors) {
-    session_decode(s, g->vectors + (size_t)row * s->core->layout.dim,
-                   rec->vector);
+    session_decode(s, get_vector(g, row, s->core->layout.dim), rec->vector);
   }
   if (g->tracks) {
     g->tracks[row] = schema_track(&s->core->schema, rec->vector);
@@ -318,19 +329,32 @@ void get_tally(const struct get *g, size_t n) {
 /* Rows [at, at + m) of a batch. */
 static void window(struct get *g, const struct get *all, size_t at) {
   g->keys = all->keys + at;
-  g->vectors = all->vectors ? all->vectors + at * g->s->core->layout.dim : NULL;
+  g->vectors = all->vectors && !all->taker
+                   ? all->vectors + at * g->s->core->layout.dim
+                   : all->vectors;
   g->found = all->found ? all->found + at : NULL;
   g->versions = all->versions ? all->versions + at : NULL;
+  g->at = at;
+  g->taken = 0;
   g->tracks = all->tracks ? all->tracks + at : NULL;
 }
+
+/* Rows between two looks at whether the call was interrupted: one may cost a
+** coordinator's statement, some microseconds, and these a millisecond. */
+#define ROWS_POLLED (1u << 15)
 
 /* The whole batch once.  KEY_BLOCKED: *blocked may not be read yet. */
 static int get_batch(const struct get *all, size_t n, size_t *blocked) {
   emb_session *s = all->s;
   struct get g = *all;
+  const struct get_taker *taker = all->taker;
+  uint32_t most = taker ? taker->rows : s->chunk;
   int rc = EMB_OK;
-  for (size_t at = 0; !rc && at < n; at += s->chunk) {
-    uint32_t m = (uint32_t)(n - at < s->chunk ? n - at : s->chunk);
+  if (taker) {
+    taker->begin(taker->arg);
+  }
+  for (size_t at = 0; !rc && at < n; at += most) {
+    uint32_t m = (uint32_t)(n - at < most ? n - at : most);
     uint32_t cold, row;
     window(&g, all, at);
     rc = g.call ? bound_reserve(s, m) : EMB_OK;
@@ -340,6 +364,13 @@ static int get_batch(const struct get *all, size_t n, size_t *blocked) {
       return GET_BLOCKED;
     }
     rc = rc ? rc : get_from_disk(&g, cold);
+    if (!rc && taker) {
+      get_hand_over(&g, m);
+      rc = g.taken_rc;
+    }
+    if (!rc && at / ROWS_POLLED != (at + m) / ROWS_POLLED) {
+      rc = session_interrupted(s);
+    }
   }
   get_tally(&g, n);
   return rc;
@@ -355,7 +386,7 @@ static int get_one(struct get *g) {
 }
 
 static int get(emb_session *s, const int64_t *keys, size_t n,
-               const emb_rows *to, int counts) {
+               const emb_rows *to, int counts, const struct get_taker *taker) {
   if (!to->vectors && !to->versions && !to->tracks) {
     return to->found ? local_exists(s, keys, n, to->found) /* needs no record */
                      : session_begin(s);
@@ -375,11 +406,12 @@ static int get(emb_session *s, const int64_t *keys, size_t n,
                   .found = to->found,
                   .versions = to->versions,
                   .tracks = to->tracks,
+                  .taker = taker,
                   .promote = counts};
   if (counts && to->vectors && store_counts(s)) {
     g.call = bound_call(s);
   }
-  if (n == 1 && !g.call) {
+  if (n == 1 && !g.call && !taker) {
     return get_one(&g);
   }
   rc = get_batch(&g, n, &blocked);
@@ -400,19 +432,25 @@ int local_get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
               uint8_t *found, uint64_t *versions) {
   const emb_rows to = {
       .vectors = vectors, .found = found, .versions = versions};
-  return get(s, keys, n, &to, 1);
+  return get(s, keys, n, &to, 1, NULL);
 }
 
 int local_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                uint8_t *found, uint64_t *versions) {
   const emb_rows to = {
       .vectors = vectors, .found = found, .versions = versions};
-  return get(s, keys, n, &to, 0);
+  return get(s, keys, n, &to, 0, NULL);
 }
 
 int get_peek(emb_session *s, const int64_t *keys, size_t n,
              const emb_rows *to) {
-  return get(s, keys, n, to, 0);
+  return get(s, keys, n, to, 0, NULL);
+}
+
+int get_by_pieces(emb_session *s, const int64_t *keys, size_t n, int counts,
+                  const struct get_taker *taker) {
+  const emb_rows to = {.vectors = taker->vectors};
+  return get(s, keys, n, &to, counts, taker);
 }
 
 int local_tracks(emb_session *s, const int64_t *keys, size_t n,

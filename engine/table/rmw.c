@@ -58,21 +58,20 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
   return EMB_OK;
 }
 
-int rmw_gradients(emb_session *s, const int64_t *keys, size_t n,
-                  const float *gradients, const emb_update *how,
-                  const emb_rows *to) {
+int rmw_gradients(emb_session *s, const struct rmw_ask *ask) {
   struct change change;
-  struct write_batch batch = {.keys = keys,
-                              .n = n,
-                              .found = to ? to->found : NULL,
-                              .versions = to ? to->versions : NULL,
+  struct write_batch batch = {.keys = ask->keys,
+                              .n = ask->n,
+                              .found = ask->to ? ask->to->found : NULL,
+                              .versions = ask->to ? ask->to->versions : NULL,
                               .wait = 1};
-  int rc = rmw_begin(s, keys, n, gradients, 1, &batch.call);
-  rc = rc ? rc : rmw_step(s, gradients, how, &change);
+  int rc = rmw_begin(s, ask->keys, ask->n, ask->gradients, 1, &batch.call);
+  rc = rc ? rc : rmw_step(s, ask->gradients, ask->how, &change);
   if (rc) {
     return rc;
   }
-  count_add(&s->core->counters.rmw_keys, n);
+  change.times = ask->times;
+  count_add(&s->core->counters.rmw_keys, ask->n);
   return change__rows(s, &batch, &change);
 }
 

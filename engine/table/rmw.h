@@ -11,10 +11,18 @@
 /* Checks it; the session's error says what is wrong. */
 int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
              struct change *change);
-/* emb_apply_gradients, at once. */
-int rmw_gradients(emb_session *s, const int64_t *keys, size_t n,
-                  const float *gradients, const emb_update *how,
-                  const emb_rows *to);
+/* What emb_apply_gradients is asked. */
+struct rmw_ask {
+  const int64_t *keys;
+  size_t n;
+  const float *gradients;
+  const uint32_t *times; /* NULL, or of keys that differ: how many rows of a
+                            batch each gradient is the sum of */
+  const emb_update *how;
+  const emb_rows *to;
+};
+/* It, at once. */
+int rmw_gradients(emb_session *s, const struct rmw_ask *ask);
 
 /* Averages of several gradients each, of keys that differ. */
 struct rmw_batch {

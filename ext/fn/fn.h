@@ -12,8 +12,8 @@
 **           its own on the connection and takes references to it.
 ** FILES     fn.c (what those on a table have in common), vector.c, aggregate.c,
 **           each.c, quantize.c, diff.c (arithmetic), store.c, async.c,
-**           delta.c, file.c, gc.c, serve.c, sample.c (on tables).  tvf/ uses
-**           fn.c, delta.c and sample.c for its arguments, and serve.c.
+**           delta.c, file.c, gc.c, serve.c, sample.c, bag.c (on tables).  tvf/
+**           uses fn.c, delta.c and sample.c for its arguments, and serve.c.
 ** STATE     None here: tickets and versions are the link's.
 ** THREADS   As conn.h says.
 */
@@ -72,6 +72,7 @@ int ext_fn_delta_register(struct ext_conn *conn);
 int ext_fn_serve_register(struct ext_conn *conn);
 int ext_fn_sample_register(struct ext_conn *conn);
 int ext_fn_lookup_register(struct ext_conn *conn);
+int ext_fn_bag_register(struct ext_conn *conn);
 /* emb_gc(). */
 void ext_fn_gc(sqlite3_context *context, int argc, sqlite3_value **argv);
 

@@ -28,6 +28,19 @@ static const struct fail_sql_step {
     {"SELECT emb_dot(emb_get('items', '[11]'), " FAIL_ONE "), "
      "length(emb_peek('items', '[12,13,-1]'))",
      0},
+    {"SELECT emb_dot(emb_bag('items', '[11,12,11]', '[0]', 'sum', "
+     "'[1,2,-1]'), " FAIL_ONE "), "
+     "length(emb_bag('items', '[-1]', '[0,0]', 'mean'))",
+     0},
+    {"CREATE VIRTUAL TABLE IF NOT EXISTS trained USING emb(vector FLOAT[2], "
+     "memory='4MB', optimizer='sgd(lr=1)'); "
+     "INSERT OR REPLACE INTO trained(key, vector) VALUES(1, '[1,2]'), "
+     "(2, '[3,4]'); "
+     "SELECT emb_bag_apply('trained', '[1,2,1]', '[0,2]', 'mean', "
+     "'[0,0,0,0]'); "
+     "SELECT emb_to_json(emb_bag('trained', '[1,2,1]', '[0,2]', 'sqrtn')); "
+     "DROP TABLE trained",
+     0},
     {"SELECT count(*) FROM emb_lookahead('items', '[20,21,22,23]')", 0},
     {"SELECT emb_lookahead_wait('items') > 0", 0},
     {"SELECT key, round(distance, 3), emb_dot(vector, " FAIL_ONE ") FROM items "

@@ -4,105 +4,94 @@
 */
 #include "pool.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 void pool_open(struct pool *pool, sqlite3 *db, size_t width) {
   memset(pool, 0, sizeof(*pool));
   pool->width = width;
-  pool->get = statement_new(db, "SELECT emb_get('word', ?1)");
-  pool->apply = statement_new(db, "SELECT emb_rmw('word', ?1, ?2)");
+  pool->get = statement_new(db, "SELECT emb_bag('word', ?1, ?2, 'sqrtn')");
+  pool->apply =
+      statement_new(db, "SELECT emb_bag_apply('word', ?1, ?2, 'sqrtn', ?3)");
 }
 
 void pool_close(struct pool *pool) {
   sqlite3_finalize(pool->get);
   sqlite3_finalize(pool->apply);
   free(pool->key);
-  free(pool->gradient);
   free(pool->first);
 }
 
-/* Puts the keys of these entries one behind the other; how many. */
-static size_t gather(struct pool *pool, const struct words *words,
-                     const uint32_t *which, size_t count) {
-  size_t keys = 0;
-  if (count > pool->bags || !pool->first) {
+static void make_room(struct pool *pool, size_t bags, size_t keys) {
+  if (bags > pool->bags_room) {
     free(pool->first);
-    pool->first = need(count + 1, sizeof(size_t));
+    pool->bags_room = 2 * bags;
+    pool->first = need(pool->bags_room, sizeof(int64_t));
   }
-  pool->bags = count;
-  for (size_t i = 0; i < count; i++) {
-    pool->first[i] = keys;
-    keys += words->first[which[i] + 1] - words->first[which[i]];
-  }
-  pool->first[count] = keys;
   if (keys > pool->room) {
     free(pool->key);
-    free(pool->gradient);
     pool->room = 2 * keys;
     pool->key = need(pool->room, sizeof(int64_t));
-    pool->gradient = need(pool->room * pool->width, sizeof(float));
   }
-  for (size_t i = 0; i < count; i++) {
-    size_t length = pool->first[i + 1] - pool->first[i];
-    if (length > 0) {
-      memcpy(pool->key + pool->first[i], words->key + words->first[which[i]],
-             length * sizeof(int64_t));
-    }
-  }
-  return keys;
 }
 
-static float share_of(const struct pool *pool, size_t bag) {
-  size_t length = pool->first[bag + 1] - pool->first[bag];
-  return 1 / sqrtf((float)(length ? length : 1));
+static size_t length_of(const struct words *words, uint32_t entry) {
+  return words->first[entry + 1] - words->first[entry];
+}
+
+/* Puts the keys of these entries one behind the other. */
+static void gather(struct pool *pool, const struct words *words,
+                   const uint32_t *which, size_t count) {
+  size_t keys = 0;
+  for (size_t i = 0; i < count; i++) {
+    keys += length_of(words, which[i]);
+  }
+  make_room(pool, count, keys);
+  pool->bags = count;
+  pool->keys = 0;
+  for (size_t i = 0; i < count; i++) {
+    size_t length = length_of(words, which[i]);
+    pool->first[i] = (int64_t)pool->keys;
+    if (length > 0) {
+      memcpy(pool->key + pool->keys, words->key + words->first[which[i]],
+             length * sizeof(int64_t));
+    }
+    pool->keys += length;
+  }
+}
+
+/* The first two arguments. */
+static void bind_bags(struct pool *pool, sqlite3_stmt *statement) {
+  sqlite3_bind_blob64(statement, 1, pool->key, pool->keys * sizeof(int64_t),
+                      SQLITE_STATIC);
+  sqlite3_bind_blob64(statement, 2, pool->first, pool->bags * sizeof(int64_t),
+                      SQLITE_STATIC);
 }
 
 void pool_forward(struct pool *pool, const struct words *words,
                   const uint32_t *which, size_t count, float *y) {
-  size_t width = pool->width, keys = gather(pool, words, which, count);
-  memset(y, 0, count * width * sizeof(float));
-  if (keys == 0) {
+  size_t bytes = count * pool->width * sizeof(float);
+  gather(pool, words, which, count);
+  if (pool->keys == 0) {
+    memset(y, 0, bytes);
     return;
   }
-  sqlite3_bind_blob64(pool->get, 1, pool->key, keys * sizeof(int64_t),
-                      SQLITE_STATIC);
-  const float *row =
-      statement_step(pool->get) ? sqlite3_column_blob(pool->get, 0) : NULL;
-  if (!row || (size_t)sqlite3_column_bytes(pool->get, 0) !=
-                  keys * width * sizeof(float)) {
-    die("emb_get gave a result of the wrong size");
+  bind_bags(pool, pool->get);
+  if (!statement_step(pool->get) ||
+      (size_t)sqlite3_column_bytes(pool->get, 0) != bytes) {
+    die("emb_bag gave a result of the wrong size");
   }
-  for (size_t i = 0; i < count; i++, y += width) {
-    float share = share_of(pool, i);
-    for (size_t k = pool->first[i]; k < pool->first[i + 1]; k++) {
-      for (size_t j = 0; j < width; j++) {
-        y[j] += share * *row++;
-      }
-    }
-  }
+  memcpy(y, sqlite3_column_blob(pool->get, 0), bytes);
   statement_end(pool->get);
 }
 
 void pool_backward(struct pool *pool, const float *y_gradient) {
-  size_t width = pool->width, keys = pool->first[pool->bags];
-  float *to = pool->gradient;
-  if (keys == 0) {
+  if (pool->keys == 0) {
     return;
   }
-  for (size_t i = 0; i < pool->bags; i++, y_gradient += width) {
-    float share = share_of(pool, i);
-    for (size_t k = pool->first[i]; k < pool->first[i + 1]; k++) {
-      for (size_t j = 0; j < width; j++) {
-        *to++ = share * y_gradient[j];
-      }
-    }
-  }
-  sqlite3_bind_blob64(pool->apply, 1, pool->key, keys * sizeof(int64_t),
-                      SQLITE_STATIC);
-  sqlite3_bind_blob64(pool->apply, 2, pool->gradient,
-                      keys * width * sizeof(float), SQLITE_STATIC);
+  bind_bags(pool, pool->apply);
+  sqlite3_bind_blob64(pool->apply, 3, y_gradient,
+                      pool->bags * pool->width * sizeof(float), SQLITE_STATIC);
   statement_step(pool->apply);
   statement_end(pool->apply);
 }

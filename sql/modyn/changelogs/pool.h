@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** pool.h -- pooled lookups in the table of words: the sum of the vectors of an
-** entry's words, divided by the root of their number, and the gradient's way
-** back, which the table's optimizer applies.
+** pool.h -- pooled lookups in the table of words (emb_bag): the sum of the
+** vectors of an entry's words, divided by the root of their number; and the
+** gradient's way back (emb_bag_apply), which the table's optimizer applies.
 */
 #ifndef CHANGELOGS_POOL_H
 #define CHANGELOGS_POOL_H
@@ -14,10 +14,9 @@ struct pool {
   sqlite3_stmt *get, *apply;
   /* Of the bags of a batch, one behind the other: */
   int64_t *key;
-  float *gradient;
-  size_t room; /* keys */
-  size_t *first;
-  size_t bags;
+  size_t keys, room;
+  int64_t *first; /* where each begins in them */
+  size_t bags, bags_room;
 };
 
 /* The table is called word, and has vectors of this width. */

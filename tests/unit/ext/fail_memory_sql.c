@@ -116,6 +116,11 @@ static const char *const scans[] = {
     "WHERE key IN ('a', 'c')",
     "SELECT emb_snapshot_restore('words', '%s/words')",
     "SELECT emb_delta_export('words', 'me', '%s/words')",
+    "SELECT hex(emb_bag('gone', '[1,2,1]', '[0,0,2]', 'mean', '[1,2,3]'))",
+    "SELECT emb_bag_apply('gone', '[3,4,3]', '[0,2]', 'sqrtn', '[0,0,0,0]', "
+    "'[1,2,3]') > 0",
+    "SELECT hex(emb_bag('words', '[\"a\",\"b\"]', '[0,2]', "
+    "'sum(include_last_offset=1)'))",
     "SELECT hex(emb_patch(x'0102', emb_diff(x'0102', zeroblob(40), "
     "'operator=xor, width=1')))",
     "SELECT rank, key, weight FROM emb_chosen((SELECT emb_coreset(key, vector, "

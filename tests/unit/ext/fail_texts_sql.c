@@ -144,6 +144,8 @@ static const char *const calls[] = {
     "'[[1,1],[3,4]]')) FROM words_keys WHERE key = 'dog'",
     "SELECT emb_lookup('words', json_array(hex(randomblob(4)), 'dog'), 1)",
     "SELECT emb_get('words', json_array(hex(randomblob(4)), 'dog'))",
+    "SELECT emb_bag('words', json_array(hex(randomblob(4)), 'dog'), '[0]', "
+    "'mean')",
     "SELECT vector FROM words WHERE word = 'new' || abs(random())",
     "SELECT emb_write_back('words', json_array(hex(randomblob(4))), '[1,1]'); "
     "SELECT emb_write_back_synchronize('words')",
