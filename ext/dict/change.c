@@ -193,23 +193,38 @@ static int now_begin(struct dict_now *now, struct ext_dict *dict,
   return rc;
 }
 
+/* Which texts are not known before: 1 at its place. */
+static uint8_t *now_new(const struct ext_dict_batch *batch) {
+  uint8_t *is_new = sqlite3_malloc64(batch->n + 1);
+  for (size_t i = 0; is_new && i < batch->n; i++)
+    is_new[i] = batch->ids[i] == 0;
+  return is_new;
+}
+
 int ext_dict_add_now(struct ext_dict *dict, sqlite3 *other,
                      const struct ext_dict_batch *batch,
                      const struct ext_dict_rows *rows, char **err) {
   int64_t removals = dict->removals;
+  uint8_t *is_new = now_new(batch);
   struct dict_now now;
-  int same, rc = now_begin(&now, dict, other, err);
-  if (rc != SQLITE_OK)
+  int same, rc = is_new ? now_begin(&now, dict, other, err) : SQLITE_NOMEM;
+  if (rc != SQLITE_OK) {
+    sqlite3_free(is_new);
     return rc;
+  }
   same = now.writer->removals == removals;
   now.writer->limit = now.writer->newest;
   rc = add_all(now.writer, batch, 1, rows, err);
   rc = now_end(&now, rc, err);
   if (other == NULL)
     ext_dict_end(dict);
-  /* Otherwise those that were known before may not be so any more. */
-  for (size_t i = 0; same && i < batch->n && rc == SQLITE_OK; i++)
-    ext_cache_add(dict->cache, &batch->texts[i], batch->ids[i]);
+  /* What the connection reads may be older than these, which it is to find all
+  ** the same.  Those that were known may be so no more, if some were removed.
+  */
+  for (size_t i = 0; i < batch->n && rc == SQLITE_OK; i++)
+    if (same || is_new[i])
+      ext_cache_add(dict->cache, &batch->texts[i], batch->ids[i]);
+  sqlite3_free(is_new);
   return rc;
 }
 

@@ -171,6 +171,23 @@ int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
   return ext_keys_commit(table, keys, err);
 }
 
+/* A text without a row may be removed before its row is written, and a
+** statement that reads the past would not see that (ext_keys_settle). */
+static int keys_look_for_rowless(struct ext_table *table, struct ext_keys *keys,
+                                 char **err) {
+  uint8_t are[KEYS_STEP];
+  int rc = SQLITE_OK;
+  if (!keys_read_the_past(table))
+    return SQLITE_OK;
+  for (size_t at = 0; at < keys->n && rc == SQLITE_OK && !keys->rowless;
+       at += KEYS_STEP) {
+    size_t n = keys->n - at < KEYS_STEP ? keys->n - at : KEYS_STEP;
+    rc = ext_keys_exist(table->link, keys->at + at, n, are, err);
+    keys->rowless = rc == SQLITE_OK && memchr(are, 0, n) != NULL;
+  }
+  return rc;
+}
+
 int ext_keys_commit(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
   struct ext_link *link = table->link;
@@ -179,14 +196,14 @@ int ext_keys_commit(struct ext_table *table, struct ext_keys *keys,
   sqlite3 *other;
   int rc;
   if (keys->absent == 0)
-    return SQLITE_OK;
+    return keys_look_for_rowless(table, keys, err);
   rc = ext_keys_writer(table, &other, err);
   if (rc == SQLITE_OK)
     rc = ext_dict_add_now(link->dict, other, &batch, &rows, err);
   sqlite3_close(other);
   if (rc == SQLITE_OK) {
     keys->absent = 0;
-    keys->added = 1;
+    keys->rowless = 1;
   }
   return rc;
 }
@@ -244,7 +261,7 @@ int ext_keys_settle(struct ext_table *table, struct ext_keys *keys,
       EMB_SEED(SEED_REMOVED_TEXT_NOT_RESTORED))
     return SQLITE_OK;
   rc = ext_keys_begin(table, err);
-  if (rc == SQLITE_OK && keys->added && keys_read_the_past(table))
+  if (rc == SQLITE_OK && keys->rowless && keys_read_the_past(table))
     rc = keys_removals_now(table, &removals, err);
   else if (rc == SQLITE_OK)
     removals = ext_dict_removals(table->link->dict);

@@ -423,7 +423,7 @@ struct ext_keys {
   size_t absent;          /* texts that have no number */
   struct ext_texts texts; /* n of them where the keys are texts */
   int64_t removals;       /* as of when they were looked up */
-  int added;              /* some of them, at once */
+  int rowless;            /* some may have no row, or have been added */
   int peeks, settles;     /* what ext_keys_look says */
   int64_t one;            /* where `at` is, of a single key, */
   struct ext_text one_text;
