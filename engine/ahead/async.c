@@ -183,9 +183,10 @@ int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
   job->versions = to->versions;
   job->cold = env->resize(env, NULL, (n + 1) * sizeof *job->cold);
   job->state = env->allocate(env, n + 1);
-  if (!job->cold || !job->state) {
-    rc = session_error(s, EMB_NOMEM, "out of memory");
-  } else if (store_counts(s)) {
+  int counts = 0;
+  rc = job->cold && job->state ? store_counts(s, &counts)
+                               : session_error(s, EMB_NOMEM, "out of memory");
+  if (counts) {
     job->call = lease_next_call(&s->leases);
     job->statement = s->leases.statement;
     job->statement_call = s->leases.statement_call;

@@ -78,6 +78,7 @@ static int find_owner(emb_session *s) {
     switch (link__open(s, patience_us(s))) {
     case LINK_MADE:
       err_clear(&s->err);
+      s->sought = 0;
       own_unload(store);
       return EMB_OK;
     case LINK_NOBODY:

@@ -54,6 +54,8 @@
 #include "own.h"
 
 #define REFRESH_US 5000
+#define SEEK_US 2000
+#define SEEK_TRIES 50
 
 int own_load(emb_store *store, const struct manifest *m, int replay,
              emb_err *err) {
@@ -470,23 +472,42 @@ int local_own(emb_session *s) {
   return rc ? rc : store_own(s);
 }
 
-int store_may_write(emb_session *s) {
+/* Another process has just become the owner, or does so now: it is sought, and
+** asked.  One that does not serve is sought by a session for a moment, once. */
+static int seek_owner(emb_session *s) {
+  uint64_t waited = 0;
+  if (!s->routes || s->sought == SEEK_TRIES ||
+      EMB_SEED(SEED_OWNER_NOT_SOUGHT)) {
+    return EMB_OK;
+  }
+  if (s->sought++) {
+    session_sleep(s, SEEK_US, &waited);
+  }
+  s->recovering = 1;
+  return CALL_ELSEWHERE;
+}
+
+int store_may_write(emb_session *s, int *may) {
   emb_store *store = s->store;
+  int rc = EMB_OK;
+  *may = 0;
   if (atomic_load(&store->readonly) || s->only_reads) {
-    return 0;
+    return EMB_OK;
   }
   if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
     pthread_mutex_lock(&store->own_lock);
     if (!atomic_load(&store->owner)) {
-      own_take(store, NULL);
+      rc = own_take(store, NULL);
     }
     pthread_mutex_unlock(&store->own_lock);
   }
-  return atomic_load_explicit(&store->owner, memory_order_acquire);
+  *may = atomic_load_explicit(&store->owner, memory_order_acquire);
+  return rc == EMB_BUSY && !*may ? seek_owner(s) : EMB_OK;
 }
 
-int store_counts(emb_session *s) {
-  return core_bounded(s->core) && store_may_write(s);
+int store_counts(emb_session *s, int *counts) {
+  *counts = 0;
+  return core_bounded(s->core) ? store_may_write(s, counts) : EMB_OK;
 }
 
 static int refresh(emb_store *store, emb_err *err) {

@@ -200,6 +200,8 @@ struct emb_session {
   int routes;     /* a call that finds the store being recovered by another
                      process is to be made anew, perhaps there [route.c] */
   int recovering; /* the last one did */
+  int sought;     /* how often one was, in vain, because of an owner that did
+                     not serve yet */
   uint64_t prepared_number;
   uint64_t
       died_serial; /* the last link whose owner has died, or was given up */
@@ -355,11 +357,13 @@ int session_begin_work(emb_session *s, const char *what);
 int store_own(emb_session *s);
 /* The error of a write to a store that was dropped. */
 int store_dropped(emb_session *s);
-/* Does this process own the store, or could it take it without waiting? */
-int store_may_write(emb_session *s);
+/* Does this process own the store, or could it take it without waiting?
+** CALL_ELSEWHERE: another one is the owner by now, and may serve this one. */
+int store_may_write(emb_session *s, int *may);
 /* Is a Get counted?  Then this process must be the one whose Puts give it back,
-** so it becomes the owner; while another is, nothing is counted here. */
-int store_counts(emb_session *s);
+** so it becomes the owner; while another one is that does not serve, nothing is
+** counted here.  CALL_ELSEWHERE as above. */
+int store_counts(emb_session *s, int *counts);
 /* Before a read: a reader sees the newest checkpoint. */
 int store_refresh(emb_session *s);
 /* A reader found a page damaged: loads the newest checkpoint, because the owner

@@ -408,7 +408,14 @@ static int get(emb_session *s, const int64_t *keys, size_t n,
                   .tracks = to->tracks,
                   .taker = taker,
                   .promote = counts};
-  if (counts && to->vectors && store_counts(s)) {
+  int counted = 0;
+  if (counts && to->vectors) {
+    rc = store_counts(s, &counted);
+  }
+  if (rc) {
+    return rc;
+  }
+  if (counted) {
     g.call = bound_call(s);
   }
   if (n == 1 && !g.call && !taker) {

@@ -112,8 +112,9 @@ static int create_chunk(emb_session *s, const int64_t *keys, uint32_t n,
   if (!batch.n) {
     return EMB_OK;
   }
-  int rc = session_begin_write(s);
-  if (rc || !store_may_write(s)) {
+  int may, rc = session_begin_write(s);
+  rc = rc ? rc : store_may_write(s, &may);
+  if (rc || !may) {
     return rc; /* they stay absent */
   }
   rc = store_own(s);

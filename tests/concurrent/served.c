@@ -12,6 +12,7 @@
 
 #include "engine/session/registry.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -753,6 +754,45 @@ TEST(leaving_owner_serves_who_comes) {
     CHECK_EQ_INT(emb_count(c.s), N + 1); /* key 2 is none of the others */
   }
   (void)help_close(c.store, c.s);
+}
+
+/* As a process does that is about to become the owner; then it goes away. */
+static void lock_and_leave(const char *dir, int hear, int say) {
+  struct flock whole = {
+      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = (off_t)1 << 40};
+  char path[600];
+  (void)hear;
+  (void)snprintf(path, sizeof path, "%s/lock", dir);
+  int fd = open(path, O_RDWR);
+  if (fd < 0 || fcntl(fd, F_SETLK, &whole) != 0)
+    _exit(2);
+  (void)!write(say, "l", 1);
+  (void)usleep(50000);
+  _exit(0);
+}
+
+/* The store says that nobody owns it, and has an owner the next moment: a Get
+** that counts, or makes rows, is that one's to carry out. */
+TEST(get_while_another_becomes_the_owner) {
+  struct owner other;
+  emb_config appears = config;
+  emb_store *store;
+  emb_session *s;
+  char dir[512];
+  uint8_t is[2];
+  (void)snprintf(dir, sizeof dir, "%s", help_path("store"));
+  fill(1);
+  appears.insert_on = EMB_INSERT_ON_LOOKUP;
+  if (!help_open(dir, &appears, &store, &s) || !OK(s, emb_checkpoint(s)) ||
+      !help_close(store, s) || !help_open(dir, &appears, &store, &s))
+    return;
+  if (owner_start_as(&other, dir, lock_and_leave, 'l')) {
+    OK(s, emb_get(s, keys, 2, back, NULL, NULL));
+    OK(s, emb_exists(s, keys, 2, is));
+    CHECK_EQ_INT(is[0] + is[1], 2);
+    owner_wait(&other, 1);
+  }
+  (void)help_close(store, s);
 }
 
 static void recover_and_wait(const char *dir, int hear, int say) {
