@@ -89,7 +89,11 @@ TEST(rows_on_disk) {
     return;
   put_rows(s, c.dim);
   compare_some(s, c.dim, help_amount(20));
-  CHECK(getenv("SERVED") || help_stat(store, "get_disk") > 1000);
+  int served = getenv("SERVED") != NULL; /* then the owner counts */
+  for (int i = 0; i < 20 && !served && help_stat(store, "get_disk") <= 1000;
+       i++)
+    compare_some(s, c.dim, help_amount(20));
+  CHECK(served || help_stat(store, "get_disk") > 1000);
   help_close(store, s);
 }
 
