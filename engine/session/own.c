@@ -502,6 +502,9 @@ int store_may_write(emb_session *s, int *may) {
     pthread_mutex_unlock(&store->own_lock);
   }
   *may = atomic_load_explicit(&store->owner, memory_order_acquire);
+  if (*may) {
+    s->sought = 0;
+  }
   return rc == EMB_BUSY && !*may ? seek_owner(s) : EMB_OK;
 }
 
