@@ -374,6 +374,32 @@ void emb_session_interrupt(emb_session *session, int (*interrupt)(void *),
 enum { EMB_BLOCKS_COMMIT, EMB_BLOCKS_WRITE };
 void emb_session_blocks(emb_session *session,
                         int (*blocks)(void *arg, int what), void *arg);
+/* For the coordinator of prepared transactions (emb_prepare), whose own data
+** say which of them are committed.  Called, in the thread of a call and before
+** that has done anything, when the call meets a transaction that is prepared
+*and
+** whose end the store does not know yet.  in_doubt: its session is lost, so the
+** callback has to decide it (emb_resolve); else its session will say in a
+*moment
+** how it ends.  The callback returns
+**   EMB_DECIDE_AGAIN  it is committed or undone, or about to be: the call is
+*made
+**                     again, until the timeout (EMB_BUSY)
+**   EMB_DECIDE_PAST   the data that the caller sees do not have it: a read
+*shows
+**                     the state before it, a write waits or is EMB_LOCKED
+**   EMB_DECIDE_FAIL   that cannot be said now: EMB_LOCKED
+** Setting the callback forgets what it has said.  So it is set again whenever
+** the caller looks at its data anew.  Without it reads show the state before.
+ */
+enum { EMB_DECIDE_FAIL, EMB_DECIDE_AGAIN, EMB_DECIDE_PAST };
+void emb_session_decides(emb_session *session,
+                         int (*decides)(void *arg, uint64_t number,
+                                        int in_doubt),
+                         void *arg);
+/* Number of the transaction because of which the session's last call was
+** EMB_LOCKED; 0: it was not, or for another reason. */
+uint64_t emb_undecided(const emb_session *session);
 emb_store *emb_session_store(const emb_session *session);
 
 /* ---- batches, acting at once ------------------------------------------- */
@@ -642,8 +668,10 @@ int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
 /* Waits for a prefetch (0: the oldest one that was not synchronized yet) and
 ** ends its ticket, whatever it returns but EMB_INTERRUPT.  On a bounded store
 ** keys that were at their bound at the start are waited for here.  *ended
-** (or NULL): which ticket it was.  EMB_RANGE: no such ticket; else as
-** emb_get. */
+** (or NULL): which ticket it was.  EMB_RANGE: no such ticket; EMB_LOST: the
+** process that owned the store has died, or has left with a prefetch that
+** counted, and nothing was written to the arrays; else as emb_get.  A process
+** that leaves in peace finishes what does not count before. */
 int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
                              uint64_t *ended);
 /* Starts a Put and returns at once; keys and vectors are copied where they
@@ -712,10 +740,12 @@ int emb_commit(emb_session *session);
 void emb_rollback(emb_session *session);
 
 /* Number of the transaction that recovery found prepared and undecided, or 0.
-** Until emb_resolve, reads see the state before it and emb_begin returns
-** EMB_LOCKED. */
+** Until emb_resolve, reads see the state before it (but see
+** emb_session_decides) and emb_begin returns EMB_LOCKED. */
 uint64_t emb_in_doubt(const emb_store *store);
-int emb_resolve(emb_store *store, int commit, emb_err *err);
+/* Says how that transaction ends.  EMB_OK and nothing else if it is not in
+** doubt any more: another process may have decided it, and begun the next. */
+int emb_resolve(emb_store *store, uint64_t number, int commit, emb_err *err);
 /* Number of the last committed prepared transaction, 0 if none. */
 uint64_t emb_committed(const emb_store *store);
 /* Two numbers that are other ones whenever a row has been changed, and may be
@@ -726,6 +756,9 @@ void emb_state(const emb_store *store, uint64_t state[2]);
 ** whether there is a newer checkpoint.  After this the next one looks, unless a
 ** scan is open: then the first after that. */
 void emb_look(emb_store *store);
+/* 1: the process that owned the store has died, and this one may only read: so
+** it reads the last checkpoint, without what was committed after that. */
+int emb_is_unrecovered(const emb_store *store);
 
 /* ---- scans ------------------------------------------------------------- */
 
@@ -756,7 +789,8 @@ int emb_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                        size_t *n);
 void emb_scan_close(emb_scan *scan);
 /* Number of keys, as the session sees it, without those that pending gradients
-** will add (emb_flush_gradients); answered from memory. */
+** will add (emb_flush_gradients); answered from memory.  -1: an error, which is
+** the session's. */
 int64_t emb_count(emb_session *session);
 
 /* ---- snapshots --------------------------------------------------------- */

@@ -30,7 +30,6 @@
 
 struct aheads {
   struct job *jobs[AHEADS]; /* by number % AHEADS */
-  uint64_t last;
   size_t kept_bytes;
   /* Log address to slot of jobs and record: slot << 32 | (record + 1). */
   struct index kept;
@@ -370,7 +369,7 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
   rc = job->cold ? ahead_look_up(job)
                  : session_error(s, EMB_NOMEM, "out of memory");
   job->ahead.to_read = job->n;
-  job->number = job->ahead.number = s->aheads->last + 1;
+  job->number = job->ahead.number = s->ahead_last + 1;
   if (!rc) {
     ahead_drop(s, job->number % AHEADS);
   }
@@ -388,7 +387,7 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
                         env->now_us(env) +
                             CACHE_PIN_SECONDS * UINT64_C(1000000),
                         memory_order_relaxed);
-  s->aheads->last++;
+  s->ahead_last = job->number;
   s->aheads->jobs[job->number % AHEADS] = job;
   ahead_report(job, result);
   return EMB_OK;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "../bound/bound.h"
+#include "../session/own.h"
 #include "../table/get.h"
 #include "../table/put.h"
 #include "../table/rmw.h"
@@ -27,6 +28,7 @@ static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
     at = &(*at)->sibling;
   }
   *at = job;
+  atomic_fetch_add(&s->store->tickets, 1);
   job->number = ++s->ticket_last;
   job->returned_us = s->core->env->now_us(s->core->env);
   *ticket = job->number;
@@ -93,13 +95,21 @@ static void async_take_back(struct job *job) {
   }
 }
 
+/* What was loaded here stays until the last has ended. */
+static void ticket_over(emb_session *s) {
+  atomic_fetch_sub(&s->store->tickets, 1);
+  own_unload(s->store);
+}
+
 static int end(struct job *job, int rc) {
+  emb_session *s = job->session;
   async_take_back(job);
   if (!rc && job->rc) {
     rc = job->rc;
-    job->session->err = job->err;
+    s->err = job->err;
   }
   job_free(job);
+  ticket_over(s);
   return rc;
 }
 
@@ -452,6 +462,7 @@ void async_close(emb_session *s) {
     job_cancel(job);
     async_take_back(job);
     job_free(job);
+    ticket_over(s);
   }
   ahead__close(s);
 }

@@ -11,6 +11,8 @@
 #include "../serve/leave.h"
 #include "../serve/route.h"
 #include "../serve/served.h"
+#include "../serve/tickets.h"
+#include "../session/job.h"
 #include "../session/own.h"
 
 /* Where the session's next call goes: an error, or EMB_OK and session->link. */
@@ -36,16 +38,26 @@ static inline int route_call(const emb_session *session) {
                                  ARGUMENT(SIXTH, PADDED arguments)})
 
 /* A call that returns a code is made until it is carried out. */
+static int is_again(const emb_session *session, int *rc, struct deciding *d) {
+  emb_session *s = (emb_session *)(uintptr_t)session;
+  if (*rc == CALL_ELSEWHERE) {
+    *rc = route_again(s);
+    return *rc == EMB_OK;
+  }
+  return *rc == EMB_LOCKED && route_decide(s, rc, d);
+}
+
 #define EMB_CALL(type, name, parameters, arguments)                            \
   type emb_##name parameters {                                                 \
     int rc;                                                                    \
+    struct deciding d = {0};                                                   \
     do {                                                                       \
       rc = route_call(session);                                                \
       rc = rc || session->link ? rc : ENTER(name, arguments);                  \
       rc = rc              ? rc                                                \
            : session->link ? served_##name arguments                           \
                            : local_##name arguments;                           \
-    } while (rc == CALL_ELSEWHERE && !(rc = route_again(session)));            \
+    } while (__builtin_expect(rc != EMB_OK, 0) && is_again(session, &rc, &d)); \
     return rc;                                                                 \
   }
 SESSION_CALLS(EMB_CALL)
@@ -104,25 +116,69 @@ void emb_rollback(emb_session *session) {
   session->lost_txn = 0;
 }
 
-/* Whoever owns the store by then knows it. */
 int64_t emb_count(emb_session *session) {
-  emb_err owed = session->owed;
-  int64_t n;
-  int was_served;
+  int64_t n = -1;
+  int rc;
+  struct deciding d = {0};
   do {
-    session->owed.code = EMB_OK;
-    (void)route_call(session);
-    was_served = session->link != NULL;
-    /* Loads what is newest. */
-    if (!was_served && !atomic_load(&session->store->owner) &&
-        local_exists(session, NULL, 0, NULL) == CALL_ELSEWHERE) {
-      (void)route_again(session);
-      was_served = session->link != NULL;
+    /* Where there is no link this finds one, or loads what is newest. */
+    rc = session->link ? EMB_OK : emb_exists(session, NULL, 0, NULL);
+    if (!rc) {
+      n = session->link ? served_count(session) : local_count(session);
+      rc = n >= 0              ? EMB_OK
+           : session->err.code ? session->err.code
+                               : CALL_ELSEWHERE;
     }
-    n = was_served ? served_count(session) : local_count(session);
-    owed = session->owed.code ? session->owed : owed;
-  } while (was_served && !session->link);
-  session->owed = owed;
+  } while (rc && is_again(session, &rc, &d));
+  return rc ? -1 : n;
+}
+
+/* A ticket is synchronized where it was begun, or without asking anyone if its
+** owner has gone.  The oldest of both kinds has the lower number. */
+static int is_ticket_here(const emb_session *s, int kind, uint64_t number) {
+  const struct job *job = s->tickets;
+  const struct remote_ticket *there = tickets__find(s, kind, number);
+  while (job && (job->kind != kind || (number && job->number != number))) {
+    job = job->sibling;
+  }
+  return job ? !there || job->number < there->number : !there && !s->link;
+}
+
+static int owed(emb_session *s) {
+  if (s->owed.code) {
+    s->err = s->owed;
+    s->owed.code = EMB_OK;
+    return s->err.code;
+  }
+  return EMB_OK;
+}
+
+int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
+                             uint64_t *ended) {
+  int rc = session_begin(session);
+  rc = rc ? rc : owed(session);
+  return rc ? rc
+         : is_ticket_here(session, JOB_READ, ticket)
+             ? local_prefetch_synchronize(session, ticket, ended)
+             : served_prefetch_synchronize(session, ticket, ended);
+}
+
+int emb_write_back_synchronize(emb_session *session, uint64_t ticket,
+                               uint64_t *ended) {
+  int rc = session_begin(session);
+  rc = rc ? rc : owed(session);
+  return rc ? rc
+         : is_ticket_here(session, JOB_WRITE, ticket)
+             ? local_write_back_synchronize(session, ticket, ended)
+             : served_write_back_synchronize(session, ticket, ended);
+}
+
+size_t emb_tickets(const emb_session *session, size_t *write_backs) {
+  size_t here = 0, there = 0;
+  size_t n = local_tickets(session, &here) + served_tickets(session, &there);
+  if (write_backs) {
+    *write_backs = here + there;
+  }
   return n;
 }
 

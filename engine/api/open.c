@@ -359,8 +359,9 @@ static int load_existing(emb_store *store, emb_err *err) {
   store->checkpoint.manifest.generation = 0; /* nothing is loaded yet */
   rc = own_take_if_dead(store, &m, err);
   /* What is in doubt there may be for this process to decide. */
-  int is_served = rc == OWN_RECOVERING && route_recovered(store);
-  if (rc == EMB_BUSY) {
+  int is_served =
+      (rc == OWN_RECOVERING || rc == OWN_SERVED) && route_recovered(store);
+  if (rc == EMB_BUSY || (rc == OWN_SERVED && !is_served)) {
     rc = m.clean ? EMB_OK : route_open(store, &is_served, err);
     rc = rc || is_served ? rc : own_load_newest(store, &m, err);
   }

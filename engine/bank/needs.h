@@ -48,10 +48,8 @@ enum {
   NEEDS_OF_apply_gradients = NEEDS_NOTHING, /* gradients.c */
   NEEDS_OF_bag = NEEDS_KEYS,
   NEEDS_OF_bag_apply = NEEDS_NOTHING, /* gradients.c */
-  NEEDS_OF_prefetch = NEEDS_KEYS,
-  NEEDS_OF_prefetch_synchronize = NEEDS_NOTHING, /* as of its beginning */
+  NEEDS_OF_prefetch = NEEDS_KEYS,     /* as of its beginning */
   NEEDS_OF_write_back = NEEDS_KEYS,
-  NEEDS_OF_write_back_synchronize = NEEDS_NOTHING,
   NEEDS_OF_lookahead = NEEDS_NOTHING, /* where records are, not what */
   NEEDS_OF_lookahead_progress = NEEDS_NOTHING,
   NEEDS_OF_lookahead_wait = NEEDS_NOTHING,

@@ -65,6 +65,14 @@ struct env_io {
 
 enum { ENV_QUEUE_URING = 1, ENV_QUEUE_POOL = 2 };
 
+/* How a lock file is held. */
+enum env_lock_state {
+  ENV_LOCK_FREE,
+  ENV_LOCK_UNSETTLED, /* its holder does what others have to wait for */
+  ENV_LOCK_SERVES,    /* its holder answers other processes, */
+  ENV_LOCK_ALONE      /* or does not */
+};
+
 /* Who is at the other end, as the system says. */
 struct env_who {
   int64_t process; /* 0: one that cannot be seen from here (a container) */
@@ -154,19 +162,25 @@ struct env {
                struct env_about *);
   /* Device and inode of an existing path. */
   int (*identity)(struct env *, const char *path, uint64_t id[2]);
-  /* Takes an exclusive lock on the file path (created if absent) that dies
-  ** with the process and is not inherited by a fork: POSIX record lock.
-  ** EAGAIN when another process holds it; the rest as open. */
+  /* Takes an exclusive lock on the file path (created if absent), which is
+  ** UNSETTLED then.  The lock belongs to the open file, not to the process:
+  ** nothing else that opens and closes the file drops it, here or elsewhere,
+  ** and another copy of this library in the process is refused.  It ends with
+  ** the process, and a child after fork() does not keep it.  EAGAIN when it is
+  ** held; the rest as open. */
   int (*lock)(struct env *, const char *path, struct env_lock **);
   void (*unlock)(struct env *, struct env_lock *);
-  /* The holder of the lock has done what others have to wait for (own.c). */
-  void (*lock_settle)(struct env *, struct env_lock *);
-  /* 0: no other process holds the lock file, or there is none; EAGAIN: one
-  ** holds it, and has settled; EINPROGRESS: it has not yet.  Not for a process
-  ** that holds the lock itself: it would lose it. */
-  int (*lock_test)(struct env *, const char *path);
+  /* The holder of the lock has done what others have to wait for: it is SERVES
+  ** or ALONE from now on.  After SERVES it may become ALONE. */
+  void (*lock_settle)(struct env *, struct env_lock *, enum env_lock_state);
+  /* How the lock file is held, in one look; FREE also where there is none.  The
+  ** lock that this process holds itself counts as any other.  *process: who
+  ** holds it, 0 if nobody, or a process that cannot be seen from here. */
+  int (*lock_look)(struct env *, const char *path, enum env_lock_state *,
+                   int64_t *process);
   /* Shared locks of bytes of an open file, which other processes can see and
-  ** which do not block them; they end with the process.  At a number below
+  ** which do not block them; they end with the process, and a child after
+  ** fork() does not keep them (the file is closed there).  At a number below
   ** 2^61, once at each: the caller counts.  EINVAL, ENOLCK: this file system
   ** has none. */
   int (*byte_lock)(struct env *, struct env_file *, uint64_t at, int on);
@@ -268,9 +282,6 @@ struct env {
   /* Whether a directory is on a file system that other machines may have, too
   ** (NFS, CIFS, 9p): its name, or NULL. */
   const char *(*is_remote)(struct env *, struct env_dir *);
-  /* The same as lock_test; *process: who holds it, 0 if nobody, or one that
-  ** cannot be seen from here. */
-  int (*lock_holder)(struct env *, const char *path, int64_t *process);
   /* A path that means the same in every process of this machine: `path` itself
   ** if it begins with a slash, else behind the working directory.
   ** ENAMETOOLONG: it does not fit; ENOENT: there is no such directory any

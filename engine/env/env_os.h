@@ -52,6 +52,9 @@ int env__absolute(struct env *, const char *path, char *to, size_t size);
 ** which becomes *fd; but never one of the standard ones: where the host has
 ** closed stderr, its messages would go there.  After an error it is closed. */
 int env__own_fd(int got, int *fd);
+/* open() as env->open promises it: regular files only, or with O_DIRECTORY a
+** directory; without waiting. */
+int env__open_fd(const char *path, int flags, int *fd);
 /* poll() for at most so long (UINT64_MAX: for ever): EAGAIN, nothing came. */
 int env__poll(struct pollfd *, unsigned n, uint64_t wait_us);
 struct timespec env__timespec(uint64_t us);

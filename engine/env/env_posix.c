@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_posix.c -- files, directories and lock files, and the table env_posix.
+** env_posix.c -- files and directories, and the table env_posix.
 **
 ** ROLE      Called through the table only.
 ** INVARIANT Direct access is switched on after the open, and off again by the
@@ -8,7 +8,7 @@
 ** FAILURE   errno, made here and in env_io.c.
 ** THREADS   Any.
 */
-#include "../base/debug.h"
+#include "env_lock.h"
 #include "env_os.h"
 #include "env_peer.h"
 #include "env_queue.h"
@@ -65,7 +65,7 @@ static int check_kind(int fd, int flags) {
   return now < 0 || fcntl(fd, F_SETFL, now & ~O_NONBLOCK) != 0 ? errno : 0;
 }
 
-static int open_fd(const char *path, int flags, int *fd) {
+int env__open_fd(const char *path, int flags, int *fd) {
   int got;
   do
     got = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
@@ -92,7 +92,7 @@ static int file_open(struct env *env, const char *path, int flags,
   struct env_file *file = env__allocate(env, sizeof *file);
   if (file == NULL)
     return ENOMEM;
-  int rc = open_fd(path, os_flags, &file->fd);
+  int rc = env__open_fd(path, os_flags, &file->fd);
   if (rc != 0) {
     env__release(env, file);
     return rc;
@@ -110,6 +110,7 @@ static int file_open(struct env *env, const char *path, int flags,
 }
 
 static void file_close(struct env *env, struct env_file *file) {
+  env__lock_disown(&file->owned);
   /* On EINTR Linux has closed it: never again, the number may be another's. */
   (void)close(file->fd);
   env__release(env, file);
@@ -231,7 +232,7 @@ static int dir_open(struct env *env, const char *path, struct env_dir **out) {
   struct env_dir *dir = env__allocate(env, sizeof *dir);
   if (dir == NULL)
     return ENOMEM;
-  int rc = open_fd(path, O_RDONLY | O_DIRECTORY, &dir->fd);
+  int rc = env__open_fd(path, O_RDONLY | O_DIRECTORY, &dir->fd);
   if (rc != 0)
     env__release(env, dir);
   else
@@ -301,153 +302,6 @@ static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
   return 0;
 }
 
-/* ---- lock files --------------------------------------------------------
-**
-** A record lock belongs to the process and the inode.  So a second lock of
-** the same file by this process would succeed, and closing any descriptor of
-** that file would drop the lock: the caller takes it once per process and
-** opens the file in no other way (the registry of stores ensures that). */
-
-struct env_lock {
-  int fd;
-};
-
-/* The bytes of the lock file.  The first belongs to the owner, the others to
-** one that has not settled: they are taken together, so that no process sees an
-** owner without seeing whether it has settled.  A lock to the end of the file,
-** whatever that is, is an earlier version's, which always counts as settled. */
-#define LOCK_BYTES ((off_t)1 << 40)
-
-/* 1 when path no longer names the file that is locked: the owner before has
-** deleted it (emb_destroy) between the open and the lock. */
-static int is_deleted(int fd, const char *path) {
-  struct stat held, named;
-  if (stat(path, &named) != 0)
-    return errno == ENOENT;
-  return fstat(fd, &held) == 0 &&
-         (held.st_dev != named.st_dev || held.st_ino != named.st_ino);
-}
-
-static int set_lock(int fd) {
-  struct flock whole = {
-      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = LOCK_BYTES};
-  while (fcntl(fd, F_SETLK, &whole) != 0) {
-    if (errno == EACCES)
-      return EAGAIN; /* POSIX leaves a system the choice of the two */
-    if (errno != EINTR)
-      return errno;
-  }
-  return 0;
-}
-
-static int lock_take(struct env *env, const char *path, struct env_lock **out) {
-  struct env_lock *lock = env__allocate(env, sizeof *lock);
-  if (lock == NULL)
-    return ENOMEM;
-  int rc;
-  for (;;) {
-    rc = open_fd(path, O_RDWR | O_CREAT | O_NOFOLLOW, &lock->fd);
-    if (rc != 0)
-      break;
-    rc = set_lock(lock->fd);
-    if (rc == 0 && !is_deleted(lock->fd, path))
-      break;
-    (void)close(lock->fd);
-    if (rc != 0)
-      break;
-  }
-  if (rc != 0)
-    env__release(env, lock);
-  else
-    *out = lock;
-  return rc;
-}
-
-static void lock_drop(struct env *env, struct env_lock *lock) {
-  (void)close(lock->fd);
-  env__release(env, lock);
-}
-
-static void lock_settle(struct env *env, struct env_lock *lock) {
-  struct flock rest = {.l_type = F_UNLCK,
-                       .l_whence = SEEK_SET,
-                       .l_start = 1,
-                       .l_len = LOCK_BYTES - 1};
-  (void)env;
-  while (fcntl(lock->fd, F_SETLK, &rest) != 0 && errno == EINTR)
-    ;
-}
-
-static int lock_holder(struct env *env, const char *path, int64_t *process) {
-  struct flock whole = {
-      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = LOCK_BYTES};
-  int fd, rc;
-  (void)env;
-  *process = 0;
-  rc = open_fd(path, O_RDONLY | O_NOFOLLOW, &fd);
-  if (rc != 0)
-    return rc == ENOENT ? 0 : rc;
-  while ((rc = fcntl(fd, F_GETLK, &whole) != 0 ? errno : 0) == EINTR)
-    ;
-  if (rc == 0 && whole.l_type != F_UNLCK) {
-    rc = whole.l_len == LOCK_BYTES ? EINPROGRESS : EAGAIN;
-    *process = whole.l_pid > 0 ? whole.l_pid : 0;
-  }
-  (void)close(fd);
-  return rc;
-}
-
-static int lock_test(struct env *env, const char *path) {
-  int64_t process;
-  return lock_holder(env, path, &process);
-}
-
-/* ---- byte locks -----------------------------------------------------------
-**
-** Shared locks of the open file, not of the process: the file may be opened and
-** closed elsewhere in the process.  They stand beyond any content. */
-
-#define BYTE_LOCK_FIRST ((off_t)1 << 62)
-#define BYTE_LOCK_COUNT (UINT64_C(1) << 61)
-
-static int file_byte_lock(struct env *env, struct env_file *file, uint64_t at,
-                          int on) {
-  struct flock lock = {.l_type = on ? F_RDLCK : F_UNLCK,
-                       .l_whence = SEEK_SET,
-                       .l_start = BYTE_LOCK_FIRST + (off_t)at,
-                       .l_len = 1};
-  (void)env;
-  emb_assert(at < BYTE_LOCK_COUNT);
-  while (fcntl(file->fd, F_OFD_SETLK, &lock) != 0)
-    if (errno != EINTR)
-      return errno;
-  return 0;
-}
-
-static int file_byte_lock_lowest(struct env *env, struct env_file *file,
-                                 uint64_t below, uint64_t *at) {
-  (void)env;
-  emb_assert(below <= BYTE_LOCK_COUNT);
-  *at = UINT64_MAX;
-  while (below > 0) { /* it may name any of them: look below that one */
-    struct flock lock = {.l_type = F_WRLCK,
-                         .l_whence = SEEK_SET,
-                         .l_start = BYTE_LOCK_FIRST,
-                         .l_len = (off_t)below};
-    if (fcntl(file->fd, F_OFD_GETLK, &lock) != 0) {
-      if (errno != EINTR)
-        return errno;
-    } else if (lock.l_type == F_UNLCK) {
-      break;
-    } else {
-      *at = below = lock.l_start > BYTE_LOCK_FIRST
-                        ? (uint64_t)(lock.l_start - BYTE_LOCK_FIRST)
-                        : 0;
-    }
-  }
-  return 0;
-}
-
 /* ---- queues ------------------------------------------------------------ */
 
 static int queue_open(struct env *env, int kind, unsigned depth,
@@ -510,12 +364,12 @@ struct env env_posix = {
     .list_dir = dir_list,
     .about = file_about,
     .identity = path_identity,
-    .lock = lock_take,
-    .unlock = lock_drop,
-    .lock_settle = lock_settle,
-    .lock_test = lock_test,
-    .byte_lock = file_byte_lock,
-    .byte_lock_lowest = file_byte_lock_lowest,
+    .lock = env__lock,
+    .unlock = env__unlock,
+    .lock_settle = env__lock_settle,
+    .lock_look = env__lock_look,
+    .byte_lock = env__byte_lock,
+    .byte_lock_lowest = env__byte_lock_lowest,
     .queue_open = queue_open,
     .queue_close = queue_close,
     .queue_submit = queue_submit,
@@ -542,7 +396,6 @@ struct env env_posix = {
     .word_wait = env__word_wait,
     .word_wake = env__word_wake,
     .is_remote = env__is_remote,
-    .lock_holder = lock_holder,
     .absolute = env__absolute,
     .allocate = env__allocate,
     .resize = env__resize,

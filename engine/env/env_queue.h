@@ -21,6 +21,7 @@
 #define EMB_ENV_QUEUE_H
 
 #include "env.h"
+#include "env_lock.h"
 
 /* Unit of direct access: what env.h asks of a caller of ENV_DIRECT. */
 #define ENV__BLOCK_BYTES 4096u
@@ -30,6 +31,7 @@
 struct env_file {
   int fd;
   int aligned; /* opened with ENV_DIRECT: the caller keeps to whole blocks */
+  struct env__owned owned; /* it has byte locks, or had */
 };
 
 /* Head of both kinds of queue. */

@@ -28,6 +28,8 @@
 #include <string.h>
 
 #include "../session/dir.h"
+#include "tickets.h"
+#include "../session/own.h"
 
 #define LOOK_US 2000        /* the first look; */
 #define LOOK_MAX_US 20000   /* then less often */
@@ -42,12 +44,6 @@ static _Atomic uint64_t serials;
 
 static void link_release(emb_session *s, struct link *link) {
   struct env *env = s->core->env;
-  while (link->awaited) {
-    struct awaited *a = link->awaited;
-    link->awaited = a->next;
-    env->shared_free(env, &a->memory);
-    env->release(env, a);
-  }
   if (link->memory.base) {
     env->shared_free(env, &link->memory);
   }
@@ -132,29 +128,23 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
   }
 }
 
-/* Under own_lock: to close the lock file that another thread has just locked
-** would unlock it. */
-int link__lock_of(emb_store *store, int64_t *holder) {
-  struct core *core = &store->core;
-  char path[PATH_BYTES];
-  int os = 0;
+/* Under own_lock: this process's own lock is none of another's. */
+enum env_lock_state link__lock_of(emb_store *store, int64_t *holder) {
+  enum env_lock_state state = ENV_LOCK_FREE;
   *holder = 0;
   pthread_mutex_lock(&store->own_lock);
   if (!atomic_load(&store->owner)) {
-    os = path_join(path, sizeof path, core->dir, FILE_LOCK, NULL)
-             ? ENAMETOOLONG
-             : core->env->lock_holder(core->env, path, holder);
+    state = own_look(store, holder);
   }
   pthread_mutex_unlock(&store->own_lock);
-  return os;
+  return state;
 }
 
 /* A child of a process that has owned the store may have inherited the socket
 ** of that: nobody would ever answer. */
 static int is_owners(emb_session *s, const struct link *link) {
   int64_t holder;
-  int os = link__lock_of(s->store, &holder);
-  return os != 0 &&
+  return link__lock_of(s->store, &holder) != ENV_LOCK_FREE &&
          (!holder || !link->owner.process || holder == link->owner.process);
 }
 
@@ -176,7 +166,7 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
                     "%s is owned by another process, and its socket cannot be "
                     "opened: permission denied",
                     core->dir);
-      trial = LINK_NOBODY;
+      trial = LINK_REFUSED;
     }
   } else {
     env->peer_who(env, link->peer, &link->owner);
@@ -189,6 +179,7 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
     return trial;
   }
   link->serial = atomic_fetch_add(&serials, 1) + 1;
+  link->aheads_before = s->ahead_last;
   link->units.vector = (size_t)core->layout.dim * sizeof(float);
   link->units.state = emb_state_bytes(s->store);
   s->link = link;
@@ -199,6 +190,9 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
 
 static void drop_link(emb_session *s) {
   struct link *link = s->link;
+  tickets__left(s, link,
+                atomic_load_explicit(&link->slot->left, memory_order_acquire) !=
+                    0);
   s->link = NULL;
   atomic_fetch_sub(&s->store->linked, s != s->store->control);
   if (s != s->store->control) {
@@ -252,7 +246,8 @@ static int lose(emb_session *s, int call, int was_begun) {
   const struct shape *shape = &shapes[call];
   int left = atomic_load_explicit(&link->slot->left, memory_order_acquire) != 0;
   uint32_t holds = link->holds;
-  int had = holds || link->objects;
+  /* What was under way was finished, or says itself that it was not. */
+  int had = (holds & ~(uint32_t)SLOT_HAS_TICKETS) || link->objects;
   struct process_name owner = link__name(link->owner.process);
   s->lost_txn = (holds & SLOT_HAS_TXN) != 0;
   s->lost_prepared = (holds & SLOT_HAS_PREPARED) != 0;
@@ -365,11 +360,13 @@ static void fill(emb_session *s, struct asking *a, uint64_t object,
                  const union word *w) {
   struct link_request *q = a->request;
   q->call = (uint32_t)a->call;
-  q->flags =
-      (s->blocks ? REQUEST_BLOCKS : 0) | (s->leases.mark ? REQUEST_MARKS : 0);
+  q->flags = (s->blocks ? REQUEST_BLOCKS : 0) |
+             (s->leases.mark ? REQUEST_MARKS : 0) |
+             (s->decides ? REQUEST_DECIDES : 0);
   q->object = object;
   q->timeout_ms = s->core->timeout_ms;
   q->statement = s->leases.statement;
+  q->doubt_seen = s->doubt_seen;
   q->time = s->time;
   q->reserved = 0;
   memcpy(q->args, a->args, sizeof q->args);
@@ -442,7 +439,8 @@ static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
     return EMB_OK; /* the latter is found next */
   }
   uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
-  if (link__lock_of(s->store, &holder) == 0 && turn != SLOT_ANSWERED) {
+  if (link__lock_of(s->store, &holder) == ENV_LOCK_FREE &&
+      turn != SLOT_ANSWERED) {
     return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
   }
   if (call == CALL_commit) {
@@ -542,52 +540,28 @@ static void take(const struct asking *a, const union word *w) {
 }
 
 /* Of a prefetch: its memory stays until it is synchronized. */
-static int await_later(emb_session *s, struct asking *a, const union word *w) {
-  struct env *env = s->core->env;
-  struct awaited *awaited = env->allocate(env, sizeof *awaited);
-  if (!awaited) {
-    return session_error(s, EMB_NOMEM, "out of memory");
-  }
-  memcpy(&awaited->ticket, a->answer + a->out.at[5], sizeof awaited->ticket);
-  awaited->extent = a->out;
+static void keep_for_later(emb_session *s, struct asking *a,
+                           const union word *w) {
+  struct remote_ticket *t = s->link->later;
+  t->extent = a->out;
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
-    awaited->to[i] = a->shape->args[i].kind == SHAPE_LATER ? w[i].p : NULL;
+    t->to[i] = a->shape->args[i].kind == SHAPE_LATER ? w[i].p : NULL;
   }
-  awaited->memory = a->lent[1];
+  memcpy(w[5].p, a->answer + a->out.at[5], sizeof(uint64_t));
+  t->memory = a->lent[1];
   a->lent[1].base = NULL;
-  awaited->next = s->link->awaited;
-  s->link->awaited = awaited;
-  return EMB_OK;
 }
 
-/* A prefetch is synchronized: its arrays come to their places. */
-static void take_awaited(emb_session *s, uint64_t ticket, int is_good) {
-  struct env *env = s->core->env;
-  for (struct awaited **at = &s->link->awaited; *at; at = &(*at)->next) {
-    struct awaited *a = *at;
-    if (a->ticket != ticket) {
-      continue;
-    }
-    for (int i = 0; is_good && i < REQUEST_ARGS; i++) {
-      if (a->to[i]) {
-        memcpy(a->to[i], (char *)a->memory.base + a->extent.at[i],
-               a->extent.length[i]);
-      }
-    }
-    *at = a->next;
-    env->shared_free(env, &a->memory);
-    env->release(env, a);
-    return;
-  }
-}
-
-static int read_answer(emb_session *s, struct asking *a, const union word *w,
-                       uint64_t *result) {
+static void read_answer(emb_session *s, struct asking *a, const union word *w,
+                        uint64_t *result) {
   struct link *link = s->link;
   struct link_slot *slot = link->slot;
   *result = slot->result;
   link->is_used = 1;
   link->holds = slot->holds;
+  s->met_doubt = link->holds & SLOT_MET_DOUBT ? slot->met_doubt : 0;
+  s->met_orphan = (link->holds & SLOT_MET_ORPHAN) != 0;
+  link->holds &= ~(uint32_t)(SLOT_MET_DOUBT | SLOT_MET_ORPHAN);
   s->err.code = slot->code;
   if (slot->code) {
     memcpy(s->err.text, slot->text, sizeof slot->text);
@@ -597,20 +571,10 @@ static int read_answer(emb_session *s, struct asking *a, const union word *w,
   int is_end = a->call == CALL_prefetch_synchronize ||
                a->call == CALL_write_back_synchronize;
   if (code == EMB_OK && has_later(a->shape)) {
-    int rc = await_later(s, a, w);
-    if (rc) {
-      return rc;
-    }
-    memcpy(w[5].p, &link->awaited->ticket, sizeof(uint64_t));
+    keep_for_later(s, a, w);
   } else if (code == EMB_OK || (is_end && code != EMB_INTERRUPT)) {
     take(a, w);
   }
-  if (a->call == CALL_prefetch_synchronize && code != EMB_INTERRUPT) {
-    uint64_t ended;
-    memcpy(&ended, w[1].p, sizeof ended);
-    take_awaited(s, ended, code == EMB_OK);
-  }
-  return EMB_OK;
 }
 
 /* The answer to a commit comes before the next call. */
@@ -668,7 +632,9 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
     link->holds &= ~(uint32_t)(SLOT_HAS_TXN | SLOT_HAS_PREPARED);
     return EMB_OK;
   }
-  rc = rc ? rc : read_answer(s, &a, w, result);
+  if (!rc) {
+    read_answer(s, &a, w, result);
+  }
   give_back(s, &a);
   return rc;
 }

@@ -7,15 +7,7 @@
 
 #include "shape.h"
 
-/* The answer of a prefetch, which comes later. */
-struct awaited {
-  struct awaited *next;
-  uint64_t ticket;
-  struct env_shared memory;
-  struct extent_of extent;
-  size_t n;
-  void *to[REQUEST_ARGS];
-};
+struct remote_ticket; /* tickets.h */
 
 struct link {
   struct env_peer *peer;
@@ -29,7 +21,8 @@ struct link {
   int is_used;      /* a call was carried out */
   int owes;         /* the answer to a commit that was not waited for */
   int is_near;      /* process numbers mean the same there as here */
-  struct awaited *awaited;
+  struct remote_ticket *later; /* of a prefetch that is asked for just now */
+  uint64_t aheads_before;      /* the session's look-aheads before this link */
   struct units units;
   /* emb_verify's, while it runs. */
   void (*report)(void *, const char *);
@@ -50,15 +43,17 @@ struct process_name {
 };
 struct process_name link__name(int64_t process);
 
-/* 0: no other process has the lock.  EAGAIN, EINPROGRESS: one has, which is
-** *holder unless that cannot be seen. */
-int link__lock_of(emb_store *store, int64_t *holder);
+/* How another process holds the lock; *holder is that one, unless it cannot be
+** seen. */
+enum env_lock_state link__lock_of(emb_store *store, int64_t *holder);
 /* Links the session to the owner of its store; waits for an answer for
 ** wait_us at most (LINK_REFUSED, EMB_BUSY). */
 enum link_trial link__open(emb_session *s, uint64_t wait_us);
 /* Ends it: what the session holds there is rolled back and given back. */
 void link__close(emb_session *s);
 
+/* For calls that return a code, and of the session: link__ask, and that. */
+int served__ask(emb_session *s, int call, const union word *w);
 /* Asks the owner: the call's words, as its shape says, those of arrays pointers
 ** of the caller.  EMB_OK: it was carried out, and *result is what it returned.
 ** CALL_ELSEWHERE: it was not, and the session has no link any more.  Else an

@@ -18,25 +18,30 @@ void orphan__adopt(emb_session *s, uint64_t number) {
   pthread_mutex_unlock(&store->own_lock);
 }
 
-static emb_session *orphan_take(emb_store *store) {
+/* 0: whatever it is. */
+static emb_session *orphan_take(emb_store *store, uint64_t number) {
   pthread_mutex_lock(&store->own_lock);
   emb_session *s = store->orphan;
-  store->orphan = NULL;
+  if (s && number && atomic_load(&store->in_doubt) != number) {
+    s = NULL;
+  } else {
+    store->orphan = NULL;
+  }
   pthread_mutex_unlock(&store->own_lock);
   return s;
 }
 
 void orphan__abandon(emb_store *store) {
-  emb_session *s = orphan_take(store);
+  emb_session *s = orphan_take(store, 0);
   if (s) {
     s->txn->was_prepared = 0; /* no page says that it was undone */
     leave_session(s);
   }
 }
 
-int local_resolve(emb_store *store, int commit, emb_err *err) {
+int local_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
   int rc = store_check(store, err);
-  emb_session *s = rc ? NULL : orphan_take(store);
+  emb_session *s = rc ? NULL : orphan_take(store, number);
   if (s) {
     if (commit) {
       rc = local_commit(s);
@@ -47,7 +52,7 @@ int local_resolve(emb_store *store, int commit, emb_err *err) {
     atomic_store(&store->in_doubt, 0);
     leave_session(s);
   } else if (!rc) {
-    rc = own_resolve(store, commit, err);
+    rc = own_resolve(store, number, commit, err);
   }
   if (store->tell) {
     store->tell(store);

@@ -45,6 +45,8 @@
 #define PATIENCE_US 1000000
 #define MOMENT_US 20000
 #define OWNERS_TRIED 100
+#define DECISIONS_TRIED 20
+#define DECIDED_US 500
 
 static uint64_t patience_us(const emb_session *s) {
   uint64_t us = s->core->timeout_ms * 1000;
@@ -59,9 +61,18 @@ static void look_again(emb_store *store) {
   }
 }
 
+static int gives_no_answer(emb_session *s, enum env_lock_state state,
+                           int64_t holder) {
+  return state == ENV_LOCK_UNSETTLED
+             ? own_recovering(s->core->dir, &s->err)
+             : session_error(s, EMB_BUSY,
+                             "%s is owned by %s, which does not answer",
+                             s->core->dir, link__name(holder).text);
+}
+
 /* Links the session to the owner, if there is one that serves; waits while it
-** begins or ends.  EMB_OK also without: then nobody has the lock, or nobody
-** serves. */
+** begins or ends.  EMB_OK also without: then nobody has the lock, or its holder
+** is alone. */
 static int find_owner(emb_session *s) {
   emb_store *store = s->store;
   uint64_t waited = 0;
@@ -70,34 +81,31 @@ static int find_owner(emb_session *s) {
     if (atomic_load(&store->owner)) {
       return EMB_OK;
     }
-    int os = link__lock_of(store, &holder);
-    if (os != EAGAIN && os != EINPROGRESS && os != EACCES) {
-      look_again(store);
-      return EMB_OK;
-    }
-    switch (link__open(s, patience_us(s))) {
-    case LINK_MADE:
+    enum env_lock_state state = link__lock_of(store, &holder);
+    enum link_trial trial =
+        state == ENV_LOCK_FREE ? LINK_NOBODY : link__open(s, patience_us(s));
+    if (trial == LINK_MADE) {
       err_clear(&s->err);
       s->sought = 0;
       own_unload(store);
       return EMB_OK;
-    case LINK_NOBODY:
-      look_again(store);
-      err_clear(&s->err);
-      return EMB_OK;
-    case LINK_REFUSED:
+    }
+    if (trial == LINK_REFUSED) {
       return s->err.code;
-    default:
-      break;
+    }
+    err_clear(&s->err);
+    if (state == ENV_LOCK_FREE || state == ENV_LOCK_ALONE ||
+        (trial == LINK_NOBODY &&
+         EMB_SEED(SEED_CHECKPOINT_SHOWN_BESIDE_OWNER))) {
+      look_again(store);
+      return EMB_OK;
     }
     int rc = session_interrupted(s);
     if (rc) {
       return rc;
     }
     if (waited >= patience_us(s)) {
-      return session_error(s, EMB_BUSY,
-                           "%s is owned by %s, which does not answer",
-                           s->core->dir, link__name(holder).text);
+      return gives_no_answer(s, state, holder);
     }
     session_sleep(s, TRY_US, &waited);
   }
@@ -112,8 +120,7 @@ int route_session(emb_session *s) {
     s->owed.code = EMB_OK;
     return s->err.code;
   }
-  if (rc || !own_may_ask(store) || s->tickets || s->txn ||
-      atomic_load(&store->dropped)) {
+  if (rc || !own_may_ask(store) || s->txn || atomic_load(&store->dropped)) {
     return rc;
   }
   if (s->lost_txn) {
@@ -136,25 +143,56 @@ int route_again(emb_session *s) {
     if (rc || s->link || atomic_load(&store->owner)) {
       return rc;
     }
-    int os = link__lock_of(store, &holder);
-    if ((os != EAGAIN && os != EINPROGRESS && os != EACCES) ||
-        (reads && os == EAGAIN)) { /* recovered: what it saved can be read */
-      return EMB_OK;
+    enum env_lock_state state = link__lock_of(store, &holder);
+    if (state == ENV_LOCK_FREE || (reads && state == ENV_LOCK_ALONE)) {
+      return EMB_OK; /* what it saved can be read */
     }
     rc = session_interrupted(s);
     if (rc) {
       return rc;
     }
-    if (waited >= s->core->timeout_ms * 1000 && reads) {
-      return own_recovering(s->core->dir, &s->err);
-    }
     if (waited >= s->core->timeout_ms * 1000) {
-      return session_error(s, EMB_BUSY, "%s is owned by another process%s",
-                           s->core->dir,
-                           holder ? ", which does not serve it" : "");
+      return reads ? gives_no_answer(s, state, holder)
+                   : session_error(s, EMB_BUSY,
+                                   "%s is owned by another process%s",
+                                   s->core->dir,
+                                   holder ? ", which does not serve it" : "");
     }
     session_sleep(s, TRY_US, &waited);
   }
+}
+
+int route_decide(emb_session *s, int *rc, struct deciding *d) {
+  uint64_t number = s->met_doubt;
+  int is_orphan = s->met_orphan;
+  emb_err met = s->err;
+  if (!number || !s->decides || number == s->doubt_seen) {
+    return 0;
+  }
+  int said = s->decides(s->decides_arg, number, is_orphan);
+  s->err = met;
+  s->met_doubt = number;
+  if (said == EMB_DECIDE_PAST) {
+    s->doubt_seen = number;
+    return 1;
+  }
+  if (said != EMB_DECIDE_AGAIN || (is_orphan && ++d->tries > DECISIONS_TRIED)) {
+    return 0;
+  }
+  if (!is_orphan) { /* its session says so in a moment */
+    *rc = session_interrupted(s);
+    if (!*rc && d->waited_us >= session_timeout_us(s)) {
+      *rc = session_error(s, EMB_BUSY,
+                          "%s: transaction %llu is committed, and the process "
+                          "that does that has not said so yet; try again",
+                          s->core->dir, (unsigned long long)number);
+    }
+    if (*rc) {
+      return 0;
+    }
+    session_sleep(s, DECIDED_US, &d->waited_us);
+  }
+  return 1;
 }
 
 /* The next owner may die, too.  If none is found in time, what is in doubt is
@@ -168,9 +206,7 @@ int route_decided(emb_session *s, int commit) {
   for (int tries = 0; rc == EMB_LOST && tries < OWNERS_TRIED; tries++) {
     rc = emb_own(s);
     if (rc == EMB_LOCKED || rc == EMB_OK) {
-      rc = emb_in_doubt(store) == s->prepared_number
-               ? emb_resolve(store, commit, &err)
-               : EMB_OK;
+      rc = emb_resolve(store, s->prepared_number, commit, &err);
     }
   }
   err_clear(&s->err);
@@ -243,7 +279,8 @@ void route_own(emb_store *store) {
 
 int route_is_owned(emb_store *store, int64_t *holder) {
   *holder = 0;
-  return !store->core.temporary && link__lock_of(store, holder) != 0;
+  return !store->core.temporary &&
+         link__lock_of(store, holder) != ENV_LOCK_FREE;
 }
 
 void route_tell(emb_store *store) {
@@ -356,11 +393,12 @@ uint64_t served_memory_least(const emb_store *store) {
              : result;
 }
 
-int served_resolve(emb_store *store, int commit, emb_err *err) {
-  const union word w[REQUEST_ARGS] = {{.u = commit != 0}};
+int served_resolve(emb_store *store, uint64_t number, int commit,
+                   emb_err *err) {
+  const union word w[REQUEST_ARGS] = {{.u = number}, {.u = commit != 0}};
   uint64_t result;
   int rc = ask_store(store, CALL_resolve, w, &result, err);
-  return rc == CALL_ELSEWHERE ? local_resolve(store, commit, err)
+  return rc == CALL_ELSEWHERE ? local_resolve(store, number, commit, err)
          : rc                 ? rc
                               : (int)(uint32_t)result;
 }

@@ -16,6 +16,15 @@ int route_session(emb_session *s);
 ** again.  EMB_BUSY after the timeout. */
 int route_again(emb_session *s);
 
+/* A call has returned EMB_LOCKED because of a transaction that is not decided.
+** 1: the session's coordinator (emb_session_decides) knows how it ends, or does
+** not see it, and the call is to be made again.  0: *rc is the call's. */
+struct deciding { /* of one call; zeros at first */
+  int tries;
+  uint64_t waited_us;
+};
+int route_decide(emb_session *s, int *rc, struct deciding *d);
+
 /* The owner died or left after it had prepared the session's transaction, and
 ** the caller's coordinator has decided. */
 int route_decided(emb_session *s, int commit);

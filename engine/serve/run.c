@@ -141,9 +141,9 @@ static size_t run_stats(emb_store *store, struct stat_row *rows, size_t max) {
   return n;
 }
 
-static int run_resolve(struct run *run, int commit) {
+static int run_resolve(struct run *run, uint64_t number, int commit) {
   emb_err err = {EMB_OK, ""};
-  int rc = local_resolve(run->s->store, commit, &err);
+  int rc = local_resolve(run->s->store, number, commit, &err);
   run->s->err = err;
   return rc;
 }
@@ -251,7 +251,7 @@ static uint64_t run_store(struct run *run, int call, union word *w) {
   case CALL_memory_least:
     return local_memory_least(store);
   case CALL_resolve:
-    return (uint64_t)run_resolve(run, w[0].u != 0);
+    return (uint64_t)run_resolve(run, w[0].u, w[1].u != 0);
   case CALL_committed:
     return local_committed(store);
   case CALL_state:
@@ -464,10 +464,8 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
     return (uint64_t)local_write_back(s, w[0].p, w[1].u, w[2].p, w[3].p);
   case CALL_write_back_synchronize:
     return (uint64_t)local_write_back_synchronize(s, w[0].u, w[1].p);
-  case CALL_tickets:
-    return local_tickets(s, w[0].p);
   case CALL_count:
-    return (uint64_t)local_count(s);
+    return session__ask_doubt(s) ? 0 : (uint64_t)local_count(s);
   case CALL_nearest: {
     struct emb_filter filter;
     const emb_nearest_how how = how_of(w, &filter);
@@ -741,6 +739,9 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
   run->s->timeout_ms = q->timeout_ms < MS_MAX ? q->timeout_ms : MS_MAX;
   run->s->has_timeout = 1;
   run->s->time = q->time;
+  run->s->asks_doubt = (q->flags & REQUEST_DECIDES) != 0;
+  run->s->doubt_seen = q->doubt_seen;
+  run->s->met_doubt = 0;
   if ((q->flags & REQUEST_MARKS) && !run->s->leases.mark) {
     local_lease_mark(run->s, 1);
   }
@@ -799,5 +800,7 @@ uint32_t run__holds(const struct run *run) {
   return (run->s->txn ? SLOT_HAS_TXN : 0) |
          (run__prepared(run) ? SLOT_HAS_PREPARED : 0) |
          (run->s->leases.held ? SLOT_HAS_LEASES : 0) |
-         (run->s->tickets ? SLOT_HAS_TICKETS : 0);
+         (run->s->tickets ? SLOT_HAS_TICKETS : 0) |
+         (run->s->met_doubt ? SLOT_MET_DOUBT : 0) |
+         (run->s->met_doubt && run->s->met_orphan ? SLOT_MET_ORPHAN : 0);
 }

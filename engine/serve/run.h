@@ -10,7 +10,7 @@
 #define RUN_OBJECTS 64
 /* What a session may have at a time, so that its client cannot fill the memory
 ** of the owner: prefetches and write-backs, and nested savepoints. */
-#define RUN_TICKETS 1024
+#define RUN_TICKETS SLOT_TICKETS
 #define RUN_SAVEPOINTS (1 << 20)
 
 /* What a client's session has open here. */

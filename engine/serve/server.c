@@ -27,6 +27,7 @@
 
 #include "../ahead/async.h"
 #include "../kernel/store_file.h"
+#include "../session/job.h"
 #include "../session/dir.h"
 #include "leave.h"
 #include "orphan.h"
@@ -85,7 +86,8 @@ struct serving {
   _Atomic uint32_t call;  /* the one that runs, for server_clients; relaxed */
   _Atomic uint64_t calls; /* relaxed */
   _Atomic uint32_t holds; /* SLOT_HAS_*, after the last call; relaxed */
-  int is_store; /* it asks what concerns the store: no user's session */
+  int is_finishing; /* its thread: the owner leaves, and ends what is begun */
+  int is_store;     /* it asks what concerns the store: no user's session */
 };
 
 struct server {
@@ -153,6 +155,9 @@ static void note_holds(struct serving *v, uint32_t holds) {
 static int serving_interrupted(void *arg) {
   struct serving *v = arg;
   int leaving = is_leaving(v);
+  if (v->is_finishing) {
+    return is_over(v) || leaving > 2;
+  }
   return is_over(v) || leaving > 1 ||
          atomic_load_explicit(&v->slot->cancel, memory_order_relaxed) ||
          (leaving && atomic_load_explicit(&v->again, memory_order_relaxed));
@@ -316,6 +321,7 @@ static uint32_t serve_answer(struct serving *v) {
     server__tell(v->server);
   }
   slot->result = rc ? (uint64_t)(uint32_t)rc : result;
+  slot->met_doubt = s->met_doubt;
   slot->code = s->err.code;
   snprintf(slot->text, sizeof slot->text, "%s", s->err.text);
   uint32_t holds = run__holds(&v->run);
@@ -359,10 +365,45 @@ static void serve_session(struct serving *v) {
   }
 }
 
+static void note_ended(struct link_slot *slot, uint64_t ticket, int code) {
+  uint32_t n = slot->ended_count;
+  if (n < SLOT_TICKETS) {
+    slot->ended[n] = (struct slot_ticket){ticket, code, 0};
+    slot->ended_count = n + 1;
+  }
+}
+
+/* The owner leaves: what its client has under way is ended, so that it needs no
+** other owner for that.  But for prefetches that count: they may wait for
+** another session's Put, and their leases end here. */
+static void finish_tickets(struct serving *v) {
+  emb_session *s = v->s;
+  int rc = EMB_OK;
+  v->is_finishing = 1;
+  while (rc != EMB_INTERRUPT && !is_over(v)) {
+    const struct job *job = s->tickets;
+    while (job && job->call) {
+      job = job->sibling;
+    }
+    if (!job) {
+      break;
+    }
+    uint64_t ticket = job->number;
+    rc = job->kind == JOB_READ ? local_prefetch_synchronize(s, ticket, NULL)
+                               : local_write_back_synchronize(s, ticket, NULL);
+    if (rc != EMB_INTERRUPT) {
+      note_ended(v->slot, ticket, rc);
+    }
+  }
+}
+
 static void serving_thread(void *arg) {
   struct serving *v = arg;
   struct server *server = v->server;
   serve_session(v);
+  if (is_leaving(v)) {
+    finish_tickets(v);
+  }
   uint64_t prepared = run__prepared(&v->run);
   run__end(&v->run);
   async_close(v->s); /* what is in flight goes to what is kept */

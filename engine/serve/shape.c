@@ -123,10 +123,10 @@ const struct shape shapes[CALLS] = {
     CALL(lookahead_wait, READ, V),
     CALL(prefetch, WORK, IN(int64_t, 1), V, VECTORS_LATER(1), LATER(uint8_t, 1),
          LATER(uint64_t, 1), ONE(uint64_t)),
-    CALL(prefetch_synchronize, WORK, V, ONE(uint64_t)),
+    /* Interrupted, they have changed nothing. */
+    CALL(prefetch_synchronize, READ, V, ONE(uint64_t)),
     CALL(write_back, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), ONE(uint64_t)),
-    CALL(write_back_synchronize, WORK, V, ONE(uint64_t)),
-    CALL(tickets, TELL, ONE(size_t)),
+    CALL(write_back_synchronize, READ, V, ONE(uint64_t)),
     CALL(begin, WRITE | SHAPE_AGAIN, {0}),
     CALL(txn_put, WRITE, IN(int64_t, 1), V, VECTORS_IN(1)),
     CALL(txn_put_parts, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), V),
@@ -219,7 +219,7 @@ const struct shape shapes[CALLS] = {
        ONE(emb_backup_info), V, V),
     END(OBJECT_BACKUP, backup_end),
     OF(OBJECT_STORE, memory_least, TELL, {0}),
-    OF(OBJECT_STORE, resolve, WRITE, V),
+    OF(OBJECT_STORE, resolve, WRITE, V, V),
     OF(OBJECT_STORE, committed, TELL, {0}),
     OF(OBJECT_STORE, state, TELL, ONE(uint64_t[2])),
     /* rows, max */

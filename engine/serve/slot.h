@@ -36,7 +36,7 @@
 #define FILE_SOCKET "socket"
 
 #define SLOT_MAGIC UINT64_C(0x31746f6c53626d65)
-#define SLOT_VERSION 4
+#define SLOT_VERSION 5
 /* Not resident until touched: a batch touches what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
 #define SLOT_TEXT_BYTES 508
@@ -62,7 +62,18 @@ enum {
   SLOT_HAS_TXN = 1,
   SLOT_HAS_PREPARED = 2,
   SLOT_HAS_LEASES = 4,
-  SLOT_HAS_TICKETS = 8
+  SLOT_HAS_TICKETS = 8,
+  SLOT_MET_DOUBT = 16, /* the call met slot.met_doubt, which is not decided, */
+  SLOT_MET_ORPHAN = 32 /* and which no session will decide */
+};
+
+/* Prefetches and write-backs that a session may have under way. */
+#define SLOT_TICKETS 1024
+
+struct slot_ticket { /* one that was under way when the owner left, and ended */
+  uint64_t ticket;
+  int32_t code;
+  uint32_t reserved;
 };
 
 struct link_slot {
@@ -78,14 +89,17 @@ struct link_slot {
   _Atomic uint32_t dropped;          /* emb_is_dropped; release, acquire */
   _Atomic uint64_t in_doubt;         /* emb_in_doubt; release, acquire */
   uint64_t result;
+  uint64_t met_doubt;
   int32_t code; /* of the session's error, with `text` */
   uint32_t holds;
   uint32_t question, what;
   char text[SLOT_TEXT_BYTES];
+  uint32_t ended_count; /* before `left` is set */
+  alignas(4096) struct slot_ticket ended[SLOT_TICKETS];
   alignas(4096) char data[SLOT_DATA_BYTES];
 };
-static_assert(sizeof(struct link_slot) == 4096 + SLOT_DATA_BYTES,
-              "a page, then data");
+static_assert(sizeof(struct link_slot) == 4096 + 16384 + SLOT_DATA_BYTES,
+              "a page, then what has ended, then data");
 
 /* struct link_slot.question */
 enum { QUESTION_BLOCKS = 1, QUESTION_REPORT = 2 };
@@ -100,6 +114,7 @@ struct link_request {
   uint64_t object; /* a scan's number, ..; 0: the session */
   uint64_t timeout_ms;
   uint64_t statement;
+  uint64_t doubt_seen; /* the transaction in doubt that it reads past, or 0 */
   uint32_t time;
   uint32_t reserved;
   /* A value; of an array that goes in its bytes; of one that comes out 1 if it
@@ -111,6 +126,7 @@ struct link_request {
 enum {
   REQUEST_BLOCKS = 1, /* the session has a callback that says what it holds */
   REQUEST_MARKS = 2,  /* leases are marked from now on (emb_lease_mark) */
+  REQUEST_DECIDES = 4 /* it decides what is in doubt (emb_session_decides) */
 };
 
 /* ---- messages on the socket ---------------------------------------------- */

@@ -98,16 +98,10 @@ struct link;
        (emb_session * session, const int64_t *keys, size_t n,                  \
         const emb_rows *to, uint64_t *ticket),                                 \
        (session, keys, n, to, ticket))                                         \
-  CALL(int, prefetch_synchronize,                                              \
-       (emb_session * session, uint64_t ticket, uint64_t * ended),             \
-       (session, ticket, ended))                                               \
   CALL(int, write_back,                                                        \
        (emb_session * session, const int64_t *keys, size_t n,                  \
         const float *vectors, uint64_t *ticket),                               \
        (session, keys, n, vectors, ticket))                                    \
-  CALL(int, write_back_synchronize,                                            \
-       (emb_session * session, uint64_t ticket, uint64_t * ended),             \
-       (session, ticket, ended))                                               \
   CALL(int, begin, (emb_session * session), (session))                         \
   CALL(int, txn_put,                                                           \
        (emb_session * session, const int64_t *keys, size_t n,                  \
@@ -224,12 +218,18 @@ struct link;
   CALL(size_t, leases, (const emb_session *session), (session))                \
   CALL(void, lease_mark, (emb_session * session, int mark), (session, mark))   \
   CALL(size_t, release_marked, (emb_session * session), (session))             \
-  CALL(size_t, tickets, (const emb_session *session, size_t *write_backs),     \
-       (session, write_backs))                                                 \
   CALL(int, in_transaction, (const emb_session *session), (session))
 
 /* Those of which api/calls.c says more. */
 #define SESSION_OTHERS(CALL)                                                   \
+  CALL(int, prefetch_synchronize,                                              \
+       (emb_session * session, uint64_t ticket, uint64_t * ended),             \
+       (session, ticket, ended))                                               \
+  CALL(int, write_back_synchronize,                                            \
+       (emb_session * session, uint64_t ticket, uint64_t * ended),             \
+       (session, ticket, ended))                                               \
+  CALL(size_t, tickets, (const emb_session *session, size_t *write_backs),     \
+       (session, write_backs))                                                 \
   CALL(int, commit, (emb_session * session), (session))                        \
   CALL(void, rollback, (emb_session * session), (session))                     \
   CALL(int64_t, count, (emb_session * session), (session))
@@ -279,8 +279,9 @@ struct link;
   CALL(int, is_dropped, (const emb_store *store), (store))                     \
   CALL(uint64_t, memory_least, (const emb_store *store), (store))              \
   CALL(uint64_t, in_doubt, (const emb_store *store), (store))                  \
-  CALL(int, resolve, (emb_store * store, int commit, emb_err *err),            \
-       (store, commit, err))                                                   \
+  CALL(int, resolve,                                                           \
+       (emb_store * store, uint64_t number, int commit, emb_err *err),         \
+       (store, number, commit, err))                                           \
   CALL(uint64_t, committed, (const emb_store *store), (store))                 \
   CALL(void, state, (const emb_store *store, uint64_t state[2]),               \
        (store, state))                                                         \

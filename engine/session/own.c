@@ -23,26 +23,37 @@
 ** processes may read it and the first that writes owns it.  The lock dies with
 ** the process.
 **
-** WHAT A READER MAY SHOW  Beside an owner that is alive, its last checkpoint:
-** a reader expects that it lags behind.  After an owner's death all that it had
-** made durable, as the process that recovers shows it; so no process may show
-** the old checkpoint from then on.  Two signs tell the cases apart:
+** WHAT A READER MAY SHOW  No process may show less than what was committed
+** before it looked: SQLite's file may say so already.  So beside an owner that
+** serves it shows nothing, but asks there (serve/).  Beside one that does not
+** (serve='off') it shows that owner's last checkpoint, and is expected to lag
+** behind.  After an owner's death it shows all that was durable, as the process
+** that recovers it does.  Two signs tell the cases apart:
 **
-**   manifest   lock                  what a reader does
-**   clean      -                     shows the checkpoint; that is all
-**   not clean  free                  recovers; read-only it cannot, and shows
-**                                    the checkpoint
-**   not clean  held, and settled     reads the manifest again, and shows that
-**                                    checkpoint           [see_owner]
-**   not clean  held, not settled     waits; after the timeout EMB_BUSY
-**                                    [refresh_when_recovered, emb_open]
+**   manifest   lock         what a reader does
+**   clean      -            shows the checkpoint: it is all there is, for an
+**                           owner claims the manifest before its first write
+**   not clean  FREE         recovers; read-only it cannot, and shows the
+**                           checkpoint
+**   not clean  UNSETTLED    waits, or asks the owner if that serves already;
+**                           after the timeout EMB_BUSY
+**   not clean  SERVES       asks the owner; waits until it answers; after the
+**                           timeout EMB_BUSY                    [find_owner]
+**   not clean  ALONE        reads the manifest again, and shows that
+**                           checkpoint                           [see_owner]
 **
-** A process takes the lock unsettled, in one step, and settles it when a
+** A process takes the lock UNSETTLED, in one step, and settles it when a
 ** checkpoint has all that was recovered and nothing is in doubt [own_settle].
 ** The manifest is read again because that may have been between the first
-** reading and the look at the lock.  A reader looks at most every REFRESH_US,
-** or after a hint that there may be something newer [emb_look], and not while a
-** scan holds its checkpoint [hold.c].
+** reading and the look at the lock.  A process that was opened to be alone asks
+** nobody, and takes SERVES for ALONE.  A reader looks at most every REFRESH_US,
+** or after a hint that there may be something newer [emb_look].  While a scan
+** holds its checkpoint [hold.c] the session that scans stays at that: it had
+** all that was committed when the scan began.
+**
+** A call that has begun to read and finds a record replaced [store_reload] may
+** go on at the owner's last checkpoint: that is not older than what the call
+** began with.
 */
 #include <errno.h>
 #include <stdio.h>
@@ -56,6 +67,19 @@
 #define REFRESH_US 5000
 #define SEEK_US 2000
 #define SEEK_TRIES 50
+
+enum env_lock_state own_look(emb_store *store, int64_t *holder) {
+  struct core *core = &store->core;
+  char path[PATH_BYTES];
+  enum env_lock_state state = ENV_LOCK_FREE;
+  *holder = 0;
+  if (path_join(path, sizeof path, core->dir, FILE_LOCK, NULL)) {
+    return ENV_LOCK_FREE;
+  }
+  /* What cannot be looked at belongs to a user who serves nobody else. */
+  return core->env->lock_look(core->env, path, &state, holder) ? ENV_LOCK_ALONE
+                                                               : state;
+}
 
 int own_load(emb_store *store, const struct manifest *m, int replay,
              emb_err *err) {
@@ -212,7 +236,8 @@ static void own_settle(emb_store *store) {
   struct env *env = store->core.env;
   if (store->lock && !atomic_load(&store->in_doubt) &&
       !atomic_load(&store->owed)) {
-    env->lock_settle(env, store->lock);
+    env->lock_settle(env, store->lock,
+                     store->server ? ENV_LOCK_SERVES : ENV_LOCK_ALONE);
   }
 }
 
@@ -226,14 +251,16 @@ static void forget_log(emb_store *store) {
   }
 }
 
-/* All that reads here has ended: a session that is linked reads there, and has
-** no job here that would find keys absent.  Called after `unloaded` was set;
+/* All that reads here has ended: a session that is linked reads there, and what
+** it had begun here before would find keys absent.  Called after `unloaded` was
+*set;
 ** who begins to read reads that after it has counted itself (a session, a
 ** session without its link, a scan): one of the two sees the other. */
 static int is_read(const emb_store *store) {
   return atomic_load(&store->owner) || atomic_load(&store->dropped) ||
          atomic_load(&store->linked) < atomic_load(&store->sessions) ||
-         atomic_load(&store->scans) || atomic_load(&store->snaps);
+         atomic_load(&store->scans) || atomic_load(&store->snaps) ||
+         atomic_load(&store->tickets);
 }
 
 void own_unload(emb_store *store) {
@@ -298,10 +325,10 @@ int own_take(emb_store *store, emb_err *err) {
     forget_log(store);
     return rc;
   }
-  own_settle(store);
   if (store->serve) {
     store->serve(store);
   }
+  own_settle(store); /* whoever sees SERVES finds the socket */
   atomic_store(&store->owner, 1);
   core_changed(core);
   return EMB_OK;
@@ -339,28 +366,28 @@ int own_is_current(emb_store *store) {
 /* Another process has the lock, or had it a moment ago: what may be seen? */
 static int see_owner(emb_store *store, struct manifest *m, emb_err *err) {
   struct core *core = &store->core;
-  char path[PATH_BYTES];
-  int rc = path_join(path, sizeof path, core->dir, FILE_LOCK, err);
-  if (rc) {
-    return rc;
-  }
-  int os = core->env->lock_test(core->env, path);
-  if (os == EINPROGRESS && !EMB_SEED(SEED_READER_DOES_NOT_WAIT)) {
+  int64_t holder;
+  enum env_lock_state state = own_look(store, &holder);
+  if (state == ENV_LOCK_UNSETTLED && !EMB_SEED(SEED_READER_DOES_NOT_WAIT)) {
     return OWN_RECOVERING;
   }
-  if (os == 0 && !atomic_load(&store->readonly) && !store->may_not_lock) {
+  if (state == ENV_LOCK_FREE && !atomic_load(&store->readonly) &&
+      !store->may_not_lock) {
     return OWN_RECOVERING; /* it has ended: that is to be tried again */
   }
-  if (os && os != EAGAIN && os != EINPROGRESS && os != EACCES) {
-    return err_os(err, EMB_CANTOPEN, os, "cannot look at %s", path);
+  if (state == ENV_LOCK_SERVES && own_may_ask(store) &&
+      !EMB_SEED(SEED_CHECKPOINT_SHOWN_BESIDE_OWNER)) {
+    return OWN_SERVED;
   }
+  atomic_store(&store->unrecovered, state == ENV_LOCK_FREE);
   /* It may have recovered since the manifest was read. */
-  rc = manifest_read(core->env, core->dir, m, err);
+  int rc = manifest_read(core->env, core->dir, m, err);
   return rc ? rc : EMB_BUSY;
 }
 
 int own_take_if_dead(emb_store *store, struct manifest *m, emb_err *err) {
   emb_err failure;
+  atomic_store(&store->unrecovered, 0);
   if (m->clean) {
     return EMB_BUSY;
   }
@@ -464,6 +491,7 @@ int store_own(emb_session *s) {
     }
   }
   int rc = session__check_doubt(s);
+  rc = rc ? rc : session__ask_doubt(s);
   return rc ? rc : core_failed(s->core, &s->err);
 }
 
@@ -513,7 +541,8 @@ int store_counts(emb_session *s, int *counts) {
   return core_bounded(s->core) ? store_may_write(s, counts) : EMB_OK;
 }
 
-static int refresh(emb_store *store, emb_err *err) {
+/* begun: the call has read something already. */
+static int refresh(emb_store *store, int begun, emb_err *err) {
   struct core *core = &store->core;
   struct manifest m;
   int rc = manifest_read(core->env, core->dir, &m, err);
@@ -522,6 +551,10 @@ static int refresh(emb_store *store, emb_err *err) {
     return rc;
   }
   rc = own_take_if_dead(store, &m, err);
+  if (rc == OWN_SERVED && begun) { /* see the head */
+    rc = manifest_read(core->env, core->dir, &m, err);
+    rc = rc ? rc : EMB_BUSY;
+  }
   if (rc != EMB_BUSY) {
     return rc;
   }
@@ -536,11 +569,22 @@ static int refresh(emb_store *store, emb_err *err) {
   return own_load_newest(store, &m, err);
 }
 
-/* While the store is being recovered, waits; for a transaction in doubt, too.
-** Not so who may ask the new owner, which serves before that is decided: what
-** decides it may be waiting for the caller (COMMIT waits for the end of each
-** statement that reads). */
-static int refresh_when_recovered(emb_session *s) {
+static int await_owner_text(emb_session *s, int why) {
+  int64_t holder;
+  enum env_lock_state state = own_look(s->store, &holder);
+  return why == OWN_RECOVERING || state == ENV_LOCK_UNSETTLED
+             ? own_recovering(s->core->dir, &s->err)
+             : session_error(s, EMB_BUSY,
+                             "%s is owned by another process, which does not "
+                             "answer: try again",
+                             s->core->dir);
+}
+
+/* While another process recovers the store, or serves it and was not found,
+** waits; for a transaction in doubt, too.  Not so who may ask the new owner,
+** which serves before that is decided: what decides it may be waiting for the
+** caller (COMMIT waits for the end of each statement that reads). */
+static int refresh_when_recovered(emb_session *s, int begun) {
   emb_store *store = s->store;
   struct env *env = s->core->env;
   uint64_t waited = 0;
@@ -552,7 +596,7 @@ static int refresh_when_recovered(emb_session *s) {
     ** gone. */
     if (!atomic_load(&store->owner) && !atomic_load(&store->dropped)) {
       int look = atomic_exchange(&store->look, 0);
-      rc = refresh(store, &s->err);
+      rc = refresh(store, begun, &s->err);
       if (!rc) {
         atomic_store(&store->refreshed_us, now);
       } else if (look) {
@@ -560,50 +604,56 @@ static int refresh_when_recovered(emb_session *s) {
       }
     }
     pthread_mutex_unlock(&store->own_lock);
-    if (rc != OWN_RECOVERING) {
+    if (rc != OWN_RECOVERING && rc != OWN_SERVED) {
       return rc;
     }
-    if (s->routes && !s->scans) {
+    if (s->routes && !s->scans && !begun) {
       s->recovering = 1;
       return CALL_ELSEWHERE;
     }
+    int why = rc;
     rc = session_interrupted(s);
     if (rc) {
       return rc;
     }
     if (waited >= session_timeout_us(s)) {
-      return own_recovering(s->core->dir, &s->err);
+      return await_owner_text(s, why);
     }
     session_sleep(s, 2000, &waited);
   }
+}
+
+/* A scan keeps what is loaded.  The session that scans began it with all that
+** was committed; another one may have been told of more since. */
+static int is_held(const emb_session *s) {
+  emb_store *store = s->store;
+  return atomic_load(&store->scans) &&
+         (s->scans || !own_may_ask(store) || own_is_current(store));
 }
 
 int store_refresh(emb_session *s) {
   emb_store *store = s->store;
   if (atomic_load_explicit(&store->owner, memory_order_acquire) ||
       atomic_load(&store->dropped)) {
-    return EMB_OK; /* of a store that was dropped this is all there will be */
+    /* Of a store that was dropped this is all there will be. */
+    return session__ask_doubt(s);
   }
   struct env *env = s->core->env;
   uint64_t now = env->now_us(env);
   uint64_t then =
       atomic_load_explicit(&store->refreshed_us, memory_order_relaxed);
   int recent = now - then < REFRESH_US && !atomic_load(&store->look);
-  if ((recent || atomic_load(&store->scans)) &&
-      !atomic_load(&store->unloaded)) {
+  if (!atomic_load(&store->unloaded) && (recent || is_held(s))) {
     return EMB_OK;
   }
-  return refresh_when_recovered(s);
+  int rc = refresh_when_recovered(s, 0);
+  return rc ? rc : session__ask_doubt(s);
 }
 
 int store_reload(emb_session *s) {
-  int routes = s->routes;
-  s->routes = 0; /* this call has begun */
-  int rc = atomic_load(&s->store->owner) || atomic_load(&s->store->dropped)
-               ? EMB_OK
-               : refresh_when_recovered(s);
-  s->routes = routes;
-  return rc;
+  return atomic_load(&s->store->owner) || atomic_load(&s->store->dropped)
+             ? EMB_OK
+             : refresh_when_recovered(s, 1);
 }
 
 uint64_t local_in_doubt(const emb_store *store) {
@@ -621,15 +671,20 @@ void local_state(const emb_store *store, uint64_t state[2]) {
 
 void emb_look(emb_store *store) { atomic_store(&store->look, 1); }
 
+int emb_is_unrecovered(const emb_store *store) {
+  return !atomic_load(&store->owner) && !atomic_load(&store->served) &&
+         atomic_load(&store->unrecovered);
+}
+
 int local_is_owner(const emb_store *store) {
   return atomic_load(&store->owner) && store_check(store, NULL) == EMB_OK;
 }
 
-int own_resolve(emb_store *store, int commit, emb_err *err) {
+int own_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
   struct core *core = &store->core;
   int rc = EMB_OK;
   pthread_mutex_lock(&store->own_lock);
-  if (store->doubt) {
+  if (store->doubt && atomic_load(&store->in_doubt) == number) {
     pthread_mutex_lock(&core->flush_lock);
     epoch_close(&core->epoch);
     if (commit) {

@@ -19,10 +19,14 @@ int own_take(emb_store *store, emb_err *err);
 ** alive, and then its last checkpoint is what there is to see.  EMB_BUSY,
 ** without a text: another process owns the store, or none needs to; the
 ** manifest is read anew.  OWN_RECOVERING: another process is recovering it, or
-** has just released the lock; nothing may be shown before another attempt. */
+** has just released the lock; OWN_SERVED: another process serves it.  Nothing
+** may be shown before another attempt. */
 int own_take_if_dead(emb_store *store, struct manifest *manifest, emb_err *err);
+/* How another process holds the lock, and which, if that can be seen.  Not
+** where this one may be the owner: see link__lock_of. */
+enum env_lock_state own_look(emb_store *store, int64_t *holder);
 /* emb_resolve, of what recovery has found. */
-int own_resolve(emb_store *store, int commit, emb_err *err);
+int own_resolve(emb_store *store, uint64_t number, int commit, emb_err *err);
 /* May the store be another process's, and be asked of that? */
 static inline int own_may_ask(const emb_store *store) {
   return !store->is_alone && !store->core.temporary && !store->core.step_mode;
@@ -31,6 +35,7 @@ static inline int own_may_ask(const emb_store *store) {
 ** since. */
 int own_is_current(emb_store *store);
 #define OWN_RECOVERING (-3)
+#define OWN_SERVED (-6)
 /* Its text, when that takes too long: EMB_BUSY. */
 int own_recovering(const char *dir, emb_err *err);
 /* If another process serves this one, what was loaded here is forgotten and its

@@ -93,6 +93,7 @@ void session_tallies(emb_store *store, uint64_t sum[TALLIES]) {
 void session_free(emb_session *s) {
   struct env *env = s->core->env;
   emb_assert(!s->txn && !s->tickets && !s->leases.held); /* J1 */
+  emb_assert(!s->remote_tickets);
   delist(s);
   if (s->queue) {
     env->queue_close(env, s->queue);
@@ -179,6 +180,7 @@ int session_begin(emb_session *s) {
   if (s->err.code) {
     err_clear(&s->err);
   }
+  s->met_doubt = 0;
   int rc = store_check(s->store, &s->err);
   if (!rc && atomic_load_explicit(&s->core->resting, memory_order_relaxed) &
                  REST_CALLS) {
@@ -234,13 +236,40 @@ void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us) {
   *waited_us += env->now_us(env) - before;
 }
 
+void emb_session_decides(emb_session *s, int (*decides)(void *, uint64_t, int),
+                         void *arg) {
+  s->decides = decides;
+  s->decides_arg = arg;
+  s->asks_doubt = decides != NULL;
+  s->doubt_seen = 0;
+}
+
+uint64_t emb_undecided(const emb_session *s) { return s->met_doubt; }
+
+static int meet_doubt(emb_session *s, uint64_t number, int is_orphan) {
+  s->met_doubt = number;
+  s->met_orphan = is_orphan;
+  return session_error(s, EMB_LOCKED, "%s: transaction %llu is not decided yet",
+                       s->core->dir, (unsigned long long)number);
+}
+
 int session__check_doubt(emb_session *s) {
   uint64_t number =
       atomic_load_explicit(&s->store->in_doubt, memory_order_relaxed);
-  return number ? session_error(s, EMB_LOCKED,
-                                "%s: transaction %llu is not decided yet",
-                                s->core->dir, (unsigned long long)number)
-                : EMB_OK;
+  return number ? meet_doubt(s, number, 1) : EMB_OK;
+}
+
+/* In this order: one that loses its session is in the second before it leaves
+** the first.  Who reads 0 sees all that a transaction before has written. */
+int session__ask_doubt(emb_session *s) {
+  if (!s->asks_doubt || s->txn || EMB_SEED(SEED_DOUBT_READ_PAST)) {
+    return EMB_OK;
+  }
+  uint64_t number = atomic_load(&s->store->txn_undecided);
+  uint64_t orphan = atomic_load(&s->store->in_doubt);
+  number = orphan ? orphan : number;
+  return number && number != s->doubt_seen ? meet_doubt(s, number, orphan != 0)
+                                           : EMB_OK;
 }
 
 int session_enter_exclusive(emb_session *s, struct emb_session **owner,

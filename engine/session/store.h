@@ -76,8 +76,10 @@ struct emb_store {
   struct emb_session *session_list; /* session_lock: also the workers' */
   _Atomic int scans; /* open ones: a reader is not refreshed under them */
   _Atomic int snaps; /* open snapshots */
-  int holders;       /* of a reader's checkpoint (hold.c); own_lock */
-  uint64_t locked;   /* its index file + 1, 0: none; own_lock */
+  _Atomic int
+      tickets;     /* prefetches and write-backs under way in this process */
+  int holders;     /* of a reader's checkpoint (hold.c); own_lock */
+  uint64_t locked; /* its index file + 1, 0: none; own_lock */
   /* 1 owner, 0 reader at a checkpoint; changed under own_lock. */
   _Atomic int owner;
   _Atomic int readonly; /* enum store_readonly */
@@ -128,6 +130,9 @@ struct emb_store {
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */
   _Atomic int look;              /* emb_look: that was too long ago */
+  /* What is loaded is the last checkpoint of an owner that has died, and this
+  ** process may not recover more. */
+  _Atomic int unrecovered;
   /* Nothing is loaded, because that failed half way or another process serves
   ** this one: no read may take keys for absent.  Written under own_lock. */
   _Atomic int unloaded;
@@ -191,6 +196,15 @@ struct emb_session {
   void *interrupt_arg;
   int (*blocks)(void *, int); /* emb_session_blocks */
   void *blocks_arg;
+  /* emb_session_decides; of a session that serves a client `asks_doubt` alone.
+  ** No call passes a transaction that is prepared and not decided, but the one
+  ** that its caller does not see (doubt_seen). */
+  int (*decides)(void *, uint64_t, int);
+  void *decides_arg;
+  int asks_doubt;
+  uint64_t doubt_seen;
+  uint64_t met_doubt;  /* that the present call has met, or 0; */
+  int met_orphan;      /* no session will decide it */
   uint64_t timeout_ms; /* of its waits, if has_timeout; else the store's */
   int has_timeout;
   int only_reads; /* it may not write, whatever the process may */
@@ -215,9 +229,12 @@ struct emb_session {
   struct leases leases;
   int leases_of_rows;  /* some was taken by a statement, while it has any */
   struct job *tickets; /* prefetches and write-backs, oldest first */
+  struct remote_ticket
+      *remote_tickets; /* those at an owner [serve/tickets.h] */
   uint64_t ticket_last;
   uint64_t served;       /* records that its look-aheads had */
   struct aheads *aheads; /* look-aheads (ahead.c); made at the first */
+  uint64_t ahead_last;   /* number of the last, wherever it was begun */
   /* Of a session that keeps records itself: those of s->cold[0..n) that it has
   ** are used, the others are moved to the front, and counted.  Else NULL. */
   uint32_t (*serve)(emb_session *s, const int64_t *keys, uint32_t n,
@@ -304,8 +321,13 @@ void progress_of_owner(emb_store *store, char *to, size_t size);
 /* Takes a lock that others hold for long (ckpt_lock): EMB_OK, or EMB_INTERRUPT
 ** and it is not taken. */
 int session_lock(emb_session *s, pthread_mutex_t *lock);
-/* EMB_LOCKED: a transaction is in doubt, and must be decided first. */
+/* EMB_LOCKED: a transaction is in doubt, and must be decided first.  met_doubt
+** is which. */
 int session__check_doubt(emb_session *s);
+/* The same of one that is only prepared, too, for a session that can tell how
+** that ends (emb_session_decides) and has not said that its caller does not see
+** it. */
+int session__ask_doubt(emb_session *s);
 /* What one session of the store may have at a time, `owner`: waits, and
 ** after the timeout it is EMB_BUSY with this text, the store behind it. */
 int session_enter_exclusive(emb_session *s, struct emb_session **owner,

@@ -241,7 +241,7 @@ static int own_store(struct backup *b, struct backup_part *part, int is_reader,
     int commit = part->txn >= 0 && (uint64_t)part->txn >= doubt;
     if (commit || (uint64_t)part->txn == emb_committed(store)) {
       emb_err error;
-      rc = emb_resolve(store, commit, &error);
+      rc = emb_resolve(store, doubt, commit, &error);
       return rc ? ext_backup_error(err, rc, &error) : SQLITE_OK;
     }
   }

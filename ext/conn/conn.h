@@ -144,10 +144,9 @@ struct ext_link {
   uint64_t noted_rows[2]; /* and the store's emb_state */
   int looked;             /* the store was looked at when that was ... */
   unsigned looked_data;   /* ... this */
-  int decided;            /* the store had all that SQLite had committed, */
-  unsigned decided_data;  /* when its SQLITE_FCNTL_DATA_VERSION was this */
-  int failed;             /* a commit failed in xCommit, where SQLite does not
-                             listen; reported at the next use ... */
+  int failed;             /* SQLite's code of what failed where SQLite does not
+                             listen, in xCommit or while it planned; reported at
+                             the next use ... */
   char *failed_text;      /* ... with this text, if there was memory for it */
   int matches; /* database and store were seen to be of the same age */
 
@@ -278,6 +277,13 @@ void ext_link_close_dropped(struct ext_conn *conn);
 /* For emb_session_interrupt, with the connection: was sqlite3_interrupt
 ** called, or does the progress handler demand an end?  Calls the handler. */
 int ext_link_interrupted(void *conn);
+/* Number of rows; -1: there is no answer, and if that is because the store's
+** owner has gone, the next use of the table says so. */
+sqlite3_int64 ext_link_count(struct ext_link *link);
+/* The same, with the error at once. */
+int ext_link_count_now(struct ext_link *link, sqlite3_int64 *rows, char **err);
+/* Microseconds of a clock that does not jump. */
+uint64_t ext_now_us(void);
 /* The text of the session's last error, as a result. */
 int ext_link_error(struct ext_link *link, int emb_code, char **err);
 char *ext_link_text(const struct ext_link *link);

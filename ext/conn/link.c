@@ -32,6 +32,13 @@ struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
 }
 
 int ext_link_error(struct ext_link *link, int emb_code, char **err) {
+  uint64_t number = emb_undecided(link->session);
+  if (emb_code == EMB_LOCKED && number && link->tables)
+    return ext_error(err, SQLITE_BUSY,
+                     "%s: transaction %llu of another connection is being "
+                     "committed, and whether it will be cannot be seen yet; "
+                     "try again",
+                     link->tables->name, (unsigned long long)number);
   return ext_store_error(err, emb_code, emb_errmsg(link->session), link->tables,
                          emb_directory(link->store));
 }
@@ -39,6 +46,21 @@ int ext_link_error(struct ext_link *link, int emb_code, char **err) {
 char *ext_link_text(const struct ext_link *link) {
   return ext_store_text(emb_errmsg(link->session), link->tables,
                         emb_directory(link->store));
+}
+
+int ext_link_count_now(struct ext_link *link, sqlite3_int64 *rows, char **err) {
+  *rows = emb_count(link->session);
+  return *rows < 0 ? ext_link_error(link, emb_errcode(link->session), err)
+                   : SQLITE_OK;
+}
+
+sqlite3_int64 ext_link_count(struct ext_link *link) {
+  sqlite3_int64 rows = emb_count(link->session);
+  if (rows < 0 && emb_errcode(link->session) == EMB_LOST && !link->failed) {
+    link->failed_text = ext_link_text(link);
+    link->failed = ext_code(EMB_LOST);
+  }
+  return rows;
 }
 
 /* SQLite calls a progress handler only while it runs a statement.  So that it
@@ -49,7 +71,7 @@ char *ext_link_text(const struct ext_link *link) {
   "WITH RECURSIVE t(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM t "           \
   "WHERE i < 1000) SELECT count(*) FROM t"
 
-static uint64_t now_us(void) {
+uint64_t ext_now_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
@@ -65,14 +87,14 @@ int ext_link_interrupted(void *arg) {
   int rc;
   if (conn->closing)
     return 0;
-  now = now_us();
+  now = ext_now_us();
   if (now - conn->ticked_us < TICK_US) {
     rc = sqlite3_prepare_v2(conn->db, "SELECT 1", -1, &statement, NULL);
   } else {
     rc = sqlite3_prepare_v2(conn->db, TICK_SQL, -1, &statement, NULL);
     if (rc == SQLITE_OK)
       rc = sqlite3_step(statement);
-    conn->ticked_us = now_us();
+    conn->ticked_us = ext_now_us();
   }
   sqlite3_finalize(statement);
   return rc == SQLITE_INTERRUPT;

@@ -126,8 +126,10 @@ int ext_sample_read(struct ext_conn *conn, sqlite3_value **argv,
   if (rc == SQLITE_OK)
     rc = sample_without(argv[4], ask, err);
   if (rc == SQLITE_OK && !(ask->how.flags & EMB_SAMPLE_REPLACE)) {
-    int64_t rows = emb_count(ask->table->link->session);
-    ask->n = rows < (int64_t)ask->n ? (size_t)rows : ask->n;
+    sqlite3_int64 rows;
+    rc = ext_link_count_now(ask->table->link, &rows, err);
+    ask->n =
+        rc == SQLITE_OK && rows < (sqlite3_int64)ask->n ? (size_t)rows : ask->n;
   }
   return rc;
 }

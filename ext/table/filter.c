@@ -308,11 +308,10 @@ static int filter_skip(struct ext_cursor *cursor, sqlite3_int64 offset,
 ** range that is narrow against the table goes in key order, and a small table
 ** too, as an ordinary table would: UPDATE ... SET key = key - 1 then meets no
 ** key that is still taken. */
-static int scan_order(const struct ext_cursor *cursor, emb_session *session,
+static int scan_order(const struct ext_cursor *cursor, uint64_t count,
                       const struct ext_range *range) {
   int order = cursor->flags & EXT_PLAN_ORDER;
   uint64_t span = (uint64_t)range->hi - (uint64_t)range->lo;
-  uint64_t count = (uint64_t)emb_count(session);
   if (order == EMB_SCAN_ANY && (count <= KEY_ORDER_MAX || span < count / 16))
     order = EMB_SCAN_ASC;
   if (order == EMB_SCAN_ANY &&
@@ -347,9 +346,12 @@ static int start_scan(struct ext_cursor *cursor, struct request *request,
                       char **err) {
   struct ext_link *link = ext_cursor_table(cursor)->link;
   const struct ext_range *range = &request->range;
-  int rc =
-      emb_scan_open(link->session, range->lo, range->hi,
-                    scan_order(cursor, link->session, range), &cursor->scan);
+  sqlite3_int64 count;
+  int rc = ext_link_count_now(link, &count, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = emb_scan_open(link->session, range->lo, range->hi,
+                     scan_order(cursor, (uint64_t)count, range), &cursor->scan);
   if (rc) {
     cursor->scan = NULL;
     return ext_link_error(link, rc, err);

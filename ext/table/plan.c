@@ -359,8 +359,10 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
                           const struct plan *plan, int order) {
   double total = ROWS_UNKNOWN;
   double rows, cost;
-  if (table->link)
-    total = (double)emb_count(table->link->session) + 1;
+  if (table->link) {
+    sqlite3_int64 count = ext_link_count(table->link);
+    total = count < 0 ? total : (double)count + 1;
+  }
   if (plan->match >= 0) {
     rows = plan_nearest_rows(info, plan);
     cost = ROWS_NEAREST + total * COST_NEAREST;

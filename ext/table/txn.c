@@ -59,12 +59,19 @@
 **           transaction before the next for decided, so xCommit waits for it.
 **
 ** DECIDING  SQLite gives its lock back before xCommit.  So a statement can see
-**           that another transaction has committed which the store does not
-**           have yet: the row's number is ahead of the store's.  The table is
-**           then older than the other tables, and an UPDATE that computed from
-**           it would undo that commit.  So the first read after any commit
-**           waits for the store.  If that takes too long it reads what there
-**           is, and its transaction may not write: STALE.
+**           that a transaction has committed which the store does not show yet:
+**           an UPDATE that computed from the vectors before it would undo that
+**           commit.  The same where the store has just got another owner, which
+**           has found the transaction prepared and no more.  So each call of
+*the
+**           engine that meets a prepared transaction asks how it ends
+**           (emb_session_decides), at whatever moment it meets it, and that is
+**           answered from the row as this statement sees it [txn_decide]:
+**
+**             the row has it    it is committed: waited for, or if its session
+**                               is lost said so (IN DOUBT)
+**             it does not       the statement does not see that commit either;
+**                               so a read shows the state before it
 **
 ** IN DOUBT  What was prepared and then lost its process, or the process that
 **           owned the store, is decided by whatever uses the table first, by
@@ -102,13 +109,8 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 #include <unistd.h>
 
-/* Between two looks at what is in doubt, and what a look takes: it waits for
-** the database's lock (ext_place_read_newest). */
+/* Between two looks at what is in doubt. */
 #define DOUBT_NAP_MS 2
-#define DOUBT_TRY_MS 50
-/* So long what SQLite has committed is waited for (DECIDING): a sync on a disk
-** that is busy.  A database that is not the store's waits for nothing. */
-#define DECIDED_MS 1000
 /* How often a call is made: each time the table has got another owner, which
 ** has found a transaction that is not decided. */
 #define CALL_ATTEMPTS 10
@@ -196,9 +198,9 @@ static int is_writing(struct ext_table *table) {
 }
 
 /* An older copy of the database has no record of the transaction in doubt. */
-static int txn_resolve(struct ext_table *table, enum resolve how, char **err) {
+static int txn_resolve(struct ext_table *table, uint64_t doubt,
+                       enum resolve how, char **err) {
   struct ext_link *link = table->link;
-  uint64_t doubt = emb_in_doubt(link->store);
   sqlite3_int64 txn;
   emb_err engine_err;
   int commit;
@@ -214,12 +216,31 @@ static int txn_resolve(struct ext_table *table, enum resolve how, char **err) {
     return how == RESOLVE_READ ? SQLITE_OK : txn_mismatch(table, txn, err);
   if (commit) /* see DECIDED; if it fails, it failed for the committer too */
     (void)ext_place_sync(link->file);
-  rc = emb_resolve(link->store, commit, &engine_err);
+  rc = emb_resolve(link->store, doubt, commit, &engine_err);
   if (rc && !commit && how == RESOLVE_READ)
     return SQLITE_OK;
   return rc ? ext_store_error(err, rc, engine_err.text, table,
                               emb_directory(link->store))
             : SQLITE_OK;
+}
+
+/* For emb_session_decides: see DECIDING. */
+static int txn_decide(void *arg, uint64_t number, int in_doubt) {
+  struct ext_link *link = arg;
+  struct ext_table *table = link->tables;
+  sqlite3_int64 txn = 0;
+  char *err = NULL;
+  int rc, has;
+  if (table == NULL || !link->atomic)
+    return EMB_DECIDE_PAST;
+  rc = read_marker(table, &txn, &err);
+  has = txn >= 0 && (uint64_t)txn >= number;
+  if (rc == SQLITE_OK && in_doubt)
+    rc = txn_resolve(table, number, RESOLVE_READ, &err);
+  sqlite3_free(err);
+  return rc != SQLITE_OK ? EMB_DECIDE_FAIL
+         : has           ? EMB_DECIDE_AGAIN
+                         : EMB_DECIDE_PAST;
 }
 
 /* If the process that owned the store has died meanwhile, its number could not
@@ -242,10 +263,12 @@ static int check_marker(struct ext_table *table, char **err) {
 static int told_failure(struct ext_link *link, char **err) {
   int rc = SQLITE_OK;
   if (link->failed) {
-    rc =
-        ext_error(err, SQLITE_IOERR, "the last commit failed: %s",
-                  link->failed_text ? link->failed_text
-                                    : "the reason was lost for want of memory");
+    rc = ext_error(err, link->failed, "%s",
+                   link->failed_text ? link->failed_text
+                   : link->failed == SQLITE_IOERR
+                       ? "the last commit failed: the reason was lost for want "
+                         "of memory"
+                       : "the process that owned the table has gone");
     if (rc != SQLITE_NOMEM) {
       link->failed = 0;
       sqlite3_free(link->failed_text);
@@ -327,76 +350,57 @@ static void look_after_commit(struct ext_table *table) {
   link->looked_data = data;
 }
 
-/* Whether SQLite may have committed what the store does not have. */
-static int may_be_deciding(struct ext_table *table) {
-  const struct ext_link *link = table->link;
-  sqlite3 *db = table->conn->db;
-  int state;
-  if (!link->atomic || link->in_txn || link->readonly ||
-      EMB_SEED(SEED_UNDECIDED_STATE_READ))
-    return 0;
-  state = sqlite3_txn_state(db, table->schema);
-  return state >= SQLITE_TXN_READ &&
-         !(link->decided && link->decided_data == txn_data_version(table));
-}
-
-/* See DECIDING. */
-static int await_decided(struct ext_table *table, char **err) {
+/* The store's owner has died, this connection only reads, and so what was
+** committed since the last checkpoint cannot be shown. */
+static int check_recovered(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   sqlite3_int64 txn;
-  int waited_ms = 0;
   int rc = read_marker(table, &txn, err);
-  while (rc == SQLITE_OK && (uint64_t)txn > emb_committed(link->store)) {
-    if (emb_in_doubt(link->store))
-      return txn_resolve(table, RESOLVE_READ, err);
-    if (waited_ms >= DECIDED_MS || ext_link_interrupted(table->conn)) {
-      txn_note_read(table);
-      link->stale = 1;
-      return SQLITE_OK;
-    }
-    waited_ms += sqlite3_sleep(1);
-    /* If its owner has died, this says so. */
-    rc = emb_exists(link->session, NULL, 0, NULL);
-    rc = rc ? ext_link_error(link, rc, err) : SQLITE_OK;
-  }
-  link->decided = rc == SQLITE_OK;
-  link->decided_data = txn_data_version(table);
-  return rc;
+  return rc == SQLITE_OK && txn >= 0 &&
+                 (uint64_t)txn > emb_committed(link->store)
+             ? ext_error(err, SQLITE_READONLY_RECOVERY,
+                         "the process that owned %s has died, and what it "
+                         "committed cannot be recovered by a connection that "
+                         "only reads: open the database for writing once",
+                         table->name)
+             : rc;
 }
 
 /* ---- reading and writing ------------------------------------------------- */
 
 int ext_txn_read(struct ext_table *table, char **err) {
+  struct ext_link *link;
   int rc = table->link ? SQLITE_OK : ext_table_open(table, err);
   if (rc == SQLITE_OK && table->link->failed)
     rc = told_failure(table->link, err);
-  if (rc == SQLITE_OK && !emb_is_owner(table->link->store)) {
+  if (rc != SQLITE_OK)
+    return rc;
+  link = table->link;
+  emb_session_decides(link->session, txn_decide, link);
+  if (!emb_is_owner(link->store)) {
     look_after_commit(table);
     /* The owner may have died since; then this recovers what it left. */
-    rc = emb_exists(table->link->session, NULL, 0, NULL);
+    rc = emb_exists(link->session, NULL, 0, NULL);
     if (rc)
-      return ext_link_error(table->link, rc, err);
-    if (!table->link->readonly)
+      return ext_link_error(link, rc, err);
+    if (!link->readonly)
       txn_note_read(table);
+    if (link->atomic && emb_is_unrecovered(link->store))
+      rc = check_recovered(table, err);
   }
-  if (rc == SQLITE_OK && emb_in_doubt(table->link->store) &&
-      emb_is_owner(table->link->store))
-    rc = txn_resolve(table, RESOLVE_READ, err);
-  if (rc == SQLITE_OK && table->link->noted &&
-      emb_is_owner(table->link->store) && !emb_in_doubt(table->link->store))
+  if (rc == SQLITE_OK && link->noted && emb_is_owner(link->store) &&
+      !emb_in_doubt(link->store))
     compare_read(table);
-  if (rc == SQLITE_OK && may_be_deciding(table) &&
-      emb_is_owner(table->link->store))
-    rc = await_decided(table, err);
   return rc;
 }
 
 /* What is in doubt is being committed, and by whom can be seen only when that
 ** is over: it is waited for as any other transaction is, but not with a lock
 ** that its COMMIT waits for. */
-static int may_wait(struct ext_table *table, sqlite3_uint64 waited_ms) {
+static int may_wait(struct ext_table *table, uint64_t since_us) {
   sqlite3 *db = table->conn->db;
-  return waited_ms < ext_vtab(table)->options.config.timeout_ms &&
+  return ext_now_us() - since_us <
+             ext_vtab(table)->options.config.timeout_ms * UINT64_C(1000) &&
          !ext_link_interrupted(table->conn) &&
          (sqlite3_txn_state(db, table->schema) <= SQLITE_TXN_NONE ||
           ext_place_is_wal(db, table->schema));
@@ -407,17 +411,16 @@ static int may_wait(struct ext_table *table, sqlite3_uint64 waited_ms) {
 static int txn_decided(struct ext_table *table, int (*call)(emb_session *),
                        enum resolve how, char **err) {
   struct ext_link *link = table->link;
-  sqlite3_uint64 waited_ms = 0;
+  uint64_t since_us = ext_now_us(), number;
   int rc = call(link->session);
-  while (rc == EMB_LOCKED) {
-    int resolved = emb_in_doubt(link->store) ? txn_resolve(table, how, err)
-                                             : SQLITE_OK; /* it is by now */
+  while (rc == EMB_LOCKED && (number = emb_undecided(link->session)) != 0) {
+    int resolved = txn_resolve(table, number, how, err);
     if (resolved != SQLITE_OK)
       return resolved;
     rc = call(link->session);
-    if (rc != EMB_LOCKED || !may_wait(table, waited_ms))
+    if (rc != EMB_LOCKED || !may_wait(table, since_us))
       break;
-    waited_ms += (sqlite3_uint64)sqlite3_sleep(DOUBT_NAP_MS) + DOUBT_TRY_MS;
+    sqlite3_sleep(DOUBT_NAP_MS);
   }
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
@@ -526,7 +529,7 @@ int ext_txn_again(struct ext_table *table, int *attempts, int *rc, char **err) {
   if (*rc == EMB_OK)
     return 0;
   if (*rc != EMB_LOCKED || ++*attempts == CALL_ATTEMPTS ||
-      !emb_in_doubt(link->store)) {
+      !emb_undecided(link->session)) {
     *rc = ext_link_error(link, *rc, err);
     return 0;
   }
@@ -729,9 +732,12 @@ int ext_txn_commit(sqlite3_vtab *vtab) {
     await_removal(table_of(vtab));
   ext_dict_end(link->dict);
   if ((link->in_txn || link->settings_pending) && txn_commit(link) != EMB_OK) {
-    link->failed = 1;
+    char *why = ext_link_text(link);
+    link->failed = SQLITE_IOERR;
     sqlite3_free(link->failed_text);
-    link->failed_text = ext_link_text(link);
+    link->failed_text =
+        why ? sqlite3_mprintf("the last commit failed: %s", why) : NULL;
+    sqlite3_free(why);
     emb_rollback(link->session);
     ext_lease_rollback(link);
   }

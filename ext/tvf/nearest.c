@@ -177,8 +177,12 @@ static int nearest_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
     rc = nearest_make_room(cursor);
   if (rc == SQLITE_OK)
     rc = nearest_open(cursor, err);
-  cursor->total = cursor->are_rows ? (uint64_t)emb_count(table->link->session)
-                                   : cursor->given.n / cursor->dim;
+  cursor->total = cursor->given.n / cursor->dim;
+  if (rc == SQLITE_OK && cursor->are_rows) {
+    sqlite3_int64 rows;
+    rc = ext_link_count_now(table->link, &rows, err);
+    cursor->total = rc == SQLITE_OK ? (uint64_t)rows : 0;
+  }
   return rc;
 }
 

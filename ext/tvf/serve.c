@@ -145,9 +145,8 @@ static int serve_look(struct serve_cursor *cursor, char **err) {
   cursor->clients = n ? (sqlite3_int64)n - 1 : 0;
   cursor->calls = calls - cursor->calls_before;
   cursor->calls_before = calls;
-  cursor->rows = emb_count(table->link->session);
   cursor->state = emb_in_doubt(store) ? "in doubt" : "ok";
-  return SQLITE_OK;
+  return ext_link_count_now(table->link, &cursor->rows, err);
 }
 
 static int serve_more(struct ext_tvf_cursor *base, char **err) {

@@ -129,7 +129,7 @@ static int tables_describe(struct ext_table *table, struct table_row *row) {
   if (rc == SQLITE_OK) {
     row->is_open = 1;
     describe_owner(table, row);
-    row->rows = emb_count(table->link->session);
+    row->rows = ext_link_count(table->link);
     row->store_txn = (sqlite3_int64)emb_committed(table->link->store);
     row->state = state_of(table, row);
   } else {
@@ -220,7 +220,8 @@ static void tables_column(struct ext_tvf_cursor *base, sqlite3_context *context,
     break;
   case TABLES_ROWS:
     if (row->is_open)
-      sqlite3_result_int64(context, row->rows);
+      if (row->rows >= 0)
+        sqlite3_result_int64(context, row->rows);
     break;
   case TABLES_OWNER:
     if (row->is_open)

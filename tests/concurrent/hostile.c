@@ -56,7 +56,9 @@ static int tidy(emb_store *store, emb_session *s) {
   static emb_snapshot_info infos[1024];
   emb_err err;
   size_t n = 0;
-  int rc = emb_in_doubt(store) ? emb_resolve(store, 0, &err) : EMB_OK;
+  int rc = emb_in_doubt(store)
+               ? emb_resolve(store, emb_in_doubt(store), 0, &err)
+               : EMB_OK;
   rc = rc ? rc : emb_snapshots(s, infos, 1024, &n);
   for (size_t i = 0; !rc && i < n; i++)
     rc = emb_snapshot_drop(s, infos[i].name);
@@ -436,7 +438,7 @@ static int decided(emb_store *store, emb_session *s, int rc) {
   emb_err err;
   if (rc != EMB_LOCKED)
     return CHECK(rc == EMB_OK) || (printf("%s\n", emb_errmsg(s)), 1);
-  (void)emb_resolve(store, 0, &err);
+  (void)emb_resolve(store, emb_in_doubt(store), 0, &err);
   return 0;
 }
 

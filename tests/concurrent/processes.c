@@ -89,7 +89,7 @@ static void end(pid_t child, int killed) {
 static void decide(emb_store *store) {
   emb_err err;
   if (emb_in_doubt(store) && emb_is_owner(store))
-    MUST(emb_resolve(store, 1, &err));
+    MUST(emb_resolve(store, emb_in_doubt(store), 1, &err));
 }
 
 /* ---- the writer ---------------------------------------------------------- */

@@ -380,8 +380,9 @@ TEST(in_doubt_on_a_full_disk) {
       if (!again())
         return;
       CHECK_EQ_INT(emb_in_doubt(store), number);
-      if (!test_check(emb_resolve(store, commit, &err) == EMB_OK, __FILE__,
-                      __LINE__, "%s", err.text))
+      if (!test_check(emb_resolve(store, emb_in_doubt(store), commit, &err) ==
+                          EMB_OK,
+                      __FILE__, __LINE__, "%s", err.text))
         return;
       CHECK_EQ_INT(emb_in_doubt(store), 0);
       (void)holds("resolved");

@@ -622,7 +622,7 @@ static void resolve(emb_store *store, emb_session *s, const struct state *x) {
   emb_err err = {0, ""};
   if (doubt) {
     GIVES(s, EMB_LOCKED, emb_begin(s));
-    int rc = emb_resolve(store, x->decided >= doubt, &err);
+    int rc = emb_resolve(store, emb_in_doubt(store), x->decided >= doubt, &err);
     (void)HOLDS(rc == EMB_OK, "emb_resolve of %llu: %s",
                 (unsigned long long)doubt, err.text);
   }

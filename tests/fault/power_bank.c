@@ -73,7 +73,7 @@ static void look(size_t events, enum disk_loss loss) {
   if (!open_store(&store, &s))
     return;
   if (emb_in_doubt(store))
-    CHECK_EQ_INT(emb_resolve(store, 1, &err), EMB_OK);
+    CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, &err), EMB_OK);
   for (int64_t key = 0; key < KEYS; key++) {
     emb_track track = {0, 0};
     OK(s, emb_tracks(s, &key, 1, &track, NULL));

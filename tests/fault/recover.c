@@ -392,12 +392,12 @@ static int resolve(emb_store *store, uint64_t doubt, uint64_t *random) {
   int decided = shared->phase == DECIDED || doubt == shared->committed;
   if (!decided && ours) /* not known: both are right */
     decided = test_random_from(random) % 2 == 0;
-  int rc = emb_resolve(store, decided, &err);
+  int rc = emb_resolve(store, emb_in_doubt(store), decided, &err);
   if (rc == EMB_CORRUPT && decided && shared->phase == PREPARING) {
     /* Killed while its pages were on their way, in any order: its last one is
     ** there and another is not.  No prepare of it has returned. */
     decided = 0;
-    rc = emb_resolve(store, decided, &err);
+    rc = emb_resolve(store, emb_in_doubt(store), decided, &err);
   }
   test_check(rc == EMB_OK, __FILE__, __LINE__, "emb_resolve: %s", err.text);
   CHECK_EQ_INT(emb_in_doubt(store), 0);

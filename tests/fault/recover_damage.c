@@ -183,14 +183,14 @@ static void check_copy(const struct file_page *damaged, int commit) {
     /* That 2 was prepared has left no trace but in its coordinator's records:
     ** emb_committed differs from them. */
     CHECK_EQ_INT(emb_in_doubt(store), 3);
-    CHECK_EQ_INT(emb_resolve(store, 1, &err), EMB_CORRUPT);
-    CHECK_EQ_INT(emb_resolve(store, 0, &err), EMB_OK);
+    CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, &err), EMB_CORRUPT);
+    CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 0, &err), EMB_OK);
     CHECK_EQ_INT(emb_committed(store), 1);
   }
   if (damaged && damaged->txn == 3 && damaged[-1].txn == 2) {
     /* Nothing of 3 is left in front, not even that it followed a decision. */
     CHECK_EQ_INT(emb_in_doubt(store), 2);
-    CHECK_EQ_INT(emb_resolve(store, 1, &err), EMB_OK);
+    CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, &err), EMB_OK);
     CHECK_EQ_INT(emb_committed(store), 2);
     CHECK_EQ_INT(count_rows(s, 500, 500, 3), 500);
     CHECK_EQ_INT(count_rows(s, 0, 300, 4), 0);
@@ -199,12 +199,12 @@ static void check_copy(const struct file_page *damaged, int commit) {
     /* Without its end it is not complete. */
     CHECK_EQ_INT(emb_in_doubt(store), last ? 0 : 3);
     CHECK_EQ_INT(count_rows(s, 0, 500, 2), 500);
-    rc = emb_resolve(store, commit, &err);
+    rc = emb_resolve(store, emb_in_doubt(store), commit, &err);
     if (damaged && !last && commit) {
       CHECK_EQ_INT(rc, EMB_CORRUPT);
       CHECK(strstr(err.text, "transaction 3") != NULL);
       CHECK_EQ_INT(emb_in_doubt(store), 3);
-      CHECK_EQ_INT(emb_resolve(store, 0, &err), EMB_OK);
+      CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 0, &err), EMB_OK);
     } else {
       CHECK_EQ_INT(rc, EMB_OK);
       CHECK_EQ_INT(count_rows(s, 0, 300, 4), !last && commit ? 300 : 0);
@@ -259,7 +259,7 @@ TEST(damaged_page_below_the_checkpoint) {
   int errors = 0;
   if (!CHECK_EQ_INT(open_copy(&store, &s), EMB_OK))
     return;
-  CHECK_EQ_INT(emb_resolve(store, 0, &err), EMB_OK);
+  CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 0, &err), EMB_OK);
   for (int64_t key = 0; key < 1000; key++) {
     int rc = emb_get(s, &key, 1, got, NULL, NULL);
     CHECK(rc == EMB_OK || rc == EMB_CORRUPT);
@@ -416,7 +416,7 @@ TEST(commits_after_a_damaged_last_extent_survive) {
   if (!CHECK_EQ_INT(open_copy(&store, &s), EMB_OK))
     return;
   CHECK_EQ_INT(emb_in_doubt(store), 1);
-  CHECK_EQ_INT(emb_resolve(store, 1, &err), EMB_OK);
+  CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, &err), EMB_OK);
   CHECK_EQ_INT(count_rows(s, 4000, 200, 4), 200);
   emb_session_close(s);
   (void)emb_close(store, &err);

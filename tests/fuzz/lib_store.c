@@ -245,7 +245,7 @@ static int use_once(unsigned how) {
     return 0;
   }
   if (emb_in_doubt(store))
-    (void)emb_resolve(store, (how & 4) != 0, &err);
+    (void)emb_resolve(store, emb_in_doubt(store), (how & 4) != 0, &err);
   read_all(s);
   if (how & 2)
     write_some(s);

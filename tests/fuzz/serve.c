@@ -96,7 +96,7 @@ static void good_client(emb_store *store, emb_session *s) {
   float rows[8 * DIM], back[8 * DIM];
   emb_err err;
   if (emb_in_doubt(store))
-    FUZZ_CHECK(emb_resolve(store, 1, &err) == EMB_OK);
+    FUZZ_CHECK(emb_resolve(store, emb_in_doubt(store), 1, &err) == EMB_OK);
   for (int i = 0; i < 8; i++)
     keys[i] = i;
   for (int i = 0; i < 8 * DIM; i++)

@@ -149,7 +149,7 @@ static int judge_doubt(struct judge *j, emb_store *store, int *good) {
   uint64_t doubt = emb_in_doubt(store), recorded = j->d->o->recorded;
   int rc = EMB_OK;
   if (doubt)
-    rc = emb_resolve(store, doubt <= recorded, &err);
+    rc = emb_resolve(store, emb_in_doubt(store), doubt <= recorded, &err);
   if (rc)
     *good = is_damage(j, rc, err.text, 0);
   else if (emb_committed(store) < recorded)

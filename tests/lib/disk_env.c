@@ -172,16 +172,20 @@ static void lock_drop(struct env *env, struct env_lock *lock) {
 }
 
 /* No other process has this disk. */
-static void lock_settle(struct env *env, struct env_lock *lock) {
-  (void)env, (void)lock;
+static void lock_settle(struct env *env, struct env_lock *lock,
+                        enum env_lock_state state) {
+  (void)env, (void)lock, (void)state;
 }
 
-static int lock_test(struct env *env, const char *path) {
+/* By this process, or by none. */
+static int lock_look(struct env *env, const char *path,
+                     enum env_lock_state *state, int64_t *process) {
   uint32_t number;
   int rc = disk_find(disk_of(env), path, &number);
-  return rc != 0                               ? rc == ENOENT ? 0 : rc
-         : disk_of(env)->inodes[number].locked ? EAGAIN
-                                               : 0;
+  int is_held = rc == 0 && disk_of(env)->inodes[number].locked;
+  *state = is_held ? ENV_LOCK_ALONE : ENV_LOCK_FREE;
+  *process = is_held ? env->process(env) : 0;
+  return rc == ENOENT ? 0 : rc;
 }
 
 static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
@@ -195,13 +199,6 @@ static int byte_lock_lowest(struct env *env, struct env_file *file,
   (void)env, (void)file, (void)below;
   *at = UINT64_MAX;
   return 0;
-}
-
-/* This process, or none. */
-static int lock_holder(struct env *env, const char *path, int64_t *process) {
-  int rc = lock_test(env, path);
-  *process = rc == EAGAIN ? env->process(env) : 0;
-  return rc;
 }
 
 /* ---- other processes ------------------------------------------------------
@@ -430,13 +427,12 @@ void disk__env_init(struct disk *disk) {
   disk->env.lock = lock_take;
   disk->env.unlock = lock_drop;
   disk->env.lock_settle = lock_settle;
-  disk->env.lock_test = lock_test;
+  disk->env.lock_look = lock_look;
   disk->env.byte_lock = byte_lock;
   disk->env.byte_lock_lowest = byte_lock_lowest;
   disk->env.port_open = port_open;
   disk->env.peer_open = peer_open;
   disk->env.is_remote = is_remote;
-  disk->env.lock_holder = lock_holder;
   disk->env.absolute = absolute;
   disk->env.queue_open = queue_open;
   disk->env.queue_close = queue_close;

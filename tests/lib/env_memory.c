@@ -368,12 +368,16 @@ static void lock_drop(struct env *env, struct env_lock *lock) {
   free(lock);
 }
 
-static void lock_settle(struct env *env, struct env_lock *lock) {
-  (void)env, (void)lock;
+static void lock_settle(struct env *env, struct env_lock *lock,
+                        enum env_lock_state state) {
+  (void)env, (void)lock, (void)state;
 }
 
-static int lock_test(struct env *env, const char *path) {
+static int lock_look(struct env *env, const char *path,
+                     enum env_lock_state *state, int64_t *process) {
   (void)env, (void)path;
+  *state = ENV_LOCK_FREE;
+  *process = 0;
   return 0;
 }
 
@@ -388,11 +392,6 @@ static int byte_lock_lowest(struct env *env, struct env_file *file,
   (void)env, (void)file, (void)below;
   *at = UINT64_MAX;
   return 0;
-}
-
-static int lock_holder(struct env *env, const char *path, int64_t *process) {
-  *process = 0;
-  return lock_test(env, path);
 }
 
 /* ---- other processes --------------------------------------------------
@@ -521,13 +520,12 @@ struct env *env_memory(void) {
   table.lock = lock_take;
   table.unlock = lock_drop;
   table.lock_settle = lock_settle;
-  table.lock_test = lock_test;
+  table.lock_look = lock_look;
   table.byte_lock = byte_lock;
   table.byte_lock_lowest = byte_lock_lowest;
   table.port_open = port_open;
   table.peer_open = peer_open;
   table.is_remote = is_remote;
-  table.lock_holder = lock_holder;
   table.absolute = absolute;
   table.allocate = allocate;
   table.resize = resize;

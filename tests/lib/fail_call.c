@@ -65,9 +65,11 @@ static int fail_resolve(struct fail *w) {
   uint64_t number = emb_in_doubt(w->store);
   if (number == 0)
     return 1;
-  int rc = emb_resolve(w->store, number <= w->decided, &err);
+  int rc =
+      emb_resolve(w->store, emb_in_doubt(w->store), number <= w->decided, &err);
   if (rc && w->memory && !w->f.forever)
-    rc = emb_resolve(w->store, number <= w->decided, &err);
+    rc = emb_resolve(w->store, emb_in_doubt(w->store), number <= w->decided,
+                     &err);
   return fail_did(w, rc, err.text, "emb_resolve");
 }
 

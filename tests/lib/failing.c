@@ -273,15 +273,19 @@ static void give_lock(struct env *env, struct env_lock *held) {
   add(f, &f->locks, -1);
 }
 
-static void settle_lock(struct env *env, struct env_lock *held) {
+static void settle_lock(struct env *env, struct env_lock *held,
+                        enum env_lock_state state) {
   struct env *below = of(env)->below;
-  below->lock_settle(below, held);
+  below->lock_settle(below, held, state);
 }
 
-static int test_lock(struct env *env, const char *path) {
+static int look_at_lock(struct env *env, const char *path,
+                        enum env_lock_state *state, int64_t *who) {
   struct env *below = of(env)->below;
   int rc = strike(env, FAILING_LOCK, path);
-  return rc ? rc : below->lock_test(below, path);
+  *state = ENV_LOCK_FREE;
+  *who = 0;
+  return rc ? rc : below->lock_look(below, path, state, who);
 }
 
 static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
@@ -534,13 +538,6 @@ static const char *is_remote(struct env *env, struct env_dir *dir) {
   return below->is_remote(below, dir->dir);
 }
 
-static int lock_holder(struct env *env, const char *path, int64_t *who) {
-  struct env *below = of(env)->below;
-  int rc = strike(env, FAILING_LOCK, path);
-  *who = 0;
-  return rc ? rc : below->lock_holder(below, path, who);
-}
-
 static int absolute(struct env *env, const char *path, char *to, size_t size) {
   struct env *below = of(env)->below;
   return below->absolute(below, path, to, size);
@@ -698,7 +695,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .lock = take_lock,
       .unlock = give_lock,
       .lock_settle = settle_lock,
-      .lock_test = test_lock,
+      .lock_look = look_at_lock,
       .byte_lock = byte_lock,
       .byte_lock_lowest = byte_lock_lowest,
       .queue_open = queue_open,
@@ -730,7 +727,6 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .processor = processor,
       .stay_on = stay_on,
       .is_remote = is_remote,
-      .lock_holder = lock_holder,
       .absolute = absolute,
       .allocate = allocate,
       .resize = resize,

@@ -52,6 +52,6 @@ int forget_open_copy(const char *dir, emb_session *s, const emb_config *config,
   if (!help_open(help_path(name), config, store, other))
     return 0;
   if (emb_in_doubt(*store))
-    CHECK_EQ_INT(emb_resolve(*store, 1, NULL), EMB_OK);
+    CHECK_EQ_INT(emb_resolve(*store, emb_in_doubt(*store), 1, NULL), EMB_OK);
   return 1;
 }

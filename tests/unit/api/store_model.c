@@ -719,8 +719,9 @@ static void crash(struct model *m) {
     decide = m->txn >= 0 && m->was_prepared ? 0 : m->outcome;
   if (emb_in_doubt(store) != 0) {
     NEED(GIVES(s, EMB_LOCKED, emb_begin(s)));
-    NEED(test_check(emb_resolve(store, decide, &err) == EMB_OK, __FILE__,
-                    __LINE__, "resolve: %s", err.text));
+    NEED(test_check(emb_resolve(store, emb_in_doubt(store), decide, &err) ==
+                        EMB_OK,
+                    __FILE__, __LINE__, "resolve: %s", err.text));
   }
   if (m->event_count)
     qsort(m->events, m->event_count, sizeof *m->events, by_row);

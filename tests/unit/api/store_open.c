@@ -520,7 +520,7 @@ TEST(process_killed) {
   CHECK_EQ_INT(emb_in_doubt(store), number);
   GIVES(s, EMB_LOCKED, put_one(s, 1, 9));
   GIVES(s, EMB_LOCKED, emb_begin(s));
-  CHECK_EQ_INT(emb_resolve(store, 1, NULL), 0);
+  CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, NULL), 0);
   CHECK_EQ_INT(emb_in_doubt(store), 0);
   CHECK_EQ_INT(emb_committed(store), number);
   IS(s, 1, 3);
@@ -539,7 +539,7 @@ TEST(process_killed) {
   child_kill(&c);
   if (help_open(dir, &plain, &store, &s)) {
     if (emb_in_doubt(store))
-      CHECK_EQ_INT(emb_resolve(store, 0, NULL), 0);
+      CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 0, NULL), 0);
     IS(s, 1, 4);
     IS(s, 2, 1);
     CHECK(help_verify(s));
@@ -681,7 +681,7 @@ TEST(process_fork) {
     good &= emb_scan_open(s, 0, 9, EMB_SCAN_ANY, &scan) == EMB_MISUSE;
     good &= emb_session_open(store, &t, &err) == EMB_MISUSE;
     good &= emb_step(store, &step) == EMB_MISUSE;
-    good &= emb_resolve(store, 0, &err) == EMB_MISUSE;
+    good &= emb_resolve(store, emb_in_doubt(store), 0, &err) == EMB_MISUSE;
     emb_rollback(s);
     emb_session_close(s);
     good &= emb_close(store, &err) == EMB_OK;

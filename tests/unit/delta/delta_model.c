@@ -386,7 +386,8 @@ static void open_store(struct model *m) {
     /* The coordinator has decided, or decides now. */
     int commit =
         emb_in_doubt(m->store) == m->decided ? m->committed : chance(50);
-    NEED(CHECK_EQ_INT(emb_resolve(m->store, commit, &err), EMB_OK));
+    NEED(CHECK_EQ_INT(
+        emb_resolve(m->store, emb_in_doubt(m->store), commit, &err), EMB_OK));
   }
   m->txn = 0;
   m->state_bytes = emb_state_bytes(m->store);

@@ -171,7 +171,7 @@ TEST(commit_after_a_crash) {
   CHECK(files_copy_dir(help_path("crashed"), help_path("source")));
   if (help_open(help_path("crashed"), &config, &store, &s)) {
     CHECK(emb_in_doubt(store) != 0);
-    CHECK_EQ_INT(emb_resolve(store, 1, &err), EMB_OK);
+    CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, &err), EMB_OK);
     CHECK_EQ_INT(value_of(s, 20), 2);
     hand_on(s, "c", at.to);
     check_equal(s, at.to);

@@ -506,37 +506,142 @@ TEST(lock_excludes_other_processes) {
   CHECK_EQ_INT(env->lock(env, in_dir("no/lock"), &lock), ENOENT);
 }
 
-/* What another process sees of the lock. */
-static int test_in_child(const char *path) {
+/* How another process sees the lock held, or -1. */
+static int seen_in_child(const char *path) {
   int status = -1;
   pid_t child = fork();
-  if (child == 0)
-    _exit(env->lock_test(env, path));
+  if (child == 0) {
+    enum env_lock_state state;
+    int64_t process;
+    _exit(env->lock_look(env, path, &state, &process) ? 99 : (int)state);
+  }
   CHECK_EQ_INT(waitpid(child, &status, 0), child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The same here. */
+static int seen_here(const char *path, int64_t *process) {
+  enum env_lock_state state = ENV_LOCK_FREE;
+  CHECK_EQ_INT(env->lock_look(env, path, &state, process), 0);
+  return (int)state;
 }
 
 TEST(lock_is_settled_or_not) {
   struct env_lock *lock = NULL;
   if (test_dir() == NULL)
     return;
-  CHECK_EQ_INT(test_in_child(in_dir("absent")), 0);
+  CHECK_EQ_INT(seen_in_child(in_dir("absent")), ENV_LOCK_FREE);
   if (!CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0))
     return;
-  CHECK_EQ_INT(test_in_child(in_dir("lock")), EINPROGRESS);
+  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_UNSETTLED);
   CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
-  env->lock_settle(env, lock);
-  CHECK_EQ_INT(test_in_child(in_dir("lock")), EAGAIN);
+  env->lock_settle(env, lock, ENV_LOCK_SERVES);
+  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_SERVES);
+  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  env->lock_settle(env, lock, ENV_LOCK_ALONE);
+  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_ALONE);
   CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
   env->unlock(env, lock);
-  CHECK_EQ_INT(test_in_child(in_dir("lock")), 0);
-  /* An earlier version's, of the whole file. */
+  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_FREE);
+  /* An earlier version's: a record lock of the whole file. */
   int fd = open(in_dir("lock"), O_RDWR | O_CLOEXEC);
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   CHECK(fd >= 0 && fcntl(fd, F_SETLK, &whole) == 0);
-  CHECK_EQ_INT(test_in_child(in_dir("lock")), EAGAIN);
+  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_SERVES);
   CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
   (void)close(fd);
+}
+
+/* Nothing else in the process takes the lock, or drops it. */
+TEST(lock_belongs_to_the_open_file) {
+  struct env_lock *lock = NULL, *again = NULL;
+  int64_t process = 0;
+  if (test_dir() == NULL ||
+      !CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0))
+    return;
+  CHECK_EQ_INT(env->lock(env, in_dir("lock"), &again), EAGAIN);
+  CHECK_EQ_INT(seen_here(in_dir("lock"), &process), ENV_LOCK_UNSETTLED);
+  CHECK_EQ_INT(process, getpid());
+  int fd = open(in_dir("lock"), O_RDWR | O_CLOEXEC);
+  struct flock whole = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+  CHECK(fd >= 0 && fcntl(fd, F_SETLK, &whole) == 0);
+  (void)close(fd);
+  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  env->unlock(env, lock);
+  CHECK_EQ_INT(seen_here(in_dir("lock"), &process), ENV_LOCK_FREE);
+}
+
+/* A process that takes the lock and a byte lock, forks a child that lives on,
+** and dies: the number of that child, which waits for `until` to close. */
+static pid_t leave_child_behind(const int until[2]) {
+  int numbers[2], status = -1;
+  pid_t left = -1;
+  if (!CHECK(pipe(numbers) == 0))
+    return -1;
+  pid_t child = fork();
+  if (child == 0) {
+    struct env_lock *lock = NULL;
+    struct env_file *file = NULL;
+    char byte;
+    if (env->lock(env, in_dir("lock"), &lock) ||
+        env->open(env, in_dir("short"), ENV_WRITE, &file) ||
+        env->byte_lock(env, file, 7, 1))
+      _exit(1);
+    pid_t left_behind = fork();
+    if (left_behind == 0) { /* by now it has closed what carries locks */
+      left_behind = getpid();
+      (void)!write(numbers[1], &left_behind, sizeof left_behind);
+      (void)close(numbers[1]);
+      (void)close(until[1]);
+      (void)!read(until[0], &byte, 1);
+      _exit(0);
+    }
+    (void)pause();
+  }
+  (void)close(numbers[1]);
+  CHECK(read(numbers[0], &left, sizeof left) == (ssize_t)sizeof left);
+  (void)close(numbers[0]);
+  CHECK(kill(child, SIGKILL) == 0);
+  CHECK_EQ_INT(waitpid(child, &status, 0), child);
+  CHECK(WIFSIGNALED(status));
+  return left;
+}
+
+TEST(locks_do_not_live_on_in_a_child) {
+  int until[2];
+  int64_t process;
+  if (test_dir() == NULL || !CHECK(pipe(until) == 0))
+    return;
+  make_file_of_5000();
+  pid_t left = leave_child_behind(until);
+  CHECK(left > 0 && kill(left, 0) == 0);
+  CHECK_EQ_INT(seen_here(in_dir("lock"), &process), ENV_LOCK_FREE);
+  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), 0);
+  struct env_file *file = open_in_dir("short", ENV_READ);
+  uint64_t at = 0;
+  if (file) {
+    CHECK_EQ_INT(env->byte_lock_lowest(env, file, 100, &at), 0);
+    CHECK_EQ_INT(at, UINT64_MAX);
+    env->close(env, file);
+  }
+  (void)close(until[1]);
+  (void)close(until[0]);
+}
+
+/* And a child closes its copies without dropping its parent's locks. */
+TEST(child_does_not_drop_locks) {
+  struct env_lock *lock = NULL;
+  int status = -1;
+  if (test_dir() == NULL ||
+      !CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0))
+    return;
+  env->lock_settle(env, lock, ENV_LOCK_SERVES);
+  pid_t child = fork();
+  if (child == 0)
+    _exit(0);
+  CHECK_EQ_INT(waitpid(child, &status, 0), child);
+  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_SERVES);
+  env->unlock(env, lock);
 }
 
 /* The lowest lock that another process sees below a number; below 0: none. */

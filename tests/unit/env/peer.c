@@ -1101,34 +1101,35 @@ static int lock_and_wait(void) {
   TRY(env->lock(env, in_dir("lock"), &lock) == 0);
   TRY(send_text(peer, "locked") == 0);
   TRY(strcmp(receive_text(peer, LONG_US), "settle") == 0);
-  env->lock_settle(env, lock);
+  env->lock_settle(env, lock, ENV_LOCK_SERVES);
   TRY(send_text(peer, "settled") == 0);
   TRY(strcmp(receive_text(peer, LONG_US), "go") == 0);
   return 0;
 }
 
+static int held_as(enum env_lock_state state, int64_t process) {
+  enum env_lock_state is = ENV_LOCK_FREE;
+  int64_t who = -1;
+  return CHECK_EQ_INT(env->lock_look(env, in_dir("lock"), &is, &who), 0) &
+         CHECK_EQ_INT(is, state) & CHECK_EQ_INT(who, process);
+}
+
 TEST(lock_has_a_holder) {
   struct line line;
-  int64_t process = -1;
   if (!line_port(&line))
     return;
-  CHECK_EQ_INT(env->lock_holder(env, in_dir("lock"), &process), 0);
-  CHECK_EQ_INT(process, 0);
+  held_as(ENV_LOCK_FREE, 0);
   pid_t child = start(lock_and_wait);
   if (accept_child(&line) == NULL)
     return;
   CHECK_STR(receive_text(line.called, LONG_US), "locked");
-  CHECK_EQ_INT(env->lock_holder(env, in_dir("lock"), &process), EINPROGRESS);
-  CHECK_EQ_INT(process, child);
+  held_as(ENV_LOCK_UNSETTLED, child);
   CHECK_EQ_INT(send_text(line.called, "settle"), 0);
   CHECK_STR(receive_text(line.called, LONG_US), "settled");
-  process = -1;
-  CHECK_EQ_INT(env->lock_holder(env, in_dir("lock"), &process), EAGAIN);
-  CHECK_EQ_INT(process, child);
+  held_as(ENV_LOCK_SERVES, child);
   CHECK_EQ_INT(send_text(line.called, "go"), 0);
   CHECK_EQ_INT(end_of(child), 0);
-  CHECK_EQ_INT(env->lock_holder(env, in_dir("lock"), &process), 0);
-  CHECK_EQ_INT(process, 0);
+  held_as(ENV_LOCK_FREE, 0);
   line_close(&line);
 }
 

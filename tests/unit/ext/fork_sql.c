@@ -403,7 +403,7 @@ static void refused_in_c(void *arg) {
   REFUSED(emb_session_open(o->store, &session, &err));
   finds(strstr(err.text, "fork") != NULL, "%s", err.text);
   REFUSED(emb_step(o->store, &more));
-  REFUSED(emb_resolve(o->store, 1, &err));
+  REFUSED(emb_resolve(o->store, emb_in_doubt(o->store), 1, &err));
   finds(emb_is_owner(o->store) == 0, "emb_is_owner");
   finds(emb_stats(o->store, stats, 4) == 0, "emb_stats");
   finds(emb_dim(o->store) == DIM, "emb_dim");

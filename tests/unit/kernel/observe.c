@@ -530,7 +530,7 @@ TEST(of_a_checkpoint_that_is_loaded_and_a_recovery) {
   emb_look(store);
   int64_t values = compare(s, m);
   if (emb_in_doubt(store))
-    CHECK_EQ_INT(emb_resolve(store, 1, NULL), EMB_OK);
+    CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, NULL), EMB_OK);
   values = values < 0 ? values : compare(s, m);
   CHECK(emb_is_owner(store) && m->resets > before);
   CHECK(values > 0); /* of records that recovery has read */

@@ -319,7 +319,7 @@ TEST(a_time_of_before_a_crash_is_not_trusted) {
   help_close(store, s);
   if (!help_open(copy, &c, &store, &s))
     return;
-  CHECK_EQ_INT(emb_resolve(store, 1, NULL), EMB_OK);
+  CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, NULL), EMB_OK);
   emb_session_time(s, 12010);
   a = 2;
   OK(s, emb_put(s, &a, 1, v, NULL));

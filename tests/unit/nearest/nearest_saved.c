@@ -174,7 +174,7 @@ TEST(changes_before_a_crash) {
   if (!near_open(to, NULL, 0, &after, &s))
     return;
   CHECK(emb_in_doubt(after) == number);
-  OK(s, emb_resolve(after, 1, NULL));
+  OK(s, emb_resolve(after, emb_in_doubt(after), 1, NULL));
   if (!near_settle(after))
     return;
   CHECK_EQ_INT(help_stat(after, "nearest_made"), 0);

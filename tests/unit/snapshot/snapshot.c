@@ -299,7 +299,7 @@ static void crash(void) {
       !help_open(copy, &m.config, &store, &s))
     return;
   if (emb_in_doubt(store))
-    emb_resolve(store, 1, &err);
+    emb_resolve(store, emb_in_doubt(store), 1, &err);
   /* The owner's work must respect them as well. */
   OK(s, emb_put(s, m.keys, 1, m.rows, NULL));
   if (chance(30))
