@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: MIT
 **
-** fork.pml -- a model of the lock file, and of the child of a fork that inherits
+** fork.pml -- a model of the lock file, and of a fork's child, which inherits
 ** its descriptor.  tests/model/spin.sh explores it.
 **
 ** MODELLED  The kernel's side: a lock belongs to an open file description.  It
-**           goes when it is unlocked through any descriptor of that, in any
-**           process, or when the last descriptor is closed; a killed process
-**           closes its own.  An owner that takes the lock, leaves and takes it
-**           again, and may be killed at every step.  Another thread of it forks,
-**           once, at every moment.  The child has the owner's descriptors and
-**           its table of lock files.  The child and a process that
-**           is no relation take the lock in turn, each by an open of its own.
+**           ends when any process unlocks it through any descriptor of that
+**           description, or when the last descriptor is closed.  A process that
+**           is killed closes its own.  An owner takes the lock, leaves and
+**           takes it again; it may be killed at every step, and another thread
+**           of it may fork at every step, once.  The child has the owner's
+**           descriptor and a copy of its table of lock files.  The child, and a
+**           stranger, take the lock in turn, each by an open of its own.
 **
-**           env_lock      opens the file, notes it in the table, tries the lock
-**           env_unlock    unlocks, closes, takes it off the table
-**           fork_now      the handler before it takes the table's mutex
-**           in_child      the child's handler closes what is in its table
-** CHECKED   two processes never own the store at once; after env_unlock the lock
-**           is free; the child closes no other file; when the owner has ended
-**           both others get the lock: nobody waits for ever.
-** NOT       the lock's states (takeover.pml); a fork that runs no handlers
+**           env_lock    opens the file, notes it in the table, takes the lock
+**           env_unlock  unlocks, closes, takes the note off the table
+**           fork_now    waits for the table's mutex
+**           in_child    the child's handler closes what its table has
+** CHECKED   Two processes never own the store at once.  After env_unlock the
+**           lock is free.  The child closes no other file.  When the owner has
+**           ended, both others get the lock: nobody waits for ever.
+** NOT       The lock's states (takeover.pml); a fork that runs no handlers
 **           (vfork, posix_spawn: exec closes the descriptor); a child that is
-**           stopped before its handler while its parent is killed: until it goes
-**           on it has the lock.
+**           stopped before its handler, which has the lock of a parent that was
+**           killed until it goes on.
 **
 ** Rules that are easily missed; without them it is found wrong:
 **
-**   The child closes, and does not unlock: the description is the owner's, too.
-**   An owner that leaves unlocks before it closes: the child may not have run.
-**   A fork between an open and its note in the table leaves a descriptor of
-**   which the child does not know.  One between a close and the end of its note
-**   makes it close what has got that number since.
+**   The child closes, and does not unlock: that lock is the owner's, too.
+**   An owner unlocks before it closes: the child may not have run yet.
+**   A fork between an open and its note leaves a descriptor that the child does
+**   not know.  One between a close and the end of the note makes the child
+**   close another file, which has got that number.
 **
 ** ROUNDS of the owner are the size.  With one of these it must be found wrong:
 **
-**   CHILD_KEEPS     the child does not close what it has inherited
-**   CHILD_UNLOCKS   it unlocks that
-**   CLOSED_ONLY     an owner that leaves closes, and does not unlock
-**   FORK_BETWEEN    a fork does not wait for the table's mutex
+**   CHILD_KEEPS    the child does not close what it has inherited
+**   CHILD_UNLOCKS  the child unlocks it
+**   CLOSED_ONLY    an owner that leaves closes, and does not unlock
+**   FORK_BETWEEN   a fork does not wait for the table's mutex
 */
 #ifndef ROUNDS
 #define ROUNDS 2

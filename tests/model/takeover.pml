@@ -1,76 +1,80 @@
 /* SPDX-License-Identifier: MIT
 **
-** takeover.pml -- a model of what a reader and a writer see of SQLite's file and
-** of the store, while the store changes hands.  tests/model/spin.sh explores it.
+** takeover.pml -- a model of what readers and writers see of SQLite's file and
+** of the store while the store changes hands.  tests/model/spin.sh explores it.
 ** owner.pml has how a call reaches its owner, commit.pml what a crash leaves.
 **
-** MODELLED  A counter that is in SQLite's file and in the store.  A statement
-**           reads it; a write transaction reads it, and writes one more to both.
-**           A process may be killed at every step, and comes back as a new one.
-**           A label or an inline is a step, or some:
+** MODELLED  A counter, in SQLite's file and in the store.  A statement reads
+**           it; a write transaction reads it and writes one more to both.  A
+**           process may be killed at every step, and a new one takes its place.
+**           An inline is a step, or some:
 **
-**           view            SQLite's file, as this statement sees it: the row's
-**                           number (of the newest transaction) and the counter
-**           route           where the call is carried out       [route_session]
-**           own_take        the lock, what is newest, a checkpoint of what was
-**                           recovered with the claim (clean = 0), settle, serve
-**           await_decided   the store has what the view has, or is in doubt
-**           txn_resolve     what is in doubt is decided
-**           store_read      the value, as its own call
+**           look           the statement's view of SQLite's file: the newest
+**                          row's number, and the counter
+**           route          where the call is carried out      [route_session]
+**           own_take       the lock; loads what is newest; a checkpoint of what
+**                          was recovered, with the claim (clean = 0); settles;
+**                          serves
+**           await_decided  the store has what the view has, or is in doubt
+**           txn_resolve    decides what is in doubt
+**           store_read     reads the value, as a call of its own
 **           emb_begin, emb_prepare, emb_commit, emb_rollback, emb_resolve
-**           route_decided   the end of a transaction that lost its owner
-**           leave           an owner's close                      [emb_close]
+**           route_decided  ends a transaction that lost its owner
+**           leave          an owner's close                   [emb_close]
 **
-**           LOCK      its holder says what others may do beside it
+**           LOCK      The holder says what others may do beside it:
 **             FREE       nobody has it
-**             UNSETTLED  taken so, in one step: recovery, or something in doubt
-**             SERVES     settled: others ask the owner, or wait until it answers
-**             ALONE      settled, serves nobody: others see its last checkpoint
-**           MANIFEST  generation (one more with each write), clean, checkpoint.
-**           LOG       what recovery finds (durable), and in doubt (prepared).
-**           SQLITE    commits in one step, which gives the write lock back.  A
-**                     statement that began before goes on with its view (WAL).
-** CHECKED   in a write transaction the value read is SQLite's counter; any other
-**           is not below the view's counter, not above what SQLite has
-**           committed, and never goes back in one process; beside an owner that
-**           is ALONE it is not below what there was when the owner before ended.
-**           At the end, recovered and decided, both sides are equal.  Nobody
-**           waits for ever.
-** NOT       the moment between an owner's comparison of generations and its
-**           write; power failures; messages and slots (owner.pml); sessions that
-**           share a process; SQLite's rollback journal, where a reader keeps a
-**           writer from committing.
+**             UNSETTLED  recovery, or something in doubt; it is taken so
+**             SERVES     settled: others ask the owner, or wait for its answer
+**             ALONE      settled, serves nobody: others see its checkpoint
+**           MANIFEST  Generation (one more with each write), clean, checkpoint.
+**           LOG       What recovery finds (durable), and in doubt (prepared).
+**           SQLITE    Commits in one step, which gives the write lock back.  A
+**                     statement that began before keeps its view (WAL).
+** CHECKED   In a write transaction the value read is SQLite's counter.  Any
+**           other value read is not below the view's counter, not above what
+**           SQLite has committed, and never goes back in one process.  Beside
+**           an owner that is ALONE it is not below the counter at the end of
+**           the owner before.  At the end, recovered and decided, both sides
+**           are equal.  Nobody waits for ever.
+** NOT       The moment between an owner's comparison of generations and its
+**           write; power failures; messages and slots (owner.pml); several
+**           sessions of one process; SQLite's rollback journal, where a reader
+**           keeps a writer from committing.
 **
 ** Rules that are easily missed; without them it is found wrong:
 **
-**   The store may come into doubt between the wait and the read: the commit that
-**   was waited for need not be durable, and the next owner finds it prepared.  A
-**   read that finds a doubt this statement was not asked about goes back.
-**   The session is not told LOST for that if it had nothing at the dead owner:
-**   the wait is a call of the store's own session.
-**   A process that has loaded a checkpoint beside an owner may use it again only
-**   if the manifest was clean: the owner goes on without a new generation.
-**   "Not committed" is said by who has SQLite's write lock, of the newest row,
-**   and of a number: meanwhile another may be in doubt.
+**   The store may come into doubt between the wait and the read: the commit
+**   need not be durable, and the next owner finds it prepared.  A read that
+**   finds a doubt of which this statement was not asked goes back to the wait.
+**   LOST does not cover it: the wait is a call of the store's own session, and
+**   this session may have had nothing at the dead owner.
+**   A checkpoint that was loaded beside an owner is used again only if its
+**   manifest was clean: an owner goes on under the generation that it claimed.
+**   "Not committed" needs SQLite's write lock, and the newest row.
+**   A decision names its number: meanwhile another may be in doubt.
 **   An owner that leaves with something prepared takes no checkpoint.
 **
 ** PROCESSES, CALLS of each and KILLS are the size.  OFF: process 0 has
-** serve='off'.  LOCK_DROPPED: the system drops a living owner's lock, once.  Then
-** there are two owners, and checked is only that the first writes nothing over
-** what the second has claimed.  With one of these it must be found wrong:
+** serve='off'.  FLUSHED: a commit may be durable at once.  LOCK_DROPPED: the
+** system drops a living owner's lock, once.  There are two owners then, and the
+** only check is that the first writes nothing after the second has claimed.
+** With one of these it must be found wrong:
 **
-**   CHECKPOINT_SHOWN    beside an owner that serves, and whose socket was not
-**                       found at that moment, its checkpoint is shown
-**   UNSETTLED_SHOWN     the same beside one that is not settled
-**   DOUBT_READ_PAST     a read shows the state before what came into doubt
-**   NOT_AWAITED         a read does not wait for what its view has
-**   OLD_ROW_DECIDES     the view says what is not committed
-**   UNDONE_UNLOCKED     the newest row does, without SQLite's write lock
-**   NUMBER_NOT_NAMED    a decision is about whatever is in doubt by then
-**   PREPARED_CLEAN      the last checkpoint forgets what is prepared
-**   SETTLED_EARLY       an owner settles before the checkpoint   (with OFF)
-**   CLAIMED_IS_NEWEST   a checkpoint is used again, clean or not (with OFF)
-**   NO_GENERATION_CHECK an owner writes without comparing (with LOCK_DROPPED)
+**   CHECKPOINT_SHOWN     beside an owner that serves, and whose socket was not
+**                        found at that moment, its checkpoint is shown
+**   UNSETTLED_SHOWN      the same beside an owner that is not settled
+**   DOUBT_READ_PAST      a read shows the state before what came into doubt
+**   NOT_AWAITED          a read does not wait for what its view has
+**   OLD_ROW_DECIDES      the view decides what is not committed
+**   UNDONE_UNLOCKED      the newest row does, without SQLite's write lock
+**   NUMBER_NOT_NAMED     a decision is about any number that is in doubt by
+**                        then (KILLS=2)
+**   ORPHAN_KEPT          a dead client's prepared transaction is not in doubt
+**   PREPARED_CLEAN       the last checkpoint forgets what is prepared
+**   SETTLED_EARLY        an owner settles before its checkpoint (OFF)
+**   CLAIMED_IS_NEWEST    a checkpoint is used again, clean or not (OFF)
+**   NO_GENERATION_CHECK  an owner writes without comparing (LOCK_DROPPED)
 */
 #ifndef PROCESSES
 #define PROCESSES 2
@@ -102,7 +106,7 @@ byte last;                      /* number given out */
 byte marker, counter; /* the newest row */
 byte writer;          /* who has the write lock */
 
-/* Processes.  What a store has in memory is that of an owner or of a reader. */
+/* Processes.  A store's memory is an owner's or a reader's. */
 #define RUNS 0
 #define ENDED 1
 #define KILLED 2
@@ -146,7 +150,9 @@ byte txn[PROCESSES];
 byte must;              /* SQLite's counter when the newest owner ended */
 byte claims;            /* owners that there were */
 byte claim_of[PROCESSES];
-byte ended;
+byte ended, kills;
+bool dropped;
+hidden byte c;
 
 #ifdef OFF
 #define is_off(p) ((p) == 0)
@@ -203,7 +209,8 @@ inline load(p, replay) {
   is_clean[p] = clean;
   value[p] = (replay -> durable : saved);
   number[p] = (replay -> durable_number : saved_number);
-  doubt[p] = (replay && prepared_number > durable_number -> prepared_number : 0)
+  doubt[p] =
+    (replay && prepared_number > durable_number -> prepared_number : 0)
 }
 
 inline own_take() {
@@ -573,38 +580,26 @@ inline forget() {
   is_newer = 0; lags = 0
 }
 
-inline break_off(p, c) {
+/* The owner p is about to end: a transaction there has no owner any more. */
+inline break_off(p) {
   if
-  :: in_txn[p] == c + 1 -> txn[c] = BROKEN
+  :: in_txn[p] && in_txn[p] != ORPHAN -> txn[in_txn[p] - 1] = BROKEN
   :: else
-  fi
-}
-inline break_off_all(p) {
-  break_off(p, 0);
-  break_off(p, 1);
-#if PROCESSES > 2
-  break_off(p, 2);
-#endif
+  fi;
   in_txn[p] = 0
 }
 
-/* The owner p has ended, in peace or killed. */
-inline hang_up(p, c, in_peace) {
-  if
-  :: link[c] == p + 1 ->
-     link[c] = NOBODY;
-     lost[c] = lost[c] || (used[c] && !in_peace);
-     used[c] = 0
-  :: else
-  fi
-}
-inline hang_up_all(p, in_peace) {
-  hang_up(p, 0, in_peace);
-  hang_up(p, 1, in_peace);
-#if PROCESSES > 2
-  hang_up(p, 2, in_peace);
-#endif
-  skip
+/* It has ended, in peace or killed. */
+inline hang_up(p, in_peace) {
+  for (c : 0 .. PROCESSES - 1) {
+    if
+    :: link[c] == p + 1 ->
+       link[c] = NOBODY;
+       lost[c] = lost[c] || (used[c] && !in_peace);
+       used[c] = 0
+    :: else
+    fi
+  }
 }
 
 inline unlock(p) {
@@ -624,14 +619,12 @@ inline unlock(p) {
   is_clean[p] = 0
 }
 
-#define is_open(c) (in_txn[me] == c + 1 && txn[c] == OPEN)
-
 inline leave() {
   d_step { /* server__stop: one that is prepared has time to end */
     serving[me] = 0;
     if
     :: in_txn[me] && in_txn[me] != ORPHAN && txn[in_txn[me] - 1] == OPEN ->
-       break_off_all(me)
+       break_off(me)
     :: else
     fi
   };
@@ -648,9 +641,9 @@ inline leave() {
     :: !failed[me] && !in_txn[me] && !doubt[me] -> checkpoint(me, 1)
 #endif
     fi;
-    break_off_all(me)
+    break_off(me)
   };
-  d_step { hang_up_all(me, 1) }; /* LEFT */
+  d_step { hang_up(me, 1) }; /* LEFT */
   d_step { unlock(me) }
 }
 
@@ -694,73 +687,57 @@ life:
   fi
 }
 
-/* A client's death, as its owner q sees it. */
-inline client_died(q) {
-  if
-  :: in_txn[q] == p + 1 -> in_txn[q] = (txn[p] == PREPARED -> ORPHAN : 0)
-  :: else
-  fi
-}
-
-inline kill() {
-  d_step {
-    fate[p] = KILLED;
-    writer = (writer == p + 1 -> NOBODY : writer);
-    break_off_all(p);
-    hang_up_all(p, 0);
-    client_died(0);
-    client_died(1);
-#if PROCESSES > 2
-    client_died(2);
-#endif
-    serving[p] = 0;
-    unlock(p);
-    txn[p] = NONE;
-    link[p] = NOBODY;
-    used[p] = 0;
-    lost[p] = 0
+/* A client's death, as its owner sees it. */
+inline client_died(p) {
+  for (c : 0 .. PROCESSES - 1) {
+    if
+    :: in_txn[c] == p + 1 -> in_txn[c] = (txn[p] == PREPARED -> ORPHAN : 0)
+    :: else
+    fi
   }
 }
 
-#define SYSTEM(q)                                                              \
-  :: atomic { kills < KILLS && fate[q] == RUNS -> kills++; p = q; kill(); p = 0 } \
-  :: d_step { in_txn[q] == ORPHAN -> /* orphan__adopt */                       \
-       in_txn[q] = 0;                                                          \
-       doubt[q] = prepared_number                                              \
-     }                                                                         \
-     DROP(q)
-#ifdef LOCK_DROPPED
-#define DROP(q)                                                                \
-  :: d_step { !dropped && lock == q + 1 ->                                     \
-       dropped = 1;                                                            \
-       lock = NOBODY;                                                          \
-       lock_state = FREE                                                       \
-     }
-#else
-#define DROP(q)
-#endif
+inline kill(p) {
+  fate[p] = KILLED;
+  writer = (writer == p + 1 -> NOBODY : writer);
+  break_off(p);
+  hang_up(p, 0);
+  client_died(p);
+  serving[p] = 0;
+  unlock(p);
+  txn[p] = NONE;
+  link[p] = NOBODY;
+  used[p] = 0;
+  lost[p] = 0
+}
 
-proctype system() {
-  byte p, kills;
-  bool dropped;
+/* What befalls process p. */
+proctype system(byte p) {
 end:
   do
-  SYSTEM(0)
-  SYSTEM(1)
-#if PROCESSES > 2
-  SYSTEM(2)
+  :: d_step { kills < KILLS && fate[p] == RUNS -> kills++; kill(p) }
+#ifndef ORPHAN_KEPT
+  :: d_step { in_txn[p] == ORPHAN -> /* orphan__adopt */
+       in_txn[p] = 0;
+       doubt[p] = prepared_number
+     }
+#endif
+#ifdef LOCK_DROPPED
+  :: d_step { !dropped && lock == p + 1 ->
+       dropped = 1;
+       lock = NOBODY;
+       lock_state = FREE
+     }
 #endif
   od
 }
 
 init {
   atomic {
-    run process(0);
-    run process(1);
-#if PROCESSES > 2
-    run process(2);
-#endif
-    run system()
+    for (c : 0 .. PROCESSES - 1) {
+      run process(c);
+      run system(c)
+    }
   };
   atomic {
     (ended == PROCESSES);
@@ -768,7 +745,8 @@ init {
 #ifndef LOCK_DROPPED
     if
     :: clean -> assert(saved == counter)
-    :: !clean && prepared_number > durable_number && marker >= prepared_number ->
+    :: !clean && prepared_number > durable_number &&
+       marker >= prepared_number ->
        assert(prepared == counter)
     :: else -> assert(durable == counter)
     fi

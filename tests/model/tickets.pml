@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: MIT
 **
-** tickets.pml -- a model of what a session has in flight at an owner that leaves
-** or dies: batches that were started and are synchronized later (emb_prefetch,
-** emb_write_back).  tests/model/spin.sh explores it.  owner.pml has the calls.
+** tickets.pml -- a model of what a session has in flight at an owner that
+** leaves or dies: batches that were started and are synchronized later
+** (emb_prefetch, emb_write_back).  tests/model/spin.sh explores it.
 **
-** MODELLED  Owners, one after the other; each leaves, or is killed, at every
-**           moment, but the last stays until all is synchronized.  A client's session that starts batches, and synchronizes
-**           them in any order.  A ticket is three numbers: the session's own,
-**           which the caller has, the owner, and the owner's own, which begins
-**           anew with each owner.  The result is in memory that both share.
+** MODELLED  Owners, one after the other.  Each leaves or is killed at every
+**           moment; the last stays until all is synchronized.  A client's
+**           session starts batches, and synchronizes them in any order.  A
+**           ticket is three numbers: the session's own, which the caller has;
+**           the owner; and the owner's own, which begins anew with each owner.
+**           The result is in memory that client and owner share.
 **
-**           prefetch        a call: an owner that serves gives a ticket
-**           carry_out       the owner's batch, later: the result, then `ready`
-**           leave           serves nobody, ends what is in flight, LEFT
-**           synchronize     asks the owner of the ticket, or finds the result, which
-**                           it may also do while that owner serves
-** CHECKED   a synchronize that succeeds has the result of that batch.  One of an
-**           owner that left in peace succeeds.  One of an owner that was killed
-**           says LOST, once; no other does.  A ticket that was ended is unknown.
-**           Nobody waits for ever.
-** NOT       the slot and its messages; bounded stores, where a ticket holds
-**           leases; more than one session.
+**           prefetch     an owner that serves gives a ticket
+**           carry_out    the owner's batch, later: the result, then `ready`
+**           leave        serves nobody, ends what is in flight, signs LEFT
+**           synchronize  asks the owner of the ticket, or finds the result
+** CHECKED   A synchronize that succeeds has the result of its batch.  It
+**           succeeds if the owner left in peace.  It says LOST, once, if the
+**           owner was killed before it was answered, and only then.  Nobody
+**           waits for ever.
+** NOT       Slots and messages (owner.pml); bounded stores, where a ticket has
+**           leases; several sessions.
 **
 ** Rules that are easily missed; without them it is found wrong:
 **
-**   After LEFT nobody can be asked: the result must be there before the sign.
-**   The memory of a result outlives the link: it is the ticket's.
-**   An owner's number says nothing to another owner, which may have given it to
-**   another batch.
+**   After LEFT nobody can be asked: the results must be there before the sign.
+**   A result's memory belongs to the ticket, and outlives the link.
+**   An owner's number means another batch at the next owner, or none.
 **
 ** OWNERS is the size.  With one of these it must be found wrong:
 **
 **   TICKET_WITHOUT_OWNER  the owner's number alone is sent to the next owner
-**   TICKETS_CANCELLED     a leaving owner cancels what is in flight
-**   CANCELLED_IS_ERROR    the same, and the client is told
+**   TICKETS_CANCELLED     a leaving owner cancels what is in flight, and the
+**                         client takes the memory for written
+**   CANCELLED_IS_ERROR    the same, and the client gets an error
 **   LEFT_EARLY            LEFT is signed before what is in flight has ended
 **   READY_EARLY           `ready` is set before the result is there
 **   GOES_WITH_LINK        the client frees a result's memory with the link
-**   TICKET_KEPT           a ticket goes on after LOST
+**   TICKET_KEPT           a ticket stays after LOST
 **   NO_NOTICE             a client waits for an owner that was killed
 */
 #ifndef OWNERS
@@ -82,7 +82,7 @@ byte told[BATCHES + 1];    /* LOST */
 #define all_gone (state[1] == GONE && state[2] == GONE && state[3] == GONE)
 #define in_flight(t) (batch[t] && !ended[t])
 
-/* ---- the owner ----------------------------------------------------------- */
+/* ---- the owner ---------------------------------------------------------- */
 
 inline carry_out(t) {
 #ifdef READY_EARLY
@@ -149,7 +149,7 @@ end:
   od
 }
 
-/* ---- the client ---------------------------------------------------------- */
+/* ---- the client --------------------------------------------------------- */
 
 /* The link goes when its owner has. */
 inline link_release(b) {
