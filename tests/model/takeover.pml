@@ -113,19 +113,19 @@ byte writer;          /* who has the write lock */
 byte fate[PROCESSES];
 bool owner[PROCESSES];
 bool serving[PROCESSES];
-bool failed[PROCESSES];  /* the manifest is not what this owner wrote */
+bool failed[PROCESSES]; /* this owner found another's manifest */
 byte value[PROCESSES];
-byte number[PROCESSES];  /* emb_committed */
-byte doubt[PROCESSES];   /* emb_in_doubt */
-byte loaded[PROCESSES];  /* the generation; an owner's: that it wrote last */
-bool is_clean[PROCESSES]; /* so was that manifest */
-byte in_txn[PROCESSES];  /* whose transaction an owner has */
-#define ORPHAN 9         /* one that is prepared, and whose client died */
+byte number[PROCESSES];   /* emb_committed */
+byte doubt[PROCESSES];    /* emb_in_doubt */
+byte loaded[PROCESSES];   /* generation that it loaded, or wrote last */
+bool is_clean[PROCESSES]; /* of that manifest */
+byte in_txn[PROCESSES];   /* process whose transaction this owner has */
+#define ORPHAN 9          /* prepared, and its client died */
 
 /* Sessions, one of each process. */
 byte link[PROCESSES]; /* its owner */
-bool used[PROCESSES]; /* which has carried out something */
-bool lost[PROCESSES]; /* that owner was killed: to be told once */
+bool used[PROCESSES]; /* that owner has carried out something for it */
+bool lost[PROCESSES]; /* and was killed: the next call says LOST */
 #define NONE 0
 #define OPEN 1
 #define PREPARED 2
@@ -147,9 +147,9 @@ byte txn[PROCESSES];
 #define DONE 3
 
 /* What the checks use. */
-byte must;              /* SQLite's counter when the newest owner ended */
-byte claims;            /* owners that there were */
-byte claim_of[PROCESSES];
+byte must;                /* SQLite's counter when the last owner ended */
+byte claims;              /* owners that have claimed */
+byte claim_of[PROCESSES]; /* claims when this one loaded, or claimed */
 byte ended, kills;
 bool dropped;
 hidden byte c;
@@ -234,7 +234,7 @@ inline own_take() {
   fi
 }
 
-/* A checkpoint that is loaded, and answered from. */
+/* Loads a checkpoint, to answer from it. */
 inline own_load_newest(as) {
   load(me, 0);
   where = as;
@@ -299,7 +299,7 @@ inline route(as_session) {
 #ifdef UNSETTLED_SHOWN
           :: state == UNSETTLED && !writes -> own_load_newest(SHOWN); break
 #endif
-          :: lock_state != state /* waited for, as it does not answer yet */
+          :: lock_state != state /* waits: the owner does not answer yet */
           :: answer = BUSY; break
           fi
         }
@@ -309,7 +309,7 @@ inline route(as_session) {
   state = 0
 }
 
-/* The owner is told how y ends.  That may be what it has to settle. */
+/* Tells the owner how y ends.  It settles if nothing else is left to do. */
 inline emb_resolve(y, commits) {
   d_step {
     store_is();
@@ -365,6 +365,9 @@ inline txn_resolve() {
   y = 0
 }
 
+/* The store of owner o is in doubt, and this statement was not asked of it. */
+#define is_unasked(o) (doubt[o - 1] && doubt[o - 1] != asked)
+
 inline await_decided() {
   route(0);
   if
@@ -372,21 +375,18 @@ inline await_decided() {
      atomic {
        store_is();
        if
-       :: o && doubt[o - 1] && doubt[o - 1] != asked -> y = doubt[o - 1]
-#ifndef NOT_AWAITED
-       :: o && !(doubt[o - 1] && doubt[o - 1] != asked) &&
-          number[o - 1] < row ->
+       :: o && is_unasked(o) -> y = doubt[o - 1]
+#ifdef NOT_AWAITED
+       :: o && !is_unasked(o) -> phase = READ
+#else
+       :: o && !is_unasked(o) && number[o - 1] >= row -> phase = READ
+       :: o && !is_unasked(o) && number[o - 1] < row ->
           if
           :: number[o - 1] >= row || doubt[o - 1] || !owner[o - 1]
 #ifdef LOCK_DROPPED
           :: answer = BUSY /* what the first owner had is missing */
 #endif
           fi
-       :: o && !doubt[o - 1] && number[o - 1] >= row -> phase = READ
-       :: o && doubt[o - 1] && doubt[o - 1] == asked && number[o - 1] >= row ->
-          phase = READ
-#else
-       :: o && !(doubt[o - 1] && doubt[o - 1] != asked) -> phase = READ
 #endif
        :: !o
        fi;
@@ -421,7 +421,7 @@ inline store_read() {
        used[me] = used[me] || !owner[me];
        if
 #ifndef DOUBT_READ_PAST
-       :: doubt[o - 1] && doubt[o - 1] != asked -> phase = AWAIT
+       :: is_unasked(o) -> phase = AWAIT
 #endif
        :: else ->
           lags = 0;
@@ -439,7 +439,7 @@ inline store_read() {
   }
 }
 
-/* And the write. */
+/* And writes one more. */
 inline emb_begin() {
   route(1);
   atomic {
@@ -501,7 +501,7 @@ inline route_decided(commits) {
   txn[me] = NONE
 }
 
-/* xCommit: in memory, and in the log soon or late. */
+/* xCommit: in memory; the log may have it later, or at once (FLUSHED). */
 inline emb_commit() {
   if
   :: atomic {
