@@ -1,8 +1,10 @@
 #!/bin/bash
 # spin.sh -- explores the models with Spin: word.pml, a key's word; flush.pml,
 # epoch and flush; commit.pml, COMMIT over two files; owner.pml, the processes
-# that use one store.  Each protocol in several sizes, which must hold, and each
-# of its seeded defects, which must be found.
+# that use one store; takeover.pml, what they see while it changes hands;
+# tickets.pml, what is in flight then; fork.pml, the lock and a fork's child.
+# Each protocol in several sizes, which must hold, and each of its seeded defects,
+# which must be found.
 #
 #     tests/model/spin.sh              prints a line for each, then the sums
 #     LONG=2 tests/model/spin.sh       larger sizes, some minutes
@@ -111,6 +113,41 @@ start $found owner -DNO_TIMEOUT -DKILLS=0 -DSTOPS=1
 for defect in PREPARED_UNDONE PREPARED_CLEAN RESOLVE_EARLY COMMIT_WITHDRAWN \
   COMMIT_ANY_TURN; do
   start $found owner -D$defect -DTXN
+done
+start $holds takeover -DCALLS=1
+start $holds takeover -DCALLS=1 -DFLUSHED
+start $holds takeover -DCALLS=1 -DOFF
+start $holds takeover -DKILLS=0
+start $holds takeover -DKILLS=0 -DOFF
+start $holds takeover -DCALLS=1 -DKILLS=0 -DLOCK_DROPPED
+if [ "${LONG:-1}" != 1 ]; then
+  start $holds takeover -DCALLS=1 -DKILLS=2
+  start $holds takeover -DCALLS=1 -DKILLS=2 -DOFF
+  start $holds takeover -DPROCESSES=3 -DCALLS=1 -DKILLS=0
+  # Without -DOFF it is 77 million states and 3.7 GB; it holds, too.
+  start $holds takeover -DOFF
+  start $holds takeover -DKILLS=0 -DLOCK_DROPPED
+  start $holds takeover -DPROCESSES=3 -DCALLS=1 -DKILLS=0 -DOFF
+fi
+for defect in CHECKPOINT_SHOWN UNSETTLED_SHOWN DOUBT_READ_PAST NOT_AWAITED \
+  OLD_ROW_DECIDES UNDONE_UNLOCKED PREPARED_CLEAN; do
+  start $found takeover -D$defect -DCALLS=1
+done
+start $found takeover -DNUMBER_NOT_NAMED -DCALLS=1 -DKILLS=2
+start $found takeover -DORPHAN_KEPT
+start $found takeover -DSETTLED_EARLY -DCALLS=1 -DOFF
+start $found takeover -DCLAIMED_IS_NEWEST -DCALLS=1 -DOFF
+start $found takeover -DNO_GENERATION_CHECK -DCALLS=1 -DKILLS=0 -DLOCK_DROPPED
+start $holds tickets
+start $holds tickets -DOWNERS=4
+for defect in TICKET_WITHOUT_OWNER TICKETS_CANCELLED CANCELLED_IS_ERROR \
+  LEFT_EARLY READY_EARLY GOES_WITH_LINK TICKET_KEPT NO_NOTICE; do
+  start $found tickets -D$defect
+done
+start $holds fork
+start $holds fork -DROUNDS=3
+for defect in CHILD_KEEPS CHILD_UNLOCKS CLOSED_ONLY FORK_BETWEEN; do
+  start $found fork -D$defect
 done
 wait
 

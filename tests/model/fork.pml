@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+**
+** fork.pml -- a model of the lock file, and of a fork's child, which inherits
+** its descriptor.  tests/model/spin.sh explores it.
+**
+** MODELLED  The kernel's side: a lock belongs to an open file description.  It
+**           ends when any process unlocks it through any descriptor of that
+**           description, or when the last descriptor is closed.  A process that
+**           is killed closes its own.  An owner takes the lock, leaves and
+**           takes it again; it may be killed at every step, and another thread
+**           of it may fork at every step, once.  The child has the owner's
+**           descriptor and a copy of its table of lock files.  The child, and a
+**           stranger, take the lock in turn, each by an open of its own.
+**
+**           env_lock    opens the file, notes it in the table, takes the lock
+**           env_unlock  unlocks, closes, takes the note off the table
+**           fork_now    waits for the table's mutex
+**           in_child    the child's handler closes what its table has
+** CHECKED   Two processes never own the store at once.  After env_unlock the
+**           lock is free.  The child closes no other file.  When the owner has
+**           ended, both others get the lock: nobody waits for ever.
+** NOT       The lock's states (takeover.pml); a fork that runs no handlers
+**           (vfork, posix_spawn: exec closes the descriptor); a child that is
+**           stopped before its handler, which has the lock of a parent that was
+**           killed until it goes on.
+**
+** Rules that are easily missed; without them it is found wrong:
+**
+**   The child closes, and does not unlock: that lock is the owner's, too.
+**   An owner unlocks before it closes: the child may not have run yet.
+**   A fork between an open and its note leaves a descriptor that the child does
+**   not know.  One between a close and the end of the note makes the child
+**   close another file, which has got that number.
+**
+** ROUNDS of the owner are the size.  With one of these it must be found wrong:
+**
+**   CHILD_KEEPS    the child does not close what it has inherited
+**   CHILD_UNLOCKS  the child unlocks it
+**   CLOSED_ONLY    an owner that leaves closes, and does not unlock
+**   FORK_BETWEEN   a fork does not wait for the table's mutex
+*/
+#ifndef ROUNDS
+#define ROUNDS 2
+#endif
+
+/* An open file description: the owner's opens have 1, 2, ... */
+#define NONE 0
+#define OF_CHILD 98
+#define OF_STRANGER 99
+byte lock; /* the description that has it */
+
+/* The owner's descriptor, and what its fork's child has of it. */
+byte fd, child_fd;         /* the description, or NONE: closed */
+bool noted, child_noted;   /* in the table of lock files */
+bool reused, child_reused; /* the descriptor's number is another file's */
+bool mutex;                /* of the owner's table */
+
+#define RUNS 0
+#define ENDED 1
+#define KILLED 2
+byte fate; /* the owner's */
+bool forked;
+byte owners; /* processes that own the store */
+
+inline enter() {
+  assert(!owners);
+  owners++
+}
+
+/* The last descriptor of a description takes the lock with it. */
+inline was_last() {
+  lock = (lock < OF_CHILD && lock != fd && lock != child_fd -> NONE : lock)
+}
+
+inline mutex_enter() {
+  atomic { !mutex -> mutex = 1 }
+}
+
+inline env_lock() {
+  mutex_enter();
+  d_step { opened++; fd = opened; reused = 0 };
+  noted = 1;
+  mutex = 0;
+  d_step { lock == NONE -> lock = fd; enter(); owns = 1 }
+}
+
+inline env_unlock() {
+  d_step { owns = 0; owners-- };
+#ifndef CLOSED_ONLY
+  d_step { lock = (lock == fd -> NONE : lock) };
+#endif
+  mutex_enter();
+  d_step { left = fd; fd = NONE; was_last() };
+  reused = 1;
+  d_step { noted = 0; reused = 0 };
+  mutex = 0;
+  d_step { assert(lock != left); left = 0 }
+}
+
+proctype owner() {
+  byte opened, left;
+  bool owns;
+  {
+    do
+    :: opened < ROUNDS -> env_lock(); env_unlock()
+    :: opened == ROUNDS -> break
+    od;
+    fate = ENDED
+  } unless {
+    fate == KILLED
+  };
+  if
+  :: d_step {
+       fate == KILLED ->
+       owners = owners - owns;
+       owns = 0;
+       fd = NONE;
+       was_last()
+     }
+  :: fate == ENDED
+  fi
+}
+
+/* Takes the lock by a descriptor of its own, and leaves. */
+inline take_and_leave(description) {
+  d_step { lock == NONE -> lock = description; enter() };
+  owners--;
+  lock = NONE
+}
+
+inline in_child() {
+#ifdef CHILD_UNLOCKS
+  if
+  :: d_step { child_noted -> lock = (lock == child_fd -> NONE : lock) }
+  :: else
+  fi;
+#endif
+#ifndef CHILD_KEEPS
+  if
+  :: d_step {
+       child_noted ->
+       assert(!child_reused);
+       child_fd = NONE;
+       was_last();
+       child_noted = 0
+     }
+  :: else
+  fi
+#else
+  skip
+#endif
+}
+
+proctype child() {
+  in_child();
+  take_and_leave(OF_CHILD)
+}
+
+proctype stranger() {
+  take_and_leave(OF_STRANGER)
+}
+
+inline fork_now() {
+  atomic {
+    !forked && fate == RUNS &&
+#ifndef FORK_BETWEEN
+    !mutex &&
+#endif
+    1 ->
+    forked = 1;
+    child_fd = fd;
+    child_noted = noted;
+    child_reused = reused;
+    run child()
+  }
+}
+
+proctype system() {
+end:
+  do
+  :: fork_now()
+  :: d_step { fate == RUNS -> fate = KILLED }
+  od
+}
+
+init { atomic { run owner(); run stranger(); run system() } }
