@@ -393,6 +393,14 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
   return EMB_OK;
 }
 
+/* One that was begun at another process is over with that (serve/served.c): its
+** number is none of a job here. */
+static int was_elsewhere(const emb_session *s, uint64_t number) {
+  const struct job *job = s->aheads ? s->aheads->jobs[number % AHEADS] : NULL;
+  return number && number <= s->ahead_last && s->ahead_last - number < AHEADS &&
+         (!job || job->number != number);
+}
+
 static struct job *ahead_find(emb_session *s, uint64_t number) {
   struct job *job =
       s->aheads && number ? s->aheads->jobs[number % AHEADS] : NULL;
@@ -407,6 +415,10 @@ static struct job *ahead_find(emb_session *s, uint64_t number) {
 int local_lookahead_progress(emb_session *s, uint64_t number,
                              emb_ahead *result) {
   int rc = session_begin(s);
+  if (!rc && was_elsewhere(s, number)) {
+    *result = (emb_ahead){.number = number, .done = 1};
+    return EMB_OK;
+  }
   struct job *job = rc ? NULL : ahead_find(s, number);
   if (!job) {
     return rc ? rc : s->err.code;
@@ -417,9 +429,12 @@ int local_lookahead_progress(emb_session *s, uint64_t number,
 
 int local_lookahead_wait(emb_session *s, uint64_t number) {
   int rc = session_begin(s);
-  struct job *job = rc ? NULL : ahead_find(s, number);
+  if (rc || was_elsewhere(s, number)) {
+    return rc;
+  }
+  struct job *job = ahead_find(s, number);
   if (!job) {
-    return rc ? rc : s->err.code;
+    return s->err.code;
   }
   rc = job_wait(job, 1);
   if (!rc && job->rc) {

@@ -60,11 +60,13 @@ static struct env__owned *owned_list; /* owned_mutex */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static int fork_rc; /* fork_once */
 
-static void before_fork(void) { pthread_mutex_lock(&owned_mutex); }
+static void lock_before_fork(void) { pthread_mutex_lock(&owned_mutex); }
 
-static void after_fork_in_parent(void) { pthread_mutex_unlock(&owned_mutex); }
+static void lock_after_fork_in_parent(void) {
+  pthread_mutex_unlock(&owned_mutex);
+}
 
-static void after_fork_in_child(void) {
+static void lock_after_fork_in_child(void) {
   while (owned_list && !EMB_SEED(SEED_CHILD_KEEPS_LOCK)) {
     struct env__owned *owned = owned_list;
     owned_list = owned->next;
@@ -75,9 +77,9 @@ static void after_fork_in_child(void) {
   pthread_mutex_unlock(&owned_mutex);
 }
 
-static void watch_forks(void) {
-  fork_rc =
-      pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+static void lock_watch_forks(void) {
+  fork_rc = pthread_atfork(lock_before_fork, lock_after_fork_in_parent,
+                           lock_after_fork_in_child);
 }
 
 /* Under owned_mutex. */
@@ -163,7 +165,7 @@ static int64_t read_holder(int fd) {
 }
 
 int env__lock(struct env *env, const char *path, struct env_lock **out) {
-  pthread_once(&fork_once, watch_forks);
+  pthread_once(&fork_once, lock_watch_forks);
   struct env_lock *lock = fork_rc ? NULL : env__allocate(env, sizeof *lock);
   if (lock == NULL)
     return ENOMEM;
@@ -245,7 +247,7 @@ int env__byte_lock(struct env *env, struct env_file *file, uint64_t at,
                    int on) {
   (void)env;
   emb_assert(at < BYTE_LOCK_COUNT);
-  pthread_once(&fork_once, watch_forks);
+  pthread_once(&fork_once, lock_watch_forks);
   if (fork_rc)
     return fork_rc;
   pthread_mutex_lock(&owned_mutex);

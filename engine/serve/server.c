@@ -380,7 +380,8 @@ static void finish_tickets(struct serving *v) {
   emb_session *s = v->s;
   int rc = EMB_OK;
   v->is_finishing = 1;
-  while (rc != EMB_INTERRUPT && !is_over(v)) {
+  while (rc != EMB_INTERRUPT && !is_over(v) &&
+         !EMB_SEED(SEED_LEAVING_OWNER_CANCELS)) {
     const struct job *job = s->tickets;
     while (job && job->call) {
       job = job->sibling;

@@ -122,7 +122,8 @@ static int ended_as(const struct link_slot *slot, uint64_t there, int *code) {
 void tickets__left(emb_session *s, const struct link *link, int in_peace) {
   for (struct remote_ticket *t = s->remote_tickets; t; t = t->next) {
     if (t->serial == link->serial && t->state == TICKET_FLYING) {
-      t->state = in_peace && ended_as(link->slot, t->there, &t->code)
+      t->state = (in_peace && ended_as(link->slot, t->there, &t->code)) ||
+                         EMB_SEED(SEED_LOST_TICKET_IS_DONE)
                      ? TICKET_DONE
                      : TICKET_LOST;
     }
@@ -145,7 +146,7 @@ static const char *ticket_word(int kind) {
 }
 
 /* Without asking anyone. */
-static int ticket_settle(emb_session *s, struct remote_ticket *t) {
+static int ticket_outcome(emb_session *s, struct remote_ticket *t) {
   const char *dir = s->core->dir, *what = ticket_word(t->kind);
   int code = t->state == TICKET_LOST ? EMB_LOST : t->code;
   if (t->state == TICKET_LOST) {
@@ -179,15 +180,15 @@ static int synchronize(emb_session *s, int call, int kind, uint64_t ticket,
   if (t->state == TICKET_FLYING) {
     const union word w[REQUEST_ARGS] = {{.u = t->there}, {.p = &which}};
     rc = served__ask(s, call, w);
-    if (rc == CALL_ELSEWHERE && !EMB_SEED(SEED_TICKET_OF_ANOTHER_OWNER)) {
-      rc = ticket_settle(s, t);
+    if (rc == CALL_ELSEWHERE) {
+      rc = ticket_outcome(s, t);
     } else if (rc == EMB_OK) {
       ticket_deliver(t);
     } else if (t->state == TICKET_FLYING && which != t->there) {
       return rc; /* it goes on */
     }
   } else {
-    rc = ticket_settle(s, t);
+    rc = ticket_outcome(s, t);
   }
   ticket_end(s, t);
   if (ended) {

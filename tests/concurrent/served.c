@@ -666,6 +666,120 @@ static void decide(int commit) {
 TEST(killed_client_was_prepared_and_committed) { decide(1); }
 TEST(killed_client_was_prepared_and_undone) { decide(0); }
 
+/* What a coordinator says of a transaction that a call meets. */
+struct coordinator {
+  emb_store *store;
+  uint64_t number;
+  int says, asked, was_in_doubt;
+};
+
+static int asked_of(void *arg, uint64_t number, int in_doubt) {
+  struct coordinator *c = arg;
+  c->asked++;
+  c->was_in_doubt = in_doubt;
+  CHECK(number > 0 && (!c->number || number == c->number));
+  c->number = number;
+  if (in_doubt && c->says == EMB_DECIDE_AGAIN)
+    CHECK_EQ_INT(emb_resolve(c->store, number, 1, NULL), EMB_OK);
+  return c->says;
+}
+
+/* Whether the keys 1 and 2 are there, as the coordinator has it. */
+static int get_as(emb_session *s, struct coordinator *c, int says, int *rc) {
+  const int64_t some[2] = {1, 2};
+  c->says = says;
+  c->asked = 0;
+  emb_session_decides(s, asked_of, c);
+  *rc = emb_get(s, some, 2, back, found, NULL);
+  return *rc ? -1 : found[0] + found[1];
+}
+
+/* The transaction of another client is prepared; `s` reads.  Then the client is
+** gone, and the coordinator decides. */
+static void ask_while_prepared(emb_store *store, emb_session *s,
+                               struct owner *other) {
+  struct coordinator c = {.store = store};
+  int rc;
+  emb_set_timeout(store, 50);
+  CHECK_EQ_INT(get_as(s, &c, EMB_DECIDE_PAST, &rc), 0);
+  CHECK_EQ_INT(c.asked, 1);
+  CHECK_EQ_INT(c.was_in_doubt, 0);
+  OK(s, emb_get(s, keys, 3, back, NULL, NULL)); /* it was said of this one */
+  CHECK_EQ_INT(c.asked, 1);
+  CHECK_EQ_INT(get_as(s, &c, EMB_DECIDE_FAIL, &rc), -1);
+  CHECK_EQ_INT(rc, EMB_LOCKED);
+  CHECK_EQ_INT(emb_undecided(s), c.number);
+  CHECK_EQ_INT(get_as(s, &c, EMB_DECIDE_AGAIN, &rc), -1);
+  CHECK_EQ_INT(rc, EMB_BUSY); /* it has not said so */
+  CHECK(c.asked > 1 && strstr(emb_errmsg(s), "try again") != NULL);
+  c.says = EMB_DECIDE_FAIL;
+  emb_session_decides(s, asked_of, &c);
+  CHECK_EQ_INT(emb_count(s), -1);
+  CHECK_EQ_INT(emb_errcode(s), EMB_LOCKED);
+  emb_set_timeout(store, 5000);
+  owner_kill(other);
+  for (int i = 0; i < 1000 && !emb_in_doubt(store); i++)
+    (void)usleep(1000);
+  CHECK_EQ_INT(get_as(s, &c, EMB_DECIDE_PAST, &rc), 0);
+  CHECK_EQ_INT(c.was_in_doubt, 1);
+  CHECK_EQ_INT(emb_resolve(store, c.number + 1, 0, NULL), EMB_OK); /* another */
+  CHECK_EQ_INT(emb_in_doubt(store), c.number);
+  CHECK_EQ_INT(get_as(s, &c, EMB_DECIDE_AGAIN, &rc), 2);
+  CHECK_EQ_INT(emb_in_doubt(store), 0);
+}
+
+TEST(prepared_transaction_is_asked_for_by_a_client) {
+  struct client c;
+  struct owner other;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
+  if (other_start(&other, c.dir, write_prepared))
+    ask_while_prepared(c.store, c.s, &other);
+  client_end(&c);
+}
+
+TEST(prepared_transaction_is_asked_for_by_the_owner) {
+  struct client c;
+  struct owner other;
+  if (!client_begin(&c))
+    return;
+  owner_leave(&c.owner);
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
+  if (other_start(&other, c.dir, write_prepared))
+    ask_while_prepared(c.store, c.s, &other);
+  (void)help_close(c.store, c.s);
+}
+
+/* A call that makes this process the owner finds it in doubt, and does not read
+** past it. */
+TEST(doubt_is_found_within_a_call) {
+  struct client c;
+  struct owner other;
+  struct coordinator coordinator = {.says = EMB_DECIDE_FAIL};
+  int rc;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  coordinator.store = c.store;
+  OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
+  OK(c.s, emb_checkpoint(c.s));
+  if (other_start(&other, c.dir, write_prepared)) {
+    CHECK_EQ_INT(get_as(c.s, &coordinator, EMB_DECIDE_PAST, &rc), 0);
+    owner_kill(&other);
+    owner_kill(&c.owner);
+    emb_session_decides(c.s, asked_of, &coordinator);
+    GIVES(c.s, EMB_LOST, emb_get(c.s, keys, 3, back, NULL, NULL));
+    CHECK_EQ_INT(get_as(c.s, &coordinator, EMB_DECIDE_FAIL, &rc), -1);
+    CHECK_EQ_INT(rc, EMB_LOCKED);
+    CHECK_EQ_INT(coordinator.was_in_doubt, 1);
+    CHECK_EQ_INT(get_as(c.s, &coordinator, EMB_DECIDE_AGAIN, &rc), 2);
+  }
+  (void)help_close(c.store, c.s);
+}
+
 /* The owner closes the store before that is decided. */
 TEST(doubt_outlives_owner) {
   struct client c;
@@ -964,6 +1078,52 @@ TEST(child_of_the_owner) {
   CHECK_EQ_INT((int)back[0], 1);
   (void)help_close(store, s);
 }
+
+/* Batches are under way when their owner goes: each is its own afterwards. */
+static void tickets_outlive(int in_peace) {
+  struct client c;
+  uint64_t ticket[3], ended = 0;
+  static float some[3 * DIM];
+  const emb_rows first = {.vectors = some, .found = found};
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, N, rows, NULL));
+  OK(c.s, emb_checkpoint(c.s));
+  memset(some, 0x55, sizeof some);
+  OK(c.s, emb_prefetch(c.s, keys, 3, &first, &ticket[0]));
+  OK(c.s, emb_write_back(c.s, keys + 5, 1, rows, &ticket[1]));
+  if (in_peace)
+    owner_leave(&c.owner);
+  else
+    owner_kill(&c.owner);
+  GIVES(c.s, in_peace ? EMB_OK : EMB_LOST,
+        emb_write_back_synchronize(c.s, 0, &ended));
+  CHECK_EQ_INT(ended, ticket[1]);
+  GIVES(c.s, EMB_RANGE, emb_write_back_synchronize(c.s, 0, NULL));
+  OK(c.s,
+     emb_prefetch(c.s, keys + 7, 1, &(emb_rows){.vectors = back}, &ticket[2]));
+  CHECK(ticket[2] > ticket[1] && ticket[1] > ticket[0]);
+  size_t backs;
+  CHECK_EQ_INT(emb_tickets(c.s, &backs), 2);
+  CHECK_EQ_INT(backs, 0);
+  OK(c.s, emb_prefetch_synchronize(c.s, ticket[2], NULL));
+  CHECK(memcmp(back, rows + 7 * DIM, DIM * sizeof *rows) == 0);
+  GIVES(c.s, in_peace ? EMB_OK : EMB_LOST,
+        emb_prefetch_synchronize(c.s, 0, &ended));
+  CHECK_EQ_INT(ended, ticket[0]);
+  if (in_peace)
+    CHECK(memcmp(some, rows, sizeof some) == 0);
+  else
+    CHECK(((unsigned char *)some)[0] == 0x55); /* nothing was written */
+  GIVES(c.s, EMB_RANGE, emb_prefetch_synchronize(c.s, ticket[0], NULL));
+  OK(c.s, emb_peek(c.s, keys + 5, 1, back, NULL, NULL));
+  CHECK_EQ_INT(memcmp(back, rows, DIM * sizeof *rows) == 0, in_peace);
+  (void)help_close(c.store, c.s);
+}
+
+TEST(tickets_outlive_an_owner_that_leaves) { tickets_outlive(1); }
+TEST(tickets_are_lost_with_an_owner_that_dies) { tickets_outlive(0); }
 
 TEST(prefetch_of_a_client) {
   struct client c;
