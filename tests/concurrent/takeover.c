@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT
 **
 ** takeover.c -- processes that share a database come, leave, die, stop, fork
-*and
-** touch each other's files at any moment, so that its store changes hands all
-** the time; no value that was acknowledged may be lost, or seen to go back.
+** and touch each other's files at any moment, so that its store changes hands
+** all the time; no value that was acknowledged may be lost, or be seen to go
+** back.
 **
 ** Each of 2 to 5 members has one connection, or two of two copies of the
 ** library, and does random transactions, reads, scans and batches.  The test
-** kills and stops some of them.  A round has a database, a journal mode and
-** options of its own, all from the seed.  Other rounds lose the store's
-** directory, and others kill an owner at a known moment.
+** kills and stops some of them.  Each round has a database, a journal mode and
+** options of its own, from the seed.  Other rounds lose the store's directory,
+** and others kill an owner at a known moment.
 **
-** MUST HOLD see takeover_help.h, and in addition
-**           - in a write transaction, and in a read transaction during which no
-**             other has committed, the vector equals the ordinary row;
-**           - a row that emb_put has written is found so by its connection, or
-**             that was told before that an owner has gone;
+** MUST HOLD What takeover_help.h says, and
+**           - in a write transaction, and in a read transaction during which
+**             nobody else has committed, the vector equals the ordinary row;
+**           - a connection reads what its emb_put wrote, or was told before
+**             that an owner has gone;
 **           - each ticket gives its rows, or one error;
 **           - the first use after the death of an owner is that error;
-**           - when all have gone, both tables are equal, and the store is
-*sound.
-** AMOUNT    TAKEOVER_SECONDS=n, else 12, LONG=n times as long; SEED, and
-**           TAKEOVER_EVENTS, TAKEOVER_JOURNAL and TAKEOVER_MEMBERS choose.
+**           - when all have gone, both tables are equal and the store is sound.
+** AMOUNT    TAKEOVER_SECONDS=n, else 10, LONG=n times as long.  SEED repeats
+**           the choices, not the moments.  TAKEOVER_EVENTS, TAKEOVER_JOURNAL
+**           and TAKEOVER_MEMBERS choose instead of it.
 */
 #include "takeover_help.h"
 
@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 12, ROUND_MS = 2000, CHILD_S = 20 };
+enum { SECONDS = 10, ROUND_MS = 2000, CHILD_S = 20 };
 
 static uint64_t below(uint64_t n) { return takeover_below(n); }
 
@@ -276,6 +276,7 @@ static int round_begin(struct round *r, int number, enum directory directory) {
   static char dir[400];
   (void)snprintf(dir, sizeof dir, "%s/%d", test_dir(), number);
   *r = (struct round){.dir = dir};
+  (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* for orphans_end */
   if (!CHECK_EQ_INT(mkdir(dir, 0700), 0) || !takeover_share(dir))
     return 0;
   takeover->round = number;
@@ -316,6 +317,8 @@ static void members_end(struct round *r) {
   while (atomic_load(&takeover->children) > 0 && takeover_ms() < limit &&
          atomic_load(&takeover->failures) == 0)
     pause_us(2000);
+  CHECK(atomic_load(&takeover->children) == 0 ||
+        atomic_load(&takeover->failures));
   CHECK_EQ_INT(atomic_load(&takeover->failures), 0);
 }
 
@@ -337,8 +340,8 @@ static void orphans_end(void) {
   }
 }
 
-/* A child with a connection is killed with its owner's parent only: it counts
-** itself. */
+/* One member is killed and started again, or stopped: for less than its
+** timeout, or for longer. */
 static void kill_or_stop(struct round *r) {
   int slot = (int)below((uint64_t)takeover->members);
   struct process *p = &r->members[slot];
@@ -429,7 +432,7 @@ static void round_end(struct round *r) {
       (int)atomic_load(&takeover->reads), (int)atomic_load(&takeover->tickets),
       (int)atomic_load(&takeover->told), (int)atomic_load(&takeover->busy),
       (int)atomic_load(&takeover->refused));
-  printf("counted: %d processes killed beside others\n", r->kills);
+  test_count("processes killed beside others", (uint64_t)r->kills);
   orphans_end();
   process_memory_end(takeover, sizeof *takeover);
   takeover = NULL;
@@ -445,7 +448,6 @@ static unsigned storm_rounds(void) {
 static int failed(void) { return atomic_load(&test_state.failures) != 0; }
 
 TEST(store_changes_hands) {
-  (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
   unsigned rounds = storm_rounds();
   for (unsigned i = 0; i < rounds && !failed(); i++) {
     struct round r;

@@ -67,9 +67,10 @@ void takeover_fail(const struct connection *c, const char *format, ...) {
   va_start(args, format);
   (void)vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  (void)test_check(0, __FILE__, __LINE__, "round %d, member %d%s (pid %d): %s",
-                   takeover->round, c->slot, c->is_copy ? ", copy" : "",
-                   (int)getpid(), text);
+  (void)test_check(0, __FILE__, __LINE__,
+                   "round %d, member %d%s%s (pid %d): %s", takeover->round,
+                   c->slot, c->is_copy ? ", copy" : "",
+                   c->scan ? ", in a scan" : "", (int)getpid(), text);
   atomic_fetch_add(&takeover->failures, 1);
   atomic_store(&takeover->over, 1);
 }
@@ -289,17 +290,20 @@ void takeover_commit_done(unsigned key, uint64_t n, int phase) {
   atomic_fetch_add(&takeover->commits, 1);
 }
 
+uint64_t takeover_least(const struct connection *c, unsigned key) {
+  uint64_t done = atomic_load(&takeover->done[key]);
+  return done > c->seen[key] ? done : c->seen[key];
+}
+
 void takeover_check(struct connection *c, unsigned key, int64_t value,
                     uint64_t least, const char *how) {
   uint64_t most = atomic_load(&takeover->begun[key]);
-  if (least < c->seen[key])
-    least = c->seen[key];
   if (value < (int64_t)least || value > (int64_t)most)
     takeover_fail(c,
                   "%s of key %u gave %" PRId64
                   ", acknowledged or seen before %" PRIu64 ", begun %" PRIu64,
                   how, key, value, least, most);
-  else
+  else if (c->seen[key] < (uint64_t)value)
     c->seen[key] = (uint64_t)value;
 }
 

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** takeover_help.h -- what the processes of takeover.c share: the memory in
-*which
+** takeover_help.h -- what the processes of takeover.c share: memory in which
 ** they note what was begun and acknowledged, statements whose errors are
-*judged,
-** and rows that are compared with these notes.
+** judged, and rows that are compared with the notes.
 **
 ** TABLES    p(key, n) is an ordinary table, v an emb table of DIM elements.
-*Each
-**           transaction adds 1 to one key of both.  A third of the rows of v,
-**           from OWN_AT on, are written by the immediate functions, each by one
-**           connection.  Rows from FILL_AT on never change.
-** NOTES     A committing transaction notes its n in begun before its COMMIT and
-**           in done after it.  SQLite has one writer at a time, so n names the
+**           Each transaction adds 1 to one key of both.  Rows of v from OWN_AT
+**           on are written by the immediate functions, each by one connection.
+**           Rows from FILL_AT on never change.
+** NOTES     A transaction notes its n in begun before its COMMIT, and in done
+**           after it.  SQLite has one writer at a time, so n names the
 **           transaction: a reader must find no less than what was done when it
 **           began, and no more than what is begun when it ends.
-** ERRORS    Whatever a statement returns is SQLITE_OK or an error that
-**           takeover_expects lists; anything else fails the test.
-** HANGS     Each statement is noted with its beginning; takeover_watch reports
-*a
-**           process that has been in one for longer than HANG_MS.
+** ERRORS    A statement returns SQLITE_OK or an error of the list in
+**           takeover_help.c; anything else fails the test.
+** HANGS     Each statement is noted with its beginning.  takeover_watch reports
+**           a process that has been in one for longer than HANG_MS.
 */
 #ifndef EMB_TAKEOVER_HELP_H
 #define EMB_TAKEOVER_HELP_H
@@ -150,7 +146,9 @@ int64_t takeover_whole(const struct connection *c, const void *vector,
 
 void takeover_begin_commit(unsigned key, uint64_t n);
 void takeover_commit_done(unsigned key, uint64_t n, int phase);
-/* A committed value that was read, between these. */
+/* What a reader that begins now must find at least. */
+uint64_t takeover_least(const struct connection *c, unsigned key);
+/* A committed value that was read, by one that began with this least. */
 void takeover_check(struct connection *c, unsigned key, int64_t value,
                     uint64_t least, const char *how);
 

@@ -88,7 +88,7 @@ static int64_t version_of(struct connection *c) {
  */
 void takeover_read(struct connection *c) {
   unsigned key = (unsigned)takeover_below(KEYS);
-  uint64_t least = atomic_load(&takeover->done[key]);
+  uint64_t least = takeover_least(c, key);
   int64_t p[2] = {-1, -1}, v[2] = {-1, -1}, version = version_of(c);
   int p_first = takeover_below(2) != 0, good = takeover_run(c, "BEGIN");
   for (int i = 0; i < 2 && good; i++)
@@ -126,7 +126,7 @@ static void scan_begin(struct connection *c) {
   const char *sql = scans[takeover_below(2)];
   c->scan_seen = 0;
   for (int i = 0; i < KEYS; i++)
-    c->scan_least[i] = atomic_load(&takeover->done[i]);
+    c->scan_least[i] = takeover_least(c, (unsigned)i);
   takeover_begins(c, sql);
   if (!takeover_ended(c, sqlite3_prepare_v2(c->db, sql, -1, &c->scan, NULL),
                       sql))
@@ -207,7 +207,7 @@ static void prefetch(struct connection *c, struct ticket *t) {
   for (int i = 0; i < TICKET_KEYS; i++) {
     t->keys[i] =
         (int)(takeover_below(2) + (uint64_t)i * 2); /* different ones */
-    t->least[i] = atomic_load(&takeover->done[t->keys[i]]);
+    t->least[i] = takeover_least(c, (unsigned)t->keys[i]);
   }
   if (takeover_pair(c, number, "SELECT emb_prefetch('v', '[%d,%d,%d]')",
                     t->keys[0], t->keys[1], t->keys[2]))
@@ -242,25 +242,23 @@ static void check_batch(struct connection *c, struct ticket *t,
   } else if (bytes != TICKET_KEYS * row)
     takeover_fail(c, "a prefetch of %d rows gave %d bytes", TICKET_KEYS, bytes);
   else
-    for (int i = 0; i < TICKET_KEYS; i++) {
-      uint64_t seen = c->seen[t->keys[i]];
-      c->seen[t->keys[i]] = 0; /* it may have been read long ago */
+    for (int i = 0; i < TICKET_KEYS; i++)
       takeover_check(c, (unsigned)t->keys[i],
                      takeover_whole(c, rows + i * row, row), t->least[i],
                      "a prefetch");
-      if (c->seen[t->keys[i]] < seen)
-        c->seen[t->keys[i]] = seen;
-    }
 }
 
 /* A ticket that gave its rows, or an error, is not known any more. */
 static void check_over(struct connection *c, const struct ticket *t,
                        const char *sql) {
+  for (int i = 0; i < TICKETS; i++)
+    if (&c->tickets[i] != t && c->tickets[i].number == t->number)
+      return; /* one of a later owner, or of the other kind */
   int rc = sqlite3_exec(c->db, sql, NULL, NULL, NULL);
-  if (rc == SQLITE_OK || (rc & 0xff) == SQLITE_BUSY ||
+  if ((rc & 0xff) == SQLITE_BUSY ||
       strstr(sqlite3_errmsg(c->db), "in flight has the ticket"))
     return;
-  takeover_fail(c, "ticket %" PRIu64 " gave a second error, %d: %s", t->number,
+  takeover_fail(c, "ticket %" PRIu64 " was over, and gave %d: %s", t->number,
                 sqlite3_extended_errcode(c->db), sqlite3_errmsg(c->db));
 }
 
