@@ -91,6 +91,9 @@ static int is_expected(int rc, const char *message) {
       {SQLITE_BUSY, "", 0},
       {SQLITE_ABORT_ROLLBACK, "has died", 0},
       {SQLITE_ABORT_ROLLBACK, "has closed it", 0},
+      {SQLITE_ABORT_ROLLBACK, "has gone, and with it what was open", 0},
+      {SQLITE_ABORT_ROLLBACK, "was lost with the process that owned", 0},
+      {SQLITE_ABORT_ROLLBACK, "was carried out is not known", 0},
       {SQLITE_ABORT_ROLLBACK, "cut off by a rollback", 0},
       {SQLITE_ABORT_ROLLBACK, "abort due to ROLLBACK", 0},
       {SQLITE_PROTOCOL, "locking protocol", 0}, /* SQLite's, of a log */

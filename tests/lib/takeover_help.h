@@ -164,6 +164,15 @@ void takeover_scan(struct connection *c);
 void takeover_put(struct connection *c);
 void takeover_batch(struct connection *c, enum event event);
 
+/* ---- takeover_tables.c --------------------------------------------------- */
+
+/* 1 when they are there; with this journal mode. */
+int takeover_make_tables(const char *dir, const char *journal);
+/* Both tables are equal, nothing is missing, and the store is sound. */
+void takeover_check_all(const char *dir);
+/* What was committed after the directory had gone is there. */
+void takeover_check_after(const char *dir);
+
 /* ---- the test ------------------------------------------------------------ */
 
 /* Reports members that hang.  1: none. */

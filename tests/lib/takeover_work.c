@@ -254,7 +254,9 @@ static void check_over(struct connection *c, const struct ticket *t,
   for (int i = 0; i < TICKETS; i++)
     if (&c->tickets[i] != t && c->tickets[i].number == t->number)
       return; /* one of a later owner, or of the other kind */
+  takeover_begins(c, sql);
   int rc = sqlite3_exec(c->db, sql, NULL, NULL, NULL);
+  (void)takeover_ended(c, SQLITE_OK, sql);
   if ((rc & 0xff) == SQLITE_BUSY ||
       strstr(sqlite3_errmsg(c->db), "in flight has the ticket"))
     return;
