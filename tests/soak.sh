@@ -113,7 +113,7 @@ score() {
 }
 
 while ! is_over; do
-  unit R1 recover kill_sql kill_processes
+  unit R1 recover kill_sql kill_processes takeover
   sql R1 kill
   unit R2 power power_files power_delta power_sql
   unit R3 fail_memory fail_memory_sql
