@@ -47,6 +47,12 @@ static int is_again(const emb_session *session, int *rc, struct deciding *d) {
   return *rc == EMB_LOCKED && route_decide(s, rc, d);
 }
 
+/* What a call has open (a scan) it began when that was asked for: so only the
+** call itself asks how a prepared transaction ends. */
+#define HERE(call)                                                             \
+  (session->asks_doubt = session->decides != NULL, rc = (call),                \
+   session->asks_doubt = 0, rc)
+
 #define EMB_CALL(type, name, parameters, arguments)                            \
   type emb_##name parameters {                                                 \
     int rc;                                                                    \
@@ -56,7 +62,7 @@ static int is_again(const emb_session *session, int *rc, struct deciding *d) {
       rc = rc || session->link ? rc : ENTER(name, arguments);                  \
       rc = rc              ? rc                                                \
            : session->link ? served_##name arguments                           \
-                           : local_##name arguments;                           \
+                           : HERE(local_##name arguments);                     \
     } while (__builtin_expect(rc != EMB_OK, 0) && is_again(session, &rc, &d)); \
     return rc;                                                                 \
   }

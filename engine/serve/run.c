@@ -739,7 +739,7 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
   run->s->timeout_ms = q->timeout_ms < MS_MAX ? q->timeout_ms : MS_MAX;
   run->s->has_timeout = 1;
   run->s->time = q->time;
-  run->s->asks_doubt = (q->flags & REQUEST_DECIDES) != 0;
+  run->s->asks_doubt = (q->flags & REQUEST_DECIDES) && !shape->object;
   run->s->doubt_seen = q->doubt_seen;
   run->s->met_doubt = 0;
   if ((q->flags & REQUEST_MARKS) && !run->s->leases.mark) {

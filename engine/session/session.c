@@ -240,7 +240,6 @@ void emb_session_decides(emb_session *s, int (*decides)(void *, uint64_t, int),
                          void *arg) {
   s->decides = decides;
   s->decides_arg = arg;
-  s->asks_doubt = decides != NULL;
   s->doubt_seen = 0;
 }
 

@@ -196,9 +196,9 @@ struct emb_session {
   void *interrupt_arg;
   int (*blocks)(void *, int); /* emb_session_blocks */
   void *blocks_arg;
-  /* emb_session_decides; of a session that serves a client `asks_doubt` alone.
-  ** No call passes a transaction that is prepared and not decided, but the one
-  ** that its caller does not see (doubt_seen). */
+  /* emb_session_decides.  A call that asks_doubt passes no transaction that is
+  ** prepared and not decided, but the one that its caller does not see
+  ** (doubt_seen). */
   int (*decides)(void *, uint64_t, int);
   void *decides_arg;
   int asks_doubt;
