@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../ckpt/identity.h"
 #include "../ckpt/readers.h"
 #include "../kernel/log_head.h"
 #include "../life/compact.h"
@@ -329,6 +330,7 @@ void open__free(emb_store *store) {
   }
   consumers_free(&store->consumers);
   readers_free(core);
+  identity_free(core);
   if (core->names) {
     env->close_dir(env, core->names);
   }
@@ -661,7 +663,7 @@ int open__close(emb_store *store, emb_err *err) {
   if (atomic_load(&store->owner) && !core->temporary &&
       !atomic_load(&store->dropped) && !atomic_load(&store->owed) &&
       !atomic_load(&store->in_doubt)) {
-    rc = core_failed(core, err);
+    rc = identity_check(core, err);
     rc = rc ? rc : settle_files(store, err);
     if (!rc) {
       nearest_close(store);

@@ -17,6 +17,7 @@
 **                   store wakes no processor, nor does one that another process
 **                   owns.
 */
+#include "../ckpt/identity.h"
 #include "../kernel/reserve.h"
 #include "../life/compact.h"
 #include "../session/job.h"
@@ -40,6 +41,32 @@ const struct task task_flush = {
     TASK_NAMED("flush"),
     .lane = LANE_FLUSH,
     .run = flush_run,
+};
+
+/* Whether the files are still the owner's: what the flush thread looks at
+** beside its work, while anything changes. */
+static int identity_due(struct pass *pass) {
+  const uint64_t *looked_us = pass->state;
+  emb_store *store = pass->store;
+  struct env *env = store->core.env;
+  return tasks_may_work(store) && !store->core.temporary &&
+         !atomic_load(&store->dropped) &&
+         (!pass->by_thread ||
+          env->now_us(env) - *looked_us >= FLUSH_PAUSE_MS * 1000);
+}
+
+static int identity_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  struct core *core = &pass->store->core;
+  *(uint64_t *)pass->state = core->env->now_us(core->env);
+  *did = PIECE_NONE;
+  return identity_check(core, err);
+}
+
+const struct task task_identity = {
+    TASK_NAMED("identity"),
+    .lane = LANE_FLUSH,
+    .due = identity_due,
+    .run = identity_run,
 };
 
 int emb_step(emb_store *store, int *more) {

@@ -26,15 +26,9 @@
 
 int core_failed(struct core *core, emb_err *err) {
   int failed = atomic_load(&core->log.failed);
-  if (!failed) {
-    return EMB_OK;
-  }
-  return err_set(err, failed == EMB_FULL ? EMB_FULL : EMB_FAILED,
-                 failed == EMB_FULL
-                     ? "the disk is full: %s takes no writes until reopened"
-                     : "an earlier write failed: %s takes no writes until "
-                       "reopened",
-                 core->dir);
+  return failed ? err_set(err, failed == EMB_FULL ? EMB_FULL : EMB_FAILED,
+                          "%s: %s", core->dir, core->log.why)
+                : EMB_OK;
 }
 
 /* Looks at what the cache did since it was filled last: fewer than one hit for
@@ -116,9 +110,10 @@ static int say_full(struct core *core, int rc, emb_err *err) {
 }
 
 static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
-  uint64_t wrote;
+  uint64_t wrote = 0;
   log_seal(&core->log, page);
-  int rc = log_flush(&core->log, &core->flush_queue, &wrote, err);
+  int rc = core_failed(core, err);
+  rc = rc ? rc : log_flush(&core->log, &core->flush_queue, &wrote, err);
   count_add(&core->counters.write_bytes, wrote);
   count_add(&core->counters.flushes, 1);
   return say_full(core, rc, err);
