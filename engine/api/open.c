@@ -307,6 +307,7 @@ void open__free(emb_store *store) {
   route_close(store);
   jobs_stop(store);
   stop_threads(store);
+  tasks_free(store);
   warm_free(store);
   nearest_free(store);
   bank_free(store);
@@ -564,6 +565,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   store->readonly =
       config->flags & EMB_OPEN_READONLY ? STORE_ONLY_READS : STORE_WRITES;
   jobs_init(store);
+  tasks_init(store);
   consumers_init(&store->consumers, core);
   core->temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
   core->step_mode = (config->flags & EMB_OPEN_STEP) != 0;

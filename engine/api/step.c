@@ -8,7 +8,8 @@
 **   flush thread      LANE_FLUSH, when it is woken, and twice a second while
 **                     anything changes
 **   work thread       LANE_WORK as long as there is more, then LANE_AFTER;
-**                     again at once while that has more, else after a pause
+**                     again at once while that has more, else after a pause,
+**                     which grows while passes fail (tasks.c)
 **
 ** REST              A thread that finds nothing changed and nothing due sleeps
 **                   until something is: it says so (core->resting), looks once
@@ -26,7 +27,6 @@
 
 #include <string.h>
 
-#define WORK_PAUSE_MS 50
 #define FLUSH_PAUSE_MS 500
 
 static int flush_run(struct pass *pass, enum outcome *did, emb_err *err) {
@@ -219,11 +219,11 @@ static void work_rest(emb_store *store) {
     rest |= REST_CALLS;
   }
   atomic_fetch_or(&core->resting, rest);
-  uint64_t us = tasks_rest_us(store);
+  uint64_t pause_us, us = tasks_rest_us(store, &pause_us);
   if (us == 0) {
     atomic_fetch_and(&core->resting, ~rest);
     rest = 0;
-    us = WORK_PAUSE_MS * 1000;
+    us = pause_us;
   }
   pthread_mutex_lock(&core->wake_lock);
   if (sleep_or_rest(core, &core->work, rest, us)) {
