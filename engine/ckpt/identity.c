@@ -144,13 +144,14 @@ static int stamps_fit(struct core *core, const char *bytes, uint64_t from) {
   return newest >= from;
 }
 
-/* The newest slot that is valid: *fits as above. */
+/* The newest slot that is valid: *fits as above.  Each state is in both: where
+** the newer one is damaged, the other has the generation before. */
 static int slots_fit(struct core *core, uint64_t from, int *fits) {
   struct identity *own = &core->identity;
   struct manifest newest;
   int os = manifest_newest(core->env, own->manifest, &newest);
   *fits = !os && memcmp(newest.uuid, core->uuid, sizeof newest.uuid) == 0 &&
-          newest.generation >= from &&
+          newest.generation + MANIFEST_STEP > from &&
           newest.generation <= atomic_load(&own->to);
   return os;
 }

@@ -199,11 +199,12 @@ static int run_lane(struct pass *pass, enum lane lane, int *more,
   for (size_t i = 0; !rc && i < store_task_count; i++) {
     enum outcome did = PIECE_NONE;
     if (store_tasks[i]->lane == lane) {
+      int had_failed = atomic_load(&pass->store->core.log.failed);
       rc = run_task(store_tasks[i], &pass->store->tasks.slots[i], pass, &did,
                     &first);
       pass->did |= did != PIECE_NONE;
       *more |= did == PIECE_MORE;
-      if (rc) {
+      if (rc && !had_failed) { /* else the first one counts */
         note_error(pass->store, store_tasks[i], &first);
       }
     }
