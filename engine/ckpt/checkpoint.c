@@ -119,9 +119,9 @@ static int checkpoint_write_manifest(struct core *core,
   if (rc) {
     return rc;
   }
-  identity_expect(core, before, before + MANIFEST_STEP);
-  rc = manifest_write_open(core->env, core->identity.manifest, core->dir, m, 1,
-                           &first);
+  identity__expect(core, before, before + MANIFEST_STEP);
+  rc = manifest__write_open(core->env, core->identity.manifest, core->dir, m, 1,
+                            &first);
   if (rc) {
     /* Which slots are valid is not known any more. */
     char why[sizeof core->log.why];
@@ -131,7 +131,7 @@ static int checkpoint_write_manifest(struct core *core,
     return err_set(err, rc, "%s", first.text);
   }
   emb_assert(m->generation == before + MANIFEST_STEP);
-  identity_expect(core, m->generation, m->generation);
+  identity__expect(core, m->generation, m->generation);
   checkpoint->manifest = *m;
   return EMB_OK;
 }
@@ -169,7 +169,7 @@ static int checkpoint_start(struct core *core,
     return core_flush_all(core, 0, replay, err);
   }
   uint64_t generation = checkpoint->manifest.generation;
-  identity_expect(core, generation, generation);
+  identity__expect(core, generation, generation);
   int rc = identity_check(core, err);
   if (!rc) {
     *replay = log_cut(&core->log, NULL);
@@ -229,6 +229,6 @@ int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
   m.replay = m.tail = atomic_load(&core->log.tail);
   checkpoint->version = atomic_load(&core->version);
   checkpoint_fill(core, &m, 0);
-  identity_expect(core, m.generation, m.generation);
+  identity__expect(core, m.generation, m.generation);
   return checkpoint_write_manifest(core, checkpoint, &m, err);
 }

@@ -70,7 +70,7 @@ int identity_begin(struct core *core, int recovered, emb_err *err) {
   return EMB_OK;
 }
 
-void identity_expect(struct core *core, uint64_t from, uint64_t to) {
+void identity__expect(struct core *core, uint64_t from, uint64_t to) {
   struct identity *own = &core->identity;
   emb_assert(own->manifest && from <= to && to >= atomic_load(&own->to));
   atomic_store(&own->to, to);
@@ -149,7 +149,7 @@ static int stamps_fit(struct core *core, const char *bytes, uint64_t from) {
 static int slots_fit(struct core *core, uint64_t from, int *fits) {
   struct identity *own = &core->identity;
   struct manifest newest;
-  int os = manifest_newest(core->env, own->manifest, &newest);
+  int os = manifest__newest(core->env, own->manifest, &newest);
   *fits = !os && memcmp(newest.uuid, core->uuid, sizeof newest.uuid) == 0 &&
           newest.generation + MANIFEST_STEP > from &&
           newest.generation <= atomic_load(&own->to);

@@ -24,8 +24,8 @@
 **           of the store.
 ** STATES    none    no manifest is open: a reader, or a temporary store
 **           begun    the owner's files are noted            [identity_begin]
-**           known    and the generation                     [identity_expect]
-** THREADS   identity_begin and identity_expect by the thread that becomes the
+**           known    and the generation                     [identity__expect]
+** THREADS   identity_begin and identity__expect by the thread that becomes the
 **           owner, or under ckpt_lock; identity_check by any thread, without a
 **           lock: while the manifest is written both the generation before and
 **           the one after it are right (from, to).
@@ -39,7 +39,7 @@
 ** there.  As a store_file's load. */
 int identity_begin(struct core *core, int recovered, emb_err *err);
 /* The manifest has a generation of these. */
-void identity_expect(struct core *core, uint64_t from, uint64_t to);
+void identity__expect(struct core *core, uint64_t from, uint64_t to);
 /* EMB_FAILED: the store has failed, now or earlier; EMB_IOERR.  Once the
 ** generation is known. */
 int identity_check(struct core *core, emb_err *err);

@@ -105,8 +105,8 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   return EMB_OK;
 }
 
-int manifest_newest(struct env *env, struct env_file *file,
-                    struct manifest *newest) {
+int manifest__newest(struct env *env, struct env_file *file,
+                     struct manifest *newest) {
   struct manifest slots[2];
   int os = env->read(env, file, slots, sizeof slots, 0);
   const struct manifest *best = os ? NULL : manifest_best(slots);
@@ -177,8 +177,9 @@ static int write_slots(struct env *env, struct env_file *file,
   return os ? os : write_slot(env, file, m, sync);
 }
 
-int manifest_write_open(struct env *env, struct env_file *file, const char *dir,
-                        struct manifest *m, int sync, emb_err *err) {
+int manifest__write_open(struct env *env, struct env_file *file,
+                         const char *dir, struct manifest *m, int sync,
+                         emb_err *err) {
   int os = write_slots(env, file, m, sync);
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s/" MANIFEST_NAME, dir)
             : EMB_OK;
@@ -196,7 +197,7 @@ int manifest_write(struct env *env, const char *dir, struct manifest *m,
   if (os) {
     return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
   }
-  rc = manifest_write_open(env, file, dir, m, sync, err);
+  rc = manifest__write_open(env, file, dir, m, sync, err);
   env->close(env, file);
   return rc;
 }

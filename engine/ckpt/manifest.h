@@ -70,8 +70,8 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                   emb_err *err);
 /* The newer valid slot of the file, of this format or another; all zeros: there
 ** is none.  An errno. */
-int manifest_newest(struct env *env, struct env_file *file,
-                    struct manifest *newest);
+int manifest__newest(struct env *env, struct env_file *file,
+                     struct manifest *newest);
 /* The higher generation of the two slots, as they are: a look at whether there
 ** is something new.  An errno. */
 int manifest_look(struct env *env, struct env_file *file, uint64_t *newest);
@@ -91,8 +91,9 @@ int manifest_is_missing(struct env *env, const char *dir);
 int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
                    int sync, emb_err *err);
 /* The same to the file of that directory, which is open. */
-int manifest_write_open(struct env *env, struct env_file *file, const char *dir,
-                        struct manifest *manifest, int sync, emb_err *err);
+int manifest__write_open(struct env *env, struct env_file *file,
+                         const char *dir, struct manifest *manifest, int sync,
+                         emb_err *err);
 /* The first two of a store, whose other files are synced.  The file gets its
 ** name when it is complete: a directory with a manifest is a store. */
 int manifest_create(struct env *env, const char *dir, struct env_dir *names,
