@@ -69,9 +69,9 @@ static void owner(struct stats_list *l, emb_store *store) {
 
 static void errors(struct stats_list *l, emb_store *store) {
   uint64_t count, ms_ago;
-  text(l, "task_error", tasks_error(store, &count, &ms_ago));
-  number(l, "task_errors", count);
-  number(l, "task_error_ms_ago", ms_ago);
+  text(l, "background_error", tasks_error(store, &count, &ms_ago));
+  number(l, "background_errors", count);
+  number(l, "background_error_ms_ago", ms_ago);
 }
 
 static void neighbours(struct stats_list *l, emb_store *store) {
@@ -188,11 +188,11 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "write_back_batches", stats_of(&c->write_backs));
   tuning(l, &store->jobs.tune);
   advice(l, store);
-  errors(l, store);
   tasks_metrics(store, number_of_task, l);
   number(l, "sessions", (uint64_t)atomic_load(&store->sessions));
   neighbours(l, store);
   samples(l, store);
   bank_metrics(store, number_of_task, l);
+  errors(l, store);
   return list.n < max || max == 0 ? list.n : max;
 }

@@ -15,7 +15,8 @@
 #define TRIES 3
 
 enum { ID_MANIFEST, ID_LOG, ID_LOCK, ID_COUNT };
-static const char *const names[ID_COUNT] = {MANIFEST_NAME, FILE_LOG, FILE_LOCK};
+static const char *const identity_names[ID_COUNT] = {MANIFEST_NAME, FILE_LOG,
+                                                     FILE_LOCK};
 
 /* What is wrong. */
 struct verdict {
@@ -26,7 +27,7 @@ struct verdict {
 
 /* ---- names --------------------------------------------------------------- */
 
-static int is_missing(int os) { return os == ENOENT || os == ENOTDIR; }
+static int is_no_path(int os) { return os == ENOENT || os == ENOTDIR; }
 
 static int is_same(const uint64_t a[2], const uint64_t b[2]) {
   return a[0] == b[0] && a[1] == b[1];
@@ -34,7 +35,7 @@ static int is_same(const uint64_t a[2], const uint64_t b[2]) {
 
 static int id_of(struct core *core, int i, uint64_t id[2]) {
   char path[PATH_BYTES];
-  return path_join(path, sizeof path, core->dir, names[i], NULL)
+  return path_join(path, sizeof path, core->dir, identity_names[i], NULL)
              ? ENAMETOOLONG
              : core->env->identity(core->env, path, id);
 }
@@ -93,12 +94,12 @@ static int judge_name(struct core *core, int i, int os,
                       struct verdict *verdict) {
   uint64_t id[2];
   int above = core->env->identity(core->env, core->dir, id);
-  if (above && !is_missing(above)) {
+  if (above && !is_no_path(above)) {
     return above;
   }
   int is_other = !above && !is_same(id, core->identity.directory);
   int is_gone = above || (os && !is_other);
-  verdict->file = above || is_other ? "" : names[i];
+  verdict->file = above || is_other ? "" : identity_names[i];
   verdict->what = is_gone ? "was moved away or deleted" : "was replaced";
   verdict->remedy = is_gone ? "put it back, " : "";
   return 0;
@@ -108,7 +109,7 @@ static int look_at_names(struct core *core, struct verdict *verdict) {
   for (int i = 0; i < ID_COUNT; i++) {
     uint64_t id[2];
     int os = id_of(core, i, id);
-    if (os && !is_missing(os)) {
+    if (os && !is_no_path(os)) {
       return os;
     }
     if (os || !is_same(id, core->identity.ids[i])) {
@@ -180,8 +181,8 @@ static int look_at_manifest(struct core *core, struct verdict *verdict) {
 
 /* ---- both ---------------------------------------------------------------- */
 
-static int give_up(struct core *core, const struct verdict *verdict,
-                   emb_err *err) {
+static int identity_lost(struct core *core, const struct verdict *verdict,
+                         emb_err *err) {
   char why[256];
   (void)snprintf(why, sizeof why,
                  "its %s%s %s; %sclose it in every connection, and open it "
@@ -209,5 +210,5 @@ int identity_check(struct core *core, emb_err *err) {
     return err_os(err, EMB_IOERR, os, "cannot look at the files of %s",
                   core->dir);
   }
-  return verdict.file ? give_up(core, &verdict, err) : EMB_OK;
+  return verdict.file ? identity_lost(core, &verdict, err) : EMB_OK;
 }

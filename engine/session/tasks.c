@@ -305,16 +305,16 @@ int tasks_were_roused(const emb_store *store, uint64_t now_us) {
   return roused && now_us - roused < ROUSED_US;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Under ckpt_lock. */
 static uint64_t rest_of_work(struct pass *pass) {
   emb_store *store = pass->store;
   struct moment now = moment_now(store);
   return is_same_moment(&store->tasks.idle, &now) && tasks_quiet(store)
-             ? least(rest_of_lane(pass, LANE_RELEASE),
-                     rest_of_lane(pass, LANE_WORK))
+             ? sooner(rest_of_lane(pass, LANE_RELEASE),
+                      rest_of_lane(pass, LANE_WORK))
              : 0;
 }
 
@@ -322,15 +322,15 @@ uint64_t tasks_rest_us(emb_store *store, uint64_t *pause_us) {
   struct pass pass = {.store = store, .by_thread = 1};
   struct core *core = &store->core;
   uint64_t after = rest_of_lane(&pass, LANE_AFTER), work = TASKS_NEVER;
-  uint64_t wait = most(after, pause_left_us(store, LANE_AFTER));
+  uint64_t wait = later(after, pause_left_us(store, LANE_AFTER));
   if (tasks_may_work(store)) {
     pthread_mutex_lock(&core->ckpt_lock);
     work = rest_of_work(&pass);
-    wait = least(wait, most(work, pause_left_us(store, LANE_WORK)));
+    wait = sooner(wait, later(work, pause_left_us(store, LANE_WORK)));
     pthread_mutex_unlock(&core->ckpt_lock);
   }
-  *pause_us = most(wait, PAUSE_MIN_US);
-  return least(after, work);
+  *pause_us = later(wait, PAUSE_MIN_US);
+  return sooner(after, work);
 }
 
 /* ---- for emb_stats ------------------------------------------------------- */

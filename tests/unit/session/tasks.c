@@ -196,9 +196,9 @@ TEST(pauses_after_errors) {
     return;
   put_rows(s, 1, ROWS);
   forget_steps(store);
-  CHECK_EQ_INT(help_stat(store, "task_errors"), 0);
-  CHECK_EQ_INT(help_stat(store, "task_error_ms_ago"), -1);
-  CHECK(strcmp(help_stat_text(store, "task_error"), "") == 0);
+  CHECK_EQ_INT(help_stat(store, "background_errors"), 0);
+  CHECK_EQ_INT(help_stat(store, "background_error_ms_ago"), -1);
+  CHECK(strcmp(help_stat_text(store, "background_error"), "") == 0);
   put_rows(s, 1, ROWS);
   failing_pass(&forget_env, 70000000);
   failing_arm(&forget_env, FAILING_BIT(FAILING_OPEN), 1, 1, EIO);
@@ -218,15 +218,15 @@ TEST(pauses_after_errors) {
     CHECK_EQ_INT(forget_env.fired, fired);
     failing_pass(&forget_env, 1);
   }
-  CHECK_EQ_INT(help_stat(store, "task_errors"), 10);
-  CHECK(help_stat(store, "task_error_ms_ago") >= 5000);
-  const char *text = help_stat_text(store, "task_error");
+  CHECK_EQ_INT(help_stat(store, "background_errors"), 10);
+  CHECK(help_stat(store, "background_error_ms_ago") >= 5000);
+  const char *text = help_stat_text(store, "background_error");
   CHECK(strncmp(text, "checkpoint: cannot ", 19) == 0);
   CHECK(strstr(text, "Input/output error") != NULL);
   /* A minute of it is a dozen passes. */
-  int64_t errors = help_stat(store, "task_errors");
+  int64_t errors = help_stat(store, "background_errors");
   act_as_thread(store, 60000000);
-  errors = help_stat(store, "task_errors") - errors;
+  errors = help_stat(store, "background_errors") - errors;
   CHECK(errors > 0 && errors <= 13);
   failing_disarm(&forget_env);
   failing_pass(&forget_env, 5000000);
@@ -234,7 +234,8 @@ TEST(pauses_after_errors) {
   CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_OK);
   CHECK_EQ_INT(help_stat(store, "checkpoints"), before + 1);
   /* What was, is still said; and the next pause is a short one. */
-  CHECK(strncmp(help_stat_text(store, "task_error"), "checkpoint: ", 12) == 0);
+  CHECK(strncmp(help_stat_text(store, "background_error"),
+                "checkpoint: ", 12) == 0);
   put_rows(s, 1, ROWS);
   forget_steps(store); /* it sees the new checkpoint */
   failing_pass(&forget_env, 70000000);
@@ -266,7 +267,7 @@ TEST(a_store_that_has_gone_is_left_alone) {
       break;
   act_as_thread(store, 1000000);
   CHECK_EQ_INT(help_stat(store, "failed"), EMB_FAILED);
-  CHECK_EQ_INT(help_stat(store, "task_errors"), 1);
+  CHECK_EQ_INT(help_stat(store, "background_errors"), 1);
   int64_t compacted = pieces(store, "compact");
   uint64_t calls = FAILING_IO & ~FAILING_BIT(FAILING_IDENTITY), pause_us;
   failing_arm(&forget_env, (uint32_t)calls, UINT64_MAX, 0, EIO);
@@ -278,7 +279,7 @@ TEST(a_store_that_has_gone_is_left_alone) {
   CHECK_EQ_INT(forget_env.calls, 0);
   failing_disarm(&forget_env);
   CHECK_EQ_INT(pieces(store, "compact"), compacted);
-  CHECK_EQ_INT(help_stat(store, "task_errors"), 1);
+  CHECK_EQ_INT(help_stat(store, "background_errors"), 1);
   emb_session_close(s);
   CHECK_EQ_INT(emb_close(store, &err), EMB_FAILED);
   forget_end();
