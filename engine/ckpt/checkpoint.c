@@ -168,9 +168,13 @@ static int checkpoint_start(struct core *core,
   if (core->temporary) {
     return core_flush_all(core, 0, replay, err);
   }
+  int rc = core_failed(core, err); /* then the generation is not known */
+  if (rc) {
+    return rc;
+  }
   uint64_t generation = checkpoint->manifest.generation;
   identity__expect(core, generation, generation);
-  int rc = identity_check(core, err);
+  rc = identity_check(core, err);
   if (!rc) {
     *replay = log_cut(&core->log, NULL);
     epoch_wait(&core->epoch);
@@ -224,6 +228,10 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
 int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
                      emb_err *err) {
   struct manifest m = checkpoint->manifest;
+  int rc = core_failed(core, err);
+  if (rc) {
+    return rc;
+  }
   /* The index file has everything below, and recovery must not look for pages
   ** in an extent that log_resume left alone. */
   m.replay = m.tail = atomic_load(&core->log.tail);
