@@ -79,7 +79,9 @@ enum {
   EMB_MISUSE,    /* a call out of order, or in a child after fork() */
   EMB_RANGE,     /* an argument is outside its legal values */
   EMB_MISMATCH,  /* dimension or type differ from the store's */
-  EMB_FAILED,    /* an earlier write failed: reopen the store to write */
+  EMB_FAILED,    /* an earlier write failed, or the files are not the store's
+                    own any more: reopen the store to write; the text has the
+                    first reason */
   EMB_INTERRUPT, /* the session's interrupt callback asked to stop */
   EMB_LOCKED,    /* the session's own transaction stands in the way */
   EMB_ABORT,     /* a scan was cut off by a rollback of its own session */

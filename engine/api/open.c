@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../ckpt/identity.h"
 #include "../ckpt/readers.h"
 #include "../kernel/log_head.h"
 #include "../life/compact.h"
@@ -306,6 +307,7 @@ void open__free(emb_store *store) {
   route_close(store);
   jobs_stop(store);
   stop_threads(store);
+  tasks_free(store);
   warm_free(store);
   nearest_free(store);
   bank_free(store);
@@ -329,6 +331,7 @@ void open__free(emb_store *store) {
   }
   consumers_free(&store->consumers);
   readers_free(core);
+  identity_free(core);
   if (core->names) {
     env->close_dir(env, core->names);
   }
@@ -563,6 +566,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   store->readonly =
       config->flags & EMB_OPEN_READONLY ? STORE_ONLY_READS : STORE_WRITES;
   jobs_init(store);
+  tasks_init(store);
   consumers_init(&store->consumers, core);
   core->temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
   core->step_mode = (config->flags & EMB_OPEN_STEP) != 0;
@@ -662,7 +666,7 @@ int open__close(emb_store *store, emb_err *err) {
   if (atomic_load(&store->owner) && !core->temporary &&
       !atomic_load(&store->dropped) && !atomic_load(&store->owed) &&
       !atomic_load(&store->in_doubt)) {
-    rc = core_failed(core, err);
+    rc = identity_check(core, err);
     rc = rc ? rc : settle_files(store, err);
     if (!rc) {
       nearest_close(store);

@@ -67,6 +67,13 @@ static void owner(struct stats_list *l, emb_store *store) {
   number(l, "clients", n ? n - 1 : 0);
 }
 
+static void errors(struct stats_list *l, emb_store *store) {
+  uint64_t count, ms_ago;
+  text(l, "background_error", tasks_error(store, &count, &ms_ago));
+  number(l, "background_errors", count);
+  number(l, "background_error_ms_ago", ms_ago);
+}
+
 static void neighbours(struct stats_list *l, emb_store *store) {
   struct nearest_index *x = store->nearest;
   text(l, "nearest_index", nearest_state(store));
@@ -108,6 +115,7 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   number(l, "keys", (uint64_t)atomic_load(&core->count));
   owner(l, store);
   number(l, "failed", (uint64_t)atomic_load(&core->log.failed));
+  text(l, "failed_reason", atomic_load(&core->log.failed) ? core->log.why : "");
   number(l, "in_doubt", atomic_load(&store->in_doubt));
   number(l, "transaction", atomic_load(&core->txn_committed));
   number(l, "memory_bytes",
@@ -185,5 +193,6 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   neighbours(l, store);
   samples(l, store);
   bank_metrics(store, number_of_task, l);
+  errors(l, store);
   return list.n < max || max == 0 ? list.n : max;
 }

@@ -8,7 +8,8 @@
 **   flush thread      LANE_FLUSH, when it is woken, and twice a second while
 **                     anything changes
 **   work thread       LANE_WORK as long as there is more, then LANE_AFTER;
-**                     again at once while that has more, else after a pause
+**                     again at once while that has more, else after a pause,
+**                     which grows while passes fail (tasks.c)
 **
 ** REST              A thread that finds nothing changed and nothing due sleeps
 **                   until something is: it says so (core->resting), looks once
@@ -17,6 +18,7 @@
 **                   store wakes no processor, nor does one that another process
 **                   owns.
 */
+#include "../ckpt/identity.h"
 #include "../kernel/reserve.h"
 #include "../life/compact.h"
 #include "../session/job.h"
@@ -25,7 +27,6 @@
 
 #include <string.h>
 
-#define WORK_PAUSE_MS 50
 #define FLUSH_PAUSE_MS 500
 
 static int flush_run(struct pass *pass, enum outcome *did, emb_err *err) {
@@ -40,6 +41,32 @@ const struct task task_flush = {
     TASK_NAMED("flush"),
     .lane = LANE_FLUSH,
     .run = flush_run,
+};
+
+/* Whether the files are still the owner's: what the flush thread looks at
+** beside its work, while anything changes. */
+static int identity_due(struct pass *pass) {
+  const uint64_t *looked_us = pass->state;
+  emb_store *store = pass->store;
+  struct env *env = store->core.env;
+  return tasks_may_work(store) && !store->core.temporary &&
+         !atomic_load(&store->dropped) &&
+         (!pass->by_thread ||
+          env->now_us(env) - *looked_us >= FLUSH_PAUSE_MS * 1000);
+}
+
+static int identity_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  struct core *core = &pass->store->core;
+  *(uint64_t *)pass->state = core->env->now_us(core->env);
+  *did = PIECE_NONE;
+  return identity_check(core, err);
+}
+
+const struct task task_identity = {
+    TASK_NAMED("identity"),
+    .lane = LANE_FLUSH,
+    .due = identity_due,
+    .run = identity_run,
 };
 
 int emb_step(emb_store *store, int *more) {
@@ -192,11 +219,11 @@ static void work_rest(emb_store *store) {
     rest |= REST_CALLS;
   }
   atomic_fetch_or(&core->resting, rest);
-  uint64_t us = tasks_rest_us(store);
+  uint64_t pause_us, us = tasks_rest_us(store, &pause_us);
   if (us == 0) {
     atomic_fetch_and(&core->resting, ~rest);
     rest = 0;
-    us = WORK_PAUSE_MS * 1000;
+    us = pause_us;
   }
   pthread_mutex_lock(&core->wake_lock);
   if (sleep_or_rest(core, &core->work, rest, us)) {

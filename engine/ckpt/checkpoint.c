@@ -4,12 +4,14 @@
 */
 #include "checkpoint.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "../kernel/retention.h"
 #include "../kernel/reserve.h"
 #include "../emb.h"
 #include "dump.h"
+#include "identity.h"
 #include "readers.h"
 
 struct dead {
@@ -109,15 +111,27 @@ static void checkpoint_fill(struct core *core, struct manifest *m, int clean) {
 static int checkpoint_write_manifest(struct core *core,
                                      struct checkpoint *checkpoint,
                                      struct manifest *m, emb_err *err) {
+  uint64_t before = m->generation;
+  emb_err first;
   emb_assert(m->replay <= m->tail);
   emb_assert(m->tail <= atomic_load(&core->log.synced)); /* P1 */
-  int rc = manifest_write(core->env, core->dir, m, !core->temporary, err);
+  int rc = identity_check(core, err);
   if (rc) {
-    /* Which slots are valid is not known any more. */
-    int none = 0;
-    atomic_compare_exchange_strong(&core->log.failed, &none, rc);
     return rc;
   }
+  identity__expect(core, before, before + MANIFEST_STEP);
+  rc = manifest__write_open(core->env, core->identity.manifest, core->dir, m, 1,
+                            &first);
+  if (rc) {
+    /* Which slots are valid is not known any more. */
+    char why[sizeof core->log.why];
+    (void)snprintf(why, sizeof why, "%.200s; no writes until reopened",
+                   first.text);
+    log_give_up(&core->log, rc, why);
+    return err_set(err, rc, "%s", first.text);
+  }
+  emb_assert(m->generation == before + MANIFEST_STEP);
+  identity__expect(core, m->generation, m->generation);
   checkpoint->manifest = *m;
   return EMB_OK;
 }
@@ -148,11 +162,19 @@ static uint64_t free_dead(struct core *core, struct dead *dead,
 /* From *replay on nothing is written yet, and every word below it is where
 ** its writer wanted it.  Nothing is sealed: the keys that are put during the
 ** dump would be copied, and a second time after it. */
-static int checkpoint_start(struct core *core, uint64_t *replay, emb_err *err) {
+static int checkpoint_start(struct core *core,
+                            const struct checkpoint *checkpoint,
+                            uint64_t *replay, emb_err *err) {
   if (core->temporary) {
     return core_flush_all(core, 0, replay, err);
   }
-  int rc = core_failed(core, err);
+  int rc = core_failed(core, err); /* then the generation is not known */
+  if (rc) {
+    return rc;
+  }
+  uint64_t generation = checkpoint->manifest.generation;
+  identity__expect(core, generation, generation);
+  rc = identity_check(core, err);
   if (!rc) {
     *replay = log_cut(&core->log, NULL);
     epoch_wait(&core->epoch);
@@ -166,7 +188,7 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
   struct dead dead = {NULL, 0, checkpoint, core, 0, err};
   const struct dump_calls calls = {is_dead, is_stopped, seal, &dead};
   uint64_t version = atomic_load(&core->version);
-  int rc = checkpoint_start(core, &m.replay, err);
+  int rc = checkpoint_start(core, checkpoint, &m.replay, err);
   if (rc) {
     return rc;
   }
@@ -206,10 +228,15 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
 int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
                      emb_err *err) {
   struct manifest m = checkpoint->manifest;
+  int rc = core_failed(core, err);
+  if (rc) {
+    return rc;
+  }
   /* The index file has everything below, and recovery must not look for pages
   ** in an extent that log_resume left alone. */
   m.replay = m.tail = atomic_load(&core->log.tail);
   checkpoint->version = atomic_load(&core->version);
   checkpoint_fill(core, &m, 0);
+  identity__expect(core, m.generation, m.generation);
   return checkpoint_write_manifest(core, checkpoint, &m, err);
 }

@@ -2,6 +2,7 @@
 **
 ** checkpoint.h -- making the present state the one that an open finds.
 **
+**   0  make sure that the files are still this process's own   [identity.h]
 **   1  close the open pages and wait until each session has left the epoch
 **      once; replay = the tail then, or the first page of an open transaction
 **      if that is lower.  Records below stay mutable
@@ -20,6 +21,7 @@
 **           P2  Space that a valid slot of the manifest or its replay may read
 **               is not freed before both slots name something later.  So the
 **               store can be opened from either slot, whenever it is cut off.
+**           P3  A manifest is written only over the owner's own (identity.h).
 ** FAILURE   Before step 5 the old checkpoint stays valid and nothing was
 **           freed; a failed write or sync of the manifest fails the store.
 ** SPACE     None that was not taken before (kernel/reserve.h): a checkpoint is

@@ -69,6 +69,18 @@ static int manifest_read_slots(struct env *env, const char *dir, char *path,
   return os ? err_os(err, EMB_IOERR, os, "cannot read %s", path) : EMB_OK;
 }
 
+/* The newer one of those that are valid; NULL. */
+static const struct manifest *manifest_best(const struct manifest slots[2]) {
+  const struct manifest *best = NULL;
+  for (int i = 0; i < 2; i++) {
+    if (manifest_is_valid(&slots[i], i) &&
+        (!best || slots[i].generation > best->generation)) {
+      best = &slots[i];
+    }
+  }
+  return best;
+}
+
 int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                   emb_err *err) {
   char path[PATH_BYTES];
@@ -77,13 +89,7 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   if (rc) {
     return rc;
   }
-  const struct manifest *best = NULL;
-  for (int i = 0; i < 2; i++) {
-    if (manifest_is_valid(&slots[i], i) &&
-        (!best || slots[i].generation > best->generation)) {
-      best = &slots[i];
-    }
-  }
+  const struct manifest *best = manifest_best(slots);
   if (!best) {
     return is_manifest(&slots[0]) || is_manifest(&slots[1])
                ? err_set(err, EMB_CORRUPT, "%s: both of its slots are damaged",
@@ -97,6 +103,19 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   }
   *manifest = *best;
   return EMB_OK;
+}
+
+int manifest__newest(struct env *env, struct env_file *file,
+                     struct manifest *newest) {
+  struct manifest slots[2];
+  int os = env->read(env, file, slots, sizeof slots, 0);
+  const struct manifest *best = os ? NULL : manifest_best(slots);
+  if (best) {
+    *newest = *best;
+  } else {
+    memset(newest, 0, sizeof *newest);
+  }
+  return os;
 }
 
 int manifest_look(struct env *env, struct env_file *file, uint64_t *newest) {
@@ -158,6 +177,14 @@ static int write_slots(struct env *env, struct env_file *file,
   return os ? os : write_slot(env, file, m, sync);
 }
 
+int manifest__write_open(struct env *env, struct env_file *file,
+                         const char *dir, struct manifest *m, int sync,
+                         emb_err *err) {
+  int os = write_slots(env, file, m, sync);
+  return os ? err_os(err, EMB_IOERR, os, "cannot write %s/" MANIFEST_NAME, dir)
+            : EMB_OK;
+}
+
 int manifest_write(struct env *env, const char *dir, struct manifest *m,
                    int sync, emb_err *err) {
   char path[PATH_BYTES];
@@ -166,13 +193,13 @@ int manifest_write(struct env *env, const char *dir, struct manifest *m,
   if (rc) {
     return rc;
   }
-  int os = env->open(env, path, ENV_WRITE | ENV_CREATE, &file);
+  int os = env->open(env, path, ENV_WRITE, &file);
   if (os) {
     return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
   }
-  os = write_slots(env, file, m, sync);
+  rc = manifest__write_open(env, file, dir, m, sync, err);
   env->close(env, file);
-  return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
+  return rc;
 }
 
 int manifest_create(struct env *env, const char *dir, struct env_dir *names,

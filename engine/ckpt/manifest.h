@@ -39,6 +39,7 @@
 
 #define MANIFEST_FORMAT 4 /* the newest */
 #define MANIFEST_SLOT 4096
+#define MANIFEST_STEP 2 /* generations of one state */
 
 struct manifest {
   uint64_t sum;
@@ -67,6 +68,10 @@ _Static_assert(sizeof(struct manifest) == MANIFEST_SLOT, "manifest slot");
 ** file, EMB_NOTADB for another format, EMB_CORRUPT if no slot is valid. */
 int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                   emb_err *err);
+/* The newer valid slot of the file, of this format or another; all zeros: there
+** is none.  An errno. */
+int manifest__newest(struct env *env, struct env_file *file,
+                     struct manifest *newest);
 /* The higher generation of the two slots, as they are: a look at whether there
 ** is something new.  An errno. */
 int manifest_look(struct env *env, struct env_file *file, uint64_t *newest);
@@ -82,9 +87,13 @@ int manifest_check(struct env *env, const char *dir, int *damaged,
 int manifest_is_missing(struct env *env, const char *dir);
 /* Gives the state the next two generations, and writes each to its slot,
 ** durably before the next.  What the manifest before named may be freed after
-** that, not earlier. */
+** that, not earlier.  The file is there: it is never made. */
 int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
                    int sync, emb_err *err);
+/* The same to the file of that directory, which is open. */
+int manifest__write_open(struct env *env, struct env_file *file,
+                         const char *dir, struct manifest *manifest, int sync,
+                         emb_err *err);
 /* The first two of a store, whose other files are synced.  The file gets its
 ** name when it is complete: a directory with a manifest is a store. */
 int manifest_create(struct env *env, const char *dir, struct env_dir *names,

@@ -75,6 +75,21 @@ struct readers {
   uint64_t bytes_min;     /* a test's, or 0 */
 };
 
+#define FILE_LOG "log"
+#define FILE_LOCK "lock"
+
+/* The files of the store as its owner opened them (ckpt/identity.h).  Written
+** by the thread that becomes the owner, before it is one. */
+struct identity {
+  struct env_file *manifest; /* for writing; NULL: not the owner */
+  uint64_t ids[3][2];        /* device and inode: manifest, log, lock */
+  uint64_t directory[2];     /* the same of the directory */
+  /* The newest generation of the manifest, and while that is written the one
+  ** to come.  Written under ckpt_lock, `to` first; read by any thread, `from`
+  ** first, and then the file: sequentially consistent. */
+  _Atomic uint64_t from, to;
+};
+
 struct core {
   struct env *env;
   struct schema schema;
@@ -145,6 +160,7 @@ struct core {
 
   struct retention *retentions; /* see retention.h */
   struct readers readers;
+  struct identity identity;
 
   /* Sessions that wait for frames, and the thread that makes them. */
   pthread_mutex_t wake_lock;
@@ -407,6 +423,8 @@ static inline uint64_t core_versions(struct core *core, uint64_t n) {
   core_changed(core);
   return first;
 }
+/* The store has failed: EMB_FULL or EMB_FAILED, with the reason of the first
+** failure. */
 int core_failed(struct core *core, emb_err *err);
 
 /* ---- core_valid.c, for assertions --------------------------------------- */

@@ -26,15 +26,9 @@
 
 int core_failed(struct core *core, emb_err *err) {
   int failed = atomic_load(&core->log.failed);
-  if (!failed) {
-    return EMB_OK;
-  }
-  return err_set(err, failed == EMB_FULL ? EMB_FULL : EMB_FAILED,
-                 failed == EMB_FULL
-                     ? "the disk is full: %s takes no writes until reopened"
-                     : "an earlier write failed: %s takes no writes until "
-                       "reopened",
-                 core->dir);
+  return failed ? err_set(err, failed == EMB_FULL ? EMB_FULL : EMB_FAILED,
+                          "%s: %s", core->dir, core->log.why)
+                : EMB_OK;
 }
 
 /* Looks at what the cache did since it was filled last: fewer than one hit for
@@ -105,8 +99,12 @@ void core_signal_room(struct core *core) {
   pthread_mutex_unlock(&core->wake_lock);
 }
 
-/* A write of the log found no space, and may be tried again. */
-static int say_full(struct core *core, int rc, emb_err *err) {
+/* What a write of the log ended with: it found no space, and may be tried
+** again; or the log failed meanwhile. */
+static int say_why(struct core *core, int rc, emb_err *err) {
+  if (rc == EMB_FAILED) {
+    return core_failed(core, err);
+  }
   return rc == EMB_FULL && !atomic_load(&core->log.failed)
              ? err_set(err, rc,
                        "cannot write %s/log: the disk is full; make room on "
@@ -116,12 +114,13 @@ static int say_full(struct core *core, int rc, emb_err *err) {
 }
 
 static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
-  uint64_t wrote;
+  uint64_t wrote = 0;
   log_seal(&core->log, page);
-  int rc = log_flush(&core->log, &core->flush_queue, &wrote, err);
+  int rc = core_failed(core, err);
+  rc = rc ? rc : log_flush(&core->log, &core->flush_queue, &wrote, err);
   count_add(&core->counters.write_bytes, wrote);
   count_add(&core->counters.flushes, 1);
-  return say_full(core, rc, err);
+  return say_why(core, rc, err);
 }
 
 /* A mark is told from another by where it is, and all that changes rows takes
@@ -331,7 +330,7 @@ int core_flush_below(struct core *core, uint64_t page, emb_err *err) {
     rc = log_flush_piece(log, &core->flush_queue, page, &wrote, err);
     pthread_mutex_unlock(&core->flush_lock);
     count_add(&core->counters.write_bytes, wrote);
-    rc = say_full(core, rc, err);
+    rc = say_why(core, rc, err);
     core_signal_room(core);
   }
   rc = rc ? rc : core_failed(core, err);
@@ -402,7 +401,7 @@ static int check_wait(const struct flush_waiting *w, emb_err *err) {
   }
   if (atomic_load_explicit(&core->log.refused, memory_order_relaxed) !=
       w->refused) {
-    return say_full(core, EMB_FULL, err);
+    return say_why(core, EMB_FULL, err);
   }
   return make_table_room(core, err);
 }

@@ -169,8 +169,11 @@ struct log {
   uint64_t page_out_next;     /* flush lock: lowest extent perhaps in memory */
   _Atomic uint32_t resident;  /* frames that hold extents */
   _Atomic uint32_t paged_out; /* extents that have left; flush lock, relaxed */
-  /* First error of a write or sync; never cleared. */
+  /* First error of a write or sync, or why there will be none; never cleared.
+  ** Written by log_give_up, under lock, after `why`, which does not change any
+  ** more; read by any thread. */
   _Atomic int failed;
+  char why[256]; /* "what is wrong; what to do" */
 
   /* Ring of extents, index number & mask; replaced only while the epoch is
   ** closed.  Mapped: no memory until it is touched. */
@@ -390,6 +393,9 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err);
 void log_reset(struct log *log);
 uint64_t log_extents_used(const struct log *log);
 
+/* Nothing is written any more, for this reason if it is the first. */
+void log_give_up(struct log *log, int rc, const char *why);
+/* The same for a write or sync that failed; the error. */
 int log_fail(struct log *log, emb_err *err, int os_error, const char *what);
 
 /* ---- log_slots.c --------------------------------------------------------- */

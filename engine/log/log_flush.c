@@ -11,17 +11,31 @@
 **           the pages clean.  A write that found no space may be: nothing below
 **           `flushed` was touched, and the pages are as they were.
 */
+#include <stdio.h>
 #include <string.h>
 
 #include "log.h"
 
 #define WRITES_IN_FLIGHT 8
 
+void log_give_up(struct log *log, int rc, const char *why) {
+  emb_assert(rc != EMB_OK);
+  pthread_mutex_lock(&log->lock);
+  if (!atomic_load(&log->failed)) {
+    (void)snprintf(log->why, sizeof log->why, "%s", why);
+    atomic_store(&log->failed, rc);
+  }
+  pthread_mutex_unlock(&log->lock);
+}
+
 int log_fail(struct log *log, emb_err *err, int os_error, const char *what) {
-  int rc = err_os(err, EMB_IOERR, os_error, "cannot %s the log", what);
-  int none = 0;
-  atomic_compare_exchange_strong(&log->failed, &none, rc);
-  return rc;
+  emb_err first;
+  char why[sizeof log->why];
+  int rc = err_os(&first, EMB_IOERR, os_error, "cannot %s the log", what);
+  (void)snprintf(why, sizeof why, "%.200s; no writes until reopened",
+                 first.text);
+  log_give_up(log, rc, why);
+  return err_set(err, rc, "%s", first.text);
 }
 
 /* One request for the pages [from, to) of one extent. */
@@ -52,7 +66,7 @@ int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
   int failed = atomic_load(&log->failed);
   *wrote = 0;
   if (failed) {
-    return err_set(err, EMB_FAILED, "an earlier write to the log failed");
+    return err_set(err, EMB_FAILED, "%s", log->why);
   }
   uint64_t page = atomic_load(&log->flushed);
   upto = upto < log->safe ? upto : log->safe;
@@ -113,7 +127,7 @@ int log_sync(struct log *log, emb_err *err) {
   uint64_t flushed = atomic_load(&log->flushed);
   emb_assert(epoch_outside());
   if (atomic_load(&log->failed) && !EMB_SEED(SEED_LOG_SYNC_RETRIED)) {
-    return err_set(err, EMB_FAILED, "an earlier write to the log failed");
+    return err_set(err, EMB_FAILED, "%s", log->why);
   }
   if (!log->no_sync && !EMB_SEED(SEED_LOG_NOT_SYNCED)) {
     int os = log->env->sync(log->env, log->file);

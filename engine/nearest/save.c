@@ -263,7 +263,9 @@ void save__end(struct nearest_index *x) {
   if (s->is_on) {
     index_file_paths(x, made, path);
     env->close(env, s->to.file);
-    if (!atomic_load(&x->store->dropped)) { /* else it may be another's */
+    if (!atomic_load(&x->store->dropped) &&
+        !atomic_load(
+            &x->store->core.log.failed)) { /* else another's, perhaps */
       env->unlink(env, made);
     }
     x->changed += s->head.trained_rows; /* it is still to be done */

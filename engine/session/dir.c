@@ -12,13 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../ckpt/manifest.h"
+#include "../ckpt/identity.h"
 #include "../kernel/reserve.h"
 
 /* ---- those without a feature of their own -------------------------------- */
 
-const struct store_file file_manifest = {
-    .name = MANIFEST_NAME, .temporary = MANIFEST_NEW_NAME, .in_copy = 1};
+const struct store_file file_manifest = {.name = MANIFEST_NAME,
+                                         .temporary = MANIFEST_NEW_NAME,
+                                         .in_copy = 1,
+                                         .load = identity_begin};
 const struct store_file file_log = {.name = FILE_LOG, .in_copy = 1};
 const struct store_file file_lock = {.name = FILE_LOCK};
 /* Of a stack that became too long for memory, or of a backup: they lose their

@@ -7,9 +7,6 @@
 
 #include "../kernel/store_file.h"
 
-#define FILE_LOG "log"
-#define FILE_LOCK "lock"
-
 /* All kinds (features.c). */
 extern const struct store_file *const store_files[];
 extern const size_t store_file_count;

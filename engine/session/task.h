@@ -82,8 +82,24 @@ struct task_slot {
   _Atomic uint64_t ended_us, took_us, pieces;
 };
 
+/* After a pass of a lane that failed, of LANE_WORK or LANE_AFTER; the lock of
+** the lane. */
+struct lane_pause {
+  uint32_t failures; /* passes that failed since one that did not */
+  uint64_t until_us; /* the thread makes none before that */
+};
+
+/* Errors whose texts are kept: one that emb_stats gave out stays as it is until
+** so many others have come. */
+#define TASK_ERRORS 8
+
 struct tasks {
-  struct task_slot slots[TASKS_MAX]; /* in the order of the list */
+  struct task_slot slots[TASKS_MAX];        /* in the order of the list */
+  struct lane_pause pauses[LANE_AFTER + 1]; /* by lane */
+  pthread_mutex_t error_lock;
+  emb_err errors[TASK_ERRORS]; /* "task: text", round and round; error_lock */
+  uint32_t error_at;           /* the newest one; error_lock */
+  uint64_t error_count, error_us; /* how often, and when; error_lock */
   /* When a pass found nothing to do, and which version was seen first when;
   ** ckpt_lock. */
   struct moment idle;
@@ -93,13 +109,15 @@ struct tasks {
 
 /* One pass over the tasks of LANE_FLUSH, LANE_WORK (with LANE_RELEASE before
 ** it) or LANE_AFTER.  *more: there may be more to do.  The error of the first
-** task that fails, which ends the pass. */
+** task that fails, which ends the pass.  By a thread in the pause after that,
+** nothing. */
 int tasks_pass(emb_store *store, enum lane lane, int by_thread, int *more,
                emb_err *err);
 #define TASKS_NEVER UINT64_MAX
 /* How long nothing is due unless something changes (core_changed); 0: that is
-** not known, look again soon.  For the thread of LANE_WORK, after a pass. */
-uint64_t tasks_rest_us(emb_store *store);
+** not known, look again after *pause_us.  For the thread of LANE_WORK, after a
+** pass. */
+uint64_t tasks_rest_us(emb_store *store, uint64_t *pause_us);
 /* Not long ago: calls that follow need not wake the thread, too. */
 int tasks_were_roused(const emb_store *store, uint64_t now_us);
 /* The tasks of LANE_RELEASE alone, before something else is freed.  Under
@@ -112,6 +130,11 @@ void tasks_look_again(emb_store *store);
 int tasks_quiet(emb_store *store);
 /* The store may be written in the background. */
 int tasks_may_work(const emb_store *store);
+void tasks_init(emb_store *store);
+void tasks_free(emb_store *store);
+/* The newest error of a task, behind its name, "" none; how often there was
+** one, and milliseconds since, UINT64_MAX if none. */
+const char *tasks_error(emb_store *store, uint64_t *count, uint64_t *ms_ago);
 /* For emb_stats: calls `number` with each metric of each task. */
 void tasks_metrics(emb_store *store,
                    void (*number)(void *, const char *, uint64_t), void *arg);

@@ -25,6 +25,13 @@
 ** REST      A pass that found nothing to do says nothing of what only time
 **           brings: each such task says when that is (rest).  Until then, or
 **           until something changes (core_changed), the thread sleeps.
+** FAILURE   After a pass that failed the thread makes none for a while: for
+**           PAUSE_MIN_US, after each further one twice as long, up to
+**           PAUSE_MAX_US.  Writes do not end that: what they change is rarely
+**           what failed, and a busy table would fail twenty times a second.
+**           A pass that does not fail ends it, and tasks_look_again.  A store
+**           that has failed (core_failed) has no pass of LANE_WORK any more.
+**           The newest error is kept for emb_stats.
 ** ORDER     is part of the rule.  What removes rows comes before what measures
 **           space (pass_space), so a pass sees what it removed itself; what
 **           compacts before what checkpoints, which frees both; and the file
@@ -36,8 +43,13 @@
 */
 #include "store.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define QUIET_US UINT64_C(1000000)
 #define ROUSED_US UINT64_C(30000000)
+#define PAUSE_MIN_US UINT64_C(50000)
+#define PAUSE_MAX_US UINT64_C(5000000)
 
 /* ---- what a pass depends on --------------------------------------------- */
 
@@ -55,6 +67,7 @@ static int is_same_moment(const struct moment *a, const struct moment *b) {
 
 void tasks_look_again(emb_store *store) {
   store->tasks.idle.tail = 0;
+  store->tasks.pauses[LANE_WORK] = (struct lane_pause){0, 0};
   core_changed(&store->core);
 }
 
@@ -112,20 +125,94 @@ static int run_task(const struct task *task, struct task_slot *slot,
   return rc;
 }
 
+/* ---- errors -------------------------------------------------------------- */
+
+void tasks_init(emb_store *store) {
+  pthread_mutex_init(&store->tasks.error_lock, NULL);
+}
+
+void tasks_free(emb_store *store) {
+  pthread_mutex_destroy(&store->tasks.error_lock);
+}
+
+static void note_error(emb_store *store, const struct task *task,
+                       const emb_err *err) {
+  struct tasks *tasks = &store->tasks;
+  struct env *env = store->core.env;
+  emb_err named = {err->code, ""};
+  (void)snprintf(named.text, sizeof named.text, "%s: %.480s", task->name,
+                 err->text);
+  pthread_mutex_lock(&tasks->error_lock);
+  if (strcmp(tasks->errors[tasks->error_at].text, named.text) != 0) {
+    tasks->error_at = (tasks->error_at + 1) % TASK_ERRORS;
+    tasks->errors[tasks->error_at] = named;
+  }
+  tasks->error_count++;
+  tasks->error_us = env->now_us(env);
+  pthread_mutex_unlock(&tasks->error_lock);
+}
+
+const char *tasks_error(emb_store *store, uint64_t *count, uint64_t *ms_ago) {
+  struct tasks *tasks = &store->tasks;
+  struct env *env = store->core.env;
+  uint64_t now = env->now_us(env);
+  pthread_mutex_lock(&tasks->error_lock);
+  const char *text = tasks->errors[tasks->error_at].text;
+  *count = tasks->error_count;
+  *ms_ago = !*count                 ? UINT64_MAX
+            : now > tasks->error_us ? (now - tasks->error_us) / 1000
+                                    : 0;
+  pthread_mutex_unlock(&tasks->error_lock);
+  return text;
+}
+
+/* A pass of the lane has ended so. */
+static void note_pass(emb_store *store, enum lane lane, int rc) {
+  struct lane_pause *pause = &store->tasks.pauses[lane];
+  struct env *env = store->core.env;
+  if (!rc) {
+    *pause = (struct lane_pause){0, 0};
+    return;
+  }
+  uint64_t us = PAUSE_MIN_US;
+  for (uint32_t i = 0; i < pause->failures && us < PAUSE_MAX_US; i++) {
+    us *= 2;
+  }
+  pause->failures++;
+  pause->until_us = env->now_us(env) + (us < PAUSE_MAX_US ? us : PAUSE_MAX_US);
+}
+
+static uint64_t pause_left_us(emb_store *store, enum lane lane) {
+  uint64_t until = store->tasks.pauses[lane].until_us;
+  struct env *env = store->core.env;
+  uint64_t now = until ? env->now_us(env) : 0;
+  return until > now ? until - now : 0;
+}
+
+/* ---- a pass, of one lane and of all -------------------------------------- */
+
 static int run_lane(struct pass *pass, enum lane lane, int *more,
                     emb_err *err) {
   int rc = EMB_OK;
+  emb_err first = {EMB_OK, ""};
   *more = 0;
   for (size_t i = 0; !rc && i < store_task_count; i++) {
     enum outcome did = PIECE_NONE;
     if (store_tasks[i]->lane == lane) {
+      int had_failed = atomic_load(&pass->store->core.log.failed);
       rc = run_task(store_tasks[i], &pass->store->tasks.slots[i], pass, &did,
-                    err);
+                    &first);
       pass->did |= did != PIECE_NONE;
       *more |= did == PIECE_MORE;
+      if (rc && !had_failed) { /* else the first one counts */
+        note_error(pass->store, store_tasks[i], &first);
+      }
     }
   }
   *more = *more && !rc;
+  if (rc) {
+    err_set(err, rc, "%s", first.text);
+  }
   return rc;
 }
 
@@ -176,14 +263,24 @@ int tasks_pass(emb_store *store, enum lane lane, int by_thread, int *more,
   int rc = EMB_OK;
   *more = 0;
   if (lane != LANE_WORK) {
-    return run_lane(&pass, lane, more, err);
+    int pauses = lane == LANE_AFTER;
+    if (pauses && by_thread && pause_left_us(store, lane)) {
+      return EMB_OK;
+    }
+    rc = run_lane(&pass, lane, more, err);
+    if (pauses) {
+      note_pass(store, lane, rc);
+    }
+    return rc;
   }
   if (!tasks_may_work(store)) {
     return EMB_OK;
   }
   pthread_mutex_lock(&core->ckpt_lock);
-  if (!atomic_load(&store->dropped)) {
+  if (!atomic_load(&store->dropped) &&
+      !(by_thread && pause_left_us(store, lane))) {
     rc = tasks_work(&pass, more, err);
+    note_pass(store, lane, rc);
   }
   pthread_mutex_unlock(&core->ckpt_lock);
   return rc;
@@ -208,25 +305,32 @@ int tasks_were_roused(const emb_store *store, uint64_t now_us) {
   return roused && now_us - roused < ROUSED_US;
 }
 
-uint64_t tasks_rest_us(emb_store *store) {
+static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Under ckpt_lock. */
+static uint64_t rest_of_work(struct pass *pass) {
+  emb_store *store = pass->store;
+  struct moment now = moment_now(store);
+  return is_same_moment(&store->tasks.idle, &now) && tasks_quiet(store)
+             ? sooner(rest_of_lane(pass, LANE_RELEASE),
+                      rest_of_lane(pass, LANE_WORK))
+             : 0;
+}
+
+uint64_t tasks_rest_us(emb_store *store, uint64_t *pause_us) {
   struct pass pass = {.store = store, .by_thread = 1};
   struct core *core = &store->core;
-  uint64_t us = rest_of_lane(&pass, LANE_AFTER);
-  if (!tasks_may_work(store)) {
-    return us;
+  uint64_t after = rest_of_lane(&pass, LANE_AFTER), work = TASKS_NEVER;
+  uint64_t wait = later(after, pause_left_us(store, LANE_AFTER));
+  if (tasks_may_work(store)) {
+    pthread_mutex_lock(&core->ckpt_lock);
+    work = rest_of_work(&pass);
+    wait = sooner(wait, later(work, pause_left_us(store, LANE_WORK)));
+    pthread_mutex_unlock(&core->ckpt_lock);
   }
-  pthread_mutex_lock(&core->ckpt_lock);
-  struct moment now = moment_now(store);
-  if (!is_same_moment(&store->tasks.idle, &now) || !tasks_quiet(store)) {
-    us = 0;
-  } else {
-    uint64_t release = rest_of_lane(&pass, LANE_RELEASE);
-    uint64_t work = rest_of_lane(&pass, LANE_WORK);
-    us = release < us ? release : us;
-    us = work < us ? work : us;
-  }
-  pthread_mutex_unlock(&core->ckpt_lock);
-  return us;
+  *pause_us = later(wait, PAUSE_MIN_US);
+  return sooner(after, work);
 }
 
 /* ---- for emb_stats ------------------------------------------------------- */

@@ -17,6 +17,7 @@
 */
 #include <string.h>
 
+#include "../ckpt/identity.h"
 #include "../kernel/reserve.h"
 #include "../kernel/row_write.h"
 #include "../bound/bound.h"
@@ -116,7 +117,9 @@ int local_prepare(emb_session *s, uint64_t *number) {
     return EMB_OK;
   }
   emb_check(txn_valid(s));
-  rc = core_failed(s->core, &s->err);
+  /* Of a store that was dropped nothing is to be found again. */
+  rc = atomic_load(&s->store->dropped) ? core_failed(s->core, &s->err)
+                                       : identity_check(s->core, &s->err);
   rc = rc ? rc : txn_end_complete(s, PAGE_SYNCED);
   txn->was_prepared |= !rc;
   uint64_t end = atomic_load(&s->core->log.tail);

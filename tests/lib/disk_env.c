@@ -150,6 +150,21 @@ static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
   return rc;
 }
 
+/* Times are not kept. */
+static int file_about(struct env *env, struct env_file *file, const char *path,
+                      struct env_about *about) {
+  uint32_t number;
+  int rc = file ? 0 : disk_find(disk_of(env), path, &number);
+  if (rc != 0)
+    return rc;
+  number = file ? file->number : number;
+  *about = (struct env_about){.id = {~disk_of(env)->device, number},
+                              .is_file = !disk_is_dir(disk_of(env), number)};
+  return about->is_file
+             ? file_size(env, &(struct env_file){number}, &about->bytes)
+             : 0;
+}
+
 static int lock_take(struct env *env, const char *path, struct env_lock **out) {
   struct disk *disk = disk_of(env);
   uint32_t number;
@@ -423,6 +438,7 @@ void disk__env_init(struct disk *disk) {
   disk->env.close_dir = dir_close;
   disk->env.sync_dir = dir_sync;
   disk->env.list_dir = dir_list;
+  disk->env.about = file_about;
   disk->env.identity = path_identity;
   disk->env.lock = lock_take;
   disk->env.unlock = lock_drop;

@@ -358,7 +358,9 @@ static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
 }
 
 static int lock_take(struct env *env, const char *path, struct env_lock **out) {
-  (void)env, (void)path;
+  (void)env;
+  if (find(path) == NULL && make(path) == NULL)
+    return ENOMEM;
   *out = calloc(1, sizeof **out);
   return *out ? 0 : ENOMEM;
 }

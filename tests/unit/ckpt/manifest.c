@@ -89,9 +89,17 @@ TEST(newest_generation_is_read) {
   }
 }
 
+/* A manifest that is not there has been moved away, with all that it names. */
+TEST(a_missing_file_is_not_made) {
+  struct manifest m = sample(5);
+  CHECK_EQ_INT(manifest_write(env, test_dir(), &m, 1, &err), EMB_CANTOPEN);
+  CHECK(manifest_is_missing(env, test_dir()));
+}
+
 /* Every state is in both slots: whichever is lost, the other one has it. */
 TEST(both_slots_are_written) {
   struct manifest m = sample(5), slots[2], back;
+  write_generation(5);
   CHECK_EQ_INT(manifest_write(env, test_dir(), &m, 1, &err), EMB_OK);
   CHECK_EQ_INT(m.generation, 7);
   CHECK_EQ_INT(manifest_write(env, test_dir(), &m, 1, &err), EMB_OK);
@@ -253,6 +261,7 @@ static int no_write(struct env *e, struct env_file *file, const void *bytes,
 TEST(errors_of_the_system_are_told) {
   struct env failing = env_posix;
   struct manifest m = sample(1);
+  write_generation(1);
   failing.sync = no_sync;
   CHECK_EQ_INT(manifest_write(&failing, test_dir(), &m, 1, &err), EMB_IOERR);
   CHECK_EQ_INT(manifest_write(&failing, test_dir(), &m, 0, &err), EMB_OK);

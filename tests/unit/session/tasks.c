@@ -172,3 +172,115 @@ TEST(a_task_that_fails) {
   CHECK_EQ_INT(pieces(store, "checkpoint"), before + 1);
   close_store(store, s);
 }
+
+/* What the thread does, without it: a pass, and a pause as long as it says. */
+static void act_as_thread(emb_store *store, uint64_t us) {
+  uint64_t begun = forget_env.env.now_us(&forget_env.env), pause_us;
+  int more;
+  while (forget_env.env.now_us(&forget_env.env) - begun < us) {
+    (void)tasks_pass(store, LANE_WORK, 1, &more, NULL);
+    (void)tasks_pass(store, LANE_AFTER, 1, &more, NULL);
+    uint64_t rest = tasks_rest_us(store, &pause_us);
+    failing_pass(&forget_env, rest && rest < pause_us ? rest : pause_us);
+  }
+}
+
+/* The thread's pauses grow while its passes fail, whatever is written
+** meanwhile, and what failed is said. */
+TEST(pauses_after_errors) {
+  emb_config c = forget_config(DIM);
+  emb_store *store;
+  emb_session *s;
+  int more;
+  if (!open_store(&c, &store, &s))
+    return;
+  put_rows(s, 1, ROWS);
+  forget_steps(store);
+  CHECK_EQ_INT(help_stat(store, "background_errors"), 0);
+  CHECK_EQ_INT(help_stat(store, "background_error_ms_ago"), -1);
+  CHECK(strcmp(help_stat_text(store, "background_error"), "") == 0);
+  put_rows(s, 1, ROWS);
+  failing_pass(&forget_env, 70000000);
+  failing_arm(&forget_env, FAILING_BIT(FAILING_OPEN), 1, 1, EIO);
+  static const uint64_t pauses_ms[] = {50,   100,  200,  400,  800,
+                                       1600, 3200, 5000, 5000, 5000};
+  for (size_t i = 0; i < sizeof pauses_ms / sizeof *pauses_ms; i++) {
+    uint64_t fired = forget_env.fired, pause_us;
+    CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_CANTOPEN);
+    CHECK_EQ_INT(more, 0);
+    CHECK(forget_env.fired > fired);
+    fired = forget_env.fired;
+    put_rows(s, 1, 1);
+    CHECK_EQ_INT(tasks_rest_us(store, &pause_us), 0);
+    CHECK_EQ_INT(pause_us, pauses_ms[i] * 1000);
+    failing_pass(&forget_env, pause_us - 1);
+    CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_OK);
+    CHECK_EQ_INT(forget_env.fired, fired);
+    failing_pass(&forget_env, 1);
+  }
+  CHECK_EQ_INT(help_stat(store, "background_errors"), 10);
+  CHECK(help_stat(store, "background_error_ms_ago") >= 5000);
+  const char *text = help_stat_text(store, "background_error");
+  CHECK(strncmp(text, "checkpoint: cannot ", 19) == 0);
+  CHECK(strstr(text, "Input/output error") != NULL);
+  /* A minute of it is a dozen passes. */
+  int64_t errors = help_stat(store, "background_errors");
+  act_as_thread(store, 60000000);
+  errors = help_stat(store, "background_errors") - errors;
+  CHECK(errors > 0 && errors <= 13);
+  failing_disarm(&forget_env);
+  failing_pass(&forget_env, 5000000);
+  int64_t before = help_stat(store, "checkpoints");
+  CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_OK);
+  CHECK_EQ_INT(help_stat(store, "checkpoints"), before + 1);
+  /* What was, is still said; and the next pause is a short one. */
+  CHECK(strncmp(help_stat_text(store, "background_error"),
+                "checkpoint: ", 12) == 0);
+  put_rows(s, 1, ROWS);
+  forget_steps(store); /* it sees the new checkpoint */
+  failing_pass(&forget_env, 70000000);
+  failing_arm(&forget_env, FAILING_BIT(FAILING_OPEN), 1, 1, EIO);
+  uint64_t pause_us;
+  CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_CANTOPEN);
+  (void)tasks_rest_us(store, &pause_us);
+  CHECK_EQ_INT(pause_us, 50000);
+  failing_disarm(&forget_env);
+  close_store(store, s);
+}
+
+/* Of a store whose directory has gone there is one error, and then no work
+** any more, however much there were to compact. */
+TEST(a_store_that_has_gone_is_left_alone) {
+  emb_config c = forget_config(DIM);
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  int more;
+  if (!open_store(&c, &store, &s))
+    return;
+  for (int from = 0; from < 100 * ROWS; from += ROWS)
+    put_rows(s, from, ROWS);
+  OK(s, emb_checkpoint(s));
+  CHECK(rename(help_path("store"), help_path("away")) == 0);
+  for (int64_t key = 0; key < 100 * ROWS; key++)
+    if (key % 8 && !OK(s, emb_delete(s, &key, 1, NULL)))
+      break;
+  act_as_thread(store, 1000000);
+  CHECK_EQ_INT(help_stat(store, "failed"), EMB_FAILED);
+  CHECK_EQ_INT(help_stat(store, "background_errors"), 1);
+  int64_t compacted = pieces(store, "compact");
+  uint64_t calls = FAILING_IO & ~FAILING_BIT(FAILING_IDENTITY), pause_us;
+  failing_arm(&forget_env, (uint32_t)calls, UINT64_MAX, 0, EIO);
+  for (int i = 0; i < 100; i++) {
+    CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_OK);
+    CHECK_EQ_INT(more, 0);
+    CHECK(tasks_rest_us(store, &pause_us) > 0);
+  }
+  CHECK_EQ_INT(forget_env.calls, 0);
+  failing_disarm(&forget_env);
+  CHECK_EQ_INT(pieces(store, "compact"), compacted);
+  CHECK_EQ_INT(help_stat(store, "background_errors"), 1);
+  emb_session_close(s);
+  CHECK_EQ_INT(emb_close(store, &err), EMB_FAILED);
+  forget_end();
+}
