@@ -75,7 +75,7 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
                   %/processes.c %/served.c %/peer.c %/kill_processes.c \
-                  %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c,$(CONCURRENT_C))
+                  %/hostile.c %/long_processes.c %/bank_kill.c.c,$(CONCURRENT_C))
 SQL_TESTS := $(wildcard tests/sql/*.test)
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
@@ -87,7 +87,7 @@ LIB_O    := $(LIB_C:%.c=$(O)/%.o)
 unit_of   = $(patsubst %.c,$(O)/unit/%,$(notdir $1))
 UNIT     := $(call unit_of,$(UNIT_C))
 # What is run by `make soak` only.
-SOAK_ONLY := %/long_processes %/takeover
+SOAK_ONLY := %/long_processes
 CONCURRENT := $(call unit_of,$(CONCURRENT_C))
 
 # A fuzzer is linked with libFuzzer, or with replay.c to run on its corpus,

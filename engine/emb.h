@@ -379,21 +379,17 @@ void emb_session_blocks(emb_session *session,
 /* For the coordinator of prepared transactions (emb_prepare), whose own data
 ** say which of them are committed.  Called, in the thread of a call and before
 ** that has done anything, when the call meets a transaction that is prepared
-*and
-** whose end the store does not know yet.  in_doubt: its session is lost, so the
-** callback has to decide it (emb_resolve); else its session will say in a
-*moment
-** how it ends.  The callback returns
+** and whose end the store does not know yet.  in_doubt: its session is lost, so
+** the callback has to decide it (emb_resolve); else its session will say in a
+** moment how it ends.  The callback returns
 **   EMB_DECIDE_AGAIN  it is committed or undone, or about to be: the call is
-*made
-**                     again, until the timeout (EMB_BUSY)
+**                     made again, until the timeout (EMB_BUSY)
 **   EMB_DECIDE_PAST   the data that the caller sees do not have it: a read
-*shows
-**                     the state before it, a write waits or is EMB_LOCKED
+**                     shows the state before it, a write waits or is EMB_LOCKED
 **   EMB_DECIDE_FAIL   that cannot be said now: EMB_LOCKED
 ** Setting the callback forgets what it has said.  So it is set again whenever
 ** the caller looks at its data anew.  Without it reads show the state before.
- */
+*/
 enum { EMB_DECIDE_FAIL, EMB_DECIDE_AGAIN, EMB_DECIDE_PAST };
 void emb_session_decides(emb_session *session,
                          int (*decides)(void *arg, uint64_t number,

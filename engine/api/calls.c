@@ -143,7 +143,7 @@ int64_t emb_count(emb_session *session) {
 ** owner has gone.  The oldest of both kinds has the lower number. */
 static int is_ticket_here(const emb_session *s, int kind, uint64_t number) {
   const struct job *job = s->tickets;
-  const struct remote_ticket *there = tickets__find(s, kind, number);
+  const struct remote_ticket *there = tickets_find(s, kind, number);
   while (job && (job->kind != kind || (number && job->number != number))) {
     job = job->sibling;
   }

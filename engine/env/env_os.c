@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -314,6 +315,36 @@ int env__own_fd(int got, int *fd) {
   }
   *fd = got;
   return 0;
+}
+
+/* 0 when fd is of a file of the kind asked for.  With O_NONBLOCK the open did
+** not wait for a process at the other end; but with it a ring would not wait
+** for the disk. */
+static int check_kind(int fd, int flags) {
+  struct stat st;
+  if (flags & O_DIRECTORY)
+    return 0;
+  if (fstat(fd, &st) != 0)
+    return errno;
+  if (!S_ISREG(st.st_mode))
+    return S_ISDIR(st.st_mode) ? EISDIR : ENOTBLK;
+  int now = fcntl(fd, F_GETFL);
+  return now < 0 || fcntl(fd, F_SETFL, now & ~O_NONBLOCK) != 0 ? errno : 0;
+}
+
+int env__open_fd(const char *path, int flags, int *fd) {
+  int got;
+  do
+    got = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+  while (got < 0 && errno == EINTR);
+  if (got < 0)
+    return errno == ENXIO ? ENOTBLK : errno; /* a socket */
+  int kind = check_kind(got, flags);
+  if (kind != 0) {
+    (void)close(got);
+    return kind;
+  }
+  return env__own_fd(got, fd);
 }
 
 int env__poll(struct pollfd *fds, unsigned n, uint64_t wait_us) {

@@ -50,36 +50,6 @@ static int transfer(struct env_file *file, void *buffer, size_t bytes,
 
 /* ---- files ------------------------------------------------------------- */
 
-/* 0 when fd is of a file of the kind asked for.  With O_NONBLOCK the open did
-** not wait for a process at the other end; but with it a ring would not wait
-** for the disk. */
-static int check_kind(int fd, int flags) {
-  struct stat st;
-  if (flags & O_DIRECTORY)
-    return 0;
-  if (fstat(fd, &st) != 0)
-    return errno;
-  if (!S_ISREG(st.st_mode))
-    return S_ISDIR(st.st_mode) ? EISDIR : ENOTBLK;
-  int now = fcntl(fd, F_GETFL);
-  return now < 0 || fcntl(fd, F_SETFL, now & ~O_NONBLOCK) != 0 ? errno : 0;
-}
-
-int env__open_fd(const char *path, int flags, int *fd) {
-  int got;
-  do
-    got = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
-  while (got < 0 && errno == EINTR);
-  if (got < 0)
-    return errno == ENXIO ? ENOTBLK : errno; /* a socket */
-  int kind = check_kind(got, flags);
-  if (kind != 0) {
-    (void)close(got);
-    return kind;
-  }
-  return env__own_fd(got, fd);
-}
-
 static int file_open(struct env *env, const char *path, int flags,
                      struct env_file **out) {
   /* A link in a store's directory is not followed: it could lead anywhere. */

@@ -465,7 +465,7 @@ static uint64_t run_rows(struct run *run, int call, union word *w) {
   case CALL_write_back_synchronize:
     return (uint64_t)local_write_back_synchronize(s, w[0].u, w[1].p);
   case CALL_count:
-    return session__ask_doubt(s) ? 0 : (uint64_t)local_count(s);
+    return session_ask_doubt(s) ? 0 : (uint64_t)local_count(s);
   case CALL_nearest: {
     struct emb_filter filter;
     const emb_nearest_how how = how_of(w, &filter);

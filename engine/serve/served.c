@@ -107,9 +107,8 @@ int served_clocks(emb_session *session, const int64_t *keys, size_t n,
 }
 
 /* The numbers of look-aheads go on from owner to owner: those that were begun
-** there follow link->aheads_before.  One of an owner before is over, and what
-*it
-** fetched has gone: it was advice. */
+** there follow link->aheads_before.  One of an owner before is over, with what
+** it fetched: it was advice. */
 static int is_aheads(const emb_session *s, uint64_t number) {
   return number > s->link->aheads_before;
 }

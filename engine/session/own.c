@@ -47,9 +47,10 @@
 ** The manifest is read again because that may have been between the first
 ** reading and the look at the lock.  A process that was opened to be alone asks
 ** nobody, and takes SERVES for ALONE.  A reader looks at most every REFRESH_US,
-** or after a hint that there may be something newer [emb_look].  While a scan
-** holds its checkpoint [hold.c] the session that scans stays at that: it had
-** all that was committed when the scan began.
+** or after a hint that there may be something newer [emb_look].  A scan keeps
+** its checkpoint [hold.c] as long as that is the newest; where an owner has
+** come and gone meanwhile the next read loads what that has left, and a scan
+** in storage order ends with EMB_BUSY.
 **
 ** A call that has begun to read and finds a record replaced [store_reload] may
 ** go on at the owner's last checkpoint: that is not older than what the call
@@ -253,8 +254,7 @@ static void forget_log(emb_store *store) {
 
 /* All that reads here has ended: a session that is linked reads there, and what
 ** it had begun here before would find keys absent.  Called after `unloaded` was
-*set;
-** who begins to read reads that after it has counted itself (a session, a
+** set; who begins to read reads that after it has counted itself (a session, a
 ** session without its link, a scan): one of the two sees the other. */
 static int is_read(const emb_store *store) {
   return atomic_load(&store->owner) || atomic_load(&store->dropped) ||
@@ -491,7 +491,7 @@ int store_own(emb_session *s) {
     }
   }
   int rc = session__check_doubt(s);
-  rc = rc ? rc : session__ask_doubt(s);
+  rc = rc ? rc : session_ask_doubt(s);
   return rc ? rc : core_failed(s->core, &s->err);
 }
 
@@ -623,12 +623,12 @@ static int refresh_when_recovered(emb_session *s, int begun) {
   }
 }
 
-/* A scan keeps what is loaded.  The session that scans began it with all that
-** was committed; another one may have been told of more since. */
+/* A scan keeps what is loaded, but not if there is something newer that this
+** process may have shown already, at an owner that has left since. */
 static int is_held(const emb_session *s) {
   emb_store *store = s->store;
   return atomic_load(&store->scans) &&
-         (s->scans || !own_may_ask(store) || own_is_current(store));
+         (!own_may_ask(store) || own_is_current(store));
 }
 
 int store_refresh(emb_session *s) {
@@ -636,7 +636,7 @@ int store_refresh(emb_session *s) {
   if (atomic_load_explicit(&store->owner, memory_order_acquire) ||
       atomic_load(&store->dropped)) {
     /* Of a store that was dropped this is all there will be. */
-    return session__ask_doubt(s);
+    return session_ask_doubt(s);
   }
   struct env *env = s->core->env;
   uint64_t now = env->now_us(env);
@@ -647,7 +647,7 @@ int store_refresh(emb_session *s) {
     return EMB_OK;
   }
   int rc = refresh_when_recovered(s, 0);
-  return rc ? rc : session__ask_doubt(s);
+  return rc ? rc : session_ask_doubt(s);
 }
 
 int store_reload(emb_session *s) {

@@ -260,7 +260,7 @@ int session__check_doubt(emb_session *s) {
 
 /* In this order: one that loses its session is in the second before it leaves
 ** the first.  Who reads 0 sees all that a transaction before has written. */
-int session__ask_doubt(emb_session *s) {
+int session_ask_doubt(emb_session *s) {
   if (!s->asks_doubt || s->txn || EMB_SEED(SEED_DOUBT_READ_PAST)) {
     return EMB_OK;
   }

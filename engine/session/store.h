@@ -327,7 +327,7 @@ int session__check_doubt(emb_session *s);
 /* The same of one that is only prepared, too, for a session that can tell how
 ** that ends (emb_session_decides) and has not said that its caller does not see
 ** it. */
-int session__ask_doubt(emb_session *s);
+int session_ask_doubt(emb_session *s);
 /* What one session of the store may have at a time, `owner`: waits, and
 ** after the timeout it is EMB_BUSY with this text, the store behind it. */
 int session_enter_exclusive(emb_session *s, struct emb_session **owner,

@@ -63,8 +63,7 @@
 **           an UPDATE that computed from the vectors before it would undo that
 **           commit.  The same where the store has just got another owner, which
 **           has found the transaction prepared and no more.  So each call of
-*the
-**           engine that meets a prepared transaction asks how it ends
+**           the engine that meets a prepared transaction asks how it ends
 **           (emb_session_decides), at whatever moment it meets it, and that is
 **           answered from the row as this statement sees it [txn_decide]:
 **
@@ -231,7 +230,7 @@ static int txn_decide(void *arg, uint64_t number, int in_doubt) {
   sqlite3_int64 txn = 0;
   char *err = NULL;
   int rc, has;
-  if (table == NULL || !link->atomic)
+  if (table == NULL || !link->atomic || EMB_SEED(SEED_UNDECIDED_STATE_READ))
     return EMB_DECIDE_PAST;
   rc = read_marker(table, &txn, &err);
   has = txn >= 0 && (uint64_t)txn >= number;

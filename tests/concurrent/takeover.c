@@ -491,17 +491,10 @@ static int check_told(sqlite3 *db, const char *sql) {
                     rc ? text : "no error");
 }
 
-/* After the error all works.  Of two batches the second has gone as well, and
-** says so when it is synchronized. */
+/* After the error all works. */
 static void use_again(sqlite3 *db, unsigned use) {
   if (!sqlite3_get_autocommit(db))
     (void)sql_runs(db, "ROLLBACK");
-  if (strstr(uses[use], "synchronize")) {
-    int rc = sqlite3_exec(db, uses[use], NULL, NULL, NULL);
-    const char *text = sqlite3_errmsg(db);
-    test_check(rc == SQLITE_ABORT && strstr(text, "has gone"), __FILE__,
-               __LINE__, "the second batch: %d: %s", rc, text);
-  }
   (void)sql_runs(db, "SELECT count(*) FROM v");
   (void)sql_runs(db, strcmp(uses[use], "COMMIT") ? uses[use] : "BEGIN; COMMIT");
 }

@@ -86,7 +86,7 @@ extern struct takeover {
 
 struct ticket {
   uint64_t number; /* 0: free */
-  int is_write, is_unsure, tries;
+  int is_write, is_unsure, is_told, tries;
   int keys[TICKET_KEYS];
   uint64_t least[TICKET_KEYS];
   int64_t value;

@@ -100,7 +100,9 @@ void takeover_read(struct connection *c) {
     (void)takeover_run(c, "COMMIT");
   if (!sqlite3_get_autocommit(c->db))
     (void)takeover_run(c, "ROLLBACK");
-  if (!good)
+  /* Beside a copy of an older state a read shows that, and writes are refused.
+   */
+  if (!good || takeover->directory == REPLACED)
     return;
   int is_fresh = !takeover->is_wal || !c->scan;
   int is_same = !takeover->is_wal ||
@@ -248,9 +250,12 @@ static void check_batch(struct connection *c, struct ticket *t,
                      "a prefetch");
 }
 
-/* A ticket that gave its rows, or an error, is not known any more. */
+/* A ticket that gave its rows, or an error, is not known any more; nor is the
+** store, where its directory has gone. */
 static void check_over(struct connection *c, const struct ticket *t,
                        const char *sql) {
+  if (takeover->directory != STAYS)
+    return;
   for (int i = 0; i < TICKETS; i++)
     if (&c->tickets[i] != t && c->tickets[i].number == t->number)
       return; /* one of a later owner, or of the other kind */
@@ -281,6 +286,12 @@ static void synchronize(struct connection *c, struct ticket *t) {
   (void)sqlite3_finalize(statement);
   if (rc != SQLITE_ROW && (c->rc & 0xff) == SQLITE_BUSY && t->tries++ < 10) {
     t->is_unsure = 1;
+    return;
+  }
+  /* The news may have been the connection's, and the ticket still be there: one
+  ** that was begun in this process before another one owned the store. */
+  if (rc != SQLITE_ROW && (c->rc & 0xff) == SQLITE_ABORT && !t->is_told) {
+    t->is_unsure = t->is_told = 1;
     return;
   }
   if (!is_lost && (c->rc & 0xff) != SQLITE_BUSY && takeover_below(4) == 0)

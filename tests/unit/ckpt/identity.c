@@ -93,7 +93,7 @@ static void reopen(void) {
   emb_session *s;
   if (help_open(dir, &c, &store, &s)) {
     if (emb_in_doubt(store))
-      CHECK_EQ_INT(emb_resolve(store, 1, NULL), EMB_OK);
+      CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, NULL), EMB_OK);
     CHECK_EQ_INT(emb_count(s), ROWS + 2);
     OK(s, commit_row(s, ROWS + 2));
     help_verify(s);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+**
+** remote_batch.c -- prefetches and write-backs, which a client asks for: see
+** tickets.h for what becomes of them when their owner goes.
+*/
+#include <string.h>
+
+#include "../session/job.h"
+#include "served.h"
+#include "tickets.h"
+
+/* ---- beginning ----------------------------------------------------------- */
+
+/* Made before the owner is asked: what it begins must have a ticket. */
+static struct remote_ticket *ticket_new(emb_session *s, int kind) {
+  struct env *env = s->core->env;
+  struct remote_ticket *t = env->allocate(env, sizeof *t);
+  if (t) {
+    t->kind = kind;
+  } else {
+    session_error(s, EMB_NOMEM, "out of memory");
+  }
+  return t;
+}
+
+/* The owner has begun it, or not. */
+static int ticket_begun(emb_session *s, struct remote_ticket *t, int rc,
+                        uint64_t *ticket) {
+  if (rc) {
+    tickets__free_one(s, t);
+    return rc;
+  }
+  tickets__add(s, t);
+  t->there = *ticket;
+  t->serial = s->link->serial;
+  t->number = ++s->ticket_last;
+  *ticket = t->number;
+  return EMB_OK;
+}
+
+int served_prefetch(emb_session *session, const int64_t *keys, size_t n,
+                    const emb_rows *to, uint64_t *ticket) {
+  struct remote_ticket *t = ticket_new(session, JOB_READ);
+  if (!t) {
+    return session->err.code;
+  }
+  const union word w[REQUEST_ARGS] = {{.c = keys},         {.u = n},
+                                      {.p = to->vectors},  {.p = to->found},
+                                      {.p = to->versions}, {.p = ticket}};
+  session->link->later = t;
+  int rc = served__ask(session, CALL_prefetch, w);
+  if (session->link) {
+    session->link->later = NULL;
+  }
+  return ticket_begun(session, t, rc, ticket);
+}
+
+int served_write_back(emb_session *session, const int64_t *keys, size_t n,
+                      const float *vectors, uint64_t *ticket) {
+  struct remote_ticket *t = ticket_new(session, JOB_WRITE);
+  if (!t) {
+    return session->err.code;
+  }
+  const union word w[REQUEST_ARGS] = {
+      {.c = keys}, {.u = n}, {.c = vectors}, {.p = ticket}};
+  return ticket_begun(session, t, served__ask(session, CALL_write_back, w),
+                      ticket);
+}
+
+/* ---- synchronizing ------------------------------------------------------- */
+
+static void ticket_deliver(const struct remote_ticket *t) {
+  for (int i = 0; i < REQUEST_ARGS; i++) {
+    if (t->to[i]) {
+      memcpy(t->to[i], (char *)t->memory.base + t->extent.at[i],
+             t->extent.length[i]);
+    }
+  }
+}
+
+static const char *ticket_word(int kind) {
+  return kind == JOB_READ ? "prefetch" : "write-back";
+}
+
+/* Without asking anyone. */
+static int ticket_outcome(emb_session *s, struct remote_ticket *t) {
+  const char *dir = s->core->dir, *what = ticket_word(t->kind);
+  int code = t->state == TICKET_LOST ? EMB_LOST : t->code;
+  if (t->state == TICKET_LOST) {
+    session_error(s, code,
+                  "the process that owned %s has %s, and with it the %s has "
+                  "gone: begin it again",
+                  dir, t->has_died ? "died" : "closed it", what);
+  } else if (code) {
+    session_error(s, code,
+                  "the process that owned %s has closed it; the %s had failed "
+                  "there: begin it again",
+                  dir, what);
+  } else {
+    ticket_deliver(t);
+  }
+  return code;
+}
+
+static int synchronize(emb_session *s, int call, int kind, uint64_t ticket,
+                       uint64_t *ended) {
+  struct remote_ticket *t = tickets_find(s, kind, ticket);
+  uint64_t number, which = 0;
+  int rc;
+  if (!t) {
+    return ticket ? session_error(s, EMB_RANGE, "no %s with ticket %llu",
+                                  ticket_word(kind), (unsigned long long)ticket)
+                  : session_error(s, EMB_RANGE, "no %s is under way",
+                                  ticket_word(kind));
+  }
+  number = t->number;
+  if (t->state == TICKET_FLYING) {
+    const union word w[REQUEST_ARGS] = {{.u = t->there}, {.p = &which}};
+    rc = served__ask(s, call, w);
+    if (rc == CALL_ELSEWHERE) {
+      rc = ticket_outcome(s, t);
+    } else if (rc == EMB_OK) {
+      ticket_deliver(t);
+    } else if (t->state == TICKET_FLYING && which != t->there) {
+      return rc; /* it goes on */
+    }
+  } else {
+    rc = ticket_outcome(s, t);
+  }
+  tickets__end(s, t);
+  if (ended) {
+    *ended = number;
+  }
+  return rc;
+}
+
+int served_prefetch_synchronize(emb_session *session, uint64_t ticket,
+                                uint64_t *ended) {
+  return synchronize(session, CALL_prefetch_synchronize, JOB_READ, ticket,
+                     ended);
+}
+
+int served_write_back_synchronize(emb_session *session, uint64_t ticket,
+                                  uint64_t *ended) {
+  return synchronize(session, CALL_write_back_synchronize, JOB_WRITE, ticket,
+                     ended);
+}
+
+size_t served_tickets(const emb_session *session, size_t *write_backs) {
+  size_t n[2] = {0, 0};
+  for (const struct remote_ticket *t = session->remote_tickets; t;
+       t = t->next) {
+    n[t->kind == JOB_WRITE]++;
+  }
+  if (write_backs) {
+    *write_backs = n[1];
+  }
+  return n[0];
+}
