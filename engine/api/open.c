@@ -318,6 +318,7 @@ void open__free(emb_store *store) {
   if (core->flush_queue) {
     env->queue_close(env, core->flush_queue);
   }
+  own_unlock(store); /* nothing is written any more */
   log_free(&core->log);
   cache_free(&core->cache);
   ghosts_free(&core->ghosts);
@@ -326,9 +327,6 @@ void open__free(emb_store *store) {
   index_free(&core->index);
   index_free(&store->txn_map);
   epoch_free(&core->epoch);
-  if (store->lock) {
-    env->unlock(env, store->lock);
-  }
   consumers_free(&store->consumers);
   readers_free(core);
   identity_free(core);

@@ -65,6 +65,8 @@ struct env_io {
 
 enum { ENV_QUEUE_URING = 1, ENV_QUEUE_POOL = 2 };
 
+enum env_byte_lock { ENV_BYTE_NONE, ENV_BYTE_SHARED, ENV_BYTE_EXCLUSIVE };
+
 /* How a lock file is held. */
 enum env_lock_state {
   ENV_LOCK_FREE,
@@ -178,12 +180,14 @@ struct env {
   ** holds it, 0 if nobody, or a process that cannot be seen from here. */
   int (*lock_look)(struct env *, const char *path, enum env_lock_state *,
                    int64_t *process);
-  /* Shared locks of bytes of an open file, which other processes can see and
-  ** which do not block them; they end with the process, and a child after
+  /* Locks of bytes of an open file, which other processes can see; SHARED ones
+  ** do not block each other, EXCLUSIVE is EAGAIN where there is another; they
+  *end with the process, and a child after
   ** fork() does not keep them (the file is closed there).  At a number below
   ** 2^61, once at each: the caller counts.  EINVAL, ENOLCK: this file system
   ** has none. */
-  int (*byte_lock)(struct env *, struct env_file *, uint64_t at, int on);
+  int (*byte_lock)(struct env *, struct env_file *, uint64_t at,
+                   enum env_byte_lock);
   /* The lowest such lock of another process below `below`; UINT64_MAX: none. */
   int (*byte_lock_lowest)(struct env *, struct env_file *, uint64_t below,
                           uint64_t *at);

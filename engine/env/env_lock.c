@@ -244,7 +244,7 @@ int env__lock_look(struct env *env, const char *path,
 #define BYTE_LOCK_COUNT (UINT64_C(1) << 61)
 
 int env__byte_lock(struct env *env, struct env_file *file, uint64_t at,
-                   int on) {
+                   enum env_byte_lock how) {
   (void)env;
   emb_assert(at < BYTE_LOCK_COUNT);
   pthread_once(&fork_once, lock_watch_forks);
@@ -254,8 +254,11 @@ int env__byte_lock(struct env *env, struct env_file *file, uint64_t at,
   if (!file->owned.at)
     own_descriptor(&file->owned, file->fd);
   pthread_mutex_unlock(&owned_mutex);
-  return set_lock(file->fd, on ? F_RDLCK : F_UNLCK, BYTE_LOCK_FIRST + (off_t)at,
-                  1);
+  return set_lock(file->fd,
+                  how == ENV_BYTE_EXCLUSIVE ? F_WRLCK
+                  : how == ENV_BYTE_SHARED  ? F_RDLCK
+                                            : F_UNLCK,
+                  BYTE_LOCK_FIRST + (off_t)at, 1);
 }
 
 int env__byte_lock_lowest(struct env *env, struct env_file *file,

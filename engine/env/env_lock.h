@@ -23,7 +23,8 @@ void env__unlock(struct env *, struct env_lock *);
 void env__lock_settle(struct env *, struct env_lock *, enum env_lock_state);
 int env__lock_look(struct env *, const char *path, enum env_lock_state *,
                    int64_t *process);
-int env__byte_lock(struct env *, struct env_file *, uint64_t at, int on);
+int env__byte_lock(struct env *, struct env_file *, uint64_t at,
+                   enum env_byte_lock);
 int env__byte_lock_lowest(struct env *, struct env_file *, uint64_t below,
                           uint64_t *at);
 

@@ -20,7 +20,8 @@ static int hold_lock_byte(emb_store *store, emb_err *err) {
   for (;;) {
     uint64_t loaded = store->checkpoint.manifest.index_generation;
     struct manifest m;
-    if (core->env->byte_lock(core->env, core->log.file, loaded, 1)) {
+    if (core->env->byte_lock(core->env, core->log.file, loaded,
+                             ENV_BYTE_SHARED)) {
       return EMB_OK;
     }
     int rc = manifest_read(core->env, core->dir, &m, err);
@@ -28,7 +29,7 @@ static int hold_lock_byte(emb_store *store, emb_err *err) {
       store->locked = loaded + 1;
       return EMB_OK;
     }
-    core->env->byte_lock(core->env, core->log.file, loaded, 0);
+    core->env->byte_lock(core->env, core->log.file, loaded, ENV_BYTE_NONE);
     rc = rc ? rc : own_load_newest(store, &m, err);
     if (rc) {
       return rc;
@@ -39,7 +40,7 @@ static int hold_lock_byte(emb_store *store, emb_err *err) {
 static void unlock_byte(emb_store *store) {
   if (store->locked) {
     struct env *env = store->core.env;
-    env->byte_lock(env, store->core.log.file, store->locked - 1, 0);
+    env->byte_lock(env, store->core.log.file, store->locked - 1, ENV_BYTE_NONE);
     store->locked = 0;
   }
 }

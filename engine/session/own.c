@@ -68,6 +68,8 @@
 #define REFRESH_US 5000
 #define SEEK_US 2000
 #define SEEK_TRIES 50
+/* Of the log's byte locks, beyond all numbers of index files. */
+#define LOG_OWNER ((UINT64_C(1) << 61) - 1)
 
 enum env_lock_state own_look(emb_store *store, int64_t *holder) {
   struct core *core = &store->core;
@@ -122,6 +124,13 @@ static int same_store(emb_store *store, const struct manifest *m,
     return err_set(err, EMB_CORRUPT, "%s was replaced by another store",
                    core->dir);
   }
+  if (m->generation < store->newest_seen) {
+    return err_set(err, EMB_CORRUPT,
+                   "%s was replaced by an older state of it; close it in every "
+                   "connection, and open it again",
+                   core->dir);
+  }
+  store->newest_seen = m->generation;
   return EMB_OK;
 }
 
@@ -291,6 +300,33 @@ void own_unload(emb_store *store) {
   pthread_mutex_unlock(&store->own_lock);
 }
 
+/* The lock of the log itself: whoever has deleted the lock file, as one that is
+** left over, has not ended its owner.  Where the file system has no such locks
+** there is none. */
+static int lock_log(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  int os = core->env->byte_lock(core->env, core->log.file, LOG_OWNER,
+                                ENV_BYTE_EXCLUSIVE);
+  return os == EAGAIN && !EMB_SEED(SEED_LOG_NOT_LOCKED)
+             ? err_set(err, EMB_BUSY,
+                       "%s is owned by another process, and its lock file was "
+                       "deleted: close the table there",
+                       core->dir)
+             : EMB_OK;
+}
+
+void own_unlock(emb_store *store) {
+  struct core *core = &store->core;
+  if (store->lock) {
+    if (core->log.file) {
+      (void)core->env->byte_lock(core->env, core->log.file, LOG_OWNER,
+                                 ENV_BYTE_NONE);
+    }
+    core->env->unlock(core->env, store->lock);
+    store->lock = NULL;
+  }
+}
+
 int own_take(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -309,7 +345,8 @@ int own_take(emb_store *store, emb_err *err) {
                : err_os(err, EMB_CANTOPEN, os, "cannot lock %s", path);
   }
   int recovered = 0;
-  rc = become_owner(store, &recovered, err);
+  rc = lock_log(store, err);
+  rc = rc ? rc : become_owner(store, &recovered, err);
   /* A transaction in doubt is to be decided before anything becomes durable. */
   if (!rc && !atomic_load(&store->in_doubt)) {
     rc = own_settle_state(store, err);
@@ -320,8 +357,7 @@ int own_take(emb_store *store, emb_err *err) {
     }
   }
   if (rc) {
-    env->unlock(env, store->lock);
-    store->lock = NULL;
+    own_unlock(store);
     forget_log(store);
     return rc;
   }

@@ -15,6 +15,8 @@ int own_load(emb_store *store, const struct manifest *manifest, int replay,
              emb_err *err);
 /* Takes the lock and becomes owner; EMB_BUSY.  Under own_lock. */
 int own_take(emb_store *store, emb_err *err);
+/* Gives the lock back. */
+void own_unlock(emb_store *store);
 /* own_take, if the manifest says that its owner did not close: it died, or is
 ** alive, and then its last checkpoint is what there is to see.  EMB_BUSY,
 ** without a text: another process owns the store, or none needs to; the

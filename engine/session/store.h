@@ -159,6 +159,7 @@ struct emb_store {
   struct emb_session *control;  /* control_lock: asks what concerns the store */
   struct emb_session *orphan;   /* own_lock: its client has gone (serve/) */
   struct env_file *manifest;    /* to look at; own_lock */
+  uint64_t newest_seen;         /* generation of it; own_lock */
   int may_not_lock;             /* the lock file is another user's; own_lock */
   int replayed; /* the log was read beyond the checkpoint; own_lock */
 };

@@ -204,8 +204,8 @@ static int lock_look(struct env *env, const char *path,
 }
 
 static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
-                     int on) {
-  (void)env, (void)file, (void)at, (void)on;
+                     enum env_byte_lock how) {
+  (void)env, (void)file, (void)at, (void)how;
   return 0;
 }
 

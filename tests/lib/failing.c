@@ -289,10 +289,10 @@ static int look_at_lock(struct env *env, const char *path,
 }
 
 static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
-                     int on) {
+                     enum env_byte_lock how) {
   struct env *below = of(env)->below;
-  int rc = on ? strike(env, FAILING_LOCK, file->path) : 0;
-  return rc ? rc : below->byte_lock(below, file->file, at, on);
+  int rc = how ? strike(env, FAILING_LOCK, file->path) : 0;
+  return rc ? rc : below->byte_lock(below, file->file, at, how);
 }
 
 static int byte_lock_lowest(struct env *env, struct env_file *file,

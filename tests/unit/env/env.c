@@ -585,7 +585,7 @@ static pid_t leave_child_behind(const int until[2]) {
     char byte;
     if (env->lock(env, in_dir("lock"), &lock) ||
         env->open(env, in_dir("short"), ENV_WRITE, &file) ||
-        env->byte_lock(env, file, 7, 1))
+        env->byte_lock(env, file, 7, ENV_BYTE_SHARED))
       _exit(1);
     pid_t left_behind = fork();
     if (left_behind == 0) { /* by now it has closed what carries locks */
@@ -672,10 +672,10 @@ TEST(byte_locks) {
   if (a == NULL || b == NULL)
     return;
   CHECK_EQ_INT(lowest_in_child(in_dir("short"), UINT64_C(1) << 61), -1);
-  CHECK_EQ_INT(env->byte_lock(env, a, 30, 1), 0);
-  CHECK_EQ_INT(env->byte_lock(env, b, 20, 1), 0);
-  CHECK_EQ_INT(env->byte_lock(env, b, 30, 1), 0);
-  CHECK_EQ_INT(env->byte_lock(env, a, 0, 1), 0);
+  CHECK_EQ_INT(env->byte_lock(env, a, 30, ENV_BYTE_SHARED), 0);
+  CHECK_EQ_INT(env->byte_lock(env, b, 20, ENV_BYTE_SHARED), 0);
+  CHECK_EQ_INT(env->byte_lock(env, b, 30, ENV_BYTE_SHARED), 0);
+  CHECK_EQ_INT(env->byte_lock(env, a, 0, ENV_BYTE_SHARED), 0);
   CHECK_EQ_INT(lowest_in_child(in_dir("short"), 100), 0);
   CHECK_EQ_INT(lowest_in_child(in_dir("short"), 0), -1);
   /* Those of the file that asks do not count. */
@@ -683,7 +683,11 @@ TEST(byte_locks) {
   CHECK_EQ_INT(at, 20);
   CHECK_EQ_INT(env->byte_lock_lowest(env, b, 100, &at), 0);
   CHECK_EQ_INT(at, 0);
-  CHECK_EQ_INT(env->byte_lock(env, a, 0, 0), 0);
+  CHECK_EQ_INT(env->byte_lock(env, a, 0, ENV_BYTE_NONE), 0);
+  CHECK_EQ_INT(env->byte_lock(env, a, 20, ENV_BYTE_EXCLUSIVE), EAGAIN);
+  CHECK_EQ_INT(env->byte_lock(env, a, 50, ENV_BYTE_EXCLUSIVE), 0);
+  CHECK_EQ_INT(env->byte_lock(env, b, 50, ENV_BYTE_SHARED), EAGAIN);
+  CHECK_EQ_INT(env->byte_lock(env, a, 50, ENV_BYTE_NONE), 0);
   CHECK_EQ_INT(lowest_in_child(in_dir("short"), 100), 20);
   CHECK_EQ_INT(lowest_in_child(in_dir("short"), 20), -1);
   CHECK_EQ_INT(lowest_in_child(in_dir("short"), 21), 20);
