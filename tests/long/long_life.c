@@ -46,9 +46,9 @@ enum {
   EPOCH_MS_MAX = 10000,
   CATCH_UP = 3, /* each third epoch waits for the background work */
   REOPEN = 2,   /* in the first third each second epoch reopens */
-  /* At rest: log, lock, the directory, five rings, and three of the server's;
-  ** the store's threads, the server's, and two workers. */
-  OPEN_FILES = 11,
+  /* At rest: log, lock, manifest, the directory, five rings, and three of the
+  ** server's; the store's threads, the server's, and two workers. */
+  OPEN_FILES = 12,
   OPEN_THREADS = 5,
   /* log, lock, manifest, index and its spare, socket, and perhaps hot */
   OPEN_NAMES = 7,

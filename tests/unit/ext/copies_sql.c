@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** copies_sql.c -- the engine is linked into a program that loads emb.so as
-** well: two copies of it in one process, of which one owns a store and the
-*other
-** is its client, through SQL and through emb.h.
+** copies_sql.c -- the engine is linked into a program that loads emb.so, too:
+** of the two copies in one process one owns a store and the other is its
+** client, through SQL and through emb.h.
 */
 #include "sql_help.h"
 #include "store_help.h"
