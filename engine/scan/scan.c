@@ -94,7 +94,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
       return session_error(s, rc, "out of memory");
     }
   }
-  s->scans++;
+  s->seen_elsewhere &= s->scans++ > 0;
   *out = scan;
   return EMB_OK;
 }
@@ -550,8 +550,8 @@ int scan_ended(emb_scan *scan) {
                 : EMB_OK;
 }
 
-int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
-                         size_t *n) {
+static int next_rows(emb_scan *scan, size_t max, const emb_rows *to,
+                     size_t *n) {
   emb_session *s = scan->s;
   *n = 0;
   int rc = session_begin(s);
@@ -583,5 +583,13 @@ int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
   if (rc) {
     *n = 0;
   }
+  return rc;
+}
+
+int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
+                         size_t *n) {
+  scan->s->in_scan = 1; /* what it reads itself is of its checkpoint */
+  int rc = next_rows(scan, max, to, n);
+  scan->s->in_scan = 0;
   return rc;
 }

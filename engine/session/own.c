@@ -48,9 +48,9 @@
 ** reading and the look at the lock.  A process that was opened to be alone asks
 ** nobody, and takes SERVES for ALONE.  A reader looks at most every REFRESH_US,
 ** or after a hint that there may be something newer [emb_look].  A scan keeps
-** its checkpoint [hold.c] as long as that is the newest; where an owner has
-** come and gone meanwhile the next read loads what that has left, and a scan
-** in storage order ends with EMB_BUSY.
+** its checkpoint [hold.c], for itself and for its session; where an owner has
+** come and gone meanwhile the next read of another session loads what that has
+** left, and the scan ends with EMB_BUSY.
 **
 ** A call that has begun to read and finds a record replaced [store_reload] may
 ** go on at the owner's last checkpoint: that is not older than what the call
@@ -659,12 +659,15 @@ static int refresh_when_recovered(emb_session *s, int begun) {
   }
 }
 
-/* A scan keeps what is loaded, but not if there is something newer that this
-** process may have shown already, at an owner that has left since. */
+/* A scan keeps what is loaded.  The session that scans stays at that, which has
+** all that its caller saw when the scan began; but not if it has seen more
+*since
+** at an owner that has left.  Another session may see more. */
 static int is_held(const emb_session *s) {
   emb_store *store = s->store;
   return atomic_load(&store->scans) &&
-         (!own_may_ask(store) || own_is_current(store));
+         (s->in_scan || (s->scans && !s->seen_elsewhere) ||
+          !own_may_ask(store) || own_is_current(store));
 }
 
 int store_refresh(emb_session *s) {

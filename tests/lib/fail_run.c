@@ -112,6 +112,8 @@ static void fail_finish(struct fail *w, int crash) {
       fail_has(w, 1, UINT64_C(1) << 62);
       fail_checkpoint(w);
     }
+    if (w->destroyed && emb_count(w->s) == 0)
+      fail_is_empty(w); /* to ask for that may be what failed */
     if (!emb_in_doubt(w->store)) {
       fail_read(w, FAIL_PEEK, 0, FAIL_ALL, 1);
       if (w->memory)
