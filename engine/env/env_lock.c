@@ -50,6 +50,7 @@
 #include <unistd.h>
 
 struct env_lock {
+  int fd;
   struct env__owned owned;
 };
 
@@ -71,8 +72,8 @@ static void lock_after_fork_in_child(void) {
     struct env__owned *owned = owned_list;
     owned_list = owned->next;
     owned->at = NULL;
-    (void)close(owned->fd);
-    owned->fd = -1; /* whatever uses it here must not meet another's file */
+    (void)close(*owned->fd);
+    *owned->fd = -1; /* whatever uses it here must not meet another's file */
   }
   pthread_mutex_unlock(&owned_mutex);
 }
@@ -83,7 +84,7 @@ static void lock_watch_forks(void) {
 }
 
 /* Under owned_mutex. */
-static void own_descriptor(struct env__owned *owned, int fd) {
+static void own_descriptor(struct env__owned *owned, int *fd) {
   emb_assert(!owned->at);
   *owned = (struct env__owned){fd, owned_list, &owned_list};
   if (owned_list)
@@ -171,16 +172,15 @@ int env__lock(struct env *env, const char *path, struct env_lock **out) {
     return ENOMEM;
   int rc, again;
   do {
-    int fd;
     pthread_mutex_lock(&owned_mutex);
-    rc = env__open_fd(path, O_RDWR | O_CREAT | O_NOFOLLOW, &fd);
+    rc = env__open_fd(path, O_RDWR | O_CREAT | O_NOFOLLOW, &lock->fd);
     if (rc == 0) {
-      own_descriptor(&lock->owned, fd);
-      rc = set_lock(fd, F_WRLCK, 0, LOCK_BYTES);
-      again = rc == 0 && is_deleted(fd, path);
+      own_descriptor(&lock->owned, &lock->fd);
+      rc = set_lock(lock->fd, F_WRLCK, 0, LOCK_BYTES);
+      again = rc == 0 && is_deleted(lock->fd, path);
       if (rc != 0 || again) {
         disown(&lock->owned);
-        (void)close(fd);
+        (void)close(lock->fd);
       }
     } else {
       again = 0;
@@ -191,7 +191,7 @@ int env__lock(struct env *env, const char *path, struct env_lock **out) {
     env__release(env, lock);
     return rc;
   }
-  write_holder(lock->owned.fd);
+  write_holder(lock->fd);
   *out = lock;
   return 0;
 }
@@ -200,8 +200,8 @@ int env__lock(struct env *env, const char *path, struct env_lock **out) {
 ** it is unlocked, not only closed. */
 void env__unlock(struct env *env, struct env_lock *lock) {
   env__lock_disown(&lock->owned);
-  (void)set_lock(lock->owned.fd, F_UNLCK, 0, LOCK_BYTES);
-  (void)close(lock->owned.fd);
+  (void)set_lock(lock->fd, F_UNLCK, 0, LOCK_BYTES);
+  (void)close(lock->fd);
   env__release(env, lock);
 }
 
@@ -210,7 +210,7 @@ void env__lock_settle(struct env *env, struct env_lock *lock,
   off_t kept = state == ENV_LOCK_ALONE ? 1 : 2;
   (void)env;
   emb_assert(state == ENV_LOCK_ALONE || state == ENV_LOCK_SERVES);
-  (void)set_lock(lock->owned.fd, F_UNLCK, kept, LOCK_BYTES - kept);
+  (void)set_lock(lock->fd, F_UNLCK, kept, LOCK_BYTES - kept);
 }
 
 int env__lock_look(struct env *env, const char *path,
@@ -252,7 +252,7 @@ int env__byte_lock(struct env *env, struct env_file *file, uint64_t at,
     return fork_rc;
   pthread_mutex_lock(&owned_mutex);
   if (!file->owned.at)
-    own_descriptor(&file->owned, file->fd);
+    own_descriptor(&file->owned, &file->fd);
   pthread_mutex_unlock(&owned_mutex);
   return set_lock(file->fd,
                   how == ENV_BYTE_EXCLUSIVE ? F_WRLCK

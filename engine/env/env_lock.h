@@ -10,7 +10,7 @@
 
 /* A descriptor that carries locks: a child after fork() closes it. */
 struct env__owned {
-  int fd;
+  int *fd; /* -1 in a child */
   struct env__owned *next;
   struct env__owned **at; /* NULL: it is not on the list */
 };

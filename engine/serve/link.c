@@ -134,7 +134,7 @@ enum env_lock_state link__lock_of(emb_store *store, int64_t *holder) {
   *holder = 0;
   pthread_mutex_lock(&store->own_lock);
   if (!atomic_load(&store->owner)) {
-    state = own_look(store, holder);
+    (void)own_look(store, &state, holder, NULL);
   }
   pthread_mutex_unlock(&store->own_lock);
   return state;

@@ -202,13 +202,16 @@ int route_decided(emb_session *s, int commit) {
   emb_store *store = s->store;
   emb_err err = {EMB_OK, ""};
   int rc = EMB_LOST;
+  int (*decides)(void *, uint64_t, int) = s->decides;
   s->lost_prepared = s->lost_txn = 0;
+  s->decides = NULL; /* it has decided */
   for (int tries = 0; rc == EMB_LOST && tries < OWNERS_TRIED; tries++) {
     rc = emb_own(s);
     if (rc == EMB_LOCKED || rc == EMB_OK) {
       rc = emb_resolve(store, s->prepared_number, commit, &err);
     }
   }
+  s->decides = decides;
   err_clear(&s->err);
   s->owed.code = EMB_OK;
   if (rc && !commit) {

@@ -86,6 +86,7 @@ struct serving {
   _Atomic uint32_t call;  /* the one that runs, for server_clients; relaxed */
   _Atomic uint64_t calls; /* relaxed */
   _Atomic uint32_t holds; /* SLOT_HAS_*, after the last call; relaxed */
+  uint32_t ended_tickets; /* its thread: in slot->ended */
   int is_finishing; /* its thread: the owner leaves, and ends what is begun */
   int is_store;     /* it asks what concerns the store: no user's session */
 };
@@ -365,11 +366,10 @@ static void serve_session(struct serving *v) {
   }
 }
 
-static void note_ended(struct link_slot *slot, uint64_t ticket, int code) {
-  uint32_t n = slot->ended_count;
-  if (n < SLOT_TICKETS) {
-    slot->ended[n] = (struct slot_ticket){ticket, code, 0};
-    slot->ended_count = n + 1;
+static void note_ended(struct serving *v, uint64_t ticket, int code) {
+  if (v->ended_tickets < SLOT_TICKETS) {
+    v->slot->ended[v->ended_tickets++] = (struct slot_ticket){ticket, code, 0};
+    v->slot->ended_count = v->ended_tickets;
   }
 }
 
@@ -393,7 +393,7 @@ static void finish_tickets(struct serving *v) {
     rc = job->kind == JOB_READ ? local_prefetch_synchronize(s, ticket, NULL)
                                : local_write_back_synchronize(s, ticket, NULL);
     if (rc != EMB_INTERRUPT) {
-      note_ended(v->slot, ticket, rc);
+      note_ended(v, ticket, rc);
     }
   }
 }

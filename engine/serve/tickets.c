@@ -54,7 +54,7 @@ static int ended_as(const struct link_slot *slot, uint64_t there, int *code) {
     struct slot_ticket ended = slot->ended[i];
     if (ended.ticket == there) {
       *code = ended.code;
-      return 1;
+      return *code >= 0;
     }
   }
   return 0;

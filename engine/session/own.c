@@ -71,17 +71,26 @@
 /* Of the log's byte locks, beyond all numbers of index files. */
 #define LOG_OWNER ((UINT64_C(1) << 61) - 1)
 
-enum env_lock_state own_look(emb_store *store, int64_t *holder) {
+int own_look(emb_store *store, enum env_lock_state *state, int64_t *holder,
+             emb_err *err) {
   struct core *core = &store->core;
   char path[PATH_BYTES];
-  enum env_lock_state state = ENV_LOCK_FREE;
+  *state = ENV_LOCK_UNSETTLED;
   *holder = 0;
-  if (path_join(path, sizeof path, core->dir, FILE_LOCK, NULL)) {
-    return ENV_LOCK_FREE;
+  int rc = path_join(path, sizeof path, core->dir, FILE_LOCK, err);
+  if (rc) {
+    return rc;
   }
-  /* What cannot be looked at belongs to a user who serves nobody else. */
-  return core->env->lock_look(core->env, path, &state, holder) ? ENV_LOCK_ALONE
-                                                               : state;
+  int os = core->env->lock_look(core->env, path, state, holder);
+  if (os == EACCES) { /* another user's, who serves nobody else */
+    *state = ENV_LOCK_ALONE;
+    os = 0;
+  }
+  if (os) {
+    *state = ENV_LOCK_UNSETTLED; /* it is not known: nothing may be shown */
+    return err_os(err, EMB_CANTOPEN, os, "cannot look at %s", path);
+  }
+  return EMB_OK;
 }
 
 int own_load(emb_store *store, const struct manifest *m, int replay,
@@ -403,7 +412,11 @@ int own_is_current(emb_store *store) {
 static int see_owner(emb_store *store, struct manifest *m, emb_err *err) {
   struct core *core = &store->core;
   int64_t holder;
-  enum env_lock_state state = own_look(store, &holder);
+  enum env_lock_state state;
+  int rc = own_look(store, &state, &holder, err);
+  if (rc) {
+    return rc;
+  }
   if (state == ENV_LOCK_UNSETTLED && !EMB_SEED(SEED_READER_DOES_NOT_WAIT)) {
     return OWN_RECOVERING;
   }
@@ -417,7 +430,7 @@ static int see_owner(emb_store *store, struct manifest *m, emb_err *err) {
   }
   atomic_store(&store->unrecovered, state == ENV_LOCK_FREE);
   /* It may have recovered since the manifest was read. */
-  int rc = manifest_read(core->env, core->dir, m, err);
+  rc = manifest_read(core->env, core->dir, m, err);
   return rc ? rc : EMB_BUSY;
 }
 
@@ -606,9 +619,7 @@ static int refresh(emb_store *store, int begun, emb_err *err) {
 }
 
 static int await_owner_text(emb_session *s, int why) {
-  int64_t holder;
-  enum env_lock_state state = own_look(s->store, &holder);
-  return why == OWN_RECOVERING || state == ENV_LOCK_UNSETTLED
+  return why == OWN_RECOVERING
              ? own_recovering(s->core->dir, &s->err)
              : session_error(s, EMB_BUSY,
                              "%s is owned by another process, which does not "

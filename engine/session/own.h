@@ -26,7 +26,8 @@ void own_unlock(emb_store *store);
 int own_take_if_dead(emb_store *store, struct manifest *manifest, emb_err *err);
 /* How another process holds the lock, and which, if that can be seen.  Not
 ** where this one may be the owner: see link__lock_of. */
-enum env_lock_state own_look(emb_store *store, int64_t *holder);
+int own_look(emb_store *store, enum env_lock_state *state, int64_t *holder,
+             emb_err *err);
 /* emb_resolve, of what recovery has found. */
 int own_resolve(emb_store *store, uint64_t number, int commit, emb_err *err);
 /* May the store be another process's, and be asked of that? */

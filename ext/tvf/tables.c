@@ -126,10 +126,11 @@ static int tables_describe(struct ext_table *table, struct table_row *row) {
                                         : ext_txn_read(table, &err);
     sqlite3_free(place.dir);
   }
+  if (rc == SQLITE_OK)
+    rc = ext_link_count_now(table->link, &row->rows, &err);
   if (rc == SQLITE_OK) {
     row->is_open = 1;
     describe_owner(table, row);
-    row->rows = ext_link_count(table->link);
     row->store_txn = (sqlite3_int64)emb_committed(table->link->store);
     row->state = state_of(table, row);
   } else {
@@ -220,8 +221,7 @@ static void tables_column(struct ext_tvf_cursor *base, sqlite3_context *context,
     break;
   case TABLES_ROWS:
     if (row->is_open)
-      if (row->rows >= 0)
-        sqlite3_result_int64(context, row->rows);
+      sqlite3_result_int64(context, row->rows);
     break;
   case TABLES_OWNER:
     if (row->is_open)
