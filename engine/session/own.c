@@ -671,9 +671,8 @@ static int refresh_when_recovered(emb_session *s, int begun) {
 }
 
 /* A scan keeps what is loaded.  The session that scans stays at that, which has
-** all that its caller saw when the scan began; but not if it has seen more at
-*an
-** owner that has left since.  Another session may see more. */
+** all that its caller saw when the scan began; but not after it has seen more
+** at an owner that has left since.  Another session may see more. */
 static int is_held(const emb_session *s) {
   emb_store *store = s->store;
   return atomic_load(&store->scans) &&
