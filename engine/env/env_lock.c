@@ -103,8 +103,6 @@ static void disown(struct env__owned *owned) {
 }
 
 void env__lock_disown(struct env__owned *owned) {
-  if (!owned->at)
-    return;
   pthread_mutex_lock(&owned_mutex);
   disown(owned);
   pthread_mutex_unlock(&owned_mutex);
