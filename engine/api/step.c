@@ -46,18 +46,21 @@ const struct task task_flush = {
 /* Whether the files are still the owner's: what the flush thread looks at
 ** beside its work, while anything changes. */
 static int identity_due(struct pass *pass) {
-  const uint64_t *looked_us = pass->state;
+  _Atomic uint64_t *looked_us = pass->state; /* several may step; relaxed */
   emb_store *store = pass->store;
   struct env *env = store->core.env;
   return tasks_may_work(store) && !store->core.temporary &&
          !atomic_load(&store->dropped) &&
          (!pass->by_thread ||
-          env->now_us(env) - *looked_us >= FLUSH_PAUSE_MS * 1000);
+          env->now_us(env) -
+                  atomic_load_explicit(looked_us, memory_order_relaxed) >=
+              FLUSH_PAUSE_MS * 1000);
 }
 
 static int identity_run(struct pass *pass, enum outcome *did, emb_err *err) {
   struct core *core = &pass->store->core;
-  *(uint64_t *)pass->state = core->env->now_us(core->env);
+  atomic_store_explicit((_Atomic uint64_t *)pass->state,
+                        core->env->now_us(core->env), memory_order_relaxed);
   *did = PIECE_NONE;
   return identity_check(core, err);
 }

@@ -84,9 +84,9 @@ struct task_slot {
 
 /* After a pass of a lane that failed, of LANE_WORK or LANE_AFTER; the lock of
 ** the lane. */
-struct lane_pause {
-  uint32_t failures; /* passes that failed since one that did not */
-  uint64_t until_us; /* the thread makes none before that */
+struct lane_pause {          /* who makes a pass writes and reads; relaxed */
+  _Atomic uint32_t failures; /* passes that failed since one that did not */
+  _Atomic uint64_t until_us; /* the thread makes none before that */
 };
 
 /* Errors whose texts are kept: one that emb_stats gave out stays as it is until

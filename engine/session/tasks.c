@@ -65,9 +65,29 @@ static int is_same_moment(const struct moment *a, const struct moment *b) {
          a->first_page == b->first_page;
 }
 
+/* A pass of the lane has ended so. */
+static void note_pass(emb_store *store, enum lane lane, int rc) {
+  struct lane_pause *pause = &store->tasks.pauses[lane];
+  struct env *env = store->core.env;
+  if (!rc) {
+    atomic_store_explicit(&pause->failures, 0, memory_order_relaxed);
+    atomic_store_explicit(&pause->until_us, 0, memory_order_relaxed);
+    return;
+  }
+  uint64_t us = PAUSE_MIN_US;
+  uint32_t failures =
+      atomic_fetch_add_explicit(&pause->failures, 1, memory_order_relaxed);
+  for (uint32_t i = 0; i < failures && us < PAUSE_MAX_US; i++) {
+    us *= 2;
+  }
+  us = us < PAUSE_MAX_US ? us : PAUSE_MAX_US;
+  atomic_store_explicit(&pause->until_us, env->now_us(env) + us,
+                        memory_order_relaxed);
+}
+
 void tasks_look_again(emb_store *store) {
   store->tasks.idle.tail = 0;
-  store->tasks.pauses[LANE_WORK] = (struct lane_pause){0, 0};
+  note_pass(store, LANE_WORK, EMB_OK);
   core_changed(&store->core);
 }
 
@@ -166,24 +186,9 @@ const char *tasks_error(emb_store *store, uint64_t *count, uint64_t *ms_ago) {
   return text;
 }
 
-/* A pass of the lane has ended so. */
-static void note_pass(emb_store *store, enum lane lane, int rc) {
-  struct lane_pause *pause = &store->tasks.pauses[lane];
-  struct env *env = store->core.env;
-  if (!rc) {
-    *pause = (struct lane_pause){0, 0};
-    return;
-  }
-  uint64_t us = PAUSE_MIN_US;
-  for (uint32_t i = 0; i < pause->failures && us < PAUSE_MAX_US; i++) {
-    us *= 2;
-  }
-  pause->failures++;
-  pause->until_us = env->now_us(env) + (us < PAUSE_MAX_US ? us : PAUSE_MAX_US);
-}
-
 static uint64_t pause_left_us(emb_store *store, enum lane lane) {
-  uint64_t until = store->tasks.pauses[lane].until_us;
+  uint64_t until = atomic_load_explicit(&store->tasks.pauses[lane].until_us,
+                                        memory_order_relaxed);
   struct env *env = store->core.env;
   uint64_t now = until ? env->now_us(env) : 0;
   return until > now ? until - now : 0;
