@@ -75,7 +75,8 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
                   %/processes.c %/served.c %/peer.c %/kill_processes.c \
-                  %/hostile.c %/long_processes.c %/bank_kill.c.c,$(CONCURRENT_C))
+                  %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
+                  ,$(CONCURRENT_C))
 SQL_TESTS := $(wildcard tests/sql/*.test)
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
