@@ -519,6 +519,96 @@ static void own_slowly(const char *dir, int hear, int say) {
   own(dir, hear, say);
 }
 
+/* An owner whose socket has lost its name cannot be asked; what it saved last
+*is
+** not shown instead. */
+TEST(owner_without_a_socket) {
+  struct client c;
+  emb_config brief = config;
+  char path[600];
+  brief.timeout_ms = 100;
+  if (!client_begin(&c))
+    return;
+  fill(1);
+  OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
+  OK(c.s, emb_checkpoint(c.s));
+  fill(2);
+  OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
+  (void)help_close(c.store, c.s);
+  (void)snprintf(path, sizeof path, "%s/socket", c.dir);
+  CHECK(unlink(path) == 0);
+  emb_err err;
+  CHECK_EQ_INT(emb_open(c.dir, &brief, &c.store, &err), EMB_BUSY);
+  CHECK(strstr(err.text, "which does not answer") != NULL);
+  owner_leave(&c.owner);
+  if (help_open(c.dir, &brief, &c.store, &c.s)) {
+    OK(c.s, emb_peek(c.s, keys, 3, back, NULL, NULL));
+    CHECK(memcmp(rows, back, 3 * DIM * sizeof *rows) == 0);
+    (void)help_close(c.store, c.s);
+  }
+}
+
+/* Serves nobody; ones are in its checkpoint.  When it is told to it commits
+** twos, and then threes, of which it is not known whether they count. */
+static void own_alone(const char *dir, int hear, int say) {
+  emb_config alone = config;
+  emb_store *store;
+  emb_session *s;
+  emb_err err;
+  char byte;
+  alone.flags |= EMB_OPEN_ALONE;
+  fill(1);
+  if (emb_open(dir, &alone, &store, &err) ||
+      emb_session_open(store, &s, &err) || emb_put(s, keys, N, rows, NULL) ||
+      emb_checkpoint(s))
+    _exit(2);
+  (void)!write(say, "o", 1);
+  (void)!read(hear, &byte, 1);
+  for (int value = 2; value <= 3; value++) {
+    uint64_t number;
+    fill(value);
+    if (emb_begin(s) || emb_txn_put(s, keys, N, rows) ||
+        emb_prepare(s, &number) || emb_commit(s))
+      _exit(3);
+  }
+  (void)!write(say, "c", 1);
+  (void)!read(hear, &byte, 1);
+  _exit(4);
+}
+
+/* A scan keeps a checkpoint that another session of the process may not have
+** any more, once its owner has died. */
+TEST(checkpoint_of_an_owner_that_is_alone) {
+  struct owner o;
+  emb_store *store;
+  emb_session *s, *other;
+  emb_scan *scan = NULL;
+  emb_err err;
+  char byte = 0;
+  const char *dir = help_path("store");
+  if (!owner_start_as(&o, dir, own_alone, 'o') ||
+      !help_open(dir, &config, &store, &s))
+    return;
+  fill(1);
+  OK(s, emb_peek(s, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  OK(s, emb_scan_open(s, INT64_MIN, INT64_MAX, EMB_SCAN_ASC, &scan));
+  CHECK(write(o.say, "x", 1) == 1);
+  CHECK(read(o.hear, &byte, 1) == 1 && byte == 'c');
+  owner_kill(&o);
+  CHECK_EQ_INT(emb_session_open(store, &other, &err), EMB_OK);
+  fill(2);
+  OK(other, emb_peek(other, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  OK(other, emb_resolve(store, emb_in_doubt(store), 1, &err));
+  fill(3);
+  OK(other, emb_peek(other, keys, N, back, NULL, NULL));
+  CHECK(memcmp(rows, back, sizeof rows) == 0);
+  emb_scan_close(scan);
+  emb_session_close(other);
+  (void)help_close(store, s);
+}
+
 /* What there was to read before it served is not what there is afterwards; and
 ** nothing is shown while it has the lock and does not answer yet. */
 TEST(owner_begins_to_serve) {
