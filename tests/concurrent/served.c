@@ -519,9 +519,8 @@ static void own_slowly(const char *dir, int hear, int say) {
   own(dir, hear, say);
 }
 
-/* An owner whose socket has lost its name cannot be asked; what it saved last
-*is
-** not shown instead. */
+/* An owner whose socket has no name cannot be asked; what it saved last is not
+** shown instead. */
 TEST(owner_without_a_socket) {
   struct client c;
   emb_config brief = config;
