@@ -94,7 +94,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
       return session_error(s, rc, "out of memory");
     }
   }
-  s->seen_elsewhere &= s->scans++ > 0;
+  s->scans++;
   *out = scan;
   return EMB_OK;
 }

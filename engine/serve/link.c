@@ -180,7 +180,6 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   }
   link->serial = atomic_fetch_add(&serials, 1) + 1;
   link->aheads_before = s->ahead_last;
-  s->seen_elsewhere = 1;
   link->units.vector = (size_t)core->layout.dim * sizeof(float);
   link->units.state = emb_state_bytes(s->store);
   s->link = link;

@@ -48,9 +48,9 @@
 ** reading and the look at the lock.  A process that was opened to be alone asks
 ** nobody, and takes SERVES for ALONE.  A reader looks at most every REFRESH_US,
 ** or after a hint that there may be something newer [emb_look].  A scan keeps
-** its checkpoint [hold.c], for itself and for its session; where an owner has
-** come and gone meanwhile the next read of another session loads what that has
-** left, and the scan ends with EMB_BUSY.
+** its checkpoint [hold.c] for what it reads itself; where an owner has come and
+** gone meanwhile the next other read loads what that has left, and the scan
+** ends with EMB_BUSY.
 **
 ** A call that has begun to read and finds a record replaced [store_reload] may
 ** go on at the owner's last checkpoint: that is not older than what the call
@@ -670,14 +670,13 @@ static int refresh_when_recovered(emb_session *s, int begun) {
   }
 }
 
-/* A scan keeps what is loaded.  The session that scans stays at that, which has
-** all that its caller saw when the scan began; but not after it has seen more
-** at an owner that has left since.  Another session may see more. */
+/* A scan keeps what is loaded, for what it reads itself.  Other reads, of its
+** session, too, keep it if it is the newest: else they would show less than
+** what was committed, and perhaps shown, at an owner that has left since. */
 static int is_held(const emb_session *s) {
   emb_store *store = s->store;
   return atomic_load(&store->scans) &&
-         (s->in_scan || (s->scans && !s->seen_elsewhere) ||
-          !own_may_ask(store) || own_is_current(store));
+         (s->in_scan || !own_may_ask(store) || own_is_current(store));
 }
 
 int store_refresh(emb_session *s) {

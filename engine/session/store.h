@@ -226,9 +226,7 @@ struct emb_session {
   ** cannot be seen.  Set before the first call. */
   int64_t asked_by;
   int scans;
-  int in_scan;        /* a scan of this process reads its next rows */
-  int seen_elsewhere; /* the session was linked to an owner since the oldest of
-                         its scans was opened */
+  int in_scan; /* a scan of this process reads its next rows */
   struct txn *txn;
   struct leases leases;
   int leases_of_rows;  /* some was taken by a statement, while it has any */
