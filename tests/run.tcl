@@ -9,7 +9,10 @@
 # file, the output of those that failed, what they counted ("counted: 12 kill
 # points", added up), the end of the output of those that failed once more, and
 # the sums in the same form.
-# TMPDIR of the tests is a directory of this run, removed at its end.
+# TMPDIR of the tests is a directory of this run, removed at its end.  Their
+# names of files and texts are UTF-8, whatever the locale is: a machine that has
+# just been made has none.
+set ::env(LC_ALL) C.UTF-8
 
 proc start {file} {
   global state queue

@@ -550,8 +550,8 @@ int scan_ended(emb_scan *scan) {
                 : EMB_OK;
 }
 
-static int next_rows(emb_scan *scan, size_t max, const emb_rows *to,
-                     size_t *n) {
+static int next_of_scan(emb_scan *scan, size_t max, const emb_rows *to,
+                        size_t *n) {
   emb_session *s = scan->s;
   *n = 0;
   int rc = session_begin(s);
@@ -589,7 +589,7 @@ static int next_rows(emb_scan *scan, size_t max, const emb_rows *to,
 int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                          size_t *n) {
   scan->s->in_scan = 1; /* what it reads itself is of its checkpoint */
-  int rc = next_rows(scan, max, to, n);
+  int rc = next_of_scan(scan, max, to, n);
   scan->s->in_scan = 0;
   return rc;
 }

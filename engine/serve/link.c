@@ -129,22 +129,26 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
 }
 
 /* Under own_lock: this process's own lock is none of another's. */
-enum env_lock_state link__lock_of(emb_store *store, int64_t *holder) {
-  enum env_lock_state state = ENV_LOCK_FREE;
+int link__lock_of(emb_store *store, enum env_lock_state *state, int64_t *holder,
+                  emb_err *err) {
+  int rc = EMB_OK;
+  *state = ENV_LOCK_FREE;
   *holder = 0;
   pthread_mutex_lock(&store->own_lock);
   if (!atomic_load(&store->owner)) {
-    (void)own_look(store, &state, holder, NULL);
+    rc = own_look(store, state, holder, err);
   }
   pthread_mutex_unlock(&store->own_lock);
-  return state;
+  return rc;
 }
 
 /* A child of a process that has owned the store may have inherited the socket
 ** of that: nobody would ever answer. */
 static int is_owners(emb_session *s, const struct link *link) {
+  enum env_lock_state state;
   int64_t holder;
-  return link__lock_of(s->store, &holder) != ENV_LOCK_FREE &&
+  (void)link__lock_of(s->store, &state, &holder, NULL);
+  return state != ENV_LOCK_FREE &&
          (!holder || !link->owner.process || holder == link->owner.process);
 }
 
@@ -433,14 +437,15 @@ static int answers_ping(emb_session *s, uint64_t wait_us) {
 static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
   struct link_slot *slot = s->link->slot;
   struct env_who owner = s->link->owner;
+  enum env_lock_state state;
   int64_t holder;
   if (answers_ping(s, wait_us) ||
       s->core->env->peer_gone(s->core->env, s->link->peer)) {
     return EMB_OK; /* the latter is found next */
   }
   uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
-  if (link__lock_of(s->store, &holder) == ENV_LOCK_FREE &&
-      turn != SLOT_ANSWERED) {
+  (void)link__lock_of(s->store, &state, &holder, NULL);
+  if (state == ENV_LOCK_FREE && turn != SLOT_ANSWERED) {
     return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
   }
   if (call == CALL_commit) {

@@ -44,8 +44,9 @@ struct process_name {
 struct process_name link__name(int64_t process);
 
 /* How another process holds the lock; *holder is that one, unless it cannot be
-** seen. */
-enum env_lock_state link__lock_of(emb_store *store, int64_t *holder);
+** seen.  After an error *state is UNSETTLED. */
+int link__lock_of(emb_store *store, enum env_lock_state *state, int64_t *holder,
+                  emb_err *err);
 /* Links the session to the owner of its store; waits for an answer for
 ** wait_us at most (LINK_REFUSED, EMB_BUSY). */
 enum link_trial link__open(emb_session *s, uint64_t wait_us);

@@ -81,7 +81,11 @@ static int find_owner(emb_session *s) {
     if (atomic_load(&store->owner)) {
       return EMB_OK;
     }
-    enum env_lock_state state = link__lock_of(store, &holder);
+    enum env_lock_state state;
+    int rc = link__lock_of(store, &state, &holder, &s->err);
+    if (rc) {
+      return rc;
+    }
     enum link_trial trial =
         state == ENV_LOCK_FREE ? LINK_NOBODY : link__open(s, patience_us(s));
     if (trial == LINK_MADE) {
@@ -100,7 +104,7 @@ static int find_owner(emb_session *s) {
       look_again(store);
       return EMB_OK;
     }
-    int rc = session_interrupted(s);
+    rc = session_interrupted(s);
     if (rc) {
       return rc;
     }
@@ -143,7 +147,11 @@ int route_again(emb_session *s) {
     if (rc || s->link || atomic_load(&store->owner)) {
       return rc;
     }
-    enum env_lock_state state = link__lock_of(store, &holder);
+    enum env_lock_state state;
+    rc = link__lock_of(store, &state, &holder, &s->err);
+    if (rc) {
+      return rc;
+    }
     if (state == ENV_LOCK_FREE || (reads && state == ENV_LOCK_ALONE)) {
       return EMB_OK; /* what it saved can be read */
     }
@@ -281,9 +289,12 @@ void route_own(emb_store *store) {
 }
 
 int route_is_owned(emb_store *store, int64_t *holder) {
+  enum env_lock_state state = ENV_LOCK_FREE;
   *holder = 0;
-  return !store->core.temporary &&
-         link__lock_of(store, holder) != ENV_LOCK_FREE;
+  if (!store->core.temporary) {
+    (void)link__lock_of(store, &state, holder, NULL);
+  }
+  return state != ENV_LOCK_FREE;
 }
 
 void route_tell(emb_store *store) {
