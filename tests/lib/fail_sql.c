@@ -138,7 +138,9 @@ static int sql_row(void *arg, int n, char **values, char **names) {
 int sql_run(struct fail_sql *w, const char *sql, struct sql_text *out) {
   out->length = 0;
   out->text[0] = '\0';
-  return sqlite3_exec(w->db, sql, sql_row, out, NULL);
+  int rc = sqlite3_exec(w->db, sql, sql_row, out, NULL);
+  /* What it returns where it has no memory for a column's text. */
+  return rc == SQLITE_ROW ? sqlite3_extended_errcode(w->db) : rc;
 }
 
 int64_t sql_number(struct fail_sql *w, const char *sql) {
