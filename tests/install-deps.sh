@@ -21,7 +21,7 @@ for group; do
   bank) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
   modyn) packages="$packages sqlite3 libopenblas-openmp-dev" ;;
   torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch" ;;
-  lint) packages="$packages clang clang-format" ;;
+  lint) packages="$packages clang clang-format libclang-rt-14-dev" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   bench) packages="$packages liblmdb-dev librocksdb-dev g++ libfaiss-dev
                    libopenblas-openmp-dev tcl sqlite3 wordnet-base
