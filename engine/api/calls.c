@@ -150,33 +150,30 @@ static int is_ticket_here(const emb_session *s, int kind, uint64_t number) {
   return job ? !there || job->number < there->number : !there && !s->link;
 }
 
-static int owed(emb_session *s) {
-  if (s->owed.code) {
-    s->err = s->owed;
-    s->owed.code = EMB_OK;
-    return s->err.code;
-  }
-  return EMB_OK;
+typedef int synchronizer(emb_session *, uint64_t, uint64_t *);
+
+static int synchronize_where(emb_session *s, int kind, uint64_t ticket,
+                             uint64_t *ended, synchronizer *here,
+                             synchronizer *there) {
+  int rc = session_begin(s);
+  rc = rc ? rc : session_owed(s);
+  return rc                                ? rc
+         : is_ticket_here(s, kind, ticket) ? here(s, ticket, ended)
+                                           : there(s, ticket, ended);
 }
 
 int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
                              uint64_t *ended) {
-  int rc = session_begin(session);
-  rc = rc ? rc : owed(session);
-  return rc ? rc
-         : is_ticket_here(session, JOB_READ, ticket)
-             ? local_prefetch_synchronize(session, ticket, ended)
-             : served_prefetch_synchronize(session, ticket, ended);
+  return synchronize_where(session, JOB_READ, ticket, ended,
+                           local_prefetch_synchronize,
+                           served_prefetch_synchronize);
 }
 
 int emb_write_back_synchronize(emb_session *session, uint64_t ticket,
                                uint64_t *ended) {
-  int rc = session_begin(session);
-  rc = rc ? rc : owed(session);
-  return rc ? rc
-         : is_ticket_here(session, JOB_WRITE, ticket)
-             ? local_write_back_synchronize(session, ticket, ended)
-             : served_write_back_synchronize(session, ticket, ended);
+  return synchronize_where(session, JOB_WRITE, ticket, ended,
+                           local_write_back_synchronize,
+                           served_write_back_synchronize);
 }
 
 size_t emb_tickets(const emb_session *session, size_t *write_backs) {

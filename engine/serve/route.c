@@ -119,11 +119,7 @@ int route_session(emb_session *s) {
   emb_store *store = s->store;
   int rc = session_begin(s);
   s->routes = own_may_ask(store);
-  if (!rc && s->owed.code) {
-    s->err = s->owed;
-    s->owed.code = EMB_OK;
-    return s->err.code;
-  }
+  rc = rc ? rc : session_owed(s);
   if (rc || !own_may_ask(store) || s->txn || atomic_load(&store->dropped)) {
     return rc;
   }

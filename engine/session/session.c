@@ -236,6 +236,15 @@ void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us) {
   *waited_us += env->now_us(env) - before;
 }
 
+int session_owed(emb_session *s) {
+  if (s->owed.code) {
+    s->err = s->owed;
+    s->owed.code = EMB_OK;
+    return s->err.code;
+  }
+  return EMB_OK;
+}
+
 void emb_session_decides(emb_session *s, int (*decides)(void *, uint64_t, int),
                          void *arg) {
   s->decides = decides;

@@ -323,6 +323,9 @@ void progress_of_owner(emb_store *store, char *to, size_t size);
 /* Takes a lock that others hold for long (ckpt_lock): EMB_OK, or EMB_INTERRUPT
 ** and it is not taken. */
 int session_lock(emb_session *s, pthread_mutex_t *lock);
+/* The error that a call before could not return, once; EMB_OK: there is none.
+ */
+int session_owed(emb_session *s);
 /* EMB_LOCKED: a transaction is in doubt, and must be decided first.  met_doubt
 ** is which. */
 int session__check_doubt(emb_session *s);
