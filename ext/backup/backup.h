@@ -94,6 +94,7 @@ struct backup {
   struct backup_part *parts;
   size_t n;
   struct ext_moment moment;
+  int attempts; /* to find it, between the commits of others */
   sqlite3 *out; /* copy.db-backup-new */
   char **old;   /* plain names of the target's stores */
   size_t olds;

@@ -10,7 +10,10 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 #define COMMIT_MS 10000
-#define ATTEMPTS 50 /* tries to find a moment */
+#define ATTEMPTS 50 /* tries to find a moment between the commits of others */
+#define NAP_MS 5    /* between two */
+/* A result beside SQLite's: something is in doubt, or was until now. */
+#define NOT_DECIDED (-1)
 
 /* ---- the tables ---------------------------------------------------------- */
 
@@ -228,24 +231,54 @@ static int backup_read_rows(struct backup *b, char **err) {
   return rc;
 }
 
-/* The process owns the store, where it may; and what a crash has left in doubt
-** is decided by the row, which is the newest. */
+static int mismatch(const struct backup_part *part, int is_reader, char **err) {
+  return ext_error(err, is_reader ? SQLITE_BUSY : SQLITE_CORRUPT_VTAB,
+                   "the store of %s is at transaction %llu but the database "
+                   "recorded %lld%s",
+                   part->name,
+                   (unsigned long long)emb_committed(part->link->store),
+                   part->txn,
+                   is_reader ? ": it must be opened for writing once"
+                             : " (restored copy?); see 'adopt'");
+}
+
+/* After EMB_LOCKED: decides what is in doubt by the row, which is the newest
+** while nobody else can commit.  That holds with the write lock only: a process
+** that lives may be just about to. */
+static int decide(struct backup *b, struct backup_part *part, uint64_t doubt,
+                  char **err) {
+  emb_store *store = part->link->store;
+  sqlite3_int64 txn = part->txn;
+  emb_err error;
+  int rc;
+  if (txn < (sqlite3_int64)doubt && !b->moment.locked &&
+      (part->link->tables == NULL ||
+       !ext_place_read_newest(part->link->tables, &txn)))
+    return NOT_DECIDED;
+  if (txn < (sqlite3_int64)doubt && (uint64_t)txn != emb_committed(store))
+    return emb_in_doubt(store) == doubt ? mismatch(part, 0, err) : NOT_DECIDED;
+  rc = emb_resolve(store, doubt, txn >= (sqlite3_int64)doubt, &error);
+  return rc ? ext_backup_error(err, rc, &error) : SQLITE_OK;
+}
+
+/* A call of the part's session has ended so. */
+static int part_result(struct backup *b, struct backup_part *part, int code,
+                       char **err) {
+  uint64_t doubt = emb_undecided(part->session);
+  if (code == EMB_LOCKED && doubt) {
+    int rc = decide(b, part, doubt, err);
+    return rc == SQLITE_OK ? NOT_DECIDED : rc; /* the call is made again */
+  }
+  return code ? ext_backup_part_error(part, code, err) : SQLITE_OK;
+}
+
+/* The process owns the store, where it may, and nothing is in doubt. */
 static int own_store(struct backup *b, struct backup_part *part, int is_reader,
                      char **err) {
-  emb_store *store = part->link->store;
-  int rc = is_reader ? emb_exists(part->session, NULL, 0, NULL)
-                     : emb_delete(part->session, NULL, 0, NULL);
-  uint64_t doubt = emb_in_doubt(store);
-  (void)b;
-  if (!is_reader && rc == EMB_LOCKED && doubt) {
-    int commit = part->txn >= 0 && (uint64_t)part->txn >= doubt;
-    if (commit || (uint64_t)part->txn == emb_committed(store)) {
-      emb_err error;
-      rc = emb_resolve(store, doubt, commit, &error);
-      return rc ? ext_backup_error(err, rc, &error) : SQLITE_OK;
-    }
-  }
-  return rc ? ext_backup_part_error(part, rc, err) : SQLITE_OK;
+  return part_result(b, part,
+                     is_reader ? emb_exists(part->session, NULL, 0, NULL)
+                               : emb_delete(part->session, NULL, 0, NULL),
+                     err);
 }
 
 /* A commit that SQLite is through with may not have reached the store yet.
@@ -256,9 +289,9 @@ static int await_commit(struct backup *b, struct backup_part *part,
   emb_store *store = part->link->store;
   int rc = SQLITE_OK;
   if (b->moment.locked) {
-    int begun = emb_begin(part->session);
-    if (begun)
-      return ext_backup_part_error(part, begun, err);
+    rc = part_result(b, part, emb_begin(part->session), err);
+    if (rc != SQLITE_OK)
+      return rc;
     emb_rollback(part->session);
   }
   for (int ms = 0; rc == SQLITE_OK && part->link->atomic && ms < COMMIT_MS &&
@@ -280,13 +313,8 @@ static int backup_settle(struct backup *b, struct backup_part *part,
     rc = await_commit(b, part, err);
   if (rc == SQLITE_OK && part->link->atomic &&
       (uint64_t)part->txn != emb_committed(store))
-    rc = ext_error(err, is_reader ? SQLITE_BUSY : SQLITE_CORRUPT_VTAB,
-                   "the store of %s is at transaction %llu but the database "
-                   "recorded %lld%s",
-                   part->name, (unsigned long long)emb_committed(store),
-                   part->txn,
-                   is_reader ? ": it must be opened for writing once"
-                             : " (restored copy?); see 'adopt'");
+    rc = is_reader && b->attempts < ATTEMPTS ? SQLITE_BUSY_SNAPSHOT
+                                             : mismatch(part, is_reader, err);
   return rc;
 }
 
@@ -298,30 +326,51 @@ static int mark_stores(struct backup *b, char **err) {
     rc = backup_settle(b, &b->parts[i], err);
   for (size_t i = 0; rc == SQLITE_OK && i < b->n; i++) {
     struct backup_part *part = &b->parts[i];
-    int made = emb_backup_begin(part->session, b->new_emb, &part->backup);
-    if (made == EMB_LOCKED && emb_in_doubt(part->link->store))
-      rc = SQLITE_BUSY_SNAPSHOT; /* another owner since it was settled */
-    else if (made)
-      rc = ext_backup_part_error(part, made, err);
+    rc = part_result(b, part,
+                     emb_backup_begin(part->session, b->new_emb, &part->backup),
+                     err);
   }
   return rc == SQLITE_OK ? ext_moment_open_up(&b->moment, err) : rc;
 }
 
+static void unmark_stores(struct backup *b) {
+  for (size_t i = 0; i < b->n; i++) {
+    emb_backup_end(b->parts[i].backup);
+    b->parts[i].backup = NULL;
+    sqlite3_free(b->parts[i].shadow);
+    b->parts[i].shadow = NULL;
+  }
+  ext_moment_end(&b->moment);
+}
+
+/* 1 after *rc: the stores are to be marked again. */
+static int is_again(struct backup *b, uint64_t since_us, int *rc, char **err) {
+  if (*rc == SQLITE_BUSY_SNAPSHOT && ++b->attempts > ATTEMPTS) {
+    *rc = ext_error(err, SQLITE_BUSY, "others commit all the time; try again");
+    return 0;
+  }
+  if (*rc == NOT_DECIDED && ext_link_interrupted(b->conn)) {
+    *rc = ext_error(err, SQLITE_INTERRUPT, "interrupted");
+    return 0;
+  }
+  if (*rc == NOT_DECIDED &&
+      ext_now_us() - since_us > COMMIT_MS * UINT64_C(1000)) {
+    *rc = ext_error(err, SQLITE_BUSY,
+                    "a transaction of another connection is being committed, "
+                    "and whether it will be cannot be seen yet; try again");
+    return 0;
+  }
+  return *rc == SQLITE_BUSY_SNAPSHOT || *rc == NOT_DECIDED;
+}
+
 int ext_backup_moment(struct backup *b, char **err) {
+  uint64_t since_us = ext_now_us();
   int rc = mark_stores(b, err);
-  for (int attempt = 0; rc == SQLITE_BUSY_SNAPSHOT && attempt < ATTEMPTS;
-       attempt++) {
-    for (size_t i = 0; i < b->n; i++) {
-      emb_backup_end(b->parts[i].backup);
-      b->parts[i].backup = NULL;
-      sqlite3_free(b->parts[i].shadow);
-      b->parts[i].shadow = NULL;
-    }
-    ext_moment_end(&b->moment);
+  while (is_again(b, since_us, &rc, err)) {
+    unmark_stores(b);
+    sqlite3_sleep(NAP_MS);
     rc = mark_stores(b, err);
   }
-  if (rc == SQLITE_BUSY_SNAPSHOT)
-    rc = ext_error(err, SQLITE_BUSY, "others commit all the time");
   for (size_t i = 0; rc == SQLITE_OK && i < b->n; i++) {
     int made = emb_backup_freeze(b->parts[i].backup);
     if (made)

@@ -53,31 +53,28 @@ static void report_line(void *arg, const char *line) {
                         line);
 }
 
-/* The database's row against the store. */
+/* The database's row against the store.  Not where only the last checkpoint of
+** a store is seen: another process may be committing to it. */
 static int verify_marker(struct ext_table *table, sqlite3_str *report,
                          char **err) {
   struct ext_link *link = table->link;
-  uint64_t committed = emb_committed(link->store);
-  struct ext_place place;
+  struct ext_txn_numbers numbers;
+  char *line;
   int rc;
-  if (!link->atomic || link->in_txn || emb_in_doubt(link->store))
+  if (!link->atomic || link->in_txn || emb_in_doubt(link->store) ||
+      !emb_is_owner(link->store))
     return SQLITE_OK;
-  rc = ext_place_read(table, &place, err);
-  sqlite3_free(place.dir);
-  /* Another process may be committing to a store of which only the last
-  ** checkpoint is seen here. */
-  if (rc == SQLITE_OK && emb_is_owner(link->store) &&
-      (uint64_t)place.txn != committed) {
-    char *line = sqlite3_mprintf("store is at transaction %llu but database "
-                                 "\"%s\" recorded %lld",
-                                 (unsigned long long)committed, table->schema,
-                                 place.txn);
-    if (line == NULL)
-      return SQLITE_NOMEM;
-    report_line(report, line);
-    sqlite3_free(line);
-  }
-  return rc;
+  rc = ext_txn_compare(table, &numbers, err);
+  if (rc != SQLITE_OK || numbers.agree)
+    return rc;
+  line = sqlite3_mprintf("store is at transaction %lld but database \"%s\" "
+                         "recorded %lld",
+                         numbers.store, table->schema, numbers.row);
+  if (line == NULL)
+    return SQLITE_NOMEM;
+  report_line(report, line);
+  sqlite3_free(line);
+  return SQLITE_OK;
 }
 
 int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,

@@ -359,6 +359,14 @@ int ext_txn_immediate(struct ext_table *table, char **err);
 ** is so when the table got another owner since ext_txn_immediate.  0: *rc is
 ** SQLite's code.  attempts begins with 0. */
 int ext_txn_again(struct ext_table *table, int *attempts, int *rc, char **err);
+/* The last transaction of the database's row and of the store, and whether they
+** agree: they may differ while another connection commits. */
+struct ext_txn_numbers {
+  sqlite3_int64 row, store;
+  int agree;
+};
+int ext_txn_compare(struct ext_table *table, struct ext_txn_numbers *numbers,
+                    char **err);
 /* 'adopt': the database takes over the store's number. */
 int ext_txn_adopt(struct ext_table *table, char **err);
 /* The table object is in SQLite's transaction from now on: after CREATE, which

@@ -113,6 +113,8 @@ SQLITE_EXTENSION_INIT3
 /* How often a call is made: each time the table has got another owner, which
 ** has found a transaction that is not decided. */
 #define CALL_ATTEMPTS 10
+/* The store may get another owner while row and store are compared. */
+#define COMPARISONS 3
 
 static struct ext_table *table_of(sqlite3_vtab *vtab) {
   return (struct ext_table *)vtab;
@@ -256,6 +258,36 @@ static int check_marker(struct ext_table *table, char **err) {
   return emb_committed(link->store) == (uint64_t)txn
              ? SQLITE_OK
              : txn_mismatch(table, txn, err);
+}
+
+/* Row and store are read one after the other, and others commit meanwhile:
+** what SQLite has committed may only be prepared there.  So the store is asked
+** before the row is read and after that, by a call that waits for such a
+** commit. */
+int ext_txn_compare(struct ext_table *table, struct ext_txn_numbers *numbers,
+                    char **err) {
+  struct ext_link *link = table->link;
+  int rc = SQLITE_OK;
+  *numbers = (struct ext_txn_numbers){0, 0, 0};
+  for (int i = 0; rc == SQLITE_OK && i < COMPARISONS && !numbers->agree; i++) {
+    uint64_t before = emb_committed(link->store), after = before;
+    sqlite3_int64 txn = 0;
+    int is_newest = 1;
+    rc = read_marker(table, &txn, err);
+    if (rc == SQLITE_OK && txn < (sqlite3_int64)before && may_be_old(table))
+      is_newest = ext_place_read_newest(table, &txn);
+    if (rc == SQLITE_OK && txn > (sqlite3_int64)before &&
+        !EMB_SEED(SEED_ROW_COMPARED_AMID_COMMIT)) {
+      int asked = emb_exists(link->session, NULL, 0, NULL);
+      rc = asked ? ext_link_error(link, asked, err) : SQLITE_OK;
+      after = emb_committed(link->store);
+    }
+    *numbers =
+        (struct ext_txn_numbers){txn, (sqlite3_int64)after,
+                                 !is_newest || ((sqlite3_int64)before <= txn &&
+                                                txn <= (sqlite3_int64)after)};
+  }
+  return rc;
 }
 
 /* Reported once; without memory for that, at the next use. */

@@ -62,7 +62,7 @@ struct table_row {
   const char *state;
   char uuid[33];
   uint32_t dim, type;
-  int is_open, is_owner, is_atomic, has_place;
+  int is_open, is_owner, is_atomic, has_place, agrees;
   sqlite3_int64 rows, txn, store_txn, owner_pid, owner_since, clients;
 };
 
@@ -80,9 +80,26 @@ static const char *state_of(struct ext_table *table,
     return "in doubt";
   if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
     return "read-only";
-  if (link->atomic && !link->in_txn && row->store_txn != row->txn)
+  if (!row->agrees)
     return row->store_txn > row->txn ? "ahead" : "behind";
   return "ok";
+}
+
+/* Within a transaction that writes the two are those that it began with. */
+static int compare_numbers(struct ext_table *table, struct table_row *row,
+                           char **err) {
+  struct ext_link *link = table->link;
+  struct ext_txn_numbers numbers;
+  int rc;
+  row->store_txn = (sqlite3_int64)emb_committed(link->store);
+  row->agrees = 1;
+  if (!link->atomic || link->in_txn || emb_in_doubt(link->store))
+    return SQLITE_OK;
+  rc = ext_txn_compare(table, &numbers, err);
+  row->txn = numbers.row;
+  row->store_txn = numbers.store;
+  row->agrees = numbers.agree;
+  return rc;
 }
 
 static void describe_owner(struct ext_table *table, struct table_row *row) {
@@ -128,10 +145,11 @@ static int tables_describe(struct ext_table *table, struct table_row *row) {
   }
   if (rc == SQLITE_OK)
     rc = ext_link_count_now(table->link, &row->rows, &err);
+  if (rc == SQLITE_OK)
+    rc = compare_numbers(table, row, &err);
   if (rc == SQLITE_OK) {
     row->is_open = 1;
     describe_owner(table, row);
-    row->store_txn = (sqlite3_int64)emb_committed(table->link->store);
     row->state = state_of(table, row);
   } else {
     row->state = rc == SQLITE_CANTOPEN ? "missing" : "error";

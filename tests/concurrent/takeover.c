@@ -114,7 +114,7 @@ static void act(struct member *m, struct connection *c) {
   } choices[] = {{LEAVE, 4},  {FORK, 1},    {CHILD, 1},      {EXEC, 1},
                  {TOUCH, 2},  {TRIGGER, 8}, {CHECKPOINT, 2}, {READ, 20},
                  {SCAN, 4},   {PUT, 10},    {PREFETCH, 12},  {WRITE_BACK, 6},
-                 {EVENTS, 29}};
+                 {BACKUP, 2}, {VERIFY, 3},  {EVENTS, 24}};
   uint64_t at = below(100);
   int i = 0;
   for (; at >= choices[i].weight; i++)
@@ -138,6 +138,10 @@ static void act(struct member *m, struct connection *c) {
     takeover_trigger(c);
   else if (event == CHECKPOINT)
     (void)takeover_run(c, "INSERT INTO v(v) VALUES('checkpoint')");
+  else if (event == VERIFY)
+    takeover_verify(c);
+  else if (event == BACKUP)
+    takeover_backup(c, m->dir);
   else if (event == READ)
     takeover_read(c);
   else if (event == SCAN)
@@ -330,11 +334,12 @@ static int failed(void) { return atomic_load(&test_state.failures) != 0; }
 static void round_end(struct round *r) {
   printf(
       "round %d: %d killed, %d stopped; %d commits, %d reads, %d tickets, "
-      "%d told of a death, %d busy, %d refused\n",
+      "%d told of a death, %d busy, %d refused, %d backups\n",
       takeover->round, r->kills, r->stops, (int)atomic_load(&takeover->commits),
       (int)atomic_load(&takeover->reads), (int)atomic_load(&takeover->tickets),
       (int)atomic_load(&takeover->told), (int)atomic_load(&takeover->busy),
-      (int)atomic_load(&takeover->refused));
+      (int)atomic_load(&takeover->refused),
+      (int)atomic_load(&takeover->backups));
   test_count("processes killed beside others", (uint64_t)r->kills);
   orphans_end();
   process_memory_end(takeover, sizeof *takeover);

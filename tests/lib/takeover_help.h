@@ -50,6 +50,8 @@ enum event {
   ROLLBACK,   /* of a transaction that has written */
   TRIGGER,    /* a transaction without BEGIN, by a trigger */
   CHECKPOINT, /* the command */
+  VERIFY,     /* integrity-check, and the state of the table */
+  BACKUP,     /* emb_backup, and both tables of the copy */
   READ,       /* both tables in one read transaction */
   SCAN,       /* a SELECT of all rows stays open for a while */
   PUT,        /* emb_put, and the row is read again */
@@ -77,7 +79,7 @@ extern struct takeover {
   _Atomic uint64_t after[KEYS]; /* done, begun when the directory had gone */
   _Atomic int64_t serial;       /* of the connections: whose key it is */
   _Atomic int children;         /* that have a connection, now */
-  _Atomic uint64_t commits, reads, told, busy, tickets, refused;
+  _Atomic uint64_t commits, reads, told, busy, tickets, refused, backups;
   struct takeover_place {
     _Atomic int64_t since_ms; /* of its present statement; 0: none */
     char doing[120];
@@ -158,6 +160,10 @@ void takeover_check(struct connection *c, unsigned key, int64_t value,
 void takeover_write(struct connection *c);
 void takeover_trigger(struct connection *c);
 void takeover_read(struct connection *c);
+/* What says of itself that it is sound, is so. */
+void takeover_verify(struct connection *c);
+/* A copy of the database, as it was at one moment. */
+void takeover_backup(struct connection *c, const char *dir);
 /* Begins a scan, or goes on with it; writes a row at once, or reads it again;
 ** begins a batch (PREFETCH or WRITE_BACK), or synchronizes one. */
 void takeover_scan(struct connection *c);

@@ -5,6 +5,7 @@
 */
 #include "takeover_help.h"
 
+#include <ftw.h>
 #include <unistd.h>
 
 static const char *const peek[] = {"", " AND v.mode = 'peek'"};
@@ -118,6 +119,57 @@ void takeover_read(struct connection *c) {
     takeover_fail(c, "key %u has vector %" PRId64 " before its row %" PRId64,
                   key, v[0], p[0]);
   atomic_fetch_add(&takeover->reads, 1);
+}
+
+/* ---- states -------------------------------------------------------------- */
+
+/* Where the directory is changed both may say so. */
+void takeover_verify(struct connection *c) {
+  int64_t same[2];
+  if (takeover_below(2))
+    (void)takeover_run(c, "INSERT INTO v(v) VALUES('integrity-check')");
+  else if (takeover_pair(c, same,
+                         "SELECT state NOT IN ('ahead', 'behind', 'missing'), "
+                         "1 FROM emb_tables") &&
+           same[0] != 1 && takeover->directory == STAYS)
+    takeover_fail(c, "emb_tables takes the store for a copy");
+}
+
+/* ---- backups ------------------------------------------------------------- */
+
+static void check_copy(struct connection *c, const char *path,
+                       const uint64_t least[KEYS]) {
+  struct connection copy = {.slot = c->slot};
+  copy.db = sql_connect(path, 0);
+  for (unsigned key = 0; key < KEYS; key++) {
+    int64_t pair[2];
+    if (!takeover_pair(&copy, pair,
+                       "SELECT n, vector FROM p JOIN v ON v.key = p.key AND "
+                       "v.mode = 'peek' WHERE p.key = %u",
+                       key) ||
+        pair[0] != pair[1])
+      takeover_fail(c, "in a backup key %u has %" PRId64 " and vector %" PRId64,
+                    key, pair[0], pair[1]);
+    takeover_check(c, key, pair[1], least[key], "a backup");
+  }
+  CHECK_EQ_INT(sqlite3_close(copy.db), SQLITE_OK);
+}
+
+void takeover_backup(struct connection *c, const char *dir) {
+  char path[700];
+  uint64_t least[KEYS];
+  if (c->scan || takeover->directory != STAYS)
+    return;
+  (void)snprintf(path, sizeof path, "%s/copy-%d.db", dir, (int)getpid());
+  for (unsigned key = 0; key < KEYS; key++)
+    least[key] = takeover_least(c, key);
+  if (!takeover_runs(c, "SELECT count(*) FROM emb_backup('%s')", path))
+    return;
+  check_copy(c, path, least);
+  atomic_fetch_add(&takeover->backups, 1);
+  (void)unlink(path);
+  (void)snprintf(path, sizeof path, "%s/copy-%d.db-emb", dir, (int)getpid());
+  (void)nftw(path, test_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- scans --------------------------------------------------------------- */
