@@ -231,7 +231,8 @@ static int backup_read_rows(struct backup *b, char **err) {
   return rc;
 }
 
-static int mismatch(const struct backup_part *part, int is_reader, char **err) {
+static int part_mismatch(const struct backup_part *part, int is_reader,
+                         char **err) {
   return ext_error(err, is_reader ? SQLITE_BUSY : SQLITE_CORRUPT_VTAB,
                    "the store of %s is at transaction %llu but the database "
                    "recorded %lld%s",
@@ -245,8 +246,8 @@ static int mismatch(const struct backup_part *part, int is_reader, char **err) {
 /* After EMB_LOCKED: decides what is in doubt by the row, which is the newest
 ** while nobody else can commit.  That holds with the write lock only: a process
 ** that lives may be just about to. */
-static int decide(struct backup *b, struct backup_part *part, uint64_t doubt,
-                  char **err) {
+static int decide_part(struct backup *b, struct backup_part *part,
+                       uint64_t doubt, char **err) {
   emb_store *store = part->link->store;
   sqlite3_int64 txn = part->txn;
   emb_err error;
@@ -256,7 +257,8 @@ static int decide(struct backup *b, struct backup_part *part, uint64_t doubt,
        !ext_place_read_newest(part->link->tables, &txn)))
     return NOT_DECIDED;
   if (txn < (sqlite3_int64)doubt && (uint64_t)txn != emb_committed(store))
-    return emb_in_doubt(store) == doubt ? mismatch(part, 0, err) : NOT_DECIDED;
+    return emb_in_doubt(store) == doubt ? part_mismatch(part, 0, err)
+                                        : NOT_DECIDED;
   rc = emb_resolve(store, doubt, txn >= (sqlite3_int64)doubt, &error);
   return rc ? ext_backup_error(err, rc, &error) : SQLITE_OK;
 }
@@ -266,7 +268,7 @@ static int part_result(struct backup *b, struct backup_part *part, int code,
                        char **err) {
   uint64_t doubt = emb_undecided(part->session);
   if (code == EMB_LOCKED && doubt) {
-    int rc = decide(b, part, doubt, err);
+    int rc = decide_part(b, part, doubt, err);
     return rc == SQLITE_OK ? NOT_DECIDED : rc; /* the call is made again */
   }
   return code ? ext_backup_part_error(part, code, err) : SQLITE_OK;
@@ -313,8 +315,9 @@ static int backup_settle(struct backup *b, struct backup_part *part,
     rc = await_commit(b, part, err);
   if (rc == SQLITE_OK && part->link->atomic &&
       (uint64_t)part->txn != emb_committed(store))
-    rc = is_reader && b->attempts < ATTEMPTS ? SQLITE_BUSY_SNAPSHOT
-                                             : mismatch(part, is_reader, err);
+    rc = is_reader && b->attempts < ATTEMPTS
+             ? SQLITE_BUSY_SNAPSHOT
+             : part_mismatch(part, is_reader, err);
   return rc;
 }
 
@@ -344,7 +347,8 @@ static void unmark_stores(struct backup *b) {
 }
 
 /* 1 after *rc: the stores are to be marked again. */
-static int is_again(struct backup *b, uint64_t since_us, int *rc, char **err) {
+static int has_to_mark_again(struct backup *b, uint64_t since_us, int *rc,
+                             char **err) {
   if (*rc == SQLITE_BUSY_SNAPSHOT && ++b->attempts > ATTEMPTS) {
     *rc = ext_error(err, SQLITE_BUSY, "others commit all the time; try again");
     return 0;
@@ -366,7 +370,7 @@ static int is_again(struct backup *b, uint64_t since_us, int *rc, char **err) {
 int ext_backup_moment(struct backup *b, char **err) {
   uint64_t since_us = ext_now_us();
   int rc = mark_stores(b, err);
-  while (is_again(b, since_us, &rc, err)) {
+  while (has_to_mark_again(b, since_us, &rc, err)) {
     unmark_stores(b);
     sqlite3_sleep(NAP_MS);
     rc = mark_stores(b, err);
