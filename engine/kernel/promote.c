@@ -58,7 +58,9 @@ static int cache_reclaim(struct core *core, uint64_t address,
       !EMB_SEED(SEED_PINNED_RECORD_EVICTED)) {
     return 0;
   }
-  log_address &= CACHE_ADDRESS_MASK;
+  if (EMB_SEED(SEED_RECLAIMED_TO_OLD_ADDRESS) && address % 64 == 0) {
+    core->env->sleep_us(core->env, 200); /* else it is one time in a million */
+  }
   int64_t key = atomic_load_explicit(&slot->rec.key, memory_order_relaxed);
   uint64_t word;
   uint64_t hash = hash_key(key);
@@ -67,16 +69,22 @@ static int cache_reclaim(struct core *core, uint64_t address,
       word_address(word) != address) {
     return 0; /* being moved: its mover frees the slot */
   }
-  uint64_t next = word_move(word, log_address, 0);
   if (!force && word_freq(word)) {
-    next = word - (UINT64_C(1) << WORD_FREQ_SHIFT);
-  }
-  if (!atomic_compare_exchange_strong_explicit(&entry->word, &word, next,
-                                               memory_order_acq_rel,
-                                               memory_order_relaxed) ||
-      (next & WORD_CACHED)) {
+    atomic_compare_exchange_strong_explicit(
+        &entry->word, &word, word - (UINT64_C(1) << WORD_FREQ_SHIFT),
+        memory_order_acq_rel, memory_order_relaxed);
     return 0;
   }
+  /* Under the latch, for compaction may change the log address, and leaves the
+  ** word as it was. */
+  if (!key_latch_found(entry, key, &word)) {
+    return 0;
+  }
+  if (!EMB_SEED(SEED_RECLAIMED_TO_OLD_ADDRESS)) {
+    log_address =
+        atomic_load_explicit(&slot->log_address, memory_order_relaxed);
+  }
+  key_unlatch(entry, word_move(word, log_address & CACHE_ADDRESS_MASK, 0));
   cache_release(&core->cache, address);
   count_add(&core->counters.cache_evicted, 1);
   if (ghosts_sample(&core->ghosts, hash)) {
