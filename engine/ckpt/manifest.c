@@ -48,8 +48,8 @@ static int manifest_is_valid(const struct manifest *slot, int i) {
          (slot->format > MANIFEST_FORMAT ||
           (manifest_is_zero(slot->zero, sizeof slot->zero) &&
            (slot->format >= 3 || slot->newest == 0) &&
-           is_text(slot->schema, sizeof slot->schema) &&
-           slot->generation > 0 && slot->generation % 2 == (uint64_t)i));
+           is_text(slot->schema, sizeof slot->schema) && slot->generation > 0 &&
+           slot->generation % 2 == (uint64_t)i));
 }
 
 /* path: PATH_BYTES for the file's name. */
