@@ -89,6 +89,13 @@ TEST(newest_generation_is_read) {
   }
 }
 
+/* Generations begin with 1: a slot that says 0 is nobody's. */
+TEST(generation_0_is_damage) {
+  struct manifest m;
+  write_generation(0);
+  CHECK_EQ_INT(read_back(&m), EMB_CORRUPT);
+}
+
 /* A manifest that is not there has been moved away, with all that it names. */
 TEST(a_missing_file_is_not_made) {
   struct manifest m = sample(5);
