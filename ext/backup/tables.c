@@ -259,6 +259,8 @@ static int decide_part(struct backup *b, struct backup_part *part,
   if (txn < (sqlite3_int64)doubt && (uint64_t)txn != emb_committed(store))
     return emb_in_doubt(store) == doubt ? part_mismatch(part, 0, err)
                                         : NOT_DECIDED;
+  if (txn >= (sqlite3_int64)doubt) /* see DECIDED in table/txn.c */
+    (void)ext_place_sync(part->link->file);
   rc = emb_resolve(store, doubt, txn >= (sqlite3_int64)doubt, &error);
   return rc ? ext_backup_error(err, rc, &error) : SQLITE_OK;
 }
