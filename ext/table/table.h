@@ -359,8 +359,9 @@ int ext_txn_immediate(struct ext_table *table, char **err);
 ** is so when the table got another owner since ext_txn_immediate.  0: *rc is
 ** SQLite's code.  attempts begins with 0. */
 int ext_txn_again(struct ext_table *table, int *attempts, int *rc, char **err);
-/* The last transaction of the database's row and of the store, and whether they
-** agree: they may differ while another connection commits. */
+/* The last transaction of the database's row and of the store.  agree: 1, too,
+** where they differ only because another connection commits, or because this
+** one reads an older state and the newest row cannot be had. */
 struct ext_txn_numbers {
   sqlite3_int64 row, store;
   int agree;

@@ -96,10 +96,12 @@ static int compare_numbers(struct ext_table *table, struct table_row *row,
   if (!link->atomic || link->in_txn || emb_in_doubt(link->store))
     return SQLITE_OK;
   rc = ext_txn_compare(table, &numbers, err);
+  if (rc != SQLITE_OK)
+    return rc;
   row->txn = numbers.row;
   row->store_txn = numbers.store;
   row->agrees = numbers.agree;
-  return rc;
+  return SQLITE_OK;
 }
 
 static void describe_owner(struct ext_table *table, struct table_row *row) {

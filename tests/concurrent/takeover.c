@@ -18,6 +18,8 @@
 **             that an owner has gone;
 **           - each ticket gives its rows, or one error;
 **           - the first use after the death of an owner is that error;
+**           - a backup is both tables at one moment, and nothing that is sound
+**             is said to be damaged or of another age;
 **           - when all have gone, both tables are equal and the store is sound.
 ** AMOUNT    TAKEOVER_SECONDS=n, else 10, LONG=n times as long.  SEED repeats
 **           the choices, not the moments.  TAKEOVER_EVENTS, TAKEOVER_JOURNAL
