@@ -258,7 +258,9 @@ static inline void key_unlatch(struct entry *entry, uint64_t word) {
 void key__unlatch_or_empty(struct core *core, uint64_t hash,
                            struct entry *entry, uint64_t word);
 /* Log address of the record that a word points to; 0 if none.  The word is
-** latched, or the result is checked by a later compare-and-swap. */
+** latched, or the result is only a hint.  Of a cached record no later look at
+** the word makes it certain: compaction gives it another log address and leaves
+** the word as it is. */
 uint64_t key_log_address(const struct core *core, uint64_t word);
 /* Log address of a key's committed record, 0 if none, without a latch: a
 ** cached record may change its slot meanwhile. */
