@@ -31,7 +31,7 @@ $broken"
 
 # The layers, from below; a folder may include what is lower, and its own.  A
 # header named after its folder, as env/env_os.h, is private to it.
-layers='base env epoch mem rec vec choose ivf pack diff schema index log cache kernel ckpt
+layers='base env process epoch mem rec vec choose ivf pack diff schema index log cache kernel ckpt
 consumer session samples bound life table bank bag txn scan ahead snapshot nearest sample
 delta backup serve api
 ext/value ext/dict ext/join ext/conn ext/table ext/fn ext/backup ext/tvf ext/choose

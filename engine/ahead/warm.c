@@ -695,7 +695,7 @@ static int warm_round(emb_store *store) {
     if (more && rest) {
       pthread_mutex_lock(&core->wake_lock);
       if (!core->stopping) {
-        env->wait_us(env, &core->work, &core->wake_lock, rest);
+        env->wait_us(env, &core->stopped, &core->wake_lock, rest);
       }
       pthread_mutex_unlock(&core->wake_lock);
     }

@@ -10,6 +10,7 @@
 ** the manifest makes a directory a store, so it goes first.
 */
 #include "features.h"
+#include "step.h"
 
 #include "../session/dir.h"
 
@@ -54,6 +55,7 @@ emb_store *features__new_store(struct env *env) {
     struct chain chain;
     struct evict evict;
     struct bank bank;
+    struct step step;
   } *whole = env->allocate(env, sizeof *whole);
   if (!whole) {
     return NULL;
@@ -65,5 +67,6 @@ emb_store *features__new_store(struct env *env) {
   whole->store.chain = &whole->chain;
   whole->store.evict = &whole->evict;
   whole->store.bank = &whole->bank;
+  whole->store.step = &whole->step;
   return &whole->store;
 }

@@ -88,6 +88,19 @@ static int make_dirs(struct env *env, const char *dir, emb_err *err) {
   return os ? err_os(err, EMB_CANTOPEN, os, "cannot create %s", dir) : EMB_OK;
 }
 
+static int create_manifest(emb_store *store, struct manifest *m, emb_err *err) {
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  struct env_dir *names;
+  int os = env->open_dir(env, core->dir, &names);
+  if (os) {
+    return err_os(err, EMB_CANTOPEN, os, "cannot open %s", core->dir);
+  }
+  int rc = manifest_create(env, core->dir, names, m, err);
+  env->close_dir(env, names);
+  return rc;
+}
+
 static int create_files(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -135,7 +148,7 @@ static int create_files(emb_store *store, emb_err *err) {
   m.clean = 1;
   checkpoint_describe(core, &m);
   m.replay = m.tail = core->layout.extent_pages;
-  rc = manifest_create(env, core->dir, core->names, &m, err);
+  rc = create_manifest(store, &m, err);
   store->checkpoint.manifest = m;
   return rc;
 }
@@ -215,8 +228,7 @@ static void init_locks(emb_store *store) {
   pthread_mutex_init(&store->snapshots->lock, NULL);
   pthread_condattr_init(&clock);
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-  pthread_cond_init(&core->wake, &clock);
-  pthread_cond_init(&core->work, &clock);
+  pthread_cond_init(&core->stopped, &clock);
   pthread_cond_init(&core->room, &clock);
   pthread_cond_init(&core->released, &clock);
   pthread_condattr_destroy(&clock);
@@ -251,52 +263,34 @@ static int init_memory(emb_store *store, emb_err *err) {
   return EMB_OK;
 }
 
+/* Finds out how the disk can be accessed here. */
 static int init_queue(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
-  int kind =
-      store->config.io == EMB_IO_PREAD ? ENV_QUEUE_POOL : ENV_QUEUE_URING;
-  int os = env->queue_open(env, kind, 16, &core->flush_queue);
+  struct process_queue q = {NULL, ENV_QUEUE_URING, FLUSH_DEPTH};
+  q.kind = store->config.io == EMB_IO_PREAD ? ENV_QUEUE_POOL : ENV_QUEUE_URING;
+  int os = env->queue_open(env, q.kind, q.depth, &q.queue);
   if (os == ENOSYS && store->config.io == EMB_IO_AUTO) {
-    kind = ENV_QUEUE_POOL;
-    os = env->queue_open(env, kind, 16, &core->flush_queue);
+    q.kind = ENV_QUEUE_POOL;
+    os = env->queue_open(env, q.kind, q.depth, &q.queue);
   }
-  core->queue_kind = kind;
-  return os ? err_os(err, EMB_IOERR, os, "cannot start disk access (%s)",
-                     kind == ENV_QUEUE_URING ? "io_uring" : "pread")
-            : EMB_OK;
-}
-
-static int start_threads(emb_store *store, emb_err *err) {
-  struct core *core = &store->core;
-  struct env *env = core->env;
-  void (*run[2])(void *) = {step__flush_thread, step__work_thread};
-  if (core->step_mode) {
-    return EMB_OK;
+  core->queue_kind = q.kind;
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot start disk access (%s)",
+                  q.kind == ENV_QUEUE_URING ? "io_uring" : "pread");
   }
-  for (int i = 0; i < 2; i++) {
-    int os = env->thread_start(env, run[i], store, &store->threads[i]);
-    if (os) {
-      store->threads[i] = NULL;
-      return err_os(err, EMB_NOMEM, os, "cannot start a thread");
-    }
-  }
+  process_queue_give(core->process, &q);
   return EMB_OK;
 }
 
-static void stop_threads(emb_store *store) {
+static void stop_background(emb_store *store) {
   struct core *core = &store->core;
   pthread_mutex_lock(&core->wake_lock);
   core->stopping = 1;
-  pthread_cond_broadcast(&core->wake);
-  pthread_cond_broadcast(&core->work);
+  pthread_cond_broadcast(&core->stopped);
   pthread_mutex_unlock(&core->wake_lock);
-  for (int i = 0; i < 2; i++) {
-    if (store->threads[i]) {
-      core->env->thread_join(core->env, store->threads[i]);
-      store->threads[i] = NULL;
-    }
-  }
+  background_end(&core->work); /* which may wait for the other */
+  background_end(&core->flush);
 }
 
 void open__free(emb_store *store) {
@@ -306,7 +300,7 @@ void open__free(emb_store *store) {
   route_left(store, store->closed_in_peace);
   route_close(store);
   jobs_stop(store);
-  stop_threads(store);
+  stop_background(store);
   tasks_free(store);
   warm_free(store);
   nearest_free(store);
@@ -315,9 +309,6 @@ void open__free(emb_store *store) {
   emb_check(store_valid(store) && core_valid(core));
   recovery_free(store->doubt);
   snapshots_free(core, store->snapshots);
-  if (core->flush_queue) {
-    env->queue_close(env, core->flush_queue);
-  }
   own_unlock(store); /* nothing is written any more */
   log_free(&core->log);
   cache_free(&core->cache);
@@ -330,13 +321,13 @@ void open__free(emb_store *store) {
   consumers_free(&store->consumers);
   readers_free(core);
   identity_free(core);
-  if (core->names) {
-    env->close_dir(env, core->names);
-  }
   if (store->manifest) {
     env->close(env, store->manifest);
   }
   env->release(env, core->dir);
+  if (core->process) {
+    process_leave(core->process);
+  }
   env->release(env, store);
 }
 
@@ -520,10 +511,6 @@ static int store_open_store(emb_store *store, emb_err *err) {
       end_creation(store);
     }
   }
-  if (!rc && !core->temporary) {
-    int os = core->env->open_dir(core->env, core->dir, &core->names);
-    rc = os ? err_os(err, EMB_CANTOPEN, os, "cannot open %s", core->dir) : rc;
-  }
   rc = rc ? rc : init_memory(store, err);
   rc = rc ? rc : init_queue(store, err);
   if (rc) {
@@ -539,7 +526,7 @@ static int store_open_store(emb_store *store, emb_err *err) {
     rc = load_existing(store, err);
   }
   core->log.salt = core->salt;
-  return rc ? rc : start_threads(store, err);
+  return rc ? rc : step__start(store, err);
 }
 
 int open__make(struct env *env, const char *dir, const emb_config *config,
@@ -582,7 +569,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   sampling_init(store);
   core->vec = vec_best();
   store->process = env->process(env);
-  if (!core->dir) {
+  if (!core->dir || process_join(env, &core->process)) {
     rc = err_set(err, EMB_NOMEM, "out of memory");
   } else {
     memcpy(core->dir, dir, length);
@@ -660,7 +647,7 @@ int open__close(emb_store *store, emb_err *err) {
   int rc = EMB_OK;
   route_leave(store);
   int kept = bank_close(store, err); /* what cannot be applied is lost */
-  stop_threads(store);
+  stop_background(store);
   if (atomic_load(&store->owner) && !core->temporary &&
       !atomic_load(&store->dropped) && !atomic_load(&store->owed) &&
       !atomic_load(&store->in_doubt)) {

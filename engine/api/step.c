@@ -5,16 +5,19 @@
 **
 **   emb_step          one pass of each lane, and one piece of an asynchronous
 **                     batch
-**   flush thread      LANE_FLUSH, when it is woken, and twice a second while
+**   core->flush       LANE_FLUSH, when it is woken, and twice a second while
 **                     anything changes
-**   work thread       LANE_WORK as long as there is more, then LANE_AFTER;
+**   core->work        LANE_WORK as long as there is more, then LANE_AFTER;
 **                     again at once while that has more, else after a pause,
 **                     which grows while passes fail (tasks.c)
 **
-** REST              A thread that finds nothing changed and nothing due sleeps
-**                   until something is: it says so (core->resting), looks once
-**                   more, and then sleeps; who changes something looks whether
-**                   one rests after that (core_changed).  So an idle
+** The last two run on threads that all stores of the process share
+** (process/process.h), a piece at a time.
+**
+** REST              Work that finds nothing changed and nothing due rests until
+**                   something is: it says so (core->resting), looks once more,
+**                   and then returns; a change looks after that whether
+**                   something rests, and wakes it (core_changed).  So an idle
 **                   store wakes no processor, nor does one that another process
 **                   owns.
 */
@@ -138,114 +141,109 @@ int step__once(struct core *core, int *more, emb_err *err) {
   return tasks_pass((emb_store *)(void *)core, LANE_FLUSH, 0, more, err);
 }
 
-/* ---- threads ----------------------------------------------------------- */
-
-/* Under wake_lock: sleeps so long, or while it may rest until it is roused.
-** 1: it was. */
-static int sleep_or_rest(struct core *core, pthread_cond_t *cond, uint32_t rest,
-                         uint64_t us) {
-  int roused = 0;
-  if (!core->stopping && !(rest == REST_FLUSH && core->work_wanted)) {
-    if (!(rest && !(atomic_load(&core->resting) & rest))) {
-      core->env->wait_us(core->env, cond, &core->wake_lock, us);
-    }
-    roused = rest && !(atomic_load(&core->resting) & rest);
-  }
-  atomic_fetch_and(&core->resting, ~rest);
-  return roused;
-}
-
-/* What the flush thread's work follows from. */
-struct flush_state {
-  uint64_t version, tail, loads, promoted;
-};
+/* ---- in the background --------------------------------------------------- */
 
 /* Nothing has changed since the last look, and nothing is left to be done bit
 ** by bit. */
-static int flush_may_rest(emb_store *store, struct flush_state *last) {
+static int flush_may_rest(emb_store *store) {
   struct core *core = &store->core;
   struct flush_state now = {
       atomic_load(&core->version), atomic_load(&core->log.tail),
       atomic_load(&store->loaded), atomic_load(&core->counters.cache_admitted)};
+  struct flush_state *last = &store->step->last;
   int same = memcmp(&now, last, sizeof now) == 0;
   *last = now;
   return same && !frames_excess(&core->frames) &&
          !index_has_retired(&core->index);
 }
 
-void step__flush_thread(void *arg) {
+static uint64_t step_flush(void *arg) {
   emb_store *store = arg;
   struct core *core = &store->core;
-  struct flush_state last = {0};
-  pthread_mutex_lock(&core->wake_lock);
-  while (!core->stopping) {
-    if (!core->work_wanted) {
-      atomic_fetch_or(&core->resting, REST_FLUSH);
-      int rests = flush_may_rest(store, &last);
-      if (!rests) {
-        atomic_fetch_and(&core->resting, ~(uint32_t)REST_FLUSH);
-      }
-      sleep_or_rest(core, &core->wake, rests ? REST_FLUSH : 0,
-                    rests ? UINT64_MAX : FLUSH_PAUSE_MS * 1000);
-    }
-    core->work_wanted = 0;
-    int more = !core->stopping;
-    pthread_mutex_unlock(&core->wake_lock);
-    while (more) {
-      tasks_pass(store, LANE_FLUSH, 1, &more, NULL);
-    }
-    pthread_mutex_lock(&core->wake_lock);
-  }
-  pthread_mutex_unlock(&core->wake_lock);
-}
-
-/* One look at everything; 1: LANE_AFTER has more to do. */
-static int work_round(emb_store *store) {
+  struct env *env = core->env;
   int more = 1;
-  while (more && !core_stopping(&store->core) &&
-         tasks_pass(store, LANE_WORK, 1, &more, NULL) == EMB_OK) {
+  atomic_fetch_and(&core->resting, ~(uint32_t)REST_FLUSH);
+  while (more) {
+    tasks_pass(store, LANE_FLUSH, 1, &more, NULL);
   }
-  more = 0;
-  if (!core_stopping(&store->core)) {
-    tasks_pass(store, LANE_AFTER, 1, &more, NULL);
+  atomic_fetch_or(&core->resting, REST_FLUSH);
+  if (flush_may_rest(store)) {
+    return BACKGROUND_NEVER;
   }
-  return more;
+  atomic_fetch_and(&core->resting, ~(uint32_t)REST_FLUSH);
+  return env->now_us(env) + FLUSH_PAUSE_MS * 1000;
 }
 
-/* Until there may be something to do, or the store is closed. */
-static void work_rest(emb_store *store) {
+/* When there may be something to do. */
+static uint64_t work_rest(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;
   uint32_t rest = REST_WORK;
-  if (!atomic_load(&store->served) &&
-      !tasks_were_roused(store, env->now_us(env))) {
+  uint64_t now = env->now_us(env), pause_us;
+  if (!atomic_load(&store->served) && !tasks_were_roused(store, now)) {
     rest |= REST_CALLS;
   }
   atomic_fetch_or(&core->resting, rest);
-  uint64_t pause_us, us = tasks_rest_us(store, &pause_us);
+  uint64_t us = tasks_rest_us(store, &pause_us);
   if (us == 0) {
     atomic_fetch_and(&core->resting, ~rest);
     rest = 0;
     us = pause_us;
   }
-  pthread_mutex_lock(&core->wake_lock);
-  if (sleep_or_rest(core, &core->work, rest, us)) {
-    store->tasks.roused_us = env->now_us(env);
-  }
-  pthread_mutex_unlock(&core->wake_lock);
+  store->step->rest = rest;
+  return us == TASKS_NEVER ? BACKGROUND_NEVER : env->now_us(env) + us;
 }
 
-void step__work_thread(void *arg) {
+/* The rest before this run is over: was it ended by a change? */
+static void end_rest(emb_store *store) {
+  struct core *core = &store->core;
+  struct env *env = core->env;
+  uint32_t rest = store->step->rest;
+  if (rest && !(atomic_load(&core->resting) & rest)) {
+    store->tasks.roused_us = env->now_us(env);
+  }
+  atomic_fetch_and(&core->resting, ~rest);
+  store->step->rest = 0;
+}
+
+static uint64_t step_work(void *arg) {
   emb_store *store = arg;
   int more = 0;
-  /* A process that is over after one statement has not read a large table. */
-  if (warm_is_small(store)) {
-    tasks_pass(store, LANE_AFTER, 1, &more, NULL);
-  }
-  while (!core_stopping(&store->core)) {
-    if (!more) {
-      work_rest(store);
+  end_rest(store);
+  if (!store->step->has_begun) {
+    store->step->has_begun = 1;
+    /* A process that is over after one statement has not read a large table. */
+    if (warm_is_small(store)) {
+      tasks_pass(store, LANE_AFTER, 1, &more, NULL);
+      if (!more) {
+        return work_rest(store);
+      }
     }
-    more = work_round(store);
   }
+  if (core_stopping(&store->core)) {
+    return BACKGROUND_NEVER;
+  }
+  if (tasks_pass(store, LANE_WORK, 1, &more, NULL) == EMB_OK && more) {
+    return 0;
+  }
+  tasks_pass(store, LANE_AFTER, 1, &more, NULL);
+  return more ? 0 : work_rest(store);
+}
+
+int step__start(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  if (core->step_mode) {
+    return EMB_OK;
+  }
+  int os = background_start(&core->flush, core->process, BACKGROUND_FLUSH,
+                            step_flush, store);
+  os = os ? os
+          : background_start(&core->work, core->process, BACKGROUND_WORK,
+                             step_work, store);
+  if (os) {
+    return err_os(err, EMB_NOMEM, os, "cannot start a thread");
+  }
+  background_wake(&core->flush);
+  background_wake(&core->work);
+  return EMB_OK;
 }

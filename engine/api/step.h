@@ -14,7 +14,19 @@ void step__relieve(struct core *core, int (*interrupt)(void *), void *arg);
 /* core->step: for a call that waits in a store without threads. */
 int step__once(struct core *core, int *more, emb_err *err);
 
-void step__flush_thread(void *store);
-void step__work_thread(void *store);
+/* What the background work of a store remembers from run to run; only that
+** touches it. */
+struct step {
+  /* What LANE_FLUSH's work follows from, as it was after the last run. */
+  struct flush_state {
+    uint64_t version, tail, loads, promoted;
+  } last;
+  /* The other: core->resting's bits that it has set, and whether it ran. */
+  uint32_t rest;
+  int has_begun;
+};
+
+/* Background work of the store begins; nothing in step mode. */
+int step__start(emb_store *store, emb_err *err);
 
 #endif

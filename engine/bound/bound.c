@@ -181,7 +181,9 @@ static int acquire_key(emb_session *s, int64_t key, uint32_t call,
       count_add(&core->counters.staleness_waits, 1);
       atomic_fetch_add(&core->release_waiters, 1);
     } else {
+      session_waits(s, 1);
       sleep_for_release(core, count, (until - now) / 1000 + 1);
+      session_waits(s, -1);
     }
   }
   if (waits) {

@@ -115,13 +115,15 @@ static int checkpoint_write_manifest(struct core *core,
   emb_err first;
   emb_assert(m->replay <= m->tail);
   emb_assert(m->tail <= atomic_load(&core->log.synced)); /* P1 */
+  struct env_file *file;
   int rc = identity_check(core, err);
+  rc = rc ? rc : identity__open(core, &file, err);
   if (rc) {
     return rc;
   }
   identity__expect(core, before, before + MANIFEST_STEP);
-  rc = manifest__write_open(core->env, core->identity.manifest, core->dir, m, 1,
-                            &first);
+  rc = manifest__write_open(core->env, file, core->dir, m, 1, &first);
+  core->env->close(core->env, file);
   if (rc) {
     /* Which slots are valid is not known any more. */
     char why[sizeof core->log.why];

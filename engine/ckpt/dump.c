@@ -121,7 +121,7 @@ int dump__write(struct core *core, struct epoch_slot *slot, uint64_t generation,
   }
   if (!rc && !w.os && !core->temporary &&
       !EMB_SEED(SEED_INDEX_DIR_NOT_SYNCED)) {
-    w.os = env->sync_dir(env, core->names);
+    w.os = core_sync_names(core);
   }
   if (w.blocks && !EMB_SEED(SEED_CHECKPOINT_LEAKS_MEMORY)) {
     env->unmap(env, w.blocks, (BLOCKS_BUFFER + 1) * (size_t)DUMP_BLOCK);

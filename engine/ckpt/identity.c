@@ -54,12 +54,13 @@ int identity_begin(struct core *core, int recovered, emb_err *err) {
   if (rc) {
     return rc;
   }
-  int os = env->open(env, path, ENV_WRITE, &own->manifest);
+  struct env_file *file;
+  int os = env->open(env, path, ENV_WRITE, &file);
   if (os) {
-    own->manifest = NULL;
     return err_os(err, EMB_CANTOPEN, os, "cannot open %s", path);
   }
-  os = env->about(env, own->manifest, NULL, &manifest);
+  os = env->about(env, file, NULL, &manifest);
+  env->close(env, file);
   os = os ? os : env->about(env, core->log.file, NULL, &log);
   os = os ? os : id_of(core, ID_LOCK, own->ids[ID_LOCK]);
   os = os ? os : env->identity(env, core->dir, own->directory);
@@ -68,22 +69,20 @@ int identity_begin(struct core *core, int recovered, emb_err *err) {
   }
   memcpy(own->ids[ID_MANIFEST], manifest.id, sizeof manifest.id);
   memcpy(own->ids[ID_LOG], log.id, sizeof log.id);
+  own->is_noted = 1;
   return EMB_OK;
 }
 
 void identity__expect(struct core *core, uint64_t from, uint64_t to) {
   struct identity *own = &core->identity;
-  emb_assert(own->manifest && from <= to && to >= atomic_load(&own->to));
+  emb_assert(own->is_noted && from <= to && to >= atomic_load(&own->to));
   atomic_store(&own->to, to);
   atomic_store(&own->from, from);
 }
 
 void identity_free(struct core *core) {
   struct identity *own = &core->identity;
-  if (own->manifest) {
-    core->env->close(core->env, own->manifest);
-    own->manifest = NULL;
-  }
+  own->is_noted = 0;
   atomic_store(&own->from, 0);
   atomic_store(&own->to, 0);
 }
@@ -147,34 +146,62 @@ static int stamps_fit(struct core *core, const char *bytes, uint64_t from) {
 
 /* The newest slot that is valid: *fits as above.  Each state is in both: where
 ** the newer one is damaged, the other has the generation before. */
-static int slots_fit(struct core *core, uint64_t from, int *fits) {
+static int slots_fit(struct core *core, struct env_file *file, uint64_t from,
+                     int *fits) {
   struct identity *own = &core->identity;
   struct manifest newest;
-  int os = manifest__newest(core->env, own->manifest, &newest);
+  int os = manifest__newest(core->env, file, &newest);
   *fits = !os && memcmp(newest.uuid, core->uuid, sizeof newest.uuid) == 0 &&
           newest.generation + MANIFEST_STEP > from &&
           newest.generation <= atomic_load(&own->to);
   return os;
 }
 
-static int look_at_manifest(struct core *core, struct verdict *verdict) {
+static int look_at_manifest(struct core *core, struct env_file *file,
+                            struct verdict *verdict) {
   struct identity *own = &core->identity;
   char bytes[STAMPS_BYTES];
   int os = 0, fits = EMB_SEED(SEED_GENERATION_NOT_CHECKED);
   for (int i = 0; !os && !fits && i < TRIES; i++) {
     uint64_t from = atomic_load(&own->from);
     emb_assert(from > 0);
-    os = core->env->read(core->env, own->manifest, bytes, sizeof bytes,
+    os = core->env->read(core->env, file, bytes, sizeof bytes,
                          offsetof(struct manifest, uuid));
     fits = !os && stamps_fit(core, bytes, from);
     if (!os && !fits) {
-      os = slots_fit(core, from, &fits);
+      os = slots_fit(core, file, from, &fits);
     }
   }
   if (!os && !fits) {
     verdict->file = MANIFEST_NAME;
     verdict->what = "was written by another process";
     verdict->remedy = "";
+  }
+  return os;
+}
+
+/* The manifest, if it is still the owner's: else 0 and a verdict. */
+static int open_manifest(struct core *core, int flags, struct env_file **file,
+                         struct verdict *verdict) {
+  struct env *env = core->env;
+  struct env_about about;
+  char path[PATH_BYTES];
+  if (path_join(path, sizeof path, core->dir, MANIFEST_NAME, NULL)) {
+    return ENAMETOOLONG;
+  }
+  int os = env->open(env, path, flags, file);
+  if (os) {
+    *file = NULL;
+    return is_no_path(os) ? judge_name(core, ID_MANIFEST, os, verdict) : os;
+  }
+  os = env->about(env, *file, NULL, &about);
+  int is_other = !os && !is_same(about.id, core->identity.ids[ID_MANIFEST]);
+  if (is_other) {
+    os = judge_name(core, ID_MANIFEST, 0, verdict);
+  }
+  if (os || is_other) {
+    env->close(env, *file);
+    *file = NULL;
   }
   return os;
 }
@@ -201,13 +228,28 @@ int identity_check(struct core *core, emb_err *err) {
   if (rc || core->temporary) {
     return rc;
   }
-  emb_assert(core->identity.manifest);
+  emb_assert(core->identity.is_noted);
+  struct env_file *file = NULL;
   int os = look_at_names(core, &verdict);
   if (!os && !verdict.file) {
-    os = look_at_manifest(core, &verdict);
+    os = open_manifest(core, ENV_READ, &file, &verdict);
+  }
+  if (file) {
+    os = look_at_manifest(core, file, &verdict);
+    core->env->close(core->env, file);
   }
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot look at the files of %s",
+                  core->dir);
+  }
+  return verdict.file ? identity_lost(core, &verdict, err) : EMB_OK;
+}
+
+int identity__open(struct core *core, struct env_file **file, emb_err *err) {
+  struct verdict verdict = {NULL, NULL, NULL};
+  int os = open_manifest(core, ENV_WRITE, file, &verdict);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot open %s/" MANIFEST_NAME,
                   core->dir);
   }
   return verdict.file ? identity_lost(core, &verdict, err) : EMB_OK;

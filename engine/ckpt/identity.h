@@ -16,13 +16,15 @@
 **             manifest        its newest generation is the one that this
 **                             process read or wrote last, of the same uuid
 **
-**           Three stats and a read of 4 KiB.  Only if a slot looks otherwise
-**           both are read and their checksums counted: one may be damaged.
+**           Three stats, an open and a read of 4 KiB: no file stays open for
+**           it, since an idle table has few descriptors.  Only if a slot looks
+**           otherwise both are read and their checksums counted: one may be
+**           damaged.
 ** FAILURE   Files of another fail the store for good (log_give_up): reads go
 **           on, and nothing is written or made in the directory any more.  An
 **           error of the system while looking is EMB_IOERR, and says nothing
 **           of the store.
-** STATES    none    no manifest is open: a reader, or a temporary store
+** STATES    none    a reader, or a temporary store
 **           begun    the owner's files are noted            [identity_begin]
 **           known    and the generation                     [identity__expect]
 ** THREADS   identity_begin and identity__expect by the thread that becomes the
@@ -35,14 +37,16 @@
 
 #include "manifest.h"
 
-/* The process becomes the owner: opens the manifest, and notes which files are
-** there.  As a store_file's load. */
+/* The process becomes the owner: notes which files are there.  The load of a
+** store_file. */
 int identity_begin(struct core *core, int recovered, emb_err *err);
 /* The manifest has a generation of these. */
 void identity__expect(struct core *core, uint64_t from, uint64_t to);
 /* EMB_FAILED: the store has failed, now or earlier; EMB_IOERR.  Once the
 ** generation is known. */
 int identity_check(struct core *core, emb_err *err);
+/* The manifest for writing, if it is still the owner's. */
+int identity__open(struct core *core, struct env_file **file, emb_err *err);
 void identity_free(struct core *core);
 
 #endif

@@ -220,7 +220,7 @@ int consumer_drop(struct consumers *c, const char *name, emb_err *err) {
   } else {
     int os = env->unlink(env, path);
     os = os == ENOENT ? 0 : os;
-    os = os ? os : env->sync_dir(env, c->core->names);
+    os = os ? os : core_sync_names(c->core);
     if (os) {
       rc = err_os(err, EMB_IOERR, os, "cannot remove %s", path);
     } else {

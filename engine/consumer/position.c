@@ -74,7 +74,7 @@ static int position_forget(struct core *core, emb_err *err) {
   }
   int os = core->env->unlink(core->env, path);
   if (os != ENOENT) {
-    os = os ? os : core->env->sync_dir(core->env, core->names);
+    os = os ? os : core_sync_names(core);
   } else {
     os = 0;
   }

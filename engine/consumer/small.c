@@ -81,7 +81,7 @@ int small__name(struct core *core, const char *made, const char *name,
   char path[PATH_BYTES], made_path[PATH_BYTES];
   int rc = path_join(path, sizeof path, core->dir, name, err);
   rc = rc ? rc : path_join(made_path, sizeof made_path, core->dir, made, err);
-  int os = rc ? 0 : replace_name(core->env, made_path, path, core->names);
+  int os = rc ? 0 : core_replace_name(core, made_path, path);
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : rc;
 }
 

@@ -155,6 +155,8 @@ struct env {
   int (*open_dir)(struct env *, const char *path, struct env_dir **);
   void (*close_dir)(struct env *, struct env_dir *);
   int (*sync_dir)(struct env *, struct env_dir *);
+  /* All of the file system that the file is on, directories as well. */
+  int (*sync_all)(struct env *, struct env_file *);
   /* Calls each(arg, name) for every entry but "." and "..". */
   int (*list_dir)(struct env *, const char *path,
                   void (*each)(void *arg, const char *name), void *arg);

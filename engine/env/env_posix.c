@@ -224,6 +224,14 @@ static int dir_sync(struct env *env, struct env_dir *dir) {
   return rc == EINVAL ? 0 : rc;
 }
 
+static int file_sync_all(struct env *env, struct env_file *file) {
+  (void)env;
+  int rc;
+  while (rc = syncfs(file->fd) != 0 ? errno : 0, rc == EINTR)
+    ;
+  return rc;
+}
+
 static int dir_list(struct env *env, const char *path,
                     void (*each)(void *arg, const char *name), void *arg) {
   (void)env;
@@ -331,6 +339,7 @@ struct env env_posix = {
     .open_dir = dir_open,
     .close_dir = dir_close,
     .sync_dir = dir_sync,
+    .sync_all = file_sync_all,
     .list_dir = dir_list,
     .about = file_about,
     .identity = path_identity,

@@ -36,9 +36,13 @@
 #include "../rec/rec.h"
 #include "../vec/vec.h"
 #include "observe.h"
+#include "../process/process.h"
 #include "../schema/schema.h"
 
 _Static_assert(WORD_ADDRESS_LIMIT_BITS == WORD_ADDRESS_BITS, "one address");
+
+/* Writes of the log in flight. */
+#define FLUSH_DEPTH 16
 
 /* Outcomes of key functions that are no errors. */
 enum { KEY_FOUND = 0, KEY_ABSENT = 1, KEY_INTENT = 2, KEY_BLOCKED = 3 };
@@ -81,9 +85,9 @@ struct readers {
 /* The files of the store as its owner opened them (ckpt/identity.h).  Written
 ** by the thread that becomes the owner, before it is one. */
 struct identity {
-  struct env_file *manifest; /* for writing; NULL: not the owner */
-  uint64_t ids[3][2];        /* device and inode: manifest, log, lock */
-  uint64_t directory[2];     /* the same of the directory */
+  int is_noted;          /* 0: not the owner */
+  uint64_t ids[3][2];    /* device and inode: manifest, log, lock */
+  uint64_t directory[2]; /* the same of the directory */
   /* The newest generation of the manifest, and while that is written the one
   ** to come.  Written under ckpt_lock, `to` first; read by any thread, `from`
   ** first, and then the file: sequentially consistent. */
@@ -98,9 +102,6 @@ struct core {
   uint8_t uuid[16];
   uint64_t salt;
   char *dir; /* path without trailing slash */
-  /* The same, open; NULL in a temporary store.  Making the name of a file
-  ** durable then needs no new descriptor. */
-  struct env_dir *names;
   int temporary;
   int step_mode;
   int queue_kind;
@@ -142,10 +143,8 @@ struct core {
   int txn_whole;
   uint64_t txn_skipped;
 
-  pthread_mutex_t ckpt_lock;     /* checkpoint, compaction, verification */
-  pthread_mutex_t flush_lock;    /* seal, flush, sync, page out */
-  struct env_queue *flush_queue; /* flush_lock; NULL once the log failed */
-  struct env_queue *work_queue;  /* ckpt_lock */
+  pthread_mutex_t ckpt_lock;  /* checkpoint, compaction, verification */
+  pthread_mutex_t flush_lock; /* seal, flush, sync, page out */
 
   /* Open scans, and what watches rows for them while there are any. */
   pthread_mutex_t scan_lock;
@@ -162,18 +161,20 @@ struct core {
   struct readers readers;
   struct identity identity;
 
-  /* Sessions that wait for frames, and the thread that makes them. */
+  /* What runs in the background (api/step.c): makes frames, and the rest. */
+  struct process *process; /* NULL where that failed */
+  struct background flush, work;
+
+  /* Sessions that wait for frames. */
   pthread_mutex_t wake_lock;
-  pthread_cond_t wake;     /* the flush thread has work */
-  pthread_cond_t work;     /* the other one should stop, or rests no more */
+  pthread_cond_t stopped;  /* `stopping` is set */
   pthread_cond_t room;     /* frames were freed, or the log failed */
   pthread_cond_t released; /* leases were given back */
   uint64_t release_count;  /* wake_lock: grows with every broadcast of it */
   _Atomic uint32_t release_waiters; /* sessions that wait for it */
-  int work_wanted;                  /* wake_lock */
-  /* REST_*: a thread sleeps until something changes.  It sets its bits before
-  ** it looks whether something has; who changes something reads them after
-  ** that: sequentially consistent on both sides, so one sees the other. */
+  /* REST_*: background work sleeps until something changes.  It sets its bits
+  ** before it looks whether something has; a change reads them after it is
+  ** made: sequentially consistent on both sides, so one sees the other. */
   _Atomic uint32_t resting;
   int stopping; /* wake_lock */
   /* One step of background work (api/step.c), for callers that must wait in
@@ -218,6 +219,14 @@ static inline uint32_t core_time(struct core *core) {
              ? atomic_load_explicit(&core->newest, memory_order_relaxed)
              : core->env->wall_s(core->env);
 }
+
+/* ---- names.c ----------------------------------------------------------- */
+
+/* The names of the store's files are durable as they are now; an errno.
+** Nothing in a temporary store. */
+int core_sync_names(struct core *core);
+/* replace_name, durable. */
+int core_replace_name(struct core *core, const char *made, const char *path);
 
 /* ---- tomb.c ------------------------------------------------------------ */
 

@@ -71,19 +71,12 @@ int core_stopping(struct core *core) {
   return stopping;
 }
 
-void core_wake(struct core *core) {
-  pthread_mutex_lock(&core->wake_lock);
-  core->work_wanted = 1;
-  pthread_cond_signal(&core->wake);
-  pthread_mutex_unlock(&core->wake_lock);
-}
+void core_wake(struct core *core) { background_wake(&core->flush); }
 
 void core_rouse(struct core *core) {
-  pthread_mutex_lock(&core->wake_lock);
   atomic_store(&core->resting, 0);
-  pthread_cond_signal(&core->wake);
-  pthread_cond_signal(&core->work);
-  pthread_mutex_unlock(&core->wake_lock);
+  background_wake(&core->flush);
+  background_wake(&core->work);
 }
 
 void core_signal_release(struct core *core) {
@@ -113,11 +106,28 @@ static int say_why(struct core *core, int rc, emb_err *err) {
              : rc;
 }
 
+/* Writes what is sealed, all of it, or with `upto` one piece below that.  Where
+** there is nothing to write with, nothing is lost: it is tried again. */
+static int write_sealed(struct core *core, uint64_t upto, uint64_t *wrote,
+                        emb_err *err) {
+  struct process_queue q;
+  *wrote = 0;
+  int os = process_queue_take(core->process, core->queue_kind, FLUSH_DEPTH, &q);
+  if (os) {
+    return err_os(err, EMB_IOERR, os, "cannot start disk access to %s/log",
+                  core->dir);
+  }
+  int rc = upto ? log_flush_piece(&core->log, &q.queue, upto, wrote, err)
+                : log_flush(&core->log, &q.queue, wrote, err);
+  process_queue_give(core->process, &q);
+  return rc;
+}
+
 static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
   uint64_t wrote = 0;
   log_seal(&core->log, page);
   int rc = core_failed(core, err);
-  rc = rc ? rc : log_flush(&core->log, &core->flush_queue, &wrote, err);
+  rc = rc ? rc : write_sealed(core, 0, &wrote, err);
   count_add(&core->counters.write_bytes, wrote);
   count_add(&core->counters.flushes, 1);
   return say_why(core, rc, err);
@@ -327,7 +337,7 @@ int core_flush_below(struct core *core, uint64_t page, emb_err *err) {
   while (!rc && atomic_load(&log->flushed) < page) {
     uint64_t wrote;
     pthread_mutex_lock(&core->flush_lock);
-    rc = log_flush_piece(log, &core->flush_queue, page, &wrote, err);
+    rc = write_sealed(core, page, &wrote, err);
     pthread_mutex_unlock(&core->flush_lock);
     count_add(&core->counters.write_bytes, wrote);
     rc = say_why(core, rc, err);

@@ -224,7 +224,7 @@ static void save_end(struct nearest_index *x) {
   char made[PATH_BYTES], path[PATH_BYTES];
   index_file_paths(x, made, path);
   int os = replace_seal(env, made, s->to.file, save_head(x));
-  os = os ? os : replace_name(env, made, path, core->names);
+  os = os ? os : core_replace_name(core, made, path);
   if (os) {
     save_failed(x, os);
     return;

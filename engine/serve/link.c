@@ -152,6 +152,17 @@ static int is_owners(emb_session *s, const struct link *link) {
          (!holder || !link->owner.process || holder == link->owner.process);
 }
 
+static int call_owner(struct core *core, struct env_peer **peer) {
+  struct env *env = core->env;
+  struct env_dir *names;
+  int os = env->open_dir(env, core->dir, &names);
+  if (!os) {
+    os = env->peer_open(env, names, FILE_SOCKET, peer);
+    env->close_dir(env, names);
+  }
+  return os;
+}
+
 enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   struct core *core = s->core;
   struct env *env = core->env;
@@ -160,7 +171,7 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
     session_error(s, EMB_NOMEM, "out of memory");
     return LINK_REFUSED;
   }
-  int os = env->peer_open(env, core->names, FILE_SOCKET, &link->peer);
+  int os = call_owner(core, &link->peer);
   enum link_trial trial = LINK_MADE;
   if (os) {
     link->peer = NULL;

@@ -792,10 +792,16 @@ int server__start(emb_store *store, struct server **out, emb_err *err) {
   server->env = env;
   server->since_s = env->wall_s(env);
   pthread_mutex_init(&server->lock, NULL);
-  const char *remote = env->is_remote(env, store->core.names);
-  int os = remote ? ENOTSUP : env->watch_open(env, &server->watch);
-  os = os ? os
-          : env->port_open(env, store->core.names, FILE_SOCKET, &server->port);
+  const char *remote = NULL;
+  struct env_dir *names;
+  int os = env->open_dir(env, store->core.dir, &names);
+  if (!os) {
+    remote = env->is_remote(env, names);
+    os = remote ? ENOTSUP
+                : env->port_open(env, names, FILE_SOCKET, &server->port);
+    env->close_dir(env, names);
+  }
+  os = os ? os : env->watch_open(env, &server->watch);
   os = os ? os : env->watch_port(env, server->watch, server->port, server);
   os = os ? os : env->thread_start(env, server_thread, server, &server->thread);
   if (os) {

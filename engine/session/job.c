@@ -5,6 +5,7 @@
 */
 #include "job.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,54 +167,111 @@ static int job_run(emb_session *w, const struct slice *slice) {
 
 /* ---- workers ----------------------------------------------------------- */
 
+/* Its session is freed when it had nothing to do for so long. */
+#define WORKER_IDLE_US UINT64_C(2000000)
+
 struct worker {
   emb_store *store;
   uint32_t number;
-  void *thread;
+  struct background background;
+  /* Of the slice that runs: its run; else jobs.lock. */
   emb_session *session;
+  uint64_t idle_us; /* since then; 0: it works */
 };
 
-static void job_work(void *arg) {
+/* The worker takes part, and there is a slice; under jobs->lock. */
+static int worker_take(struct worker *worker, struct slice *slice) {
+  struct jobs *jobs = &worker->store->jobs;
+  uint32_t active =
+      atomic_load_explicit(&jobs->tune.workers, memory_order_relaxed);
+  return !jobs->stopping && worker->session && worker->number < active &&
+         job_take(jobs, slice);
+}
+
+/* Nothing to do; under jobs->lock. */
+static uint64_t worker_rest(struct worker *worker, uint64_t now) {
+  if (!worker->session) {
+    return BACKGROUND_NEVER;
+  }
+  if (!worker->idle_us) {
+    worker->idle_us = now;
+  } else if (now - worker->idle_us >= WORKER_IDLE_US) {
+    session_free(worker->session);
+    worker->session = NULL;
+    return BACKGROUND_NEVER;
+  }
+  return worker->idle_us + WORKER_IDLE_US;
+}
+
+/* One slice, so that the jobs of other stores have their turn. */
+static uint64_t job_work(void *arg) {
   struct worker *worker = arg;
+  struct env *env = worker->store->core.env;
   struct jobs *jobs = &worker->store->jobs;
   struct slice slice;
+  uint64_t due_us = 0;
   pthread_mutex_lock(&jobs->lock);
-  while (!jobs->stopping) {
-    uint32_t active =
-        atomic_load_explicit(&jobs->tune.workers, memory_order_relaxed);
-    if (worker->number >= active || !job_take(jobs, &slice)) {
-      pthread_cond_wait(&jobs->arrived, &jobs->lock);
-      continue;
-    }
+  if (worker_take(worker, &slice)) {
+    worker->idle_us = 0;
     pthread_mutex_unlock(&jobs->lock);
     int rc = job_run(worker->session, &slice);
     pthread_mutex_lock(&jobs->lock);
     give_result(worker->store, &slice, rc, &worker->session->err);
+  } else {
+    due_us = worker_rest(worker, env->now_us(env));
   }
   pthread_mutex_unlock(&jobs->lock);
+  return due_us;
 }
 
-/* One worker more; under jobs->lock. */
-static int job_hire(emb_store *store, emb_err *err) {
+/* The worker of that number can take slices; under jobs->lock. */
+static int job_hire(emb_store *store, uint32_t number, emb_err *err) {
   struct jobs *jobs = &store->jobs;
   struct env *env = store->core.env;
-  struct worker *worker = env->allocate(env, sizeof *worker);
-  int rc = worker ? session_new(store, &worker->session, err)
-                  : err_set(err, EMB_NOMEM, "out of memory");
-  if (rc) {
-    env->release(env, worker);
-    return rc;
+  struct worker *worker = jobs->workers[number];
+  int os = 0;
+  if (!worker) {
+    worker = env->allocate(env, sizeof *worker);
+    os = worker ? background_start(&worker->background, store->core.process,
+                                   BACKGROUND_JOBS, job_work, worker)
+                : ENOMEM;
+    if (os) {
+      env->release(env, worker);
+      return err_os(err, EMB_NOMEM, os, "cannot start a thread");
+    }
+    worker->store = store;
+    worker->number = number;
+    jobs->workers[number] = worker;
   }
-  worker->store = store;
-  worker->number = jobs->worker_count;
-  worker->session->depth_max = jobs->tune.depth_max;
-  int os = env->thread_start(env, job_work, worker, &worker->thread);
-  if (os) {
-    session_free(worker->session);
-    env->release(env, worker);
-    return err_os(err, EMB_NOMEM, os, "cannot start a thread");
+  if (worker->session) {
+    return EMB_OK;
   }
-  jobs->workers[jobs->worker_count++] = worker;
+  int rc = session_new(store, &worker->session, err);
+  if (!rc) {
+    worker->session->depth_max = jobs->tune.depth_max;
+    worker->session->worker = &worker->background;
+  }
+  return rc;
+}
+
+/* So many workers look for slices; under jobs->lock.  Those that there are will
+** do. */
+static int job_call(emb_store *store, uint32_t workers, emb_err *err) {
+  struct jobs *jobs = &store->jobs;
+  emb_err why = {EMB_OK, ""};
+  uint32_t ready = 0;
+  int rc = EMB_OK;
+  for (uint32_t i = 0; i < workers && !rc; i++) {
+    rc = job_hire(store, i, &why);
+    ready += !rc;
+  }
+  if (rc && !ready) {
+    return err_set(err, rc, "%s", why.text);
+  }
+  for (uint32_t i = 0; i < ready; i++) {
+    jobs->workers[i]->idle_us = 0;
+    background_wake(&jobs->workers[i]->background);
+  }
   return EMB_OK;
 }
 
@@ -223,7 +281,6 @@ void jobs_init(emb_store *store) {
   pthread_condattr_t clock;
   pthread_mutex_init(&jobs->lock, NULL);
   pthread_mutex_init(&jobs->step_lock, NULL);
-  pthread_cond_init(&jobs->arrived, NULL);
   pthread_condattr_init(&clock);
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&jobs->ended, &clock);
@@ -237,14 +294,18 @@ void jobs_stop(emb_store *store) {
   struct env *env = store->core.env;
   pthread_mutex_lock(&jobs->lock);
   jobs->stopping = 1;
-  pthread_cond_broadcast(&jobs->arrived);
   pthread_mutex_unlock(&jobs->lock);
-  for (uint32_t i = 0; i < jobs->worker_count; i++) {
-    env->thread_join(env, jobs->workers[i]->thread);
-    session_free(jobs->workers[i]->session);
-    env->release(env, jobs->workers[i]);
+  for (uint32_t i = 0; i < EMB_IO_WORKERS_MAX; i++) {
+    struct worker *worker = jobs->workers[i];
+    if (worker) {
+      background_end(&worker->background);
+      if (worker->session) {
+        session_free(worker->session);
+      }
+      env->release(env, worker);
+      jobs->workers[i] = NULL;
+    }
   }
-  jobs->worker_count = 0;
   if (jobs->step_session) {
     session_free(jobs->step_session);
     jobs->step_session = NULL;
@@ -285,17 +346,18 @@ int job_start(struct job *job) {
   job->slice = (job->n + workers - 1) / workers;
   job->slice = job->slice < SLICE_MIN ? SLICE_MIN : job->slice;
   job->slice = job->slice > s->chunk ? s->chunk : job->slice;
+  uint32_t slices = (uint32_t)((job->n + job->slice - 1) / job->slice);
   pthread_mutex_lock(&jobs->lock);
-  while (!rc && !s->core->step_mode && jobs->worker_count < workers) {
-    rc = job_hire(store, &s->err);
-  }
-  if (rc && jobs->worker_count && !s->core->step_mode) {
-    rc = EMB_OK; /* those that there are will do */
-    err_clear(&s->err);
+  if (!rc && !s->core->step_mode) {
+    background_allow(s->core->process, BACKGROUND_JOBS, workers);
+    rc = job_call(store,
+                  job->kind == JOB_WRITE ? 1
+                  : slices < workers     ? slices
+                                         : workers,
+                  &s->err);
   }
   if (!rc) {
     job_append(jobs, job);
-    pthread_cond_broadcast(&jobs->arrived);
   }
   pthread_mutex_unlock(&jobs->lock);
   return rc;

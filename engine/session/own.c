@@ -281,6 +281,14 @@ static int is_read(const emb_store *store) {
          atomic_load(&store->tickets);
 }
 
+/* Of a reader only; under own_lock. */
+static void close_manifest(emb_store *store) {
+  if (store->manifest) {
+    store->core.env->close(store->core.env, store->manifest);
+    store->manifest = NULL;
+  }
+}
+
 void own_unload(emb_store *store) {
   struct core *core = &store->core;
   if (!atomic_load(&store->served) || atomic_load(&store->unloaded)) {
@@ -291,6 +299,7 @@ void own_unload(emb_store *store) {
   if (is_read(store) || unloaded) {
     atomic_store(&store->unloaded, unloaded);
   } else {
+    close_manifest(store);
     pthread_mutex_lock(&core->flush_lock); /* nothing is paged out meanwhile */
     epoch_close(&core->epoch);
     atomic_fetch_add(&store->loads, 1);
@@ -374,6 +383,7 @@ int own_take(emb_store *store, emb_err *err) {
     store->serve(store);
   }
   own_settle(store); /* whoever sees SERVES finds the socket */
+  close_manifest(store);
   atomic_store(&store->owner, 1);
   core_changed(core);
   return EMB_OK;

@@ -168,11 +168,11 @@ static int store_read_all(struct read_reading *r) {
       next = end;
     }
     if (n) {
-      int os = env->queue_submit(env, s->queue, s->io_list, n);
+      int os = env->queue_submit(env, s->queue.queue, s->io_list, n);
       if (os) {
         /* Which were started is not known: the queue is closed. */
-        env->queue_close(env, s->queue);
-        s->queue = NULL;
+        env->queue_close(env, s->queue.queue);
+        s->queue.queue = NULL;
         return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log",
                       s->core->dir);
       }
@@ -182,10 +182,10 @@ static int store_read_all(struct read_reading *r) {
       return (int)rc;
     }
     size_t got = 0;
-    int os = env->queue_wait(env, s->queue, 1, ready, depth, &got);
+    int os = env->queue_wait(env, s->queue.queue, 1, ready, depth, &got);
     if (os) {
-      env->queue_close(env, s->queue);
-      s->queue = NULL;
+      env->queue_close(env, s->queue.queue);
+      s->queue.queue = NULL;
       return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log", s->core->dir);
     }
     flying -= (uint32_t)got;
@@ -221,12 +221,14 @@ int session_read_cold(emb_session *s, const struct cold_batch *batch,
   if (n == 0) {
     return EMB_OK;
   }
-  int rc = session__queue(s);
+  int rc = session__read_begin(s);
   if (rc) {
     return rc;
   }
   qsort(s->cold, n, sizeof *s->cold, read_by_address);
   struct read_reading r = {s,          batch->keys, n,    batch->promote,
                            batch->use, batch->arg,  again};
-  return store_read_all(&r);
+  rc = store_read_all(&r);
+  session__read_end(s);
+  return rc;
 }

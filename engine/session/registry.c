@@ -15,49 +15,34 @@
 #include "dir.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static emb_store *registry_stores;
+static struct process_lock registry_lock = {PTHREAD_MUTEX_INITIALIZER, 0};
+static emb_store *registry_stores; /* registry_lock */
 static struct env *environment = &env_posix;
-
-/* Whose lock and stores these are; below 0: being made anew.
-** Acquire, release. */
-static _Atomic int64_t process;
 
 void registry_set_env(struct env *env) { environment = env; }
 struct env *registry_env(void) {
   return environment;
 }
 
-/* The lock is this process's. */
-static void make_mine(void) {
-  int64_t now = environment->process(environment);
-  int64_t was = atomic_load(&process);
-  if (was != now && was != -now &&
-      atomic_compare_exchange_strong(&process, &was, -now)) {
-    pthread_mutex_init(&registry_lock, NULL);
-    registry_stores = NULL;
-    atomic_store(&process, now);
-  }
-  while (atomic_load(&process) != now) {
-    sched_yield();
-  }
-}
-
 void registry_enter(void) {
-  make_mine();
-  pthread_mutex_lock(&registry_lock);
+  if (process_lock_enter(&registry_lock, environment)) {
+    registry_stores = NULL; /* the parent's */
+  }
 }
 
 int registry_try_enter(void) {
-  make_mine();
-  return pthread_mutex_trylock(&registry_lock) == 0;
+  int is_new;
+  int is_mine = process_lock_try(&registry_lock, environment, &is_new);
+  if (is_new) {
+    registry_stores = NULL;
+  }
+  return is_mine;
 }
 
-void registry_leave(void) { pthread_mutex_unlock(&registry_lock); }
+void registry_leave(void) { process_lock_leave(&registry_lock); }
 
 emb_store *registry_find(const uint64_t id[2]) {
   for (emb_store *s = registry_stores; s; s = s->next) {

@@ -95,12 +95,7 @@ void session_free(emb_session *s) {
   emb_assert(!s->txn && !s->tickets && !s->leases.held); /* J1 */
   emb_assert(!s->remote_tickets);
   delist(s);
-  if (s->queue) {
-    env->queue_close(env, s->queue);
-  }
-  if (s->pages) {
-    env->unmap(env, s->pages, (size_t)s->depth * s->core->layout.page_bytes);
-  }
+  emb_assert(!s->queue.queue && !s->pages);
   env->release(env, s->ios);
   env->release(env, (void *)s->io_list);
   env->release(env, s->hashes);
@@ -232,7 +227,9 @@ void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us) {
   struct env *env = s->core->env;
   uint64_t before = env->now_us(env);
   emb_assert(epoch_outside()); /* E1 */
+  session_waits(s, 1);
   env->sleep_us(env, us);
+  session_waits(s, -1);
   *waited_us += env->now_us(env) - before;
 }
 
@@ -327,18 +324,13 @@ int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us) {
   return EMB_OK;
 }
 
-int session__queue(emb_session *s) {
-  if (s->queue) {
-    return EMB_OK;
-  }
+int session__read_begin(emb_session *s) {
   struct env *env = s->core->env;
   uint32_t bytes = s->core->layout.page_bytes;
   uint32_t depth = READ_BYTES / bytes;
   depth = depth < 4 ? 4 : depth > s->depth_max ? s->depth_max : depth;
+  emb_assert(!s->queue.queue && !s->pages);
   s->depth = depth; /* the same each time */
-  if (!s->pages) {
-    s->pages = env->map(env, (size_t)depth * bytes, 0);
-  }
   if (!s->ios) {
     s->ios = env->allocate(env, depth * sizeof *s->ios);
   }
@@ -346,12 +338,28 @@ int session__queue(emb_session *s) {
     s->io_list =
         env->allocate(env, (size_t)depth * 3 * sizeof(struct env_io *));
   }
+  s->pages = process_buffer_take(s->core->process, (size_t)depth * bytes);
   if (!s->pages || !s->ios || !s->io_list) {
+    session__read_end(s);
     return session_error(s, EMB_NOMEM, "out of memory");
   }
-  int os = env->queue_open(env, s->core->queue_kind, depth, &s->queue);
-  return os ? err_os(&s->err, EMB_IOERR, os, "cannot start disk access")
-            : EMB_OK;
+  int os = process_queue_take(s->core->process, s->core->queue_kind, depth,
+                              &s->queue);
+  if (os) {
+    session__read_end(s);
+    return err_os(&s->err, EMB_IOERR, os, "cannot start disk access");
+  }
+  return EMB_OK;
+}
+
+void session__read_end(emb_session *s) {
+  struct core *core = s->core;
+  process_queue_give(core->process, &s->queue);
+  if (s->pages) {
+    process_buffer_give(core->process, s->pages,
+                        (size_t)s->depth * core->layout.page_bytes);
+    s->pages = NULL;
+  }
 }
 
 const void *session_encode(emb_session *s, const float *vector) {

@@ -33,15 +33,15 @@ struct snapshots;
 struct chain;
 struct evict;
 struct bank;
+struct step;   /* api/ */
 struct server; /* serve/ */
 
 struct jobs { /* job.h */
   pthread_mutex_t lock;
-  pthread_cond_t arrived, ended;
-  struct job *first; /* lock */
-  struct worker *workers[EMB_IO_WORKERS_MAX];
-  uint32_t worker_count; /* lock */
-  int stopping;          /* lock */
+  pthread_cond_t ended;
+  struct job *first;                          /* lock */
+  struct worker *workers[EMB_IO_WORKERS_MAX]; /* lock */
+  int stopping;                               /* lock */
   struct tune tune;
   pthread_mutex_t step_lock;
   emb_session *step_session; /* step_lock */
@@ -111,12 +111,11 @@ struct emb_store {
   struct index
       txn_map;       /* of the open transaction: key to new address (txn.h) */
   uint64_t txn_keys; /* that the last one had in it; its owner's */
-  void *threads[2];
   struct jobs jobs;
   struct warm *warm;
   struct nearest_index *nearest;
   struct sampling *sampling;
-  struct epoch_slot *flush_slot; /* flush thread or emb_step */
+  struct epoch_slot *flush_slot; /* LANE_FLUSH */
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */
   struct snapshots *snapshots;
@@ -125,6 +124,7 @@ struct emb_store {
   struct tasks tasks;            /* in the background */
   struct evict *evict;           /* ckpt_lock */
   struct bank *bank;             /* gradients that are averaged */
+  struct step *step;             /* of the background work */
   int averages;                  /* there are; set before the first session */
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
@@ -229,8 +229,9 @@ struct emb_session {
   int in_scan; /* a scan of this process reads its next rows */
   struct txn *txn;
   struct leases leases;
-  int leases_of_rows;  /* some was taken by a statement, while it has any */
-  struct job *tickets; /* prefetches and write-backs, oldest first */
+  int leases_of_rows; /* some was taken by a statement, while it has any */
+  struct background *worker; /* it is a worker's; NULL: a user's */
+  struct job *tickets;       /* prefetches and write-backs, oldest first */
   struct remote_ticket
       *remote_tickets; /* those at an owner [serve/tickets.h] */
   uint64_t ticket_last;
@@ -258,11 +259,11 @@ struct emb_session {
   float *pool; /* rows that are summed (bag/); made at the first need */
 
   /* Disk reads; made at the first need. */
-  struct env_queue *queue;
-  uint32_t depth;      /* requests that there is room for */
-  uint32_t depth_max;  /* and may be */
-  uint32_t read_depth; /* in flight at most; 0: depth */
-  char *pages;         /* depth page buffers */
+  struct process_queue queue; /* of the call that reads; */
+  char *pages;                /* the same: depth page buffers */
+  uint32_t depth;             /* requests that there is room for */
+  uint32_t depth_max;         /* and may be */
+  uint32_t read_depth;        /* in flight at most; 0: depth */
   struct env_io *ios;
   struct env_io **io_list; /* three of depth: to submit, free, ready */
 };
@@ -338,6 +339,13 @@ int session_ask_doubt(emb_session *s);
 int session_enter_exclusive(emb_session *s, struct emb_session **owner,
                             const char *taken);
 void session_leave_exclusive(emb_session *s, struct emb_session **owner);
+/* The session begins to wait for what another one has to do (1), or has waited
+** (-1): a worker's lets another thread do its work meanwhile. */
+static inline void session_waits(emb_session *s, int change) {
+  if (s->worker) {
+    background_waits(s->worker, change);
+  }
+}
 /* Sleeps; *waited_us grows by what that took. */
 void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us);
 /* The session left its epoch because log_take had no room. */
@@ -348,7 +356,9 @@ int session_wait_kept(emb_session *s);
 /* A key is held by a transaction of another session: waits a little.
 ** *waited_us grows; past the timeout it is EMB_BUSY naming the key. */
 int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us);
-int session__queue(emb_session *s);
+/* What a read from disk needs, of the process. */
+int session__read_begin(emb_session *s);
+void session__read_end(emb_session *s);
 /* Stored form of a float32 vector: itself, or scratch filled with float16. */
 const void *session_encode(emb_session *s, const float *vector);
 void session_decode(emb_session *s, float *to, const void *stored);

@@ -99,7 +99,8 @@ static int save(struct core *core, struct chain *chain, emb_err *err) {
   }
   chain_path_of(path, core, CHAIN_NEW_NAME);
   chain_path_of(to, core, CHAIN_NAME);
-  int os = replace_whole(env, path, to, core->names, chain, sizeof *chain);
+  int os = replace_make(env, path, chain, sizeof *chain);
+  os = os ? os : core_replace_name(core, path, to);
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s", to) : EMB_OK;
 }
 
@@ -131,8 +132,7 @@ void chain_undo(struct core *core, struct chain *chain,
   if (before->to == 0 && !core->temporary) {
     char path[PATH_BYTES];
     chain_path_of(path, core, CHAIN_NAME);
-    if (core->env->unlink(core->env, path) == 0 &&
-        core->env->sync_dir(core->env, core->names) == 0) {
+    if (core->env->unlink(core->env, path) == 0 && core_sync_names(core) == 0) {
       *chain = old;
     }
   } else if (save(core, &old, NULL) == EMB_OK) {

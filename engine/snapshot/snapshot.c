@@ -114,7 +114,7 @@ int snapshot__drop(struct core *core, struct snapshots *list, const char *name,
   if (!core->temporary) {
     snapshot__path(path, core, SNAPSHOT_PREFIX, name);
     int os = env->unlink(env, path);
-    os = os && os != ENOENT ? os : env->sync_dir(env, core->names);
+    os = os && os != ENOENT ? os : core_sync_names(core);
     if (os) {
       return err_os(err, EMB_IOERR, os, "cannot remove %s", path);
     }

@@ -219,7 +219,7 @@ static int snapshot_name_file(struct core *core, struct snapshot *s,
   snapshot__path(to, core, SNAPSHOT_PREFIX, s->name);
   int os =
       EMB_SEED(SEED_SNAPSHOT_FILE_NOT_SYNCED) ? 0 : env->sync(env, s->file);
-  os = os ? os : replace_name(env, path, to, core->names);
+  os = os ? os : core_replace_name(core, path, to);
   if (os) {
     env->unlink(env, to); /* there was none of this name */
   }

@@ -13,7 +13,7 @@
 
 #include "engine/env/env.h"
 #include "engine/session/registry.h"
-#include "engine/api/step.h"
+#include "engine/process/process.h"
 #include "env_sync.h"
 
 #include <errno.h>
@@ -208,44 +208,15 @@ static void add(sqlite3_str *sql, const char *pattern, struct fuzz_input *in) {
 
 /* ---- the environment -------------------------------------------------- */
 
-struct thread {
-  void (*run)(void *);
-  void *arg;
-  void *started; /* NULL: it runs when it is joined */
-};
-
-/* A store's own two threads find nothing to do in tables as small as these, and
-** starting them would take half of the time: they run when they are to end. */
-static int start_thread(struct env *env, void (*run)(void *), void *arg,
-                        void **out) {
-  struct thread *thread = calloc(1, sizeof *thread);
-  int rc = thread ? 0 : ENOMEM;
-  if (rc == 0) {
-    *thread = (struct thread){run, arg, NULL};
-    if (run != step__flush_thread && run != step__work_thread)
-      rc = env_posix.thread_start(env, run, arg, &thread->started);
-  }
-  if (rc)
-    free(thread);
-  else
-    *out = thread;
-  return rc;
-}
-
-static void join_thread(struct env *env, void *handle) {
-  struct thread *thread = handle;
-  if (thread->started)
-    env_posix.thread_join(env, thread->started);
-  else
-    thread->run(thread->arg);
-  free(thread);
-}
-
+/* The threads that all stores share stay from one input to the next: starting
+** them would take half of the time. */
 static struct env *environment(void) {
   static struct env table;
-  table = *env_sync();
-  table.thread_start = start_thread;
-  table.thread_join = join_thread;
+  static struct process *kept;
+  if (!kept) {
+    table = *env_sync();
+    FUZZ_CHECK(process_join(&table, &kept) == 0);
+  }
   return &table;
 }
 

@@ -158,6 +158,11 @@ void disk_sync(struct disk *disk, uint32_t file) {
   disk__operate(disk, &(struct disk_op){.kind = DISK_OP_SYNC, .file = file});
 }
 
+void disk_sync_all(struct disk *disk) {
+  for (uint32_t i = 0; i < disk->inode_count; i++)
+    disk_sync(disk, i);
+}
+
 uint64_t disk_size(const struct disk *disk, uint32_t file) {
   return disk->inodes[file].now.size;
 }

@@ -63,6 +63,7 @@ void disk_truncate(struct disk *disk, uint32_t file, uint64_t size);
 void disk_punch(struct disk *disk, uint32_t file, uint64_t offset,
                 uint64_t bytes);
 void disk_sync(struct disk *disk, uint32_t file);
+void disk_sync_all(struct disk *disk);
 uint64_t disk_size(const struct disk *disk, uint32_t file);
 
 int disk_unlink(struct disk *disk, const char *path);

@@ -136,6 +136,12 @@ static int dir_sync(struct env *env, struct env_dir *dir) {
   return 0;
 }
 
+static int sync_all(struct env *env, struct env_file *file) {
+  (void)file;
+  disk_sync_all(disk_of(env));
+  return 0;
+}
+
 static int dir_list(struct env *env, const char *path,
                     void (*each)(void *arg, const char *name), void *arg) {
   return disk_list(disk_of(env), path, each, arg);
@@ -437,6 +443,7 @@ void disk__env_init(struct disk *disk) {
   disk->env.open_dir = dir_open;
   disk->env.close_dir = dir_close;
   disk->env.sync_dir = dir_sync;
+  disk->env.sync_all = sync_all;
   disk->env.list_dir = dir_list;
   disk->env.about = file_about;
   disk->env.identity = path_identity;

@@ -304,6 +304,11 @@ static int dir_sync(struct env *env, struct env_dir *dir) {
   return 0;
 }
 
+static int sync_all(struct env *env, struct env_file *file) {
+  (void)env, (void)file;
+  return 0;
+}
+
 void env_memory_list(const char *dir, void (*each)(void *, const char *),
                      void *arg) {
   for (struct node *node = nodes, *next; node; node = next) {
@@ -516,6 +521,7 @@ struct env *env_memory(void) {
   table.open_dir = dir_open;
   table.close_dir = dir_close;
   table.sync_dir = dir_sync;
+  table.sync_all = sync_all;
   table.list_dir = dir_list;
   table.about = file_about;
   table.identity = path_identity;

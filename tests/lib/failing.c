@@ -236,6 +236,12 @@ static int sync_dir(struct env *env, struct env_dir *dir) {
   return rc ? rc : below->sync_dir(below, dir->dir);
 }
 
+static int sync_all(struct env *env, struct env_file *file) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_SYNC_DIR, file->path);
+  return rc ? rc : below->sync_all(below, file->file);
+}
+
 static int list_dir(struct env *env, const char *path,
                     void (*each)(void *arg, const char *name), void *arg) {
   struct env *below = of(env)->below;
@@ -689,6 +695,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .open_dir = open_dir,
       .close_dir = close_dir,
       .sync_dir = sync_dir,
+      .sync_all = sync_all,
       .list_dir = list_dir,
       .about = about_file,
       .identity = identity,

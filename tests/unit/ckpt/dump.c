@@ -16,7 +16,6 @@ static void open_core(struct core *core, uint32_t part_bits) {
   memset(&err, 0, sizeof err);
   core->env = &env_posix;
   core->dir = (char *)(uintptr_t)test_dir();
-  CHECK_EQ_INT(core->env->open_dir(core->env, core->dir, &core->names), 0);
   core->salt = 4711;
   layout_init(&core->layout, 64, EMB_F32);
   epoch_init(&core->epoch, core->env);
@@ -37,7 +36,6 @@ static void open_core(struct core *core, uint32_t part_bits) {
 }
 
 static void close_core(struct core *core) {
-  core->env->close_dir(core->env, core->names);
   index_free(&core->index);
   log_free(&core->log);
   cache_free(&core->cache);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+**
+** names.c -- makes the names of a store's files durable.
+**
+** A store keeps no descriptor of its directory: of hundreds of tables that
+** would be hundreds.  It is opened for the sync; and since a file that has its
+** name by now must become durable even where no descriptor is left, the whole
+** file system is synced then, through the log.
+**
+** FAILURE   errno, of the sync.
+*/
+#include "core.h"
+
+#include "../env/replace.h"
+
+int core_sync_names(struct core *core) {
+  struct env *env = core->env;
+  struct env_dir *names;
+  if (core->temporary) {
+    return 0;
+  }
+  int os = env->open_dir(env, core->dir, &names);
+  if (os) {
+    return core->log.file ? env->sync_all(env, core->log.file) : os;
+  }
+  os = env->sync_dir(env, names);
+  env->close_dir(env, names);
+  return os;
+}
+
+int core_replace_name(struct core *core, const char *made, const char *path) {
+  int os = replace_name(core->env, made, path, NULL);
+  return os ? os : core_sync_names(core);
+}
