@@ -64,6 +64,9 @@ extern "C" {
 #define EMB_VERSION "0.1.0"
 #define EMB_VERSION_NUMBER 1000
 
+/* The commit that the library was built from, or "unknown". */
+const char *emb_source_id(void);
+
 /* Result codes. */
 enum {
   EMB_OK = 0,
