@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "../base/err.h"
-#include "link.h"
 
 struct greeting hello__head(size_t bytes) {
   struct greeting head;
@@ -58,18 +57,17 @@ static void describe(const struct greeting *head, char *to, size_t room) {
            head->protocol);
 }
 
-int hello__refuse(emb_err *err, const char *dir, int64_t process, int is_same,
-                  const struct greeting *owner, const struct greeting *client) {
+int hello__refuse(emb_err *err, const char *dir, const char *owner_name,
+                  int is_same, const struct greeting *owner,
+                  const struct greeting *client) {
   char there[128], here[128];
   describe(owner, there, sizeof there);
   describe(client, here, sizeof here);
-  return err_set(err, EMB_CANTOPEN,
-                 "%s: %s owns the table with %s, this %s has %s, which it "
-                 "cannot serve; load the same emb.so %s, or close the table "
-                 "there",
-                 dir,
-                 is_same ? "another copy of emb in this process"
-                         : link__name(process).text,
-                 there, is_same ? "copy" : "process", here,
-                 is_same ? "everywhere" : "in both");
+  return err_set(
+      err, EMB_CANTOPEN,
+      "%s: %s owns the table with %s, this %s has %s, which it "
+      "cannot serve; load the same emb.so %s, or close the table "
+      "there",
+      dir, is_same ? "another copy of emb in this process" : owner_name, there,
+      is_same ? "copy" : "process", here, is_same ? "everywhere" : "in both");
 }

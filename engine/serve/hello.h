@@ -24,9 +24,10 @@ struct greeting hello__head(size_t bytes);
 /* What came, n bytes of it, greets in another protocol than this library's. */
 int hello__is_other(const void *came, size_t n);
 /* Sets the client's error, and returns its code; `owner` is of the owner's
-** message and `client` of the client's.  process: the owner's number, as
-** link__name takes it; is_same: the client is another copy in that process. */
-int hello__refuse(emb_err *err, const char *dir, int64_t process, int is_same,
-                  const struct greeting *owner, const struct greeting *client);
+** message and `client` of the client's.  owner_name: of the owner's
+** process; is_same: the client is another copy in that process. */
+int hello__refuse(emb_err *err, const char *dir, const char *owner_name,
+                  int is_same, const struct greeting *owner,
+                  const struct greeting *client);
 
 #endif

@@ -97,7 +97,7 @@ static enum link_trial refuse_other(emb_session *s, const struct link *link,
   struct greeting owner, here = hello__head(sizeof(struct hello));
   int64_t process = link->owner.process;
   memcpy(&owner, came, sizeof owner);
-  (void)hello__refuse(&s->err, s->core->dir, process,
+  (void)hello__refuse(&s->err, s->core->dir, link__name(process).text,
                       process == env->process(env), &owner, &here);
   return LINK_REFUSED;
 }

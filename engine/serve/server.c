@@ -31,6 +31,7 @@
 #include "../session/dir.h"
 #include "hello.h"
 #include "leave.h"
+#include "link.h"
 #include "orphan.h"
 #include "run.h"
 #include "share.h"
@@ -586,8 +587,9 @@ static void turn_away(struct serving *v, const struct greeting *client) {
   emb_err err;
   struct greeting head = hello__head(sizeof out.welcome);
   int64_t process = env->process(env);
-  int rc = hello__refuse(&err, v->server->store->core.dir, process,
-                         process == v->who.process, &head, client);
+  int rc =
+      hello__refuse(&err, v->server->store->core.dir, link__name(process).text,
+                    process == v->who.process, &head, client);
   struct env_message answer = {.bytes = &out, .n = sizeof out.welcome};
   memset(&out, 0, sizeof out);
   if (client->protocol <= OLD_PROTOCOL) {
