@@ -527,6 +527,7 @@ static int make_link_slot(struct serving *v, int readonly, emb_err *err) {
     run__init(&v->run, v->s, readonly, !v->who.is_same_user);
     v->processor = UINT32_MAX;
     v->s->asked_by = v->who.process ? v->who.process : -1;
+    v->s->number = v->number;
     v->run.report = serving_report;
     v->run.report_arg = v;
     pthread_mutex_lock(&server->lock);
