@@ -18,9 +18,9 @@
 **           do not count, so they need not be looked for.
 ** DEFERRED  A Put inside a transaction takes effect when that commits: its
 **           lease stays until then.
-** OTHERS    A session that waits for a key may look who holds it, and since
-*when
-**           [lease_look].  It reads beside the session's thread, which takes no
+** OTHERS    A session that waits for a key may look who holds it and since
+**           when [lease_look].  It reads beside the session's thread, which
+*takes no
 **           lock for what it does to a key: a lease that comes, goes or moves
 **           just then may be overlooked.  The table itself stays meanwhile.
 ** FAILURE   lease_reserve is the only function that allocates.
