@@ -20,9 +20,8 @@
 **           lease stays until then.
 ** OTHERS    A session that waits for a key may look who holds it and since
 **           when [lease_look].  It reads beside the session's thread, which
-*takes no
-**           lock for what it does to a key: a lease that comes, goes or moves
-**           just then may be overlooked.  The table itself stays meanwhile.
+**           takes no lock for what it does to a key: a lease that comes, goes
+**           or moves just then may be overlooked.  The table itself stays.
 ** FAILURE   lease_reserve is the only function that allocates.
 ** MEMORY    32 to 64 bytes per key with a lease.
 */
