@@ -12,8 +12,8 @@
 
 #define ROOM_MIN 64
 
-static void set_slots(struct leases *leases, struct env *env,
-                      struct lease *slots, size_t room) {
+static void lease_set_slots(struct leases *leases, struct env *env,
+                            struct lease *slots, size_t room) {
   spin_acquire(&leases->look);
   struct lease *old = leases->slots;
   leases->slots = slots;
@@ -23,7 +23,7 @@ static void set_slots(struct leases *leases, struct env *env,
 }
 
 void lease_free(struct leases *leases, struct env *env) {
-  set_slots(leases, env, NULL, 0);
+  lease_set_slots(leases, env, NULL, 0);
   leases->used = leases->held = 0;
 }
 
@@ -104,7 +104,7 @@ int lease_reserve(struct leases *leases, struct env *env, size_t n) {
       slots[at] = *lease;
     }
   }
-  set_slots(leases, env, slots, room);
+  lease_set_slots(leases, env, slots, room);
   emb_check(lease_valid(leases));
   return EMB_OK;
 }
@@ -137,8 +137,8 @@ void lease_batch_end(struct leases *leases, uint32_t call) {
 ** they belong together if the key was there before and after.  To the letter
 ** that is a race, so ThreadSanitizer is told not to look. */
 __attribute__((no_sanitize("thread"), noinline)) static int
-look_at_slot(const volatile struct lease *slot, int64_t key, uint32_t *held,
-             uint32_t *call) {
+lease_read_slot(const volatile struct lease *slot, int64_t key, uint32_t *held,
+                uint32_t *call) {
   int64_t before = slot->key;
   *held = slot->held;
   *call = slot->call;
@@ -153,7 +153,7 @@ int lease_look(struct leases *leases, int64_t key, uint64_t hash,
   for (size_t n = 0; n < leases->room; n++) {
     uint32_t held;
     size_t i = (hash + n) & (leases->room - 1);
-    if (look_at_slot(&leases->slots[i], key, &held, &call)) {
+    if (lease_read_slot(&leases->slots[i], key, &held, &call)) {
       seen->held = held;
       break;
     }
