@@ -20,6 +20,11 @@ STRIP   ?= strip
 
 VERSION := $(shell sed -n 's/.*EMB_VERSION "\(.*\)"/\1/p' engine/emb.h)
 
+# The commit, where git knows it; elsewhere the source may [engine/base/commit.c].
+# The checkout may be another user's: sudo make install.
+COMMIT := $(if $(wildcard .git),$(shell \
+            git -c safe.directory='*' rev-parse HEAD 2>/dev/null))
+
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
             -Wmissing-prototypes -Wvla -Wundef -Werror
 CFLAGS   ?= -O2 -g
@@ -165,13 +170,24 @@ all: ## build emb.so and libemb.a (default)
 all: $(P)/emb.so $(P)/libemb.a
 
 all-tests: ## build these, the test programs and the examples in C
-all-tests: all $(P)/testfixture $(UNIT) $(REPLAY) $(ONLINE) $(BANK) $(GNN) $(MODYN)
+all-tests: all $(P)/testfixture $(NEXT) $(UNIT) $(REPLAY) $(ONLINE) $(BANK) $(GNN) $(MODYN)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared $(DEFINED) \
 	  -Wl,--version-script=ext/emb.map -o $@ $(ENGINE_O) $(EXT_O) $(LDLIBS)
+
+# What speaks the next protocol, for tests of two versions that meet.
+NEXT   := $(P)/next/emb.so
+NEXT_O := $(patsubst %.c,$(O)/next/%.o,$(wildcard engine/serve/*.c))
+
+$(NEXT): $(ENGINE_O) $(EXT_O) $(NEXT_O) ext/emb.map
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared $(DEFINED) \
+	  -Wl,--version-script=ext/emb.map -o $@ $(NEXT_O) \
+	  $(filter-out $(NEXT_O:$(O)/next/%=$(O)/%),$(ENGINE_O)) $(EXT_O) $(LDLIBS)
 
 # The engine for C programs: one object, in which only emb.h is visible.
 $(P)/libemb.a: $(ENGINE_O)
@@ -192,9 +208,9 @@ amalgamation: ## engine and extension as one file: build/amalgamation/emb.c, emb
 amalgamation: $(ONE)/emb.c
 
 $(ONE)/emb.c: engine/amalgamation.tcl $(wildcard engine/*.h engine/*/*.[ch] \
-                ext/*.[ch] ext/*/*.[ch])
+                ext/*.[ch] ext/*/*.[ch]) $(O)/commit
 	@echo "  GEN    $@"
-	$(Q)tclsh engine/amalgamation.tcl $(@D) \
+	$(Q)COMMIT=$(COMMIT) tclsh engine/amalgamation.tcl $(@D) \
 	  $(sort $(wildcard engine/*/*.c ext/*.c ext/*/*.c))
 
 $(ONE)/emb.so: $(ONE)/emb.c ext/emb.map
@@ -207,7 +223,9 @@ $(ONE)/linked: $(ONE)/emb.c tests/linked.c
 	$(Q)$(CC) $(ONE_CFLAGS) $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
 	  tests/linked.c $< $(LDLIBS) -lsqlite3
 
-$(INTERNAL): $(ENGINE_O) $(CORE_O) $(LIB_O)
+# Test programs are not linked anew at each commit: they have none.
+$(INTERNAL): $(filter-out %/base/commit.o,$(ENGINE_O)) $(CORE_O) $(LIB_O) \
+  $(O)/core/engine/base/commit.o
 	@echo "  AR     $@"
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
@@ -287,6 +305,11 @@ $(P)/bench/train: $(wildcard sql/wordnet/*.[ch] sql/lib/*.[ch])
 	  -Wconversion -Werror -o $@ $(filter %.c,$^) -lsqlite3 -lopenblas -lm \
 	  -lpthread
 
+$(O)/next/%.o: %.c $(O)/settings
+	@echo "  CC     $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -DSLOT_VERSION=1000 -MMD -MP -c -o $@ $<
+
 $(O)/core/%.o: %.c $(O)/settings
 	@echo "  CC     $@"
 	@mkdir -p $(@D)
@@ -309,6 +332,15 @@ $(O)/settings: always
 	@mkdir -p $(@D)
 	@echo '$(SETTINGS)' | cmp -s - $@ || echo '$(SETTINGS)' > $@
 
+# The same for the commit, which one object has.
+$(O)/commit: always
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+
+$(O)/engine/base/commit.o: $(O)/commit
+$(O)/engine/base/commit.o: \
+  ALL_CFLAGS += $(if $(COMMIT),-DEMB_COMMIT='"$(COMMIT)"')
+
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
 
 ## Test
@@ -323,7 +355,7 @@ check: all-tests ## run all tests
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(filter-out $(SOAK_ONLY),$(UNIT))
 
-check-sql: $(P)/emb.so $(P)/testfixture ## run the Tcl suite over SQL
+check-sql: $(P)/emb.so $(P)/testfixture $(NEXT) ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
 
 check-fuzz: $(REPLAY) ## run the fuzzers on their corpora
@@ -341,7 +373,7 @@ fuzzers: $(FUZZERS)
 check-model: ## explore the models with Spin
 	@CC="$(CC)" $(RUN) tests/model/spin.sh
 
-check-newer: $(P)/emb.so $(P)/testfixture ## run the Tcl suite with a recent SQLite (needs npm)
+check-newer: $(P)/emb.so $(P)/testfixture $(NEXT) ## run the Tcl suite with a recent SQLite (needs npm)
 	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(SQL_TESTS)
 
 ONE_TESTS := rows savepoint txn vector settings gradient snapshot delta backup \

@@ -6,7 +6,7 @@
 # given.  A header stands where it is first included; one without a guard, which
 # is a template, each time.  What a source file defines for the preprocessor ends
 # with it.  Static names are unique in the whole project, which the compiler
-# checks here.
+# checks here.  COMMIT of the environment is the one that the file is made from.
 
 set root [file dirname [file dirname [file normalize [info script]]]]
 set seen [dict create]
@@ -70,6 +70,9 @@ set lines [list \
   "** give it to sqlite3_auto_extension." \
   "*/" \
   "#ifndef _GNU_SOURCE" "#define _GNU_SOURCE" "#endif"]
+if {[info exists env(COMMIT)] && $env(COMMIT) ne ""} {
+  lappend lines "#ifndef EMB_COMMIT" "#define EMB_COMMIT \"$env(COMMIT)\"" "#endif"
+}
 foreach source $sources {
   set path [file normalize $source]
   lappend lines {*}[expand $path] {*}[undefine $path]

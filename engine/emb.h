@@ -64,6 +64,9 @@ extern "C" {
 #define EMB_VERSION "0.1.0"
 #define EMB_VERSION_NUMBER 1000
 
+/* The commit that the library was built from, or "unknown". */
+const char *emb_source_id(void);
+
 /* Result codes. */
 enum {
   EMB_OK = 0,
@@ -408,7 +411,7 @@ emb_store *emb_session_store(const emb_session *session);
 ** present, 0 absent, or NULL.  versions: n numbers that grow with every Put
 ** of the key, 0 where absent, or NULL.  A key may occur more than once.
 ** On a bounded store with vectors asked for this is a Get that counts: see
-** STALENESS; EMB_BUSY names key, pending reads (clock) and bound. */
+** STALENESS; EMB_BUSY names key, pending reads, bound and who holds it. */
 int emb_get(emb_session *session, const int64_t *keys, size_t n, float *vectors,
             uint8_t *found, uint64_t *versions);
 /* The same, and never counted against a staleness bound. */

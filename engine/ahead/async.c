@@ -108,6 +108,9 @@ static int end(struct job *job, int rc) {
     rc = job->rc;
     s->err = job->err;
   }
+  if (job->kind == JOB_READ && job->call) {
+    lease_batch_end(&s->leases, job->call);
+  }
   job_free(job);
   ticket_over(s);
   return rc;
@@ -197,7 +200,7 @@ int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
   rc = job->cold && job->state ? store_counts(s, &counts)
                                : session_error(s, EMB_NOMEM, "out of memory");
   if (counts) {
-    job->call = lease_next_call(&s->leases);
+    job->call = bound_call(s);
     job->statement = s->leases.statement;
     job->statement_call = s->leases.statement_call;
   }
@@ -219,6 +222,9 @@ int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
   }
   count_add(&s->core->counters.prefetches, 1);
   add_ticket(s, job, ticket);
+  if (job->call) {
+    lease_batch_begin(&s->leases, job->call, *ticket, job->returned_us);
+  }
   return EMB_OK;
 }
 

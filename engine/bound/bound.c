@@ -4,6 +4,7 @@
 */
 #include "bound.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,14 @@
 /* Slots that a table without leases keeps. */
 #define ROOM_KEPT 65536
 
-uint32_t bound_call(emb_session *s) { return lease_next_call(&s->leases); }
+uint32_t bound_call(emb_session *s) {
+  if (!s->leases.held) {
+    atomic_store_explicit(&s->leases.since_us,
+                          s->core->env->now_us(s->core->env),
+                          memory_order_relaxed);
+  }
+  return lease_next_call(&s->leases);
+}
 
 int bound_reserve(emb_session *s, size_t n) {
   return lease_reserve(&s->leases, s->core->env, n)
@@ -88,12 +96,110 @@ static int try_key(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
   return rc;
 }
 
-static int busy(emb_session *s, int64_t key, uint32_t pending,
+/* Who holds the key, but for this session. */
+struct holders {
+  struct lease_seen oldest;
+  int64_t process; /* of the oldest; below 0: it cannot be seen */
+  uint64_t number; /* 0: it is a connection of the owner's own process */
+  uint32_t held;   /* by all that were seen */
+  size_t count;
+};
+
+static void note_holder(struct holders *h, const emb_session *other,
+                        const struct lease_seen *seen) {
+  h->held += seen->held;
+  if (!h->count++ || seen->since_us < h->oldest.since_us) {
+    h->oldest = *seen;
+    h->process = other->asked_by ? other->asked_by : other->store->process;
+    h->number = other->number;
+  }
+}
+
+/* Again if some was overlooked. */
+static void find_holders(emb_session *s, int64_t key, uint32_t pending,
+                         struct holders *h) {
+  uint64_t hash = hash_key(key);
+  const struct lease *own = lease_find(&s->leases, key, hash);
+  uint32_t others = pending - (own ? own->held : 0);
+  for (int tries = 0; tries < 3; tries++) {
+    struct lease_seen seen;
+    memset(h, 0, sizeof *h);
+    pthread_mutex_lock(&s->store->session_lock);
+    for (emb_session *o = s->store->session_list; o; o = o->next) {
+      if (o != s && lease_look(&o->leases, key, hash, &seen)) {
+        note_holder(h, o, &seen);
+      }
+    }
+    pthread_mutex_unlock(&s->store->session_lock);
+    if (h->held == others) {
+      break;
+    }
+  }
+}
+
+/* "; connection 3 of process 4711 holds it, ...", or nothing. */
+static void name_holders(emb_session *s, const struct holders *h, char *to,
+                         size_t room) {
+  uint64_t now = s->core->env->now_us(s->core->env);
+  uint64_t tenths =
+      now > h->oldest.since_us ? (now - h->oldest.since_us) / 100000 : 0;
+  char who[80] = "a connection", process[40] = "another container",
+       batch[60] = "", more[60] = "";
+  to[0] = 0;
+  if (!h->count) {
+    return;
+  }
+  if (h->number) {
+    snprintf(who, sizeof who, "connection %llu", (unsigned long long)h->number);
+  }
+  if (h->process > 0) {
+    snprintf(process, sizeof process, "process %lld", (long long)h->process);
+  }
+  if (h->oldest.ticket) {
+    snprintf(batch, sizeof batch, " by a batch in flight (prefetch %llu)",
+             (unsigned long long)h->oldest.ticket);
+  }
+  if (h->count > 1) {
+    snprintf(more, sizeof more, ", and %zu other connection%s too",
+             h->count - 1, h->count > 2 ? "s" : "");
+  }
+  snprintf(to, room, "; %s of %s %s %llu.%llu s%s%s", who, process,
+           h->oldest.ticket ? "has held it for"
+                            : "holds it, and has had reads pending for",
+           (unsigned long long)tenths / 10, (unsigned long long)tenths % 10,
+           batch, more);
+}
+
+enum { BUSY_WAITED, BUSY_OWN };
+
+/* why: what else stands in the way. */
+static int busy(emb_session *s, int64_t key, uint32_t pending, int kind,
                 const char *why) {
+  struct holders h = {0};
+  char holders[256], larger[80] = "";
   count_add(&s->core->counters.staleness_busy, 1);
-  return session_error(s, EMB_BUSY,
-                       "key %lld: clock %u is above the staleness bound %u%s",
-                       (long long)key, pending, s->core->staleness, why);
+  if (kind == BUSY_OWN) {
+    snprintf(holders, sizeof holders, "; this connection holds %s itself",
+             pending == 1 ? "it" : "them all");
+  } else {
+    find_holders(s, key, pending, &h);
+    name_holders(s, &h, holders, sizeof holders);
+  }
+  if (pending <= EMB_STALENESS_MAX) {
+    snprintf(larger, sizeof larger,
+             ", or make the table with a larger bound (staleness=%u or more)",
+             pending);
+  }
+  return session_error(
+      s, EMB_BUSY,
+      "%s: key %lld has %u pending read%s and the staleness bound is %u%s%s: "
+      "%s (emb_release), read it without counting (emb_peek)%s",
+      s->core->dir, (long long)key, pending, pending == 1 ? "" : "s",
+      s->core->staleness, holders, why,
+      kind == BUSY_OWN  ? "write it or give it back"
+      : h.oldest.ticket ? "synchronize and write it there, or give it back"
+                        : "write it there or give it back",
+      larger);
 }
 
 /* What a waiting session has seen of the others, and since when. */
@@ -168,12 +274,11 @@ static int acquire_key(emb_session *s, int64_t key, uint32_t call,
     const struct lease *lease = lease_find(&s->leases, key, hash);
     uint64_t now = core->env->now_us(core->env);
     if (lease && lease->held == pending) {
-      rc =
-          busy(s, key, pending, ", and all its Gets are this connection's own");
+      rc = busy(s, key, pending, BUSY_OWN, "");
     } else if (now >= until) {
-      rc = busy(s, key, pending, "");
+      rc = busy(s, key, pending, BUSY_WAITED, "");
     } else if ((why = in_the_way(s, now, &seen)) != NULL) {
-      rc = busy(s, key, pending, why);
+      rc = busy(s, key, pending, BUSY_WAITED, why);
     } else if ((rc = session_interrupted(s)) != EMB_OK) {
       break;
     } else if (!waits) {
@@ -230,8 +335,7 @@ void bound_untake(emb_session *s, int64_t key, uint64_t hash) {
     return;
   }
   struct leases *leases = &s->leases;
-  lease_take(leases, lease_slot(leases, key, hash), key,
-             lease_next_call(leases));
+  lease_take(leases, lease_slot(leases, key, hash), key, bound_call(s));
 }
 
 void bound_put_later(emb_session *s, int64_t key, uint64_t hash,

@@ -98,8 +98,9 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   }
   if (best->format < 1 || best->format > MANIFEST_FORMAT) {
     return err_set(err, EMB_NOTADB,
-                   "%s: format %u is not known to this library (%u)", path,
-                   best->format, MANIFEST_FORMAT);
+                   "%s: its files are of format %u, and this emb %s reads none "
+                   "newer than %u; use the newer emb that wrote them",
+                   dir, best->format, EMB_VERSION, MANIFEST_FORMAT);
   }
   *manifest = *best;
   return EMB_OK;

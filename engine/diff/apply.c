@@ -21,8 +21,9 @@ static int apply_whole(const emb_bytes *difference, struct diff_head *head,
   memcpy(head, difference->at, sizeof *head);
   if (head->format > DIFF_FORMAT) {
     return err_set(err, EMB_NOTADB,
-                   "a difference of format %u; this version reads %u",
-                   head->format, DIFF_FORMAT);
+                   "the difference is of format %u, and this emb %s reads %u; "
+                   "apply it with the newer emb that made it",
+                   head->format, EMB_VERSION, DIFF_FORMAT);
   }
   if (head->bytes != difference->n) {
     return err_set(err, EMB_CORRUPT,

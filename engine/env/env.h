@@ -239,8 +239,9 @@ struct env {
   int (*peer_send)(struct env *, struct env_peer *, const struct env_message *);
   /* The next message, waiting at most so long (UINT64_MAX: for ever): EAGAIN,
   ** there is none; EPIPE, the other end has gone, or its process has, and all
-  ** that it sent was received; EMSGSIZE, it is longer than the room, and is
-  ** lost.  Memory that came is the caller's (shared_free).
+  ** that it sent was received; EMSGSIZE, it is longer than the room: its
+  ** beginning fills that, and the rest is lost, with its gifts.  Memory that
+  ** came is the caller's (shared_free).
   ** EPROTO: what came is not of env->peer_send, or memory that can change its
   ** size, or that can be written though it is said to be FIXED, or a file that
   ** is not a regular one.  EMFILE, ENOMEM: no room for a gift.  The message is

@@ -275,9 +275,11 @@ static int pack_read_head(struct pack_reader *r, uint64_t bytes, emb_err *err) {
     return err_set(err, EMB_NOTADB, "%s is no file of emb", r->path);
   }
   if (h->format < PACK_FORMAT || h->format > PACK_FORMAT_TEXTS) {
-    return err_set(err, EMB_NOTADB,
-                   "%s has format %u; this version reads %u to %u", r->path,
-                   h->format, PACK_FORMAT, PACK_FORMAT_TEXTS);
+    return err_set(
+        err, EMB_NOTADB,
+        "%s is of format %u, and this emb %s reads %u to %u; read it "
+        "with the newer emb that wrote it",
+        r->path, h->format, EMB_VERSION, PACK_FORMAT, PACK_FORMAT_TEXTS);
   }
   if (h->sum != hash_sum((char *)h + 8, sizeof *h - 8, 0, 0) ||
       bytes < sizeof *h + PACK_END_BYTES) {

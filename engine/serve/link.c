@@ -28,12 +28,15 @@
 #include <string.h>
 
 #include "../session/dir.h"
+#include "hello.h"
 #include "tickets.h"
 #include "../session/own.h"
 
 #define LOOK_US 2000        /* the first look; */
 #define LOOK_MAX_US 20000   /* then less often */
 #define PATIENCE_US 1000000 /* at least, before an owner counts as stopped */
+/* An old owner answers a hello by then, or at another try. */
+#define OLD_US 100000
 /* The answer to a commit comes later. */
 #define ANSWER_OWED (-5)
 
@@ -59,9 +62,7 @@ static int say_hello(emb_session *s, struct link *link) {
   struct hello hello;
   emb_err err;
   memset(&hello, 0, sizeof hello);
-  hello.magic = SLOT_MAGIC;
-  hello.version = SLOT_VERSION;
-  hello.kind = MESSAGE_HELLO;
+  hello.head = hello__head(sizeof hello);
   memcpy(hello.uuid, core->uuid, sizeof hello.uuid);
   hello.bounded = (uint32_t)core_bounded(core);
   hello.staleness = core->staleness;
@@ -89,6 +90,18 @@ static int does_not_answer(emb_session *s, const struct env_who *owner) {
                        s->core->dir, link__name(owner->process).text);
 }
 
+/* The owner speaks another protocol. */
+static enum link_trial refuse_other(emb_session *s, const struct link *link,
+                                    const void *came) {
+  struct env *env = s->core->env;
+  struct greeting owner, here = hello__head(sizeof(struct hello));
+  int64_t process = link->owner.process;
+  memcpy(&owner, came, sizeof owner);
+  (void)hello__refuse(&s->err, s->core->dir, link__name(process).text,
+                      process == env->process(env), &owner, &here);
+  return LINK_REFUSED;
+}
+
 /* 0, or what there is instead of a slot. */
 static enum link_trial hear_welcome(emb_session *s, struct link *link,
                                     uint64_t wait_us) {
@@ -99,8 +112,13 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
     struct env_message message = {.bytes = &welcome, .n = sizeof welcome};
     memset(&welcome, 0, sizeof welcome);
     int os = env->peer_receive(env, link->peer, &message, LOOK_MAX_US);
-    if (!os && message.n == sizeof welcome && welcome.magic == SLOT_MAGIC &&
-        welcome.kind == MESSAGE_HELLO) {
+    /* Of one that is longer the beginning has come. */
+    size_t n = !os ? message.n : os == EMSGSIZE ? sizeof welcome : 0;
+    if (hello__is_other(&welcome, n)) {
+      return refuse_other(s, link, &welcome);
+    }
+    if (!os && n == sizeof welcome && welcome.head.magic == SLOT_MAGIC &&
+        welcome.head.kind == MESSAGE_HELLO) {
       welcome.text[sizeof welcome.text - 1] = 0;
       if (welcome.code) {
         session_error(s, welcome.code, "%s", welcome.text);
@@ -115,6 +133,9 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
         return LINK_MADE;
       }
     }
+    if (os == EPIPE) {
+      return LINK_HUNG_UP;
+    }
     if (os != EAGAIN) {
       return LINK_LATER;
     }
@@ -126,6 +147,33 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
       return LINK_REFUSED;
     }
   }
+}
+
+/* The owner has hung up: it leaves, or is of a protocol that hears no hello of
+** this length.  In that one's it says its number. */
+static enum link_trial ask_old_owner(emb_session *s, struct link *link) {
+  struct env *env = s->core->env;
+  struct old_hello hello;
+  struct old_welcome welcome;
+  struct env_message message = {.bytes = &hello, .n = sizeof hello};
+  env->peer_close(env, link->peer);
+  if (env->peer_open(env, s->core->names, FILE_SOCKET, &link->peer)) {
+    link->peer = NULL;
+    return LINK_LATER;
+  }
+  memset(&hello, 0, sizeof hello);
+  hello.magic = SLOT_MAGIC;
+  hello.protocol = SLOT_VERSION;
+  hello.kind = MESSAGE_HELLO;
+  if (env->peer_send(env, link->peer, &message)) {
+    return LINK_LATER;
+  }
+  message = (struct env_message){.bytes = &welcome, .n = sizeof welcome};
+  memset(&welcome, 0, sizeof welcome);
+  return env->peer_receive(env, link->peer, &message, OLD_US) == 0 &&
+                 hello__is_other(&welcome, message.n)
+             ? refuse_other(s, link, &welcome)
+             : LINK_LATER;
 }
 
 /* Under own_lock: this process's own lock is none of another's. */
@@ -188,6 +236,7 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
     trial = is_owners(s, link) && !say_hello(s, link)
                 ? hear_welcome(s, link, wait_us)
                 : LINK_LATER;
+    trial = trial == LINK_HUNG_UP ? ask_old_owner(s, link) : trial;
   }
   if (trial) {
     link_release(s, link);

@@ -35,6 +35,7 @@ enum link_trial {
   LINK_NOBODY,  /* nobody serves: there is no socket */
   LINK_LATER,   /* its owner begins, ends, or has just died: try again */
   LINK_REFUSED, /* the session's error says why */
+  LINK_HUNG_UP, /* of link.c alone: it has heard the hello, and not answered */
 };
 
 /* "process 12", or what to say of one of another container (0). */

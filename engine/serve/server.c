@@ -29,7 +29,9 @@
 #include "../kernel/store_file.h"
 #include "../session/job.h"
 #include "../session/dir.h"
+#include "hello.h"
 #include "leave.h"
+#include "link.h"
 #include "orphan.h"
 #include "run.h"
 #include "share.h"
@@ -486,11 +488,9 @@ static int judge_hello(struct server *server, const struct serving *v,
   uint64_t log_id[2] = {0, 0};
   char path[PATH_BYTES];
   hello->schema[sizeof hello->schema - 1] = 0;
-  if (hello->magic != SLOT_MAGIC || hello->version != SLOT_VERSION) {
-    return err_set(err, EMB_CANTOPEN,
-                   "process %lld, which owns %s, has another version of emb: "
-                   "use the same one, or let it close the store",
-                   (long long)server->env->process(server->env), core->dir);
+  if (hello->head.magic != SLOT_MAGIC) {
+    return err_set(err, EMB_CANTOPEN, "cannot open %s: this is not a hello",
+                   core->dir);
   }
   if (memcmp(hello->uuid, core->uuid, sizeof hello->uuid) != 0) {
     return err_set(err, EMB_CANTOPEN, "%s was replaced by another store",
@@ -527,6 +527,7 @@ static int make_link_slot(struct serving *v, int readonly, emb_err *err) {
     run__init(&v->run, v->s, readonly, !v->who.is_same_user);
     v->processor = UINT32_MAX;
     v->s->asked_by = v->who.process ? v->who.process : -1;
+    v->s->number = v->number;
     v->run.report = serving_report;
     v->run.report_arg = v;
     pthread_mutex_lock(&server->lock);
@@ -561,9 +562,7 @@ static void greet(struct serving *v, struct hello *hello,
   memset(&welcome, 0, sizeof welcome);
   int rc = judge_hello(server, v, hello, message, &readonly, &err);
   rc = rc ? rc : make_link_slot(v, readonly, &err);
-  welcome.magic = SLOT_MAGIC;
-  welcome.version = SLOT_VERSION;
-  welcome.kind = MESSAGE_HELLO;
+  welcome.head = hello__head(sizeof welcome);
   welcome.code = rc;
   welcome.number = v->number;
   welcome.since = server->since_s;
@@ -577,6 +576,37 @@ static void greet(struct serving *v, struct hello *hello,
   if (env->peer_send(env, v->peer, &answer) || rc) {
     atomic_store(&v->gone, 1);
   }
+}
+
+/* Another protocol's client: it is told in the words that it knows. */
+static void turn_away(struct serving *v, const struct greeting *client) {
+  struct env *env = v->server->env;
+  union {
+    struct welcome welcome;
+    struct old_welcome old;
+  } out;
+  emb_err err;
+  struct greeting head = hello__head(sizeof out.welcome);
+  int64_t process = env->process(env);
+  int rc =
+      hello__refuse(&err, v->server->store->core.dir, link__name(process).text,
+                    process == v->who.process, &head, client);
+  struct env_message answer = {.bytes = &out, .n = sizeof out.welcome};
+  memset(&out, 0, sizeof out);
+  if (client->protocol <= OLD_PROTOCOL) {
+    answer.n = sizeof out.old;
+    out.old.magic = SLOT_MAGIC;
+    out.old.protocol = SLOT_VERSION;
+    out.old.kind = MESSAGE_HELLO;
+    out.old.code = rc;
+    snprintf(out.old.text, sizeof out.old.text, "%s", err.text);
+  } else {
+    out.welcome.head = head;
+    out.welcome.code = rc;
+    snprintf(out.welcome.text, sizeof out.welcome.text, "%s", err.text);
+  }
+  (void)env->peer_send(env, v->peer, &answer);
+  atomic_store(&v->gone, 1);
 }
 
 /* What is asked, and where the answer goes, if there is more than the slot
@@ -626,8 +656,12 @@ static void hear(struct serving *v) {
   if (os == EAGAIN) {
     return;
   }
-  uint32_t kind = os || message.n < sizeof in.signal ? 0 : in.signal.kind;
-  if (kind == MESSAGE_HELLO && !v->slot && message.n == sizeof in.hello) {
+  /* Of one that is longer the beginning has come. */
+  size_t n = !os ? message.n : os == EMSGSIZE ? sizeof in : 0;
+  uint32_t kind = os || n < sizeof in.signal ? 0 : in.signal.kind;
+  if (!v->slot && hello__is_other(&in, n)) {
+    turn_away(v, &in.hello.head);
+  } else if (kind == MESSAGE_HELLO && !v->slot && n == sizeof in.hello) {
     greet(v, &in.hello, &message);
   } else if (kind == MESSAGE_LOAN && v->slot && is_loan(&message)) {
     take_loan(v, &message);

@@ -31,12 +31,18 @@
 
 #include <assert.h>
 #include <stdalign.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define FILE_SOCKET "socket"
 
 #define SLOT_MAGIC UINT64_C(0x31746f6c53626d65)
-#define SLOT_VERSION 5
+/* The protocol: changes with anything here, in the table of calls [shape.c] or
+** in what a call's arguments mean.  Processes with different ones do not serve
+** each other, and say so [hello.h]. */
+#ifndef SLOT_VERSION /* a test has another one */
+#define SLOT_VERSION 6
+#endif
 /* Not resident until touched: a batch touches what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
 #define SLOT_TEXT_BYTES 508
@@ -133,13 +139,62 @@ enum {
 
 enum { MESSAGE_HELLO = 1, MESSAGE_LOAN, MESSAGE_PING, MESSAGE_PONG };
 
+/* The head of the first message of each end, which no version changes: so each
+** can say what the other one is.  What follows it is the protocol's, and may be
+** longer or shorter than what is known here. */
+#define GREETING_VERSION_BYTES 32
+#define GREETING_COMMIT_BYTES 48
+
+struct greeting {
+  uint64_t magic;                       /* 000-007 SLOT_MAGIC */
+  uint32_t protocol;                    /* 008-011 SLOT_VERSION */
+  uint32_t kind;                        /* 012-015 MESSAGE_HELLO */
+  uint32_t bytes;                       /* 016-019 of the message, with this */
+  uint32_t reserved;                    /* 020-023 zero */
+  char version[GREETING_VERSION_BYTES]; /* 024-055 EMB_VERSION, ends with 0 */
+  char commit[GREETING_COMMIT_BYTES];   /* 056-103 emb_source_id(), the same */
+};
+static_assert(offsetof(struct greeting, magic) == 0 &&
+                  offsetof(struct greeting, protocol) == 8 &&
+                  offsetof(struct greeting, kind) == 12 &&
+                  offsetof(struct greeting, bytes) == 16 &&
+                  offsetof(struct greeting, version) == 24 &&
+                  offsetof(struct greeting, commit) == 56 &&
+                  sizeof(struct greeting) == 104 && MESSAGE_HELLO == 1,
+              "the same in every version");
+
+/* Protocols up to this one had no head, but these three fields where it has
+** them.  The owner's answer to another protocol was this, and it heard none of
+** another length. */
+#define OLD_PROTOCOL 5
+
+struct old_hello {
+  uint64_t magic;
+  uint32_t protocol, kind;
+  char rest[3616];
+};
+
+struct old_welcome {
+  uint64_t magic;
+  uint32_t protocol, kind;
+  int32_t code;
+  uint32_t reserved;
+  uint64_t number, since;
+  int64_t process;
+  char text[508];
+};
+static_assert(sizeof(struct old_hello) == 3632 &&
+                  sizeof(struct old_welcome) == 560 &&
+                  offsetof(struct old_welcome, code) == 16 &&
+                  offsetof(struct old_welcome, text) == 48,
+              "as they were");
+
 #define HELLO_TEXT_BYTES 3584 /* of a schema, SCHEMA_TEXT_BYTES */
 
 /* The client's first message; with it comes the store's log as an open file:
 ** who can write that may write, who can read it may read. */
 struct hello {
-  uint64_t magic;
-  uint32_t version, kind;
+  struct greeting head;
   uint8_t uuid[16];
   uint32_t bounded, staleness;
   uint32_t readonly;
@@ -149,8 +204,7 @@ struct hello {
 
 /* The answer; with it comes the slot if code is 0. */
 struct welcome {
-  uint64_t magic;
-  uint32_t version, kind;
+  struct greeting head;
   int32_t code;
   uint32_t reserved;
   uint64_t number; /* of the session here */

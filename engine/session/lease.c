@@ -12,10 +12,19 @@
 
 #define ROOM_MIN 64
 
+static void lease_set_slots(struct leases *leases, struct env *env,
+                            struct lease *slots, size_t room) {
+  spin_acquire(&leases->look);
+  struct lease *old = leases->slots;
+  leases->slots = slots;
+  leases->room = room;
+  spin_release(&leases->look);
+  env->release(env, old);
+}
+
 void lease_free(struct leases *leases, struct env *env) {
-  env->release(env, leases->slots);
-  leases->slots = NULL;
-  leases->room = leases->used = leases->held = 0;
+  lease_set_slots(leases, env, NULL, 0);
+  leases->used = leases->held = 0;
 }
 
 #define AGE UINT32_C(0x20000000)
@@ -95,9 +104,71 @@ int lease_reserve(struct leases *leases, struct env *env, size_t n) {
       slots[at] = *lease;
     }
   }
-  env->release(env, leases->slots);
-  leases->slots = slots;
-  leases->room = room;
+  lease_set_slots(leases, env, slots, room);
   emb_check(lease_valid(leases));
   return EMB_OK;
+}
+
+/* ---- for others ---------------------------------------------------------- */
+
+void lease_batch_begin(struct leases *leases, uint32_t call, uint64_t ticket,
+                       uint64_t now_us) {
+  spin_acquire(&leases->look);
+  for (int i = 0; i < LEASE_BATCHES; i++) {
+    if (!leases->batches[i].call) {
+      leases->batches[i] = (struct lease_batch){call, ticket, now_us};
+      break;
+    }
+  }
+  spin_release(&leases->look);
+}
+
+void lease_batch_end(struct leases *leases, uint32_t call) {
+  spin_acquire(&leases->look);
+  for (int i = 0; i < LEASE_BATCHES; i++) {
+    if (leases->batches[i].call == call) {
+      leases->batches[i] = (struct lease_batch){0};
+    }
+  }
+  spin_release(&leases->look);
+}
+
+/* The slot's words, read while the session may write them: each is whole, and
+** they belong together if the key was there before and after.  To the letter
+** that is a race, so ThreadSanitizer is told not to look. */
+__attribute__((no_sanitize("thread"), noinline)) static int
+lease_read_slot(const volatile struct lease *slot, int64_t key, uint32_t *held,
+                uint32_t *call) {
+  int64_t before = slot->key;
+  *held = slot->held;
+  *call = slot->call;
+  return *held && before == key && slot->key == key;
+}
+
+int lease_look(struct leases *leases, int64_t key, uint64_t hash,
+               struct lease_seen *seen) {
+  uint32_t call = 0;
+  memset(seen, 0, sizeof *seen);
+  spin_acquire(&leases->look);
+  for (size_t n = 0; n < leases->room; n++) {
+    uint32_t held;
+    size_t i = (hash + n) & (leases->room - 1);
+    if (lease_read_slot(&leases->slots[i], key, &held, &call)) {
+      seen->held = held;
+      break;
+    }
+    if (!held) {
+      break;
+    }
+  }
+  seen->since_us =
+      atomic_load_explicit(&leases->since_us, memory_order_relaxed);
+  for (int i = 0; seen->held && i < LEASE_BATCHES; i++) {
+    if (leases->batches[i].call == call && call) {
+      seen->ticket = leases->batches[i].ticket;
+      seen->since_us = leases->batches[i].since_us;
+    }
+  }
+  spin_release(&leases->look);
+  return seen->held != 0;
 }

@@ -18,6 +18,10 @@
 **           do not count, so they need not be looked for.
 ** DEFERRED  A Put inside a transaction takes effect when that commits: its
 **           lease stays until then.
+** OTHERS    A session that waits for a key may look who holds it and since
+**           when [lease_look].  It reads beside the session's thread, which
+**           takes no lock for what it does to a key: a lease that comes, goes
+**           or moves just then may be overlooked.  The table itself stays.
 ** FAILURE   lease_reserve is the only function that allocates.
 ** MEMORY    32 to 64 bytes per key with a lease.
 */
@@ -28,6 +32,7 @@
 #include <stdint.h>
 
 #include "../base/debug.h"
+#include "../base/spin.h"
 #include "../env/env.h"
 
 #define LEASE_MAX 4095u
@@ -43,9 +48,22 @@ struct lease {
 };
 _Static_assert(sizeof(struct lease) == 16, "four leases in a cache line");
 
+/* A prefetch under way that counts. */
+struct lease_batch {
+  uint32_t call; /* 0: none */
+  uint64_t ticket;
+  uint64_t since_us;
+};
+#define LEASE_BATCHES 16 /* more are not known as such */
+
 struct leases {
-  struct lease *slots;
-  size_t room; /* a power of two, or 0 */
+  struct lease *slots; /* written under `look`, with room */
+  size_t room;         /* a power of two, or 0 */
+  spin_lock look;      /* the session takes it to write what it is for */
+  struct lease_batch batches[LEASE_BATCHES]; /* look */
+  /* When the oldest lease can have been taken: written by the session when it
+  ** has none, read by those that look; relaxed. */
+  _Atomic uint64_t since_us;
   size_t used; /* keys with leases */
   size_t held; /* leases */
   int mark;    /* new leases are marked */
@@ -63,6 +81,18 @@ void lease_free(struct leases *leases, struct env *env);
 /* Makes room for n more keys: EMB_OK or EMB_NOMEM. */
 int lease_reserve(struct leases *leases, struct env *env, size_t n);
 uint32_t lease_next_call(struct leases *leases);
+/* A prefetch that counts has begun, and ends: forgotten by its call. */
+void lease_batch_begin(struct leases *leases, uint32_t call, uint64_t ticket,
+                       uint64_t now_us);
+void lease_batch_end(struct leases *leases, uint32_t call);
+/* What another session has of the key; 0: nothing that was seen. */
+struct lease_seen {
+  uint32_t held;
+  uint64_t ticket; /* its last one is a prefetch's; 0: it is not */
+  uint64_t since_us;
+};
+int lease_look(struct leases *leases, int64_t key, uint64_t hash,
+               struct lease_seen *seen);
 /* Frees the slot, whose last lease is gone; others may move into it. */
 void lease_remove(struct leases *leases, struct lease *lease);
 

@@ -225,6 +225,7 @@ struct emb_session {
   /* The process that a client's session works for; 0: this one; below 0: it
   ** cannot be seen.  Set before the first call. */
   int64_t asked_by;
+  uint64_t number; /* of a client's session, as emb_clients says; the same */
   int scans;
   int in_scan; /* a scan of this process reads its next rows */
   struct txn *txn;

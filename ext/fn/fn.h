@@ -47,7 +47,7 @@
 **   emb_slot_key(slot,id)      key with this slot (0 to 32767) in bits 48 to 62
 **   emb_slot(key)              its slot
 **   emb_version()              "0.1.0"
-**   emb_debug()                versions of emb, SQLite and the compiler
+**   emb_debug()                versions of emb, its commit, SQLite, compiler
 **   emb_sum(V)  emb_avg(V)     aggregates and window functions
 **   emb_pack(key)              aggregate: keys as a BLOB of int64, in the
 **                              order of the rows

@@ -278,9 +278,9 @@ static void call_debug(sqlite3_context *context, int argc,
   (void)argv;
   sqlite3_result_text(
       context,
-      sqlite3_mprintf("emb %s, SQLite %s (built for %s), compiler %s",
-                      EMB_VERSION, sqlite3_libversion(), SQLITE_VERSION,
-                      __VERSION__),
+      sqlite3_mprintf("emb %s (%.12s), SQLite %s (built for %s), compiler %s",
+                      EMB_VERSION, emb_source_id(), sqlite3_libversion(),
+                      SQLITE_VERSION, __VERSION__),
       -1, sqlite3_free);
 }
 

@@ -4,7 +4,7 @@
 **
 **     CREATE TABLE emb_clients(
 **       process INTEGER, user INTEGER, since INTEGER, role TEXT, calls INTEGER,
-**       doing TEXT, "table" HIDDEN)
+**       doing TEXT, connection INTEGER, "table" HIDDEN)
 **
 ** The process that owns the store, then the sessions of others that it serves:
 ** role is 'owner', 'client' or 'reader'.  No row: nobody owns it.
@@ -19,6 +19,7 @@ enum {
   CLIENTS_ROLE,
   CLIENTS_CALLS,
   CLIENTS_DOING,
+  CLIENTS_CONNECTION,
   CLIENTS_TABLE
 };
 
@@ -78,13 +79,15 @@ static void clients_column(struct ext_tvf_cursor *base,
     sqlite3_result_text(context, client->call, -1, SQLITE_TRANSIENT);
   else if (i == CLIENTS_DOING && client->in_transaction)
     sqlite3_result_text(context, "transaction", -1, SQLITE_STATIC);
+  else if (i == CLIENTS_CONNECTION && client->number)
+    sqlite3_result_int64(context, (sqlite3_int64)client->number);
 }
 
 static const struct ext_tvf clients_tvf = {
     .name = "emb_clients",
     .declaration = "CREATE TABLE x(process INTEGER, user INTEGER, "
                    "since INTEGER, role TEXT, calls INTEGER, doing TEXT, "
-                   "\"table\" HIDDEN)",
+                   "connection INTEGER, \"table\" HIDDEN)",
     .argument = CLIENTS_TABLE,
     .arguments = 1,
     .needed = 1,

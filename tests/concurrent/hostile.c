@@ -175,9 +175,9 @@ static void say_hello(struct hostile *h) {
   struct hello hello;
   struct env_message message = {.bytes = &hello, .n = sizeof hello};
   memset(&hello, 0, sizeof hello);
-  hello.magic = SLOT_MAGIC;
-  hello.version = SLOT_VERSION;
-  hello.kind = MESSAGE_HELLO;
+  hello.head.magic = SLOT_MAGIC;
+  hello.head.protocol = rarely(h) ? SLOT_VERSION + 1 : SLOT_VERSION;
+  hello.head.kind = MESSAGE_HELLO;
   memcpy(hello.uuid, h->facts->uuid, sizeof hello.uuid);
   hello.readonly = (uint32_t)rarely(h);
   if (rarely(h))
