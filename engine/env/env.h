@@ -219,8 +219,13 @@ struct env {
   ** What the file system does not have is an error. */
   int (*port_open)(struct env *, struct env_dir *, const char *name,
                    struct env_port **);
-  /* Without the name, which another process may have replaced by now.  A port
-  ** in a watch is closed after the watch. */
+  /* The same port in another directory, too, where it replaces the name; an
+  ** error where that is of another file system, or all names of the port were
+  ** removed. */
+  int (*port_link)(struct env *, struct env_port *, struct env_dir *,
+                   const char *name);
+  /* Without the names, which another process may have replaced by now.  After
+  ** env->unwatch_port, or after the watch is closed. */
   void (*port_close)(struct env *, struct env_port *);
   /* Who has called: EAGAIN, nobody. */
   int (*port_accept)(struct env *, struct env_port *, struct env_peer **);
@@ -255,7 +260,8 @@ struct env {
   ** come again until that is accepted, received, or no longer watched.  EAGAIN:
   ** env->watch_wake was called, since the last wait or in this one, or the time
   ** is over (UINT64_MAX: never).  One thread waits; any may call the others but
-  ** unwatch_peer.  A port or peer is in one watch at most.  A peer's GONE comes
+  ** unwatch_peer and unwatch_port.  A port or peer is in one watch at most.  A
+  *peer's GONE comes
   ** also when its process ends while another one has inherited the other
   ** end. */
   int (*watch_open)(struct env *, struct env_watch **);
@@ -267,6 +273,7 @@ struct env {
   /* No event of it comes after that.  By the thread that waits, between two
   ** waits, or when none waits any more. */
   void (*unwatch_peer)(struct env *, struct env_watch *, struct env_peer *);
+  void (*unwatch_port)(struct env *, struct env_watch *, struct env_port *);
   int (*watch_wait)(struct env *, struct env_watch *, uint64_t wait_us,
                     void **tag, int *what);
   void (*watch_wake)(struct env *, struct env_watch *);
@@ -278,6 +285,8 @@ struct env {
   ** sent as SHARED, or is fixed already.  After another error it is only to be
   ** freed. */
   int (*shared_fix)(struct env *, struct env_shared *);
+  /* It is not sent any more: its descriptor is closed, the memory stays. */
+  void (*shared_sent)(struct env *, struct env_shared *);
   /* And makes it none.  What others have of it stays theirs. */
   void (*shared_free)(struct env *, struct env_shared *);
   /* Waits while *word is `is`, at most so long (UINT64_MAX: for ever); may

@@ -55,34 +55,36 @@ static int address_of(const struct env_dir *dir, const char *name,
 
 /* For all users, whatever the mask of the process is.  Through a descriptor:
 ** a link that has taken the name's place is not followed. */
-static int open_to_all(const struct env_dir *dir, const char *name) {
+static int open_to_all(int fd) {
   char path[PROC_BYTES];
   struct stat st;
-  int fd = openat(dir->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), rc = 0;
-  if (fd < 0)
-    return errno;
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   if (fstat(fd, &st) != 0)
-    rc = errno;
-  else if (!S_ISSOCK(st.st_mode))
-    rc = EADDRINUSE;
-  else if (chmod(path, 0666) != 0)
-    rc = errno;
-  (void)close(fd);
-  return rc;
+    return errno;
+  if (!S_ISSOCK(st.st_mode))
+    return EADDRINUSE;
+  return chmod(path, 0666) != 0 ? errno : 0;
 }
 
-static int listen_at(int fd, struct env_dir *dir, const char *name) {
+static int remove_name(const struct env_dir *dir, const char *name) {
+  return unlinkat(dir->fd, name, 0) != 0 && errno != ENOENT ? errno : 0;
+}
+
+static int listen_at(struct env_port *port, struct env_dir *dir,
+                     const char *name) {
   struct sockaddr_un address;
   int rc = address_of(dir, name, &address);
-  if (rc != 0)
-    return rc;
-  if (unlinkat(dir->fd, name, 0) != 0 && errno != ENOENT)
-    return errno;
-  if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0)
-    return errno;
-  rc = open_to_all(dir, name);
-  if (rc == 0 && listen(fd, BACKLOG) != 0)
+  if (rc == 0)
+    rc = remove_name(dir, name);
+  if (rc == 0 && bind(port->socket, (const struct sockaddr *)&address,
+                      sizeof address) != 0)
+    rc = errno;
+  if (rc == 0)
+    rc = env__own_fd(openat(dir->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC),
+                     &port->inode);
+  if (rc == 0)
+    rc = open_to_all(port->inode);
+  if (rc == 0 && listen(port->socket, BACKLOG) != 0)
     rc = errno;
   return rc;
 }
@@ -92,21 +94,35 @@ int env__port_open(struct env *env, struct env_dir *dir, const char *name,
   struct env_port *port = env__allocate(env, sizeof *port);
   if (port == NULL)
     return ENOMEM;
+  port->socket = port->inode = -1;
   int rc = env__own_fd(socket(AF_UNIX, SOCKET_FLAGS, 0), &port->socket);
-  if (rc == 0) {
-    rc = listen_at(port->socket, dir, name);
-    if (rc != 0)
-      (void)close(port->socket);
-  }
+  if (rc == 0)
+    rc = listen_at(port, dir, name);
   if (rc != 0)
-    env__release(env, port);
+    env__port_close(env, port);
   else
     *out = port;
   return rc;
 }
 
+/* A name is found by its inode, so any of them leads to the same socket. */
+int env__port_link(struct env *env, struct env_port *port, struct env_dir *dir,
+                   const char *name) {
+  char path[PROC_BYTES];
+  (void)env;
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", port->inode);
+  int rc = remove_name(dir, name);
+  return rc == 0 &&
+                 linkat(AT_FDCWD, path, dir->fd, name, AT_SYMLINK_FOLLOW) != 0
+             ? errno
+             : rc;
+}
+
 void env__port_close(struct env *env, struct env_port *port) {
-  (void)close(port->socket);
+  if (port->socket >= 0)
+    (void)close(port->socket);
+  if (port->inode >= 0)
+    (void)close(port->inode);
   env__release(env, port);
 }
 

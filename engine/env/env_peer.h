@@ -17,6 +17,7 @@ struct env__watched {
 
 struct env_port {
   int socket;
+  int inode; /* of its names (O_PATH); -1: it is not known */
   struct env__watched watched;
 };
 
@@ -32,6 +33,8 @@ struct env_peer {
 /* env_peer.c */
 int env__port_open(struct env *, struct env_dir *, const char *name,
                    struct env_port **);
+int env__port_link(struct env *, struct env_port *, struct env_dir *,
+                   const char *name);
 void env__port_close(struct env *, struct env_port *);
 int env__port_accept(struct env *, struct env_port *, struct env_peer **);
 int env__peer_open(struct env *, struct env_dir *, const char *name,
@@ -56,6 +59,7 @@ int env__watch_port(struct env *, struct env_watch *, struct env_port *,
 int env__watch_peer(struct env *, struct env_watch *, struct env_peer *,
                     void *tag);
 void env__unwatch_peer(struct env *, struct env_watch *, struct env_peer *);
+void env__unwatch_port(struct env *, struct env_watch *, struct env_port *);
 int env__watch_wait(struct env *, struct env_watch *, uint64_t wait_us,
                     void **tag, int *what);
 void env__watch_wake(struct env *, struct env_watch *);
@@ -63,6 +67,7 @@ void env__watch_wake(struct env *, struct env_watch *);
 /* env_shared.c */
 int env__shared_make(struct env *, size_t bytes, struct env_shared *);
 int env__shared_fix(struct env *, struct env_shared *);
+void env__shared_sent(struct env *, struct env_shared *);
 void env__shared_free(struct env *, struct env_shared *);
 /* Memory that a descriptor of another process is of; EPROTO if it is not what
 ** env__shared_make, or for is_fixed env__shared_fix, makes.  The caller closes

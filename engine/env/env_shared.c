@@ -106,6 +106,14 @@ int env__shared_fix(struct env *env, struct env_shared *shared) {
                                                                          : 0;
 }
 
+void env__shared_sent(struct env *env, struct env_shared *shared) {
+  (void)env;
+  if (shared->base != NULL && shared->fd >= 0) {
+    (void)close(shared->fd);
+    shared->fd = -1;
+  }
+}
+
 void env__shared_free(struct env *env, struct env_shared *shared) {
   (void)env;
   if (shared->base == NULL)

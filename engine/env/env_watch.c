@@ -92,6 +92,12 @@ void env__unwatch_peer(struct env *env, struct env_watch *watch,
     watch_drop(watch, peer->life);
 }
 
+void env__unwatch_port(struct env *env, struct env_watch *watch,
+                       struct env_port *port) {
+  (void)env;
+  watch_drop(watch, port->socket);
+}
+
 int env__watch_wait(struct env *env, struct env_watch *watch, uint64_t wait_us,
                     void **tag, int *what) {
   struct pollfd fd = {.fd = watch->epoll, .events = POLLIN};

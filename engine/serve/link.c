@@ -149,6 +149,17 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
   }
 }
 
+static int call_owner(struct core *core, struct env_peer **peer) {
+  struct env *env = core->env;
+  struct env_dir *names;
+  int os = env->open_dir(env, core->dir, &names);
+  if (!os) {
+    os = env->peer_open(env, names, FILE_SOCKET, peer);
+    env->close_dir(env, names);
+  }
+  return os;
+}
+
 /* The owner has hung up: it leaves, or is of a protocol that hears no hello of
 ** this length.  In that one's it says its number. */
 static enum link_trial ask_old_owner(emb_session *s, struct link *link) {
@@ -157,7 +168,7 @@ static enum link_trial ask_old_owner(emb_session *s, struct link *link) {
   struct old_welcome welcome;
   struct env_message message = {.bytes = &hello, .n = sizeof hello};
   env->peer_close(env, link->peer);
-  if (env->peer_open(env, s->core->names, FILE_SOCKET, &link->peer)) {
+  if (call_owner(s->core, &link->peer)) {
     link->peer = NULL;
     return LINK_LATER;
   }
@@ -198,17 +209,6 @@ static int is_owners(emb_session *s, const struct link *link) {
   (void)link__lock_of(s->store, &state, &holder, NULL);
   return state != ENV_LOCK_FREE &&
          (!holder || !link->owner.process || holder == link->owner.process);
-}
-
-static int call_owner(struct core *core, struct env_peer **peer) {
-  struct env *env = core->env;
-  struct env_dir *names;
-  int os = env->open_dir(env, core->dir, &names);
-  if (!os) {
-    os = env->peer_open(env, names, FILE_SOCKET, peer);
-    env->close_dir(env, names);
-  }
-  return os;
 }
 
 enum link_trial link__open(emb_session *s, uint64_t wait_us) {

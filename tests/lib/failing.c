@@ -389,6 +389,13 @@ static int port_open(struct env *env, struct env_dir *dir, const char *name,
   return rc;
 }
 
+static int port_link(struct env *env, struct env_port *port,
+                     struct env_dir *dir, const char *name) {
+  struct env *below = of(env)->below;
+  int rc = strike(env, FAILING_PEER, dir->path);
+  return rc ? rc : below->port_link(below, port, dir->dir, name);
+}
+
 static void port_close(struct env *env, struct env_port *port) {
   struct failing *f = of(env);
   f->below->port_close(f->below, port);
@@ -480,6 +487,12 @@ static void unwatch_peer(struct env *env, struct env_watch *watch,
   below->unwatch_peer(below, watch, peer);
 }
 
+static void unwatch_port(struct env *env, struct env_watch *watch,
+                         struct env_port *port) {
+  struct env *below = of(env)->below;
+  below->unwatch_port(below, watch, port);
+}
+
 static int watch_wait(struct env *env, struct env_watch *watch, uint64_t us,
                       void **tag, int *what) {
   struct env *below = of(env)->below;
@@ -502,6 +515,11 @@ static int shared_make(struct env *env, size_t bytes, struct env_shared *out) {
 static int shared_fix(struct env *env, struct env_shared *shared) {
   struct env *below = of(env)->below;
   return below->shared_fix(below, shared);
+}
+
+static void shared_sent(struct env *env, struct env_shared *shared) {
+  struct env *below = of(env)->below;
+  below->shared_sent(below, shared);
 }
 
 static void shared_free(struct env *env, struct env_shared *shared) {
@@ -710,6 +728,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .queue_submit = queue_submit,
       .queue_wait = queue_wait,
       .port_open = port_open,
+      .port_link = port_link,
       .port_close = port_close,
       .port_accept = port_accept,
       .peer_open = peer_open,
@@ -723,10 +742,12 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .watch_port = watch_port,
       .watch_peer = watch_peer,
       .unwatch_peer = unwatch_peer,
+      .unwatch_port = unwatch_port,
       .watch_wait = watch_wait,
       .watch_wake = watch_wake,
       .shared_make = shared_make,
       .shared_fix = shared_fix,
+      .shared_sent = shared_sent,
       .shared_free = shared_free,
       .word_wait = word_wait,
       .word_wake = word_wake,
