@@ -118,11 +118,10 @@ struct core {
   struct ghosts ghosts;       /* what twice the memory would do */
   struct admission admission; /* of the schema's rule */
 
-  /* Of the log that was loaded: pages from here to the tail that it then had
-  ** were never written.  Those up to blank_end are blank (resident.c).  Both
-  *are
-  ** written under the flush lock: by recover, and blank_end by the process that
-  ** becomes owner while no scan is open; any reads them, relaxed. */
+  /* Of the log that was loaded: pages from log_end to the tail that it then had
+  ** were never written; those up to blank_end are blank (resident.c).  Written
+  ** under the flush lock: by recover, and blank_end by the process that becomes
+  ** owner while no scan is open.  Any reads them, relaxed. */
   _Atomic uint64_t log_end;
   _Atomic uint64_t blank_end;
 
@@ -371,8 +370,7 @@ int core_restore(struct core *core, uint64_t number, char *frame,
 /* Is a frame free for what was read? */
 int core_may_keep(const struct core *core);
 /* An extent was read to anywhere else: copies it into such a frame, if all of
-*it
-** can be used. */
+** it can be used. */
 void core_keep(struct core *core, uint64_t number, const char *bytes,
                uint64_t valid);
 _Static_assert(EXTENT_BYTES_TARGET / PAGE_UNIT <= 64, "a bit for each page");
