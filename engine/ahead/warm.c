@@ -31,7 +31,8 @@
 ** read since the last piece: a call with a hundred reads in flight waits for
 ** the last of them, and that is hardly later because of another. */
 #define PAGES_OF_GETS 32
-/* A reader's memory is empty after each checkpoint that it loads. */
+/* After each checkpoint that a reader loads there is something to read: what
+** has changed (kernel/resident.c), and what was in its cache. */
 #define AGAIN_US UINT64_C(10000000)
 
 enum { ITEM_WHOLE, ITEM_ALL, ITEM_LIST, ITEM_MAP };
@@ -608,7 +609,7 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
   uint64_t now = env->now_us(env);
   uint64_t loaded = atomic_load(&store->loaded);
   if (loaded != atomic_load(&w->seen_loaded)) {
-    /* Nothing of what was read is in memory any more. */
+    /* Not all of what was read is in memory any more. */
     int again = atomic_load(&w->state) == WARM_DONE && !core->cold;
     if (!again || now - w->ended_us >= AGAIN_US) {
       atomic_store(&w->seen_loaded, loaded);

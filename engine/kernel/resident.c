@@ -122,12 +122,9 @@ void core_set_aside(struct core *core, uint64_t tail, struct resident *r) {
 }
 
 void core_take_back(struct core *core, struct resident *r) {
-  struct log *log = &core->log;
   for (size_t i = 0; i < r->n; i++) {
-    const struct aside *a = &r->extents[i];
-    if (a->number > atomic_load(&log->tail) >> core->layout.extent_bits ||
-        !log_restore(log, a->number, a->frame)) {
-      frames_give(&core->frames, a->frame);
+    if (!log_restore(&core->log, r->extents[i].number, r->extents[i].frame)) {
+      frames_give(&core->frames, r->extents[i].frame);
     }
   }
   core->env->release(core->env, r->extents);
