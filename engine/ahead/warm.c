@@ -8,7 +8,7 @@
 **    others fit.  Its blocks are worked on one after the other, each in the
 **    order of the file, so that no more than one is in memory.
 ** 2  A piece reads some of these, several at a time: a whole extent into a
-**    frame of its own, which log_restore makes a part of the log again; others
+**    frame of its own, which core_restore makes a part of the log again; others
 **    into a buffer, from which single records go to the cache
 **    (promote_offer_warm).  Pages between two wanted ones are read, too, where
 **    they are few: one long request is cheaper than two short ones.
@@ -31,7 +31,8 @@
 ** read since the last piece: a call with a hundred reads in flight waits for
 ** the last of them, and that is hardly later because of another. */
 #define PAGES_OF_GETS 32
-/* A reader's memory is empty after each checkpoint that it loads. */
+/* After each checkpoint that a reader loads there is something to read: what
+** has changed (kernel/resident.c), and what was in its cache. */
 #define AGAIN_US UINT64_C(10000000)
 
 enum { ITEM_WHOLE, ITEM_ALL, ITEM_LIST, ITEM_MAP };
@@ -459,31 +460,12 @@ static void use_map(struct use *u) {
   }
 }
 
-/* All of the extent is in the frame and may be a part of the log: pages that
-** were never written could be given out still (log_resume). */
-static int restore(emb_store *store, const struct piece *p, uint64_t *rows) {
-  struct core *core = &store->core;
-  const struct layout *l = &core->layout;
-  uint64_t all =
-      l->extent_pages < 64 ? (UINT64_C(1) << l->extent_pages) - 1 : UINT64_MAX;
-  char *frame = p->io.buffer;
-  if (p->valid != all && !EMB_SEED(SEED_DAMAGED_EXTENT_WARMED)) {
-    return 0;
-  }
-  for (uint32_t i = 0; i < l->extent_pages; i++) {
-    page_settle(l, frame + (size_t)i * l->page_bytes);
-  }
-  pthread_mutex_lock(&core->flush_lock);
-  int done = (core->log_end & (l->extent_pages - 1)) == 0 ||
-             core->log_end >> l->extent_bits != p->item.number;
-  if (done) {
-    pthread_mutex_lock(&core->log.lock);
-    *rows = (uint64_t)wanted(core, p->item.number);
-    pthread_mutex_unlock(&core->log.lock);
-    done = log_restore(&core->log, p->item.number, frame);
-  }
-  pthread_mutex_unlock(&core->flush_lock);
-  return done;
+/* Live records of it that are not in memory. */
+static uint64_t warm_rows_wanted(struct core *core, uint64_t number) {
+  pthread_mutex_lock(&core->log.lock);
+  uint64_t rows = (uint64_t)wanted(core, number);
+  pthread_mutex_unlock(&core->log.lock);
+  return rows;
 }
 
 /* 0: memory is full. */
@@ -511,10 +493,15 @@ static int use(emb_store *store, struct piece *p) {
     use_map(&u);
   } else if (p->item.kind == ITEM_ALL) {
     use_all(&u);
-  } else if (!restore(store, p, &u.rows)) {
-    u.rows = 0;
-    use_all(&u);
-    frames_give(&core->frames, p->io.buffer);
+  } else {
+    u.rows = warm_rows_wanted(core, p->item.number);
+    if (!core_restore(core, p->item.number, p->io.buffer, p->valid)) {
+      u.rows = 0;
+      if (warm_rows_wanted(core, p->item.number)) {
+        use_all(&u);
+      }
+      frames_give(&core->frames, p->io.buffer);
+    }
   }
   count_add(&core->counters.warm_rows, u.rows);
   count_add(&core->counters.warm_bytes, p->io.bytes);
@@ -622,7 +609,7 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
   uint64_t now = env->now_us(env);
   uint64_t loaded = atomic_load(&store->loaded);
   if (loaded != atomic_load(&w->seen_loaded)) {
-    /* Nothing of what was read is in memory any more. */
+    /* Not all of what was read is in memory any more. */
     int again = atomic_load(&w->state) == WARM_DONE && !core->cold;
     if (!again || now - w->ended_us >= AGAIN_US) {
       atomic_store(&w->seen_loaded, loaded);

@@ -542,7 +542,10 @@ int recover(struct core *core, const struct manifest *m, int replay,
       log_start_at(&core->log, r->highest + 1);
     }
   }
-  core->log_end = r->end ? r->end : m->tail;
+  uint64_t end = r->end ? r->end : m->tail;
+  atomic_store(&core->log_end, end);
+  atomic_store(&core->blank_end,
+               ((end - 1) | (core->layout.extent_pages - 1)) + 1);
   if (!rc && r->in_doubt) {
     *recovery = r;
     return EMB_OK;

@@ -119,9 +119,12 @@ struct core {
   struct ghosts ghosts;       /* what twice the memory would do */
   struct admission admission; /* of the schema's rule */
 
-  /* Of the log that was loaded: pages from here to the tail that it then had
-  ** were never written. */
-  uint64_t log_end;
+  /* Of the log that was loaded: pages from log_end to the tail that it then had
+  ** were never written; those up to blank_end are blank (resident.c).  Written
+  ** under the flush lock: by recover, and blank_end by the process that becomes
+  ** owner while no scan is open.  Any reads them, relaxed. */
+  _Atomic uint64_t log_end;
+  _Atomic uint64_t blank_end;
 
   /* Source of versions: grows with every row written. */
   _Atomic uint64_t version;
@@ -361,6 +364,37 @@ uint32_t core__log_min(const struct core *core);
 /* Frames that the cache and the log would have more if there were twice the
 ** memory. */
 void core__twice(const struct core *core, uint32_t *cache, uint32_t *log);
+
+/* ---- resident.c -------------------------------------------------------- */
+
+/* Was it never written, though it is below the tail? */
+static inline int core_is_blank(const struct core *core, uint64_t page) {
+  return page < atomic_load_explicit(&core->blank_end, memory_order_relaxed) &&
+         page >= atomic_load_explicit(&core->log_end, memory_order_relaxed);
+}
+/* An extent was read into this frame, which the caller has taken; valid: a bit
+** for each page whose checksum is right.  1: the frame is the log's now. */
+int core_restore(struct core *core, uint64_t number, char *frame,
+                 uint64_t valid);
+/* Is a frame free for what was read? */
+int core_may_keep(const struct core *core);
+/* An extent was read to anywhere else: copies it into such a frame, if all of
+** it can be used. */
+void core_keep(struct core *core, uint64_t number, const char *bytes,
+               uint64_t valid);
+_Static_assert(EXTENT_BYTES_TARGET / PAGE_UNIT <= 64, "a bit for each page");
+
+struct aside;
+struct resident {
+  struct aside *extents;
+  size_t n;
+};
+/* Another checkpoint is about to be loaded: takes the frames that hold extents
+** below this tail, of the present one, from the log. */
+void core_set_aside(struct core *core, uint64_t tail, struct resident *r);
+/* It was loaded, or the log is empty: gives them to the log again, or to the
+** pool. */
+void core_take_back(struct core *core, struct resident *r);
 
 /* ---- flush.c ----------------------------------------------------------- */
 

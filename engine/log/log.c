@@ -91,15 +91,14 @@ void log_reset(struct log *log) {
   log_start_at(log, 1);
 }
 
-int log_resume(struct log *log, uint64_t tail, emb_err *err) {
+/* Brings the extent that is half full into memory, if there is a frame and all
+** pages up to the tail were written. */
+static int resume_read(struct log *log, uint64_t start, uint64_t tail,
+                       emb_err *err) {
   const struct layout *l = log->layout;
-  uint64_t start = tail & ~(uint64_t)(l->extent_pages - 1);
-  if (start == tail) {
-    return EMB_OK;
-  }
   char *frame = frames_take(log->frames, 0);
   if (!frame) {
-    return EMB_OK; /* it starts an extent of its own */
+    return EMB_OK;
   }
   int os = log->env->read(log->env, log->file, frame,
                           (size_t)(tail - start) * l->page_bytes,
@@ -111,11 +110,28 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
   for (uint64_t page = start; page < tail; page++) {
     if (!page_valid(l, frame + layout_page_offset(l, page), log->salt, page)) {
       frames_give(log->frames, frame);
-      return EMB_OK; /* not written to its end here: leave it alone */
+      return EMB_OK;
     }
     page_settle(l, frame + layout_page_offset(l, page));
   }
+  atomic_store(&log_extent(log, start >> l->extent_bits)->frame, frame);
+  atomic_fetch_add(&log->resident, 1);
+  return EMB_OK;
+}
+
+int log_resume(struct log *log, uint64_t tail, emb_err *err) {
+  const struct layout *l = log->layout;
+  uint64_t start = tail & ~(uint64_t)(l->extent_pages - 1);
+  if (start == tail) {
+    return EMB_OK;
+  }
   uint64_t number = tail >> l->extent_bits, lowest = log->page_out_next;
+  if (!atomic_load(&log_extent(log, number)->frame)) {
+    int rc = resume_read(log, start, tail, err);
+    if (rc || !atomic_load(&log_extent(log, number)->frame)) {
+      return rc; /* it starts an extent of its own */
+    }
+  }
   log_start_at(log, number);
   /* See log_restore. */
   log->page_out_next =
@@ -125,8 +141,6 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
   log->safe = tail;
   atomic_store(&log->flushed, tail);
   atomic_store(&log->synced, tail);
-  atomic_store(&log_extent(log, number)->frame, frame);
-  atomic_fetch_add(&log->resident, 1);
   return EMB_OK;
 }
 

@@ -3,7 +3,8 @@
 ** extents.c -- one thread of an exact search: takes extents of the log, one
 ** after the other, compares those that are in memory where they are, and reads
 ** the others, several at a time, into buffers of its own.  So nothing that is
-** in memory has to leave it.
+** in memory has to leave it; where frames are free, what was read stays there
+** (kernel/resident.c).
 **
 ** EPOCH     Entered for a group of pages that takes some microseconds to
 **           compare, never while a read is waited for.
@@ -32,14 +33,19 @@ static int extents_failed(struct extents *e, int rc) {
 
 /* ---- one extent ---------------------------------------------------------- */
 
-/* Pages of the search in an extent: [*from, *to). */
+/* Pages of the search in an extent: [*from, *to).  Nothing is in those that are
+** blank, and they are the last. */
 static void extent_pages(const struct search *search, uint64_t number,
                          uint64_t *from, uint64_t *to) {
-  uint32_t bits = search->core->layout.extent_bits;
+  const struct core *core = search->core;
+  uint32_t bits = core->layout.extent_bits;
   *from = number << bits;
   *to = (number + 1) << bits;
   *from = *from < search->first ? search->first : *from;
   *to = *to > search->end ? search->end : *to;
+  while (*to > *from && core_is_blank(core, *to - 1)) {
+    (*to)--;
+  }
 }
 
 /* Is there nothing to compare in it?  Live records of the session's own
@@ -98,12 +104,13 @@ static int extents_read(struct extents *e, const struct reading *r) {
   struct search *search = e->search;
   struct core *core = search->core;
   const struct layout *l = &core->layout;
-  uint64_t from, to;
+  uint64_t from, to, valid = 0;
   extent_pages(search, r->number, &from, &to);
   for (uint64_t page = r->from; page < to; page++) {
     const char *bytes =
         (const char *)r->io.buffer + layout_page_offset(l, page);
     int is_read = page < r->to && page_valid(l, bytes, core->salt, page);
+    valid |= (uint64_t)is_read << (page & (l->extent_pages - 1));
     epoch_enter(&core->epoch, e->slot);
     const struct extent *extent = log_extent(&core->log, r->number);
     const char *memory = log_page(&core->log, page);
@@ -113,12 +120,13 @@ static int extents_read(struct extents *e, const struct reading *r) {
     }
     epoch_leave(e->slot);
     if (is_empty) {
-      break;
+      return EMB_OK;
     }
     if (!memory && !is_read) {
       return extents_failed(e, EXACT_BROKEN);
     }
   }
+  core_keep(core, r->number, r->io.buffer, valid);
   return EMB_OK;
 }
 

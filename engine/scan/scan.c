@@ -248,7 +248,8 @@ static int pass_page(emb_scan *scan, size_t most) {
   pthread_mutex_lock(&core->scan_lock);
   struct extent *extent = log_extent(&core->log, number);
   const char *bytes = NULL;
-  if (is_empty(scan, extent)) {
+  if (is_empty(scan, extent) ||
+      (core_is_blank(core, page) && !scan->consumer)) {
     next = (number + 1) << l->extent_bits;
   } else {
     bytes = log_page(&core->log, page);
@@ -360,6 +361,22 @@ static int check_lost(emb_scan *scan) {
   return EMB_OK;
 }
 
+/* What was read of an extent stays in memory, if a frame is free. */
+static void scan_keep_extent(const emb_scan *scan) {
+  struct core *core = scan->s->core;
+  const struct layout *l = &core->layout;
+  uint64_t first = scan->extent_no << l->extent_bits, valid = 0;
+  if (!core_may_keep(core)) {
+    return;
+  }
+  for (uint64_t page = first; page < scan->extent_to; page++) {
+    const char *bytes = scan->extent + layout_page_offset(l, page);
+    valid |= (uint64_t)(page_valid(l, bytes, core->salt, page) != 0)
+             << (page - first);
+  }
+  core_keep(core, scan->extent_no, scan->extent, valid);
+}
+
 static int scan_read_extent(emb_scan *scan) {
   emb_session *s = scan->s;
   struct core *core = s->core;
@@ -392,6 +409,7 @@ static int scan_read_extent(emb_scan *scan) {
     return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log at offset %llu",
                   core->dir, (unsigned long long)offset);
   }
+  scan_keep_extent(scan);
   return EMB_OK;
 }
 

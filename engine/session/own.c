@@ -102,6 +102,8 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   recovery_free(store->doubt);
   store->doubt = NULL;
   atomic_store(&store->in_doubt, 0);
+  struct resident kept;
+  core_set_aside(core, store->checkpoint.manifest.tail, &kept);
   rows_reset(core);
   store->checkpoint.manifest = *m;
   atomic_fetch_add(&store->loads, 1);
@@ -118,6 +120,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
     store->doubt = doubt;
     atomic_store(&store->in_doubt, doubt->in_doubt);
   }
+  core_take_back(core, &kept);
   epoch_open(&core->epoch);
   pthread_mutex_unlock(&core->flush_lock);
   atomic_fetch_add(&store->loaded, 1);
@@ -231,6 +234,9 @@ static int become_owner(emb_store *store, int *recovered, emb_err *err) {
     pthread_mutex_lock(&core->flush_lock); /* nor does an extent come back */
     pthread_mutex_lock(&core->scan_lock);
     rc = watch_any(core) ? EMB_OK : log_resume(&core->log, m.tail, err);
+    if (atomic_load(&core->log.tail) == m.tail) {
+      atomic_store(&core->blank_end, m.tail); /* they are written from now on */
+    }
     pthread_mutex_unlock(&core->scan_lock);
     pthread_mutex_unlock(&core->flush_lock);
   }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+**
+** resident.c -- extents that were read come back into memory.
+**
+** Called by all that reads whole extents: the warm-up, searches, scans.  What
+** they have read and checked takes a free frame, if there is one beyond those
+** that are kept for the tail; so nothing leaves memory because of it, and the
+** next search or scan finds it there.
+**
+** BLANK     The pages from core.log_end to core.blank_end were never written:
+**           there the log that was loaded ends, within an extent.  Nothing is
+**           in them, and they fail their checksum.  In memory such a page has
+**           no kind.  An owner that goes on in that extent (log_resume) leaves
+**           none.
+** ANOTHER   A process that is not the owner loads one checkpoint after the
+** CHECKPOINT other.  What an extent holds never changes once the log's tail is
+**           above it, and its number is never used again, wherever in the file
+**           it is moved.  So the extents below the tail of the older checkpoint
+**           stay in memory if the newer one has them.  The one in which that
+**           tail is does not: it has more pages now.
+** THREADS   core_restore, core_keep: any, outside the epoch.  core_set_aside,
+**           core_take_back: alone with the core, under the flush lock.
+*/
+#include <string.h>
+
+#include "core.h"
+
+struct aside {
+  uint64_t number;
+  char *frame;
+};
+
+/* Have all pages been checked that are to have something? */
+static int is_whole(const struct core *core, uint64_t number, uint64_t valid) {
+  const struct layout *l = &core->layout;
+  uint64_t first = number << l->extent_bits;
+  for (uint32_t i = 0; i < l->extent_pages; i++) {
+    if (!(valid >> i & 1) && !core_is_blank(core, first + i)) {
+      return EMB_SEED(SEED_DAMAGED_EXTENT_WARMED);
+    }
+  }
+  return 1;
+}
+
+/* Under the flush lock. */
+static int restore(struct core *core, uint64_t number, char *frame,
+                   uint64_t valid) {
+  const struct layout *l = &core->layout;
+  if (!is_whole(core, number, valid)) {
+    return 0;
+  }
+  for (uint32_t i = 0; i < l->extent_pages; i++) {
+    char *page = frame + (size_t)i * l->page_bytes;
+    if (!(valid >> i & 1)) {
+      memset(page, 0, PAGE_HEAD_BYTES);
+    }
+    page_settle(l, page);
+  }
+  return log_restore(&core->log, number, frame);
+}
+
+int core_restore(struct core *core, uint64_t number, char *frame,
+                 uint64_t valid) {
+  emb_assert(epoch_outside());
+  pthread_mutex_lock(&core->flush_lock);
+  int done = restore(core, number, frame, valid);
+  pthread_mutex_unlock(&core->flush_lock);
+  return done;
+}
+
+/* That are not for what was read. */
+static uint32_t frames_kept(const struct core *core) {
+  return core_low_water(core) + frames_excess(&core->frames);
+}
+
+int core_may_keep(const struct core *core) {
+  return frames_left(&core->frames) > frames_kept(core);
+}
+
+void core_keep(struct core *core, uint64_t number, const char *bytes,
+               uint64_t valid) {
+  emb_assert(epoch_outside());
+  if (!core_may_keep(core) || !is_whole(core, number, valid)) {
+    return;
+  }
+  char *frame = frames_take(&core->frames, frames_kept(core));
+  if (!frame) {
+    return;
+  }
+  memcpy(frame, bytes, core->layout.extent_bytes);
+  /* Not worth to wait for what is written meanwhile. */
+  int done = 0;
+  if (pthread_mutex_trylock(&core->flush_lock) == 0) {
+    done = restore(core, number, frame, valid);
+    pthread_mutex_unlock(&core->flush_lock);
+  }
+  if (!done) {
+    frames_give(&core->frames, frame);
+  }
+}
+
+void core_set_aside(struct core *core, uint64_t tail, struct resident *r) {
+  struct log *log = &core->log;
+  uint32_t bits = core->layout.extent_bits;
+  uint64_t end = atomic_load(&core->log_end);
+  end = tail < end ? tail : end;
+  end += EMB_SEED(SEED_HALF_EXTENT_KEPT) ? core->layout.extent_pages - 1 : 0;
+  end >>= bits;
+  *r = (struct resident){.n = 0};
+  if (end > log->first) {
+    r->extents = core->env->allocate(
+        core->env, atomic_load(&log->resident) * sizeof *r->extents + 1);
+  }
+  for (uint64_t e = log->first; r->extents && e < end; e++) {
+    struct extent *extent = log_extent(log, e);
+    char *frame = atomic_load(&extent->frame);
+    if (frame && r->n < atomic_load(&log->resident)) {
+      r->extents[r->n++] = (struct aside){e, frame};
+      atomic_store(&extent->frame, NULL);
+    }
+  }
+}
+
+void core_take_back(struct core *core, struct resident *r) {
+  for (size_t i = 0; i < r->n; i++) {
+    if (!log_restore(&core->log, r->extents[i].number, r->extents[i].frame)) {
+      frames_give(&core->frames, r->extents[i].frame);
+    }
+  }
+  core->env->release(core->env, r->extents);
+}
