@@ -179,6 +179,20 @@ typedef struct emb_segment {
   const char *metric, *index;
 } emb_segment;
 
+/* How the stores and sessions of one caller wait together for an owner that
+** gives no sign of life: all waits of one statement take no longer than one.
+** Its own: zeros at first, then left to the engine but for the first two and
+** spent_us, which the caller sets to 0 where a statement has ended. */
+typedef struct emb_patience {
+  uint64_t limit_us;        /* 0: emb_config.timeout_ms, a second at least */
+  int (*interrupt)(void *); /* of emb_open, as of emb_session_interrupt; */
+  void *interrupt_arg;
+  uint64_t spent_us; /* waited in vain since the last sign of life, */
+  uint64_t since_us; /* and until when */
+  int is_silent;     /* the last wait was in vain: */
+  int64_t process;   /* for this owner; 0: it cannot be seen */
+} emb_patience;
+
 typedef struct emb_config {
   uint32_t dim;            /* 1 .. EMB_DIM_MAX; 0: whatever the store has */
   uint32_t type;           /* EMB_F32 or EMB_F16 */
@@ -190,6 +204,7 @@ typedef struct emb_config {
                               smallest value that works for the dimension. */
   uint64_t timeout_ms;     /* how long a call waits for a taken key or store
                               before EMB_BUSY */
+  emb_patience *patience;  /* while it is opened; may be NULL */
   uint32_t staleness;      /* with EMB_OPEN_BOUNDED: 0 .. EMB_STALENESS_MAX */
   uint32_t io_depth_min;   /* requests in flight of asynchronous batches: the */
   uint32_t io_depth_max;   /* tuner stays between; 0: 32 and 256 */
@@ -369,6 +384,11 @@ int emb_errcode(const emb_session *session);
 ** with EMB_INTERRUPT. */
 void emb_session_interrupt(emb_session *session, int (*interrupt)(void *),
                            void *arg);
+/* Shared by the sessions of one caller, which uses one at a time.  NULL, the
+** default: each call of the session may wait as long as emb_patience says. */
+void emb_session_patience(emb_session *session, emb_patience *patience);
+/* For the next call that this thread makes of a store, not of a session. */
+void emb_wait_with(emb_patience *patience);
 /* Called while a Get that counts waits for leases of others.  Non-zero when the
 ** caller holds something, as a lock of the coordinator's, that keeps others
 **   EMB_BLOCKS_COMMIT  from deciding a transaction that is prepared,
@@ -1616,6 +1636,10 @@ typedef struct emb_client {
 ** returns how many there are; 0: no process owns the store.  Of an owner that
 ** serves nobody (EMB_OPEN_ALONE) only the process is known. */
 size_t emb_clients(emb_store *store, emb_client *clients, size_t max);
+/* Another process that owns the store in a directory, which need not be open:
+** as the lock shows it, without asking that process.  0: none, or it cannot be
+** seen from here. */
+int64_t emb_owner_of(const char *dir);
 /* EMB_OK when this process owns the store and serves others; EMB_BUSY when it
 ** does not own it, another code when it owns it alone: the error says why. */
 int emb_is_served(emb_store *store, emb_err *err);

@@ -8,6 +8,8 @@
 #include "../serve/route.h"
 #include "../serve/served.h"
 #include "../serve/server.h"
+#include "../session/dir.h"
+#include "../session/registry.h"
 
 /* Sessions for which no memory is needed. */
 #define SOME 32
@@ -89,4 +91,14 @@ int emb_is_served(emb_store *store, emb_err *err) {
              ? err_set(err, store->not_served.code, "%s",
                        store->not_served.text)
              : err_set(err, EMB_UNFIT, "%s is for one process alone", dir);
+}
+
+int64_t emb_owner_of(const char *dir) {
+  struct env *env = registry_env();
+  enum env_lock_state state = ENV_LOCK_FREE;
+  int64_t holder = 0;
+  char path[PATH_BYTES];
+  int os = path_join(path, sizeof path, dir, FILE_LOCK, NULL) ||
+           env->lock_look(env, path, &state, &holder);
+  return os || state == ENV_LOCK_FREE ? 0 : holder;
 }

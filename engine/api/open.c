@@ -351,8 +351,7 @@ static int load_existing(emb_store *store, emb_err *err) {
   store->checkpoint.manifest.generation = 0; /* nothing is loaded yet */
   rc = own_take_if_dead(store, &m, err);
   /* What is in doubt there may be for this process to decide. */
-  int is_served =
-      (rc == OWN_RECOVERING || rc == OWN_SERVED) && route_recovered(store);
+  int is_served = rc == OWN_RECOVERING && route_recovered(store);
   if (rc == EMB_BUSY || (rc == OWN_SERVED && !is_served)) {
     rc = m.clean ? EMB_OK : route_open(store, &is_served, err);
     rc = rc || is_served ? rc : own_load_newest(store, &m, err);
@@ -457,6 +456,7 @@ static int lock_creation(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
   char path[PATH_BYTES];
+  const emb_patience *p = store->config.patience;
   uint64_t before = env->now_us(env);
   int rc = path_join(path, sizeof path, core->dir, FILE_LOCK, err);
   while (!rc && !store->lock) {
@@ -472,6 +472,8 @@ static int lock_creation(emb_store *store, emb_err *err) {
     } else if (env->now_us(env) - before >= core->timeout_ms * 1000) {
       rc = err_set(err, EMB_BUSY, "%s is being made by another process",
                    core->dir);
+    } else if (p && p->interrupt && p->interrupt(p->interrupt_arg)) {
+      rc = err_set(err, EMB_INTERRUPT, "interrupted");
     } else {
       env->sleep_us(env, 1000);
     }
@@ -579,6 +581,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   /* The caller's; the schema has all that they say. */
   store->config.optimizer = store->config.initializer = NULL;
   store->config.ttl = store->config.admission = NULL;
+  store->config.patience = NULL;
   store->config.metric = store->config.index = NULL;
   store->config.gradients = NULL;
   store->config.segments = NULL;

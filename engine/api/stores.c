@@ -55,6 +55,32 @@ static int share(emb_store *store, const emb_config *c, emb_err *err) {
   return EMB_OK;
 }
 
+static int is_open_interrupted(const emb_config *config) {
+  const emb_patience *p = config->patience;
+  return p && p->interrupt && p->interrupt(p->interrupt_arg);
+}
+
+static uint64_t open_limit_us(const emb_config *config) {
+  const emb_patience *p = config->patience;
+  return p && p->limit_us ? p->limit_us : config->timeout_ms * 1000;
+}
+
+/* Another thread may be waiting for an owner while it opens a store. */
+static int enter_to_open(const emb_config *config, emb_err *err) {
+  struct env *env = registry_env();
+  if (!config || !config->patience) {
+    registry_enter();
+    return EMB_OK;
+  }
+  while (!registry_try_enter()) {
+    if (is_open_interrupted(config)) {
+      return err_set(err, EMB_INTERRUPT, "interrupted");
+    }
+    env->sleep_us(env, 1000);
+  }
+  return EMB_OK;
+}
+
 static int open_once(const char *dir, const emb_config *config,
                      emb_store **store, emb_err *err) {
   struct env *env = registry_env();
@@ -63,7 +89,10 @@ static int open_once(const char *dir, const emb_config *config,
   err_clear(err);
   *store = NULL;
   int temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
-  registry_enter();
+  rc = enter_to_open(config, err);
+  if (rc) {
+    return rc;
+  }
   rc = temporary ? registry_check_path(dir, err)
                  : registry_identify(dir, id, &there, err);
   if (there) {
@@ -110,7 +139,10 @@ int emb_open(const char *dir, const emb_config *config, emb_store **store,
     if (rc != OWN_RECOVERING) {
       return rc;
     }
-    if (env->now_us(env) - start >= config->timeout_ms * 1000) {
+    if (is_open_interrupted(config)) {
+      return err_set(err, EMB_INTERRUPT, "interrupted");
+    }
+    if (env->now_us(env) - start >= open_limit_us(config)) {
       return own_recovering(dir, err);
     }
     env->sleep_us(env, 2000);

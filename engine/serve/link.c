@@ -31,12 +31,16 @@
 #include "hello.h"
 #include "tickets.h"
 #include "../session/own.h"
+#include "../session/patience.h"
 
 #define LOOK_US 2000        /* the first look; */
 #define LOOK_MAX_US 20000   /* then less often */
-#define PATIENCE_US 1000000 /* at least, before an owner counts as stopped */
+#define PATIENCE_US 1000000 /* for what is closed there */
 /* An old owner answers a hello by then, or at another try. */
 #define OLD_US 100000
+#define PING_US 100000 /* an owner that takes longer is asked if it runs; */
+#define PING_AGAIN_US 1000000 /* one that does, again */
+#define GIVE_UP_US 100000     /* when interrupted: without a sign of life */
 /* The answer to a commit comes later. */
 #define ANSWER_OWED (-5)
 
@@ -108,6 +112,10 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
   struct env *env = s->core->env;
   struct welcome welcome;
   uint64_t start = env->now_us(env);
+  if (patience_is_over(s, link->owner.process)) {
+    does_not_answer(s, &link->owner);
+    return LINK_REFUSED;
+  }
   for (;;) {
     struct env_message message = {.bytes = &welcome, .n = sizeof welcome};
     memset(&welcome, 0, sizeof welcome);
@@ -142,7 +150,9 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
     if (session_interrupted(s)) {
       return LINK_REFUSED;
     }
-    if (env->now_us(env) - start >= wait_us) {
+    uint64_t waited = env->now_us(env) - start;
+    if (waited >= wait_us) {
+      patience_spend(s, link->owner.process, waited);
       does_not_answer(s, &link->owner);
       return LINK_REFUSED;
     }
@@ -247,6 +257,7 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   link->units.vector = (size_t)core->layout.dim * sizeof(float);
   link->units.state = emb_state_bytes(s->store);
   s->link = link;
+  patience_alive(s);
   atomic_fetch_add(&s->store->served, 1);
   atomic_fetch_add(&s->store->linked, s != s->store->control);
   return LINK_MADE;
@@ -270,17 +281,17 @@ static void drop_link(emb_session *s) {
 static void close_there(emb_session *s) {
   struct env *env = s->core->env;
   struct link_slot *slot = s->link->slot;
-  uint64_t start = env->now_us(env);
+  uint64_t start = env->now_us(env), limit = patience_end_us(s);
+  limit = limit < PATIENCE_US ? limit : PATIENCE_US;
   uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
   if ((turn != SLOT_IDLE && turn != SLOT_ANSWERED) ||
       !atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_CLOSING)) {
     return;
   }
   env->word_wake(env, &slot->turn);
-  while (atomic_load_explicit(&slot->turn, memory_order_acquire) ==
-             SLOT_CLOSING &&
-         !env->peer_gone(env, s->link->peer) &&
-         env->now_us(env) - start < PATIENCE_US) {
+  while (
+      atomic_load_explicit(&slot->turn, memory_order_acquire) == SLOT_CLOSING &&
+      !env->peer_gone(env, s->link->peer) && env->now_us(env) - start < limit) {
     env->word_wait(env, &slot->turn, SLOT_CLOSING, LOOK_MAX_US);
   }
 }
@@ -481,49 +492,87 @@ static void answer_question(emb_session *s) {
   env->word_wake(env, &slot->turn);
 }
 
-/* Does the owner's process run at all? */
-static int answers_ping(emb_session *s, uint64_t wait_us) {
+/* One wait for an answer. */
+struct silence {
+  uint64_t limit_us;    /* without a sign of life */
+  uint64_t since_us;    /* there was the last one; 0: it has just begun */
+  uint64_t pinged_us;   /* when the owner was asked for one; 0: it was not */
+  uint64_t canceled_us; /* the session was interrupted; 0: it was not */
+};
+
+static int receive_pong(emb_session *s) {
+  struct env *env = s->core->env;
+  struct signal_message pong;
+  struct env_message message = {.bytes = &pong, .n = sizeof pong};
+  return env->peer_receive(env, s->link->peer, &message, 0) == 0;
+}
+
+/* Does the owner's process run at all?  Answers to earlier questions are none
+** to this one. */
+static void send_ping(emb_session *s, struct silence *w, uint64_t now) {
   struct env *env = s->core->env;
   struct signal_message ping = {SLOT_MAGIC, SLOT_VERSION, MESSAGE_PING};
   struct env_message message = {.bytes = &ping, .n = sizeof ping};
-  if (env->peer_send(env, s->link->peer, &message)) {
-    return 0;
+  while (receive_pong(s)) {
   }
-  message = (struct env_message){.bytes = &ping, .n = sizeof ping};
-  return env->peer_receive(env, s->link->peer, &message, wait_us) == 0;
+  (void)env->peer_send(env, s->link->peer, &message);
+  w->pinged_us = now;
 }
 
-/* The owner has not answered for long.  EMB_OK: it works on it. */
-static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
-  struct link_slot *slot = s->link->slot;
+/* A call that only ends something is not interrupted: but an owner that gives
+** no sign of life is waited for no longer then. */
+static int only_ends(int call) {
+  switch (call) {
+  case CALL_commit:
+  case CALL_rollback:
+  case CALL_rollback_to:
+  case CALL_savepoint_release:
+  case CALL_release_statement:
+  case CALL_release_marked:
+  case CALL_lease_mark:
+  case CALL_scan_close:
+  case CALL_snapshot_close:
+  case CALL_delta_close:
+  case CALL_backup_end:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/* What it has said since, and whether it is to be asked. */
+static void listen_to_owner(emb_session *s, int call, struct silence *w,
+                            uint64_t now) {
+  if (!w->since_us || (w->pinged_us > w->since_us && receive_pong(s))) {
+    if (w->since_us) {
+      patience_alive(s);
+    }
+    w->since_us = now;
+    w->limit_us = only_ends(call) && !s->link->owes ? patience_end_us(s)
+                                                    : patience_left_us(s);
+  }
+  uint64_t quiet = now - w->since_us;
+  int is_asked = w->pinged_us > w->since_us;
+  uint64_t most = w->canceled_us ? GIVE_UP_US / 4
+                  : w->pinged_us ? PING_AGAIN_US
+                                 : PING_US;
+  if (!is_asked && (quiet >= most || quiet >= w->limit_us / 4)) {
+    send_ping(s, w, now > w->since_us ? now : now + 1);
+  }
+}
+
+/* It has begun the call: what it will have done is not known. */
+static int link_give_up(emb_session *s, int call, int is_interrupted) {
+  int writes =
+      (shapes[call].flags & SHAPE_WRITES) != 0 && call != CALL_rollback;
   struct env_who owner = s->link->owner;
-  enum env_lock_state state;
-  int64_t holder;
-  if (answers_ping(s, wait_us) ||
-      s->core->env->peer_gone(s->core->env, s->link->peer)) {
-    return EMB_OK; /* the latter is found next */
-  }
-  uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
-  (void)link__lock_of(s->store, &state, &holder, NULL);
-  if (state == ENV_LOCK_FREE && turn != SLOT_ANSWERED) {
-    return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
-  }
-  if (call == CALL_commit) {
-    return s->link->owes ? does_not_answer(s, &owner) : ANSWER_OWED;
-  }
-  turn = SLOT_ASKED;
-  if (atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_IDLE)) {
-    return does_not_answer(s, &owner);
-  }
-  if (turn != SLOT_RUNNING && turn != SLOT_QUESTION) {
-    return EMB_OK;
-  }
-  /* It has begun: what it will have done is not known. */
-  int writes = (shapes[call].flags & SHAPE_WRITES) != 0;
   s->lost_txn = (s->link->holds & SLOT_HAS_TXN) != 0;
   s->died_serial = s->link->serial;
   drop_link(s);
-  return session_error(s, writes ? EMB_LOST : EMB_BUSY,
+  return session_error(s,
+                       is_interrupted ? EMB_INTERRUPT
+                       : writes       ? EMB_LOST
+                                      : EMB_BUSY,
                        "%s is owned by %s, which does not answer%s",
                        s->core->dir, link__name(owner.process).text,
                        writes ? ": whether this call is carried out is not "
@@ -531,16 +580,81 @@ static int doubt_owner(emb_session *s, int call, uint64_t wait_us) {
                               : "");
 }
 
+/* The owner has given no sign of life for as long as it is waited for.  EMB_OK:
+** something has just changed. */
+static int doubt_owner(emb_session *s, int call, uint64_t waited_us) {
+  struct link_slot *slot = s->link->slot;
+  struct env_who owner = s->link->owner;
+  enum env_lock_state state;
+  int64_t holder;
+  if (s->core->env->peer_gone(s->core->env, s->link->peer)) {
+    return EMB_OK; /* it is found next */
+  }
+  uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+  (void)link__lock_of(s->store, &state, &holder, NULL);
+  if (state == ENV_LOCK_FREE && turn != SLOT_ANSWERED) {
+    return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
+  }
+  if (turn != SLOT_ANSWERED) {
+    patience_spend(s, owner.process, waited_us);
+  }
+  if (call == CALL_commit) {
+    return s->link->owes ? does_not_answer(s, &owner) : ANSWER_OWED;
+  }
+  turn = SLOT_ASKED;
+  int is_asked = atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_IDLE);
+  if (!is_asked && waited_us < patience_most_us(s) && !s->link->owes) {
+    return EMB_OK; /* it would cost the session all that it has there */
+  }
+  if (is_asked) {
+    if (call == CALL_rollback) {
+      s->died_serial = s->link->serial;
+      drop_link(s); /* what the session has there ends with it */
+    }
+    return does_not_answer(s, &owner);
+  }
+  return turn == SLOT_RUNNING || turn == SLOT_QUESTION
+             ? link_give_up(s, call, 0)
+             : EMB_OK;
+}
+
+/* The session was interrupted.  EMB_OK: the owner lives, and its call sees
+** `cancel` soon. */
+static int cancel_call(emb_session *s, int call, struct silence *w,
+                       uint64_t now) {
+  struct link_slot *slot = s->link->slot;
+  uint32_t turn = SLOT_ASKED;
+  if (s->link->owes) { /* the call itself was not asked yet */
+    return session_error(s, EMB_INTERRUPT, "interrupted");
+  }
+  if (!w->canceled_us) {
+    w->canceled_us = now;
+    atomic_store_explicit(&slot->cancel, 1, memory_order_relaxed);
+  }
+  if (only_ends(call)) {
+    w->limit_us = w->limit_us < GIVE_UP_US ? w->limit_us : GIVE_UP_US;
+    return EMB_OK;
+  }
+  if (atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_IDLE)) {
+    return session_error(s, EMB_INTERRUPT, "interrupted");
+  }
+  uint64_t heard = w->since_us > w->canceled_us ? w->since_us : w->canceled_us;
+  return (turn == SLOT_RUNNING || turn == SLOT_QUESTION) &&
+                 now - heard >= GIVE_UP_US
+             ? link_give_up(s, call, 1)
+             : EMB_OK;
+}
+
 /* EMB_OK: there is an answer. */
 static int await_answer(emb_session *s, int call) {
   struct env *env = s->core->env;
   struct link_slot *slot = s->link->slot;
-  uint64_t patience = s->core->timeout_ms * 1000;
-  uint64_t look = LOOK_US, since = 0;
-  patience = patience > PATIENCE_US ? patience : PATIENCE_US;
+  struct silence w = {0};
+  uint64_t look = LOOK_US;
   for (;;) {
     uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
     if (turn == SLOT_ANSWERED) {
+      patience_alive(s);
       return EMB_OK;
     }
     if (turn == SLOT_LEFT &&
@@ -564,17 +678,17 @@ static int await_answer(emb_session *s, int call) {
       }
       return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
     }
-    if (s->interrupt && s->interrupt(s->interrupt_arg)) {
-      atomic_store_explicit(&slot->cancel, 1, memory_order_relaxed);
-    }
     uint64_t now = env->now_us(env);
-    since = since ? since : now;
-    if (now - since >= patience) {
-      int rc = doubt_owner(s, call, patience);
-      if (rc) {
-        return rc;
-      }
-      since = env->now_us(env);
+    listen_to_owner(s, call, &w, now);
+    int rc = EMB_OK;
+    if (s->interrupt && s->interrupt(s->interrupt_arg)) {
+      rc = cancel_call(s, call, &w, now);
+    }
+    if (!rc && now - w.since_us >= w.limit_us) {
+      rc = doubt_owner(s, call, now - w.since_us);
+    }
+    if (rc) {
+      return rc;
     }
   }
 }
@@ -661,7 +775,10 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
   struct asking a = {.call = call, .shape = &shapes[call]};
   w = w ? w : none;
   *result = 0;
-  int rc = link->owes ? settle_owed(s) : EMB_OK;
+  int rc = link->owes ? settle_owed(s)
+           : patience_is_over(s, link->owner.process)
+               ? does_not_answer(s, &link->owner)
+               : EMB_OK;
   if (rc) {
     return rc;
   }

@@ -35,6 +35,7 @@
 
 #include "../session/dir.h"
 #include "../session/own.h"
+#include "../session/patience.h"
 #include "link.h"
 #include "orphan.h"
 #include "served.h"
@@ -42,16 +43,11 @@
 #include "stat_row.h"
 
 #define TRY_US 2000
-#define PATIENCE_US 1000000
+#define CONTROL_US 100 /* between two looks at control_lock */
 #define MOMENT_US 20000
 #define OWNERS_TRIED 100
 #define DECISIONS_TRIED 20
 #define DECIDED_US 500
-
-static uint64_t patience_us(const emb_session *s) {
-  uint64_t us = s->core->timeout_ms * 1000;
-  return us > PATIENCE_US ? us : PATIENCE_US;
-}
 
 /* An owner may have come and gone since this process looked a moment ago, and
 ** what it acknowledged is to be read. */
@@ -75,7 +71,7 @@ static int gives_no_answer(emb_session *s, enum env_lock_state state,
 ** is alone. */
 static int find_owner(emb_session *s) {
   emb_store *store = s->store;
-  uint64_t waited = 0;
+  uint64_t waited = 0, left = patience_left_us(s);
   for (;;) {
     int64_t holder;
     if (atomic_load(&store->owner)) {
@@ -87,7 +83,7 @@ static int find_owner(emb_session *s) {
       return rc;
     }
     enum link_trial trial =
-        state == ENV_LOCK_FREE ? LINK_NOBODY : link__open(s, patience_us(s));
+        state == ENV_LOCK_FREE ? LINK_NOBODY : link__open(s, left);
     if (trial == LINK_MADE) {
       err_clear(&s->err);
       s->sought = 0;
@@ -108,7 +104,8 @@ static int find_owner(emb_session *s) {
     if (rc) {
       return rc;
     }
-    if (waited >= patience_us(s)) {
+    if (waited >= left) {
+      patience_spend(s, holder, waited);
       return gives_no_answer(s, state, holder);
     }
     session_sleep(s, TRY_US, &waited);
@@ -134,7 +131,7 @@ int route_session(emb_session *s) {
 
 int route_again(emb_session *s) {
   emb_store *store = s->store;
-  uint64_t waited = 0;
+  uint64_t waited = 0, left = 0;
   int64_t holder = 0;
   int reads = s->recovering;
   s->recovering = 0;
@@ -155,7 +152,9 @@ int route_again(emb_session *s) {
     if (rc) {
       return rc;
     }
-    if (waited >= s->core->timeout_ms * 1000) {
+    left = left ? left : patience_left_us(s);
+    if (waited >= left) {
+      patience_spend(s, holder, waited);
       return reads ? gives_no_answer(s, state, holder)
                    : session_error(s, EMB_BUSY,
                                    "%s is owned by another process%s",
@@ -226,6 +225,12 @@ int route_decided(emb_session *s, int commit) {
 
 /* ---- the store's own session --------------------------------------------- */
 
+static void wait_with(emb_session *s, emb_patience *patience) {
+  s->patience = patience;
+  s->interrupt = patience ? patience->interrupt : NULL;
+  s->interrupt_arg = patience ? patience->interrupt_arg : NULL;
+}
+
 int route_open(emb_store *store, int *is_served, emb_err *err) {
   *is_served = 0;
   if (!own_may_ask(store)) {
@@ -236,7 +241,19 @@ int route_open(emb_store *store, int *is_served, emb_err *err) {
     return rc;
   }
   store->control->link = NULL;
+  emb_patience *p = store->control->patience, *opens = store->config.patience;
+  emb_patience moment = {.limit_us = MOMENT_US};
+  if (opens) {
+    moment.interrupt = opens->interrupt;
+    moment.interrupt_arg = opens->interrupt_arg;
+    wait_with(store->control, &moment);
+  }
   rc = find_owner(store->control);
+  wait_with(store->control, p);
+  if (rc == EMB_BUSY && moment.is_silent) {
+    *is_served = 1;
+    return EMB_OK;
+  }
   *is_served = store->control->link != NULL;
   if (rc && err) {
     *err = store->control->err;
@@ -314,6 +331,44 @@ void route_left(emb_store *store, int in_peace) {
   }
 }
 
+/* Takes control_lock: another thread may be waiting for the owner under it. */
+static int control_enter(emb_store *store, emb_patience *patience,
+                         emb_err *err) {
+  struct env *env = store->core.env;
+  uint64_t start = env->now_us(env);
+  uint64_t left = patience_left_of(&store->core, patience);
+  while (pthread_mutex_trylock(&store->control_lock)) {
+    uint64_t waited = env->now_us(env) - start;
+    if (patience && patience->interrupt &&
+        patience->interrupt(patience->interrupt_arg)) {
+      return err_set(err, EMB_INTERRUPT, "interrupted");
+    }
+    if (patience && waited >= left) {
+      patience_spend_of(&store->core, patience, 0, waited);
+      return err_set(err, EMB_BUSY,
+                     "%s is owned by another process, which "
+                     "does not answer",
+                     store->core.dir);
+    }
+    env->sleep_us(env, CONTROL_US);
+  }
+  if (!store->control && own_may_ask(store)) {
+    (void)session_new(store, &store->control,
+                      NULL); /* else it is tried again */
+  }
+  if (store->control) {
+    wait_with(store->control, patience);
+  }
+  return EMB_OK;
+}
+
+static void control_leave(emb_store *store) {
+  if (store->control) {
+    wait_with(store->control, NULL);
+  }
+  pthread_mutex_unlock(&store->control_lock);
+}
+
 /* The store's own session is linked to the present owner, or what is in this
 ** process is the newest there is: then CALL_ELSEWHERE.  Under control_lock. */
 static int find_control(emb_store *store, emb_err *err) {
@@ -338,15 +393,16 @@ static int find_control(emb_store *store, emb_err *err) {
 }
 
 /* Asks by the store's own session; *result is 0 where there is no answer. */
-static int ask_store(const emb_store *store_, int call, const union word *w,
-                     uint64_t *result, emb_err *err) {
+static int ask_store_with(const emb_store *store_, int call,
+                          const union word *w, uint64_t *result,
+                          emb_patience *patience, emb_err *err) {
   emb_store *store = (emb_store *)(uintptr_t)store_;
   int rc = store_check(store, err);
   *result = 0;
+  rc = rc ? rc : control_enter(store, patience, err);
   if (rc) {
     return rc;
   }
-  pthread_mutex_lock(&store->control_lock);
   for (int tries = 0; tries < 3; tries++) {
     rc = find_control(store, err);
     if (rc) {
@@ -361,18 +417,23 @@ static int ask_store(const emb_store *store_, int call, const union word *w,
   if (err && store->control) {
     *err = store->control->err;
   }
-  pthread_mutex_unlock(&store->control_lock);
+  control_leave(store);
   return rc;
+}
+
+static int ask_store(const emb_store *store, int call, const union word *w,
+                     uint64_t *result, emb_err *err) {
+  return ask_store_with(store, call, w, result, patience_of_thread(), err);
 }
 
 /* A word that the owner writes into the slot of the store's own session. */
 static uint64_t look_at_slot(const emb_store *store_, int dropped) {
   emb_store *store = (emb_store *)(uintptr_t)store_;
   uint64_t value = 0;
-  if (store_check(store, NULL)) {
+  if (store_check(store, NULL) ||
+      control_enter(store, patience_of_thread(), NULL)) {
     return 0;
   }
-  pthread_mutex_lock(&store->control_lock);
   if (find_control(store, NULL) == EMB_OK) {
     struct link_slot *slot = store->control->link->slot;
     value =
@@ -380,7 +441,7 @@ static uint64_t look_at_slot(const emb_store *store_, int dropped) {
   } else {
     value = dropped ? (uint64_t)local_is_dropped(store) : local_in_doubt(store);
   }
-  pthread_mutex_unlock(&store->control_lock);
+  control_leave(store);
   return value;
 }
 
@@ -505,7 +566,7 @@ size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
 
 int served_drop(emb_store *store, emb_err *err) {
   uint64_t result;
-  int rc = ask_store(store, CALL_drop, NULL, &result, err);
+  int rc = ask_store_with(store, CALL_drop, NULL, &result, NULL, err);
   return rc == CALL_ELSEWHERE
              ? err_set(err, EMB_BUSY, "%s is owned by another process",
                        store->core.dir)

@@ -30,7 +30,9 @@ int route_decide(emb_session *s, int *rc, struct deciding *d);
 int route_decided(emb_session *s, int commit);
 
 /* A store is opened that another process owns: EMB_OK, and *is_served, if that
-** one serves. */
+** one serves.  Where the caller has a patience (emb_config), also if it gives
+** no sign of life for a moment: the first call waits for it, without the locks
+** that are held here. */
 int route_open(emb_store *store, int *is_served, emb_err *err);
 /* The same of one that may be recovering it still: 1 if it serves already, as
 ** it does while a transaction is in doubt.  Waits for a moment only. */

@@ -64,6 +64,7 @@
 #include "../kernel/row_write.h"
 #include "dir.h"
 #include "own.h"
+#include "patience.h"
 
 #define REFRESH_US 5000
 #define SEEK_US 2000
@@ -650,7 +651,7 @@ static int await_owner_text(emb_session *s, int why) {
 static int refresh_when_recovered(emb_session *s, int begun) {
   emb_store *store = s->store;
   struct env *env = s->core->env;
-  uint64_t waited = 0;
+  uint64_t waited = 0, left = 0;
   for (;;) {
     uint64_t now = env->now_us(env);
     pthread_mutex_lock(&store->own_lock);
@@ -679,7 +680,9 @@ static int refresh_when_recovered(emb_session *s, int begun) {
     if (rc) {
       return rc;
     }
-    if (waited >= session_timeout_us(s)) {
+    left = left ? left : patience_left_us(s);
+    if (waited >= left) {
+      patience_spend(s, 0, waited);
       return await_owner_text(s, why);
     }
     session_sleep(s, 2000, &waited);

@@ -195,6 +195,7 @@ struct emb_session {
   uint32_t now;    /* the same of the present call (value.c) */
   int (*interrupt)(void *);
   void *interrupt_arg;
+  emb_patience *patience;     /* emb_session_patience; may be NULL */
   int (*blocks)(void *, int); /* emb_session_blocks */
   void *blocks_arg;
   /* emb_session_decides.  A call that asks_doubt passes no transaction that is

@@ -193,7 +193,8 @@ static void backup_check_numbers(emb_store *store, const char *uuid,
 static int check_store(struct check_checking *c, struct backup_row *row,
                        const char *path, const char *uuid, sqlite3_int64 txn,
                        sqlite3_str *problem) {
-  emb_config config = {.flags = EMB_OPEN_READONLY};
+  emb_config config = {.flags = EMB_OPEN_READONLY,
+                       .patience = &c->conn->patience};
   emb_session *session = NULL;
   emb_store *store = NULL;
   emb_err error = {0, ""};
@@ -202,6 +203,7 @@ static int check_store(struct check_checking *c, struct backup_row *row,
     rc = emb_session_open(store, &session, &error);
   if (rc == EMB_OK) {
     emb_session_interrupt(session, ext_link_interrupted, c->conn);
+    emb_session_patience(session, &c->conn->patience);
     row->rows = emb_count(session);
     backup_check_numbers(store, uuid, txn, problem);
     rc = emb_verify(session, add_problem, problem);

@@ -233,14 +233,14 @@ static int backup_read_rows(struct backup *b, char **err) {
 
 static int part_mismatch(const struct backup_part *part, int is_reader,
                          char **err) {
-  return ext_error(err, is_reader ? SQLITE_BUSY : SQLITE_CORRUPT_VTAB,
-                   "the store of %s is at transaction %llu but the database "
-                   "recorded %lld%s",
-                   part->name,
-                   (unsigned long long)emb_committed(part->link->store),
-                   part->txn,
-                   is_reader ? ": it must be opened for writing once"
-                             : " (restored copy?); see 'adopt'");
+  return ext_error(
+      err, is_reader ? SQLITE_BUSY : SQLITE_CORRUPT_VTAB,
+      "the store of %s is at transaction %llu but the database "
+      "recorded %lld%s",
+      part->name, (unsigned long long)emb_committed(ext_link_store(part->link)),
+      part->txn,
+      is_reader ? ": it must be opened for writing once"
+                : " (restored copy?); see 'adopt'");
 }
 
 /* After EMB_LOCKED: decides what is in doubt by the row, which is the newest
@@ -248,7 +248,6 @@ static int part_mismatch(const struct backup_part *part, int is_reader,
 ** that lives may be just about to. */
 static int decide_part(struct backup *b, struct backup_part *part,
                        uint64_t doubt, char **err) {
-  emb_store *store = part->link->store;
   sqlite3_int64 txn = part->txn;
   emb_err error;
   int rc;
@@ -256,12 +255,15 @@ static int decide_part(struct backup *b, struct backup_part *part,
       (part->link->tables == NULL ||
        !ext_place_read_newest(part->link->tables, &txn)))
     return NOT_DECIDED;
-  if (txn < (sqlite3_int64)doubt && (uint64_t)txn != emb_committed(store))
-    return emb_in_doubt(store) == doubt ? part_mismatch(part, 0, err)
-                                        : NOT_DECIDED;
+  if (txn < (sqlite3_int64)doubt &&
+      (uint64_t)txn != emb_committed(ext_link_store(part->link)))
+    return emb_in_doubt(ext_link_store(part->link)) == doubt
+               ? part_mismatch(part, 0, err)
+               : NOT_DECIDED;
   if (txn >= (sqlite3_int64)doubt) /* see DECIDED in table/txn.c */
     (void)ext_place_sync(part->link->file);
-  rc = emb_resolve(store, doubt, txn >= (sqlite3_int64)doubt, &error);
+  rc = emb_resolve(ext_link_store(part->link), doubt,
+                   txn >= (sqlite3_int64)doubt, &error);
   return rc ? ext_backup_error(err, rc, &error) : SQLITE_OK;
 }
 
@@ -290,7 +292,6 @@ static int own_store(struct backup *b, struct backup_part *part, int is_reader,
 ** another may begin; else one may be open, and waiting for us. */
 static int await_commit(struct backup *b, struct backup_part *part,
                         char **err) {
-  emb_store *store = part->link->store;
   int rc = SQLITE_OK;
   if (b->moment.locked) {
     rc = part_result(b, part, emb_begin(part->session), err);
@@ -298,8 +299,9 @@ static int await_commit(struct backup *b, struct backup_part *part,
       return rc;
     emb_rollback(part->session);
   }
-  for (int ms = 0; rc == SQLITE_OK && part->link->atomic && ms < COMMIT_MS &&
-                   emb_committed(store) < (uint64_t)part->txn;
+  for (int ms = 0;
+       rc == SQLITE_OK && part->link->atomic && ms < COMMIT_MS &&
+       emb_committed(ext_link_store(part->link)) < (uint64_t)part->txn;
        ms++) {
     sqlite3_sleep(1);
     if (ext_link_interrupted(b->conn))
@@ -310,13 +312,12 @@ static int await_commit(struct backup *b, struct backup_part *part,
 
 static int backup_settle(struct backup *b, struct backup_part *part,
                          char **err) {
-  emb_store *store = part->link->store;
   int is_reader = sqlite3_db_readonly(b->conn->db, b->schema) == 1;
   int rc = own_store(b, part, is_reader, err);
   if (rc == SQLITE_OK && !is_reader)
     rc = await_commit(b, part, err);
   if (rc == SQLITE_OK && part->link->atomic &&
-      (uint64_t)part->txn != emb_committed(store))
+      (uint64_t)part->txn != emb_committed(ext_link_store(part->link)))
     rc = is_reader && b->attempts < ATTEMPTS
              ? SQLITE_BUSY_SNAPSHOT
              : part_mismatch(part, is_reader, err);

@@ -32,6 +32,8 @@ struct ext_conn *ext_conn_ref(sqlite3 *db, int *fresh) {
     memset(conn, 0, sizeof *conn);
     conn->db = db;
     conn->process = getpid();
+    conn->patience.interrupt = ext_link_interrupted;
+    conn->patience.interrupt_arg = conn;
     conn->next = all;
     all = conn;
   }

@@ -86,6 +86,7 @@ struct ext_conn {
   int undo_failed;    /* a ROLLBACK TO: the transaction cannot be committed */
   int attached;       /* links that may be detached */
   int encoding_known; /* of the database's texts (encoding.c) */
+  emb_patience patience; /* of all its links [link.c] */
   struct ext_link *links;
   struct ext_orphan *orphans;
   struct ext_name *names;
@@ -284,6 +285,22 @@ sqlite3_int64 ext_link_count(struct ext_link *link);
 int ext_link_count_now(struct ext_link *link, sqlite3_int64 *rows, char **err);
 /* Microseconds of a clock that does not jump. */
 uint64_t ext_now_us(void);
+/* The link's store, for the next call of it: that waits as the link's session
+** would. */
+static inline emb_store *ext_link_store(const struct ext_link *link) {
+  emb_wait_with(&link->conn->patience);
+  return link->store;
+}
+/* The statement ends with an error: the next may wait for an owner anew. */
+static inline void ext_link_reported(struct ext_conn *conn) {
+  if (conn->patience.limit_us == 0)
+    conn->patience.spent_us = 0;
+}
+/* It does not, although a wait was in vain: the statement waits no more. */
+static inline void ext_link_passed_over(struct ext_conn *conn) {
+  if (conn->patience.is_silent)
+    conn->patience.spent_us = UINT32_MAX * UINT64_C(1000);
+}
 /* The text of the session's last error, as a result. */
 int ext_link_error(struct ext_link *link, int emb_code, char **err);
 char *ext_link_text(const struct ext_link *link);

@@ -33,6 +33,7 @@ struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
 
 int ext_link_error(struct ext_link *link, int emb_code, char **err) {
   uint64_t number = emb_undecided(link->session);
+  ext_link_reported(link->conn);
   if (emb_code == EMB_LOCKED && number && link->tables)
     return ext_error(err, SQLITE_BUSY,
                      "%s: transaction %llu of another connection is being "
@@ -67,6 +68,7 @@ sqlite3_int64 ext_link_count(struct ext_link *link) {
 ** is called while the engine works, too, one is run now and then: as many
 ** instructions as SQLite would do in a small part of that time. */
 #define TICK_US 5000
+#define LOOK_WAIT_US 20000
 #define TICK_SQL                                                               \
   "WITH RECURSIVE t(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM t "           \
   "WHERE i < 1000) SELECT count(*) FROM t"
@@ -187,6 +189,7 @@ int ext_link_add(struct ext_table *table, emb_store *store, const char *path,
     return rc;
   }
   emb_session_interrupt(link->session, ext_link_interrupted, conn);
+  emb_session_patience(link->session, &conn->patience);
   emb_session_blocks(link->session, link_blocks, link);
   link->next = conn->links;
   conn->links = link;
@@ -236,13 +239,24 @@ int ext_link_close_idle(struct ext_link *link) {
   return 1;
 }
 
+/* That is looked at before each use of any table: an owner that gives no sign
+** of life keeps only its own from going on. */
+static int link_is_dropped(struct ext_link *link) {
+  emb_patience *patience = &link->conn->patience;
+  uint64_t limit_us = patience->limit_us;
+  patience->limit_us = LOOK_WAIT_US;
+  int is = emb_is_dropped(ext_link_store(link));
+  patience->limit_us = limit_us;
+  return is;
+}
+
 /* Not under a transaction that still sees the table, as in WAL mode an old one
 ** does: it may go on reading. */
 void ext_link_close_dropped(struct ext_conn *conn) {
   struct ext_link *next;
   for (struct ext_link *link = conn->links; link; link = next) {
     next = link->next;
-    if (emb_is_dropped(link->store) &&
+    if (link_is_dropped(link) &&
         (link->tables == NULL ||
          sqlite3_txn_state(conn->db, link->schema) == SQLITE_TXN_NONE))
       ext_link_close_idle(link);

@@ -36,6 +36,8 @@ char *ext_store_text(const char *text, const struct ext_table *table,
 int ext_store_error(char **err, int emb_code, const char *text,
                     const struct ext_table *table, const char *directory) {
   char *named = ext_store_text(text ? text : "", table, directory);
+  if (table)
+    ext_link_reported(table->conn);
   int rc = named ? ext_engine_error(err, emb_code, named) : SQLITE_NOMEM;
   sqlite3_free(named);
   return rc;

@@ -150,10 +150,10 @@ static enum serve_state serve_look_at(struct ext_serve *serve) {
   struct ext_link *link = serve->own->links;
   emb_client owner = {0};
   emb_err error;
-  if (link && !emb_is_dropped(link->store) &&
+  if (link && !emb_is_dropped(ext_link_store(link)) &&
       emb_is_served(link->store, &error) == EMB_OK) {
-    state = emb_in_doubt(link->store) ? IN_DOUBT : SERVED;
-    emb_clients(link->store, &owner, 1);
+    state = emb_in_doubt(ext_link_store(link)) ? IN_DOUBT : SERVED;
+    emb_clients(ext_link_store(link), &owner, 1);
     emb_session_progress(link->session, "serve", "calls", owner.calls, 0);
   }
   sqlite3_mutex_leave(mutex);

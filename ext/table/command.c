@@ -61,7 +61,7 @@ static int verify_marker(struct ext_table *table, sqlite3_str *report,
   struct ext_txn_numbers numbers;
   char *line;
   int rc;
-  if (!link->atomic || link->in_txn || emb_in_doubt(link->store) ||
+  if (!link->atomic || link->in_txn || emb_in_doubt(ext_link_store(link)) ||
       !emb_is_owner(link->store))
     return SQLITE_OK;
   rc = ext_txn_compare(table, &numbers, err);

@@ -59,6 +59,7 @@ static int place_make_store(struct ext_table *table, char *dir, char **err) {
   int rc = ext_settings_create(table, &settings, err);
   config = settings.options.config;
   config.flags |= EMB_OPEN_CREATE;
+  config.patience = &table->conn->patience;
   if (dir == NULL)
     config.flags |= EMB_OPEN_TEMPORARY;
   else if (rc == SQLITE_OK && (path = ext_place_path(table->file, dir)) == NULL)

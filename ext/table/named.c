@@ -58,9 +58,13 @@ int ext_table_named(struct ext_conn *conn, const char *text, int writes,
     int was_open = (*table)->link != NULL;
     ext_table_hold(*table);
     rc = named_make_ready(*table, writes, err);
+    if (rc != SQLITE_OK)
+      ext_link_passed_over(conn); /* what follows waits for no owner again */
     int is_current = was_open || named_is_current(conn, text, *table);
-    if (!ext_table_let_go(*table) && is_current)
+    if (!ext_table_let_go(*table) && is_current) {
+      ext_link_reported(conn);
       return rc;
+    }
     sqlite3_free(*err);
     *err = NULL;
   }

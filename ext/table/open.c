@@ -68,6 +68,7 @@ static int table_open_store(struct ext_table *table,
   config = settings.options.config;
   if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
     config.flags |= EMB_OPEN_READONLY;
+  config.patience = &table->conn->patience;
   rc = emb_open(path, &config, &store, &engine_err);
   ext_settings_free(&settings);
   if (rc == EMB_OK)
@@ -135,6 +136,22 @@ int ext_table_open(struct ext_table *table, char **err) {
   }
   sqlite3_free(path);
   sqlite3_free(place.dir);
+  return rc;
+}
+
+int ext_table_owner(struct ext_table *table, int64_t *process, char **err) {
+  struct ext_place place;
+  int rc = ext_place_read(table, &place, err);
+  *process = 0;
+  if (rc == SQLITE_OK && place.dir && table->file[0]) {
+    char *path = ext_place_path(table->file, place.dir);
+    rc = path ? SQLITE_OK : SQLITE_NOMEM;
+    if (path)
+      *process = emb_owner_of(path);
+    sqlite3_free(path);
+  }
+  if (rc == SQLITE_OK)
+    sqlite3_free(place.dir);
   return rc;
 }
 

@@ -46,6 +46,8 @@ SQLITE_EXTENSION_INIT3
 /* On a table with a bound only a search for keys counts.  Whether a read does
 ** must not depend on what is cheaper, so a scan is only for want of keys. */
 #define COST_UNCOUNTED 1e12
+/* For the number of rows, of an owner that gives no sign of life. */
+#define PLAN_WAIT_US 100000
 /* Neighbours that are expected if k is not a constant; what a row costs; and
 ** that there are no neighbours in this plan where the statement reads what
 ** only they have: it is a part of an OR. */
@@ -360,7 +362,11 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
   double total = ROWS_UNKNOWN;
   double rows, cost;
   if (table->link) {
+    emb_patience *patience = &table->conn->patience;
+    uint64_t limit_us = patience->limit_us;
+    patience->limit_us = limit_us ? limit_us : PLAN_WAIT_US;
     sqlite3_int64 count = ext_link_count(table->link);
+    patience->limit_us = limit_us;
     total = count < 0 ? total : (double)count + 1;
   }
   if (plan->match >= 0) {

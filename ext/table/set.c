@@ -12,7 +12,7 @@ SQLITE_EXTENSION_INIT3
 
 /* As CREATE's is raised to what the store works with. */
 static uint64_t settings_at_least(const struct ext_link *link, uint64_t bytes) {
-  uint64_t least = emb_memory_least(link->store);
+  uint64_t least = emb_memory_least(ext_link_store(link));
   return bytes > least ? bytes : least;
 }
 
@@ -112,12 +112,13 @@ static int settings_check(struct ext_table *table,
   if (rc == SQLITE_OK) {
     uint64_t bytes = settings.options.config.memory_bytes;
     if (setting->option == ext_option_find("memory") &&
-        bytes < emb_memory_least(table->link->store))
-      rc = ext_error(err, SQLITE_ERROR,
-                     "memory of %llu bytes is too small for %s, which needs at "
-                     "least %llu",
-                     (unsigned long long)bytes, table->name,
-                     (unsigned long long)emb_memory_least(table->link->store));
+        bytes < emb_memory_least(ext_link_store(table->link)))
+      rc = ext_error(
+          err, SQLITE_ERROR,
+          "memory of %llu bytes is too small for %s, which needs at "
+          "least %llu",
+          (unsigned long long)bytes, table->name,
+          (unsigned long long)emb_memory_least(ext_link_store(table->link)));
   }
   if (rc == SQLITE_OK) {
     rc = emb_check_config(table->link->store, &settings.options.config,

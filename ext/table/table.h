@@ -330,6 +330,9 @@ int ext_keys_begin(struct ext_table *table, char **err);
 
 /* Sets table->link, opening the store if this connection has not. */
 int ext_table_open(struct ext_table *table, char **err);
+/* Another process that has the lock of the table's store, which need not be
+** open; 0: none, or it cannot be seen. */
+int ext_table_owner(struct ext_table *table, int64_t *process, char **err);
 /* ext_link_add, with what the options say of the link. */
 int ext_table_link(struct ext_table *table, emb_store *store, const char *path,
                    char **err);

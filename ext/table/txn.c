@@ -172,11 +172,12 @@ enum resolve {
 
 static int txn_mismatch(struct ext_table *table, sqlite3_int64 txn,
                         char **err) {
-  return ext_error(err, SQLITE_CORRUPT_VTAB,
-                   "store is at transaction %llu but database \"%s\" recorded "
-                   "%lld (restored copy?); see 'adopt'",
-                   (unsigned long long)emb_committed(table->link->store),
-                   table->schema, txn);
+  return ext_error(
+      err, SQLITE_CORRUPT_VTAB,
+      "store is at transaction %llu but database \"%s\" recorded "
+      "%lld (restored copy?); see 'adopt'",
+      (unsigned long long)emb_committed(ext_link_store(table->link)),
+      table->schema, txn);
 }
 
 /* Whether this statement may be looking at a state of the database that is
@@ -213,11 +214,11 @@ static int txn_resolve(struct ext_table *table, uint64_t doubt,
     return SQLITE_OK;
   commit = txn >= 0 && (uint64_t)txn >= doubt;
   if (!commit && how != RESOLVE_ADOPT && link->atomic &&
-      (uint64_t)txn != emb_committed(link->store))
+      (uint64_t)txn != emb_committed(ext_link_store(link)))
     return how == RESOLVE_READ ? SQLITE_OK : txn_mismatch(table, txn, err);
   if (commit) /* see DECIDED; if it fails, it failed for the committer too */
     (void)ext_place_sync(link->file);
-  rc = emb_resolve(link->store, doubt, commit, &engine_err);
+  rc = emb_resolve(ext_link_store(link), doubt, commit, &engine_err);
   if (rc && !commit && how == RESOLVE_READ)
     return SQLITE_OK;
   return rc ? ext_store_error(err, rc, engine_err.text, table,
@@ -250,12 +251,12 @@ static int check_marker(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   sqlite3_int64 txn;
   int rc = read_marker(table, &txn, err);
-  if (rc != SQLITE_OK || emb_committed(link->store) == (uint64_t)txn)
+  if (rc != SQLITE_OK || emb_committed(ext_link_store(link)) == (uint64_t)txn)
     return rc;
   rc = emb_exists(link->session, NULL, 0, NULL);
   if (rc)
     return ext_link_error(link, rc, err);
-  return emb_committed(link->store) == (uint64_t)txn
+  return emb_committed(ext_link_store(link)) == (uint64_t)txn
              ? SQLITE_OK
              : txn_mismatch(table, txn, err);
 }
@@ -270,7 +271,7 @@ int ext_txn_compare(struct ext_table *table, struct ext_txn_numbers *numbers,
   int rc = SQLITE_OK;
   *numbers = (struct ext_txn_numbers){0, 0, 0};
   for (int i = 0; rc == SQLITE_OK && i < COMPARISONS && !numbers->agree; i++) {
-    uint64_t before = emb_committed(link->store), after = before;
+    uint64_t before = emb_committed(ext_link_store(link)), after = before;
     sqlite3_int64 txn = 0;
     int is_newest = 1;
     rc = read_marker(table, &txn, err);
@@ -279,8 +280,9 @@ int ext_txn_compare(struct ext_table *table, struct ext_txn_numbers *numbers,
     if (rc == SQLITE_OK && txn > (sqlite3_int64)before &&
         !EMB_SEED(SEED_ROW_COMPARED_AMID_COMMIT)) {
       int asked = emb_exists(link->session, NULL, 0, NULL);
-      rc = asked ? ext_link_error(link, asked, err) : SQLITE_OK;
-      after = emb_committed(link->store);
+      if (asked)
+        return ext_link_error(link, asked, err);
+      after = emb_committed(ext_link_store(link));
     }
     *numbers =
         (struct ext_txn_numbers){txn, (sqlite3_int64)after,
@@ -352,14 +354,14 @@ static void txn_note_read(struct ext_table *table) {
   link->noted_state = sqlite3_txn_state(table->conn->db, table->schema);
   link->noted_data = txn_data_version(table);
   link->noted_temp = !link->noted_alone && enter_temp(table->conn->db);
-  emb_state(link->store, link->noted_rows);
+  emb_state(ext_link_store(link), link->noted_rows);
 }
 
 /* This process is the owner by now. */
 static void compare_read(struct ext_table *table) {
   struct ext_link *link = table->link;
   uint64_t rows[2];
-  emb_state(link->store, rows);
+  emb_state(ext_link_store(link), rows);
   if (!is_open(table))
     link->noted = link->stale = 0;
   else if (!link->stale && (memcmp(rows, link->noted_rows, sizeof rows) == 0 ||
@@ -388,7 +390,7 @@ static int check_recovered(struct ext_table *table, char **err) {
   sqlite3_int64 txn;
   int rc = read_marker(table, &txn, err);
   return rc == SQLITE_OK && txn >= 0 &&
-                 (uint64_t)txn > emb_committed(link->store)
+                 (uint64_t)txn > emb_committed(ext_link_store(link))
              ? ext_error(err, SQLITE_READONLY_RECOVERY,
                          "the process that owned %s has died, and what it "
                          "committed cannot be recovered by a connection that "
@@ -420,7 +422,7 @@ int ext_txn_read(struct ext_table *table, char **err) {
       rc = check_recovered(table, err);
   }
   if (rc == SQLITE_OK && link->noted && emb_is_owner(link->store) &&
-      !emb_in_doubt(link->store))
+      !emb_in_doubt(ext_link_store(link)))
     compare_read(table);
   return rc;
 }
@@ -491,8 +493,10 @@ int ext_txn_write(struct ext_table *table, char **err) {
     link = table->link;
     if (rc == SQLITE_OK)
       rc = told_failure(link, err);
-    if (rc == SQLITE_OK && link->late)
+    if (rc == SQLITE_OK && link->late) {
       rc = ext_error(err, SQLITE_BUSY, "%s", link->late);
+      ext_link_reported(table->conn);
+    }
     if (rc == SQLITE_OK)
       rc = txn_begin(table, RESOLVE_WRITE, err);
     if (rc != SQLITE_OK)
@@ -542,14 +546,14 @@ int ext_txn_immediate(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   sqlite3_int64 txn;
   int rc = SQLITE_OK;
-  if (!emb_is_owner(link->store) || emb_in_doubt(link->store))
+  if (!emb_is_owner(link->store) || emb_in_doubt(ext_link_store(link)))
     rc = txn_own(table, err);
   if (rc != SQLITE_OK || !link->atomic || link->matches || link->in_txn)
     return rc;
   rc = read_marker(table, &txn, err);
   if (rc != SQLITE_OK)
     return rc;
-  if (emb_committed(link->store) != (uint64_t)txn)
+  if (emb_committed(ext_link_store(link)) != (uint64_t)txn)
     return txn_check_alone(table, err);
   note_match(table);
   return SQLITE_OK;
@@ -581,7 +585,8 @@ int ext_txn_adopt(struct ext_table *table, char **err) {
     return rc;
   emb_rollback(table->link->session);
   rc = ext_place_record_txn(
-      table, (sqlite3_int64)emb_committed(table->link->store), &found, err);
+      table, (sqlite3_int64)emb_committed(ext_link_store(table->link)), &found,
+      err);
   if (rc == SQLITE_OK && !found)
     rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s_emb names no store",
                    table->name);
@@ -697,6 +702,7 @@ int ext_txn_begin(sqlite3_vtab *vtab) {
       sqlite3_free(link->late);
       link->late = late;
       late = NULL;
+      ext_link_passed_over(table->conn);
     }
     sqlite3_free(late); /* any other error comes again with the first write */
     rc = SQLITE_OK;

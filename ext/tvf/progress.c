@@ -47,7 +47,7 @@ static int tvf_progress_begin(struct ext_tvf_cursor *base,
     cursor->list = sqlite3_malloc64(room * sizeof *cursor->list);
     if (cursor->list == NULL)
       return SQLITE_NOMEM;
-    n = table ? emb_progress_of(table->link->store, cursor->list, room)
+    n = table ? emb_progress_of(ext_link_store(table->link), cursor->list, room)
               : emb_progress_list(cursor->list, room);
   }
   base->n = rc == SQLITE_OK ? n : 0;
@@ -86,6 +86,7 @@ static const struct ext_tvf progress = {
                    "\"table\" HIDDEN)",
     .argument = PROGRESS_TABLE,
     .arguments = 1,
+    .is_state = 1,
     .cost = 10,
     .rows = 2,
     .cursor_size = sizeof(struct progress_cursor),

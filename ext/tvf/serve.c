@@ -140,12 +140,12 @@ static int serve_look(struct serve_cursor *cursor, char **err) {
   rc = emb_is_served(store, &error);
   if (rc)
     return ext_store_error(err, rc, error.text, table, emb_directory(store));
-  size_t n = emb_clients(store, &owner, 1);
+  size_t n = emb_clients(ext_link_store(table->link), &owner, 1);
   sqlite3_int64 calls = (sqlite3_int64)owner.calls;
   cursor->clients = n ? (sqlite3_int64)n - 1 : 0;
   cursor->calls = calls - cursor->calls_before;
   cursor->calls_before = calls;
-  cursor->state = emb_in_doubt(store) ? "in doubt" : "ok";
+  cursor->state = emb_in_doubt(ext_link_store(table->link)) ? "in doubt" : "ok";
   return ext_link_count_now(table->link, &cursor->rows, err);
 }
 

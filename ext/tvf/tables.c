@@ -13,7 +13,7 @@
 **                      'ahead', 'behind'   the store's transaction number is
 **                                   above or below the database's
 **                      'read-only'  the database is
-**                      'missing'    the store is not there
+**                      'missing'    the store's directory is not there
 **                      'error'      see message
 **   owner              1 when this process itself owns the store for writing,
 **                      which it does from its first write on unless another
@@ -28,12 +28,16 @@
 **   owner_since        seconds since 1970: when it became that; NULL: not known
 **   clients            sessions of other processes that it serves
 **
-** Listing opens the stores.
+** Listing opens the stores.  An owner that is stopped is waited for only for a
+** moment, all its tables together: their state is 'error', and owner_pid is as
+** the lock says.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
   TABLES_SCHEMA = 0,
@@ -76,7 +80,7 @@ struct tables_cursor {
 static const char *state_of(struct ext_table *table,
                             const struct table_row *row) {
   struct ext_link *link = table->link;
-  if (emb_in_doubt(link->store))
+  if (emb_in_doubt(ext_link_store(link)))
     return "in doubt";
   if (sqlite3_db_readonly(table->conn->db, table->schema) == 1)
     return "read-only";
@@ -91,9 +95,9 @@ static int compare_numbers(struct ext_table *table, struct table_row *row,
   struct ext_link *link = table->link;
   struct ext_txn_numbers numbers;
   int rc;
-  row->store_txn = (sqlite3_int64)emb_committed(link->store);
+  row->store_txn = (sqlite3_int64)emb_committed(ext_link_store(link));
   row->agrees = 1;
-  if (!link->atomic || link->in_txn || emb_in_doubt(link->store))
+  if (!link->atomic || link->in_txn || emb_in_doubt(ext_link_store(link)))
     return SQLITE_OK;
   rc = ext_txn_compare(table, &numbers, err);
   if (rc != SQLITE_OK)
@@ -106,11 +110,28 @@ static int compare_numbers(struct ext_table *table, struct table_row *row,
 
 static void describe_owner(struct ext_table *table, struct table_row *row) {
   emb_client owner = {0};
-  size_t n = emb_clients(table->link->store, &owner, 1);
+  size_t n = emb_clients(ext_link_store(table->link), &owner, 1);
   row->owner_pid = owner.process;
   row->owner_since = owner.since;
   row->clients = n ? (sqlite3_int64)n - 1 : 0;
   row->is_owner = n && owner.process == table->conn->process;
+}
+
+/* What can be seen of an owner that does not answer. */
+static void describe_lock(struct ext_table *table, struct table_row *row) {
+  int64_t process = 0;
+  char *err = NULL;
+  (void)ext_table_owner(table, &process, &err);
+  sqlite3_free(err);
+  row->owner_pid = process;
+}
+
+/* A store that is there, and cannot be opened, is not missing; a temporary one
+** has no directory. */
+static int is_store_missing(const struct table_row *row, int rc) {
+  struct stat st;
+  return rc == SQLITE_CANTOPEN &&
+         (row->path == NULL || (stat(row->path, &st) != 0 && errno == ENOENT));
 }
 
 static int tables_describe(struct ext_table *table, struct table_row *row) {
@@ -154,10 +175,12 @@ static int tables_describe(struct ext_table *table, struct table_row *row) {
     describe_owner(table, row);
     row->state = state_of(table, row);
   } else {
-    row->state = rc == SQLITE_CANTOPEN ? "missing" : "error";
+    row->state = is_store_missing(row, rc) ? "missing" : "error";
+    if (rc == SQLITE_BUSY)
+      describe_lock(table, row);
     row->message = err;
   }
-  if (rc == SQLITE_NOMEM)
+  if (rc == SQLITE_NOMEM || rc == SQLITE_INTERRUPT)
     return rc;
   return row->schema && row->name && row->key && row->vector ? SQLITE_OK
                                                              : SQLITE_NOMEM;
@@ -284,6 +307,7 @@ static const struct ext_tvf tables = {
         "state TEXT, owner INTEGER, commit_mode TEXT, txn INTEGER, "
         "store_txn INTEGER, uuid TEXT, message TEXT, options TEXT, "
         "owner_pid INTEGER, owner_since INTEGER, clients INTEGER)",
+    .is_state = 1,
     .cost = 10000,
     .rows = 10,
     .cursor_size = sizeof(struct tables_cursor),

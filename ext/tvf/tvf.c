@@ -171,6 +171,22 @@ static int tvf_read_rows(struct ext_tvf_cursor *cursor, char **err) {
   return tvf->more(cursor, err);
 }
 
+/* An owner that gives no sign of life for so long is shown as one. */
+#define STATE_WAIT_US 400000
+
+static int tvf_begin(struct ext_tvf_cursor *cursor, sqlite3_value **arguments,
+                     char **err) {
+  emb_patience *patience = &cursor->conn->patience;
+  int rc;
+  if (!cursor->tvf->is_state || patience->limit_us)
+    return cursor->tvf->begin(cursor, arguments, err);
+  patience->limit_us = STATE_WAIT_US;
+  patience->spent_us = 0;
+  rc = cursor->tvf->begin(cursor, arguments, err);
+  patience->limit_us = patience->spent_us = 0;
+  return rc;
+}
+
 static int tvf_filter(sqlite3_vtab_cursor *base, int plan,
                       const char *plan_text, int argc, sqlite3_value **argv) {
   struct ext_tvf_cursor *cursor = (struct ext_tvf_cursor *)base;
@@ -187,7 +203,7 @@ static int tvf_filter(sqlite3_vtab_cursor *base, int plan,
   if (lacks_arguments(tvf, plan))
     rc = ext_error(&err, SQLITE_ERROR, "%s needs %s", tvf->name, tvf->needs);
   else
-    rc = tvf->begin(cursor, arguments, &err);
+    rc = tvf_begin(cursor, arguments, &err);
   if (rc == SQLITE_OK)
     rc = stay_attached(cursor, &err);
   if (rc == SQLITE_OK)

@@ -48,6 +48,8 @@ struct ext_tvf {
   double key_cost;    /* not 0: column 0 is a key, and finding a row by it costs
                          this; it is one more argument, behind the others */
   int key_is_exact;   /* begin compares it as SQLite would, or better */
+  int is_state;       /* shows how things are: waits for no owner that is
+                         stopped but for a moment */
   double cost;        /* of all rows, */
   sqlite3_int64 rows; /* and about how many there are */
   void (*plan)(sqlite3_index_info *info); /* NULL: there is no more to say */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+**
+** patience.c -- see patience.h.
+**
+** THREADS  Those of the sessions that share it, one at a time.
+*/
+#include "patience.h"
+
+#define LEAST_US 1000000 /* before an owner counts as stopped */
+#define MOMENT_US 50000  /* in which one that lives gives a sign */
+
+static uint64_t most_us(uint64_t timeout_us) {
+  return timeout_us > LEAST_US ? timeout_us : LEAST_US;
+}
+
+uint64_t patience_most_us(const emb_session *s) {
+  return most_us(session_timeout_us(s));
+}
+
+static uint64_t left_us(struct env *env, const emb_patience *p, uint64_t most) {
+  uint64_t limit = p && p->limit_us ? p->limit_us : most;
+  if (!p || !p->spent_us || env->now_us(env) - p->since_us >= limit) {
+    return limit;
+  }
+  return p->spent_us + MOMENT_US < limit ? limit - p->spent_us : MOMENT_US;
+}
+
+uint64_t patience_left_us(const emb_session *s) {
+  return left_us(s->core->env, s->patience, patience_most_us(s));
+}
+
+uint64_t patience_left_of(struct core *core, const emb_patience *patience) {
+  return left_us(core->env, patience,
+                 most_us(atomic_load(&core->timeout_ms) * 1000));
+}
+
+uint64_t patience_end_us(const emb_session *s) {
+  return s->patience && s->patience->is_silent ? MOMENT_US
+                                               : patience_left_us(s);
+}
+
+int patience_is_over(const emb_session *s, int64_t process) {
+  const emb_patience *p = s->patience;
+  return p && p->limit_us && p->spent_us >= p->limit_us && p->process &&
+         p->process == process;
+}
+
+void patience_spend_of(struct core *core, emb_patience *p, int64_t process,
+                       uint64_t waited_us) {
+  if (p) {
+    p->spent_us += waited_us;
+    p->since_us = core->env->now_us(core->env);
+    p->is_silent = 1;
+    p->process = process;
+  }
+}
+
+void patience_spend(emb_session *s, int64_t process, uint64_t waited_us) {
+  patience_spend_of(s->core, s->patience, process, waited_us);
+}
+
+/* Taken by the first call that may wait: one of this process's own store leaves
+** it to the next emb_wait_with. */
+static _Thread_local emb_patience *of_thread;
+
+void emb_wait_with(emb_patience *patience) { of_thread = patience; }
+
+emb_patience *patience_of_thread(void) {
+  emb_patience *patience = of_thread;
+  of_thread = NULL;
+  return patience;
+}
+
+void emb_session_patience(emb_session *session, emb_patience *patience) {
+  session->patience = patience;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+**
+** stopped_owner.c -- what statements do while the process that owns their table
+** is stopped: they wait for one timeout, those that show a state for a moment,
+** and each ends when it is interrupted.
+**
+** Each statement has a database and a thread of its own, and another process
+** owns all of them; so all wait at the same time.  Here time is the contract.
+** Of several tries the best counts: the machine may be busy.
+*/
+#include "process_help.h"
+#include "sql_help.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  TIMEOUT_MS = 1000, /* that of the tables: the shortest that there is */
+  END_MS = 200,      /* after an interrupt */
+  STATE_MS = 1000,   /* of what shows a state */
+  BEFORE_MS = 100,   /* from a statement's begin to the interrupt */
+  AGAIN_MS = 20,     /* to the next, if the first came before the statement */
+  TRIES = 4,
+};
+
+static const struct statement {
+  const char *sql;
+  int shows; /* at once, which process the owner is */
+} statements[] = {
+    /* First, for stores are opened one after the other. */
+    {"SELECT owner_pid FROM emb_tables", 1},
+    {"SELECT process FROM emb_clients('v')", 1},
+    {"SELECT value FROM emb_stats('v') WHERE name = 'owner_pid'", 1},
+    {"SELECT vector FROM v WHERE key = 1", 0},
+    {"SELECT vector FROM v WHERE key IN (1, 2, 3)", 0},
+    {"SELECT count(*) FROM v", 0},
+    {"SELECT key, vector FROM v ORDER BY key", 0},
+    {"SELECT a.key FROM v AS a, v AS b WHERE a.key = b.key", 0},
+    {"SELECT key FROM v WHERE vector MATCH '[0]' AND k = 1", 0},
+    {"INSERT INTO v VALUES(5, '[5]')", 0},
+    {"INSERT OR REPLACE INTO v VALUES(1, '[5]')", 0},
+    {"UPDATE v SET vector = '[2]' WHERE key = 1", 0},
+    {"UPDATE v SET vector = emb_add(vector, '[1]')", 0},
+    {"DELETE FROM v WHERE key = 1", 0},
+    {"DELETE FROM v", 0},
+    {"INSERT INTO v(v) VALUES('checkpoint')", 0},
+    {"INSERT INTO v(v) VALUES('integrity-check')", 0},
+    {"INSERT INTO v(v) VALUES('optimize')", 0},
+    {"SELECT emb_get('v', '[1]')", 0},
+    {"SELECT emb_put('v', '[1]', '[7]')", 0},
+    {"SELECT emb_rmw('v', '[1]', '[7]')", 0},
+    {"SELECT emb_prefetch('v', '[1]')", 0},
+    {"SELECT emb_snapshot('v', 's')", 0},
+    {"SELECT emb_delta_begin('v', 'c')", 0},
+    {"SELECT * FROM emb_sample('v', 1)", 0},
+    {"SELECT * FROM emb_nearest('v', '[0]', 1)", 0},
+    {"SELECT * FROM emb_pending('v')", 0},
+    {"SELECT * FROM emb_backup('%s')", 0},
+};
+enum { STATEMENTS = sizeof statements / sizeof statements[0] };
+
+static void name_database(char path[500], const char *dir, int i) {
+  (void)snprintf(path, 500, "%s/%d.db", dir, i);
+}
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+PROCESS(owner) {
+  sqlite3 *dbs[STATEMENTS];
+  for (int i = 0; i < STATEMENTS; i++) {
+    char path[500];
+    name_database(path, process_argument(0), i);
+    dbs[i] = sql_connect(path, 0);
+    (void)sql_runs(dbs[i], "UPDATE v SET vector = '[1]' WHERE key = 1");
+  }
+  process_tell("owns");
+  (void)process_told("end");
+  for (int i = 0; i < STATEMENTS; i++)
+    CHECK_EQ_INT(sqlite3_close(dbs[i]), SQLITE_OK);
+}
+
+/* ---- one thread for each ------------------------------------------------- */
+
+enum mode {
+  FRESH,  /* the connection's first statement, */
+  LINKED, /* a later one, */
+  WITHIN, /* and one in a transaction that has written, with its ROLLBACK */
+  MODES
+};
+
+static struct run {
+  const struct statement *statement;
+  enum mode mode;
+  int is_interrupted;
+  sqlite3 *db;
+  pthread_t thread;
+  _Atomic int64_t began_ms, interrupted_ms, ended_ms; /* 0: not yet */
+  int64_t took_ms; /* after the interrupt, if there was one */
+  int rc;
+  int64_t value; /* of the first row's first column */
+} runs[STATEMENTS];
+
+static void make_statement(struct run *run) {
+  char sql[700], copy[500];
+  sqlite3_stmt *statement = NULL;
+  (void)snprintf(copy, sizeof copy, "%s/copy-%d.db", test_dir(),
+                 (int)(run - runs));
+  (void)snprintf(sql, sizeof sql, run->statement->sql, copy);
+  run->value = 0;
+  run->rc = sqlite3_prepare_v2(run->db, sql, -1, &statement, NULL);
+  if (run->rc == SQLITE_OK)
+    run->rc = sqlite3_step(statement);
+  if (run->rc == SQLITE_ROW)
+    run->value = sqlite3_column_int64(statement, 0);
+  while (run->rc == SQLITE_ROW)
+    run->rc = sqlite3_step(statement);
+  (void)sqlite3_finalize(statement);
+}
+
+static void *run_thread(void *arg) {
+  struct run *run = arg;
+  int64_t start = now_ms();
+  atomic_store(&run->began_ms, start);
+  make_statement(run);
+  if (run->mode == WITHIN && !run->is_interrupted &&
+      !sqlite3_get_autocommit(run->db))
+    (void)sqlite3_exec(run->db, "ROLLBACK", NULL, NULL, NULL);
+  atomic_store(&run->ended_ms, now_ms());
+  return NULL;
+}
+
+/* Until all have ended. */
+static void interrupt_all(void) {
+  for (int left = STATEMENTS; left > 0;) {
+    left = 0;
+    for (int i = 0; i < STATEMENTS; i++) {
+      struct run *run = &runs[i];
+      int64_t began = atomic_load(&run->began_ms);
+      if (atomic_load(&run->ended_ms))
+        continue;
+      left++;
+      if (began && now_ms() - began >= BEFORE_MS) {
+        if (!atomic_load(&run->interrupted_ms))
+          atomic_store(&run->interrupted_ms, now_ms());
+        sqlite3_interrupt(run->db);
+      }
+    }
+    (void)usleep(AGAIN_MS * 1000);
+  }
+}
+
+static int prepare_runs(enum mode mode, int is_interrupted) {
+  int good = 1;
+  for (int i = 0; i < STATEMENTS; i++) {
+    char path[500];
+    memset(&runs[i], 0, sizeof runs[i]);
+    runs[i].statement = &statements[i];
+    runs[i].mode = mode;
+    runs[i].is_interrupted = is_interrupted;
+    name_database(path, test_dir(), i);
+    runs[i].db = sql_connect(path, 0);
+    if (mode != FRESH)
+      good &= sql_runs(runs[i].db, "SELECT vector FROM v WHERE key = 1");
+    if (mode == WITHIN)
+      good &= sql_runs(runs[i].db,
+                       "BEGIN; UPDATE v SET vector = '[3]' WHERE key = 2");
+  }
+  return good;
+}
+
+/* Also while the owner is stopped: closing waits for it no longer. */
+static void end_runs(void) {
+  for (int i = 0; i < STATEMENTS; i++)
+    CHECK_EQ_INT(sqlite3_close(runs[i].db), SQLITE_OK);
+}
+
+static void run_all(struct process *owner, enum mode mode, int is_interrupted) {
+  int good = prepare_runs(mode, is_interrupted), n = 0;
+  process_stop(owner);
+  while (good && n < STATEMENTS &&
+         pthread_create(&runs[n].thread, NULL, run_thread, &runs[n]) == 0)
+    n++;
+  if (CHECK_EQ_INT(n, STATEMENTS) && is_interrupted)
+    interrupt_all();
+  for (int i = 0; i < n; i++) {
+    CHECK_EQ_INT(pthread_join(runs[i].thread, NULL), 0);
+    int64_t since = atomic_load(is_interrupted ? &runs[i].interrupted_ms
+                                               : &runs[i].began_ms);
+    runs[i].took_ms = since ? atomic_load(&runs[i].ended_ms) - since : 0;
+  }
+  process_go_on(owner);
+}
+
+/* ---- the tests ----------------------------------------------------------- */
+
+static int start(struct process *owner) {
+  for (int i = 0; i < STATEMENTS; i++) {
+    char path[500], sql[300];
+    name_database(path, test_dir(), i);
+    sqlite3 *db = sql_connect(path, 0);
+    (void)snprintf(sql, sizeof sql,
+                   "CREATE VIRTUAL TABLE v USING emb(vector FLOAT[1], "
+                   "timeout=%d); INSERT INTO v VALUES(1, '[1]'), (2, '[2]'),"
+                   "(3, '[3]')",
+                   TIMEOUT_MS);
+    (void)sql_runs(db, sql);
+    CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
+  }
+  return process_start(owner, "owner", (const char *[]){test_dir(), NULL}) &&
+         process_hear(owner, "owns");
+}
+
+static void end(struct process *owner) {
+  process_say(owner, "end");
+  CHECK(process_end(owner));
+}
+
+/* After it has gone on all works. */
+static void check_all_work(void) {
+  for (int i = 0; i < STATEMENTS; i++) {
+    if (!sqlite3_get_autocommit(runs[i].db))
+      (void)sqlite3_exec(runs[i].db, "ROLLBACK", NULL, NULL, NULL);
+    (void)sql_runs(runs[i].db, "UPDATE v SET vector = '[1]' WHERE key = 1");
+    CHECK_EQ_INT(sql_integer(runs[i].db, "SELECT count(*) FROM v"), 3);
+  }
+}
+
+static void check_times(const char *what, const int64_t best[STATEMENTS],
+                        int64_t most, int64_t most_of_state) {
+  for (int i = 0; i < STATEMENTS; i++) {
+    int64_t limit = statements[i].shows ? most_of_state : most;
+    if (!CHECK(best[i] < limit))
+      (void)fprintf(stderr, "%s: %lld ms: %s\n", what, (long long)best[i],
+                    statements[i].sql);
+  }
+}
+
+/* Whether another try may show what the last did not. */
+static int take_best(int64_t best[STATEMENTS], int first, int64_t most,
+                     int64_t most_of_state) {
+  int late = 0;
+  for (int i = 0; i < STATEMENTS; i++) {
+    int64_t took = runs[i].took_ms;
+    best[i] = first || took < best[i] ? took : best[i];
+    late |= best[i] >= (statements[i].shows ? most_of_state : most);
+  }
+  return late;
+}
+
+/* It refuses to, there. */
+static int is_backup(int k) {
+  return strstr(statements[k].sql, "emb_backup") != NULL;
+}
+
+static const char *const names[MODES] = {"fresh", "linked", "within"};
+
+TEST(each_waits_once) {
+  struct process owner;
+  int64_t best[STATEMENTS] = {0};
+  if (!start(&owner))
+    return;
+  for (int mode = 0; mode < MODES; mode++) {
+    for (int i = 0, late = 1; i < TRIES && late; i++) {
+      run_all(&owner, (enum mode)mode, 0);
+      late = take_best(best, i == 0, 2 * TIMEOUT_MS, STATE_MS);
+      for (int k = 0; k < STATEMENTS; k++) {
+        if (statements[k].shows && mode != WITHIN)
+          CHECK_EQ_INT(runs[k].value, owner.pid);
+        else if (!statements[k].shows)
+          CHECK(runs[k].rc != SQLITE_OK && runs[k].rc != SQLITE_DONE);
+      }
+      check_all_work();
+      end_runs();
+    }
+    check_times(names[mode], best, 2 * TIMEOUT_MS, STATE_MS);
+  }
+  end(&owner);
+}
+
+TEST(each_is_interrupted) {
+  struct process owner;
+  int64_t best[STATEMENTS] = {0};
+  if (!start(&owner))
+    return;
+  for (int mode = 0; mode < MODES; mode++) {
+    for (int i = 0, late = 1; i < TRIES && late; i++) {
+      run_all(&owner, (enum mode)mode, 1);
+      late = take_best(best, i == 0, END_MS, END_MS);
+      for (int k = 0; k < STATEMENTS; k++)
+        if (!statements[k].shows && !(mode == WITHIN && is_backup(k)) &&
+            !CHECK_EQ_INT(runs[k].rc, SQLITE_INTERRUPT))
+          (void)fprintf(stderr, "%s: %s: %s\n", names[mode], statements[k].sql,
+                        sqlite3_errmsg(runs[k].db));
+      check_all_work();
+      end_runs();
+    }
+    check_times(names[mode], best, END_MS, END_MS);
+  }
+  end(&owner);
+}
