@@ -56,6 +56,7 @@ static struct process *process_new(struct env *env) {
   if (process) {
     process->env = env;
     pthread_mutex_init(&process->stock_lock, NULL);
+    pthread_mutex_init(&process->hub_lock, NULL);
     background__init(process);
   }
   return process;
@@ -100,7 +101,23 @@ void process_leave(struct process *process) {
     struct env *env = process->env;
     background__free(process);
     queues__free(process);
+    emb_assert(!process->hub);
     pthread_mutex_destroy(&process->stock_lock);
+    pthread_mutex_destroy(&process->hub_lock);
     env->release(env, process);
   }
+}
+
+struct env *process_env(struct process *process) {
+  return process->env;
+}
+
+struct hub *process_hub_enter(struct process *process) {
+  pthread_mutex_lock(&process->hub_lock);
+  return process->hub;
+}
+
+void process_hub_leave(struct process *process, struct hub *hub) {
+  process->hub = hub;
+  pthread_mutex_unlock(&process->hub_lock);
 }

@@ -38,11 +38,18 @@
 #include "../env/env.h"
 
 struct process;
+struct hub;
 
 /* What stores of this env share; made for the first, freed with the last that
 ** leaves.  ENOMEM. */
 int process_join(struct env *, struct process **);
 void process_leave(struct process *);
+
+struct env *process_env(struct process *);
+/* What serves other processes (serve/hub.h), NULL: nothing yet; it is changed
+** by one thread at a time. */
+struct hub *process_hub_enter(struct process *);
+void process_hub_leave(struct process *, struct hub *);
 
 /* A lock of what the whole process has.  A child after fork() may have
 ** inherited it from a thread that it does not have: it begins with a new one,

@@ -36,6 +36,8 @@ struct process {
   struct process *next; /* the list's lock, and so has */
   uint64_t references;
   struct env *env;
+  pthread_mutex_t hub_lock; /* held while the hub is made or ended */
+  struct hub *hub;
   pthread_mutex_t lock; /* the background work */
   pthread_cond_t ended; /* a run that is to be the last is over */
   struct crew crews[BACKGROUND_KINDS];

@@ -277,6 +277,18 @@ static void drop_link(emb_session *s) {
   link_release(s, link);
 }
 
+/* The turn is the owner's: wakes its thread, or has one started. */
+static void wake_owner(emb_session *s) {
+  struct env *env = s->core->env;
+  struct link_slot *slot = s->link->slot;
+  env->word_wake(env, &slot->turn);
+  if (atomic_load(&slot->parked)) {
+    struct signal_message wake = {SLOT_MAGIC, SLOT_VERSION, MESSAGE_WAKE};
+    struct env_message message = {.bytes = &wake, .n = sizeof wake};
+    (void)env->peer_send(env, s->link->peer, &message);
+  }
+}
+
 /* What the session has there is given back when this returns. */
 static void close_there(emb_session *s) {
   struct env *env = s->core->env;
@@ -288,7 +300,7 @@ static void close_there(emb_session *s) {
       !atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_CLOSING)) {
     return;
   }
-  env->word_wake(env, &slot->turn);
+  wake_owner(s);
   while (
       atomic_load_explicit(&slot->turn, memory_order_acquire) == SLOT_CLOSING &&
       !env->peer_gone(env, s->link->peer) && env->now_us(env) - start < limit) {
@@ -804,8 +816,8 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
     /* The owner may have left since the last answer. */
     uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
     if (turn == SLOT_IDLE || turn == SLOT_ANSWERED) {
-      atomic_store_explicit(&slot->turn, SLOT_ASKED, memory_order_release);
-      env->word_wake(env, &slot->turn);
+      atomic_store(&slot->turn, SLOT_ASKED);
+      wake_owner(s);
     }
     rc = await_answer(s, call);
   }

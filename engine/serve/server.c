@@ -2,12 +2,15 @@
 **
 ** server.c -- see server.h.
 **
-** THREADS   One thread of the server waits for the socket: for new clients, for
-**           messages beside the slots, and for the end of a client, which the
-**           system reports at once.  Each client's session has a thread of its
-**           own, which sleeps until the client asks something, carries that out
-**           as any caller of the engine would, and waits as they do: for a
-**           lease, a key, a transaction.  So the engine knows nothing of it.
+** THREADS   The hub's thread [hub.h] hears new clients, messages beside the
+**           slots, and the end of a client, which the system reports at once.
+**           Each client's session has a thread of its own, which sleeps until
+**           the client asks something, carries that out as any caller of the
+**           engine would, and waits as they do: for a lease, a key, a
+**           transaction.  So the engine knows nothing of it.  After PARK_US
+**           without a call the thread ends, and the next call's message starts
+**           another [park, unpark]: of hundreds of tables few are used at a
+**           time.
 ** A CLIENT THAT DIES  is a session that is closed: its transaction is rolled
 **           back, its leases go back.  If it had prepared, its coordinator may
 **           have decided: then nobody but the coordinator's next user may say
@@ -30,6 +33,7 @@
 #include "../session/job.h"
 #include "../session/dir.h"
 #include "hello.h"
+#include "hub.h"
 #include "leave.h"
 #include "link.h"
 #include "orphan.h"
@@ -46,6 +50,8 @@
 #define MOMENT_US 10000000
 /* How often a thread is woken whose client has gone, until it has ended. */
 #define WAKE_US 5000
+/* A session that was asked nothing for so long needs no thread. */
+#define PARK_US 1000000
 /* When the owner leaves, calls that wait for something have so long, */
 #define LEAVE_US 2000000
 /* and a transaction that is prepared: its COMMIT has begun, and if it is not
@@ -64,9 +70,13 @@ struct kept { /* lent for the answer of a prefetch, until that is taken */
   struct env_shared memory;
 };
 
+/* Whether a session has a thread. */
+enum { SERVING_RUNS, SERVING_PARKED, SERVING_CLAIMED };
+
 struct serving {
-  struct server *server;
-  struct serving *next; /* server.lock */
+  struct hub *hub;
+  struct server *server; /* NULL: it has not said which store it wants */
+  struct serving *next;  /* server.lock; without a server the hub's thread */
   struct env_peer *peer;
   struct env_who who;
   uint64_t number, came_us, since_s;
@@ -84,6 +94,9 @@ struct serving {
   pthread_cond_t arrived;    /* server.lock: is_lent */
   _Atomic int gone;          /* the client has; relaxed, the wake orders */
   _Atomic int ended;         /* its thread has; release, acquire */
+  /* Who sets it: its thread RUNS and PARKED, and the hub's CLAIMED, by
+  ** compare-and-swap from PARKED. */
+  _Atomic int parked;
   _Atomic int again;      /* the call that runs can be asked again; relaxed */
   _Atomic uint32_t call;  /* the one that runs, for server_clients; relaxed */
   _Atomic uint64_t calls; /* relaxed */
@@ -94,20 +107,23 @@ struct serving {
 };
 
 struct server {
+  struct hub_server hub; /* first */
   emb_store *store;
   struct env *env;
-  struct env_port *port;
-  struct env_watch *watch;
-  void *thread;
+  uint64_t log_id[2]; /* of the store's log: what a client shows */
   pthread_mutex_t lock;
+  pthread_cond_t changed;  /* is_quiet or is_over was set */
   struct serving *clients; /* lock */
+  int is_quiet;            /* lock: it leaves, and no session runs */
+  int end;                 /* lock: server__end has begun; 2: in peace */
+  int is_over;             /* lock: no client is left, and none comes */
   uint64_t calls_before;   /* lock: carried out for those that have gone */
   /* 2: for so long that calls are broken off, 3: and what is prepared is left;
   ** relaxed, the wake orders */
   _Atomic int leaving;
   /* Sessions with a transaction, and with one that is prepared; relaxed. */
   _Atomic int txns, prepared;
-  uint64_t last, left_us; /* the server's thread */
+  uint64_t last, left_us; /* the hub's thread */
   uint32_t since_s;
 };
 
@@ -343,9 +359,29 @@ static void follow(struct serving *v) {
   }
 }
 
-static void serve_session(struct serving *v) {
+/* It has had nothing to do for long: its thread may end, and the client's next
+** message starts another.  Who asks sets the turn and then looks whether the
+** session is parked; this is the other way round, so one of the two sees it. */
+static int park(struct serving *v, uint32_t turn) {
+  struct link_slot *slot = v->slot;
+  atomic_store(&v->parked, SERVING_PARKED);
+  atomic_store(&slot->parked, 1);
+  if (atomic_load(&slot->turn) == turn && !is_over(v) && !is_leaving(v)) {
+    return 1;
+  }
+  int was = SERVING_PARKED;
+  if (!atomic_compare_exchange_strong(&v->parked, &was, SERVING_RUNS)) {
+    return 1; /* another thread goes on */
+  }
+  atomic_store(&slot->parked, 0);
+  return 0;
+}
+
+/* 1: it is parked. */
+static int serve_session(struct serving *v) {
   struct env *env = v->server->env;
   struct link_slot *slot = v->slot;
+  uint64_t idle_us = env->now_us(env);
   while (!is_over(v)) {
     uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
     int leaving = is_leaving(v);
@@ -358,14 +394,22 @@ static void serve_session(struct serving *v) {
       if (!leaving) {
         follow(v);
         give_turn(v, serve_answer(v));
+        idle_us = env->now_us(env);
       }
     } else if (leaving || turn == SLOT_CLOSING) {
       break;
     } else if (turn != SLOT_ASKED) {
+      if (!v->run.moment && env->now_us(env) - idle_us >= PARK_US) {
+        env->discard(env, v->copy, SLOT_DATA_BYTES);
+        if (park(v, turn)) {
+          return 1;
+        }
+      }
       env->word_wait(env, &slot->turn, turn,
-                     v->run.moment ? MOMENT_US / 10 : UINT64_MAX);
+                     v->run.moment ? MOMENT_US / 10 : PARK_US);
     }
   }
+  return 0;
 }
 
 static void note_ended(struct serving *v, uint64_t ticket, int code) {
@@ -403,7 +447,9 @@ static void finish_tickets(struct serving *v) {
 static void serving_thread(void *arg) {
   struct serving *v = arg;
   struct server *server = v->server;
-  serve_session(v);
+  if (serve_session(v)) {
+    return;
+  }
   if (is_leaving(v)) {
     finish_tickets(v);
   }
@@ -424,18 +470,41 @@ static void serving_thread(void *arg) {
   (void)atomic_compare_exchange_strong(&v->slot->turn, &turn, SLOT_LEFT);
   server->env->word_wake(server->env, &v->slot->turn);
   atomic_store_explicit(&v->ended, 1, memory_order_release);
-  server->env->watch_wake(server->env, server->watch);
+  hub__call(&server->hub);
+}
+
+/* In the hub's thread: a parked session goes on. */
+static void unpark(struct serving *v) {
+  struct env *env = v->server->env;
+  int was = SERVING_PARKED;
+  if (!v->thread ||
+      !atomic_compare_exchange_strong(&v->parked, &was, SERVING_CLAIMED)) {
+    return;
+  }
+  env->thread_join(env, v->thread); /* it is about to end, or has */
+  atomic_store(&v->slot->parked, 0);
+  atomic_store(&v->parked, SERVING_RUNS);
+  v->processor = UINT32_MAX;
+  if (env->thread_start(env, serving_thread, v, &v->thread)) {
+    v->thread = NULL;
+    atomic_store(&v->gone, 1);
+    serving_thread(v); /* which only ends it */
+  }
 }
 
 /* ---- coming and going ---------------------------------------------------- */
 
-/* The one of those that have not said hello that has waited longest goes, if
-** there are too many.  Under the lock. */
-static void limit_silent(struct server *server) {
+/* Those that have not said hello; the hub's thread. */
+static struct serving **strangers(struct hub *hub) {
+  return (struct serving **)hub__own(hub);
+}
+
+/* The one of them that has waited longest goes, if there are too many. */
+static void limit_strangers(struct hub *hub) {
   struct serving *oldest = NULL;
   int n = 0;
-  for (struct serving *v = server->clients; v; v = v->next) {
-    if (!v->slot && !atomic_load(&v->gone)) {
+  for (struct serving *v = *strangers(hub); v; v = v->next) {
+    if (!is_over(v)) {
       oldest = v; /* new ones come in front */
       n++;
     }
@@ -455,16 +524,16 @@ static int foreign_sessions(struct server *server) {
   return n;
 }
 
-static void accept_one(struct server *server, struct env_peer *peer) {
-  struct env *env = server->env;
+static void accept_one(struct hub *hub, struct env_peer *peer) {
+  struct env *env = hub__env(hub);
   struct serving *v = env->allocate(env, sizeof *v);
   pthread_condattr_t clock;
-  if (!v || env->watch_peer(env, server->watch, peer, v)) {
+  if (!v || hub__watch(hub, peer, v)) {
     env->release(env, v);
     env->peer_close(env, peer);
     return;
   }
-  v->server = server;
+  v->hub = hub;
   v->peer = peer;
   v->came_us = env->now_us(env);
   env->peer_who(env, peer, &v->who);
@@ -472,11 +541,47 @@ static void accept_one(struct server *server, struct env_peer *peer) {
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&v->arrived, &clock);
   pthread_condattr_destroy(&clock);
+  v->next = *strangers(hub);
+  *strangers(hub) = v;
+  limit_strangers(hub);
+}
+
+/* The store that a client wants is the one whose log it shows.  One that shows
+** none can only be told what is wrong, by any. */
+static int has_log(struct hub_server *hub, const void *arg) {
+  struct server *server = (struct server *)(void *)hub;
+  const struct env_gift_in *gift = arg;
+  int is_closed =
+      atomic_load(&server->leaving) &&
+      (!awaits_txn(server) || EMB_SEED(SEED_LEAVING_OWNER_TAKES_NOBODY));
   pthread_mutex_lock(&server->lock);
+  int fits = !is_closed && !server->end &&
+             (gift->kind != ENV_GIFT_FILE ||
+              memcmp(server->log_id, gift->id, sizeof server->log_id) == 0);
+  pthread_mutex_unlock(&server->lock);
+  return fits;
+}
+
+/* It becomes a client of that store's server; 0: this process does not own it,
+** or not any more. */
+static int find_server(struct serving *v, const struct env_message *message) {
+  struct hub *hub = v->hub;
+  struct server *server =
+      (struct server *)(void *)hub__find(hub, has_log, &message->gifts[0]);
+  if (!server) {
+    return 0;
+  }
+  struct serving **at = strangers(hub);
+  while (*at != v) {
+    at = &(*at)->next;
+  }
+  *at = v->next;
+  pthread_mutex_lock(&server->lock);
+  v->server = server;
   v->next = server->clients;
   server->clients = v;
-  limit_silent(server);
   pthread_mutex_unlock(&server->lock);
+  return 1;
 }
 
 /* May this client have a session, and may that write? */
@@ -576,6 +681,7 @@ static void greet(struct serving *v, struct hello *hello,
   if (env->peer_send(env, v->peer, &answer) || rc) {
     atomic_store(&v->gone, 1);
   }
+  env->shared_sent(env, &v->memory);
 }
 
 /* Another protocol's client: it is told in the words that it knows. */
@@ -643,13 +749,30 @@ static void free_gifts(struct env *env, struct env_message *message) {
   }
 }
 
+union incoming {
+  struct hello hello;
+  struct signal_message signal;
+};
+
+/* A first message, of n bytes. */
+static void meet(struct serving *v, union incoming *in, size_t n,
+                 struct env_message *message) {
+  int is_other = hello__is_other(in, n);
+  int is_hello =
+      is_other || (n == sizeof in->hello && in->signal.kind == MESSAGE_HELLO);
+  if (!is_hello || !find_server(v, message)) {
+    atomic_store(&v->gone, 1);
+  } else if (is_other) {
+    turn_away(v, &in->hello.head);
+  } else {
+    greet(v, &in->hello, message);
+  }
+}
+
 /* What it has sent; anything else ends it. */
 static void hear(struct serving *v) {
-  struct env *env = v->server->env;
-  union {
-    struct hello hello;
-    struct signal_message signal;
-  } in;
+  struct env *env = hub__env(v->hub);
+  union incoming in;
   struct env_message message = {.bytes = &in, .n = sizeof in};
   memset(&in, 0, sizeof in);
   int os = env->peer_receive(env, v->peer, &message, 0);
@@ -659,17 +782,17 @@ static void hear(struct serving *v) {
   /* Of one that is longer the beginning has come. */
   size_t n = !os ? message.n : os == EMSGSIZE ? sizeof in : 0;
   uint32_t kind = os || n < sizeof in.signal ? 0 : in.signal.kind;
-  if (!v->slot && hello__is_other(&in, n)) {
-    turn_away(v, &in.hello.head);
-  } else if (kind == MESSAGE_HELLO && !v->slot && n == sizeof in.hello) {
-    greet(v, &in.hello, &message);
-  } else if (kind == MESSAGE_LOAN && v->slot && is_loan(&message)) {
-    take_loan(v, &message);
-    return;
-  } else if (kind == MESSAGE_PING) {
+  if (kind == MESSAGE_PING) {
     in.signal.kind = MESSAGE_PONG;
     struct env_message pong = {.bytes = &in.signal, .n = sizeof in.signal};
     (void)env->peer_send(env, v->peer, &pong);
+  } else if (!v->server) {
+    meet(v, &in, n, &message);
+  } else if (kind == MESSAGE_LOAN && v->slot && is_loan(&message)) {
+    take_loan(v, &message);
+    return;
+  } else if (kind == MESSAGE_WAKE && v->slot) {
+    unpark(v);
   } else {
     atomic_store(&v->gone, 1);
   }
@@ -679,11 +802,11 @@ static void hear(struct serving *v) {
 }
 
 static void serving_free(struct serving *v) {
-  struct env *env = v->server->env;
+  struct env *env = hub__env(v->hub);
   if (v->thread) {
     env->thread_join(env, v->thread);
   }
-  env->unwatch_peer(env, v->server->watch, v->peer);
+  hub__unwatch(v->hub, v->peer);
   env->peer_close(env, v->peer);
   free_lent(env, v->lent);
   if (v->memory.base) {
@@ -702,122 +825,170 @@ static uint64_t calls_of(struct serving *v) {
                      : atomic_load_explicit(&v->calls, memory_order_relaxed);
 }
 
-/* Frees those that have ended, and wakes those that are to.  How long may be
-** waited now. */
-static uint64_t sweep(struct server *server) {
+static void free_all(struct serving *v) {
+  while (v) {
+    struct serving *next = v->next;
+    serving_free(v);
+    v = next;
+  }
+}
+
+/* For the hub: those that have not said hello. */
+static uint64_t sweep_strangers(struct hub *hub, int at_end) {
+  struct env *env = hub__env(hub);
+  uint64_t now = env->now_us(env);
+  struct serving *ended = NULL, **at = strangers(hub);
+  while (*at) {
+    struct serving *v = *at;
+    if (at_end || is_over(v) || now - v->came_us > HELLO_US) {
+      *at = v->next;
+      v->next = ended;
+      ended = v;
+    } else {
+      at = &v->next;
+    }
+  }
+  free_all(ended);
+  return *strangers(hub) ? HELLO_US : UINT64_MAX;
+}
+
+/* How far a server that leaves is. */
+static int note_leaving(struct server *server) {
   struct env *env = server->env;
-  uint64_t now = env->now_us(env), wait = UINT64_MAX;
+  uint64_t now = env->now_us(env);
   int leaving = atomic_load(&server->leaving);
-  struct serving *ended = NULL;
   server->left_us = leaving && !server->left_us ? now : server->left_us;
   if (leaving == 1 && now - server->left_us > LEAVE_US) {
     atomic_store(&server->leaving, 2);
   } else if (leaving == 2 && now - server->left_us > LEAVE_PREPARED_US) {
     atomic_store(&server->leaving, 3);
   }
+  return leaving;
+}
+
+/* The client, or its hello, was in vain. */
+static int is_to_be_freed(struct serving *v, int leaving) {
+  if (!v->thread) {
+    return !v->slot || atomic_load_explicit(&v->ended, memory_order_acquire);
+  }
+  return atomic_load_explicit(&v->ended, memory_order_acquire) &&
+         !(leaving && !atomic_load(&v->gone));
+}
+
+/* The sign is in the slot before the socket closes: who sees that alone knows
+** that the owner has died. */
+static struct serving *take_all(struct server *server) {
+  struct serving *all = server->clients;
+  server->clients = NULL;
+  for (struct serving *v = all; v; v = v->next) {
+    if (v->slot) {
+      atomic_store_explicit(&v->slot->left, server->end == 2,
+                            memory_order_release);
+    }
+  }
+  return all;
+}
+
+/* For the hub: frees those that have ended, and wakes those that are to. */
+static uint64_t sweep(struct hub_server *hub) {
+  struct server *server = (struct server *)(void *)hub;
+  struct env *env = server->env;
+  uint64_t wait = UINT64_MAX;
+  int leaving = note_leaving(server), sessions = 0;
+  struct serving *ended = NULL;
   pthread_mutex_lock(&server->lock);
   for (struct serving **at = &server->clients; *at;) {
     struct serving *v = *at;
-    int silent = !v->slot && now - v->came_us > HELLO_US;
-    if (v->thread
-            ? atomic_load_explicit(&v->ended, memory_order_acquire) &&
-                  !(leaving && !atomic_load(&v->gone))
-            : atomic_load(&v->gone) || silent ||
-                  (leaving && (!awaits_txn(server) ||
-                               EMB_SEED(SEED_LEAVING_OWNER_TAKES_NOBODY)))) {
+    if (is_to_be_freed(v, leaving)) {
       *at = v->next;
       v->next = ended;
       ended = v;
       server->calls_before += calls_of(v);
       continue;
     }
-    if (v->thread && !atomic_load(&v->ended) &&
-        (atomic_load(&v->gone) || leaving)) {
+    int runs =
+        v->thread && !atomic_load_explicit(&v->ended, memory_order_acquire);
+    if (runs && (atomic_load(&v->gone) || leaving)) {
+      pthread_mutex_unlock(&server->lock);
+      unpark(v);
+      pthread_mutex_lock(&server->lock);
       env->word_wake(env, &v->slot->turn);
       pthread_cond_broadcast(&v->arrived);
       wait = WAKE_US;
-    } else if (!v->thread && wait > HELLO_US) {
-      wait = HELLO_US;
     }
+    sessions += runs;
     at = &v->next;
   }
-  pthread_mutex_unlock(&server->lock);
-  while (ended) {
-    struct serving *v = ended;
-    ended = v->next;
-    serving_free(v);
+  if (server->end && !server->is_over) {
+    struct serving *all = take_all(server);
+    pthread_mutex_unlock(&server->lock);
+    free_all(all);
+    pthread_mutex_lock(&server->lock);
+    server->is_over = 1;
   }
+  server->is_quiet = leaving && !sessions;
+  pthread_cond_broadcast(&server->changed);
+  pthread_mutex_unlock(&server->lock);
+  free_all(ended);
   return wait;
 }
 
-/* Sessions that have not ended. */
-static int has_sessions(struct server *server) {
-  int has = 0;
-  pthread_mutex_lock(&server->lock);
-  for (struct serving *v = server->clients; v && !has; v = v->next) {
-    has = !atomic_load_explicit(&v->ended, memory_order_acquire);
+/* For the hub. */
+static void heard(void *tag, int what) {
+  struct serving *v = tag;
+  if (what & ENV_WATCH_GONE) {
+    atomic_store(&v->gone, 1);
+  } else if (!is_over(v)) {
+    hear(v);
   }
-  pthread_mutex_unlock(&server->lock);
-  return has;
+  if (is_over(v)) { /* else this comes again until its call has ended */
+    hub__unwatch(v->hub, v->peer);
+    if (v->server) {
+      hub__call(&v->server->hub);
+    }
+  }
 }
 
-static void server_thread(void *arg) {
-  struct server *server = arg;
-  struct env *env = server->env;
-  for (;;) {
-    uint64_t wait = sweep(server);
-    if (atomic_load(&server->leaving) && !has_sessions(server)) {
-      return;
-    }
-    void *tag = NULL;
-    int what = 0;
-    int os = env->watch_wait(env, server->watch, wait, &tag, &what);
-    if (os) {
-      if (os != EAGAIN) {
-        env->sleep_us(env, WAKE_US);
-      }
-      continue;
-    }
-    struct serving *v = tag;
-    if (tag == server) {
-      struct env_peer *peer;
-      os = env->port_accept(env, server->port, &peer);
-      if (os == 0) {
-        accept_one(server, peer);
-      } else if (os != EAGAIN) {
-        env->sleep_us(env,
-                      WAKE_US); /* without descriptors it is called still */
-      }
-      continue;
-    }
-    if (what & ENV_WATCH_GONE) {
-      atomic_store(&v->gone, 1);
-    } else if (!is_over(v)) {
-      hear(v);
-    }
-    if (is_over(v)) { /* else this comes again until its call has ended */
-      env->unwatch_peer(env, server->watch, v->peer);
-    }
-  }
-}
+static const struct hub_calls server_calls_of_hub = {
+    .accepted = accept_one,
+    .heard = heard,
+    .sweep = sweep,
+    .idle = sweep_strangers,
+};
 
 /* ---- the server ---------------------------------------------------------- */
 
 static void server_free(struct server *server) {
-  struct env *env = server->env;
-  if (server->port) {
-    env->port_close(env, server->port);
-  }
-  if (server->watch) {
-    env->watch_close(env, server->watch);
-  }
   pthread_mutex_destroy(&server->lock);
-  env->release(env, server);
+  pthread_cond_destroy(&server->changed);
+  server->env->release(server->env, server);
+}
+
+/* *remote: the file system's name, of one that other machines may have. */
+static int join_hub(struct server *server, const char **remote) {
+  struct core *core = &server->store->core;
+  struct env *env = core->env;
+  struct env_about log;
+  struct env_dir *names;
+  int os = env->open_dir(env, core->dir, &names);
+  if (os) {
+    return os;
+  }
+  *remote = env->is_remote(env, names);
+  os = *remote ? ENOTSUP : env->about(env, core->log.file, NULL, &log);
+  if (!os) {
+    memcpy(server->log_id, log.id, sizeof log.id);
+    os = hub__join(core->process, &server_calls_of_hub, names, FILE_SOCKET,
+                   &server->hub);
+  }
+  env->close_dir(env, names);
+  return os;
 }
 
 int server__start(emb_store *store, struct server **out, emb_err *err) {
   struct env *env = store->core.env;
   struct server *server = env->allocate(env, sizeof *server);
+  const char *remote = NULL;
   *out = NULL;
   if (!server) {
     return err_set(err, EMB_NOMEM, "out of memory");
@@ -826,18 +997,8 @@ int server__start(emb_store *store, struct server **out, emb_err *err) {
   server->env = env;
   server->since_s = env->wall_s(env);
   pthread_mutex_init(&server->lock, NULL);
-  const char *remote = NULL;
-  struct env_dir *names;
-  int os = env->open_dir(env, store->core.dir, &names);
-  if (!os) {
-    remote = env->is_remote(env, names);
-    os = remote ? ENOTSUP
-                : env->port_open(env, names, FILE_SOCKET, &server->port);
-    env->close_dir(env, names);
-  }
-  os = os ? os : env->watch_open(env, &server->watch);
-  os = os ? os : env->watch_port(env, server->watch, server->port, server);
-  os = os ? os : env->thread_start(env, server_thread, server, &server->thread);
+  pthread_cond_init(&server->changed, NULL);
+  int os = join_hub(server, &remote);
   if (os) {
     server_free(server);
     return remote ? err_set(err, EMB_CANTOPEN,
@@ -851,28 +1012,26 @@ int server__start(emb_store *store, struct server **out, emb_err *err) {
 }
 
 void server__stop(struct server *server) {
-  struct env *env = server->env;
-  if (!server->thread) {
-    return; /* before */
-  }
   atomic_store(&server->leaving, 1);
-  env->watch_wake(env, server->watch);
-  env->thread_join(env, server->thread);
-  server->thread = NULL;
+  hub__call(&server->hub);
+  pthread_mutex_lock(&server->lock);
+  while (!server->is_quiet) {
+    pthread_cond_wait(&server->changed, &server->lock);
+  }
+  pthread_mutex_unlock(&server->lock);
 }
 
-/* The sign is in the slot before the socket closes: who sees that alone knows
-** that the owner has died. */
 void server__end(struct server *server, int in_peace) {
-  while (server->clients) {
-    struct serving *v = server->clients;
-    server->clients = v->next;
-    if (v->slot) {
-      atomic_store_explicit(&v->slot->left, (uint32_t)in_peace,
-                            memory_order_release);
-    }
-    serving_free(v);
+  pthread_mutex_lock(&server->lock);
+  server->end = in_peace ? 2 : 1;
+  pthread_mutex_unlock(&server->lock);
+  hub__call(&server->hub);
+  pthread_mutex_lock(&server->lock);
+  while (!server->is_over) {
+    pthread_cond_wait(&server->changed, &server->lock);
   }
+  pthread_mutex_unlock(&server->lock);
+  hub__leave(server->store->core.process, &server->hub);
   server_free(server);
 }
 

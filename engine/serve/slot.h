@@ -93,7 +93,10 @@ struct link_slot {
   /* Written by the owner. */
   alignas(64) _Atomic uint32_t left; /* it has closed the store in peace */
   _Atomic uint32_t dropped;          /* emb_is_dropped; release, acquire */
-  _Atomic uint64_t in_doubt;         /* emb_in_doubt; release, acquire */
+  /* The session has no thread: who asks sends MESSAGE_WAKE, too.  Sequentially
+  ** consistent, and so is `turn` beside it. */
+  _Atomic uint32_t parked;
+  _Atomic uint64_t in_doubt; /* emb_in_doubt; release, acquire */
   uint64_t result;
   uint64_t met_doubt;
   int32_t code; /* of the session's error, with `text` */
@@ -137,7 +140,13 @@ enum {
 
 /* ---- messages on the socket ---------------------------------------------- */
 
-enum { MESSAGE_HELLO = 1, MESSAGE_LOAN, MESSAGE_PING, MESSAGE_PONG };
+enum {
+  MESSAGE_HELLO = 1,
+  MESSAGE_LOAN,
+  MESSAGE_PING,
+  MESSAGE_PONG,
+  MESSAGE_WAKE /* the client has asked a session that is parked */
+};
 
 /* The head of the first message of each end, which no version changes: so each
 ** can say what the other one is.  What follows it is the protocol's, and may be

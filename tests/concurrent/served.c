@@ -697,7 +697,7 @@ TEST(killed_client_has_no_leases) {
     CHECK_EQ_INT(clocks[0], 2);
     emb_set_timeout(c.store, 20);
     GIVES(c.s, EMB_BUSY, emb_get(c.s, keys, 1, back, NULL, NULL));
-    CHECK(strstr(emb_errmsg(c.s), "key 1: clock 2") != NULL);
+    CHECK(strstr(emb_errmsg(c.s), "key 1 has 2 pending reads") != NULL);
     emb_set_timeout(c.store, 5000);
     owner_kill(&other);
     OK(c.s, emb_get(c.s, keys, 2, back, NULL, NULL)); /* waits for that */
