@@ -267,12 +267,17 @@ static int init_memory(emb_store *store, emb_err *err) {
 static int init_queue(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
-  struct process_queue q = {NULL, ENV_QUEUE_URING, FLUSH_DEPTH};
-  q.kind = store->config.io == EMB_IO_PREAD ? ENV_QUEUE_POOL : ENV_QUEUE_URING;
-  int os = env->queue_open(env, q.kind, q.depth, &q.queue);
+  struct process_queue q;
+  int kind =
+      store->config.io == EMB_IO_PREAD ? ENV_QUEUE_POOL : ENV_QUEUE_URING;
+  int os = process_queue_take(core->process, kind, FLUSH_DEPTH, &q);
+  if (!os && q.kind != kind) { /* why is there no ring? */
+    process_queue_give(core->process, &q);
+    q = (struct process_queue){NULL, kind, FLUSH_DEPTH};
+    os = env->queue_open(env, kind, FLUSH_DEPTH, &q.queue);
+  }
   if (os == ENOSYS && store->config.io == EMB_IO_AUTO) {
-    q.kind = ENV_QUEUE_POOL;
-    os = env->queue_open(env, q.kind, q.depth, &q.queue);
+    os = process_queue_take(core->process, ENV_QUEUE_POOL, FLUSH_DEPTH, &q);
   }
   core->queue_kind = q.kind;
   if (os) {

@@ -11,20 +11,24 @@
 
 #define FREQ_MAX 3 /* as a word's */
 
+#define ENTRIES_BYTES (GHOSTS_MAX * sizeof(struct ghost_entry))
+#define BUCKETS_BYTES (GHOST_BUCKETS * sizeof(uint32_t))
+
 int ghosts_init(struct ghosts *ghosts, struct env *env) {
   memset(ghosts, 0, sizeof *ghosts);
   ghosts->env = env;
   pthread_mutex_init(&ghosts->lock, NULL);
-  ghosts->entries = env->allocate(env, GHOSTS_MAX * sizeof *ghosts->entries);
-  ghosts->buckets = env->allocate(env, GHOST_BUCKETS * sizeof *ghosts->buckets);
+  /* Mapped: a table that fits in its memory never touches them. */
+  ghosts->entries = env->map(env, ENTRIES_BYTES, 0);
+  ghosts->buckets = env->map(env, BUCKETS_BYTES, 0);
   atomic_store(&ghosts->mask, UINT64_MAX);
   return ghosts->entries && ghosts->buckets ? EMB_OK : EMB_NOMEM;
 }
 
 void ghosts_free(struct ghosts *ghosts) {
   if (ghosts->env) {
-    ghosts->env->release(ghosts->env, ghosts->entries);
-    ghosts->env->release(ghosts->env, ghosts->buckets);
+    ghosts->env->unmap(ghosts->env, ghosts->entries, ENTRIES_BYTES);
+    ghosts->env->unmap(ghosts->env, ghosts->buckets, BUCKETS_BYTES);
     pthread_mutex_destroy(&ghosts->lock);
     ghosts->env = NULL;
   }
@@ -36,7 +40,9 @@ void ghosts_size(struct ghosts *ghosts, uint64_t records) {
     shift++;
   }
   pthread_mutex_lock(&ghosts->lock);
-  memset(ghosts->buckets, 0, GHOST_BUCKETS * sizeof *ghosts->buckets);
+  if (ghosts->made) {
+    memset(ghosts->buckets, 0, BUCKETS_BYTES);
+  }
   ghosts->count = ghosts->oldest = ghosts->newest = 0;
   ghosts->free = ghosts->made = 0;
   atomic_store(&ghosts->mask, (UINT64_C(1) << shift) - 1);

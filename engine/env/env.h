@@ -313,6 +313,8 @@ struct env {
   ** huge pages when huge is set; not resident until touched. */
   void *(*map)(struct env *, size_t bytes, int huge);
   void (*unmap)(struct env *, void *, size_t bytes);
+  /* Advises huge pages for a part of what was mapped without them. */
+  void (*use_huge)(struct env *, void *, size_t bytes);
   /* Gives whole pages of what was mapped back to the system; the addresses
   ** stay, and what is there next is zeros. */
   void (*discard)(struct env *, void *, size_t bytes);

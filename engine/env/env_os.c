@@ -90,10 +90,15 @@ void *env__map(struct env *env, size_t bytes, int huge) {
   size_t length = whole_pages(bytes);
   char *start =
       map_aligned(length, bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES);
-  /* advice only: a kernel without huge pages refuses it */
   if (start != NULL && huge)
-    (void)madvise(start, length, MADV_HUGEPAGE);
+    env__use_huge(env, start, length);
   return start;
+}
+
+/* A kernel without huge pages refuses it. */
+void env__use_huge(struct env *env, void *start, size_t bytes) {
+  (void)env;
+  (void)madvise(start, bytes & ~(PAGE_BYTES - 1), MADV_HUGEPAGE);
 }
 
 void env__unmap(struct env *env, void *start, size_t bytes) {

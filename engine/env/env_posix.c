@@ -384,6 +384,7 @@ struct env env_posix = {
     .release = env__release,
     .map = env__map,
     .unmap = env__unmap,
+    .use_huge = env__use_huge,
     .discard = env__discard,
     .memory_limit = env__memory_limit,
     .now_us = env__now_us,

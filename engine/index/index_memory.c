@@ -91,7 +91,10 @@ static int add_chunk(struct index_memory *memory) {
   }
   struct index_chunk chunk;
   chunk.free_order = env->allocate(env, CHUNK_UNITS);
-  chunk.base = chunk.free_order ? env->map(env, MEMORY_CHUNK_BYTES, 1) : NULL;
+  /* Of a small index a huge page would be most of its memory. */
+  int is_huge = memory->chunk_count > 0;
+  chunk.base =
+      chunk.free_order ? env->map(env, MEMORY_CHUNK_BYTES, is_huge) : NULL;
   if (!chunk.base) {
     env->release(env, chunk.free_order);
     return 0;

@@ -8,6 +8,10 @@
 
 #include "../emb.h"
 
+/* At the beginning of a segment pages are small, so that a table of a few rows
+** has a few pages: a huge one is 2 MiB, for each of hundreds of tables. */
+#define SMALL_BYTES ((size_t)4 << 20)
+
 int frames_init(struct frames *frames, struct env *env, uint32_t frame_bytes,
                 uint32_t count) {
   memset(frames, 0, sizeof *frames);
@@ -112,7 +116,11 @@ static int frames_make_room(struct frames *frames, uint32_t more) {
 ** memory that is never needed is never touched. */
 static int add_segment(struct frames *frames, uint32_t more) {
   struct env *env = frames->env;
-  char *pool = env->map(env, (size_t)more * frames->frame_bytes, 1);
+  size_t bytes = (size_t)more * frames->frame_bytes;
+  char *pool = env->map(env, bytes, 0);
+  if (pool && bytes > SMALL_BYTES) {
+    env->use_huge(env, pool + SMALL_BYTES, bytes - SMALL_BYTES);
+  }
   int rc = pool ? frames_make_room(frames, more) : EMB_NOMEM;
   if (rc) {
     if (pool) {
