@@ -7,9 +7,8 @@
 ** is reached through /proc/self/fd/<directory>, however long its path is.
 **
 ** The end of a process does not always close its sockets: a child can have
-** inherited them.  So a peer also has a descriptor of the process (pidfd),
-** which can be read when that has ended; where the system has none to give,
-** the socket must do.
+** inherited them.  So a peer also knows whether its process lives (env_life.c);
+** where the system cannot say, the socket must do.
 **
 ** INVARIANT 1. Nothing is followed or changed by its name but the name itself:
 **              in a directory that others can write, it may be anything.
@@ -24,19 +23,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define BACKLOG 128
 #define SOCKET_FLAGS (SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK)
-
-#ifndef SO_PEERPIDFD /* the headers may be older than the kernel */
-#define SO_PEERPIDFD 77
-#endif
 
 /* Room for /proc/self/fd/ and a number. */
 #define PROC_BYTES 32
@@ -140,35 +133,6 @@ static int find_user(struct env_peer *peer) {
   return 0;
 }
 
-/* By the socket, so of a process of another container, too, which has no number
-** here (Linux 6.5); ESRCH: it has ended. */
-static int find_life_by_socket(struct env_peer *peer) {
-  int fd = -1;
-  socklen_t bytes = sizeof fd;
-  if (getsockopt(peer->socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes) != 0)
-    return errno;
-  int rc = env__own_fd(fd, &peer->life);
-  struct pollfd ended = {.fd = peer->life, .events = POLLIN};
-  if (rc == 0 && env__poll(&ended, 1, 0) == 0) {
-    (void)close(peer->life);
-    rc = ESRCH;
-  }
-  return rc;
-}
-
-/* The same, or else by its number. */
-static int find_life(struct env_peer *peer) {
-  if (find_life_by_socket(peer) == 0)
-    return 0;
-  peer->life = -1;
-  if (peer->who.process == 0)
-    return 0;
-  int rc = env__own_fd(
-      (int)syscall(SYS_pidfd_open, (pid_t)peer->who.process, 0), &peer->life);
-  /* A kernel or a container that has no such thing. */
-  return rc == ENOSYS || rc == EPERM || rc == EINVAL ? 0 : rc;
-}
-
 /* Takes a connected socket, which it closes after an error. */
 static int peer_make(struct env *env, int fd, int is_caller,
                      struct env_peer **out) {
@@ -179,12 +143,11 @@ static int peer_make(struct env *env, int fd, int is_caller,
     rc = find_user(peer);
   }
   if (rc == 0)
-    rc = find_life(peer);
+    rc = env__life_find(peer);
   /* A caller that has ended may have sent something first; of a port whose
   ** process has ended, a child has the socket and will not answer. */
   if (rc == ESRCH)
-    rc = is_caller ? env__own_fd(eventfd(1, EFD_CLOEXEC), &peer->life)
-                   : ECONNREFUSED;
+    rc = is_caller ? env__life_ended(peer) : ECONNREFUSED;
   if (rc != 0) {
     (void)close(fd);
     env__release(env, peer);
@@ -222,8 +185,7 @@ int env__peer_open(struct env *env, struct env_dir *dir, const char *name,
 
 void env__peer_close(struct env *env, struct env_peer *peer) {
   (void)close(peer->socket);
-  if (peer->life >= 0)
-    (void)close(peer->life);
+  env__life_leave(peer);
   env__release(env, peer);
 }
 
@@ -236,7 +198,7 @@ void env__peer_who(struct env *env, struct env_peer *peer,
 int env__peer_wait(struct env_peer *peer, uint64_t wait_us, int *ended) {
   /* A negative descriptor is passed over. */
   struct pollfd fds[2] = {{.fd = peer->socket, .events = POLLIN},
-                          {.fd = peer->life, .events = POLLIN}};
+                          {.fd = env__life_fd(peer), .events = POLLIN}};
   int rc = env__poll(fds, 2, wait_us);
   *ended = rc == 0 && fds[1].revents != 0;
   return rc;
@@ -244,7 +206,7 @@ int env__peer_wait(struct env_peer *peer, uint64_t wait_us, int *ended) {
 
 int env__peer_gone(struct env *env, struct env_peer *peer) {
   struct pollfd fds[2] = {{.fd = peer->socket, .events = POLLRDHUP},
-                          {.fd = peer->life, .events = POLLIN}};
+                          {.fd = env__life_fd(peer), .events = POLLIN}};
   (void)env;
   return env__poll(fds, 2, 0) == 0;
 }

@@ -21,14 +21,47 @@ struct env_port {
   struct env__watched watched;
 };
 
-/* Nothing in it changes but `watched` and `watched_life`, which env__watch_peer
-** sets before the first event. */
+/* A process at the other end, of all peers that are its: one descriptor. */
+struct env__life {
+  struct env__life *next; /* in the list of lives; its lock guards all this */
+  uint64_t peers;
+  int64_t process; /* 0: it has no number here, and the life is one peer's */
+  int fd;          /* can be read when the process has ended */
+  /* Those in a watch: while there are any, the life is in it, too. */
+  struct env_peer *watched;
+  struct env__watched in_watch;
+};
+
+/* Nothing in it changes but what env__watch_peer sets before the first
+** event. */
 struct env_peer {
   int socket;
-  int life; /* can be read when the process has ended; -1: nobody can say */
+  struct env__life *life; /* NULL: nobody can say when the process ends */
   struct env_who who;
-  struct env__watched watched, watched_life;
+  struct env__watched watched;
+  struct env_peer *next_watched, **at_watched; /* the lock of lives */
 };
+
+/* env_life.c */
+/* Which process the peer's is; an errno, ESRCH: it has ended. */
+int env__life_find(struct env_peer *);
+/* One that has ended already. */
+int env__life_ended(struct env_peer *);
+void env__life_leave(struct env_peer *);
+static inline int env__life_fd(const struct env_peer *peer) {
+  return peer->life ? peer->life->fd : -1;
+}
+/* Held while peers and lives are put into a watch and taken out. */
+void env__lives_enter(void);
+void env__lives_leave(void);
+/* The peer is in the watch; 1: it is the first, and its life is to be put into
+** it.  Inside the lock. */
+int env__life_watch(struct env_peer *);
+/* The reverse; 1: it was the last, and the life is to be taken out.  The
+** same. */
+int env__life_unwatch(struct env_peer *);
+/* The tag of a watched peer of a life that has ended; 0: none is left. */
+int env__life_tag(struct env__life *, void **tag);
 
 /* env_peer.c */
 int env__port_open(struct env *, struct env_dir *, const char *name,

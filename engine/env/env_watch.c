@@ -2,10 +2,11 @@
 **
 ** env_watch.c -- waits for several ports and peers.
 **
-** An epoll, in which a port has one descriptor and a peer two, its socket and
-** its process; and an eventfd that wakes the one who waits.  Events are taken
-** one at a time, and each leaves the epoll with its descriptor: so none that
-** was not delivered can name a peer that is watched no more.
+** An epoll, in which a port and a peer have a descriptor each, and a process
+** one for all its peers (env_life.c); and an eventfd that wakes the thread that
+** waits.  Events are taken one at a time, and each leaves the epoll with its
+** descriptor: so none that was not delivered can name a peer that is watched no
+** more.  The end of a process is the event of one of its peers after the other.
 **
 ** FAILURE   errno.
 ** THREADS   One waits and takes peers out; any may put in and wake.
@@ -72,15 +73,15 @@ int env__watch_peer(struct env *env, struct env_watch *watch,
                     struct env_peer *peer, void *tag) {
   (void)env;
   peer->watched = (struct env__watched){.tag = tag};
-  peer->watched_life = (struct env__watched){.tag = tag, .is_life = 1};
   int rc = 0;
-  if (peer->life >= 0)
-    rc = watch_add(watch, peer->life, &peer->watched_life);
-  if (rc == 0) {
+  env__lives_enter();
+  if (env__life_watch(peer))
+    rc = watch_add(watch, peer->life->fd, &peer->life->in_watch);
+  if (rc == 0)
     rc = watch_add(watch, peer->socket, &peer->watched);
-    if (rc != 0 && peer->life >= 0)
-      watch_drop(watch, peer->life);
-  }
+  if (rc != 0 && env__life_unwatch(peer))
+    watch_drop(watch, peer->life->fd);
+  env__lives_leave();
   return rc;
 }
 
@@ -88,8 +89,10 @@ void env__unwatch_peer(struct env *env, struct env_watch *watch,
                        struct env_peer *peer) {
   (void)env;
   watch_drop(watch, peer->socket);
-  if (peer->life >= 0)
-    watch_drop(watch, peer->life);
+  env__lives_enter();
+  if (env__life_unwatch(peer))
+    watch_drop(watch, peer->life->fd);
+  env__lives_leave();
 }
 
 void env__unwatch_port(struct env *env, struct env_watch *watch,
@@ -117,7 +120,10 @@ int env__watch_wait(struct env *env, struct env_watch *watch, uint64_t wait_us,
     (void)!read(watch->wake, &count, sizeof count);
     return EAGAIN;
   }
-  *tag = watched->tag;
+  if (!watched->is_life)
+    *tag = watched->tag;
+  else if (!env__life_tag(watched->tag, tag))
+    return EAGAIN;
   *what = watched->is_life || event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)
               ? ENV_WATCH_GONE
               : ENV_WATCH_MESSAGE;

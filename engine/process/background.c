@@ -106,7 +106,8 @@ static void crew_call(struct process *p, struct crew *crew) {
   }
   if (crew->sleeping > 0) {
     pthread_cond_signal(&crew->arrived);
-  } else if (crew->threads < crew->most + crew->blocked) {
+  } else if (crew->working == crew->threads &&
+             crew->threads < crew->most + crew->blocked) {
     (void)crew_hire(p, crew); /* those that there are will do */
   }
 }
@@ -132,10 +133,12 @@ static struct background *crew_take(struct process *p, struct crew *crew,
 
 static void run_one(struct process *p, struct crew *crew,
                     struct background *b) {
+  crew->working++;
   crew_call(p, crew);
   pthread_mutex_unlock(&p->lock);
   uint64_t due_us = b->run(b->arg);
   pthread_mutex_lock(&p->lock);
+  crew->working--;
   b->state = STATE_IDLE;
   if (b->is_ending) {
     pthread_cond_broadcast(&p->ended);

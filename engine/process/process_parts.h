@@ -23,7 +23,8 @@ struct crew {
   struct background **heap; /* what waits, the first due at the root */
   uint32_t waiting, room;   /* of the heap: it has room for all members */
   uint32_t members;         /* that are started and not ended */
-  uint32_t threads, sleeping;
+  /* One that neither sleeps nor works looks at the heap before it sleeps. */
+  uint32_t threads, sleeping, working;
   uint32_t most;    /* threads at a time, but for those */
   uint32_t blocked; /* whose work waits (background_waits) */
   pthread_cond_t arrived;
