@@ -212,10 +212,10 @@ $(INTERNAL): $(ENGINE_O) $(CORE_O) $(LIB_O)
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(P)/testfixture: $(O)/tests/testfixture.o
+$(P)/testfixture: $(O)/tests/testfixture.o $(O)/tests/owner.o
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TCL_LIBS) -ldl
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $^ $(TCL_LIBS) -ldl
 
 $(foreach c,$(UNIT_C),$(eval $(call unit_of,$c): $(c:%.c=$(O)/%.o)))
 $(UNIT): $(INTERNAL)
