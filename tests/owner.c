@@ -50,7 +50,7 @@
 #define MANIFEST "/manifest"
 /* The whole lock of engine/env/env_lock.c. */
 #define LOCK_BYTES ((off_t)1 << 40)
-#define BUSY_MS 500
+#define BUSY_MS 100
 
 enum mode { OFF, PROCESS, COPY };
 
@@ -189,12 +189,12 @@ static int own(const char *path) {
   end[-4] = 0;
   sqlite3 *db = open_database(database);
   char *table = db ? table_of(db, dir) : NULL;
-  if (table) {
+  if (table)
     free(ask(db, &rc, "SELECT emb_put(%Q, '[]', '[]')", table));
-    if (rc && getenv("TRACE"))
-      fprintf(stderr, "owner: %s: %s\n", table, SQLITE(sqlite3_errmsg)(db));
-    free(table);
-  }
+  if (rc && getenv("TRACE"))
+    fprintf(stderr, "owner: cannot own %s: %s\n", path,
+            db ? SQLITE(sqlite3_errmsg)(db) : "no such database");
+  free(table);
   return rc == SQLITE_OK;
 }
 
