@@ -50,7 +50,7 @@
 #define MANIFEST "/manifest"
 /* The whole lock of engine/env/env_lock.c. */
 #define LOCK_BYTES ((off_t)1 << 40)
-#define BUSY_MS 100
+#define BUSY_MS 20
 
 enum mode { OFF, PROCESS, COPY };
 
