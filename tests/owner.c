@@ -5,17 +5,16 @@
 **
 ** Called by tester.tcl (owner_start, owner_count) when OWNER is in the
 ** environment; linked into testfixture, whose functions hide those of
-*libraries.
+** libraries.
 **
 ** HOW     A store is owned by the process that locks its lock file, with the
 **         first write.  The library locks by fcntl, and here that is ours: it
-**         first tells the owner to be which store it is, and that one opens the
-**         database and writes nothing with emb_put, which makes it the owner.
-**         So the lock is refused, and the connections of the suite are clients
-**         from their first write on.
+**         first tells the owner which store it is to have, and that one opens
+**         the database and writes nothing with emb_put, which makes it the
+**         owner.  So the lock is refused, and the connections of the suite are
+**         clients from their first write on.
 ** ENDS    An owner keeps a connection for each database file.  It is closed
-*when
-**         the last connection of the suite to that file has been closed
+**         when the last connection of the suite to that file has been closed
 **         (sqlite3_close is ours, too), so that nobody has the files open when
 **         the suite moves, damages or deletes them.
 ** KEPT    The suite's own process owns what the owner cannot open: the table is
