@@ -83,6 +83,9 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
                   ,$(CONCURRENT_C))
 SQL_TESTS := $(wildcard tests/sql/*.test)
+# How many of the runs with another owner of the tables (tests/owners.txt) are
+# made, one in so many; SEED says which.
+OWNED     ?= 6
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
 
@@ -230,10 +233,10 @@ $(INTERNAL): $(filter-out %/base/commit.o,$(ENGINE_O)) $(CORE_O) $(LIB_O) \
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(P)/testfixture: $(O)/tests/testfixture.o
+$(P)/testfixture: $(O)/tests/testfixture.o $(O)/tests/owner.o
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TCL_LIBS) -ldl
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $^ $(TCL_LIBS) -ldl
 
 $(foreach c,$(UNIT_C),$(eval $(call unit_of,$c): $(c:%.c=$(O)/%.o)))
 $(UNIT): $(INTERNAL)
@@ -350,13 +353,17 @@ test: ## install what the tests need, build, run all tests
 
 check: all-tests ## run all tests
 	@CC="$(CC)" $(RUN) \
-	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS))
+	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS)) \
+	  $(if $(filter release,$(VARIANT)),-owned $(OWNED) $(SQL_TESTS))
 
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(filter-out $(SOAK_ONLY),$(UNIT))
 
 check-sql: $(P)/emb.so $(P)/testfixture $(NEXT) ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
+
+test-owned: $(P)/emb.so $(P)/testfixture ## run it with another process, and another copy, as owner of the tables
+	@$(RUN) -owned 1 $(SQL_TESTS)
 
 check-fuzz: $(REPLAY) ## run the fuzzers on their corpora
 	@$(RUN) $(REPLAY)
@@ -525,7 +532,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^## /{printf "%s:\n", substr($$0, 4)} \
 	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-.PHONY: all all-tests always test check check-unit check-sql check-model check-newer \
+.PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer \
         check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format demo online online-quick online-serve torch bank bank-page gnn gnn-page \
         modyn modyn-page bench bench-quick bench-guard install uninstall clean help

@@ -737,9 +737,9 @@ int emb_txn_delete(emb_session *session, const int64_t *keys, size_t n,
                    uint8_t *found);
 /* Savepoints carry numbers >= 0, as SQLite's xSavepoint gives them; opening
 ** number i closes all with a number >= i first.  Rolling back to a number
-** keeps it open; one that is older than the transaction's first savepoint
-** means the state at emb_begin.  emb_savepoint_release drops all with a number
-** >= i. */
+** keeps it open; one that is older than the transaction's first savepoint, and
+** -1, mean the state at emb_begin.  emb_savepoint_release drops all with a
+** number >= i. */
 int emb_savepoint(emb_session *session, int i);
 int emb_rollback_to(emb_session *session, int i);
 int emb_savepoint_release(emb_session *session, int i);

@@ -1,6 +1,6 @@
 # run.tcl -- runs test programs, each in a process of its own.
 #
-#     tclsh tests/run.tcl ?-jobs N? FILE ...
+#     tclsh tests/run.tcl ?-jobs N? FILE ... ?-owned N FILE ...?
 #
 # FILE is a test script (*.test, run by the program EMB_FIXTURE) or a test
 # program.  Each ends its output with "N passed, N failed" and perhaps
@@ -9,22 +9,28 @@
 # file, the output of those that failed, what they counted ("counted: 12 kill
 # points", added up), the end of the output of those that failed once more, and
 # the sums in the same form.
+# The files after -owned are run with another process as the owner of their tables
+# and with another copy of the library (OWNER, tests/tester.tcl): one in N of
+# these runs, which ones by SEED of the environment, or the clock.
 # TMPDIR of the tests is a directory of this run, removed at its end.  Their
 # names of files and texts are UTF-8, whatever the locale is: a machine that has
 # just been made has none.
 set ::env(LC_ALL) C.UTF-8
 
-proc start {file} {
+# item: a file, or one and what OWNER is for it.
+proc start {item} {
   global state queue
+  lassign $item file owner
   set command [list [file normalize $file]]
   if {[file extension $file] eq ".test"} {
     set fixture build/testfixture
     if {[info exists ::env(EMB_FIXTURE)]} {set fixture $::env(EMB_FIXTURE)}
     set command [list [file normalize $fixture] {*}$command]
   }
+  if {$owner ne ""} {set command [list env OWNER=$owner {*}$command]}
   set channel [open |[list {*}$command < /dev/null 2>@1] r]
   fconfigure $channel -blocking 0 -translation binary
-  set state($channel,file) $file
+  set state($channel,file) $file[expr {$owner eq "" ? "" : " ($owner)"}]
   set state($channel,output) ""
   set state($channel,start) [clock milliseconds]
   set state($channel,timer) [after $::timeout_ms [list expire $channel]]
@@ -114,13 +120,29 @@ proc sums {passed failed skipped} {
 proc next {} {
   global queue running jobs
   while {$running < $jobs && [llength $queue]} {
-    set queue [lassign $queue file]
-    if {[catch {start $file} message]} {
-      puts "$file: cannot run: $message"
+    set queue [lassign $queue item]
+    if {[catch {start $item} message]} {
+      puts "$item: cannot run: $message"
       incr ::total(failed)
     }
   }
   if {$running == 0} {set ::done 1}
+}
+
+# One in n of the runs with another owner, each for one seed or other.
+proc choose_owned {n files} {
+  set seed [expr {[info exists ::env(SEED)] ? $::env(SEED)
+                  : [clock microseconds] & 0x7fffffff}]
+  set all {}
+  foreach owner {process copy} {
+    foreach file $files {lappend all [list $file $owner]}
+  }
+  set chosen {}
+  for {set i [expr {$seed % $n}]} {$i < [llength $all]} {incr i $n} {
+    lappend chosen [lindex $all $i]
+  }
+  puts "with another owner: [llength $chosen] of [llength $all] runs, SEED=$seed"
+  return $chosen
 }
 
 array set total {passed 0 failed 0 skipped 0}
@@ -134,7 +156,14 @@ if {[info exists env(EMB_TEST_TIMEOUT)]} {
 if {[lindex $argv 0] eq "-jobs"} {
   set argv [lassign $argv all jobs]
 }
-set queue $argv
+set queue {}
+set owned [lsearch -exact $argv -owned]
+if {$owned < 0} {set owned [llength $argv]}
+foreach file [lrange $argv 0 $owned-1] {lappend queue [list $file]}
+if {$owned < [llength $argv]} {
+  lappend queue {*}[choose_owned [lindex $argv $owned+1] \
+                      [lrange $argv $owned+2 end]]
+}
 set parent [expr {[info exists env(TMPDIR)] ? $env(TMPDIR) : "/tmp"}]
 set env(TMPDIR) [exec mktemp -d [file join [file normalize $parent] \
                    emb-run-XXXXXX]]

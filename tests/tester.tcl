@@ -17,6 +17,10 @@
 #           the clock.  It is printed when a test of the file fails.
 # AMOUNT    [rounds n] is n times LONG of the environment, and one in SHARE of
 #           that: for a second pass, under a sanitizer.
+# OWNER     "process" or "copy" in the environment: another process, or another
+#           copy of the library in this one, owns the tables that the test opens
+#           (tests/owner.c).  tests/owners.txt lists what is different then, and
+#           a line of it that nothing differs from is a failure, too.
 # OUTPUT    Failures, and as the last line "N passed, N failed" (and
 #           ", N skipped").  Exit status 1 when a test failed.
 
@@ -24,7 +28,7 @@ package require sqlite3
 
 namespace eval tester {
   variable passed 0 failed 0 skipped 0
-  variable seed "" handles {}
+  variable seed "" handles {} owners {}
   variable script [file normalize [info script]]
   variable root [file dirname [file dirname $script]]
   variable so [file join $root build emb.so]
@@ -127,6 +131,7 @@ proc random {n} {
 
 proc finish_test {} {
   tester::close_all
+  tester::end_owner
   cd $tester::root
   file delete -force $tester::dir
   set total "$tester::passed passed, $tester::failed failed"
@@ -265,6 +270,10 @@ proc tester::matches {result expected} {
 proc tester::fail {name text} {
   variable failed
   variable seed
+  if {[differs $name]} {
+    if {[info exists ::env(TRACE)]} {puts "$name: differs\n$text"}
+    return
+  }
   incr failed
   puts "$name: FAILED[expr {$seed eq "" ? "" : " (SEED=$seed)"}]"
   puts $text
@@ -299,8 +308,92 @@ proc tester::serve {} {
   exit
 }
 
+# ---- another owner -----------------------------------------------------------
+
+# The lines of owners.txt for this suite: a list of pattern, whether it is
+# always so, reason.
+proc tester::read_owners {} {
+  variable script
+  set lines {}
+  set file [open [file join [file dirname $script] owners.txt]]
+  fconfigure $file -encoding utf-8
+  foreach line [split [read $file] \n] {
+    if {[regexp {^(\S+)\s+(\S+)\s+(process|copy|both)(\??)\s+(\S.*)$} $line \
+           all suite pattern which sometimes reason] &&
+        $suite eq [file rootname [file tail $::argv0]] &&
+        $which in [list $::env(OWNER) both]} {
+      lappend lines $pattern [expr {$sometimes eq ""}] $reason
+    } elseif {![regexp {^(#.*|\s*|\S+\s+\S+\s+(process|copy|both)\??\s+\S.*)$} $line]} {
+      error "owners.txt: $line"
+    }
+  }
+  close $file
+  return $lines
+}
+
+proc tester::start_owner {} {
+  variable owners
+  variable so
+  set owners [read_owners]
+  foreach {pattern always reason} $owners {
+    if {$pattern eq "*"} {
+      puts "not run with OWNER=$::env(OWNER): $reason"
+      puts "0 passed, 0 failed, 1 skipped"
+      exit 0
+    }
+  }
+  owner_start $::env(OWNER) $so
+}
+
+# Counts the failure of a test that is listed.
+proc tester::differs {name} {
+  variable owners
+  variable different
+  foreach {pattern always reason} $owners {
+    if {[string match $pattern [short_name $name]]} {
+      incr different($pattern)
+      return 1
+    }
+  }
+  return 0
+}
+
+# A name without that of the suite.
+proc tester::short_name {name} {
+  if {[string match $::testprefix-* $name]} {
+    return [string range $name [string length $::testprefix]+1 end]
+  }
+  return $name
+}
+
+# What the owner got, and the lines that nothing differs from.
+proc tester::end_owner {} {
+  variable owners
+  variable different
+  variable failed
+  if {![info exists ::env(OWNER)]} return
+  foreach {pattern always reason} $owners {
+    if {$always && ![info exists different($pattern)]} {
+      puts "owners.txt: nothing is different any more: $pattern ($reason)"
+      incr failed
+    }
+  }
+  lassign [owner_count] owned kept
+  set whose [dict get {process "another process" copy "another copy"} \
+               $::env(OWNER)]
+  count $owned "stores that $whose owned"
+  count $kept "stores that it could not own"
+  count [tcl::mathop::+ 0 {*}[dict values [array get different]]] \
+    "tests that are different with $whose"
+  if {$owned == 0} {
+    puts "$whose owned nothing: say why in owners.txt"
+    incr failed
+  }
+}
+
 proc tester::start {} {
   variable dir
+  if {[info exists ::env(OWNER)]} start_owner
   set parent [expr {[info exists ::env(TMPDIR)] ? $::env(TMPDIR) : "/tmp"}]
   set dir [exec mktemp -d [file join [file normalize $parent] \
              emb-[file rootname [file tail $::argv0]]-XXXXXX]]

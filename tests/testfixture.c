@@ -14,9 +14,16 @@
 **                             decimal point in printf and strtod.  Returns
 **                             the point now in force; an unknown NAME is an
 **                             error.
+**   owner_start MODE SO       gives all tables to another owner (owner.c), with
+**                             the library SO; MODE is "process" or "copy"
+**   owner_count               how often it got a store, and how often not
 */
+#include "owner.h"
+
 #include <dlfcn.h>
+#include <errno.h>
 #include <locale.h>
+#include <string.h>
 #include <tcl.h>
 
 /* A function of the library that `package require sqlite3` brought, and the
@@ -88,6 +95,32 @@ static int set_numeric_locale(ClientData data, Tcl_Interp *interp, int objc,
   return TCL_OK;
 }
 
+static int owner_start_command(ClientData data, Tcl_Interp *interp, int objc,
+                               Tcl_Obj *const objv[]) {
+  (void)data;
+  if (objc != 3) {
+    Tcl_WrongNumArgs(interp, 1, objv, "MODE SO");
+    return TCL_ERROR;
+  }
+  if (owner_start(Tcl_GetString(objv[1]), Tcl_GetString(objv[2]))) {
+    Tcl_SetObjResult(interp, Tcl_NewStringObj(strerror(errno), -1));
+    return TCL_ERROR;
+  }
+  return TCL_OK;
+}
+
+static int owner_count_command(ClientData data, Tcl_Interp *interp, int objc,
+                               Tcl_Obj *const objv[]) {
+  Tcl_Obj *counts[2];
+  int owned, kept;
+  (void)data, (void)objc, (void)objv;
+  owner_count(&owned, &kept);
+  counts[0] = Tcl_NewIntObj(owned);
+  counts[1] = Tcl_NewIntObj(kept);
+  Tcl_SetObjResult(interp, Tcl_NewListObj(2, counts));
+  return TCL_OK;
+}
+
 static int init(Tcl_Interp *interp) {
   if (Tcl_Init(interp) != TCL_OK)
     return TCL_ERROR;
@@ -96,6 +129,8 @@ static int init(Tcl_Interp *interp) {
   Tcl_CreateObjCommand(interp, "forget_function", forget_function, NULL, NULL);
   Tcl_CreateObjCommand(interp, "set_numeric_locale", set_numeric_locale, NULL,
                        NULL);
+  Tcl_CreateObjCommand(interp, "owner_start", owner_start_command, NULL, NULL);
+  Tcl_CreateObjCommand(interp, "owner_count", owner_count_command, NULL, NULL);
   return TCL_OK;
 }
 

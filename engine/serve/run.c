@@ -611,8 +611,12 @@ static int check_values(struct run *run, const struct shape *shape, int call,
     }
   }
   switch (call) {
-  case CALL_savepoint:
   case CALL_rollback_to:
+    if (q->args[0] == UINT64_MAX) { /* -1, the state at emb_begin */
+      return EMB_OK;
+    }
+    __attribute__((fallthrough));
+  case CALL_savepoint:
   case CALL_savepoint_release:
     return q->args[0] < RUN_SAVEPOINTS ? EMB_OK
                                        : bad_request(run, "a savepoint");
