@@ -18,12 +18,12 @@
 
 extern const struct task task_flush, task_identity, task_snapshots,
     task_readers, task_expire, task_evict, task_compact, task_checkpoint,
-    task_shorten, task_advice, task_warm, task_nearest, task_bank;
+    task_shorten, task_advice, task_warm, task_nearest, task_bank, task_control;
 
 const struct task *const store_tasks[] = {
     &task_flush, &task_identity, &task_snapshots,  &task_readers, &task_expire,
     &task_evict, &task_compact,  &task_checkpoint, &task_shorten, &task_advice,
-    &task_warm,  &task_nearest,  &task_bank};
+    &task_warm,  &task_nearest,  &task_bank,       &task_control};
 
 const size_t store_task_count = sizeof store_tasks / sizeof store_tasks[0];
 _Static_assert(sizeof store_tasks / sizeof store_tasks[0] <= TASKS_MAX,

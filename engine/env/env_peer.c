@@ -59,7 +59,7 @@ static int open_to_all(int fd) {
   return chmod(path, 0666) != 0 ? errno : 0;
 }
 
-static int remove_name(const struct env_dir *dir, const char *name) {
+static int unname_port(const struct env_dir *dir, const char *name) {
   return unlinkat(dir->fd, name, 0) != 0 && errno != ENOENT ? errno : 0;
 }
 
@@ -68,7 +68,7 @@ static int listen_at(struct env_port *port, struct env_dir *dir,
   struct sockaddr_un address;
   int rc = address_of(dir, name, &address);
   if (rc == 0)
-    rc = remove_name(dir, name);
+    rc = unname_port(dir, name);
   if (rc == 0 && bind(port->socket, (const struct sockaddr *)&address,
                       sizeof address) != 0)
     rc = errno;
@@ -104,7 +104,7 @@ int env__port_link(struct env *env, struct env_port *port, struct env_dir *dir,
   char path[PROC_BYTES];
   (void)env;
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", port->inode);
-  int rc = remove_name(dir, name);
+  int rc = unname_port(dir, name);
   return rc == 0 &&
                  linkat(AT_FDCWD, path, dir->fd, name, AT_SYMLINK_FOLLOW) != 0
              ? errno

@@ -363,10 +363,19 @@ static int control_enter(emb_store *store, emb_patience *patience,
 }
 
 static void control_leave(emb_store *store) {
+  struct env *env = store->core.env;
+  int is_linked = 0;
   if (store->control) {
     wait_with(store->control, NULL);
+    is_linked = store->control->link != NULL;
   }
+  uint64_t before = atomic_exchange_explicit(&store->control_us,
+                                             is_linked ? env->now_us(env) : 0,
+                                             memory_order_relaxed);
   pthread_mutex_unlock(&store->control_lock);
+  if (is_linked && !before) {
+    core_changed(&store->core); /* it is to be closed again [idle.c] */
+  }
 }
 
 /* The store's own session is linked to the present owner, or what is in this

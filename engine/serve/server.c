@@ -877,7 +877,7 @@ static int is_to_be_freed(struct serving *v, int leaving) {
 
 /* The sign is in the slot before the socket closes: who sees that alone knows
 ** that the owner has died. */
-static struct serving *take_all(struct server *server) {
+static struct serving *take_clients(struct server *server) {
   struct serving *all = server->clients;
   server->clients = NULL;
   for (struct serving *v = all; v; v = v->next) {
@@ -920,7 +920,7 @@ static uint64_t sweep(struct hub_server *hub) {
     at = &v->next;
   }
   if (server->end && !server->is_over) {
-    struct serving *all = take_all(server);
+    struct serving *all = take_clients(server);
     pthread_mutex_unlock(&server->lock);
     free_all(all);
     pthread_mutex_lock(&server->lock);

@@ -156,11 +156,13 @@ struct emb_store {
   _Atomic int linked;         /* but for the store's own (control) */
   pthread_mutex_t control_lock;
   _Atomic int is_control_stale; /* another session has lost its link */
-  struct emb_session *control;  /* control_lock: asks what concerns the store */
-  struct emb_session *orphan;   /* own_lock: its client has gone (serve/) */
-  struct env_file *manifest;    /* to look at; own_lock */
-  uint64_t newest_seen;         /* generation of it; own_lock */
-  int may_not_lock;             /* the lock file is another user's; own_lock */
+  /* When it asked last, 0: it has no link; relaxed. */
+  _Atomic uint64_t control_us;
+  struct emb_session *control; /* control_lock: asks what concerns the store */
+  struct emb_session *orphan;  /* own_lock: its client has gone (serve/) */
+  struct env_file *manifest;   /* to look at; own_lock */
+  uint64_t newest_seen;        /* generation of it; own_lock */
+  int may_not_lock;            /* the lock file is another user's; own_lock */
   int replayed; /* the log was read beyond the checkpoint; own_lock */
 };
 
