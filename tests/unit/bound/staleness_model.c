@@ -285,7 +285,7 @@ static void call_in_txn(struct model *m, int who) {
   }
   if (who != m->owner)
     return;
-  switch (below(8)) {
+  switch (below(12)) {
   case 0:
     txn_end(m, who);
     return;
@@ -294,6 +294,7 @@ static void call_in_txn(struct model *m, int who) {
     txn_save(m, who);
     return;
   case 3:
+  case 4:
     txn_undo(m, who);
     return;
   default:
@@ -330,7 +331,10 @@ static int step(struct model *m, int number) {
   if (calls[call] == call_release && below(4))
     return 1;
   choose(m);
-  calls[call](m, below(SESSIONS));
+  if (m->owner >= 0 && below(2))
+    call_in_txn(m, m->owner);
+  else
+    calls[call](m, below(SESSIONS));
   return agrees(m, number, call);
 }
 
