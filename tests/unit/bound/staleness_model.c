@@ -4,14 +4,12 @@
 ** model that counts the pending reads of each session and key.
 **
 ** The model is what the manual says.  A Get counts each of its keys that is
-** there and that the session has not put in its own transaction; it is refused,
-** and counts none, if one is at its bound.  A Put and a Delete give one back;
-*in
-** a transaction its commit does so, and what a savepoint undoes gives nothing
-** back.  A prefetch counts as a Get when it begins, or, if one of its keys is
-*at
-** the bound then or an older prefetch waits for one, when it is synchronized.
-** All calls come from one thread, so each answer is known.
+** there and that the session has not put in its own transaction; it is
+** refused, and counts none, if one is at its bound.  A Put and a Delete give
+** one back; in a transaction its commit does so, and what a savepoint undoes
+** gives nothing back.  A prefetch counts as a Get when it begins, or, if one
+** of its keys is at its bound then or an older prefetch waits for one, when it
+** is synchronized.  All calls come from one thread, so each answer is known.
 */
 #include "staleness_help.h"
 
