@@ -494,7 +494,7 @@ TEST(a_failed_prefetch_gives_back_its_own) {
   int64_t keys[N] = {0, MANY + 1, MANY + 2, MANY + 3};
   float vectors[N * DIM];
   uint64_t ticket;
-  if (!bounded_open(&x, 4, FOR_EVER, 0))
+  if (!bounded_open(&x, 4, FOR_EVER, EMB_OPEN_ALONE))
     return;
   put_many(x.a, 0, 1, MANY, 1);
   put_many(x.a, MANY + 1, 1, 10, 1); /* in memory */
