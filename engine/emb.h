@@ -688,7 +688,8 @@ int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
                  const emb_rows *to, uint64_t *ticket);
 /* Waits for a prefetch (0: the oldest one that was not synchronized yet) and
 ** ends its ticket, whatever it returns but EMB_INTERRUPT.  On a bounded store
-** keys that were at their bound at the start are waited for here.  *ended
+** a batch that had a key at its bound at the start has counted none: they are
+** counted and waited for here.  *ended
 ** (or NULL): which ticket it was.  EMB_RANGE: no such ticket; EMB_LOST: the
 ** process that owned the store has died, or has left with a prefetch that
 ** counted, and nothing was written to the arrays; else as emb_get.  A process
