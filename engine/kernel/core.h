@@ -453,7 +453,7 @@ void core_signal_release(struct core *core);
 void core_signal_room(struct core *core);
 /* The store is closed: threads come to an end. */
 int core_stopping(struct core *core);
-/* Wakes the flush thread. */
+/* Has frames made free soon. */
 void core_wake(struct core *core);
 
 /* struct core.resting */
