@@ -246,6 +246,10 @@ int route_open(emb_store *store, int *is_served, emb_err *err) {
   if (opens) {
     moment.interrupt = opens->interrupt;
     moment.interrupt_arg = opens->interrupt_arg;
+    /* Of a process that was just waited for in vain it is over. */
+    moment.spent_us = opens->spent_us;
+    moment.is_silent = opens->is_silent;
+    moment.process = opens->process;
     wait_with(store->control, &moment);
   }
   rc = find_owner(store->control);
