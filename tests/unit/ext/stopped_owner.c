@@ -44,6 +44,7 @@ static const struct statement {
   enum how how;
   const char *before; /* on its connection, while the owner runs */
   int tables;         /* beside v: t1, t2, ... */
+  int functions;      /* that show a state, beside the first: one wait each */
 } statements[] = {
     /* First, for stores are opened one after the other. */
     {.sql = "SELECT owner_pid FROM emb_tables", .how = SHOWS},
@@ -57,12 +58,14 @@ static const struct statement {
     {.sql =
          "SELECT min(c.process) FROM emb_tables AS t, emb_clients(t.name) AS c",
      .how = SHOWS,
-     .tables = MANY},
+     .tables = MANY,
+     .functions = 1},
     {.sql =
          "SELECT min(value) FROM emb_tables AS t, emb_stats(t.name) AS s WHERE "
          "s.name = 'owner_pid'",
      .how = SHOWS,
-     .tables = MANY},
+     .tables = MANY,
+     .functions = 1},
     {.sql = "SELECT vector FROM v WHERE key = 1"},
     {.sql = "SELECT vector FROM v WHERE key IN (1, 2, 3)"},
     {.sql = "SELECT count(*) FROM v"},
@@ -146,6 +149,11 @@ static const struct statement {
     {.sql = "SELECT emb_gc()", .how = MAY, .tables = 3},
 };
 enum { STATEMENTS = sizeof statements / sizeof statements[0] };
+
+/* Those of many tables have the machine to themselves: stores are opened one
+** after the other. */
+static int with_many;
+static int is_run(int i) { return (statements[i].tables == MANY) == with_many; }
 
 static void name_database(char path[500], const char *dir, int i) {
   (void)snprintf(path, 500, "%s/%d.db", dir, i);
@@ -244,7 +252,7 @@ static void interrupt_all(void) {
     for (int i = 0; i < STATEMENTS; i++) {
       struct run *run = &runs[i];
       int64_t began = atomic_load(&run->began_ms);
-      if (atomic_load(&run->ended_ms))
+      if (!is_run(i) || atomic_load(&run->ended_ms))
         continue;
       left++;
       if (began && now_ms() - began >= BEFORE_MS) {
@@ -290,11 +298,14 @@ static void run_all(struct process *owner, enum mode mode, int is_interrupted) {
   int good = prepare_runs(owner, mode, is_interrupted), n = 0;
   process_stop(owner);
   while (good && n < STATEMENTS &&
-         pthread_create(&runs[n].thread, NULL, run_thread, &runs[n]) == 0)
+         (!is_run(n) ||
+          pthread_create(&runs[n].thread, NULL, run_thread, &runs[n]) == 0))
     n++;
   if (CHECK_EQ_INT(n, STATEMENTS) && is_interrupted)
     interrupt_all();
   for (int i = 0; i < n; i++) {
+    if (!is_run(i))
+      continue;
     CHECK_EQ_INT(pthread_join(runs[i].thread, NULL), 0);
     int64_t since = atomic_load(is_interrupted ? &runs[i].interrupted_ms
                                                : &runs[i].began_ms);
@@ -339,7 +350,9 @@ static void check_all_work(void) {
 static void check_times(const char *what, const int64_t best[STATEMENTS],
                         int64_t most, int64_t most_of_state) {
   for (int i = 0; i < STATEMENTS; i++) {
-    int64_t limit = statements[i].how == SHOWS ? most_of_state : most;
+    int64_t limit = statements[i].how == SHOWS
+                        ? most_of_state * (1 + statements[i].functions)
+                        : most;
     if (!CHECK(best[i] < limit))
       (void)fprintf(stderr, "%s: %lld ms: %s\n", what, (long long)best[i],
                     statements[i].sql);
@@ -353,7 +366,9 @@ static int take_best(int64_t best[STATEMENTS], int first, int64_t most,
   for (int i = 0; i < STATEMENTS; i++) {
     int64_t took = runs[i].took_ms;
     best[i] = first || took < best[i] ? took : best[i];
-    late |= best[i] >= (statements[i].how == SHOWS ? most_of_state : most);
+    late |= best[i] >= (statements[i].how == SHOWS
+                            ? most_of_state * (1 + statements[i].functions)
+                            : most);
   }
   return late;
 }
@@ -365,9 +380,10 @@ static int is_backup(int k) {
 
 static const char *const names[MODES] = {"fresh", "linked", "within"};
 
-TEST(each_waits_once) {
+static void each_waits(int many) {
   struct process owner;
   int64_t best[STATEMENTS] = {0};
+  with_many = many;
   if (!start(&owner))
     return;
   for (int mode = 0; mode < MODES; mode++) {
@@ -375,6 +391,8 @@ TEST(each_waits_once) {
       run_all(&owner, (enum mode)mode, 0);
       late = take_best(best, i == 0, 2 * TIMEOUT_MS, STATE_MS);
       for (int k = 0; k < STATEMENTS; k++) {
+        if (!is_run(k))
+          continue;
         if (statements[k].how == SHOWS && mode != WITHIN)
           CHECK_EQ_INT(runs[k].value, owner.pid);
         else if (statements[k].how == FAILS)
@@ -388,9 +406,13 @@ TEST(each_waits_once) {
   end(&owner);
 }
 
+TEST(each_waits_once) { each_waits(0); }
+TEST(many_tables_are_shown) { each_waits(1); }
+
 TEST(each_is_interrupted) {
   struct process owner;
   int64_t best[STATEMENTS] = {0};
+  with_many = 0;
   if (!start(&owner))
     return;
   for (int mode = 0; mode < MODES; mode++) {
@@ -398,7 +420,8 @@ TEST(each_is_interrupted) {
       run_all(&owner, (enum mode)mode, 1);
       late = take_best(best, i == 0, END_MS, END_MS);
       for (int k = 0; k < STATEMENTS; k++)
-        if (statements[k].how == FAILS && !(mode == WITHIN && is_backup(k)) &&
+        if (is_run(k) && statements[k].how == FAILS &&
+            !(mode == WITHIN && is_backup(k)) &&
             !CHECK_EQ_INT(runs[k].rc, SQLITE_INTERRUPT))
           (void)fprintf(stderr, "%s: %s: %s\n", names[mode], statements[k].sql,
                         sqlite3_errmsg(runs[k].db));
