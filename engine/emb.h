@@ -387,7 +387,8 @@ void emb_session_interrupt(emb_session *session, int (*interrupt)(void *),
 /* Shared by the sessions of one caller, which uses one at a time.  NULL, the
 ** default: each call of the session may wait as long as emb_patience says. */
 void emb_session_patience(emb_session *session, emb_patience *patience);
-/* For the next call that this thread makes of a store, not of a session. */
+/* For the next call that this thread makes of a store, not of a session, or of
+** emb_drop. */
 void emb_wait_with(emb_patience *patience);
 /* Called while a Get that counts waits for leases of others.  Non-zero when the
 ** caller holds something, as a lock of the coordinator's, that keeps others
