@@ -90,8 +90,8 @@ struct process_name link__name(int64_t process) {
 }
 
 static int does_not_answer(emb_session *s, const struct env_who *owner) {
-  return session_error(s, EMB_BUSY, "%s is owned by %s, which does not answer",
-                       s->core->dir, link__name(owner->process).text);
+  return session_error(s, EMB_BUSY, LINK_SILENT, s->core->dir,
+                       link__name(owner->process).text);
 }
 
 /* The owner speaks another protocol. */
@@ -587,8 +587,8 @@ static int link_give_up(emb_session *s, int call, int is_interrupted) {
                        is_interrupted ? EMB_INTERRUPT
                        : writes       ? EMB_LOST
                                       : EMB_BUSY,
-                       "%s is owned by %s, which does not answer%s",
-                       s->core->dir, link__name(owner.process).text,
+                       LINK_SILENT "%s", s->core->dir,
+                       link__name(owner.process).text,
                        writes ? ": whether this call is carried out is not "
                                 "known"
                               : "");

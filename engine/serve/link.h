@@ -43,6 +43,10 @@ struct process_name {
   char text[48];
 };
 struct process_name link__name(int64_t process);
+/* What is said of an owner that gives no sign of life, and what to do. */
+#define LINK_SILENT                                                            \
+  "%s is owned by %s, which does not answer; if it is stopped, let it go on "  \
+  "or end it"
 
 /* How another process holds the lock; *holder is that one, unless it cannot be
 ** seen.  After an error *state is UNSETTLED. */

@@ -61,9 +61,8 @@ static int gives_no_answer(emb_session *s, enum env_lock_state state,
                            int64_t holder) {
   return state == ENV_LOCK_UNSETTLED
              ? own_recovering(s->core->dir, &s->err)
-             : session_error(s, EMB_BUSY,
-                             "%s is owned by %s, which does not answer",
-                             s->core->dir, link__name(holder).text);
+             : session_error(s, EMB_BUSY, LINK_SILENT, s->core->dir,
+                             link__name(holder).text);
 }
 
 /* Links the session to the owner, if there is one that serves; waits while it
@@ -349,10 +348,8 @@ static int control_enter(emb_store *store, emb_patience *patience,
     }
     if (patience && waited >= left) {
       patience_spend_of(&store->core, patience, 0, waited);
-      return err_set(err, EMB_BUSY,
-                     "%s is owned by another process, which "
-                     "does not answer",
-                     store->core.dir);
+      return err_set(err, EMB_BUSY, LINK_SILENT, store->core.dir,
+                     "another process");
     }
     env->sleep_us(env, CONTROL_US);
   }

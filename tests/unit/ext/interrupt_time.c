@@ -25,11 +25,12 @@
 #include <unistd.h>
 
 enum {
-  END_MS = 200,    /* after an interrupt */
+  /* After an interrupt. */
+  END_MS = SANITIZED ? 1000 : 200,
   BEFORE_MS = 100, /* from a statement's begin to the first one */
   AGAIN_MS = 20,   /* to the next, if that came before the statement */
   LATEST_MS = 2000,
-  TRIES = 4,
+  TRIES = 10, /* it is over with the first that is good */
   ROWS = 60000,
 };
 
