@@ -354,7 +354,7 @@ test: ## install what the tests need, build, run all tests
 check: all-tests ## run all tests
 	@CC="$(CC)" $(RUN) \
 	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS)) \
-	  $(if $(filter release,$(VARIANT)),-owned $(OWNED) $(SQL_TESTS))
+	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(OWNED)),-owned $(OWNED) $(SQL_TESTS)))
 
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(filter-out $(SOAK_ONLY),$(UNIT))

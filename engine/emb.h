@@ -387,7 +387,8 @@ void emb_session_interrupt(emb_session *session, int (*interrupt)(void *),
 /* Shared by the sessions of one caller, which uses one at a time.  NULL, the
 ** default: each call of the session may wait as long as emb_patience says. */
 void emb_session_patience(emb_session *session, emb_patience *patience);
-/* For the next call that this thread makes of a store, not of a session. */
+/* For the next call that this thread makes of a store, not of a session, or of
+** emb_drop. */
 void emb_wait_with(emb_patience *patience);
 /* Called while a Get that counts waits for leases of others.  Non-zero when the
 ** caller holds something, as a lock of the coordinator's, that keeps others
@@ -688,7 +689,8 @@ int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
                  const emb_rows *to, uint64_t *ticket);
 /* Waits for a prefetch (0: the oldest one that was not synchronized yet) and
 ** ends its ticket, whatever it returns but EMB_INTERRUPT.  On a bounded store
-** keys that were at their bound at the start are waited for here.  *ended
+** a batch that had a key at its bound at the start has counted none: they are
+** counted and waited for here.  *ended
 ** (or NULL): which ticket it was.  EMB_RANGE: no such ticket; EMB_LOST: the
 ** process that owned the store has died, or has left with a prefetch that
 ** counted, and nothing was written to the arrays; else as emb_get.  A process

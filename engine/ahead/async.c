@@ -5,8 +5,19 @@
 **
 ** emb_prefetch counts and copies at once what is in memory; the records on disk
 ** are a job.  emb_prefetch_synchronize waits for it and then finishes, in the
-** caller's thread, the rows whose record moved while it was read; if some were
-** at their staleness bound it reads the batch anew, as emb_get would.
+** caller's thread, the rows whose record moved while it was read.
+**
+** INVARIANT P1  A prefetch under way has counted all its keys, or none: if one
+**               was at its staleness bound (job->blocked) what it had counted
+**               is given back before emb_prefetch returns, so no session waits
+**               for a batch that waits itself.  Synchronizing such a batch
+**               counts it, waiting where it must, and reads it anew, as emb_get
+**               would.
+**           P2  What a prefetch has counted, job->counted says, row by row.
+**               The session's leases do not: each knows the newest call of its
+**               key only, and while a batch is under way the session gets and
+**               puts the same keys.  So what a batch gives back after
+**               emb_prefetch has returned goes by job->counted.
 **
 ** emb_write_back writes at once what the log has room for; the rest is copied
 ** and becomes a job.  A later write of the session waits for it, so that the
@@ -118,6 +129,19 @@ static int end(struct job *job, int rc) {
 
 /* ---- prefetch ---------------------------------------------------------- */
 
+static void async_give_back(struct job *job) {
+  if (job->call) {
+    bound_release_rows(job->session, job->keys, job->key_count, job->counted);
+  }
+}
+
+/* P1.  (P2 cannot be seen: a Put may have given back what was counted.) */
+static inline int job_counts_valid(const struct job *job) {
+  emb_assert(!job->blocked || job->call);
+  emb_assert(!job->blocked || !memchr(job->counted, 1, job->key_count));
+  return 1;
+}
+
 /* Rows [at, at + m): what is in memory now, what is to be read, what waits. */
 static int begin_rows(struct job *job, size_t at, uint32_t m) {
   emb_session *s = job->session;
@@ -128,6 +152,7 @@ static int begin_rows(struct job *job, size_t at, uint32_t m) {
   g.found = job->found ? job->found + at : NULL;
   g.versions = job->versions ? job->versions + at : NULL;
   g.state = job->state + at;
+  g.counted = job->counted + at;
   int rc = job->call ? bound_reserve(s, m) : EMB_OK;
   rc = rc ? rc : get_in_memory(&g, m, &cold, &blocked);
   if (rc) {
@@ -196,9 +221,11 @@ int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
   job->versions = to->versions;
   job->cold = env->resize(env, NULL, (n + 1) * sizeof *job->cold);
   job->state = env->allocate(env, n + 1);
+  job->counted = env->allocate(env, n + 1);
   int counts = 0;
-  rc = job->cold && job->state ? store_counts(s, &counts)
-                               : session_error(s, EMB_NOMEM, "out of memory");
+  rc = job->cold && job->state && job->counted
+           ? store_counts(s, &counts)
+           : session_error(s, EMB_NOMEM, "out of memory");
   if (counts) {
     job->call = bound_call(s);
     job->statement = s->leases.statement;
@@ -213,16 +240,17 @@ int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
   }
   job->blocked = !rc && memchr(job->state, FETCH_BLOCKED, n) != NULL;
   rc = rc ? rc : job_start(job);
+  if (rc || job->blocked) {
+    async_give_back(job);
+  }
   if (rc) {
-    if (job->call) {
-      bound_release_call(s, job->keys, n, job->call);
-    }
     job_free(job);
     return rc;
   }
+  emb_check(job_counts_valid(job));
   count_add(&s->core->counters.prefetches, 1);
   add_ticket(s, job, ticket);
-  if (job->call) {
+  if (job->call && !job->blocked) {
     lease_batch_begin(&s->leases, job->call, *ticket, job->returned_us);
   }
   return EMB_OK;
@@ -271,9 +299,8 @@ static void keep_rows(struct job *job) {
   }
 }
 
-/* Some rows were at their bound: gives back what was counted, so that no
-** session that waits for it waits for this one, and takes all keys in order.
-** What changed meanwhile is read again. */
+/* Counts the keys of a batch that has counted none, in order.  What changed
+** meanwhile is read again. */
 static int acquire_rows(struct job *job) {
   emb_session *s = job->session;
   struct leases *leases = &s->leases;
@@ -282,7 +309,10 @@ static int acquire_rows(struct job *job) {
   if (!job->blocked) {
     return EMB_OK;
   }
-  bound_release_call(s, job->keys, job->key_count, job->call);
+  emb_check(job_counts_valid(job));
+  job->call = bound_call(s);
+  lease_batch_begin(leases, job->call, job->number,
+                    s->core->env->now_us(s->core->env));
   mark_rows(job);
   /* What the statement counted in which it began is not counted again. */
   leases->statement = job->statement;
@@ -290,10 +320,14 @@ static int acquire_rows(struct job *job) {
   int rc = bound_acquire(s, job->keys, job->key_count, job->call);
   leases->statement = statement;
   leases->statement_call = statement_call;
-  if (!rc) {
-    keep_rows(job);
+  if (rc) {
+    lease_batch_end(leases, job->call);
+    return rc;
   }
-  return rc;
+  bound_note_call(s, job->keys, job->key_count, job->call, job->counted);
+  job->blocked = 0;
+  keep_rows(job);
+  return EMB_OK;
 }
 
 /* Reads in this thread what is still missing; it is counted already. */
@@ -335,12 +369,11 @@ int local_prefetch_synchronize(emb_session *s, uint64_t ticket,
     rc = acquire_rows(job);
     rc = rc ? rc : async_finish_rows(job);
   }
-  if ((rc || job->rc) && job->call) {
-    bound_release_call(s, job->keys, job->key_count, job->call);
-    job->blocked = 1; /* to be counted anew, if it goes on */
-  }
   if (rc == EMB_INTERRUPT) {
-    return async_put_back(job, rc);
+    return async_put_back(job, rc); /* with what it has counted: P1 */
+  }
+  if (rc || job->rc) {
+    async_give_back(job);
   }
   if (ended) {
     *ended = job->number;

@@ -482,7 +482,7 @@ static int use(emb_store *store, struct piece *p) {
     }
     return 1;
   }
-  for (uint32_t i = 0; i < p->item.to - p->item.from; i++) {
+  for (uint32_t i = 0; i < p->io.bytes / l->page_bytes; i++) {
     const char *bytes = (char *)p->io.buffer + (size_t)i * l->page_bytes;
     p->valid |= (uint64_t)(page_valid(l, bytes, core->salt, first + i) != 0)
                 << i;
@@ -509,6 +509,18 @@ static int use(emb_store *store, struct piece *p) {
   return !u.full;
 }
 
+/* Without the blank ones at its end: of a small table that is most of an
+** extent. */
+static uint32_t pages_to_read(const struct core *core,
+                              const struct warm_item *item) {
+  uint64_t first = item->number << core->layout.extent_bits;
+  uint32_t to = item->to;
+  while (to > item->from + 1 && core_is_blank(core, first + to - 1)) {
+    to--;
+  }
+  return to - item->from;
+}
+
 /* ---- a piece ------------------------------------------------------------ */
 
 /* Prepares requests for the next items, for at most so many bytes.  *full: no
@@ -524,7 +536,7 @@ static uint32_t gather(emb_store *store, struct piece *pieces, size_t bytes,
   while (n < WARM_REQUESTS && w->next < w->count && !*full) {
     struct piece *p = &pieces[n];
     *p = (struct piece){.item = w->items[w->next]};
-    size_t length = (size_t)(p->item.to - p->item.from) * l->page_bytes;
+    size_t length = (size_t)pages_to_read(core, &p->item) * l->page_bytes;
     if (n && used + length > bytes) {
       break;
     }

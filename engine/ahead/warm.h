@@ -21,7 +21,7 @@
 **               read the disk, one, and one more where many of their reads are
 **               in flight; and then it rests for a quarter of the time that
 **               took.
-** THREADS   `lock`: one piece at a time, by the work thread, a caller
+** THREADS   `lock`: one piece at a time, by background work, a caller
 **           of emb_step, or one of emb_warm.  Taken before core's flush lock,
 **           alone otherwise.
 */

@@ -46,7 +46,7 @@ const struct task task_flush = {
     .run = flush_run,
 };
 
-/* Whether the files are still the owner's: what the flush thread looks at
+/* Whether the files are still the owner's: what flushing looks at
 ** beside its work, while anything changes. */
 static int identity_due(struct pass *pass) {
   _Atomic uint64_t *looked_us = pass->state; /* several may step; relaxed */

@@ -12,6 +12,7 @@
 #include "../session/dir.h"
 #include "open.h"
 #include "../session/own.h"
+#include "../session/patience.h"
 #include "../session/registry.h"
 #include "../serve/served.h"
 #include "../serve/share.h"
@@ -238,12 +239,15 @@ static int close_owed(emb_store *store, emb_err *err) {
   return rc ? rc : registry_destroy(dir, err);
 }
 
-static int drop_here(const char *dir, const uint8_t uuid[16], emb_err *err) {
+static int drop_here(const char *dir, const uint8_t uuid[16],
+                     const emb_config *config, emb_err *err) {
   uint64_t id[2];
   struct manifest m;
-  int there;
-  registry_enter();
-  int rc = registry_identify(dir, id, &there, err);
+  int there, rc = enter_to_open(config, err);
+  if (rc) {
+    return rc;
+  }
+  rc = registry_identify(dir, id, &there, err);
   emb_store *store = there ? registry_find(id) : NULL;
   if (store && (!uuid || memcmp(store->core.uuid, uuid, 16) == 0)) {
     rc = atomic_load(&store->dropped) ? EMB_OK : drop_open(store, err);
@@ -258,27 +262,32 @@ static int drop_here(const char *dir, const uint8_t uuid[16], emb_err *err) {
 }
 
 /* Another process owns it, and takes its files itself. */
-static int drop_there(const char *dir, const uint8_t uuid[16], emb_err *err) {
-  const emb_config config = {0};
+static int drop_there(const char *dir, const uint8_t uuid[16],
+                      const emb_config *config, emb_err *err) {
   emb_store *store;
-  int rc = emb_open(dir, &config, &store, err);
+  int rc = emb_open(dir, config, &store, err);
   if (rc) {
     return rc;
   }
   if (!uuid || memcmp(store->core.uuid, uuid, 16) == 0) {
-    rc = atomic_load(&store->owner) ? local_drop(store, err)
-                                    : served_drop(store, err);
+    if (atomic_load(&store->owner)) {
+      rc = local_drop(store, err);
+    } else {
+      emb_wait_with(config->patience);
+      rc = served_drop(store, err);
+    }
   }
   emb_close(store, NULL);
   return rc;
 }
 
 int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err) {
+  const emb_config config = {.patience = patience_of_thread()};
   err_clear(err);
-  int rc = drop_here(dir, uuid, err);
+  int rc = drop_here(dir, uuid, &config, err);
   if (rc == EMB_BUSY) {
     err_clear(err);
-    rc = drop_there(dir, uuid, err);
+    rc = drop_there(dir, uuid, &config, err);
   }
   return rc;
 }

@@ -82,6 +82,32 @@ void bound_release_call(emb_session *s, const int64_t *keys, size_t n,
   bound_signal(s);
 }
 
+void bound_note_call(const emb_session *s, const int64_t *keys, size_t n,
+                     uint32_t call, uint8_t *counted) {
+  for (size_t i = 0; i < n; i++) {
+    const struct lease *lease =
+        lease_find(&s->leases, keys[i], hash_key(keys[i]));
+    counted[i] = lease && lease->call == call && !lease->put;
+  }
+}
+
+void bound_release_rows(emb_session *s, const int64_t *keys, size_t n,
+                        uint8_t *counted) {
+  uint32_t call = lease_next_call(&s->leases);
+  for (size_t at = 0; at < n; at += CHUNK_MAX) {
+    epoch_enter(&s->core->epoch, s->slot);
+    for (size_t i = at; i < n && i < at + CHUNK_MAX; i++) {
+      uint64_t hash = hash_key(keys[i]);
+      if (counted[i] && bound_take(s, keys[i], hash, call)) {
+        key_release(s->core, keys[i], hash, 1);
+      }
+      counted[i] = 0;
+    }
+    epoch_leave(s->slot);
+  }
+  bound_signal(s);
+}
+
 /* ---- waiting ----------------------------------------------------------- */
 
 /* Tries once; *pending: what stands in the way. */
@@ -347,6 +373,18 @@ void bound_put_later(emb_session *s, int64_t key, uint64_t hash,
     if (lease->deferred < lease->held && lease->deferred < LEASE_DEFERRED_MAX) {
       lease->deferred = (lease->deferred + 1u) & LEASE_DEFERRED_MAX;
     }
+  }
+}
+
+uint32_t bound_deferred(const emb_session *s, int64_t key, uint64_t hash) {
+  const struct lease *lease = lease_find(&s->leases, key, hash);
+  return lease ? lease->deferred : 0;
+}
+
+void bound_defer(emb_session *s, int64_t key, uint64_t hash, uint32_t n) {
+  struct lease *lease = lease_find(&s->leases, key, hash);
+  if (lease) {
+    lease->deferred = (n < lease->held ? n : lease->held) & LEASE_DEFERRED_MAX;
   }
 }
 

@@ -60,9 +60,18 @@ static inline int bound_try_plain(emb_session *s, int64_t key, uint64_t hash,
 /* Counts all n keys, waiting for each: EMB_BUSY, EMB_INTERRUPT, EMB_NOMEM with
 ** nothing counted. */
 int bound_acquire(emb_session *s, const int64_t *keys, size_t n, uint32_t call);
-/* Gives back what the call counted of these keys. */
+/* Gives back what the call counted of these keys.  No call of the session came
+** after it, for a lease knows its newest one only (bound_release_rows). */
 void bound_release_call(emb_session *s, const int64_t *keys, size_t n,
                         uint32_t call);
+/* Which of these rows the call counted, where no call came after it. */
+void bound_note_call(const emb_session *s, const int64_t *keys, size_t n,
+                     uint32_t call, uint8_t *counted);
+/* Gives back what was counted for these rows, whatever calls came after it: one
+** lease of each key, unless a Put has given the session's last one back.  None
+** is counted then. */
+void bound_release_rows(emb_session *s, const int64_t *keys, size_t n,
+                        uint8_t *counted);
 /* Takes a lease off the session, unless this call did already; 1: the caller
 ** has to give it back to the key. */
 static inline int bound_take(emb_session *s, int64_t key, uint64_t hash,
@@ -88,6 +97,10 @@ static inline uint64_t bound_put(emb_session *s, int64_t key, uint64_t hash,
 void bound_untake(emb_session *s, int64_t key, uint64_t hash);
 /* The same for a Put inside a transaction: given back by the commit. */
 void bound_put_later(emb_session *s, int64_t key, uint64_t hash, uint32_t call);
+/* How many of the key's leases the commit gives back; of an earlier moment, to
+** which the transaction is undone. */
+uint32_t bound_deferred(const emb_session *s, int64_t key, uint64_t hash);
+void bound_defer(emb_session *s, int64_t key, uint64_t hash, uint32_t n);
 /* What the commit gives back for the key; 0 ends the promise without. */
 uint32_t bound_settle(emb_session *s, int64_t key, uint64_t hash, int commit);
 /* After a call that may have given something back. */

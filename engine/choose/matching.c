@@ -91,7 +91,8 @@ static int matching_weigh(struct choose *c, struct matching *m) {
   if (matrix == NULL) {
     return EMB_NOMEM;
   }
-  for (size_t i = 0; i < n; i++) {
+  int rc = EMB_OK;
+  for (size_t i = 0; rc == EMB_OK && i < n; i++) {
     const double *wide = choose__wide(c, c->chosen[i].row);
     for (size_t k = 0; k < n; k++) {
       c->ops->dot(&matrix[i * n + k], choose__row(c, c->chosen[k].row), 1, dim,
@@ -100,8 +101,9 @@ static int matching_weigh(struct choose *c, struct matching *m) {
     matrix[i * n + i] += c->how.lambda;
     c->ops->dot(&m->right[i], choose__row(c, c->chosen[i].row), 1, dim,
                 m->mean);
+    rc = choose__interrupted(c);
   }
-  int rc = choose__nonnegative(c, matrix, m->right, n, m->x);
+  rc = rc ? rc : choose__nonnegative(c, matrix, m->right, n, m->x);
   for (size_t i = 0; rc == EMB_OK && i < n; i++) {
     c->chosen[i].weight = m->x[i];
   }

@@ -16,8 +16,11 @@
 #include <string.h>
 
 enum { PIVOT_TRIES = 3, PIVOT_MOVES = 4 };
+#define PIVOT_LOOK (UINT64_C(1) << 24) /* products, between two looks */
 
 struct pivot {
+  struct choose *c;
+  uint64_t done; /* products since the last look for an interrupt */
   size_t n;
   const double *matrix, *right;
   double *square; /* M M, n by n */
@@ -27,6 +30,15 @@ struct pivot {
   size_t *free;         /* which they are */
   uint8_t *fixed;       /* of each: 0 */
 };
+
+static int pivot_look(struct pivot *p, size_t rows, size_t columns) {
+  p->done += (uint64_t)rows * columns;
+  if (p->done < PIVOT_LOOK) {
+    return EMB_OK;
+  }
+  p->done = 0;
+  return choose__interrupted(p->c);
+}
 
 void choose__factor(double *lower, size_t i) {
   double *row = choose_triangle(lower, i), diagonal = row[i];
@@ -80,49 +92,59 @@ static void pivot_move(struct pivot *p, size_t n, const double *right) {
 
 /* The x of the free ones, with corrections (Bjorck, "Stability analysis of the
 ** method of seminormal equations", 1987), and all slopes. */
-static void pivot_solve(struct pivot *p) {
+static int pivot_solve(struct pivot *p) {
   size_t n = 0;
+  int rc = EMB_OK;
   for (size_t i = 0; i < p->n; i++) {
     p->x[i] = 0;
     if (!p->fixed[i]) {
       p->free[n++] = i;
     }
   }
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; !rc && i < n; i++) {
     double *row = choose_triangle(p->lower, i);
     for (size_t k = 0; k <= i; k++) {
       row[k] = p->square[p->free[i] * p->n + p->free[k]];
     }
     choose__factor(p->lower, i);
+    rc = pivot_look(p, i, i);
   }
-  for (int i = 0; i < PIVOT_MOVES; i++) {
+  for (int i = 0; !rc && i < PIVOT_MOVES; i++) {
     pivot_slope(p);
     for (size_t k = 0; k < p->n; k++) {
       p->slope[k] = -p->slope[k];
     }
     pivot_move(p, n, p->slope);
+    rc = pivot_look(p, 3 * p->n, p->n);
   }
-  pivot_slope(p);
+  if (!rc) {
+    pivot_slope(p);
+  }
+  return rc;
 }
 
 /* With all of them free it is M x = r, for which M itself has all digits, and
-** M M half of them.  Whether none is below 0. */
-static int pivot_is_plain(struct pivot *p) {
-  for (size_t i = 0; i < p->n; i++) {
+** M M half of them.  *is_plain: none is below 0. */
+static int pivot_plain(struct pivot *p, int *is_plain) {
+  int rc = EMB_OK;
+  for (size_t i = 0; !rc && i < p->n; i++) {
     p->free[i] = i;
     memcpy(choose_triangle(p->lower, i), p->matrix + i * p->n,
            (i + 1) * sizeof *p->lower);
     choose__factor(p->lower, i);
+    rc = pivot_look(p, i, i);
   }
-  for (int move = 0; move < PIVOT_MOVES; move++) {
+  for (int move = 0; !rc && move < PIVOT_MOVES; move++) {
     pivot_slope(p);
     pivot_move(p, p->n, p->rest);
+    rc = pivot_look(p, 3 * p->n, p->n);
   }
   size_t i = 0;
   while (i < p->n && p->x[i] >= 0) {
     i++;
   }
-  return i == p->n;
+  *is_plain = i == p->n;
+  return rc;
 }
 
 /* What is below 0 by rounding only is not. */
@@ -134,12 +156,15 @@ static int pivot_is_wrong(const struct pivot *p, size_t i) {
   return p->fixed[i] ? p->slope[i] < -1e-12 * all : p->x[i] < 0;
 }
 
-static int pivot_run(struct choose *c, struct pivot *p) {
+static int pivot_run(struct pivot *p) {
   size_t fewest = p->n + 1, tries = PIVOT_TRIES, rounds = 3 * p->n + 100;
   int rc = EMB_OK;
-  while ((rc = choose__interrupted(c)) == EMB_OK) {
+  while ((rc = choose__interrupted(p->c)) == EMB_OK) {
     size_t wrong = 0, last = 0;
-    pivot_solve(p);
+    rc = pivot_solve(p);
+    if (rc) {
+      break;
+    }
     for (size_t i = 0; i < p->n; i++) {
       if (pivot_is_wrong(p, i)) {
         wrong++;
@@ -162,9 +187,10 @@ static int pivot_run(struct choose *c, struct pivot *p) {
   return rc;
 }
 
-static void pivot_start(struct pivot *p) {
+static int pivot_start(struct pivot *p) {
   size_t n = p->n;
-  for (size_t i = 0; i < n; i++) {
+  int rc = EMB_OK;
+  for (size_t i = 0; !rc && i < n; i++) {
     double *to = p->square + i * n;
     for (size_t m = 0; m < n; m++) {
       const double *row = p->matrix + m * n;
@@ -172,13 +198,15 @@ static void pivot_start(struct pivot *p) {
         to[k] += p->matrix[i * n + m] * row[k];
       }
     }
+    rc = pivot_look(p, n, n);
   }
+  return rc;
 }
 
 int choose__nonnegative(struct choose *c, const double *matrix,
                         const double *right, size_t n, double *x) {
-  struct pivot p = {.n = n, .matrix = matrix, .right = right, .x = x};
-  int rc = EMB_NOMEM;
+  struct pivot p = {.c = c, .n = n, .matrix = matrix, .right = right, .x = x};
+  int rc = EMB_NOMEM, is_plain = 0;
   p.square = choose__memory(c, n * n, sizeof *p.square);
   p.lower = choose__memory(c, n * (n + 1) / 2, sizeof *p.lower);
   p.part = choose__memory(c, n, sizeof *p.part);
@@ -187,11 +215,11 @@ int choose__nonnegative(struct choose *c, const double *matrix,
   p.free = choose__memory(c, n, sizeof *p.free);
   p.fixed = choose__memory(c, n, sizeof *p.fixed);
   if (p.square && p.lower && p.part && p.rest && p.slope && p.free && p.fixed) {
-    rc = EMB_OK;
     memset(x, 0, n * sizeof *x);
-    if (!pivot_is_plain(&p)) {
-      pivot_start(&p);
-      rc = pivot_run(c, &p);
+    rc = pivot_plain(&p, &is_plain);
+    if (!rc && !is_plain) {
+      rc = pivot_start(&p);
+      rc = rc ? rc : pivot_run(&p);
     }
   }
   void *const memory[] = {p.square, p.lower, p.part, p.rest,

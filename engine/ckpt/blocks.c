@@ -59,7 +59,7 @@ static void gather_one(void *arg, int64_t key, uint64_t word) {
   uint64_t address = word_address(word);
   while (word & WORD_CACHED) {
     uint64_t again;
-    address = key_log_address(g->core, word);
+    address = key_cached_address(g->core, key, word);
     index_find(&g->core->index, key, hash_key(key), &again);
     if (again == word && address) {
       break;

@@ -274,6 +274,14 @@ void key__unlatch_or_empty(struct core *core, uint64_t hash,
 ** the word makes it certain: compaction gives it another log address and leaves
 ** the word as it is. */
 uint64_t key_log_address(const struct core *core, uint64_t word);
+/* The same of a cached record whose word is not latched, read as a record is
+** (rec_read): the slot was this key's all the while.  0: it was not, look the
+** key up again.  If its word is the same afterwards, the address was the key's
+** at a moment of the call.  The word alone does not say so: meanwhile the
+** record may have left the cache, the slot have had another, and the record
+** be back. */
+uint64_t key_cached_address(const struct core *core, int64_t key,
+                            uint64_t word);
 /* Log address of a key's committed record, 0 if none, without a latch: a
 ** cached record may change its slot meanwhile. */
 uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash);
@@ -445,7 +453,7 @@ void core_signal_release(struct core *core);
 void core_signal_room(struct core *core);
 /* The store is closed: threads come to an end. */
 int core_stopping(struct core *core);
-/* Wakes the flush thread. */
+/* Has frames made free soon. */
 void core_wake(struct core *core);
 
 /* struct core.resting */

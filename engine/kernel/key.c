@@ -87,16 +87,31 @@ uint64_t key_log_address(const struct core *core, uint64_t word) {
   return cache_log_address(cache_at(&core->cache, address));
 }
 
+uint64_t key_cached_address(const struct core *core, int64_t key,
+                            uint64_t word) {
+  const struct cache_slot *slot = cache_at(&core->cache, word_address(word));
+  const struct rec *rec = &slot->rec;
+  uint64_t before = atomic_load_explicit(&rec->stamp, memory_order_acquire);
+  if ((before & REC_BUSY) ||
+      atomic_load_explicit(&rec->key, memory_order_relaxed) != key) {
+    return 0;
+  }
+  uint64_t address =
+      cache_log_address(slot); /* acquire: before the next look */
+  uint64_t after = atomic_load_explicit(&rec->stamp, memory_order_acquire);
+  return before == after ? address : 0;
+}
+
 uint64_t key_find_address(struct core *core, int64_t key, uint64_t hash) {
   uint64_t word, again, address;
   do {
     if (!index_find(&core->index, key, hash, &word)) {
       return 0;
     }
-    address = key_log_address(core, word);
     if (!(word & WORD_CACHED)) {
-      return address;
+      return word_address(word);
     }
+    address = key_cached_address(core, key, word);
     again = 0;
     index_find(&core->index, key, hash, &again);
   } while (word != again || !address);

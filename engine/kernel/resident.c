@@ -51,8 +51,8 @@ static int restore(struct core *core, uint64_t number, char *frame,
   }
   for (uint32_t i = 0; i < l->extent_pages; i++) {
     char *page = frame + (size_t)i * l->page_bytes;
-    if (!(valid >> i & 1)) {
-      memset(page, 0, PAGE_HEAD_BYTES);
+    if (!(valid >> i & 1) && page_kind(page)) {
+      memset(page, 0, PAGE_HEAD_BYTES); /* else it stays untouched */
     }
     page_settle(l, page);
   }

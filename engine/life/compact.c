@@ -52,10 +52,9 @@ static int move_record(struct mover *m, const struct rec *rec,
   uint64_t version =
       rec_version(atomic_load_explicit(&rec->stamp, memory_order_acquire));
   int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
-  uint64_t word, hash = hash_key(key);
-  if (!version || !index_find(&core->index, key, hash, &word) ||
-      (key_log_address(core, word) != address &&
-       !EMB_SEED(SEED_COMPACTION_MOVES_OUTDATED))) {
+  uint64_t hash = hash_key(key);
+  if (!version || (key_find_address(core, key, hash) != address &&
+                   !EMB_SEED(SEED_COMPACTION_MOVES_OUTDATED))) {
     return EMB_OK;
   }
   /* One at a time: slots that a page's few live records leave over would be

@@ -27,9 +27,7 @@ void sweep__free(struct sweep *w) {
 }
 
 int sweep__is_live(struct core *core, int64_t key, uint64_t address) {
-  uint64_t word;
-  return index_find(&core->index, key, hash_key(key), &word) &&
-         key_log_address(core, word & ~WORD_LATCH) == address;
+  return key_find_address(core, key, hash_key(key)) == address;
 }
 
 int sweep__value(struct sweep *w, const struct rec *rec, int64_t key,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOOK_ROWS 65536
+
 int best__init(struct best *best, struct env *env, size_t n, size_t k,
                double most) {
   best->env = env;
@@ -89,21 +91,37 @@ int best__has(const struct best *best, size_t query, int64_t key) {
   return 0;
 }
 
-void best__merge(struct best *to, const struct best *from) {
-  for (size_t query = 0; query < to->n; query++) {
+/* For each of many queries: looks now and then for an interrupt. */
+static int best_look(emb_session *s, size_t *rows, size_t more) {
+  *rows += more + 1;
+  if (*rows < LOOK_ROWS) {
+    return EMB_OK;
+  }
+  *rows = 0;
+  return session_interrupted(s);
+}
+
+int best__merge(struct best *to, const struct best *from, emb_session *s) {
+  size_t rows = 0;
+  int rc = EMB_OK;
+  for (size_t query = 0; !rc && query < to->n; query++) {
     const struct best_row *heap = from->rows + query * from->k;
     for (size_t i = 0; i < from->counts[query]; i++) {
       best__offer(to, query, heap[i].key, heap[i].distance);
     }
+    rc = best_look(s, &rows, from->counts[query]);
   }
+  return rc;
 }
 
 static int best_order(const void *a, const void *b) {
   return is_farther(a, b) - is_farther(b, a);
 }
 
-void best__deliver(struct best *best, const emb_neighbours *to) {
-  for (size_t query = 0; query < best->n; query++) {
+int best__deliver(struct best *best, const emb_neighbours *to, emb_session *s) {
+  size_t rows = 0;
+  int rc = EMB_OK;
+  for (size_t query = 0; !rc && query < best->n; query++) {
     struct best_row *heap = best->rows + query * best->k;
     size_t at = query * best->k;
     qsort(heap, best->counts[query], sizeof *heap, best_order);
@@ -112,5 +130,7 @@ void best__deliver(struct best *best, const emb_neighbours *to) {
       to->distances[at + i] = heap[i].distance;
     }
     to->counts[query] = best->counts[query];
+    rc = best_look(s, &rows, best->counts[query]);
   }
+  return rc;
 }

@@ -15,6 +15,7 @@
 
 #include "../emb.h"
 #include "../env/env.h"
+#include "../session/store.h"
 
 struct best_row {
   double distance;
@@ -45,9 +46,9 @@ void best__empty(struct best *best);
 /* Takes a row if it is one of the k nearest so far. */
 void best__offer(struct best *best, size_t query, int64_t key, double distance);
 int best__has(const struct best *best, size_t query, int64_t key);
-/* All of `from` to `to`; no key is in both. */
-void best__merge(struct best *to, const struct best *from);
+/* All of `from` to `to`; no key is in both.  EMB_INTERRUPT, as below. */
+int best__merge(struct best *to, const struct best *from, emb_session *s);
 /* Sorts, and writes what emb_nearest returns. */
-void best__deliver(struct best *best, const emb_neighbours *to);
+int best__deliver(struct best *best, const emb_neighbours *to, emb_session *s);
 
 #endif

@@ -232,7 +232,9 @@ static int pass_run(struct search *search, struct best *best,
   }
   for (uint32_t i = 0; i < ready; i++) {
     const struct extents *e = &all[i];
-    best__merge(best, &e->compare.best);
+    if (!rc) {
+      rc = best__merge(best, &e->compare.best, s);
+    }
     if (e->rc && (!rc || rc == EXACT_BROKEN)) {
       rc = e->rc;
       s->err =

@@ -67,9 +67,7 @@ static int answer(struct ask *ask, emb_snap *snap, const emb_neighbours *to) {
   if (ask->n) {
     rc = snap ? snapshot_rows(ask, snap, &best) : table_rows(ask, &best);
   }
-  if (!rc) {
-    best__deliver(&best, to);
-  }
+  rc = rc ? rc : best__deliver(&best, to, s);
   best__free(&best);
   return rc;
 }

@@ -310,6 +310,8 @@ void background_waits(struct background *b, int change) {
   crew->blocked += (uint32_t)change;
   if (change > 0) {
     crew_call(p, crew);
+  } else if (crew->threads > crew->most + crew->blocked) {
+    pthread_cond_signal(&crew->arrived); /* one that sleeps is too many */
   }
   pthread_mutex_unlock(&p->lock);
 }

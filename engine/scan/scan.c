@@ -130,22 +130,20 @@ void local_scan_close(emb_scan *scan) {
 static int is_live(emb_session *s, int committed, int64_t key,
                    uint64_t address) {
   struct core *core = s->core;
-  uint64_t hash = hash_key(key), word, again;
+  uint64_t hash = hash_key(key), word, again, at;
   do {
     if (!index_find(&core->index, key, hash, &word)) {
       return 0;
     }
     word &= ~WORD_LATCH;
     uint64_t seen = committed ? word : txn_word(s, key, hash, word);
-    if (key_log_address(core, seen) == address) {
-      return 1;
-    }
     if (!(seen & WORD_CACHED)) {
-      return 0;
+      return seen && word_address(seen) == address;
     }
+    at = key_cached_address(core, key, seen);
     index_find(&core->index, key, hash, &again);
-  } while ((again & ~WORD_LATCH) != word);
-  return 0;
+  } while (!at || (again & ~WORD_LATCH) != word);
+  return at == address;
 }
 
 int scan_sees_record(emb_session *s, int64_t key, uint64_t address) {

@@ -293,7 +293,8 @@ static void wake_owner(emb_session *s) {
 static void close_there(emb_session *s) {
   struct env *env = s->core->env;
   struct link_slot *slot = s->link->slot;
-  uint64_t start = env->now_us(env), limit = patience_end_us(s);
+  uint64_t start = env->now_us(env),
+           limit = patience_end_us(s, s->link->owner.process);
   limit = limit < PATIENCE_US ? limit : PATIENCE_US;
   uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
   if ((turn != SLOT_IDLE && turn != SLOT_ANSWERED) ||
@@ -560,8 +561,9 @@ static void listen_to_owner(emb_session *s, int call, struct silence *w,
       patience_alive(s);
     }
     w->since_us = now;
-    w->limit_us = only_ends(call) && !s->link->owes ? patience_end_us(s)
-                                                    : patience_left_us(s);
+    w->limit_us = only_ends(call) && !s->link->owes
+                      ? patience_end_us(s, s->link->owner.process)
+                      : patience_left_us(s);
   }
   uint64_t quiet = now - w->since_us;
   int is_asked = w->pinged_us > w->since_us;
@@ -698,6 +700,9 @@ static int await_answer(emb_session *s, int call) {
     }
     if (!rc && now - w.since_us >= w.limit_us) {
       rc = doubt_owner(s, call, now - w.since_us);
+      if (rc == EMB_BUSY && w.canceled_us) {
+        rc = session_error(s, EMB_INTERRUPT, "interrupted");
+      }
     }
     if (rc) {
       return rc;

@@ -247,6 +247,10 @@ int route_open(emb_store *store, int *is_served, emb_err *err) {
   if (opens) {
     moment.interrupt = opens->interrupt;
     moment.interrupt_arg = opens->interrupt_arg;
+    /* Of a process that was just waited for in vain it is over. */
+    moment.spent_us = opens->spent_us;
+    moment.is_silent = opens->is_silent;
+    moment.process = opens->process;
     wait_with(store->control, &moment);
   }
   rc = find_owner(store->control);
@@ -404,10 +408,10 @@ static int find_control(emb_store *store, emb_err *err) {
 }
 
 /* Asks by the store's own session; *result is 0 where there is no answer. */
-static int ask_store_with(const emb_store *store_, int call,
-                          const union word *w, uint64_t *result,
-                          emb_patience *patience, emb_err *err) {
+static int ask_store(const emb_store *store_, int call, const union word *w,
+                     uint64_t *result, emb_err *err) {
   emb_store *store = (emb_store *)(uintptr_t)store_;
+  emb_patience *patience = patience_of_thread();
   int rc = store_check(store, err);
   *result = 0;
   rc = rc ? rc : control_enter(store, patience, err);
@@ -430,11 +434,6 @@ static int ask_store_with(const emb_store *store_, int call,
   }
   control_leave(store);
   return rc;
-}
-
-static int ask_store(const emb_store *store, int call, const union word *w,
-                     uint64_t *result, emb_err *err) {
-  return ask_store_with(store, call, w, result, patience_of_thread(), err);
 }
 
 /* A word that the owner writes into the slot of the store's own session. */
@@ -592,7 +591,7 @@ size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
 
 int served_drop(emb_store *store, emb_err *err) {
   uint64_t result;
-  int rc = ask_store_with(store, CALL_drop, NULL, &result, NULL, err);
+  int rc = ask_store(store, CALL_drop, NULL, &result, err);
   return rc == CALL_ELSEWHERE
              ? err_set(err, EMB_BUSY, "%s is owned by another process",
                        store->core.dir)

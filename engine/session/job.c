@@ -40,6 +40,7 @@ void job_free(struct job *job) {
     env->release(env, job->cold);
     env->release(env, job->cold_keys);
     env->release(env, job->state);
+    env->release(env, job->counted);
     env->release(env, job->copy);
     env->release(env, job->give);
     env->release(env, job->kept);

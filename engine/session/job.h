@@ -72,7 +72,8 @@ struct job {
   uint8_t *found;
   uint64_t *versions;
   uint8_t *state;
-  int blocked; /* some are FETCH_BLOCKED; session's thread */
+  uint8_t *counted; /* or NULL: 1 for each row that the job has counted */
+  int blocked;      /* none is, since one was at its bound; session's thread */
 
   /* JOB_WRITE: the rows, copied, and which of them give back a Get. */
   float *copy;

@@ -7,7 +7,8 @@
 #include "patience.h"
 
 #define LEAST_US 1000000 /* before an owner counts as stopped */
-#define MOMENT_US 50000  /* in which one that lives gives a sign */
+#define MOMENT_US 50000  /* in which one that lives gives a sign, */
+#define AGAIN_US 1000    /* one that has had such a moment just now */
 
 static uint64_t most_us(uint64_t timeout_us) {
   return timeout_us > LEAST_US ? timeout_us : LEAST_US;
@@ -34,9 +35,16 @@ uint64_t patience_left_of(struct core *core, const emb_patience *patience) {
                  most_us(atomic_load(&core->timeout_ms) * 1000));
 }
 
-uint64_t patience_end_us(const emb_session *s) {
-  return s->patience && s->patience->is_silent ? MOMENT_US
-                                               : patience_left_us(s);
+uint64_t patience_end_us(const emb_session *s, int64_t process) {
+  const emb_patience *p = s->patience;
+  struct env *env = s->core->env;
+  if (!p || !p->is_silent) {
+    return patience_left_us(s);
+  }
+  return process && p->process == process &&
+                 env->now_us(env) - p->since_us < MOMENT_US
+             ? AGAIN_US
+             : MOMENT_US;
 }
 
 int patience_is_over(const emb_session *s, int64_t process) {

@@ -14,7 +14,8 @@
 **            ended (spent_us = 0), and when the limit has passed since
 **   silent   as long as no owner has given a sign of life since: what ends
 **            something (a rollback, a close) waits for a moment, even where it
-**            is fresh
+**            is fresh; the ends of one transaction in several stores of one
+**            process wait for one moment together
 */
 #ifndef EMB_SESSION_PATIENCE_H
 #define EMB_SESSION_PATIENCE_H
@@ -26,8 +27,8 @@ emb_patience *patience_of_thread(void);
 /* How long the session's next wait may take. */
 uint64_t patience_left_us(const emb_session *s);
 uint64_t patience_left_of(struct core *core, const emb_patience *patience);
-/* The same of a call that only ends something. */
-uint64_t patience_end_us(const emb_session *s);
+/* The same of a call that only ends something, by this process. */
+uint64_t patience_end_us(const emb_session *s, int64_t process);
 /* What it may take where nothing has been waited for: only then an owner that
 ** has begun a call is given up. */
 uint64_t patience_most_us(const emb_session *s);

@@ -33,6 +33,7 @@
 struct undo { /* one replaced entry of the map */
   int64_t key;
   uint64_t word;
+  uint64_t deferred; /* leases that the commit was to give back for it */
 };
 
 struct void_range {

@@ -155,10 +155,14 @@ get_deliver(struct get *g, uint32_t row, uint64_t word, const struct rec *rec,
 ** on, as the row may not be read yet. */
 static inline int get_acquire_row(struct get *g, uint32_t row, uint64_t hash,
                                   struct entry **entry, uint64_t *word) {
+  size_t held = g->s->leases.held;
   if (!*word ||
       bound_try_plain(g->s, g->keys[row], hash, g->call, *entry, word) ||
       bound_try(g->s, g->keys[row], hash, g->call, entry, word) !=
           KEY_BLOCKED) {
+    if (g->counted) {
+      g->counted[row] = g->s->leases.held > held;
+    }
     return 0;
   }
   if (!g->state) {

@@ -34,6 +34,7 @@ struct get {
   emb_track *tracks; /* or NULL */
   uint8_t
       *state; /* NULL, or: a row at its bound is FETCH_BLOCKED, not the end */
+  uint8_t *counted;              /* NULL, or: 1 for each row that is counted */
   const struct get_taker *taker; /* NULL: vectors has room for all */
   size_t at;      /* for the taker: the first row of the chunk in the batch, */
   uint32_t taken; /* rows of the chunk that it has, */

@@ -472,7 +472,7 @@ static int change_one(emb_session *s, const struct txn_batch *b, size_t i) {
     row.says = g->sums + (g->sum_at[i] - 1) * dim;
   }
   int rc = put_waiting(s, &row);
-  if (!rc && b->call) {
+  if (!rc && b->call && row.done) {
     bound_put_later(s, row.key, hash_key(row.key), b->call);
   }
   if (!rc && b->found) {
@@ -702,7 +702,7 @@ int local_txn_delete(emb_session *s, const int64_t *keys, size_t n,
   for (size_t i = 0; !rc && i < n; i++) {
     uint8_t was;
     rc = txn_delete_row(s, keys[i], &was);
-    if (!rc && call) {
+    if (!rc && call && was) {
       bound_put_later(s, keys[i], hash_key(keys[i]), call);
     }
     if (found && !rc) {

@@ -67,7 +67,7 @@ int txn__remember(emb_session *s, int64_t key, uint64_t word) {
   if (!txn__must_remember(txn, word)) {
     return EMB_OK;
   }
-  struct undo undo = {key, word};
+  struct undo undo = {key, word, bound_deferred(s, key, hash_key(key))};
   return spill_push(&txn->undo, &undo, &s->err);
 }
 
@@ -134,6 +134,7 @@ static int undo_to(emb_session *s, struct savepoint save) {
     if (entry && !is_later(&save, undo.word) &&
         !EMB_SEED(SEED_SAVEPOINT_NOT_RESTORED)) {
       atomic_store_explicit(&entry->word, undo.word, memory_order_release);
+      bound_defer(s, undo.key, hash_key(undo.key), (uint32_t)undo.deferred);
     }
   }
   txn->count_change = save.count_change;

@@ -120,12 +120,13 @@ static void remove_old(struct backup *b) {
 /* From the commit in here on the target is the new backup. */
 static int publish_again(struct backup *b, char **err) {
   sqlite3 *db = NULL;
+  struct ext_wait wait;
   emb_err error;
   int rc = emb_place_sync(b->target_emb, &error);
   rc = rc ? ext_backup_error(err, rc, &error)
           : ext_backup_open(b, b->target, SQLITE_OPEN_READWRITE, &db, err);
   if (rc == SQLITE_OK) {
-    sqlite3_busy_timeout(db, 5000);
+    ext_wait_for_locks(&wait, b->conn, db, EXT_BACKUP_WAIT_MS);
     rc = ext_exec(db, err, "PRAGMA synchronous=EXTRA");
   }
   if (rc == SQLITE_OK)

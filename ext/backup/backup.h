@@ -82,6 +82,9 @@ struct backup_part {
   int made;
 };
 
+/* For a lock of the target's. */
+#define EXT_BACKUP_WAIT_MS 5000
+
 struct backup {
   struct ext_conn *conn;
   const char *schema;
@@ -94,9 +97,10 @@ struct backup {
   struct backup_part *parts;
   size_t n;
   struct ext_moment moment;
-  int attempts; /* to find it, between the commits of others */
-  sqlite3 *out; /* copy.db-backup-new */
-  char **old;   /* plain names of the target's stores */
+  int attempts;         /* to find it, between the commits of others */
+  sqlite3 *out;         /* copy.db-backup-new, */
+  struct ext_wait wait; /* and how it waits */
+  char **old;           /* plain names of the target's stores */
   size_t olds;
   sqlite3_int64 bytes; /* of the database */
 };

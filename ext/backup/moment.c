@@ -24,25 +24,7 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 #include <time.h>
 
-#define WAIT_MS 10000 /* at least, for the write lock */
-
-/* ---- waiting ------------------------------------------------------------- */
-
-struct moment_waiting {
-  struct ext_conn *conn;
-  int waited_ms, most_ms, interrupted;
-};
-
-static int is_busy(void *arg, int times) {
-  struct moment_waiting *w = arg;
-  (void)times;
-  w->interrupted = ext_link_interrupted(w->conn);
-  if (w->interrupted || w->waited_ms >= w->most_ms)
-    return 0;
-  sqlite3_sleep(5);
-  w->waited_ms += 5;
-  return 1;
-}
+#define MOMENT_WAIT_MS 10000 /* at least, for the write lock */
 
 static int pragma_number(sqlite3 *db, const char *sql) {
   sqlite3_stmt *pragma = NULL;
@@ -110,16 +92,15 @@ static void moment_disconnect(sqlite3 **db) {
 /* Runs what needs a lock, which the caller may wait for. */
 static int moment_run(struct ext_moment *m, sqlite3 *db, const char *sql,
                       char **err) {
-  struct moment_waiting w = {m->conn, 0, 0, 0};
-  int rc;
-  w.most_ms = pragma_number(m->conn->db, "PRAGMA busy_timeout");
-  w.most_ms = w.most_ms > WAIT_MS ? w.most_ms : WAIT_MS;
-  sqlite3_busy_handler(db, is_busy, &w);
+  struct ext_wait wait;
+  int ms = pragma_number(m->conn->db, "PRAGMA busy_timeout"), rc;
+  ext_wait_for_locks(&wait, m->conn, db,
+                     (uint64_t)(ms > MOMENT_WAIT_MS ? ms : MOMENT_WAIT_MS));
   rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
   if (rc != SQLITE_OK)
     ext_sql_error(err, db, rc);
   sqlite3_busy_handler(db, NULL, NULL);
-  return w.interrupted ? ext_error(err, SQLITE_INTERRUPT, "interrupted") : rc;
+  return ext_wait_result(&wait, rc, err);
 }
 
 /* ---- two connections ----------------------------------------------------- */

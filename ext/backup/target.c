@@ -84,17 +84,18 @@ static int look_at_row(void *arg, const char *table, const char *uuid,
 ** rolls back what a process left that died while bringing it up to date. */
 static int look_at_earlier(struct backup *b, char **err) {
   struct looking l = {b, 0, SQLITE_OK, 0, err};
+  struct ext_wait wait;
   sqlite3_int64 size;
   sqlite3 *db = NULL;
   int rc = ext_backup_open(b, b->target, SQLITE_OPEN_READWRITE, &db, err);
   if (rc == SQLITE_OK) {
-    sqlite3_busy_timeout(db, 5000);
+    ext_wait_for_locks(&wait, b->conn, db, EXT_BACKUP_WAIT_MS);
     rc = sqlite3_exec(db, "BEGIN; SELECT count(*) FROM sqlite_schema", NULL,
                       NULL, NULL);
     if (rc == SQLITE_NOTADB)
       rc = not_ours(b, err);
     else
-      ext_sql_error(err, db, rc);
+      rc = ext_wait_result(&wait, ext_sql_error(err, db, rc), err);
   }
   if (rc == SQLITE_OK)
     rc = ext_backup_sum(db, &l.sum, &size, err);
@@ -193,7 +194,7 @@ static int take_lock(struct backup *b, char **err) {
   rc = ext_backup_open(b, b->new, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                        &b->out, err);
   if (rc == SQLITE_OK) {
-    sqlite3_busy_timeout(b->out, LOCK_MS);
+    ext_wait_for_locks(&b->wait, b->conn, b->out, LOCK_MS);
     rc = sqlite3_exec(b->out,
                       "BEGIN EXCLUSIVE; PRAGMA locking_mode=EXCLUSIVE; "
                       "COMMIT; PRAGMA journal_mode=DELETE",
@@ -203,6 +204,9 @@ static int take_lock(struct backup *b, char **err) {
             SQLITE_OK &&
         moved)
       rc = SQLITE_BUSY;
+    rc = ext_wait_result(&b->wait, rc, err);
+    if (rc == SQLITE_INTERRUPT)
+      return rc;
     if (rc == SQLITE_BUSY)
       rc = ext_error(err, rc, "a backup to \"%s\" is being made", b->target);
     else if (rc == SQLITE_NOTADB)

@@ -44,6 +44,14 @@
 
 /* A table object as its connection and its link see it: the first part of each
 ** (table/table.h has the whole). */
+/* Waits for locks of SQLite's on a connection that is not the user's (wait.c).
+ */
+struct ext_wait {
+  struct ext_conn *conn; /* the user's */
+  uint64_t limit_us, since_us;
+  int is_interrupted; /* the last one ended so */
+};
+
 struct ext_table {
   sqlite3_vtab base; /* must be first */
   struct ext_conn *conn;
@@ -87,6 +95,7 @@ struct ext_conn {
   int attached;       /* links that may be detached */
   int encoding_known; /* of the database's texts (encoding.c) */
   emb_patience patience; /* of all its links [link.c] */
+  struct ext_wait wait;  /* of connections beside it (table/keys.c) */
   struct ext_link *links;
   struct ext_orphan *orphans;
   struct ext_name *names;
@@ -324,6 +333,15 @@ void ext_conn_forget_names(struct ext_conn *conn);
 /* Closes what the other connections of the process have of stores that were
 ** dropped, where those connections are not in use now. */
 void ext_conn_sweep(struct ext_conn *conn);
+
+/* ---- wait.c ------------------------------------------------------------- */
+
+/* From now on db waits for locks so long, or until the user's connection is
+** interrupted.  *wait stays until db is closed. */
+void ext_wait_for_locks(struct ext_wait *wait, struct ext_conn *conn,
+                        sqlite3 *db, uint64_t limit_ms);
+/* rc, or SQLITE_INTERRUPT where that is why it is SQLITE_BUSY. */
+int ext_wait_result(struct ext_wait *wait, int rc, char **err);
 
 /* ---- orphan.c ----------------------------------------------------------- */
 

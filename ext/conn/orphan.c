@@ -38,8 +38,14 @@ struct ext_orphan {
   char *schema, *file, *vfs;
   char *path; /* NULL if temporary */
   char uuid[33];
+  int tried; /* in vain: from now on it is waited for a moment */
   struct ext_orphan *next;
 };
+
+/* Waits for a lock, or for a process that does not answer: the first, and all
+** others of one call together. */
+#define ORPHAN_WAIT_MS 1000
+#define ORPHAN_AGAIN_MS 20
 
 static void free_orphan(struct ext_orphan *orphan) {
   sqlite3_free(orphan->schema);
@@ -84,10 +90,30 @@ static void read_uuid(const char *hex, uint8_t uuid[16]) {
   }
 }
 
-/* Deletes the store of an orphan for good.  0 when it has to wait. */
-static int orphan_bury(struct ext_conn *conn, struct ext_orphan *orphan) {
-  struct ext_link *link = ext_link_find(conn, orphan->uuid, orphan->path);
+static emb_patience orphan_again(const struct ext_conn *conn) {
+  return (emb_patience){.limit_us = ORPHAN_AGAIN_MS * UINT64_C(1000),
+                        .interrupt = conn->patience.interrupt,
+                        .interrupt_arg = conn->patience.interrupt_arg};
+}
+
+/* Another process may own it.  That this one does not answer is no error of the
+** statement, of which SQLite has committed all; so its next wait is a new one.
+*/
+static int orphan_drop(struct ext_conn *conn, struct ext_orphan *orphan,
+                       emb_patience *again, emb_err *err) {
   uint8_t uuid[16];
+  int rc;
+  read_uuid(orphan->uuid, uuid);
+  emb_wait_with(orphan->tried ? again : &conn->patience);
+  rc = emb_drop(orphan->path, uuid, err);
+  orphan->tried = 1;
+  return rc;
+}
+
+/* Deletes the store of an orphan for good.  0 when it has to wait. */
+static int orphan_bury(struct ext_conn *conn, struct ext_orphan *orphan,
+                       emb_patience *again) {
+  struct ext_link *link = ext_link_find(conn, orphan->uuid, orphan->path);
   char *parent;
   emb_err err;
   int rc;
@@ -100,9 +126,8 @@ static int orphan_bury(struct ext_conn *conn, struct ext_orphan *orphan) {
   rc = ext_place_sync(orphan->file);
   if (rc && rc != EACCES)
     return 0;
-  read_uuid(orphan->uuid, uuid);
-  rc = emb_drop(orphan->path, uuid, &err);
-  if (rc == EMB_BUSY || rc == EMB_LOCKED)
+  rc = orphan_drop(conn, orphan, again, &err);
+  if (rc == EMB_BUSY || rc == EMB_LOCKED || rc == EMB_INTERRUPT)
     return 0;
   if (rc != EMB_OK)
     sqlite3_log(ext_code(rc), "emb: deleting %s: %s", orphan->path, err.text);
@@ -126,7 +151,8 @@ static int is_named(sqlite3 *db, const char *schema,
 }
 
 /* The same for a file that the connection does not have open any more. */
-static int is_named_in_file(const struct ext_orphan *orphan) {
+static int is_named_in_file(struct ext_conn *conn, struct ext_orphan *orphan) {
+  struct ext_wait wait;
   sqlite3 *db = NULL;
   int named = -1;
   if (orphan->path == NULL)
@@ -134,8 +160,11 @@ static int is_named_in_file(const struct ext_orphan *orphan) {
   if (sqlite3_open_v2(orphan->file, &db,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_PRIVATECACHE,
                       orphan->vfs[0] ? orphan->vfs : NULL) == SQLITE_OK) {
-    sqlite3_busy_timeout(db, 1000);
+    ext_wait_for_locks(&wait, conn, db,
+                       orphan->tried && !conn->closing ? ORPHAN_AGAIN_MS
+                                                       : ORPHAN_WAIT_MS);
     named = is_named(db, "main", orphan);
+    orphan->tried |= named < 0;
   }
   sqlite3_close(db);
   return named;
@@ -148,27 +177,27 @@ int ext_orphan_is_dropped(struct ext_table *table, const char *uuid) {
                        &vfs);
   like.vfs = (char *)(vfs ? vfs->zName : "");
   memcpy(like.uuid, uuid, sizeof like.uuid);
-  return is_named_in_file(&like) == 0;
+  return is_named_in_file(table->conn, &like) == 0;
 }
 
-static int is_named_now(struct ext_conn *conn,
-                        const struct ext_orphan *orphan) {
+static int is_named_now(struct ext_conn *conn, struct ext_orphan *orphan) {
   int state = sqlite3_txn_state(conn->db, orphan->schema);
   if (state < 0 ||
       strcmp(ext_place_file(conn->db, orphan->schema), orphan->file) != 0)
-    return is_named_in_file(orphan); /* detached */
+    return is_named_in_file(conn, orphan); /* detached */
   return state == SQLITE_TXN_WRITE ? -1
                                    : is_named(conn->db, orphan->schema, orphan);
 }
 
 void ext_orphan_settle(struct ext_conn *conn) {
   struct ext_orphan **at = &conn->orphans;
+  emb_patience again = orphan_again(conn);
   if (ext_conn_is_inherited(conn))
     return;
   while (*at) {
     struct ext_orphan *orphan = *at;
     int named = is_named_now(conn, orphan);
-    if (named == 1 || (named == 0 && orphan_bury(conn, orphan))) {
+    if (named == 1 || (named == 0 && orphan_bury(conn, orphan, &again))) {
       *at = orphan->next;
       free_orphan(orphan);
     } else {
@@ -178,11 +207,12 @@ void ext_orphan_settle(struct ext_conn *conn) {
 }
 
 void ext_orphan_settle_closed(struct ext_conn *conn) {
+  emb_patience again = orphan_again(conn);
   while (conn->orphans) {
     struct ext_orphan *orphan = conn->orphans;
     conn->orphans = orphan->next;
-    if (!ext_conn_is_inherited(conn) && is_named_in_file(orphan) == 0)
-      orphan_bury(conn, orphan);
+    if (!ext_conn_is_inherited(conn) && is_named_in_file(conn, orphan) == 0)
+      orphan_bury(conn, orphan, &again);
     free_orphan(orphan);
   }
 }
@@ -190,16 +220,18 @@ void ext_orphan_settle_closed(struct ext_conn *conn) {
 /* SQLite is not ready for SQL on this connection. */
 void ext_orphan_settle_ended(struct ext_conn *conn) {
   struct ext_orphan **at = &conn->orphans;
+  emb_patience again = orphan_again(conn);
   if (ext_conn_is_inherited(conn))
     return;
   while (*at) {
     struct ext_orphan *orphan = *at;
-    int named = orphan->path ? is_named_in_file(orphan) : -1;
-    if (named == 1 || (named == 0 && orphan_bury(conn, orphan))) {
+    int named = orphan->path ? is_named_in_file(conn, orphan) : -1;
+    if (named == 1 || (named == 0 && orphan_bury(conn, orphan, &again))) {
       *at = orphan->next;
       free_orphan(orphan);
     } else {
       at = &orphan->next;
     }
   }
+  ext_link_reported(conn);
 }

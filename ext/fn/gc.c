@@ -45,6 +45,7 @@ static int gc_collect(struct ext_conn *conn, const char *schema,
       break;
   if (link)
     ext_link_close_idle(link);
+  emb_wait_with(&conn->patience);
   if (emb_drop(path, NULL, NULL) == EMB_OK) {
     ext_conn_sweep(conn);
     *count += access(path, F_OK) != 0;

@@ -116,6 +116,5 @@ int ext_beside_forget_left(struct ext_table *table, const int64_t *keys,
   if (rc == SQLITE_OK && left.n)
     rc = left_delete(&left, err);
   sqlite3_finalize(left.look);
-  sqlite3_close(left.other);
-  return rc;
+  return ext_keys_disconnect(table, left.other, rc, err);
 }

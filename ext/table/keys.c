@@ -128,8 +128,17 @@ int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err) {
   if (rc != SQLITE_OK)
     return ext_error(err, rc, "cannot open the database once more: %s",
                      sqlite3_errstr(rc));
-  sqlite3_busy_timeout(*other, (int)ext_vtab(table)->options.config.timeout_ms);
+  ext_wait_for_locks(&table->conn->wait, table->conn, *other,
+                     ext_vtab(table)->options.config.timeout_ms);
   return SQLITE_OK;
+}
+
+int ext_keys_disconnect(struct ext_table *table, sqlite3 *other, int rc,
+                        char **err) {
+  if (other == NULL)
+    return rc;
+  sqlite3_close(other);
+  return ext_wait_result(&table->conn->wait, rc, err);
 }
 
 /* Within a statement that reads a WAL the connection cannot write once another
@@ -200,7 +209,7 @@ int ext_keys_commit(struct ext_table *table, struct ext_keys *keys,
   rc = ext_keys_writer(table, &other, err);
   if (rc == SQLITE_OK)
     rc = ext_dict_add_now(link->dict, other, &batch, &rows, err);
-  sqlite3_close(other);
+  rc = ext_keys_disconnect(table, other, rc, err);
   if (rc == SQLITE_OK) {
     keys->absent = 0;
     keys->rowless = 1;
@@ -225,9 +234,8 @@ static int keys_restore(struct ext_table *table, struct ext_keys *keys,
       rc = emb_delete(link->session, &keys->at[i], 1, NULL);
       rc = rc ? ext_link_error(link, rc, err) : SQLITE_OK;
     }
-  sqlite3_close(other);
   sqlite3_free(taken);
-  return rc;
+  return ext_keys_disconnect(table, other, rc, err);
 }
 
 /* How often texts were removed by now: a transaction that reads a WAL sees what
@@ -249,8 +257,7 @@ static int keys_removals_now(struct ext_table *table, int64_t *removals,
   rc = ext_sql_error(err, other, rc);
   sqlite3_finalize(select);
   sqlite3_free(sql);
-  sqlite3_close(other);
-  return rc;
+  return ext_keys_disconnect(table, other, rc, err);
 }
 
 int ext_keys_settle(struct ext_table *table, struct ext_keys *keys,

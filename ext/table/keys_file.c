@@ -235,7 +235,7 @@ int ext_file_keys_begin(struct ext_table *table, const char *path,
     return ext_engine_error(err, rc, error.text);
   rc = file_take_texts(table, from, path, file, err);
   emb_file_close(from);
-  return rc;
+  return ext_wait_result(&table->conn->wait, rc, err);
 }
 
 void ext_file_keys_end(struct ext_file_keys *file) {

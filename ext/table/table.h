@@ -481,6 +481,9 @@ int ext_keys_verify(struct ext_table *table, sqlite3_str *report, char **err);
 int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err);
 /* Another connection to the same file, which waits for locks as the table. */
 int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err);
+/* Closes it, or nothing; rc, or SQLITE_INTERRUPT if that has ended its wait. */
+int ext_keys_disconnect(struct ext_table *table, sqlite3 *other, int rc,
+                        char **err);
 /* Of struct ext_dict_rows; arg is the link. */
 int ext_keys_exist(void *link, const int64_t *ids, size_t n, uint8_t *are,
                    char **err);

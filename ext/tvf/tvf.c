@@ -181,8 +181,9 @@ static int tvf_begin(struct ext_tvf_cursor *cursor, sqlite3_value **arguments,
   if (!cursor->tvf->is_state || patience->limit_us)
     return cursor->tvf->begin(cursor, arguments, err);
   patience->limit_us = STATE_WAIT_US;
-  patience->spent_us = 0;
+  patience->spent_us = cursor->spent_us;
   rc = cursor->tvf->begin(cursor, arguments, err);
+  cursor->spent_us = patience->spent_us;
   patience->limit_us = patience->spent_us = 0;
   return rc;
 }

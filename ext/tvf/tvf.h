@@ -33,7 +33,9 @@ struct ext_tvf_cursor {
   struct ext_link *link; /* NULL, or kept open by ext_tvf_hold until the end */
   sqlite3_stmt *reads;   /* NULL, or what keeps its database attached */
   int plan;              /* idxNum */
-  size_t n, at;          /* rows at hand, and which one it is on */
+  uint64_t spent_us; /* waited in vain for an owner whose state it shows, in a
+                        statement that asks for those of many tables */
+  size_t n, at;      /* rows at hand, and which one it is on */
 };
 
 /* What may be NULL says what that means. */

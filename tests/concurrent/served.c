@@ -1329,4 +1329,5 @@ static void as_a_client(const char *name) {
 
 TEST(model_as_a_client) { as_a_client("store_model"); }
 TEST(leases_as_a_client) { as_a_client("staleness_leases"); }
+TEST(pending_reads_as_a_client) { as_a_client("staleness_model"); }
 TEST(history_as_a_client) { as_a_client("staleness_history"); }

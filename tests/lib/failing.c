@@ -602,6 +602,11 @@ static void *map(struct env *env, size_t bytes, int huge) {
   return at;
 }
 
+static void use_huge(struct env *env, void *start, size_t bytes) {
+  struct env *below = of(env)->below;
+  below->use_huge(below, start, bytes);
+}
+
 static void unmap(struct env *env, void *at, size_t bytes) {
   struct failing *f = of(env);
   add(f, &f->blocks, -(at != NULL));
@@ -761,6 +766,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .release = release,
       .map = map,
       .unmap = unmap,
+      .use_huge = use_huge,
       .discard = discard,
       .memory_limit = memory_limit,
       .now_us = now_us,

@@ -46,10 +46,11 @@ enum {
   EPOCH_MS_MAX = 10000,
   CATCH_UP = 3, /* each third epoch waits for the background work */
   REOPEN = 2,   /* in the first third each second epoch reopens */
-  /* At rest: log, lock, manifest, the directory, five rings, and three of the
-  ** server's; the store's threads, the server's, and two workers. */
-  OPEN_FILES = 12,
-  OPEN_THREADS = 5,
+  /* At rest: log, lock, the rings that are kept, and four of the server's; a
+  ** thread for flushes, one for other work, the server's, and four for
+  ** batches. */
+  OPEN_FILES = 2 + 8 + 4,
+  OPEN_THREADS = 1 + 1 + 1 + 4,
   /* log, lock, manifest, index and its spare, socket, and perhaps hot */
   OPEN_NAMES = 7,
 };

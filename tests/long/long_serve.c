@@ -38,8 +38,9 @@ enum {
   TICK_MS = 5,
   CAPACITY = SLOTS / 3,
   REC_BYTES = 16 + DIM * 4 * 2 + 8,
-  /* At rest: log, lock, five rings, and three of the server's of each store. */
-  OPEN_FILES = 3 * 10,
+  /* At rest: log and lock of each store, the rings that are kept, and four of
+  ** the server's. */
+  OPEN_FILES = 3 * 2 + 8 + 4,
   EPOCH_MS_MAX = 2000, /* the log is kept for the slow copy */
   CATCH_UP = 3, /* each third epoch the slow copy reads and the disk is seen */
 };

@@ -5,7 +5,9 @@
 */
 #include "staleness_help.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "engine/session/store.h"
 
@@ -470,6 +472,50 @@ TEST(a_refused_batch_gives_back_what_it_took) {
     CHECK_EQ_INT(pending_other_than(x.c, keys + 24, 16, 0), 0);
   }
   bounded_close(&x);
+}
+
+/* All that was written is unreadable now. */
+static void spoil_log(void) {
+  char path[600], junk[4096];
+  memset(junk, 0xa5, sizeof junk);
+  (void)snprintf(path, sizeof path, "%s/log", help_path("store"));
+  int fd = open(path, O_WRONLY);
+  off_t end = lseek(fd, 0, SEEK_END);
+  for (off_t at = 0; at < end; at += (off_t)sizeof junk)
+    CHECK(pwrite(fd, junk, sizeof junk, at) == (ssize_t)sizeof junk);
+  (void)close(fd);
+}
+
+/* A batch that fails gives back what it counted, and leaves what the session
+** got and put meanwhile. */
+TEST(a_failed_prefetch_gives_back_its_own) {
+  enum { COLD, LAST, GOT, WRITTEN, N };
+  struct bounded x;
+  int64_t keys[N] = {0, MANY + 1, MANY + 2, MANY + 3};
+  float vectors[N * DIM];
+  uint64_t ticket;
+  if (!bounded_open(&x, 4, FOR_EVER, EMB_OPEN_ALONE))
+    return;
+  put_many(x.a, 0, 1, MANY, 1);
+  put_many(x.a, MANY + 1, 1, 10, 1); /* in memory */
+  OK(x.a, get_one(x.a, keys[WRITTEN], NULL));
+  spoil_log();
+  OK(x.a, emb_prefetch(x.a, keys, N, &(emb_rows){.vectors = vectors}, &ticket));
+  CHECK_EQ_INT(emb_leases(x.a), N + 1);
+  OK(x.a, get_one(x.a, keys[GOT], NULL));
+  OK(x.a, put_one(x.a, keys[WRITTEN], 2));
+  CHECK_EQ_INT(emb_leases(x.a), N + 1);
+  GIVES(x.a, EMB_CORRUPT, emb_prefetch_synchronize(x.a, ticket, NULL));
+  CHECK_EQ_INT(pending_of(x.c, keys[COLD]), 0);
+  CHECK_EQ_INT(pending_of(x.c, keys[LAST]), 0);
+  CHECK_EQ_INT(pending_of(x.c, keys[GOT]), 1);
+  CHECK_EQ_INT(pending_of(x.c, keys[WRITTEN]), 0);
+  CHECK_EQ_INT(emb_leases(x.a), 1);
+  emb_err err;
+  emb_session_close(x.b);
+  emb_session_close(x.c);
+  emb_session_close(x.a);
+  (void)emb_close(x.store, &err); /* it may say what is damaged */
 }
 
 enum { CROSS_KEYS = 48, CROSS_ROUNDS = 1000, CROSS_THREADS = 4 };

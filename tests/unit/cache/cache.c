@@ -234,6 +234,32 @@ TEST(record_that_moved_is_not_promoted) {
   close_core();
 }
 
+/* Of a slot that has another key's record by now, or is being filled or left,
+** a word says nothing. */
+TEST(address_of_a_cached_record_is_its_own) {
+  open_core();
+  uint64_t word;
+  (void)read_key(1);
+  (void)index_find(&core.index, 1, hash_key(1), &word);
+  CHECK(word & WORD_CACHED);
+  struct cache_slot *slot = cache_at(&core.cache, word_address(word));
+  CHECK(key_cached_address(&core, 1, word) == log_address_of(1));
+  CHECK(key_find_address(&core, 1, hash_key(1)) == log_address_of(1));
+  CHECK(key_cached_address(&core, 2, word) == 0);
+  cache_pin(&core.cache, slot);
+  CHECK(key_cached_address(&core, 1, word) == log_address_of(1));
+  cache_unpin(&core.cache, slot);
+  uint64_t version = rec_version(atomic_load(&slot->rec.stamp));
+  rec_begin(&slot->rec);
+  CHECK(key_cached_address(&core, 1, word) == 0);
+  rec_end(&slot->rec, version);
+  uint64_t address = atomic_exchange(&slot->log_address, 0);
+  CHECK(key_cached_address(&core, 1, word) == 0);
+  atomic_store(&slot->log_address, address);
+  CHECK(key_cached_address(&core, 1, word) == log_address_of(1));
+  close_core();
+}
+
 TEST(pending_and_intent_survive_promotion_and_reclaim) {
   open_core();
   const uint64_t kept = WORD_INTENT | UINT64_C(77) << WORD_PENDING_SHIFT;
