@@ -41,6 +41,7 @@
 #include "served.h"
 #include "server.h"
 #include "stat_row.h"
+#include "stat_text.h"
 
 #define TRY_US 2000
 #define CONTROL_US 100 /* between two looks at control_lock */
@@ -278,6 +279,7 @@ int route_recovered(emb_store *store) {
 }
 
 void route_close(emb_store *store) {
+  stat__text_free(store);
   if (store->control) {
     link__close(store->control);
     session_free(store->control);
@@ -507,6 +509,21 @@ static int64_t seen_owner(emb_store *store, int *is_near) {
   return process;
 }
 
+/* What is this process's own, also where another one is the owner. */
+static int is_own_stat(const char *name) {
+  return strcmp(name, "owner") == 0 || strcmp(name, "directory") == 0;
+}
+
+static void take_stat(emb_store *store, emb_stat *stat, struct stat_row *row) {
+  const char *text;
+  row->text[sizeof row->text - 1] = 0;
+  if (!stat->text) {
+    stat->value = row->value;
+  } else if ((text = stat__text_keep(store, row->text))) {
+    stat->text = text;
+  }
+}
+
 /* The owner's values under the names that this process has for them. */
 size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
   size_t n = local_stats(store, stats, max);
@@ -525,8 +542,8 @@ size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
   for (size_t i = 0; i < n; i++) {
     for (size_t k = 0; k < got && k < n; k++) {
       if (strncmp(stats[i].name, rows[k].name, sizeof rows[k].name) == 0 &&
-          !stats[i].text && strcmp(stats[i].name, "owner") != 0) {
-        stats[i].value = rows[k].value;
+          !stats[i].text == !rows[k].has_text && !is_own_stat(stats[i].name)) {
+        take_stat(store, &stats[i], &rows[k]);
         break;
       }
     }

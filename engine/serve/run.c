@@ -135,7 +135,14 @@ static size_t run_stats(emb_store *store, struct stat_row *rows, size_t max) {
     memset(row, 0, sizeof *row);
     strncpy(row->name, some[i].name, sizeof row->name - 1);
     row->has_text = some[i].text != NULL;
-    strncpy(row->text, some[i].text ? some[i].text : "", sizeof row->text - 1);
+    size_t length = strlen(some[i].text ? some[i].text : "");
+    if (length >= sizeof row->text) { /* not within a character */
+      length = sizeof row->text - 1;
+      while (length && (some[i].text[length] & 0xC0) == 0x80) {
+        length--;
+      }
+    }
+    memcpy(row->text, some[i].text ? some[i].text : "", length);
     row->value = some[i].value;
   }
   return n;

@@ -159,10 +159,12 @@ struct emb_store {
   /* When it asked last, 0: it has no link; relaxed. */
   _Atomic uint64_t control_us;
   struct emb_session *control; /* control_lock: asks what concerns the store */
-  struct emb_session *orphan;  /* own_lock: its client has gone (serve/) */
-  struct env_file *manifest;   /* to look at; own_lock */
-  uint64_t newest_seen;        /* generation of it; own_lock */
-  int may_not_lock;            /* the lock file is another user's; own_lock */
+  /* Any thread puts one in front; read by any, until the store is closed. */
+  struct stat_text *_Atomic stat_texts; /* serve/stat_text.h */
+  struct emb_session *orphan; /* own_lock: its client has gone (serve/) */
+  struct env_file *manifest;  /* to look at; own_lock */
+  uint64_t newest_seen;       /* generation of it; own_lock */
+  int may_not_lock;           /* the lock file is another user's; own_lock */
   int replayed; /* the log was read beyond the checkpoint; own_lock */
 };
 

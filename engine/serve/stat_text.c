@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+**
+** stat_text.c -- see stat_text.h.
+**
+** emb_stats gives texts that stay as long as the store is open.  Those of the
+** owner come in a message, so each that differs is kept once: they are names of
+** states, and now and then an error.
+**
+** THREADS  Any.  Two may keep the same text at once; then it is there twice.
+*/
+#include "stat_text.h"
+
+#include <string.h>
+
+#define TEXTS_MAX 256
+
+struct stat_text {
+  struct stat_text *next;
+  char text[];
+};
+
+const char *stat__text_keep(emb_store *store, const char *text) {
+  struct env *env = store->core.env;
+  struct stat_text *first = atomic_load(&store->stat_texts), *t;
+  size_t bytes = strlen(text) + 1, n = 0;
+  for (t = first; t; t = t->next, n++) {
+    if (strcmp(t->text, text) == 0) {
+      return t->text;
+    }
+  }
+  t = n < TEXTS_MAX ? env->allocate(env, sizeof *t + bytes) : NULL;
+  if (!t) {
+    return NULL;
+  }
+  memcpy(t->text, text, bytes);
+  t->next = first;
+  while (!atomic_compare_exchange_weak(&store->stat_texts, &t->next, t)) {
+  }
+  return t->text;
+}
+
+void stat__text_free(emb_store *store) {
+  struct env *env = store->core.env;
+  struct stat_text *t = atomic_exchange(&store->stat_texts, NULL);
+  while (t) {
+    struct stat_text *next = t->next;
+    env->release(env, t);
+    t = next;
+  }
+}
