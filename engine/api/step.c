@@ -215,9 +215,9 @@ static uint64_t step_work(void *arg) {
     /* A process that is over after one statement has not read a large table. */
     if (warm_is_small(store)) {
       tasks_pass(store, LANE_AFTER, 1, &more, NULL);
-      if (!more) {
-        return work_rest(store);
-      }
+    }
+    if (!more) {
+      return work_rest(store);
     }
   }
   if (core_stopping(&store->core)) {

@@ -327,8 +327,9 @@ struct env {
   uint32_t (*wall_s)(struct env *); /* seconds since 1970; may jump */
   void (*sleep_us)(struct env *, uint64_t);
   /* Waits for a condition, whose clock is CLOCK_MONOTONIC and whose mutex is
-  ** held, at most this long (UINT64_MAX: for ever).  May return sooner. */
-  void (*wait_us)(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
+  ** held, at most this long (UINT64_MAX: for ever).  May return sooner; 1: the
+  ** time is over. */
+  int (*wait_us)(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
   int (*random)(struct env *, void *, size_t);
   int64_t (*process)(struct env *); /* getpid() */
   int64_t (*user)(struct env *);    /* geteuid() */

@@ -142,14 +142,14 @@ void env__sleep_us(struct env *env, uint64_t us) {
     ;
 }
 
-void env__wait_us(struct env *env, pthread_cond_t *condition,
-                  pthread_mutex_t *mutex, uint64_t us) {
+int env__wait_us(struct env *env, pthread_cond_t *condition,
+                 pthread_mutex_t *mutex, uint64_t us) {
   if (us == UINT64_MAX) {
     (void)pthread_cond_wait(condition, mutex);
-    return;
+    return 0;
   }
   struct timespec until = env__timespec(us + env__now_us(env));
-  (void)pthread_cond_timedwait(condition, mutex, &until);
+  return pthread_cond_timedwait(condition, mutex, &until) == ETIMEDOUT;
 }
 
 int env__random(struct env *env, void *buffer, size_t bytes) {

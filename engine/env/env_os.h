@@ -34,7 +34,7 @@ uint64_t env__memory_limit(struct env *, const char **whose); /* env_limit.c */
 uint64_t env__now_us(struct env *);
 uint32_t env__wall_s(struct env *);
 void env__sleep_us(struct env *, uint64_t);
-void env__wait_us(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
+int env__wait_us(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
 int env__random(struct env *, void *, size_t);
 int64_t env__process(struct env *);
 int64_t env__user(struct env *);

@@ -28,7 +28,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 128
+/* Of a process that is stopped all callers of all its tables wait here. */
+#define BACKLOG 4096
 #define SOCKET_FLAGS (SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK)
 
 /* Room for /proc/self/fd/ and a number. */

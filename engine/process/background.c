@@ -70,11 +70,10 @@ static void heap_remove(struct crew *crew, struct background *b) {
 
 static void crew_main(void *arg);
 
-/* Under the lock: these have ended but for their last instructions. */
-static void join_over(struct process *p) {
-  while (p->over) {
-    struct process_thread *t = p->over;
-    p->over = t->next;
+static void join_all(struct process *p, struct process_thread **list) {
+  while (*list) {
+    struct process_thread *t = *list;
+    *list = t->next;
     p->env->thread_join(p->env, t->handle);
     p->env->release(p->env, t);
   }
@@ -82,7 +81,7 @@ static void join_over(struct process *p) {
 
 /* Under the lock, for which the new thread waits. */
 static int crew_hire(struct process *p, struct crew *crew) {
-  join_over(p);
+  join_all(p, &p->over); /* they have ended but for their last instructions */
   struct process_thread *t = p->env->allocate(p->env, sizeof *t);
   if (!t) {
     return ENOMEM;
@@ -161,6 +160,20 @@ static void thread_leave(struct process *p, struct process_thread *self) {
   crew_call(p, self->crew);
 }
 
+/* What was first when the wait began is due when its time is over, whatever the
+** clock says: a test can stop that. */
+static void crew_sleep(struct process *p, struct crew *crew, uint64_t wait_us) {
+  struct background *first = crew->waiting ? crew->heap[0] : NULL;
+  uint64_t due_us = first ? first->due_us : 0;
+  crew->sleeping++;
+  int is_over = p->env->wait_us(p->env, &crew->arrived, &p->lock, wait_us);
+  crew->sleeping--;
+  if (is_over && first && crew->waiting && crew->heap[0] == first &&
+      first->due_us == due_us) {
+    first->due_us = 0;
+  }
+}
+
 static void crew_main(void *arg) {
   struct process_thread *self = arg;
   struct process *p = self->process;
@@ -174,13 +187,12 @@ static void crew_main(void *arg) {
     } else if (crew->threads > crew->most + crew->blocked) {
       break; /* it stood in for one whose work waited */
     } else {
-      crew->sleeping++;
-      p->env->wait_us(p->env, &crew->arrived, &p->lock, wait_us);
-      crew->sleeping--;
+      crew_sleep(p, crew, wait_us);
     }
   }
-  thread_leave(p, self);
-  pthread_cond_broadcast(&p->ended);
+  if (!p->is_stopping) {
+    thread_leave(p, self);
+  }
   pthread_mutex_unlock(&p->lock);
 }
 
@@ -206,11 +218,9 @@ void background__free(struct process *p) {
     emb_assert(p->crews[i].members == 0 && p->crews[i].waiting == 0);
     pthread_cond_broadcast(&p->crews[i].arrived);
   }
-  while (p->running) {
-    pthread_cond_wait(&p->ended, &p->lock);
-  }
-  join_over(p);
   pthread_mutex_unlock(&p->lock);
+  join_all(p, &p->running); /* none leaves the list any more */
+  join_all(p, &p->over);
   for (int i = 0; i < BACKGROUND_KINDS; i++) {
     p->env->release(p->env, (void *)p->crews[i].heap);
     pthread_cond_destroy(&p->crews[i].arrived);

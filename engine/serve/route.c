@@ -82,6 +82,9 @@ static int find_owner(emb_session *s) {
     if (rc) {
       return rc;
     }
+    if (state != ENV_LOCK_FREE && holder && patience_is_over(s, holder)) {
+      return gives_no_answer(s, state, holder);
+    }
     enum link_trial trial =
         state == ENV_LOCK_FREE ? LINK_NOBODY : link__open(s, left);
     if (trial == LINK_MADE) {

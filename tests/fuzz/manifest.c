@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   FUZZ_CHECK(env_memory_write("/m/manifest", bytes, length));
   int rc = manifest_read(env_memory(), "/m", &m, &err);
   FUZZ_CHECK(rc == EMB_OK || ((rc == EMB_CORRUPT || rc == EMB_NOTADB) &&
-                              strstr(err.text, "/m/manifest")));
+                              strncmp(err.text, "/m", 2) == 0));
   if (rc == EMB_OK)
     FUZZ_CHECK(m.format >= 1 && m.format <= MANIFEST_FORMAT &&
                m.sum == hash_sum((char *)&m + 8, MANIFEST_SLOT - 8, 0, 0));

@@ -652,13 +652,13 @@ static void sleep_us(struct env *env, uint64_t us) {
     f->below->sleep_us(f->below, us);
 }
 
-static void wait_us(struct env *env, pthread_cond_t *condition,
-                    pthread_mutex_t *mutex, uint64_t us) {
+static int wait_us(struct env *env, pthread_cond_t *condition,
+                   pthread_mutex_t *mutex, uint64_t us) {
   struct failing *f = of(env);
   if (f->jump && us != UINT64_MAX)
     failing_pass(f, us + f->late_us);
   /* Others get the mutex, even if no time passes. */
-  f->below->wait_us(f->below, condition, mutex, f->jump ? 0 : us);
+  return f->below->wait_us(f->below, condition, mutex, f->jump ? 0 : us);
 }
 
 static int random_bytes(struct env *env, void *to, size_t bytes) {

@@ -27,23 +27,25 @@ static uint64_t skewed_now(struct env *env) {
   return env_posix.now_us(&env_posix) + atomic_load(&skew);
 }
 
-static void count_wait(struct env *env, pthread_cond_t *condition,
-                       pthread_mutex_t *mutex, uint64_t us) {
+static int count_wait(struct env *env, pthread_cond_t *condition,
+                      pthread_mutex_t *mutex, uint64_t us) {
   _Atomic int *sleeps = us == UINT64_MAX ? &ever
                         : us >= LONG_US  ? &timed
                                          : NULL;
+  int is_over;
   (void)env;
   atomic_fetch_add(&waits, 1);
   if (sleeps)
     atomic_fetch_add(sleeps, 1);
   if (sleeps == &timed && atomic_load(&hurry)) {
-    env_posix.wait_us(&env_posix, condition, mutex, 1000);
+    is_over = env_posix.wait_us(&env_posix, condition, mutex, 1000);
     atomic_fetch_add(&skew, us);
   } else {
-    env_posix.wait_us(&env_posix, condition, mutex, us);
+    is_over = env_posix.wait_us(&env_posix, condition, mutex, us);
   }
   if (sleeps)
     atomic_fetch_sub(sleeps, 1);
+  return is_over;
 }
 
 static int begin(const emb_config *config, emb_store **store, emb_session **s) {

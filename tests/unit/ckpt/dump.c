@@ -156,6 +156,7 @@ TEST(words_of_every_state) {
     if (i < CACHED) {
       uint64_t at = cache_next(&core.cache);
       atomic_store(&cache_at(&core.cache, at)->log_address, word);
+      atomic_store(&cache_at(&core.cache, at)->rec.key, key_of(i));
       word = word_move(word, at, 1) | UINT64_C(2) << WORD_FREQ_SHIFT;
     } else if (i % 3 == 0) {
       word |= WORD_INTENT;

@@ -66,10 +66,10 @@ static void note_sleep(struct env *e, uint64_t us) {
   note(1);
   env_posix.sleep_us(e, us);
 }
-static void note_wait(struct env *e, pthread_cond_t *condition,
-                      pthread_mutex_t *mutex, uint64_t us) {
+static int note_wait(struct env *e, pthread_cond_t *condition,
+                     pthread_mutex_t *mutex, uint64_t us) {
   note(1);
-  env_posix.wait_us(e, condition, mutex, us);
+  return env_posix.wait_us(e, condition, mutex, us);
 }
 static int note_read(struct env *e, struct env_file *file, void *to, size_t n,
                      uint64_t offset) {

@@ -206,7 +206,7 @@ TEST(pauses_after_errors) {
                                        1600, 3200, 5000, 5000, 5000};
   for (size_t i = 0; i < sizeof pauses_ms / sizeof *pauses_ms; i++) {
     uint64_t fired = forget_env.fired, pause_us;
-    CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_CANTOPEN);
+    CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_IOERR);
     CHECK_EQ_INT(more, 0);
     CHECK(forget_env.fired > fired);
     fired = forget_env.fired;
@@ -241,7 +241,7 @@ TEST(pauses_after_errors) {
   failing_pass(&forget_env, 70000000);
   failing_arm(&forget_env, FAILING_BIT(FAILING_OPEN), 1, 1, EIO);
   uint64_t pause_us;
-  CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_CANTOPEN);
+  CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_IOERR);
   (void)tasks_rest_us(store, &pause_us);
   CHECK_EQ_INT(pause_us, 50000);
   failing_disarm(&forget_env);
