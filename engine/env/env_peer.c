@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 /* Of a process that is stopped all callers of all its tables wait here. */
-#define BACKLOG 4096
+#define BACKLOG 512
 #define SOCKET_FLAGS (SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK)
 
 /* Room for /proc/self/fd/ and a number. */

@@ -9,8 +9,9 @@
 **
 ** BLANK     The pages from core.log_end to core.blank_end were never written:
 **           there the log that was loaded ends, within an extent.  Nothing is
-**           in them, and they fail their checksum.  In memory such a page has
-**           no kind.  An owner that goes on in that extent (log_resume) leaves
+**           in them, and they fail their checksum.  In memory such a page is
+**           all zeros.  An owner that goes on in that extent (log_resume)
+*leaves
 **           none.
 ** ANOTHER   A process that is not the owner loads one checkpoint after the
 ** CHECKPOINT other.  What an extent holds never changes once the log's tail is
@@ -42,6 +43,20 @@ static int is_whole(const struct core *core, uint64_t number, uint64_t valid) {
   return 1;
 }
 
+/* Of a page that was never written: the frame may have anything there, and a
+** damaged index may name it.  What is zero already stays untouched, so that the
+** system need not give memory for it. */
+static void make_blank(char *page, uint32_t bytes) {
+  const uint64_t *words = (const uint64_t *)(const void *)page;
+  size_t n = bytes / sizeof *words, i = 0;
+  while (i < n && !words[i]) {
+    i++;
+  }
+  if (i < n) {
+    memset(page, 0, bytes);
+  }
+}
+
 /* Under the flush lock. */
 static int restore(struct core *core, uint64_t number, char *frame,
                    uint64_t valid) {
@@ -51,8 +66,8 @@ static int restore(struct core *core, uint64_t number, char *frame,
   }
   for (uint32_t i = 0; i < l->extent_pages; i++) {
     char *page = frame + (size_t)i * l->page_bytes;
-    if (!(valid >> i & 1) && page_kind(page)) {
-      memset(page, 0, PAGE_HEAD_BYTES); /* else it stays untouched */
+    if (!(valid >> i & 1)) {
+      make_blank(page, l->page_bytes);
     }
     page_settle(l, page);
   }

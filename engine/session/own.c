@@ -69,6 +69,8 @@
 #define REFRESH_US 5000
 #define SEEK_US 2000
 #define SEEK_TRIES 50
+#define IN_FLIGHT_US 300000
+#define TRY_LOCK_US 1000
 /* Of the log's byte locks, beyond all numbers of index files. */
 #define LOG_OWNER ((UINT64_C(1) << 61) - 1)
 
@@ -330,8 +332,16 @@ void own_unload(emb_store *store) {
 ** there is none. */
 static int lock_log(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
-  int os = core->env->byte_lock(core->env, core->log.file, LOG_OWNER,
-                                ENV_BYTE_EXCLUSIVE);
+  struct env *env = core->env;
+  uint64_t start = env->now_us(env);
+  int os;
+  /* Of a process that was killed the file stays open until what it had in
+  ** flight in a ring has ended. */
+  while ((os = env->byte_lock(env, core->log.file, LOG_OWNER,
+                              ENV_BYTE_EXCLUSIVE)) == EAGAIN &&
+         env->now_us(env) - start < IN_FLIGHT_US) {
+    env->sleep_us(env, TRY_LOCK_US);
+  }
   return os == EAGAIN && !EMB_SEED(SEED_LOG_NOT_LOCKED)
              ? err_set(err, EMB_BUSY,
                        "%s is owned by another process, and its lock file was "
