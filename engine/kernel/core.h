@@ -388,8 +388,8 @@ int core_restore(struct core *core, uint64_t number, char *frame,
 int core_may_keep(const struct core *core);
 /* An extent was read to anywhere else: copies it into such a frame, if all of
 ** it can be used. */
-void core_keep(struct core *core, uint64_t number, const char *bytes,
-               uint64_t valid);
+void core_keep(struct core *core, struct epoch_slot *slot, uint64_t number,
+               const char *bytes, uint64_t valid);
 _Static_assert(EXTENT_BYTES_TARGET / PAGE_UNIT <= 64, "a bit for each page");
 
 struct aside;

@@ -24,6 +24,8 @@
 */
 #include <string.h>
 
+#include "../base/hash.h"
+#include "../rec/page.h"
 #include "core.h"
 
 struct aside {
@@ -92,10 +94,48 @@ int core_may_keep(const struct core *core) {
   return frames_left(&core->frames) > frames_kept(core);
 }
 
-void core_keep(struct core *core, uint64_t number, const char *bytes,
-               uint64_t valid) {
+/* Records of the page that are live: that the index names there. */
+static uint32_t live_in(struct core *core, uint64_t page, const char *bytes) {
+  const struct layout *l = &core->layout;
+  uint32_t live = 0, n = page_kind(bytes) == PAGE_DATA ? l->slots : 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct rec *rec =
+        (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
+                                           (size_t)i * l->rec_bytes);
+    int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+    live += key_find_address(core, key, hash_key(key)) ==
+            layout_address(l, page, i);
+  }
+  return live;
+}
+
+/* Where the files are damaged the index may name what is no record, and in
+** memory that would be taken for one. */
+static int has_all_live(struct core *core, struct epoch_slot *slot,
+                        uint64_t number, const char *bytes, uint64_t valid) {
+  const struct layout *l = &core->layout;
+  uint64_t live = 0;
+  for (uint32_t i = 0; i < l->extent_pages; i++) {
+    if (valid >> i & 1) {
+      epoch_enter(&core->epoch, slot);
+      live += live_in(core, (number << l->extent_bits) + i,
+                      bytes + (size_t)i * l->page_bytes);
+      epoch_leave(slot);
+    }
+  }
+  pthread_mutex_lock(&core->log.lock);
+  int32_t is = number < core->log.first
+                   ? INT32_MAX
+                   : atomic_load(&log_extent(&core->log, number)->live);
+  pthread_mutex_unlock(&core->log.lock);
+  return is >= 0 && live >= (uint64_t)is;
+}
+
+void core_keep(struct core *core, struct epoch_slot *slot, uint64_t number,
+               const char *bytes, uint64_t valid) {
   emb_assert(epoch_outside());
-  if (!core_may_keep(core) || !is_whole(core, number, valid)) {
+  if (!core_may_keep(core) || !is_whole(core, number, valid) ||
+      !has_all_live(core, slot, number, bytes, valid)) {
     return;
   }
   char *frame = frames_take(&core->frames, frames_kept(core));

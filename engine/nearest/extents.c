@@ -126,7 +126,7 @@ static int extents_read(struct extents *e, const struct reading *r) {
       return extents_failed(e, EXACT_BROKEN);
     }
   }
-  core_keep(core, r->number, r->io.buffer, valid);
+  core_keep(core, e->slot, r->number, r->io.buffer, valid);
   return EMB_OK;
 }
 

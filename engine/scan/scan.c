@@ -372,7 +372,7 @@ static void scan_keep_extent(const emb_scan *scan) {
     valid |= (uint64_t)(page_valid(l, bytes, core->salt, page) != 0)
              << (page - first);
   }
-  core_keep(core, scan->extent_no, scan->extent, valid);
+  core_keep(core, scan->s->slot, scan->extent_no, scan->extent, valid);
 }
 
 static int scan_read_extent(emb_scan *scan) {

@@ -86,12 +86,16 @@ copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
   return 1;
 }
 
+/* So often another key's record may be found where a word points to while it is
+** the same: then the files are damaged, and what was read of them. */
+#define MISMATCHES 100
+
 int get_row(struct get *g, uint32_t row, uint32_t *cold) {
   emb_session *s = g->s;
   const struct layout *l = &s->core->layout;
   int64_t key = g->keys[row];
-  uint64_t hash = hash_key(key);
-  for (;;) {
+  uint64_t hash = hash_key(key), before = 0;
+  for (uint32_t same = 0;; same++) {
     uint64_t word;
     index_find(&s->core->index, key, hash, &word);
     uint64_t seen = word ? txn_word(s, key, hash, word) : 0;
@@ -100,7 +104,9 @@ int get_row(struct get *g, uint32_t row, uint32_t *cold) {
       return 1;
     }
     struct rec *rec = key_rec(s->core, seen);
-    if (!rec) {
+    same = seen == before && !(seen & WORD_CACHED) ? same : 0;
+    before = seen;
+    if (!rec || same > MISMATCHES) { /* the read from disk says what is wrong */
       s->cold[(*cold)++] = (struct cold){word_address(seen), row};
       return 0;
     }
