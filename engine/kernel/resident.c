@@ -10,9 +10,8 @@
 ** BLANK     The pages from core.log_end to core.blank_end were never written:
 **           there the log that was loaded ends, within an extent.  Nothing is
 **           in them, and they fail their checksum.  In memory such a page is
-**           all zeros.  An owner that goes on in that extent (log_resume)
-*leaves
-**           none.
+**           all zeros.  An owner that goes on in that extent leaves none
+**           (log_resume).
 ** ANOTHER   A process that is not the owner loads one checkpoint after the
 ** CHECKPOINT other.  What an extent holds never changes once the log's tail is
 **           above it, and its number is never used again, wherever in the file
@@ -95,7 +94,8 @@ int core_may_keep(const struct core *core) {
 }
 
 /* Records of the page that are live: that the index names there. */
-static uint32_t live_in(struct core *core, uint64_t page, const char *bytes) {
+static uint32_t live_of_page(struct core *core, uint64_t page,
+                             const char *bytes) {
   const struct layout *l = &core->layout;
   uint32_t live = 0, n = page_kind(bytes) == PAGE_DATA ? l->slots : 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -118,8 +118,8 @@ static int has_all_live(struct core *core, struct epoch_slot *slot,
   for (uint32_t i = 0; i < l->extent_pages; i++) {
     if (valid >> i & 1) {
       epoch_enter(&core->epoch, slot);
-      live += live_in(core, (number << l->extent_bits) + i,
-                      bytes + (size_t)i * l->page_bytes);
+      live += live_of_page(core, (number << l->extent_bits) + i,
+                           bytes + (size_t)i * l->page_bytes);
       epoch_leave(slot);
     }
   }
