@@ -322,13 +322,15 @@ TEST(work_on_files) {
   finish();
 }
 
+#define GET_ALL_SAMPLES                                                        \
+  "SELECT count(*) FROM emb_samples_get('s', (SELECT emb_pack(key) FROM s))"
+
 TEST(work_on_samples) {
   static const char *const list[] = {
       "INSERT INTO s(payload, label) SELECT x'64', 1 FROM keys",
       "SELECT count(*), sum(label) FROM s",
       "INSERT INTO s(s) VALUES('check')",
-      "SELECT count(*) FROM emb_samples_get('s', (SELECT emb_pack(key) FROM "
-      "s))",
+      GET_ALL_SAMPLES,
       "SELECT count(*) FROM emb_samples_worker('s', 0, 2)",
   };
   if (!fill())
