@@ -518,13 +518,24 @@ static int is_own_stat(const char *name) {
 }
 
 static void take_stat(emb_store *store, emb_stat *stat, struct stat_row *row) {
-  const char *text;
   row->text[sizeof row->text - 1] = 0;
   if (!stat->text) {
     stat->value = row->value;
-  } else if ((text = stat__text_keep(store, row->text))) {
-    stat->text = text;
+  } else {
+    stat->text = stat__text_keep(store, row->text);
   }
+}
+
+/* Of an owner that does not answer nothing else is known: what this process
+** counts itself would be taken for the owner's. */
+static size_t keep_owner_pid(emb_stat *stats, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(stats[i].name, "owner_pid") == 0) {
+      stats[0] = stats[i];
+      return 1;
+    }
+  }
+  return 0;
 }
 
 /* The owner's values under the names that this process has for them. */
@@ -537,9 +548,9 @@ size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
   struct stat_row *rows = env->allocate(env, n * sizeof *rows);
   const union word w[REQUEST_ARGS] = {{.p = rows}, {.u = n}};
   uint64_t got = 0;
-  if (!rows || ask_store(store, CALL_stats, w, &got, NULL)) {
-    got = 0;
-  }
+  int rc = rows ? ask_store(store, CALL_stats, w, &got, NULL) : EMB_NOMEM;
+  got = rc ? 0 : got;
+  n = rc == EMB_BUSY ? keep_owner_pid(stats, n) : n;
   int is_near;
   int64_t owner = seen_owner(store, &is_near);
   for (size_t i = 0; i < n; i++) {

@@ -12,7 +12,10 @@
 
 #include <string.h>
 
+/* Errors have numbers in them, so in a long run there is no end of texts. */
 #define TEXTS_MAX 256
+/* Not this process's own text: that would be taken for the owner's. */
+#define TEXT_NOT_KEPT "not known here: ask in the owner's process"
 
 struct stat_text {
   struct stat_text *next;
@@ -30,7 +33,7 @@ const char *stat__text_keep(emb_store *store, const char *text) {
   }
   t = n < TEXTS_MAX ? env->allocate(env, sizeof *t + bytes) : NULL;
   if (!t) {
-    return NULL;
+    return TEXT_NOT_KEPT;
   }
   memcpy(t->text, text, bytes);
   t->next = first;

@@ -7,8 +7,8 @@
 
 #include "../session/store.h"
 
-/* The same text, for as long as the store is open; NULL: there are too many, or
-** there is no memory. */
+/* The same text, for as long as the store is open; where there are too many, or
+** there is no memory, one that says so. */
 const char *stat__text_keep(emb_store *store, const char *text);
 void stat__text_free(emb_store *store);
 

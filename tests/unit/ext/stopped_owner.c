@@ -52,6 +52,9 @@ static const struct statement {
     {.sql = "SELECT process FROM emb_clients('v')", .how = SHOWS},
     {.sql = "SELECT value FROM emb_stats('v') WHERE name = 'owner_pid'",
      .how = SHOWS},
+    {.sql = "SELECT CASE count(*) WHEN 1 THEN min(value) END FROM "
+            "emb_stats('v')",
+     .how = SHOWS},
     {.sql = "SELECT CASE count(owner_pid) WHEN 21 THEN min(owner_pid) END FROM "
             "emb_tables",
      .how = SHOWS,
