@@ -33,7 +33,7 @@ struct check_checking {
 static int connect_stub(sqlite3 *db, void *data, int argc,
                         const char *const *argv, sqlite3_vtab **vtab,
                         char **message) {
-  int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(key)");
+  int rc = ext_declare_vtab(db, "CREATE TABLE x(key)");
   (void)data, (void)argc, (void)argv, (void)message;
   *vtab = rc == SQLITE_OK ? sqlite3_malloc64(sizeof **vtab) : NULL;
   if (*vtab)

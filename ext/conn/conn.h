@@ -158,6 +158,9 @@ struct ext_link {
                              listen, in xCommit or while it planned; reported at
                              the next use ... */
   char *failed_text;      /* ... with this text, if there was memory for it */
+  int doubt_failed;       /* SQLite's code of what kept the last transaction met
+                          ** prepared from being decided, */
+  char *doubt_text;       /* and its text */
   int matches; /* database and store were seen to be of the same age */
 
   /* An option was set in this transaction (table/set.c): what the memory

@@ -34,6 +34,12 @@ struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
 int ext_link_error(struct ext_link *link, int emb_code, char **err) {
   uint64_t number = emb_undecided(link->session);
   ext_link_reported(link->conn);
+  if (emb_code == EMB_LOCKED && number && link->doubt_text) {
+    sqlite3_free(*err);
+    *err = link->doubt_text;
+    link->doubt_text = NULL;
+    return link->doubt_failed;
+  }
   if (emb_code == EMB_LOCKED && number && link->tables)
     return ext_error(err, SQLITE_BUSY,
                      "%s: transaction %llu of another connection is being "
@@ -152,6 +158,7 @@ static void free_link(struct ext_link *link) {
   sqlite3_free(link->put_versions);
   sqlite3_free(link->late);
   sqlite3_free(link->failed_text);
+  sqlite3_free(link->doubt_text);
   sqlite3_free(link->path);
   sqlite3_free(link->schema);
   sqlite3_free(link->file);

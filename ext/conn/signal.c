@@ -20,7 +20,7 @@ static int signal_connect(sqlite3 *db, void *conn, int argc,
                           const char *const *argv, sqlite3_vtab **out,
                           char **message) {
   struct signal *table;
-  int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(none)");
+  int rc = ext_declare_vtab(db, "CREATE TABLE x(none)");
   (void)argc, (void)argv, (void)message;
   if (rc == SQLITE_OK)
     rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);

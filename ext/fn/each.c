@@ -49,14 +49,14 @@ static int list_connect(sqlite3 *db, void *client, int argc,
                         char **err) {
   const struct list_kind *kind = client;
   struct list_table *table;
-  int rc = sqlite3_declare_vtab(db, kind->schema);
-  (void)argc;
-  (void)argv;
-  (void)err;
+  int rc = ext_declare_vtab(db, kind->schema);
+  (void)argc, (void)argv;
   if (rc == SQLITE_OK)
     rc = sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
-  if (rc != SQLITE_OK)
+  if (rc != SQLITE_OK) {
+    *err = sqlite3_mprintf("emb: %s", sqlite3_errmsg(db));
     return rc;
+  }
   table = sqlite3_malloc64(sizeof *table);
   if (!table)
     return SQLITE_NOMEM;

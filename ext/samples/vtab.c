@@ -36,7 +36,7 @@ static int samples_declare(struct ext_samples *table, char **err) {
                         "label, timestamp INTEGER, dataset TEXT, path TEXT "
                         "HIDDEN, options TEXT HIDDEN, \"%w\" HIDDEN)",
                         command);
-  rc = sql ? sqlite3_declare_vtab(table->db, sql) : SQLITE_NOMEM;
+  rc = sql ? ext_declare_vtab(table->db, sql) : SQLITE_NOMEM;
   sqlite3_free(sql);
   if (rc == SQLITE_OK)
     rc = sqlite3_vtab_config(table->db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);

@@ -239,7 +239,9 @@ static int txn_decide(void *arg, uint64_t number, int in_doubt) {
   has = txn >= 0 && (uint64_t)txn >= number;
   if (rc == SQLITE_OK && in_doubt)
     rc = txn_resolve(table, number, RESOLVE_READ, &err);
-  sqlite3_free(err);
+  sqlite3_free(link->doubt_text); /* for ext_link_error */
+  link->doubt_text = err;
+  link->doubt_failed = rc;
   return rc != SQLITE_OK ? EMB_DECIDE_FAIL
          : has           ? EMB_DECIDE_AGAIN
                          : EMB_DECIDE_PAST;

@@ -113,7 +113,7 @@ static int vtab_declare(struct ext_table *table, char **err) {
   ext_beside_declare(options, sql);
   sqlite3_str_appendchar(sql, 1, ')');
   text = sqlite3_str_finish(sql);
-  rc = text ? sqlite3_declare_vtab(db, text) : SQLITE_NOMEM;
+  rc = text ? ext_declare_vtab(db, text) : SQLITE_NOMEM;
   sqlite3_free(text);
   if (rc == SQLITE_OK)
     rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);

@@ -27,12 +27,12 @@ static int tvf_connect(sqlite3 *db, void *data, int argc,
                        char **message) {
   const struct client *client = data;
   struct table *table;
-  int rc = sqlite3_declare_vtab(db, client->tvf->declaration);
+  int rc = ext_declare_vtab(db, client->tvf->declaration);
   (void)argc, (void)argv;
   if (rc == SQLITE_OK)
     rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
   if (rc != SQLITE_OK) {
-    *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    *message = sqlite3_mprintf("emb: %s", sqlite3_errmsg(db));
     return rc;
   }
   table = sqlite3_malloc64(sizeof *table);

@@ -82,6 +82,14 @@ void ext_result_error(sqlite3_context *context, int code, char *err) {
   sqlite3_free(text);
 }
 
+int ext_declare_vtab(sqlite3 *db, const char *sql) {
+  int rc = sqlite3_declare_vtab(db, sql);
+  return rc == SQLITE_ERROR && strcmp(sqlite3_errmsg(db),
+                                      sqlite3_errstr(SQLITE_INTERRUPT)) == 0
+             ? SQLITE_INTERRUPT
+             : rc;
+}
+
 int ext_check_size(sqlite3 *db, size_t n, uint32_t dim, char **err) {
   int limit = sqlite3_limit(db, SQLITE_LIMIT_LENGTH, -1);
   uint32_t row = dim * (uint32_t)sizeof(float);

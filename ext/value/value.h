@@ -60,6 +60,9 @@ int ext_engine_error(char **err, int emb_code, const char *text);
 /* Hand an error to SQLite; frees err; return code. */
 int ext_vtab_error(sqlite3_vtab *vtab, int code, char *err);
 void ext_result_error(sqlite3_context *context, int code, char *err);
+/* sqlite3_declare_vtab, which gives SQLITE_ERROR when it is interrupted: this
+** gives SQLITE_INTERRUPT. */
+int ext_declare_vtab(sqlite3 *db, const char *sql);
 /* SQLITE_TOOBIG when n vectors of dim floats do not fit in one BLOB. */
 int ext_check_size(sqlite3 *db, size_t n, uint32_t dim, char **err);
 
