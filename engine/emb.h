@@ -321,6 +321,9 @@ int emb_destroy(const char *dir, emb_err *err);
 int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err);
 /* emb_drop has taken its files. */
 int emb_is_dropped(const emb_store *store);
+/* The same of the session's store.  A session that another process serves looks
+** at what it shares with that, and asks nothing. */
+int emb_session_is_dropped(const emb_session *session);
 
 /* 16 random bytes given at creation; identifies the store. */
 void emb_uuid(const emb_store *store, uint8_t uuid[16]);

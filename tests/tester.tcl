@@ -231,6 +231,18 @@ proc process_result {p} {
   return -code $code $result
 }
 
+# The text of a wait for other connections, without numbers and time.  The
+# process that owns a table does not number its own connections; another owner
+# numbers all.
+proc plain_wait {text} {
+  set text [regsub -all {for [\d.]+ s} [regsub -all {process \d+} $text {process N}] {for S s}]
+  set text [regsub -all {connection \d+} $text {connection N}]
+  if {[info exists ::env(OWNER)]} {
+    set text [string map {{connection N of} {a connection of}} $text]
+  }
+  return $text
+}
+
 proc close_process {p} {
   process_start $p exit
   catch {close $p}

@@ -97,6 +97,11 @@ HANDLE_CALLS(EMB_OBJECT)
   }
 STORE_CALLS(EMB_STORE_CALL)
 
+int emb_session_is_dropped(const emb_session *session) {
+  return session->link ? route_is_dropped(session)
+                       : emb_is_dropped(session->store);
+}
+
 /* ---- those that say more ------------------------------------------------- */
 
 int emb_commit(emb_session *session) {

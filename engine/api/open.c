@@ -220,6 +220,7 @@ static void init_locks(emb_store *store) {
   pthread_mutex_init(&core->wake_lock, NULL);
   pthread_mutex_init(&store->own_lock, NULL);
   pthread_mutex_init(&store->control_lock, NULL);
+  atomic_init(&store->control_owner, -1);
   pthread_mutex_init(&store->budget_lock, NULL);
   pthread_mutex_init(&store->advice.lock, NULL);
   pthread_mutex_init(&store->session_lock, NULL);

@@ -7,6 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Multiplications between two looks at the clock: less than a millisecond. */
+#define LOOK_WORK (1u << 20)
+
 /* ---- checks -------------------------------------------------------------- */
 
 int nearest_check_size(emb_session *s, size_t n, size_t k) {
@@ -85,8 +88,9 @@ int ask__begin(struct ask *ask, emb_session *s, const float *queries, size_t n,
   if (floats) {
     memcpy(ask->queries, queries, floats * sizeof(float));
   }
-  for (size_t i = 0; !rc && i < n; i++) {
+  for (size_t i = 0, work = 0; !rc && i < n; i++) {
     rc = check_query(ask, i);
+    rc = rc ? rc : ask__look(ask, &work, ask->segment->dim);
   }
   return rc;
 }
@@ -145,23 +149,46 @@ int ask__admits(const struct ask *ask, int64_t key) {
          list_has(how->keys, how->key_count, key);
 }
 
-void ask__offer(const struct ask *ask, struct best *best, size_t query,
-                int64_t key, const float *vector) {
-  const emb_nearest_how *how = &ask->how;
+int ask__distance(const struct ask *ask, size_t query, const float *vector,
+                  double *distance) {
   uint32_t dim = ask->segment->dim;
-  double distance;
-  if (emb_distance((int)ask->segment->metric, ask->queries + query * dim,
-                   vector, dim, &distance) &&
-      distance <= best_limit(best, query) &&
+  return emb_distance((int)ask->segment->metric, ask->queries + query * dim,
+                      vector, dim, distance);
+}
+
+void ask__take(const struct ask *ask, struct best *best, size_t query,
+               int64_t key, double distance) {
+  const emb_nearest_how *how = &ask->how;
+  if (distance <= best_limit(best, query) &&
       !(how->flags & EMB_NEAREST_WITHIN && distance < how->least) &&
       !(how->apart && how->apart[query] == key)) {
     best__offer(best, query, key, distance);
   }
 }
 
-void ask__offer_all(const struct ask *ask, struct best *best, int64_t key,
-                    const float *vector) {
-  for (size_t i = 0; i < ask->n; i++) {
-    ask__offer(ask, best, i, key, vector);
+void ask__offer(const struct ask *ask, struct best *best, size_t query,
+                int64_t key, const float *vector) {
+  double distance;
+  if (ask__distance(ask, query, vector, &distance)) {
+    ask__take(ask, best, query, key, distance);
   }
+}
+
+int ask__offer_all(const struct ask *ask, struct best *best, int64_t key,
+                   const float *vector, size_t *work) {
+  int rc = EMB_OK;
+  for (size_t i = 0; !rc && i < ask->n; i++) {
+    ask__offer(ask, best, i, key, vector);
+    rc = ask__look(ask, work, ask->segment->dim);
+  }
+  return rc;
+}
+
+int ask__look(const struct ask *ask, size_t *work, size_t more) {
+  *work += more;
+  if (*work < LOOK_WORK) {
+    return EMB_OK;
+  }
+  *work = 0;
+  return session_poll(ask->s);
 }

@@ -39,7 +39,16 @@ int ask__admits(const struct ask *ask, int64_t key);
 /* Offers a row to a query, or to all; vector: segment->dim floats. */
 void ask__offer(const struct ask *ask, struct best *best, size_t query,
                 int64_t key, const float *vector);
-void ask__offer_all(const struct ask *ask, struct best *best, int64_t key,
-                    const float *vector);
+/* EMB_INTERRUPT, as below; work as there. */
+int ask__offer_all(const struct ask *ask, struct best *best, int64_t key,
+                   const float *vector, size_t *work);
+/* The two halves of ask__offer.  0: there is no distance. */
+int ask__distance(const struct ask *ask, size_t query, const float *vector,
+                  double *distance);
+void ask__take(const struct ask *ask, struct best *best, size_t query,
+               int64_t key, double distance);
+/* For the calling thread: looks for an interrupt when so many more
+** multiplications, or what takes as long, have made enough work. */
+int ask__look(const struct ask *ask, size_t *work, size_t more);
 
 #endif

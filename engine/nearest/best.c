@@ -69,13 +69,13 @@ void best__offer(struct best *best, size_t query, int64_t key,
                  double distance) {
   struct best_row *heap = best->rows + query * best->k;
   const struct best_row row = {distance, key};
-  if (distance > best->most) {
+  if (!best_takes(best, query, key, distance)) {
     return;
   }
   if (best->counts[query] < best->k) {
     heap[best->counts[query]] = row;
     sift_up(heap, best->counts[query]++);
-  } else if (is_farther(&heap[0], &row)) {
+  } else {
     heap[0] = row;
     sift_down(heap, best->k);
   }

@@ -41,6 +41,15 @@ static inline double best_limit(const struct best *best, size_t query) {
   return best->counts[query] < best->k ? best->most
                                        : best->rows[query * best->k].distance;
 }
+/* Would best__offer take it? */
+static inline int best_takes(const struct best *best, size_t query, int64_t key,
+                             double distance) {
+  const struct best_row *farthest = &best->rows[query * best->k];
+  return best->counts[query] < best->k
+             ? distance <= best->most
+             : distance < farthest->distance ||
+                   (distance == farthest->distance && key < farthest->key);
+}
 /* As it was at first. */
 void best__empty(struct best *best);
 /* Takes a row if it is one of the k nearest so far. */

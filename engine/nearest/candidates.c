@@ -19,7 +19,14 @@ struct finding {
   int few;
   /* The next query; taken by all threads, relaxed. */
   _Atomic size_t next;
-  _Atomic int failed; /* one had no memory; relaxed */
+  _Atomic int rc; /* EMB_NOMEM, EMB_INTERRUPT; relaxed */
+};
+
+/* A thread of it; the first is the caller's, and looks for an interrupt. */
+struct finder {
+  struct finding *f;
+  int is_caller;
+  void *thread;
 };
 
 static int is_admitted(void *arg, int64_t key) { return ask__admits(arg, key); }
@@ -60,16 +67,29 @@ static int keep_found(struct env *env, const struct ivf_search *search,
   return 1;
 }
 
+/* The next query, *i; 0: none, or none any more. */
+static int find_next(struct finder *finder, size_t *i) {
+  struct finding *f = finder->f;
+  if (finder->is_caller && session_poll(f->ask->s)) {
+    atomic_store_explicit(&f->rc, EMB_INTERRUPT, memory_order_relaxed);
+  }
+  if (atomic_load_explicit(&f->rc, memory_order_relaxed)) {
+    return 0;
+  }
+  *i = atomic_fetch_add_explicit(&f->next, 1, memory_order_relaxed);
+  return *i < f->n;
+}
+
 static void find_some(void *arg) {
-  struct finding *f = arg;
+  struct finder *finder = arg;
+  struct finding *f = finder->f;
   const struct ask *ask = f->ask;
   int limited = ask->how.flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS) ||
                 ask->how.filter;
   struct ivf_search search;
   int good = ivf_search_init(&search, f->ivf);
   size_t i;
-  while (good && (i = atomic_fetch_add_explicit(&f->next, 1,
-                                                memory_order_relaxed)) < f->n) {
+  while (good && find_next(finder, &i)) {
     struct candidates *to = &f->all[i];
     const struct ivf_asked asked = {
         .query = ask->queries + to->query * ask->segment->dim,
@@ -81,7 +101,7 @@ static void find_some(void *arg) {
     good = !ivf_search(&search, &asked) && keep_found(f->ivf->env, &search, to);
   }
   if (!good) {
-    atomic_store_explicit(&f->failed, 1, memory_order_relaxed);
+    atomic_store_explicit(&f->rc, EMB_NOMEM, memory_order_relaxed);
   }
   ivf_search_free(&search);
 }
@@ -101,17 +121,19 @@ int candidates__find(const struct ask *ask, struct ivf *ivf,
   struct env *env = ask->s->core->env;
   struct finding f = {
       .ask = ask, .ivf = ivf, .all = all, .n = n, .most = most, .few = few};
-  void *threads[FINDERS_MAX];
-  size_t wanted = count_finders(ask, n), started = 0;
-  while (started + 1 < wanted &&
-         !env->thread_start(env, find_some, &f, &threads[started])) {
-    started++;
+  struct finder finders[FINDERS_MAX] = {{.f = &f, .is_caller = 1}};
+  size_t wanted = count_finders(ask, n), ready = 1;
+  for (; ready < wanted; ready++) {
+    struct finder *finder = &finders[ready];
+    finder->f = &f;
+    if (env->thread_start(env, find_some, finder, &finder->thread)) {
+      break;
+    }
   }
-  find_some(&f);
-  for (size_t i = 0; i < started; i++) {
-    env->thread_join(env, threads[i]);
+  find_some(&finders[0]);
+  for (size_t i = 1; i < ready; i++) {
+    env->thread_join(env, finders[i].thread);
   }
-  return atomic_load(&f.failed)
-             ? session_error(ask->s, EMB_NOMEM, "out of memory")
-             : EMB_OK;
+  int rc = atomic_load(&f.rc);
+  return rc == EMB_NOMEM ? session_error(ask->s, rc, "out of memory") : rc;
 }

@@ -4,7 +4,7 @@
 ** still to be compared.
 **
 ** THREADS  Where there are many queries, several, each with memory of its own;
-**          they do not touch the session.
+**          only the caller's touches the session, to look for an interrupt.
 */
 #ifndef EMB_NEAREST_CANDIDATES_H
 #define EMB_NEAREST_CANDIDATES_H
@@ -23,7 +23,7 @@ struct candidates { /* of a query */
 };
 
 /* Of each of n queries, at most about so many.  few: there is a filter, which
-** admits few keys.  EMB_NOMEM. */
+** admits few keys.  EMB_NOMEM, EMB_INTERRUPT. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,
                      struct candidates *all, size_t n, uint32_t most, int few);
 

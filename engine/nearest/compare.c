@@ -303,11 +303,44 @@ static void compare_in_place(struct compare *c, const struct page_rows *rows) {
 
 /* ---- several queries ----------------------------------------------------- */
 
-/* A row of the block may be near a query. */
+/* Of a row of the block; 0: not looked up yet. */
+enum { LIVE_YES = 1, LIVE_NO };
+
+/* May the row be an answer, to whichever query? */
+static int is_live(struct compare *c, uint32_t row) {
+  if (!c->is_live[row]) {
+    c->is_live[row] =
+        is_candidate(c, c->keys[row], c->addresses[row]) ? LIVE_YES : LIVE_NO;
+  }
+  return c->is_live[row] == LIVE_YES;
+}
+
+/* Rows that were never trained are all equal, and each is as near as the k-th:
+** the distance is computed for the first of them. */
+static void note_equal(struct compare *c, const float *vector) {
+  size_t bytes = c->ask->segment->dim * sizeof(float);
+  if (!c->equals || memcmp(c->equal, vector, bytes) != 0) {
+    memcpy(c->equal, vector, bytes);
+    c->equals++;
+  }
+}
+
+/* A row of the block, which is noted as `equal`, may be near a query. */
 static void compare_block_row(struct compare *c, size_t query, uint32_t row) {
-  if (is_candidate(c, c->keys[row], c->addresses[row])) {
-    compare_offer(c, query, c->keys[row],
-                  c->block + (size_t)row * c->ask->segment->dim);
+  const struct ask *ask = c->ask;
+  double *distance = &c->equal_far[query];
+  if (c->equal_to[query] != c->equals) {
+    c->equal_to[query] = c->equals;
+    if (!ask__distance(ask, query, c->equal, distance)) {
+      *distance = NAN;
+    }
+  }
+  if (best_takes(&c->best, query, c->keys[row], *distance) && is_live(c, row)) {
+    double before = best_limit(&c->best, query);
+    ask__take(ask, &c->best, query, c->keys[row], *distance);
+    if (best_limit(&c->best, query) != before) {
+      compare_limit(c, query);
+    }
   }
 }
 
@@ -318,28 +351,60 @@ static size_t all_of(uint32_t *to, size_t n) {
   return n;
 }
 
-static void compare_block(struct compare *c) {
+/* Rows [first, first + rows) with n queries. */
+static void compare_some(struct compare *c, uint32_t first, uint32_t rows,
+                         size_t from, size_t n) {
   const struct ask *ask = c->ask;
-  size_t dim = ask->segment->dim;
-  const struct distance_rows of = {c->block, dim * sizeof(float), c->rows};
-  for (size_t from = 0; from < ask->n; from += c->width) {
-    size_t n = ask->n - from < c->width ? ask->n - from : c->width;
-    size_t width = distance_width(ask->ops, n);
-    ask->ops->tile[EMB_F32](c->results, c->squares, c->panels + from * dim,
-                            width, &of, dim);
-    for (uint32_t row = 0; row < c->rows; row++) {
-      const float *results = c->results + row * width;
-      const float *least = c->least + from;
-      float factor, add;
-      int exact = row_terms(c, c->squares[row], &factor, &add);
-      size_t picked = exact ? c->pick(c->picked, results, least, n, factor, add)
-                            : all_of(c->picked, n);
-      for (size_t i = 0; i < picked; i++) {
-        compare_block_row(c, from + c->picked[i], row);
-      }
+  size_t dim = ask->segment->dim, width = distance_width(ask->ops, n);
+  const float *block = c->block + (size_t)first * dim;
+  const struct distance_rows of = {block, dim * sizeof(float), rows};
+  const float *least = c->least + from;
+  ask->ops->tile[EMB_F32](c->results, c->squares, c->panels + from * dim, width,
+                          &of, dim);
+  for (uint32_t row = 0; row < rows; row++) {
+    const float *results = c->results + row * width;
+    float factor, add;
+    int exact = row_terms(c, c->squares[row], &factor, &add);
+    size_t picked = exact ? c->pick(c->picked, results, least, n, factor, add)
+                          : all_of(c->picked, n);
+    if (picked) {
+      note_equal(c, block + row * dim);
+    }
+    for (size_t i = 0; i < picked; i++) {
+      compare_block_row(c, from + c->picked[i], first + row);
     }
   }
-  c->rows = 0;
+}
+
+/* In an epoch of its own for each so many queries: of many, a block takes long.
+ */
+static void compare_block(struct extents *e, uint32_t first, uint32_t rows) {
+  struct compare *c = &e->compare;
+  struct epoch *epoch = &e->search->core->epoch;
+  memset(c->is_live + first, 0, rows);
+  for (size_t from = 0; from < c->ask->n && exact_goes_on(e);
+       from += c->width) {
+    size_t left = c->ask->n - from;
+    epoch_enter(epoch, e->slot);
+    compare_some(c, first, rows, from, left < c->width ? left : c->width);
+    epoch_leave(e->slot);
+  }
+}
+
+void compare__blocks(struct extents *e, int all) {
+  struct compare *c = &e->compare;
+  size_t dim = c->ask->segment->dim;
+  uint32_t at = 0, n;
+  for (; at < c->rows && (all || c->rows - at >= c->room); at += n) {
+    n = c->rows - at < c->room ? c->rows - at : c->room;
+    compare_block(e, at, n);
+  }
+  c->rows -= at;
+  if (at && c->rows) {
+    memmove(c->keys, c->keys + at, c->rows * sizeof *c->keys);
+    memmove(c->addresses, c->addresses + at, c->rows * sizeof *c->addresses);
+    memmove(c->block, c->block + at * dim, c->rows * dim * sizeof *c->block);
+  }
 }
 
 static void compare_gather(struct compare *c, const struct page_rows *rows) {
@@ -354,17 +419,6 @@ static void compare_gather(struct compare *c, const struct page_rows *rows) {
     }
     c->keys[c->rows] = key;
     c->addresses[c->rows++] = layout_address(l, rows->page, i);
-    if (c->rows == c->room) {
-      compare_block(c);
-    }
-  }
-}
-
-void compare__flush(struct compare *c, struct epoch_slot *slot) {
-  if (c->rows) {
-    epoch_enter((struct epoch *)(uintptr_t)&c->core->epoch, slot);
-    compare_block(c);
-    epoch_leave(slot);
   }
 }
 
@@ -386,6 +440,7 @@ static int compare_room(struct compare *c) {
   block = block < 12 ? 12 : block > COMPARE_ROWS_MAX ? COMPARE_ROWS_MAX : block;
   c->room = c->width ? (uint32_t)block : 1;
   size_t rows = c->width ? block : slots;
+  size_t gathered = c->width ? block + slots : 1;
   c->results =
       env->allocate(env, rows * (c->width ? c->width : 1) * sizeof(float));
   c->squares = env->allocate(env, rows * sizeof *c->squares);
@@ -395,14 +450,19 @@ static int compare_room(struct compare *c) {
   c->stamps = env->allocate(env, slots * sizeof *c->stamps);
   c->page = env->allocate(env, c->core->layout.page_bytes);
   c->value = env->allocate(env, c->core->layout.vector_bytes + 8);
-  c->block = env->allocate(env, c->room * dim * sizeof *c->block + 64);
-  c->keys = env->allocate(env, c->room * sizeof *c->keys);
-  c->addresses = env->allocate(env, c->room * sizeof *c->addresses);
+  c->block = env->allocate(env, gathered * dim * sizeof *c->block + 64);
+  c->keys = env->allocate(env, gathered * sizeof *c->keys);
+  c->addresses = env->allocate(env, gathered * sizeof *c->addresses);
+  c->is_live = env->allocate(env, gathered);
+  c->equal = env->allocate(env, dim * sizeof *c->equal);
+  c->equal_to = env->allocate(env, ask->n * sizeof *c->equal_to);
+  c->equal_far = env->allocate(env, ask->n * sizeof *c->equal_far);
   c->panels = env->allocate(
       env, distance_panel_floats(ask->ops, ask->n, dim) * sizeof(float) + 64);
   return c->results && c->squares && c->least && c->picked && c->lengths &&
                  c->stamps && c->page && c->value && c->block && c->keys &&
-                 c->addresses && c->panels
+                 c->addresses && c->is_live && c->equal && c->equal_to &&
+                 c->equal_far && c->panels
              ? EMB_OK
              : EMB_NOMEM;
 }
@@ -433,6 +493,7 @@ int compare__init(struct compare *c, const struct ask *ask) {
     emb_distance(EMB_DOT, ask->queries + i * dim, ask->queries + i * dim,
                  (uint32_t)dim, &minus);
     c->lengths[i] = -minus;
+    c->equal_to[i] = 0;
     compare_limit(c, i);
   }
   return EMB_OK;
@@ -453,4 +514,8 @@ void compare__free(struct compare *c) {
   env->release(env, c->block);
   env->release(env, c->keys);
   env->release(env, c->addresses);
+  env->release(env, c->is_live);
+  env->release(env, c->equal);
+  env->release(env, c->equal_to);
+  env->release(env, c->equal_far);
 }

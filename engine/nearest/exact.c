@@ -45,6 +45,7 @@ struct lookup {
   float *vectors;
   int64_t keys[ROWS_AT_ONCE];
   size_t n;
+  size_t work; /* since an interrupt was looked for */
 };
 
 static int lookup_init(struct lookup *l, const struct ask *ask,
@@ -53,7 +54,7 @@ static int lookup_init(struct lookup *l, const struct ask *ask,
   size_t row = ask->s->core->layout.dim * sizeof(float);
   l->ask = ask;
   l->best = best;
-  l->n = 0;
+  l->n = l->work = 0;
   l->vectors = env->allocate(env, ROWS_AT_ONCE * row);
   return l->vectors ? EMB_OK
                     : session_error(ask->s, EMB_NOMEM, "out of memory");
@@ -74,10 +75,11 @@ static int lookup_flush(struct lookup *l, int once) {
                     &(emb_rows){.vectors = l->vectors, .found = found});
   for (size_t i = 0; !rc && i < l->n; i++) {
     const float *vector = l->vectors + i * dim + ask->segment->first;
-    for (size_t query = 0; found[i] && query < ask->n; query++) {
+    for (size_t query = 0; !rc && found[i] && query < ask->n; query++) {
       if (!once || !best__has(l->best, query, l->keys[i])) {
         ask__offer(ask, l->best, query, l->keys[i], vector);
       }
+      rc = ask__look(ask, &l->work, ask->segment->dim + (once ? ask->k : 0));
     }
   }
   l->n = 0;
@@ -139,7 +141,7 @@ static int is_exact_by_key(const struct ask *ask) {
 static int exact_by_scan(const struct ask *ask, struct best *best) {
   emb_session *s = ask->s;
   struct env *env = s->core->env;
-  size_t dim = s->core->layout.dim, n = 1;
+  size_t dim = s->core->layout.dim, n = 1, work = 0;
   int64_t keys[ROWS_AT_ONCE];
   emb_scan *scan = NULL;
   float *vectors = env->allocate(env, ROWS_AT_ONCE * dim * sizeof *vectors);
@@ -150,8 +152,8 @@ static int exact_by_scan(const struct ask *ask, struct best *best) {
     rc = local_scan_next_rows(scan, ROWS_AT_ONCE, &to, &n);
     for (size_t i = 0; !rc && i < n; i++) {
       if (ask__admits(ask, keys[i])) {
-        ask__offer_all(ask, best, keys[i],
-                       vectors + i * dim + ask->segment->first);
+        rc = ask__offer_all(ask, best, keys[i],
+                            vectors + i * dim + ask->segment->first, &work);
       }
     }
   }

@@ -45,7 +45,13 @@ struct compare {
   float *block;     /* gathered rows, decoded */
   int64_t *keys;    /* theirs */
   uint64_t *addresses;
-  uint32_t rows, room; /* of the block */
+  uint32_t rows;      /* gathered: less than a block, and those of a page */
+  uint32_t room;      /* of a block */
+  uint8_t *is_live;   /* of a block's rows: see LIVE_ */
+  float *equal;       /* the last row that was offered, */
+  uint64_t equals;    /* its number, */
+  uint64_t *equal_to; /* and of each query the number of the row to which it */
+  double *equal_far;  /* has this distance */
   struct best best;
 };
 
@@ -68,6 +74,20 @@ struct extents {
 
 /* extents.c: until none is left. */
 void exact__extents(struct extents *e);
+/* The search ends, and this is why; returns it. */
+static inline int exact_failed(struct extents *e, int rc) {
+  e->rc = e->rc ? e->rc : rc;
+  atomic_store_explicit(&e->search->stop, 1, memory_order_relaxed);
+  return rc;
+}
+/* May the thread go on?  The caller's also looks whether it is interrupted.
+** Outside the epoch. */
+static inline int exact_goes_on(struct extents *e) {
+  if (e->caller && session_poll(e->caller)) {
+    exact_failed(e, EMB_INTERRUPT);
+  }
+  return !atomic_load_explicit(&e->search->stop, memory_order_relaxed);
+}
 
 /* Rows of a page, in memory or as read from disk. */
 struct page_rows {
@@ -81,9 +101,10 @@ struct page_rows {
 /* compare.c */
 int compare__init(struct compare *c, const struct ask *ask);
 void compare__free(struct compare *c);
-/* Inside the epoch. */
+/* Inside the epoch.  After it, outside, compare__blocks. */
 void compare__page(struct compare *c, const struct page_rows *rows);
-/* What was gathered is compared.  May be outside the epoch if nothing was. */
-void compare__flush(struct compare *c, struct epoch_slot *slot);
+/* What was gathered is compared as far as it makes whole blocks; all: what is
+** left, too. */
+void compare__blocks(struct extents *e, int all);
 
 #endif

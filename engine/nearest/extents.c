@@ -25,12 +25,6 @@ struct reading {
   uint64_t to;     /* pages from here on are not on disk yet */
 };
 
-static int extents_failed(struct extents *e, int rc) {
-  e->rc = e->rc ? e->rc : rc;
-  atomic_store_explicit(&e->search->stop, 1, memory_order_relaxed);
-  return rc;
-}
-
 /* ---- one extent ---------------------------------------------------------- */
 
 /* Pages of the search in an extent: [*from, *to).  Nothing is in those that are
@@ -95,6 +89,7 @@ static int extents_group(struct extents *e, uint64_t *page, uint64_t end) {
     }
   }
   epoch_leave(e->slot);
+  compare__blocks(e, 0);
   return there;
 }
 
@@ -119,11 +114,12 @@ static int extents_read(struct extents *e, const struct reading *r) {
       extents_compare(e, page, memory ? memory : bytes, !memory);
     }
     epoch_leave(e->slot);
+    compare__blocks(e, 0);
     if (is_empty) {
       return EMB_OK;
     }
     if (!memory && !is_read) {
-      return extents_failed(e, EXACT_BROKEN);
+      return exact_failed(e, EXACT_BROKEN);
     }
   }
   core_keep(core, e->slot, r->number, r->io.buffer, valid);
@@ -144,12 +140,12 @@ static int extents_open(struct extents *e) {
       env->map(env, (size_t)AHEAD_READS * core->layout.extent_bytes, 1);
   if (!e->buffers) {
     err_set(&e->err, EMB_NOMEM, "out of memory");
-    return extents_failed(e, EMB_NOMEM);
+    return exact_failed(e, EMB_NOMEM);
   }
   int os = env->queue_open(env, core->queue_kind, AHEAD_READS, &e->queue);
   if (os) {
     e->queue = NULL;
-    return extents_failed(
+    return exact_failed(
         e, err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir));
   }
   return EMB_OK;
@@ -183,7 +179,7 @@ static int extents_begin(struct extents *e, struct reading *r, uint64_t from,
   io->tag = r;
   int os = core->env->queue_submit(core->env, e->queue, &io, 1);
   if (os) {
-    return extents_failed(
+    return exact_failed(
         e, err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir));
   }
   return EMB_OK;
@@ -198,7 +194,7 @@ static int extents_finish(struct extents *e, struct reading **free,
   int rc = EMB_OK;
   int os = core->env->queue_wait(core->env, e->queue, 1, done, AHEAD_READS, &n);
   if (os) {
-    return extents_failed(
+    return exact_failed(
         e, err_os(&e->err, EMB_IOERR, os, "cannot read %s/log", core->dir));
   }
   for (size_t i = 0; i < n; i++) {
@@ -207,21 +203,13 @@ static int extents_finish(struct extents *e, struct reading **free,
       rc = err_os(&e->err, EMB_IOERR, done[i]->result,
                   "cannot read %s/log at offset %llu", core->dir,
                   (unsigned long long)done[i]->offset);
-      extents_failed(e, rc);
+      exact_failed(e, rc);
     }
     count_add(&core->counters.read_bytes, core->layout.extent_bytes);
     rc = rc ? rc : extents_read(e, r);
     free[(*frees)++] = r;
   }
   return rc;
-}
-
-/* May the thread go on?  The caller's also looks whether it is interrupted. */
-static int extents_go(struct extents *e) {
-  if (e->caller && session_interrupted(e->caller)) {
-    extents_failed(e, EMB_INTERRUPT);
-  }
-  return !atomic_load_explicit(&e->search->stop, memory_order_relaxed);
 }
 
 /* Compares an extent as far as it is in memory.  Returns the page from which on
@@ -244,7 +232,7 @@ void exact__extents(struct extents *e) {
   for (uint32_t i = 0; i < AHEAD_READS; i++) {
     free[i] = &readings[i];
   }
-  while (extents_go(e)) {
+  while (exact_goes_on(e)) {
     uint64_t end, number = atomic_fetch_add_explicit(&search->next, 1,
                                                      memory_order_relaxed);
     if (number > last) {
@@ -262,10 +250,10 @@ void exact__extents(struct extents *e) {
     }
     atomic_fetch_add_explicit(&search->passed, 1, memory_order_relaxed);
   }
-  while (frees < AHEAD_READS && extents_go(e)) {
+  while (frees < AHEAD_READS && exact_goes_on(e)) {
     extents_finish(e, free, &frees);
   }
-  compare__flush(&e->compare, e->slot);
+  compare__blocks(e, 1);
   if (e->queue) {
     search->core->env->queue_close(search->core->env, e->queue);
   }

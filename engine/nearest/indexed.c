@@ -47,6 +47,7 @@ struct index_look {
   uint8_t *found;
   int64_t *extra; /* recent, and the transaction's */
   size_t extras, extra_room;
+  size_t work; /* since an interrupt was looked for */
   int is_full; /* there are too many of them */
   double rare; /* keys for each that the conditions may admit, as far as one
                   knows beforehand */
@@ -84,6 +85,22 @@ static int counts_for(const struct ask *ask, size_t query, int64_t key,
                       ask->segment->dim, &distance);
 }
 
+/* Compares a row with queries [from, to); *count: one more if it fits the
+** first. */
+static int compare_row(struct index_look *l, int64_t key, const float *vector,
+                       size_t from, size_t to, size_t *count) {
+  const struct ask *ask = l->ask;
+  int rc = EMB_OK;
+  *count += counts_for(ask, from, key, vector) != 0;
+  for (size_t q = from; !rc && q < to; q++) {
+    if (!best__has(l->best, q, key)) {
+      ask__offer(ask, l->best, q, key, vector);
+    }
+    rc = ask__look(ask, &l->work, ask->segment->dim + ask->k);
+  }
+  return rc;
+}
+
 /* Compares rows with queries [from, to); *count: those of the first query that
 ** fit. */
 static int compare_keys(struct index_look *l, const int64_t *keys, size_t n,
@@ -91,28 +108,21 @@ static int compare_keys(struct index_look *l, const int64_t *keys, size_t n,
   const struct ask *ask = l->ask;
   emb_session *s = ask->s;
   size_t dim = s->core->schema.dim;
-  for (size_t at = 0; at < n; at += BATCH_ROWS) {
+  int rc = EMB_OK;
+  for (size_t at = 0; !rc && at < n; at += BATCH_ROWS) {
     size_t m = n - at < BATCH_ROWS ? n - at : BATCH_ROWS;
-    int rc = get_peek(s, keys + at, m,
-                      &(emb_rows){.vectors = l->rows, .found = l->found});
+    rc = get_peek(s, keys + at, m,
+                  &(emb_rows){.vectors = l->rows, .found = l->found});
     rc = rc ? rc : session_interrupted(s);
-    if (rc) {
-      return rc;
-    }
-    for (size_t i = 0; i < m; i++) {
-      const float *vector = l->rows + i * dim + ask->segment->first;
-      if (!l->found[i] || !ask__admits(ask, keys[at + i])) {
-        continue;
-      }
-      for (size_t q = from; q < to; q++) {
-        *count += q == from && counts_for(ask, q, keys[at + i], vector);
-        if (!best__has(l->best, q, keys[at + i])) {
-          ask__offer(ask, l->best, q, keys[at + i], vector);
-        }
+    for (size_t i = 0; !rc && i < m; i++) {
+      if (l->found[i] && ask__admits(ask, keys[at + i])) {
+        rc = compare_row(l, keys[at + i],
+                         l->rows + i * dim + ask->segment->first, from, to,
+                         count);
       }
     }
   }
-  return EMB_OK;
+  return rc;
 }
 
 /* ---- what the index may not know ----------------------------------------- */

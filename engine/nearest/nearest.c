@@ -24,7 +24,7 @@ enum { SNAPSHOT_ROWS = 256 };
 static int snapshot_rows(const struct ask *ask, emb_snap *snap,
                          struct best *best) {
   struct env *env = ask->s->core->env;
-  size_t dim = ask->s->core->layout.dim, n = 1;
+  size_t dim = ask->s->core->layout.dim, n = 1, work = 0;
   int64_t keys[SNAPSHOT_ROWS];
   float *vectors = env->allocate(env, SNAPSHOT_ROWS * dim * sizeof *vectors);
   int rc = vectors ? EMB_OK : session_error(ask->s, EMB_NOMEM, "out of memory");
@@ -33,8 +33,8 @@ static int snapshot_rows(const struct ask *ask, emb_snap *snap,
     rc = local_snapshot_scan(snap, SNAPSHOT_ROWS, keys, vectors, NULL, &n);
     for (size_t i = 0; !rc && i < n; i++) {
       if (ask__admits(ask, keys[i])) {
-        ask__offer_all(ask, best, keys[i],
-                       vectors + i * dim + ask->segment->first);
+        rc = ask__offer_all(ask, best, keys[i],
+                            vectors + i * dim + ask->segment->first, &work);
       }
     }
     rc = rc ? rc : session_interrupted(ask->s);

@@ -49,6 +49,9 @@ void process_lock_leave(struct process_lock *l) {
   pthread_mutex_unlock(&l->lock);
 }
 
+/* Up to so many are kept for as long as their users ask. */
+#define FEW 8
+
 /* ---- the list ------------------------------------------------------------ */
 
 static struct process *process_new(struct env *env) {
@@ -106,6 +109,22 @@ void process_leave(struct process *process) {
     pthread_mutex_destroy(&process->hub_lock);
     env->release(env, process);
   }
+}
+
+void process_count(struct process *process, enum process_counted what,
+                   int change) {
+  if (process) {
+    atomic_fetch_add_explicit(&process->counted[what], (uint32_t)change,
+                              memory_order_relaxed);
+  }
+}
+
+uint64_t process_keeps_us(struct process *process, enum process_counted what,
+                          uint64_t us) {
+  uint64_t n = process ? atomic_load_explicit(&process->counted[what],
+                                              memory_order_relaxed)
+                       : 0;
+  return n > FEW ? us * FEW * FEW / (n * n) : us;
 }
 
 struct env *process_env(struct process *process) {

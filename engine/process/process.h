@@ -51,6 +51,18 @@ struct env *process_env(struct process *);
 struct hub *process_hub_enter(struct process *);
 void process_hub_leave(struct process *, struct hub *);
 
+/* What each of hundreds of stores may have for a while. */
+enum process_counted {
+  PROCESS_LINKS,   /* descriptors to ask a store's owner with */
+  PROCESS_SERVING, /* threads for clients' sessions */
+  PROCESS_COUNTED
+};
+/* One more (1) or less (-1) of them; no process: nothing. */
+void process_count(struct process *, enum process_counted, int change);
+/* How long one of them is kept that nothing uses: `us`, and where there are
+** many, less and less, so that there are not more of them. */
+uint64_t process_keeps_us(struct process *, enum process_counted, uint64_t us);
+
 /* A lock of what the whole process has.  A child after fork() may have
 ** inherited it from a thread that it does not have: it begins with a new one,
 ** and what it guards is to be begun anew, too. */

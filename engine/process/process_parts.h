@@ -39,7 +39,8 @@ struct process {
   struct env *env;
   pthread_mutex_t hub_lock; /* held while the hub is made or ended */
   struct hub *hub;
-  pthread_mutex_t lock; /* the background work */
+  _Atomic uint32_t counted[PROCESS_COUNTED]; /* relaxed */
+  pthread_mutex_t lock;                      /* the background work */
   pthread_cond_t ended; /* a run that is to be the last is over */
   struct crew crews[BACKGROUND_KINDS];
   struct process_thread *running, *over; /* to be joined */

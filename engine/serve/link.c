@@ -71,7 +71,7 @@ static int say_hello(emb_session *s, struct link *link) {
   hello.bounded = (uint32_t)core_bounded(core);
   hello.staleness = core->staleness;
   hello.readonly = atomic_load(&store->readonly) != STORE_WRITES;
-  hello.is_store = s == store->control;
+  hello.is_store = s->is_control != 0;
   if (schema_print(&core->schema, hello.schema, &err)) {
     return EPROTO;
   }
@@ -259,7 +259,10 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   s->link = link;
   patience_alive(s);
   atomic_fetch_add(&s->store->served, 1);
-  atomic_fetch_add(&s->store->linked, s != s->store->control);
+  atomic_fetch_add(&s->store->linked, !s->is_control);
+  if (s->is_control) {
+    process_count(s->core->process, PROCESS_LINKS, 1);
+  }
   return LINK_MADE;
 }
 
@@ -269,9 +272,11 @@ static void drop_link(emb_session *s) {
                 atomic_load_explicit(&link->slot->left, memory_order_acquire) !=
                     0);
   s->link = NULL;
-  atomic_fetch_sub(&s->store->linked, s != s->store->control);
-  if (s != s->store->control) {
-    atomic_store(&s->store->is_control_stale, 1);
+  atomic_fetch_sub(&s->store->linked, !s->is_control);
+  if (!s->is_control) {
+    atomic_fetch_add(&s->store->control_age, 1);
+  } else {
+    process_count(s->core->process, PROCESS_LINKS, -1);
   }
   atomic_fetch_sub(&s->store->served, 1);
   link_release(s, link);

@@ -11,6 +11,10 @@
 /* Before a call, where the store is not this process's own: session->link says
 ** which of the two.  An error is the call's. */
 int route_session(emb_session *s);
+/* Links the session to the owner, if there is one that serves; waits while it
+** begins or ends.  EMB_OK also without: then nobody has the lock, or its holder
+** is alone. */
+int route__find_owner(emb_session *s);
 /* A call has returned CALL_ELSEWHERE: it was not carried out, because another
 ** process owns the store, or does not any more.  EMB_OK: it is to be placed
 ** again.  EMB_BUSY after the timeout. */
@@ -41,6 +45,8 @@ void route_close(emb_store *store);
 
 /* This process has become the owner. */
 void route_own(emb_store *store);
+/* What a session that is linked was told of its store. */
+int route_is_dropped(const emb_session *s);
 /* Whether another process has the lock; *holder is 0 if it cannot be seen. */
 int route_is_owned(emb_store *store, int64_t *holder);
 /* Clients are told what emb_in_doubt and emb_is_dropped say. */

@@ -50,8 +50,10 @@
 #define MOMENT_US 10000000
 /* How often a thread is woken whose client has gone, until it has ended. */
 #define WAKE_US 5000
-/* A session that was asked nothing for so long needs no thread. */
+/* A session that was asked nothing for so long needs no thread; where there are
+** many threads, for less.  It is looked whether there are. */
 #define PARK_US 1000000
+#define PARK_LOOK_US 25000
 /* When the owner leaves, calls that wait for something have so long, */
 #define LEAVE_US 2000000
 /* and a transaction that is prepared: its COMMIT has begun, and if it is not
@@ -399,14 +401,18 @@ static int serve_session(struct serving *v) {
     } else if (leaving || turn == SLOT_CLOSING) {
       break;
     } else if (turn != SLOT_ASKED) {
-      if (!v->run.moment && env->now_us(env) - idle_us >= PARK_US) {
+      uint64_t keeps = process_keeps_us(v->server->store->core.process,
+                                        PROCESS_SERVING, PARK_US);
+      if (!v->run.moment && env->now_us(env) - idle_us >= keeps) {
         env->discard(env, v->copy, SLOT_DATA_BYTES);
         if (park(v, turn)) {
           return 1;
         }
       }
       env->word_wait(env, &slot->turn, turn,
-                     v->run.moment ? MOMENT_US / 10 : PARK_US);
+                     v->run.moment          ? MOMENT_US / 10
+                     : keeps < PARK_LOOK_US ? keeps
+                                            : PARK_LOOK_US);
     }
   }
   return 0;
@@ -447,7 +453,11 @@ static void finish_tickets(struct serving *v) {
 static void serving_thread(void *arg) {
   struct serving *v = arg;
   struct server *server = v->server;
-  if (serve_session(v)) {
+  struct process *process = server->store->core.process;
+  process_count(process, PROCESS_SERVING, 1);
+  int is_parked = serve_session(v);
+  process_count(process, PROCESS_SERVING, -1);
+  if (is_parked) {
     return;
   }
   if (is_leaving(v)) {

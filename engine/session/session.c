@@ -13,6 +13,7 @@
 
 #define READ_BYTES (1u << 20)
 #define READ_DEPTH 128u
+#define POLL_US 5000
 
 static int make_buffers(emb_session *s) {
   struct core *core = s->core;
@@ -205,6 +206,16 @@ int session_interrupted(emb_session *s) {
   return s->interrupt && s->interrupt(s->interrupt_arg)
              ? session_error(s, EMB_INTERRUPT, "interrupted")
              : EMB_OK;
+}
+
+int session_poll(emb_session *s) {
+  struct env *env = s->core->env;
+  uint64_t now = s->interrupt ? env->now_us(env) : 0;
+  if (now - s->polled_us < POLL_US) {
+    return EMB_OK;
+  }
+  s->polled_us = now;
+  return session_interrupted(s);
 }
 
 int session_lock(emb_session *s, pthread_mutex_t *lock) {

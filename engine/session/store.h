@@ -153,12 +153,15 @@ struct emb_store {
   void (*tell)(emb_store *);  /* clients: in_doubt or dropped has changed */
   int closed_in_peace;        /* what was acknowledged is durable */
   _Atomic int served;         /* sessions that are linked to the owner, */
-  _Atomic int linked;         /* but for the store's own (control) */
+  _Atomic int linked;         /* but for the store's own */
+  /* serve/control.h. */
   pthread_mutex_t control_lock;
-  _Atomic int is_control_stale; /* another session has lost its link */
-  /* When it asked last, 0: it has no link; relaxed. */
+  struct emb_session *control;  /* control_lock: that is kept */
+  _Atomic unsigned control_age; /* how often other sessions lost a link */
+  /* When the kept one asked last, 0: it has no link; relaxed. */
   _Atomic uint64_t control_us;
-  struct emb_session *control; /* control_lock: asks what concerns the store */
+  _Atomic int64_t control_owner; /* that one of them saw last; relaxed, so is */
+  _Atomic int control_is_near;
   /* Any thread puts one in front; read by any, until the store is closed. */
   struct stat_text *_Atomic stat_texts; /* serve/stat_text.h */
   struct emb_session *orphan; /* own_lock: its client has gone (serve/) */
@@ -199,6 +202,9 @@ struct emb_session {
   uint32_t now;    /* the same of the present call (value.c) */
   int (*interrupt)(void *);
   void *interrupt_arg;
+  uint64_t polled_us;         /* session_poll's last time */
+  int is_control;             /* the store's own, serve/control.h; */
+  unsigned control_age;       /* the store's when it was linked */
   emb_patience *patience;     /* emb_session_patience; may be NULL */
   int (*blocks)(void *, int); /* emb_session_blocks */
   void *blocks_arg;
@@ -307,6 +313,9 @@ int session_error(emb_session *s, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* EMB_INTERRUPT when the session's callback asks to stop. */
 int session_interrupted(emb_session *s);
+/* The same, if the last time was some milliseconds ago: the callback may run a
+** statement, which takes microseconds.  Between the pieces of a long call. */
+int session_poll(emb_session *s);
 /* A call that takes long begins: 1, or 0 where it is a part of another one.
 ** The caller that got 1 ends it. */
 int progress_begin(emb_session *s, const char *what, const char *unit,

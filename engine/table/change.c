@@ -445,6 +445,7 @@ int change__rows(emb_session *s, struct write_batch *batch,
     if (finished < m) {
       break;
     }
+    rc = rc || !batch->wait || done == batch->n ? rc : session_poll(s);
   }
   batch->done = done;
   if (!rc && w.grouped && s->groups.any) {

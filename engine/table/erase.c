@@ -68,6 +68,7 @@ int local_delete(emb_session *s, const int64_t *keys, size_t n,
                                   (long long)keys[i])
                   : session_wait_key(s, keys[i], &waited);
     }
+    rc = rc || i == n ? rc : session_poll(s);
   }
   bound_signal(s);
   count_add(&s->core->counters.delete_keys, i);

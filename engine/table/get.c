@@ -349,10 +349,6 @@ static void window(struct get *g, const struct get *all, size_t at) {
   g->tracks = all->tracks ? all->tracks + at : NULL;
 }
 
-/* Rows between two looks at whether the call was interrupted: one may cost a
-** coordinator's statement, some microseconds, and these a millisecond. */
-#define ROWS_POLLED (1u << 15)
-
 /* The whole batch once.  KEY_BLOCKED: *blocked may not be read yet. */
 static int get_batch(const struct get *all, size_t n, size_t *blocked) {
   emb_session *s = all->s;
@@ -378,9 +374,7 @@ static int get_batch(const struct get *all, size_t n, size_t *blocked) {
       get_hand_over(&g, m);
       rc = g.taken_rc;
     }
-    if (!rc && at / ROWS_POLLED != (at + m) / ROWS_POLLED) {
-      rc = session_interrupted(s);
-    }
+    rc = rc || at + m == n ? rc : session_poll(s);
   }
   get_tally(&g, n);
   return rc;

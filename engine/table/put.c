@@ -328,6 +328,7 @@ int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
     if (finished < m) {
       break;
     }
+    rc = rc || !batch->wait || done == batch->n ? rc : session_poll(s);
   }
   batch->done = done;
   bound_signal(s);

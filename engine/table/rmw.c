@@ -131,6 +131,7 @@ int rmw_create(emb_session *s, const int64_t *keys, size_t n) {
   for (size_t at = 0; !rc && at < n; at += s->chunk) {
     size_t m = n - at < s->chunk ? n - at : s->chunk;
     rc = create_chunk(s, keys + at, (uint32_t)m, absent);
+    rc = rc || at + m == n ? rc : session_poll(s);
   }
   env->release(env, absent);
   return rc;

@@ -252,7 +252,8 @@ static int link_is_dropped(struct ext_link *link) {
   emb_patience *patience = &link->conn->patience;
   uint64_t limit_us = patience->limit_us;
   patience->limit_us = LOOK_WAIT_US;
-  int is = emb_is_dropped(ext_link_store(link));
+  emb_wait_with(patience);
+  int is = emb_session_is_dropped(link->session);
   patience->limit_us = limit_us;
   return is;
 }

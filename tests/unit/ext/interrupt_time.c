@@ -299,6 +299,34 @@ TEST(work_on_rows) {
   finish();
 }
 
+/* Where each row is as near as the next, none is left out early. */
+TEST(work_on_equal_rows) {
+  static const char *const list[] = {
+      "SELECT count(*) FROM emb_nearest('e', 'rows', 3)",
+      "SELECT count(*) FROM emb_nearest('e', 'rows', 300)",
+      "SELECT count(*) FROM emb_nearest('e', zeroblob(2000 * 256), 3)",
+      "SELECT count(*) FROM emb_nearest('e', zeroblob(2000 * 256), 3, NULL, "
+      "(SELECT emb_pack(i) FROM keys WHERE i <= 5000))",
+      "SELECT count(*) FROM emb_nearest('e', zeroblob(2000 * 256), 3, "
+      "'snapshot=m')",
+      "SELECT count(*) FROM emb_nearest('i', zeroblob(5000 * 256), 3)",
+      "SELECT count(*) FROM emb_nearest('i', zeroblob(5000 * 256), 3, "
+      "'probes=1000000')",
+      "SELECT count(*) FROM e WHERE vector MATCH zeroblob(256) AND k = 60000",
+  };
+  if (!fill() ||
+      !sql_runs(db, "CREATE VIRTUAL TABLE e USING emb(vector FLOAT[64]);"
+                    "CREATE VIRTUAL TABLE i USING emb(vector FLOAT[64] "
+                    "index=ivf);"
+                    "INSERT INTO e SELECT i, zeroblob(256) FROM keys;"
+                    "INSERT INTO i SELECT i, zeroblob(256) FROM keys;"
+                    "SELECT emb_snapshot('e', 'm')"))
+    return;
+  for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+    works(db, NULL, list[i]);
+  finish();
+}
+
 TEST(work_on_files) {
   static const char *const list[] = {
       "SELECT emb_snapshot_export('w', 'm', '%s/m.emb')",

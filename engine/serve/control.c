@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+**
+** control.c -- see control.h.
+**
+** IDLE      The session that is kept leaves its owner when nothing was asked by
+**           it for a while, and is linked again at the next question.  Of
+**           hundreds of tables few are asked at a time, and a link is a
+**           descriptor here and one there; the more there are, the sooner each
+**           is closed.  That is a task of LANE_AFTER.
+*/
+#include "control.h"
+
+#include "../session/own.h"
+#include "../session/patience.h"
+#include "route.h"
+#include "stat_text.h"
+
+/* An owner that gives no sign of life keeps the opening of a store so long. */
+#define MOMENT_US 20000
+#define QUESTIONS_TRIED 3
+#define IDLE_US UINT64_C(3000000)
+/* Others may make it shorter meanwhile. */
+#define LOOK_US UINT64_C(200000)
+
+/* ---- the sessions -------------------------------------------------------- */
+
+static void control_wait_with(emb_session *s, emb_patience *patience) {
+  s->patience = patience;
+  s->interrupt = patience ? patience->interrupt : NULL;
+  s->interrupt_arg = patience ? patience->interrupt_arg : NULL;
+}
+
+/* The one that is kept, or NULL. */
+static emb_session *control_take_kept(emb_store *store) {
+  pthread_mutex_lock(&store->control_lock);
+  emb_session *s = store->control;
+  store->control = NULL;
+  pthread_mutex_unlock(&store->control_lock);
+  return s;
+}
+
+static int control_take(emb_store *store, emb_session **s, emb_err *err) {
+  int rc = EMB_OK;
+  *s = NULL;
+  if (!own_may_ask(store)) {
+    return CALL_ELSEWHERE;
+  }
+  *s = control_take_kept(store);
+  if (!*s) {
+    rc = session_new(store, s, err);
+  }
+  if (!rc) {
+    (*s)->is_control = 1;
+    control_wait_with(*s, patience_of_thread());
+  }
+  return rc;
+}
+
+static void control_free(emb_session *s) {
+  link__close(s);
+  session_free(s);
+}
+
+static void control_give(emb_session *s) {
+  emb_store *store = s->store;
+  struct env *env = store->core.env;
+  uint64_t used = s->link ? env->now_us(env) : 0;
+  control_wait_with(s, NULL);
+  pthread_mutex_lock(&store->control_lock);
+  int is_kept = !store->control;
+  if (is_kept) {
+    store->control = s;
+  }
+  pthread_mutex_unlock(&store->control_lock);
+  if (!is_kept) {
+    control_free(s);
+    return;
+  }
+  uint64_t before =
+      atomic_exchange_explicit(&store->control_us, used, memory_order_relaxed);
+  if (used && !before) {
+    core_changed(&store->core); /* it is to be closed again */
+  }
+}
+
+void route_close(emb_store *store) {
+  emb_session *s = control_take_kept(store);
+  stat__text_free(store);
+  if (s) {
+    control_free(s);
+  }
+}
+
+/* ---- its owner ----------------------------------------------------------- */
+
+/* See route_open. */
+static int control_link(emb_session *s, int *is_served, emb_err *err) {
+  emb_patience *p = s->patience, *opens = s->store->config.patience;
+  emb_patience moment = {.limit_us = MOMENT_US};
+  link__close(s);
+  if (opens) {
+    moment.interrupt = opens->interrupt;
+    moment.interrupt_arg = opens->interrupt_arg;
+    /* Of a process that was just waited for in vain it is over. */
+    moment.spent_us = opens->spent_us;
+    moment.is_silent = opens->is_silent;
+    moment.process = opens->process;
+    control_wait_with(s, &moment);
+  }
+  int rc = route__find_owner(s);
+  control_wait_with(s, p);
+  if (rc == EMB_BUSY && moment.is_silent) {
+    *is_served = 1;
+    return EMB_OK;
+  }
+  *is_served = s->link != NULL;
+  if (rc && err) {
+    *err = s->err;
+  }
+  return rc;
+}
+
+int route_open(emb_store *store, int *is_served, emb_err *err) {
+  emb_session *s;
+  int rc = control_take(store, &s, err);
+  *is_served = 0;
+  if (rc) {
+    return rc == CALL_ELSEWHERE ? EMB_OK : rc;
+  }
+  control_wait_with(s, NULL);
+  rc = control_link(s, is_served, err);
+  control_give(s);
+  return rc;
+}
+
+int route_recovered(emb_store *store) {
+  emb_session *s;
+  if (control_take(store, &s, NULL)) {
+    return 0;
+  }
+  control_wait_with(s, NULL);
+  link__close(s);
+  int is_made = link__open(s, MOMENT_US) == LINK_MADE;
+  err_clear(&s->err);
+  control_give(s);
+  return is_made;
+}
+
+static int control_find_link(emb_session *s, emb_err *err) {
+  emb_store *store = s->store;
+  int is_served = 0;
+  unsigned age = atomic_load(&store->control_age);
+  if (s->control_age != age) {
+    link__close(s);
+  }
+  s->control_age = age;
+  if (s->link) {
+    return EMB_OK;
+  }
+  int rc = control_link(s, &is_served, err);
+  while (!rc && !is_served && !atomic_load(&store->owner)) {
+    s->routes = own_may_ask(store);
+    rc = local_exists(s, NULL, 0, NULL);
+    if (rc != CALL_ELSEWHERE) {
+      break;
+    }
+    rc = route_again(s);
+    is_served = s->link != NULL;
+  }
+  return rc || is_served ? rc : CALL_ELSEWHERE;
+}
+
+/* The session is linked to the present owner. */
+static int control_find(emb_session *s, emb_err *err) {
+  emb_store *store = s->store;
+  int rc = control_find_link(s, err);
+  atomic_store_explicit(&store->control_owner,
+                        !rc && s->link ? s->link->owner.process : -1,
+                        memory_order_relaxed);
+  atomic_store_explicit(&store->control_is_near, rc || s->link->is_near,
+                        memory_order_relaxed);
+  return rc;
+}
+
+/* ---- questions ----------------------------------------------------------- */
+
+int control__ask(const emb_store *store_, int call, const union word *w,
+                 uint64_t *result, emb_err *err) {
+  emb_store *store = (emb_store *)(uintptr_t)store_;
+  emb_session *s;
+  int rc = store_check(store, err);
+  *result = 0;
+  rc = rc ? rc : control_take(store, &s, err);
+  if (rc) {
+    return rc;
+  }
+  for (int tries = 0; tries < QUESTIONS_TRIED; tries++) {
+    rc = control_find(s, err);
+    if (rc) {
+      break;
+    }
+    err_clear(&s->err);
+    rc = link__ask(s, call, 0, w, result);
+    if (rc != CALL_ELSEWHERE && rc != EMB_LOST) {
+      break;
+    }
+  }
+  if (err) {
+    *err = s->err;
+  }
+  control_give(s);
+  return rc;
+}
+
+uint64_t control__look(const emb_store *store_, enum control_word which) {
+  emb_store *store = (emb_store *)(uintptr_t)store_;
+  emb_session *s;
+  uint64_t value = 0;
+  int rc = store_check(store, NULL);
+  if (rc) {
+    return 0;
+  }
+  rc = control_take(store, &s, NULL);
+  if (!rc) {
+    rc = control_find(s, NULL);
+  }
+  if (!rc) {
+    const struct link_slot *slot = s->link->slot;
+    value = which == CONTROL_DROPPED ? atomic_load(&slot->dropped)
+                                     : atomic_load(&slot->in_doubt);
+  } else {
+    value = which == CONTROL_DROPPED ? (uint64_t)local_is_dropped(store)
+                                     : local_in_doubt(store);
+  }
+  if (s) {
+    control_give(s);
+  }
+  return value;
+}
+
+int64_t control__owner(const emb_store *store, int *is_near) {
+  *is_near =
+      atomic_load_explicit(&store->control_is_near, memory_order_relaxed);
+  return atomic_load_explicit(&store->control_owner, memory_order_relaxed);
+}
+
+/* ---- the task that closes ------------------------------------------------ */
+
+static int64_t idle_left_us(emb_store *store) {
+  struct env *env = store->core.env;
+  uint64_t used =
+      atomic_load_explicit(&store->control_us, memory_order_relaxed);
+  uint64_t keeps =
+      process_keeps_us(store->core.process, PROCESS_LINKS, IDLE_US);
+  return (int64_t)(used + keeps - env->now_us(env));
+}
+
+static int idle_due(struct pass *pass) {
+  emb_store *store = pass->store;
+  return atomic_load_explicit(&store->control_us, memory_order_relaxed) &&
+         (!pass->by_thread || idle_left_us(store) <= 0);
+}
+
+static int idle_run(struct pass *pass, enum outcome *did, emb_err *err) {
+  emb_store *store = pass->store;
+  emb_session *s = control_take_kept(store);
+  (void)err;
+  *did = PIECE_NONE;
+  if (s) {
+    *did = s->link ? PIECE_DONE : PIECE_NONE;
+    link__close(s);
+    control_give(s);
+  } else { /* it is in use */
+    struct env *env = store->core.env;
+    atomic_store_explicit(&store->control_us, env->now_us(env),
+                          memory_order_relaxed);
+  }
+  return EMB_OK;
+}
+
+static uint64_t idle_rest(struct pass *pass) {
+  emb_store *store = pass->store;
+  if (!atomic_load_explicit(&store->control_us, memory_order_relaxed)) {
+    return TASKS_NEVER;
+  }
+  int64_t left = idle_left_us(store);
+  return left <= 0 ? 0 : (uint64_t)left < LOOK_US ? (uint64_t)left : LOOK_US;
+}
+
+const struct task task_control = {
+    TASK_NAMED("control"), .lane = LANE_AFTER, .due = idle_due,
+    .rest = idle_rest,     .run = idle_run,
+};

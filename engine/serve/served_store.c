@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+**
+** served_store.c -- a store's calls where another process owns the store: what
+** they ask its owner [control.h], and what they say if it cannot be asked.
+*/
+#include <string.h>
+
+#include "control.h"
+#include "served.h"
+#include "stat_row.h"
+#include "stat_text.h"
+
+int served_is_owner(const emb_store *store) {
+  return store_check(store, NULL) == EMB_OK && atomic_load(&store->served) > 0;
+}
+
+int served_is_dropped(const emb_store *store) {
+  return control__look(store, CONTROL_DROPPED) != 0;
+}
+
+uint64_t served_in_doubt(const emb_store *store) {
+  return control__look(store, CONTROL_IN_DOUBT);
+}
+
+uint64_t served_memory_least(const emb_store *store) {
+  uint64_t result;
+  return control__ask(store, CALL_memory_least, NULL, &result, NULL)
+             ? local_memory_least(store)
+             : result;
+}
+
+int served_resolve(emb_store *store, uint64_t number, int commit,
+                   emb_err *err) {
+  const union word w[REQUEST_ARGS] = {{.u = number}, {.u = commit != 0}};
+  uint64_t result;
+  int rc = control__ask(store, CALL_resolve, w, &result, err);
+  return rc == CALL_ELSEWHERE ? local_resolve(store, number, commit, err)
+         : rc                 ? rc
+                              : (int)(uint32_t)result;
+}
+
+uint64_t served_committed(const emb_store *store) {
+  uint64_t result;
+  return control__ask(store, CALL_committed, NULL, &result, NULL)
+             ? local_committed(store)
+             : result;
+}
+
+void served_state(const emb_store *store, uint64_t state[2]) {
+  const union word w[REQUEST_ARGS] = {{.p = state}};
+  uint64_t result;
+  if (control__ask(store, CALL_state, w, &result, NULL)) {
+    local_state(store, state);
+  }
+}
+
+/* What is this process's own, also where another one is the owner. */
+static int is_own_stat(const char *name) {
+  return strcmp(name, "owner") == 0 || strcmp(name, "directory") == 0;
+}
+
+static void take_stat(emb_store *store, emb_stat *stat, struct stat_row *row) {
+  row->text[sizeof row->text - 1] = 0;
+  if (!stat->text) {
+    stat->value = row->value;
+  } else {
+    stat->text = stat__text_keep(store, row->text);
+  }
+}
+
+/* Of an owner that does not answer nothing else is known: what this process
+** counts itself would be taken for the owner's. */
+static size_t keep_owner_pid(emb_stat *stats, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(stats[i].name, "owner_pid") == 0) {
+      stats[0] = stats[i];
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* The owner's values under the names that this process has for them. */
+size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
+  size_t n = local_stats(store, stats, max);
+  if (!max || !n) {
+    return n;
+  }
+  struct env *env = store->core.env;
+  struct stat_row *rows = env->allocate(env, n * sizeof *rows);
+  const union word w[REQUEST_ARGS] = {{.p = rows}, {.u = n}};
+  uint64_t got = 0;
+  int rc = rows ? control__ask(store, CALL_stats, w, &got, NULL) : EMB_NOMEM;
+  got = rc ? 0 : got;
+  n = rc == EMB_BUSY ? keep_owner_pid(stats, n) : n;
+  int is_near;
+  int64_t owner = control__owner(store, &is_near);
+  for (size_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < got && k < n; k++) {
+      if (strncmp(stats[i].name, rows[k].name, sizeof rows[k].name) == 0 &&
+          !stats[i].text == !rows[k].has_text && !is_own_stat(stats[i].name)) {
+        take_stat(store, &stats[i], &rows[k]);
+        break;
+      }
+    }
+    if (owner >= 0 && strcmp(stats[i].name, "owner_pid") == 0) {
+      stats[i].value = owner;
+    }
+  }
+  env->release(env, rows);
+  return n;
+}
+
+size_t served_clients(emb_store *store, emb_client *clients, size_t max) {
+  const union word w[REQUEST_ARGS] = {{.p = max ? clients : NULL}, {.u = max}};
+  uint64_t n = 0;
+  int is_near = 1;
+  if (control__ask(store, CALL_clients, w, &n, NULL)) {
+    return local_clients(store, clients, max);
+  }
+  int64_t owner = control__owner(store, &is_near);
+  for (size_t i = 0; i < max && i < n; i++) {
+    clients[i].process = clients[i].is_owner && owner >= 0 ? owner
+                         : is_near                         ? clients[i].process
+                                                           : 0;
+  }
+  return (size_t)n;
+}
+
+size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
+  const union word w[REQUEST_ARGS] = {{.p = max ? list : NULL}, {.u = max}};
+  uint64_t n = 0;
+  int is_near = 1;
+  if (control__ask(store, CALL_progress_of, w, &n, NULL)) {
+    return local_progress_of(store, list, max);
+  }
+  (void)control__owner(store, &is_near);
+  for (size_t i = 0; i < max && i < n; i++) {
+    progress_name(&list[i], store); /* there it may have another path */
+    list[i].process = is_near ? list[i].process : 0;
+  }
+  return (size_t)n;
+}
+
+int served_drop(emb_store *store, emb_err *err) {
+  uint64_t result;
+  int rc = control__ask(store, CALL_drop, NULL, &result, err);
+  return rc == CALL_ELSEWHERE
+             ? err_set(err, EMB_BUSY, "%s is owned by another process",
+                       store->core.dir)
+         : rc ? rc
+              : (int)(uint32_t)result;
+}
