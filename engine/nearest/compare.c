@@ -307,7 +307,7 @@ static void compare_in_place(struct compare *c, const struct page_rows *rows) {
 enum { LIVE_YES = 1, LIVE_NO };
 
 /* May the row be an answer, to whichever query? */
-static int is_live(struct compare *c, uint32_t row) {
+static int row_is_live(struct compare *c, uint32_t row) {
   if (!c->is_live[row]) {
     c->is_live[row] =
         is_candidate(c, c->keys[row], c->addresses[row]) ? LIVE_YES : LIVE_NO;
@@ -335,7 +335,8 @@ static void compare_block_row(struct compare *c, size_t query, uint32_t row) {
       *distance = NAN;
     }
   }
-  if (best_takes(&c->best, query, c->keys[row], *distance) && is_live(c, row)) {
+  if (best_takes(&c->best, query, c->keys[row], *distance) &&
+      row_is_live(c, row)) {
     double before = best_limit(&c->best, query);
     ask__take(ask, &c->best, query, c->keys[row], *distance);
     if (best_limit(&c->best, query) != before) {
