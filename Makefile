@@ -85,7 +85,7 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
 SQL_TESTS := $(wildcard tests/sql/*.test)
 # How many of the runs with another owner of the tables (tests/owners.txt) are
 # made, one in so many, 0: none; SEED says which.  All: make test-owned.
-OWNED     ?= 0
+OWNED     ?= 6
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
 

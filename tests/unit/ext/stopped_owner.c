@@ -445,3 +445,78 @@ TEST(each_is_interrupted) {
   }
   end(&owner);
 }
+
+/* ---- stopped while it carries a call out --------------------------------- */
+
+enum { WORK_ROWS = SANITIZED ? 8000 : 40000, UNDER_WAY_MS = 300 };
+#define WORK "SELECT count(*) FROM emb_nearest('w', 'rows', 10)"
+
+PROCESS(worker) {
+  sqlite3 *db = sql_connect(process_argument(0), 0);
+  (void)sql_runs(db, "UPDATE w SET vector = zeroblob(256) WHERE key = 1");
+  process_tell("owns");
+  (void)process_told("end");
+  CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
+}
+
+/* Milliseconds from when the owner stops, or from an interrupt after that, to
+** the end of the statement; -1: it had ended before. */
+static int64_t stop_amid(struct process *owner, sqlite3 *db,
+                         int is_interrupted) {
+  static const struct statement statement = {.sql = WORK};
+  struct run *run = &runs[0];
+  int64_t since = 0;
+  memset(run, 0, sizeof *run);
+  run->statement = &statement;
+  run->mode = LINKED;
+  run->db = db;
+  if (!CHECK_EQ_INT(pthread_create(&run->thread, NULL, run_thread, run), 0))
+    return 0;
+  (void)usleep(UNDER_WAY_MS * 1000);
+  process_stop(owner);
+  if (atomic_load(&run->ended_ms) == 0)
+    since = now_ms();
+  if (since && is_interrupted) {
+    (void)usleep(BEFORE_MS * 1000);
+    since = now_ms();
+    sqlite3_interrupt(db);
+  }
+  CHECK_EQ_INT(pthread_join(run->thread, NULL), 0);
+  process_go_on(owner);
+  return since ? atomic_load(&run->ended_ms) - since : -1;
+}
+
+TEST(stopped_amid_a_call) {
+  struct process owner;
+  char path[500], sql[400];
+  (void)snprintf(path, sizeof path, "%s/amid.db", test_dir());
+  sqlite3 *db = sql_connect(path, 0);
+  (void)snprintf(
+      sql, sizeof sql,
+      "CREATE VIRTUAL TABLE w USING emb(vector FLOAT[64], timeout=%d);"
+      "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM s WHERE i "
+      "< %d) INSERT INTO w SELECT i, zeroblob(256) FROM s",
+      TIMEOUT_MS, WORK_ROWS);
+  if (!sql_runs(db, sql) || !CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK) ||
+      !process_start(&owner, "worker", (const char *[]){path, NULL}) ||
+      !process_hear(&owner, "owns"))
+    return;
+  db = sql_connect(path, 0);
+  (void)sql_runs(db, "SELECT vector FROM w WHERE key = 1");
+  for (int is_interrupted = 0; is_interrupted < 2; is_interrupted++) {
+    int64_t most = is_interrupted ? END_MS : 2 * TIMEOUT_MS * SLOW;
+    int64_t took, best = INT64_MAX;
+    for (int i = 0; i < TRIES && best >= most; i++) {
+      took = stop_amid(&owner, db, is_interrupted);
+      if (!CHECK(took >= 0)) /* the work was too little */
+        break;
+      CHECK_EQ_INT(runs[0].rc, is_interrupted ? SQLITE_INTERRUPT : SQLITE_BUSY);
+      best = took < best ? took : best;
+      CHECK_EQ_INT(sql_integer(db, "SELECT count(*) FROM w"), WORK_ROWS);
+    }
+    test_check(best < most, __FILE__, __LINE__, "%s ended after %lld ms",
+               is_interrupted ? "interrupted, it" : "it", (long long)best);
+  }
+  CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
+  end(&owner);
+}
