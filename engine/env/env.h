@@ -313,8 +313,10 @@ struct env {
   ** huge pages when huge is set; not resident until touched. */
   void *(*map)(struct env *, size_t bytes, int huge);
   void (*unmap)(struct env *, void *, size_t bytes);
-  /* Advises huge pages for a part of what was mapped without them. */
-  void (*use_huge)(struct env *, void *, size_t bytes);
+  /* Advises huge pages for a part of what was mapped without them.  is_used: it
+  ** has been written to, and is copied into such pages at once if the system
+  ** can; what was not becomes resident. */
+  void (*use_huge)(struct env *, void *, size_t bytes, int is_used);
   /* Gives whole pages of what was mapped back to the system; the addresses
   ** stay, and what is there next is zeros. */
   void (*discard)(struct env *, void *, size_t bytes);

@@ -22,6 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef MADV_COLLAPSE /* Linux 6.1 */
+#define MADV_COLLAPSE 25
+#endif
 #define PAGE_BYTES ((size_t)4096)
 #define HUGE_BYTES ((size_t)2 << 20)
 /* A cache line: some structures keep fields on lines of their own. */
@@ -91,14 +94,17 @@ void *env__map(struct env *env, size_t bytes, int huge) {
   char *start =
       map_aligned(length, bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES);
   if (start != NULL && huge)
-    env__use_huge(env, start, length);
+    env__use_huge(env, start, length, 0);
   return start;
 }
 
-/* A kernel without huge pages refuses it. */
-void env__use_huge(struct env *env, void *start, size_t bytes) {
+/* A kernel without huge pages refuses the first, one before 6.1 the second:
+** then they come when it finds time. */
+void env__use_huge(struct env *env, void *start, size_t bytes, int is_used) {
   (void)env;
-  (void)madvise(start, bytes & ~(PAGE_BYTES - 1), MADV_HUGEPAGE);
+  bytes &= ~(PAGE_BYTES - 1);
+  if (madvise(start, bytes, MADV_HUGEPAGE) == 0 && is_used)
+    (void)madvise(start, bytes, MADV_COLLAPSE);
 }
 
 void env__unmap(struct env *env, void *start, size_t bytes) {

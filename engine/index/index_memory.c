@@ -91,7 +91,6 @@ static int add_chunk(struct index_memory *memory) {
   }
   struct index_chunk chunk;
   chunk.free_order = env->allocate(env, CHUNK_UNITS);
-  /* Of a small index a huge page would be most of its memory. */
   int is_huge = memory->chunk_count > 0;
   chunk.base =
       chunk.free_order ? env->map(env, MEMORY_CHUNK_BYTES, is_huge) : NULL;
@@ -99,6 +98,7 @@ static int add_chunk(struct index_memory *memory) {
     env->release(env, chunk.free_order);
     return 0;
   }
+  memory->small = is_huge ? memory->small : chunk.base;
   size_t at = memory->chunk_count++;
   while (at > 0 && memory->chunks[at - 1].base > chunk.base) {
     memory->chunks[at] = memory->chunks[at - 1];
@@ -110,6 +110,15 @@ static int add_chunk(struct index_memory *memory) {
   index_memory_push(memory, &memory->chunks[at], chunk.base,
                     INDEX_MEMORY_MAX_ORDER);
   return 1;
+}
+
+/* Of a small index a huge page would be most of its memory: the first chunk's
+** pages become huge when half of it is taken. */
+static void make_huge(struct index_memory *memory) {
+  if (memory->small && memory->taken > MEMORY_CHUNK_BYTES / 2) {
+    memory->env->use_huge(memory->env, memory->small, MEMORY_CHUNK_BYTES, 1);
+    memory->small = NULL;
+  }
 }
 
 void *index__memory_take(struct index_memory *memory, uint32_t order) {
@@ -142,6 +151,8 @@ void *index__memory_take(struct index_memory *memory, uint32_t order) {
     have--;
     index_memory_push(memory, chunk, address + ((size_t)1 << have), have);
   }
+  memory->taken += (size_t)1 << order;
+  make_huge(memory);
   spin_release(&memory->lock);
   return address;
 }
@@ -155,6 +166,7 @@ void index__memory_give(struct index_memory *memory, void *block,
     return;
   }
   spin_acquire(&memory->lock);
+  memory->taken -= (size_t)1 << order;
   char *address = block;
   struct index_chunk *chunk = chunk_of(memory, address);
   emb_assert((size_t)(address - chunk->base) % ((size_t)1 << order) == 0);
@@ -171,6 +183,7 @@ void index__memory_give(struct index_memory *memory, void *block,
     order++;
   }
   if (order == INDEX_MEMORY_MAX_ORDER) { /* all of the chunk: give it back */
+    memory->small = memory->small == chunk->base ? NULL : memory->small;
     memory->env->unmap(memory->env, chunk->base, MEMORY_CHUNK_BYTES);
     memory->env->release(memory->env, chunk->free_order);
     size_t at = (size_t)(chunk - memory->chunks);

@@ -41,6 +41,8 @@ struct index_memory {
   struct index_chunk *chunks; /* ordered by base */
   size_t chunk_count;
   size_t chunk_room;
+  size_t taken; /* bytes of blocks that are out of chunks */
+  char *small;  /* the chunk whose pages are small, or NULL */
   /* Mapped bytes; written under lock, read relaxed by statistics. */
   _Atomic uint64_t bytes;
 };

@@ -8,9 +8,10 @@
 
 #include "../emb.h"
 
-/* At the beginning of a segment pages are small, so that a table of a few rows
-** has a few pages: a huge one is 2 MiB, for each of hundreds of tables. */
-#define SMALL_BYTES ((size_t)4 << 20)
+/* At the beginning pages are small, so that a table of a few rows has a few
+** pages: a huge one is 2 MiB, for each of hundreds of tables.  When half of the
+** first is needed it becomes huge, too. */
+#define SMALL_BYTES ((size_t)2 << 20)
 
 int frames_init(struct frames *frames, struct env *env, uint32_t frame_bytes,
                 uint32_t count) {
@@ -44,15 +45,22 @@ static void frames_set(_Atomic uint32_t *to, uint32_t value) {
 }
 
 char *frames_take(struct frames *frames, uint32_t keep) {
-  char *frame = NULL;
+  char *frame = NULL, *small = NULL;
   pthread_mutex_lock(&frames->lock);
   uint32_t left = frames_left(frames);
   if (left > keep) {
     frame = frames->slots[left - 1];
     frames_set(&frames->free_count, left - 1);
   }
+  if (frame == frames->half && frame) {
+    small = frames->pool;
+    frames->half = NULL;
+  }
   emb_assert(frames_valid(frames));
   pthread_mutex_unlock(&frames->lock);
+  if (small) { /* the frame keeps its segment */
+    frames->env->use_huge(frames->env, small, SMALL_BYTES, 1);
+  }
   return frame;
 }
 
@@ -117,9 +125,11 @@ static int frames_make_room(struct frames *frames, uint32_t more) {
 static int add_segment(struct frames *frames, uint32_t more) {
   struct env *env = frames->env;
   size_t bytes = (size_t)more * frames->frame_bytes;
+  int is_first = frames->pool == NULL;
+  size_t small = is_first ? SMALL_BYTES : 0;
   char *pool = env->map(env, bytes, 0);
-  if (pool && bytes > SMALL_BYTES) {
-    env->use_huge(env, pool + SMALL_BYTES, bytes - SMALL_BYTES);
+  if (pool && bytes > small) {
+    env->use_huge(env, pool + small, bytes - small, 0);
   }
   int rc = pool ? frames_make_room(frames, more) : EMB_NOMEM;
   if (rc) {
@@ -130,8 +140,13 @@ static int add_segment(struct frames *frames, uint32_t more) {
   }
   frames->segments[frames->segment_count++] =
       (struct frames_segment){pool, more, 0};
-  frames->pool = frames->pool ? frames->pool : pool;
   pthread_mutex_lock(&frames->lock);
+  if (is_first) {
+    size_t half = (SMALL_BYTES / 2 + frames->frame_bytes - 1) /
+                  frames->frame_bytes * frames->frame_bytes;
+    frames->pool = pool;
+    frames->half = half < bytes && bytes >= SMALL_BYTES ? pool + half : NULL;
+  }
   uint32_t left = frames_left(frames);
   memmove((void *)(frames->slots + more), (void *)frames->slots,
           left * sizeof *frames->slots);

@@ -40,6 +40,9 @@ struct frames {
   struct env *env;
   pthread_mutex_t lock;
   char *pool; /* of the first segment that there was */
+  /* The frame of it in the middle of its small pages, until that was taken;
+  ** under lock. */
+  char *half;
   uint32_t frame_bytes;
   /* The budget; written under lock, read relaxed. */
   _Atomic uint32_t count;

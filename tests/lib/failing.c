@@ -602,9 +602,9 @@ static void *map(struct env *env, size_t bytes, int huge) {
   return at;
 }
 
-static void use_huge(struct env *env, void *start, size_t bytes) {
+static void use_huge(struct env *env, void *start, size_t bytes, int is_used) {
   struct env *below = of(env)->below;
-  below->use_huge(below, start, bytes);
+  below->use_huge(below, start, bytes, is_used);
 }
 
 static void unmap(struct env *env, void *at, size_t bytes) {
