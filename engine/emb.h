@@ -458,7 +458,7 @@ int emb_exists(emb_session *session, const int64_t *keys, size_t n,
 /* Writes n vectors; absent keys are added; of a repeated key the last row
 ** stays.  All arguments are checked before the first write: a non-finite
 ** element is EMB_NONFINITE (the text names row and element).  An error in the
-** middle (FULL, IOERR, NOMEM) leaves a prefix of the rows written.
+** middle (FULL, IOERR, NOMEM, INTERRUPT) leaves a prefix of the rows written.
 ** EMB_BUSY: a key is held by another session's transaction for longer than
 ** the timeout; EMB_LOCKED: by the session's own.  versions: the n rows' new
 ** versions, or NULL. */
