@@ -39,7 +39,9 @@ static emb_session *control_take_kept(emb_store *store) {
   return s;
 }
 
-static int control_take(emb_store *store, emb_session **s, emb_err *err) {
+/* It waits as the patience says, which the caller's thread has. */
+static int control_take(emb_store *store, emb_patience *patience,
+                        emb_session **s, emb_err *err) {
   int rc = EMB_OK;
   *s = NULL;
   if (!own_may_ask(store)) {
@@ -51,7 +53,7 @@ static int control_take(emb_store *store, emb_session **s, emb_err *err) {
   }
   if (!rc) {
     (*s)->is_control = 1;
-    control_wait_with(*s, patience_of_thread());
+    control_wait_with(*s, patience);
   }
   return rc;
 }
@@ -122,12 +124,11 @@ static int control_link(emb_session *s, int *is_served, emb_err *err) {
 
 int route_open(emb_store *store, int *is_served, emb_err *err) {
   emb_session *s;
-  int rc = control_take(store, &s, err);
+  int rc = control_take(store, NULL, &s, err);
   *is_served = 0;
   if (rc) {
     return rc == CALL_ELSEWHERE ? EMB_OK : rc;
   }
-  control_wait_with(s, NULL);
   rc = control_link(s, is_served, err);
   control_give(s);
   return rc;
@@ -135,10 +136,9 @@ int route_open(emb_store *store, int *is_served, emb_err *err) {
 
 int route_recovered(emb_store *store) {
   emb_session *s;
-  if (control_take(store, &s, NULL)) {
+  if (control_take(store, NULL, &s, NULL)) {
     return 0;
   }
-  control_wait_with(s, NULL);
   link__close(s);
   int is_made = link__open(s, MOMENT_US) == LINK_MADE;
   err_clear(&s->err);
@@ -190,7 +190,7 @@ int control__ask(const emb_store *store_, int call, const union word *w,
   emb_session *s;
   int rc = store_check(store, err);
   *result = 0;
-  rc = rc ? rc : control_take(store, &s, err);
+  rc = rc ? rc : control_take(store, patience_of_thread(), &s, err);
   if (rc) {
     return rc;
   }
@@ -220,7 +220,7 @@ uint64_t control__look(const emb_store *store_, enum control_word which) {
   if (rc) {
     return 0;
   }
-  rc = control_take(store, &s, NULL);
+  rc = control_take(store, patience_of_thread(), &s, NULL);
   if (!rc) {
     rc = control_find(s, NULL);
   }
