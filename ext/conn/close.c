@@ -15,6 +15,7 @@ void ext_conn_unref(void *arg) {
   ext_orphan_settle_closed(conn);
   ext_conn_forget_names(conn);
   ext_joiners_free(conn->joiners);
+  emb_wait_with(NULL); /* with its patience: nothing took it */
   sqlite3_free(conn);
 }
 

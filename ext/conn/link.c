@@ -254,6 +254,7 @@ static int link_is_dropped(struct ext_link *link) {
   patience->limit_us = LOOK_WAIT_US;
   emb_wait_with(patience);
   int is = emb_session_is_dropped(link->session);
+  emb_wait_with(NULL); /* where nothing was asked it was not taken */
   patience->limit_us = limit_us;
   return is;
 }
