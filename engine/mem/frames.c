@@ -203,6 +203,9 @@ static void drop_segment(struct frames *frames, struct frames_segment *gone) {
           (void *)(frames->slots + to),
           frames->retired_count * sizeof *frames->slots);
   frames->slot_count -= was.count;
+  if (was.pool == frames->pool) {
+    frames->half = NULL; /* another segment may get its addresses */
+  }
   *gone = frames->segments[--frames->segment_count];
   emb_assert(frames_valid(frames));
   pthread_mutex_unlock(&frames->lock);
