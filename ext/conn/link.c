@@ -34,11 +34,13 @@ struct ext_link *ext_link_find(struct ext_conn *conn, const char *uuid,
 int ext_link_error(struct ext_link *link, int emb_code, char **err) {
   uint64_t number = emb_undecided(link->session);
   ext_link_reported(link->conn);
-  if (emb_code == EMB_LOCKED && number && link->doubt_text) {
+  if (emb_code == EMB_LOCKED && number && link->doubt_failed) {
+    int rc = link->doubt_failed;
     sqlite3_free(*err);
-    *err = link->doubt_text;
+    *err = link->doubt_text; /* NULL: there was no memory */
     link->doubt_text = NULL;
-    return link->doubt_failed;
+    link->doubt_failed = SQLITE_OK;
+    return rc;
   }
   if (emb_code == EMB_LOCKED && number && link->tables)
     return ext_error(err, SQLITE_BUSY,
