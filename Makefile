@@ -30,7 +30,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
 CFLAGS   ?= -O2 -g
 # No fused operations: what an optimizer computes is the same on every machine.
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) -ffp-contract=off -fPIC \
-             -fvisibility=hidden $(WARNINGS) $(CHECKED) $(SANITIZE)
+             -fvisibility=hidden -iquote . -iquote engine $(WARNINGS) $(CHECKED) \
+             $(SANITIZE)
 LDLIBS   := -luring -lxxhash -lzstd -lpthread -lm
 TCL_CFLAGS ?= -I/usr/include/tcl8.6
 TCL_LIBS   ?= -ltcl8.6
@@ -59,13 +60,13 @@ DEFINED := $(DEFINED_$(VARIANT))
 O := $(OUT)/$(VARIANT)
 P := $(if $(filter release,$(VARIANT)),$(OUT),$(O))
 
-ENGINE_C := $(wildcard engine/*/*.c)
+ENGINE_C := $(wildcard engine/*/*.c engine/*/*/*.c)
 ENGINE_C += $(if $(filter defect,$(VARIANT)),tests/lib/defect.c)
-EXT_C    := $(wildcard ext/*.c ext/*/*.c)
+EXT_C    := $(wildcard ext/*.c ext/*/*.c ext/*/*/*.c)
 LIB_C    := $(wildcard tests/lib/*.c)
 # A test program is found by its name, in whatever folder its source is.
-UNIT_C   := $(wildcard tests/unit/*.c tests/unit/*/*.c tests/fault/*.c \
-              tests/concurrent/*.c tests/long/*.c)
+UNIT_C   := $(shell find tests/unit tests/fault tests/concurrent tests/long \
+              -name '*.c' | LC_ALL=C sort)
 ifneq ($(words $(UNIT_C)),$(words $(sort $(notdir $(UNIT_C)))))
 $(error two test programs in C have one name)
 endif
@@ -82,7 +83,7 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/processes.c %/served.c %/peer.c %/kill_processes.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
                   ,$(CONCURRENT_C))
-SQL_TESTS := $(wildcard tests/sql/*.test)
+SQL_TESTS := $(wildcard tests/sql/*.test tests/sql/data/*.test)
 # How many of the runs with another owner of the tables (tests/owners.txt) are
 # made, one in so many, 0: none; SEED says which.  All: make test-owned.
 OWNED     ?= 6
@@ -110,27 +111,27 @@ FUZZ_LIB_O := $(FUZZ_LIB_C:%.c=$(O)/%.o)
 
 # The programs of the example of online training; the rest is in all of them.
 ONLINE_MAIN := experiment joining trainer server
-ONLINE_C   := $(wildcard sql/online/*.c)
+ONLINE_C   := $(wildcard sql/examples/online/*.c)
 ONLINE_O   := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c) \
-                $(filter-out $(ONLINE_MAIN:%=sql/online/%.c),$(ONLINE_C)))
+                $(filter-out $(ONLINE_MAIN:%=sql/examples/online/%.c),$(ONLINE_C)))
 ONLINE     := $(ONLINE_MAIN:%=$(P)/online/%)
 
 # The programs of the examples of a knowledge bank, and of the graph network.
 BANK_MAIN  := regularise steps mining agreement retrieve retrieve_steps \
               maker_main report robust
-BANK_C     := $(wildcard sql/bank/*.c)
-BANK_O     := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
-                $(filter-out $(BANK_MAIN:%=sql/bank/%.c),$(BANK_C)))
+BANK_C     := $(wildcard sql/examples/bank/*.c)
+BANK_O     := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/lib/neural/*.c) \
+                $(filter-out $(BANK_MAIN:%=sql/examples/bank/%.c),$(BANK_C)))
 BANK       := $(patsubst %_main,%,$(BANK_MAIN:%=$(P)/bank/%))
-GNN_O      := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
-                sql/bank/data.c sql/gnn/sample.c sql/gnn/sage.c)
+GNN_O      := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/lib/neural/*.c) \
+                sql/examples/bank/data.c sql/examples/gnn/sample.c sql/examples/gnn/sage.c)
 GNN        := $(P)/gnn/gnn $(P)/gnn/report
 
 # Those of the change logs, on which pipelines are replayed.
 MODYN_MAIN := parse_main replay report
-MODYN_C    := $(wildcard sql/modyn/changelogs/*.c)
-MODYN_O    := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/neural/*.c) \
-                $(filter-out $(MODYN_MAIN:%=sql/modyn/changelogs/%.c),$(MODYN_C)))
+MODYN_C    := $(wildcard sql/examples/modyn/changelogs/*.c)
+MODYN_O    := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/lib/neural/*.c) \
+                $(filter-out $(MODYN_MAIN:%=sql/examples/modyn/changelogs/%.c),$(MODYN_C)))
 MODYN      := $(patsubst %_main,%,$(MODYN_MAIN:%=$(P)/modyn/%))
 
 BENCH_C    := $(wildcard bench/*.c)
@@ -183,7 +184,7 @@ $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 
 # What speaks the next protocol, for tests of two versions that meet.
 NEXT   := $(P)/next/emb.so
-NEXT_O := $(patsubst %.c,$(O)/next/%.o,$(wildcard engine/serve/*.c))
+NEXT_O := $(patsubst %.c,$(O)/next/%.o,$(wildcard engine/remote/serve/*.c))
 
 $(NEXT): $(ENGINE_O) $(EXT_O) $(NEXT_O) ext/emb.map
 	@echo "  LINK   $@"
@@ -210,11 +211,11 @@ ONE_CFLAGS = $(ALL_CFLAGS) -Wno-shadow -Wno-unneeded-internal-declaration
 amalgamation: ## engine and extension as one file: build/amalgamation/emb.c, emb.h
 amalgamation: $(ONE)/emb.c
 
-$(ONE)/emb.c: engine/amalgamation.tcl $(wildcard engine/*.h engine/*/*.[ch] \
-                ext/*.[ch] ext/*/*.[ch]) $(O)/commit
+$(ONE)/emb.c: ext/amalgamation.tcl $(wildcard engine/*.h engine/*/*.[ch] \
+                engine/*/*/*.[ch] ext/*.[ch] ext/*/*.[ch] ext/*/*/*.[ch]) $(O)/commit
 	@echo "  GEN    $@"
-	$(Q)COMMIT=$(COMMIT) tclsh engine/amalgamation.tcl $(@D) \
-	  $(sort $(wildcard engine/*/*.c ext/*.c ext/*/*.c))
+	$(Q)COMMIT=$(COMMIT) tclsh ext/amalgamation.tcl $(@D) \
+	  $(sort $(filter-out tests/%,$(ENGINE_C)) $(EXT_C))
 
 $(ONE)/emb.so: $(ONE)/emb.c ext/emb.map
 	@echo "  CC     $@"
@@ -257,35 +258,35 @@ $(FUZZERS): $(O)/fuzzer/%: $(O)/tests/fuzz/%.o $(FUZZ_LIB_O) $(INTERNAL)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LDLIBS) \
 	  -lsqlite3 -ldl
 
-$(ONLINE): $(P)/online/%: $(O)/sql/online/%.o $(ONLINE_O)
+$(ONLINE): $(P)/online/%: $(O)/sql/examples/online/%.o $(ONLINE_O)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lm -lpthread
 
-$(P)/bank/maker: $(O)/sql/bank/maker_main.o
+$(P)/bank/maker: $(O)/sql/examples/bank/maker_main.o
 $(foreach name,$(filter-out maker_main,$(BANK_MAIN)), \
-  $(eval $(P)/bank/$(name): $(O)/sql/bank/$(name).o))
+  $(eval $(P)/bank/$(name): $(O)/sql/examples/bank/$(name).o))
 $(BANK): $(BANK_O)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
 
-$(GNN): $(P)/gnn/%: $(O)/sql/gnn/%.o $(GNN_O)
+$(GNN): $(P)/gnn/%: $(O)/sql/examples/gnn/%.o $(GNN_O)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
 
-$(P)/modyn/parse: $(O)/sql/modyn/changelogs/parse_main.o
+$(P)/modyn/parse: $(O)/sql/examples/modyn/changelogs/parse_main.o
 $(foreach name,$(filter-out parse_main,$(MODYN_MAIN)), \
-  $(eval $(P)/modyn/$(name): $(O)/sql/modyn/changelogs/$(name).o))
+  $(eval $(P)/modyn/$(name): $(O)/sql/examples/modyn/changelogs/$(name).o))
 $(MODYN): $(MODYN_O)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
 
 # Sums may be taken in any order, so that several are taken at once.
-$(O)/sql/neural/%.o: ALL_CFLAGS += -O3 -ffast-math
-$(O)/sql/bank/%.o $(O)/sql/gnn/%.o: ALL_CFLAGS += -O3
+$(O)/sql/lib/neural/%.o: ALL_CFLAGS += -O3 -ffast-math
+$(O)/sql/examples/bank/%.o $(O)/sql/examples/gnn/%.o: ALL_CFLAGS += -O3
 
 $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 	@echo "  LINK   $@"
@@ -301,7 +302,7 @@ $(O)/bench/finder_faiss.o: bench/finder_faiss.cc $(O)/settings
 	  -Werror -MMD -MP -c -o $@ $<
 
 # As make demo compiles it.
-$(P)/bench/train: $(wildcard sql/wordnet/*.[ch] sql/lib/*.[ch])
+$(P)/bench/train: $(wildcard sql/examples/wordnet/*.[ch] sql/lib/*.[ch])
 	@echo "  CC     $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 -ffp-contract=fast -Wall -Wextra -Wshadow \
@@ -319,9 +320,8 @@ $(O)/core/%.o: %.c $(O)/settings
 	$(Q)$(CC) $(ALL_CFLAGS) -DSQLITE_CORE -MMD -MP -c -o $@ $<
 
 $(O)/tests/testfixture.o: ALL_CFLAGS += $(TCL_CFLAGS)
-# Tests name what they include from the top, and tests/lib/ by name alone: they
-# can move.
-$(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE -iquote . -iquote tests/lib
+# What tests have of tests/lib/ is included by its name alone: they can move.
+$(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE -iquote tests/lib
 
 $(O)/%.o: %.c $(O)/settings
 	@echo "  CC     $@"
@@ -420,57 +420,57 @@ format: ## format all C as lint wants it
 demo: ## install what it needs, build, train on WordNet through SQL
 	tests/install-deps.sh build demo
 	$(MAKE) $(P)/emb.so
-	sql/wordnet/demo.sh
+	sql/examples/wordnet/demo.sh
 
 online: ## install what it needs, build, measure online training (minutes)
 	tests/install-deps.sh build
 	$(MAKE) $(P)/emb.so $(ONLINE)
-	OUT=$(OUT) sql/online/run.sh full
+	OUT=$(OUT) sql/examples/online/run.sh full
 
 online-quick: ## the same with small sizes (20 seconds)
 	tests/install-deps.sh build
 	$(MAKE) $(P)/emb.so $(ONLINE)
-	OUT=$(OUT) sql/online/run.sh quick
+	OUT=$(OUT) sql/examples/online/run.sh quick
 
 online-serve: ## install what it needs, build, train in one process, serve in another
 	tests/install-deps.sh build online
 	$(MAKE) $(P)/emb.so $(ONLINE)
-	OUT=$(OUT) sql/online/serve.sh
+	OUT=$(OUT) sql/examples/online/serve.sh
 
 torch: ## install what it needs, build, train with PyTorch in two processes
 	tests/install-deps.sh build torch
 	$(MAKE) $(P)/emb.so
-	OUT=$(OUT) sql/torch/run.sh
+	OUT=$(OUT) sql/examples/torch/run.sh
 
 bank: ## install what it needs, build, run the examples of a knowledge bank (5 minutes)
 	tests/install-deps.sh build bank
 	$(MAKE) $(P)/emb.so $(BANK)
-	OUT=$(OUT) sql/bank/run.sh
+	OUT=$(OUT) sql/examples/bank/run.sh
 
-bank-page: ## the same, and take what was measured over into sql/bank/README.md
+bank-page: ## the same, and take what was measured over into sql/examples/bank/README.md
 	tests/install-deps.sh build bank
 	$(MAKE) $(P)/emb.so $(BANK)
-	OUT=$(OUT) sql/bank/run.sh page
+	OUT=$(OUT) sql/examples/bank/run.sh page
 
 gnn: ## install what it needs, build, train a graph network with and without look-ahead
 	tests/install-deps.sh build bank
 	$(MAKE) $(P)/emb.so $(GNN)
-	OUT=$(OUT) sql/gnn/run.sh
+	OUT=$(OUT) sql/examples/gnn/run.sh
 
-gnn-page: ## the same, and take what was measured over into sql/gnn/README.md
+gnn-page: ## the same, and take what was measured over into sql/examples/gnn/README.md
 	tests/install-deps.sh build bank
 	$(MAKE) $(P)/emb.so $(GNN)
-	OUT=$(OUT) sql/gnn/run.sh page
+	OUT=$(OUT) sql/examples/gnn/run.sh page
 
 modyn: ## install what it needs, build, replay the change logs of Debian (5 minutes)
 	tests/install-deps.sh build modyn
 	$(MAKE) $(P)/emb.so $(MODYN)
-	OUT=$(OUT) sql/modyn/changelogs/run.sh
+	OUT=$(OUT) sql/examples/modyn/changelogs/run.sh
 
-modyn-page: ## the same, and take what was measured over into sql/modyn/README.md
+modyn-page: ## the same, and take what was measured over into sql/examples/modyn/README.md
 	tests/install-deps.sh build modyn
 	$(MAKE) $(P)/emb.so $(MODYN)
-	OUT=$(OUT) sql/modyn/changelogs/run.sh page
+	OUT=$(OUT) sql/examples/modyn/changelogs/run.sh page
 
 bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (50 minutes)
 	tests/install-deps.sh build bench

@@ -5,7 +5,7 @@
 #
 # FILE has ROWS * DIM float32.  Prints the seconds that it took and the rows that
 # were chosen, in their order, or the discrepancy.  The algorithms are those of
-# engine/choose/, in float32, with products of matrices; lazy greedy in batches
+# engine/data/choose/, in float32, with products of matrices; lazy greedy in batches
 # of 64 candidates, as without it nothing ends.
 import os
 import sys

@@ -26,7 +26,7 @@ struct options {
   const char *out;       /* directory for results */
   const char *extension; /* emb.so */
   const char *base;      /* another emb.so to compare it with, or NULL */
-  const char *trainer;   /* program that was made of sql/wordnet/ */
+  const char *trainer;   /* program that was made of sql/examples/wordnet/ */
   const char *only;      /* NULL, or: only series whose name contains this */
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** wordnet.c -- what a staleness bound is worth to a model: the trainer of the
-** demo (sql/wordnet/train.c) at several bounds, the same epochs at each, with
-** many workers, so that many batches are between their Get and their Put.
-** Triples per second, and the quality of what was learnt.
+** demo (sql/examples/wordnet/train.c) at several bounds, the same epochs at
+** each, with many workers, so that many batches are between their Get and their
+** Put. Triples per second, and the quality of what was learnt.
 **
 ** Workers' batches are small and follow each other closely in the graph, so
 ** they share many synsets.  A worker that has read a row before another's Put
@@ -124,8 +124,8 @@ void bench_wordnet(const struct options *options) {
               " bound (a round is an epoch); %d workers, batches of %d triples,"
               " memory a quarter of the table",
               epochs, WORKERS, TRIPLES);
-  shell(
-      path("sqlite3 -bail '%s/graph.db' <sql/wordnet/load.sql", options->data));
+  shell(path("sqlite3 -bail '%s/graph.db' <sql/examples/wordnet/load.sql",
+             options->data));
   struct trained trained[BOUNDS];
   for (int k = 0; k < BOUNDS; k++) {
     trained[k] = train(options, bounds[k], epochs);

@@ -1,6 +1,6 @@
 # amalgamation.tcl -- engine and extension as one C file and one header.
 #
-#     tclsh engine/amalgamation.tcl DIRECTORY ?FILE ...?
+#     tclsh ext/amalgamation.tcl DIRECTORY ?FILE ...?
 #
 # Writes DIRECTORY/emb.c and DIRECTORY/emb.h from the sources FILE, in the order
 # given.  A header stands where it is first included; one without a guard, which

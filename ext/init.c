@@ -11,9 +11,9 @@
 ** STATIC    Compile with -DSQLITE_CORE, then sqlite3_emb_init(db, NULL, NULL)
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
-#include "choose/choose.h"
-#include "pipeline/pipeline.h"
-#include "samples/samples.h"
+#include "ext/data/choose/choose.h"
+#include "ext/data/pipeline/pipeline.h"
+#include "ext/data/dataset/samples.h"
 SQLITE_EXTENSION_INIT1
 
 /* The first SQLite with sqlite3_vtab_in. */

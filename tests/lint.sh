@@ -34,8 +34,8 @@ $broken"
 layers='base env process epoch mem rec vec choose ivf pack diff schema index log cache kernel ckpt
 consumer session samples bound life table bank bag txn scan ahead snapshot nearest sample
 delta backup serve api
-ext/value ext/dict ext/join ext/conn ext/table ext/fn ext/backup ext/tvf ext/choose
-ext/samples ext/pipeline ext'
+ext/value ext/dict ext/data/join ext/conn ext/table ext/fn ext/backup ext/tvf ext/data/choose
+ext/data/dataset ext/data/pipeline ext'
 rank() {
   local layer n=0
   for layer in $layers; do
@@ -174,7 +174,7 @@ check_system() {
   allowed+='|(sqrt|exp|log|log2|log10|log1p|expm1|pow|floor|ceil|round|fm(ax?|in)|ldexp|nextafter)f?'
   allowed+='|__isoc.*_strto.*|__popcountdi2|__cpu_model|__cpu_features2|__cpu_indicator_init'
   mapfile -t objects < <(printf "$OBJECTS/%s\n" engine/*/*.c | sed 's/c$/o/')
-  mapfile -t outside < <(printf '%s\n' "${objects[@]}" | grep -v '/engine/env/')
+  mapfile -t outside < <(printf '%s\n' "${objects[@]}" | grep -v '/engine/base/env/')
   while read -r symbol; do
     complain "engine/ calls $symbol outside env/"
   done < <(

@@ -47,7 +47,7 @@
 #define PATH_BYTES 4096
 #define LOCK_FILE "/lock"
 #define MANIFEST "/manifest"
-/* The whole lock of engine/env/env_lock.c. */
+/* The whole lock of engine/base/env/env_lock.c. */
 #define LOCK_BYTES ((off_t)1 << 40)
 #define BUSY_MS 20
 

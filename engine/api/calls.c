@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
 ** calls.c -- the calls of emb.h: which of the two there are of each is meant
-** (session/calls.h), and what is asked again because its owner has gone
+** (store/calls.h), and what is asked again because its owner has gone
 ** (serve/route.h).
 **
 ** On a store that is this process's own this costs two loads and two branches;
 ** and a third of both, for gradients that are averaged (bank/needs.h).
 */
-#include "../bank/needs.h"
-#include "../serve/leave.h"
-#include "../serve/route.h"
-#include "../serve/served.h"
-#include "../serve/tickets.h"
-#include "../session/job.h"
-#include "../session/own.h"
+#include "engine/table/bank/needs.h"
+#include "engine/remote/serve/leave.h"
+#include "engine/remote/serve/route.h"
+#include "engine/remote/serve/served.h"
+#include "engine/remote/serve/tickets.h"
+#include "engine/table/jobs/job.h"
+#include "engine/table/owner/own.h"
 
 /* Where the session's next call goes: an error, or EMB_OK and session->link. */
 static inline int route_call(const emb_session *session) {

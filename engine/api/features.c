@@ -3,16 +3,16 @@
 ** features.c -- what the features of a store register: their background tasks,
 ** their kinds of files, and what they keep for each store.
 **
-** A task or a file is a constant in a file of its feature (session/task.h,
+** A task or a file is a constant in a file of its feature (store/task.h,
 ** kernel/store_file.h) and one name in a list below.  The order of the tasks is
-** part of their rule (session/tasks.c).  That of the files is the one in which
+** part of their rule (jobs/tasks.c).  That of the files is the one in which
 ** they are loaded, saved and checked, and in which those of a copy are removed:
 ** the manifest makes a directory a store, so it goes first.
 */
 #include "features.h"
 #include "step.h"
 
-#include "../session/dir.h"
+#include "engine/table/store/dir.h"
 
 /* ---- tasks --------------------------------------------------------------- */
 

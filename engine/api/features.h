@@ -5,14 +5,14 @@
 #ifndef EMB_API_FEATURES_H
 #define EMB_API_FEATURES_H
 
-#include "../snapshot/chain.h"
-#include "../snapshot/snapshot.h"
-#include "../life/evict.h"
-#include "../session/store.h"
-#include "../ahead/warm.h"
-#include "../bank/bank.h"
-#include "../nearest/index.h"
-#include "../sample/weights.h"
+#include "engine/features/snapshot/chain.h"
+#include "engine/features/snapshot/snapshot.h"
+#include "engine/features/retention/evict.h"
+#include "engine/table/store/store.h"
+#include "engine/features/warmup/warm.h"
+#include "engine/table/bank/bank.h"
+#include "engine/features/nearest/index.h"
+#include "engine/features/negatives/weights.h"
 
 /* A store of zeros in one piece with what its features keep for it; NULL
 ** without memory. */

@@ -11,18 +11,18 @@
 #include <string.h>
 #include <time.h>
 
-#include "../ckpt/identity.h"
-#include "../ckpt/readers.h"
-#include "../kernel/log_head.h"
-#include "../life/compact.h"
-#include "../life/shorten.h"
-#include "../serve/route.h"
-#include "budget.h"
-#include "../session/dir.h"
+#include "engine/storage/ckpt/identity.h"
+#include "engine/storage/ckpt/readers.h"
+#include "engine/storage/kernel/log_head.h"
+#include "engine/features/retention/compact.h"
+#include "engine/features/retention/shorten.h"
+#include "engine/remote/serve/route.h"
+#include "engine/features/memory/budget.h"
+#include "engine/table/store/dir.h"
 #include "features.h"
-#include "../session/own.h"
+#include "engine/table/owner/own.h"
 #include "open.h"
-#include "../session/job.h"
+#include "engine/table/jobs/job.h"
 #include "step.h"
 
 /* ---- files ------------------------------------------------------------- */

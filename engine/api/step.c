@@ -21,12 +21,12 @@
 **                   store wakes no processor, nor does one that another process
 **                   owns.
 */
-#include "../ckpt/identity.h"
-#include "../kernel/reserve.h"
-#include "../life/compact.h"
-#include "../session/job.h"
+#include "engine/storage/ckpt/identity.h"
+#include "engine/storage/kernel/reserve.h"
+#include "engine/features/retention/compact.h"
+#include "engine/table/jobs/job.h"
 #include "step.h"
-#include "../ahead/warm.h"
+#include "engine/features/warmup/warm.h"
 
 #include <string.h>
 

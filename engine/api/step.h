@@ -5,7 +5,7 @@
 #ifndef EMB_API_STEP_H
 #define EMB_API_STEP_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* core->relieve: frees what is dead, and makes more of it, until there is a
 ** file slot for an extent; stops where nothing can be gained, or interrupt says

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
 ** stores.c -- opening and closing what several callers of a process share, and
-** deleting it (session/registry.c).
+** deleting it (owner/registry.c).
 */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "../ckpt/manifest.h"
-#include "budget.h"
-#include "../session/dir.h"
+#include "engine/storage/ckpt/manifest.h"
+#include "engine/features/memory/budget.h"
+#include "engine/table/store/dir.h"
 #include "open.h"
-#include "../session/own.h"
-#include "../session/patience.h"
-#include "../session/registry.h"
-#include "../serve/served.h"
-#include "../serve/share.h"
+#include "engine/table/owner/own.h"
+#include "engine/table/session/patience.h"
+#include "engine/table/owner/registry.h"
+#include "engine/remote/serve/served.h"
+#include "engine/remote/serve/share.h"
 
 /* How often a client's drop tries to get at the list of stores. */
 #define DROP_TRIES 500

@@ -6,7 +6,7 @@
 ** `git archive` makes, a release, git has put the commit in here.  It is the
 ** only object that is compiled anew at each commit.
 */
-#include "../emb.h"
+#include "engine/emb.h"
 
 #ifndef EMB_COMMIT
 #define EMB_COMMIT "$Format:%H$" /* .gitattributes: export-subst */

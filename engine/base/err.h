@@ -9,7 +9,7 @@
 #ifndef EMB_BASE_ERR_H
 #define EMB_BASE_ERR_H
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "seed.h"
 
 /* Sets code and text; returns code. */

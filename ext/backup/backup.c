@@ -31,8 +31,8 @@
 **           store in copy.db-emb that no row of copy.db names.  The next call
 **           removes it, if the lock is not held.
 ** KNOWN     That the target is a backup, and untouched, is in its stores
-**           (engine/backup/copied.h): of which store each is a copy, that it
-**           has not been written to, and a checksum of copy.db.
+**           (engine/features/backup/copied.h): of which store each is a copy,
+**           that it has not been written to, and a checksum of copy.db.
 **           A first backup that ended between its two renames has left
 **           copy.db-emb; only the rows of copy.db-backup-new, which name what
 **           is in it, distinguish it from an unrelated directory.  So

@@ -14,7 +14,7 @@
 #ifndef EMB_EXT_BACKUP_H
 #define EMB_EXT_BACKUP_H
 
-#include "../table/table.h"
+#include "ext/table/table.h"
 
 struct backup_row {
   char *table;        /* NULL: the database's own file */

@@ -33,8 +33,8 @@
 #ifndef EMB_EXT_CONN_H
 #define EMB_EXT_CONN_H
 
-#include "../dict/dict.h"
-#include "../join/join.h"
+#include "ext/dict/dict.h"
+#include "ext/data/join/join.h"
 #include <sys/types.h>
 
 /* Format of the shadow table's row, not of the store. */
@@ -99,7 +99,7 @@ struct ext_conn {
   struct ext_link *links;
   struct ext_orphan *orphans;
   struct ext_name *names;
-  struct ext_joiners *joiners;        /* that it has used (tvf/join.c) */
+  struct ext_joiners *joiners;        /* that it has used (join/tvf.c) */
   struct ext_samples_client *samples; /* of the module emb_samples */
   uint64_t statements;                /* numbers given out (lease.c) */
   uint64_t ticked_us;    /* when ext_link_interrupted ran a statement */

@@ -66,7 +66,7 @@
 #ifndef EMB_EXT_DICT_H
 #define EMB_EXT_DICT_H
 
-#include "../value/value.h"
+#include "ext/value/value.h"
 
 /* Memory of a connection for one table's texts. */
 #define EXT_DICT_BYTES (128u << 20)

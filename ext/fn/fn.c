@@ -3,7 +3,7 @@
 ** fn.c -- what the functions on a table have in common: how they are
 ** registered with SQLite, and their arguments.
 */
-#include "../table/beside.h"
+#include "ext/table/beside.h"
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
 

@@ -20,7 +20,7 @@
 #ifndef EMB_EXT_FN_H
 #define EMB_EXT_FN_H
 
-#include "../table/table.h"
+#include "ext/table/table.h"
 
 /* ---- vector arithmetic --------------------------------------------------- */
 

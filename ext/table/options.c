@@ -5,7 +5,7 @@
 **
 ** A row of option_rows is all that an option is: from it come the parsing
 ** (arguments.c), the texts of errors, what 'set' may change (settings.c), and
-** the check of the manual's table (tests/unit/ext/options.c).
+** the check of the manual's table (tests/unit/ext/table/options.c).
 **
 ** SIZES      16MB is 16 million bytes and 16MiB is 16 * 1048576.
 */

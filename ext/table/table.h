@@ -23,7 +23,7 @@
 #ifndef EMB_EXT_TABLE_H
 #define EMB_EXT_TABLE_H
 
-#include "../conn/conn.h"
+#include "ext/conn/conn.h"
 
 /* ---- columns.c: the columns of a table ---------------------------------- */
 

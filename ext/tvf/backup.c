@@ -15,7 +15,7 @@
 ** reads all of one; problem is 'ok' or what is wrong, a line each.
 */
 #include "tvf.h"
-#include "../backup/backup.h"
+#include "ext/backup/backup.h"
 SQLITE_EXTENSION_INIT3
 
 struct backup_cursor {

@@ -17,7 +17,7 @@
 #ifndef EMB_EXT_TVF_H
 #define EMB_EXT_TVF_H
 
-#include "../fn/fn.h"
+#include "ext/fn/fn.h"
 
 /* Arguments at most, a key among them. */
 #define EXT_TVF_ARGUMENTS 8

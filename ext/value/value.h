@@ -39,11 +39,11 @@
 #ifndef EMB_EXT_VALUE_H
 #define EMB_EXT_VALUE_H
 
-#include "../../engine/emb.h"
-#include "../../engine/base/debug.h"
-#include "../../engine/base/near.h"
-#include "../../engine/base/text.h"
-#include "../../engine/base/seed.h"
+#include "engine/emb.h"
+#include "engine/base/debug.h"
+#include "engine/base/near.h"
+#include "engine/base/text.h"
+#include "engine/base/seed.h"
 #include <sqlite3ext.h>
 #include <stddef.h>
 #include <stdint.h>

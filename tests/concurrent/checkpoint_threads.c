@@ -6,8 +6,8 @@
 */
 #include "store_help.h"
 
-#include "engine/kernel/observe.h"
-#include "engine/session/store.h"
+#include "engine/storage/kernel/observe.h"
+#include "engine/table/store/store.h"
 #include "files.h"
 
 #include <pthread.h>

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "engine/session/store.h"
+#include "engine/table/store/store.h"
 
 enum { DIM = 4, THREADS = 4 };
 

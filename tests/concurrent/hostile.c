@@ -15,9 +15,9 @@
 */
 #include "store_help.h"
 
-#include "engine/env/env.h"
-#include "engine/nearest/filter.h"
-#include "engine/serve/shape.h"
+#include "engine/base/env/env.h"
+#include "engine/features/nearest/filter.h"
+#include "engine/remote/serve/shape.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** index_threads.c -- tests of engine/index and the latch of kernel/key.c beside
-** each other: lookups never miss a key that is there nor show another's word,
-** however entries move and tables grow, and shrink.
+** index_threads.c -- tests of engine/storage/index and the latch of
+** kernel/key.c beside each other: lookups never miss a key that is there nor
+** show another's word, however entries move and tables grow, and shrink.
 */
 #include "test.h"
 
-#include "engine/kernel/core.h"
+#include "engine/storage/kernel/core.h"
 
 #include <pthread.h>
 

@@ -13,7 +13,7 @@
 */
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** key_threads.c -- engine/kernel/key.c by several threads.
+** key_threads.c -- engine/storage/kernel/key.c by several threads.
 **
 ** COUNTED  Gets are counted on their own key, however entries move: key_acquire
 **          and key_release beside inserts that displace.  All keys are of one
@@ -13,7 +13,7 @@
 */
 #include "test.h"
 
-#include "engine/kernel/row_write.h"
+#include "engine/storage/kernel/row_write.h"
 
 #include <pthread.h>
 

@@ -10,7 +10,7 @@
 #include "sql_help.h"
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -9,7 +9,7 @@
 */
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -23,10 +23,10 @@
 
 #include <pthread.h>
 
-#include "engine/snapshot/chain.h"
-#include "engine/consumer/position.h"
-#include "engine/pack/pack.h"
-#include "engine/session/store.h"
+#include "engine/features/snapshot/chain.h"
+#include "engine/storage/consumer/position.h"
+#include "engine/storage/pack/pack.h"
+#include "engine/table/store/store.h"
 
 enum {
   DIM = 16,

@@ -10,7 +10,7 @@
 ** */
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -17,7 +17,7 @@
 **
 ** A watchdog ends the program when a thread does not come back.
 */
-#include "engine/session/store.h"
+#include "engine/table/store/store.h"
 #include "store_help.h"
 
 #include <pthread.h>

@@ -11,7 +11,7 @@
 */
 #include "near_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "failing.h"
 #include "files.h"
 

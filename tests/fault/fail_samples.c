@@ -10,7 +10,7 @@
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 
 #include <errno.h>
 

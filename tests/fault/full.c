@@ -10,8 +10,8 @@
 */
 #include "store_help.h"
 
-#include "engine/kernel/reserve.h"
-#include "engine/session/registry.h"
+#include "engine/storage/kernel/reserve.h"
+#include "engine/table/owner/registry.h"
 #include "env_memory.h"
 #include "failing.h"
 

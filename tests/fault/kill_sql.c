@@ -10,7 +10,7 @@
 */
 #include "sql_work.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "disk.h"
 
 #include <signal.h>

@@ -33,8 +33,8 @@
 */
 #include "store_help.h"
 
-#include "engine/ckpt/manifest.h"
-#include "engine/session/registry.h"
+#include "engine/storage/ckpt/manifest.h"
+#include "engine/table/owner/registry.h"
 #include "disk.h"
 #include "seen_help.h"
 

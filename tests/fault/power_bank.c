@@ -8,7 +8,7 @@
 ** has at least those that were sent before the last of the three, and no more
 ** than were sent.  A process that is killed loses no more.
 */
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "disk.h"
 #include "store_help.h"
 

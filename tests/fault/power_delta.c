@@ -20,7 +20,7 @@
 */
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "disk.h"
 
 enum { DIM = 200, KEYS = 60, ROUNDS = 9, STATES = 64, CHOICES = 3 };

@@ -7,7 +7,7 @@
 ** the rows that were durable; and an index that is loaded from a whole file,
 ** or made again, never a damaged one, which finds every row.
 */
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "disk.h"
 #include "near_help.h"
 

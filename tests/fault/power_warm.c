@@ -7,8 +7,8 @@
 ** What is found afterwards (tests/lib/disk.h says which disks that may be): the
 ** rows that were durable, and a file of the hot set that is whole, or none.
 */
-#include "engine/ahead/hot.h"
-#include "engine/session/registry.h"
+#include "engine/features/warmup/hot.h"
+#include "engine/table/owner/registry.h"
 #include "disk.h"
 #include "store_help.h"
 

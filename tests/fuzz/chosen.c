@@ -14,7 +14,7 @@
 */
 #include "fuzz.h"
 
-#include "ext/choose/choose.h"
+#include "ext/data/choose/choose.h"
 
 #include <math.h>
 

@@ -17,9 +17,9 @@
 */
 #include "lib_store.h"
 
-#include "engine/schema/form.h"
-#include "engine/consumer/consumer.h"
-#include "engine/session/registry.h"
+#include "engine/storage/schema/form.h"
+#include "engine/storage/consumer/consumer.h"
+#include "engine/table/owner/registry.h"
 #include "env_memory.h"
 
 enum { DIM = 16, FILES = 12 };

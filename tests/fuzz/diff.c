@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** diff.c -- fuzzes differences (engine/diff): of bytes of any origin emb_patch
-** makes a result that has the checksum that the difference says, or an error;
-** and what emb_diff makes of two inputs is patched to the second, bit by bit.
+** diff.c -- fuzzes differences (engine/data/diff): of bytes of any origin
+** emb_patch makes a result that has the checksum that the difference says, or
+** an error; and what emb_diff makes of two inputs is patched to the second, bit
+** by bit.
 **
 ** INPUT     byte 0  bits 0-1: 0, 1: two inputs; 2: a difference as it is;
 **                   3: one whose checksums are made right
@@ -17,7 +18,7 @@
 */
 #include "fuzz.h"
 
-#include "engine/diff/diff.h"
+#include "engine/data/diff/diff.h"
 
 enum { RESULT_MAX = 1 << 20, HEAD_BYTES = 13 };
 

@@ -5,7 +5,7 @@
 #include "lib_store.h"
 
 #include "engine/emb.h"
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "env_memory.h"
 
 static const char dir[] = "/store";

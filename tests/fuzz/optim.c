@@ -5,7 +5,7 @@
 */
 #include "fuzz.h"
 
-#include "engine/vec/optim.h"
+#include "engine/math/vec/optim.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** pack.c -- fuzzes the reader of files of rows (engine/pack), and what reads
-** their values (engine/schema/form, emb_file_*).
+** pack.c -- fuzzes the reader of files of rows (engine/storage/pack), and what
+** reads their values (engine/schema/form, emb_file_*).
 **
 ** A small file is made, changed, and read in every way: it gives an error that
 ** names it, or what a legal file could hold.
@@ -15,9 +15,9 @@
 */
 #include "fuzz.h"
 
-#include "engine/schema/form.h"
-#include "engine/pack/block.h"
-#include "engine/session/registry.h"
+#include "engine/storage/schema/form.h"
+#include "engine/storage/pack/block.h"
+#include "engine/table/owner/registry.h"
 #include "env_memory.h"
 
 enum { ROWS = 200, BLOCKS = 16 };

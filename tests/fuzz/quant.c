@@ -10,7 +10,7 @@
 */
 #include "fuzz.h"
 
-#include "engine/vec/quant.h"
+#include "engine/math/vec/quant.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** samples.c -- fuzzes files of samples (engine/samples): any bytes are surveyed
-** as any format, and if that says that they are records, all of these can be
-** found, read and split, and no byte is read that is not the file's.
+** samples.c -- fuzzes files of samples (engine/data/dataset): any bytes are
+** surveyed as any format, and if that says that they are records, all of these
+** can be found, read and split, and no byte is read that is not the file's.
 **
 ** Records of CSV are counted, and their labels compared, by a parser of its own
 ** that follows the grammar field by field.
@@ -17,7 +17,7 @@
 #include "fuzz.h"
 
 #include "engine/emb.h"
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "env_memory.h"
 
 enum { RECORDS = 4096 };

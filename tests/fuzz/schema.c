@@ -5,7 +5,7 @@
 */
 #include "fuzz.h"
 
-#include "engine/schema/schema.h"
+#include "engine/storage/schema/schema.h"
 #include "engine/emb.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

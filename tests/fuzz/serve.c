@@ -15,10 +15,10 @@
 #include <errno.h>
 
 #include "engine/emb.h"
-#include "engine/serve/leave.h"
-#include "engine/serve/orphan.h"
-#include "engine/serve/run.h"
-#include "engine/session/registry.h"
+#include "engine/remote/serve/leave.h"
+#include "engine/remote/serve/orphan.h"
+#include "engine/remote/serve/run.h"
+#include "engine/table/owner/registry.h"
 #include "env_memory.h"
 
 enum { DIM = 4, SESSIONS = 2, REQUESTS = 64, LOOKS = 200 };

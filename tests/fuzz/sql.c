@@ -11,9 +11,9 @@
 */
 #include "fuzz.h"
 
-#include "engine/env/env.h"
-#include "engine/session/registry.h"
-#include "engine/process/process.h"
+#include "engine/base/env/env.h"
+#include "engine/table/owner/registry.h"
+#include "engine/base/process/process.h"
 #include "env_sync.h"
 
 #include <errno.h>

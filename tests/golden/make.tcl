@@ -3,7 +3,7 @@
 #     make && build/testfixture tests/golden/make.tcl
 #     build/testfixture tests/golden/make.tcl deletes
 #
-# Makes tests/golden/format-N, N as in engine/ckpt/manifest.h, or with an
+# Makes tests/golden/format-N, N as in engine/storage/ckpt/manifest.h, or with an
 # argument format-N-deletes, in whose log there is a page that is full of deleted
 # keys and another one after it, both behind the last checkpoint.  stores.tar.gz
 # holds closed.db, which was closed, and killed.db, whose files were copied
@@ -19,7 +19,7 @@
 source [file join [file dirname [info script]] .. tester.tcl]
 
 proc format_number {} {
-  set f [open [file join $tester::root engine ckpt manifest.h]]
+  set f [open [file join $tester::root engine storage ckpt manifest.h]]
   regexp {MANIFEST_FORMAT (\d+)} [read $f] all number
   close $f
   return $number

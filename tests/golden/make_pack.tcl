@@ -2,7 +2,7 @@
 #
 #     make && build/testfixture tests/golden/make_pack.tcl
 #
-# Makes tests/golden/pack-N, N as in engine/pack/pack.h: whole.emb is a snapshot
+# Makes tests/golden/pack-N, N as in engine/storage/pack/pack.h: whole.emb is a snapshot
 # of 60 rows with optimizer state, increment.emb what changed until the next
 # one, and float16.emb, int8.emb and int4.emb are the first one quantised.
 # And tests/golden/texts-N: files of a table with text keys, whole.emb,
@@ -13,7 +13,7 @@
 
 source [file join [file dirname [info script]] .. tester.tcl]
 
-set f [open [file join $tester::root engine pack pack.h]]
+set f [open [file join $tester::root engine storage pack pack.h]]
 set text [read $f]
 close $f
 regexp {PACK_FORMAT (\d+)} $text all number

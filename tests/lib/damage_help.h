@@ -17,7 +17,7 @@
 
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "env_sync.h"
 #include "files.h"
 

@@ -32,7 +32,7 @@
 #ifndef EMB_DISK_H
 #define EMB_DISK_H
 
-#include "engine/env/env.h"
+#include "engine/base/env/env.h"
 
 #include <stddef.h>
 #include <stdint.h>

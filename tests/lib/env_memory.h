@@ -12,7 +12,7 @@
 #ifndef EMB_TESTS_ENV_MEMORY_H
 #define EMB_TESTS_ENV_MEMORY_H
 
-#include "engine/env/env.h"
+#include "engine/base/env/env.h"
 
 #define ENV_MEMORY_LIMIT (UINT64_C(64) << 20)
 

@@ -9,7 +9,7 @@
 #ifndef EMB_TESTS_ENV_SYNC_H
 #define EMB_TESTS_ENV_SYNC_H
 
-#include "engine/env/env.h"
+#include "engine/base/env/env.h"
 
 /* The same table at every call; for registry_set_env. */
 struct env *env_sync(void);

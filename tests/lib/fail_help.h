@@ -28,7 +28,7 @@
 
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "failing.h"
 #include "seen_help.h"
 

@@ -28,7 +28,7 @@
 
 #include <pthread.h>
 
-#include "engine/env/env.h"
+#include "engine/base/env/env.h"
 
 enum failing_kind {
   FAILING_OPEN,

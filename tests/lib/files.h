@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/ckpt/manifest.h"
-#include "engine/rec/page.h"
+#include "engine/storage/ckpt/manifest.h"
+#include "engine/storage/rec/page.h"
 
 enum { FILES_MAX = 16, FILES_NAME = 80 };
 

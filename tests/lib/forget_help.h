@@ -8,7 +8,7 @@
 
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 #include "failing.h"
 #include "files.h"
 

@@ -12,8 +12,8 @@
 
 #include "store_help.h"
 
-#include "engine/env/env.h"
-#include "engine/session/registry.h"
+#include "engine/base/env/env.h"
+#include "engine/table/owner/registry.h"
 
 enum {
   SHORT_SECONDS = 2,

@@ -13,7 +13,7 @@
 
 #include "store_help.h"
 
-#include "engine/session/registry.h"
+#include "engine/table/owner/registry.h"
 
 enum { MOMENT_KEYS = 60, MOMENT_DIM = 100, MOMENTS = 4, MOMENT_OTHER = 3 };
 

@@ -6,8 +6,8 @@
 #ifndef EMB_SEEN_HELP_H
 #define EMB_SEEN_HELP_H
 
-#include "engine/ckpt/seen.h"
-#include "engine/session/store.h"
+#include "engine/storage/ckpt/seen.h"
+#include "engine/table/store/store.h"
 
 /* A rule that lets nothing in that comes less often; two tables of 2048. */
 #define SEEN_RULE "count(n=1000000, memory=65536)"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** commit.pml -- a model of COMMIT over SQLite's file and a store (ext/table/txn.c,
-** engine/txn/txn_end.c, engine/ckpt/recover.c), with a crash at every moment,
+** engine/table/txn/txn_end.c, engine/storage/ckpt/recover.c), with a crash at every moment,
 ** and of what an open makes of it.
 **
 ** MODELLED  Transactions one after the other, each of which sets the same value

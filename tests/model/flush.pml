@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** flush.pml -- a model of the epoch, of sealing and flushing a page, and of
-** taking its frame away (engine/epoch/epoch.h, engine/log/log_flush.c), beside
+** taking its frame away (engine/base/epoch/epoch.h, engine/storage/log/log_flush.c), beside
 ** sessions that read and write the record in it, in every order.
 **
 ** MODELLED  One key, its record in page 1, and page 2 at the tail, to which a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** word.pml -- a model of a key's word: every transition of the table in
-** engine/index/word.h, by sessions, a transaction and background work, in every
+** engine/storage/index/word.h, by sessions, a transaction and background work, in every
 ** order.  tests/model/spin.sh explores it.
 **
 ** MODELLED  One key, the two entries of the index where it may be, records of

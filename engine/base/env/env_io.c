@@ -13,7 +13,7 @@
 **           ECANCELED, short transfers, EINVAL from O_DIRECT) ends here.
 ** THREADS   Any.
 */
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 #include "env_queue.h"
 
 #include <errno.h>

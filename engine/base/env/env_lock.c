@@ -37,8 +37,8 @@
 */
 #include "env_lock.h"
 
-#include "../base/debug.h"
-#include "../base/seed.h"
+#include "engine/base/debug.h"
+#include "engine/base/seed.h"
 #include "env_os.h"
 #include "env_queue.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** env_lock.h -- lock files and byte locks; contracts in env.h.  Private to
-** engine/env.
+** engine/base/env.
 */
 #ifndef EMB_ENV_LOCK_H
 #define EMB_ENV_LOCK_H

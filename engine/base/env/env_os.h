@@ -3,7 +3,7 @@
 ** env_os.h -- the part of the table that is not about files: memory, time,
 ** randomness, threads, and places.  Contracts in env.h.  None looks at its
 ** environment, which is NULL where there is none to pass on.  Private to
-** engine/env.
+** engine/base/env.
 */
 #ifndef EMB_ENV_OS_H
 #define EMB_ENV_OS_H

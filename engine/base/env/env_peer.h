@@ -2,7 +2,7 @@
 **
 ** env_peer.h -- the part of the table that is about other processes: ports,
 ** peers, messages, watches, shared memory.  Contracts in env.h.  Private to
-** engine/env.
+** engine/base/env.
 */
 #ifndef EMB_ENV_PEER_H
 #define EMB_ENV_PEER_H

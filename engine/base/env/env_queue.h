@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_queue.h -- what the files of engine/env share: an open file, the steps
-** of one request, and the two kinds of queue.  Private to engine/env.
+** env_queue.h -- what the files of engine/base/env share: an open file, the
+** steps of one request, and the two kinds of queue.  Private to
+** engine/base/env.
 **
 ** A REQUEST (struct env_io) takes these steps, whichever queue it is in:
 **

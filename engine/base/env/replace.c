@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 int path_join(char *to, size_t size, const char *dir, const char *name,
               emb_err *err) {

@@ -20,11 +20,11 @@
 #ifndef EMB_ENV_REPLACE_H
 #define EMB_ENV_REPLACE_H
 
-#include "../base/err.h"
+#include "engine/base/err.h"
 #include "env.h"
 
 /* Room for the path of any file of a store: dir has at most EMB_PATH_MAX bytes
-** (session/registry.c), the longest name, a snapshot's, 72. */
+** (owner/registry.c), the longest name, a snapshot's, 72. */
 #define PATH_BYTES 4096
 /* dir + "/" + name, at most size bytes; EMB_CANTOPEN if longer. */
 int path_join(char *to, size_t size, const char *dir, const char *name,

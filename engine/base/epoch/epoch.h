@@ -20,9 +20,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../base/debug.h"
-#include "../base/spin.h"
-#include "../env/env.h"
+#include "engine/base/debug.h"
+#include "engine/base/spin.h"
+#include "engine/base/env/env.h"
 
 struct epoch_slot {
   /* Written by the session (seq_cst at entry, release at exit), read by

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* At the beginning pages are small, so that a table of a few rows has a few
 ** pages: a huge one is 2 MiB, for each of hundreds of tables.  When half of the

@@ -27,8 +27,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../base/debug.h"
-#include "../env/env.h"
+#include "engine/base/debug.h"
+#include "engine/base/env/env.h"
 
 struct frames_segment { /* addresses that were mapped at once */
   char *pool;

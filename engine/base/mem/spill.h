@@ -9,9 +9,9 @@
 #ifndef EMB_MEM_SPILL_H
 #define EMB_MEM_SPILL_H
 
-#include "../base/debug.h"
-#include "../base/err.h"
-#include "../env/env.h"
+#include "engine/base/debug.h"
+#include "engine/base/err.h"
+#include "engine/base/env/env.h"
 
 struct spill {
   struct env *env;

@@ -9,7 +9,7 @@
 */
 #include <errno.h>
 
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 #include "process_parts.h"
 
 enum { STATE_IDLE, STATE_WAITING, STATE_RUNNING };

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 #include "process_parts.h"
 
 static struct process_lock list_lock = {PTHREAD_MUTEX_INITIALIZER, 0};

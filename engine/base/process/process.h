@@ -28,14 +28,14 @@
 ** FAILURE   Opening a ring falls back to threads that read and write, which
 **           need no descriptor.
 */
-#ifndef EMB_PROCESS_PROCESS_H
-#define EMB_PROCESS_PROCESS_H
+#ifndef EMB_PROCESS_H
+#define EMB_PROCESS_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../env/env.h"
+#include "engine/base/env/env.h"
 
 struct process;
 struct hub;

@@ -10,8 +10,8 @@
 ** worker is taken away, then the requests are halved.  In between, and after
 ** every change, the count begins anew.
 */
-#ifndef EMB_SESSION_TUNE_H
-#define EMB_SESSION_TUNE_H
+#ifndef EMB_PROCESS_TUNE_H
+#define EMB_PROCESS_TUNE_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 */
 #include "block.h"
 
-#include "../vec/vec.h"
+#include "engine/math/vec/vec.h"
 
 #include <math.h>
 #include <string.h>

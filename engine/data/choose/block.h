@@ -19,7 +19,7 @@
 #ifndef EMB_CHOOSE_BLOCK_H
 #define EMB_CHOOSE_BLOCK_H
 
-#include "../vec/distance.h"
+#include "engine/math/vec/distance.h"
 
 enum { BLOCK_ROWS = 96, BLOCK_COLUMNS = 256 };
 

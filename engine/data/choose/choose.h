@@ -14,11 +14,11 @@
 **            that can still be the greatest, in float32 and in batches, and
 **            compares those that are about as good in double.
 */
-#ifndef EMB_CHOOSE_CHOOSE_H
-#define EMB_CHOOSE_CHOOSE_H
+#ifndef EMB_CHOOSE_H
+#define EMB_CHOOSE_H
 
-#include "../base/err.h"
-#include "../env/env.h"
+#include "engine/base/err.h"
+#include "engine/base/env/env.h"
 #include "block.h"
 
 enum { CHOOSE_CENTRES, CHOOSE_CRAIG, CHOOSE_MATCHING, CHOOSE_SUBMODULAR };

@@ -3,7 +3,7 @@
 ** drift.c -- how far two samples of numbers are from being of one distribution:
 ** Kolmogorov-Smirnov, Cramer-von Mises, Hellinger; see emb.h.
 */
-#include "../emb.h"
+#include "engine/emb.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../base/near.h"
-#include "../base/text.h"
+#include "engine/base/near.h"
+#include "engine/base/text.h"
 
 static const char *const method_kinds[] = {[CHOOSE_CENTRES] = "k-center",
                                            [CHOOSE_CRAIG] = "craig",

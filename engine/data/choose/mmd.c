@@ -14,8 +14,8 @@
 **           upper half of them, a second the lower half of those in the middle.
 ** MEMORY    A vector and 4 bytes for each row, half a megabyte for the counts.
 */
-#include "../base/err.h"
-#include "../env/env.h"
+#include "engine/base/err.h"
+#include "engine/base/env/env.h"
 #include "pairs.h"
 
 #include <float.h>

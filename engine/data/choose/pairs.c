@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "../emb.h"
-#include "../env/env.h"
+#include "engine/emb.h"
+#include "engine/base/env/env.h"
 
 int choose__pairs_open(struct choose_pairs *pairs, size_t n, uint32_t dim) {
   struct env *env = &env_posix;

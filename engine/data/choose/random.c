@@ -4,8 +4,8 @@
 **
 ** FOREVER   Runs of years ago are repeated with it, so that no number may ever
 **           change: the whole of it stands here and in XXH64, which its author
-**           has promised to keep.  tests/sql/random.test has numbers of the
-**           first day, and an implementation in Python.
+**           has promised to keep.  tests/sql/data/random.test has numbers of
+**           the first day, and an implementation in Python.
 ** WORDS     Each argument becomes 64 bits that depend on its type and value:
 **           mix(x + type * STEP), where x is the integer, or XXH64 of the
 **           bytes of a text or blob with seed 0.  No two integers have the same
@@ -14,9 +14,9 @@
 **           So with a seed and a stream different integers never have the same
 **           state, and the 53 highest bits of it are the number.
 */
-#include "../emb.h"
+#include "engine/emb.h"
 
-#include "../base/hash.h"
+#include "engine/base/hash.h"
 
 #define STEP UINT64_C(0x9E3779B97F4A7C15)
 

@@ -23,7 +23,7 @@
 */
 #include "samples.h"
 
-#include "../session/registry.h"
+#include "engine/table/owner/registry.h"
 
 #include <errno.h>
 #include <string.h>

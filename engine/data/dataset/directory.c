@@ -10,7 +10,7 @@
 */
 #include "samples.h"
 
-#include "../session/registry.h"
+#include "engine/table/owner/registry.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** samples.h -- what the files of engine/samples share.
+** samples.h -- what the files of engine/data/dataset share.
 **
 ** ROLE      The public calls are in emb.h, "samples".  Here: files that are
 **           open (files.c), a file that is read from its beginning (window.c),
@@ -9,13 +9,13 @@
 ** FAILURE   EMB_ codes; a text names the file, and where in it.
 ** THREADS   files.c has a lock; all else belongs to one thread.
 */
-#ifndef EMB_SAMPLES_SAMPLES_H
-#define EMB_SAMPLES_SAMPLES_H
+#ifndef EMB_DATASET_SAMPLES_H
+#define EMB_DATASET_SAMPLES_H
 
-#include "../base/debug.h"
-#include "../base/err.h"
-#include "../base/hash.h"
-#include "../env/env.h"
+#include "engine/base/debug.h"
+#include "engine/base/err.h"
+#include "engine/base/hash.h"
+#include "engine/base/env/env.h"
 
 /* Unit of direct access. */
 #define SAMPLES_BLOCK_BYTES 4096u

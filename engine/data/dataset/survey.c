@@ -12,7 +12,7 @@
 */
 #include "samples.h"
 
-#include "../session/registry.h"
+#include "engine/table/owner/registry.h"
 
 #include <string.h>
 

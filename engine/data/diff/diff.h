@@ -28,12 +28,12 @@
 ** FAILURE   EMB_NOTADB, EMB_CORRUPT, EMB_MISMATCH, as emb.h says.
 ** THREADS   No state.
 */
-#ifndef EMB_DIFF_DIFF_H
-#define EMB_DIFF_DIFF_H
+#ifndef EMB_DIFF_H
+#define EMB_DIFF_H
 
 #include <stddef.h>
 
-#include "../pack/block.h"
+#include "engine/storage/pack/block.h"
 
 #define DIFF_MAGIC "embdiff1"
 #define DIFF_FORMAT 1

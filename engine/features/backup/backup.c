@@ -36,12 +36,12 @@
 #include <string.h>
 
 #include "copied.h"
-#include "../ckpt/dump.h"
-#include "../kernel/log_head.h"
-#include "../session/dir.h"
+#include "engine/storage/ckpt/dump.h"
+#include "engine/storage/kernel/log_head.h"
+#include "engine/table/store/dir.h"
 #include "place.h"
-#include "../session/registry.h"
-#include "../snapshot/snap.h"
+#include "engine/table/owner/registry.h"
+#include "engine/features/snapshot/snap.h"
 
 struct emb_backup {
   struct link *link; /* first: NULL */

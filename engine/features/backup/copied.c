@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../kernel/store_file.h"
-#include "../emb.h"
+#include "engine/storage/kernel/store_file.h"
+#include "engine/emb.h"
 
 static const char copied_magic[8] = {'e', 'm', 'b', 'c', 'o', 'p', 'y', '1'};
 

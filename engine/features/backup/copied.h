@@ -31,7 +31,7 @@
 #ifndef EMB_BACKUP_COPIED_H
 #define EMB_BACKUP_COPIED_H
 
-#include "../ckpt/manifest.h"
+#include "engine/storage/ckpt/manifest.h"
 
 #define COPIED_OF "backup-of"
 #define COPIED_OF_NEW "backup-of-new"

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "../session/registry.h"
+#include "engine/table/owner/registry.h"
 
 int emb_file_open(const char *path, emb_file **out, emb_err *err) {
   struct env *env = registry_env();

@@ -6,7 +6,7 @@
 #ifndef EMB_BACKUP_FILE_H
 #define EMB_BACKUP_FILE_H
 
-#include "../schema/form.h"
+#include "engine/storage/schema/form.h"
 
 struct emb_file {
   struct env *env;

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../session/dir.h"
+#include "engine/table/store/dir.h"
 #include "place.h"
-#include "../session/registry.h"
+#include "engine/table/owner/registry.h"
 
 /* Under the registry's lock. */
 static int lock_place(const char *dir, struct env_lock **held, emb_err *err) {

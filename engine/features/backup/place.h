@@ -5,8 +5,8 @@
 #ifndef EMB_BACKUP_PLACE_H
 #define EMB_BACKUP_PLACE_H
 
-#include "../env/env.h"
-#include "../emb.h"
+#include "engine/base/env/env.h"
+#include "engine/emb.h"
 
 /* Takes the owner's lock of a store that is not open here: LOCKED, BUSY.  *lock
 ** is NULL where there is no directory.  place__let_go follows. */

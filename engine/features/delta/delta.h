@@ -3,12 +3,12 @@
 ** delta.h -- private to this folder: a delta that is being read, and what its
 ** files have in common.
 */
-#ifndef EMB_DELTA_DELTA_H
-#define EMB_DELTA_DELTA_H
+#ifndef EMB_DELTA_H
+#define EMB_DELTA_H
 
-#include "../consumer/gone.h"
-#include "../pack/pack.h"
-#include "../scan/scan.h"
+#include "engine/storage/consumer/gone.h"
+#include "engine/storage/pack/pack.h"
+#include "engine/table/scan/scan.h"
 
 struct emb_delta {
   emb_scan scan;

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "delta.h"
-#include "../snapshot/restore.h"
+#include "engine/features/snapshot/restore.h"
 
 struct applying {
   emb_session *s;

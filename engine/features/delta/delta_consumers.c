@@ -5,7 +5,7 @@
 */
 #include <string.h>
 
-#include "../kernel/store_file.h"
+#include "engine/storage/kernel/store_file.h"
 #include "delta.h"
 
 struct acking {

@@ -11,8 +11,8 @@
 ** Of emb_delta_write the file is only what another one is made of, so it has
 ** its name when it is complete, and the consumer's file says nothing yet.
 */
-#include "../schema/form.h"
-#include "../pack/options.h"
+#include "engine/storage/schema/form.h"
+#include "engine/storage/pack/options.h"
 #include "delta.h"
 
 #include <string.h>

@@ -15,11 +15,11 @@
 */
 #include <string.h>
 
-#include "../index/index.h"
+#include "engine/storage/index/index.h"
 #include "async.h"
-#include "../bound/bound.h"
-#include "../table/rows.h"
-#include "../session/txn_map.h"
+#include "engine/table/bound/bound.h"
+#include "engine/table/rows/rows.h"
+#include "engine/table/session/txn_map.h"
 
 #define AHEADS 64
 /* How long a look-ahead waits for a frame of the log before it gives a record

@@ -27,11 +27,11 @@
 
 #include <string.h>
 
-#include "../bound/bound.h"
-#include "../session/own.h"
-#include "../table/get.h"
-#include "../table/put.h"
-#include "../table/rmw.h"
+#include "engine/table/bound/bound.h"
+#include "engine/table/owner/own.h"
+#include "engine/table/rows/get.h"
+#include "engine/table/rows/put.h"
+#include "engine/table/rows/rmw.h"
 
 static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
   struct job **at = &s->tickets;

@@ -2,10 +2,10 @@
 **
 ** budget.h -- how many frames a budget in bytes is.
 */
-#ifndef EMB_API_BUDGET_H
-#define EMB_API_BUDGET_H
+#ifndef EMB_MEMORY_BUDGET_H
+#define EMB_MEMORY_BUDGET_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* EMB_RANGE: it is more than this process can have.  0 is the default. */
 int budget__check(struct env *env, uint64_t bytes, emb_err *err);

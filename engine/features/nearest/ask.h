@@ -6,8 +6,8 @@
 #ifndef EMB_NEAREST_ASK_H
 #define EMB_NEAREST_ASK_H
 
-#include "../session/store.h"
-#include "../vec/distance.h"
+#include "engine/table/store/store.h"
+#include "engine/math/vec/distance.h"
 #include "best.h"
 #include "filter.h"
 

@@ -13,9 +13,9 @@
 #ifndef EMB_NEAREST_BEST_H
 #define EMB_NEAREST_BEST_H
 
-#include "../emb.h"
-#include "../env/env.h"
-#include "../session/store.h"
+#include "engine/emb.h"
+#include "engine/base/env/env.h"
+#include "engine/table/store/store.h"
 
 struct best_row {
   double distance;

@@ -4,7 +4,7 @@
 */
 #include "candidates.h"
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* Queries for which it is worth to start a thread. */
 #define QUERIES_PER_THREAD 8

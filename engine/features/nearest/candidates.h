@@ -9,7 +9,7 @@
 #ifndef EMB_NEAREST_CANDIDATES_H
 #define EMB_NEAREST_CANDIDATES_H
 
-#include "../ivf/ivf.h"
+#include "engine/math/ivf/ivf.h"
 #include "ask.h"
 
 struct candidates { /* of a query */

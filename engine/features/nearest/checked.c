@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "index.h"
 
 struct checking {

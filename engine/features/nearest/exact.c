@@ -19,7 +19,7 @@
 
 #include "exact.h"
 
-#include "../table/get.h"
+#include "engine/table/rows/get.h"
 
 enum {
   ROWS_AT_ONCE = 64,

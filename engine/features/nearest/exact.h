@@ -7,8 +7,8 @@
 #ifndef EMB_NEAREST_EXACT_H
 #define EMB_NEAREST_EXACT_H
 
-#include "../vec/pick.h"
-#include "../scan/scan.h"
+#include "engine/math/vec/pick.h"
+#include "engine/table/scan/scan.h"
 #include "nearest.h"
 
 /* What all threads of a search share. */

@@ -14,9 +14,9 @@
 #ifndef EMB_NEAREST_FILTER_H
 #define EMB_NEAREST_FILTER_H
 
-#include "../base/hash.h"
-#include "../emb.h"
-#include "../env/env.h"
+#include "engine/base/hash.h"
+#include "engine/emb.h"
+#include "engine/base/env/env.h"
 
 enum { FILTER_BITS = 1, FILTER_SLOTS = 2 };
 

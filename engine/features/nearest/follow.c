@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* ---- recent keys --------------------------------------------------------- */
 

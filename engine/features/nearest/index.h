@@ -3,8 +3,8 @@
 ** index.h -- the index of nearest neighbours of a store: how it follows the
 ** table.
 **
-** engine/ivf/ has what an index is.  Here is what keeps those of a store, one
-** for each vector with index=, in step with its rows:
+** engine/math/ivf/ has what an index is.  Here is what keeps those of a store,
+** one for each vector with index=, in step with its rows:
 **
 **   follow.c   is called for each change of a row (kernel/observe.h)
 **   tend.c     the task: makes the index, and brings it up to date
@@ -55,10 +55,10 @@
 #ifndef EMB_NEAREST_INDEX_H
 #define EMB_NEAREST_INDEX_H
 
-#include "../ivf/ivf.h"
-#include "../kernel/observe.h"
-#include "../scan/scan.h"
-#include "../session/store.h"
+#include "engine/math/ivf/ivf.h"
+#include "engine/storage/kernel/observe.h"
+#include "engine/table/scan/scan.h"
+#include "engine/table/store/store.h"
 #include "saved.h"
 
 #define INDEX_ROWS 1024       /* fewer are compared one by one */

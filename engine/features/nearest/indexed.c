@@ -19,9 +19,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "../emb.h"
-#include "../session/txn_map.h"
-#include "../table/get.h"
+#include "engine/emb.h"
+#include "engine/table/session/txn_map.h"
+#include "engine/table/rows/get.h"
 #include "candidates.h"
 #include "index.h"
 #include "nearest.h"

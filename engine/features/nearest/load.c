@@ -19,8 +19,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../emb.h"
-#include "../kernel/store_file.h"
+#include "engine/emb.h"
+#include "engine/storage/kernel/store_file.h"
 #include "index.h"
 
 enum { LOAD_CENTRES, LOAD_LISTS, LOAD_BITS, LOAD_KEYS, LOAD_STRANGERS };

@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../emb.h"
-#include "../table/get.h"
+#include "engine/emb.h"
+#include "engine/table/rows/get.h"
 
 /* Rows of the sample for each list; more than twice as many change the recall
 ** by less than a thousandth. */

@@ -4,7 +4,7 @@
 */
 #include "nearest.h"
 
-#include "../snapshot/snap.h"
+#include "engine/features/snapshot/snap.h"
 
 int emb_metric(const emb_store *store, uint32_t segment) {
   const struct schema *schema = &store->core.schema;

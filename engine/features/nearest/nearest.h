@@ -3,8 +3,8 @@
 ** nearest.h -- the nearest neighbours of vectors: what is asked (ask.h), and
 ** who answers: exact.c for a table, and nearest.c for a snapshot.
 */
-#ifndef EMB_NEAREST_NEAREST_H
-#define EMB_NEAREST_NEAREST_H
+#ifndef EMB_NEAREST_H
+#define EMB_NEAREST_H
 
 #include "ask.h"
 

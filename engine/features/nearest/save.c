@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "index.h"
 
 /* Of the rows must have changed. */

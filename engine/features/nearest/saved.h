@@ -27,8 +27,8 @@
 #ifndef EMB_NEAREST_SAVED_H
 #define EMB_NEAREST_SAVED_H
 
-#include "../ckpt/blocks.h"
-#include "../ivf/ivf.h"
+#include "engine/storage/ckpt/blocks.h"
+#include "engine/math/ivf/ivf.h"
 
 #define NEAREST_NAME "nearest"
 #define NEAREST_NEW "nearest-new"

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 #define RUN_US UINT64_C(15000)
 #define RUN_BEHIND_US UINT64_C(50000) /* and it rests as long */

@@ -4,7 +4,7 @@
 */
 #include "draw.h"
 
-#include "../table/rows.h"
+#include "engine/table/rows/rows.h"
 
 uint32_t draw__keep(struct draw *d, uint32_t n, uint32_t want) {
   emb_session *s = d->s;

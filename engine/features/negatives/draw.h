@@ -16,10 +16,10 @@
 **   listed.c  any of these, when drawing and rejecting would take too long: the
 **             keys that may come are listed first
 */
-#ifndef EMB_SAMPLE_DRAW_H
-#define EMB_SAMPLE_DRAW_H
+#ifndef EMB_NEGATIVES_DRAW_H
+#define EMB_NEGATIVES_DRAW_H
 
-#include "../session/txn_map.h"
+#include "engine/table/session/txn_map.h"
 #include "keyset.h"
 #include "random.h"
 

@@ -9,12 +9,12 @@
 ** eighth.  hash_key is a bijection, so the hash stands for the key; 0 is an
 ** empty place, and whether the one key with that hash is in is a flag.
 */
-#ifndef EMB_SAMPLE_KEYSET_H
-#define EMB_SAMPLE_KEYSET_H
+#ifndef EMB_NEGATIVES_KEYSET_H
+#define EMB_NEGATIVES_KEYSET_H
 
-#include "../base/hash.h"
-#include "../emb.h"
-#include "../env/env.h"
+#include "engine/base/hash.h"
+#include "engine/emb.h"
+#include "engine/base/env/env.h"
 
 struct keyset {
   uint64_t *places; /* mask + 1 */

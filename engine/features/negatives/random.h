@@ -3,10 +3,10 @@
 ** random.h -- random numbers of one call, from its seed: a counter that is
 ** mixed (splitmix64's way), so the same on every machine.
 */
-#ifndef EMB_SAMPLE_RANDOM_H
-#define EMB_SAMPLE_RANDOM_H
+#ifndef EMB_NEGATIVES_RANDOM_H
+#define EMB_NEGATIVES_RANDOM_H
 
-#include "../base/hash.h"
+#include "engine/base/hash.h"
 
 static inline uint64_t sample_random(uint64_t *state) {
   *state += UINT64_C(0x9E3779B97F4A7C15);

@@ -50,8 +50,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "../bank/needs.h"
-#include "../table/get.h"
+#include "engine/table/bank/needs.h"
+#include "engine/table/rows/get.h"
 #include "weights.h"
 
 /* ---- checks -------------------------------------------------------------- */

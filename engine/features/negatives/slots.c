@@ -15,7 +15,7 @@
 **
 ** An entry that is being moved is in two places for some instructions.
 */
-#include "../table/rows.h"
+#include "engine/table/rows/rows.h"
 #include "draw.h"
 
 #define AIM 32

@@ -15,8 +15,8 @@
 **           the last call.
 ** THREADS   What is made does not change, but for `powers`, under the lock.
 */
-#ifndef EMB_SAMPLE_WEIGHTS_H
-#define EMB_SAMPLE_WEIGHTS_H
+#ifndef EMB_NEGATIVES_WEIGHTS_H
+#define EMB_NEGATIVES_WEIGHTS_H
 
 #include <pthread.h>
 

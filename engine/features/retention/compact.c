@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "../kernel/retention.h"
-#include "../kernel/row_write.h"
-#include "../emb.h"
+#include "engine/storage/kernel/retention.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/emb.h"
 
 /* The extent with the fewest live records, 0 if none is worth it. */
 static uint64_t choose(struct core *core, int all) {

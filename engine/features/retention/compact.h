@@ -17,10 +17,10 @@
 **           more records for each one that is written.  While they go on it is
 **           at most 2.25 times.
 */
-#ifndef EMB_LIFE_COMPACT_H
-#define EMB_LIFE_COMPACT_H
+#ifndef EMB_RETENTION_COMPACT_H
+#define EMB_RETENTION_COMPACT_H
 
-#include "../kernel/space.h"
+#include "engine/storage/kernel/space.h"
 
 /* Compacts one extent; *did = 0: there is none to gain from.  Under
 ** ckpt_lock, outside any epoch.  all: also extents that are nearly full. */

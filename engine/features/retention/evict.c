@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "sweep.h"
 
 #define ROOM_PART 16

@@ -31,10 +31,10 @@
 **           transaction adds, and those that it has changed.
 ** REMOVAL   and what waits: see sweep.h.
 */
-#ifndef EMB_LIFE_EVICT_H
-#define EMB_LIFE_EVICT_H
+#ifndef EMB_RETENTION_EVICT_H
+#define EMB_RETENTION_EVICT_H
 
-#include "../kernel/core.h"
+#include "engine/storage/kernel/core.h"
 
 #define EVICT_STRATA 256
 

@@ -11,7 +11,7 @@
 */
 #include "expire.h"
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "sweep.h"
 
 #define SLACK_PART 16

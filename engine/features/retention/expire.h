@@ -16,10 +16,10 @@
 ** REMOVAL   and what waits: see sweep.h.
 ** THREADS   Under ckpt_lock, outside any epoch.
 */
-#ifndef EMB_LIFE_EXPIRE_H
-#define EMB_LIFE_EXPIRE_H
+#ifndef EMB_RETENTION_EXPIRE_H
+#define EMB_RETENTION_EXPIRE_H
 
-#include "../kernel/core.h"
+#include "engine/storage/kernel/core.h"
 
 /* How long background steps let an extent be overdue. */
 uint32_t expire__slack(const struct core *core);

@@ -2,14 +2,14 @@
 **
 ** forget.h -- a writer's share in keeping a table below its capacity.
 */
-#ifndef EMB_LIFE_FORGET_H
-#define EMB_LIFE_FORGET_H
+#ifndef EMB_RETENTION_FORGET_H
+#define EMB_RETENTION_FORGET_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* At the end of a call that wrote, and before a transaction: does a piece of
-** the work if there is too much (life/evict.h says when it waits for others).
-** Outside any epoch and lock.  What fails is left to steps. */
+** the work if there is too much (retention/evict.h says when it waits for
+** others). Outside any epoch and lock.  What fails is left to steps. */
 void forget_help(emb_session *s);
 
 #endif

@@ -4,7 +4,7 @@
 ** emb_checkpoint and emb_optimize.
 */
 #include "compact.h"
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* Under ckpt_lock. */
 static int take_checkpoint(emb_session *s) {

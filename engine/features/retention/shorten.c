@@ -4,7 +4,7 @@
 */
 #include "shorten.h"
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* Free file slots that are no reason to act. */
 #define SLACK 4

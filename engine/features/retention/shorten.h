@@ -12,10 +12,10 @@
 **           and the file slot they leave is kept until the next checkpoint is
 **           durable: recovery finds every extent where its manifest says.
 */
-#ifndef EMB_LIFE_SHORTEN_H
-#define EMB_LIFE_SHORTEN_H
+#ifndef EMB_RETENTION_SHORTEN_H
+#define EMB_RETENTION_SHORTEN_H
 
-#include "../kernel/core.h"
+#include "engine/storage/kernel/core.h"
 
 /* The file has more free file slots than it should, or will have when `dead`
 ** bytes of extents are freed. */

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "../kernel/row_write.h"
-#include "../emb.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/emb.h"
 
 int sweep__init(struct sweep *w, struct core *core, struct epoch_slot *slot,
                 emb_err *err) {

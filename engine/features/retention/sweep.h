@@ -9,10 +9,10 @@
 ** LATER     What an open transaction holds or has written waits for its end.
 ** THREADS   Under ckpt_lock, outside any epoch.
 */
-#ifndef EMB_LIFE_SWEEP_H
-#define EMB_LIFE_SWEEP_H
+#ifndef EMB_RETENTION_SWEEP_H
+#define EMB_RETENTION_SWEEP_H
 
-#include "../kernel/core.h"
+#include "engine/storage/kernel/core.h"
 
 struct sweep {
   struct core *core;

@@ -5,7 +5,7 @@
 */
 #include "evict.h"
 #include "expire.h"
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 #define EXPIRE_US UINT64_C(1000000)
 #define EXPIRE_REST_US (60 * EXPIRE_US)

@@ -3,10 +3,10 @@
 ** task_space.c -- background tasks that give space back: what readers no longer
 ** need, compaction, the checkpoint, and a shorter file.
 */
-#include "../ckpt/readers.h"
+#include "engine/storage/ckpt/readers.h"
 #include "compact.h"
 #include "shorten.h"
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* The log that recovery would replay is kept shorter than this, or than a
 ** quarter more than the live data if that is more: a table that is in memory

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../kernel/store_file.h"
-#include "../ckpt/manifest.h"
+#include "engine/storage/kernel/store_file.h"
+#include "engine/storage/ckpt/manifest.h"
 
 static uint64_t chain_sum_of(const struct core *core,
                              const struct chain *chain) {

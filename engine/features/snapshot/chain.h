@@ -22,8 +22,8 @@
 #ifndef EMB_SNAPSHOT_CHAIN_H
 #define EMB_SNAPSHOT_CHAIN_H
 
-#include "../kernel/core.h"
-#include "../pack/pack.h"
+#include "engine/storage/kernel/core.h"
+#include "engine/storage/pack/pack.h"
 
 #define CHAIN_NAME "chain"
 #define CHAIN_NEW_NAME "chain-new"

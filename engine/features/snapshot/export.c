@@ -15,8 +15,8 @@
 */
 #include <string.h>
 
-#include "../schema/form.h"
-#include "../pack/options.h"
+#include "engine/storage/schema/form.h"
+#include "engine/storage/pack/options.h"
 #include "snap.h"
 
 struct export {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 static void notes_add(struct core *core, struct notes *notes,
                       struct note_list *list, const struct note_move *note) {

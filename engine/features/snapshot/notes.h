@@ -32,7 +32,7 @@
 #ifndef EMB_SNAPSHOT_NOTES_H
 #define EMB_SNAPSHOT_NOTES_H
 
-#include "../kernel/core.h"
+#include "engine/storage/kernel/core.h"
 
 #define NOTES_PARTS (1u << INDEX_PART_BITS_MAX)
 

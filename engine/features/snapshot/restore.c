@@ -17,7 +17,7 @@
 ** a crash it is one of the two, and the chain names both.
 */
 #include "restore.h"
-#include "../table/value.h"
+#include "engine/table/rows/value.h"
 
 #include <string.h>
 

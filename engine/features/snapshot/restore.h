@@ -7,8 +7,8 @@
 #define EMB_SNAPSHOT_RESTORE_H
 
 #include "chain.h"
-#include "../schema/form.h"
-#include "../txn/txn.h"
+#include "engine/storage/schema/form.h"
+#include "engine/table/txn/txn.h"
 
 struct restore {
   emb_session *s;

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "../kernel/store_file.h"
-#include "../session/own.h"
+#include "engine/storage/kernel/store_file.h"
+#include "engine/table/owner/own.h"
 
 static int snap_begin(emb_session *s) {
   int rc = session_begin_write(s);

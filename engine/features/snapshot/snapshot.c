@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../ckpt/manifest.h"
+#include "engine/storage/ckpt/manifest.h"
 
 _Static_assert(EMB_SNAPSHOT_NAME_MAX == 64, "name in the head");
 

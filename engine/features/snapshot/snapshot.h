@@ -32,12 +32,12 @@
 **          snapshots.lock together.  One that is being read stays when it is
 **          dropped; the last reader leaves it to snapshots_reap.
 */
-#ifndef EMB_SNAPSHOT_SNAPSHOT_H
-#define EMB_SNAPSHOT_SNAPSHOT_H
+#ifndef EMB_SNAPSHOT_H
+#define EMB_SNAPSHOT_H
 
-#include "../kernel/retention.h"
+#include "engine/storage/kernel/retention.h"
 #include "notes.h"
-#include "../ckpt/blocks.h"
+#include "engine/storage/ckpt/blocks.h"
 
 #define SNAPSHOT_PREFIX "snap-"
 #define SNAPSHOT_NEW_PREFIX "snapnew-"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../ckpt/manifest.h"
+#include "engine/storage/ckpt/manifest.h"
 
 static void snapshot_set_mark(void *arg, uint64_t page) {
   struct snapshot_making *m = arg;

@@ -2,12 +2,12 @@
 **
 ** stats.c -- the metrics of a store; sql/manual/metrics.md lists them.
 */
-#include "../kernel/space.h"
-#include "budget.h"
-#include "../ahead/warm.h"
-#include "../bank/bank.h"
-#include "../nearest/index.h"
-#include "../sample/weights.h"
+#include "engine/storage/kernel/space.h"
+#include "engine/features/memory/budget.h"
+#include "engine/features/warmup/warm.h"
+#include "engine/table/bank/bank.h"
+#include "engine/features/nearest/index.h"
+#include "engine/features/negatives/weights.h"
 
 struct stats_list {
   emb_stat *stats;

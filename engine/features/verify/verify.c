@@ -18,11 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../ckpt/dump.h"
-#include "../kernel/log_head.h"
-#include "../nearest/index.h"
-#include "../session/dir.h"
-#include "../snapshot/snap.h"
+#include "engine/storage/ckpt/dump.h"
+#include "engine/storage/kernel/log_head.h"
+#include "engine/features/nearest/index.h"
+#include "engine/table/store/dir.h"
+#include "engine/features/snapshot/snap.h"
 
 struct verify {
   emb_session *s;

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../kernel/store_file.h"
-#include "../emb.h"
-#include "../ckpt/manifest.h"
+#include "engine/storage/kernel/store_file.h"
+#include "engine/emb.h"
+#include "engine/storage/ckpt/manifest.h"
 
 #define MAGIC "EMBHOT01"
 /* Slots of the cache that are looked at under its lock at a time. */

@@ -3,7 +3,7 @@
 ** hot.h -- the hot set: which records and extents were in memory, in a file.
 **
 ** A table that fits into its budget is read in as a whole after an open
-** (ahead/warm.h) and needs no such file.  Of a larger one each checkpoint, and
+** (warmup/warm.h) and needs no such file.  Of a larger one each checkpoint, and
 ** the close of a process that only read, writes down what was in memory then;
 ** the next open reads that back.
 **
@@ -26,10 +26,10 @@
 ** THREADS  hot__write: under ckpt_lock, or alone at a close.  Sessions go on:
 **          the file has what they move meanwhile, or not.
 */
-#ifndef EMB_AHEAD_HOT_H
-#define EMB_AHEAD_HOT_H
+#ifndef EMB_WARMUP_HOT_H
+#define EMB_WARMUP_HOT_H
 
-#include "../ckpt/blocks.h"
+#include "engine/storage/ckpt/blocks.h"
 
 #define HOT_NAME "hot"
 #define HOT_NEW_PREFIX "hot-"

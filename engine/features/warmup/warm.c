@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* Bytes that are not wanted and are read all the same. */
 #define GAP_BYTES 65536u

@@ -25,11 +25,11 @@
 **           of emb_step, or one of emb_warm.  Taken before core's flush lock,
 **           alone otherwise.
 */
-#ifndef EMB_AHEAD_WARM_H
-#define EMB_AHEAD_WARM_H
+#ifndef EMB_WARMUP_WARM_H
+#define EMB_WARMUP_WARM_H
 
 #include "hot.h"
-#include "../kernel/core.h"
+#include "engine/storage/kernel/core.h"
 
 #define WARM_DEPTH 8
 /* Requests of a piece, where they are shorter than an extent. */

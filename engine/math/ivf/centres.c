@@ -7,8 +7,8 @@
 #include <float.h>
 #include <string.h>
 
-#include "../base/hash.h"
-#include "../emb.h"
+#include "engine/base/hash.h"
+#include "engine/emb.h"
 
 enum { NEARER_CENTRES = 64 };
 

@@ -13,8 +13,8 @@
 #ifndef EMB_IVF_CENTRES_H
 #define EMB_IVF_CENTRES_H
 
-#include "../env/env.h"
-#include "../vec/distance.h"
+#include "engine/base/env/env.h"
+#include "engine/math/vec/distance.h"
 #include "code.h"
 
 #define IVF_ROUNDS 8

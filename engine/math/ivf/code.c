@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-#include "../base/debug.h"
-#include "../base/hash.h"
-#include "../emb.h"
+#include "engine/base/debug.h"
+#include "engine/base/hash.h"
+#include "engine/emb.h"
 
 void ivf_form_make(struct ivf_form *form, uint32_t dim, uint32_t bits,
                    uint32_t metric) {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* ---- making -------------------------------------------------------------- */
 

@@ -14,8 +14,8 @@
 ** FAILURE  0 or an error without a text where memory is short: what was there
 **          before stays.
 */
-#ifndef EMB_IVF_IVF_H
-#define EMB_IVF_IVF_H
+#ifndef EMB_IVF_H
+#define EMB_IVF_H
 
 #include "centres.h"
 #include "lists.h"

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 
 #define CHUNK_SMALL (UINT32_C(1) << 17)
 #define CHUNK_LARGE (UINT32_C(1) << 21)

@@ -26,8 +26,8 @@
 #ifndef EMB_IVF_LISTS_H
 #define EMB_IVF_LISTS_H
 
-#include "../base/spin.h"
-#include "../env/env.h"
+#include "engine/base/spin.h"
+#include "engine/base/env/env.h"
 #include "code.h"
 
 #define BLOCK_NONE UINT32_MAX

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/param.h"
-#include "../emb.h"
+#include "engine/base/param.h"
+#include "engine/emb.h"
 #include "lists.h"
 
 #define NAMED(name_, value_, high_)                                            \

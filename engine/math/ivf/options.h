@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-#include "../base/err.h"
+#include "engine/base/err.h"
 
 #define IVF_TEXT_MAX 96
 

@@ -19,9 +19,9 @@
 #ifndef EMB_IVF_PLACES_H
 #define EMB_IVF_PLACES_H
 
-#include "../base/hash.h"
-#include "../base/spin.h"
-#include "../env/env.h"
+#include "engine/base/hash.h"
+#include "engine/base/spin.h"
+#include "engine/base/env/env.h"
 
 #define PLACES_PARTS 256
 #define PLACE_NONE UINT32_MAX

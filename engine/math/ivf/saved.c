@@ -3,7 +3,7 @@
 ** saved.c -- what a file has of an index, and the check that its parts agree;
 ** see ivf.h.
 */
-#include "../emb.h"
+#include "engine/emb.h"
 #include "ivf.h"
 
 uint32_t ivf_saved(struct ivf *ivf, uint32_t block, struct ivf_saved *saved) {

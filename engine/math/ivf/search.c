@@ -10,7 +10,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "ivf.h"
 
 int ivf_search_init(struct ivf_search *search, struct ivf *ivf) {

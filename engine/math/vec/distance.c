@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 #define LANES 8
 

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "vec.h"
 
 enum distance_what { DISTANCE_L2, DISTANCE_DOT, DISTANCE_DOT_SQUARES };

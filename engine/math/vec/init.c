@@ -4,8 +4,8 @@
 */
 #include "init.h"
 
-#include "../base/hash.h"
-#include "../base/param.h"
+#include "engine/base/hash.h"
+#include "engine/base/param.h"
 
 #include <math.h>
 #include <string.h>

@@ -27,7 +27,7 @@
 #ifndef EMB_VEC_INIT_H
 #define EMB_VEC_INIT_H
 
-#include "../base/err.h"
+#include "engine/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -16,7 +16,7 @@
 #include "optim.h"
 #include "optim_form.h"
 
-#include "../base/hash.h"
+#include "engine/base/hash.h"
 
 #include <math.h>
 #include <string.h>

@@ -72,7 +72,7 @@
 #ifndef EMB_VEC_OPTIM_H
 #define EMB_VEC_OPTIM_H
 
-#include "../base/err.h"
+#include "engine/base/err.h"
 #include "vec.h"
 
 struct optim__form;

@@ -5,7 +5,7 @@
 #include "optim.h"
 #include "optim_form.h"
 
-#include "../base/param.h"
+#include "engine/base/param.h"
 
 #include <math.h>
 #include <stddef.h>

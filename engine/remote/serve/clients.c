@@ -5,11 +5,11 @@
 */
 #include <string.h>
 
-#include "../serve/route.h"
-#include "../serve/served.h"
-#include "../serve/server.h"
-#include "../session/dir.h"
-#include "../session/registry.h"
+#include "route.h"
+#include "served.h"
+#include "server.h"
+#include "engine/table/store/dir.h"
+#include "engine/table/owner/registry.h"
 
 /* Sessions for which no memory is needed. */
 #define SOME 32

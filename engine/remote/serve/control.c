@@ -10,8 +10,8 @@
 */
 #include "control.h"
 
-#include "../session/own.h"
-#include "../session/patience.h"
+#include "engine/table/owner/own.h"
+#include "engine/table/session/patience.h"
 #include "route.h"
 #include "stat_text.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/err.h"
+#include "engine/base/err.h"
 
 struct greeting hello__head(size_t bytes) {
   struct greeting head;

@@ -4,7 +4,7 @@
 */
 #include "leave.h"
 
-#include "../ahead/async.h"
+#include "engine/features/lookahead/async.h"
 
 void leave_session(emb_session *s) {
   async_close(s);

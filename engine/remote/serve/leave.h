@@ -5,7 +5,7 @@
 #ifndef EMB_SERVE_LEAVE_H
 #define EMB_SERVE_LEAVE_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* What it has under way is ended first, then its transaction is undone, then
 ** its leases are given back. */

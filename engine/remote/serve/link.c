@@ -27,11 +27,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../session/dir.h"
+#include "engine/table/store/dir.h"
 #include "hello.h"
 #include "tickets.h"
-#include "../session/own.h"
-#include "../session/patience.h"
+#include "engine/table/owner/own.h"
+#include "engine/table/session/patience.h"
 
 #define LOOK_US 2000        /* the first look; */
 #define LOOK_MAX_US 20000   /* then less often */

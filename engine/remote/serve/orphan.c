@@ -4,8 +4,8 @@
 */
 #include "orphan.h"
 
-#include "../session/own.h"
-#include "../txn/txn.h"
+#include "engine/table/owner/own.h"
+#include "engine/table/txn/txn.h"
 #include "leave.h"
 
 /* One transaction of a store is open at a time, so there is one orphan. */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "../bag/bag.h"
+#include "engine/table/bag/bag.h"
 
 int served_bag(emb_session *session, const int64_t *keys, size_t n,
                const emb_bags *bags, float *pooled) {

@@ -5,7 +5,7 @@
 */
 #include <string.h>
 
-#include "../session/job.h"
+#include "engine/table/jobs/job.h"
 #include "served.h"
 #include "tickets.h"
 

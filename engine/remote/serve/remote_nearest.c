@@ -4,7 +4,7 @@
 */
 #include "remote.h"
 
-#include "../nearest/nearest.h"
+#include "engine/features/nearest/nearest.h"
 
 /* w begins with the queries and their number; the dimension is the owner's to
 ** know, too. */

@@ -4,7 +4,7 @@
 */
 #include "remote.h"
 
-#include "../sample/sample.h"
+#include "engine/features/negatives/sample.h"
 
 int served_sample(emb_session *session, size_t n, const emb_sample_how *how,
                   const emb_samples *to, size_t *count) {

@@ -33,9 +33,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../session/dir.h"
-#include "../session/own.h"
-#include "../session/patience.h"
+#include "engine/table/store/dir.h"
+#include "engine/table/owner/own.h"
+#include "engine/table/session/patience.h"
 #include "control.h"
 #include "orphan.h"
 #include "served.h"

@@ -6,7 +6,7 @@
 #ifndef EMB_SERVE_ROUTE_H
 #define EMB_SERVE_ROUTE_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* Before a call, where the store is not this process's own: session->link says
 ** which of the two.  An error is the call's. */

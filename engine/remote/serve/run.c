@@ -16,10 +16,10 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "../ahead/async.h"
-#include "../bank/needs.h"
-#include "../nearest/filter.h"
-#include "../session/txn_map.h"
+#include "engine/features/lookahead/async.h"
+#include "engine/table/bank/needs.h"
+#include "engine/features/nearest/filter.h"
+#include "engine/table/session/txn_map.h"
 #include "stat_row.h"
 
 #define MS_MAX (UINT64_MAX / 1000000)

@@ -28,10 +28,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../ahead/async.h"
-#include "../kernel/store_file.h"
-#include "../session/job.h"
-#include "../session/dir.h"
+#include "engine/features/lookahead/async.h"
+#include "engine/storage/kernel/store_file.h"
+#include "engine/table/jobs/job.h"
+#include "engine/table/store/dir.h"
 #include "hello.h"
 #include "hub.h"
 #include "leave.h"

@@ -5,7 +5,7 @@
 #ifndef EMB_SERVE_SERVER_H
 #define EMB_SERVE_SERVER_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 struct server;
 

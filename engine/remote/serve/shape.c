@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "../base/hash.h"
-#include "../session/dir.h"
+#include "engine/base/hash.h"
+#include "engine/table/store/dir.h"
 #include "stat_row.h"
 
 #define V                                                                      \

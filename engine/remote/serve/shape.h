@@ -12,7 +12,7 @@
 #ifndef EMB_SERVE_SHAPE_H
 #define EMB_SERVE_SHAPE_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 #include "slot.h"
 
 enum call {

@@ -4,7 +4,7 @@
 */
 #include "tickets.h"
 
-#include "../session/job.h"
+#include "engine/table/jobs/job.h"
 
 void tickets__free_one(emb_session *s, struct remote_ticket *t) {
   struct env *env = s->core->env;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 int cache_init(struct cache *cache, struct env *env,
                const struct layout *layout, uint32_t frames_max) {

@@ -31,9 +31,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../base/debug.h"
-#include "../env/env.h"
-#include "../rec/rec.h"
+#include "engine/base/debug.h"
+#include "engine/base/env/env.h"
+#include "engine/storage/rec/rec.h"
 
 #define CACHE_PIN_SECONDS 60
 #define CACHE_PIN_SHIFT 47

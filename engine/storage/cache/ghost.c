@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "../base/debug.h"
-#include "../emb.h"
+#include "engine/base/debug.h"
+#include "engine/emb.h"
 
 #define FREQ_MAX 3 /* as a word's */
 

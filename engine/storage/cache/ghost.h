@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../env/env.h"
+#include "engine/base/env/env.h"
 
 #define GHOSTS_MAX 8192
 #define GHOST_BUCKETS 8192

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* ---- writing ----------------------------------------------------------- */
 

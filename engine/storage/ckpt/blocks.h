@@ -10,8 +10,8 @@
 #ifndef EMB_CKPT_BLOCKS_H
 #define EMB_CKPT_BLOCKS_H
 
-#include "../kernel/reserve.h"
-#include "../kernel/core.h"
+#include "engine/storage/kernel/reserve.h"
+#include "engine/storage/kernel/core.h"
 
 enum {
   BLOCK_SIZES = 1,

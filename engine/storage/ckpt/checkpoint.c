@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../kernel/retention.h"
-#include "../kernel/reserve.h"
-#include "../emb.h"
+#include "engine/storage/kernel/retention.h"
+#include "engine/storage/kernel/reserve.h"
+#include "engine/emb.h"
 #include "dump.h"
 #include "identity.h"
 #include "readers.h"

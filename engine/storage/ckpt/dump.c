@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../kernel/row_write.h"
-#include "../emb.h"
-#include "../kernel/reserve.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/emb.h"
+#include "engine/storage/kernel/reserve.h"
 #include "blocks.h"
 
 #define DUE_SHIFT 32

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* Tries while another thread writes the manifest: what is read then may have
 ** half of a slot. */

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 static const char manifest_magic[8] = {'e', 'm', 'b', 's', 't', 'o', 'r', 'e'};
 

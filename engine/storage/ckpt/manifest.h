@@ -34,8 +34,8 @@
 
 #include <stdint.h>
 
-#include "../kernel/core.h"
-#include "../env/replace.h"
+#include "engine/storage/kernel/core.h"
+#include "engine/base/env/replace.h"
 
 #define MANIFEST_FORMAT 4 /* the newest */
 #define MANIFEST_SLOT 4096

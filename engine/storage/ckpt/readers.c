@@ -4,8 +4,8 @@
 */
 #include "readers.h"
 
-#include "../kernel/retention.h"
-#include "../emb.h"
+#include "engine/storage/kernel/retention.h"
+#include "engine/emb.h"
 
 uint64_t readers__lowest(struct core *core, uint64_t generation) {
   uint64_t at = UINT64_MAX;

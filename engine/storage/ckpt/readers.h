@@ -31,7 +31,7 @@
 #ifndef EMB_CKPT_READERS_H
 #define EMB_CKPT_READERS_H
 
-#include "../kernel/core.h"
+#include "engine/storage/kernel/core.h"
 
 #define READERS_BYTES (UINT64_C(1) << 30)
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../kernel/row_write.h"
-#include "../emb.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/emb.h"
 #include "dump.h"
 
 struct found {

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../kernel/store_file.h"
-#include "../emb.h"
+#include "engine/storage/kernel/store_file.h"
+#include "engine/emb.h"
 #include "manifest.h"
 
 #define MAGIC "EMBSEEN1"

@@ -59,10 +59,10 @@
 ** THREADS   consumers.lock for everything; held while a file is written.  After
 **           ckpt_lock, before nothing.
 */
-#ifndef EMB_CONSUMER_CONSUMER_H
-#define EMB_CONSUMER_CONSUMER_H
+#ifndef EMB_CONSUMER_H
+#define EMB_CONSUMER_H
 
-#include "../kernel/retention.h"
+#include "engine/storage/kernel/retention.h"
 #include "position.h"
 
 #define CONSUMER_PREFIX "consumer-"

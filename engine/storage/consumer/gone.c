@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../mem/spill.h"
+#include "engine/base/mem/spill.h"
 
 #define FIRST_ROOM 256u
 #define READ_ITEMS (4096u / sizeof(struct gone_item))

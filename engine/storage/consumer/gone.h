@@ -18,8 +18,8 @@
 #ifndef EMB_CONSUMER_GONE_H
 #define EMB_CONSUMER_GONE_H
 
-#include "../base/err.h"
-#include "../env/env.h"
+#include "engine/base/err.h"
+#include "engine/base/env/env.h"
 
 #define GONE_ITEMS 65536u
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../kernel/store_file.h"
+#include "engine/storage/kernel/store_file.h"
 
 static const char position_magic[8] = {'e', 'm', 'b', 'p', 'o', 's', 'i', 't'};
 

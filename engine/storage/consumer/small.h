@@ -6,9 +6,9 @@
 #ifndef EMB_CONSUMER_SMALL_H
 #define EMB_CONSUMER_SMALL_H
 
-#include "../kernel/core.h"
-#include "../emb.h"
-#include "../env/replace.h"
+#include "engine/storage/kernel/core.h"
+#include "engine/emb.h"
+#include "engine/base/env/replace.h"
 
 /* Reads a file of exactly so many bytes.  EMB_CORRUPT: it has another length;
 ** *missing (or NULL): it was EMB_CANTOPEN because there is none. */

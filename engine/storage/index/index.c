@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "../base/fence.h"
-#include "../emb.h"
+#include "engine/base/fence.h"
+#include "engine/emb.h"
 
 static size_t parts_bytes(const struct index *index) {
   return (sizeof(struct index_shape) + sizeof(struct index_part))

@@ -36,12 +36,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/debug.h"
-#include "../base/fence.h"
-#include "../base/hash.h"
-#include "../base/spin.h"
-#include "../env/env.h"
-#include "../epoch/epoch.h"
+#include "engine/base/debug.h"
+#include "engine/base/fence.h"
+#include "engine/base/hash.h"
+#include "engine/base/spin.h"
+#include "engine/base/env/env.h"
+#include "engine/base/epoch/epoch.h"
 #include "index_memory.h"
 #include "word.h"
 

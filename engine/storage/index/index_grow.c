@@ -18,9 +18,9 @@
 */
 #include <string.h>
 
-#include "../base/fence.h"
-#include "../base/seed.h"
-#include "../emb.h"
+#include "engine/base/fence.h"
+#include "engine/base/seed.h"
+#include "engine/emb.h"
 #include "index.h"
 
 #define SEARCH_MAX 192

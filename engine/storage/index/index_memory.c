@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 
 #define MEMORY_CHUNK_BYTES ((size_t)1 << INDEX_MEMORY_MAX_ORDER)
 #define CHUNK_UNITS (MEMORY_CHUNK_BYTES >> INDEX_MEMORY_MIN_ORDER)

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/spin.h"
-#include "../env/env.h"
+#include "engine/base/spin.h"
+#include "engine/base/env/env.h"
 
 #define INDEX_MEMORY_MIN_ORDER 12
 #define INDEX_MEMORY_MAX_ORDER 21

@@ -64,7 +64,7 @@
 
 #include <stdint.h>
 
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 
 #define WORD_ADDRESS_BITS 47
 #define WORD_ADDRESS_MASK ((UINT64_C(1) << WORD_ADDRESS_BITS) - 1)

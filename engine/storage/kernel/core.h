@@ -13,7 +13,7 @@
 **
 **   ckpt_lock > flush_lock > scan_lock > [ cache.lock > log.lock > spin locks ]
 **
-** A store's own_lock (session/own.c) comes before all of them.
+** A store's own_lock (owner/own.c) comes before all of them.
 **
 ** scan_lock is also taken inside an epoch: its holders never wait.
 */
@@ -24,20 +24,20 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../base/err.h"
-#include "../cache/cache.h"
-#include "../cache/ghost.h"
-#include "../env/env.h"
-#include "../epoch/epoch.h"
-#include "../index/index.h"
-#include "../mem/frames.h"
-#include "../log/log.h"
-#include "../rec/layout.h"
-#include "../rec/rec.h"
-#include "../vec/vec.h"
+#include "engine/base/err.h"
+#include "engine/storage/cache/cache.h"
+#include "engine/storage/cache/ghost.h"
+#include "engine/base/env/env.h"
+#include "engine/base/epoch/epoch.h"
+#include "engine/storage/index/index.h"
+#include "engine/base/mem/frames.h"
+#include "engine/storage/log/log.h"
+#include "engine/storage/rec/layout.h"
+#include "engine/storage/rec/rec.h"
+#include "engine/math/vec/vec.h"
 #include "observe.h"
-#include "../process/process.h"
-#include "../schema/schema.h"
+#include "engine/base/process/process.h"
+#include "engine/storage/schema/schema.h"
 
 _Static_assert(WORD_ADDRESS_LIMIT_BITS == WORD_ADDRESS_BITS, "one address");
 
@@ -201,7 +201,7 @@ struct core {
   /* Nothing is read in ahead of the first Get, or noted for that. */
   int cold;
   /* The warm-up has read in what it is to: what is in memory now is the hot
-  ** set.  Written by ahead/warm.c, read when the set is written; relaxed. */
+  ** set.  Written by warmup/warm.c, read when the set is written; relaxed. */
   _Atomic int warmed;
   uint64_t hot_moves; /* what was in memory when it was written; ckpt_lock */
 

@@ -16,7 +16,7 @@
 */
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "core.h"
 #include "reserve.h"
 

@@ -4,14 +4,14 @@
 ** the key has is for row_write.c to change; index/word.h has the table of legal
 ** transitions.
 **
-** ROLE      Called by table/ (put, rmw, delete), txn/, life/
+** ROLE      Called by rows/ (put, rmw, delete), txn/, retention/
 **           (compaction) and promote.c, inside an epoch.
 ** INVARIANT K2  The latch is held for a few instructions, one copy of a vector
 **               and the observers (observe.h); its holder takes no lock of a
 **               partition.
 */
-#include "../base/fence.h"
-#include "../emb.h"
+#include "engine/base/fence.h"
+#include "engine/emb.h"
 #include "core.h"
 
 /* Latches an entry whatever its intent bit says.  0: the entry now belongs to

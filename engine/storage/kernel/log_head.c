@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "../base/hash.h"
-#include "../emb.h"
+#include "engine/base/hash.h"
+#include "engine/emb.h"
 
 struct log_head {    /* first block of the log file */
   uint64_t sum;      /* 00-07 hash_sum of bytes 8..4095, salt and position 0 */

@@ -11,7 +11,7 @@
 */
 #include "core.h"
 
-#include "../env/replace.h"
+#include "engine/base/env/replace.h"
 
 int core_sync_names(struct core *core) {
   struct env *env = core->env;

@@ -8,7 +8,7 @@
 */
 #include "observe.h"
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "core.h"
 
 int observe__add(struct core *core, struct observer *observer) {

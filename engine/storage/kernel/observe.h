@@ -43,8 +43,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../base/spin.h"
-#include "../rec/rec.h"
+#include "engine/base/spin.h"
+#include "engine/storage/rec/rec.h"
 
 #define OBSERVERS_MAX 8
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* File slots that are made ready at a time, beside those that are kept: a
 ** sixteenth of what is used, within these bounds. */

@@ -23,8 +23,8 @@
 */
 #include <string.h>
 
-#include "../base/hash.h"
-#include "../rec/page.h"
+#include "engine/base/hash.h"
+#include "engine/storage/rec/page.h"
 #include "core.h"
 
 struct aside {

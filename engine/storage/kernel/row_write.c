@@ -5,7 +5,7 @@
 */
 #include "row_write.h"
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 int row__slot(struct core *core, struct log_run *run, uint32_t want,
               uint64_t above, uint64_t *address) {

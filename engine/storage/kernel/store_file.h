@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** store_file.h -- a kind of file in a store's directory, as a constant that its
-** feature defines; session/dir.c has the list of them, and what is done with
+** feature defines; store/dir.c has the list of them, and what is done with
 ** all: loading, saving, the check, and removing.
 **
 ** What a store of its own process only needs while it runs has no name in the

@@ -5,7 +5,7 @@
 */
 #include <string.h>
 
-#include "../emb.h"
+#include "engine/emb.h"
 #include "core.h"
 
 int tomb_write(struct core *core, int64_t key, uint64_t above,
@@ -32,7 +32,7 @@ int tomb_write(struct core *core, int64_t key, uint64_t above,
       return EMB_OK;
     }
     /* In the older page it says nothing new, but is read as an eviction of its
-    ** own (life/evicted.c): so that is avoided above. */
+    ** own (retention/evicted.c): so that is avoided above. */
     log_close(&core->log, LOG_IMMEDIATE);
   }
 }

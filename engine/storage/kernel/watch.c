@@ -4,7 +4,7 @@
 */
 #include "watch.h"
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* Nothing is reported when no scan is open.  Under scan_lock. */
 static void end_unused(struct core *core) {

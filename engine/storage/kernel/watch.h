@@ -35,9 +35,9 @@
 #ifndef EMB_KERNEL_WATCH_H
 #define EMB_KERNEL_WATCH_H
 
-#include "../base/err.h"
+#include "engine/base/err.h"
 #include "core.h"
-#include "../mem/spill.h"
+#include "engine/base/mem/spill.h"
 
 /* Why a scan cannot go on. */
 enum { WATCH_ROLLBACK = 1, WATCH_LOADED = 2 };

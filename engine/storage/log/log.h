@@ -43,14 +43,14 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../base/debug.h"
-#include "../base/err.h"
-#include "../env/env.h"
-#include "../epoch/epoch.h"
-#include "../mem/frames.h"
-#include "../rec/layout.h"
-#include "../rec/page.h"
-#include "../rec/rec.h"
+#include "engine/base/debug.h"
+#include "engine/base/err.h"
+#include "engine/base/env/env.h"
+#include "engine/base/epoch/epoch.h"
+#include "engine/base/mem/frames.h"
+#include "engine/storage/rec/layout.h"
+#include "engine/storage/rec/page.h"
+#include "engine/storage/rec/rec.h"
 
 /* log_take: no frame or table entry is free.  Leave the epoch, let the flush
 ** work (core_wait_room), and try again. */
@@ -82,7 +82,7 @@ struct extent {
   _Atomic int32_t live;
   /* In a table whose rows expire: no record in it is due earlier, seconds since
   ** 1970; 0: not known, EXTENT_NEVER: none is.  Lowered when a slot is filled,
-  ** set by life/expire.c; relaxed. */
+  ** set by retention/expire.c; relaxed. */
   _Atomic uint32_t due;
   /* When it left memory: log.paged_out then; 0: not since the store was opened.
   ** Written by log_page_out, relaxed. */
@@ -125,8 +125,8 @@ static inline void extent_set_tombs(struct extent *extent) {
 /* Numbers that a table may span, from the oldest extent to the tail: 1.5
 ** gigabytes if each were in use.  Of those that are not, nothing is in memory;
 ** so what files ask for is in proportion to what is in them.  Compaction
-** keeps a log of n extents below 8 n (life/compact.c), but moves nothing that a
-** snapshot needs. */
+** keeps a log of n extents below 8 n (retention/compact.c), but moves nothing
+** that a snapshot needs. */
 #define LOG_SPAN_MAX (UINT64_C(1) << 26)
 /* No rows are written any more.  The other half is for compaction, which must
 ** write to give the oldest extents back, and for recovery, which leaves numbers
@@ -353,7 +353,7 @@ void log_page_out(struct log *log, const uint64_t *numbers, uint32_t n);
 int log_restore(struct log *log, uint64_t number, char *frame);
 /* Frees the extent of this number: disk space and frame. */
 void log_drop(struct log *log, uint64_t number);
-/* Moving an extent to a lower file slot (life/shorten.c, under core's
+/* Moving an extent to a lower file slot (retention/shorten.c, under core's
 ** ckpt_lock). log_reserve_lower: byte offsets of its file slot and of a free
 ** lower one, which is taken; 0 if there is none.  log_move: the copy is
 ** complete, use it; the old file slot is kept until log_free_left.

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/hash.h"
+#include "engine/base/hash.h"
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 

@@ -3,8 +3,8 @@
 ** options.c -- see options.h.
 */
 #include "options.h"
-#include "../base/near.h"
-#include "../base/text.h"
+#include "engine/base/near.h"
+#include "engine/base/text.h"
 
 #include <string.h>
 

@@ -52,11 +52,11 @@
 ** THREADS    A writer and a reader belong to one thread at a time.  A writer in
 **            a hurry has a thread of its own, which calls nothing but zstd.
 */
-#ifndef EMB_PACK_PACK_H
-#define EMB_PACK_PACK_H
+#ifndef EMB_PACK_H
+#define EMB_PACK_H
 
-#include "../base/err.h"
-#include "../env/env.h"
+#include "engine/base/err.h"
+#include "engine/base/env/env.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
 #ifndef EMB_PACK_SINK_H
 #define EMB_PACK_SINK_H
 
-#include "../base/err.h"
-#include "../env/env.h"
+#include "engine/base/err.h"
+#include "engine/base/env/env.h"
 
 #define SINK_BYTES (1u << 20)
 

@@ -15,7 +15,7 @@
 ** MEMORY     A block in two forms, and the longest text.
 ** THREADS    The writer's, the reader's.
 */
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 #include "read.h"
 #include "write.h"
 

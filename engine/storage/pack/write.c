@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 
 static int write_out_of_memory(emb_err *err) {
   return err_set(err, EMB_NOMEM, "out of memory");

@@ -4,7 +4,7 @@
 */
 #include "layout.h"
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 static uint32_t bits_for(uint32_t n) {
   uint32_t bits = 0;

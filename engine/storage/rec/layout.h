@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#include "../base/debug.h"
+#include "engine/base/debug.h"
 
 #define REC_HEAD_BYTES 16
 #define PAGE_HEAD_BYTES 16

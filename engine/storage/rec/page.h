@@ -24,8 +24,8 @@
 
 #include <string.h>
 
-#include "../base/debug.h"
-#include "../base/hash.h"
+#include "engine/base/debug.h"
+#include "engine/base/hash.h"
 #include "layout.h"
 
 enum { PAGE_DATA = 1, PAGE_TOMB = 2, PAGE_VOID = 3, PAGE_ABORT = 4 };

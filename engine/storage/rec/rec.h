@@ -22,17 +22,17 @@
 **           relaxed atomic words, so that it checks the protocol and needs no
 **           suppression.
 */
-#ifndef EMB_REC_REC_H
-#define EMB_REC_REC_H
+#ifndef EMB_REC_H
+#define EMB_REC_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "../base/debug.h"
-#include "../base/fence.h"
-#include "../base/seed.h"
-#include "../base/spin.h"
+#include "engine/base/debug.h"
+#include "engine/base/fence.h"
+#include "engine/base/seed.h"
+#include "engine/base/spin.h"
 #include "layout.h"
 
 struct rec {

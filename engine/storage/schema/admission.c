@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/hash.h"
-#include "../base/param.h"
-#include "../base/seed.h"
-#include "../emb.h"
+#include "engine/base/hash.h"
+#include "engine/base/param.h"
+#include "engine/base/seed.h"
+#include "engine/emb.h"
 
 /* ---- text --------------------------------------------------------------- */
 

@@ -32,8 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/err.h"
-#include "../env/env.h"
+#include "engine/base/err.h"
+#include "engine/base/env/env.h"
 
 enum {
   ADMISSION_NONE = 0,

@@ -18,9 +18,9 @@
 #ifndef EMB_SCHEMA_FORM_H
 #define EMB_SCHEMA_FORM_H
 
-#include "../pack/options.h"
-#include "../pack/pack.h"
-#include "../vec/quant.h"
+#include "engine/storage/pack/options.h"
+#include "engine/storage/pack/pack.h"
+#include "engine/math/vec/quant.h"
 #include "schema.h"
 
 struct form {

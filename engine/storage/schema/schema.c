@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/text.h"
-#include "../emb.h"
+#include "engine/base/text.h"
+#include "engine/emb.h"
 
 static const char *const types[] = {"FLOAT", "FLOAT16"};
 static const char *const inserts[] = {"", "put", "update", "lookup"};
@@ -151,7 +151,7 @@ static int parse_metric(const char *text, uint32_t *metric, emb_err *err) {
                  "unknown metric: %s; expected l2, cosine or dot", text);
 }
 
-/* "none", or what engine/ivf/options.h says. */
+/* "none", or what engine/math/ivf/options.h says. */
 static int schema_set_index(struct segment *to, const char *text,
                             emb_err *err) {
   to->indexed = strcmp(text, "none") != 0;

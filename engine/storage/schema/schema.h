@@ -27,19 +27,19 @@
 **           schema_print writes all parameters, and schema_parse takes what it
 **           wrote; both are part of the format (FORMAT.md).
 */
-#ifndef EMB_SCHEMA_SCHEMA_H
-#define EMB_SCHEMA_SCHEMA_H
+#ifndef EMB_SCHEMA_H
+#define EMB_SCHEMA_H
 
 #include <string.h>
 
-#include "../base/err.h"
-#include "../base/seed.h"
-#include "../emb.h"
-#include "../ivf/options.h"
-#include "../rec/layout.h"
-#include "../vec/init.h"
-#include "../vec/optim.h"
-#include "../vec/vec.h"
+#include "engine/base/err.h"
+#include "engine/base/seed.h"
+#include "engine/emb.h"
+#include "engine/math/ivf/options.h"
+#include "engine/storage/rec/layout.h"
+#include "engine/math/vec/init.h"
+#include "engine/math/vec/optim.h"
+#include "engine/math/vec/vec.h"
 #include "admission.h"
 #include "ttl.h"
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/text.h"
-#include "../emb.h"
+#include "engine/base/text.h"
+#include "engine/emb.h"
 
 #define SLOT_MAX 32767
 

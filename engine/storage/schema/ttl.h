@@ -12,7 +12,7 @@
 #ifndef EMB_SCHEMA_TTL_H
 #define EMB_SCHEMA_TTL_H
 
-#include "../base/err.h"
+#include "engine/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

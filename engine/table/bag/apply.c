@@ -16,10 +16,10 @@
 */
 #include <string.h>
 
-#include "../bank/bank.h"
-#include "../env/env.h"
-#include "../table/rmw.h"
-#include "../vec/pooling.h"
+#include "engine/table/bank/bank.h"
+#include "engine/base/env/env.h"
+#include "engine/table/rows/rmw.h"
+#include "engine/math/vec/pooling.h"
 #include "bag.h"
 
 /* Keys whose gradients are summed up before they are applied: what the

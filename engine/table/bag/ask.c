@@ -5,8 +5,8 @@
 */
 #include <stddef.h>
 
-#include "../base/param.h"
-#include "../vec/vec.h"
+#include "engine/base/param.h"
+#include "engine/math/vec/vec.h"
 #include "bag.h"
 
 struct bag_mode {

@@ -20,9 +20,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "../env/env.h"
-#include "../table/get.h"
-#include "../vec/pooling.h"
+#include "engine/base/env/env.h"
+#include "engine/table/rows/get.h"
+#include "engine/math/vec/pooling.h"
 
 /* Rows that are summed at a time, beside the records that come next. */
 #define TOGETHER_BYTES (8u << 10)

@@ -3,10 +3,10 @@
 ** bag.h -- pooled lookups and their way back: what bag.c and apply.c share, and
 ** what a client checks itself.
 */
-#ifndef EMB_BAG_BAG_H
-#define EMB_BAG_BAG_H
+#ifndef EMB_BAG_H
+#define EMB_BAG_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* Where a bag ends in n keys. */
 static inline size_t bag_end(const emb_bags *bags, size_t n, size_t bag) {

@@ -52,10 +52,10 @@
 **           gradient or one key and nothing is waited for under it, nor is
 **           anything of the engine called; only its own condition is.
 */
-#ifndef EMB_BANK_BANK_H
-#define EMB_BANK_BANK_H
+#ifndef EMB_BANK_H
+#define EMB_BANK_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 enum bank_outlier {
   OUTLIER_NONE = 0,

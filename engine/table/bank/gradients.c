@@ -17,9 +17,9 @@
 */
 #include <string.h>
 
-#include "../session/txn_map.h"
-#include "../table/rmw.h"
-#include "../table/rows.h"
+#include "engine/table/session/txn_map.h"
+#include "engine/table/rows/rmw.h"
+#include "engine/table/rows/rows.h"
 #include "bank.h"
 
 /* Rows of a shard that are kept together. */

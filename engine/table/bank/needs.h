@@ -21,7 +21,7 @@
 #ifndef EMB_BANK_NEEDS_H
 #define EMB_BANK_NEEDS_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 enum bank_needs {
   NEEDS_NOTHING = 0,

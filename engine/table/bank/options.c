@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/text.h"
+#include "engine/base/text.h"
 #include "bank.h"
 
 #define EXPIRE_MOST_US (UINT64_C(24) * 3600 * 1000000)

@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-#include "../table/rmw.h"
-#include "../table/rows.h"
+#include "engine/table/rows/rmw.h"
+#include "engine/table/rows/rows.h"
 
 #define NOT_DONE UINT64_MAX
 

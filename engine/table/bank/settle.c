@@ -9,7 +9,7 @@
 ** been put back; where a transaction holds a key, a little, and another round.
 ** A round that finds neither has done all (B1).
 */
-#include "../session/txn_map.h"
+#include "engine/table/session/txn_map.h"
 #include "needs.h"
 #include "piece.h"
 

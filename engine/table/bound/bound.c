@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../session/txn_map.h"
+#include "engine/table/session/txn_map.h"
 
 /* A waiting session looks at least this often whether it is to stop. */
 #define WAIT_MS 10

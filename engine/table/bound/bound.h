@@ -11,11 +11,11 @@
 ** then the timeout ends it, or at once the rule that no session waits for
 ** itself.
 */
-#ifndef EMB_BOUND_BOUND_H
-#define EMB_BOUND_BOUND_H
+#ifndef EMB_BOUND_H
+#define EMB_BOUND_H
 
-#include "../base/fence.h"
-#include "../session/store.h"
+#include "engine/base/fence.h"
+#include "engine/table/store/store.h"
 
 /* Number of a call that is about to count. */
 uint32_t bound_call(emb_session *s);

@@ -20,10 +20,10 @@
 ** FAILURE   The first error of a slice is the job's (rc, err); its other slices
 **           still run.
 */
-#ifndef EMB_SESSION_JOB_H
-#define EMB_SESSION_JOB_H
+#ifndef EMB_JOBS_JOB_H
+#define EMB_JOBS_JOB_H
 
-#include "store.h"
+#include "engine/table/store/store.h"
 
 /* What becomes of a row of a batch in the background. */
 enum {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "registry.h"
+#include "engine/table/owner/registry.h"
 
 int progress_begin(emb_session *s, const char *what, const char *unit,
                    uint64_t total) {

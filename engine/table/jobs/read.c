@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store.h"
+#include "engine/table/store/store.h"
 
 struct read_reading {
   emb_session *s;

@@ -3,9 +3,9 @@
 ** store_valid.c -- are a store and its sessions as store.h says?  In the
 ** variants that check themselves only (base/debug.h).
 */
-#include "../kernel/watch.h"
+#include "engine/storage/kernel/watch.h"
 #include "job.h"
-#include "store.h"
+#include "engine/table/store/store.h"
 
 #if EMB_DEBUG > 0
 

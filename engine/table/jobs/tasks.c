@@ -41,7 +41,7 @@
 ** METRICS   A run counts where the task was due; for a task that finds out in
 **           its run, where it did something.
 */
-#include "store.h"
+#include "engine/table/store/store.h"
 
 #include <stdio.h>
 #include <string.h>

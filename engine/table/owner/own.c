@@ -60,11 +60,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../kernel/reserve.h"
-#include "../kernel/row_write.h"
-#include "dir.h"
+#include "engine/storage/kernel/reserve.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/table/store/dir.h"
 #include "own.h"
-#include "patience.h"
+#include "engine/table/session/patience.h"
 
 #define REFRESH_US 5000
 #define SEEK_US 2000

@@ -2,12 +2,12 @@
 **
 ** own.h -- ownership of a store; see own.c.
 */
-#ifndef EMB_SESSION_OWN_H
-#define EMB_SESSION_OWN_H
+#ifndef EMB_OWNER_OWN_H
+#define EMB_OWNER_OWN_H
 
-#include "../ckpt/readers.h"
-#include "../ckpt/recover.h"
-#include "store.h"
+#include "engine/storage/ckpt/readers.h"
+#include "engine/storage/ckpt/recover.h"
+#include "engine/table/store/store.h"
 
 /* Loads the checkpoint of a manifest, and with replay the log beyond it.
 ** Under own_lock, outside any epoch. */

@@ -12,7 +12,7 @@
 **          one, and with an empty list.
 */
 #include "registry.h"
-#include "dir.h"
+#include "engine/table/store/dir.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 **
 ** registry.h -- all stores that this process has open; see registry.c.
 */
-#ifndef EMB_SESSION_REGISTRY_H
-#define EMB_SESSION_REGISTRY_H
+#ifndef EMB_OWNER_REGISTRY_H
+#define EMB_OWNER_REGISTRY_H
 
-#include "store.h"
+#include "engine/table/store/store.h"
 
 /* The environment for stores opened from now on; tests replace it. */
 void registry_set_env(struct env *env);

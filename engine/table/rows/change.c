@@ -16,9 +16,9 @@
 
 #include <string.h>
 
-#include "../kernel/row_write.h"
-#include "../bound/bound.h"
-#include "../life/forget.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/table/bound/bound.h"
+#include "engine/features/retention/forget.h"
 #include "rows.h"
 
 struct work {

@@ -3,8 +3,8 @@
 ** change.h -- immediate writes that need the old value, for the calls of emb.h
 ** and for put.c, where a record holds more than a Put says.
 */
-#ifndef EMB_TABLE_CHANGE_H
-#define EMB_TABLE_CHANGE_H
+#ifndef EMB_ROWS_CHANGE_H
+#define EMB_ROWS_CHANGE_H
 
 #include "value.h"
 

@@ -5,8 +5,8 @@
 ** The entry leaves the index at once.  Recovery learns of it from a tombstone:
 ** the key, in a page of its own kind, above every record of the key.
 */
-#include "../kernel/row_write.h"
-#include "../bound/bound.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/table/bound/bound.h"
 
 static int erase_row(emb_session *s, int64_t key, uint32_t call,
                      uint8_t *found) {

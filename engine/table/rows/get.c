@@ -14,11 +14,11 @@
 */
 #include <string.h>
 
-#include "../bound/bound.h"
+#include "engine/table/bound/bound.h"
 #include "get.h"
 #include "rmw.h"
 #include "rows.h"
-#include "../session/txn_map.h"
+#include "engine/table/session/txn_map.h"
 
 /* A row that may not be read yet: no word of a key looks like this. */
 #define WORD_BLOCKED WORD_LATCH

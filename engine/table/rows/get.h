@@ -3,10 +3,10 @@
 ** get.h -- the parts of a Get, for emb_get and for batches that run in the
 ** background (ahead.c).
 */
-#ifndef EMB_TABLE_GET_H
-#define EMB_TABLE_GET_H
+#ifndef EMB_ROWS_GET_H
+#define EMB_ROWS_GET_H
 
-#include "../session/job.h"
+#include "engine/table/jobs/job.h"
 
 /* A key of the batch is at its staleness bound; no code of emb.h. */
 #define GET_BLOCKED (-5)

@@ -4,7 +4,7 @@
 ** count how often.  A row that is there is changed as by a sum of nothing,
 ** under its latch, and then read as by a Get; in between others may change it.
 */
-#include "../kernel/row_write.h"
+#include "engine/storage/kernel/row_write.h"
 #include "change.h"
 #include "rmw.h"
 

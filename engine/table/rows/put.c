@@ -20,13 +20,13 @@
 */
 #include <string.h>
 
-#include "../kernel/row_write.h"
+#include "engine/storage/kernel/row_write.h"
 #include "change.h"
-#include "../bound/bound.h"
-#include "../life/forget.h"
+#include "engine/table/bound/bound.h"
+#include "engine/features/retention/forget.h"
 #include "put.h"
 #include "rows.h"
-#include "../session/txn_map.h"
+#include "engine/table/session/txn_map.h"
 
 struct put {
   emb_session *s;

@@ -3,8 +3,8 @@
 ** put.h -- immediate writes, for emb_put and for batches that are written in
 ** the background (async.c, job.c).
 */
-#ifndef EMB_TABLE_PUT_H
-#define EMB_TABLE_PUT_H
+#ifndef EMB_ROWS_PUT_H
+#define EMB_ROWS_PUT_H
 
 #include "change.h"
 

@@ -3,10 +3,10 @@
 ** quantize.c -- vectors in fewer bits for those outside of the engine: names
 ** and errors about vec/quant.  Needs no store and has no state.
 */
-#include "../base/err.h"
-#include "../pack/options.h"
-#include "../vec/quant.h"
-#include "../vec/vec.h"
+#include "engine/base/err.h"
+#include "engine/storage/pack/options.h"
+#include "engine/math/vec/quant.h"
+#include "engine/math/vec/vec.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,10 +3,10 @@
 ** rmw.c -- the calls that change rows by what they are: sums and gradients.
 */
 #include "change.h"
-#include "../bound/bound.h"
+#include "engine/table/bound/bound.h"
 #include "rmw.h"
 #include "rows.h"
-#include "../session/txn_map.h"
+#include "engine/table/session/txn_map.h"
 
 /* Checks what every change needs; *call: its number where Gets are counted. */
 static int rmw_begin(emb_session *s, const int64_t *keys, size_t n,

@@ -3,8 +3,8 @@
 ** rmw.h -- for other calls: gradients, at once or averaged (bank/), and rows
 ** that appear at their first Get.
 */
-#ifndef EMB_TABLE_RMW_H
-#define EMB_TABLE_RMW_H
+#ifndef EMB_ROWS_RMW_H
+#define EMB_ROWS_RMW_H
 
 #include "value.h"
 

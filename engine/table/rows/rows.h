@@ -4,10 +4,10 @@
 ** first, and then each is worked on while the records of the next ones are
 ** already on their way from memory.
 */
-#ifndef EMB_TABLE_ROWS_H
-#define EMB_TABLE_ROWS_H
+#ifndef EMB_ROWS_H
+#define EMB_ROWS_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 /* Rows between the prefetch of a record and its use: enough to cover an access
 ** to memory, few enough that what was prefetched is not lost again. */

@@ -6,10 +6,10 @@
 ** and the optimizers' state.  change.c (at once) and txn.c (in a transaction)
 ** decide where the old value comes from and where the new one goes.
 */
-#ifndef EMB_TABLE_VALUE_H
-#define EMB_TABLE_VALUE_H
+#ifndef EMB_ROWS_VALUE_H
+#define EMB_ROWS_VALUE_H
 
-#include "../session/store.h"
+#include "engine/table/store/store.h"
 
 enum change_kind {
   CHANGE_SET,    /* the row, or parts of it; the state stays */

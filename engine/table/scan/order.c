@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../table/get.h"
+#include "engine/table/rows/get.h"
 #include "scan.h"
 
 #define BLOCK_MAX 65536

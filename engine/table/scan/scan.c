@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "../table/get.h"
+#include "engine/table/rows/get.h"
 
 void scan_free_buffers(emb_scan *scan) {
   struct env *env = scan->s->core->env;

@@ -2,10 +2,10 @@
 **
 ** scan.h -- private to scan.c (storage order) and order.c (key order).
 */
-#ifndef EMB_SCAN_SCAN_H
-#define EMB_SCAN_SCAN_H
+#ifndef EMB_SCAN_H
+#define EMB_SCAN_H
 
-#include "../txn/txn.h"
+#include "engine/table/txn/txn.h"
 
 #define SCAN_BATCH 64
 

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "../base/hash.h"
-#include "../env/env.h"
+#include "engine/base/hash.h"
+#include "engine/base/env/env.h"
 
 static int group_grow(struct env *env, void **array, size_t *room, size_t want,
                       size_t each) {

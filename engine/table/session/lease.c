@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "../base/debug.h"
-#include "../base/hash.h"
-#include "../emb.h"
+#include "engine/base/debug.h"
+#include "engine/base/hash.h"
+#include "engine/emb.h"
 
 #define ROOM_MIN 64
 

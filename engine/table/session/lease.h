@@ -31,9 +31,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/debug.h"
-#include "../base/spin.h"
-#include "../env/env.h"
+#include "engine/base/debug.h"
+#include "engine/base/spin.h"
+#include "engine/base/env/env.h"
 
 #define LEASE_MAX 4095u
 #define LEASE_DEFERRED_MAX 127u

@@ -3,8 +3,8 @@
 ** lease_valid.c -- is a session's table of leases as lease.h says?  In the
 ** variants that check themselves only (base/debug.h).
 */
-#include "../base/debug.h"
-#include "../base/hash.h"
+#include "engine/base/debug.h"
+#include "engine/base/hash.h"
 #include "lease.h"
 
 #if EMB_DEBUG > 0

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store.h"
+#include "engine/table/store/store.h"
 
 #define READ_BYTES (1u << 20)
 #define READ_DEPTH 128u

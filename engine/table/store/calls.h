@@ -10,10 +10,10 @@
 **
 ** CALL(type, name, parameters, arguments)
 */
-#ifndef EMB_SESSION_CALLS_H
-#define EMB_SESSION_CALLS_H
+#ifndef EMB_STORE_CALLS_H
+#define EMB_STORE_CALLS_H
 
-#include "../emb.h"
+#include "engine/emb.h"
 
 /* What a call returns that was not carried out, because another process owns
 ** the store, or does not any more. */

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../ckpt/identity.h"
-#include "../kernel/reserve.h"
+#include "engine/storage/ckpt/identity.h"
+#include "engine/storage/kernel/reserve.h"
 
 /* ---- those without a feature of their own -------------------------------- */
 

@@ -2,10 +2,10 @@
 **
 ** dir.h -- all files of a store's directory; see dir.c.
 */
-#ifndef EMB_SESSION_DIR_H
-#define EMB_SESSION_DIR_H
+#ifndef EMB_STORE_DIR_H
+#define EMB_STORE_DIR_H
 
-#include "../kernel/store_file.h"
+#include "engine/storage/kernel/store_file.h"
 
 /* All kinds (features.c). */
 extern const struct store_file *const store_files[];

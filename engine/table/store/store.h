@@ -6,17 +6,17 @@
 #ifndef EMB_STORE_H
 #define EMB_STORE_H
 
-#include "../ckpt/checkpoint.h"
-#include "../kernel/core.h"
-#include "../mem/spill.h"
-#include "../kernel/watch.h"
-#include "../consumer/consumer.h"
-#include "../emb.h"
+#include "engine/storage/ckpt/checkpoint.h"
+#include "engine/storage/kernel/core.h"
+#include "engine/base/mem/spill.h"
+#include "engine/storage/kernel/watch.h"
+#include "engine/storage/consumer/consumer.h"
+#include "engine/emb.h"
 #include "calls.h"
-#include "group.h"
-#include "lease.h"
+#include "engine/table/session/group.h"
+#include "engine/table/session/lease.h"
 #include "task.h"
-#include "tune.h"
+#include "engine/base/process/tune.h"
 
 /* Keys that are worked on inside one pass in the epoch. */
 #define CHUNK_MAX 1024

@@ -6,12 +6,12 @@
 ** A task is a constant of the type below, in a file of its feature, and one
 ** name in the list of features.c.  emb_stats then shows it.
 */
-#ifndef EMB_SESSION_TASK_H
-#define EMB_SESSION_TASK_H
+#ifndef EMB_STORE_TASK_H
+#define EMB_STORE_TASK_H
 
-#include "../kernel/core.h"
-#include "../emb.h"
-#include "../kernel/space.h"
+#include "engine/storage/kernel/core.h"
+#include "engine/emb.h"
+#include "engine/storage/kernel/space.h"
 
 /* Where the tasks of the list run, and under which lock. */
 enum lane {

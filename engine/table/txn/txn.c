@@ -10,11 +10,11 @@
 */
 #include <string.h>
 
-#include "../kernel/row_write.h"
-#include "../bound/bound.h"
-#include "../life/forget.h"
-#include "../table/rmw.h"
-#include "../table/rows.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/table/bound/bound.h"
+#include "engine/features/retention/forget.h"
+#include "engine/table/rows/rmw.h"
+#include "engine/table/rows/rows.h"
 #include "txn.h"
 
 /* Keys that a partition of the map is made for at most: a small transaction

@@ -3,10 +3,10 @@
 ** txn.h -- writing in a transaction, its savepoints, and its end.  What it
 ** consists of is in txn_map.h.
 */
-#ifndef EMB_TXN_TXN_H
-#define EMB_TXN_TXN_H
+#ifndef EMB_TXN_H
+#define EMB_TXN_H
 
-#include "../session/txn_map.h"
+#include "engine/table/session/txn_map.h"
 
 /* As emb_txn_put for one row, with all that its record holds. */
 int txn_put_value(emb_session *s, int64_t key, const void *value);

@@ -17,10 +17,10 @@
 */
 #include <string.h>
 
-#include "../ckpt/identity.h"
-#include "../kernel/reserve.h"
-#include "../kernel/row_write.h"
-#include "../bound/bound.h"
+#include "engine/storage/ckpt/identity.h"
+#include "engine/storage/kernel/reserve.h"
+#include "engine/storage/kernel/row_write.h"
+#include "engine/table/bound/bound.h"
 #include "txn.h"
 
 /* An item of a page of kind TOMB or VOID in the transaction's stream. */

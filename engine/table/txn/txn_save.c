@@ -2,7 +2,7 @@
 **
 ** txn_save.c -- savepoints: set, undone, released.  See txn.h.
 */
-#include "../bound/bound.h"
+#include "engine/table/bound/bound.h"
 #include "txn.h"
 
 /* Was this entry of the map made after the savepoint? */

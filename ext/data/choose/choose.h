@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** choose.h -- ext/choose/: the functions that choose what to train on.
+** choose.h -- ext/data/choose/: the functions that choose what to train on.
 **
 ** ROLE      Take values of SQL, hand them to what computes in the engine
-**           (engine/choose/, through emb.h), and make its answer a result.  No
-**           table, no file: INNOCUOUS and DETERMINISTIC, both entry points of
-**           the extension have them.
+**           (engine/data/choose/, through emb.h), and make its answer a result.
+**           No table, no file: INNOCUOUS and DETERMINISTIC, both entry points
+**           of the extension have them.
 ** FILES     random.c (emb_random, emb_exponential), entropy.c (emb_entropy),
 **           points.c (rows with vectors, as aggregates gather them), coreset.c
 **           (emb_coreset), chosen.c (the table-valued emb_chosen, which both
@@ -17,7 +17,7 @@
 #ifndef EMB_EXT_CHOOSE_H
 #define EMB_EXT_CHOOSE_H
 
-#include "../tvf/tvf.h"
+#include "ext/tvf/tvf.h"
 
 #define CHOOSE_FLAGS (SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC)
 

@@ -6,8 +6,8 @@
 **           them.  They are sorted by key before anything is chosen, so that
 **           the result does not depend on that.
 ** MEMORY    A vector and a key for each row, until the end of the group; what
-**           the method takes beside is in engine/choose/.  SQLite calls the
-**           final function after errors, too; one of ours is remembered, so
+**           the method takes beside is in engine/data/choose/.  SQLite calls
+**           the final function after errors, too; one of ours is remembered, so
 **           that nothing is computed then.
 */
 #include "choose.h"

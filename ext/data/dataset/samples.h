@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** samples.h -- ext/samples/: the module emb_samples, samples with unique keys
-** in files that others write and in rows of its own.
+** samples.h -- ext/data/dataset/: the module emb_samples, samples with unique
+** keys in files that others write and in rows of its own.
 **
 ** ROLE      Shadow tables say which file has which keys; the records
-**           themselves are read by engine/samples.  All that changes, changes
-**           in the shadow tables: so a registration, a deletion and an inserted
-**           row are part of SQLite's transaction, with ROLLBACK, savepoints
-**           and crashes, and nothing here knows of transactions.
+**           themselves are read by engine/data/dataset.  All that changes,
+**           changes in the shadow tables: so a registration, a deletion and an
+**           inserted row are part of SQLite's transaction, with ROLLBACK,
+**           savepoints and crashes, and nothing here knows of transactions.
 ** SHADOWS   NAME_files    a row for each file: its keys, first to last; who it
 **                         was
 **           NAME_blocks   of each 256 records: least and most timestamp, where
-**                         they are (engine/samples/spans.c).  None for fixed
-**                         records without timestamps: that is arithmetic
+**                         they are (engine/data/dataset/spans.c).  None for
+**                         fixed records without timestamps: that is arithmetic
 **           NAME_gone     of each 4,096 records with a deleted one: a bit each
 **           NAME_rows     samples that were inserted
 **           NAME_config   next: the lowest key that was never given
@@ -33,7 +33,7 @@
 #ifndef EMB_EXT_SAMPLES_H
 #define EMB_EXT_SAMPLES_H
 
-#include "../tvf/tvf.h"
+#include "ext/tvf/tvf.h"
 
 /* A file's number takes the bits from here on of those of its blocks and of its
 ** parts of deleted records. */

@@ -5,9 +5,9 @@
 **   emb_join_create(joiner)  makes them; NULL
 **   emb_join_drop(joiner)    drops them; NULL
 **
-** tvf/join.c fills them.
+** join/tvf.c fills them.
 */
-#include "fn.h"
+#include "ext/fn/fn.h"
 SQLITE_EXTENSION_INIT3
 
 static void join_change(sqlite3_context *context, sqlite3_value **argv,

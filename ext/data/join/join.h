@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** join.h -- ext/join/: requests with their features, the actions that follow,
-** and the training examples that they become.
+** join.h -- ext/data/join/: requests with their features, the actions that
+** follow, and the training examples that they become.
 **
 ** ROLE      What a stream processor and its queues do for a recommender that
 **           learns online (Liu et al., "Monolith", 2022, 3.1): a joiner takes
 **           events from sources, and gives each request as an example once.
-**           Uses SQL only, no store of the engine.  Used by fn/join.c and
-**           tvf/join.c; a connection keeps the list of its joiners.
+**           Uses SQL only, no store of the engine.  Used by join/create.c and
+**           join/tvf.c; a connection keeps the list of its joiners.
 ** TABLES    A joiner is ordinary tables (schema.c), whose names begin with its
 **           own.  They are the whole truth; what is in memory is a copy of part
 **           of them (memory.c), which a stamp in `counts` proves to be current:
@@ -54,7 +54,7 @@
 #ifndef EMB_EXT_JOIN_H
 #define EMB_EXT_JOIN_H
 
-#include "../value/value.h"
+#include "ext/value/value.h"
 
 /* Those that a connection has used; NULL: none. */
 struct ext_joiners;

@@ -5,7 +5,7 @@
 **
 ** All is done before the first row (join/join.h), whether rows are read or not.
 */
-#include "tvf.h"
+#include "ext/tvf/tvf.h"
 SQLITE_EXTENSION_INIT3
 
 enum { JOIN_COLUMNS = 8, JOIN_ARGUMENTS = 4 };

@@ -9,7 +9,7 @@
 ** MEMORY    A hash table by open addressing, at most half full; it grows with
 **           the number of classes.
 */
-#include "choose.h"
+#include "ext/data/choose/choose.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>

@@ -7,7 +7,7 @@
 ** has memory, and gives none after an error.  Both ask now and then whether
 ** they are to end.
 */
-#include "fn.h"
+#include "ext/fn/fn.h"
 
 #include <string.h>
 

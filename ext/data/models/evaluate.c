@@ -6,7 +6,7 @@
 ** A row with a NULL is left out; of no rows the result is NULL.  Memory is that
 ** of two counters, but emb_auc keeps 16 bytes a row.
 */
-#include "choose.h"
+#include "ext/data/choose/choose.h"
 SQLITE_EXTENSION_INIT3
 
 #include <float.h>

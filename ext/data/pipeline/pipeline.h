@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** pipeline.h -- ext/pipeline/: what drives the pipelines of
-** sql/modyn/schema.sql.
+** pipeline.h -- ext/data/pipeline/: what drives the pipelines of
+** sql/examples/modyn/schema.sql.
 **
 ** ROLE      The tables are ordinary ones, the policies SQL text in one of them.
 **           Here is what SQL cannot do: choose the text, check its options,
@@ -25,7 +25,7 @@
 #ifndef EMB_EXT_PIPELINE_H
 #define EMB_EXT_PIPELINE_H
 
-#include "../tvf/tvf.h"
+#include "ext/tvf/tvf.h"
 
 /* ---- scope.c: SQL with named parameters ---------------------------------- */
 
@@ -182,7 +182,8 @@ int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
 int ext_take_rows(struct ext_pipeline *pipeline, sqlite3_stmt *rows,
                   const char *insert, sqlite3_int64 *place, char **err);
 
-/* ---- policy_text.c, made of the files by sql/modyn/policies.tcl ---------- */
+/* ---- policy_text.c, made of the files by sql/examples/modyn/policies.tcl
+** ---------- */
 
 struct ext_policy_text {
   const char *kind, *name, *about, *options, *sql; /* options: a JSON array */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** policy_text.c -- the policies of sql/modyn/, as text.  Made by
-** sql/modyn/policies.tcl: change the files there.
+** policy_text.c -- the policies of sql/examples/modyn/, as text.  Made by
+** sql/examples/modyn/policies.tcl: change the files there.
 */
 #include "pipeline.h"
 

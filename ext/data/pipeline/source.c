@@ -62,7 +62,7 @@ int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
   ext_conn_learn_encoding(conn);
   rc = sqlite3_prepare_v2(conn->db, pipeline_sql, -1, &row, NULL);
   if (rc == SQLITE_ERROR)
-    rc = ext_error(err, rc, "%s: read sql/modyn/schema.sql first",
+    rc = ext_error(err, rc, "%s: read sql/examples/modyn/schema.sql first",
                    sqlite3_errmsg(conn->db));
   else if (rc == SQLITE_OK)
     rc = sqlite3_bind_value(row, 1, which);

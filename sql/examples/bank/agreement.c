@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/clock.h"
-#include "../lib/random.h"
+#include "../../lib/clock.h"
+#include "../../lib/random.h"
 #include "maker.h"
 
 enum { FEW = 128, K = 10, AGREE = 9, AT_ONCE = 4096 };

@@ -5,7 +5,7 @@
 #ifndef BANK_DATA_H
 #define BANK_DATA_H
 
-#include "../neural/lists.h"
+#include "../../lib/neural/lists.h"
 
 enum { CLASSES = 45 };
 

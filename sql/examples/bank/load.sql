@@ -1,8 +1,8 @@
 -- load.sql -- WordNet as the examples of the knowledge bank want it.
 --
---   sqlite3 -bail build/bank/wordnet.db <sql/bank/load.sql
+--   sqlite3 -bail build/bank/wordnet.db <sql/examples/bank/load.sql
 --
--- after sql/wordnet/load.sql in the same database.  Synsets get the numbers 0,
+-- after sql/examples/wordnet/load.sql in the same database.  Synsets get the numbers 0,
 -- 1, ... as nodes, by which the programs find them in arrays; in the embedding
 -- tables they keep their own ids.
 --
@@ -34,7 +34,7 @@ INSERT INTO class(id, name) VALUES
   (43, 'verb.weather'), (44, 'adj.ppl');
 
 -- A tenth of the synsets is for the test, and 2,000 to stop training by; the
--- order is the hash of sql/wordnet/load.sql.
+-- order is the hash of sql/examples/wordnet/load.sql.
 
 CREATE TABLE node(
   number INTEGER PRIMARY KEY,

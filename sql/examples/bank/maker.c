@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../neural/loss.h"
+#include "../../lib/neural/loss.h"
 
 enum { AT_ONCE = 512 };
 

@@ -16,8 +16,8 @@
 
 #include <sys/types.h>
 
-#include "../lib/options.h"
-#include "../lib/table.h"
+#include "../../lib/options.h"
+#include "../../lib/table.h"
 #include "model.h"
 
 enum knowledge { EMBEDDINGS, BELIEFS };

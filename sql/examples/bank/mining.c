@@ -20,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/clock.h"
-#include "../lib/random.h"
-#include "../neural/loss.h"
+#include "../../lib/clock.h"
+#include "../../lib/random.h"
+#include "../../lib/neural/loss.h"
 #include "maker.h"
 
 enum { BATCH = 256, WARM = 2, WRONG = 30, CHECKPOINT_STEPS = 50 };

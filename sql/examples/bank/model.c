@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../neural/loss.h"
+#include "../../lib/neural/loss.h"
 
 enum { WIDTH = 64, HIDDEN1 = 1024, HIDDEN2 = 256, AT_ONCE = 512 };
 

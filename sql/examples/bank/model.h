@@ -10,7 +10,7 @@
 #ifndef BANK_MODEL_H
 #define BANK_MODEL_H
 
-#include "../neural/encoder.h"
+#include "../../lib/neural/encoder.h"
 #include "data.h"
 
 enum { EMBEDDING = 32 }; /* floats */

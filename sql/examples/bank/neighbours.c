@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/random.h"
+#include "../../lib/random.h"
 
 const char *const SOURCES[] = {"none", "bank", "trainer", NULL};
 

@@ -17,7 +17,7 @@
 #ifndef BANK_NEIGHBOURS_H
 #define BANK_NEIGHBOURS_H
 
-#include "../lib/table.h"
+#include "../../lib/table.h"
 #include "model.h"
 
 enum source { NOWHERE, FROM_BANK, IN_TRAINER };

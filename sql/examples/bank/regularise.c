@@ -24,8 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/clock.h"
-#include "../lib/random.h"
+#include "../../lib/clock.h"
+#include "../../lib/random.h"
 #include "maker.h"
 #include "neighbours.h"
 

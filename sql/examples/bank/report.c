@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "../lib/chart.h"
-#include "../lib/results.h"
+#include "../../lib/chart.h"
+#include "../../lib/results.h"
 
 enum { COUNTS = 6, SIZES = 5 };
 static const char *const NEIGHBOURS[COUNTS] = {"1", "2", "5", "10", "20", "50"};

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/clock.h"
-#include "../lib/random.h"
+#include "../../lib/clock.h"
+#include "../../lib/random.h"
 #include "towers.h"
 
 enum { BATCH = 256, SAY = 100, REFRESH = 100 };

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../lib/clock.h"
-#include "../lib/median.h"
-#include "../lib/random.h"
+#include "../../lib/clock.h"
+#include "../../lib/median.h"
+#include "../../lib/random.h"
 #include "towers.h"
 
 enum { BATCH = 256, ROUNDS_MAX = 100, COUNTS = 5, WAYS = 2 };

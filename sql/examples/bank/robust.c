@@ -21,7 +21,7 @@
 ** Connections of one thread take turns, and random numbers come from a seed:
 ** so the table is the same each time.
 */
-#include "../lib/database.h"
+#include "../../lib/database.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # run.sh -- runs the examples of the knowledge bank; see README.md.
 #
-#     sql/bank/run.sh [page]
+#     sql/examples/bank/run.sh [page]
 #
 # Called by `make bank`, which has built what is needed.  Starts from scratch;
 # leaves results.tsv, bank.md and its charts, and robust.txt, in build/bank/.  With `page` it takes
@@ -14,7 +14,7 @@
 # that it works.
 set -eu
 
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 out=${OUT:-build}
 here=$out/bank
 data=$here/data
@@ -47,11 +47,11 @@ together() {
   xargs -P 2 -I{} bash -euc 'job {}'
 }
 
-say "WordNet 3.0, loaded and split in SQL (sql/wordnet/load.sql, sql/bank/load.sql)"
-sqlite3 -bail "$data/wordnet.db" <sql/wordnet/load.sql >/dev/null
-sqlite3 -bail "$data/wordnet.db" <sql/bank/load.sql
+say "WordNet 3.0, loaded and split in SQL (sql/examples/wordnet/load.sql, sql/examples/bank/load.sql)"
+sqlite3 -bail "$data/wordnet.db" <sql/examples/wordnet/load.sql >/dev/null
+sqlite3 -bail "$data/wordnet.db" <sql/examples/bank/load.sql
 
-. sql/bank/jobs.sh
+. sql/examples/bank/jobs.sh
 say "Neighbours, labels, negatives: accuracy"
 accuracy_jobs | together
 say "With a knowledge maker"
@@ -71,6 +71,6 @@ echo
 cat "$here/bank.md" "$here/robust.txt"
 say "$here/bank.md, $here/results.tsv, and the charts"
 if [ "${1:-}" = page ]; then
-  sql/lib/page.sh sql/bank/README.md "$here/bank.md"
-  cp "$here"/{neighbours,negatives,recall}.svg sql/bank/
+  sql/lib/page.sh sql/examples/bank/README.md "$here/bank.md"
+  cp "$here"/{neighbours,negatives,recall}.svg sql/examples/bank/
 fi

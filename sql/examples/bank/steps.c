@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../lib/clock.h"
-#include "../lib/median.h"
-#include "../lib/random.h"
+#include "../../lib/clock.h"
+#include "../../lib/median.h"
+#include "../../lib/random.h"
 #include "maker.h"
 #include "neighbours.h"
 

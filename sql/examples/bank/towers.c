@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/random.h"
-#include "../neural/contrast.h"
+#include "../../lib/random.h"
+#include "../../lib/neural/contrast.h"
 
 enum { WIDTH = 64, HIDDEN1 = 512, HIDDEN2 = 256, AT_ONCE = 512 };
 

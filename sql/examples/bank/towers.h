@@ -21,9 +21,9 @@
 #ifndef BANK_TOWERS_H
 #define BANK_TOWERS_H
 
-#include "../lib/options.h"
-#include "../lib/table.h"
-#include "../neural/encoder.h"
+#include "../../lib/options.h"
+#include "../../lib/table.h"
+#include "../../lib/neural/encoder.h"
 #include "data.h"
 
 enum side { LEMMA, GLOSS, SIDES };

@@ -20,12 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/clock.h"
-#include "../lib/options.h"
-#include "../lib/random.h"
-#include "../lib/table.h"
-#include "../neural/bag.h"
-#include "../neural/loss.h"
+#include "../../lib/clock.h"
+#include "../../lib/options.h"
+#include "../../lib/random.h"
+#include "../../lib/table.h"
+#include "../../lib/neural/bag.h"
+#include "../../lib/neural/loss.h"
 #include "sage.h"
 
 enum { MEMORY_MB = 30, AT_ONCE = 1024 };

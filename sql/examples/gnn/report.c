@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../lib/results.h"
+#include "../../lib/results.h"
 
 int main(int argc, char **argv) {
   static const struct results_row ROW[] = {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh -- trains the graph network with look-ahead and without; see README.md.
 #
-#     sql/gnn/run.sh [page]
+#     sql/examples/gnn/run.sh [page]
 #
 # Called by `make gnn`, which has built what is needed.  Starts from scratch;
 # leaves results.tsv and gnn.md in build/gnn/.  With `page` it takes the table
@@ -10,7 +10,7 @@
 # Environment: OUT (default build).
 set -eu
 
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 out=${OUT:-build}
 here=$out/gnn
 data=$here/data
@@ -18,8 +18,8 @@ export OMP_NUM_THREADS=1
 
 . sql/lib/fresh.sh
 fresh "$data"
-sqlite3 -bail "$data/wordnet.db" <sql/wordnet/load.sql >/dev/null
-sqlite3 -bail "$data/wordnet.db" <sql/bank/load.sql
+sqlite3 -bail "$data/wordnet.db" <sql/examples/wordnet/load.sql >/dev/null
+sqlite3 -bail "$data/wordnet.db" <sql/examples/bank/load.sql
 
 # By turns, so that what disturbs the machine disturbs both.
 : >"$here/results.tsv"
@@ -36,5 +36,5 @@ rm -rf "$data"
 echo
 cat "$here/gnn.md"
 if [ "${1:-}" = page ]; then
-  sql/lib/page.sh sql/gnn/README.md "$here/gnn.md"
+  sql/lib/page.sh sql/examples/gnn/README.md "$here/gnn.md"
 fi

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../neural/loss.h"
+#include "../../lib/neural/loss.h"
 
 void sage_new(struct sage *sage, uint64_t seed) {
   uint64_t random = seed;

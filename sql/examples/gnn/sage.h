@@ -10,7 +10,7 @@
 #ifndef GNN_SAGE_H
 #define GNN_SAGE_H
 
-#include "../neural/layer.h"
+#include "../../lib/neural/layer.h"
 #include "sample.h"
 
 enum { FEATURES = 256, HIDDEN = 256 }; /* floats */

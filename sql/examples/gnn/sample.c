@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/random.h"
+#include "../../lib/random.h"
 
 void rows_new(struct rows *rows, size_t nodes) {
   rows->row = need(nodes, sizeof(uint32_t));

@@ -1,8 +1,8 @@
 -- models.sql -- the bytes of trained models: whole ones, and differences to these.
 --
 --     .load build/emb
---     .read sql/modyn/schema.sql
---     .read sql/modyn/models.sql
+--     .read sql/examples/modyn/schema.sql
+--     .read sql/examples/modyn/models.sql
 --
 -- A model is BLOBs, its parts: one, or as many as one likes.  INSERT them into the
 -- view model_bytes, SELECT them from there; DELETE a model from stored_model.  The

@@ -1,9 +1,9 @@
-# policies.tcl -- makes ext/pipeline/policy_text.c of the policies' files.
+# policies.tcl -- makes ext/data/pipeline/policy_text.c of the policies' files.
 #
-#     tclsh sql/modyn/policies.tcl > ext/pipeline/policy_text.c
+#     tclsh sql/examples/modyn/policies.tcl > ext/data/pipeline/policy_text.c
 #
 # The C file is under version control, so that nothing but a compiler is needed
-# to build; tests/sql/pipeline_schema.test holds it to the files.  A policy is a file
+# to build; tests/sql/data/pipeline_schema.test holds it to the files.  A policy is a file
 # KIND/NAME.sql; its first lines are comments:
 #
 #     -- What it does, in one paragraph.
@@ -86,8 +86,8 @@ proc policy {kind path} {
 
 puts [string map {@ \{} {/* SPDX-License-Identifier: MIT
 **
-** policy_text.c -- the policies of sql/modyn/, as text.  Made by
-** sql/modyn/policies.tcl: change the files there.
+** policy_text.c -- the policies of sql/examples/modyn/, as text.  Made by
+** sql/examples/modyn/policies.tcl: change the files there.
 */
 #include "pipeline.h"
 

@@ -1,7 +1,7 @@
 -- schema.sql -- pipelines: which data to train on, when, and what came of it.
 --
 --     .load build/emb
---     .read sql/modyn/schema.sql
+--     .read sql/examples/modyn/schema.sql
 --
 -- is all that a database needs.  These are ordinary tables: read them, join
 -- them, correct them.  `emb_pipeline_run` fills those that say "by the driver";

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/database.h"
-#include "../lib/random.h"
+#include "../../lib/database.h"
+#include "../../lib/random.h"
 
 enum { DELAY = 120, TWICE = 16, AGAIN = 30 }; /* seconds, one of, seconds */
 

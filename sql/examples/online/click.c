@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../lib/database.h"
-#include "../lib/random.h"
+#include "../../lib/database.h"
+#include "../../lib/random.h"
 
 enum { STEPS_PER_HOUR = 10 };
 

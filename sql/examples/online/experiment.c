@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../lib/database.h"
-#include "../lib/team.h"
+#include "../../lib/database.h"
+#include "../../lib/team.h"
 #include "report.h"
 #include "ship.h"
 

@@ -21,9 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/clock.h"
-#include "../lib/database.h"
-#include "../lib/random.h"
+#include "../../lib/clock.h"
+#include "../../lib/database.h"
+#include "../../lib/random.h"
 #include "click.h"
 
 enum { FEATURES = 64, ACTION_EVERY = 4, COMMIT_EVERY = 1000000 };

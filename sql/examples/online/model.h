@@ -24,7 +24,7 @@
 
 #include <stdint.h>
 
-#include "../lib/database.h"
+#include "../../lib/database.h"
 #include "click.h"
 
 enum {

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../lib/chart.h"
-#include "../lib/database.h"
+#include "../../lib/chart.h"
+#include "../../lib/database.h"
 
 /* Mean of one number over the seeds, and standard deviation. */
 struct mean {

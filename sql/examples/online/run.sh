@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh -- runs the experiment; see README.md.
 #
-#     sql/online/run.sh [full | quick]
+#     sql/examples/online/run.sh [full | quick]
 #
 # Called by `make online` and `make online-quick`, which have built what is
 # needed.  Leaves online.md, online.svg and online.tsv in build/online/.
@@ -9,7 +9,7 @@
 # Environment: OUT (default build).
 set -eu
 
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 size=${1:-full}
 out=${OUT:-build}
 

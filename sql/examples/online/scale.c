@@ -8,7 +8,7 @@
 */
 #include <stdlib.h>
 
-#include "../lib/clock.h"
+#include "../../lib/clock.h"
 #include "experiment.h"
 #include "fold.h"
 #include "ship.h"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # serve.sh -- a trainer and a server, two processes; see README.md.
 #
-#     sql/online/serve.sh [HOURS]         of the stream, default 48
+#     sql/examples/online/serve.sh [HOURS]         of the stream, default 48
 #
 # Called by `make online-serve`, which has built what is needed.  Starts from
 # scratch; leaves build/online/serve/.  An hour takes half a second.
@@ -9,7 +9,7 @@
 # Environment: OUT (default build).
 set -eu
 
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 hours=${1:-48}
 out=${OUT:-build}
 case $out in

@@ -16,7 +16,7 @@
 #ifndef ONLINE_SHIP_H
 #define ONLINE_SHIP_H
 
-#include "../lib/database.h"
+#include "../../lib/database.h"
 
 struct shipment {
   sqlite3_int64 rows, bytes;

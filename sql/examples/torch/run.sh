@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh -- trains with PyTorch: one process, two, and PyTorch alone; see README.md.
 #
-#     sql/torch/run.sh [OPTION ...]        of compare.py
+#     sql/examples/torch/run.sh [OPTION ...]        of compare.py
 #
 # Called by `make torch`, which has built emb.so and installed what is needed.
 # Starts from scratch; leaves build/torch/.
@@ -9,7 +9,7 @@
 # Environment: OUT (default build).
 set -eu
 
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 out=${OUT:-build}
 case $out in
 /*) ;;
@@ -19,8 +19,8 @@ here=$out/torch
 
 . sql/lib/fresh.sh
 fresh "$here"
-echo "WordNet 3.0 as a graph, loaded and split in SQL (sql/wordnet/load.sql)"
-sqlite3 -bail "$here/wordnet.db" <sql/wordnet/load.sql
+echo "WordNet 3.0 as a graph, loaded and split in SQL (sql/examples/wordnet/load.sql)"
+sqlite3 -bail "$here/wordnet.db" <sql/examples/wordnet/load.sql
 export PYTHONDONTWRITEBYTECODE=1
-/usr/bin/python3 sql/torch/compare.py "$here/wordnet.db" "$out/emb.so" "$here" "$@"
+/usr/bin/python3 sql/examples/torch/compare.py "$here/wordnet.db" "$out/emb.so" "$here" "$@"
 printf '\nAll losses: %s\n' "$here/curves.tsv"

@@ -9,9 +9,9 @@
 # Environment: CC, CFLAGS (of the trainer), OUT (default build).
 set -eu
 
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 root=$PWD
-here=sql/wordnet
+here=sql/examples/wordnet
 out=${OUT:-build}
 case $out in
 /*) ;;

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../lib/table.h"
-#include "../lib/team.h"
+#include "../../lib/table.h"
+#include "../../lib/team.h"
 #include "graph.h"
 
 struct eval_result {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../lib/database.h"
+#include "../../lib/database.h"
 
 /* A triple whose entities are given by their position in `keys`, and whose
 ** relation by relation id - 1. */

@@ -1,6 +1,6 @@
 -- load.sql -- WordNet 3.0 as a graph: synsets, words, triples and their split.
 --
---   sqlite3 -bail build/demo/wordnet.db <sql/wordnet/load.sql
+--   sqlite3 -bail build/demo/wordnet.db <sql/examples/wordnet/load.sql
 --
 -- Reads the data and index files of Debian's package wordnet-base; their
 -- format is in wndb(5WN).  Stops with an error unless the graph has exactly

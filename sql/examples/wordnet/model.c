@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/random.h"
+#include "../../lib/random.h"
 
 enum { NOWHERE = UINT32_MAX };
 

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../lib/team.h"
+#include "../../lib/team.h"
 #include "graph.h"
 
 enum model_side { PREDICT_TAIL, PREDICT_HEAD };

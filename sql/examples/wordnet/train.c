@@ -36,10 +36,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/clock.h"
-#include "../lib/random.h"
-#include "../lib/table.h"
-#include "../lib/team.h"
+#include "../../lib/clock.h"
+#include "../../lib/random.h"
+#include "../../lib/table.h"
+#include "../../lib/team.h"
 #include "eval.h"
 #include "graph.h"
 #include "model.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/random.h"
+#include "../random.h"
 
 void bag_new(struct bag *bag, size_t words, size_t width, uint64_t *random) {
   memset(bag, 0, sizeof(*bag));

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/database.h"
-#include "../lib/random.h"
+#include "../database.h"
+#include "../random.h"
 
 void block_new(struct block *block, size_t count, double deviation,
                uint64_t *random) {

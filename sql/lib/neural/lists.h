@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../lib/database.h"
+#include "../database.h"
 
 struct lists {
   size_t count;  /* of lists */

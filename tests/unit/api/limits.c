@@ -8,7 +8,7 @@
 */
 #include "store_help.h"
 
-#include "engine/session/store.h"
+#include "engine/table/store/store.h"
 
 enum { DIM = 500 };
 

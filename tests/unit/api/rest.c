@@ -8,8 +8,8 @@
 */
 #include "store_help.h"
 
-#include "engine/env/env.h"
-#include "engine/session/registry.h"
+#include "engine/base/env/env.h"
+#include "engine/table/owner/registry.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

@@ -17,7 +17,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-#include "engine/env/env.h"
+#include "engine/base/env/env.h"
 
 enum { DIM = 3 };
 

@@ -9,11 +9,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "engine/cache/cache.h"
+#include "engine/storage/cache/cache.h"
 #include "engine/emb.h"
-#include "engine/index/index.h"
-#include "engine/log/log.h"
-#include "engine/session/lease.h"
+#include "engine/storage/index/index.h"
+#include "engine/storage/log/log.h"
+#include "engine/table/session/lease.h"
 
 static int calls;
 

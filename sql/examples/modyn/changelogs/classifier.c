@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/random.h"
-#include "../../neural/loss.h"
+#include "../../../lib/random.h"
+#include "../../../lib/neural/loss.h"
 
 enum { WIDTH = 16, AT_ONCE = 256 };
 

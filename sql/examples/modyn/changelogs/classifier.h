@@ -12,7 +12,7 @@
 #ifndef CHANGELOGS_CLASSIFIER_H
 #define CHANGELOGS_CLASSIFIER_H
 
-#include "../../neural/layer.h"
+#include "../../../lib/neural/layer.h"
 #include "pool.h"
 
 enum { CLASSIFIER_BATCH = 32 };

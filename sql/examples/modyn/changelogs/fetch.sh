@@ -1,7 +1,7 @@
 #!/bin/sh
 # fetch.sh -- all change logs that there are, as text, on the standard output.
 #
-#     sql/modyn/changelogs/fetch.sh CACHE >TEXT
+#     sql/examples/modyn/changelogs/fetch.sh CACHE >TEXT
 #
 # Takes those of the packages that are installed here, and downloads what it
 # lacks of packages.txt, once, into the directory CACHE: slim images have no

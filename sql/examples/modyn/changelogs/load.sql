@@ -1,6 +1,6 @@
 -- load.sql -- makes samples of the entries that parse.c has read.
 --
---     sqlite3 changelogs.db <sql/modyn/changelogs/load.sql
+--     sqlite3 changelogs.db <sql/examples/modyn/changelogs/load.sql
 --
 -- Packages that are built of one source have the same change log: an entry is
 -- known by its source and version.  Keys follow time.

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../../lib/database.h"
+#include "../../../lib/database.h"
 #include "bugs.h"
 #include "date.h"
 #include "utf8.h"

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../lib/database.h"
+#include "../../../lib/database.h"
 #include "parse.h"
 
 enum { LINE_BYTES = 1 << 16 };

@@ -18,10 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/clock.h"
-#include "../../lib/options.h"
-#include "../../lib/random.h"
-#include "../../neural/loss.h"
+#include "../../../lib/clock.h"
+#include "../../../lib/options.h"
+#include "../../../lib/random.h"
+#include "../../../lib/neural/loss.h"
 #include "classifier.h"
 
 enum { UNKNOWN = UINT32_MAX };

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/chart.h"
-#include "../../lib/heat.h"
-#include "../../lib/results.h"
-#include "../../lib/scatter.h"
+#include "../../../lib/chart.h"
+#include "../../../lib/heat.h"
+#include "../../../lib/results.h"
+#include "../../../lib/scatter.h"
 
 /* Years, as labels and as what a value is of. */
 struct years {

@@ -1,12 +1,12 @@
 #!/bin/bash
 # run.sh -- replays Debian's change logs through pipelines; see ../README.md.
 #
-#     sql/modyn/changelogs/run.sh [page]
+#     sql/examples/modyn/changelogs/run.sh [page]
 #
 # Called by `make modyn`, which has built what is needed.  Starts from scratch,
 # but for packages that it has downloaded (fetch.sh); leaves results.tsv, modyn.md
 # and its pictures in build/modyn/.  With `page` it takes them over into
-# sql/modyn/: README.md has what the last such run measured.
+# sql/examples/modyn/: README.md has what the last such run measured.
 #
 # Each replay is a process with one seed and a database of its own; two run at a
 # time.
@@ -15,7 +15,7 @@
 # that it works; DOCUMENTS, see fetch.sh.
 set -eu
 
-cd "$(dirname "$0")/../../.."
+cd "$(dirname "$0")/../../../.."
 out=${OUT:-build}
 modyn=$out/modyn
 data=$modyn/data
@@ -44,10 +44,10 @@ job() {
 }
 export -f say job
 
-say "Change logs (sql/modyn/changelogs/fetch.sh), parsed, and loaded by SQL"
-sql/modyn/changelogs/fetch.sh "$modyn/cache" | "$modyn/parse" "$data/changelogs.db"
+say "Change logs (sql/examples/modyn/changelogs/fetch.sh), parsed, and loaded by SQL"
+sql/examples/modyn/changelogs/fetch.sh "$modyn/cache" | "$modyn/parse" "$data/changelogs.db"
 for script in changelogs/load schema changelogs/pipelines; do
-  sqlite3 -bail -cmd ".load $out/emb" "$data/changelogs.db" <"sql/modyn/$script.sql"
+  sqlite3 -bail -cmd ".load $out/emb" "$data/changelogs.db" <"sql/examples/modyn/$script.sql"
 done
 ask() {
   sqlite3 -bail "$data/changelogs.db" "$@"
@@ -82,7 +82,7 @@ done | sed "s/\$/ $more/" | xargs -P 2 -I{} bash -euc 'job {}'
 
 {
   cat "$data"/job-*.tsv
-  ask <sql/modyn/changelogs/lines.sql
+  ask <sql/examples/modyn/changelogs/lines.sql
 } | sort >"$modyn/results.tsv"
 "$modyn/report" "$modyn/results.tsv" "$modyn"
 rm -rf "$data"
@@ -90,7 +90,7 @@ echo
 cat "$modyn/modyn.md"
 say "$modyn/modyn.md, $modyn/results.tsv, and the pictures"
 if [ "${1:-}" = page ]; then
-  sql/lib/page.sh sql/modyn/README.md "$modyn/modyn.md"
+  sql/lib/page.sh sql/examples/modyn/README.md "$modyn/modyn.md"
   cp "$modyn"/{data,accuracy-urgency,accuracy-closes,cost-urgency,cost-closes}.svg \
-    "$modyn"/{matrix-urgency,matrix-closes}.svg sql/modyn/
+    "$modyn"/{matrix-urgency,matrix-closes}.svg sql/examples/modyn/
 fi

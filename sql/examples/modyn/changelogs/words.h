@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../lib/database.h"
+#include "../../../lib/database.h"
 
 /* The first so many different words of an entry count: the log of a kernel's
 ** update has thousands. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** env.c -- tests of engine/env (the real operating system) and base/err.
+** env.c -- tests of engine/base/env (the real operating system) and base/err.
 **
 ** Each test of files runs on the disk (TMPDIR or /tmp) and in memory
 ** (/dev/shm), buffered and direct: a caller must see no difference.  Each test
@@ -9,7 +9,7 @@
 #include "test.h"
 
 #include "engine/base/err.h"
-#include "engine/env/env_queue.h"
+#include "engine/base/env/env_queue.h"
 
 #include <dirent.h>
 #include <errno.h>

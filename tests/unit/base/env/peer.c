@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** peer.c -- tests of what engine/env has for processes of one machine: ports,
-** peers, messages with gifts, watches, memory in common, words.
+** peer.c -- tests of what engine/base/env has for processes of one machine:
+** ports, peers, messages with gifts, watches, memory in common, words.
 **
 ** A hostile process is a raw socket, which sends what env->peer_send would not.
 ** Nothing waits for longer than LONG_US, and nothing that works waits for it.
 */
 #include "test.h"
 
-#include "engine/env/env.h"
+#include "engine/base/env/env.h"
 #include "env_memory.h"
 #include "failing.h"
 

@@ -6,7 +6,7 @@
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/mem/frames.h"
+#include "engine/base/mem/frames.h"
 
 #include <pthread.h>
 

@@ -5,7 +5,7 @@
 */
 #include "test.h"
 
-#include "engine/mem/spill.h"
+#include "engine/base/mem/spill.h"
 
 #include <dirent.h>
 #include <errno.h>

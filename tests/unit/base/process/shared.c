@@ -6,8 +6,8 @@
 */
 #include "store_help.h"
 
-#include "engine/env/env.h"
-#include "engine/process/process.h"
+#include "engine/base/env/env.h"
+#include "engine/base/process/process.h"
 
 #include <dirent.h>
 #include <errno.h>

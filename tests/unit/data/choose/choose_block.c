@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** choose_block.c -- tests of engine/choose/block.h and pairs.h: every form that
-** this processor can run against sums in double of the vectors themselves, for
-** rows that are near to each other, far from 0 and the same, and all short
+** choose_block.c -- tests of engine/data/choose/block.h and pairs.h: every form
+** that this processor can run against sums in double of the vectors themselves,
+** for rows that are near to each other, far from 0 and the same, and all short
 ** sizes; nothing beyond the columns has a part in a sum.
 */
 #include "test.h"
 
-#include "engine/choose/pairs.h"
+#include "engine/data/choose/pairs.h"
 #include "engine/emb.h"
-#include "engine/env/env.h"
+#include "engine/base/env/env.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/env/env.h"
+#include "engine/base/env/env.h"
 
 #include <math.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** diff.c -- tests of engine/diff/: what emb_patch makes is what emb_diff was
-** given, bit by bit, of bytes of all kinds, in each form; the words are as
-** engine/FORMAT.md defines them; damage, another base and hostile sizes are
-** errors; no memory is one, and leaves none behind.
+** diff.c -- tests of engine/data/diff/: what emb_patch makes is what emb_diff
+** was given, bit by bit, of bytes of all kinds, in each form; the words are as
+** engine/storage/FORMAT.md defines them; damage, another base and hostile sizes
+** are errors; no memory is one, and leaves none behind.
 */
 #include "test.h"
 
-#include "engine/diff/diff.h"
+#include "engine/data/diff/diff.h"
 #include "failing.h"
 
 #include <errno.h>

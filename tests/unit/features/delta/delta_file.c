@@ -10,9 +10,9 @@
 
 #include <fcntl.h>
 
-#include "engine/consumer/position.h"
-#include "engine/pack/pack.h"
-#include "engine/vec/quant.h"
+#include "engine/storage/consumer/position.h"
+#include "engine/storage/pack/pack.h"
+#include "engine/math/vec/quant.h"
 #include "files.h"
 
 enum { DIM = 64, MANY = 20000, BATCH = 256 };

@@ -5,7 +5,7 @@
 ** much, for reads by several distributions and for training.
 */
 #include "engine/base/hash.h"
-#include "engine/cache/ghost.h"
+#include "engine/storage/cache/ghost.h"
 #include "engine/emb.h"
 #include "store_help.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** budget.c -- tests of engine/api/budget.c: the memory of a store grows and
-** shrinks while it is in use, nothing is lost, and the system gets it back.
-** store_threads.c does the same beside threads of all kinds, fail_body.h with
-** calls that fail.
+** budget.c -- tests of engine/features/memory/budget.c: the memory of a store
+** grows and shrinks while it is in use, nothing is lost, and the system gets it
+** back. store_threads.c does the same beside threads of all kinds, fail_body.h
+** with calls that fail.
 */
-#include "engine/session/registry.h"
-#include "engine/session/store.h"
+#include "engine/table/owner/registry.h"
+#include "engine/table/store/store.h"
 #include "store_help.h"
 
 #include "failing.h"

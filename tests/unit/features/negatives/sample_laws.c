@@ -7,8 +7,8 @@
 #include "chance_help.h"
 #include "store_help.h"
 
-#include "engine/env/env.h"
-#include "engine/session/registry.h"
+#include "engine/base/env/env.h"
+#include "engine/table/owner/registry.h"
 
 #include <math.h>
 

@@ -5,8 +5,8 @@
 */
 #include "forget_help.h"
 
-#include "engine/life/expire.h"
-#include "engine/session/store.h"
+#include "engine/features/retention/expire.h"
+#include "engine/table/store/store.h"
 
 enum { KEYS = 3000, DIM = 30, BATCH = 200 };
 

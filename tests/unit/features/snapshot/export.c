@@ -12,8 +12,8 @@
 
 #include <pthread.h>
 
-#include "engine/schema/form.h"
-#include "engine/session/registry.h"
+#include "engine/storage/schema/form.h"
+#include "engine/table/owner/registry.h"
 #include "failing.h"
 
 enum { DIM = 37, KEYS = 3000, BATCH = 64, STEPS = 6 };

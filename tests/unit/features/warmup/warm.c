@@ -3,8 +3,8 @@
 ** warm.c -- the warm-up after an open: what is in memory then, that nothing is
 ** wrong because of it, and that the file of the hot set is no more than advice.
 */
-#include "engine/ahead/hot.h"
-#include "engine/session/store.h"
+#include "engine/features/warmup/hot.h"
+#include "engine/table/store/store.h"
 #include "files.h"
 #include "store_help.h"
 

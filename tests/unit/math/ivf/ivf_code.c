@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** ivf_code.c -- tests of engine/ivf/code.c and scan.c: how far codes are off,
-** and that all forms of the scan come to what the codes stand for.
+** ivf_code.c -- tests of engine/math/ivf/code.c and scan.c: how far codes are
+** off, and that all forms of the scan come to what the codes stand for.
 */
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/ivf/code.h"
+#include "engine/math/ivf/code.h"
 
 #include <math.h>
 

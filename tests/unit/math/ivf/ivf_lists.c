@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** ivf_lists.c -- tests of engine/ivf: keys that are added, moved and removed in
-** any order, compared with a table of which are there, alone and beside
-** searches and removals by other threads; and a lack of memory.
+** ivf_lists.c -- tests of engine/math/ivf: keys that are added, moved and
+** removed in any order, compared with a table of which are there, alone and
+** beside searches and removals by other threads; and a lack of memory.
 */
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/ivf/ivf.h"
+#include "engine/math/ivf/ivf.h"
 
 #include <pthread.h>
 

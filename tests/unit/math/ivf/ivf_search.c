@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** ivf_search.c -- tests of engine/ivf: which of the nearest a search finds, of
-** each metric and code, compared with all distances; and what an index takes.
+** ivf_search.c -- tests of engine/math/ivf: which of the nearest a search
+** finds, of each metric and code, compared with all distances; and what an
+** index takes.
 */
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/ivf/ivf.h"
+#include "engine/math/ivf/ivf.h"
 
 #include <math.h>
 

@@ -7,8 +7,8 @@
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/vec/distance.h"
-#include "engine/vec/vec.h"
+#include "engine/math/vec/distance.h"
+#include "engine/math/vec/vec.h"
 
 #include <float.h>
 #include <math.h>

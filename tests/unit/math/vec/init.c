@@ -8,7 +8,7 @@
 */
 #include "test.h"
 
-#include "engine/vec/init.h"
+#include "engine/math/vec/init.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 */
 #include "test.h"
 
-#include "engine/vec/optim.h"
+#include "engine/math/vec/optim.h"
 
 #include <locale.h>
 #include <math.h>

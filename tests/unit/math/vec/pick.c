@@ -4,7 +4,7 @@
 */
 #include "test.h"
 
-#include "engine/vec/pick.h"
+#include "engine/math/vec/pick.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 */
 #include "test.h"
 
-#include "engine/vec/pooling.h"
+#include "engine/math/vec/pooling.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 */
 #include "test.h"
 
-#include "engine/vec/quant.h"
+#include "engine/math/vec/quant.h"
 
 #include <math.h>
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** vec.c -- tests of engine/vec: the scalar forms against an oracle in double
-** arithmetic, and every wider form of this processor against the scalar one.
+** vec.c -- tests of engine/math/vec: the scalar forms against an oracle in
+** double arithmetic, and every wider form of this processor against the scalar
+** one.
 */
 #include "test.h"
 
-#include "engine/vec/vec.h"
+#include "engine/math/vec/vec.h"
 
 #include <math.h>
 

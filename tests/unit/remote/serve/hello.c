@@ -6,9 +6,9 @@
 #include "process_help.h"
 #include "store_help.h"
 
-#include "engine/env/env.h"
-#include "engine/serve/slot.h"
-#include "engine/session/registry.h"
+#include "engine/base/env/env.h"
+#include "engine/remote/serve/slot.h"
+#include "engine/table/owner/registry.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** cache.c -- tests of engine/cache (slots, frames, the hand) and of
+** cache.c -- tests of engine/storage/cache (slots, frames, the hand) and of
 ** kernel/promote.c, which decides what is in it.
 */
 #include "test.h"
 
-#include "engine/kernel/core.h"
+#include "engine/storage/kernel/core.h"
 #include "engine/emb.h"
 
 enum { FRAMES = 8 };
@@ -147,7 +147,7 @@ static void offer(int64_t key, uint64_t address, const void *value,
                                              .version = version});
 }
 
-/* A read of the key as table/get.c does it; 1: it was in the cache. */
+/* A read of the key as rows/get.c does it; 1: it was in the cache. */
 static int read_key(int64_t key) {
   uint64_t word, version = 0;
   int64_t vector[DIM / 2];

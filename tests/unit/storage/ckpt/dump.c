@@ -5,7 +5,7 @@
 */
 #include "test.h"
 
-#include "engine/ckpt/dump.h"
+#include "engine/storage/ckpt/dump.h"
 #include "engine/emb.h"
 
 static emb_err err;

@@ -7,7 +7,7 @@
 #include "forget_help.h"
 
 #include "engine/base/hash.h"
-#include "engine/ckpt/manifest.h"
+#include "engine/storage/ckpt/manifest.h"
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 */
 #include "test.h"
 
-#include "engine/ckpt/manifest.h"
+#include "engine/storage/ckpt/manifest.h"
 #include "engine/emb.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 */
 #include "test.h"
 
-#include "engine/consumer/gone.h"
+#include "engine/storage/consumer/gone.h"
 #include "failing.h"
 
 enum { KEYS = 5000 };

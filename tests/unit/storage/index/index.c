@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** index.c -- tests of engine/index by one thread: every answer against an
-** array, memory per key, and what happens when there is no memory.
+** index.c -- tests of engine/storage/index by one thread: every answer against
+** an array, memory per key, and what happens when there is no memory.
 */
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/index/index.h"
+#include "engine/storage/index/index.h"
 
 /* Keys of a test by number: the corners, and then a mixture of dense,
 ** strided and random ones. */

@@ -5,7 +5,7 @@
 */
 #include "test.h"
 
-#include "engine/index/index_memory.h"
+#include "engine/storage/index/index_memory.h"
 
 struct taken {
   char *at;

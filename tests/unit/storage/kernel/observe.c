@@ -13,8 +13,8 @@
 */
 #include "forget_help.h"
 
-#include "engine/kernel/observe.h"
-#include "engine/session/store.h"
+#include "engine/storage/kernel/observe.h"
+#include "engine/table/store/store.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** log.c -- tests of engine/log: handing out slots, closing, flushing, paging
-** and dropping, and what stands in the file afterwards.
+** log.c -- tests of engine/storage/log: handing out slots, closing, flushing,
+** paging and dropping, and what stands in the file afterwards.
 */
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/log/log.h"
+#include "engine/storage/log/log.h"
 
 #include <errno.h>
 #include <pthread.h>

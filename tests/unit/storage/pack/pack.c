@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** pack.c -- tests of engine/pack: what is written reads back to the bit; what
-** is damaged, cut, forged, swapped or of another file never does; and what
-** fails leaves the file that was there.
+** pack.c -- tests of engine/storage/pack: what is written reads back to the
+** bit; what is damaged, cut, forged, swapped or of another file never does; and
+** what fails leaves the file that was there.
 */
 #include "test.h"
 
-#include "engine/pack/block.h"
-#include "engine/pack/options.h"
+#include "engine/storage/pack/block.h"
+#include "engine/storage/pack/options.h"
 #include "failing.h"
 
 #include <errno.h>

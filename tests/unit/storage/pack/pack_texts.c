@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** pack_texts.c -- tests of the texts in a pack (engine/pack/texts.c): they read
-** back, over blocks and of any length; a file of integers gets them and keeps
-** its rows; and what is damaged, or forged with right checksums, is an error.
+** pack_texts.c -- tests of the texts in a pack (engine/storage/pack/texts.c):
+** they read back, over blocks and of any length; a file of integers gets them
+** and keeps its rows; and what is damaged, or forged with right checksums, is
+** an error.
 */
 #include "test.h"
 
-#include "engine/pack/block.h"
+#include "engine/storage/pack/block.h"
 #include "failing.h"
 
 #include <errno.h>

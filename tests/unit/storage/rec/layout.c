@@ -6,7 +6,7 @@
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/rec/layout.h"
+#include "engine/storage/rec/layout.h"
 
 static int fails(uint32_t dim, uint32_t type, const char *what) {
   return test_check(0, __FILE__, __LINE__, "dim %u type %u: %s", dim, type,
@@ -90,7 +90,7 @@ TEST(every_dimension_of_float16) {
     check_all(dim, EMB_F16);
 }
 
-/* What engine/FORMAT.md says. */
+/* What engine/storage/FORMAT.md says. */
 TEST(well_known_sizes) {
   struct layout l;
   layout_init(&l, 64, EMB_F32);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** page.c -- tests of engine/rec/page.h: a page that is damaged, of another
-** place or of another store is never valid.
+** page.c -- tests of engine/storage/rec/page.h: a page that is damaged, of
+** another place or of another store is never valid.
 */
 #include "test.h"
 
 #include "engine/emb.h"
-#include "engine/rec/page.h"
+#include "engine/storage/rec/page.h"
 
 #define SALT UINT64_C(0x1234567890abcdef)
 #define NUMBER UINT64_C(77)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** rec.c -- tests of engine/rec/rec.h: a reader beside a writer gets all of a
-** vector or another version of all of it, and never a mixture.
+** rec.c -- tests of engine/storage/rec/rec.h: a reader beside a writer gets all
+** of a vector or another version of all of it, and never a mixture.
 */
 #include "test.h"
 
-#include "engine/rec/rec.h"
+#include "engine/storage/rec/rec.h"
 
 #include <pthread.h>
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/hash.h"
-#include "engine/schema/admission.h"
+#include "engine/storage/schema/admission.h"
 #include "files.h"
 
 enum { DIM = 4 };

@@ -6,7 +6,7 @@
 */
 #include "test.h"
 
-#include "engine/schema/form.h"
+#include "engine/storage/schema/form.h"
 
 #include <math.h>
 

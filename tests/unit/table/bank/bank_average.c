@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
 ** bank_average.c -- the text of gradients=, and averages without outliers
-** against the formulas of engine/bank/average.c, written down once more here.
+** against the formulas of engine/table/bank/average.c, written down once more
+** here.
 */
 #include "test.h"
 
-#include "engine/bank/bank.h"
+#include "engine/table/bank/bank.h"
 
 #include <math.h>
 

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "engine/session/store.h"
+#include "engine/table/store/store.h"
 
 /* ---- what gives back ----------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 */
 #include "forget_help.h"
 
-#include "engine/session/store.h"
+#include "engine/table/store/store.h"
 
 enum { DIM = 30, ROWS = 500, DAY = 86400 };
 

@@ -6,8 +6,8 @@
 */
 #include "staleness_help.h"
 
-#include "engine/cache/cache.h"
-#include "engine/session/registry.h"
+#include "engine/storage/cache/cache.h"
+#include "engine/table/owner/registry.h"
 #include "failing.h"
 #include "files.h"
 

@@ -13,9 +13,9 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "engine/session/store.h"
-#include "engine/vec/init.h"
-#include "engine/vec/optim.h"
+#include "engine/table/store/store.h"
+#include "engine/math/vec/init.h"
+#include "engine/math/vec/optim.h"
 
 enum { KEYS = 2000, BATCH = 200, STATE_MAX = 820, DIM_MAX = 408, SEGMENTS = 3 };
 

@@ -6,8 +6,8 @@
 */
 #include "forget_help.h"
 
-#include "engine/env/replace.h"
-#include "engine/session/dir.h"
+#include "engine/base/env/replace.h"
+#include "engine/table/store/dir.h"
 
 #include <unistd.h>
 
