@@ -31,7 +31,7 @@ CFLAGS   ?= -O2 -g
 # No fused operations: what an optimizer computes is the same on every machine.
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) -ffp-contract=off -fPIC \
              -fvisibility=hidden -iquote . -iquote engine $(WARNINGS) $(CHECKED) \
-             $(SANITIZE)
+             $(SANITIZE) $(if $(OMIT_DATA),-DEMB_OMIT_DATA)
 LDLIBS   := -luring -lxxhash -lzstd -lpthread -lm
 TCL_CFLAGS ?= -I/usr/include/tcl8.6
 TCL_LIBS   ?= -ltcl8.6
@@ -63,10 +63,26 @@ P := $(if $(filter release,$(VARIANT)),$(OUT),$(O))
 ENGINE_C := $(wildcard engine/*/*.c engine/*/*/*.c)
 ENGINE_C += $(if $(filter defect,$(VARIANT)),tests/lib/defect.c)
 EXT_C    := $(wildcard ext/*.c ext/*/*.c ext/*/*/*.c)
+HEADERS  := engine/emb.h engine/storage/pack/emb_file.h engine/data/emb_data.h
 LIB_C    := $(wildcard tests/lib/*.c)
 # A test program is found by its name, in whatever folder its source is.
 UNIT_C   := $(shell find tests/unit tests/fault tests/concurrent tests/long \
               -name '*.c' | LC_ALL=C sort)
+# OMIT_DATA=1 leaves out what chooses training data (engine/data/, ext/data/),
+# and the tests and examples that use it.  With an OUT of its own, both stay.
+SQL_TESTS := $(wildcard tests/sql/*.test tests/sql/data/*.test)
+FUZZ_C    := $(filter-out tests/fuzz/lib_%.c tests/fuzz/replay.c, \
+               $(wildcard tests/fuzz/*.c))
+ifdef OMIT_DATA
+of_data    = $(shell grep -lE '(engine|ext)/data/|EMB_TEST_DATA' $1)
+ENGINE_C  := $(filter-out engine/data/%,$(ENGINE_C))
+EXT_C     := $(filter-out ext/data/%,$(EXT_C))
+HEADERS   := $(filter-out engine/data/%,$(HEADERS))
+UNIT_C    := $(filter-out $(call of_data,$(UNIT_C)),$(UNIT_C))
+FUZZ_C    := $(filter-out $(call of_data,$(FUZZ_C)),$(FUZZ_C))
+SQL_TESTS := $(filter-out tests/sql/data/%,$(SQL_TESTS))
+endif
+
 ifneq ($(words $(UNIT_C)),$(words $(sort $(notdir $(UNIT_C)))))
 $(error two test programs in C have one name)
 endif
@@ -83,7 +99,6 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/processes.c %/served.c %/peer.c %/kill_processes.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
                   ,$(CONCURRENT_C))
-SQL_TESTS := $(wildcard tests/sql/*.test tests/sql/data/*.test)
 # How many of the runs with another owner of the tables (tests/owners.txt) are
 # made, one in so many, 0: none; SEED says which.  All: make test-owned.
 OWNED     ?= 6
@@ -103,36 +118,16 @@ CONCURRENT := $(call unit_of,$(CONCURRENT_C))
 # A fuzzer is linked with libFuzzer, or with replay.c to run on its corpus,
 # tests/fuzz/corpus/NAME.tar.gz.
 FUZZ_LIB_C := $(wildcard tests/fuzz/lib_*.c)
-FUZZ_C     := $(filter-out $(FUZZ_LIB_C) tests/fuzz/replay.c, \
-                $(wildcard tests/fuzz/*.c))
 REPLAY     := $(FUZZ_C:tests/%.c=$(O)/%)
 FUZZERS    := $(FUZZ_C:tests/fuzz/%.c=$(O)/fuzzer/%)
 FUZZ_LIB_O := $(FUZZ_LIB_C:%.c=$(O)/%.o)
 
-# The programs of the example of online training; the rest is in all of them.
-ONLINE_MAIN := experiment joining trainer server
-ONLINE_C   := $(wildcard sql/examples/online/*.c)
-ONLINE_O   := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c) \
-                $(filter-out $(ONLINE_MAIN:%=sql/examples/online/%.c),$(ONLINE_C)))
-ONLINE     := $(ONLINE_MAIN:%=$(P)/online/%)
-
-# The programs of the examples of a knowledge bank, and of the graph network.
-BANK_MAIN  := regularise steps mining agreement retrieve retrieve_steps \
-              maker_main report robust
-BANK_C     := $(wildcard sql/examples/bank/*.c)
-BANK_O     := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/lib/neural/*.c) \
-                $(filter-out $(BANK_MAIN:%=sql/examples/bank/%.c),$(BANK_C)))
-BANK       := $(patsubst %_main,%,$(BANK_MAIN:%=$(P)/bank/%))
-GNN_O      := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/lib/neural/*.c) \
-                sql/examples/bank/data.c sql/examples/gnn/sample.c sql/examples/gnn/sage.c)
-GNN        := $(P)/gnn/gnn $(P)/gnn/report
-
-# Those of the change logs, on which pipelines are replayed.
-MODYN_MAIN := parse_main replay report
-MODYN_C    := $(wildcard sql/examples/modyn/changelogs/*.c)
-MODYN_O    := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/lib/neural/*.c) \
-                $(filter-out $(MODYN_MAIN:%=sql/examples/modyn/changelogs/%.c),$(MODYN_C)))
-MODYN      := $(patsubst %_main,%,$(MODYN_MAIN:%=$(P)/modyn/%))
+# The examples: each has its programs (EXAMPLES) and its targets.
+ifdef OMIT_DATA
+include $(filter-out %/online/rules.mk %/modyn/rules.mk,$(wildcard sql/examples/*/rules.mk))
+else
+include $(wildcard sql/examples/*/rules.mk)
+endif
 
 BENCH_C    := $(wildcard bench/*.c)
 BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
@@ -174,7 +169,7 @@ all: ## build emb.so and libemb.a (default)
 all: $(P)/emb.so $(P)/libemb.a
 
 all-tests: ## build these, the test programs and the examples in C
-all-tests: all $(P)/testfixture $(NEXT) $(UNIT) $(REPLAY) $(ONLINE) $(BANK) $(GNN) $(MODYN)
+all-tests: all $(P)/testfixture $(NEXT) $(UNIT) $(REPLAY) $(EXAMPLES)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
@@ -193,7 +188,8 @@ $(NEXT): $(ENGINE_O) $(EXT_O) $(NEXT_O) ext/emb.map
 	  -Wl,--version-script=ext/emb.map -o $@ $(NEXT_O) \
 	  $(filter-out $(NEXT_O:$(O)/next/%=$(O)/%),$(ENGINE_O)) $(EXT_O) $(LDLIBS)
 
-# The engine for C programs: one object, in which only emb.h is visible.
+# The engine for C programs: one object, in which only the public headers are
+# visible.
 $(P)/libemb.a: $(ENGINE_O)
 	@echo "  AR     $@"
 	@mkdir -p $(@D)
@@ -208,7 +204,7 @@ ONE := $(OUT)/amalgamation
 # header's readers use is unused.
 ONE_CFLAGS = $(ALL_CFLAGS) -Wno-shadow -Wno-unneeded-internal-declaration
 
-amalgamation: ## engine and extension as one file: build/amalgamation/emb.c, emb.h
+amalgamation: ## engine and extension as one file: build/amalgamation/emb.c, and the headers
 amalgamation: $(ONE)/emb.c
 
 $(ONE)/emb.c: ext/amalgamation.tcl $(wildcard engine/*.h engine/*/*.[ch] \
@@ -258,35 +254,8 @@ $(FUZZERS): $(O)/fuzzer/%: $(O)/tests/fuzz/%.o $(FUZZ_LIB_O) $(INTERNAL)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LDLIBS) \
 	  -lsqlite3 -ldl
 
-$(ONLINE): $(P)/online/%: $(O)/sql/examples/online/%.o $(ONLINE_O)
-	@echo "  LINK   $@"
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lm -lpthread
-
-$(P)/bank/maker: $(O)/sql/examples/bank/maker_main.o
-$(foreach name,$(filter-out maker_main,$(BANK_MAIN)), \
-  $(eval $(P)/bank/$(name): $(O)/sql/examples/bank/$(name).o))
-$(BANK): $(BANK_O)
-	@echo "  LINK   $@"
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
-
-$(GNN): $(P)/gnn/%: $(O)/sql/examples/gnn/%.o $(GNN_O)
-	@echo "  LINK   $@"
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
-
-$(P)/modyn/parse: $(O)/sql/examples/modyn/changelogs/parse_main.o
-$(foreach name,$(filter-out parse_main,$(MODYN_MAIN)), \
-  $(eval $(P)/modyn/$(name): $(O)/sql/examples/modyn/changelogs/$(name).o))
-$(MODYN): $(MODYN_O)
-	@echo "  LINK   $@"
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
-
 # Sums may be taken in any order, so that several are taken at once.
 $(O)/sql/lib/neural/%.o: ALL_CFLAGS += -O3 -ffast-math
-$(O)/sql/examples/bank/%.o $(O)/sql/examples/gnn/%.o: ALL_CFLAGS += -O3
 
 $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
 	@echo "  LINK   $@"
@@ -417,61 +386,6 @@ lint: $(P)/emb.so ## check format, order of folders, symbols, system calls
 format: ## format all C as lint wants it
 	tests/lint.sh -format
 
-demo: ## install what it needs, build, train on WordNet through SQL
-	tests/install-deps.sh build demo
-	$(MAKE) $(P)/emb.so
-	sql/examples/wordnet/demo.sh
-
-online: ## install what it needs, build, measure online training (minutes)
-	tests/install-deps.sh build
-	$(MAKE) $(P)/emb.so $(ONLINE)
-	OUT=$(OUT) sql/examples/online/run.sh full
-
-online-quick: ## the same with small sizes (20 seconds)
-	tests/install-deps.sh build
-	$(MAKE) $(P)/emb.so $(ONLINE)
-	OUT=$(OUT) sql/examples/online/run.sh quick
-
-online-serve: ## install what it needs, build, train in one process, serve in another
-	tests/install-deps.sh build online
-	$(MAKE) $(P)/emb.so $(ONLINE)
-	OUT=$(OUT) sql/examples/online/serve.sh
-
-torch: ## install what it needs, build, train with PyTorch in two processes
-	tests/install-deps.sh build torch
-	$(MAKE) $(P)/emb.so
-	OUT=$(OUT) sql/examples/torch/run.sh
-
-bank: ## install what it needs, build, run the examples of a knowledge bank (5 minutes)
-	tests/install-deps.sh build bank
-	$(MAKE) $(P)/emb.so $(BANK)
-	OUT=$(OUT) sql/examples/bank/run.sh
-
-bank-page: ## the same, and take what was measured over into sql/examples/bank/README.md
-	tests/install-deps.sh build bank
-	$(MAKE) $(P)/emb.so $(BANK)
-	OUT=$(OUT) sql/examples/bank/run.sh page
-
-gnn: ## install what it needs, build, train a graph network with and without look-ahead
-	tests/install-deps.sh build bank
-	$(MAKE) $(P)/emb.so $(GNN)
-	OUT=$(OUT) sql/examples/gnn/run.sh
-
-gnn-page: ## the same, and take what was measured over into sql/examples/gnn/README.md
-	tests/install-deps.sh build bank
-	$(MAKE) $(P)/emb.so $(GNN)
-	OUT=$(OUT) sql/examples/gnn/run.sh page
-
-modyn: ## install what it needs, build, replay the change logs of Debian (5 minutes)
-	tests/install-deps.sh build modyn
-	$(MAKE) $(P)/emb.so $(MODYN)
-	OUT=$(OUT) sql/examples/modyn/changelogs/run.sh
-
-modyn-page: ## the same, and take what was measured over into sql/examples/modyn/README.md
-	tests/install-deps.sh build modyn
-	$(MAKE) $(P)/emb.so $(MODYN)
-	OUT=$(OUT) sql/examples/modyn/changelogs/run.sh page
-
 bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (50 minutes)
 	tests/install-deps.sh build bench
 	OUT=$(OUT) bench/fetch.sh
@@ -508,13 +422,14 @@ install: $(P)/emb.so $(P)/libemb.a ## install to PREFIX (default /usr/local), be
 	install -m 644 $(P)/libemb.a "$(TO_LIB)/libemb.a"
 	$(if $(STRIP),$(STRIP) --strip-unneeded "$(TO_EXT)/emb.so")
 	$(if $(STRIP),$(STRIP) --strip-debug "$(TO_LIB)/libemb.a")
-	install -m 644 engine/emb.h "$(TO_INCLUDE)/emb.h"
+	install -m 644 $(HEADERS) "$(TO_INCLUDE)"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 	  -e 's|@EXTDIR@|$(EXTDIR)|' -e 's|@VERSION@|$(VERSION)|' emb.pc.in \
 	  > "$(TO_LIB)/pkgconfig/emb.pc"
 
 uninstall: ## remove what was installed there
-	rm -f "$(TO_EXT)/emb.so" "$(TO_LIB)/libemb.a" "$(TO_INCLUDE)/emb.h" \
+	rm -f "$(TO_EXT)/emb.so" "$(TO_LIB)/libemb.a" \
+	  $(patsubst %,"$(TO_INCLUDE)/%",$(notdir $(HEADERS))) \
 	  "$(TO_LIB)/pkgconfig/emb.pc"
 	@[ ! -f "$(MADE)" ] || { made=$$(sort -r "$(MADE)"); rm "$(MADE)"; \
 	  for dir in $$made; do rmdir "$$dir" 2>/dev/null || :; done; }
@@ -531,8 +446,10 @@ clean: ## remove all that was built
 help: ## this list
 	@awk -F ':.*## ' '/^## /{printf "%s:\n", substr($$0, 4)} \
 	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
+	@echo Examples:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
+	  sql/examples/*/rules.mk
 
 .PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer \
         check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers soak lint format demo online online-quick online-serve torch bank bank-page gnn gnn-page \
-        modyn modyn-page bench bench-quick bench-guard install uninstall clean help
+        fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

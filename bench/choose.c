@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "../engine/emb.h"
+#include "../engine/data/emb_data.h"
 #include "bench.h"
 #include "sql.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** emb.h -- the whole public interface of the emb engine.
+** emb.h -- the public interface of the emb engine.  What needs no open store is
+** in emb_file.h, choosing training data in emb_data.h.
 **
 ** An emb store is a directory that holds one embedding table: a map from
 ** int64 keys to vectors of a fixed dimension, larger than memory.  The engine
@@ -25,23 +26,22 @@
 **           so a transaction may be larger than memory.  One transaction per
 **           store is open at a time.
 **
-** STALENESS With EMB_OPEN_BOUNDED a store has a bound N on how stale a read
-**           may be (bulk-, stale-synchronous parallel; MLKV, section 3).  Each
-**           key has pending reads (emb_clocks): the Gets of it that were
-**           counted and not given back.  emb_get (and emb_prefetch) goes on
-**           when N or fewer are pending, else it waits; so N = 0 lets one
-**           session read, and the next after its Put.  A counted Get is a lease
-**           of its session: a
-**           Put of the key by the same session gives one back, when the new
-**           vector can be read (in a transaction: when it commits).  So do
-**           emb_release, closing the session, and a restart.  A Put without a
-**           lease changes no count; a call counts a key once, however
-**           often it is in the batch.  Absent keys are not counted, nor what
-**           the session's own transaction has put.  emb_peek,
-**           scans and emb_exists neither wait nor count.  A waiting call holds
-**           no lock; after the timeout it is EMB_BUSY, at once when all leases
-**           on the key are the session's own, and has given back what it took.
-**           Without the flag (asynchronous parallel) nothing is counted.
+** STALENESS With EMB_OPEN_BOUNDED a store has a bound N on how stale a read may
+**           be (bulk-, stale-synchronous parallel; MLKV, section 3).  Each key
+**           has pending reads (emb_clocks): the Gets of it that were counted
+**           and not given back.  emb_get (and emb_prefetch) goes on when N or
+**           fewer are pending, else it waits; so N = 0 lets one session read,
+**           and the next after its Put.  A counted Get is a lease of its
+**           session: a Put of the key by the same session gives one back, when
+**           the new vector can be read (in a transaction: when it commits).  So
+**           do emb_release, closing the session, and a restart.  A Put without
+**           a lease changes no count; a call counts a key once, however often
+**           it is in the batch.  Absent keys are not counted, nor what the
+**           session's own transaction has put.  emb_peek, scans and emb_exists
+**           neither wait nor count.  A waiting call holds no lock; after the
+**           timeout it is EMB_BUSY, at once when all leases on the key are the
+**           session's own, and has given back what it took.  Without the flag
+**           (asynchronous parallel) nothing is counted.
 **
 ** ISOLATION A read returns each key's latest committed version, or the
 **           session's own uncommitted one; never part of a vector.
@@ -626,9 +626,8 @@ int emb_bag_apply(emb_session *session, const int64_t *keys, size_t n,
 /* Several calls that are one statement count a key once: all Gets until the
 ** next call with another number share what they counted.  With 0 (the default)
 ** each call counts by itself; with the last number after that its statement
-** goes on, and counts no key that such a call has counted meanwhile.
-** A prefetch belongs to the statement in which it began, wherever it is
-** synchronized. */
+** goes on, and counts no key that such a call has counted meanwhile.  A
+** prefetch belongs to the statement in which it began. */
 void emb_statement(emb_session *session, uint64_t number);
 /* Gives back what the present statement counted, unless it was put since: the
 ** statement failed.  Nothing with number 0.  Returns how many. */
@@ -1193,111 +1192,6 @@ int emb_snapshot_restore(emb_session *session, const char *path,
 int emb_snapshot_restore_keys(emb_session *session, const char *path,
                               const emb_file_keys *keys, uint64_t *rows);
 
-/* Such a file as it stands, without a store; read-only.  Memory: a block of
-** rows in three forms, which is 1 MiB or a few rows.  One thread at a time. */
-typedef struct emb_file emb_file;
-typedef struct emb_file_info {
-  char name[EMB_SNAPSHOT_NAME_MAX + 8], base_name[EMB_SNAPSHOT_NAME_MAX + 8];
-  uint8_t uuid[16]; /* of the store that it comes from */
-  uint32_t dim;     /* of all vectors of a row together */
-  int64_t rows;     /* deletions included */
-  uint64_t bytes;
-  int tracks;    /* its rows know of their updates */
-  int has_index; /* else a lookup reads the whole file */
-  int has_texts; /* of each row, see emb_file_add_texts */
-  uint64_t id;   /* random, of this file */
-} emb_file_info;
-typedef struct emb_file_row {
-  int64_t key;
-  uint64_t version; /* in the store that it comes from */
-  emb_track track;  /* zeros where the table did not track */
-  int deleted;      /* in an increment: the key is gone */
-  const char *text; /* of a file with texts, until the next call; NULL */
-  size_t text_bytes;
-} emb_file_row;
-/* Checks head and end; each block is checked when it is read.  Errors:
-** CANTOPEN, NOTADB, CORRUPT, NOMEM, IOERR. */
-int emb_file_open(const char *path, emb_file **file, emb_err *err);
-void emb_file_close(emb_file *file);
-void emb_file_about(const emb_file *file, emb_file_info *info);
-/* The next row, in the order of the file; *found = 0 at the end.  vector: dim
-** floats. */
-int emb_file_next(emb_file *file, emb_file_row *row, float *vector, int *found,
-                  emb_err *err);
-void emb_file_rewind(emb_file *file);
-/* The row of a key.  The next row is then the one behind it. */
-int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
-                 int *found, emb_err *err);
-/* The same of row->text, for which all texts before it are read. */
-int emb_file_get_text(emb_file *file, emb_file_row *row, float *vector,
-                      int *found, emb_err *err);
-/* As emb_file_next, without vector and track. */
-int emb_file_next_key(emb_file *file, emb_file_row *row, int *found,
-                      emb_err *err);
-/* Reads all of it and sees that it is as it was written; the next row is the
-** first.  stop (or NULL) is asked now and then: not 0 is EMB_INTERRUPT. */
-int emb_file_verify(emb_file *file, int (*stop)(void *), void *arg,
-                    emb_err *err);
-
-/* Whoever uses a store with keys that are numbers of texts has the texts; the
-** store's own files have the numbers, which mean nothing in another one.  So
-** such a file is made in two steps: emb_snapshot_export, or emb_delta_write, to
-** a file that nobody else sees, and from that one with the text of each row.
-** It is taken in two steps, too: its texts get numbers (emb_file_next_key),
-** and then emb_delta_apply or emb_snapshot_restore_keys gets those. */
-typedef struct emb_file_texts {
-  /* The text of the row's key, UTF-8 of less than 2 GiB, which stays until the
-  ** next call; or an error, which goes to the caller. */
-  int (*text)(void *arg, const emb_file_row *row, const char **text,
-              size_t *bytes, emb_err *err);
-  int (*stop)(void *arg); /* not 0: EMB_INTERRUPT; or NULL */
-  void *arg;
-  const char *options; /* those of the file; level= is that of its texts */
-} emb_file_texts;
-typedef struct emb_file_writer emb_file_writer;
-/* The rows of `file` and their texts, without index, complete and durable, but
-** under another name than path until emb_file_finish.  Memory: emb_file's, and
-** the longest text.  Errors: RANGE (a text that cannot be in a file), CANTOPEN,
-** CORRUPT, FULL, IOERR, NOMEM, INTERRUPT. */
-int emb_file_add_texts(emb_file *file, const char *path,
-                       const emb_file_texts *how, emb_file_writer **writer,
-                       emb_err *err);
-/* It gets its name, durably; bytes (or NULL): of it.  Frees the writer; after
-** an error path is as it was. */
-int emb_file_finish(emb_file_writer *writer, uint64_t *bytes, emb_err *err);
-/* Removes it; NULL is allowed. */
-void emb_file_abandon(emb_file_writer *writer);
-
-/* ---- vectors in fewer bits --------------------------------------------- */
-
-/* One vector as files of rows have it with quantize=float16, int8 or int4:
-** FORMAT.md, "Files of rows", says what is in its bytes.  For vectors on their
-** way to somewhere else; needs no store.  No pointer need be aligned. */
-enum { EMB_QUANT_F16 = 1, EMB_QUANT_INT8 = 2, EMB_QUANT_INT4 = 3 };
-
-/* Of "float16", "int8" or "int4"; 0: of another name. */
-int emb_quant_type(const char *name);
-/* Bytes of dim elements, 1 .. INT32_MAX: 2 for each; 8 and 1 for each; 8 for
-** each 32, the last ones perhaps fewer, and 1 for each 2 of these.  0: there is
-** no such type, or dim is none. */
-size_t emb_quant_bytes(int type, uint32_t dim);
-/* Elements of so many bytes; 0: none have.  An odd number of int4 has the bytes
-** of the even one above it, which is what this gives. */
-uint32_t emb_quant_dim(int type, size_t bytes);
-/* dim floats to emb_quant_bytes(type, dim) bytes.  Decoded, an element is
-** within 2^-11 of its size, or 2^-25 if that is more (F16); within 1/510 of the
-** difference between the largest and the smallest of all (INT8); within 1/30 of
-** that of its 32 (INT4); plus the rounding of float32.  The smallest of these
-** comes back exactly.  err may be NULL.
-** EMB_NONFINITE: an element is not finite, or beyond what float16 holds (the
-** text names it).  EMB_RANGE: type, dim.  `bytes` is then undefined. */
-int emb_quantize(int type, uint32_t dim, const float *vector, void *bytes,
-                 emb_err *err);
-/* And back.  EMB_NONFINITE: an element would not be finite, which no quantised
-** vector has (the text names it).  EMB_RANGE: type, dim. */
-int emb_dequantize(int type, uint32_t dim, const void *bytes, float *vector,
-                   emb_err *err);
-
 /* ---- maintenance ------------------------------------------------------- */
 
 /* Removes all rows whose time to live is over; *removed (or NULL): how many.
@@ -1388,205 +1282,6 @@ int emb_backup_write(emb_backup *backup, const char *dir, const char *base,
                      emb_backup_info *info);
 void emb_backup_end(emb_backup *backup);
 
-/* A copy records what it is a copy of. */
-typedef struct emb_backup_of {
-  uint8_t uuid[16];   /* of the copy */
-  uint8_t source[16]; /* of the store that it is a copy of; zeros: of none */
-  int untouched;      /* it is as it was made */
-  uint64_t number;    /* what the caller of emb_backup_tag said; 0: nothing */
-} emb_backup_of;
-/* Of the store in dir, which is not opened.  EMB_CANTOPEN: there is none. */
-int emb_backup_look(const char *dir, emb_backup_of *of, emb_err *err);
-/* The copy in dir keeps a number of the caller's, durably. */
-int emb_backup_tag(const char *dir, uint64_t number, emb_err *err);
-
-/* Directories of stores, as the caller of backups needs them; none may be open
-** here (LOCKED) or owned by another process (BUSY). */
-int emb_place_make(const char *dir, emb_err *err);
-/* Renames one store's directory, durably.  CANTOPEN: `to` exists. */
-int emb_store_rename(const char *from, const char *to, emb_err *err);
-/* Renames a directory with stores in it, durably. */
-int emb_place_rename(const char *from, const char *to, emb_err *err);
-/* Removes all stores in it, and itself.  An absent one is no error; one that
-** has foreign files stays with them. */
-int emb_place_remove(const char *dir, emb_err *err);
-/* The same but for n of its stores; the directory stays. */
-int emb_place_remove_others(const char *dir, const char *const *keep, size_t n,
-                            emb_err *err);
-/* The names in it are durable. */
-int emb_place_sync(const char *dir, emb_err *err);
-/* A file gets another name, durably; an existing one is replaced only if
-** `replace` is set, else EMB_CANTOPEN. */
-int emb_file_rename(const char *from, const char *to, int replace,
-                    emb_err *err);
-
-/* ---- samples: records of files that others write ------------------------ */
-
-/* Files of records that stay where they are: which records a file has, found
-** out once (emb_samples_survey), and many of them read at once
-** (emb_samples_batch).  Needs no store.  FORMAT.md, "Files of samples", has the
-** forms of files, and that of the blocks of spans. */
-enum {
-  EMB_SAMPLES_FIXED = 1, /* records of the same size, one behind the other */
-  EMB_SAMPLES_FRAMED,    /* the length stands before each record */
-  EMB_SAMPLES_INDEXED,   /* another file says where each record begins */
-  EMB_SAMPLES_CSV,       /* RFC 4180 */
-};
-enum {
-  EMB_SAMPLES_NONE = 0,
-  EMB_SAMPLES_UINT, /* of 1, 2, 4 or 8 bytes; of 8 it is taken as int64 */
-  EMB_SAMPLES_INT,
-  EMB_SAMPLES_FLOAT, /* of 4 or 8 bytes */
-  EMB_SAMPLES_BYTES, /* any number of them; in CSV a text */
-};
-#define EMB_SAMPLES_RECORD_MAX (UINT32_C(64) << 20)
-#define EMB_SAMPLES_BLOCK 256 /* records */
-typedef struct emb_samples_field {
-  uint32_t type;  /* EMB_SAMPLES_NONE: there is none */
-  uint32_t bytes; /* CSV: none */
-  uint64_t at;    /* its first byte in the record; CSV: the column, from 0 */
-} emb_samples_field;
-typedef struct emb_samples_format {
-  uint32_t kind;
-  uint32_t big_endian; /* all its numbers */
-  uint32_t separator;  /* CSV: of columns, a character of ASCII */
-  uint32_t prefix;     /* FRAMED: bytes of a length: 1, 2, 4 or 8 */
-  uint64_t header;     /* bytes before the first record; CSV: records */
-  uint64_t record;     /* FIXED: bytes of one */
-  emb_samples_field label, timestamp;
-} emb_samples_format;
-/* EMB_RANGE: what in it cannot be. */
-int emb_samples_check(const emb_samples_format *format, emb_err *err);
-
-/* A file as it was when it was surveyed. */
-typedef struct emb_samples_file {
-  const char *path;
-  int64_t id; /* the caller's: the same of the same file */
-  uint64_t bytes;
-  int64_t changed_ns; /* time of its last change, since 1970 */
-  uint64_t sum;       /* of its first and its last 4 KiB */
-} emb_samples_file;
-
-/* Records one behind the other: EMB_SAMPLES_BLOCK of them, or at a file's end
-** fewer. */
-typedef struct emb_samples_block {
-  uint64_t number; /* from 0 */
-  uint32_t records;
-  int64_t least, most; /* their timestamps; 0 where these are no field */
-  const void *spans;   /* where each is; FIXED: NULL */
-  size_t bytes;        /* of spans */
-} emb_samples_block;
-typedef struct emb_samples_ask {
-  const char *path;           /* absolute */
-  const char *index;          /* INDEXED: the other file's path */
-  const char *label_name;     /* CSV: the columns by the names that the first */
-  const char *timestamp_name; /* record has; they are put into the format; or
-                                 NULL */
-  emb_samples_format *format;
-  /* Gets each block; not of a FIXED file without a field of timestamps, which
-  ** needs none.  Not 0: the survey ends with EMB_ABORT. */
-  int (*block)(void *arg, const emb_samples_block *block);
-  int (*stop)(void *arg); /* not 0: EMB_INTERRUPT; or NULL */
-  void *arg;
-} emb_samples_ask;
-typedef struct emb_samples_found {
-  uint64_t bytes, records;
-  int64_t changed_ns;
-  uint64_t sum;        /* of both ends */
-  uint64_t all;        /* of the whole file; 0: it was not read */
-  int64_t least, most; /* timestamps, where they are a field */
-} emb_samples_found;
-/* Memory: 2 MiB and the longest record.  Errors: CANTOPEN, IOERR, NOMEM,
-** INTERRUPT, MISMATCH (the file is not of that format: the text says where),
-** and those of emb_samples_check. */
-int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
-                       emb_err *err);
-/* Whether the file still is what it was: size, time, and both ends; with `all`
-** not 0 every byte.  CANTOPEN: it is not there; MISMATCH: it has changed. */
-int emb_samples_verify(const emb_samples_file *file, uint64_t all,
-                       int (*stop)(void *), void *arg, emb_err *err);
-/* Where the records of a block are: offsets[i] up to offsets[i + 1].  CORRUPT:
-** that cannot be in a file of so many bytes. */
-int emb_samples_offsets(const emb_samples_block *block, uint64_t file_bytes,
-                        uint64_t offsets[EMB_SAMPLES_BLOCK + 1], emb_err *err);
-
-/* What a record consists of; the parts point into it. */
-typedef struct emb_samples_part {
-  const uint8_t *at;
-  size_t bytes;
-} emb_samples_part;
-typedef struct emb_samples_sample {
-  uint32_t label_type; /* EMB_SAMPLES_; CSV: BYTES */
-  int64_t label;       /* UINT, INT */
-  double label_real;   /* FLOAT */
-  emb_samples_part label_part;
-  int label_quoted; /* CSV: it has doubled quotes in it */
-  int64_t timestamp;
-  /* The record without these fields, in so many parts. */
-  emb_samples_part payload[3];
-  uint32_t parts;
-} emb_samples_sample;
-/* MISMATCH: the record is not of that format. */
-int emb_samples_split(const emb_samples_format *format, const void *record,
-                      size_t bytes, emb_samples_sample *sample, emb_err *err);
-/* A quoted field of CSV without its doubled quotes; returns how many bytes. */
-size_t emb_samples_unquote(const emb_samples_part *part, char *to);
-/* 1: a field of CSV is written as an integer that int64 holds. */
-int emb_samples_integer(const emb_samples_part *part, int64_t *number);
-
-/* Who reads.  One thread at a time; files that are open are shared by all
-** readers of the process. */
-typedef struct emb_samples_reader emb_samples_reader;
-/* is_cached: through the system's page cache, else past it. */
-int emb_samples_open(int is_cached, emb_samples_reader **reader, emb_err *err);
-/* After its batches; NULL is allowed. */
-void emb_samples_close(emb_samples_reader *reader);
-
-/* Records that are read together.  They are added, in the order of their places
-** where that can be, and reading begins while they are; several batches of a
-** reader may be under way. */
-typedef struct emb_samples_batch emb_samples_batch;
-/* bytes: of memory, about; one record may take more. */
-int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
-                          emb_samples_batch **batch, emb_err *err);
-void emb_samples_batch_free(emb_samples_batch *batch);
-/* Waits for what is under way, and has no records. */
-void emb_samples_batch_clear(emb_samples_batch *batch);
-/* *added = 0: it has no room for one more.  Errors: CANTOPEN and MISMATCH as
-** emb_samples_verify, IOERR, NOMEM, CORRUPT (not in the file). */
-int emb_samples_batch_add(emb_samples_batch *batch,
-                          const emb_samples_file *file, uint64_t offset,
-                          uint64_t bytes, int *added, emb_err *err);
-/* All were added. */
-int emb_samples_batch_start(emb_samples_batch *batch, emb_err *err);
-/* All are there, and their files were as they should be after the reads. */
-int emb_samples_batch_wait(emb_samples_batch *batch, emb_err *err);
-/* The i-th that was added, after the wait, until the batch is cleared. */
-const void *emb_samples_batch_record(const emb_samples_batch *batch, size_t i,
-                                     size_t *bytes);
-/* A path that means the same wherever the process works: as env->absolute. */
-int emb_samples_absolute(const char *path, char *to, size_t size, emb_err *err);
-
-/* The regular files in a directory, links to them too, in the order of the
-** bytes of their names; without those in directories below it, and those whose
-** names begin with a dot. */
-typedef struct emb_samples_directory emb_samples_directory;
-typedef struct emb_samples_entry {
-  const char *path; /* an absolute one, until the next call; NULL: no more */
-  uint64_t bytes;
-  int64_t changed_ns; /* last, since 1970 */
-} emb_samples_entry;
-/* wanted, which may be NULL, says of a name whether it is.  To be closed after
-** an error, too.  Errors: CANTOPEN, NOMEM. */
-int emb_samples_directory_open(const char *path,
-                               int (*wanted)(void *arg, const char *name),
-                               void *arg, emb_samples_directory **directory,
-                               emb_err *err);
-/* Errors: CANTOPEN, RANGE (a path that is too long). */
-int emb_samples_directory_next(emb_samples_directory *directory,
-                               emb_samples_entry *entry, emb_err *err);
-void emb_samples_directory_close(emb_samples_directory *directory);
-
 /* ---- progress ---------------------------------------------------------- */
 
 /* A call that takes long and runs now. */
@@ -1648,128 +1343,6 @@ int64_t emb_owner_of(const char *dir);
 /* EMB_OK when this process owns the store and serves others; EMB_BUSY when it
 ** does not own it, another code when it owns it alone: the error says why. */
 int emb_is_served(emb_store *store, emb_err *err);
-
-/* ---- choosing data ------------------------------------------------------ */
-
-/* A number x, 0 <= x < 1, a multiple of 2^-53, uniformly distributed over keys;
-** the same on every machine and in every version.  Each argument is a word,
-** from an integer or from bytes, which differ as text and as blob. */
-uint64_t emb_random_integer(int64_t integer);
-uint64_t emb_random_bytes(const void *bytes, size_t n, int is_text);
-double emb_random(uint64_t seed, uint64_t stream, uint64_t key);
-
-/* n vectors of dim elements, which are finite, each with a key. */
-typedef struct emb_points {
-  const int64_t *keys;
-  const float *vectors;
-  size_t n;
-  uint32_t dim;
-  int (*interrupted)(void *); /* asked now and then: not 0 ends the call with
-                                 EMB_INTERRUPT; NULL: never */
-  void *arg;                  /* what it is called with */
-} emb_points;
-
-typedef struct emb_chosen {
-  uint64_t row;  /* of the points, from 0 */
-  double weight; /* what it counts in training */
-  double gain;   /* what it added when it was chosen; k-center: its distance
-                    from the nearest of those before it, NaN for the first */
-} emb_chosen;
-
-/* Chooses k of them, or all n if that is less, in the order in which they were
-** chosen.  method is a text that sql/manual/choosing.md describes: "k-center",
-** "craig", "gradmatch", "submodular(facility_location)", ...  Of points that
-** are as good the one that stands first is chosen.  Nothing but the memory of
-** the call is touched.  Errors: RANGE (method), NOMEM, INTERRUPT. */
-int emb_coreset(const emb_points *points, size_t k, const char *method,
-                emb_chosen *chosen, emb_err *err);
-/* EMB_RANGE, with what is wrong, when the method may not be this text. */
-int emb_coreset_check(const char *method, emb_err *err);
-
-/* Two samples of vectors: the first `references`, then the others. */
-typedef struct emb_drift {
-  const float *vectors;
-  size_t references, others;
-  uint32_t dim;
-  double unit;  /* 1 in the vectors is this much, for gamma: as a rule 1 */
-  double gamma; /* of exp(-gamma * squared distance); 0: 1 / the median of the
-                   squared distances of the references */
-  int median_of_all;          /* or of all vectors */
-  int is_biased;              /* the biased estimate */
-  int (*interrupted)(void *); /* as in emb_points */
-  void *arg;
-} emb_drift;
-
-/* The squared maximum mean discrepancy.  Errors: RANGE (less than two vectors
-** in a sample), NOMEM, INTERRUPT. */
-int emb_drift_mmd(const emb_drift *ask, double *mmd, emb_err *err);
-
-/* Of two samples of finite numbers, n and m > 0, which are sorted: the greatest
-** difference of the distribution functions; the two-sample statistic of
-** Cramer and von Mises; Hellinger's distance of the histograms with so many
-** equal parts between the least and the greatest of all (0: Sturges' number of
-** them), which may change the numbers. */
-double emb_drift_ks(double *x, size_t n, double *y, size_t m);
-double emb_drift_cvm(double *x, size_t n, double *y, size_t m);
-double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
-                           size_t parts);
-
-/* ---- differences --------------------------------------------------------- */
-
-/* How to make some bytes, the result, of others, the base, bit by bit: a model
-** of the one that it was trained from, say.  FORMAT.md, "Differences", has the
-** bytes.  Both are arrays of little-endian elements; where the base ends early
-** it goes on with zeros, so a difference from nothing is a whole model.
-** Nothing but the memory of the call is touched: some blocks, and what zstd
-** takes. */
-typedef struct emb_bytes {
-  const void *at; /* NULL where n is 0 */
-  size_t n;
-} emb_bytes;
-
-enum {
-  EMB_DIFF_SUB = 1, /* the integers of the bits: result - base, modulo 2^bits;
-                       of floats it is small where these are near */
-  EMB_DIFF_XOR = 2
-};
-
-typedef struct emb_diff_how {
-  int op;                     /* EMB_DIFF_SUB or EMB_DIFF_XOR */
-  uint32_t width;             /* bytes of an element: 1, 2, 4 or 8 */
-  int split_exponent;         /* exponents apart from the other bytes */
-  int rle;                    /* equal bytes in a row, counted */
-  int level;                  /* of zstd, 1 to 19; 0: without */
-  int (*interrupted)(void *); /* as in emb_points */
-  void *arg;
-} emb_diff_how;
-
-/* Bytes that the difference of a result of n bytes has at most; 0: RANGE. */
-size_t emb_diff_room(const emb_diff_how *how, size_t n);
-/* Writes the difference to emb_diff_room(how, result->n) bytes, of which it
-** takes *bytes.  err may be NULL.  Errors: RANGE (how), NOMEM, INTERRUPT. */
-int emb_diff(const emb_diff_how *how, const emb_bytes *base,
-             const emb_bytes *result, void *difference, size_t *bytes,
-             emb_err *err);
-
-/* What a difference says of itself. */
-typedef struct emb_diff_head {
-  uint64_t base_bytes, base_sum; /* of the base; a sum is XXH3-64 */
-  uint64_t result_bytes, result_sum;
-  int op;
-  uint32_t width;
-  int split_exponent;
-} emb_diff_head;
-
-/* Reads that, after the checksum of all of it.  result_bytes is not more than
-** what so many bytes can say, which is 7,000 to 60,000 times as many.  Errors:
-** NOTADB (no difference, or a newer format), CORRUPT (damaged). */
-int emb_diff_read(const emb_bytes *difference, emb_diff_head *head,
-                  emb_err *err);
-/* Writes the result to head.result_bytes bytes, which are undefined after an
-** error.  interrupted may be NULL.  Errors: those of emb_diff_read, MISMATCH
-** (another base), CORRUPT, NOMEM, INTERRUPT. */
-int emb_patch(const emb_bytes *base, const emb_bytes *difference, void *result,
-              int (*interrupted)(void *), void *arg, emb_err *err);
 
 #ifdef __cplusplus
 }

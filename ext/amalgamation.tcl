@@ -1,15 +1,16 @@
-# amalgamation.tcl -- engine and extension as one C file and one header.
+# amalgamation.tcl -- engine and extension as one C file and the public headers.
 #
 #     tclsh ext/amalgamation.tcl DIRECTORY ?FILE ...?
 #
-# Writes DIRECTORY/emb.c and DIRECTORY/emb.h from the sources FILE, in the order
-# given.  A header stands where it is first included; one without a guard, which
+# Writes DIRECTORY/emb.c from the sources FILE, in the order given, and copies the
+# public headers beside it.  A header stands where it is first included; one without a guard, which
 # is a template, each time.  What a source file defines for the preprocessor ends
 # with it.  Static names are unique in the whole project, which the compiler
 # checks here.  COMMIT of the environment is the one that the file is made from.
 
 set root [file dirname [file dirname [file normalize [info script]]]]
 set seen [dict create]
+set public {engine/emb.h engine/storage/pack/emb_file.h engine/data/emb_data.h}
 
 proc text {path} {
   set channel [open $path]
@@ -36,8 +37,9 @@ proc expand {path} {
       continue
     }
     set header [file normalize [file join [file dirname $path] $name]]
-    if {[relative $header] eq "engine/emb.h"} {
-      lappend out "#include \"emb.h\""
+    if {![file exists $header]} {set header [file join $::root $name]}
+    if {[relative $header] in $::public || "engine/$name" in $::public} {
+      lappend out "#include \"[file tail $name]\""
     } elseif {![dict exists $::seen $header]} {
       if {[is_guarded [text $header]]} {dict set ::seen $header 1}
       lappend out {*}[expand $header] "/* ---- [relative $path], on ---- */"
@@ -81,4 +83,4 @@ file mkdir $directory
 set channel [open $directory/emb.c w]
 puts $channel [join $lines \n]
 close $channel
-file copy -force $root/engine/emb.h $directory/emb.h
+foreach header $public {file copy -force $root/$header $directory}

@@ -3,17 +3,21 @@
 ** init.c -- how SQLite loads emb.
 **
 ** ENTRY     sqlite3_emb_init          everything
+**           sqlite3_emb_data_init     choosing training data (data/), without
+**                                     the tables of module emb
 **           sqlite3_emb_nofile_init   vector arithmetic only: for hosts that
 **                                     run other people's SQL
+** WITHOUT   -DEMB_OMIT_DATA leaves data/ and its entry point out.
 ** DYNAMIC   SELECT load_extension('./emb'), .load ./emb and the like.  The
 **           library stays loaded for the life of the process, because stores
 **           are shared by its connections and have threads.
 ** STATIC    Compile with -DSQLITE_CORE, then sqlite3_emb_init(db, NULL, NULL)
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
-#include "ext/data/choose/choose.h"
-#include "ext/data/pipeline/pipeline.h"
-#include "ext/data/dataset/samples.h"
+#include "ext/tvf/tvf.h"
+#ifndef EMB_OMIT_DATA
+#include "ext/data/data.h"
+#endif
 SQLITE_EXTENSION_INIT1
 
 /* The first SQLite with sqlite3_vtab_in. */
@@ -25,6 +29,10 @@ EXPORT int sqlite3_emb_init(sqlite3 *db, char **message,
                             const sqlite3_api_routines *api);
 EXPORT int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
                                    const sqlite3_api_routines *api);
+#ifndef EMB_OMIT_DATA
+EXPORT int sqlite3_emb_data_init(sqlite3 *db, char **message,
+                                 const sqlite3_api_routines *api);
+#endif
 
 #ifdef SQLITE_CORE
 #define RESULT_LOADED SQLITE_OK
@@ -50,12 +58,14 @@ static int check_version(char **message) {
 ** wait for its lock, which Python does not expect of loading an extension.) */
 static int register_vector_functions(sqlite3 *db) {
   int rc = ext_register_vector_functions(db);
+#ifndef EMB_OMIT_DATA
   if (rc == SQLITE_OK)
-    rc = ext_choose_register(db);
+    rc = ext_data_register_functions(db);
+#endif
   return rc == SQLITE_BUSY ? SQLITE_OK : rc;
 }
 
-/* What both entry points do.  They do not call each other: SQLite opens
+/* What all entry points do.  They do not call each other: SQLite opens
 ** libraries for all to see, and of two copies of this one in a process the
 ** second would call the first one's. */
 static int init_start(sqlite3 *db, char **message,
@@ -68,7 +78,7 @@ static int init_start(sqlite3 *db, char **message,
 }
 
 /* What has to do with tables. */
-static int register_all(struct ext_conn *conn) {
+static int register_tables(struct ext_conn *conn) {
   static int (*const registers[])(struct ext_conn *) = {
       ext_signal_register,       ext_fn_store_register,
       ext_fn_async_register,     ext_fn_file_register,
@@ -81,11 +91,11 @@ static int register_all(struct ext_conn *conn) {
       ext_tvf_tables_register,   ext_tvf_backup_register,
       ext_tvf_progress_register, ext_tvf_clients_register,
       ext_tvf_serve_register,    ext_tvf_pending_register,
-      ext_tvf_sample_register,   ext_fn_join_register,
-      ext_tvf_join_register,     ext_choose_chosen_register,
-      ext_samples_register,      ext_pipeline_register,
-      ext_fn_bag_register};
+      ext_tvf_sample_register,   ext_fn_bag_register};
   int rc;
+  if (conn->has_tables)
+    return SQLITE_OK;
+  conn->has_tables = 1;
   conn->refs++;
   rc = sqlite3_create_module_v2(conn->db, "emb", ext_vtab_module(), conn,
                                 ext_conn_unref);
@@ -95,6 +105,32 @@ static int register_all(struct ext_conn *conn) {
   return rc;
 }
 
+/* What chooses training data. */
+static int register_data(struct ext_conn *conn) {
+#ifndef EMB_OMIT_DATA
+  if (!conn->has_data) {
+    conn->has_data = 1;
+    return ext_data_register(conn);
+  }
+#else
+  (void)conn;
+#endif
+  return SQLITE_OK;
+}
+
+static int register_on(sqlite3 *db, int tables) {
+  struct ext_conn *conn = ext_conn_ref(db);
+  int rc = SQLITE_OK;
+  if (conn == NULL)
+    return SQLITE_NOMEM;
+  if (tables)
+    rc = register_tables(conn);
+  if (rc == SQLITE_OK)
+    rc = register_data(conn);
+  ext_conn_unref(conn);
+  return rc == SQLITE_OK ? RESULT_LOADED : rc;
+}
+
 int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
                             const sqlite3_api_routines *api) {
   return init_start(db, message, api);
@@ -102,16 +138,14 @@ int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
 
 int sqlite3_emb_init(sqlite3 *db, char **message,
                      const sqlite3_api_routines *api) {
-  struct ext_conn *conn;
-  int fresh;
   int rc = init_start(db, message, api);
-  if (rc != SQLITE_OK)
-    return rc;
-  conn = ext_conn_ref(db, &fresh);
-  if (conn == NULL)
-    return SQLITE_NOMEM;
-  if (fresh)
-    rc = register_all(conn);
-  ext_conn_unref(conn);
-  return rc == SQLITE_OK ? RESULT_LOADED : rc;
+  return rc == SQLITE_OK ? register_on(db, 1) : rc;
 }
+
+#ifndef EMB_OMIT_DATA
+int sqlite3_emb_data_init(sqlite3 *db, char **message,
+                          const sqlite3_api_routines *api) {
+  int rc = init_start(db, message, api);
+  return rc == SQLITE_OK ? register_on(db, 0) : rc;
+}
+#endif

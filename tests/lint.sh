@@ -29,13 +29,27 @@ check_comments() {
 $broken"
 }
 
-# The layers, from below; a folder may include what is lower, and its own.  A
-# header named after its folder, as env/env_os.h, is private to it.
-layers='base env process epoch mem rec vec choose ivf pack diff schema index log cache kernel ckpt
-consumer session samples bound life table bank bag txn scan ahead snapshot nearest sample
-delta backup serve api
-ext/value ext/dict ext/data/join ext/conn ext/table ext/fn ext/backup ext/tvf ext/data/choose
-ext/data/dataset ext/data/pipeline ext'
+# The rooms, from below, and in each its folders, from below.  A file includes and
+# calls what is in its own folder or below it.  A header named after its folder, as
+# env/env_os.h, is private to it.
+layers='base base/env base/process base/epoch base/mem
+math/vec math/ivf
+storage/rec storage/pack storage/schema storage/index storage/log storage/cache
+storage/kernel storage/ckpt storage/consumer
+table/store table/session table/owner table/jobs table/bound table/rows table/bank
+table/bag table/txn table/scan
+features/retention features/memory features/lookahead features/warmup features/snapshot
+features/nearest features/negatives features/delta features/backup features/verify
+features/stats features/background
+remote/serve
+api
+data/dataset data/choose data/diff
+ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf
+ext/data/choose ext/data/dataset ext/data/join ext/data/models ext/data/pipeline ext/data
+ext'
+# What any file of engine/ and ext/ may include.
+everywhere='engine/emb.h engine/storage/pack/emb_file.h engine/base/seed.h engine/base/near.h
+engine/base/debug.h engine/base/text.h'
 rank() {
   local layer n=0
   for layer in $layers; do
@@ -54,23 +68,36 @@ folder() {
   echo "${path#engine/}"
 }
 
-# One include: $1 the file, $2 what it names.
+# Choosing data is a product of its own: nothing of the tables knows it, and it
+# knows no store.  $1 and $2: folders.
+crosses_products() {
+  case $1 in
+  data/*) [[ $2 != data/* && $2 != base* && $2 != math/* && $2 != storage/pack ]] ;;
+  ext | ext/data*) false ;;
+  *) [[ $2 == data/* || $2 == ext/data* ]] ;;
+  esac
+}
+
+# One include: $1 the file, $2 what it names, from the top or in its own folder.
 check_include() {
-  local path from to name
-  path=$(realpath -m --relative-to=. "$(dirname "$1")/$2")
+  local path=$2 from to name
+  [ -e "$(dirname "$1")/$2" ] && path=$(realpath -m --relative-to=. "$(dirname "$1")/$2")
+  [ "$2" = emb.h ] && path=engine/emb.h # of a public header
   from=$(folder "$1")
   to=$(folder "$path")
   name=$(basename "$path" .h)
   [ -e "$path" ] || complain "$1 includes $2, which is not there"
-  case $path in engine/emb.h | engine/base/seed.h | engine/base/near.h) return ;; esac
-  case $path in engine/base/debug.h | engine/base/text.h) return ;; esac
+  [[ " $(echo $everywhere) " == *" $path "* ]] && return
+  [[ $from == *data/* && $path == engine/data/emb_data.h ]] && return
   if [ "$from" = "$to" ]; then return; fi
   if [ -z "$(rank "$from")" ]; then
     complain "$1 is in a folder that lint.sh does not know"
   elif [[ $from == ext* && $path == engine/* ]]; then
-    complain "$1 includes $path: ext/ sees only engine/emb.h"
+    complain "$1 includes $path: ext/ sees only the public headers of engine/"
   elif [ -z "$(rank "$to")" ] || [ "$(rank "$to")" -ge "$(rank "$from")" ]; then
     complain "$1 includes $path, which is not below it"
+  elif crosses_products "$from" "$to"; then
+    complain "$1 includes $path, which is of another product"
   elif [[ $name == "${to##*/}_"* ]]; then
     complain "$1 includes $path, which is private to $to/"
   fi
@@ -83,37 +110,50 @@ check_order() {
   done < <(grep -rHoP '^\s*#\s*include\s+"\K[^"]+' engine ext --include='*.[ch]')
 }
 
-# Which object calls which other one.  What stands in a list, as the tasks and
-# files of a store do, is not called by name.
+# All sources of a product, and their objects.
+sources() { find "$@" -name '*.c' | LC_ALL=C sort; }
+objects() { sources "$@" | sed "s|^|$OBJECTS/|; s|c\$|o|"; }
+
+# Which source calls which other one, and by which name.  What stands in a list, as
+# the tasks and files of a store do, is not called by name.
 calls() {
-  nm -AP "$@" | awk '{ sub(/:$/, "", $1) }
+  objects engine ext | xargs nm -AP | awk -v prefix="$OBJECTS/" '
+    { sub(/:$/, "", $1); sub(prefix, "", $1); sub(/o$/, "c", $1) }
     $3 == "T" { at[$2] = $1 }
     $3 == "U" { from[NR] = $1; name[NR] = $2 }
     END { for (i in from) if (name[i] in at && at[name[i]] != from[i])
-            print from[i], at[name[i]] }' | sort -u
+            print from[i], at[name[i]], name[i] }' | sort -u
 }
 
-# The files of a folder of engine/ have an order, and so have all of ext/: none
+# Calls go down, as includes do, whatever the name of the function is; and no file
 # calls, through others, itself.
-check_circles() {
-  local folder circle
-  for folder in engine/*/ ext/; do
-    mapfile -t objects < <(find "$folder" -name '*.c' -printf "$OBJECTS/%p\n" |
-      sed 's/c$/o/')
-    circle=$(calls "${objects[@]}" | tsort 2>&1 >/dev/null | head -20)
-    [ -z "$circle" ] || complain "files that call each other in a circle:
+check_calls() {
+  local from to name circle a b
+  while read -r from to name; do
+    a=$(folder "$from")
+    b=$(folder "$to")
+    if [ "$a" = "$b" ]; then continue; fi
+    if [[ $a == ext* && $b != ext* ]]; then
+      [[ $b != data/* || $a == ext/data/* ]] ||
+        complain "$from calls $name of $to, which is of another product"
+    elif [ "$(rank "$b")" -ge "$(rank "$a")" ]; then
+      complain "$from calls $name of $to, which is not below it"
+    elif crosses_products "$a" "$b"; then
+      complain "$from calls $name of $to, which is of another product"
+    fi
+  done < <(calls | awk '{ d = $1; e = $2; sub(/[^\/]*$/, "", d); sub(/[^\/]*$/, "", e) }
+      d != e')
+  circle=$(calls | awk '{print $1, $2}' | sort -u | tsort 2>&1 >/dev/null | head -20)
+  [ -z "$circle" ] || complain "files that call each other in a circle:
 $circle"
-  done
 }
 
 # The name of a function says how far it reaches: in engine/ it begins with what
 # is found in one folder only, and has two underscores there exactly if nothing
 # outside the folder calls it; in ext/ it begins with ext_.
 check_reach() {
-  mapfile -t objects < <(printf "$OBJECTS/%s\n" engine/*/*.c | sed 's/c$/o/')
-  mapfile -t outer < <(printf "$OBJECTS/%s\n" ext/*.c ext/*/*.c | sed 's/c$/o/')
   local found
-  found=$(nm -AP "${objects[@]}" | awk '
+  found=$(objects engine | xargs nm -AP | awk '
     { sub(/:$/, "", $1); n = split($1, path, "/"); folder = path[n - 1] }
     $2 ~ /^(emb|local)_/ { next }
     $3 == "T" { at[$2] = folder }
@@ -131,12 +171,12 @@ check_reach() {
           print name " is called in " at[name] "/ only: its name takes two underscores"
       }
     }' | sort -u
-    nm -AP "${outer[@]}" | awk '$3 == "T" && $2 !~ /^(ext_|sqlite3_emb_)/ {
+    objects ext | xargs nm -AP | awk '$3 == "T" && $2 !~ /^(ext_|sqlite3_emb_)/ {
       print $2 " of ext/ does not begin with ext_" }')
   # In another folder's file such a name can only stand in an inline function.
-  found+=$(for folder in engine/*/; do
-    for name in $(grep -hoE '\b[a-z]+__[a-z_]+\(' "$folder"*.[ch] | sort -u); do
-      grep -lE "\b${name%(}\(" engine/*/*.c | grep -v "^$folder" |
+  found+=$(sources engine | xargs dirname | sort -u | while read -r folder; do
+    for name in $(grep -hoE '\b[a-z]+__[a-z_]+\(' "$folder"/*.[ch] | sort -u); do
+      sources engine | xargs grep -lE "\b${name%(}\(" | grep -v "^$folder/[^/]*$" |
         sed "s|$| calls ${name%(}, which is private to another folder|"
     done
   done | sort -u)
@@ -144,22 +184,24 @@ check_reach() {
 $found"
 }
 
-# A source file that is named with its folder is there.
+# A source file that is named with its folder is there: as kernel/core.h, since the
+# names of folders are unique, or with its whole path.
 check_mentions() {
   local file line name
   while IFS=: read -r file line name; do
     [ -e "$name" ] || [ -e "engine/$name" ] || [ -e "ext/$name" ] ||
       [ -e "$(dirname "$file")/$name" ] ||
+      compgen -G "engine/*/$name" >/dev/null || compgen -G "ext/*/$name" >/dev/null ||
       complain "$file:$line names $name, which is not there"
   done < <(grep -rnoP '^(?!\s*#\s*include).*?(?<![\w/.$-])\K(?!sys/)[a-z]+/([a-z_]+/)*[a-z_]+\.[ch]\b' \
     engine ext tests/unit tests/fault tests/concurrent tests/long tests/lib --include='*.[ch]')
 }
 
-# emb.so shows its two entry points and nothing else.
+# emb.so shows its entry points and nothing else.
 check_exports() {
   local shown
   shown=$(nm -D --defined-only "$EMB_SO" | awk '{print $3}' | sort | xargs)
-  [ "$shown" = "sqlite3_emb_init sqlite3_emb_nofile_init" ] ||
+  [ "$shown" = "sqlite3_emb_data_init sqlite3_emb_init sqlite3_emb_nofile_init" ] ||
     complain "$EMB_SO exports: $shown"
 }
 
@@ -173,7 +215,7 @@ check_system() {
   allowed+='|_GLOBAL_OFFSET_TABLE_|__mem.*_chk|__v?snprintf_chk|__tls_get_addr'
   allowed+='|(sqrt|exp|log|log2|log10|log1p|expm1|pow|floor|ceil|round|fm(ax?|in)|ldexp|nextafter)f?'
   allowed+='|__isoc.*_strto.*|__popcountdi2|__cpu_model|__cpu_features2|__cpu_indicator_init'
-  mapfile -t objects < <(printf "$OBJECTS/%s\n" engine/*/*.c | sed 's/c$/o/')
+  mapfile -t objects < <(objects engine)
   mapfile -t outside < <(printf '%s\n' "${objects[@]}" | grep -v '/engine/base/env/')
   while read -r symbol; do
     complain "engine/ calls $symbol outside env/"
@@ -188,7 +230,7 @@ check_system() {
 
 # Seeded defects (engine/base/seed.h) leave nothing in a product.
 check_seeds() {
-  nm "$EMB_SO" $(printf "$OBJECTS/%s " engine/*/*.o ext/*.o ext/*/*.o) 2>/dev/null |
+  nm "$EMB_SO" $(objects engine ext) 2>/dev/null |
     grep -q emb_defect && complain "a seeded defect in $OBJECTS"
 }
 
@@ -210,7 +252,7 @@ $other"
 # engine/base/debug.h, of which nothing is left in it.
 check_aborts() {
   local found
-  found=$(nm -u $(printf "$OBJECTS/%s\n" engine/*/*.c ext/*.c ext/*/*.c | sed 's/c$/o/') |
+  found=$(nm -u $(objects engine ext) |
     grep -E ' (__assert_fail|abort|exit|_exit|debug_failed)$' | sort -u)
   [ -z "$found" ] || complain "$OBJECTS can end its process: $found"
 }
@@ -259,7 +301,7 @@ fi
 check_format
 check_comments
 check_order
-check_circles
+check_calls
 check_reach
 check_mentions
 check_exports

@@ -15,14 +15,6 @@
 #include "engine/table/jobs/job.h"
 #include "engine/table/owner/own.h"
 
-/* Where the session's next call goes: an error, or EMB_OK and session->link. */
-static inline int route_call(const emb_session *session) {
-  emb_session *s = (emb_session *)(uintptr_t)session;
-  int is_own = !s->lost_txn && !s->owed.code &&
-               atomic_load_explicit(&s->store->owner, memory_order_acquire);
-  return __builtin_expect(is_own || s->link, 1) ? EMB_OK : route_session(s);
-}
-
 /* Arguments of a call, 0 where there is none. */
 #define PADDED(...) __VA_ARGS__, 0, 0, 0, 0, 0, 0
 #define SECOND_OF(a, b, ...) (b)
@@ -37,33 +29,11 @@ static inline int route_call(const emb_session *session) {
                                  ARGUMENT(FOURTH, PADDED arguments),           \
                                  ARGUMENT(SIXTH, PADDED arguments)})
 
-/* A call that returns a code is made until it is carried out. */
-static int is_again(const emb_session *session, int *rc, struct deciding *d) {
-  emb_session *s = (emb_session *)(uintptr_t)session;
-  if (*rc == CALL_ELSEWHERE) {
-    *rc = route_again(s);
-    return *rc == EMB_OK;
-  }
-  return *rc == EMB_LOCKED && route_decide(s, rc, d);
-}
-
-/* What a call has open (a scan) it began when that was asked for: so only the
-** call itself asks how a prepared transaction ends. */
-#define HERE(call)                                                             \
-  (session->asks_doubt = session->decides != NULL, rc = (call),                \
-   session->asks_doubt = 0, rc)
-
 #define EMB_CALL(type, name, parameters, arguments)                            \
   type emb_##name parameters {                                                 \
     int rc;                                                                    \
-    struct deciding d = {0};                                                   \
-    do {                                                                       \
-      rc = route_call(session);                                                \
-      rc = rc || session->link ? rc : ENTER(name, arguments);                  \
-      rc = rc              ? rc                                                \
-           : session->link ? served_##name arguments                           \
-                           : HERE(local_##name arguments);                     \
-    } while (__builtin_expect(rc != EMB_OK, 0) && is_again(session, &rc, &d)); \
+    ROUTE(session, rc, ENTER(name, arguments), served_##name arguments,        \
+          local_##name arguments);                                             \
     return rc;                                                                 \
   }
 SESSION_CALLS(EMB_CALL)
@@ -74,13 +44,8 @@ SESSION_CALLS(EMB_CALL)
   }
 SESSION_FACTS(EMB_FACT)
 
-/* The object knows who has it: its first member is the link.  None may be
-** closed. */
-static inline int is_served(const void *object) {
-  return object && *(struct link *const *)object;
-}
 #define FIRST_OF(first, ...) (first)
-#define IS_SERVED(arguments) is_served(FIRST_OF arguments)
+#define IS_SERVED(arguments) route_is_remote(FIRST_OF arguments)
 #define EMB_OBJECT(type, name, parameters, arguments)                          \
   type emb_##name parameters {                                                 \
     return IS_SERVED(arguments) ? served_##name arguments                      \
@@ -90,10 +55,8 @@ HANDLE_CALLS(EMB_OBJECT)
 
 #define EMB_STORE_CALL(type, name, parameters, arguments)                      \
   type emb_##name parameters {                                                 \
-    return !atomic_load(&store->owner) && (atomic_load(&store->served) ||      \
-                                           atomic_load(&store->unloaded))      \
-               ? served_##name arguments                                       \
-               : local_##name arguments;                                       \
+    return route_is_elsewhere(store) ? served_##name arguments                 \
+                                     : local_##name arguments;                 \
   }
 STORE_CALLS(EMB_STORE_CALL)
 
@@ -140,7 +103,7 @@ int64_t emb_count(emb_session *session) {
            : session->err.code ? session->err.code
                                : CALL_ELSEWHERE;
     }
-  } while (rc && is_again(session, &rc, &d));
+  } while (rc && route_is_again(session, &rc, &d));
   return rc ? -1 : n;
 }
 

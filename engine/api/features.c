@@ -10,7 +10,8 @@
 ** the manifest makes a directory a store, so it goes first.
 */
 #include "features.h"
-#include "step.h"
+#include "engine/features/background/step.h"
+#include "engine/features/background/step.h"
 
 #include "engine/table/store/dir.h"
 

@@ -8,7 +8,7 @@
 #include "engine/features/snapshot/chain.h"
 #include "engine/features/snapshot/snapshot.h"
 #include "engine/features/retention/evict.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "engine/features/warmup/warm.h"
 #include "engine/table/bank/bank.h"
 #include "engine/features/nearest/index.h"

@@ -5,7 +5,7 @@
 #ifndef EMB_API_OPEN_H
 #define EMB_API_OPEN_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 int open__make(struct env *env, const char *dir, const emb_config *config,
                emb_store **store, emb_err *err);

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "engine/storage/ckpt/manifest.h"
-#include "engine/features/memory/budget.h"
+#include "engine/table/owner/drop.h"
+#include "engine/table/store/budget.h"
 #include "engine/table/store/dir.h"
 #include "open.h"
 #include "engine/table/owner/own.h"
@@ -17,12 +18,8 @@
 #include "engine/remote/serve/served.h"
 #include "engine/remote/serve/share.h"
 
-/* How often a client's drop tries to get at the list of stores. */
-#define DROP_TRIES 500
-#define DROP_TRY_US 2000
-
 int emb_check_memory(uint64_t bytes, emb_err *err) {
-  return budget__check(registry_env(), bytes, err);
+  return budget_check(env_default(), bytes, err);
 }
 
 int emb_check_index(const char *text, emb_err *err) {
@@ -68,7 +65,7 @@ static uint64_t open_limit_us(const emb_config *config) {
 
 /* Another thread may be waiting for an owner while it opens a store. */
 static int enter_to_open(const emb_config *config, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   if (!config || !config->patience) {
     registry_enter();
     return EMB_OK;
@@ -84,7 +81,7 @@ static int enter_to_open(const emb_config *config, emb_err *err) {
 
 static int open_once(const char *dir, const emb_config *config,
                      emb_store **store, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   uint64_t id[2];
   int rc = EMB_OK, there = 0;
   err_clear(err);
@@ -133,7 +130,7 @@ static int open_once(const char *dir, const emb_config *config,
 ** is not held while waiting for that. */
 int emb_open(const char *dir, const emb_config *config, emb_store **store,
              emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   uint64_t start = env->now_us(env);
   for (;;) {
     int rc = open_once(dir, config, store, err);
@@ -159,7 +156,7 @@ int emb_close(emb_store *store, emb_err *err) {
   if (!store) {
     return EMB_OK;
   }
-  if (registry_env()->process(registry_env()) != store->process) {
+  if (env_default()->process(env_default()) != store->process) {
     return EMB_OK; /* the parent's; nothing of it may be touched here */
   }
   registry_enter();
@@ -178,54 +175,13 @@ int emb_close(emb_store *store, emb_err *err) {
 
 /* ---- a store that is open ---------------------------------------------- */
 
-/* The locks are those under which files are made.  They are not waited for
-** here, since all opening and closing waits meanwhile. */
-static int drop_open(emb_store *store, emb_err *err) {
-  struct core *core = &store->core;
-  struct env_lock *held = NULL;
-  int rc = EMB_LOCKED, os = 0, there = 1;
-  if (pthread_mutex_trylock(&store->own_lock)) {
-    return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
-  }
-  if (pthread_mutex_trylock(&core->ckpt_lock) == 0) {
-    pthread_mutex_lock(&store->txn_lock);
-    int written = store->txn_owner != NULL;
-    if (!written) { /* from now on none begins */
-      atomic_store(&store->dropped, 1);
-    }
-    pthread_mutex_unlock(&store->txn_lock);
-    if (!written) {
-      rc = atomic_load(&store->owner)
-               ? EMB_OK
-               : registry_lock_dir(core->dir, &held, &there, err);
-    }
-    if (!rc && there) {
-      os = dir_remove(registry_env(), core->dir);
-    }
-    if (held) {
-      registry_env()->unlock(registry_env(), held);
-    }
-    if (rc || os) {
-      atomic_store(&store->dropped, 0);
-    } else if (store->tell) {
-      store->tell(store);
-    }
-    pthread_mutex_unlock(&core->ckpt_lock);
-  }
-  pthread_mutex_unlock(&store->own_lock);
-  if (rc == EMB_LOCKED) {
-    return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
-  }
-  return rc ? rc : registry_cannot_remove(core->dir, os, err);
-}
-
 /* The directory goes last, so that its name is no other store's meanwhile; with
 ** it what a call had begun to write when the store was dropped. */
 static int close_dropped(emb_store *store, emb_err *err) {
   char dir[PATH_BYTES];
   snprintf(dir, sizeof dir, "%s", store->core.dir);
   int rc = open__close(store, err);
-  int os = dir_remove(registry_env(), dir);
+  int os = dir_remove(env_default(), dir);
   return rc ? rc
             : registry_cannot_remove(dir, os ? os : registry_remove_dir(dir),
                                      err);
@@ -250,10 +206,10 @@ static int drop_here(const char *dir, const uint8_t uuid[16],
   rc = registry_identify(dir, id, &there, err);
   emb_store *store = there ? registry_find(id) : NULL;
   if (store && (!uuid || memcmp(store->core.uuid, uuid, 16) == 0)) {
-    rc = atomic_load(&store->dropped) ? EMB_OK : drop_open(store, err);
+    rc = atomic_load(&store->dropped) ? EMB_OK : drop_store(store, err);
     store->drop_owed |= rc == EMB_LOCKED;
   } else if (there && !store &&
-             (!uuid || manifest_read(registry_env(), dir, &m, NULL) ||
+             (!uuid || manifest_read(env_default(), dir, &m, NULL) ||
               memcmp(m.uuid, uuid, 16) == 0)) {
     rc = registry_destroy(dir, err);
   }
@@ -290,24 +246,4 @@ int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err) {
     rc = drop_there(dir, uuid, &config, err);
   }
   return rc;
-}
-
-/* For a client.  The process itself may be closing the store, and wait for what
-** it does for clients: so the registry is not waited for without end. */
-int local_drop(emb_store *store, emb_err *err) {
-  struct env *env = registry_env();
-  for (int tries = 0; !registry_try_enter(); tries++) {
-    if (tries == DROP_TRIES) {
-      return err_set(err, EMB_LOCKED, "%s is in use", store->core.dir);
-    }
-    env->sleep_us(env, DROP_TRY_US);
-  }
-  int rc = atomic_load(&store->dropped) ? EMB_OK : drop_open(store, err);
-  store->drop_owed |= rc == EMB_LOCKED;
-  registry_leave();
-  return rc;
-}
-
-int local_is_dropped(const emb_store *store) {
-  return atomic_load(&store->dropped);
 }

@@ -40,6 +40,7 @@
 ** FAILURE   All that was made is removed, as far as that does not fail itself;
 **           copy.db is as it was.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "backup.h"
 SQLITE_EXTENSION_INIT3
 

@@ -2,6 +2,7 @@
 **
 ** copy.c -- the stores and the database that a backup consists of.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "backup.h"
 SQLITE_EXTENSION_INIT3
 

@@ -2,6 +2,7 @@
 **
 ** target.c -- where a backup is to go: what is there already.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "backup.h"
 SQLITE_EXTENSION_INIT3
 

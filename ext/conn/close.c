@@ -14,7 +14,7 @@ void ext_conn_unref(void *arg) {
     ext_link_close(conn->links);
   ext_orphan_settle_closed(conn);
   ext_conn_forget_names(conn);
-  ext_joiners_free(conn->joiners);
+  ext_conn_free_clientdata(conn);
   emb_wait_with(NULL); /* with its patience: nothing took it */
   sqlite3_free(conn);
 }

@@ -21,13 +21,12 @@ static sqlite3_mutex *list_mutex(void) {
   return sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_APP1);
 }
 
-struct ext_conn *ext_conn_ref(sqlite3 *db, int *fresh) {
+struct ext_conn *ext_conn_ref(sqlite3 *db) {
   sqlite3_mutex *mutex = list_mutex();
   struct ext_conn *conn;
   sqlite3_mutex_enter(mutex);
   for (conn = all; conn && conn->db != db; conn = conn->next)
     ;
-  *fresh = conn == NULL;
   if (conn == NULL && (conn = sqlite3_malloc64(sizeof *conn)) != NULL) {
     memset(conn, 0, sizeof *conn);
     conn->db = db;

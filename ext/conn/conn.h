@@ -20,9 +20,9 @@
 **
 ** FILES     store_error.c, place.c and moved.c (where a store is), link.c (a
 **           store in use), conn.c (the list of connections), orphan.c and
-**           signal.c (stores that no table names), close.c (the end), names.c
-**           (which table a name means), encoding.c (of texts), lease.c (reads
-**           that count).
+**           signal.c (stores that no table names), clientdata.c (what others
+**           keep for a connection), close.c (the end), names.c (which table a
+**           name means), encoding.c (of texts), lease.c (reads that count).
 ** INVARIANTS  A link is in its connection's list from ext_link_add to
 **           ext_link_close, and a table in its link's from ext_link_attach to
 **           ext_link_put.  A link with an open cursor or transaction is closed
@@ -34,7 +34,6 @@
 #define EMB_EXT_CONN_H
 
 #include "ext/dict/dict.h"
-#include "ext/data/join/join.h"
 #include <sys/types.h>
 
 /* Format of the shadow table's row, not of the store. */
@@ -99,11 +98,11 @@ struct ext_conn {
   struct ext_link *links;
   struct ext_orphan *orphans;
   struct ext_name *names;
-  struct ext_joiners *joiners;        /* that it has used (join/tvf.c) */
-  struct ext_samples_client *samples; /* of the module emb_samples */
-  uint64_t statements;                /* numbers given out (lease.c) */
-  uint64_t ticked_us;    /* when ext_link_interrupted ran a statement */
-  struct ext_conn *next; /* all connections of the process */
+  uint64_t statements;      /* numbers given out (lease.c) */
+  uint64_t ticked_us;       /* when ext_link_interrupted ran a statement */
+  struct ext_conn *next;    /* all connections of the process */
+  int has_tables, has_data; /* registered on it by an entry point */
+  struct ext_clientdata *clientdata;
 };
 
 /* A prefetch or write-back in flight (fn/async.c). */
@@ -323,7 +322,16 @@ void ext_ticket_free(struct ext_ticket *ticket);
 
 /* The connection's state, made if there is none, with one more reference;
 ** NULL without memory. */
-struct ext_conn *ext_conn_ref(sqlite3 *db, int *fresh);
+struct ext_conn *ext_conn_ref(sqlite3 *db);
+/* What is registered on a connection keeps this for it, under a name, as
+** sqlite3_set_clientdata of SQLite 3.44 has it: free is called at the
+** connection's end.  SQLITE_NOMEM: data was freed. */
+int ext_conn_set_clientdata(struct ext_conn *conn, const char *name, void *data,
+                            void (*free)(void *));
+/* NULL: there is none. */
+void *ext_conn_get_clientdata(const struct ext_conn *conn, const char *name);
+/* All of it is freed. */
+void ext_conn_free_clientdata(struct ext_conn *conn);
 /* A reference less, without freeing; whether it was the last. */
 int ext_conn_leave(struct ext_conn *conn);
 /* After fork() it is the parent's. */

@@ -21,6 +21,7 @@
 **           owned by another process.  A database that is read-only cannot
 **           move it and reads it where it is.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
 

@@ -18,6 +18,7 @@
 **
 ** None of these may stand in the schema, so a path never comes from there.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
 

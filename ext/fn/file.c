@@ -9,6 +9,7 @@
 ** tvf/file.c reads one.  None of these may stand in the schema, so a path never
 ** comes from there.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
 

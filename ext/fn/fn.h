@@ -11,7 +11,7 @@
 **           the engine at once and are SQLITE_DIRECTONLY.  Each file registers
 **           its own on the connection and takes references to it.
 ** FILES     fn.c (what those on a table have in common), vector.c, aggregate.c,
-**           each.c, quantize.c, diff.c (arithmetic), store.c, async.c,
+**           each.c, quantize.c (arithmetic), store.c, async.c,
 **           delta.c, file.c, gc.c, serve.c, sample.c, bag.c (on tables).  tvf/
 **           uses fn.c, delta.c and sample.c for its arguments, and serve.c.
 ** STATE     None here: tickets and versions are the link's.
@@ -41,9 +41,6 @@
 **                              emb.h says in which form and how far off
 **   emb_dequantize(B,type)     and back, to float32
 **   emb_dequantize(B,type,dimensions)   the same; for an odd number of int4
-**   emb_diff(base,result)      how to make result of base, bit by bit: BLOBs
-**   emb_diff(base,result,options)      'operator=xor, width=2, ...': diff.c
-**   emb_patch(base,difference)         and makes it
 **   emb_slot_key(slot,id)      key with this slot (0 to 32767) in bits 48 to 62
 **   emb_slot(key)              its slot
 **   emb_version()              "0.1.0"
@@ -60,11 +57,9 @@ int ext_register_vector_functions(sqlite3 *db);
 int ext_register_vector_aggregates(sqlite3 *db);
 int ext_register_vector_tables(sqlite3 *db);
 int ext_register_vector_quantizers(sqlite3 *db);
-int ext_register_vector_diffs(sqlite3 *db);
 
 /* ---- functions on a table ------------------------------------------------ */
 
-int ext_fn_join_register(struct ext_conn *conn);
 int ext_fn_store_register(struct ext_conn *conn);
 int ext_fn_async_register(struct ext_conn *conn);
 int ext_fn_file_register(struct ext_conn *conn);

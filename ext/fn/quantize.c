@@ -6,6 +6,7 @@
 ** Each function is known by its name, which is its user data.  The BLOBs may
 ** come from anywhere: the engine checks that what they decode to is finite.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "fn.h"
 
 #include <string.h>

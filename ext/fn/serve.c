@@ -50,7 +50,7 @@ static int serve_busy(void *conn, int waits) {
 /* A connection with nothing in it but the tables. */
 static int serve_connect(struct ext_serve *serve, struct ext_table *table,
                          char **err) {
-  int fresh, rc;
+  int rc;
   sqlite3_free(serve->name);
   serve->name = sqlite3_mprintf("%s", table->name);
   rc = serve->name ? ext_place_connect(table, &serve->db) : SQLITE_NOMEM;
@@ -60,7 +60,7 @@ static int serve_connect(struct ext_serve *serve, struct ext_table *table,
                : ext_sql_error(err, serve->db, rc);
   sqlite3_progress_handler(serve->db, 500, serve_progress, serve->conn);
   sqlite3_busy_handler(serve->db, serve_busy, serve->conn);
-  serve->own = ext_conn_ref(serve->db, &fresh);
+  serve->own = ext_conn_ref(serve->db);
   if (serve->own == NULL)
     return SQLITE_NOMEM;
   serve->own->refs++;

@@ -367,7 +367,5 @@ int ext_register_vector_functions(sqlite3 *db) {
     rc = ext_register_vector_tables(db);
   if (rc == SQLITE_OK)
     rc = ext_register_vector_quantizers(db);
-  if (rc == SQLITE_OK)
-    rc = ext_register_vector_diffs(db);
   return rc;
 }

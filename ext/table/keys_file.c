@@ -19,6 +19,7 @@
 **           makes one transaction of it, has more.
 ** THREADS   As conn.h says.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "table.h"
 SQLITE_EXTENSION_INIT3
 

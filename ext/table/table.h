@@ -23,6 +23,7 @@
 #ifndef EMB_EXT_TABLE_H
 #define EMB_EXT_TABLE_H
 
+#include "engine/storage/pack/emb_file.h"
 #include "ext/conn/conn.h"
 
 /* ---- columns.c: the columns of a table ---------------------------------- */

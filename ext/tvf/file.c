@@ -11,6 +11,7 @@
 ** are the keys, and its rowids the numbers they had; key = ? reads all texts
 ** before its row.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
 

@@ -7,7 +7,7 @@
 #include "store_help.h"
 
 #include "engine/storage/kernel/observe.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "files.h"
 
 #include <pthread.h>

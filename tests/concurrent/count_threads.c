@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum { DIM = 4, THREADS = 4 };
 

@@ -169,7 +169,7 @@ static int start(const char *options) {
   (void)sem_init(&moment.gone, 0, 0);
   (void)sem_init(&moment.stopped, 0, 0);
   (void)sem_init(&moment.release, 0, 0);
-  registry_set_env(&env);
+  env_set_default(&env);
   (void)snprintf(file, sizeof file, "%s/app.db", test_dir());
   moment.db = db = connect_to_it();
   other = connect_to_it();
@@ -192,7 +192,7 @@ static void finish(void) {
   runs(db, "INSERT INTO items(items) VALUES('integrity-check')");
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
   CHECK_EQ_INT(sqlite3_close(other), SQLITE_OK);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   (void)alarm(0);
 }
 

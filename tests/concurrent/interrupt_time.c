@@ -15,7 +15,7 @@
 #include "sql_help.h"
 #include "store_help.h"
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -316,7 +316,7 @@ static int drop_in_child(int nth) {
     deadly.rename = deadly_rename;
     deadly.unlink = deadly_unlink;
     deadly.remove_dir = deadly_remove;
-    registry_set_env(&deadly);
+    env_set_default(&deadly);
     fill_pool(pool, 2, SQLITE_OPEN_FULLMUTEX);
     calls = 0;
     die_at = nth;

@@ -188,7 +188,7 @@ static void recover_slowly(const char *dir) {
   emb_err err;
   slow = env_posix;
   slow.list_dir = slow_list;
-  registry_set_env(&slow);
+  env_set_default(&slow);
   MUST(emb_open(dir, &reader_config, &store, &err));
   decide(store);
   while (!atomic_load(&shared->stop))

@@ -19,6 +19,7 @@
 ** The only errors that may come are those that say why a file cannot be taken
 ** now (GAP), and that another is writing the same file (BUSY).
 */
+#include "engine/storage/pack/emb_file.h"
 #include "store_help.h"
 
 #include <pthread.h>
@@ -26,7 +27,7 @@
 #include "engine/features/snapshot/chain.h"
 #include "engine/storage/consumer/position.h"
 #include "engine/storage/pack/pack.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum {
   DIM = 16,

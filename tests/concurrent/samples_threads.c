@@ -10,6 +10,7 @@
 #include "test.h"
 
 #include "engine/emb.h"
+#include "engine/data/emb_data.h"
 
 #include <pthread.h>
 

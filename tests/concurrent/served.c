@@ -515,7 +515,7 @@ static void own_slowly(const char *dir, int hear, int say) {
   slow.port_open = slow_port;
   slow_hear = hear;
   slow_say = say;
-  registry_set_env(&slow);
+  env_set_default(&slow);
   own(dir, hear, say);
 }
 

@@ -17,7 +17,7 @@
 **
 ** A watchdog ends the program when a thread does not come back.
 */
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "store_help.h"
 
 #include <pthread.h>

@@ -15,7 +15,7 @@
 #include "store_help.h"
 
 #include "engine/base/hash.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "files.h"
 
 enum { DIM = 100, KEYS = 80, LIVES = 200 };

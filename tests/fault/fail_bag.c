@@ -149,7 +149,7 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
 
 static void fail_each(uint32_t kinds, int error) {
   failing_init(&f, &env_posix, test_state.seed);
-  registry_set_env(&f.env);
+  env_set_default(&f.env);
   points = refused = 0;
   make_batch();
   for (int forever = 0; forever < 2; forever++)
@@ -161,7 +161,7 @@ static void fail_each(uint32_t kinds, int error) {
         break;
       points++;
     }
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&f);
   HELP_CAME(refused > 0);
   test_count("calls failed in bags", points);

@@ -148,7 +148,7 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
 
 static void fail_each(uint32_t kinds, int error) {
   failing_init(&f, &env_posix, test_state.seed);
-  registry_set_env(&f.env);
+  env_set_default(&f.env);
   points = errors_of_reads = 0;
   for (int forever = 0; forever < 2; forever++)
     for (uint64_t n = 1; n < 100000; n++) {
@@ -159,7 +159,7 @@ static void fail_each(uint32_t kinds, int error) {
         break;
       points++;
     }
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&f);
   HELP_CAME(errors_of_reads > 0);
   test_count("calls failed beside pending gradients", points);

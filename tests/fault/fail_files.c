@@ -75,7 +75,7 @@ static int make(void) {
   for (int m = 0; m < 3; m++)
     (void)snprintf(files[m], sizeof files[m], "%s/m%d", parent, m);
   failing_init(&f, &env_posix, test_state.seed);
-  registry_set_env(&f.env);
+  env_set_default(&f.env);
   if (!moments_make(parent) || !moment_open(dir, &store, &s))
     return 0;
   OK(s, moment_export(s, 0, -1, files[0]));
@@ -85,7 +85,7 @@ static int make(void) {
 }
 
 static void unmake(void) {
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&f);
   free(kept);
   kept = NULL;

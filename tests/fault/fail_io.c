@@ -58,7 +58,7 @@ TEST(reader_loads_again) {
   fail_copy(bases[BASE_CLEAN].dir, w->dir);
   memcpy(w->now, bases[BASE_CLEAN].after, sizeof w->now);
   failing_init(&w->f, &env_posix, test_state.seed);
-  registry_set_env(&w->f.env);
+  env_set_default(&w->f.env);
   int came = fail_open(w);
   for (int n = 1; came && !w->stop; n++) {
     write_elsewhere(w, 10 + n % 40);
@@ -80,7 +80,7 @@ TEST(reader_loads_again) {
       test_count("I/O calls failed", (uint64_t)(n - 1));
   }
   fail_close(w);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&w->f);
   fail_end(w);
 }

@@ -35,7 +35,7 @@ TEST(no_threads) {
   emb_session *s;
   emb_err err;
   failing_init(&f, &env_posix, test_state.seed);
-  registry_set_env(&f.env);
+  env_set_default(&f.env);
   for (uint64_t n = 1; n <= 2; n++) {
     failing_arm(&f, threads, n, 0, EAGAIN);
     CHECK_EQ_INT(emb_open(dir, &config, &store, &err), EMB_NOMEM);
@@ -70,6 +70,6 @@ TEST(no_threads) {
   }
   CHECK_EQ_INT(failing_out(&f), 0);
   free(vectors);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&f);
 }

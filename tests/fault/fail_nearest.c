@@ -46,7 +46,7 @@ static int make(int with_file) {
   (void)snprintf(source, sizeof source, "%s/source", test_dir());
   (void)snprintf(work, sizeof work, "%s/work", test_dir());
   failing_init(&f, &env_posix, test_state.seed);
-  registry_set_env(&f.env);
+  env_set_default(&f.env);
   memset(&saved, 0, sizeof saved);
   if (!near_open(source, "ivf(lists=12)", 0, &store, &s) ||
       !near_put(s, &saved, 0, KEYS, 1) || !OK(s, emb_checkpoint(s)))
@@ -133,7 +133,7 @@ static void fail_each(void) {
 }
 
 static void unmake(void) {
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&f);
 }
 

@@ -10,6 +10,7 @@
 #include "test.h"
 
 #include "engine/emb.h"
+#include "engine/data/emb_data.h"
 #include "engine/table/owner/registry.h"
 
 #include <errno.h>
@@ -158,11 +159,11 @@ TEST(each_call_fails) {
              {FAILING_DESCRIPTORS, EMFILE}};
   write_files();
   failing_init(&f, &env_posix, test_random());
-  registry_set_env(&f.env);
+  env_set_default(&f.env);
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
     for (int how = 0; how < 4; how++)
       fail_each(all[i].kinds, all[i].error, how & 1, how >> 1);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&f);
   test_count("failures while samples are read", points);
 }

@@ -31,7 +31,7 @@ static int32_t value;
 
 static int start(uint64_t space) {
   failing_init(&f, env_memory(), test_state.seed);
-  registry_set_env(&f.env);
+  env_set_default(&f.env);
   memset(model, 0, sizeof model);
   value = 0;
   env_memory_space(space);
@@ -50,7 +50,7 @@ static void end(void) {
   CHECK_EQ_INT(failing_out(&f), 0);
   env_memory_space(0);
   env_memory_clear();
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&f);
 }
 

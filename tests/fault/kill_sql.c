@@ -115,7 +115,7 @@ static void work_and_die(const char *path, uint64_t random, int txns) {
   env.remove_dir = kill_remove_dir;
   env.queue_submit = kill_submit;
   disk_no_threads(&env); /* the calls are the same in every run */
-  registry_set_env(&env);
+  env_set_default(&env);
   take_call("pwrite", (sqlite3_syscall_ptr)kill_pwrite);
   take_call("pwrite64", (sqlite3_syscall_ptr)kill_pwrite);
   take_call("ftruncate", (sqlite3_syscall_ptr)kill_ftruncate);
@@ -162,7 +162,7 @@ static int kill_everywhere(const struct mode *mode, int txns) {
   work_and_die(path_of(0), random, txns); /* which it does not yet */
   all = *shared;
   /* The examiner of the others has threads, and all calls as they are. */
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   (void)sqlite3_vfs_find(NULL)->xSetSystemCall(sqlite3_vfs_find(NULL), NULL,
                                                NULL);
   if (!CHECK(all.calls < CALLS))

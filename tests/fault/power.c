@@ -211,7 +211,7 @@ static int open_store(struct disk *disk, emb_store **store, emb_session **s) {
     c.admission = SEEN_RULE;
     c.insert_on = EMB_INSERT_ON_UPDATE;
   }
-  registry_set_env(disk_env(disk));
+  env_set_default(disk_env(disk));
   return help_open(dir, &c, store, s);
 }
 
@@ -777,7 +777,7 @@ static int record_and_crash(uint32_t dim, void (*live)(struct writer *),
   if (record(live))
     crash_everywhere(count);
   count->recordings++;
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   return atomic_load(&test_state.failures) == 0;
 }
 
@@ -889,5 +889,5 @@ TEST(crash_in_creation_and_deletion) {
   test_count("states after power loss", states);
   disk_free(player);
   forget_work();
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }

@@ -91,7 +91,7 @@ TEST(crash_with_pending_gradients) {
   size_t states = 0;
   sent = 0;
   moment_count = 0;
-  registry_set_env(disk_env(disk));
+  env_set_default(disk_env(disk));
   if (!open_store(&store, &s) || !help_close(store, s))
     return;
   disk_record(disk);
@@ -116,7 +116,7 @@ TEST(crash_with_pending_gradients) {
     for (unsigned i = 0; i < help_amount(5); i++) {
       enum disk_loss loss = (enum disk_loss)((e + i) % DISK_LOSSES);
       struct disk *after = disk_crash(player, loss, test_random());
-      registry_set_env(disk_env(after));
+      env_set_default(disk_env(after));
       look(e, loss);
       disk_free(after);
       states++;
@@ -125,5 +125,5 @@ TEST(crash_with_pending_gradients) {
   test_count("states after power loss", states);
   disk_free(player);
   disk_free(disk);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }

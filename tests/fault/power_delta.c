@@ -47,7 +47,7 @@ static uint64_t roll(uint64_t n) { return test_random() % n; }
 static int open_side(struct disk *disk, int which, struct side *side) {
   emb_config c = {
       .dim = DIM, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP, .memory_bytes = 1};
-  registry_set_env(disk_env(disk));
+  env_set_default(disk_env(disk));
   return help_open(dirs[which], &c, &side->store, &side->s);
 }
 
@@ -205,7 +205,7 @@ TEST(crash_while_deltas_travel) {
       crash_everywhere(&states);
     deltas += work.count - 1;
     disk_free(work.disk);
-    registry_set_env(&env_posix);
+    env_set_default(&env_posix);
   }
   CHECK(deltas > 0);
   test_count("states after power loss", states);

@@ -38,7 +38,7 @@ static struct disk *make_disk(void) {
   emb_store *store;
   emb_session *s;
   CHECK_EQ_INT(disk_make_dir(disk, parent), 0);
-  registry_set_env(disk_env(disk));
+  env_set_default(disk_env(disk));
   if (!moments_make(parent) || !moment_open("/data/source", &store, &s))
     return disk;
   OK(s, moment_export(s, 0, -1, first));
@@ -59,7 +59,7 @@ static void crash_everywhere(const struct disk *recording, unsigned tries,
     for (unsigned i = 0; i < help_amount(tries); i++) {
       moment.loss = (enum disk_loss)(i % DISK_LOSSES);
       struct disk *after = disk_crash(player, moment.loss, test_random());
-      registry_set_env(disk_env(after));
+      env_set_default(disk_env(after));
       look(after);
       disk_free(after);
       moment.states++;
@@ -105,7 +105,7 @@ TEST(crash_in_an_export) {
   printf("%zu events\n", returned);
   test_count("states after power loss", moment.states);
   disk_free(disk);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }
 
 /* ---- restore ---------------------------------------------------------- */
@@ -167,5 +167,5 @@ TEST(crash_in_a_restore) {
   printf("%zu events\n", events);
   test_count("states after power loss", moment.states);
   disk_free(disk);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }

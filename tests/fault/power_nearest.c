@@ -91,7 +91,7 @@ static void live(struct disk *disk) {
 TEST(crash_beside_an_index) {
   struct disk *disk = disk_new(test_random());
   size_t states = 0;
-  registry_set_env(disk_env(disk));
+  env_set_default(disk_env(disk));
   disk_record(disk);
   live(disk);
   struct disk *player = disk_player(disk);
@@ -103,7 +103,7 @@ TEST(crash_beside_an_index) {
     for (unsigned i = 0; i < help_amount(2); i++) {
       struct disk *after = disk_crash(
           player, (enum disk_loss)(test_random() % DISK_LOSSES), test_random());
-      registry_set_env(disk_env(after));
+      env_set_default(disk_env(after));
       look(e);
       disk_free(after);
       states++;
@@ -114,5 +114,5 @@ TEST(crash_beside_an_index) {
   test_count("states after power loss", states);
   disk_free(player);
   disk_free(disk);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }

@@ -140,7 +140,7 @@ static void note_acked(int n) { add_note(n, n); }
 static void mount(struct disk *disk) {
   mounted = disk;
   disk_vfs_use(disk);
-  registry_set_env(disk ? disk_env(disk) : &env_posix);
+  env_set_default(disk ? disk_env(disk) : &env_posix);
 }
 
 static size_t events_read; /* of the disk that is examined, until it was read */

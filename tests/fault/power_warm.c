@@ -76,7 +76,7 @@ TEST(crash_beside_a_hot_set) {
   emb_store *store;
   emb_session *s;
   size_t states = 0;
-  registry_set_env(disk_env(disk));
+  env_set_default(disk_env(disk));
   if (!open_store(&store, &s) || !put(s, 0, KEYS, 1) || !help_close(store, s))
     return;
   disk_record(disk);
@@ -104,7 +104,7 @@ TEST(crash_beside_a_hot_set) {
     for (unsigned i = 0; i < help_amount(5); i++) {
       enum disk_loss loss = (enum disk_loss)((e + i) % DISK_LOSSES);
       struct disk *after = disk_crash(player, loss, test_random());
-      registry_set_env(disk_env(after));
+      env_set_default(disk_env(after));
       look(e, loss);
       disk_free(after);
       states++;
@@ -115,5 +115,5 @@ TEST(crash_beside_a_hot_set) {
   test_count("states after power loss", states);
   disk_free(player);
   disk_free(disk);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }

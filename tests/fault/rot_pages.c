@@ -10,7 +10,7 @@
 */
 #include "damage_help.h"
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum {
   TRUNCATED, /* the file ends at a unit's beginning or within it */

@@ -15,6 +15,7 @@
 **           then    up to 8 rows: operation and key
 **           then    changes: where (2), value (1)
 */
+#include "engine/storage/pack/emb_file.h"
 #include "lib_store.h"
 
 #include "engine/storage/schema/form.h"
@@ -213,7 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   emb_session *s;
   emb_err err;
   emb_delta_file about;
-  registry_set_env(env_memory());
+  env_set_default(env_memory());
   env_memory_clear();
   if (count == 0)
     make();
@@ -239,6 +240,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   FUZZ_CHECK(emb_verify(s, ignore, NULL) == EMB_OK);
   emb_session_close(s);
   FUZZ_CHECK(emb_close(b, &err) == EMB_OK);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   return 0;
 }

@@ -16,6 +16,7 @@
 **                   of the last byte: the result's checksum is not known), and
 **                   what follows the head
 */
+#include "engine/data/emb_data.h"
 #include "fuzz.h"
 
 #include "engine/data/diff/diff.h"

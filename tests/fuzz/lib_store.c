@@ -84,7 +84,7 @@ static void make(struct fuzz_store *store, int which) {
   emb_session *s;
   emb_err err;
   c.flags |= EMB_OPEN_CREATE;
-  registry_set_env(env_memory());
+  env_set_default(env_memory());
   FUZZ_CHECK(emb_open(dir, &c, &emb, &err) == EMB_OK &&
              emb_session_open(emb, &s, &err) == EMB_OK);
   write_all(s, which);

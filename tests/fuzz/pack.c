@@ -13,6 +13,7 @@
 **           then    changes of 4 bytes: where (2; the high bits say in which
 **                   part), what becomes of it (1), the value (1)
 */
+#include "engine/storage/pack/emb_file.h"
 #include "fuzz.h"
 
 #include "engine/storage/schema/form.h"
@@ -224,7 +225,7 @@ static void read_file(void) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length) {
   struct fuzz_input in = {data, length};
   unsigned how = fuzz_byte(&in);
-  registry_set_env(env_memory());
+  env_set_default(env_memory());
   copy_file(how);
   size_t cut = how & 16 ? fuzz_bytes(&in, 2) : 0;
   while (in.left >= 4)

@@ -17,6 +17,7 @@
 #include "fuzz.h"
 
 #include "engine/emb.h"
+#include "engine/data/emb_data.h"
 #include "engine/table/owner/registry.h"
 #include "env_memory.h"
 
@@ -215,7 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size > 60000)
     return 0;
   unsigned how = size ? data[0] : 0;
-  registry_set_env(env_memory());
+  env_set_default(env_memory());
   make_format(&in);
   size_t index = fuzz_byte(&in);
   index = index < in.left ? index : in.left;

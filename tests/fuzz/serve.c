@@ -86,7 +86,7 @@ static emb_store *open_store(unsigned how) {
   struct env *env = env_memory();
   env->make_dir = make_dir;
   env->link = make_no_link;
-  registry_set_env(env);
+  env_set_default(env);
   FUZZ_CHECK(emb_open(dir, &config, &store, &err) == EMB_OK);
   return store;
 }

@@ -296,7 +296,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   unsigned how = fuzz_byte(&in);
   char *where = NULL;
   int steps = 0;
-  registry_set_env(environment());
+  env_set_default(environment());
   (void)setenv("SQLITE_TMPDIR", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm",
                0);
   if (how & 1) {

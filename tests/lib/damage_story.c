@@ -171,7 +171,7 @@ static void find_tail(struct damage_store *d) {
 }
 
 const char *damage_path(const char *name) {
-  registry_set_env(env_sync());
+  env_set_default(env_sync());
   if (access("/dev/shm", W_OK) == 0)
     (void)test_dir_in("/dev/shm");
   return help_path(name);

@@ -16,7 +16,7 @@
 
 #define ENV_MEMORY_LIMIT (UINT64_C(64) << 20)
 
-/* The same table at every call; for registry_set_env. */
+/* The same table at every call; for env_set_default. */
 struct env *env_memory(void);
 
 /* Makes a file, or replaces it.  0 without memory. */

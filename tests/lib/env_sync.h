@@ -11,7 +11,7 @@
 
 #include "engine/base/env/env.h"
 
-/* The same table at every call; for registry_set_env. */
+/* The same table at every call; for env_set_default. */
 struct env *env_sync(void);
 
 #endif

@@ -183,11 +183,11 @@ static int fail_run(struct fail *w, const struct fail_case *c,
   memcpy(w->now, w->after, sizeof w->now);
   failing_init(&w->f, &env_posix, test_state.seed);
   failing_arm(&w->f, kinds, n, forever, error);
-  registry_set_env(&w->f.env);
+  env_set_default(&w->f.env);
   c->body(w);
   int came = w->f.fired > 0;
   fail_finish(w, (int)(n + (uint64_t)forever) & 1);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&w->f);
   (void)alarm(0);
   return came;

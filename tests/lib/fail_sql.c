@@ -325,7 +325,7 @@ struct fail_sql *sql_start(const char *dir) {
   (void)snprintf(w->what, sizeof w->what, "base");
   (void)mkdir(w->base, 0777);
   failing_init(&w->f, &env_posix, test_state.seed);
-  registry_set_env(&w->f.env);
+  env_set_default(&w->f.env);
   int rc = sql_open(w);
   rc = rc ? rc
           : sql_run(w,
@@ -355,7 +355,7 @@ void sql_end(struct fail_sql *w) {
     return;
   for (int i = 0; i < FAIL_STEPS; i++)
     free(w->wanted[i]);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&w->f);
   free(w);
 }

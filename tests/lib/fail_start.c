@@ -13,7 +13,7 @@ static void make_base(struct fail *w, struct fail_base *base, int which) {
   (void)snprintf(w->what, sizeof w->what, "base %d", which);
   fail_remove(w->dir);
   failing_init(f, &env_posix, 1);
-  registry_set_env(&f->env);
+  env_set_default(&f->env);
   w->flags = EMB_OPEN_STEP;
   for (int i = 0; i < FAIL_ALL; i++)
     w->now[i] = w->after[i] = FAIL_ABSENT;
@@ -50,7 +50,7 @@ static void make_base(struct fail *w, struct fail_base *base, int which) {
     memcpy(base->after, w->after, sizeof base->after);
     base->decided = w->decided;
   }
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(f);
 }
 

@@ -6,7 +6,7 @@
 **           counts the calls of chosen kinds and fails the n-th, or all from
 **           the n-th on, with a chosen errno.  A loop over n that ends when
 **           a run was over before its n-th call has failed every call there
-**           is.  Pass it to registry_set_env, or to whatever takes an env.
+**           is.  Pass it to env_set_default, or to whatever takes an env.
 ** QUEUES    A queue is a list: requests are carried out at queue_wait, in an
 **           order and in batches that the seed decides.  So a run is the same
 **           each time, whatever the machine does, and completions come in

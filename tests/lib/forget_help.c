@@ -12,11 +12,11 @@ void forget_begin(void) {
   forget_env.jump = 1;
   forget_env.still_wall_s = BEGIN;
   forget_env.still_us = 1;
-  registry_set_env(&forget_env.env);
+  env_set_default(&forget_env.env);
 }
 
 void forget_end(void) {
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   CHECK_EQ_INT(failing_out(&forget_env), 0);
   failing_free(&forget_env);
 }

@@ -64,7 +64,7 @@ void long_keep_books(void) {
   env.release = release;
   env.map = map;
   env.unmap = unmap;
-  registry_set_env(&env);
+  env_set_default(&env);
 }
 
 int64_t long_held(void) { return atomic_load(&held); }

@@ -2,6 +2,7 @@
 **
 ** moments_help.c -- stores and files of known states: see moments_help.h.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "moments_help.h"
 
 int32_t moment_value(int m, uint32_t i) {

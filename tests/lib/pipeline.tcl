@@ -9,7 +9,7 @@
 #   chosen NAME TRIGGER      its keys, in their order
 
 proc modyn_schema {} {
-  set channel [open [file join $tester::root sql modyn schema.sql]]
+  set channel [open [file join $tester::root sql examples modyn schema.sql]]
   set text [read $channel]
   close $channel
   return $text

@@ -7,7 +7,7 @@
 #define EMB_SEEN_HELP_H
 
 #include "engine/storage/ckpt/seen.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* A rule that lets nothing in that comes less often; two tables of 2048. */
 #define SEEN_RULE "count(n=1000000, memory=65536)"

@@ -601,7 +601,7 @@ TEST(long_life) {
     if (open_all())
       live(life.epochs, life.ms);
   }
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   long_is_flat("the engine's memory", samples.held_max, HELD_SLACK_BYTES);
   if (!SANITIZED)
     long_is_flat("the process", samples.rss_max, RSS_SLACK_BYTES);

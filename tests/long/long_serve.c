@@ -23,6 +23,7 @@
 **           disk, whenever both copies have acknowledged.
 ** AMOUNT    See long_help.h.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "long_help.h"
 
 #include <malloc.h>
@@ -582,7 +583,7 @@ static void run(uint32_t capacity) {
   (void)mallopt(M_ARENA_MAX, 1);
   long_keep_books();
   live(life);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   long_is_flat("the engine's memory", samples.held_max,
                HELD_SLACK_BYTES + INDEX_SLACK_BYTES);
   /* What the C library keeps for six threads grows in the first minute. */

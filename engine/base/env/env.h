@@ -352,4 +352,9 @@ struct env {
 /* The real operating system. */
 extern struct env env_posix;
 
+/* The environment of what is opened from now on: env_posix, until a test
+** replaces it. */
+struct env *env_default(void);
+void env_set_default(struct env *env);
+
 #endif

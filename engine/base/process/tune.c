@@ -16,8 +16,8 @@ static void set64(_Atomic uint64_t *to, uint64_t value) {
   atomic_store_explicit(to, value, memory_order_relaxed);
 }
 
-void tune__init(struct tune *tune, uint32_t depth_min, uint32_t depth_max,
-                uint32_t workers_min, uint32_t workers_max) {
+void tune_init(struct tune *tune, uint32_t depth_min, uint32_t depth_max,
+               uint32_t workers_min, uint32_t workers_max) {
   tune->depth_min = depth_min ? depth_min : DEPTH_MIN;
   tune->depth_max = depth_max ? depth_max : DEPTH_MAX;
   tune->workers_min = workers_min ? workers_min : WORKERS_MIN;

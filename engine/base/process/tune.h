@@ -35,8 +35,8 @@ struct tune {
 };
 
 /* 0 stands for the default. */
-void tune__init(struct tune *tune, uint32_t depth_min, uint32_t depth_max,
-                uint32_t workers_min, uint32_t workers_max);
+void tune_init(struct tune *tune, uint32_t depth_min, uint32_t depth_max,
+               uint32_t workers_min, uint32_t workers_max);
 /* A batch took this long from start to end, and its session computed and
 ** waited this long. */
 void tune_batch(struct tune *tune, uint64_t io_us, uint64_t compute_us,

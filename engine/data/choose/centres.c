@@ -8,6 +8,7 @@
 ** Sener, Savarese (2018).  The first row is the one with the least
 ** emb_random(seed, key).
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 
 #include <math.h>

@@ -17,6 +17,7 @@
 #ifndef EMB_CHOOSE_H
 #define EMB_CHOOSE_H
 
+#include "engine/data/emb_data.h"
 #include "engine/base/err.h"
 #include "engine/base/env/env.h"
 #include "block.h"

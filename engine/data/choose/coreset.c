@@ -8,6 +8,7 @@
 ** ORDER     Of rows that are as good the first is chosen, whatever the width of
 **           registers: the last word has a comparison in double.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 
 static int coreset_run(struct choose *c) {

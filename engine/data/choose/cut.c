@@ -15,6 +15,7 @@
 **           a number for each row; no matrix of all chosen ones.  Modyn's code
 **           chooses the row with the greatest s S^-1 s, which is the least new.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 
 #include <math.h>

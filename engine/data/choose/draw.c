@@ -7,6 +7,7 @@
 ** least.  Here these are the ones with the least emb_random(seed, key, round),
 ** of the same number those of the least keys, so that anyone can say which.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
 ** Kolmogorov-Smirnov, Cramer-von Mises, Hellinger; see emb.h.
 */
 #include "engine/emb.h"
+#include "engine/data/emb_data.h"
 
 #include <math.h>
 #include <stdlib.h>

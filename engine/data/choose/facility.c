@@ -20,6 +20,7 @@
 **           of matrices with all rows.
 ** MEMORY    For each row a vector and 32 bytes.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 
 #include <math.h>

@@ -13,6 +13,7 @@
 ** Bad inputs do no harm: rows that depend on others have part 0 where lambda
 ** is 0.  MEMORY: 24 bytes for each pair of chosen rows.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 
 #include <math.h>

@@ -14,6 +14,7 @@
 **           upper half of them, a second the lower half of those in the middle.
 ** MEMORY    A vector and 4 bytes for each row, half a megabyte for the counts.
 */
+#include "engine/data/emb_data.h"
 #include "engine/base/err.h"
 #include "engine/base/env/env.h"
 #include "pairs.h"

@@ -15,6 +15,7 @@
 **           state, and the 53 highest bits of it are the number.
 */
 #include "engine/emb.h"
+#include "engine/data/emb_data.h"
 
 #include "engine/base/hash.h"
 

@@ -2,6 +2,7 @@
 **
 ** rows.c -- what every method does with rows.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 
 int choose__interrupted(const struct choose *c) {

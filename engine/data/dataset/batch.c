@@ -21,9 +21,10 @@
 **           in flight is waited for in any case.
 ** THREADS   A reader and its batches belong to one thread at a time.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
-#include "engine/table/owner/registry.h"
+#include "engine/base/env/env.h"
 
 #include <errno.h>
 #include <string.h>
@@ -100,7 +101,7 @@ static void samples_reader_lose(emb_samples_reader *reader) {
 }
 
 int emb_samples_open(int is_cached, emb_samples_reader **out, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   emb_samples_reader *reader = env->allocate(env, sizeof *reader);
   if (reader == NULL) {
     return err_set(err, EMB_NOMEM, "out of memory");

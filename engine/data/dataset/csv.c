@@ -18,6 +18,7 @@
 **                        v                              stands for itself
 **                      ENDING      only LF may come
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
 #include <string.h>

@@ -8,9 +8,10 @@
 ** is looked at one by one.  So memory is that of the names that are wanted.
 ** What has gone by then is passed over.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
-#include "engine/table/owner/registry.h"
+#include "engine/base/env/env.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,7 +73,7 @@ int emb_samples_directory_open(const char *path,
                                int (*wanted)(void *arg, const char *name),
                                void *arg, emb_samples_directory **directory,
                                emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   struct emb_samples_directory *d = env->allocate(env, sizeof *d);
   *directory = d;
   if (d == NULL) {

@@ -21,9 +21,12 @@
 **          opened.  A child after fork() begins with a new lock, and an empty
 **          list: what its parent has open is not used.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
-#include "engine/table/owner/registry.h"
+#include <stdatomic.h>
+
+#include "engine/base/env/env.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -52,7 +55,7 @@ static size_t samples_readers;
 static _Atomic int64_t samples_process;
 
 static void samples_enter(void) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   int64_t now = env->process(env), was = atomic_load(&samples_process);
   if (was != now && was != -now &&
       atomic_compare_exchange_strong(&samples_process, &was, -now)) {
@@ -208,7 +211,7 @@ static int samples_open_file(struct samples_open *open) {
 
 static int samples_open_new(const emb_samples_file *as, int direct,
                             struct samples_open **out, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   size_t size = strlen(as->path) + 1;
   struct samples_open *open = env->allocate(env, sizeof *open + size);
   if (open == NULL) {
@@ -242,7 +245,7 @@ static struct samples_open *samples_find(const emb_samples_file *as,
     struct samples_open *open = *at;
     if (open->as.sum == as->sum && open->as.bytes == as->bytes &&
         open->as.changed_ns == as->changed_ns && open->direct == direct &&
-        !open->stale && open->env == registry_env() &&
+        !open->stale && open->env == env_default() &&
         strcmp(open->path, as->path) == 0) {
       *at = open->next;
       open->next = samples_list;

@@ -6,6 +6,7 @@
 ** The payload is the record without these fields, whatever stands between them:
 ** up to three parts, which are copied once, by who asks for them.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
 #include <string.h>

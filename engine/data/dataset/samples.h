@@ -12,6 +12,7 @@
 #ifndef EMB_DATASET_SAMPLES_H
 #define EMB_DATASET_SAMPLES_H
 
+#include "engine/data/emb_data.h"
 #include "engine/base/debug.h"
 #include "engine/base/err.h"
 #include "engine/base/hash.h"

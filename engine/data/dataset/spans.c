@@ -8,6 +8,7 @@
 **           byte, the lowest first, the highest bit set in all but the last:
 **           of records of some kilobytes 2 bytes each.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
 #include <string.h>

@@ -10,9 +10,10 @@
 ** At the end the file is looked at once more: one that was written to meanwhile
 ** is refused, for its blocks would be of no file that there ever was.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
-#include "engine/table/owner/registry.h"
+#include "engine/base/env/env.h"
 
 #include <string.h>
 
@@ -402,7 +403,7 @@ int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
   if (rc) {
     return rc;
   }
-  struct env *env = registry_env();
+  struct env *env = env_default();
   struct samples_survey *s = env->allocate(env, sizeof *s);
   if (s == NULL) {
     return err_set(err, EMB_NOMEM, "out of memory");
@@ -480,7 +481,7 @@ static void samples_path_tidy(char *path) {
 
 int emb_samples_absolute(const char *path, char *to, size_t size,
                          emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   int os = env->absolute(env, path, to, size);
   if (os) {
     return err_os(err, EMB_CANTOPEN, os, "cannot use the path %s", path);

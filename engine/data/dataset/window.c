@@ -3,9 +3,10 @@
 ** window.c -- a file that is read from its beginning to its end, a megabyte at
 ** a time, with as much of it in memory as its longest record needs.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
-#include "engine/table/owner/registry.h"
+#include "engine/base/env/env.h"
 
 #include <string.h>
 
@@ -13,7 +14,7 @@
 
 int samples__window_open(struct samples_window *window, const char *path,
                          int hashes, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   struct env_about about;
   memset(window, 0, sizeof *window);
   window->env = env;

@@ -2,6 +2,7 @@
 **
 ** apply.c -- emb_patch: reads a difference, of whatever origin; see diff.h.
 */
+#include "engine/data/emb_data.h"
 #include "diff.h"
 
 static int apply_damaged(emb_err *err, const char *what) {

@@ -31,6 +31,7 @@
 #ifndef EMB_DIFF_H
 #define EMB_DIFF_H
 
+#include "engine/data/emb_data.h"
 #include <stddef.h>
 
 #include "engine/storage/pack/block.h"

@@ -6,6 +6,7 @@
 ** element is the low bytes of 64 bits, and so is what is computed of it: what
 ** comes out above them is not stored.  (Machines are little-endian here.)
 */
+#include "engine/data/emb_data.h"
 #include "diff.h"
 
 #define FOLD_ALWAYS static inline __attribute__((always_inline))

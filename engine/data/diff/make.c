@@ -2,6 +2,7 @@
 **
 ** make.c -- emb_diff: writes a difference; see diff.h.
 */
+#include "engine/data/emb_data.h"
 #include "diff.h"
 
 #include <zstd_errors.h>

@@ -3,6 +3,7 @@
 ** work.c -- what making and applying a difference have in common: sizes,
 ** memory, the checksum.
 */
+#include "engine/data/emb_data.h"
 #include "diff.h"
 
 uint64_t diff__sum(const struct diff_head *head, const void *body, size_t n) {

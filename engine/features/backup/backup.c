@@ -31,11 +31,16 @@
 ** THREADS   The session's.  ckpt_lock is held from begin to freeze, and by a
 **           reader own_lock, too, so that it does not go to a newer checkpoint.
 */
+#include "engine/storage/pack/emb_file.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "copied.h"
+#include "engine/table/jobs/tasks.h"
+#include "engine/table/jobs/progress.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 #include "engine/storage/ckpt/dump.h"
 #include "engine/storage/kernel/log_head.h"
 #include "engine/table/store/dir.h"
@@ -120,14 +125,14 @@ static void give_locks(emb_backup *b) {
 }
 
 static int may_begin(emb_session *s) {
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "no backup inside a transaction");
   }
   if (!rc && (atomic_load(&s->store->readonly) || s->only_reads)) {
-    return store_refresh(s);
+    return own_refresh(s);
   }
-  return rc ? rc : store_own(s);
+  return rc ? rc : own_claim(s);
 }
 
 int local_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
@@ -751,7 +756,7 @@ int local_backup_write(emb_backup *b, const char *dir, const char *base,
 /* ---- looking at one ------------------------------------------------------ */
 
 int emb_backup_look(const char *dir, emb_backup_of *of, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   struct manifest m;
   struct copied copied;
   memset(of, 0, sizeof *of);
@@ -772,7 +777,7 @@ int emb_backup_look(const char *dir, emb_backup_of *of, emb_err *err) {
 }
 
 int emb_backup_tag(const char *dir, uint64_t number, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   struct manifest m;
   struct copied copied;
   err_clear(err);

@@ -8,6 +8,7 @@
 ** MEMORY   A block of rows in three forms (pack/read.h), one of the index; of
 **          texts one block, and the longest text.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "file.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "engine/table/owner/registry.h"
 
 int emb_file_open(const char *path, emb_file **out, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   emb_file *file = env->allocate(env, sizeof *file);
   *out = NULL;
   if (!file) {

@@ -6,6 +6,7 @@
 #ifndef EMB_BACKUP_FILE_H
 #define EMB_BACKUP_FILE_H
 
+#include "engine/storage/pack/emb_file.h"
 #include "engine/storage/schema/form.h"
 
 struct emb_file {

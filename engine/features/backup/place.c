@@ -3,6 +3,7 @@
 ** place.c -- directories of stores that a backup makes, renames and removes;
 ** none of them is open.
 */
+#include "engine/storage/pack/emb_file.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 /* Under the registry's lock. */
 static int lock_place(const char *dir, struct env_lock **held, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   char path[PATH_BYTES];
   uint64_t id[2];
   int there;
@@ -45,7 +46,7 @@ int place__hold(const char *dir, struct env_lock **held, emb_err *err) {
 
 void place__let_go(struct env_lock *held) {
   if (held) {
-    registry_env()->unlock(registry_env(), held);
+    env_default()->unlock(env_default(), held);
   }
 }
 
@@ -59,7 +60,7 @@ static int open_above(const char *path, struct env_dir **names, emb_err *err) {
   } else {
     slash[slash == above] = 0;
   }
-  int os = registry_env()->open_dir(registry_env(), above, names);
+  int os = env_default()->open_dir(env_default(), above, names);
   if (os) {
     *names = NULL;
   }
@@ -68,7 +69,7 @@ static int open_above(const char *path, struct env_dir **names, emb_err *err) {
 
 static void close_above(struct env_dir *names) {
   if (names) {
-    registry_env()->close_dir(registry_env(), names);
+    env_default()->close_dir(env_default(), names);
   }
 }
 
@@ -76,7 +77,7 @@ static void close_above(struct env_dir *names) {
 ** that cannot be made durable is taken back if `back`. */
 static int rename_durably(const char *from, const char *to, int back,
                           emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   struct env_dir *old = NULL, *new = NULL;
   int rc = open_above(from, &old, err);
   rc = rc ? rc : open_above(to, &new, err);
@@ -101,13 +102,13 @@ static int rename_durably(const char *from, const char *to, int back,
 
 int emb_place_make(const char *dir, emb_err *err) {
   err_clear(err);
-  int os = registry_env()->make_dir(registry_env(), dir);
+  int os = env_default()->make_dir(env_default(), dir);
   return os ? err_os(err, EMB_CANTOPEN, os, "cannot create %s", dir) : EMB_OK;
 }
 
 int emb_file_rename(const char *from, const char *to, int replace,
                     emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   uint64_t id[2];
   err_clear(err);
   int os = replace ? ENOENT : env->identity(env, to, id);
@@ -120,7 +121,7 @@ int emb_file_rename(const char *from, const char *to, int replace,
 
 /* Under the registry's lock. */
 static int rename_dir(const char *from, const char *to, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   uint64_t id[2];
   int os = env->identity(env, to, id);
   if (os != ENOENT) {
@@ -137,7 +138,7 @@ int emb_store_rename(const char *from, const char *to, emb_err *err) {
   int rc = lock_place(from, &held, err);
   rc = rc ? rc : rename_dir(from, to, err);
   if (held) {
-    registry_env()->unlock(registry_env(), held);
+    env_default()->unlock(env_default(), held);
   }
   registry_leave();
   return rc;
@@ -154,7 +155,7 @@ struct stores {
 
 static void lock_one(void *arg, const char *name) {
   struct stores *s = arg;
-  struct env *env = registry_env();
+  struct env *env = env_default();
   char path[PATH_BYTES];
   struct env_lock *held = NULL;
   s->rc = s->rc ? s->rc : path_join(path, sizeof path, s->dir, name, s->err);
@@ -181,7 +182,7 @@ static void lock_one(void *arg, const char *name) {
 }
 
 int emb_place_rename(const char *from, const char *to, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   struct stores s = {from, NULL, 0, 0, EMB_OK, err};
   err_clear(err);
   registry_enter();
@@ -204,7 +205,7 @@ struct registry_names { /* copied, because what is listed is removed */
 
 static void note_name(void *arg, const char *name) {
   struct registry_names *l = arg;
-  struct env *env = registry_env();
+  struct env *env = env_default();
   if (l->n == l->room) {
     size_t room = l->room * 2 + 16;
     void *larger = env->resize(env, (void *)l->names, room * sizeof *l->names);
@@ -222,7 +223,7 @@ static int is_directory(const char *path) {
   char dot[PATH_BYTES];
   uint64_t id[2];
   return path_join(dot, sizeof dot, path, ".", NULL) == EMB_OK &&
-         registry_env()->identity(registry_env(), dot, id) == 0;
+         env_default()->identity(env_default(), dot, id) == 0;
 }
 
 static int is_among(const char *name, const char *const *names, size_t n) {
@@ -237,7 +238,7 @@ static int is_among(const char *name, const char *const *names, size_t n) {
 /* *there: whether there is such a directory. */
 static int remove_stores(const char *dir, const char *const *keep, size_t n,
                          int *there, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   struct registry_names l = {NULL, 0, 0, 0};
   char path[PATH_BYTES];
   err_clear(err);
@@ -269,7 +270,7 @@ int emb_place_remove_others(const char *dir, const char *const *keep, size_t n,
 }
 
 int emb_place_remove(const char *dir, emb_err *err) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   int there;
   int rc = remove_stores(dir, NULL, 0, &there, err);
   int os = rc || !there ? 0 : env->remove_dir(env, dir);
@@ -281,10 +282,10 @@ int emb_place_remove(const char *dir, emb_err *err) {
 int emb_place_sync(const char *dir, emb_err *err) {
   err_clear(err);
   struct env_dir *names;
-  int os = registry_env()->open_dir(registry_env(), dir, &names);
+  int os = env_default()->open_dir(env_default(), dir, &names);
   if (!os) {
-    os = registry_env()->sync_dir(registry_env(), names);
-    registry_env()->close_dir(registry_env(), names);
+    os = env_default()->sync_dir(env_default(), names);
+    env_default()->close_dir(env_default(), names);
   }
   return os == 0 || os == ENOENT
              ? EMB_OK

@@ -12,6 +12,7 @@
 ** FAILURE  Nothing is left of the new file.
 ** THREADS  One at a time.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "file.h"
 
 struct emb_file_writer {

@@ -30,6 +30,9 @@
 #include <string.h>
 
 #include "delta.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/jobs/cold.h"
+#include "engine/table/owner/own.h"
 
 size_t emb_state_bytes(const emb_store *store) {
   const struct layout *l = &store->core.layout;
@@ -110,7 +113,7 @@ void delta__hold(emb_session *s, struct hold *hold) {
 }
 
 int delta__begin_call(emb_session *s) {
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "no delta inside a transaction");
   }
@@ -118,7 +121,7 @@ int delta__begin_call(emb_session *s) {
     rc = session_error(s, EMB_UNFIT, "%s is temporary: it has no deltas",
                        s->core->dir);
   }
-  return rc ? rc : store_own(s);
+  return rc ? rc : own_claim(s);
 }
 
 /* ---- opening and closing ------------------------------------------------- */
@@ -323,7 +326,7 @@ static int delta_moved_rows(emb_delta *delta, size_t max,
     epoch_leave(s->slot);
     struct cold_batch batch = {
         .keys = scan->batch, .n = cold, .use = take_cold, .arg = &f};
-    rc = cold ? session_read_cold(s, &batch, &again) : EMB_OK;
+    rc = cold ? cold_read(s, &batch, &again) : EMB_OK;
     memcpy(todo, s->rows, again * sizeof *todo);
     left = again;
   }

@@ -24,6 +24,9 @@
 #include <string.h>
 
 #include "delta.h"
+#include "engine/table/jobs/progress.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 #include "engine/features/snapshot/restore.h"
 
 struct applying {
@@ -227,11 +230,11 @@ int local_delta_apply(emb_session *s, const char *path,
       .file = {.s = s, .path = path, .keys = how ? how->keys : NULL},
       .about = about ? about : &unused};
   memset(a.about, 0, sizeof *a.about);
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "no delta inside a transaction");
   }
-  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : own_claim(s);
   rc = rc ? rc : check_file(&a);
   a.file.begun =
       rc ? 0 : progress_begin(s, "delta apply", "rows", restore_count(&a.file));

@@ -12,6 +12,7 @@
 ** its name when it is complete, and the consumer's file says nothing yet.
 */
 #include "engine/storage/schema/form.h"
+#include "engine/table/jobs/progress.h"
 #include "engine/storage/pack/options.h"
 #include "delta.h"
 

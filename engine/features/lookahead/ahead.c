@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "engine/storage/index/index.h"
+#include "engine/table/owner/own.h"
 #include "async.h"
 #include "engine/table/bound/bound.h"
 #include "engine/table/rows/rows.h"
@@ -356,7 +357,7 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
   if (!rc && n > UINT32_MAX / 2) {
     rc = session_error(s, EMB_RANGE, "too many keys");
   }
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   rc = rc ? rc : make_aheads(s);
   int kind = dest == EMB_AHEAD_CACHE ? JOB_KEEP : JOB_AHEAD;
   struct job *job = rc ? NULL : job_new(s, kind, keys, n);

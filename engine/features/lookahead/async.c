@@ -209,7 +209,7 @@ int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
   if (!rc && n > UINT32_MAX) {
     rc = session_error(s, EMB_RANGE, "too many keys");
   }
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   rc = rc || !rmw_creates(s) ? rc : rmw_create(s, keys, n);
   struct job *job = rc ? NULL : job_new(s, JOB_READ, keys, n);
   if (!job) {
@@ -225,7 +225,7 @@ int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
   job->counted = env->allocate(env, n + 1);
   int counts = 0;
   rc = job->cold && job->state && job->counted
-           ? store_counts(s, &counts)
+           ? own_counts(s, &counts)
            : session_error(s, EMB_NOMEM, "out of memory");
   if (counts) {
     job->call = bound_call(s);
@@ -431,7 +431,7 @@ int local_write_back(emb_session *s, const int64_t *keys, size_t n,
                      const float *vectors, uint64_t *ticket) {
   int rc = session_begin(s), behind = 0;
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
-  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : own_claim(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "cannot write back inside a transaction");
   }

@@ -10,7 +10,8 @@
 **
 ** THREADS   Any; advice.lock.
 */
-#include "budget.h"
+#include "advice.h"
+#include "engine/table/jobs/tasks.h"
 
 #define PERIOD_US UINT64_C(30000000)
 /* Fewer say nothing. */
@@ -89,7 +90,7 @@ static int64_t thousandths(uint64_t part, uint64_t all) {
   return all ? (int64_t)((part * 1000 + all / 2) / all) : -1;
 }
 
-static const char *advise(uint64_t reads, const struct advice__metrics *f) {
+static const char *advise(uint64_t reads, const struct advice_metrics *f) {
   return reads < READS_MIN ? "too few reads to say"
          : f->hits_recent >= ENOUGH
              ? "enough: nearly everything that is read is in memory"
@@ -98,7 +99,7 @@ static const char *advise(uint64_t reads, const struct advice__metrics *f) {
              : "twice the memory would change little";
 }
 
-void advice__metrics(emb_store *store, struct advice__metrics *f) {
+void advice_metrics(emb_store *store, struct advice_metrics *f) {
   struct advice *advice = &store->advice;
   struct advice_sample now = advice_look(store);
   pthread_mutex_lock(&advice->lock);

@@ -6,7 +6,7 @@
 #ifndef EMB_NEAREST_ASK_H
 #define EMB_NEAREST_ASK_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "engine/math/vec/distance.h"
 #include "best.h"
 #include "filter.h"

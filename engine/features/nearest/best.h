@@ -15,7 +15,7 @@
 
 #include "engine/emb.h"
 #include "engine/base/env/env.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 struct best_row {
   double distance;

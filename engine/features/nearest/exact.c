@@ -18,6 +18,8 @@
 #include <string.h>
 
 #include "exact.h"
+#include "engine/table/jobs/progress.h"
+#include "engine/table/owner/own.h"
 
 #include "engine/table/rows/get.h"
 
@@ -104,7 +106,7 @@ static int is_exact_by_filter(const struct ask *ask) {
 static int look_up_all(const struct ask *ask, struct best *best) {
   const emb_nearest_how *how = &ask->how;
   struct lookup lookup;
-  int rc = store_refresh(ask->s);
+  int rc = own_refresh(ask->s);
   rc = rc ? rc : lookup_init(&lookup, ask, best);
   if (rc) {
     return rc;

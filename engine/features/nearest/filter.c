@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* Bits are taken while they need no more memory than slots would: two of eight
 ** bytes for a key. */

@@ -58,7 +58,7 @@
 #include "engine/math/ivf/ivf.h"
 #include "engine/storage/kernel/observe.h"
 #include "engine/table/scan/scan.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "saved.h"
 
 #define INDEX_ROWS 1024       /* fewer are compared one by one */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/emb.h"
+#include "engine/table/jobs/tasks.h"
 #include "index.h"
 
 /* Of the rows must have changed. */

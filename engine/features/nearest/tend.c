@@ -11,6 +11,7 @@
 ** of each.
 */
 #include "index.h"
+#include "engine/table/jobs/tasks.h"
 
 #include <stdio.h>
 #include <string.h>

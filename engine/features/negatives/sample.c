@@ -46,6 +46,7 @@
 **           made one after the other, of a table that began empty.
 */
 #include "sample.h"
+#include "engine/table/owner/own.h"
 
 #include <math.h>
 #include <string.h>
@@ -298,7 +299,7 @@ int local_sample(emb_session *s, size_t n, const emb_sample_how *how,
   size_t made = 0;
   *count = 0;
   int rc = session_begin(s);
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   rc = rc ? rc : sample_check_size(s, n);
   rc = rc ? rc : sample_check_how(s, d.how);
   if (rc || !n) {

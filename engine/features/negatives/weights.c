@@ -8,6 +8,7 @@
 **           since does not come.
 */
 #include "weights.h"
+#include "engine/table/jobs/progress.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -141,8 +141,8 @@ static int32_t live_in(struct core *core, uint64_t number) {
   return live;
 }
 
-int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
-                emb_err *err) {
+int compact__one(struct core *core, struct epoch_slot *slot, int all, int *did,
+                 emb_err *err) {
   const struct layout *l = &core->layout;
   struct mover m = {core, slot, err};
   *did = 0;

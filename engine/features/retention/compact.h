@@ -24,7 +24,7 @@
 
 /* Compacts one extent; *did = 0: there is none to gain from.  Under
 ** ckpt_lock, outside any epoch.  all: also extents that are nearly full. */
-int compact_one(struct core *core, struct epoch_slot *slot, int all, int *did,
-                emb_err *err);
+int compact__one(struct core *core, struct epoch_slot *slot, int all, int *did,
+                 emb_err *err);
 
 #endif

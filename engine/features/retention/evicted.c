@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "forget.h"
+#include "engine/table/jobs/begin.h"
 
 #define ITEM_BITS 16
 
@@ -141,7 +142,7 @@ int local_evicted(emb_session *s, uint64_t since, size_t max,
                               .ops = to->ops,
                               .positions = to->positions};
   *n = 0;
-  int rc = session_begin_work(s, "read what was evicted");
+  int rc = begin_work(s, "read what was evicted");
   if (!rc && core->temporary) {
     rc = session_error(s, EMB_UNFIT,
                        "%s is temporary: it does not keep what was evicted",

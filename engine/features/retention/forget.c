@@ -4,6 +4,7 @@
 ** many.  In the background task_rows.c does the same.
 */
 #include "forget.h"
+#include "engine/table/jobs/begin.h"
 
 #include "evict.h"
 #include "expire.h"
@@ -16,7 +17,7 @@
 int local_expire(emb_session *s, uint64_t *removed) {
   struct core *core = s->core;
   struct expire_pass pass = {.extent = 1};
-  int rc = session_begin_work(s, "expire");
+  int rc = begin_work(s, "expire");
   while (!rc && pass.extent) {
     rc = session_lock(s, &core->ckpt_lock);
     if (rc) {
@@ -41,7 +42,7 @@ int local_evict(emb_session *s, uint64_t *removed) {
   struct core *core = s->core;
   struct evict *round = s->store->evict;
   uint64_t gone = 0;
-  int ended = 0, rc = session_begin_work(s, "evict");
+  int ended = 0, rc = begin_work(s, "evict");
   while (!rc && !(ended && !round->removed) && evict__over(core, 0)) {
     rc = session_lock(s, &core->ckpt_lock);
     if (rc) {

@@ -5,7 +5,7 @@
 #ifndef EMB_RETENTION_FORGET_H
 #define EMB_RETENTION_FORGET_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* At the end of a call that wrote, and before a transaction: does a piece of
 ** the work if there is too much (retention/evict.h says when it waits for

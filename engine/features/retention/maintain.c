@@ -4,7 +4,10 @@
 ** emb_checkpoint and emb_optimize.
 */
 #include "compact.h"
-#include "engine/table/store/store.h"
+#include "engine/table/jobs/tasks.h"
+#include "engine/table/jobs/progress.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/session/session.h"
 
 /* Under ckpt_lock. */
 static int take_checkpoint(emb_session *s) {
@@ -20,7 +23,7 @@ static int take_checkpoint(emb_session *s) {
 }
 
 int local_checkpoint(emb_session *s) {
-  int rc = session_begin_work(s, "checkpoint");
+  int rc = begin_work(s, "checkpoint");
   int begun = rc ? 0 : progress_begin(s, "checkpoint", "rows", 0);
   if (!rc) {
     rc = session_lock(s, &s->core->ckpt_lock);
@@ -41,7 +44,7 @@ static uint64_t space_to_gain(const struct space *space) {
 }
 
 int local_optimize(emb_session *s) {
-  int rc = session_begin_work(s, "optimize");
+  int rc = begin_work(s, "optimize");
   struct core *core = s->core;
   int did = 1, begun = rc ? 0 : progress_begin(s, "optimize", "bytes", 0);
   uint64_t most = 0;
@@ -60,7 +63,7 @@ int local_optimize(emb_session *s) {
     progress_at(s, begun, most - left);
     did = 0;
     if (space.used - space.dead > space.live + space.live / 16) {
-      rc = compact_one(core, s->store->work_slot, 1, &did, &s->err);
+      rc = compact__one(core, s->store->work_slot, 1, &did, &s->err);
     }
     if (!rc && did && space_freeable(core, &space)) {
       rc = take_checkpoint(s);

@@ -9,7 +9,7 @@
 /* Free file slots that are no reason to act. */
 #define SLACK 4
 
-int shorten_due(struct core *core, uint64_t dead) {
+int shorten__due(struct core *core, uint64_t dead) {
   struct log *log = &core->log;
   pthread_mutex_lock(&log->lock);
   uint64_t used = log_extents_used(log) - dead / core->layout.extent_bytes;
@@ -47,7 +47,7 @@ int shorten__file(struct core *core, uint64_t replay, uint32_t n,
     return err_set(err, EMB_NOMEM, "out of memory");
   }
   int rc = EMB_OK;
-  while (!rc && *moved < n && shorten_due(core, 0)) {
+  while (!rc && *moved < n && shorten__due(core, 0)) {
     uint64_t number = highest(core, limit), from, to;
     if (!number || !log_reserve_lower(&core->log, number, &from, &to)) {
       break;
@@ -67,7 +67,7 @@ int shorten__file(struct core *core, uint64_t replay, uint32_t n,
     count_add(&core->counters.moved_extents, !rc);
   }
   env->unmap(env, buffer, l->extent_bytes);
-  if (!rc && shorten_due(core, 0)) {
+  if (!rc && shorten__due(core, 0)) {
     /* The extent that is being filled may be what keeps the file long. */
     pthread_mutex_lock(&core->log.lock);
     uint64_t used = log_extents_used(&core->log);

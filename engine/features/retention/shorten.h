@@ -15,14 +15,18 @@
 #ifndef EMB_RETENTION_SHORTEN_H
 #define EMB_RETENTION_SHORTEN_H
 
-#include "engine/storage/kernel/core.h"
+#include "engine/table/session/session.h"
 
 /* The file has more free file slots than it should, or will have when `dead`
 ** bytes of extents are freed. */
-int shorten_due(struct core *core, uint64_t dead);
+int shorten__due(struct core *core, uint64_t dead);
 /* Moves up to n extents; *moved: how many.  Under ckpt_lock, outside any
 ** epoch; a checkpoint must follow.  replay: of the valid checkpoint. */
 int shorten__file(struct core *core, uint64_t replay, uint32_t n,
                   uint32_t *moved, emb_err *err);
+
+/* Moves some extents down in the file and makes that durable, if the file is
+** longer than it needs to be [task_space.c].  Under ckpt_lock. */
+int shorten__space(emb_store *store, int *did, emb_err *err);
 
 #endif

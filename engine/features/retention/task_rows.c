@@ -4,8 +4,9 @@
 ** a caller asks for itself is in forget.c.
 */
 #include "evict.h"
+#include "engine/table/jobs/tasks.h"
 #include "expire.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 #define EXPIRE_US UINT64_C(1000000)
 #define EXPIRE_REST_US (60 * EXPIRE_US)

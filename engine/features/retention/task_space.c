@@ -4,9 +4,10 @@
 ** need, compaction, the checkpoint, and a shorter file.
 */
 #include "engine/storage/ckpt/readers.h"
+#include "engine/table/jobs/tasks.h"
 #include "compact.h"
 #include "shorten.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* The log that recovery would replay is kept shorter than this, or than a
 ** quarter more than the live data if that is more: a table that is in memory
@@ -56,7 +57,7 @@ static int compact_due(struct pass *pass) {
 static int compact_run(struct pass *pass, enum outcome *did, emb_err *err) {
   struct core *core = &pass->store->core;
   int some = 0;
-  int rc = compact_one(core, pass->store->work_slot, 0, &some, err);
+  int rc = compact__one(core, pass->store->work_slot, 0, &some, err);
   *did = some ? PIECE_MORE : PIECE_NONE;
   if (rc == EMB_FULL && !atomic_load(&core->log.failed)) {
     err_clear(err); /* a checkpoint may free what is dead by now */
@@ -167,10 +168,10 @@ const struct task task_checkpoint = {
 
 /* ---- shorten ------------------------------------------------------------- */
 
-int shorten_space(emb_store *store, int *did, emb_err *err) {
+int shorten__space(emb_store *store, int *did, emb_err *err) {
   struct core *core = &store->core;
   uint32_t moved = 0;
-  if (core->temporary || !shorten_due(core, 0)) {
+  if (core->temporary || !shorten__due(core, 0)) {
     return EMB_OK;
   }
   uint64_t bits = core->layout.extent_bits;
@@ -192,12 +193,12 @@ int shorten_space(emb_store *store, int *did, emb_err *err) {
 /* In a pass in which nothing else did anything. */
 static int shorten_now(struct pass *pass) {
   struct core *core = &pass->store->core;
-  return !pass->did && !core->temporary && shorten_due(core, 0);
+  return !pass->did && !core->temporary && shorten__due(core, 0);
 }
 
 static int shorten_run(struct pass *pass, enum outcome *did, emb_err *err) {
   int some = 0;
-  int rc = shorten_space(pass->store, &some, err);
+  int rc = shorten__space(pass->store, &some, err);
   *did = some ? PIECE_MORE : PIECE_NONE;
   return rc;
 }

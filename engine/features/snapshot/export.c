@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "engine/storage/schema/form.h"
+#include "engine/table/jobs/progress.h"
 #include "engine/storage/pack/options.h"
 #include "snap.h"
 

@@ -17,6 +17,9 @@
 ** a crash it is one of the two, and the chain names both.
 */
 #include "restore.h"
+#include "engine/table/jobs/progress.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 #include "engine/table/rows/value.h"
 
 #include <string.h>
@@ -270,14 +273,14 @@ int local_snapshot_restore_keys(emb_session *s, const char *path,
                                 const emb_file_keys *keys, uint64_t *rows) {
   struct env *env = s->core->env;
   struct restore *r;
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   if (rc) {
     return rc;
   }
   if (local_in_transaction(s)) {
     return session_error(s, EMB_LOCKED, "cannot restore inside a transaction");
   }
-  rc = store_own(s);
+  rc = own_claim(s);
   if (rc) {
     return rc;
   }

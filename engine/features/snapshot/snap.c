@@ -4,6 +4,8 @@
 ** snapshot/snapshot.h.
 */
 #include "snap.h"
+#include "engine/table/jobs/tasks.h"
+#include "engine/table/jobs/begin.h"
 
 #include <string.h>
 
@@ -11,8 +13,8 @@
 #include "engine/table/owner/own.h"
 
 static int snap_begin(emb_session *s) {
-  int rc = session_begin_write(s);
-  rc = rc ? rc : store_own(s);
+  int rc = begin_write(s);
+  rc = rc ? rc : own_claim(s);
   return rc ? rc : session_lock(s, &s->core->ckpt_lock);
 }
 
@@ -105,7 +107,7 @@ int local_snapshots(emb_session *s, emb_snapshot_info *infos, size_t max,
   struct snap_listing l = {s, all, EMB_SNAPSHOTS_MAX, 0, EMB_OK};
   struct snapshots *list = s->store->snapshots;
   int rc = session_begin(s);
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   *n = 0;
   if (rc) {
     return rc;
@@ -173,7 +175,7 @@ int local_snapshot_open(emb_session *s, const char *name, emb_snap **out) {
   struct env *env = s->core->env;
   *out = NULL;
   int rc = session_begin(s);
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   if (rc) {
     return rc;
   }

@@ -19,7 +19,7 @@
 #define EMB_SNAPSHOT_SNAP_H
 
 #include "snapshot.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 #define SNAP_BLOCKS 16
 #define SNAP_PAGES_MAX (EXTENT_BYTES_TARGET / PAGE_UNIT)

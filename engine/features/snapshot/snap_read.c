@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "snap.h"
+#include "engine/table/owner/own.h"
 
 static int snap_read_out_of_memory(emb_session *s) {
   return session_error(s, EMB_NOMEM, "out of memory");
@@ -75,7 +76,7 @@ static int snap_read_read_pages(emb_snap *snap, uint64_t page, uint32_t pages,
                            (unsigned long long)offset, snap->snapshot->name);
     }
     before = offset;
-    int rc = store_reload(s);
+    int rc = own_reload(s);
     if (rc) {
       return rc;
     }

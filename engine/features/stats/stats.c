@@ -3,7 +3,9 @@
 ** stats.c -- the metrics of a store; sql/manual/metrics.md lists them.
 */
 #include "engine/storage/kernel/space.h"
-#include "engine/features/memory/budget.h"
+#include "engine/features/memory/advice.h"
+#include "engine/table/jobs/tasks.h"
+#include "engine/table/store/budget.h"
 #include "engine/features/warmup/warm.h"
 #include "engine/table/bank/bank.h"
 #include "engine/features/nearest/index.h"
@@ -50,8 +52,8 @@ static void tuning(struct stats_list *l, struct tune *tune) {
 }
 
 static void advice(struct stats_list *l, emb_store *store) {
-  struct advice__metrics f;
-  advice__metrics(store, &f);
+  struct advice_metrics f;
+  advice_metrics(store, &f);
   number(l, "hit_permille", (uint64_t)f.hits);
   number(l, "hit_permille_recent", (uint64_t)f.hits_recent);
   number(l, "hit_permille_twice_memory", (uint64_t)f.hits_twice);
@@ -60,7 +62,7 @@ static void advice(struct stats_list *l, emb_store *store) {
 
 static void owner(struct stats_list *l, emb_store *store) {
   emb_client who = {0};
-  size_t n = local_clients(store, &who, 1);
+  size_t n = store->clients(store, &who, 1);
   number(l, "owner", (uint64_t)atomic_load(&store->owner));
   number(l, "owner_pid", (uint64_t)who.process);
   number(l, "owner_since", (uint64_t)who.since);

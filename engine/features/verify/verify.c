@@ -19,6 +19,9 @@
 #include <string.h>
 
 #include "engine/storage/ckpt/dump.h"
+#include "engine/table/jobs/progress.h"
+#include "engine/table/owner/hold.h"
+#include "engine/table/owner/own.h"
 #include "engine/storage/kernel/log_head.h"
 #include "engine/features/nearest/index.h"
 #include "engine/table/store/dir.h"
@@ -345,11 +348,11 @@ int local_verify(emb_session *s, void (*report)(void *, const char *),
                  void *arg) {
   int held, begun = progress_begin(s, "integrity-check", "bytes", 0);
   int rc = session_begin(s);
-  rc = rc ? rc : store_refresh(s);
-  rc = rc ? rc : store_hold(s, &held);
+  rc = rc ? rc : own_refresh(s);
+  rc = rc ? rc : hold_begin(s, &held);
   if (!rc) {
     rc = verify(s, begun, report, arg);
-    store_let_go(s, held);
+    hold_end(s, held);
   }
   progress_end(s, begun);
   return rc;

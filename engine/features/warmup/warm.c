@@ -17,11 +17,13 @@
 **    It may also have been freed, and its file slot used again.
 */
 #include "warm.h"
+#include "engine/table/jobs/tasks.h"
+#include "engine/table/owner/own.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* Bytes that are not wanted and are read all the same. */
 #define GAP_BYTES 65536u
@@ -729,7 +731,7 @@ int local_warm(emb_session *s) {
   emb_store *store = s->store;
   struct warm *w = store->warm;
   int rc = session_begin(s), begun = 0, more = 1;
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   while (!rc && more) {
     uint64_t rest;
     pthread_mutex_lock(&w->lock);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "route.h"
+#include "engine/table/jobs/progress.h"
 #include "served.h"
 #include "server.h"
 #include "engine/table/store/dir.h"
@@ -18,13 +19,13 @@
 static size_t list(emb_store *store, emb_client *clients, size_t max) {
   struct env *env = store->core.env;
   struct server_client some[SOME], *rows = some, *more = NULL;
-  size_t room = SOME, n = server_clients(store->server, some, SOME);
+  size_t room = SOME, n = server__clients(store->server, some, SOME);
   if (n > SOME) { /* others may come meanwhile */
     more = env->allocate(env, 2 * n * sizeof *more);
     if (more) {
       rows = more;
       room = 2 * n;
-      n = server_clients(store->server, rows, room);
+      n = server__clients(store->server, rows, room);
     }
   }
   for (size_t i = 0; i < n && i < room && i < max; i++) {
@@ -56,10 +57,10 @@ size_t local_clients(emb_store *store, emb_client *clients, size_t max) {
     owner.since = store->owner_since;
     progress_of_owner(store, owner.call, sizeof owner.call);
     if (store->server) {
-      owner.calls = server_calls(store->server);
+      owner.calls = server__calls(store->server);
       n += list(store, max ? clients + 1 : NULL, max ? max - 1 : 0);
     }
-  } else if (!route_is_owned(store, &owner.process)) {
+  } else if (!route__is_owned(store, &owner.process)) {
     return 0;
   }
   if (max) {
@@ -94,7 +95,7 @@ int emb_is_served(emb_store *store, emb_err *err) {
 }
 
 int64_t emb_owner_of(const char *dir) {
-  struct env *env = registry_env();
+  struct env *env = env_default();
   enum env_lock_state state = ENV_LOCK_FREE;
   int64_t holder = 0;
   char path[PATH_BYTES];

@@ -9,6 +9,7 @@
 **           is closed.  That is a task of LANE_AFTER.
 */
 #include "control.h"
+#include "engine/table/jobs/tasks.h"
 
 #include "engine/table/owner/own.h"
 #include "engine/table/session/patience.h"

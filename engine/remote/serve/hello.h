@@ -16,7 +16,7 @@
 #ifndef EMB_SERVE_HELLO_H
 #define EMB_SERVE_HELLO_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "slot.h"
 
 /* Of a message of so many bytes. */

@@ -20,7 +20,7 @@
 #ifndef EMB_SERVE_HUB_H
 #define EMB_SERVE_HUB_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 struct hub;
 

@@ -5,7 +5,7 @@
 #ifndef EMB_SERVE_LEAVE_H
 #define EMB_SERVE_LEAVE_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* What it has under way is ended first, then its transaction is undone, then
 ** its leases are given back. */

@@ -10,7 +10,7 @@
 #ifndef EMB_SERVE_ORPHAN_H
 #define EMB_SERVE_ORPHAN_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* Takes the session over, with its transaction. */
 void orphan__adopt(emb_session *s, uint64_t number);

@@ -19,6 +19,9 @@
 */
 #include "remote.h"
 
+#include "engine/table/bank/needs.h"
+#include "route.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +113,12 @@ static int go_on(struct remote_scan *r) {
   if (r->keys) {
     qsort(r->keys, r->came, sizeof *r->keys, remote_by_key);
   }
-  return emb_scan_open(r->remote.s, lo, hi, r->order, &r->rest);
+  emb_session *s = r->remote.s;
+  int rc;
+  ROUTE(s, rc, bank_enter(s, NEEDS_OF_scan_open, &(struct bank_call){0}),
+        served_scan_open(s, lo, hi, r->order, &r->rest),
+        local_scan_open(s, lo, hi, r->order, &r->rest));
+  return rc;
 }
 
 /* Of n rows those that are new stay, in front. */
@@ -146,7 +154,9 @@ static int next_of_rest(struct remote_scan *r, size_t max, const emb_rows *to,
   int rc = EMB_OK;
   *n = 0;
   while (!r->is_over && !*n && !rc) {
-    rc = emb_scan_next_rows(r->rest, max, to, &got);
+    rc = route_is_remote(r->rest)
+             ? served_scan_next_rows(r->rest, max, to, &got)
+             : local_scan_next_rows(r->rest, max, to, &got);
     r->is_over = !rc && !got;
     *n = r->keys ? leave_out(r, to, got) : got;
   }
@@ -196,7 +206,11 @@ void served_scan_close(emb_scan *scan) {
     return;
   }
   struct env *env = r->remote.s->core->env;
-  emb_scan_close(r->rest);
+  if (route_is_remote(r->rest)) {
+    served_scan_close(r->rest);
+  } else {
+    local_scan_close(r->rest);
+  }
   env->release(env, r->keys);
   if (r->is_counted && remote__is_there(&r->remote) &&
       r->remote.s->link->objects) {

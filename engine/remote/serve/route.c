@@ -11,13 +11,13 @@
 **   client    another process owns it: its sessions are linked to that one,
 **             each when it makes its next call [link.c]
 **
-**   reader -> owner    its first write                       [store_own]
+**   reader -> owner    its first write                       [own_claim]
 **   reader -> client   another process was first             [route_session]
 **   client -> client   the owner has gone, and another process was first to
 **                      take the lock                         [route_session]
 **   client -> owner    the owner has gone: the first call that writes takes
 **                      the lock, and so does any that finds that it died
-**                                            [store_own, store_refresh]
+**                                            [own_claim, own_refresh]
 **   client -> reader   the owner has closed the store, and this call reads
 **
 ** There is never a second owner, because only who has the lock writes, and
@@ -44,7 +44,6 @@
 #include "stat_text.h"
 
 #define TRY_US 2000
-#define OWNERS_TRIED 100
 #define DECISIONS_TRIED 20
 #define DECIDED_US 500
 
@@ -196,31 +195,6 @@ int route_decide(emb_session *s, int *rc, struct deciding *d) {
   return 1;
 }
 
-/* The next owner may die, too.  If none is found in time, what is in doubt is
-** decided as the coordinator says by who uses the store next: for a commit that
-** is no error, since it cannot fail. */
-int route_decided(emb_session *s, int commit) {
-  emb_store *store = s->store;
-  emb_err err = {EMB_OK, ""};
-  int rc = EMB_LOST;
-  int (*decides)(void *, uint64_t, int) = s->decides;
-  s->lost_prepared = s->lost_txn = 0;
-  s->decides = NULL; /* it has decided */
-  for (int tries = 0; rc == EMB_LOST && tries < OWNERS_TRIED; tries++) {
-    rc = emb_own(s);
-    if (rc == EMB_LOCKED || rc == EMB_OK) {
-      rc = emb_resolve(store, s->prepared_number, commit, &err);
-    }
-  }
-  s->decides = decides;
-  err_clear(&s->err);
-  s->owed.code = EMB_OK;
-  if (rc && !commit) {
-    s->err = err;
-  }
-  return commit ? EMB_OK : rc;
-}
-
 /* ---- the owner begins and ends ---------------------------------------------
  */
 
@@ -243,7 +217,7 @@ void route_own(emb_store *store) {
   }
 }
 
-int route_is_owned(emb_store *store, int64_t *holder) {
+int route__is_owned(emb_store *store, int64_t *holder) {
   enum env_lock_state state = ENV_LOCK_FREE;
   *holder = 0;
   if (!store->core.temporary) {

@@ -6,7 +6,7 @@
 #ifndef EMB_SERVE_ROUTE_H
 #define EMB_SERVE_ROUTE_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* Before a call, where the store is not this process's own: session->link says
 ** which of the two.  An error is the call's. */
@@ -29,6 +29,59 @@ struct deciding { /* of one call; zeros at first */
 };
 int route_decide(emb_session *s, int *rc, struct deciding *d);
 
+/* A call that returns a code has returned one that is no EMB_OK: 1 if it is to
+** be made again, else *rc is the call's. */
+static inline int route_is_again(const emb_session *session, int *rc,
+                                 struct deciding *d) {
+  emb_session *s = (emb_session *)(uintptr_t)session;
+  if (*rc == CALL_ELSEWHERE) {
+    *rc = route_again(s);
+    return *rc == EMB_OK;
+  }
+  return *rc == EMB_LOCKED && route_decide(s, rc, d);
+}
+
+/* Where the session's next call goes: an error, or EMB_OK and session->link. */
+static inline int route_call(const emb_session *session) {
+  emb_session *s = (emb_session *)(uintptr_t)session;
+  int is_own = !s->lost_txn && !s->owed.code &&
+               atomic_load_explicit(&s->store->owner, memory_order_acquire);
+  return __builtin_expect(is_own || s->link, 1) ? EMB_OK : route_session(s);
+}
+
+/* A call of a session, where the store is: `there` is served_NAME(...), and
+** `here` local_NAME(...), which follows on `enter`.  It is made until it is
+** carried out.  What a call has open (a scan) it began when that was asked for:
+** so only the call itself asks how a prepared transaction ends. */
+#define ROUTE(session, rc, enter, there, here)                                 \
+  do {                                                                         \
+    struct deciding route_d = {0};                                             \
+    do {                                                                       \
+      (rc) = route_call(session);                                              \
+      (rc) = (rc) || (session)->link ? (rc) : (enter);                         \
+      if (!(rc) && (session)->link) {                                          \
+        (rc) = (there);                                                        \
+      } else if (!(rc)) {                                                      \
+        (session)->asks_doubt = (session)->decides != NULL;                    \
+        (rc) = (here);                                                         \
+        (session)->asks_doubt = 0;                                             \
+      }                                                                        \
+    } while (__builtin_expect((rc) != EMB_OK, 0) &&                            \
+             route_is_again(session, &(rc), &route_d));                        \
+  } while (0)
+
+/* The object knows who has it: its first member is the link.  None may be
+** closed. */
+static inline int route_is_remote(const void *object) {
+  return object && *(struct link *const *)object;
+}
+
+/* Is a call of the store, without a session, its owner's? */
+static inline int route_is_elsewhere(const emb_store *store) {
+  return !atomic_load(&store->owner) &&
+         (atomic_load(&store->served) || atomic_load(&store->unloaded));
+}
+
 /* The owner died or left after it had prepared the session's transaction, and
 ** the caller's coordinator has decided. */
 int route_decided(emb_session *s, int commit);
@@ -48,7 +101,7 @@ void route_own(emb_store *store);
 /* What a session that is linked was told of its store. */
 int route_is_dropped(const emb_session *s);
 /* Whether another process has the lock; *holder is 0 if it cannot be seen. */
-int route_is_owned(emb_store *store, int64_t *holder);
+int route__is_owned(emb_store *store, int64_t *holder);
 /* Clients are told what emb_in_doubt and emb_is_dropped say. */
 void route_tell(emb_store *store);
 /* It closes the store: nothing is carried out for others any more.  Then, when

@@ -265,7 +265,7 @@ static uint64_t run_store(struct run *run, int call, union word *w) {
     local_state(store, w[0].p);
     return 0;
   case CALL_clients:
-    return local_clients(store, w[0].p, w[0].p ? w[1].u : 0);
+    return store->clients(store, w[0].p, w[0].p ? w[1].u : 0);
   case CALL_progress_of:
     return local_progress_of(store, w[0].p, w[0].p ? w[1].u : 0);
   case CALL_drop:

@@ -5,7 +5,7 @@
 #ifndef EMB_SERVE_SERVED_H
 #define EMB_SERVE_SERVED_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 #define SERVED_CALL(type, name, parameters, arguments)                         \
   type served_##name parameters;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "engine/table/jobs/progress.h"
 #include "served.h"
 #include "stat_row.h"
 #include "stat_text.h"
@@ -116,7 +117,7 @@ size_t served_clients(emb_store *store, emb_client *clients, size_t max) {
   uint64_t n = 0;
   int is_near = 1;
   if (control__ask(store, CALL_clients, w, &n, NULL)) {
-    return local_clients(store, clients, max);
+    return store->clients(store, clients, max);
   }
   int64_t owner = control__owner(store, &is_near);
   for (size_t i = 0; i < max && i < n; i++) {

@@ -100,7 +100,7 @@ struct serving {
   ** compare-and-swap from PARKED. */
   _Atomic int parked;
   _Atomic int again;      /* the call that runs can be asked again; relaxed */
-  _Atomic uint32_t call;  /* the one that runs, for server_clients; relaxed */
+  _Atomic uint32_t call;  /* the one that runs, for server__clients; relaxed */
   _Atomic uint64_t calls; /* relaxed */
   _Atomic uint32_t holds; /* SLOT_HAS_*, after the last call; relaxed */
   uint32_t ended_tickets; /* its thread: in slot->ended */
@@ -1059,7 +1059,7 @@ void server__tell(struct server *server) {
 
 uint32_t server_since(const struct server *server) { return server->since_s; }
 
-uint64_t server_calls(struct server *server) {
+uint64_t server__calls(struct server *server) {
   pthread_mutex_lock(&server->lock);
   uint64_t calls = server->calls_before;
   for (struct serving *v = server->clients; v; v = v->next) {
@@ -1069,8 +1069,8 @@ uint64_t server_calls(struct server *server) {
   return calls;
 }
 
-size_t server_clients(struct server *server, struct server_client *clients,
-                      size_t max) {
+size_t server__clients(struct server *server, struct server_client *clients,
+                       size_t max) {
   size_t n = 0;
   pthread_mutex_lock(&server->lock);
   for (struct serving *v = server->clients; v; v = v->next) {

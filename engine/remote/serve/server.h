@@ -5,7 +5,7 @@
 #ifndef EMB_SERVE_SERVER_H
 #define EMB_SERVE_SERVER_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 struct server;
 
@@ -30,10 +30,10 @@ struct server_client {
   const char *call; /* what it does now, or NULL */
 };
 /* Fills up to max and returns how many there are. */
-size_t server_clients(struct server *server, struct server_client *clients,
-                      size_t max);
+size_t server__clients(struct server *server, struct server_client *clients,
+                       size_t max);
 /* Carried out for all that are and were there. */
-uint64_t server_calls(struct server *server);
+uint64_t server__calls(struct server *server);
 /* When it began, seconds since 1970. */
 uint32_t server_since(const struct server *server);
 

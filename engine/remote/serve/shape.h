@@ -12,7 +12,7 @@
 #ifndef EMB_SERVE_SHAPE_H
 #define EMB_SERVE_SHAPE_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "slot.h"
 
 enum call {

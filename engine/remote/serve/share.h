@@ -5,7 +5,7 @@
 #ifndef EMB_SERVE_SHARE_H
 #define EMB_SERVE_SHARE_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* schema: what that user's options have made of the store's (schema_print).
 ** Its bound becomes the store's if that has none.  EMB_MISMATCH, EMB_RANGE. */

@@ -5,7 +5,7 @@
 #ifndef EMB_SERVE_STAT_TEXT_H
 #define EMB_SERVE_STAT_TEXT_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* The same text, for as long as the store is open; where there are too many, or
 ** there is no memory, one that says so. */

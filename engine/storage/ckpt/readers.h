@@ -10,7 +10,7 @@
 ** at the manifest after that: if that still names this index file, the owner
 ** will see the lock.
 **
-**   reader   lock g; read the manifest: g is the newest      [store_hold]
+**   reader   lock g; read the manifest: g is the newest      [hold_begin]
 **   owner    write the manifest of g + n; look for locks below g + n; keep
 **            what only the checkpoints from there on do not need
 **

@@ -164,7 +164,8 @@ struct core {
   struct readers readers;
   struct identity identity;
 
-  /* What runs in the background (api/step.c): makes frames, and the rest. */
+  /* What runs in the background (background/step.c): makes frames, and the
+   * rest. */
   struct process *process; /* NULL where that failed */
   struct background flush, work;
 
@@ -180,10 +181,10 @@ struct core {
   ** made: sequentially consistent on both sides, so one sees the other. */
   _Atomic uint32_t resting;
   int stopping; /* wake_lock */
-  /* One step of background work (api/step.c), for callers that must wait in
-  ** a store without a thread. */
+  /* One step of background work (background/step.c), for callers that must
+  ** wait in a store without a thread. */
   int (*step)(struct core *, int *more, emb_err *err);
-  /* Frees space of the disk if there is something to free (api/step.c).
+  /* Frees space of the disk if there is something to free (relieve.c).
   ** interrupt may be NULL.  Outside any epoch, without locks. */
   void (*relieve)(struct core *, int (*interrupt)(void *), void *arg);
   /* So many frames that the log has are wanted by the cache; relaxed. */

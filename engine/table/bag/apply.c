@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "engine/table/bank/bank.h"
+#include "engine/table/jobs/begin.h"
 #include "engine/base/env/env.h"
 #include "engine/table/rows/rmw.h"
 #include "engine/math/vec/pooling.h"
@@ -57,7 +58,7 @@ int bag_check_how(emb_session *s, const emb_update *how) {
 static int sums_check(emb_session *s, size_t n, const emb_bags *bags,
                       const float *gradients, const emb_update *how) {
   size_t dim = s->core->layout.dim, floats = bags->count * dim;
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   rc = rc ? rc : bag__check(s, n, bags);
   rc = rc ? rc : bag_check_how(s, how);
   size_t bad = rc ? floats : s->core->vec->find_bad(gradients, floats);

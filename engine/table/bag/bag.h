@@ -6,7 +6,7 @@
 #ifndef EMB_BAG_H
 #define EMB_BAG_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* Where a bag ends in n keys. */
 static inline size_t bag_end(const emb_bags *bags, size_t n, size_t bag) {

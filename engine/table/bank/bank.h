@@ -55,7 +55,7 @@
 #ifndef EMB_BANK_H
 #define EMB_BANK_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum bank_outlier {
   OUTLIER_NONE = 0,

@@ -18,6 +18,8 @@
 #include <string.h>
 
 #include "engine/table/session/txn_map.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 #include "engine/table/rows/rmw.h"
 #include "engine/table/rows/rows.h"
 #include "bank.h"
@@ -247,9 +249,9 @@ static int keep_gradients(emb_session *s, const struct rmw_ask *ask) {
   static const emb_update plain = {0};
   struct change change;
   size_t n = ask->n;
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   rc = rc ? rc : check_finite(s, ask->keys, n, ask->gradients, "gradient");
-  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : own_claim(s);
   rc = rc ? rc : rmw_step(s, ask->gradients, ask->how, &change);
   if (rc) {
     return rc;

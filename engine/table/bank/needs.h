@@ -21,7 +21,7 @@
 #ifndef EMB_BANK_NEEDS_H
 #define EMB_BANK_NEEDS_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum bank_needs {
   NEEDS_NOTHING = 0,

@@ -11,6 +11,9 @@
 ** LANE      It may have to wait for room in the log, so it runs under no lock.
 */
 #include "bank.h"
+#include "engine/table/jobs/tasks.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 
 #include <string.h>
 
@@ -179,8 +182,8 @@ const struct task task_bank = {
 
 int local_flush_gradients(emb_session *s, uint64_t *steps) {
   uint64_t done = 0;
-  int rc = session_begin_write(s);
-  rc = rc ? rc : store_own(s);
+  int rc = begin_write(s);
+  rc = rc ? rc : own_claim(s);
   if (!rc && s->store->averages) {
     rc = bank__settle(s, &(struct bank_want){.waits = 1}, &done);
   }
@@ -205,7 +208,7 @@ int local_pending(emb_session *s, emb_pending_key *keys, size_t max,
   struct env *env = s->core->env;
   *n = 0;
   int rc = session_begin(s);
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   for (int i = 0; !rc && bank->shards && i < BANK_SHARDS; i++) {
     struct bank_shard *shard = &bank->shards[i];
     pthread_mutex_lock(&shard->lock);

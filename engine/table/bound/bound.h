@@ -15,7 +15,7 @@
 #define EMB_BOUND_H
 
 #include "engine/base/fence.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* Number of a call that is about to count. */
 uint32_t bound_call(emb_session *s);

@@ -4,16 +4,18 @@
 ** background comes first, and the process owns the store.
 */
 #include "job.h"
+#include "begin.h"
+#include "engine/table/owner/own.h"
 
-int session_begin_write(emb_session *s) {
+int begin_write(emb_session *s) {
   int rc = session_begin(s);
   return rc || !s->tickets ? rc : job__settle_writes(s);
 }
 
-int session_begin_work(emb_session *s, const char *what) {
-  int rc = session_begin_write(s);
+int begin_work(emb_session *s, const char *what) {
+  int rc = begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "cannot %s inside a transaction", what);
   }
-  return rc ? rc : store_own(s);
+  return rc ? rc : own_claim(s);
 }

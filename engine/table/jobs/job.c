@@ -4,6 +4,7 @@
 ** records is set where it is made (run, use): ahead.c and async.c.
 */
 #include "job.h"
+#include "cold.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -149,7 +150,7 @@ int job_read(emb_session *w, struct job *job, size_t from, size_t to) {
                              .promote = job->kind == JOB_READ,
                              .use = job->use,
                              .arg = job};
-  int rc = session_read_cold(w, &batch, &again);
+  int rc = cold_read(w, &batch, &again);
   for (uint32_t i = 0; i < again; i++) {
     if (job->kind == JOB_READ) {
       job->state[w->rows[i]] = FETCH_AGAIN;
@@ -286,8 +287,8 @@ void jobs_init(emb_store *store) {
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&jobs->ended, &clock);
   pthread_condattr_destroy(&clock);
-  tune__init(&jobs->tune, c->io_depth_min, c->io_depth_max, c->io_workers_min,
-             c->io_workers_max);
+  tune_init(&jobs->tune, c->io_depth_min, c->io_depth_max, c->io_workers_min,
+            c->io_workers_max);
 }
 
 void jobs_stop(emb_store *store) {

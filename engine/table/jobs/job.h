@@ -23,7 +23,7 @@
 #ifndef EMB_JOBS_JOB_H
 #define EMB_JOBS_JOB_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* What becomes of a row of a batch in the background. */
 enum {

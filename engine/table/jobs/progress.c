@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/table/owner/registry.h"
+#include "progress.h"
 
 int progress_begin(emb_session *s, const char *what, const char *unit,
                    uint64_t total) {
@@ -97,7 +98,7 @@ static void list_store(void *arg, emb_store *store) {
 
 size_t emb_progress_list(emb_progress *list, size_t max) {
   struct progress_listing l = {list, max, 0};
-  registry__each(list_store, &l);
+  registry_each(list_store, &l);
   return l.n;
 }
 

@@ -41,7 +41,8 @@
 ** METRICS   A run counts where the task was due; for a task that finds out in
 **           its run, where it did something.
 */
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
+#include "tasks.h"
 
 #include <stdio.h>
 #include <string.h>

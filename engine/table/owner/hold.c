@@ -13,6 +13,7 @@
 **           replaced: a Get looks again, a scan ends with EMB_BUSY.
 */
 #include "own.h"
+#include "hold.h"
 
 /* The checkpoint that is loaded, or one that has replaced it, gets the lock. */
 static int hold_lock_byte(emb_store *store, emb_err *err) {
@@ -45,7 +46,7 @@ static void unlock_byte(emb_store *store) {
   }
 }
 
-int store_hold(emb_session *s, int *held) {
+int hold_begin(emb_session *s, int *held) {
   emb_store *store = s->store;
   int rc = EMB_OK;
   *held = 0;
@@ -71,7 +72,7 @@ int store_hold(emb_session *s, int *held) {
   return rc;
 }
 
-void store_let_go(emb_session *s, int held) {
+void hold_end(emb_session *s, int held) {
   emb_store *store = s->store;
   if (held) {
     pthread_mutex_lock(&store->own_lock);

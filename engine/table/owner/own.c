@@ -6,13 +6,13 @@
 **         owner   this process holds the lock file, and the manifest says so
 **                 (clean = 0), from its first write to its close
 **
-**   reader -> reader  the manifest has a newer generation      [store_refresh]
+**   reader -> reader  the manifest has a newer generation      [own_refresh]
 **                     or the owner has put something else where a record was
-**                     to be read                               [store_reload]
+**                     to be read                               [own_reload]
 **   reader -> client  another process owns it, and serves this one: nothing
 **                     is loaded any more (unloaded)              [own_unload]
-**   reader -> owner   first write                              [store_own]
-**   reader -> owner   the owner died: recovery is needed       [store_refresh]
+**   reader -> owner   first write                              [own_claim]
+**   reader -> owner   the owner died: recovery is needed       [own_refresh]
 **
 ** An owner that has recovered takes a checkpoint, and writes only then.  That
 ** takes no space that the store does not have (kernel/reserve.h), unless its
@@ -52,7 +52,7 @@
 ** gone meanwhile the next other read loads what that has left, and the scan
 ** ends with EMB_BUSY.
 **
-** A call that has begun to read and finds a record replaced [store_reload] may
+** A call that has begun to read and finds a record replaced [own_reload] may
 ** go on at the owner's last checkpoint: that is not older than what the call
 ** began with.
 */
@@ -212,7 +212,7 @@ static int own_settle_state(emb_store *store, emb_err *err) {
   }
   if (!rc) {
     /* Until now a slot of the manifest may have named them. */
-    dir__remove_leftovers(core, m->index_generation);
+    dir_remove_leftovers(core, m->index_generation);
   }
   return rc;
 }
@@ -252,7 +252,7 @@ static int become_owner(emb_store *store, int *recovered, emb_err *err) {
   if (!rc) { /* before anything is freed, or written */
     pthread_mutex_lock(&core->ckpt_lock);
     readers_begin(core, m.index_generation);
-    rc = dir__load(core, *recovered, err);
+    rc = dir_load(core, *recovered, err);
     pthread_mutex_unlock(&core->ckpt_lock);
   }
   return rc;
@@ -500,7 +500,7 @@ int own_load_newest(emb_store *store, const struct manifest *manifest,
   }
 }
 
-int store_dropped(emb_session *s) {
+int own_dropped(emb_session *s) {
   return session_error(s, EMB_CANTOPEN, "%s was deleted: its table was dropped",
                        s->core->dir);
 }
@@ -527,13 +527,13 @@ static int pay(emb_store *store, emb_err *err) {
   return EMB_OK;
 }
 
-int store_own(emb_session *s) {
+int own_claim(emb_session *s) {
   emb_store *store = s->store;
   if (atomic_load(&store->readonly) || s->only_reads) {
     return session_error(s, EMB_READONLY, "%s is open read-only", s->core->dir);
   }
   if (atomic_load(&store->dropped)) {
-    return store_dropped(s);
+    return own_dropped(s);
   }
   uint64_t waited = 0;
   while (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
@@ -541,7 +541,7 @@ int store_own(emb_session *s) {
     int rc = atomic_load(&store->owner) ? EMB_OK : own_take(store, &s->err);
     pthread_mutex_unlock(&store->own_lock);
     if (rc && atomic_load(&store->dropped)) {
-      return store_dropped(s);
+      return own_dropped(s);
     }
     if (rc == EMB_BUSY && own_may_ask(store)) {
       return CALL_ELSEWHERE;
@@ -566,14 +566,14 @@ int store_own(emb_session *s) {
       return rc;
     }
   }
-  int rc = session__check_doubt(s);
+  int rc = session_check_doubt(s);
   rc = rc ? rc : session_ask_doubt(s);
   return rc ? rc : core_failed(s->core, &s->err);
 }
 
 int local_own(emb_session *s) {
   int rc = session_begin(s);
-  return rc ? rc : store_own(s);
+  return rc ? rc : own_claim(s);
 }
 
 /* Another process has just become the owner, or does so now: it is sought, and
@@ -591,7 +591,7 @@ static int seek_owner(emb_session *s) {
   return CALL_ELSEWHERE;
 }
 
-int store_may_write(emb_session *s, int *may) {
+int own_may_write(emb_session *s, int *may) {
   emb_store *store = s->store;
   int rc = EMB_OK;
   *may = 0;
@@ -612,9 +612,9 @@ int store_may_write(emb_session *s, int *may) {
   return rc == EMB_BUSY && !*may ? seek_owner(s) : EMB_OK;
 }
 
-int store_counts(emb_session *s, int *counts) {
+int own_counts(emb_session *s, int *counts) {
   *counts = 0;
-  return core_bounded(s->core) ? store_may_write(s, counts) : EMB_OK;
+  return core_bounded(s->core) ? own_may_write(s, counts) : EMB_OK;
 }
 
 /* begun: the call has read something already. */
@@ -708,7 +708,7 @@ static int is_held(const emb_session *s) {
          (s->in_scan || !own_may_ask(store) || own_is_current(store));
 }
 
-int store_refresh(emb_session *s) {
+int own_refresh(emb_session *s) {
   emb_store *store = s->store;
   if (atomic_load_explicit(&store->owner, memory_order_acquire) ||
       atomic_load(&store->dropped)) {
@@ -727,7 +727,7 @@ int store_refresh(emb_session *s) {
   return rc ? rc : session_ask_doubt(s);
 }
 
-int store_reload(emb_session *s) {
+int own_reload(emb_session *s) {
   return atomic_load(&s->store->owner) || atomic_load(&s->store->dropped)
              ? EMB_OK
              : refresh_when_recovered(s, 1);

@@ -7,7 +7,24 @@
 
 #include "engine/storage/ckpt/readers.h"
 #include "engine/storage/ckpt/recover.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
+
+/* Before a write: the process owns the store, nothing failed or is in doubt. */
+int own_claim(emb_session *s);
+/* The error of a write to a store that was dropped. */
+int own_dropped(emb_session *s);
+/* Does this process own the store, or could it take it without waiting?
+** CALL_ELSEWHERE: another one is the owner by now, and may serve this one. */
+int own_may_write(emb_session *s, int *may);
+/* Is a Get counted?  Then this process must be the one whose Puts give it back,
+** so it becomes the owner; while another one is that does not serve, nothing is
+** counted here.  CALL_ELSEWHERE as above. */
+int own_counts(emb_session *s, int *counts);
+/* Before a read: a reader sees the newest checkpoint. */
+int own_refresh(emb_session *s);
+/* A reader found a page damaged: loads the newest checkpoint, because the owner
+** may have used its file slot again.  Scans in storage order end. */
+int own_reload(emb_session *s);
 
 /* Loads the checkpoint of a manifest, and with replay the log beyond it.
 ** Under own_lock, outside any epoch. */

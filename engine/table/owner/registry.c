@@ -20,22 +20,15 @@
 
 static struct process_lock registry_lock = {PTHREAD_MUTEX_INITIALIZER, 0};
 static emb_store *registry_stores; /* registry_lock */
-static struct env *environment = &env_posix;
-
-void registry_set_env(struct env *env) { environment = env; }
-struct env *registry_env(void) {
-  return environment;
-}
-
 void registry_enter(void) {
-  if (process_lock_enter(&registry_lock, environment)) {
+  if (process_lock_enter(&registry_lock, env_default())) {
     registry_stores = NULL; /* the parent's */
   }
 }
 
 int registry_try_enter(void) {
   int is_new;
-  int is_mine = process_lock_try(&registry_lock, environment, &is_new);
+  int is_mine = process_lock_try(&registry_lock, env_default(), &is_new);
   if (is_new) {
     registry_stores = NULL;
   }
@@ -54,7 +47,7 @@ emb_store *registry_find(const uint64_t id[2]) {
   return NULL;
 }
 
-void registry__each(void (*visit)(void *arg, emb_store *store), void *arg) {
+void registry_each(void (*visit)(void *arg, emb_store *store), void *arg) {
   registry_enter();
   for (emb_store *s = registry_stores; s; s = s->next) {
     visit(arg, s);
@@ -97,7 +90,7 @@ int registry_identify(const char *dir, uint64_t id[2], int *there,
   if (rc) {
     return rc;
   }
-  int os = environment->identity(environment, dir, id);
+  int os = env_default()->identity(env_default(), dir, id);
   *there = os == 0;
   return os == 0 || os == ENOENT || os == ENOTDIR
              ? EMB_OK
@@ -107,7 +100,7 @@ int registry_identify(const char *dir, uint64_t id[2], int *there,
 /* ---- destroying -------------------------------------------------------- */
 
 int registry_remove_dir(const char *dir) {
-  int os = environment->remove_dir(environment, dir);
+  int os = env_default()->remove_dir(env_default(), dir);
   return os == ENOTEMPTY || os == EEXIST ? 0 : os; /* others' files stay */
 }
 
@@ -116,14 +109,14 @@ int registry_cannot_remove(const char *dir, int os, emb_err *err) {
 }
 
 /* 0 in *there: it is not there any more. */
-int registry_lock_dir(const char *dir, struct env_lock **held, int *there,
-                      emb_err *err) {
+int registry__lock_dir(const char *dir, struct env_lock **held, int *there,
+                       emb_err *err) {
   char path[PATH_BYTES];
   int rc = path_join(path, sizeof path, dir, FILE_LOCK, err);
   if (rc) {
     return rc;
   }
-  int os = environment->lock(environment, path, held);
+  int os = env_default()->lock(env_default(), path, held);
   *there = os != ENOENT;
   if (os == EAGAIN || os == EACCES) {
     return err_set(err, EMB_BUSY, "%s is owned by another process", dir);
@@ -137,13 +130,13 @@ int registry_lock_dir(const char *dir, struct env_lock **held, int *there,
 int registry_destroy(const char *dir, emb_err *err) {
   struct env_lock *held = NULL;
   int there;
-  int rc = registry_lock_dir(dir, &held, &there, err);
+  int rc = registry__lock_dir(dir, &held, &there, err);
   if (rc || !there) {
     return rc;
   }
-  int os = dir_remove(environment, dir);
+  int os = dir_remove(env_default(), dir);
   if (held) {
-    environment->unlock(environment, held);
+    env_default()->unlock(env_default(), held);
   }
   return registry_cannot_remove(dir, os ? os : registry_remove_dir(dir), err);
 }

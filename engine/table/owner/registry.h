@@ -5,11 +5,7 @@
 #ifndef EMB_OWNER_REGISTRY_H
 #define EMB_OWNER_REGISTRY_H
 
-#include "engine/table/store/store.h"
-
-/* The environment for stores opened from now on; tests replace it. */
-void registry_set_env(struct env *env);
-struct env *registry_env(void);
+#include "engine/table/session/session.h"
 
 /* The lock under which stores are opened and closed. */
 void registry_enter(void);
@@ -22,7 +18,7 @@ void registry_add(emb_store *store);
 void registry_remove(emb_store *store);
 
 /* Calls visit for each store that is open, under the registry's lock. */
-void registry__each(void (*visit)(void *arg, emb_store *store), void *arg);
+void registry_each(void (*visit)(void *arg, emb_store *store), void *arg);
 
 /* EMB_CANTOPEN: the path is too long for the files of a store. */
 int registry_check_path(const char *dir, emb_err *err);
@@ -34,8 +30,8 @@ int registry_identify(const char *dir, uint64_t id[2], int *there,
 /* Takes the owner's lock of a store that is not open here: EMB_BUSY.  0 in
 ** *there: it is not there any more.  Under the registry's lock, as the two that
 ** follow. */
-int registry_lock_dir(const char *dir, struct env_lock **held, int *there,
-                      emb_err *err);
+int registry__lock_dir(const char *dir, struct env_lock **held, int *there,
+                       emb_err *err);
 /* The store's files, then its directory. */
 int registry_destroy(const char *dir, emb_err *err);
 /* An errno; 0 also where other files are in it. */

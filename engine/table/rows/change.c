@@ -18,7 +18,6 @@
 
 #include "engine/storage/kernel/row_write.h"
 #include "engine/table/bound/bound.h"
-#include "engine/features/retention/forget.h"
 #include "rows.h"
 
 struct work {
@@ -458,7 +457,7 @@ int change__rows(emb_session *s, struct write_batch *batch,
     core_wake(core);
   }
   if (batch->wait) {
-    forget_help(s);
+    s->store->forget(s);
   }
   return rc;
 }

@@ -6,6 +6,8 @@
 ** the key, in a page of its own kind, above every record of the key.
 */
 #include "engine/storage/kernel/row_write.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 #include "engine/table/bound/bound.h"
 
 static int erase_row(emb_session *s, int64_t key, uint32_t call,
@@ -40,8 +42,8 @@ static int erase_row(emb_session *s, int64_t key, uint32_t call,
 
 int local_delete(emb_session *s, const int64_t *keys, size_t n,
                  uint8_t *found) {
-  int rc = session_begin_write(s);
-  rc = rc ? rc : store_own(s);
+  int rc = begin_write(s);
+  rc = rc ? rc : own_claim(s);
   uint64_t waited = 0;
   uint32_t call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
   size_t i = 0;

@@ -15,6 +15,9 @@
 #include <string.h>
 
 #include "engine/table/bound/bound.h"
+#include "engine/table/jobs/cold.h"
+#include "engine/table/owner/hold.h"
+#include "engine/table/owner/own.h"
 #include "get.h"
 #include "rmw.h"
 #include "rows.h"
@@ -295,12 +298,12 @@ static int read_until_found(struct get *g, uint32_t cold, int *holds,
                                .promote = g->promote,
                                .use = use_cold,
                                .arg = g};
-    int rc = session_read_cold(s, &batch, &again);
+    int rc = cold_read(s, &batch, &again);
     g->in_cache += s->served - served;
     g->on_disk -= s->served - served;
     if (!rc && again && !*holds && !atomic_load(&s->store->owner)) {
       /* The owner has replaced some: not a second time. */
-      rc = store_hold(s, held);
+      rc = hold_begin(s, held);
       *holds = !rc;
     }
     if (rc) {
@@ -320,7 +323,7 @@ int get_from_disk(struct get *g, uint32_t cold) {
   int holds = 0, held;
   int rc = read_until_found(g, cold, &holds, &held);
   if (holds) {
-    store_let_go(g->s, held);
+    hold_end(g->s, held);
   }
   return rc;
 }
@@ -396,7 +399,7 @@ static int get(emb_session *s, const int64_t *keys, size_t n,
                      : session_begin(s);
   }
   int rc = session_begin(s);
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   if (!rc && counts && to->vectors && rmw_creates(s)) {
     rc = rmw_create(s, keys, n);
   }
@@ -414,7 +417,7 @@ static int get(emb_session *s, const int64_t *keys, size_t n,
                   .promote = counts};
   int counted = 0;
   if (counts && to->vectors) {
-    rc = store_counts(s, &counted);
+    rc = own_counts(s, &counted);
   }
   if (rc) {
     return rc;
@@ -484,7 +487,7 @@ static void exists_one(emb_session *s, int64_t key, uint8_t *found) {
 int local_exists(emb_session *s, const int64_t *keys, size_t n,
                  uint8_t *found) {
   int rc = session_begin(s);
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   if (!rc && n == 1) {
     exists_one(s, *keys, found);
     return EMB_OK;

@@ -5,6 +5,8 @@
 ** under its latch, and then read as by a Get; in between others may change it.
 */
 #include "engine/storage/kernel/row_write.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 #include "change.h"
 #include "rmw.h"
 
@@ -13,9 +15,9 @@ int local_lookup(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                  uint8_t *found) {
   static const struct change change = {.kind = CHANGE_LOOKUP};
   struct write_batch batch = {.keys = keys, .n = n, .wait = 1};
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   rc = rc ? rc : check_numbers(s);
-  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : own_claim(s);
   if (!rc && n > EMB_ROWS_MAX) {
     rc = session_error(s, EMB_RANGE, "a batch has at most %u rows, got %zu",
                        EMB_ROWS_MAX, n);

@@ -21,9 +21,10 @@
 #include <string.h>
 
 #include "engine/storage/kernel/row_write.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 #include "change.h"
 #include "engine/table/bound/bound.h"
-#include "engine/features/retention/forget.h"
 #include "put.h"
 #include "rows.h"
 #include "engine/table/session/txn_map.h"
@@ -338,7 +339,7 @@ int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
     core_wake(s->core);
   }
   if (batch->wait) {
-    forget_help(s);
+    s->store->forget(s);
   }
   return rc;
 }
@@ -350,9 +351,9 @@ int local_put(emb_session *s, const int64_t *keys, size_t n,
 
 int local_put_parts(emb_session *s, const int64_t *keys, size_t n,
                     const float *vectors, uint32_t parts, uint64_t *versions) {
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
-  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : own_claim(s);
   if (rc) {
     return rc;
   }

@@ -3,6 +3,7 @@
 ** quantize.c -- vectors in fewer bits for those outside of the engine: names
 ** and errors about vec/quant.  Needs no store and has no state.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "engine/base/err.h"
 #include "engine/storage/pack/options.h"
 #include "engine/math/vec/quant.h"

@@ -3,6 +3,8 @@
 ** rmw.c -- the calls that change rows by what they are: sums and gradients.
 */
 #include "change.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/owner/own.h"
 #include "engine/table/bound/bound.h"
 #include "rmw.h"
 #include "rows.h"
@@ -11,11 +13,11 @@
 /* Checks what every change needs; *call: its number where Gets are counted. */
 static int rmw_begin(emb_session *s, const int64_t *keys, size_t n,
                      const float *rows, int gradients, uint32_t *call) {
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   rc = rc          ? rc
        : gradients ? check_finite(s, keys, n, rows, "gradient")
                    : check_rows(s, keys, n, rows, "row");
-  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : own_claim(s);
   *call = !rc && core_bounded(s->core) ? lease_next_call(&s->leases) : 0;
   return rc;
 }
@@ -112,12 +114,12 @@ static int create_chunk(emb_session *s, const int64_t *keys, uint32_t n,
   if (!batch.n) {
     return EMB_OK;
   }
-  int may, rc = session_begin_write(s);
-  rc = rc ? rc : store_may_write(s, &may);
+  int may, rc = begin_write(s);
+  rc = rc ? rc : own_may_write(s, &may);
   if (rc || !may) {
     return rc; /* they stay absent */
   }
-  rc = store_own(s);
+  rc = own_claim(s);
   return rc ? rc : change__rows(s, &batch, &change);
 }
 

@@ -7,7 +7,7 @@
 #ifndef EMB_ROWS_H
 #define EMB_ROWS_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* Rows between the prefetch of a record and its use: enough to cover an access
 ** to memory, few enough that what was prefetched is not lost again. */

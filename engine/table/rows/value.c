@@ -3,6 +3,7 @@
 ** value.c -- see value.h.
 */
 #include "value.h"
+#include "engine/table/jobs/cold.h"
 
 #include <string.h>
 
@@ -216,7 +217,7 @@ int loaded_read(emb_session *s, struct loaded *loaded, const int64_t *keys,
   for (uint32_t i = 0; i < cold; i++) {
     loaded->at[s->cold[i].row] = s->cold[i].address;
   }
-  int rc = session_read_cold(
+  int rc = cold_read(
       s,
       &(struct cold_batch){.keys = keys, .n = cold, .use = keep, .arg = loaded},
       again);

@@ -9,7 +9,7 @@
 #ifndef EMB_ROWS_VALUE_H
 #define EMB_ROWS_VALUE_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum change_kind {
   CHANGE_SET,    /* the row, or parts of it; the state stays */

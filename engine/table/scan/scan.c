@@ -8,6 +8,8 @@
 ** extent, and the rows of one page.
 */
 #include "scan.h"
+#include "engine/table/owner/hold.h"
+#include "engine/table/owner/own.h"
 
 #include <string.h>
 
@@ -48,7 +50,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
   if (!rc && (order < EMB_SCAN_ANY || order > EMB_SCAN_KEYS)) {
     rc = session_error(s, EMB_RANGE, "unknown order %d", order);
   }
-  rc = rc ? rc : store_refresh(s);
+  rc = rc ? rc : own_refresh(s);
   if (rc) {
     return rc;
   }
@@ -63,7 +65,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
   scan->lo = lo;
   scan->hi = hi;
   scan->block = 1024;
-  rc = store_hold(s, &scan->held);
+  rc = hold_begin(s, &scan->held);
   if (rc) {
     env->release(env, scan);
     return rc;
@@ -74,7 +76,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
                                 ? core->layout.value_bytes
                                 : core->layout.vector_bytes);
     if (rc) {
-      store_let_go(s, scan->held);
+      hold_end(s, scan->held);
       env->release(env, scan);
       return rc;
     }
@@ -88,7 +90,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
     rc = watch_open(core, &scan->watch, &scan->page);
     pthread_mutex_unlock(&s->store->settle_lock);
     if (rc) {
-      store_let_go(s, scan->held);
+      hold_end(s, scan->held);
       scan_free_buffers(scan);
       env->release(env, scan);
       return session_error(s, rc, "out of memory");
@@ -112,7 +114,7 @@ void scan_finish(emb_scan *scan) {
   scan_free_buffers(scan);
   env->release(env, scan->keys);
   s->scans--;
-  store_let_go(s, scan->held);
+  hold_end(s, scan->held);
 }
 
 void local_scan_close(emb_scan *scan) {
@@ -343,7 +345,7 @@ static int check_lost(emb_scan *scan) {
     epoch_leave(s->slot);
   }
   if (lost.here) {
-    int rc = store_reload(s);
+    int rc = own_reload(s);
     if (rc || scan->watch.aborted) {
       return rc; /* the owner has used its file slot again */
     }

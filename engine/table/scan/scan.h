@@ -14,7 +14,7 @@ struct emb_scan {
   emb_session *s;
   int order;
   int64_t lo, hi;
-  int held;       /* for store_let_go */
+  int held;       /* for hold_end */
   uint64_t loads; /* the store's, when it was held */
 
   /* storage order */

@@ -20,7 +20,7 @@
 #ifndef EMB_SESSION_PATIENCE_H
 #define EMB_SESSION_PATIENCE_H
 
-#include "engine/table/store/store.h"
+#include "session.h"
 
 /* What emb_wait_with has said, once; may be NULL. */
 emb_patience *patience_of_thread(void);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/table/store/store.h"
+#include "session.h"
 
 #define READ_BYTES (1u << 20)
 #define READ_DEPTH 128u
@@ -113,15 +113,6 @@ void session_free(emb_session *s) {
     epoch_part(s->slot);
   }
   env->release(env, s);
-}
-
-int store_check(const emb_store *store, emb_err *err) {
-  struct env *env = store->core.env;
-  return env->process(env) == store->process
-             ? EMB_OK
-             : err_set(err, EMB_MISUSE,
-                       "the store was opened before fork(): open a new "
-                       "connection");
 }
 
 int session_new(emb_store *store, emb_session **session, emb_err *err) {
@@ -269,7 +260,7 @@ static int meet_doubt(emb_session *s, uint64_t number, int is_orphan) {
                        s->core->dir, (unsigned long long)number);
 }
 
-int session__check_doubt(emb_session *s) {
+int session_check_doubt(emb_session *s) {
   uint64_t number =
       atomic_load_explicit(&s->store->in_doubt, memory_order_relaxed);
   return number ? meet_doubt(s, number, 1) : EMB_OK;
@@ -303,7 +294,7 @@ int session_enter_exclusive(emb_session *s, struct emb_session **owner,
       return EMB_OK;
     }
     int rc = session_interrupted(s);
-    rc = rc ? rc : session__check_doubt(s); /* its client may have gone */
+    rc = rc ? rc : session_check_doubt(s); /* its client may have gone */
     if (rc) {
       return rc;
     }
@@ -335,7 +326,7 @@ int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us) {
   return EMB_OK;
 }
 
-int session__read_begin(emb_session *s) {
+int session_read_begin(emb_session *s) {
   struct env *env = s->core->env;
   uint32_t bytes = s->core->layout.page_bytes;
   uint32_t depth = READ_BYTES / bytes;
@@ -351,19 +342,19 @@ int session__read_begin(emb_session *s) {
   }
   s->pages = process_buffer_take(s->core->process, (size_t)depth * bytes);
   if (!s->pages || !s->ios || !s->io_list) {
-    session__read_end(s);
+    session_read_end(s);
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   int os = process_queue_take(s->core->process, s->core->queue_kind, depth,
                               &s->queue);
   if (os) {
-    session__read_end(s);
+    session_read_end(s);
     return err_os(&s->err, EMB_IOERR, os, "cannot start disk access");
   }
   return EMB_OK;
 }
 
-void session__read_end(emb_session *s) {
+void session_read_end(emb_session *s) {
   struct core *core = s->core;
   process_queue_give(core->process, &s->queue);
   if (s->pages) {

@@ -25,7 +25,7 @@
 #ifndef EMB_SESSION_TXN_MAP_H
 #define EMB_SESSION_TXN_MAP_H
 
-#include "engine/table/store/store.h"
+#include "session.h"
 
 #define MAP_GONE (UINT64_C(1) << 59)
 #define MAP_SAME (UINT64_C(1) << 60)

@@ -50,7 +50,7 @@ static int matches(const char *pattern, const char *name) {
                            : strcmp(name, pattern) == 0);
 }
 
-int dir__load(struct core *core, int recovered, emb_err *err) {
+int dir_load(struct core *core, int recovered, emb_err *err) {
   int rc = EMB_OK;
   for (size_t i = 0; !rc && i < store_file_count; i++) {
     rc = store_files[i]->load ? store_files[i]->load(core, recovered, err)
@@ -146,7 +146,7 @@ static void remove_left(void *arg, const char *name) {
   }
 }
 
-void dir__remove_leftovers(struct core *core, uint64_t index_generation) {
+void dir_remove_leftovers(struct core *core, uint64_t index_generation) {
   struct removal r = {core->env, core->dir, index_generation, 0};
   core->env->list_dir(core->env, core->dir, remove_left, &r);
 }

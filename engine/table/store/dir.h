@@ -12,7 +12,7 @@ extern const struct store_file *const store_files[];
 extern const size_t store_file_count;
 
 /* Each kind's `load`, in the order of the list, until one fails. */
-int dir__load(struct core *core, int recovered, emb_err *err);
+int dir_load(struct core *core, int recovered, emb_err *err);
 /* Each kind's `save`; checkpoint->save. */
 int dir_save(struct core *core, struct epoch_slot *slot, emb_err *err);
 /* Each kind's `check`: what is damaged is reported, and is no error. */
@@ -21,7 +21,7 @@ int dir_check(struct core *core, void (*report)(void *, const char *),
 
 /* Under the owner's lock: what processes that died have left.  The valid
 ** checkpoint's index file is of this generation. */
-void dir__remove_leftovers(struct core *core, uint64_t index_generation);
+void dir_remove_leftovers(struct core *core, uint64_t index_generation);
 /* Under the owner's lock: all files of the store, the manifest first.  The
 ** errno. */
 int dir_remove(struct env *env, const char *dir);

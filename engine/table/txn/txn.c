@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "engine/storage/kernel/row_write.h"
+#include "engine/table/jobs/begin.h"
+#include "engine/table/jobs/cold.h"
+#include "engine/table/owner/own.h"
 #include "engine/table/bound/bound.h"
-#include "engine/features/retention/forget.h"
 #include "engine/table/rows/rmw.h"
 #include "engine/table/rows/rows.h"
 #include "txn.h"
@@ -24,11 +26,11 @@
 int local_in_transaction(const emb_session *s) { return s->txn != NULL; }
 
 int local_begin(emb_session *s) {
-  int rc = session_begin_write(s);
+  int rc = begin_write(s);
   if (!rc && s->txn) {
     rc = session_error(s, EMB_MISUSE, "a transaction is open already");
   }
-  rc = rc ? rc : store_own(s);
+  rc = rc ? rc : own_claim(s);
   if (!rc && !s->core->temporary &&
       atomic_load(&s->core->txn_last) >= PAGE_TXN_MAX) {
     rc = session_error(s, EMB_FULL,
@@ -37,14 +39,14 @@ int local_begin(emb_session *s) {
                        s->core->dir);
   }
   if (!rc) {
-    forget_help(s);
+    s->store->forget(s);
     rc =
         session_enter_exclusive(s, &s->store->txn_owner,
                                 "another connection has a transaction open on");
   }
-  if (!rc && atomic_load(&s->store->dropped)) { /* since store_own */
+  if (!rc && atomic_load(&s->store->dropped)) { /* since own_claim */
     session_leave_exclusive(s, &s->store->txn_owner);
-    rc = store_dropped(s);
+    rc = own_dropped(s);
   }
   if (rc) {
     return rc;
@@ -284,7 +286,7 @@ static int load_claimed(emb_session *s, const struct txn_row *row,
     s->cold[0] = (struct cold){address, 0};
     struct cold_batch one = {
         .keys = &row->key, .n = 1, .use = keep_one, .arg = copy};
-    rc = session_read_cold(s, &one, &moved);
+    rc = cold_read(s, &one, &moved);
     if (rc || !moved) {
       *value = copy;
       return rc;

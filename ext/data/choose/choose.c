@@ -7,9 +7,8 @@ SQLITE_EXTENSION_INIT3
 
 int ext_choose_register(sqlite3 *db) {
   static int (*const registers[])(sqlite3 *) = {
-      ext_choose_random_register,   ext_choose_entropy_register,
-      ext_choose_coreset_register,  ext_choose_drift_register,
-      ext_choose_evaluate_register, ext_choose_classes_register};
+      ext_choose_random_register, ext_choose_entropy_register,
+      ext_choose_coreset_register, ext_choose_drift_register};
   int rc = SQLITE_OK;
   for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
     if (rc == SQLITE_OK)

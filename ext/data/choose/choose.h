@@ -3,15 +3,14 @@
 ** choose.h -- ext/data/choose/: the functions that choose what to train on.
 **
 ** ROLE      Take values of SQL, hand them to what computes in the engine
-**           (engine/data/choose/, through emb.h), and make its answer a result.
-**           No table, no file: INNOCUOUS and DETERMINISTIC, both entry points
-**           of the extension have them.
+**           (engine/data/choose/, through emb_data.h), and make its answer a
+**           result.  No table, no file: INNOCUOUS and DETERMINISTIC, all entry
+**           points of the extension have them.
 ** FILES     random.c (emb_random, emb_exponential), entropy.c (emb_entropy),
 **           points.c (rows with vectors, as aggregates gather them), coreset.c
 **           (emb_coreset), chosen.c (the table-valued emb_chosen, which both
 **           entry points could have, but table-valued functions need a
-**           connection), drift.c (emb_drift_*), evaluate.c and classes.c (how
-**           good predictions are), choose.c (registers all).
+**           connection), drift.c (emb_drift_*), choose.c (registers all).
 ** THREADS   No state.
 */
 #ifndef EMB_EXT_CHOOSE_H
@@ -29,8 +28,6 @@ int ext_choose_random_register(sqlite3 *db);
 int ext_choose_entropy_register(sqlite3 *db);
 int ext_choose_coreset_register(sqlite3 *db);
 int ext_choose_drift_register(sqlite3 *db);
-int ext_choose_evaluate_register(sqlite3 *db);
-int ext_choose_classes_register(sqlite3 *db);
 /* emb_chosen. */
 int ext_choose_chosen_register(struct ext_conn *conn);
 

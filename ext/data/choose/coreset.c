@@ -10,6 +10,7 @@
 **           the final function after errors, too; one of ours is remembered, so
 **           that nothing is computed then.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 SQLITE_EXTENSION_INIT3
 

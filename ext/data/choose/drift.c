@@ -9,6 +9,7 @@
 ** MEMORY    Every value, until the end of its group: 8 bytes a number, 4 bytes
 **           an element; mmd as much again, of the others 8 bytes a row.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 SQLITE_EXTENSION_INIT3
 

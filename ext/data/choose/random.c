@@ -5,6 +5,7 @@
 ** number -ln(1 - emb_random(...)): those that are least when each is divided by
 ** its weight are a draw in proportion to the weights.
 */
+#include "engine/data/emb_data.h"
 #include "choose.h"
 SQLITE_EXTENSION_INIT3
 

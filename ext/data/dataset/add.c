@@ -14,6 +14,7 @@
 ** all else counts, is written last; and blocks that an error has left are
 ** removed before those of the next file with that number are written.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 

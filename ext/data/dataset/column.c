@@ -2,6 +2,7 @@
 **
 ** column.c -- what the sample that a scan is on has in its columns.
 */
+#include "engine/data/emb_data.h"
 #include "scan.h"
 SQLITE_EXTENSION_INIT3
 

@@ -6,6 +6,7 @@
 **     INSERT INTO samples(samples, path) VALUES('drop', '/data/part-000.bin')
 **     INSERT INTO samples(samples, dataset) VALUES('drop', 'clicks')
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 

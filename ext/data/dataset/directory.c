@@ -10,6 +10,7 @@
 ** IGNORE INTO samples(path) SELECT path FROM it registers those that are new,
 ** all or none, as any INSERT ... SELECT does.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 

@@ -11,6 +11,7 @@
 ** NUMBERS   A file's number takes the upper bits of those of its blocks and
 **           parts, so that they stand together, and go together.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 

@@ -6,6 +6,7 @@
 ** What can be known only when all was said (a label has a place, and is then an
 ** unsigned number of one byte) is filled in by finish.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 

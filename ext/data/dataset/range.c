@@ -18,6 +18,7 @@
 **           megabyte, which is read at once: so that an interval of time, too,
 **           is divided evenly.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 

@@ -33,6 +33,7 @@
 #ifndef EMB_EXT_SAMPLES_H
 #define EMB_EXT_SAMPLES_H
 
+#include "engine/data/emb_data.h"
 #include "ext/tvf/tvf.h"
 
 /* A file's number takes the bits from here on of those of its blocks and of its

@@ -16,6 +16,7 @@
 ** FAILURE   An error ends the scan; what is under way is waited for by
 **           ext_samples_scan_end.
 */
+#include "engine/data/emb_data.h"
 #include "scan.h"
 SQLITE_EXTENSION_INIT3
 

@@ -5,6 +5,7 @@
 #ifndef EMB_EXT_SAMPLES_SCAN_H
 #define EMB_EXT_SAMPLES_SCAN_H
 
+#include "engine/data/emb_data.h"
 #include "samples.h"
 
 #define SCAN_LOADS 4

@@ -252,15 +252,13 @@ static const struct ext_tvf samples_worker = {
 /* ---- the connection ------------------------------------------------------ */
 
 struct ext_samples_client *ext_samples_client(struct ext_conn *conn) {
-  return conn->samples;
+  return ext_conn_get_clientdata(conn, "emb_samples");
 }
 
-static void samples_client_free(void *arg) {
+/* The client itself is the connection's. */
+static void samples_module_free(void *arg) {
   struct ext_samples_client *client = arg;
-  struct ext_conn *conn = client->conn;
-  conn->samples = NULL;
-  sqlite3_free(client);
-  ext_conn_unref(conn);
+  ext_conn_unref(client->conn);
 }
 
 int ext_samples_register(struct ext_conn *conn) {
@@ -270,10 +268,12 @@ int ext_samples_register(struct ext_conn *conn) {
     return SQLITE_NOMEM;
   memset(client, 0, sizeof *client);
   client->conn = conn;
-  conn->samples = client;
-  conn->refs++;
-  rc = sqlite3_create_module_v2(conn->db, "emb_samples", ext_samples_module(),
-                                client, samples_client_free);
+  rc = ext_conn_set_clientdata(conn, "emb_samples", client, sqlite3_free);
+  if (rc == SQLITE_OK) {
+    conn->refs++;
+    rc = sqlite3_create_module_v2(conn->db, "emb_samples", ext_samples_module(),
+                                  client, samples_module_free);
+  }
   if (rc == SQLITE_OK)
     rc = ext_tvf_register(conn, &samples_get);
   if (rc == SQLITE_OK)

@@ -4,6 +4,7 @@
 **
 ** There is no xBegin: all that a table has is in its shadow tables.
 */
+#include "engine/data/emb_data.h"
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 

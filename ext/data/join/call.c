@@ -26,10 +26,16 @@ static void call_free_joiner(struct ext_joiner *joiner) {
   sqlite3_free(joiner);
 }
 
-void ext_joiners_free(struct ext_joiners *joiners) {
+struct ext_joiners *ext_joiners_new(void) {
+  struct ext_joiners *joiners = sqlite3_malloc64(sizeof *joiners);
+  if (joiners)
+    joiners->first = NULL;
+  return joiners;
+}
+
+void ext_joiners_free(void *arg) {
+  struct ext_joiners *joiners = arg;
   struct ext_joiner *next;
-  if (joiners == NULL)
-    return;
   for (struct ext_joiner *joiner = joiners->first; joiner; joiner = next) {
     next = joiner->next;
     call_free_joiner(joiner);
@@ -38,7 +44,7 @@ void ext_joiners_free(struct ext_joiners *joiners) {
 }
 
 /* The one of that name, which is made if there is none. */
-static int call_joiner(struct ext_joiners **joiners, sqlite3_value *name,
+static int call_joiner(struct ext_joiners *joiners, sqlite3_value *name,
                        struct ext_joiner **out, char **err) {
   struct ext_joiner *joiner = sqlite3_malloc64(sizeof *joiner);
   int rc;
@@ -46,24 +52,18 @@ static int call_joiner(struct ext_joiners **joiners, sqlite3_value *name,
     return SQLITE_NOMEM;
   memset(joiner, 0, sizeof *joiner);
   rc = ext_join_name(joiner, name, err);
-  if (rc == SQLITE_OK && *joiners == NULL) {
-    *joiners = sqlite3_malloc64(sizeof **joiners);
-    rc = *joiners ? SQLITE_OK : SQLITE_NOMEM;
-    if (*joiners)
-      (*joiners)->first = NULL;
-  }
   if (rc != SQLITE_OK) {
     call_free_joiner(joiner);
     return rc;
   }
-  for (*out = (*joiners)->first; *out; *out = (*out)->next)
+  for (*out = joiners->first; *out; *out = (*out)->next)
     if (strcmp((*out)->schema, joiner->schema) == 0 &&
         strcmp((*out)->table, joiner->table) == 0) {
       call_free_joiner(joiner);
       return SQLITE_OK;
     }
-  joiner->next = (*joiners)->first;
-  (*joiners)->first = *out = joiner;
+  joiner->next = joiners->first;
+  joiners->first = *out = joiner;
   return SQLITE_OK;
 }
 
@@ -396,7 +396,7 @@ static int call_run(struct join_call *call, const struct ext_join_ask *ask,
   return rc;
 }
 
-int ext_join_run(struct ext_joiners **joiners, sqlite3 *db,
+int ext_join_run(struct ext_joiners *joiners, sqlite3 *db,
                  const struct ext_join_ask *ask, sqlite3_stmt **examples,
                  char **err) {
   struct join_call call = {.db = db, .err = err};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** join.c -- a joiner's tables.
+** create.c -- a joiner's tables.
 **
 **   emb_join_create(joiner)  makes them; NULL
 **   emb_join_drop(joiner)    drops them; NULL
@@ -8,6 +8,7 @@
 ** join/tvf.c fills them.
 */
 #include "ext/fn/fn.h"
+#include "join.h"
 SQLITE_EXTENSION_INIT3
 
 static void join_change(sqlite3_context *context, sqlite3_value **argv,
@@ -35,7 +36,7 @@ static void call_join_drop(sqlite3_context *context, int argc,
   join_change(context, argv, ext_join_drop);
 }
 
-int ext_fn_join_register(struct ext_conn *conn) {
+int ext_join_tables_register(struct ext_conn *conn) {
   static const struct ext_function functions[] = {
       {"emb_join_create", 1, call_join_create},
       {"emb_join_drop", 1, call_join_drop}};

@@ -54,9 +54,13 @@
 #ifndef EMB_EXT_JOIN_H
 #define EMB_EXT_JOIN_H
 
-#include "ext/value/value.h"
+#include "ext/conn/conn.h"
 
-/* Those that a connection has used; NULL: none. */
+/* emb_join, and the functions that make and drop its tables [create.c]. */
+int ext_join_register(struct ext_conn *conn);
+int ext_join_tables_register(struct ext_conn *conn);
+
+/* Those that a connection has used: its client data "emb_join". */
 struct ext_joiners;
 
 /* What emb_join is given; batch may be NULL. */
@@ -70,9 +74,11 @@ int ext_join_drop(sqlite3 *db, sqlite3_value *joiner, char **err);
 
 /* Takes in what the query gives.  *examples: to be stepped through for those
 ** that this gave, and then finalized. */
-int ext_join_run(struct ext_joiners **joiners, sqlite3 *db,
+int ext_join_run(struct ext_joiners *joiners, sqlite3 *db,
                  const struct ext_join_ask *ask, sqlite3_stmt **examples,
                  char **err);
-void ext_joiners_free(struct ext_joiners *joiners);
+/* An empty list of joiners; NULL without memory.  ext_joiners_free takes it. */
+struct ext_joiners *ext_joiners_new(void);
+void ext_joiners_free(void *joiners);
 
 #endif

@@ -2,6 +2,7 @@
 **
 ** settle.c -- requests become examples, and go when their time is over.
 */
+#include "engine/data/emb_data.h"
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** join.c -- emb_join(joiner, source, query [, batch]): takes in the events that
+** tvf.c -- emb_join(joiner, source, query [, batch]): takes in the events that
 ** the query gives, and has the examples that they make as rows.
 **
 ** All is done before the first row (join/join.h), whether rows are read or not.
 */
 #include "ext/tvf/tvf.h"
+#include "join.h"
 SQLITE_EXTENSION_INIT3
+
+#define JOINERS "emb_join"
 
 enum { JOIN_COLUMNS = 8, JOIN_ARGUMENTS = 4 };
 
@@ -22,8 +25,8 @@ static int join_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
                                    arguments[3]};
   int rc = ext_conn_check(base->conn, err);
   if (rc == SQLITE_OK)
-    rc = ext_join_run(&base->conn->joiners, base->conn->db, &ask,
-                      &cursor->examples, err);
+    rc = ext_join_run(ext_conn_get_clientdata(base->conn, JOINERS),
+                      base->conn->db, &ask, &cursor->examples, err);
   return rc;
 }
 
@@ -74,6 +77,12 @@ static const struct ext_tvf join = {
     .end = join_end,
 };
 
-int ext_tvf_join_register(struct ext_conn *conn) {
-  return ext_tvf_register(conn, &join);
+int ext_join_register(struct ext_conn *conn) {
+  struct ext_joiners *joiners = ext_joiners_new();
+  int rc = joiners ? ext_conn_set_clientdata(conn, JOINERS, joiners,
+                                             ext_joiners_free)
+                   : SQLITE_NOMEM;
+  if (rc == SQLITE_OK)
+    rc = ext_tvf_register(conn, &join);
+  return rc == SQLITE_OK ? ext_join_tables_register(conn) : rc;
 }

@@ -9,7 +9,8 @@
 ** MEMORY    A hash table by open addressing, at most half full; it grows with
 **           the number of classes.
 */
-#include "ext/data/choose/choose.h"
+#include "engine/data/emb_data.h"
+#include "models.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -207,7 +208,7 @@ static void f1_final(sqlite3_context *context) {
   f1_free(f1);
 }
 
-int ext_choose_classes_register(sqlite3 *db) {
+int ext_models_classes_register(sqlite3 *db) {
   int rc = SQLITE_OK;
   for (int argc = 2; argc <= 3 && rc == SQLITE_OK; argc++)
     rc = sqlite3_create_function_v2(db, "emb_f1", argc, CHOOSE_FLAGS, NULL,

@@ -7,7 +7,8 @@
 ** has memory, and gives none after an error.  Both ask now and then whether
 ** they are to end.
 */
-#include "ext/fn/fn.h"
+#include "engine/data/emb_data.h"
+#include "models.h"
 
 #include <string.h>
 
@@ -192,7 +193,7 @@ static void call_patch(sqlite3_context *context, int argc,
   diff_result(context, rc, room, (size_t)head.result_bytes, err);
 }
 
-int ext_register_vector_diffs(sqlite3 *db) {
+int ext_models_diff_register(sqlite3 *db) {
   int rc = sqlite3_create_function_v2(db, "emb_diff", 2, FLAGS, NULL, call_diff,
                                       NULL, NULL, NULL);
   if (rc == SQLITE_OK)

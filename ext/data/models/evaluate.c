@@ -6,7 +6,7 @@
 ** A row with a NULL is left out; of no rows the result is NULL.  Memory is that
 ** of two counters, but emb_auc keeps 16 bytes a row.
 */
-#include "ext/data/choose/choose.h"
+#include "models.h"
 SQLITE_EXTENSION_INIT3
 
 #include <float.h>
@@ -290,7 +290,7 @@ static void auc_final(sqlite3_context *context) {
 /* ---- registration
  * ------------------------------------------------------------- */
 
-int ext_choose_evaluate_register(sqlite3 *db) {
+int ext_models_evaluate_register(sqlite3 *db) {
   static const struct {
     const char *name;
     int argc;

@@ -8,7 +8,7 @@
 */
 #include "store_help.h"
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum { DIM = 500 };
 

@@ -53,13 +53,13 @@ static int begin(const emb_config *config, emb_store **store, emb_session **s) {
   counting.wait_us = count_wait;
   counting.now_us = skewed_now;
   atomic_store(&hurry, 0);
-  registry_set_env(&counting);
+  env_set_default(&counting);
   return help_open(help_path("store"), config, store, s);
 }
 
 static void end(emb_store *store, emb_session *s) {
   help_close(store, s);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }
 
 /* Both threads sleep, these many for ever. */

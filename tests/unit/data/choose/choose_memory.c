@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include "engine/emb.h"
+#include "engine/data/emb_data.h"
 #include "engine/base/env/env.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 ** engine/storage/FORMAT.md defines them; damage, another base and hostile sizes
 ** are errors; no memory is one, and leaves none behind.
 */
+#include "engine/data/emb_data.h"
 #include "test.h"
 
 #include "engine/data/diff/diff.h"

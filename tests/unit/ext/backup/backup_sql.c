@@ -395,7 +395,7 @@ static void fail_all(int kind, unsigned stride) {
     SKIP("one thread");
   (void)signal(SIGALRM, fail_alarm);
   failing_init(&failing, &env_posix, test_state.seed);
-  registry_set_env(&failing.env);
+  env_set_default(&failing.env);
   take_calls();
   if (make_base()) {
     for (int run = 0; run < 2 * TARGETS; run++) {
@@ -411,7 +411,7 @@ static void fail_all(int kind, unsigned stride) {
     }
   }
   fail_remove(dir);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&failing);
 }
 
@@ -468,7 +468,7 @@ static void child(int64_t n) {
   killing.make_dir = kill_make_dir;
   killing.remove_dir = kill_remove_dir;
   disk_no_threads(&killing);
-  registry_set_env(&killing);
+  env_set_default(&killing);
   if (open_db(in_dir("app.db"), &db))
     _exit(2);
   memset(&vfs, 0, sizeof vfs);

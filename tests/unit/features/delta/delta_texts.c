@@ -4,6 +4,7 @@
 ** come from one with other keys; what does not belong together is refused, and
 ** changes nothing.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "store_help.h"
 
 #include "files.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** budget.c -- tests of engine/features/memory/budget.c: the memory of a store
+** budget.c -- tests of engine/features/memory/resize.c: the memory of a store
 ** grows and shrinks while it is in use, nothing is lost, and the system gets it
-** back. store_threads.c does the same beside threads of all kinds, fail_body.h
+** back.  store_threads.c does the same beside threads of all kinds, fail_body.h
 ** with calls that fail.
 */
 #include "engine/table/owner/registry.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "store_help.h"
 
 #include "failing.h"
@@ -128,7 +128,7 @@ TEST(too_small_and_too_large) {
   emb_session *s;
   emb_err err;
   env.memory_limit = small_limit;
-  registry_set_env(&env);
+  env_set_default(&env);
   if (help_open(help_path("store"), &config, &store, &s)) {
     int64_t before = help_stat(store, "memory_bytes");
     GIVES(s, EMB_RANGE, emb_set_memory(s, 1000000));
@@ -149,7 +149,7 @@ TEST(too_small_and_too_large) {
   CHECK_EQ_INT(help_entries(help_path("other")), -1);
   CHECK_EQ_INT(emb_check_memory(21 << 20, &err), EMB_RANGE);
   CHECK_EQ_INT(emb_check_memory(20 << 20, &err), EMB_OK);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }
 
 TEST(the_least_follows_the_record) {
@@ -206,7 +206,7 @@ TEST(disk_that_fails) {
   emb_store *store;
   emb_session *s;
   failing_init(&f, &env_posix, test_state.seed);
-  registry_set_env(&f.env);
+  env_set_default(&f.env);
   if (help_open(help_path("store"), &config, &store, &s) &&
       put(s, 0, KEYS / 2, 1)) {
     int64_t before = help_stat(store, "memory_bytes");
@@ -221,6 +221,6 @@ TEST(disk_that_fails) {
     emb_close(store, NULL);
   }
   CHECK_EQ_INT(failing_out(&f), 0);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   failing_free(&f);
 }

@@ -4,7 +4,7 @@
 ** read stays in its memory, beside an owner that takes checkpoints, too; what
 ** it finds is right.
 */
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "files.h"
 #include "store_help.h"
 

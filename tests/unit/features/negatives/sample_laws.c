@@ -369,7 +369,7 @@ TEST(no_memory) {
   poor = env_posix;
   poor.allocate = poor_allocate;
   poor.resize = poor_resize;
-  registry_set_env(&poor);
+  env_set_default(&poor);
   help_open(test_dir(), &config, &store, &s);
   put_all(100000);
   fail_each(100, (emb_sample_how){.flags = EMB_SAMPLE_SEEDED});
@@ -379,5 +379,5 @@ TEST(no_memory) {
   fail_each(100, often(1, 0.5, 0));
   fail_each(KEYS, often(1, 0.5, 0));
   help_close(store, s);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }

@@ -6,7 +6,7 @@
 #include "forget_help.h"
 
 #include "engine/features/retention/expire.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum { KEYS = 3000, DIM = 30, BATCH = 200 };
 

@@ -4,7 +4,7 @@
 ** wrong because of it, and that the file of the hot set is no more than advice.
 */
 #include "engine/features/warmup/hot.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "files.h"
 #include "store_help.h"
 

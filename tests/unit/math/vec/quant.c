@@ -3,6 +3,7 @@
 ** quant.c -- tests of engine/vec/quant: sizes and bytes worked out by hand,
 ** the bound of the error over random and hostile rows, and what is refused.
 */
+#include "engine/storage/pack/emb_file.h"
 #include "test.h"
 
 #include "engine/math/vec/quant.h"

@@ -147,7 +147,7 @@ TEST(a_client_understands_an_owner_of_a_later_version) {
     emb_err err;
     char want[300];
     later_error = i ? EMSGSIZE : 0;
-    registry_set_env(&later);
+    env_set_default(&later);
     int rc = put_one(dir, 0, &store, &s, &err);
     CHECK_EQ_INT(rc, EMB_CANTOPEN);
     if (rc) {
@@ -165,7 +165,7 @@ TEST(a_client_understands_an_owner_of_a_later_version) {
       emb_session_close(s);
     if (store)
       CHECK_EQ_INT(emb_close(store, &err), EMB_OK);
-    registry_set_env(&env_posix);
+    env_set_default(&env_posix);
   }
   process_say(&p, "close");
   CHECK(process_end(&p));

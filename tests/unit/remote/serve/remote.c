@@ -40,7 +40,7 @@ TEST(a_network_file_system_is_for_one_process) {
   int go[2], status = 0;
   remote = env_posix;
   remote.is_remote = is_nfs;
-  registry_set_env(&remote);
+  env_set_default(&remote);
   if (!CHECK_EQ_INT(pipe(go), 0))
     return;
   pid_t other = fork();
@@ -59,5 +59,5 @@ TEST(a_network_file_system_is_for_one_process) {
   (void)close(go[0]);
   (void)close(go[1]);
   help_close(store, s);
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
 }

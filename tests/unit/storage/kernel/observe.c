@@ -14,7 +14,7 @@
 #include "forget_help.h"
 
 #include "engine/storage/kernel/observe.h"
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 /* ---- what gives back ----------------------------------------------------- */
 

@@ -4,8 +4,9 @@
 ** and what emb_stats says of each task.  The clock moves when the test says so.
 */
 #include "forget_help.h"
+#include "engine/table/jobs/tasks.h"
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
 enum { DIM = 30, ROWS = 500, DAY = 86400 };
 

@@ -23,11 +23,11 @@ static struct failing clock_env;
 static void stop_clock(void) {
   failing_init(&clock_env, &env_posix, 1);
   clock_env.still_us = START;
-  registry_set_env(&clock_env.env);
+  env_set_default(&clock_env.env);
 }
 
 static void real_clock(void) {
-  registry_set_env(&env_posix);
+  env_set_default(&env_posix);
   CHECK_EQ_INT(failing_out(&clock_env), 0);
   failing_free(&clock_env);
 }
@@ -217,7 +217,7 @@ TEST(put_during_a_checkpoint_is_saved_by_the_next) {
     below = env_posix;
     below.sync = put_meanwhile;
     clock_env.still_us = START;
-    registry_set_env(&clock_env.env);
+    env_set_default(&clock_env.env);
     if (bounded_open(&x, 1, 0, EMB_OPEN_STEP)) {
       const char *dir = help_path("store");
       OK(x.a, put_one(x.a, 1, 3));

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 #include "engine/math/vec/init.h"
 #include "engine/math/vec/optim.h"
 

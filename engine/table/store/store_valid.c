@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_valid.c -- are a store and its sessions as store.h says?  In the
-** variants that check themselves only (base/debug.h).
+** store_valid.c -- is a store as store.h says?  In the variants that check
+** themselves only (base/debug.h).
 */
 #include "engine/storage/kernel/watch.h"
-#include "job.h"
-#include "engine/table/store/store.h"
+#include "store.h"
 
 #if EMB_DEBUG > 0
-
-int session_valid(const emb_session *s) {
-  emb_assert(s->core == &s->store->core);
-  emb_assert(atomic_load(&s->slot->inside) == 0); /* E2 */
-  emb_assert(!s->txn || s->store->txn_owner == s);
-  emb_assert(s->scans >= 0);
-  emb_check_some(16, lease_valid(&s->leases));
-  return 1;
-}
 
 int store_valid(const emb_store *store) {
   const struct core *core = &store->core;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** budget.c -- the memory of a store, at its opening and while it is in use.
+** resize.c -- the memory of a store is changed while it is in use
+** (emb_set_memory).
 **
 ** GROWING   Under the flush lock: the cache's table of frames is replaced with
 **           the epoch closed, which takes microseconds; then the pool has more
@@ -15,37 +16,9 @@
 **           the caller is interrupted, the old budget is restored.
 ** LOCKS     budget_lock > flush_lock.
 */
-#include "budget.h"
-
-#define MEMORY_MIN (UINT64_C(4) << 20)
-#define FRAMES_MIN 16
-
-int budget__check(struct env *env, uint64_t bytes, emb_err *err) {
-  const char *whose;
-  uint64_t most = env->memory_limit(env, &whose);
-  return bytes <= most
-             ? EMB_OK
-             : err_set(err, EMB_RANGE,
-                       "memory of %llu bytes is more than %s: %llu bytes",
-                       (unsigned long long)bytes, whose,
-                       (unsigned long long)most);
-}
-
-uint64_t budget_least(const struct layout *layout) {
-  uint64_t least = (uint64_t)FRAMES_MIN * layout->extent_bytes;
-  return least > MEMORY_MIN ? least : MEMORY_MIN;
-}
-
-uint32_t budget__frames(const struct layout *layout, uint64_t bytes) {
-  uint64_t least = budget_least(layout);
-  uint64_t frames = (bytes > least ? bytes : least) / layout->extent_bytes;
-  return frames < UINT32_MAX / 4 ? (uint32_t)frames : UINT32_MAX / 4;
-}
-
-void budget__sample(struct core *core) {
-  ghosts_size(&core->ghosts, (uint64_t)frames_count(&core->frames) *
-                                 core->cache.slots_per_frame);
-}
+#include "advice.h"
+#include "engine/table/session/session.h"
+#include "engine/table/store/budget.h"
 
 /* More frames, and room for them in the cache's table. */
 static int budget_grow(struct core *core, uint32_t count) {
@@ -113,26 +86,18 @@ int local_set_memory(emb_session *s, uint64_t bytes) {
                        (unsigned long long)bytes, core->dir,
                        (unsigned long long)least);
   }
-  rc = rc ? rc : budget__check(core->env, bytes, &s->err);
+  rc = rc ? rc : budget_check(core->env, bytes, &s->err);
   rc = rc ? rc : session_lock(s, &s->store->budget_lock);
   if (rc) {
     return rc;
   }
   uint32_t before = frames_count(&core->frames);
-  rc = resize(s, budget__frames(&core->layout, bytes));
+  rc = resize(s, budget_frames(&core->layout, bytes));
   if (frames_count(&core->frames) != before) {
-    budget__sample(core);
+    budget_sample(core);
   }
   advice__begin(s->store);
   core_wake(core);
   pthread_mutex_unlock(&s->store->budget_lock);
   return rc;
-}
-
-uint64_t local_memory_least(const emb_store *store) {
-  return budget_least(&store->core.layout);
-}
-
-void emb_set_timeout(emb_store *store, uint64_t ms) {
-  atomic_store(&store->core.timeout_ms, ms);
 }

@@ -2,17 +2,13 @@
 **
 ** step.h -- what drives the background tasks; see step.c.
 */
-#ifndef EMB_API_STEP_H
-#define EMB_API_STEP_H
+#ifndef EMB_BACKGROUND_STEP_H
+#define EMB_BACKGROUND_STEP_H
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
 
-/* core->relieve: frees what is dead, and makes more of it, until there is a
-** file slot for an extent; stops where nothing can be gained, or interrupt says
-** so. */
-void step__relieve(struct core *core, int (*interrupt)(void *), void *arg);
 /* core->step: for a call that waits in a store without threads. */
-int step__once(struct core *core, int *more, emb_err *err);
+int step_once(struct core *core, int *more, emb_err *err);
 
 /* What the background work of a store remembers from run to run; only that
 ** touches it. */
@@ -27,6 +23,6 @@ struct step {
 };
 
 /* Background work of the store begins; nothing in step mode. */
-int step__start(emb_store *store, emb_err *err);
+int step_start(emb_store *store, emb_err *err);
 
 #endif

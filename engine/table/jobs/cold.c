@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/table/store/store.h"
+#include "engine/table/session/session.h"
+#include "cold.h"
+#include "engine/table/owner/own.h"
 
 struct read_reading {
   emb_session *s;
@@ -75,7 +77,7 @@ static int use_page(struct read_reading *r, uint32_t from, uint32_t to,
     if (!valid || page_kind(page) != PAGE_DATA ||
         atomic_load_explicit(&rec->key, memory_order_relaxed) != key) {
       if (still_there(s, key, s->cold[i].address, offset)) {
-        int rc = store_reload(s);
+        int rc = own_reload(s);
         if (rc || still_there(s, key, s->cold[i].address, offset)) {
           return rc ? rc : read_damaged(s, number);
         }
@@ -211,8 +213,7 @@ static int store_read_all(struct read_reading *r) {
   }
 }
 
-int session_read_cold(emb_session *s, const struct cold_batch *batch,
-                      uint32_t *again) {
+int cold_read(emb_session *s, const struct cold_batch *batch, uint32_t *again) {
   uint32_t n = batch->n;
   emb_assert(epoch_outside()); /* E1 */
   if (s->serve) {
@@ -221,7 +222,7 @@ int session_read_cold(emb_session *s, const struct cold_batch *batch,
   if (n == 0) {
     return EMB_OK;
   }
-  int rc = session__read_begin(s);
+  int rc = session_read_begin(s);
   if (rc) {
     return rc;
   }
@@ -229,6 +230,6 @@ int session_read_cold(emb_session *s, const struct cold_batch *batch,
   struct read_reading r = {s,          batch->keys, n,    batch->promote,
                            batch->use, batch->arg,  again};
   rc = store_read_all(&r);
-  session__read_end(s);
+  session_read_end(s);
   return rc;
 }

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+**
+** env_default.c -- which environment what is opened from now on has.
+*/
+#include "env.h"
+
+static struct env *environment = &env_posix;
+
+void env_set_default(struct env *env) { environment = env; }
+struct env *env_default(void) {
+  return environment;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+**
+** decided.c -- the end of a transaction whose owner has gone after it had
+** prepared it: the next one is told.
+*/
+#include "route.h"
+#include "served.h"
+
+#define OWNERS_TRIED 100
+
+/* The next owner may die, too.  If none is found in time, what is in doubt is
+** decided as the coordinator says by who uses the store next: for a commit that
+** is no error, since it cannot fail. */
+int route_decided(emb_session *s, int commit) {
+  emb_store *store = s->store;
+  emb_err err = {EMB_OK, ""};
+  int rc = EMB_LOST;
+  int (*decides)(void *, uint64_t, int) = s->decides;
+  s->lost_prepared = s->lost_txn = 0;
+  s->decides = NULL; /* it has decided */
+  for (int tries = 0; rc == EMB_LOST && tries < OWNERS_TRIED; tries++) {
+    ROUTE(s, rc, EMB_OK, served_own(s), local_own(s));
+    if (rc == EMB_LOCKED || rc == EMB_OK) {
+      rc = route_is_elsewhere(store)
+               ? served_resolve(store, s->prepared_number, commit, &err)
+               : local_resolve(store, s->prepared_number, commit, &err);
+    }
+  }
+  s->decides = decides;
+  err_clear(&s->err);
+  s->owed.code = EMB_OK;
+  if (rc && !commit) {
+    s->err = err;
+  }
+  return commit ? EMB_OK : rc;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+**
+** drop.c -- the files of a store that is open are deleted.
+*/
+#include "drop.h"
+
+#include "engine/table/store/dir.h"
+#include "registry.h"
+
+/* How often a client's drop tries to get at the list of stores. */
+#define DROP_TRIES 500
+#define DROP_TRY_US 2000
+
+/* The locks are those under which files are made.  They are not waited for
+** here, since all opening and closing waits meanwhile. */
+int drop_store(emb_store *store, emb_err *err) {
+  struct core *core = &store->core;
+  struct env_lock *held = NULL;
+  int rc = EMB_LOCKED, os = 0, there = 1;
+  if (pthread_mutex_trylock(&store->own_lock)) {
+    return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
+  }
+  if (pthread_mutex_trylock(&core->ckpt_lock) == 0) {
+    pthread_mutex_lock(&store->txn_lock);
+    int written = store->txn_owner != NULL;
+    if (!written) { /* from now on none begins */
+      atomic_store(&store->dropped, 1);
+    }
+    pthread_mutex_unlock(&store->txn_lock);
+    if (!written) {
+      rc = atomic_load(&store->owner)
+               ? EMB_OK
+               : registry__lock_dir(core->dir, &held, &there, err);
+    }
+    if (!rc && there) {
+      os = dir_remove(env_default(), core->dir);
+    }
+    if (held) {
+      env_default()->unlock(env_default(), held);
+    }
+    if (rc || os) {
+      atomic_store(&store->dropped, 0);
+    } else if (store->tell) {
+      store->tell(store);
+    }
+    pthread_mutex_unlock(&core->ckpt_lock);
+  }
+  pthread_mutex_unlock(&store->own_lock);
+  if (rc == EMB_LOCKED) {
+    return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
+  }
+  return rc ? rc : registry_cannot_remove(core->dir, os, err);
+}
+
+/* For a client.  The process itself may be closing the store, and wait for what
+** it does for clients: so the registry is not waited for without end. */
+int local_drop(emb_store *store, emb_err *err) {
+  struct env *env = env_default();
+  for (int tries = 0; !registry_try_enter(); tries++) {
+    if (tries == DROP_TRIES) {
+      return err_set(err, EMB_LOCKED, "%s is in use", store->core.dir);
+    }
+    env->sleep_us(env, DROP_TRY_US);
+  }
+  int rc = atomic_load(&store->dropped) ? EMB_OK : drop_store(store, err);
+  store->drop_owed |= rc == EMB_LOCKED;
+  registry_leave();
+  return rc;
+}
+
+int local_is_dropped(const emb_store *store) {
+  return atomic_load(&store->dropped);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+**
+** data.c -- what the folders of ext/data/ register.
+*/
+#include "data.h"
+
+#include "choose/choose.h"
+#include "dataset/samples.h"
+#include "join/join.h"
+#include "models/models.h"
+#include "pipeline/pipeline.h"
+SQLITE_EXTENSION_INIT3
+
+int ext_data_register_functions(sqlite3 *db) {
+  int rc = ext_choose_register(db);
+  return rc == SQLITE_OK ? ext_models_register(db) : rc;
+}
+
+int ext_data_register(struct ext_conn *conn) {
+  static int (*const registers[])(struct ext_conn *) = {
+      ext_join_register, ext_choose_chosen_register, ext_samples_register,
+      ext_pipeline_register};
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
+    if (rc == SQLITE_OK)
+      rc = registers[i](conn);
+  return rc;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+**
+** data.h -- ext/data/: choosing training data, through SQL.
+**
+** ROLE      A product of its own beside the tables of module emb, with its own
+**           entry point (sqlite3_emb_data_init): files of samples, coresets and
+**           drift, pipelines that decide when and on what to train, joined
+**           events, and what is said of models.  Nothing of it needs a store.
+**           Uses value/, conn/, fn/ and tvf/; of these none knows it: without
+**           it (make OMIT_DATA=1) they are complete.
+** FOLDERS   dataset/   the module emb_samples: records of files
+**           choose/    emb_random, emb_entropy, emb_coreset, emb_drift_*
+**           models/    emb_accuracy and others, emb_diff, emb_patch
+**           join/      emb_join: requests and actions become examples
+**           pipeline/  emb_pipeline_run and others, over ordinary tables
+** THREADS   Those of a connection.
+*/
+#ifndef EMB_EXT_DATA_H
+#define EMB_EXT_DATA_H
+
+#include "ext/conn/conn.h"
+
+/* The functions that touch no table and no file: INNOCUOUS and DETERMINISTIC,
+** all entry points have them.  Returns an SQLite code. */
+int ext_data_register_functions(sqlite3 *db);
+/* All others. */
+int ext_data_register(struct ext_conn *conn);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+**
+** models.h -- ext/data/models/: how good models are, and how they are stored.
+**
+** ROLE      Take values of SQL and give results.  No table, no file: INNOCUOUS
+**           and DETERMINISTIC, all entry points have them.
+** FILES     evaluate.c (emb_accuracy, emb_auc, emb_log_loss), classes.c
+**           (emb_f1), diff.c (emb_diff and emb_patch: a model as its difference
+**           to another), models.c (registers all).
+** THREADS   No state.
+*/
+#ifndef EMB_EXT_MODELS_H
+#define EMB_EXT_MODELS_H
+
+#include "ext/data/choose/choose.h"
+
+/* Registers all of them on a connection.  Returns an SQLite code.
+**
+**   emb_diff(base,result)      how to make result of base, bit by bit: BLOBs
+**   emb_diff(base,result,options)      'operator=xor, width=2, ...': diff.c
+**   emb_patch(base,difference)         and makes it
+*/
+int ext_models_register(sqlite3 *db);
+
+/* The parts of it, each in a file of its own. */
+int ext_models_evaluate_register(sqlite3 *db);
+int ext_models_classes_register(sqlite3 *db);
+int ext_models_diff_register(sqlite3 *db);
+
+#endif
