@@ -154,11 +154,7 @@ slow_first = $(filter $(SLOW:%=\%/%),$1) $(filter-out $(SLOW:%=\%/%),$1)
 
 RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
 
-# All cores, unless -j says else.
 MAKEFLAGS += --no-print-directory
-ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
-MAKEFLAGS += -j$(shell nproc)
-endif
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:

@@ -89,7 +89,6 @@ int ext_nearest_options(const struct ext_options *options, sqlite3_value *value,
                         struct nearest_options *with, char **err);
 
 /* Each file registers its own. */
-int ext_tvf_join_register(struct ext_conn *conn);
 int ext_tvf_file_register(struct ext_conn *conn);
 int ext_tvf_lookahead_register(struct ext_conn *conn);
 int ext_tvf_snapshot_register(struct ext_conn *conn);

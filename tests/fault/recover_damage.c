@@ -8,6 +8,7 @@
 ** is opened in this process.  Pages are found in the log by their checksums.
 */
 #include "store_help.h"
+#include "layout_help.h"
 
 #include "files.h"
 
@@ -74,7 +75,7 @@ static void leave_store(void (*write)(emb_session *)) {
   (void)snprintf(copy, sizeof copy, "%s/copy", test_dir());
   run_and_die(write);
   CHECK_EQ_INT(manifest_read(&env_posix, origin, &m, NULL), EMB_OK);
-  layout_init(&layout, m.dim, m.type);
+  layout_plain(&layout, m.dim, m.type);
   salt = hash_salt(m.uuid);
 }
 

@@ -3,6 +3,7 @@
 ** lib_store.c -- see lib_store.h.
 */
 #include "lib_store.h"
+#include "layout_help.h"
 
 #include "engine/emb.h"
 #include "engine/table/owner/registry.h"
@@ -95,7 +96,7 @@ static void make(struct fuzz_store *store, int which) {
   if (which == FUZZ_CLOSED)
     env_memory_list(dir, take_file, &store->files);
   env_memory_clear();
-  layout_init(&store->layout, FUZZ_DIM, EMB_F32);
+  layout_plain(&store->layout, FUZZ_DIM, EMB_F32);
   store->page_count = files_pages(
       files_find(&store->files, "log"), &store->layout,
       hash_salt(files_manifest(&store->files)->uuid), store->pages, FUZZ_PAGES);

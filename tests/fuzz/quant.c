@@ -11,6 +11,7 @@
 #include "fuzz.h"
 
 #include "engine/math/vec/quant.h"
+#include "quant_help.h"
 
 #include <math.h>
 

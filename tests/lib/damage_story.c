@@ -3,6 +3,7 @@
 ** damage_story.c -- the stories of damage_help.h, and how they are told.
 */
 #include "damage_help.h"
+#include "layout_help.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -205,10 +206,10 @@ int damage_tell(struct damage_store *d, const struct story *story,
     return 0;
   d->manifest = *files_manifest(&d->files);
   CHECK_EQ_INT(d->manifest.clean, !story->killed);
-  layout_init(&d->layout, story->dim, story->type);
+  layout_plain(&d->layout, story->dim, story->type);
   if (story->admission) /* it tracks */
-    layout_init_value(&d->layout, story->dim, story->type,
-                      d->layout.vector_bytes, d->layout.vector_bytes + 8);
+    layout_init(&d->layout, story->dim, story->type, d->layout.vector_bytes,
+                d->layout.vector_bytes + 8);
   d->salt = hash_salt(d->manifest.uuid);
   d->page_count = files_pages(files_find(&d->files, "log"), &d->layout, d->salt,
                               d->pages, DAMAGE_PAGES);

@@ -169,5 +169,5 @@ const struct choose_ops *choose__form(int i) {
 }
 
 const struct choose_ops *choose__best(void) {
-  return block_forms[block_widest()];
+  return choose__form(block_widest());
 }

@@ -180,23 +180,6 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
   }
 }
 
-void ivf__decode(const struct ivf_form *form, const uint32_t *words,
-                 const uint8_t *marks, float *residual) {
-  uint32_t mask = form->bits ? (1u << form->bits) - 1 : 0;
-  float scale = form->marks ? ivf_mark(form, marks[0]) : 0;
-  if (form->bits == 1) {
-    scale /= sqrtf((float)form->dim);
-  }
-  for (uint32_t i = 0; i < form->dim; i++) {
-    uint32_t shift = 0;
-    uint32_t word = form->bits ? element_word(form->bits, i, &shift) : 0;
-    float c = form->bits ? (float)(words[word] >> shift & mask) : 0;
-    residual[i] = form->bits == 8   ? scale * (c - 128) / 127
-                  : form->bits == 4 ? scale * (2 * c - 15) / 15
-                                    : scale * (2 * c - 1);
-  }
-}
-
 /* ---- queries ------------------------------------------------------------- */
 
 /* Two products of 255 and 64 fit into 16 bits, of 15 and 127 anyway. */

@@ -77,9 +77,6 @@ float ivf__mark_size(const struct ivf_form *form, const float *residual);
 /* The code of a residual: form->words words, and form->marks bytes. */
 void ivf__encode(const struct ivf_form *form, const float *residual,
                  uint32_t *words, uint8_t *marks);
-/* And back. */
-void ivf__decode(const struct ivf_form *form, const uint32_t *words,
-                 const uint8_t *marks, float *residual);
 
 /* A query against the entries of one list: to[i] = a + m_i * b * (d_i - k) + c
 ** * square_i, where d_i is the sum of code * query, m_i the first mark, and

@@ -6,7 +6,6 @@
 
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/param.h"
 #include "engine/emb.h"
@@ -54,8 +53,4 @@ int ivf_parse(struct ivf_options *options, const char *text, emb_err *err) {
 
 size_t ivf_print(const struct ivf_options *options, char *out, size_t size) {
   return param_print(&ivf_list_of, 0, options, out, size);
-}
-
-int ivf_same_options(const struct ivf_options *a, const struct ivf_options *b) {
-  return memcmp(a, b, sizeof *a) == 0;
 }

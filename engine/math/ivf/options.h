@@ -25,6 +25,5 @@ struct ivf_options {
 int ivf_parse(struct ivf_options *options, const char *text, emb_err *err);
 /* With all parameters; the length, 0 if size is not enough. */
 size_t ivf_print(const struct ivf_options *options, char *out, size_t size);
-int ivf_same_options(const struct ivf_options *a, const struct ivf_options *b);
 
 #endif

@@ -249,18 +249,3 @@ int quant_decode(enum quant_type type, uint32_t dim, const void *from,
   }
   return vec_best()->find_bad(vector, dim) == dim ? EMB_OK : EMB_CORRUPT;
 }
-
-double quant_error_max(enum quant_type type, float low, float high) {
-  double range = (double)high - (double)low;
-  double magnitude = fmax(fabs((double)low), fabs((double)high));
-  double step;
-  if (type == QUANT_F32) {
-    return 0;
-  }
-  if (type == QUANT_F16) {
-    return fmax(magnitude * 0x1p-11, 0x1p-25);
-  }
-  step = range / levels(type) / 2;
-  return fmax(step * (1 + 0x1p-40), levels(type) * 0x1p-149) +
-         fmax(magnitude * 0x1p-24, 0x1p-150);
-}

@@ -49,8 +49,4 @@ int quant_encode(enum quant_type type, uint32_t dim, const float *vector,
 int quant_decode(enum quant_type type, uint32_t dim, const void *from,
                  float *vector);
 
-/* No element between low and high of a row (for QUANT_INT4: of a group) whose
-** elements are all between them differs by more after decoding. */
-double quant_error_max(enum quant_type type, float low, float high);
-
 #endif

@@ -1057,8 +1057,6 @@ void server__tell(struct server *server) {
   pthread_mutex_unlock(&server->lock);
 }
 
-uint32_t server_since(const struct server *server) { return server->since_s; }
-
 uint64_t server__calls(struct server *server) {
   pthread_mutex_lock(&server->lock);
   uint64_t calls = server->calls_before;

@@ -34,7 +34,5 @@ size_t server__clients(struct server *server, struct server_client *clients,
                        size_t max);
 /* Carried out for all that are and were there. */
 uint64_t server__calls(struct server *server);
-/* When it began, seconds since 1970. */
-uint32_t server_since(const struct server *server);
 
 #endif

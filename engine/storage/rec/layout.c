@@ -14,13 +14,8 @@ static uint32_t bits_for(uint32_t n) {
   return bits;
 }
 
-void layout_init(struct layout *l, uint32_t dim, uint32_t type) {
-  uint32_t bytes = dim * (type == EMB_F16 ? 2 : 4);
-  layout_init_value(l, dim, type, bytes, bytes);
-}
-
-void layout_init_value(struct layout *l, uint32_t dim, uint32_t type,
-                       uint32_t vector_bytes, uint32_t value_bytes) {
+void layout_init(struct layout *l, uint32_t dim, uint32_t type,
+                 uint32_t vector_bytes, uint32_t value_bytes) {
   l->dim = dim;
   l->type = type;
   l->vector_bytes = vector_bytes;

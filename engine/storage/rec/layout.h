@@ -44,11 +44,10 @@ struct layout {
   uint32_t extent_bytes;
 };
 
-/* A record is one vector and nothing else. */
-void layout_init(struct layout *layout, uint32_t dim, uint32_t type);
-/* The same with so many stored bytes. */
-void layout_init_value(struct layout *layout, uint32_t dim, uint32_t type,
-                       uint32_t vector_bytes, uint32_t value_bytes);
+/* The sizes for records of so many stored bytes, of which vector_bytes are the
+** vectors. */
+void layout_init(struct layout *layout, uint32_t dim, uint32_t type,
+                 uint32_t vector_bytes, uint32_t value_bytes);
 
 static inline uint64_t layout_page(const struct layout *l, uint64_t address) {
   return address >> l->slot_bits;

@@ -7,9 +7,9 @@
 **            of a table that tracks
 **
 ** LOSS      Without quantising a value comes back bit for bit.  float16, int8
-**           and int4 are for the vectors only: an element comes back within
-**           quant_error_max of itself, plus the rounding to float16 where the
-**           column is FLOAT16.  State and track are always exact.
+**           and int4 are for the vectors only: an element comes back as near as
+**           emb_quantize says, plus the rounding to float16 where the column is
+**           FLOAT16.  State and track are always exact.
 ** READING   A file is taken by a table whose vectors have the same dimensions
 **           and types.  State: the file's, if both have the same optimizers; a
 **           table without any drops it; one whose file has none begins anew

@@ -348,7 +348,7 @@ void schema_layout(const struct schema *schema, struct layout *layout) {
   uint32_t all = schema_tracks(schema)  ? schema->track_at + sizeof(emb_track)
                  : schema->state_floats ? schema->track_at
                                         : vectors;
-  layout_init_value(layout, schema->dim, type, vectors, all);
+  layout_init(layout, schema->dim, type, vectors, all);
 }
 
 /* ---- text --------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** read.c -- records that are on disk: sort by page, read each page once, many
+** cold.c -- records that are on disk: sort by page, read each page once, many
 ** at a time, check, hand out.
 **
 ** A session reads outside the epoch, so the record may move (a Put), its

@@ -30,11 +30,6 @@ uint64_t patience_left_us(const emb_session *s) {
   return left_us(s->core->env, s->patience, patience_most_us(s));
 }
 
-uint64_t patience_left_of(struct core *core, const emb_patience *patience) {
-  return left_us(core->env, patience,
-                 most_us(atomic_load(&core->timeout_ms) * 1000));
-}
-
 uint64_t patience_end_us(const emb_session *s, int64_t process) {
   const emb_patience *p = s->patience;
   struct env *env = s->core->env;

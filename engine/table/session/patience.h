@@ -26,7 +26,6 @@
 emb_patience *patience_of_thread(void);
 /* How long the session's next wait may take. */
 uint64_t patience_left_us(const emb_session *s);
-uint64_t patience_left_of(struct core *core, const emb_patience *patience);
 /* The same of a call that only ends something, by this process. */
 uint64_t patience_end_us(const emb_session *s, int64_t process);
 /* What it may take where nothing has been waited for: only then an owner that

@@ -76,7 +76,6 @@ const struct join_record *ext_join_half_find(const struct join_half *half,
 const struct join_record *ext_join_half_next(const struct join_half *half,
                                              size_t *place);
 void ext_join_half_free(struct join_half *half);
-struct join_value ext_join_record_id(const struct join_record *record);
 struct join_value ext_join_record_features(const struct join_record *record);
 
 /* ---- a joiner ------------------------------------------------------------ */

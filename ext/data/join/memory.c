@@ -144,10 +144,6 @@ static struct join_value half_value(int type, const char *at, size_t n) {
   return value;
 }
 
-struct join_value ext_join_record_id(const struct join_record *record) {
-  return half_value(record->id_type, record->data, record->id_n);
-}
-
 struct join_value ext_join_record_features(const struct join_record *record) {
   return half_value(record->features_type, record->data + record->id_n,
                     record->features_n);

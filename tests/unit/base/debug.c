@@ -5,6 +5,7 @@
 ** structure that was broken.
 */
 #include "test.h"
+#include "layout_help.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -117,7 +118,7 @@ static struct layout layout;
 static struct log store_log;
 
 static void open_log(void) {
-  layout_init(&layout, 64, EMB_F32);
+  layout_plain(&layout, 64, EMB_F32);
   epoch_init(&epoch, &env_posix);
   frames_init(&frames, &env_posix, layout.extent_bytes, 4);
   log_init(&store_log, &env_posix, &epoch, &frames, &layout);
@@ -164,7 +165,7 @@ TEST(the_log) {
 static struct cache cache;
 
 static void open_cache(void) {
-  layout_init(&layout, 64, EMB_F32);
+  layout_plain(&layout, 64, EMB_F32);
   cache_init(&cache, &env_posix, &layout, 4);
   cache_add_frame(&cache, env_posix.map(&env_posix, layout.extent_bytes, 0));
   cache_valid(&cache, 1);

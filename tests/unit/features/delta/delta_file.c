@@ -13,6 +13,7 @@
 #include "engine/storage/consumer/position.h"
 #include "engine/storage/pack/pack.h"
 #include "engine/math/vec/quant.h"
+#include "quant_help.h"
 #include "files.h"
 
 enum { DIM = 64, MANY = 20000, BATCH = 256 };

@@ -7,6 +7,7 @@
 #include "test.h"
 
 #include "engine/math/vec/quant.h"
+#include "quant_help.h"
 
 #include <math.h>
 

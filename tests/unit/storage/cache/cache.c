@@ -4,6 +4,7 @@
 ** kernel/promote.c, which decides what is in it.
 */
 #include "test.h"
+#include "layout_help.h"
 
 #include "engine/storage/kernel/core.h"
 #include "engine/emb.h"
@@ -17,7 +18,7 @@ static struct cache cache;
 static char *memory[FRAMES];
 
 static void open_cache(uint32_t dim) {
-  layout_init(&layout, dim, EMB_F32);
+  layout_plain(&layout, dim, EMB_F32);
   CHECK_EQ_INT(cache_init(&cache, &env_posix, &layout, FRAMES), 0);
   for (int i = 0; i < FRAMES; i++) {
     memory[i] = env_posix.map(&env_posix, layout.extent_bytes, 0);
@@ -116,7 +117,7 @@ static uint64_t log_address_of(int64_t key) { return 1000 + (uint64_t)key; }
 static void open_core(void) {
   memset(&core, 0, sizeof core);
   core.env = &env_posix;
-  layout_init(&core.layout, DIM, EMB_F32);
+  layout_plain(&core.layout, DIM, EMB_F32);
   epoch_init(&core.epoch, &env_posix);
   CHECK_EQ_INT(index_init(&core.index, &env_posix, &core.epoch, 4), 0);
   CHECK_EQ_INT(

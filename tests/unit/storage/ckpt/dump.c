@@ -4,6 +4,7 @@
 ** damaged index file never loads.
 */
 #include "test.h"
+#include "layout_help.h"
 
 #include "engine/storage/ckpt/dump.h"
 #include "engine/emb.h"
@@ -17,7 +18,7 @@ static void open_core(struct core *core, uint32_t part_bits) {
   core->env = &env_posix;
   core->dir = (char *)(uintptr_t)test_dir();
   core->salt = 4711;
-  layout_init(&core->layout, 64, EMB_F32);
+  layout_plain(&core->layout, 64, EMB_F32);
   epoch_init(&core->epoch, core->env);
   CHECK_EQ_INT(index_init(&core->index, core->env, &core->epoch, part_bits),
                EMB_OK);

@@ -4,6 +4,7 @@
 ** paging and dropping, and what stands in the file afterwards.
 */
 #include "test.h"
+#include "layout_help.h"
 
 #include "engine/emb.h"
 #include "engine/storage/log/log.h"
@@ -29,7 +30,7 @@ static void open_log(uint32_t dim, uint32_t frame_count) {
   env = env_posix;
   memset(&err, 0, sizeof err);
   epoch_init(&epoch, &env);
-  layout_init(&layout, dim, EMB_F32);
+  layout_plain(&layout, dim, EMB_F32);
   CHECK_EQ_INT(frames_init(&frames, &env, layout.extent_bytes, frame_count), 0);
   CHECK_EQ_INT(log_init(&log_, &env, &epoch, &frames, &layout), 0);
   log_.salt = test_random();

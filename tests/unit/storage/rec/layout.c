@@ -4,6 +4,7 @@
 ** and addresses.
 */
 #include "test.h"
+#include "layout_help.h"
 
 #include "engine/emb.h"
 #include "engine/storage/rec/layout.h"
@@ -68,7 +69,7 @@ static void check_address(const struct layout *l, uint64_t page,
 
 static void check_all(uint32_t dim, uint32_t type) {
   struct layout layout, *l = &layout;
-  layout_init(l, dim, type);
+  layout_plain(l, dim, type);
   HOLDS(l->dim == dim && l->type == type);
   check_sizes(l);
   check_smallest(l);
@@ -93,15 +94,15 @@ TEST(every_dimension_of_float16) {
 /* What engine/storage/FORMAT.md says. */
 TEST(well_known_sizes) {
   struct layout l;
-  layout_init(&l, 64, EMB_F32);
+  layout_plain(&l, 64, EMB_F32);
   CHECK_EQ_INT(l.rec_bytes, 272);
   CHECK_EQ_INT(l.page_bytes, 4096);
   CHECK_EQ_INT(l.slots, 15);
   CHECK_EQ_INT(l.extent_pages, 64);
-  layout_init(&l, 1, EMB_F16);
+  layout_plain(&l, 1, EMB_F16);
   CHECK_EQ_INT(l.rec_bytes, 24);
   CHECK_EQ_INT(l.page_bytes, 4096);
-  layout_init(&l, EMB_DIM_MAX, EMB_F32);
+  layout_plain(&l, EMB_DIM_MAX, EMB_F32);
   CHECK_EQ_INT(l.extent_pages, 1);
   CHECK_EQ_INT(l.slots, 1);
 }
@@ -110,7 +111,7 @@ TEST(well_known_sizes) {
 TEST(address_zero_is_nowhere) {
   for (uint32_t dim = 1; dim <= EMB_DIM_MAX; dim *= 2) {
     struct layout l;
-    layout_init(&l, dim, EMB_F32);
+    layout_plain(&l, dim, EMB_F32);
     CHECK(layout_address(&l, l.extent_pages, 0) > 0);
     CHECK_EQ_INT(layout_extent(&l, layout_address(&l, l.extent_pages, 0)), 1);
   }

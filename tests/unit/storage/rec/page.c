@@ -4,6 +4,7 @@
 ** another place or of another store is never valid.
 */
 #include "test.h"
+#include "layout_help.h"
 
 #include "engine/emb.h"
 #include "engine/storage/rec/page.h"
@@ -17,7 +18,7 @@ static uint64_t memory[262144 / 8 + 8192];
 /* A page of this kind with random contents. */
 static char *page_of(uint32_t dim, uint32_t kind, uint32_t count) {
   char *page = (char *)memory;
-  layout_init(&layout, dim, EMB_F32);
+  layout_plain(&layout, dim, EMB_F32);
   for (uint32_t i = PAGE_HEAD_BYTES; i + 8 <= layout.page_bytes; i += 8) {
     uint64_t word = test_random();
     memcpy(page + i, &word, 8);

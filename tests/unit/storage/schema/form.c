@@ -7,6 +7,7 @@
 #include "test.h"
 
 #include "engine/storage/schema/form.h"
+#include "quant_help.h"
 
 #include <math.h>
 
