@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_help.h -- what the tests of engine/store share: opening with a text on
+** store_help.h -- what the tests of a whole store share: opening with a text on
 ** failure, vectors that tell whose they are, and the sizes of things.
 */
 #ifndef EMB_STORE_HELP_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** registry.c -- emb_drop of a store that is open: what goes on in it, and when
+** stores.c -- emb_drop of a store that is open: what goes on in it, and when
 ** its directory is gone.
 */
 #include "store_help.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** frames.c -- tests of engine/mem/frames: no frame is given out twice, and some
-** can be kept back.
+** frames.c -- tests of engine/base/mem/frames.c: no frame is given out twice,
+** and some can be kept back.
 */
 #include "test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** spill.c -- tests of engine/mem/spill: a stack, however much of it is in the
-** file, and after errors too.
+** spill.c -- tests of engine/base/mem/spill.c: a stack, however much of it is
+** in the file, and after errors too.
 */
 #include "test.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** distance.c -- tests of engine/vec/distance: every form against sums in long
-** double, for all short dimensions, any place and distance of the rows, values
-** that are random, adverse, tiny or huge; nothing beyond a row is read.
+** distance.c -- tests of engine/math/vec/distance.c: every form against sums in
+** long double, for all short dimensions, any place and distance of the rows,
+** values that are random, adverse, tiny or huge; nothing beyond a row is read.
 */
 #include "test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** init.c -- tests of engine/vec/init: golden values, distributions, and that
-** nothing but seed, key and index matters.
+** init.c -- tests of engine/math/vec/init.c: golden values, distributions, and
+** that nothing but seed, key and index matters.
 **
 ** The statistical tests have limits that a right generator misses once in
 ** about 10^6 runs: SEED repeats a run.

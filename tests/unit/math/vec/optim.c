@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** optim.c -- tests of engine/vec/optim: each optimizer against its formula in
-** double arithmetic and against values computed by hand, every form against
-** the scalar one, rows that are refused, and the text form.
+** optim.c -- tests of engine/math/vec/optim.c: each optimizer against its
+** formula in double arithmetic and against values computed by hand, every form
+** against the scalar one, rows that are refused, and the text form.
 */
 #include "test.h"
 

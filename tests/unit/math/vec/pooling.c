@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** pooling.c -- tests of engine/vec/pooling: each form that this processor has,
-** against sums in double arithmetic, and against the scalar one to the bit.
+** pooling.c -- tests of engine/math/vec/pooling.c: each form that this
+** processor has, against sums in double arithmetic, and against the scalar one
+** to the bit.
 */
 #include "test.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** quant.c -- tests of engine/vec/quant: sizes and bytes worked out by hand,
-** the bound of the error over random and hostile rows, and what is refused.
+** quant.c -- tests of engine/math/vec/quant.c: sizes and bytes worked out by
+** hand, the bound of the error over random and hostile rows, and what is
+** refused.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** dump.c -- tests of engine/ckpt/dump: what is written is loaded again, and a
-** damaged index file never loads.
+** dump.c -- tests of engine/storage/ckpt/dump.c: what is written is loaded
+** again, and a damaged index file never loads.
 */
 #include "test.h"
 #include "layout_help.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** identity.c -- tests of engine/ckpt/identity: an owner whose files were moved
-** away, replaced or written by another process writes nothing any more, says
-** why, and what it had acknowledged is there when they are back.
+** identity.c -- tests of engine/storage/ckpt/identity.c: an owner whose files
+** were moved away, replaced or written by another process writes nothing any
+** more, says why, and what it had acknowledged is there when they are back.
 */
 #include "forget_help.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** manifest.c -- tests of engine/ckpt/manifest: of two slots the newest whole
-** one counts, whatever happens to the other.
+** manifest.c -- tests of engine/storage/ckpt/manifest.c: of two slots the
+** newest whole one counts, whatever happens to the other.
 */
 #include "test.h"
 

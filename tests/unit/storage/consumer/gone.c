@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** gone.c -- tests of engine/consumer/gone: each key once, with what was said of
-** it last, however many there are and however much of it is in the file.
+** gone.c -- tests of engine/storage/consumer/gone.c: each key once, with what
+** was said of it last, however many there are and however much of it is in the
+** file.
 */
 #include "test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** layout.c -- tests of engine/rec/layout: sizes for every dimension and type,
-** and addresses.
+** layout.c -- tests of engine/storage/rec/layout.c: sizes for every dimension
+** and type, and addresses.
 */
 #include "test.h"
 #include "layout_help.h"

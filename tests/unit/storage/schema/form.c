@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** form.c -- tests of engine/schema/form: values come back from a file's rows to
-** the bit or within the bound that is documented, and what does not fit is
-** refused.
+** form.c -- tests of engine/storage/schema/form.c: values come back from a
+** file's rows to the bit or within the bound that is documented, and what does
+** not fit is refused.
 */
 #include "test.h"
 

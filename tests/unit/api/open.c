@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_open.c -- opening, sharing, owning and closing; what is refused, and
-** that a refused call leaves everything as it was.
+** open.c -- opening, sharing, owning and closing; what is refused, and that a
+** refused call leaves everything as it was.
 **
 ** A second process is this program again: with EMB_TEST_CHILD set to a
 ** directory it does not run tests, but opens that store and obeys the lines

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** gradients.c -- stores whose records hold more than a vector: several
-** segments, optimizer state, rows that appear by themselves.
+** change.c -- stores whose records hold more than a vector: several segments,
+** optimizer state, rows that appear by themselves.
 **
 ** The model keeps each row's vectors and state in memory and works on them with
 ** the functions of optim.h, which have tests of their own: so what the store

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** staleness_leases.c -- what counts, what gives back, and that a pending count
+** bound_leases.c -- what counts, what gives back, and that a pending count
 ** stays exact wherever its key goes.
 */
 #include "staleness_help.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** staleness_model.c -- random calls of three sessions on a few keys, against a
+** bound_model.c -- random calls of three sessions on a few keys, against a
 ** model that counts the pending reads of each session and key.
 **
 ** The model is what the manual says.  A Get counts each of its keys that is

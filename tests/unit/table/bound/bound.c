@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** staleness.c -- what went wrong in earlier stores with a staleness bound, and
-** must not in this one.  Each test is one defect of the published ones.
+** bound.c -- what went wrong in earlier stores with a staleness bound, and must
+** not in this one.  Each test is one defect of the published ones.
 */
 #include "staleness_help.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** shared.c -- what the stores of one process share: background work runs once
+** process.c -- what the stores of one process share: background work runs once
 ** at a time and as often as it was woken, hundreds of stores need no more
 ** threads than a few, and rings and buffers are used again.
 */

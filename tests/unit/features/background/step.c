@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** rest.c -- a store in which nothing is due has no thread that wakes: each
+** step.c -- a store in which nothing is due has no thread that wakes: each
 ** sleeps for ever, or until a known moment, and is woken by what it must see.
 ** How they sleep is seen in an env that counts it; nothing is timed.
 **

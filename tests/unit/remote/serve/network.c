@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** remote.c -- a store on a network file system is not served: one process uses
+** network.c -- a store on a network file system is not served: one process uses
 ** it, and another one is told that it does.
 */
 #include "store_help.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** budget.c -- tests of engine/features/memory/resize.c: the memory of a store
+** resize.c -- tests of engine/features/memory/resize.c: the memory of a store
 ** grows and shrinks while it is in use, nothing is lost, and the system gets it
 ** back.  store_threads.c does the same beside threads of all kinds, fail_body.h
 ** with calls that fail.
