@@ -165,6 +165,15 @@ proc load_emb {handle {entry sqlite3_emb_init}} {
   uplevel #0 [list $handle eval "SELECT load_extension(tester_so(), '$entry')"]
 }
 
+# Does the library choose training data, too?  Not with make OMIT_DATA=1.
+proc has_data {} {
+  sqlite3 probe :memory:
+  load_emb probe sqlite3_emb_nofile_init
+  set there [probe eval {SELECT count(*) FROM pragma_function_list WHERE name = 'emb_random'}]
+  probe close
+  return $there
+}
+
 # Closes `db` and opens it again on test.db.
 proc reopen_db {} {
   catch {db close}

@@ -3,7 +3,7 @@
 ** fn.h -- ext/fn/: the scalar and aggregate functions emb_*.
 **
 ** ROLE      Vector arithmetic needs no table and touches no file: INNOCUOUS and
-**           DETERMINISTIC, both entry points of the extension have it.  A
+**           DETERMINISTIC, all entry points of the extension have it.  A
 **           vector is taken as BLOB or JSON and given as a BLOB of
 **           little-endian float32, but for emb_quantize; a NULL argument makes
 **           a NULL result; vectors of different dimension, and results that

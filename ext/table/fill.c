@@ -3,7 +3,7 @@
 ** fill.c -- a cursor's next chunk: from a list of keys, a scan, a snapshot or a
 ** search for neighbours.
 **
-** A chunk grows from a few rows to CHUNK_BYTES, so that LIMIT 1 reads little.
+** A chunk grows from a few rows to KEYS_BYTES, so that LIMIT 1 reads little.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** pack.c -- fuzzes the reader of files of rows (engine/storage/pack), and what
-** reads their values (engine/schema/form, emb_file_*).
+** reads their values (engine/storage/schema/form, emb_file_*).
 **
 ** A small file is made, changed, and read in every way: it gives an error that
 ** names it, or what a legal file could hold.
