@@ -7,11 +7,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "harness.h"
 
-enum { ROWS = 8192, STATS = 192 };
+enum { ROWS = 8192 };
 
 void emb_finder_ok(emb_session *session, int rc, const char *call) {
   if (rc) {
@@ -26,26 +25,6 @@ emb_session *emb_finder_session(const struct emb_finder *finder) {
     die("emb_session_open: %s", err.text);
   }
   return session;
-}
-
-static emb_stat stat_of(const struct emb_finder *finder, const char *name) {
-  emb_stat stats[STATS];
-  size_t n = emb_stats(finder->store, stats, STATS);
-  for (size_t i = 0; i < n; i++) {
-    if (!strcmp(stats[i].name, name)) {
-      return stats[i];
-    }
-  }
-  return (emb_stat){.name = name, .value = -1};
-}
-
-int64_t emb_finder_figure(const struct emb_finder *finder, const char *name) {
-  return stat_of(finder, name).value;
-}
-
-const char *emb_finder_text(const struct emb_finder *finder, const char *name) {
-  const char *text = stat_of(finder, name).text;
-  return text ? text : "";
 }
 
 static void fill(struct emb_finder *finder, const struct points *points) {

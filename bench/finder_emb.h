@@ -30,11 +30,14 @@ emb_session *emb_finder_session(const struct emb_finder *finder);
 void emb_finder_exact(struct emb_finder *finder,
                       const struct question *question, int64_t *keys,
                       double *distances);
+/* The end, unless rc is 0. */
+void emb_finder_ok(emb_session *session, int rc, const char *call);
+
+/* finder_stats.c: what a store says of itself. */
+
 /* Of emb_stats, or -1; or "". */
 int64_t emb_finder_figure(const struct emb_finder *finder, const char *name);
 const char *emb_finder_text(const struct emb_finder *finder, const char *name);
-/* The end, unless rc is 0. */
-void emb_finder_ok(emb_session *session, int rc, const char *call);
 
 /* finder_index.c: what is particular to the index. */
 

@@ -1,74 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest.h -- the parts of the benchmark of nearest neighbours: a set of
-** vectors, all that look for neighbours among them, and turns.
+** nearest.h -- the parts of the benchmark of nearest neighbours: nearest.c
+** calls them one after the other, and they call hunt.c, never each other.
 */
 #ifndef BENCH_NEAREST_H
 #define BENCH_NEAREST_H
 
-#include "finder.h"
-#include "finder_emb.h"
-#include "harness.h"
+#include "hunt.h"
 
-enum { NEIGHBOURS = 10, ASKED = 256, HUNTERS_MAX = 8 };
-
-struct hunt {
-  const struct options *options;
-  struct figure *figure;
-  struct points points;
-  const char *what; /* the vectors, in a word or two */
-  double seconds;   /* of a turn, at least */
-  size_t lists;     /* of inverted files */
-  int64_t *truth;   /* NEIGHBOURS of each query */
-};
-
-/* One that looks for neighbours, and how it is asked. */
-struct hunter {
-  const struct finder_kind *kind;
-  void *finder;
-};
-
-/* 1 when this part of the benchmark is asked for. */
-int hunt_wants(const struct options *options, const char *part);
-/* Opens it in a directory of its own; where that is not possible notes that,
-** and `to` stays as it is: returns 0. */
-int hunter_open(const struct hunt *hunt, const struct finder_kind *kind,
-                struct hunter *to);
-void hunter_close(const struct hunter *hunter);
-struct finder_options hunt_options(const struct hunt *hunt, const char *name);
-
-struct turn {
-  double rate; /* queries per second */
-  size_t queries;
-  struct usage usage;
-};
-/* `each` queries a call, call after call until it has lasted. */
-struct turn hunt_turn(const struct hunt *hunt, const struct hunter *hunter,
-                      size_t each, int threads, int effort);
-/* Rounds of turns of all that are to be compared. */
-void hunt_compare(const struct hunt *hunt, struct group *group,
-                  const struct hunter *hunters, int count, size_t each,
-                  int threads);
-/* What FAISS flat finds; without FAISS emb's own exact answer. */
-void hunt_find_truth(struct hunt *hunt);
-/* Compares its exact answers to the first n queries with these, `each` in a
-** call. */
-void hunt_verify(const struct hunt *hunt, const struct hunter *hunter, size_t n,
-                 size_t each);
-/* Of all queries in one call. */
-double hunt_recall(const struct hunt *hunt, const struct hunter *hunter,
-                   int effort);
-/* "1 thread", "2 threads" */
-const char *hunt_threads(int threads);
-
-/* The parts: nearest_exact.c, nearest_index.c, nearest_disk.c,
-** nearest_train.c, nearest_columns.c. */
-void hunt_exact(struct hunt *hunt);
-void hunt_indexed(struct hunt *hunt);
-void hunt_on_disk(struct hunt *hunt);
-void hunt_building(struct hunt *hunt);
+void hunt_exact(struct hunt *hunt);    /* nearest_exact.c */
+void hunt_indexed(struct hunt *hunt);  /* nearest_index.c */
+void hunt_on_disk(struct hunt *hunt);  /* nearest_disk.c */
+void hunt_building(struct hunt *hunt); /* nearest_train.c */
 void hunt_training(struct hunt *hunt);
 void hunt_drift(struct hunt *hunt);
-void hunt_columns(struct hunt *hunt);
+void hunt_columns(struct hunt *hunt); /* nearest_columns.c */
 
 #endif

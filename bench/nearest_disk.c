@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "finder_emb.h"
 #include "keys.h"
 #include "nearest.h"
 #include "store.h"

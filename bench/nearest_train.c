@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "finder_emb.h"
 #include "keys.h"
 #include "nearest.h"
 
