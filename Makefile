@@ -354,6 +354,11 @@ check-amalgamation: $(ONE)/emb.so $(ONE)/linked $(P)/testfixture ## compile that
 	@EMB_FIXTURE=$(P)/testfixture EMB_SO=$(ONE)/emb.so tclsh tests/run.tcl \
 	  $(ONE)/linked $(ONE_TESTS:%=tests/sql/%.test)
 
+check-omit-data: ## build and test without what chooses training data (make OMIT_DATA=1)
+	$(MAKE) OUT=$(OUT)/omit-data OMIT_DATA=1 all-tests
+	@EMB_FIXTURE=$(OUT)/omit-data/testfixture EMB_SO=$(OUT)/omit-data/emb.so \
+	  tclsh tests/run.tcl $(ONE_TESTS:%=tests/sql/%.test) tests/sql/readme.test
+
 debug: ## run all tests with assertions and validity functions (CHECKS=3: all)
 	$(MAKE) VARIANT=debug check
 
@@ -447,5 +452,5 @@ help: ## this list
 	  sql/examples/*/rules.mk
 
 .PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer \
-        check-concurrent amalgamation check-amalgamation debug asan tsan check-defects check-fuzz fuzz fuzz-run \
+        check-concurrent amalgamation check-amalgamation check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

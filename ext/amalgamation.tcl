@@ -68,6 +68,7 @@ set lines [list \
   "**   cc -std=gnu11 -O2 -ffp-contract=off -fPIC -fvisibility=hidden -shared emb.c \\" \
   "**      -o emb.so -luring -lxxhash -lzstd -lpthread -lm" \
   "**" \
+  "** -DEMB_OMIT_DATA leaves out what chooses training data (emb_data.h)." \
   "** With -DSQLITE_CORE it is linked with SQLite itself; call sqlite3_emb_init, or" \
   "** give it to sqlite3_auto_extension." \
   "*/" \
@@ -75,10 +76,20 @@ set lines [list \
 if {[info exists env(COMMIT)] && $env(COMMIT) ne ""} {
   lappend lines "#ifndef EMB_COMMIT" "#define EMB_COMMIT \"$env(COMMIT)\"" "#endif"
 }
-foreach source $sources {
+# What chooses training data stands last, and can be left out as a whole: only
+# what it includes itself is in between.
+proc is_of_data {path} {
+  return [string match */data/* [relative [file normalize $path]]]
+}
+set others [lmap source $sources {if {[is_of_data $source]} continue; set source}]
+set data [lmap source $sources {if {![is_of_data $source]} continue; set source}]
+if {[llength $data] == 0} {lappend lines "#define EMB_OMIT_DATA"}
+foreach source [concat $others $data] {
+  if {$source eq [lindex $data 0]} {lappend lines "#ifndef EMB_OMIT_DATA"}
   set path [file normalize $source]
   lappend lines {*}[expand $path] {*}[undefine $path]
 }
+if {[llength $data]} {lappend lines "#endif /* EMB_OMIT_DATA */"}
 file mkdir $directory
 set channel [open $directory/emb.c w]
 puts $channel [join $lines \n]

@@ -56,7 +56,7 @@ emb_store *features__new_store(struct env *env) {
     struct chain chain;
     struct evict evict;
     struct bank bank;
-    struct step step;
+    struct background_step step;
   } *whole = env->allocate(env, sizeof *whole);
   if (!whole) {
     return NULL;

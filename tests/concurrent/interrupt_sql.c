@@ -345,15 +345,19 @@ TEST(while_a_table_is_declared) {
     int is_function;
   } statements[] = {
       {"SELECT\"key\"FROM\"items\";", 0},
+#ifndef EMB_OMIT_DATA
       {"SELECT\"key\"FROM\"samples\";", 0},
+#endif
       {"SELECT(1)FROM\"emb_tables\";", 1},
       {"SELECT(1)FROM\"emb_stats\"('items');", 1},
       {"SELECT(1)FROM\"emb_each\"('[1]');", 1},
   };
   int n = 0;
-  if (!start("staleness=none") ||
-      !runs(db, "CREATE VIRTUAL TABLE samples USING emb_samples"))
+  if (!start("staleness=none"))
     return;
+#ifndef EMB_OMIT_DATA
+  runs(db, "CREATE VIRTUAL TABLE samples USING emb_samples");
+#endif
   for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
     sqlite3 *fresh = connect_to_it();
     sqlite3_stmt *active = NULL;

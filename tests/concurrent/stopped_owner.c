@@ -208,7 +208,7 @@ enum mode {
   MODES
 };
 
-static struct run {
+static struct runner {
   const struct statement *statement;
   enum mode mode;
   int is_interrupted;
@@ -220,7 +220,7 @@ static struct run {
   int64_t value; /* of the first row's first column */
 } runs[STATEMENTS];
 
-static void make_statement(struct run *run) {
+static void make_statement(struct runner *run) {
   char sql[700], copy[500];
   sqlite3_stmt *statement = NULL;
   (void)snprintf(copy, sizeof copy, "%s/copy-%d.db", test_dir(),
@@ -238,7 +238,7 @@ static void make_statement(struct run *run) {
 }
 
 static void *run_thread(void *arg) {
-  struct run *run = arg;
+  struct runner *run = arg;
   int64_t start = now_ms();
   atomic_store(&run->began_ms, start);
   make_statement(run);
@@ -254,7 +254,7 @@ static void interrupt_all(void) {
   for (int left = STATEMENTS; left > 0;) {
     left = 0;
     for (int i = 0; i < STATEMENTS; i++) {
-      struct run *run = &runs[i];
+      struct runner *run = &runs[i];
       int64_t began = atomic_load(&run->began_ms);
       if (!is_run(i) || atomic_load(&run->ended_ms))
         continue;
@@ -464,7 +464,7 @@ PROCESS(worker) {
 static int64_t stop_amid(struct process *owner, sqlite3 *db,
                          int is_interrupted) {
   static const struct statement statement = {.sql = WORK};
-  struct run *run = &runs[0];
+  struct runner *run = &runs[0];
   int64_t since = 0;
   memset(run, 0, sizeof *run);
   run->statement = &statement;

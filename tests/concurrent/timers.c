@@ -134,7 +134,7 @@ static void roll_back(emb_session *s) {
   emb_rollback(s);
 }
 
-static const struct change {
+static const struct row_change {
   const char *name;
   void (*make)(emb_session *);
   int32_t value;   /* of key 1, which was 4, when it is saved */
@@ -151,7 +151,7 @@ static const struct change {
     {"rollback", roll_back, 4, 0},
 };
 
-static void check_change(struct bounded *x, const struct change *change) {
+static void check_change(struct bounded *x, const struct row_change *change) {
   const char *dir = help_path("store");
   OK(x->a, put_one(x->a, 1, 4));
   OK(x->a, emb_checkpoint(x->a));

@@ -121,10 +121,12 @@ static const char *const scans[] = {
     "'[1,2,3]') > 0",
     "SELECT hex(emb_bag('words', '[\"a\",\"b\"]', '[0,2]', "
     "'sum(include_last_offset=1)'))",
+#ifndef EMB_OMIT_DATA
     "SELECT hex(emb_patch(x'0102', emb_diff(x'0102', zeroblob(40), "
     "'operator=xor, width=1')))",
     "SELECT rank, key, weight FROM emb_chosen((SELECT emb_coreset(key, vector, "
     "2, 'craig') FROM items WHERE key < 5))",
+#endif
 };
 static const char scanned[] =
     "CREATE VIRTUAL TABLE gone USING emb(vector FLOAT[2], memory='4MB', "

@@ -34,7 +34,7 @@ struct kept {
 };
 
 struct client {
-  struct run run;
+  struct runner run;
   struct kept *kept;
   unsigned looks; /* that its call is not interrupted yet */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** coreset.c -- emb_coreset: some rows that stand for all; see emb.h.
+** coreset.c -- emb_coreset: some rows that stand for all; see emb_data.h.
 **
 ** MEMORY    Beside the caller's vectors: 25 bytes a row, what the method needs
 **           (facility.c: vectors of its own), blocks of products.  Never a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** drift.c -- how far two samples of numbers are from being of one distribution:
-** Kolmogorov-Smirnov, Cramer-von Mises, Hellinger; see emb.h.
+** Kolmogorov-Smirnov, Cramer-von Mises, Hellinger; see emb_data.h.
 */
 #include "engine/emb.h"
 #include "engine/data/emb_data.h"

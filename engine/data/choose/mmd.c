@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** mmd.c -- emb_drift_mmd: how far two samples of vectors are from being of one
-** distribution; see emb.h.
+** distribution; see emb_data.h.
 **
 ** Gretton, Borgwardt, Rasch, Schoelkopf, Smola, "A kernel two-sample test"
 ** (2012): the squared maximum mean discrepancy with k(x, y) =

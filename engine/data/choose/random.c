@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** random.c -- emb_random: a number for a seed, a stream and a key; see emb.h.
+** random.c -- emb_random: a number for a seed, a stream and a key; see
+** emb_data.h.
 **
 ** FOREVER   Runs of years ago are repeated with it, so that no number may ever
 **           change: the whole of it stands here and in XXH64, which its author

@@ -2,7 +2,7 @@
 **
 ** samples.h -- what the files of engine/data/dataset share.
 **
-** ROLE      The public calls are in emb.h, "samples".  Here: files that are
+** ROLE      The public calls are in emb_data.h.  Here: files that are
 **           open (files.c), a file that is read from its beginning (window.c),
 **           the records of a text file (csv.c), and how the places of records
 **           are packed (spans.c).

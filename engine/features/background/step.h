@@ -12,7 +12,7 @@ int step_once(struct core *core, int *more, emb_err *err);
 
 /* What the background work of a store remembers from run to run; only that
 ** touches it. */
-struct step {
+struct background_step {
   /* What LANE_FLUSH's work follows from, as it was after the last run. */
   struct flush_state {
     uint64_t version, tail, loads, promoted;

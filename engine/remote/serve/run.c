@@ -24,7 +24,8 @@
 
 #define MS_MAX (UINT64_MAX / 1000000)
 
-void run__init(struct run *run, emb_session *s, int readonly, int is_foreign) {
+void run__init(struct runner *run, emb_session *s, int readonly,
+               int is_foreign) {
   memset(run, 0, sizeof *run);
   run->s = s;
   run->readonly = s->only_reads = readonly;
@@ -35,7 +36,7 @@ void run__init(struct run *run, emb_session *s, int readonly, int is_foreign) {
 
 /* ---- objects ------------------------------------------------------------- */
 
-static struct run_object *find_object(struct run *run, int kind,
+static struct run_object *find_object(struct runner *run, int kind,
                                       uint64_t number) {
   for (int i = 0; number && i < RUN_OBJECTS; i++) {
     if (run->objects[i].number == number && run->objects[i].kind == kind) {
@@ -45,7 +46,7 @@ static struct run_object *find_object(struct run *run, int kind,
   return NULL;
 }
 
-static struct run_object *find_free_object(struct run *run) {
+static struct run_object *find_free_object(struct runner *run) {
   for (int i = 0; i < RUN_OBJECTS; i++) {
     if (!run->objects[i].number) {
       return &run->objects[i];
@@ -54,7 +55,7 @@ static struct run_object *find_free_object(struct run *run) {
   return NULL;
 }
 
-static void close_object(struct run *run, struct run_object *object) {
+static void close_object(struct runner *run, struct run_object *object) {
   run->moment = object->number == run->moment ? 0 : run->moment;
   switch (object->kind) {
   case OBJECT_SCAN:
@@ -73,7 +74,7 @@ static void close_object(struct run *run, struct run_object *object) {
   object->number = 0;
 }
 
-void run__end(struct run *run) {
+void run__end(struct runner *run) {
   async_close(run->s);
   for (int i = 0; i < RUN_OBJECTS; i++) {
     if (run->objects[i].number) {
@@ -82,7 +83,7 @@ void run__end(struct run *run) {
   }
 }
 
-void run__end_moment(struct run *run) {
+void run__end_moment(struct runner *run) {
   struct run_object *object = find_object(run, OBJECT_BACKUP, run->moment);
   if (object) {
     close_object(run, object);
@@ -148,14 +149,14 @@ static size_t run_stats(emb_store *store, struct stat_row *rows, size_t max) {
   return n;
 }
 
-static int run_resolve(struct run *run, uint64_t number, int commit) {
+static int run_resolve(struct runner *run, uint64_t number, int commit) {
   emb_err err = {EMB_OK, ""};
   int rc = local_resolve(run->s->store, number, commit, &err);
   run->s->err = err;
   return rc;
 }
 
-static int drop(struct run *run) {
+static int drop(struct runner *run) {
   emb_err err = {EMB_OK, ""};
   int rc = local_drop(run->s->store, &err);
   run->s->err = err;
@@ -165,8 +166,8 @@ static int drop(struct run *run) {
 /* ---- the calls ----------------------------------------------------------- */
 
 /* Those of an object. */
-static uint64_t run_object(struct run *run, int call, struct run_object *object,
-                           union word *w) {
+static uint64_t run_object(struct runner *run, int call,
+                           struct run_object *object, union word *w) {
   void *o = object->pointer;
   int rc;
   switch (call) {
@@ -252,7 +253,7 @@ static int run_opening(emb_session *s, int call, union word *w, void **made) {
   }
 }
 
-static uint64_t run_store(struct run *run, int call, union word *w) {
+static uint64_t run_store(struct runner *run, int call, union word *w) {
   emb_store *store = run->s->store;
   switch (call) {
   case CALL_memory_least:
@@ -275,7 +276,7 @@ static uint64_t run_store(struct run *run, int call, union word *w) {
   }
 }
 
-static uint64_t run_txn(struct run *run, int call, union word *w) {
+static uint64_t run_txn(struct runner *run, int call, union word *w) {
   emb_session *s = run->s;
   switch (call) {
   case CALL_begin:
@@ -313,7 +314,7 @@ static uint64_t run_txn(struct run *run, int call, union word *w) {
   }
 }
 
-static uint64_t run_maintenance(struct run *run, int call, union word *w) {
+static uint64_t run_maintenance(struct runner *run, int call, union word *w) {
   emb_session *s = run->s;
   switch (call) {
   case CALL_snapshot:
@@ -407,7 +408,7 @@ static uint64_t run_bag_apply(emb_session *s, union word *w) {
   return (uint64_t)local_bag_apply(s, w[0].p, w[1].u, &bags, w[7].p, &how);
 }
 
-static uint64_t run_rows(struct run *run, int call, union word *w) {
+static uint64_t run_rows(struct runner *run, int call, union word *w) {
   emb_session *s = run->s;
   switch (call) {
   case CALL_own:
@@ -512,7 +513,7 @@ static int run_needs(int call) {
 
 /* ---- a request ----------------------------------------------------------- */
 
-static int bad_request(struct run *run, const char *what) {
+static int bad_request(struct runner *run, const char *what) {
   return session_error(run->s, EMB_MISUSE, "not a request: %s", what);
 }
 
@@ -529,7 +530,7 @@ static int is_one(const struct arg_shape *arg) {
 }
 
 /* The words of a call from its request: pointers into request and answer. */
-static int words_of(struct run *run, const struct shape *shape,
+static int words_of(struct runner *run, const struct shape *shape,
                     const struct run_memory *m, struct arguments *a) {
   const struct link_request *q = m->request;
   union word *w = a->w;
@@ -589,7 +590,7 @@ static int is_missing(const struct link_request *q, const struct arg_shape *arg,
 }
 
 /* The arrays of nearest are as long as its other arguments say. */
-static int check_nearest(struct run *run, const union word *w) {
+static int check_nearest(struct runner *run, const union word *w) {
   const struct schema *schema = &run->s->core->schema;
   emb_nearest_how how;
   struct emb_filter filter;
@@ -610,7 +611,7 @@ static int check_nearest(struct run *run, const union word *w) {
 }
 
 /* What callers of emb.h always get right, and the engine relies on. */
-static int check_values(struct run *run, const struct shape *shape, int call,
+static int check_values(struct runner *run, const struct shape *shape, int call,
                         const struct link_request *q, const union word *w) {
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
     if (is_missing(q, &shape->args[i], i)) {
@@ -649,7 +650,7 @@ static int check_values(struct run *run, const struct shape *shape, int call,
 }
 
 /* Paths are the caller's: the same must be meant by them here. */
-static int check_views(struct run *run, const struct shape *shape,
+static int check_views(struct runner *run, const struct shape *shape,
                        const struct link_request *q, const union word *w) {
   struct env *env = run->s->core->env;
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
@@ -666,7 +667,8 @@ static int check_views(struct run *run, const struct shape *shape,
 }
 
 /* May this session make the call now? */
-static int check_allowed(struct run *run, const struct shape *shape, int call) {
+static int check_allowed(struct runner *run, const struct shape *shape,
+                         int call) {
   emb_session *s = run->s;
   if (run->readonly && (shape->flags & SHAPE_WRITES)) {
     return session_error(s, EMB_READONLY, "%s is open read-only", s->core->dir);
@@ -695,7 +697,7 @@ static int check_allowed(struct run *run, const struct shape *shape, int call) {
 }
 
 /* Where the call works: on *object, which is new if it opens something. */
-static int find_asked(struct run *run, const struct shape *shape,
+static int find_asked(struct runner *run, const struct shape *shape,
                       const struct link_request *q,
                       struct run_object **object) {
   *object = NULL;
@@ -724,8 +726,8 @@ static uint64_t ticket_of(int call, uint64_t result, const union word *w) {
   return ticket && is ? *ticket : 0;
 }
 
-int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
-                 uint64_t *ticket) {
+int run__request(struct runner *run, const struct run_memory *m,
+                 uint64_t *result, uint64_t *ticket) {
   const struct link_request *q = m->request;
   struct arguments a;
   struct run_object *object;
@@ -792,12 +794,12 @@ int run__request(struct run *run, const struct run_memory *m, uint64_t *result,
   return EMB_OK;
 }
 
-uint64_t run__prepared(const struct run *run) {
+uint64_t run__prepared(const struct runner *run) {
   const struct txn *txn = run->s->txn;
   return txn && txn->prepared ? txn->number : 0;
 }
 
-int run__is_awaited(const struct run *run) {
+int run__is_awaited(const struct runner *run) {
   int is = run->s->txn != NULL;
   for (int i = 0; !is && i < RUN_OBJECTS; i++) {
     const struct run_object *o = &run->objects[i];
@@ -807,7 +809,7 @@ int run__is_awaited(const struct run *run) {
   return is;
 }
 
-uint32_t run__holds(const struct run *run) {
+uint32_t run__holds(const struct runner *run) {
   return (run->s->txn ? SLOT_HAS_TXN : 0) |
          (run__prepared(run) ? SLOT_HAS_PREPARED : 0) |
          (run->s->leases.held ? SLOT_HAS_LEASES : 0) |

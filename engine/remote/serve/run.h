@@ -22,7 +22,7 @@ struct run_object {
   void *pointer;
 };
 
-struct run {
+struct runner {
   emb_session *s;
   struct units units;
   int readonly, is_foreign; /* another user's: may not name files */
@@ -36,11 +36,12 @@ struct run {
   void *report_arg;
 };
 
-void run__init(struct run *run, emb_session *s, int readonly, int is_foreign);
+void run__init(struct runner *run, emb_session *s, int readonly,
+               int is_foreign);
 /* Closes what is open; nothing writes to any answer any more. */
-void run__end(struct run *run);
+void run__end(struct runner *run);
 /* Closes the backup that is begun and not frozen. */
-void run__end_moment(struct run *run);
+void run__end_moment(struct runner *run);
 
 /* Where a request and its answer are. */
 struct run_memory {
@@ -54,13 +55,13 @@ struct run_memory {
 ** opens something its code, and the object's number above 32 bits.  *ticket:
 ** that was begun, or ended, or 0.  Another code than EMB_OK, with a text in the
 ** session's error: nothing was done, it is no request or not allowed. */
-int run__request(struct run *run, const struct run_memory *memory,
+int run__request(struct runner *run, const struct run_memory *memory,
                  uint64_t *result, uint64_t *ticket);
 /* SLOT_HAS_*: what the session holds. */
-uint32_t run__holds(const struct run *run);
+uint32_t run__holds(const struct runner *run);
 /* It has what cannot go on at another owner: this one waits for it a while. */
-int run__is_awaited(const struct run *run);
+int run__is_awaited(const struct runner *run);
 /* The number of its transaction, if that is prepared, or 0. */
-uint64_t run__prepared(const struct run *run);
+uint64_t run__prepared(const struct runner *run);
 
 #endif

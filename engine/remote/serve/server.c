@@ -87,7 +87,7 @@ struct serving {
   uint32_t processor;     /* on which its thread stays */
   char *copy;             /* of the request, SLOT_DATA_BYTES */
   emb_session *s;
-  struct run run;
+  struct runner run;
   uint64_t moment_us; /* its thread's: when run.moment was taken */
   struct kept *kept;  /* the same */
   void *thread;

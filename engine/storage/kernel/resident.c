@@ -59,8 +59,8 @@ static void make_blank(char *page, uint32_t bytes) {
 }
 
 /* Under the flush lock. */
-static int restore(struct core *core, uint64_t number, char *frame,
-                   uint64_t valid) {
+static int restore_extent(struct core *core, uint64_t number, char *frame,
+                          uint64_t valid) {
   const struct layout *l = &core->layout;
   if (!is_whole(core, number, valid)) {
     return 0;
@@ -79,7 +79,7 @@ int core_restore(struct core *core, uint64_t number, char *frame,
                  uint64_t valid) {
   emb_assert(epoch_outside());
   pthread_mutex_lock(&core->flush_lock);
-  int done = restore(core, number, frame, valid);
+  int done = restore_extent(core, number, frame, valid);
   pthread_mutex_unlock(&core->flush_lock);
   return done;
 }
@@ -146,7 +146,7 @@ void core_keep(struct core *core, struct epoch_slot *slot, uint64_t number,
   /* Not worth to wait for what is written meanwhile. */
   int done = 0;
   if (pthread_mutex_trylock(&core->flush_lock) == 0) {
-    done = restore(core, number, frame, valid);
+    done = restore_extent(core, number, frame, valid);
     pthread_mutex_unlock(&core->flush_lock);
   }
   if (!done) {

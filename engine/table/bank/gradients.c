@@ -30,7 +30,7 @@
 struct keeping {
   emb_session *s;
   struct bank *bank;
-  const struct change *change;
+  const struct row_change *change;
   const int64_t *keys;
   const float *gradients;
   const uint32_t *times; /* as of rmw_ask */
@@ -247,7 +247,7 @@ int bank_at_once(const emb_session *s, const emb_update *how) {
 
 static int keep_gradients(emb_session *s, const struct rmw_ask *ask) {
   static const emb_update plain = {0};
-  struct change change;
+  struct row_change change;
   size_t n = ask->n;
   int rc = begin_write(s);
   rc = rc ? rc : check_finite(s, ask->keys, n, ask->gradients, "gradient");

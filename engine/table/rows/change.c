@@ -22,7 +22,7 @@
 
 struct work {
   emb_session *s;
-  const struct change *change;
+  const struct row_change *change;
   const int64_t *keys; /* of the chunk, as found and versions */
   size_t first;        /* row of the change at which the chunk begins */
   uint8_t *found;
@@ -68,7 +68,7 @@ static int adds(struct work *w, uint32_t row) {
 /* What the change says of a row, and what that was computed from. */
 static struct value_row row_value(const struct work *w, uint32_t row,
                                   uint64_t version) {
-  const struct change *c = w->change;
+  const struct row_change *c = w->change;
   const struct groups *g = &w->s->groups;
   size_t dim = w->s->core->layout.dim, at = w->first + row;
   int summed = w->grouped && g->any && c->kind == CHANGE_STEP && g->sum_at[at];
@@ -408,7 +408,7 @@ static void copy_to_repeated(const struct groups *g,
 /* Repeated keys: sums commute, all else needs them to be one. */
 static int group(struct work *w, const struct write_batch *batch) {
   emb_session *s = w->s;
-  const struct change *c = w->change;
+  const struct row_change *c = w->change;
   if (c->kind == CHANGE_ADD) {
     return EMB_OK;
   }
@@ -422,7 +422,7 @@ static int group(struct work *w, const struct write_batch *batch) {
 }
 
 int change__rows(emb_session *s, struct write_batch *batch,
-                 const struct change *change) {
+                 const struct row_change *change) {
   struct core *core = s->core;
   struct work w = {.s = s,
                    .change = change,

@@ -21,6 +21,6 @@ struct write_batch {
 };
 
 int change__rows(emb_session *s, struct write_batch *batch,
-                 const struct change *change);
+                 const struct row_change *change);
 
 #endif

@@ -13,7 +13,7 @@
 /* A table that does not track has nothing to count. */
 int local_lookup(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                  uint8_t *found) {
-  static const struct change change = {.kind = CHANGE_LOOKUP};
+  static const struct row_change change = {.kind = CHANGE_LOOKUP};
   struct write_batch batch = {.keys = keys, .n = n, .wait = 1};
   int rc = begin_write(s);
   rc = rc ? rc : check_numbers(s);

@@ -258,9 +258,9 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
 /* Rows [from, n), the record of the first of which is on disk. */
 static int put_cold(struct put *p, uint32_t from, uint32_t n, int wait,
                     size_t *finished) {
-  struct change change = {.kind = CHANGE_SET,
-                          .rows = p->vectors +
-                                  (size_t)from * p->s->core->layout.dim};
+  struct row_change change = {.kind = CHANGE_SET,
+                              .rows = p->vectors +
+                                      (size_t)from * p->s->core->layout.dim};
   struct write_batch rest = {.keys = p->keys + from,
                              .n = n - from,
                              .versions =
@@ -309,7 +309,7 @@ int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
   int tracks = only_tracks(&s->core->schema);
   if (value_is_wide(&s->core->layout) &&
       !tracks) { /* what else a record holds stays */
-    struct change change = {.kind = CHANGE_SET, .rows = vectors};
+    struct row_change change = {.kind = CHANGE_SET, .rows = vectors};
     int rc = change__rows(s, batch, &change);
     count_add(&s->core->counters.put_keys, batch->done);
     return rc;
@@ -366,7 +366,8 @@ int local_put_parts(emb_session *s, const int64_t *keys, size_t n,
   if (!parts) {
     return put_rows(s, &batch, vectors);
   }
-  struct change change = {.kind = CHANGE_SET, .parts = parts, .rows = vectors};
+  struct row_change change = {
+      .kind = CHANGE_SET, .parts = parts, .rows = vectors};
   rc = change__rows(s, &batch, &change);
   count_add(&s->core->counters.put_keys, batch.done);
   return rc;

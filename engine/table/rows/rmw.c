@@ -24,7 +24,7 @@ static int rmw_begin(emb_session *s, const int64_t *keys, size_t n,
 
 int local_rmw(emb_session *s, const int64_t *keys, size_t n,
               const float *deltas, uint8_t *found, uint64_t *versions) {
-  struct change change = {.kind = CHANGE_ADD, .rows = deltas};
+  struct row_change change = {.kind = CHANGE_ADD, .rows = deltas};
   struct write_batch batch = {
       .keys = keys, .n = n, .found = found, .versions = versions, .wait = 1};
   int rc = rmw_begin(s, keys, n, deltas, 0, &batch.call);
@@ -36,7 +36,7 @@ int local_rmw(emb_session *s, const int64_t *keys, size_t n,
 }
 
 int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
-             struct change *change) {
+             struct row_change *change) {
   static const emb_update plain = {0};
   how = how ? how : &plain;
   if (!s->core->schema.optimized) {
@@ -52,7 +52,7 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
                          "for the optimizers' own, got %.9g",
                          EMB_LR_MIN, EMB_LR_MAX, lr);
   }
-  *change = (struct change){
+  *change = (struct row_change){
       .kind = CHANGE_STEP,
       .rows = gradients,
       .read = how->read,
@@ -61,7 +61,7 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
 }
 
 int rmw_gradients(emb_session *s, const struct rmw_ask *ask) {
-  struct change change;
+  struct row_change change;
   struct write_batch batch = {.keys = ask->keys,
                               .n = ask->n,
                               .found = ask->to ? ask->to->found : NULL,
@@ -78,7 +78,7 @@ int rmw_gradients(emb_session *s, const struct rmw_ask *ask) {
 }
 
 int rmw_averages(emb_session *s, const struct rmw_batch *averages) {
-  struct change change;
+  struct row_change change;
   struct write_batch batch = {.keys = averages->keys,
                               .n = averages->n,
                               .versions = averages->versions,
@@ -106,7 +106,7 @@ static size_t find_absent(emb_session *s, const int64_t *keys, uint32_t n,
 
 static int create_chunk(emb_session *s, const int64_t *keys, uint32_t n,
                         int64_t *absent) {
-  static const struct change change = {.kind = CHANGE_CREATE};
+  static const struct row_change change = {.kind = CHANGE_CREATE};
   epoch_enter(&s->core->epoch, s->slot);
   struct write_batch batch = {
       .keys = absent, .n = find_absent(s, keys, n, absent), .wait = 1};

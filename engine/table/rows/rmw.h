@@ -10,7 +10,7 @@
 
 /* Checks it; the session's error says what is wrong. */
 int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
-             struct change *change);
+             struct row_change *change);
 /* What emb_apply_gradients is asked. */
 struct rmw_ask {
   const int64_t *keys;

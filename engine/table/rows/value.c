@@ -23,12 +23,12 @@ void value_begin_call(emb_session *s) {
   }
 }
 
-int value_adds(const emb_session *s, const struct change *change) {
+int value_adds(const emb_session *s, const struct row_change *change) {
   return change->kind == CHANGE_SET || change->kind >= CHANGE_CREATE ||
          s->core->schema.insert_on != EMB_INSERT_ON_PUT;
 }
 
-int value_admits(emb_session *s, const struct change *change, int64_t key,
+int value_admits(emb_session *s, const struct row_change *change, int64_t key,
                  uint32_t times) {
   struct core *core = s->core;
   int free = change->kind == CHANGE_SET || change->kind == CHANGE_COPY ||
@@ -71,7 +71,7 @@ static int value_add(emb_session *s, const float *row, void *value) {
   return schema_is_finite(schema, vec, value);
 }
 
-static int value_step(emb_session *s, const struct change *change,
+static int value_step(emb_session *s, const struct row_change *change,
                       const float *gradient, const float *read,
                       struct optim_step *how, void *value) {
   const struct schema *schema = &s->core->schema;
@@ -110,7 +110,7 @@ static void track_lookup(emb_session *s, uint32_t times, void *value) {
   schema_set_track(schema, value, after);
 }
 
-int value_make(emb_session *s, const struct change *change,
+int value_make(emb_session *s, const struct row_change *change,
                const struct value_row *row, const void *old, void *to) {
   struct optim_step how = {.key = row->key, .version = row->version};
   if (change->kind == CHANGE_COPY) {
@@ -148,7 +148,8 @@ int value_make(emb_session *s, const struct change *change,
 }
 
 /* One segment: with several the last could fail when the first has changed. */
-int value__works_in_place(const emb_session *s, const struct change *change) {
+int value__works_in_place(const emb_session *s,
+                          const struct row_change *change) {
 #if FENCE_TSAN
   (void)s;
   (void)change;
@@ -160,7 +161,7 @@ int value__works_in_place(const emb_session *s, const struct change *change) {
 #endif
 }
 
-int value__update(emb_session *s, const struct change *change,
+int value__update(emb_session *s, const struct row_change *change,
                   const struct value_row *row, void *value) {
   struct optim_step how = {.key = row->key, .version = row->version};
   int good = 1;

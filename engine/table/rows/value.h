@@ -20,7 +20,7 @@ enum change_kind {
   CHANGE_COPY,   /* a stored value, in `value` */
 };
 
-struct change {
+struct row_change {
   enum change_kind kind;
   uint32_t parts;    /* of SET: segments, a bit each; 0: all */
   const float *rows; /* a row per key; none for CREATE */
@@ -74,10 +74,10 @@ static inline emb_track value_track(const emb_session *s, emb_track t,
   return t;
 }
 /* Is a key that is not there added? */
-int value_adds(const emb_session *s, const struct change *change);
+int value_adds(const emb_session *s, const struct row_change *change);
 /* The same, asked once when it comes to it: does the table let in a key that
 ** came so many times?  If not, what the change says of it is dropped. */
-int value_admits(emb_session *s, const struct change *change, int64_t key,
+int value_admits(emb_session *s, const struct row_change *change, int64_t key,
                  uint32_t times);
 struct value_row {   /* a row of a batch */
   const float *says; /* what the change says of it */
@@ -88,14 +88,15 @@ struct value_row {   /* a row of a batch */
 };
 /* Writes the value of a key to `to`.  old: NULL where the key was not there,
 ** and not `to`.  0: it would not be finite. */
-int value_make(emb_session *s, const struct change *change,
+int value_make(emb_session *s, const struct row_change *change,
                const struct value_row *row, const void *old, void *to);
 
 /* Can the value be changed where it is, without a copy?  Then a change that
 ** fails leaves it as it was. */
-int value__works_in_place(const emb_session *s, const struct change *change);
+int value__works_in_place(const emb_session *s,
+                          const struct row_change *change);
 /* As value_make, with the old value in `value`. */
-int value__update(emb_session *s, const struct change *change,
+int value__update(emb_session *s, const struct row_change *change,
                   const struct value_row *row, void *value);
 
 #endif

@@ -25,7 +25,7 @@ struct snapshots;
 struct chain;
 struct evict;
 struct bank;
-struct step;
+struct background_step;
 struct server; /* remote/serve/ */
 
 struct jobs { /* job.h */
@@ -116,7 +116,7 @@ struct emb_store {
   ** (retention/forget.c). */
   void (*forget)(emb_session *);
   struct bank *bank;             /* gradients that are averaged */
-  struct step *step;             /* of the background work */
+  struct background_step *step;  /* of the background work */
   int averages;                  /* there are; set before the first session */
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */

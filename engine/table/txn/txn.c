@@ -208,7 +208,7 @@ enum { PUT_ANY, PUT_PRESENT, PUT_ABSENT };
 struct txn_row {
   int64_t key;
   int which;
-  const struct change *change;
+  const struct row_change *change;
   const float *says; /* of the change */
   const float *read;
   uint32_t times;        /* rows of the batch that it stands for */
@@ -448,7 +448,7 @@ static int preload(emb_session *s, const int64_t *keys, uint32_t m,
 }
 
 struct txn_batch {
-  const struct change *change;
+  const struct row_change *change;
   const int64_t *keys;
   size_t n;
   struct loaded *loaded; /* NULL where no old value is needed */
@@ -459,7 +459,7 @@ struct txn_batch {
 /* One row of a batch. */
 static int change_one(emb_session *s, const struct txn_batch *b, size_t i) {
   const struct groups *g = &s->groups;
-  const struct change *change = b->change;
+  const struct row_change *change = b->change;
   struct loaded *loaded = b->loaded;
   size_t dim = s->core->layout.dim;
   struct txn_row row = {.key = b->keys[i],
@@ -512,7 +512,7 @@ static int change_all(emb_session *s, const struct txn_batch *b) {
 }
 
 /* A batch, all or nothing; its arguments were checked. */
-static int change_batch(emb_session *s, const struct change *change,
+static int change_batch(emb_session *s, const struct row_change *change,
                         const int64_t *keys, size_t n, uint8_t *found) {
   size_t depth = s->txn->savepoint_count;
   struct txn_row any = {.change = change};
@@ -554,7 +554,8 @@ int local_txn_put(emb_session *s, const int64_t *keys, size_t n,
 
 int local_txn_put_parts(emb_session *s, const int64_t *keys, size_t n,
                         const float *vectors, uint32_t parts) {
-  struct change change = {.kind = CHANGE_SET, .parts = parts, .rows = vectors};
+  struct row_change change = {
+      .kind = CHANGE_SET, .parts = parts, .rows = vectors};
   int rc = txn_begin_call(s);
   if (!rc && n) {
     txn_prefetch(s, keys[0]);
@@ -566,7 +567,7 @@ int local_txn_put_parts(emb_session *s, const int64_t *keys, size_t n,
 int local_txn_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
                               const float *gradients, const emb_update *how,
                               uint8_t *found) {
-  struct change change;
+  struct row_change change;
   int rc = txn_begin_call(s);
   rc = rc ? rc : check_finite(s, keys, n, gradients, "gradient");
   rc = rc ? rc : rmw_step(s, gradients, how, &change);
@@ -575,7 +576,7 @@ int local_txn_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
 
 int local_txn_put_if(emb_session *s, int64_t key, const float *vector,
                      uint32_t parts, int present, int *done) {
-  struct change change = {.kind = CHANGE_SET, .parts = parts};
+  struct row_change change = {.kind = CHANGE_SET, .parts = parts};
   struct txn_row row = {.key = key,
                         .which = present ? PUT_PRESENT : PUT_ABSENT,
                         .change = &change,
@@ -607,7 +608,7 @@ int local_txn_put_if(emb_session *s, int64_t key, const float *vector,
 }
 
 int txn_put_value(emb_session *s, int64_t key, const void *value) {
-  struct change copy = {.kind = CHANGE_COPY, .value = value};
+  struct row_change copy = {.kind = CHANGE_COPY, .value = value};
   struct txn_row row = {.key = key, .which = PUT_ANY, .change = &copy};
   int rc = txn_begin_call(s);
   rc = rc ? rc : check_numbers(s);
@@ -650,7 +651,7 @@ static int read_value(emb_session *s, int64_t key, void *value, int *found) {
 
 int local_txn_move(emb_session *s, int64_t from, int64_t to, int *found) {
   struct env *env = s->core->env;
-  struct change copy = {.kind = CHANGE_COPY};
+  struct row_change copy = {.kind = CHANGE_COPY};
   struct txn_row row = {.key = to, .which = PUT_ANY, .change = &copy};
   uint8_t was;
   *found = 0;

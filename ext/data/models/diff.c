@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** diff.c -- emb_diff and emb_patch: a BLOB as its difference to another, and
-** back; see emb.h, "differences".
+** back; see emb_data.h, "differences".
 **
 ** A difference may come from anywhere: the engine checks it before a result
 ** has memory, and gives none after an error.  Both ask now and then whether
