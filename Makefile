@@ -160,6 +160,10 @@ MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .SECONDARY:
 
+# What speaks the next protocol, for tests of two versions that meet.
+NEXT   := $(P)/next/emb.so
+NEXT_O := $(patsubst %.c,$(O)/next/%.o,$(wildcard engine/remote/serve/*.c))
+
 ## Build
 all: ## build emb.so and libemb.a (default)
 all: $(P)/emb.so $(P)/libemb.a
@@ -172,10 +176,6 @@ $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared $(DEFINED) \
 	  -Wl,--version-script=ext/emb.map -o $@ $(ENGINE_O) $(EXT_O) $(LDLIBS)
-
-# What speaks the next protocol, for tests of two versions that meet.
-NEXT   := $(P)/next/emb.so
-NEXT_O := $(patsubst %.c,$(O)/next/%.o,$(wildcard engine/remote/serve/*.c))
 
 $(NEXT): $(ENGINE_O) $(EXT_O) $(NEXT_O) ext/emb.map
 	@echo "  LINK   $@"
