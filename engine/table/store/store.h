@@ -43,7 +43,7 @@ struct advice_sample { /* metrics of a moment, since the opening */
   uint64_t us, reads, hits, spared;
 };
 
-struct advice { /* budget.h */
+struct advice { /* memory/advice.h */
   pthread_mutex_t lock;
   struct advice_sample old, last; /* lock */
 };
@@ -73,7 +73,7 @@ struct emb_store {
   _Atomic int owner;
   _Atomic int readonly; /* enum store_readonly */
   pthread_mutex_t own_lock;
-  pthread_mutex_t budget_lock; /* held while the budget changes (budget.c) */
+  pthread_mutex_t budget_lock; /* held while the budget changes */
   struct advice advice;
   /* The owner has recovered, and there was no space for the checkpoint that
   ** must come before the first write; changed under own_lock. */
