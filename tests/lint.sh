@@ -24,7 +24,7 @@ check_format() {
 # A line of a comment that was too long, as clang-format leaves it.
 check_comments() {
   local broken
-  broken=$(files | xargs grep -nE '^ *\*[A-Za-z][a-z ]*$|^ ?\*[A-Za-z]|^ \*\* ')
+  broken=$(files | xargs grep -nE '^ *\*[A-Za-z][a-z ]*[:,.]?$|^ ?\*[A-Za-z]|^ \*\* ')
   [ -z "$broken" ] || complain "comments broken in the middle:
 $broken"
 }

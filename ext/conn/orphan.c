@@ -77,13 +77,17 @@ int ext_orphan_add(struct ext_table *table, const char *uuid, const char *path,
   }
   orphan->next = conn->orphans;
   conn->orphans = orphan;
-  /* Without it the end of the transaction goes unnoticed, no more.  But where
-  ** that is interrupted or has no memory, SQLite may have rolled all of it
-  *back:
-  ** then the place is gone already, and the table's link with it. */
+  /* Without it the end of the transaction goes unnoticed, no more.  But after
+  ** these errors SQLite has rolled all of it back: then the place is gone
+  ** already, and the table's link with it. */
   rc = sqlite3_exec(conn->db, "DELETE FROM main." EXT_SIGNAL, NULL, NULL, NULL);
-  if (rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM)
+  switch (rc & 0xff) {
+  case SQLITE_INTERRUPT:
+  case SQLITE_NOMEM:
+  case SQLITE_IOERR:
+  case SQLITE_FULL:
     return ext_sql_error(err, conn->db, rc);
+  }
   return SQLITE_OK;
 }
 
