@@ -196,8 +196,7 @@ struct core {
   _Atomic uint64_t expected_until_us;
   uint64_t judged_hits, judged_promoted; /* counters then; flush_lock */
   /* The tail when the cache last asked for a frame: if nothing was written
-   *since,
-   ** the log does not need what it has at least; flush_lock. */
+  ** since, the log does not need what it has at least; flush_lock. */
   uint64_t hungry_tail;
   /* Nothing is read in ahead of the first Get, or noted for that. */
   int cold;

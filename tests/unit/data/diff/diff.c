@@ -2,7 +2,7 @@
 **
 ** diff.c -- tests of engine/data/diff/: what emb_patch makes is what emb_diff
 ** was given, bit by bit, of bytes of all kinds, in each form; the words are as
-** engine/storage/FORMAT.md defines them; damage, another base and hostile sizes
+** engine/FORMAT.md defines them; damage, another base and hostile sizes
 ** are errors; no memory is one, and leaves none behind.
 */
 #include "engine/data/emb_data.h"
