@@ -203,7 +203,7 @@ ONE_CFLAGS = $(ALL_CFLAGS) -Wno-shadow -Wno-unneeded-internal-declaration
 amalgamation: ## engine and extension as one file: build/amalgamation/emb.c, and the headers
 amalgamation: $(ONE)/emb.c
 
-$(ONE)/emb.c: ext/amalgamation.tcl $(wildcard engine/*.h engine/*/*.[ch] \
+$(ONE)/emb.c: ext/amalgamation.tcl $(wildcard engine/*.h engine/*/*.[ch] engine/*/*.def \
                 engine/*/*/*.[ch] ext/*.[ch] ext/*/*.[ch] ext/*/*/*.[ch]) $(O)/commit
 	@echo "  GEN    $@"
 	$(Q)COMMIT=$(COMMIT) tclsh ext/amalgamation.tcl $(@D) \

@@ -449,6 +449,8 @@ int emb_peek(emb_session *session, const int64_t *keys, size_t n,
 ** whether the key is there then.  Errors: as emb_get, and of a write. */
 int emb_lookup(emb_session *session, const int64_t *keys, size_t n,
                float *vectors, uint8_t *found);
+/* The session sees what was committed until now, also by other processes. */
+int emb_refresh(emb_session *session);
 /* found[i] = 1 when the key is present.  Never reads the disk. */
 int emb_exists(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
@@ -776,7 +778,7 @@ uint64_t emb_committed(const emb_store *store);
 /* Two numbers that are other ones whenever a row has been changed, and may be
 ** after a rollback.  While another process owns the store alone they are those
 ** of the checkpoint that is read. */
-void emb_state(const emb_store *store, uint64_t state[2]);
+void emb_state(const emb_store *store, uint64_t *state);
 /* While another process owns the store alone, a read looks at most every 5 ms
 ** whether there is a newer checkpoint.  After this the next one looks, unless a
 ** scan is open: then the first after that. */

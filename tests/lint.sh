@@ -48,7 +48,7 @@ ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf
 ext/data/choose ext/data/dataset ext/data/join ext/data/models ext/data/pipeline ext/data
 ext'
 # What any file of engine/ and ext/ may include.
-everywhere='engine/emb.h engine/storage/pack/emb_file.h engine/base/seed.h engine/base/near.h
+everywhere='engine/emb.h engine/remote/calls.def engine/storage/pack/emb_file.h engine/base/seed.h engine/base/near.h
 engine/base/debug.h engine/base/text.h'
 rank() {
   local layer n=0

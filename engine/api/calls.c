@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** calls.c -- the calls of emb.h: which of the two there are of each is meant
-** (store/calls.h), and what is asked again because its owner has gone
+** (remote/calls.def), and what is asked again because its owner has gone
 ** (serve/route.h).
 **
 ** On a store that is this process's own this costs two loads and two branches;
@@ -15,50 +15,54 @@
 #include "engine/table/jobs/job.h"
 #include "engine/table/owner/own.h"
 
-/* Arguments of a call, 0 where there is none. */
-#define PADDED(...) __VA_ARGS__, 0, 0, 0, 0, 0, 0
-#define SECOND_OF(a, b, ...) (b)
-#define THIRD_OF(a, b, c, ...) (c)
-#define FOURTH_OF(a, b, c, d, ...) (d)
-#define SIXTH_OF(a, b, c, d, e, f, ...) (f)
-#define ARGUMENT(which, ...) (uintptr_t) which##_OF(__VA_ARGS__)
-#define ENTER(name, arguments)                                                 \
-  bank_enter(session, NEEDS_OF_##name,                                         \
-             &(struct bank_call){ARGUMENT(SECOND, PADDED arguments),           \
-                                 ARGUMENT(THIRD, PADDED arguments),            \
-                                 ARGUMENT(FOURTH, PADDED arguments),           \
-                                 ARGUMENT(SIXTH, PADDED arguments)})
+#define ARGUMENT(name) (name)
 
-#define EMB_CALL(type, name, parameters, arguments)                            \
-  type emb_##name parameters {                                                 \
+/* A call NAME with its arguments. */
+#define MAKE(call, object, ...)                                                \
+  call(SELF_##object CALL_ARGUMENTS(AS_ARGUMENT, __VA_ARGS__))
+#define DEFINE(object, returns, name, ...)                                     \
+  returns emb_##name(OBJECT_##object CALL_ARGUMENTS(AS_PARAMETER, __VA_ARGS__))
+
+/* By what a call is made of: a session looks where the store is. */
+#define EMB_SESSION(object, returns, name, needs, ...)                         \
+  DEFINE(object, returns, name, __VA_ARGS__) {                                 \
     int rc;                                                                    \
-    ROUTE(session, rc, ENTER(name, arguments), served_##name arguments,        \
-          local_##name arguments);                                             \
+    ROUTE(session, rc, NEEDS_##needs,                                          \
+          MAKE(served_##name, object, __VA_ARGS__),                            \
+          MAKE(local_##name, object, __VA_ARGS__));                            \
     return rc;                                                                 \
   }
-SESSION_CALLS(EMB_CALL)
-
-#define EMB_FACT(type, name, parameters, arguments)                            \
-  type emb_##name parameters {                                                 \
-    return session->link ? served_##name arguments : local_##name arguments;   \
+#define EMB_EITHER(is_there, object, returns, name, ...)                       \
+  DEFINE(object, returns, name, __VA_ARGS__) {                                 \
+    return is_there ? MAKE(served_##name, object, __VA_ARGS__)                 \
+                    : MAKE(local_##name, object, __VA_ARGS__);                 \
   }
-SESSION_FACTS(EMB_FACT)
+/* What is open knows where that is. */
+#define EMB_OPENED(object, returns, name, needs, ...)                          \
+  EMB_EITHER(route_is_remote(SELF_##object), object, returns, name, __VA_ARGS__)
+#define EMB_SCAN EMB_OPENED
+#define EMB_SNAP EMB_OPENED
+#define EMB_CONST_SNAP EMB_OPENED
+#define EMB_DELTA EMB_OPENED
+#define EMB_CONST_DELTA EMB_OPENED
+#define EMB_BACKUP EMB_OPENED
+#define EMB_STORE(object, returns, name, needs, ...)                           \
+  EMB_EITHER(route_is_elsewhere(store), object, returns, name, __VA_ARGS__)
+#define EMB_CONST_STORE EMB_STORE
 
-#define FIRST_OF(first, ...) (first)
-#define IS_SERVED(arguments) route_is_remote(FIRST_OF arguments)
-#define EMB_OBJECT(type, name, parameters, arguments)                          \
-  type emb_##name parameters {                                                 \
-    return IS_SERVED(arguments) ? served_##name arguments                      \
-                                : local_##name arguments;                      \
-  }
-HANDLE_CALLS(EMB_OBJECT)
+#define EMB_ASK(object, ...) EMB_##object(object, __VA_ARGS__)
+#define EMB_OPEN EMB_ASK
+#define EMB_CLOSE EMB_ASK
+#define EMB_OWN EMB_ASK
+#define EMB_FACT(object, returns, name, needs, ...)                            \
+  EMB_EITHER(session->link, object, returns, name, __VA_ARGS__)
+#define EMB_HAND(...)
+#define EMB_PRIVATE(...)
 
-#define EMB_STORE_CALL(type, name, parameters, arguments)                      \
-  type emb_##name parameters {                                                 \
-    return route_is_elsewhere(store) ? served_##name arguments                 \
-                                     : local_##name arguments;                 \
-  }
-STORE_CALLS(EMB_STORE_CALL)
+#define CALL(object, how, returns, name, flags, needs, ...)                    \
+  EMB_##how(object, returns, name, needs, __VA_ARGS__)
+#include "engine/remote/calls.def"
+#undef CALL
 
 int emb_session_is_dropped(const emb_session *session) {
   return session->link ? route_is_dropped(session)
@@ -96,7 +100,7 @@ int64_t emb_count(emb_session *session) {
   struct deciding d = {0};
   do {
     /* Where there is no link this finds one, or loads what is newest. */
-    rc = session->link ? EMB_OK : emb_exists(session, NULL, 0, NULL);
+    rc = session->link ? EMB_OK : emb_refresh(session);
     if (!rc) {
       n = session->link ? served_count(session) : local_count(session);
       rc = n >= 0              ? EMB_OK

@@ -18,6 +18,7 @@
 #include "engine/table/jobs/tasks.h"
 #include "engine/storage/ckpt/readers.h"
 #include "engine/remote/serve/route.h"
+#include "engine/remote/serve/server.h"
 #include "engine/table/store/budget.h"
 #include "engine/table/store/dir.h"
 #include "engine/storage/kernel/log_head.h"
@@ -200,7 +201,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   store->checkpoint.save = dir_save;
   store->serve = route_own;
   store->tell = route_tell;
-  store->clients = local_clients;
+  store->clients = server_list_clients;
   store->forget = forget_help;
   core->step = step_once;
   core->relieve = relieve_space;

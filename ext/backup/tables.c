@@ -282,7 +282,7 @@ static int part_result(struct backup *b, struct backup_part *part, int code,
 static int own_store(struct backup *b, struct backup_part *part, int is_reader,
                      char **err) {
   return part_result(b, part,
-                     is_reader ? emb_exists(part->session, NULL, 0, NULL)
+                     is_reader ? emb_refresh(part->session)
                                : emb_delete(part->session, NULL, 0, NULL),
                      err);
 }

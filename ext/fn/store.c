@@ -219,8 +219,7 @@ static void fn_release(sqlite3_context *context, int argc,
   int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
   (void)argc;
   /* If its owner has gone the leases have, too, and this says so. */
-  if (rc == SQLITE_OK &&
-      (rc = emb_exists(table->link->session, NULL, 0, NULL)) != EMB_OK)
+  if (rc == SQLITE_OK && (rc = emb_refresh(table->link->session)) != EMB_OK)
     rc = ext_link_error(table->link, rc, &err);
   if (rc != SQLITE_OK)
     ext_result_error(context, rc, err);

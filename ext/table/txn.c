@@ -255,7 +255,7 @@ static int check_marker(struct ext_table *table, char **err) {
   int rc = read_marker(table, &txn, err);
   if (rc != SQLITE_OK || emb_committed(ext_link_store(link)) == (uint64_t)txn)
     return rc;
-  rc = emb_exists(link->session, NULL, 0, NULL);
+  rc = emb_refresh(link->session);
   if (rc)
     return ext_link_error(link, rc, err);
   return emb_committed(ext_link_store(link)) == (uint64_t)txn
@@ -281,7 +281,7 @@ int ext_txn_compare(struct ext_table *table, struct ext_txn_numbers *numbers,
       is_newest = ext_place_read_newest(table, &txn);
     if (rc == SQLITE_OK && txn > (sqlite3_int64)before &&
         !EMB_SEED(SEED_ROW_COMPARED_AMID_COMMIT)) {
-      int asked = emb_exists(link->session, NULL, 0, NULL);
+      int asked = emb_refresh(link->session);
       if (asked)
         return ext_link_error(link, asked, err);
       after = emb_committed(ext_link_store(link));
@@ -415,7 +415,7 @@ int ext_txn_read(struct ext_table *table, char **err) {
   if (!emb_is_owner(link->store)) {
     look_after_commit(table);
     /* The owner may have died since; then this recovers what it left. */
-    rc = emb_exists(link->session, NULL, 0, NULL);
+    rc = emb_refresh(link->session);
     if (rc)
       return ext_link_error(link, rc, err);
     if (!link->readonly)

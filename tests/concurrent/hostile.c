@@ -310,23 +310,27 @@ static void any_request(struct hostile *h) {
   if (q->call >= CALLS)
     return;
   const struct shape *shape = &shapes[q->call];
+  union args args;
+  memset(&args, 0, sizeof args);
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++)
-    q->args[i] = shape->args[i].kind == SHAPE_VALUE  ? number(h)
-                 : shape->args[i].kind == SHAPE_TEXT ? any_text(h, texts[i])
-                                                     : (uint64_t)!rarely(h);
-  shape__request(shape, &h->units, q->args, &in);
-  shape__answer(shape, &h->units, q->args, &out);
+    q->words[i] = shape->args[i].kind == SHAPE_VALUE    ? number(h)
+                  : shape->args[i].kind == SHAPE_FILTER ? any(h, 40)
+                  : shape->args[i].kind == SHAPE_TEXT   ? any_text(h, texts[i])
+                                                        : (uint64_t)!rarely(h);
+  shape__numbers(shape, q->words, &args);
+  shape__request(shape, &h->units, q->words, &args, &in);
+  shape__answer(shape, &h->units, q->words, &args, &out);
   if (sizeof *q + in.bytes > SLOT_DATA_BYTES || in.bytes == SIZE_MAX)
     return;
   slot->request_bytes = (uint32_t)(sizeof *q + in.bytes + (size_t)rarely(h));
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++)
     if (shape->args[i].kind == SHAPE_TEXT)
       memcpy(q->arrays + in.at[i], texts[i], in.length[i]);
+    else if (shape->args[i].kind == SHAPE_FILTER &&
+             in.length[i] > sizeof(struct filter_shape))
+      any_filter(h, q->arrays + in.at[i], in.length[i]);
     else if (in.length[i])
       any_array(h, &shape->args[i], q->arrays + in.at[i], in.length[i]);
-  if ((q->call == CALL_nearest || q->call == CALL_snapshot_nearest) &&
-      in.length[12] > sizeof(struct filter_shape))
-    any_filter(h, q->arrays + in.at[12], in.length[12]);
   if (q->call == CALL_prefetch || rarely(h)) {
     slot->lent = !rarely(h);
     if (!rarely(h))
@@ -396,7 +400,8 @@ static void act(struct hostile *h) {
 static void be_hostile(struct hostile *h) {
   char path[512];
   (void)snprintf(path, sizeof path, "%s/log", h->dir);
-  h->units = (struct units){DIM * sizeof(float), DIM * sizeof(float)};
+  static struct schema schema = {.count = 1, .segments = {{.dim = DIM}}};
+  h->units = (struct units){&schema, DIM * sizeof(float), DIM * sizeof(float)};
   if (env->open_dir(env, h->dir, &h->names) ||
       env->open(env, path, ENV_READ | ENV_WRITE, &h->log))
     _exit(1);

@@ -162,7 +162,7 @@ static uint64_t any_word(struct fuzz_input *in, const struct arg_shape *arg,
     *which = fuzz_byte(in);
     return text_bytes(in, *which);
   }
-  if (arg->kind == SHAPE_OUT || arg->kind == SHAPE_LATER)
+  if (arg->kind != SHAPE_VALUE && arg->kind != SHAPE_FILTER)
     return fuzz_byte(in) % 4 != 0;
   return fuzz_number(in);
 }
@@ -187,11 +187,14 @@ static struct link_request *any_request(struct fuzz_input *in, struct client *c,
   const struct shape *shape = head.call < CALLS ? &shapes[head.call] : NULL;
   uint8_t which[REQUEST_ARGS];
   for (int i = 0; shape && i < REQUEST_ARGS && shape->args[i].kind; i++)
-    head.args[i] = any_word(in, &shape->args[i], &which[i]);
+    head.words[i] = any_word(in, &shape->args[i], &which[i]);
   int is_whole = 0;
   if (shape) {
     int is_short = how & 8 && how & 16 && how & 32;
-    shape__request(shape, &c->run.units, head.args, &extent);
+    union args args;
+    memset(&args, 0, sizeof args);
+    shape__numbers(shape, head.words, &args);
+    shape__request(shape, &c->run.units, head.words, &args, &extent);
     is_whole = extent.bytes < ROOM && !is_short;
     *bytes += is_whole ? extent.bytes : 0;
     *bytes -= is_short ? 1 : 0;
@@ -204,7 +207,7 @@ static struct link_request *any_request(struct fuzz_input *in, struct client *c,
     char *at = q->arrays + extent.at[i];
     if (shape->args[i].kind == SHAPE_TEXT && extent.length[i])
       fill_text(which[i], at, extent.length[i]);
-    else if (shape->args[i].kind == SHAPE_IN && extent.length[i])
+    else if (extent.length[i])
       fill_array(in, &shape->args[i], at, extent.length[i]);
   }
   return q;
@@ -213,9 +216,12 @@ static struct link_request *any_request(struct fuzz_input *in, struct client *c,
 static size_t answer_room(const struct client *c, const struct link_request *q,
                           size_t bytes) {
   struct extent_of extent;
+  union args args;
   if (bytes < sizeof *q || q->call >= CALLS)
     return 0;
-  shape__answer(&shapes[q->call], &c->run.units, q->args, &extent);
+  memset(&args, 0, sizeof args);
+  shape__numbers(&shapes[q->call], q->words, &args);
+  shape__answer(&shapes[q->call], &c->run.units, q->words, &args, &extent);
   return extent.bytes < ROOM ? extent.bytes : 0;
 }
 

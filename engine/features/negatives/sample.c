@@ -108,9 +108,7 @@ static uint32_t leave_out_gone(struct draw *d, float *vectors, uint32_t n) {
 /* Of a table that averages gradients: those that are pending for the rows come
 ** first. */
 static int peek_settled(struct draw *d, float *vectors, uint32_t n) {
-  int rc =
-      bank_enter(d->s, NEEDS_KEYS,
-                 &(struct bank_call){.second = (uintptr_t)d->keys, .third = n});
+  int rc = bank_enter(d->s, BANK_KEYS, d->keys, n);
   return rc ? rc : local_peek(d->s, d->keys, n, vectors, d->found, NULL);
 }
 

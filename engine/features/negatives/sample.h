@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** sample.h -- what others need of emb_sample besides local_sample
-** (store/calls.h); see sample.c.
+** (calls.def); see sample.c.
 */
 #ifndef EMB_NEGATIVES_SAMPLE_H
 #define EMB_NEGATIVES_SAMPLE_H

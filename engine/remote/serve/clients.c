@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** clients.c -- who owns a store, and whom it serves: emb_clients in the process
-** that has it open.  served_clients asks another one.
+** clients.c -- who owns a store, and whom it serves: local_clients in the
+** process that has it open.  served_clients asks another one.
 */
 #include <string.h>
 
@@ -44,7 +44,7 @@ static size_t list(emb_store *store, emb_client *clients, size_t max) {
   return n;
 }
 
-size_t local_clients(emb_store *store, emb_client *clients, size_t max) {
+size_t server_list_clients(emb_store *store, emb_client *clients, size_t max) {
   struct env *env = store->core.env;
   emb_client owner = {.user = -1, .is_owner = 1};
   size_t n = 1;

@@ -161,7 +161,7 @@ static int control_find_link(emb_session *s, emb_err *err) {
   int rc = control_link(s, &is_served, err);
   while (!rc && !is_served && !atomic_load(&store->owner)) {
     s->routes = own_may_ask(store);
-    rc = local_exists(s, NULL, 0, NULL);
+    rc = local_refresh(s);
     if (rc != CALL_ELSEWHERE) {
       break;
     }
@@ -185,7 +185,7 @@ static int control_find(emb_session *s, emb_err *err) {
 
 /* ---- questions ----------------------------------------------------------- */
 
-int control__ask(const emb_store *store_, int call, const union word *w,
+int control__ask(const emb_store *store_, int call, void *args,
                  uint64_t *result, emb_err *err) {
   emb_store *store = (emb_store *)(uintptr_t)store_;
   emb_session *s;
@@ -201,7 +201,7 @@ int control__ask(const emb_store *store_, int call, const union word *w,
       break;
     }
     err_clear(&s->err);
-    rc = link__ask(s, call, 0, w, result);
+    rc = link__ask(s, call, 0, args, result);
     if (rc != CALL_ELSEWHERE && rc != EMB_LOST) {
       break;
     }

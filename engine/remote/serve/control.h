@@ -16,11 +16,11 @@
 
 #include "link.h"
 
-/* CALL_* with its words, as link__ask; waits as the thread's patience says.
+/* CALL_* with its arguments, as link__ask; waits as the thread's patience says.
 ** CALL_ELSEWHERE: what is in this process is the newest there is.  After an
 ** error *result is 0. */
-int control__ask(const emb_store *store, int call, const union word *w,
-                 uint64_t *result, emb_err *err);
+int control__ask(const emb_store *store, int call, void *args, uint64_t *result,
+                 emb_err *err);
 /* What the owner writes into the slot of each session, without asking it. */
 enum control_word { CONTROL_DROPPED, CONTROL_IN_DOUBT };
 uint64_t control__look(const emb_store *store, enum control_word which);

@@ -254,8 +254,7 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   }
   link->serial = atomic_fetch_add(&serials, 1) + 1;
   link->aheads_before = s->ahead_last;
-  link->units.vector = (size_t)core->layout.dim * sizeof(float);
-  link->units.state = emb_state_bytes(s->store);
+  shape__units(s, &link->units);
   s->link = link;
   patience_alive(s);
   atomic_fetch_add(&s->store->served, 1);
@@ -379,47 +378,40 @@ struct asking {
   size_t request_bytes;
   char *answer;
   struct extent_of in, out;
-  uint64_t args[REQUEST_ARGS];
+  void *args; /* of the call: args_NAME */
+  uint64_t words[REQUEST_ARGS];
   int is_lent;
   struct env_shared lent[2];
 };
 
+/* Another process has another working directory. */
+static int make_absolute(emb_session *s, struct asking *a,
+                         char paths[REQUEST_PATHS][PATH_BYTES]) {
+  struct env *env = s->core->env;
+  int n = 0;
+  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    const struct arg_shape *arg = &a->shape->args[i];
+    const char *path = arg->is_path ? shape__pointer(a->args, arg) : NULL;
+    if (path && env->absolute(env, path, paths[n], PATH_BYTES)) {
+      return session_error(s, EMB_CANTOPEN, "path too long: %s", path);
+    }
+    if (path) {
+      shape__set_pointer(a->args, arg, paths[n++]);
+    }
+  }
+  return EMB_OK;
+}
+
 /* The request's words, and how long it and its answer are. */
-static int measure(struct env *env, struct link *link, struct asking *a,
-                   const union word *w) {
-  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
-    switch (a->shape->args[i].kind) {
-    case SHAPE_VALUE:
-      a->args[i] = w[i].u;
-      break;
-    case SHAPE_TEXT:
-      a->args[i] = w[i].c ? strlen(w[i].c) + 1 : 0;
-      break;
-    case SHAPE_IN:
-      a->args[i] = 0;
-      break;
-    default:
-      a->args[i] = w[i].p != NULL;
-      break;
-    }
-  }
-  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
-    if (a->shape->args[i].view) {
-      a->args[a->shape->args[i].view] = shape__view(env, w[i].c);
-    }
-  }
-  shape__request(a->shape, &link->units, a->args, &a->in);
-  shape__answer(a->shape, &link->units, a->args, &a->out);
+static int measure(struct link *link, struct asking *a) {
+  shape__words(a->shape, a->args, a->words);
+  shape__request(a->shape, &link->units, a->words, a->args, &a->in);
+  shape__answer(a->shape, &link->units, a->words, a->args, &a->out);
   return a->in.bytes == SIZE_MAX || a->out.bytes == SIZE_MAX;
 }
 
 static int has_later(const struct shape *shape) {
-  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
-    if (shape->args[i].kind == SHAPE_LATER) {
-      return 1;
-    }
-  }
-  return 0;
+  return shape__find(shape, SHAPE_LATER) != NULL;
 }
 
 static int borrow_memory(emb_session *s, struct asking *a) {
@@ -449,9 +441,9 @@ static void give_back(emb_session *s, struct asking *a) {
   }
 }
 
-static void fill(emb_session *s, struct asking *a, uint64_t object,
-                 const union word *w) {
+static void fill(emb_session *s, struct asking *a, uint64_t object) {
   struct link_request *q = a->request;
+  int paths = 0;
   q->call = (uint32_t)a->call;
   q->flags = (s->blocks ? REQUEST_BLOCKS : 0) |
              (s->leases.mark ? REQUEST_MARKS : 0) |
@@ -462,10 +454,17 @@ static void fill(emb_session *s, struct asking *a, uint64_t object,
   q->doubt_seen = s->doubt_seen;
   q->time = s->time;
   q->reserved = 0;
-  memcpy(q->args, a->args, sizeof q->args);
+  memset(q->views, 0, sizeof q->views);
+  memcpy(q->words, a->words, sizeof q->words);
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    const struct arg_shape *arg = &a->shape->args[i];
+    if (arg->is_path) {
+      q->views[paths++] =
+          shape__view(s->core->env, shape__pointer(a->args, arg));
+    }
     if (a->in.length[i]) {
-      memcpy(q->arrays + a->in.at[i], w[i].c, a->in.length[i]);
+      memcpy(q->arrays + a->in.at[i], shape__array(a->args, arg),
+             a->in.length[i]);
     }
   }
 }
@@ -540,22 +539,7 @@ static void send_ping(emb_session *s, struct silence *w, uint64_t now) {
 /* A call that only ends something is not interrupted: but an owner that gives
 ** no sign of life is waited for no longer then. */
 static int only_ends(int call) {
-  switch (call) {
-  case CALL_commit:
-  case CALL_rollback:
-  case CALL_rollback_to:
-  case CALL_savepoint_release:
-  case CALL_release_statement:
-  case CALL_release_marked:
-  case CALL_lease_mark:
-  case CALL_scan_close:
-  case CALL_snapshot_close:
-  case CALL_delta_close:
-  case CALL_backup_end:
-    return 1;
-  default:
-    return 0;
-  }
+  return (shapes[call].flags & SHAPE_ENDS) != 0;
 }
 
 /* What it has said since, and whether it is to be asked. */
@@ -717,44 +701,52 @@ static int await_answer(emb_session *s, int call) {
 
 /* ---- the answer ---------------------------------------------------------- */
 
-/* Elements of an array that have come. */
+/* Where an argument came in the answer; NULL: it was not asked for. */
+static const void *answered(const struct asking *a, size_t at) {
+  for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
+    if (a->shape->args[i].at == at && a->out.length[i]) {
+      return a->answer + a->out.at[i];
+    }
+  }
+  return NULL;
+}
+
+/* How much of an array has come. */
 static size_t came(const struct asking *a, int i) {
-  uint8_t filled = a->shape->args[i].filled;
+  const struct arg_shape *arg = &a->shape->args[i];
+  const void *filled = arg->filled ? answered(a, arg->filled) : NULL;
   size_t n, all = a->out.length[i];
-  if (filled == COUNT_ALL || a->shape->args[i].kind != SHAPE_OUT) {
+  if (!filled) {
     return all;
   }
-  if (!a->out.length[filled]) {
-    return all;
-  }
-  memcpy(&n, a->answer + a->out.at[filled], sizeof n);
-  uint64_t of = a->args[a->shape->args[i].count];
+  memcpy(&n, filled, sizeof n);
+  uint64_t of = shape__count(a->args, arg);
   return of && n < of ? all / of * n : all;
 }
 
-static void take(const struct asking *a, const union word *w) {
+static void take(const struct asking *a) {
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
-    if (a->shape->args[i].kind == SHAPE_OUT && w[i].p) {
-      memcpy(w[i].p, a->answer + a->out.at[i], came(a, i));
+    if (a->shape->args[i].kind == SHAPE_OUT && a->words[i]) {
+      memcpy(shape__pointer(a->args, &a->shape->args[i]),
+             a->answer + a->out.at[i], came(a, i));
     }
   }
 }
 
 /* Of a prefetch: its memory stays until it is synchronized. */
-static void keep_for_later(emb_session *s, struct asking *a,
-                           const union word *w) {
+static void keep_for_later(emb_session *s, struct asking *a) {
   struct remote_ticket *t = s->link->later;
   t->extent = a->out;
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
-    t->to[i] = a->shape->args[i].kind == SHAPE_LATER ? w[i].p : NULL;
+    const struct arg_shape *arg = &a->shape->args[i];
+    t->to[i] = arg->kind == SHAPE_LATER ? shape__pointer(a->args, arg) : NULL;
   }
-  memcpy(w[5].p, a->answer + a->out.at[5], sizeof(uint64_t));
+  take(a); /* the ticket */
   t->memory = a->lent[1];
   a->lent[1].base = NULL;
 }
 
-static void read_answer(emb_session *s, struct asking *a, const union word *w,
-                        uint64_t *result) {
+static void read_answer(emb_session *s, struct asking *a, uint64_t *result) {
   struct link *link = s->link;
   struct link_slot *slot = link->slot;
   *result = slot->result;
@@ -772,9 +764,9 @@ static void read_answer(emb_session *s, struct asking *a, const union word *w,
   int is_end = a->call == CALL_prefetch_synchronize ||
                a->call == CALL_write_back_synchronize;
   if (code == EMB_OK && has_later(a->shape)) {
-    keep_for_later(s, a, w);
+    keep_for_later(s, a);
   } else if (code == EMB_OK || (is_end && code != EMB_INTERRUPT)) {
-    take(a, w);
+    take(a);
   }
 }
 
@@ -788,14 +780,12 @@ static int settle_owed(emb_session *s) {
   return rc;
 }
 
-int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
+int link__ask(emb_session *s, int call, uint64_t object, void *args,
               uint64_t *result) {
-  static const union word none[REQUEST_ARGS];
   struct link *link = s->link;
   struct link_slot *slot = link->slot;
   struct env *env = s->core->env;
-  struct asking a = {.call = call, .shape = &shapes[call]};
-  w = w ? w : none;
+  struct asking a = {.call = call, .shape = &shapes[call], .args = args};
   *result = 0;
   int rc = link->owes ? settle_owed(s)
            : patience_is_over(s, link->owner.process)
@@ -804,7 +794,12 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
   if (rc) {
     return rc;
   }
-  if (measure(env, link, &a, w)) {
+  char paths[REQUEST_PATHS][PATH_BYTES];
+  rc = make_absolute(s, &a, paths);
+  if (rc) {
+    return rc;
+  }
+  if (measure(link, &a)) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   a.request_bytes = sizeof(struct link_request) + a.in.bytes;
@@ -816,7 +811,7 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
   if (rc) {
     return rc;
   }
-  fill(s, &a, object, w);
+  fill(s, &a, object);
   rc = a.is_lent ? lend_request(s, &a) : EMB_OK;
   if (!rc) {
     slot->request_bytes = (uint32_t)a.request_bytes;
@@ -837,7 +832,7 @@ int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
     return EMB_OK;
   }
   if (!rc) {
-    read_answer(s, &a, w, result);
+    read_answer(s, &a, result);
   }
   give_back(s, &a);
   return rc;

@@ -58,13 +58,10 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us);
 /* Ends it: what the session holds there is rolled back and given back. */
 void link__close(emb_session *s);
 
-/* For calls that return a code, and of the session: link__ask, and that. */
-int served__ask(emb_session *s, int call, const union word *w);
-/* Asks the owner: the call's words, as its shape says, those of arrays pointers
-** of the caller.  EMB_OK: it was carried out, and *result is what it returned.
-** CALL_ELSEWHERE: it was not, and the session has no link any more.  Else an
-** error, which is the session's. */
-int link__ask(emb_session *s, int call, uint64_t object, const union word *w,
+/* Asks the owner, with the call's args_NAME.  EMB_OK: it was carried out, and
+** *result is what it returned.  CALL_ELSEWHERE: it was not, and the session has
+** no link any more.  Else an error, which is the session's. */
+int link__ask(emb_session *s, int call, uint64_t object, void *args,
               uint64_t *result);
 
 #endif

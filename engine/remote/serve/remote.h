@@ -18,18 +18,20 @@ struct remote {
 };
 
 /* Begins with a struct remote; zeros behind it.  NULL: *rc, the session's
-** error or CALL_ELSEWHERE. */
-void *remote__open(emb_session *s, int call, const union word *w, size_t bytes,
-                   int *rc);
+** error or CALL_ELSEWHERE.  args: the call's args_NAME. */
+void *remote__open(emb_session *s, int call, void *args, size_t bytes, int *rc);
 /* Asks the owner to close it, if that is the one it was opened at. */
 void remote__close(struct remote *remote, int call);
-/* A call that returns a code, of what is open. */
-int remote__ask_code(const void *object, int call, const union word *w);
+/* A call of what is open. */
+int remote__ask(const void *object, int call, void *args, uint64_t *result);
 int remote__is_there(const struct remote *remote);
 /* EMB_ABORT, with a text. */
 int remote__has_gone(const struct remote *remote);
 
-/* Another process has another working directory. */
-int served__absolute(emb_session *s, const char *path, char to[PATH_BYTES]);
+/* For the calls that calls.def says are asked, opened and closed: the code. */
+int served__ask(emb_session *s, int call, void *args);
+int remote__ask_code(const void *object, int call, void *args);
+int remote__open_counted(emb_session *s, int call, void *args);
+void remote__close_counted(void *object, int call);
 
 #endif

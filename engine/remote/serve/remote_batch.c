@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/table/jobs/job.h"
-#include "served.h"
+#include "remote.h"
 #include "tickets.h"
 
 /* ---- beginning ----------------------------------------------------------- */
@@ -44,11 +44,9 @@ int served_prefetch(emb_session *session, const int64_t *keys, size_t n,
   if (!t) {
     return session->err.code;
   }
-  const union word w[REQUEST_ARGS] = {{.c = keys},         {.u = n},
-                                      {.p = to->vectors},  {.p = to->found},
-                                      {.p = to->versions}, {.p = ticket}};
+  struct args_prefetch args = args_of_prefetch(session, keys, n, to, ticket);
   session->link->later = t;
-  int rc = served__ask(session, CALL_prefetch, w);
+  int rc = served__ask(session, CALL_prefetch, &args);
   if (session->link) {
     session->link->later = NULL;
   }
@@ -61,9 +59,9 @@ int served_write_back(emb_session *session, const int64_t *keys, size_t n,
   if (!t) {
     return session->err.code;
   }
-  const union word w[REQUEST_ARGS] = {
-      {.c = keys}, {.u = n}, {.c = vectors}, {.p = ticket}};
-  return ticket_begun(session, t, served__ask(session, CALL_write_back, w),
+  struct args_write_back args =
+      args_of_write_back(session, keys, n, vectors, ticket);
+  return ticket_begun(session, t, served__ask(session, CALL_write_back, &args),
                       ticket);
 }
 
@@ -115,8 +113,8 @@ static int synchronize(emb_session *s, int call, int kind, uint64_t ticket,
   }
   number = t->number;
   if (t->state == TICKET_FLYING) {
-    const union word w[REQUEST_ARGS] = {{.u = t->there}, {.p = &which}};
-    rc = served__ask(s, call, w);
+    union args args = {.prefetch_synchronize = {s, t->there, &which}};
+    rc = served__ask(s, call, &args);
     if (rc == CALL_ELSEWHERE) {
       rc = ticket_outcome(s, t);
     } else if (rc == EMB_OK) {

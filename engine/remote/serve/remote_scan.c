@@ -39,10 +39,10 @@ struct remote_scan {
 
 int served_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
                      emb_scan **scan) {
-  const union word w[REQUEST_ARGS] = {{.i = lo}, {.i = hi}, {.i = order}};
+  struct args_scan_open args = args_of_scan_open(session, lo, hi, order, scan);
   int rc;
   struct remote_scan *r =
-      remote__open(session, CALL_scan_open, w, sizeof *r, &rc);
+      remote__open(session, CALL_scan_open, &args, sizeof *r, &rc);
   if (r) {
     r->lo = lo;
     r->hi = hi;
@@ -115,7 +115,7 @@ static int go_on(struct remote_scan *r) {
   }
   emb_session *s = r->remote.s;
   int rc;
-  ROUTE(s, rc, bank_enter(s, NEEDS_OF_scan_open, &(struct bank_call){0}),
+  ROUTE(s, rc, bank_enter(s, BANK_ALL, NULL, 0),
         served_scan_open(s, lo, hi, r->order, &r->rest),
         local_scan_open(s, lo, hi, r->order, &r->rest));
   return rc;
@@ -165,10 +165,7 @@ static int next_of_rest(struct remote_scan *r, size_t max, const emb_rows *to,
 
 static int next_there(struct remote_scan *r, size_t max, const emb_rows *to,
                       size_t *n) {
-  const union word w[REQUEST_ARGS] = {
-      {.u = max},  {.p = to->keys},     {.p = to->vectors},
-      {.p = NULL}, {.p = to->versions}, {.p = to->tracks},
-      {.p = n}};
+  struct args_scan_next_rows args = args_of_scan_next_rows(NULL, max, to, n);
   emb_session *s = r->remote.s;
   uint64_t result;
   int rc = session_begin(s);
@@ -177,8 +174,8 @@ static int next_there(struct remote_scan *r, size_t max, const emb_rows *to,
                ? remote__has_gone(&r->remote)
                : CALL_ELSEWHERE;
   }
-  rc =
-      rc ? rc : link__ask(s, CALL_scan_next_rows, r->remote.number, w, &result);
+  rc = rc ? rc
+          : link__ask(s, CALL_scan_next_rows, r->remote.number, &args, &result);
   rc = rc ? rc : (int)(uint32_t)result;
   if (!rc) {
     remember_keys(r, to->keys, *n);

@@ -7,10 +7,10 @@
 
 #include "engine/table/session/session.h"
 
-#define SERVED_CALL(type, name, parameters, arguments)                         \
-  type served_##name parameters;
-ALL_CALLS(SERVED_CALL)
-#undef SERVED_CALL
+#define CALL(object, how, returns, name, flags, needs, ...)                    \
+  CALL_DECLARE(object, returns, served_##name, __VA_ARGS__)
+#include "engine/remote/calls.def"
+#undef CALL
 
 /* The session ends there, too. */
 void served_close(emb_session *s);

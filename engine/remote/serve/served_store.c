@@ -24,33 +24,35 @@ uint64_t served_in_doubt(const emb_store *store) {
 }
 
 uint64_t served_memory_least(const emb_store *store) {
+  struct args_memory_least args = {store};
   uint64_t result;
-  return control__ask(store, CALL_memory_least, NULL, &result, NULL)
+  return control__ask(store, CALL_memory_least, &args, &result, NULL)
              ? local_memory_least(store)
              : result;
 }
 
 int served_resolve(emb_store *store, uint64_t number, int commit,
                    emb_err *err) {
-  const union word w[REQUEST_ARGS] = {{.u = number}, {.u = commit != 0}};
+  struct args_resolve args = {store, number, commit != 0, NULL};
   uint64_t result;
-  int rc = control__ask(store, CALL_resolve, w, &result, err);
+  int rc = control__ask(store, CALL_resolve, &args, &result, err);
   return rc == CALL_ELSEWHERE ? local_resolve(store, number, commit, err)
          : rc                 ? rc
                               : (int)(uint32_t)result;
 }
 
 uint64_t served_committed(const emb_store *store) {
+  struct args_committed args = {store};
   uint64_t result;
-  return control__ask(store, CALL_committed, NULL, &result, NULL)
+  return control__ask(store, CALL_committed, &args, &result, NULL)
              ? local_committed(store)
              : result;
 }
 
-void served_state(const emb_store *store, uint64_t state[2]) {
-  const union word w[REQUEST_ARGS] = {{.p = state}};
+void served_state(const emb_store *store, uint64_t *state) {
+  struct args_state args = {store, state};
   uint64_t result;
-  if (control__ask(store, CALL_state, w, &result, NULL)) {
+  if (control__ask(store, CALL_state, &args, &result, NULL)) {
     local_state(store, state);
   }
 }
@@ -89,9 +91,10 @@ size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
   }
   struct env *env = store->core.env;
   struct stat_row *rows = env->allocate(env, n * sizeof *rows);
-  const union word w[REQUEST_ARGS] = {{.p = rows}, {.u = n}};
+  struct args_stat_rows args = {store, rows, n};
   uint64_t got = 0;
-  int rc = rows ? control__ask(store, CALL_stats, w, &got, NULL) : EMB_NOMEM;
+  int rc =
+      rows ? control__ask(store, CALL_stat_rows, &args, &got, NULL) : EMB_NOMEM;
   got = rc ? 0 : got;
   n = rc == EMB_BUSY ? keep_owner_pid(stats, n) : n;
   int is_near;
@@ -113,11 +116,11 @@ size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
 }
 
 size_t served_clients(emb_store *store, emb_client *clients, size_t max) {
-  const union word w[REQUEST_ARGS] = {{.p = max ? clients : NULL}, {.u = max}};
+  struct args_clients args = {store, max ? clients : NULL, max};
   uint64_t n = 0;
   int is_near = 1;
-  if (control__ask(store, CALL_clients, w, &n, NULL)) {
-    return store->clients(store, clients, max);
+  if (control__ask(store, CALL_clients, &args, &n, NULL)) {
+    return local_clients(store, clients, max);
   }
   int64_t owner = control__owner(store, &is_near);
   for (size_t i = 0; i < max && i < n; i++) {
@@ -129,10 +132,10 @@ size_t served_clients(emb_store *store, emb_client *clients, size_t max) {
 }
 
 size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
-  const union word w[REQUEST_ARGS] = {{.p = max ? list : NULL}, {.u = max}};
+  struct args_progress_of args = {store, max ? list : NULL, max};
   uint64_t n = 0;
   int is_near = 1;
-  if (control__ask(store, CALL_progress_of, w, &n, NULL)) {
+  if (control__ask(store, CALL_progress_of, &args, &n, NULL)) {
     return local_progress_of(store, list, max);
   }
   (void)control__owner(store, &is_near);
@@ -144,8 +147,9 @@ size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
 }
 
 int served_drop(emb_store *store, emb_err *err) {
+  struct args_drop args = {store, NULL};
   uint64_t result;
-  int rc = control__ask(store, CALL_drop, NULL, &result, err);
+  int rc = control__ask(store, CALL_drop, &args, &result, err);
   return rc == CALL_ELSEWHERE
              ? err_set(err, EMB_BUSY, "%s is owned by another process",
                        store->core.dir)

@@ -32,6 +32,8 @@ struct server_client {
 /* Fills up to max and returns how many there are. */
 size_t server__clients(struct server *server, struct server_client *clients,
                        size_t max);
+/* local_clients, for whoever has the store open. */
+size_t server_list_clients(emb_store *store, emb_client *clients, size_t max);
 /* Carried out for all that are and were there. */
 uint64_t server__calls(struct server *server);
 

@@ -7,257 +7,146 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/features/nearest/filter.h"
 #include "engine/table/store/dir.h"
 #include "stat_row.h"
 
-#define V                                                                      \
-  { .kind = SHAPE_VALUE }
-#define IN(type, n)                                                            \
-  { .kind = SHAPE_IN, .count = (n), .bytes = sizeof(type) }
-#define VECTORS_IN(n)                                                          \
-  { .kind = SHAPE_IN, .unit = UNIT_VECTOR, .count = (n) }
-#define OUT(type, n)                                                           \
-  {                                                                            \
-    .kind = SHAPE_OUT, .count = (n), .filled = COUNT_ALL,                      \
-    .bytes = sizeof(type)                                                      \
-  }
-#define VECTORS_OUT(n)                                                         \
-  { .kind = SHAPE_OUT, .unit = UNIT_VECTOR, .count = (n), .filled = COUNT_ALL }
-/* Of which only as many are filled as the last argument says. */
-#define SOME(type, n, to)                                                      \
-  { .kind = SHAPE_OUT, .count = (n), .filled = (to), .bytes = sizeof(type) }
-#define VECTORS_SOME(n, to)                                                    \
-  { .kind = SHAPE_OUT, .unit = UNIT_VECTOR, .count = (n), .filled = (to) }
-#define STATES_SOME(n, to)                                                     \
-  { .kind = SHAPE_OUT, .unit = UNIT_STATE, .count = (n), .filled = (to) }
-/* The call writes there in any case. */
-#define NEEDED(type, n)                                                        \
-  {                                                                            \
-    .kind = SHAPE_OUT, .count = (n), .filled = COUNT_ALL, .needed = 1,         \
-    .bytes = sizeof(type)                                                      \
-  }
-#define VECTORS_NEEDED(n)                                                      \
-  {                                                                            \
-    .kind = SHAPE_OUT, .unit = UNIT_VECTOR, .count = (n), .filled = COUNT_ALL, \
-    .needed = 1                                                                \
-  }
-#define NEEDED_SOME(type, n, to)                                               \
-  {                                                                            \
-    .kind = SHAPE_OUT, .count = (n), .filled = (to), .needed = 1,              \
-    .bytes = sizeof(type)                                                      \
-  }
-#define ONE(type) NEEDED(type, COUNT_ONE)
-#define MAYBE_ONE(type) OUT(type, COUNT_ONE)
-#define TEXT                                                                   \
-  { .kind = SHAPE_TEXT, .needed = 1, .bytes = 1 }
-/* A path, and which argument its view is. */
-#define PATH(n)                                                                \
-  { .kind = SHAPE_TEXT, .needed = 1, .bytes = 1, .view = (n) }
-#define MAYBE_PATH(n)                                                          \
-  { .kind = SHAPE_TEXT, .bytes = 1, .view = (n) }
-#define MAYBE_TEXT                                                             \
-  { .kind = SHAPE_TEXT, .bytes = 1 }
-#define LATER(type, n)                                                         \
-  { .kind = SHAPE_LATER, .count = (n), .bytes = sizeof(type) }
-#define VECTORS_LATER(n)                                                       \
-  { .kind = SHAPE_LATER, .unit = UNIT_VECTOR, .count = (n) }
+/* ---- calls.def as data --------------------------------------------------- */
 
-#define READ (SHAPE_CODE | SHAPE_AGAIN)
-#define WRITE (SHAPE_CODE | SHAPE_WRITES)
-#define WORK SHAPE_CODE
-#define TELL SHAPE_AGAIN
+#define AT(call, member) offsetof(struct args_##call, member)
+#define ARRAY(call, kind_, name, n)                                            \
+  .kind = (kind_), .at = AT(call, name), .count = AT(call, n)
 
-#define CALL(name_, flags_, ...)                                               \
-  [CALL_##name_] = {.name = #name_, .flags = (flags_), .args = {__VA_ARGS__}}
-#define MAKE(name_, flags_, opens_, ...)                                       \
-  [CALL_##name_] = {.name = #name_,                                            \
-                    .flags = (flags_),                                         \
-                    .opens = (opens_),                                         \
-                    .args = {__VA_ARGS__}}
-#define OF(object_, name_, flags_, ...)                                        \
-  [CALL_##name_] = {.name = #name_,                                            \
-                    .object = (object_),                                       \
-                    .flags = (flags_),                                         \
-                    .args = {__VA_ARGS__}}
-#define END(object_, name_)                                                    \
-  [CALL_##name_] = {                                                           \
-      .name = #name_, .object = (object_), .closes = 1, .flags = TELL}
+#define SHAPE_OF_NONE(call, none) {0},
+#define SHAPE_OF_VALUE(call, type, name)                                       \
+  {.kind = SHAPE_VALUE, .at = AT(call, name), .bytes = sizeof(type)},
+#define SHAPE_OF_IN(call, type, name, n)                                       \
+  {ARRAY(call, SHAPE_IN, name, n), .needed = 1, .bytes = sizeof(type)},
+#define SHAPE_OF_MAYBE_IN(call, type, name, n)                                 \
+  {ARRAY(call, SHAPE_IN, name, n), .bytes = sizeof(type)},
+#define SHAPE_OF_VECTOR_IN(call, name)                                         \
+  {.kind = SHAPE_IN, .at = AT(call, name), .needed = 1, .unit = UNIT_VECTOR},
+#define SHAPE_OF_VECTORS_IN(call, name, n)                                     \
+  {ARRAY(call, SHAPE_IN, name, n), .needed = 1, .unit = UNIT_VECTOR},
+#define SHAPE_OF_VECTORS_MAYBE_IN(call, name, n)                               \
+  {ARRAY(call, SHAPE_IN, name, n), .unit = UNIT_VECTOR},
+#define SHAPE_OF_QUERIES(call, name, n, how)                                   \
+  {ARRAY(call, SHAPE_IN, name, n), .needed = 1, .unit = UNIT_SEGMENT,          \
+   .times = AT(call, how.segment)},
+#define SHAPE_OF_OUT(call, type, name, n)                                      \
+  {ARRAY(call, SHAPE_OUT, name, n), .bytes = sizeof(type)},
+#define SHAPE_OF_NEEDED(call, type, name, n)                                   \
+  {ARRAY(call, SHAPE_OUT, name, n), .needed = 1, .bytes = sizeof(type)},
+#define SHAPE_OF_NEEDED_TIMES(call, type, name, n, k)                          \
+  {ARRAY(call, SHAPE_OUT, name, n), .needed = 1, .bytes = sizeof(type),        \
+   .times = AT(call, k)},
+#define SHAPE_OF_SOME(call, type, name, n, to)                                 \
+  {ARRAY(call, SHAPE_OUT, name, n), .filled = AT(call, to),                    \
+   .bytes = sizeof(type)},
+#define SHAPE_OF_NEEDED_SOME(call, type, name, n, to)                          \
+  {ARRAY(call, SHAPE_OUT, name, n), .filled = AT(call, to), .needed = 1,       \
+   .bytes = sizeof(type)},
+#define SHAPE_OF_VECTORS_OUT(call, name, n)                                    \
+  {ARRAY(call, SHAPE_OUT, name, n), .unit = UNIT_VECTOR},
+#define SHAPE_OF_VECTORS_NEEDED(call, name, n)                                 \
+  {ARRAY(call, SHAPE_OUT, name, n), .needed = 1, .unit = UNIT_VECTOR},
+#define SHAPE_OF_VECTORS_SOME(call, name, n, to)                               \
+  {ARRAY(call, SHAPE_OUT, name, n), .filled = AT(call, to),                    \
+   .unit = UNIT_VECTOR},
+#define SHAPE_OF_STATES_SOME(call, name, n, to)                                \
+  {ARRAY(call, SHAPE_OUT, name, n), .filled = AT(call, to), .unit = UNIT_STATE},
+#define SHAPE_OF_LATER(call, type, name, n)                                    \
+  {ARRAY(call, SHAPE_LATER, name, n), .bytes = sizeof(type)},
+#define SHAPE_OF_VECTORS_LATER(call, name, n)                                  \
+  {ARRAY(call, SHAPE_LATER, name, n), .unit = UNIT_VECTOR},
+#define SHAPE_OF_ONE(call, type, name)                                         \
+  {.kind = SHAPE_OUT, .at = AT(call, name), .bytes = sizeof(type)},
+#define SHAPE_OF_PAIR(call, type, name)                                        \
+  {.kind = SHAPE_OUT, .at = AT(call, name), .bytes = 2 * sizeof(type)},
+#define SHAPE_OF_TEXT(call, name)                                              \
+  {.kind = SHAPE_TEXT, .at = AT(call, name), .needed = 1},
+#define SHAPE_OF_MAYBE_TEXT(call, name)                                        \
+  {.kind = SHAPE_TEXT, .at = AT(call, name)},
+#define SHAPE_OF_PATH(call, name)                                              \
+  {.kind = SHAPE_TEXT, .at = AT(call, name), .needed = 1, .is_path = 1},
+#define SHAPE_OF_MAYBE_PATH(call, name)                                        \
+  {.kind = SHAPE_TEXT, .at = AT(call, name), .is_path = 1},
+#define SHAPE_OF_STRUCT(call, type, name)                                      \
+  {.kind = SHAPE_STRUCT,                                                       \
+   .at = AT(call, name),                                                       \
+   .here = AT(call, name##_here),                                              \
+   .bytes = sizeof(type),                                                      \
+   .needed = 1},
+#define SHAPE_OF_INNER(call, type, member, name)                               \
+  {.kind = SHAPE_STRUCT,                                                       \
+   .at = AT(call, member),                                                     \
+   .here = AT(call, name##_here),                                              \
+   .bytes = sizeof(type)},
+#define SHAPE_OF_MAYBE_STRUCT(call, type, name)                                \
+  SHAPE_OF_INNER(call, type, name, name)
+#define SHAPE_OF_SPAN(call, type, name, from, end)                             \
+  {.kind = SHAPE_SPAN,                                                         \
+   .at = AT(call, name.from),                                                  \
+   .bytes = offsetof(type, end) - offsetof(type, from)},
+#define SHAPE_OF_FILTER(call, name)                                            \
+  {.kind = SHAPE_FILTER, .at = AT(call, name)},
+#define SHAPE_OF_OPEN(call, type, name)                                        \
+  {.kind = SHAPE_OPEN,                                                         \
+   .at = AT(call, name),                                                       \
+   .here = AT(call, name##_here),                                              \
+   .unit = OPENS_##type},
+#define SHAPE_OF_ERROR(call, name) {.kind = SHAPE_ERROR, .at = AT(call, name)},
+#define SHAPE_OF_REPORT(call, name, arg)                                       \
+  {.kind = SHAPE_REPORT, .at = AT(call, name)},
+#define SHAPE_OF_FIELD(call, kind, ...) SHAPE_OF_##kind(call, __VA_ARGS__)
+#define SHAPE_OF(call, kind, ...) SHAPE_OF_##kind(call, __VA_ARGS__)
+
+#define READ (SHAPE_ASKED | SHAPE_CODE | SHAPE_AGAIN)
+#define WRITE (SHAPE_ASKED | SHAPE_CODE | SHAPE_WRITES)
+#define WORK (SHAPE_ASKED | SHAPE_CODE)
+#define TELL (SHAPE_ASKED | SHAPE_AGAIN)
+#define TURN SHAPE_ASKED
+#define UNASKED 0
+#define AGAIN SHAPE_AGAIN
+#define FILES SHAPE_FILES
+#define ENDS SHAPE_ENDS
+
+#define OF_CONST_SESSION OF_SESSION
+#define OF_CONST_STORE OF_STORE
+#define OF_CONST_SNAP OF_SNAP
+#define OF_CONST_DELTA OF_DELTA
+
+#define OPENS_emb_scan OF_SCAN
+#define OPENS_emb_snap OF_SNAP
+#define OPENS_emb_delta OF_DELTA
+#define OPENS_emb_backup OF_BACKUP
 
 const struct shape shapes[CALLS] = {
-    /* What fails of these has changed nothing. */
-    CALL(own, WRITE | SHAPE_AGAIN, {0}),
-    CALL(set_memory, WRITE, V),
-    CALL(get, READ, IN(int64_t, 1), V, VECTORS_OUT(1), OUT(uint8_t, 1),
-         OUT(uint64_t, 1)),
-    CALL(peek, READ, IN(int64_t, 1), V, VECTORS_OUT(1), OUT(uint8_t, 1),
-         OUT(uint64_t, 1)),
-    CALL(exists, READ, IN(int64_t, 1), V, NEEDED(uint8_t, 1)),
-    CALL(put, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), OUT(uint64_t, 1)),
-    CALL(put_parts, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), V,
-         OUT(uint64_t, 1)),
-    CALL(rmw, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), OUT(uint8_t, 1),
-         OUT(uint64_t, 1)),
-    CALL(tracks, READ, IN(int64_t, 1), V, OUT(emb_track, 1), OUT(uint8_t, 1)),
-    /* keys, n, gradients, lr, step, has_read, read, found, versions */
-    CALL(apply_gradients, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), V, V, V,
-         VECTORS_IN(5), OUT(uint8_t, 1), OUT(uint64_t, 1)),
-    /* keys, n, offsets, count, mode, peek, weights, weight_count, pooled */
-    CALL(bag, READ, IN(int64_t, 1), V, IN(int64_t, 3), V, V, V, IN(float, 7), V,
-         VECTORS_NEEDED(3)),
-    /* keys, n, offsets, count, mode, weights, weight_count, gradients, lr,
-    ** step, found */
-    CALL(bag_apply, WRITE, IN(int64_t, 1), V, IN(int64_t, 3), V, V,
-         IN(float, 6), V, VECTORS_IN(3), V, V, OUT(uint8_t, 1)),
-    CALL(delete, WRITE, IN(int64_t, 1), V, OUT(uint8_t, 1)),
-    CALL(lookup, WRITE, IN(int64_t, 1), V, VECTORS_OUT(1), OUT(uint8_t, 1)),
-    CALL(flush_gradients, WRITE, MAYBE_ONE(uint64_t)),
-    CALL(pending, READ, NEEDED_SOME(emb_pending_key, 1, 2), V, ONE(size_t)),
-    CALL(release_statement, 0, {0}),
-    CALL(release, 0, {0}),
-    CALL(leases, TELL, {0}),
-    CALL(lease_mark, 0, V),
-    CALL(release_marked, 0, {0}),
-    CALL(clocks, READ, IN(int64_t, 1), V, NEEDED(uint32_t, 1)),
-    CALL(lookahead, READ, IN(int64_t, 1), V, V, MAYBE_ONE(emb_ahead)),
-    CALL(lookahead_progress, READ, V, ONE(emb_ahead)),
-    CALL(lookahead_wait, READ, V),
-    CALL(prefetch, WORK, IN(int64_t, 1), V, VECTORS_LATER(1), LATER(uint8_t, 1),
-         LATER(uint64_t, 1), ONE(uint64_t)),
-    /* Interrupted, they have changed nothing. */
-    CALL(prefetch_synchronize, READ, V, ONE(uint64_t)),
-    CALL(write_back, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), ONE(uint64_t)),
-    CALL(write_back_synchronize, READ, V, ONE(uint64_t)),
-    CALL(begin, WRITE | SHAPE_AGAIN, {0}),
-    CALL(txn_put, WRITE, IN(int64_t, 1), V, VECTORS_IN(1)),
-    CALL(txn_put_parts, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), V),
-    CALL(txn_put_if, WRITE, V, VECTORS_IN(COUNT_ONE), V, V, ONE(int)),
-    CALL(txn_apply_gradients, WRITE, IN(int64_t, 1), V, VECTORS_IN(1), V, V, V,
-         VECTORS_IN(5), OUT(uint8_t, 1)),
-    CALL(txn_move, WRITE, V, V, ONE(int)),
-    CALL(txn_delete, WRITE, IN(int64_t, 1), V, OUT(uint8_t, 1)),
-    CALL(savepoint, WORK, V),
-    CALL(rollback_to, WORK, V),
-    CALL(savepoint_release, WORK, V),
-    CALL(prepare, WORK, ONE(uint64_t)),
-    CALL(commit, WORK, {0}),
-    CALL(rollback, 0, {0}),
-    MAKE(scan_open, READ, OBJECT_SCAN, V, V, V),
-    CALL(count, TELL, {0}),
-    CALL(snapshot, WRITE, TEXT),
-    CALL(snapshot_drop, WRITE, TEXT),
-    CALL(snapshots, READ, NEEDED_SOME(emb_snapshot_info, 1, 2), V, ONE(size_t)),
-    MAKE(snapshot_open, READ, OBJECT_SNAP, TEXT),
-    /* queries, floats, n, how, keys, key_count, apart, apart_count, room, keys,
-    ** distances, counts, filter, words */
-    CALL(nearest, READ, IN(float, 1), V, V, IN(emb_nearest_how, COUNT_ONE),
-         IN(int64_t, 5), V, IN(int64_t, 7), V, V, NEEDED(int64_t, 8),
-         NEEDED(double, 8), NEEDED(size_t, 2), IN(uint64_t, 13), V),
-    /* how, without, without_count, n, keys, vectors, probabilities,
-    ** expected_counts, count */
-    CALL(sample, READ, IN(emb_sample_how, COUNT_ONE), IN(int64_t, 2), V, V,
-         NEEDED_SOME(int64_t, 3, 8), VECTORS_SOME(3, 8), SOME(double, 3, 8),
-         SOME(double, 3, 8), ONE(size_t)),
-    MAKE(delta_open, WRITE, OBJECT_DELTA, TEXT),
-    CALL(delta_ack, WRITE, TEXT, V),
-    /* consumer, path, text, columns, join, about, view */
-    CALL(delta_export, WRITE | SHAPE_FILES, TEXT, PATH(6), MAYBE_TEXT,
-         MAYBE_TEXT, V, MAYBE_ONE(emb_delta_file), V),
-    /* path, text, columns, join, about, view, has_keys, file, keys, n */
-    CALL(delta_apply, WRITE | SHAPE_FILES, PATH(5), MAYBE_TEXT, MAYBE_TEXT, V,
-         MAYBE_ONE(emb_delta_file), V, V, V, IN(int64_t, 9), V),
-    CALL(delta_position, READ, ONE(emb_delta_place)),
-    CALL(delta_begin, WRITE, TEXT, V, V),
-    CALL(delta_drop, WRITE, TEXT),
-    CALL(delta_consumers, READ, NEEDED_SOME(emb_consumer, 1, 2), V,
-         ONE(size_t)),
-    CALL(snapshot_export, WORK | SHAPE_FILES, TEXT, PATH(5), MAYBE_TEXT,
-         MAYBE_ONE(uint64_t), MAYBE_ONE(uint64_t), V),
-    CALL(snapshot_restore, WRITE | SHAPE_FILES, PATH(2), MAYBE_ONE(uint64_t),
-         V),
-    /* path, rows, view, has_keys, file, keys, n */
-    CALL(snapshot_restore_keys, WRITE | SHAPE_FILES, PATH(2),
-         MAYBE_ONE(uint64_t), V, V, V, IN(int64_t, 6), V),
-    CALL(expire, WRITE, MAYBE_ONE(uint64_t)),
-    CALL(evict, WRITE, MAYBE_ONE(uint64_t)),
-    /* since, max, keys, ops, positions, n */
-    CALL(evicted, WRITE, V, V, NEEDED_SOME(int64_t, 1, 5),
-         NEEDED_SOME(uint8_t, 1, 5), NEEDED_SOME(uint64_t, 1, 5), ONE(size_t)),
-    CALL(checkpoint, WRITE, {0}),
-    CALL(warm, READ, {0}),
-    CALL(optimize, WRITE, {0}),
-    CALL(verify, READ, {0}),
-    MAKE(backup_begin, WORK | SHAPE_FILES, OBJECT_BACKUP, PATH(1), V),
-    /* max, keys, vectors, found, versions, tracks, n */
-    OF(OBJECT_SCAN, scan_next_rows, READ, V, NEEDED_SOME(int64_t, 0, 6),
-       VECTORS_SOME(0, 6), SOME(uint8_t, 0, 6), SOME(uint64_t, 0, 6),
-       SOME(emb_track, 0, 6), ONE(size_t)),
-    END(OBJECT_SCAN, scan_close),
-    END(OBJECT_SNAP, snapshot_close),
-    OF(OBJECT_SNAP, snapshot_count, TELL, {0}),
-    OF(OBJECT_SNAP, snapshot_get, READ, IN(int64_t, 1), V, VECTORS_OUT(1),
-       OUT(uint8_t, 1), OUT(uint64_t, 1)),
-    OF(OBJECT_SNAP, snapshot_scan, SHAPE_CODE, V, NEEDED_SOME(int64_t, 0, 4),
-       VECTORS_SOME(0, 4), SOME(uint64_t, 0, 4), ONE(size_t)),
-    OF(OBJECT_SNAP, snapshot_rewind, 0, {0}),
-    /* as nearest */
-    OF(OBJECT_SNAP, snapshot_nearest, READ, IN(float, 1), V, V,
-       IN(emb_nearest_how, COUNT_ONE), IN(int64_t, 5), V, IN(int64_t, 7), V, V,
-       NEEDED(int64_t, 8), NEEDED(double, 8), NEEDED(size_t, 2),
-       IN(uint64_t, 13), V),
-    OF(OBJECT_DELTA, delta_range, TELL, MAYBE_ONE(uint64_t),
-       MAYBE_ONE(uint64_t)),
-    /* max, keys, ops, vectors, versions, states, n */
-    OF(OBJECT_DELTA, delta_next, SHAPE_CODE, V, NEEDED_SOME(int64_t, 0, 6),
-       NEEDED_SOME(uint8_t, 0, 6), VECTORS_SOME(0, 6), SOME(uint64_t, 0, 6),
-       STATES_SOME(0, 6), ONE(size_t)),
-    /* path, text, columns, join, about, view */
-    OF(OBJECT_DELTA, delta_write, WORK | SHAPE_FILES, PATH(5), MAYBE_TEXT,
-       MAYBE_TEXT, V, ONE(emb_delta_file), V),
-    END(OBJECT_DELTA, delta_close),
-    OF(OBJECT_BACKUP, backup_freeze, WORK, {0}),
-    OF(OBJECT_BACKUP, backup_write, WORK | SHAPE_FILES, PATH(3), MAYBE_PATH(4),
-       ONE(emb_backup_info), V, V),
-    END(OBJECT_BACKUP, backup_end),
-    OF(OBJECT_STORE, memory_least, TELL, {0}),
-    OF(OBJECT_STORE, resolve, WRITE, V, V),
-    OF(OBJECT_STORE, committed, TELL, {0}),
-    OF(OBJECT_STORE, state, TELL, ONE(uint64_t[2])),
-    /* rows, max */
-    OF(OBJECT_STORE, stats, TELL, OUT(struct stat_row, 1), V),
-    /* clients, max */
-    OF(OBJECT_STORE, clients, TELL, OUT(emb_client, 1), V),
-    /* list, max */
-    OF(OBJECT_STORE, progress_of, TELL, OUT(emb_progress, 1), V),
-    OF(OBJECT_STORE, drop, WRITE, {0}),
+#define CALL(object_, how, returns, name_, flags_, needs, ...)                 \
+  [CALL_##name_] = {.name = #name_,                                            \
+                    .object = OF_##object_,                                    \
+                    .flags = flags_,                                           \
+                    .args = {EACH(SHAPE_OF, name_, __VA_ARGS__)}},
+#include "engine/remote/calls.def"
+#undef CALL
 };
 
-static size_t unit_bytes(const struct arg_shape *arg,
-                         const struct units *units) {
-  return arg->unit == UNIT_VECTOR  ? units->vector
-         : arg->unit == UNIT_STATE ? units->state
-                                   : arg->bytes;
-}
-
-/* Adds an array to the extent. */
-static void extend(struct extent_of *extent, int arg, uint64_t elements,
-                   size_t bytes) {
-  size_t length;
-  if (extent->bytes == SIZE_MAX ||
-      __builtin_mul_overflow(elements, bytes, &length) ||
-      length > (size_t)1 << 48) {
-    extent->bytes = SIZE_MAX;
-    return;
+const struct arg_shape *shape__find(const struct shape *shape,
+                                    enum shape_kind kind) {
+  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
+    if (shape->args[i].kind == kind) {
+      return &shape->args[i];
+    }
   }
-  extent->at[arg] = extent->bytes;
-  extent->length[arg] = length;
-  extent->bytes += (length + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+  return NULL;
 }
 
-static void extend_by(struct extent_of *extent, const struct shape *shape,
-                      const struct units *units, const uint64_t *args, int i) {
-  const struct arg_shape *arg = &shape->args[i];
-  extend(extent, i, arg->count == COUNT_ONE ? 1 : args[arg->count],
-         unit_bytes(arg, units));
+/* ---- a request and an answer --------------------------------------------- */
+
+void shape__units(const emb_session *s, struct units *units) {
+  units->schema = &s->core->schema;
+  units->vector = (size_t)s->core->layout.dim * sizeof(float);
+  units->state = emb_state_bytes(s->store);
 }
 
 uint64_t shape__view(struct env *env, const char *path) {
@@ -281,25 +170,134 @@ uint64_t shape__view(struct env *env, const char *path) {
   return view;
 }
 
+static uint64_t number_at(const void *args, size_t at, size_t bytes) {
+  uint64_t number = 0;
+  memcpy(&number, (const char *)args + at, bytes);
+  return number;
+}
+
+uint64_t shape__count(const void *args, const struct arg_shape *arg) {
+  uint64_t n = arg->count ? number_at(args, arg->count, sizeof(size_t)) : 1;
+  uint64_t k = arg->times && arg->unit != UNIT_SEGMENT
+                   ? number_at(args, arg->times, sizeof(size_t))
+                   : 1;
+  return __builtin_mul_overflow(n, k, &n) ? UINT64_MAX : n;
+}
+
+/* Of an element. */
+static size_t unit_bytes(const struct arg_shape *arg, const struct units *units,
+                         const void *args) {
+  if (arg->unit == UNIT_SEGMENT) {
+    uint64_t i = number_at(args, arg->times, sizeof(uint32_t));
+    const struct schema *schema = units->schema;
+    /* The call itself refuses another one, and reads nothing. */
+    return i < schema->count ? schema->segments[i].dim * sizeof(float) : 0;
+  }
+  return arg->unit == UNIT_VECTOR  ? units->vector
+         : arg->unit == UNIT_STATE ? units->state
+                                   : arg->bytes;
+}
+
+static uint64_t word_of(const void *args, const struct arg_shape *arg) {
+  const void *pointer;
+  switch (arg->kind) {
+  case SHAPE_VALUE:
+    return number_at(args, arg->at, arg->bytes);
+  case SHAPE_TEXT:
+    pointer = shape__pointer(args, arg);
+    return pointer ? strlen(pointer) + 1 : 0;
+  case SHAPE_FILTER:
+    pointer = shape__pointer(args, arg);
+    return pointer ? filter_block(pointer) : 0;
+  case SHAPE_SPAN:
+    return 1;
+  case SHAPE_OPEN:
+  case SHAPE_ERROR:
+  case SHAPE_REPORT:
+    return 0;
+  default:
+    return shape__pointer(args, arg) != NULL;
+  }
+}
+
+void shape__words(const struct shape *shape, void *args, uint64_t *words) {
+  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
+    const struct arg_shape *arg = &shape->args[i];
+    words[i] = word_of(args, arg);
+    if (arg->kind == SHAPE_STRUCT && words[i]) {
+      memcpy((char *)args + arg->here, shape__pointer(args, arg), arg->bytes);
+    }
+  }
+}
+
+const void *shape__array(const void *args, const struct arg_shape *arg) {
+  return arg->kind == SHAPE_SPAN ? (const char *)args + arg->at
+         : arg->kind == SHAPE_FILTER
+             ? (const void *)((emb_filter *)shape__pointer(args, arg))->block
+             : shape__pointer(args, arg);
+}
+
+void shape__numbers(const struct shape *shape, const uint64_t *words,
+                    void *args) {
+  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
+    const struct arg_shape *arg = &shape->args[i];
+    if (arg->kind == SHAPE_VALUE) {
+      memcpy((char *)args + arg->at, &words[i], arg->bytes);
+    } else if (arg->kind == SHAPE_STRUCT && (words[i] || arg->needed)) {
+      shape__set_pointer(args, arg, (char *)args + arg->here);
+    }
+  }
+}
+
+/* Adds an array to the extent. */
+static void extend(struct extent_of *extent, int arg, uint64_t elements,
+                   size_t bytes) {
+  size_t length;
+  if (extent->bytes == SIZE_MAX ||
+      __builtin_mul_overflow(elements, bytes, &length) ||
+      length > (size_t)1 << 48) {
+    extent->bytes = SIZE_MAX;
+    return;
+  }
+  extent->at[arg] = extent->bytes;
+  extent->length[arg] = length;
+  extent->bytes += (length + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+}
+
 void shape__request(const struct shape *shape, const struct units *units,
-                    const uint64_t *args, struct extent_of *extent) {
+                    const uint64_t *words, const void *args,
+                    struct extent_of *extent) {
   memset(extent, 0, sizeof *extent);
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
-    if (shape->args[i].kind == SHAPE_IN) {
-      extend_by(extent, shape, units, args, i);
-    } else if (shape->args[i].kind == SHAPE_TEXT) {
-      extend(extent, i, args[i], 1);
+    const struct arg_shape *arg = &shape->args[i];
+    switch (arg->kind) {
+    case SHAPE_IN:
+      extend(extent, i, words[i] ? shape__count(args, arg) : 0,
+             unit_bytes(arg, units, args));
+      break;
+    case SHAPE_TEXT:
+      extend(extent, i, words[i], 1);
+      break;
+    case SHAPE_FILTER:
+      extend(extent, i, words[i], sizeof(uint64_t));
+      break;
+    case SHAPE_SPAN:
+      extend(extent, i, 1, arg->bytes);
+      break;
+    default:
+      break;
     }
   }
 }
 
 void shape__answer(const struct shape *shape, const struct units *units,
-                   const uint64_t *args, struct extent_of *extent) {
+                   const uint64_t *words, const void *args,
+                   struct extent_of *extent) {
   memset(extent, 0, sizeof *extent);
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
-    int kind = shape->args[i].kind;
-    if ((kind == SHAPE_OUT || kind == SHAPE_LATER) && args[i]) {
-      extend_by(extent, shape, units, args, i);
+    const struct arg_shape *arg = &shape->args[i];
+    if ((arg->kind == SHAPE_OUT || arg->kind == SHAPE_LATER) && words[i]) {
+      extend(extent, i, shape__count(args, arg), unit_bytes(arg, units, args));
     }
   }
 }

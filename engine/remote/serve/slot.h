@@ -37,11 +37,11 @@
 #define FILE_SOCKET "socket"
 
 #define SLOT_MAGIC UINT64_C(0x31746f6c53626d65)
-/* The protocol: changes with anything here, in the table of calls [shape.c] or
-** in what a call's arguments mean.  Processes with different ones do not serve
-** each other, and say so [hello.h]. */
+/* The protocol: changes with anything here, in the table of calls [calls.def]
+** or in what a call's arguments mean.  Processes with different ones do not
+** serve each other, and say so [hello.h]. */
 #ifndef SLOT_VERSION /* a test has another one */
-#define SLOT_VERSION 6
+#define SLOT_VERSION 7
 #endif
 /* Not resident until touched: a batch touches what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
@@ -113,7 +113,8 @@ static_assert(sizeof(struct link_slot) == 4096 + 16384 + SLOT_DATA_BYTES,
 /* struct link_slot.question */
 enum { QUESTION_BLOCKS = 1, QUESTION_REPORT = 2 };
 
-#define REQUEST_ARGS 14
+#define REQUEST_ARGS 16
+#define REQUEST_PATHS 2
 
 /* A request: this, then the arrays that go in, in the order of the arguments.
  */
@@ -126,9 +127,10 @@ struct link_request {
   uint64_t doubt_seen; /* the transaction in doubt that it reads past, or 0 */
   uint32_t time;
   uint32_t reserved;
-  /* A value; of an array that goes in its bytes; of one that comes out 1 if it
-  ** is asked for. */
-  uint64_t args[REQUEST_ARGS];
+  uint64_t views[REQUEST_PATHS]; /* of the paths, in their order: shape__view */
+  /* A number; of a text its bytes, of a filter its words; of an array that goes
+  ** in 1 if there is one, of one that comes out 1 if it is asked for. */
+  uint64_t words[REQUEST_ARGS];
   alignas(SLOT_ALIGN) char arrays[];
 };
 

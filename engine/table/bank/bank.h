@@ -11,7 +11,7 @@
 ** optimizers, with the learning rate, the step number and the time of the
 ** latest.
 **
-** WHEN      a call needs the row as it is (needs.h says which do); the key has
+** WHEN      a call needs the row as it is (calls.def says which); the key has
 **           `max` gradients; the oldest of them is older than `expire`
 **           (task.c); the shard has no more memory: then its oldest go.
 **           Nothing is dropped but outliers, and a step whose result would not

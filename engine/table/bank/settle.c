@@ -266,26 +266,14 @@ static int rows_present(emb_session *s, const int64_t *keys, size_t n) {
   return rc;
 }
 
-int bank_apply_pending(emb_session *s, int needs,
-                       const struct bank_call *call) {
-  const int64_t pair[2] = {(int64_t)call->second, (int64_t)call->third};
-  const int64_t *keys = (const int64_t *)call->second;
-  size_t n = call->third;
+int bank_apply_pending(emb_session *s, enum bank_needs needs,
+                       const int64_t *keys, size_t n) {
   switch (needs) {
-  case NEEDS_VALUES:
-    if (!call->fourth && !call->sixth) {
-      return n ? rows_present(s, keys, n) : EMB_OK;
-    }
-    return n ? bank__rows(s, keys, n) : EMB_OK;
-  case NEEDS_PRESENCE:
+  case BANK_PRESENCE:
     return n ? rows_present(s, keys, n) : EMB_OK;
-  case NEEDS_KEYS:
+  case BANK_KEYS:
     return n ? bank__rows(s, keys, n) : EMB_OK;
-  case NEEDS_ONE:
-    return bank__rows(s, pair, 1);
-  case NEEDS_TWO:
-    return bank__rows(s, pair, 2);
-  case NEEDS_WRITTEN:
+  case BANK_WRITTEN:
     return s->txn && s->txn->number ? bank__rows(s, NULL, 0) : EMB_OK;
   default:
     return EMB_SEED(SEED_CHECKPOINT_KEEPS_PENDING) ? EMB_OK

@@ -741,7 +741,7 @@ uint64_t local_committed(const emb_store *store) {
   return atomic_load(&store->core.txn_committed);
 }
 
-void local_state(const emb_store *store, uint64_t state[2]) {
+void local_state(const emb_store *store, uint64_t *state) {
   state[0] = atomic_load(&store->core.version);
   state[1] = atomic_load(&store->core.txn_committed);
 }

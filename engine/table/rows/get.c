@@ -505,7 +505,15 @@ int local_exists(emb_session *s, const int64_t *keys, size_t n,
   return rc;
 }
 
+int local_refresh(emb_session *s) {
+  int rc = session_begin(s);
+  return rc ? rc : own_refresh(s);
+}
+
 int64_t local_count(emb_session *s) {
+  if (session_ask_doubt(s)) {
+    return -1;
+  }
   int64_t count = atomic_load_explicit(&s->core->count, memory_order_relaxed);
   return count + (s->txn ? s->txn->count_change : 0);
 }

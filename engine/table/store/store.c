@@ -25,3 +25,7 @@ int emb_averages(const emb_store *store) { return store->averages; }
 uint32_t emb_tracking(const emb_store *store) {
   return store->core.schema.track;
 }
+
+size_t local_clients(emb_store *store, emb_client *clients, size_t max) {
+  return store->clients(store, clients, max);
+}

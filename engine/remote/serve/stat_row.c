@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+**
+** stat_row.c -- emb_stats for a client, which has them by served_stats: see
+** stat_row.h.
+*/
+#include "stat_row.h"
+
+#include <string.h>
+
+#include "engine/table/store/store.h"
+
+size_t local_stat_rows(emb_store *store, struct stat_row *rows, size_t max) {
+  enum { METRICS = 512 };
+  emb_stat some[METRICS];
+  size_t n = local_stats(store, some, METRICS);
+  if (!max) {
+    return n;
+  }
+  n = n < METRICS ? n : METRICS;
+  n = n < max ? n : max;
+  for (size_t i = 0; i < n; i++) {
+    struct stat_row *row = &rows[i];
+    const char *text = some[i].text ? some[i].text : "";
+    memset(row, 0, sizeof *row);
+    strncpy(row->name, some[i].name, sizeof row->name - 1);
+    row->has_text = some[i].text != NULL;
+    size_t length = strlen(text);
+    if (length >= sizeof row->text) { /* not within a character */
+      length = sizeof row->text - 1;
+      while (length && (text[length] & 0xC0) == 0x80) {
+        length--;
+      }
+    }
+    memcpy(row->text, text, length);
+    row->value = some[i].value;
+  }
+  return n;
+}
