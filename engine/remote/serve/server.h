@@ -35,4 +35,7 @@ size_t server__clients(struct server *server, struct server_client *clients,
 /* Carried out for all that are and were there. */
 uint64_t server__calls(struct server *server);
 
+/* The socket, which a process that died leaves; the next one replaces it. */
+extern const struct store_file file_socket;
+
 #endif
