@@ -104,6 +104,8 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
 OWNED     ?= 6
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
+# Nor has what is added to a copy of the source.
+EXTENDED  := $(if $(filter release,$(VARIANT)),tests/extended/run.sh)
 
 ENGINE_O := $(ENGINE_C:%.c=$(O)/%.o)
 EXT_O    := $(EXT_C:%.c=$(O)/%.o)
@@ -204,7 +206,8 @@ amalgamation: ## engine and extension as one file: build/amalgamation/emb.c, and
 amalgamation: $(ONE)/emb.c
 
 $(ONE)/emb.c: ext/amalgamation.tcl $(wildcard engine/*.h engine/*/*.[ch] engine/*/*.def \
-                engine/*/*/*.[ch] ext/*.[ch] ext/*/*.[ch] ext/*/*/*.[ch]) $(O)/commit
+                engine/*/*/*.[ch] engine/*/*/*.def ext/*.[ch] ext/*/*.[ch] ext/*/*/*.[ch]) \
+                $(O)/commit
 	@echo "  GEN    $@"
 	$(Q)COMMIT=$(COMMIT) tclsh ext/amalgamation.tcl $(@D) \
 	  $(sort $(filter-out tests/%,$(ENGINE_C)) $(EXT_C))
@@ -318,7 +321,7 @@ test: ## install what the tests need, build, run all tests
 
 check: all-tests ## run all tests
 	@CC="$(CC)" $(RUN) \
-	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS)) \
+	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS) $(EXTENDED)) \
 	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(OWNED)),-owned $(OWNED) $(SQL_TESTS)))
 
 check-unit: $(UNIT) ## run the unit tests in C
@@ -353,6 +356,9 @@ ONE_TESTS := rows savepoint txn vector settings gradient snapshot delta backup \
 check-amalgamation: $(ONE)/emb.so $(ONE)/linked $(P)/testfixture ## compile that file and test it, loaded and linked in
 	@EMB_FIXTURE=$(P)/testfixture EMB_SO=$(ONE)/emb.so tclsh tests/run.tcl \
 	  $(ONE)/linked $(ONE_TESTS:%=tests/sql/%.test)
+
+check-new-feature: ## add a feature to a copy of the source: its folder and one line
+	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh feature
 
 check-omit-data: ## build and test without what chooses training data (make OMIT_DATA=1)
 	$(MAKE) OUT=$(OUT)/omit-data OMIT_DATA=1 all-tests
@@ -452,5 +458,5 @@ help: ## this list
 	  sql/examples/*/rules.mk
 
 .PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer \
-        check-concurrent amalgamation check-amalgamation check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
+        check-concurrent amalgamation check-amalgamation check-new-feature check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

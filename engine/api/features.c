@@ -1,73 +1,111 @@
 /* SPDX-License-Identifier: MIT
 **
-** features.c -- what the features of a store register: their background tasks,
-** their kinds of files, and what they keep for each store.
-**
-** A task or a file is a constant in a file of its feature (store/task.h,
-** kernel/store_file.h) and one name in a list below.  The order of the tasks is
-** part of their rule (jobs/tasks.c).  That of the files is the one in which
-** they are loaded, saved and checked, and in which those of a copy are removed:
-** the manifest makes a directory a store, so it goes first.
+** features.c -- the features of a store: the array that is made from the list
+** store/features.def, a store with what they keep for it, and the calls of
+** their life (store/feature.h), each in the order of the list.
 */
 #include "features.h"
-#include "engine/features/background/step.h"
-#include "engine/features/background/step.h"
 
-#include "engine/table/store/dir.h"
+#include <stddef.h>
 
-/* ---- tasks --------------------------------------------------------------- */
-
-extern const struct task task_flush, task_identity, task_snapshots,
-    task_readers, task_expire, task_evict, task_compact, task_checkpoint,
-    task_shorten, task_advice, task_warm, task_nearest, task_bank, task_control;
-
-const struct task *const store_tasks[] = {
-    &task_flush, &task_identity, &task_snapshots,  &task_readers, &task_expire,
-    &task_evict, &task_compact,  &task_checkpoint, &task_shorten, &task_advice,
-    &task_warm,  &task_nearest,  &task_bank,       &task_control};
-
-const size_t store_task_count = sizeof store_tasks / sizeof store_tasks[0];
-_Static_assert(sizeof store_tasks / sizeof store_tasks[0] <= TASKS_MAX,
-               "a slot for each task");
-
-/* ---- files --------------------------------------------------------------- */
-
-extern const struct store_file file_manifest, file_log, file_lock, file_index,
-    file_spill, file_copy_of, file_snapshot, file_hot, file_seen, file_chain,
-    file_consumer, file_position, file_copy_marks, file_socket, file_nearest;
-
-const struct store_file *const store_files[] = {
-    &file_manifest,   &file_log,     &file_lock,     &file_index,
-    &file_spill,      &file_copy_of, &file_snapshot, &file_hot,
-    &file_seen,       &file_chain,   &file_consumer, &file_position,
-    &file_copy_marks, &file_socket,  &file_nearest};
-
-const size_t store_file_count = sizeof store_files / sizeof store_files[0];
+#define FEATURE(name) [FEATURE_##name] = &feature_##name,
+const struct feature *const store_features[FEATURE_COUNT] = {
+#include "engine/table/store/features.def"
+};
+#undef FEATURE
 
 /* ---- what they keep ------------------------------------------------------ */
 
+/* Of a part of the piece, so that the next one stands right for any type. */
+static size_t part_bytes(size_t bytes) {
+  size_t to = _Alignof(emb_store);
+  return (bytes + to - 1) / to * to;
+}
+
+static size_t count_tasks(void) {
+  size_t n = 0;
+  for (size_t i = 0; i < FEATURE_COUNT; i++) {
+    const struct task *const *task = store_features[i]->tasks;
+    while (task && *task) {
+      n++;
+      task++;
+    }
+  }
+  return n;
+}
+
 emb_store *features__new_store(struct env *env) {
-  struct whole {
-    emb_store store; /* first: it is what is released */
-    struct warm warm;
-    struct nearest_index nearest;
-    struct sampling sampling;
-    struct snapshots snapshots;
-    struct chain chain;
-    struct evict evict;
-    struct bank bank;
-    struct background_step step;
-  } *whole = env->allocate(env, sizeof *whole);
-  if (!whole) {
+  size_t tasks = count_tasks();
+  size_t bytes = part_bytes(sizeof(emb_store)) +
+                 part_bytes(tasks * sizeof(struct task_slot));
+  for (size_t i = 0; i < FEATURE_COUNT; i++) {
+    bytes += part_bytes(store_features[i]->state_bytes);
+  }
+  char *at = env->allocate(env, bytes);
+  if (!at) {
     return NULL;
   }
-  whole->store.warm = &whole->warm;
-  whole->store.nearest = &whole->nearest;
-  whole->store.sampling = &whole->sampling;
-  whole->store.snapshots = &whole->snapshots;
-  whole->store.chain = &whole->chain;
-  whole->store.evict = &whole->evict;
-  whole->store.bank = &whole->bank;
-  whole->store.step = &whole->step;
-  return &whole->store;
+  emb_store *store = (emb_store *)(void *)at; /* first: it is released */
+  at += part_bytes(sizeof(emb_store));
+  store->tasks.slots = (struct task_slot *)(void *)at;
+  store->tasks.count = tasks;
+  at += part_bytes(tasks * sizeof(struct task_slot));
+  for (size_t i = 0; i < FEATURE_COUNT; i++) {
+    store->features[i] = at;
+    at += part_bytes(store_features[i]->state_bytes);
+  }
+  return store;
+}
+
+/* ---- their life ---------------------------------------------------------- */
+
+typedef int (*fallible_hook)(emb_store *, emb_err *);
+typedef void (*hook)(emb_store *);
+
+/* All are called; the first error counts.  at: where in the descriptor. */
+static int call_fallible(emb_store *store, size_t at, emb_err *err) {
+  int rc = EMB_OK;
+  for (size_t i = 0; i < FEATURE_COUNT; i++) {
+    const char *feature = (const char *)store_features[i];
+    fallible_hook call = *(const fallible_hook *)(const void *)(feature + at);
+    if (call) {
+      int failed = call(store, rc ? NULL : err);
+      rc = rc ? rc : failed;
+    }
+  }
+  return rc;
+}
+
+static void call_all(emb_store *store, size_t at) {
+  for (size_t i = 0; i < FEATURE_COUNT; i++) {
+    const char *feature = (const char *)store_features[i];
+    hook call = *(const hook *)(const void *)(feature + at);
+    if (call) {
+      call(store);
+    }
+  }
+}
+
+int features__init(emb_store *store, emb_err *err) {
+  return call_fallible(store, offsetof(struct feature, init), err);
+}
+
+int features__begin(emb_store *store, emb_err *err) {
+  return call_fallible(store, offsetof(struct feature, begin), err);
+}
+
+int features__drain(emb_store *store, emb_err *err) {
+  return call_fallible(store, offsetof(struct feature, drain), err);
+}
+
+void features__settled(emb_store *store) {
+  call_all(store, offsetof(struct feature, settled));
+}
+
+void features__left(emb_store *store) {
+  call_all(store, offsetof(struct feature, left));
+}
+
+void features__free(emb_store *store) {
+  call_all(store, offsetof(struct feature, free));
 }

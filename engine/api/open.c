@@ -14,16 +14,12 @@
 #include "engine/table/store/make.h"
 #include "engine/features/background/step.h"
 #include "engine/features/retention/settle.h"
-#include "engine/features/retention/relieve.h"
-#include "engine/table/jobs/tasks.h"
 #include "engine/storage/ckpt/readers.h"
 #include "engine/remote/serve/route.h"
-#include "engine/remote/serve/server.h"
 #include "engine/table/store/budget.h"
 #include "engine/table/store/dir.h"
 #include "engine/storage/kernel/log_head.h"
 #include "features.h"
-#include "engine/features/retention/forget.h"
 #include "engine/table/owner/own.h"
 #include "open.h"
 #include "engine/table/jobs/job.h"
@@ -61,16 +57,6 @@ int emb_check_config(const emb_store *store, const emb_config *c,
   return rc ? rc : schema_print(&schema, text, err);
 }
 
-static void stop_background(emb_store *store) {
-  struct core *core = &store->core;
-  pthread_mutex_lock(&core->wake_lock);
-  core->stopping = 1;
-  pthread_cond_broadcast(&core->stopped);
-  pthread_mutex_unlock(&core->wake_lock);
-  background_end(&core->work); /* which may wait for the other */
-  background_end(&core->flush);
-}
-
 void open__free(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -78,15 +64,10 @@ void open__free(emb_store *store) {
   route_left(store, store->closed_in_peace);
   route_close(store);
   jobs_stop(store);
-  stop_background(store);
-  tasks_free(store);
-  warm_free(store);
-  nearest_free(store);
-  bank_free(store);
-  sampling_free(store);
+  step_stop(store);
+  features__free(store);
   emb_check(store_valid(store) && core_valid(core));
   recovery_free(store->doubt);
-  snapshots_free(core, store->snapshots);
   own_unlock(store); /* nothing is written any more */
   log_free(&core->log);
   cache_free(&core->cache);
@@ -154,10 +135,10 @@ static int store_open_store(emb_store *store, emb_err *err) {
   }
   rc = rc ? rc : parts_memory(store, err);
   rc = rc ? rc : parts_queue(store, err);
+  rc = rc ? rc : features__begin(store, err);
   if (rc) {
     return rc;
   }
-  bank_begin(store);
   if (core->temporary) {
     rc = make_temporary(store, err);
   } else if (create) {
@@ -188,37 +169,26 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   }
   core->dir = env->allocate(env, length + 1);
   parts_locks(store);
-  pthread_mutex_init(&store->snapshots->lock, NULL);
   store->config = *config;
   store->readonly =
       config->flags & EMB_OPEN_READONLY ? STORE_ONLY_READS : STORE_WRITES;
   jobs_init(store);
-  tasks_init(store);
   consumers_init(&store->consumers, core);
   core->temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
   core->step_mode = (config->flags & EMB_OPEN_STEP) != 0;
   store->is_alone = (config->flags & EMB_OPEN_ALONE) != 0;
   store->checkpoint.save = dir_save;
-  store->serve = route_own;
-  store->tell = route_tell;
-  store->clients = server_list_clients;
-  store->forget = forget_help;
-  core->step = step_once;
-  core->relieve = relieve_space;
   core->timeout_ms = config->timeout_ms;
   core->staleness = config->staleness;
   atomic_store(&core->bounded, (config->flags & EMB_OPEN_BOUNDED) != 0);
-  warm_init(store);
-  nearest_init(store);
-  sampling_init(store);
   core->vec = vec_best();
   store->process = env->process(env);
-  if (!core->dir || process_join(env, &core->process)) {
+  rc = features__init(store, err);
+  if (!rc && (!core->dir || process_join(env, &core->process))) {
     rc = err_set(err, EMB_NOMEM, "out of memory");
-  } else {
+  } else if (!rc) {
     memcpy(core->dir, dir, length);
-    rc = bank_init(store, config->gradients, err);
-    rc = rc ? rc : store_open_store(store, err);
+    rc = store_open_store(store, err);
   }
   /* The caller's; the schema has all that they say. */
   store->config.optimizer = store->config.initializer = NULL;
@@ -242,24 +212,24 @@ int open__close(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   int rc = EMB_OK;
   route_leave(store);
-  int kept = bank_close(store, err); /* what cannot be applied is lost */
-  stop_background(store);
+  int kept = features__drain(store, err); /* what cannot be applied is lost */
+  step_stop(store);
   if (atomic_load(&store->owner) && !core->temporary &&
       !atomic_load(&store->dropped) && !atomic_load(&store->owed) &&
       !atomic_load(&store->in_doubt)) {
     rc = identity_check(core, err);
     rc = rc ? rc : settle_files(store, err);
     if (!rc) {
-      nearest_close(store);
+      features__settled(store);
     }
     store->closed_in_peace = !rc && !kept;
   } else if (atomic_load(&store->owner) && atomic_load(&store->in_doubt) &&
              !atomic_load(&store->dropped)) {
     /* The next owner finds in the log what is acknowledged, and decides. */
     store->closed_in_peace = core_flush_all(core, 0, NULL, NULL) == EMB_OK;
-    warm_leave(store);
+    features__left(store);
   } else {
-    warm_leave(store);
+    features__left(store);
   }
   open__free(store);
   return rc ? rc : kept;

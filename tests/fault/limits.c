@@ -316,6 +316,6 @@ TEST(metrics) {
   CHECK(n > 60 && n < 200);
   CHECK_EQ_INT(emb_stats(t.store, few, 3), 3);
   CHECK_EQ_INT(emb_stats(t.store, all, 200), n);
-  CHECK_STR(all[n - 1].name, "background_error_ms_ago");
+  CHECK_STR(all[n - 1].name, "clients");
   help_close(t.store, t.s);
 }

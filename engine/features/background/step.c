@@ -38,7 +38,7 @@ static int flush_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return rc;
 }
 
-const struct task task_flush = {
+static const struct task task_flush = {
     TASK_NAMED("flush"),
     .lane = LANE_FLUSH,
     .run = flush_run,
@@ -66,7 +66,7 @@ static int identity_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return identity_check(core, err);
 }
 
-const struct task task_identity = {
+static const struct task task_identity = {
     TASK_NAMED("identity"),
     .lane = LANE_FLUSH,
     .due = identity_due,
@@ -85,7 +85,7 @@ int emb_step(emb_store *store, int *more) {
 }
 
 /* core->step: for a call that waits in a store without threads. */
-int step_once(struct core *core, int *more, emb_err *err) {
+static int step_once(struct core *core, int *more, emb_err *err) {
   return tasks_pass((emb_store *)(void *)core, LANE_FLUSH, 0, more, err);
 }
 
@@ -98,7 +98,7 @@ static int flush_may_rest(emb_store *store) {
   struct flush_state now = {
       atomic_load(&core->version), atomic_load(&core->log.tail),
       atomic_load(&store->loaded), atomic_load(&core->counters.cache_admitted)};
-  struct flush_state *last = &store->step->last;
+  struct flush_state *last = &step_of(store)->last;
   int same = memcmp(&now, last, sizeof now) == 0;
   *last = now;
   return same && !frames_excess(&core->frames) &&
@@ -138,7 +138,7 @@ static uint64_t work_rest(emb_store *store) {
     rest = 0;
     us = pause_us;
   }
-  store->step->rest = rest;
+  step_of(store)->rest = rest;
   return us == TASKS_NEVER ? BACKGROUND_NEVER : env->now_us(env) + us;
 }
 
@@ -146,20 +146,20 @@ static uint64_t work_rest(emb_store *store) {
 static void end_rest(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;
-  uint32_t rest = store->step->rest;
+  uint32_t rest = step_of(store)->rest;
   if (rest && !(atomic_load(&core->resting) & rest)) {
     store->tasks.roused_us = env->now_us(env);
   }
   atomic_fetch_and(&core->resting, ~rest);
-  store->step->rest = 0;
+  step_of(store)->rest = 0;
 }
 
 static uint64_t step_work(void *arg) {
   emb_store *store = arg;
   int more = 0;
   end_rest(store);
-  if (!store->step->has_begun) {
-    store->step->has_begun = 1;
+  if (!step_of(store)->has_begun) {
+    step_of(store)->has_begun = 1;
     /* A process that is over after one statement has not read a large table. */
     if (warm_is_small(store)) {
       tasks_pass(store, LANE_AFTER, 1, &more, NULL);
@@ -195,3 +195,26 @@ int step_start(emb_store *store, emb_err *err) {
   background_wake(&core->work);
   return EMB_OK;
 }
+
+void step_stop(emb_store *store) {
+  struct core *core = &store->core;
+  pthread_mutex_lock(&core->wake_lock);
+  core->stopping = 1;
+  pthread_cond_broadcast(&core->stopped);
+  pthread_mutex_unlock(&core->wake_lock);
+  background_end(&core->work); /* which may wait for the other */
+  background_end(&core->flush);
+}
+
+static int step_init(emb_store *store, emb_err *err) {
+  (void)err;
+  store->core.step = step_once;
+  return EMB_OK;
+}
+
+const struct feature feature_background = {
+    .name = "background",
+    .state_bytes = sizeof(struct background_step),
+    .tasks = FEATURE_TASKS(&task_flush, &task_identity),
+    .init = step_init,
+};

@@ -7,9 +7,6 @@
 
 #include "engine/table/session/session.h"
 
-/* core->step: for a call that waits in a store without threads. */
-int step_once(struct core *core, int *more, emb_err *err);
-
 /* What the background work of a store remembers from run to run; only that
 ** touches it. */
 struct background_step {
@@ -22,7 +19,13 @@ struct background_step {
   int has_begun;
 };
 
+static inline struct background_step *step_of(const emb_store *store) {
+  return store->features[FEATURE_background];
+}
+
 /* Background work of the store begins; nothing in step mode. */
 int step_start(emb_store *store, emb_err *err);
+/* It ends, and has ended. */
+void step_stop(emb_store *store);
 
 #endif

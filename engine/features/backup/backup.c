@@ -151,7 +151,7 @@ int local_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
   b->owner = atomic_load(&store->owner);
   rc = take_locks(b);
   if (!rc && b->owner) {
-    snapshots_reap(core, store->snapshots);
+    snapshots_reap(core, snapshots_of(store));
   }
   rc = rc ? rc
           : snapshot_start(core, store->work_slot, scratch, &store->settle_lock,
@@ -182,9 +182,10 @@ int local_backup_freeze(emb_backup *b) {
   /* Allocated first: what is enlisted has a user that gives it back. */
   emb_snap *snap = env->allocate(env, sizeof *snap);
   rc = snap ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
-  rc = rc ? rc
-          : snapshot_finish(&b->making, b->owner ? s->store->snapshots : NULL,
-                            s->interrupt, s->interrupt_arg, &snapshot);
+  rc =
+      rc ? rc
+         : snapshot_finish(&b->making, b->owner ? snapshots_of(s->store) : NULL,
+                           s->interrupt, s->interrupt_arg, &snapshot);
   if (rc) {
     env->release(env, snap);
     return rc;
@@ -210,7 +211,7 @@ void local_backup_end(emb_backup *b) {
   }
   local_snapshot_close(b->snap);
   if (b->owner && pthread_mutex_trylock(&b->s->core->ckpt_lock) == 0) {
-    if (snapshots_reap(b->s->core, b->s->store->snapshots)) {
+    if (snapshots_reap(b->s->core, snapshots_of(b->s->store))) {
       tasks_look_again(b->s->store); /* there is something to free */
     }
     pthread_mutex_unlock(&b->s->core->ckpt_lock);

@@ -10,6 +10,7 @@
 
 #include "engine/storage/kernel/store_file.h"
 #include "engine/emb.h"
+#include "engine/table/store/feature.h"
 
 static const char copied_magic[8] = {'e', 'm', 'b', 'c', 'o', 'p', 'y', '1'};
 
@@ -85,7 +86,12 @@ int copied__has(const struct copied *c, struct copied_mark mark) {
   return 0;
 }
 
-const struct store_file file_copy_of = {
+static const struct store_file file_copy_of = {
     .name = COPIED_OF, .temporary = COPIED_OF_NEW, .in_copy = 1};
-const struct store_file file_copy_marks = {.name = COPIED_MARKS_NAME,
-                                           .temporary = COPIED_MARKS_NEW};
+static const struct store_file file_copy_marks = {
+    .name = COPIED_MARKS_NAME, .temporary = COPIED_MARKS_NEW};
+
+const struct feature feature_backup = {
+    .name = "backup",
+    .files = FEATURE_FILES(&file_copy_of, &file_copy_marks),
+};

@@ -169,17 +169,18 @@ static int leave_chain(struct applying *a) {
   if (rc) {
     return rc;
   }
-  rc = chain_read(s->core, s->store->chain, &s->err);
+  rc = chain_read(s->core, chain_of(s->store), &s->err);
   if (rc == EMB_CORRUPT) {
     err_clear(&s->err);
     rc = EMB_OK;
   }
-  a->chain = *s->store->chain;
+  a->chain = *chain_of(s->store);
   if (!rc && a->chain.to) {
-    chain_undo(s->core, s->store->chain, &none);
-    rc = s->store->chain->to ? session_error(s, EMB_IOERR, "cannot write %s/%s",
-                                             s->core->dir, CHAIN_NAME)
-                             : EMB_OK;
+    chain_undo(s->core, chain_of(s->store), &none);
+    rc = chain_of(s->store)->to
+             ? session_error(s, EMB_IOERR, "cannot write %s/%s", s->core->dir,
+                             CHAIN_NAME)
+             : EMB_OK;
   }
   pthread_mutex_unlock(&s->core->ckpt_lock);
   return rc;
@@ -192,7 +193,7 @@ static void delta_apply_undo(struct applying *a) {
   local_rollback(s);
   if (a->chain.to) {
     pthread_mutex_lock(&s->core->ckpt_lock);
-    chain_undo(s->core, s->store->chain, &a->chain);
+    chain_undo(s->core, chain_of(s->store), &a->chain);
     pthread_mutex_unlock(&s->core->ckpt_lock);
   }
   s->err = first;

@@ -152,7 +152,12 @@ static int consumer_verify(struct core *core, const char *name, emb_err *err) {
   return rc == EMB_CANTOPEN ? EMB_OK : rc; /* dropped meanwhile */
 }
 
-const struct store_file file_consumer = {.name = CONSUMER_PREFIX "*",
-                                         .temporary = CONSUMER_NEW,
-                                         .load = consumer_load,
-                                         .check = consumer_verify};
+static const struct store_file file_consumer = {.name = CONSUMER_PREFIX "*",
+                                                .temporary = CONSUMER_NEW,
+                                                .load = consumer_load,
+                                                .check = consumer_verify};
+
+const struct feature feature_delta = {
+    .name = "delta",
+    .files = FEATURE_FILES(&file_consumer, &file_position),
+};

@@ -21,6 +21,7 @@
 #include "engine/table/bound/bound.h"
 #include "engine/table/rows/rows.h"
 #include "engine/table/session/txn_map.h"
+#include "engine/table/store/metrics.h"
 
 #define AHEADS 64
 /* How long a look-ahead waits for a frame of the log before it gives a record
@@ -457,3 +458,24 @@ void ahead__close(emb_session *s) {
     s->serve = NULL;
   }
 }
+
+/* ---- for emb_stats ------------------------------------------------------- */
+
+static void ahead_metrics(emb_store *store, struct metrics *to) {
+  struct counters *c = &store->core.counters;
+  metric_count(to, "lookahead_asked", &c->ahead_asked);
+  metric_count(to, "lookahead_in_memory", &c->ahead_memory);
+  metric_count(to, "lookahead_absent", &c->ahead_absent);
+  metric_count(to, "lookahead_read", &c->ahead_read);
+  metric_count(to, "lookahead_refused", &c->ahead_refused);
+  metric_number(
+      to, "lookahead_pinned",
+      atomic_load_explicit(&store->core.cache.pinned, memory_order_relaxed));
+  metric_count(to, "prefetch_batches", &c->prefetches);
+  metric_count(to, "write_back_batches", &c->write_backs);
+}
+
+const struct feature feature_lookahead = {
+    .name = "lookahead",
+    .metrics = ahead_metrics,
+};

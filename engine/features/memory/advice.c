@@ -12,6 +12,20 @@
 */
 #include "advice.h"
 #include "engine/table/jobs/tasks.h"
+#include "engine/table/store/metrics.h"
+
+struct advice_sample { /* metrics of a moment, since the opening */
+  uint64_t us, reads, hits, spared;
+};
+
+struct advice {
+  pthread_mutex_t lock;
+  struct advice_sample old, last; /* lock */
+};
+
+static struct advice *advice_of(const emb_store *store) {
+  return store->features[FEATURE_memory];
+}
 
 #define PERIOD_US UINT64_C(30000000)
 /* Fewer say nothing. */
@@ -30,7 +44,7 @@ static struct advice_sample advice_look(emb_store *store) {
 }
 
 void advice__begin(emb_store *store) {
-  struct advice *advice = &store->advice;
+  struct advice *advice = advice_of(store);
   struct advice_sample now = advice_look(store);
   pthread_mutex_lock(&advice->lock);
   advice->old = advice->last = now;
@@ -40,7 +54,7 @@ void advice__begin(emb_store *store) {
 /* ---- the task ------------------------------------------------------------ */
 
 static int advice_due(struct pass *pass) {
-  struct advice *advice = &pass->store->advice;
+  struct advice *advice = advice_of(pass->store);
   struct env *env = pass->store->core.env;
   pthread_mutex_lock(&advice->lock);
   uint64_t last = advice->last.us;
@@ -49,7 +63,7 @@ static int advice_due(struct pass *pass) {
 }
 
 static int advice_run(struct pass *pass, enum outcome *did, emb_err *err) {
-  struct advice *advice = &pass->store->advice;
+  struct advice *advice = advice_of(pass->store);
   struct advice_sample now = advice_look(pass->store);
   (void)err;
   pthread_mutex_lock(&advice->lock);
@@ -65,7 +79,7 @@ static int advice_run(struct pass *pass, enum outcome *did, emb_err *err) {
 /* Where nothing was read for a period there is nothing to note, until the next
 ** call; a client reads nothing here. */
 static uint64_t advice_rest(struct pass *pass) {
-  struct advice *advice = &pass->store->advice;
+  struct advice *advice = advice_of(pass->store);
   struct advice_sample now = advice_look(pass->store);
   pthread_mutex_lock(&advice->lock);
   struct advice_sample old = advice->old, last = advice->last;
@@ -78,36 +92,56 @@ static uint64_t advice_rest(struct pass *pass) {
   return now.us - last.us < PERIOD_US ? PERIOD_US - (now.us - last.us) : 0;
 }
 
-const struct task task_advice = {
+static const struct task task_advice = {
     TASK_NAMED("advice"), .lane = LANE_AFTER, .due = advice_due,
     .rest = advice_rest,  .run = advice_run,
 };
 
-/* ---- what is said -------------------------------------------------------- */
+/* ---- for emb_stats ------------------------------------------------------- */
 
 static int64_t thousandths(uint64_t part, uint64_t all) {
   part = part < all ? part : all;
   return all ? (int64_t)((part * 1000 + all / 2) / all) : -1;
 }
 
-static const char *advise(uint64_t reads, const struct advice_metrics *f) {
+/* -1: there were no reads; the numbers are of the last half a minute to a
+** minute, and of these, if there were twice the memory. */
+static const char *advise(uint64_t reads, int64_t recent, int64_t twice) {
   return reads < READS_MIN ? "too few reads to say"
-         : f->hits_recent >= ENOUGH
+         : recent >= ENOUGH
              ? "enough: nearly everything that is read is in memory"
-         : f->hits_twice - f->hits_recent >= GAIN
+         : twice - recent >= GAIN
              ? "more: twice the memory would spare many reads from disk"
              : "twice the memory would change little";
 }
 
-void advice_metrics(emb_store *store, struct advice_metrics *f) {
-  struct advice *advice = &store->advice;
+static void advice_metrics(emb_store *store, struct metrics *to) {
+  struct advice *advice = advice_of(store);
   struct advice_sample now = advice_look(store);
   pthread_mutex_lock(&advice->lock);
   struct advice_sample old = advice->old;
   pthread_mutex_unlock(&advice->lock);
   uint64_t reads = now.reads - old.reads, hits = now.hits - old.hits;
-  f->hits = thousandths(now.hits, now.reads);
-  f->hits_recent = thousandths(hits, reads);
-  f->hits_twice = thousandths(hits + (now.spared - old.spared), reads);
-  f->text = advise(reads, f);
+  int64_t recent = thousandths(hits, reads);
+  int64_t twice = thousandths(hits + (now.spared - old.spared), reads);
+  metric_number(to, "hit_permille", (uint64_t)thousandths(now.hits, now.reads));
+  metric_number(to, "hit_permille_recent", (uint64_t)recent);
+  metric_number(to, "hit_permille_twice_memory", (uint64_t)twice);
+  metric_text(to, "memory_advice", advise(reads, recent, twice));
 }
+
+/* ---- the feature --------------------------------------------------------- */
+
+static int advice_init(emb_store *store, emb_err *err) {
+  (void)err;
+  pthread_mutex_init(&advice_of(store)->lock, NULL);
+  return EMB_OK;
+}
+
+const struct feature feature_memory = {
+    .name = "memory",
+    .state_bytes = sizeof(struct advice),
+    .tasks = FEATURE_TASKS(&task_advice),
+    .init = advice_init,
+    .metrics = advice_metrics,
+};

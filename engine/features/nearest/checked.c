@@ -151,7 +151,7 @@ static int checked_keys(struct checking *c) {
 
 int nearest_check(emb_session *s, void (*report)(void *, const char *),
                   void *arg) {
-  struct nearest_index *x = s->store->nearest;
+  struct nearest_index *x = nearest_of(s->store);
   struct checking c = {.s = s, .x = x, .report = report, .arg = arg};
   int rc = session_lock(s, &x->lock);
   if (rc) {

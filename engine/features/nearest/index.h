@@ -178,18 +178,15 @@ struct nearest_index {
 };
 enum { SET_USED, SET_MADE };
 
-void nearest_init(emb_store *store);
-/* Threads have ended. */
-void nearest_free(emb_store *store);
-/* The last checkpoint was taken, and threads have ended: what has changed much
-** is saved. */
-void nearest_close(emb_store *store);
+static inline struct nearest_index *nearest_of(const emb_store *store) {
+  return store->features[FEATURE_nearest];
+}
+
+extern const struct store_file file_nearest; /* load.c */
+
 /* emb_verify: what does not agree is reported.  Waits for the task. */
 int nearest_check(emb_session *s, void (*report)(void *, const char *),
                   void *arg);
-/* For emb_stats. */
-const char *nearest_state(emb_store *store);
-const char *nearest_file(emb_store *store);
 /* tend.c: the one that searches may use, until nearest__unuse; NULL: there is
 ** none. */
 struct index_set *nearest__use(struct nearest_index *x);

@@ -387,7 +387,7 @@ static int look_into(struct nearest_index *x, struct index_set *set,
 }
 
 int indexed__table(const struct ask *ask, struct best *best, int *done) {
-  struct nearest_index *x = ask->s->store->nearest;
+  struct nearest_index *x = nearest_of(ask->s->store);
   const emb_nearest_how *how = &ask->how;
   *done = 0;
   double least = ask->segment->metric == EMB_DOT ? -INFINITY : 0;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "engine/emb.h"
+#include "engine/table/store/metrics.h"
 
 #define RUN_US UINT64_C(15000)
 #define RUN_BEHIND_US UINT64_C(50000) /* and it rests as long */
@@ -57,11 +58,13 @@ static int may_tend(struct nearest_index *x) {
   return may;
 }
 
-void nearest_init(emb_store *store) {
-  struct nearest_index *x = store->nearest;
+static int nearest_init(emb_store *store, emb_err *err) {
+  struct nearest_index *x = nearest_of(store);
+  (void)err;
   x->store = store;
   pthread_mutex_init(&x->lock, NULL);
   pthread_mutex_init(&x->use_lock, NULL);
+  return EMB_OK;
 }
 
 static void free_buffers(struct nearest_index *x) {
@@ -114,8 +117,9 @@ static void drop_used(struct nearest_index *x) {
   made__free_set(x, set);
 }
 
-void nearest_free(emb_store *store) {
-  struct nearest_index *x = store->nearest;
+/* Threads have ended. */
+static void nearest_free(emb_store *store) {
+  struct nearest_index *x = nearest_of(store);
   save__end(x);
   if (x->s || x->observes) {
     follow__end(x);
@@ -363,7 +367,7 @@ static void tend_failed(struct nearest_index *x) {
 
 static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
-  struct nearest_index *x = store->nearest;
+  struct nearest_index *x = nearest_of(store);
   struct env *env = store->core.env;
   (void)err;
   *did = PIECE_NONE;
@@ -400,7 +404,7 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
 }
 
 static int tend_due(struct pass *pass) {
-  return any_index(pass->store->nearest);
+  return any_index(nearest_of(pass->store));
 }
 
 /* It is to be begun, or there is a piece that does not wait for the time. */
@@ -416,7 +420,7 @@ static int is_at_work(struct nearest_index *x) {
 /* Steps before the last one may still be waiting for a sweep, and what failed
 ** for another try. */
 static uint64_t tend_rest(struct pass *pass) {
-  struct nearest_index *x = pass->store->nearest;
+  struct nearest_index *x = nearest_of(pass->store);
   struct env *env = x->store->core.env;
   uint64_t us = TASKS_NEVER, now = env->now_us(env);
   pthread_mutex_lock(&x->lock);
@@ -435,13 +439,15 @@ static uint64_t tend_rest(struct pass *pass) {
   return us;
 }
 
-const struct task task_nearest = {
+static const struct task task_nearest = {
     TASK_NAMED("nearest"), .lane = LANE_AFTER, .due = tend_due,
     .rest = tend_rest,     .run = tend_run,
 };
 
-void nearest_close(emb_store *store) {
-  struct nearest_index *x = store->nearest;
+/* The last checkpoint was taken, and threads have ended: what has changed much
+** is saved. */
+static void nearest_close(emb_store *store) {
+  struct nearest_index *x = nearest_of(store);
   struct index_set *set = index_set_at(x, SET_USED);
   pthread_mutex_lock(&x->lock);
   if (set && atomic_load(&x->state) == INDEX_READY &&
@@ -455,11 +461,11 @@ void nearest_close(emb_store *store) {
 
 /* ---- for emb_stats ------------------------------------------------------- */
 
-const char *nearest_state(emb_store *store) {
+static const char *nearest_state(emb_store *store) {
   static const char *const names[] = {
       "off",      "waiting for rows", "more than memory=", "failed", "loading",
       "sampling", "training",         "filling",           "ready"};
-  struct nearest_index *x = store->nearest;
+  struct nearest_index *x = nearest_of(store);
   int state = atomic_load(&x->state);
   if (any_index(x) && state == INDEX_OFF) { /* not looked at yet */
     return names[may_tend(x) ? INDEX_WAITING : INDEX_OFF];
@@ -474,10 +480,36 @@ const char *nearest_state(emb_store *store) {
              : names[state];
 }
 
-const char *nearest_file(emb_store *store) {
+static const char *nearest_file(emb_store *store) {
   static const char *const names[] = {
       "none",    "loaded",         "saved",    "damaged",
       "another", "cannot be read", "no space", "cannot be written"};
-  return names[atomic_load_explicit(&store->nearest->file_state,
+  return names[atomic_load_explicit(&nearest_of(store)->file_state,
                                     memory_order_relaxed)];
 }
+
+static void nearest_metrics(emb_store *store, struct metrics *to) {
+  struct nearest_index *x = nearest_of(store);
+  metric_text(to, "nearest_index", nearest_state(store));
+  metric_text(to, "nearest_file", nearest_file(store));
+  metric_count(to, "nearest_rows", &x->indexed);
+  metric_count(to, "nearest_recent", &x->recent_count);
+  metric_count(to, "nearest_behind", &x->behind);
+  metric_count(to, "nearest_lists", &x->lists);
+  metric_count(to, "nearest_bytes", &x->bytes);
+  metric_count(to, "nearest_made", &x->rebuilds);
+  metric_count(to, "nearest_saved", &x->saves);
+  metric_count(to, "nearest_queries", &x->searches);
+  metric_count(to, "nearest_candidates", &x->candidates);
+}
+
+const struct feature feature_nearest = {
+    .name = "nearest",
+    .state_bytes = sizeof(struct nearest_index),
+    .tasks = FEATURE_TASKS(&task_nearest),
+    .files = FEATURE_FILES(&file_nearest),
+    .init = nearest_init,
+    .settled = nearest_close,
+    .free = nearest_free,
+    .metrics = nearest_metrics,
+};

@@ -304,7 +304,7 @@ int local_sample(emb_session *s, size_t n, const emb_sample_how *how,
     return rc;
   }
   d.replaces = (d.how->flags & EMB_SAMPLE_REPLACE) != 0;
-  count_add(&s->store->sampling->samples, 1);
+  count_add(&sampling_of(s->store)->samples, 1);
   rc = sample_seed(&d);
   rc = rc ? rc : make_rounds(&d, to, &p);
   rc = rc ? rc : choose_source(&d);

@@ -9,6 +9,7 @@
 */
 #include "weights.h"
 #include "engine/table/jobs/progress.h"
+#include "engine/table/store/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +18,10 @@
 #define MAKING_US 1000
 #define OUT_OF_DATE 8 /* an eighth */
 
-void sampling_init(emb_store *store) {
-  (void)pthread_mutex_init(&store->sampling->lock, NULL);
+static int sampling_init(emb_store *store, emb_err *err) {
+  (void)err;
+  (void)pthread_mutex_init(&sampling_of(store)->lock, NULL);
+  return EMB_OK;
 }
 
 static void weights_free(struct env *env, struct weights *w) {
@@ -32,11 +35,27 @@ static void weights_free(struct env *env, struct weights *w) {
   }
 }
 
-void sampling_free(emb_store *store) {
-  weights_free(store->core.env, store->sampling->weights);
-  store->sampling->weights = NULL;
-  (void)pthread_mutex_destroy(&store->sampling->lock);
+/* The caller is alone. */
+static void sampling_free(emb_store *store) {
+  weights_free(store->core.env, sampling_of(store)->weights);
+  sampling_of(store)->weights = NULL;
+  (void)pthread_mutex_destroy(&sampling_of(store)->lock);
 }
+
+static void sampling_metrics(emb_store *store, struct metrics *to) {
+  struct sampling *x = sampling_of(store);
+  metric_count(to, "samples", &x->samples);
+  metric_count(to, "sample_bytes", &x->bytes);
+  metric_count(to, "sample_counted", &x->made);
+}
+
+const struct feature feature_negatives = {
+    .name = "negatives",
+    .state_bytes = sizeof(struct sampling),
+    .init = sampling_init,
+    .free = sampling_free,
+    .metrics = sampling_metrics,
+};
 
 /* ---- making -------------------------------------------------------------- */
 
@@ -152,7 +171,7 @@ static void weights_drop(struct env *env, struct weights *w) {
 }
 
 static void weights_publish(emb_store *store, struct weights *w) {
-  struct sampling *sampling = store->sampling;
+  struct sampling *sampling = sampling_of(store);
   weights_drop(store->core.env, sampling->weights);
   sampling->weights = w;
   w->refs++;
@@ -165,7 +184,7 @@ static void weights_publish(emb_store *store, struct weights *w) {
 
 /* What there is, if it will do; else *makes: the caller makes it. */
 static struct weights *weights_look(emb_session *s, int *makes) {
-  struct sampling *sampling = s->store->sampling;
+  struct sampling *sampling = sampling_of(s->store);
   pthread_mutex_lock(&sampling->lock);
   struct weights *w = sampling->weights;
   if (w && is_out_of_date(s, w) && !sampling->making && !s->txn) {
@@ -184,7 +203,7 @@ static struct weights *weights_look(emb_session *s, int *makes) {
 ** is nothing yet, is not shared. */
 static int weights_hold(struct draw *d) {
   emb_session *s = d->s;
-  struct sampling *sampling = s->store->sampling;
+  struct sampling *sampling = sampling_of(s->store);
   uint64_t waited = 0;
   int makes = 0, rc = EMB_OK;
   while (!rc && !makes && !(d->weights = weights_look(s, &makes))) {
@@ -235,7 +254,7 @@ static const double *find_power(const struct weights *w, double power) {
 
 static int weights_power(struct draw *d) {
   struct weights *w = d->weights;
-  struct sampling *sampling = d->s->store->sampling;
+  struct sampling *sampling = sampling_of(d->s->store);
   struct env *env = d->s->core->env;
   pthread_mutex_lock(&sampling->lock);
   d->cumulated = find_power(w, d->how->power);
@@ -350,7 +369,7 @@ int weights__begin(struct draw *d) {
 }
 
 void weights__end(struct draw *d) {
-  struct sampling *sampling = d->s->store->sampling;
+  struct sampling *sampling = sampling_of(d->s->store);
   struct env *env = d->s->core->env;
   env->release(env, d->own_cumulated);
   if (d->weights) {

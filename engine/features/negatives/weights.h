@@ -53,9 +53,9 @@ struct sampling { /* of a store */
   _Atomic uint64_t bytes, made, samples;
 };
 
-void sampling_init(emb_store *store);
-/* The caller is alone. */
-void sampling_free(emb_store *store);
+static inline struct sampling *sampling_of(const emb_store *store) {
+  return store->features[FEATURE_negatives];
+}
 
 /* A source; EMB_UNFIT: the store does not track.  To be ended, after an error,
 ** too. */

@@ -34,7 +34,7 @@
 #ifndef EMB_RETENTION_EVICT_H
 #define EMB_RETENTION_EVICT_H
 
-#include "engine/storage/kernel/core.h"
+#include "engine/table/store/store.h"
 
 #define EVICT_STRATA 256
 
@@ -53,6 +53,10 @@ struct evict { /* a round; under ckpt_lock */
   uint64_t next;      /* extent in the present one */
   struct evict_stratum strata[EVICT_STRATA];
 };
+
+static inline struct evict *evict_of(const emb_store *store) { /* ckpt_lock */
+  return store->features[FEATURE_retention];
+}
 
 /* Rows beyond the capacity and a part of it, 0: none.  part 0: the capacity. */
 uint64_t evict__over(const struct core *core, uint32_t part);

@@ -40,7 +40,7 @@ int local_expire(emb_session *s, uint64_t *removed) {
 
 int local_evict(emb_session *s, uint64_t *removed) {
   struct core *core = s->core;
-  struct evict *round = s->store->evict;
+  struct evict *round = evict_of(s->store);
   uint64_t gone = 0;
   int ended = 0, rc = begin_work(s, "evict");
   while (!rc && !(ended && !round->removed) && evict__over(core, 0)) {
@@ -61,7 +61,7 @@ int local_evict(emb_session *s, uint64_t *removed) {
 /* Under ckpt_lock.  0: nothing may go. */
 static int help(emb_session *s) {
   struct core *core = s->core;
-  struct evict *round = s->store->evict;
+  struct evict *round = evict_of(s->store);
   int ended = 0, rc = EMB_OK;
   for (int i = 0; !rc && i < PIECES && evict__over(core, HELP_PART); i++) {
     uint64_t removed = 0;
@@ -73,7 +73,7 @@ static int help(emb_session *s) {
   return !rc;
 }
 
-void forget_help(emb_session *s) {
+void forget__help(emb_session *s) {
   struct core *core = s->core;
   int goes_on = evict__over(core, HELP_PART) != 0 &&
                 !EMB_SEED(SEED_WRITER_DOES_NOT_EVICT);

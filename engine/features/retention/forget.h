@@ -7,9 +7,10 @@
 
 #include "engine/table/session/session.h"
 
-/* At the end of a call that wrote, and before a transaction: does a piece of
-** the work if there is too much (retention/evict.h says when it waits for
-** others). Outside any epoch and lock.  What fails is left to steps. */
-void forget_help(emb_session *s);
+/* store->forget: at the end of a call that wrote, and before a transaction.
+** Does a piece of the work if there is too much (retention/evict.h says when it
+** waits for others).  Outside any epoch and lock.  What fails is left to
+** steps. */
+void forget__help(emb_session *s);
 
 #endif

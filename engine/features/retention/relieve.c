@@ -34,7 +34,7 @@ static uint64_t make_dead(emb_store *store) {
 /* core->relieve.  What is dead is freed, and what is sparse is moved together
 ** first, with the file slots that are kept for that, until there is a file
 ** slot. */
-void relieve_space(struct core *core, int (*interrupt)(void *), void *arg) {
+void relieve__space(struct core *core, int (*interrupt)(void *), void *arg) {
   emb_store *store = (emb_store *)(void *)core;
   int full = 1, rc = EMB_OK;
   if (!tasks_may_work(store)) {

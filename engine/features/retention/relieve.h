@@ -10,6 +10,6 @@
 /* core->relieve: frees what is dead, and makes more of it, until there is a
 ** file slot for an extent; stops where nothing can be gained, or interrupt says
 ** so. */
-void relieve_space(struct core *core, int (*interrupt)(void *), void *arg);
+void relieve__space(struct core *core, int (*interrupt)(void *), void *arg);
 
 #endif

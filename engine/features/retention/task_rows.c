@@ -5,6 +5,7 @@
 */
 #include "evict.h"
 #include "engine/table/jobs/tasks.h"
+#include "task.h"
 #include "expire.h"
 #include "engine/table/session/session.h"
 
@@ -90,7 +91,7 @@ static struct evict_state evict_moment(const struct core *core) {
 static int evict_due(struct pass *pass) {
   const struct evict_state *idle = pass->state;
   emb_store *store = pass->store;
-  if (store->evict->count) {
+  if (evict_of(store)->count) {
     return 1;
   }
   if (!evict__over(&store->core, 0)) {
@@ -102,7 +103,7 @@ static int evict_due(struct pass *pass) {
 
 static int evict_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
-  struct evict *round = store->evict;
+  struct evict *round = evict_of(store);
   struct evict_state now = evict_moment(&store->core);
   uint64_t removed = 0;
   int ended;

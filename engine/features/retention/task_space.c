@@ -5,6 +5,7 @@
 */
 #include "engine/storage/ckpt/readers.h"
 #include "engine/table/jobs/tasks.h"
+#include "task.h"
 #include "compact.h"
 #include "shorten.h"
 #include "engine/table/session/session.h"

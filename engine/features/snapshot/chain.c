@@ -151,5 +151,11 @@ static int chain_verify(struct core *core, const char *name, emb_err *err) {
   return chain_read(core, &chain, err);
 }
 
-const struct store_file file_chain = {
+static const struct store_file file_chain = {
     .name = CHAIN_NAME, .temporary = CHAIN_NEW_NAME, .check = chain_verify};
+
+const struct feature feature_chain = {
+    .name = "chain",
+    .state_bytes = sizeof(struct chain),
+    .files = FEATURE_FILES(&file_chain),
+};

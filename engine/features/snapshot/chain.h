@@ -24,6 +24,7 @@
 
 #include "engine/storage/kernel/core.h"
 #include "engine/storage/pack/pack.h"
+#include "engine/table/store/store.h"
 
 #define CHAIN_NAME "chain"
 #define CHAIN_NEW_NAME "chain-new"
@@ -42,6 +43,10 @@ struct chain {
   char zeros[120];            /* 136-255 */
 };
 _Static_assert(sizeof(struct chain) == 256, "chain");
+
+static inline struct chain *chain_of(const emb_store *store) { /* ckpt_lock */
+  return store->features[FEATURE_chain];
+}
 
 /* Where the table is; all zeros: nowhere.  Of a temporary store it stays as it
 ** is.  EMB_CORRUPT: the file is damaged; then only a whole table may come. */

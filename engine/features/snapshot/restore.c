@@ -184,7 +184,7 @@ void restore_settle(struct restore *r) {
 static int chain_step(struct restore *r, struct chain *before, int end) {
   emb_session *s = r->s;
   struct core *core = s->core;
-  struct chain *chain = s->store->chain;
+  struct chain *chain = chain_of(s->store);
   const struct pack_head *head = pack_reader_head(r->reader);
   int rc = session_lock(s, &core->ckpt_lock);
   if (rc) {
@@ -212,7 +212,7 @@ static int restore_undo(struct restore *r, const struct chain *before) {
   emb_err first = s->err;
   local_rollback(s);
   pthread_mutex_lock(&s->core->ckpt_lock);
-  chain_undo(s->core, s->store->chain, before);
+  chain_undo(s->core, chain_of(s->store), before);
   pthread_mutex_unlock(&s->core->ckpt_lock);
   s->err = first;
   return first.code;

@@ -24,8 +24,8 @@ int local_snapshot(emb_session *s, const char *name) {
   if (rc) {
     return rc;
   }
-  snapshots_reap(s->core, store->snapshots);
-  rc = snapshot__make(s->core, store->snapshots, name,
+  snapshots_reap(s->core, snapshots_of(store));
+  rc = snapshot__make(s->core, snapshots_of(store), name,
                       &(struct snapshot_caller){.slot = store->work_slot,
                                                 .settle = &store->settle_lock,
                                                 .stop = s->interrupt,
@@ -40,7 +40,7 @@ int local_snapshot_drop(emb_session *s, const char *name) {
   if (rc) {
     return rc;
   }
-  rc = snapshot__drop(s->core, s->store->snapshots, name, &s->err);
+  rc = snapshot__drop(s->core, snapshots_of(s->store), name, &s->err);
   tasks_look_again(s->store); /* there is something to free */
   pthread_mutex_unlock(&s->core->ckpt_lock);
   return rc;
@@ -105,7 +105,7 @@ int local_snapshots(emb_session *s, emb_snapshot_info *infos, size_t max,
                     size_t *n) {
   emb_snapshot_info all[EMB_SNAPSHOTS_MAX];
   struct snap_listing l = {s, all, EMB_SNAPSHOTS_MAX, 0, EMB_OK};
-  struct snapshots *list = s->store->snapshots;
+  struct snapshots *list = snapshots_of(s->store);
   int rc = session_begin(s);
   rc = rc ? rc : own_refresh(s);
   *n = 0;
@@ -157,7 +157,7 @@ static int snap_find_named(emb_snap *snap, const char *name) {
   snap->listed = atomic_load(&s->store->owner);
   int rc = snapshot__check_name(name, &s->err);
   if (!rc && snap->listed) {
-    snap->snapshot = borrow(s->store->snapshots, name);
+    snap->snapshot = borrow(snapshots_of(s->store), name);
   } else if (!rc) {
     rc = snapshot__open(s->core, name, &snap->snapshot, &s->err);
   }
@@ -195,7 +195,7 @@ int local_snapshot_open(emb_session *s, const char *name, emb_snap **out) {
 }
 
 static void snap_give_back(emb_snap *snap) {
-  struct snapshots *list = snap->s->store->snapshots;
+  struct snapshots *list = snapshots_of(snap->s->store);
   if (!snap->snapshot) {
     return;
   }
@@ -274,12 +274,13 @@ int snap_verify(emb_session *s, const char *name) {
 static int snapshot_load(struct core *core, int recovered, emb_err *err) {
   emb_store *store = (emb_store *)(void *)core;
   (void)recovered;
-  return snapshots__load(core, store->snapshots, err);
+  return snapshots__load(core, snapshots_of(store), err);
 }
 
-const struct store_file file_snapshot = {.name = SNAPSHOT_PREFIX "*",
-                                         .temporary = SNAPSHOT_NEW_PREFIX "*",
-                                         .load = snapshot_load};
+static const struct store_file file_snapshot = {.name = SNAPSHOT_PREFIX "*",
+                                                .temporary =
+                                                    SNAPSHOT_NEW_PREFIX "*",
+                                                .load = snapshot_load};
 
 /* ---- in the background --------------------------------------------------- */
 
@@ -287,15 +288,36 @@ const struct store_file file_snapshot = {.name = SNAPSHOT_PREFIX "*",
 static int snapshots_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
   (void)err;
-  if (snapshots_reap(&store->core, store->snapshots)) {
+  if (snapshots_reap(&store->core, snapshots_of(store))) {
     tasks_look_again(store); /* there is something to free */
     *did = PIECE_DONE;
   }
   return EMB_OK;
 }
 
-const struct task task_snapshots = {
+static const struct task task_snapshots = {
     TASK_NAMED("snapshots"),
     .lane = LANE_RELEASE,
     .run = snapshots_run,
+};
+
+/* ---- the feature --------------------------------------------------------- */
+
+static int snapshots_init(emb_store *store, emb_err *err) {
+  (void)err;
+  pthread_mutex_init(&snapshots_of(store)->lock, NULL);
+  return EMB_OK;
+}
+
+static void snapshots_free(emb_store *store) {
+  snapshots__free(&store->core, snapshots_of(store));
+}
+
+const struct feature feature_snapshot = {
+    .name = "snapshot",
+    .state_bytes = sizeof(struct snapshots),
+    .tasks = FEATURE_TASKS(&task_snapshots),
+    .files = FEATURE_FILES(&file_snapshot),
+    .init = snapshots_init,
+    .free = snapshots_free,
 };

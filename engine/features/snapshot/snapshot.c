@@ -147,7 +147,7 @@ int snapshots_reap(struct core *core, struct snapshots *list) {
   return some;
 }
 
-void snapshots_free(struct core *core, struct snapshots *list) {
+void snapshots__free(struct core *core, struct snapshots *list) {
   while (list->first) {
     struct snapshot *s = list->first;
     list->first = s->next;
@@ -371,11 +371,11 @@ static void snapshot_load_one(void *arg, const char *name) {
 
 int snapshots__load(struct core *core, struct snapshots *list, emb_err *err) {
   struct snapshot_loading l = {core, list, err, EMB_OK};
-  snapshots_free(core, list); /* of an attempt that failed later */
+  snapshots__free(core, list); /* of an attempt that failed later */
   int rc = snapshots__list(core, snapshot_load_one, &l, err);
   rc = rc ? rc : l.rc;
   if (rc) {
-    snapshots_free(core, list);
+    snapshots__free(core, list);
   }
   return rc;
 }

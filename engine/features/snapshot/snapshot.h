@@ -38,6 +38,7 @@
 #include "engine/storage/kernel/retention.h"
 #include "notes.h"
 #include "engine/storage/ckpt/blocks.h"
+#include "engine/table/store/store.h"
 
 #define SNAPSHOT_PREFIX "snap-"
 #define SNAPSHOT_NEW_PREFIX "snapnew-"
@@ -83,6 +84,10 @@ struct snapshots {
   pthread_mutex_t lock;
   struct snapshot *first;
 };
+
+static inline struct snapshots *snapshots_of(const emb_store *store) {
+  return store->features[FEATURE_snapshot];
+}
 
 /* EMB_RANGE: no snapshot may be called so. */
 int snapshot__check_name(const char *name, emb_err *err);
@@ -136,7 +141,7 @@ int snapshots__load(struct core *core, struct snapshots *list, emb_err *err);
 ** some.  Under ckpt_lock. */
 int snapshots_reap(struct core *core, struct snapshots *list);
 /* The store is being closed. */
-void snapshots_free(struct core *core, struct snapshots *list);
+void snapshots__free(struct core *core, struct snapshots *list);
 /* Reads head, sizes and extents of one file; *out is damaged where they are.
 ** Errors other than EMB_CORRUPT only. */
 int snapshot__open(struct core *core, const char *name, struct snapshot **out,

@@ -30,6 +30,7 @@
 #define EMB_WARMUP_HOT_H
 
 #include "engine/storage/ckpt/blocks.h"
+#include "engine/storage/kernel/store_file.h"
 
 #define HOT_NAME "hot"
 #define HOT_NEW_PREFIX "hot-"
@@ -83,5 +84,7 @@ int hot__open(struct hot_reading *reading, struct core *core);
 ** more, or they cannot be used. */
 uint32_t hot__next(struct hot_reading *reading);
 void hot__close(struct hot_reading *reading);
+
+extern const struct store_file file_hot;
 
 #endif

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "engine/table/session/session.h"
+#include "engine/table/store/metrics.h"
 
 /* Bytes that are not wanted and are read all the same. */
 #define GAP_BYTES 65536u
@@ -55,13 +56,16 @@ struct piece { /* one request */
   uint64_t valid; /* bit for each page from item.from on */
 };
 
-void warm_init(emb_store *store) {
-  struct warm *w = store->warm;
+/* Without it the store is just not warmed. */
+static int warm_init(emb_store *store, emb_err *err) {
+  (void)err;
+  struct warm *w = warm_of(store);
   struct core *core = &store->core;
   pthread_mutex_init(&w->lock, NULL);
   core->cold = (store->config.flags & EMB_OPEN_COLD) != 0;
   atomic_store(&w->state,
                core->cold || core->temporary ? WARM_OFF : WARM_RUNNING);
+  return EMB_OK;
 }
 
 /* ---- extents ------------------------------------------------------------ */
@@ -110,7 +114,7 @@ static void sort_items(struct warm *w) {
 }
 
 static int warm_add(emb_store *store, const struct warm_item *item) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct env *env = store->core.env;
   if (w->count == w->room) {
     size_t room = w->room ? w->room * 2 : 256;
@@ -128,7 +132,7 @@ static int warm_add(emb_store *store, const struct warm_item *item) {
 /* ---- planning ----------------------------------------------------------- */
 
 static void stop(emb_store *store, int failed) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct core *core = &store->core;
   struct env *env = core->env;
   if (failed) {
@@ -154,7 +158,7 @@ static void stop(emb_store *store, int failed) {
 }
 
 static void warm_start(emb_store *store) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   if (atomic_load(&w->state) == WARM_RUNNING && w->planned) {
     stop(store, 0);
   }
@@ -190,7 +194,7 @@ static int plan_all(emb_store *store, int packed) {
 
 /* How much of the hot set fits. */
 static void plan_hot(emb_store *store) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct core *core = &store->core;
   const struct hot_head *head = &w->hot.head;
   uint64_t left = frames_left(&core->frames), low = core_low_water(core);
@@ -218,7 +222,7 @@ static void plan_hot(emb_store *store) {
 }
 
 static int plan(emb_store *store) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct core *core = &store->core;
   struct env *env = core->env;
   uint32_t frames = frames_count(&core->frames), low = core_low_water(core);
@@ -287,7 +291,7 @@ static void add_list(struct runs *r, const uint64_t *words, uint32_t from,
   r->item.first = from;
   r->item.last = to;
   for (uint32_t i = from; i < to; i++) {
-    if (words[i] >> HOT_KIND_SHIFT >= r->store->warm->heat) {
+    if (words[i] >> HOT_KIND_SHIFT >= warm_of(r->store)->heat) {
       add_page(r, (uint32_t)(layout_page(l, words[i] & WORD_ADDRESS_MASK) &
                              (l->extent_pages - 1)));
     }
@@ -300,7 +304,7 @@ static void add_map(struct runs *r, const uint64_t *words, uint32_t from) {
   r->item.kind = ITEM_MAP;
   r->item.first = from;
   for (uint32_t slot = 0; slot < l->slots * l->extent_pages; slot++) {
-    if (hot_in_map(words + from, slot) >= r->store->warm->heat) {
+    if (hot_in_map(words + from, slot) >= warm_of(r->store)->heat) {
       add_page(r, slot / l->slots);
     }
   }
@@ -309,7 +313,7 @@ static void add_map(struct runs *r, const uint64_t *words, uint32_t from) {
 
 static void add_whole(struct runs *r) {
   struct core *core = &r->store->core;
-  struct warm *w = r->store->warm;
+  struct warm *w = warm_of(r->store);
   if (w->skip_whole) {
     w->skip_whole--;
     return;
@@ -343,7 +347,7 @@ static uint32_t extent_words(const struct warm *w, const struct layout *l,
 
 /* What the next block names.  0: no memory. */
 static int next_block(emb_store *store) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct core *core = &store->core;
   const struct layout *l = &core->layout;
   const uint64_t *words = w->hot.block->u.pairs;
@@ -421,27 +425,28 @@ static void use_record(struct use *u, uint32_t page, uint32_t slot,
 static void use_all(struct use *u) {
   struct core *core = &u->store->core;
   for (uint32_t page = u->piece->item.from; page < u->piece->item.to; page++) {
-    epoch_enter(&core->epoch, u->store->warm->slot);
+    epoch_enter(&core->epoch, warm_of(u->store)->slot);
     for (uint32_t slot = 0; slot < core->layout.slots; slot++) {
       use_record(u, page, slot, 0);
     }
-    epoch_leave(u->store->warm->slot);
+    epoch_leave(warm_of(u->store)->slot);
   }
 }
 
 static void use_one(struct use *u, uint32_t page, uint32_t slot,
                     uint64_t heat) {
   const struct warm_item *item = &u->piece->item;
-  if (page >= item->from && page < item->to && heat >= u->store->warm->heat) {
-    epoch_enter(&u->store->core.epoch, u->store->warm->slot);
+  if (page >= item->from && page < item->to &&
+      heat >= warm_of(u->store)->heat) {
+    epoch_enter(&u->store->core.epoch, warm_of(u->store)->slot);
     use_record(u, page, slot, (uint32_t)heat - 1);
-    epoch_leave(u->store->warm->slot);
+    epoch_leave(warm_of(u->store)->slot);
   }
 }
 
 static void use_list(struct use *u) {
   const struct layout *l = &u->store->core.layout;
-  const uint64_t *words = u->store->warm->hot.block->u.pairs;
+  const uint64_t *words = warm_of(u->store)->hot.block->u.pairs;
   for (uint32_t i = u->piece->item.first; i < u->piece->item.last; i++) {
     uint64_t address = words[i] & WORD_ADDRESS_MASK;
     use_one(u, (uint32_t)(layout_page(l, address) & (l->extent_pages - 1)),
@@ -452,7 +457,7 @@ static void use_list(struct use *u) {
 static void use_map(struct use *u) {
   const struct layout *l = &u->store->core.layout;
   const uint64_t *map =
-      u->store->warm->hot.block->u.pairs + u->piece->item.first;
+      warm_of(u->store)->hot.block->u.pairs + u->piece->item.first;
   for (uint32_t slot = u->piece->item.from * l->slots;
        slot < u->piece->item.to * l->slots; slot++) {
     uint32_t heat = hot_in_map(map, slot);
@@ -477,7 +482,7 @@ static int use(emb_store *store, struct piece *p) {
   struct use u = {.store = store, .piece = p};
   uint64_t first = (p->item.number << l->extent_bits) + p->item.from;
   if (p->io.result) {
-    store->warm->failed = 1;
+    warm_of(store)->failed = 1;
     count_add(&core->counters.warm_errors, 1);
     if (p->item.kind == ITEM_WHOLE) {
       frames_give(&core->frames, p->io.buffer);
@@ -529,7 +534,7 @@ static uint32_t pages_to_read(const struct core *core,
 ** frame is left. */
 static uint32_t gather(emb_store *store, struct piece *pieces, size_t bytes,
                        int *full) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct core *core = &store->core;
   struct env *env = core->env;
   const struct layout *l = &core->layout;
@@ -569,7 +574,7 @@ static uint32_t gather(emb_store *store, struct piece *pieces, size_t bytes,
 
 /* Reads them all.  0: the queue is of no more use. */
 static int fetch(emb_store *store, struct piece *pieces, uint32_t n) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct env *env = store->core.env;
   struct env_io *list[WARM_REQUESTS];
   uint32_t done = 0;
@@ -593,7 +598,7 @@ static int fetch(emb_store *store, struct piece *pieces, uint32_t n) {
 }
 
 static void read_some(emb_store *store, size_t bytes) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct piece pieces[WARM_REQUESTS];
   int full = 0;
   if (w->next == w->count && w->hot.file) {
@@ -617,7 +622,7 @@ static void read_some(emb_store *store, size_t bytes) {
 
 /* Under the lock.  rest: Gets that read the disk come first. */
 static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct core *core = &store->core;
   struct env *env = core->env;
   uint64_t now = env->now_us(env);
@@ -655,12 +660,12 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
 /* ---- from outside ------------------------------------------------------- */
 
 static int is_running(emb_store *store) {
-  return atomic_load(&store->warm->state) == WARM_RUNNING;
+  return atomic_load(&warm_of(store)->state) == WARM_RUNNING;
 }
 
 /* By hand, one piece.  1: there is more. */
 static int warm_piece(emb_store *store) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   uint64_t rest;
   pthread_mutex_lock(&w->lock);
   warm_step(store, 0, &rest);
@@ -682,7 +687,7 @@ int warm_is_small(emb_store *store) {
 
 /* By a thread, pieces for some milliseconds, with rests.  1: there is more. */
 static int warm_round(emb_store *store) {
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   struct core *core = &store->core;
   struct env *env = core->env;
   uint64_t began = env->now_us(env);
@@ -706,8 +711,8 @@ static int warm_round(emb_store *store) {
 
 static int warm_due(struct pass *pass) {
   emb_store *store = pass->store;
-  return is_running(store) ||
-         atomic_load(&store->loaded) != atomic_load(&store->warm->seen_loaded);
+  return is_running(store) || atomic_load(&store->loaded) !=
+                                  atomic_load(&warm_of(store)->seen_loaded);
 }
 
 static int warm_run(struct pass *pass, enum outcome *did, emb_err *err) {
@@ -722,14 +727,14 @@ static uint64_t warm_rest(struct pass *pass) {
   return warm_due(pass) ? 0 : TASKS_NEVER;
 }
 
-const struct task task_warm = {
+static const struct task task_warm = {
     TASK_NAMED("warm"), .lane = LANE_AFTER, .due = warm_due,
     .rest = warm_rest,  .run = warm_run,
 };
 
 int local_warm(emb_session *s) {
   emb_store *store = s->store;
-  struct warm *w = store->warm;
+  struct warm *w = warm_of(store);
   int rc = session_begin(s), begun = 0, more = 1;
   rc = rc ? rc : own_refresh(s);
   while (!rc && more) {
@@ -747,7 +752,8 @@ int local_warm(emb_session *s) {
   return rc;
 }
 
-void warm_leave(emb_store *store) {
+/* A process that never owned the store writes down what was hot for it. */
+static void warm_leave(emb_store *store) {
   struct core *core = &store->core;
   struct manifest m;
   if (atomic_load(&store->owner) || core->temporary || core->cold ||
@@ -760,20 +766,22 @@ void warm_leave(emb_store *store) {
   hot__write(core, store->work_slot);
 }
 
-void warm_free(emb_store *store) {
-  struct warm *w = store->warm;
+static void warm_free(emb_store *store) {
+  struct warm *w = warm_of(store);
   if (w->planned) {
     stop(store, 0);
   }
   pthread_mutex_destroy(&w->lock);
 }
 
-const char *warm_state(emb_store *store) {
+static const char *warm_state(emb_store *store) {
   static const char *const names[] = {"off", "running", "done"};
-  return names[atomic_load_explicit(&store->warm->state, memory_order_relaxed)];
+  return names[atomic_load_explicit(&warm_of(store)->state,
+                                    memory_order_relaxed)];
 }
 
-uint64_t warm_resident(emb_store *store) {
+/* Keys whose record is in memory. */
+static uint64_t warm_resident(emb_store *store) {
   struct core *core = &store->core;
   struct log *log = &core->log;
   int64_t keys = atomic_load(&core->count);
@@ -792,3 +800,26 @@ uint64_t warm_resident(emb_store *store) {
   /* A record may be in the cache and in its extent. */
   return keys < 0 ? 0 : n < (uint64_t)keys ? n : (uint64_t)keys;
 }
+
+static void warm_metrics(emb_store *store, struct metrics *to) {
+  struct counters *c = &store->core.counters;
+  uint64_t us = atomic_load_explicit(&c->warm_us, memory_order_relaxed);
+  metric_text(to, "warm", warm_state(store));
+  metric_count(to, "warm_bytes", &c->warm_bytes);
+  metric_count(to, "warm_rows", &c->warm_rows);
+  metric_number(to, "warm_ms", us / 1000);
+  metric_count(to, "warm_errors", &c->warm_errors);
+  metric_count(to, "warm_damaged", &c->warm_damaged);
+  metric_number(to, "rows_in_memory", warm_resident(store));
+}
+
+const struct feature feature_warmup = {
+    .name = "warmup",
+    .state_bytes = sizeof(struct warm),
+    .tasks = FEATURE_TASKS(&task_warm),
+    .files = FEATURE_FILES(&file_hot),
+    .init = warm_init,
+    .left = warm_leave,
+    .free = warm_free,
+    .metrics = warm_metrics,
+};

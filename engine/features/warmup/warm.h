@@ -29,7 +29,7 @@
 #define EMB_WARMUP_WARM_H
 
 #include "hot.h"
-#include "engine/storage/kernel/core.h"
+#include "engine/table/store/store.h"
 
 #define WARM_DEPTH 8
 /* Requests of a piece, where they are shorter than an extent. */
@@ -60,17 +60,11 @@ struct warm {
   uint64_t seen_pages; /* that Gets had read after the last piece */
 };
 
-struct emb_store;
+static inline struct warm *warm_of(const emb_store *store) {
+  return store->features[FEATURE_warmup];
+}
 
-/* Without it the store is just not warmed. */
-void warm_init(struct emb_store *store);
-void warm_free(struct emb_store *store);
 /* One piece reads it all. */
-int warm_is_small(struct emb_store *store);
-/* A process that never owned the store writes down what was hot for it. */
-void warm_leave(struct emb_store *store);
-const char *warm_state(struct emb_store *store);
-/* Keys whose record is in memory. */
-uint64_t warm_resident(struct emb_store *store);
+int warm_is_small(emb_store *store);
 
 #endif

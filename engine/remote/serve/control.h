@@ -28,4 +28,7 @@ uint64_t control__look(const emb_store *store, enum control_word which);
 ** it names.  -1: it was not asked. */
 int64_t control__owner(const emb_store *store, int *is_near);
 
+/* Closes the kept one that is not used. */
+extern const struct task task_control;
+
 #endif

@@ -207,7 +207,7 @@ static void remove_socket(emb_store *store) {
   }
 }
 
-void route_own(emb_store *store) {
+void route__own(emb_store *store) {
   store->owner_since = store->core.env->wall_s(store->core.env);
   if (own_may_ask(store) && !store->server) {
     (void)server__start(store, &store->server, &store->not_served);
@@ -231,7 +231,7 @@ int route_is_dropped(const emb_session *s) {
                                    memory_order_acquire);
 }
 
-void route_tell(emb_store *store) {
+void route__tell(emb_store *store) {
   if (store->server) {
     server__tell(store->server);
   }

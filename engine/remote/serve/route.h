@@ -97,13 +97,13 @@ int route_recovered(emb_store *store);
 void route_close(emb_store *store);
 
 /* This process has become the owner. */
-void route_own(emb_store *store);
+void route__own(emb_store *store);
 /* What a session that is linked was told of its store. */
 int route_is_dropped(const emb_session *s);
 /* Whether another process has the lock; *holder is 0 if it cannot be seen. */
 int route__is_owned(emb_store *store, int64_t *holder);
 /* Clients are told what emb_in_doubt and emb_is_dropped say. */
-void route_tell(emb_store *store);
+void route__tell(emb_store *store);
 /* It closes the store: nothing is carried out for others any more.  Then, when
 ** its files are closed in peace and before the lock is given back: others may
 ** go elsewhere, and have lost nothing. */

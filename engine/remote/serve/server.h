@@ -37,4 +37,7 @@ size_t server_list_clients(emb_store *store, emb_client *clients, size_t max);
 /* Carried out for all that are and were there. */
 uint64_t server__calls(struct server *server);
 
+/* The socket, which a process that died leaves; the next one replaces it. */
+extern const struct store_file file_socket;
+
 #endif

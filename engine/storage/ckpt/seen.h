@@ -23,8 +23,11 @@
 #define EMB_CKPT_SEEN_H
 
 #include "blocks.h"
+#include "engine/storage/kernel/store_file.h"
 
 #define SEEN_NAME "admission"
 #define SEEN_NEW "admission-new"
+
+extern const struct store_file file_seen;
 
 #endif

@@ -29,10 +29,13 @@
 #ifndef EMB_CONSUMER_POSITION_H
 #define EMB_CONSUMER_POSITION_H
 
+#include "engine/storage/kernel/store_file.h"
 #include "small.h"
 
 #define POSITION_FILE "position"
 #define POSITION_NEW "position-new"
+
+extern const struct store_file file_position;
 
 struct position {
   uint8_t source[16]; /* the uuid of the store that the deltas are of */

@@ -86,8 +86,8 @@ struct observers {
 };
 
 /* From the return on all changes are reported.  Rows that are there already are
-** not: a feature registers before the store is loaded (api/open.c).  Outside
-** any epoch.  EMB_FULL: there are OBSERVERS_MAX. */
+** not: a feature registers before the store is loaded (begin in
+** store/feature.h).  Outside any epoch.  EMB_FULL: there are OBSERVERS_MAX. */
 int observe_begin(struct core *core, struct observer *observer);
 /* From the return on nothing is reported. */
 void observe_end(struct core *core, struct observer *observer);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
 ** store_file.h -- a kind of file in a store's directory, as a constant that its
-** feature defines; store/dir.c has the list of them, and what is done with
-** all: loading, saving, the check, and removing.
+** feature defines, and names in its descriptor (store/feature.h); store/dir.c
+** does what is done with all: loading, saving, the check, and removing.
 **
 ** What a store of its own process only needs while it runs has no name in the
-** file system, and is no row of that list.
+** file system, and is no kind.
 */
 #ifndef EMB_KERNEL_STORE_FILE_H
 #define EMB_KERNEL_STORE_FILE_H

@@ -227,17 +227,8 @@ int bank_at_once(const emb_session *s, const emb_update *how);
 /* Gradients of a call of such, or which are averaged where the store does. */
 int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once);
 
-/* ---- task.c -------------------------------------------------------------- */
-
-/* EMB_RANGE, EMB_NOMEM. */
-int bank_init(emb_store *store, const char *gradients, emb_err *err);
-/* The layout is known. */
-void bank_begin(emb_store *store);
-/* Before the store's threads end: what is pending is applied. */
-int bank_close(emb_store *store, emb_err *err);
-void bank_free(emb_store *store);
-/* For emb_stats. */
-void bank_metrics(emb_store *store,
-                  void (*number)(void *, const char *, uint64_t), void *arg);
+static inline struct bank *bank_of(const emb_store *store) {
+  return store->features[FEATURE_bank];
+}
 
 #endif

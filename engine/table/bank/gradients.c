@@ -257,7 +257,7 @@ static int keep_gradients(emb_session *s, const struct rmw_ask *ask) {
     return rc;
   }
   struct keeping k = {.s = s,
-                      .bank = s->store->bank,
+                      .bank = bank_of(s->store),
                       .change = &change,
                       .keys = ask->keys,
                       .gradients = ask->gradients,

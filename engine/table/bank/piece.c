@@ -28,7 +28,7 @@ static uint32_t most_given(const struct bank *bank) {
 
 struct bank_piece *bank__piece_new(emb_session *s) {
   struct env *env = s->core->env;
-  const struct bank *bank = s->store->bank;
+  const struct bank *bank = bank_of(s->store);
   uint32_t most = most_given(bank);
   uint32_t room = s->chunk < BANK_PIECE ? s->chunk : BANK_PIECE;
   size_t rows = (size_t)room * bank->dim * sizeof(float);
@@ -139,7 +139,7 @@ static int step_singly(emb_session *s, struct bank_piece *piece, uint32_t from,
     rc = step_batch(s, piece, i, i + 1);
     if (rc == EMB_NONFINITE) {
       piece->left[i] = 0;
-      count_add(&s->store->bank->refused, piece->items[i].n);
+      count_add(&bank_of(s->store)->refused, piece->items[i].n);
     } else if (is_for_one(rc)) {
       note_held(piece, i);
     }
@@ -186,7 +186,7 @@ static uint32_t without_held(emb_session *s, struct bank_piece *piece,
   for (uint32_t i = 0; i < piece->n; i++) {
     if (s->words[i] & WORD_INTENT) {
       note_held(piece, i);
-      bank__finish(s->store->bank, &piece->items[i], 0, pass);
+      bank__finish(bank_of(s->store), &piece->items[i], 0, pass);
     } else {
       piece->items[n] = piece->items[i];
       piece->keys[n] = piece->keys[i];
@@ -197,7 +197,7 @@ static uint32_t without_held(emb_session *s, struct bank_piece *piece,
 }
 
 int bank__apply(emb_session *s, struct bank_piece *piece, uint64_t pass) {
-  struct bank *bank = s->store->bank;
+  struct bank *bank = bank_of(s->store);
   uint64_t timeout_ms = s->timeout_ms;
   int has_timeout = s->has_timeout;
   piece->steps = 0;

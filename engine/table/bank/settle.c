@@ -193,7 +193,7 @@ static int flush_all_rounds(struct flush *f) {
 
 int bank__settle(emb_session *s, const struct bank_want *want,
                  uint64_t *steps) {
-  struct bank *bank = s->store->bank;
+  struct bank *bank = bank_of(s->store);
   struct flush f = {.s = s,
                     .bank = bank,
                     .want = want,
@@ -228,7 +228,7 @@ static int any_pending(const struct bank *bank, const int64_t *keys, size_t n) {
 
 int bank__rows(emb_session *s, const int64_t *keys, size_t n) {
   const struct bank_want want = {.keys = keys, .n = n, .waits = 1};
-  if (!any_pending(s->store->bank, keys, n) ||
+  if (!any_pending(bank_of(s->store), keys, n) ||
       atomic_load(&s->store->dropped)) { /* no write reaches it any more */
     return EMB_OK;
   }
@@ -256,7 +256,7 @@ static int rows_absent(emb_session *s, const int64_t *keys, uint32_t n) {
 static int rows_present(emb_session *s, const int64_t *keys, size_t n) {
   int rc = EMB_OK;
   if (s->core->schema.insert_on == EMB_INSERT_ON_PUT ||
-      !any_pending(s->store->bank, keys, n)) {
+      !any_pending(bank_of(s->store), keys, n)) {
     return EMB_OK;
   }
   for (size_t i = 0; !rc && i < n; i += BANK_PIECE) {

@@ -14,6 +14,7 @@
 #include "engine/table/jobs/tasks.h"
 #include "engine/table/jobs/begin.h"
 #include "engine/table/owner/own.h"
+#include "engine/table/store/metrics.h"
 
 #include <string.h>
 
@@ -24,10 +25,11 @@
 /* ---- a store's bank -------------------------------------------------------
  */
 
-int bank_init(emb_store *store, const char *gradients, emb_err *err) {
-  struct bank *bank = store->bank;
+/* EMB_RANGE, EMB_NOMEM. */
+static int bank_init(emb_store *store, emb_err *err) {
+  struct bank *bank = bank_of(store);
   struct env *env = store->core.env;
-  int rc = bank__parse(&bank->rule, gradients, err);
+  int rc = bank__parse(&bank->rule, store->config.gradients, err);
   bank->store = store;
   if (rc || !bank->rule.is_on) {
     return rc;
@@ -41,14 +43,16 @@ int bank_init(emb_store *store, const char *gradients, emb_err *err) {
   return rc ? err_set(err, rc, "out of memory") : EMB_OK;
 }
 
-void bank_begin(emb_store *store) {
-  struct bank *bank = store->bank;
+static int bank_begin(emb_store *store, emb_err *err) {
+  (void)err;
+  struct bank *bank = bank_of(store);
   size_t element =
       bank->rule.outlier == OUTLIER_NONE ? sizeof(double) : sizeof(float);
   bank->dim = store->core.layout.dim;
   bank->given_bytes =
       offsetof(struct bank_given, u) + (size_t)bank->dim * element;
   store->averages = bank->rule.is_on;
+  return EMB_OK;
 }
 
 static int bank_is_empty(const struct bank *bank) {
@@ -60,10 +64,11 @@ static int bank_is_empty(const struct bank *bank) {
   return 1;
 }
 
-int bank_close(emb_store *store, emb_err *err) {
+/* What is pending is applied. */
+static int bank_close(emb_store *store, emb_err *err) {
   const struct bank_want all = {.waits = 1};
   emb_session *s;
-  if (bank_is_empty(store->bank) || !atomic_load(&store->owner) ||
+  if (bank_is_empty(bank_of(store)) || !atomic_load(&store->owner) ||
       atomic_load(&store->dropped)) {
     return EMB_OK;
   }
@@ -79,8 +84,8 @@ int bank_close(emb_store *store, emb_err *err) {
   return rc;
 }
 
-void bank_free(emb_store *store) {
-  struct bank *bank = store->bank;
+static void bank_free(emb_store *store) {
+  struct bank *bank = bank_of(store);
   struct env *env = store->core.env;
   if (bank->s) {
     session_free(bank->s);
@@ -125,7 +130,7 @@ static uint64_t oldest_us(const struct bank *bank) {
 
 /* What came at that time or before is to be applied; 0: nothing. */
 static uint64_t due_before(const struct pass *pass) {
-  const struct bank *bank = pass->store->bank;
+  const struct bank *bank = bank_of(pass->store);
   const struct expiry_state *state = pass->state;
   struct env *env = pass->store->core.env;
   uint64_t oldest = oldest_us(bank), now = env->now_us(env);
@@ -142,7 +147,7 @@ static int bank_due(struct pass *pass) { return due_before(pass) != 0; }
 
 static int bank_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
-  struct bank *bank = store->bank;
+  struct bank *bank = bank_of(store);
   struct expiry_state *state = pass->state;
   struct env *env = store->core.env;
   const struct bank_want want = {.most = RUN_KEYS,
@@ -159,7 +164,7 @@ static int bank_run(struct pass *pass, enum outcome *did, emb_err *err) {
 }
 
 static uint64_t bank_rest(struct pass *pass) {
-  const struct bank *bank = pass->store->bank;
+  const struct bank *bank = bank_of(pass->store);
   const struct expiry_state *state = pass->state;
   struct env *env = pass->store->core.env;
   uint64_t oldest = oldest_us(bank), now = env->now_us(env);
@@ -172,7 +177,7 @@ static uint64_t bank_rest(struct pass *pass) {
   return at > now ? at - now : 0;
 }
 
-const struct task task_bank = {
+static const struct task task_bank = {
     TASK_NAMED("gradients"), .lane = LANE_AFTER, .due = bank_due,
     .rest = bank_rest,       .run = bank_run,
 };
@@ -204,7 +209,7 @@ static void list_key(const struct bank_key *key, uint64_t now,
 
 int local_pending(emb_session *s, emb_pending_key *keys, size_t max,
                   size_t *n) {
-  const struct bank *bank = s->store->bank;
+  const struct bank *bank = bank_of(s->store);
   struct env *env = s->core->env;
   *n = 0;
   int rc = session_begin(s);
@@ -227,9 +232,8 @@ int local_pending(emb_session *s, emb_pending_key *keys, size_t max,
 /* ---- for emb_stats --------------------------------------------------------
  */
 
-void bank_metrics(emb_store *store,
-                  void (*number)(void *, const char *, uint64_t), void *arg) {
-  struct bank *bank = store->bank;
+static void bank_metrics(emb_store *store, struct metrics *to) {
+  struct bank *bank = bank_of(store);
   uint64_t gradients = 0, keys = 0, bytes = 0;
   for (int i = 0; bank->shards && i < BANK_SHARDS; i++) {
     struct bank_shard *shard = &bank->shards[i];
@@ -239,17 +243,23 @@ void bank_metrics(emb_store *store,
     bytes += atomic_load_explicit(&shard->bytes, memory_order_relaxed);
     pthread_mutex_unlock(&shard->lock);
   }
-  number(arg, "gradients_pending", gradients);
-  number(arg, "gradients_pending_keys", keys);
-  number(arg, "gradients_pending_bytes", bytes);
-  number(arg, "gradients_kept",
-         atomic_load_explicit(&bank->kept, memory_order_relaxed));
-  number(arg, "gradients_steps",
-         atomic_load_explicit(&bank->steps, memory_order_relaxed));
-  number(arg, "gradients_outliers",
-         atomic_load_explicit(&bank->outliers, memory_order_relaxed));
-  number(arg, "gradients_refused",
-         atomic_load_explicit(&bank->refused, memory_order_relaxed));
-  number(arg, "gradients_overflows",
-         atomic_load_explicit(&bank->overflows, memory_order_relaxed));
+  metric_number(to, "gradients_pending", gradients);
+  metric_number(to, "gradients_pending_keys", keys);
+  metric_number(to, "gradients_pending_bytes", bytes);
+  metric_count(to, "gradients_kept", &bank->kept);
+  metric_count(to, "gradients_steps", &bank->steps);
+  metric_count(to, "gradients_outliers", &bank->outliers);
+  metric_count(to, "gradients_refused", &bank->refused);
+  metric_count(to, "gradients_overflows", &bank->overflows);
 }
+
+const struct feature feature_bank = {
+    .name = "bank",
+    .state_bytes = sizeof(struct bank),
+    .tasks = FEATURE_TASKS(&task_bank),
+    .init = bank_init,
+    .begin = bank_begin,
+    .drain = bank_close,
+    .free = bank_free,
+    .metrics = bank_metrics,
+};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/table/session/txn_map.h"
+#include "engine/table/store/metrics.h"
 
 /* A waiting session looks at least this often whether it is to stop. */
 #define WAIT_MS 10
@@ -493,3 +494,21 @@ int local_clocks(emb_session *s, const int64_t *keys, size_t n,
   }
   return rc;
 }
+
+/* ---- for emb_stats ------------------------------------------------------- */
+
+static void bound_metrics(emb_store *store, struct metrics *to) {
+  struct core *core = &store->core;
+  if (core_bounded(core)) {
+    metric_number(to, "staleness", core->staleness);
+  } else {
+    metric_text(to, "staleness", "none");
+  }
+  metric_count(to, "staleness_waits", &core->counters.staleness_waits);
+  metric_count(to, "staleness_busy", &core->counters.staleness_busy);
+}
+
+const struct feature feature_bound = {
+    .name = "bound",
+    .metrics = bound_metrics,
+};

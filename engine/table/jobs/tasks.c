@@ -32,10 +32,12 @@
 **           A pass that does not fail ends it, and tasks_look_again.  A store
 **           that has failed (core_failed) has no pass of LANE_WORK any more.
 **           The newest error is kept for emb_stats.
-** ORDER     is part of the rule.  What removes rows comes before what measures
-**           space (pass_space), so a pass sees what it removed itself; what
-**           compacts before what checkpoints, which frees both; and the file
-**           is shortened only in a pass in which nothing else did anything.
+** ORDER     is part of the rule: by lane, then by feature (features.def), then
+**           as the feature's descriptor has them.  What removes rows comes
+**           before what measures space (pass_space), so a pass sees what it
+**           removed itself; what compacts before what checkpoints, which frees
+**           both; and the file is shortened only in a pass in which nothing
+**           else did anything.
 ** STATE     of a task, as long as the store is open: TASK_STATE words that are
 **           zero at first, which it reads as a structure of its own.
 ** METRICS   A run counts where the task was due; for a task that finds out in
@@ -43,6 +45,7 @@
 */
 #include "engine/table/session/session.h"
 #include "tasks.h"
+#include "engine/table/store/metrics.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -130,8 +133,9 @@ static void note_run(struct task_slot *slot, uint64_t began, uint64_t ended,
   }
 }
 
-static int run_task(const struct task *task, struct task_slot *slot,
-                    struct pass *pass, enum outcome *did, emb_err *err) {
+static int run_task(struct task_slot *slot, struct pass *pass,
+                    enum outcome *did, emb_err *err) {
+  const struct task *task = slot->task;
   struct env *env = pass->store->core.env;
   pass->state = slot->state;
   *did = PIECE_NONE;
@@ -147,14 +151,6 @@ static int run_task(const struct task *task, struct task_slot *slot,
 }
 
 /* ---- errors -------------------------------------------------------------- */
-
-void tasks_init(emb_store *store) {
-  pthread_mutex_init(&store->tasks.error_lock, NULL);
-}
-
-void tasks_free(emb_store *store) {
-  pthread_mutex_destroy(&store->tasks.error_lock);
-}
 
 static void note_error(emb_store *store, const struct task *task,
                        const emb_err *err) {
@@ -173,20 +169,6 @@ static void note_error(emb_store *store, const struct task *task,
   pthread_mutex_unlock(&tasks->error_lock);
 }
 
-const char *tasks_error(emb_store *store, uint64_t *count, uint64_t *ms_ago) {
-  struct tasks *tasks = &store->tasks;
-  struct env *env = store->core.env;
-  uint64_t now = env->now_us(env);
-  pthread_mutex_lock(&tasks->error_lock);
-  const char *text = tasks->errors[tasks->error_at].text;
-  *count = tasks->error_count;
-  *ms_ago = !*count                 ? UINT64_MAX
-            : now > tasks->error_us ? (now - tasks->error_us) / 1000
-                                    : 0;
-  pthread_mutex_unlock(&tasks->error_lock);
-  return text;
-}
-
 static uint64_t pause_left_us(emb_store *store, enum lane lane) {
   uint64_t until = atomic_load_explicit(&store->tasks.pauses[lane].until_us,
                                         memory_order_relaxed);
@@ -202,16 +184,17 @@ static int run_lane(struct pass *pass, enum lane lane, int *more,
   int rc = EMB_OK;
   emb_err first = {EMB_OK, ""};
   *more = 0;
-  for (size_t i = 0; !rc && i < store_task_count; i++) {
+  struct tasks *tasks = &pass->store->tasks;
+  for (size_t i = 0; !rc && i < tasks->count; i++) {
+    struct task_slot *slot = &tasks->slots[i];
     enum outcome did = PIECE_NONE;
-    if (store_tasks[i]->lane == lane) {
+    if (slot->task->lane == lane) {
       int had_failed = atomic_load(&pass->store->core.log.failed);
-      rc = run_task(store_tasks[i], &pass->store->tasks.slots[i], pass, &did,
-                    &first);
+      rc = run_task(slot, pass, &did, &first);
       pass->did |= did != PIECE_NONE;
       *more |= did == PIECE_MORE;
       if (rc && !had_failed) { /* else the first one counts */
-        note_error(pass->store, store_tasks[i], &first);
+        note_error(pass->store, slot->task, &first);
       }
     }
   }
@@ -225,10 +208,12 @@ static int run_lane(struct pass *pass, enum lane lane, int *more,
 /* Every task is asked: some note what they will work on. */
 static int is_woken(struct pass *pass) {
   int woken = 0;
-  for (size_t i = 0; i < store_task_count; i++) {
-    if (store_tasks[i]->wakes) {
-      pass->state = pass->store->tasks.slots[i].state;
-      woken |= store_tasks[i]->wakes(pass);
+  struct tasks *tasks = &pass->store->tasks;
+  for (size_t i = 0; i < tasks->count; i++) {
+    struct task_slot *slot = &tasks->slots[i];
+    if (slot->task->wakes) {
+      pass->state = slot->state;
+      woken |= slot->task->wakes(pass);
     }
   }
   return woken;
@@ -296,10 +281,12 @@ int tasks_pass(emb_store *store, enum lane lane, int by_thread, int *more,
 
 static uint64_t rest_of_lane(struct pass *pass, enum lane lane) {
   uint64_t least = TASKS_NEVER;
-  for (size_t i = 0; i < store_task_count; i++) {
-    if (store_tasks[i]->lane == lane && store_tasks[i]->rest) {
-      pass->state = pass->store->tasks.slots[i].state;
-      uint64_t us = store_tasks[i]->rest(pass);
+  struct tasks *tasks = &pass->store->tasks;
+  for (size_t i = 0; i < tasks->count; i++) {
+    struct task_slot *slot = &tasks->slots[i];
+    if (slot->task->lane == lane && slot->task->rest) {
+      pass->state = slot->state;
+      uint64_t us = slot->task->rest(pass);
       least = us < least ? us : least;
     }
   }
@@ -341,21 +328,79 @@ uint64_t tasks_rest_us(emb_store *store, uint64_t *pause_us) {
 
 /* ---- for emb_stats ------------------------------------------------------- */
 
-void tasks_metrics(emb_store *store,
-                   void (*number)(void *, const char *, uint64_t), void *arg) {
+static void tuning_metrics(struct tune *tune, struct metrics *to) {
+  static const char *const decision[] = {"hold", "raise", "lower"};
+  metric_number(to, "io_depth", atomic_load(&tune->depth));
+  metric_number(to, "io_workers", atomic_load(&tune->workers));
+  metric_count(to, "io_us", &tune->io_us);
+  metric_count(to, "compute_us", &tune->compute_us);
+  metric_count(to, "wait_us", &tune->wait_us);
+  metric_count(to, "io_ratio_percent", &tune->ratio);
+  metric_count(to, "io_raised", &tune->raised);
+  metric_count(to, "io_lowered", &tune->lowered);
+  metric_text(to, "io_decision", decision[atomic_load(&tune->decision)]);
+}
+
+static uint64_t ms_since(emb_store *store, uint64_t us) {
   struct env *env = store->core.env;
-  for (size_t i = 0; i < store_task_count; i++) {
+  uint64_t now = env->now_us(env);
+  return !us        ? UINT64_MAX /* -1: it never was */
+         : now > us ? (now - us) / 1000
+                    : 0;
+}
+
+static void error_metrics(emb_store *store, struct metrics *to) {
+  struct tasks *tasks = &store->tasks;
+  pthread_mutex_lock(&tasks->error_lock);
+  const char *text = tasks->errors[tasks->error_at].text;
+  uint64_t count = tasks->error_count, us = tasks->error_us;
+  pthread_mutex_unlock(&tasks->error_lock);
+  metric_text(to, "background_error", text);
+  metric_number(to, "background_errors", count);
+  metric_number(to, "background_error_ms_ago", ms_since(store, us));
+}
+
+static void jobs_metrics(emb_store *store, struct metrics *to) {
+  tuning_metrics(&store->jobs.tune, to);
+  for (size_t i = 0; i < store->tasks.count; i++) {
     struct task_slot *slot = &store->tasks.slots[i];
     uint64_t ended =
         atomic_load_explicit(&slot->ended_us, memory_order_relaxed);
-    uint64_t now = env->now_us(env);
-    uint64_t ago = !ended        ? UINT64_MAX /* -1: it never ran */
-                   : now > ended ? (now - ended) / 1000
-                                 : 0;
-    number(arg, store_tasks[i]->metrics[0], ago);
-    number(arg, store_tasks[i]->metrics[1],
-           atomic_load_explicit(&slot->took_us, memory_order_relaxed));
-    number(arg, store_tasks[i]->metrics[2],
-           atomic_load_explicit(&slot->pieces, memory_order_relaxed));
+    metric_number(to, slot->task->metrics[0], ms_since(store, ended));
+    metric_count(to, slot->task->metrics[1], &slot->took_us);
+    metric_count(to, slot->task->metrics[2], &slot->pieces);
   }
+  error_metrics(store, to);
 }
+
+/* ---- the beginning and the end ------------------------------------------- */
+
+static int tasks_init(emb_store *store, emb_err *err) {
+  struct tasks *tasks = &store->tasks;
+  size_t n = 0;
+  (void)err;
+  pthread_mutex_init(&tasks->error_lock, NULL);
+  for (enum lane lane = LANE_FLUSH; lane <= LANE_AFTER; lane++) {
+    for (size_t i = 0; i < FEATURE_COUNT; i++) {
+      const struct task *const *task = store_features[i]->tasks;
+      for (; task && *task; task++) {
+        if ((*task)->lane == lane) {
+          tasks->slots[n++].task = *task;
+        }
+      }
+    }
+  }
+  emb_assert(n == tasks->count);
+  return EMB_OK;
+}
+
+static void tasks_free(emb_store *store) {
+  pthread_mutex_destroy(&store->tasks.error_lock);
+}
+
+const struct feature feature_jobs = {
+    .name = "jobs",
+    .init = tasks_init,
+    .free = tasks_free,
+    .metrics = jobs_metrics,
+};

@@ -31,14 +31,6 @@ void tasks_look_again(emb_store *store);
 int tasks_quiet(emb_store *store);
 /* The store may be written in the background. */
 int tasks_may_work(const emb_store *store);
-void tasks_init(emb_store *store);
-void tasks_free(emb_store *store);
-/* The newest error of a task, behind its name, "" none; how often there was
-** one, and milliseconds since, UINT64_MAX if none. */
-const char *tasks_error(emb_store *store, uint64_t *count, uint64_t *ms_ago);
-/* For emb_stats: calls `number` with each metric of each task. */
-void tasks_metrics(emb_store *store,
-                   void (*number)(void *, const char *, uint64_t), void *arg);
 
 /* What space is used, as it was when a task of this pass first asked. */
 const struct space *pass_space(struct pass *pass);

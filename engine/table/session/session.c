@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/table/store/metrics.h"
 #include "session.h"
 
 #define READ_BYTES (1u << 20)
@@ -88,6 +89,29 @@ void session_tallies(emb_store *store, uint64_t sum[TALLIES]) {
   }
   pthread_mutex_unlock(&store->session_lock);
 }
+
+static void session_metrics(emb_store *store, struct metrics *to) {
+  struct counters *c = &store->core.counters;
+  uint64_t tally[TALLIES];
+  session_tallies(store, tally);
+  metric_number(to, "get_keys", tally[TALLY_GET]);
+  metric_number(to, "get_memory", tally[TALLY_MEMORY]);
+  metric_count(to, "get_cache", &c->get_cache);
+  metric_number(to, "get_disk", tally[TALLY_DISK]);
+  metric_number(to, "get_absent", tally[TALLY_ABSENT]);
+  metric_number(to, "put_keys", tally[TALLY_PUT]);
+  metric_count(to, "put_in_place", &c->put_in_place);
+  metric_count(to, "rmw_keys", &c->rmw_keys);
+  metric_count(to, "delete_keys", &c->delete_keys);
+  metric_count(to, "commits", &c->commits);
+  metric_count(to, "rollbacks", &c->rollbacks);
+  metric_number(to, "sessions", (uint64_t)atomic_load(&store->sessions));
+}
+
+const struct feature feature_session = {
+    .name = "session",
+    .metrics = session_metrics,
+};
 
 /* ---- opening and closing ----------------------------------------------- */
 

@@ -4,7 +4,7 @@
 ** loading, saving, the check, and removing.
 **
 ** A kind of file is a constant in a file of its feature (kernel/store_file.h)
-** and one name in the list of api/features.c.
+** and one name in the descriptor of that (feature.h).
 */
 #include "dir.h"
 
@@ -12,33 +12,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/storage/ckpt/identity.h"
-#include "engine/storage/kernel/reserve.h"
-
-/* ---- those without a feature of their own -------------------------------- */
-
-const struct store_file file_manifest = {.name = MANIFEST_NAME,
-                                         .temporary = MANIFEST_NEW_NAME,
-                                         .in_copy = 1,
-                                         .load = identity_begin};
-const struct store_file file_log = {.name = FILE_LOG, .in_copy = 1};
-const struct store_file file_lock = {.name = FILE_LOCK};
-/* Of a stack that became too long for memory, or of a backup: they lose their
-** name as soon as they are made. */
-const struct store_file file_spill = {.temporary = "spill-*"};
-
-static int index_is_left(const char *name, uint64_t generation) {
-  char present[40];
-  (void)snprintf(present, sizeof present, "index-%016llx",
-                 (unsigned long long)generation);
-  return strcmp(name, present) != 0 && strcmp(name, RESERVE_SPARE) != 0;
-}
-
-const struct store_file file_index = {.name = "index-*",
-                                      .is_left = index_is_left};
+#include "engine/storage/ckpt/manifest.h"
+#include "feature.h"
 
 /* ---- all of them ----------------------------------------------------------
  */
+
+/* One after the other, in the order of features.def; from zeros. */
+struct kind_cursor {
+  size_t feature, file;
+};
+
+static const struct store_file *kind_next(struct kind_cursor *at) {
+  for (; at->feature < FEATURE_COUNT; at->feature++, at->file = 0) {
+    const struct store_file *const *files = store_features[at->feature]->files;
+    if (files && files[at->file]) {
+      return files[at->file++];
+    }
+  }
+  return NULL;
+}
 
 static int is_many(const char *pattern) {
   return pattern[strlen(pattern) - 1] == '*';
@@ -51,18 +44,21 @@ static int matches(const char *pattern, const char *name) {
 }
 
 int dir_load(struct core *core, int recovered, emb_err *err) {
+  struct kind_cursor at = {0, 0};
+  const struct store_file *f;
   int rc = EMB_OK;
-  for (size_t i = 0; !rc && i < store_file_count; i++) {
-    rc = store_files[i]->load ? store_files[i]->load(core, recovered, err)
-                              : EMB_OK;
+  while (!rc && (f = kind_next(&at))) {
+    rc = f->load ? f->load(core, recovered, err) : EMB_OK;
   }
   return rc;
 }
 
 int dir_save(struct core *core, struct epoch_slot *slot, emb_err *err) {
+  struct kind_cursor at = {0, 0};
+  const struct store_file *f;
   int rc = EMB_OK;
-  for (size_t i = 0; !rc && i < store_file_count; i++) {
-    rc = store_files[i]->save ? store_files[i]->save(core, slot, err) : EMB_OK;
+  while (!rc && (f = kind_next(&at))) {
+    rc = f->save ? f->save(core, slot, err) : EMB_OK;
     if (rc == EMB_FULL) {
       err_clear(err);
       rc = EMB_OK;
@@ -100,8 +96,8 @@ static void check_one(void *arg, const char *name) {
 int dir_check(struct core *core, void (*report)(void *, const char *),
               void *arg, emb_err *err) {
   struct dir_checking c = {core, NULL, report, arg, err, EMB_OK};
-  for (size_t i = 0; !c.rc && !core->temporary && i < store_file_count; i++) {
-    c.file = store_files[i];
+  struct kind_cursor at = {0, 0};
+  while (!c.rc && !core->temporary && (c.file = kind_next(&at))) {
     if (!c.file->check) {
       continue;
     }
@@ -135,8 +131,9 @@ static int remove_name(struct env *env, const char *dir, const char *name) {
 
 static void remove_left(void *arg, const char *name) {
   struct removal *r = arg;
-  for (size_t i = 0; i < store_file_count; i++) {
-    const struct store_file *f = store_files[i];
+  struct kind_cursor at = {0, 0};
+  const struct store_file *f;
+  while ((f = kind_next(&at))) {
     if (matches(f->temporary, name) ||
         (f->is_left && matches(f->name, name) &&
          f->is_left(name, r->index_generation))) {
@@ -153,9 +150,10 @@ void dir_remove_leftovers(struct core *core, uint64_t index_generation) {
 
 static void remove_own(void *arg, const char *name) {
   struct removal *r = arg;
-  for (size_t i = 0; i < store_file_count; i++) {
-    if (matches(store_files[i]->name, name) ||
-        matches(store_files[i]->temporary, name)) {
+  struct kind_cursor at = {0, 0};
+  const struct store_file *f;
+  while ((f = kind_next(&at))) {
+    if (matches(f->name, name) || matches(f->temporary, name)) {
       int os = remove_name(r->env, r->dir, name);
       if (os && os != ENOENT && !r->os) {
         r->os = os;
@@ -198,11 +196,13 @@ int dir_remove(struct env *env, const char *dir) {
 }
 
 void dir_remove_copy(struct env *env, const char *dir) {
-  for (size_t i = 0; i < store_file_count; i++) {
-    if (store_files[i]->in_copy) {
-      remove_name(env, dir, store_files[i]->name);
-      if (store_files[i]->temporary) {
-        remove_name(env, dir, store_files[i]->temporary);
+  struct kind_cursor at = {0, 0};
+  const struct store_file *f;
+  while ((f = kind_next(&at))) {
+    if (f->in_copy) {
+      remove_name(env, dir, f->name);
+      if (f->temporary) {
+        remove_name(env, dir, f->temporary);
       }
     }
   }

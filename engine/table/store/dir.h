@@ -7,11 +7,7 @@
 
 #include "engine/storage/kernel/store_file.h"
 
-/* All kinds (features.c). */
-extern const struct store_file *const store_files[];
-extern const size_t store_file_count;
-
-/* Each kind's `load`, in the order of the list, until one fails. */
+/* Each kind's `load`, in the order of features.def, until one fails. */
 int dir_load(struct core *core, int recovered, emb_err *err);
 /* Each kind's `save`; checkpoint->save. */
 int dir_save(struct core *core, struct epoch_slot *slot, emb_err *err);

@@ -21,7 +21,6 @@ void parts_locks(emb_store *store) {
   pthread_mutex_init(&store->control_lock, NULL);
   atomic_init(&store->control_owner, -1);
   pthread_mutex_init(&store->budget_lock, NULL);
-  pthread_mutex_init(&store->advice.lock, NULL);
   pthread_mutex_init(&store->session_lock, NULL);
   pthread_mutex_init(&store->txn_lock, NULL);
   pthread_mutex_init(&store->settle_lock, NULL);

@@ -12,20 +12,11 @@
 #include "engine/storage/consumer/consumer.h"
 #include "engine/emb.h"
 #include "calls.h"
-#include "task.h"
+#include "feature.h"
 #include "engine/base/process/tune.h"
 
 struct job;
 struct worker;
-/* What features keep for a store (api/features.h). */
-struct warm;
-struct nearest_index;
-struct sampling;
-struct snapshots;
-struct chain;
-struct evict;
-struct bank;
-struct background_step;
 struct server; /* remote/serve/ */
 
 struct jobs { /* job.h */
@@ -37,15 +28,6 @@ struct jobs { /* job.h */
   struct tune tune;
   pthread_mutex_t step_lock;
   emb_session *step_session; /* step_lock */
-};
-
-struct advice_sample { /* metrics of a moment, since the opening */
-  uint64_t us, reads, hits, spared;
-};
-
-struct advice { /* memory/advice.h */
-  pthread_mutex_t lock;
-  struct advice_sample old, last; /* lock */
 };
 
 /* It was not opened for writing, or the files do not let this process write. */
@@ -74,7 +56,6 @@ struct emb_store {
   _Atomic int readonly; /* enum store_readonly */
   pthread_mutex_t own_lock;
   pthread_mutex_t budget_lock; /* held while the budget changes */
-  struct advice advice;
   /* The owner has recovered, and there was no space for the checkpoint that
   ** must come before the first write; changed under own_lock. */
   _Atomic int owed;
@@ -101,22 +82,14 @@ struct emb_store {
       txn_map;       /* of the open transaction: key to new address (txn.h) */
   uint64_t txn_keys; /* that the last one had in it; its owner's */
   struct jobs jobs;
-  struct warm *warm;
-  struct nearest_index *nearest;
-  struct sampling *sampling;
   struct epoch_slot *flush_slot; /* LANE_FLUSH */
   struct epoch_slot *work_slot;  /* ckpt_lock */
   struct checkpoint checkpoint;  /* ckpt_lock */
-  struct snapshots *snapshots;
-  struct consumers consumers; /* of deltas */
-  struct chain *chain;        /* ckpt_lock */
-  struct tasks tasks;         /* in the background */
-  struct evict *evict;        /* ckpt_lock */
+  struct consumers consumers;    /* of deltas */
+  struct tasks tasks;            /* in the background */
   /* At the end of a call that wrote: removes some rows if there are too many
   ** (retention/forget.c). */
   void (*forget)(emb_session *);
-  struct bank *bank;             /* gradients that are averaged */
-  struct background_step *step;  /* of the background work */
   int averages;                  /* there are; set before the first session */
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
@@ -143,8 +116,7 @@ struct emb_store {
   emb_err not_served;         /* why there is none; own_lock */
   void (*serve)(emb_store *); /* what becomes the owner serves */
   void (*tell)(emb_store *);  /* clients: in_doubt or dropped has changed */
-  /* emb_clients, for emb_stats. */
-  size_t (*clients)(emb_store *, emb_client *, size_t);
+  size_t (*clients)(emb_store *, emb_client *, size_t); /* emb_clients */
   int closed_in_peace; /* what was acknowledged is durable */
   _Atomic int served;  /* sessions that are linked to the owner, */
   _Atomic int linked;  /* but for the store's own */
@@ -163,6 +135,8 @@ struct emb_store {
   uint64_t newest_seen;       /* generation of it; own_lock */
   int may_not_lock;           /* the lock file is another user's; own_lock */
   int replayed; /* the log was read beyond the checkpoint; own_lock */
+  /* What each feature keeps (feature.h); the pointers never change. */
+  void *features[FEATURE_COUNT];
 };
 
 /* ---- store.c ------------------------------------------------------------ */

@@ -4,7 +4,7 @@
 ** tasks.c.
 **
 ** A task is a constant of the type below, in a file of its feature, and one
-** name in the list of features.c.  emb_stats then shows it.
+** name in the descriptor of that (feature.h).  emb_stats then shows it.
 */
 #ifndef EMB_STORE_TASK_H
 #define EMB_STORE_TASK_H
@@ -67,15 +67,11 @@ struct task {
   .name = (text), .metrics = {"task_" text "_ms_ago", "task_" text "_us",      \
                               "task_" text "_pieces"}
 
-#define TASKS_MAX 16
 #define TASK_STATE 4
-
-/* All of them, in the order in which they run (features.c). */
-extern const struct task *const store_tasks[];
-extern const size_t store_task_count;
 
 /* Of one task in one store. */
 struct task_slot {
+  const struct task *task;
   uint64_t state[TASK_STATE]; /* the lock of its lane */
   /* Of the last run that was due, and how many did something.  Written by the
   ** task's thread, read by emb_stats; relaxed. */
@@ -94,7 +90,8 @@ struct lane_pause {          /* who makes a pass writes and reads; relaxed */
 #define TASK_ERRORS 8
 
 struct tasks {
-  struct task_slot slots[TASKS_MAX];        /* in the order of the list */
+  struct task_slot *slots; /* in the order in which they run */
+  size_t count;
   struct lane_pause pauses[LANE_AFTER + 1]; /* by lane */
   pthread_mutex_t error_lock;
   emb_err errors[TASK_ERRORS]; /* "task: text", round and round; error_lock */
