@@ -26,6 +26,8 @@ static void nearest_words(union word w[REQUEST_ARGS], const emb_session *s,
   w[11].p = to->counts;
   w[12].c = how->filter ? how->filter->block : NULL;
   w[13].u = how->filter ? filter_block(how->filter) : 0;
+  w[14].p = to->vectors;
+  w[15].p = to->versions;
 }
 
 int served_nearest(emb_session *session, const float *queries, size_t n,

@@ -195,7 +195,7 @@ static uint64_t run_object(struct runner *run, int call,
   case CALL_snapshot_nearest: {
     struct emb_filter filter;
     const emb_nearest_how how = how_of(w, &filter);
-    const emb_neighbours to = {w[9].p, w[10].p, w[11].p};
+    const emb_neighbours to = {w[9].p, w[10].p, w[11].p, w[14].p, w[15].p};
     return (uint64_t)local_snapshot_nearest(
         o, w[0].p, w[2].u, w[2].u ? w[8].u / w[2].u : 1, &how, &to);
   }
@@ -477,7 +477,7 @@ static uint64_t run_rows(struct runner *run, int call, union word *w) {
   case CALL_nearest: {
     struct emb_filter filter;
     const emb_nearest_how how = how_of(w, &filter);
-    const emb_neighbours to = {w[9].p, w[10].p, w[11].p};
+    const emb_neighbours to = {w[9].p, w[10].p, w[11].p, w[14].p, w[15].p};
     return (uint64_t)local_nearest(s, w[0].p, w[2].u,
                                    w[2].u ? w[8].u / w[2].u : 1, &how, &to);
   }

@@ -148,10 +148,11 @@ const struct shape shapes[CALLS] = {
     CALL(snapshots, READ, NEEDED_SOME(emb_snapshot_info, 1, 2), V, ONE(size_t)),
     MAKE(snapshot_open, READ, OBJECT_SNAP, TEXT),
     /* queries, floats, n, how, keys, key_count, apart, apart_count, room, keys,
-    ** distances, counts, filter, words */
+    ** distances, counts, filter, words, vectors, versions */
     CALL(nearest, READ, IN(float, 1), V, V, IN(emb_nearest_how, COUNT_ONE),
          IN(int64_t, 5), V, IN(int64_t, 7), V, V, NEEDED(int64_t, 8),
-         NEEDED(double, 8), NEEDED(size_t, 2), IN(uint64_t, 13), V),
+         NEEDED(double, 8), NEEDED(size_t, 2), IN(uint64_t, 13), V,
+         VECTORS_OUT(8), OUT(uint64_t, 8)),
     /* how, without, without_count, n, keys, vectors, probabilities,
     ** expected_counts, count */
     CALL(sample, READ, IN(emb_sample_how, COUNT_ONE), IN(int64_t, 2), V, V,
@@ -203,7 +204,7 @@ const struct shape shapes[CALLS] = {
     OF(OBJECT_SNAP, snapshot_nearest, READ, IN(float, 1), V, V,
        IN(emb_nearest_how, COUNT_ONE), IN(int64_t, 5), V, IN(int64_t, 7), V, V,
        NEEDED(int64_t, 8), NEEDED(double, 8), NEEDED(size_t, 2),
-       IN(uint64_t, 13), V),
+       IN(uint64_t, 13), V, VECTORS_OUT(8), OUT(uint64_t, 8)),
     OF(OBJECT_DELTA, delta_range, TELL, MAYBE_ONE(uint64_t),
        MAYBE_ONE(uint64_t)),
     /* max, keys, ops, vectors, versions, states, n */

@@ -41,7 +41,7 @@
 ** in what a call's arguments mean.  Processes with different ones do not serve
 ** each other, and say so [hello.h]. */
 #ifndef SLOT_VERSION /* a test has another one */
-#define SLOT_VERSION 6
+#define SLOT_VERSION 7
 #endif
 /* Not resident until touched: a batch touches what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
@@ -113,7 +113,7 @@ static_assert(sizeof(struct link_slot) == 4096 + 16384 + SLOT_DATA_BYTES,
 /* struct link_slot.question */
 enum { QUESTION_BLOCKS = 1, QUESTION_REPORT = 2 };
 
-#define REQUEST_ARGS 14
+#define REQUEST_ARGS 16
 
 /* A request: this, then the arrays that go in, in the order of the arguments.
  */
