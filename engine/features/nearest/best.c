@@ -62,22 +62,23 @@ static int is_farther(const struct best_row *a, const struct best_row *b) {
 }
 
 /* A query's rows, and their slots or NULL. */
-struct heap {
+struct best_heap {
   struct best_row *rows;
   uint32_t *slots;
 };
 
-static struct heap heap_of(const struct best *best, size_t query) {
+static struct best_heap best_heap_of(const struct best *best, size_t query) {
   size_t at = query * best->k;
-  return (struct heap){best->rows + at, best->slots ? best->slots + at : NULL};
+  return (struct best_heap){best->rows + at,
+                            best->slots ? best->slots + at : NULL};
 }
 
-static uint32_t heap_slot(const struct heap *heap, size_t at) {
+static uint32_t best_heap_slot(const struct best_heap *heap, size_t at) {
   return heap->slots ? heap->slots[at] : BEST_NO_SLOT;
 }
 
-static void heap_set(const struct heap *heap, size_t at,
-                     const struct best_row *row, uint32_t slot) {
+static void best_heap_set(const struct best_heap *heap, size_t at,
+                          const struct best_row *row, uint32_t slot) {
   heap->rows[at] = *row;
   if (heap->slots) {
     heap->slots[at] = slot;
@@ -85,18 +86,18 @@ static void heap_set(const struct heap *heap, size_t at,
 }
 
 /* A row rises from the place `at`, which is free. */
-static void sift_up(const struct heap *heap, size_t at,
+static void sift_up(const struct best_heap *heap, size_t at,
                     const struct best_row *row, uint32_t slot) {
   size_t parent;
   while (at && is_farther(row, &heap->rows[parent = (at - 1) / 2])) {
-    heap_set(heap, at, &heap->rows[parent], heap_slot(heap, parent));
+    best_heap_set(heap, at, &heap->rows[parent], best_heap_slot(heap, parent));
     at = parent;
   }
-  heap_set(heap, at, row, slot);
+  best_heap_set(heap, at, row, slot);
 }
 
 /* A row sinks from the top, which is free, of n. */
-static void sift_down(const struct heap *heap, size_t n,
+static void sift_down(const struct best_heap *heap, size_t n,
                       const struct best_row *row, uint32_t slot) {
   const struct best_row *rows = heap->rows;
   size_t at = 0, child;
@@ -105,15 +106,15 @@ static void sift_down(const struct heap *heap, size_t n,
     if (!is_farther(&rows[child], row)) {
       break;
     }
-    heap_set(heap, at, &rows[child], heap_slot(heap, child));
+    best_heap_set(heap, at, &rows[child], best_heap_slot(heap, child));
     at = child;
   }
-  heap_set(heap, at, row, slot);
+  best_heap_set(heap, at, row, slot);
 }
 
 uint32_t best__offer(struct best *best, size_t query, int64_t key,
                      double distance) {
-  const struct heap heap = heap_of(best, query);
+  const struct best_heap heap = best_heap_of(best, query);
   const struct best_row row = {distance, key};
   uint32_t slot = BEST_NO_SLOT;
   if (!best_takes(best, query, key, distance)) {
@@ -124,7 +125,7 @@ uint32_t best__offer(struct best *best, size_t query, int64_t key,
     slot = best->slots ? (uint32_t)(query * best->k + at) : slot;
     sift_up(&heap, at, &row, slot);
   } else {
-    slot = heap_slot(&heap, 0);
+    slot = best_heap_slot(&heap, 0);
     sift_down(&heap, best->k, &row, slot);
   }
   return slot;
@@ -181,7 +182,7 @@ int best__merge(struct best *to, struct best *from, emb_session *s) {
     return EMB_OK;
   }
   for (size_t query = 0; !rc && query < to->n; query++) {
-    const struct heap heap = heap_of(from, query);
+    const struct best_heap heap = best_heap_of(from, query);
     for (size_t i = 0; i < from->counts[query]; i++) {
       const struct best_row *row = &heap.rows[i];
       uint32_t slot = best__offer(to, query, row->key, row->distance);
@@ -197,18 +198,18 @@ int best__merge(struct best *to, struct best *from, emb_session *s) {
 }
 
 /* The farthest goes behind the others, until none is left. */
-static void heap_sort(const struct heap *heap, size_t n) {
+static void best_heap_sort(const struct best_heap *heap, size_t n) {
   while (n > 1) {
     const struct best_row row = heap->rows[--n];
-    uint32_t slot = heap_slot(heap, n);
-    heap_set(heap, n, &heap->rows[0], heap_slot(heap, 0));
+    uint32_t slot = best_heap_slot(heap, n);
+    best_heap_set(heap, n, &heap->rows[0], best_heap_slot(heap, 0));
     sift_down(heap, n, &row, slot);
   }
 }
 
-static void deliver_row(const struct best *best, const struct heap *heap,
+static void deliver_row(const struct best *best, const struct best_heap *heap,
                         size_t i, const emb_neighbours *to, size_t at) {
-  uint32_t slot = heap_slot(heap, i);
+  uint32_t slot = best_heap_slot(heap, i);
   to->keys[at] = heap->rows[i].key;
   to->distances[at] = heap->rows[i].distance;
   if (best->vectors) {
@@ -224,8 +225,8 @@ int best__deliver(struct best *best, const emb_neighbours *to, emb_session *s) {
   size_t rows = 0;
   int rc = EMB_OK;
   for (size_t query = 0; !rc && query < best->n; query++) {
-    const struct heap heap = heap_of(best, query);
-    heap_sort(&heap, best->counts[query]);
+    const struct best_heap heap = best_heap_of(best, query);
+    best_heap_sort(&heap, best->counts[query]);
     for (size_t i = 0; i < best->counts[query]; i++) {
       deliver_row(best, &heap, i, to, query * best->k + i);
     }

@@ -87,7 +87,7 @@ static int counts_for(const struct ask *ask, size_t query,
 }
 
 /* Reads a batch of rows. */
-static int read_batch(struct index_look *l, const int64_t *keys, size_t n) {
+static int look_at_rows(struct index_look *l, const int64_t *keys, size_t n) {
   return get_peek(l->ask->s, keys, n,
                   &(emb_rows){.vectors = l->rows,
                               .found = l->found,
@@ -120,7 +120,7 @@ static int compare_keys(struct index_look *l, const int64_t *keys, size_t n,
   int rc = EMB_OK;
   for (size_t at = 0; !rc && at < n; at += BATCH_ROWS) {
     size_t m = n - at < BATCH_ROWS ? n - at : BATCH_ROWS;
-    rc = read_batch(l, keys + at, m);
+    rc = look_at_rows(l, keys + at, m);
     rc = rc ? rc : session_interrupted(s);
     for (size_t i = 0; !rc && i < m; i++) {
       if (l->found[i] && ask__admits(ask, keys[at + i])) {
@@ -253,7 +253,7 @@ static int compare_batch(struct index_look *l, struct candidates *const *of,
   const struct ask *ask = l->ask;
   emb_session *s = ask->s;
   size_t dim = s->core->schema.dim;
-  int rc = read_batch(l, l->keys, n);
+  int rc = look_at_rows(l, l->keys, n);
   for (size_t i = 0; !rc && i < n; i++) {
     const struct ask_row row = {l->keys[i], l->rows + i * dim, l->versions[i]};
     size_t query = of[i]->query;
