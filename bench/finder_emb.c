@@ -90,7 +90,7 @@ static void ask(struct emb_finder *finder, const struct question *question,
                          .probes = (uint32_t)question->effort,
                          .threads = (uint32_t)question->threads};
   size_t *counts = need(question->n, sizeof(*counts));
-  const emb_neighbours to = {keys, distances, counts};
+  const emb_neighbours to = {keys, distances, counts, NULL, NULL};
   emb_finder_ok(finder->session,
                 emb_nearest(finder->session, question->queries, question->n,
                             question->k, &how, &to),

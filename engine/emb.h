@@ -901,8 +901,7 @@ enum {
 typedef struct emb_filter emb_filter;
 int emb_filter_new(emb_session *session, const int64_t *keys, size_t n,
                    int without, emb_filter **filter);
-/* NULL is none. */
-void emb_filter_free(emb_filter *filter);
+void emb_filter_free(emb_filter *filter); /* or NULL */
 size_t emb_filter_bytes(const emb_filter *filter);
 
 /* Which neighbours are asked for; all zeros: as NULL. */
@@ -923,23 +922,24 @@ typedef struct emb_nearest_how {
 /* What is found: of query i from element i*k on, nearest first, and of the same
 ** distance the lower key first. */
 typedef struct emb_neighbours {
-  int64_t *keys;     /* n*k */
-  double *distances; /* n*k */
-  size_t *counts;    /* n: k, or as many rows as fit the conditions */
+  int64_t *keys;      /* n*k */
+  double *distances;  /* n*k */
+  size_t *counts;     /* n: k, or as many rows as fit the conditions */
+  float *vectors;     /* NULL, or n*k whole rows, as of emb_get, and */
+  uint64_t *versions; /* NULL, or n*k: of the records with these distances */
 } emb_neighbours;
 
 /* The k rows nearest to each of n queries, which are n*d floats, d the
 ** dimension of the vector that is compared.  All conditions are applied before
 ** the choice.  how may be NULL: all rows, of the first vector.
-** Distances are those of emb_distance, of the rows as the session sees them:
-** its own uncommitted ones are among them.  Rows that are written meanwhile are
-** taken as they were at some time of the call.  A row without a distance
-** (EMB_COSINE, a vector of zeros) is no neighbour.  Never counted against a
-** staleness bound.
+** Distances are those of emb_distance, of rows as the session sees them, its
+** own uncommitted ones, too.  Rows that are written meanwhile are taken as they
+** were at some time of the call.  A row without a distance (EMB_COSINE, a
+** vector of zeros) is no neighbour.  Never counted against a staleness bound.
 ** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one
-** that is ready, most of them are, each at its distance.  Memory: 16 bytes for
-** each of n*k and thread, and 2 MiB (or eight pages) for each thread where rows
-** are on disk.  Nothing that is in memory has to leave it.
+** that is ready, most of them are, each at its distance.  Memory, each thread:
+** n*k of 16 bytes (with vectors or versions of 20, and these), 2 MiB (or eight
+** pages) if rows are on disk.  Nothing that is in memory has to leave it.
 ** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above
 ** EMB_NEAREST_ALL_MAX, keys out of order; a query of zeros with EMB_COSINE),
 ** NONFINITE (the text names query and element), INTERRUPT, NOMEM, and those of

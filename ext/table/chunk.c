@@ -78,6 +78,11 @@ void ext_cursor_compact(struct ext_cursor *cursor, size_t asked) {
   cursor->n = n;
 }
 
+int ext_keys_order(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
 int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
                     const emb_rows *to, char **err) {
   struct ext_table *table = ext_cursor_table(cursor);

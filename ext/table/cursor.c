@@ -166,6 +166,9 @@ static int vector_column(struct ext_cursor *cursor, sqlite3_context *context,
       &ext_vtab(ext_cursor_table(cursor))->options;
   const float *row = ext_value_data(cursor->vector);
   int rc;
+  if (cursor->flags & EXT_PLAN_NEAREST)
+    cursor->shows_vector = ext_vtab(ext_cursor_table(cursor))->searched_reads =
+        1;
   if (row && ext_vectors(options) == 1) {
     ext_value_result(context, cursor->vector);
     return SQLITE_OK;

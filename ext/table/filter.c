@@ -62,13 +62,8 @@ static int add_to_list(struct ext_cursor *cursor, int64_t key) {
   return SQLITE_OK;
 }
 
-static int compare_asc(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 static int compare_desc(const void *a, const void *b) {
-  return compare_asc(b, a);
+  return ext_keys_order(b, a);
 }
 
 /* A list that is being read.  A key that does not occur in an earlier list is
@@ -91,7 +86,7 @@ static int filter_list_offer(void *arg, int64_t key) {
   struct filter_list *list = arg;
   return list->is_first ||
                  (list->before_n && bsearch(&key, list->before, list->before_n,
-                                            sizeof key, compare_asc))
+                                            sizeof key, ext_keys_order))
              ? add_to_list(list->cursor, key)
              : SQLITE_OK;
 }
@@ -102,7 +97,7 @@ static void filter_list_end(struct filter_list *list) {
   size_t n = 0;
   sqlite3_free(list->before);
   if (cursor->list_n)
-    qsort(cursor->list, cursor->list_n, sizeof *cursor->list, compare_asc);
+    qsort(cursor->list, cursor->list_n, sizeof *cursor->list, ext_keys_order);
   for (size_t i = 0; i < cursor->list_n; i++)
     if (n == 0 || cursor->list[n - 1] != cursor->list[i])
       cursor->list[n++] = cursor->list[i];

@@ -13,17 +13,20 @@
 ** CONDITIONS on the key and the distance are in what the engine is asked: they
 **            hold before the choice.  So is the snapshot, and what is said of
 **            columns beside the vector, as a set of keys (beside_set.c).
-** ROWS       Key and distance are what the engine has said.  Where more is
-**            asked of a row, it is read in chunks, without being counted; it
-**            may have been written in between, so its distance is computed
-**            again from the vector that the row shows, and the rows of a chunk
-**            are put in order again.  One that is gone, or is now beyond the
-**            distance that was asked for, is left out.
-**            SQLite does not say whether the vector that is searched is shown,
-**            too.  It is read when it turns out to be, of the rows at hand (and
-**            what of these was written between search and read is not looked
-**            at again), and from then on beforehand, by all searches of the
-**            table object.
+** ROWS       Key, distance, vector and version are those of one record, which
+**            the engine returns: no row is read twice.  SQLite does not say
+**            whether the vector that is searched is shown, too.  Of few rows it
+**            is asked for in any case, as nothing can be measured of that (of a
+**            tenth of the rows of a table, half the time of the search); of
+**            more, once a search of the table object has shown it.
+** CHUNKS     Else, and where vectors of more than NEAR_ROWS_BYTES would take
+**            too much memory in each thread of the engine, it is asked for keys
+**            and distances, and for vectors a chunk at a time: by a search in
+**            the keys of the chunk.  A row that is gone or too far by then is
+**            left out.  The first chunk is one row, which shows whether vectors
+**            are needed.  If they are, but not of this row, the first one is
+**            read by itself, perhaps changed since its distance was computed
+**            (ext_near_load).
 ** NAMES      k is a short name: in `WHERE key = k` of a subquery it means this
 **            column, where the outer query's was meant.  So outside of a search
 **            it is an error, and not NULL.
@@ -32,6 +35,7 @@
 SQLITE_EXTENSION_INIT3
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* How many rows are asked for at first without k and LIMIT, and how many times
@@ -41,8 +45,13 @@ SQLITE_EXTENSION_INIT3
 /* Keys that are asked for as a set: a list of fewer is as fast, or the rows are
 ** looked up one by one. */
 #define NEAR_MANY_KEYS 1024
+/* Rows whose vectors the engine is asked for in any case; bytes of vectors that
+** it is asked for at most; and those of a chunk. */
+#define NEAR_FEW_ROWS 256
+#define NEAR_ROWS_BYTES ((size_t)16 << 20)
+#define NEAR_CHUNK_BYTES ((size_t)256 << 10)
 /* What a closed cursor may keep. */
-#define NEAR_KEPT_MAX 4096
+#define NEAR_KEPT_BYTES ((size_t)512 << 10)
 
 struct ext_near {
   emb_nearest_how how;
@@ -58,8 +67,15 @@ struct ext_near {
   /* What the engine has given, and how much of it is in chunks already. */
   int64_t *keys;
   double *distances;
-  size_t n, at, capacity;
+  uint64_t *versions; /* if the plan or has_rows says so */
+  float *vectors;     /* with has_rows */
+  size_t n, at;
+  size_t size; /* of these arrays, which are one block */
+  int has_rows;
   int is_last; /* there is no more than that */
+
+  int plan;      /* the cursor's flags, as they were at first */
+  int has_shown; /* the first chunk, so that cursor->shows_vector is known */
 
   /* Open: where it ended. */
   size_t next; /* rows to ask for */
@@ -75,13 +91,12 @@ void ext_near_free(struct ext_near *near) {
   emb_filter_free(near->keys_set);
   sqlite3_free(near->query);
   sqlite3_free(near->keys);
-  sqlite3_free(near->distances);
   sqlite3_free(near);
 }
 
 int ext_near_is_small(const struct ext_near *near) {
   return near == NULL ||
-         (near->capacity <= NEAR_KEPT_MAX && near->keys_set == NULL);
+         (near->size <= NEAR_KEPT_BYTES && near->keys_set == NULL);
 }
 
 /* ---- what is asked ------------------------------------------------------- */
@@ -105,8 +120,9 @@ int ext_near_start(struct ext_cursor *cursor, char **err) {
   near->keys_set = NULL;
   near->how = (emb_nearest_how){.segment = segment};
   ext_reals_all(&near->within);
-  if (vtab->searched_reads && !(cursor->flags & EXT_PLAN_LAZY))
-    cursor->flags |= EXT_PLAN_VECTORS;
+  near->plan = cursor->flags;
+  near->has_shown = near->has_rows = 0;
+  cursor->shows_vector = (cursor->flags & EXT_PLAN_VECTORS) != 0;
   near->is_null = near->is_last = near->has_last = 0;
   near->k = near->limit = near->offset = 0;
   near->n = near->at = near->ties = 0;
@@ -257,32 +273,43 @@ void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
 
 /* ---- what the engine gives ----------------------------------------------- */
 
-static int near_reserve(struct ext_near *near, size_t n) {
-  void *p;
-  if (n <= near->capacity)
-    return 1;
-  if ((p = sqlite3_realloc64(near->keys, n * sizeof *near->keys)) == NULL)
-    return 0;
-  near->keys = p;
-  p = sqlite3_realloc64(near->distances, n * sizeof *near->distances);
-  if (p == NULL)
-    return 0;
-  near->distances = p;
-  near->capacity = n;
-  return 1;
+static size_t near_row_bytes(struct ext_cursor *cursor) {
+  return ext_vtab(ext_cursor_table(cursor))->options.config.dim * sizeof(float);
+}
+
+/* Room for n rows, of which nothing is there yet. */
+static int near_reserve(struct ext_near *near, size_t n, size_t row) {
+  size_t size = n * (3 * sizeof(int64_t) + (near->has_rows ? row : 0));
+  if (size > near->size) {
+    sqlite3_free(near->keys);
+    near->keys = sqlite3_malloc64(size);
+    near->size = near->keys ? size : 0;
+  }
+  near->distances = (double *)(void *)(near->keys + n);
+  near->versions = (uint64_t *)(void *)(near->distances + n);
+  near->vectors = (float *)(void *)(near->versions + n);
+  return near->keys != NULL;
 }
 
 /* Asks for so many. */
 static int near_ask(struct ext_cursor *cursor, size_t k, char **err) {
+  const struct ext_vtab *vtab = ext_vtab(ext_cursor_table(cursor));
   struct ext_near *near = cursor->near;
+  size_t row = near_row_bytes(cursor);
   emb_neighbours to;
-  int rc;
+  int rc, has_versions;
   near->n = near->at = 0;
   if (near->how.flags & EMB_NEAREST_KEYS && k > near->how.key_count)
     k = near->how.key_count;
-  if (!near_reserve(near, k))
+  near->has_rows =
+      k <= NEAR_ROWS_BYTES / row &&
+      (k <= NEAR_FEW_ROWS || cursor->shows_vector || vtab->searched_reads);
+  if (!near_reserve(near, k, row))
     return SQLITE_NOMEM;
-  to = (emb_neighbours){near->keys, near->distances, &near->n};
+  has_versions = near->has_rows || near->plan & EXT_PLAN_VERSIONS;
+  to = (emb_neighbours){near->keys, near->distances, &near->n,
+                        near->has_rows ? near->vectors : NULL,
+                        has_versions ? near->versions : NULL};
   rc = cursor->snap ? emb_snapshot_nearest(cursor->snap, near->query, 1, k,
                                            &near->how, &to)
                     : emb_nearest(cursor->link->session, near->query, 1, k,
@@ -340,69 +367,59 @@ static int near_more(struct ext_cursor *cursor, char **err) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static void near_swap(struct ext_cursor *cursor, size_t i, size_t j) {
-  size_t dim = ext_vtab(ext_cursor_table(cursor))->options.config.dim;
-  float *a = cursor->vectors + i * dim, *b = cursor->vectors + j * dim;
-  int64_t key = cursor->keys[i];
-  double distance = cursor->distances[i];
-  cursor->keys[i] = cursor->keys[j];
-  cursor->keys[j] = key;
-  cursor->distances[i] = cursor->distances[j];
-  cursor->distances[j] = distance;
-  if (ext_cursor_versions(cursor)) {
-    uint64_t version = cursor->versions[i];
-    cursor->versions[i] = cursor->versions[j];
-    cursor->versions[j] = version;
+/* Rows of the next chunk, and what is read of them. */
+static size_t near_chunk(struct ext_cursor *cursor) {
+  struct ext_near *near = cursor->near;
+  size_t rows = near->n - near->at, most = cursor->rows_max;
+  cursor->flags = near->plan;
+  if (near->has_rows || cursor->shows_vector) {
+    cursor->flags |= EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS;
+    most = NEAR_CHUNK_BYTES / near_row_bytes(cursor) + 1;
+  } else if (!near->has_shown) {
+    cursor->flags |= EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS;
+    most = 1;
   }
-  for (size_t e = 0; e < dim; e++) {
-    float element = a[e];
-    a[e] = b[e];
-    b[e] = element;
-  }
+  return rows < most ? rows : most;
 }
 
-/* The rows of a chunk were read after the engine has compared them. */
-static void near_compare_again(struct ext_cursor *cursor, size_t asked) {
+/* As the engine gave them. */
+static void near_copy(struct ext_cursor *cursor, size_t rows) {
   const struct ext_near *near = cursor->near;
-  const struct ext_options *options =
-      &ext_vtab(ext_cursor_table(cursor))->options;
-  uint32_t i = near->how.segment;
-  const float *vector = cursor->vectors + ext_vector_first(options, i);
-  int metric = emb_metric(cursor->link->store, i);
-  for (size_t row = 0; row < asked; row++) {
-    double *distance = &cursor->distances[row];
-    if (cursor->found[row])
-      cursor->found[row] =
-          emb_distance(metric, near->query, vector + row * options->config.dim,
-                       options->segments[i].dim, distance) &&
-          *distance >= near->within.least && *distance <= near->within.most;
-  }
-  ext_cursor_compact(cursor, asked);
-  for (size_t row = 1; row < cursor->n; row++)
-    for (size_t at = row;
-         at > 0 && (cursor->distances[at] < cursor->distances[at - 1] ||
-                    (cursor->distances[at] == cursor->distances[at - 1] &&
-                     cursor->keys[at] < cursor->keys[at - 1]));
-         at--)
-      near_swap(cursor, at, at - 1);
+  size_t at = near->at, row = near_row_bytes(cursor);
+  memcpy(cursor->keys, near->keys + at, rows * sizeof *cursor->keys);
+  memcpy(cursor->distances, near->distances + at,
+         rows * sizeof *cursor->distances);
+  if (near->has_rows)
+    memcpy(cursor->vectors, (const char *)near->vectors + at * row, rows * row);
+  if (near->has_rows || near->plan & EXT_PLAN_VERSIONS)
+    memcpy(cursor->versions, near->versions + at,
+           rows * sizeof *cursor->versions);
+  cursor->n = rows;
 }
 
+/* A chunk with vectors, as its rows are now; near's keys of it are sorted. */
 static int near_read(struct ext_cursor *cursor, size_t rows, char **err) {
+  struct ext_near *near = cursor->near;
+  emb_nearest_how how = near->how;
   int rc;
-  if (!(cursor->flags & (EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS))) {
-    cursor->n = rows;
-    return SQLITE_OK;
+  if (cursor->snap) { /* whose rows do not change */
+    near_copy(cursor, rows);
+    return ext_cursor_read(
+        cursor, cursor->keys, rows,
+        &(emb_rows){.vectors = cursor->vectors, .versions = cursor->versions},
+        err);
   }
-  rc = ext_cursor_read(cursor, cursor->keys, rows,
-                       &(emb_rows){.vectors = ext_cursor_vectors(cursor),
-                                   .found = cursor->found,
-                                   .versions = ext_cursor_versions(cursor)},
-                       err);
-  if (rc == SQLITE_OK && cursor->flags & EXT_PLAN_VECTORS)
-    near_compare_again(cursor, rows);
-  else if (rc == SQLITE_OK)
-    ext_cursor_compact(cursor, rows);
-  return rc;
+  qsort(near->keys + near->at, rows, sizeof *near->keys, ext_keys_order);
+  how.flags |= EMB_NEAREST_KEYS | EMB_NEAREST_EXACT | EMB_NEAREST_WITHIN;
+  how.keys = near->keys + near->at;
+  how.key_count = rows;
+  how.least = near->within.least;
+  how.most = near->within.most;
+  rc =
+      emb_nearest(cursor->link->session, near->query, 1, rows, &how,
+                  &(emb_neighbours){cursor->keys, cursor->distances, &cursor->n,
+                                    cursor->vectors, cursor->versions});
+  return rc ? ext_link_error(cursor->link, rc, err) : SQLITE_OK;
 }
 
 int ext_near_fill(struct ext_cursor *cursor, char **err) {
@@ -412,28 +429,35 @@ int ext_near_fill(struct ext_cursor *cursor, char **err) {
     size_t rows;
     if (near->at == near->n)
       rc = near_more(cursor, err);
-    rows = near->n - near->at;
-    if (rc != SQLITE_OK || rows == 0)
+    if (rc != SQLITE_OK || near->at == near->n)
       break;
-    if (rows > cursor->rows_max)
-      rows = cursor->rows_max;
+    rows = near_chunk(cursor);
     if (!ext_cursor_reserve(cursor, rows))
       return SQLITE_NOMEM;
-    memcpy(cursor->keys, near->keys + near->at, rows * sizeof *cursor->keys);
-    memcpy(cursor->distances, near->distances + near->at,
-           rows * sizeof *cursor->distances);
+    if (near->has_rows || !(cursor->flags & EXT_PLAN_VECTORS))
+      near_copy(cursor, rows);
+    else
+      rc = near_read(cursor, rows, err);
     near->at += rows;
-    rc = near_read(cursor, rows, err);
   }
+  near->has_shown = 1;
   return rc;
 }
 
 int ext_near_load(struct ext_cursor *cursor, char **err) {
-  ext_vtab(ext_cursor_table(cursor))->searched_reads = 1;
-  return ext_cursor_read(cursor, cursor->keys, cursor->n,
-                         &(emb_rows){.vectors = ext_cursor_vectors(cursor),
-                                     .versions = ext_cursor_versions(cursor)},
-                         err);
+  struct ext_near *near = cursor->near;
+  size_t at = cursor->at, row = near_row_bytes(cursor) / sizeof(float);
+  float *vectors = ext_cursor_vectors(cursor);
+  uint64_t *versions = ext_cursor_versions(cursor);
+  emb_assert(!near->has_rows && cursor->n - at <= near->at);
+  near->at -= cursor->n - at - 1;
+  near->plan |= cursor->flags & EXT_PLAN_VERSIONS;
+  cursor->n = at + 1;
+  return ext_cursor_read(
+      cursor, cursor->keys + at, 1,
+      &(emb_rows){.vectors = vectors ? vectors + at * row : NULL,
+                  .versions = versions ? versions + at : NULL},
+      err);
 }
 
 /* Outside of a search the distance is NULL. */

@@ -19,6 +19,7 @@ struct ext_cursor {
   int peek;                 /* mode='peek' */
   int counts;               /* reads are Gets: lists and batches, not peek */
   int is_one;               /* there is no row after this one */
+  int shows_vector;         /* of a search: a vector was asked for */
 
   /* The chunk. */
   size_t n, at;          /* rows in it, and the current one */
@@ -79,6 +80,9 @@ void ext_cursor_compact(struct ext_cursor *cursor, size_t asked);
 int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
                     const emb_rows *to, char **err);
 
+/* Ascending, for qsort. */
+int ext_keys_order(const void *a, const void *b);
+
 /* ---- fill.c ------------------------------------------------------------- */
 
 /* The next chunk; none at the end. */
@@ -107,7 +111,8 @@ void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
 int ext_near_beside(struct ext_cursor *cursor, char **err);
 /* The next chunk; none at the end. */
 int ext_near_fill(struct ext_cursor *cursor, char **err);
-/* The chunk's vectors are asked for, and were not read with it. */
+/* The current row's vector or version is asked for, and was not read: reads it,
+** and ends the chunk with it. */
 int ext_near_load(struct ext_cursor *cursor, char **err);
 int ext_near_column(struct ext_cursor *cursor, sqlite3_context *context,
                     int column);

@@ -247,7 +247,9 @@ static int nearest_search(struct nearest_cursor *cursor, const float *queries,
                           char **err) {
   struct ext_link *link = cursor->base.link;
   emb_nearest_how *how = &cursor->with.how;
-  const emb_neighbours to = {cursor->keys, cursor->distances, cursor->counts};
+  const emb_neighbours to = {.keys = cursor->keys,
+                             .distances = cursor->distances,
+                             .counts = cursor->counts};
   int rc;
   how->apart = cursor->are_rows ? cursor->numbers : NULL;
   rc = cursor->snap ? emb_snapshot_nearest(cursor->snap, queries, cursor->n,

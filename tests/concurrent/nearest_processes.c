@@ -5,6 +5,7 @@
 ** process that asks the owner; and a child after fork.
 */
 #include "near_help.h"
+#include "nearest_help.h"
 #include "process_help.h"
 
 #include <sys/wait.h>
@@ -125,6 +126,44 @@ TEST(client_asks_the_owner) {
   help_close(store, s);
 }
 
+/* While the owner writes, a client gets each row as it was compared. */
+TEST(client_gets_whole_rows) {
+  enum { K = 40, QUERIES = 6 };
+  static int64_t keys[QUERIES * K];
+  static double distances[QUERIES * K];
+  static float queries[QUERIES * NEAR_DIM], vectors[QUERIES * K * NEAR_DIM];
+  static uint64_t versions[QUERIES * K];
+  size_t counts[QUERIES];
+  const emb_neighbours to = {keys, distances, counts, vectors, versions};
+  char dir[400];
+  struct process p;
+  emb_store *store;
+  emb_session *s;
+  (void)snprintf(dir, sizeof dir, "%s", help_path("s"));
+  if (!make(dir) || !process_start(&p, "writer", (const char *[]){dir, NULL}) ||
+      !process_hear(&p, "owns") ||
+      !near_open(dir, NULL, EMB_OPEN_STEP, &store, &s))
+    return;
+  for (unsigned round = 0; round < help_amount(THREAD_SANITIZED ? 20 : 200);
+       round++) {
+    const emb_nearest_how how = {.flags = round % 2 ? EMB_NEAREST_EXACT : 0};
+    size_t n = round % 3 ? 1 : QUERIES;
+    for (size_t i = 0; i < n; i++)
+      near_vector(queries + i * NEAR_DIM, (int64_t)(test_random() % WRITTEN),
+                  1 + round % 3);
+    if (!OK(s, emb_nearest(s, queries, n, K, &how, &to)))
+      break;
+    help_whole_rows(s, queries, &to, EMB_L2, NEAR_DIM);
+    for (size_t i = 0; i < n * K; i++)
+      CHECK(near_is(vectors + i * NEAR_DIM, keys[i], 1) ||
+            near_is(vectors + i * NEAR_DIM, keys[i], 2) ||
+            near_is(vectors + i * NEAR_DIM, keys[i], 3));
+  }
+  CHECK_EQ_INT(help_stat(store, "owner"), 0);
+  process_kill(&p);
+  help_close(store, s);
+}
+
 /* ---- fork ---------------------------------------------------------------- */
 
 TEST(child_after_fork) {
@@ -141,7 +180,7 @@ TEST(child_after_fork) {
   near_put(s, &model, 0, 1, 1);
   near_settle(store);
   near_vector(query, 7, 1);
-  const emb_neighbours to = {&key, &distance, &count};
+  const emb_neighbours to = {&key, &distance, &count, NULL, NULL};
   pid_t pid = fork();
   if (pid == 0)
     _exit(emb_nearest(s, query, 1, 1, NULL, &to) == EMB_MISUSE ? 0 : 1);

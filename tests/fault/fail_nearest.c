@@ -65,11 +65,15 @@ static void ask(emb_session *s, uint64_t n) {
   int64_t key = -1;
   double distance = -1;
   size_t count = 0;
+  float vector[NEAR_DIM];
+  uint64_t version = 0;
   near_vector(query, 7, 2);
-  int rc = emb_nearest(s, query, 1, 1, NULL,
-                       &(emb_neighbours){&key, &distance, &count});
-  GOOD(rc != EMB_OK || (count == 1 && key == 7 && distance == 0), n,
-       "the nearest is", (int)key);
+  int rc =
+      emb_nearest(s, query, 1, 1, NULL,
+                  &(emb_neighbours){&key, &distance, &count, vector, &version});
+  GOOD(rc != EMB_OK || (count == 1 && key == 7 && distance == 0 &&
+                        near_is(vector, 7, 2) && version),
+       n, "the nearest is", (int)key);
 }
 
 static void work_on(emb_store *store, emb_session *s, uint64_t n) {

@@ -187,10 +187,12 @@ static void nearest(emb_session *s) {
   int64_t got[5 * 3];
   double distances[5 * 3];
   size_t counts[5];
-  (void)good(s, emb_nearest(s, queries, 1, 3, NULL,
-                            &(emb_neighbours){got, distances, counts}));
-  if (good(s, emb_nearest(s, queries, 5, 3, NULL,
-                          &(emb_neighbours){got, distances, counts})))
+  (void)good(
+      s, emb_nearest(s, queries, 1, 3, NULL,
+                     &(emb_neighbours){got, distances, counts, NULL, NULL}));
+  if (good(s,
+           emb_nearest(s, queries, 5, 3, NULL,
+                       &(emb_neighbours){got, distances, counts, NULL, NULL})))
     for (int i = 0; i < 5; i++)
       FUZZ_CHECK(counts[i] <= 3);
 }

@@ -150,13 +150,14 @@ static void scan(struct fail *w, int order, int64_t lo, int64_t hi) {
 /* One query, which is compared in place, or several in a block. */
 static void nearest(struct fail *w, size_t n) {
   enum { QUERIES = 5, K = 8 };
-  static float queries[QUERIES * FAIL_DIM];
+  static float queries[QUERIES * FAIL_DIM], vectors[QUERIES * K * FAIL_DIM];
   int64_t keys[QUERIES * K];
+  uint64_t versions[QUERIES * K];
   double distances[QUERIES * K];
   size_t counts[QUERIES];
-  if (w->s &&
-      FAIL_TRY(w, emb_nearest(w->s, queries, n, K, NULL,
-                              &(emb_neighbours){keys, distances, counts})))
+  if (w->s && FAIL_TRY(w, emb_nearest(w->s, queries, n, K, NULL,
+                                      &(emb_neighbours){keys, distances, counts,
+                                                        vectors, versions})))
     FAIL_CHECK(w, counts[0] == K && counts[n - 1] == K, "%d neighbours",
                (int)counts[0]);
 }

@@ -119,8 +119,9 @@ static size_t check_one(emb_session *s, const struct near *model,
   size_t count = 0, came = 0, n = all_distances(model, query, all);
   n = n < NEAR_K ? n : NEAR_K;
   *wanted += n;
-  if (!OK(s, emb_nearest(s, query, 1, NEAR_K, NULL,
-                         &(emb_neighbours){keys, distances, &count})) ||
+  if (!OK(s, emb_nearest(
+                 s, query, 1, NEAR_K, NULL,
+                 &(emb_neighbours){keys, distances, &count, NULL, NULL})) ||
       !CHECK_EQ_INT(count, n))
     return 0;
   for (size_t i = 0; i < count; i++) {
@@ -153,8 +154,9 @@ void near_finds(emb_session *s, const struct near *model, int64_t from,
     double distance = -1;
     size_t count = 0;
     near_vector(query, key, model->version[key]);
-    if (!OK(s, emb_nearest(s, query, 1, 1, NULL,
-                           &(emb_neighbours){&got, &distance, &count})))
+    if (!OK(s, emb_nearest(
+                   s, query, 1, 1, NULL,
+                   &(emb_neighbours){&got, &distance, &count, NULL, NULL})))
       return;
     (void)test_check(count == 1 && got == key && distance == 0, __FILE__,
                      __LINE__, "the nearest to row %d is %d, at %g", (int)key,

@@ -149,6 +149,16 @@ int ask__admits(const struct ask *ask, int64_t key) {
          list_has(how->keys, how->key_count, key);
 }
 
+int ask__best(const struct ask *ask, struct best *best) {
+  const struct best_form form = {.n = ask->n,
+                                 .k = ask->k,
+                                 .most = ask->most,
+                                 .dim = ask->vectors ? ask->s->core->layout.dim
+                                                     : 0,
+                                 .versions = ask->versions};
+  return best__init(best, ask->s->core->env, &form);
+}
+
 int ask__distance(const struct ask *ask, size_t query, const float *vector,
                   double *distance) {
   uint32_t dim = ask->segment->dim;
@@ -156,29 +166,31 @@ int ask__distance(const struct ask *ask, size_t query, const float *vector,
                       vector, dim, distance);
 }
 
-void ask__take(const struct ask *ask, struct best *best, size_t query,
-               int64_t key, double distance) {
+uint32_t ask__take(const struct ask *ask, struct best *best, size_t query,
+                   int64_t key, double distance) {
   const emb_nearest_how *how = &ask->how;
   if (distance <= best_limit(best, query) &&
       !(how->flags & EMB_NEAREST_WITHIN && distance < how->least) &&
       !(how->apart && how->apart[query] == key)) {
-    best__offer(best, query, key, distance);
+    return best__offer(best, query, key, distance);
   }
+  return BEST_NO_SLOT;
 }
 
 void ask__offer(const struct ask *ask, struct best *best, size_t query,
-                int64_t key, const float *vector) {
+                const struct ask_row *row) {
   double distance;
-  if (ask__distance(ask, query, vector, &distance)) {
-    ask__take(ask, best, query, key, distance);
+  if (ask__distance(ask, query, row->row + ask->segment->first, &distance)) {
+    uint32_t slot = ask__take(ask, best, query, row->key, distance);
+    best__keep(best, slot, row->row, row->version);
   }
 }
 
-int ask__offer_all(const struct ask *ask, struct best *best, int64_t key,
-                   const float *vector, size_t *work) {
+int ask__offer_all(const struct ask *ask, struct best *best,
+                   const struct ask_row *row, size_t *work) {
   int rc = EMB_OK;
   for (size_t i = 0; !rc && i < ask->n; i++) {
-    ask__offer(ask, best, i, key, vector);
+    ask__offer(ask, best, i, row);
     rc = ask__look(ask, work, ask->segment->dim);
   }
   return rc;

@@ -22,6 +22,15 @@ struct ask {
   size_t n, k;
   emb_nearest_how how;
   double most; /* how->most, or infinity */
+  /* What else is wanted of the rows that are found (nearest.c). */
+  int vectors, versions;
+};
+
+/* A row that may be an answer, as it was read. */
+struct ask_row {
+  int64_t key;
+  const float *row; /* all its elements */
+  uint64_t version; /* 0 if it is not wanted */
 };
 
 /* EMB_RANGE: k, or n*k; before any array is looked at. */
@@ -36,17 +45,21 @@ void ask__end(struct ask *ask);
 uint64_t ask__named(const struct ask *ask);
 /* May this row be among the neighbours at all? */
 int ask__admits(const struct ask *ask, int64_t key);
-/* Offers a row to a query, or to all; vector: segment->dim floats. */
+/* Room for the answer.  EMB_NOMEM. */
+int ask__best(const struct ask *ask, struct best *best);
+/* Offers a row to a query, or to all. */
 void ask__offer(const struct ask *ask, struct best *best, size_t query,
-                int64_t key, const float *vector);
+                const struct ask_row *row);
 /* EMB_INTERRUPT, as below; work as there. */
-int ask__offer_all(const struct ask *ask, struct best *best, int64_t key,
-                   const float *vector, size_t *work);
-/* The two halves of ask__offer.  0: there is no distance. */
+int ask__offer_all(const struct ask *ask, struct best *best,
+                   const struct ask_row *row, size_t *work);
+/* The halves of ask__offer.  0: there is no distance; vector: segment->dim
+** floats. */
 int ask__distance(const struct ask *ask, size_t query, const float *vector,
                   double *distance);
-void ask__take(const struct ask *ask, struct best *best, size_t query,
-               int64_t key, double distance);
+/* As best__offer: the slot is to be filled. */
+uint32_t ask__take(const struct ask *ask, struct best *best, size_t query,
+                   int64_t key, double distance);
 /* For the calling thread: looks for an interrupt when so many more
 ** multiplications, or what takes as long, have made enough work. */
 int ask__look(const struct ask *ask, size_t *work, size_t more);

@@ -4,20 +4,35 @@
 */
 #include "best.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LOOK_ROWS 65536
 
-int best__init(struct best *best, struct env *env, size_t n, size_t k,
-               double most) {
+int best__init(struct best *best, struct env *env,
+               const struct best_form *form) {
+  size_t rows = form->n * form->k;
+  memset(best, 0, sizeof *best);
   best->env = env;
-  best->n = n;
-  best->k = k;
-  best->most = most;
-  best->rows = env->allocate(env, n * k * sizeof *best->rows);
-  best->counts = env->allocate(env, n * sizeof *best->counts);
-  if (!best->rows || !best->counts) {
+  best->n = form->n;
+  best->k = form->k;
+  best->most = form->most;
+  best->dim = form->dim;
+  best->rows = env->allocate(env, rows * sizeof *best->rows);
+  best->counts = env->allocate(env, form->n * sizeof *best->counts);
+  int good = best->rows && best->counts;
+  if (good && (form->dim || form->versions)) {
+    best->slots = env->allocate(env, rows * sizeof *best->slots);
+    good = best->slots != NULL;
+  }
+  if (good && form->dim) {
+    best->vectors = env->allocate(env, rows * form->dim * sizeof(float));
+    good = best->vectors != NULL;
+  }
+  if (good && form->versions) {
+    best->versions = env->allocate(env, rows * sizeof *best->versions);
+    good = best->versions != NULL;
+  }
+  if (!good) {
     best__free(best);
     return EMB_NOMEM;
   }
@@ -25,9 +40,13 @@ int best__init(struct best *best, struct env *env, size_t n, size_t k,
 }
 
 void best__free(struct best *best) {
-  if (best->env) {
-    best->env->release(best->env, best->rows);
-    best->env->release(best->env, best->counts);
+  struct env *env = best->env;
+  if (env) {
+    env->release(env, best->rows);
+    env->release(env, best->counts);
+    env->release(env, best->slots);
+    env->release(env, best->vectors);
+    env->release(env, best->versions);
     best->env = NULL;
   }
 }
@@ -42,42 +61,86 @@ static int is_farther(const struct best_row *a, const struct best_row *b) {
          (a->distance == b->distance && a->key > b->key);
 }
 
-static void sift_up(struct best_row *heap, size_t at) {
-  struct best_row row = heap[at];
-  while (at && is_farther(&row, &heap[(at - 1) / 2])) {
-    heap[at] = heap[(at - 1) / 2];
-    at = (at - 1) / 2;
-  }
-  heap[at] = row;
+/* A query's rows, and their slots or NULL. */
+struct best_heap {
+  struct best_row *rows;
+  uint32_t *slots;
+};
+
+static struct best_heap best_heap_of(const struct best *best, size_t query) {
+  size_t at = query * best->k;
+  return (struct best_heap){best->rows + at,
+                            best->slots ? best->slots + at : NULL};
 }
 
-static void sift_down(struct best_row *heap, size_t n) {
-  struct best_row row = heap[0];
+static uint32_t best_heap_slot(const struct best_heap *heap, size_t at) {
+  return heap->slots ? heap->slots[at] : BEST_NO_SLOT;
+}
+
+static void best_heap_set(const struct best_heap *heap, size_t at,
+                          const struct best_row *row, uint32_t slot) {
+  heap->rows[at] = *row;
+  if (heap->slots) {
+    heap->slots[at] = slot;
+  }
+}
+
+/* A row rises from the place `at`, which is free. */
+static void sift_up(const struct best_heap *heap, size_t at,
+                    const struct best_row *row, uint32_t slot) {
+  size_t parent;
+  while (at && is_farther(row, &heap->rows[parent = (at - 1) / 2])) {
+    best_heap_set(heap, at, &heap->rows[parent], best_heap_slot(heap, parent));
+    at = parent;
+  }
+  best_heap_set(heap, at, row, slot);
+}
+
+/* A row sinks from the top, which is free, of n. */
+static void sift_down(const struct best_heap *heap, size_t n,
+                      const struct best_row *row, uint32_t slot) {
+  const struct best_row *rows = heap->rows;
   size_t at = 0, child;
   while ((child = 2 * at + 1) < n) {
-    child += child + 1 < n && is_farther(&heap[child + 1], &heap[child]);
-    if (!is_farther(&heap[child], &row)) {
+    child += child + 1 < n && is_farther(&rows[child + 1], &rows[child]);
+    if (!is_farther(&rows[child], row)) {
       break;
     }
-    heap[at] = heap[child];
+    best_heap_set(heap, at, &rows[child], best_heap_slot(heap, child));
     at = child;
   }
-  heap[at] = row;
+  best_heap_set(heap, at, row, slot);
 }
 
-void best__offer(struct best *best, size_t query, int64_t key,
-                 double distance) {
-  struct best_row *heap = best->rows + query * best->k;
+uint32_t best__offer(struct best *best, size_t query, int64_t key,
+                     double distance) {
+  const struct best_heap heap = best_heap_of(best, query);
   const struct best_row row = {distance, key};
+  uint32_t slot = BEST_NO_SLOT;
   if (!best_takes(best, query, key, distance)) {
-    return;
+    return slot;
   }
   if (best->counts[query] < best->k) {
-    heap[best->counts[query]] = row;
-    sift_up(heap, best->counts[query]++);
+    size_t at = best->counts[query]++;
+    slot = best->slots ? (uint32_t)(query * best->k + at) : slot;
+    sift_up(&heap, at, &row, slot);
   } else {
-    heap[0] = row;
-    sift_down(heap, best->k);
+    slot = best_heap_slot(&heap, 0);
+    sift_down(&heap, best->k, &row, slot);
+  }
+  return slot;
+}
+
+void best__keep(struct best *best, uint32_t slot, const float *row,
+                uint64_t version) {
+  if (slot == BEST_NO_SLOT) {
+    return;
+  }
+  if (best->vectors) {
+    memcpy(best_room(best, slot), row, best->dim * sizeof *row);
+  }
+  if (best->versions) {
+    best->versions[slot] = version;
   }
 }
 
@@ -101,33 +164,71 @@ static int best_look(emb_session *s, size_t *rows, size_t more) {
   return session_interrupted(s);
 }
 
-int best__merge(struct best *to, const struct best *from, emb_session *s) {
+static int best_is_empty(const struct best *best) {
+  size_t query = 0;
+  while (query < best->n && !best->counts[query]) {
+    query++;
+  }
+  return query == best->n;
+}
+
+int best__merge(struct best *to, struct best *from, emb_session *s) {
   size_t rows = 0;
   int rc = EMB_OK;
+  if (best_is_empty(to)) {
+    struct best empty = *to;
+    *to = *from;
+    *from = empty;
+    return EMB_OK;
+  }
   for (size_t query = 0; !rc && query < to->n; query++) {
-    const struct best_row *heap = from->rows + query * from->k;
+    const struct best_heap heap = best_heap_of(from, query);
     for (size_t i = 0; i < from->counts[query]; i++) {
-      best__offer(to, query, heap[i].key, heap[i].distance);
+      const struct best_row *row = &heap.rows[i];
+      uint32_t slot = best__offer(to, query, row->key, row->distance);
+      if (slot != BEST_NO_SLOT) {
+        uint32_t its = heap.slots[i];
+        best__keep(to, slot, best_room(from, its),
+                   from->versions ? from->versions[its] : 0);
+      }
     }
     rc = best_look(s, &rows, from->counts[query]);
   }
   return rc;
 }
 
-static int best_order(const void *a, const void *b) {
-  return is_farther(a, b) - is_farther(b, a);
+/* The farthest goes behind the others, until none is left. */
+static void best_heap_sort(const struct best_heap *heap, size_t n) {
+  while (n > 1) {
+    const struct best_row row = heap->rows[--n];
+    uint32_t slot = best_heap_slot(heap, n);
+    best_heap_set(heap, n, &heap->rows[0], best_heap_slot(heap, 0));
+    sift_down(heap, n, &row, slot);
+  }
+}
+
+static void deliver_row(const struct best *best, const struct best_heap *heap,
+                        size_t i, const emb_neighbours *to, size_t at) {
+  uint32_t slot = best_heap_slot(heap, i);
+  to->keys[at] = heap->rows[i].key;
+  to->distances[at] = heap->rows[i].distance;
+  if (best->vectors) {
+    memcpy(to->vectors + at * best->dim, best_room(best, slot),
+           best->dim * sizeof(float));
+  }
+  if (best->versions) {
+    to->versions[at] = best->versions[slot];
+  }
 }
 
 int best__deliver(struct best *best, const emb_neighbours *to, emb_session *s) {
   size_t rows = 0;
   int rc = EMB_OK;
   for (size_t query = 0; !rc && query < best->n; query++) {
-    struct best_row *heap = best->rows + query * best->k;
-    size_t at = query * best->k;
-    qsort(heap, best->counts[query], sizeof *heap, best_order);
+    const struct best_heap heap = best_heap_of(best, query);
+    best_heap_sort(&heap, best->counts[query]);
     for (size_t i = 0; i < best->counts[query]; i++) {
-      to->keys[at + i] = heap[i].key;
-      to->distances[at + i] = heap[i].distance;
+      deliver_row(best, &heap, i, to, query * best->k + i);
     }
     to->counts[query] = best->counts[query];
     rc = best_look(s, &rows, best->counts[query]);

@@ -106,11 +106,22 @@ static int row_terms(const struct compare *c, float square, float *factor,
 
 /* ---- candidates ---------------------------------------------------------- */
 
-static void compare_offer(struct compare *c, size_t query, int64_t key,
-                          const float *vector) {
-  double before = best_limit(&c->best, query);
-  ask__offer(c->ask, &c->best, query, key, vector);
-  if (best_limit(&c->best, query) != before) {
+/* Takes the row whose record is at this place of c->values, if it is near. */
+static void compare_take(struct compare *c, size_t query, int64_t key,
+                         double distance, uint32_t at) {
+  struct best *best = &c->best;
+  double before = best_limit(best, query);
+  uint32_t slot = ask__take(c->ask, best, query, key, distance);
+  if (slot != BEST_NO_SLOT) {
+    if (best->vectors) {
+      session_decode(c->ask->s, best_room(best, slot),
+                     c->values + at * c->value);
+    }
+    if (best->versions) {
+      best->versions[slot] = c->versions[at];
+    }
+  }
+  if (best_limit(best, query) != before) {
     compare_limit(c, query);
   }
 }
@@ -137,14 +148,17 @@ static void compare_decode(const struct compare *c, float *to,
 static int take_record(struct compare *c, const struct rec *rec, int64_t key,
                        int from_disk) {
   uint32_t bytes = c->core->layout.vector_bytes;
+  char *value = c->values + c->rows * c->value;
   uint64_t version;
   if (from_disk) {
-    memcpy(c->value, rec->vector, bytes);
-  } else if (!rec_read(rec, key, c->value, bytes, &version)) {
+    memcpy(value, rec->vector, bytes);
+    version =
+        rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
+  } else if (!rec_read(rec, key, value, bytes, &version)) {
     return 0;
   }
-  compare_decode(c, c->block + (size_t)c->rows * c->ask->segment->dim,
-                 c->value);
+  c->versions[c->rows] = version;
+  compare_decode(c, c->block + (size_t)c->rows * c->ask->segment->dim, value);
   return 1;
 }
 
@@ -167,8 +181,10 @@ static void compare_again(struct compare *c, size_t query,
                           const struct rec *rec, uint64_t address,
                           int from_disk) {
   int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
-  if (is_candidate(c, key, address) && take_record(c, rec, key, from_disk)) {
-    compare_offer(c, query, key, c->block);
+  double distance;
+  if (is_candidate(c, key, address) && take_record(c, rec, key, from_disk) &&
+      ask__distance(c->ask, query, c->block, &distance)) {
+    compare_take(c, query, key, distance, 0);
   }
 }
 
@@ -337,11 +353,7 @@ static void compare_block_row(struct compare *c, size_t query, uint32_t row) {
   }
   if (best_takes(&c->best, query, c->keys[row], *distance) &&
       row_is_live(c, row)) {
-    double before = best_limit(&c->best, query);
-    ask__take(ask, &c->best, query, c->keys[row], *distance);
-    if (best_limit(&c->best, query) != before) {
-      compare_limit(c, query);
-    }
+    compare_take(c, query, c->keys[row], *distance, row);
   }
 }
 
@@ -405,6 +417,8 @@ void compare__blocks(struct extents *e, int all) {
     memmove(c->keys, c->keys + at, c->rows * sizeof *c->keys);
     memmove(c->addresses, c->addresses + at, c->rows * sizeof *c->addresses);
     memmove(c->block, c->block + at * dim, c->rows * dim * sizeof *c->block);
+    memmove(c->versions, c->versions + at, c->rows * sizeof *c->versions);
+    memmove(c->values, c->values + at * c->value, c->rows * c->value);
   }
 }
 
@@ -450,7 +464,11 @@ static int compare_room(struct compare *c) {
   c->lengths = env->allocate(env, ask->n * sizeof *c->lengths);
   c->stamps = env->allocate(env, slots * sizeof *c->stamps);
   c->page = env->allocate(env, c->core->layout.page_bytes);
-  c->value = env->allocate(env, c->core->layout.vector_bytes + 8);
+  size_t value = c->core->layout.vector_bytes + 8;
+  int wanted = c->width && (ask->vectors || ask->versions);
+  c->value = wanted ? value / 8 * 8 : 0;
+  c->values = env->allocate(env, value * (wanted ? gathered : 1));
+  c->versions = env->allocate(env, gathered * sizeof *c->versions);
   c->block = env->allocate(env, gathered * dim * sizeof *c->block + 64);
   c->keys = env->allocate(env, gathered * sizeof *c->keys);
   c->addresses = env->allocate(env, gathered * sizeof *c->addresses);
@@ -461,9 +479,9 @@ static int compare_room(struct compare *c) {
   c->panels = env->allocate(
       env, distance_panel_floats(ask->ops, ask->n, dim) * sizeof(float) + 64);
   return c->results && c->squares && c->least && c->picked && c->lengths &&
-                 c->stamps && c->page && c->value && c->block && c->keys &&
-                 c->addresses && c->is_live && c->equal && c->equal_to &&
-                 c->equal_far && c->panels
+                 c->stamps && c->page && c->values && c->versions && c->block &&
+                 c->keys && c->addresses && c->is_live && c->equal &&
+                 c->equal_to && c->equal_far && c->panels
              ? EMB_OK
              : EMB_NOMEM;
 }
@@ -480,8 +498,7 @@ int compare__init(struct compare *c, const struct ask *ask) {
     size_t all = distance_width(ask->ops, ask->n);
     c->width = all < width ? all : width;
   }
-  if (best__init(&c->best, c->core->env, ask->n, ask->k, ask->most) ||
-      compare_room(c)) {
+  if (ask__best(ask, &c->best) || compare_room(c)) {
     compare__free(c);
     memset(c, 0, sizeof *c); /* nothing is left to be freed */
     return EMB_NOMEM;
@@ -511,7 +528,8 @@ void compare__free(struct compare *c) {
   env->release(env, c->lengths);
   env->release(env, c->stamps);
   env->release(env, c->page);
-  env->release(env, c->value);
+  env->release(env, c->values);
+  env->release(env, c->versions);
   env->release(env, c->block);
   env->release(env, c->keys);
   env->release(env, c->addresses);

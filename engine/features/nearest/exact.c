@@ -46,6 +46,7 @@ struct lookup {
   struct best *best;
   float *vectors;
   int64_t keys[ROWS_AT_ONCE];
+  uint64_t versions[ROWS_AT_ONCE];
   size_t n;
   size_t work; /* since an interrupt was looked for */
 };
@@ -74,12 +75,15 @@ static int lookup_flush(struct lookup *l, int once) {
   uint8_t found[ROWS_AT_ONCE];
   size_t dim = ask->s->core->layout.dim;
   int rc = get_peek(ask->s, l->keys, l->n,
-                    &(emb_rows){.vectors = l->vectors, .found = found});
+                    &(emb_rows){.vectors = l->vectors,
+                                .found = found,
+                                .versions = l->versions});
   for (size_t i = 0; !rc && i < l->n; i++) {
-    const float *vector = l->vectors + i * dim + ask->segment->first;
+    const struct ask_row row = {l->keys[i], l->vectors + i * dim,
+                                l->versions[i]};
     for (size_t query = 0; !rc && found[i] && query < ask->n; query++) {
       if (!once || !best__has(l->best, query, l->keys[i])) {
-        ask__offer(ask, l->best, query, l->keys[i], vector);
+        ask__offer(ask, l->best, query, &row);
       }
       rc = ask__look(ask, &l->work, ask->segment->dim + (once ? ask->k : 0));
     }
@@ -145,17 +149,18 @@ static int exact_by_scan(const struct ask *ask, struct best *best) {
   struct env *env = s->core->env;
   size_t dim = s->core->layout.dim, n = 1, work = 0;
   int64_t keys[ROWS_AT_ONCE];
+  uint64_t versions[ROWS_AT_ONCE];
   emb_scan *scan = NULL;
   float *vectors = env->allocate(env, ROWS_AT_ONCE * dim * sizeof *vectors);
-  const emb_rows to = {.keys = keys, .vectors = vectors};
+  const emb_rows to = {.keys = keys, .vectors = vectors, .versions = versions};
   int rc = vectors ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
   rc = rc ? rc : local_scan_open(s, INT64_MIN, INT64_MAX, EMB_SCAN_ANY, &scan);
   while (!rc && n) {
     rc = local_scan_next_rows(scan, ROWS_AT_ONCE, &to, &n);
     for (size_t i = 0; !rc && i < n; i++) {
       if (ask__admits(ask, keys[i])) {
-        rc = ask__offer_all(ask, best, keys[i],
-                            vectors + i * dim + ask->segment->first, &work);
+        const struct ask_row row = {keys[i], vectors + i * dim, versions[i]};
+        rc = ask__offer_all(ask, best, &row, &work);
       }
     }
   }
@@ -235,7 +240,7 @@ static int pass_run(struct search *search, struct best *best,
     env->thread_join(env, all[i].thread);
   }
   for (uint32_t i = 0; i < ready; i++) {
-    const struct extents *e = &all[i];
+    struct extents *e = &all[i];
     if (!rc) {
       rc = best__merge(best, &e->compare.best, s);
     }

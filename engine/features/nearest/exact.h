@@ -37,13 +37,16 @@ struct compare {
   float *squares; /* of the same rows */
   float *least;   /* of each query: see compare.c */
   pick_form *pick;
-  uint32_t *picked; /* queries of a block's row */
-  double *lengths;  /* sums of squares of the queries */
-  uint64_t *stamps; /* of a page's rows, before they were compared */
-  char *page;       /* under ThreadSanitizer, a copy */
-  char *value;      /* of one record, as it is stored */
-  float *block;     /* gathered rows, decoded */
-  int64_t *keys;    /* theirs */
+  uint32_t *picked;   /* queries of a block's row */
+  double *lengths;    /* sums of squares of the queries */
+  uint64_t *stamps;   /* of a page's rows, before they were compared */
+  char *page;         /* under ThreadSanitizer, a copy */
+  char *values;       /* of one record, as it is stored; of all that are
+                         gathered, if records are wanted */
+  size_t value;       /* bytes from one of them to the next, or 0 */
+  uint64_t *versions; /* of values */
+  float *block;       /* gathered rows, decoded */
+  int64_t *keys;      /* theirs */
   uint64_t *addresses;
   uint32_t rows;      /* gathered: less than a block, and those of a page */
   uint32_t room;      /* of a block */

@@ -44,6 +44,7 @@ struct index_look {
   struct ivf *ivf;
   int64_t *keys; /* of a batch, BATCH_ROWS */
   float *rows;
+  uint64_t *versions; /* as the next: of the batch */
   uint8_t *found;
   int64_t *extra; /* recent, and the transaction's */
   size_t extras, extra_room;
@@ -61,8 +62,9 @@ static int looking_begin(struct index_look *l) {
   size_t dim = s->core->schema.dim;
   l->keys = env->allocate(env, BATCH_ROWS * sizeof *l->keys);
   l->rows = env->allocate(env, BATCH_ROWS * dim * sizeof *l->rows);
+  l->versions = env->allocate(env, BATCH_ROWS * sizeof *l->versions);
   l->found = env->allocate(env, BATCH_ROWS);
-  return l->keys && l->rows && l->found
+  return l->keys && l->rows && l->versions && l->found
              ? EMB_OK
              : session_error(s, EMB_NOMEM, "out of memory");
 }
@@ -71,30 +73,37 @@ static void looking_end(struct index_look *l) {
   struct env *env = l->ask->s->core->env;
   env->release(env, l->keys);
   env->release(env, l->rows);
+  env->release(env, l->versions);
   env->release(env, l->found);
   env->release(env, l->extra);
 }
 
 /* Is the row a neighbour of the query, but for how far it may be at most? */
-static int counts_for(const struct ask *ask, size_t query, int64_t key,
-                      const float *vector) {
+static int counts_for(const struct ask *ask, size_t query,
+                      const struct ask_row *row) {
   double distance;
-  return !(ask->how.apart && ask->how.apart[query] == key) &&
-         emb_distance((int)ask->segment->metric,
-                      ask->queries + query * ask->segment->dim, vector,
-                      ask->segment->dim, &distance);
+  return !(ask->how.apart && ask->how.apart[query] == row->key) &&
+         ask__distance(ask, query, row->row + ask->segment->first, &distance);
+}
+
+/* Reads a batch of rows. */
+static int look_at_rows(struct index_look *l, const int64_t *keys, size_t n) {
+  return get_peek(l->ask->s, keys, n,
+                  &(emb_rows){.vectors = l->rows,
+                              .found = l->found,
+                              .versions = l->versions});
 }
 
 /* Compares a row with queries [from, to); *count: one more if it fits the
 ** first. */
-static int compare_row(struct index_look *l, int64_t key, const float *vector,
+static int compare_row(struct index_look *l, const struct ask_row *row,
                        size_t from, size_t to, size_t *count) {
   const struct ask *ask = l->ask;
   int rc = EMB_OK;
-  *count += counts_for(ask, from, key, vector) != 0;
+  *count += counts_for(ask, from, row) != 0;
   for (size_t q = from; !rc && q < to; q++) {
-    if (!best__has(l->best, q, key)) {
-      ask__offer(ask, l->best, q, key, vector);
+    if (!best__has(l->best, q, row->key)) {
+      ask__offer(ask, l->best, q, row);
     }
     rc = ask__look(ask, &l->work, ask->segment->dim + ask->k);
   }
@@ -111,14 +120,13 @@ static int compare_keys(struct index_look *l, const int64_t *keys, size_t n,
   int rc = EMB_OK;
   for (size_t at = 0; !rc && at < n; at += BATCH_ROWS) {
     size_t m = n - at < BATCH_ROWS ? n - at : BATCH_ROWS;
-    rc = get_peek(s, keys + at, m,
-                  &(emb_rows){.vectors = l->rows, .found = l->found});
+    rc = look_at_rows(l, keys + at, m);
     rc = rc ? rc : session_interrupted(s);
     for (size_t i = 0; !rc && i < m; i++) {
       if (l->found[i] && ask__admits(ask, keys[at + i])) {
-        rc = compare_row(l, keys[at + i],
-                         l->rows + i * dim + ask->segment->first, from, to,
-                         count);
+        const struct ask_row row = {keys[at + i], l->rows + i * dim,
+                                    l->versions[i]};
+        rc = compare_row(l, &row, from, to, count);
       }
     }
   }
@@ -245,17 +253,16 @@ static int compare_batch(struct index_look *l, struct candidates *const *of,
   const struct ask *ask = l->ask;
   emb_session *s = ask->s;
   size_t dim = s->core->schema.dim;
-  int rc = get_peek(s, l->keys, n,
-                    &(emb_rows){.vectors = l->rows, .found = l->found});
+  int rc = look_at_rows(l, l->keys, n);
   for (size_t i = 0; !rc && i < n; i++) {
-    const float *vector = l->rows + i * dim + ask->segment->first;
+    const struct ask_row row = {l->keys[i], l->rows + i * dim, l->versions[i]};
     size_t query = of[i]->query;
     if (!l->found[i] || !ask__admits(ask, l->keys[i])) {
       continue;
     }
-    of[i]->fit += counts_for(ask, query, l->keys[i], vector) != 0;
+    of[i]->fit += counts_for(ask, query, &row) != 0;
     if (!best__has(l->best, query, l->keys[i])) {
-      ask__offer(ask, l->best, query, l->keys[i], vector);
+      ask__offer(ask, l->best, query, &row);
     }
   }
   return rc ? rc : session_interrupted(s);

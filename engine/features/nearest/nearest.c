@@ -26,15 +26,16 @@ static int snapshot_rows(const struct ask *ask, emb_snap *snap,
   struct env *env = ask->s->core->env;
   size_t dim = ask->s->core->layout.dim, n = 1, work = 0;
   int64_t keys[SNAPSHOT_ROWS];
+  uint64_t versions[SNAPSHOT_ROWS];
   float *vectors = env->allocate(env, SNAPSHOT_ROWS * dim * sizeof *vectors);
   int rc = vectors ? EMB_OK : session_error(ask->s, EMB_NOMEM, "out of memory");
   local_snapshot_rewind(snap);
   while (!rc && n) {
-    rc = local_snapshot_scan(snap, SNAPSHOT_ROWS, keys, vectors, NULL, &n);
+    rc = local_snapshot_scan(snap, SNAPSHOT_ROWS, keys, vectors, versions, &n);
     for (size_t i = 0; !rc && i < n; i++) {
       if (ask__admits(ask, keys[i])) {
-        rc = ask__offer_all(ask, best, keys[i],
-                            vectors + i * dim + ask->segment->first, &work);
+        const struct ask_row row = {keys[i], vectors + i * dim, versions[i]};
+        rc = ask__offer_all(ask, best, &row, &work);
       }
     }
     rc = rc ? rc : session_interrupted(ask->s);
@@ -61,7 +62,9 @@ static int answer(struct ask *ask, emb_snap *snap, const emb_neighbours *to) {
   emb_session *s = ask->s;
   struct best best;
   int rc = EMB_OK;
-  if (best__init(&best, s->core->env, ask->n, ask->k, ask->most)) {
+  ask->vectors = to->vectors != NULL;
+  ask->versions = to->versions != NULL;
+  if (ask__best(ask, &best)) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   if (ask->n) {

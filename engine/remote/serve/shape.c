@@ -37,9 +37,14 @@
   {ARRAY(call, SHAPE_OUT, name, n), .bytes = sizeof(type)},
 #define SHAPE_OF_NEEDED(call, type, name, n)                                   \
   {ARRAY(call, SHAPE_OUT, name, n), .needed = 1, .bytes = sizeof(type)},
+#define SHAPE_OF_OUT_TIMES(call, type, name, n, k)                             \
+  {ARRAY(call, SHAPE_OUT, name, n), .times = AT(call, k),                      \
+   .bytes = sizeof(type)},
 #define SHAPE_OF_NEEDED_TIMES(call, type, name, n, k)                          \
-  {ARRAY(call, SHAPE_OUT, name, n), .needed = 1, .bytes = sizeof(type),        \
-   .times = AT(call, k)},
+  {ARRAY(call, SHAPE_OUT, name, n), .times = AT(call, k), .needed = 1,         \
+   .bytes = sizeof(type)},
+#define SHAPE_OF_VECTORS_TIMES(call, name, n, k)                               \
+  {ARRAY(call, SHAPE_OUT, name, n), .times = AT(call, k), .unit = UNIT_VECTOR},
 #define SHAPE_OF_SOME(call, type, name, n, to)                                 \
   {ARRAY(call, SHAPE_OUT, name, n), .filled = AT(call, to),                    \
    .bytes = sizeof(type)},

@@ -184,6 +184,8 @@ static void ask(emb_session *s, emb_snap *snap, const struct model *model,
   static float queries[QUERIES * DIM];
   static int64_t list[KEYS + 5], apart[QUERIES], keys[QUERIES * K_MAX];
   static double distances[QUERIES * K_MAX];
+  static float vectors[QUERIES * K_MAX * DIM];
+  static uint64_t versions[QUERIES * K_MAX];
   size_t counts[QUERIES], k = 1 + test_random() % K_MAX;
   size_t n =
       test_random() % 2 ? 1 + test_random() % 3 : 1 + test_random() % QUERIES;
@@ -198,11 +200,11 @@ static void ask(emb_session *s, emb_snap *snap, const struct model *model,
     while (metric == EMB_COSINE &&
            !emb_distance(metric, queries + i * dim, queries + i * dim, dim,
                          distances));
-  if (snap ? !OK(s, emb_snapshot_nearest(
-                        snap, queries, n, k, &how,
-                        &(emb_neighbours){keys, distances, counts}))
-           : !OK(s, emb_nearest(s, queries, n, k, &how,
-                                &(emb_neighbours){keys, distances, counts})))
+  const emb_neighbours to = {keys, distances, counts,
+                             test_random() % 2 ? vectors : NULL,
+                             test_random() % 2 ? versions : NULL};
+  if (snap ? !OK(s, emb_snapshot_nearest(snap, queries, n, k, &how, &to))
+           : !OK(s, emb_nearest(s, queries, n, k, &how, &to)))
     return;
   for (size_t i = 0; i < n; i++) {
     size_t wanted = want_all(model, metric, &how, i, queries + i * dim, want);
@@ -211,6 +213,7 @@ static void ask(emb_session *s, emb_snap *snap, const struct model *model,
       check_equal_rows(model, how.segment, want, wanted, keys + i * k,
                        counts[i]);
   }
+  help_same_rows(s, snap, &to, n, k);
   emb_filter_free(filter);
 }
 
@@ -338,7 +341,7 @@ TEST(bad_questions) {
   emb_nearest_how how = {.segment = PARTS};
 #define ASK(query_, n_, k_, how_)                                              \
   emb_nearest(s, query_, n_, k_, how_,                                         \
-              &(emb_neighbours){keys, distances, counts})
+              &(emb_neighbours){keys, distances, counts, NULL, NULL})
   GIVES(s, EMB_RANGE, ASK(query, 1, 1, &how));
   GIVES(s, EMB_RANGE, ASK(query, 1, 0, NULL));
   GIVES(s, EMB_RANGE, ASK(query, 1, EMB_NEAREST_MAX + 1, NULL));
@@ -398,7 +401,10 @@ TEST(beside_writers) {
   static float vectors[(STILL + MOVING) * WIDE];
   static int64_t keys[STILL + MOVING], got[8 * (MOVING + 20)];
   static double distances[8 * (MOVING + 20)];
+  static float found[8 * (MOVING + 20) * WIDE];
+  static uint64_t versions[8 * (MOVING + 20)];
   size_t counts[8];
+  const emb_neighbours to = {got, distances, counts, found, versions};
   for (int i = 0; i < STILL + MOVING; i++) {
     keys[i] = i;
     for (int j = 0; j < WIDE; j++)
@@ -416,8 +422,7 @@ TEST(beside_writers) {
     static float queries[8 * WIDE]; /* zeros */
     size_t n = round % 2 ? 8 : 1, k = MOVING + 20;
     emb_nearest_how how = {.threads = 1 + round % 3};
-    if (!OK(s, emb_nearest(s, queries, n, k, &how,
-                           &(emb_neighbours){got, distances, counts})))
+    if (!OK(s, emb_nearest(s, queries, n, k, &how, &to)))
       break;
     for (size_t query = 0; query < n; query++) {
       uint8_t seen[STILL + MOVING] = {0};
@@ -429,6 +434,7 @@ TEST(beside_writers) {
         CHECK(i >= MOVING ? key == (int64_t)i : key < MOVING);
       }
     }
+    help_whole_rows(s, queries, &to, EMB_L2, WIDE);
   }
   atomic_store(&mover.stop, 1);
   for (int i = 0; i < 2; i++)
@@ -459,9 +465,9 @@ TEST(interrupt) {
   emb_session_interrupt(s, interrupt_now, NULL);
   GIVES(s, EMB_INTERRUPT,
         emb_nearest(s, vectors, 1, 1, NULL,
-                    &(emb_neighbours){keys, &distance, &count}));
+                    &(emb_neighbours){keys, &distance, &count, NULL, NULL}));
   emb_session_interrupt(s, NULL, NULL);
   OK(s, emb_nearest(s, vectors, 1, 1, NULL,
-                    &(emb_neighbours){keys, &distance, &count}));
+                    &(emb_neighbours){keys, &distance, &count, NULL, NULL}));
   help_close(store, s);
 }

@@ -212,6 +212,8 @@ static void ask(emb_session *s, const struct model *model,
   static float queries[8 * DIM];
   static int64_t keys[8 * K];
   static double distances[8 * K];
+  static float vectors[8 * K * DIM];
+  static uint64_t versions[8 * K];
   size_t counts[8];
   uint32_t dim = dims[how->segment];
   for (size_t i = 0; i < n; i++) {
@@ -220,12 +222,15 @@ static void ask(emb_session *s, const struct model *model,
     memcpy(queries + i * dim, whole + firsts[how->segment],
            dim * sizeof(float));
   }
-  if (!OK(s, emb_nearest(s, queries, n, K, how,
-                         &(emb_neighbours){keys, distances, counts})))
+  const emb_neighbours to = {keys, distances, counts,
+                             test_random() % 2 ? vectors : NULL,
+                             test_random() % 2 ? versions : NULL};
+  if (!OK(s, emb_nearest(s, queries, n, K, how, &to)))
     return;
   for (size_t i = 0; i < n; i++)
     check_answer(model, how, i, queries + i * dim, K, keys + i * K,
                  distances + i * K, counts[i], recall);
+  help_same_rows(s, NULL, &to, n, K);
 }
 
 static void ask_randomly(emb_session *s, const struct model *model,
@@ -314,8 +319,9 @@ static void found_at_once(emb_session *s, int64_t key) {
     double distances[K], d;
     size_t count;
     if (!want_distance(segment, query, &rows[key], &d) ||
-        !OK(s, emb_nearest(s, query, 1, K, &how,
-                           &(emb_neighbours){keys, distances, &count})))
+        !OK(s, emb_nearest(
+                   s, query, 1, K, &how,
+                   &(emb_neighbours){keys, distances, &count, NULL, NULL})))
       continue;
     size_t at = 0;
     while (at < count && keys[at] != key)
@@ -580,7 +586,7 @@ TEST(no_memory_for_it) {
   double distance;
   size_t count;
   OK(s, emb_nearest(s, vector, 1, 1, NULL,
-                    &(emb_neighbours){&key, &distance, &count}));
+                    &(emb_neighbours){&key, &distance, &count, NULL, NULL}));
   CHECK_EQ_INT(key, N - 1);
   CHECK_EQ_INT(help_stat(store, "nearest_queries"), 0);
   help_close(store, s);
@@ -623,15 +629,17 @@ static void *move_rows(void *arg) {
       OK(s, emb_apply_gradients(s, &key, 1, vector, NULL, NULL));
     if (looked_at) {
       m->looked++;
-      OK(s, emb_nearest(s, vector, 1, 1, NULL,
-                        &(emb_neighbours){keys, distances, &count}));
+      OK(s,
+         emb_nearest(s, vector, 1, 1, NULL,
+                     &(emb_neighbours){keys, distances, &count, NULL, NULL}));
       CHECK(count == 1 && distances[0] == 0);
     }
     if (round % 3 == 0) {
       OK(s, emb_delete(s, &key, 1, NULL));
       if (round % 24 == 0) {
-        OK(s, emb_nearest(s, vector, 1, 4, NULL,
-                          &(emb_neighbours){keys, distances, &count}));
+        OK(s,
+           emb_nearest(s, vector, 1, 4, NULL,
+                       &(emb_neighbours){keys, distances, &count, NULL, NULL}));
         for (size_t i = 0; i < count; i++)
           CHECK(keys[i] != key);
       }
@@ -678,8 +686,9 @@ TEST(beside_writers) {
     int64_t got[K], key = (int64_t)(test_random() % STILL);
     double distances[K];
     size_t count;
-    if (!OK(s, emb_nearest(s, vectors + key * WIDE, 1, K, NULL,
-                           &(emb_neighbours){got, distances, &count})))
+    if (!OK(s,
+            emb_nearest(s, vectors + key * WIDE, 1, K, NULL,
+                        &(emb_neighbours){got, distances, &count, NULL, NULL})))
       break;
     CHECK_EQ_INT(count, K);
     CHECK(got[0] == key && distances[0] == 0);

@@ -67,7 +67,7 @@ TEST(larger_than_memory) {
     size_t count = 0;
     large_vector(vectors, 1000000 + i);
     OK(s, emb_nearest(s, vectors, 1, K, NULL,
-                      &(emb_neighbours){got, distances, &count}));
+                      &(emb_neighbours){got, distances, &count, NULL, NULL}));
     CHECK_EQ_INT(count, K);
     for (size_t j = 0; j < count; j++)
       right += nearer_than(vectors, rows, distances[j]) < K;
@@ -94,10 +94,10 @@ static void same_in_one_call(emb_session *s, emb_nearest_how how) {
     near_vector(queries + i * NEAR_DIM, 700000 + i, 1);
   how.threads = 3;
   OK(s, emb_nearest(s, queries, ASKED, K, &how,
-                    &(emb_neighbours){keys, distances, counts}));
+                    &(emb_neighbours){keys, distances, counts, NULL, NULL}));
   for (size_t i = 0; i < ASKED; i++) {
     OK(s, emb_nearest(s, queries + i * NEAR_DIM, 1, K, &how,
-                      &(emb_neighbours){one, of_one, &count}));
+                      &(emb_neighbours){one, of_one, &count, NULL, NULL}));
     CHECK_EQ_INT(counts[i], count);
     CHECK(memcmp(keys + i * K, one, count * sizeof *one) == 0);
     CHECK(memcmp(distances + i * K, of_one, count * sizeof *of_one) == 0);

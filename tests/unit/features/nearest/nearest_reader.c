@@ -94,7 +94,7 @@ static int64_t search(struct table *t, int64_t like) {
   int64_t keys[K] = {0}, want[K] = {0};
   double distances[K];
   size_t count = 0;
-  emb_neighbours found = {keys, distances, &count};
+  emb_neighbours found = {keys, distances, &count, NULL, NULL};
   int64_t before = bytes_read(t);
   row_vector(query, like, 7);
   nearest_by_hand(t, query, want);
@@ -259,7 +259,7 @@ TEST(reader_finds_damage) {
         int64_t keys[K];
         double distances[K];
         size_t count;
-        emb_neighbours found = {keys, distances, &count};
+        emb_neighbours found = {keys, distances, &count, NULL, NULL};
         GIVES(t.s, EMB_CORRUPT, emb_nearest(t.s, query, 1, K, NULL, &found));
       }
       CHECK(help_close(t.store, t.s));

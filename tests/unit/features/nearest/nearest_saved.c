@@ -59,8 +59,9 @@ static void answer(emb_session *s, struct answers *to) {
   static size_t counts[ASKED];
   for (int64_t i = 0; i < ASKED; i++)
     near_vector(queries + i * NEAR_DIM, 500000 + i, 1);
-  OK(s, emb_nearest(s, queries, ASKED, NEAR_K, NULL,
-                    &(emb_neighbours){to->keys, to->distances, counts}));
+  OK(s, emb_nearest(
+            s, queries, ASKED, NEAR_K, NULL,
+            &(emb_neighbours){to->keys, to->distances, counts, NULL, NULL}));
 }
 
 static void same_after(const char *index) {
@@ -201,7 +202,7 @@ TEST(steps_before_a_close) {
     size_t count;
     near_vector(query, key, 2);
     OK(s, emb_nearest(s, query, 1, 1, NULL,
-                      &(emb_neighbours){&got, &distance, &count}));
+                      &(emb_neighbours){&got, &distance, &count, NULL, NULL}));
     found += got == key;
   }
   CHECK(found > KEYS / 10 - 3);

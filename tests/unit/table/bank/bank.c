@@ -307,7 +307,7 @@ static int by_nearest(emb_session *s) {
   double distance;
   size_t n;
   return emb_nearest(s, row, 1, 1, NULL,
-                     &(emb_neighbours){&key, &distance, &n});
+                     &(emb_neighbours){&key, &distance, &n, NULL, NULL});
 }
 static int by_snapshot(emb_session *s) {
   int rc = emb_snapshot(s, "s");
