@@ -223,11 +223,13 @@ int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                       int column) {
   struct ext_cursor *cursor = (struct ext_cursor *)base;
   struct ext_table *table = ext_cursor_table(cursor);
-  int vector = ext_vector_of(&ext_vtab(table)->options, column);
-  int beside = ext_beside_of(&ext_vtab(table)->options, column);
+  int vector, beside;
   emb_assert(ext_cursor_valid(cursor) && cursor->at < cursor->n);
+  /* Each column that an UPDATE does not set: first, for there are many. */
   if (cursor->flags & EXT_PLAN_LAZY && sqlite3_vtab_nochange(context))
     return SQLITE_OK;
+  vector = ext_vector_of(&ext_vtab(table)->options, column);
+  beside = ext_beside_of(&ext_vtab(table)->options, column);
   if (cursor->flags & EXT_PLAN_LAZY && ext_column_is_hidden(column))
     ext_vtab(table)->update_reads |= ext_column_bit(column);
   if (cursor->is_batch)

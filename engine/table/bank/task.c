@@ -49,6 +49,7 @@ void bank_begin(emb_store *store) {
   bank->given_bytes =
       offsetof(struct bank_given, u) + (size_t)bank->dim * element;
   store->averages = bank->rule.is_on;
+  store->average = bank__apply_gradients;
 }
 
 static int bank_is_empty(const struct bank *bank) {
