@@ -390,8 +390,7 @@ void emb_session_interrupt(emb_session *session, int (*interrupt)(void *),
 /* Shared by the sessions of one caller, which uses one at a time.  NULL, the
 ** default: each call of the session may wait as long as emb_patience says. */
 void emb_session_patience(emb_session *session, emb_patience *patience);
-/* For the next call that this thread makes of a store, not of a session, or of
-** emb_drop. */
+/* For this thread's next call of a store, not of a session, or of emb_drop. */
 void emb_wait_with(emb_patience *patience);
 /* Called while a Get that counts waits for leases of others.  Non-zero when the
 ** caller holds something, as a lock of the coordinator's, that keeps others
@@ -511,8 +510,7 @@ void emb_session_time(emb_session *session, uint32_t seconds);
 int emb_tracks(emb_session *session, const int64_t *keys, size_t n,
                emb_track *tracks, uint8_t *found);
 
-/* Learning rates, of optimizers and of calls: what float32 holds, with an
-** inverse. */
+/* Learning rates, of optimizers and calls: what has an inverse in float32. */
 #define EMB_LR_MIN 1e-30
 #define EMB_LR_MAX 1e6
 

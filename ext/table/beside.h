@@ -105,18 +105,27 @@ static inline void ext_beside_leave(struct ext_beside_scan *scan) {
 ** ext_beside_end gets. */
 int ext_beside_begin(struct ext_table *table, int *level, char **err);
 int ext_beside_end(struct ext_table *table, int level, int rc, char **err);
-/* Has the statement a value for one of them? */
-int ext_beside_is_given(struct ext_table *table, sqlite3_value **argv,
-                        int is_insert);
-/* SQLITE_ERROR: it has, beside `what`. */
-int ext_beside_refuse(struct ext_table *table, sqlite3_value **argv,
-                      int is_insert, const char *what, char **err);
-/* The row of a key, new or in place of another; argv as xUpdate has it. */
-int ext_beside_insert(struct ext_table *table, sqlite3_value **argv,
-                      int64_t key, char **err);
+/* What a statement says of them: values of SQLite's, as long as the call. */
+struct ext_beside_values {
+  sqlite3_value **at; /* beside_count of them */
+  int updates;        /* what is not set stays as it is, else is NULL */
+  int given;          /* some are set, or not NULL */
+};
+/* Those of xUpdate's argv. */
+struct ext_beside_values ext_beside_values(struct ext_table *table,
+                                           sqlite3_value **argv, int is_insert);
+/* SQLITE_ERROR: some are given, beside `what`. */
+int ext_beside_refuse(struct ext_table *table,
+                      const struct ext_beside_values *values, const char *what,
+                      char **err);
+/* The row of a key, new or in place of another. */
+int ext_beside_insert(struct ext_table *table,
+                      const struct ext_beside_values *values, int64_t key,
+                      char **err);
 /* What an UPDATE sets, of a row that gets another key or keeps its own. */
-int ext_beside_update(struct ext_table *table, sqlite3_value **argv,
-                      int64_t from, int64_t to, char **err);
+int ext_beside_update(struct ext_table *table,
+                      const struct ext_beside_values *values, int64_t from,
+                      int64_t to, char **err);
 int ext_beside_delete(struct ext_table *table, int64_t key, char **err);
 /* Of n keys, those that are no row yet begin without. */
 int ext_beside_clean(struct ext_table *table, const int64_t *keys, size_t n,

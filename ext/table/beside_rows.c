@@ -16,8 +16,6 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-#define COLUMN(argv, column) ((argv)[2 + (column)])
-
 enum beside_kind { BESIDE_READ, BESIDE_PUT, BESIDE_MOVE, BESIDE_DELETE };
 enum { BESIDE_KINDS = BESIDE_DELETE + 1 };
 
@@ -191,41 +189,38 @@ int ext_beside_end(struct ext_table *table, int level, int rc, char **err) {
   return rc == SQLITE_OK && ended ? ext_link_error(link, ended, err) : rc;
 }
 
-int ext_beside_is_given(struct ext_table *table, sqlite3_value **argv,
-                        int is_insert) {
+struct ext_beside_values ext_beside_values(struct ext_table *table,
+                                           sqlite3_value **argv,
+                                           int is_insert) {
   const struct ext_options *options = &ext_vtab(table)->options;
-  for (int i = 0; i < options->beside_count; i++) {
-    sqlite3_value *value = COLUMN(argv, ext_beside_at(options, i));
-    if (is_insert ? sqlite3_value_type(value) != SQLITE_NULL
-                  : !sqlite3_value_nochange(value))
-      return 1;
-  }
-  return 0;
+  struct ext_beside_values values = {argv + 2 + ext_beside_at(options, 0),
+                                     !is_insert, 0};
+  for (int i = 0; i < options->beside_count && !values.given; i++)
+    values.given = is_insert ? sqlite3_value_type(values.at[i]) != SQLITE_NULL
+                             : !sqlite3_value_nochange(values.at[i]);
+  return values;
 }
 
-/* UPDATE ... FROM gives a value to each column, whether it is set or not. */
-int ext_beside_refuse(struct ext_table *table, sqlite3_value **argv,
-                      int is_insert, const char *what, char **err) {
-  const struct ext_options *options = &ext_vtab(table)->options;
-  if (!is_insert && !sqlite3_value_nochange(COLUMN(argv, EXT_KEYS)))
-    return SQLITE_OK;
-  return ext_beside_is_given(table, argv, is_insert)
+int ext_beside_refuse(struct ext_table *table,
+                      const struct ext_beside_values *values, const char *what,
+                      char **err) {
+  return values->given
              ? ext_error(err, SQLITE_ERROR, "either %s or %s, not both",
-                         options->beside[0].name, what)
+                         ext_vtab(table)->options.beside[0].name, what)
              : SQLITE_OK;
 }
 
 /* Binds what is given, and of the other columns what stands in `old`, or
 ** nothing; *some: not all are NULL. */
 static int beside_bind(struct ext_table *table, sqlite3_stmt *statement,
-                       sqlite3_value **argv, int is_insert, sqlite3_stmt *old,
-                       int *some) {
+                       const struct ext_beside_values *values,
+                       sqlite3_stmt *old, int *some) {
   const struct ext_options *options = &ext_vtab(table)->options;
   int rc = SQLITE_OK;
   *some = 0;
   for (int i = 0; i < options->beside_count && rc == SQLITE_OK; i++) {
-    sqlite3_value *value = COLUMN(argv, ext_beside_at(options, i));
-    if (!is_insert && sqlite3_value_nochange(value)) {
+    sqlite3_value *value = values->at[i];
+    if (values->updates && sqlite3_value_nochange(value)) {
       if (old == NULL)
         continue;
       value = sqlite3_column_value(old, i + 1);
@@ -248,19 +243,20 @@ int ext_beside_delete(struct ext_table *table, int64_t key, char **err) {
   return beside_run(table, statement, err);
 }
 
-int ext_beside_insert(struct ext_table *table, sqlite3_value **argv,
-                      int64_t key, char **err) {
+int ext_beside_insert(struct ext_table *table,
+                      const struct ext_beside_values *values, int64_t key,
+                      char **err) {
   sqlite3_stmt *statement;
   int some, rc;
   if (!ext_beside_is(table))
     return SQLITE_OK;
-  if (!ext_beside_is_given(table, argv, 1))
+  if (!values->given)
     return ext_beside_delete(table, key, err);
   rc = beside_statement(table, BESIDE_PUT, &statement, err);
   if (rc != SQLITE_OK)
     return rc;
   sqlite3_bind_int64(statement, 1, key);
-  rc = beside_bind(table, statement, argv, 1, NULL, &some);
+  rc = beside_bind(table, statement, values, NULL, &some);
   if (rc == SQLITE_OK)
     return beside_run(table, statement, err);
   sqlite3_clear_bindings(statement);
@@ -274,15 +270,15 @@ struct merged {
 
 /* The row at `from` with what the UPDATE sets, bound to a statement. */
 static int merge_row(struct ext_table *table, sqlite3_stmt *statement,
-                     sqlite3_value **argv, int64_t from, struct merged *row,
-                     char **err) {
+                     const struct ext_beside_values *values, int64_t from,
+                     struct merged *row, char **err) {
   sqlite3_stmt *old;
   int rc = beside_statement(table, BESIDE_READ, &old, err);
   if (rc != SQLITE_OK)
     return rc;
   sqlite3_bind_int64(old, 1, from);
   row->there = sqlite3_step(old) == SQLITE_ROW;
-  rc = beside_bind(table, statement, argv, 0, row->there ? old : NULL,
+  rc = beside_bind(table, statement, values, row->there ? old : NULL,
                    &row->some);
   if (sqlite3_reset(old) != SQLITE_OK || rc != SQLITE_OK) {
     rc = rc == SQLITE_OK ? sqlite3_errcode(table->conn->db) : rc;
@@ -293,13 +289,14 @@ static int merge_row(struct ext_table *table, sqlite3_stmt *statement,
 }
 
 /* What an UPDATE sets of a row that keeps its key, or has none at `from`. */
-static int put_merged(struct ext_table *table, sqlite3_value **argv,
-                      int64_t from, int64_t to, char **err) {
+static int put_merged(struct ext_table *table,
+                      const struct ext_beside_values *values, int64_t from,
+                      int64_t to, char **err) {
   sqlite3_stmt *statement;
   struct merged row;
   int rc = beside_statement(table, BESIDE_PUT, &statement, err);
   if (rc == SQLITE_OK)
-    rc = merge_row(table, statement, argv, from, &row, err);
+    rc = merge_row(table, statement, values, from, &row, err);
   if (rc != SQLITE_OK)
     return rc;
   if (row.some) {
@@ -311,25 +308,24 @@ static int put_merged(struct ext_table *table, sqlite3_value **argv,
                                  : SQLITE_OK;
 }
 
-int ext_beside_update(struct ext_table *table, sqlite3_value **argv,
-                      int64_t from, int64_t to, char **err) {
+int ext_beside_update(struct ext_table *table,
+                      const struct ext_beside_values *values, int64_t from,
+                      int64_t to, char **err) {
   sqlite3_stmt *statement;
   struct merged row;
   int rc;
   if (!ext_beside_is(table))
     return SQLITE_OK;
   if (from == to)
-    return ext_beside_is_given(table, argv, 0)
-               ? put_merged(table, argv, from, to, err)
-               : SQLITE_OK;
+    return values->given ? put_merged(table, values, from, to, err) : SQLITE_OK;
   rc = beside_statement(table, BESIDE_MOVE, &statement, err);
   if (rc == SQLITE_OK)
-    rc = merge_row(table, statement, argv, from, &row, err);
+    rc = merge_row(table, statement, values, from, &row, err);
   if (rc != SQLITE_OK)
     return rc;
   if (!row.there) {
     sqlite3_clear_bindings(statement);
-    return put_merged(table, argv, from, to, err);
+    return put_merged(table, values, from, to, err);
   }
   sqlite3_bind_int64(statement, 1, to);
   sqlite3_bind_int64(statement, ext_vtab(table)->options.beside_count + 2,

@@ -175,14 +175,14 @@ uint32_t ext_vector_first(const struct ext_options *options, uint32_t i);
 
 enum ext_kind { EXT_NUMBER, EXT_SIZE, EXT_CHOICE, EXT_TEXT };
 /* Whether 'set name' may change it, and when that takes effect. */
-enum ext_change { EXT_FIXED, EXT_AT_COMMIT, EXT_AT_OPEN };
+enum ext_changeable { EXT_FIXED, EXT_AT_COMMIT, EXT_AT_OPEN };
 
 /* An option; options.c has the table of all.  The value is a field of struct
 ** ext_options, `width` bytes `at` its beginning; width 0: only the flag. */
 struct ext_option {
   const char *name;
   enum ext_kind kind;
-  enum ext_change change;
+  enum ext_changeable change;
   size_t at, width;
   size_t in_column; /* of a text that a vector column may have of its own:
                        where, in emb_segment; else 0 */
@@ -250,7 +250,7 @@ struct ext_vtab {
   struct ext_cursor *spare; /* a closed one, or NULL (cursor.c) */
   int searched_reads; /* a search for neighbours was asked for their vectors */
   int update_reads; /* hidden columns that the last UPDATE has read, a bit each
-                       (update.c) */
+                       (change_parse.c) */
   struct ext_beside *beside; /* what is kept for the columns beside the vector,
                                 or NULL */
   struct ext_beside_sets *sets; /* the same for conditions on them */
@@ -407,13 +407,11 @@ int ext_cursor_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context,
                       int column);
 int ext_cursor_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid);
 
-/* ---- writes: gradient.c, update.c ---------------------------------------- */
+/* ---- writes: change_parse.c, gradient.c, update.c ------------------------ */
 
-/* What UPDATE and INSERT do when a gradient is given. */
-int ext_gradient_update(struct ext_table *table, sqlite3_value **argv,
-                        int64_t key, char **err);
-int ext_gradient_insert(struct ext_table *table, sqlite3_value **argv,
-                        sqlite3_int64 *rowid, char **err);
+/* The time of a write, 0: NULL, or SQL's NULL, is given. */
+int ext_update_time_read(struct ext_table *table, sqlite3_value *value,
+                         uint32_t *time, char **err);
 /* The time of what the table's session writes until ext_update_time_end: NULL,
 ** or SQL's NULL, is the table's clock. */
 int ext_update_time(struct ext_table *table, sqlite3_value *time, char **err);

@@ -44,7 +44,7 @@ static size_t list(emb_store *store, emb_client *clients, size_t max) {
   return n;
 }
 
-size_t server_list_clients(emb_store *store, emb_client *clients, size_t max) {
+size_t server__list_clients(emb_store *store, emb_client *clients, size_t max) {
   struct env *env = store->core.env;
   emb_client owner = {.user = -1, .is_owner = 1};
   size_t n = 1;

@@ -11,7 +11,7 @@ static int serve_init(emb_store *store, emb_err *err) {
   (void)err;
   store->serve = route__own;
   store->tell = route__tell;
-  store->clients = server_list_clients;
+  store->clients = server__list_clients;
   return EMB_OK;
 }
 

@@ -33,7 +33,7 @@ struct server_client {
 size_t server__clients(struct server *server, struct server_client *clients,
                        size_t max);
 /* local_clients, for whoever has the store open. */
-size_t server_list_clients(emb_store *store, emb_client *clients, size_t max);
+size_t server__list_clients(emb_store *store, emb_client *clients, size_t max);
 /* Carried out for all that are and were there. */
 uint64_t server__calls(struct server *server);
 

@@ -226,6 +226,8 @@ struct rmw_ask;
 int bank_at_once(const emb_session *s, const emb_update *how);
 /* Gradients of a call of such, or which are averaged where the store does. */
 int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once);
+/* What the store's `average` is. */
+int bank__apply_gradients(emb_session *s, const struct rmw_ask *ask);
 
 static inline struct bank *bank_of(const emb_store *store) {
   return store->features[FEATURE_bank];

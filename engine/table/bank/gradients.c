@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** gradients.c -- emb_apply_gradients: at once, or kept for the average.
+** gradients.c -- emb_apply_gradients of a store that averages: at once, or kept
+** for the average.
 **
 ** AT ONCE   although the table averages, after what is pending of the keys:
 **           gradients with the vectors they were computed from (how->read),
@@ -281,12 +282,6 @@ int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once) {
   return rc ? rc : rmw_gradients(s, ask);
 }
 
-int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
-                          const float *gradients, const emb_update *how,
-                          const emb_rows *to) {
-  return bank_gradients(
-      s,
-      &(struct rmw_ask){
-          .keys = keys, .n = n, .gradients = gradients, .how = how, .to = to},
-      bank_at_once(s, how));
+int bank__apply_gradients(emb_session *s, const struct rmw_ask *ask) {
+  return bank_gradients(s, ask, bank_at_once(s, ask->how));
 }

@@ -52,6 +52,7 @@ static int bank_begin(emb_store *store, emb_err *err) {
   bank->given_bytes =
       offsetof(struct bank_given, u) + (size_t)bank->dim * element;
   store->averages = bank->rule.is_on;
+  store->average = bank__apply_gradients;
   return EMB_OK;
 }
 

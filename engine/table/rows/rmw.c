@@ -77,6 +77,15 @@ int rmw_gradients(emb_session *s, const struct rmw_ask *ask) {
   return change__rows(s, &batch, &change);
 }
 
+int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
+                          const float *gradients, const emb_update *how,
+                          const emb_rows *to) {
+  const struct rmw_ask ask = {
+      .keys = keys, .n = n, .gradients = gradients, .how = how, .to = to};
+  return s->store->averages ? s->store->average(s, &ask)
+                            : rmw_gradients(s, &ask);
+}
+
 int rmw_averages(emb_session *s, const struct rmw_batch *averages) {
   struct row_change change;
   struct write_batch batch = {.keys = averages->keys,

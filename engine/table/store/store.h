@@ -17,7 +17,8 @@
 
 struct job;
 struct worker;
-struct server; /* remote/serve/ */
+struct rmw_ask; /* rows/rmw.h */
+struct server;  /* remote/serve/ */
 
 struct jobs { /* job.h */
   pthread_mutex_t lock;
@@ -90,7 +91,9 @@ struct emb_store {
   /* At the end of a call that wrote: removes some rows if there are too many
   ** (retention/forget.c). */
   void (*forget)(emb_session *);
-  int averages;                  /* there are; set before the first session */
+  int averages; /* there are; set before the first session */
+  /* What emb_apply_gradients does where there are (bank/gradients.c). */
+  int (*average)(emb_session *, const struct rmw_ask *);
   struct recovery *doubt;        /* own_lock: of the transaction in doubt */
   _Atomic uint64_t in_doubt;     /* its number */
   _Atomic uint64_t refreshed_us; /* when a reader last looked for a newer one */
