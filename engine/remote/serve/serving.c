@@ -267,7 +267,7 @@ static uint32_t serve_answer(struct serving *v) {
     serving__tell(v->server);
   }
   slot->result = rc ? (uint64_t)(uint32_t)rc : result;
-  slot->met_doubt = s->met_doubt;
+  slot->met_doubt = s->doubt.met;
   slot->code = s->err.code;
   snprintf(slot->text, sizeof slot->text, "%s", s->err.text);
   uint32_t holds = run__holds(&v->run);
@@ -360,7 +360,7 @@ static void finish_tickets(struct serving *v) {
   v->is_finishing = 1;
   while (rc != EMB_INTERRUPT && !serving__is_over(v) &&
          !EMB_SEED(SEED_LEAVING_OWNER_CANCELS)) {
-    const struct job *job = s->tickets;
+    const struct job *job = s->tickets.first;
     while (job && job->call) {
       job = job->sibling;
     }

@@ -272,7 +272,7 @@ static int keep_gradients(emb_session *s, const struct rmw_ask *ask) {
 }
 
 int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once) {
-  if (!s->store->averages) {
+  if (!s->store->average) {
     return rmw_gradients(s, ask);
   }
   if (!at_once) {

@@ -198,21 +198,21 @@ static uint32_t without_held(emb_session *s, struct bank_piece *piece,
 
 int bank__apply(emb_session *s, struct bank_piece *piece, uint64_t pass) {
   struct bank *bank = bank_of(s->store);
-  uint64_t timeout_ms = s->timeout_ms;
-  int has_timeout = s->has_timeout;
+  uint64_t timeout_ms = s->timeout.ms;
+  int has_timeout = s->timeout.is_set;
   piece->steps = 0;
   piece->any_held = 0;
   uint32_t n = without_held(s, piece, pass);
   for (uint32_t i = 0; i < n; i++) {
     average_item(bank, piece, i);
   }
-  s->timeout_ms = 0;
-  s->has_timeout = 1;
+  s->timeout.ms = 0;
+  s->timeout.is_set = 1;
   int rc = core_failed(s->core, &s->err);
   rc = rc ? rc : check_numbers(s);
   rc = rc ? rc : step_runs(s, piece, n);
-  s->timeout_ms = timeout_ms;
-  s->has_timeout = has_timeout;
+  s->timeout.ms = timeout_ms;
+  s->timeout.is_set = has_timeout;
   count_add(&bank->steps, piece->steps);
   for (uint32_t i = 0; i < n; i++) {
     bank__finish(bank, &piece->items[i], !piece->left[i], pass);
