@@ -129,7 +129,7 @@ static int may_begin(emb_session *s) {
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "no backup inside a transaction");
   }
-  if (!rc && (atomic_load(&s->store->own.readonly) || s->only_reads)) {
+  if (!rc && (atomic_load(&s->store->own.readonly) || s->client.only_reads)) {
     return own_refresh(s);
   }
   return rc ? rc : own_claim(s);
@@ -182,10 +182,10 @@ int local_backup_freeze(emb_backup *b) {
   /* Allocated first: what is enlisted has a user that gives it back. */
   emb_snap *snap = env->allocate(env, sizeof *snap);
   rc = snap ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
-  rc =
-      rc ? rc
-         : snapshot_finish(&b->making, b->owner ? snapshots_of(s->store) : NULL,
-                           s->interrupt.ask, s->interrupt.arg, &snapshot);
+  rc = rc ? rc
+          : snapshot_finish(
+                &b->making, b->owner ? snapshots_of(s->store) : NULL,
+                s->waits.interrupt, s->waits.interrupt_arg, &snapshot);
   if (rc) {
     env->release(env, snap);
     return rc;

@@ -145,7 +145,7 @@ static int delta_start(emb_delta *delta) {
   if (rc) {
     return rc;
   }
-  s->scans++;
+  s->scan.open++;
   atomic_fetch_add(&s->store->sessions.scans, 1);
   scan->since = from->version;
   scan->consumer = from->page ? &delta->consumer : NULL;

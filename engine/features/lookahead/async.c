@@ -398,7 +398,7 @@ static int copy_rows(struct job *job, const float *vectors, size_t done,
   }
   memcpy(job->copy, vectors + done * dim, n * dim * sizeof(float));
   memmove(job->keys, job->keys + done, n * sizeof *job->keys);
-  job->time = s->time;
+  job->time = s->clock.time;
   for (size_t i = 0; call && i < n; i++) {
     job->give[i] =
         (uint8_t)bound_take(s, job->keys[i], hash_key(job->keys[i]), call);
@@ -412,7 +412,7 @@ static int copy_rows(struct job *job, const float *vectors, size_t done,
 static int run_write(emb_session *w, struct job *job, size_t from, size_t to) {
   struct write_batch batch = {
       .keys = job->keys + from, .n = to - from, .wait = 1};
-  w->time = job->time;
+  w->clock.time = job->time;
   int rc = put_rows(w, &batch, job->copy + from * w->core->layout.dim);
   /* When the new vector can be read, and not before. */
   epoch_enter(&w->core->epoch, w->slot);

@@ -29,7 +29,7 @@ enum { DELETE_MAX = 1024 };
 
 static int restore_interrupted(void *arg) {
   emb_session *s = arg;
-  return s->interrupt.ask && s->interrupt.ask(s->interrupt.arg);
+  return s->waits.interrupt && s->waits.interrupt(s->waits.interrupt_arg);
 }
 
 int restore_enter(emb_session *s) {
@@ -255,13 +255,13 @@ static int restore_apply(struct restore *r) {
     return rc;
   }
   /* The table is what the file says: an interrupt comes too late. */
-  int (*interrupt_before)(void *) = s->interrupt.ask;
-  s->interrupt.ask = NULL;
+  int (*interrupt_before)(void *) = s->waits.interrupt;
+  s->waits.interrupt = NULL;
   restore_settle(r);
   rc = local_checkpoint(s);
   rc = rc ? rc : restore_note_position(r);
   rc = rc ? rc : chain_step(r, NULL, 1);
-  s->interrupt.ask = interrupt_before;
+  s->waits.interrupt = interrupt_before;
   return rc;
 }
 

@@ -28,8 +28,8 @@ int local_snapshot(emb_session *s, const char *name) {
   rc = snapshot__make(s->core, snapshots_of(store), name,
                       &(struct snapshot_caller){.slot = store->work_slot,
                                                 .settle = &store->open_txn.lock,
-                                                .stop = s->interrupt.ask,
-                                                .arg = s->interrupt.arg},
+                                                .stop = s->waits.interrupt,
+                                                .arg = s->waits.interrupt_arg},
                       &s->err);
   pthread_mutex_unlock(&s->core->ckpt_lock);
   return rc;

@@ -26,9 +26,9 @@
 /* ---- the sessions -------------------------------------------------------- */
 
 static void control_wait_with(emb_session *s, emb_patience *patience) {
-  s->patience = patience;
-  s->interrupt.ask = patience ? patience->interrupt : NULL;
-  s->interrupt.arg = patience ? patience->interrupt_arg : NULL;
+  s->waits.patience = patience;
+  s->waits.interrupt = patience ? patience->interrupt : NULL;
+  s->waits.interrupt_arg = patience ? patience->interrupt_arg : NULL;
 }
 
 /* The one that is kept, or NULL. */
@@ -98,7 +98,7 @@ void route_close(emb_store *store) {
 
 /* See route_open. */
 static int control_link(emb_session *s, int *is_served, emb_err *err) {
-  emb_patience *p = s->patience, *opens = s->store->config.patience;
+  emb_patience *p = s->waits.patience, *opens = s->store->config.patience;
   emb_patience moment = {.limit_us = MOMENT_US};
   link__close(s);
   if (opens) {

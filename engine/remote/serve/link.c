@@ -453,7 +453,7 @@ static void fill(emb_session *s, struct asking *a, uint64_t object) {
   q->timeout_ms = s->core->timeout_ms;
   q->statement = s->leases.statement;
   q->doubt_seen = s->doubt.seen;
-  q->time = s->time;
+  q->time = s->clock.time;
   q->reserved = 0;
   memset(q->views, 0, sizeof q->views);
   memcpy(q->words, a->words, sizeof q->words);
@@ -685,7 +685,7 @@ static int await_answer(emb_session *s, int call) {
     uint64_t now = env->now_us(env);
     listen_to_owner(s, call, &w, now);
     int rc = EMB_OK;
-    if (s->interrupt.ask && s->interrupt.ask(s->interrupt.arg)) {
+    if (s->waits.interrupt && s->waits.interrupt(s->waits.interrupt_arg)) {
       rc = cancel_call(s, call, &w, now);
     }
     if (!rc && now - w.since_us >= w.limit_us) {

@@ -27,7 +27,7 @@ void run__init(struct runner *run, emb_session *s, int readonly,
                int is_foreign) {
   memset(run, 0, sizeof *run);
   run->s = s;
-  run->readonly = s->only_reads = readonly;
+  run->readonly = s->client.only_reads = readonly;
   run->is_foreign = is_foreign;
   shape__units(s, &run->units);
 }
@@ -341,9 +341,9 @@ static int find_asked(struct runner *run, const struct shape *shape,
 static void set_session(struct runner *run, const struct shape *shape,
                         const struct link_request *q) {
   emb_session *s = run->s;
-  s->timeout.ms = q->timeout_ms < MS_MAX ? q->timeout_ms : MS_MAX;
-  s->timeout.is_set = 1;
-  s->time = q->time;
+  s->waits.timeout_ms = q->timeout_ms < MS_MAX ? q->timeout_ms : MS_MAX;
+  s->waits.has_timeout = 1;
+  s->clock.time = q->time;
   s->doubt.asks = (q->flags & REQUEST_DECIDES) && shape->object == OF_SESSION;
   s->doubt.seen = q->doubt_seen;
   s->doubt.met = 0;

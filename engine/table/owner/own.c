@@ -533,7 +533,7 @@ static int pay(emb_store *store, emb_err *err) {
 
 int own_claim(emb_session *s) {
   emb_store *store = s->store;
-  if (atomic_load(&store->own.readonly) || s->only_reads) {
+  if (atomic_load(&store->own.readonly) || s->client.only_reads) {
     return session_error(s, EMB_READONLY, "%s is open read-only", s->core->dir);
   }
   if (atomic_load(&store->dropped)) {
@@ -600,7 +600,7 @@ int own_may_write(emb_session *s, int *may) {
   emb_store *store = s->store;
   int rc = EMB_OK;
   *may = 0;
-  if (atomic_load(&store->own.readonly) || s->only_reads) {
+  if (atomic_load(&store->own.readonly) || s->client.only_reads) {
     return EMB_OK;
   }
   if (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
@@ -686,7 +686,7 @@ static int refresh_when_recovered(emb_session *s, int begun) {
     if (rc != OWN_RECOVERING && rc != OWN_SERVED) {
       return rc;
     }
-    if (s->route.may_ask && !s->scans && !begun) {
+    if (s->route.may_ask && !s->scan.open && !begun) {
       s->route.recovering = 1;
       return CALL_ELSEWHERE;
     }
@@ -710,7 +710,7 @@ static int refresh_when_recovered(emb_session *s, int begun) {
 static int is_held(const emb_session *s) {
   emb_store *store = s->store;
   return atomic_load(&store->sessions.scans) &&
-         (s->in_scan || !own_may_ask(store) || own_is_current(store));
+         (s->scan.is_reading || !own_may_ask(store) || own_is_current(store));
 }
 
 int own_refresh(emb_session *s) {

@@ -96,7 +96,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
       return session_error(s, rc, "out of memory");
     }
   }
-  s->scans++;
+  s->scan.open++;
   *out = scan;
   return EMB_OK;
 }
@@ -113,7 +113,7 @@ void scan_finish(emb_scan *scan) {
   }
   scan_free_buffers(scan);
   env->release(env, scan->keys);
-  s->scans--;
+  s->scan.open--;
   hold_end(s, scan->held);
 }
 
@@ -606,8 +606,8 @@ static int next_of_scan(emb_scan *scan, size_t max, const emb_rows *to,
 
 int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                          size_t *n) {
-  scan->s->in_scan = 1; /* what it reads itself is of its checkpoint */
+  scan->s->scan.is_reading = 1; /* what it reads itself is of its checkpoint */
   int rc = next_of_scan(scan, max, to, n);
-  scan->s->in_scan = 0;
+  scan->s->scan.is_reading = 0;
   return rc;
 }

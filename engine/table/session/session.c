@@ -172,13 +172,15 @@ int emb_session_open(emb_store *store, emb_session **session, emb_err *err) {
 
 const char *emb_errmsg(const emb_session *s) { return s->err.text; }
 int emb_errcode(const emb_session *s) { return s->err.code; }
-void emb_session_time(emb_session *s, uint32_t seconds) { s->time = seconds; }
+void emb_session_time(emb_session *s, uint32_t seconds) {
+  s->clock.time = seconds;
+}
 emb_store *emb_session_store(const emb_session *s) { return s->store; }
 
 void emb_session_interrupt(emb_session *s, int (*interrupt)(void *),
                            void *arg) {
-  s->interrupt.ask = interrupt;
-  s->interrupt.arg = arg;
+  s->waits.interrupt = interrupt;
+  s->waits.interrupt_arg = arg;
 }
 
 void emb_session_blocks(emb_session *s, int (*blocks)(void *, int), void *arg) {
@@ -210,34 +212,34 @@ int session_error(emb_session *s, int code, const char *format, ...) {
 }
 
 int session_wait_room(emb_session *s) {
-  return core_wait_room(s->core, 0, s->interrupt.ask, s->interrupt.arg,
+  return core_wait_room(s->core, 0, s->waits.interrupt, s->waits.interrupt_arg,
                         &s->err);
 }
 
 int session_wait_kept(emb_session *s) {
-  return core_wait_room(s->core, 1, s->interrupt.ask, s->interrupt.arg,
+  return core_wait_room(s->core, 1, s->waits.interrupt, s->waits.interrupt_arg,
                         &s->err);
 }
 
 int session_interrupted(emb_session *s) {
-  return s->interrupt.ask && s->interrupt.ask(s->interrupt.arg)
+  return s->waits.interrupt && s->waits.interrupt(s->waits.interrupt_arg)
              ? session_error(s, EMB_INTERRUPT, "interrupted")
              : EMB_OK;
 }
 
 int session_poll(emb_session *s) {
   struct env *env = s->core->env;
-  uint64_t now = s->interrupt.ask ? env->now_us(env) : 0;
-  if (now - s->interrupt.polled_us < POLL_US) {
+  uint64_t now = s->waits.interrupt ? env->now_us(env) : 0;
+  if (now - s->waits.polled_us < POLL_US) {
     return EMB_OK;
   }
-  s->interrupt.polled_us = now;
+  s->waits.polled_us = now;
   return session_interrupted(s);
 }
 
 int session_lock(emb_session *s, pthread_mutex_t *lock) {
   emb_assert(epoch_outside()); /* E1 */
-  if (!s->interrupt.ask) {
+  if (!s->waits.interrupt) {
     pthread_mutex_lock(lock);
     return EMB_OK;
   }

@@ -39,16 +39,26 @@ struct cold { /* a key whose record is on disk */
 typedef int (*cold_use)(emb_session *s, void *arg, uint32_t row, int64_t key,
                         const struct rec *rec);
 
-/* How long it waits, and who says that it is to stop. */
-struct session_interrupt {
-  int (*ask)(void *);
-  void *arg;
-  uint64_t polled_us; /* session_poll's last time */
+/* How long its calls wait, and what may end that. */
+struct session_waits {
+  emb_patience *patience; /* emb_session_patience; may be NULL */
+  int (*interrupt)(void *);
+  void *interrupt_arg;
+  uint64_t polled_us;  /* session_poll's last time */
+  uint64_t timeout_ms; /* if has_timeout; else the store's */
+  int has_timeout;
 };
-struct session_timeout {
-  uint64_t ms; /* if it is set; else the store's */
-  int is_set;
+
+struct session_clock {
+  uint32_t time; /* of its writes; 0: the store's clock */
+  uint32_t now;  /* the same of the present call (value.c) */
 };
+
+struct session_scan {
+  int open;       /* how many */
+  int is_reading; /* one of this process reads its next rows */
+};
+
 struct session_blocks { /* emb_session_blocks */
   int (*ask)(void *, int);
   void *arg;
@@ -87,6 +97,7 @@ struct session_route {
 struct session_client {
   int64_t process; /* that it works for; 0: this one; below 0: not seen */
   uint64_t number; /* as emb_clients says */
+  int only_reads;  /* it may not write, whatever the process may */
 };
 
 struct session_tickets { /* prefetches and write-backs, oldest first */
@@ -124,13 +135,9 @@ struct emb_session {
   struct epoch_slot *slot;
   struct session_route route;
   emb_err err;
-  uint32_t time;          /* of its writes; 0: the store's clock */
-  uint32_t now;           /* the same of the present call (value.c) */
-  uint64_t random;        /* of admission by chance */
-  int only_reads;         /* it may not write, whatever the process may */
-  emb_patience *patience; /* emb_session_patience; may be NULL */
-  struct session_interrupt interrupt;
-  struct session_timeout timeout;
+  struct session_clock clock;
+  uint64_t random; /* of admission by chance */
+  struct session_waits waits;
   struct session_blocks blocks;
   struct session_doubt doubt;
   struct session_client client;
@@ -138,8 +145,7 @@ struct emb_session {
   struct background *worker; /* it is a worker's; NULL: a user's */
   struct txn *txn;
   struct leases leases;
-  int scans;   /* open */
-  int in_scan; /* a scan of this process reads its next rows */
+  struct session_scan scan;
   struct session_tickets tickets;
   struct session_ahead ahead;
   /* Written by the session, read by emb_stats; relaxed.  Not core's counters:
@@ -171,8 +177,8 @@ int session_valid(const emb_session *s);
 int session_begin(emb_session *s);
 /* How long the session's calls wait. */
 static inline uint64_t session_timeout_us(const emb_session *s) {
-  return 1000 * (s->timeout.is_set
-                     ? s->timeout.ms
+  return 1000 * (s->waits.has_timeout
+                     ? s->waits.timeout_ms
                      : atomic_load_explicit(&s->core->timeout_ms,
                                             memory_order_relaxed));
 }
