@@ -73,25 +73,25 @@ int emb_session_is_dropped(const emb_session *session) {
 
 int emb_commit(emb_session *session) {
   int rc = EMB_OK;
-  if (!session->lost_prepared) {
+  if (!session->route.lost_prepared) {
     rc = route_call(session);
     rc = rc              ? rc
          : session->link ? served_commit(session)
                          : local_commit(session);
   }
-  return session->lost_prepared ? route_decided(session, 1) : rc;
+  return session->route.lost_prepared ? route_decided(session, 1) : rc;
 }
 
 void emb_rollback(emb_session *session) {
   if (session->link) {
     served_rollback(session);
-  } else if (!session->lost_txn) {
+  } else if (!session->route.lost_txn) {
     local_rollback(session);
   }
-  if (session->lost_prepared) {
+  if (session->route.lost_prepared) {
     (void)route_decided(session, 0);
   }
-  session->lost_txn = 0;
+  session->route.lost_txn = 0;
 }
 
 int64_t emb_count(emb_session *session) {
@@ -114,7 +114,7 @@ int64_t emb_count(emb_session *session) {
 /* A ticket is synchronized where it was begun, or without asking anyone if its
 ** owner has gone.  The oldest of both kinds has the lower number. */
 static int is_ticket_here(const emb_session *s, int kind, uint64_t number) {
-  const struct job *job = s->tickets;
+  const struct job *job = s->tickets.first;
   const struct remote_ticket *there = tickets_find(s, kind, number);
   while (job && (job->kind != kind || (number && job->number != number))) {
     job = job->sibling;
@@ -171,7 +171,7 @@ void emb_session_close(emb_session *s) {
   if (store_check(store, NULL) == EMB_OK) {
     served_close(s);
     leave_session(s);
-    atomic_fetch_sub(&store->sessions, 1);
+    atomic_fetch_sub(&store->sessions.count, 1);
     own_unload(store);
   }
 }

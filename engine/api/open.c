@@ -61,13 +61,13 @@ void open__free(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;
   route_leave(store);
-  route_left(store, store->closed_in_peace);
+  route_left(store, store->remote.closed_in_peace);
   route_close(store);
   jobs_stop(store);
   step_stop(store);
   features__free(store);
   emb_check(store_valid(store) && core_valid(core));
-  recovery_free(store->doubt);
+  recovery_free(store->own.doubt);
   own_unlock(store); /* nothing is written any more */
   log_free(&core->log);
   cache_free(&core->cache);
@@ -75,13 +75,13 @@ void open__free(emb_store *store) {
   admission_free(&core->admission);
   frames_free(&core->frames);
   index_free(&core->index);
-  index_free(&store->txn_map);
+  index_free(&store->open_txn.map);
   epoch_free(&core->epoch);
   consumers_free(&store->consumers);
   readers_free(core);
   identity_free(core);
-  if (store->manifest) {
-    env->close(env, store->manifest);
+  if (store->own.manifest) {
+    env->close(env, store->own.manifest);
   }
   env->release(env, core->dir);
   if (core->process) {
@@ -116,7 +116,7 @@ static int load_existing(emb_store *store, emb_err *err) {
     rc = rc || is_served ? rc : own_load_newest(store, &m, err);
   }
   if (is_served) { /* what is asked need not be loaded */
-    atomic_store(&store->unloaded, 1);
+    atomic_store(&store->own.unloaded, 1);
     return EMB_OK;
   }
   return rc;
@@ -170,13 +170,13 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   core->dir = env->allocate(env, length + 1);
   parts_locks(store);
   store->config = *config;
-  store->readonly =
+  store->own.readonly =
       config->flags & EMB_OPEN_READONLY ? STORE_ONLY_READS : STORE_WRITES;
   jobs_init(store);
   consumers_init(&store->consumers, core);
   core->temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
   core->step_mode = (config->flags & EMB_OPEN_STEP) != 0;
-  store->is_alone = (config->flags & EMB_OPEN_ALONE) != 0;
+  store->remote.is_alone = (config->flags & EMB_OPEN_ALONE) != 0;
   store->checkpoint.save = dir_save;
   core->timeout_ms = config->timeout_ms;
   core->staleness = config->staleness;
@@ -214,19 +214,21 @@ int open__close(emb_store *store, emb_err *err) {
   route_leave(store);
   int kept = features__drain(store, err); /* what cannot be applied is lost */
   step_stop(store);
-  if (atomic_load(&store->owner) && !core->temporary &&
-      !atomic_load(&store->dropped) && !atomic_load(&store->owed) &&
-      !atomic_load(&store->in_doubt)) {
+  if (atomic_load(&store->own.is_owner) && !core->temporary &&
+      !atomic_load(&store->dropped) && !atomic_load(&store->own.owed) &&
+      !atomic_load(&store->own.in_doubt)) {
     rc = identity_check(core, err);
     rc = rc ? rc : settle_files(store, err);
     if (!rc) {
       features__settled(store);
     }
-    store->closed_in_peace = !rc && !kept;
-  } else if (atomic_load(&store->owner) && atomic_load(&store->in_doubt) &&
+    store->remote.closed_in_peace = !rc && !kept;
+  } else if (atomic_load(&store->own.is_owner) &&
+             atomic_load(&store->own.in_doubt) &&
              !atomic_load(&store->dropped)) {
     /* The next owner finds in the log what is acknowledged, and decides. */
-    store->closed_in_peace = core_flush_all(core, 0, NULL, NULL) == EMB_OK;
+    store->remote.closed_in_peace =
+        core_flush_all(core, 0, NULL, NULL) == EMB_OK;
     features__left(store);
   } else {
     features__left(store);

@@ -46,10 +46,10 @@ static int share(emb_store *store, const emb_config *c, emb_err *err) {
   }
   if (!(c->flags & EMB_OPEN_READONLY)) {
     int only_reads = STORE_ONLY_READS;
-    (void)atomic_compare_exchange_strong(&store->readonly, &only_reads,
+    (void)atomic_compare_exchange_strong(&store->own.readonly, &only_reads,
                                          STORE_WRITES);
   }
-  store->references++;
+  store->registered.references++;
   return EMB_OK;
 }
 
@@ -108,14 +108,14 @@ static int open_once(const char *dir, const emb_config *config,
   if (!rc && !*store) {
     rc = open__make(env, dir, config, store, err);
     if (!rc && !temporary) {
-      int os = env->identity(env, dir, (*store)->identity);
+      int os = env->identity(env, dir, (*store)->registered.identity);
       if (os) {
         rc = err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir);
         open__free(*store);
       }
     }
     if (!rc) {
-      (*store)->references = 1;
+      (*store)->registered.references = 1;
       registry_add(*store);
     }
   }
@@ -160,14 +160,15 @@ int emb_close(emb_store *store, emb_err *err) {
     return EMB_OK; /* the parent's; nothing of it may be touched here */
   }
   registry_enter();
-  if (store->references == 1 && atomic_load(&store->sessions) > 0) {
+  if (store->registered.references == 1 &&
+      atomic_load(&store->sessions.count) > 0) {
     rc = err_set(err, EMB_MISUSE, "%s: a session is still open",
                  store->core.dir);
-  } else if (--store->references == 0) {
+  } else if (--store->registered.references == 0) {
     registry_remove(store);
-    rc = atomic_load(&store->dropped) ? close_dropped(store, err)
-         : store->drop_owed           ? close_owed(store, err)
-                                      : open__close(store, err);
+    rc = atomic_load(&store->dropped)  ? close_dropped(store, err)
+         : store->registered.drop_owed ? close_owed(store, err)
+                                       : open__close(store, err);
   }
   registry_leave();
   return rc;
@@ -207,7 +208,7 @@ static int drop_here(const char *dir, const uint8_t uuid[16],
   emb_store *store = there ? registry_find(id) : NULL;
   if (store && (!uuid || memcmp(store->core.uuid, uuid, 16) == 0)) {
     rc = atomic_load(&store->dropped) ? EMB_OK : drop_store(store, err);
-    store->drop_owed |= rc == EMB_LOCKED;
+    store->registered.drop_owed |= rc == EMB_LOCKED;
   } else if (there && !store &&
              (!uuid || manifest_read(env_default(), dir, &m, NULL) ||
               memcmp(m.uuid, uuid, 16) == 0)) {
@@ -226,7 +227,7 @@ static int drop_there(const char *dir, const uint8_t uuid[16],
     return rc;
   }
   if (!uuid || memcmp(store->core.uuid, uuid, 16) == 0) {
-    if (atomic_load(&store->owner)) {
+    if (atomic_load(&store->own.is_owner)) {
       rc = local_drop(store, err);
     } else {
       emb_wait_with(config->patience);

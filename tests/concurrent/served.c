@@ -490,7 +490,8 @@ TEST(owner_comes_and_goes) {
   if (other_start(&other, c.dir, put_twos)) {
     owner_leave(&other);
     struct env *env = c.store->core.env;
-    atomic_store(&c.store->refreshed_us, env->now_us(env)); /* it was as fast */
+    atomic_store(&c.store->own.refreshed_us,
+                 env->now_us(env)); /* it was as fast */
     fill(2);
     OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
     CHECK(memcmp(rows, back, sizeof rows) == 0);

@@ -95,9 +95,10 @@ static int step_once(struct core *core, int *more, emb_err *err) {
 ** by bit. */
 static int flush_may_rest(emb_store *store) {
   struct core *core = &store->core;
-  struct flush_state now = {
-      atomic_load(&core->version), atomic_load(&core->log.tail),
-      atomic_load(&store->loaded), atomic_load(&core->counters.cache_admitted)};
+  struct flush_state now = {atomic_load(&core->version),
+                            atomic_load(&core->log.tail),
+                            atomic_load(&store->own.loaded),
+                            atomic_load(&core->counters.cache_admitted)};
   struct flush_state *last = &step_of(store)->last;
   int same = memcmp(&now, last, sizeof now) == 0;
   *last = now;
@@ -128,7 +129,7 @@ static uint64_t work_rest(emb_store *store) {
   struct env *env = core->env;
   uint32_t rest = REST_WORK;
   uint64_t now = env->now_us(env), pause_us;
-  if (!atomic_load(&store->served) && !tasks_were_roused(store, now)) {
+  if (!atomic_load(&store->remote.served) && !tasks_were_roused(store, now)) {
     rest |= REST_CALLS;
   }
   atomic_fetch_or(&core->resting, rest);

@@ -29,7 +29,7 @@
 ** FAILURE   What was made is removed.  After a crash there may be a directory
 **           without a manifest, which is no store.
 ** THREADS   The session's.  ckpt_lock is held from begin to freeze, and by a
-**           reader own_lock, too, so that it does not go to a newer checkpoint.
+**           reader own.lock, too, so that it does not go to a newer checkpoint.
 */
 #include "engine/storage/pack/emb_file.h"
 #include <errno.h>
@@ -88,10 +88,10 @@ static int take_locks(emb_backup *b) {
   emb_store *store = s->store;
   int rc = EMB_OK;
   if (!b->owner) {
-    rc = session_lock(s, &store->own_lock);
-    b->owner = !rc && atomic_load(&store->owner);
+    rc = session_lock(s, &store->own.lock);
+    b->owner = !rc && atomic_load(&store->own.is_owner);
     if (b->owner) {
-      pthread_mutex_unlock(&store->own_lock);
+      pthread_mutex_unlock(&store->own.lock);
     }
   }
   if (!rc && !b->owner) {
@@ -102,7 +102,7 @@ static int take_locks(emb_backup *b) {
                          s->core->dir);
     }
     if (rc) {
-      pthread_mutex_unlock(&store->own_lock);
+      pthread_mutex_unlock(&store->own.lock);
     }
   }
   if (rc) {
@@ -110,7 +110,7 @@ static int take_locks(emb_backup *b) {
   }
   rc = session_lock(s, &s->core->ckpt_lock);
   if (rc && !b->owner) {
-    pthread_mutex_unlock(&store->own_lock);
+    pthread_mutex_unlock(&store->own.lock);
   }
   b->begun = !rc;
   return rc;
@@ -119,7 +119,7 @@ static int take_locks(emb_backup *b) {
 static void give_locks(emb_backup *b) {
   pthread_mutex_unlock(&b->s->core->ckpt_lock);
   if (!b->owner) {
-    pthread_mutex_unlock(&b->s->store->own_lock);
+    pthread_mutex_unlock(&b->s->store->own.lock);
   }
   b->begun = 0;
 }
@@ -129,7 +129,7 @@ static int may_begin(emb_session *s) {
   if (!rc && s->txn) {
     rc = session_error(s, EMB_LOCKED, "no backup inside a transaction");
   }
-  if (!rc && (atomic_load(&s->store->readonly) || s->only_reads)) {
+  if (!rc && (atomic_load(&s->store->own.readonly) || s->client.only_reads)) {
     return own_refresh(s);
   }
   return rc ? rc : own_claim(s);
@@ -148,14 +148,14 @@ int local_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   b->s = s;
-  b->owner = atomic_load(&store->owner);
+  b->owner = atomic_load(&store->own.is_owner);
   rc = take_locks(b);
   if (!rc && b->owner) {
     snapshots_reap(core, snapshots_of(store));
   }
   rc = rc ? rc
-          : snapshot_start(core, store->work_slot, scratch, &store->settle_lock,
-                           &b->making, &s->err);
+          : snapshot_start(core, store->work_slot, scratch,
+                           &store->open_txn.lock, &b->making, &s->err);
   if (rc) {
     local_backup_end(b);
     return rc;
@@ -182,10 +182,10 @@ int local_backup_freeze(emb_backup *b) {
   /* Allocated first: what is enlisted has a user that gives it back. */
   emb_snap *snap = env->allocate(env, sizeof *snap);
   rc = snap ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
-  rc =
-      rc ? rc
-         : snapshot_finish(&b->making, b->owner ? snapshots_of(s->store) : NULL,
-                           s->interrupt, s->interrupt_arg, &snapshot);
+  rc = rc ? rc
+          : snapshot_finish(
+                &b->making, b->owner ? snapshots_of(s->store) : NULL,
+                s->waits.interrupt, s->waits.interrupt_arg, &snapshot);
   if (rc) {
     env->release(env, snap);
     return rc;

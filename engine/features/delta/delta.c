@@ -59,13 +59,14 @@ static void delta_set_mark(void *arg, uint64_t tail) {
   struct scan_watch *watch = &m->scan->watch;
   struct mark *mark = m->mark;
   mark->end = mark->page = tail;
-  watch->skip_txn = store->txn_number;
-  watch->skip_from = store->txn_start;
+  watch->skip_txn = store->open_txn.number;
+  watch->skip_from = store->open_txn.start;
   if (watch->skip_txn) {
     uint64_t page = layout_page(&core->layout, watch->skip_from);
     mark->page = page < tail ? page : tail;
-    mark->version =
-        store->txn_version < mark->version ? store->txn_version : mark->version;
+    mark->version = store->open_txn.version < mark->version
+                        ? store->open_txn.version
+                        : mark->version;
   }
   m->rc = watch_open(core, watch, m->first);
 }
@@ -76,7 +77,7 @@ int delta__take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
   struct marking m = {s, scan, mark, first, EMB_OK};
   mark->version = atomic_load(&core->version);
   epoch_wait(&core->epoch);
-  struct core_marking marking = {.settle = &s->store->settle_lock,
+  struct core_marking marking = {.settle = &s->store->open_txn.lock,
                                  .slot = s->slot,
                                  .then = delta_set_mark,
                                  .arg = &m};
@@ -104,12 +105,12 @@ void delta__init_scan(emb_session *s, emb_scan *scan) {
 
 void delta__hold(emb_session *s, struct hold *hold) {
   emb_store *store = s->store;
-  pthread_mutex_lock(&store->settle_lock);
+  pthread_mutex_lock(&store->open_txn.lock);
   uint64_t page = atomic_load(&s->core->log.tail);
-  uint64_t open = layout_page(&s->core->layout, store->txn_start);
+  uint64_t open = layout_page(&s->core->layout, store->open_txn.start);
   consumers_hold(&store->consumers, hold,
-                 store->txn_number && open < page ? open : page);
-  pthread_mutex_unlock(&store->settle_lock);
+                 store->open_txn.number && open < page ? open : page);
+  pthread_mutex_unlock(&store->open_txn.lock);
 }
 
 int delta__begin_call(emb_session *s) {
@@ -144,8 +145,8 @@ static int delta_start(emb_delta *delta) {
   if (rc) {
     return rc;
   }
-  s->scans++;
-  atomic_fetch_add(&s->store->scans, 1);
+  s->scan.open++;
+  atomic_fetch_add(&s->store->sessions.scans, 1);
   scan->since = from->version;
   scan->consumer = from->page ? &delta->consumer : NULL;
   scan->page = from->page > first ? from->page : first;

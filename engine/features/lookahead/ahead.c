@@ -55,8 +55,8 @@ static void forget_kept(struct aheads *a, struct job *job) {
 /* The job's records are not needed any more; its metrics may be. */
 static void drop_kept(emb_session *s, struct job *job) {
   struct env *env = s->core->env;
-  forget_kept(s->aheads, job);
-  s->aheads->kept_bytes -= job->kept_bytes;
+  forget_kept(s->ahead.list, job);
+  s->ahead.list->kept_bytes -= job->kept_bytes;
   job->kept_bytes = 0;
   env->release(env, job->kept);
   env->release(env, job->kept_versions);
@@ -67,14 +67,14 @@ static void drop_kept(emb_session *s, struct job *job) {
 }
 
 static void ahead_drop(emb_session *s, uint64_t slot) {
-  struct job *job = s->aheads->jobs[slot];
+  struct job *job = s->ahead.list->jobs[slot];
   if (job) {
     job_cancel(job);
     if (job->kept) {
       drop_kept(s, job);
     }
     job_free(job);
-    s->aheads->jobs[slot] = NULL;
+    s->ahead.list->jobs[slot] = NULL;
   }
 }
 
@@ -86,7 +86,7 @@ static int is_current(emb_session *s, const struct job *job, size_t i) {
 
 /* Enters what a finished job has read.  Without memory it is not found. */
 static void merge(emb_session *s, struct job *job) {
-  struct aheads *a = s->aheads;
+  struct aheads *a = s->ahead.list;
   job->merged = 1;
   for (size_t i = 0; i < job->n; i++) {
     if (job->kept_state[i] == KEPT_READY) {
@@ -106,7 +106,7 @@ static void tidy(emb_session *s) {
   struct env *env = s->core->env;
   uint64_t now = env->now_us(env);
   for (uint64_t i = 0; i < AHEADS; i++) {
-    struct job *job = s->aheads->jobs[i];
+    struct job *job = s->ahead.list->jobs[i];
     if (!job || !job->kept || !job_is_done(job)) {
       continue;
     }
@@ -127,7 +127,7 @@ static void tidy(emb_session *s) {
 /* Serves one record; 0: it is not here. */
 static int serve(emb_session *s, const int64_t *keys, struct cold cold,
                  cold_use use, void *arg) {
-  struct aheads *a = s->aheads;
+  struct aheads *a = s->ahead.list;
   const struct layout *l = &s->core->layout;
   uint64_t hash = hash_key((int64_t)cold.address), word;
   struct entry *entry =
@@ -154,7 +154,7 @@ static int serve(emb_session *s, const int64_t *keys, struct cold cold,
 /* The session's `serve`. */
 static uint32_t serve_all(emb_session *s, const int64_t *keys, uint32_t n,
                           cold_use use, void *arg) {
-  struct aheads *a = s->aheads;
+  struct aheads *a = s->ahead.list;
   uint32_t left = 0;
   if (!a->kept_bytes) {
     return n;
@@ -170,13 +170,13 @@ static uint32_t serve_all(emb_session *s, const int64_t *keys, uint32_t n,
       s->cold[left++] = s->cold[i];
     }
   }
-  s->served += n - left;
+  s->ahead.served += n - left;
   return left;
 }
 
 static int make_aheads(emb_session *s) {
   struct env *env = s->core->env;
-  if (s->aheads) {
+  if (s->ahead.list) {
     return EMB_OK;
   }
   struct aheads *a = env->allocate(env, sizeof *a);
@@ -184,15 +184,15 @@ static int make_aheads(emb_session *s) {
     env->release(env, a);
     return session_error(s, EMB_NOMEM, "out of memory");
   }
-  s->aheads = a;
-  s->serve = serve_all;
+  s->ahead.list = a;
+  s->ahead.serve = serve_all;
   return EMB_OK;
 }
 
 /* Room for the records of a job in the session's cache; those beyond it are
 ** refused. */
 static int ahead_make_room(emb_session *s, struct job *job) {
-  struct aheads *a = s->aheads;
+  struct aheads *a = s->ahead.list;
   struct env *env = s->core->env;
   size_t each = s->core->layout.value_bytes + sizeof *job->kept_versions + 1;
   size_t most =
@@ -371,7 +371,7 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
   rc = job->cold ? ahead_look_up(job)
                  : session_error(s, EMB_NOMEM, "out of memory");
   job->ahead.to_read = job->n;
-  job->number = job->ahead.number = s->ahead_last + 1;
+  job->number = job->ahead.number = s->ahead.last + 1;
   if (!rc) {
     ahead_drop(s, job->number % AHEADS);
   }
@@ -380,7 +380,7 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
   }
   rc = rc ? rc : job_start(job);
   if (rc) {
-    s->aheads->kept_bytes -= job->kept_bytes;
+    s->ahead.list->kept_bytes -= job->kept_bytes;
     job_free(job);
     return rc;
   }
@@ -389,8 +389,8 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
                         env->now_us(env) +
                             CACHE_PIN_SECONDS * UINT64_C(1000000),
                         memory_order_relaxed);
-  s->ahead_last = job->number;
-  s->aheads->jobs[job->number % AHEADS] = job;
+  s->ahead.last = job->number;
+  s->ahead.list->jobs[job->number % AHEADS] = job;
   ahead_report(job, result);
   return EMB_OK;
 }
@@ -398,14 +398,15 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
 /* One that was begun at another process is over with that (serve/served.c): its
 ** number is none of a job here. */
 static int was_elsewhere(const emb_session *s, uint64_t number) {
-  const struct job *job = s->aheads ? s->aheads->jobs[number % AHEADS] : NULL;
-  return number && number <= s->ahead_last && s->ahead_last - number < AHEADS &&
+  const struct job *job =
+      s->ahead.list ? s->ahead.list->jobs[number % AHEADS] : NULL;
+  return number && number <= s->ahead.last && s->ahead.last - number < AHEADS &&
          (!job || job->number != number);
 }
 
 static struct job *ahead_find(emb_session *s, uint64_t number) {
   struct job *job =
-      s->aheads && number ? s->aheads->jobs[number % AHEADS] : NULL;
+      s->ahead.list && number ? s->ahead.list->jobs[number % AHEADS] : NULL;
   if (job && job->number == number) {
     return job;
   }
@@ -448,14 +449,14 @@ int local_lookahead_wait(emb_session *s, uint64_t number) {
 
 void ahead__close(emb_session *s) {
   struct env *env = s->core->env;
-  if (s->aheads) {
+  if (s->ahead.list) {
     for (uint64_t i = 0; i < AHEADS; i++) {
       ahead_drop(s, i);
     }
-    index_free(&s->aheads->kept);
-    env->release(env, s->aheads);
-    s->aheads = NULL;
-    s->serve = NULL;
+    index_free(&s->ahead.list->kept);
+    env->release(env, s->ahead.list);
+    s->ahead.list = NULL;
+    s->ahead.serve = NULL;
   }
 }
 

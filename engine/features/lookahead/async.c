@@ -34,20 +34,20 @@
 #include "engine/table/rows/rmw.h"
 
 static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
-  struct job **at = &s->tickets;
+  struct job **at = &s->tickets.first;
   while (*at) {
     at = &(*at)->sibling;
   }
   *at = job;
-  atomic_fetch_add(&s->store->tickets, 1);
-  job->number = ++s->ticket_last;
+  atomic_fetch_add(&s->store->sessions.tickets, 1);
+  job->number = ++s->tickets.last;
   job->returned_us = s->core->env->now_us(s->core->env);
   *ticket = job->number;
 }
 
 /* Takes the ticket (0: the oldest) of a kind off the list, or NULL. */
 static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
-  struct job **at = &s->tickets;
+  struct job **at = &s->tickets.first;
   while (*at && ((*at)->kind != kind || (ticket && (*at)->number != ticket))) {
     at = &(*at)->sibling;
   }
@@ -68,8 +68,8 @@ static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
 
 /* An interrupt: the ticket is the oldest again. */
 static int async_put_back(struct job *job, int rc) {
-  job->sibling = job->session->tickets;
-  job->session->tickets = job;
+  job->sibling = job->session->tickets.first;
+  job->session->tickets.first = job;
   return rc;
 }
 
@@ -108,7 +108,7 @@ static void async_take_back(struct job *job) {
 
 /* What was loaded here stays until the last has ended. */
 static void ticket_over(emb_session *s) {
-  atomic_fetch_sub(&s->store->tickets, 1);
+  atomic_fetch_sub(&s->store->sessions.tickets, 1);
   own_unload(s->store);
 }
 
@@ -194,7 +194,7 @@ static int use_read(emb_session *w, void *arg, uint32_t row, int64_t key,
 /* A prefetch of the session waits for a key: what comes after it must not take
 ** that key first. */
 static int must_queue(const emb_session *s) {
-  for (const struct job *job = s->tickets; job; job = job->sibling) {
+  for (const struct job *job = s->tickets.first; job; job = job->sibling) {
     if (job->kind == JOB_READ && job->blocked) {
       return 1;
     }
@@ -398,7 +398,7 @@ static int copy_rows(struct job *job, const float *vectors, size_t done,
   }
   memcpy(job->copy, vectors + done * dim, n * dim * sizeof(float));
   memmove(job->keys, job->keys + done, n * sizeof *job->keys);
-  job->time = s->time;
+  job->time = s->clock.time;
   for (size_t i = 0; call && i < n; i++) {
     job->give[i] =
         (uint8_t)bound_take(s, job->keys[i], hash_key(job->keys[i]), call);
@@ -412,7 +412,7 @@ static int copy_rows(struct job *job, const float *vectors, size_t done,
 static int run_write(emb_session *w, struct job *job, size_t from, size_t to) {
   struct write_batch batch = {
       .keys = job->keys + from, .n = to - from, .wait = 1};
-  w->time = job->time;
+  w->clock.time = job->time;
   int rc = put_rows(w, &batch, job->copy + from * w->core->layout.dim);
   /* When the new vector can be read, and not before. */
   epoch_enter(&w->core->epoch, w->slot);
@@ -444,7 +444,7 @@ int local_write_back(emb_session *s, const int64_t *keys, size_t n,
       .keys = keys,
       .n = n,
       .call = core_bounded(s->core) ? lease_next_call(&s->leases) : 0};
-  for (struct job *j = s->tickets; j; j = j->sibling) {
+  for (struct job *j = s->tickets.first; j; j = j->sibling) {
     behind |= j->kind == JOB_WRITE && !job_is_done(j);
   }
   if (!behind) {
@@ -486,7 +486,7 @@ int local_write_back_synchronize(emb_session *s, uint64_t ticket,
 
 size_t local_tickets(const emb_session *s, size_t *write_backs) {
   size_t n[2] = {0, 0};
-  for (const struct job *job = s->tickets; job; job = job->sibling) {
+  for (const struct job *job = s->tickets.first; job; job = job->sibling) {
     n[job->kind == JOB_WRITE]++;
   }
   if (write_backs) {
@@ -496,9 +496,9 @@ size_t local_tickets(const emb_session *s, size_t *write_backs) {
 }
 
 void async_close(emb_session *s) {
-  while (s->tickets) {
-    struct job *job = s->tickets;
-    s->tickets = job->sibling;
+  while (s->tickets.first) {
+    struct job *job = s->tickets.first;
+    s->tickets.first = job->sibling;
     job_cancel(job);
     async_take_back(job);
     job_free(job);

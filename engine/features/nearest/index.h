@@ -49,7 +49,7 @@
 ** THREADS   The observer: any session, under a key's latch.  The task: one
 **           thread at a time, under `lock`.  Searches: any, with `use` of a
 **           set.
-** LOCKS     lock, then ckpt_lock never, own_lock perhaps; use_lock and
+** LOCKS     lock, then ckpt_lock never, own.lock perhaps; use_lock and
 **           recent_lock are taken last, for some instructions.
 */
 #ifndef EMB_NEAREST_INDEX_H

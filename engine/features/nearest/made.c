@@ -326,7 +326,7 @@ static int fill_begin(struct nearest_index *x) {
   epoch_wait(&x->store->core.epoch);
   atomic_store(&x->state, INDEX_FILLING);
   m->gather.core = &x->store->core;
-  return atomic_load(&x->store->owner)
+  return atomic_load(&x->store->own.is_owner)
              ? local_scan_open(x->s, INT64_MIN, INT64_MAX, EMB_SCAN_ANY,
                                &m->scan)
              : EMB_OK;

@@ -288,8 +288,8 @@ uint64_t save__rest_us(struct nearest_index *x) {
   uint64_t synced = atomic_load(&core->log.synced);
   uint64_t tail = atomic_load(&core->log.tail);
   uint64_t first = atomic_load(&core->log.first) << core->layout.extent_bits;
-  if (!atomic_load(&x->store->owner) || core->temporary || !has_changed(x) ||
-      (x->is_saved && synced <= x->saved_mark) ||
+  if (!atomic_load(&x->store->own.is_owner) || core->temporary ||
+      !has_changed(x) || (x->is_saved && synced <= x->saved_mark) ||
       tail - synced > (tail - first) / ABOVE_PART) {
     return TASKS_NEVER;
   }

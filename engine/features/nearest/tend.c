@@ -43,16 +43,17 @@ static int any_index(const struct nearest_index *x) {
 static int may_tend(struct nearest_index *x) {
   emb_store *store = x->store;
   int may = any_index(x) && !atomic_load(&store->dropped);
-  if (may && atomic_load(&store->owner)) {
+  if (may && atomic_load(&store->own.is_owner)) {
     may = tasks_may_work(store);
   } else if (may) {
-    pthread_mutex_lock(&store->own_lock);
-    may = atomic_load(&store->owner) ? tasks_may_work(store)
-                                     : store->checkpoint.manifest.clean &&
-                                           !atomic_load(&store->unloaded) &&
-                                           !atomic_load(&store->served) &&
-                                           !atomic_load(&store->in_doubt);
-    pthread_mutex_unlock(&store->own_lock);
+    pthread_mutex_lock(&store->own.lock);
+    may = atomic_load(&store->own.is_owner)
+              ? tasks_may_work(store)
+              : store->checkpoint.manifest.clean &&
+                    !atomic_load(&store->own.unloaded) &&
+                    !atomic_load(&store->remote.served) &&
+                    !atomic_load(&store->own.in_doubt);
+    pthread_mutex_unlock(&store->own.lock);
   }
   atomic_store_explicit(&x->may_be, may, memory_order_relaxed);
   return may;
@@ -471,7 +472,7 @@ static const char *nearest_state(emb_store *store) {
     return names[may_tend(x) ? INDEX_WAITING : INDEX_OFF];
   }
   if (!any_index(x) ||
-      !(atomic_load(&store->owner) ||
+      !(atomic_load(&store->own.is_owner) ||
         atomic_load_explicit(&x->may_be, memory_order_relaxed))) {
     return names[INDEX_OFF];
   }

@@ -116,7 +116,7 @@ static int peek_settled(struct draw *d, float *vectors, uint32_t n) {
 static int next_round(struct draw *d, float *vectors, uint32_t want,
                       uint32_t *n) {
   emb_session *s = d->s;
-  int rc, is_averaged = s->store->averages;
+  int rc, is_averaged = emb_averages(s->store);
   uint32_t cold = 0;
   struct get g = {
       .s = s, .keys = d->keys, .vectors = vectors, .found = d->found};

@@ -13,8 +13,8 @@
 static int take_checkpoint(emb_session *s) {
   struct checkpoint *checkpoint = &s->store->checkpoint;
   int rc = tasks_release(s->store, &s->err);
-  checkpoint->interrupt = s->interrupt;
-  checkpoint->interrupt_arg = s->interrupt_arg;
+  checkpoint->interrupt = s->waits.interrupt;
+  checkpoint->interrupt_arg = s->waits.interrupt_arg;
   rc = rc ? rc
           : checkpoint_take(s->core, s->store->work_slot, checkpoint, 0,
                             &s->err);

@@ -181,7 +181,7 @@ int shorten__space(emb_store *store, int *did, emb_err *err) {
                          err);
   /* Extents above replay stand where they are: if it is they that make the file
   ** long, and nothing is being written, a checkpoint lets them be moved. */
-  int quiet = tasks_quiet(store) || atomic_load(&store->sessions) == 0;
+  int quiet = tasks_quiet(store) || atomic_load(&store->sessions.count) == 0;
   int held = quiet && !moved && replay < atomic_load(&core->log.tail) >> bits &&
              !atomic_load(&core->txn_first_page);
   if (!rc && (moved || held)) {

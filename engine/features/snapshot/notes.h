@@ -18,7 +18,7 @@
 **                     was not sealed there yet (log.read_only) when it was made
 **   commit            all of it came before the mark or after it, whatever the
 **                     addresses of its records: mark and commit exclude each
-**                     other (settle_lock of the store)
+**                     other (open_txn.lock of the store)
 **   compaction        does not run meanwhile (ckpt_lock)
 **
 ** Of several notes of a key the first one says where it was, or that it was
@@ -55,7 +55,7 @@ struct notes {
   struct core *core;
   struct observer observer;
   /* Log address of the mark, 0 before there is one.  Written under the store's
-  ** settle_lock, release; read acquire. */
+  ** open_txn.lock, release; read acquire. */
   _Atomic uint64_t mark;
   _Atomic int failed; /* out of memory */
   struct note_list lists[NOTES_PARTS];

@@ -29,19 +29,19 @@ enum { DELETE_MAX = 1024 };
 
 static int restore_interrupted(void *arg) {
   emb_session *s = arg;
-  return s->interrupt && s->interrupt(s->interrupt_arg);
+  return s->waits.interrupt && s->waits.interrupt(s->waits.interrupt_arg);
 }
 
 int restore_enter(emb_session *s) {
   return EMB_SEED(SEED_TWO_RESTORES_AT_ONCE)
              ? EMB_OK
              : session_enter_exclusive(
-                   s, &s->store->file_owner,
+                   s, &s->store->txn.file_owner,
                    "another connection restores or applies a file to");
 }
 
 void restore_leave(emb_session *s) {
-  session_leave_exclusive(s, &s->store->file_owner);
+  session_leave_exclusive(s, &s->store->txn.file_owner);
 }
 
 /* The numbers in a file with texts are those of another store. */
@@ -255,13 +255,13 @@ static int restore_apply(struct restore *r) {
     return rc;
   }
   /* The table is what the file says: an interrupt comes too late. */
-  int (*interrupt_before)(void *) = s->interrupt;
-  s->interrupt = NULL;
+  int (*interrupt_before)(void *) = s->waits.interrupt;
+  s->waits.interrupt = NULL;
   restore_settle(r);
   rc = local_checkpoint(s);
   rc = rc ? rc : restore_note_position(r);
   rc = rc ? rc : chain_step(r, NULL, 1);
-  s->interrupt = interrupt_before;
+  s->waits.interrupt = interrupt_before;
   return rc;
 }
 

@@ -27,9 +27,9 @@ int local_snapshot(emb_session *s, const char *name) {
   snapshots_reap(s->core, snapshots_of(store));
   rc = snapshot__make(s->core, snapshots_of(store), name,
                       &(struct snapshot_caller){.slot = store->work_slot,
-                                                .settle = &store->settle_lock,
-                                                .stop = s->interrupt,
-                                                .arg = s->interrupt_arg},
+                                                .settle = &store->open_txn.lock,
+                                                .stop = s->waits.interrupt,
+                                                .arg = s->waits.interrupt_arg},
                       &s->err);
   pthread_mutex_unlock(&s->core->ckpt_lock);
   return rc;
@@ -112,7 +112,7 @@ int local_snapshots(emb_session *s, emb_snapshot_info *infos, size_t max,
   if (rc) {
     return rc;
   }
-  if (atomic_load(&s->store->owner)) {
+  if (atomic_load(&s->store->own.is_owner)) {
     pthread_mutex_lock(&list->lock);
     for (struct snapshot *snapshot = list->first; snapshot;
          snapshot = snapshot->next) {
@@ -154,7 +154,7 @@ static struct snapshot *borrow(struct snapshots *list, const char *name) {
 
 static int snap_find_named(emb_snap *snap, const char *name) {
   emb_session *s = snap->s;
-  snap->listed = atomic_load(&s->store->owner);
+  snap->listed = atomic_load(&s->store->own.is_owner);
   int rc = snapshot__check_name(name, &s->err);
   if (!rc && snap->listed) {
     snap->snapshot = borrow(snapshots_of(s->store), name);
@@ -184,7 +184,7 @@ int local_snapshot_open(emb_session *s, const char *name, emb_snap **out) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   snap->s = s;
-  atomic_fetch_add(&s->store->snaps, 1);
+  atomic_fetch_add(&s->store->sessions.snaps, 1);
   rc = snap_find_named(snap, name);
   if (rc) {
     local_snapshot_close(snap);
@@ -229,7 +229,7 @@ void local_snapshot_close(emb_snap *snap) {
     env->unmap(env, snap->bits, snap__bit_bytes(snap));
   }
   snap_give_back(snap);
-  atomic_fetch_sub(&snap->s->store->snaps, 1);
+  atomic_fetch_sub(&snap->s->store->sessions.snaps, 1);
   own_unload(snap->s->store);
   env->release(env, snap);
 }

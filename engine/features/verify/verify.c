@@ -295,7 +295,7 @@ static int check_snapshots(struct verify *v) {
       say(v, "%s", s->err.text);
     }
     if (rc == EMB_CORRUPT || rc == EMB_RANGE ||
-        (rc == EMB_BUSY && !atomic_load(&s->store->owner))) {
+        (rc == EMB_BUSY && !atomic_load(&s->store->own.is_owner))) {
       rc = EMB_OK;
       err_clear(&s->err);
     }
@@ -307,7 +307,8 @@ static int verify(emb_session *s, int begun,
                   void (*report)(void *, const char *), void *arg) {
   struct core *core = s->core;
   const struct layout *l = &core->layout;
-  int owner = atomic_load(&s->store->owner) && !atomic_load(&core->log.failed);
+  int owner =
+      atomic_load(&s->store->own.is_owner) && !atomic_load(&core->log.failed);
   struct verify v = {s, report, arg,
                      core->env->map(core->env, l->extent_bytes, 0)};
   if (!v.buffer) {

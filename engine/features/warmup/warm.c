@@ -626,7 +626,7 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
   struct core *core = &store->core;
   struct env *env = core->env;
   uint64_t now = env->now_us(env);
-  uint64_t loaded = atomic_load(&store->loaded);
+  uint64_t loaded = atomic_load(&store->own.loaded);
   if (loaded != atomic_load(&w->seen_loaded)) {
     /* Not all of what was read is in memory any more. */
     int again = atomic_load(&w->state) == WARM_DONE && !core->cold;
@@ -711,7 +711,7 @@ static int warm_round(emb_store *store) {
 
 static int warm_due(struct pass *pass) {
   emb_store *store = pass->store;
-  return is_running(store) || atomic_load(&store->loaded) !=
+  return is_running(store) || atomic_load(&store->own.loaded) !=
                                   atomic_load(&warm_of(store)->seen_loaded);
 }
 
@@ -756,8 +756,8 @@ int local_warm(emb_session *s) {
 static void warm_leave(emb_store *store) {
   struct core *core = &store->core;
   struct manifest m;
-  if (atomic_load(&store->owner) || core->temporary || core->cold ||
-      atomic_load(&store->readonly) ||
+  if (atomic_load(&store->own.is_owner) || core->temporary || core->cold ||
+      atomic_load(&store->own.readonly) ||
       manifest_read(core->env, core->dir, &m, NULL) || !m.clean ||
       m.generation != store->checkpoint.manifest.generation ||
       memcmp(m.uuid, core->uuid, sizeof m.uuid) != 0) {

@@ -43,7 +43,7 @@ struct warm {
   pthread_mutex_t lock;
   /* Written under lock; read relaxed by emb_stats. */
   _Atomic uint32_t state;
-  _Atomic uint64_t seen_loaded; /* store->loaded, at the last start */
+  _Atomic uint64_t seen_loaded; /* store->own.loaded, at the last start */
   /* All that follows: lock. */
   int planned;
   int failed; /* something was not read because of an error */

@@ -19,13 +19,13 @@
 static size_t list(emb_store *store, emb_client *clients, size_t max) {
   struct env *env = store->core.env;
   struct server_client some[SOME], *rows = some, *more = NULL;
-  size_t room = SOME, n = server__clients(store->server, some, SOME);
+  size_t room = SOME, n = server__clients(store->remote.server, some, SOME);
   if (n > SOME) { /* others may come meanwhile */
     more = env->allocate(env, 2 * n * sizeof *more);
     if (more) {
       rows = more;
       room = 2 * n;
-      n = server__clients(store->server, rows, room);
+      n = server__clients(store->remote.server, rows, room);
     }
   }
   for (size_t i = 0; i < n && i < room && i < max; i++) {
@@ -51,13 +51,13 @@ size_t server__list_clients(emb_store *store, emb_client *clients, size_t max) {
   if (store_check(store, NULL)) {
     return 0;
   }
-  if (atomic_load_explicit(&store->owner, memory_order_acquire)) {
+  if (atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
     owner.process = store->process;
     owner.user = env->user(env);
-    owner.since = store->owner_since;
+    owner.since = store->remote.owner_since;
     progress_of_owner(store, owner.call, sizeof owner.call);
-    if (store->server) {
-      owner.calls = server__calls(store->server);
+    if (store->remote.server) {
+      owner.calls = server__calls(store->remote.server);
       n += list(store, max ? clients + 1 : NULL, max ? max - 1 : 0);
     }
   } else if (!route__is_owned(store, &owner.process)) {
@@ -77,7 +77,7 @@ int emb_is_served(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
-  if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
+  if (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
     size_t n = served_clients(store, &owner, 1);
     return n && owner.process
                ? err_set(err, EMB_BUSY, "%s is owned by process %lld", dir,
@@ -85,12 +85,12 @@ int emb_is_served(emb_store *store, emb_err *err) {
                : err_set(err, EMB_BUSY, "%s is owned by %s", dir,
                          n ? "another process" : "no process");
   }
-  if (store->server) {
+  if (store->remote.server) {
     return EMB_OK;
   }
-  return store->not_served.code
-             ? err_set(err, store->not_served.code, "%s",
-                       store->not_served.text)
+  return store->remote.not_served.code
+             ? err_set(err, store->remote.not_served.code, "%s",
+                       store->remote.not_served.text)
              : err_set(err, EMB_UNFIT, "%s is for one process alone", dir);
 }
 

@@ -26,17 +26,17 @@
 /* ---- the sessions -------------------------------------------------------- */
 
 static void control_wait_with(emb_session *s, emb_patience *patience) {
-  s->patience = patience;
-  s->interrupt = patience ? patience->interrupt : NULL;
-  s->interrupt_arg = patience ? patience->interrupt_arg : NULL;
+  s->waits.patience = patience;
+  s->waits.interrupt = patience ? patience->interrupt : NULL;
+  s->waits.interrupt_arg = patience ? patience->interrupt_arg : NULL;
 }
 
 /* The one that is kept, or NULL. */
 static emb_session *control_take_kept(emb_store *store) {
-  pthread_mutex_lock(&store->control_lock);
-  emb_session *s = store->control;
-  store->control = NULL;
-  pthread_mutex_unlock(&store->control_lock);
+  pthread_mutex_lock(&store->control.lock);
+  emb_session *s = store->control.session;
+  store->control.session = NULL;
+  pthread_mutex_unlock(&store->control.lock);
   return s;
 }
 
@@ -53,7 +53,7 @@ static int control_take(emb_store *store, emb_patience *patience,
     rc = session_new(store, s, err);
   }
   if (!rc) {
-    (*s)->is_control = 1;
+    (*s)->route.is_control = 1;
     control_wait_with(*s, patience);
   }
   return rc;
@@ -69,18 +69,18 @@ static void control_give(emb_session *s) {
   struct env *env = store->core.env;
   uint64_t used = s->link ? env->now_us(env) : 0;
   control_wait_with(s, NULL);
-  pthread_mutex_lock(&store->control_lock);
-  int is_kept = !store->control;
+  pthread_mutex_lock(&store->control.lock);
+  int is_kept = !store->control.session;
   if (is_kept) {
-    store->control = s;
+    store->control.session = s;
   }
-  pthread_mutex_unlock(&store->control_lock);
+  pthread_mutex_unlock(&store->control.lock);
   if (!is_kept) {
     control_free(s);
     return;
   }
   uint64_t before =
-      atomic_exchange_explicit(&store->control_us, used, memory_order_relaxed);
+      atomic_exchange_explicit(&store->control.us, used, memory_order_relaxed);
   if (used && !before) {
     core_changed(&store->core); /* it is to be closed again */
   }
@@ -98,7 +98,7 @@ void route_close(emb_store *store) {
 
 /* See route_open. */
 static int control_link(emb_session *s, int *is_served, emb_err *err) {
-  emb_patience *p = s->patience, *opens = s->store->config.patience;
+  emb_patience *p = s->waits.patience, *opens = s->store->config.patience;
   emb_patience moment = {.limit_us = MOMENT_US};
   link__close(s);
   if (opens) {
@@ -150,17 +150,17 @@ int route_recovered(emb_store *store) {
 static int control_find_link(emb_session *s, emb_err *err) {
   emb_store *store = s->store;
   int is_served = 0;
-  unsigned age = atomic_load(&store->control_age);
-  if (s->control_age != age) {
+  unsigned age = atomic_load(&store->control.age);
+  if (s->route.control_age != age) {
     link__close(s);
   }
-  s->control_age = age;
+  s->route.control_age = age;
   if (s->link) {
     return EMB_OK;
   }
   int rc = control_link(s, &is_served, err);
-  while (!rc && !is_served && !atomic_load(&store->owner)) {
-    s->routes = own_may_ask(store);
+  while (!rc && !is_served && !atomic_load(&store->own.is_owner)) {
+    s->route.may_ask = own_may_ask(store);
     rc = local_refresh(s);
     if (rc != CALL_ELSEWHERE) {
       break;
@@ -175,10 +175,10 @@ static int control_find_link(emb_session *s, emb_err *err) {
 static int control_find(emb_session *s, emb_err *err) {
   emb_store *store = s->store;
   int rc = control_find_link(s, err);
-  atomic_store_explicit(&store->control_owner,
+  atomic_store_explicit(&store->control.owner,
                         !rc && s->link ? s->link->owner.process : -1,
                         memory_order_relaxed);
-  atomic_store_explicit(&store->control_is_near, rc || s->link->is_near,
+  atomic_store_explicit(&store->control.is_near, rc || s->link->is_near,
                         memory_order_relaxed);
   return rc;
 }
@@ -241,8 +241,8 @@ uint64_t control__look(const emb_store *store_, enum control_word which) {
 
 int64_t control__owner(const emb_store *store, int *is_near) {
   *is_near =
-      atomic_load_explicit(&store->control_is_near, memory_order_relaxed);
-  return atomic_load_explicit(&store->control_owner, memory_order_relaxed);
+      atomic_load_explicit(&store->control.is_near, memory_order_relaxed);
+  return atomic_load_explicit(&store->control.owner, memory_order_relaxed);
 }
 
 /* ---- the task that closes ------------------------------------------------ */
@@ -250,7 +250,7 @@ int64_t control__owner(const emb_store *store, int *is_near) {
 static int64_t idle_left_us(emb_store *store) {
   struct env *env = store->core.env;
   uint64_t used =
-      atomic_load_explicit(&store->control_us, memory_order_relaxed);
+      atomic_load_explicit(&store->control.us, memory_order_relaxed);
   uint64_t keeps =
       process_keeps_us(store->core.process, PROCESS_LINKS, IDLE_US);
   return (int64_t)(used + keeps - env->now_us(env));
@@ -258,7 +258,7 @@ static int64_t idle_left_us(emb_store *store) {
 
 static int idle_due(struct pass *pass) {
   emb_store *store = pass->store;
-  return atomic_load_explicit(&store->control_us, memory_order_relaxed) &&
+  return atomic_load_explicit(&store->control.us, memory_order_relaxed) &&
          (!pass->by_thread || idle_left_us(store) <= 0);
 }
 
@@ -273,7 +273,7 @@ static int idle_run(struct pass *pass, enum outcome *did, emb_err *err) {
     control_give(s);
   } else { /* it is in use */
     struct env *env = store->core.env;
-    atomic_store_explicit(&store->control_us, env->now_us(env),
+    atomic_store_explicit(&store->control.us, env->now_us(env),
                           memory_order_relaxed);
   }
   return EMB_OK;
@@ -281,7 +281,7 @@ static int idle_run(struct pass *pass, enum outcome *did, emb_err *err) {
 
 static uint64_t idle_rest(struct pass *pass) {
   emb_store *store = pass->store;
-  if (!atomic_load_explicit(&store->control_us, memory_order_relaxed)) {
+  if (!atomic_load_explicit(&store->control.us, memory_order_relaxed)) {
     return TASKS_NEVER;
   }
   int64_t left = idle_left_us(store);

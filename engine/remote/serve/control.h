@@ -5,7 +5,7 @@
 **
 ** ROLE      emb_stats, emb_committed and others have a store, and no session,
 **           and may be called by any thread.
-** LOCKS     control_lock: the session that is kept.  A call takes that out and
+** LOCKS     control.lock: the session that is kept.  A call takes that out and
 **           works without the lock: what it waits for may be long in coming,
 **           and its interrupt callback may run a statement of the user's, which
 **           asks the same store.  Where the kept one is out, a call makes

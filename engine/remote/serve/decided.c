@@ -15,20 +15,20 @@ int route_decided(emb_session *s, int commit) {
   emb_store *store = s->store;
   emb_err err = {EMB_OK, ""};
   int rc = EMB_LOST;
-  int (*decides)(void *, uint64_t, int) = s->decides;
-  s->lost_prepared = s->lost_txn = 0;
-  s->decides = NULL; /* it has decided */
+  int (*decides)(void *, uint64_t, int) = s->doubt.decides;
+  s->route.lost_prepared = s->route.lost_txn = 0;
+  s->doubt.decides = NULL; /* it has decided */
   for (int tries = 0; rc == EMB_LOST && tries < OWNERS_TRIED; tries++) {
     ROUTE(s, rc, EMB_OK, served_own(s), local_own(s));
     if (rc == EMB_LOCKED || rc == EMB_OK) {
       rc = route_is_elsewhere(store)
-               ? served_resolve(store, s->prepared_number, commit, &err)
-               : local_resolve(store, s->prepared_number, commit, &err);
+               ? served_resolve(store, s->route.prepared_number, commit, &err)
+               : local_resolve(store, s->route.prepared_number, commit, &err);
     }
   }
-  s->decides = decides;
+  s->doubt.decides = decides;
   err_clear(&s->err);
-  s->owed.code = EMB_OK;
+  s->route.owed.code = EMB_OK;
   if (rc && !commit) {
     s->err = err;
   }

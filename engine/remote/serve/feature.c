@@ -9,16 +9,16 @@
 
 static int serve_init(emb_store *store, emb_err *err) {
   (void)err;
-  store->serve = route__own;
-  store->tell = route__tell;
-  store->clients = server__list_clients;
+  store->remote.serve = route__own;
+  store->remote.tell = route__tell;
+  store->remote.clients = server__list_clients;
   return EMB_OK;
 }
 
 static void serve_metrics(emb_store *store, struct metrics *to) {
   emb_client owner = {0};
   size_t n = local_clients(store, &owner, 1);
-  metric_number(to, "owner", (uint64_t)atomic_load(&store->owner));
+  metric_number(to, "owner", (uint64_t)atomic_load(&store->own.is_owner));
   metric_number(to, "owner_pid", (uint64_t)owner.process);
   metric_number(to, "owner_since", (uint64_t)owner.since);
   metric_number(to, "clients", n ? n - 1 : 0);

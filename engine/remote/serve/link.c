@@ -70,8 +70,8 @@ static int say_hello(emb_session *s, struct link *link) {
   memcpy(hello.uuid, core->uuid, sizeof hello.uuid);
   hello.bounded = (uint32_t)core_bounded(core);
   hello.staleness = core->staleness;
-  hello.readonly = atomic_load(&store->readonly) != STORE_WRITES;
-  hello.is_store = s->is_control != 0;
+  hello.readonly = atomic_load(&store->own.readonly) != STORE_WRITES;
+  hello.is_store = s->route.is_control != 0;
   if (schema_print(&core->schema, hello.schema, &err)) {
     return EPROTO;
   }
@@ -197,17 +197,17 @@ static enum link_trial ask_old_owner(emb_session *s, struct link *link) {
              : LINK_LATER;
 }
 
-/* Under own_lock: this process's own lock is none of another's. */
+/* Under own.lock: this process's own lock is none of another's. */
 int link__lock_of(emb_store *store, enum env_lock_state *state, int64_t *holder,
                   emb_err *err) {
   int rc = EMB_OK;
   *state = ENV_LOCK_FREE;
   *holder = 0;
-  pthread_mutex_lock(&store->own_lock);
-  if (!atomic_load(&store->owner)) {
+  pthread_mutex_lock(&store->own.lock);
+  if (!atomic_load(&store->own.is_owner)) {
     rc = own_look(store, state, holder, err);
   }
-  pthread_mutex_unlock(&store->own_lock);
+  pthread_mutex_unlock(&store->own.lock);
   return rc;
 }
 
@@ -253,13 +253,13 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
     return trial;
   }
   link->serial = atomic_fetch_add(&serials, 1) + 1;
-  link->aheads_before = s->ahead_last;
+  link->aheads_before = s->ahead.last;
   shape__units(s, &link->units);
   s->link = link;
   patience_alive(s);
-  atomic_fetch_add(&s->store->served, 1);
-  atomic_fetch_add(&s->store->linked, !s->is_control);
-  if (s->is_control) {
+  atomic_fetch_add(&s->store->remote.served, 1);
+  atomic_fetch_add(&s->store->remote.linked, !s->route.is_control);
+  if (s->route.is_control) {
     process_count(s->core->process, PROCESS_LINKS, 1);
   }
   return LINK_MADE;
@@ -271,13 +271,13 @@ static void drop_link(emb_session *s) {
                 atomic_load_explicit(&link->slot->left, memory_order_acquire) !=
                     0);
   s->link = NULL;
-  atomic_fetch_sub(&s->store->linked, !s->is_control);
-  if (!s->is_control) {
-    atomic_fetch_add(&s->store->control_age, 1);
+  atomic_fetch_sub(&s->store->remote.linked, !s->route.is_control);
+  if (!s->route.is_control) {
+    atomic_fetch_add(&s->store->control.age, 1);
   } else {
     process_count(s->core->process, PROCESS_LINKS, -1);
   }
-  atomic_fetch_sub(&s->store->served, 1);
+  atomic_fetch_sub(&s->store->remote.served, 1);
   link_release(s, link);
 }
 
@@ -341,18 +341,19 @@ static int lose(emb_session *s, int call, int was_begun) {
   /* What was under way was finished, or says itself that it was not. */
   int had = (holds & ~(uint32_t)SLOT_HAS_TICKETS) || link->objects;
   struct process_name owner = link__name(link->owner.process);
-  s->lost_txn = (holds & SLOT_HAS_TXN) != 0;
-  s->lost_prepared = (holds & SLOT_HAS_PREPARED) != 0;
-  s->died_serial = left ? s->died_serial : link->serial;
+  s->route.lost_txn = (holds & SLOT_HAS_TXN) != 0;
+  s->route.lost_prepared = (holds & SLOT_HAS_PREPARED) != 0;
+  s->route.died_serial = left ? s->route.died_serial : link->serial;
   drop_link(s);
-  if (s->lost_prepared && (call == CALL_commit || call == CALL_rollback)) {
+  if (s->route.lost_prepared &&
+      (call == CALL_commit || call == CALL_rollback)) {
     return CALL_ELSEWHERE; /* who owns the store next knows it [route.c] */
   }
   if (!was_used ||
       (left && !had && !(was_begun && !(shape->flags & SHAPE_AGAIN)))) {
     return CALL_ELSEWHERE;
   }
-  const char *what = s->lost_txn ? "; the transaction is rolled back"
+  const char *what = s->route.lost_txn ? "; the transaction is rolled back"
                      : holds & SLOT_HAS_LEASES ? "; its leases are given back"
                                                : "";
   return left
@@ -445,14 +446,14 @@ static void fill(emb_session *s, struct asking *a, uint64_t object) {
   struct link_request *q = a->request;
   int paths = 0;
   q->call = (uint32_t)a->call;
-  q->flags = (s->blocks ? REQUEST_BLOCKS : 0) |
+  q->flags = (s->blocks.ask ? REQUEST_BLOCKS : 0) |
              (s->leases.mark ? REQUEST_MARKS : 0) |
-             (s->decides ? REQUEST_DECIDES : 0);
+             (s->doubt.decides ? REQUEST_DECIDES : 0);
   q->object = object;
   q->timeout_ms = s->core->timeout_ms;
   q->statement = s->leases.statement;
-  q->doubt_seen = s->doubt_seen;
-  q->time = s->time;
+  q->doubt_seen = s->doubt.seen;
+  q->time = s->clock.time;
   q->reserved = 0;
   memset(q->views, 0, sizeof q->views);
   memcpy(q->words, a->words, sizeof q->words);
@@ -497,8 +498,8 @@ static void answer_question(emb_session *s) {
   struct env *env = s->core->env;
   uint32_t reply = 0;
   char line[SLOT_TEXT_BYTES];
-  if (slot->question == QUESTION_BLOCKS && s->blocks) {
-    reply = (uint32_t)s->blocks(s->blocks_arg, (int)slot->what);
+  if (slot->question == QUESTION_BLOCKS && s->blocks.ask) {
+    reply = (uint32_t)s->blocks.ask(s->blocks.arg, (int)slot->what);
   } else if (slot->question == QUESTION_REPORT && s->link->report) {
     memcpy(line, slot->text, sizeof line);
     line[sizeof line - 1] = 0;
@@ -569,8 +570,8 @@ static int link_give_up(emb_session *s, int call, int is_interrupted) {
   int writes =
       (shapes[call].flags & SHAPE_WRITES) != 0 && call != CALL_rollback;
   struct env_who owner = s->link->owner;
-  s->lost_txn = (s->link->holds & SLOT_HAS_TXN) != 0;
-  s->died_serial = s->link->serial;
+  s->route.lost_txn = (s->link->holds & SLOT_HAS_TXN) != 0;
+  s->route.died_serial = s->link->serial;
   drop_link(s);
   return session_error(s,
                        is_interrupted ? EMB_INTERRUPT
@@ -611,7 +612,7 @@ static int doubt_owner(emb_session *s, int call, uint64_t waited_us) {
   }
   if (is_asked) {
     if (call == CALL_rollback) {
-      s->died_serial = s->link->serial;
+      s->route.died_serial = s->link->serial;
       drop_link(s); /* what the session has there ends with it */
     }
     return does_not_answer(s, &owner);
@@ -684,7 +685,7 @@ static int await_answer(emb_session *s, int call) {
     uint64_t now = env->now_us(env);
     listen_to_owner(s, call, &w, now);
     int rc = EMB_OK;
-    if (s->interrupt && s->interrupt(s->interrupt_arg)) {
+    if (s->waits.interrupt && s->waits.interrupt(s->waits.interrupt_arg)) {
       rc = cancel_call(s, call, &w, now);
     }
     if (!rc && now - w.since_us >= w.limit_us) {
@@ -752,8 +753,8 @@ static void read_answer(emb_session *s, struct asking *a, uint64_t *result) {
   *result = slot->result;
   link->is_used = 1;
   link->holds = slot->holds;
-  s->met_doubt = link->holds & SLOT_MET_DOUBT ? slot->met_doubt : 0;
-  s->met_orphan = (link->holds & SLOT_MET_ORPHAN) != 0;
+  s->doubt.met = link->holds & SLOT_MET_DOUBT ? slot->met_doubt : 0;
+  s->doubt.is_orphan = (link->holds & SLOT_MET_ORPHAN) != 0;
   link->holds &= ~(uint32_t)(SLOT_MET_DOUBT | SLOT_MET_ORPHAN);
   s->err.code = slot->code;
   if (slot->code) {

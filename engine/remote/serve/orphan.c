@@ -11,23 +11,23 @@
 /* One transaction of a store is open at a time, so there is one orphan. */
 void orphan__adopt(emb_session *s, uint64_t number) {
   emb_store *store = s->store;
-  pthread_mutex_lock(&store->own_lock);
-  emb_assert(!store->orphan);
-  store->orphan = s;
-  atomic_store(&store->in_doubt, number);
-  pthread_mutex_unlock(&store->own_lock);
+  pthread_mutex_lock(&store->own.lock);
+  emb_assert(!store->remote.orphan);
+  store->remote.orphan = s;
+  atomic_store(&store->own.in_doubt, number);
+  pthread_mutex_unlock(&store->own.lock);
 }
 
 /* 0: whatever it is. */
 static emb_session *orphan_take(emb_store *store, uint64_t number) {
-  pthread_mutex_lock(&store->own_lock);
-  emb_session *s = store->orphan;
-  if (s && number && atomic_load(&store->in_doubt) != number) {
+  pthread_mutex_lock(&store->own.lock);
+  emb_session *s = store->remote.orphan;
+  if (s && number && atomic_load(&store->own.in_doubt) != number) {
     s = NULL;
   } else {
-    store->orphan = NULL;
+    store->remote.orphan = NULL;
   }
-  pthread_mutex_unlock(&store->own_lock);
+  pthread_mutex_unlock(&store->own.lock);
   return s;
 }
 
@@ -49,13 +49,13 @@ int local_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
     } else {
       local_rollback(s);
     }
-    atomic_store(&store->in_doubt, 0);
+    atomic_store(&store->own.in_doubt, 0);
     leave_session(s);
   } else if (!rc) {
     rc = own_resolve(store, number, commit, err);
   }
-  if (store->tell) {
-    store->tell(store);
+  if (store->remote.tell) {
+    store->remote.tell(store);
   }
   return rc;
 }

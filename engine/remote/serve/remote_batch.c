@@ -33,7 +33,7 @@ static int ticket_begun(emb_session *s, struct remote_ticket *t, int rc,
   tickets__add(s, t);
   t->there = *ticket;
   t->serial = s->link->serial;
-  t->number = ++s->ticket_last;
+  t->number = ++s->tickets.last;
   *ticket = t->number;
   return EMB_OK;
 }
@@ -146,7 +146,7 @@ int served_write_back_synchronize(emb_session *session, uint64_t ticket,
 
 size_t served_tickets(const emb_session *session, size_t *write_backs) {
   size_t n[2] = {0, 0};
-  for (const struct remote_ticket *t = session->remote_tickets; t;
+  for (const struct remote_ticket *t = session->tickets.remote; t;
        t = t->next) {
     n[t->kind == JOB_WRITE]++;
   }

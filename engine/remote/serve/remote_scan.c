@@ -170,7 +170,7 @@ static int next_there(struct remote_scan *r, size_t max, const emb_rows *to,
   uint64_t result;
   int rc = session_begin(s);
   if (!rc && !remote__is_there(&r->remote)) {
-    return r->is_counted || r->remote.serial <= s->died_serial
+    return r->is_counted || r->remote.serial <= s->route.died_serial
                ? remote__has_gone(&r->remote)
                : CALL_ELSEWHERE;
   }

@@ -51,7 +51,7 @@
 ** what it acknowledged is to be read. */
 static void look_again(emb_store *store) {
   if (!EMB_SEED(SEED_SHORT_OWNER_OVERLOOKED)) {
-    atomic_store(&store->look, 1);
+    atomic_store(&store->own.look, 1);
   }
 }
 
@@ -68,7 +68,7 @@ int route__find_owner(emb_session *s) {
   uint64_t waited = 0, left = patience_left_us(s);
   for (;;) {
     int64_t holder;
-    if (atomic_load(&store->owner)) {
+    if (atomic_load(&store->own.is_owner)) {
       return EMB_OK;
     }
     enum env_lock_state state;
@@ -83,7 +83,7 @@ int route__find_owner(emb_session *s) {
         state == ENV_LOCK_FREE ? LINK_NOBODY : link__open(s, left);
     if (trial == LINK_MADE) {
       err_clear(&s->err);
-      s->sought = 0;
+      s->route.sought = 0;
       own_unload(store);
       return EMB_OK;
     }
@@ -112,12 +112,12 @@ int route__find_owner(emb_session *s) {
 int route_session(emb_session *s) {
   emb_store *store = s->store;
   int rc = session_begin(s);
-  s->routes = own_may_ask(store);
+  s->route.may_ask = own_may_ask(store);
   rc = rc ? rc : session_owed(s);
   if (rc || !own_may_ask(store) || s->txn || atomic_load(&store->dropped)) {
     return rc;
   }
-  if (s->lost_txn) {
+  if (s->route.lost_txn) {
     return session_error(s, EMB_LOST,
                          "the transaction was lost with the process that "
                          "owned %s: roll it back",
@@ -130,11 +130,11 @@ int route_again(emb_session *s) {
   emb_store *store = s->store;
   uint64_t waited = 0, left = 0;
   int64_t holder = 0;
-  int reads = s->recovering;
-  s->recovering = 0;
+  int reads = s->route.recovering;
+  s->route.recovering = 0;
   for (;;) {
     int rc = route__find_owner(s);
-    if (rc || s->link || atomic_load(&store->owner)) {
+    if (rc || s->link || atomic_load(&store->own.is_owner)) {
       return rc;
     }
     enum env_lock_state state;
@@ -163,17 +163,17 @@ int route_again(emb_session *s) {
 }
 
 int route_decide(emb_session *s, int *rc, struct deciding *d) {
-  uint64_t number = s->met_doubt;
-  int is_orphan = s->met_orphan;
+  uint64_t number = s->doubt.met;
+  int is_orphan = s->doubt.is_orphan;
   emb_err met = s->err;
-  if (!number || !s->decides || number == s->doubt_seen) {
+  if (!number || !s->doubt.decides || number == s->doubt.seen) {
     return 0;
   }
-  int said = s->decides(s->decides_arg, number, is_orphan);
+  int said = s->doubt.decides(s->doubt.arg, number, is_orphan);
   s->err = met;
-  s->met_doubt = number;
+  s->doubt.met = number;
   if (said == EMB_DECIDE_PAST) {
-    s->doubt_seen = number;
+    s->doubt.seen = number;
     return 1;
   }
   if (said != EMB_DECIDE_AGAIN || (is_orphan && ++d->tries > DECISIONS_TRIED)) {
@@ -208,11 +208,12 @@ static void remove_socket(emb_store *store) {
 }
 
 void route__own(emb_store *store) {
-  store->owner_since = store->core.env->wall_s(store->core.env);
-  if (own_may_ask(store) && !store->server) {
-    (void)server__start(store, &store->server, &store->not_served);
+  store->remote.owner_since = store->core.env->wall_s(store->core.env);
+  if (own_may_ask(store) && !store->remote.server) {
+    (void)server__start(store, &store->remote.server,
+                        &store->remote.not_served);
   }
-  if (!store->server && !store->core.temporary) {
+  if (!store->remote.server && !store->core.temporary) {
     remove_socket(store); /* of an owner that has died */
   }
 }
@@ -232,22 +233,22 @@ int route_is_dropped(const emb_session *s) {
 }
 
 void route__tell(emb_store *store) {
-  if (store->server) {
-    server__tell(store->server);
+  if (store->remote.server) {
+    server__tell(store->remote.server);
   }
 }
 
 void route_leave(emb_store *store) {
-  if (store->server) {
-    server__stop(store->server);
+  if (store->remote.server) {
+    server__stop(store->remote.server);
   }
   orphan__abandon(store);
 }
 
 void route_left(emb_store *store, int in_peace) {
-  if (store->server) {
+  if (store->remote.server) {
     remove_socket(store);
-    server__end(store->server, in_peace);
-    store->server = NULL;
+    server__end(store->remote.server, in_peace);
+    store->remote.server = NULL;
   }
 }

@@ -44,8 +44,9 @@ static inline int route_is_again(const emb_session *session, int *rc,
 /* Where the session's next call goes: an error, or EMB_OK and session->link. */
 static inline int route_call(const emb_session *session) {
   emb_session *s = (emb_session *)(uintptr_t)session;
-  int is_own = !s->lost_txn && !s->owed.code &&
-               atomic_load_explicit(&s->store->owner, memory_order_acquire);
+  int is_own =
+      !s->route.lost_txn && !s->route.owed.code &&
+      atomic_load_explicit(&s->store->own.is_owner, memory_order_acquire);
   return __builtin_expect(is_own || s->link, 1) ? EMB_OK : route_session(s);
 }
 
@@ -62,9 +63,9 @@ static inline int route_call(const emb_session *session) {
       if (!(rc) && (session)->link) {                                          \
         (rc) = (there);                                                        \
       } else if (!(rc)) {                                                      \
-        (session)->asks_doubt = (session)->decides != NULL;                    \
+        (session)->doubt.asks = (session)->doubt.decides != NULL;              \
         (rc) = (here);                                                         \
-        (session)->asks_doubt = 0;                                             \
+        (session)->doubt.asks = 0;                                             \
       }                                                                        \
     } while (__builtin_expect((rc) != EMB_OK, 0) &&                            \
              route_is_again(session, &(rc), &route_d));                        \
@@ -78,8 +79,9 @@ static inline int route_is_remote(const void *object) {
 
 /* Is a call of the store, without a session, its owner's? */
 static inline int route_is_elsewhere(const emb_store *store) {
-  return !atomic_load(&store->owner) &&
-         (atomic_load(&store->served) || atomic_load(&store->unloaded));
+  return !atomic_load(&store->own.is_owner) &&
+         (atomic_load(&store->remote.served) ||
+          atomic_load(&store->own.unloaded));
 }
 
 /* The owner died or left after it had prepared the session's transaction, and

@@ -27,7 +27,7 @@ void run__init(struct runner *run, emb_session *s, int readonly,
                int is_foreign) {
   memset(run, 0, sizeof *run);
   run->s = s;
-  run->readonly = s->only_reads = readonly;
+  run->readonly = s->client.only_reads = readonly;
   run->is_foreign = is_foreign;
   shape__units(s, &run->units);
 }
@@ -341,12 +341,12 @@ static int find_asked(struct runner *run, const struct shape *shape,
 static void set_session(struct runner *run, const struct shape *shape,
                         const struct link_request *q) {
   emb_session *s = run->s;
-  s->timeout_ms = q->timeout_ms < MS_MAX ? q->timeout_ms : MS_MAX;
-  s->has_timeout = 1;
-  s->time = q->time;
-  s->asks_doubt = (q->flags & REQUEST_DECIDES) && shape->object == OF_SESSION;
-  s->doubt_seen = q->doubt_seen;
-  s->met_doubt = 0;
+  s->waits.timeout_ms = q->timeout_ms < MS_MAX ? q->timeout_ms : MS_MAX;
+  s->waits.has_timeout = 1;
+  s->clock.time = q->time;
+  s->doubt.asks = (q->flags & REQUEST_DECIDES) && shape->object == OF_SESSION;
+  s->doubt.seen = q->doubt_seen;
+  s->doubt.met = 0;
   if ((q->flags & REQUEST_MARKS) && !s->leases.mark) {
     local_lease_mark(s, 1);
   }
@@ -451,7 +451,7 @@ uint32_t run__holds(const struct runner *run) {
   return (run->s->txn ? SLOT_HAS_TXN : 0) |
          (run__prepared(run) ? SLOT_HAS_PREPARED : 0) |
          (run->s->leases.held ? SLOT_HAS_LEASES : 0) |
-         (run->s->tickets ? SLOT_HAS_TICKETS : 0) |
-         (run->s->met_doubt ? SLOT_MET_DOUBT : 0) |
-         (run->s->met_doubt && run->s->met_orphan ? SLOT_MET_ORPHAN : 0);
+         (run->s->tickets.first ? SLOT_HAS_TICKETS : 0) |
+         (run->s->doubt.met ? SLOT_MET_DOUBT : 0) |
+         (run->s->doubt.met && run->s->doubt.is_orphan ? SLOT_MET_ORPHAN : 0);
 }

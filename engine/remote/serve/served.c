@@ -116,7 +116,7 @@ int served_verify(emb_session *session, void (*report)(void *, const char *),
 ** there follow link->aheads_before.  One of an owner before is over, with what
 ** it fetched: it was advice. */
 static int is_ahead_over(const emb_session *s, uint64_t number) {
-  return number && number <= s->ahead_last && number <= s->link->aheads_before;
+  return number && number <= s->ahead.last && number <= s->link->aheads_before;
 }
 
 int served_lookahead(emb_session *session, const int64_t *keys, size_t n,
@@ -126,7 +126,7 @@ int served_lookahead(emb_session *session, const int64_t *keys, size_t n,
   int rc = served__ask(session, CALL_lookahead, &args);
   if (!rc) {
     here.number += session->link->aheads_before;
-    session->ahead_last = here.number;
+    session->ahead.last = here.number;
   }
   if (!rc && result) {
     *result = here;
@@ -167,7 +167,7 @@ static uint64_t ask_number(const emb_session *session, int call, void *args) {
   }
   int rc = link__ask(s, call, 0, args, &result);
   if (rc == EMB_LOST) {
-    s->owed = s->err;
+    s->route.owed = s->err;
   }
   return rc ? 0 : result;
 }
@@ -215,7 +215,7 @@ int served_in_transaction(const emb_session *session) {
 int served_prepare(emb_session *session, uint64_t *number) {
   struct args_prepare args = {session, number};
   int rc = served__ask(session, CALL_prepare, &args);
-  session->prepared_number = rc ? 0 : *number;
+  session->route.prepared_number = rc ? 0 : *number;
   return rc;
 }
 

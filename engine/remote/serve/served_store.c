@@ -12,7 +12,8 @@
 #include "stat_text.h"
 
 int served_is_owner(const emb_store *store) {
-  return store_check(store, NULL) == EMB_OK && atomic_load(&store->served) > 0;
+  return store_check(store, NULL) == EMB_OK &&
+         atomic_load(&store->remote.served) > 0;
 }
 
 int served_is_dropped(const emb_store *store) {

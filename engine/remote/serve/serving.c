@@ -267,7 +267,7 @@ static uint32_t serve_answer(struct serving *v) {
     serving__tell(v->server);
   }
   slot->result = rc ? (uint64_t)(uint32_t)rc : result;
-  slot->met_doubt = s->met_doubt;
+  slot->met_doubt = s->doubt.met;
   slot->code = s->err.code;
   snprintf(slot->text, sizeof slot->text, "%s", s->err.text);
   uint32_t holds = run__holds(&v->run);
@@ -278,7 +278,7 @@ static uint32_t serve_answer(struct serving *v) {
 
 /* Where the client runs: to wake a processor that sleeps takes ten times as
 ** long as to switch to a thread on one's own, and only one of the two works. */
-static void follow(struct serving *v) {
+static void follow_client(struct serving *v) {
   uint32_t processor = *(volatile uint32_t *)&v->slot->processor;
   if (processor != v->processor) {
     (void)v->server->env->stay_on(v->server->env, processor);
@@ -320,7 +320,7 @@ static int serve_session(struct serving *v) {
         atomic_compare_exchange_strong(&slot->turn, &turn,
                                        leaving ? SLOT_LEFT : SLOT_RUNNING)) {
       if (!leaving) {
-        follow(v);
+        follow_client(v);
         give_turn(v, serve_answer(v));
         idle_us = env->now_us(env);
       }
@@ -360,7 +360,7 @@ static void finish_tickets(struct serving *v) {
   v->is_finishing = 1;
   while (rc != EMB_INTERRUPT && !serving__is_over(v) &&
          !EMB_SEED(SEED_LEAVING_OWNER_CANCELS)) {
-    const struct job *job = s->tickets;
+    const struct job *job = s->tickets.first;
     while (job && job->call) {
       job = job->sibling;
     }

@@ -24,7 +24,7 @@ struct stat_text {
 
 const char *stat__text_keep(emb_store *store, const char *text) {
   struct env *env = store->core.env;
-  struct stat_text *first = atomic_load(&store->stat_texts), *t;
+  struct stat_text *first = atomic_load(&store->remote.stat_texts), *t;
   size_t bytes = strlen(text) + 1, n = 0;
   for (t = first; t; t = t->next, n++) {
     if (strcmp(t->text, text) == 0) {
@@ -37,14 +37,15 @@ const char *stat__text_keep(emb_store *store, const char *text) {
   }
   memcpy(t->text, text, bytes);
   t->next = first;
-  while (!atomic_compare_exchange_weak(&store->stat_texts, &t->next, t)) {
+  while (
+      !atomic_compare_exchange_weak(&store->remote.stat_texts, &t->next, t)) {
   }
   return t->text;
 }
 
 void stat__text_free(emb_store *store) {
   struct env *env = store->core.env;
-  struct stat_text *t = atomic_exchange(&store->stat_texts, NULL);
+  struct stat_text *t = atomic_exchange(&store->remote.stat_texts, NULL);
   while (t) {
     struct stat_text *next = t->next;
     env->release(env, t);

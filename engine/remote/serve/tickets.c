@@ -15,7 +15,7 @@ void tickets__free_one(emb_session *s, struct remote_ticket *t) {
 }
 
 void tickets__end(emb_session *s, struct remote_ticket *t) {
-  struct remote_ticket **at = &s->remote_tickets;
+  struct remote_ticket **at = &s->tickets.remote;
   while (*at != t) {
     at = &(*at)->next;
   }
@@ -24,7 +24,7 @@ void tickets__end(emb_session *s, struct remote_ticket *t) {
 }
 
 void tickets__add(emb_session *s, struct remote_ticket *t) {
-  struct remote_ticket **at = &s->remote_tickets;
+  struct remote_ticket **at = &s->tickets.remote;
   while (*at) {
     at = &(*at)->next;
   }
@@ -33,7 +33,7 @@ void tickets__add(emb_session *s, struct remote_ticket *t) {
 
 struct remote_ticket *tickets_find(const emb_session *s, int kind,
                                    uint64_t number) {
-  struct remote_ticket *t = s->remote_tickets;
+  struct remote_ticket *t = s->tickets.remote;
   while (t && (t->kind != kind || (number && t->number != number))) {
     t = t->next;
   }
@@ -41,8 +41,8 @@ struct remote_ticket *tickets_find(const emb_session *s, int kind,
 }
 
 void tickets__free(emb_session *s) {
-  while (s->remote_tickets) {
-    tickets__end(s, s->remote_tickets);
+  while (s->tickets.remote) {
+    tickets__end(s, s->tickets.remote);
   }
 }
 
@@ -61,7 +61,7 @@ static int ended_as(const struct link_slot *slot, uint64_t there, int *code) {
 }
 
 void tickets__left(emb_session *s, const struct link *link, int in_peace) {
-  for (struct remote_ticket *t = s->remote_tickets; t; t = t->next) {
+  for (struct remote_ticket *t = s->tickets.remote; t; t = t->next) {
     if (t->serial == link->serial && t->state == TICKET_FLYING) {
       t->state = (in_peace && ended_as(link->slot, t->there, &t->code)) ||
                          EMB_SEED(SEED_LOST_TICKET_IS_DONE)

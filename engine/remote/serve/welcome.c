@@ -161,8 +161,8 @@ static int make_link_slot(struct serving *v, int readonly, emb_err *err) {
     v->since_s = env->wall_s(env);
     run__init(&v->run, v->s, readonly, !v->who.is_same_user);
     v->processor = UINT32_MAX;
-    v->s->asked_by = v->who.process ? v->who.process : -1;
-    v->s->number = v->number;
+    v->s->client.process = v->who.process ? v->who.process : -1;
+    v->s->client.number = v->number;
     v->run.report = serving__report;
     v->run.report_arg = v;
     pthread_mutex_lock(&server->lock);

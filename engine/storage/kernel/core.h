@@ -13,7 +13,7 @@
 **
 **   ckpt_lock > flush_lock > scan_lock > [ cache.lock > log.lock > spin locks ]
 **
-** A store's own_lock (owner/own.c) comes before all of them.
+** A store's own.lock (owner/own.c) comes before all of them.
 **
 ** scan_lock is also taken inside an epoch: its holders never wait.
 */
@@ -138,7 +138,7 @@ struct core {
   ** first page of the one that is open or in doubt, 0 if none: recovery starts
   ** there at the latest, compaction stays below; the open one may have all its
   ** pages, so that its commit writes none; the page that the newest mark beside
-  ** it left empty, or 0 (both under settle_lock, in core_mark). */
+  ** it left empty, or 0 (both under open_txn.lock, in core_mark). */
   _Atomic uint64_t txn_last;
   _Atomic uint64_t txn_committed;
   _Atomic uint64_t txn_settling;

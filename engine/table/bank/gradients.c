@@ -90,7 +90,7 @@ static struct bank_gradient gradient_at(const struct keeping *k, size_t row) {
       .row = summed ? g->sums + (g->sum_at[row] - 1) * dim
                     : k->gradients + row * dim,
       .times = k->times ? k->times[row] : group_times(g, row),
-      .time = k->s->time,
+      .time = k->s->clock.time,
       .lr = k->how->lr,
       .step = k->how->step};
 }
@@ -272,7 +272,7 @@ static int keep_gradients(emb_session *s, const struct rmw_ask *ask) {
 }
 
 int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once) {
-  if (!s->store->averages) {
+  if (!s->store->average) {
     return rmw_gradients(s, ask);
   }
   if (!at_once) {

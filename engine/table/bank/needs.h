@@ -43,7 +43,7 @@ int bank_apply_pending(emb_session *s, enum bank_needs needs,
 /* A call begins.  On a store that does not average one predicted branch. */
 static inline int bank_enter(emb_session *s, enum bank_needs needs,
                              const int64_t *keys, size_t n) {
-  return __builtin_expect(s->store->averages, 0)
+  return __builtin_expect(s->store->average != NULL, 0)
              ? bank_apply_pending(s, needs, keys, n)
              : EMB_OK;
 }

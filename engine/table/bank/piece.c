@@ -103,13 +103,13 @@ static int step_batch(emb_session *s, struct bank_piece *piece, uint32_t from,
                                   .times = piece->times + from,
                                   .versions = piece->versions + from,
                                   .how = {.lr = last->lr, .step = last->step}};
-  uint32_t time = s->time;
+  uint32_t time = s->clock.time;
   for (uint32_t i = from; i < end; i++) {
     piece->versions[i] = NOT_DONE;
   }
-  s->time = last->time ? last->time : time;
+  s->clock.time = last->time ? last->time : time;
   int rc = rmw_averages(s, &batch);
-  s->time = time;
+  s->clock.time = time;
   for (uint32_t i = from; i < end; i++) {
     if (piece->versions[i] != NOT_DONE) {
       piece->left[i] = 0;
@@ -198,21 +198,21 @@ static uint32_t without_held(emb_session *s, struct bank_piece *piece,
 
 int bank__apply(emb_session *s, struct bank_piece *piece, uint64_t pass) {
   struct bank *bank = bank_of(s->store);
-  uint64_t timeout_ms = s->timeout_ms;
-  int has_timeout = s->has_timeout;
+  uint64_t timeout_ms = s->waits.timeout_ms;
+  int has_timeout = s->waits.has_timeout;
   piece->steps = 0;
   piece->any_held = 0;
   uint32_t n = without_held(s, piece, pass);
   for (uint32_t i = 0; i < n; i++) {
     average_item(bank, piece, i);
   }
-  s->timeout_ms = 0;
-  s->has_timeout = 1;
+  s->waits.timeout_ms = 0;
+  s->waits.has_timeout = 1;
   int rc = core_failed(s->core, &s->err);
   rc = rc ? rc : check_numbers(s);
   rc = rc ? rc : step_runs(s, piece, n);
-  s->timeout_ms = timeout_ms;
-  s->has_timeout = has_timeout;
+  s->waits.timeout_ms = timeout_ms;
+  s->waits.has_timeout = has_timeout;
   count_add(&bank->steps, piece->steps);
   for (uint32_t i = 0; i < n; i++) {
     bank__finish(bank, &piece->items[i], !piece->left[i], pass);

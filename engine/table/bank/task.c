@@ -51,8 +51,7 @@ static int bank_begin(emb_store *store, emb_err *err) {
   bank->dim = store->core.layout.dim;
   bank->given_bytes =
       offsetof(struct bank_given, u) + (size_t)bank->dim * element;
-  store->averages = bank->rule.is_on;
-  store->average = bank__apply_gradients;
+  store->average = bank->rule.is_on ? bank__apply_gradients : NULL;
   return EMB_OK;
 }
 
@@ -69,7 +68,7 @@ static int bank_is_empty(const struct bank *bank) {
 static int bank_close(emb_store *store, emb_err *err) {
   const struct bank_want all = {.waits = 1};
   emb_session *s;
-  if (bank_is_empty(bank_of(store)) || !atomic_load(&store->owner) ||
+  if (bank_is_empty(bank_of(store)) || !atomic_load(&store->own.is_owner) ||
       atomic_load(&store->dropped)) {
     return EMB_OK;
   }
@@ -97,7 +96,7 @@ static void bank_free(emb_store *store) {
   }
   env->release(env, bank->shards);
   bank->shards = NULL;
-  store->averages = 0;
+  store->average = NULL;
 }
 
 /* ---- expiry ---------------------------------------------------------------
@@ -190,7 +189,7 @@ int local_flush_gradients(emb_session *s, uint64_t *steps) {
   uint64_t done = 0;
   int rc = begin_write(s);
   rc = rc ? rc : own_claim(s);
-  if (!rc && s->store->averages) {
+  if (!rc && s->store->average) {
     rc = bank__settle(s, &(struct bank_want){.waits = 1}, &done);
   }
   if (steps) {

@@ -137,8 +137,9 @@ static void note_holder(struct holders *h, const emb_session *other,
   h->held += seen->held;
   if (!h->count++ || seen->since_us < h->oldest.since_us) {
     h->oldest = *seen;
-    h->process = other->asked_by ? other->asked_by : other->store->process;
-    h->number = other->number;
+    h->process =
+        other->client.process ? other->client.process : other->store->process;
+    h->number = other->client.number;
   }
 }
 
@@ -151,13 +152,13 @@ static void find_holders(emb_session *s, int64_t key, uint32_t pending,
   for (int tries = 0; tries < 3; tries++) {
     struct lease_seen seen;
     memset(h, 0, sizeof *h);
-    pthread_mutex_lock(&s->store->session_lock);
-    for (emb_session *o = s->store->session_list; o; o = o->next) {
+    pthread_mutex_lock(&s->store->sessions.lock);
+    for (emb_session *o = s->store->sessions.list; o; o = o->next) {
       if (o != s && lease_look(&o->leases, key, hash, &seen)) {
         note_holder(h, o, &seen);
       }
     }
-    pthread_mutex_unlock(&s->store->session_lock);
+    pthread_mutex_unlock(&s->store->sessions.lock);
     if (h->held == others) {
       break;
     }
@@ -244,22 +245,22 @@ struct others {
 static const char *in_the_way(emb_session *s, uint64_t now,
                               struct others *seen) {
   uint64_t undecided =
-      s->txn && s->txn->prepared ? 0 : atomic_load(&s->store->txn_undecided);
-  int rows = atomic_load(&s->store->leases_of_rows) - s->leases_of_rows;
+      s->txn && s->txn->prepared ? 0 : atomic_load(&s->store->txn.undecided);
+  int rows = atomic_load(&s->store->txn.leases_of_rows) - s->leases.of_rows;
   if (undecided != seen->undecided) {
     seen->undecided = undecided;
     seen->undecided_since = now;
   }
   seen->rows_since = rows <= 0 ? 0 : seen->rows_since ? seen->rows_since : now;
-  if (!s->blocks) {
+  if (!s->blocks.ask) {
     return NULL;
   }
   if (undecided && now - seen->undecided_since >= WAIT_MS * 1000 &&
-      s->blocks(s->blocks_arg, EMB_BLOCKS_COMMIT)) {
+      s->blocks.ask(s->blocks.arg, EMB_BLOCKS_COMMIT)) {
     return ", and a COMMIT waits for this statement";
   }
   if (seen->rows_since && now - seen->rows_since >= WAIT_MS * 1000 &&
-      s->blocks(s->blocks_arg, EMB_BLOCKS_WRITE)) {
+      s->blocks.ask(s->blocks.arg, EMB_BLOCKS_WRITE)) {
     return ", and who has read it cannot write beside this transaction";
   }
   return NULL;

@@ -29,15 +29,15 @@ int bound_try(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
 /* A statement has taken a lease: until the session has none any more it may be
 ** for a statement that gives it back. */
 static inline void bound_note_statement(emb_session *s) {
-  if (s->leases.statement && !s->leases_of_rows) {
-    s->leases_of_rows = 1;
-    atomic_fetch_add(&s->store->leases_of_rows, 1);
+  if (s->leases.statement && !s->leases.of_rows) {
+    s->leases.of_rows = 1;
+    atomic_fetch_add(&s->store->txn.leases_of_rows, 1);
   }
 }
 static inline void bound_note_none(emb_session *s) {
-  if (s->leases_of_rows && !s->leases.held) {
-    s->leases_of_rows = 0;
-    atomic_fetch_sub(&s->store->leases_of_rows, 1);
+  if (s->leases.of_rows && !s->leases.held) {
+    s->leases.of_rows = 0;
+    atomic_fetch_sub(&s->store->txn.leases_of_rows, 1);
   }
 }
 /* The common case of bound_try: a key that this session has no lease of, and

@@ -9,7 +9,7 @@
 
 int begin_write(emb_session *s) {
   int rc = session_begin(s);
-  return rc || !s->tickets ? rc : job__settle_writes(s);
+  return rc || !s->tickets.first ? rc : job__settle_writes(s);
 }
 
 int begin_work(emb_session *s, const char *what) {

@@ -145,22 +145,23 @@ static int store_read_all(struct read_reading *r) {
   struct env *env = s->core->env;
   uint32_t bytes = s->core->layout.page_bytes;
   uint32_t next = 0, flying = 0;
-  uint32_t depth =
-      s->read_depth && s->read_depth < s->depth ? s->read_depth : s->depth;
+  uint32_t depth = s->reads.depth_now && s->reads.depth_now < s->reads.depth
+                       ? s->reads.depth_now
+                       : s->reads.depth;
   uint32_t free_ios = depth, rc = EMB_OK;
-  struct env_io **free_list = s->io_list + s->depth;
-  struct env_io **ready = free_list + s->depth;
+  struct env_io **free_list = s->reads.io_list + s->reads.depth;
+  struct env_io **ready = free_list + s->reads.depth;
   for (uint32_t i = 0; i < depth; i++) {
-    free_list[i] = &s->ios[depth - 1 - i];
+    free_list[i] = &s->reads.ios[depth - 1 - i];
   }
   for (;;) {
     size_t n = 0;
     while (!rc && free_ios && next < r->n) {
       uint32_t end = page_end(r, next);
       struct env_io *io = free_list[free_ios - 1];
-      char *buffer = s->pages + (size_t)(io - s->ios) * bytes;
+      char *buffer = s->reads.pages + (size_t)(io - s->reads.ios) * bytes;
       if (read_prepare(r, next, io, buffer)) {
-        s->io_list[n++] = io;
+        s->reads.io_list[n++] = io;
         free_ios--;
       } else {
         for (uint32_t i = next; i < end; i++) {
@@ -170,11 +171,12 @@ static int store_read_all(struct read_reading *r) {
       next = end;
     }
     if (n) {
-      int os = env->queue_submit(env, s->queue.queue, s->io_list, n);
+      int os =
+          env->queue_submit(env, s->reads.queue.queue, s->reads.io_list, n);
       if (os) {
         /* Which were started is not known: the queue is closed. */
-        env->queue_close(env, s->queue.queue);
-        s->queue.queue = NULL;
+        env->queue_close(env, s->reads.queue.queue);
+        s->reads.queue.queue = NULL;
         return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log",
                       s->core->dir);
       }
@@ -184,10 +186,10 @@ static int store_read_all(struct read_reading *r) {
       return (int)rc;
     }
     size_t got = 0;
-    int os = env->queue_wait(env, s->queue.queue, 1, ready, depth, &got);
+    int os = env->queue_wait(env, s->reads.queue.queue, 1, ready, depth, &got);
     if (os) {
-      env->queue_close(env, s->queue.queue);
-      s->queue.queue = NULL;
+      env->queue_close(env, s->reads.queue.queue);
+      s->reads.queue.queue = NULL;
       return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log", s->core->dir);
     }
     flying -= (uint32_t)got;
@@ -216,8 +218,8 @@ static int store_read_all(struct read_reading *r) {
 int cold_read(emb_session *s, const struct cold_batch *batch, uint32_t *again) {
   uint32_t n = batch->n;
   emb_assert(epoch_outside()); /* E1 */
-  if (s->serve) {
-    n = s->serve(s, batch->keys, n, batch->use, batch->arg);
+  if (s->ahead.serve) {
+    n = s->ahead.serve(s, batch->keys, n, batch->use, batch->arg);
   }
   if (n == 0) {
     return EMB_OK;

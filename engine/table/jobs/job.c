@@ -142,7 +142,7 @@ static void give_result(emb_store *store, const struct slice *slice, int rc,
 int job_read(emb_session *w, struct job *job, size_t from, size_t to) {
   uint32_t again = 0, n = (uint32_t)(to - from);
   memcpy(w->cold, job->cold + from, n * sizeof *w->cold);
-  w->read_depth =
+  w->reads.depth_now =
       atomic_load_explicit(&w->store->jobs.tune.depth, memory_order_relaxed);
   struct cold_batch batch = {.keys =
                                  job->cold_keys ? job->cold_keys : job->keys,
@@ -250,7 +250,7 @@ static int job_hire(emb_store *store, uint32_t number, emb_err *err) {
   }
   int rc = session_new(store, &worker->session, err);
   if (!rc) {
-    worker->session->depth_max = jobs->tune.depth_max;
+    worker->session->reads.depth_max = jobs->tune.depth_max;
     worker->session->worker = &worker->background;
   }
   return rc;
@@ -378,7 +378,7 @@ int job_step(emb_store *store, int *did, emb_err *err) {
   if (!jobs->step_session) {
     rc = session_new(store, &jobs->step_session, err);
     if (!rc) {
-      jobs->step_session->depth_max = jobs->tune.depth_max;
+      jobs->step_session->reads.depth_max = jobs->tune.depth_max;
     }
   }
   pthread_mutex_lock(&jobs->lock);
@@ -440,7 +440,7 @@ void job_cancel(struct job *job) {
 
 int job__settle_writes(emb_session *s) {
   int rc = EMB_OK;
-  for (struct job *job = s->tickets; !rc && job; job = job->sibling) {
+  for (struct job *job = s->tickets.first; !rc && job; job = job->sibling) {
     if (job->kind == JOB_WRITE) {
       rc = job_wait(job, 1);
     }

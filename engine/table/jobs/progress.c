@@ -80,20 +80,20 @@ static void list_session(struct progress_listing *l, const emb_session *s) {
     to->done = done;
     to->total = total && total < done ? done : total;
     to->seconds = (double)(env->now_us(env) - since) / 1e6;
-    to->process = !s->asked_by      ? s->store->process
-                  : s->asked_by > 0 ? s->asked_by
-                                    : 0;
+    to->process = !s->client.process      ? s->store->process
+                  : s->client.process > 0 ? s->client.process
+                                          : 0;
   }
   l->n++;
 }
 
 static void list_store(void *arg, emb_store *store) {
   struct progress_listing *l = arg;
-  pthread_mutex_lock(&store->session_lock);
-  for (emb_session *s = store->session_list; s; s = s->next) {
+  pthread_mutex_lock(&store->sessions.lock);
+  for (emb_session *s = store->sessions.list; s; s = s->next) {
     list_session(l, s);
   }
-  pthread_mutex_unlock(&store->session_lock);
+  pthread_mutex_unlock(&store->sessions.lock);
 }
 
 size_t emb_progress_list(emb_progress *list, size_t max) {
@@ -113,11 +113,11 @@ size_t local_progress_of(emb_store *store, emb_progress *list, size_t max) {
 
 void progress_of_owner(emb_store *store, char *to, size_t size) {
   to[0] = '\0';
-  pthread_mutex_lock(&store->session_lock);
-  for (emb_session *s = store->session_list; s && !to[0]; s = s->next) {
+  pthread_mutex_lock(&store->sessions.lock);
+  for (emb_session *s = store->sessions.list; s && !to[0]; s = s->next) {
     const char *what =
         atomic_load_explicit(&s->progress.what, memory_order_acquire);
-    snprintf(to, size, "%s", what && !s->asked_by ? what : "");
+    snprintf(to, size, "%s", what && !s->client.process ? what : "");
   }
-  pthread_mutex_unlock(&store->session_lock);
+  pthread_mutex_unlock(&store->sessions.lock);
 }

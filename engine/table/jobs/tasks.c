@@ -109,8 +109,8 @@ int tasks_quiet(emb_store *store) {
 }
 
 int tasks_may_work(const emb_store *store) {
-  return atomic_load(&store->owner) && !atomic_load(&store->owed) &&
-         !atomic_load(&store->in_doubt) &&
+  return atomic_load(&store->own.is_owner) && !atomic_load(&store->own.owed) &&
+         !atomic_load(&store->own.in_doubt) &&
          !atomic_load(&store->core.log.failed);
 }
 

@@ -17,18 +17,18 @@ int drop_store(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env_lock *held = NULL;
   int rc = EMB_LOCKED, os = 0, there = 1;
-  if (pthread_mutex_trylock(&store->own_lock)) {
+  if (pthread_mutex_trylock(&store->own.lock)) {
     return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
   }
   if (pthread_mutex_trylock(&core->ckpt_lock) == 0) {
-    pthread_mutex_lock(&store->txn_lock);
-    int written = store->txn_owner != NULL;
+    pthread_mutex_lock(&store->txn.lock);
+    int written = store->txn.owner != NULL;
     if (!written) { /* from now on none begins */
       atomic_store(&store->dropped, 1);
     }
-    pthread_mutex_unlock(&store->txn_lock);
+    pthread_mutex_unlock(&store->txn.lock);
     if (!written) {
-      rc = atomic_load(&store->owner)
+      rc = atomic_load(&store->own.is_owner)
                ? EMB_OK
                : registry__lock_dir(core->dir, &held, &there, err);
     }
@@ -40,12 +40,12 @@ int drop_store(emb_store *store, emb_err *err) {
     }
     if (rc || os) {
       atomic_store(&store->dropped, 0);
-    } else if (store->tell) {
-      store->tell(store);
+    } else if (store->remote.tell) {
+      store->remote.tell(store);
     }
     pthread_mutex_unlock(&core->ckpt_lock);
   }
-  pthread_mutex_unlock(&store->own_lock);
+  pthread_mutex_unlock(&store->own.lock);
   if (rc == EMB_LOCKED) {
     return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
   }
@@ -63,7 +63,7 @@ int local_drop(emb_store *store, emb_err *err) {
     env->sleep_us(env, DROP_TRY_US);
   }
   int rc = atomic_load(&store->dropped) ? EMB_OK : drop_store(store, err);
-  store->drop_owed |= rc == EMB_LOCKED;
+  store->registered.drop_owed |= rc == EMB_LOCKED;
   registry_leave();
   return rc;
 }

@@ -27,7 +27,7 @@ static int hold_lock_byte(emb_store *store, emb_err *err) {
     }
     int rc = manifest_read(core->env, core->dir, &m, err);
     if (!rc && m.index_generation == loaded) {
-      store->locked = loaded + 1;
+      store->own.locked = loaded + 1;
       return EMB_OK;
     }
     core->env->byte_lock(core->env, core->log.file, loaded, ENV_BYTE_NONE);
@@ -39,10 +39,11 @@ static int hold_lock_byte(emb_store *store, emb_err *err) {
 }
 
 static void unlock_byte(emb_store *store) {
-  if (store->locked) {
+  if (store->own.locked) {
     struct env *env = store->core.env;
-    env->byte_lock(env, store->core.log.file, store->locked - 1, ENV_BYTE_NONE);
-    store->locked = 0;
+    env->byte_lock(env, store->core.log.file, store->own.locked - 1,
+                   ENV_BYTE_NONE);
+    store->own.locked = 0;
   }
 }
 
@@ -50,24 +51,25 @@ int hold_begin(emb_session *s, int *held) {
   emb_store *store = s->store;
   int rc = EMB_OK;
   *held = 0;
-  if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
-    pthread_mutex_lock(&store->own_lock);
-    if (!atomic_load(&store->owner) && !atomic_load(&store->dropped)) {
+  if (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own.lock);
+    if (!atomic_load(&store->own.is_owner) && !atomic_load(&store->dropped)) {
       /* One that the owner has not waited for: its holders have noticed by
       ** now. */
-      if (store->locked != store->checkpoint.manifest.index_generation + 1) {
+      if (store->own.locked !=
+          store->checkpoint.manifest.index_generation + 1) {
         unlock_byte(store);
         rc = hold_lock_byte(store, &s->err);
       }
-      store->holders += !rc;
+      store->own.holders += !rc;
       *held = !rc;
     }
     if (!rc) {
-      atomic_fetch_add(&store->scans, 1);
+      atomic_fetch_add(&store->sessions.scans, 1);
     }
-    pthread_mutex_unlock(&store->own_lock);
+    pthread_mutex_unlock(&store->own.lock);
   } else {
-    atomic_fetch_add(&store->scans, 1);
+    atomic_fetch_add(&store->sessions.scans, 1);
   }
   return rc;
 }
@@ -75,12 +77,12 @@ int hold_begin(emb_session *s, int *held) {
 void hold_end(emb_session *s, int held) {
   emb_store *store = s->store;
   if (held) {
-    pthread_mutex_lock(&store->own_lock);
-    if (--store->holders == 0) {
+    pthread_mutex_lock(&store->own.lock);
+    if (--store->own.holders == 0) {
       unlock_byte(store);
     }
-    pthread_mutex_unlock(&store->own_lock);
+    pthread_mutex_unlock(&store->own.lock);
   }
-  atomic_fetch_sub(&store->scans, 1);
+  atomic_fetch_sub(&store->sessions.scans, 1);
   own_unload(store);
 }

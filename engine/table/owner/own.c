@@ -102,17 +102,17 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   struct recovery *doubt = NULL;
   pthread_mutex_lock(&core->flush_lock); /* nothing is paged out meanwhile */
   epoch_close(&core->epoch);
-  recovery_free(store->doubt);
-  store->doubt = NULL;
-  atomic_store(&store->in_doubt, 0);
+  recovery_free(store->own.doubt);
+  store->own.doubt = NULL;
+  atomic_store(&store->own.in_doubt, 0);
   struct resident kept;
   core_set_aside(core, store->checkpoint.manifest.tail, &kept);
   rows_reset(core);
   store->checkpoint.manifest = *m;
-  atomic_fetch_add(&store->loads, 1);
+  atomic_fetch_add(&store->own.loads, 1);
   int rc = recover(core, &store->checkpoint.manifest, replay, &doubt, err);
-  atomic_store(&store->unloaded, rc != 0);
-  store->replayed = replay;
+  atomic_store(&store->own.unloaded, rc != 0);
+  store->own.replayed = replay;
   if (rc) {
     rows_reset(core);
     atomic_store(&core->txn_first_page, 0); /* of one that was in doubt */
@@ -120,13 +120,13 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
     store->checkpoint.manifest.generation = 0;
     store->checkpoint.manifest.tail = 0;
   } else if (doubt) {
-    store->doubt = doubt;
-    atomic_store(&store->in_doubt, doubt->in_doubt);
+    store->own.doubt = doubt;
+    atomic_store(&store->own.in_doubt, doubt->in_doubt);
   }
   core_take_back(core, &kept);
   epoch_open(&core->epoch);
   pthread_mutex_unlock(&core->flush_lock);
-  atomic_fetch_add(&store->loaded, 1);
+  atomic_fetch_add(&store->own.loaded, 1);
   core_changed(core);
   return rc;
 }
@@ -139,13 +139,13 @@ static int same_store(emb_store *store, const struct manifest *m,
     return err_set(err, EMB_CORRUPT, "%s was replaced by another store",
                    core->dir);
   }
-  if (m->generation < store->newest_seen) {
+  if (m->generation < store->own.newest_seen) {
     return err_set(err, EMB_CORRUPT,
                    "%s was replaced by an older state of it; close it in every "
                    "connection, and open it again",
                    core->dir);
   }
-  store->newest_seen = m->generation;
+  store->own.newest_seen = m->generation;
   return EMB_OK;
 }
 
@@ -262,18 +262,18 @@ static int become_owner(emb_store *store, int *recovered, emb_err *err) {
 ** that checkpoint is owed. */
 static void own_settle(emb_store *store) {
   struct env *env = store->core.env;
-  if (store->lock && !atomic_load(&store->in_doubt) &&
-      !atomic_load(&store->owed)) {
-    env->lock_settle(env, store->lock,
-                     store->server ? ENV_LOCK_SERVES : ENV_LOCK_ALONE);
+  if (store->own.file && !atomic_load(&store->own.in_doubt) &&
+      !atomic_load(&store->own.owed)) {
+    env->lock_settle(env, store->own.file,
+                     store->remote.server ? ENV_LOCK_SERVES : ENV_LOCK_ALONE);
   }
 }
 
 /* The log was read, but another process may recover it now, and use its file
 ** slots again: nothing of it may be shown. */
 static void forget_log(emb_store *store) {
-  if (store->replayed) {
-    atomic_store(&store->unloaded, 1);
+  if (store->own.replayed) {
+    atomic_store(&store->own.unloaded, 1);
     store->checkpoint.manifest.generation = 0;
     store->checkpoint.manifest.tail = 0;
   }
@@ -284,47 +284,50 @@ static void forget_log(emb_store *store) {
 ** set; who begins to read reads that after it has counted itself (a session, a
 ** session without its link, a scan): one of the two sees the other. */
 static int is_read(const emb_store *store) {
-  return atomic_load(&store->owner) || atomic_load(&store->dropped) ||
-         atomic_load(&store->linked) < atomic_load(&store->sessions) ||
-         atomic_load(&store->scans) || atomic_load(&store->snaps) ||
-         atomic_load(&store->tickets);
+  return atomic_load(&store->own.is_owner) || atomic_load(&store->dropped) ||
+         atomic_load(&store->remote.linked) <
+             atomic_load(&store->sessions.count) ||
+         atomic_load(&store->sessions.scans) ||
+         atomic_load(&store->sessions.snaps) ||
+         atomic_load(&store->sessions.tickets);
 }
 
-/* Of a reader only; under own_lock. */
+/* Of a reader only; under own.lock. */
 static void close_manifest(emb_store *store) {
-  if (store->manifest) {
-    store->core.env->close(store->core.env, store->manifest);
-    store->manifest = NULL;
+  if (store->own.manifest) {
+    store->core.env->close(store->core.env, store->own.manifest);
+    store->own.manifest = NULL;
   }
 }
 
 void own_unload(emb_store *store) {
   struct core *core = &store->core;
-  if (!atomic_load(&store->served) || atomic_load(&store->unloaded)) {
+  if (!atomic_load(&store->remote.served) ||
+      atomic_load(&store->own.unloaded)) {
     return;
   }
-  pthread_mutex_lock(&store->own_lock);
-  int unloaded = atomic_exchange(&store->unloaded, 1);
+  pthread_mutex_lock(&store->own.lock);
+  int unloaded = atomic_exchange(&store->own.unloaded, 1);
   if (is_read(store) || unloaded) {
-    atomic_store(&store->unloaded, unloaded);
+    atomic_store(&store->own.unloaded, unloaded);
   } else {
     close_manifest(store);
     pthread_mutex_lock(&core->flush_lock); /* nothing is paged out meanwhile */
     epoch_close(&core->epoch);
-    atomic_fetch_add(&store->loads, 1);
+    atomic_fetch_add(&store->own.loads, 1);
     rows_reset(core);
     index_discard(&core->index);
     frames_discard(&core->frames);
-    store->replayed = 0;
+    store->own.replayed = 0;
     /* The next look loads what it finds. */
     store->checkpoint.manifest.generation = 0;
     store->checkpoint.manifest.tail = 0;
     epoch_open(&core->epoch);
     pthread_mutex_unlock(&core->flush_lock);
-    atomic_fetch_add(&store->loaded, 1);
+    atomic_fetch_add(&store->own.loaded, 1);
     core_changed(core); /* what was made of the rows goes, too */
   }
-  pthread_mutex_unlock(&store->own_lock);
+  pthread_mutex_unlock(&store->own.lock);
 }
 
 /* The lock of the log itself: whoever has deleted the lock file, as one that is
@@ -352,13 +355,13 @@ static int lock_log(emb_store *store, emb_err *err) {
 
 void own_unlock(emb_store *store) {
   struct core *core = &store->core;
-  if (store->lock) {
+  if (store->own.file) {
     if (core->log.file) {
       (void)core->env->byte_lock(core->env, core->log.file, LOG_OWNER,
                                  ENV_BYTE_NONE);
     }
-    core->env->unlock(core->env, store->lock);
-    store->lock = NULL;
+    core->env->unlock(core->env, store->own.file);
+    store->own.file = NULL;
   }
 }
 
@@ -370,10 +373,10 @@ int own_take(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
-  int os = env->lock(env, path, &store->lock);
-  store->may_not_lock = os == EACCES;
+  int os = env->lock(env, path, &store->own.file);
+  store->own.may_not_lock = os == EACCES;
   if (os) {
-    store->lock = NULL;
+    store->own.file = NULL;
     return os == EAGAIN || os == EACCES
                ? err_set(err, EMB_BUSY, "%s is owned by another process",
                          core->dir)
@@ -383,10 +386,10 @@ int own_take(emb_store *store, emb_err *err) {
   rc = lock_log(store, err);
   rc = rc ? rc : become_owner(store, &recovered, err);
   /* A transaction in doubt is to be decided before anything becomes durable. */
-  if (!rc && !atomic_load(&store->in_doubt)) {
+  if (!rc && !atomic_load(&store->own.in_doubt)) {
     rc = own_settle_state(store, err);
     if (rc == EMB_FULL && recovered && !EMB_SEED(SEED_FULL_STORE_NOT_OPENED)) {
-      atomic_store(&store->owed, 1);
+      atomic_store(&store->own.owed, 1);
       err_clear(err);
       rc = EMB_OK;
     }
@@ -396,12 +399,12 @@ int own_take(emb_store *store, emb_err *err) {
     forget_log(store);
     return rc;
   }
-  if (store->serve) {
-    store->serve(store);
+  if (store->remote.serve) {
+    store->remote.serve(store);
   }
   own_settle(store); /* whoever sees SERVES finds the socket */
   close_manifest(store);
-  atomic_store(&store->owner, 1);
+  atomic_store(&store->own.is_owner, 1);
   core_changed(core);
   return EMB_OK;
 }
@@ -409,29 +412,30 @@ int own_take(emb_store *store, emb_err *err) {
 int own_is_current(emb_store *store) {
   struct core *core = &store->core;
   uint64_t newest = 0;
-  if (atomic_load(&store->unloaded)) {
+  if (atomic_load(&store->own.unloaded)) {
     return 0;
   }
-  pthread_mutex_lock(&store->own_lock);
-  if (atomic_load(&store->owner)) { /* by now; and its checkpoints go on */
-    pthread_mutex_unlock(&store->own_lock);
+  pthread_mutex_lock(&store->own.lock);
+  if (atomic_load(
+          &store->own.is_owner)) { /* by now; and its checkpoints go on */
+    pthread_mutex_unlock(&store->own.lock);
     return 1;
   }
-  if (!store->manifest) {
+  if (!store->own.manifest) {
     char path[PATH_BYTES];
     if (path_join(path, sizeof path, core->dir, MANIFEST_NAME, NULL) ||
-        core->env->open(core->env, path, ENV_READ, &store->manifest)) {
-      store->manifest = NULL;
+        core->env->open(core->env, path, ENV_READ, &store->own.manifest)) {
+      store->own.manifest = NULL;
     }
   }
   /* If it is not clean then its owner goes on from there: it had the lock, and
   ** did not serve yet, when this was loaded. */
-  int is = store->manifest &&
+  int is = store->own.manifest &&
            (store->checkpoint.manifest.clean ||
             EMB_SEED(SEED_CLAIMED_STATE_IS_NEWEST)) &&
-           manifest_look(core->env, store->manifest, &newest) == 0 &&
+           manifest_look(core->env, store->own.manifest, &newest) == 0 &&
            newest == store->checkpoint.manifest.generation;
-  pthread_mutex_unlock(&store->own_lock);
+  pthread_mutex_unlock(&store->own.lock);
   return is;
 }
 
@@ -447,15 +451,15 @@ static int see_owner(emb_store *store, struct manifest *m, emb_err *err) {
   if (state == ENV_LOCK_UNSETTLED && !EMB_SEED(SEED_READER_DOES_NOT_WAIT)) {
     return OWN_RECOVERING;
   }
-  if (state == ENV_LOCK_FREE && !atomic_load(&store->readonly) &&
-      !store->may_not_lock) {
+  if (state == ENV_LOCK_FREE && !atomic_load(&store->own.readonly) &&
+      !store->own.may_not_lock) {
     return OWN_RECOVERING; /* it has ended: that is to be tried again */
   }
   if (state == ENV_LOCK_SERVES && own_may_ask(store) &&
       !EMB_SEED(SEED_CHECKPOINT_SHOWN_BESIDE_OWNER)) {
     return OWN_SERVED;
   }
-  atomic_store(&store->unrecovered, state == ENV_LOCK_FREE);
+  atomic_store(&store->own.unrecovered, state == ENV_LOCK_FREE);
   /* It may have recovered since the manifest was read. */
   rc = manifest_read(core->env, core->dir, m, err);
   return rc ? rc : EMB_BUSY;
@@ -463,11 +467,11 @@ static int see_owner(emb_store *store, struct manifest *m, emb_err *err) {
 
 int own_take_if_dead(emb_store *store, struct manifest *m, emb_err *err) {
   emb_err failure;
-  atomic_store(&store->unrecovered, 0);
+  atomic_store(&store->own.unrecovered, 0);
   if (m->clean) {
     return EMB_BUSY;
   }
-  if (atomic_load(&store->readonly)) {
+  if (atomic_load(&store->own.readonly)) {
     return see_owner(store, m, err);
   }
   int rc = own_take(store, &failure);
@@ -505,10 +509,10 @@ int own_dropped(emb_session *s) {
                        s->core->dir);
 }
 
-/* What is owed, if it is.  Under own_lock. */
+/* What is owed, if it is.  Under own.lock. */
 static int pay(emb_store *store, emb_err *err) {
   emb_err first;
-  int rc = atomic_load(&store->owed) && !atomic_load(&store->in_doubt)
+  int rc = atomic_load(&store->own.owed) && !atomic_load(&store->own.in_doubt)
                ? own_settle_state(store, &first)
                : EMB_OK;
   if (rc == EMB_FULL) {
@@ -519,8 +523,8 @@ static int pay(emb_store *store, emb_err *err) {
   if (rc) {
     return err_set(err, rc, "%s", first.text);
   }
-  if (atomic_load(&store->owed) && !atomic_load(&store->in_doubt)) {
-    atomic_store(&store->owed, 0);
+  if (atomic_load(&store->own.owed) && !atomic_load(&store->own.in_doubt)) {
+    atomic_store(&store->own.owed, 0);
     core_changed(&store->core);
     own_settle(store);
   }
@@ -529,17 +533,18 @@ static int pay(emb_store *store, emb_err *err) {
 
 int own_claim(emb_session *s) {
   emb_store *store = s->store;
-  if (atomic_load(&store->readonly) || s->only_reads) {
+  if (atomic_load(&store->own.readonly) || s->client.only_reads) {
     return session_error(s, EMB_READONLY, "%s is open read-only", s->core->dir);
   }
   if (atomic_load(&store->dropped)) {
     return own_dropped(s);
   }
   uint64_t waited = 0;
-  while (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
-    pthread_mutex_lock(&store->own_lock);
-    int rc = atomic_load(&store->owner) ? EMB_OK : own_take(store, &s->err);
-    pthread_mutex_unlock(&store->own_lock);
+  while (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own.lock);
+    int rc =
+        atomic_load(&store->own.is_owner) ? EMB_OK : own_take(store, &s->err);
+    pthread_mutex_unlock(&store->own.lock);
     if (rc && atomic_load(&store->dropped)) {
       return own_dropped(s);
     }
@@ -558,10 +563,10 @@ int own_claim(emb_session *s) {
     }
     err_clear(&s->err);
   }
-  if (atomic_load_explicit(&store->owed, memory_order_acquire)) {
-    pthread_mutex_lock(&store->own_lock);
+  if (atomic_load_explicit(&store->own.owed, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own.lock);
     int rc = pay(store, &s->err);
-    pthread_mutex_unlock(&store->own_lock);
+    pthread_mutex_unlock(&store->own.lock);
     if (rc) {
       return rc;
     }
@@ -580,14 +585,14 @@ int local_own(emb_session *s) {
 ** asked.  One that does not serve is sought by a session for a moment, once. */
 static int seek_owner(emb_session *s) {
   uint64_t waited = 0;
-  if (!s->routes || s->sought == SEEK_TRIES ||
+  if (!s->route.may_ask || s->route.sought == SEEK_TRIES ||
       EMB_SEED(SEED_OWNER_NOT_SOUGHT)) {
     return EMB_OK;
   }
-  if (s->sought++) {
+  if (s->route.sought++) {
     session_sleep(s, SEEK_US, &waited);
   }
-  s->recovering = 1;
+  s->route.recovering = 1;
   return CALL_ELSEWHERE;
 }
 
@@ -595,19 +600,19 @@ int own_may_write(emb_session *s, int *may) {
   emb_store *store = s->store;
   int rc = EMB_OK;
   *may = 0;
-  if (atomic_load(&store->readonly) || s->only_reads) {
+  if (atomic_load(&store->own.readonly) || s->client.only_reads) {
     return EMB_OK;
   }
-  if (!atomic_load_explicit(&store->owner, memory_order_acquire)) {
-    pthread_mutex_lock(&store->own_lock);
-    if (!atomic_load(&store->owner)) {
+  if (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
+    pthread_mutex_lock(&store->own.lock);
+    if (!atomic_load(&store->own.is_owner)) {
       rc = own_take(store, NULL);
     }
-    pthread_mutex_unlock(&store->own_lock);
+    pthread_mutex_unlock(&store->own.lock);
   }
-  *may = atomic_load_explicit(&store->owner, memory_order_acquire);
+  *may = atomic_load_explicit(&store->own.is_owner, memory_order_acquire);
   if (*may) {
-    s->sought = 0;
+    s->route.sought = 0;
   }
   return rc == EMB_BUSY && !*may ? seek_owner(s) : EMB_OK;
 }
@@ -664,25 +669,25 @@ static int refresh_when_recovered(emb_session *s, int begun) {
   uint64_t waited = 0, left = 0;
   for (;;) {
     uint64_t now = env->now_us(env);
-    pthread_mutex_lock(&store->own_lock);
+    pthread_mutex_lock(&store->own.lock);
     int rc = EMB_OK;
-    /* emb_drop holds own_lock, too: what is dropped is so before its files are
+    /* emb_drop holds own.lock, too: what is dropped is so before its files are
     ** gone. */
-    if (!atomic_load(&store->owner) && !atomic_load(&store->dropped)) {
-      int look = atomic_exchange(&store->look, 0);
+    if (!atomic_load(&store->own.is_owner) && !atomic_load(&store->dropped)) {
+      int look = atomic_exchange(&store->own.look, 0);
       rc = refresh(store, begun, &s->err);
       if (!rc) {
-        atomic_store(&store->refreshed_us, now);
+        atomic_store(&store->own.refreshed_us, now);
       } else if (look) {
-        atomic_store(&store->look, 1);
+        atomic_store(&store->own.look, 1);
       }
     }
-    pthread_mutex_unlock(&store->own_lock);
+    pthread_mutex_unlock(&store->own.lock);
     if (rc != OWN_RECOVERING && rc != OWN_SERVED) {
       return rc;
     }
-    if (s->routes && !s->scans && !begun) {
-      s->recovering = 1;
+    if (s->route.may_ask && !s->scan.open && !begun) {
+      s->route.recovering = 1;
       return CALL_ELSEWHERE;
     }
     int why = rc;
@@ -704,13 +709,13 @@ static int refresh_when_recovered(emb_session *s, int begun) {
 ** what was committed, and perhaps shown, at an owner that has left since. */
 static int is_held(const emb_session *s) {
   emb_store *store = s->store;
-  return atomic_load(&store->scans) &&
-         (s->in_scan || !own_may_ask(store) || own_is_current(store));
+  return atomic_load(&store->sessions.scans) &&
+         (s->scan.is_reading || !own_may_ask(store) || own_is_current(store));
 }
 
 int own_refresh(emb_session *s) {
   emb_store *store = s->store;
-  if (atomic_load_explicit(&store->owner, memory_order_acquire) ||
+  if (atomic_load_explicit(&store->own.is_owner, memory_order_acquire) ||
       atomic_load(&store->dropped)) {
     /* Of a store that was dropped this is all there will be. */
     return session_ask_doubt(s);
@@ -718,9 +723,9 @@ int own_refresh(emb_session *s) {
   struct env *env = s->core->env;
   uint64_t now = env->now_us(env);
   uint64_t then =
-      atomic_load_explicit(&store->refreshed_us, memory_order_relaxed);
-  int recent = now - then < REFRESH_US && !atomic_load(&store->look);
-  if (!atomic_load(&store->unloaded) && (recent || is_held(s))) {
+      atomic_load_explicit(&store->own.refreshed_us, memory_order_relaxed);
+  int recent = now - then < REFRESH_US && !atomic_load(&store->own.look);
+  if (!atomic_load(&store->own.unloaded) && (recent || is_held(s))) {
     return EMB_OK;
   }
   int rc = refresh_when_recovered(s, 0);
@@ -728,13 +733,13 @@ int own_refresh(emb_session *s) {
 }
 
 int own_reload(emb_session *s) {
-  return atomic_load(&s->store->owner) || atomic_load(&s->store->dropped)
+  return atomic_load(&s->store->own.is_owner) || atomic_load(&s->store->dropped)
              ? EMB_OK
              : refresh_when_recovered(s, 1);
 }
 
 uint64_t local_in_doubt(const emb_store *store) {
-  return atomic_load(&store->in_doubt);
+  return atomic_load(&store->own.in_doubt);
 }
 
 uint64_t local_committed(const emb_store *store) {
@@ -746,26 +751,28 @@ void local_state(const emb_store *store, uint64_t *state) {
   state[1] = atomic_load(&store->core.txn_committed);
 }
 
-void emb_look(emb_store *store) { atomic_store(&store->look, 1); }
+void emb_look(emb_store *store) { atomic_store(&store->own.look, 1); }
 
 int emb_is_unrecovered(const emb_store *store) {
-  return !atomic_load(&store->owner) && !atomic_load(&store->served) &&
-         atomic_load(&store->unrecovered);
+  return !atomic_load(&store->own.is_owner) &&
+         !atomic_load(&store->remote.served) &&
+         atomic_load(&store->own.unrecovered);
 }
 
 int local_is_owner(const emb_store *store) {
-  return atomic_load(&store->owner) && store_check(store, NULL) == EMB_OK;
+  return atomic_load(&store->own.is_owner) &&
+         store_check(store, NULL) == EMB_OK;
 }
 
 int own_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
   struct core *core = &store->core;
   int rc = EMB_OK;
-  pthread_mutex_lock(&store->own_lock);
-  if (store->doubt && atomic_load(&store->in_doubt) == number) {
+  pthread_mutex_lock(&store->own.lock);
+  if (store->own.doubt && atomic_load(&store->own.in_doubt) == number) {
     pthread_mutex_lock(&core->flush_lock);
     epoch_close(&core->epoch);
     if (commit) {
-      rc = recover_commit(store->doubt, err);
+      rc = recover_commit(store->own.doubt, err);
     }
     epoch_open(&core->epoch);
     pthread_mutex_unlock(&core->flush_lock);
@@ -775,21 +782,21 @@ int own_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
     if (!rc) {
       rc = own_settle_state(store, err);
       if (rc == EMB_FULL) { /* nothing is written before it was taken */
-        atomic_store(&store->owed, 1);
+        atomic_store(&store->own.owed, 1);
         err_clear(err);
         rc = EMB_OK;
       }
     }
     if (!rc) {
-      recovery_free(store->doubt);
-      store->doubt = NULL;
-      atomic_store(&store->in_doubt, 0);
+      recovery_free(store->own.doubt);
+      store->own.doubt = NULL;
+      atomic_store(&store->own.in_doubt, 0);
       core_changed(core);
       own_settle(store);
     } else {
       atomic_store(&core->txn_first_page, first);
     }
   }
-  pthread_mutex_unlock(&store->own_lock);
+  pthread_mutex_unlock(&store->own.lock);
   return rc;
 }

@@ -27,10 +27,10 @@ int own_refresh(emb_session *s);
 int own_reload(emb_session *s);
 
 /* Loads the checkpoint of a manifest, and with replay the log beyond it.
-** Under own_lock, outside any epoch. */
+** Under own.lock, outside any epoch. */
 int own_load(emb_store *store, const struct manifest *manifest, int replay,
              emb_err *err);
-/* Takes the lock and becomes owner; EMB_BUSY.  Under own_lock. */
+/* Takes the lock and becomes owner; EMB_BUSY.  Under own.lock. */
 int own_take(emb_store *store, emb_err *err);
 /* Gives the lock back. */
 void own_unlock(emb_store *store);
@@ -49,7 +49,8 @@ int own_look(emb_store *store, enum env_lock_state *state, int64_t *holder,
 int own_resolve(emb_store *store, uint64_t number, int commit, emb_err *err);
 /* May the store be another process's, and be asked of that? */
 static inline int own_may_ask(const emb_store *store) {
-  return !store->is_alone && !store->core.temporary && !store->core.step_mode;
+  return !store->remote.is_alone && !store->core.temporary &&
+         !store->core.step_mode;
 }
 /* What is loaded is what the files have: no process has owned the store
 ** since. */

@@ -38,9 +38,9 @@ int registry_try_enter(void) {
 void registry_leave(void) { process_lock_leave(&registry_lock); }
 
 emb_store *registry_find(const uint64_t id[2]) {
-  for (emb_store *s = registry_stores; s; s = s->next) {
-    if (!s->core.temporary &&
-        memcmp(s->identity, id, sizeof s->identity) == 0) {
+  for (emb_store *s = registry_stores; s; s = s->registered.next) {
+    if (!s->core.temporary && memcmp(s->registered.identity, id,
+                                     sizeof s->registered.identity) == 0) {
       return s;
     }
   }
@@ -49,21 +49,21 @@ emb_store *registry_find(const uint64_t id[2]) {
 
 void registry_each(void (*visit)(void *arg, emb_store *store), void *arg) {
   registry_enter();
-  for (emb_store *s = registry_stores; s; s = s->next) {
+  for (emb_store *s = registry_stores; s; s = s->registered.next) {
     visit(arg, s);
   }
   registry_leave();
 }
 
 void registry_add(emb_store *store) {
-  store->next = registry_stores;
+  store->registered.next = registry_stores;
   registry_stores = store;
 }
 
 void registry_remove(emb_store *store) {
-  for (emb_store **at = &registry_stores; *at; at = &(*at)->next) {
+  for (emb_store **at = &registry_stores; *at; at = &(*at)->registered.next) {
     if (*at == store) {
-      *at = store->next;
+      *at = store->registered.next;
       break;
     }
   }

@@ -292,16 +292,16 @@ static int read_until_found(struct get *g, uint32_t cold, int *holds,
   emb_session *s = g->s;
   while (cold) {
     uint32_t again = 0;
-    uint64_t served = s->served;
+    uint64_t served = s->ahead.served;
     struct cold_batch batch = {.keys = g->keys,
                                .n = cold,
                                .promote = g->promote,
                                .use = use_cold,
                                .arg = g};
     int rc = cold_read(s, &batch, &again);
-    g->in_cache += s->served - served;
-    g->on_disk -= s->served - served;
-    if (!rc && again && !*holds && !atomic_load(&s->store->owner)) {
+    g->in_cache += s->ahead.served - served;
+    g->on_disk -= s->ahead.served - served;
+    if (!rc && again && !*holds && !atomic_load(&s->store->own.is_owner)) {
       /* The owner has replaced some: not a second time. */
       rc = hold_begin(s, held);
       *holds = !rc;

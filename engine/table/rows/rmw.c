@@ -82,8 +82,8 @@ int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
                           const emb_rows *to) {
   const struct rmw_ask ask = {
       .keys = keys, .n = n, .gradients = gradients, .how = how, .to = to};
-  return s->store->averages ? s->store->average(s, &ask)
-                            : rmw_gradients(s, &ask);
+  return s->store->average ? s->store->average(s, &ask)
+                           : rmw_gradients(s, &ask);
 }
 
 int rmw_averages(emb_session *s, const struct rmw_batch *averages) {

@@ -18,8 +18,8 @@ void value_saw_time(struct core *core, uint32_t now) {
 void value_begin_call(emb_session *s) {
   struct core *core = s->core;
   if (schema_tracks(&core->schema)) {
-    s->now = s->time ? s->time : core_time(core);
-    value_saw_time(core, s->now);
+    s->clock.now = s->clock.time ? s->clock.time : core_time(core);
+    value_saw_time(core, s->clock.now);
   }
 }
 

@@ -60,7 +60,7 @@ static inline const void *loaded_value(const emb_session *s,
 }
 
 /* The time of the writes of a call, which begins: the session's own, else what
-** the store's clock says; kept in s->now. */
+** the store's clock says; kept in s->clock.now. */
 void value_begin_call(emb_session *s);
 /* There was a write at this time. */
 void value_saw_time(struct core *core, uint32_t now);
@@ -68,7 +68,7 @@ void value_saw_time(struct core *core, uint32_t now);
 ** older. */
 static inline emb_track value_track(const emb_session *s, emb_track t,
                                     uint32_t times) {
-  t.updated_at = s->now > t.updated_at ? s->now : t.updated_at;
+  t.updated_at = s->clock.now > t.updated_at ? s->clock.now : t.updated_at;
   t.frequency =
       t.frequency < UINT32_MAX - times ? t.frequency + times : UINT32_MAX;
   return t;

@@ -70,7 +70,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
     env->release(env, scan);
     return rc;
   }
-  scan->loads = atomic_load(&s->store->loads);
+  scan->loads = atomic_load(&s->store->own.loads);
   if (order == EMB_SCAN_ANY) {
     rc = scan_buffers(scan, schema_tracks(&core->schema)
                                 ? core->layout.value_bytes
@@ -82,13 +82,13 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
     }
     spill_init(&scan->watch.moved, env, core->dir, sizeof(int64_t));
     scan->watch.session = s;
-    pthread_mutex_lock(&s->store->settle_lock);
+    pthread_mutex_lock(&s->store->open_txn.lock);
     if (!s->txn) {
-      scan->watch.skip_txn = s->store->txn_number;
-      scan->watch.skip_from = s->store->txn_start;
+      scan->watch.skip_txn = s->store->open_txn.number;
+      scan->watch.skip_from = s->store->open_txn.start;
     }
     rc = watch_open(core, &scan->watch, &scan->page);
-    pthread_mutex_unlock(&s->store->settle_lock);
+    pthread_mutex_unlock(&s->store->open_txn.lock);
     if (rc) {
       hold_end(s, scan->held);
       scan_free_buffers(scan);
@@ -96,7 +96,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
       return session_error(s, rc, "out of memory");
     }
   }
-  s->scans++;
+  s->scan.open++;
   *out = scan;
   return EMB_OK;
 }
@@ -113,7 +113,7 @@ void scan_finish(emb_scan *scan) {
   }
   scan_free_buffers(scan);
   env->release(env, scan->keys);
-  s->scans--;
+  s->scan.open--;
   hold_end(s, scan->held);
 }
 
@@ -545,8 +545,8 @@ static int replaced(emb_session *s) {
 ** has not waited for (ckpt/readers.h): that would not be one state. */
 static int order_ended(emb_scan *scan) {
   emb_store *store = scan->s->store;
-  return scan->held && !atomic_load(&store->owner) &&
-                 atomic_load(&store->loads) != scan->loads
+  return scan->held && !atomic_load(&store->own.is_owner) &&
+                 atomic_load(&store->own.loads) != scan->loads
              ? replaced(scan->s)
              : EMB_OK;
 }
@@ -606,8 +606,8 @@ static int next_of_scan(emb_scan *scan, size_t max, const emb_rows *to,
 
 int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                          size_t *n) {
-  scan->s->in_scan = 1; /* what it reads itself is of its checkpoint */
+  scan->s->scan.is_reading = 1; /* what it reads itself is of its checkpoint */
   int rc = next_of_scan(scan, max, to, n);
-  scan->s->in_scan = 0;
+  scan->s->scan.is_reading = 0;
   return rc;
 }

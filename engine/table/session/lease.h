@@ -67,6 +67,7 @@ struct leases {
   size_t used; /* keys with leases */
   size_t held; /* leases */
   int mark;    /* new leases are marked */
+  int of_rows; /* some was taken by a statement, while it has any */
   uint32_t calls;
   uint32_t since;     /* first call of the attempt, or after the last one */
   uint64_t statement; /* emb_statement: number, or 0, */

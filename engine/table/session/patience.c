@@ -27,11 +27,11 @@ static uint64_t left_us(struct env *env, const emb_patience *p, uint64_t most) {
 }
 
 uint64_t patience_left_us(const emb_session *s) {
-  return left_us(s->core->env, s->patience, patience_most_us(s));
+  return left_us(s->core->env, s->waits.patience, patience_most_us(s));
 }
 
 uint64_t patience_end_us(const emb_session *s, int64_t process) {
-  const emb_patience *p = s->patience;
+  const emb_patience *p = s->waits.patience;
   struct env *env = s->core->env;
   if (!p || !p->is_silent) {
     return patience_left_us(s);
@@ -43,7 +43,7 @@ uint64_t patience_end_us(const emb_session *s, int64_t process) {
 }
 
 int patience_is_over(const emb_session *s, int64_t process) {
-  const emb_patience *p = s->patience;
+  const emb_patience *p = s->waits.patience;
   return p && p->limit_us && p->spent_us >= p->limit_us && p->process &&
          p->process == process;
 }
@@ -59,7 +59,7 @@ void patience_spend_of(struct core *core, emb_patience *p, int64_t process,
 }
 
 void patience_spend(emb_session *s, int64_t process, uint64_t waited_us) {
-  patience_spend_of(s->core, s->patience, process, waited_us);
+  patience_spend_of(s->core, s->waits.patience, process, waited_us);
 }
 
 /* Taken by the first call that may wait: one of this process's own store leaves
@@ -75,5 +75,5 @@ emb_patience *patience_of_thread(void) {
 }
 
 void emb_session_patience(emb_session *session, emb_patience *patience) {
-  session->patience = patience;
+  session->waits.patience = patience;
 }

@@ -40,9 +40,10 @@ void patience_spend_of(struct core *core, emb_patience *patience,
                        int64_t process, uint64_t waited_us);
 /* An owner has given a sign of life. */
 static inline void patience_alive(emb_session *s) {
-  if (s->patience && (s->patience->spent_us || s->patience->is_silent)) {
-    s->patience->spent_us = 0;
-    s->patience->is_silent = 0;
+  if (s->waits.patience &&
+      (s->waits.patience->spent_us || s->waits.patience->is_silent)) {
+    s->waits.patience->spent_us = 0;
+    s->waits.patience->is_silent = 0;
   }
 }
 

@@ -57,15 +57,15 @@ static _Atomic uint64_t *counter_of(struct counters *c, int tally) {
 }
 
 static void session_enlist(emb_session *s) {
-  pthread_mutex_lock(&s->store->session_lock);
-  s->next = s->store->session_list;
-  s->store->session_list = s;
-  pthread_mutex_unlock(&s->store->session_lock);
+  pthread_mutex_lock(&s->store->sessions.lock);
+  s->next = s->store->sessions.list;
+  s->store->sessions.list = s;
+  pthread_mutex_unlock(&s->store->sessions.lock);
 }
 
 static void delist(emb_session *s) {
-  pthread_mutex_lock(&s->store->session_lock);
-  emb_session **at = &s->store->session_list;
+  pthread_mutex_lock(&s->store->sessions.lock);
+  emb_session **at = &s->store->sessions.list;
   while (*at && *at != s) {
     at = &(*at)->next;
   }
@@ -75,19 +75,19 @@ static void delist(emb_session *s) {
   for (int i = 0; i < TALLIES; i++) {
     count_add(counter_of(&s->core->counters, i), s->tally[i]);
   }
-  pthread_mutex_unlock(&s->store->session_lock);
+  pthread_mutex_unlock(&s->store->sessions.lock);
 }
 
 void session_tallies(emb_store *store, uint64_t sum[TALLIES]) {
-  pthread_mutex_lock(&store->session_lock);
+  pthread_mutex_lock(&store->sessions.lock);
   for (int i = 0; i < TALLIES; i++) {
     sum[i] = atomic_load_explicit(counter_of(&store->core.counters, i),
                                   memory_order_relaxed);
-    for (emb_session *s = store->session_list; s; s = s->next) {
+    for (emb_session *s = store->sessions.list; s; s = s->next) {
       sum[i] += atomic_load_explicit(&s->tally[i], memory_order_relaxed);
     }
   }
-  pthread_mutex_unlock(&store->session_lock);
+  pthread_mutex_unlock(&store->sessions.lock);
 }
 
 static void session_metrics(emb_store *store, struct metrics *to) {
@@ -105,7 +105,7 @@ static void session_metrics(emb_store *store, struct metrics *to) {
   metric_count(to, "delete_keys", &c->delete_keys);
   metric_count(to, "commits", &c->commits);
   metric_count(to, "rollbacks", &c->rollbacks);
-  metric_number(to, "sessions", (uint64_t)atomic_load(&store->sessions));
+  metric_number(to, "sessions", (uint64_t)atomic_load(&store->sessions.count));
 }
 
 const struct feature feature_session = {
@@ -117,12 +117,12 @@ const struct feature feature_session = {
 
 void session_free(emb_session *s) {
   struct env *env = s->core->env;
-  emb_assert(!s->txn && !s->tickets && !s->leases.held); /* J1 */
-  emb_assert(!s->remote_tickets);
+  emb_assert(!s->txn && !s->tickets.first && !s->leases.held); /* J1 */
+  emb_assert(!s->tickets.remote);
   delist(s);
-  emb_assert(!s->queue.queue && !s->pages);
-  env->release(env, s->ios);
-  env->release(env, (void *)s->io_list);
+  emb_assert(!s->reads.queue.queue && !s->reads.pages);
+  env->release(env, s->reads.ios);
+  env->release(env, (void *)s->reads.io_list);
   env->release(env, s->hashes);
   env->release(env, s->entries);
   env->release(env, s->words);
@@ -145,9 +145,9 @@ int session_new(emb_store *store, emb_session **session, emb_err *err) {
   if (s) {
     s->store = store;
     s->core = &store->core;
-    s->depth_max = READ_DEPTH;
+    s->reads.depth_max = READ_DEPTH;
     s->random = hash_key((int64_t)store->core.schema.seed) +
-                atomic_fetch_add(&store->session_last, 1);
+                atomic_fetch_add(&store->sessions.last, 1);
   }
   if (s && make_buffers(s)) {
     session_free(s);
@@ -165,25 +165,27 @@ int emb_session_open(emb_store *store, emb_session **session, emb_err *err) {
   int rc = store_check(store, err);
   rc = rc ? rc : session_new(store, session, err);
   if (!rc) {
-    atomic_fetch_add(&store->sessions, 1);
+    atomic_fetch_add(&store->sessions.count, 1);
   }
   return rc;
 }
 
 const char *emb_errmsg(const emb_session *s) { return s->err.text; }
 int emb_errcode(const emb_session *s) { return s->err.code; }
-void emb_session_time(emb_session *s, uint32_t seconds) { s->time = seconds; }
+void emb_session_time(emb_session *s, uint32_t seconds) {
+  s->clock.time = seconds;
+}
 emb_store *emb_session_store(const emb_session *s) { return s->store; }
 
 void emb_session_interrupt(emb_session *s, int (*interrupt)(void *),
                            void *arg) {
-  s->interrupt = interrupt;
-  s->interrupt_arg = arg;
+  s->waits.interrupt = interrupt;
+  s->waits.interrupt_arg = arg;
 }
 
 void emb_session_blocks(emb_session *s, int (*blocks)(void *, int), void *arg) {
-  s->blocks = blocks;
-  s->blocks_arg = arg;
+  s->blocks.ask = blocks;
+  s->blocks.arg = arg;
 }
 
 int session_begin(emb_session *s) {
@@ -191,7 +193,7 @@ int session_begin(emb_session *s) {
   if (s->err.code) {
     err_clear(&s->err);
   }
-  s->met_doubt = 0;
+  s->doubt.met = 0;
   int rc = store_check(s->store, &s->err);
   if (!rc && atomic_load_explicit(&s->core->resting, memory_order_relaxed) &
                  REST_CALLS) {
@@ -210,32 +212,34 @@ int session_error(emb_session *s, int code, const char *format, ...) {
 }
 
 int session_wait_room(emb_session *s) {
-  return core_wait_room(s->core, 0, s->interrupt, s->interrupt_arg, &s->err);
+  return core_wait_room(s->core, 0, s->waits.interrupt, s->waits.interrupt_arg,
+                        &s->err);
 }
 
 int session_wait_kept(emb_session *s) {
-  return core_wait_room(s->core, 1, s->interrupt, s->interrupt_arg, &s->err);
+  return core_wait_room(s->core, 1, s->waits.interrupt, s->waits.interrupt_arg,
+                        &s->err);
 }
 
 int session_interrupted(emb_session *s) {
-  return s->interrupt && s->interrupt(s->interrupt_arg)
+  return s->waits.interrupt && s->waits.interrupt(s->waits.interrupt_arg)
              ? session_error(s, EMB_INTERRUPT, "interrupted")
              : EMB_OK;
 }
 
 int session_poll(emb_session *s) {
   struct env *env = s->core->env;
-  uint64_t now = s->interrupt ? env->now_us(env) : 0;
-  if (now - s->polled_us < POLL_US) {
+  uint64_t now = s->waits.interrupt ? env->now_us(env) : 0;
+  if (now - s->waits.polled_us < POLL_US) {
     return EMB_OK;
   }
-  s->polled_us = now;
+  s->waits.polled_us = now;
   return session_interrupted(s);
 }
 
 int session_lock(emb_session *s, pthread_mutex_t *lock) {
   emb_assert(epoch_outside()); /* E1 */
-  if (!s->interrupt) {
+  if (!s->waits.interrupt) {
     pthread_mutex_lock(lock);
     return EMB_OK;
   }
@@ -260,9 +264,9 @@ void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us) {
 }
 
 int session_owed(emb_session *s) {
-  if (s->owed.code) {
-    s->err = s->owed;
-    s->owed.code = EMB_OK;
+  if (s->route.owed.code) {
+    s->err = s->route.owed;
+    s->route.owed.code = EMB_OK;
     return s->err.code;
   }
   return EMB_OK;
@@ -270,36 +274,36 @@ int session_owed(emb_session *s) {
 
 void emb_session_decides(emb_session *s, int (*decides)(void *, uint64_t, int),
                          void *arg) {
-  s->decides = decides;
-  s->decides_arg = arg;
-  s->doubt_seen = 0;
+  s->doubt.decides = decides;
+  s->doubt.arg = arg;
+  s->doubt.seen = 0;
 }
 
-uint64_t emb_undecided(const emb_session *s) { return s->met_doubt; }
+uint64_t emb_undecided(const emb_session *s) { return s->doubt.met; }
 
 static int meet_doubt(emb_session *s, uint64_t number, int is_orphan) {
-  s->met_doubt = number;
-  s->met_orphan = is_orphan;
+  s->doubt.met = number;
+  s->doubt.is_orphan = is_orphan;
   return session_error(s, EMB_LOCKED, "%s: transaction %llu is not decided yet",
                        s->core->dir, (unsigned long long)number);
 }
 
 int session_check_doubt(emb_session *s) {
   uint64_t number =
-      atomic_load_explicit(&s->store->in_doubt, memory_order_relaxed);
+      atomic_load_explicit(&s->store->own.in_doubt, memory_order_relaxed);
   return number ? meet_doubt(s, number, 1) : EMB_OK;
 }
 
 /* In this order: one that loses its session is in the second before it leaves
 ** the first.  Who reads 0 sees all that a transaction before has written. */
 int session_ask_doubt(emb_session *s) {
-  if (!s->asks_doubt || s->txn || EMB_SEED(SEED_DOUBT_READ_PAST)) {
+  if (!s->doubt.asks || s->txn || EMB_SEED(SEED_DOUBT_READ_PAST)) {
     return EMB_OK;
   }
-  uint64_t number = atomic_load(&s->store->txn_undecided);
-  uint64_t orphan = atomic_load(&s->store->in_doubt);
+  uint64_t number = atomic_load(&s->store->txn.undecided);
+  uint64_t orphan = atomic_load(&s->store->own.in_doubt);
   number = orphan ? orphan : number;
-  return number && number != s->doubt_seen ? meet_doubt(s, number, orphan != 0)
+  return number && number != s->doubt.seen ? meet_doubt(s, number, orphan != 0)
                                            : EMB_OK;
 }
 
@@ -308,12 +312,12 @@ int session_enter_exclusive(emb_session *s, struct emb_session **owner,
   emb_store *store = s->store;
   uint64_t waited = 0;
   for (;;) {
-    pthread_mutex_lock(&store->txn_lock);
+    pthread_mutex_lock(&store->txn.lock);
     int free = !*owner;
     if (free) {
       *owner = s;
     }
-    pthread_mutex_unlock(&store->txn_lock);
+    pthread_mutex_unlock(&store->txn.lock);
     if (free) {
       return EMB_OK;
     }
@@ -330,10 +334,10 @@ int session_enter_exclusive(emb_session *s, struct emb_session **owner,
 }
 
 void session_leave_exclusive(emb_session *s, struct emb_session **owner) {
-  pthread_mutex_lock(&s->store->txn_lock);
+  pthread_mutex_lock(&s->store->txn.lock);
   emb_assert(*owner == s);
   *owner = NULL;
-  pthread_mutex_unlock(&s->store->txn_lock);
+  pthread_mutex_unlock(&s->store->txn.lock);
 }
 
 int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us) {
@@ -354,23 +358,25 @@ int session_read_begin(emb_session *s) {
   struct env *env = s->core->env;
   uint32_t bytes = s->core->layout.page_bytes;
   uint32_t depth = READ_BYTES / bytes;
-  depth = depth < 4 ? 4 : depth > s->depth_max ? s->depth_max : depth;
-  emb_assert(!s->queue.queue && !s->pages);
-  s->depth = depth; /* the same each time */
-  if (!s->ios) {
-    s->ios = env->allocate(env, depth * sizeof *s->ios);
+  depth = depth < 4                    ? 4
+          : depth > s->reads.depth_max ? s->reads.depth_max
+                                       : depth;
+  emb_assert(!s->reads.queue.queue && !s->reads.pages);
+  s->reads.depth = depth; /* the same each time */
+  if (!s->reads.ios) {
+    s->reads.ios = env->allocate(env, depth * sizeof *s->reads.ios);
   }
-  if (!s->io_list) {
-    s->io_list =
+  if (!s->reads.io_list) {
+    s->reads.io_list =
         env->allocate(env, (size_t)depth * 3 * sizeof(struct env_io *));
   }
-  s->pages = process_buffer_take(s->core->process, (size_t)depth * bytes);
-  if (!s->pages || !s->ios || !s->io_list) {
+  s->reads.pages = process_buffer_take(s->core->process, (size_t)depth * bytes);
+  if (!s->reads.pages || !s->reads.ios || !s->reads.io_list) {
     session_read_end(s);
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   int os = process_queue_take(s->core->process, s->core->queue_kind, depth,
-                              &s->queue);
+                              &s->reads.queue);
   if (os) {
     session_read_end(s);
     return err_os(&s->err, EMB_IOERR, os, "cannot start disk access");
@@ -380,11 +386,11 @@ int session_read_begin(emb_session *s) {
 
 void session_read_end(emb_session *s) {
   struct core *core = s->core;
-  process_queue_give(core->process, &s->queue);
-  if (s->pages) {
-    process_buffer_give(core->process, s->pages,
-                        (size_t)s->depth * core->layout.page_bytes);
-    s->pages = NULL;
+  process_queue_give(core->process, &s->reads.queue);
+  if (s->reads.pages) {
+    process_buffer_give(core->process, s->reads.pages,
+                        (size_t)s->reads.depth * core->layout.page_bytes);
+    s->reads.pages = NULL;
   }
 }
 

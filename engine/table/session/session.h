@@ -21,7 +21,7 @@ struct txn;
 enum { TALLY_GET, TALLY_MEMORY, TALLY_DISK, TALLY_ABSENT, TALLY_PUT, TALLIES };
 
 /* What a session's call that takes long says of itself.  Written by the call,
-** read by emb_progress_list under session_lock; relaxed, but for `what`, which
+** read by emb_progress_list under sessions.lock; relaxed, but for `what`, which
 ** is set last (release, acquire). */
 struct progress {
   _Atomic(const char *) what; /* NULL: no such call */
@@ -39,70 +39,115 @@ struct cold { /* a key whose record is on disk */
 typedef int (*cold_use)(emb_session *s, void *arg, uint32_t row, int64_t key,
                         const struct rec *rec);
 
-struct emb_session {
-  struct link *link; /* first: to the process that owns the store, or NULL */
-  struct emb_store *store;
-  struct core *core;
-  struct emb_session *next; /* session_lock */
-  struct epoch_slot *slot;
-  emb_err err;
-  uint32_t time;   /* of its writes; 0: the store's clock */
-  uint64_t random; /* of admission by chance */
-  uint32_t now;    /* the same of the present call (value.c) */
+/* How long its calls wait, and what may end that. */
+struct session_waits {
+  emb_patience *patience; /* emb_session_patience; may be NULL */
   int (*interrupt)(void *);
   void *interrupt_arg;
-  uint64_t polled_us;         /* session_poll's last time */
-  int is_control;             /* the store's own, serve/control.h; */
-  unsigned control_age;       /* the store's when it was linked */
-  emb_patience *patience;     /* emb_session_patience; may be NULL */
-  int (*blocks)(void *, int); /* emb_session_blocks */
-  void *blocks_arg;
-  /* emb_session_decides.  A call that asks_doubt passes no transaction that is
-  ** prepared and not decided, but the one that its caller does not see
-  ** (doubt_seen). */
-  int (*decides)(void *, uint64_t, int);
-  void *decides_arg;
-  int asks_doubt;
-  uint64_t doubt_seen;
-  uint64_t met_doubt;  /* that the present call has met, or 0; */
-  int met_orphan;      /* no session will decide it */
-  uint64_t timeout_ms; /* of its waits, if has_timeout; else the store's */
+  uint64_t polled_us;  /* session_poll's last time */
+  uint64_t timeout_ms; /* if has_timeout; else the store's */
   int has_timeout;
-  int only_reads; /* it may not write, whatever the process may */
+};
+
+struct session_clock {
+  uint32_t time; /* of its writes; 0: the store's clock */
+  uint32_t now;  /* the same of the present call (value.c) */
+};
+
+struct session_scan {
+  int open;       /* how many */
+  int is_reading; /* one of this process reads its next rows */
+};
+
+struct session_blocks { /* emb_session_blocks */
+  int (*ask)(void *, int);
+  void *arg;
+};
+
+/* emb_session_decides.  A call that asks passes no transaction that is prepared
+** and not decided, but the one that its caller does not see. */
+struct session_doubt {
+  int (*decides)(void *, uint64_t, int);
+  void *arg;
+  int asks;
+  uint64_t seen; /* that one */
+  uint64_t met;  /* that the present call has met, or 0; */
+  int is_orphan; /* no session will decide it */
+};
+
+/* Where its calls go, when the store's owner changes (remote/serve/). */
+struct session_route {
   /* The process that owned the store has gone with its transaction; and that
   ** was prepared. */
   int lost_txn, lost_prepared;
-  int routes;     /* a call that finds the store being recovered by another
-                     process is to be made anew, perhaps there [route.c] */
-  int recovering; /* the last one did */
-  int sought;     /* how often one was, in vain, because of an owner that did
-                     not serve yet */
+  emb_err owed; /* of a call that returns none: the next one's */
   uint64_t prepared_number;
   uint64_t
       died_serial; /* the last link whose owner has died, or was given up */
-  emb_err owed;    /* of a call that returns none: the next one's */
-  struct progress progress;
-  /* The process that a client's session works for; 0: this one; below 0: it
-  ** cannot be seen.  Set before the first call. */
-  int64_t asked_by;
-  uint64_t number; /* of a client's session, as emb_clients says; the same */
-  int scans;
-  int in_scan; /* a scan of this process reads its next rows */
-  struct txn *txn;
-  struct leases leases;
-  int leases_of_rows; /* some was taken by a statement, while it has any */
-  struct background *worker; /* it is a worker's; NULL: a user's */
-  struct job *tickets;       /* prefetches and write-backs, oldest first */
-  struct remote_ticket
-      *remote_tickets; /* those at an owner [serve/tickets.h] */
-  uint64_t ticket_last;
-  uint64_t served;       /* records that its look-aheads had */
-  struct aheads *aheads; /* look-aheads (ahead.c); made at the first */
-  uint64_t ahead_last;   /* number of the last, wherever it was begun */
+  int may_ask;     /* a call that finds the store being recovered by another
+                      process is to be made anew, perhaps there [route.c] */
+  int recovering;  /* the last one did */
+  int sought;      /* how often one was, in vain, because of an owner that did
+                      not serve yet */
+  int is_control;  /* the store's own, control.h; */
+  unsigned control_age; /* the store's when it was linked */
+};
+
+/* Of a client's session, at the owner; set before the first call. */
+struct session_client {
+  int64_t process; /* that it works for; 0: this one; below 0: not seen */
+  uint64_t number; /* as emb_clients says */
+  int only_reads;  /* it may not write, whatever the process may */
+};
+
+struct session_tickets { /* prefetches and write-backs, oldest first */
+  struct job *first;
+  struct remote_ticket *remote; /* those at an owner [serve/tickets.h] */
+  uint64_t last;                /* number */
+};
+
+struct session_ahead { /* look-aheads (lookahead/ahead.c) */
+  struct aheads *list; /* made at the first */
+  uint64_t last;       /* number of the last, wherever it was begun */
+  uint64_t served;     /* records that they had */
   /* Of a session that keeps records itself: those of s->cold[0..n) that it has
   ** are used, the others are moved to the front, and counted.  Else NULL. */
   uint32_t (*serve)(emb_session *s, const int64_t *keys, uint32_t n,
                     cold_use use, void *arg);
+};
+
+struct session_reads {        /* from disk; made at the first need */
+  struct process_queue queue; /* of the call that reads; */
+  char *pages;                /* the same: depth page buffers */
+  uint32_t depth;             /* requests that there is room for */
+  uint32_t depth_max;         /* and may be */
+  uint32_t depth_now;         /* in flight at most; 0: depth */
+  struct env_io *ios;
+  struct env_io **io_list; /* three of depth: to submit, free, ready */
+};
+
+/* One thread at a time; what others read says so. */
+struct emb_session {
+  struct link *link; /* first: to the process that owns the store, or NULL */
+  struct emb_store *store;
+  struct core *core;
+  struct emb_session *next; /* sessions.lock */
+  struct epoch_slot *slot;
+  struct session_route route;
+  emb_err err;
+  struct session_clock clock;
+  uint64_t random; /* of admission by chance */
+  struct session_waits waits;
+  struct session_blocks blocks;
+  struct session_doubt doubt;
+  struct session_client client;
+  struct progress progress;
+  struct background *worker; /* it is a worker's; NULL: a user's */
+  struct txn *txn;
+  struct leases leases;
+  struct session_scan scan;
+  struct session_tickets tickets;
+  struct session_ahead ahead;
   /* Written by the session, read by emb_stats; relaxed.  Not core's counters:
   ** a locked instruction after each key would wait until its vector is there.
   */
@@ -113,20 +158,12 @@ struct emb_session {
   struct entry **entries;
   uint64_t *words;
   struct cold *cold;
-  uint32_t *rows; /* rows still to do */
-  char *scratch;  /* two records */
-  float *scratch_f32;
+  uint32_t *rows;       /* rows still to do */
   struct groups groups; /* of the present batch */
+  char *scratch;        /* two records */
+  float *scratch_f32;
   float *pool; /* rows that are summed (bag/); made at the first need */
-
-  /* Disk reads; made at the first need. */
-  struct process_queue queue; /* of the call that reads; */
-  char *pages;                /* the same: depth page buffers */
-  uint32_t depth;             /* requests that there is room for */
-  uint32_t depth_max;         /* and may be */
-  uint32_t read_depth;        /* in flight at most; 0: depth */
-  struct env_io *ios;
-  struct env_io **io_list; /* three of depth: to submit, free, ready */
+  struct session_reads reads;
 };
 
 /* ---- session_valid.c, for emb_assert and emb_check ----------------------- */
@@ -140,9 +177,10 @@ int session_valid(const emb_session *s);
 int session_begin(emb_session *s);
 /* How long the session's calls wait. */
 static inline uint64_t session_timeout_us(const emb_session *s) {
-  return 1000 * (s->has_timeout ? s->timeout_ms
-                                : atomic_load_explicit(&s->core->timeout_ms,
-                                                       memory_order_relaxed));
+  return 1000 * (s->waits.has_timeout
+                     ? s->waits.timeout_ms
+                     : atomic_load_explicit(&s->core->timeout_ms,
+                                            memory_order_relaxed));
 }
 /* A session that is not counted: a worker's own, or a client's. */
 int session_new(emb_store *store, emb_session **session, emb_err *err);
@@ -167,7 +205,7 @@ int session_lock(emb_session *s, pthread_mutex_t *lock);
 /* The error that a call before could not return, once; EMB_OK: there is none.
  */
 int session_owed(emb_session *s);
-/* EMB_LOCKED: a transaction is in doubt, and must be decided first.  met_doubt
+/* EMB_LOCKED: a transaction is in doubt, and must be decided first.  doubt.met
 ** is which. */
 int session_check_doubt(emb_session *s);
 /* The same of one that is only prepared, too, for a session that can tell how

@@ -10,8 +10,8 @@
 int session_valid(const emb_session *s) {
   emb_assert(s->core == &s->store->core);
   emb_assert(atomic_load(&s->slot->inside) == 0); /* E2 */
-  emb_assert(!s->txn || s->store->txn_owner == s);
-  emb_assert(s->scans >= 0);
+  emb_assert(!s->txn || s->store->txn.owner == s);
+  emb_assert(s->scan.open >= 0);
   emb_check_some(16, lease_valid(&s->leases));
   return 1;
 }

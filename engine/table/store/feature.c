@@ -51,7 +51,7 @@ static void state_metrics(emb_store *store, struct metrics *to) {
   metric_number(to, "keys", (uint64_t)atomic_load(&core->count));
   metric_number(to, "failed", (uint64_t)failed);
   metric_text(to, "failed_reason", failed ? core->log.why : "");
-  metric_number(to, "in_doubt", atomic_load(&store->in_doubt));
+  metric_number(to, "in_doubt", atomic_load(&store->own.in_doubt));
   metric_number(to, "transaction", atomic_load(&core->txn_committed));
 }
 

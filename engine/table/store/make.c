@@ -27,7 +27,7 @@ int make_open_log(emb_store *store, int flags, emb_err *err) {
   if ((os == EACCES || os == EROFS) && !(flags & ENV_CREATE)) {
     os = core->env->open(core->env, path, ENV_READ | ENV_DIRECT,
                          &core->log.file);
-    atomic_store(&store->readonly, STORE_CANNOT_WRITE);
+    atomic_store(&store->own.readonly, STORE_CANNOT_WRITE);
   }
   return os ? err_os(err, EMB_CANTOPEN, os, "cannot open %s", path) : EMB_OK;
 }
@@ -161,7 +161,7 @@ int make_temporary(emb_store *store, emb_err *err) {
     return err_os(err, EMB_CANTOPEN, os, "cannot create %s", path);
   }
   env->unlink(env, path);
-  atomic_store(&store->owner, 1);
+  atomic_store(&store->own.is_owner, 1);
   return core_log_head(&store->core, 1, err);
 }
 
@@ -264,12 +264,12 @@ static int lock_creation(emb_store *store, emb_err *err) {
   const emb_patience *p = store->config.patience;
   uint64_t before = env->now_us(env);
   int rc = path_join(path, sizeof path, core->dir, FILE_LOCK, err);
-  while (!rc && !store->lock) {
-    int os = env->lock(env, path, &store->lock);
+  while (!rc && !store->own.file) {
+    int os = env->lock(env, path, &store->own.file);
     if (!os) {
       break;
     }
-    store->lock = NULL;
+    store->own.file = NULL;
     if (os != EAGAIN && os != EACCES) {
       rc = err_os(err, EMB_CANTOPEN, os, "cannot lock %s", path);
     } else if (!manifest_is_missing(env, core->dir)) {
@@ -295,14 +295,14 @@ int make_begin(emb_store *store, int *create, emb_err *err) {
     rc = rc || EMB_SEED(SEED_CREATION_NOT_LOCKED) ? rc
                                                   : lock_creation(store, err);
     rc = rc ? rc : make_layout(store, create, err);
-  } while (!rc && *create && !store->lock &&
+  } while (!rc && *create && !store->own.file &&
            !EMB_SEED(SEED_CREATION_NOT_LOCKED));
   return rc;
 }
 
 void make_end(emb_store *store) {
-  if (store->lock) {
-    store->core.env->unlock(store->core.env, store->lock);
-    store->lock = NULL;
+  if (store->own.file) {
+    store->core.env->unlock(store->core.env, store->own.file);
+    store->own.file = NULL;
   }
 }

@@ -19,7 +19,7 @@ void make_end(emb_store *store);
 int make_files(emb_store *store, emb_err *err);
 int make_temporary(emb_store *store, emb_err *err);
 /* Opens the log.  ENV_WRITE, ENV_CREATE; where the file may not be written it
-** is opened for reading, and store->readonly says so. */
+** is opened for reading, and store->own.readonly says so. */
 int make_open_log(emb_store *store, int flags, emb_err *err);
 
 #endif

@@ -17,13 +17,13 @@ void parts_locks(emb_store *store) {
   pthread_mutex_init(&core->scan_lock, NULL);
   watch_init(core);
   pthread_mutex_init(&core->wake_lock, NULL);
-  pthread_mutex_init(&store->own_lock, NULL);
-  pthread_mutex_init(&store->control_lock, NULL);
-  atomic_init(&store->control_owner, -1);
+  pthread_mutex_init(&store->own.lock, NULL);
+  pthread_mutex_init(&store->control.lock, NULL);
+  atomic_init(&store->control.owner, -1);
   pthread_mutex_init(&store->budget_lock, NULL);
-  pthread_mutex_init(&store->session_lock, NULL);
-  pthread_mutex_init(&store->txn_lock, NULL);
-  pthread_mutex_init(&store->settle_lock, NULL);
+  pthread_mutex_init(&store->sessions.lock, NULL);
+  pthread_mutex_init(&store->txn.lock, NULL);
+  pthread_mutex_init(&store->open_txn.lock, NULL);
   pthread_condattr_init(&clock);
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&core->stopped, &clock);
@@ -40,7 +40,7 @@ int parts_memory(emb_store *store, emb_err *err) {
   uint32_t frames = budget_frames(&core->layout, bytes);
   epoch_init(&core->epoch, env);
   int rc = index_init(&core->index, env, &core->epoch, INDEX_PART_BITS_MAX);
-  rc = rc ? rc : index_init(&store->txn_map, env, NULL, 6);
+  rc = rc ? rc : index_init(&store->open_txn.map, env, NULL, 6);
   rc = rc ? rc
           : frames_init(&core->frames, env, core->layout.extent_bytes, frames);
   rc = rc ? rc

@@ -21,11 +21,11 @@ void emb_uuid(const emb_store *store, uint8_t uuid[16]) {
 const char *emb_directory(const emb_store *store) { return store->core.dir; }
 uint32_t emb_dim(const emb_store *store) { return store->core.layout.dim; }
 uint32_t emb_type(const emb_store *store) { return store->core.layout.type; }
-int emb_averages(const emb_store *store) { return store->averages; }
+int emb_averages(const emb_store *store) { return store->average != NULL; }
 uint32_t emb_tracking(const emb_store *store) {
   return store->core.schema.track;
 }
 
 size_t local_clients(emb_store *store, emb_client *clients, size_t max) {
-  return store->clients(store, clients, max);
+  return store->remote.clients(store, clients, max);
 }

@@ -34,11 +34,11 @@ int local_begin(emb_session *s) {
   if (!rc) {
     s->store->forget(s);
     rc =
-        session_enter_exclusive(s, &s->store->txn_owner,
+        session_enter_exclusive(s, &s->store->txn.owner,
                                 "another connection has a transaction open on");
   }
   if (!rc && atomic_load(&s->store->dropped)) { /* since own_claim */
-    session_leave_exclusive(s, &s->store->txn_owner);
+    session_leave_exclusive(s, &s->store->txn.owner);
     rc = own_dropped(s);
   }
   if (rc) {
@@ -46,16 +46,16 @@ int local_begin(emb_session *s) {
   }
   emb_store *store = s->store;
   struct env *env = s->core->env;
-  if (store->abort_owed) {
-    rc = txn__write_abort(s, store->abort_owed);
-    store->abort_owed = rc ? store->abort_owed : 0;
+  if (store->txn.abort_owed) {
+    rc = txn__write_abort(s, store->txn.abort_owed);
+    store->txn.abort_owed = rc ? store->txn.abort_owed : 0;
   }
   struct txn *txn = rc ? NULL : env->allocate(env, sizeof *txn);
   if (!txn) {
-    session_leave_exclusive(s, &store->txn_owner);
+    session_leave_exclusive(s, &store->txn.owner);
     return rc ? rc : session_error(s, EMB_NOMEM, "out of memory");
   }
-  txn->map = &store->txn_map;
+  txn->map = &store->open_txn.map;
   txn->era = 1;
   spill_init(&txn->undo, env, s->core->dir, sizeof(struct undo));
   s->txn = txn;
@@ -71,13 +71,13 @@ static void take_number(emb_session *s) {
   if (!txn->number) {
     txn->number =
         core->temporary ? 1 : atomic_fetch_add(&core->txn_last, 1) + 1;
-    pthread_mutex_lock(&s->store->settle_lock);
-    s->store->txn_number = txn->number;
-    s->store->txn_start = log_position(&core->log, LOG_TXN);
-    s->store->txn_version = atomic_load(&core->version);
+    pthread_mutex_lock(&s->store->open_txn.lock);
+    s->store->open_txn.number = txn->number;
+    s->store->open_txn.start = log_position(&core->log, LOG_TXN);
+    s->store->open_txn.version = atomic_load(&core->version);
     atomic_store(&core->txn_first_page,
-                 layout_page(&core->layout, s->store->txn_start));
-    pthread_mutex_unlock(&s->store->settle_lock);
+                 layout_page(&core->layout, s->store->open_txn.start));
+    pthread_mutex_unlock(&s->store->open_txn.lock);
   }
 }
 

@@ -82,10 +82,10 @@ static int txn_end_complete(emb_session *s, uint32_t flags) {
   for (size_t i = 0; !e.rc && i < txn->void_count; i++) {
     e.rc = put_item(s, PAGE_VOID, &txn->voids[i], sizeof txn->voids[i]);
   }
-  pthread_mutex_lock(&s->store->settle_lock);
+  pthread_mutex_lock(&s->store->open_txn.lock);
   s->core->txn_whole = 1; /* a mark before this closes the page: one follows */
   s->core->txn_skipped = 0;
-  pthread_mutex_unlock(&s->store->settle_lock);
+  pthread_mutex_unlock(&s->store->open_txn.lock);
   while (!e.rc) {
     e.rc = log_end_txn(&s->core->log, PAGE_LAST | flags, txn->number);
     if (e.rc != LOG_ROOM) {
@@ -129,7 +129,7 @@ int local_prepare(emb_session *s, uint64_t *number) {
   if (rc == EMB_OK) {
     emb_assert(atomic_load(&s->core->log.synced) >= end);
     txn->prepared = 1;
-    atomic_store(&s->store->txn_undecided, txn->number);
+    atomic_store(&s->store->txn.undecided, txn->number);
     *number = txn->number;
     if (!s->core->temporary) {
       reserve_yield(s->core); /* the decision must be written, too */
@@ -191,17 +191,17 @@ void txn_drop(emb_session *s) {
   struct txn *txn = s->txn;
   emb_store *store = s->store;
   struct env *env = s->core->env;
-  store->txn_keys = index_count(txn->map);
+  store->txn.keys = index_count(txn->map);
   index_clear(txn->map);
   spill_free(&txn->undo);
   env->release(env, txn->savepoints);
   env->release(env, txn->voids);
   env->release(env, txn);
   s->txn = NULL;
-  atomic_store(&store->txn_undecided, 0);
+  atomic_store(&store->txn.undecided, 0);
   atomic_store(&s->core->txn_first_page, 0);
   core_changed(s->core);
-  session_leave_exclusive(s, &store->txn_owner);
+  session_leave_exclusive(s, &store->txn.owner);
 }
 
 /* A checkpoint that is written meanwhile may have some of the words that are
@@ -210,7 +210,7 @@ static void settle_all(emb_session *s, int commit) {
   struct settling w = {.s = s, .commit = commit};
   struct core *core = s->core;
   uint64_t decided = commit && s->txn->prepared ? s->txn->number : 0;
-  pthread_mutex_lock(&s->store->settle_lock);
+  pthread_mutex_lock(&s->store->open_txn.lock);
   atomic_store(&core->txn_settling,
                EMB_SEED(SEED_SETTLING_TXN_NOT_COUNTED) ? 0 : decided);
   for_map(s->txn, settle_later, &w);
@@ -221,13 +221,13 @@ static void settle_all(emb_session *s, int commit) {
   if (w.pass) {
     epoch_leave(s->slot);
   }
-  s->store->txn_number = 0;
+  s->store->open_txn.number = 0;
   core->txn_whole = 0;
   if (decided) {
     atomic_store(&core->txn_committed, decided);
   }
   atomic_store(&core->txn_settling, 0);
-  pthread_mutex_unlock(&s->store->settle_lock);
+  pthread_mutex_unlock(&s->store->open_txn.lock);
   bound_signal(s);
 }
 
@@ -287,7 +287,7 @@ void local_rollback(emb_session *s) {
     /* It is missed as soon as another transaction follows, not before. */
     if (!EMB_SEED(SEED_ABORT_NOT_WRITTEN) &&
         txn__write_abort(s, s->txn->number)) {
-      s->store->abort_owed = s->txn->number;
+      s->store->txn.abort_owed = s->txn->number;
     }
   } else if (!s->core->temporary) {
     log_close(&s->core->log, LOG_TXN);

@@ -44,7 +44,7 @@ struct claim {
 static void reserve_map(emb_session *s, uint64_t hash) {
   struct index *map = s->txn->map;
   struct index_part *part = index_part_of(map, hash);
-  uint64_t keys = s->store->txn_keys / index_parts(map);
+  uint64_t keys = s->store->txn.keys / index_parts(map);
   if (keys && !atomic_load_explicit(&part->table, memory_order_relaxed)) {
     /* Without memory the insert says so. */
     index_reserve(map, (uint32_t)(part - map->parts),

@@ -20,7 +20,7 @@ static void check_key(void *arg, int64_t key, uint64_t mine) {
   if (!(mine & (MAP_SAME | MAP_GONE))) {
     uint64_t address = word_address(mine);
     emb_assert(address > key_find_address(core, key, hash)); /* T2 */
-    emb_assert(address >= s->store->txn_start);
+    emb_assert(address >= s->store->open_txn.start);
     emb_assert(layout_page(&core->layout, address) <
                atomic_load(&core->log.tail));
   }
@@ -48,8 +48,8 @@ static void check_voids(const struct txn *txn) {
 
 int txn_valid(emb_session *s) {
   const struct txn *txn = s->txn;
-  emb_assert(s->store->txn_owner == s);
-  emb_assert(txn->map == &s->store->txn_map);
+  emb_assert(s->store->txn.owner == s);
+  emb_assert(txn->map == &s->store->open_txn.map);
   emb_assert(!txn->prepared || txn->was_prepared);
   emb_assert(txn->number || index_count(txn->map) == 0);
   check_savepoints(txn);

@@ -32,7 +32,7 @@ static struct example *example_of(const emb_store *store) {
 static void example_changed(void *arg, const struct row_event *event) {
   emb_store *store = arg;
   (void)event;
-  if (atomic_load(&store->owner)) { /* else they are loaded */
+  if (atomic_load(&store->own.is_owner)) { /* else they are loaded */
     atomic_fetch_add_explicit(&example_of(store)->changed, 1,
                               memory_order_relaxed);
   }
