@@ -12,8 +12,7 @@
 **           looks, was reported, and is looked up at the end, unless its key
 **           was counted already.
 ** LIMIT     Of many neighbours a sample says beforehand how far the farthest
-*is,
-**           most likely (sample.c); it is so if k rows are within it.
+**           is, most likely (limit.c); it is so if k rows are within it.
 ** FAILURE   What a thread cannot read is left to the scan: exact_by_scan gives
 **           the answer, or the error.
 */
@@ -261,7 +260,7 @@ static int pass_over(struct search *search, struct best *best) {
 static int pass_within(struct search *search, struct best *best) {
   const struct ask *ask = search->ask;
   struct ask within = *ask;
-  int rc = sample__limit(search, &within.most);
+  int rc = limit__sample(search, &within.most);
   if (!rc && within.most < ask->most) {
     search->ask = &within;
     rc = pass_over(search, best);

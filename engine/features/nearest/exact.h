@@ -3,7 +3,7 @@
 ** exact.h -- private to the files of an exact search: exact.c leads it, threads
 ** take extents of the log one after the other (extents.c), and compare the rows
 ** of their pages (compare.c).  What is farther than a sample of the rows allows
-** is left out (sample.c).
+** is left out (limit.c).
 */
 #ifndef EMB_NEAREST_EXACT_H
 #define EMB_NEAREST_EXACT_H
@@ -120,10 +120,10 @@ void compare__page(struct compare *c, const struct page_rows *rows);
 ** left, too. */
 void compare__blocks(struct extents *e, int all);
 
-/* sample.c */
+/* limit.c */
 /* Of a search that has not begun: k rows are within *limit, most likely.  What
 ** is asked for at most, where that is not to be known.  EMB_NOMEM,
 ** EMB_INTERRUPT. */
-int sample__limit(const struct search *search, double *limit);
+int limit__sample(const struct search *search, double *limit);
 
 #endif

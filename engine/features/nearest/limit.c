@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample.c -- a limit for a search of many neighbours, before its pass.
+** limit.c -- a limit for a search of many neighbours, before its pass.
 **
 ** Without one, the first rows of a pass all enter the heap, and later ones
 ** displace them: k ln(n/k) rows are looked up and copied for nothing, in each
@@ -26,7 +26,7 @@ enum {
   STAY_PAGES = 64,
 };
 
-struct sample {
+struct limit_sample {
   struct extents *e;
   uint64_t page, end;
   uint64_t step;  /* from one page of it to the next */
@@ -35,7 +35,7 @@ struct sample {
 };
 
 /* Not the same ones of each page. */
-static void sample_page(struct sample *sample, const char *bytes) {
+static void limit_page(struct limit_sample *sample, const char *bytes) {
   const struct layout *l = &sample->e->search->core->layout;
   uint64_t places = sample->slots - sample->rows + 1;
   uint32_t first = (uint32_t)(sample->page / sample->step * 7 % places);
@@ -50,7 +50,7 @@ static void sample_page(struct sample *sample, const char *bytes) {
 }
 
 /* Some pages; 0: not all are in memory. */
-static int sample_some(struct sample *sample) {
+static int limit_some(struct limit_sample *sample) {
   const struct search *search = sample->e->search;
   struct core *core = search->core;
   int there = 1;
@@ -58,7 +58,7 @@ static int sample_some(struct sample *sample) {
   for (uint32_t left = STAY_PAGES; left && sample->page < sample->end; left--) {
     const char *bytes = log_page(&core->log, sample->page);
     if (bytes) {
-      sample_page(sample, bytes);
+      limit_page(sample, bytes);
     } else {
       there = there && (extents__is_empty(search, sample->page) ||
                         core_is_blank(core, sample->page));
@@ -69,12 +69,12 @@ static int sample_some(struct sample *sample) {
   return there;
 }
 
-static int sample_limit(struct sample *sample, double *limit) {
+static int limit_of(struct limit_sample *sample, double *limit) {
   emb_session *s = sample->e->search->ask->s;
   int all = 1;
   int rc = EMB_OK;
   while (!rc && all && sample->page < sample->end) {
-    all = sample_some(sample);
+    all = limit_some(sample);
     rc = session_poll(s);
   }
   if (all) {
@@ -83,13 +83,13 @@ static int sample_limit(struct sample *sample, double *limit) {
   return rc;
 }
 
-int sample__limit(const struct search *search, double *limit) {
+int limit__sample(const struct search *search, double *limit) {
   struct ask ask = *search->ask;
   uint32_t slots = search->core->layout.slots;
-  struct sample sample = {.page = search->first,
-                          .end = search->end,
-                          .slots = slots,
-                          .rows = slots < ROWS ? slots : ROWS};
+  struct limit_sample sample = {.page = search->first,
+                                .end = search->end,
+                                .slots = slots,
+                                .rows = slots < ROWS ? slots : ROWS};
   *limit = ask.most;
   if (ask.n != 1 || ask.k < MANY) {
     return EMB_OK;
@@ -104,8 +104,8 @@ int sample__limit(const struct search *search, double *limit) {
   part.ask = &ask;
   sample.e = &e;
   int rc = extents__begin(&e, &part);
-  rc = rc ? session_error(ask.s, rc, "out of memory")
-          : sample_limit(&sample, limit);
+  rc =
+      rc ? session_error(ask.s, rc, "out of memory") : limit_of(&sample, limit);
   extents__end(&e);
   return rc;
 }
