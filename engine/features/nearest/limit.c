@@ -9,7 +9,7 @@
 ** row in f is in the sample, k/f of the k nearest are expected there; r is four
 ** standard deviations more.
 **
-** 100,000 rows of 64 floats, two threads, processor time: k = 1,000 took 3.3 ms
+** 100,000 rows of 64 floats, one thread, rows wanted: k = 1,000 took 3.3 ms
 ** without, and 2.35 with a limit; k = 10,000 took 15.1 ms and 9.2.
 **
 ** FAILURE   The limit is a guess.  Where fewer than k rows are within it, the
