@@ -265,7 +265,7 @@ static int pass_within(struct search *search, struct best *best) {
     search->ask = &within;
     rc = pass_over(search, best);
     search->ask = ask;
-    if (rc || best->counts[0] == ask->k) {
+    if (rc || best->counts[0] == ask->k || EMB_SEED(SEED_NEAREST_LIMIT_KEPT)) {
       return rc;
     }
     best__empty(best, ask->most);

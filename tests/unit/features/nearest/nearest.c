@@ -6,6 +6,8 @@
 */
 #include "nearest_help.h"
 
+#include "engine/storage/rec/layout.h"
+
 #include <math.h>
 #include <pthread.h>
 
@@ -440,6 +442,52 @@ TEST(beside_writers) {
   for (int i = 0; i < 2; i++)
     pthread_join(threads[i], NULL);
   help_close(store, s);
+}
+
+/* Two rows of each page are compared before a search of many neighbours, and
+** say how far it goes (limit.c).  Here these are near, and all others are far:
+** of page p the ones from slot 7 p on, for some number of the first page. */
+static int is_near(int64_t key, uint32_t slots, uint32_t page) {
+  uint64_t at = ((uint64_t)key / slots + page) * 7 % (slots - 1);
+  return (uint64_t)key % slots - at <= 1;
+}
+
+static void search_after_sample(uint32_t page) {
+  enum { ALL = 1500, MANY = 300, ONE_DIM = 60 };
+  emb_config config = {.flags = EMB_OPEN_CREATE, .dim = ONE_DIM};
+  static float vectors[ALL * ONE_DIM], query[ONE_DIM];
+  static int64_t keys[ALL], got[MANY];
+  static double distances[MANY];
+  emb_store *store;
+  emb_session *s;
+  size_t count = 0, near = 0, got_near = 0;
+  char name[32];
+  snprintf(name, sizeof name, "s%u", page);
+  if (!help_open(help_path(name), &config, &store, &s))
+    return;
+  int64_t record = help_stat(store, "record_bytes");
+  uint32_t slots =
+      (uint32_t)((help_stat(store, "page_bytes") - PAGE_HEAD_BYTES) / record);
+  for (int i = 0; i < ALL; i++) {
+    int is = is_near(i, slots, page);
+    near += (size_t)is;
+    keys[i] = i;
+    vectors[i * ONE_DIM] = (float)(is ? i : 10000 + i);
+  }
+  CHECK(near < MANY);
+  OK(s, emb_put(s, keys, ALL, vectors, NULL));
+  OK(s, emb_nearest(s, query, 1, MANY, NULL,
+                    &(emb_neighbours){got, distances, &count, NULL, NULL}));
+  CHECK_EQ_INT(count, MANY);
+  for (size_t i = 0; i < count; i++)
+    got_near += distances[i] < 10000;
+  CHECK_EQ_INT(got_near, near);
+  help_close(store, s);
+}
+
+TEST(a_sample_of_near_rows_leaves_out_no_others) {
+  for (uint32_t page = 0; page < 14; page++)
+    search_after_sample(page);
 }
 
 static int interrupt_now(void *arg) {
