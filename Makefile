@@ -360,6 +360,9 @@ check-amalgamation: $(ONE)/emb.so $(ONE)/linked $(P)/testfixture ## compile that
 check-new-feature: ## add a feature to a copy of the source: its folder and one line
 	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh feature
 
+check-new-call: ## add calls to a copy of the source: emb.h, their rows, their code
+	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh call
+
 check-omit-data: ## build and test without what chooses training data (make OMIT_DATA=1)
 	$(MAKE) OUT=$(OUT)/omit-data OMIT_DATA=1 all-tests
 	@EMB_FIXTURE=$(OUT)/omit-data/testfixture EMB_SO=$(OUT)/omit-data/emb.so \
@@ -458,5 +461,5 @@ help: ## this list
 	  sql/examples/*/rules.mk
 
 .PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer \
-        check-concurrent amalgamation check-amalgamation check-new-feature check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
+        check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

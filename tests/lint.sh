@@ -47,6 +47,12 @@ data/dataset data/choose data/diff
 ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf
 ext/data/choose ext/data/dataset ext/data/join ext/data/models ext/data/pipeline ext/data
 ext'
+# A feature that is not named there comes after those that are.
+for path in engine/features/*/; do
+  feature=features/$(basename "$path")
+  [[ " $(echo $layers) " == *" $feature "* ]] ||
+    layers=${layers/features\/background/features\/background $feature}
+done
 # What any file of engine/ and ext/ may include.
 everywhere='engine/emb.h engine/remote/calls.def engine/storage/pack/emb_file.h engine/base/seed.h engine/base/near.h
 engine/base/debug.h engine/base/text.h'

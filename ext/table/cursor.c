@@ -137,6 +137,10 @@ static int chunk_load(struct ext_cursor *cursor, int flag) {
   struct ext_table *table = ext_cursor_table(cursor);
   char *err = NULL;
   int rc;
+  if (cursor->flags & EXT_PLAN_NEAREST && flag == EXT_PLAN_VECTORS) {
+    rc = ext_near_load(cursor, &err);
+    return rc == SQLITE_OK ? rc : ext_vtab_error(&table->base, rc, err);
+  }
   cursor->flags |= flag;
   if (!ext_cursor_reserve(cursor, cursor->n))
     return SQLITE_NOMEM;
@@ -149,8 +153,6 @@ static int chunk_load(struct ext_cursor *cursor, int flag) {
   } else if (cursor->lazy && flag == EXT_PLAN_VECTORS) {
     rc = ext_lease_get(table, cursor->statement, cursor->keys, cursor->n,
                        &(emb_rows){.vectors = cursor->vectors}, &err);
-  } else if (cursor->flags & EXT_PLAN_NEAREST) {
-    rc = ext_near_load(cursor, &err);
   } else {
     rc = emb_peek(table->link->session, cursor->keys, cursor->n,
                   flag == EXT_PLAN_VECTORS ? cursor->vectors : NULL, NULL,
@@ -168,9 +170,10 @@ static int vector_column(struct ext_cursor *cursor, sqlite3_context *context,
       &ext_vtab(ext_cursor_table(cursor))->options;
   const float *row = ext_value_data(cursor->vector);
   int rc;
-  if (cursor->flags & EXT_PLAN_NEAREST)
-    cursor->shows_vector = ext_vtab(ext_cursor_table(cursor))->searched_reads =
-        1;
+  if (cursor->flags & EXT_PLAN_NEAREST) {
+    cursor->shows_vector = 1;
+    ext_vtab(ext_cursor_table(cursor))->shown_plans |= cursor->plan_bit;
+  }
   if (row && ext_vectors(options) == 1) {
     ext_value_result(context, cursor->vector);
     return SQLITE_OK;

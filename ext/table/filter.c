@@ -425,7 +425,7 @@ static int filter_plan(struct ext_cursor *cursor, const char *plan,
   int rc = SQLITE_OK;
   ext_range_all(&request.range);
   if (cursor->flags & EXT_PLAN_NEAREST)
-    rc = ext_near_start(cursor, err);
+    rc = ext_near_start(cursor, plan, err);
   if (rc == SQLITE_OK)
     rc = read_plan(cursor, plan, argv, &request, err);
   if (rc == SQLITE_OK)

@@ -13,20 +13,19 @@
 ** CONDITIONS on the key and the distance are in what the engine is asked: they
 **            hold before the choice.  So is the snapshot, and what is said of
 **            columns beside the vector, as a set of keys (beside_set.c).
-** ROWS       Key, distance, vector and version are those of one record, which
-**            the engine returns: no row is read twice.  SQLite does not say
-**            whether the vector that is searched is shown, too.  Of few rows it
-**            is asked for in any case, as nothing can be measured of that (of a
-**            tenth of the rows of a table, half the time of the search); of
-**            more, once a search of the table object has shown it.
-** CHUNKS     Else, and where vectors of more than NEAR_ROWS_BYTES would take
-**            too much memory in each thread of the engine, it is asked for keys
-**            and distances, and for vectors a chunk at a time: by a search in
-**            the keys of the chunk.  A row that is gone or too far by then is
-**            left out.  The first chunk is one row, which shows whether vectors
-**            are needed.  If they are, but not of this row, the first one is
-**            read by itself, perhaps changed since its distance was computed
-**            (ext_near_load).
+** ROWS       Key, distance, vector and version are those of one record.  SQLite
+**            does not say whether the vector that is searched is shown, too.
+**   whole    If few bytes of rows are asked for, or vectors will be needed and
+**            are not too many, the engine returns rows, into the cursor.
+**   keys     Else it returns keys and distances.  The first row, alone, is read
+**            by a search in its key, and shows whether vectors are needed:
+**   bare     if not, the others follow as they are;
+**   read     if so, in chunks, each by a search in its keys.  Rows that are
+**            gone or too far by then are left out.
+**   late     The first vector is asked for of a bare row: that one is read by
+**            itself, perhaps changed since its distance was computed.
+**            Vectors will be needed where the plan says so, or where they were
+**            when the same plan was carried out before (near_expects).
 ** NAMES      k is a short name: in `WHERE key = k` of a subquery it means this
 **            column, where the outer query's was meant.  So outside of a search
 **            it is an error, and not NULL.
@@ -45,11 +44,10 @@ SQLITE_EXTENSION_INIT3
 /* Keys that are asked for as a set: a list of fewer is as fast, or the rows are
 ** looked up one by one. */
 #define NEAR_MANY_KEYS 1024
-/* Rows whose vectors the engine is asked for in any case; bytes of vectors that
-** it is asked for at most; and those of a chunk. */
-#define NEAR_FEW_ROWS 256
+/* Bytes of rows that are asked for at once whether they are needed or not, and
+** of a chunk; and where they are needed. */
+#define NEAR_FEW_BYTES ((size_t)128 << 10)
 #define NEAR_ROWS_BYTES ((size_t)16 << 20)
-#define NEAR_CHUNK_BYTES ((size_t)256 << 10)
 /* What a closed cursor may keep. */
 #define NEAR_KEPT_BYTES ((size_t)512 << 10)
 
@@ -64,18 +62,15 @@ struct ext_near {
 
   emb_filter *keys_set; /* of many keys that it is among, or NULL */
 
-  /* What the engine has given, and how much of it is in chunks already. */
+  /* Keys and distances from the engine, and how many are in chunks already. */
   int64_t *keys;
   double *distances;
-  uint64_t *versions; /* if the plan or has_rows says so */
-  float *vectors;     /* with has_rows */
   size_t n, at;
   size_t size; /* of these arrays, which are one block */
-  int has_rows;
   int is_last; /* there is no more than that */
 
-  int plan;      /* the cursor's flags, as they were at first */
-  int has_shown; /* the first chunk, so that cursor->shows_vector is known */
+  int plan;     /* the cursor's flags, as they were at first */
+  int is_known; /* cursor->shows_vector says whether vectors are needed */
 
   /* Open: where it ended. */
   size_t next; /* rows to ask for */
@@ -101,7 +96,21 @@ int ext_near_is_small(const struct ext_near *near) {
 
 /* ---- what is asked ------------------------------------------------------- */
 
-int ext_near_start(struct ext_cursor *cursor, char **err) {
+/* Will vectors be needed?  What this plan does is remembered by its address in
+** the statement: another one that comes to be there is mistaken once.  Whether
+** it does is seen anew each time (cursor.c). */
+static int near_expects(struct ext_cursor *cursor, const char *plan) {
+  uint64_t *shown = &ext_vtab(ext_cursor_table(cursor))->shown_plans;
+  uint64_t hash = (uint64_t)(uintptr_t)plan * UINT64_C(0x9e3779b97f4a7c15);
+  int before;
+  cursor->plan_bit = UINT64_C(1) << (hash >> 58);
+  before = (*shown & cursor->plan_bit) != 0;
+  *shown &= ~cursor->plan_bit;
+  return before ||
+         cursor->flags & (EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS | EXT_PLAN_LAZY);
+}
+
+int ext_near_start(struct ext_cursor *cursor, const char *plan, char **err) {
   struct ext_vtab *vtab = ext_vtab(ext_cursor_table(cursor));
   struct ext_near *near = cursor->near;
   uint32_t segment = (uint32_t)(cursor->flags / EXT_PLAN_SEGMENT);
@@ -121,8 +130,7 @@ int ext_near_start(struct ext_cursor *cursor, char **err) {
   near->how = (emb_nearest_how){.segment = segment};
   ext_reals_all(&near->within);
   near->plan = cursor->flags;
-  near->has_shown = near->has_rows = 0;
-  cursor->shows_vector = (cursor->flags & EXT_PLAN_VECTORS) != 0;
+  near->is_known = cursor->shows_vector = near_expects(cursor, plan);
   near->is_null = near->is_last = near->has_last = 0;
   near->k = near->limit = near->offset = 0;
   near->n = near->at = near->ties = 0;
@@ -277,68 +285,58 @@ static size_t near_row_bytes(struct ext_cursor *cursor) {
   return ext_vtab(ext_cursor_table(cursor))->options.config.dim * sizeof(float);
 }
 
-/* Room for n rows, of which nothing is there yet. */
-static int near_reserve(struct ext_near *near, size_t n, size_t row) {
-  size_t size = n * (3 * sizeof(int64_t) + (near->has_rows ? row : 0));
+/* Room for n keys and distances. */
+static int near_reserve(struct ext_near *near, size_t n) {
+  size_t size = n * (sizeof *near->keys + sizeof *near->distances);
   if (size > near->size) {
     sqlite3_free(near->keys);
     near->keys = sqlite3_malloc64(size);
     near->size = near->keys ? size : 0;
   }
   near->distances = (double *)(void *)(near->keys + n);
-  near->versions = (uint64_t *)(void *)(near->distances + n);
-  near->vectors = (float *)(void *)(near->versions + n);
   return near->keys != NULL;
 }
 
-/* Asks for so many. */
-static int near_ask(struct ext_cursor *cursor, size_t k, char **err) {
-  const struct ext_vtab *vtab = ext_vtab(ext_cursor_table(cursor));
+/* Where k rows from the engine go: 0 without memory. */
+static int near_room(struct ext_cursor *cursor, size_t k, emb_neighbours *to) {
   struct ext_near *near = cursor->near;
-  size_t row = near_row_bytes(cursor);
-  emb_neighbours to;
-  int rc, has_versions;
-  near->n = near->at = 0;
-  if (near->how.flags & EMB_NEAREST_KEYS && k > near->how.key_count)
-    k = near->how.key_count;
-  near->has_rows =
-      k <= NEAR_ROWS_BYTES / row &&
-      (k <= NEAR_FEW_ROWS || cursor->shows_vector || vtab->searched_reads);
-  if (!near_reserve(near, k, row))
-    return SQLITE_NOMEM;
-  has_versions = near->has_rows || near->plan & EXT_PLAN_VERSIONS;
-  to = (emb_neighbours){near->keys, near->distances, &near->n,
-                        near->has_rows ? near->vectors : NULL,
-                        has_versions ? near->versions : NULL};
-  rc = cursor->snap ? emb_snapshot_nearest(cursor->snap, near->query, 1, k,
-                                           &near->how, &to)
-                    : emb_nearest(cursor->link->session, near->query, 1, k,
-                                  &near->how, &to);
-  near->is_last =
-      near->n < k || near->k ||
-      (near->how.flags & EMB_NEAREST_KEYS && k == near->how.key_count);
-  return rc ? ext_link_error(cursor->link, rc, err) : SQLITE_OK;
+  size_t most = cursor->shows_vector ? NEAR_ROWS_BYTES : NEAR_FEW_BYTES;
+  int whole = k <= most / near_row_bytes(cursor);
+  cursor->n = cursor->at = near->n = near->at = 0;
+  if (!whole) {
+    int done = near_reserve(near, k);
+    *to = (emb_neighbours){near->keys, near->distances, &near->n, NULL, NULL};
+    return done;
+  }
+  cursor->flags = near->plan | EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS;
+  if (!ext_cursor_reserve(cursor, k))
+    return 0;
+  *to = (emb_neighbours){cursor->keys, cursor->distances, &cursor->n,
+                         cursor->vectors, cursor->versions};
+  return 1;
 }
 
-/* Leaves out what was given before, and remembers where this ends. */
-static int near_continue(struct ext_near *near, char **err) {
-  size_t n = near->n;
-  while (near->has_last && near->at < n &&
-         near->distances[near->at] <= near->last_distance &&
-         near->keys[near->at] <= near->last_key)
-    near->at++;
-  if (near->at == n && !near->is_last)
+/* Leaves out what was given before, and remembers where this ends.  *at: the
+** first that was not. */
+static int near_continue(struct ext_near *near, const emb_neighbours *got,
+                         size_t *at, char **err) {
+  size_t n = *got->counts;
+  while (near->has_last && *at < n &&
+         got->distances[*at] <= near->last_distance &&
+         got->keys[*at] <= near->last_key)
+    ++*at;
+  if (*at == n && !near->is_last)
     return ext_error(err, SQLITE_ERROR,
                      "more than %d rows have the same distance",
                      EMB_NEAREST_MAX);
   if (n == 0)
     return SQLITE_OK;
   near->has_last = 1;
-  near->last_distance = near->distances[n - 1];
-  near->last_key = near->keys[n - 1];
+  near->last_distance = got->distances[n - 1];
+  near->last_key = got->keys[n - 1];
   near->ties = 0;
   while (near->ties < n &&
-         near->distances[n - 1 - near->ties] == near->last_distance)
+         got->distances[n - 1 - near->ties] == near->last_distance)
     near->ties++;
   return SQLITE_OK;
 }
@@ -346,73 +344,53 @@ static int near_continue(struct ext_near *near, char **err) {
 /* The next rows from the engine, if there are any. */
 static int near_more(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
-  size_t k;
+  size_t k = near->k ? (size_t)near->k : near->next + near->ties;
+  emb_neighbours to;
   int rc;
-  near->n = near->at = 0;
-  if (near->is_last)
-    return SQLITE_OK;
-  if (near->k)
-    return near_ask(cursor, (size_t)near->k, err);
   if (near->has_last) {
     near->how.flags |= EMB_NEAREST_WITHIN;
     near->how.least = near->last_distance;
   }
-  k = near->next + near->ties;
   if (k > EMB_NEAREST_MAX)
     k = EMB_NEAREST_MAX;
-  rc = near_ask(cursor, k, err);
   near->next = k * GROWTH;
-  return rc == SQLITE_OK ? near_continue(near, err) : rc;
+  if (near->how.flags & EMB_NEAREST_KEYS && k > near->how.key_count)
+    k = near->how.key_count;
+  if (!near_room(cursor, k, &to))
+    return SQLITE_NOMEM;
+  rc = cursor->snap ? emb_snapshot_nearest(cursor->snap, near->query, 1, k,
+                                           &near->how, &to)
+                    : emb_nearest(cursor->link->session, near->query, 1, k,
+                                  &near->how, &to);
+  if (rc)
+    return ext_link_error(cursor->link, rc, err);
+  near->is_last =
+      *to.counts < k || near->k ||
+      (near->how.flags & EMB_NEAREST_KEYS && k == near->how.key_count);
+  if (near->k)
+    return SQLITE_OK;
+  return near_continue(near, &to,
+                       to.counts == &near->n ? &near->at : &cursor->at, err);
 }
 
-/* ---- rows ---------------------------------------------------------------- */
+/* ---- chunks of keys and distances ---------------------------------------- */
 
-/* Rows of the next chunk, and what is read of them. */
-static size_t near_chunk(struct ext_cursor *cursor) {
-  struct ext_near *near = cursor->near;
-  size_t rows = near->n - near->at, most = cursor->rows_max;
-  cursor->flags = near->plan;
-  if (near->has_rows || cursor->shows_vector) {
-    cursor->flags |= EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS;
-    most = NEAR_CHUNK_BYTES / near_row_bytes(cursor) + 1;
-  } else if (!near->has_shown) {
-    cursor->flags |= EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS;
-    most = 1;
-  }
-  return rows < most ? rows : most;
-}
-
-/* As the engine gave them. */
-static void near_copy(struct ext_cursor *cursor, size_t rows) {
-  const struct ext_near *near = cursor->near;
-  size_t at = near->at, row = near_row_bytes(cursor);
-  memcpy(cursor->keys, near->keys + at, rows * sizeof *cursor->keys);
-  memcpy(cursor->distances, near->distances + at,
-         rows * sizeof *cursor->distances);
-  if (near->has_rows)
-    memcpy(cursor->vectors, (const char *)near->vectors + at * row, rows * row);
-  if (near->has_rows || near->plan & EXT_PLAN_VERSIONS)
-    memcpy(cursor->versions, near->versions + at,
-           rows * sizeof *cursor->versions);
-  cursor->n = rows;
-}
-
-/* A chunk with vectors, as its rows are now; near's keys of it are sorted. */
-static int near_read(struct ext_cursor *cursor, size_t rows, char **err) {
+/* The rows of a chunk as they are now; near's keys of it are sorted.  Those of
+** a snapshot do not change. */
+static int near_read(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
   emb_nearest_how how = near->how;
+  size_t rows = cursor->n;
   int rc;
-  if (cursor->snap) { /* whose rows do not change */
-    near_copy(cursor, rows);
+  how.keys = near->keys + near->at - rows;
+  how.key_count = rows;
+  if (cursor->snap)
     return ext_cursor_read(
         cursor, cursor->keys, rows,
         &(emb_rows){.vectors = cursor->vectors, .versions = cursor->versions},
         err);
-  }
-  qsort(near->keys + near->at, rows, sizeof *near->keys, ext_keys_order);
+  qsort(near->keys + near->at - rows, rows, sizeof *near->keys, ext_keys_order);
   how.flags |= EMB_NEAREST_KEYS | EMB_NEAREST_EXACT | EMB_NEAREST_WITHIN;
-  how.keys = near->keys + near->at;
-  how.key_count = rows;
   how.least = near->within.least;
   how.most = near->within.most;
   rc =
@@ -422,42 +400,51 @@ static int near_read(struct ext_cursor *cursor, size_t rows, char **err) {
   return rc ? ext_link_error(cursor->link, rc, err) : SQLITE_OK;
 }
 
+/* The next chunk: one row as long as nothing is known. */
+static int near_chunk(struct ext_cursor *cursor, char **err) {
+  struct ext_near *near = cursor->near;
+  int reads = cursor->shows_vector || !near->is_known;
+  size_t rows = near->n - near->at;
+  size_t most =
+      near->is_known ? NEAR_FEW_BYTES / near_row_bytes(cursor) + 1 : 1;
+  if (rows > most)
+    rows = most;
+  cursor->flags =
+      near->plan | (reads ? EXT_PLAN_VECTORS | EXT_PLAN_VERSIONS : 0);
+  if (!ext_cursor_reserve(cursor, rows))
+    return SQLITE_NOMEM;
+  memcpy(cursor->keys, near->keys + near->at, rows * sizeof *cursor->keys);
+  memcpy(cursor->distances, near->distances + near->at,
+         rows * sizeof *cursor->distances);
+  cursor->n = rows;
+  near->at += rows;
+  near->is_known = 1;
+  return reads ? near_read(cursor, err) : SQLITE_OK;
+}
+
 int ext_near_fill(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
   int rc = SQLITE_OK;
-  while (rc == SQLITE_OK && cursor->n == 0) {
-    size_t rows;
-    if (near->at == near->n)
-      rc = near_more(cursor, err);
-    if (rc != SQLITE_OK || near->at == near->n)
-      break;
-    rows = near_chunk(cursor);
-    if (!ext_cursor_reserve(cursor, rows))
-      return SQLITE_NOMEM;
-    if (near->has_rows || !(cursor->flags & EXT_PLAN_VECTORS))
-      near_copy(cursor, rows);
-    else
-      rc = near_read(cursor, rows, err);
-    near->at += rows;
-  }
-  near->has_shown = 1;
+  while (rc == SQLITE_OK && cursor->at == cursor->n &&
+         (near->at < near->n || !near->is_last))
+    rc = near->at < near->n ? near_chunk(cursor, err) : near_more(cursor, err);
   return rc;
 }
 
 int ext_near_load(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
-  size_t at = cursor->at, row = near_row_bytes(cursor) / sizeof(float);
-  float *vectors = ext_cursor_vectors(cursor);
-  uint64_t *versions = ext_cursor_versions(cursor);
-  emb_assert(!near->has_rows && cursor->n - at <= near->at);
-  near->at -= cursor->n - at - 1;
-  near->plan |= cursor->flags & EXT_PLAN_VERSIONS;
-  cursor->n = at + 1;
-  return ext_cursor_read(
-      cursor, cursor->keys + at, 1,
-      &(emb_rows){.vectors = vectors ? vectors + at * row : NULL,
-                  .versions = versions ? versions + at : NULL},
-      err);
+  emb_assert(cursor->n - cursor->at <= near->at);
+  near->at -= cursor->n - cursor->at - 1;
+  cursor->keys[0] = cursor->keys[cursor->at];
+  cursor->distances[0] = cursor->distances[cursor->at];
+  cursor->n = 1;
+  cursor->at = 0;
+  cursor->has_tracks = 0;
+  cursor->flags |= EXT_PLAN_VECTORS;
+  return ext_cursor_reserve(cursor, 1)
+             ? ext_cursor_read(cursor, cursor->keys, 1,
+                               &(emb_rows){.vectors = cursor->vectors}, err)
+             : SQLITE_NOMEM;
 }
 
 /* Outside of a search the distance is NULL. */

@@ -248,7 +248,8 @@ struct ext_vtab {
   char *key_what; /* "items.key" and "items.vector", for errors */
   char *vector_what[EMB_SEGMENTS_MAX];
   struct ext_cursor *spare; /* a closed one, or NULL (cursor.c) */
-  int searched_reads; /* a search for neighbours was asked for their vectors */
+  uint64_t shown_plans; /* of searches for neighbours: their vectors were asked
+                           for; a bit each (nearest.c) */
   int update_reads; /* hidden columns that the last UPDATE has read, a bit each
                        (change_parse.c) */
   struct ext_beside *beside; /* what is kept for the columns beside the vector,

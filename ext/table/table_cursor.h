@@ -19,7 +19,8 @@ struct ext_cursor {
   int peek;                 /* mode='peek' */
   int counts;               /* reads are Gets: lists and batches, not peek */
   int is_one;               /* there is no row after this one */
-  int shows_vector;         /* of a search: a vector was asked for */
+  int shows_vector;         /* of a search: vectors are needed */
+  uint64_t plan_bit;        /* of a search: its plan in shown_plans */
 
   /* The chunk. */
   size_t n, at;          /* rows in it, and the current one */
@@ -98,7 +99,7 @@ void ext_batch_column(const struct ext_cursor *cursor, sqlite3_context *context,
 /* ---- nearest.c ---------------------------------------------------------- */
 
 /* Begins a search: SQLITE_ERROR if nothing says how many rows there are. */
-int ext_near_start(struct ext_cursor *cursor, char **err);
+int ext_near_start(struct ext_cursor *cursor, const char *plan, char **err);
 /* The value of a letter that only a search has. */
 int ext_near_argument(struct ext_cursor *cursor, char letter,
                       sqlite3_value *value, char **err);
@@ -111,8 +112,8 @@ void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
 int ext_near_beside(struct ext_cursor *cursor, char **err);
 /* The next chunk; none at the end. */
 int ext_near_fill(struct ext_cursor *cursor, char **err);
-/* The current row's vector or version is asked for, and was not read: reads it,
-** and ends the chunk with it. */
+/* The current row's vector is asked for, and was not read: reads it.  The row
+** is the chunk then. */
 int ext_near_load(struct ext_cursor *cursor, char **err);
 int ext_near_column(struct ext_cursor *cursor, sqlite3_context *context,
                     int column);

@@ -146,6 +146,7 @@ struct hostile {
   const char *dir;
   const struct facts *facts;
   uint64_t random;
+  uint32_t call; /* what it asks; 0: anything */
   struct env_dir *names;
   struct env_file *log;
   struct env_peer *peer;
@@ -288,6 +289,18 @@ static void any_filter(struct hostile *h, char *to, size_t n) {
   memcpy(to, &shape, sizeof shape);
 }
 
+/* Which files the paths of a request are. */
+static void set_views(struct hostile *h, const struct shape *shape,
+                      const struct extent_of *in, struct link_request *q) {
+  int paths = 0;
+  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++)
+    if (shape->args[i].is_path)
+      q->views[paths++] =
+          rarely(h)
+              ? number(h)
+              : shape__view(env, in->length[i] ? q->arrays + in->at[i] : NULL);
+}
+
 /* A request in the slot, with some of it wrong, and memory lent for it if that
 ** is needed or by chance. */
 static void any_request(struct hostile *h) {
@@ -295,8 +308,10 @@ static void any_request(struct hostile *h) {
   struct link_request *q = (void *)slot->data;
   struct extent_of in, out;
   char texts[REQUEST_ARGS][32];
+  memset(slot->data, 'x', 4096);
   memset(q, 0, sizeof *q);
   q->call = (uint32_t)any(h, CALLS + (uint64_t)rarely(h));
+  q->call = h->call ? h->call : q->call;
   q->object = any(h, 6);
   q->flags = (uint32_t)any(h, 4);
   q->timeout_ms = rarely(h) ? UINT64_MAX : 1;
@@ -304,7 +319,8 @@ static void any_request(struct hostile *h) {
   q->time = rarely(h) ? (uint32_t)number(h) : 0;
   slot->request_bytes = sizeof *q;
   slot->lent = 0;
-  if (q->call == CALL_snapshot_restore || q->call == CALL_delta_apply ||
+  if (q->call == CALL_snapshot_restore ||
+      q->call == CALL_snapshot_restore_keys || q->call == CALL_delta_apply ||
       q->call == CALL_drop)
     q->call = CALL_verify; /* who may write may replace what others wrote */
   if (q->call >= CALLS)
@@ -313,7 +329,8 @@ static void any_request(struct hostile *h) {
   union args args;
   memset(&args, 0, sizeof args);
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++)
-    q->words[i] = shape->args[i].kind == SHAPE_VALUE    ? number(h)
+    q->words[i] = shape->args[i].kind == SHAPE_VALUE
+                      ? h->call ? any(h, 3) : number(h)
                   : shape->args[i].kind == SHAPE_FILTER ? any(h, 40)
                   : shape->args[i].kind == SHAPE_TEXT   ? any_text(h, texts[i])
                                                         : (uint64_t)!rarely(h);
@@ -325,12 +342,14 @@ static void any_request(struct hostile *h) {
   slot->request_bytes = (uint32_t)(sizeof *q + in.bytes + (size_t)rarely(h));
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++)
     if (shape->args[i].kind == SHAPE_TEXT)
-      memcpy(q->arrays + in.at[i], texts[i], in.length[i]);
+      memcpy(q->arrays + in.at[i], texts[i],
+             in.length[i] - (size_t)rarely(h)); /* perhaps without its zero */
     else if (shape->args[i].kind == SHAPE_FILTER &&
              in.length[i] > sizeof(struct filter_shape))
       any_filter(h, q->arrays + in.at[i], in.length[i]);
     else if (in.length[i])
       any_array(h, &shape->args[i], q->arrays + in.at[i], in.length[i]);
+  set_views(h, shape, &in, q);
   if (q->call == CALL_prefetch || rarely(h)) {
     slot->lent = !rarely(h);
     if (!rarely(h))
@@ -369,6 +388,13 @@ static void wait_a_while(struct hostile *h) {
   }
 }
 
+static void ask(struct hostile *h) {
+  any_request(h);
+  atomic_store(&h->slot->cancel, (uint32_t)rarely(h));
+  set_turn(h, SLOT_ASKED);
+  wait_a_while(h);
+}
+
 static void act(struct hostile *h) {
   struct link_slot *slot = h->slot;
   switch (any(h, 16)) {
@@ -388,11 +414,14 @@ static void act(struct hostile *h) {
   case 4:
     set_turn(h, (uint32_t)number(h));
     break;
+  case 5: /* more than a session may have open */
+    h->call = CALL_scan_open;
+    for (uint64_t i = any(h, 4) ? 0 : 100; i; i--)
+      ask(h);
+    h->call = 0;
+    break;
   default:
-    any_request(h);
-    atomic_store(&slot->cancel, (uint32_t)rarely(h));
-    set_turn(h, SLOT_ASKED);
-    wait_a_while(h);
+    ask(h);
   }
 }
 
@@ -402,7 +431,7 @@ static void be_hostile(struct hostile *h) {
   (void)snprintf(path, sizeof path, "%s/log", h->dir);
   static struct schema schema = {.count = 1, .segments = {{.dim = DIM}}};
   h->units = (struct units){&schema, DIM * sizeof(float), DIM * sizeof(float)};
-  if (env->open_dir(env, h->dir, &h->names) ||
+  if (chdir(test_state.dir) || env->open_dir(env, h->dir, &h->names) ||
       env->open(env, path, ENV_READ | ENV_WRITE, &h->log))
     _exit(1);
   for (;;) {

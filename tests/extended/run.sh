@@ -8,6 +8,11 @@
 #     files/    what is added, each file at its path in the source
 #     lists     what existing files get: lines of path, TAB, the text of a line
 #               there, TAB, the line that is put behind it
+#     places    all that may differ then, sorted: a new file or folder by its
+#               path, an existing file with its number of new lines
+#     refused   perhaps: changes as in lists, of a line to another one, of which
+#               each leaves a declaration in emb.h that is not that of calls.def,
+#               so that it does not compile
 #     use.c     the program that uses it, and ends with "N passed, N failed"
 # A file that is there already cannot be added, so all that changes is in lists.
 # The copy of engine/ and ext/, its amalgamation (which -O0 compiles in seconds)
@@ -30,19 +35,74 @@ add_files() {
   done
 }
 
+# change_line PATH LINE HOW OTHER: OTHER is put behind the line, or instead.
+change_line() {
+  awk -v behind="$2" -v how="$3" -v line="$4" '
+    $0 != behind || how == "behind" { print }
+    $0 == behind { print line; found++ }
+    END { exit found != 1 }' "$1" >"$1.changed" || {
+    echo "$1 has not one line $2"
+    return 1
+  }
+  mv "$1.changed" "$1"
+}
+
 # add_lines LISTS TO
 add_lines() {
   local file behind line
   while IFS=$'\t' read -r file behind line; do
-    awk -v behind="$behind" -v line="$line" '
-      { print }
-      $0 == behind { print line; found++ }
-      END { exit found != 1 }' "$2/$file" >"$2/changed" || {
-      echo "$file has not one line $behind"
-      return 1
-    }
-    mv "$2/changed" "$2/$file" || return
+    change_line "$2/$file" "$behind" behind "$line" || return
   done <"$1"
+}
+
+# places TO: what differs from the source.
+places() {
+  local line path
+  { LC_ALL=C diff -rq engine "$1/engine"; LC_ALL=C diff -rq ext "$1/ext"; } |
+    while read -r line; do
+      case $line in
+      "Only in $1/"*)
+        line=${line#"Only in $1/"}
+        echo "${line/: //}"
+        ;;
+      "Files "*" differ")
+        path=${line#Files } path=${path%% and *}
+        echo "$path $(diff "$path" "$1/$path" | grep -c '^[<>]')"
+        ;;
+      *) echo "$line" ;;
+      esac
+    done | LC_ALL=C sort
+}
+
+# check_places FROM TO
+check_places() {
+  places "$2" >"$2/places"
+  diff "$1/places" "$2/places" || {
+    echo "these are not the places of $1/places"
+    return 1
+  }
+  echo "$(wc -l <"$2/places") places:" $(paste -sd, "$2/places")
+}
+
+# check_refused FROM TO: what compiles does not after each of these changes.
+check_refused() {
+  local file line other
+  local check="${CC:-cc} -std=gnu11 -D_GNU_SOURCE -fsyntax-only -iquote . \
+    -iquote engine engine/api/calls.c"
+  [ -e "$1/refused" ] || return 0
+  (cd "$2" && $check) || return
+  while IFS=$'\t' read -r file line other; do
+    cp "$2/$file" "$2/kept" && change_line "$2/$file" "$line" instead "$other" ||
+      return
+    if (cd "$2" && LC_ALL=C $check) >"$2/errors" 2>&1 ||
+      ! grep -q 'conflicting types for .*emb_' "$2/errors"; then
+      cat "$2/errors"
+      echo "it compiles, or fails otherwise, with $other"
+      return 1
+    fi
+    mv "$2/kept" "$2/$file"
+  done <"$1/refused"
+  echo "$(wc -l <"$1/refused") declarations refused"
 }
 
 # compile FROM TO
@@ -59,7 +119,8 @@ extend() {
   local from=$here/$1 to=$out/$1
   rm -rf "$to"
   mkdir -p "$to" && cp -r engine ext "$to" && add_files "$from/files" "$to" &&
-    add_lines "$from/lists" "$to" && compile "$from" "$to" && "$to/use"
+    add_lines "$from/lists" "$to" && check_places "$from" "$to" &&
+    check_refused "$from" "$to" && compile "$from" "$to" && "$to/use"
 }
 
 [ $# -gt 0 ] || set -- $(cd "$here" && ls -d */ | tr -d /)

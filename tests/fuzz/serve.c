@@ -21,7 +21,8 @@
 #include "engine/table/owner/registry.h"
 #include "env_memory.h"
 
-enum { DIM = 4, SESSIONS = 2, REQUESTS = 64, LOOKS = 200 };
+/* REQUESTS: enough to have more open than a session may. */
+enum { DIM = 4, SESSIONS = 2, REQUESTS = RUN_OBJECTS + 40, LOOKS = 40 };
 enum { ROOM = 1 << 18 }; /* requests and answers are not longer */
 
 static const char dir[] = "/store";
@@ -167,6 +168,19 @@ static uint64_t any_word(struct fuzz_input *in, const struct arg_shape *arg,
   return fuzz_number(in);
 }
 
+/* As a client in the same file system has them. */
+static void set_views(const struct client *c, const struct shape *shape,
+                      const struct extent_of *extent, struct link_request *q) {
+  int paths = 0;
+  for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
+    const char *path = extent->length[i] ? q->arrays + extent->at[i] : NULL;
+    int is_text = path && memchr(path, 0, extent->length[i]);
+    if (shape->args[i].is_path)
+      q->views[paths++] =
+          shape__view(c->run.s->core->env, is_text ? path : NULL);
+  }
+}
+
 /* In memory of exactly its length, so that a sanitizer sees what is read behind
 ** it; texts and arrays come after the words.  *bytes: its length. */
 static struct link_request *any_request(struct fuzz_input *in, struct client *c,
@@ -210,6 +224,8 @@ static struct link_request *any_request(struct fuzz_input *in, struct client *c,
     else if (extent.length[i])
       fill_array(in, &shape->args[i], at, extent.length[i]);
   }
+  if (is_whole && (how & 6) != 6)
+    set_views(c, shape, &extent, q);
   return q;
 }
 

@@ -51,7 +51,8 @@ void best__free(struct best *best) {
   }
 }
 
-void best__empty(struct best *best) {
+void best__empty(struct best *best, double most) {
+  best->most = most;
   memset(best->counts, 0, best->n * sizeof *best->counts);
 }
 

@@ -70,8 +70,8 @@ static inline int best_takes(const struct best *best, size_t query, int64_t key,
              : distance < farthest->distance ||
                    (distance == farthest->distance && key < farthest->key);
 }
-/* As it was at first. */
-void best__empty(struct best *best);
+/* As it was at first, but for what is taken at most. */
+void best__empty(struct best *best, double most);
 /* Takes a row if it is one of the k nearest so far.  Its slot is to be filled
 ** before anything else is done. */
 uint32_t best__offer(struct best *best, size_t query, int64_t key,

@@ -291,6 +291,12 @@ static void compare_query(struct compare *c, size_t query,
   }
 }
 
+void compare__rows(struct compare *c, const struct page_rows *rows) {
+  for (size_t query = 0; query < c->ask->n; query++) {
+    compare_query(c, query, rows);
+  }
+}
+
 static void ask_for(const char *at, uint32_t bytes) {
   for (uint32_t i = 0; i < bytes; i += 64) {
     __builtin_prefetch(at + i);
@@ -311,9 +317,7 @@ static void compare_in_place(struct compare *c, const struct page_rows *rows) {
                                      : rows->at + c->core->layout.page_bytes,
               step * stride);
     }
-    for (size_t query = 0; query < c->ask->n; query++) {
-      compare_query(c, query, &some);
-    }
+    compare__rows(c, &some);
   }
 }
 

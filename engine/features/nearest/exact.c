@@ -11,6 +11,8 @@
 **           it was then.  One that had moved before is not live where the pass
 **           looks, was reported, and is looked up at the end, unless its key
 **           was counted already.
+** LIMIT     Of many neighbours a sample says beforehand how far the farthest
+**           is, most likely (limit.c); it is so if k rows are within it.
 ** FAILURE   What a thread cannot read is left to the scan: exact_by_scan gives
 **           the answer, or the error.
 */
@@ -201,28 +203,12 @@ static uint32_t count_threads(const struct search *search) {
 
 static void pass_thread(void *arg) { exact__extents(arg); }
 
-static int pass_prepare(struct extents *e, struct search *search) {
-  e->search = search;
-  e->slot = epoch_join(&search->core->epoch);
-  return !e->slot || compare__init(&e->compare, search->ask) ? EMB_NOMEM
-                                                             : EMB_OK;
-}
-
-static void pass_end(struct extents *e) {
-  if (e->slot) {
-    epoch_part(e->slot);
-  }
-  if (e->compare.core) {
-    compare__free(&e->compare);
-  }
-}
-
 /* Threads that cannot be had are done without. */
 static int pass_run(struct search *search, struct best *best,
                     struct extents *all, uint32_t n) {
   emb_session *s = search->ask->s;
   struct env *env = s->core->env;
-  int rc = pass_prepare(&all[0], search);
+  int rc = extents__begin(&all[0], search);
   uint32_t ready = 1;
   if (rc) {
     return session_error(s, EMB_NOMEM, "out of memory");
@@ -230,7 +216,7 @@ static int pass_run(struct search *search, struct best *best,
   all[0].caller = s;
   for (; ready < n; ready++) {
     struct extents *e = &all[ready];
-    if (pass_prepare(e, search) ||
+    if (extents__begin(e, search) ||
         env->thread_start(env, pass_thread, e, &e->thread)) {
       break;
     }
@@ -261,12 +247,30 @@ static int pass_over(struct search *search, struct best *best) {
   if (!all) {
     return session_error(ask->s, EMB_NOMEM, "out of memory");
   }
+  atomic_init(&search->next, search->first >> search->core->layout.extent_bits);
   int rc = pass_run(search, best, all, n);
   for (uint32_t i = 0; i < n; i++) {
-    pass_end(&all[i]);
+    extents__end(&all[i]);
   }
   env->release(env, all);
   return rc;
+}
+
+/* Within what a sample says, and without where that was too near. */
+static int pass_within(struct search *search, struct best *best) {
+  const struct ask *ask = search->ask;
+  struct ask within = *ask;
+  int rc = limit__sample(search, &within.most);
+  if (!rc && within.most < ask->most) {
+    search->ask = &within;
+    rc = pass_over(search, best);
+    search->ask = ask;
+    if (rc || best->counts[0] == ask->k) {
+      return rc;
+    }
+    best__empty(best, ask->most);
+  }
+  return rc ? rc : pass_over(search, best);
 }
 
 /* Rows that moved while the pass went on. */
@@ -308,8 +312,7 @@ static int exact_by_pass(const struct ask *ask, struct best *best) {
       .group = STAY_BYTES / core->layout.page_bytes,
   };
   search.group = search.group && ask->n == 1 ? search.group : 1;
-  atomic_init(&search.next, search.first >> core->layout.extent_bits);
-  rc = search.first < search.end ? pass_over(&search, best) : EMB_OK;
+  rc = search.first < search.end ? pass_within(&search, best) : EMB_OK;
   rc = rc ? rc : moved_rows(ask, scan, best);
   rc = rc ? rc : scan_ended(scan);
   local_scan_close(scan);
@@ -324,7 +327,7 @@ int exact__table(const struct ask *ask, struct best *best) {
   int begun = progress_begin(s, "nearest", "rows", 0);
   int rc = exact_by_pass(ask, best);
   if (rc == EXACT_BROKEN || rc == EMB_BUSY) {
-    best__empty(best);
+    best__empty(best, ask->most);
     rc = exact_by_scan(ask, best);
   }
   progress_end(s, begun);

@@ -2,7 +2,8 @@
 **
 ** exact.h -- private to the files of an exact search: exact.c leads it, threads
 ** take extents of the log one after the other (extents.c), and compare the rows
-** of their pages (compare.c).
+** of their pages (compare.c).  What is farther than a sample of the rows allows
+** is left out (limit.c).
 */
 #ifndef EMB_NEAREST_EXACT_H
 #define EMB_NEAREST_EXACT_H
@@ -75,8 +76,15 @@ struct extents {
 ** knows what that means. */
 #define EXACT_BROKEN (-6)
 
-/* extents.c: until none is left. */
+/* extents.c */
+/* EMB_NOMEM.  To be ended in any case, of zeros before. */
+int extents__begin(struct extents *e, struct search *search);
+void extents__end(struct extents *e);
+/* Until none is left. */
 void exact__extents(struct extents *e);
+/* Is there nothing to compare in the extent of this page?  Live records of the
+** session's own transaction are not counted as such.  Inside the epoch. */
+int extents__is_empty(const struct search *search, uint64_t page);
 /* The search ends, and this is why; returns it. */
 static inline int exact_failed(struct extents *e, int rc) {
   e->rc = e->rc ? e->rc : rc;
@@ -104,10 +112,18 @@ struct page_rows {
 /* compare.c */
 int compare__init(struct compare *c, const struct ask *ask);
 void compare__free(struct compare *c);
+/* Some rows in memory, with few queries.  Inside the epoch. */
+void compare__rows(struct compare *c, const struct page_rows *rows);
 /* Inside the epoch.  After it, outside, compare__blocks. */
 void compare__page(struct compare *c, const struct page_rows *rows);
 /* What was gathered is compared as far as it makes whole blocks; all: what is
 ** left, too. */
 void compare__blocks(struct extents *e, int all);
+
+/* limit.c */
+/* Of a search that has not begun: k rows are within *limit, most likely.  What
+** is asked for at most, where that is not to be known.  EMB_NOMEM,
+** EMB_INTERRUPT. */
+int limit__sample(const struct search *search, double *limit);
 
 #endif

@@ -42,10 +42,10 @@ static void extent_pages(const struct search *search, uint64_t number,
   }
 }
 
-/* Is there nothing to compare in it?  Live records of the session's own
-** transaction are not counted as such.  Inside the epoch. */
-static int extent_is_empty(const struct search *search,
-                           const struct extent *extent) {
+int extents__is_empty(const struct search *search, uint64_t page) {
+  const struct core *core = search->core;
+  const struct extent *extent =
+      log_extent(&core->log, page >> core->layout.extent_bits);
   return extent_phys(extent) == EXTENT_NOWHERE ||
          (atomic_load(&extent->live) == 0 && !search->ask->s->txn);
 }
@@ -76,9 +76,7 @@ static int extents_group(struct extents *e, uint64_t *page, uint64_t end) {
   uint32_t left = search->group;
   int there = 1;
   epoch_enter(&core->epoch, e->slot);
-  const struct extent *extent =
-      log_extent(&core->log, *page >> core->layout.extent_bits);
-  if (extent_is_empty(search, extent)) {
+  if (extents__is_empty(search, *page)) {
     *page = end;
   }
   for (; left && there && *page < end; left--) {
@@ -107,9 +105,8 @@ static int extents_read(struct extents *e, const struct reading *r) {
     int is_read = page < r->to && page_valid(l, bytes, core->salt, page);
     valid |= (uint64_t)is_read << (page & (l->extent_pages - 1));
     epoch_enter(&core->epoch, e->slot);
-    const struct extent *extent = log_extent(&core->log, r->number);
     const char *memory = log_page(&core->log, page);
-    int is_empty = extent_is_empty(search, extent);
+    int is_empty = extents__is_empty(search, page);
     if (!is_empty && (memory || is_read)) {
       extents_compare(e, page, memory ? memory : bytes, !memory);
     }
@@ -127,6 +124,22 @@ static int extents_read(struct extents *e, const struct reading *r) {
 }
 
 /* ---- all of them --------------------------------------------------------- */
+
+int extents__begin(struct extents *e, struct search *search) {
+  e->search = search;
+  e->slot = epoch_join(&search->core->epoch);
+  return !e->slot || compare__init(&e->compare, search->ask) ? EMB_NOMEM
+                                                             : EMB_OK;
+}
+
+void extents__end(struct extents *e) {
+  if (e->slot) {
+    epoch_part(e->slot);
+  }
+  if (e->compare.core) {
+    compare__free(&e->compare);
+  }
+}
 
 static int extents_open(struct extents *e) {
   struct core *core = e->search->core;

@@ -51,7 +51,7 @@ static int table_rows(const struct ask *ask, struct best *best) {
   int done = 0;
   int rc = indexed__table(ask, best, &done);
   if (!rc && !done) {
-    best__empty(best);
+    best__empty(best, ask->most);
     rc = exact__table(ask, best);
   }
   return rc;

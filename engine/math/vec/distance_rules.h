@@ -16,7 +16,7 @@
 */
 
 #define INLINE TARGET static inline __attribute__((always_inline))
-#define EACH(variable, n)                                                      \
+#define UNROLL(variable, n)                                                    \
   _Pragma("GCC unroll 16") for (size_t variable = 0; variable < (n); variable++)
 
 /* ---- rows against one query --------------------------------------------- */
@@ -51,22 +51,22 @@ INLINE void FORM(near_four)(enum distance_what what, int half,
                             size_t end) {
   const float *query = four->query;
   VEC even[4], odd[4], squares[4];
-  EACH(r, 4) { even[r] = odd[r] = squares[r] = ZERO(); }
+  UNROLL(r, 4) { even[r] = odd[r] = squares[r] = ZERO(); }
   size_t i = from;
   for (; i + 2 * WIDTH <= end; i += 2 * WIDTH) {
     VEC q = LOAD(query + i), next = LOAD(query + i + WIDTH);
-    EACH(r, 4) {
+    UNROLL(r, 4) {
       VEC x = FORM(near_load)(four->row[r], i, half);
       FORM(near_add)(what, &even[r], &squares[r], q, x);
     }
-    EACH(r, 4) {
+    UNROLL(r, 4) {
       VEC x = FORM(near_load)(four->row[r], i + WIDTH, half);
       FORM(near_add)(what, &odd[r], &squares[r], next, x);
     }
   }
   if (i + WIDTH <= end) {
     VEC q = LOAD(query + i);
-    EACH(r, 4) {
+    UNROLL(r, 4) {
       VEC x = FORM(near_load)(four->row[r], i, half);
       FORM(near_add)(what, &even[r], &squares[r], q, x);
     }
@@ -74,12 +74,12 @@ INLINE void FORM(near_four)(enum distance_what what, int half,
   }
   if (i < end) {
     VEC q = LOAD_SOME(query + i, end - i);
-    EACH(r, 4) {
+    UNROLL(r, 4) {
       VEC x = FORM(near_load_some)(four->row[r], i, end - i, half);
       FORM(near_add)(what, &odd[r], &squares[r], q, x);
     }
   }
-  EACH(r, 4) { even[r] = ADD(even[r], odd[r]); }
+  UNROLL(r, 4) { even[r] = ADD(even[r], odd[r]); }
   four->sums = _mm_add_ps(four->sums, SUMS(even[0], even[1], even[2], even[3]));
   if (what == DISTANCE_DOT_SQUARES) {
     four->squares = _mm_add_ps(
@@ -96,7 +96,7 @@ INLINE void FORM(rows)(enum distance_what what, int half,
     struct distance_four four = {.query = call->query,
                                  .sums = _mm_setzero_ps(),
                                  .squares = _mm_setzero_ps()};
-    EACH(r, 4) { four.row[r] = first + (r < last ? r : last) * stride; }
+    UNROLL(r, 4) { four.row[r] = first + (r < last ? r : last) * stride; }
     size_t from = 0;
     do {
       size_t left = call->dim - from;
@@ -163,17 +163,17 @@ INLINE void FORM(part_panel)(float *to, size_t width, const float *panel,
                              const struct FORM(part) * part, size_t first,
                              size_t count) {
   VEC low[TILE], high[TILE];
-  EACH(r, count) { low[r] = high[r] = ZERO(); }
+  UNROLL(r, count) { low[r] = high[r] = ZERO(); }
   for (size_t k = 0; k < part->depth; k++) {
     VEC p = LOAD(panel), q = LOAD(panel + WIDTH);
-    EACH(r, count) {
+    UNROLL(r, count) {
       VEC x = SET(part->row[first + r][k]);
       low[r] = FMA(x, p, low[r]);
       high[r] = FMA(x, q, high[r]);
     }
     panel += 2 * WIDTH;
   }
-  EACH(r, count) {
+  UNROLL(r, count) {
     if (first + r < part->n) {
       float *at = to + (first + r) * width;
       STORE(at, part->from ? ADD(LOAD(at), low[r]) : low[r]);
@@ -224,7 +224,7 @@ INLINE void FORM(tile)(int half, const struct distance_tile *tile) {
 }
 
 #undef INLINE
-#undef EACH
+#undef UNROLL
 #undef FORM
 #undef TARGET
 #undef VEC

@@ -278,7 +278,7 @@ static uint32_t serve_answer(struct serving *v) {
 
 /* Where the client runs: to wake a processor that sleeps takes ten times as
 ** long as to switch to a thread on one's own, and only one of the two works. */
-static void follow(struct serving *v) {
+static void follow_client(struct serving *v) {
   uint32_t processor = *(volatile uint32_t *)&v->slot->processor;
   if (processor != v->processor) {
     (void)v->server->env->stay_on(v->server->env, processor);
@@ -320,7 +320,7 @@ static int serve_session(struct serving *v) {
         atomic_compare_exchange_strong(&slot->turn, &turn,
                                        leaving ? SLOT_LEFT : SLOT_RUNNING)) {
       if (!leaving) {
-        follow(v);
+        follow_client(v);
         give_turn(v, serve_answer(v));
         idle_us = env->now_us(env);
       }

@@ -203,7 +203,7 @@ static size_t unit_bytes(const struct arg_shape *arg, const struct units *units,
                                    : arg->bytes;
 }
 
-static uint64_t word_of(const void *args, const struct arg_shape *arg) {
+static uint64_t argument_word(const void *args, const struct arg_shape *arg) {
   const void *pointer;
   switch (arg->kind) {
   case SHAPE_VALUE:
@@ -228,7 +228,7 @@ static uint64_t word_of(const void *args, const struct arg_shape *arg) {
 void shape__words(const struct shape *shape, void *args, uint64_t *words) {
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
     const struct arg_shape *arg = &shape->args[i];
-    words[i] = word_of(args, arg);
+    words[i] = argument_word(args, arg);
     if (arg->kind == SHAPE_STRUCT && words[i]) {
       memcpy((char *)args + arg->here, shape__pointer(args, arg), arg->bytes);
     }

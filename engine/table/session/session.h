@@ -160,7 +160,7 @@ struct emb_session {
   struct cold *cold;
   uint32_t *rows;       /* rows still to do */
   struct groups groups; /* of the present batch */
-  char *scratch;        /* two records, then a vector of float32 */
+  char *scratch;        /* two records */
   float *scratch_f32;
   float *pool; /* rows that are summed (bag/); made at the first need */
   struct session_reads reads;
