@@ -607,6 +607,11 @@ static void use_huge(struct env *env, void *start, size_t bytes, int is_used) {
   below->use_huge(below, start, bytes, is_used);
 }
 
+static void populate(struct env *env, void *start, size_t bytes) {
+  struct env *below = of(env)->below;
+  below->populate(below, start, bytes);
+}
+
 static void unmap(struct env *env, void *at, size_t bytes) {
   struct failing *f = of(env);
   add(f, &f->blocks, -(at != NULL));
@@ -767,6 +772,7 @@ void failing_init(struct failing *f, struct env *below, uint64_t seed) {
       .map = map,
       .unmap = unmap,
       .use_huge = use_huge,
+      .populate = populate,
       .discard = discard,
       .memory_limit = memory_limit,
       .now_us = now_us,

@@ -317,6 +317,9 @@ struct env {
   ** has been written to, and is copied into such pages at once if the system
   ** can; what was not becomes resident. */
   void (*use_huge)(struct env *, void *, size_t bytes, int is_used);
+  /* Makes what was mapped resident, if the system can; what is there stays.
+  ** Others may write to it meanwhile. */
+  void (*populate)(struct env *, void *, size_t bytes);
   /* Gives whole pages of what was mapped back to the system; the addresses
   ** stay, and what is there next is zeros. */
   void (*discard)(struct env *, void *, size_t bytes);

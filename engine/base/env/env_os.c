@@ -107,6 +107,12 @@ void env__use_huge(struct env *env, void *start, size_t bytes, int is_used) {
     (void)madvise(start, bytes, MADV_COLLAPSE);
 }
 
+/* A kernel before 5.14 refuses. */
+void env__populate(struct env *env, void *start, size_t bytes) {
+  (void)env;
+  (void)madvise(start, bytes & ~(PAGE_BYTES - 1), MADV_POPULATE_WRITE);
+}
+
 void env__unmap(struct env *env, void *start, size_t bytes) {
   (void)env;
   if (start != NULL) {

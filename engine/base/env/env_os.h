@@ -23,6 +23,7 @@ void env__release(struct env *, void *);
 void *env__map(struct env *, size_t bytes, int huge);
 void env__unmap(struct env *, void *, size_t bytes);
 void env__use_huge(struct env *, void *, size_t bytes, int is_used);
+void env__populate(struct env *, void *, size_t bytes);
 void env__discard(struct env *, void *, size_t bytes);
 /* What one thread unmaps another may map again.  The kernel orders the two, but
 ** nothing in C says so, and ThreadSanitizer, which does not see liburing's

@@ -385,6 +385,7 @@ struct env env_posix = {
     .map = env__map,
     .unmap = env__unmap,
     .use_huge = env__use_huge,
+    .populate = env__populate,
     .discard = env__discard,
     .memory_limit = env__memory_limit,
     .now_us = env__now_us,

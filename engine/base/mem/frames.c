@@ -13,6 +13,9 @@
 ** first is needed it becomes huge, too. */
 #define SMALL_BYTES ((size_t)2 << 20)
 
+/* So much is resident before it is taken, at most. */
+#define POPULATE_BYTES (UINT32_C(32) << 20)
+
 int frames_init(struct frames *frames, struct env *env, uint32_t frame_bytes,
                 uint32_t count) {
   memset(frames, 0, sizeof *frames);
@@ -44,13 +47,19 @@ static void frames_set(_Atomic uint32_t *to, uint32_t value) {
   atomic_store_explicit(to, value, memory_order_relaxed);
 }
 
+/* Under lock. */
+static void frames_set_free(struct frames *frames, uint32_t n) {
+  frames_set(&frames->free_count, n);
+  frames->untouched = frames->untouched < n ? frames->untouched : n;
+}
+
 char *frames_take(struct frames *frames, uint32_t keep) {
   char *frame = NULL, *small = NULL;
   pthread_mutex_lock(&frames->lock);
   uint32_t left = frames_left(frames);
   if (left > keep) {
     frame = frames->slots[left - 1];
-    frames_set(&frames->free_count, left - 1);
+    frames_set_free(frames, left - 1);
   }
   if (frame == frames->half && frame) {
     small = frames->pool;
@@ -73,6 +82,25 @@ void frames_give(struct frames *frames, char *frame) {
   frames_set(&frames->free_count, left + 1);
   emb_assert(frames_valid(frames));
   pthread_mutex_unlock(&frames->lock);
+}
+
+/* Another thread may take the frame meanwhile, or the pool give it back: to
+** populate it changes nothing that is there. */
+int frames_populate(struct frames *frames) {
+  char *frame = NULL;
+  pthread_mutex_lock(&frames->lock);
+  uint32_t touched = frames_made(frames) - frames->untouched;
+  uint32_t ahead = touched / 8, most = POPULATE_BYTES / frames->frame_bytes;
+  ahead = ahead < most ? ahead : most;
+  if (frames->untouched && frames_left(frames) - frames->untouched < ahead) {
+    frame = frames->slots[--frames->untouched];
+  }
+  emb_assert(frames_valid(frames));
+  pthread_mutex_unlock(&frames->lock);
+  if (frame) {
+    frames->env->populate(frames->env, frame, frames->frame_bytes);
+  }
+  return frame != NULL;
 }
 
 /* ---- growing ------------------------------------------------------------- */
@@ -154,6 +182,7 @@ static int add_segment(struct frames *frames, uint32_t more) {
     frames->slots[i] = pool + (size_t)(more - 1 - i) * frames->frame_bytes;
   }
   frames_set(&frames->free_count, left + more);
+  frames->untouched += more;
   frames_set(&frames->made, frames_made(frames) + more);
   emb_assert(frames_valid(frames));
   pthread_mutex_unlock(&frames->lock);
@@ -220,7 +249,7 @@ static int retire_one(struct frames *frames, uint32_t keep) {
   uint32_t left = frames_left(frames);
   if (left > keep && frames_excess(frames)) {
     frame = frames->slots[left - 1];
-    frames_set(&frames->free_count, left - 1);
+    frames_set_free(frames, left - 1);
     frames_set(&frames->made, frames_made(frames) - 1);
   }
   pthread_mutex_unlock(&frames->lock);
@@ -252,5 +281,6 @@ void frames_discard(struct frames *frames) {
   for (uint32_t i = 0; i < free_count; i++) {
     frames->env->discard(frames->env, frames->slots[i], frames->frame_bytes);
   }
+  frames->untouched = free_count;
   pthread_mutex_unlock(&frames->lock);
 }

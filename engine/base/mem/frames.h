@@ -18,6 +18,11 @@
 **
 ** SLOTS     One array for both: free frames from its beginning, a stack; and
 **           from its end the addresses of retired ones.
+** RESIDENT  To touch memory for the first time is to wait for the system to
+**           clear it, longer than a frame takes to be filled.  So a thread in
+**           the background does that ahead of those that take frames
+**           (frames_populate), by an eighth of what was ever taken: a small
+**           table stays small.
 ** THREADS   Its own mutex.  Resizing and retiring: one thread at a time.
 */
 #ifndef EMB_MEM_FRAMES_H
@@ -55,6 +60,9 @@ struct frames {
   uint32_t segment_count;
   /* Depth of the stack; written under lock, read relaxed as a hint. */
   _Atomic uint32_t free_count;
+  /* So many of them, from the bottom of the stack, were never taken, nor
+  ** populated; under lock. */
+  uint32_t untouched;
 };
 
 int frames_init(struct frames *frames, struct env *env, uint32_t frame_bytes,
@@ -70,6 +78,10 @@ int frames_resize(struct frames *frames, uint32_t count);
 /* Takes up to `most` frames beyond the budget out of the pool, as long as more
 ** than `keep` are free; how many. */
 uint32_t frames_retire(struct frames *frames, uint32_t keep, uint32_t most);
+
+/* Makes the memory of one more frame resident, if the pool is being used up
+** and few are left that are; 0: enough are. */
+int frames_populate(struct frames *frames);
 
 /* The memory of free frames goes back to the system until they are used. */
 void frames_discard(struct frames *frames);

@@ -9,7 +9,7 @@
 
 int frames_valid(const struct frames *frames) {
   uint32_t left = frames_left(frames), made = frames_made(frames);
-  emb_assert(left <= made);
+  emb_assert(left <= made && frames->untouched <= left);
   emb_assert(made + frames->retired_count <= frames->slot_count);
   return 1;
 }

@@ -34,6 +34,7 @@ static int flush_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
   int some = 0;
   int rc = core_make_room(&store->core, store->flush_slot, &some, err);
+  some |= rc == EMB_OK && frames_populate(&store->core.frames);
   *did = some ? PIECE_MORE : PIECE_NONE;
   return rc;
 }

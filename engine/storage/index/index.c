@@ -221,8 +221,9 @@ int index_insert(struct index *index, struct index_new *new) {
   spin_acquire(&part->lock);
   struct index_table *table =
       atomic_load_explicit(&part->table, memory_order_relaxed);
-  new->entry =
-      table ? index_find_in(table, new->key, new->hash, &new->present) : NULL;
+  new->entry = table && !new->is_absent
+                   ? index_find_in(table, new->key, new->hash, &new->present)
+                   : NULL;
   if (new->entry) {
     rc = INDEX_EXISTS;
   } else if (new->guard) {

@@ -247,6 +247,7 @@ struct index_new { /* a key that is to be added */
   int64_t key;
   uint64_t hash;
   uint64_t word;
+  int is_absent; /* the caller, who is the only one, has looked */
   /* If given, asked once more under the lock, and may refuse (its result is
   ** returned): an insert that depends on nothing having removed the key
   ** meanwhile. */

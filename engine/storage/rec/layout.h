@@ -63,6 +63,11 @@ static inline uint64_t layout_address(const struct layout *l, uint64_t page,
 static inline uint64_t layout_extent(const struct layout *l, uint64_t address) {
   return address >> (l->slot_bits + l->extent_bits);
 }
+static inline int layout_begins_extent(const struct layout *l,
+                                       uint64_t address) {
+  return (address & ((UINT64_C(1) << (l->slot_bits + l->extent_bits)) - 1)) ==
+         0;
+}
 /* Byte offset of a page within its extent. */
 static inline uint64_t layout_page_offset(const struct layout *l,
                                           uint64_t page) {

@@ -58,6 +58,7 @@ struct txn {
   size_t savepoint_count, savepoint_room;
   struct void_range *voids;
   size_t void_count, void_room;
+  int deletes;      /* some key was deleted, perhaps undone since */
   int prepared;     /* complete on disk, nothing written since */
   int was_prepared; /* some prepare has put its last page into the log */
   int broken;       /* undoing stopped half way: only emb_rollback helps */

@@ -78,7 +78,9 @@ static void for_map(struct txn *txn, void (*each)(void *, int64_t, uint64_t),
 static int txn_end_complete(emb_session *s, uint32_t flags) {
   struct txn *txn = s->txn;
   struct ending e = {s, EMB_OK, 0};
-  for_map(txn, write_tomb, &e);
+  if (txn->deletes) {
+    for_map(txn, write_tomb, &e);
+  }
   for (size_t i = 0; !e.rc && i < txn->void_count; i++) {
     e.rc = put_item(s, PAGE_VOID, &txn->voids[i], sizeof txn->voids[i]);
   }
@@ -96,10 +98,13 @@ static int txn_end_complete(emb_session *s, uint32_t flags) {
   return e.rc;
 }
 
-static uint64_t changes(emb_session *s) {
+static int changes(emb_session *s) {
+  struct index *map = s->txn->map;
   struct ending e = {s, EMB_OK, 0};
-  for_map(s->txn, count_changed, &e);
-  return e.changed;
+  for (uint32_t p = 0; p < index_parts(map) && !e.changed; p++) {
+    index_each(map, p, count_changed, &e);
+  }
+  return e.changed != 0;
 }
 
 int local_prepare(emb_session *s, uint64_t *number) {
@@ -113,7 +118,7 @@ int local_prepare(emb_session *s, uint64_t *number) {
     *number = txn->number;
     return EMB_OK;
   }
-  if (!txn->number || (!txn->was_prepared && changes(s) == 0)) {
+  if (!txn->number || (!txn->was_prepared && !changes(s))) {
     return EMB_OK;
   }
   emb_check(txn_valid(s));

@@ -80,7 +80,8 @@ static int intend(emb_session *s, int64_t key, struct entry *entry,
     }
   }
   reserve_map(s, c->hash);
-  struct index_new new = {.key = key, .hash = c->hash, .word = MAP_SAME};
+  struct index_new new = {
+      .key = key, .hash = c->hash, .word = MAP_SAME, .is_absent = 1};
   int failed = index_insert(s->txn->map, &new);
   c->mine = new.entry;
   c->word = MAP_SAME;
@@ -231,6 +232,9 @@ static int write_record(emb_session *s, int64_t key, const void *value,
   if (rc) {
     return rc;
   }
+  if (layout_begins_extent(&core->layout, address)) {
+    core_wake(core); /* memory for the next ones */
+  }
   rec_fill(log_rec(&core->log, address), key, value, core->layout.value_bytes,
            version);
   row_filled(core, key, address, value);
@@ -318,6 +322,7 @@ int txn__delete_row(emb_session *s, int64_t key, uint8_t *found) {
   }
   atomic_store_explicit(&c.mine->word, MAP_GONE | txn->era,
                         memory_order_release);
+  txn->deletes = 1;
   txn->count_change--;
   return EMB_OK;
 }

@@ -9,6 +9,7 @@
 #include "engine/base/mem/frames.h"
 
 #include <pthread.h>
+#include <string.h>
 
 enum { FRAME_BYTES = 8192, COUNT = 37 };
 
@@ -37,6 +38,39 @@ TEST(frames_are_kept_back) {
   for (int i = 0; i < 5; i++)
     CHECK(frames_take(&frames, 0) != NULL);
   CHECK(frames_take(&frames, 0) == NULL);
+  frames_free(&frames);
+}
+
+static uint32_t populate_all(struct frames *frames) {
+  uint32_t n = 0;
+  while (frames_populate(frames))
+    n++;
+  return n;
+}
+
+/* By an eighth of what was ever taken, as long as there are frames. */
+TEST(frames_are_made_resident_ahead) {
+  struct frames frames;
+  char *taken[COUNT];
+  CHECK_EQ_INT(frames_init(&frames, &env_posix, FRAME_BYTES, COUNT), 0);
+  CHECK_EQ_INT(populate_all(&frames), 0);
+  for (int i = 0; i < 16; i++) {
+    taken[i] = frames_take(&frames, 0);
+    memset(taken[i], i + 1, FRAME_BYTES);
+  }
+  CHECK_EQ_INT(populate_all(&frames), 2);
+  CHECK_EQ_INT(frames.untouched, COUNT - 18);
+  for (int i = 0; i < 16; i++) { /* which leaves the others as they are */
+    CHECK_EQ_INT(taken[i][FRAME_BYTES - 1], i + 1);
+    frames_give(&frames, taken[i]);
+  }
+  CHECK_EQ_INT(populate_all(&frames), 0); /* there are enough again */
+  CHECK_EQ_INT(frames_resize(&frames, COUNT + 4), 0);
+  CHECK_EQ_INT(frames.untouched, COUNT - 18 + 4);
+  while (frames_take(&frames, 0) != NULL)
+    ;
+  CHECK_EQ_INT(frames.untouched, 0);
+  CHECK_EQ_INT(populate_all(&frames), 0);
   frames_free(&frames);
 }
 
