@@ -115,7 +115,7 @@ typedef void (*call_report)(void *, const char *);
     OBJECT_##object;                                                           \
     CALL_ARGUMENTS(AS_MEMBER, __VA_ARGS__)                                     \
   };                                                                           \
-  static inline struct args_##name args_of_##name(                             \
+  __attribute__((unused)) static inline struct args_##name args_of_##name(     \
       OBJECT_##object CALL_ARGUMENTS(AS_PARAMETER, __VA_ARGS__)) {             \
     return (struct args_##name){                                               \
         SELF_##object CALL_ARGUMENTS(AS_INITIALIZER, __VA_ARGS__)};            \
