@@ -26,6 +26,8 @@ PROCESS(writer) {
   process_tell("owns");
   for (unsigned version = 2;; version++) {
     near_put(s, &rows, 0, WRITTEN, version % 3 + 1);
+    if (version == 2)
+      process_tell("writes"); /* so it owns the store, and serves it */
     OK(s, emb_checkpoint(s));
   }
 }
@@ -141,7 +143,7 @@ TEST(client_gets_whole_rows) {
   emb_session *s;
   (void)snprintf(dir, sizeof dir, "%s", help_path("s"));
   if (!make(dir) || !process_start(&p, "writer", (const char *[]){dir, NULL}) ||
-      !process_hear(&p, "owns") ||
+      !process_hear(&p, "owns") || !process_hear(&p, "writes") ||
       !near_open(dir, NULL, EMB_OPEN_STEP, &store, &s))
     return;
   for (unsigned round = 0; round < help_amount(THREAD_SANITIZED ? 20 : 200);
