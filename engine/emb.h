@@ -448,7 +448,7 @@ int emb_peek(emb_session *session, const int64_t *keys, size_t n,
 ** whether the key is there then.  Errors: as emb_get, and of a write. */
 int emb_lookup(emb_session *session, const int64_t *keys, size_t n,
                float *vectors, uint8_t *found);
-/* The session sees what was committed until now, also by other processes. */
+/* The session sees what any process has committed.  Errors: as emb_exists. */
 int emb_refresh(emb_session *session);
 /* found[i] = 1 when the key is present.  Never reads the disk. */
 int emb_exists(emb_session *session, const int64_t *keys, size_t n,

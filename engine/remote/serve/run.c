@@ -127,13 +127,11 @@ static int bad_request(struct runner *run, const char *what) {
   return session_error(run->s, EMB_MISUSE, "not a request: %s", what);
 }
 
-#define ONE_BYTES 256 /* at most, of what there is one of in an answer */
-
 struct arguments {
   union args args;
   struct extent_of out;
   struct emb_filter filter;
-  alignas(16) char ones[REQUEST_ARGS][ONE_BYTES];
+  alignas(16) char ones[REQUEST_ARGS][RUN_ONE_BYTES];
 };
 
 static int is_one(const struct arg_shape *arg) {
@@ -175,7 +173,7 @@ static void give_place(struct runner *run, const struct run_memory *m,
   case SHAPE_OUT:
   case SHAPE_LATER:
     if (is_one(arg)) {
-      emb_assert(arg->bytes <= ONE_BYTES);
+      emb_assert(arg->bytes <= RUN_ONE_BYTES);
       shape__set_pointer(args, arg, memset(a->ones[i], 0, arg->bytes));
     } else {
       shape__set_pointer(args, arg,

@@ -8,6 +8,7 @@
 #include "shape.h"
 
 #define RUN_OBJECTS 64
+#define RUN_ONE_BYTES 256 /* at most, of what there is one of in an answer */
 /* What a session may have at a time, so that its client cannot fill the memory
 ** of the owner: prefetches and write-backs, and nested savepoints. */
 #define RUN_TICKETS SLOT_TICKETS

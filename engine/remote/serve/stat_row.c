@@ -10,14 +10,14 @@
 #include "engine/table/store/store.h"
 
 size_t local_stat_rows(emb_store *store, struct stat_row *rows, size_t max) {
-  enum { METRICS = 512 };
-  emb_stat some[METRICS];
-  size_t n = local_stats(store, some, METRICS);
+  struct env *env = store->core.env;
+  size_t n = local_stats(store, NULL, 0);
   if (!max) {
     return n;
   }
-  n = n < METRICS ? n : METRICS;
   n = n < max ? n : max;
+  emb_stat *some = env->allocate(env, n * sizeof *some);
+  n = some ? local_stats(store, some, n) : 0;
   for (size_t i = 0; i < n; i++) {
     struct stat_row *row = &rows[i];
     const char *text = some[i].text ? some[i].text : "";
@@ -34,5 +34,6 @@ size_t local_stat_rows(emb_store *store, struct stat_row *rows, size_t max) {
     memcpy(row->text, text, length);
     row->value = some[i].value;
   }
+  env->release(env, some);
   return n;
 }

@@ -88,6 +88,28 @@ static void compare_numbers(const struct shape *shape, const union args *a,
                    shape->args[i].bytes) == 0);
 }
 
+/* What rows of calls.def may not exceed, and the compiler does not see. */
+TEST(each_row_fits) {
+  for (int call = 1; call < CALLS; call++) {
+    const struct shape *shape = &shapes[call];
+    int paths = 0, opens = 0, later = 0;
+    for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
+      const struct arg_shape *arg = &shape->args[i];
+      paths += arg->is_path;
+      opens += arg->kind == SHAPE_OPEN;
+      later += arg->kind == SHAPE_LATER;
+      if (arg->kind == SHAPE_OUT && !arg->count)
+        CHECK(arg->bytes <= RUN_ONE_BYTES);
+      if (arg->kind == SHAPE_VALUE)
+        CHECK(arg->bytes <= sizeof(uint64_t));
+    }
+    if (!CHECK(paths <= REQUEST_PATHS) || !CHECK(opens <= 1) ||
+        !CHECK(!later || call == CALL_prefetch) ||
+        !CHECK(!paths || shape->object != OF_STORE))
+      fprintf(stderr, "  %s\n", shape->name);
+  }
+}
+
 static emb_store *open_one(emb_session **s) {
   const emb_segment segments[] = {{.dim = 3}, {.dim = 1}};
   emb_config config = {.dim = DIM,
