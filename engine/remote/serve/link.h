@@ -58,12 +58,10 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us);
 /* Ends it: what the session holds there is rolled back and given back. */
 void link__close(emb_session *s);
 
-/* Asks the owner, with the call's args_NAME; not with the same ones again,
-*since
-** their paths have become absolute in memory of this call.  EMB_OK: it was
-** carried out, and *result is what it returned.  CALL_ELSEWHERE: it was not,
-*and
-** the session has no link any more.  Else an error, which is the session's. */
+/* Asks the owner, with the call's args_NAME.  Paths in them become absolute, in
+** memory of this call: such arguments are for one call.  EMB_OK: it was carried
+** out, and *result is what it returned.  CALL_ELSEWHERE: it was not, and the
+** session has no link any more.  Else an error, which is the session's. */
 int link__ask(emb_session *s, int call, uint64_t object, void *args,
               uint64_t *result);
 
