@@ -67,14 +67,11 @@ static int add_part(struct backup *b, const char *name, char **err) {
     part = &parts[b->n++];
     memset(part, 0, sizeof *part);
     part->name = sqlite3_mprintf("%s", name);
-    rc = part->name ? ext_conn_find(b->conn, full, &table, err) : SQLITE_NOMEM;
+    rc = part->name ? ext_table_find(b->conn, full, &table, err) : SQLITE_NOMEM;
   }
   sqlite3_free(full);
-  if (rc == SQLITE_OK) {
-    ext_table_hold(table);
+  if (rc == SQLITE_OK)
     rc = take_part(part, table, err);
-    (void)ext_table_let_go(table);
-  }
   return rc;
 }
 

@@ -22,7 +22,8 @@
 **           store in use), conn.c (the list of connections), orphan.c and
 **           signal.c (stores that no table names), clientdata.c (what others
 **           keep for a connection), close.c (the end), names.c (which table a
-**           name means), encoding.c (of texts), lease.c (reads that count).
+**           name means), call.c (what a function holds), encoding.c (of
+**           texts), lease.c (reads that count).
 ** INVARIANTS  A link is in its connection's list from ext_link_add to
 **           ext_link_close, and a table in its link's from ext_link_attach to
 **           ext_link_put.  A link with an open cursor or transaction is closed
@@ -56,8 +57,10 @@ struct ext_table {
   struct ext_conn *conn;
   struct ext_link *link; /* NULL until first used (table/open.c) */
   struct ext_table *next_of_link;
-  char *schema;       /* "main", "temp" or the name given to ATTACH */
-  char *name;         /* follows xRename */
+  struct ext_table *next_held; /* on conn->held */
+  int held, gone;              /* by a call; disconnected meanwhile (call.c) */
+  char *schema;                /* "main", "temp" or the name given to ATTACH */
+  char *name;                  /* follows xRename */
   char *file;         /* the schema's database file, "" if it has none */
   int begun;          /* in SQLite's transaction (table/txn.c), with this ... */
   int level;          /* ... innermost savepoint, -1 none */
@@ -80,14 +83,14 @@ struct ext_name {
 
 struct ext_conn {
   sqlite3 *db;
-  pid_t process;            /* that opened it */
-  int refs;                 /* modules and functions that hold it */
-  int closing;              /* the connection is gone: no SQL any more */
-  int ddl;                  /* a table was created, renamed or dropped in a
-                               transaction that may still be open */
-  struct ext_table *in_use; /* held by a function (table/named.c) */
-  int in_use_gone;          /* SQLite has disconnected it meanwhile */
-  int probing;              /* xBestIndex is to report its table in probed */
+  pid_t process;          /* that opened it */
+  int refs;               /* modules and functions that hold it */
+  int closing;            /* the connection is gone: no SQL any more */
+  int ddl;                /* a table was created, renamed or dropped in a
+                             transaction that may still be open */
+  int calls;              /* of functions that run, one within another */
+  struct ext_table *held; /* by these calls (call.c) */
+  int probing;            /* xBestIndex is to report its table in probed */
   struct ext_table *probed;
   int begun;          /* table objects in SQLite's transaction (table/txn.c) */
   int undo_failed;    /* a ROLLBACK TO: the transaction cannot be committed */
@@ -411,6 +414,15 @@ int ext_conn_find(struct ext_conn *conn, const char *text,
 int ext_conn_each(struct ext_conn *conn, const char *schema,
                   int (*visit)(void *arg, struct ext_table *table, char **err),
                   void *arg, char **err);
+
+/* ---- call.c ------------------------------------------------------------- */
+
+/* Around a call of a function; it may run within another. */
+void ext_call_begin(struct ext_conn *conn);
+void ext_call_end(struct ext_conn *conn);
+/* The table stays in memory, with its link, until the outermost call ends.
+** table->gone: SQLite has disconnected it meanwhile. */
+void ext_table_hold(struct ext_table *table);
 
 /* ---- lease.c ------------------------------------------------------------ */
 

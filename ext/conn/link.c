@@ -231,18 +231,18 @@ void ext_link_close(struct ext_link *link) {
   free_link(link);
 }
 
-/* A function's table is not a statement's: SQLite may disconnect it and others
-** in the SQL that the call itself runs. */
-static int is_in_use(const struct ext_link *link) {
+/* A call holds tables, and SQLite may disconnect them and others in the SQL
+** that the call itself runs. */
+static int link_is_held(const struct ext_link *link) {
   for (const struct ext_table *table = link->tables; table;
        table = table->next_of_link)
-    if (table == link->conn->in_use)
+    if (table->held)
       return 1;
   return 0;
 }
 
 int ext_link_close_idle(struct ext_link *link) {
-  if (link->cursors || link->in_txn || is_in_use(link))
+  if (link->cursors || link->in_txn || link_is_held(link))
     return 0;
   ext_link_close(link);
   return 1;

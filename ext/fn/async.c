@@ -112,7 +112,7 @@ static void fn_prefetch(sqlite3_context *context, int argc,
   struct ext_table *table;
   char *err = NULL;
   int is_started;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
@@ -145,8 +145,7 @@ static void fn_write_back(sqlite3_context *context, int argc,
   struct ext_floats vectors = {0};
   struct ext_keys keys = {0};
   char *err = NULL;
-  int rc =
-      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
@@ -212,7 +211,7 @@ static void fn_prefetch_synchronize(sqlite3_context *context, int argc,
   struct ext_ticket *ticket = NULL, **at = NULL;
   struct ext_table *table;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
     rc = ticket_find(&table->link->prefetches, "prefetch", table,
                      argc > 1 ? argv[1] : NULL, &at, &err);
@@ -239,7 +238,7 @@ static void fn_write_back_synchronize(sqlite3_context *context, int argc,
   struct ext_ticket *ticket = NULL, **at = NULL;
   struct ext_table *table;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
     rc = ticket_find(&table->link->write_backs, "write-back", table,
                      argc > 1 ? argv[1] : NULL, &at, &err);

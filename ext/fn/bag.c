@@ -106,8 +106,8 @@ static void fn_bag(sqlite3_context *context, int argc, sqlite3_value **argv) {
   float *pooled = NULL;
   size_t size = 0;
   char *err = NULL;
-  int rc = bag_read(sqlite3_user_data(context), argv, argc > 4 ? argv[4] : NULL,
-                    0, &call, &err);
+  int rc = bag_read(ext_fn_conn(context), argv, argc > 4 ? argv[4] : NULL, 0,
+                    &call, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_new_vectors(call.table, call.bags.count, &pooled, &size, &err);
   if (rc == SQLITE_OK)
@@ -167,8 +167,8 @@ static void fn_bag_apply(sqlite3_context *context, int argc,
   emb_update how = {0};
   int64_t count = 0;
   char *err = NULL;
-  int rc = bag_read(sqlite3_user_data(context), argv, argc > 5 ? argv[5] : NULL,
-                    1, &call, &err);
+  int rc = bag_read(ext_fn_conn(context), argv, argc > 5 ? argv[5] : NULL, 1,
+                    &call, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_vectors(argv[4], "gradients", call.table, call.bags.count,
                         &gradients, &err);

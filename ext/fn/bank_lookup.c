@@ -48,7 +48,7 @@ static int lookup_and_count(struct ext_table *table, const int64_t *keys,
 
 static void fn_lookup(sqlite3_context *context, int argc,
                       sqlite3_value **argv) {
-  struct ext_conn *conn = sqlite3_user_data(context);
+  struct ext_conn *conn = ext_fn_conn(context);
   struct ext_table *table;
   float *vectors = NULL;
   struct ext_keys keys = {0};

@@ -40,8 +40,7 @@ static void fn_ack(sqlite3_context *context, int argc, sqlite3_value **argv) {
   uint64_t upto = 0;
   char *err = NULL;
   int attempts = 0;
-  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
-                               &err);
+  int rc = ext_delta_arguments(ext_fn_conn(context), argv, &table, &name, &err);
   if (rc == SQLITE_OK && argc > 2) {
     rc = ext_arg_number(argv[2], "upto", &upto, &err);
     if (rc == SQLITE_OK && upto == 0)
@@ -74,8 +73,7 @@ static void fn_begin(sqlite3_context *context, int argc, sqlite3_value **argv) {
   char *err = NULL;
   int attempts = 0;
   int where = EMB_DELTA_ALL;
-  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
-                               &err);
+  int rc = ext_delta_arguments(ext_fn_conn(context), argv, &table, &name, &err);
   if (rc == SQLITE_OK && argc > 2)
     rc = read_where(argv[2], &where, &err);
   if (rc == SQLITE_OK && argc > 3) {
@@ -96,8 +94,7 @@ static void fn_drop(sqlite3_context *context, int argc, sqlite3_value **argv) {
   const char *name;
   char *err = NULL;
   int attempts = 0;
-  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table, &name,
-                               &err);
+  int rc = ext_delta_arguments(ext_fn_conn(context), argv, &table, &name, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     do
@@ -183,8 +180,8 @@ static void fn_delta_export(sqlite3_context *context, int argc,
   struct fn_delta to = {.path = NULL};
   struct ext_table *table;
   char *names = NULL, *err = NULL;
-  int rc = ext_delta_arguments(sqlite3_user_data(context), argv, &table,
-                               &to.consumer, &err);
+  int rc = ext_delta_arguments(ext_fn_conn(context), argv, &table, &to.consumer,
+                               &err);
   if (rc == SQLITE_OK)
     rc = ext_arg_text(argv[2], "path", &to.path, &err);
   if (rc == SQLITE_OK && argc > 3)
@@ -227,8 +224,7 @@ static void fn_apply(sqlite3_context *context, int argc, sqlite3_value **argv) {
   if (rc == SQLITE_OK && argc > 2)
     rc = read_join(argv[2], &how.join, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table,
-                               &err);
+    rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK) {
     how.columns = names = column_names(table);
     rc = names ? SQLITE_OK : SQLITE_NOMEM;
@@ -254,7 +250,7 @@ static void fn_position(sqlite3_context *context, int argc,
   struct ext_table *table;
   char *err = NULL;
   emb_delta_place place;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK) {
     rc = emb_delta_position(table->link->session, &place);

@@ -49,7 +49,7 @@ static void fn_snapshot_export(sqlite3_context *context, int argc,
   struct fn_snapshot to = {NULL, NULL, NULL, 0};
   struct ext_table *table;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
     rc = ext_arg_text(argv[2], "path", &to.path, &err);
   if (rc == SQLITE_OK)
@@ -74,8 +74,7 @@ static void fn_restore(sqlite3_context *context, int argc,
   uint64_t rows = 0;
   char *err = NULL;
   int attempts = 0;
-  int rc =
-      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     rc = ext_arg_text(argv[1], "path", &path, &err);

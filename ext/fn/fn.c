@@ -9,15 +9,45 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
+/* Client data of a function. */
+struct registered {
+  struct ext_conn *conn;
+  ext_function_call *call;
+};
+
+struct ext_conn *ext_fn_conn(sqlite3_context *context) {
+  const struct registered *function = sqlite3_user_data(context);
+  return function->conn;
+}
+
+static void fn_call(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  const struct registered *function = sqlite3_user_data(context);
+  struct ext_conn *conn = function->conn;
+  ext_call_begin(conn);
+  function->call(context, argc, argv);
+  ext_call_end(conn);
+}
+
+static void free_registered(void *data) {
+  struct registered *function = data;
+  ext_conn_unref(function->conn);
+  sqlite3_free(function);
+}
+
 int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
                     size_t n) {
   int rc = SQLITE_OK;
   for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+    struct registered *function = sqlite3_malloc64(sizeof *function);
+    if (function == NULL)
+      return SQLITE_NOMEM;
+    function->conn = conn;
+    function->call = functions[i].call;
     conn->refs++;
-    rc = sqlite3_create_function_v2(
-        conn->db, functions[i].name, functions[i].argc,
-        SQLITE_UTF8 | SQLITE_DIRECTONLY, conn, functions[i].call, NULL, NULL,
-        ext_conn_unref);
+    rc = sqlite3_create_function_v2(conn->db, functions[i].name,
+                                    functions[i].argc,
+                                    SQLITE_UTF8 | SQLITE_DIRECTONLY, function,
+                                    fn_call, NULL, NULL, free_registered);
   }
   return rc;
 }
@@ -41,17 +71,15 @@ int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
   return named_find(conn, name, 1, table, err);
 }
 
-/* A function has no hold on the table object: when SQLite finds in the SQL that
-** is run here that the schema has changed, it goes.  It is held meanwhile, and
-** if it went, the error is SQLITE_SCHEMA, upon which SQLite runs the statement
-** again. */
+/* When SQLite finds in the SQL that is run here that the schema has changed,
+** the names that the call used may be of the past: the error is SQLITE_SCHEMA,
+** upon which SQLite runs the statement again. */
 int ext_fn_held(struct ext_table *table,
                 int (*call)(struct ext_table *, void *, char **), void *arg,
                 char **err) {
   int rc;
-  ext_table_hold(table);
   rc = call(table, arg, err);
-  if (!ext_table_let_go(table))
+  if (!table->gone)
     return rc;
   sqlite3_free(*err);
   *err = NULL;

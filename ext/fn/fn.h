@@ -115,14 +115,18 @@ int ext_sample_draw(const struct ext_sample *ask, const emb_samples *to,
 
 /* ---- fn.c ---------------------------------------------------------------- */
 
+typedef void ext_function_call(sqlite3_context *, int, sqlite3_value **);
 /* A function as it is registered with SQLite: */
 struct ext_function {
   const char *name;
   int argc;
-  void (*call)(sqlite3_context *, int, sqlite3_value **);
+  ext_function_call *call;
 };
+/* Each call of these runs between ext_call_begin and ext_call_end, and gets its
+** connection with ext_fn_conn. */
 int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
                     size_t n);
+struct ext_conn *ext_fn_conn(sqlite3_context *context);
 /* The table that the argument names. */
 int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
                  struct ext_table **table, char **err);

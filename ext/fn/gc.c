@@ -88,7 +88,7 @@ static int collect_all(struct ext_conn *conn, int *count, char **err) {
 }
 
 void ext_fn_gc(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  struct ext_conn *conn = sqlite3_user_data(context);
+  struct ext_conn *conn = ext_fn_conn(context);
   char *err = NULL;
   int count = 0;
   int rc = ext_conn_check(conn, &err);

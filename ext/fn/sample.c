@@ -147,7 +147,7 @@ int ext_sample_draw(const struct ext_sample *ask, const emb_samples *to,
 
 static void fn_sample_keys(sqlite3_context *context, int argc,
                            sqlite3_value **argv) {
-  struct ext_conn *conn = sqlite3_user_data(context);
+  struct ext_conn *conn = ext_fn_conn(context);
   sqlite3_value *arguments[5] = {NULL};
   struct ext_sample ask = {0};
   int64_t *keys = NULL;

@@ -92,27 +92,37 @@ static int try_to_own(struct ext_link *link, emb_err *error) {
   return emb_is_served(link->store, error);
 }
 
+/* *later: SQLITE_OK was returned, but it must be tried again. */
+static int serve_own_once(const struct ext_serve *serve, uint64_t start,
+                          int *later, char **err) {
+  struct ext_table *table;
+  emb_err error;
+  int rc = ext_table_named(serve->own, serve->name, 0, &table, err);
+  if (rc == SQLITE_OK && table->link->readonly)
+    rc = ext_error(err, SQLITE_READONLY, "database of %s is read-only",
+                   serve->name);
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = try_to_own(table->link, &error);
+  *later = (rc == EMB_BUSY || rc == EMB_LOCKED || rc == EMB_LOST) &&
+           ext_serve_now_us() - start <
+               ext_vtab(table)->options.config.timeout_ms * 1000;
+  return rc == EMB_OK || *later
+             ? SQLITE_OK
+             : ext_store_error(err, rc, error.text, table,
+                               emb_directory(table->link->store));
+}
+
 static int serve_own(struct ext_serve *serve, char **err) {
   uint64_t start = ext_serve_now_us();
   for (;;) {
-    struct ext_table *table;
-    emb_err error;
-    int rc = ext_table_named(serve->own, serve->name, 0, &table, err);
-    if (rc == SQLITE_OK && table->link->readonly)
-      rc = ext_error(err, SQLITE_READONLY, "database of %s is read-only",
-                     serve->name);
-    if (rc != SQLITE_OK)
-      return rc;
-    rc = try_to_own(table->link, &error);
-    if (rc == EMB_OK)
-      return SQLITE_OK;
-    if ((rc != EMB_BUSY && rc != EMB_LOCKED && rc != EMB_LOST) ||
-        ext_serve_now_us() - start >=
-            ext_vtab(table)->options.config.timeout_ms * 1000)
-      return ext_store_error(err, rc, error.text, table,
-                             emb_directory(table->link->store));
-    rc = serve_sleep(serve, WAIT_MS, err);
-    if (rc != SQLITE_OK)
+    int later = 0;
+    ext_call_begin(serve->own);
+    int rc = serve_own_once(serve, start, &later, err);
+    ext_call_end(serve->own);
+    if (rc == SQLITE_OK && later)
+      rc = serve_sleep(serve, WAIT_MS, err);
+    if (rc != SQLITE_OK || !later)
       return rc;
   }
 }
@@ -169,7 +179,9 @@ int ext_serve_keep(struct ext_serve *serve, int owns_again, char **err) {
   if (state == NOT_SERVED && owns_again)
     return serve_own(serve, err);
   if (state == IN_DOUBT && now >= serve->doubt_us) {
+    ext_call_begin(serve->own);
     rc = ext_table_named(serve->own, serve->name, 0, &table, &later);
+    ext_call_end(serve->own);
     serve->doubt_us = ext_serve_now_us() + DOUBT_US;
     sqlite3_free(later); /* it will be tried again */
   }
@@ -243,7 +255,7 @@ static int serve_open_all(struct serve_list *list, char **err) {
   int rc = SQLITE_OK;
   for (size_t i = 0; rc == SQLITE_OK && i < list->n; i++) {
     struct ext_table *table;
-    rc = ext_conn_find(list->conn, list->all[i].name, &table, err);
+    rc = ext_table_find(list->conn, list->all[i].name, &table, err);
     if (rc == SQLITE_OK)
       rc = ext_serve_open(&list->all[i], list->conn, table, err);
   }
@@ -251,7 +263,7 @@ static int serve_open_all(struct serve_list *list, char **err) {
 }
 
 static void fn_serve(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  struct serve_list list = {.conn = sqlite3_user_data(context)};
+  struct serve_list list = {.conn = ext_fn_conn(context)};
   char *err = NULL;
   int rc = ext_conn_check(list.conn, &err);
   if (rc == SQLITE_OK)

@@ -45,7 +45,7 @@ static void read_batch(sqlite3_context *context, sqlite3_value **argv,
   float *vectors = NULL;
   size_t size = 0;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)
@@ -149,8 +149,7 @@ static void write_batch(sqlite3_context *context, int argc,
   struct ext_keys keys = {0};
   size_t n = 0, count = 0;
   char *err = NULL;
-  int rc =
-      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   n = keys.n;
@@ -202,7 +201,7 @@ static void fn_put_versions(sqlite3_context *context, int argc,
                             sqlite3_value **argv) {
   struct ext_table *table;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
   if (rc != SQLITE_OK)
     ext_result_error(context, rc, err);
@@ -216,7 +215,7 @@ static void fn_release(sqlite3_context *context, int argc,
                        sqlite3_value **argv) {
   struct ext_table *table;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
   /* If its owner has gone the leases have, too, and this says so. */
   if (rc == SQLITE_OK && (rc = emb_refresh(table->link->session)) != EMB_OK)

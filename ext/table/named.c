@@ -2,9 +2,8 @@
 **
 ** named.c -- the table of a name, ready to be used by a function.
 **
-** A function or a table-valued one holds no table as a statement does: when
-** SQLite finds in a call that the schema has changed, it disconnects all
-** tables.  One that is held here stays in memory until it is released.
+** A function is only given a name, and holds the table that it finds until the
+** call ends (conn/call.c).
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3
@@ -12,17 +11,12 @@ SQLITE_EXTENSION_INIT3
 /* Times that a table is looked up again because the schema changed. */
 #define SCHEMA_ATTEMPTS 10
 
-void ext_table_hold(struct ext_table *table) {
-  table->conn->in_use = table;
-  table->conn->in_use_gone = 0;
-}
-
-int ext_table_let_go(struct ext_table *table) {
-  int gone = table->conn->in_use_gone;
-  table->conn->in_use = NULL;
-  if (gone)
-    ext_table_free_gone(table);
-  return gone;
+int ext_table_find(struct ext_conn *conn, const char *text,
+                   struct ext_table **table, char **err) {
+  int rc = ext_conn_find(conn, text, table, err);
+  if (rc == SQLITE_OK)
+    ext_table_hold(*table);
+  return rc;
 }
 
 static int named_make_ready(struct ext_table *table, int writes, char **err) {
@@ -52,16 +46,15 @@ static int named_is_current(struct ext_conn *conn, const char *text,
 int ext_table_named(struct ext_conn *conn, const char *text, int writes,
                     struct ext_table **table, char **err) {
   for (int attempt = 0; attempt < SCHEMA_ATTEMPTS; attempt++) {
-    int rc = ext_conn_find(conn, text, table, err);
+    int rc = ext_table_find(conn, text, table, err);
     if (rc != SQLITE_OK)
       return rc;
     int was_open = (*table)->link != NULL;
-    ext_table_hold(*table);
     rc = named_make_ready(*table, writes, err);
     if (rc != SQLITE_OK)
       ext_link_passed_over(conn); /* what follows waits for no owner again */
     int is_current = was_open || named_is_current(conn, text, *table);
-    if (!ext_table_let_go(*table) && is_current) {
+    if (!(*table)->gone && is_current) {
       ext_link_reported(conn);
       return rc;
     }

@@ -12,7 +12,7 @@
 **           cursor  one scan (table_cursor.h).
 ** STATES    A table object: connected -> open (ext_table_open) -> in SQLite's
 **           transaction and back (txn.c has the table) -> disconnected.  One
-**           that is held by a function (named.c) is freed when it is released.
+**           that a function holds (conn/call.c) is freed when the call ends.
 ** TABLES    Hidden columns are the rows of EXT_HIDDEN, options those of
 **           options.c: declaration, reserved names, parsing, checks and texts
 **           come from there.
@@ -535,16 +535,13 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
 /* ---- vtab.c -------------------------------------------------------------- */
 
 const sqlite3_module *ext_vtab_module(void);
-/* Frees a table that SQLite has disconnected while it was held. */
-void ext_table_free_gone(struct ext_table *table);
 
 /* ---- named.c ------------------------------------------------------------- */
 
-/* The table stays in memory until it is released; 1: it was disconnected
-** meanwhile, and is freed now. */
-void ext_table_hold(struct ext_table *table);
-int ext_table_let_go(struct ext_table *table);
-/* The table of this name, ready to be read, or to be written to at once:
+/* The table of this name, held. */
+int ext_table_find(struct ext_conn *conn, const char *text,
+                   struct ext_table **table, char **err);
+/* The same, ready to be read, or to be written to at once:
 ** SQLITE_READONLY, or an error of ext_txn_immediate, when it cannot be.
 ** Nothing is asked of SQLite about it after that. */
 int ext_table_named(struct ext_conn *conn, const char *text, int writes,

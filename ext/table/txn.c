@@ -226,19 +226,39 @@ static int txn_resolve(struct ext_table *table, uint64_t doubt,
             : SQLITE_OK;
 }
 
+/* The link may be there through several tables, and the statement that the
+** engine works for need not be one of this one. */
+static int decide_with(struct ext_table *table, uint64_t number, int in_doubt,
+                       int *has, char **err) {
+  struct ext_conn *conn = table->conn;
+  sqlite3_int64 txn = 0;
+  ext_call_begin(conn);
+  if (!table->gone)
+    ext_table_hold(table);
+  int rc = read_marker(table, &txn, err);
+  *has = txn >= 0 && (uint64_t)txn >= number;
+  if (rc == SQLITE_OK && in_doubt)
+    rc = txn_resolve(table, number, RESOLVE_READ, err);
+  if (rc != SQLITE_OK && table->gone) { /* its names were of the past */
+    sqlite3_free(*err);
+    *err = NULL;
+    rc = ext_error(err, SQLITE_SCHEMA, "the schema has changed");
+  }
+  ext_call_end(conn);
+  return rc;
+}
+
 /* For emb_session_decides: see DECIDING. */
 static int txn_decide(void *arg, uint64_t number, int in_doubt) {
   struct ext_link *link = arg;
   struct ext_table *table = link->tables;
-  sqlite3_int64 txn = 0;
   char *err = NULL;
   int rc, has;
+  while (table && table->gone && table->next_of_link)
+    table = table->next_of_link;
   if (table == NULL || !link->atomic || EMB_SEED(SEED_UNDECIDED_STATE_READ))
     return EMB_DECIDE_PAST;
-  rc = read_marker(table, &txn, &err);
-  has = txn >= 0 && (uint64_t)txn >= number;
-  if (rc == SQLITE_OK && in_doubt)
-    rc = txn_resolve(table, number, RESOLVE_READ, &err);
+  rc = decide_with(table, number, in_doubt, &has, &err);
   sqlite3_free(link->doubt_text); /* for ext_link_error */
   link->doubt_text = err;
   link->doubt_failed = rc;

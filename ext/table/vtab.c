@@ -184,20 +184,16 @@ static int vtab_connect(sqlite3 *db, void *conn, int argc,
   return vtab_start(conn, 0, argc, argv, vtab, message);
 }
 
-void ext_table_free_gone(struct ext_table *table) {
-  struct ext_conn *conn = table->conn;
-  free_table(table);
-  ext_link_close_detached(conn);
-}
-
 static int vtab_disconnect(sqlite3_vtab *vtab) {
   struct ext_table *table = (struct ext_table *)vtab;
   struct ext_conn *conn = table->conn;
   vtab_changed(conn, 0);
-  if (table == conn->in_use)
-    conn->in_use_gone = 1; /* ext_table_let_go frees it */
-  else
-    ext_table_free_gone(table);
+  if (table->held) {
+    table->gone = 1; /* ext_call_end frees it */
+    return SQLITE_OK;
+  }
+  free_table(table);
+  ext_link_close_detached(conn);
   return SQLITE_OK;
 }
 
@@ -258,7 +254,10 @@ static int vtab_destroy(sqlite3_vtab *vtab) {
     return ext_vtab_error(&table->base, rc, err);
   }
   vtab_changed(table->conn, 1);
-  free_table(table);
+  if (table->held)
+    table->gone = 1; /* ext_call_end frees it */
+  else
+    free_table(table);
   return SQLITE_OK;
 }
 

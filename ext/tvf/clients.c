@@ -37,7 +37,7 @@ static int add_silent_owner(struct clients_cursor *cursor, const char *name,
   int rc;
   sqlite3_free(*err);
   *err = NULL;
-  rc = ext_conn_find(cursor->base.conn, name, &table, err);
+  rc = ext_table_find(cursor->base.conn, name, &table, err);
   if (rc == SQLITE_OK)
     rc = ext_table_owner(table, &owner, err);
   if (rc != SQLITE_OK)

@@ -157,7 +157,7 @@ static void fn_wait(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct ext_table *table;
   uint64_t number = 0;
   char *err = NULL;
-  int rc = ext_fn_table(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK && argc == 1)
     number = table->link->aheads;
   else if (rc == SQLITE_OK && sqlite3_value_type(argv[1]) != SQLITE_NULL)

@@ -85,8 +85,7 @@ static void fn_flush_gradients(sqlite3_context *context, int argc,
   char *err = NULL;
   uint64_t steps = 0;
   int attempts = 0;
-  int rc =
-      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], &table, &err);
+  int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     do

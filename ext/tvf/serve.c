@@ -109,7 +109,7 @@ static int serve_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   if (rc == SQLITE_OK)
     rc = ext_conn_check(base->conn, err);
   if (rc == SQLITE_OK)
-    rc = ext_conn_find(base->conn, name, &table, err);
+    rc = ext_table_find(base->conn, name, &table, err);
   if (rc == SQLITE_OK)
     rc = serve_check(cursor, table, err);
   if (rc == SQLITE_OK)
@@ -120,7 +120,7 @@ static int serve_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
 }
 
 /* While others commit all the time, the row before is shown once more. */
-static int serve_look(struct serve_cursor *cursor, char **err) {
+static int serve_look_now(struct serve_cursor *cursor, char **err) {
   struct ext_table *table;
   emb_client owner = {0};
   emb_err error;
@@ -147,6 +147,13 @@ static int serve_look(struct serve_cursor *cursor, char **err) {
   cursor->calls_before = calls;
   cursor->state = emb_in_doubt(ext_link_store(table->link)) ? "in doubt" : "ok";
   return ext_link_count_now(table->link, &cursor->rows, err);
+}
+
+static int serve_look(struct serve_cursor *cursor, char **err) {
+  ext_call_begin(cursor->serve.own);
+  int rc = serve_look_now(cursor, err);
+  ext_call_end(cursor->serve.own);
+  return rc;
 }
 
 static int serve_more(struct ext_tvf_cursor *base, char **err) {

@@ -26,8 +26,7 @@ static int snapshot_tvf_find_table(sqlite3_context *context,
                                    sqlite3_value **argv,
                                    struct ext_table **table, const char **name,
                                    char **err) {
-  int rc =
-      ext_fn_table_to_write(sqlite3_user_data(context), argv[0], table, err);
+  int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], table, err);
   return rc == SQLITE_OK ? ext_arg_snapshot_name(argv[1], name, err) : rc;
 }
 

@@ -28,7 +28,7 @@ static int stats_tvf_begin(struct ext_tvf_cursor *base,
   if (rc == SQLITE_BUSY && base->conn->patience.is_silent) {
     /* As linked: which process owns the store. */
     char *why = NULL;
-    int found = ext_conn_find(base->conn, name, &table, &why);
+    int found = ext_table_find(base->conn, name, &table, &why);
     sqlite3_free(why);
     if (found == SQLITE_OK && table->link) {
       sqlite3_free(*err);

@@ -192,7 +192,6 @@ static int tables_add_row(void *arg, struct ext_table *table, char **err) {
   size_t n = cursor->base.n;
   struct table_row *rows =
       sqlite3_realloc64(cursor->rows, (n + 1) * sizeof *rows);
-  int rc;
   (void)err;
   if (rows == NULL)
     return SQLITE_NOMEM;
@@ -200,9 +199,7 @@ static int tables_add_row(void *arg, struct ext_table *table, char **err) {
   cursor->rows = rows;
   cursor->base.n = n + 1;
   ext_table_hold(table);
-  rc = tables_describe(table, &rows[n]);
-  (void)ext_table_let_go(table);
-  return rc;
+  return tables_describe(table, &rows[n]);
 }
 
 static int tables_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,

@@ -201,6 +201,7 @@ static int tvf_filter(sqlite3_vtab_cursor *base, int plan,
   for (int i = 0; i < EXT_TVF_ARGUMENTS; i++)
     if (plan >> i & 1)
       arguments[i] = *argv++;
+  ext_call_begin(cursor->conn);
   if (lacks_arguments(tvf, plan))
     rc = ext_error(&err, SQLITE_ERROR, "%s needs %s", tvf->name, tvf->needs);
   else
@@ -209,6 +210,7 @@ static int tvf_filter(sqlite3_vtab_cursor *base, int plan,
     rc = stay_attached(cursor, &err);
   if (rc == SQLITE_OK)
     rc = tvf_read_rows(cursor, &err);
+  ext_call_end(cursor->conn);
   return ext_vtab_error(base->pVtab, rc, err);
 }
 
@@ -217,8 +219,10 @@ static int tvf_next(sqlite3_vtab_cursor *base) {
   char *err = NULL;
   int rc = SQLITE_OK;
   emb_assert(cursor->at < cursor->n);
+  ext_call_begin(cursor->conn);
   if (++cursor->at >= cursor->n)
     rc = tvf_read_rows(cursor, &err);
+  ext_call_end(cursor->conn);
   return ext_vtab_error(base->pVtab, rc, err);
 }
 

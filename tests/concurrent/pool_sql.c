@@ -282,6 +282,131 @@ TEST(an_old_transaction_is_told) {
   CHECK_EQ_INT(sqlite3_close(b), SQLITE_OK);
 }
 
+/* ---- the schema is read anew within a call ------------------------------- */
+
+/* A call runs statements of its own.  At the start of one of them, SQLite
+** forgets the schema of the connection, as it does when it finds that another
+** connection has changed it, and disconnects the tables. */
+static struct {
+  sqlite3 *db;
+  int at, began; /* which one, and how many there were */
+  int within;    /* the statement is ours */
+} forgets;
+
+static int forget_schema(unsigned event, void *arg, void *statement,
+                         void *text) {
+  (void)event, (void)arg, (void)statement, (void)text;
+  if (!forgets.within && ++forgets.began == forgets.at) {
+    forgets.within = 1;
+    sql_runs(forgets.db, "PRAGMA writable_schema = RESET");
+    forgets.within = 0;
+  }
+  return 0;
+}
+
+/* The first is the user's, and the statement may be run once more. */
+static int64_t number_while(sqlite3 *db, const char *sql, int at) {
+  forgets.db = db;
+  forgets.began = 0;
+  forgets.at = at;
+  sqlite3_trace_v2(db, SQLITE_TRACE_STMT, forget_schema, NULL);
+  int64_t n = number(db, sql);
+  sqlite3_trace_v2(db, 0, NULL, NULL);
+  return n;
+}
+
+static const char *const calling[] = {
+    "SELECT emb_get('items', '[1,2]') = emb_f32('[1,2,3,4,1,2,3,4]')",
+    "SELECT emb_put('items', '[3]', '[4,4,4,4]')",
+    "SELECT emb_rmw('items', '[4]', '[0,0,0,0]')",
+    "SELECT count(*) FROM emb_nearest('items', '[1,2,3,4]', 5)",
+    "SELECT count(*) FROM emb_stats('items')",
+    "SELECT count(*) FROM emb_tables",
+    "SELECT count(*) FROM emb_lookahead('items', '[1,2,3]')",
+    "SELECT emb_snapshot('items', 'then') > 0",
+    "SELECT emb_snapshot_drop('items', 'then') IS NULL",
+    "SELECT count(*) FROM emb_sample('items', 3)",
+    "SELECT emb_gc()",
+    "SELECT count(*) FROM items WHERE key < 5",
+};
+
+static void forget_in_calls(sqlite3 *db, int *forgotten) {
+  for (size_t i = 0; i < sizeof calling / sizeof *calling; i++) {
+    int64_t expected = number_while(db, calling[i], 0);
+    CHECK(expected >= 0);
+    if (i == 8)
+      continue; /* each drops what the one before has taken */
+    for (int at = 1; at <= forgets.began; at++, ++*forgotten) {
+      if (i == 7)
+        sql_runs(db, "SELECT emb_snapshot_drop('items', 'then')");
+      int64_t n = number_while(db, calling[i], at);
+      test_check(n == expected, __FILE__, __LINE__,
+                 "%s, forgotten at %d, gave %d instead of %d: %s", calling[i],
+                 at, (int)n, (int)expected, sqlite3_errmsg(db));
+    }
+  }
+}
+
+TEST(the_schema_is_read_anew) {
+  int forgotten = 0;
+  new_file("anew.db");
+  sqlite3 *db = sql_connect(file, SQLITE_OPEN_FULLMUTEX);
+  sql_runs(db, create);
+  sql_runs(db, "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 "
+               "FROM s WHERE i < 100) "
+               "INSERT INTO items SELECT i, '[1,2,3,4]' FROM s");
+  forget_in_calls(db, &forgotten);
+  CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
+  test_count("schemas that were forgotten", (uint64_t)forgotten);
+}
+
+/* The engine asks how a transaction of another connection ends, which is in
+** SQLite's commit just now. */
+static int read_meanwhile(void *arg) {
+  static const char *const meets[] = {
+      "SELECT emb_get('items', '[1,2]') = emb_f32('[1,2,3,4,1,2,3,4]')",
+      "SELECT count(*) FROM emb_nearest('items', '[1,2,3,4]', 5)",
+      "SELECT count(*) FROM emb_sample('items', 3)",
+      "SELECT count(*) FROM items WHERE vector = emb_f32('[1,2,3,4]')",
+      "SELECT emb_put('items', '[1]', '[4,4,4,4]')",
+      "SELECT emb_rmw('items', '[2]', '[0,0,0,0]')",
+  };
+  sqlite3 *db = arg;
+  for (size_t i = 0; i < sizeof meets / sizeof *meets; i++) {
+    int64_t expected = number_while(db, meets[i], 0);
+    /* behind the first there is only waiting */
+    int began = forgets.began < 6 ? forgets.began : 6;
+    for (int at = 1; at <= began; at++) {
+      int64_t n = number_while(db, meets[i], at);
+      test_check(n == expected, __FILE__, __LINE__,
+                 "%s, forgotten at %d, gave %d instead of %d: %s", meets[i], at,
+                 (int)n, (int)expected, sqlite3_errmsg(db));
+    }
+    test_count("schemas that were forgotten beside a commit", (uint64_t)began);
+  }
+  return 0;
+}
+
+TEST(the_schema_is_read_anew_while_it_is_decided) {
+  new_file("decided.db");
+  sqlite3 *a = sql_connect(file, SQLITE_OPEN_FULLMUTEX);
+  sql_runs(a, "PRAGMA journal_mode = wal"); /* others read beside a commit */
+  sql_runs(a, "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[4], "
+              "memory='4MB', timeout=20)");
+  sql_runs(a, "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 "
+              "FROM s WHERE i < 100) "
+              "INSERT INTO items SELECT i, '[1,2,3,4]' FROM s");
+  sqlite3 *b = sql_connect(file, SQLITE_OPEN_FULLMUTEX);
+  sqlite3_commit_hook(a, read_meanwhile, b);
+  sql_runs(a, "UPDATE items SET vector = '[2,2,2,2]' WHERE key < 3");
+  sqlite3_commit_hook(a, NULL, NULL);
+  CHECK_EQ_INT(number(b, "SELECT sum(vector = emb_f32('[2,2,2,2]')) "
+                         "FROM items"),
+               2);
+  CHECK_EQ_INT(sqlite3_close(a), SQLITE_OK);
+  CHECK_EQ_INT(sqlite3_close(b), SQLITE_OK);
+}
+
 /* ---- killed in the middle ------------------------------------------------ */
 
 static struct env deadly;

@@ -13,7 +13,7 @@ SQLITE_EXTENSION_INIT3
 
 static void join_change(sqlite3_context *context, sqlite3_value **argv,
                         int (*change)(sqlite3 *, sqlite3_value *, char **)) {
-  struct ext_conn *conn = sqlite3_user_data(context);
+  struct ext_conn *conn = ext_fn_conn(context);
   char *err = NULL;
   int rc = ext_conn_check(conn, &err);
   if (rc == SQLITE_OK) {

@@ -359,8 +359,7 @@ void ext_fn_downsample(sqlite3_context *context, int argc,
   int64_t trigger, epoch;
   sqlite3_int64 count = 0;
   char *err = NULL;
-  int rc =
-      ext_pipeline_load(sqlite3_user_data(context), argv[0], &pipeline, &err);
+  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0], &pipeline, &err);
   if (rc == SQLITE_OK)
     rc = down_arguments(&pipeline, argc, argv, &trigger, &epoch, &err);
   if (rc == SQLITE_OK)

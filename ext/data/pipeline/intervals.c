@@ -96,8 +96,7 @@ void ext_fn_intervals(sqlite3_context *context, int argc,
   struct ext_pipeline pipeline;
   sqlite3_int64 n = 0;
   char *err = NULL;
-  int rc =
-      ext_pipeline_load(sqlite3_user_data(context), argv[0], &pipeline, &err);
+  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0], &pipeline, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     rc = ext_pipeline_begin(&pipeline, &err);

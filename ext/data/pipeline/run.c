@@ -43,8 +43,7 @@ static void fn_run(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct ext_pipeline pipeline;
   sqlite3_int64 trigger = -1;
   char *err = NULL;
-  int rc =
-      ext_pipeline_load(sqlite3_user_data(context), argv[0], &pipeline, &err);
+  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0], &pipeline, &err);
   (void)argc;
   if (rc == SQLITE_OK)
     rc = ext_pipeline_begin(&pipeline, &err);
