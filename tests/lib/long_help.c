@@ -4,6 +4,8 @@
 */
 #include "long_help.h"
 
+#include "engine/base/process/process_parts.h"
+
 #include <malloc.h>
 
 /* ---- amount -------------------------------------------------------------- */
@@ -68,6 +70,16 @@ void long_keep_books(void) {
 }
 
 int64_t long_held(void) { return atomic_load(&held); }
+
+int64_t long_held_by(const emb_store *store) {
+  struct process *p = store->core.process;
+  int64_t kept = 0;
+  (void)pthread_mutex_lock(&p->stock_lock);
+  for (uint32_t i = 0; i < p->buffer_count; i++)
+    kept += (int64_t)p->buffers[i].bytes;
+  (void)pthread_mutex_unlock(&p->stock_lock);
+  return long_held() - kept;
+}
 
 int long_threads(void) {
   int n = 0;

@@ -40,6 +40,9 @@ void long_keep_books(void);
 
 /* Bytes of memory that the engine holds. */
 int64_t long_held(void);
+/* The same without the read buffers that the process keeps for later calls: as
+** many as were in use at once, some day, up to a limit. */
+int64_t long_held_by(const emb_store *store);
 
 /* Threads of this process, without the kernel's that serve an io_uring. */
 int long_threads(void);

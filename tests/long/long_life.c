@@ -469,12 +469,12 @@ static void sample(int third, int caught_up) {
   }
   long_at_most(long_files, samples.files + OPEN_FILES, "open files");
   long_at_most(names, OPEN_NAMES, "names in the directory");
-  keep_max(&samples.held_max[third], long_held());
+  keep_max(&samples.held_max[third], long_held_by(w.store));
   keep_max(&samples.rss_max[third], help_rss());
   if (getenv("VERBOSE"))
     printf("third %d: engine %" PRId64 " KB, process %" PRId64
            " KB, disk %" PRIu64 " KB, %d files, %d threads\n",
-           third, long_held() >> 10, help_rss() >> 10,
+           third, long_held_by(w.store) >> 10, help_rss() >> 10,
            help_disk_bytes(w.dir) >> 10, long_files(), long_threads());
 }
 

@@ -504,14 +504,14 @@ static uint64_t disk_bytes(void) {
 
 /* At a moment when no thread works. */
 static void sample(unsigned third, int all_acked) {
-  keep_max(&samples.held_max[third], long_held());
+  keep_max(&samples.held_max[third], long_held_by(w.source.store));
   keep_max(&samples.rss_max[third], help_rss());
   long_at_most(long_files, samples.files + OPEN_FILES, "open files");
   if (getenv("VERBOSE"))
     printf("third %u: engine %" PRId64 " KB, process %" PRId64
            " KB, disk %" PRIu64 " KB, %d files\n",
-           third, long_held() >> 10, help_rss() >> 10, disk_bytes() >> 10,
-           long_files());
+           third, long_held_by(w.source.store) >> 10, help_rss() >> 10,
+           disk_bytes() >> 10, long_files());
   if (!all_acked)
     return;
   OK(w.source.s, emb_optimize(w.source.s));
