@@ -55,7 +55,8 @@ int ext_table_named(struct ext_conn *conn, const char *text, int writes,
       ext_link_passed_over(conn); /* what follows waits for no owner again */
     int is_current = was_open || named_is_current(conn, text, *table);
     if (!(*table)->gone && is_current) {
-      ext_link_reported(conn);
+      if (rc != SQLITE_OK) /* else the call has waited, and goes on */
+        ext_link_reported(conn);
       return rc;
     }
     sqlite3_free(*err);
