@@ -102,7 +102,7 @@ static int ticket_settle(struct ext_table *table, struct ext_ticket *ticket,
                           .n = ticket->texts.n,
                           .texts = ticket->texts,
                           .removals = ticket->removals};
-  return ticket->ids ? ext_fn_keys_settle(table, &keys, err) : SQLITE_OK;
+  return ticket->ids ? ext_keys_settle(table, &keys, err) : SQLITE_OK;
 }
 
 static void fn_prefetch(sqlite3_context *context, int argc,
@@ -131,7 +131,7 @@ static void fn_prefetch(sqlite3_context *context, int argc,
     rc = ticket_prefetch(table, keys.at, ticket, &err);
   is_started = rc == SQLITE_OK;
   if (rc == SQLITE_OK && keys.settles)
-    rc = ext_fn_keys_settle(table, &keys, &err);
+    rc = ext_keys_settle(table, &keys, &err);
   if (rc != SQLITE_OK && is_started)
     ticket = NULL; /* it goes on */
   ext_keys_free(&keys);

@@ -117,7 +117,7 @@ static void fn_bag(sqlite3_context *context, int argc, sqlite3_value **argv) {
   if (rc == SQLITE_OK)
     rc = bag_get(&call, pooled, &err);
   if (rc == SQLITE_OK && call.keys.settles)
-    rc = ext_fn_keys_settle(call.table, &call.keys, &err);
+    rc = ext_keys_settle(call.table, &call.keys, &err);
   bag_free(&call);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, pooled, size, sqlite3_free);
@@ -156,7 +156,7 @@ static int bag_apply(struct bag_call *call, const float *gradients,
   if (rc == SQLITE_OK)
     rc = bag_step(call, gradients, how, count, err);
   if (rc == SQLITE_OK && call->keys.absent == 0)
-    rc = ext_fn_keys_settle(call->table, &call->keys, err);
+    rc = ext_keys_settle(call->table, &call->keys, err);
   return rc;
 }
 

@@ -72,7 +72,7 @@ static void fn_lookup(sqlite3_context *context, int argc,
     rc = update ? lookup_and_count(table, keys.at, keys.n, vectors, &err)
                 : lookup_as_it_is(table, keys.at, keys.n, vectors, &err);
   if (rc == SQLITE_OK && update)
-    rc = ext_fn_keys_settle(table, &keys, &err);
+    rc = ext_keys_settle(table, &keys, &err);
   ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, vectors, size, sqlite3_free);

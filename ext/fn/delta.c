@@ -191,7 +191,7 @@ static void fn_delta_export(sqlite3_context *context, int argc,
     rc = names ? SQLITE_OK : SQLITE_NOMEM;
   }
   if (rc == SQLITE_OK && ext_vtab(table)->options.text_key)
-    rc = ext_fn_held(table, delta_write_texts, &to, &err);
+    rc = ext_fn_same_schema(table, delta_write_texts, &to, &err);
   else if (rc == SQLITE_OK)
     rc = delta_write(table, &to, &err);
   sqlite3_free(names);

@@ -57,7 +57,7 @@ static void fn_snapshot_export(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK && argc > 3)
     to.options = (const char *)sqlite3_value_text(argv[3]);
   if (rc == SQLITE_OK && ext_vtab(table)->options.text_key)
-    rc = ext_fn_held(table, snapshot_write_texts, &to, &err);
+    rc = ext_fn_same_schema(table, snapshot_write_texts, &to, &err);
   else if (rc == SQLITE_OK)
     rc = snapshot_write(table, &to, to.path, to.options, &err);
   if (rc == SQLITE_OK)

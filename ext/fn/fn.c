@@ -74,9 +74,9 @@ int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
 /* When SQLite finds in the SQL that is run here that the schema has changed,
 ** the names that the call used may be of the past: the error is SQLITE_SCHEMA,
 ** upon which SQLite runs the statement again. */
-int ext_fn_held(struct ext_table *table,
-                int (*call)(struct ext_table *, void *, char **), void *arg,
-                char **err) {
+int ext_fn_same_schema(struct ext_table *table,
+                       int (*call)(struct ext_table *, void *, char **),
+                       void *arg, char **err) {
   int rc;
   rc = call(table, arg, err);
   if (!table->gone)
@@ -98,30 +98,23 @@ static int fn_look_keys(struct ext_table *table, void *keys, char **err) {
   return ext_keys_look(table, keys, err);
 }
 
-static int fn_settle_keys(struct ext_table *table, void *keys, char **err) {
-  return ext_keys_settle(table, keys, err);
-}
-
 int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
                 struct ext_keys *keys, char **err) {
   int rc = ext_keys_parse(table, value, what, keys, err);
-  return rc == SQLITE_OK ? ext_fn_held(table, fn_find_keys, keys, err) : rc;
+  return rc == SQLITE_OK ? ext_fn_same_schema(table, fn_find_keys, keys, err)
+                         : rc;
 }
 
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
-  return ext_fn_held(table, fn_add_keys, keys, err);
+  return ext_fn_same_schema(table, fn_add_keys, keys, err);
 }
 
 int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
                      char **err) {
-  return ext_keys_appear(table) ? ext_fn_held(table, fn_look_keys, keys, err)
-                                : SQLITE_OK;
-}
-
-int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
-                       char **err) {
-  return ext_fn_held(table, fn_settle_keys, keys, err);
+  return ext_keys_appear(table)
+             ? ext_fn_same_schema(table, fn_look_keys, keys, err)
+             : SQLITE_OK;
 }
 
 struct fn_rows {
@@ -137,8 +130,9 @@ static int fn_forget_left(struct ext_table *table, void *arg, char **err) {
 int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
                       char **err) {
   struct fn_rows rows = {keys, n};
-  return ext_beside_is(table) ? ext_fn_held(table, fn_forget_left, &rows, err)
-                              : SQLITE_OK;
+  return ext_beside_is(table)
+             ? ext_fn_same_schema(table, fn_forget_left, &rows, err)
+             : SQLITE_OK;
 }
 
 struct fn_file {
@@ -155,7 +149,7 @@ int ext_fn_file_keys(struct ext_table *table, const char *path,
                      struct ext_file_keys *file, char **err) {
   struct fn_file of = {path, file};
   return ext_vtab(table)->options.text_key
-             ? ext_fn_held(table, fn_begin_file, &of, err)
+             ? ext_fn_same_schema(table, fn_begin_file, &of, err)
              : SQLITE_OK;
 }
 

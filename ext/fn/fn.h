@@ -135,22 +135,21 @@ int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
 /* The argument `what`; ext_keys_free, after an error, too. */
 int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
                 struct ext_keys *keys, char **err);
-/* ext_keys_add_now, ext_keys_look and ext_keys_settle, as a function may call
-** them. */
+/* ext_keys_add_now and ext_keys_look, as a function may call them.
+** ext_keys_settle it calls as it is: that comes after the call of the engine,
+** which may have written and is not to be made once more. */
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
                      char **err);
-int ext_fn_keys_settle(struct ext_table *table, struct ext_keys *keys,
-                       char **err);
 /* Before rows of these keys may appear at once: those that are none yet begin
 ** without columns beside the vector. */
 int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
                       char **err);
-/* A call that runs SQL between others of the engine, and which may be made once
-** more from its beginning. */
-int ext_fn_held(struct ext_table *table,
-                int (*call)(struct ext_table *, void *, char **), void *arg,
-                char **err);
+/* What runs SQL before the call of the engine, or may be run once more with it:
+** SQLITE_SCHEMA if the schema has changed meanwhile. */
+int ext_fn_same_schema(struct ext_table *table,
+                       int (*call)(struct ext_table *, void *, char **),
+                       void *arg, char **err);
 /* ext_file_keys_begin, as a function may call it. */
 int ext_fn_file_keys(struct ext_table *table, const char *path,
                      struct ext_file_keys *file, char **err);

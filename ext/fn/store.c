@@ -59,7 +59,7 @@ static void read_batch(sqlite3_context *context, sqlite3_value **argv,
   if (rc == SQLITE_OK)
     rc = read(table, keys.at, keys.n, vectors, &err);
   if (rc == SQLITE_OK && keys.settles)
-    rc = ext_fn_keys_settle(table, &keys, &err);
+    rc = ext_keys_settle(table, &keys, &err);
   ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, vectors, size, sqlite3_free);
@@ -174,7 +174,7 @@ static void write_batch(sqlite3_context *context, int argc,
     rc = write_decided(table, write, &batch, &count, &err);
     ext_update_time_end(table);
     if (rc == SQLITE_OK && keys.absent == 0)
-      rc = ext_fn_keys_settle(table, &keys, &err);
+      rc = ext_keys_settle(table, &keys, &err);
   }
   ext_floats_free(&vectors);
   ext_keys_free(&keys);
