@@ -29,7 +29,8 @@ int emb_check_index(const char *text, emb_err *err) {
 }
 
 /* A store that is open already: may this caller share it? */
-static int share(emb_store *store, const emb_config *c, emb_err *err) {
+static int share_open_store(emb_store *store, const emb_config *c,
+                            emb_err *err) {
   struct schema schema = store->core.schema;
   int rc = emb_check_gradients(c->gradients, err);
   rc = rc ? rc : schema_accept(&schema, c, store->core.dir, err);
@@ -100,7 +101,7 @@ static int open_once(const char *dir, const emb_config *config,
     } else if (*store && (config->flags & EMB_OPEN_EXCLUSIVE)) {
       rc = err_set(err, EMB_LOCKED, "%s is open", dir);
     } else if (*store) {
-      rc = share(*store, config, err);
+      rc = share_open_store(*store, config, err);
     } else if (config->flags & EMB_OPEN_EXCLUSIVE) {
       rc = registry_destroy(dir, err);
     }

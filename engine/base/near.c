@@ -15,7 +15,7 @@ static size_t near_least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Letter by letter of a, the distances from what came so far to all beginnings
 ** of b: in `row`, after the two rows before it. */
-static size_t distance(const char *a, size_t n, const char *b, size_t m) {
+static size_t edit_distance(const char *a, size_t n, const char *b, size_t m) {
   size_t rows[3][NEAR_MAX + 1];
   for (size_t j = 0; j <= m; j++) {
     rows[0][j] = j;
@@ -59,7 +59,7 @@ void near_offer(struct near *near, const char *name) {
   if (n > NEAR_MAX || m > NEAR_MAX) {
     return;
   }
-  far = distance(near->text, m, name, n);
+  far = edit_distance(near->text, m, name, n);
   longer = n > m ? n : m;
   if (far < longer && (far <= 1 || far * 3 <= longer) && far < near->distance) {
     near->best = name;

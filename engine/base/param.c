@@ -19,7 +19,7 @@
 enum { SHOWN_MAX = 40 };
 
 /* How much of a text an error shows: up to the next delimiter. */
-static int shown(const char *at) {
+static int shown_length(const char *at) {
   size_t n = strcspn(at, ",() \t\r\n");
   n = n == 0 && *at != 0 ? 1 : n;
   return n < SHOWN_MAX ? (int)n : SHOWN_MAX;
@@ -98,7 +98,7 @@ static int check_range(const struct param_kind *kind, const struct param *param,
   print_number(param->high, high);
   return err_set(err, EMB_RANGE, "%s: %s must be %sbetween %s and %s, got %.*s",
                  kind->name, param->name, param->whole ? "a whole number " : "",
-                 low, high, shown(text), text);
+                 low, high, shown_length(text), text);
 }
 
 static int unknown_parameter(const struct param_list *list,
@@ -129,7 +129,7 @@ static int parse_one(const struct param_list *list,
   }
   if (n == 0) {
     return err_set(err, EMB_RANGE, "%s: expected a parameter, got \"%.*s\"",
-                   kind->name, shown(name), name);
+                   kind->name, shown_length(name), name);
   }
   if (param == NULL) {
     return unknown_parameter(list, kind, name, n, err);
@@ -143,12 +143,12 @@ static int parse_one(const struct param_list *list,
   *at = text_space(name + n);
   if (!text__equals(at)) {
     return err_set(err, EMB_RANGE, "%s: expected = after %s, got \"%.*s\"",
-                   kind->name, param->name, shown(*at), *at);
+                   kind->name, param->name, shown_length(*at), *at);
   }
   n = text_double(*at, &value);
   if (n == 0 || text_is_name((*at)[n]) || (*at)[n] == '.') {
     return err_set(err, EMB_RANGE, "%s: %s is not a number: \"%.*s\"",
-                   kind->name, param->name, shown(*at), *at);
+                   kind->name, param->name, shown_length(*at), *at);
   }
   if (check_range(kind, param, value, *at, err)) {
     return EMB_RANGE;
@@ -179,14 +179,14 @@ static int parse_rest(const struct param_list *list,
       }
       if (*at != ')') {
         return err_set(err, EMB_RANGE, "%s: expected , or ), got \"%.*s\"",
-                       kind->name, shown(at), at);
+                       kind->name, shown_length(at), at);
       }
     }
     at = text_space(at + 1);
   }
   return *at == 0 ? EMB_OK
                   : err_set(err, EMB_RANGE, "%s: more text at the end: %.*s",
-                            kind->name, shown(at), at);
+                            kind->name, shown_length(at), at);
 }
 
 static int unknown_kind(const struct param_list *list, const char *at, size_t n,
@@ -197,8 +197,8 @@ static int unknown_kind(const struct param_list *list, const char *at, size_t n,
     near_offer(&near, kind->name);
   }
   return err_set(err, EMB_RANGE, "unknown %s: %.*s%s", list->what,
-                 n ? (n < SHOWN_MAX ? (int)n : SHOWN_MAX) : shown(at), at,
-                 near_text(&near));
+                 n ? (n < SHOWN_MAX ? (int)n : SHOWN_MAX) : shown_length(at),
+                 at, near_text(&near));
 }
 
 int param_parse(const struct param_list *list, const char *text, void *to,

@@ -162,7 +162,7 @@ static int sample_make_room(struct sample_batch_cursor *cursor,
 }
 
 /* Doubles become float32 where they are. */
-static void narrow(struct ext_value *value, size_t n) {
+static void doubles_to_floats(struct ext_value *value, size_t n) {
   double *from = ext_value_data(value);
   char *to = ext_value_data(value);
   for (size_t i = 0; value && i < n; i++) {
@@ -175,8 +175,8 @@ static void sample_batch_cut(struct sample_batch_cursor *cursor, uint32_t dim,
                              size_t n) {
   const size_t bytes[BATCH_COLUMNS] = {sizeof(int64_t), dim * sizeof(float),
                                        sizeof(float), sizeof(float)};
-  narrow(cursor->columns[BATCH_PROBABILITIES], n);
-  narrow(cursor->columns[BATCH_EXPECTED], n);
+  doubles_to_floats(cursor->columns[BATCH_PROBABILITIES], n);
+  doubles_to_floats(cursor->columns[BATCH_EXPECTED], n);
   for (int i = 0; i < BATCH_COLUMNS; i++)
     if (cursor->columns[i])
       cursor->columns[i]->size = n * bytes[i];

@@ -72,7 +72,7 @@ static int serve_times(sqlite3_value *value, sqlite3_int64 *left, char **err) {
 }
 
 /* NULL stands for the default. */
-static sqlite3_value *given(sqlite3_value *value) {
+static sqlite3_value *null_if_default(sqlite3_value *value) {
   return value && sqlite3_value_type(value) != SQLITE_NULL ? value : NULL;
 }
 
@@ -103,9 +103,9 @@ static int serve_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   int rc;
   if (name == NULL)
     return SQLITE_OK; /* and `more` finds none */
-  rc = serve_every(given(arguments[1]), &cursor->every_us, err);
+  rc = serve_every(null_if_default(arguments[1]), &cursor->every_us, err);
   if (rc == SQLITE_OK)
-    rc = serve_times(given(arguments[2]), &cursor->left, err);
+    rc = serve_times(null_if_default(arguments[2]), &cursor->left, err);
   if (rc == SQLITE_OK)
     rc = ext_conn_check(base->conn, err);
   if (rc == SQLITE_OK)

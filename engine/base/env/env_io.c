@@ -29,7 +29,7 @@ static void drop_direct(const struct env_file *file) {
     (void)fcntl(file->fd, F_SETFL, flags & ~O_DIRECT);
 }
 
-static int finish(struct env_io *io, int result) {
+static int io_finish(struct env_io *io, int result) {
   io->result = result;
   return 1;
 }
@@ -40,10 +40,10 @@ int env__io_begin(struct env_io *io) {
   /* The ring takes offset -1 as "the file's position": it must not get
   ** there. */
   if (io->offset > (uint64_t)INT64_MAX - io->bytes)
-    return finish(io, EINVAL);
+    return io_finish(io, EINVAL);
   uint64_t all = io->offset | io->bytes | (uint64_t)(uintptr_t)io->buffer;
   if (io->file->aligned && all % ENV__BLOCK_BYTES != 0)
-    return finish(io, EINVAL);
+    return io_finish(io, EINVAL);
   return io->bytes == 0;
 }
 
@@ -58,12 +58,12 @@ static int env_io_failed(struct env_io *io, int error) {
     ** EINVAL of a request is the caller's; until delivery, result holds the
     ** first. */
     if (!io->file->aligned || io->result == EINVAL)
-      return finish(io, EINVAL);
+      return io_finish(io, EINVAL);
     drop_direct(io->file);
     io->result = EINVAL;
     return 0;
   default:
-    return finish(io, error);
+    return io_finish(io, error);
   }
 }
 
@@ -75,7 +75,7 @@ static int at_end_of_file(const struct env_io *io) {
 
 static int fill_with_zeros(struct env_io *io) {
   memset((char *)io->buffer + io->done_bytes, 0, env__io_left(io));
-  return finish(io, 0);
+  return io_finish(io, 0);
 }
 
 int env__io_advance(struct env_io *io, int64_t outcome) {
@@ -84,9 +84,9 @@ int env__io_advance(struct env_io *io, int64_t outcome) {
   emb_assert(outcome <= env__io_left(io));
   io->done_bytes += (uint32_t)outcome;
   if (io->done_bytes == io->bytes)
-    return finish(io, 0);
+    return io_finish(io, 0);
   if (outcome == 0)
-    return io->is_write ? finish(io, EIO) : fill_with_zeros(io);
+    return io->is_write ? io_finish(io, EIO) : fill_with_zeros(io);
   if (io->file->aligned && io->done_bytes % ENV__BLOCK_BYTES != 0) {
     /* A direct transfer cannot go on from here.  Nearly always it need not:
     ** the file ends inside a block. */

@@ -93,7 +93,7 @@ static void own_descriptor(struct env__owned *owned, int *fd) {
 }
 
 /* The same. */
-static void disown(struct env__owned *owned) {
+static void owned_close(struct env__owned *owned) {
   if (owned->at) {
     *owned->at = owned->next;
     if (owned->next)
@@ -104,7 +104,7 @@ static void disown(struct env__owned *owned) {
 
 void env__lock_disown(struct env__owned *owned) {
   pthread_mutex_lock(&owned_mutex);
-  disown(owned);
+  owned_close(owned);
   pthread_mutex_unlock(&owned_mutex);
 }
 
@@ -177,7 +177,7 @@ int env__lock(struct env *env, const char *path, struct env_lock **out) {
       rc = set_lock(lock->fd, F_WRLCK, 0, LOCK_BYTES);
       again = rc == 0 && is_deleted(lock->fd, path);
       if (rc != 0 || again) {
-        disown(&lock->owned);
+        owned_close(&lock->owned);
         (void)close(lock->fd);
       }
     } else {

@@ -188,7 +188,7 @@ static void env_pool_work(void *arg) {
 }
 
 /* Joins a worker that has ended or is about to, and frees its slot. */
-static void dismiss(struct env_pool_worker *worker) {
+static void worker_join(struct env_pool_worker *worker) {
   if (worker->thread != NULL)
     env__thread_join(NULL, worker->thread);
   *worker = (struct env_pool_worker){.thread = NULL};
@@ -199,7 +199,7 @@ static int env_pool_hire(void) {
   struct env_pool_worker *worker = pool.workers;
   while (worker->thread != NULL && !worker->ended)
     worker++;
-  dismiss(worker);
+  worker_join(worker);
   int rc = env__thread_start(NULL, env_pool_work, worker, &worker->thread);
   if (rc == 0)
     pool.hired++;
@@ -207,7 +207,7 @@ static int env_pool_hire(void) {
 }
 
 /* As many workers as requests can run.  One is enough to go on with. */
-static int staff(size_t load) {
+static int workers_start(size_t load) {
   int rc = 0;
   while (rc == 0 && pool.hired < WORKERS_MAX && pool.hired < load)
     rc = env_pool_hire();
@@ -239,7 +239,7 @@ static void dismiss_all(void) {
   (void)pthread_cond_broadcast(&pool.work);
   (void)pthread_mutex_unlock(&pool.lock);
   for (int i = 0; i < WORKERS_MAX; i++)
-    dismiss(&pool.workers[i]);
+    worker_join(&pool.workers[i]);
   pool.stopping = 0;
 }
 
@@ -264,7 +264,7 @@ int env__pool_submit(struct env_queue *head, struct env_io **ios, size_t n) {
   size_t load = queue->waiting.count + queue->running + n;
   if (load > queue->depth)
     load = queue->depth;
-  int rc = n > 0 ? staff(pool.load - queue->load + load) : 0;
+  int rc = n > 0 ? workers_start(pool.load - queue->load + load) : 0;
   if (rc == 0) {
     for (size_t i = 0; i < n; i++)
       env__list_append(&queue->waiting, ios[i]);

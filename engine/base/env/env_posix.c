@@ -26,8 +26,8 @@
 _Static_assert(sizeof(off_t) == 8, "offsets are 64 bits");
 
 /* A plain call of any size is a row of requests, whose sizes are 32 bits. */
-static int transfer(struct env_file *file, void *buffer, size_t bytes,
-                    uint64_t offset, int is_write) {
+static int transfer_all(struct env_file *file, void *buffer, size_t bytes,
+                        uint64_t offset, int is_write) {
   const size_t piece_bytes_max = (size_t)16 << 20;
   if (bytes > (uint64_t)INT64_MAX || offset > (uint64_t)INT64_MAX - bytes)
     return EINVAL;
@@ -89,13 +89,13 @@ static void file_close(struct env *env, struct env_file *file) {
 static int file_read(struct env *env, struct env_file *file, void *buffer,
                      size_t bytes, uint64_t offset) {
   (void)env;
-  return transfer(file, buffer, bytes, offset, 0);
+  return transfer_all(file, buffer, bytes, offset, 0);
 }
 
 static int file_write(struct env *env, struct env_file *file,
                       const void *buffer, size_t bytes, uint64_t offset) {
   (void)env;
-  return transfer(file, (void *)(uintptr_t)buffer, bytes, offset, 1);
+  return transfer_all(file, (void *)(uintptr_t)buffer, bytes, offset, 1);
 }
 
 static int file_sync(struct env *env, struct env_file *file) {

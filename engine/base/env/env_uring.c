@@ -140,7 +140,8 @@ static int env_uring_start(struct uring *queue) {
 }
 
 /* Takes what has finished, at most max; never sleeps. */
-static size_t reap(struct uring *queue, struct env_io **done, size_t max) {
+static size_t completions_take(struct uring *queue, struct env_io **done,
+                               size_t max) {
   struct io_uring_cqe *cqes[64];
   size_t n = 0;
   while (n < max && queue->finished.count > 0)
@@ -188,11 +189,11 @@ int env__uring_wait(struct env_queue *head, size_t min, struct env_io **done,
     min = max;
   if (min > all)
     min = all;
-  size_t got = reap(queue, done, max);
+  size_t got = completions_take(queue, done, max);
   int rc = env_uring_fill(queue);
   while (rc == 0 && got < min) {
     rc = env_uring_enter(queue, wait_count(queue, min - got));
-    got += reap(queue, done + got, max - got);
+    got += completions_take(queue, done + got, max - got);
     if (rc == 0)
       rc = env_uring_fill(queue);
   }

@@ -9,10 +9,10 @@
 #define WORKERS_MIN 1u
 #define WORKERS_MAX 4u
 
-static void set32(_Atomic uint32_t *to, uint32_t value) {
+static void store_u32(_Atomic uint32_t *to, uint32_t value) {
   atomic_store_explicit(to, value, memory_order_relaxed);
 }
-static void set64(_Atomic uint64_t *to, uint64_t value) {
+static void store_u64(_Atomic uint64_t *to, uint64_t value) {
   atomic_store_explicit(to, value, memory_order_relaxed);
 }
 
@@ -28,17 +28,17 @@ void tune_init(struct tune *tune, uint32_t depth_min, uint32_t depth_max,
   if (tune->workers_max < tune->workers_min) {
     tune->workers_max = tune->workers_min;
   }
-  set32(&tune->depth, tune->depth_min);
-  set32(&tune->workers, tune->workers_min);
+  store_u32(&tune->depth, tune->depth_min);
+  store_u32(&tune->workers, tune->workers_min);
 }
 
 static int tune_raise(struct tune *tune) {
   uint32_t depth = tune->depth, workers = tune->workers;
   if (depth < tune->depth_max) {
-    set32(&tune->depth,
-          depth * 2 < tune->depth_max ? depth * 2 : tune->depth_max);
+    store_u32(&tune->depth,
+              depth * 2 < tune->depth_max ? depth * 2 : tune->depth_max);
   } else if (workers < tune->workers_max) {
-    set32(&tune->workers, workers + 1);
+    store_u32(&tune->workers, workers + 1);
   } else {
     return 0;
   }
@@ -49,10 +49,10 @@ static int tune_raise(struct tune *tune) {
 static int tune_lower(struct tune *tune) {
   uint32_t depth = tune->depth, workers = tune->workers;
   if (workers > tune->workers_min) {
-    set32(&tune->workers, workers - 1);
+    store_u32(&tune->workers, workers - 1);
   } else if (depth > tune->depth_min) {
-    set32(&tune->depth,
-          depth / 2 > tune->depth_min ? depth / 2 : tune->depth_min);
+    store_u32(&tune->depth,
+              depth / 2 > tune->depth_min ? depth / 2 : tune->depth_min);
   } else {
     return 0;
   }
@@ -64,10 +64,10 @@ void tune_batch(struct tune *tune, uint64_t io_us, uint64_t compute_us,
                 uint64_t wait_us) {
   uint64_t ratio = io_us * 100 / (compute_us ? compute_us : 1);
   uint32_t decision = TUNE_HOLD;
-  set64(&tune->io_us, io_us);
-  set64(&tune->compute_us, compute_us);
-  set64(&tune->wait_us, wait_us);
-  set64(&tune->ratio, ratio);
+  store_u64(&tune->io_us, io_us);
+  store_u64(&tune->compute_us, compute_us);
+  store_u64(&tune->wait_us, wait_us);
+  store_u64(&tune->ratio, ratio);
   atomic_fetch_add_explicit(&tune->batches, 1, memory_order_relaxed);
   if (ratio > TUNE_HIGH) {
     tune->streak = tune->streak > 0 ? tune->streak + 1 : 1;
@@ -83,5 +83,5 @@ void tune_batch(struct tune *tune, uint64_t io_us, uint64_t compute_us,
     decision = tune_lower(tune) ? TUNE_LOWER : TUNE_HOLD;
     tune->streak = 0;
   }
-  set32(&tune->decision, decision);
+  store_u32(&tune->decision, decision);
 }

@@ -318,7 +318,7 @@ static int read_file_slots(struct base *base, struct env *env) {
 
 /* Is the base a copy of this store, and as it was made, and does the store
 ** still know of that copy's mark? */
-static int fits(struct copying *c, struct base *base) {
+static int base_fits(struct copying *c, struct base *base) {
   struct core *core = c->b->s->core;
   struct manifest *m = &base->manifest, here;
   struct copied of, marks;
@@ -379,7 +379,8 @@ static int begin_base(struct copying *c, const char *dir) {
   }
   base->dir = dir;
   c->base = base;
-  if (place__hold(dir, &base->lock, NULL) || !base->lock || !fits(c, base)) {
+  if (place__hold(dir, &base->lock, NULL) || !base->lock ||
+      !base_fits(c, base)) {
     end_base(c);
     return EMB_OK;
   }

@@ -145,7 +145,8 @@ int emb_file_verify(emb_file *file, int (*stop)(void *), void *arg,
 }
 
 /* Without an index by reading all rows. */
-static int search(emb_file *file, int64_t key, uint64_t *at, emb_err *err) {
+static int find_by_scan(emb_file *file, int64_t key, uint64_t *at,
+                        emb_err *err) {
   const struct pack_row *row;
   int rc;
   *at = 0;
@@ -167,7 +168,7 @@ int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
   const struct pack_row *from;
   uint64_t at;
   int rc = indexed ? pack_find(file->reader, key, &at, err)
-                   : search(file, key, &at, err);
+                   : find_by_scan(file, key, &at, err);
   *found = 0;
   if (rc || at == UINT64_MAX) {
     return rc;

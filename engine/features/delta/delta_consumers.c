@@ -13,8 +13,8 @@ struct acking {
   uint64_t upto;
 };
 
-static int acknowledge(void *arg, struct consumer *consumer, int made,
-                       emb_err *err) {
+static int consumer_acknowledge(void *arg, struct consumer *consumer, int made,
+                                emb_err *err) {
   const struct acking *a = arg;
   int rc = consumer_check(consumer, a->core, err);
   (void)made;
@@ -43,7 +43,7 @@ static int acknowledge(void *arg, struct consumer *consumer, int made,
 
 int local_delta_ack(emb_session *s, const char *name, uint64_t upto) {
   struct acking acking = {s->core, upto};
-  struct consumer_edit edit = {.change = acknowledge, .arg = &acking};
+  struct consumer_edit edit = {.change = consumer_acknowledge, .arg = &acking};
   int rc = delta__begin_call(s);
   return rc ? rc : consumer_change(&s->store->consumers, name, &edit, &s->err);
 }

@@ -85,7 +85,7 @@ static int is_current(emb_session *s, const struct job *job, size_t i) {
 }
 
 /* Enters what a finished job has read.  Without memory it is not found. */
-static void merge(emb_session *s, struct job *job) {
+static void ahead_add_job(emb_session *s, struct job *job) {
   struct aheads *a = s->ahead.list;
   job->merged = 1;
   for (size_t i = 0; i < job->n; i++) {
@@ -102,7 +102,7 @@ static void merge(emb_session *s, struct job *job) {
 }
 
 /* Drops jobs without records that may still be used. */
-static void tidy(emb_session *s) {
+static void ahead_drop_used(emb_session *s) {
   struct env *env = s->core->env;
   uint64_t now = env->now_us(env);
   for (uint64_t i = 0; i < AHEADS; i++) {
@@ -125,8 +125,8 @@ static void tidy(emb_session *s) {
 }
 
 /* Serves one record; 0: it is not here. */
-static int serve(emb_session *s, const int64_t *keys, struct cold cold,
-                 cold_use use, void *arg) {
+static int ahead_serve_one(emb_session *s, const int64_t *keys,
+                           struct cold cold, cold_use use, void *arg) {
   struct aheads *a = s->ahead.list;
   const struct layout *l = &s->core->layout;
   uint64_t hash = hash_key((int64_t)cold.address), word;
@@ -162,11 +162,11 @@ static uint32_t serve_all(emb_session *s, const int64_t *keys, uint32_t n,
   for (uint64_t i = 0; i < AHEADS; i++) {
     struct job *job = a->jobs[i];
     if (job && job->kept && !job->merged && job_is_done(job)) {
-      merge(s, job);
+      ahead_add_job(s, job);
     }
   }
   for (uint32_t i = 0; i < n; i++) {
-    if (!serve(s, keys, s->cold[i], use, arg)) {
+    if (!ahead_serve_one(s, keys, s->cold[i], use, arg)) {
       s->cold[left++] = s->cold[i];
     }
   }
@@ -197,7 +197,7 @@ static int ahead_make_room(emb_session *s, struct job *job) {
   size_t each = s->core->layout.value_bytes + sizeof *job->kept_versions + 1;
   size_t most =
       (size_t)frames_count(&s->core->frames) * s->core->frames.frame_bytes / 4;
-  tidy(s);
+  ahead_drop_used(s);
   size_t n = most > a->kept_bytes ? (most - a->kept_bytes) / each : 0;
   if (n < job->n) {
     atomic_store(&job->refused, job->n - n);

@@ -112,7 +112,7 @@ static void ticket_over(emb_session *s) {
   own_unload(s->store);
 }
 
-static int end(struct job *job, int rc) {
+static int job_end(struct job *job, int rc) {
   emb_session *s = job->session;
   async_take_back(job);
   if (!rc && job->rc) {
@@ -379,7 +379,7 @@ int local_prefetch_synchronize(emb_session *s, uint64_t ticket,
   if (ended) {
     *ended = job->number;
   }
-  return end(job, rc);
+  return job_end(job, rc);
 }
 
 /* ---- write-back -------------------------------------------------------- */
@@ -479,7 +479,7 @@ int local_write_back_synchronize(emb_session *s, uint64_t ticket,
   if (ended) {
     *ended = job->number;
   }
-  return end(job, EMB_OK);
+  return job_end(job, EMB_OK);
 }
 
 /* ---- both -------------------------------------------------------------- */

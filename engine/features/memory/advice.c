@@ -99,14 +99,14 @@ static const struct task task_advice = {
 
 /* ---- for emb_stats ------------------------------------------------------- */
 
-static int64_t thousandths(uint64_t part, uint64_t all) {
+static int64_t to_thousandths(uint64_t part, uint64_t all) {
   part = part < all ? part : all;
   return all ? (int64_t)((part * 1000 + all / 2) / all) : -1;
 }
 
 /* -1: there were no reads; the numbers are of the last half a minute to a
 ** minute, and of these, if there were twice the memory. */
-static const char *advise(uint64_t reads, int64_t recent, int64_t twice) {
+static const char *advice_text(uint64_t reads, int64_t recent, int64_t twice) {
   return reads < READS_MIN ? "too few reads to say"
          : recent >= ENOUGH
              ? "enough: nearly everything that is read is in memory"
@@ -122,12 +122,13 @@ static void advice_metrics(emb_store *store, struct metrics *to) {
   struct advice_sample old = advice->old;
   pthread_mutex_unlock(&advice->lock);
   uint64_t reads = now.reads - old.reads, hits = now.hits - old.hits;
-  int64_t recent = thousandths(hits, reads);
-  int64_t twice = thousandths(hits + (now.spared - old.spared), reads);
-  metric_number(to, "hit_permille", (uint64_t)thousandths(now.hits, now.reads));
+  int64_t recent = to_thousandths(hits, reads);
+  int64_t twice = to_thousandths(hits + (now.spared - old.spared), reads);
+  metric_number(to, "hit_permille",
+                (uint64_t)to_thousandths(now.hits, now.reads));
   metric_number(to, "hit_permille_recent", (uint64_t)recent);
   metric_number(to, "hit_permille_twice_memory", (uint64_t)twice);
-  metric_text(to, "memory_advice", advise(reads, recent, twice));
+  metric_text(to, "memory_advice", advice_text(reads, recent, twice));
 }
 
 /* ---- the feature --------------------------------------------------------- */

@@ -58,7 +58,7 @@ static int budget_drain(emb_session *s) {
   return rc;
 }
 
-static int resize(emb_session *s, uint32_t count) {
+static int resize_pool(emb_session *s, uint32_t count) {
   struct core *core = s->core;
   uint32_t before = frames_count(&core->frames);
   int rc = EMB_OK;
@@ -92,7 +92,7 @@ int local_set_memory(emb_session *s, uint64_t bytes) {
     return rc;
   }
   uint32_t before = frames_count(&core->frames);
-  rc = resize(s, budget_frames(&core->layout, bytes));
+  rc = resize_pool(s, budget_frames(&core->layout, bytes));
   if (frames_count(&core->frames) != before) {
     budget_sample(core);
   }

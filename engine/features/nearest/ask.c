@@ -118,7 +118,7 @@ static int list_has(const int64_t *keys, size_t n, int64_t key) {
   return 0;
 }
 
-static uint64_t less(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t smaller_count(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 uint64_t ask__named(const struct ask *ask) {
   const emb_nearest_how *how = &ask->how;
@@ -129,10 +129,10 @@ uint64_t ask__named(const struct ask *ask) {
     n = how->lo > how->hi ? 0 : n + (n < UINT64_MAX);
   }
   if (how->flags & EMB_NEAREST_KEYS) {
-    n = less(n, how->key_count);
+    n = smaller_count(n, how->key_count);
   }
   if (filter && !filter->shape.without) {
-    n = less(n, filter->shape.count);
+    n = smaller_count(n, filter->shape.count);
   }
   return n;
 }

@@ -28,7 +28,7 @@ struct checking {
 
 /* ---- lists --------------------------------------------------------------- */
 
-static int differs(const struct ivf_checked *c) {
+static int index_differs(const struct ivf_checked *c) {
   return c->lost || c->wrong || c->rows != c->found;
 }
 
@@ -38,14 +38,14 @@ static void checked_lists(struct checking *c, uint32_t segment) {
   struct ivf_checked checked;
   emb_err line;
   ivf_check(ivf, &checked);
-  if (differs(&checked)) {
+  if (index_differs(&checked)) {
     pthread_mutex_lock(&core->flush_lock);
     epoch_close(&core->epoch);
     ivf_check(ivf, &checked);
     epoch_open(&core->epoch);
     pthread_mutex_unlock(&core->flush_lock);
   }
-  if (differs(&checked)) {
+  if (index_differs(&checked)) {
     (void)snprintf(line.text, sizeof line.text,
                    "%s: the index of neighbours %u has %llu rows in its lists, "
                    "of which %llu are not found; %llu were counted, and %llu "

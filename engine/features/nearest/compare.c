@@ -55,7 +55,7 @@ static int is_l2(const struct compare *c) {
 
 /* ---- limits -------------------------------------------------------------- */
 
-static float below(double x) {
+static float float_below(double x) {
   return isnan(x) || x > (double)FLT_MAX / 2 ? -INFINITY
          : x < -(double)FLT_MAX              ? -INFINITY
                                              : nextafterf((float)x, -INFINITY);
@@ -70,11 +70,12 @@ static void compare_limit(struct compare *c, size_t query) {
   if (isinf(L)) {
     c->least[query] = c->width || !is_l2(c) ? -INFINITY : INFINITY;
   } else if (ask->segment->metric == EMB_DOT) {
-    c->least[query] = below(-L - fabs(L) * SLACK - e * q - tiny);
+    c->least[query] = float_below(-L - fabs(L) * SLACK - e * q - tiny);
   } else if (ask->segment->metric == EMB_COSINE) {
-    c->least[query] = below((1 - L - 4 * e) * sqrt(q) - tiny);
+    c->least[query] = float_below((1 - L - 4 * e) * sqrt(q) - tiny);
   } else if (c->width) {
-    c->least[query] = below((q * (1 - 3 * e) - L * L * (1 + SLACK)) / 2 - tiny);
+    c->least[query] =
+        float_below((q * (1 - 3 * e) - L * L * (1 + SLACK)) / 2 - tiny);
   } else {
     double most = L * L * (1 + 2 * e) + tiny;
     c->least[query] = most > (double)FLT_MAX / 2

@@ -367,7 +367,7 @@ static int look_for_all(struct index_look *l, int *done) {
 
 /* ---- the calls ----------------------------------------------------------- */
 
-static double rareness(const struct ask *ask) {
+static double rows_per_admitted(const struct ask *ask) {
   double named = (double)ask__named(ask), all = (double)local_count(ask->s);
   double rare = named > 0 ? all / named : all;
   return rare > 1 ? rare : 1;
@@ -379,7 +379,7 @@ static int look_into(struct nearest_index *x, struct index_set *set,
                          .best = best,
                          .x = x,
                          .ivf = &set->ivf[ask->how.segment],
-                         .rare = rareness(ask)};
+                         .rare = rows_per_admitted(ask)};
   if (is_faster_by_key(&l)) {
     return EMB_OK;
   }

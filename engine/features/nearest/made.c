@@ -173,7 +173,8 @@ static void note_removals(struct nearest_index *x, const int64_t *keys,
 
 /* Rows into x->rows, as they are: of a process that only reads they stay those
 ** of the checkpoint that is loaded. */
-static int peek(struct nearest_index *x, const int64_t *keys, size_t n) {
+static int index_read_rows(struct nearest_index *x, const int64_t *keys,
+                           size_t n) {
   return get_peek(x->s, keys, n,
                   &(emb_rows){.vectors = x->rows, .found = x->found});
 }
@@ -187,7 +188,7 @@ int made__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
   }
   save__note(x, keys, n);
   note_removals(x, keys, n, before);
-  int rc = peek(x, keys, n);
+  int rc = index_read_rows(x, keys, n);
   for (size_t i = 0; !rc && i < n; i++) {
     if (x->found[i]) {
       memmove(x->rows + m * dim, x->rows + i * dim, dim * sizeof(float));
@@ -265,7 +266,7 @@ static int sample_piece(struct nearest_index *x) {
   struct making *m = &x->making;
   const struct schema *schema = &x->store->core.schema;
   size_t n = m->count - m->at < IVF_ROWS ? m->count - m->at : IVF_ROWS;
-  int rc = peek(x, m->keys + m->at, n);
+  int rc = index_read_rows(x, m->keys + m->at, n);
   for (size_t i = 0; !rc && i < n; i++) {
     if (!x->found[i]) {
       continue;
@@ -356,7 +357,7 @@ static int next_by_key(struct nearest_index *x, int64_t *keys, size_t *n) {
   for (*n = 0; !rc && *n < IVF_ROWS && m->gathered < m->gather.count; ++*n) {
     keys[*n] = (int64_t)m->gather.pairs[2 * m->gathered++];
   }
-  return rc || !*n ? rc : peek(x, keys, *n);
+  return rc || !*n ? rc : index_read_rows(x, keys, *n);
 }
 
 /* Some rows that the lists do not have; *done: those were all. */

@@ -58,7 +58,8 @@ static int table_rows(const struct ask *ask, struct best *best) {
 }
 
 /* Of a question that was checked; snap: among its rows, or NULL. */
-static int answer(struct ask *ask, emb_snap *snap, const emb_neighbours *to) {
+static int answer_query(struct ask *ask, emb_snap *snap,
+                        const emb_neighbours *to) {
   emb_session *s = ask->s;
   struct best best;
   int rc = EMB_OK;
@@ -83,7 +84,7 @@ int local_nearest(emb_session *s, const float *queries, size_t n, size_t k,
     return rc;
   }
   rc = ask__begin(&ask, s, queries, n, k, how);
-  rc = rc ? rc : answer(&ask, NULL, to);
+  rc = rc ? rc : answer_query(&ask, NULL, to);
   ask__end(&ask);
   return rc;
 }
@@ -97,7 +98,7 @@ int local_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
     return rc;
   }
   rc = ask__begin(&ask, snap->s, queries, n, k, how);
-  rc = rc ? rc : answer(&ask, snap, to);
+  rc = rc ? rc : answer_query(&ask, snap, to);
   ask__end(&ask);
   return rc;
 }

@@ -157,7 +157,7 @@ void nearest__unuse(struct nearest_index *x, struct index_set *set) {
 
 /* ---- states -------------------------------------------------------------- */
 
-static void enter(struct nearest_index *x, enum index_state state) {
+static void enter_state(struct nearest_index *x, enum index_state state) {
   atomic_store(&x->state, (int)state);
 }
 
@@ -165,7 +165,7 @@ static void enter(struct nearest_index *x, enum index_state state) {
 static void give_up(struct nearest_index *x, enum index_state state) {
   struct env *env = x->store->core.env;
   made__end(x);
-  enter(x, state);
+  enter_state(x, state);
   x->again_us = env->now_us(env) + AGAIN_US;
 }
 
@@ -225,7 +225,7 @@ static void change_over(struct nearest_index *x) {
   made__end(x);
   x->sweep.is_on = 0;
   note_figures(x);
-  enter(x, INDEX_READY);
+  enter_state(x, INDEX_READY);
 }
 
 /* Is the one that is used out of date as a whole? */
@@ -246,7 +246,7 @@ static int is_worn(struct nearest_index *x, struct index_set *set) {
 static int begin_making(struct nearest_index *x) {
   uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
   if (rows < INDEX_ROWS) {
-    enter(x, INDEX_WAITING);
+    enter_state(x, INDEX_WAITING);
     return PIECE_NONE;
   }
   if (!made__fits(x, rows)) {
@@ -256,7 +256,7 @@ static int begin_making(struct nearest_index *x) {
   if (!x->was_asked_for && !x->store->core.temporary) {
     x->was_asked_for = 1;
     if (load__begin(x) == EMB_OK) {
-      enter(x, INDEX_LOADING);
+      enter_state(x, INDEX_LOADING);
       return PIECE_MORE;
     }
   }
@@ -282,7 +282,7 @@ static void index_anew(struct nearest_index *x) {
   x->was_asked_for = x->is_saved = 0;
   atomic_store(&x->incomplete, 0);
   atomic_store(&x->was_reset, 0);
-  enter(x, INDEX_WAITING);
+  enter_state(x, INDEX_WAITING);
 }
 
 static int recent_piece(struct nearest_index *x) {
@@ -300,7 +300,7 @@ static int load_or_make(struct nearest_index *x, int state) {
   int done = 0;
   if (state == INDEX_LOADING) {
     if (load__piece(x, &done)) {
-      enter(x, INDEX_WAITING);
+      enter_state(x, INDEX_WAITING);
     }
   } else if (made__piece(x, &done)) {
     return -1;

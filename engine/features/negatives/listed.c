@@ -137,7 +137,7 @@ static uint32_t listed_once(struct draw *d, uint32_t want) {
   return kept;
 }
 
-static void shuffle(struct draw *d) {
+static void shuffle_keys(struct draw *d) {
   struct listed *list = &d->list;
   size_t n = list->count < d->n ? list->count : d->n;
   for (size_t i = 0; i < n; i++) {
@@ -161,7 +161,7 @@ static int arrives_before(const void *a, const void *b) {
 }
 
 /* Puts them in the order in which they come. */
-static int race(struct draw *d) {
+static int order_by_arrival(struct draw *d) {
   struct listed *list = &d->list;
   struct env *env = d->s->core->env;
   size_t n = 0;
@@ -203,9 +203,9 @@ int listed__begin(struct draw *d) {
     d->rows = list->count;
   }
   if (!d->replaces && !is_uniform) {
-    rc = race(d);
+    rc = order_by_arrival(d);
   } else if (!d->replaces) {
-    shuffle(d);
+    shuffle_keys(d);
   } else if (!is_uniform) {
     sum_up(list);
   }

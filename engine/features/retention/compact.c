@@ -11,7 +11,7 @@
 #include "engine/emb.h"
 
 /* The extent with the fewest live records, 0 if none is worth it. */
-static uint64_t choose(struct core *core, int all) {
+static uint64_t choose_extent(struct core *core, int all) {
   struct log *log = &core->log;
   const struct layout *l = &core->layout;
   int32_t full = (int32_t)(l->slots * l->extent_pages);
@@ -146,7 +146,7 @@ int compact__one(struct core *core, struct epoch_slot *slot, int all, int *did,
   const struct layout *l = &core->layout;
   struct mover m = {core, slot, err};
   *did = 0;
-  uint64_t number = choose(core, all);
+  uint64_t number = choose_extent(core, all);
   if (!number) {
     return EMB_OK;
   }

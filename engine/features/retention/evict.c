@@ -62,8 +62,8 @@ struct sample {
   uint32_t count, room, stratum;
 };
 
-static int see(struct sweep *w, const struct rec *rec, int64_t key,
-               uint64_t address) {
+static int sample_row(struct sweep *w, const struct rec *rec, int64_t key,
+                      uint64_t address) {
   struct sample *sample = w->arg;
   uint64_t version;
   if (sample->count < sample->room && sweep__is_live(w->core, key, address) &&
@@ -125,7 +125,7 @@ static int look_at_sample(struct core *core, struct epoch_slot *slot,
                           struct evict *round, struct sample *sample,
                           uint32_t pages, emb_err *err) {
   const struct layout *l = &core->layout;
-  struct sweep w = {.look = see, .arg = sample};
+  struct sweep w = {.look = sample_row, .arg = sample};
   int rc = sweep__init(&w, core, slot, err);
   for (uint32_t i = 0; !rc && i < round->count; i++) {
     uint64_t e = evict_pick(core, &round->strata[i], evict_draw(round));
@@ -162,8 +162,8 @@ static int by_share(const void *a, const void *b) {
 }
 
 /* The score below which the share of rows lies that has to go. */
-static void judge(struct core *core, struct evict *round,
-                  struct sample *sample) {
+static void find_threshold(struct core *core, struct evict *round,
+                           struct sample *sample) {
   uint64_t rows = (uint64_t)atomic_load(&core->count), age = 0;
   uint64_t leave = rows > round->most ? rows - round->most : 0;
   for (uint32_t i = 0; i < sample->count; i++) {
@@ -210,7 +210,7 @@ static int evict_begin(struct core *core, struct epoch_slot *slot,
                                         pages ? pages : 1, err)
                        : err_set(err, EMB_NOMEM, "out of memory");
   if (!rc && sample.count) {
-    judge(core, round, &sample);
+    find_threshold(core, round, &sample);
     round->next = round->strata[0].from;
   }
   core->env->release(core->env, sample.rows);

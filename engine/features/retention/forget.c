@@ -59,7 +59,7 @@ int local_evict(emb_session *s, uint64_t *removed) {
 }
 
 /* Under ckpt_lock.  0: nothing may go. */
-static int help(emb_session *s) {
+static int evict_pieces(emb_session *s) {
   struct core *core = s->core;
   struct evict *round = evict_of(s->store);
   int ended = 0, rc = EMB_OK;
@@ -83,7 +83,7 @@ void forget__help(emb_session *s) {
               : pthread_mutex_trylock(&core->ckpt_lock)) {
       return;
     }
-    goes_on = help(s) && waits;
+    goes_on = evict_pieces(s) && waits;
     pthread_mutex_unlock(&core->ckpt_lock);
   }
 }

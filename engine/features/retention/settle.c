@@ -9,7 +9,7 @@
 
 /* What is damaged stays where it is; and where there is no space for what would
 ** be compact, the checkpoint counts. */
-static int forgive(const struct core *core, int rc) {
+static int tolerate_error(const struct core *core, int rc) {
   return rc == EMB_CORRUPT ||
                  (rc == EMB_FULL && !atomic_load(&core->log.failed))
              ? EMB_OK
@@ -34,7 +34,7 @@ int settle_files(emb_store *store, emb_err *err) {
       }
     }
   }
-  rc = forgive(core, rc);
+  rc = tolerate_error(core, rc);
   space_measure(core, &space);
   if (!rc && shorten__due(core, space.dead)) {
     /* Frees what is dead first, so that there is somewhere to move to. */
@@ -43,7 +43,7 @@ int settle_files(emb_store *store, emb_err *err) {
       did = 0;
       rc = shorten__space(store, &did, err);
     }
-    rc = forgive(core, rc);
+    rc = tolerate_error(core, rc);
   }
   rc = rc ? rc
           : checkpoint_take(core, store->work_slot, &store->checkpoint, 1, err);

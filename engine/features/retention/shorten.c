@@ -19,7 +19,7 @@ int shorten__due(struct core *core, uint64_t dead) {
 }
 
 /* The movable extent that stands highest; 0 if none. */
-static uint64_t highest(struct core *core, uint64_t limit) {
+static uint64_t highest_extent(struct core *core, uint64_t limit) {
   struct log *log = &core->log;
   uint64_t best = 0;
   uint32_t top = 0;
@@ -48,7 +48,7 @@ int shorten__file(struct core *core, uint64_t replay, uint32_t n,
   }
   int rc = EMB_OK;
   while (!rc && *moved < n && shorten__due(core, 0)) {
-    uint64_t number = highest(core, limit), from, to;
+    uint64_t number = highest_extent(core, limit), from, to;
     if (!number || !log_reserve_lower(&core->log, number, &from, &to)) {
       break;
     }

@@ -90,7 +90,7 @@ int chain__check(const struct chain *chain, const struct pack_head *head,
                  path, head->base_name, chain->name);
 }
 
-static int save(struct core *core, struct chain *chain, emb_err *err) {
+static int chain_save(struct core *core, struct chain *chain, emb_err *err) {
   struct env *env = core->env;
   char path[PATH_BYTES], to[PATH_BYTES];
   chain->sum = chain_sum_of(core, chain);
@@ -118,7 +118,8 @@ int chain__begin(struct core *core, struct chain *chain,
   memcpy(next.magic, CHAIN_MAGIC, sizeof next.magic);
   memcpy(next.uuid, head->uuid, sizeof next.uuid);
   memcpy(next.name, head->name, sizeof next.name);
-  int rc = EMB_SEED(SEED_CHAIN_NOT_SAVED) ? EMB_OK : save(core, &next, err);
+  int rc =
+      EMB_SEED(SEED_CHAIN_NOT_SAVED) ? EMB_OK : chain_save(core, &next, err);
   if (!rc) {
     *chain = next;
   }
@@ -135,14 +136,14 @@ void chain_undo(struct core *core, struct chain *chain,
     if (core->env->unlink(core->env, path) == 0 && core_sync_names(core) == 0) {
       *chain = old;
     }
-  } else if (save(core, &old, NULL) == EMB_OK) {
+  } else if (chain_save(core, &old, NULL) == EMB_OK) {
     *chain = old;
   }
 }
 
 int chain__end(struct core *core, struct chain *chain, emb_err *err) {
   chain->from = chain->to;
-  return save(core, chain, err);
+  return chain_save(core, chain, err);
 }
 
 static int chain_verify(struct core *core, const char *name, emb_err *err) {

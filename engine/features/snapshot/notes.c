@@ -28,7 +28,7 @@ static void notes_add(struct core *core, struct notes *notes,
 }
 
 /* A key's record goes from one log address to another, or is deleted. */
-static void note(void *arg, const struct row_event *event) {
+static void note_change(void *arg, const struct row_event *event) {
   struct notes *notes = arg;
   struct core *core = notes->core;
   uint64_t mark = atomic_load_explicit(&notes->mark, memory_order_acquire);
@@ -75,9 +75,9 @@ struct notes *notes__begin(struct core *core) {
   }
   notes->core = core;
   notes->observer = (struct observer){.name = "snapshot",
-                                      .changed = note,
-                                      .moved = note,
-                                      .removed = note,
+                                      .changed = note_change,
+                                      .moved = note_change,
+                                      .removed = note_change,
                                       .arg = notes};
   for (uint32_t p = 0; p < NOTES_PARTS; p++) {
     pthread_mutex_init(&notes->lists[p].lock, NULL);

@@ -139,7 +139,8 @@ int local_snapshots(emb_session *s, emb_snapshot_info *infos, size_t max,
 /* ---- opening ------------------------------------------------------------- */
 
 /* The owner's, which stays while it has users. */
-static struct snapshot *borrow(struct snapshots *list, const char *name) {
+static struct snapshot *snapshot_acquire(struct snapshots *list,
+                                         const char *name) {
   pthread_mutex_lock(&list->lock);
   struct snapshot *snapshot = list->first;
   while (snapshot && (snapshot->dropped || strcmp(snapshot->name, name) != 0)) {
@@ -157,7 +158,7 @@ static int snap_find_named(emb_snap *snap, const char *name) {
   snap->listed = atomic_load(&s->store->own.is_owner);
   int rc = snapshot__check_name(name, &s->err);
   if (!rc && snap->listed) {
-    snap->snapshot = borrow(snapshots_of(s->store), name);
+    snap->snapshot = snapshot_acquire(snapshots_of(s->store), name);
   } else if (!rc) {
     rc = snapshot__open(s->core, name, &snap->snapshot, &s->err);
   }

@@ -102,7 +102,7 @@ void snap__ahead_fill(emb_snap *snap) {
   }
 }
 
-static int await(emb_snap *snap, uint32_t i) {
+static int await_read(emb_snap *snap, uint32_t i) {
   struct snap_ahead *a = snap->ahead;
   struct env *env = snap->s->core->env;
   while (a->waiting[i]) {
@@ -125,7 +125,7 @@ int snap__ahead_take(emb_snap *snap, uint32_t pages, const uint8_t *wanted) {
   uint32_t extent_bytes = core->layout.extent_bytes;
   uint64_t first = snap->snapshot->extents[snap->at][0]
                    << core->layout.extent_bits;
-  if (a->numbers[i] != snap->at + 1 || !await(snap, i) ||
+  if (a->numbers[i] != snap->at + 1 || !await_read(snap, i) ||
       snap__bad_page(snap, first, pages, a->buffers + i * (size_t)extent_bytes,
                      wanted)) {
     return 0;

@@ -303,8 +303,8 @@ static int check_snapshots(struct verify *v) {
   return rc;
 }
 
-static int verify(emb_session *s, int begun,
-                  void (*report)(void *, const char *), void *arg) {
+static int verify_all(emb_session *s, int begun,
+                      void (*report)(void *, const char *), void *arg) {
   struct core *core = s->core;
   const struct layout *l = &core->layout;
   int owner =
@@ -352,7 +352,7 @@ int local_verify(emb_session *s, void (*report)(void *, const char *),
   rc = rc ? rc : own_refresh(s);
   rc = rc ? rc : hold_begin(s, &held);
   if (!rc) {
-    rc = verify(s, begun, report, arg);
+    rc = verify_all(s, begun, report, arg);
     hold_end(s, held);
   }
   progress_end(s, begun);

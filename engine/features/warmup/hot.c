@@ -145,7 +145,7 @@ static void enter_cache(struct hot *h, struct epoch_slot *self) {
 }
 
 /* Live records of an extent that is in memory as a whole; else 0. */
-static uint32_t resident(struct hot *h, uint64_t number) {
+static uint32_t resident_records(struct hot *h, uint64_t number) {
   struct log *log = &h->core->log;
   uint32_t live = 0;
   pthread_mutex_lock(&log->lock);
@@ -163,8 +163,8 @@ static uint32_t resident(struct hot *h, uint64_t number) {
 
 /* ---- writing ------------------------------------------------------------ */
 
-static void put(struct blocks *w, const uint64_t *words, uint32_t n,
-                uint32_t *used) {
+static void blocks_put(struct blocks *w, const uint64_t *words, uint32_t n,
+                       uint32_t *used) {
   struct block *block = &w->blocks[w->filled];
   if (*used + n > HOT_BLOCK_WORDS) {
     blocks_finish(w);
@@ -188,7 +188,7 @@ static void put_records(struct hot *h, struct blocks *w, uint64_t number,
       uint64_t page = (number << l->extent_bits) + slot / l->slots;
       uint64_t word = heat << HOT_KIND_SHIFT |
                       layout_address(l, page, (uint32_t)(slot % l->slots));
-      put(w, &word, 1, used);
+      blocks_put(w, &word, 1, used);
     } else if (slot % 32 == 0 && !map[slot / 32]) {
       slot += 31;
     }
@@ -215,14 +215,14 @@ static void put_extent(struct hot *h, struct blocks *w, uint64_t number,
     rows += (uint64_t)__builtin_popcountll((map[i] | map[i] >> 1) &
                                            UINT64_C(0x5555555555555555));
   }
-  uint32_t live = resident(h, number);
+  uint32_t live = resident_records(h, number);
   if (live) {
     count_whole(h, map, live, rows);
-    put(w, &number, 1, used);
+    blocks_put(w, &number, 1, used);
   } else if (rows > h->words && h->words <= MAP_WORDS_MAX) {
     words[0] = number | h->words << HOT_WORDS_SHIFT;
     memcpy(words + 1, map, h->words * sizeof *map);
-    put(w, words, (uint32_t)h->words + 1, used);
+    blocks_put(w, words, (uint32_t)h->words + 1, used);
   } else if (rows) {
     put_records(h, w, number, map, used);
   }
@@ -299,7 +299,7 @@ static int hot_is_less(const struct hot *h) {
 }
 
 /* What changes when a record comes into memory or leaves it. */
-static uint64_t moves(const struct core *core) {
+static uint64_t residency_changes(const struct core *core) {
   const struct counters *c = &core->counters;
   return atomic_load(&c->cache_admitted) + atomic_load(&c->cache_evicted) +
          atomic_load(&c->warm_rows) + atomic_load(&c->evictions) +
@@ -309,7 +309,7 @@ static uint64_t moves(const struct core *core) {
 void hot__write(struct core *core, struct epoch_slot *slot) {
   struct hot h = {.core = core};
   char path[PATH_BYTES];
-  uint64_t now = moves(core);
+  uint64_t now = residency_changes(core);
   if (core->temporary || core->cold || now == core->hot_moves) {
     return;
   }
@@ -338,7 +338,7 @@ void hot__write(struct core *core, struct epoch_slot *slot) {
 
 /* ---- reading ------------------------------------------------------------ */
 
-static int bad(struct hot_reading *r, int damaged) {
+static int hot_damaged(struct hot_reading *r, int damaged) {
   count_add(damaged ? &r->core->counters.warm_damaged
                     : &r->core->counters.warm_errors,
             1);
@@ -348,20 +348,20 @@ static int bad(struct hot_reading *r, int damaged) {
 static int hot_read_block(struct hot_reading *r, uint64_t number) {
   struct env *env = r->core->env;
   if (env->read(env, r->file, r->block, BLOCK_BYTES, number * BLOCK_BYTES)) {
-    return bad(r, 0);
+    return hot_damaged(r, 0);
   }
   count_add(&r->core->counters.read_bytes, BLOCK_BYTES);
   return blocks_valid(r->block, r->core->salt, number) &&
                  r->block->kind == (number ? BLOCK_HOT : BLOCK_HOT_HEAD) &&
                  r->block->count
              ? 1
-             : bad(r, 1);
+             : hot_damaged(r, 1);
 }
 
 static int hot_read_head(struct hot_reading *r) {
   uint64_t bytes;
   if (r->core->env->size(r->core->env, r->file, &bytes)) {
-    return bad(r, 0);
+    return hot_damaged(r, 0);
   }
   if (!hot_read_block(r, 0)) {
     return 0;
@@ -373,7 +373,7 @@ static int hot_read_head(struct hot_reading *r) {
                  bytes % BLOCK_BYTES == 0 &&
                  r->head.blocks == bytes / BLOCK_BYTES - 1
              ? 1
-             : bad(r, 1);
+             : hot_damaged(r, 1);
 }
 
 int hot__open(struct hot_reading *r, struct core *core) {
@@ -386,10 +386,10 @@ int hot__open(struct hot_reading *r, struct core *core) {
   int os = env->open(env, path, ENV_READ | ENV_DIRECT, &r->file);
   if (os) {
     r->file = NULL;
-    return os == ENOENT ? 0 : bad(r, 0);
+    return os == ENOENT ? 0 : hot_damaged(r, 0);
   }
   r->block = env->map(env, BLOCK_BYTES, 0);
-  int good = r->block ? hot_read_head(r) : bad(r, 0);
+  int good = r->block ? hot_read_head(r) : hot_damaged(r, 0);
   if (!good) {
     hot__close(r);
   }

@@ -72,7 +72,7 @@ static int warm_init(emb_store *store, emb_err *err) {
 
 /* Live records of an extent that is complete in the file and not in memory;
 ** 0: there is nothing to read.  Under the log's lock. */
-static int32_t wanted(struct core *core, uint64_t number) {
+static int32_t wanted_records(struct core *core, uint64_t number) {
   struct log *log = &core->log;
   if (number < log->first ||
       number >= atomic_load(&log->flushed) >> core->layout.extent_bits) {
@@ -91,7 +91,7 @@ static int warm_find(struct core *core, struct warm_item *item,
                      uint64_t *offset) {
   struct log *log = &core->log;
   pthread_mutex_lock(&log->lock);
-  int found = wanted(core, item->number) != 0;
+  int found = wanted_records(core, item->number) != 0;
   if (found) {
     item->phys = extent_phys(log_extent(log, item->number));
     *offset = log_offset(log, (item->number << core->layout.extent_bits) +
@@ -131,7 +131,7 @@ static int warm_add(emb_store *store, const struct warm_item *item) {
 
 /* ---- planning ----------------------------------------------------------- */
 
-static void stop(emb_store *store, int failed) {
+static void warm_stop(emb_store *store, int failed) {
   struct warm *w = warm_of(store);
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -160,7 +160,7 @@ static void stop(emb_store *store, int failed) {
 static void warm_start(emb_store *store) {
   struct warm *w = warm_of(store);
   if (atomic_load(&w->state) == WARM_RUNNING && w->planned) {
-    stop(store, 0);
+    warm_stop(store, 0);
   }
   w->planned = w->failed = 0;
   atomic_store_explicit(&store->core.warmed, 0, memory_order_relaxed);
@@ -177,7 +177,7 @@ static int plan_all(emb_store *store, int packed) {
     pthread_mutex_lock(&log->lock);
     e = e < log->first ? log->first : e;
     end = atomic_load(&log->flushed) >> core->layout.extent_bits;
-    int32_t live = e < end ? wanted(core, e) : 0;
+    int32_t live = e < end ? wanted_records(core, e) : 0;
     if (live) {
       item.number = e;
       item.phys = extent_phys(log_extent(log, e));
@@ -221,7 +221,7 @@ static void plan_hot(emb_store *store) {
   w->skip_whole = head->extents > left ? head->extents - left : 0;
 }
 
-static int plan(emb_store *store) {
+static int warm_plan(emb_store *store) {
   struct warm *w = warm_of(store);
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -319,7 +319,7 @@ static void add_whole(struct runs *r) {
     return;
   }
   pthread_mutex_lock(&core->log.lock);
-  int32_t live = wanted(core, r->item.number);
+  int32_t live = wanted_records(core, r->item.number);
   int sparse = hot_is_sparse(core, live);
   pthread_mutex_unlock(&core->log.lock);
   r->item.kind = sparse ? ITEM_ALL : ITEM_WHOLE;
@@ -470,13 +470,13 @@ static void use_map(struct use *u) {
 /* Live records of it that are not in memory. */
 static uint64_t warm_rows_wanted(struct core *core, uint64_t number) {
   pthread_mutex_lock(&core->log.lock);
-  uint64_t rows = (uint64_t)wanted(core, number);
+  uint64_t rows = (uint64_t)wanted_records(core, number);
   pthread_mutex_unlock(&core->log.lock);
   return rows;
 }
 
 /* 0: memory is full. */
-static int use(emb_store *store, struct piece *p) {
+static int use_piece(emb_store *store, struct piece *p) {
   struct core *core = &store->core;
   const struct layout *l = &core->layout;
   struct use u = {.store = store, .piece = p};
@@ -532,8 +532,8 @@ static uint32_t pages_to_read(const struct core *core,
 
 /* Prepares requests for the next items, for at most so many bytes.  *full: no
 ** frame is left. */
-static uint32_t gather(emb_store *store, struct piece *pieces, size_t bytes,
-                       int *full) {
+static uint32_t gather_pieces(emb_store *store, struct piece *pieces,
+                              size_t bytes, int *full) {
   struct warm *w = warm_of(store);
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -573,7 +573,7 @@ static uint32_t gather(emb_store *store, struct piece *pieces, size_t bytes,
 }
 
 /* Reads them all.  0: the queue is of no more use. */
-static int fetch(emb_store *store, struct piece *pieces, uint32_t n) {
+static int fetch_pieces(emb_store *store, struct piece *pieces, uint32_t n) {
   struct warm *w = warm_of(store);
   struct env *env = store->core.env;
   struct env_io *list[WARM_REQUESTS];
@@ -606,17 +606,17 @@ static void read_some(emb_store *store, size_t bytes) {
     if (!w->words) {
       hot__close(&w->hot);
     } else if (!next_block(store)) {
-      stop(store, 1);
+      warm_stop(store, 1);
       return;
     }
   }
-  uint32_t n = gather(store, pieces, bytes, &full);
-  int good = n ? fetch(store, pieces, n) : 1;
+  uint32_t n = gather_pieces(store, pieces, bytes, &full);
+  int good = n ? fetch_pieces(store, pieces, n) : 1;
   for (uint32_t i = 0; i < n; i++) {
-    full |= !use(store, &pieces[i]);
+    full |= !use_piece(store, &pieces[i]);
   }
   if (full || !good || (w->next == w->count && !w->hot.file)) {
-    stop(store, 0);
+    warm_stop(store, 0);
   }
 }
 
@@ -644,8 +644,8 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
   uint64_t others = rest ? pages - w->seen_pages : 0; /* since the last piece */
   uint64_t most = others ? 1 + others / PAGES_OF_GETS : WARM_DEPTH;
   w->seen_pages = pages;
-  if (!w->planned && !plan(store)) {
-    stop(store, 1);
+  if (!w->planned && !warm_plan(store)) {
+    warm_stop(store, 1);
   } else {
     read_some(store, (size_t)(most < WARM_DEPTH ? most : WARM_DEPTH) *
                          core->layout.extent_bytes);
@@ -769,7 +769,7 @@ static void warm_leave(emb_store *store) {
 static void warm_free(emb_store *store) {
   struct warm *w = warm_of(store);
   if (w->planned) {
-    stop(store, 0);
+    warm_stop(store, 0);
   }
   pthread_mutex_destroy(&w->lock);
 }

@@ -35,7 +35,7 @@ void ivf__form_base(struct ivf_form *form, float typical) {
 /* ---- vectors as they are compared ---------------------------------------- */
 
 /* The transform of p elements, a power of two; of length 1. */
-static void hadamard(float *x, uint32_t p) {
+static void hadamard_transform(float *x, uint32_t p) {
   for (uint32_t half = 1; half < p; half *= 2) {
     for (uint32_t i = 0; i < p; i += 2 * half) {
       for (uint32_t j = i; j < i + half; j++) {
@@ -63,9 +63,9 @@ static void ivf_turn(float *x, uint32_t dim) {
       uint64_t signs = hash_mix((round << 32) + i / 64 + 1);
       x[i] = signs >> (i % 64) & 1 ? -x[i] : x[i];
     }
-    hadamard(x, p);
+    hadamard_transform(x, p);
     if (p < dim) {
-      hadamard(x + dim - p, p);
+      hadamard_transform(x + dim - p, p);
     }
   }
 }
@@ -104,7 +104,7 @@ static uint8_t mark_at_least(const struct ivf_form *form, float x, int up) {
   return mark < 255 ? (uint8_t)mark : 255;
 }
 
-static float largest(const float *x, uint32_t n) {
+static float largest_element(const float *x, uint32_t n) {
   float most = 0;
   for (uint32_t i = 0; i < n; i++) {
     float size = fabsf(x[i]);
@@ -127,7 +127,7 @@ static float length_of(const float *x, uint32_t n, float *sum) {
 float ivf__mark_size(const struct ivf_form *form, const float *residual) {
   float sum;
   return form->bits == 1 ? length_of(residual, form->dim, &sum)
-                         : largest(residual, form->dim);
+                         : largest_element(residual, form->dim);
 }
 
 /* ---- codes --------------------------------------------------------------- */
@@ -169,7 +169,7 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
     marks[0] = mark_at_least(form, f, 0);
     marks[1] = mark_at_least(form, length, 0);
   } else {
-    marks[0] = mark_at_least(form, largest(residual, form->dim), 1);
+    marks[0] = mark_at_least(form, largest_element(residual, form->dim), 1);
     scale = 1 / ivf_mark(form, marks[0]);
   }
   memset(words, 0, ivf_code_bytes(form));
@@ -185,7 +185,7 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
 /* Two products of 255 and 64 fit into 16 bits, of 15 and 127 anyway. */
 int32_t ivf__round_query(const struct ivf_form *form, const float *q,
                          int8_t *to, float *step) {
-  float most = largest(q, form->dim);
+  float most = largest_element(q, form->dim);
   float high = form->bits == 8 ? 64 : 127;
   float scale = most > 0 ? high / most : 0;
   uint32_t all = form->bits ? form->words * (32 / form->bits) : 0;

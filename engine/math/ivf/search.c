@@ -170,7 +170,7 @@ static int make_found(struct ivf_search *search, size_t room) {
 
 /* ---- a list -------------------------------------------------------------- */
 
-static int admits(const struct ivf_asked *asked, int64_t key) {
+static int admits_key(const struct ivf_asked *asked, int64_t key) {
   return !asked->admits || asked->admits(asked->arg, key);
 }
 
@@ -236,7 +236,7 @@ static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
     }
     for (; live && search->n < search->room; live &= live - 1) {
       int64_t key = keys[__builtin_ctz(live)];
-      if (asked->admitted || admits(asked, key)) {
+      if (asked->admitted || admits_key(asked, key)) {
         search->found[search->n++] =
             (struct ivf_candidate){search->scores[number], 0, key};
       }
@@ -301,7 +301,7 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
     for (below &= live; below; below &= below - 1) {
       uint32_t slot = (uint32_t)__builtin_ctz(below);
       int64_t key = lists_keys(lists, b)[slot];
-      if (to[slot] < *limit && (asked->admitted || admits(asked, key))) {
+      if (to[slot] < *limit && (asked->admitted || admits_key(asked, key))) {
         search->found[search->n++] = (struct ivf_candidate){to[slot], 0, key};
         if (search->n == search->room) {
           *limit = keep_nearest(search, asked->most);

@@ -15,7 +15,7 @@
 
 #define LANES 8
 
-static float element(const float *vector, uint32_t i) {
+static float vector_element(const float *vector, uint32_t i) {
   float x;
   memcpy(&x, vector + i, sizeof x);
   return x;
@@ -26,31 +26,33 @@ static double lanes_sum(const double lane[LANES]) {
          ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-static double product(const float *a, const float *b, uint32_t dim) {
+static double dot_product(const float *a, const float *b, uint32_t dim) {
   double lane[LANES] = {0};
   uint32_t i = 0;
   for (; i + LANES <= dim; i += LANES) {
     for (uint32_t j = 0; j < LANES; j++) {
-      lane[j] += (double)element(a, i + j) * (double)element(b, i + j);
+      lane[j] +=
+          (double)vector_element(a, i + j) * (double)vector_element(b, i + j);
     }
   }
   for (; i < dim; i++) {
-    lane[0] += (double)element(a, i) * (double)element(b, i);
+    lane[0] += (double)vector_element(a, i) * (double)vector_element(b, i);
   }
   return lanes_sum(lane);
 }
 
-static double euclidean(const float *a, const float *b, uint32_t dim) {
+static double euclidean_distance(const float *a, const float *b, uint32_t dim) {
   double lane[LANES] = {0};
   uint32_t i = 0;
   for (; i + LANES <= dim; i += LANES) {
     for (uint32_t j = 0; j < LANES; j++) {
-      double d = (double)element(a, i + j) - (double)element(b, i + j);
+      double d =
+          (double)vector_element(a, i + j) - (double)vector_element(b, i + j);
       lane[j] += d * d;
     }
   }
   for (; i < dim; i++) {
-    double d = (double)element(a, i) - (double)element(b, i);
+    double d = (double)vector_element(a, i) - (double)vector_element(b, i);
     lane[0] += d * d;
   }
   return sqrt(lanes_sum(lane));
@@ -59,16 +61,16 @@ static double euclidean(const float *a, const float *b, uint32_t dim) {
 int emb_distance(int metric, const float *a, const float *b, uint32_t dim,
                  double *distance) {
   if (metric == EMB_L2) {
-    *distance = euclidean(a, b, dim);
+    *distance = euclidean_distance(a, b, dim);
     return 1;
   }
-  double ab = product(a, b, dim);
+  double ab = dot_product(a, b, dim);
   if (metric == EMB_DOT) {
     *distance = -ab;
     return 1;
   }
   /* A sum of squares is below 1e83, so that the product of two fits. */
-  double norms = sqrt(product(a, a, dim) * product(b, b, dim));
+  double norms = sqrt(dot_product(a, a, dim) * dot_product(b, b, dim));
   if (norms == 0) {
     return 0;
   }

@@ -75,7 +75,7 @@ double init_largest(const struct init *init) {
 /* ---- random numbers ----------------------------------------------------- */
 
 /* SplitMix64's output for a state. */
-static uint64_t mix(uint64_t z) {
+static uint64_t splitmix_output(uint64_t z) {
   z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
   z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
   return z ^ (z >> 31);
@@ -88,7 +88,7 @@ static void fill_bits(uint64_t state, uint32_t first,
                       uint32_t bits[init_BLOCK]) {
   uint64_t at = state + (first / 2 + 1) * UINT64_C(0x9e3779b97f4a7c15);
   for (int i = 0; i < init_BLOCK; i += 2) {
-    uint64_t random = mix(at);
+    uint64_t random = splitmix_output(at);
     bits[i] = (uint32_t)random;
     bits[i + 1] = (uint32_t)(random >> 32);
     at += UINT64_C(0x9e3779b97f4a7c15);
@@ -97,13 +97,13 @@ static void fill_bits(uint64_t state, uint32_t first,
 
 /* The middle of interval `bits` of 2^32 equal ones from 0 to 1, by way of
 ** int32, which processors convert faster.  Exact. */
-static double unit(uint32_t bits) {
+static double unit_interval(uint32_t bits) {
   return ((double)(int32_t)(bits ^ 0x80000000u) + (0x1p31 + 0.5)) * 0x1p-32;
 }
 
 /* The value below which a standard normal number is with probability u, by
 ** the algorithm of P. J. Acklam (2003). */
-static double quantile(double u) {
+static double normal_quantile(double u) {
   static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,
                              -2.759285104469687e+02, 1.383577518672690e+02,
                              -3.066479806614716e+01, 2.506628277459239e+00};
@@ -138,16 +138,16 @@ static double quantile(double u) {
 /* The random word of an element to its value. */
 static float uniform_of(const struct init *init, uint32_t bits) {
   float low = (float)init->low, high = (float)init->high;
-  float x = (float)(init->low + (init->high - init->low) * unit(bits));
+  float x = (float)(init->low + (init->high - init->low) * unit_interval(bits));
   x = x < low ? low : x; /* rounding to float32 may step over an end */
   return x > high ? high : x;
 }
 static float normal_of(const struct init *init, uint32_t bits) {
-  return (float)(init->mean + init->std * quantile(unit(bits)));
+  return (float)(init->mean + init->std * normal_quantile(unit_interval(bits)));
 }
 static float truncated_of(const struct init *init, uint32_t bits) {
-  double u = BELOW_TWO + (1 - 2 * BELOW_TWO) * unit(bits);
-  return (float)(init->mean + init->std * quantile(u));
+  double u = BELOW_TWO + (1 - 2 * BELOW_TWO) * unit_interval(bits);
+  return (float)(init->mean + init->std * normal_quantile(u));
 }
 
 static inline __attribute__((always_inline)) void

@@ -77,7 +77,7 @@ void optim_init(const struct optim *optim, uint32_t dim, const float *vector,
 /* ---- what a row has once ------------------------------------------------ */
 
 /* beta^step, by squaring: no function of the host's libm. */
-static double power(double beta, uint64_t step) {
+static double beta_power(double beta, uint64_t step) {
   double result = 1;
   for (; step; step /= 2) {
     if (step & 1) {
@@ -88,8 +88,8 @@ static double power(double beta, uint64_t step) {
   return result;
 }
 
-static float correction(float before, double beta, uint64_t step) {
-  return (float)(step ? 1 - power(beta, step)
+static float bias_correction(float before, double beta, uint64_t step) {
+  return (float)(step ? 1 - beta_power(beta, step)
                       : (double)before * beta + (1 - beta));
 }
 
@@ -212,8 +212,8 @@ static void optim_prepare(const struct optim_job *job, struct optim_factors *k,
     k->scale = norm > optim->clip_norm ? (float)(optim->clip_norm / norm) : 1;
   }
   if (optim->kind == OPTIM_ADAM || optim->kind == OPTIM_AMSGRAD) {
-    head[0] = correction(head[0], optim->beta1, job->step->step);
-    head[1] = correction(head[1], optim->beta2, job->step->step);
+    head[0] = bias_correction(head[0], optim->beta1, job->step->step);
+    head[1] = bias_correction(head[1], optim->beta2, job->step->step);
     k->lr = k->lr / head[0];
     k->root = (float)(1 / sqrt((double)head[1]));
   } else if (optim->kind == OPTIM_ROWWISE_ADAGRAD) {
@@ -239,7 +239,7 @@ static void optim_put_back(const struct optim_job *job,
   }
 }
 
-static int variant(const struct optim *optim) {
+static int optim_variant(const struct optim *optim) {
   return optim->kind == OPTIM_RMSPROP ? optim->momentum > 0
                                       : optim->nesterov > 0;
 }
@@ -253,7 +253,7 @@ static int optim_work(const struct optim_job *job, size_t first,
   struct optim_part part;
   int bad;
   set_part(&part, job, first, &room);
-  bad = optim->form->apply(optim->kind, variant(optim), &part);
+  bad = optim->form->apply(optim->kind, optim_variant(optim), &part);
   if (job->half && !bad) {
     bad = to_half(optim, room.half, room.w, part.n, first, job->step);
   }

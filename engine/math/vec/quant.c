@@ -30,7 +30,7 @@ static uint32_t group_size(enum quant_type type, uint32_t dim) {
   return type == QUANT_INT8 ? dim : QUANT_GROUP;
 }
 
-static double levels(enum quant_type type) {
+static double quant_levels(enum quant_type type) {
   return type == QUANT_INT8 ? 255 : 15;
 }
 
@@ -142,7 +142,7 @@ static void unpack_codes(enum quant_type type, const uint8_t *from, uint32_t n,
 
 static int encode_group(enum quant_type type, const float *x, uint32_t n,
                         uint8_t *to) {
-  double top = levels(type), low, inverse;
+  double top = quant_levels(type), low, inverse;
   struct range range;
   float scale;
   if (!find_range(x, n, &range)) {

@@ -16,7 +16,7 @@
 #define SOME 32
 
 /* The clients of an owner. */
-static size_t list(emb_store *store, emb_client *clients, size_t max) {
+static size_t list_clients(emb_store *store, emb_client *clients, size_t max) {
   struct env *env = store->core.env;
   struct server_client some[SOME], *rows = some, *more = NULL;
   size_t room = SOME, n = server__clients(store->remote.server, some, SOME);
@@ -58,7 +58,7 @@ size_t server__list_clients(emb_store *store, emb_client *clients, size_t max) {
     progress_of_owner(store, owner.call, sizeof owner.call);
     if (store->remote.server) {
       owner.calls = server__calls(store->remote.server);
-      n += list(store, max ? clients + 1 : NULL, max ? max - 1 : 0);
+      n += list_clients(store, max ? clients + 1 : NULL, max ? max - 1 : 0);
     }
   } else if (!route__is_owned(store, &owner.process)) {
     return 0;

@@ -45,7 +45,7 @@ static void copy_name(char *to, size_t room, const char *from, size_t n) {
 /* Enough of a commit to find it. */
 #define COMMIT_DIGITS 12
 
-static void describe(const struct greeting *head, char *to, size_t room) {
+static void greeting_text(const struct greeting *head, char *to, size_t room) {
   char version[GREETING_VERSION_BYTES], commit[COMMIT_DIGITS + 1];
   if (head->protocol <= OLD_PROTOCOL) {
     snprintf(to, room, "an older emb (protocol %u)", head->protocol);
@@ -61,8 +61,8 @@ int hello__refuse(emb_err *err, const char *dir, const char *owner_name,
                   int is_same, const struct greeting *owner,
                   const struct greeting *client) {
   char there[128], here[128];
-  describe(owner, there, sizeof there);
-  describe(client, here, sizeof here);
+  greeting_text(owner, there, sizeof there);
+  greeting_text(client, here, sizeof here);
   return err_set(
       err, EMB_CANTOPEN,
       "%s: %s owns the table with %s, this %s has %s, which it "

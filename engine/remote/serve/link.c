@@ -332,7 +332,7 @@ void link__close(emb_session *s) {
 /* ---- losing -------------------------------------------------------------- */
 
 /* The owner has gone.  was_begun: it may have carried the present call out. */
-static int lose(emb_session *s, int call, int was_begun) {
+static int link_lost(emb_session *s, int call, int was_begun) {
   int was_used = s->link->is_used || was_begun;
   struct link *link = s->link;
   const struct shape *shape = &shapes[call];
@@ -404,7 +404,7 @@ static int make_absolute(emb_session *s, struct asking *a,
 }
 
 /* The request's words, and how long it and its answer are. */
-static int measure(struct link *link, struct asking *a) {
+static int request_measure(struct link *link, struct asking *a) {
   shape__words(a->shape, a->args, a->words);
   shape__request(a->shape, &link->units, a->words, a->args, &a->in);
   shape__answer(a->shape, &link->units, a->words, a->args, &a->out);
@@ -442,7 +442,7 @@ static void give_back(emb_session *s, struct asking *a) {
   }
 }
 
-static void fill(emb_session *s, struct asking *a, uint64_t object) {
+static void request_fill(emb_session *s, struct asking *a, uint64_t object) {
   struct link_request *q = a->request;
   int paths = 0;
   q->call = (uint32_t)a->call;
@@ -488,7 +488,7 @@ static int lend_request(emb_session *s, struct asking *a) {
   os = env->peer_send(env, s->link->peer, &message);
   return os == 0        ? EMB_OK
          : os == EAGAIN ? does_not_answer(s, &s->link->owner)
-                        : lose(s, a->call, 0);
+                        : link_lost(s, a->call, 0);
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -597,7 +597,7 @@ static int doubt_owner(emb_session *s, int call, uint64_t waited_us) {
   uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
   (void)link__lock_of(s->store, &state, &holder, NULL);
   if (state == ENV_LOCK_FREE && turn != SLOT_ANSWERED) {
-    return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
+    return link_lost(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
   }
   if (turn != SLOT_ANSWERED) {
     patience_spend(s, owner.process, waited_us);
@@ -663,7 +663,7 @@ static int await_answer(emb_session *s, int call) {
     }
     if (turn == SLOT_LEFT &&
         atomic_load_explicit(&slot->left, memory_order_acquire)) {
-      return lose(s, call, 0);
+      return link_lost(s, call, 0);
     }
     if (turn == SLOT_QUESTION) {
       answer_question(s);
@@ -680,7 +680,7 @@ static int await_answer(emb_session *s, int call) {
       if (turn == SLOT_ANSWERED) {
         continue;
       }
-      return lose(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
+      return link_lost(s, call, turn != SLOT_ASKED && turn != SLOT_LEFT);
     }
     uint64_t now = env->now_us(env);
     listen_to_owner(s, call, &w, now);
@@ -703,7 +703,7 @@ static int await_answer(emb_session *s, int call) {
 /* ---- the answer ---------------------------------------------------------- */
 
 /* Where an argument came in the answer; NULL: it was not asked for. */
-static const void *answered(const struct asking *a, size_t at) {
+static const void *answer_at(const struct asking *a, size_t at) {
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
     if (a->shape->args[i].at == at && a->out.length[i]) {
       return a->answer + a->out.at[i];
@@ -713,9 +713,9 @@ static const void *answered(const struct asking *a, size_t at) {
 }
 
 /* How much of an array has come. */
-static size_t came(const struct asking *a, int i) {
+static size_t answer_bytes(const struct asking *a, int i) {
   const struct arg_shape *arg = &a->shape->args[i];
-  const void *filled = arg->filled ? answered(a, arg->filled) : NULL;
+  const void *filled = arg->filled ? answer_at(a, arg->filled) : NULL;
   size_t n, all = a->out.length[i];
   if (!filled) {
     return all;
@@ -725,11 +725,11 @@ static size_t came(const struct asking *a, int i) {
   return of && n < of ? all / of * n : all;
 }
 
-static void take(const struct asking *a) {
+static void answer_take(const struct asking *a) {
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
     if (a->shape->args[i].kind == SHAPE_OUT && a->words[i]) {
       memcpy(shape__pointer(a->args, &a->shape->args[i]),
-             a->answer + a->out.at[i], came(a, i));
+             a->answer + a->out.at[i], answer_bytes(a, i));
     }
   }
 }
@@ -742,7 +742,7 @@ static void keep_for_later(emb_session *s, struct asking *a) {
     const struct arg_shape *arg = &a->shape->args[i];
     t->to[i] = arg->kind == SHAPE_LATER ? shape__pointer(a->args, arg) : NULL;
   }
-  take(a); /* the ticket */
+  answer_take(a); /* the ticket */
   t->memory = a->lent[1];
   a->lent[1].base = NULL;
 }
@@ -767,7 +767,7 @@ static void read_answer(emb_session *s, struct asking *a, uint64_t *result) {
   if (code == EMB_OK && has_later(a->shape)) {
     keep_for_later(s, a);
   } else if (code == EMB_OK || (is_end && code != EMB_INTERRUPT)) {
-    take(a);
+    answer_take(a);
   }
 }
 
@@ -800,7 +800,7 @@ int link__ask(emb_session *s, int call, uint64_t object, void *args,
   if (rc) {
     return rc;
   }
-  if (measure(link, &a)) {
+  if (request_measure(link, &a)) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
   a.request_bytes = sizeof(struct link_request) + a.in.bytes;
@@ -812,7 +812,7 @@ int link__ask(emb_session *s, int call, uint64_t object, void *args,
   if (rc) {
     return rc;
   }
-  fill(s, &a, object);
+  request_fill(s, &a, object);
   rc = a.is_lent ? lend_request(s, &a) : EMB_OK;
   if (!rc) {
     slot->request_bytes = (uint32_t)a.request_bytes;

@@ -100,8 +100,8 @@ static int ticket_outcome(emb_session *s, struct remote_ticket *t) {
   return code;
 }
 
-static int synchronize(emb_session *s, int call, int kind, uint64_t ticket,
-                       uint64_t *ended) {
+static int synchronize_tickets(emb_session *s, int call, int kind,
+                               uint64_t ticket, uint64_t *ended) {
   struct remote_ticket *t = tickets_find(s, kind, ticket);
   uint64_t number, which = 0;
   int rc;
@@ -134,14 +134,14 @@ static int synchronize(emb_session *s, int call, int kind, uint64_t ticket,
 
 int served_prefetch_synchronize(emb_session *session, uint64_t ticket,
                                 uint64_t *ended) {
-  return synchronize(session, CALL_prefetch_synchronize, JOB_READ, ticket,
-                     ended);
+  return synchronize_tickets(session, CALL_prefetch_synchronize, JOB_READ,
+                             ticket, ended);
 }
 
 int served_write_back_synchronize(emb_session *session, uint64_t ticket,
                                   uint64_t *ended) {
-  return synchronize(session, CALL_write_back_synchronize, JOB_WRITE, ticket,
-                     ended);
+  return synchronize_tickets(session, CALL_write_back_synchronize, JOB_WRITE,
+                             ticket, ended);
 }
 
 size_t served_tickets(const emb_session *session, size_t *write_backs) {

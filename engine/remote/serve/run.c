@@ -354,9 +354,9 @@ static void set_session(struct runner *run, const struct shape *shape,
 }
 
 /* The call has opened something, unless its code says that it has not. */
-static uint64_t opened(struct runner *run, int call, const struct shape *shape,
-                       const union args *args, struct run_object *object,
-                       uint64_t code) {
+static uint64_t keep_opened(struct runner *run, int call,
+                            const struct shape *shape, const union args *args,
+                            struct run_object *object, uint64_t code) {
   const struct arg_shape *made = shape__find(shape, SHAPE_OPEN);
   if (code) {
     return code;
@@ -421,7 +421,7 @@ int run__request(struct runner *run, const struct run_memory *m,
     return rc;
   }
   if (object && shape->object == OF_SESSION) {
-    *result = opened(run, call, shape, &a.args, object, *result);
+    *result = keep_opened(run, call, shape, &a.args, object, *result);
   } else if (object && !(shape->flags & SHAPE_CODE && *result)) {
     note_object(run, call, &a.args, object);
   }

@@ -4,7 +4,7 @@
 ** the first to the last; see server.h.
 **
 ** Clients come in welcome.c, and are served in serving.c.  Here those that have
-** ended are freed [sweep], and the server itself begins and ends.
+** ended are freed [server_sweep], and the server itself begins and ends.
 */
 #include "server.h"
 
@@ -98,7 +98,7 @@ static struct serving *take_clients(struct server *server) {
 }
 
 /* For the hub: frees those that have ended, and wakes those that are to. */
-static uint64_t sweep(struct hub_server *hub) {
+static uint64_t server_sweep(struct hub_server *hub) {
   struct server *server = (struct server *)(void *)hub;
   struct env *env = server->env;
   uint64_t wait = UINT64_MAX;
@@ -142,7 +142,7 @@ static uint64_t sweep(struct hub_server *hub) {
 }
 
 /* For the hub. */
-static void heard(void *tag, int what) {
+static void server_receive(void *tag, int what) {
   struct serving *v = tag;
   if (what & ENV_WATCH_GONE) {
     atomic_store(&v->gone, 1);
@@ -160,8 +160,8 @@ static void heard(void *tag, int what) {
 
 static const struct hub_calls server_calls_of_hub = {
     .accepted = welcome__accept,
-    .heard = heard,
-    .sweep = sweep,
+    .heard = server_receive,
+    .sweep = server_sweep,
     .idle = sweep_strangers,
 };
 

@@ -110,7 +110,7 @@ int serving__interrupted(void *arg) {
 }
 
 /* Asks the client, which waits for an answer to its call. */
-static uint32_t question(struct serving *v, uint32_t asked, uint32_t what) {
+static uint32_t client_ask(struct serving *v, uint32_t asked, uint32_t what) {
   struct env *env = v->server->env;
   uint64_t start = env->now_us(env);
   v->slot->question = asked;
@@ -132,14 +132,14 @@ static uint32_t question(struct serving *v, uint32_t asked, uint32_t what) {
 
 /* For emb_session_blocks. */
 static int serving_blocks(void *arg, int what) {
-  return question(arg, QUESTION_BLOCKS, (uint32_t)what) != 0;
+  return client_ask(arg, QUESTION_BLOCKS, (uint32_t)what) != 0;
 }
 
 /* For emb_verify. */
 void serving__report(void *arg, const char *line) {
   struct serving *v = arg;
   snprintf(v->slot->text, sizeof v->slot->text, "%s", line);
-  question(v, QUESTION_REPORT, 0);
+  client_ask(v, QUESTION_REPORT, 0);
 }
 
 /* kept was allocated before the call: what is written to must stay. */
@@ -289,7 +289,7 @@ static void follow_client(struct serving *v) {
 /* It has had nothing to do for long: its thread may end, and the client's next
 ** message starts another.  Who asks sets the turn and then looks whether the
 ** session is parked; this is the other way round, so one of the two sees it. */
-static int park(struct serving *v, uint32_t turn) {
+static int session_park(struct serving *v, uint32_t turn) {
   struct link_slot *slot = v->slot;
   atomic_store(&v->parked, SERVING_PARKED);
   atomic_store(&slot->parked, 1);
@@ -331,7 +331,7 @@ static int serve_session(struct serving *v) {
                                         PROCESS_SERVING, PARK_US);
       if (!v->run.moment && env->now_us(env) - idle_us >= keeps) {
         env->discard(env, v->copy, SLOT_DATA_BYTES);
-        if (park(v, turn)) {
+        if (session_park(v, turn)) {
           return 1;
         }
       }

@@ -255,8 +255,8 @@ void shape__numbers(const struct shape *shape, const uint64_t *words,
 }
 
 /* Adds an array to the extent. */
-static void extend(struct extent_of *extent, int arg, uint64_t elements,
-                   size_t bytes) {
+static void extent_add(struct extent_of *extent, int arg, uint64_t elements,
+                       size_t bytes) {
   size_t length;
   if (extent->bytes == SIZE_MAX ||
       __builtin_mul_overflow(elements, bytes, &length) ||
@@ -277,17 +277,17 @@ void shape__request(const struct shape *shape, const struct units *units,
     const struct arg_shape *arg = &shape->args[i];
     switch (arg->kind) {
     case SHAPE_IN:
-      extend(extent, i, words[i] ? shape__count(args, arg) : 0,
-             unit_bytes(arg, units, args));
+      extent_add(extent, i, words[i] ? shape__count(args, arg) : 0,
+                 unit_bytes(arg, units, args));
       break;
     case SHAPE_TEXT:
-      extend(extent, i, words[i], 1);
+      extent_add(extent, i, words[i], 1);
       break;
     case SHAPE_FILTER:
-      extend(extent, i, words[i], sizeof(uint64_t));
+      extent_add(extent, i, words[i], sizeof(uint64_t));
       break;
     case SHAPE_SPAN:
-      extend(extent, i, 1, arg->bytes);
+      extent_add(extent, i, 1, arg->bytes);
       break;
     default:
       break;
@@ -302,7 +302,8 @@ void shape__answer(const struct shape *shape, const struct units *units,
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
     const struct arg_shape *arg = &shape->args[i];
     if ((arg->kind == SHAPE_OUT || arg->kind == SHAPE_LATER) && words[i]) {
-      extend(extent, i, shape__count(args, arg), unit_bytes(arg, units, args));
+      extent_add(extent, i, shape__count(args, arg),
+                 unit_bytes(arg, units, args));
     }
   }
 }

@@ -186,8 +186,8 @@ static int make_link_slot(struct serving *v, int readonly, emb_err *err) {
   return rc;
 }
 
-static void greet(struct serving *v, struct hello *hello,
-                  const struct env_message *message) {
+static void client_handshake(struct serving *v, struct hello *hello,
+                             const struct env_message *message) {
   struct server *server = v->server;
   struct env *env = server->env;
   struct welcome welcome;
@@ -285,8 +285,8 @@ union incoming {
 };
 
 /* A first message, of n bytes. */
-static void meet(struct serving *v, union incoming *in, size_t n,
-                 struct env_message *message) {
+static void message_receive(struct serving *v, union incoming *in, size_t n,
+                            struct env_message *message) {
   int is_other = hello__is_other(in, n);
   int is_hello =
       is_other || (n == sizeof in->hello && in->signal.kind == MESSAGE_HELLO);
@@ -295,7 +295,7 @@ static void meet(struct serving *v, union incoming *in, size_t n,
   } else if (is_other) {
     turn_away(v, &in->hello.head);
   } else {
-    greet(v, &in->hello, message);
+    client_handshake(v, &in->hello, message);
   }
 }
 
@@ -317,7 +317,7 @@ void welcome__hear(struct serving *v) {
     struct env_message pong = {.bytes = &in.signal, .n = sizeof in.signal};
     (void)env->peer_send(env, v->peer, &pong);
   } else if (!v->server) {
-    meet(v, &in, n, &message);
+    message_receive(v, &in, n, &message);
   } else if (kind == MESSAGE_LOAN && v->slot && is_loan(&message)) {
     take_loan(v, &message);
     return;

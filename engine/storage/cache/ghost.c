@@ -74,7 +74,7 @@ static void ghost_push(struct ghosts *ghosts, uint32_t i) {
   ghosts->newest = i;
 }
 
-static void pull(struct ghosts *ghosts, uint32_t i) {
+static void ghost_pull(struct ghosts *ghosts, uint32_t i) {
   const struct ghost_entry *entry = &ghosts->entries[i - 1];
   *(entry->older ? &ghosts->entries[entry->older - 1].newer : &ghosts->oldest) =
       entry->newer;
@@ -86,7 +86,7 @@ static void ghost_drop(struct ghosts *ghosts, uint32_t *at) {
   uint32_t i = *at;
   emb_assert(i && i <= ghosts->made && ghosts->count > 0);
   *at = ghosts->entries[i - 1].chain;
-  pull(ghosts, i);
+  ghost_pull(ghosts, i);
   ghosts->entries[i - 1].chain = ghosts->free;
   ghosts->free = i;
   ghosts->count--;
@@ -102,7 +102,7 @@ static void drop_one(struct ghosts *ghosts) {
       return;
     }
     entry->freq--;
-    pull(ghosts, i);
+    ghost_pull(ghosts, i);
     ghost_push(ghosts, i);
   }
 }

@@ -19,7 +19,7 @@ struct dead {
   uint64_t count;
   const struct checkpoint *checkpoint;
   struct core *core;
-  uint64_t tail; /* set by seal() */
+  uint64_t tail; /* set by seal_log */
   emb_err *err;
 };
 
@@ -82,7 +82,7 @@ static int is_stopped(void *arg) {
 
 /* The index file's entries are written: what they name becomes durable, before
 ** it lists the extents, so that it lists all up to the tail. */
-static int seal(void *arg, uint64_t *tail) {
+static int seal_log(void *arg, uint64_t *tail) {
   struct dead *dead = arg;
   int rc = core_flush_all(dead->core, !EMB_SEED(SEED_CHECKPOINT_NOT_SYNCED),
                           &dead->tail, dead->err);
@@ -188,7 +188,7 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
                     struct checkpoint *checkpoint, int clean, emb_err *err) {
   struct manifest m = checkpoint->manifest;
   struct dead dead = {NULL, 0, checkpoint, core, 0, err};
-  const struct dump_calls calls = {is_dead, is_stopped, seal, &dead};
+  const struct dump_calls calls = {is_dead, is_stopped, seal_log, &dead};
   uint64_t version = atomic_load(&core->version);
   int rc = checkpoint_start(core, checkpoint, &m.replay, err);
   if (rc) {

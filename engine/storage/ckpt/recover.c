@@ -59,7 +59,7 @@ static int check_manifest(struct recovery *r) {
 
 /* ---- 2: extents beyond the checkpoint ---------------------------------- */
 
-static int listed(const struct log *log, uint64_t number) {
+static int extent_is_listed(const struct log *log, uint64_t number) {
   return number >= log->first &&
          number <= atomic_load(&log->tail) >> log->layout->extent_bits &&
          extent_phys(log_extent(log, number)) != EXTENT_NOWHERE;
@@ -120,7 +120,7 @@ static int find_extents(struct recovery *r) {
     uint64_t page = page_number(l, r->buffer, core->salt);
     uint64_t number = page >> l->extent_bits;
     if ((page & (l->extent_pages - 1)) == 0 && number >= floor &&
-        number - floor < LOG_SPAN_MAX && !listed(log, number) &&
+        number - floor < LOG_SPAN_MAX && !extent_is_listed(log, number) &&
         page_valid(l, r->buffer, core->salt, page)) {
       rc = add_found(r, &found, &room, count);
       if (!rc) {
@@ -135,7 +135,7 @@ static int find_extents(struct recovery *r) {
   ** was written but something before it was not. */
   uint64_t expected = floor;
   for (size_t i = 0; !rc && i < count; i++) {
-    while (listed(log, expected)) {
+    while (extent_is_listed(log, expected)) {
       expected++;
     }
     if (found[i].number == expected && expected - log->first < LOG_SPAN_MAX) {
@@ -264,8 +264,8 @@ static int survey_beyond(struct recovery *r, uint64_t page, const char *bytes,
   return EMB_OK;
 }
 
-static int survey(struct recovery *r, uint64_t page, const char *bytes,
-                  int valid) {
+static int survey_page(struct recovery *r, uint64_t page, const char *bytes,
+                       int valid) {
   if (r->end) {
     return survey_beyond(r, page, bytes, valid);
   }
@@ -418,7 +418,7 @@ static int replay_log(struct recovery *r) {
   }
   uint64_t limit = ((atomic_load(&log->tail) >> core->layout.extent_bits) + 1)
                    << core->layout.extent_bits;
-  rc = for_pages(r, m->replay, limit, survey);
+  rc = for_pages(r, m->replay, limit, survey_page);
   if (rc) {
     return rc;
   }
@@ -447,7 +447,7 @@ static int has_file_slots(const struct recovery *r) {
   const struct manifest *m = r->manifest;
   uint64_t end = (m->tail - 1) >> l->extent_bits;
   for (uint64_t e = m->replay >> l->extent_bits; e <= end; e++) {
-    if (!listed(&r->core->log, e)) {
+    if (!extent_is_listed(&r->core->log, e)) {
       return 0;
     }
   }
@@ -456,7 +456,7 @@ static int has_file_slots(const struct recovery *r) {
 
 /* The last transaction was prepared, and had not been decided when the manifest
 ** was written: it is not part of the checkpoint. */
-static uint64_t undecided(const struct recovery *r) {
+static uint64_t undecided_txn(const struct recovery *r) {
   const struct seen_txn *last =
       r->txn_count ? &r->txns[r->txn_count - 1] : NULL;
   return last && last->complete && last->synced && !last->aborted &&
@@ -475,12 +475,12 @@ static int complete_checkpoint(struct recovery *r) {
     return EMB_OK;
   }
   int rc = has_file_slots(r) ? EMB_OK : find_extents(r);
-  rc = rc ? rc : for_pages(r, m->replay, m->tail, survey);
+  rc = rc ? rc : for_pages(r, m->replay, m->tail, survey_page);
   if (rc) {
     return rc;
   }
   r->end = m->tail;
-  r->in_doubt = undecided(r);
+  r->in_doubt = undecided_txn(r);
   rc = for_pages(r, m->replay, m->tail, recover_apply);
   r->in_doubt = 0;
   return rc;

@@ -6,7 +6,7 @@
 **   2  extents that were written after it: the checksum of a first page shows
 **      which extent a file slot holds                        [find_extents]
 **   3  first pass over the pages from `replay` on: where the log ends, and
-**      which transactions are complete, undone or in doubt    [survey]
+**      which transactions are complete, undone or in doubt    [survey_page]
 **   4  second pass: applies records and deletions; of all records of a key the
 **      highest address wins                                   [recover_apply]
 **

@@ -23,7 +23,7 @@ struct head {
   uint64_t keys; /* in it */
 };
 
-static int counts(const struct core *core) {
+static int counts_requests(const struct core *core) {
   return admission_counts(&core->admission) && !core->temporary;
 }
 
@@ -65,7 +65,7 @@ static int seen_save(struct core *core, struct epoch_slot *slot, emb_err *err) {
   char path[PATH_BYTES], to[PATH_BYTES];
   const size_t bytes = (BLOCKS_BUFFER + 1) * sizeof(struct block);
   (void)slot;
-  if (!counts(core)) {
+  if (!counts_requests(core)) {
     return EMB_OK;
   }
   seen_path_of(path, core, SEEN_NEW);
@@ -163,7 +163,7 @@ static int read_file(struct core *core, int load, emb_err *err) {
   struct seen_reading r = {.core = core, .load = load, .err = err};
   struct head head;
   int other = 0;
-  if (!counts(core)) {
+  if (!counts_requests(core)) {
     return EMB_OK;
   }
   seen_path_of(r.path, core, SEEN_NAME);

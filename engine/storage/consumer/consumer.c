@@ -361,7 +361,7 @@ void consumers_init(struct consumers *c, struct core *core) {
   c->retention.settle = consumer_settle;
 }
 
-static void empty(struct consumers *c) {
+static void consumers_empty(struct consumers *c) {
   c->core->env->release(c->core->env, c->holes.list);
   c->holes = (struct holes){NULL, 0, 0};
   while (c->first) {
@@ -372,7 +372,7 @@ static void empty(struct consumers *c) {
 }
 
 void consumers_free(struct consumers *c) {
-  empty(c);
+  consumers_empty(c);
   c->core->env->release(c->core->env, c->spare);
   pthread_mutex_destroy(&c->lock);
 }
@@ -450,7 +450,7 @@ int consumers_load(struct consumers *c, uint64_t cut, emb_err *err) {
     c->keeps = 1;
   }
   pthread_mutex_lock(&c->lock);
-  empty(c);
+  consumers_empty(c);
   int os = core->env->list_dir(core->env, core->dir, consumer_load_one, &l);
   if (os) {
     l.rc = err_os(err, EMB_IOERR, os, "cannot list %s", core->dir);

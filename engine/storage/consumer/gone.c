@@ -54,14 +54,14 @@ static int gone_failed(const struct gone *g, const char *what, int os,
                 g->dir);
 }
 
-static int compare(const struct gone_item *x, const struct gone_item *y) {
+static int gone_compare(const struct gone_item *x, const struct gone_item *y) {
   if (x->key != y->key) {
     return x->key < y->key ? -1 : 1;
   }
   return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static int by_key(const void *a, const void *b) { return compare(a, b); }
+static int by_key(const void *a, const void *b) { return gone_compare(a, b); }
 
 /* Those in memory: sorted, and of each key the last. */
 static void gone_sort_memory(struct gone *g) {
@@ -135,7 +135,7 @@ int gone_add(struct gone *g, int64_t key, uint8_t op, emb_err *err) {
  */
 
 /* The next item of a run is in memory, unless there is none. */
-static int refill(struct gone *g, struct gone_run *run, emb_err *err) {
+static int run_refill(struct gone *g, struct gone_run *run, emb_err *err) {
   if (run->at < run->count || !run->left) {
     return EMB_OK;
   }
@@ -154,10 +154,10 @@ static int refill(struct gone *g, struct gone_run *run, emb_err *err) {
 
 static int gone_is_less(const struct gone *g, size_t a, size_t b) {
   const struct gone_run *x = g->heap[a], *y = g->heap[b];
-  return compare(&x->items[x->at], &y->items[y->at]) < 0;
+  return gone_compare(&x->items[x->at], &y->items[y->at]) < 0;
 }
 
-static void sift(struct gone *g, size_t at) {
+static void gone_sift_down(struct gone *g, size_t at) {
   for (;;) {
     size_t least = at, child = 2 * at + 1;
     for (size_t i = child; i < child + 2 && i < g->heap_count; i++) {
@@ -193,11 +193,11 @@ int gone_sort(struct gone *g, emb_err *err) {
   for (size_t i = 0; !rc && i < g->run_count; i++) {
     struct gone_run *run = &g->runs[i];
     run->items = env->allocate(env, READ_ITEMS * sizeof *run->items);
-    rc = run->items ? refill(g, run, err) : gone_out_of_memory(err);
+    rc = run->items ? run_refill(g, run, err) : gone_out_of_memory(err);
     g->heap[g->heap_count++] = run;
   }
   for (size_t i = g->heap_count; !rc && i-- > 0;) {
-    sift(g, i);
+    gone_sift_down(g, i);
   }
   return rc;
 }
@@ -211,12 +211,12 @@ static int gone_take(struct gone *g, struct gone_item *item, int *some,
   }
   struct gone_run *run = g->heap[0];
   *item = run->items[run->at++];
-  int rc = refill(g, run, err);
+  int rc = run_refill(g, run, err);
   if (!rc && run->at == run->count) {
     g->heap[0] = g->heap[--g->heap_count];
   }
   if (!rc && g->heap_count) {
-    sift(g, 0);
+    gone_sift_down(g, 0);
   }
   return rc;
 }

@@ -138,8 +138,8 @@ static void index_prefetch_first(const struct index *index,
 }
 
 /* index_match without a branch: found or not, *entry is one of the bucket's. */
-static inline int match(struct bucket *bucket, int64_t key,
-                        struct entry **entry, uint64_t *word) {
+static inline int match_branchless(struct bucket *bucket, int64_t key,
+                                   struct entry **entry, uint64_t *word) {
   unsigned hits = 0;
   for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
     hits |= (unsigned)(atomic_load_explicit(&bucket->entries[i].key,
@@ -165,7 +165,7 @@ static void match_first(const struct index *index, struct index_probe *b,
   for (uint32_t i = 0; i < n; i++) {
     struct bucket *bucket = b->bucket[i] ? b->bucket[i] : &nothing;
     b->missed[b->misses] = i;
-    b->misses += !match(bucket, keys[i], &entries[i], &words[i]);
+    b->misses += !match_branchless(bucket, keys[i], &entries[i], &words[i]);
   }
   for (uint32_t k = 0; k < b->misses; k++) {
     uint32_t i = b->missed[k];
@@ -180,7 +180,7 @@ static void match_second(struct index *index, const struct index_probe *b,
   for (uint32_t k = 0; k < b->misses; k++) {
     uint32_t i = b->missed[k];
     if (!b->bucket[i] ||
-        !match(b->bucket[i], keys[i], &entries[i], &words[i])) {
+        !match_branchless(b->bucket[i], keys[i], &entries[i], &words[i])) {
       entries[i] = index_find(index, keys[i], hashes[i], &words[i]);
     }
   }

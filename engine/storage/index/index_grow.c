@@ -48,7 +48,7 @@ static struct entry *index_grow_fill(struct entry *entry, int64_t key,
 }
 
 /* Takes the latch of an entry; the other holder needs a few instructions. */
-static uint64_t latch(struct entry *entry) {
+static uint64_t entry_latch(struct entry *entry) {
   unsigned spins = 0;
   for (;;) {
     uint64_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
@@ -76,7 +76,7 @@ static void carry_out(struct index_table *table, struct index_grow_step *steps,
     struct entry *old = &from->entries[steps[at].from];
     struct entry *to_entry = free_entry(index_bucket(table, steps[at].bucket));
     emb_assert(to_entry && to_entry != old); /* found under this lock */
-    uint64_t word = latch(old);
+    uint64_t word = entry_latch(old);
     if (word && !EMB_SEED(SEED_INDEX_MOVE_LOSES_ENTRY)) {
       index_grow_fill(to_entry,
                       atomic_load_explicit(&old->key, memory_order_relaxed),
@@ -205,7 +205,7 @@ void index__table_free(struct index *index, struct index_table *table) {
   index->env->release(index->env, table);
 }
 
-static void retire(struct index *index, struct index_table *table) {
+static void table_retire(struct index *index, struct index_table *table) {
   if (!index->epoch) {
     index__table_free(index, table);
     return;
@@ -262,7 +262,7 @@ void index_reclaim(struct index *index) {
 
 /* Copies one entry into a table that is not published yet. */
 static int copy_entry(struct index_table *to, struct entry *entry) {
-  uint64_t word = latch(entry);
+  uint64_t word = entry_latch(entry);
   if (!word) {
     return 1;
   }
@@ -272,7 +272,7 @@ static int copy_entry(struct index_table *to, struct entry *entry) {
 }
 
 /* Gives back the latches of the first n entries. */
-static void unlatch(struct index_table *table, uint32_t n) {
+static void entries_unlatch(struct index_table *table, uint32_t n) {
   for (uint32_t at = 0; at < n; at++) {
     struct bucket *bucket = index_bucket(table, at / INDEX_BUCKET_ENTRIES);
     atomic_fetch_and_explicit(&bucket->entries[at % INDEX_BUCKET_ENTRIES].word,
@@ -302,7 +302,7 @@ copy_table(struct index *index, struct index_table *old, uint64_t buckets) {
         return table;
       }
     }
-    unlatch(old, at);
+    entries_unlatch(old, at);
     buckets = (uint64_t)table->buckets + 1;
     index__table_free(index, table);
   }
@@ -353,7 +353,7 @@ int index__grow(struct index *index, struct index_part *part) {
   }
   index__publish(index, part, table);
   emb_check(index_part_valid(index, part));
-  retire(index, old);
+  table_retire(index, old);
   return EMB_OK;
 }
 
@@ -386,7 +386,7 @@ void index_shrink(struct index *index, uint32_t p) {
     if (table) {
       index__publish(index, part, table);
       emb_check(index_part_valid(index, part));
-      retire(index, old);
+      table_retire(index, old);
     }
   }
   spin_release(&part->lock);

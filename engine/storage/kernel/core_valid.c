@@ -41,7 +41,7 @@ static void check_cached(const struct core *core, int64_t key, uint64_t word) {
   emb_assert(!(atomic_load(&slot->rec.stamp) & REC_BUSY));
 }
 
-static void follow(void *arg, int64_t key, uint64_t word) {
+static void check_word(void *arg, int64_t key, uint64_t word) {
   struct core_valid_walk *w = arg;
   emb_assert(word_address(word) != 0 || word_pending(word) ||
              (word & WORD_INTENT));
@@ -84,7 +84,7 @@ int core_valid(const struct core *core) {
       (atomic_load(&core->log.tail) >> core->layout.extent_bits) - w.first + 1;
   w.live = w.span < SPAN_COUNTED ? calloc(w.span, sizeof *w.live) : NULL;
   for (uint32_t p = 0; p < index_parts(&core->index); p++) {
-    index_each((struct index *)(uintptr_t)&core->index, p, follow, &w);
+    index_each((struct index *)(uintptr_t)&core->index, p, check_word, &w);
   }
   check_counts(&w);
   free(w.live);

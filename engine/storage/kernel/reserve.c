@@ -164,7 +164,7 @@ void reserve_index_undo(struct core *core, uint64_t generation) {
 ** since it was begun, so the number of those that there are does not say what
 ** to leave.  The files are looked at: an owner that died may have lengthened
 ** them. */
-static void shorten(struct core *core, uint64_t written) {
+static void shorten_index_file(struct core *core, uint64_t written) {
   char path[RESERVE_PATH_BYTES];
   uint64_t need = index_bytes_for(core, index_count(&core->index));
   need =
@@ -188,7 +188,7 @@ void reserve_index_end(struct core *core, uint64_t generation,
   if (before && !EMB_SEED(SEED_OLD_INDEX_NOT_DELETED)) {
     rename_index(core, before, 0);
   }
-  shorten(core, blocks * RESERVE_BLOCK);
+  shorten_index_file(core, blocks * RESERVE_BLOCK);
   pthread_mutex_unlock(&core->log.file_slot_lock);
 }
 

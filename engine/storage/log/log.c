@@ -288,7 +288,7 @@ static int open_page(struct log *log, struct log_open *open, uint32_t kind,
   return EMB_OK;
 }
 
-static uint32_t capacity(const struct layout *l, uint32_t kind) {
+static uint32_t page_capacity(const struct layout *l, uint32_t kind) {
   switch (kind) {
   case PAGE_DATA:
     return l->slots;
@@ -305,7 +305,7 @@ int log_take(struct log *log, struct log_run *run, uint32_t kind,
   int kept = run->kept || (kind & PAGE_KIND_MASK) != PAGE_DATA;
   int rc = EMB_OK;
   pthread_mutex_lock(&log->lock);
-  uint32_t room = capacity(log->layout, kind & PAGE_KIND_MASK);
+  uint32_t room = page_capacity(log->layout, kind & PAGE_KIND_MASK);
   if (!open->page || open->kind != kind || open->txn != run->txn ||
       open->used == room) {
     rc = open_page(log, open, kind, run->txn, kept);

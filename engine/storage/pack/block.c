@@ -81,7 +81,8 @@ static size_t join_many(const char *from, size_t plane, size_t elements,
 }
 #endif
 
-static void split4(const char *row, size_t elements, char *to, size_t plane) {
+static void split_words(const char *row, size_t elements, char *to,
+                        size_t plane) {
   for (size_t e = split_many(row, elements, to, plane); e < elements; e++) {
     uint32_t word;
     memcpy(&word, row + e * 4, 4);
@@ -92,7 +93,8 @@ static void split4(const char *row, size_t elements, char *to, size_t plane) {
   }
 }
 
-static void join4(const char *from, size_t plane, size_t elements, char *row) {
+static void join_words(const char *from, size_t plane, size_t elements,
+                       char *row) {
   const uint8_t *at = (const uint8_t *)from;
   for (size_t e = join_many(from, plane, elements, row); e < elements; e++) {
     uint32_t word = at[e] | (uint32_t)at[plane + e] << 8 |
@@ -112,7 +114,7 @@ char *block_planes(const char *rows, size_t stride, size_t n, size_t elements,
     if (width == 1) {
       memcpy(at, rows, elements);
     } else if (width == 4) {
-      split4(rows, elements, at, plane);
+      split_words(rows, elements, at, plane);
     } else {
       for (uint32_t p = 0; p < width; p++) {
         for (size_t e = 0; e < elements; e++) {
@@ -132,7 +134,7 @@ const char *block_rows(const char *from, size_t n, size_t elements,
     if (width == 1) {
       memcpy(rows, at, elements);
     } else if (width == 4) {
-      join4(at, plane, elements, rows);
+      join_words(at, plane, elements, rows);
     } else {
       for (uint32_t p = 0; p < width; p++) {
         for (size_t e = 0; e < elements; e++) {

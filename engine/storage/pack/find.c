@@ -67,7 +67,7 @@ int pack_find(struct pack_reader *r, int64_t key, uint64_t *row, emb_err *err) {
 
 /* ---- all of it ----------------------------------------------------------- */
 
-static int stopped(int (*stop)(void *), void *arg, emb_err *err) {
+static int stop_requested(int (*stop)(void *), void *arg, emb_err *err) {
   return stop && stop(arg) ? err_set(err, EMB_INTERRUPT, "interrupted")
                            : EMB_OK;
 }
@@ -82,7 +82,7 @@ static int verify_rows(struct pack_reader *r, int (*stop)(void *), void *arg,
   r->next = 0;
   r->next_offset = sizeof r->head;
   do {
-    rc = r->row % r->head.block_rows ? EMB_OK : stopped(stop, arg, err);
+    rc = r->row % r->head.block_rows ? EMB_OK : stop_requested(stop, arg, err);
     rc = rc ? rc : pack_next(r, &row, err);
     if (!rc && row) {
       rows[row->op]++;

@@ -78,8 +78,8 @@ int read__plain(struct pack_reader *r, uint32_t kind, uint64_t i,
 /* ---- rows ---------------------------------------------------------------- */
 
 /* Where a block of rows is. */
-static int locate(struct pack_reader *r, uint64_t b, uint64_t *offset,
-                  emb_err *err) {
+static int locate_block(struct pack_reader *r, uint64_t b, uint64_t *offset,
+                        emb_err *err) {
   if (b == r->next) {
     *offset = r->next_offset;
     return EMB_OK;
@@ -108,8 +108,8 @@ static int read_check_rows(const struct pack_reader *r, uint64_t b,
 }
 
 /* From planes to rows. */
-static int spread(struct pack_reader *r, uint64_t offset, const char *from,
-                  emb_err *err) {
+static int planes_to_rows(struct pack_reader *r, uint64_t offset,
+                          const char *from, emb_err *err) {
   uint32_t n = r->block.count, puts = 0;
   const uint8_t *ops = (const uint8_t *)from;
   char *values = r->values;
@@ -138,7 +138,7 @@ int read__rows(struct pack_reader *r, uint64_t b, emb_err *err) {
   uint64_t offset;
   const char *raw = r->stored;
   r->have = UINT64_MAX;
-  int rc = locate(r, b, &offset, err);
+  int rc = locate_block(r, b, &offset, err);
   rc = rc ? rc
           : read__block(r,
                         &(struct read_request){offset, b, PACK_ROWS, r->stored,
@@ -154,7 +154,7 @@ int read__rows(struct pack_reader *r, uint64_t b, emb_err *err) {
     rc = n == r->block.raw_bytes ? EMB_OK
                                  : read__bad(r, offset, "its compression", err);
   }
-  rc = rc ? rc : spread(r, offset, raw, err);
+  rc = rc ? rc : planes_to_rows(r, offset, raw, err);
   if (!rc) {
     r->have = b;
     r->next = b + 1;
@@ -198,7 +198,7 @@ void pack_rewind_texts(struct pack_reader *r) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int ends(const char *text, size_t size) {
+static int text_ends(const char *text, size_t size) {
   return memchr(text, 0, size) != NULL;
 }
 
@@ -206,9 +206,10 @@ static int ends(const char *text, size_t size) {
 static int head_is_legal(const struct pack_head *h) {
   uint64_t bytes = 0;
   if (h->kind < PACK_SNAPSHOT || h->kind > PACK_DELTA ||
-      h->column_count > PACK_COLUMNS_MAX || !ends(h->name, sizeof h->name) ||
-      !ends(h->base_name, sizeof h->base_name) ||
-      !ends(h->schema, sizeof h->schema) ||
+      h->column_count > PACK_COLUMNS_MAX ||
+      !text_ends(h->name, sizeof h->name) ||
+      !text_ends(h->base_name, sizeof h->base_name) ||
+      !text_ends(h->schema, sizeof h->schema) ||
       !(h->flags & PACK_TEXTS) != (h->format == PACK_FORMAT) ||
       (h->flags & PACK_TEXTS && h->flags & PACK_INDEX)) {
     return 0;
@@ -313,7 +314,7 @@ static int read_end(struct pack_reader *r, uint64_t bytes, emb_err *err) {
   return rc;
 }
 
-static int allocate(struct pack_reader *r, emb_err *err) {
+static int reader_allocate(struct pack_reader *r, emb_err *err) {
   struct env *env = r->env;
   size_t rows = r->head.block_rows;
   ZSTD_customMem memory = {block_allocate, block_release, env};
@@ -380,7 +381,7 @@ static int open_file(struct pack_reader *r, const char *path, emb_err *err) {
   }
   int rc = pack_read_head(r, bytes, err);
   rc = rc ? rc : read_end(r, bytes, err);
-  return rc ? rc : allocate(r, err);
+  return rc ? rc : reader_allocate(r, err);
 }
 
 int pack_open(struct env *env, const char *path, struct pack_reader **out,

@@ -136,7 +136,7 @@ void sink__queue(struct sink *s, int kind) {
 /* ---- writing ------------------------------------------------------------- */
 
 /* The write in flight is done. */
-static int wait(struct sink *s) {
+static int sink_wait(struct sink *s) {
   struct env_io *done;
   size_t n = 0;
   if (!s->in_flight) {
@@ -148,9 +148,9 @@ static int wait(struct sink *s) {
 }
 
 /* So many bytes of the buffer leave; the other one is filled from now on. */
-static int submit(struct sink *s, size_t bytes) {
+static int sink_submit(struct sink *s, size_t bytes) {
   struct env_io *list = &s->io;
-  int os = wait(s);
+  int os = sink_wait(s);
   if (os) {
     return os;
   }
@@ -176,9 +176,9 @@ static int sink_drain(struct sink *s, int all, emb_err *err) {
     bytes += UNIT;
     rest = 0;
   }
-  int os = s->queue ? submit(s, bytes)
+  int os = s->queue ? sink_submit(s, bytes)
                     : s->env->write(s->env, s->file, from, bytes, s->written);
-  os = os || !all ? os : wait(s);
+  os = os || !all ? os : sink_wait(s);
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot write %s", s->new_path);
   }

@@ -26,8 +26,8 @@ static int write_out_of_memory(emb_err *err) {
 /* ---- blocks -------------------------------------------------------------- */
 
 /* A block whose stored form stands behind the room for its header. */
-static int emit(struct pack_writer *w, struct pack_block *block,
-                uint64_t position, emb_err *err) {
+static int block_write(struct pack_writer *w, struct pack_block *block,
+                       uint64_t position, emb_err *err) {
   char *at = sink_room(&w->sink);
   block->sum = block_sum(block, at + sizeof *block, w->head.sum, position);
   memcpy(at, block, sizeof *block);
@@ -42,8 +42,8 @@ static int emit_plain(struct pack_writer *w, uint32_t kind, const void *items,
   struct pack_block block = {
       .kind = kind, .stored_bytes = n, .raw_bytes = n, .count = count};
   memcpy(sink_room(&w->sink) + sizeof block, items, n);
-  return emit(w, &block, kind == PACK_LAST ? PACK_END_POSITION : w->blocks,
-              err);
+  return block_write(w, &block,
+                     kind == PACK_LAST ? PACK_END_POSITION : w->blocks, err);
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -65,7 +65,8 @@ static void to_planes(const struct pack_writer *w, struct slot *slot) {
 }
 
 /* stored_bytes 0: there was no memory, and nothing else can be. */
-static void pack(struct pack_writer *w, struct slot *slot, ZSTD_CCtx *zstd) {
+static void block_pack(struct pack_writer *w, struct slot *slot,
+                       ZSTD_CCtx *zstd) {
   to_planes(w, slot);
   slot->stored_bytes = slot->raw_bytes;
   if (w->level) {
@@ -108,7 +109,7 @@ static int add_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
          slot->stored_bytes < slot->raw_bytes ? slot->bytes : slot->raw,
          slot->stored_bytes);
   int rc = note_offset(w, err);
-  return rc ? rc : emit(w, &block, w->blocks, err);
+  return rc ? rc : block_write(w, &block, w->blocks, err);
 }
 
 int write__block(struct pack_writer *w, struct pack_block *block,
@@ -116,7 +117,7 @@ int write__block(struct pack_writer *w, struct pack_block *block,
   emb_assert(!w->thread && !w->slots[w->now].count);
   memcpy(sink_room(&w->sink) + sizeof *block, stored, block->stored_bytes);
   int rc = block->kind == PACK_ROWS ? note_offset(w, err) : EMB_OK;
-  rc = rc ? rc : emit(w, block, w->blocks, err);
+  rc = rc ? rc : block_write(w, block, w->blocks, err);
   w->failed |= rc;
   return rc;
 }
@@ -158,7 +159,7 @@ static void pack_write_run(void *arg) {
     if (!slot) {
       return;
     }
-    pack(w, slot, w->thread_zstd);
+    block_pack(w, slot, w->thread_zstd);
     set_state(w, slot, SLOT_READY);
     from = (uint32_t)(slot - w->slots) + 1;
   }
@@ -185,7 +186,7 @@ static enum slot_state write_wait_for(struct pack_writer *w, uint32_t at) {
     struct slot *full = take_full(w, at);
     if (full) {
       pthread_mutex_unlock(&w->lock);
-      pack(w, full, w->zstd);
+      block_pack(w, full, w->zstd);
       set_state(w, full, SLOT_READY);
       pthread_mutex_lock(&w->lock);
     } else {
@@ -211,7 +212,7 @@ static int finish_slot(struct pack_writer *w, emb_err *err) {
     return EMB_OK;
   }
   if (!w->thread) {
-    pack(w, slot, w->zstd);
+    block_pack(w, slot, w->zstd);
     return add_slot(w, slot, err);
   }
   set_state(w, slot, SLOT_FULL);

@@ -21,7 +21,7 @@ static uint32_t column_bytes(const struct form *form,
 }
 
 /* The columns that a head must have. */
-static uint32_t columns(const struct form *form, struct pack_column *to) {
+static uint32_t form_columns(const struct form *form, struct pack_column *to) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < form->file.count; i++) {
     const struct segment *segment = &form->file.segments[i];
@@ -58,7 +58,7 @@ int form_write(struct form *form, const struct schema *table,
   head->encoding = options->encoding;
   head->flags |=
       (form->state ? PACK_STATE : 0u) | (form->track ? PACK_TRACK : 0u);
-  head->column_count = columns(form, head->columns);
+  head->column_count = form_columns(form, head->columns);
   form->value_bytes = pack_value_bytes(head);
   return schema_print(&form->file, head->schema, err);
 }
@@ -68,7 +68,7 @@ int form_write(struct form *form, const struct schema *table,
 static int check_head(const struct form *form, const struct pack_head *head,
                       const char *path, emb_err *err) {
   struct pack_column want[PACK_COLUMNS_MAX] = {{0, 0}};
-  uint32_t n = columns(form, want);
+  uint32_t n = form_columns(form, want);
   return (form->state && !form->file.state_floats) ||
                  (form->track && !schema_tracks(&form->file)) ||
                  head->column_count != n ||

@@ -114,8 +114,8 @@ static int schema_check(const struct schema *schema, emb_err *err) {
 }
 
 /* What rows track and when they go. */
-static int forgetting(struct schema *schema, const emb_config *c,
-                      emb_err *err) {
+static int schema_retention(struct schema *schema, const emb_config *c,
+                            emb_err *err) {
   if (c->track > EMB_TRACK_DATA) {
     return err_set(err, EMB_RANGE, "unknown track %u", c->track);
   }
@@ -176,7 +176,7 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
   }
   schema->insert_on = c->insert_on;
   schema->seed = c->seed;
-  rc = forgetting(schema, c, err);
+  rc = schema_retention(schema, c, err);
   if (rc) {
     return rc;
   }
@@ -533,7 +533,7 @@ static int parse_segment(struct segment *segment, const char **at) {
          text_word(at, "\n");
 }
 
-static int parse(struct schema *schema, const char *at) {
+static int parse_form(struct schema *schema, const char *at) {
   memset(schema, 0, sizeof *schema);
   while (!text_word(&at, "insert_on=")) {
     if (schema->count == EMB_SEGMENTS_MAX ||
@@ -557,7 +557,7 @@ static int parse(struct schema *schema, const char *at) {
 }
 
 int schema_parse(struct schema *schema, const char *text, emb_err *err) {
-  return parse(schema, text)
+  return parse_form(schema, text)
              ? EMB_OK
              : err_set(err, EMB_CORRUPT, "the schema cannot be understood: %s",
                        text);
@@ -610,7 +610,7 @@ void schema_initial(const struct schema *schema, int64_t key, float *row) {
 }
 
 /* Does the optimizer compute the vector from its state? */
-static int follows(const struct segment *segment) {
+static int vector_follows_state(const struct segment *segment) {
   return segment->optim.kind == OPTIM_FTRL ||
          segment->optim.kind == OPTIM_GROUP_FTRL;
 }
@@ -620,7 +620,7 @@ void schema_initial_state(const struct schema *schema, void *value,
   for (uint32_t i = 0; i < schema->count; i++) {
     const struct segment *segment = &schema->segments[i];
     if (segment->state_floats && schema_has_part(parts, i) &&
-        (!changed_only || follows(segment))) {
+        (!changed_only || vector_follows_state(segment))) {
       optim_init(&segment->optim, segment->dim, row + segment->first,
                  (float *)(void *)((char *)value + segment->state_at));
     }

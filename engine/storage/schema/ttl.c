@@ -62,8 +62,8 @@ static int ttl_read_slots(const char **at, struct ttl_slots *slots) {
 }
 
 /* Keeps the slots in order; EMB_RANGE: some are there. */
-static int insert(struct ttl *ttl, const struct ttl_slots *slots,
-                  emb_err *err) {
+static int ttl_insert(struct ttl *ttl, const struct ttl_slots *slots,
+                      emb_err *err) {
   uint32_t at = ttl->count;
   if (at == TTL_SLOTS_MAX) {
     return err_set(err, EMB_RANGE, "ttl: more than %d slots or ranges of them",
@@ -98,7 +98,7 @@ int ttl__parse(struct ttl *ttl, const char *text, emb_err *err) {
                      (int)strcspn(from, ","), from);
     }
     if (some) {
-      rc = insert(ttl, &slots, err);
+      rc = ttl_insert(ttl, &slots, err);
     } else {
       ttl->seconds = slots.seconds;
     }

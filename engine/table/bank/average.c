@@ -45,13 +45,13 @@ struct average {
   double *is_out; /* n, 0 or 1 */
 };
 
-static double square(double x) { return x * x; }
+static double squared_value(double x) { return x * x; }
 
 static void average_norms(struct average *a) {
   for (uint32_t i = 0; i < a->set->n; i++) {
     double sum = 0;
     for (uint32_t k = 0; k < a->set->dim; k++) {
-      sum += square((double)a->set->rows[i][k]);
+      sum += squared_value((double)a->set->rows[i][k]);
     }
     a->norms[i] = sqrt(sum);
   }
@@ -85,7 +85,7 @@ static void by_norm(struct average *a, double z) {
   }
   mean /= n;
   for (uint32_t i = 0; i < n; i++) {
-    variance += square(a->norms[i] - mean);
+    variance += squared_value(a->norms[i] - mean);
   }
   double limit = z * sqrt(variance / n);
   for (uint32_t i = 0; i < n; i++) {
@@ -129,7 +129,7 @@ static void by_cosine(struct average *a, double c) {
   average_norms(a);
   for (uint32_t k = 0; k < a->set->dim; k++) {
     a->sums[k] /= n;
-    length += square(a->sums[k]);
+    length += squared_value(a->sums[k]);
   }
   length = sqrt(length);
   for (uint32_t i = 0; i < n; i++) {
@@ -142,7 +142,7 @@ static void by_cosine(struct average *a, double c) {
   }
 }
 
-static uint32_t trimmed(struct average *a, double p, float *to) {
+static uint32_t trimmed_values(struct average *a, double p, float *to) {
   uint32_t n = a->set->n, cut = (uint32_t)(p * n);
   for (uint32_t k = 0; k < a->set->dim; k++) {
     double sum = 0;
@@ -177,7 +177,7 @@ uint32_t bank__average(const struct bank_rule *rule, const struct bank_set *set,
     by_cosine(&a, rule->limit);
     break;
   case OUTLIER_TRIM:
-    return trimmed(&a, rule->limit, to);
+    return trimmed_values(&a, rule->limit, to);
   default:
     break;
   }

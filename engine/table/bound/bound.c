@@ -62,7 +62,7 @@ int bound_try(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
 }
 
 /* Takes n off the session's lease and off the key's pending reads. */
-static void give(emb_session *s, struct lease *lease, uint32_t n) {
+static void lease_settle(emb_session *s, struct lease *lease, uint32_t n) {
   key_release(s->core, lease->key, hash_key(lease->key), n);
   lease_drop(&s->leases, lease, n);
 }
@@ -75,7 +75,7 @@ void bound_release_call(emb_session *s, const int64_t *keys, size_t n,
       struct lease *lease = lease_find(&s->leases, keys[i], hash_key(keys[i]));
       if (lease && lease->call == call && !lease->put) {
         lease->put = 1; /* so that a repeated key is done once */
-        give(s, lease, 1);
+        lease_settle(s, lease, 1);
       }
     }
     epoch_leave(s->slot);
@@ -201,8 +201,8 @@ static void name_holders(emb_session *s, const struct holders *h, char *to,
 enum { BUSY_WAITED, BUSY_OWN };
 
 /* why: what else stands in the way. */
-static int busy(emb_session *s, int64_t key, uint32_t pending, int kind,
-                const char *why) {
+static int pending_reads_error(emb_session *s, int64_t key, uint32_t pending,
+                               int kind, const char *why) {
   struct holders h = {0};
   char holders[256], larger[80] = "";
   count_add(&s->core->counters.staleness_busy, 1);
@@ -302,11 +302,11 @@ static int acquire_key(emb_session *s, int64_t key, uint32_t call,
     const struct lease *lease = lease_find(&s->leases, key, hash);
     uint64_t now = core->env->now_us(core->env);
     if (lease && lease->held == pending) {
-      rc = busy(s, key, pending, BUSY_OWN, "");
+      rc = pending_reads_error(s, key, pending, BUSY_OWN, "");
     } else if (now >= until) {
-      rc = busy(s, key, pending, BUSY_WAITED, "");
+      rc = pending_reads_error(s, key, pending, BUSY_WAITED, "");
     } else if ((why = in_the_way(s, now, &seen)) != NULL) {
-      rc = busy(s, key, pending, BUSY_WAITED, why);
+      rc = pending_reads_error(s, key, pending, BUSY_WAITED, why);
     } else if ((rc = session_interrupted(s)) != EMB_OK) {
       break;
     } else if (!waits) {
@@ -427,7 +427,7 @@ static size_t release_some(emb_session *s, int which, size_t at, size_t n) {
       } else {
         lease->marked = 0;
       }
-      give(s, lease, most); /* another may stand here now */
+      lease_settle(s, lease, most); /* another may stand here now */
       n--;
     } else {
       at++;
@@ -436,7 +436,7 @@ static size_t release_some(emb_session *s, int which, size_t at, size_t n) {
   return at;
 }
 
-static size_t release(emb_session *s, int which) {
+static size_t release_leases(emb_session *s, int which) {
   struct leases *leases = &s->leases;
   size_t before = leases->held, at = 0;
   while (leases->held && at < leases->room) {
@@ -461,17 +461,17 @@ void local_statement(emb_session *s, uint64_t number) {
 }
 
 size_t local_release(emb_session *s) {
-  return session_begin(s) ? 0 : release(s, RELEASE_ALL);
+  return session_begin(s) ? 0 : release_leases(s, RELEASE_ALL);
 }
 
 size_t local_release_marked(emb_session *s) {
-  return session_begin(s) ? 0 : release(s, RELEASE_MARKED);
+  return session_begin(s) ? 0 : release_leases(s, RELEASE_MARKED);
 }
 
 size_t local_release_statement(emb_session *s) {
   return session_begin(s) || !s->leases.statement
              ? 0
-             : release(s, RELEASE_STATEMENT);
+             : release_leases(s, RELEASE_STATEMENT);
 }
 
 size_t local_leases(const emb_session *s) { return s->leases.held; }

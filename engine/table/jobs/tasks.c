@@ -298,16 +298,16 @@ int tasks_were_roused(const emb_store *store, uint64_t now_us) {
   return roused && now_us - roused < ROUSED_US;
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t earlier_due(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t later_due(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Under ckpt_lock. */
 static uint64_t rest_of_work(struct pass *pass) {
   emb_store *store = pass->store;
   struct moment now = moment_now(store);
   return is_same_moment(&store->tasks.idle, &now) && tasks_quiet(store)
-             ? sooner(rest_of_lane(pass, LANE_RELEASE),
-                      rest_of_lane(pass, LANE_WORK))
+             ? earlier_due(rest_of_lane(pass, LANE_RELEASE),
+                           rest_of_lane(pass, LANE_WORK))
              : 0;
 }
 
@@ -315,15 +315,15 @@ uint64_t tasks_rest_us(emb_store *store, uint64_t *pause_us) {
   struct pass pass = {.store = store, .by_thread = 1};
   struct core *core = &store->core;
   uint64_t after = rest_of_lane(&pass, LANE_AFTER), work = TASKS_NEVER;
-  uint64_t wait = later(after, pause_left_us(store, LANE_AFTER));
+  uint64_t wait = later_due(after, pause_left_us(store, LANE_AFTER));
   if (tasks_may_work(store)) {
     pthread_mutex_lock(&core->ckpt_lock);
     work = rest_of_work(&pass);
-    wait = sooner(wait, later(work, pause_left_us(store, LANE_WORK)));
+    wait = earlier_due(wait, later_due(work, pause_left_us(store, LANE_WORK)));
     pthread_mutex_unlock(&core->ckpt_lock);
   }
-  *pause_us = later(wait, PAUSE_MIN_US);
-  return sooner(after, work);
+  *pause_us = later_due(wait, PAUSE_MIN_US);
+  return earlier_due(after, work);
 }
 
 /* ---- for emb_stats ------------------------------------------------------- */

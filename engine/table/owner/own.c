@@ -17,7 +17,7 @@
 ** An owner that has recovered takes a checkpoint, and writes only then.  That
 ** takes no space that the store does not have (kernel/reserve.h), unless its
 ** spare is missing. If there is no space for it, it is owed: reads go on, and
-** each write tries it first [pay].
+** each write tries it first [pay_owed].
 **
 ** A store that was closed cleanly is opened as reader, so that several
 ** processes may read it and the first that writes owns it.  The lock dies with
@@ -510,7 +510,7 @@ int own_dropped(emb_session *s) {
 }
 
 /* What is owed, if it is.  Under own.lock. */
-static int pay(emb_store *store, emb_err *err) {
+static int pay_owed(emb_store *store, emb_err *err) {
   emb_err first;
   int rc = atomic_load(&store->own.owed) && !atomic_load(&store->own.in_doubt)
                ? own_settle_state(store, &first)
@@ -565,7 +565,7 @@ int own_claim(emb_session *s) {
   }
   if (atomic_load_explicit(&store->own.owed, memory_order_acquire)) {
     pthread_mutex_lock(&store->own.lock);
-    int rc = pay(store, &s->err);
+    int rc = pay_owed(store, &s->err);
     pthread_mutex_unlock(&store->own.lock);
     if (rc) {
       return rc;
@@ -623,7 +623,7 @@ int own_counts(emb_session *s, int *counts) {
 }
 
 /* begun: the call has read something already. */
-static int refresh(emb_store *store, int begun, emb_err *err) {
+static int refresh_store(emb_store *store, int begun, emb_err *err) {
   struct core *core = &store->core;
   struct manifest m;
   int rc = manifest_read(core->env, core->dir, &m, err);
@@ -675,7 +675,7 @@ static int refresh_when_recovered(emb_session *s, int begun) {
     ** gone. */
     if (!atomic_load(&store->own.is_owner) && !atomic_load(&store->dropped)) {
       int look = atomic_exchange(&store->own.look, 0);
-      rc = refresh(store, begun, &s->err);
+      rc = refresh_store(store, begun, &s->err);
       if (!rc) {
         atomic_store(&store->own.refreshed_us, now);
       } else if (look) {

@@ -60,7 +60,7 @@ static uint32_t times_of(const struct work *w, uint32_t row) {
 }
 
 /* May a key that is not there be added? */
-static int adds(struct work *w, uint32_t row) {
+static int admits_new_key(struct work *w, uint32_t row) {
   return value_adds(w->s, w->change) &&
          value_admits(w->s, w->change, w->keys[row], times_of(w, row));
 }
@@ -89,8 +89,8 @@ static int not_finite(struct work *w, uint32_t row) {
 }
 
 /* The new value, in s->scratch. */
-static int make(struct work *w, uint32_t row, uint64_t version,
-                const void *old) {
+static int make_new_value(struct work *w, uint32_t row, uint64_t version,
+                          const void *old) {
   struct value_row value = row_value(w, row, version);
   return value_make(w->s, w->change, &value, old, w->s->scratch)
              ? EMB_OK
@@ -107,7 +107,7 @@ static int replace_here(struct work *w, uint32_t row, struct rec *rec,
     rec_end(rec, good ? version : old_version);
     return good ? EMB_OK : not_finite(w, row);
   }
-  int rc = make(w, row, version, rec->vector);
+  int rc = make_new_value(w, row, version, rec->vector);
   if (!rc) {
     rec_begin(rec);
     rec_fill(rec, w->keys[row], w->s->scratch, w->s->core->layout.value_bytes,
@@ -147,7 +147,7 @@ static int change_replace(struct work *w, uint32_t row, struct entry *entry,
     return EMB_OK;
   }
   uint64_t address, above = key_log_address(core, word);
-  int rc = make(w, row, version, old);
+  int rc = make_new_value(w, row, version, old);
   rc = rc ? rc
           : row_slot(core, &w->run, w->want,
                      above ? above : row_tombs_end(core), &address);
@@ -168,7 +168,7 @@ static int change_found(struct work *w, uint32_t row, struct entry *entry,
                         uint64_t word, uint64_t *cold_at) {
   struct core *core = w->s->core;
   if (!word_address(word)) { /* removed while it was leased */
-    if (adds(w, row)) {
+    if (admits_new_key(w, row)) {
       return change_replace(w, row, entry, word, NULL, NULL);
     }
     key_unlatch(entry, word);
@@ -190,12 +190,12 @@ static int change_found(struct work *w, uint32_t row, struct entry *entry,
 }
 
 static int change_absent(struct work *w, uint32_t row, int *asked) {
-  if (!*asked && !adds(w, row)) {
+  if (!*asked && !admits_new_key(w, row)) {
     change_result(w, row, 0, 0);
     return EMB_OK;
   }
   *asked = 1;
-  int rc = make(w, row, w->version + row, NULL);
+  int rc = make_new_value(w, row, w->version + row, NULL);
   rc = rc ? rc
           : row_insert(w->s->core, &w->run, w->want,
                        &(struct row_new){w->keys[row], w->s->hashes[row],
@@ -238,7 +238,7 @@ static int change_row_found(struct work *w, uint32_t row, uint64_t *cold_at) {
   return change_found(w, row, entry, word, cold_at);
 }
 
-static int stands(const struct work *w, uint32_t row) {
+static int row_stands(const struct work *w, uint32_t row) {
   return !w->grouped || group_stands(&w->s->groups, w->first + row);
 }
 
@@ -263,7 +263,7 @@ static int change_first_pass(struct work *w, uint32_t from, uint32_t n,
     uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
     if (i >= from + ROWS_AHEAD) {
       uint64_t at = 0;
-      rc = stands(w, row) ? change_row_found(w, row, &at) : EMB_OK;
+      rc = row_stands(w, row) ? change_row_found(w, row, &at) : EMB_OK;
       if (rc == ROW_COLD) {
         s->cold[(*cold)++] = (struct cold){at, row};
         rc = EMB_OK;
@@ -383,7 +383,7 @@ static int change_chunk(struct work *w, uint32_t n, int wait,
   }
   rc = rc ? wait_after(w, rc, done, &waited) : EMB_OK;
   for (uint32_t row = done; !rc && row < n; row++) {
-    if (stands(w, row)) {
+    if (row_stands(w, row)) {
       s->rows[left++] = row;
     }
   }
@@ -406,7 +406,7 @@ static void copy_to_repeated(const struct groups *g,
 }
 
 /* Repeated keys: sums commute, all else needs them to be one. */
-static int group(struct work *w, const struct write_batch *batch) {
+static int group_keys(struct work *w, const struct write_batch *batch) {
   emb_session *s = w->s;
   const struct row_change *c = w->change;
   if (c->kind == CHANGE_ADD) {
@@ -428,7 +428,7 @@ int change__rows(emb_session *s, struct write_batch *batch,
                    .change = change,
                    .call = batch->call,
                    .in_place = value__works_in_place(s, change)};
-  int rc = group(&w, batch);
+  int rc = group_keys(&w, batch);
   size_t done = 0;
   value_begin_call(s);
   rc = rc ? rc : loaded_init(s, &w.loaded);

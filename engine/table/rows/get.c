@@ -340,7 +340,7 @@ void get_tally(const struct get *g, size_t n) {
 }
 
 /* Rows [at, at + m) of a batch. */
-static void window(struct get *g, const struct get *all, size_t at) {
+static void get_window(struct get *g, const struct get *all, size_t at) {
   g->keys = all->keys + at;
   g->vectors = all->vectors && !all->taker
                    ? all->vectors + at * g->s->core->layout.dim
@@ -365,7 +365,7 @@ static int get_batch(const struct get *all, size_t n, size_t *blocked) {
   for (size_t at = 0; !rc && at < n; at += most) {
     uint32_t m = (uint32_t)(n - at < most ? n - at : most);
     uint32_t cold, row;
-    window(&g, all, at);
+    get_window(&g, all, at);
     rc = g.call ? bound_reserve(s, m) : EMB_OK;
     rc = rc ? rc : get_in_memory(&g, m, &cold, &row);
     if (rc == KEY_BLOCKED) {
@@ -392,8 +392,9 @@ static int get_one(struct get *g) {
   return rc;
 }
 
-static int get(emb_session *s, const int64_t *keys, size_t n,
-               const emb_rows *to, int counts, const struct get_taker *taker) {
+static int get_all(emb_session *s, const int64_t *keys, size_t n,
+                   const emb_rows *to, int counts,
+                   const struct get_taker *taker) {
   if (!to->vectors && !to->versions && !to->tracks) {
     return to->found ? local_exists(s, keys, n, to->found) /* needs no record */
                      : session_begin(s);
@@ -446,25 +447,25 @@ int local_get(emb_session *s, const int64_t *keys, size_t n, float *vectors,
               uint8_t *found, uint64_t *versions) {
   const emb_rows to = {
       .vectors = vectors, .found = found, .versions = versions};
-  return get(s, keys, n, &to, 1, NULL);
+  return get_all(s, keys, n, &to, 1, NULL);
 }
 
 int local_peek(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                uint8_t *found, uint64_t *versions) {
   const emb_rows to = {
       .vectors = vectors, .found = found, .versions = versions};
-  return get(s, keys, n, &to, 0, NULL);
+  return get_all(s, keys, n, &to, 0, NULL);
 }
 
 int get_peek(emb_session *s, const int64_t *keys, size_t n,
              const emb_rows *to) {
-  return get(s, keys, n, to, 0, NULL);
+  return get_all(s, keys, n, to, 0, NULL);
 }
 
 int get_by_pieces(emb_session *s, const int64_t *keys, size_t n, int counts,
                   const struct get_taker *taker) {
   const emb_rows to = {.vectors = taker->vectors};
-  return get(s, keys, n, &to, counts, taker);
+  return get_all(s, keys, n, &to, counts, taker);
 }
 
 int local_tracks(emb_session *s, const int64_t *keys, size_t n,

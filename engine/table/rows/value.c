@@ -95,7 +95,7 @@ static int value_step(emb_session *s, const struct row_change *change,
   return !rc;
 }
 
-static void track(emb_session *s, uint32_t times, void *value) {
+static void track_update(emb_session *s, uint32_t times, void *value) {
   const struct schema *schema = &s->core->schema;
   schema_set_track(schema, value,
                    value_track(s, schema_track(schema, value), times));
@@ -131,7 +131,7 @@ int value_make(emb_session *s, const struct row_change *change,
     if (change->kind == CHANGE_LOOKUP && old) {
       track_lookup(s, row->times, to);
     } else {
-      track(s, change->kind == CHANGE_CREATE ? 0 : row->times, to);
+      track_update(s, change->kind == CHANGE_CREATE ? 0 : row->times, to);
     }
   }
   switch (change->kind) {
@@ -171,7 +171,7 @@ int value__update(emb_session *s, const struct row_change *change,
     good = value_step(s, change, row->says, row->read, &how, value);
   }
   if (good && schema_tracks(&s->core->schema)) {
-    track(s, row->times, value);
+    track_update(s, row->times, value);
   }
   return good;
 }
@@ -195,8 +195,8 @@ void loaded_free(emb_session *s, struct loaded *loaded) {
   s->core->env->release(s->core->env, loaded->at);
 }
 
-static int keep(emb_session *s, void *arg, uint32_t row, int64_t key,
-                const struct rec *rec) {
+static int keep_record(emb_session *s, void *arg, uint32_t row, int64_t key,
+                       const struct rec *rec) {
   struct loaded *loaded = arg;
   size_t bytes = s->core->layout.value_bytes;
   (void)key;
@@ -218,10 +218,11 @@ int loaded_read(emb_session *s, struct loaded *loaded, const int64_t *keys,
   for (uint32_t i = 0; i < cold; i++) {
     loaded->at[s->cold[i].row] = s->cold[i].address;
   }
-  int rc = cold_read(
-      s,
-      &(struct cold_batch){.keys = keys, .n = cold, .use = keep, .arg = loaded},
-      again);
+  int rc =
+      cold_read(s,
+                &(struct cold_batch){
+                    .keys = keys, .n = cold, .use = keep_record, .arg = loaded},
+                again);
   for (uint32_t i = before; i < *again; i++) {
     loaded->at[s->rows[i]] = 0;
   }

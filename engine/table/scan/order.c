@@ -28,7 +28,7 @@ struct select {
   int cut;           /* more keys were seen than the block holds */
 };
 
-static void swap(int64_t *a, int64_t *b) {
+static void swap_keys(int64_t *a, int64_t *b) {
   int64_t t = *a;
   *a = *b;
   *b = t;
@@ -49,7 +49,7 @@ static void partition_smallest(int64_t *a, uint64_t n, uint64_t k) {
         j--;
       }
       if (i <= j) {
-        swap(&a[i++], &a[j--]);
+        swap_keys(&a[i++], &a[j--]);
       }
     }
     if (at <= j) {
@@ -62,12 +62,12 @@ static void partition_smallest(int64_t *a, uint64_t n, uint64_t k) {
   }
 }
 
-static int ascending(const void *a, const void *b) {
+static int ascending_keys(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return x < y ? -1 : x > y;
 }
 
-static void consider(void *arg, int64_t key, uint64_t word) {
+static void consider_key(void *arg, int64_t key, uint64_t word) {
   struct select *sel = arg;
   emb_scan *scan = sel->scan;
   (void)word;
@@ -153,14 +153,14 @@ static int order_fill(emb_scan *scan) {
   } else {
     struct select sel = {scan, low, high, 0};
     for (uint32_t p = 0; p < index_parts(&core->index); p++) {
-      index_each(&core->index, p, consider, &sel);
+      index_each(&core->index, p, consider_key, &sel);
     }
     if (scan->key_count > scan->block) {
       partition_smallest(scan->keys, scan->key_count, scan->block);
       scan->key_count = scan->block;
       sel.cut = 1;
     }
-    qsort(scan->keys, scan->key_count, sizeof *scan->keys, ascending);
+    qsort(scan->keys, scan->key_count, sizeof *scan->keys, ascending_keys);
     scan->exhausted = !sel.cut;
   }
   if (scan->key_count) {

@@ -196,8 +196,8 @@ static void collect_tomb(emb_scan *scan, const char *item, uint8_t op) {
 
 /* Collects up to `most` rows of a page that stands at `bytes`, from scan->slot
 ** on.  1: all of it was looked at. */
-static int collect(emb_scan *scan, uint64_t page, const char *bytes,
-                   int from_disk, uint32_t most) {
+static int collect_page(emb_scan *scan, uint64_t page, const char *bytes,
+                        int from_disk, uint32_t most) {
   const struct layout *l = &scan->s->core->layout;
   const struct scan_watch *w = &scan->watch;
   int tombs = page_kind(bytes) == PAGE_TOMB && scan->consumer;
@@ -265,8 +265,8 @@ static int pass_page(emb_scan *scan, size_t most) {
     }
   }
   int tombs = bytes && page_kind(bytes) == PAGE_TOMB;
-  if (bytes ? collect(scan, page, bytes, from_disk,
-                      most < l->slots ? (uint32_t)most : l->slots)
+  if (bytes ? collect_page(scan, page, bytes, from_disk,
+                           most < l->slots ? (uint32_t)most : l->slots)
             : !need) {
     scan->page = next;
     scan->slot = 0;
@@ -535,7 +535,7 @@ static int any_next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
   return EMB_OK;
 }
 
-static int replaced(emb_session *s) {
+static int scan_replaced(emb_session *s) {
   return session_error(s, EMB_BUSY,
                        "the owner of %s replaced what was being read",
                        s->core->dir);
@@ -547,7 +547,7 @@ static int order_ended(emb_scan *scan) {
   emb_store *store = scan->s->store;
   return scan->held && !atomic_load(&store->own.is_owner) &&
                  atomic_load(&store->own.loads) != scan->loads
-             ? replaced(scan->s)
+             ? scan_replaced(scan->s)
              : EMB_OK;
 }
 
@@ -561,7 +561,7 @@ int scan_ended(emb_scan *scan) {
     return session_error(s, EMB_ABORT, "the scan's changes were rolled back");
   }
   if (aborted) {
-    return replaced(s);
+    return scan_replaced(s);
   }
   return failed ? session_error(s, EMB_IOERR,
                                 "cannot keep track of records that moved")

@@ -77,8 +77,8 @@ static size_t group_find(struct groups *g, const int64_t *keys, size_t n) {
   return groups;
 }
 
-static int sum(struct groups *g, struct env *env,
-               const struct group_batch *batch, size_t groups) {
+static int sum_groups(struct groups *g, struct env *env,
+                      const struct group_batch *batch, size_t groups) {
   const float *rows = batch->rows;
   size_t n = batch->n;
   uint32_t dim = batch->dim;
@@ -144,7 +144,7 @@ int group_rows(struct groups *g, struct env *env,
     return 1;
   }
   if (by == GROUP_SUM) {
-    return sum(g, env, batch, groups);
+    return sum_groups(g, env, batch, groups);
   }
   if (by == GROUP_LAST) {
     choose_last(g, n);

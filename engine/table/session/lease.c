@@ -32,7 +32,7 @@ void lease_free(struct leases *leases, struct env *env) {
 
 /* Leases of calls that are long over: a number that is reached again, or that
 ** half the round later looks like one to come, would have them counted. */
-static void age(struct leases *leases) {
+static void leases_age(struct leases *leases) {
   for (size_t i = 0; i < leases->room; i++) {
     struct lease *lease = &leases->slots[i];
     lease->marked = lease_marked(leases, lease) & LEASE_MAX;
@@ -55,12 +55,12 @@ uint32_t lease_next_call(struct leases *leases) {
     leases->calls = 1;
   }
   if (leases->calls % AGE_EVERY == 0) {
-    age(leases);
+    leases_age(leases);
   }
   return leases->calls;
 }
 
-static size_t next(const struct leases *leases, size_t i) {
+static size_t lease_next(const struct leases *leases, size_t i) {
   return (i + 1) & (leases->room - 1);
 }
 
@@ -69,8 +69,8 @@ static size_t next(const struct leases *leases, size_t i) {
 void lease_remove(struct leases *leases, struct lease *lease) {
   size_t mask = leases->room - 1;
   size_t hole = (size_t)(lease - leases->slots);
-  for (size_t i = next(leases, hole); leases->slots[i].held;
-       i = next(leases, i)) {
+  for (size_t i = lease_next(leases, hole); leases->slots[i].held;
+       i = lease_next(leases, i)) {
     size_t home = hash_key(leases->slots[i].key) & mask;
     if (((i - home) & mask) >= ((i - hole) & mask)) {
       leases->slots[hole] = leases->slots[i];

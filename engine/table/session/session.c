@@ -63,7 +63,7 @@ static void session_enlist(emb_session *s) {
   pthread_mutex_unlock(&s->store->sessions.lock);
 }
 
-static void delist(emb_session *s) {
+static void session_delist(emb_session *s) {
   pthread_mutex_lock(&s->store->sessions.lock);
   emb_session **at = &s->store->sessions.list;
   while (*at && *at != s) {
@@ -119,7 +119,7 @@ void session_free(emb_session *s) {
   struct env *env = s->core->env;
   emb_assert(!s->txn && !s->tickets.first && !s->leases.held); /* J1 */
   emb_assert(!s->tickets.remote);
-  delist(s);
+  session_delist(s);
   emb_assert(!s->reads.queue.queue && !s->reads.pages);
   env->release(env, s->reads.ios);
   env->release(env, (void *)s->reads.io_list);

@@ -37,7 +37,7 @@ static int is_many(const char *pattern) {
   return pattern[strlen(pattern) - 1] == '*';
 }
 
-static int matches(const char *pattern, const char *name) {
+static int pattern_matches(const char *pattern, const char *name) {
   return pattern &&
          (is_many(pattern) ? strncmp(name, pattern, strlen(pattern) - 1) == 0
                            : strcmp(name, pattern) == 0);
@@ -81,8 +81,8 @@ struct dir_checking {
 static void check_one(void *arg, const char *name) {
   struct dir_checking *c = arg;
   emb_err error = {EMB_OK, ""};
-  if (c->rc || !matches(c->file->name, name) ||
-      matches(c->file->temporary, name)) {
+  if (c->rc || !pattern_matches(c->file->name, name) ||
+      pattern_matches(c->file->temporary, name)) {
     return;
   }
   int rc = c->file->check(c->core, name, &error);
@@ -134,8 +134,8 @@ static void remove_left(void *arg, const char *name) {
   struct kind_cursor at = {0, 0};
   const struct store_file *f;
   while ((f = kind_next(&at))) {
-    if (matches(f->temporary, name) ||
-        (f->is_left && matches(f->name, name) &&
+    if (pattern_matches(f->temporary, name) ||
+        (f->is_left && pattern_matches(f->name, name) &&
          f->is_left(name, r->index_generation))) {
       remove_name(r->env, r->dir, name);
       return;
@@ -153,7 +153,7 @@ static void remove_own(void *arg, const char *name) {
   struct kind_cursor at = {0, 0};
   const struct store_file *f;
   while ((f = kind_next(&at))) {
-    if (matches(f->name, name) || matches(f->temporary, name)) {
+    if (pattern_matches(f->name, name) || pattern_matches(f->temporary, name)) {
       int os = remove_name(r->env, r->dir, name);
       if (os && os != ENOENT && !r->os) {
         r->os = os;

@@ -82,7 +82,7 @@ static void take_number(emb_session *s) {
 }
 
 /* Does the session see the key?  Inside an epoch. */
-static int sees(emb_session *s, int64_t key, uint64_t hash) {
+static int session_sees(emb_session *s, int64_t key, uint64_t hash) {
   uint64_t word;
   session_find(s, key, hash, &word);
   return word && txn_word(s, key, hash, word) != 0;
@@ -127,8 +127,8 @@ static void txn_prefetch(emb_session *s, int64_t key) {
 }
 
 /* Reads what rows [at, at + m) will need from disk, all at once. */
-static int preload(emb_session *s, const int64_t *keys, uint32_t m,
-                   struct loaded *loaded) {
+static int preload_rows(emb_session *s, const int64_t *keys, uint32_t m,
+                        struct loaded *loaded) {
   struct core *core = s->core;
   uint32_t cold = 0, moved = 0;
   memset(loaded->at, 0, m * sizeof *loaded->at);
@@ -196,7 +196,7 @@ static int change_all(emb_session *s, const struct txn_batch *b) {
     }
     if (loaded && i % s->chunk == 0) {
       size_t m = n - i < s->chunk ? n - i : s->chunk;
-      rc = preload(s, keys + i, (uint32_t)m, loaded);
+      rc = preload_rows(s, keys + i, (uint32_t)m, loaded);
     }
     if (!rc && (!loaded || group_stands(&s->groups, i))) {
       rc = change_one(s, b, i);
@@ -334,7 +334,7 @@ int local_txn_move(emb_session *s, int64_t from, int64_t to, int *found) {
   rc = rc ? rc : check_numbers(s);
   if (rc || from == to) {
     epoch_enter(&s->core->epoch, s->slot);
-    *found = !rc && sees(s, from, hash_key(from));
+    *found = !rc && session_sees(s, from, hash_key(from));
     epoch_leave(s->slot);
     return rc;
   }

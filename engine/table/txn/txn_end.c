@@ -98,7 +98,7 @@ static int txn_end_complete(emb_session *s, uint32_t flags) {
   return e.rc;
 }
 
-static int changes(emb_session *s) {
+static int has_changes(emb_session *s) {
   struct index *map = s->txn->map;
   struct ending e = {s, EMB_OK, 0};
   for (uint32_t p = 0; p < index_parts(map) && !e.changed; p++) {
@@ -118,7 +118,7 @@ int local_prepare(emb_session *s, uint64_t *number) {
     *number = txn->number;
     return EMB_OK;
   }
-  if (!txn->number || (!txn->was_prepared && !changes(s))) {
+  if (!txn->number || (!txn->was_prepared && !has_changes(s))) {
     return EMB_OK;
   }
   emb_check(txn_valid(s));
@@ -245,7 +245,7 @@ int local_commit(emb_session *s) {
   /* After a prepare that is void the log has to say so, even if nothing is
   ** left of the transaction. */
   if (!txn->prepared && txn->number && !s->core->temporary &&
-      (txn->was_prepared || changes(s))) {
+      (txn->was_prepared || has_changes(s))) {
     rc = core_failed(s->core, &s->err);
     rc = rc ? rc : txn_end_complete(s, 0);
     if (rc) {

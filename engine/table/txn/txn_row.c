@@ -53,7 +53,7 @@ static void reserve_map(emb_session *s, uint64_t hash) {
 }
 
 /* Where the session sees the key now: log address, or 0. */
-static uint64_t visible(const struct claim *c) {
+static uint64_t visible_address(const struct claim *c) {
   if (c->word & MAP_SAME) {
     return c->base;
   }
@@ -67,8 +67,8 @@ static int claim_held(emb_session *s, int64_t key) {
 
 /* Sets the intent bit of a key that had none at the last look, and makes its
 ** entry in the map. */
-static int intend(emb_session *s, int64_t key, struct entry *entry,
-                  struct claim *c) {
+static int intend_key(emb_session *s, int64_t key, struct entry *entry,
+                      struct claim *c) {
   if (!entry || (c->index & WORD_LATCH) ||
       !key_intend_found(entry, key, &c->index)) {
     int rc = key_intend(s->core, key, c->hash, &c->index);
@@ -94,8 +94,8 @@ static int intend(emb_session *s, int64_t key, struct entry *entry,
 
 /* Claims a key, unless it is not as it is to be; *done: it is, and is claimed.
 ** Inside an epoch. */
-static int claim(emb_session *s, int64_t key, enum txn_which which,
-                 struct claim *c, int *done) {
+static int claim_key(emb_session *s, int64_t key, enum txn_which which,
+                     struct claim *c, int *done) {
   int absent = which == PUT_ABSENT, rc = EMB_OK;
   *done = 0;
   struct entry *entry = session_find(s, key, c->hash, &c->index);
@@ -106,7 +106,7 @@ static int claim(emb_session *s, int64_t key, enum txn_which which,
     if (which != PUT_ANY && there == absent) {
       return EMB_OK; /* and is not claimed */
     }
-    rc = held ? claim_held(s, key) : intend(s, key, entry, c);
+    rc = held ? claim_held(s, key) : intend_key(s, key, entry, c);
   }
   if (rc) {
     return rc;
@@ -115,7 +115,7 @@ static int claim(emb_session *s, int64_t key, enum txn_which which,
   c->base = c->index & WORD_CACHED ? key_find_address(s->core, key, c->hash)
                                    : word_address(c->index);
   /* Until the claim another session may have added or deleted it. */
-  *done = which == PUT_ANY || (visible(c) == 0) == absent;
+  *done = which == PUT_ANY || (visible_address(c) == 0) == absent;
   return EMB_OK;
 }
 
@@ -136,8 +136,9 @@ static const void *value_in_memory(emb_session *s, const struct txn_row *row,
                                 ? key_rec(core, c->index & ~WORD_LATCH)
                                 : log_rec(&core->log, word_address(c->word));
     if (!rec) {
-      return row->loaded ? loaded_value(s, row->loaded, row->at, visible(c))
-                         : NULL;
+      return row->loaded
+                 ? loaded_value(s, row->loaded, row->at, visible_address(c))
+                 : NULL;
     }
     if (rec_read(rec, row->key, old_copy(s), core->layout.value_bytes,
                  &version)) {
@@ -168,7 +169,7 @@ static int load_value(emb_session *s, const struct txn_row *row,
     if (*value) {
       return EMB_OK;
     }
-    s->cold[0] = (struct cold){visible(c), 0};
+    s->cold[0] = (struct cold){visible_address(c), 0};
     struct cold_batch one = {
         .keys = &row->key, .n = 1, .use = keep_one, .arg = old_copy(s)};
     int rc = cold_read(s, &one, &moved);
@@ -185,15 +186,15 @@ int txn__needs_old(const emb_session *s, const struct row_change *change) {
 }
 
 /* Does the change look at the value that the claimed key has? */
-static int looks(const struct txn_row *row, const struct claim *c) {
-  return visible(c) && row->change->kind != CHANGE_COPY;
+static int reads_old_value(const struct txn_row *row, const struct claim *c) {
+  return visible_address(c) && row->change->kind != CHANGE_COPY;
 }
 
 /* Makes the new value from the old one, in s->scratch.  row->done = 0: the key
 ** is not there, and the change does not add it. */
 static int make_value(emb_session *s, struct txn_row *row,
                       const struct claim *c, const void *old) {
-  row->found = visible(c) != 0;
+  row->found = visible_address(c) != 0;
   if (!row->found && (!value_adds(s, row->change) ||
                       !value_admits(s, row->change, row->key, row->times))) {
     row->done = 0;
@@ -215,7 +216,7 @@ static int write_record(emb_session *s, int64_t key, const void *value,
                         const struct claim *c) {
   struct core *core = s->core;
   struct txn *txn = s->txn;
-  uint64_t seen = visible(c), address;
+  uint64_t seen = visible_address(c), address;
   uint64_t above = c->base > seen ? c->base : seen, tombs = row_tombs_end(core);
   uint64_t version = core_versions(core, 1);
   if (!(c->word & (MAP_SAME | MAP_GONE)) && txn__is_fresh(txn, c->word) &&
@@ -250,7 +251,7 @@ static int write_record(emb_session *s, int64_t key, const void *value,
 ** put_outside goes on.  Inside an epoch. */
 static int put_here(emb_session *s, struct txn_row *row, struct claim *c) {
   const void *value = s->scratch, *old = NULL;
-  int rc = claim(s, row->key, row->which, c, &row->done);
+  int rc = claim_key(s, row->key, row->which, c, &row->done);
   if (rc || !row->done) {
     return rc;
   }
@@ -260,7 +261,7 @@ static int put_here(emb_session *s, struct txn_row *row, struct claim *c) {
   if (!txn__needs_old(s, row->change)) {
     value = session_encode(s, row->says);
   } else {
-    if (looks(row, c) && !(old = value_in_memory(s, row, c))) {
+    if (reads_old_value(row, c) && !(old = value_in_memory(s, row, c))) {
       return ROW_OUTSIDE;
     }
     rc = make_value(s, row, c, old);
@@ -277,7 +278,7 @@ static int put_outside(emb_session *s, struct txn_row *row, struct claim *c) {
   if (!rc && !txn__needs_old(s, row->change)) {
     value = session_encode(s, row->says);
   } else if (!rc) {
-    rc = looks(row, c) ? load_value(s, row, c, &old) : EMB_OK;
+    rc = reads_old_value(row, c) ? load_value(s, row, c, &old) : EMB_OK;
     rc = rc ? rc : make_value(s, row, c, old);
   }
   if (rc || !row->done) {
@@ -313,7 +314,7 @@ int txn__delete_row(emb_session *s, int64_t key, uint8_t *found) {
   struct claim c = {.hash = hash_key(key)};
   int there;
   epoch_enter(&s->core->epoch, s->slot);
-  int rc = claim(s, key, PUT_PRESENT, &c, &there);
+  int rc = claim_key(s, key, PUT_PRESENT, &c, &there);
   epoch_leave(s->slot);
   *found = (uint8_t)there;
   rc = rc || !there ? rc : txn__remember(s, key, c.word);
@@ -332,7 +333,7 @@ int txn__read_row(emb_session *s, int64_t key, void *value, int *found) {
   struct claim c = {.hash = hash_key(key)};
   const void *at;
   epoch_enter(&s->core->epoch, s->slot);
-  int rc = claim(s, key, PUT_PRESENT, &c, found);
+  int rc = claim_key(s, key, PUT_PRESENT, &c, found);
   epoch_leave(s->slot);
   rc = rc || !*found ? rc : load_value(s, &row, &c, &at);
   if (rc) {
