@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest_columns.c -- searches with a condition on a column beside the vector,
+** nearest_columns.c -- searches with a condition on an auxiliary column,
 ** by SQL and by the index, beside the same searches without one.
 **
 ** CONDITIONS  A column of random numbers, of which one in two or one in a

@@ -3,7 +3,7 @@
 ** fn.c -- what the functions on a table have in common: how they are
 ** registered with SQLite, and their arguments.
 */
-#include "ext/table/beside.h"
+#include "ext/table/aux_columns.h"
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
 
@@ -124,13 +124,13 @@ struct fn_rows {
 
 static int fn_forget_left(struct ext_table *table, void *arg, char **err) {
   const struct fn_rows *rows = arg;
-  return ext_beside_forget_left(table, rows->keys, rows->n, err);
+  return ext_aux_forget_left(table, rows->keys, rows->n, err);
 }
 
 int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
                       char **err) {
   struct fn_rows rows = {keys, n};
-  return ext_beside_is(table)
+  return ext_aux_is(table)
              ? ext_fn_same_schema(table, fn_forget_left, &rows, err)
              : SQLITE_OK;
 }

@@ -142,7 +142,7 @@ int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
                      char **err);
 /* Before rows of these keys may appear at once: those that are none yet begin
-** without columns beside the vector. */
+** without auxiliary columns. */
 int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
                       char **err);
 /* What runs SQL before the call of the engine, or may be run once more with it:

@@ -10,11 +10,11 @@
 **                                            perhaps optimizer=...
 **                                            initializer=... metric=...
 **                                            index=...
-**                +title TEXT                 a column beside the vector
-**                                            (beside_declare.c)
+**                +title TEXT                 an auxiliary column
+**                                            (aux_declare.c)
 ** NAMES      are identifiers, bare or quoted in any of SQLite's four ways.
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static int check_name(const struct ext_options *options, const char *name,
     times += sqlite3_stricmp(name, options->key) == 0;
   for (uint32_t i = 0; i < ext_vectors(options); i++)
     times += sqlite3_stricmp(name, options->vectors[i]) == 0;
-  times += ext_beside_named(options, name);
+  times += ext_aux_named(options, name);
   return times > 1
              ? ext_error(err, SQLITE_ERROR, "duplicate column name: %s", name)
              : SQLITE_OK;
@@ -229,8 +229,8 @@ static int parse_column(struct ext_options *options, const char *text,
 }
 
 /* +name type */
-static int parse_beside(struct ext_options *options, const char *text,
-                        char **err) {
+static int parse_aux(struct ext_options *options, const char *text,
+                     char **err) {
   const char *at = text_space(text + 1);
   char *name;
   int rc = identifier_read(&at, &name);
@@ -239,7 +239,7 @@ static int parse_beside(struct ext_options *options, const char *text,
   if (name == NULL)
     return ext_error(err, SQLITE_ERROR, "cannot understand: %.*s",
                      argument_trimmed(text), text);
-  rc = ext_beside_add(options, name, text_space(at), err);
+  rc = ext_aux_add(options, name, text_space(at), err);
   return rc == SQLITE_OK ? check_name(options, name, err) : rc;
 }
 
@@ -284,7 +284,7 @@ static int parse_argument(struct ext_options *options, const char *text,
   char *name;
   int rc;
   if (*text == '+')
-    return parse_beside(options, text, err);
+    return parse_aux(options, text, err);
   rc = identifier_read(&at, &name);
   if (rc != SQLITE_OK)
     return rc;

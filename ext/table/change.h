@@ -12,7 +12,7 @@
 #ifndef EMB_EXT_TABLE_CHANGE_H
 #define EMB_EXT_TABLE_CHANGE_H
 
-#include "beside.h"
+#include "aux_columns.h"
 
 enum ext_change_kind {
   EXT_CHANGE_COMMAND,      /* command, arg */
@@ -38,7 +38,7 @@ struct ext_change {
   uint32_t time;  /* what updated_at is to be, 0: the store's clock */
   struct ext_floats gradients, read;
   emb_update how;
-  struct ext_beside_values beside;
+  struct ext_aux_values aux;
   sqlite3_value *command, *arg;
 };
 

@@ -273,7 +273,7 @@ static int parse_insert_batch(struct ext_table *table, sqlite3_value **argv,
     return ext_error(err, SQLITE_ERROR,
                      "either %s and %s or keys and vectors, not both",
                      options->key, options->vectors[0]);
-  rc = ext_beside_refuse(table, &change->beside, "keys and vectors", err);
+  rc = ext_aux_refuse(table, &change->aux, "keys and vectors", err);
   if (rc == SQLITE_OK)
     rc = ext_keys_read(table, COLUMN(argv, EXT_KEYS), "keys", &change->keys,
                        err);
@@ -288,7 +288,7 @@ static int parse_insert_gradient(struct ext_table *table, sqlite3_value **argv,
                                  char **err) {
   const struct ext_options *options = &ext_vtab(table)->options;
   int one = (given & BIT(GRADIENT)) != 0, vector;
-  int rc = ext_beside_refuse(table, &change->beside, "a gradient", err);
+  int rc = ext_aux_refuse(table, &change->aux, "a gradient", err);
   change->kind = EXT_CHANGE_GRADIENT;
   if (rc != SQLITE_OK)
     return rc;
@@ -323,7 +323,7 @@ static int parse_insert(struct ext_table *table, sqlite3_value **argv,
     return SQLITE_OK;
   }
   change->inserts = 1;
-  change->beside = ext_beside_values(table, argv, 1);
+  change->aux = ext_aux_values(table, argv, 1);
   rc = check_writable(table, given, 1, err);
   if (rc == SQLITE_OK)
     rc = ext_update_time_read(table, COLUMN(argv, EXT_UPDATED_AT),
@@ -386,9 +386,8 @@ static int parse_update_gradient(struct ext_table *table, sqlite3_value **argv,
                                  int joined, struct ext_change *change,
                                  char **err) {
   const struct ext_options *options = &ext_vtab(table)->options;
-  int rc = joined
-               ? SQLITE_OK
-               : ext_beside_refuse(table, &change->beside, "a gradient", err);
+  int rc = joined ? SQLITE_OK
+                  : ext_aux_refuse(table, &change->aux, "a gradient", err);
   change->kind = EXT_CHANGE_GRADIENT;
   if (rc != SQLITE_OK)
     return rc;
@@ -407,7 +406,7 @@ static int parse_update(struct ext_table *table, sqlite3_value **argv,
   int rc = check_writable(table, set, 0, err);
   change->kind = EXT_CHANGE_UPDATE;
   change->from = sqlite3_value_int64(argv[0]);
-  change->beside = ext_beside_values(table, argv, 0);
+  change->aux = ext_aux_values(table, argv, 0);
   if (rc == SQLITE_OK)
     rc = parse_new_key(table, argv, change, err);
   if (rc == SQLITE_OK && timed)

@@ -6,7 +6,7 @@
 **   'warm'             reads in what fits into memory, and waits for it
 **   'optimize'         compacts the files until little but live data is left,
 **                      and removes what no row has any more: texts of the
-**                      dictionary, columns beside the vector
+**                      dictionary, auxiliary columns
 **   'expire'           removes the rows whose time to live is over
 **   'evict'            removes rows until there are no more than the capacity
 **   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
@@ -15,7 +15,7 @@
 **   'adopt'            the database takes over the store's transaction number,
 **                      after one of the two was restored from a copy
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -33,7 +33,7 @@ static int command_engine(struct ext_table *table, int (*run)(emb_session *),
 
 /* Both in SQLite's transaction, but the first at once. */
 static int command_optimize(struct ext_table *table, char **err) {
-  int rc = ext_beside_optimize(table, err);
+  int rc = ext_aux_optimize(table, err);
   if (rc == SQLITE_OK)
     rc = command_engine(table, emb_optimize, err);
   return rc == SQLITE_OK ? ext_keys_clean(table, err) : rc;
@@ -83,7 +83,7 @@ int ext_command_verify(struct ext_table *table, int quick, sqlite3_str *report,
   if (rc == SQLITE_OK)
     rc = verify_marker(table, report, err);
   if (rc == SQLITE_OK)
-    rc = ext_beside_verify(table, report_line, report, err);
+    rc = ext_aux_verify(table, report_line, report, err);
   if (rc == SQLITE_OK && !quick) {
     rc = emb_verify(table->link->session, report_line, report);
     if (rc)

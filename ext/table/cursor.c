@@ -33,7 +33,7 @@ static void free_cursor(struct ext_cursor *cursor) {
   sqlite3_free(cursor->found);
   sqlite3_free(cursor->distances);
   ext_near_free(cursor->near);
-  ext_beside_close(&cursor->beside);
+  ext_aux_close(&cursor->aux);
   ext_value_drop(cursor->vector_pool[0]);
   ext_value_drop(cursor->vector_pool[1]);
   sqlite3_free(cursor);
@@ -82,7 +82,7 @@ void ext_cursor_rewind(struct ext_cursor *cursor) {
     cursor->link->cursors--;
   cursor->link = NULL;
   cursor->list_n = cursor->list_at = 0;
-  ext_beside_rewind(&cursor->beside);
+  ext_aux_rewind(&cursor->aux);
   if (cursor->is_batch)
     ext_batch_drop(cursor);
   cursor->vector = NULL;
@@ -115,7 +115,7 @@ int ext_cursor_next(sqlite3_vtab_cursor *base) {
   char *err = NULL;
   int rc = SQLITE_OK;
   emb_assert(ext_cursor_valid(cursor) && cursor->at < cursor->n);
-  ext_beside_leave(&cursor->beside);
+  ext_aux_leave(&cursor->aux);
   if (++cursor->at >= cursor->n) {
     if (cursor->is_one)
       cursor->n = 0;
@@ -233,7 +233,7 @@ __attribute__((noinline)) static int
 shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
   struct ext_table *table = ext_cursor_table(cursor);
   int vector = ext_vector_of(&ext_vtab(table)->options, column);
-  int beside = ext_beside_of(&ext_vtab(table)->options, column);
+  int aux = ext_aux_of(&ext_vtab(table)->options, column);
   if (cursor->flags & EXT_PLAN_LAZY && ext_column_is_hidden(column))
     ext_vtab(table)->update_reads |= ext_column_bit(column);
   if (cursor->is_batch)
@@ -242,9 +242,9 @@ shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
     ext_key_result(context, table->link, cursor->keys[cursor->at]);
   else if (vector >= 0)
     return vector_column(cursor, context, (uint32_t)vector);
-  else if (beside >= 0)
-    return ext_beside_column(table, &cursor->beside, cursor->keys[cursor->at],
-                             beside, context);
+  else if (aux >= 0)
+    return ext_aux_column(table, &cursor->aux, cursor->keys[cursor->at], aux,
+                          context);
   else if (column == EXT_VERSION)
     return version_column(cursor, context);
   else if (column == EXT_CLOCK && !cursor->snap)

@@ -215,7 +215,7 @@ struct request {
   struct ext_range range;
   int has_list;
   int has_key;         /* key = ? */
-  int by_columns;      /* the list is what columns beside the vector say */
+  int by_columns;      /* the list is what auxiliary columns say */
   sqlite3_value *keys; /* of a batch */
   sqlite3_int64 offset;
 };
@@ -224,7 +224,7 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
                      sqlite3_value **argv, struct request *request,
                      char **err) {
   struct ext_table *table = ext_cursor_table(cursor);
-  const char *beside = strchr(plan, ';');
+  const char *aux = strchr(plan, ';');
   int rc = SQLITE_OK;
   for (int i = 0; plan[i] && plan[i] != ';' && rc == SQLITE_OK; i++) {
     switch (plan[i]) {
@@ -251,7 +251,7 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
       break;
     case 'B':
     case 'I':
-      rc = ext_beside_ask(&cursor->beside, &beside, argv[i], plan[i] == 'I');
+      rc = ext_aux_ask(&cursor->aux, &aux, argv[i], plan[i] == 'I');
       break;
     case 'o':
       request->offset = sqlite3_value_int64(argv[i]);
@@ -356,19 +356,19 @@ static int start_scan(struct ext_cursor *cursor, struct request *request,
   return rc;
 }
 
-/* Conditions on columns beside the vector: the rows are those that an index on
+/* Conditions on auxiliary columns: the rows are those that an index on
 ** them finds, if it can; and among them are the neighbours. */
-static int filter_beside(struct ext_cursor *cursor, struct request *request,
-                         char **err) {
+static int filter_aux(struct ext_cursor *cursor, struct request *request,
+                      char **err) {
   int64_t *keys = NULL;
   size_t n = 0;
   int done = 0, rc;
-  if (cursor->beside.where == NULL || request->keys)
+  if (cursor->aux.where == NULL || request->keys)
     return SQLITE_OK;
   if (cursor->flags & EXT_PLAN_NEAREST)
-    return ext_near_beside(cursor, err);
-  rc = ext_beside_list(ext_cursor_table(cursor), &cursor->beside, &keys, &n,
-                       &done, err);
+    return ext_near_aux(cursor, err);
+  rc = ext_aux_list(ext_cursor_table(cursor), &cursor->aux, &keys, &n, &done,
+                    err);
   if (rc != SQLITE_OK || !done)
     return rc;
   sqlite3_free(cursor->list);
@@ -395,7 +395,7 @@ static int filter_start(struct ext_cursor *cursor, struct request *request,
     cursor->counts = !cursor->peek;
     return ext_batch_read(cursor, request->keys, err);
   }
-  rc = filter_beside(cursor, request, err);
+  rc = filter_aux(cursor, request, err);
   if (rc != SQLITE_OK)
     return rc;
   if (request->has_list)

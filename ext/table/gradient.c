@@ -58,7 +58,7 @@ static int gradient_in_txn(struct ext_table *table, struct ext_change *change,
   if (rc == SQLITE_OK && ext_keys_grow(table))
     rc = ext_keys_add(table, keys, err);
   if (rc == SQLITE_OK) /* keys that become rows begin without */
-    rc = ext_beside_clean(table, keys->at, keys->n, err);
+    rc = ext_aux_clean(table, keys->at, keys->n, err);
   if (rc != SQLITE_OK)
     return rc;
   rc = emb_txn_apply_gradients(table->link->session, keys->at, keys->n,

@@ -12,7 +12,7 @@
 **            given come again, and are left out.
 ** CONDITIONS on the key and the distance are in what the engine is asked: they
 **            hold before the choice.  So is the snapshot, and what is said of
-**            columns beside the vector, as a set of keys (beside_set.c).
+**            auxiliary columns, as a set of keys (aux_set.c).
 ** ROWS       Key, distance, vector and version are those of one record.  SQLite
 **            does not say whether the vector that is searched is shown, too.
 **   whole    If few bytes of rows are asked for, or vectors will be needed and
@@ -235,9 +235,9 @@ int ext_near_argument(struct ext_cursor *cursor, char letter,
   }
 }
 
-int ext_near_beside(struct ext_cursor *cursor, char **err) {
-  return ext_beside_filter(ext_cursor_table(cursor), &cursor->beside,
-                           &cursor->near->how.filter, err);
+int ext_near_aux(struct ext_cursor *cursor, char **err) {
+  return ext_aux_filter(ext_cursor_table(cursor), &cursor->aux,
+                        &cursor->near->how.filter, err);
 }
 
 /* Many keys as a set, which is asked in the same time however many they are; if

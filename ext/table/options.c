@@ -9,7 +9,7 @@
 **
 ** SIZES      16MB is 16 million bytes and 16MiB is 16 * 1048576.
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <stddef.h>
@@ -424,6 +424,6 @@ void ext_options_clear(struct ext_options *options) {
   for (size_t i = 0; i < OPTIONS; i++)
     if (option_rows[i].kind == EXT_TEXT)
       sqlite3_free(*ext_option_text(options, &option_rows[i]));
-  ext_beside_clear(options);
+  ext_aux_clear(options);
   memset(options, 0, sizeof *options);
 }

@@ -9,7 +9,7 @@
 **            again (omit).
 **            The neighbours of a vector (vector MATCH ?), with what is said of
 **            key and distance beside it, and ORDER BY distance.
-**            Conditions on columns beside the vector (beside_where.c): beside a
+**            Conditions on auxiliary columns (aux_where.c): beside a
 **            search for neighbours, or if there is an index on one of them.
 ** LEFT       Everything else, to SQLite.
 ** PLAN       idxStr has a letter for each value that xFilter gets (table.h);
@@ -30,7 +30,7 @@
 **            Without k the rows come as long as SQLite takes them, nearest
 **            first; then what holds before and after is the same.
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -39,7 +39,7 @@ SQLITE_EXTENSION_INIT3
 #define ROWS_UNKNOWN 1000000.0
 #define COST_POINT 2.0
 #define ROWS_IN 25.0
-/* Rows with one value in an indexed column beside the vector, and what it costs
+/* Rows with one value in an indexed auxiliary column, and what it costs
 ** to ask for them. */
 #define ROWS_OF_VALUE 50.0
 #define COST_BESIDE 20.0
@@ -78,7 +78,7 @@ struct plan {
   int keys;    /* something of the key */
   int ordered; /* by distance, as the statement wants it */
 
-  int beside;           /* EXT_BESIDE_: what an index on columns is good for */
+  int aux;              /* EXT_AUX_: what an index on columns is good for */
   sqlite3_str *columns; /* of what is taken, number and letter; or NULL */
 };
 
@@ -182,13 +182,12 @@ static void plan_distance(sqlite3_index_info *info, struct plan *plan, int i) {
   plan->within |= *at != '>' && *at != 'g';
 }
 
-/* A condition on a column beside the vector; 0: it is left to SQLite. */
-static int plan_beside(struct ext_table *table, sqlite3_index_info *info,
-                       struct plan *plan, int i) {
+/* A condition on an auxiliary column; 0: it is left to SQLite. */
+static int plan_aux(struct ext_table *table, sqlite3_index_info *info,
+                    struct plan *plan, int i) {
   const struct ext_options *options = &ext_vtab(table)->options;
-  char letter = plan->match >= 0 || plan->beside
-                    ? ext_beside_letter(options, info, i)
-                    : 0;
+  char letter =
+      plan->match >= 0 || plan->aux ? ext_aux_letter(options, info, i) : 0;
   int in = letter == '=' && sqlite3_vtab_in(info, i, 1);
   if (letter == 0)
     return 0;
@@ -197,7 +196,7 @@ static int plan_beside(struct ext_table *table, sqlite3_index_info *info,
   plan_take(info, plan, i, in ? 'I' : 'B');
   info->aConstraintUsage[i].omit = 0;
   sqlite3_str_appendf(plan->columns, ";%d%c",
-                      ext_beside_of(options, info->aConstraint[i].iColumn),
+                      ext_aux_of(options, info->aConstraint[i].iColumn),
                       letter);
   return 1;
 }
@@ -267,7 +266,7 @@ static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
              plan->match >= 0) {
     plan_distance(info, plan, i);
   } else {
-    (void)plan_beside(table, info, plan, i);
+    (void)plan_aux(table, info, plan, i);
     plan->left = 1; /* it is checked again */
   }
   return SQLITE_OK;
@@ -380,10 +379,10 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
     cost = rows * COST_POINT;
     if (!plan->is_in && !plan->text_key) /* 5 equals '5' and '5.0' */
       info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
-  } else if (plan->beside) {
-    rows = plan->beside == EXT_BESIDE_RANGE ? total / 4
-           : plan->beside == EXT_BESIDE_IN  ? ROWS_IN * ROWS_OF_VALUE
-                                            : ROWS_OF_VALUE;
+  } else if (plan->aux) {
+    rows = plan->aux == EXT_AUX_RANGE ? total / 4
+           : plan->aux == EXT_AUX_IN  ? ROWS_IN * ROWS_OF_VALUE
+                                      : ROWS_OF_VALUE;
     rows = rows < total ? rows : total;
     cost = plan_count_cost(table, info, plan) + COST_BESIDE + rows * COST_POINT;
   } else {
@@ -487,7 +486,7 @@ int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   if (table->conn->probing)
     table->conn->probed = table;
   if (rc == SQLITE_OK && plan.match < 0)
-    plan.beside = ext_beside_use(&ext_vtab(table)->options, info);
+    plan.aux = ext_aux_use(&ext_vtab(table)->options, info);
   plan.letters = sqlite3_str_new(table->conn->db);
   for (int i = 0; i < info->nConstraint && rc == SQLITE_OK; i++)
     rc = plan_constraint(table, info, &plan, i);

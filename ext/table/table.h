@@ -38,9 +38,9 @@
 **   'a' 'b' 'c' 'd' 'e'   distance < <= > >= = ?
 **   'L' LIMIT ?           'O' OFFSET ?   which SQLite sees to all the same
 ** and in both
-**   'B' a condition on a column beside the vector    'I' the same with IN (...)
+**   'B' a condition on an auxiliary column    'I' the same with IN (...)
 ** of which, behind a semicolon each, the number and the comparison stand behind
-** the letters (beside_where.c);
+** the letters (aux_where.c);
 ** and idxNum is a sum of these. */
 enum {
   EXT_PLAN_ASC = EMB_SCAN_ASC,
@@ -104,7 +104,7 @@ enum {
 
 /* All columns as declared to SQLite: EXT_KEY, EXT_VECTOR, the hidden ones
 ** EXT_KEYS ..., from EXT_MORE on the second vector and so on, and behind these
-** the columns beside the vector. */
+** the auxiliary columns. */
 #define EXT_ID(id, name, type, argument, reads, rules) EXT_##id,
 enum { EXT_KEY = 0, EXT_VECTOR, EXT_HIDDEN(EXT_ID) EXT_MORE };
 #undef EXT_ID
@@ -135,8 +135,8 @@ static inline int ext_column_bit(int column) {
 /* How a column's values are compared (SQLite's datatype3.html). */
 enum ext_affinity { EXT_AFFINITY_NONE, EXT_AFFINITY_TEXT, EXT_AFFINITY_NUMBER };
 
-/* A column beside the vector (beside.h). */
-struct ext_beside_column {
+/* An auxiliary column (aux_columns.h). */
+struct ext_aux_column {
   char *name, *type; /* the type may be empty */
   enum ext_affinity affinity;
   int indexed;
@@ -146,8 +146,8 @@ struct ext_options {
   char *key;                       /* name of the key column */
   int text_key;                    /* it is TEXT, not INTEGER */
   char *vectors[EMB_SEGMENTS_MAX]; /* names of the vector columns */
-  struct ext_beside_column *beside;
-  int beside_count;
+  struct ext_aux_column *aux;
+  int aux_count;
   int engine_commit; /* commit='engine' */
   emb_config config; /* all but flags beside EMB_OPEN_BOUNDED; dim is that of a
                         row, segments points to the next */
@@ -252,9 +252,9 @@ struct ext_vtab {
                            for; a bit each (nearest.c) */
   int update_reads; /* hidden columns that the last UPDATE has read, a bit each
                        (change_parse.c) */
-  struct ext_beside *beside; /* what is kept for the columns beside the vector,
-                                or NULL */
-  struct ext_beside_sets *sets; /* the same for conditions on them */
+  struct ext_aux *aux;       /* what is kept for the auxiliary columns,
+                                      or NULL */
+  struct ext_aux_sets *sets; /* the same for conditions on them */
 };
 
 /* The whole of a table object. */

@@ -6,7 +6,7 @@
 #ifndef EMB_EXT_TABLE_CURSOR_H
 #define EMB_EXT_TABLE_CURSOR_H
 
-#include "beside.h"
+#include "aux_columns.h"
 
 /* A search for neighbours (nearest.c). */
 struct ext_near;
@@ -49,9 +49,9 @@ struct ext_cursor {
   int64_t snap_lo, snap_hi;
   int64_t *list;
   size_t list_n, list_at, list_capacity;
-  struct ext_near *near; /* NULL until there was one; with EXT_PLAN_NEAREST it
-                            goes on, and the list has the keys it is among */
-  struct ext_beside_scan beside; /* columns beside the vector */
+  struct ext_near *near;   /* NULL until there was one; with EXT_PLAN_NEAREST it
+                              goes on, and the list has the keys it is among */
+  struct ext_aux_scan aux; /* auxiliary columns */
   struct ext_value *batch_vectors, *batch_found, *batch_versions;
   int is_batch;
 };
@@ -108,8 +108,8 @@ void ext_near_exact(struct ext_cursor *cursor);
 /* Among which keys: those in range and, with has_list, in the list. */
 void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
                     int has_list);
-/* Among which rows, by conditions on columns beside the vector. */
-int ext_near_beside(struct ext_cursor *cursor, char **err);
+/* Among which rows, by conditions on auxiliary columns. */
+int ext_near_aux(struct ext_cursor *cursor, char **err);
 /* The next chunk; none at the end. */
 int ext_near_fill(struct ext_cursor *cursor, char **err);
 /* The current row's vector is asked for, and was not read: reads it.  The row

@@ -101,7 +101,7 @@
 **           (a DROP is refused when there is), and what a dropped one left
 **           there ends with the next xBegin.
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <errno.h>
@@ -809,7 +809,7 @@ int ext_txn_commit(sqlite3_vtab *vtab) {
 int ext_txn_rollback(sqlite3_vtab *vtab) {
   struct ext_link *link = table_of(vtab)->link;
   emb_assert(ext_txn_may(table_of(vtab), EXT_CALL_ROLLBACK, 0));
-  ext_beside_undone(table_of(vtab));
+  ext_aux_undone(table_of(vtab));
   ext_txn_leave(table_of(vtab));
   if (link == NULL)
     return SQLITE_OK;
@@ -868,7 +868,7 @@ int ext_txn_rollback_to(sqlite3_vtab *vtab, int i) {
   char *err = NULL;
   int rc = SQLITE_OK;
   emb_assert(ext_txn_may(table, EXT_CALL_ROLLBACK_TO, i));
-  ext_beside_undone(table);
+  ext_aux_undone(table);
   if (table->level < i)
     return SQLITE_OK;
   table->level = i;

@@ -66,12 +66,12 @@ static int insert_row(struct ext_table *table, struct ext_change *change,
   if (rc == SQLITE_OK)
     rc = ext_keys_add(table, &change->keys, err);
   if (rc == SQLITE_OK)
-    rc = ext_beside_begin(table, &level, err);
+    rc = ext_aux_begin(table, &level, err);
   if (rc == SQLITE_OK)
     rc = put_new(table, change, err);
   if (rc == SQLITE_OK)
-    rc = ext_beside_insert(table, &change->beside, change->keys.one, err);
-  return ext_beside_end(table, level, rc, err);
+    rc = ext_aux_insert(table, &change->aux, change->keys.one, err);
+  return ext_aux_end(table, level, rc, err);
 }
 
 static int insert_batch(struct ext_table *table, struct ext_change *change,
@@ -84,7 +84,7 @@ static int insert_batch(struct ext_table *table, struct ext_change *change,
   if (rc == SQLITE_OK)
     rc = ext_keys_add(table, keys, err);
   if (rc == SQLITE_OK)
-    rc = ext_beside_clean(table, keys->at, keys->n, err);
+    rc = ext_aux_clean(table, keys->at, keys->n, err);
   if (rc == SQLITE_OK)
     rc = update_put(table, keys, &change->vectors, err);
   return rc;
@@ -96,15 +96,15 @@ static int delete_row(struct ext_table *table, int64_t key, char **err) {
   int level = -1;
   int rc = ext_txn_write(table, err);
   if (rc == SQLITE_OK)
-    rc = ext_beside_begin(table, &level, err);
+    rc = ext_aux_begin(table, &level, err);
   if (rc == SQLITE_OK) {
     rc = emb_txn_delete(table->link->session, &key, 1, NULL);
     if (rc)
       rc = ext_link_error(table->link, rc, err);
   }
   if (rc == SQLITE_OK)
-    rc = ext_beside_delete(table, key, err);
-  return ext_beside_end(table, level, rc, err);
+    rc = ext_aux_delete(table, key, err);
+  return ext_aux_end(table, level, rc, err);
 }
 
 /* ---- UPDATE -------------------------------------------------------------- */
@@ -145,37 +145,37 @@ static int update_store(struct ext_table *table,
   return change->vectors.at ? put_if(table, change, 1, &done, err) : SQLITE_OK;
 }
 
-/* And in the columns beside the vector: both or nothing. */
+/* And in the auxiliary columns: both or nothing. */
 static int update_both(struct ext_table *table, const struct ext_change *change,
                        char **err) {
   int level = -1;
-  int rc = ext_beside_begin(table, &level, err);
+  int rc = ext_aux_begin(table, &level, err);
   if (rc == SQLITE_OK)
     rc = update_store(table, change, err);
   if (rc == SQLITE_OK)
-    rc = ext_beside_update(table, &change->beside, change->from,
-                           change->keys.one, err);
-  return ext_beside_end(table, level, rc, err);
+    rc = ext_aux_update(table, &change->aux, change->from, change->keys.one,
+                        err);
+  return ext_aux_end(table, level, rc, err);
 }
 
 /* A text that is new is in the dictionary afterwards, with a row or not.
 ** UPDATE ... FROM may come to a row again that it has moved away. */
 static int update_row(struct ext_table *table, struct ext_change *change,
                       char **err) {
-  int beside = ext_beside_is(table) && (change->moves || change->beside.given);
+  int aux = ext_aux_is(table) && (change->moves || change->aux.given);
   uint8_t found = 1;
   int rc;
-  if (!change->moves && !change->vectors.at && !beside)
+  if (!change->moves && !change->vectors.at && !aux)
     return SQLITE_OK;
   rc = ext_txn_write(table, err);
   if (rc == SQLITE_OK)
     rc = ext_keys_add(table, &change->keys, err);
-  if (rc == SQLITE_OK && (change->moves || beside))
+  if (rc == SQLITE_OK && (change->moves || aux))
     rc = update_exists(table, change->from, &found, err);
   if (rc != SQLITE_OK || !found)
     return rc;
-  return beside ? update_both(table, change, err)
-                : update_store(table, change, err);
+  return aux ? update_both(table, change, err)
+             : update_store(table, change, err);
 }
 
 /* ---- xUpdate ------------------------------------------------------------- */

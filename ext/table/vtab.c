@@ -4,7 +4,7 @@
 **
 ** A table is declared to SQLite with the key and the first vector column as the
 ** user named them, then the hidden columns (EXT_HIDDEN), then the further
-** vector columns, and the columns beside the vector: so the hidden ones have
+** vector columns, and the auxiliary columns: so the hidden ones have
 ** the same numbers in all tables.  The command column has the table's name
 ** (after a rename the new one), or
 ** "command" where that name is taken by another column; and a hidden column
@@ -14,7 +14,7 @@
 ** or newer can be connected, so that it can be dropped, and fails when used.
 ** xDestroy does not delete it: the DROP may be rolled back (conn/orphan.c).
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -30,8 +30,8 @@ static void free_table(struct ext_table *table) {
   ext_txn_leave(table);
   ext_link_put(table);
   ext_cursor_free_spare(table);
-  ext_beside_free(table);
-  ext_beside_sets_free(table);
+  ext_aux_free(table);
+  ext_aux_sets_free(table);
   ext_options_clear(&ext_vtab(table)->options);
   sqlite3_free(table->schema);
   sqlite3_free(table->name);
@@ -72,14 +72,14 @@ static int set_name(struct ext_table *table, const char *name) {
   return made;
 }
 
-/* Does the key, a vector or a column beside it have this name? */
+/* Does the key, a vector or an auxiliary column have this name? */
 static int is_users_column(const struct ext_options *options,
                            const char *name) {
   for (uint32_t i = 0; i < ext_vectors(options); i++)
     if (sqlite3_stricmp(name, options->vectors[i]) == 0)
       return 1;
   return sqlite3_stricmp(name, options->key) == 0 ||
-         ext_beside_named(options, name);
+         ext_aux_named(options, name);
 }
 
 /* Adds a hidden column to the declaration. */
@@ -110,7 +110,7 @@ static int vtab_declare(struct ext_table *table, char **err) {
     declare_hidden(table, sql, ext_column(i), command);
   for (uint32_t i = 1; i < ext_vectors(options); i++)
     sqlite3_str_appendf(sql, ", \"%w\" BLOB", options->vectors[i]);
-  ext_beside_declare(options, sql);
+  ext_aux_declare(options, sql);
   sqlite3_str_appendchar(sql, 1, ')');
   text = sqlite3_str_finish(sql);
   rc = text ? ext_declare_vtab(db, text) : SQLITE_NOMEM;
@@ -156,7 +156,7 @@ static int vtab_start(struct ext_conn *conn, int create, int argc,
   if (rc == SQLITE_OK && create)
     rc = ext_table_create(table, &err);
   if (rc == SQLITE_OK && create)
-    rc = ext_beside_create(table, &err);
+    rc = ext_aux_create(table, &err);
   if (rc == SQLITE_OK && create)
     ext_txn_enter(table);
   if (rc == SQLITE_OK) {
@@ -247,7 +247,7 @@ static int vtab_destroy(sqlite3_vtab *vtab) {
   if (rc == SQLITE_OK)
     rc = ext_settings_drop(table, &err);
   if (rc == SQLITE_OK)
-    rc = ext_beside_drop(table, &err);
+    rc = ext_aux_drop(table, &err);
   if (rc != SQLITE_OK) {
     /* SQLite shows the code's own text; this one goes to its log. */
     sqlite3_log(rc, "emb: %s", err ? err : "out of memory");
@@ -275,7 +275,7 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
   if (rc == SQLITE_OK)
     rc = ext_settings_rename(table, name, &err);
   if (rc == SQLITE_OK)
-    rc = ext_beside_rename(table, name, &err);
+    rc = ext_aux_rename(table, name, &err);
   ext_cursor_free_spare(table);
   if (rc == SQLITE_OK && !set_name(table, name))
     rc = SQLITE_NOMEM;
@@ -287,7 +287,7 @@ static int shadow_name(const char *suffix) {
   return sqlite3_stricmp(suffix, "emb") == 0 ||
          sqlite3_stricmp(suffix, EXT_DICT_TABLE) == 0 ||
          sqlite3_stricmp(suffix, EXT_SETTINGS) == 0 ||
-         sqlite3_stricmp(suffix, EXT_BESIDE) == 0;
+         sqlite3_stricmp(suffix, EXT_AUX) == 0;
 }
 
 /* MATCH where it is no search: under OR or NOT, behind an outer join, or as one

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** beside_left.c -- columns of rows that are gone, before a function makes rows
+** aux_left.c -- columns of rows that are gone, before a function makes rows
 ** of their keys again.
 **
 ** Rows that expire, are evicted, or that a function removes leave their row of
-** the shadow table (beside.h).  A statement that makes a row of such a key
-** deletes what was left in its own transaction (ext_beside_clean).  What a
+** the shadow table (aux_columns.h).  A statement that makes a row of such a key
+** deletes what was left in its own transaction (ext_aux_clean).  What a
 ** function writes stays whatever becomes of the transaction, so what was left
 ** must go at once, too, as a new text of a key comes at once (keys.c): through
 ** the user's connection, or another one beside its transaction.
@@ -16,12 +16,12 @@
 **           into the shadow table each.  Only what is there is deleted, in one
 **           statement for LEFT_KEYS of them.
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 enum { LEFT_KEYS = 512 };
 
-struct beside_left {
+struct aux_left {
   struct ext_table *table;
   sqlite3_stmt *look; /* for the row of a key */
   sqlite3 *other;     /* what deletes; NULL: the user's connection */
@@ -30,7 +30,7 @@ struct beside_left {
   size_t n;
 };
 
-static int left_open(struct beside_left *left, char **err) {
+static int left_open(struct aux_left *left, char **err) {
   struct ext_table *table = left->table;
   int rc;
   if (left->is_open)
@@ -46,7 +46,7 @@ static int left_open(struct beside_left *left, char **err) {
 
 /* One statement, which SQLite makes a transaction of its own where there is
 ** none. */
-static int left_delete(struct beside_left *left, char **err) {
+static int left_delete(struct aux_left *left, char **err) {
   struct ext_table *table = left->table;
   sqlite3_str *sql;
   sqlite3 *db;
@@ -57,7 +57,7 @@ static int left_delete(struct beside_left *left, char **err) {
   db = left->other ? left->other : table->conn->db;
   sql = sqlite3_str_new(db);
   sqlite3_str_appendf(sql,
-                      "DELETE FROM \"%w\".\"%w_" EXT_BESIDE "\" WHERE id IN (",
+                      "DELETE FROM \"%w\".\"%w_" EXT_AUX "\" WHERE id IN (",
                       left->other ? "main" : table->schema, table->name);
   for (size_t i = 0; i < left->n; i++)
     sqlite3_str_appendf(sql, i ? ",%lld" : "%lld", (long long)left->keys[i]);
@@ -69,23 +69,22 @@ static int left_delete(struct beside_left *left, char **err) {
   return rc;
 }
 
-static int left_prepare(struct beside_left *left, char **err) {
+static int left_prepare(struct aux_left *left, char **err) {
   struct ext_table *table = left->table;
   char *sql;
   int rc;
   if (left->look)
     return SQLITE_OK;
-  sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w_" EXT_BESIDE
-                        "\" WHERE id = ?1",
+  sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w_" EXT_AUX "\" WHERE id = ?1",
                         table->schema, table->name);
   rc = sql ? sqlite3_prepare_v2(table->conn->db, sql, -1, &left->look, NULL)
            : SQLITE_NOMEM;
   sqlite3_free(sql);
-  return rc == SQLITE_OK ? rc : ext_beside_error(table, rc, err);
+  return rc == SQLITE_OK ? rc : ext_aux_error(table, rc, err);
 }
 
 /* A key that is no row. */
-static int left_look(struct beside_left *left, int64_t key, char **err) {
+static int left_look(struct aux_left *left, int64_t key, char **err) {
   int rc = left_prepare(left, err), is;
   if (rc != SQLITE_OK)
     return rc;
@@ -93,15 +92,15 @@ static int left_look(struct beside_left *left, int64_t key, char **err) {
   is = sqlite3_step(left->look) == SQLITE_ROW;
   rc = sqlite3_reset(left->look);
   if (rc != SQLITE_OK)
-    return ext_beside_error(left->table, rc, err);
+    return ext_aux_error(left->table, rc, err);
   if (is)
     left->keys[left->n++] = key;
   return left->n == LEFT_KEYS ? left_delete(left, err) : SQLITE_OK;
 }
 
-int ext_beside_forget_left(struct ext_table *table, const int64_t *keys,
-                           size_t n, char **err) {
-  struct beside_left left = {.table = table};
+int ext_aux_forget_left(struct ext_table *table, const int64_t *keys, size_t n,
+                        char **err) {
+  struct aux_left left = {.table = table};
   uint8_t are[LEFT_KEYS];
   int rc = SQLITE_OK;
   for (size_t at = 0; rc == SQLITE_OK && at < n; at += LEFT_KEYS) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** beside_declare.c -- columns beside the vector, as CREATE declares them:
+** aux_declare.c -- auxiliary columns, as CREATE declares them:
 **
 **     +name [type] [INDEXED]
 **
@@ -9,7 +9,7 @@
 **           table and that of its shadow table, so both give a column the same
 **           affinity, and nothing but words and numbers gets there.
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -83,8 +83,8 @@ static enum ext_affinity affinity_of(const char *type) {
 }
 
 /* What follows the name. */
-static int read_beside_type(struct ext_beside_column *column, const char *rest,
-                            char **err) {
+static int read_aux_type(struct ext_aux_column *column, const char *rest,
+                         char **err) {
   sqlite3_str *type = sqlite3_str_new(NULL);
   const char *at = rest;
   size_t n;
@@ -116,45 +116,45 @@ static int read_beside_type(struct ext_beside_column *column, const char *rest,
                          (int)text_trimmed(at, strlen(at)), at, column->name);
 }
 
-int ext_beside_add(struct ext_options *options, char *name, const char *rest,
-                   char **err) {
-  int n = options->beside_count;
-  struct ext_beside_column *more =
-      sqlite3_realloc64(options->beside, ((size_t)n + 1) * sizeof *more);
+int ext_aux_add(struct ext_options *options, char *name, const char *rest,
+                char **err) {
+  int n = options->aux_count;
+  struct ext_aux_column *more =
+      sqlite3_realloc64(options->aux, ((size_t)n + 1) * sizeof *more);
   if (more == NULL) {
     sqlite3_free(name);
     return SQLITE_NOMEM;
   }
-  options->beside = more;
-  options->beside_count++;
-  more[n] = (struct ext_beside_column){.name = name};
+  options->aux = more;
+  options->aux_count++;
+  more[n] = (struct ext_aux_column){.name = name};
   if (sqlite3_stricmp(name, "id") == 0)
     return ext_error(err, SQLITE_ERROR,
                      "column name is reserved: %s (that of the key, where the "
                      "columns with a + are kept)",
                      name);
-  return read_beside_type(&more[n], rest, err);
+  return read_aux_type(&more[n], rest, err);
 }
 
-int ext_beside_named(const struct ext_options *options, const char *name) {
+int ext_aux_named(const struct ext_options *options, const char *name) {
   int times = 0;
-  for (int i = 0; i < options->beside_count; i++)
-    times += sqlite3_stricmp(name, options->beside[i].name) == 0;
+  for (int i = 0; i < options->aux_count; i++)
+    times += sqlite3_stricmp(name, options->aux[i].name) == 0;
   return times;
 }
 
-void ext_beside_declare(const struct ext_options *options, sqlite3_str *sql) {
-  for (int i = 0; i < options->beside_count; i++)
-    sqlite3_str_appendf(sql, ", \"%w\" %s", options->beside[i].name,
-                        options->beside[i].type);
+void ext_aux_declare(const struct ext_options *options, sqlite3_str *sql) {
+  for (int i = 0; i < options->aux_count; i++)
+    sqlite3_str_appendf(sql, ", \"%w\" %s", options->aux[i].name,
+                        options->aux[i].type);
 }
 
-void ext_beside_clear(struct ext_options *options) {
-  for (int i = 0; i < options->beside_count; i++) {
-    sqlite3_free(options->beside[i].name);
-    sqlite3_free(options->beside[i].type);
+void ext_aux_clear(struct ext_options *options) {
+  for (int i = 0; i < options->aux_count; i++) {
+    sqlite3_free(options->aux[i].name);
+    sqlite3_free(options->aux[i].type);
   }
-  sqlite3_free(options->beside);
-  options->beside = NULL;
-  options->beside_count = 0;
+  sqlite3_free(options->aux);
+  options->aux = NULL;
+  options->aux_count = 0;
 }

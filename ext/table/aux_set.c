@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** beside_set.c -- the keys that fit conditions, as a set that a search for
+** aux_set.c -- the keys that fit conditions, as a set that a search for
 ** neighbours asks for each row.
 **
 ** KEPT      To select half a million keys takes a hundred times as long as the
@@ -17,7 +17,7 @@
 **           set is made anew without need.
 ** REFERENCES  One is the table object's, and one each scan's that goes by it.
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -26,24 +26,24 @@ SQLITE_EXTENSION_INIT3
 #define SETS_MAX 16
 #define SETS_BYTES_MAX (64 * 1024 * 1024)
 
-struct beside_stamp {
+struct aux_stamp {
   unsigned data;
   int written;
   uint64_t undone;
 };
 
-struct ext_beside_set {
-  struct ext_beside_set *next; /* the one that was used before */
+struct ext_aux_set {
+  struct ext_aux_set *next; /* the one that was used before */
   int refs;
-  struct beside_stamp stamp;
-  struct ext_beside_where *where;
+  struct aux_stamp stamp;
+  struct ext_aux_where *where;
   emb_filter *filter;
 };
 
-static struct beside_stamp stamp_now(struct ext_table *table) {
+static struct aux_stamp stamp_now(struct ext_table *table) {
   sqlite3 *db = table->conn->db;
-  struct beside_stamp stamp = {.written = -1,
-                               .undone = ext_vtab(table)->sets->undone};
+  struct aux_stamp stamp = {.written = -1,
+                            .undone = ext_vtab(table)->sets->undone};
   sqlite3_file_control(db, table->schema, SQLITE_FCNTL_DATA_VERSION,
                        &stamp.data);
   if (sqlite3_txn_state(db, table->schema) == SQLITE_TXN_WRITE)
@@ -51,29 +51,28 @@ static struct beside_stamp stamp_now(struct ext_table *table) {
   return stamp;
 }
 
-static int set_is_valid(const struct ext_beside_set *set,
-                        const struct beside_stamp *now) {
+static int set_is_valid(const struct ext_aux_set *set,
+                        const struct aux_stamp *now) {
   return EMB_SEED(SEED_COLUMNS_SET_OUTDATED) ||
          (set->stamp.data == now->data && set->stamp.written == now->written &&
           set->stamp.undone == now->undone);
 }
 
-static void set_drop(struct ext_beside_set *set) {
+static void set_drop(struct ext_aux_set *set) {
   if (set == NULL || --set->refs > 0)
     return;
-  ext_beside_where_free(set->where);
+  ext_aux_where_free(set->where);
   emb_filter_free(set->filter);
   sqlite3_free(set);
 }
 
 /* Leaves those that may be used again, and not too many. */
-static void sets_trim(struct ext_beside_sets *sets,
-                      const struct beside_stamp *now) {
-  struct ext_beside_set **at = &sets->first;
+static void sets_trim(struct ext_aux_sets *sets, const struct aux_stamp *now) {
+  struct ext_aux_set **at = &sets->first;
   size_t bytes = 0;
   int n = 0;
   while (*at) {
-    struct ext_beside_set *set = *at;
+    struct ext_aux_set *set = *at;
     bytes += emb_filter_bytes(set->filter);
     if (set_is_valid(set, now) && ++n <= SETS_MAX &&
         (n == 1 || bytes <= SETS_BYTES_MAX)) {
@@ -86,11 +85,11 @@ static void sets_trim(struct ext_beside_sets *sets,
 }
 
 /* Moves it to the front; NULL: there is none. */
-static struct ext_beside_set *find_set(struct ext_beside_sets *sets,
-                                       const struct ext_beside_where *where) {
-  for (struct ext_beside_set **at = &sets->first; *at; at = &(*at)->next) {
-    struct ext_beside_set *set = *at;
-    if (ext_beside_where_equal(set->where, where)) {
+static struct ext_aux_set *find_set(struct ext_aux_sets *sets,
+                                    const struct ext_aux_where *where) {
+  for (struct ext_aux_set **at = &sets->first; *at; at = &(*at)->next) {
+    struct ext_aux_set *set = *at;
+    if (ext_aux_where_equal(set->where, where)) {
       *at = set->next;
       set->next = sets->first;
       sets->first = set;
@@ -101,20 +100,20 @@ static struct ext_beside_set *find_set(struct ext_beside_sets *sets,
 }
 
 /* Takes over the scan's conditions. */
-static int make_set(struct ext_table *table, struct ext_beside_scan *scan,
-                    const struct beside_stamp *stamp, char **err) {
-  struct ext_beside_sets *sets = ext_vtab(table)->sets;
-  struct ext_beside_set *set = sqlite3_malloc64(sizeof *set);
+static int make_set(struct ext_table *table, struct ext_aux_scan *scan,
+                    const struct aux_stamp *stamp, char **err) {
+  struct ext_aux_sets *sets = ext_vtab(table)->sets;
+  struct ext_aux_set *set = sqlite3_malloc64(sizeof *set);
   int64_t *keys = NULL;
   size_t n = 0;
   int without = 0;
-  int rc = set ? ext_beside_select(table, scan->where, &without, &keys, &n, err)
+  int rc = set ? ext_aux_select(table, scan->where, &without, &keys, &n, err)
                : SQLITE_NOMEM;
   if (rc != SQLITE_OK) {
     sqlite3_free(set);
     return rc;
   }
-  *set = (struct ext_beside_set){.refs = 1, .stamp = *stamp};
+  *set = (struct ext_aux_set){.refs = 1, .stamp = *stamp};
   rc = emb_filter_new(table->link->session, keys, n, without, &set->filter);
   sqlite3_free(keys);
   if (rc) {
@@ -129,10 +128,10 @@ static int make_set(struct ext_table *table, struct ext_beside_scan *scan,
   return SQLITE_OK;
 }
 
-int ext_beside_filter(struct ext_table *table, struct ext_beside_scan *scan,
-                      const emb_filter **filter, char **err) {
-  struct ext_beside_sets *sets = ext_beside_sets_of(table);
-  struct beside_stamp stamp;
+int ext_aux_filter(struct ext_table *table, struct ext_aux_scan *scan,
+                   const emb_filter **filter, char **err) {
+  struct ext_aux_sets *sets = ext_aux_sets_of(table);
+  struct aux_stamp stamp;
   int rc = SQLITE_OK;
   if (sets == NULL)
     return SQLITE_NOMEM;
@@ -149,12 +148,12 @@ int ext_beside_filter(struct ext_table *table, struct ext_beside_scan *scan,
   return SQLITE_OK;
 }
 
-void ext_beside_sets_free(struct ext_table *table) {
-  struct ext_beside_sets *sets = ext_vtab(table)->sets;
+void ext_aux_sets_free(struct ext_table *table) {
+  struct ext_aux_sets *sets = ext_vtab(table)->sets;
   if (sets == NULL)
     return;
   while (sets->first) {
-    struct ext_beside_set *set = sets->first;
+    struct ext_aux_set *set = sets->first;
     sets->first = set->next;
     set_drop(set);
   }
@@ -165,16 +164,16 @@ void ext_beside_sets_free(struct ext_table *table) {
 
 /* ---- of a scan ----------------------------------------------------------- */
 
-void ext_beside_rewind(struct ext_beside_scan *scan) {
-  ext_beside_leave(scan);
-  ext_beside_where_free(scan->where);
+void ext_aux_rewind(struct ext_aux_scan *scan) {
+  ext_aux_leave(scan);
+  ext_aux_where_free(scan->where);
   scan->where = NULL;
   set_drop(scan->set);
   scan->set = NULL;
 }
 
-void ext_beside_close(struct ext_beside_scan *scan) {
-  ext_beside_rewind(scan);
+void ext_aux_close(struct ext_aux_scan *scan) {
+  ext_aux_rewind(scan);
   sqlite3_finalize(scan->row);
   scan->row = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** beside_where.c -- conditions on columns beside the vector.
+** aux_where.c -- conditions on auxiliary columns.
 **
 ** They are put to the shadow table, as SQL with parameters:
 **     SELECT id FROM items_rows WHERE "label" = ? AND "price" < ?
@@ -19,27 +19,27 @@
 **           then goes over the table.  A search for neighbours goes by the
 **           value alone, as if it were written there.
 */
-#include "beside.h"
+#include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <stdlib.h>
 #include <string.h>
 
-struct beside_term {
+struct aux_term {
   int column;
   char op; /* as in the plan, or 'i' of IN */
   sqlite3_value **values;
   int n, room;
 };
 
-struct ext_beside_where {
-  struct beside_term *terms;
+struct ext_aux_where {
+  struct aux_term *terms;
   int n;
 };
 
 /* ---- plans --------------------------------------------------------------- */
 
-static char beside_letter_of(int op) {
+static char aux_letter_of(int op) {
   static const struct {
     int op;
     char letter;
@@ -58,15 +58,15 @@ static char beside_letter_of(int op) {
   return 0;
 }
 
-char ext_beside_letter(const struct ext_options *options,
-                       sqlite3_index_info *info, int i) {
+char ext_aux_letter(const struct ext_options *options, sqlite3_index_info *info,
+                    int i) {
   const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
   const char *collation;
-  if (!constraint->usable || ext_beside_of(options, constraint->iColumn) < 0)
+  if (!constraint->usable || ext_aux_of(options, constraint->iColumn) < 0)
     return 0;
   collation = sqlite3_vtab_collation(info, i);
   return collation && sqlite3_stricmp(collation, "BINARY") == 0
-             ? beside_letter_of(constraint->op)
+             ? aux_letter_of(constraint->op)
              : 0;
 }
 
@@ -84,19 +84,18 @@ static int is_by_plain_key(const sqlite3_index_info *info) {
   return 0;
 }
 
-int ext_beside_use(const struct ext_options *options,
-                   sqlite3_index_info *info) {
-  int use = EXT_BESIDE_NONE;
-  if (options->beside_count == 0 || is_by_plain_key(info))
+int ext_aux_use(const struct ext_options *options, sqlite3_index_info *info) {
+  int use = EXT_AUX_NONE;
+  if (options->aux_count == 0 || is_by_plain_key(info))
     return use;
   for (int i = 0; i < info->nConstraint; i++) {
-    char letter = ext_beside_letter(options, info, i);
-    int column = ext_beside_of(options, info->aConstraint[i].iColumn);
-    int best = letter == '=' && sqlite3_vtab_in(info, i, -1) ? EXT_BESIDE_IN
-               : letter == '=' || letter == 's'              ? EXT_BESIDE_EQ
-               : letter && strchr("<l>g", letter)            ? EXT_BESIDE_RANGE
-                                                             : EXT_BESIDE_NONE;
-    if (best > use && options->beside[column].indexed)
+    char letter = ext_aux_letter(options, info, i);
+    int column = ext_aux_of(options, info->aConstraint[i].iColumn);
+    int best = letter == '=' && sqlite3_vtab_in(info, i, -1) ? EXT_AUX_IN
+               : letter == '=' || letter == 's'              ? EXT_AUX_EQ
+               : letter && strchr("<l>g", letter)            ? EXT_AUX_RANGE
+                                                             : EXT_AUX_NONE;
+    if (best > use && options->aux[column].indexed)
       use = best;
   }
   return use;
@@ -104,7 +103,7 @@ int ext_beside_use(const struct ext_options *options,
 
 /* ---- what is asked ------------------------------------------------------- */
 
-void ext_beside_where_free(struct ext_beside_where *where) {
+void ext_aux_where_free(struct ext_aux_where *where) {
   if (where == NULL)
     return;
   for (int i = 0; i < where->n; i++) {
@@ -116,7 +115,7 @@ void ext_beside_where_free(struct ext_beside_where *where) {
   sqlite3_free(where);
 }
 
-static int add_term_value(struct beside_term *term, sqlite3_value *value) {
+static int add_term_value(struct aux_term *term, sqlite3_value *value) {
   sqlite3_value *own = sqlite3_value_dup(value);
   if (own && term->n == term->room) {
     int room = term->room ? 2 * term->room : 1;
@@ -136,7 +135,7 @@ static int add_term_value(struct beside_term *term, sqlite3_value *value) {
   return SQLITE_OK;
 }
 
-static int add_term_list(struct beside_term *term, sqlite3_value *in) {
+static int add_term_list(struct aux_term *term, sqlite3_value *in) {
   sqlite3_value *value;
   int rc = sqlite3_vtab_in_first(in, &value);
   while (rc == SQLITE_OK) {
@@ -147,9 +146,9 @@ static int add_term_list(struct beside_term *term, sqlite3_value *in) {
   return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static struct beside_term *add_beside_term(struct ext_beside_scan *scan) {
-  struct ext_beside_where *where = scan->where;
-  struct beside_term *more;
+static struct aux_term *add_aux_term(struct ext_aux_scan *scan) {
+  struct ext_aux_where *where = scan->where;
+  struct aux_term *more;
   if (where == NULL) {
     where = scan->where = sqlite3_malloc64(sizeof *where);
     if (where == NULL)
@@ -166,9 +165,9 @@ static struct beside_term *add_beside_term(struct ext_beside_scan *scan) {
 }
 
 /* At ";3=": number and letter. */
-int ext_beside_ask(struct ext_beside_scan *scan, const char **plan,
-                   sqlite3_value *value, int in) {
-  struct beside_term *term = add_beside_term(scan);
+int ext_aux_ask(struct ext_aux_scan *scan, const char **plan,
+                sqlite3_value *value, int in) {
+  struct aux_term *term = add_aux_term(scan);
   uint64_t column = 0;
   if (term == NULL)
     return SQLITE_NOMEM;
@@ -206,11 +205,11 @@ static int values_equal(sqlite3_value *a, sqlite3_value *b) {
   }
 }
 
-int ext_beside_where_equal(const struct ext_beside_where *a,
-                           const struct ext_beside_where *b) {
+int ext_aux_where_equal(const struct ext_aux_where *a,
+                        const struct ext_aux_where *b) {
   int equal = a->n == b->n;
   for (int i = 0; equal && i < a->n; i++) {
-    const struct beside_term *x = &a->terms[i], *y = &b->terms[i];
+    const struct aux_term *x = &a->terms[i], *y = &b->terms[i];
     equal = x->column == y->column && x->op == y->op && x->n == y->n;
     for (int v = 0; equal && v < x->n; v++)
       equal = values_equal(x->values[v], y->values[v]);
@@ -221,9 +220,9 @@ int ext_beside_where_equal(const struct ext_beside_where *a,
 /* ---- the statement ------------------------------------------------------- */
 
 /* A row of NULLs fits. */
-static int fits_nulls(const struct ext_beside_where *where) {
+static int fits_nulls(const struct ext_aux_where *where) {
   for (int i = 0; i < where->n; i++) {
-    const struct beside_term *term = &where->terms[i];
+    const struct aux_term *term = &where->terms[i];
     if (term->op != 'n' &&
         !(term->op == 's' &&
           sqlite3_value_type(term->values[0]) == SQLITE_NULL))
@@ -233,11 +232,11 @@ static int fits_nulls(const struct ext_beside_where *where) {
 }
 
 /* See AFFINITY. */
-static int is_beside_exact(const struct ext_options *options,
-                           const struct ext_beside_where *where) {
+static int is_aux_exact(const struct ext_options *options,
+                        const struct ext_aux_where *where) {
   for (int i = 0; i < where->n; i++) {
-    const struct beside_term *term = &where->terms[i];
-    enum ext_affinity affinity = options->beside[term->column].affinity;
+    const struct aux_term *term = &where->terms[i];
+    enum ext_affinity affinity = options->aux[term->column].affinity;
     for (int v = 0; v < term->n; v++) {
       int type = sqlite3_value_type(term->values[v]);
       if (affinity != EXT_AFFINITY_NUMBER && type != SQLITE_NULL &&
@@ -250,7 +249,7 @@ static int is_beside_exact(const struct ext_options *options,
 }
 
 static void add_term_text(sqlite3_str *sql, const char *name,
-                          const struct beside_term *term) {
+                          const struct aux_term *term) {
   const char *op = term->op == 'l'   ? "<="
                    : term->op == 'g' ? ">="
                    : term->op == '!' ? "<>"
@@ -271,25 +270,24 @@ static void add_term_text(sqlite3_str *sql, const char *name,
   }
 }
 
-static char *beside_select_text(struct ext_table *table,
-                                const struct ext_beside_where *where,
-                                int without) {
+static char *aux_select_text(struct ext_table *table,
+                             const struct ext_aux_where *where, int without) {
   const struct ext_options *options = &ext_vtab(table)->options;
   sqlite3_str *sql = sqlite3_str_new(table->conn->db);
   sqlite3_str_appendf(
-      sql, "SELECT t.id FROM \"%w\".\"%w_" EXT_BESIDE "\" AS t WHERE %s(",
+      sql, "SELECT t.id FROM \"%w\".\"%w_" EXT_AUX "\" AS t WHERE %s(",
       table->schema, table->name, without ? "NOT " : "");
   for (int i = 0; i < where->n; i++) {
     sqlite3_str_appendall(sql, i ? " AND " : "");
-    add_term_text(sql, options->beside[where->terms[i].column].name,
+    add_term_text(sql, options->aux[where->terms[i].column].name,
                   &where->terms[i]);
   }
   sqlite3_str_appendchar(sql, 1, ')');
   return sqlite3_str_finish(sql);
 }
 
-struct ext_beside_sets *ext_beside_sets_of(struct ext_table *table) {
-  struct ext_beside_sets *sets = ext_vtab(table)->sets;
+struct ext_aux_sets *ext_aux_sets_of(struct ext_table *table) {
+  struct ext_aux_sets *sets = ext_vtab(table)->sets;
   if (sets == NULL) {
     sets = ext_vtab(table)->sets = sqlite3_malloc64(sizeof *sets);
     if (sets)
@@ -299,12 +297,11 @@ struct ext_beside_sets *ext_beside_sets_of(struct ext_table *table) {
 }
 
 /* With its values; the same as last time need not be prepared again. */
-static int beside_select_prepare(struct ext_table *table,
-                                 const struct ext_beside_where *where,
-                                 int without, sqlite3_stmt **select,
-                                 char **err) {
-  struct ext_beside_sets *sets = ext_beside_sets_of(table);
-  char *sql = beside_select_text(table, where, without);
+static int aux_select_prepare(struct ext_table *table,
+                              const struct ext_aux_where *where, int without,
+                              sqlite3_stmt **select, char **err) {
+  struct ext_aux_sets *sets = ext_aux_sets_of(table);
+  char *sql = aux_select_text(table, where, without);
   int rc = sql && sets ? SQLITE_OK : SQLITE_NOMEM, at = 0;
   if (rc == SQLITE_OK &&
       !(sets->select && strcmp(sqlite3_sql(sets->select), sql) == 0)) {
@@ -318,10 +315,10 @@ static int beside_select_prepare(struct ext_table *table,
     for (int v = 0; rc == SQLITE_OK && v < where->terms[i].n; v++)
       rc = sqlite3_bind_value(sets->select, ++at, where->terms[i].values[v]);
   *select = rc == SQLITE_OK ? sets->select : NULL;
-  return rc == SQLITE_OK ? rc : ext_beside_error(table, rc, err);
+  return rc == SQLITE_OK ? rc : ext_aux_error(table, rc, err);
 }
 
-static int beside_select_step(sqlite3_stmt *select, int64_t **keys, size_t *n) {
+static int aux_select_step(sqlite3_stmt *select, int64_t **keys, size_t *n) {
   size_t room = 0;
   while (sqlite3_step(select) == SQLITE_ROW) {
     if (*n == room) {
@@ -337,7 +334,7 @@ static int beside_select_step(sqlite3_stmt *select, int64_t **keys, size_t *n) {
   return SQLITE_OK;
 }
 
-static int64_t count_values(const struct ext_beside_where *where) {
+static int64_t count_values(const struct ext_aux_where *where) {
   int64_t n = 0;
   for (int i = 0; i < where->n; i++)
     n += where->terms[i].n;
@@ -349,9 +346,8 @@ static int values_max(struct ext_table *table) {
   return sqlite3_limit(table->conn->db, SQLITE_LIMIT_VARIABLE_NUMBER, -1);
 }
 
-int ext_beside_select(struct ext_table *table,
-                      const struct ext_beside_where *where, int *without,
-                      int64_t **keys, size_t *n, char **err) {
+int ext_aux_select(struct ext_table *table, const struct ext_aux_where *where,
+                   int *without, int64_t **keys, size_t *n, char **err) {
   sqlite3_stmt *select;
   int rc, ended;
   *keys = NULL;
@@ -359,16 +355,16 @@ int ext_beside_select(struct ext_table *table,
   *without = fits_nulls(where);
   if (count_values(where) > values_max(table))
     return ext_error(err, SQLITE_ERROR,
-                     "conditions on columns beside the vector have %lld "
+                     "conditions on auxiliary columns have %lld "
                      "values; a search takes at most %d",
                      (long long)count_values(where), values_max(table));
-  rc = beside_select_prepare(table, where, *without, &select, err);
+  rc = aux_select_prepare(table, where, *without, &select, err);
   if (rc != SQLITE_OK)
     return rc;
-  rc = beside_select_step(select, keys, n);
+  rc = aux_select_step(select, keys, n);
   ended = sqlite3_reset(select);
   if (rc == SQLITE_OK && ended != SQLITE_OK)
-    rc = ext_beside_error(table, ended, err);
+    rc = ext_aux_error(table, ended, err);
   sqlite3_clear_bindings(select);
   if (rc != SQLITE_OK) {
     sqlite3_free(*keys);
@@ -377,21 +373,21 @@ int ext_beside_select(struct ext_table *table,
   return rc;
 }
 
-static int compare_beside_keys(const void *a, const void *b) {
+static int compare_aux_keys(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return (x > y) - (x < y);
 }
 
-int ext_beside_list(struct ext_table *table, struct ext_beside_scan *scan,
-                    int64_t **keys, size_t *n, int *done, char **err) {
-  const struct ext_beside_where *where = scan->where;
+int ext_aux_list(struct ext_table *table, struct ext_aux_scan *scan,
+                 int64_t **keys, size_t *n, int *done, char **err) {
+  const struct ext_aux_where *where = scan->where;
   int without, rc;
   *done = !fits_nulls(where) && count_values(where) <= values_max(table) &&
-          is_beside_exact(&ext_vtab(table)->options, where);
+          is_aux_exact(&ext_vtab(table)->options, where);
   if (!*done)
     return SQLITE_OK;
-  rc = ext_beside_select(table, where, &without, keys, n, err);
+  rc = ext_aux_select(table, where, &without, keys, n, err);
   if (rc == SQLITE_OK && *n)
-    qsort(*keys, *n, sizeof **keys, compare_beside_keys);
+    qsort(*keys, *n, sizeof **keys, compare_aux_keys);
   return rc;
 }
