@@ -6,14 +6,14 @@
 ** engine/math/ivf/ has what an index is.  Here is what keeps those of a store,
 ** one for each vector with index=, in step with its rows:
 **
-**   follow.c   is called for each change of a row (kernel/observe.h)
-**   tend.c     the task: makes the index, and brings it up to date
-**   made.c     the index that is being made
-**   renew.c    a pass over the lists, for rows that steps have changed
-**   load.c     the index as its file has it, brought up to date
-**   save.c     and the file (saved.h)
-**   checked.c  the check that it agrees with the table
-**   indexed.c  searches
+**   observe.c    is called for each change of a row (kernel/observe.h)
+**   maintain.c   the task: makes the index, and brings it up to date
+**   build.c      the index that is being made
+**   refresh.c    a pass over the lists, for rows that steps have changed
+**   load.c       the index as its file has it, brought up to date
+**   save.c       and the file (saved.h)
+**   verify.c     the check that it agrees with the table
+**   indexed.c    searches
 **
 ** An entry only says that a row may be near; each is compared as it is.  So
 ** what must hold is that a row which is there is found:
@@ -104,7 +104,7 @@ struct index_set { /* the indexes of a store */
   uint32_t users;        /* searches; use_lock */
 };
 
-struct making { /* made.c */
+struct building { /* build.c */
   struct index_set *set;
   float *sample[EMB_SEGMENTS_MAX];
   struct ivf_training training[EMB_SEGMENTS_MAX];
@@ -159,7 +159,7 @@ struct nearest_index {
   emb_session *s;
   float *rows, *part;
   uint8_t *found;
-  struct making making;
+  struct building making;
   struct renewal sweep;
   struct loading loading;
   struct saving saving;
@@ -187,8 +187,8 @@ extern const struct store_file file_nearest; /* load.c */
 /* emb_verify: what does not agree is reported.  Waits for the task. */
 int nearest_check(emb_session *s, void (*report)(void *, const char *),
                   void *arg);
-/* tend.c: the one that searches may use, until nearest__unuse; NULL: there is
-** none. */
+/* maintain.c.  The index that searches may use until nearest__unuse; NULL if
+** there is none. */
 struct index_set *nearest__use(struct nearest_index *x);
 void nearest__unuse(struct nearest_index *x, struct index_set *set);
 
@@ -209,26 +209,29 @@ static inline uint32_t indexed_first(const struct nearest_index *x) {
   return k;
 }
 
-/* ---- follow.c ------------------------------------------------------------ */
+/* ---- observe.c ------------------------------------------------------------
+ */
 
 /* From the return on every change is recorded.  EMB_FULL. */
-int follow__begin(struct nearest_index *x);
-void follow__end(struct nearest_index *x);
+int nearest_observe__begin(struct nearest_index *x);
+void nearest_observe__end(struct nearest_index *x);
 /* Forgets all that is recent. */
-void follow__clear(struct nearest_index *x);
+void nearest_observe__clear(struct nearest_index *x);
 /* 0: no memory, which is noted. */
-int follow__add(struct nearest_index *x, int64_t key);
+int nearest_observe__add(struct nearest_index *x, int64_t key);
 /* The oldest keys, at most `most`, which stay. */
-size_t follow__oldest(struct nearest_index *x, int64_t *keys, size_t most);
+size_t nearest_observe__oldest(struct nearest_index *x, int64_t *keys,
+                               size_t most);
 /* The n oldest are done. */
-void follow__done(struct nearest_index *x, size_t n);
+void nearest_observe__done(struct nearest_index *x, size_t n);
 /* Keys of the piece with number *number or the next one after it, which goes on
 ** behind that; at most RECENT_KEYS, 0: there is none. */
-size_t follow__piece(struct nearest_index *x, uint64_t *number, int64_t *keys);
+size_t nearest_observe__piece(struct nearest_index *x, uint64_t *number,
+                              int64_t *keys);
 /* Bits for a table of so many rows, all clear.  0: no memory. */
-int follow__dirty(struct nearest_index *x, uint64_t rows);
+int nearest_observe__dirty(struct nearest_index *x, uint64_t rows);
 /* From now on steps set bits elsewhere; which words have those so far. */
-uint32_t follow__turn(struct nearest_index *x);
+uint32_t nearest_observe__turn(struct nearest_index *x);
 static inline int dirty_has(const struct dirty *dirty, uint32_t which,
                             int64_t key) {
   uint64_t bit = hash_key(key) & dirty->mask;
@@ -237,37 +240,39 @@ static inline int dirty_has(const struct dirty *dirty, uint32_t which,
              (bit % 64) &
          1;
 }
-void follow__clean(struct nearest_index *x, uint32_t which);
+void nearest_observe__clean(struct nearest_index *x, uint32_t which);
 /* The row may not be where it belongs. */
-void follow__dirty_key(struct nearest_index *x, int64_t key);
+void nearest_observe__dirty_key(struct nearest_index *x, int64_t key);
 
-/* ---- made.c -------------------------------------------------------------- */
+/* ---- build.c --------------------------------------------------------------
+ */
 
 /* lists: of each segment, or NULL: as the rows ask for.  NULL: no memory. */
-struct index_set *made__new_set(struct nearest_index *x, uint64_t rows,
-                                const uint32_t *lists);
-void made__free_set(struct nearest_index *x, struct index_set *set);
+struct index_set *build__new_set(struct nearest_index *x, uint64_t rows,
+                                 const uint32_t *lists);
+void build__free_set(struct nearest_index *x, struct index_set *set);
 /* What indexes of so many rows take, against memory=: 0, with x->why. */
-int made__fits(struct nearest_index *x, uint64_t rows);
+int build__fits(struct nearest_index *x, uint64_t rows);
 /* All indexes of a set have the key. */
-int made__has(const struct nearest_index *x, struct index_set *set,
-              int64_t key);
+int build__has(const struct nearest_index *x, struct index_set *set,
+               int64_t key);
 /* Puts rows where they belong: n keys, at most IVF_ROWS, as they are now. */
-int made__apply(struct nearest_index *x, const int64_t *keys, size_t n);
+int build__apply(struct nearest_index *x, const int64_t *keys, size_t n);
 /* One piece of making an index; *done: it is complete. */
-int made__begin(struct nearest_index *x);
-int made__piece(struct nearest_index *x, int *done);
-void made__end(struct nearest_index *x);
+int build__begin(struct nearest_index *x);
+int build__piece(struct nearest_index *x, int *done);
+void build__end(struct nearest_index *x);
 
-/* ---- renew.c ------------------------------------------------------------- */
+/* ---- refresh.c -------------------------------------------------------------
+ */
 
 /* A pass is due, or under way. */
-int renew__due(struct nearest_index *x);
+int refresh__due(struct nearest_index *x);
 /* More of the rows than an answer may do without. */
-int renew__is_far_behind(struct nearest_index *x);
-uint64_t renew__rest_us(struct nearest_index *x);
+int refresh__is_far_behind(struct nearest_index *x);
+uint64_t refresh__rest_us(struct nearest_index *x);
 /* Some keys. */
-int renew__piece(struct nearest_index *x, struct index_set *set);
+int refresh__piece(struct nearest_index *x, struct index_set *set);
 
 /* ---- load.c, save.c ------------------------------------------------------ */
 

@@ -156,7 +156,7 @@ static int add_recent(struct index_look *l) {
   size_t n;
   int rc = EMB_OK;
   do {
-    n = follow__piece(l->x, &number, l->keys);
+    n = nearest_observe__piece(l->x, &number, l->keys);
     rc = n ? add_extra(l, l->keys, n) : EMB_OK;
     l->is_full |= l->extras > RECENT_COMPARED;
   } while (!rc && n && !l->is_full);

@@ -214,8 +214,8 @@ static int load_memory(struct nearest_index *x, const uint32_t *lists) {
   struct env *env = core->env;
   uint64_t rows = (uint64_t)atomic_load(&core->count);
   size_t words = 0, marks = 0;
-  x->making = (struct making){0};
-  x->making.set = made__new_set(x, rows, lists);
+  x->making = (struct building){0};
+  x->making.set = build__new_set(x, rows, lists);
   for (uint32_t k = 0; x->making.set && k < core->schema.count; k++) {
     const struct ivf_form *form = &x->making.set->ivf[k].form;
     words = form->words > words ? form->words : words;
@@ -227,7 +227,7 @@ static int load_memory(struct nearest_index *x, const uint32_t *lists) {
   l->bits = env->allocate(env, l->head.bits / 8);
   l->gather.core = core;
   return x->making.set && l->group.keys && l->group.words && l->group.marks &&
-                 l->bits && follow__dirty(x, rows * 2)
+                 l->bits && nearest_observe__dirty(x, rows * 2)
              ? EMB_OK
              : err_set(&l->why, EMB_NOMEM, "out of memory");
 }
@@ -253,7 +253,7 @@ int load__begin(struct nearest_index *x) {
     rc = EMB_MISMATCH;
   }
   rc = rc ? rc : load_memory(x, lists);
-  rc = rc ? rc : follow__begin(x);
+  rc = rc ? rc : nearest_observe__begin(x);
   if (rc) {
     load__end(x, rc);
   }
@@ -276,7 +276,7 @@ void load__end(struct nearest_index *x, int rc) {
   l->is_on = 0;
   if (rc) {
     x->why = l->why;
-    made__end(x);
+    build__end(x);
   } else {
     x->saved_mark = l->head.mark;
     x->saved_rows = l->head.trained_rows;
@@ -372,13 +372,13 @@ static int mend_keys(struct nearest_index *x) {
   for (uint64_t i = 0; !rc && i < l->gather.count; i++) {
     int64_t key = (int64_t)l->gather.pairs[2 * i];
     uint64_t page = layout_page(&core->layout, l->gather.pairs[2 * i + 1]);
-    if (!made__has(x, x->making.set, key)) {
+    if (!build__has(x, x->making.set, key)) {
       if (!EMB_SEED(SEED_NEIGHBOURS_NOT_MENDED)) {
-        follow__add(x, key);
+        nearest_observe__add(x, key);
       }
     } else if ((page >= l->head.mark || is_behind(l, key)) &&
                !EMB_SEED(SEED_NEIGHBOURS_MARK_IGNORED)) {
-      follow__dirty_key(x, key);
+      nearest_observe__dirty_key(x, key);
     }
   }
   return rc;

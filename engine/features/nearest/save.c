@@ -75,7 +75,7 @@ static void save_behind(struct nearest_index *x) {
         atomic_load_explicit(&dirty->words[0][i], memory_order_relaxed) |
         atomic_load_explicit(&dirty->words[1][i], memory_order_relaxed);
   }
-  while ((n = follow__piece(x, &number, keys)) != 0) {
+  while ((n = nearest_observe__piece(x, &number, keys)) != 0) {
     for (size_t i = 0; i < n; i++) {
       save_key(s, keys[i]);
     }

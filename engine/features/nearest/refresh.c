@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** renew.c -- a pass over the lists of an index, for rows that steps have
+** refresh.c -- a pass over the lists of an index, for rows that steps have
 ** changed: they are put where they belong by now; see index.h.
 **
 ** Bits of the rows gather in other words meanwhile.  A row that comes to a list
@@ -14,38 +14,38 @@
 #define SWEEP_US UINT64_C(1000000) /* from the end of one to the next */
 #define SWEEP_LISTS 64             /* that a piece looks at, at most */
 
-int renew__due(struct nearest_index *x) {
-  return x->sweep.is_on || (atomic_load(&x->behind) && !renew__rest_us(x));
+int refresh__due(struct nearest_index *x) {
+  return x->sweep.is_on || (atomic_load(&x->behind) && !refresh__rest_us(x));
 }
 
-int renew__is_far_behind(struct nearest_index *x) {
+int refresh__is_far_behind(struct nearest_index *x) {
   uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
   return atomic_load(&x->behind) > rows / 100;
 }
 
-uint64_t renew__rest_us(struct nearest_index *x) {
+uint64_t refresh__rest_us(struct nearest_index *x) {
   struct env *env = x->store->core.env;
   uint64_t now = env->now_us(env), due = x->sweep.ended_us + SWEEP_US;
-  return x->store->core.step_mode || due <= now || renew__is_far_behind(x)
+  return x->store->core.step_mode || due <= now || refresh__is_far_behind(x)
              ? 0
              : due - now;
 }
 
 /* All lists are done: their holes are filled, of every index. */
-static void renew_end(struct nearest_index *x, struct index_set *set) {
+static void refresh_end(struct nearest_index *x, struct index_set *set) {
   for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
     for (uint32_t list = 0; index_has(x, k) && list < set->ivf[k].centres.count;
          list++) {
       ivf_close(&set->ivf[k], list);
     }
   }
-  follow__clean(x, x->sweep.old);
+  nearest_observe__clean(x, x->sweep.old);
   atomic_fetch_sub(&x->behind, x->sweep.bits);
   x->sweep.is_on = 0;
   x->sweep.ended_us = x->store->core.env->now_us(x->store->core.env);
 }
 
-int renew__piece(struct nearest_index *x, struct index_set *set) {
+int refresh__piece(struct nearest_index *x, struct index_set *set) {
   struct renewal *sweep = &x->sweep;
   struct dirty *dirty = atomic_load(&x->dirty);
   int64_t keys[IVF_ROWS];
@@ -53,7 +53,7 @@ int renew__piece(struct nearest_index *x, struct index_set *set) {
   uint32_t lists = 0;
   if (!sweep->is_on) {
     sweep->bits = atomic_load(&x->behind);
-    sweep->old = follow__turn(x);
+    sweep->old = nearest_observe__turn(x);
     sweep->is_on = 1;
     sweep->list = sweep->block = 0;
     sweep->segment = indexed_first(x);
@@ -70,9 +70,9 @@ int renew__piece(struct nearest_index *x, struct index_set *set) {
       }
     }
   }
-  int rc = kept ? made__apply(x, keys, kept) : EMB_OK;
+  int rc = kept ? build__apply(x, keys, kept) : EMB_OK;
   if (!rc && sweep->list >= ivf->centres.count) {
-    renew_end(x, set);
+    refresh_end(x, set);
   }
   return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** checked.c -- does the index agree with itself, and with the table?  Of
+** verify.c -- does the index agree with itself, and with the table?  Of
 ** emb_verify.
 **
 ** The task waits meanwhile; writers do not.  What differs while rows come and
@@ -32,7 +32,7 @@ static int index_differs(const struct ivf_checked *c) {
   return c->lost || c->wrong || c->rows != c->found;
 }
 
-static void checked_lists(struct checking *c, uint32_t segment) {
+static void verify_lists(struct checking *c, uint32_t segment) {
   struct core *core = c->s->core;
   struct ivf *ivf = &c->set->ivf[segment];
   struct ivf_checked checked;
@@ -62,7 +62,7 @@ static void checked_lists(struct checking *c, uint32_t segment) {
 
 static void note_missing(void *arg, int64_t key, uint64_t word) {
   struct checking *c = arg;
-  if (!word_address(word) || made__has(c->x, c->set, key) || c->no_memory) {
+  if (!word_address(word) || build__has(c->x, c->set, key) || c->no_memory) {
     return;
   }
   if (c->n == c->room) {
@@ -111,7 +111,7 @@ static size_t drop_recent(struct checking *c) {
     return 0;
   }
   qsort(c->missing, c->n, sizeof *c->missing, order_of_keys);
-  while ((n = follow__piece(c->x, &number, keys)) != 0) {
+  while ((n = nearest_observe__piece(c->x, &number, keys)) != 0) {
     for (size_t i = 0; i < n; i++) {
       const int64_t *at = bsearch(&keys[i], c->missing, c->n,
                                   sizeof *c->missing, order_of_keys);
@@ -129,7 +129,7 @@ static size_t drop_recent(struct checking *c) {
   return missing;
 }
 
-static int checked_keys(struct checking *c) {
+static int verify_keys(struct checking *c) {
   emb_err line;
   int rc = find_missing(c);
   size_t missing = !rc && c->n ? drop_recent(c) : 0;
@@ -160,11 +160,11 @@ int nearest_check(emb_session *s, void (*report)(void *, const char *),
   c.set = nearest__use(x);
   for (uint32_t k = 0; c.set && k < s->core->schema.count; k++) {
     if (index_has(x, k)) {
-      checked_lists(&c, k);
+      verify_lists(&c, k);
     }
   }
   if (c.set) {
-    rc = checked_keys(&c);
+    rc = verify_keys(&c);
     nearest__unuse(x, c.set);
   }
   pthread_mutex_unlock(&x->lock);

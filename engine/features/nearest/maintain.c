@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** tend.c -- the task that makes the index of nearest neighbours and keeps it in
-** step with the table; see index.h.
+** maintain.c -- the task that builds the index of nearest neighbours and keeps
+** it in step with the table; see index.h.
 **
 ** A run works for some milliseconds: first what is recent, then on an index
 ** that is being loaded or made, then on its file, and on the lists, for rows
@@ -115,7 +115,7 @@ static void drop_used(struct nearest_index *x) {
     users = set->users;
     pthread_mutex_unlock(&x->use_lock);
   }
-  made__free_set(x, set);
+  build__free_set(x, set);
 }
 
 /* Threads have ended. */
@@ -123,15 +123,15 @@ static void nearest_free(emb_store *store) {
   struct nearest_index *x = nearest_of(store);
   save__end(x);
   if (x->s || x->observes) {
-    follow__end(x);
+    nearest_observe__end(x);
     load__end(x, EMB_BUSY);
     if (x->s) {
-      made__end(x);
+      build__end(x);
     }
     drop_used(x);
-    (void)follow__dirty(x, 0);
+    (void)nearest_observe__dirty(x, 0);
   }
-  follow__clear(x);
+  nearest_observe__clear(x);
   free_buffers(x);
   pthread_mutex_destroy(&x->lock);
   pthread_mutex_destroy(&x->use_lock);
@@ -164,7 +164,7 @@ static void enter_state(struct nearest_index *x, enum index_state state) {
 /* It cannot be made now: x->why says why. */
 static void give_up(struct nearest_index *x, enum index_state state) {
   struct env *env = x->store->core.env;
-  made__end(x);
+  build__end(x);
   enter_state(x, state);
   x->again_us = env->now_us(env) + AGAIN_US;
 }
@@ -222,7 +222,7 @@ static void change_over(struct nearest_index *x) {
   atomic_store(&x->sets[SET_MADE], NULL);
   pthread_mutex_unlock(&x->use_lock);
   x->making.set = NULL;
-  made__end(x);
+  build__end(x);
   x->sweep.is_on = 0;
   note_figures(x);
   enter_state(x, INDEX_READY);
@@ -249,7 +249,7 @@ static int begin_making(struct nearest_index *x) {
     enter_state(x, INDEX_WAITING);
     return PIECE_NONE;
   }
-  if (!made__fits(x, rows)) {
+  if (!build__fits(x, rows)) {
     give_up(x, INDEX_MEMORY);
     return PIECE_NONE;
   }
@@ -260,7 +260,7 @@ static int begin_making(struct nearest_index *x) {
       return PIECE_MORE;
     }
   }
-  if (follow__begin(x) || made__begin(x)) {
+  if (nearest_observe__begin(x) || build__begin(x)) {
     err_set(&x->why, EMB_NOMEM, "out of memory");
     give_up(x, INDEX_FAILED);
     return PIECE_NONE;
@@ -274,9 +274,9 @@ static void index_anew(struct nearest_index *x) {
   epoch_wait(&x->store->core.epoch);
   save__end(x);
   load__end(x, EMB_BUSY);
-  made__end(x);
+  build__end(x);
   drop_used(x);
-  follow__clear(x);
+  nearest_observe__clear(x);
   x->sweep.is_on = 0;
   x->again_us = 0;
   x->was_asked_for = x->is_saved = 0;
@@ -287,10 +287,10 @@ static void index_anew(struct nearest_index *x) {
 
 static int recent_piece(struct nearest_index *x) {
   int64_t keys[IVF_ROWS];
-  size_t n = follow__oldest(x, keys, IVF_ROWS);
-  int rc = n ? made__apply(x, keys, n) : EMB_OK;
+  size_t n = nearest_observe__oldest(x, keys, IVF_ROWS);
+  int rc = n ? build__apply(x, keys, n) : EMB_OK;
   if (!rc && n) {
-    follow__done(x, n);
+    nearest_observe__done(x, n);
   }
   return rc;
 }
@@ -302,7 +302,7 @@ static int load_or_make(struct nearest_index *x, int state) {
     if (load__piece(x, &done)) {
       enter_state(x, INDEX_WAITING);
     }
-  } else if (made__piece(x, &done)) {
+  } else if (build__piece(x, &done)) {
     return -1;
   }
   if (done) {
@@ -313,8 +313,8 @@ static int load_or_make(struct nearest_index *x, int state) {
 
 static int ready_piece(struct nearest_index *x, struct index_set *set) {
   int saves = (x->saving.is_on || !save__rest_us(x)) && save__piece(x, set);
-  if (renew__due(x)) {
-    return renew__piece(x, set)                ? -1
+  if (refresh__due(x)) {
+    return refresh__piece(x, set)              ? -1
            : x->store->core.step_mode || saves ? PIECE_MORE
                                                : PIECE_DONE;
   }
@@ -322,8 +322,8 @@ static int ready_piece(struct nearest_index *x, struct index_set *set) {
     return PIECE_MORE;
   }
   if (is_worn(x, set) &&
-      made__fits(x, 2 * (uint64_t)atomic_load(&x->store->core.count))) {
-    return made__begin(x) ? -1 : PIECE_MORE;
+      build__fits(x, 2 * (uint64_t)atomic_load(&x->store->core.count))) {
+    return build__begin(x) ? -1 : PIECE_MORE;
   }
   return PIECE_NONE;
 }
@@ -331,7 +331,7 @@ static int ready_piece(struct nearest_index *x, struct index_set *set) {
 /* One piece: enum outcome, or below 0 where x->s->err says why not.  What is
 ** recent and everything else take turns: who writes all the time keeps neither
 ** waiting. */
-static int tend_piece(struct nearest_index *x) {
+static int maintain_piece(struct nearest_index *x) {
   int state = atomic_load(&x->state);
   if (atomic_load(&x->was_reset) || atomic_load(&x->incomplete)) {
     index_anew(x);
@@ -353,7 +353,7 @@ static int tend_piece(struct nearest_index *x) {
 /* ---- the task ------------------------------------------------------------ */
 
 /* An error of the engine: what was begun is given up, what is used stays. */
-static void tend_failed(struct nearest_index *x) {
+static void maintain_failed(struct nearest_index *x) {
   struct env *env = x->store->core.env;
   x->why = x->s->err;
   if (x->s->err.code == EMB_NOMEM) {
@@ -366,7 +366,7 @@ static void tend_failed(struct nearest_index *x) {
   x->again_us = env->now_us(env) + AGAIN_US;
 }
 
-static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
+static int maintain_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
   struct nearest_index *x = nearest_of(store);
   struct env *env = store->core.env;
@@ -381,16 +381,16 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
     return EMB_OK;
   }
   uint64_t began = env->now_us(env);
-  uint64_t run_us = renew__is_far_behind(x) ? RUN_BEHIND_US : RUN_US;
+  uint64_t run_us = refresh__is_far_behind(x) ? RUN_BEHIND_US : RUN_US;
   int rc = began < x->again_us ? PIECE_NONE : PIECE_MORE;
   if (rc != PIECE_NONE) {
     x->again_us = 0;
     rc = make_tender(x) ? PIECE_NONE : PIECE_MORE;
   }
   while (rc != PIECE_NONE) {
-    rc = tend_piece(x);
+    rc = maintain_piece(x);
     if (rc < 0) {
-      tend_failed(x);
+      maintain_failed(x);
       rc = PIECE_NONE;
     }
     *did = rc != PIECE_NONE ? (enum outcome)rc : *did;
@@ -404,7 +404,7 @@ static int tend_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return EMB_OK;
 }
 
-static int tend_due(struct pass *pass) {
+static int maintain_due(struct pass *pass) {
   return any_index(nearest_of(pass->store));
 }
 
@@ -420,7 +420,7 @@ static int is_at_work(struct nearest_index *x) {
 
 /* Steps before the last one may still be waiting for a sweep, and what failed
 ** for another try. */
-static uint64_t tend_rest(struct pass *pass) {
+static uint64_t maintain_rest(struct pass *pass) {
   struct nearest_index *x = nearest_of(pass->store);
   struct env *env = x->store->core.env;
   uint64_t us = TASKS_NEVER, now = env->now_us(env);
@@ -432,7 +432,7 @@ static uint64_t tend_rest(struct pass *pass) {
   } else if (is_at_work(x)) {
     us = 0;
   } else if (atomic_load(&x->state) == INDEX_READY) {
-    uint64_t sweep = atomic_load(&x->behind) ? renew__rest_us(x) : us;
+    uint64_t sweep = atomic_load(&x->behind) ? refresh__rest_us(x) : us;
     uint64_t save = save__rest_us(x);
     us = sweep < save ? sweep : save;
   }
@@ -441,8 +441,8 @@ static uint64_t tend_rest(struct pass *pass) {
 }
 
 static const struct task task_nearest = {
-    TASK_NAMED("nearest"), .lane = LANE_AFTER, .due = tend_due,
-    .rest = tend_rest,     .run = tend_run,
+    TASK_NAMED("nearest"), .lane = LANE_AFTER,  .due = maintain_due,
+    .rest = maintain_rest, .run = maintain_run,
 };
 
 /* The last checkpoint was taken, and threads have ended: what has changed much

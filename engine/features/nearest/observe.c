@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** follow.c -- the observer of an index of nearest neighbours; see index.h.
+** observe.c -- the observer of an index of nearest neighbours; see index.h.
 **
 ** A change is recorded when it can be seen (`ended`): whoever then reads the
 ** row that was noted reads no older one.
@@ -17,7 +17,7 @@ static int recent_is_full(const struct nearest_index *x) {
   return !x->last || x->last->n == RECENT_KEYS;
 }
 
-int follow__add(struct nearest_index *x, int64_t key) {
+int nearest_observe__add(struct nearest_index *x, int64_t key) {
   struct env *env = x->store->core.env;
   struct recent *spare = NULL;
   spin_acquire(&x->recent_lock);
@@ -50,7 +50,8 @@ int follow__add(struct nearest_index *x, int64_t key) {
   return fits;
 }
 
-size_t follow__oldest(struct nearest_index *x, int64_t *keys, size_t most) {
+size_t nearest_observe__oldest(struct nearest_index *x, int64_t *keys,
+                               size_t most) {
   size_t n = 0;
   spin_acquire(&x->recent_lock);
   if (x->first) {
@@ -62,7 +63,7 @@ size_t follow__oldest(struct nearest_index *x, int64_t *keys, size_t most) {
   return n;
 }
 
-void follow__done(struct nearest_index *x, size_t n) {
+void nearest_observe__done(struct nearest_index *x, size_t n) {
   struct env *env = x->store->core.env;
   struct recent *gone = NULL;
   spin_acquire(&x->recent_lock);
@@ -79,7 +80,8 @@ void follow__done(struct nearest_index *x, size_t n) {
   env->release(env, gone);
 }
 
-size_t follow__piece(struct nearest_index *x, uint64_t *number, int64_t *keys) {
+size_t nearest_observe__piece(struct nearest_index *x, uint64_t *number,
+                              int64_t *keys) {
   size_t n = 0;
   spin_acquire(&x->recent_lock);
   struct recent *piece = x->first;
@@ -96,7 +98,7 @@ size_t follow__piece(struct nearest_index *x, uint64_t *number, int64_t *keys) {
   return n;
 }
 
-void follow__clear(struct nearest_index *x) {
+void nearest_observe__clear(struct nearest_index *x) {
   struct env *env = x->store->core.env;
   spin_acquire(&x->recent_lock);
   struct recent *piece = x->first;
@@ -121,7 +123,7 @@ static void dirty_free(struct env *env, struct dirty *dirty) {
   }
 }
 
-int follow__dirty(struct nearest_index *x, uint64_t rows) {
+int nearest_observe__dirty(struct nearest_index *x, uint64_t rows) {
   struct env *env = x->store->core.env;
   struct dirty *old = atomic_load(&x->dirty), *dirty = NULL;
   uint64_t bits = 4096;
@@ -148,7 +150,7 @@ int follow__dirty(struct nearest_index *x, uint64_t rows) {
   return 1;
 }
 
-uint32_t follow__turn(struct nearest_index *x) {
+uint32_t nearest_observe__turn(struct nearest_index *x) {
   struct dirty *dirty = atomic_load(&x->dirty);
   uint32_t old = atomic_load(&dirty->now);
   atomic_store(&dirty->now, 1 - old);
@@ -156,7 +158,7 @@ uint32_t follow__turn(struct nearest_index *x) {
   return old;
 }
 
-void follow__clean(struct nearest_index *x, uint32_t which) {
+void nearest_observe__clean(struct nearest_index *x, uint32_t which) {
   struct dirty *dirty = atomic_load(&x->dirty);
   for (uint64_t i = 0; i <= dirty->mask / 64; i++) {
     atomic_store_explicit(&dirty->words[which][i], 0, memory_order_relaxed);
@@ -164,7 +166,7 @@ void follow__clean(struct nearest_index *x, uint32_t which) {
 }
 
 /* Most rows that steps change were changed before: then it is one look. */
-void follow__dirty_key(struct nearest_index *x, int64_t key) {
+void nearest_observe__dirty_key(struct nearest_index *x, int64_t key) {
   struct dirty *dirty = atomic_load_explicit(&x->dirty, memory_order_acquire);
   if (dirty) {
     uint64_t bit = hash_key(key) & dirty->mask;
@@ -202,10 +204,10 @@ static void index_ended(void *arg, const struct row_event *event) {
   switch (event->cause) {
   case ROW_STEP:
     if (event->from) {
-      follow__dirty_key(x, event->key);
+      nearest_observe__dirty_key(x, event->key);
       break;
     }
-    follow__add(x, event->key);
+    nearest_observe__add(x, event->key);
     break;
   case ROW_PUT:
     if (EMB_SEED(SEED_NEIGHBOUR_NOT_RECENT)) {
@@ -214,9 +216,9 @@ static void index_ended(void *arg, const struct row_event *event) {
     if (!event->from ||
         atomic_load_explicit(&x->recent_count, memory_order_relaxed) <
             RECENT_PUTS) {
-      follow__add(x, event->key);
+      nearest_observe__add(x, event->key);
     } else {
-      follow__dirty_key(x, event->key);
+      nearest_observe__dirty_key(x, event->key);
     }
     break;
   case ROW_REMOVED:
@@ -236,7 +238,7 @@ static void index_reset(void *arg) {
   atomic_store(&x->was_reset, 1);
 }
 
-int follow__begin(struct nearest_index *x) {
+int nearest_observe__begin(struct nearest_index *x) {
   struct core *core = &x->store->core;
   if (!x->observes) {
     x->observer = (struct observer){.name = "nearest",
@@ -255,7 +257,7 @@ int follow__begin(struct nearest_index *x) {
   return EMB_OK;
 }
 
-void follow__end(struct nearest_index *x) {
+void nearest_observe__end(struct nearest_index *x) {
   atomic_store(&x->follows, 0);
   if (x->observes) {
     observe_end(&x->store->core, &x->observer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** made.c -- an index of nearest neighbours is made, and rows are put where they
+** build.c -- an index of nearest neighbours is made, and rows are put where
+*they
 ** belong in it; see index.h.
 **
 ** 1  sampling   keys of some partitions of the store's index, which are chosen
@@ -54,7 +55,7 @@ static struct ivf_shape shape_of(const struct nearest_index *x,
                             .expected = rows};
 }
 
-int made__fits(struct nearest_index *x, uint64_t rows) {
+int build__fits(struct nearest_index *x, uint64_t rows) {
   for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
     if (!index_has(x, k)) {
       continue;
@@ -73,7 +74,7 @@ int made__fits(struct nearest_index *x, uint64_t rows) {
   return 1;
 }
 
-void made__free_set(struct nearest_index *x, struct index_set *set) {
+void build__free_set(struct nearest_index *x, struct index_set *set) {
   for (uint32_t k = 0; set && k < EMB_SEGMENTS_MAX; k++) {
     ivf_writer_free(&set->writers[k]);
     ivf_free(&set->ivf[k]);
@@ -81,8 +82,8 @@ void made__free_set(struct nearest_index *x, struct index_set *set) {
   x->store->core.env->release(x->store->core.env, set);
 }
 
-struct index_set *made__new_set(struct nearest_index *x, uint64_t rows,
-                                const uint32_t *lists) {
+struct index_set *build__new_set(struct nearest_index *x, uint64_t rows,
+                                 const uint32_t *lists) {
   struct env *env = x->store->core.env;
   struct index_set *set = env->allocate(env, sizeof *set);
   int good = set != NULL;
@@ -94,7 +95,7 @@ struct index_set *made__new_set(struct nearest_index *x, uint64_t rows,
     }
   }
   if (!good) {
-    made__free_set(x, set);
+    build__free_set(x, set);
     return NULL;
   }
   set->trained_rows = rows;
@@ -112,8 +113,8 @@ static int set_has(struct nearest_index *x, struct index_set *set,
   return ivf_has(&set->ivf[k], key);
 }
 
-int made__has(const struct nearest_index *x, struct index_set *set,
-              int64_t key) {
+int build__has(const struct nearest_index *x, struct index_set *set,
+               int64_t key) {
   int has = 1;
   for (uint32_t k = 0; has && k < x->store->core.schema.count; k++) {
     has = !index_has(x, k) || ivf_has(&set->ivf[k], key);
@@ -158,7 +159,7 @@ static int set_and_check(struct nearest_index *x, const int64_t *keys,
   }
   for (size_t i = 0; i < n; i++) {
     if (atomic_load(&x->removals[hash_key(keys[i]) % REMOVALS]) != before[i]) {
-      follow__add(x, keys[i]);
+      nearest_observe__add(x, keys[i]);
     }
   }
   return rc;
@@ -179,7 +180,7 @@ static int index_read_rows(struct nearest_index *x, const int64_t *keys,
                   &(emb_rows){.vectors = x->rows, .found = x->found});
 }
 
-int made__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
+int build__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
   uint32_t before[IVF_ROWS], dim = x->store->core.schema.dim;
   int64_t there[IVF_ROWS];
   size_t m = 0;
@@ -211,7 +212,7 @@ int made__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
 /* ---- sampling ------------------------------------------------------------ */
 
 static void sample_key(void *arg, int64_t key, uint64_t word) {
-  struct making *m = arg;
+  struct building *m = arg;
   if (word_address(word) && m->count < m->wanted) {
     m->keys[m->count++] = key;
   }
@@ -228,14 +229,14 @@ static void choose_sample(struct nearest_index *x) {
   }
 }
 
-int made__begin(struct nearest_index *x) {
-  struct making *m = &x->making;
+int build__begin(struct nearest_index *x) {
+  struct building *m = &x->making;
   struct core *core = &x->store->core;
   struct env *env = core->env;
   uint64_t rows = (uint64_t)atomic_load(&core->count);
   memset(m, 0, sizeof *m);
-  m->set = made__new_set(x, rows, NULL);
-  int good = m->set && follow__dirty(x, rows * 2);
+  m->set = build__new_set(x, rows, NULL);
+  int good = m->set && nearest_observe__dirty(x, rows * 2);
   for (uint32_t k = 0; good && k < core->schema.count; k++) {
     if (index_has(x, k)) {
       size_t want = (size_t)m->set->ivf[k].centres.count * SAMPLE_OF_LIST;
@@ -253,7 +254,7 @@ int made__begin(struct nearest_index *x) {
     }
   }
   if (!good) {
-    made__end(x);
+    build__end(x);
     return err_set(&x->s->err, EMB_NOMEM, "out of memory");
   }
   choose_sample(x);
@@ -263,7 +264,7 @@ int made__begin(struct nearest_index *x) {
 
 /* Some rows of the sample; those that are gone are left out. */
 static int sample_piece(struct nearest_index *x) {
-  struct making *m = &x->making;
+  struct building *m = &x->making;
   const struct schema *schema = &x->store->core.schema;
   size_t n = m->count - m->at < IVF_ROWS ? m->count - m->at : IVF_ROWS;
   int rc = index_read_rows(x, m->keys + m->at, n);
@@ -287,7 +288,7 @@ static int sample_piece(struct nearest_index *x) {
 
 /* The next index that is to be trained; 0: all are. */
 static int next_segment(struct nearest_index *x) {
-  struct making *m = &x->making;
+  struct building *m = &x->making;
   while (m->segment < x->store->core.schema.count &&
          !index_has(x, m->segment)) {
     m->segment++;
@@ -296,7 +297,7 @@ static int next_segment(struct nearest_index *x) {
 }
 
 static int train_piece(struct nearest_index *x) {
-  struct making *m = &x->making;
+  struct building *m = &x->making;
   struct env *env = x->store->core.env;
   uint32_t k = m->segment;
   if (!m->is_training[k]) {
@@ -322,7 +323,7 @@ static int train_piece(struct nearest_index *x) {
 /* Observers remove from the set before the scan begins, so that a row which it
 ** has seen does not stay when it is deleted. */
 static int fill_begin(struct nearest_index *x) {
-  struct making *m = &x->making;
+  struct building *m = &x->making;
   atomic_store(&x->sets[SET_MADE], m->set);
   epoch_wait(&x->store->core.epoch);
   atomic_store(&x->state, INDEX_FILLING);
@@ -342,7 +343,7 @@ static int compare_pairs(const void *a, const void *b) {
 ** index.  A scan would keep a process that reads from seeing a newer checkpoint
 ** as long as it is open. */
 static int next_by_key(struct nearest_index *x, int64_t *keys, size_t *n) {
-  struct making *m = &x->making;
+  struct building *m = &x->making;
   struct core *core = &x->store->core;
   int rc = EMB_OK;
   while (!rc && m->gathered == m->gather.count &&
@@ -363,7 +364,7 @@ static int next_by_key(struct nearest_index *x, int64_t *keys, size_t *n) {
 /* Some rows that the lists do not have; *done: those were all. */
 static int next_rows(struct nearest_index *x, int64_t *keys, size_t *n,
                      int *done) {
-  struct making *m = &x->making;
+  struct building *m = &x->making;
   const emb_rows to = {.keys = keys, .vectors = x->rows};
   uint32_t dim = x->store->core.schema.dim;
   size_t kept = 0;
@@ -384,7 +385,7 @@ static int next_rows(struct nearest_index *x, int64_t *keys, size_t *n,
 /* A row may be removed, and be read before that: which rows come is known only
 ** afterwards, so the removals of all keys are. */
 static int fill_piece(struct nearest_index *x, int *done) {
-  struct making *m = &x->making;
+  struct building *m = &x->making;
   int64_t keys[IVF_ROWS];
   size_t n = 0;
   for (uint32_t i = 0; i < REMOVALS; i++) {
@@ -398,14 +399,14 @@ static int fill_piece(struct nearest_index *x, int *done) {
   for (size_t i = 0; i < n; i++) {
     uint64_t at = hash_key(keys[i]) % REMOVALS;
     if (atomic_load(&x->removals[at]) != m->removals[at]) {
-      follow__add(x, keys[i]);
+      nearest_observe__add(x, keys[i]);
     }
   }
   return rc;
 }
 
-int made__piece(struct nearest_index *x, int *done) {
-  struct making *m = &x->making;
+int build__piece(struct nearest_index *x, int *done) {
+  struct building *m = &x->making;
   *done = 0;
   switch (atomic_load(&x->state)) {
   case INDEX_SAMPLING:
@@ -421,8 +422,8 @@ int made__piece(struct nearest_index *x, int *done) {
   }
 }
 
-void made__end(struct nearest_index *x) {
-  struct making *m = &x->making;
+void build__end(struct nearest_index *x) {
+  struct building *m = &x->making;
   struct env *env = x->store->core.env;
   if (m->scan) {
     local_scan_close(m->scan);
@@ -439,6 +440,6 @@ void made__end(struct nearest_index *x) {
     atomic_store(&x->sets[SET_MADE], NULL);
     epoch_wait(&x->store->core.epoch);
   }
-  made__free_set(x, m->set);
+  build__free_set(x, m->set);
   memset(m, 0, sizeof *m);
 }
