@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** build.c -- an index of nearest neighbours is made, and rows are put where
-*they
-** belong in it; see index.h.
+** build.c -- builds an index of nearest neighbours and puts rows into their
+** lists; see index.h.
 **
 ** 1  sampling   keys of some partitions of the store's index, which are chosen
 **               by hash; their rows
