@@ -86,7 +86,7 @@ static int backup_move_row(struct backup *b, struct backup_part *part,
   rc = sqlite3_exec(b->out, sql, NULL, NULL, NULL);
   sqlite3_free(sql);
   if (rc == SQLITE_OK && sqlite3_changes(b->out) != 1)
-    return ext_error(err, SQLITE_CORRUPT_VTAB, "%s names no store",
+    return ext_error(err, SQLITE_CORRUPT_VTAB, "%s does not name a store",
                      part->shadow);
   if (rc != SQLITE_OK)
     return ext_sql_error(err, b->out, rc);

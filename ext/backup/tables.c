@@ -223,8 +223,9 @@ static int backup_read_rows(struct backup *b, char **err) {
     rc = b->parts[i].shadow ? backup_read_txn(b, &b->parts[i], err)
                             : SQLITE_SCHEMA;
   if (rc == SQLITE_SCHEMA || (rc == SQLITE_OK && n != b->n))
-    rc = ext_error(err, SQLITE_BUSY,
-                   "a table was created or dropped meanwhile; try again");
+    rc = ext_error(
+        err, SQLITE_BUSY,
+        "a table was created or dropped during the backup; try again");
   return rc;
 }
 
@@ -350,7 +351,8 @@ static void unmark_stores(struct backup *b) {
 static int has_to_mark_again(struct backup *b, uint64_t since_us, int *rc,
                              char **err) {
   if (*rc == SQLITE_BUSY_SNAPSHOT && ++b->attempts > ATTEMPTS) {
-    *rc = ext_error(err, SQLITE_BUSY, "others commit all the time; try again");
+    *rc = ext_error(err, SQLITE_BUSY,
+                    "other connections keep committing; try again");
     return 0;
   }
   if (*rc == NOT_DECIDED && ext_link_interrupted(b->conn)) {
@@ -361,7 +363,7 @@ static int has_to_mark_again(struct backup *b, uint64_t since_us, int *rc,
       ext_now_us() - since_us > COMMIT_MS * UINT64_C(1000)) {
     *rc = ext_error(err, SQLITE_BUSY,
                     "a transaction of another connection is being committed, "
-                    "and whether it will be cannot be seen yet; try again");
+                    "and its outcome is not known yet; try again");
     return 0;
   }
   return *rc == SQLITE_BUSY_SNAPSHOT || *rc == NOT_DECIDED;

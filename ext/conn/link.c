@@ -45,8 +45,7 @@ int ext_link_error(struct ext_link *link, int emb_code, char **err) {
   if (emb_code == EMB_LOCKED && number && link->tables)
     return ext_error(err, SQLITE_BUSY,
                      "%s: transaction %llu of another connection is being "
-                     "committed, and whether it will be cannot be seen yet; "
-                     "try again",
+                     "committed, and its outcome is not known yet; try again",
                      link->tables->name, (unsigned long long)number);
   return ext_store_error(err, emb_code, emb_errmsg(link->session), link->tables,
                          emb_directory(link->store));

@@ -147,7 +147,7 @@ static int place_check_row(struct ext_table *table, sqlite3_stmt *row,
                      EXT_PLACE_FORMAT);
   if (format != EXT_PLACE_FORMAT || uuid == NULL || strlen(uuid) != 32 ||
       (dir && !ext_place_is_name(dir)))
-    return ext_error(err, SQLITE_CORRUPT_VTAB, "%s_emb names no store",
+    return ext_error(err, SQLITE_CORRUPT_VTAB, "%s_emb does not name a store",
                      table->name);
   memcpy(place->uuid, uuid, 33);
   place->txn = sqlite3_column_int64(row, 2);
@@ -187,7 +187,7 @@ int ext_place_read(struct ext_table *table, struct ext_place *place,
   if (rc == SQLITE_OK)
     rc = sqlite3_finalize(row);
   if (rc == SQLITE_OK)
-    return ext_error(err, SQLITE_CORRUPT_VTAB, "%s_emb names no store",
+    return ext_error(err, SQLITE_CORRUPT_VTAB, "%s_emb does not name a store",
                      table->name);
   if (rc != SQLITE_ERROR)
     return ext_sql_error(err, db, rc);

@@ -160,8 +160,7 @@ int ext_aux_verify(struct ext_table *table,
       rc = verify_column(table, name, options->aux[i].type, 0, &good, err);
     if (rc == SQLITE_OK && !good) {
       char *line =
-          sqlite3_mprintf("%s_" EXT_AUX " is missing or is not as it was "
-                          "made: column %s",
+          sqlite3_mprintf("%s_" EXT_AUX " is missing or was altered: column %s",
                           table->name, name);
       if (line == NULL)
         return SQLITE_NOMEM;

@@ -140,7 +140,7 @@ int ext_update_time_read(struct ext_table *table, sqlite3_value *value,
     return rc;
   if (emb_tracking(table->link->store) == EMB_TRACK_NONE)
     return ext_error(err, SQLITE_ERROR,
-                     "%s was made without track=", table->name);
+                     "%s was created without track=", table->name);
   if (sqlite3_value_numeric_type(value) != SQLITE_INTEGER)
     return ext_error(err, SQLITE_MISMATCH,
                      "updated_at must be an integer, got %s",

@@ -62,5 +62,5 @@ int ext_table_named(struct ext_conn *conn, const char *text, int writes,
     sqlite3_free(*err);
     *err = NULL;
   }
-  return ext_error(err, SQLITE_SCHEMA, "the schema changes all the time");
+  return ext_error(err, SQLITE_SCHEMA, "the schema keeps changing");
 }

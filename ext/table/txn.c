@@ -610,7 +610,7 @@ int ext_txn_adopt(struct ext_table *table, char **err) {
       table, (sqlite3_int64)emb_committed(ext_link_store(table->link)), &found,
       err);
   if (rc == SQLITE_OK && !found)
-    rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s_emb names no store",
+    rc = ext_error(err, SQLITE_CORRUPT_VTAB, "%s_emb does not name a store",
                    table->name);
   return rc;
 }

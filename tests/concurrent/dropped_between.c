@@ -36,8 +36,8 @@ static int is_expected(const char *text) {
       "database is locked",
       "database table is locked",
       "database schema has changed",
-      "emb: the schema changes all the time",
-      "emb: a table was created or dropped meanwhile; try again",
+      "emb: the schema keeps changing",
+      "emb: a table was created or dropped during the backup; try again",
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(text, known[i]) == 0)

@@ -363,9 +363,9 @@ static void is_told(uint32_t format, uint32_t reason, uint64_t bytes,
 
 TEST(lost_for_a_reason) {
   is_told(1, 0, 0,
-          "too far behind: what it needs could not be kept any longer");
+          "too far behind: the data it needs could not be kept any longer");
   is_told(2, 0, 0,
-          "too far behind: what it needs could not be kept any longer");
+          "too far behind: the data it needs could not be kept any longer");
   is_told(2, 1, 98765432,
           "98765432 bytes would be kept for it, of 12345678 that may be "
           "(keep_bytes)");

@@ -218,7 +218,7 @@ TEST(snapshots) {
     OK(t.s, emb_snapshot(t.s, name));
   }
   GIVES(t.s, EMB_RANGE, emb_snapshot(t.s, "more"));
-  says(&t, "has 64 snapshots, of 64 that there may be: drop one");
+  says(&t, "has 64 snapshots, and the maximum is 64: drop one");
   OK(t.s, emb_snapshots(t.s, infos, EMB_SNAPSHOTS_MAX + 1, &n));
   CHECK_EQ_INT(n, EMB_SNAPSHOTS_MAX);
   OK(t.s, emb_snapshot_drop(t.s, "s7"));

@@ -343,8 +343,8 @@ int emb_samples_batch_add(emb_samples_batch *batch,
   *added = 0;
   if (bytes > (uint64_t)EMB_SAMPLES_RECORD_MAX + 8 || offset > file->bytes ||
       bytes > file->bytes - offset) {
-    return err_set(err, EMB_CORRUPT, "a record of %s is where it cannot be",
-                   file->path);
+    return err_set(err, EMB_CORRUPT,
+                   "a record of %s is at an impossible position", file->path);
   }
   if (batch->record_count == RECORDS_MAX) {
     return EMB_OK;

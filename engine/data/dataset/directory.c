@@ -93,7 +93,7 @@ int emb_samples_directory_open(const char *path,
   }
   return os == 0 ? EMB_OK
          : os == ENOENT
-             ? err_set(err, EMB_CANTOPEN, "the directory %s is not there", path)
+             ? err_set(err, EMB_CANTOPEN, "directory %s does not exist", path)
              : err_os(err, EMB_CANTOPEN, os, "cannot list %s", path);
 }
 
@@ -112,7 +112,7 @@ int emb_samples_directory_next(emb_samples_directory *d,
     memcpy(d->path + d->prefix + 1, name, size);
     int os = d->env->about(d->env, NULL, d->path, &about);
     if (os && os != ENOENT) {
-      return err_os(err, EMB_CANTOPEN, os, "cannot look at %s", d->path);
+      return err_os(err, EMB_CANTOPEN, os, "cannot stat %s", d->path);
     }
     if (os == 0 && about.is_file) {
       *entry = (emb_samples_entry){d->path, about.bytes, about.changed_ns};

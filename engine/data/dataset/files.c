@@ -121,7 +121,7 @@ void samples__leave(void) {
 
 int samples__cannot_open(int os, const char *path, emb_err *err) {
   if (os == ENOENT || os == ENOTDIR) {
-    return err_set(err, EMB_CANTOPEN, "the file %s is not there", path);
+    return err_set(err, EMB_CANTOPEN, "file %s does not exist", path);
   }
   if (os == ENOTBLK || os == EISDIR) {
     return err_set(err, EMB_CANTOPEN, "%s is not a regular file", path);
@@ -188,7 +188,7 @@ static int samples_check_open(struct samples_open *open, emb_err *err) {
   struct env *env = open->env;
   int os = env->about(env, open->file, NULL, &open->about);
   if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot look at %s", open->path);
+    return err_os(err, EMB_IOERR, os, "cannot stat %s", open->path);
   }
   int rc = samples__compare(&open->as, &open->about, err);
   return rc ? rc : samples_check_sum(open, err);

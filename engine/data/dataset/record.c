@@ -77,7 +77,7 @@ int emb_samples_check(const emb_samples_format *format, emb_err *err) {
   if (format->kind == EMB_SAMPLES_CSV &&
       (separator == 0 || separator > 126 || separator == '"' ||
        separator == '\n' || separator == '\r')) {
-    return err_set(err, EMB_RANGE, "that character separates no columns");
+    return err_set(err, EMB_RANGE, "this character cannot separate columns");
   }
   int rc = samples_format_field(format, &format->label, "label", err);
   rc = rc ? rc
@@ -185,8 +185,7 @@ static int samples_record_split_framed(const emb_samples_format *format,
   uint32_t prefix = format->prefix;
   if (bytes < prefix ||
       samples_record_number(at, prefix, format->big_endian) != bytes - prefix) {
-    return err_set(err, EMB_MISMATCH,
-                   "a record's length is not the one it had");
+    return err_set(err, EMB_MISMATCH, "the length of a record has changed");
   }
   return samples_record_split(format, at + prefix, bytes - prefix, sample, err);
 }
@@ -223,7 +222,7 @@ static int samples_record_split_csv(const emb_samples_format *format,
     } else if (time->type != EMB_SAMPLES_NONE && column == time->at) {
       seen_time = emb_samples_integer(&cell.text, &sample->timestamp);
       if (!seen_time) {
-        return err_set(err, EMB_MISMATCH, "a timestamp is no integer: %.*s",
+        return err_set(err, EMB_MISMATCH, "a timestamp is not an integer: %.*s",
                        cell.text.bytes < 40 ? (int)cell.text.bytes : 40,
                        (const char *)cell.text.at);
       }

@@ -99,21 +99,20 @@ static int samples_survey_frame(struct samples_survey *s, emb_err *err) {
     return rc;
   }
   if (samples__window_have(w) < length.bytes) {
-    return samples_survey_size(s, w->offset, "the file ends in its length",
+    return samples_survey_size(s, w->offset, "the file ends inside its length",
                                err);
   }
   uint64_t n = (uint64_t)samples__integer(samples__window_at(w), &length,
                                           s->format->big_endian);
   if (n > EMB_SAMPLES_RECORD_MAX) {
-    return samples_survey_size(s, w->offset,
-                               "it says that it has more than 64 MiB", err);
+    return samples_survey_size(s, w->offset, "its length is over 64 MiB", err);
   }
   rc = samples__window_need(w, length.bytes + n, err);
   if (rc) {
     return rc;
   }
   if (samples__window_have(w) < length.bytes + n) {
-    return samples_survey_size(s, w->offset, "the file ends in it", err);
+    return samples_survey_size(s, w->offset, "the file ends inside it", err);
   }
   size_t bytes = (size_t)(length.bytes + n);
   rc = samples_survey_record(s, samples__window_at(w), bytes, w->offset, err);
@@ -265,7 +264,7 @@ static int samples_survey_csv_header(struct samples_survey *s,
   int rc = EMB_OK;
   if ((s->ask->label_name || s->ask->timestamp_name) && !s->format->header) {
     return err_set(err, EMB_RANGE,
-                   "columns have names only where the header has them");
+                   "columns have names only if the file has a header");
   }
   for (uint64_t i = 0; !rc && bytes > 0 && i < s->format->header; i++) {
     rc = samples_survey_csv_next(s, csv, &bytes, err);

@@ -26,7 +26,7 @@ int samples__window_open(struct samples_window *window, const char *path,
   }
   os = env->about(env, window->file, NULL, &about);
   if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot look at %s", path);
+    return err_os(err, EMB_IOERR, os, "cannot stat %s", path);
   }
   window->size = about.bytes;
   window->capacity = 2 * WINDOW_BYTES;

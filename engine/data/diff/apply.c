@@ -14,7 +14,7 @@ static int apply_whole(const emb_bytes *difference, struct diff_head *head,
                        emb_err *err) {
   if (difference->n < sizeof head->magic ||
       memcmp(difference->at, DIFF_MAGIC, sizeof head->magic) != 0) {
-    return err_set(err, EMB_NOTADB, "this is no difference that emb has made");
+    return err_set(err, EMB_NOTADB, "this is not a difference made by emb");
   }
   if (difference->n < sizeof *head) {
     return apply_damaged(err, "its head is cut off");
@@ -46,7 +46,7 @@ static int apply_head(const struct diff_head *head, emb_err *err) {
       (head->op != EMB_DIFF_SUB && head->op != EMB_DIFF_XOR) ||
       (width != 1 && width != 2 && width != 4 && width != 8) ||
       head->split_exponent > 1 || head->zero) {
-    return apply_damaged(err, "its head has values that none can have");
+    return apply_damaged(err, "its head has impossible values");
   }
   struct diff_form form =
       diff__form(head->op, width, head->split_exponent, head->result_bytes);

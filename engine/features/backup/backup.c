@@ -76,7 +76,7 @@ static int check_closed(emb_backup *b) {
   }
   if (!rc && b->generation && m.generation != b->generation) {
     rc = session_error(s, EMB_BUSY,
-                       "%s was written to by another process meanwhile",
+                       "%s was written to by another process during the backup",
                        s->core->dir);
   }
   b->generation = m.generation;
@@ -97,9 +97,9 @@ static int take_locks(emb_backup *b) {
   if (!rc && !b->owner) {
     rc = check_closed(b);
     if (!rc && b->generation != store->checkpoint.manifest.generation) {
-      rc = session_error(s, EMB_BUSY,
-                         "%s was written to by another process meanwhile",
-                         s->core->dir);
+      rc = session_error(
+          s, EMB_BUSY, "%s was written to by another process during the backup",
+          s->core->dir);
     }
     if (rc) {
       pthread_mutex_unlock(&store->own.lock);
@@ -786,7 +786,7 @@ int emb_backup_tag(const char *dir, uint64_t number, emb_err *err) {
   int rc = manifest_read(env, dir, &m, err);
   rc = rc ? rc : copied__read(env, dir, COPIED_OF, m.uuid, &copied, err);
   if (!rc && copied.count != 1) {
-    rc = err_set(err, EMB_RANGE, "%s is no copy", dir);
+    rc = err_set(err, EMB_RANGE, "%s is not a copy", dir);
   }
   copied.number = number;
   return rc ? rc : copied__write(env, dir, COPIED_OF, &copied, err);

@@ -450,7 +450,7 @@ static int check_still(const emb_delta *delta, const struct consumer *now,
                : consumer_check(now, core, err);
   return rc || now->acked.end >= delta->consumer.acked.end
              ? rc
-             : err_set(err, EMB_RANGE, "consumer %s began anew", now->name);
+             : err_set(err, EMB_RANGE, "consumer %s was restarted", now->name);
 }
 
 static int still_good(emb_delta *delta) {
@@ -469,7 +469,8 @@ int delta__read(emb_delta *delta, size_t max, const struct delta_rows *rows,
   rc = rc ? rc : session_interrupted(s);
   rc = rc || delta->complete ? rc : scan_ended(&delta->scan);
   if (!rc && delta->failed) {
-    rc = session_error(s, delta->failed, "the delta broke off: open it again");
+    rc = session_error(s, delta->failed,
+                       "the delta was interrupted: open it again");
   }
   if (rc || delta->complete || max == 0) {
     return rc;

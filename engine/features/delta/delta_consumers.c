@@ -33,7 +33,7 @@ static int consumer_acknowledge(void *arg, struct consumer *consumer, int made,
   if (consumer->sent.end < consumer->acked.end) { /* no writer leaves that */
     return err_set(err, EMB_CORRUPT,
                    "the file of consumer %s of %s is damaged: take a snapshot "
-                   "and begin anew",
+                   "and restart the consumer",
                    consumer->name, a->core->dir);
   }
   consumer->acked = consumer->sent;

@@ -115,7 +115,7 @@ static int delta_export_write_row(struct writing *w, size_t i) {
     const char *value = w->rows.values + i * s->core->layout.value_bytes;
     int rc = form_encode(&w->form, value, w->row, w->scratch);
     if (rc) {
-      return session_error(s, rc, "key %lld: float16 does not hold it",
+      return session_error(s, rc, "key %lld does not fit into float16",
                            (long long)row.key);
     }
     row.value = w->row;

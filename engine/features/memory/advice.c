@@ -111,7 +111,7 @@ static const char *advice_text(uint64_t reads, int64_t recent, int64_t twice) {
          : recent >= ENOUGH
              ? "enough: nearly everything that is read is in memory"
          : twice - recent >= GAIN
-             ? "more: twice the memory would spare many reads from disk"
+             ? "more: twice the memory would save many reads from disk"
              : "twice the memory would change little";
 }
 

@@ -130,7 +130,7 @@ static int open_index_file(struct core *core, struct loading *l) {
   }
   return head_fits(&l->head, l->blocks_all)
              ? EMB_OK
-             : bad_index_file(core, &l->why, ": its head does not fit", 0);
+             : bad_index_file(core, &l->why, ": its head does not match", 0);
 }
 
 static void close_index_file(struct core *core, struct loading *l) {
@@ -328,7 +328,7 @@ static int load_group(struct nearest_index *x, struct ivf *ivf) {
                        (size_t)IVF_BLOCK * ivf->form.marks);
   rc = rc ? rc : ivf_restore(ivf, &l->group);
   if (rc == EMB_CORRUPT && !l->why.code) {
-    (void)bad_index_file(core, &l->why, ": a list that is not there", l->first);
+    (void)bad_index_file(core, &l->why, ": unknown list", l->first);
   }
   return rc;
 }

@@ -357,7 +357,7 @@ int weights__begin(struct draw *d) {
   emb_session *s = d->s;
   if (!schema_tracks(&s->core->schema)) {
     return session_error(s, EMB_UNFIT,
-                         "%s was made without track=", s->core->dir);
+                         "%s was created without track=", s->core->dir);
   }
   int rc = weights_hold(d);
   rc = rc ? rc : weights_power(d);

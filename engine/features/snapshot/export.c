@@ -45,7 +45,7 @@ static int export_add_row(struct export *e, int64_t key, uint64_t version,
   emb_session *s = e->s;
   struct pack_row row = {key, version, PACK_PUT, e->row};
   if (form_encode(&e->form, value, e->row, e->vectors)) {
-    return session_error(s, EMB_NONFINITE, "key %lld: float16 does not hold it",
+    return session_error(s, EMB_NONFINITE, "key %lld does not fit into float16",
                          (long long)key);
   }
   progress_at(s, e->begun, ++e->rows);

@@ -38,7 +38,7 @@ int snap__bit(const emb_snap *snap, uint64_t address, uint64_t *bit) {
       slot >= l->slots || layout_page(l, address) >= snapshot->head.mark) {
     return session_error(
         snap->s, EMB_CORRUPT,
-        "snapshot '%s' is damaged: it names a record that cannot be",
+        "snapshot '%s' is damaged: it names an impossible record",
         snapshot->name);
   }
   *bit = (at * l->extent_pages + page) * l->slots + slot;

@@ -239,7 +239,7 @@ static int check_new(const struct core *core, struct snapshots *list,
   }
   if (!rc && n >= EMB_SNAPSHOTS_MAX) {
     rc = err_set(err, EMB_RANGE,
-                 "%s has %u snapshots, of %d that there may be: drop one",
+                 "%s has %u snapshots, and the maximum is %d: drop one",
                  core->dir, n, EMB_SNAPSHOTS_MAX);
   }
   return rc;

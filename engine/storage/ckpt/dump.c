@@ -296,7 +296,7 @@ static int read_blocks(struct core *core, const struct manifest *m, int load,
       } else if (rc) {
         err_set(err, rc, "%s: block %llu (offset %llu) %s", path,
                 (unsigned long long)at, (unsigned long long)at * DUMP_BLOCK,
-                valid ? "holds an entry that cannot be" : "is damaged");
+                valid ? "holds an impossible entry" : "is damaged");
       }
     }
   }

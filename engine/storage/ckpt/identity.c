@@ -65,7 +65,7 @@ int identity_begin(struct core *core, int recovered, emb_err *err) {
   os = os ? os : id_of(core, ID_LOCK, own->ids[ID_LOCK]);
   os = os ? os : env->identity(env, core->dir, own->directory);
   if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot look at %s", core->dir);
+    return err_os(err, EMB_IOERR, os, "cannot stat %s", core->dir);
   }
   memcpy(own->ids[ID_MANIFEST], manifest.id, sizeof manifest.id);
   memcpy(own->ids[ID_LOG], log.id, sizeof log.id);
@@ -239,8 +239,7 @@ int identity_check(struct core *core, emb_err *err) {
     core->env->close(core->env, file);
   }
   if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot look at the files of %s",
-                  core->dir);
+    return err_os(err, EMB_IOERR, os, "cannot read the files of %s", core->dir);
   }
   return verdict.file ? identity_lost(core, &verdict, err) : EMB_OK;
 }

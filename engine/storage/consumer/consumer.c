@@ -91,7 +91,7 @@ static int check_found(const struct consumers *c, const struct consumer *at,
   if (at->state == CONSUMER_DAMAGED) {
     return err_set(err, EMB_CORRUPT,
                    "the file of consumer %s of %s is damaged: take a snapshot "
-                   "and begin anew",
+                   "and restart the consumer",
                    name, c->core->dir);
   }
   return strcmp(at->name, name) == 0
@@ -138,11 +138,11 @@ int consumer_check(const struct consumer *consumer, const struct core *core,
              (unsigned long long)consumer->lost_bytes,
              (unsigned long long)span_bytes_max(core));
   } else {
-    snprintf(why, sizeof why, "what it needs could not be kept any longer");
+    snprintf(why, sizeof why, "the data it needs could not be kept any longer");
   }
   return err_set(err, EMB_GAP,
                  "consumer %s of %s is too far behind: %s; take a snapshot and "
-                 "begin anew",
+                 "restart the consumer",
                  consumer->name, core->dir, why);
 }
 

@@ -90,7 +90,7 @@ static int verify_rows(struct pack_reader *r, int (*stop)(void *), void *arg,
   } while (!rc && row);
   if (!rc && (memcmp(rows, r->end.rows, sizeof rows) != 0 ||
               r->next_offset != read_rows_end(r))) {
-    rc = read__bad(r, r->next_offset, "its rows are not those it counts", err);
+    rc = read__bad(r, r->next_offset, "its rows do not match its count", err);
   }
   return rc;
 }

@@ -26,7 +26,7 @@ int read__block(struct pack_reader *r, const struct read_request *request,
                 struct pack_block *block, emb_err *err) {
   uint64_t limit = r->end.file_bytes, offset = request->offset;
   if (offset > limit || limit - offset < sizeof *block) {
-    return read__bad(r, offset, "no block can be there", err);
+    return read__bad(r, offset, "no block can be at this position", err);
   }
   int rc = read_bytes(r, block, sizeof *block, offset, err);
   if (rc) {
@@ -34,7 +34,7 @@ int read__block(struct pack_reader *r, const struct read_request *request,
   }
   if (block->kind != request->kind || block->stored_bytes > request->room ||
       block->stored_bytes > limit - offset - sizeof *block) {
-    return read__bad(r, offset, "not the block that belongs there", err);
+    return read__bad(r, offset, "not the expected block", err);
   }
   rc = read_bytes(r, request->to, block->stored_bytes, offset + sizeof *block,
                   err);
@@ -273,7 +273,7 @@ static int pack_read_head(struct pack_reader *r, uint64_t bytes, emb_err *err) {
     return rc;
   }
   if (bytes < 16 || memcmp(h->magic, PACK_MAGIC, sizeof h->magic) != 0) {
-    return err_set(err, EMB_NOTADB, "%s is no file of emb", r->path);
+    return err_set(err, EMB_NOTADB, "%s is not a file of emb", r->path);
   }
   if (h->format < PACK_FORMAT || h->format > PACK_FORMAT_TEXTS) {
     return err_set(
@@ -302,7 +302,7 @@ static int read_end(struct pack_reader *r, uint64_t bytes, emb_err *err) {
                                               &end, sizeof end},
                        &block, err);
   if (rc == EMB_CORRUPT) {
-    return read__bad(r, at, "its end is not here: the file was cut off", err);
+    return read__bad(r, at, "its end is missing: the file was truncated", err);
   }
   r->end = end;
   if (!rc && (block.stored_bytes != sizeof end || !end_is_legal(r, bytes))) {

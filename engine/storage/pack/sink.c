@@ -44,7 +44,7 @@ static int check_replaced(struct env *env, const char *path, int cut_off,
   return bytes && memcmp(magic + 8, PACK_MAGIC, 8) != 0 &&
                  !(cut_off && is_nothing(magic, sizeof magic))
              ? err_set(err, EMB_CANTOPEN,
-                       "%s is there and no file of emb: it is not replaced",
+                       "%s exists and is not a file of emb; it is not replaced",
                        path)
              : EMB_OK;
 }
@@ -230,7 +230,7 @@ int sink__give_name(struct sink *s, emb_err *err) {
   char own[PACK_PATH_BYTES];
   int os = take_away(s, own);
   if (os == ENOENT) {
-    return err_set(err, EMB_BUSY, "another thread or process writes %s, too",
+    return err_set(err, EMB_BUSY, "another thread or process is writing %s",
                    s->path);
   }
   if (!os) {

@@ -74,8 +74,8 @@ static int check_head(const struct form *form, const struct pack_head *head,
                  head->column_count != n ||
                  memcmp(want, head->columns, n * sizeof *want) != 0
              ? err_set(err, EMB_CORRUPT,
-                       "%s is damaged at byte 272: its columns are not those "
-                       "of its schema",
+                       "%s is damaged at byte 272: its columns do not match "
+                       "its schema",
                        path)
              : EMB_OK;
 }
@@ -129,7 +129,7 @@ int form_read(struct form *form, const struct schema *table,
                : schema_parse(&form->file, head->schema, NULL);
   if (rc) {
     return err_set(err, EMB_CORRUPT,
-                   "%s is damaged at byte 512: its schema is none", path);
+                   "%s is damaged at byte 512: its schema is invalid", path);
   }
   form->table = table ? table : &form->file;
   rc = check_head(form, head, path, err);

@@ -197,7 +197,7 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
     if (!rc && to->type == EMB_F16 && init_largest(&to->init) > HALF_MAX) {
       rc = err_set(err, EMB_RANGE,
                    "initializer %s: elements up to %g are too large for "
-                   "float16, which ends at %d",
+                   "float16, whose maximum is %d",
                    initializer, init_largest(&to->init), HALF_MAX);
     }
     if (rc) {
@@ -295,8 +295,8 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
   if (schema_tracks(&want) != schema_tracks(schema)) {
     return err_set(err, EMB_MISMATCH,
                    schema_tracks(schema)
-                       ? "%s tracks its rows, which cannot be given up"
-                       : "%s does not track its rows, which cannot be begun",
+                       ? "%s tracks its rows; track= cannot be removed"
+                       : "%s does not track its rows; track= cannot be added",
                    dir);
   }
   for (uint32_t i = 0; i < schema->count; i++) {

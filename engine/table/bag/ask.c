@@ -49,14 +49,13 @@ static int bag_bad_offset(const emb_bags *bags, size_t i, size_t n,
                        "(%lld)",
                        i, at, (long long)bags->offsets[i - 1])
              : err_set(err, EMB_RANGE,
-                       "offset %zu (%lld) is behind the end of the %zu keys", i,
+                       "offset %zu (%lld) is beyond the end of the %zu keys", i,
                        at, n);
 }
 
 int emb_check_bags(const emb_bags *bags, size_t n, emb_err *err) {
   if (bags->mode < EMB_BAG_SUM || bags->mode > EMB_BAG_SQRTN) {
-    return err_set(err, EMB_RANGE, "no way of pooling has the number %d",
-                   bags->mode);
+    return err_set(err, EMB_RANGE, "unknown pooling %d", bags->mode);
   }
   if (n > EMB_ROWS_MAX || bags->count > EMB_ROWS_MAX) {
     return err_set(err, EMB_RANGE,

@@ -91,7 +91,7 @@ int own_look(emb_store *store, enum env_lock_state *state, int64_t *holder,
   }
   if (os) {
     *state = ENV_LOCK_UNSETTLED; /* it is not known: nothing may be shown */
-    return err_os(err, EMB_CANTOPEN, os, "cannot look at %s", path);
+    return err_os(err, EMB_CANTOPEN, os, "cannot stat %s", path);
   }
   return EMB_OK;
 }

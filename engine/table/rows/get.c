@@ -474,7 +474,7 @@ int local_tracks(emb_session *s, const int64_t *keys, size_t n,
              ? get_peek(s, keys, n,
                         &(emb_rows){.found = found, .tracks = tracks})
              : session_error(s, EMB_UNFIT,
-                             "%s was made without track=", s->core->dir);
+                             "%s was created without track=", s->core->dir);
 }
 
 static void exists_one(emb_session *s, int64_t key, uint8_t *found) {

@@ -31,7 +31,7 @@ static int quantize_check(int type, uint32_t dim, emb_err *err) {
                    type);
   }
   if (!is_dim(dim)) {
-    return err_set(err, EMB_RANGE, "a vector has no %u dimensions", dim);
+    return err_set(err, EMB_RANGE, "a vector cannot have %u dimensions", dim);
   }
   return EMB_OK;
 }
@@ -77,7 +77,7 @@ int emb_quantize(int type, uint32_t dim, const float *vector, void *bytes,
   if (vec_best()->find_bad(vector, dim) < dim) {
     return fail_finite(vector, dim, err);
   }
-  return err_set(err, EMB_NONFINITE, "float16 does not hold element %u",
+  return err_set(err, EMB_NONFINITE, "element %u does not fit into float16",
                  find_beyond(vector, dim));
 }
 

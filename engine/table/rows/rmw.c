@@ -41,7 +41,7 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
   how = how ? how : &plain;
   if (!s->core->schema.optimized) {
     return session_error(s, EMB_UNFIT,
-                         "%s was made without optimizer=", s->core->dir);
+                         "%s was created without optimizer=", s->core->dir);
   }
   /* What is too small for float32 is 0 by now, so callers that narrow a double
   ** have to look at it before. */

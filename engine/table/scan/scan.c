@@ -315,7 +315,7 @@ static int check_hole(emb_scan *scan) {
   }
   return session_error(scan->s, EMB_CORRUPT,
                        "%s/log: page %llu is damaged; consumer %s must take a "
-                       "snapshot and begin anew",
+                       "snapshot and restart the consumer",
                        core->dir, (unsigned long long)scan->page,
                        consumer->name);
 }
@@ -574,8 +574,8 @@ static int next_of_scan(emb_scan *scan, size_t max, const emb_rows *to,
   *n = 0;
   int rc = session_begin(s);
   if (!rc && to->tracks && !schema_tracks(&s->core->schema)) {
-    rc =
-        session_error(s, EMB_UNFIT, "%s was made without track=", s->core->dir);
+    rc = session_error(s, EMB_UNFIT,
+                       "%s was created without track=", s->core->dir);
   }
   if (rc) {
     return rc;

@@ -275,7 +275,7 @@ static int lock_creation(emb_store *store, emb_err *err) {
     } else if (!manifest_is_missing(env, core->dir)) {
       break;
     } else if (env->now_us(env) - before >= core->timeout_ms * 1000) {
-      rc = err_set(err, EMB_BUSY, "%s is being made by another process",
+      rc = err_set(err, EMB_BUSY, "%s is being created by another process",
                    core->dir);
     } else if (p && p->interrupt && p->interrupt(p->interrupt_arg)) {
       rc = err_set(err, EMB_INTERRUPT, "interrupted");

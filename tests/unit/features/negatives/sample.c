@@ -473,7 +473,7 @@ TEST(errors) {
   GIVES(s, EMB_UNFIT,
         emb_sample(s, 1, &(emb_sample_how){.distribution = EMB_FREQUENCY}, &to,
                    &count));
-  CHECK(strstr(emb_errmsg(s), "was made without track=") != NULL);
+  CHECK(strstr(emb_errmsg(s), "was created without track=") != NULL);
   emb_session_interrupt(s, stop, NULL);
   GIVES(s, EMB_INTERRUPT, emb_sample(s, 2500, NULL, &to, &count));
   GIVES(s, EMB_INTERRUPT,

@@ -124,9 +124,9 @@ TEST(public_functions_name_what_they_refuse) {
   check_refused(EMB_RANGE, emb_dequantize(4, 3, row, y, &err), &err,
                 "there is no type 4 of quantised vectors");
   check_refused(EMB_RANGE, emb_quantize(EMB_QUANT_INT4, 0, x, row, &err), &err,
-                "a vector has no 0 dimensions");
+                "a vector cannot have 0 dimensions");
   check_refused(EMB_NONFINITE, emb_quantize(EMB_QUANT_F16, 3, x, row, &err),
-                &err, "float16 does not hold element 1");
+                &err, "element 1 does not fit into float16");
   x[2] = NAN;
   check_refused(EMB_NONFINITE, emb_quantize(EMB_QUANT_F16, 3, x, row, &err),
                 &err, "element 2 is not finite");

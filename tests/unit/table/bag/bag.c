@@ -222,9 +222,9 @@ TEST(what_is_refused) {
   const float rows[6] = {1, 2, 3e38f, 4, 3e38f, 6};
   OK(refusing, emb_put(refusing, some_keys, 3, rows, NULL));
   bags.mode = 0;
-  refuses(&bags, 3, EMB_RANGE, "no way of pooling has the number 0");
+  refuses(&bags, 3, EMB_RANGE, "unknown pooling 0");
   bags.mode = 4;
-  refuses(&bags, 3, EMB_RANGE, "no way of pooling has the number 4");
+  refuses(&bags, 3, EMB_RANGE, "unknown pooling 4");
   bags.mode = EMB_BAG_MEAN;
   offsets[0] = 1;
   refuses(&bags, 3, EMB_RANGE, "offsets must begin with 0, got 1");
@@ -232,7 +232,7 @@ TEST(what_is_refused) {
   refuses(&bags, 3, EMB_RANGE,
           "offset 2 (1) is less than the one before it (2)");
   offsets[2] = 2, offsets[3] = 4;
-  refuses(&bags, 3, EMB_RANGE, "offset 3 (4) is behind the end of the 3 keys");
+  refuses(&bags, 3, EMB_RANGE, "offset 3 (4) is beyond the end of the 3 keys");
   offsets[3] = INT64_MIN;
   refuses(&bags, 3, EMB_RANGE, "offset 3 (-9223372036854775808) is less");
   offsets[3] = 3;
