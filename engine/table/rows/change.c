@@ -117,8 +117,8 @@ static int replace_here(struct work *w, uint32_t row, struct rec *rec,
   return rc;
 }
 
-/* The key is latched. old: its present value, NULL if the entry exists only for
-** its leases. rec: the record, if it is in memory, or NULL. */
+/* The key is latched.  old: its present value, NULL if the entry exists only
+** for its leases.  rec: the record, if it is in memory, or NULL. */
 static int change_replace(struct work *w, uint32_t row, struct entry *entry,
                           uint64_t word, const void *old, struct rec *rec) {
   struct core *core = w->s->core;

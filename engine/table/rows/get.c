@@ -132,7 +132,7 @@ static inline uint64_t seen_word(emb_session *s, int64_t key, uint64_t word) {
 }
 
 /* Delivers a row, whose entry is in s->entries, from rec, the record that its
-** word names. rec is NULL if the row is absent, on disk or blocked. */
+** word names.  rec is NULL if the row is absent, on disk or blocked. */
 static inline __attribute__((always_inline)) void
 get_deliver(struct get *g, uint32_t row, uint64_t word, const struct rec *rec,
             const struct layout *l, uint32_t *cold) {
@@ -161,8 +161,8 @@ get_deliver(struct get *g, uint32_t row, uint64_t word, const struct rec *rec,
   }
 }
 
-/* Counts a row whose entry and word were just found. 1: the row may not be read
-** yet, so the batch cannot go on. */
+/* Counts a row whose entry and word were just found.  1: the row may not be
+** read yet, so the batch cannot go on. */
 static inline int get_acquire_row(struct get *g, uint32_t row, uint64_t hash,
                                   struct entry **entry, uint64_t *word) {
   size_t held = g->s->leases.held;

@@ -21,8 +21,7 @@ struct get_taker {
   /* The batch begins.  Called again if the batch restarts because a key was at
   ** its staleness bound. */
   void (*begin)(void *arg);
-  /* n rows, from row `at` of the batch.  Inside an epoch, so it must not
-  ** wait. */
+  /* n rows, from row `at` of the batch.  In an epoch, so it must not wait. */
   int (*take)(void *arg, size_t at, const float *rows, uint32_t n);
 };
 
@@ -37,7 +36,7 @@ struct get {
       *state; /* NULL, or: FETCH_BLOCKED for rows at their bound; Get goes on */
   uint8_t *counted;              /* NULL, or: 1 for each counted row */
   const struct get_taker *taker; /* NULL: vectors has room for all rows */
-  size_t at;      /* for the taker: position of the chunk in the batch,  */
+  size_t at;      /* for the taker: position of the chunk in the batch, */
   uint32_t taken; /* rows of the chunk already taken, */
   int taken_rc;   /* and what take() returned */
   int promote;    /* offer records read from disk to the cache */
@@ -70,7 +69,7 @@ void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold);
 void get_tally(const struct get *g, size_t n);
 /* Reads the rows in s->cold. */
 int get_from_disk(struct get *g, uint32_t cold);
-/* Looks up and copies one row by itself, inside an epoch; not counted. 1: done;
+/* Looks up and copies one row by itself, inside an epoch; not counted.  1: done;
 ** 0: on disk, noted. */
 int get_row(struct get *g, uint32_t row, uint32_t *cold);
 void get_absent(struct get *g, uint32_t row);

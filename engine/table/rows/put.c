@@ -7,13 +7,14 @@
 ** the slot, point the word at it; nothing is read.  A new key's slot is filled
 ** before its entry appears.
 **
-** TRACKS A table that tracks, and has one vector and no optimizer, is written
-** the same way: the new record takes over the old record's track, plus this
-** Put.  The old record must be in memory for this.  From the first row whose
-** record is on disk, the rest of the chunk is left to change.c, which reads it.
+** TRACKS    A table that tracks, and has one vector and no optimizer, is
+** written the same way: the new record takes over the old record's track, plus
+** this Put.  The old record must be in memory for this.  From the first row
+** whose record is on disk, the rest of the chunk is left to change.c, which
+** reads it.
 **
-** VERSIONS A row's version comes from the store's counter, taken when the pass
-** in the epoch begins.  If the old record is in memory, the new version also
+** VERSIONS  A row's version comes from the store's counter, taken when the
+** pass in the epoch begins.  If the old record is in memory, the new version also
 ** exceeds its version.  If the old record is on disk, it was written before
 ** this pass began (paging out waits for the epoch), so its version is smaller
 ** anyway.
@@ -47,7 +48,7 @@ static int only_tracks(const struct schema *schema) {
   return schema_tracks(schema) && schema->count == 1 && !schema->state_floats;
 }
 
-/* Fills a slot with a vector in its stored form. old: the value of the record
+/* Fills a slot with a vector in its stored form.  old: the value of the record
 ** being replaced, which may be in the same slot; NULL for a new key. */
 static inline void put_fill(const struct put *p, struct rec *rec, int64_t key,
                             const void *vector, const void *old,
@@ -182,7 +183,7 @@ static inline struct rec *mutable_rec(const struct core *core, uint64_t word) {
 }
 
 /* The common case of put_row: the key is still in the entry that was found, and
-** its record is changed in place. 0: not the common case, nothing was done. */
+** its record is changed in place.  0: not so, nothing was done. */
 static inline int put_in_place(struct put *p, uint32_t row, struct entry *entry,
                                uint64_t word, struct rec *rec) {
   emb_session *s = p->s;

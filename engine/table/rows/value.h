@@ -4,8 +4,8 @@
 ** arguments.
 **
 ** Put, rmw and apply_gradients differ only in what they do to the vectors and
-** the optimizer state. change.c (immediate) and txn.c (in a transaction) decide
-** where the old value comes from and where the new one goes.
+** the optimizer state.  change.c (immediate) and txn.c (in a transaction)
+** decide where the old value comes from and where the new one goes.
 */
 #ifndef EMB_ROWS_VALUE_H
 #define EMB_ROWS_VALUE_H
@@ -89,8 +89,8 @@ struct value_row {   /* a row of a batch */
   int64_t key;
   uint64_t version; /* the new one */
 };
-/* Writes the new value of a key to `to`. old: the old value, NULL if the key is
-** absent; must not be `to`. 0: the new value would not be finite. */
+/* Writes the new value of a key to `to`.  old: the old value, NULL if the key
+** is absent; must not be `to`.  0: the new value would not be finite. */
 int value_make(emb_session *s, const struct row_change *change,
                const struct value_row *row, const void *old, void *to);
 
