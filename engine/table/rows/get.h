@@ -69,8 +69,8 @@ void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold);
 void get_tally(const struct get *g, size_t n);
 /* Reads the rows in s->cold. */
 int get_from_disk(struct get *g, uint32_t cold);
-/* Looks up and copies one row by itself, inside an epoch; not counted.  1: done;
-** 0: on disk, noted. */
+/* Looks up and copies a single row, inside an epoch; not counted.  1: done; 0:
+** on disk, noted. */
 int get_row(struct get *g, uint32_t row, uint32_t *cold);
 void get_absent(struct get *g, uint32_t row);
 

@@ -14,10 +14,10 @@
 ** reads it.
 **
 ** VERSIONS  A row's version comes from the store's counter, taken when the
-** pass in the epoch begins.  If the old record is in memory, the new version also
-** exceeds its version.  If the old record is on disk, it was written before
-** this pass began (paging out waits for the epoch), so its version is smaller
-** anyway.
+** pass in the epoch begins.  If the old record is in memory, the new version
+** also exceeds its version.  If the old record is on disk, it was written
+** before this pass began (paging out waits for the epoch), so its version is
+** smaller anyway.
 */
 #include <string.h>
 
