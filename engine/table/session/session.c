@@ -38,7 +38,7 @@ static int make_buffers(emb_session *s) {
              : EMB_NOMEM;
 }
 
-/* ---- tallies ----------------------------------------------------------- */
+/* ---- tallies ------------------------------------------------------------- */
 
 /* The store's counter that receives a tally of closed sessions. */
 static _Atomic uint64_t *counter_of(struct counters *c, int tally) {
@@ -113,7 +113,7 @@ const struct feature feature_session = {
     .metrics = session_metrics,
 };
 
-/* ---- opening and closing ----------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 void session_free(emb_session *s) {
   struct env *env = s->core->env;

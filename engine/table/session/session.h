@@ -172,7 +172,7 @@ struct emb_session {
 /* Between two calls of the session. */
 int session_valid(const emb_session *s);
 
-/* ---- session.c --------------------------------------------------------- */
+/* ---- session.c ----------------------------------------------------------- */
 
 /* First line of every call: a child after fork() must not use the store. */
 int session_begin(emb_session *s);
@@ -260,7 +260,7 @@ static inline struct entry *session_find(emb_session *s, int64_t key,
   return entry ? entry : index_find(index, key, hash, word);
 }
 
-/* ---- checks ------------------------------------------------------------ */
+/* ---- checks -------------------------------------------------------------- */
 
 /* Before rows are written: checks that versions are left for them and that the
 ** log may grow.  EMB_FULL. */

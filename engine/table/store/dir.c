@@ -15,8 +15,7 @@
 #include "engine/storage/ckpt/manifest.h"
 #include "feature.h"
 
-/* ---- all of them ----------------------------------------------------------
- */
+/* ---- all of them --------------------------------------------------------- */
 
 /* One after the other, in the order of features.def; from zeros. */
 struct kind_cursor {

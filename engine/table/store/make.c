@@ -165,8 +165,7 @@ int make_temporary(emb_store *store, emb_err *err) {
   return core_log_head(&store->core, 1, err);
 }
 
-/* ---- what a store is made of ----------------------------------------------
- */
+/* ---- what a store is made of --------------------------------------------- */
 
 /* The manifest, or *create: there is none and one is asked for.  One that
 ** cannot be opened now may well be there. */

@@ -167,7 +167,7 @@ struct emb_store {
   void *features[FEATURE_COUNT];
 };
 
-/* ---- store.c ------------------------------------------------------------ */
+/* ---- store.c ------------------------------------------------------------- */
 
 /* EMB_MISUSE in a child after fork(), which must not use the store. */
 int store_check(const emb_store *store, emb_err *err);
