@@ -65,8 +65,7 @@ static int admits_new_key(struct work *w, uint32_t row) {
          value_admits(w->s, w->change, w->keys[row], times_of(w, row));
 }
 
-/* The change's input for a row, and the values its gradient was computed
-** from. */
+/* The change's input for a row, and the values it was computed from. */
 static struct value_row row_value(const struct work *w, uint32_t row,
                                   uint64_t version) {
   const struct row_change *c = w->change;
@@ -261,7 +260,7 @@ static int change_first_pass(struct work *w, uint32_t from, uint32_t n,
   int rc = EMB_OK;
   rows_find(s, w->keys, from, n);
   for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
-    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     if (i >= from + ROWS_AHEAD) {
       uint64_t at = 0;
       rc = row_stands(w, row) ? change_row_found(w, row, &at) : EMB_OK;
@@ -317,7 +316,7 @@ static void change_begin_pass(struct work *w, uint32_t n) {
   w->version = core_versions(core, n);
 }
 
-/* After a pass that stopped with rc at this row. */
+/* Waits as rc requires, after a pass that stopped at this row. */
 static int wait_after(struct work *w, int rc, uint32_t row, uint64_t *waited) {
   emb_session *s = w->s;
   if (rc == ROW_ROOM) {
@@ -393,7 +392,7 @@ static int change_chunk(struct work *w, uint32_t n, int wait,
   return rc;
 }
 
-/* Copies the results of the rows that stand for others to those other rows. */
+/* Copies each result to the other rows of the batch with the same key. */
 static void copy_to_repeated(const struct groups *g,
                              const struct write_batch *batch) {
   for (size_t i = 0; i < batch->n; i++) {

@@ -15,8 +15,8 @@ struct write_batch {
   uint8_t *found;     /* as for emb_rmw, or NULL; not set by put_rows */
   uint64_t *versions; /* or NULL */
   uint32_t call;      /* number of the call that returns leases, 0: none */
-  int wait;           /* 0: stops, with EMB_OK, where it would have to wait for
-                         memory or a key, or read the disk */
+  int wait;           /* 0: stops, with EMB_OK, before it would wait for memory
+                         or a key, or read the disk */
   size_t done;        /* set, also after an error: rows written */
 };
 

@@ -90,8 +90,8 @@ copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
 }
 
 /* How often another key's record may be found at an address while the word
-** stays the same.  Beyond that the files are damaged, and so is the memory read
-** from them. */
+** stays the same.  Beyond that the files, and the memory read from them, are
+** damaged. */
 #define MISMATCHES 100
 
 int get_row(struct get *g, uint32_t row, uint32_t *cold) {
@@ -227,7 +227,7 @@ void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
   const struct rec *recs[ROWS_AHEAD];
   uint32_t lines = rows_lines(l.vector_bytes);
   for (uint32_t i = 0; i < n + ROWS_AHEAD; i++) {
-    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     const struct rec **rec = &recs[i % ROWS_AHEAD];
     if (row < n) {
       get_deliver(g, row, s->words[row], *rec, &l, cold);
@@ -353,8 +353,7 @@ static void get_window(struct get *g, const struct get *all, size_t at) {
   g->tracks = all->tracks ? all->tracks + at : NULL;
 }
 
-/* One attempt at the whole batch.  GET_BLOCKED: row *blocked may not be read
-** yet. */
+/* Tries the batch once.  GET_BLOCKED: row *blocked may not be read yet. */
 static int get_batch(const struct get *all, size_t n, size_t *blocked) {
   emb_session *s = all->s;
   struct get g = *all;

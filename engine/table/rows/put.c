@@ -226,7 +226,7 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
   p->version = core_versions(core, n);
   rows_find(s, p->keys, from, n);
   for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
-    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     struct rec **rec = &recs[i % ROWS_AHEAD];
     if (i >= from + ROWS_AHEAD) {
       if (!*rec ||

@@ -11,7 +11,7 @@
 #include "rows.h"
 #include "engine/table/session/txn_map.h"
 
-/* The checks common to all changes; *call: the call's number if Gets are
+/* The checks common to all changes; *call: the call's number, 0 if Gets are not
 ** counted. */
 static int rmw_begin(emb_session *s, const int64_t *keys, size_t n,
                      const float *rows, int gradients, uint32_t *call) {

@@ -31,8 +31,7 @@ static inline void rows_find(emb_session *s, const int64_t *keys, uint32_t from,
                    s->entries + from, s->words + from);
 }
 
-/* Lines to prefetch of a record when `value_bytes` of its value will be
-** read. */
+/* Lines of a record to prefetch, if `value_bytes` of its value will be read. */
 static inline uint32_t rows_lines(uint32_t value_bytes) {
   uint32_t lines = (REC_HEAD_BYTES + value_bytes) / 64 + 2;
   return lines <= ROWS_LINES + 1    ? lines < ROWS_LINES ? lines : ROWS_LINES

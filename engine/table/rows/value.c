@@ -54,8 +54,7 @@ static void value_begin(emb_session *s, int64_t key, void *to) {
   }
 }
 
-/* Sets the vectors, or parts of them, to `row`, which must not be in the
-** value. */
+/* Sets the vectors, or parts of them, to `row`, which is not in the value. */
 static void value_set(emb_session *s, const float *row, uint32_t parts,
                       void *value) {
   schema_encode(&s->core->schema, s->core->vec, value, row, parts);

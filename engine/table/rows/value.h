@@ -66,8 +66,7 @@ static inline const void *loaded_value(const emb_session *s,
 void value_begin_call(emb_session *s);
 /* Records that a write happened at this time. */
 void value_saw_time(struct core *core, uint32_t now);
-/* The row's track after `times` more updates.  An older clock does not make a
-** row older. */
+/* The track after `times` more updates; an older clock makes no row older. */
 static inline emb_track value_track(const emb_session *s, emb_track t,
                                     uint32_t times) {
   t.updated_at = s->clock.now > t.updated_at ? s->clock.now : t.updated_at;

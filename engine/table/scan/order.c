@@ -245,8 +245,7 @@ static void keep_key(void *arg, int64_t key, uint64_t word) {
   }
 }
 
-/* Collects the keys of the next partition; memory is allocated before its lock
-** is taken. */
+/* Collects the next partition's keys; allocates before taking its lock. */
 static int fill_keys(emb_scan *scan) {
   struct index *index = &scan->s->core->index;
   struct part_keys p = {scan, 0};

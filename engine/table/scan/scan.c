@@ -299,8 +299,8 @@ static void count_lost(void *arg, int64_t key, uint64_t word) {
   lost->beyond += page > lost->page && page < lost->end;
 }
 
-/* As check_lost, for a delta: whatever the page held, deletions cannot be found
-** elsewhere. */
+/* As check_lost, for a delta: deletions in the page, if any, are found nowhere
+** else. */
 static int check_hole(emb_scan *scan) {
   const struct consumer *consumer = scan->consumer;
   struct core *core = scan->s->core;

@@ -10,7 +10,7 @@
 #define SCAN_BATCH 64
 
 struct emb_scan {
-  struct link *link; /* first: NULL */
+  struct link *link; /* first member; NULL */
   emb_session *s;
   int order;
   int64_t lo, hi;
@@ -60,7 +60,7 @@ static inline emb_rows scan_rows_from(const emb_scan *scan, const emb_rows *to,
                     .tracks = to->tracks ? to->tracks + at : NULL};
 }
 
-/* Storage order, for delta.c.  Allocates buffers for rows of `row_bytes` bytes;
+/* Storage order, for delta.c.  Allocates buffers for rows of row_bytes bytes;
 ** EMB_NOMEM. */
 int scan_buffers(emb_scan *scan, uint32_t row_bytes);
 void scan_free_buffers(emb_scan *scan);

@@ -74,11 +74,9 @@ struct session_doubt {
   int is_orphan; /* no session is left to decide it */
 };
 
-/* Routing of the session's calls when the store's owner changes
-** (remote/serve/). */
+/* Where the session's calls go when the owner changes (remote/serve/). */
 struct session_route {
-  /* The owner process died with the session's transaction; and that transaction
-  ** was prepared. */
+  /* The owner died with the session's transaction; and that was prepared. */
   int lost_txn, lost_prepared;
   emb_err owed; /* of a call that cannot return it: for the next call */
   uint64_t prepared_number;
@@ -195,7 +193,7 @@ static inline void session_count(emb_session *s, int tally, uint64_t n) {
 }
 int session_error(emb_session *s, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* EMB_INTERRUPT when the session's callback asks to stop. */
+/* EMB_INTERRUPT if the session's callback asks to stop. */
 int session_interrupted(emb_session *s);
 /* As session_interrupted, if some milliseconds have passed since the last poll:
 ** the callback may run a statement, which takes microseconds.  Called between
@@ -214,8 +212,7 @@ int session_check_doubt(emb_session *s);
 ** not said that its caller does not see it. */
 int session_ask_doubt(emb_session *s);
 /* Acquires `owner`, which only one session of the store may hold at a time.
-** Waits; after the timeout EMB_BUSY, with `taken` and the store's name as
-** text. */
+** Waits; after the timeout EMB_BUSY: `taken`, then the store's directory. */
 int session_enter_exclusive(emb_session *s, struct emb_session **owner,
                             const char *taken);
 void session_leave_exclusive(emb_session *s, struct emb_session **owner);
@@ -231,8 +228,8 @@ void session_sleep(emb_session *s, uint64_t us, uint64_t *waited_us);
 /* Waits for room in the log, which log_take did not have; the session has left
 ** its epoch. */
 int session_wait_room(emb_session *s);
-/* As above, for writes that may use reserved room: deletions and ends of
-** transactions. */
+/* As above, for writes that may also take kept file slots (log/log.h):
+** deletions and ends of transactions. */
 int session_wait_kept(emb_session *s);
 /* Waits a little for a key held by another session's transaction.  *waited_us
 ** grows; past the timeout EMB_BUSY, naming the key. */

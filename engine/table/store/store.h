@@ -106,7 +106,7 @@ struct store_open_txn {
   uint64_t number;
   uint64_t start;   /* its lowest address */
   uint64_t version; /* the store's then: its rows have higher ones */
-  struct index map; /* key to new address (txn.h) */
+  struct index map; /* key to new address (txn_map.h) */
 };
 
 /* Other processes (remote/serve/). */
@@ -122,8 +122,7 @@ struct store_remote {
   void (*serve)(emb_store *); /* a new owner serves other processes */
   void (*tell)(emb_store *);  /* its clients: in_doubt or dropped has changed */
   size_t (*clients)(emb_store *, emb_client *, size_t); /* emb_clients */
-  /* Any thread adds to the front; any thread reads, until the store is
-  ** closed. */
+  /* Any thread adds to the front, and reads, until the store is closed. */
   struct stat_text *_Atomic stat_texts; /* stat_text.h */
 };
 

@@ -108,7 +108,7 @@ static int end_call(emb_session *s, size_t depth, int saved, int rc) {
   return rc;
 }
 
-/* After a call that has put n rows. */
+/* Ends a call that has put n rows. */
 static void count_put(emb_session *s, size_t n) {
   if (frames_left(&s->core->frames) < core_low_water(s->core)) {
     core_wake(s->core);

@@ -23,8 +23,7 @@ int txn__must_remember(const struct txn *txn, uint64_t word);
 /* Was the entry made after the newest savepoint? */
 int txn__is_fresh(const struct txn *txn, uint64_t word);
 
-/* txn_valid.c, for emb_check; called by the session's thread, outside any
-** epoch. */
+/* txn_valid.c, for emb_check; by the session's thread, outside any epoch. */
 int txn_valid(emb_session *s);
 
 /* txn_end.c */

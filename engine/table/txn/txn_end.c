@@ -22,8 +22,7 @@
 #include "engine/table/bound/bound.h"
 #include "txn.h"
 
-/* Appends an item to a page of kind TOMB or VOID in the transaction's
-** stream. */
+/* Appends an item to a TOMB or VOID page in the transaction's stream. */
 static int put_item(emb_session *s, uint32_t kind, const void *item,
                     size_t bytes) {
   struct core *core = s->core;

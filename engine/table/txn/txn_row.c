@@ -158,8 +158,7 @@ static int keep_one(emb_session *s, void *arg, uint32_t row, int64_t key,
   return EMB_OK;
 }
 
-/* As value_in_memory, but called outside the epoch, and reads from disk if
-** needed. */
+/* As value_in_memory, but outside the epoch, and from disk if necessary. */
 static int load_value(emb_session *s, const struct txn_row *row,
                       struct claim *c, const void **value) {
   for (;;) {

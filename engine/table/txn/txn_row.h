@@ -29,8 +29,8 @@ struct txn_row {
 int txn__put_row(emb_session *s, struct txn_row *row);
 /* *found: the key was present. */
 int txn__delete_row(emb_session *s, int64_t key, uint8_t *found);
-/* Reads the stored value of a key, and claims the key if the session sees it:
-** *found. */
+/* Reads a key's stored value, and claims the key if the session sees it: then
+** *found is set. */
 int txn__read_row(emb_session *s, int64_t key, void *value, int *found);
 /* Does the new value depend on more than the row given? */
 int txn__needs_old(const emb_session *s, const struct row_change *change);

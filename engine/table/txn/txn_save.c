@@ -72,8 +72,7 @@ int txn__remember(emb_session *s, int64_t key, uint64_t word) {
   return spill_push(&txn->undo, &undo, &s->err);
 }
 
-/* Marks the records from here to the log's position as void: recovery skips
-** them. */
+/* Notes the records from `from` to now as void: recovery skips them. */
 static int note_void(emb_session *s, uint64_t from) {
   struct txn *txn = s->txn;
   uint64_t to = log_position(&s->core->log, LOG_TXN);
