@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** change.c -- read-modify-write, atomically per key: emb_rmw,
-** emb_apply_gradients, and Puts to records that hold more than a Put says.
+** change.c -- read-modify-write, atomic per key: emb_rmw, emb_apply_gradients,
+** and Puts to records that hold more than the Put supplies.
 **
-** With the record in memory the new value is made from it under the key's
-** latch.  With the record on disk it is read first, outside the epoch; then,
-** under the latch, the key must still be where the read found it, else the row
-** goes round again (two rows of one key in a batch do that: the second finds
-** it in memory).
+** If the record is in memory, the new value is computed from it under the key's
+** latch.  If it is on disk, it is read first, outside the epoch; then, under
+** the latch, the key must still be at the address that was read, else the row
+** is retried (this happens when a key occurs twice in a batch: the second row
+** finds it in memory).
 **
-** `wait` 0 does not go to the disk either: the rows before the first that
-** would are done.
+** With `wait` 0 the disk is not read either: the batch stops before the first
+** row that would need it.
 */
 #include "change.h"
 
@@ -23,8 +23,8 @@
 struct work {
   emb_session *s;
   const struct row_change *change;
-  const int64_t *keys; /* of the chunk, as found and versions */
-  size_t first;        /* row of the change at which the chunk begins */
+  const int64_t *keys; /* of the chunk, like found and versions */
+  size_t first;        /* the chunk's first row in the change */
   uint8_t *found;
   uint64_t *versions; /* or NULL */
   struct log_run run;
@@ -52,20 +52,20 @@ static void change_result(struct work *w, uint32_t row, int found,
   }
 }
 
-/* Rows of the batch that this one stands for. */
+/* Rows of the batch that this row stands for. */
 static uint32_t times_of(const struct work *w, uint32_t row) {
   return w->change->times ? w->change->times[w->first + row]
          : w->grouped     ? group_times(&w->s->groups, w->first + row)
                           : 1;
 }
 
-/* May a key that is not there be added? */
+/* May this absent key be added? */
 static int admits_new_key(struct work *w, uint32_t row) {
   return value_adds(w->s, w->change) &&
          value_admits(w->s, w->change, w->keys[row], times_of(w, row));
 }
 
-/* What the change says of a row, and what that was computed from. */
+/* The change's input for a row, and the values it was computed from. */
 static struct value_row row_value(const struct work *w, uint32_t row,
                                   uint64_t version) {
   const struct row_change *c = w->change;
@@ -88,7 +88,7 @@ static int not_finite(struct work *w, uint32_t row) {
       w->change->kind == CHANGE_STEP ? "updated vector" : "sum");
 }
 
-/* The new value, in s->scratch. */
+/* Computes the new value in s->scratch. */
 static int make_new_value(struct work *w, uint32_t row, uint64_t version,
                           const void *old) {
   struct value_row value = row_value(w, row, version);
@@ -116,13 +116,13 @@ static int replace_here(struct work *w, uint32_t row, struct rec *rec,
   return rc;
 }
 
-/* The key is latched; old: its present value, NULL for a key that is there for
-** its leases only; rec: where that is in memory, or NULL. */
+/* The key is latched.  old: its present value, NULL if the entry exists only
+** for its leases.  rec: the record, if it is in memory, or NULL. */
 static int change_replace(struct work *w, uint32_t row, struct entry *entry,
                           uint64_t word, const void *old, struct rec *rec) {
   struct core *core = w->s->core;
   int64_t key = w->keys[row];
-  /* No session writes while the latch is held: the record can be read as is. */
+  /* No session writes while the latch is held, so plain reads are safe. */
   uint64_t old_version =
       rec ? rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed))
           : 0;
@@ -227,7 +227,7 @@ static int change_row(struct work *w, uint32_t row, uint64_t *cold_at) {
   }
 }
 
-/* The same for a row whose entry and word were found a moment ago. */
+/* As change_row, for a row whose entry and word were found a moment ago. */
 static int change_row_found(struct work *w, uint32_t row, uint64_t *cold_at) {
   struct entry *entry = w->s->entries[row];
   uint64_t word = w->s->words[row];
@@ -242,13 +242,13 @@ static int row_stands(const struct work *w, uint32_t row) {
   return !w->grouped || group_stands(&w->s->groups, w->first + row);
 }
 
-/* What a row's word names, if that is in memory; else NULL. */
+/* The record that a row's word names, if it is in memory; else NULL. */
 static struct rec *memory_rec(const struct core *core, uint64_t word) {
   return word_address(word) ? key_rec(core, word) : NULL;
 }
 
-/* All rows of a chunk, the first time, from `from` on; *done: rows finished.
-** Rows that need the disk are put into s->cold. */
+/* The first pass over a chunk, from row `from` on; *done: rows finished.  Rows
+** that need the disk are put into s->cold. */
 static int change_first_pass(struct work *w, uint32_t from, uint32_t n,
                              uint32_t *done, uint32_t *cold) {
   emb_session *s = w->s;
@@ -260,7 +260,7 @@ static int change_first_pass(struct work *w, uint32_t from, uint32_t n,
   int rc = EMB_OK;
   rows_find(s, w->keys, from, n);
   for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
-    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     if (i >= from + ROWS_AHEAD) {
       uint64_t at = 0;
       rc = row_stands(w, row) ? change_row_found(w, row, &at) : EMB_OK;
@@ -289,8 +289,8 @@ static int change_first_pass(struct work *w, uint32_t from, uint32_t n,
   return rc;
 }
 
-/* Rows s->rows[0..*n) once more; what is left of an interrupted pass is moved
-** to the front. */
+/* Retries rows s->rows[0..*n).  If the pass is interrupted, the remaining rows
+** are moved to the front. */
 static int change_next_pass(struct work *w, uint32_t *n, uint32_t *cold) {
   emb_session *s = w->s;
   int rc = EMB_OK;
@@ -316,7 +316,7 @@ static void change_begin_pass(struct work *w, uint32_t n) {
   w->version = core_versions(core, n);
 }
 
-/* After a pass that stopped with rc at this row. */
+/* Waits as rc requires, after a pass that stopped at this row. */
 static int wait_after(struct work *w, int rc, uint32_t row, uint64_t *waited) {
   emb_session *s = w->s;
   if (rc == ROW_ROOM) {
@@ -332,13 +332,13 @@ static int wait_after(struct work *w, int rc, uint32_t row, uint64_t *waited) {
   return rc == EMB_FULL ? session_no_address(s) : rc;
 }
 
-/* Reads the rows in s->cold; s->rows gets all that must be looked at again. */
+/* Reads the rows in s->cold; s->rows gets all rows that must be retried. */
 static int read_rows(struct work *w, uint32_t cold, uint32_t *n) {
   emb_session *s = w->s;
   for (uint32_t i = 0; i < cold; i++) {
-    w->loaded.rows[i] = s->cold[i].row; /* s->cold is put in another order */
+    w->loaded.rows[i] = s->cold[i].row; /* s->cold will be reordered */
   }
-  /* Unfinished rows stay in s->rows, those that moved are appended. */
+  /* Unfinished rows stay in s->rows; rows that moved are appended. */
   int rc = loaded_read(s, &w->loaded, w->keys, cold, n);
   for (uint32_t i = 0; !rc && i < cold; i++) {
     if (w->loaded.at[w->loaded.rows[i]]) {
@@ -348,7 +348,7 @@ static int read_rows(struct work *w, uint32_t cold, uint32_t *n) {
   return rc;
 }
 
-/* Rows that need the disk, or came after one that had to wait. */
+/* Finishes the rows that need the disk or follow one that had to wait. */
 static int finish_chunk(struct work *w, uint32_t n, uint32_t cold) {
   emb_session *s = w->s;
   uint64_t waited = 0;
@@ -392,7 +392,7 @@ static int change_chunk(struct work *w, uint32_t n, int wait,
   return rc;
 }
 
-/* What was said of the rows that stand for others, to those. */
+/* Copies each result to the other rows of the batch with the same key. */
 static void copy_to_repeated(const struct groups *g,
                              const struct write_batch *batch) {
   for (size_t i = 0; i < batch->n; i++) {
@@ -405,7 +405,7 @@ static void copy_to_repeated(const struct groups *g,
   }
 }
 
-/* Repeated keys: sums commute, all else needs them to be one. */
+/* Repeated keys: sums commute; any other change needs one row per key. */
 static int group_keys(struct work *w, const struct write_batch *batch) {
   emb_session *s = w->s;
   const struct row_change *c = w->change;

@@ -2,7 +2,7 @@
 **
 ** erase.c -- immediate deletion.
 **
-** The entry leaves the index at once.  Recovery learns of it from a tombstone:
+** The entry leaves the index immediately.  For recovery there is a tombstone:
 ** the key, in a page of its own kind, above every record of the key.
 */
 #include "engine/storage/kernel/row_write.h"
@@ -22,7 +22,7 @@ static int erase_row(emb_session *s, int64_t key, uint32_t call,
     *found = 0;
     return EMB_OK;
   }
-  if (!word_address(word)) { /* removed before, while it was leased */
+  if (!word_address(word)) { /* removed earlier, while leased */
     key_unlatch(entry, word);
     *found = 0;
     return EMB_OK;

@@ -2,14 +2,14 @@
 **
 ** get.c -- Get, a batch at a time.
 **
-** Inside one pass in the epoch all rows of a chunk are found, and then copied
-** (rows.h), if they are in memory, beside any writer (rec_read).  What is on
-** disk is noted, and read after leaving the epoch; rows whose record moved
-** meanwhile are looked up anew.
+** Inside one pass in the epoch all rows of a chunk are looked up, and then the
+** records in memory are copied (rows.h), concurrently with writers (rec_read).
+** Records on disk are noted, and read after leaving the epoch; rows whose
+** record moved during the read are looked up again.
 **
-** On a bounded store each word is counted up before its record is looked at
-** (get_acquire_row).  A Get that must wait first gives back what the call took
-** and leaves the epoch; then clock.c acquires all keys in the order of their
+** On a bounded store each word is counted up before its record is read
+** (get_acquire_row).  A Get that must wait first returns what the call took and
+** leaves the epoch; then bound_acquire takes all keys in the order of their
 ** hashes.
 */
 #include <string.h>
@@ -23,7 +23,7 @@
 #include "rows.h"
 #include "engine/table/session/txn_map.h"
 
-/* A row that may not be read yet: no word of a key looks like this. */
+/* A row that may not be read yet: no key's word has this value. */
 #define WORD_BLOCKED WORD_LATCH
 
 void get_absent(struct get *g, uint32_t row) {
@@ -53,7 +53,7 @@ static inline void deliver_found(struct get *g, uint32_t row,
   }
 }
 
-/* copy() of all that a value has. */
+/* copy() of the whole value, with its track. */
 static int copy_all(struct get *g, uint32_t row, const struct rec *rec) {
   emb_session *s = g->s;
   const struct layout *l = &s->core->layout;
@@ -69,7 +69,7 @@ static int copy_all(struct get *g, uint32_t row, const struct rec *rec) {
   return 1;
 }
 
-/* Copies a record in memory; 0 if its slot holds another key by now. */
+/* Copies a record in memory; 0 if its slot now holds another key. */
 static inline __attribute__((always_inline)) int
 copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
      uint32_t bytes, int half) {
@@ -89,8 +89,9 @@ copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
   return 1;
 }
 
-/* So often another key's record may be found where a word points to while it is
-** the same: then the files are damaged, and what was read of them. */
+/* How often another key's record may be found at an address while the word
+** stays the same.  Beyond that the files, and the memory read from them, are
+** damaged. */
 #define MISMATCHES 100
 
 int get_row(struct get *g, uint32_t row, uint32_t *cold) {
@@ -109,7 +110,7 @@ int get_row(struct get *g, uint32_t row, uint32_t *cold) {
     struct rec *rec = key_rec(s->core, seen);
     same = seen == before && !(seen & WORD_CACHED) ? same : 0;
     before = seen;
-    if (!rec || same > MISMATCHES) { /* the read from disk says what is wrong */
+    if (!rec || same > MISMATCHES) { /* the disk read reports the damage */
       s->cold[(*cold)++] = (struct cold){word_address(seen), row};
       return 0;
     }
@@ -119,8 +120,8 @@ int get_row(struct get *g, uint32_t row, uint32_t *cold) {
   }
 }
 
-/* What a row's record is read by: its word as the session sees it, 0 if the
-** row is absent for it. */
+/* The word to read a row's record by, as the session sees it; 0 if the row is
+** absent for the session. */
 static inline uint64_t seen_word(emb_session *s, int64_t key, uint64_t word) {
   if (__builtin_expect((word & WORD_INTENT) ||
                            (!word_address(word) && word != WORD_BLOCKED),
@@ -130,8 +131,8 @@ static inline uint64_t seen_word(emb_session *s, int64_t key, uint64_t word) {
   return word;
 }
 
-/* Row, whose entry is in s->entries, is to be delivered from rec, which its
-** word names; NULL: the row is absent, on disk or blocked. */
+/* Delivers a row, whose entry is in s->entries, from rec, the record that its
+** word names.  rec is NULL if the row is absent, on disk or blocked. */
 static inline __attribute__((always_inline)) void
 get_deliver(struct get *g, uint32_t row, uint64_t word, const struct rec *rec,
             const struct layout *l, uint32_t *cold) {
@@ -160,8 +161,8 @@ get_deliver(struct get *g, uint32_t row, uint64_t word, const struct rec *rec,
   }
 }
 
-/* Counts a row, whose entry and word were just found.  1: the batch cannot go
-** on, as the row may not be read yet. */
+/* Counts a row whose entry and word were just found.  1: the row may not be
+** read yet, so the batch cannot go on. */
 static inline int get_acquire_row(struct get *g, uint32_t row, uint64_t hash,
                                   struct entry **entry, uint64_t *word) {
   size_t held = g->s->leases.held;
@@ -182,7 +183,7 @@ static inline int get_acquire_row(struct get *g, uint32_t row, uint64_t hash,
   return 0;
 }
 
-/* A single key, for which the loop above is too much ado. */
+/* A single key, which does not need the loops for a chunk. */
 static void find_and_copy_one(struct get *g, uint32_t *cold) {
   emb_session *s = g->s;
   struct core *core = s->core;
@@ -194,8 +195,8 @@ static void find_and_copy_one(struct get *g, uint32_t *cold) {
               cold);
 }
 
-/* Counts the rows that were just found.  The first one that may not be read
-** yet, or n. */
+/* Counts the rows that were just found.  Returns the first one that may not be
+** read yet, or n. */
 static uint32_t get_acquire_rows(struct get *g, uint32_t n) {
   emb_session *s = g->s;
   for (uint32_t i = 0; i < n; i++) {
@@ -209,8 +210,8 @@ static uint32_t get_acquire_rows(struct get *g, uint32_t n) {
   return n;
 }
 
-/* The taker gets the rows of the chunk that are before this one; the next one
-** goes where the first of them was. */
+/* Hands the rows of the chunk before this one to the taker; the buffer is then
+** reused from its beginning. */
 static void get_hand_over(struct get *g, uint32_t row) {
   if (!g->taken_rc && row > g->taken) {
     g->taken_rc = g->taker->take(g->taker->arg, g->at + g->taken, g->vectors,
@@ -226,7 +227,7 @@ void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
   const struct rec *recs[ROWS_AHEAD];
   uint32_t lines = rows_lines(l.vector_bytes);
   for (uint32_t i = 0; i < n + ROWS_AHEAD; i++) {
-    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     const struct rec **rec = &recs[i % ROWS_AHEAD];
     if (row < n) {
       get_deliver(g, row, s->words[row], *rec, &l, cold);
@@ -302,7 +303,7 @@ static int read_until_found(struct get *g, uint32_t cold, int *holds,
     g->in_cache += s->ahead.served - served;
     g->on_disk -= s->ahead.served - served;
     if (!rc && again && !*holds && !atomic_load(&s->store->own.is_owner)) {
-      /* The owner has replaced some: not a second time. */
+      /* The owner replaced some records: hold them for the retry. */
       rc = hold_begin(s, held);
       *holds = !rc;
     }
@@ -332,7 +333,7 @@ void get_tally(const struct get *g, size_t n) {
   emb_session *s = g->s;
   session_count(s, TALLY_GET, n);
   session_count(s, TALLY_MEMORY, g->in_memory);
-  if (g->in_cache) { /* the cache's size depends on this one */
+  if (g->in_cache) { /* cache sizing reads this counter */
     count_add(&s->core->counters.get_cache, g->in_cache);
   }
   session_count(s, TALLY_DISK, g->on_disk);
@@ -352,7 +353,7 @@ static void get_window(struct get *g, const struct get *all, size_t at) {
   g->tracks = all->tracks ? all->tracks + at : NULL;
 }
 
-/* The whole batch once.  KEY_BLOCKED: *blocked may not be read yet. */
+/* Tries the batch once.  GET_BLOCKED: row *blocked may not be read yet. */
 static int get_batch(const struct get *all, size_t n, size_t *blocked) {
   emb_session *s = all->s;
   struct get g = *all;
@@ -431,8 +432,8 @@ static int get_all(emb_session *s, const int64_t *keys, size_t n,
   }
   rc = get_batch(&g, n, &blocked);
   while (rc == GET_BLOCKED) {
-    /* All, also those behind it: they may have been taken by the attempt
-    ** before, in which the blocked key was absent. */
+    /* Release all keys, also those behind the blocked one: the previous attempt
+    ** may have taken them while the blocked key was absent. */
     bound_release_call(s, keys, n, g.call);
     rc = bound_acquire(s, keys, n, g.call);
     rc = rc ? rc : get_batch(&g, n, &blocked);

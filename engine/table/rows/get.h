@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** get.h -- the parts of a Get, for emb_get and for batches that run in the
+** get.h -- the stages of a Get, for emb_get and for batches that run in the
 ** background (ahead.c).
 */
 #ifndef EMB_ROWS_GET_H
@@ -8,20 +8,20 @@
 
 #include "engine/table/jobs/job.h"
 
-/* A key of the batch is at its staleness bound; no code of emb.h. */
+/* A key of the batch is at its staleness bound; not a code of emb.h. */
 #define GET_BLOCKED (-5)
 
-/* Who takes the vectors of a Get in the order of its keys, while they are in
-** the processor's caches, instead of all at its end. */
+/* Receives the vectors of a Get in key order while they are in the processor's
+** caches, instead of all of them at the end. */
 struct get_taker {
-  float *vectors;    /* room for `rows` of them */
+  float *vectors;    /* room for `rows` vectors */
   uint32_t rows;     /* at most s->chunk */
-  uint32_t together; /* that many are taken at a time, if none is on disk */
+  uint32_t together; /* rows per call of take(), if none is on disk */
   void *arg;
-  /* The batch begins; once more where it has to begin anew, since a key was at
+  /* The batch begins.  Called again if the batch restarts because a key was at
   ** its staleness bound. */
   void (*begin)(void *arg);
-  /* n rows, of the batch's from `at` on.  In an epoch, so it does not wait. */
+  /* n rows, from row `at` of the batch.  In an epoch, so it must not wait. */
   int (*take)(void *arg, size_t at, const float *rows, uint32_t n);
 };
 
@@ -33,14 +33,14 @@ struct get {
   uint64_t *versions;
   emb_track *tracks; /* or NULL */
   uint8_t
-      *state; /* NULL, or: a row at its bound is FETCH_BLOCKED, not the end */
-  uint8_t *counted;              /* NULL, or: 1 for each row that is counted */
-  const struct get_taker *taker; /* NULL: vectors has room for all */
-  size_t at;      /* for the taker: the first row of the chunk in the batch, */
-  uint32_t taken; /* rows of the chunk that it has, */
-  int taken_rc;   /* and what it said to these */
-  int promote;    /* offer what comes from disk to the cache */
-  uint32_t call;  /* number of the call that counts; 0: nothing is counted */
+      *state; /* NULL, or: FETCH_BLOCKED for rows at their bound; Get goes on */
+  uint8_t *counted;              /* NULL, or: 1 for each counted row */
+  const struct get_taker *taker; /* NULL: vectors has room for all rows */
+  size_t at;      /* for the taker: position of the chunk in the batch, */
+  uint32_t taken; /* rows of the chunk already taken, */
+  int taken_rc;   /* and what take() returned */
+  int promote;    /* offer records read from disk to the cache */
+  uint32_t call;  /* number of the counting call; 0: not counted */
   uint64_t in_memory, in_cache, on_disk, absent;
 };
 
@@ -50,27 +50,27 @@ static inline float *get_vector(const struct get *g, uint32_t row,
   return g->vectors + (size_t)(row - g->taken) * dim;
 }
 
-/* emb_peek with one more result: vectors, found, versions and tracks, each of
-** which may be NULL. */
+/* emb_peek that also returns tracks; vectors, found, versions and tracks may
+** each be NULL. */
 int get_peek(emb_session *s, const int64_t *keys, size_t n, const emb_rows *to);
-/* emb_get, or emb_peek where nothing counts, with the vectors for a taker. What
-** it returns ends the call as any other error. */
+/* emb_get, or emb_peek if `counts` is 0, with the vectors handed to a taker.
+** An error returned by the taker ends the call like any other error. */
 int get_by_pieces(emb_session *s, const int64_t *keys, size_t n, int counts,
                   const struct get_taker *taker);
-/* Rows [0, n), n at most s->chunk: copies what is in memory, and notes what is
-** on disk in s->cold[0..*cold).  KEY_BLOCKED: row *blocked may not be read
-** yet; the rows before it were counted. */
+/* Rows [0, n), n at most s->chunk: copies the records in memory, and notes
+** those on disk in s->cold[0..*cold).  KEY_BLOCKED: row *blocked may not be
+** read yet; the rows before it were counted. */
 int get_in_memory(struct get *g, uint32_t n, uint32_t *cold, uint32_t *blocked);
-/* Delivers rows [0, n), n at most s->chunk, whose entries and words are in
-** s->entries and s->words: of a caller that has found them itself, in the same
-** stay in the epoch.  What is on disk is noted.  Not counted. */
+/* Delivers rows [0, n), n at most s->chunk, whose entries and words the caller
+** has found in the same stay in the epoch and put into s->entries and s->words.
+** Records on disk are noted.  Not counted. */
 void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold);
-/* Adds what was done for n keys to the session's metrics. */
+/* Adds the results of a Get of n keys to the session's metrics. */
 void get_tally(const struct get *g, size_t n);
 /* Reads the rows in s->cold. */
 int get_from_disk(struct get *g, uint32_t cold);
-/* One row by itself, from the index on, inside an epoch; not counted.  1: done;
-** 0: on disk, noted. */
+/* Looks up and copies a single row, inside an epoch; not counted.  1: done; 0:
+** on disk, noted. */
 int get_row(struct get *g, uint32_t row, uint32_t *cold);
 void get_absent(struct get *g, uint32_t row);
 

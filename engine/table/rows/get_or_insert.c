@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** get_or_insert.c -- emb_lookup: rows that appear when they are looked up, and
-** count how often.  A row that is there is changed as by a sum of nothing,
-** under its latch, and then read as by a Get; in between others may change it.
+** get_or_insert.c -- emb_lookup: a lookup creates missing rows and counts how
+** often each row is looked up.  A present row is changed under its latch, as by
+** adding zero, and then read as by a Get; other writers may change it in
+** between.
 */
 #include "engine/storage/kernel/row_write.h"
 #include "engine/table/jobs/begin.h"
@@ -10,7 +11,7 @@
 #include "change.h"
 #include "rmw.h"
 
-/* A table that does not track has nothing to count. */
+/* A table without tracks has nothing to count. */
 int local_lookup(emb_session *s, const int64_t *keys, size_t n, float *vectors,
                  uint8_t *found) {
   static const struct row_change change = {.kind = CHANGE_LOOKUP};

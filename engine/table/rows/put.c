@@ -2,21 +2,22 @@
 **
 ** put.c -- immediate writes of whole vectors.
 **
-** A key whose record is in the mutable part of the log is changed where it is:
-** latch, write, unlatch.  Every other gets a slot at the tail: latch, fill the
-** slot, point the word there; nothing is read.  A new key's slot is filled
+** A key whose record is in the mutable part of the log is changed in place:
+** latch, write, unlatch.  Any other key gets a slot at the tail: latch, fill
+** the slot, point the word at it; nothing is read.  A new key's slot is filled
 ** before its entry appears.
 **
 ** TRACKS    A table that tracks, and has one vector and no optimizer, is
-** written the same way: the new record takes what the old one tracked, plus
-** this Put.
-** The old record must be in memory for that.  From the first row on whose is on
-** disk, the rest of the chunk is left to change.c, which reads it.
+** written the same way: the new record takes over the old record's track, plus
+** this Put.  The old record must be in memory for this.  From the first row
+** whose record is on disk, the rest of the chunk is left to change.c, which
+** reads it.
 **
 ** VERSIONS  A row's version comes from the store's counter, taken when the
-** pass in the epoch begins.  If the old record is in memory the new version
-** also exceeds its; if it is on disk, it was written before this pass began
-** (paging out waits for the epoch), so its version is smaller anyway.
+** pass in the epoch begins.  If the old record is in memory, the new version
+** also exceeds its version.  If the old record is on disk, it was written
+** before this pass began (paging out waits for the epoch), so its version is
+** smaller anyway.
 */
 #include <string.h>
 
@@ -42,13 +43,13 @@ struct put {
   uint64_t in_place;
 };
 
-/* One vector, no optimizer, and what the row tracks. */
+/* One vector, no optimizer, and a track. */
 static int only_tracks(const struct schema *schema) {
   return schema_tracks(schema) && schema->count == 1 && !schema->state_floats;
 }
 
 /* Fills a slot with a vector in its stored form.  old: the value of the record
-** that it replaces, which may be the slot's own; NULL for a new key. */
+** being replaced, which may be in the same slot; NULL for a new key. */
 static inline void put_fill(const struct put *p, struct rec *rec, int64_t key,
                             const void *vector, const void *old,
                             uint64_t version) {
@@ -65,7 +66,7 @@ static inline void put_fill(const struct put *p, struct rec *rec, int64_t key,
                           : track,
                       1);
 #if FENCE_TSAN
-  /* Readers beside it look at whole words. */
+  /* Concurrent readers load whole words. */
   char *value = s->scratch + s->core->layout.rec_bytes;
   memcpy(value, vector, s->core->layout.vector_bytes);
   schema_set_track(schema, value, track);
@@ -97,7 +98,7 @@ static int put_absent(struct put *p, uint32_t row, const void *vector) {
   return rc == EMB_NOMEM ? session_error(s, EMB_NOMEM, "out of memory") : rc;
 }
 
-/* The word with one Get of this session given back. */
+/* The word after returning one of this session's leases of the key. */
 static inline uint64_t put_give_back(struct put *p, uint32_t row,
                                      uint64_t word) {
   return p->call
@@ -105,7 +106,7 @@ static inline uint64_t put_give_back(struct put *p, uint32_t row,
              : word;
 }
 
-/* The key is latched; it may be one that was removed while it was leased. */
+/* The key is latched; it may have been removed while leased. */
 static int put_replace(struct put *p, uint32_t row, struct entry *entry,
                        uint64_t word, const void *vector) {
   struct core *core = p->s->core;
@@ -172,8 +173,8 @@ static int put_row(struct put *p, uint32_t row) {
   }
 }
 
-/* The record that the row's word, found a moment ago, names, if it can be
-** changed where it is; else NULL. */
+/* The record named by a word found a moment ago, if it can be changed in place;
+** else NULL. */
 static inline struct rec *mutable_rec(const struct core *core, uint64_t word) {
   return word_address(word) && !(word & WORD_CACHED) &&
                  log_mutable(&core->log, word_address(word))
@@ -181,8 +182,8 @@ static inline struct rec *mutable_rec(const struct core *core, uint64_t word) {
              : NULL;
 }
 
-/* The common case of put_row: the key is where it was found, and its record is
-** changed there.  0: not so, nothing was done. */
+/* The common case of put_row: the key is still in the entry that was found, and
+** its record is changed in place.  0: not so, nothing was done. */
 static inline int put_in_place(struct put *p, uint32_t row, struct entry *entry,
                                uint64_t word, struct rec *rec) {
   emb_session *s = p->s;
@@ -225,7 +226,7 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
   p->version = core_versions(core, n);
   rows_find(s, p->keys, from, n);
   for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
-    uint32_t row = i - ROWS_AHEAD; /* wraps: then it is not below n */
+    uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     struct rec **rec = &recs[i % ROWS_AHEAD];
     if (i >= from + ROWS_AHEAD) {
       if (!*rec ||
@@ -255,7 +256,7 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
   return rc;
 }
 
-/* Rows [from, n), the record of the first of which is on disk. */
+/* Rows [from, n); the record of the first is on disk. */
 static int put_cold(struct put *p, uint32_t from, uint32_t n, int wait,
                     size_t *finished) {
   struct row_change change = {.kind = CHANGE_SET,
@@ -308,7 +309,7 @@ static int put_chunk(struct put *p, uint32_t n, int wait, size_t *finished) {
 int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
   int tracks = only_tracks(&s->core->schema);
   if (value_is_wide(&s->core->layout) &&
-      !tracks) { /* what else a record holds stays */
+      !tracks) { /* the rest of each record must stay */
     struct row_change change = {.kind = CHANGE_SET, .rows = vectors};
     int rc = change__rows(s, batch, &change);
     count_add(&s->core->counters.put_keys, batch->done);

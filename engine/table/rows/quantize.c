@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** quantize.c -- vectors in fewer bits for those outside of the engine: names
-** and errors about vec/quant.  Needs no store and has no state.
+** quantize.c -- quantised vectors for callers outside the engine: adds type
+** names and errors to vec/quant.  Needs no store and has no state.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "engine/base/err.h"
@@ -17,7 +17,7 @@ _Static_assert((int)EMB_QUANT_F16 == QUANT_F16 &&
                    (int)EMB_QUANT_INT4 == QUANT_INT4,
                "the numbers of files of rows");
 
-enum { HALF_BEYOND = 65520 }; /* what rounds to more than float16 holds */
+enum { HALF_BEYOND = 65520 }; /* from here on rounds beyond float16 */
 
 static int is_type(int type) {
   return type >= EMB_QUANT_F16 && type <= EMB_QUANT_INT4;
@@ -50,7 +50,7 @@ uint32_t emb_quant_dim(int type, size_t bytes) {
   return is_type(type) ? quant_dim((enum quant_type)type, bytes) : 0;
 }
 
-/* Index of the first element that float16 does not hold, or dim. */
+/* Index of the first element too large for float16, or dim. */
 static uint32_t find_beyond(const float *vector, uint32_t dim) {
   uint32_t i;
   for (i = 0; i < dim; i++) {

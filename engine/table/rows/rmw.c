@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** rmw.c -- the calls that change rows by what they are: sums and gradients.
+** rmw.c -- the calls that change rows relative to their old values: sums and
+** gradients.
 */
 #include "change.h"
 #include "engine/table/jobs/begin.h"
@@ -10,7 +11,8 @@
 #include "rows.h"
 #include "engine/table/session/txn_map.h"
 
-/* Checks what every change needs; *call: its number where Gets are counted. */
+/* The checks common to all changes; *call: the call's number, 0 if Gets are not
+** counted. */
 static int rmw_begin(emb_session *s, const int64_t *keys, size_t n,
                      const float *rows, int gradients, uint32_t *call) {
   int rc = begin_write(s);
@@ -43,8 +45,8 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
     return session_error(s, EMB_UNFIT,
                          "%s was created without optimizer=", s->core->dir);
   }
-  /* What is too small for float32 is 0 by now, so callers that narrow a double
-  ** have to look at it before. */
+  /* A value too small for float32 is already 0 here, so callers that narrow a
+  ** double must check it first. */
   double lr = (double)how->lr;
   if (lr != 0 && !(lr >= EMB_LR_MIN && lr <= EMB_LR_MAX)) {
     return session_error(s, EMB_RANGE,
@@ -97,10 +99,10 @@ int rmw_averages(emb_session *s, const struct rmw_batch *averages) {
   return rc ? rc : change__rows(s, &batch, &change);
 }
 
-/* ---- rows that appear when they are looked up --------------------------- */
+/* ---- rows that appear when they are looked up ---------------------------- */
 
-/* Collects the keys of a chunk that are not there and that no transaction
-** holds.  Inside an epoch. */
+/* Collects the keys of a chunk that are absent and not held by a transaction.
+** Inside an epoch. */
 static size_t find_absent(emb_session *s, const int64_t *keys, uint32_t n,
                           int64_t *absent) {
   size_t found = 0;
@@ -126,7 +128,7 @@ static int create_chunk(emb_session *s, const int64_t *keys, uint32_t n,
   int may, rc = begin_write(s);
   rc = rc ? rc : own_may_write(s, &may);
   if (rc || !may) {
-    return rc; /* they stay absent */
+    return rc; /* the keys stay absent */
   }
   rc = own_claim(s);
   return rc ? rc : change__rows(s, &batch, &change);

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
 **
-** rows.h -- what the batches of a session share: all rows of a chunk are found
-** first, and then each is worked on while the records of the next ones are
-** already on their way from memory.
+** rows.h -- shared by a session's batch calls: all rows of a chunk are looked
+** up first, and then each row is processed while the records of later rows are
+** being prefetched.
 */
 #ifndef EMB_ROWS_H
 #define EMB_ROWS_H
 
 #include "engine/table/session/session.h"
 
-/* Rows between the prefetch of a record and its use: enough to cover an access
-** to memory, few enough that what was prefetched is not lost again. */
+/* Rows between the prefetch of a record and its use: enough to cover a memory
+** access, few enough that prefetched lines are not evicted before their use. */
 #define ROWS_AHEAD 16
 
-/* Cache lines of a record that are prefetched.  Of a record of 272 bytes, five
-** of its five or six: the processor's own prefetcher brings the last.  Of one
-** of 528, five lines gave 3.4 M updates a second and ten 5.0 M. */
+/* Cache lines prefetched per record.  A record of 272 bytes has five or six
+** lines: five are prefetched, and the processor's own prefetcher brings the
+** last.  For records of 528 bytes, five lines gave 3.4 M updates a second and
+** ten 5.0 M. */
 #define ROWS_LINES 5
 #define ROWS_LINES_LARGE 12
 
-/* Entries and words of rows [from, n) of a chunk, into the session's arrays.
-** Inside an epoch. */
+/* Finds the entries and words of rows [from, n) of a chunk, and stores them in
+** the session's arrays.  Inside an epoch. */
 static inline void rows_find(emb_session *s, const int64_t *keys, uint32_t from,
                              uint32_t n) {
   for (uint32_t i = from; i < n; i++) {
@@ -30,7 +31,7 @@ static inline void rows_find(emb_session *s, const int64_t *keys, uint32_t from,
                    s->entries + from, s->words + from);
 }
 
-/* Of a record of which so many bytes of the value are wanted. */
+/* Lines of a record to prefetch, if `value_bytes` of its value will be read. */
 static inline uint32_t rows_lines(uint32_t value_bytes) {
   uint32_t lines = (REC_HEAD_BYTES + value_bytes) / 64 + 2;
   return lines <= ROWS_LINES + 1    ? lines < ROWS_LINES ? lines : ROWS_LINES
@@ -38,9 +39,9 @@ static inline uint32_t rows_lines(uint32_t value_bytes) {
                                     : ROWS_LINES_LARGE;
 }
 
-/* The record, if any, is wanted soon.  It is prefetched into the second-level
-** cache only, since more requests for that can be under way than for the
-** first: 2 M keys of 64 floats gave 19 M Gets a second instead of 13 M. */
+/* Prefetches a record, if any.  It goes into the second-level cache only,
+** because more requests can be in flight for that than for the first: 2 M keys
+** of 64 floats gave 19 M Gets a second instead of 13 M. */
 static inline void rows_prefetch(const struct rec *rec, uint32_t lines) {
   if (rec) {
     for (uint32_t i = 0; i < lines; i++) {

@@ -43,7 +43,7 @@ int value_admits(emb_session *s, const struct row_change *change, int64_t key,
   return 0;
 }
 
-/* The value of a key that is not there, before the change. */
+/* The initial value of an absent key, before the change. */
 static void value_begin(emb_session *s, int64_t key, void *to) {
   const struct schema *schema = &s->core->schema;
   schema_initial(schema, key, s->scratch_f32);
@@ -54,7 +54,7 @@ static void value_begin(emb_session *s, int64_t key, void *to) {
   }
 }
 
-/* The vectors become the row, which is not in the value, or parts of it. */
+/* Sets the vectors, or parts of them, to `row`, which is not in the value. */
 static void value_set(emb_session *s, const float *row, uint32_t parts,
                       void *value) {
   schema_encode(&s->core->schema, s->core->vec, value, row, parts);
@@ -101,7 +101,7 @@ static void track_update(emb_session *s, uint32_t times, void *value) {
                    value_track(s, schema_track(schema, value), times));
 }
 
-/* A lookup makes no row younger. */
+/* A lookup counts, but leaves the time of the last update unchanged. */
 static void track_lookup(emb_session *s, uint32_t times, void *value) {
   const struct schema *schema = &s->core->schema;
   emb_track before = schema_track(schema, value);
@@ -119,7 +119,7 @@ int value_make(emb_session *s, const struct row_change *change,
   }
   if (change->kind == CHANGE_SET && !change->parts &&
       !s->core->schema.state_floats) {
-    schema_set_track(&s->core->schema, to, /* all else is the row's */
+    schema_set_track(&s->core->schema, to, /* value_set writes the rest */
                      old ? schema_track(&s->core->schema, old)
                          : (emb_track){0, 0});
   } else if (old) {
@@ -147,13 +147,13 @@ int value_make(emb_session *s, const struct row_change *change,
   }
 }
 
-/* One segment: with several the last could fail when the first has changed. */
+/* With several segments a later step could fail after the first was applied. */
 int value__works_in_place(const emb_session *s,
                           const struct row_change *change) {
 #if FENCE_TSAN
   (void)s;
   (void)change;
-  return 0; /* readers beside it look at what plain instructions write */
+  return 0; /* concurrent readers would see plain stores */
 #else
   const struct schema *schema = &s->core->schema;
   return change->kind == CHANGE_SET ||
@@ -176,11 +176,11 @@ int value__update(emb_session *s, const struct row_change *change,
   return good;
 }
 
-/* ---- values from disk --------------------------------------------------- */
+/* ---- values from disk ---------------------------------------------------- */
 
 int loaded_init(emb_session *s, struct loaded *loaded) {
   struct env *env = s->core->env;
-  loaded->values = NULL; /* at the first need */
+  loaded->values = NULL; /* allocated when first needed */
   loaded->at = env->allocate(
       env, s->chunk * (sizeof *loaded->at + sizeof *loaded->rows));
   if (!loaded->at) {

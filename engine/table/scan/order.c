@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** order.c -- rows in key order, out of an index that has none.
+** order.c -- rows in key order, from an unordered index.
 **
 ** The next block of keys is selected from the index: one pass that keeps the
 ** smallest keys above the last one delivered.  Keys are only compared with
-** keys, so what moves or changes meanwhile does not matter.  Memory is one
-** block; a whole table of n keys takes n / block passes of some ten
-** nanoseconds per key.  Where the keys fill most of the range, as dense ids do,
-** no selection is needed: every number is tried.
+** keys, so moves and changes during the pass do not matter.  Memory is one
+** block; a whole table of n keys takes n / block passes of some ten nanoseconds
+** per key.  If the keys fill most of the range, as dense ids do, no selection
+** is needed: every number is tried.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +17,14 @@
 
 #define BLOCK_MAX 65536
 
-/* Order of delivery is ascending in this. */
+/* Rows are delivered in ascending order of this value. */
 static int64_t order_mirror(const emb_scan *scan, int64_t key) {
   return scan->order == EMB_SCAN_DESC ? ~key : key;
 }
 
 struct select {
   emb_scan *scan;
-  int64_t low, high; /* mirrored, inclusive; high sinks as the block fills */
+  int64_t low, high; /* mirrored, inclusive; high falls as the block fills */
   int cut;           /* more keys were seen than the block holds */
 };
 
@@ -102,7 +102,7 @@ static int key_memory(emb_scan *scan) {
   return EMB_OK;
 }
 
-/* First mirrored key to deliver; 0 if there is none above the last. */
+/* First mirrored key to deliver; 0 if no key above the last is possible. */
 static int next_low(const emb_scan *scan, int64_t *low) {
   if (!scan->started) {
     *low = scan->order == EMB_SCAN_DESC ? ~scan->hi : scan->lo;
@@ -119,7 +119,7 @@ static int64_t turned_high(const emb_scan *scan) {
   return scan->order == EMB_SCAN_DESC ? ~scan->lo : scan->hi;
 }
 
-/* The numbers [low, high] themselves, at most a block. */
+/* Takes the numbers [low, high] themselves, at most a block. */
 static void take_all(emb_scan *scan, int64_t low, int64_t high) {
   uint64_t left = (uint64_t)high - (uint64_t)low;
   uint64_t n = left < scan->block - 1 ? left + 1 : scan->block;
@@ -172,7 +172,7 @@ static int order_fill(emb_scan *scan) {
 
 int order__next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
   emb_session *s = scan->s;
-  /* Not read where they are delivered: that may be another process's, too. */
+  /* Not to->keys, which another process may be able to write. */
   int64_t keys[256];
   uint8_t found[256];
   uint32_t dim = s->core->layout.dim;
@@ -181,7 +181,7 @@ int order__next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
       int rc = session_interrupted(s);
       rc = rc ? rc : order_fill(scan);
       if (rc || scan->key_count == 0) {
-        return *n ? EMB_OK : rc; /* what came is delivered; then the error */
+        return *n ? EMB_OK : rc; /* first deliver these rows, then the error */
       }
     }
     size_t m = scan->key_count - scan->key_at;
@@ -224,7 +224,7 @@ int order__next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
   return EMB_OK;
 }
 
-/* ---- keys alone -------------------------------------------------------- */
+/* ---- keys alone ---------------------------------------------------------- */
 
 struct part_keys {
   emb_scan *scan;
@@ -245,7 +245,7 @@ static void keep_key(void *arg, int64_t key, uint64_t word) {
   }
 }
 
-/* The keys of the next partition; memory is made before its lock is taken. */
+/* Collects the next partition's keys; allocates before taking its lock. */
 static int fill_keys(emb_scan *scan) {
   struct index *index = &scan->s->core->index;
   struct part_keys p = {scan, 0};

@@ -2,8 +2,8 @@
 **
 ** scan.c -- all rows in storage order: one sequential pass over the log.
 **
-** A record is delivered if the index says, when the scan passes it, that it is
-** its key's latest; records that move away before the scan reaches them are
+** A record is delivered if it is its key's latest according to the index when
+** the scan passes it; records that move away before the scan reaches them are
 ** reported to the scan (kernel/watch.h) and delivered at the end.  Memory: one
 ** extent, and the rows of one page.
 */
@@ -125,10 +125,11 @@ void local_scan_close(emb_scan *scan) {
   }
 }
 
-/* ---- one page ---------------------------------------------------------- */
+/* ---- one page ------------------------------------------------------------ */
 
-/* Is the record at this log address what the session sees of its key, or what
-** is committed?  A record in the cache may leave it meanwhile. */
+/* Is the record at this log address the one that the session sees, or, if
+** `committed`, the committed one?  A cached record may leave the cache during
+** the check. */
 static int is_live(emb_session *s, int committed, int64_t key,
                    uint64_t address) {
   struct core *core = s->core;
@@ -152,8 +153,8 @@ int scan_sees_record(emb_session *s, int64_t key, uint64_t address) {
   return is_live(s, 0, key, address);
 }
 
-/* The record in this slot becomes a row, if it is one.  What came from disk is
-** not being written to, whatever its stamps say. */
+/* Makes a row of the record in this slot, if it is live.  A record read from
+** disk is not being written, whatever its stamps say. */
 static void collect_record(emb_scan *scan, const struct rec *rec,
                            uint64_t address, int from_disk) {
   uint64_t version =
@@ -182,7 +183,7 @@ static uint8_t tomb_op(const char *page) {
                                 : EMB_DELTA_DELETE;
 }
 
-/* A key that was deleted once becomes a row, if it is absent now. */
+/* Makes a row of a key that was deleted once, if it is absent now. */
 static void collect_tomb(emb_scan *scan, const char *item, uint8_t op) {
   struct core *core = scan->s->core;
   int64_t key;
@@ -194,8 +195,8 @@ static void collect_tomb(emb_scan *scan, const char *item, uint8_t op) {
   }
 }
 
-/* Collects up to `most` rows of a page that stands at `bytes`, from scan->slot
-** on.  1: all of it was looked at. */
+/* Collects up to `most` rows of the page at `bytes`, from scan->slot on.  1:
+** all of the page was looked at. */
 static int collect_page(emb_scan *scan, uint64_t page, const char *bytes,
                         int from_disk, uint32_t most) {
   const struct layout *l = &scan->s->core->layout;
@@ -220,8 +221,8 @@ static int collect_page(emb_scan *scan, uint64_t page, const char *bytes,
   return scan->slot >= items;
 }
 
-/* Is there nothing to look at in an extent?  Live records of the session's own
-** transaction are not counted as such. */
+/* Can the extent be skipped?  Live records of the session's own transaction are
+** not counted in `live`. */
 static int is_empty(const emb_scan *scan, const struct extent *extent) {
   if (extent_phys(extent) == EXTENT_NOWHERE) {
     return 1;
@@ -231,9 +232,9 @@ static int is_empty(const emb_scan *scan, const struct extent *extent) {
                          : scan->s->txn != NULL);
 }
 
-/* Looks at the next page, for at most so many rows: none is kept for the next
-** call, in which it could be out of date.  PASS_READ: its extent must be read
-** first; PASS_DAMAGED: it is not a page. */
+/* Collects at most `most` rows of the next page: no row is kept for the next
+** call, when it could be out of date.  PASS_READ: the extent must be read
+** first; PASS_DAMAGED: the page is not valid. */
 enum { PASS_READ = 1, PASS_DAMAGED = 2 };
 
 static int pass_page(emb_scan *scan, size_t most) {
@@ -242,8 +243,9 @@ static int pass_page(emb_scan *scan, size_t most) {
   uint64_t page = scan->page, number = page >> l->extent_bits;
   uint64_t next = page + 1;
   int need = 0, from_disk = 0;
-  /* In this order: a thread with the lock could be kept out of the epoch by one
-  ** that waits for a session inside, and that session waits for the lock. */
+  /* In this order: a thread with the lock could be kept out of the epoch by a
+  ** thread that waits for a session inside, while that session waits for the
+  ** lock. */
   epoch_enter(&core->epoch, scan->s->slot);
   pthread_mutex_lock(&core->scan_lock);
   struct extent *extent = log_extent(&core->log, number);
@@ -272,8 +274,8 @@ static int pass_page(emb_scan *scan, size_t most) {
     scan->slot = 0;
     tombs = 0;
   }
-  /* No record moves out of a page of deletions.  One that is to be read first
-  ** is not known to be such a page; there the cursor stays where it is. */
+  /* No record moves out of a page of deletions.  If the page must be read
+  ** first, its kind is not known yet, so the cursor stays where it is. */
   if (!need) {
     scan->watch.cursor = layout_address(l, scan->page, tombs ? 0 : scan->slot);
   }
@@ -284,7 +286,7 @@ static int pass_page(emb_scan *scan, size_t most) {
 
 struct lost {
   struct core *core;
-  uint64_t page, end; /* of the damaged page; end of its extent */
+  uint64_t page, end; /* the damaged page; end of its extent */
   uint64_t here, beyond;
 };
 
@@ -297,13 +299,14 @@ static void count_lost(void *arg, int64_t key, uint64_t word) {
   lost->beyond += page > lost->page && page < lost->end;
 }
 
-/* The same for a delta: whatever was in it, deletions are not found again. */
+/* As check_lost, for a delta: deletions in the page, if any, are found nowhere
+** else. */
 static int check_hole(emb_scan *scan) {
   const struct consumer *consumer = scan->consumer;
   struct core *core = scan->s->core;
   uint64_t number = scan->page >> core->layout.extent_bits;
   pthread_mutex_lock(&core->log.lock);
-  int gone = number < core->log.first; /* and its entry another's */
+  int gone = number < core->log.first; /* and its entry reused */
   pthread_mutex_unlock(&core->log.lock);
   if (gone) {
     scan->sound_to = (number + 1) << core->layout.extent_bits;
@@ -320,8 +323,8 @@ static int check_hole(emb_scan *scan) {
                        consumer->name);
 }
 
-/* A page of the log is unreadable.  That is no harm where a process died
-** before it was written; it is corruption when records are expected there. */
+/* A page of the log is unreadable.  That is harmless if a process died before
+** the page was written; it is corruption if records are expected there. */
 static int check_lost(emb_scan *scan) {
   emb_session *s = scan->s;
   struct core *core = s->core;
@@ -347,7 +350,7 @@ static int check_lost(emb_scan *scan) {
   if (lost.here) {
     int rc = own_reload(s);
     if (rc || scan->watch.aborted) {
-      return rc; /* the owner has used its file slot again */
+      return rc; /* the owner has reused its file slot */
     }
     return session_error(
         s, EMB_CORRUPT,
@@ -361,7 +364,7 @@ static int check_lost(emb_scan *scan) {
   return EMB_OK;
 }
 
-/* What was read of an extent stays in memory, if a frame is free. */
+/* Keeps the extent just read in memory, if a frame is free. */
 static void scan_keep_extent(const emb_scan *scan) {
   struct core *core = scan->s->core;
   const struct layout *l = &core->layout;
@@ -399,13 +402,13 @@ static int scan_read_extent(emb_scan *scan) {
     scan->extent_to = flushed;
   }
   if (offset == UINT64_MAX) {
-    return EMB_OK; /* freed: the next look skips it */
+    return EMB_OK; /* freed: the next pass skips it */
   }
   int os = core->env->read(core->env, core->log.file, scan->extent,
                            l->extent_bytes, offset);
   count_add(&core->counters.read_bytes, l->extent_bytes);
   if (os) {
-    scan->extent_no = 0; /* the next call tries again */
+    scan->extent_no = 0; /* the next call retries */
     return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log at offset %llu",
                   core->dir, (unsigned long long)offset);
   }
@@ -413,7 +416,7 @@ static int scan_read_extent(emb_scan *scan) {
   return EMB_OK;
 }
 
-/* ---- delivery ---------------------------------------------------------- */
+/* ---- delivery ------------------------------------------------------------ */
 
 static void scan_deliver(emb_scan *scan, const emb_rows *to, size_t at) {
   const struct core *core = scan->s->core;
@@ -444,7 +447,7 @@ int scan_take_moved(emb_scan *scan) {
   return rc;
 }
 
-/* A batch of keys that moved away; 0 in *got when there are none left. */
+/* Delivers a batch of keys that moved away; *got = 0 when none is left. */
 static int scan_moved_rows(emb_scan *scan, size_t max, const emb_rows *to,
                            size_t *got) {
   emb_session *s = scan->s;
@@ -480,7 +483,7 @@ static int scan_moved_rows(emb_scan *scan, size_t max, const emb_rows *to,
     }
     to->keys[(*got)++] = batch[i];
   }
-  if (!rc) { /* else the next call tries them again */
+  if (!rc) { /* else the next call retries them */
     scan->batch_keys -= (uint32_t)n;
     memmove(batch, batch + n, scan->batch_keys * sizeof *batch);
   }
@@ -512,7 +515,7 @@ static int any_next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
     if (scan->page < end) {
       int rc = scan_fill(scan, max - *n);
       if (rc) {
-        return *n ? EMB_OK : rc; /* what came is delivered; then the error */
+        return *n ? EMB_OK : rc; /* first deliver these rows, then the error */
       }
       continue;
     }
@@ -541,8 +544,9 @@ static int scan_replaced(emb_session *s) {
                        s->core->dir);
 }
 
-/* In key order a reader would go on with another checkpoint, which the owner
-** has not waited for (ckpt/readers.h): that would not be one state. */
+/* A reader in key order that has loaded another checkpoint would go on with
+** that one, because the owner does not wait for it (ckpt/readers.h): the rows
+** would not be of one state. */
 static int order_ended(emb_scan *scan) {
   emb_store *store = scan->s->store;
   return scan->held && !atomic_load(&store->own.is_owner) &&
@@ -551,7 +555,7 @@ static int order_ended(emb_scan *scan) {
              : EMB_OK;
 }
 
-/* Something has happened after which the scan would not be complete. */
+/* Has something happened that makes the scan incomplete? */
 int scan_ended(emb_scan *scan) {
   emb_session *s = scan->s;
   pthread_mutex_lock(&s->core->scan_lock);
@@ -597,7 +601,7 @@ static int next_of_scan(emb_scan *scan, size_t max, const emb_rows *to,
   }
   rc = scan_ended(scan);
   rc = rc ? rc : any_next(scan, max, to, n);
-  rc = rc ? rc : scan_ended(scan); /* meanwhile, by another session */
+  rc = rc ? rc : scan_ended(scan); /* another session may have ended it */
   if (rc) {
     *n = 0;
   }
@@ -606,7 +610,7 @@ static int next_of_scan(emb_scan *scan, size_t max, const emb_rows *to,
 
 int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                          size_t *n) {
-  scan->s->scan.is_reading = 1; /* what it reads itself is of its checkpoint */
+  scan->s->scan.is_reading = 1; /* its own reads use the held checkpoint */
   int rc = next_of_scan(scan, max, to, n);
   scan->s->scan.is_reading = 0;
   return rc;

@@ -10,47 +10,47 @@
 #define SCAN_BATCH 64
 
 struct emb_scan {
-  struct link *link; /* first: NULL */
+  struct link *link; /* first member; NULL */
   emb_session *s;
   int order;
   int64_t lo, hi;
-  int held;       /* for hold_end */
-  uint64_t loads; /* the store's, when it was held */
+  int held;       /* result of hold_begin, for hold_end */
+  uint64_t loads; /* the store's, when the scan's hold began */
 
   /* storage order */
   struct scan_watch watch;
   int64_t batch[SCAN_BATCH]; /* keys that moved, being looked up */
   uint32_t batch_keys;
-  uint64_t page;          /* next one to look at, */
+  uint64_t page;          /* next page to look at, */
   uint32_t slot;          /* from this slot on */
   char *extent;           /* one extent read from disk */
   uint64_t extent_no;     /* its number; 0: none */
-  uint64_t extent_offset; /* where it stood in the file */
+  uint64_t extent_offset; /* its offset in the file when read */
   uint64_t extent_to;     /* pages below were read into it */
   uint64_t sound_to;      /* unreadable pages below hold nothing live */
   int64_t *row_keys;      /* live records of one page */
   uint64_t *row_versions;
   uint8_t *row_ops; /* of a delta: EMB_DELTA_* */
   char *row_values;
-  uint32_t row_bytes; /* of each: the vectors, or all that is stored */
+  uint32_t row_bytes; /* per row: the vectors, or the whole stored value */
   uint32_t rows, row_at;
 
-  /* A delta (delta.c): what is committed and has a version above `since`.  Keys
+  /* A delta (delta.c): the committed rows with a version above `since`.  Keys
   ** in pages of deletions that are absent now are rows with version 0. */
   int changes;
   uint64_t since;
-  const struct consumer *consumer; /* NULL: deletions do not matter */
+  const struct consumer *consumer; /* NULL: without deletions */
 
   /* key order: keys are compared after ~ for DESC, which reverses them */
   int64_t *keys;
   uint64_t key_room, key_count, key_at;
-  int64_t last;  /* delivered up to here, if started */
+  int64_t last;  /* last key delivered, if started */
   uint32_t part; /* EMB_SCAN_KEYS: partition of the index to read next */
   int started, exhausted;
   uint64_t block; /* keys per selection pass */
 };
 
-/* The arrays of emb_scan_next_rows from row `at` on. */
+/* The arrays of emb_scan_next_rows, from row `at` on. */
 static inline emb_rows scan_rows_from(const emb_scan *scan, const emb_rows *to,
                                       size_t at) {
   uint32_t dim = scan->s->core->layout.dim;
@@ -60,19 +60,21 @@ static inline emb_rows scan_rows_from(const emb_scan *scan, const emb_rows *to,
                     .tracks = to->tracks ? to->tracks + at : NULL};
 }
 
-/* Storage order, for delta.c.  Buffers for rows of so many bytes; EMB_NOMEM. */
+/* Storage order, for delta.c.  Allocates buffers for rows of row_bytes bytes;
+** EMB_NOMEM. */
 int scan_buffers(emb_scan *scan, uint32_t row_bytes);
 void scan_free_buffers(emb_scan *scan);
-/* All of emb_scan_close but the scan itself. */
+/* Does all of emb_scan_close except freeing the scan itself. */
 void scan_finish(emb_scan *scan);
-/* Looks at pages until there is a row, at most `most`, or none is left. */
+/* Looks at pages until there is a row, at most `most` rows, or no page is
+** left. */
 int scan_fill(emb_scan *scan, size_t most);
-/* Is the record at this log address what the session sees of its key?  Inside
-** the epoch. */
+/* Is the record at this log address the one that the session sees for its key?
+** Inside the epoch. */
 int scan_sees_record(emb_session *s, int64_t key, uint64_t address);
-/* More of the keys that moved away, in scan->batch. */
+/* Fills scan->batch with more of the keys that moved away. */
 int scan_take_moved(emb_scan *scan);
-/* An error if the scan would not be complete. */
+/* Returns an error if the scan would be incomplete. */
 int scan_ended(emb_scan *scan);
 
 int keys__next(emb_scan *scan, size_t max, int64_t *keys, size_t *n);

@@ -28,7 +28,7 @@ static int group_reserve(struct groups *g, struct env *env, size_t n) {
     slots *= 2;
   }
   if (g->rows_room < n) {
-    /* All or none: one room counts for the three. */
+    /* All or none: one capacity covers all three arrays. */
     size_t before = g->rows_room, times = g->rows_room;
     if (!group_grow(env, (void **)&g->sum_at, &before, n, sizeof *g->sum_at) ||
         !group_grow(env, (void **)&g->times, &times, n, sizeof *g->times)) {
@@ -47,8 +47,8 @@ static int group_reserve(struct groups *g, struct env *env, size_t n) {
   return 1;
 }
 
-/* Sets stands[] of rows whose key was seen before to the first row with it;
-** returns how many rows there are that stand for others. */
+/* Sets stands[] of rows whose key occurred before to the first row with that
+** key; returns the number of rows that stand for others. */
 static size_t group_find(struct groups *g, const int64_t *keys, size_t n) {
   size_t mask = 16, groups = 0;
   while (mask < n * 2) {
@@ -103,9 +103,9 @@ static int sum_groups(struct groups *g, struct env *env,
   return 1;
 }
 
-/* The last row of each key stands for it. */
+/* Makes the last row of each key stand for it. */
 static void choose_last(struct groups *g, size_t n) {
-  /* sum_at of a first row: 1 + the last one with its key. */
+  /* sum_at of a key's first row: 1 + the key's last row. */
   for (size_t i = 0; i < n; i++) {
     if (g->stands[i] != i) {
       g->sum_at[g->stands[i]] = (uint32_t)i + 1;
@@ -118,7 +118,7 @@ static void choose_last(struct groups *g, size_t n) {
   }
 }
 
-/* Of the memory that is kept between calls: rows of a batch, floats of sums. */
+/* Memory kept between calls, at most: rows of a batch, floats of sums. */
 #define ROWS_KEPT (1u << 16)
 #define SUMS_KEPT (1u << 20)
 

@@ -30,8 +30,9 @@ void lease_free(struct leases *leases, struct env *env) {
 #define AGE UINT32_C(0x20000000)
 #define AGE_EVERY UINT32_C(0x40000000)
 
-/* Leases of calls that are long over: a number that is reached again, or that
-** half the round later looks like one to come, would have them counted. */
+/* Ages the leases of calls finished long ago: when the call numbers wrap to a
+** lease's number, or half a round later, when it compares as newer, the lease
+** would pass for counted by a current call. */
 static void leases_age(struct leases *leases) {
   for (size_t i = 0; i < leases->room; i++) {
     struct lease *lease = &leases->slots[i];
@@ -41,7 +42,7 @@ static void leases_age(struct leases *leases) {
       lease->put = 1;
     }
   }
-  /* It may be that of the next call. */
+  /* May be one ahead, the next call's number: compare signed. */
   if ((int32_t)(leases->calls - leases->statement_call) > (int32_t)AGE) {
     leases->statement_call = leases->calls - AGE;
   }
@@ -64,8 +65,8 @@ static size_t lease_next(const struct leases *leases, size_t i) {
   return (i + 1) & (leases->room - 1);
 }
 
-/* Linear probing without graves: what stands behind the hole and may stand in
-** it moves there, and leaves the next hole. */
+/* Linear probing without tombstones: a slot behind the hole that may be in the
+** hole moves there, and leaves the next hole. */
 void lease_remove(struct leases *leases, struct lease *lease) {
   size_t mask = leases->room - 1;
   size_t hole = (size_t)(lease - leases->slots);
@@ -109,7 +110,7 @@ int lease_reserve(struct leases *leases, struct env *env, size_t n) {
   return EMB_OK;
 }
 
-/* ---- for others ---------------------------------------------------------- */
+/* ---- for other sessions -------------------------------------------------- */
 
 void lease_batch_begin(struct leases *leases, uint32_t call, uint64_t ticket,
                        uint64_t now_us) {
@@ -133,9 +134,9 @@ void lease_batch_end(struct leases *leases, uint32_t call) {
   spin_release(&leases->look);
 }
 
-/* The slot's words, read while the session may write them: each is whole, and
-** they belong together if the key was there before and after.  To the letter
-** that is a race, so ThreadSanitizer is told not to look. */
+/* Reads a slot while the session may write it: each word is read whole, and the
+** words belong together if the key was there before and after.  Formally this
+** is a data race, so ThreadSanitizer is turned off here. */
 __attribute__((no_sanitize("thread"), noinline)) static int
 lease_read_slot(const volatile struct lease *slot, int64_t key, uint32_t *held,
                 uint32_t *call) {

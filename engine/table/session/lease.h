@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: MIT
 **
-** lease.h -- the Gets of a session that were counted and not given back.
+** lease.h -- the Gets of a session that were counted and not returned.
 **
-** A table from key to the number of leases, by open addressing, used by the
-** session's thread only.  The count of pending reads in the key's word is the
-** sum of what the sessions have here (verify.c compares the two).
+** A hash table from key to number of leases, with open addressing, used only by
+** the session's thread.  The count of pending reads in a key's word is the sum
+** over all sessions' leases of the key (verify.c compares the two).
 **
-** CALLS     Each call that gets or puts has a number.  A lease keeps the one of
-**           the last call that counted the key or gave it back (put), so that
-**           a key that occurs twice in a batch is counted, or given back, once.
-**           All calls since a statement began have numbers from its first on.
-**           Numbers go round after 2^32 calls, so what is older than 2^29 is
-**           flagged as such every 2^30 calls: it was not counted by a call that
-**           still goes on, and passes for none later.
-** MARKED    What an attempt counts that may be undone as a whole.  That one is
-**           over is said by `since`: the marks of a lease with an older call
-**           do not count, so they need not be looked for.
+** CALLS     Each call that gets or puts has a number.  A lease keeps the number
+**           of the last call that counted the key or returned a lease of it
+**           (put), so that a key that occurs twice in a batch is counted, or
+**           returned, once.  All calls since a statement began have numbers
+**           from its first call's on.  Numbers wrap after 2^32 calls, so every
+**           2^30 calls leases older than 2^29 calls are flagged as old: no call
+**           still running counted them, and no later call can be mistaken for
+**           theirs.
+** MARKED    Leases taken by an attempt, which may be undone as a whole.
+**           `since` tells whether an attempt is over: the marks of a lease with
+**           an older call do not count, so they need not be searched for.
 ** DEFERRED  A Put inside a transaction takes effect when that commits: its
 **           lease stays until then.
-** OTHERS    A session that waits for a key may look who holds it and since
-**           when [lease_look].  It reads beside the session's thread, which
-**           takes no lock for what it does to a key: a lease that comes, goes
-**           or moves just then may be overlooked.  The table itself stays.
+** OTHERS    A session that waits for a key may look up who holds it and since
+**           when [lease_look].  It reads concurrently with the session's
+**           thread, which takes no lock to change a key's lease: a lease being
+**           added, removed or moved may be missed.  The table itself stays
+**           allocated.
 ** FAILURE   lease_reserve is the only function that allocates.
 ** MEMORY    32 to 64 bytes per key with a lease.
 */
@@ -42,36 +44,36 @@ struct lease {
   int64_t key;
   uint32_t call;
   uint32_t held : 12;   /* at most WORD_PENDING_MAX; 0: free slot */
-  uint32_t marked : 12; /* of them taken since the attempt began, if call was */
-  uint32_t deferred : 7; /* of them to be given back by the commit */
-  uint32_t put : 1;      /* call gave back */
+  uint32_t marked : 12; /* of these, taken in the attempt, if call is its */
+  uint32_t deferred : 7; /* of these, to be returned by the commit */
+  uint32_t put : 1;      /* call returned a lease */
 };
 _Static_assert(sizeof(struct lease) == 16, "four leases in a cache line");
 
-/* A prefetch under way that counts. */
+/* A counting prefetch in progress. */
 struct lease_batch {
   uint32_t call; /* 0: none */
   uint64_t ticket;
   uint64_t since_us;
 };
-#define LEASE_BATCHES 16 /* more are not known as such */
+#define LEASE_BATCHES 16 /* further ones are not recorded */
 
 struct leases {
-  struct lease *slots; /* written under `look`, with room */
+  struct lease *slots; /* slots and room are written under `look` */
   size_t room;         /* a power of two, or 0 */
-  spin_lock look;      /* the session takes it to write what it is for */
+  spin_lock look;      /* held by the session while it writes these */
   struct lease_batch batches[LEASE_BATCHES]; /* look */
-  /* When the oldest lease can have been taken: written by the session when it
-  ** has none, read by those that look; relaxed. */
+  /* Earliest time at which the oldest lease can have been taken: written by the
+  ** session when it has none, read by lease_look; relaxed. */
   _Atomic uint64_t since_us;
   size_t used; /* keys with leases */
   size_t held; /* leases */
-  int mark;    /* new leases are marked */
-  int of_rows; /* some was taken by a statement, while it has any */
+  int mark;    /* new leases get marked */
+  int of_rows; /* a statement took some lease; 0 when none is held */
   uint32_t calls;
-  uint32_t since;     /* first call of the attempt, or after the last one */
+  uint32_t since;     /* first call of the attempt, or after the last attempt */
   uint64_t statement; /* emb_statement: number, or 0, */
-  uint64_t statement_last; /* the last that was not, and its first call's */
+  uint64_t statement_last; /* the last nonzero one, and its first call: */
   uint32_t statement_call;
 };
 
@@ -82,22 +84,22 @@ void lease_free(struct leases *leases, struct env *env);
 /* Makes room for n more keys: EMB_OK or EMB_NOMEM. */
 int lease_reserve(struct leases *leases, struct env *env, size_t n);
 uint32_t lease_next_call(struct leases *leases);
-/* A prefetch that counts has begun, and ends: forgotten by its call. */
+/* A counting prefetch begins, and ends; its call identifies it. */
 void lease_batch_begin(struct leases *leases, uint32_t call, uint64_t ticket,
                        uint64_t now_us);
 void lease_batch_end(struct leases *leases, uint32_t call);
-/* What another session has of the key; 0: nothing that was seen. */
+/* Another session's leases of the key.  0: none was seen. */
 struct lease_seen {
   uint32_t held;
-  uint64_t ticket; /* its last one is a prefetch's; 0: it is not */
+  uint64_t ticket; /* of the prefetch that took the last one; 0: none */
   uint64_t since_us;
 };
 int lease_look(struct leases *leases, int64_t key, uint64_t hash,
                struct lease_seen *seen);
-/* Frees the slot, whose last lease is gone; others may move into it. */
+/* Frees the slot, whose last lease is gone; other leases may move into it. */
 void lease_remove(struct leases *leases, struct lease *lease);
 
-/* The key's slot, or the one where it would be; NULL without a table. */
+/* The key's slot, or the slot where it would be; NULL without a table. */
 static inline struct lease *lease_slot(const struct leases *leases, int64_t key,
                                        uint64_t hash) {
   if (!leases->room) {
@@ -109,7 +111,7 @@ static inline struct lease *lease_slot(const struct leases *leases, int64_t key,
   }
   return &leases->slots[i];
 }
-/* The key's slot is wanted soon. */
+/* Prefetches the key's slot. */
 static inline void lease_prefetch(const struct leases *leases, uint64_t hash) {
   if (leases->room) {
     __builtin_prefetch(&leases->slots[hash & (leases->room - 1)]);
@@ -126,18 +128,18 @@ static inline int lease_counted_since(const struct lease *lease,
                                       uint32_t call) {
   return lease->held && !lease->put && (int32_t)(lease->call - call) >= 0;
 }
-/* Leases that the attempt took of the key. */
+/* Leases of the key that the attempt took. */
 static inline uint32_t lease_marked(const struct leases *leases,
                                     const struct lease *lease) {
   return (int32_t)(lease->call - leases->since) >= 0 ? lease->marked : 0;
 }
-/* A call counts the key or gives it back. */
+/* A call counts the key or returns a lease of it. */
 static inline void lease_call(const struct leases *leases, struct lease *lease,
                               uint32_t call) {
   lease->marked = lease_marked(leases, lease) & LEASE_MAX;
   lease->call = call;
 }
-/* One more Get of the key, whose slot this is. */
+/* Adds a lease of the key, whose slot this is. */
 static inline void lease_take(struct leases *leases, struct lease *lease,
                               int64_t key, uint32_t call) {
   emb_assert(lease->held < LEASE_MAX);
@@ -150,7 +152,7 @@ static inline void lease_take(struct leases *leases, struct lease *lease,
   lease->marked = (lease->marked + (leases->mark ? 1u : 0u)) & LEASE_MAX;
   leases->held++;
 }
-/* n fewer.  The slot is another's when none is left. */
+/* Removes n leases.  If none is left, another key may move into the slot. */
 static inline void lease_drop(struct leases *leases, struct lease *lease,
                               uint32_t n) {
   emb_assert(n <= lease->held && n <= leases->held);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** lease_valid.c -- is a session's table of leases as lease.h says?  In the
-** variants that check themselves only (base/debug.h).
+** lease_valid.c -- checks a session's table of leases against lease.h.  Only in
+** self-checking builds (base/debug.h).
 */
 #include "engine/base/debug.h"
 #include "engine/base/hash.h"
@@ -11,7 +11,7 @@
 
 static void check_lease(const struct leases *leases,
                         const struct lease *lease) {
-  /* It is where a search for its key comes by, and nowhere before. */
+  /* A search for its key ends at this slot. */
   emb_assert(lease_slot(leases, lease->key, hash_key(lease->key)) == lease);
   emb_assert(lease->marked <= lease->held && lease->deferred <= lease->held);
 }

@@ -2,13 +2,13 @@
 **
 ** patience.c -- see patience.h.
 **
-** THREADS  Those of the sessions that share it, one at a time.
+** THREADS  One at a time of the sessions that share the patience.
 */
 #include "patience.h"
 
-#define LEAST_US 1000000 /* before an owner counts as stopped */
-#define MOMENT_US 50000  /* in which one that lives gives a sign, */
-#define AGAIN_US 1000    /* one that has had such a moment just now */
+#define LEAST_US 1000000 /* minimum before an owner counts as stopped */
+#define MOMENT_US 50000  /* within which a running owner responds; */
+#define AGAIN_US 1000    /* for one that has just had such a moment */
 
 static uint64_t most_us(uint64_t timeout_us) {
   return timeout_us > LEAST_US ? timeout_us : LEAST_US;
@@ -62,8 +62,8 @@ void patience_spend(emb_session *s, int64_t process, uint64_t waited_us) {
   patience_spend_of(s->core, s->waits.patience, process, waited_us);
 }
 
-/* Taken by the first call that may wait: one of this process's own store leaves
-** it to the next emb_wait_with. */
+/* Taken by the first call that may wait.  A call on a store that this process
+** owns leaves it in place, until the next emb_wait_with. */
 static _Thread_local emb_patience *of_thread;
 
 void emb_wait_with(emb_patience *patience) { of_thread = patience; }

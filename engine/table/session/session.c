@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** session.c -- one user of a store: its slot in the epoch, its buffers, its
-** last error.  Buffers are made once, so that the calls of a training loop
-** allocate nothing.  The floor of what has sessions: it calls nothing that a
-** session may have open.
+** last error.  Buffers are allocated once, so that the calls of a training loop
+** allocate nothing.  The bottom layer of a session: it calls nothing that a
+** session can open.
 */
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,9 +38,9 @@ static int make_buffers(emb_session *s) {
              : EMB_NOMEM;
 }
 
-/* ---- tallies ----------------------------------------------------------- */
+/* ---- tallies ------------------------------------------------------------- */
 
-/* Where the tallies of closed sessions go. */
+/* The store's counter that receives a tally of closed sessions. */
 static _Atomic uint64_t *counter_of(struct counters *c, int tally) {
   switch (tally) {
   case TALLY_GET:
@@ -113,7 +113,7 @@ const struct feature feature_session = {
     .metrics = session_metrics,
 };
 
-/* ---- opening and closing ----------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 void session_free(emb_session *s) {
   struct env *env = s->core->env;
@@ -294,8 +294,8 @@ int session_check_doubt(emb_session *s) {
   return number ? meet_doubt(s, number, 1) : EMB_OK;
 }
 
-/* In this order: one that loses its session is in the second before it leaves
-** the first.  Who reads 0 sees all that a transaction before has written. */
+/* In this order: a transaction that loses its session is in in_doubt before it
+** leaves undecided.  A reader of 0 sees all writes of earlier transactions. */
 int session_ask_doubt(emb_session *s) {
   if (!s->doubt.asks || s->txn || EMB_SEED(SEED_DOUBT_READ_PAST)) {
     return EMB_OK;
@@ -362,7 +362,7 @@ int session_read_begin(emb_session *s) {
           : depth > s->reads.depth_max ? s->reads.depth_max
                                        : depth;
   emb_assert(!s->reads.queue.queue && !s->reads.pages);
-  s->reads.depth = depth; /* the same each time */
+  s->reads.depth = depth; /* the same in each call */
   if (!s->reads.ios) {
     s->reads.ios = env->allocate(env, depth * sizeof *s->reads.ios);
   }
@@ -412,7 +412,7 @@ void session_decode(emb_session *s, float *to, const void *stored) {
   }
 }
 
-/* The first element of a finite row that its type cannot hold; dim if none. */
+/* The first element of a finite row that does not fit its type; dim if none. */
 static uint32_t too_large(emb_session *s, const float *row) {
   const struct schema *schema = &s->core->schema;
   uint16_t *half = (uint16_t *)(void *)s->scratch;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** session_valid.c -- is a session as session.h says?  In the variants that
-** check themselves only (base/debug.h).
+** session_valid.c -- checks a session against session.h.  Only in self-checking
+** builds (base/debug.h).
 */
 #include "session.h"
 

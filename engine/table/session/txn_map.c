@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** txn_map.c -- what a session sees of its own open transaction; see txn_map.h.
+** txn_map.c -- a session's view of its own open transaction; see txn_map.h.
 */
 #include "txn_map.h"
 

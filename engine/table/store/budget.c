@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** budget.c -- how many frames a budget in bytes is: emb_config's memory_bytes.
-** Changing it in use is features/memory/.
+** budget.c -- converts a budget in bytes, emb_config's memory_bytes, to frames.
+** features/memory/ changes the budget of an open store.
 */
 #include "budget.h"
 

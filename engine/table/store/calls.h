@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
 ** calls.h -- the calls of emb.h that concern a store, as calls.def describes
-** them: how a row of it becomes C.
+** them: turns each of its rows into C.
 **
-** local_NAME is the engine's own, in the file of its feature.  args_NAME has
-** the arguments of a call as members: first what it is made of, then those of
-** its declaration; a structure that is pointed to has its place behind the
-** pointer, NAME_here.
+** local_NAME is the engine's own implementation, in the file of its feature.
+** args_NAME has the arguments of a call as members: first the object, then the
+** declared arguments; a structure passed by pointer is stored after the
+** pointer, as NAME_here.
 */
 #ifndef EMB_STORE_CALLS_H
 #define EMB_STORE_CALLS_H
@@ -14,19 +14,19 @@
 #include "engine/base/each.h"
 #include "engine/emb.h"
 
-/* What a call returns that was not carried out, because another process owns
-** the store, or does not any more. */
+/* Returned by a call that was not carried out, because another process owns the
+** store, or no longer owns it. */
 #define CALL_ELSEWHERE (-4)
 
-/* How a session, or what it has open (a scan, a snapshot, a delta, a backup),
-** reaches the process that serves it: first member of each.  NULL: that is this
-** process. */
+/* How a session, or an object it has opened (a scan, a snapshot, a delta, a
+** backup), reaches the process that serves it: first member of each.  NULL:
+** this process serves it. */
 struct link;
 struct stat_row; /* a metric on its way to a client */
 
 typedef void (*call_report)(void *, const char *);
 
-/* ---- what a call is made of ---------------------------------------------- */
+/* ---- the object of a call ------------------------------------------------ */
 
 #define OBJECT_SESSION emb_session *session
 #define OBJECT_CONST_SESSION const emb_session *session
@@ -38,7 +38,7 @@ typedef void (*call_report)(void *, const char *);
 #define OBJECT_DELTA emb_delta *delta
 #define OBJECT_CONST_DELTA const emb_delta *delta
 #define OBJECT_BACKUP emb_backup *backup
-/* The same as an argument. */
+/* The object as an argument. */
 #define SELF_SESSION session
 #define SELF_CONST_SESSION session
 #define SELF_STORE store
@@ -52,7 +52,7 @@ typedef void (*call_report)(void *, const char *);
 
 /* ---- its arguments ------------------------------------------------------- */
 
-/* How each kind is declared: to(type, name), and to##_HERE for a place. */
+/* How each kind is declared: to(type, name), and to##_HERE for storage. */
 #define ARG_NONE(to, none)
 #define ARG_VALUE(to, type, name) to(type, name)
 #define ARG_IN(to, type, name, n) to(const type *, name)
@@ -83,7 +83,7 @@ typedef void (*call_report)(void *, const char *);
 #define ARG_FIELD(to, ...)
 #define ARG_INNER(to, type, member, name) to##_HERE(type, name##_here)
 
-/* As parameters, as arguments, as members, and to make these of arguments. */
+/* As parameters, as arguments, as members, and as the members' initializers. */
 #define AS_PARAMETER(type, name) , type name
 #define AS_PARAMETER_HERE(type, name)
 #define AS_ARGUMENT(type, name) , name
@@ -100,7 +100,7 @@ typedef void (*call_report)(void *, const char *);
 
 #define CALL_DECLARE(object, returns, name, ...)                               \
   returns name(OBJECT_##object CALL_ARGUMENTS(AS_PARAMETER, __VA_ARGS__));
-/* emb.h declares it, too: as it is here, or it does not compile. */
+/* emb.h declares it, too; if the declarations differ, this does not compile. */
 #define PUBLIC_ASK(...) CALL_DECLARE(__VA_ARGS__)
 #define PUBLIC_OPEN PUBLIC_ASK
 #define PUBLIC_CLOSE PUBLIC_ASK

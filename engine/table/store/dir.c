@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** dir.c -- what is done with all files that a store's directory may have:
-** loading, saving, the check, and removing.
+** dir.c -- operations on all files that a store's directory may have: loading,
+** saving, checking, and removing.
 **
 ** A kind of file is a constant in a file of its feature (kernel/store_file.h)
-** and one name in the descriptor of that (feature.h).
+** and is named in the feature's descriptor (feature.h).
 */
 #include "dir.h"
 
@@ -15,10 +15,9 @@
 #include "engine/storage/ckpt/manifest.h"
 #include "feature.h"
 
-/* ---- all of them ----------------------------------------------------------
- */
+/* ---- all of them --------------------------------------------------------- */
 
-/* One after the other, in the order of features.def; from zeros. */
+/* Iterates over all kinds in the order of features.def; begins as zeros. */
 struct kind_cursor {
   size_t feature, file;
 };
@@ -118,11 +117,11 @@ int dir_check(struct core *core, void (*report)(void *, const char *),
 struct removal {
   struct env *env;
   const char *dir;
-  uint64_t index_generation; /* of leftovers */
+  uint64_t index_generation; /* for leftovers */
   int os;
 };
 
-/* ENOENT: it is not there any more. */
+/* ENOENT: the file is already gone. */
 static int remove_name(struct env *env, const char *dir, const char *name) {
   char path[PATH_BYTES];
   return path_join(path, sizeof path, dir, name, NULL) ? ENAMETOOLONG
@@ -163,9 +162,9 @@ static void remove_own(void *arg, const char *name) {
   }
 }
 
-/* First what makes it a store, under another name that goes last: a removal
-** that is cut off leaves none, and a log without a manifest is known not to
-** have lost it. */
+/* The manifest, which makes the directory a store, is renamed first, and the
+** new name is removed last: an interrupted removal leaves no store, and the new
+** name shows that a log without a manifest has not lost it. */
 int dir_remove(struct env *env, const char *dir) {
   char path[PATH_BYTES], gone[PATH_BYTES];
   if (path_join(path, sizeof path, dir, MANIFEST_NAME, NULL) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** feature.c -- the descriptors of what has no feature of its own: the files and
+** feature.c -- descriptors without a feature of their own: the files and
 ** metrics that each store has, and those of admission, which is in storage/.
 */
 #include "feature.h"
@@ -23,8 +23,8 @@ static const struct store_file file_manifest = {.name = MANIFEST_NAME,
                                                 .load = identity_begin};
 static const struct store_file file_log = {.name = FILE_LOG, .in_copy = 1};
 static const struct store_file file_lock = {.name = FILE_LOCK};
-/* Of a stack that became too long for memory, or of a backup: they lose their
-** name as soon as they are made. */
+/* Of a stack that became too long for memory, or of a backup: unlinked as soon
+** as they are created. */
 static const struct store_file file_spill = {.temporary = "spill-*"};
 
 static int index_is_left(const char *name, uint64_t generation) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** make.c -- a store is made, or what it consists of is read from what is there.
+** make.c -- creates a store, or reads the layout of an existing one.
 **
 ** A store is a directory with the files manifest, log, index-* and lock
-** (FORMAT.md).  A directory without a manifest is one whose creation was cut
-** off: it counts as absent.
+** (FORMAT.md).  A directory without a manifest is left by an interrupted
+** creation, and counts as absent.
 */
 #include "make.h"
 
@@ -54,8 +54,8 @@ static int sync_path(struct env *env, const char *path) {
   return os;
 }
 
-/* The directory and, if need be, the one above it.  Both names are made durable
-** even if the latter was there: a process may have made it and died. */
+/* Creates the directory and, if need be, its parent.  Both names are made
+** durable even if the parent existed: its creator may have died. */
 static int make_dirs(struct env *env, const char *dir, emb_err *err) {
   char parent[PATH_BYTES], above[PATH_BYTES];
   parent_of(dir, parent, sizeof parent);
@@ -66,12 +66,12 @@ static int make_dirs(struct env *env, const char *dir, emb_err *err) {
     os = os && os != EEXIST ? os : env->make_dir(env, dir);
   }
   if (os == EEXIST) {
-    os = 0; /* a creation that was cut off */
+    os = 0; /* left by an interrupted creation */
   }
   os = os ? os : sync_path(env, parent);
   if (!os) {
     os = sync_path(env, above);
-    os = os == EACCES ? 0 : os; /* it need not be readable */
+    os = os == EACCES ? 0 : os; /* it may be unreadable */
   }
   return os ? err_os(err, EMB_CANTOPEN, os, "cannot create %s", dir) : EMB_OK;
 }
@@ -106,8 +106,8 @@ int make_files(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
-  /* A creation that was cut off has left no more than the head; a deletion has
-  ** left its sign. */
+  /* An interrupted creation has left no more than the head; an interrupted
+  ** removal has left the renamed manifest. */
   uint64_t bytes = 0, id[2];
   os = env->size(env, core->log.file, &bytes);
   if (!os && bytes > LOG_FILE_HEAD && env->identity(env, gone, id) == ENOENT) {
@@ -165,11 +165,10 @@ int make_temporary(emb_store *store, emb_err *err) {
   return core_log_head(&store->core, 1, err);
 }
 
-/* ---- what a store is made of ----------------------------------------------
- */
+/* ---- what a store is made of --------------------------------------------- */
 
-/* The manifest, or *create: there is none and one is asked for.  One that
-** cannot be opened now may well be there. */
+/* Reads the manifest, or sets *create: there is none and the caller asks for
+** one.  A manifest that cannot be opened now may well exist. */
 static int find_manifest(emb_store *store, struct manifest *m, int *create,
                          emb_err *err) {
   struct core *core = &store->core;
@@ -222,7 +221,7 @@ static int read_schema(emb_store *store, const struct manifest *m,
   return rc;
 }
 
-/* Dimension and type come from the store where there is one. */
+/* Dimension and type come from the store if it exists. */
 int make_layout(emb_store *store, int *create, emb_err *err) {
   struct core *core = &store->core;
   const emb_config *c = &store->config;
@@ -256,7 +255,7 @@ int make_layout(emb_store *store, int *create, emb_err *err) {
   return EMB_OK;
 }
 
-/* The lock under which a store is made, or none and the manifest is there. */
+/* Takes the lock under which a store is made; none if the manifest exists. */
 static int lock_creation(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -286,9 +285,9 @@ static int lock_creation(emb_store *store, emb_err *err) {
   return rc;
 }
 
-/* The files of a store are made under the owner's lock: two processes would
-** write them under the same names.  *create: no other process has made them
-** meanwhile. */
+/* The files of a store are made under the owner's lock, because two processes
+** would write them under the same names.  *create: no other process has made
+** them by then. */
 int make_begin(emb_store *store, int *create, emb_err *err) {
   int rc = make_dirs(store->core.env, store->core.dir, err);
   do {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** parts.c -- what a store consists of in memory: locks, index, log, cache, and
-** access to the disk.
+** parts.c -- the parts of a store in memory: locks, index, log, cache, and disk
+** access.
 */
 #include "parts.h"
 
@@ -61,7 +61,7 @@ int parts_memory(emb_store *store, emb_err *err) {
   return EMB_OK;
 }
 
-/* Finds out how the disk can be accessed here. */
+/* Finds out which kind of disk access works here. */
 int parts_queue(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -69,7 +69,7 @@ int parts_queue(emb_store *store, emb_err *err) {
   int kind =
       store->config.io == EMB_IO_PREAD ? ENV_QUEUE_POOL : ENV_QUEUE_URING;
   int os = process_queue_take(core->process, kind, FLUSH_DEPTH, &q);
-  if (!os && q.kind != kind) { /* why is there no ring? */
+  if (!os && q.kind != kind) { /* find out why there is no ring */
     process_queue_give(core->process, &q);
     q = (struct process_queue){NULL, kind, FLUSH_DEPTH};
     os = env->queue_open(env, kind, FLUSH_DEPTH, &q.queue);

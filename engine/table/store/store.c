@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** store.c -- what a store says of itself.
+** store.c -- queries about the store itself.
 */
 #include "store.h"
 

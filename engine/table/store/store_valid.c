@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_valid.c -- is a store as store.h says?  In the variants that check
-** themselves only (base/debug.h).
+** store_valid.c -- checks a store against store.h.  Only in self-checking
+** builds (base/debug.h).
 */
 #include "engine/storage/kernel/watch.h"
 #include "store.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** txn.c -- the writes of a transaction; see txn.h for what one is.
+** txn.c -- the writes of a transaction; txn_map.h describes one.
 **
-** The rows are written one by one (txn_row.c).  A call is all or nothing: it
-** takes a savepoint of its own, unless it is a single row, which checks
-** everything before it changes anything.
+** Rows are written one by one (txn_row.c).  A call is all or nothing: it sets a
+** savepoint of its own, unless it writes a single row, which checks everything
+** before changing anything.
 */
 #include <string.h>
 
@@ -62,8 +62,8 @@ int local_begin(emb_session *s) {
   return EMB_OK;
 }
 
-/* Number and first page of the transaction, at its first write.  In a
-** temporary store, which is never recovered, all have number 1 and share
+/* Takes the transaction's number and start at its first write.  In a temporary
+** store, which is never recovered, all transactions have number 1 and share
 ** pages. */
 static void take_number(emb_session *s) {
   struct core *core = s->core;
@@ -93,7 +93,7 @@ static int txn_begin_call(emb_session *s) {
   return rc ? rc : core_failed(s->core, &s->err);
 }
 
-/* Ends a call of several rows: keeps its work, or undoes it. */
+/* Ends a call of several rows: keeps its changes, or undoes them. */
 static int end_call(emb_session *s, size_t depth, int saved, int rc) {
   if (!saved) {
     return rc;
@@ -108,7 +108,7 @@ static int end_call(emb_session *s, size_t depth, int saved, int rc) {
   return rc;
 }
 
-/* After a call that has put n rows. */
+/* Ends a call that has put n rows. */
 static void count_put(emb_session *s, size_t n) {
   if (frames_left(&s->core->frames) < core_low_water(s->core)) {
     core_wake(s->core);
@@ -116,8 +116,8 @@ static void count_put(emb_session *s, size_t n) {
   session_count(s, TALLY_PUT, n);
 }
 
-/* Prefetches the memory that a key's row will look at, so that it comes while
-** the vector is checked. */
+/* Prefetches the buckets of a key's row, so that they arrive while the vector
+** is checked. */
 static void txn_prefetch(emb_session *s, int64_t key) {
   uint64_t hash = hash_key(key);
   __builtin_prefetch(index_first_bucket(&s->core->index, hash));
@@ -126,7 +126,7 @@ static void txn_prefetch(emb_session *s, int64_t key) {
   __builtin_prefetch(index_second_bucket(s->txn->map, hash));
 }
 
-/* Reads what rows [at, at + m) will need from disk, all at once. */
+/* Reads all old values needed by rows [at, at + m) from disk together. */
 static int preload_rows(emb_session *s, const int64_t *keys, uint32_t m,
                         struct loaded *loaded) {
   struct core *core = s->core;
@@ -149,9 +149,9 @@ struct txn_batch {
   const struct row_change *change;
   const int64_t *keys;
   size_t n;
-  struct loaded *loaded; /* NULL where no old value is needed */
+  struct loaded *loaded; /* NULL if no old value is needed */
   uint8_t *found;        /* or NULL */
-  uint32_t call;         /* that gives Gets back, 0: none */
+  uint32_t call;         /* that returns leases, 0: none */
 };
 
 /* One row of a batch. */
@@ -209,7 +209,7 @@ static int change_all(emb_session *s, const struct txn_batch *b) {
   return rc;
 }
 
-/* A batch, all or nothing; its arguments were checked. */
+/* A batch, all or nothing; its arguments have been checked. */
 static int change_batch(emb_session *s, const struct row_change *change,
                         const int64_t *keys, size_t n, uint8_t *found) {
   size_t depth = s->txn->savepoint_count;

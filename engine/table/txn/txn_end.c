@@ -8,12 +8,11 @@
 **     |--emb_commit--> gone                               [the engine decides]
 **     \--emb_rollback--> gone
 **
-** A prepare completes the transaction in the log: tombstones of what it
-** deleted, ranges of what its savepoints undid, and the LAST flag on its last
-** page; then everything is flushed and synced.  Commit moves the words, in
-** memory.  A transaction that was prepared and then undone leaves an abort
-** page, because recovery takes a complete transaction that others follow for
-** committed.
+** A prepare completes the transaction in the log: tombstones of the deleted
+** keys, ranges undone by savepoints, and the LAST flag on its last page; then
+** everything is flushed and synced.  Commit moves the words, in memory.  A
+** transaction undone after a prepare leaves an abort page, because recovery
+** takes a complete transaction that others follow for committed.
 */
 #include <string.h>
 
@@ -23,7 +22,7 @@
 #include "engine/table/bound/bound.h"
 #include "txn.h"
 
-/* An item of a page of kind TOMB or VOID in the transaction's stream. */
+/* Appends an item to a TOMB or VOID page in the transaction's stream. */
 static int put_item(emb_session *s, uint32_t kind, const void *item,
                     size_t bytes) {
   struct core *core = s->core;
@@ -53,7 +52,7 @@ struct ending {
   uint64_t changed;
 };
 
-/* index_each on the map: what the transaction changed, and tombstones. */
+/* index_each on the map: counts the changed keys, and writes tombstones. */
 static void count_changed(void *arg, int64_t key, uint64_t word) {
   struct ending *e = arg;
   (void)key;
@@ -74,7 +73,7 @@ static void for_map(struct txn *txn, void (*each)(void *, int64_t, uint64_t),
   }
 }
 
-/* Writes what recovery needs beside the records, and the LAST flag. */
+/* Writes everything recovery needs besides the records, and the LAST flag. */
 static int txn_end_complete(emb_session *s, uint32_t flags) {
   struct txn *txn = s->txn;
   struct ending e = {s, EMB_OK, 0};
@@ -122,7 +121,7 @@ int local_prepare(emb_session *s, uint64_t *number) {
     return EMB_OK;
   }
   emb_check(txn_valid(s));
-  /* Of a store that was dropped nothing is to be found again. */
+  /* A dropped store's files are not found again: skip their check. */
   rc = atomic_load(&s->store->dropped) ? core_failed(s->core, &s->err)
                                        : identity_check(s->core, &s->err);
   rc = rc ? rc : txn_end_complete(s, PAGE_SYNCED);
@@ -143,7 +142,7 @@ int local_prepare(emb_session *s, uint64_t *number) {
   return rc;
 }
 
-/* Keys whose buckets are prefetched before they are settled. */
+/* Keys are prefetched this far ahead of being settled. */
 #define SETTLE_AHEAD 16
 
 struct changed {
@@ -209,8 +208,8 @@ void txn_drop(emb_session *s) {
   session_leave_exclusive(s, &store->txn.owner);
 }
 
-/* A checkpoint that is written meanwhile may have some of the words that are
-** moved here: it says then that the transaction counts (core.h). */
+/* A checkpoint written while the words are moving may contain some of the new
+** words; it then says that the transaction is committed (core.h). */
 static void settle_all(emb_session *s, int commit) {
   struct settling w = {.s = s, .commit = commit};
   struct core *core = s->core;
@@ -242,8 +241,8 @@ int local_commit(emb_session *s) {
     return rc;
   }
   struct txn *txn = s->txn;
-  /* After a prepare that is void the log has to say so, even if nothing is
-  ** left of the transaction. */
+  /* If a prepare has become void, the log must say so, even if no changes of
+  ** the transaction are left. */
   if (!txn->prepared && txn->number && !s->core->temporary &&
       (txn->was_prepared || has_changes(s))) {
     rc = core_failed(s->core, &s->err);
@@ -255,7 +254,7 @@ int local_commit(emb_session *s) {
   emb_check(txn_valid(s));
   settle_all(s, 1);
   if (!txn->prepared && txn->number) {
-    /* A checkpoint may have saved its rows, but not that they count. */
+    /* A checkpoint may have the rows, but not that they are committed. */
     (void)core_versions(s->core, 1);
   }
   count_add(&s->core->counters.commits, 1);
@@ -289,7 +288,7 @@ void local_rollback(emb_session *s) {
   watch_abort(s->core, s);
   settle_all(s, 0);
   if (s->txn->was_prepared) {
-    /* It is missed as soon as another transaction follows, not before. */
+    /* Recovery needs the page only once another transaction follows. */
     if (!EMB_SEED(SEED_ABORT_NOT_WRITTEN) &&
         txn__write_abort(s, s->txn->number)) {
       s->store->txn.abort_owed = s->txn->number;

@@ -7,13 +7,13 @@
 ** key's committed address.
 **
 ** COMMON    One lookup in the index, one in the map, one stay in the epoch: the
-**           key is found and claimed, its old value, if one is needed, is in
-**           memory, the log has a slot.
-** OUTSIDE   The epoch is left, and entered again for the record alone, where
-**           something may wait: an older entry of the map goes onto the undo
-**           stack, which may be a file; the old value is on disk.  The key
-**           stays claimed meanwhile, so that what was found still holds.
-** AGAIN     Without a slot in the log the row is begun anew after the wait.
+**           key is found and claimed, its old value, if needed, is in memory,
+**           and the log has a slot.
+** OUTSIDE   If something may wait, the epoch is left, and entered again only
+**           for the record: an older entry of the map goes onto the undo stack,
+**           which may be a file, or the old value is read from disk.  The key
+**           stays claimed throughout, so the lookup's result remains valid.
+** AGAIN     If the log has no slot, the row is retried after the wait.
 */
 #include <string.h>
 
@@ -22,37 +22,38 @@
 #include "engine/table/rows/rows.h"
 #include "txn_row.h"
 
-/* Keys that a partition of the map is made for at most: a small transaction
-** after a large one may touch all partitions, and is to take 2 MB, not 40. */
+/* Maximum number of keys for which a partition of the map is sized: a small
+** transaction after a large one may touch all partitions, and must take 2 MB,
+** not 40. */
 #define RESERVE_MAX 1024
 
-/* put_row: what follows must be done outside the epoch. */
+/* put_row: the rest must be done outside the epoch. */
 #define ROW_OUTSIDE (-16)
 
 /* A key that the transaction has claimed. */
 struct claim {
   uint64_t hash;
   struct entry *mine; /* in the map */
-  uint64_t word;      /* there */
-  uint64_t base;      /* the key's committed log address, 0 if none; as long as
-                         it is claimed it does not change */
+  uint64_t word;      /* in the map */
+  uint64_t base;      /* the key's committed log address, 0 if none; it cannot
+                         change while the key is claimed */
   uint64_t index;     /* the key's word in the index */
 };
 
-/* A map that is likely to become as large as the last one does not grow step by
-** step; within limits, for it may stay small. */
+/* Sizes the map after the last transaction's, so that it does not grow step by
+** step; within limits, because this transaction may be small. */
 static void reserve_map(emb_session *s, uint64_t hash) {
   struct index *map = s->txn->map;
   struct index_part *part = index_part_of(map, hash);
   uint64_t keys = s->store->txn.keys / index_parts(map);
   if (keys && !atomic_load_explicit(&part->table, memory_order_relaxed)) {
-    /* Without memory the insert says so. */
+    /* If memory runs out, the insert reports it. */
     index_reserve(map, (uint32_t)(part - map->parts),
                   keys < RESERVE_MAX ? keys : RESERVE_MAX);
   }
 }
 
-/* Where the session sees the key now: log address, or 0. */
+/* The address at which the session sees the key now, or 0. */
 static uint64_t visible_address(const struct claim *c) {
   if (c->word & MAP_SAME) {
     return c->base;
@@ -65,8 +66,8 @@ static int claim_held(emb_session *s, int64_t key) {
                        (long long)key);
 }
 
-/* Sets the intent bit of a key that had none at the last look, and makes its
-** entry in the map. */
+/* Sets the intent bit of a key that did not have it when looked up, and adds
+** the key to the map. */
 static int intend_key(emb_session *s, int64_t key, struct entry *entry,
                       struct claim *c) {
   if (!entry || (c->index & WORD_LATCH) ||
@@ -92,8 +93,8 @@ static int intend_key(emb_session *s, int64_t key, struct entry *entry,
   return EMB_OK;
 }
 
-/* Claims a key, unless it is not as it is to be; *done: it is, and is claimed.
-** Inside an epoch. */
+/* Claims a key that is present or absent as `which` requires; *done: it is, and
+** is claimed.  Inside an epoch. */
 static int claim_key(emb_session *s, int64_t key, enum txn_which which,
                      struct claim *c, int *done) {
   int absent = which == PUT_ABSENT, rc = EMB_OK;
@@ -104,17 +105,17 @@ static int claim_key(emb_session *s, int64_t key, enum txn_which which,
   if (!c->mine) {
     int there = entry && word_address(c->index) != 0;
     if (which != PUT_ANY && there == absent) {
-      return EMB_OK; /* and is not claimed */
+      return EMB_OK; /* the key is not claimed */
     }
     rc = held ? claim_held(s, key) : intend_key(s, key, entry, c);
   }
   if (rc) {
     return rc;
   }
-  /* A cached record's slot may be another's by now. */
+  /* A cached record's slot may belong to another key by now. */
   c->base = c->index & WORD_CACHED ? key_find_address(s->core, key, c->hash)
                                    : word_address(c->index);
-  /* Until the claim another session may have added or deleted it. */
+  /* Another session may have added or deleted it before the claim. */
   *done = which == PUT_ANY || (visible_address(c) == 0) == absent;
   return EMB_OK;
 }
@@ -125,8 +126,8 @@ static void *old_copy(emb_session *s) {
   return s->scratch + s->core->layout.rec_bytes;
 }
 
-/* The value of a claimed key as the session sees it; NULL: it is on disk.
-** Inside an epoch. */
+/* The value of a claimed key as the session sees it; NULL: the value is on
+** disk.  Inside an epoch. */
 static const void *value_in_memory(emb_session *s, const struct txn_row *row,
                                    struct claim *c) {
   struct core *core = s->core;
@@ -144,7 +145,7 @@ static const void *value_in_memory(emb_session *s, const struct txn_row *row,
                  &version)) {
       return old_copy(s);
     }
-    /* The record is cached, and its slot another's by now. */
+    /* The record is cached, and its slot now belongs to another key. */
     index_find(&core->index, row->key, c->hash, &c->index);
   }
 }
@@ -157,7 +158,7 @@ static int keep_one(emb_session *s, void *arg, uint32_t row, int64_t key,
   return EMB_OK;
 }
 
-/* The same outside the epoch, from wherever it is. */
+/* As value_in_memory, but outside the epoch, and from disk if necessary. */
 static int load_value(emb_session *s, const struct txn_row *row,
                       struct claim *c, const void **value) {
   for (;;) {
@@ -185,13 +186,13 @@ int txn__needs_old(const emb_session *s, const struct row_change *change) {
          value_is_wide(&s->core->layout);
 }
 
-/* Does the change look at the value that the claimed key has? */
+/* Does the change read the claimed key's present value? */
 static int reads_old_value(const struct txn_row *row, const struct claim *c) {
   return visible_address(c) && row->change->kind != CHANGE_COPY;
 }
 
-/* Makes the new value from the old one, in s->scratch.  row->done = 0: the key
-** is not there, and the change does not add it. */
+/* Computes the new value from the old one, in s->scratch.  row->done = 0: the
+** key is absent, and the change does not add it. */
 static int make_value(emb_session *s, struct txn_row *row,
                       const struct claim *c, const void *old) {
   row->found = visible_address(c) != 0;
@@ -211,7 +212,7 @@ static int make_value(emb_session *s, struct txn_row *row,
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* Writes the value of a key that is claimed.  Inside an epoch. */
+/* Writes the value of a claimed key.  Inside an epoch. */
 static int write_record(emb_session *s, int64_t key, const void *value,
                         const struct claim *c) {
   struct core *core = s->core;
@@ -234,7 +235,7 @@ static int write_record(emb_session *s, int64_t key, const void *value,
     return rc;
   }
   if (layout_begins_extent(&core->layout, address)) {
-    core_wake(core); /* memory for the next ones */
+    core_wake(core); /* to prepare memory for the next extents */
   }
   rec_fill(log_rec(&core->log, address), key, value, core->layout.value_bytes,
            version);
@@ -247,8 +248,8 @@ static int write_record(emb_session *s, int64_t key, const void *value,
   return EMB_OK;
 }
 
-/* Claims the key and writes its row; ROW_OUTSIDE: it is claimed, and
-** put_outside goes on.  Inside an epoch. */
+/* Claims the key and writes its row.  ROW_OUTSIDE: the key is claimed, and
+** put_outside must finish the row.  Inside an epoch. */
 static int put_here(emb_session *s, struct txn_row *row, struct claim *c) {
   const void *value = s->scratch, *old = NULL;
   int rc = claim_key(s, row->key, row->which, c, &row->done);
@@ -269,9 +270,9 @@ static int put_here(emb_session *s, struct txn_row *row, struct claim *c) {
   return rc || !row->done ? rc : write_record(s, row->key, value, c);
 }
 
-/* A claimed key whose row needs what may wait.  The undo stack comes before the
-** slot is filled: a record in the log that is not in the map would come back at
-** recovery. */
+/* Finishes a claimed key's row when that may wait.  The undo stack comes before
+** the slot is filled: recovery would restore a record that is in the log but
+** not in the map. */
 static int put_outside(emb_session *s, struct txn_row *row, struct claim *c) {
   const void *value = s->scratch, *old = NULL;
   int rc = txn__remember(s, row->key, c->word);

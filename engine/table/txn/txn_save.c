@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** txn_save.c -- savepoints: set, undone, released.  See txn.h.
+** txn_save.c -- savepoints: set, undone, released.  See txn_map.h.
 */
 #include "engine/table/bound/bound.h"
 #include "txn.h"
@@ -16,8 +16,9 @@ int txn__is_fresh(const struct txn *txn, uint64_t word) {
          is_later(&txn->savepoints[txn->savepoint_count - 1], word);
 }
 
-/* Room for one more range.  Each savepoint reserves that, and undoing to it or
-** to an older one takes no more than that: their ranges meet. */
+/* Room for one more range.  Each savepoint reserves one, and undoing to it or
+** to an older savepoint needs no more than that, because adjacent ranges are
+** merged. */
 static int reserve_void(emb_session *s) {
   struct txn *txn = s->txn;
   struct env *env = s->core->env;
@@ -71,12 +72,12 @@ int txn__remember(emb_session *s, int64_t key, uint64_t word) {
   return spill_push(&txn->undo, &undo, &s->err);
 }
 
-/* Records between the savepoint and now do not count at recovery. */
+/* Notes the records from `from` to now as void: recovery skips them. */
 static int note_void(emb_session *s, uint64_t from) {
   struct txn *txn = s->txn;
   uint64_t to = log_position(&s->core->log, LOG_TXN);
   while (txn->void_count && txn->voids[txn->void_count - 1].to >= from) {
-    /* It reaches into the older range: one range is enough. */
+    /* Adjoins the older range: merge the two. */
     txn->void_count--;
     if (txn->voids[txn->void_count].from < from) {
       from = txn->voids[txn->void_count].from;
@@ -95,7 +96,7 @@ struct above {
   const struct savepoint *save;
 };
 
-/* index_each on the map: takes away what was done after the savepoint. */
+/* index_each on the map: removes the changes made after the savepoint. */
 static void txn_save_forget(void *arg, int64_t key, uint64_t word) {
   struct above *a = arg;
   if (!(word & MAP_SAME) && is_later(a->save, word)) {
@@ -111,7 +112,7 @@ static int undo_to(emb_session *s, struct savepoint save) {
   struct txn *txn = s->txn;
   int rc = note_void(s, save.position);
   if (rc) {
-    txn->broken = 1; /* the caller's other state may be undone already */
+    txn->broken = 1; /* the caller may have undone its other state already */
     return rc;
   }
   watch_abort(s->core, s);
@@ -129,8 +130,8 @@ static int undo_to(emb_session *s, struct savepoint save) {
     }
     struct entry *entry =
         index_find(txn->map, undo.key, hash_key(undo.key), &word);
-    /* What was replaced under a savepoint that is released by now may itself
-    ** be younger than the savepoint. */
+    /* An entry replaced under a savepoint that has since been released may
+    ** itself be younger than this savepoint. */
     if (entry && !is_later(&save, undo.word) &&
         !EMB_SEED(SEED_SAVEPOINT_NOT_RESTORED)) {
       atomic_store_explicit(&entry->word, undo.word, memory_order_release);
@@ -201,8 +202,8 @@ int local_rollback_to(emb_session *s, int number) {
   struct txn *txn = s->txn;
   size_t at = find_savepoint(txn, number);
   if (at < txn->savepoint_count) {
-    /* The one asked for, or, when SQLite opened it before the first write of
-    ** the transaction, the oldest that is younger: everything lies above. */
+    /* The one asked for.  If SQLite opened it before the transaction's first
+    ** write, the oldest younger one: all changes are above it. */
     int exact = txn->savepoints[at].number == number;
     if (exact || at > 0) {
       rc = txn__undo_to(s, at);
@@ -212,7 +213,7 @@ int local_rollback_to(emb_session *s, int number) {
       return rc;
     }
   } else if (at > 0) {
-    return EMB_OK; /* nothing was written since it was opened */
+    return EMB_OK; /* nothing written since it was opened */
   }
   struct savepoint start = {number, 0, 0, 0, 0};
   rc = undo_to(s, start);

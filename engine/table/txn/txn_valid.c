@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** txn_valid.c -- is the open transaction as txn.h says?  In the variants that
-** check themselves only (base/debug.h).
+** txn_valid.c -- checks the open transaction against txn_map.h.  Only in
+** self-checking builds (base/debug.h).
 */
 #include "txn.h"
 
 #if EMB_DEBUG > 0
 
-/* T1, T2: what the store's index says of a key in the map. */
+/* T1, T2: checks a key of the map against the store's index. */
 static void check_key(void *arg, int64_t key, uint64_t mine) {
   emb_session *s = arg;
   struct core *core = s->core;
@@ -27,7 +27,7 @@ static void check_key(void *arg, int64_t key, uint64_t mine) {
   epoch_leave(s->slot);
 }
 
-/* Each savepoint lies above the one before it. */
+/* Each savepoint is above the one before it. */
 static void check_savepoints(const struct txn *txn) {
   for (size_t i = 0; i < txn->savepoint_count; i++) {
     const struct savepoint *save = &txn->savepoints[i];
