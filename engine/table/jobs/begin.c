@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** begin.c -- the first line of every call that writes: waits for the session's
-** background writes, and makes the process the owner of the store.
+** background writes and, for maintenance, makes the process the owner.
 */
 #include "job.h"
 #include "begin.h"

@@ -82,7 +82,8 @@ static void unlink_job(struct jobs *jobs, struct job *job) {
   }
 }
 
-/* Must this write job wait for an older one of its session (J2)? */
+/* Must this write job wait for an older one of its session, or for a running
+** slice of its own (J2)? */
 static int must_wait(const struct jobs *jobs, const struct job *job) {
   for (const struct job *j = jobs->first; j && j != job; j = j->next) {
     if (j->kind == JOB_WRITE && j->session == job->session) {
