@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** block.c -- the forms of block.h: block_rules.h with registers of each width.
+** block.c -- the forms of block.h: block_rules.h for each register width.
 */
 #include "block.h"
 
@@ -9,10 +9,11 @@
 #include <math.h>
 #include <string.h>
 
-/* 1.5 * 2^23: a float near it has whole numbers in its lowest bits. */
+/* 1.5 * 2^23: in a float near this value, the lowest bits are an integer. */
 #define EXP_ROUND 12582912.0f
 
-/* The squared distances of row i to columns from..end, by differences. */
+/* Computes the squared distances of row i to columns from..end again, by
+** differences. */
 static void choose_block_mend(struct choose_block *b, size_t i, size_t from,
                               size_t end) {
   const float *row = b->rows + i * b->dim;
@@ -28,7 +29,7 @@ static void choose_block_mend(struct choose_block *b, size_t i, size_t from,
   }
 }
 
-/* ---- scalar ------------------------------------------------------------- */
+/* ---- scalar -------------------------------------------------------------- */
 
 static float block_power_scalar(float p, float t) {
   return ldexpf(p, (int)(t - EXP_ROUND));
@@ -61,7 +62,7 @@ static float block_power_scalar(float p, float t) {
 #define WIDE_SUM(x) (x)
 #include "block_rules.h"
 
-/* ---- wide --------------------------------------------------------------- */
+/* ---- wide ---------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -155,7 +156,7 @@ static const struct choose_ops *const block_forms[] = {&choose_ops_scalar,
 #endif
 };
 
-/* These need no more of a processor than those of vec/ with the same name. */
+/* A form needs no CPU features beyond those of vec/'s form of the same name. */
 static int block_widest(void) {
   int i = (int)(sizeof block_forms / sizeof *block_forms) - 1;
   while (i > 0 && strcmp(block_forms[i]->name, vec_best()->name)) {

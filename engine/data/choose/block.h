@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** block.h -- what the methods compute of many pairs of vectors: a block of
-** pairs at a time, and one vector against all rows.
+** block.h -- the kernels of the methods: a block of pairs of vectors at a time,
+** and one vector against all rows.
 **
-** BLOCK     The products of `n` rows with `columns` others, as vec/distance.h
-**           makes them: tile[i * width + c], where width is columns rounded up.
-**           They become squared distances in their place, and sums of those.
-**           Blocks of BLOCK_ROWS by at most BLOCK_COLUMNS stay in the cache, so
-**           that no matrix of all pairs is ever there.
-** EXACT     A squared distance that is made of a product, |x|^2 + |y|^2 - 2xy,
-**           has lost its digits when the two are near to each other: those that
-**           are small against |x|^2 + |y|^2 are computed once more, by
-**           differences.  Sums over rows are float32 within a block and double
-**           beyond it.  What decides between two that are as good is computed
-**           by `dot` and `l2`, in double.
-** FORMS     As vec/vec.h: scalar, the reference, AVX2 and AVX-512.
+** BLOCK     The products of `n` rows with `columns` others, as computed by
+**           vec/distance.h: tile[i * width + c], where width is columns rounded
+**           up.  They are turned into squared distances in place, and into sums
+**           of these.  Blocks of BLOCK_ROWS by at most BLOCK_COLUMNS stay in
+**           the cache, so a matrix of all pairs never exists.
+** EXACT     A squared distance computed from a product, |x|^2 + |y|^2 - 2xy,
+**           loses its digits when the two vectors are close: distances that are
+**           small against |x|^2 + |y|^2 are computed again, by differences.
+**           Sums over rows are float32 within a block and double beyond it.
+**           Ties between candidates are decided by `dot` and `l2`, in double.
+** FORMS     As in vec/vec.h: scalar, the reference; AVX2; and AVX-512.
 */
 #ifndef EMB_CHOOSE_BLOCK_H
 #define EMB_CHOOSE_BLOCK_H
@@ -30,8 +29,8 @@ struct choose_block {
   uint32_t dim;
   const float *rows, *others;           /* n and `columns` vectors */
   const float *squares, *other_squares; /* their squared lengths */
-  float pad;          /* the squared distance of what is beyond `columns` */
-  const float *worth; /* of each row: what it has so far */
+  float pad;          /* the squared distance of columns beyond `columns` */
+  const float *worth; /* of each row: its value so far */
 };
 
 struct choose_ops {
@@ -55,8 +54,8 @@ struct choose_ops {
              const double *query);
 };
 
-/* Form i that this processor can run, 0 the scalar one, each wider than the one
-** before; NULL at the end. */
+/* Form i of those this processor can run; 0 is scalar, and each is wider than
+** the one before.  NULL at the end. */
 const struct choose_ops *choose__form(int i);
 /* The widest of them. */
 const struct choose_ops *choose__best(void);

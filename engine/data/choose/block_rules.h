@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** block_rules.h -- block.h in registers of some width, once for all widths.
+** block_rules.h -- the kernels of block.h, once for all register widths.
 **
 ** Included by block.c for each form, with
 **   FORM(name)  name of a function in this form; NAME, the form's
@@ -14,8 +14,8 @@
 **   SUM(x), WIDE_SUM(x)   of all elements, as double
 */
 
-/* A squared distance below this share of |x|^2 + |y|^2 has lost too many
-** digits: an eighth of the twenty-four, and those of the products. */
+/* A squared distance below this fraction of |x|^2 + |y|^2 has lost too many
+** digits: an eighth of the twenty-four, and those lost in the products. */
 #define SMALL 0.01f
 
 TARGET static void FORM(block_squared)(struct choose_block *b) {
@@ -53,7 +53,7 @@ TARGET static void FORM(block_gain)(double *to, const struct choose_block *b) {
   }
 }
 
-/* Few distances are less than what a row has, once there are some chosen: the
+/* Once some rows are chosen, few distances are below a row's worth: the square
 ** root is taken only where one is. */
 TARGET static void FORM(block_nearer)(double *to,
                                       const struct choose_block *b) {
@@ -95,9 +95,9 @@ TARGET static void FORM(block_far)(double *to, double *row,
   }
 }
 
-/* exp(x) = 2^n * exp(r), where n is the whole number next to x / ln 2 and r the
-** rest, of which ln 2 is taken away in two parts; exp(r) by Taylor's series, to
-** 2^-25.  What is less than 2^-126 is nothing. */
+/* exp(x) = 2^n * exp(r), where n is the integer nearest to x / ln 2, and r the
+** remainder, with n ln 2 subtracted in two parts; exp(r) is Taylor's series, to
+** 2^-25.  Values below 2^-126 count as nothing. */
 TARGET static double FORM(block_kernel)(const struct choose_block *b,
                                         double gamma) {
   const VEC factor = SET((float)-gamma), least = SET(-87.0f);

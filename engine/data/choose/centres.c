@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** centres.c -- k-center: rows such that none of all is far from a chosen one.
+** centres.c -- k-center: chooses rows so that no row is far from a chosen one.
 **
 ** Gonzalez, "Clustering to minimize the maximum intercluster distance" (1985):
-** the row that is farthest from all chosen ones is chosen next; the greatest
-** distance that is left is at most twice the least possible.  As a coreset:
-** Sener, Savarese (2018).  The first row is the one with the least
-** emb_random(seed, key).
+** the row farthest from all chosen rows is chosen next; the greatest remaining
+** distance is at most twice the least possible.  As a coreset: Sener, Savarese
+** (2018).  The first row is the one with the least emb_random(seed, key).
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"

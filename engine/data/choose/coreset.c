@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** coreset.c -- emb_coreset: some rows that stand for all; see emb_data.h.
+** coreset.c -- emb_coreset: rows that represent all others; see emb_data.h.
 **
-** MEMORY    Beside the caller's vectors: 25 bytes a row, what the method needs
-**           (facility.c: vectors of its own), blocks of products.  Never a
-**           matrix of all pairs.
-** ORDER     Of rows that are as good the first is chosen, whatever the width of
-**           registers: the last word has a comparison in double.
+** MEMORY    In addition to the caller's vectors: 25 bytes a row, the memory of
+**           the method (facility.c: vectors of its own), blocks of products.
+**           Never a matrix of all pairs.
+** ORDER     Among equally good rows the first is chosen, whatever the register
+**           width: the final comparison is in double.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"

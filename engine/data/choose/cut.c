@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** cut.c -- graph cut and log determinant: rows that are unlike each other.
+** cut.c -- graph cut and log determinant: choose rows unlike each other.
 **
 ** LIKENESS  s(a, b) = (1 + cosine) / 2 for both, as in facility.c.
 ** CUT       gain(j) = lambda * sum over all i of s(i, j)
 **                     - 2 * sum over the chosen i of s(i, j)
-** DETERMINANT  gain(j) = log det(S + ridge) with j less that without, where S
-**           is the matrix of the chosen rows' likenesses.  s is the product of
-**           vectors of dim + 1 elements (the row, of length sqrt(1/2), and
-**           sqrt(1/2)), so the gain is log(ridge + variance(j)), the variance
-**           of a Gaussian process with a linear kernel and noise `ridge`, that
-**           has been measured at the chosen rows (Rasmussen, Williams, 2006,
-**           2.1.2).  So what is kept is a covariance of dim + 1 by dim + 1, and
-**           a number for each row; no matrix of all chosen ones.  Modyn's code
-**           chooses the row with the greatest s S^-1 s, which is the least new.
+** DETERMINANT  gain(j) = log det(S + ridge) with j minus the same without j,
+**           where S is the matrix of the chosen rows' likenesses.  s is the
+**           product of vectors of dim + 1 elements (the row, scaled to length
+**           sqrt(1/2), and sqrt(1/2)), so the gain is log(ridge + variance(j)),
+**           the variance of a Gaussian process with a linear kernel and noise
+**           `ridge`, measured at the chosen rows (Rasmussen, Williams, 2006,
+**           2.1.2).  The state is therefore a covariance of dim + 1 by dim + 1,
+**           and a number for each row; no matrix of all chosen rows.  Modyn's
+**           code chooses the row with the greatest s S^-1 s, the least new one.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"
@@ -23,8 +23,7 @@
 
 #define ROOT_HALF 0.70710678118654752440
 
-/* ---- graph cut
- * ------------------------------------------------------------------ */
+/* ---- graph cut ----------------------------------------------------------- */
 
 static double cut_cosine(double product, double a, double b) {
   return a * b > 0 ? product / (a * b) : 0;
@@ -41,7 +40,7 @@ static int cut_update(struct choose *c, void *method, size_t row) {
   return EMB_OK;
 }
 
-/* The vector's lengths, for env_posix.release. */
+/* The vectors' lengths.  Free with env_posix.release. */
 static double *cut_lengths(struct choose *c) {
   double *lengths = choose__lengths(c);
   for (size_t i = 0; lengths && i < c->points->n; i++) {
@@ -73,17 +72,17 @@ int choose__cut(struct choose *c) {
   return rc;
 }
 
-/* ---- log determinant
- * --------------------------------------------------------------- */
+/* ---- log determinant ----------------------------------------------------- */
 
 struct determinant {
   double *lengths;
   double *covariance; /* size by size */
-  double *row, *move; /* size: a row as above, and the covariance times it */
+  double *row, *move; /* size: a row as above; the covariance times the row */
   size_t size;        /* dim + 1 */
 };
 
-/* Measures at a row: covariance -= move * move, each variance by its part. */
+/* Adds a measurement at a row: covariance -= move * move'; each variance falls
+** by its part. */
 static int determinant_update(struct choose *c, void *method, size_t row) {
   struct determinant *d = method;
   const emb_points *points = c->points;

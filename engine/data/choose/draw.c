@@ -2,10 +2,10 @@
 **
 ** draw.c -- the candidates of a round of stochastic greedy.
 **
-** Mirzasoleiman et al., "Lazier than lazy greedy" (2015): of n rows, k of which
-** are to be chosen, a round looks at round(n / k * ln(1 / epsilon)), one at
-** least.  Here these are the ones with the least emb_random(seed, key, round),
-** of the same number those of the least keys, so that anyone can say which.
+** Mirzasoleiman et al., "Lazier than lazy greedy" (2015): to choose k of n
+** rows, a round considers round(n / k * ln(1 / epsilon)) rows, at least one.
+** Here these are the rows with the least emb_random(seed, key, round) of SQL,
+** so that anyone can reproduce the draw.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"
@@ -36,8 +36,8 @@ void choose__draw_close(struct choose_draw *draw) {
   env_posix.release(&env_posix, draw->numbers);
 }
 
-/* The number below which `want` of the others are; Hoare's selection in the
-** form of Wirth, "Algorithms + data structures = programs" (1976). */
+/* The number that `want` of the others are below; Hoare's selection in the form
+** of Wirth, "Algorithms + data structures = programs" (1976). */
 static double draw_limit(double *numbers, size_t n, size_t want) {
   ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, at = (ptrdiff_t)want;
   while (low < high) {
@@ -78,7 +78,7 @@ size_t choose__draw(struct choose *c, struct choose_draw *draw) {
     return n;
   }
   double limit = draw_limit(draw->numbers, left, draw->n);
-  /* Where numbers are the same, which is rare beyond belief, it is one less. */
+  /* If numbers are equal, which is extremely rare, fewer rows are drawn. */
   for (size_t i = 0; i < c->points->n; i++) {
     if (!c->taken[i] && emb_random(seed, round, draw->words[i]) < limit) {
       draw->rows[n++] = (uint32_t)i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** drift.c -- how far two samples of numbers are from being of one distribution:
+** drift.c -- how far two samples of numbers are from having one distribution:
 ** Kolmogorov-Smirnov, Cramer-von Mises, Hellinger; see emb_data.h.
 */
 #include "engine/emb.h"
@@ -14,8 +14,8 @@ static int drift_compare(const void *a, const void *b) {
   return (*x > *y) - (*x < *y);
 }
 
-/* Both sorted; then, for each of their different numbers in ascending order,
-** how many of each are not greater. */
+/* A walk over both sorted samples: for each distinct number in ascending order,
+** how many numbers of each sample are not greater. */
 struct drift_walk {
   const double *x, *y;
   size_t n, m, i, j;
@@ -54,7 +54,7 @@ double emb_drift_ks(double *x, size_t n, double *y, size_t m) {
 }
 
 /* Anderson, "On the distribution of the two-sample Cramer-von Mises criterion"
-** (1962), equation 9, with ranks in the middle where numbers are the same. */
+** (1962), equation 9, with mid-ranks for equal numbers. */
 double emb_drift_cvm(double *x, size_t n, double *y, size_t m) {
   struct drift_walk w = drift_start(x, n, y, m);
   double a = (double)n, b = (double)m, sum = 0;
@@ -72,14 +72,14 @@ double emb_drift_cvm(double *x, size_t n, double *y, size_t m) {
   return sum / (a * b * (a + b)) - (4 * a * b - 1) / (6 * (a + b));
 }
 
-/* Equal parts of the numbers from least to most. */
+/* Equal bins from least to most. */
 struct drift_parts {
   double least, most;
   size_t n;
 };
 
-/* Where x is: in part i if it is not less than edge i and less than the next,
-** the last one's end included; rounding may have put it beside. */
+/* The bin of x: bin i if x is at least edge i and less than the next edge; the
+** last bin includes its end.  Corrects a neighbouring bin found by rounding. */
 static size_t drift_part(const struct drift_parts *parts, double x) {
   double step = (parts->most - parts->least) / (double)parts->n;
   double last = (double)parts->n - 1;
@@ -90,8 +90,8 @@ static size_t drift_part(const struct drift_parts *parts, double x) {
   return i + (i + 1 < parts->n && x >= parts->least + (double)(i + 1) * step);
 }
 
-/* How many of the n sorted numbers from *at on are in `part`, whose number is
-** not more than theirs. */
+/* Counts the n sorted numbers from *at on that are in bin `part`; none may be
+** in a lower bin. */
 static double drift_in(const struct drift_parts *parts, size_t part,
                        const double *x, size_t n, size_t *at) {
   size_t first = *at;
@@ -112,7 +112,7 @@ double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
   if (!(of.least < of.most)) {
     return 0;
   }
-  for (size_t k = 0; k < n; k++) { /* halves, whose difference always fits */
+  for (size_t k = 0; k < n; k++) { /* a difference of halves cannot overflow */
     x[k] /= 2;
   }
   for (size_t k = 0; k < m; k++) {

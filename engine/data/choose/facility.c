@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** facility.c -- facility location: the rows such that each of all rows has one
-** chosen that is like it.
+** facility.c -- facility location: chooses rows so that every row has a chosen
+** row similar to it.
 **
-** VALUE     The sum over all rows of the likeness to the chosen row that is
-**           most like it, 0 without one.  A candidate's gain is the sum of
-**           max(0, likeness - what the row has).
+** VALUE     The sum over all rows of the likeness to the most similar chosen
+**           row, 0 if none is chosen.  A candidate's gain is the sum of
+**           max(0, likeness - the row's present value).
 ** LIKENESS  submodular(facility_location): (1 + cosine) / 2, where a vector
-**           of zeros has cosine 0 to all; as DeepCore (Guo, Zhao, Bai, 2022)
-**           and Modyn.  craig: W - Euclidean distance, with a W that no
-**           distance exceeds, of Mirzasoleiman, Bilmes, Leskovec,
-**           "Coresets for data-efficient training of machine learning models"
-**           (2020).  W matters to the first gain only; it is twice the
-**           greatest distance from the mean, plus 0.001.
-** WEIGHT    craig: 1 + the number of rows whose nearest chosen one it is, of
-**           several as near the first row.
-** TIME      The first gains are closed for cosines; for distances all pairs
-**           are computed, each once.  Then a batch of candidates is a product
-**           of matrices with all rows.
-** MEMORY    For each row a vector and 32 bytes.
+**           of zeros has cosine 0 to all others; as in DeepCore (Guo, Zhao,
+**           Bai, 2022) and Modyn.  craig: W - Euclidean distance, with a W that
+**           no distance exceeds, by Mirzasoleiman, Bilmes, Leskovec, "Coresets
+**           for data-efficient training of machine learning models" (2020).  W
+**           affects the first gain only; it is twice the greatest distance
+**           from the mean, plus 0.001.
+** WEIGHT    craig: 1 + the number of rows whose nearest chosen row it is; the
+**           first chosen row in a tie.
+** TIME      The first gains have a closed form for cosines; for distances all
+**           pairs are computed, each once.  After that, a batch of candidates
+**           is one matrix product with all rows.
+** MEMORY    For each row, a vector and 32 bytes.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"
@@ -34,17 +34,16 @@ struct facility {
   float *batch, *batch_squares; /* candidates */
   double *sums;                 /* BLOCK_COLUMNS */
   double *lengths;              /* of the vectors; cosine */
-  float *worth;      /* of each row, in units of pairs: distance to */
-  double *has;       /* the nearest; or cosine, likeness. */
-  uint32_t *nearest; /* a row */
+  float *worth;      /* of each row, in units of pairs: distance to the */
+  double *has;       /* nearest chosen row; or its cosine and likeness */
+  uint32_t *nearest; /* of each row: the chosen row it is nearest to */
 };
 
 static size_t facility_least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* ---- candidates in float32
- * --------------------------------------------------- */
+/* ---- candidates in float32 ----------------------------------------------- */
 
-/* Adds the parts of n columns to f->sums. */
+/* Computes the sums of n columns in f->sums. */
 static void facility_sums(struct choose *c, struct facility *f, size_t n,
                           const float *others, const float *squares) {
   memset(f->sums, 0, BLOCK_COLUMNS * sizeof *f->sums);
@@ -78,8 +77,8 @@ static int facility_gains(struct choose *c, void *method, const uint32_t *rows,
   return EMB_OK;
 }
 
-/* The sums of the distances to all rows, in c->column.  A block above the
-** diagonal is also the one below it. */
+/* Sums up the distances to all rows in c->column.  A block off the diagonal
+** also counts for its mirror image. */
 static int facility_far(struct choose *c, struct facility *f) {
   struct choose_pairs *pairs = &f->pairs;
   size_t n = c->points->n;
@@ -125,10 +124,9 @@ static int facility_start(struct choose *c, void *method) {
   return EMB_OK;
 }
 
-/* ---- one row, in double
- * -------------------------------------------------------- */
+/* ---- one row, in double -------------------------------------------------- */
 
-/* Its distances, or likenesses, in c->column. */
+/* Puts the row's distances, or likenesses, into c->column. */
 static void facility_column(struct choose *c, const struct facility *f,
                             size_t row) {
   const emb_points *points = c->points;
@@ -176,8 +174,7 @@ static int facility_chose(struct choose *c, void *method, size_t row) {
   return EMB_OK;
 }
 
-/* ---- all
- * ------------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------- */
 
 static int facility_open(struct choose *c, struct facility *f) {
   const emb_points *points = c->points;
@@ -211,7 +208,7 @@ static int facility_open(struct choose *c, struct facility *f) {
   return EMB_OK;
 }
 
-/* Of craig: how many rows each stands for, and itself. */
+/* The weights of craig: 1 + the number of rows each chosen row represents. */
 static void facility_weigh(struct choose *c, const struct facility *f) {
   memset(c->column, 0, c->points->n * sizeof *c->column);
   for (size_t i = 0; i < c->points->n; i++) {

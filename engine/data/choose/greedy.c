@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT
 **
-** greedy.c -- choosing the row of the greatest gain, again and again.
+** greedy.c -- repeatedly chooses the row with the greatest gain.
 **
 ** LAZY      Minoux, "Accelerated greedy algorithms for maximizing submodular
-**           set functions" (1978): a gain never grows, so that one of an
-**           earlier round is a bound.  Those with the greatest are computed
-**           anew, a batch at a time, until none is above the best gain.  Naive
-**           greedy computes all of them in each round, and chooses the same.
-** TIES      Gains in float32 are off by a little.  All within twice that of the
-**           best are compared in double, and of the same the first row is
-**           chosen.  Rows that are copies of each other have the same gain:
-**           only the first of them is computed.
+**           set functions" (1978): a gain never grows, so a gain of an earlier
+**           round is a bound.  Rows with the greatest bounds are recomputed, a
+**           batch at a time, until no bound is above the best gain.  Naive
+**           greedy computes all gains in each round, and chooses the same rows.
+** TIES      Gains in float32 have a small error.  All gains within twice that
+**           error of the best are compared in double, and among equal ones the
+**           first row is chosen.  Rows that are copies of each other have equal
+**           gains: only the first of them is computed.
 */
 #include "choose.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- gains that are exact --------------------------------------------------
- */
+/* ---- gains that are exact ------------------------------------------------ */
 
-/* The row with the greatest gain among n; rows NULL: among all. */
+/* The row with the greatest gain among n rows; rows NULL: among all rows. */
 static size_t greedy_best(const struct choose *c, const uint32_t *rows,
                           size_t n) {
   size_t best = SIZE_MAX;
@@ -51,19 +50,18 @@ int choose__greedy_exact(struct choose *c, choose_update *update,
   return rc;
 }
 
-/* ---- gains that are bounds
- * --------------------------------------------------- */
+/* ---- gains that are bounds ----------------------------------------------- */
 
 struct greedy {
   struct choose *c;
   struct choose_bounded *bounded;
   struct choose_draw draw;
-  uint32_t *fresh; /* of each row: the round whose gain it has, + 1 */
+  uint32_t *fresh; /* of each row: the round its gain is from, + 1 */
   uint32_t *batch;
   double best; /* of this round */
 };
 
-/* How far a gain may be off, in a round whose best gain this is. */
+/* Error bound of a gain, in a round with this best gain. */
 static double greedy_slack(const struct greedy *g, double gain) {
   return 1e-4 * fabs(gain) +
          g->bounded->scale * 0x1p-20 * sqrt((double)g->c->points->n);
@@ -87,7 +85,7 @@ static int greedy_compute(struct greedy *g, size_t n) {
   return rc;
 }
 
-/* Keeps the batch a heap with the least bound on top. */
+/* Restores the heap order of the batch, with the least bound on top. */
 static void greedy_sift(const struct greedy *g, size_t n, size_t at) {
   const double *gain = g->c->gain;
   for (size_t child; (child = 2 * at + 1) < n; at = child) {
@@ -103,7 +101,7 @@ static void greedy_sift(const struct greedy *g, size_t n, size_t at) {
   }
 }
 
-/* The rows with the greatest bounds of those that can be among the best. */
+/* Fills the batch with the greatest bounds that can still be among the best. */
 static size_t greedy_promising(struct greedy *g) {
   const struct choose *c = g->c;
   size_t n = 0, most = c->how.batch;
@@ -141,7 +139,7 @@ static int greedy_lazy(struct greedy *g) {
   return rc;
 }
 
-/* All of a list, or all that there are. */
+/* Computes the gains of all rows of a list, or of all rows. */
 static int greedy_all(struct greedy *g, const uint32_t *rows, size_t n) {
   struct choose *c = g->c;
   size_t filled = 0;
@@ -164,7 +162,7 @@ static int greedy_same(const struct choose *c, size_t a, size_t b) {
                 c->points->dim * sizeof(float)) == 0;
 }
 
-/* The best of this round; *gain: in double if there were several. */
+/* Picks the best row of this round; *gain: its gain in double. */
 static int greedy_pick(struct greedy *g, size_t *picked, double *gain) {
   struct choose *c = g->c;
   double least = g->best - 2 * greedy_slack(g, g->best);

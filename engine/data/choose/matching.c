@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** matching.c -- GradMatch: rows of gradients whose weighted sum is near the
-** mean of all.
+** matching.c -- GradMatch: chooses rows of gradients whose weighted sum is near
+** the mean of all.
 **
 ** Killamsetty et al., "GRAD-MATCH" (2021), with the details of its public code:
-** orthogonal matching pursuit.  The row whose product with what is missing (the
-** residual) is greatest is chosen; then the weights x of all chosen rows A are
-** (A A' + lambda) x = A mean, and the residual is mean - A' x.  With one row
-** lambda has no part.  At the end the weights are those >= 0 that solve it with
+** orthogonal matching pursuit.  The row with the greatest product with the
+** residual is chosen; then the weights x of all chosen rows A solve
+** (A A' + lambda) x = A mean, and the residual is mean - A' x.  With one row,
+** lambda is not used.  The final weights are those >= 0 that solve this with
 ** the least squared error; a single row has weight 1.
 **
-** Bad inputs do no harm: rows that depend on others have part 0 where lambda
-** is 0.  MEMORY: 24 bytes for each pair of chosen rows.
+** Degenerate inputs do no harm: rows that depend on others get weight 0 if
+** lambda is 0.  MEMORY: 24 bytes for each pair of chosen rows.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"
@@ -27,7 +27,8 @@ struct matching {
   double *x;               /* and by its transpose */
 };
 
-/* The products of row i of those chosen with the others, and its factor. */
+/* Appends chosen row i: its products with the other chosen rows, and its row of
+** the factor. */
 static void matching_append(struct choose *c, struct matching *m, size_t i) {
   double *row = choose_triangle(m->lower, i);
   const double *wide = choose__wide(c, c->chosen[i].row);
@@ -62,7 +63,7 @@ static int matching_update(struct choose *c, void *method, size_t chosen) {
   size_t n = c->picked;
   (void)chosen;
   matching_append(c, m, n - 1);
-  if (n == 1) { /* right / (|A|^2 + lambda) is not what is wanted here */
+  if (n == 1) { /* without lambda: not right / (|A|^2 + lambda) */
     double square;
     c->ops->dot(&square, choose__row(c, c->chosen[0].row), 1, points->dim,
                 choose__wide(c, c->chosen[0].row));
@@ -81,7 +82,7 @@ static int matching_update(struct choose *c, void *method, size_t chosen) {
   return EMB_OK;
 }
 
-/* The weights of all that are chosen. */
+/* Computes the weights of all chosen rows. */
 static int matching_weigh(struct choose *c, struct matching *m) {
   size_t n = c->picked;
   uint32_t dim = c->points->dim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** method.c -- the text of a method, such as
+** method.c -- parses the text of a method, such as
 ** "submodular(graph_cut, greedy=stochastic, epsilon=0.1)".
 */
 #include "choose.h"
@@ -41,7 +41,7 @@ static const char *const method_options[] = {[OPTION_SEED] = "seed",
                                              [OPTION_LAMBDA] = "lambda",
                                              [OPTION_RIDGE] = "ridge",
                                              NULL};
-/* The options of each kind, as bits. */
+/* The options that each kind takes, as bits. */
 static const unsigned method_takes[] = {
     [CHOOSE_CENTRES] = 1u << OPTION_SEED,
     [CHOOSE_CRAIG] = 1u << OPTION_SEED | 1u << OPTION_GREEDY |
@@ -51,7 +51,7 @@ static const unsigned method_takes[] = {
                           1u << OPTION_BATCH | 1u << OPTION_EPSILON |
                           1u << OPTION_LAMBDA | 1u << OPTION_RIDGE};
 
-/* Letters, digits, _ and, in a kind, -. */
+/* Length of a word: letters, digits, _ and, in a kind, -. */
 static size_t method_word(const char *at) {
   size_t n = 0;
   while (text_is_name(at[n]) || at[n] == '-') {
@@ -60,7 +60,7 @@ static size_t method_word(const char *at) {
   return n;
 }
 
-/* Moves over a word that is one of the names, its number in *which. */
+/* Skips a word that is one of the names; *which: its index. */
 static int method_find(const char **at, const char *const *names,
                        const char *what, int *which, emb_err *err) {
   size_t n = method_word(*at);
@@ -77,7 +77,7 @@ static int method_find(const char **at, const char *const *names,
                  near_text(&near));
 }
 
-/* A number that an option says, with its limits. */
+/* Parses the number of an option, within its limits. */
 static int method_number(const char **at, const char *name, double least,
                          double most, double *to, emb_err *err) {
   size_t n = text_double(*at, to);
@@ -109,7 +109,7 @@ static int method_batch(const char **at, uint64_t *batch, emb_err *err) {
   return EMB_OK;
 }
 
-/* One name=value. */
+/* Parses one name=value. */
 static int method_option(const char **at, struct choose_method *how,
                          unsigned *seen, emb_err *err) {
   int option, rc = method_find(at, method_options, "option", &option, err);

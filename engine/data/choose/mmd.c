@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** mmd.c -- emb_drift_mmd: how far two samples of vectors are from being of one
+** mmd.c -- emb_drift_mmd: how far two samples of vectors are from having one
 ** distribution; see emb_data.h.
 **
 ** Gretton, Borgwardt, Rasch, Schoelkopf, Smola, "A kernel two-sample test"
 ** (2012): the squared maximum mean discrepancy with k(x, y) =
-** exp(-gamma |x - y|^2), its unbiased estimate (their equation 3) or the biased
-** one (5).  gamma is 1 / median of |x - y|^2, over the pairs of the reference
-** or of all: the lower of two in the middle, as in alibi-detect.
+** exp(-gamma |x - y|^2), in its unbiased estimate (their equation 3) or the
+** biased one (5).  gamma is 1 / median of |x - y|^2, over the pairs of the
+** reference or of all rows; of two values in the middle, the lower is taken, as
+** in alibi-detect.
 **
-** MEDIAN    Of all pairs, without keeping them: the bits of a float32 that is
-**           not negative are in the order of the numbers.  One pass counts the
-**           upper half of them, a second the lower half of those in the middle.
+** MEDIAN    Of all pairs, without keeping them: the bits of nonnegative float32
+**           values sort like the values.  One pass counts the upper halves of
+**           the bits, a second the lower halves of those in the middle.
 ** MEMORY    A vector and 4 bytes for each row, half a megabyte for the counts.
 */
 #include "engine/data/emb_data.h"
@@ -23,8 +24,8 @@
 #include <math.h>
 #include <string.h>
 
-/* What is done with a block; is_diagonal: it is of a group with itself, and on
-** the diagonal of all pairs. */
+/* Called for each block; is_diagonal: the block pairs a group with itself, and
+** is on the diagonal of all pairs. */
 typedef void mmd_visit(struct choose_pairs *pairs, struct choose_block *block,
                        int is_diagonal, void *arg);
 
@@ -36,9 +37,9 @@ struct mmd {
 
 static size_t mmd_least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* All pairs of rows from..end with columns column..last.  Where these are the
-** same, only blocks on and below the diagonal: what is below it counts twice.
-*/
+/* Visits all pairs of rows[0]..rows[1] with columns[0]..columns[1].  If the two
+** ranges are the same, only blocks on and below the diagonal are visited: those
+** below it count twice. */
 static int mmd_each(struct mmd *m, const size_t rows[2],
                     const size_t columns[2], mmd_visit *visit, void *arg) {
   const struct choose_pairs *pairs = &m->pairs;
@@ -61,12 +62,11 @@ static int mmd_each(struct mmd *m, const size_t rows[2],
   return EMB_OK;
 }
 
-/* ---- the median
- * ----------------------------------------------------------------- */
+/* ---- the median ---------------------------------------------------------- */
 
 struct mmd_count {
   uint64_t at[65536];
-  int is_lower; /* of those whose upper half is `upper` */
+  int is_lower; /* counts lower halves, where the upper half is `upper` */
   uint32_t upper;
 };
 
@@ -89,7 +89,7 @@ static void mmd_count(struct choose_pairs *pairs, struct choose_block *block,
   }
 }
 
-/* Where the number of this rank is, from which *rank counts then. */
+/* The index of the count that holds this rank; *rank becomes relative to it. */
 static uint32_t mmd_find(const struct mmd_count *count, uint64_t *rank) {
   uint32_t i = 0;
   for (; i < 65535 && *rank >= count->at[i]; i++) {
@@ -123,12 +123,11 @@ static int mmd_median(struct mmd *m, size_t n, double *median) {
   return rc;
 }
 
-/* ---- the discrepancy
- * -------------------------------------------------------------- */
+/* ---- the discrepancy ----------------------------------------------------- */
 
 struct mmd_sum {
-  double gamma; /* of the unit of the pairs */
-  double sum;   /* over all pairs, both ways, with the diagonal */
+  double gamma; /* in the unit of the pairs */
+  double sum;   /* over all ordered pairs, with the diagonal */
   int same;
 };
 
@@ -139,8 +138,8 @@ static void mmd_add(struct choose_pairs *pairs, struct choose_block *block,
   sum->sum += sum->same && !is_diagonal ? 2 * part : part;
 }
 
-/* The mean of the kernel over the pairs of two groups; of one with itself, in
-** the unbiased estimate, without the pairs of a row with itself. */
+/* The mean of the kernel over the pairs of two groups.  For a group with
+** itself, the unbiased estimate leaves out the pairs of a row with itself. */
 static int mmd_mean(struct mmd *m, const size_t rows[2],
                     const size_t columns[2], double gamma, double *mean) {
   struct mmd_sum sum = {.gamma = gamma, .same = rows[0] == columns[0]};
@@ -155,7 +154,7 @@ static int mmd_mean(struct mmd *m, const size_t rows[2],
   return rc;
 }
 
-/* gamma, where distances are in units of the pairs. */
+/* Computes gamma for distances in units of the pairs. */
 static int mmd_gamma(struct mmd *m, double *gamma) {
   const emb_drift *ask = m->ask;
   double unit = m->pairs.unit * ask->unit, median = 0;
@@ -170,7 +169,7 @@ static int mmd_gamma(struct mmd *m, double *gamma) {
     }
     *gamma = median > 0 ? 1 / median : INFINITY;
   }
-  /* Without a width rows are alike only if they are the same. */
+  /* If the median is 0, only equal rows are alike. */
   *gamma = fmin(*gamma, FLT_MAX);
   return EMB_OK;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** nonnegative.c -- the x >= 0 with the least |M x - r|, M symmetric.
+** nonnegative.c -- finds the x >= 0 with the least |M x - r|, M symmetric.
 **
 ** Kim, Park, "Fast nonnegative matrix factorization: an active-set-like method
 ** and comparisons" (2011): block principal pivoting.  Variables are free or 0.
 ** The free ones are solved for; those that come out below 0 become 0, and those
-** at 0 that would lower the error become free, all at once.  Three times
-** without fewer of them, only the last of them changes, which ends (Murty's
-** rule).  The least is where none is left.  All are free at first, as most are
-** at the end.  Rounding could make it go on for ever: there is a last round.
+** at 0 that would lower the error become free, all at once.  If the number of
+** these wrong variables has not fallen for three rounds, only the last of them
+** is changed, which terminates (Murty's rule).  When none is wrong, the minimum
+** is found.  All variables are free at first, as most are at the end.  Rounding
+** could make this loop endless, so the number of rounds is limited.
 */
 #include "choose.h"
 
@@ -16,19 +17,19 @@
 #include <string.h>
 
 enum { PIVOT_TRIES = 3, PIVOT_MOVES = 4 };
-#define PIVOT_LOOK (UINT64_C(1) << 24) /* products, between two looks */
+#define PIVOT_LOOK (UINT64_C(1) << 24) /* products between interrupt checks */
 
 struct pivot {
   struct choose *c;
-  uint64_t done; /* products since the last look for an interrupt */
+  uint64_t done; /* products since the last interrupt check */
   size_t n;
   const double *matrix, *right;
   double *square; /* M M, n by n */
-  double *lower;  /* factor of the part of the free ones */
+  double *lower;  /* factor of the free variables' part */
   double *x, *part;
   double *rest, *slope; /* r - M x, and -M times that */
-  size_t *free;         /* which they are */
-  uint8_t *fixed;       /* of each: 0 */
+  size_t *free;         /* the free variables */
+  uint8_t *fixed;       /* of each variable: it is fixed at 0 */
 };
 
 static int pivot_look(struct pivot *p, size_t rows, size_t columns) {
@@ -54,7 +55,7 @@ void choose__factor(double *lower, size_t i) {
   row[i] = diagonal > 1e-13 * row[i] ? sqrt(diagonal) : INFINITY;
 }
 
-/* rest and slope of x. */
+/* Computes rest and slope of x. */
 static void pivot_slope(struct pivot *p) {
   for (size_t i = 0; i < p->n; i++) {
     p->rest[i] = p->right[i];
@@ -70,7 +71,7 @@ static void pivot_slope(struct pivot *p) {
   }
 }
 
-/* Moves the n free ones by what the factor solves for `right`. */
+/* Adds to the n free variables the factor's solution for `right`. */
 static void pivot_move(struct pivot *p, size_t n, const double *right) {
   for (size_t i = 0; i < n; i++) {
     const double *row = choose_triangle(p->lower, i);
@@ -90,8 +91,8 @@ static void pivot_move(struct pivot *p, size_t n, const double *right) {
   }
 }
 
-/* The x of the free ones, with corrections (Bjorck, "Stability analysis of the
-** method of seminormal equations", 1987), and all slopes. */
+/* Solves for the free variables, with corrections (Bjorck, "Stability analysis
+** of the method of seminormal equations", 1987), and computes all slopes. */
 static int pivot_solve(struct pivot *p) {
   size_t n = 0;
   int rc = EMB_OK;
@@ -123,8 +124,8 @@ static int pivot_solve(struct pivot *p) {
   return rc;
 }
 
-/* With all of them free it is M x = r, for which M itself has all digits, and
-** M M half of them.  *is_plain: none is below 0. */
+/* If all variables are free, the problem is M x = r: solving with M itself
+** keeps all digits, with M M half of them.  *is_plain: no x is below 0. */
 static int pivot_plain(struct pivot *p, int *is_plain) {
   int rc = EMB_OK;
   for (size_t i = 0; !rc && i < p->n; i++) {
@@ -147,7 +148,7 @@ static int pivot_plain(struct pivot *p, int *is_plain) {
   return rc;
 }
 
-/* What is below 0 by rounding only is not. */
+/* A slope that is below 0 only by rounding is not wrong. */
 static int pivot_is_wrong(const struct pivot *p, size_t i) {
   double all = 0;
   for (size_t k = 0; p->fixed[i] && k < p->n; k++) {

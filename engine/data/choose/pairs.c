@@ -54,8 +54,8 @@ static void pairs_square(struct choose_pairs *pairs) {
   }
 }
 
-/* Element k of all rows less its mean, scaled; the column is read thrice, so
-** that nothing is needed to keep the means in. */
+/* The mean of element k over all rows; computed a column at a time, so that no
+** memory is needed for the means. */
 static double pairs_mean(const struct choose_pairs *pairs, const float *vectors,
                          uint32_t k) {
   double sum = 0;
@@ -68,7 +68,7 @@ static double pairs_mean(const struct choose_pairs *pairs, const float *vectors,
 void choose__pairs_centre(struct choose_pairs *pairs, const float *vectors) {
   size_t n = pairs->n, dim = pairs->dim;
   double longest = 0;
-  /* As float32 a difference may not fit: half of it does. */
+  /* A difference may overflow float32; half of it does not. */
   for (uint32_t k = 0; k < dim; k++) {
     double mean = pairs_mean(pairs, vectors, k);
     for (size_t i = 0; i < n; i++) {

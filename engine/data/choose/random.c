@@ -3,17 +3,17 @@
 ** random.c -- emb_random: a number for a seed, a stream and a key; see
 ** emb_data.h.
 **
-** FOREVER   Runs of years ago are repeated with it, so that no number may ever
-**           change: the whole of it stands here and in XXH64, which its author
-**           has promised to keep.  tests/sql/data/random.test has numbers of
+** FOREVER   Old runs must be repeatable years later, so no number may ever
+**           change.  The whole algorithm is here and in XXH64, whose author has
+**           promised to keep it.  tests/sql/data/random.test has numbers from
 **           the first day, and an implementation in Python.
 ** WORDS     Each argument becomes 64 bits that depend on its type and value:
-**           mix(x + type * STEP), where x is the integer, or XXH64 of the
-**           bytes of a text or blob with seed 0.  No two integers have the same
-**           word, as mix is a bijection.
+**           mix(x + type * STEP), where x is the integer, or the XXH64, with
+**           seed 0, of the bytes of a text or blob.  No two integers have the
+**           same word, because mix is a bijection.
 ** STATE     word(seed); then for stream and key: mix((state + STEP) ^ word).
-**           So with a seed and a stream different integers never have the same
-**           state, and the 53 highest bits of it are the number.
+**           For a given seed and stream, distinct integers never have the same
+**           state.  The number is the 53 highest bits of the state.
 */
 #include "engine/emb.h"
 #include "engine/data/emb_data.h"

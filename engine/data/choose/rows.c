@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** rows.c -- what every method does with rows.
+** rows.c -- operations on rows common to all methods.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"

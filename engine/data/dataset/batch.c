@@ -2,23 +2,23 @@
 **
 ** batch.c -- many records, read together.
 **
-** A record that is added is looked for in pieces: whole 4 KiB of a file, of
-** which neighbours are one piece as long as that has at most PIECE_BYTES.  So
-** a batch of keys one behind the other is a few large reads, and one of random
-** keys as many small ones as it has records; the same code reads both, all at
-** once.  Reading begins while records are still added.
+** Records are read in pieces: whole blocks of 4 KiB of a file.  Adjoining
+** blocks form one piece, up to PIECE_BYTES.  A batch of consecutive keys is
+** therefore a few large reads, and a batch of random keys one small read per
+** record; the same code issues both, all at once.  Reading begins while records
+** are still added.
 **
 **     add ---> the last piece grows, or is closed and a new one begins
 **     closed ---> submitted, START_PIECES at a time ---> in flight ---> done
-**     wait: none is in flight; each file looked at again; records can be had
+**     wait: none is in flight; each file checked again; records are available
 **
-** INVARIANT 1. Pieces do not move, and memory of a piece that is submitted
-**              neither moves nor grows: only the last one does, and that is
-**              not submitted before it is closed.
+** INVARIANT 1. Pieces do not move, and the memory of a submitted piece neither
+**              moves nor grows: only the last piece grows, and it is not
+**              submitted before it is closed.
 **           2. Each file of a batch is pinned until the batch is cleared, and
-**              it is not cleared while a piece is in flight.
-** FAILURE   The first error is reported by wait, with the file's name; what is
-**           in flight is waited for in any case.
+**              a batch is not cleared while a piece is in flight.
+** FAILURE   wait reports the first error, with the file's name.  Reads in
+**           flight are waited for in any case.
 ** THREADS   A reader and its batches belong to one thread at a time.
 */
 #include "engine/data/emb_data.h"
@@ -32,7 +32,7 @@
 #define READER_DEPTH 256u
 #define PIECE_BYTES ((size_t)256 << 10)
 #define START_PIECES 32u
-/* Of a batch. */
+/* Limits of a batch. */
 #define PIECES_MAX 1024u
 #define RECORDS_MAX 4096u
 #define OPENS_MAX 128u
@@ -41,8 +41,8 @@ struct emb_samples_reader {
   struct env *env;
   struct env_queue *queue;
   int direct;
-  size_t flying; /* pieces of all batches that are submitted and not done */
-  uint64_t lost; /* queues that failed, with what was in flight */
+  size_t flying; /* pieces of all batches in flight */
+  uint64_t lost; /* number of queues that failed, with their reads in flight */
 };
 
 struct samples_batch_piece {
@@ -58,9 +58,9 @@ struct samples_batch_record {
 
 struct emb_samples_batch {
   emb_samples_reader *reader;
-  uint8_t *memory; /* for pieces, one behind the other */
+  uint8_t *memory; /* for pieces, one after the other */
   size_t bytes, used;
-  uint8_t *big; /* of a record that is larger; NULL */
+  uint8_t *big; /* memory for a record larger than that, or NULL */
   size_t big_bytes;
   struct samples_batch_piece *pieces;
   size_t piece_count, submitted, flying;
@@ -70,11 +70,10 @@ struct emb_samples_batch {
   int64_t ids[OPENS_MAX];
   size_t open_count;
   struct samples_batch_piece *failed;
-  uint64_t lost; /* the reader's, when it was cleared */
+  uint64_t lost; /* the reader's, when the batch was cleared */
 };
 
-/* ---- readers ----------------------------------------------------------------
- */
+/* ---- readers ------------------------------------------------------------- */
 
 static int samples_reader_start(emb_samples_reader *reader, emb_err *err) {
   struct env *env = reader->env;
@@ -92,7 +91,7 @@ static int samples_reader_start(emb_samples_reader *reader, emb_err *err) {
   return EMB_OK;
 }
 
-/* The queue fails: it is closed, which waits for all that is in flight. */
+/* Closes a failed queue, which waits for all reads in flight. */
 static void samples_reader_lose(emb_samples_reader *reader) {
   reader->env->queue_close(reader->env, reader->queue);
   reader->queue = NULL;
@@ -129,7 +128,7 @@ void emb_samples_close(emb_samples_reader *reader) {
   }
 }
 
-/* Takes what is done, waiting for at least `least` pieces of any batch. */
+/* Collects finished reads, waiting for at least `least` pieces of any batch. */
 static int samples_reader_collect(emb_samples_reader *reader, size_t least,
                                   emb_err *err) {
   struct env_io *done[64];
@@ -151,8 +150,7 @@ static int samples_reader_collect(emb_samples_reader *reader, size_t least,
             : EMB_OK;
 }
 
-/* ---- batches ----------------------------------------------------------------
- */
+/* ---- batches ------------------------------------------------------------- */
 
 int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
                           emb_samples_batch **out, emb_err *err) {
@@ -176,7 +174,7 @@ int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
   return EMB_OK;
 }
 
-/* Pieces of it are in flight; none is of a queue that failed. */
+/* Are pieces of the batch in flight?  None is after its queue failed. */
 static int samples_batch_flies(emb_samples_batch *batch) {
   if (batch->lost != batch->reader->lost) {
     batch->flying = 0;
@@ -232,7 +230,7 @@ static int samples_batch_submit(emb_samples_batch *batch, size_t upto,
       ios[n] = &batch->pieces[batch->submitted + n].io;
       n++;
     }
-    /* What it could not start yet it has, too, after an error. */
+    /* Even after an error the queue owns requests it could not start yet. */
     batch->submitted += n;
     batch->flying += n;
     reader->flying += n;
@@ -245,7 +243,7 @@ static int samples_batch_submit(emb_samples_batch *batch, size_t upto,
   return EMB_OK;
 }
 
-/* The file, pinned; NULL, and *rc EMB_OK: there is no room for one more. */
+/* Returns the file, pinned.  NULL with *rc EMB_OK: no room for another file. */
 static struct samples_open *samples_batch_open(emb_samples_batch *batch,
                                                const emb_samples_file *file,
                                                int *rc, emb_err *err) {
@@ -268,7 +266,7 @@ static struct samples_open *samples_batch_open(emb_samples_batch *batch,
   return open;
 }
 
-/* Memory for a piece; NULL: there is none. */
+/* Memory for a piece; NULL: none is left. */
 static uint8_t *samples_batch_memory(emb_samples_batch *batch, size_t bytes) {
   struct env *env = batch->reader->env;
   if (bytes <= batch->bytes - batch->used) {
@@ -281,11 +279,11 @@ static uint8_t *samples_batch_memory(emb_samples_batch *batch, size_t bytes) {
   }
   batch->big = env->map(env, bytes, 0);
   batch->big_bytes = bytes;
-  batch->used = batch->bytes; /* it is alone */
+  batch->used = batch->bytes; /* no other piece joins it */
   return batch->big;
 }
 
-/* Whether the last piece can have these bytes of a file, too; *at: where they
+/* Adds these bytes of a file to the last piece, if possible; *at: where they
 ** begin. */
 static int samples_batch_grow(emb_samples_batch *batch,
                               const struct samples_open *open, uint64_t from,
@@ -308,7 +306,7 @@ static int samples_batch_grow(emb_samples_batch *batch,
   return 1;
 }
 
-/* A new piece, if there is room; *at = NULL: there is none. */
+/* Begins a new piece, if there is room; *at = NULL: there is none. */
 static int samples_batch_begin(emb_samples_batch *batch,
                                struct samples_open *open, uint64_t from,
                                uint64_t to, uint8_t **at, emb_err *err) {
@@ -382,7 +380,7 @@ int emb_samples_batch_wait(emb_samples_batch *batch, emb_err *err) {
     rc = err_set(err, EMB_IOERR, "cannot read files of samples");
   }
   if (!rc && batch->failed) {
-    /* One that has shrunk, or is on a file system that has gone. */
+    /* The file may have shrunk, or its file system may be gone. */
     rc = samples__same(batch->failed->open, err);
     return rc ? rc
               : err_os(err, EMB_IOERR, batch->failed->io.result,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** csv.c -- where records and fields of a text end, after RFC 4180.
+** csv.c -- finds the ends of records and fields in a text, after RFC 4180.
 **
 **     record = field *(separator field) (LF / CRLF / end of the file)
 **     field  = plain / '"' *(any but '"' / '""') '"'
 **
-** A quote in the middle of a plain field stands for itself, as does a CR that
-** no LF follows; an empty line is no record.  What stands behind a closing
-** quote, but for a separator or the end, is an error: the file is not what it
-** seems.
+** A quote in the middle of a plain field stands for itself, and so does a CR
+** not followed by LF; an empty line is not a record.  Anything after a closing
+** quote, except a separator or the end of the record, is an error: the file is
+** not what it seems.
 **
 **     BEGIN  --other--> PLAIN      a separator leads to BEGIN from all but
 **       | '"'                      QUOTED and ENDING; LF ends the record from
@@ -29,7 +29,7 @@ void samples__csv_next(struct samples_csv *csv) {
   csv->fields = 0;
 }
 
-/* One byte of a record; *ended: it was the last of it. */
+/* Scans one byte of a record; *ended: it was the last byte. */
 static int samples_csv_step(struct samples_csv *csv, uint8_t byte, int *ended) {
   if (csv->state == CSV_QUOTED) {
     csv->lines += byte == '\n';
@@ -70,7 +70,7 @@ static int samples_csv_step(struct samples_csv *csv, uint8_t byte, int *ended) {
   }
 }
 
-/* How many bytes from here change nothing. */
+/* Number of bytes from here on that do not change the state. */
 static size_t samples_csv_dull(const struct samples_csv *csv,
                                const uint8_t *bytes, size_t n) {
   size_t i = 0;
@@ -106,10 +106,9 @@ int samples__csv_scan(struct samples_csv *csv, const uint8_t *bytes, size_t n,
   return EMB_OK;
 }
 
-/* ---- fields ---------------------------------------------------------------
- */
+/* ---- fields -------------------------------------------------------------- */
 
-/* Where the record ends: in front of its LF or CRLF. */
+/* Is this the end of the record, before its LF or CRLF? */
 static int samples_csv_is_end(const uint8_t *at, const uint8_t *end) {
   return at == end || *at == '\n' ||
          (*at == '\r' && (at + 1 == end || at[1] == '\n'));
@@ -153,7 +152,7 @@ int samples__csv_cell(const uint8_t **at, const uint8_t *end, uint8_t separator,
     cell->text.bytes = (size_t)(to - from);
   }
   cell->to = to;
-  /* The last one: there is none behind it. */
+  /* NULL after the last field. */
   *at = to < end && *to == separator ? to + 1 : NULL;
   return 1;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** directory.c -- which files there are to be registered: the regular files of a
-** directory, in the order of their names.
+** directory.c -- lists the files to register: the regular files of a directory,
+** in the order of their names.
 **
-** All names are taken at once, since a directory that is read bit by bit while
-** others write there may give a name twice or not at all; what the names are of
-** is looked at one by one.  So memory is that of the names that are wanted.
-** What has gone by then is passed over.
+** All names are read at once, because a directory read in steps while other
+** programs write to it may return a name twice or not at all.  The entries are
+** then examined one by one.  Memory is that of the wanted names.  Entries that
+** have disappeared by then are skipped.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -21,16 +21,16 @@ struct emb_samples_directory {
   struct env *env;
   int (*wanted)(void *arg, const char *name);
   void *arg;
-  int failed;  /* errno of the list */
-  char *names; /* one behind the other, each with its end */
+  int failed;  /* errno while listing */
+  char *names; /* one after the other, each NUL-terminated */
   size_t bytes, capacity;
   char **sorted;
   size_t n, at;
-  size_t prefix;               /* of path: the directory, and a slash */
-  char path[EMB_PATH_MAX + 1]; /* of the entry that was given out last */
+  size_t prefix;               /* of path: length of the directory's path */
+  char path[EMB_PATH_MAX + 1]; /* of the entry returned last */
 };
 
-/* For list_dir. */
+/* Callback of list_dir. */
 static void directory_take(void *arg, const char *name) {
   struct emb_samples_directory *d = arg;
   size_t size = strlen(name) + 1;

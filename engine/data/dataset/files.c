@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** files.c -- files of samples that are open, shared by all readers of the
-** process.
+** files.c -- open files of samples, shared by all readers of the process.
 **
-** A batch of keys may touch a hundred files, and to open one is to read both
-** its ends: so files stay open, FILES_MAX of them, the one used longest ago is
-** closed first, and one that a batch has pinned is not.  A file is what its
-** survey said: opened under the same path with another size, time or sum it
-** would be another entry, and is refused before it becomes one.  When a batch
-** takes it, what is at its path is looked at, and again when the batch has
-** read: another file, or one whose status has changed, is opened and checked
-** anew, or is an error.
+** A batch of keys may touch a hundred files, and opening one means reading both
+** its ends.  So up to FILES_MAX files stay open; the least recently used one is
+** closed first, and a file pinned by a batch is not closed.  An entry is a file
+** as surveyed: a file under the same path with another size, time or sum would
+** be another entry, and is refused before it becomes one.  When a batch takes a
+** file, and again when the batch has been read, the file at the path is looked
+** at: another file, or one whose status has changed, is opened and checked
+** again, or is an error.
 **
 **     take --- found, and fresh ----------------------> pinned --give--> idle
 **          --- opened, checked, added ---------------->    |               |
@@ -18,8 +17,8 @@
 **                                                               of too many
 **
 ** THREADS  One lock, held for the list alone, never while a file is read or
-**          opened.  A child after fork() begins with a new lock, and an empty
-**          list: what its parent has open is not used.
+**          opened.  A child after fork() starts with a new lock and an empty
+**          list: it does not use its parent's open files.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -35,14 +34,14 @@
 #define FILES_MAX 256
 
 struct samples_open {
-  struct samples_open *next; /* the one used last is first */
+  struct samples_open *next; /* most recently used first */
   struct env *env;
   struct env_file *file;
   emb_samples_file as;
-  struct env_about about; /* when it was opened */
+  struct env_about about; /* as of opening */
   uint32_t pins;
   int direct;
-  int stale;   /* it is not what is at its path: nobody else gets it */
+  int stale;   /* no longer the file at its path: not handed out again */
   char path[]; /* as.path */
 };
 
@@ -51,7 +50,8 @@ static struct samples_open *samples_list;
 static size_t samples_count;
 static size_t samples_readers;
 
-/* Whose these are; below 0: being made anew.  Acquire, release. */
+/* The process that the list belongs to; below 0: it is being reinitialised.
+** Acquire, release. */
 static _Atomic int64_t samples_process;
 
 static void samples_enter(void) {
@@ -81,8 +81,8 @@ static void samples_close_all(struct samples_open *list) {
   }
 }
 
-/* Takes idle ones off the list, the oldest first, until at most `most` are
-** left. */
+/* Removes idle files from the list, the oldest first, until at most `most`
+** files are left. */
 static struct samples_open *samples_shorten(size_t most) {
   struct samples_open *gone = NULL;
   while (samples_count > most) {
@@ -111,7 +111,7 @@ void samples__come(void) {
 void samples__leave(void) {
   struct samples_open *gone = NULL;
   samples_enter();
-  /* A reader that its parent had is none here. */
+  /* A reader inherited from the parent process was not counted here. */
   if (samples_readers > 0 && --samples_readers == 0) {
     gone = samples_shorten(0);
   }
@@ -164,7 +164,7 @@ int samples__sum(struct env *env, struct env_file *file, uint64_t bytes,
   os = os ? os
           : env->read(env, file, ends + SAMPLES_BLOCK_BYTES,
                       SAMPLES_BLOCK_BYTES, tail);
-  /* Behind the end of a file come zeros. */
+  /* Reads past the end of the file return zeros. */
   *sum = hash_sum(ends, (size_t)2 * SAMPLES_BLOCK_BYTES, bytes, last);
   env->unmap(env, ends, (size_t)2 * SAMPLES_BLOCK_BYTES);
   return os;
@@ -194,7 +194,7 @@ static int samples_check_open(struct samples_open *open, emb_err *err) {
   return rc ? rc : samples_check_sum(open, err);
 }
 
-/* Where descriptors are short, those that are open and idle go first. */
+/* If descriptors run out, closes all idle files and tries again. */
 static int samples_open_file(struct samples_open *open) {
   struct env *env = open->env;
   int flags = ENV_READ | ENV_FOLLOW | (open->direct ? ENV_DIRECT : 0);
@@ -238,7 +238,7 @@ static int samples_open_new(const emb_samples_file *as, int direct,
   return EMB_OK;
 }
 
-/* Pinned, and first of the list; NULL: it is not open. */
+/* Returns the file, pinned and moved to the front; NULL: it is not open. */
 static struct samples_open *samples_find(const emb_samples_file *as,
                                          int direct) {
   for (struct samples_open **at = &samples_list; *at; at = &(*at)->next) {
@@ -267,7 +267,7 @@ static void samples_add(struct samples_open *open) {
   samples_close_all(gone);
 }
 
-/* What is at its path is the file that is open, and has not been touched. */
+/* Is the file at its path still the open one, and untouched? */
 static int samples_is_fresh(const struct samples_open *open) {
   struct env_about now;
   return open->env->about(open->env, NULL, open->path, &now) == 0 &&
@@ -300,7 +300,7 @@ int samples__take(const emb_samples_file *as, int direct,
   return EMB_OK;
 }
 
-/* One that is stale goes with the last who has it. */
+/* A stale file is closed with its last pin. */
 void samples__give(struct samples_open *open) {
   struct samples_open *gone = NULL;
   samples_enter();

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** record.c -- what a format may say, and what of a record is label, timestamp
-** and payload.
+** record.c -- checks a format, and splits a record into label, timestamp and
+** payload.
 **
-** The payload is the record without these fields, whatever stands between them:
-** up to three parts, which are copied once, by who asks for them.
+** The payload is the record without these two fields, in up to three parts.
+** They are copied once, by the caller that needs them.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
 
 #include <string.h>
 
-/* ---- formats ---------------------------------------------------------------
- */
+/* ---- formats ------------------------------------------------------------- */
 
 static int samples_format_field(const emb_samples_format *format,
                                 const emb_samples_field *field,
@@ -88,8 +87,7 @@ int emb_samples_check(const emb_samples_format *format, emb_err *err) {
   return rc;
 }
 
-/* ---- binary records --------------------------------------------------------
- */
+/* ---- binary records ------------------------------------------------------ */
 
 static uint64_t samples_record_number(const uint8_t *at, uint32_t bytes,
                                       uint32_t big_endian) {
@@ -190,10 +188,9 @@ static int samples_record_split_framed(const emb_samples_format *format,
   return samples_record_split(format, at + prefix, bytes - prefix, sample, err);
 }
 
-/* ---- records of texts ------------------------------------------------------
- */
+/* ---- records of texts ---------------------------------------------------- */
 
-/* A field that stays, with the separator in front of it. */
+/* Adds a field to the payload, with the separator before it. */
 static void samples_record_keep(emb_samples_sample *sample,
                                 const struct samples_cell *cell, int first) {
   emb_samples_part *last = &sample->payload[sample->parts];

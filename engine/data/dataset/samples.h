@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** samples.h -- what the files of engine/data/dataset share.
+** samples.h -- declarations that the files of engine/data/dataset share.
 **
-** ROLE      The public calls are in emb_data.h.  Here: files that are
-**           open (files.c), a file that is read from its beginning (window.c),
-**           the records of a text file (csv.c), and how the places of records
-**           are packed (spans.c).
-** FAILURE   EMB_ codes; a text names the file, and where in it.
-** THREADS   files.c has a lock; all else belongs to one thread.
+** ROLE      The public calls are in emb_data.h.  Here: open files (files.c), a
+**           file read from its beginning (window.c), the records of a text file
+**           (csv.c), and the packed places of records (spans.c).
+** FAILURE   EMB_ codes; the error text names the file, and the place in it.
+** THREADS   files.c has a lock; everything else belongs to one thread.
 */
 #ifndef EMB_DATASET_SAMPLES_H
 #define EMB_DATASET_SAMPLES_H
@@ -24,21 +23,21 @@
 /* ---- files.c: files that are open ---------------------------------------- */
 
 struct samples_open;
-/* An open file that was as `as` says when it was opened.  Given back by
+/* Takes an open file that matched `as` when it was opened.  Release it with
 ** samples__give. */
 int samples__take(const emb_samples_file *as, int direct,
                   struct samples_open **open, emb_err *err);
 void samples__give(struct samples_open *open);
 struct env_file *samples__file(const struct samples_open *open);
-/* Whether it is still the same, and what is at its path. */
+/* Checks that the file is unchanged, and is still the one at its path. */
 int samples__same(const struct samples_open *open, emb_err *err);
-/* A reader came, or went: with the last all files are closed. */
+/* A reader was opened, or closed: with the last one all files are closed. */
 void samples__come(void);
 void samples__leave(void);
-/* The sum of both ends of a file that is open for direct access or not. */
+/* The sum of both ends of a file, open for direct access or not. */
 int samples__sum(struct env *env, struct env_file *file, uint64_t bytes,
                  uint64_t *sum);
-/* Size and time against what they should be. */
+/* Compares size and time with those of the survey. */
 int samples__compare(const emb_samples_file *as, const struct env_about *about,
                      emb_err *err);
 int samples__cannot_open(int os, const char *path, emb_err *err);
@@ -51,19 +50,19 @@ struct samples_window {
   const char *path;
   uint64_t size;   /* of the file */
   uint64_t offset; /* in the file, of buffer[at] */
-  uint64_t next;   /* of what is read next */
+  uint64_t next;   /* offset of the next read */
   uint8_t *buffer;
   size_t capacity, at, filled;
   int hashes;
-  XXH3_state_t *hash;     /* of all that was read */
-  int (*stop)(void *arg); /* asked before each read; or NULL */
+  XXH3_state_t *hash;     /* of all bytes read */
+  int (*stop)(void *arg); /* called before each read; or NULL */
   void *arg;
 };
-/* After an error, too, samples__window_close is to be called. */
+/* samples__window_close must be called after an error, too. */
 int samples__window_open(struct samples_window *window, const char *path,
                          int hashes, emb_err *err);
 void samples__window_close(struct samples_window *window);
-/* At least `need` bytes from where it is, or what there is up to the end. */
+/* Makes at least `need` bytes available, or all up to the end of the file. */
 int samples__window_need(struct samples_window *window, uint64_t need,
                          emb_err *err);
 static inline const uint8_t *
@@ -73,7 +72,7 @@ samples__window_at(const struct samples_window *window) {
 static inline size_t samples__window_have(const struct samples_window *window) {
   return window->filled - window->at;
 }
-/* Over so many of these. */
+/* Skips this number of available bytes. */
 static inline void samples__window_skip(struct samples_window *window,
                                         size_t bytes) {
   window->at += bytes;
@@ -83,58 +82,59 @@ static inline void samples__window_skip(struct samples_window *window,
 /* ---- csv.c: where records and fields end --------------------------------- */
 
 enum {
-  CSV_BEGIN,  /* of a field */
+  CSV_BEGIN,  /* at the beginning of a field */
   CSV_PLAIN,  /* in a field without quotes */
-  CSV_QUOTED, /* in one with */
-  CSV_CLOSED, /* behind a quote in it, which may be doubled */
-  CSV_RETURN, /* behind a CR, which may be that of a CRLF */
-  CSV_ENDING, /* behind a CR after a closing quote */
+  CSV_QUOTED, /* in a quoted field */
+  CSV_CLOSED, /* after a quote in a quoted field: closing, or doubled */
+  CSV_RETURN, /* after a CR, which may be part of a CRLF */
+  CSV_ENDING, /* after a CR that follows a closing quote */
 };
 struct samples_csv {
   uint8_t separator;
   uint8_t state;
   uint8_t empty;   /* nothing of the record was seen yet */
-  uint64_t lines;  /* that have ended */
-  uint64_t fields; /* of this record, that have ended */
+  uint64_t lines;  /* lines ended */
+  uint64_t fields; /* fields of this record ended */
 };
-/* Goes on with n bytes: *used of them, and *ended when a record ends there.
-** EMB_MISMATCH: something stands behind a closing quote. */
+/* Scans up to n bytes; *used: the number scanned; *ended: a record ends there.
+** EMB_MISMATCH: something follows a closing quote. */
 int samples__csv_scan(struct samples_csv *csv, const uint8_t *bytes, size_t n,
                       size_t *used, int *ended);
-/* A record is over. */
+/* Starts the next record. */
 void samples__csv_next(struct samples_csv *csv);
 
-/* A field of a record: with its quotes, and what is in it. */
+/* A field of a record: with its quotes (from, to), and its text without. */
 struct samples_cell {
   const uint8_t *from, *to;
   emb_samples_part text;
-  int doubled; /* a doubled quote is in it */
+  int doubled; /* the text contains doubled quotes */
 };
-/* The field at *at, which moves behind its separator; 0: there is none.  The
-** record was scanned before; one that was not gives cells that are in it. */
+/* Reads the field at *at, and moves *at past its separator; 0: there is none.
+** The record should have been scanned; even if not, cells stay within it. */
 int samples__csv_cell(const uint8_t **at, const uint8_t *end, uint8_t separator,
                       struct samples_cell *cell);
 
 /* ---- spans.c: blocks of records ------------------------------------------ */
 
-/* The offset of the first, and of each a varint of how far the next one is. */
+/* The offset of the first record, and for each a varint, the distance to the
+** next one. */
 #define SAMPLES_SPANS_MAX (8 + EMB_SAMPLES_BLOCK * 10)
 
 struct samples_blocks {
   const emb_samples_ask *ask;
   emb_samples_found *found;
-  int spans;       /* they are kept */
-  int begun;       /* a record is */
-  uint64_t record; /* where it does */
+  int spans;       /* spans are recorded */
+  int begun;       /* a record has begun */
+  uint64_t record; /* its offset */
   emb_samples_block block;
   uint8_t bytes[SAMPLES_SPANS_MAX];
 };
-/* A record begins at this offset, where the one before it ends. */
+/* A record begins at this offset; the one before it ends there. */
 int samples__blocks_begin(struct samples_blocks *blocks, uint64_t offset,
                           emb_err *err);
-/* The timestamp of the record that has begun. */
+/* Notes the timestamp of the record that has begun. */
 void samples__blocks_time(struct samples_blocks *blocks, int64_t timestamp);
-/* The last record ends. */
+/* The last record ends at this offset. */
 int samples__blocks_end(struct samples_blocks *blocks, uint64_t offset,
                         emb_err *err);
 

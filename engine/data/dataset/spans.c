@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** spans.c -- where the records of a block are: packed by the survey, read by
-** who looks for one.
+** spans.c -- the places of a block's records: packed by the survey, decoded to
+** find a record.
 **
-** FORM      bytes 0 to 7: the offset of the first record, little-endian; then
-**           of each record how many bytes up to the next one, 7 bits in a
-**           byte, the lowest first, the highest bit set in all but the last:
-**           of records of some kilobytes 2 bytes each.
+** FORM      bytes 0 to 7: the offset of the first record, little-endian; then,
+**           for each record, the number of bytes to the next one, 7 bits to a
+**           byte, low bits first, the highest bit set in all bytes but the
+**           last: 2 bytes each for records of a few kilobytes.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -38,7 +38,7 @@ static void samples_blocks_varint(struct samples_blocks *blocks,
   blocks->bytes[block->bytes++] = (uint8_t)value;
 }
 
-/* The record that has begun ends here. */
+/* Ends the record that has begun. */
 static int samples_blocks_close(struct samples_blocks *blocks, uint64_t offset,
                                 emb_err *err) {
   if (!blocks->begun) {
@@ -88,7 +88,7 @@ int samples__blocks_end(struct samples_blocks *blocks, uint64_t offset,
   return rc ? rc : samples_blocks_flush(blocks, err);
 }
 
-/* The varint at *at; 0: there is none. */
+/* Decodes the varint at *at; 0: there is none. */
 static int samples_spans_read(const uint8_t **at, const uint8_t *end,
                               uint64_t *value) {
   *value = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** survey.c -- which records a file has: looked at once, when it is registered.
+** survey.c -- finds the records of a file, once, when it is registered.
 **
-** Of a file of fixed records nothing need be read but its size, unless the
-** records have timestamps; all others are read from beginning to end, and with
-** that the checksum of the whole is had for nothing.  What is found leaves in
-** blocks (spans.c), so that a file of any size is surveyed in the same memory.
+** For a file of fixed records only the size is needed, unless the records have
+** timestamps.  All other files are read from beginning to end, which yields the
+** checksum of the whole file for free.  Results are passed on in blocks
+** (spans.c), so a file of any size is surveyed in the same memory.
 **
-** At the end the file is looked at once more: one that was written to meanwhile
-** is refused, for its blocks would be of no file that there ever was.
+** At the end the file is checked once more: a file written to during the survey
+** is refused, because its blocks would describe a file that never existed.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -26,7 +26,7 @@ struct samples_survey {
   struct env_about before;
 };
 
-/* What is wrong with the record that begins at an offset. */
+/* The error for the record that begins at an offset. */
 static int samples_survey_bad(const struct samples_survey *s, uint64_t offset,
                               const emb_err *why, emb_err *err) {
   return err_set(err, EMB_MISMATCH, "%s, record %llu at byte %llu: %s",
@@ -41,7 +41,7 @@ static int samples_survey_size(const struct samples_survey *s, uint64_t offset,
   return samples_survey_bad(s, offset, &why, err);
 }
 
-/* A record that is in the window: its timestamp, and that it is one. */
+/* Checks a record in the window, and notes its place and timestamp. */
 static int samples_survey_record(struct samples_survey *s,
                                  const uint8_t *record, size_t bytes,
                                  uint64_t offset, emb_err *err) {
@@ -57,8 +57,7 @@ static int samples_survey_record(struct samples_survey *s,
   return rc;
 }
 
-/* ---- fixed ------------------------------------------------------------------
- */
+/* ---- fixed --------------------------------------------------------------- */
 
 static int samples_survey_fixed(struct samples_survey *s, emb_err *err) {
   const emb_samples_format *format = s->format;
@@ -88,8 +87,7 @@ static int samples_survey_fixed(struct samples_survey *s, emb_err *err) {
   return rc ? rc : samples__blocks_end(&s->blocks, bytes, err);
 }
 
-/* ---- framed -----------------------------------------------------------------
- */
+/* ---- framed -------------------------------------------------------------- */
 
 static int samples_survey_frame(struct samples_survey *s, emb_err *err) {
   struct samples_window *w = &s->window;
@@ -128,10 +126,9 @@ static int samples_survey_framed(struct samples_survey *s, emb_err *err) {
   return rc ? rc : samples__blocks_end(&s->blocks, s->window.size, err);
 }
 
-/* ---- indexed ----------------------------------------------------------------
- */
+/* ---- indexed ------------------------------------------------------------- */
 
-/* The next offset of the index. */
+/* Reads the next offset from the index. */
 static int samples_survey_offset(struct samples_survey *s,
                                  struct samples_window *index, uint64_t *offset,
                                  emb_err *err) {
@@ -193,11 +190,10 @@ static int samples_survey_indexed(struct samples_survey *s, emb_err *err) {
   return rc;
 }
 
-/* ---- CSV --------------------------------------------------------------------
- */
+/* ---- CSV ----------------------------------------------------------------- */
 
-/* All of the next record is in the window: *bytes of it, 0 at the end of the
-** file; empty lines are passed over. */
+/* Brings the whole next record into the window; *bytes: its size, 0 at the end
+** of the file.  Empty lines are skipped. */
 static int samples_survey_csv_next(struct samples_survey *s,
                                    struct samples_csv *csv, size_t *bytes,
                                    emb_err *err) {
@@ -237,7 +233,7 @@ static int samples_survey_csv_next(struct samples_survey *s,
   return rc;
 }
 
-/* The column of that name in the record at hand. */
+/* Looks up the column of that name in the current record. */
 static int samples_survey_csv_name(const struct samples_survey *s,
                                    const char *name, size_t bytes,
                                    emb_samples_field *field, emb_err *err) {
@@ -287,7 +283,7 @@ static int samples_survey_csv(struct samples_survey *s, emb_err *err) {
   int rc = samples__window_need(w, 3, err);
   if (!rc && samples__window_have(w) >= 3 &&
       memcmp(samples__window_at(w), "\xef\xbb\xbf", 3) == 0) {
-    samples__window_skip(w, 3); /* what some programs begin UTF-8 with */
+    samples__window_skip(w, 3); /* a UTF-8 byte order mark */
   }
   rc = rc ? rc : samples_survey_csv_header(s, &csv, err);
   while (!rc) {
@@ -301,10 +297,9 @@ static int samples_survey_csv(struct samples_survey *s, emb_err *err) {
   return rc ? rc : samples__blocks_end(&s->blocks, w->size, err);
 }
 
-/* ---- all --------------------------------------------------------------------
- */
+/* ---- all ----------------------------------------------------------------- */
 
-/* Over the header of a binary file, which is read for the sum of the whole. */
+/* Skips the header of a binary file, reading it for the sum of the whole. */
 static int samples_survey_skip(struct samples_survey *s, emb_err *err) {
   struct samples_window *w = &s->window;
   uint64_t left = s->format->header;
@@ -324,7 +319,7 @@ static int samples_survey_skip(struct samples_survey *s, emb_err *err) {
   return rc;
 }
 
-/* What is behind the last record of an index. */
+/* Reads the bytes after the last record of an index. */
 static int samples_survey_rest(struct samples_survey *s, emb_err *err) {
   struct samples_window *w = &s->window;
   int rc = EMB_OK;
@@ -366,7 +361,7 @@ static int samples_survey_read(struct samples_survey *s, emb_err *err) {
   return rc;
 }
 
-/* It is as it was before it was read. */
+/* Checks that the file is unchanged since before it was read. */
 static int samples_survey_same(const struct samples_survey *s, emb_err *err) {
   struct env *env = s->window.env;
   struct env_about now;
@@ -423,8 +418,7 @@ int emb_samples_survey(const emb_samples_ask *ask, emb_samples_found *found,
   return rc;
 }
 
-/* ---- later ------------------------------------------------------------------
- */
+/* ---- later --------------------------------------------------------------- */
 
 static int samples_verify_all(const emb_samples_file *file, uint64_t all,
                               int (*stop)(void *), void *arg, emb_err *err) {
@@ -462,8 +456,8 @@ int emb_samples_verify(const emb_samples_file *file, uint64_t all,
   return rc;
 }
 
-/* Takes out what means nothing: a file has one path, however that was
-** written.  Not `..`, which may follow a link. */
+/* Removes redundant parts (`//`, `/./`), so that a file has one path however it
+** was written.  Not `..`, which may follow a link. */
 static void samples_path_tidy(char *path) {
   char *to = path;
   for (const char *at = path; *at;) {

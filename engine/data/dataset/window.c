@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** window.c -- a file that is read from its beginning to its end, a megabyte at
-** a time, with as much of it in memory as its longest record needs.
+** window.c -- reads a file from beginning to end, a megabyte at a time, with as
+** much of it in memory as its longest record needs.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"

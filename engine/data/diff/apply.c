@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** apply.c -- emb_patch: reads a difference, of whatever origin; see diff.h.
+** apply.c -- emb_patch: reads a difference, which may be hostile; see diff.h.
 */
 #include "engine/data/emb_data.h"
 #include "diff.h"
@@ -9,7 +9,7 @@ static int apply_damaged(emb_err *err, const char *what) {
   return err_set(err, EMB_CORRUPT, "the difference is damaged: %s", what);
 }
 
-/* That it is one, and is as it was written. */
+/* Checks that the bytes are a difference, and undamaged. */
 static int apply_whole(const emb_bytes *difference, struct diff_head *head,
                        emb_err *err) {
   if (difference->n < sizeof head->magic ||
@@ -38,7 +38,7 @@ static int apply_whole(const emb_bytes *difference, struct diff_head *head,
              : apply_damaged(err, "its checksum is wrong");
 }
 
-/* Who wrote it need not have been emb. */
+/* Checks the head, because the writer need not have been emb. */
 static int apply_head(const struct diff_head *head, emb_err *err) {
   uint32_t width = head->width;
   uint64_t body = head->bytes - sizeof *head, least;
@@ -97,12 +97,12 @@ static int apply_base(const emb_diff_head *head, const emb_bytes *base,
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* What is left of the difference. */
+/* The unread rest of the difference. */
 struct apply_rest {
   const char *at, *end;
 };
 
-/* n raw bytes of the next part to `to`. */
+/* Decodes the next part, n raw bytes, to `to`. */
 static int apply_part(struct diff_work *w, struct apply_rest *rest, size_t n,
                       char *to) {
   struct diff_part part;

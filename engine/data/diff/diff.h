@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
 **
-** diff.h -- what a difference consists of; private to the folder.
+** diff.h -- the format of a difference; private to the folder.
 **
 **   head     64 bytes, struct diff_head
-**   blocks   of DIFF_ELEMENTS elements of the result, the last one perhaps
-**            fewer; each is `width` parts if exponents are split, else one
+**   blocks   of DIFF_ELEMENTS elements of the result; the last block may have
+**            fewer.  Each is `width` parts if exponents are split, else one
 **   part     struct diff_part, then stored_bytes
 **
 ** WRITING   base and result -> words (fold.c) -> planes, a part each
-**           (pack/block.h) -> runs (runs.c) -> zstd; each of the last two is
-**           left out of a part that it makes no smaller.
-** WORDS     Of the elements b and r, as integers of 8 * width bits:
-**             xor   b ^ r, rotated to the left by one bit
+**           (pack/block.h) -> runs (runs.c) -> zstd.  Each of the last two is
+**           skipped for a part that it does not make smaller.
+** WORDS     From the elements b and r, as integers of 8 * width bits:
+**             xor   b ^ r, rotated left by one bit
 **             sub   (r - b) modulo 2^(8 * width), its sign moved to the lowest
 **                   bit: 0, -1, 1, -2, 2 ... become 0, 1, 2, 3, 4 ...
-**           In both the highest byte is then the exponent of a float32 (or
-**           bfloat16) without its sign, and 0 of what has changed little.  Both
-**           are bijections for any b, so nothing is lost, whatever the bytes
-**           mean.
-** TAIL      A result whose bytes are no multiple of the width is followed by
-**           zeros up to one; a base is cut, or followed by zeros.
-** READING   No size is believed before the checksum of the whole held, and none
-**           after it without a limit: who makes a difference can make its
-**           checksum, too.  A part has at least one byte, so a small difference
-**           cannot speak of a large result; a block is decoded in memory of
-**           the size that its elements have.
-** FAILURE   EMB_NOTADB, EMB_CORRUPT, EMB_MISMATCH, as emb.h says.
+**           In both, the highest byte is then the exponent of a float32 (or
+**           bfloat16) without its sign, and 0 if the value has changed little.
+**           Both are bijections for any b, so they are lossless, whatever the
+**           bytes mean.
+** TAIL      A result whose size is not a multiple of the width is padded with
+**           zeros; a base is cut, or padded with zeros.
+** READING   No size is trusted before the checksum of the whole has been
+**           verified, and after that only within a limit: whoever forges a
+**           difference can forge its checksum, too.  A part has at least one
+**           byte, so a small difference cannot claim a large result.  A block
+**           is decoded in memory sized by its elements.
+** FAILURE   EMB_NOTADB, EMB_CORRUPT, EMB_MISMATCH, as in emb.h.
 ** THREADS   No state.
 */
 #ifndef EMB_DIFF_H
@@ -38,8 +38,8 @@
 
 #define DIFF_MAGIC "embdiff1"
 #define DIFF_FORMAT 1
-/* A plane fits a second cache, and is enough for zstd to know its statistics.
- */
+/* A plane fits the second-level cache, and is enough for zstd to learn its
+** statistics. */
 #define DIFF_ELEMENTS 65536u
 #define DIFF_WIDTH_MAX 8u
 #define DIFF_LEVEL_MAX 19
@@ -62,14 +62,14 @@ _Static_assert(sizeof(struct diff_head) == 64, "head of a difference");
 _Static_assert(offsetof(struct diff_head, sum) == 56, "head of a difference");
 
 struct diff_part {
-  uint32_t stored_bytes; /* 0-3 what follows */
-  uint32_t run_bytes;    /* 4-7 the same before zstd; 0: runs are not counted,
-                            and the part's raw bytes were before zstd */
+  uint32_t stored_bytes; /* 0-3 bytes that follow */
+  uint32_t run_bytes;    /* 4-7 their number before zstd; 0: no runs, and zstd
+                            was given the part's raw bytes */
 };
 _Static_assert(sizeof(struct diff_part) == 8, "part of a difference");
 
-/* The checksum of a difference: XXH3-64 of what follows the head, with that of
-** the head's first 56 bytes as seed. */
+/* The checksum of a difference: XXH3-64 of the bytes after the head, with the
+** XXH3-64 of the head's first 56 bytes as seed. */
 uint64_t diff__sum(const struct diff_head *head, const void *body, size_t n);
 
 /* The form of a difference, from its head or from emb_diff_how. */
@@ -78,22 +78,22 @@ struct diff_form {
   uint32_t width;
   uint32_t parts;    /* of a block */
   uint64_t bytes;    /* of the result */
-  uint64_t elements; /* the last one perhaps with zeros */
+  uint64_t elements; /* the last one may be padded with zeros */
   uint64_t blocks;
 };
 struct diff_form diff__form(int op, uint32_t width, int split_exponent,
                             uint64_t bytes);
-/* Elements of the block. */
+/* Number of elements in the block. */
 static inline size_t diff_block_elements(const struct diff_form *form,
                                          uint64_t block) {
   uint64_t left = form->elements - block * DIFF_ELEMENTS;
   return left < DIFF_ELEMENTS ? (size_t)left : DIFF_ELEMENTS;
 }
 
-/* What a block needs; each is DIFF_ELEMENTS elements. */
+/* Buffers for one block, each of DIFF_ELEMENTS elements. */
 struct diff_work {
-  struct env *env;     /* whose memory it is */
-  char *base, *result; /* a block of them with its zeros */
+  struct env *env;     /* allocator */
+  char *base, *result; /* a block of each, with its padding */
   char *words;
   char *planes;
   char *runs;
@@ -101,11 +101,12 @@ struct diff_work {
   ZSTD_DCtx *decompressor;
   emb_err *err;
 };
-/* With a decompressor, or with a compressor.  After an error: diff__close. */
+/* Allocates the buffers, and a decompressor or a compressor.  Call diff__close
+** after an error, too. */
 int diff__open(struct diff_work *w, uint32_t width, int decompresses);
 void diff__close(struct diff_work *w);
 int diff__out_of_memory(const struct diff_work *w);
-/* n bytes from `offset` on, followed by zeros: where they are, or a copy in
+/* Returns n bytes from `offset` on, padded with zeros: in place, or copied to
 ** `room`. */
 const char *diff__piece(const emb_bytes *bytes, uint64_t offset, size_t n,
                         char *room);
@@ -128,10 +129,10 @@ void diff__unfold(const struct diff_form *form, const char *base,
 
 /* ---- runs.c -------------------------------------------------------------- */
 
-/* n bytes with runs of equal ones counted, in fewer than n bytes at `to`, which
-** has room for n; returns how many.  0: they are not fewer. */
+/* Run-length encodes n bytes into fewer than n bytes at `to`, which has room
+** for n; returns their number.  0: they would not be fewer. */
 size_t diff__runs(const char *from, size_t n, char *to);
-/* And back: exactly room bytes at `to`; 0: they are not. */
+/* Decodes to exactly `room` bytes at `to`.  0: the input is not valid. */
 int diff__spread(const char *from, size_t n, char *to, size_t room);
 
 #endif

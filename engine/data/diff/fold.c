@@ -2,9 +2,9 @@
 **
 ** fold.c -- the operators, on integers of the element's width: see diff.h.
 **
-** Each loop is compiled for each width, where an element is one load.  An
-** element is the low bytes of 64 bits, and so is what is computed of it: what
-** comes out above them is not stored.  (Machines are little-endian here.)
+** Each loop is compiled once per width, so that an element is a single load.
+** Elements and results are the low bytes of 64 bits; the bits above them are
+** not stored.  (Machines are little-endian here.)
 */
 #include "engine/data/emb_data.h"
 #include "diff.h"

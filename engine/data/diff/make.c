@@ -32,7 +32,7 @@ size_t emb_diff_room(const emb_diff_how *how, size_t n) {
          (size_t)form.blocks * form.parts * sizeof(struct diff_part);
 }
 
-/* zstd of n bytes to `to`, if that makes them fewer: *stored. */
+/* Compresses n bytes to `to`; *stored: their size, or n if that is not less. */
 static int make_compress(struct diff_work *w, int level, const char *from,
                          size_t n, char *to, size_t *stored) {
   size_t got = ZSTD_compressCCtx(w->compressor, to, n - 1, from, n, level);
@@ -45,7 +45,7 @@ static int make_compress(struct diff_work *w, int level, const char *from,
   return EMB_OK;
 }
 
-/* Moves *to behind the part of n raw bytes. */
+/* Writes the part of n raw bytes to *to, and advances *to past it. */
 static int make_part(struct diff_work *w, const emb_diff_how *how,
                      const char *raw, size_t n, char **to) {
   struct diff_part part = {0};
@@ -53,7 +53,7 @@ static int make_part(struct diff_work *w, const emb_diff_how *how,
   size_t runs = how->rle ? diff__runs(raw, n, w->runs) : 0;
   const char *from = runs ? w->runs : raw;
   size_t size = runs ? runs : n, stored = size;
-  /* What is as short as this cannot become shorter. */
+  /* So short an input cannot be compressed further. */
   if (how->level && size > 16) {
     int rc = make_compress(w, how->level, from, size, at, &stored);
     if (rc) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** runs.c -- equal bytes in a row, counted.
+** runs.c -- run-length encoding.
 **
-** FORM      Pieces.  Each begins with a number, seven bits to a byte, the low
-**           ones first, with the highest bit of a byte set where another
-**           follows: 2 * n + 1: the next byte, n times; 2 * n: the next n bytes
-**           as they are.  n is at least 1.
+** FORM      Pieces.  Each begins with a varint: seven bits to a byte, low bits
+**           first, the highest bit of a byte set if another byte follows.
+**           2 * n + 1 means the next byte, n times; 2 * n means the next n
+**           bytes verbatim.  n is at least 1.
 ** LIMIT     A part has at most DIFF_ELEMENTS * DIFF_WIDTH_MAX bytes, so a
 **           number has at most three bytes: 21 bits.
 */
 #include "diff.h"
 
-/* Shorter ones cost more than they save: two numbers and a byte. */
+/* Shorter runs cost more than they save: two numbers and a byte. */
 enum { RUN_LEAST = 4, RUN_NUMBER_MAX = 3 };
 _Static_assert(DIFF_ELEMENTS *DIFF_WIDTH_MAX * 2 + 1 < 1u << 21, "three bytes");
 
@@ -23,7 +23,7 @@ static char *run_number(char *to, size_t number) {
   return to;
 }
 
-/* The end of the bytes that are as the one at `at`. */
+/* The end of the run of bytes equal to the one at `at`. */
 static const char *run_end(const char *at, const char *end) {
   uint64_t same = (uint8_t)*at * UINT64_C(0x0101010101010101), word;
   const char *p = at + 1;
@@ -39,7 +39,7 @@ static const char *run_end(const char *at, const char *end) {
   return p;
 }
 
-/* Appends [from, to) as it is; NULL: it does not fit. */
+/* Appends [from, to) verbatim; NULL: it does not fit. */
 static char *run_plain(char *at, const char *room, const char *from,
                        const char *to) {
   size_t n = (size_t)(to - from);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** work.c -- what making and applying a difference have in common: sizes,
-** memory, the checksum.
+** work.c -- code shared by making and applying a difference: sizes, memory, the
+** checksum.
 */
 #include "engine/data/emb_data.h"
 #include "diff.h"

@@ -2,17 +2,17 @@
 **
 ** apply.c -- emb_bag_apply: gradients of bags become gradients of keys.
 **
-** The rows of each key are listed first, in their order; then the gradients of
-** some hundred keys at a time are summed up and make their steps.  So each key
-** makes one step, as in emb_apply_gradients of a matrix with a row for each key
-** of the batch, and the matrix is never made.
+** First the rows of each key are listed, in order; then the gradients of some
+** hundred keys at a time are summed up and applied.  Each key makes one step,
+** as in emb_apply_gradients of a matrix with a row for each key of the batch,
+** but the matrix is never built.
 **
-** ORDER     Keys make their steps in the order in which they first come.  A
-**           key's sum is in the order of its rows, in float32, none fused:
-**           a run repeats to the bit.
-** FAILURE   What can be wrong with the arguments is found before the first
-**           step.  A sum that is not finite, no space, an interrupt: some keys,
-**           from the first on, have made theirs.
+** ORDER     Keys make their steps in order of first occurrence.  A key's sum is
+**           added up in row order, in float32, without fused operations, so a
+**           run repeats to the bit.
+** FAILURE   Wrong arguments are found before the first step.  After a sum that
+**           is not finite, lack of space or an interrupt, some keys, from the
+**           first on, have made their steps.
 */
 #include <string.h>
 
@@ -23,9 +23,9 @@
 #include "engine/math/vec/pooling.h"
 #include "bag.h"
 
-/* Keys whose gradients are summed up before they are applied: what the
-** second-level cache holds beside their records, but enough for many reads of
-** the disk at a time. */
+/* Gradients that are summed up before they are applied: as many as fit the
+** second-level cache beside their records, but enough keys for many concurrent
+** disk reads. */
 #define PIECE_BYTES (256u << 10)
 #define PIECE_ROWS 128u
 
@@ -35,15 +35,15 @@ struct bag_sums {
   const struct pooling_form *form;
   const float *gradients;
   size_t n;             /* rows: keys of the batch */
-  size_t distinct;      /* keys that differ, in the order they first come: */
-  int64_t *keys;        /* each, */
-  uint32_t *times;      /* how many rows it has, */
-  uint32_t *ends;       /* where these end in `rows` */
-  uint8_t *found;       /* and whether it is there */
-  uint32_t *rows;       /* by keys */
+  size_t distinct;      /* distinct keys, in order of first occurrence: */
+  int64_t *keys;        /* each key, */
+  uint32_t *times;      /* the number of its rows, */
+  uint32_t *ends;       /* where these end in `rows`, */
+  uint8_t *found;       /* and whether it is present */
+  uint32_t *rows;       /* grouped by key */
   uint32_t *bag;        /* of each row */
-  uint32_t *number;     /* of each row that is its key's first: the key */
-  struct groups groups; /* which that is */
+  uint32_t *number;     /* for the first row of each key: index of the key */
+  struct groups groups; /* finds the first row of a key */
   void *memory;
 };
 
@@ -69,7 +69,7 @@ static int sums_check(emb_session *s, size_t n, const emb_bags *bags,
                              bad % dim, bad / dim);
 }
 
-/* One piece of memory for all arrays, the widest elements first. */
+/* One allocation for all arrays, the widest elements first. */
 static int sums_reserve(struct bag_sums *sums) {
   struct env *env = sums->s->core->env;
   size_t n = sums->n ? sums->n : 1;
@@ -88,7 +88,7 @@ static int sums_reserve(struct bag_sums *sums) {
   return EMB_OK;
 }
 
-/* The key that a row is of, as a number. */
+/* The index of a row's key. */
 static inline uint32_t number_of(const struct bag_sums *sums, size_t row) {
   return sums->groups.any ? sums->number[sums->groups.stands[row]]
                           : (uint32_t)row;
@@ -115,7 +115,7 @@ static int sums_list(struct bag_sums *sums, const int64_t *keys) {
       sums->keys[k] = keys[i];
       sums->times[k] = group_times(&sums->groups, i);
       sums->number[i] = (uint32_t)k;
-      sums->ends[k] = at; /* as yet where they begin */
+      sums->ends[k] = at; /* for now, where they begin */
       at += sums->times[k];
     }
   }
@@ -125,7 +125,7 @@ static int sums_list(struct bag_sums *sums, const int64_t *keys) {
   return EMB_OK;
 }
 
-/* The gradient of a key: the sum over its rows. */
+/* Computes the gradient of a key: the sum over its rows. */
 static int sum_key(struct bag_sums *sums, size_t k, float *to) {
   emb_session *s = sums->s;
   const emb_bags *bags = sums->bags;
@@ -153,15 +153,15 @@ static int sum_key(struct bag_sums *sums, size_t k, float *to) {
                                     (long long)sums->keys[k], bad);
 }
 
-/* At most a chunk of the session, which s->pool has room for. */
+/* At most one chunk of the session, for which s->pool has room. */
 static uint32_t sums_piece(const emb_session *s) {
   uint32_t rows = PIECE_BYTES / (s->core->layout.dim * (uint32_t)sizeof(float));
   rows = rows > PIECE_ROWS ? rows : PIECE_ROWS;
   return rows < s->chunk ? rows : s->chunk;
 }
 
-/* Steps of all keys, a piece at a time.  Without one it is checked all the same
-** that there could be steps. */
+/* Makes the steps of all keys, a piece at a time.  If there are no keys, it
+** still makes the checks that precede a step. */
 static int sums_apply(struct bag_sums *sums, const emb_update *how) {
   emb_session *s = sums->s;
   uint32_t dim = s->core->layout.dim, piece = sums_piece(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** ask.c -- what is asked of bags: the text of a mode, and whether offsets and
-** weights fit the keys.
+** ask.c -- the arguments of a bag lookup: parses the text of a mode, and checks
+** that offsets and weights fit the keys.
 */
 #include <stddef.h>
 

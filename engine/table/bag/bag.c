@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** bag.c -- emb_bag: a Get whose vectors are pooled as they come.
+** bag.c -- emb_bag: a Get that pools its vectors as they arrive.
 **
-** The Get hands over some rows at a time (get_by_pieces), which are added to
-** the sums of their bags before the next ones come to the same place, in the
-** processor's first-level cache.  So no more is written to memory than the
-** result, and what a row costs is its way to the processor, as with emb_get.
-** From the first row on that is on disk, the rest of a chunk waits for it.
+** The Get hands over a few rows at a time (get_by_pieces).  They are added to
+** the sums of their bags before the next ones reuse the same buffer, in the
+** processor's first-level cache.  Only the result is written to memory, and the
+** cost of a row is that of fetching it, as with emb_get.  From the first row on
+** disk onwards, the rest of the chunk waits for that row.
 **
-** The sum of the bag that is under way stands in a row of its own and goes to
-** the result when its last key has come: the result may be memory that a client
-** can change (serve/), which is only written.
+** The sum of the current bag is in a row of its own, and is copied to the
+** result once its last key has arrived: the result may be memory that a client
+** can change (serve/), so it is written but never read.
 **
-** A bag of one piece and one of a hundred are summed in the same order, that of
-** the keys, whatever was on disk and whatever was in memory.
+** A bag of one piece and a bag of a hundred are summed in the same order, key
+** order, whether rows were on disk or in memory.
 */
 #include "bag.h"
 
@@ -24,7 +24,7 @@
 #include "engine/table/rows/get.h"
 #include "engine/math/vec/pooling.h"
 
-/* Rows that are summed at a time, beside the records that come next. */
+/* Rows summed at a time; they share the cache with the next records. */
 #define TOGETHER_BYTES (8u << 10)
 #define TOGETHER_ROWS 32u
 
@@ -34,7 +34,7 @@ struct bag_pool {
   const struct pooling_form *form;
   size_t n; /* keys */
   float *sum, *pooled;
-  size_t bag; /* the one that is under way */
+  size_t bag; /* the current one */
 };
 
 static uint32_t bag_together(const emb_session *s) {
@@ -63,7 +63,7 @@ static void bag_begin(void *arg) {
   pool->bag = 0;
 }
 
-/* The last key of the bag has come. */
+/* Writes the result of the current bag, whose last key has arrived. */
 static int bag_finish(struct bag_pool *pool, size_t keys) {
   emb_session *s = pool->s;
   uint32_t dim = s->core->layout.dim;
@@ -80,7 +80,7 @@ static int bag_finish(struct bag_pool *pool, size_t keys) {
   return EMB_OK;
 }
 
-/* Rows [at, at + n) have come; all bags that end there or before are done. */
+/* Adds rows [at, at + n), and finishes every bag that ends there or before. */
 static int bag_take(void *arg, size_t at, const float *rows, uint32_t n) {
   struct bag_pool *pool = arg;
   const emb_bags *bags = pool->bags;

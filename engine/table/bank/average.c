@@ -3,27 +3,30 @@
 ** average.c -- the average of the gradients g_1 .. g_n of a key, each a row of
 ** dim floats, without outliers.
 **
-** All is computed in double, sums in the order of arrival (elements of a row in
-** theirs), and rounded to float32 once: the same gradients in the same order
-** give the same bytes on every machine.  With r_i = |g_i|, the Euclidean norm:
+** Everything is computed in double.  Sums are in the order of arrival (and, in
+** a row, in the order of its elements), and are rounded to float32 once: the
+** same gradients in the same order give the same bytes on every machine.  With
+** r_i = |g_i|, the Euclidean norm:
 **
-**   norm(z)    g_i is an outlier when |r_i - m| > z s, where m is the mean of
-**              r_1 .. r_n and s = sqrt(sum (r_i - m)^2 / n).  Of n numbers none
+**   norm(z)    g_i is an outlier if |r_i - m| > z s, where m is the mean of
+**              r_1 .. r_n and s = sqrt(sum (r_i - m)^2 / n).  None of n numbers
 **              is more than sqrt(n - 1) deviations off, so with z = 3.5 it
 **              takes n = 14 to find one.
-**   mad(z)     when 0.6745 |r_i - M| > z D, where M is the median of the r_i
-**              and D that of |r_i - M| (Iglewicz and Hoaglin, 1993, who
-**              recommend z = 3.5); of an even number, the mean of the two in
-**              the middle.  D is 0 where more than half of the norms are the
-**              same: then every other one is an outlier.
-**   cosine(c)  when g_i . G < c |g_i| |G|, where G is the mean of all g_i; of a
-**              zero gradient, or where G is zero, there is no angle, and it is
-**              none.
-**   trim(p)    no gradient as a whole, but of each element the floor(p n) least
-**              and as many largest values, and the average of the others, added
-**              up in ascending order.  2 floor(p n) are counted as outliers.
+**   mad(z)     g_i is an outlier if 0.6745 |r_i - M| > z D, where M is the
+**              median of the r_i and D the median of |r_i - M| (Iglewicz and
+**              Hoaglin, 1993, who recommend z = 3.5).  The median of an even
+**              number of values is the mean of the two in the middle.  D is 0
+**              if more than half of the norms are equal: then every other one
+**              is an outlier.
+**   cosine(c)  g_i is an outlier if g_i . G < c |g_i| |G|, where G is the mean
+**              of all g_i.  If g_i or G is zero, there is no angle, and g_i is
+**              no outlier.
+**   trim(p)    drops no whole gradient, but for each element the floor(p n)
+**              smallest and as many largest values; the others are averaged,
+**              added up in ascending order.  Counts 2 floor(p n) outliers.
 **
-** If all were outliers, all are averaged: cosine with a c above 0 can say so.
+** If all gradients are outliers, all are averaged; this can happen with cosine
+** and a c above 0.
 */
 #include <math.h>
 #include <string.h>
@@ -36,7 +39,7 @@ size_t bank__scratch(uint32_t n, uint32_t dim) {
   return (size_t)dim + 3 * (size_t)n;
 }
 
-/* Where the scratch memory goes. */
+/* How the scratch memory is divided. */
 struct average {
   const struct bank_set *set;
   double *sums;   /* dim */
@@ -57,7 +60,7 @@ static void average_norms(struct average *a) {
   }
 }
 
-/* Insertion: there are few, and they are often in order. */
+/* Insertion sort: the values are few, and often in order. */
 static void average_sort(double *x, uint32_t n) {
   for (uint32_t i = 1; i < n; i++) {
     double value = x[i];
@@ -69,7 +72,7 @@ static void average_sort(double *x, uint32_t n) {
   }
 }
 
-/* Of what is in a->sorted. */
+/* The median of the values in a->sorted. */
 static double average_median(struct average *a) {
   uint32_t n = a->set->n;
   average_sort(a->sorted, n);
@@ -107,7 +110,7 @@ static void by_mad(struct average *a, double z) {
   }
 }
 
-/* The sums of those that are no outliers; returns how many. */
+/* Sums up the gradients that are not outliers; returns their number. */
 static uint32_t average_sum(struct average *a) {
   uint32_t n = 0;
   memset(a->sums, 0, a->set->dim * sizeof *a->sums);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** gradients.c -- emb_apply_gradients of a store that averages: at once, or kept
+** gradients.c -- emb_apply_gradients on a store that averages: at once, or kept
 ** for the average.
 **
-** AT ONCE   although the table averages, after what is pending of the keys:
-**           gradients with the vectors they were computed from (how->read),
-**           each of which is compensated for by its own; and those of a session
-**           that holds leases, for a lease is given back when the new vector
-**           can be read.
-** KEPT      What emb_apply_gradients checks, is checked now.  Gradients of a
-**           repeated key are added up first and are one.  A key that is not
-**           there, in a table whose rows do not appear with an update, has
-**           nothing kept.  found says whether the key is there now; versions
-**           are 0, since the row has none of this gradient yet.
-** ORDER     of a session's own calls: each later one that needs the row finds
+** AT ONCE   Applied at once although the table averages, after the pending
+**           gradients of the keys: gradients with the vectors they were
+**           computed from (how->read), since each is compensated by its own
+**           vector; and gradients of a session that holds leases, since a lease
+**           is given back only when the new vector can be read.
+** KEPT      The checks of emb_apply_gradients are made now.  Gradients of a
+**           repeated key are first added up to one.  Nothing is kept for a key
+**           that is absent, in a table where updates do not insert rows.
+**           `found` says whether the key is present now; `versions` are 0,
+**           since the row has no version with this gradient yet.
+** ORDER     of a session's own calls: each later call that needs the row finds
 **           it changed (B1).
 */
 #include <string.h>
@@ -25,7 +25,7 @@
 #include "engine/table/rows/rows.h"
 #include "bank.h"
 
-/* Rows of a shard that are kept together. */
+/* Maximum number of a shard's rows kept together. */
 #define TOGETHER BANK_PIECE
 
 struct keeping {
@@ -34,15 +34,15 @@ struct keeping {
   const struct row_change *change;
   const int64_t *keys;
   const float *gradients;
-  const uint32_t *times; /* as of rmw_ask */
+  const uint32_t *times; /* as in rmw_ask */
   const emb_update *how;
   const emb_rows *to;
   struct groups groups;
-  /* Of a chunk: rows that are kept, in the order of their shards, and where
-  ** those of each shard begin. */
+  /* For a chunk: the rows to keep, sorted by shard, and where each shard's rows
+  ** begin. */
   uint32_t *order;
   uint32_t starts[BANK_SHARDS + 1];
-  int64_t ripe[TOGETHER]; /* that have as many as are averaged */
+  int64_t ripe[TOGETHER]; /* keys that have `max` gradients */
   uint32_t ripe_count;
   uint64_t kept;
 };
@@ -54,7 +54,7 @@ static int key_is_locked(emb_session *s, int64_t key) {
                        (long long)key);
 }
 
-/* Waits until no transaction has the key; the word it has then. */
+/* Waits until no transaction holds the key; *word: its word after that. */
 static int wait_until_free(emb_session *s, int64_t key, uint64_t *word) {
   uint64_t waited = 0;
   int rc = EMB_OK;
@@ -67,7 +67,7 @@ static int wait_until_free(emb_session *s, int64_t key, uint64_t *word) {
   return rc;
 }
 
-/* Makes place for a gradient that was not kept. */
+/* Makes room for a gradient that was not kept. */
 static int make_place(struct keeping *k, int why, int64_t key) {
   if (why == KEEP_FULL) {
     return bank__settle(k->s, &(struct bank_want){&key, 1, .waits = 1}, NULL);
@@ -95,7 +95,7 @@ static struct bank_gradient gradient_at(const struct keeping *k, size_t row) {
       .step = k->how->step};
 }
 
-/* Some rows of one shard. */
+/* Keeps some rows of one shard. */
 static int keep_together(struct keeping *k, struct bank_shard *shard,
                          const struct bank_gradient *g, uint32_t n) {
   int rc = EMB_OK;
@@ -122,8 +122,8 @@ static void tell_row(struct keeping *k, size_t row, int found) {
   }
 }
 
-/* Averages that are complete.  What cannot be applied now stays, and its next
-** gradient tries again: it is not this call's failure. */
+/* Applies complete averages.  A key that cannot be applied now stays, and its
+** next gradient tries again: this call does not fail. */
 static void apply_ripe(struct keeping *k) {
   const struct bank_want want = {.keys = k->ripe, .n = k->ripe_count};
   if (k->ripe_count && bank__settle(k->s, &want, NULL)) {
@@ -142,7 +142,7 @@ static int keep_shard(struct keeping *k, size_t at, uint32_t number) {
     }
     rc = keep_together(k, &k->bank->shards[number], together, n);
     from += n;
-    if (!rc) { /* else the error's text is kept */
+    if (!rc) { /* otherwise keep the error text */
       k->kept += n;
       apply_ripe(k);
     }
@@ -151,8 +151,8 @@ static int keep_shard(struct keeping *k, size_t at, uint32_t number) {
   return rc;
 }
 
-/* The rows that are to be kept, by shards: a counting sort.  Their hashes are
-** in the session. */
+/* Sorts the rows to keep by shard: a counting sort.  Their hashes are in the
+** session. */
 static void sort_rows(struct keeping *k, const uint32_t *rows, uint32_t n) {
   const uint64_t *hashes = k->s->hashes;
   uint32_t next[BANK_SHARDS];
@@ -169,8 +169,8 @@ static void sort_rows(struct keeping *k, const uint32_t *rows, uint32_t n) {
   }
 }
 
-/* Looks up rows [at, at + m), waits for those that a transaction holds, and
-** sorts those that are to be kept. */
+/* Looks up rows [at, at + m), waits for those held by a transaction, and sorts
+** the rows to keep. */
 static int find_rows(struct keeping *k, size_t at, uint32_t m) {
   emb_session *s = k->s;
   uint32_t n = 0;
@@ -195,8 +195,8 @@ static int find_rows(struct keeping *k, size_t at, uint32_t m) {
 
 static int keep_chunk(struct keeping *k, size_t at, uint32_t m) {
   int rc = find_rows(k, at, m);
-  /* Sessions begin at different shards, so as not to wait for each other one
-  ** shard after the other. */
+  /* Sessions start at different shards, so that they do not follow each other
+  ** from lock to lock. */
   uint32_t first = (uint32_t)(hash_mix((uintptr_t)k->s + at) % BANK_SHARDS);
   for (uint32_t i = 0; !rc && i < BANK_SHARDS; i++) {
     rc = keep_shard(k, at, (first + i) % BANK_SHARDS);
@@ -224,7 +224,8 @@ static int keep_all(struct keeping *k, size_t n) {
   return rc;
 }
 
-/* A flush groups its own batches: what this one's are is kept apart. */
+/* A flush uses s->groups for its own batches, so this call's groups are moved
+** out of the session first. */
 static int keep_grouped(struct keeping *k, size_t n) {
   emb_session *s = k->s;
   struct env *env = s->core->env;

@@ -6,9 +6,9 @@
 **     average
 **     average(max=16, expire=500ms, outlier=norm(3.5))
 **
-** Parts may be left out and come in any order; spaces may stand anywhere but
-** within a word or a number.  An error names what is wrong, and nothing is
-** allocated.
+** Parts are optional and may come in any order; spaces are allowed anywhere
+** except within a word or a number.  An error text names the mistake.  Nothing
+** is allocated.
 */
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +18,12 @@
 
 #define EXPIRE_MOST_US (UINT64_C(24) * 3600 * 1000000)
 
-#define SHOWN 60 /* bytes of a text that an error shows */
+#define SHOWN 60 /* maximum bytes of the text shown in an error */
 
 static const struct outlier_name {
   const char *name;
   double initial, low, high;
-  int beyond; /* neither low nor high itself */
+  int beyond; /* low and high are themselves excluded */
   const char *legal;
 } outlier_names[] = {
     [OUTLIER_NORM] = {"norm", 3.5, 0, 1e9, 1, "a number above 0"},
@@ -33,8 +33,8 @@ static const struct outlier_name {
 };
 enum { OUTLIERS = sizeof outlier_names / sizeof outlier_names[0] };
 
-/* What stands at a place, for an error: to the next comma that no parenthesis
-** encloses, or to the end. */
+/* Number of bytes to show in an error: up to the next comma outside
+** parentheses, or to the end. */
 static int bank_shown(const char *at) {
   int n = 0, depth = 0;
   while (at[n] && n < SHOWN &&
@@ -90,7 +90,7 @@ static int set_expire(struct bank_rule *rule, const char **at, emb_err *err) {
   return EMB_OK;
 }
 
-/* The number behind the name, if there is one. */
+/* Parses the number in parentheses after the name, if there is one. */
 static int set_limit(struct bank_rule *rule, const char **at, emb_err *err) {
   const struct outlier_name *o = &outlier_names[rule->outlier];
   const char *from;
@@ -137,7 +137,7 @@ static const struct bank_part {
     {"max", set_max}, {"expire", set_expire}, {"outlier", set_outlier}};
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
-/* One part; *seen has a bit for each that was there. */
+/* Parses one part; *seen has a bit for each part already given. */
 static int bank_set_part(struct bank_rule *rule, const char **at,
                          uint32_t *seen, emb_err *err) {
   const char *from = *at;

@@ -2,15 +2,15 @@
 **
 ** piece.c -- a piece of keys: their averages, and one batch of steps.
 **
-** HELD      Keys that a transaction holds are found before and put back.  One
-**           that is claimed a moment later ends the batch at once, because the
+** HELD      Keys held by a transaction are found beforehand and put back.  A
+**           key claimed a moment later ends the batch at once, because the
 **           session's timeout is 0 here, and is put back, too (B3).
-** ERROR     Of a batch says that some row failed, and which ones were done
-**           shows in their versions; the others are tried one by one: what
-**           cannot be finite is refused, what is held put back, and after any
-**           other error all the rest is.
+** ERROR     An error of a batch means that some row failed; the versions show
+**           which rows were done.  The others are tried one by one: a row whose
+**           result would not be finite is refused, a held one is put back, and
+**           after any other error all remaining ones are put back.
 ** RUNS      A batch has one learning rate, step and time: keys whose latest
-**           gradients differ in them make several.
+**           gradients differ in these make several batches.
 */
 #include "piece.h"
 
@@ -21,7 +21,7 @@
 
 #define NOT_DONE UINT64_MAX
 
-/* A key has at most so many gradients (B2). */
+/* Maximum number of a key's gradients in a list (B2); 0: they are summed up. */
 static uint32_t most_given(const struct bank *bank) {
   return bank->rule.outlier == OUTLIER_NONE ? 0 : 2 * bank->rule.max;
 }
@@ -53,7 +53,7 @@ void bank__piece_free(emb_session *s, struct bank_piece *piece) {
 
 /* ---- averages ------------------------------------------------------------ */
 
-/* Of sums. */
+/* The average from the sums; no outliers are looked for. */
 static void average_sums(const struct bank *bank, const struct bank_item *item,
                          double *sum, float *to) {
   memcpy(sum, item->first->u.sum, bank->dim * sizeof *sum);
@@ -92,7 +92,7 @@ static void average_item(struct bank *bank, struct bank_piece *piece,
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* Items [from, end) at once; what was done is not left any more. */
+/* Applies items [from, end) as one batch; clears `left` for those done. */
 static int step_batch(emb_session *s, struct bank_piece *piece, uint32_t from,
                       uint32_t end) {
   const struct bank_given *last = piece->items[from].last;
@@ -128,7 +128,7 @@ static void note_held(struct bank_piece *piece, uint32_t i) {
   piece->held = piece->keys[i];
 }
 
-/* Those that a batch has left, one by one. */
+/* Applies, one by one, the items that a batch has left. */
 static int step_singly(emb_session *s, struct bank_piece *piece, uint32_t from,
                        uint32_t end) {
   int rc = EMB_OK;
@@ -172,7 +172,7 @@ static int step_runs(emb_session *s, struct bank_piece *piece, uint32_t n) {
   return rc;
 }
 
-/* Puts those back that a transaction holds; returns how many stay. */
+/* Puts back the items held by a transaction; returns how many remain. */
 static uint32_t without_held(emb_session *s, struct bank_piece *piece,
                              uint64_t pass) {
   struct core *core = s->core;

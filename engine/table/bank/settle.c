@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT
 **
-** settle.c -- what is pending is applied.
+** settle.c -- flushes: applies pending gradients.
 **
-** A flush goes in rounds.  A round takes the wanted keys that nobody has taken,
+** A flush runs in rounds.  A round takes the wanted keys that nobody has taken,
 ** a piece at a time, and applies each piece as one batch (piece.c).  Then, if
-** it waits: where another session has taken a key whose gradients are older
-** than the call, until that has ended, and another round, since it may have
-** been put back; where a transaction holds a key, a little, and another round.
-** A round that finds neither has done all (B1).
+** the flush may wait: if another session has taken a key whose gradients are
+** older than the call, it waits until that session has finished, and runs
+** another round, since the key may have been put back.  If a transaction holds
+** a key, it waits a little and runs another round.  A round that finds neither
+** has done everything (B1).
 */
 #include "engine/table/session/txn_map.h"
 #include "needs.h"
 #include "piece.h"
 
-/* Sleeps so long at a time for another session's flush. */
+/* Longest single sleep while waiting for another session's flush. */
 #define AWAIT_US 20000
 
 struct flush {
   emb_session *s;
   struct bank *bank;
   const struct bank_want *want;
-  uint64_t start; /* what has a higher number came after the call began */
-  struct bank_piece *piece; /* made when there is something */
+  uint64_t start; /* higher numbers were given out after the call began */
+  struct bank_piece *piece; /* allocated when first needed */
   uint64_t pass;
   size_t taken;
   uint64_t steps;
-  /* Of a round: one that another has taken, and one that is held. */
+  /* Of a round: a key that another flusher has taken, and a held key. */
   struct bank_shard *busy_in;
   int64_t busy, held;
   int any_held;
@@ -37,7 +38,7 @@ static int flush_wants(const struct flush *f, const struct bank_key *key) {
          (!before || key->since_us <= before);
 }
 
-/* Has another taken what is wanted? */
+/* Has another flusher taken gradients that this one wants? */
 static int flush_awaits(const struct flush *f, const struct bank_key *key) {
   uint64_t before = f->want->before_us;
   return key->taken &&
@@ -72,7 +73,7 @@ static void take_oldest(struct flush *f, struct bank_shard *shard) {
   pthread_mutex_unlock(&shard->lock);
 }
 
-/* The piece is applied, and empty again. */
+/* Applies the piece and empties it. */
 static int end_piece(struct flush *f) {
   struct bank_piece *piece = f->piece;
   if (!piece->n) {
@@ -88,7 +89,7 @@ static int end_piece(struct flush *f) {
   return rc ? rc : session_interrupted(f->s);
 }
 
-/* Made outside all locks, before the first key is taken. */
+/* Allocates the piece outside all locks, before the first key is taken. */
 static int need_piece(struct flush *f) {
   if (!f->piece) {
     f->piece = bank__piece_new(f->s);
@@ -154,7 +155,8 @@ static int flush_round(struct flush *f) {
   return rc;
 }
 
-/* Until what another has taken is applied or put back, or a while. */
+/* Waits until the key that another flusher has taken is applied or put back, at
+** most AWAIT_US. */
 static int flush_await(struct flush *f) {
   struct env *env = f->s->core->env;
   struct bank_shard *shard = f->busy_in;
@@ -229,14 +231,14 @@ static int any_pending(const struct bank *bank, const int64_t *keys, size_t n) {
 int bank__rows(emb_session *s, const int64_t *keys, size_t n) {
   const struct bank_want want = {.keys = keys, .n = n, .waits = 1};
   if (!any_pending(bank_of(s->store), keys, n) ||
-      atomic_load(&s->store->dropped)) { /* no write reaches it any more */
+      atomic_load(&s->store->dropped)) { /* can no longer be written */
     return EMB_OK;
   }
   int rc = session_begin(s);
   return rc ? rc : bank__settle(s, &want, NULL);
 }
 
-/* Some keys: those that are not there yet. */
+/* Flushes those of n keys, at most BANK_PIECE, that are not present yet. */
 static int rows_absent(emb_session *s, const int64_t *keys, uint32_t n) {
   int64_t absent[BANK_PIECE];
   size_t found = 0;
@@ -252,7 +254,7 @@ static int rows_absent(emb_session *s, const int64_t *keys, uint32_t n) {
   return found ? bank__rows(s, absent, found) : EMB_OK;
 }
 
-/* Whether keys are there: a step may add one that is not. */
+/* For calls that ask whether keys are present: a step may insert one. */
 static int rows_present(emb_session *s, const int64_t *keys, size_t n) {
   int rc = EMB_OK;
   if (s->core->schema.insert_on == EMB_INSERT_ON_PUT ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** shard.c -- what is pending, by key.
+** shard.c -- pending gradients, by key.
 **
 **            buckets             key             gradients
 **            +---+   chain   +---------+ first  +---+   +---+
@@ -9,10 +9,10 @@
 **                             older  newer       in the order of arrival
 **
 ** A shard is a hash table with chains, and a list of its keys by the number of
-** their first gradient.  Without outliers to be looked for the gradients of a
-** key are one element, their sum in double.
+** their first gradient.  If no outliers are looked for, the gradients of a key
+** are a single element, their sum in double.
 **
-** FAILURE   Without memory for more buckets the chains become longer.
+** FAILURE   If there is no memory for more buckets, the chains get longer.
 */
 #include <string.h>
 
@@ -139,7 +139,7 @@ static struct bank_key *add_key(struct env *env, struct bank_shard *shard,
   return key;
 }
 
-/* Nothing of it is left. */
+/* The key has no gradients left. */
 static void remove_key(struct env *env, struct bank_shard *shard,
                        struct bank_key *key) {
   struct bank_key **at = bank_bucket(shard, key->key);
@@ -220,7 +220,7 @@ static void add_row(const struct bank *bank, struct bank_given *given,
     }
     return;
   }
-  /* Two at a time: compilers do that by themselves at -O3 only. */
+  /* Two at a time: compilers vectorize this loop only at -O3. */
   for (; k + 2 <= bank->dim; k += 2) {
     two_doubles a, b = {(double)row[k], (double)row[k + 1]};
     memcpy(&a, sum + k, sizeof a);
@@ -232,7 +232,7 @@ static void add_row(const struct bank *bank, struct bank_given *given,
   }
 }
 
-/* Is there room for what a key's next gradient takes? */
+/* Is there room for the next gradient of the key (NULL: of a new key)? */
 static int has_room(const struct bank *bank, const struct bank_shard *shard,
                     const struct bank_key *key) {
   const struct core *core = &bank->store->core;
@@ -244,7 +244,7 @@ static int has_room(const struct bank *bank, const struct bank_shard *shard,
   return !shard->oldest || !need || bytes + need <= all;
 }
 
-/* The first of an average. */
+/* The first gradient of an average: gives it a number and a time. */
 static void begin_key(struct bank *bank, struct bank_shard *shard,
                       struct bank_key *key) {
   struct env *env = bank->store->core.env;
@@ -254,7 +254,8 @@ static void begin_key(struct bank *bank, struct bank_shard *shard,
   link_newest(shard, key);
 }
 
-/* The shard is locked; key: of the gradient, or NULL; *fresh: it was empty. */
+/* Under the shard's lock.  key: the gradient's, or NULL if it is new; *fresh is
+** set if the shard was empty. */
 static int shard_keep(struct bank *bank, struct bank_shard *shard,
                       const struct bank_gradient *g, struct bank_key *key,
                       int *fresh) {
@@ -308,8 +309,8 @@ static void prefetch_lines(const void *at, size_t bytes, int writes) {
   }
 }
 
-/* Finds the keys of some rows, while what the steps look at is on its way from
-** memory: the buckets, then the keys, then the gradients. */
+/* Finds the keys of some rows, prefetching one stage ahead: the buckets, then
+** the keys, then the gradients. */
 static void find_keys(const struct bank *bank, const struct bank_shard *shard,
                       const struct bank_gradient *g, uint32_t n,
                       struct bank_key **keys) {
@@ -341,7 +342,7 @@ uint32_t bank__keep(struct bank *bank, struct bank_shard *shard,
     *rc = shard_keep(bank, shard, &g[i], keys[i], &fresh);
   }
   pthread_mutex_unlock(&shard->lock);
-  if (fresh) { /* the task has a time to wake up at */
+  if (fresh) { /* the task must compute when to wake up */
     core_changed(&bank->store->core);
   }
   return *rc ? i - 1 : i;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** task.c -- the bank of a store: its beginning and end, what expires, and the
-** two calls that look into it.
+** task.c -- the bank of a store: opening and closing it, expiry, and the two
+** calls that flush it and list it.
 **
-** EXPIRY    The task applies what was pending for `expire`, some pieces a run,
-**           with a session of its own.  It waits for nothing that it finds
-**           taken or held: that is due again at once.  After an error it rests
-**           a little, since the cause will hardly have gone.  By hand, in
-**           emb_step, all that is pending is due.
-** LANE      It may have to wait for room in the log, so it runs under no lock.
+** EXPIRY    The task applies gradients that were pending for `expire`, a few
+**           pieces a run, with a session of its own.  It does not wait for keys
+**           that are taken or held: they are due again at once.  After an error
+**           it rests a little, since the cause is unlikely to have gone away.
+**           In emb_step, all pending gradients are due.
+** LANE      A step may have to wait for room in the log, so the task runs under
+**           no lock.
 */
 #include "bank.h"
 #include "engine/table/jobs/tasks.h"
@@ -18,12 +19,11 @@
 
 #include <string.h>
 
-/* Keys that one run applies at most. */
+/* Maximum number of keys applied by one run. */
 #define RUN_KEYS (16 * BANK_PIECE)
 #define AGAIN_US 50000
 
-/* ---- a store's bank -------------------------------------------------------
- */
+/* ---- a store's bank ------------------------------------------------------ */
 
 /* EMB_RANGE, EMB_NOMEM. */
 static int bank_init(emb_store *store, emb_err *err) {
@@ -64,7 +64,7 @@ static int bank_is_empty(const struct bank *bank) {
   return 1;
 }
 
-/* What is pending is applied. */
+/* Applies all pending gradients. */
 static int bank_close(emb_store *store, emb_err *err) {
   const struct bank_want all = {.waits = 1};
   emb_session *s;
@@ -99,15 +99,14 @@ static void bank_free(emb_store *store) {
   store->average = NULL;
 }
 
-/* ---- expiry ---------------------------------------------------------------
- */
+/* ---- expiry -------------------------------------------------------------- */
 
 struct expiry_state {
   uint64_t failed_us; /* when a run had an error, 0: none since */
 };
 _Static_assert(sizeof(struct expiry_state) <= TASK_STATE * 8, "state");
 
-/* When the oldest came that is pending; 0: nothing is. */
+/* When the oldest pending gradient came; 0: none is pending. */
 static uint64_t oldest_us(const struct bank *bank) {
   uint64_t oldest = 0;
   for (int i = 0; bank->shards && i < BANK_SHARDS; i++) {
@@ -128,7 +127,7 @@ static uint64_t oldest_us(const struct bank *bank) {
   return oldest;
 }
 
-/* What came at that time or before is to be applied; 0: nothing. */
+/* Gradients that came at this time or before are due; 0: none are. */
 static uint64_t due_before(const struct pass *pass) {
   const struct bank *bank = bank_of(pass->store);
   const struct expiry_state *state = pass->state;
@@ -160,7 +159,7 @@ static int bank_run(struct pass *pass, enum outcome *did, emb_err *err) {
   }
   state->failed_us = rc || !steps ? env->now_us(env) : 0;
   *did = !steps ? PIECE_NONE : steps < RUN_KEYS || rc ? PIECE_DONE : PIECE_MORE;
-  return EMB_OK; /* other tasks go on; who needs the row is told */
+  return EMB_OK; /* other tasks go on; calls that need the row get the error */
 }
 
 static uint64_t bank_rest(struct pass *pass) {
@@ -182,8 +181,7 @@ static const struct task task_bank = {
     .rest = bank_rest,       .run = bank_run,
 };
 
-/* ---- calls ----------------------------------------------------------------
- */
+/* ---- calls --------------------------------------------------------------- */
 
 int local_flush_gradients(emb_session *s, uint64_t *steps) {
   uint64_t done = 0;
@@ -229,8 +227,7 @@ int local_pending(emb_session *s, emb_pending_key *keys, size_t max,
   return rc;
 }
 
-/* ---- for emb_stats --------------------------------------------------------
- */
+/* ---- for emb_stats ------------------------------------------------------- */
 
 static void bank_metrics(emb_store *store, struct metrics *to) {
   struct bank *bank = bank_of(store);

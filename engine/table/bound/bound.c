@@ -11,9 +11,9 @@
 #include "engine/table/session/txn_map.h"
 #include "engine/table/store/metrics.h"
 
-/* A waiting session looks at least this often whether it is to stop. */
+/* A waiting session checks for interruption at least this often. */
 #define WAIT_MS 10
-/* Slots that a table without leases keeps. */
+/* An empty lease table with more slots than this is freed. */
 #define ROOM_KEPT 65536
 
 uint32_t bound_call(emb_session *s) {
@@ -45,7 +45,7 @@ int bound_try(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
       session_txn_find(s->txn, key, hash, &own);
     }
     if (own) {
-      return KEY_FOUND; /* what the session itself has put is not stale */
+      return KEY_FOUND; /* the session's own uncommitted Put is never stale */
     }
     if (!txn_word(s, key, hash, *word)) {
       return KEY_ABSENT;
@@ -61,7 +61,7 @@ int bound_try(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
   return rc;
 }
 
-/* Takes n off the session's lease and off the key's pending reads. */
+/* Subtracts n from the session's lease and from the key's pending reads. */
 static void lease_settle(emb_session *s, struct lease *lease, uint32_t n) {
   key_release(s->core, lease->key, hash_key(lease->key), n);
   lease_drop(&s->leases, lease, n);
@@ -74,7 +74,7 @@ void bound_release_call(emb_session *s, const int64_t *keys, size_t n,
     for (size_t i = at; i < n && i < at + CHUNK_MAX; i++) {
       struct lease *lease = lease_find(&s->leases, keys[i], hash_key(keys[i]));
       if (lease && lease->call == call && !lease->put) {
-        lease->put = 1; /* so that a repeated key is done once */
+        lease->put = 1; /* a repeated key is given back only once */
         lease_settle(s, lease, 1);
       }
     }
@@ -109,9 +109,9 @@ void bound_release_rows(emb_session *s, const int64_t *keys, size_t n,
   bound_signal(s);
 }
 
-/* ---- waiting ----------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------- */
 
-/* Tries once; *pending: what stands in the way. */
+/* Tries once; *pending: the key's pending reads. */
 static int try_key(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
                    uint32_t *pending) {
   uint64_t word;
@@ -123,12 +123,12 @@ static int try_key(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
   return rc;
 }
 
-/* Who holds the key, but for this session. */
+/* The other sessions that hold leases on the key. */
 struct holders {
   struct lease_seen oldest;
-  int64_t process; /* of the oldest; below 0: it cannot be seen */
-  uint64_t number; /* 0: it is a connection of the owner's own process */
-  uint32_t held;   /* by all that were seen */
+  int64_t process; /* of the oldest; below 0: its pid is not visible */
+  uint64_t number; /* 0: a connection of the owner's own process */
+  uint32_t held;   /* leases of all holders seen */
   size_t count;
 };
 
@@ -143,7 +143,7 @@ static void note_holder(struct holders *h, const emb_session *other,
   }
 }
 
-/* Again if some was overlooked. */
+/* Tries again if the leases seen do not add up to `pending`. */
 static void find_holders(emb_session *s, int64_t key, uint32_t pending,
                          struct holders *h) {
   uint64_t hash = hash_key(key);
@@ -200,7 +200,7 @@ static void name_holders(emb_session *s, const struct holders *h, char *to,
 
 enum { BUSY_WAITED, BUSY_OWN };
 
-/* why: what else stands in the way. */
+/* why: a further reason for giving up, appended to the text. */
 static int pending_reads_error(emb_session *s, int64_t key, uint32_t pending,
                                int kind, const char *why) {
   struct holders h = {0};
@@ -230,18 +230,19 @@ static int pending_reads_error(emb_session *s, int64_t key, uint32_t pending,
       larger);
 }
 
-/* What a waiting session has seen of the others, and since when. */
+/* What a waiting session has seen of the other sessions, and since when. */
 struct others {
-  uint64_t undecided; /* transaction */
+  uint64_t undecided; /* number of the undecided transaction */
   uint64_t undecided_since;
-  uint64_t rows_since; /* 0: none has leases of statements */
+  uint64_t rows_since; /* 0: no other session has leases of a statement */
 };
 
-/* The session that holds the lease may be waiting to commit, or for one that
-** does, and that one for what this session's caller holds: then none would go
-** on before the timeout.  The same when they need statements to give their
-** leases back, and the caller lets none write.  Not at once, for a commit that
-** is past its decision looks the same.  NULL: no reason to give up. */
+/* Looks for a deadlock through the caller (SQLite).  The holder of the lease
+** may be waiting to commit, or for another session that is, and that commit for
+** a lock of this session's caller; or the holders need a statement to give
+** their leases back, and the caller blocks all writers.  None would proceed
+** before the timeout.  Gives up only after WAIT_MS, since a commit that is past
+** its decision looks the same.  NULL: no reason to give up. */
 static const char *in_the_way(emb_session *s, uint64_t now,
                               struct others *seen) {
   uint64_t undecided =
@@ -266,7 +267,7 @@ static const char *in_the_way(emb_session *s, uint64_t now,
   return NULL;
 }
 
-/* Sleeps until something is given back, or a little. */
+/* Sleeps until a lease is given back, at most `ms` or WAIT_MS. */
 static void sleep_for_release(struct core *core, uint64_t count, uint64_t ms) {
   pthread_mutex_lock(&core->wake_lock);
   if (core->release_count == count) {
@@ -283,7 +284,7 @@ static uint64_t release_count(struct core *core) {
   return count;
 }
 
-/* Counts one key, waiting up to the time `until`. */
+/* Counts one key; waits until the time `until` at most. */
 static int acquire_key(emb_session *s, int64_t key, uint32_t call,
                        uint64_t until) {
   struct core *core = s->core;
@@ -293,8 +294,8 @@ static int acquire_key(emb_session *s, int64_t key, uint32_t call,
   int rc = EMB_OK, waits = 0;
   while (!rc) {
     uint32_t pending;
-    /* The count is read before the attempt: what is given back after it is not
-    ** slept through. */
+    /* Read the count before the attempt: a lease given back after the attempt
+    ** then ends the sleep. */
     uint64_t count = waits ? release_count(core) : 0;
     if (try_key(s, key, hash, call, &pending) != KEY_BLOCKED) {
       break;
@@ -355,7 +356,7 @@ int bound_acquire(emb_session *s, const int64_t *keys, size_t n,
   return rc;
 }
 
-/* ---- giving back ------------------------------------------------------- */
+/* ---- giving back --------------------------------------------------------- */
 
 void bound_untake(emb_session *s, int64_t key, uint64_t hash) {
   if (bound_reserve(s, 1)) {
@@ -403,7 +404,7 @@ uint32_t bound_settle(emb_session *s, int64_t key, uint64_t hash, int commit) {
 
 enum { RELEASE_ALL, RELEASE_MARKED, RELEASE_STATEMENT };
 
-/* How many of a lease are to be given back. */
+/* How many Gets of a lease must be given back. */
 static uint32_t release_most(const struct leases *leases,
                              const struct lease *lease, int which) {
   if (which == RELEASE_MARKED) {
@@ -415,7 +416,7 @@ static uint32_t release_most(const struct leases *leases,
   return lease->held;
 }
 
-/* Slots of the table from at on, until n were given back; where it stopped. */
+/* Gives back up to n leases, from slot `at` on; returns where it stopped. */
 static size_t release_some(emb_session *s, int which, size_t at, size_t n) {
   struct leases *leases = &s->leases;
   while (at < leases->room && n) {
@@ -423,11 +424,11 @@ static size_t release_some(emb_session *s, int which, size_t at, size_t n) {
     uint32_t most = release_most(leases, lease, which);
     if (lease->held && most) {
       if (which == RELEASE_STATEMENT) {
-        lease->put = 1; /* is not counted any more */
+        lease->put = 1; /* no longer counted by the statement */
       } else {
         lease->marked = 0;
       }
-      lease_settle(s, lease, most); /* another may stand here now */
+      lease_settle(s, lease, most); /* may move another lease into this slot */
       n--;
     } else {
       at++;

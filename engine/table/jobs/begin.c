@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** begin.c -- the first line of calls that write: what the session writes in the
-** background comes first, and the process owns the store.
+** begin.c -- the first line of every call that writes: waits for the session's
+** background writes and, for maintenance, makes the process the owner.
 */
 #include "job.h"
 #include "begin.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** cold.c -- records that are on disk: sort by page, read each page once, many
-** at a time, check, hand out.
+** cold.c -- records on disk: sort by page, read each page once, many pages at a
+** time, check, hand out.
 **
-** A session reads outside the epoch, so the record may move (a Put), its
-** extent be moved in the file, or freed and its file slot used again
-** (compaction, then a checkpoint) while the read is under way.  The page
-** checksum depends on the page's number, so a page that was replaced fails it;
-** then the key is looked up again: if it moved it is read anew, if it did not
-** the page is damaged.  In a process that is not the owner the index only
-** learns of a move with the next checkpoint: that is loaded before the page
-** counts as damaged.
+** A session reads outside the epoch.  While the read is in flight, the record
+** may move (a Put), or its extent may be moved within the file, or be freed and
+** its file slot reused (compaction, then a checkpoint).  The page checksum
+** covers the page's number, so a replaced page fails it.  Then the key is
+** looked up again: if the record moved, it is read again; if it did not, the
+** page is damaged.  In a process that is not the owner, the index learns of a
+** move only with the next checkpoint, so that checkpoint is loaded before the
+** page counts as damaged.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int read_damaged(emb_session *s, uint64_t page) {
       s->core->dir, (unsigned long long)page, (unsigned long long)offset);
 }
 
-/* Is the key still where the read at this offset looked for it? */
+/* Is the record still where the read at this offset looked for it? */
 static int still_there(emb_session *s, int64_t key, uint64_t address,
                        uint64_t offset) {
   struct core *core = s->core;
@@ -58,7 +58,7 @@ static int still_there(emb_session *s, int64_t key, uint64_t address,
   return same;
 }
 
-/* All keys of one page: [from, to) of s->cold. */
+/* Hands out all records of one page: [from, to) of s->cold. */
 static int use_page(struct read_reading *r, uint32_t from, uint32_t to,
                     const char *page, uint64_t offset) {
   emb_session *s = r->s;
@@ -108,7 +108,7 @@ static int use_page(struct read_reading *r, uint32_t from, uint32_t to,
   return EMB_OK;
 }
 
-/* End of the group of cold keys that share the page of `from`. */
+/* The end of the group of cold records on the same page as `from`. */
 static uint32_t page_end(const struct read_reading *r, uint32_t from) {
   const struct layout *l = &r->s->core->layout;
   uint64_t page = layout_page(l, r->s->cold[from].address);
@@ -119,8 +119,8 @@ static uint32_t page_end(const struct read_reading *r, uint32_t from) {
   return to;
 }
 
-/* Prepares the read of the group that starts at `from`.  0: the extent is not
-** in the file any more, its keys have moved. */
+/* Prepares the read of the group that starts at `from`.  0: the extent is no
+** longer in the file; its records have moved. */
 static int read_prepare(struct read_reading *r, uint32_t from,
                         struct env_io *io, char *buffer) {
   struct core *core = r->s->core;
@@ -174,7 +174,7 @@ static int store_read_all(struct read_reading *r) {
       int os =
           env->queue_submit(env, s->reads.queue.queue, s->reads.io_list, n);
       if (os) {
-        /* Which were started is not known: the queue is closed. */
+        /* It is not known which reads were started, so close the queue. */
         env->queue_close(env, s->reads.queue.queue);
         s->reads.queue.queue = NULL;
         return err_os(&s->err, EMB_IOERR, os, "cannot read %s/log",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** cold.h -- records that are on disk; see cold.c.
+** cold.h -- records on disk; see cold.c.
 */
 #ifndef EMB_JOBS_COLD_H
 #define EMB_JOBS_COLD_H
@@ -14,8 +14,8 @@ struct cold_batch {    /* the records of s->cold[0..n) */
   cold_use use;
   void *arg;
 };
-/* Reads records.  Rows whose record moved meanwhile are appended to s->rows
-** (*again counts them) and must be looked up anew. */
+/* Reads records.  Rows whose record moved during the read are appended to
+** s->rows (*again counts them) and must be looked up again. */
 int cold_read(emb_session *s, const struct cold_batch *batch, uint32_t *again);
 
 #endif

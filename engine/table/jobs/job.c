@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** job.c -- the queue of jobs and its workers.  What a job does with its rows or
-** records is set where it is made (run, use): ahead.c and async.c.
+** job.c -- the queue of jobs and its workers.  The creator of a job (ahead.c,
+** async.c) sets the functions that handle its rows or records (run, use).
 */
 #include "job.h"
 #include "cold.h"
@@ -12,7 +12,7 @@
 
 #define SLICE_MIN 64u
 
-/* ---- making ------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------- */
 
 struct job *job_new(emb_session *s, int kind, const int64_t *keys, size_t n) {
   struct env *env = s->core->env;
@@ -57,11 +57,11 @@ static int job_by_address(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* ---- the queue --------------------------------------------------------- */
+/* ---- the queue ----------------------------------------------------------- */
 
 static void job_append(struct jobs *jobs, struct job *job) {
   struct job **at = &jobs->first;
-  /* What will be waited for goes before what is only expected. */
+  /* Jobs that a caller will wait for go before look-aheads. */
   while (*at && !((job->kind == JOB_READ || job->kind == JOB_WRITE) &&
                   ((*at)->kind == JOB_AHEAD || (*at)->kind == JOB_KEEP) &&
                   (*at)->taken == 0)) {
@@ -82,7 +82,8 @@ static void unlink_job(struct jobs *jobs, struct job *job) {
   }
 }
 
-/* Its writes must come after those of an older job? */
+/* Must this write job wait for an older one of its session, or for a running
+** slice of its own (J2)? */
 static int must_wait(const struct jobs *jobs, const struct job *job) {
   for (const struct job *j = jobs->first; j && j != job; j = j->next) {
     if (j->kind == JOB_WRITE && j->session == job->session) {
@@ -97,7 +98,7 @@ struct slice {
   size_t from, to;
 };
 
-/* The next slice to run; under jobs->lock.  0: there is none. */
+/* Takes the next slice to run; under jobs->lock.  0: there is none. */
 static int job_take(struct jobs *jobs, struct slice *slice) {
   for (struct job *job = jobs->first; job; job = job->next) {
     if (job->taken < job->n &&
@@ -116,8 +117,8 @@ static int job_take(struct jobs *jobs, struct slice *slice) {
   return 0;
 }
 
-/* A slice is over; under jobs->lock.  A job stays in the queue until it is
-** done, for the order of writes. */
+/* Records the result of a finished slice; under jobs->lock.  A job stays in the
+** queue until it is done, which keeps writes in order. */
 static void give_result(emb_store *store, const struct slice *slice, int rc,
                         const emb_err *err) {
   struct jobs *jobs = &store->jobs;
@@ -137,7 +138,7 @@ static void give_result(emb_store *store, const struct slice *slice, int rc,
   pthread_cond_broadcast(&jobs->ended);
 }
 
-/* ---- running a slice --------------------------------------------------- */
+/* ---- running a slice ----------------------------------------------------- */
 
 int job_read(emb_session *w, struct job *job, size_t from, size_t to) {
   uint32_t again = 0, n = (uint32_t)(to - from);
@@ -155,7 +156,7 @@ int job_read(emb_session *w, struct job *job, size_t from, size_t to) {
     if (job->kind == JOB_READ) {
       job->state[w->rows[i]] = FETCH_AGAIN;
     } else {
-      count_add(&job->read, 1); /* written or moved meanwhile */
+      count_add(&job->read, 1); /* written or moved during the read */
     }
   }
   return rc;
@@ -167,21 +168,21 @@ static int job_run(emb_session *w, const struct slice *slice) {
   return slice->job->run(w, slice->job, slice->from, slice->to);
 }
 
-/* ---- workers ----------------------------------------------------------- */
+/* ---- workers ------------------------------------------------------------- */
 
-/* Its session is freed when it had nothing to do for so long. */
+/* A worker's session is freed after it was idle for this long. */
 #define WORKER_IDLE_US UINT64_C(2000000)
 
 struct worker {
   emb_store *store;
   uint32_t number;
   struct background background;
-  /* Of the slice that runs: its run; else jobs.lock. */
+  /* While a slice runs, used by its run; otherwise under jobs.lock. */
   emb_session *session;
-  uint64_t idle_us; /* since then; 0: it works */
+  uint64_t idle_us; /* idle since; 0: it works */
 };
 
-/* The worker takes part, and there is a slice; under jobs->lock. */
+/* Takes a slice, if the worker is active and there is one; under jobs->lock. */
 static int worker_take(struct worker *worker, struct slice *slice) {
   struct jobs *jobs = &worker->store->jobs;
   uint32_t active =
@@ -190,7 +191,7 @@ static int worker_take(struct worker *worker, struct slice *slice) {
          job_take(jobs, slice);
 }
 
-/* Nothing to do; under jobs->lock. */
+/* The worker found no slice; returns when it is due.  Under jobs->lock. */
 static uint64_t worker_rest(struct worker *worker, uint64_t now) {
   if (!worker->session) {
     return BACKGROUND_NEVER;
@@ -205,7 +206,7 @@ static uint64_t worker_rest(struct worker *worker, uint64_t now) {
   return worker->idle_us + WORKER_IDLE_US;
 }
 
-/* One slice, so that the jobs of other stores have their turn. */
+/* Runs one slice only, so that the jobs of other stores get their turn. */
 static uint64_t job_work(void *arg) {
   struct worker *worker = arg;
   struct env *env = worker->store->core.env;
@@ -226,7 +227,7 @@ static uint64_t job_work(void *arg) {
   return due_us;
 }
 
-/* The worker of that number can take slices; under jobs->lock. */
+/* Makes the worker of that number ready to take slices; under jobs->lock. */
 static int job_hire(emb_store *store, uint32_t number, emb_err *err) {
   struct jobs *jobs = &store->jobs;
   struct env *env = store->core.env;
@@ -256,8 +257,8 @@ static int job_hire(emb_store *store, uint32_t number, emb_err *err) {
   return rc;
 }
 
-/* So many workers look for slices; under jobs->lock.  Those that there are will
-** do. */
+/* Wakes this number of workers; under jobs->lock.  Succeeds if at least one
+** worker could be started. */
 static int job_call(emb_store *store, uint32_t workers, emb_err *err) {
   struct jobs *jobs = &store->jobs;
   emb_err why = {EMB_OK, ""};
@@ -314,7 +315,7 @@ void jobs_stop(emb_store *store) {
   }
 }
 
-/* Orders the records by address, so that a page is read once. */
+/* Sorts the records by address, so that each page is read once. */
 static int sort_records(struct job *job) {
   emb_session *s = job->session;
   struct env *env = s->core->env;
@@ -365,7 +366,7 @@ int job_start(struct job *job) {
   return rc;
 }
 
-/* Step mode: one slice in the caller's thread. */
+/* Step mode: runs one slice in the caller's thread. */
 int job_step(emb_store *store, int *did, emb_err *err) {
   struct jobs *jobs = &store->jobs;
   struct slice slice;

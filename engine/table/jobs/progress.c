@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** progress.c -- how far the calls are that take long.
+** progress.c -- the progress of long calls.
 **
-** A session is in one call at a time, so its progress is a part of the session;
-** of calls within calls the outermost one is reported.  It may be read from any
-** thread: the metrics are single numbers that only grow, and need not be of one
-** moment.
+** A session runs one call at a time, so its progress is part of the session; of
+** nested calls, the outermost one is reported.  Any thread may read it: the
+** metrics are single numbers that only grow, and need not be of one moment.
 */
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +67,7 @@ static void list_session(struct progress_listing *l, const emb_session *s) {
   if (!what) {
     return;
   }
-  if (l->n < l->max) { /* the list may be in memory that others write to */
+  if (l->n < l->max) { /* others may write to the list: do not read from it */
     emb_progress *to = &l->list[l->n];
     uint64_t since = atomic_load_explicit(&p->since_us, memory_order_relaxed);
     uint64_t done = atomic_load_explicit(&p->done, memory_order_relaxed);

@@ -2,46 +2,48 @@
 **
 ** tasks.c -- background work: the list of tasks, and one pass over it.
 **
-** Two threads drive a store, only by calling tasks_pass in a loop (step.c).
-** Without threads (EMB_OPEN_STEP) emb_step makes the same passes, so a test can
-** run the same code in an order that a seed decides.
+** Two threads drive a store; all they do is call tasks_pass in a loop (step.c).
+** Without threads (EMB_OPEN_STEP), emb_step makes the same passes, so a test
+** can run the same code in an order chosen by a seed.
 **
 ** PASS      of LANE_WORK, under ckpt_lock:
 **
-**             1. The tasks of LANE_RELEASE free what is not needed any more.
-**             2. Is it quiet, and what is the present moment?  Both before
-**                anything is measured: a commit that ends meanwhile changes it.
+**             1. The tasks of LANE_RELEASE free what is no longer needed.
+**             2. Note whether the store is quiet, and the present moment.  Both
+**                before anything is measured: a commit that ends during the
+**                pass changes the moment.
 **             3. Each task says whether it is a reason for a pass (wakes).  If
-**                none is and nothing was written or deleted since a pass that
-**                found nothing to do (unchanged), this one ends here.
-**             4. The tasks of LANE_WORK, in the order of the list: each that is
-**                due runs one piece.  An error ends the pass.
-**             5. A pass in which no piece says PIECE_MORE, without an error and
-**                while it is quiet, found nothing to do: its moment (2) is kept
-**                for 3.  Where it was not quiet, a task may still wait for
-**                that.
+**                none is, and nothing was written or deleted since a pass that
+**                found nothing to do (unchanged), this pass ends here.
+**             4. The tasks of LANE_WORK, in list order: each task that is due
+**                runs one piece.  An error ends the pass.
+**             5. If no piece said PIECE_MORE, there was no error and the store
+**                was quiet, the pass found nothing to do: its moment (2) is
+**                kept for 3.  If the store was not quiet, a task may still be
+**                waiting for quiet.
 **
 **           *more is set if a piece said PIECE_MORE and nothing failed.
-** REST      A pass that found nothing to do says nothing of what only time
-**           brings: each such task says when that is (rest).  Until then, or
-**           until something changes (core_changed), the thread sleeps.
-** FAILURE   After a pass that failed the thread makes none for a while: for
-**           PAUSE_MIN_US, after each further one twice as long, up to
-**           PAUSE_MAX_US.  Writes do not end that: what they change is rarely
-**           what failed, and a busy table would fail twenty times a second.
-**           A pass that does not fail ends it, and tasks_look_again.  A store
-**           that has failed (core_failed) has no pass of LANE_WORK any more.
-**           The newest error is kept for emb_stats.
+** REST      A pass that found nothing to do does not cover tasks that become
+**           due by time alone: each of those says when it will be due (rest).
+**           Until then, or until something changes (core_changed), the thread
+**           sleeps.
+** FAILURE   After a failed pass the thread pauses: for PAUSE_MIN_US, doubled
+**           after each further failure, up to PAUSE_MAX_US.  Writes do not end
+**           the pause: they rarely change the cause of the failure, and a busy
+**           table would fail twenty times a second.  A pass that does not fail
+**           ends it, and so does tasks_look_again.  A store that has failed
+**           (core_failed) runs no more passes of LANE_WORK.  The newest error
+**           is kept for emb_stats.
 ** ORDER     is part of the rule: by lane, then by feature (features.def), then
-**           as the feature's descriptor has them.  What removes rows comes
-**           before what measures space (pass_space), so a pass sees what it
-**           removed itself; what compacts before what checkpoints, which frees
-**           both; and the file is shortened only in a pass in which nothing
-**           else did anything.
-** STATE     of a task, as long as the store is open: TASK_STATE words that are
-**           zero at first, which it reads as a structure of its own.
-** METRICS   A run counts where the task was due; for a task that finds out in
-**           its run, where it did something.
+**           as listed in the feature's descriptor.  Tasks that remove rows come
+**           before tasks that measure space (pass_space), so a pass sees its
+**           own removals.  Compaction comes before the checkpoint, which frees
+**           the space of removals and compaction.  The file is shortened only
+**           in a pass in which no other task did anything.
+** STATE     of a task, while the store is open: TASK_STATE words, initially
+**           zero, which the task reads as a structure of its own.
+** METRICS   A run is counted if the task was due; a task that only finds out in
+**           its run is counted if it did something.
 */
 #include "engine/table/session/session.h"
 #include "tasks.h"
@@ -55,7 +57,7 @@
 #define PAUSE_MIN_US UINT64_C(50000)
 #define PAUSE_MAX_US UINT64_C(5000000)
 
-/* ---- what a pass depends on --------------------------------------------- */
+/* ---- what a pass depends on ---------------------------------------------- */
 
 static struct moment moment_now(const emb_store *store) {
   const struct core *core = &store->core;
@@ -69,7 +71,7 @@ static int is_same_moment(const struct moment *a, const struct moment *b) {
          a->first_page == b->first_page;
 }
 
-/* A pass of the lane has ended so. */
+/* Records the result of a pass of the lane. */
 static void note_pass(emb_store *store, enum lane lane, int rc) {
   struct lane_pause *pause = &store->tasks.pauses[lane];
   struct env *env = store->core.env;
@@ -95,7 +97,7 @@ void tasks_look_again(emb_store *store) {
   core_changed(&store->core);
 }
 
-/* Two looks may follow each other at once. */
+/* May be called twice in quick succession. */
 int tasks_quiet(emb_store *store) {
   struct core *core = &store->core;
   struct tasks *tasks = &store->tasks;
@@ -193,7 +195,7 @@ static int run_lane(struct pass *pass, enum lane lane, int *more,
       rc = run_task(slot, pass, &did, &first);
       pass->did |= did != PIECE_NONE;
       *more |= did == PIECE_MORE;
-      if (rc && !had_failed) { /* else the first one counts */
+      if (rc && !had_failed) { /* otherwise the first error is kept */
         note_error(pass->store, slot->task, &first);
       }
     }
@@ -205,7 +207,7 @@ static int run_lane(struct pass *pass, enum lane lane, int *more,
   return rc;
 }
 
-/* Every task is asked: some note what they will work on. */
+/* Asks every task, because some note what they will work on. */
 static int is_woken(struct pass *pass) {
   int woken = 0;
   struct tasks *tasks = &pass->store->tasks;
@@ -344,7 +346,7 @@ static void tuning_metrics(struct tune *tune, struct metrics *to) {
 static uint64_t ms_since(emb_store *store, uint64_t us) {
   struct env *env = store->core.env;
   uint64_t now = env->now_us(env);
-  return !us        ? UINT64_MAX /* -1: it never was */
+  return !us        ? UINT64_MAX /* -1: never */
          : now > us ? (now - us) / 1000
                     : 0;
 }

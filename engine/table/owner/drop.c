@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** drop.c -- the files of a store that is open are deleted.
+** drop.c -- deletes the files of an open store.
 */
 #include "drop.h"
 
 #include "engine/table/store/dir.h"
 #include "registry.h"
 
-/* How often a client's drop tries to get at the list of stores. */
+/* How often a client's drop tries to take the registry's lock. */
 #define DROP_TRIES 500
 #define DROP_TRY_US 2000
 
-/* The locks are those under which files are made.  They are not waited for
-** here, since all opening and closing waits meanwhile. */
+/* Takes the locks under which files are created, but does not wait for them:
+** every open and close would have to wait, too. */
 int drop_store(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env_lock *held = NULL;
@@ -23,7 +23,7 @@ int drop_store(emb_store *store, emb_err *err) {
   if (pthread_mutex_trylock(&core->ckpt_lock) == 0) {
     pthread_mutex_lock(&store->txn.lock);
     int written = store->txn.owner != NULL;
-    if (!written) { /* from now on none begins */
+    if (!written) { /* from now on no transaction begins */
       atomic_store(&store->dropped, 1);
     }
     pthread_mutex_unlock(&store->txn.lock);
@@ -52,8 +52,8 @@ int drop_store(emb_store *store, emb_err *err) {
   return rc ? rc : registry_cannot_remove(core->dir, os, err);
 }
 
-/* For a client.  The process itself may be closing the store, and wait for what
-** it does for clients: so the registry is not waited for without end. */
+/* For a client.  The process itself may be closing the store, and waiting for
+** its clients' calls to end, so the wait for the registry is bounded. */
 int local_drop(emb_store *store, emb_err *err) {
   struct env *env = env_default();
   for (int tries = 0; !registry_try_enter(); tries++) {

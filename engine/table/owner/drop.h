@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** drop.h -- the files of a store that is open are deleted; see drop.c.
+** drop.h -- deletes the files of an open store; see drop.c.
 */
 #ifndef EMB_OWNER_DROP_H
 #define EMB_OWNER_DROP_H

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** hold.c -- what a reader needs stays where it is.
+** hold.c -- keeps the records that a reader needs in place.
 **
-** A process that does not own the store reads records where the checkpoint that
-** it has loaded says.  A call that must find all of them there (a scan, a
-** verification, a batch of Gets that has found some replaced) holds that
-** checkpoint: the process locks its number for the owner to see
-** (ckpt/readers.h), and loads no other one until the last hold ends.  For the
-** owner's own calls there is nothing to do but to count.
+** A process that does not own the store reads records at the places named by
+** the checkpoint it has loaded.  A call that must find all of them there (a
+** scan, a verification, a batch of Gets that has found some replaced) holds the
+** checkpoint: the process locks its number, which the owner sees
+** (ckpt/readers.h), and loads no other checkpoint until the last hold ends.
+** The owner's own calls are only counted.
 **
-** FAILURE   Where the file system has no such locks, what is read may be
-**           replaced: a Get looks again, a scan ends with EMB_BUSY.
+** FAILURE   On a file system without byte locks, records may be replaced while
+**           they are read: a Get looks again, a scan ends with EMB_BUSY.
 */
 #include "own.h"
 #include "hold.h"
 
-/* The checkpoint that is loaded, or one that has replaced it, gets the lock. */
+/* Locks the loaded checkpoint, or the one that has replaced it. */
 static int hold_lock_byte(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   for (;;) {
@@ -54,8 +54,8 @@ int hold_begin(emb_session *s, int *held) {
   if (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
     pthread_mutex_lock(&store->own.lock);
     if (!atomic_load(&store->own.is_owner) && !atomic_load(&store->dropped)) {
-      /* One that the owner has not waited for: its holders have noticed by
-      ** now. */
+      /* A lock on another checkpoint is one that the owner did not wait for:
+      ** its holders have noticed by now. */
       if (store->own.locked !=
           store->checkpoint.manifest.index_generation + 1) {
         unlock_byte(store);

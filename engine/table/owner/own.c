@@ -7,54 +7,55 @@
 **                 (clean = 0), from its first write to its close
 **
 **   reader -> reader  the manifest has a newer generation      [own_refresh]
-**                     or the owner has put something else where a record was
-**                     to be read                               [own_reload]
-**   reader -> client  another process owns it, and serves this one: nothing
-**                     is loaded any more (unloaded)              [own_unload]
+**                     or the owner has reused the place of a record that was
+**                     about to be read                         [own_reload]
+**   reader -> client  another process owns the store and serves this one:
+**                     nothing stays loaded here (unloaded)       [own_unload]
 **   reader -> owner   first write                              [own_claim]
 **   reader -> owner   the owner died: recovery is needed       [own_refresh]
 **
-** An owner that has recovered takes a checkpoint, and writes only then.  That
-** takes no space that the store does not have (kernel/reserve.h), unless its
-** spare is missing. If there is no space for it, it is owed: reads go on, and
-** each write tries it first [pay_owed].
+** After recovery, an owner must take a checkpoint before it writes.  That
+** checkpoint needs no space that the store does not have (kernel/reserve.h),
+** unless its spare is missing.  If there is no space, the checkpoint is owed:
+** reads continue, and each write tries the checkpoint first [pay_owed].
 **
-** A store that was closed cleanly is opened as reader, so that several
-** processes may read it and the first that writes owns it.  The lock dies with
-** the process.
+** A store that was closed cleanly is opened as a reader, so several processes
+** may read it, and the first one to write owns it.  The lock dies with the
+** process.
 **
-** WHAT A READER MAY SHOW  No process may show less than what was committed
-** before it looked: SQLite's file may say so already.  So beside an owner that
-** serves it shows nothing, but asks there (serve/).  Beside one that does not
-** (serve='off') it shows that owner's last checkpoint, and is expected to lag
-** behind.  After an owner's death it shows all that was durable, as the process
-** that recovers it does.  Two signs tell the cases apart:
+** WHAT A READER MAY SHOW  No process may show less than was committed before it
+** looked, because SQLite's file may already refer to it.  If the owner serves,
+** a reader therefore shows nothing itself but asks the owner (serve/).  If the
+** owner does not serve (serve='off'), a reader shows the owner's last
+** checkpoint, and is expected to lag behind.  After the owner's death it shows
+** everything that was durable, as the recovering process does.  Two signs tell
+** the cases apart:
 **
 **   manifest   lock         what a reader does
-**   clean      -            shows the checkpoint: it is all there is, for an
-**                           owner claims the manifest before its first write
-**   not clean  FREE         recovers; read-only it cannot, and shows the
+**   clean      -            shows the checkpoint, which is complete: an owner
+**                           claims the manifest before its first write
+**   not clean  FREE         recovers; if read-only, it cannot, and shows the
 **                           checkpoint
 **   not clean  UNSETTLED    waits, or asks the owner if that serves already;
 **                           after the timeout EMB_BUSY
 **   not clean  SERVES       asks the owner; waits until it answers; after the
-**                           timeout EMB_BUSY                    [find_owner]
+**                           timeout EMB_BUSY             [route__find_owner]
 **   not clean  ALONE        reads the manifest again, and shows that
 **                           checkpoint                           [see_owner]
 **
-** A process takes the lock UNSETTLED, in one step, and settles it when a
-** checkpoint has all that was recovered and nothing is in doubt [own_settle].
-** The manifest is read again because that may have been between the first
-** reading and the look at the lock.  A process that was opened to be alone asks
-** nobody, and takes SERVES for ALONE.  A reader looks at most every REFRESH_US,
-** or after a hint that there may be something newer [emb_look].  A scan keeps
-** its checkpoint [hold.c] for what it reads itself; where an owner has come and
-** gone meanwhile the next other read loads what that has left, and the scan
-** ends with EMB_BUSY.
+** A process takes the lock as UNSETTLED, in one step, and settles it when a
+** checkpoint contains everything recovered and nothing is in doubt
+** [own_settle].  The manifest is read again because the owner may have settled
+** between the first read and the look at the lock.  A process opened to be
+** alone asks nobody, and treats SERVES as ALONE.  A reader looks at most every
+** REFRESH_US, or after a hint that there may be something newer [emb_look].  A
+** scan keeps its checkpoint [hold.c] for its own reads.  If an owner has come
+** and gone during the scan, the next other read loads the state that owner
+** left, and the scan ends with EMB_BUSY.
 **
 ** A call that has begun to read and finds a record replaced [own_reload] may
-** go on at the owner's last checkpoint: that is not older than what the call
-** began with.
+** continue with the owner's last checkpoint, which is not older than the one
+** the call began with.
 */
 #include <errno.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@
 #define SEEK_TRIES 50
 #define IN_FLIGHT_US 300000
 #define TRY_LOCK_US 1000
-/* Of the log's byte locks, beyond all numbers of index files. */
+/* The owner's byte lock on the log file, above all index file numbers. */
 #define LOG_OWNER ((UINT64_C(1) << 61) - 1)
 
 int own_look(emb_store *store, enum env_lock_state *state, int64_t *holder,
@@ -85,12 +86,12 @@ int own_look(emb_store *store, enum env_lock_state *state, int64_t *holder,
     return rc;
   }
   int os = core->env->lock_look(core->env, path, state, holder);
-  if (os == EACCES) { /* another user's, who serves nobody else */
+  if (os == EACCES) { /* owned by another user, who serves nobody else */
     *state = ENV_LOCK_ALONE;
     os = 0;
   }
   if (os) {
-    *state = ENV_LOCK_UNSETTLED; /* it is not known: nothing may be shown */
+    *state = ENV_LOCK_UNSETTLED; /* not known: nothing may be shown */
     return err_os(err, EMB_CANTOPEN, os, "cannot stat %s", path);
   }
   return EMB_OK;
@@ -100,7 +101,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
              emb_err *err) {
   struct core *core = &store->core;
   struct recovery *doubt = NULL;
-  pthread_mutex_lock(&core->flush_lock); /* nothing is paged out meanwhile */
+  pthread_mutex_lock(&core->flush_lock); /* nothing is paged out now */
   epoch_close(&core->epoch);
   recovery_free(store->own.doubt);
   store->own.doubt = NULL;
@@ -115,8 +116,8 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   store->own.replayed = replay;
   if (rc) {
     rows_reset(core);
-    atomic_store(&core->txn_first_page, 0); /* of one that was in doubt */
-    /* No manifest is like this one: the next look loads what it finds. */
+    atomic_store(&core->txn_first_page, 0); /* of a transaction in doubt */
+    /* No manifest matches this one, so the next look loads what it finds. */
     store->checkpoint.manifest.generation = 0;
     store->checkpoint.manifest.tail = 0;
   } else if (doubt) {
@@ -151,8 +152,8 @@ static int same_store(emb_store *store, const struct manifest *m,
 
 struct index_files {
   const char *present;
-  char other[40]; /* an index file that is not that one, or "" */
-  int spare;      /* there is one */
+  char other[40]; /* an index file other than the present one, or "" */
+  int spare;      /* the spare exists */
 };
 
 static void look_at_index(void *arg, const char *name) {
@@ -166,9 +167,10 @@ static void look_at_index(void *arg, const char *name) {
   }
 }
 
-/* The owner before died within a checkpoint: what was the spare is a file that
-** the manifest does not name, or the older of its slots only.  Then that slot,
-** too, is made to name the present one, and the file is the spare again. */
+/* The previous owner died during a checkpoint: its spare is now an index file
+** that the manifest does not name, or that only the manifest's older slot
+** names.  Makes that slot, too, name the present index file, and renames the
+** file back to the spare. */
 static int regain_spare(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -190,15 +192,16 @@ static int regain_spare(emb_store *store, emb_err *err) {
   return rc;
 }
 
-/* A state from which may be written: what was recovered is a checkpoint, and
-** the manifest says which process writes. */
+/* Prepares for writes: checkpoints the recovered state, and makes the manifest
+** name this process as the writer. */
 static int own_settle_state(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   const struct manifest *m = &store->checkpoint.manifest;
   int rc = EMB_OK, clean = m->clean != 0;
-  /* A store that was never written names no index file.  It must before its
-  ** log is: a reader that falls back to this checkpoint, because the next one
-  ** is damaged, sees by the missing file that extents may be missing, too. */
+  /* A store that was never written names no index file.  It must name one
+  ** before its log is written: a reader that falls back to this checkpoint,
+  ** because the next one is damaged, learns from the missing file that extents
+  ** may be missing, too. */
   if (!clean || m->index_blocks == 0) {
     pthread_mutex_lock(&core->ckpt_lock);
     rc = consumers_load(&store->consumers, core->log_end, err);
@@ -211,14 +214,14 @@ static int own_settle_state(emb_store *store, emb_err *err) {
     rc = checkpoint_claim(core, &store->checkpoint, err);
   }
   if (!rc) {
-    /* Until now a slot of the manifest may have named them. */
+    /* Until now, a slot of the manifest may have named these files. */
     dir_remove_leftovers(core, m->index_generation);
   }
   return rc;
 }
 
-/* The lock was just taken: loads what is newest.  *recovered: its owner had
-** died. */
+/* The lock was just taken: loads the newest state.  *recovered: the previous
+** owner had died. */
 static int become_owner(emb_store *store, int *recovered, emb_err *err) {
   struct core *core = &store->core;
   struct manifest m;
@@ -232,13 +235,13 @@ static int become_owner(emb_store *store, int *recovered, emb_err *err) {
     rc = own_load(store, &m, !m.clean, err);
   }
   if (!rc && m.clean) {
-    /* An open scan took the present tail for its end: no record may come to
-    ** stand below it, so the log goes on in an extent of its own. */
-    pthread_mutex_lock(&core->flush_lock); /* nor does an extent come back */
+    /* An open scan took the present tail as its end.  No record may be written
+    ** below that, so the log continues in a new extent. */
+    pthread_mutex_lock(&core->flush_lock); /* and no extent is read back in */
     pthread_mutex_lock(&core->scan_lock);
     rc = watch_any(core) ? EMB_OK : log_resume(&core->log, m.tail, err);
     if (atomic_load(&core->log.tail) == m.tail) {
-      atomic_store(&core->blank_end, m.tail); /* they are written from now on */
+      atomic_store(&core->blank_end, m.tail); /* later pages get written */
     }
     pthread_mutex_unlock(&core->scan_lock);
     pthread_mutex_unlock(&core->flush_lock);
@@ -249,7 +252,7 @@ static int become_owner(emb_store *store, int *recovered, emb_err *err) {
   reserve_begin(core, m.index_blocks ? m.index_generation : 0);
   *recovered = !m.clean;
   rc = m.clean ? EMB_OK : regain_spare(store, err);
-  if (!rc) { /* before anything is freed, or written */
+  if (!rc) { /* before anything is freed or written */
     pthread_mutex_lock(&core->ckpt_lock);
     readers_begin(core, m.index_generation);
     rc = dir_load(core, *recovered, err);
@@ -258,8 +261,8 @@ static int become_owner(emb_store *store, int *recovered, emb_err *err) {
   return rc;
 }
 
-/* What was recovered is in a checkpoint now, unless something is in doubt or
-** that checkpoint is owed. */
+/* Settles the lock: the recovered state is in a checkpoint now, unless a
+** transaction is in doubt or that checkpoint is owed. */
 static void own_settle(emb_store *store) {
   struct env *env = store->core.env;
   if (store->own.file && !atomic_load(&store->own.in_doubt) &&
@@ -269,8 +272,8 @@ static void own_settle(emb_store *store) {
   }
 }
 
-/* The log was read, but another process may recover it now, and use its file
-** slots again: nothing of it may be shown. */
+/* The log was replayed here, but another process may now recover it and reuse
+** its file slots: nothing read from it may be shown. */
 static void forget_log(emb_store *store) {
   if (store->own.replayed) {
     atomic_store(&store->own.unloaded, 1);
@@ -279,10 +282,11 @@ static void forget_log(emb_store *store) {
   }
 }
 
-/* All that reads here has ended: a session that is linked reads there, and what
-** it had begun here before would find keys absent.  Called after `unloaded` was
-** set; who begins to read reads that after it has counted itself (a session, a
-** session without its link, a scan): one of the two sees the other. */
+/* Does anything still read in this process?  A linked session reads at the
+** owner, but reads it began here before would find keys absent.  Called after
+** `unloaded` is set; a new reader first counts itself (a session, a session
+** without its link, a scan) and then reads `unloaded`, so one of the two sees
+** the other. */
 static int is_read(const emb_store *store) {
   return atomic_load(&store->own.is_owner) || atomic_load(&store->dropped) ||
          atomic_load(&store->remote.linked) <
@@ -292,7 +296,7 @@ static int is_read(const emb_store *store) {
          atomic_load(&store->sessions.tickets);
 }
 
-/* Of a reader only; under own.lock. */
+/* For a reader only.  Under own.lock. */
 static void close_manifest(emb_store *store) {
   if (store->own.manifest) {
     store->core.env->close(store->core.env, store->own.manifest);
@@ -312,7 +316,7 @@ void own_unload(emb_store *store) {
     atomic_store(&store->own.unloaded, unloaded);
   } else {
     close_manifest(store);
-    pthread_mutex_lock(&core->flush_lock); /* nothing is paged out meanwhile */
+    pthread_mutex_lock(&core->flush_lock); /* nothing is paged out now */
     epoch_close(&core->epoch);
     atomic_fetch_add(&store->own.loads, 1);
     rows_reset(core);
@@ -325,21 +329,20 @@ void own_unload(emb_store *store) {
     epoch_open(&core->epoch);
     pthread_mutex_unlock(&core->flush_lock);
     atomic_fetch_add(&store->own.loaded, 1);
-    core_changed(core); /* what was made of the rows goes, too */
+    core_changed(core); /* data derived from the rows is dropped, too */
   }
   pthread_mutex_unlock(&store->own.lock);
 }
 
-/* The lock of the log itself: whoever has deleted the lock file, as one that is
-** left over, has not ended its owner.  Where the file system has no such locks
-** there is none. */
+/* Locks the log file itself: deleting the lock file as a leftover does not end
+** its owner.  Has no effect on a file system without byte locks. */
 static int lock_log(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
   uint64_t start = env->now_us(env);
   int os;
-  /* Of a process that was killed the file stays open until what it had in
-  ** flight in a ring has ended. */
+  /* The file of a killed process stays open until the requests it had in flight
+  ** in a ring have ended. */
   while ((os = env->byte_lock(env, core->log.file, LOG_OWNER,
                               ENV_BYTE_EXCLUSIVE)) == EAGAIN &&
          env->now_us(env) - start < IN_FLIGHT_US) {
@@ -385,7 +388,7 @@ int own_take(emb_store *store, emb_err *err) {
   int recovered = 0;
   rc = lock_log(store, err);
   rc = rc ? rc : become_owner(store, &recovered, err);
-  /* A transaction in doubt is to be decided before anything becomes durable. */
+  /* A transaction in doubt must be decided before anything becomes durable. */
   if (!rc && !atomic_load(&store->own.in_doubt)) {
     rc = own_settle_state(store, err);
     if (rc == EMB_FULL && recovered && !EMB_SEED(SEED_FULL_STORE_NOT_OPENED)) {
@@ -402,7 +405,7 @@ int own_take(emb_store *store, emb_err *err) {
   if (store->remote.serve) {
     store->remote.serve(store);
   }
-  own_settle(store); /* whoever sees SERVES finds the socket */
+  own_settle(store); /* a process that sees SERVES finds the socket */
   close_manifest(store);
   atomic_store(&store->own.is_owner, 1);
   core_changed(core);
@@ -417,7 +420,7 @@ int own_is_current(emb_store *store) {
   }
   pthread_mutex_lock(&store->own.lock);
   if (atomic_load(
-          &store->own.is_owner)) { /* by now; and its checkpoints go on */
+          &store->own.is_owner)) { /* the owner by now: always current */
     pthread_mutex_unlock(&store->own.lock);
     return 1;
   }
@@ -428,8 +431,8 @@ int own_is_current(emb_store *store) {
       store->own.manifest = NULL;
     }
   }
-  /* If it is not clean then its owner goes on from there: it had the lock, and
-  ** did not serve yet, when this was loaded. */
+  /* If the loaded manifest is not clean, its owner has moved on from it: when
+  ** the manifest was loaded, the owner had the lock and did not serve yet. */
   int is = store->own.manifest &&
            (store->checkpoint.manifest.clean ||
             EMB_SEED(SEED_CLAIMED_STATE_IS_NEWEST)) &&
@@ -439,7 +442,8 @@ int own_is_current(emb_store *store) {
   return is;
 }
 
-/* Another process has the lock, or had it a moment ago: what may be seen? */
+/* Another process has the lock, or had it a moment ago.  Decides what this one
+** may show. */
 static int see_owner(emb_store *store, struct manifest *m, emb_err *err) {
   struct core *core = &store->core;
   int64_t holder;
@@ -453,14 +457,14 @@ static int see_owner(emb_store *store, struct manifest *m, emb_err *err) {
   }
   if (state == ENV_LOCK_FREE && !atomic_load(&store->own.readonly) &&
       !store->own.may_not_lock) {
-    return OWN_RECOVERING; /* it has ended: that is to be tried again */
+    return OWN_RECOVERING; /* the owner has ended: retry */
   }
   if (state == ENV_LOCK_SERVES && own_may_ask(store) &&
       !EMB_SEED(SEED_CHECKPOINT_SHOWN_BESIDE_OWNER)) {
     return OWN_SERVED;
   }
   atomic_store(&store->own.unrecovered, state == ENV_LOCK_FREE);
-  /* It may have recovered since the manifest was read. */
+  /* The owner may have recovered since the manifest was read. */
   rc = manifest_read(core->env, core->dir, m, err);
   return rc ? rc : EMB_BUSY;
 }
@@ -509,7 +513,7 @@ int own_dropped(emb_session *s) {
                        s->core->dir);
 }
 
-/* What is owed, if it is.  Under own.lock. */
+/* Takes the checkpoint that is owed, if there is one.  Under own.lock. */
 static int pay_owed(emb_store *store, emb_err *err) {
   emb_err first;
   int rc = atomic_load(&store->own.owed) && !atomic_load(&store->own.in_doubt)
@@ -581,8 +585,9 @@ int local_own(emb_session *s) {
   return rc ? rc : own_claim(s);
 }
 
-/* Another process has just become the owner, or does so now: it is sought, and
-** asked.  One that does not serve is sought by a session for a moment, once. */
+/* Another process has just become the owner, or is becoming it: looks for that
+** process, to ask it.  For an owner that does not serve, a session looks only
+** once, for a moment. */
 static int seek_owner(emb_session *s) {
   uint64_t waited = 0;
   if (!s->route.may_ask || s->route.sought == SEEK_TRIES ||
@@ -622,7 +627,7 @@ int own_counts(emb_session *s, int *counts) {
   return core_bounded(s->core) ? own_may_write(s, counts) : EMB_OK;
 }
 
-/* begun: the call has read something already. */
+/* begun: the call has already read something. */
 static int refresh_store(emb_store *store, int begun, emb_err *err) {
   struct core *core = &store->core;
   struct manifest m;
@@ -632,7 +637,7 @@ static int refresh_store(emb_store *store, int begun, emb_err *err) {
     return rc;
   }
   rc = own_take_if_dead(store, &m, err);
-  if (rc == OWN_SERVED && begun) { /* see the head */
+  if (rc == OWN_SERVED && begun) { /* see the head of this file */
     rc = manifest_read(core->env, core->dir, &m, err);
     rc = rc ? rc : EMB_BUSY;
   }
@@ -659,10 +664,11 @@ static int await_owner_text(emb_session *s, int why) {
                              s->core->dir);
 }
 
-/* While another process recovers the store, or serves it and was not found,
-** waits; for a transaction in doubt, too.  Not so who may ask the new owner,
-** which serves before that is decided: what decides it may be waiting for the
-** caller (COMMIT waits for the end of each statement that reads). */
+/* Waits while another process recovers the store, or serves it but was not
+** found, and while a transaction is in doubt.  A session that may ask the new
+** owner does not wait: the owner serves before the transaction is decided, and
+** the COMMIT that decides it may be waiting for the caller (COMMIT waits for
+** the end of each statement that reads). */
 static int refresh_when_recovered(emb_session *s, int begun) {
   emb_store *store = s->store;
   struct env *env = s->core->env;
@@ -671,8 +677,8 @@ static int refresh_when_recovered(emb_session *s, int begun) {
     uint64_t now = env->now_us(env);
     pthread_mutex_lock(&store->own.lock);
     int rc = EMB_OK;
-    /* emb_drop holds own.lock, too: what is dropped is so before its files are
-    ** gone. */
+    /* emb_drop holds own.lock, too: `dropped` is set before the files are
+    ** deleted. */
     if (!atomic_load(&store->own.is_owner) && !atomic_load(&store->dropped)) {
       int look = atomic_exchange(&store->own.look, 0);
       rc = refresh_store(store, begun, &s->err);
@@ -704,9 +710,10 @@ static int refresh_when_recovered(emb_session *s, int begun) {
   }
 }
 
-/* A scan keeps what is loaded, for what it reads itself.  Other reads, of its
-** session, too, keep it if it is the newest: else they would show less than
-** what was committed, and perhaps shown, at an owner that has left since. */
+/* A scan keeps the loaded checkpoint for its own reads.  Other reads, including
+** those of its session, keep it only if it is the newest: otherwise they would
+** show less than was committed, and perhaps shown, at an owner that has left
+** since. */
 static int is_held(const emb_session *s) {
   emb_store *store = s->store;
   return atomic_load(&store->sessions.scans) &&
@@ -717,7 +724,7 @@ int own_refresh(emb_session *s) {
   emb_store *store = s->store;
   if (atomic_load_explicit(&store->own.is_owner, memory_order_acquire) ||
       atomic_load(&store->dropped)) {
-    /* Of a store that was dropped this is all there will be. */
+    /* A dropped store gets no newer state. */
     return session_ask_doubt(s);
   }
   struct env *env = s->core->env;
@@ -776,12 +783,13 @@ int own_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
     }
     epoch_open(&core->epoch);
     pthread_mutex_unlock(&core->flush_lock);
-    /* Only a checkpoint that no longer replays it ends the doubt for a process
-    ** that recovers; until then it asks the same coordinator again. */
+    /* For a recovering process, the doubt ends only with a checkpoint that no
+    ** longer replays the transaction; until then it asks the same coordinator
+    ** again. */
     uint64_t first = atomic_exchange(&core->txn_first_page, 0);
     if (!rc) {
       rc = own_settle_state(store, err);
-      if (rc == EMB_FULL) { /* nothing is written before it was taken */
+      if (rc == EMB_FULL) { /* nothing is written before that checkpoint */
         atomic_store(&store->own.owed, 1);
         err_clear(err);
         rc = EMB_OK;

@@ -2,14 +2,15 @@
 **
 ** registry.c -- one store object per directory and process.
 **
-** SQLite destroys and makes its table objects at every change of a schema, and
-** several connections use one store; so a store is found by device and inode
-** of its directory, and counted (api/stores.c).  A child after fork() does not
-** use its parent's stores: it makes its own, and finds them owned.
+** SQLite destroys and recreates its table objects at every schema change, and
+** several connections use one store.  A store is therefore looked up by the
+** device and inode of its directory, and reference-counted (api/stores.c).  A
+** child after fork() does not use its parent's stores: it opens its own, and
+** finds them owned.
 **
 ** THREADS  One mutex, held while a store is opened or closed.  A child may have
-**          inherited it from a thread that it has not, so it begins with a new
-**          one, and with an empty list.
+**          inherited it locked by a thread that does not exist in the child, so
+**          the child starts with a new mutex and an empty list.
 */
 #include "registry.h"
 #include "engine/table/store/dir.h"
@@ -69,7 +70,7 @@ void registry_remove(emb_store *store) {
   }
 }
 
-/* A directory with a longer path could be opened, and some of the files in it
+/* A directory with a longer path could be opened, but some of its files could
 ** not. */
 int registry_check_path(const char *dir, emb_err *err) {
   size_t n = strlen(dir);
@@ -81,8 +82,9 @@ int registry_check_path(const char *dir, emb_err *err) {
              : EMB_OK;
 }
 
-/* *there: whether something is at this path, and what.  If that is not known,
-** it is an error: a store that is open must not be opened beside itself. */
+/* *there: whether something is at this path; id identifies it.  It is an error
+** if that cannot be found out: an open store must not be opened a second time
+** in this process. */
 int registry_identify(const char *dir, uint64_t id[2], int *there,
                       emb_err *err) {
   int rc = registry_check_path(dir, err);
@@ -97,18 +99,18 @@ int registry_identify(const char *dir, uint64_t id[2], int *there,
              : err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir);
 }
 
-/* ---- destroying -------------------------------------------------------- */
+/* ---- destroying ---------------------------------------------------------- */
 
 int registry_remove_dir(const char *dir) {
   int os = env_default()->remove_dir(env_default(), dir);
-  return os == ENOTEMPTY || os == EEXIST ? 0 : os; /* others' files stay */
+  return os == ENOTEMPTY || os == EEXIST ? 0 : os; /* foreign files stay */
 }
 
 int registry_cannot_remove(const char *dir, int os, emb_err *err) {
   return os ? err_os(err, EMB_IOERR, os, "cannot remove %s", dir) : EMB_OK;
 }
 
-/* 0 in *there: it is not there any more. */
+/* *there = 0: the store no longer exists. */
 int registry__lock_dir(const char *dir, struct env_lock **held, int *there,
                        emb_err *err) {
   char path[PATH_BYTES];
