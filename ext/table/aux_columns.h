@@ -29,7 +29,7 @@
 /* The shadow table is called so, behind the table's name. */
 #define EXT_AUX "rows"
 
-/* ---- aux_declare.c ---------------------------------------------------- */
+/* ---- aux_declare.c ------------------------------------------------------- */
 
 /* `+name type`: name, which it takes over, and what follows. */
 int ext_aux_add(struct ext_options *options, char *name, const char *rest,
@@ -60,8 +60,7 @@ static inline int ext_aux_is(const struct ext_table *table) {
   return ext_vtab(table)->options.aux_count > 0;
 }
 
-/* ---- aux_columns.c
- * ------------------------------------------------------------ */
+/* ---- aux_columns.c ------------------------------------------------------- */
 
 /* Follow CREATE (the link is open), a rename and a DROP. */
 int ext_aux_create(struct ext_table *table, char **err);
@@ -74,7 +73,7 @@ int ext_aux_verify(struct ext_table *table,
                    void (*report)(void *arg, const char *line), void *arg,
                    char **err);
 
-/* ---- aux_rows.c ------------------------------------------------------- */
+/* ---- aux_rows.c ---------------------------------------------------------- */
 
 /* What a table object keeps for these columns; NULL until something is. */
 struct ext_aux;
@@ -128,14 +127,14 @@ int ext_aux_delete(struct ext_table *table, int64_t key, char **err);
 int ext_aux_clean(struct ext_table *table, const int64_t *keys, size_t n,
                   char **err);
 
-/* ---- aux_left.c ------------------------------------------------------- */
+/* ---- aux_left.c ---------------------------------------------------------- */
 
 /* Before a function makes rows of those keys that are none: what was left of
 ** earlier ones goes.  It runs SQL. */
 int ext_aux_forget_left(struct ext_table *table, const int64_t *keys, size_t n,
                         char **err);
 
-/* ---- aux_where.c ------------------------------------------------------ */
+/* ---- aux_where.c --------------------------------------------------------- */
 
 /* How a condition helps to find rows. */
 enum { EXT_AUX_NONE, EXT_AUX_RANGE, EXT_AUX_IN, EXT_AUX_EQ };
@@ -173,7 +172,7 @@ struct ext_aux_sets {
 /* NULL without memory. */
 struct ext_aux_sets *ext_aux_sets_of(struct ext_table *table);
 
-/* ---- aux_set.c -------------------------------------------------------- */
+/* ---- aux_set.c ----------------------------------------------------------- */
 
 /* The keys that fit the scan's conditions, as a filter that lives as long as
 ** the scan has its set. */

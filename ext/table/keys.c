@@ -25,8 +25,7 @@ SQLITE_EXTENSION_INIT3
 /* Keys that are looked at in one step. */
 enum { KEYS_STEP = 1024 };
 
-/* ---- reading --------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------- */
 
 void ext_keys_free(struct ext_keys *keys) {
   if (keys->owned)
@@ -92,8 +91,7 @@ int ext_key_read(struct ext_table *table, sqlite3_value *value,
   return rc == SQLITE_OK ? ext_keys_find(table, key, err) : rc;
 }
 
-/* ---- adding ---------------------------------------------------------------
- */
+/* ---- adding -------------------------------------------------------------- */
 
 int ext_keys_exist(void *arg, const int64_t *ids, size_t n, uint8_t *are,
                    char **err) {
@@ -284,8 +282,7 @@ int ext_keys_grow(const struct ext_table *table) {
              : options->config.insert_on != EMB_INSERT_ON_PUT;
 }
 
-/* ---- showing --------------------------------------------------------------
- */
+/* ---- showing ------------------------------------------------------------- */
 
 void ext_key_result(sqlite3_context *context, struct ext_link *link,
                     int64_t key) {
@@ -329,8 +326,7 @@ int ext_keys_json(struct ext_link *link, const int64_t *keys, size_t n,
   return rc;
 }
 
-/* ---- the whole table ------------------------------------------------------
- */
+/* ---- the whole table ----------------------------------------------------- */
 
 /* Whether something else than rows may name a number: a snapshot, or what a
 ** consumer has not been told. */

@@ -68,7 +68,7 @@ static inline uint64_t *ext_cursor_versions(const struct ext_cursor *cursor) {
   return cursor->flags & EXT_PLAN_VERSIONS ? cursor->versions : NULL;
 }
 
-/* ---- chunk.c ------------------------------------------------------------ */
+/* ---- chunk.c ------------------------------------------------------------- */
 
 /* Makes room for `rows` rows; 0 without memory. */
 int ext_cursor_reserve(struct ext_cursor *cursor, size_t rows);
@@ -84,19 +84,19 @@ int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
 /* Ascending, for qsort. */
 int ext_keys_order(const void *a, const void *b);
 
-/* ---- fill.c ------------------------------------------------------------- */
+/* ---- fill.c -------------------------------------------------------------- */
 
 /* The next chunk; none at the end. */
 int ext_cursor_fill(struct ext_cursor *cursor, char **err);
 
-/* ---- batch.c ------------------------------------------------------------ */
+/* ---- batch.c ------------------------------------------------------------- */
 
 int ext_batch_read(struct ext_cursor *cursor, sqlite3_value *keys, char **err);
 void ext_batch_drop(struct ext_cursor *cursor);
 void ext_batch_column(const struct ext_cursor *cursor, sqlite3_context *context,
                       int column);
 
-/* ---- nearest.c ---------------------------------------------------------- */
+/* ---- nearest.c ----------------------------------------------------------- */
 
 /* Begins a search: SQLITE_ERROR if nothing says how many rows there are. */
 int ext_near_start(struct ext_cursor *cursor, const char *plan, char **err);
@@ -129,12 +129,12 @@ void ext_near_free(struct ext_near *near);
 int ext_cursor_look(struct ext_cursor *cursor, const char *plan,
                     sqlite3_value **argv, struct ext_keys *keys, char **err);
 
-/* ---- cursor.c ----------------------------------------------------------- */
+/* ---- cursor.c ------------------------------------------------------------ */
 
 /* Back to no rows. */
 void ext_cursor_rewind(struct ext_cursor *cursor);
 
-/* ---- cursor_valid.c, for assertions: an open one ------------------------ */
+/* ---- cursor_valid.c, for assertions: an open one ------------------------- */
 
 int ext_cursor_valid(const struct ext_cursor *cursor);
 

@@ -333,8 +333,7 @@ static int told_failure(struct ext_link *link, char **err) {
   return rc;
 }
 
-/* ---- what was read of another process's store -----------------------------
- */
+/* ---- what was read of another process's store ---------------------------- */
 
 static unsigned txn_data_version(struct ext_table *table) {
   unsigned version = 0;

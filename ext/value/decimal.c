@@ -29,7 +29,7 @@
 
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* ---- scanning ----------------------------------------------------------- */
+/* ---- scanning ------------------------------------------------------------ */
 
 /* Adds one digit of the mantissa; `fraction`: it follows the decimal point. */
 static void take_digit(struct decimal *number, int *count, char c,
@@ -124,7 +124,7 @@ int ext_decimal_to_int64(const struct decimal *number, int64_t *out) {
   return 1;
 }
 
-/* ---- big integers, only for ties and near ties -------------------------- */
+/* ---- big integers, only for ties and near ties --------------------------- */
 
 /* The largest value is a 25-bit midpoint times 10^166 times 2^7: 640 bits. */
 #define LIMBS_MAX 32
@@ -210,7 +210,7 @@ static int compare_exact(const struct decimal *number, double midpoint) {
   return big_compare(&left, &right);
 }
 
-/* ---- conversion --------------------------------------------------------- */
+/* ---- conversion ---------------------------------------------------------- */
 
 /* x * 10^power with at most one rounding per 22 in power. */
 static double decimal_scale(double x, int power) {

@@ -48,7 +48,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- error.c ------------------------------------------------------------ */
+/* ---- error.c ------------------------------------------------------------- */
 
 /* The SQLite code for an engine code. */
 int ext_code(int emb_code);
@@ -66,7 +66,7 @@ int ext_declare_vtab(sqlite3 *db, const char *sql);
 /* SQLITE_TOOBIG when n vectors of dim floats do not fit in one BLOB. */
 int ext_check_size(sqlite3 *db, size_t n, uint32_t dim, char **err);
 
-/* ---- sql.c -------------------------------------------------------------- */
+/* ---- sql.c --------------------------------------------------------------- */
 
 /* Sets *err to the connection's last error message; returns code. */
 int ext_sql_error(char **err, sqlite3 *db, int code);
@@ -76,7 +76,7 @@ int ext_column_text(sqlite3_stmt *row, int i, const char **text);
 /* Runs SQL that returns no rows. */
 int ext_exec(sqlite3 *db, char **err, const char *format, ...);
 
-/* ---- vec_arg.c: vectors and keys ---------------------------------------- */
+/* ---- vec_arg.c: vectors and keys ----------------------------------------- */
 
 /* The elements of an argument, until ext_floats_free. */
 struct ext_floats {
@@ -114,7 +114,7 @@ int ext_key_from_value(sqlite3_value *value, const char *what, int64_t *key,
 int ext_vec_check_finite(const float *vec, size_t n, const char *what,
                          char **err);
 
-/* ---- texts.c: lists of texts -------------------------------------------- */
+/* ---- texts.c: lists of texts --------------------------------------------- */
 
 /* A text; it may contain zero bytes and need not be terminated by one. */
 struct ext_text {
@@ -153,7 +153,7 @@ const char *ext_value_type_name(sqlite3_value *value);
 void ext_result_vec(sqlite3_context *context, const char *name, float *vec,
                     uint32_t n);
 
-/* ---- argument.c --------------------------------------------------------- */
+/* ---- argument.c ---------------------------------------------------------- */
 
 /* A TEXT without a zero byte in it. */
 int ext_arg_text(sqlite3_value *value, const char *what, const char **text,
@@ -167,7 +167,7 @@ int ext_arg_number(sqlite3_value *value, const char *what, uint64_t *number,
 int ext_arg_from_one(sqlite3_value *value, const char *what, int64_t most,
                      int64_t *number, char **err);
 
-/* ---- pairs.c ------------------------------------------------------------ */
+/* ---- pairs.c ------------------------------------------------------------- */
 
 /* Called with the value of the option names[i]. */
 typedef int ext_pair_take(void *arg, int i, const char *value, char **err);
@@ -182,7 +182,7 @@ struct ext_pair_names {
 int ext_pairs(sqlite3_value *value, const struct ext_pair_names *names,
               void *arg, char **err);
 
-/* ---- range.c ------------------------------------------------------------ */
+/* ---- range.c ------------------------------------------------------------- */
 
 /* The keys that satisfy comparisons with arbitrary SQL values. */
 struct ext_range {
@@ -202,7 +202,7 @@ struct ext_reals {
 void ext_reals_all(struct ext_reals *reals);
 void ext_reals_narrow(struct ext_reals *reals, char op, sqlite3_value *value);
 
-/* ---- value.c ------------------------------------------------------------ */
+/* ---- value.c ------------------------------------------------------------- */
 
 /* A column value passed to SQLite without copying.  SQLite may keep it in a
 ** register of the statement beyond the row, so it is reference-counted. */
@@ -223,7 +223,7 @@ static inline void *ext_value_data(struct ext_value *value) {
   return value ? value + 1 : NULL;
 }
 
-/* ---- decimal.c: numbers as JSON writes them ----------------------------- */
+/* ---- decimal.c: numbers as JSON writes them ------------------------------ */
 
 /* A scanned number: digits * 10^exponent.  If `more` is set, a remainder
 ** follows that matters only for rounding. */

@@ -48,7 +48,7 @@ const char *ext_value_type_name(sqlite3_value *value) {
   }
 }
 
-/* ---- JSON --------------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------- */
 
 /* Does an invalid JSON array look like packed numbers that a driver bound as
 ** TEXT (Perl's does)?  It has bytes that no JSON array of numbers has, and
@@ -154,7 +154,7 @@ static int scan_open(struct scan *s, sqlite3_value *value, const char *what,
   return *numbers ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* ---- vectors ------------------------------------------------------------ */
+/* ---- vectors ------------------------------------------------------------- */
 
 #define BLOCK 16
 
@@ -303,7 +303,7 @@ int ext_vec_from_value(sqlite3_value *value, const char *what, uint32_t dim,
   return rc;
 }
 
-/* ---- matrices ----------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------ */
 
 static int matrix_from_blob(sqlite3_value *value, const char *what,
                             uint32_t dim, size_t rows, struct ext_floats *out,
@@ -460,7 +460,7 @@ int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
   return rc == SQLITE_OK ? matrix_check(out, what, dim, err) : rc;
 }
 
-/* ---- keys --------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 static int keys_from_json(sqlite3_value *value, const char *what, int64_t **out,
                           size_t *n, char **err) {
