@@ -343,8 +343,8 @@ int ext_table_create(struct ext_table *table, char **err);
 
 /* ---- txn.c --------------------------------------------------------------- */
 
-/* Call before reading: opens the link and resolves any transaction in doubt
-** that the database can decide now. */
+/* Call before reading.  Afterwards the link is open, and no transaction is in
+** doubt that the database can decide now. */
 int ext_txn_read(struct ext_table *table, char **err);
 /* Call before each transactional write. */
 int ext_txn_write(struct ext_table *table, char **err);
@@ -497,9 +497,9 @@ int ext_keys_exist(void *link, const int64_t *ids, size_t n, uint8_t *are,
 int ext_keys_appear(const struct ext_table *table);
 /* Does a lookup by this connection create rows, for any kind of key? */
 int ext_keys_come(const struct ext_table *table);
-/* Call before a Get that creates rows.  Afterwards no text is absent, or `peeks`
-** is set and the Get must be an emb_peek.  With `settles`, call ext_keys_settle
-** after the Get. */
+/* Call before a Get that creates rows.  Afterwards either no text is absent, or
+** `peeks` is set and the Get must be an emb_peek.  With `settles`, call
+** ext_keys_settle after the Get. */
 int ext_keys_look(struct ext_table *table, struct ext_keys *keys, char **err);
 
 /* ---- keys_file.c --------------------------------------------------------- */
