@@ -47,8 +47,8 @@
 **           tables itself, with no other commit in between, may be refused
 **           needlessly.
 **
-** STATES of a link, by in_txn.  xBegin is not in the table: SQLite does not call
-** it after CREATE, and a statement that writes nothing needs no transaction.
+** STATES of a link, by in_txn.  xBegin is not in the table: SQLite omits it
+** after CREATE, and a statement that writes nothing needs no transaction.
 **
 **             xUpdate           xSync     xCommit, xRollback   table gone
 **   idle      -> open           -         -                    -
@@ -69,9 +69,10 @@
 **           (emb_session_decides), at the moment it meets it, and the answer is
 **           derived from the row as this statement sees it [txn_decide]:
 **
-**             row has its number   it is committed: the call waits for it, or
-**                                  resolves it if its session is lost (IN DOUBT)
-**             row does not         this statement does not see the commit
+**             number in the row    it is committed: the call waits for it, or
+**                                  declares it so if its session is lost
+**                                  (IN DOUBT)
+**             not in the row       this statement does not see the commit
 **                                  either, so a read shows the state before it
 **
 ** IN DOUBT  A prepared transaction that lost its process, or the process that
@@ -396,9 +397,9 @@ static void compare_read(struct ext_table *table) {
     link->stale = 1;
 }
 
-/* Looks for a newer checkpoint after each commit to the database: the committing
-** process may have left the store since.  Otherwise a caller that was refused
-** because of that commit, and retries at once, would read the same old state. */
+/* Looks for a newer checkpoint after a commit to the database: the process that
+** committed may have left the store since.  Otherwise a caller that was refused
+** because of that commit and retries at once would read the same old state. */
 static void look_after_commit(struct ext_table *table) {
   struct ext_link *link = table->link;
   unsigned data = txn_data_version(table);
@@ -464,8 +465,7 @@ static int may_wait(struct ext_table *table, uint64_t since_us) {
           ext_place_is_wal(db, table->schema));
 }
 
-/* A call that needs a store in which nothing is in doubt: emb_begin, emb_own.
- */
+/* Runs a call that needs a store with nothing in doubt: emb_begin, emb_own. */
 static int txn_decided(struct ext_table *table, int (*call)(emb_session *),
                        enum resolve how, char **err) {
   struct ext_link *link = table->link;
@@ -656,7 +656,7 @@ static void await_removal(struct ext_table *table) {
   struct ext_link *link = table->link;
   int os;
   if (has_journal(conn->db, table->schema))
-    return; /* truncated, not removed */
+    return; /* emptied, not removed */
   os = fsync(link->removes_dir) != 0 ? errno : 0;
   if (os)
     sqlite3_log(SQLITE_IOERR_DIR_FSYNC, "emb: syncing beside %s: %s",
@@ -864,8 +864,8 @@ int ext_txn_release(sqlite3_vtab *vtab, int i) {
   return ext_vtab_error(&table->base, rc, err);
 }
 
-/* After a failure SQLite has undone its own changes and calls no other table, so
-** the whole transaction must be rolled back.  Number -1 is the transaction
+/* After a failure SQLite has undone its own changes and calls no further table,
+** so the whole transaction must be rolled back.  Number -1 is the transaction
 ** itself, begun by SAVEPOINT. */
 int ext_txn_rollback_to(sqlite3_vtab *vtab, int i) {
   struct ext_table *table = table_of(vtab);
