@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** aux_columns.h -- auxiliary columns:
+** aux_columns.h -- auxiliary columns, declared with a +:
 **
 **     CREATE VIRTUAL TABLE items USING emb(
 **       vector FLOAT[64], +label INTEGER INDEXED, +title TEXT)
@@ -31,7 +31,7 @@
 
 /* ---- aux_declare.c ------------------------------------------------------- */
 
-/* Adds `+name type`; takes ownership of name.  rest: the text after the name. */
+/* Adds `+name type`; takes ownership of name.  rest: the text after it. */
 int ext_aux_add(struct ext_options *options, char *name, const char *rest,
                 char **err);
 /* The number of auxiliary columns with this name. */
@@ -47,7 +47,7 @@ static inline int ext_aux_error(struct ext_table *table, int rc, char **err) {
                        rc == SQLITE_ERROR ? SQLITE_CORRUPT_VTAB : rc);
 }
 
-/* The number of an auxiliary column, from 0; -1: the column is not auxiliary. */
+/* The number of an auxiliary column, from 0; -1: not an auxiliary column. */
 static inline int ext_aux_of(const struct ext_options *options, int column) {
   int i = column - EXT_MORE - (int)ext_vectors(options) + 1;
   return i >= 0 && i < options->aux_count ? i : -1;
@@ -156,8 +156,8 @@ int ext_aux_ask(struct ext_aux_scan *scan, const char **plan,
 int ext_aux_list(struct ext_table *table, struct ext_aux_scan *scan,
                  int64_t **keys, size_t *n, int *done, char **err);
 
-/* For aux_set.c.  The keys that match or, if *without is set, those that do not,
-** in any order. */
+/* For aux_set.c.  The keys that match or, if *without is set, those that do
+** not, in any order. */
 int ext_aux_select(struct ext_table *table, const struct ext_aux_where *where,
                    int *without, int64_t **keys, size_t *n, char **err);
 int ext_aux_where_equal(const struct ext_aux_where *a,
@@ -187,7 +187,7 @@ static inline void ext_aux_undone(struct ext_table *table) {
 /* Frees a table object's sets, before it goes away or is renamed. */
 void ext_aux_sets_free(struct ext_table *table);
 
-/* Drops a scan's conditions; also finalizes its statement. */
+/* Drop a scan's conditions; the second also finalizes its statement. */
 void ext_aux_rewind(struct ext_aux_scan *scan);
 void ext_aux_close(struct ext_aux_scan *scan);
 

@@ -15,9 +15,9 @@
 **           virtual table gets only the value of the other side.  The value is
 **           sufficient if the column is numeric, or if both the column and the
 **           value are TEXT.  Otherwise the result may depend on whether the
-**           other side is a column (text = 5 is text = '5', but text = a numeric
-**           column is not).  A scan then reads the whole table.  A search for
-**           neighbours uses the value alone, as if it were a literal.
+**           other side is a column (text = 5 is text = '5', but not if the 5
+**           comes from a numeric column).  A scan then reads the whole table.  A
+**           search for neighbours uses the value alone, as if it were a literal.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
@@ -296,8 +296,8 @@ struct ext_aux_sets *ext_aux_sets_of(struct ext_table *table) {
   return sets;
 }
 
-/* Prepares the SELECT and binds its values; reuses the last statement if the SQL
-** is the same. */
+/* Prepares the SELECT and binds its values; reuses the last statement if its
+** SQL is the same. */
 static int aux_select_prepare(struct ext_table *table,
                               const struct ext_aux_where *where, int without,
                               sqlite3_stmt **select, char **err) {
