@@ -16,8 +16,8 @@
 **           sufficient if the column is numeric, or if both the column and the
 **           value are TEXT.  Otherwise the result may depend on whether the
 **           other side is a column (text = 5 is text = '5', but not if the 5
-**           comes from a numeric column).  A scan then reads the whole table.  A
-**           search for neighbours uses the value alone, as if it were a literal.
+**           comes from a numeric column).  A scan then reads the whole table,
+**           and a search for neighbours uses the value as if it were a literal.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3

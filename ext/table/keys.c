@@ -177,8 +177,8 @@ int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
   return ext_keys_commit(table, keys, err);
 }
 
-/* A text without a row may be removed before its row is written, and a statement
-** that reads an old state would not see that (ext_keys_settle). */
+/* A text without a row may be removed before its row is written, and a
+** statement that reads an old state would not see that (ext_keys_settle). */
 static int keys_look_for_rowless(struct ext_table *table, struct ext_keys *keys,
                                  char **err) {
   uint8_t are[KEYS_STEP];

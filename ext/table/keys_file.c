@@ -96,8 +96,7 @@ static int step_read(struct file_step *step, emb_file *file, char **err) {
   return rc;
 }
 
-/* Adds the texts without a number, after moving them to the front of the array.
-*/
+/* Adds the texts that have no number, after moving them to the front. */
 static int step_add_new(struct ext_table *table, struct file_step *step,
                         sqlite3 *other, int64_t *ids, char **err) {
   struct ext_link *link = table->link;
@@ -182,8 +181,8 @@ static int file_hold(struct ext_table *table, emb_file *from,
                    table->name);
 }
 
-/* Prefers a separate connection, which does not lock other databases attached to
-** the user's.  It could not commit while the user's connection reads with a
+/* Prefers a separate connection, which does not lock other databases attached
+** to the user's.  It could not commit while the user's connection reads with a
 ** rollback journal, and not even begin with locking_mode=EXCLUSIVE. */
 static int file_writer(struct ext_table *table, struct ext_file_keys *file,
                        char **err) {
