@@ -16,8 +16,8 @@ SQLITE_EXTENSION_INIT3
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Chooses a directory name that does not exist yet.  CREATE holds the database's
-** write lock, so no other connection can choose the same one. */
+/* Chooses a directory name that does not exist yet.  CREATE holds the
+** database's write lock, so no other connection can choose the same one. */
 static char *place_choose_name(const char *file, const char *table) {
   char *base = ext_place_encode(table);
   char *name = base ? sqlite3_mprintf("%s", base) : NULL;

@@ -144,8 +144,8 @@ static int store_row(struct ext_table *table, const char *name,
   return rc;
 }
 
-/* If CREATE sets the option neither for the column nor for the table, stores the
-** unset value for the table. */
+/* If CREATE sets the option neither for the column nor for the table, stores
+** the table's value as unset. */
 static int unset_column(struct ext_table *table,
                         const struct ext_setting *setting, char **err) {
   const struct ext_option *option = setting->option;

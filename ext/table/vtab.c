@@ -223,7 +223,7 @@ static int give_up_store(struct ext_table *table, char **err) {
   if (place.dir && table->file[0])
     path = ext_place_path(table->file, place.dir);
   rc = end_writes(table, ext_link_find(table->conn, place.uuid, path), err);
-  if (rc == SQLITE_OK && table->link) /* the row may name another store by now */
+  if (rc == SQLITE_OK && table->link) /* the row may name another store now */
     rc = end_writes(table, table->link, err);
   if (rc == SQLITE_OK && (path || place.dir == NULL))
     rc = ext_orphan_add(table, place.uuid, path, err);
