@@ -317,11 +317,12 @@ static int scan_order(const struct ext_cursor *cursor, uint64_t count,
   return order;
 }
 
-/* On a table with a staleness bound a list is one Get: all of its reads count or
-** none, and a waiting Get holds nothing.  An UPDATE does not say in advance
-** which vectors it will read, so it reads them one by one, in ascending order so
-** that two UPDATEs do not deadlock.  If lookups create rows of texts, the list is
-** also read at once, before checking that the texts still exist. */
+/* On a table with a staleness bound a list is one Get: all of its reads count
+** or none, and a waiting Get holds nothing.  An UPDATE does not say in advance
+** which vectors it will read, so it reads them one by one, in ascending order
+** so that two UPDATEs do not wait for each other.  If lookups create rows of
+** texts, the list is also read at once, before the check that the texts still
+** exist. */
 static void count_list(struct ext_cursor *cursor,
                        const struct request *request) {
   struct ext_link *link = ext_cursor_table(cursor)->link;

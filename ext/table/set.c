@@ -145,7 +145,7 @@ static int store_row(struct ext_table *table, const char *name,
 }
 
 /* If CREATE sets the option neither for the column nor for the table, stores
-** the table's value as unset. */
+** option->unset for the table, unless a value is stored already. */
 static int unset_column(struct ext_table *table,
                         const struct ext_setting *setting, char **err) {
   const struct ext_option *option = setting->option;
