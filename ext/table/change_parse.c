@@ -77,8 +77,8 @@ static const struct ext_column *first_column(int set) {
   return ext_column(EXT_FIRST_HIDDEN + __builtin_ctz((unsigned)set));
 }
 
-/* Refuses columns that cannot be written: they describe a row, or are arguments,
-** not parts of a row. */
+/* Refuses columns that cannot be written: they describe a row, or are arguments
+** that no row has. */
 static int check_writable(struct ext_table *table, int set, int is_insert,
                           char **err) {
   int bad = set & ~(is_insert ? MAY_INSERT : MAY_UPDATE);

@@ -3,13 +3,13 @@
 ** chunk.c -- the cursor's buffered rows.
 **
 ** Rows are copied in chunks into the cursor's own arrays (fill.c), so writes do
-** not change a row while the cursor is on it.  Vectors are read only if a column
-** asks for them.  An UPDATE does not say in advance which columns it uses; for
-** those that it only copies sqlite3_vtab_nochange is true, and no value is
-** returned.
+** not change a row while the cursor is on it.  Vectors are read only if a
+** column asks for them.  An UPDATE does not say in advance which columns it
+** uses; for those that it only copies, sqlite3_vtab_nochange is true, and no
+** value is returned.
 **
-** key = ? is one row: it needs no list, and its vector is read directly into the
-** buffer that is passed to SQLite.
+** key = ? is one row: it needs no list, and its vector is read directly into
+** the buffer that is passed to SQLite.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
@@ -99,8 +99,7 @@ int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
-/* Returns a vector buffer that SQLite does not hold, or NULL if memory runs out.
-*/
+/* Returns a vector buffer not held by SQLite, or NULL if memory runs out. */
 static struct ext_value *free_vector(struct ext_cursor *cursor) {
   size_t dim = ext_vtab(ext_cursor_table(cursor))->options.config.dim;
   struct ext_value **pool = cursor->vector_pool;

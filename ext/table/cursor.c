@@ -12,8 +12,8 @@
 ** With snapshot = ? they read the snapshot, in storage order for a scan, and
 ** their reads do not count.
 **
-** Each table object keeps one closed cursor with its arrays, so a statement that
-** reads one row allocates nothing.
+** Each table object keeps one closed cursor with its arrays, so a statement
+** that reads one row allocates nothing.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
@@ -258,8 +258,7 @@ shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
   return SQLITE_OK;
 }
 
-/* An UPDATE asks mostly for columns that it does not set, some twenty per row.
-*/
+/* An UPDATE mostly asks for columns that it does not set, some 20 per row. */
 int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                       int column) {
   struct ext_cursor *cursor = (struct ext_cursor *)base;

@@ -3,7 +3,8 @@
 ** fill.c -- reads a cursor's next chunk from a list of keys, a scan, a snapshot
 ** or a search for neighbours.
 **
-** Chunks grow from a few rows to KEYS_BYTES (filter.c), so LIMIT 1 reads little.
+** Chunks grow from a few rows to KEYS_BYTES (filter.c), so that LIMIT 1 reads
+** little.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3

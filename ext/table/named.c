@@ -31,8 +31,8 @@ static int named_make_ready(struct ext_table *table, int writes, char **err) {
   return rc;
 }
 
-/* The schema has just been read: does the name still refer to this table object?
-** An old object stays alive while a prepared statement uses it. */
+/* The schema has just been read: does the name still refer to this table
+** object?  An old object is unchanged while a prepared statement uses it. */
 static int named_is_current(struct ext_conn *conn, const char *text,
                             struct ext_table *table) {
   struct ext_table *now = NULL;

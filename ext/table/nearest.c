@@ -42,8 +42,8 @@ SQLITE_EXTENSION_INIT3
 ** further requests. */
 #define FIRST_ROWS 128
 #define GROWTH 8
-/* Minimum number of keys passed as a set: a shorter list is as fast, or its rows
-** are looked up one by one. */
+/* Minimum number of keys passed as a set: a shorter list is as fast, or its
+** rows are looked up one by one. */
 #define NEAR_MANY_KEYS 1024
 /* Maximum bytes of whole rows in a request if vectors may not be needed, which
 ** is also the size of a chunk; and if they are needed. */
@@ -97,9 +97,9 @@ int ext_near_is_small(const struct ext_near *near) {
 
 /* ---- the request --------------------------------------------------------- */
 
-/* Will vectors be needed?  The plan's last execution is remembered by the plan's
-** address in the statement; a new plan at a reused address is mispredicted once.
-** Each execution records again whether vectors were needed (cursor.c). */
+/* Will vectors be needed?  The plan's last execution is remembered by the
+** plan's address in the statement; another plan at the same address is
+** mispredicted once.  Each execution records it again (cursor.c). */
 static int near_expects(struct ext_cursor *cursor, const char *plan) {
   uint64_t *shown = &ext_vtab(ext_cursor_table(cursor))->shown_plans;
   uint64_t hash = (uint64_t)(uintptr_t)plan * UINT64_C(0x9e3779b97f4a7c15);
@@ -448,7 +448,8 @@ int ext_near_load(struct ext_cursor *cursor, char **err) {
              : SQLITE_NOMEM;
 }
 
-/* Outside of a search the distance is NULL; k and probes are errors. */
+/* Outside of a search the distance is NULL; reading k or probes is an error,
+** except for an UPDATE, which may read all columns. */
 static int near_column_outside(struct ext_cursor *cursor, int column) {
   struct ext_table *table = ext_cursor_table(cursor);
   const char *name = ext_column(column)->name;

@@ -132,8 +132,8 @@ static void plan_key(sqlite3_index_info *info, struct plan *plan, int i) {
   }
 }
 
-/* A constraint on a text key.  SQLite compares again, because the other side may
-** be a number.  < and > are left to SQLite, and so are other collations. */
+/* A constraint on a text key.  SQLite compares again, because the other side
+** may be a number.  < and > are left to SQLite, as are other collations. */
 static void plan_text(sqlite3_index_info *info, struct plan *plan, int i) {
   int is_eq = key_letter(info->aConstraint[i].op) == '=';
   plan->left = 1;
@@ -418,8 +418,8 @@ static int plan_is_exact(sqlite3_index_info *info, const struct plan *plan) {
   return text && sqlite3_stricmp(text, "exact") == 0;
 }
 
-/* Does the vector have an index?  Only the store knows the current settings.  If
-** it cannot be opened, xFilter reports the error. */
+/* Does the vector have an index?  Only the store knows the current settings.
+** If it cannot be opened, xFilter reports the error. */
 static int plan_has_index(struct ext_table *table, int segment) {
   char *err = NULL;
   if (table->link == NULL)
@@ -428,8 +428,8 @@ static int plan_has_index(struct ext_table *table, int segment) {
   return table->link && emb_has_index(table->link->store, (uint32_t)segment);
 }
 
-/* Describes a search for neighbours.  Without k, something must end it: ORDER BY
-** distance, a LIMIT without another order, or an upper bound on the distance. */
+/* Describes a search for neighbours.  Without k, something must end it: ORDER
+** BY distance, a LIMIT without another order, or a bound on the distance. */
 static char *plan_nearest(struct ext_table *table, sqlite3_index_info *info,
                           const struct plan *plan, const char *letters,
                           const char *columns) {
