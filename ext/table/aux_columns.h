@@ -55,7 +55,7 @@ static inline int ext_aux_of(const struct ext_options *options, int column) {
 static inline int ext_aux_at(const struct ext_options *options, int i) {
   return EXT_MORE + (int)ext_vectors(options) - 1 + i;
 }
-/* Has the table such columns? */
+/* Does the table have auxiliary columns? */
 static inline int ext_aux_is(const struct ext_table *table) {
   return ext_vtab(table)->options.aux_count > 0;
 }

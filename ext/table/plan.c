@@ -49,9 +49,9 @@ SQLITE_EXTENSION_INIT3
 #define COST_UNCOUNTED 1e12
 /* Maximum wait for the number of rows if the owner does not respond. */
 #define PLAN_WAIT_US 100000
-/* Expected neighbours if k is not a constant; the cost of a row; and a penalty
-** for a plan without MATCH if the statement reads columns that only neighbours
-** have (it is one term of an OR). */
+/* Expected neighbours if k is not a constant; the cost of a row; and the
+** penalty factor for a plan without MATCH, one term of an OR, if the statement
+** reads columns that only neighbours have. */
 #define ROWS_NEAREST 10
 #define COST_NEAREST 0.25
 #define COST_NO_MATCH 1e9

@@ -148,8 +148,8 @@ struct ext_options {
   struct ext_aux_column *aux;
   int aux_count;
   int engine_commit; /* commit='engine' */
-  emb_config config; /* all but flags beside EMB_OPEN_BOUNDED; dim is that of a
-                        row, segments points to the array below */
+  emb_config config; /* all but patience and flags that depend on the opening;
+                        dim is that of a row, segments points to the next */
   emb_segment segments[EMB_SEGMENTS_MAX];
   int optimized; /* some vector has an optimizer */
 };
@@ -196,8 +196,8 @@ struct ext_option {
   const char *legal;   /* the legal values, if not implied by the above */
   const char *initial; /* the default as a user would write it; "": it varies */
   const char *unset;   /* what 'set name', NULL sets if CREATE does not name the
-                          option: the store keeps its setting.  NULL: it
-                          does not */
+                          option, because the store remembers its setting;
+                          NULL: it does not */
   const char *note;    /* added to the error about a fixed option, or NULL */
   const char *help;
 };

@@ -36,8 +36,8 @@
 ** STALE     Before this process became the owner or its client, it read a
 **           checkpoint, and the owner may have acknowledged row changes since.
 **           A transaction that has read the checkpoint and then writes would
-**           undo these changes, so it fails: SQLITE_BUSY_SNAPSHOT, as SQLite
-**           returns for an ordinary table.  The first read in a transaction
+**           undo these changes, so the write fails: SQLITE_BUSY_SNAPSHOT, as
+**           for an ordinary table of SQLite.  The first read in a transaction
 **           notes the state; it is compared once this process has become the
 **           owner or its client.  SQLite does not report the end of a
 **           transaction to a table that was only read.  So an explicit
