@@ -13,10 +13,10 @@
 **           a row matches, the rows that do not match are selected instead.
 ** AFFINITY  An SQLite comparison depends on the affinity of both sides, but a
 **           virtual table gets only the value of the other side.  The value is
-**           sufficient if the column is numeric, or if both the column and the
-**           value are TEXT.  Otherwise the result may depend on whether the
-**           other side is a column (text = 5 is text = '5', but not if the 5
-**           comes from a numeric column).  A scan then reads the whole table,
+**           sufficient if the column is numeric, if column and value are TEXT,
+**           or for NULL and BLOBs.  Otherwise the result may depend on whether
+**           the other side is a column (text = 5 is text = '5', but not if the
+**           5 comes from a numeric column).  A scan then reads the whole table,
 **           and a search for neighbours uses the value as if it were a literal.
 */
 #include "aux_columns.h"

@@ -228,7 +228,7 @@ static int clock_column(struct ext_cursor *cursor, sqlite3_context *context) {
 }
 
 /* A column that is really read.  Not inlined, because it saves registers, a
-** cost that columns that are not read should not pay. */
+** cost that unread columns should not pay. */
 __attribute__((noinline)) static int
 shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
   struct ext_table *table = ext_cursor_table(cursor);
