@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** appear.c -- rows of a table with text keys that appear when they are looked
-** up (insert_on='lookup').
+** appear.c -- rows of a table with text keys that are created when they are
+** looked up (insert_on='lookup').
 **
-** The engine makes a row of each number that a Get asks for and that has none.
-** So a number must have its text, committed, before: what is new is added at
-** once, as before emb_put (keys.c), and looked at again behind the Get.
+** The engine creates a row for each number that a Get asks for and that has
+** none.  So the number's text must be committed first: new texts are added at
+** once, as before emb_put (keys.c), and checked again after the Get.
 **
-** CANNOT    Where a text cannot be added at once, a function and words(:keys)
-**           fail; a statement that compares the key finds no row, for it would
-**           have found none on another table either.
-** READERS   On a read-only connection nothing appears: all is read with
-**           emb_peek, which makes no row of the number 0 either, that an absent
-**           text has.
-** NUMBERS   that a statement has from somewhere else, a rowid or the shadow
-**           table of columns, may have no text: they are read so, too.
+** LOCKED    If a text cannot be added at once, a function and words(:keys)
+**           fail; a statement that compares the key finds no row, as it would
+**           on a table without insert_on='lookup'.
+** READERS   A read-only connection creates no rows: it reads with emb_peek,
+**           which does not create a row for the number 0 of absent texts,
+**           either.
+** NUMBERS   from other sources, a rowid or the shadow table of auxiliary
+**           columns, may have no text, so they are read with emb_peek, too.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
@@ -31,8 +31,8 @@ int ext_keys_come(const struct ext_table *table) {
          !table->link->readonly;
 }
 
-/* A text that the open transaction has added may have a row only of the same
-** transaction. */
+/* A text added by the open transaction can only have a row of the same
+** transaction.  Without one, the lookup would create it: SQLITE_LOCKED. */
 static int look_at_uncommitted(struct ext_table *table,
                                const struct ext_keys *keys, char **err) {
   int rc = SQLITE_OK;
@@ -61,10 +61,10 @@ int ext_keys_look(struct ext_table *table, struct ext_keys *keys, char **err) {
 
 /* ---- the keys of a statement --------------------------------------------- */
 
-/* The texts of `word = ?` and `word IN (...)`.  Those of a list are valid only
-** until the next is asked for, so it is gone through twice. */
+/* The texts of `word = ?` and `word IN (...)`.  A value of a list is valid only
+** until the next one is fetched, so lists are traversed twice. */
 struct look_texts {
-  struct ext_text *at; /* NULL: they are counted */
+  struct ext_text *at; /* NULL: first pass, which only counts */
   char *memory;
   size_t n, bytes;
 };
@@ -125,7 +125,7 @@ static int look_read(const char *plan, sqlite3_value **argv,
   return look_plan(&texts, plan, argv, err);
 }
 
-/* Has the plan one of these letters? */
+/* Does the plan have one of these letters? */
 static int look_has(const char *plan, const char *letters) {
   return strcspn(plan, letters) < strcspn(plan, ";");
 }

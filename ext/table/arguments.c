@@ -2,12 +2,12 @@
 **
 ** arguments.c -- the arguments of CREATE VIRTUAL TABLE ... USING emb(...).
 **
-** ARGUMENT   SQLite hands over each argument as text, comments removed and
-**            quotes kept.  One that goes `name =` is an option, any other a
-**            column definition:
+** ARGUMENT   SQLite passes each argument as text, comments removed and quotes
+**            kept.  An argument that starts with `name =` is an option, any
+**            other a column definition:
 **                key INTEGER PRIMARY KEY     at most once; default name "key"
-**                vector FLOAT[64]            once or more, and behind it
-**                                            perhaps optimizer=...
+**                vector FLOAT[64]            once or more, optionally followed
+**                                            by optimizer=...
 **                                            initializer=... metric=...
 **                                            index=...
 **                +title TEXT                 an auxiliary column
@@ -20,18 +20,18 @@ SQLITE_EXTENSION_INIT3
 #include <stdlib.h>
 #include <string.h>
 
-/* What SQLite takes for a part of an identifier. */
+/* Does SQLite accept this byte in an identifier? */
 static int is_identifier(char c) {
   return text_is_name(c) || c == '$' || (c & 0x80) != 0;
 }
 
-/* Length without the space at the end. */
+/* Length without trailing space. */
 static int argument_trimmed(const char *at) {
   return (int)text_trimmed(at, strlen(at));
 }
 
-/* Reads an identifier or a quoted text at *at and moves on.  *out: NULL if
-** there is none.  SQLITE_NOMEM without memory. */
+/* Reads an identifier or a quoted text at *at and advances *at.  *out: NULL if
+** there is none.  Returns SQLITE_OK or SQLITE_NOMEM. */
 static int identifier_read(const char **at, char **out) {
   const char *from = *at;
   const char *to = from;
@@ -64,7 +64,7 @@ static int identifier_read(const char **at, char **out) {
   return to == from || *out ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* Moves over a keyword, whatever its case. */
+/* Skips a keyword, in any case. */
 static int keyword_read(const char **at, const char *word) {
   size_t n = strlen(word);
   if (sqlite3_strnicmp(*at, word, (int)n) != 0 || is_identifier((*at)[n]))
@@ -90,8 +90,8 @@ static int check_name(const struct ext_options *options, const char *name,
              : SQLITE_OK;
 }
 
-/* A value: quoted, or what goes up to `end` or space at depth 0 of parentheses.
-** Moves on behind it.  *value: NULL when there is none. */
+/* Reads a value: quoted, or up to a byte of `end` outside of parentheses.
+** Advances *at past it.  *value: NULL if there is none. */
 static int argument_value(const char **at, const char *end, char **value) {
   const char *from = *at;
   int depth = 0;
@@ -104,8 +104,8 @@ static int argument_value(const char **at, const char *end, char **value) {
   return *at == from || *value ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* What may follow a vector's type: optimizer=..., initializer=..., metric=...,
-** index=... */
+/* Parses what may follow a vector's type: optimizer=..., initializer=...,
+** metric=..., index=... */
 static int parse_attribute(emb_segment *segment, const char **at,
                            const char *column, char **err) {
   const struct ext_option *option = NULL;
@@ -135,7 +135,7 @@ static int parse_attribute(emb_segment *segment, const char **at,
   return rc == SQLITE_OK ? ext_option_check(option, column, value, err) : rc;
 }
 
-/* "FLOAT[": moves behind it. */
+/* Skips "FLOAT[" or the like. */
 static int read_type(const char **at, uint32_t *type) {
   static const struct {
     const char *word;
@@ -153,7 +153,7 @@ static int read_type(const char **at, uint32_t *type) {
   return 0;
 }
 
-/* What follows the name of a vector column: FLOAT[64] ... */
+/* Parses what follows the name of a vector column: FLOAT[64] ... */
 static int parse_vector(struct ext_options *options, char *name, const char *at,
                         char **err) {
   uint32_t i = options->config.segment_count;
@@ -245,13 +245,14 @@ static int parse_aux(struct ext_options *options, const char *text,
 
 /* ---- options ------------------------------------------------------------- */
 
-/* warm='off' for all tables of a process: EMB_WARM=off. */
+/* EMB_WARM=off in the environment is warm='off' for all tables of the process.
+*/
 static int is_cold_process(void) {
   const char *value = getenv("EMB_WARM");
   return value && sqlite3_stricmp(value, "off") == 0;
 }
 
-/* at is behind the `=` and the space there. */
+/* `at` is past the `=` and any space after it. */
 static int parse_option(struct ext_options *options, const char *name,
                         const char *at, char **err) {
   const struct ext_option *option = ext_option_find(name);
@@ -296,7 +297,7 @@ static int parse_argument(struct ext_options *options, const char *text,
   return rc;
 }
 
-/* What follows from all arguments together. */
+/* Derives and checks what depends on all arguments. */
 static int arguments_finish(struct ext_options *options, char **err) {
   emb_config *config = &options->config;
   uint32_t n = ext_vectors(options);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** aux_columns.c -- the shadow table items_rows as a whole: how it is created,
-** renamed, dropped, tidied up and checked.
+** aux_columns.c -- the shadow table items_rows as a whole: creates, renames,
+** drops, cleans up and checks it.
 **
-** INDEXED   makes an ordinary index.  Its name has a part of the store's uuid
-**           in it, for it stays when the table gets another name, and another
-**           table may get this one's then.
+** INDEXED   creates an ordinary index.  Its name contains part of the store's
+**           uuid, because it does not change when the table is renamed, and
+**           another table may then take the old table name.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Keys that are looked at together. */
+/* Keys per step. */
 #define TIDY_KEYS 4096
 
 /* ---- with the table ------------------------------------------------------ */
@@ -70,9 +70,9 @@ int ext_aux_drop(struct ext_table *table, char **err) {
                   table->schema, table->name);
 }
 
-/* ---- rows that are left over --------------------------------------------- */
+/* ---- leftover rows ------------------------------------------------------- */
 
-/* The next keys behind *last. */
+/* Reads the next keys, from *last on; sets *last to the last key read. */
 static int tidy_read(struct ext_table *table, sqlite3_stmt *select,
                      int64_t *last, int64_t *keys, size_t *n, char **err) {
   int rc = SQLITE_OK;
@@ -86,7 +86,7 @@ static int tidy_read(struct ext_table *table, sqlite3_stmt *select,
   return rc == SQLITE_OK ? rc : ext_aux_error(table, rc, err);
 }
 
-/* Deletes those that the store does not have. */
+/* Deletes the rows of keys that the store does not have. */
 static int tidy_some(struct ext_table *table, const int64_t *keys, size_t n,
                      char **err) {
   uint8_t found[TIDY_KEYS];
@@ -130,7 +130,8 @@ int ext_aux_optimize(struct ext_table *table, char **err) {
 
 /* ---- the check ----------------------------------------------------------- */
 
-/* Whether the shadow table has this column, and id as its key. */
+/* *good: does the shadow table have this column, of this type, as is_key says?
+*/
 static int verify_column(struct ext_table *table, const char *name,
                          const char *type, int is_key, int *good, char **err) {
   const char *is = NULL;

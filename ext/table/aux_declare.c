@@ -4,18 +4,18 @@
 **
 **     +name [type] [INDEXED]
 **
-** TYPE      is what SQLite takes for one: words, and one or two numbers in
-**           parentheses.  It stands in two statements, the declaration of the
-**           table and that of its shadow table, so both give a column the same
-**           affinity, and nothing but words and numbers gets there.
+** TYPE      is whatever SQLite accepts as a type: words, and one or two numbers
+**           in parentheses.  It is copied into two statements, the declarations
+**           of the table and of its shadow table, so a column has the same
+**           affinity in both, and only words and numbers can get there.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Words that SQLite would take for a constraint, or that mean something to a
-** virtual table. */
+/* Words that SQLite would parse as a constraint, or that have a meaning in a
+** virtual table's declaration. */
 static int is_constraint(const char *word, size_t n) {
   static const char *const words[] = {
       "primary",    "key",     "not",        "null",     "unique",
@@ -37,7 +37,7 @@ static size_t type_word_length(const char *at) {
   return n;
 }
 
-/* "(10)" or "(10, -2)", appended; 0: it is none. */
+/* Appends "(10)" or "(10, -2)" to the type; 0: syntax error. */
 static int read_type_numbers(const char **at, sqlite3_str *type) {
   char end;
   sqlite3_str_appendchar(type, 1, '(');
@@ -82,7 +82,7 @@ static enum ext_affinity affinity_of(const char *type) {
   return affinity;
 }
 
-/* What follows the name. */
+/* Parses the text after the name. */
 static int read_aux_type(struct ext_aux_column *column, const char *rest,
                          char **err) {
   sqlite3_str *type = sqlite3_str_new(NULL);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** aux_left.c -- columns of rows that are gone, before a function makes rows
-** of their keys again.
+** aux_left.c -- deletes leftover columns of removed rows, before a function
+** creates rows with their keys again.
 **
-** Rows that expire, are evicted, or that a function removes leave their row of
-** the shadow table (aux_columns.h).  A statement that makes a row of such a key
-** deletes what was left in its own transaction (ext_aux_clean).  What a
-** function writes stays whatever becomes of the transaction, so what was left
-** must go at once, too, as a new text of a key comes at once (keys.c): through
-** the user's connection, or another one beside its transaction.
+** Rows that expire, are evicted or are removed by a function leave their shadow
+** row behind (aux_columns.h).  A statement that creates a row with such a key
+** deletes the leftover in its own transaction (ext_aux_clean).  The writes of a
+** function persist even if the transaction is rolled back, so the leftover must
+** be deleted at once, too, just as a new text key is added at once (keys.c):
+** through the user's connection, or another one outside its transaction.
 **
-** WRITING   In a transaction that has written to the database neither can be.
-**           There it goes in the transaction: ROLLBACK brings it back.
-** PRICE     Keys that are rows cost what emb_exists does, the others one look
-**           into the shadow table each.  Only what is there is deleted, in one
-**           statement for LEFT_KEYS of them.
+** WRITING   In a transaction that has written to the database neither is
+**           possible.  There the leftover is deleted in the transaction, and
+**           ROLLBACK restores it.
+** COST      Keys that are rows cost one emb_exists, the others one lookup in
+**           the shadow table each.  Only shadow rows that exist are deleted,
+**           with one statement per LEFT_KEYS of them.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
@@ -23,9 +24,9 @@ enum { LEFT_KEYS = 512 };
 
 struct aux_left {
   struct ext_table *table;
-  sqlite3_stmt *look; /* for the row of a key */
-  sqlite3 *other;     /* what deletes; NULL: the user's connection */
-  int is_open;        /* that has been decided */
+  sqlite3_stmt *look; /* looks up the shadow row of a key */
+  sqlite3 *other;     /* connection that deletes; NULL: the user's */
+  int is_open;        /* `other` has been chosen */
   int64_t keys[LEFT_KEYS];
   size_t n;
 };
@@ -44,8 +45,8 @@ static int left_open(struct aux_left *left, char **err) {
   return SQLITE_OK;
 }
 
-/* One statement, which SQLite makes a transaction of its own where there is
-** none. */
+/* Deletes the collected keys in one statement, which is a transaction of its
+** own if none is open. */
 static int left_delete(struct aux_left *left, char **err) {
   struct ext_table *table = left->table;
   sqlite3_str *sql;
@@ -83,7 +84,7 @@ static int left_prepare(struct aux_left *left, char **err) {
   return rc == SQLITE_OK ? rc : ext_aux_error(table, rc, err);
 }
 
-/* A key that is no row. */
+/* Collects a key that is not a row, if it has a shadow row. */
 static int left_look(struct aux_left *left, int64_t key, char **err) {
   int rc = left_prepare(left, err), is;
   if (rc != SQLITE_OK)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** aux_rows.c -- a row of the auxiliary columns, read and written.
+** aux_rows.c -- reads and writes one row of the auxiliary columns.
 **
-** BOTH      SQLite does not bracket a statement of one row with a savepoint, so
-**           what changes in the store and in the shadow table must be one here:
-**           the store's change comes first, within a savepoint of the engine,
-**           and is undone if the shadow table's fails; that is one statement,
-**           which SQLite undoes by itself.
-** STATEMENTS  are prepared once for each table object, and ended before it is
-**           renamed.  None is left in the middle but a cursor's, which ends
-**           with the row.
+** ATOMIC    SQLite does not bracket a single-row statement with a savepoint, so
+**           the changes to the store and to the shadow table must be made
+**           atomic here: the store's change comes first, within an engine
+**           savepoint, and is undone if the shadow table's change fails.  The
+**           latter is one statement, which SQLite undoes by itself.
+** STATEMENTS  are prepared once per table object, and finalized before it is
+**           renamed.  None is left active except a cursor's, which is reset
+**           when the cursor leaves the row.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
@@ -45,8 +45,8 @@ static void add_columns(const struct ext_options *options, sqlite3_str *sql,
     sqlite3_str_appendf(sql, format, options->aux[i].name);
 }
 
-/* ?1 is the key, and the columns' values follow; of AUX_MOVE the key that
-** the row had comes behind these. */
+/* ?1 is the key, followed by the columns' values; for AUX_MOVE, the row's old
+** key comes last. */
 static char *statement_text(struct ext_table *table, enum aux_kind kind) {
   const struct ext_options *options = &ext_vtab(table)->options;
   sqlite3_str *sql = sqlite3_str_new(table->conn->db);
@@ -54,7 +54,7 @@ static char *statement_text(struct ext_table *table, enum aux_kind kind) {
       sqlite3_mprintf("\"%w\".\"%w_" EXT_AUX "\"", table->schema, table->name);
   switch (shadow ? kind : AUX_KINDS) {
   case AUX_READ:
-    /* Without the table in front a column that is missing would be a text. */
+    /* Without the `t.`, a missing column would read as a string literal. */
     sqlite3_str_appendall(sql, "SELECT t.id");
     add_columns(options, sql, ", t.\"%w\"");
     sqlite3_str_appendf(sql, " FROM %s AS t WHERE t.id = ?", shadow);
@@ -92,7 +92,7 @@ static int aux_prepare(struct ext_table *table, enum aux_kind kind,
   return rc == SQLITE_OK ? rc : ext_aux_error(table, rc, err);
 }
 
-/* One of the table object's own. */
+/* Returns one of the table object's statements, preparing it on first use. */
 static int aux_statement(struct ext_table *table, enum aux_kind kind,
                          sqlite3_stmt **statement, char **err) {
   struct ext_aux *aux = ext_vtab(table)->aux;
@@ -110,8 +110,8 @@ static int aux_statement(struct ext_table *table, enum aux_kind kind,
   return rc;
 }
 
-/* Runs one that writes, with its values, of which none is kept.  What
-** last_insert_rowid() tells is the outer statement's affair. */
+/* Runs a statement that writes, and clears its bindings.  Restores
+** last_insert_rowid(), which belongs to the outer statement. */
 static int aux_run(struct ext_table *table, sqlite3_stmt *statement,
                    char **err) {
   sqlite3 *db = table->conn->db;
@@ -131,7 +131,7 @@ void ext_aux_reset(struct ext_aux_scan *scan) {
   scan->state = 0;
 }
 
-/* On the row of a key. */
+/* Positions the scan on the row of a key. */
 static int aux_seek(struct ext_table *table, struct ext_aux_scan *scan,
                     int64_t key, char **err) {
   int rc;
@@ -208,8 +208,8 @@ int ext_aux_refuse(struct ext_table *table, const struct ext_aux_values *values,
              : SQLITE_OK;
 }
 
-/* Binds what is given, and of the other columns what stands in `old`, or
-** nothing; *some: not all are NULL. */
+/* Binds the given values; for other columns the value in `old`, or nothing if
+** `old` is NULL.  *some: not all are NULL. */
 static int aux_bind(struct ext_table *table, sqlite3_stmt *statement,
                     const struct ext_aux_values *values, sqlite3_stmt *old,
                     int *some) {
@@ -261,11 +261,11 @@ int ext_aux_insert(struct ext_table *table, const struct ext_aux_values *values,
 }
 
 struct merged {
-  int there; /* there was such a row */
+  int there; /* the row existed */
   int some;  /* not all are NULL */
 };
 
-/* The row at `from` with what the UPDATE sets, bound to a statement. */
+/* Binds the row at `from`, merged with the UPDATE's values, to a statement. */
 static int merge_row(struct ext_table *table, sqlite3_stmt *statement,
                      const struct ext_aux_values *values, int64_t from,
                      struct merged *row, char **err) {
@@ -284,7 +284,8 @@ static int merge_row(struct ext_table *table, sqlite3_stmt *statement,
   return SQLITE_OK;
 }
 
-/* What an UPDATE sets of a row that keeps its key, or has none at `from`. */
+/* Applies an UPDATE to a row that keeps its key, or has no shadow row at
+** `from`. */
 static int put_merged(struct ext_table *table,
                       const struct ext_aux_values *values, int64_t from,
                       int64_t to, char **err) {
@@ -326,7 +327,8 @@ int ext_aux_update(struct ext_table *table, const struct ext_aux_values *values,
   return aux_run(table, statement, err);
 }
 
-/* What a function or the clock has removed may have left a row. */
+/* A row removed by a function, expiry or eviction may have left its shadow row.
+*/
 int ext_aux_clean(struct ext_table *table, const int64_t *keys, size_t n,
                   char **err) {
   enum { AT_ONCE = 512 };

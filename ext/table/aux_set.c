@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT
 **
-** aux_set.c -- the keys that fit conditions, as a set that a search for
-** neighbours asks for each row.
+** aux_set.c -- the keys that match conditions, as a set that a search for
+** neighbours probes for each row.
 **
-** KEPT      To select half a million keys takes a hundred times as long as the
-**           search that is to go by them.  So a table object keeps the sets of
-**           its last conditions, each valid as long as the shadow table is as
-**           it was:
-**             data      SQLITE_FCNTL_DATA_VERSION, which any commit changes, of
-**                       whatever connection
-**             written   while this connection has a transaction that writes,
-**                       the rows that it has written so far; else -1
-**             undone    the savepoints and transactions undone so far: what was
-**                       written is less then, and what was counted is not
-**           Each of them changes when something else was written, too, and the
-**           set is made anew without need.
-** REFERENCES  One is the table object's, and one each scan's that goes by it.
+** CACHE     Selecting half a million keys takes a hundred times as long as the
+**           search that uses them.  So a table object caches the sets of its
+**           last conditions.  A set is valid while the shadow table is
+**           unchanged, as shown by:
+**             data      SQLITE_FCNTL_DATA_VERSION, changed by any commit of any
+**                       connection
+**             written   while this connection has a write transaction, the
+**                       number of rows it has written so far; else -1
+**             undone    the savepoints and transactions undone so far: an undo
+**                       removes rows, but does not reduce `written`
+**           Each of them also changes when something else is written, and the
+**           set is then rebuilt needlessly.
+** REFERENCES  The table object holds one, and each scan that uses the set one.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* What a table object keeps at most. */
+/* Limits of a table object's cache. */
 #define SETS_MAX 16
 #define SETS_BYTES_MAX (64 * 1024 * 1024)
 
@@ -33,7 +33,7 @@ struct aux_stamp {
 };
 
 struct ext_aux_set {
-  struct ext_aux_set *next; /* the one that was used before */
+  struct ext_aux_set *next; /* the next less recently used */
   int refs;
   struct aux_stamp stamp;
   struct ext_aux_where *where;
@@ -66,7 +66,7 @@ static void set_drop(struct ext_aux_set *set) {
   sqlite3_free(set);
 }
 
-/* Leaves those that may be used again, and not too many. */
+/* Drops outdated sets, and the least recently used ones over the limits. */
 static void sets_trim(struct ext_aux_sets *sets, const struct aux_stamp *now) {
   struct ext_aux_set **at = &sets->first;
   size_t bytes = 0;
@@ -84,7 +84,7 @@ static void sets_trim(struct ext_aux_sets *sets, const struct aux_stamp *now) {
   }
 }
 
-/* Moves it to the front; NULL: there is none. */
+/* Finds a set and moves it to the front; NULL if there is none. */
 static struct ext_aux_set *find_set(struct ext_aux_sets *sets,
                                     const struct ext_aux_where *where) {
   for (struct ext_aux_set **at = &sets->first; *at; at = &(*at)->next) {
@@ -99,7 +99,7 @@ static struct ext_aux_set *find_set(struct ext_aux_sets *sets,
   return NULL;
 }
 
-/* Takes over the scan's conditions. */
+/* Builds a set; takes ownership of the scan's conditions. */
 static int make_set(struct ext_table *table, struct ext_aux_scan *scan,
                     const struct aux_stamp *stamp, char **err) {
   struct ext_aux_sets *sets = ext_vtab(table)->sets;
@@ -162,7 +162,7 @@ void ext_aux_sets_free(struct ext_table *table) {
   ext_vtab(table)->sets = NULL;
 }
 
-/* ---- of a scan ----------------------------------------------------------- */
+/* ---- scans --------------------------------------------------------------- */
 
 void ext_aux_rewind(struct ext_aux_scan *scan) {
   ext_aux_leave(scan);

@@ -2,22 +2,22 @@
 **
 ** aux_where.c -- conditions on auxiliary columns.
 **
-** They are put to the shadow table, as SQL with parameters:
+** They become a parameterized SELECT on the shadow table:
 **     SELECT id FROM items_rows WHERE "label" = ? AND "price" < ?
-** so it is SQLite that compares, and that chooses among its indexes.
+** so SQLite does the comparisons and chooses among its indexes.
 **
-** TAKEN     = < <= > >= <> IS, IN (...), IS NULL and IS NOT NULL, in binary
-**           order; everything else is SQLite's.  It checks again what was taken
-**           (omit is not set), which costs little for the rows that come.
-** NULLS     A row of the table that has none in the shadow table is one of
-**           NULLs.  Where that would fit, those that do not fit are selected.
-** AFFINITY  An SQLite comparison depends on the affinity of both sides, and of
-**           the other side a table gets only the value.  It tells enough where
-**           the column is numeric; or it is TEXT, and the value is; else there
-**           may be rows that are found so only when that side is a column
-**           (text = 5 is text = '5', text = a number's column is not).  A scan
-**           then goes over the table.  A search for neighbours goes by the
-**           value alone, as if it were written there.
+** HANDLED   = < <= > >= <> IS, IN (...), IS NULL and IS NOT NULL, with BINARY
+**           collation; everything else is left to SQLite.  SQLite checks these
+**           again (omit is not set), which is cheap for the rows returned.
+** NULLS     A row of the table without a shadow row is a row of NULLs.  If such
+**           a row matches, the rows that do not match are selected instead.
+** AFFINITY  An SQLite comparison depends on the affinity of both sides, but a
+**           virtual table gets only the value of the other side.  The value is
+**           sufficient if the column is numeric, if column and value are TEXT,
+**           or for NULL and BLOBs.  Otherwise the result may depend on whether
+**           the other side is a column (text = 5 is text = '5', but not if the
+**           5 comes from a numeric column).  A scan then reads the whole table,
+**           and a search for neighbours uses the value as if it were a literal.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
@@ -27,7 +27,7 @@ SQLITE_EXTENSION_INIT3
 
 struct aux_term {
   int column;
-  char op; /* as in the plan, or 'i' of IN */
+  char op; /* as in the plan, or 'i' for IN */
   sqlite3_value **values;
   int n, room;
 };
@@ -70,7 +70,7 @@ char ext_aux_letter(const struct ext_options *options, sqlite3_index_info *info,
              : 0;
 }
 
-/* What is said of the key, or a list of keys, says which rows there are. */
+/* Does a condition on the key, or a list of keys, determine the rows? */
 static int is_by_plain_key(const sqlite3_index_info *info) {
   for (int i = 0; i < info->nConstraint; i++) {
     int column = info->aConstraint[i].iColumn;
@@ -101,7 +101,7 @@ int ext_aux_use(const struct ext_options *options, sqlite3_index_info *info) {
   return use;
 }
 
-/* ---- what is asked ------------------------------------------------------- */
+/* ---- conditions ---------------------------------------------------------- */
 
 void ext_aux_where_free(struct ext_aux_where *where) {
   if (where == NULL)
@@ -164,7 +164,7 @@ static struct aux_term *add_aux_term(struct ext_aux_scan *scan) {
   return &more[where->n++];
 }
 
-/* At ";3=": number and letter. */
+/* *plan is at e.g. ";3=": number and letter. */
 int ext_aux_ask(struct ext_aux_scan *scan, const char **plan,
                 sqlite3_value *value, int in) {
   struct aux_term *term = add_aux_term(scan);
@@ -219,7 +219,7 @@ int ext_aux_where_equal(const struct ext_aux_where *a,
 
 /* ---- the statement ------------------------------------------------------- */
 
-/* A row of NULLs fits. */
+/* Does a row of NULLs match? */
 static int fits_nulls(const struct ext_aux_where *where) {
   for (int i = 0; i < where->n; i++) {
     const struct aux_term *term = &where->terms[i];
@@ -231,7 +231,7 @@ static int fits_nulls(const struct ext_aux_where *where) {
   return 1;
 }
 
-/* See AFFINITY. */
+/* Do the values determine the comparisons?  See AFFINITY. */
 static int is_aux_exact(const struct ext_options *options,
                         const struct ext_aux_where *where) {
   for (int i = 0; i < where->n; i++) {
@@ -296,7 +296,8 @@ struct ext_aux_sets *ext_aux_sets_of(struct ext_table *table) {
   return sets;
 }
 
-/* With its values; the same as last time need not be prepared again. */
+/* Prepares the SELECT and binds its values; reuses the last statement if its
+** SQL is the same. */
 static int aux_select_prepare(struct ext_table *table,
                               const struct ext_aux_where *where, int without,
                               sqlite3_stmt **select, char **err) {
@@ -341,7 +342,7 @@ static int64_t count_values(const struct ext_aux_where *where) {
   return n;
 }
 
-/* So many a statement takes. */
+/* The maximum number of parameters in a statement. */
 static int values_max(struct ext_table *table) {
   return sqlite3_limit(table->conn->db, SQLITE_LIMIT_VARIABLE_NUMBER, -1);
 }

@@ -5,7 +5,7 @@
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
 
-/* Room for what the statement asks for. */
+/* Allocates the columns that the statement reads. */
 static int batch_make_room(struct ext_cursor *cursor, size_t n, char **err) {
   struct ext_table *table = ext_cursor_table(cursor);
   uint32_t dim = ext_vtab(table)->options.config.dim;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** change_parse.c -- from the arguments of xUpdate to a struct ext_change.
+** change_parse.c -- parses the arguments of xUpdate into a struct ext_change.
 **
-** ORDER     of the checks, so of the errors: columns that cannot be written,
-**           the new key (of an UPDATE), updated_at, what does not go together,
-**           keys, learning rate and step, vectors or gradients.
-** NOCHANGE  An UPDATE does not read what it does not set: SQLite marks these
-**           values.  UPDATE ... FROM does: SQLite makes its rows with a SELECT
-**           of all columns, set ones as they are to be, and does not say which
-**           these are; but they are the ones that it has not asked for.  Unless
-**           an expression reads a column that is set: that is not seen.
+** ORDER     of the checks, and hence of the errors: columns that cannot be
+**           written, the new key (of an UPDATE), updated_at, columns that
+**           exclude each other, keys, learning rate and step, vectors or
+**           gradients.
+** NOCHANGE  An UPDATE does not read columns that it does not set: SQLite marks
+**           their values.  UPDATE ... FROM reads them: SQLite computes its rows
+**           with a SELECT of all columns, with new values for the set columns,
+**           and does not say which these are; but they are the columns that it
+**           has not asked for.  If an expression reads a column that is also
+**           set, the set goes unnoticed.
 */
 #include "change.h"
 SQLITE_EXTENSION_INIT3
@@ -19,7 +21,7 @@ SQLITE_EXTENSION_INIT3
 /* argv of an INSERT or UPDATE: old rowid, new rowid, columns. */
 #define COLUMN(argv, column) ((argv)[2 + (column)])
 
-/* Sets of hidden columns, a bit each as ext_column_bit has it, by rule. */
+/* Sets of hidden columns by rule, with the bits of ext_column_bit. */
 #define BIT(id) (1 << (EXT_##id - EXT_FIRST_HIDDEN))
 #define HAS_INSERT(id, name, type, argument, reads, rules)                     \
   +((rules)&EXT_INSERT ? BIT(id) : 0)
@@ -75,8 +77,8 @@ static const struct ext_column *first_column(int set) {
   return ext_column(EXT_FIRST_HIDDEN + __builtin_ctz((unsigned)set));
 }
 
-/* Columns that cannot be written: they describe a row, or are arguments that no
-** row has. */
+/* Refuses columns that cannot be written: they describe a row, or are arguments
+** that no row has. */
 static int check_writable(struct ext_table *table, int set, int is_insert,
                           char **err) {
   int bad = set & ~(is_insert ? MAY_INSERT : MAY_UPDATE);
@@ -91,7 +93,7 @@ static int check_writable(struct ext_table *table, int set, int is_insert,
                    column->name ? column->name : table->name);
 }
 
-/* What belongs to a gradient, without one. */
+/* Refuses columns that belong to a gradient if there is none. */
 static int check_alone(int set, int is_insert, char **err) {
   int bad = set & (is_insert ? INSERT_WITH_GRADIENT : UPDATE_WITH_GRADIENT);
   return bad ? ext_error(err, SQLITE_ERROR, "%s without a gradient",
@@ -154,7 +156,7 @@ int ext_update_time_read(struct ext_table *table, sqlite3_value *value,
   return SQLITE_OK;
 }
 
-/* A vector column of several, to its position. */
+/* Copies one of several vector columns to its position in the row. */
 static int parse_part(struct ext_table *table, sqlite3_value *value, uint32_t i,
                       float *to, char **err) {
   uint32_t dim = ext_vtab(table)->options.segments[i].dim;
@@ -168,8 +170,8 @@ static int parse_part(struct ext_table *table, sqlite3_value *value, uint32_t i,
   return rc;
 }
 
-/* The vector columns of a row, one after the other.  What an UPDATE does not
-** set stays as it is. */
+/* Reads the vector columns of a row, one after the other.  Columns that an
+** UPDATE does not set stay unchanged. */
 static int parse_several(struct ext_table *table, sqlite3_value **argv,
                          struct ext_change *change, char **err) {
   const struct ext_options *options = &ext_vtab(table)->options;
@@ -208,7 +210,7 @@ static int parse_vectors(struct ext_table *table, sqlite3_value **argv,
                             &change->vectors, err);
 }
 
-/* As many rows as there are keys. */
+/* Reads one row per key. */
 static int parse_rows(struct ext_table *table, sqlite3_value *value,
                       const char *what, size_t n, struct ext_floats *rows,
                       char **err) {
@@ -216,7 +218,7 @@ static int parse_rows(struct ext_table *table, sqlite3_value *value,
                                n, rows, err);
 }
 
-/* The gradients stand in this column; the keys are read. */
+/* Reads gradients from `column`; the keys have been read already. */
 static int parse_steps(struct ext_table *table, sqlite3_value **argv,
                        int column, struct ext_change *change, char **err) {
   const char *what = column == EXT_GRADIENT ? "gradient" : "gradients";
@@ -235,7 +237,7 @@ static int parse_steps(struct ext_table *table, sqlite3_value **argv,
 
 /* ---- INSERT -------------------------------------------------------------- */
 
-/* INSERT INTO items(rowid, ...) is another way to name an integer. */
+/* INSERT INTO items(rowid, ...) is another way to give an integer key. */
 static int parse_insert_key(struct ext_table *table, sqlite3_value **argv,
                             struct ext_change *change, char **err) {
   sqlite3_value *value = COLUMN(argv, EXT_KEY);
@@ -342,7 +344,7 @@ static int parse_insert(struct ext_table *table, sqlite3_value **argv,
 
 /* ---- UPDATE -------------------------------------------------------------- */
 
-/* The hidden columns that an UPDATE sets; *joined: it is UPDATE ... FROM. */
+/* Returns the hidden columns that an UPDATE sets; *joined: UPDATE ... FROM. */
 static int columns_set(struct ext_table *table, sqlite3_value **argv,
                        int *joined) {
   int set = 0, unread = 0;
@@ -355,8 +357,8 @@ static int columns_set(struct ext_table *table, sqlite3_value **argv,
   return unread ? set : ALL_HIDDEN & ~ext_vtab(table)->update_reads;
 }
 
-/* The new key stands in the key's column or, if that is as it was, in the
-** rowid.  A text that is new makes the row move. */
+/* Reads the new key from the key column or, if that is unchanged, from the
+** rowid.  A new text always moves the row. */
 static int parse_new_key(struct ext_table *table, sqlite3_value **argv,
                          struct ext_change *change, char **err) {
   struct ext_keys *keys = &change->keys;
@@ -381,7 +383,7 @@ static int parse_new_key(struct ext_table *table, sqlite3_value **argv,
   return rc;
 }
 
-/* SET gradient goes with nothing else that a row has. */
+/* SET gradient excludes all other columns of a row. */
 static int parse_update_gradient(struct ext_table *table, sqlite3_value **argv,
                                  int joined, struct ext_change *change,
                                  char **err) {

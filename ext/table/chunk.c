@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
 **
-** chunk.c -- the rows that a cursor has at hand.
+** chunk.c -- the cursor's buffered rows.
 **
-** Rows are copied in chunks into the cursor's own arrays (fill.c), so that they
-** do not change while the cursor is on them, whatever is written meanwhile.
-** Vectors are read only when a column asks for them.  An UPDATE does not say
-** beforehand which columns it uses; those that it only copies it asks for with
-** sqlite3_vtab_nochange, which is answered with nothing.
+** Rows are copied in chunks into the cursor's own arrays (fill.c), so writes do
+** not change a row while the cursor is on it.  Vectors are read only if a
+** column asks for them.  An UPDATE does not say in advance which columns it
+** uses; for those that it only copies, sqlite3_vtab_nochange is true, and no
+** value is returned.
 **
-** key = ? is one row: it does without the list, and its vector is read to where
-** SQLite then finds it.
+** key = ? is one row: it needs no list, and its vector is read directly into
+** the buffer that is passed to SQLite.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Room for so many elements where one of the cursor's arrays begins, or none if
-** it is not wanted: it is of an earlier xFilter, and too small from now on. */
+/* Resizes one of the cursor's arrays (`array` points to the pointer), or frees
+** it if not wanted: then it is left from an earlier xFilter, and too small. */
 static int chunk_fit(void *array, int wanted, size_t rows, size_t size) {
   void *data;
   memcpy(&data, array, sizeof data);
@@ -99,7 +99,7 @@ int ext_cursor_read(struct ext_cursor *cursor, const int64_t *keys, size_t n,
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
-/* Memory for a vector that SQLite does not hold. */
+/* Returns a vector buffer not held by SQLite, or NULL if memory runs out. */
 static struct ext_value *free_vector(struct ext_cursor *cursor) {
   size_t dim = ext_vtab(ext_cursor_table(cursor))->options.config.dim;
   struct ext_value **pool = cursor->vector_pool;
@@ -119,7 +119,7 @@ int ext_cursor_read_key(struct ext_cursor *cursor, int64_t key, char **err) {
   struct ext_value *vector = vectors ? free_vector(cursor) : NULL;
   uint8_t found;
   int rc;
-  cursor->flags &= ~EXT_PLAN_VECTORS; /* the arrays have none */
+  cursor->flags &= ~EXT_PLAN_VECTORS; /* not read into the arrays */
   if ((vectors && vector == NULL) || !ext_cursor_reserve(cursor, 1))
     return SQLITE_NOMEM;
   cursor->keys[0] = key;

@@ -2,8 +2,8 @@
 **
 ** columns.c -- the table of hidden columns.
 **
-** Declaration, reserved names, the arguments of a scan, what it reads and what
-** may be written all come from the rows of EXT_HIDDEN (table.h).
+** Declaration, reserved names, a scan's arguments, the columns it must read and
+** those that may be written are all derived from EXT_HIDDEN (table.h).
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3

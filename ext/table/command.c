@@ -3,16 +3,16 @@
 ** command.c -- INSERT INTO items(items) VALUES('checkpoint'), as in fts5.
 **
 **   'checkpoint'       everything written so far survives power loss
-**   'warm'             reads in what fits into memory, and waits for it
+**   'warm'             reads in as many rows as fit into memory, synchronously
 **   'optimize'         compacts the files until little but live data is left,
-**                      and removes what no row has any more: texts of the
-**                      dictionary, auxiliary columns
-**   'expire'           removes the rows whose time to live is over
-**   'evict'            removes rows until there are no more than the capacity
+**                      and removes dictionary texts and auxiliary columns that
+**                      no row uses
+**   'expire'           removes the rows whose time to live has passed
+**   'evict'            removes rows down to the capacity
 **   'integrity-check'  SQLITE_CORRUPT_VTAB with a line for each problem
-**   'memory'           arg is the memory from now on, until the store is closed
-**   'set name'         arg is the option's value for good (set.c)
-**   'adopt'            the database takes over the store's transaction number,
+**   'memory'           sets the memory to arg until the store is closed
+**   'set name'         sets the option to arg permanently (set.c)
+**   'adopt'            records the store's transaction number in the database,
 **                      after one of the two was restored from a copy
 */
 #include "aux_columns.h"
@@ -31,7 +31,8 @@ static int command_engine(struct ext_table *table, int (*run)(emb_session *),
   return rc;
 }
 
-/* Both in SQLite's transaction, but the first at once. */
+/* Columns and texts are removed in SQLite's transaction; the store is optimized
+** at once. */
 static int command_optimize(struct ext_table *table, char **err) {
   int rc = ext_aux_optimize(table, err);
   if (rc == SQLITE_OK)
@@ -53,8 +54,8 @@ static void report_line(void *arg, const char *line) {
                         line);
 }
 
-/* The database's row against the store.  Not where only the last checkpoint of
-** a store is seen: another process may be committing to it. */
+/* Compares the database's row with the store.  Skipped if only the store's last
+** checkpoint is visible: another process may be committing to it. */
 static int verify_marker(struct ext_table *table, sqlite3_str *report,
                          char **err) {
   struct ext_link *link = table->link;

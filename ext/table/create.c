@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** create.c -- makes the store of a new table, and the shadow table that names
+** create.c -- creates the store of a new table, and the shadow table that names
 ** it.
 **
 ** TEMPORARY A table of an in-memory or temporary database has a store in
 **           $SQLITE_TMPDIR, $TMPDIR, /var/tmp or /tmp that lives as long as
-**           the connection.  It has the shadow table too: its uuid finds the
-**           store again after SQLite re-created the table object, and its
-**           absence means that a DROP was committed.
+**           the connection.  It has the shadow table, too: the uuid there is
+**           used to find the store again after SQLite has re-created the table
+**           object, and its absence means that a DROP was committed.
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3
@@ -16,8 +16,8 @@ SQLITE_EXTENSION_INIT3
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A name under which nothing exists yet.  The database's write lock, which
-** CREATE holds, keeps others from choosing it too. */
+/* Chooses a directory name that does not exist yet.  CREATE holds the
+** database's write lock, so no other connection can choose the same one. */
 static char *place_choose_name(const char *file, const char *table) {
   char *base = ext_place_encode(table);
   char *name = base ? sqlite3_mprintf("%s", base) : NULL;
@@ -49,7 +49,7 @@ static const char *temporary_parent(void) {
   return ".";
 }
 
-/* Makes the store in *dir, which is NULL for a temporary one. */
+/* Creates the store in dir, or a temporary one if dir is NULL. */
 static int place_make_store(struct ext_table *table, char *dir, char **err) {
   struct ext_settings settings;
   emb_config config;

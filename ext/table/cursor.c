@@ -2,25 +2,25 @@
 **
 ** cursor.c -- reading a table: from xOpen to xClose, except xFilter.
 **
-** A plan (table.h) becomes one of
+** A plan (table.h) is executed as one of
 **
 **   batch   items(:keys): one row with all vectors (batch.c)
 **   list    key = ? or key IN (...): the keys, sorted, read in batches
 **   scan    the engine's scan over a range of keys
 **   search  vector MATCH ?: the neighbours, nearest first (nearest.c)
 **
-** and with snapshot = ? the same of a snapshot, whose scan comes in storage
-** order and does not count.
+** With snapshot = ? they read the snapshot, in storage order for a scan, and
+** their reads do not count.
 **
-** A cursor is kept with its arrays when it is closed, one for each table
-** object: a statement that reads one row allocates nothing.
+** Each table object keeps one closed cursor with its arrays, so a statement
+** that reads one row allocates nothing.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* What a closed cursor may keep. */
+/* Limits for keeping a closed cursor. */
 #define SPARE_ROWS_MAX 4096
 #define SPARE_BYTES_MAX (512 * 1024)
 
@@ -56,7 +56,7 @@ int ext_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
       return SQLITE_NOMEM;
     memset(cursor, 0, sizeof *cursor);
   }
-  /* While the database is being written nothing can be decided. */
+  /* Nothing can be decided while this connection writes the database. */
   if (table->link == NULL || !table->link->in_txn)
     ext_conn_tidy(table->conn);
   if (table->cursors++ == 0)
@@ -130,9 +130,9 @@ int ext_cursor_eof(sqlite3_vtab_cursor *base) {
   return cursor->at >= cursor->n;
 }
 
-/* An UPDATE turns out to use vector, version or what is tracked, or rows came
-** from a list, without the latter: reads them for the rows of this chunk and,
-** unless that counts, with the later ones. */
+/* An UPDATE turns out to use vector, version or tracks, or the rows came from a
+** list, without tracks: reads the column for the rows of this chunk and, unless
+** the read counts, with the chunks that follow. */
 static int chunk_load(struct ext_cursor *cursor, int flag) {
   struct ext_table *table = ext_cursor_table(cursor);
   char *err = NULL;
@@ -163,7 +163,7 @@ static int chunk_load(struct ext_cursor *cursor, int flag) {
   return rc == SQLITE_OK ? rc : ext_vtab_error(&table->base, rc, err);
 }
 
-/* Vector column i: a part of the row. */
+/* Returns vector column i, a part of the row. */
 static int vector_column(struct ext_cursor *cursor, sqlite3_context *context,
                          uint32_t i) {
   const struct ext_options *options =
@@ -213,7 +213,7 @@ static int track_column(struct ext_cursor *cursor, sqlite3_context *context,
   return SQLITE_OK;
 }
 
-/* From memory, so one by one. */
+/* Clocks are in memory, so they are read row by row. */
 static int clock_column(struct ext_cursor *cursor, sqlite3_context *context) {
   struct ext_table *table = ext_cursor_table(cursor);
   uint32_t clock = 0;
@@ -227,8 +227,8 @@ static int clock_column(struct ext_cursor *cursor, sqlite3_context *context) {
   return SQLITE_OK;
 }
 
-/* A column that is read.  Not inlined: it saves registers, and that is not to
-** be done for columns that are not. */
+/* A column that is really read.  Not inlined, because it saves registers, a
+** cost that unread columns should not pay. */
 __attribute__((noinline)) static int
 shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
   struct ext_table *table = ext_cursor_table(cursor);
@@ -258,7 +258,7 @@ shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
   return SQLITE_OK;
 }
 
-/* Of an UPDATE mostly columns that it does not set, some twenty in a row. */
+/* An UPDATE mostly asks for columns that it does not set, some 20 per row. */
 int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                       int column) {
   struct ext_cursor *cursor = (struct ext_cursor *)base;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** cursor_valid.c -- is a cursor as table_cursor.h says?  In the variants that
-** check themselves only (engine/base/debug.h).
+** cursor_valid.c -- checks the invariants of a cursor (table_cursor.h), only in
+** the self-checking variants (engine/base/debug.h).
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** fill.c -- a cursor's next chunk: from a list of keys, a scan, a snapshot or a
-** search for neighbours.
+** fill.c -- reads a cursor's next chunk from a list of keys, a scan, a snapshot
+** or a search for neighbours.
 **
-** A chunk grows from a few rows to KEYS_BYTES, so that LIMIT 1 reads little.
+** Chunks grow from a few rows to KEYS_BYTES (filter.c), so that LIMIT 1 reads
+** little.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
@@ -39,7 +40,7 @@ static void grow_chunk(struct ext_cursor *cursor) {
     cursor->rows = cursor->rows_max;
 }
 
-/* The next rows of a snapshot, without those outside the range. */
+/* Reads the next rows of a snapshot, skipping those outside the range. */
 static int fill_from_snapshot(struct ext_cursor *cursor, char **err) {
   size_t got = 1;
   while (cursor->n == 0 && got) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** filter.c -- xFilter: from the values of a plan to the first row.
+** filter.c -- xFilter: evaluates the arguments of a plan and positions the
+** cursor on the first row.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
@@ -8,14 +9,14 @@ SQLITE_EXTENSION_INIT3
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys up to which a table is scanned in key order. */
+/* Maximum number of rows of a table that is scanned in key order by default. */
 #define KEY_ORDER_MAX 10000
 
 #define KEYS_BYTES (256 * 1024)
 #define CHUNK_ROWS_MAX 4096
 #define CHUNK_ROWS_FIRST 16
 
-/* Rows of a chunk at most. */
+/* The maximum number of rows in a chunk. */
 static size_t chunk_rows(size_t dim, int flags) {
   size_t rows = CHUNK_ROWS_MAX;
   if (flags & (EXT_PLAN_VECTORS | EXT_PLAN_LAZY))
@@ -38,8 +39,8 @@ static void start_anew(struct ext_cursor *cursor, int flags) {
     cursor->rows = cursor->rows_max;
 }
 
-/* numpy.int64 arrives as a BLOB of 8 bytes, and a search for it would find
-** nothing and say nothing. */
+/* numpy.int64 arrives as a BLOB of 8 bytes; a search for it would silently find
+** nothing. */
 static int check_key_value(struct ext_table *table, sqlite3_value *value,
                            char **err) {
   int64_t key;
@@ -66,8 +67,8 @@ static int compare_desc(const void *a, const void *b) {
   return ext_keys_order(b, a);
 }
 
-/* A list that is being read.  A key that does not occur in an earlier list is
-** left out: the two must agree. */
+/* A list being read.  With an earlier list, only keys that occur in both are
+** kept. */
 struct filter_list {
   struct ext_cursor *cursor;
   int is_first;
@@ -91,7 +92,7 @@ static int filter_list_offer(void *arg, int64_t key) {
              : SQLITE_OK;
 }
 
-/* Sorts it, and takes out what occurs more than once. */
+/* Sorts the list and removes duplicates. */
 static void filter_list_end(struct filter_list *list) {
   struct ext_cursor *cursor = list->cursor;
   size_t n = 0;
@@ -104,7 +105,7 @@ static void filter_list_end(struct filter_list *list) {
   cursor->list_n = n;
 }
 
-/* The values of IN as sorted keys without repetition. */
+/* Reads the values of IN as sorted keys without duplicates. */
 static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
                    char **err) {
   struct ext_table *table = ext_cursor_table(cursor);
@@ -127,8 +128,8 @@ static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
   return rc;
 }
 
-/* The number of the text that a value is; of a number, of the texts that may
-** equal it, for SQLite looks at them again. */
+/* Adds the number of a text value.  For a number, adds those of all texts that
+** may equal it, because SQLite checks them again. */
 static int offer_text(struct filter_list *list, sqlite3_value *value,
                       char **err) {
   struct ext_dict *dict = list->cursor->link->dict;
@@ -150,7 +151,7 @@ static int offer_text(struct filter_list *list, sqlite3_value *value,
   }
 }
 
-/* key = ?, or the values of IN, where it is a text. */
+/* Reads key = ?, or the values of IN, for a text key. */
 static int read_texts(struct ext_cursor *cursor, sqlite3_value *from, int is_in,
                       int is_first, char **err) {
   struct filter_list list;
@@ -167,7 +168,7 @@ static int read_texts(struct ext_cursor *cursor, sqlite3_value *from, int is_in,
   return rc;
 }
 
-/* Leaves in the list what the other comparisons let through. */
+/* Removes keys from the list that the other comparisons exclude. */
 static void narrow_list(struct ext_cursor *cursor,
                         const struct ext_range *range) {
   size_t n = 0;
@@ -210,12 +211,12 @@ static int read_snapshot(struct ext_cursor *cursor, sqlite3_value *value,
   return SQLITE_OK;
 }
 
-/* What the values of a plan say together. */
+/* The combined constraints of a plan's arguments. */
 struct request {
   struct ext_range range;
   int has_list;
   int has_key;         /* key = ? */
-  int by_columns;      /* the list is what auxiliary columns say */
+  int by_columns;      /* the list comes from auxiliary columns */
   sqlite3_value *keys; /* of a batch */
   sqlite3_int64 offset;
 };
@@ -298,11 +299,11 @@ static int filter_skip(struct ext_cursor *cursor, sqlite3_int64 offset,
   return SQLITE_OK;
 }
 
-/* The order in which to scan when the statement asks for none.  Storage order
-** reads the whole log, front to back; key order reads single records.  So a
-** range that is narrow against the table goes in key order, and a small table
-** too, as an ordinary table would: UPDATE ... SET key = key - 1 then meets no
-** key that is still taken. */
+/* The scan order if the statement asks for none.  Storage order reads the whole
+** log sequentially; key order reads single records.  So a range that is narrow
+** relative to the table is scanned in key order.  So is a small table, like an
+** ordinary one: UPDATE ... SET key = key - 1 then meets no key that is still
+** taken. */
 static int scan_order(const struct ext_cursor *cursor, uint64_t count,
                       const struct ext_range *range) {
   int order = cursor->flags & EXT_PLAN_ORDER;
@@ -316,11 +317,12 @@ static int scan_order(const struct ext_cursor *cursor, uint64_t count,
   return order;
 }
 
-/* On a table with a bound a list is one Get: all of it is counted or nothing,
-** and what waits holds nothing.  An UPDATE does not say yet which vectors it
-** will read, so it reads them one by one; ascending, so that two of them do
-** not wait for each other.  Where rows of texts appear all of it is read at
-** once, too, before it is looked whether the texts are still there. */
+/* On a table with a staleness bound a list is one Get: all of its reads count
+** or none, and a waiting Get holds nothing.  An UPDATE does not say in advance
+** which vectors it will read, so it reads them one by one, in ascending order
+** so that two UPDATEs do not wait for each other.  If lookups create rows of
+** texts, the list is also read at once, before the check that the texts still
+** exist. */
 static void count_list(struct ext_cursor *cursor,
                        const struct request *request) {
   struct ext_link *link = ext_cursor_table(cursor)->link;
@@ -356,8 +358,8 @@ static int start_scan(struct ext_cursor *cursor, struct request *request,
   return rc;
 }
 
-/* Conditions on auxiliary columns: the rows are those that an index on
-** them finds, if it can; and among them are the neighbours. */
+/* Evaluates conditions on auxiliary columns: by an index on them, if possible,
+** or as a filter for a search for neighbours. */
 static int filter_aux(struct ext_cursor *cursor, struct request *request,
                       char **err) {
   int64_t *keys = NULL;
@@ -375,7 +377,7 @@ static int filter_aux(struct ext_cursor *cursor, struct request *request,
   cursor->list = keys;
   cursor->list_n = cursor->list_capacity = n;
   request->has_list = request->by_columns = 1;
-  /* A row that is gone, but of its columns, does not come back. */
+  /* A leftover of a removed row must not create the row again. */
   cursor->peek |=
       ext_vtab(ext_cursor_table(cursor))->options.config.insert_on ==
       EMB_INSERT_ON_LOOKUP;
@@ -403,7 +405,7 @@ static int filter_start(struct ext_cursor *cursor, struct request *request,
   if (cursor->flags & EXT_PLAN_NEAREST)
     ext_near_among(cursor, range, request->has_list);
   else if (request->has_list)
-    ; /* that is all */
+    ; /* the list is complete */
   else if (range->lo == range->hi)
     rc = add_to_list(cursor, range->lo);
   else if (range->lo < range->hi && cursor->snap) {
@@ -437,7 +439,7 @@ static int filter_plan(struct ext_cursor *cursor, const char *plan,
   return rc;
 }
 
-/* key = ? alone, on a table without a bound: 0, it is another plan. */
+/* Runs a plan of key = ? alone, on a table without a bound; 0: another plan. */
 static int filter_one(struct ext_cursor *cursor, const char *plan,
                       sqlite3_value *value, int *rc, char **err) {
   struct ext_text text;
@@ -469,7 +471,7 @@ int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
   char *err = NULL;
   int rc;
   if (flags & EXT_PLAN_LAZY && !cursor->is_update) {
-    cursor->is_update = 1; /* it may come again, for each row of a join */
+    cursor->is_update = 1; /* xFilter may be called per row of a join */
     ext_vtab(table)->update_reads = 0;
   }
   start_anew(cursor, flags);

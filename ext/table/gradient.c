@@ -8,12 +8,12 @@
 **
 ** A gradient is as long as a row: all vector columns, one after the other.
 ** `vectors` are the vectors it was computed from, for an optimizer with dc=.
-** In a table that averages them (gradients=), a statement that is no part of a
-** transaction hands them over as emb_rmw does: at once, whatever becomes of the
-** statement, and durable with the next checkpoint or commit.  Within BEGIN they
-** are the transaction's, and each makes a step of its own.
-** An INSERT is no insertion by itself: keys that are not there appear if
-** insert_on allows it, and those that are there are updated.
+** In a table that averages gradients (gradients=), a statement outside of a
+** transaction passes them on as emb_rmw does: at once, even if the statement
+** fails later, and durable with the next checkpoint or commit.  Within BEGIN
+** they belong to the transaction, and each makes a step of its own.
+** An INSERT need not insert rows: missing keys become rows if insert_on allows
+** it, and existing rows are updated.
 */
 #include "change.h"
 SQLITE_EXTENSION_INIT3
@@ -57,7 +57,7 @@ static int gradient_in_txn(struct ext_table *table, struct ext_change *change,
   int rc = ext_txn_write(table, err);
   if (rc == SQLITE_OK && ext_keys_grow(table))
     rc = ext_keys_add(table, keys, err);
-  if (rc == SQLITE_OK) /* keys that become rows begin without */
+  if (rc == SQLITE_OK) /* new rows start without leftover columns */
     rc = ext_aux_clean(table, keys->at, keys->n, err);
   if (rc != SQLITE_OK)
     return rc;

@@ -1,32 +1,30 @@
 /* SPDX-License-Identifier: MIT
 **
-** keys.c -- keys between SQL and the engine, whether they are integers or
-** texts.
+** keys.c -- keys between SQL and the engine, both integers and texts.
 **
-** All that takes keys from SQL goes through ext_keys_read or ext_key_read, and
-** all that shows one through ext_key_result: so a function works for both kinds
-** of tables.  A batch that writes is read first, then its vectors are, and only
-** then are its new texts added: what is refused leaves nothing behind.
+** All code that takes keys from SQL uses ext_keys_read or ext_key_read, and all
+** code that returns one uses ext_key_result, so a function works for both kinds
+** of tables.  A batch write first reads its keys, then its vectors, and only
+** then adds new texts, so a refused batch leaves nothing behind.
 **
-** AT ONCE   emb_put and others write a row that stays, whatever becomes of the
-**           transaction.  Its text must stay, too, so it is committed before
-**           (dict/dict.h).  The connection itself does that if it is in no
-**           transaction; else another one, if the user's has no lock that is in
-**           the way.  Where it has, a new text is an error, and known ones do
-**           no harm.
-** SCHEMA    The table object stays only as long as something holds it, which
-**           may be no more than the caller (fn/fn.c).
+** AT ONCE   emb_put and others write rows that persist even if the transaction
+**           is rolled back.  Their texts must persist, too, so they are
+**           committed first (dict/dict.h): by the user's connection if it is in
+**           no transaction, else by another one, unless the user's connection
+**           holds a lock that blocks it.  If it does, a new text is an error;
+**           known texts still work.
+** SCHEMA    The table object lives only as long as something holds it, which
+**           may be just the caller (fn/fn.c).
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Keys that are looked at in one step. */
+/* Keys per step. */
 enum { KEYS_STEP = 1024 };
 
-/* ---- reading --------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------- */
 
 void ext_keys_free(struct ext_keys *keys) {
   if (keys->owned)
@@ -76,8 +74,8 @@ int ext_keys_read(struct ext_table *table, sqlite3_value *value,
   return rc == SQLITE_OK ? ext_keys_find(table, keys, err) : rc;
 }
 
-/* SQLite applies no affinity to the values of a virtual table; this does what
-** the column's would: '7' is 7 (Tcl binds it so), or 7 is '7'. */
+/* SQLite applies no affinity to a virtual table's values, so this applies the
+** column's: '7' becomes 7 (Tcl binds numbers as text), or 7 becomes '7'. */
 int ext_key_read(struct ext_table *table, sqlite3_value *value,
                  struct ext_keys *key, char **err) {
   const char *what = ext_vtab(table)->key_what;
@@ -92,8 +90,7 @@ int ext_key_read(struct ext_table *table, sqlite3_value *value,
   return rc == SQLITE_OK ? ext_keys_find(table, key, err) : rc;
 }
 
-/* ---- adding ---------------------------------------------------------------
- */
+/* ---- adding -------------------------------------------------------------- */
 
 int ext_keys_exist(void *arg, const int64_t *ids, size_t n, uint8_t *are,
                    char **err) {
@@ -141,8 +138,8 @@ int ext_keys_disconnect(struct ext_table *table, sqlite3 *other, int rc,
   return ext_wait_result(&table->conn->wait, rc, err);
 }
 
-/* Within a statement that reads a WAL the connection cannot write once another
-** one has; and SQLite does not wait for locks there. */
+/* Is this connection reading in WAL mode?  Within such a statement it cannot
+** write once another connection has, and SQLite does not wait for locks. */
 static int keys_read_the_past(const struct ext_table *table) {
   sqlite3 *db = table->conn->db;
   return table->file[0] &&
@@ -181,7 +178,7 @@ int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
 }
 
 /* A text without a row may be removed before its row is written, and a
-** statement that reads the past would not see that (ext_keys_settle). */
+** statement that reads an old state would not see that (ext_keys_settle). */
 static int keys_look_for_rowless(struct ext_table *table, struct ext_keys *keys,
                                  char **err) {
   uint8_t are[KEYS_STEP];
@@ -217,9 +214,10 @@ int ext_keys_commit(struct ext_table *table, struct ext_keys *keys,
   return rc;
 }
 
-/* Texts were removed meanwhile, and perhaps some of these, which had no rows
-** yet.  Where another connection has given a text another number, that one's
-** row is the newer one. */
+/* Texts were removed since the lookup, perhaps some of these, which had no rows
+** yet: restores them.  If another connection has given a text a new number, the
+** row of the new number is the newer one, and the row written here is deleted.
+*/
 static int keys_restore(struct ext_table *table, struct ext_keys *keys,
                         char **err) {
   struct ext_link *link = table->link;
@@ -238,8 +236,8 @@ static int keys_restore(struct ext_table *table, struct ext_keys *keys,
   return ext_keys_disconnect(table, other, rc, err);
 }
 
-/* How often texts were removed by now: a transaction that reads a WAL sees what
-** was so when it began. */
+/* Reads the current count of text removals, through another connection: a
+** transaction that reads in WAL mode sees the count as of its start. */
 static int keys_removals_now(struct ext_table *table, int64_t *removals,
                              char **err) {
   sqlite3_stmt *select = NULL;
@@ -284,8 +282,7 @@ int ext_keys_grow(const struct ext_table *table) {
              : options->config.insert_on != EMB_INSERT_ON_PUT;
 }
 
-/* ---- showing --------------------------------------------------------------
- */
+/* ---- results ------------------------------------------------------------- */
 
 void ext_key_result(sqlite3_context *context, struct ext_link *link,
                     int64_t key) {
@@ -329,11 +326,10 @@ int ext_keys_json(struct ext_link *link, const int64_t *keys, size_t n,
   return rc;
 }
 
-/* ---- the whole table ------------------------------------------------------
- */
+/* ---- the whole table ----------------------------------------------------- */
 
-/* Whether something else than rows may name a number: a snapshot, or what a
-** consumer has not been told. */
+/* *are: may something other than rows refer to a number: a snapshot, or changes
+** that a consumer has not received? */
 static int keys_are_named(struct ext_link *link, int *are, char **err) {
   size_t snapshots = 0, consumers = 0;
   int rc = emb_snapshots(link->session, NULL, 0, &snapshots);

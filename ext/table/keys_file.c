@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** keys_file.c -- files of rows of a table with text keys: the texts are here,
-** in SQLite, and the rows are the store's, perhaps another process's.
+** keys_file.c -- files of rows of a table with text keys.  The texts are in
+** SQLite; the rows are in the store, which another process may own.
 **
-** WRITING   The store writes its rows with their numbers to a file beside; here
-**           it is opened and its name removed, and what is at path in the end
-**           has the text of each row (emb_file_add_texts).
-** TAKING    1  all of the file is checked                  [emb_file_verify]
-**           2  each row's text is looked up; new ones of rows that come, not of
-**              those that go, are added and committed, FILE_STEP at a time
-**           3  the lock of SQLite's writers is held from here on: if texts were
-**              removed since 2 began, 2 is done again
+** EXPORT    The store writes its rows with their numbers to a temporary file.
+**           It is opened and unlinked here, and copied to path with the text of
+**           each row added (emb_file_add_texts).
+** IMPORT    1  the whole file is checked                   [emb_file_verify]
+**           2  each row's text is looked up; new texts of rows that are put,
+**              not of deleted rows, are added and committed, FILE_STEP at a
+**              time
+**           3  SQLite's write lock is held from here on; if texts were removed
+**              since step 2 began, step 2 is repeated
 **           4  the caller gives the numbers to the store, which puts the rows
-**           So a crash at any time leaves texts without rows at most.  What the
-**           store refuses at 4 (it misses a file before this one) leaves them,
-**           too; the command 'optimize' removes them.
-** MEMORY    8 bytes for each row of a file that is taken; the store, which
-**           makes one transaction of it, has more.
-** THREADS   As conn.h says.
+**           So a crash at any time leaves at most texts without rows.  So does
+**           a file that the store refuses in step 4 (a file before this one is
+**           missing); the command 'optimize' removes such texts.
+** MEMORY    8 bytes per row of an imported file; the store, which applies the
+**           file as one transaction, needs more.
+** THREADS   See conn.h.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "table.h"
@@ -28,15 +29,15 @@ SQLITE_EXTENSION_INIT3
 
 enum { FILE_STEP = 4096, FILE_STEP_BYTES = 1 << 20, FILE_ATTEMPTS = 8 };
 
-/* ---- taking -------------------------------------------------------------- */
+/* ---- import -------------------------------------------------------------- */
 
-/* Texts of rows that follow each other. */
+/* The texts of consecutive rows. */
 struct file_step {
   struct ext_text *texts;
   uint8_t *deleted;
   char *bytes; /* of the texts, one after the other */
   size_t n, used, room;
-  size_t first; /* row */
+  size_t first; /* number of the first row */
 };
 
 static void step_free(struct file_step *step) {
@@ -51,7 +52,7 @@ static int step_make(struct file_step *step) {
   return step->texts && step->deleted ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* The places of texts are offsets until all are there. */
+/* Appends a row.  The bytes may move, so the texts' addresses are set later. */
 static int step_add(struct file_step *step, const emb_file_row *row) {
   size_t n = row->text_bytes;
   if (step->room - step->used < n) {
@@ -70,7 +71,7 @@ static int step_add(struct file_step *step, const emb_file_row *row) {
   return SQLITE_OK;
 }
 
-/* The next rows; none: step->n is 0. */
+/* Reads the next rows; step->n is 0 at the end. */
 static int step_read(struct file_step *step, emb_file *file, char **err) {
   emb_err error = {0, ""};
   const char *at;
@@ -95,7 +96,7 @@ static int step_read(struct file_step *step, emb_file *file, char **err) {
   return rc;
 }
 
-/* What has no number yet gets one, at the beginning of the arrays. */
+/* Adds the texts that have no number, after moving them to the front. */
 static int step_add_new(struct ext_table *table, struct file_step *step,
                         sqlite3 *other, int64_t *ids, char **err) {
   struct ext_link *link = table->link;
@@ -123,8 +124,8 @@ static int step_add_new(struct ext_table *table, struct file_step *step,
   return rc;
 }
 
-/* The numbers of these rows.  A deletion of a text that is not known here has
-** one that no text has, and no other deletion. */
+/* Sets the numbers of these rows.  A deletion of an unknown text gets a unique
+** number that no text has. */
 static int step_number(struct ext_table *table, struct file_step *step,
                        sqlite3 *other, int64_t *ids, char **err) {
   size_t absent = 0;
@@ -138,7 +139,7 @@ static int step_number(struct ext_table *table, struct file_step *step,
   return rc;
 }
 
-/* All rows, from the first one on. */
+/* Sets the numbers of all rows, starting from the first. */
 static int file_number(struct ext_table *table, emb_file *from, sqlite3 *other,
                        const emb_file_keys *keys, int64_t *ids, char **err) {
   struct file_step step = {NULL, NULL, NULL, 0, 0, 0, 0};
@@ -158,7 +159,7 @@ static int file_number(struct ext_table *table, emb_file *from, sqlite3 *other,
   return rc;
 }
 
-/* Numbers, and none of their texts is removed any more. */
+/* Sets the numbers, and prevents the removal of their texts from then on. */
 static int file_hold(struct ext_table *table, emb_file *from,
                      struct ext_file_keys *file, int64_t *ids, char **err) {
   struct ext_dict *dict = table->link->dict;
@@ -180,9 +181,9 @@ static int file_hold(struct ext_table *table, emb_file *from,
                    table->name);
 }
 
-/* A connection of its own, where there can be one, locks no other database that
-** the user's has attached.  While the user's reads, with a rollback journal, it
-** could not commit, and with locking_mode=EXCLUSIVE not even begin. */
+/* Prefers a separate connection, which does not lock other databases attached
+** to the user's.  It could not commit while the user's connection reads with a
+** rollback journal, and not even begin with locking_mode=EXCLUSIVE. */
 static int file_writer(struct ext_table *table, struct ext_file_keys *file,
                        char **err) {
   int rc = ext_keys_writer(table, &file->other, err);
@@ -246,7 +247,7 @@ void ext_file_keys_end(struct ext_file_keys *file) {
   *file = (struct ext_file_keys){.other = NULL};
 }
 
-/* ---- writing ------------------------------------------------------------- */
+/* ---- export -------------------------------------------------------------- */
 
 char *ext_file_rows_name(const char *path) {
   uint64_t random;
@@ -258,16 +259,16 @@ struct file_texts {
   struct ext_table *table;
   int rc; /* of SQLite; its text is in *err */
   char **err;
-  size_t n; /* that were looked up */
+  size_t n; /* texts looked up so far */
 };
 
-/* Keeps SQLite's error for itself: the engine's has another code. */
+/* Saves SQLite's error, because the engine only sees its own code. */
 static int file_text_of(void *arg, const emb_file_row *row, const char **text,
                         size_t *bytes, emb_err *error) {
   struct file_texts *of = arg;
   struct ext_dict *dict = of->table->link->dict;
   struct ext_text found;
-  if (of->n++ % FILE_STEP == 0) { /* others may write in between */
+  if (of->n++ % FILE_STEP == 0) { /* let others write in between */
     ext_dict_leave(dict);
     ext_dict_stay(dict);
   }

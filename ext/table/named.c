@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** named.c -- the table of a name, ready to be used by a function.
+** named.c -- looks up a table by name and prepares it for a function.
 **
-** A function is only given a name, and holds the table that it finds until the
-** call ends (conn/call.c).
+** A function gets only a name, and holds the table that it finds until the call
+** ends (conn/call.c).
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3
 
-/* Times that a table is looked up again because the schema changed. */
+/* Maximum number of lookups of a table when the schema keeps changing. */
 #define SCHEMA_ATTEMPTS 10
 
 int ext_table_find(struct ext_conn *conn, const char *text,
@@ -31,8 +31,8 @@ static int named_make_ready(struct ext_table *table, int writes, char **err) {
   return rc;
 }
 
-/* The schema has just been looked at: is this the table that it means?  An old
-** one stays as it is while a prepared statement has it. */
+/* The schema has just been read: does the name still refer to this table
+** object?  An old object is unchanged while a prepared statement uses it. */
 static int named_is_current(struct ext_conn *conn, const char *text,
                             struct ext_table *table) {
   struct ext_table *now = NULL;
@@ -52,10 +52,10 @@ int ext_table_named(struct ext_conn *conn, const char *text, int writes,
     int was_open = (*table)->link != NULL;
     rc = named_make_ready(*table, writes, err);
     if (rc != SQLITE_OK)
-      ext_link_passed_over(conn); /* what follows waits for no owner again */
+      ext_link_passed_over(conn); /* do not wait for an owner again below */
     int is_current = was_open || named_is_current(conn, text, *table);
     if (!(*table)->gone && is_current) {
-      if (rc != SQLITE_OK) /* else the call has waited, and goes on */
+      if (rc != SQLITE_OK) /* else the call continues after its wait */
         ext_link_reported(conn);
       return rc;
     }

@@ -3,32 +3,33 @@
 ** nearest.c -- vector MATCH ?: the neighbours of a vector, nearest first.
 **
 ** COUNTED    With k = ? the engine is asked once, for k rows.
-** OPEN       Without, rows come as long as SQLite takes them: for ORDER BY
-**            distance LIMIT, which SQLite shows to a table only since 3.41, and
-**            never where something else decides, too, which rows stay.  The
-**            engine is asked for some, which LIMIT says if one sees it, and
-**            then for eight times as many, from the distance on at which the
-**            last ones ended: those of exactly that distance that have been
-**            given come again, and are left out.
-** CONDITIONS on the key and the distance are in what the engine is asked: they
-**            hold before the choice.  So is the snapshot, and what is said of
-**            auxiliary columns, as a set of keys (aux_set.c).
+** OPEN       Without k, rows come until SQLite stops: for ORDER BY distance
+**            LIMIT, which SQLite passes to a table only since 3.41, and never
+**            if other conditions filter the rows, too.  The first request is
+**            for as many rows as LIMIT says, if it is known; each further one
+**            is for eight times as many, starting at the distance where the
+**            last one ended.  Rows at exactly that distance that were already
+**            returned come again, and are skipped.
+** CONDITIONS on the key and the distance are part of the request, so they
+**            restrict the rows before the choice.  So does the snapshot, and so
+**            do conditions on auxiliary columns, as a set of keys (aux_set.c).
 ** ROWS       Key, distance, vector and version are those of one record.  SQLite
-**            does not say whether the vector that is searched is shown, too.
-**   whole    If few bytes of rows are asked for, or vectors will be needed and
-**            are not too many, the engine returns rows, into the cursor.
-**   keys     Else it returns keys and distances.  The first row, alone, is read
-**            by a search in its key, and shows whether vectors are needed:
-**   bare     if not, the others follow as they are;
-**   read     if so, in chunks, each by a search in its keys.  Rows that are
-**            gone or too far by then are left out.
-**   late     The first vector is asked for of a bare row: that one is read by
-**            itself, perhaps changed since its distance was computed.
-**            Vectors will be needed where the plan says so, or where they were
-**            when the same plan was carried out before (near_expects).
-** NAMES      k is a short name: in `WHERE key = k` of a subquery it means this
-**            column, where the outer query's was meant.  So outside of a search
-**            it is an error, and not NULL.
+**            does not say whether the searched vector is also shown.
+**   whole    If the rows are few bytes, or vectors will be needed and are not
+**            too many, the engine returns whole rows into the cursor.
+**   keys     Otherwise it returns keys and distances.  The first row is read
+**            alone, by a search within its key, and shows whether vectors are
+**            needed:
+**   bare     if not, the others are returned as they are;
+**   read     if so, they are read in chunks, each by a search within its keys.
+**            Rows that are gone or too far by then are left out.
+**   late     If a vector is first asked for at a bare row, that vector is read
+**            alone, and may have changed since its distance was computed.
+**            Vectors will be needed if the plan says so, or if they were needed
+**            when the same plan was last executed (near_expects).
+** NAMES      k is a short name: in `WHERE key = k` of a subquery it refers to
+**            this column even if the outer query's was meant.  So outside of a
+**            search reading it is an error, not NULL.
 */
 #include "table_cursor.h"
 SQLITE_EXTENSION_INIT3
@@ -37,44 +38,44 @@ SQLITE_EXTENSION_INIT3
 #include <stdlib.h>
 #include <string.h>
 
-/* How many rows are asked for at first without k and LIMIT, and how many times
-** as many then. */
+/* Rows in the first request without k and LIMIT, and the growth factor of
+** further requests. */
 #define FIRST_ROWS 128
 #define GROWTH 8
-/* Keys that are asked for as a set: a list of fewer is as fast, or the rows are
-** looked up one by one. */
+/* Minimum number of keys passed as a set: a shorter list is as fast, or its
+** rows are looked up one by one. */
 #define NEAR_MANY_KEYS 1024
-/* Bytes of rows that are asked for at once whether they are needed or not, and
-** of a chunk; and where they are needed. */
+/* Maximum bytes of whole rows in a request if vectors may not be needed, which
+** is also the size of a chunk; and if they are needed. */
 #define NEAR_FEW_BYTES ((size_t)128 << 10)
 #define NEAR_ROWS_BYTES ((size_t)16 << 20)
-/* What a closed cursor may keep. */
+/* Limit for keeping the arrays with a closed cursor. */
 #define NEAR_KEPT_BYTES ((size_t)512 << 10)
 
 struct ext_near {
   emb_nearest_how how;
-  struct ext_reals within; /* what is asked of the distance */
-  float *query;            /* a copy: the search goes on after xFilter */
+  struct ext_reals within; /* the condition on the distance */
+  float *query;            /* a copy: the search continues after xFilter */
   size_t query_size;
   int is_null; /* MATCH NULL */
   int64_t k;   /* 0: open */
   int64_t limit, offset;
 
-  emb_filter *keys_set; /* of many keys that it is among, or NULL */
+  emb_filter *keys_set; /* many keys to search among, or NULL */
 
-  /* Keys and distances from the engine, and how many are in chunks already. */
+  /* Keys and distances from the engine; the first `at` were put in chunks. */
   int64_t *keys;
   double *distances;
   size_t n, at;
-  size_t size; /* of these arrays, which are one block */
-  int is_last; /* there is no more than that */
+  size_t size; /* bytes of these arrays, which are one block */
+  int is_last; /* the engine has no more rows */
 
-  int plan;     /* the cursor's flags, as they were at first */
+  int plan;     /* the cursor's initial flags */
   int is_known; /* cursor->shows_vector says whether vectors are needed */
 
-  /* Open: where it ended. */
-  size_t next; /* rows to ask for */
-  size_t ties; /* that are as far as the last one */
+  /* Open: where the last request ended. */
+  size_t next; /* rows to ask for next */
+  size_t ties; /* rows at the distance of the last one */
   double last_distance;
   int64_t last_key;
   int has_last;
@@ -94,11 +95,11 @@ int ext_near_is_small(const struct ext_near *near) {
          (near->size <= NEAR_KEPT_BYTES && near->keys_set == NULL);
 }
 
-/* ---- what is asked ------------------------------------------------------- */
+/* ---- the request --------------------------------------------------------- */
 
-/* Will vectors be needed?  What this plan does is remembered by its address in
-** the statement: another one that comes to be there is mistaken once.  Whether
-** it does is seen anew each time (cursor.c). */
+/* Will vectors be needed?  The plan's last execution is remembered by the
+** plan's address in the statement; another plan at the same address is
+** mispredicted once.  Each execution records it again (cursor.c). */
 static int near_expects(struct ext_cursor *cursor, const char *plan) {
   uint64_t *shown = &ext_vtab(ext_cursor_table(cursor))->shown_plans;
   uint64_t hash = (uint64_t)(uintptr_t)plan * UINT64_C(0x9e3779b97f4a7c15);
@@ -142,7 +143,7 @@ void ext_near_exact(struct ext_cursor *cursor) {
   cursor->near->how.flags |= EMB_NEAREST_EXACT;
 }
 
-/* A vector of zeros has no cosine. */
+/* SQLITE_ERROR if the query has no distance: a zero vector has no cosine. */
 static int near_check(const struct ext_cursor *cursor, const char *what,
                       char **err) {
   const struct ext_near *near = cursor->near;
@@ -187,13 +188,13 @@ static int near_query(struct ext_cursor *cursor, sqlite3_value *value,
   return near->query ? near_check(cursor, what, err) : SQLITE_NOMEM;
 }
 
-/* LIMIT and OFFSET are only hints, so they may be anything. */
+/* LIMIT and OFFSET are only hints, so any value is accepted. */
 static int64_t near_hint(sqlite3_value *value) {
   sqlite3_int64 number = sqlite3_value_int64(value);
   return number < 0 ? 0 : number > EMB_NEAREST_MAX ? EMB_NEAREST_MAX : number;
 }
 
-/* SQLite may say the same twice, of conditions that it has taken apart. */
+/* SQLite may pass the same k twice, after splitting up conditions. */
 static int near_k(struct ext_near *near, sqlite3_value *value, char **err) {
   int64_t k;
   int rc = ext_arg_from_one(value, "k", EMB_NEAREST_MAX, &k, err);
@@ -240,8 +241,8 @@ int ext_near_aux(struct ext_cursor *cursor, char **err) {
                         &cursor->near->how.filter, err);
 }
 
-/* Many keys as a set, which is asked in the same time however many they are; if
-** there is no memory for it, or another one already, as a list. */
+/* Passes many keys as a set, whose lookup time does not depend on its size; or
+** as a list, if memory runs out or there is another set already. */
 static void near_among_keys(struct ext_cursor *cursor) {
   struct ext_near *near = cursor->near;
   emb_nearest_how *how = &near->how;
@@ -279,7 +280,7 @@ void ext_near_among(struct ext_cursor *cursor, const struct ext_range *range,
   near->next = near->limit ? (size_t)(near->limit + near->offset) : FIRST_ROWS;
 }
 
-/* ---- what the engine gives ----------------------------------------------- */
+/* ---- results from the engine --------------------------------------------- */
 
 static size_t near_row_bytes(struct ext_cursor *cursor) {
   return ext_vtab(ext_cursor_table(cursor))->options.config.dim * sizeof(float);
@@ -297,7 +298,7 @@ static int near_reserve(struct ext_near *near, size_t n) {
   return near->keys != NULL;
 }
 
-/* Where k rows from the engine go: 0 without memory. */
+/* Provides room for k rows from the engine; 0 if memory runs out. */
 static int near_room(struct ext_cursor *cursor, size_t k, emb_neighbours *to) {
   struct ext_near *near = cursor->near;
   size_t most = cursor->shows_vector ? NEAR_ROWS_BYTES : NEAR_FEW_BYTES;
@@ -316,8 +317,8 @@ static int near_room(struct ext_cursor *cursor, size_t k, emb_neighbours *to) {
   return 1;
 }
 
-/* Leaves out what was given before, and remembers where this ends.  *at: the
-** first that was not. */
+/* Skips rows that were returned before, and records where these end.  *at: the
+** first new row. */
 static int near_continue(struct ext_near *near, const emb_neighbours *got,
                          size_t *at, char **err) {
   size_t n = *got->counts;
@@ -341,7 +342,7 @@ static int near_continue(struct ext_near *near, const emb_neighbours *got,
   return SQLITE_OK;
 }
 
-/* The next rows from the engine, if there are any. */
+/* Gets the next rows from the engine, if any. */
 static int near_more(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
   size_t k = near->k ? (size_t)near->k : near->next + near->ties;
@@ -375,8 +376,8 @@ static int near_more(struct ext_cursor *cursor, char **err) {
 
 /* ---- chunks of keys and distances ---------------------------------------- */
 
-/* The rows of a chunk as they are now; near's keys of it are sorted.  Those of
-** a snapshot do not change. */
+/* Reads the current rows of a chunk, by a search within its keys, which are
+** sorted in near->keys.  Rows of a snapshot do not change and are just read. */
 static int near_read(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
   emb_nearest_how how = near->how;
@@ -400,7 +401,7 @@ static int near_read(struct ext_cursor *cursor, char **err) {
   return rc ? ext_link_error(cursor->link, rc, err) : SQLITE_OK;
 }
 
-/* The next chunk: one row as long as nothing is known. */
+/* Makes the next chunk: one row while it is unknown if vectors are needed. */
 static int near_chunk(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
   int reads = cursor->shows_vector || !near->is_known;
@@ -447,7 +448,8 @@ int ext_near_load(struct ext_cursor *cursor, char **err) {
              : SQLITE_NOMEM;
 }
 
-/* Outside of a search the distance is NULL. */
+/* Outside of a search the distance is NULL; reading k or probes is an error,
+** except for an UPDATE, which may read all columns. */
 static int near_column_outside(struct ext_cursor *cursor, int column) {
   struct ext_table *table = ext_cursor_table(cursor);
   const char *name = ext_column(column)->name;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** open.c -- a table finds its link: the store that the shadow table names.
+** open.c -- finds a table's link: the store that the shadow table names.
 **
-** xConnect does not open the store; the first use does, so that a table whose
-** store is missing or damaged can still be dropped.
+** xConnect does not open the store; the first use does, so a table whose store
+** is missing or damaged can still be dropped.
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3
@@ -32,8 +32,8 @@ int ext_table_link(struct ext_table *table, emb_store *store, const char *path,
   return rc;
 }
 
-/* This statement sees an old state of the database, in which there still is the
-** table.  Alone it is run anew by SQLite, and then finds no such table. */
+/* This statement reads an old state of the database in which the table still
+** exists.  In autocommit mode SQLite reruns it, and it then finds no table. */
 static int table_is_dropped(struct ext_table *table, char **err) {
   int rc = sqlite3_get_autocommit(table->conn->db) ? SQLITE_SCHEMA
                                                    : SQLITE_BUSY_SNAPSHOT;
@@ -41,7 +41,8 @@ static int table_is_dropped(struct ext_table *table, char **err) {
                    table->name);
 }
 
-/* The next commit says where the store is now, if the row has room for that. */
+/* If the store was moved, lets the next commit record its place, provided that
+** the row has a column for it. */
 static void note_moved(struct ext_table *table) {
   char *was, *now = ext_place_path(table->file, NULL);
   if (now && ext_place_was(table, &was) == SQLITE_OK && was) {
@@ -73,7 +74,7 @@ static int table_open_store(struct ext_table *table,
   ext_settings_free(&settings);
   if (rc == EMB_OK)
     ext_link_uuid(store, uuid);
-  /* Nothing is there, or what another table has put there since. */
+  /* Nothing is there, or a store that another table has created since. */
   if ((rc || strcmp(uuid, place->uuid) != 0) &&
       ext_orphan_is_dropped(table, place->uuid)) {
     if (rc == EMB_OK)

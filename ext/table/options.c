@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** options.c -- the table of options, and how a value becomes part of a
+** options.c -- the table of options, and how a value is stored in a
 ** configuration.
 **
-** A row of option_rows is all that an option is: from it come the parsing
-** (arguments.c), the texts of errors, what 'set' may change (settings.c), and
-** the check of the manual's table (tests/unit/ext/table/options.c).
+** A row of option_rows defines an option completely: parsing (arguments.c),
+** error messages, what 'set' may change (settings.c), and the check of the
+** manual's table (tests/unit/ext/table/options.c) are derived from it.
 **
 ** SIZES      16MB is 16 million bytes and 16MiB is 16 * 1048576.
 */
@@ -17,7 +17,7 @@ SQLITE_EXTENSION_INIT3
 
 #define TIMEOUT_MS_DEFAULT 5000
 
-/* Where a value is kept; and that of a vector column of its own. */
+/* The location of a value; IN_COLUMN: of a vector column's own value. */
 #define IN_COLUMN(field) .in_column = offsetof(emb_segment, field)
 #define IN(field)                                                              \
   .at = offsetof(struct ext_options, field),                                   \
@@ -258,7 +258,7 @@ const char *ext_option_legal(const struct ext_option *option,
 
 /* ---- values -------------------------------------------------------------- */
 
-/* An option has 4 bytes, or 8. */
+/* A value has 4 or 8 bytes. */
 static void option_store(struct ext_options *options,
                          const struct ext_option *option, uint64_t value) {
   uint32_t narrow = (uint32_t)value;
@@ -384,9 +384,9 @@ int ext_option_is_set(const struct ext_options *options,
   return memcmp((const char *)options + option->at, zeros, option->width) != 0;
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all options --------------------------------------------------------- */
 
-/* A least value that is more than the greatest; 0 is the engine's default. */
+/* Is a minimum above its maximum?  0 is the engine's default. */
 int ext_options_check(const struct ext_options *options, char **err) {
   const emb_config *config = &options->config;
   const char *what = NULL;

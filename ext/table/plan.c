@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: MIT
 **
-** plan.c -- xBestIndex: what the table does itself, and what that costs.
+** plan.c -- xBestIndex: the constraints that the table handles, and their cost.
 **
-** DONE HERE  Every comparison of the key with = IS IN < <= > >=, any number
+** HANDLED    Every comparison of the key with = IS IN < <= > >=, any number
 **            of them; ORDER BY key; the arguments of items(:keys, :mode);
-**            OFFSET when nothing is left for SQLite to sort out.  All of it
-**            exactly as SQLite would (range.c), so SQLite need not check
+**            OFFSET if no condition and no sorting is left to SQLite.  All
+**            results are exactly SQLite's (range.c), so SQLite need not check
 **            again (omit).
-**            The neighbours of a vector (vector MATCH ?), with what is said of
-**            key and distance beside it, and ORDER BY distance.
-**            Conditions on auxiliary columns (aux_where.c): beside a
-**            search for neighbours, or if there is an index on one of them.
+**            The neighbours of a vector (vector MATCH ?), with conditions on
+**            key and distance, and ORDER BY distance.
+**            Conditions on auxiliary columns (aux_where.c): in a search for
+**            neighbours, or if there is an index on one of them.
 ** LEFT       Everything else, to SQLite.
-** PLAN       idxStr has a letter for each value that xFilter gets (table.h);
-**            the values are taken in the order of the constraints.
+** PLAN       idxStr has a letter for each argument of xFilter (table.h), in the
+**            order of the constraints.
 **
-** NEIGHBOURS Which rows are the k nearest must not depend on the order in which
-**            SQLite joins.  With
+** NEIGHBOURS Which rows are the k nearest must not depend on SQLite's join
+**            order.  With
 **                FROM items JOIN names ON id = key
 **                WHERE vector MATCH ? AND k = 10
-**            it could look for the neighbours first and then for their names,
-**            or take each name and look for the neighbours among its one row.
-**            Meant is the first: a condition holds before the choice when its
-**            other side is known as soon as the vector is, and after it
-**            otherwise.  SQLite asks for plans with more and with fewer tables
-**            in front of this one, and drops a plan that needs more of them and
-**            is not cheaper.  So all of these cost the same, and as many rows
-**            are expected of them, whatever they do about key and distance.
-**            Without k the rows come as long as SQLite takes them, nearest
-**            first; then what holds before and after is the same.
+**            it could search for the neighbours first and then look up their
+**            names, or take each name and search for the neighbours within its
+**            one row.  The first is intended: a condition restricts the rows
+**            before the choice of the k nearest if its other side is known as
+**            soon as the vector is, and filters the result otherwise.  SQLite
+**            asks for plans with more and with fewer tables before this one,
+**            and drops a plan that needs more of them and is not cheaper.  So
+**            all of these plans have the same cost and expected rows,
+**            regardless of conditions on key and distance.
+**            Without k, rows come nearest first until SQLite stops; then it
+**            makes no difference when a condition is applied.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
@@ -39,18 +40,18 @@ SQLITE_EXTENSION_INIT3
 #define ROWS_UNKNOWN 1000000.0
 #define COST_POINT 2.0
 #define ROWS_IN 25.0
-/* Rows with one value in an indexed auxiliary column, and what it costs
-** to ask for them. */
+/* Rows per value of an indexed auxiliary column, and the cost of the query for
+** them. */
 #define ROWS_OF_VALUE 50.0
 #define COST_BESIDE 20.0
-/* On a table with a bound only a search for keys counts.  Whether a read does
-** must not depend on what is cheaper, so a scan is only for want of keys. */
+/* On a table with a bound only reads by key count.  Whether a read counts must
+** not depend on cost, so a scan is chosen only if there are no keys. */
 #define COST_UNCOUNTED 1e12
-/* For the number of rows, of an owner that gives no sign of life. */
+/* Maximum wait for the number of rows if the owner does not respond. */
 #define PLAN_WAIT_US 100000
-/* Neighbours that are expected if k is not a constant; what a row costs; and
-** that there are no neighbours in this plan where the statement reads what
-** only they have: it is a part of an OR. */
+/* Expected neighbours if k is not a constant; the cost of a row; and the
+** penalty factor for a plan without MATCH, one term of an OR, if the statement
+** reads columns that only neighbours have. */
 #define ROWS_NEAREST 10
 #define COST_NEAREST 0.25
 #define COST_NO_MATCH 1e9
@@ -58,8 +59,8 @@ SQLITE_EXTENSION_INIT3
 struct plan {
   sqlite3_str *letters;
   int n;
-  int text_key; /* and `ordering` is the column by which rows are ordered */
-  int ordering;
+  int text_key;
+  int ordering; /* the column by which rows are ordered */
   int points;   /* an = or IN on the key */
   int is_in;    /* ... IN without = */
   int bounds;   /* < and > on the key */
@@ -73,13 +74,13 @@ struct plan {
   int segment; /* the number of the vector */
   int k;       /* index of k = ?, -1 none */
   int mode;    /* index of mode = ?, -1 none */
-  int limit;   /* LIMIT */
-  int within;  /* < <= = of the distance */
-  int keys;    /* something of the key */
-  int ordered; /* by distance, as the statement wants it */
+  int limit;   /* a LIMIT */
+  int within;  /* < <= = on the distance */
+  int keys;    /* a condition on the key */
+  int ordered; /* by distance, as the statement requires */
 
-  int aux;              /* EXT_AUX_: what an index on columns is good for */
-  sqlite3_str *columns; /* of what is taken, number and letter; or NULL */
+  int aux;              /* EXT_AUX_*: the best condition with an index */
+  sqlite3_str *columns; /* number and letter of those taken, or NULL */
 };
 
 static void plan_take(sqlite3_index_info *info, struct plan *plan, int i,
@@ -121,7 +122,7 @@ static void plan_key(sqlite3_index_info *info, struct plan *plan, int i) {
     plan_take(info, plan, i, letter);
     if (letter == 'l' || letter == 'g')
       plan->left = 1; /* (key, x) > (?, ?) comes as key >= ?, and SQLite then
-                         checks again whatever omit says */
+                         checks again regardless of omit */
     if (letter == '=') {
       plan->points = 1;
       plan->is_in = 0;
@@ -131,8 +132,8 @@ static void plan_key(sqlite3_index_info *info, struct plan *plan, int i) {
   }
 }
 
-/* The key where it is a text.  SQLite compares again: what is on the other side
-** may be a number.  < and > are left to it, as is another collation. */
+/* A constraint on a text key.  SQLite compares again, because the other side
+** may be a number.  < and > are left to SQLite, as are other collations. */
 static void plan_text(sqlite3_index_info *info, struct plan *plan, int i) {
   int is_eq = key_letter(info->aConstraint[i].op) == '=';
   plan->left = 1;
@@ -151,8 +152,7 @@ static void plan_text(sqlite3_index_info *info, struct plan *plan, int i) {
   info->aConstraintUsage[i].omit = 0;
 }
 
-/* `column = ?` for a hidden column that is an argument; 0: it is one too many.
- */
+/* `column = ?` for a hidden column that is an argument; 0: given twice. */
 static int plan_argument(sqlite3_index_info *info, struct plan *plan, int i) {
   int column = info->aConstraint[i].iColumn;
   const struct ext_column *hidden = ext_column(column);
@@ -169,7 +169,7 @@ static int plan_argument(sqlite3_index_info *info, struct plan *plan, int i) {
   return 1;
 }
 
-/* The distance, in a search for neighbours. */
+/* A constraint on the distance, in a search for neighbours. */
 static void plan_distance(sqlite3_index_info *info, struct plan *plan, int i) {
   int op = info->aConstraint[i].op;
   const char *letters = "<l>g=";
@@ -228,8 +228,8 @@ static int plan_match(struct ext_table *table, const sqlite3_index_info *info,
   return ext_vtab_error(&table->base, rc, err);
 }
 
-/* LIMIT and OFFSET.  SQLite stops, and skips, by itself; but a search for
-** neighbours wants to know how many there will be. */
+/* LIMIT and OFFSET.  SQLite stops and skips by itself, but a search for
+** neighbours needs to know the number of rows. */
 static void plan_limit(sqlite3_index_info *info, struct plan *plan, int i) {
   int is_limit = info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_LIMIT;
   if (!info->aConstraint[i].usable)
@@ -243,7 +243,7 @@ static void plan_limit(sqlite3_index_info *info, struct plan *plan, int i) {
   }
 }
 
-/* SQLITE_CONSTRAINT when this combination cannot be a plan at all. */
+/* SQLITE_CONSTRAINT if this combination cannot be a plan. */
 static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
                            struct plan *plan, int i) {
   const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
@@ -267,12 +267,12 @@ static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
     plan_distance(info, plan, i);
   } else {
     (void)plan_aux(table, info, plan, i);
-    plan->left = 1; /* it is checked again */
+    plan->left = 1; /* SQLite checks it again */
   }
   return SQLITE_OK;
 }
 
-/* Neighbours come nearest first, and of the same distance by key.  A key is
+/* Neighbours come nearest first, and by key at the same distance.  A key is
 ** unique, so ORDER BY distance, key, x is ORDER BY distance, key. */
 static void plan_order_nearest(sqlite3_index_info *info, struct plan *plan) {
   const struct sqlite3_index_orderby *by = info->aOrderBy;
@@ -301,13 +301,14 @@ static int plan_order(sqlite3_index_info *info, struct plan *plan) {
   if (info->aOrderBy[0].iColumn > plan->ordering)
     return 0;
   if (plan->snapshot && !plan->points)
-    return 0; /* its scans come in storage order */
+    return 0; /* snapshot scans are in storage order */
   info->orderByConsumed = 1;
   return info->aOrderBy[0].desc ? EXT_PLAN_DESC : EXT_PLAN_ASC;
 }
 
-/* What must be read.  An UPDATE claims to use all columns, even the command,
-** which nothing else asks for; which it does use shows only in xColumn. */
+/* The columns that must be read.  An UPDATE claims to use all columns, even the
+** command, which no other statement reads; the columns it really uses show only
+** in xColumn. */
 static int plan_columns(const struct ext_table *table, sqlite3_uint64 used,
                         const struct plan *plan) {
   sqlite3_uint64 one = 1;
@@ -315,7 +316,7 @@ static int plan_columns(const struct ext_table *table, sqlite3_uint64 used,
   int flags = 0;
   if (used & one << EXT_COMMAND)
     return EXT_PLAN_LAZY;
-  if (plan->match >= 0) /* whether it is more than searched does not show */
+  if (plan->match >= 0) /* unknown whether it is also shown */
     used &= ~(one << ext_vector_column((uint32_t)plan->segment));
   if (used & (one << EXT_VECTOR | ((one << more) - 1) << EXT_MORE))
     flags |= EXT_PLAN_VECTORS;
@@ -325,27 +326,27 @@ static int plan_columns(const struct ext_table *table, sqlite3_uint64 used,
   return flags;
 }
 
-/* Neighbours that are to be found, as far as one knows beforehand. */
+/* The expected number of neighbours. */
 static double plan_nearest_rows(sqlite3_index_info *info,
                                 const struct plan *plan) {
   sqlite3_value *k = NULL;
   sqlite3_int64 rows = 0;
   if (plan->k >= 0 && sqlite3_vtab_rhs_value(info, plan->k, &k) == SQLITE_OK)
     rows = sqlite3_value_int64(k);
-  if (rows > EMB_NEAREST_MAX) /* xFilter says that there is an error */
+  if (rows > EMB_NEAREST_MAX) /* xFilter reports the error */
     rows = EMB_NEAREST_MAX;
   return rows > 0 ? (double)rows : ROWS_NEAREST;
 }
 
-/* Does the statement read what only neighbours have?  An UPDATE does not say.
- */
+/* Does the statement read columns that only neighbours have?  Unknown for an
+** UPDATE. */
 static int plan_is_neighbours(sqlite3_uint64 used) {
   sqlite3_uint64 one = 1;
   return !(used & one << EXT_COMMAND) &&
          used & (one << EXT_DISTANCE | one << EXT_K | one << EXT_PROBES);
 }
 
-/* What a plan costs that does not count its reads, where some do. */
+/* The penalty for a plan whose reads do not count, on a table with a bound. */
 static double plan_count_cost(const struct ext_table *table,
                               const sqlite3_index_info *info,
                               const struct plan *plan) {
@@ -389,7 +390,7 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
     rows = total;
     for (int i = 0; i < plan->bounds && i < 2; i++)
       rows /= 4;
-    /* Key order reads pages here and there, and storage order in sequence;
+    /* Key order reads pages at random, storage order reads them in sequence;
     ** with bounds the engine walks the keys anyway. */
     cost = rows * (order || plan->bounds ? 1.5 : 1);
     if (plan->bounds)
@@ -402,7 +403,8 @@ static void plan_estimate(struct ext_table *table, sqlite3_index_info *info,
   info->estimatedCost = cost;
 }
 
-/* A mode that is known only later is the one that there is for a search. */
+/* Is the search exact?  A mode not known yet is taken as 'exact', the only mode
+** that affects a search. */
 static int plan_is_exact(sqlite3_index_info *info, const struct plan *plan) {
   sqlite3_value *mode = NULL;
   const char *text;
@@ -416,8 +418,8 @@ static int plan_is_exact(sqlite3_index_info *info, const struct plan *plan) {
   return text && sqlite3_stricmp(text, "exact") == 0;
 }
 
-/* The store knows what was set.  One that cannot be opened is for xFilter to
-** speak of. */
+/* Does the vector have an index?  Only the store knows the current settings.
+** If it cannot be opened, xFilter reports the error. */
 static int plan_has_index(struct ext_table *table, int segment) {
   char *err = NULL;
   if (table->link == NULL)
@@ -426,8 +428,8 @@ static int plan_has_index(struct ext_table *table, int segment) {
   return table->link && emb_has_index(table->link->store, (uint32_t)segment);
 }
 
-/* Of a search for neighbours, in words.  Without k SQLite must want the rows in
-** this order or, as far as it says so, only some; or the distance ends it. */
+/* Describes a search for neighbours.  Without k, something must end it: ORDER
+** BY distance, a LIMIT without another order, or a bound on the distance. */
 static char *plan_nearest(struct ext_table *table, sqlite3_index_info *info,
                           const struct plan *plan, const char *letters,
                           const char *columns) {

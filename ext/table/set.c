@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** set.c -- the commands that change options, 'memory' and 'set name', and what
-** becomes of it when the transaction ends.  settings.c says where it is kept.
+** set.c -- the commands that change options, 'memory' and 'set name', and the
+** effect of a change when the transaction ends.  For storage see settings.c.
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3
@@ -10,7 +10,7 @@ SQLITE_EXTENSION_INIT3
 
 /* ---- commands ------------------------------------------------------------ */
 
-/* As CREATE's is raised to what the store works with. */
+/* Raises a memory size to the store's minimum, as for CREATE's option. */
 static uint64_t settings_at_least(const struct ext_link *link, uint64_t bytes) {
   uint64_t least = emb_memory_least(ext_link_store(link));
   return bytes > least ? bytes : least;
@@ -53,7 +53,7 @@ int ext_settings_memory(struct ext_table *table, sqlite3_value *arg,
   return rc;
 }
 
-/* The option, or why it cannot be set. */
+/* Finds the option to set, or returns why it cannot be set. */
 static int settings_choose(struct ext_table *table, const char *name,
                            struct ext_setting *setting, char **err) {
   const struct ext_option *option;
@@ -76,8 +76,8 @@ static int settings_choose(struct ext_table *table, const char *name,
   return SQLITE_OK;
 }
 
-/* CREATE gives each vector column its own: what is set for the table would
-** come to nothing. */
+/* SQLITE_ERROR if CREATE sets the option for each vector column: setting it for
+** the table would have no effect. */
 static int settings_reaches(const struct ext_options *options,
                             const struct ext_setting *setting, char **err) {
   const struct ext_option *option = setting->option;
@@ -95,8 +95,8 @@ static int settings_reaches(const struct ext_options *options,
                             option->name, options->vectors[0], option->name);
 }
 
-/* Everything that an opening of the store would say of the options as they are
-** with this one; else one could set what makes the table unusable. */
+/* Makes the same checks as opening the store with the new value, so that no
+** setting can make the table unusable. */
 static int settings_check(struct ext_table *table,
                           const struct ext_setting *setting, const char *value,
                           char **err) {
@@ -144,7 +144,8 @@ static int store_row(struct ext_table *table, const char *name,
   return rc;
 }
 
-/* Nothing says of the column what it has: nor does the table, from now on. */
+/* If CREATE sets the option neither for the column nor for the table, stores
+** option->unset for the table, unless a value is stored already. */
 static int unset_column(struct ext_table *table,
                         const struct ext_setting *setting, char **err) {
   const struct ext_option *option = setting->option;
@@ -159,7 +160,7 @@ static int unset_column(struct ext_table *table,
                   table->schema, table->name, option->name, option->unset);
 }
 
-/* Back to what CREATE says. */
+/* Restores CREATE's value. */
 static int remove_row(struct ext_table *table,
                       const struct ext_setting *setting, const char *name,
                       char **err) {
@@ -181,8 +182,8 @@ static int remove_row(struct ext_table *table,
              : rc;
 }
 
-/* Before the first change of a transaction: what it changes is known at its
-** end. */
+/* Call before the first change of a transaction, to know at its end what it has
+** changed. */
 static int note_before(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   struct ext_settings settings;

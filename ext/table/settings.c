@@ -3,29 +3,30 @@
 ** settings.c -- options that can be changed after CREATE VIRTUAL TABLE.
 **
 **     INSERT INTO items(items, arg) VALUES('memory', '2GB')      now
-**     INSERT INTO items(items, arg) VALUES('set memory', '2GB')  for good
+**     INSERT INTO items(items, arg) VALUES('set memory', '2GB')  permanently
 **     INSERT INTO items(items, arg) VALUES('set title.index', 'ivf')
-**                                             of one vector column, for good
+**                                       permanently, for one vector column
 **
-** FOR GOOD  SQLite does not let a module change its CREATE statement, so what
-**           is set is kept in another shadow table, made by the first 'set':
+** PERMANENT SQLite does not let a module change its CREATE statement, so these
+**           values are stored in a shadow table, created by the first 'set':
 **               CREATE TABLE items_emboptions(name TEXT PRIMARY KEY, value)
-**           It is ordinary SQL: part of transactions and savepoints, of a copy
-**           of the database, of a dump.  It is renamed and dropped with the
-**           table.  A library too old for it leaves it alone; one that
-**           a CREATE finds is of a table that such a library has dropped.
-** WHICH     Of what says how large the memory is, the first of these holds:
-**               'memory', until another one or the store is closed
+**           It is an ordinary table: included in transactions, savepoints,
+**           copies of the database and dumps.  It is renamed and dropped with
+**           the table.  A library that is too old to know it leaves it alone;
+**           if CREATE finds one, such a library has dropped its table.
+** PRIORITY  For the memory, the first of these applies:
+**               'memory', until the next 'memory' or the store is closed
 **               EMB_MEMORY in the environment
 **               'set memory'
 **               memory= in CREATE VIRTUAL TABLE, and its default
-**           Of a vector column: 'set title.index', what CREATE says of the
-**           column, 'set index', what CREATE says of the table.
-** WHEN      Memory and timeout: in this process when the transaction commits,
-**           for its connections share the store; the others, and in other
-**           processes all, when the store is opened next.
-** HOSTILE   A database may come from anywhere: a name that is none of those
-**           below is passed over, a value that is none is an error.
+**           For a vector column: 'set title.index', the column's option in
+**           CREATE, 'set index', the table's option in CREATE.
+** EFFECT    Memory and timeout take effect in this process when the transaction
+**           commits, because its connections share the store.  Other options,
+**           and all options in other processes, take effect when the store is
+**           next opened.
+** HOSTILE   A database may come from anywhere: an unknown name is ignored, an
+**           invalid value is an error.
 */
 #include "table.h"
 SQLITE_EXTENSION_INIT3
@@ -80,7 +81,7 @@ int ext_settings_find_table(struct ext_table *table, int *there, char **err) {
   return ext_sql_error(err, db, rc);
 }
 
-/* Calls visit for each row with a name that can be set, in a fixed order. */
+/* Calls visit for each row that names a settable option, in a fixed order. */
 static int settings_each(struct ext_table *table,
                          int (*visit)(void *arg,
                                       const struct ext_setting *setting,
@@ -146,9 +147,9 @@ int ext_settings_empty(struct ext_table *table, char **err) {
   return rc;
 }
 
-/* ---- the options of a table as they are now ------------------------------ */
+/* ---- a table's current options ------------------------------------------- */
 
-/* In front of an error, whose it is. */
+/* Prefixes an error with the source of the bad value. */
 static int settings_blame(int rc, const char *whose, char **err) {
   if (rc != SQLITE_OK && rc != SQLITE_NOMEM && *err) {
     char *text = *err;
@@ -159,8 +160,8 @@ static int settings_blame(int rc, const char *whose, char **err) {
   return rc;
 }
 
-/* A text of CREATE stays the table's; one that is set in its place is freed
-** with the settings. */
+/* A text from CREATE still belongs to the table; a text that replaces it is
+** freed with the settings. */
 static int settings_take(struct ext_settings *settings,
                          const struct ext_option *option, const char *value,
                          char **err) {
@@ -208,7 +209,7 @@ static int settings_take_row(void *arg, const struct ext_setting *setting,
   return ext_settings_take(arg, setting, value, err);
 }
 
-/* What can be said of the memory before the store is asked. */
+/* Checks the memory option as far as possible without the store. */
 static int check_memory(const struct ext_settings *settings, char **err) {
   emb_err engine_err;
   int rc = emb_check_memory(settings->options.config.memory_bytes, &engine_err);
@@ -327,7 +328,7 @@ int ext_settings_json(struct ext_table *table, char **json, char **err) {
   int rc = settings_each(table, add_json, &to, err);
   if (sqlite3_str_length(text) > 0)
     sqlite3_str_appendchar(text, 1, '}');
-  if (rc == SQLITE_OK) /* without memory it is as empty as without options */
+  if (rc == SQLITE_OK) /* out of memory, text is as empty as with no options */
     rc = sqlite3_str_errcode(text);
   *json = sqlite3_str_finish(text);
   return rc;

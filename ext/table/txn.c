@@ -3,103 +3,107 @@
 ** txn.c -- the transaction that SQLite and a store share.
 **
 ** ATOMIC    (a table in a file, commit='atomic')
-**               first write   emb_begin; what is in doubt is decided here
-**               xSync         emb_prepare gives number n and makes the writes
-**                             durable; n goes into the shadow table
-**               SQLite commits, and with it n: this decides
+**               first write   emb_begin; a transaction in doubt is decided here
+**               xSync         emb_prepare assigns number n and makes the writes
+**                             durable; n is written to the shadow table
+**               SQLite commits, and n with it: this is the decision
 **               xCommit       emb_commit, which cannot fail
-**           A crash in between leaves the store with n in doubt, and the
-**           shadow table decides.
+**           A crash between xSync and xCommit leaves n in doubt in the store,
+**           and the shadow table decides.
 ** ENGINE    (commit='engine', and temporary and in-memory databases)
 **               first write   emb_begin
 **               xCommit       emb_commit
 **           Not in xSync, because SQLite may still roll back after it (a
-**           commit hook, another file that is busy).  SQLite ignores what
-**           xCommit returns, so a failure is kept and reported at the next
+**           commit hook, another file that is busy).  SQLite ignores the return
+**           code of xCommit, so a failure is saved and reported at the next
 **           use.
 **
-** OWNER     A statement may read before it writes: so xBegin, which comes
-**           before both, makes this process the store's owner, or a client of
-**           the process that is, which is the same here (emb_is_owner).  As a
-**           reader it would see the last checkpoint only.  When another
-**           process holds the store alone (serve='off') for longer than the
-**           timeout, that is no error yet (a command need not write), but there
-**           can be no write in this transaction any more: SQLITE_BUSY, as after
-**           a snapshot that has grown old.
+** OWNER     A statement may read before it writes.  So xBegin, which precedes
+**           both, makes this process the store's owner or a client of the
+**           owner, which is equivalent here (emb_is_owner).  A mere reader
+**           would see only the last checkpoint.  If another process holds the
+**           store exclusively (serve='off') for longer than the timeout, xBegin
+**           does not fail (a command need not write), but any later write in
+**           this transaction does: SQLITE_BUSY, as after a stale snapshot.
 **
-** SERVED    The owner has the transaction then, in a session of its own.  If it
-**           dies before the prepare, the next call is SQLITE_ABORT_ROLLBACK; if
-**           it dies after, the transaction is in doubt at the next owner, and
-**           xCommit or xRollback decides it there.  If this process dies
-**           between the two, it is in doubt at the owner (IN DOUBT).
+** SERVED    A client's transaction runs at the owner, in a session of its own.
+**           If the owner dies before the prepare, the next call returns
+**           SQLITE_ABORT_ROLLBACK; if it dies after, the transaction is in
+**           doubt at the next owner, and xCommit or xRollback decides it there.
+**           If the client dies after the prepare and before xCommit or
+**           xRollback, it is in doubt at the owner (IN DOUBT).
 **
-** STALE     Before this process was the owner, or its client, it read a
-**           checkpoint, and the owner may have changed rows since that were
-**           acknowledged.  A transaction that has read so and then writes would
-**           undo that, so it cannot: SQLITE_BUSY_SNAPSHOT, which SQLite gives
-**           for an ordinary table.  The first read in a transaction notes the
-**           state; it is compared when this process has become the owner or its
-**           client.  SQLite does not report the end of a transaction to a table
-**           that was only read.  So an explicit one is made to include the
-**           temporary database, which ends with it: where that is in no
-**           transaction, the noted one is over [is_open].  A second one that
-**           uses temporary tables itself, while no other was committed in
-**           between, may be refused without need.
+** STALE     Before this process became the owner or its client, it read a
+**           checkpoint, and the owner may have acknowledged row changes since.
+**           A transaction that has read the checkpoint and then writes would
+**           undo these changes, so the write fails: SQLITE_BUSY_SNAPSHOT, as
+**           for an ordinary table of SQLite.  The first read in a transaction
+**           notes the state; it is compared once this process has become the
+**           owner or its client.  SQLite does not report the end of a
+**           transaction to a table that was only read.  So an explicit
+**           transaction is made to include the temporary database, which ends
+**           with it: if the temporary database is in no transaction, the noted
+**           one is over [is_open].  A later transaction that uses temporary
+**           tables itself, with no other commit in between, may be refused
+**           needlessly.
 **
-** STATES of a link, by in_txn.  xBegin is not in the table: SQLite leaves it
-** out after CREATE, and a statement that writes nothing needs no transaction.
+** STATES of a link, by in_txn.  xBegin is not in the table: SQLite omits it
+** after CREATE, and a statement that writes nothing needs no transaction.
 **
 **             xUpdate           xSync     xCommit, xRollback   table gone
 **   idle      -> open           -         -                    -
 **   open      -                 prepare   -> idle              -> idle (xSync)
 **
-** DECIDED   In journal mode DELETE it is the removal of its journal by which
-**           SQLite commits, and with synchronous=FULL (not EXTRA) it leaves it
-**           to the file system when that is durable.  The store takes the
-**           transaction before the next for decided, so xCommit waits for it.
+** DECIDED   In journal mode DELETE, SQLite commits by removing its journal, and
+**           with synchronous=FULL (not EXTRA) it leaves it to the file system
+**           when the removal becomes durable.  The store assumes that every
+**           transaction before the next one is decided, so xCommit waits until
+**           the removal is durable.
 **
-** DECIDING  SQLite gives its lock back before xCommit.  So a statement can see
-**           that a transaction has committed which the store does not show yet:
-**           an UPDATE that computed from the vectors before it would undo that
-**           commit.  The same where the store has just got another owner, which
-**           has found the transaction prepared and no more.  So each call of
-**           the engine that meets a prepared transaction asks how it ends
-**           (emb_session_decides), at whatever moment it meets it, and that is
-**           answered from the row as this statement sees it [txn_decide]:
+** DECIDING  SQLite releases its lock before xCommit.  So a statement can see
+**           that a transaction has committed although the store does not show
+**           it yet: an UPDATE computed from the older vectors would undo that
+**           commit.  The same happens if the store has just changed owners and
+**           the new owner has found the transaction only prepared.  So each
+**           engine call that meets a prepared transaction asks how it ends
+**           (emb_session_decides), at the moment it meets it, and the answer is
+**           derived from the row as this statement sees it [txn_decide]:
 **
-**             the row has it    it is committed: waited for, or if its session
-**                               is lost said so (IN DOUBT)
-**             it does not       the statement does not see that commit either;
-**                               so a read shows the state before it
+**             number in the row    it is committed: the call waits for it, or
+**                                  declares it so if its session is lost
+**                                  (IN DOUBT)
+**             not in the row       this statement does not see the commit
+**                                  either, so a read shows the state before it
 **
-** IN DOUBT  What was prepared and then lost its process, or the process that
-**           owned the store, is decided by whatever uses the table first, by
-**           the newest row that the database has.  If that has it, it counts.
-**           If not, it does not, unless a process that lives is just about to
-**           commit it: so the database's write lock is taken before that is
-**           said, through a connection of its own (conn/place.c) if this one is
-**           not writing.  Where none can be had (another VFS, a key, another
-**           process that writes) it is left undecided: reads see what was
-**           before it, writes fail with that reason.
+** IN DOUBT  A prepared transaction that lost its process, or the process that
+**           owned the store, is decided by the next user of the table, from the
+**           newest row in the database.  If that row has its number, it is
+**           committed.  If not, it is rolled back, unless a live process is
+**           just about to commit it: so the database's write lock is taken
+**           before rolling back, through a separate connection (conn/place.c)
+**           if this one is not writing.  If there can be no such connection
+**           (another VFS, a key, another process writing), the transaction
+**           stays undecided: reads see the state before it, and writes fail
+**           with that reason.
 **
-** SAVEPOINTS  SQLite's numbers go to the engine as they are.  One that was
-**           announced before the first write is unknown to the engine, where
-**           it means the state at emb_begin.
+** SAVEPOINTS  SQLite's savepoint numbers are passed to the engine unchanged.  A
+**           number announced before the first write is unknown to the engine,
+**           where it means the state at emb_begin.
 **             SQLite announces savepoints to table objects, and only to those
 **           that are in its transaction: from xBegin, or xCreate, to xCommit,
-**           xRollback or xDestroy.  After a change of the schema within the
+**           xRollback or xDestroy.  After a schema change within the
 **           transaction two objects of one link get the same calls; the second
-**           must not open it anew, for there may be writes since.  And an
-**           object that was dropped gets no more calls, not even at the end of
-**           the transaction when the DROP is rolled back.  So what was
-**           announced is kept with the object:
+**           must not open the savepoint again, because there may have been
+**           writes since.  And a dropped object gets no more calls, not even at
+**           the end of the transaction if the DROP is rolled back.  So each
+**           object records what was announced to it:
 **             begun   it is in SQLite's transaction
 **             level   the innermost savepoint announced to it and not
 **                     released, -1 none
-**           A savepoint is open in the link when one of its objects has it.
-**           While no object is in the transaction nothing of it is in the link
-**           (a DROP is refused when there is), and what a dropped one left
-**           there ends with the next xBegin.
+**           A savepoint is open in the link if one of its objects has it.
+**           While no object is in the transaction, the link holds no writes of
+**           it (a DROP is refused if there are any), and what a dropped object
+**           left in the link ends with the next xBegin.
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
@@ -108,12 +112,12 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 #include <unistd.h>
 
-/* Between two looks at what is in doubt. */
+/* Pause between two checks of a transaction in doubt. */
 #define DOUBT_NAP_MS 2
-/* How often a call is made: each time the table has got another owner, which
-** has found a transaction that is not decided. */
+/* Maximum number of attempts for a call.  A retry is needed each time the table
+** gets another owner, which finds an undecided transaction. */
 #define CALL_ATTEMPTS 10
-/* The store may get another owner while row and store are compared. */
+/* The store may change owners while row and store are compared. */
 #define COMPARISONS 3
 
 static struct ext_table *table_of(sqlite3_vtab *vtab) {
@@ -127,7 +131,7 @@ static void forget_removal(struct ext_link *link) {
   link->removes_dir = -1;
 }
 
-/* Of the transaction that writes; what it read before stays noted. */
+/* Forgets the write transaction; what was read before it stays noted. */
 static void txn_forget(struct ext_link *link) {
   link->in_txn = 0;
   link->dirty = 0;
@@ -165,9 +169,9 @@ static int read_marker(struct ext_table *table, sqlite3_int64 *txn,
 }
 
 enum resolve {
-  RESOLVE_READ,  /* what cannot be decided now may wait */
-  RESOLVE_WRITE, /* it must be decided */
-  RESOLVE_ADOPT, /* and the user has said that this database is the right one */
+  RESOLVE_READ,  /* may stay undecided for now */
+  RESOLVE_WRITE, /* must be decided */
+  RESOLVE_ADOPT, /* and the user has declared this database the right one */
 };
 
 static int txn_mismatch(struct ext_table *table, sqlite3_int64 txn,
@@ -180,17 +184,17 @@ static int txn_mismatch(struct ext_table *table, sqlite3_int64 txn,
       table->schema, txn);
 }
 
-/* Whether this statement may be looking at a state of the database that is
-** older than the newest: only with a log can there have been a commit
-** meanwhile. */
+/* May this statement be reading an old state of the database?  Only in WAL mode
+** can another connection have committed since. */
 static int may_be_old(struct ext_table *table) {
   sqlite3 *db = table->conn->db;
   return sqlite3_txn_state(db, table->schema) == SQLITE_TXN_READ &&
          ext_place_is_wal(db, table->schema);
 }
 
-/* No other process can be about to commit, and what is read is the newest: this
-** connection writes, or keeps the lock for that (locking_mode=EXCLUSIVE). */
+/* Is this connection writing, or holding the write lock
+** (locking_mode=EXCLUSIVE)?  Then no other process can be about to commit, and
+** this connection reads the newest state. */
 static int is_writing(struct ext_table *table) {
   sqlite3 *db = table->conn->db;
   int lock = SQLITE_LOCK_NONE;
@@ -199,7 +203,8 @@ static int is_writing(struct ext_table *table) {
          sqlite3_txn_state(db, table->schema) == SQLITE_TXN_WRITE;
 }
 
-/* An older copy of the database has no record of the transaction in doubt. */
+/* An older copy of the database has no record of the transaction in doubt; see
+** IN DOUBT. */
 static int txn_resolve(struct ext_table *table, uint64_t doubt,
                        enum resolve how, char **err) {
   struct ext_link *link = table->link;
@@ -216,7 +221,7 @@ static int txn_resolve(struct ext_table *table, uint64_t doubt,
   if (!commit && how != RESOLVE_ADOPT && link->atomic &&
       (uint64_t)txn != emb_committed(ext_link_store(link)))
     return how == RESOLVE_READ ? SQLITE_OK : txn_mismatch(table, txn, err);
-  if (commit) /* see DECIDED; if it fails, it failed for the committer too */
+  if (commit) /* see DECIDED; if this fails, it failed for the committer too */
     (void)ext_place_sync(link->file);
   rc = emb_resolve(ext_link_store(link), doubt, commit, &engine_err);
   if (rc && !commit && how == RESOLVE_READ)
@@ -226,8 +231,8 @@ static int txn_resolve(struct ext_table *table, uint64_t doubt,
             : SQLITE_OK;
 }
 
-/* The link may be there through several tables, and the statement that the
-** engine works for need not be one of this one. */
+/* Several tables may share the link, and the statement that called the engine
+** need not use this one, so it is held during the call. */
 static int decide_with(struct ext_table *table, uint64_t number, int in_doubt,
                        int *has, char **err) {
   struct ext_conn *conn = table->conn;
@@ -239,7 +244,7 @@ static int decide_with(struct ext_table *table, uint64_t number, int in_doubt,
   *has = txn >= 0 && (uint64_t)txn >= number;
   if (rc == SQLITE_OK && in_doubt)
     rc = txn_resolve(table, number, RESOLVE_READ, err);
-  if (rc != SQLITE_OK && table->gone) { /* its names were of the past */
+  if (rc != SQLITE_OK && table->gone) { /* its names were outdated */
     sqlite3_free(*err);
     *err = NULL;
     rc = ext_error(err, SQLITE_SCHEMA, "the schema has changed");
@@ -267,8 +272,8 @@ static int txn_decide(void *arg, uint64_t number, int in_doubt) {
                          : EMB_DECIDE_PAST;
 }
 
-/* If the process that owned the store has died meanwhile, its number could not
-** be had: the session is told that. */
+/* SQLITE_CORRUPT_VTAB if row and store differ.  If the store's owner has died,
+** its number is unknown; emb_refresh returns that error. */
 static int check_marker(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   sqlite3_int64 txn;
@@ -283,9 +288,9 @@ static int check_marker(struct ext_table *table, char **err) {
              : txn_mismatch(table, txn, err);
 }
 
-/* Row and store are read one after the other, and others commit meanwhile:
-** what SQLite has committed may only be prepared there.  So the store is asked
-** before the row is read and after that, by a call that waits for such a
+/* Row and store are read one after the other while others commit: a transaction
+** that SQLite has committed may only be prepared in the store.  So the store is
+** asked before the row is read and again after, by a call that waits for such a
 ** commit. */
 int ext_txn_compare(struct ext_table *table, struct ext_txn_numbers *numbers,
                     char **err) {
@@ -314,7 +319,7 @@ int ext_txn_compare(struct ext_table *table, struct ext_txn_numbers *numbers,
   return rc;
 }
 
-/* Reported once; without memory for that, at the next use. */
+/* Reports a failed commit once; if memory runs out, again at the next use. */
 static int told_failure(struct ext_link *link, char **err) {
   int rc = SQLITE_OK;
   if (link->failed) {
@@ -333,8 +338,7 @@ static int told_failure(struct ext_link *link, char **err) {
   return rc;
 }
 
-/* ---- what was read of another process's store -----------------------------
- */
+/* ---- reads from a store owned by another process ------------------------- */
 
 static unsigned txn_data_version(struct ext_table *table) {
   unsigned version = 0;
@@ -343,15 +347,15 @@ static unsigned txn_data_version(struct ext_table *table) {
   return version;
 }
 
-/* From now to the end of an explicit transaction the temporary database is in
-** one. */
+/* Makes an explicit transaction include the temporary database until it ends.
+*/
 static int enter_temp(sqlite3 *db) {
   sqlite3_exec(db, "SELECT 1 FROM temp.sqlite_master LIMIT 0", NULL, NULL,
                NULL);
   return sqlite3_txn_state(db, "temp") > SQLITE_TXN_NONE;
 }
 
-/* The transaction that read what is noted goes on. */
+/* Is the transaction whose read was noted still open? */
 static int is_open(struct ext_table *table) {
   struct ext_link *link = table->link;
   sqlite3 *db = table->conn->db;
@@ -379,7 +383,7 @@ static void txn_note_read(struct ext_table *table) {
   emb_state(ext_link_store(link), link->noted_rows);
 }
 
-/* This process is the owner by now. */
+/* Compares the noted state; this process is the owner by now. */
 static void compare_read(struct ext_table *table) {
   struct ext_link *link = table->link;
   uint64_t rows[2];
@@ -393,9 +397,9 @@ static void compare_read(struct ext_table *table) {
     link->stale = 1;
 }
 
-/* The process that committed to the database may have left the store since.
-** Otherwise a caller that was refused because of that commit, and begins again
-** at once, would read again what it was refused for. */
+/* Looks for a newer checkpoint after a commit to the database: the process that
+** committed may have left the store since.  Otherwise a caller that was refused
+** because of that commit and retries at once would read the same old state. */
 static void look_after_commit(struct ext_table *table) {
   struct ext_link *link = table->link;
   unsigned data = txn_data_version(table);
@@ -405,7 +409,7 @@ static void look_after_commit(struct ext_table *table) {
   link->looked_data = data;
 }
 
-/* The store's owner has died, this connection only reads, and so what was
+/* The store's owner has died and this connection is read-only, so transactions
 ** committed since the last checkpoint cannot be shown. */
 static int check_recovered(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
@@ -434,7 +438,7 @@ int ext_txn_read(struct ext_table *table, char **err) {
   emb_session_decides(link->session, txn_decide, link);
   if (!emb_is_owner(link->store)) {
     look_after_commit(table);
-    /* The owner may have died since; then this recovers what it left. */
+    /* The owner may have died; then this recovers its store. */
     rc = emb_refresh(link->session);
     if (rc)
       return ext_link_error(link, rc, err);
@@ -449,9 +453,9 @@ int ext_txn_read(struct ext_table *table, char **err) {
   return rc;
 }
 
-/* What is in doubt is being committed, and by whom can be seen only when that
-** is over: it is waited for as any other transaction is, but not with a lock
-** that its COMMIT waits for. */
+/* May this call wait for the transaction in doubt?  It is being committed, and
+** only its end shows by whom.  It is waited for like any other transaction, but
+** not while holding a lock that its COMMIT waits for. */
 static int may_wait(struct ext_table *table, uint64_t since_us) {
   sqlite3 *db = table->conn->db;
   return ext_now_us() - since_us <
@@ -461,8 +465,7 @@ static int may_wait(struct ext_table *table, uint64_t since_us) {
           ext_place_is_wal(db, table->schema));
 }
 
-/* A call that needs a store in which nothing is in doubt: emb_begin, emb_own.
- */
+/* Runs a call that needs a store with nothing in doubt: emb_begin, emb_own. */
 static int txn_decided(struct ext_table *table, int (*call)(emb_session *),
                        enum resolve how, char **err) {
   struct ext_link *link = table->link;
@@ -484,7 +487,7 @@ static int txn_begin(struct ext_table *table, enum resolve how, char **err) {
   return txn_decided(table, emb_begin, how, err);
 }
 
-/* This process owns the store from now on, and nothing is in doubt. */
+/* Makes this process the store's owner, with nothing in doubt. */
 static int txn_own(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   int rc = txn_decided(table, emb_own, RESOLVE_WRITE, err);
@@ -523,7 +526,7 @@ int ext_txn_write(struct ext_table *table, char **err) {
       rc = txn_begin(table, RESOLVE_WRITE, err);
     if (rc != SQLITE_OK)
       return rc;
-    link->in_txn = 1; /* what reads the row may make SQLite roll back */
+    link->in_txn = 1; /* reading the row may make SQLite roll back */
     if (link->atomic)
       rc = check_marker(table, err);
     if (rc == SQLITE_OK)
@@ -540,15 +543,15 @@ int ext_txn_write(struct ext_table *table, char **err) {
   return SQLITE_OK;
 }
 
-/* The row is the store's.  Not to be remembered within a transaction that may
-** have written it ('adopt') and be rolled back. */
+/* Remembers that row and store match, unless within a transaction that may have
+** written the row ('adopt') and may be rolled back. */
 static void note_match(struct ext_table *table) {
   table->link->matches =
       sqlite3_txn_state(table->conn->db, table->schema) != SQLITE_TXN_WRITE;
 }
 
-/* A row that differs may be that of a commit that is just being made.  While
-** this session has the store's one transaction there is none. */
+/* A row that differs may belong to a commit in progress.  There is none while
+** this session holds the store's only write transaction, so compare then. */
 static int txn_check_alone(struct ext_table *table, char **err) {
   int rc;
   if (may_be_old(table))
@@ -630,9 +633,9 @@ static int has_journal(sqlite3 *db, const char *schema) {
   return file && file[0] && access(sqlite3_filename_journal(file), F_OK) == 0;
 }
 
-/* Whether SQLite may leave the removal of its journal to the file system.
-** SQLITE_NOMEM must not be passed over: SQLite keeps it, commits, and then
-** reports that it has not. */
+/* *full: may SQLite leave the removal of its journal to the file system?
+** SQLITE_NOMEM must not be ignored: SQLite remembers it, commits, and then
+** reports that the commit failed. */
 static int is_synchronous_full(sqlite3 *db, const char *schema, int *full) {
   sqlite3_stmt *pragma = NULL;
   char *sql = sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema);
@@ -646,13 +649,14 @@ static int is_synchronous_full(sqlite3 *db, const char *schema, int *full) {
                                                         : SQLITE_OK;
 }
 
-/* SQLite has committed; once for all tables of a file. */
+/* SQLite has committed: syncs the journal's removal, once for all tables of a
+** file. */
 static void await_removal(struct ext_table *table) {
   struct ext_conn *conn = table->conn;
   struct ext_link *link = table->link;
   int os;
   if (has_journal(conn->db, table->schema))
-    return; /* it was emptied */
+    return; /* emptied, not removed */
   os = fsync(link->removes_dir) != 0 ? errno : 0;
   if (os)
     sqlite3_log(SQLITE_IOERR_DIR_FSYNC, "emb: syncing beside %s: %s",
@@ -662,7 +666,8 @@ static void await_removal(struct ext_table *table) {
       forget_removal(other);
 }
 
-/* SQLite is about to commit: from then on no descriptor may be missing. */
+/* SQLite is about to commit: opens the directory now, because a failure to open
+** it after the commit could not be reported. */
 static int expect_removal(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   int rc = is_synchronous_full(table->conn->db, table->schema, &link->removes);
@@ -671,7 +676,7 @@ static int expect_removal(struct ext_table *table, char **err) {
                : 0;
   if (os)
     link->removes = 0;
-  if (os == EACCES) { /* then no one can ever sync it */
+  if (os == EACCES) { /* nobody can sync it then */
     sqlite3_log(SQLITE_CANTOPEN, "emb: the directory of %s: %s", link->file,
                 strerror(os));
   } else if (os) {
@@ -692,7 +697,7 @@ void ext_txn_enter(struct ext_table *table) {
        other = other->next_of_link)
     others += other->begun;
   if (others == 0) {
-    if (table->link->in_txn) /* a DROP that could not end it */
+    if (table->link->in_txn) /* left by a DROP that could not end it */
       emb_rollback(table->link->session);
     txn_forget(table->link);
   }
@@ -707,7 +712,7 @@ void ext_txn_leave(struct ext_table *table) {
   table->level = -1;
 }
 
-/* Opens the store, and owns it from now on if it can. */
+/* Opens the store, and tries to become its owner. */
 int ext_txn_begin(sqlite3_vtab *vtab) {
   struct ext_table *table = table_of(vtab);
   char *err = NULL;
@@ -726,14 +731,14 @@ int ext_txn_begin(sqlite3_vtab *vtab) {
       late = NULL;
       ext_link_passed_over(table->conn);
     }
-    sqlite3_free(late); /* any other error comes again with the first write */
+    sqlite3_free(late); /* any other error recurs at the first write */
     rc = SQLITE_OK;
   }
   return ext_vtab_error(&table->base, rc, err);
 }
 
-/* May be called twice for one COMMIT, if that found the file busy; the second
-** number replaces the first. */
+/* May be called twice for one COMMIT, if the first attempt found the file busy;
+** the second number replaces the first. */
 int ext_txn_sync(sqlite3_vtab *vtab) {
   struct ext_table *table = table_of(vtab);
   struct ext_link *link = table->link;
@@ -769,7 +774,7 @@ int ext_txn_sync(sqlite3_vtab *vtab) {
   return ext_vtab_error(&table->base, rc, err);
 }
 
-/* SQLite has committed: an interrupt comes too late. */
+/* SQLite has committed, so interrupts are ignored. */
 static int txn_commit(struct ext_link *link) {
   int rc = EMB_OK;
   emb_session_interrupt(link->session, NULL, NULL);
@@ -822,8 +827,8 @@ int ext_txn_rollback(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* One that could not be opened is not there: nothing is written in it, and
-** SQLite's xRollbackTo for it must undo nothing. */
+/* A savepoint that could not be opened does not exist: nothing is written in
+** it, and SQLite's xRollbackTo for it must undo nothing. */
 int ext_txn_savepoint(sqlite3_vtab *vtab, int i) {
   struct ext_table *table = table_of(vtab);
   struct ext_link *link = table->link;
@@ -831,7 +836,7 @@ int ext_txn_savepoint(sqlite3_vtab *vtab, int i) {
   int rc = SQLITE_OK;
   emb_assert(ext_txn_may(table, EXT_CALL_SAVEPOINT, i));
   table->synced = 0;
-  table->level = -1; /* whatever it was: the others record what is open */
+  table->level = -1; /* the other objects record which savepoints are open */
   if (link && link->in_txn &&
       (ext_txn_level(link) < i || EMB_SEED(SEED_SAVEPOINT_OPENED_TWICE)) &&
       emb_savepoint(link->session, i) != EMB_OK)
@@ -859,8 +864,8 @@ int ext_txn_release(sqlite3_vtab *vtab, int i) {
   return ext_vtab_error(&table->base, rc, err);
 }
 
-/* After a failure SQLite has undone its own and goes on to no other table, so
-** all of the transaction must be rolled back.  Number -1 is the transaction
+/* After a failure SQLite has undone its own changes and calls no further table,
+** so the whole transaction must be rolled back.  Number -1 is the transaction
 ** itself, begun by SAVEPOINT. */
 int ext_txn_rollback_to(sqlite3_vtab *vtab, int i) {
   struct ext_table *table = table_of(vtab);

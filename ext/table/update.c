@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** update.c -- xUpdate: a change (change.h) is carried out.
+** update.c -- xUpdate: applies a change (change.h).
 **
-** SQLite does not bracket a statement of one row with a savepoint, so each
-** call here must change everything or nothing: arguments are checked before
-** the first write, and what takes two writes (UPDATE of a key, a row with
-** columns beside its vector) has a savepoint of its own.
+** SQLite does not bracket a single-row statement with a savepoint, so each call
+** here must be all or nothing: arguments are checked before the first write,
+** and changes that need two writes (UPDATE of a key, a row with auxiliary
+** columns) have a savepoint of their own.
 **
-** CONFLICT  A key that is taken gives plain SQLITE_CONSTRAINT (SQLite compares
+** CONFLICT  A duplicate key returns plain SQLITE_CONSTRAINT (SQLite compares
 **           with it to do IGNORE, FAIL and ROLLBACK), except under REPLACE,
 **           where the old vector is overwritten.
-** BATCH     INSERT INTO items(keys, vectors) replaces what is there, as
-**           emb_put does; of a repeated key the last row stays.
+** BATCH     INSERT INTO items(keys, vectors) replaces existing rows, as
+**           emb_put does; of a repeated key the last row wins.
 */
 #include "change.h"
 SQLITE_EXTENSION_INIT3
@@ -26,7 +26,7 @@ static int update_exists(struct ext_table *table, int64_t key, uint8_t *found,
   return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
 }
 
-/* Unless the row is to be replaced, the key must be free. */
+/* SQLITE_CONSTRAINT if the key is taken, except under REPLACE. */
 static int check_free(struct ext_table *table, int64_t key, char **err) {
   uint8_t found = 0;
   int rc =
@@ -40,7 +40,8 @@ static int update_put(struct ext_table *table, const struct ext_keys *keys,
   return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
 }
 
-/* The row of a key that must be there, or must not; *done: it was. */
+/* Writes the row of a key only if it exists (present) or does not; *done: it
+** was written. */
 static int put_if(struct ext_table *table, const struct ext_change *change,
                   int present, int *done, char **err) {
   struct ext_link *link = table->link;
@@ -109,8 +110,8 @@ static int delete_row(struct ext_table *table, int64_t key, char **err) {
 
 /* ---- UPDATE -------------------------------------------------------------- */
 
-/* The row with all that belongs to it, and what is set of its vectors.  Both or
-** nothing. */
+/* Moves the row with all its data and writes the vectors that are set, both or
+** neither. */
 static int move_row(struct ext_table *table, const struct ext_change *change,
                     char **err) {
   struct ext_link *link = table->link;
@@ -136,7 +137,7 @@ static int move_row(struct ext_table *table, const struct ext_change *change,
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
-/* In the store. */
+/* Applies an UPDATE to the store. */
 static int update_store(struct ext_table *table,
                         const struct ext_change *change, char **err) {
   int done;
@@ -145,7 +146,8 @@ static int update_store(struct ext_table *table,
   return change->vectors.at ? put_if(table, change, 1, &done, err) : SQLITE_OK;
 }
 
-/* And in the auxiliary columns: both or nothing. */
+/* Applies an UPDATE to the store and to the auxiliary columns, both or neither.
+*/
 static int update_both(struct ext_table *table, const struct ext_change *change,
                        char **err) {
   int level = -1;
@@ -158,8 +160,8 @@ static int update_both(struct ext_table *table, const struct ext_change *change,
   return ext_aux_end(table, level, rc, err);
 }
 
-/* A text that is new is in the dictionary afterwards, with a row or not.
-** UPDATE ... FROM may come to a row again that it has moved away. */
+/* A new text is added to the dictionary even if the row no longer exists: an
+** UPDATE ... FROM may visit a row again after moving it. */
 static int update_row(struct ext_table *table, struct ext_change *change,
                       char **err) {
   int aux = ext_aux_is(table) && (change->moves || change->aux.given);
@@ -199,7 +201,7 @@ static int change_apply(struct ext_table *table, struct ext_change *change,
   return SQLITE_INTERNAL;
 }
 
-/* What its session writes meanwhile is of the time that the change says. */
+/* Applies a change, with the session's writes timestamped as it says. */
 static int apply_timed(struct ext_table *table, struct ext_change *change,
                        char **err) {
   int rc;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
 **
-** vtab.c -- the module: table objects come, go, and are renamed.
+** vtab.c -- the module: creates, connects, drops and renames table objects.
 **
 ** A table is declared to SQLite with the key and the first vector column as the
-** user named them, then the hidden columns (EXT_HIDDEN), then the further
-** vector columns, and the auxiliary columns: so the hidden ones have
-** the same numbers in all tables.  The command column has the table's name
-** (after a rename the new one), or
-** "command" where that name is taken by another column; and a hidden column
-** that yields to the names of the user begins with emb_ where one has its name.
+** user named them, then the hidden columns (EXT_HIDDEN), the further vector
+** columns, and the auxiliary columns.  So the hidden columns have the same
+** numbers in all tables.  The command column has the table's name (after a
+** rename the new one), or "command" if another column has that name; and a
+** hidden column that yields to user columns gets the prefix emb_ on a conflict.
 **
 ** xConnect does not touch the store: a table whose store is missing, damaged
 ** or newer can be connected, so that it can be dropped, and fails when used.
-** xDestroy does not delete it: the DROP may be rolled back (conn/orphan.c).
+** xDestroy does not delete the store: the DROP may be rolled back
+** (conn/orphan.c).
 */
 #include "aux_columns.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* A table object came, went or changed its name. */
+/* Call when a table object is created, disconnected, dropped or renamed. */
 static void vtab_changed(struct ext_conn *conn, int ddl) {
   conn->ddl |= ddl;
   ext_conn_forget_names(conn);
@@ -43,7 +43,7 @@ static void free_table(struct ext_table *table) {
   sqlite3_free(table);
 }
 
-/* Gives the table its name and the texts made of it; 0 without memory. */
+/* Sets the table's name and the names derived from it; 0 if memory runs out. */
 static int set_name(struct ext_table *table, const char *name) {
   const struct ext_options *options = &ext_vtab(table)->options;
   uint32_t n = ext_vectors(options);
@@ -197,8 +197,8 @@ static int vtab_disconnect(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* A table with uncommitted writes is not dropped: if the DROP were undone by
-** ROLLBACK TO, SQLite would not call xSync for them any more. */
+/* Refuses to drop a table with uncommitted writes: if the DROP were undone by
+** ROLLBACK TO, SQLite would no longer call xSync for them. */
 static int end_writes(struct ext_table *table, struct ext_link *link,
                       char **err) {
   if (link && link->in_txn && link->dirty)
@@ -210,20 +210,20 @@ static int end_writes(struct ext_table *table, struct ext_link *link,
   return SQLITE_OK;
 }
 
-/* The store of a table that is to be dropped goes on the list of orphans. */
+/* Adds the store of a table being dropped to the list of orphans. */
 static int give_up_store(struct ext_table *table, char **err) {
   struct ext_place place;
   char *path = NULL;
   int rc = ext_place_read(table, &place, err);
   if (rc != SQLITE_OK) {
-    sqlite3_free(*err); /* it names none that could be given up */
+    sqlite3_free(*err); /* the row names no store */
     *err = NULL;
     return rc == SQLITE_NOMEM ? rc : end_writes(table, table->link, err);
   }
   if (place.dir && table->file[0])
     path = ext_place_path(table->file, place.dir);
   rc = end_writes(table, ext_link_find(table->conn, place.uuid, path), err);
-  if (rc == SQLITE_OK && table->link) /* the row may be another one by now */
+  if (rc == SQLITE_OK && table->link) /* the row may name another store now */
     rc = end_writes(table, table->link, err);
   if (rc == SQLITE_OK && (path || place.dir == NULL))
     rc = ext_orphan_add(table, place.uuid, path, err);
@@ -249,7 +249,7 @@ static int vtab_destroy(sqlite3_vtab *vtab) {
   if (rc == SQLITE_OK)
     rc = ext_aux_drop(table, &err);
   if (rc != SQLITE_OK) {
-    /* SQLite shows the code's own text; this one goes to its log. */
+    /* SQLite reports only the code's generic text, so log this one. */
     sqlite3_log(rc, "emb: %s", err ? err : "out of memory");
     return ext_vtab_error(&table->base, rc, err);
   }
@@ -290,8 +290,8 @@ static int shadow_name(const char *suffix) {
          sqlite3_stricmp(suffix, EXT_AUX) == 0;
 }
 
-/* MATCH where it is no search: under OR or NOT, behind an outer join, or as one
-** of more conditions than SQLite hands over. */
+/* MATCH outside of a search: under OR or NOT, after an outer join, or as one of
+** more conditions than SQLite passes to xBestIndex. */
 static void vtab_match(sqlite3_context *context, int argc,
                        sqlite3_value **argv) {
   (void)argc, (void)argv;
@@ -313,7 +313,7 @@ static int vtab_function(sqlite3_vtab *vtab, int argc, const char *name,
   return 1;
 }
 
-/* PRAGMA integrity_check, from 3.44 on.  Bit 0 of flags: quick_check. */
+/* PRAGMA integrity_check, since SQLite 3.44.  Bit 0 of flags: quick_check. */
 static int vtab_integrity(sqlite3_vtab *vtab, const char *schema,
                           const char *name, int flags, char **message) {
   struct ext_table *table = (struct ext_table *)vtab;
@@ -337,8 +337,8 @@ static int vtab_integrity(sqlite3_vtab *vtab, const char *schema,
   return SQLITE_OK;
 }
 
-/* sqlite3_module as of 3.44.  Older headers end before xIntegrity, older
-** libraries do not look there. */
+/* sqlite3_module as of 3.44.  Older headers end before xIntegrity, and older
+** libraries do not read it. */
 #define VTAB_MODULE                                                            \
   .iVersion = 4, .xCreate = vtab_create, .xConnect = vtab_connect,             \
   .xBestIndex = ext_plan_best_index, .xDisconnect = vtab_disconnect,           \

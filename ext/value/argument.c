@@ -9,7 +9,7 @@ SQLITE_EXTENSION_INIT3
 
 int ext_arg_text(sqlite3_value *value, const char *what, const char **text,
                  char **err) {
-  /* A BLOB that was asked for its text is one from then on. */
+  /* Check the type first: sqlite3_value_text() turns a BLOB into TEXT. */
   if (sqlite3_value_type(value) != SQLITE_TEXT)
     return ext_error(err, SQLITE_MISMATCH, "%s must be TEXT, got %s", what,
                      ext_value_type_name(value));

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** decimal.c -- numbers as JSON writes them, exactly and in any locale.
+** decimal.c -- JSON numbers to floats and back, exactly and in any locale.
 **
 ** TO FLOAT  19 digits times a power of ten, in double, is within 2^-50 of the
-**           number (at most four roundings of 2^-53 and a cut of 1e-18).  If
-**           both ends of that interval round to the same float, this is the
-**           answer; so it is for all but about one in 2^25 numbers.  For the
-**           rest the two ends round to neighbouring floats, and the number is
+**           number (at most four roundings of 2^-53 and a truncation of 1e-18).
+**           If both ends of that interval round to the same float, that float
+**           is the result; this holds for all but about one in 2^25 numbers.
+**           Otherwise the two ends round to adjacent floats, and the number is
 **           compared with the midpoint between them in big integers.  (The
 **           scheme is Clinger's AlgorithmM with a float filter; see "How to
 **           Read Floating Point Numbers Accurately", PLDI 1990.)
 ** PRINTING  For n = 1 .. 9 digits, the two n-digit decimals around x are
 **           tried with ext_decimal_to_float.  The decimals that read back as x
-**           are an interval around x, so if any of n digits does, one of
-**           these two does; 9 digits always do.
+**           form an interval around x, so if any n-digit decimal reads back as
+**           x, one of these two does; with 9 digits one always does.
 */
 #include "value.h"
 
@@ -23,15 +23,15 @@
 /* 19 digits fit in uint64: 10^19 - 1 < 2^64. */
 #define DIGITS_MAX 19
 
-/* A midpoint of two floats has at most 113 significant digits (25 bits times
-** 2^-150); digits beyond 120 only say whether the rest is zero. */
+/* The midpoint of two floats has at most 113 significant digits (25 bits times
+** 2^-150); from digits beyond 120, only whether all are zero matters. */
 #define EXACT_DIGITS_MAX 120
 
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* ---- scanning ----------------------------------------------------------- */
+/* ---- scanning ------------------------------------------------------------ */
 
-/* Takes one digit of the mantissa; `fraction`: it stands behind the point. */
+/* Adds one digit of the mantissa; `fraction`: it follows the decimal point. */
 static void take_digit(struct decimal *number, int *count, char c,
                        int fraction) {
   if (*count > 0 || c != '0') {
@@ -124,12 +124,12 @@ int ext_decimal_to_int64(const struct decimal *number, int64_t *out) {
   return 1;
 }
 
-/* ---- big integers, only for ties and near ties -------------------------- */
+/* ---- big integers, only for ties and near ties --------------------------- */
 
-/* The largest is a midpoint of 25 bits times 10^166 times 2^7: 640 bits. */
+/* The largest value is a 25-bit midpoint times 10^166 times 2^7: 640 bits. */
 #define LIMBS_MAX 32
 
-/* limb[0] is the least significant; limbs from n on do not exist. */
+/* limb[0] is the least significant; limbs from n on are unused. */
 struct big {
   uint32_t limb[LIMBS_MAX];
   int n;
@@ -168,7 +168,7 @@ static int big_compare(const struct big *a, const struct big *b) {
 }
 
 /* Reads the digits into b and returns the power of ten of the last one.
-** Beyond EXACT_DIGITS_MAX digits a final 1 stands for any rest. */
+** Beyond EXACT_DIGITS_MAX digits, a final 1 stands for a nonzero remainder. */
 static int64_t read_exact(const struct decimal *number, struct big *b) {
   int64_t exponent = number->exponent;
   int count = 0, rest = 0;
@@ -210,7 +210,7 @@ static int compare_exact(const struct decimal *number, double midpoint) {
   return big_compare(&left, &right);
 }
 
-/* ---- conversion --------------------------------------------------------- */
+/* ---- conversion ---------------------------------------------------------- */
 
 /* x * 10^power with at most one rounding per 22 in power. */
 static double decimal_scale(double x, int power) {
@@ -259,8 +259,8 @@ float ext_decimal_to_float(const struct decimal *number) {
   return number->negative ? -low : low;
 }
 
-/* Finds the fewest digits of x > 0: returns them, and the power of ten of the
-** last one. */
+/* Returns the shortest digits that identify x > 0; *exponent is the power of
+** ten of the last one. */
 static uint64_t find_shortest(float x, int *exponent) {
   struct decimal number;
   int magnitude = (int)floor(log10((double)x));
@@ -281,10 +281,10 @@ static uint64_t find_shortest(float x, int *exponent) {
         return number.digits;
     }
   }
-  return number.digits; /* not reached: nine digits name every float */
+  return number.digits; /* not reached: nine digits identify any float */
 }
 
-/* Writes value's decimal digits; returns how many. */
+/* Writes value's decimal digits; returns their number. */
 static int write_digits(uint64_t value, char *out) {
   int n = count_digits(value), i;
   for (i = n - 1; i >= 0; i--, value /= 10)
@@ -304,7 +304,7 @@ size_t ext_decimal_print(float x, char out[DECIMAL_PRINT_MAX]) {
     for (; digits[n - 1] == '0'; n--)
       exponent++;
   }
-  point = n + exponent; /* where the decimal point stands in digits */
+  point = n + exponent; /* position of the decimal point in digits */
   if (n == 0) {
     *to++ = '0';
   } else if (point > 9 || point < -3) { /* d.ddde-45 */

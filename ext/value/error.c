@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** error.c -- engine codes to SQLite codes, and texts on their way to SQLite.
+** error.c -- maps engine codes to SQLite codes and hands messages to SQLite.
 **
-** The one place where codes are mapped.  Only what is wrong with an argument in
-** itself is SQLITE_ERROR: SQLite rolls back by itself on some codes (IOERR,
-** FULL, NOMEM, INTERRUPT), and callers retry on others (BUSY).
+** The only place where codes are mapped.  SQLITE_ERROR is reserved for
+** arguments that are invalid in themselves: SQLite rolls back by itself on some
+** codes (IOERR, FULL, NOMEM, INTERRUPT), and callers retry on others (BUSY).
 */
 #include "value.h"
 SQLITE_EXTENSION_INIT3
@@ -13,7 +13,7 @@ SQLITE_EXTENSION_INIT3
 
 static const struct {
   int code;
-  const char *text; /* when the engine left none */
+  const char *text; /* used if the engine gives no text */
 } map[] = {
     [EMB_OK] = {SQLITE_OK, "no error"},
     [EMB_BUSY] = {SQLITE_BUSY, "store is busy"},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** pairs.c -- the argument `options` of functions: a text of pairs,
+** pairs.c -- the argument `options` of functions: a list of name=value pairs,
 **
 **     'column=title, probes=8, radius=0.5'
 **
-** each at most once, in any order.  A value with a comma or a space around it
-** is in double quotes.
+** in any order, each name at most once.  A value that contains a comma, or
+** starts or ends with a space, must be in double quotes.
 */
 #include "value.h"
 SQLITE_EXTENSION_INIT3
@@ -17,7 +17,7 @@ struct pair {
   size_t name_size, value_size;
 };
 
-/* The next of the text, at which *at is; 0: it is none. */
+/* Reads the pair at *at and advances *at past it.  0: syntax error. */
 static int pair_next(const char **at, struct pair *pair) {
   pair->name = *at = text_space(*at);
   pair->name_size = text__name(*at);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** range.c -- which keys, and which distances, a comparison lets through.
+** range.c -- the keys and distances that satisfy a comparison.
 **
-** SQLite leaves a comparison out when the table says that it has done it, so
-** this must agree with SQLite to the letter.  For an INTEGER column and any
-** value on the other side it compares as follows:
+** SQLite omits a comparison that the table claims to have done, so the results
+** here must match SQLite's exactly.  SQLite compares an INTEGER column with any
+** other value as follows:
 **   - text that looks like a number counts as that number;
-**   - an integer against a real is compared exactly, not after rounding; but an
-**     INTEGER PRIMARY KEY is never equal to the real -2^63, since SQLite then
-**     looks for an integer, and makes none of that one;
+**   - an integer and a real are compared exactly, without rounding; but an
+**     INTEGER PRIMARY KEY never equals the real -2^63, because SQLite first
+**     converts the real to an integer, and refuses to convert that one;
 **   - every text and every BLOB is greater than every number;
-**   - NULL lets nothing through.
+**   - a comparison with NULL is never true.
 */
 #include "value.h"
 SQLITE_EXTENSION_INIT3
@@ -107,7 +107,7 @@ int ext_range_key(sqlite3_value *value, int64_t *key) {
   return range.lo == range.hi;
 }
 
-/* ---- numbers that are REAL ----------------------------------------------- */
+/* ---- REAL values --------------------------------------------------------- */
 
 void ext_reals_all(struct ext_reals *reals) {
   reals->least = -INFINITY;
@@ -141,8 +141,8 @@ static void reals_narrow_real(struct ext_reals *reals, char op, double value) {
   reals->most = fmin(reals->most, most);
 }
 
-/* An integer between two reals: whichever of them is taken for it, it is on its
-** other side. */
+/* An integer that double cannot represent lies between two doubles.  The
+** comparison uses the one it rounds to, made strict or not to stay exact. */
 static void reals_narrow_int(struct ext_reals *reals, char op,
                              sqlite3_int64 value) {
   double real = (double)value;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** sql.c -- running SQL on a connection, and the texts of its errors and
-** columns.
+** sql.c -- runs SQL on a connection; error messages and column texts.
 */
 #include "value.h"
 SQLITE_EXTENSION_INIT3
@@ -13,7 +12,7 @@ int ext_sql_error(char **err, sqlite3 *db, int code) {
   const char *text;
   if (code == SQLITE_OK || code == SQLITE_NOMEM)
     return code;
-  /* It may be ours, from a callback of a table that the SQL used. */
+  /* The message may be ours, from a virtual table callback. */
   text = sqlite3_errmsg(db);
   return ext_error(err, code, "%s",
                    strncmp(text, "emb: ", 5) == 0 ? text + 5 : text);

@@ -2,10 +2,10 @@
 **
 ** texts.c -- texts as SQL passes them: one, or a JSON array of strings.
 **
-** A string without an escape is used where it stands in the value.  The others
-** are written to memory of their own, where none is longer than it was.  An
-** escaped surrogate without its other half becomes three bytes, as in SQLite's
-** JSON functions.
+** A string without escapes is used in place, inside the value.  A string with
+** escapes is decoded into a separate buffer; decoding never makes it longer.
+** An unpaired escaped surrogate becomes three bytes, as in SQLite's JSON
+** functions.
 */
 #include "value.h"
 SQLITE_EXTENSION_INIT3
@@ -17,7 +17,7 @@ struct texts_scan {
   const char *text;
   size_t size, at;
   const char *what; /* the argument's name */
-  char *to;         /* where the next unescaped byte goes; NULL: none did */
+  char *to;         /* next free byte of out->memory; NULL: none needed yet */
   struct ext_texts *out;
   size_t room; /* of out->at */
   char **err;
@@ -64,7 +64,7 @@ static char texts_peek(struct texts_scan *s) {
   return 0;
 }
 
-/* Four hex digits at s->at, or -1. */
+/* The value of four hex digits at `at`, or -1. */
 static int32_t texts_hex(const struct texts_scan *s, size_t at) {
   int32_t code = 0;
   if (s->size - at < 4)
@@ -100,7 +100,7 @@ static char *texts_put_utf8(char *to, int32_t code) {
   return to;
 }
 
-/* Behind \u: one code, or the two of a pair. */
+/* After \u: one code unit, or a surrogate pair. */
 static int texts_unicode(struct texts_scan *s) {
   int32_t code = texts_hex(s, s->at), low;
   if (code < 0)
@@ -118,7 +118,7 @@ static int texts_unicode(struct texts_scan *s) {
   return SQLITE_OK;
 }
 
-/* Behind a backslash. */
+/* After a backslash. */
 static int texts_escape(struct texts_scan *s) {
   static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
   const char *at;
@@ -135,7 +135,7 @@ static int texts_escape(struct texts_scan *s) {
   return SQLITE_OK;
 }
 
-/* A string in which `first` is the first backslash. */
+/* Decodes a string whose first backslash is at `first`. */
 static int texts_unescape(struct texts_scan *s, size_t first) {
   char *begin;
   if (s->to == NULL)
@@ -178,8 +178,8 @@ static int texts_make_room(struct texts_scan *s) {
   return SQLITE_OK;
 }
 
-/* The end of what stands for itself: at a quote, a backslash, a byte less than
-** a space, or the end of all.  Eight bytes at a time. */
+/* Returns the end of the run of literal bytes: at a quote, a backslash, a byte
+** less than a space, or the end of the text.  Scans eight bytes at a time. */
 static size_t texts_plain(const struct texts_scan *s) {
   const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
   size_t at = s->at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** value.c -- memory that SQLite and a cursor share.
+** value.c -- memory shared by SQLite and a cursor.
 */
 #include "value.h"
 SQLITE_EXTENSION_INIT3

@@ -2,9 +2,9 @@
 **
 ** vec_arg.c -- vectors and keys as SQL passes them.
 **
-** A BLOB at a fitting address is used where it is; at another one (SQLite
-** hands out pointers into its pages) it is copied.  JSON is scanned in one
-** pass after its commas have been counted, which bounds its numbers.
+** An aligned BLOB is used in place; a misaligned one (SQLite hands out pointers
+** into its pages) is copied.  JSON is scanned in one pass, after a first pass
+** has counted the commas, which bounds the number of elements.
 */
 #include "value.h"
 
@@ -17,7 +17,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "a BLOB is used as float32 and int64 without conversion");
 _Static_assert(sizeof(float) == 4, "float is IEEE float32");
 
-/* The numbers of a JSON array: floats, or keys where keys is not NULL. */
+/* The numbers of a JSON array: floats, or keys if `keys` is not NULL. */
 struct vec_arg_list {
   float *floats;
   int64_t *keys;
@@ -48,11 +48,11 @@ const char *ext_value_type_name(sqlite3_value *value) {
   }
 }
 
-/* ---- JSON --------------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------- */
 
-/* Whether a text that is no JSON array looks like packed numbers, which a
-** driver has bound as TEXT (Perl's does): it has bytes that no such array has,
-** and does not begin like one, but by chance. */
+/* Does an invalid JSON array look like packed numbers that a driver bound as
+** TEXT (Perl's does)?  It has bytes that no JSON array of numbers has, and
+** either no '[' in front or so many zeros that the '[' is a coincidence. */
 static int is_packed(const char *text, size_t size) {
   size_t others = 0, zeros = 0;
   for (size_t i = 0; i < size; i++) {
@@ -133,8 +133,8 @@ static int scan_end(struct scan *s, const struct vec_arg_list *list) {
   return s->at == s->size ? SQLITE_OK : fail_scan(s, list);
 }
 
-/* Points s at a TEXT value's bytes; *numbers is room for the most numbers of
-** `size` bytes that it can hold, for the caller to free. */
+/* Points s at a TEXT value's bytes and allocates *numbers, with room for as
+** many numbers of `size` bytes as the text can hold.  The caller frees it. */
 static int scan_open(struct scan *s, sqlite3_value *value, const char *what,
                      char **err, size_t size, void **numbers) {
   const char *comma;
@@ -154,12 +154,12 @@ static int scan_open(struct scan *s, sqlite3_value *value, const char *what,
   return *numbers ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* ---- vectors ------------------------------------------------------------ */
+/* ---- vectors ------------------------------------------------------------- */
 
 #define BLOCK 16
 
-/* Whether one of BLOCK elements is not finite: its exponent is all ones.  No
-** branch for each, so that the compiler can take several at once. */
+/* Is any of BLOCK elements not finite (its exponent all ones)?  The loop has no
+** branches, so that the compiler can vectorize it. */
 static int block_is_bad(const float *vec) {
   uint32_t bad = 0;
   for (size_t i = 0; i < BLOCK; i++) {
@@ -192,15 +192,15 @@ int ext_vec_check_finite(const float *vec, size_t n, const char *what,
                    what);
 }
 
-/* Takes size bytes of a BLOB as they are, or a copy where its address does
-** not fit `align`. */
+/* Returns size bytes of a BLOB in place, or a copy if its address is not
+** aligned to `align`. */
 static int take_blob(sqlite3_value *value, size_t size, size_t align,
                      void **out, int *owned) {
   const void *blob = sqlite3_value_blob(value);
   *owned = 0;
   *out = NULL;
   if (size == 0)
-    return SQLITE_OK; /* SQLite gives NULL for it, or any address */
+    return SQLITE_OK; /* SQLite may return NULL or any address */
   if (!blob)
     return SQLITE_NOMEM; /* a zeroblob() that could not be expanded */
   if ((uintptr_t)blob % align == 0) {
@@ -215,7 +215,7 @@ static int take_blob(sqlite3_value *value, size_t size, size_t align,
   return SQLITE_OK;
 }
 
-/* A BLOB may be of float64, which is numpy's default. */
+/* The BLOB may hold float64, numpy's default. */
 static const char *arg_hint(size_t needed, size_t got, int is_blob) {
   return is_blob && got == 2 * needed ? " (float64? make it float32)" : "";
 }
@@ -303,7 +303,7 @@ int ext_vec_from_value(sqlite3_value *value, const char *what, uint32_t dim,
   return rc;
 }
 
-/* ---- matrices ----------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------ */
 
 static int matrix_from_blob(sqlite3_value *value, const char *what,
                             uint32_t dim, size_t rows, struct ext_floats *out,
@@ -326,7 +326,7 @@ static int matrix_from_blob(sqlite3_value *value, const char *what,
   return rc;
 }
 
-/* Reads '[' arrays ']', each of dim numbers; *rows: how many. */
+/* Reads '[' arrays ']', each of dim numbers; *rows: the number of arrays. */
 static int scan_rows(struct scan *s, struct vec_arg_list *list, uint32_t dim,
                      size_t *rows) {
   int rc;
@@ -352,7 +352,7 @@ static int scan_rows(struct scan *s, struct vec_arg_list *list, uint32_t dim,
   return SQLITE_OK;
 }
 
-/* Reads an array of arrays, or a flat one; *rows: how many rows of dim. */
+/* Reads a nested or a flat array; *rows: the number of rows of dim elements. */
 static int scan_matrix(struct scan *s, struct vec_arg_list *list, uint32_t dim,
                        size_t *rows) {
   int nested = 0, rc;
@@ -374,7 +374,7 @@ static int scan_matrix(struct scan *s, struct vec_arg_list *list, uint32_t dim,
   return rc == SQLITE_OK ? scan_end(s, list) : rc;
 }
 
-/* *rows: how many there are. */
+/* *rows: the number of rows read. */
 static int matrix_from_json(sqlite3_value *value, const char *what,
                             uint32_t dim, size_t *rows, struct ext_floats *out,
                             char **err) {
@@ -393,7 +393,7 @@ static int matrix_from_json(sqlite3_value *value, const char *what,
   return rc;
 }
 
-/* dim: elements of a row. */
+/* dim: elements per row. */
 static int matrix_check(struct ext_floats *out, const char *what, uint32_t dim,
                         char **err) {
   size_t bad = find_nonfinite(out->at, out->n), n = out->n;
@@ -460,7 +460,7 @@ int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
   return rc == SQLITE_OK ? matrix_check(out, what, dim, err) : rc;
 }
 
-/* ---- keys --------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 static int keys_from_json(sqlite3_value *value, const char *what, int64_t **out,
                           size_t *n, char **err) {
@@ -519,7 +519,7 @@ int ext_key_from_value(sqlite3_value *value, const char *what, int64_t *key,
   }
   if (type == SQLITE_FLOAT) {
     double real = sqlite3_value_double(value);
-    /* Not -2^63, as in SQLite: it may be a sum that has overflowed. */
+    /* Excludes -2^63, as SQLite does: it may be the result of an overflow. */
     if (real > -0x1p63 && real < 0x1p63 && real == floor(real)) {
       *key = (int64_t)real;
       return SQLITE_OK;
