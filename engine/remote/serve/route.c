@@ -195,8 +195,7 @@ int route_decide(emb_session *s, int *rc, struct deciding *d) {
   return 1;
 }
 
-/* ---- the owner begins and ends ---------------------------------------------
- */
+/* ---- the owner begins and ends ------------------------------------------- */
 
 /* The name of a socket that nobody has any more. */
 static void remove_socket(emb_store *store) {
