@@ -94,8 +94,7 @@ static void hub_accept(struct hub *hub, struct hub_port *port) {
   if (os == 0) {
     hub->calls->accepted(hub, peer);
   } else if (os != EAGAIN) {
-    env->sleep_us(env, RETRY_US); /* without free descriptors the event stays
-                                  ** pending */
+    env->sleep_us(env, RETRY_US); /* e.g. no descriptors: still pending */
   }
 }
 
@@ -251,8 +250,7 @@ void hub__leave(struct process *process, struct hub_server *s) {
     hub_end(hub);
     hub = NULL;
   } else {
-    hub->env->watch_wake(hub->env, hub->watch); /* a port may have to be
-                                                ** closed */
+    hub->env->watch_wake(hub->env, hub->watch); /* to close its port */
   }
   process_hub_leave(process, hub);
 }

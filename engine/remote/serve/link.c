@@ -5,14 +5,14 @@
 ** WAITING   The client sleeps until it has the slot's turn.  It polls for an
 **           interrupt and for the owner's presence: the socket reports the end
 **           of a process at once, but a wait on shared memory does not.
-** THE OWNER HAS LEFT A call that was not begun is sent to the next owner.  A
+** THE OWNER HAS LEFT  A call that was not begun is sent to the next owner.  A
 **           session that had nothing there (no transaction, leases or tickets,
 **           and nothing open except scans, which continue [remote_scan.c]) does
 **           not notice.
-** THE OWNER HAS DIED Uncommitted writes it had acknowledged since the last
+** THE OWNER HAS DIED  Uncommitted writes it had acknowledged since the last
 **           checkpoint are lost.  Each session is told once, and then
 **           continues.
-** THE OWNER IS STOPPED and does not answer: a call that it has not begun is
+** THE OWNER IS STOPPED  and does not answer: a call that it has not begun is
 **           withdrawn; a running call is given up along with its session.  A
 **           commit is neither withdrawn nor given up: its coordinator has
 **           decided, so it stays in the slot and is carried out when the owner
@@ -39,7 +39,7 @@
 /* How long an old owner gets to answer a hello, per try. */
 #define OLD_US 100000
 #define PING_US 100000 /* silence before an owner is pinged */
-#define PING_AGAIN_US 1000000 /* after an answer */
+#define PING_AGAIN_US 1000000 /* silence before the next ping */
 #define GIVE_UP_US 100000     /* silence tolerated after an interrupt */
 /* The answer to a commit is still to come. */
 #define ANSWER_OWED (-5)
@@ -317,8 +317,7 @@ static void close_there(emb_session *s) {
 void link__close(emb_session *s) {
   uint64_t result;
   if (s->link && s->link->owes) {
-    drop_link(s); /* if the commit was not carried out, its coordinator is
-                  ** asked */
+    drop_link(s); /* if not carried out, the coordinator decides */
   }
   if (s->link && (s->link->holds & (SLOT_HAS_TXN | SLOT_HAS_PREPARED))) {
     (void)link__ask(s, CALL_rollback, 0, NULL, &result);
@@ -610,8 +609,7 @@ static int doubt_owner(emb_session *s, int call, uint64_t waited_us) {
   turn = SLOT_ASKED;
   int is_asked = atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_IDLE);
   if (!is_asked && waited_us < patience_most_us(s) && !s->link->owes) {
-    return EMB_OK; /* giving up would cost the session everything it has
-                   ** there */
+    return EMB_OK; /* giving up would end all it has there */
   }
   if (is_asked) {
     if (call == CALL_rollback) {

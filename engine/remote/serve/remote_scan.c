@@ -11,10 +11,10 @@
 ** not over by then, it ends with EMB_LOST.  So does every scan whose owner has
 ** died, because what it had read may be lost.
 **
-** STATES    there -> rest       its owner has left [go_on]
-**           there -> there      with more keys than are remembered
-**           [forget_keys] `rest` is a scan of emb.h like any other, and may be
-**           one of these.
+** STATES    there -> rest       its owner has left                [go_on]
+**           there -> there      more keys than are remembered     [forget_keys]
+**
+** `rest` is a scan of emb.h like any other, and may itself be a client's scan.
 */
 #include "remote.h"
 

@@ -78,8 +78,7 @@ enum {
 /* Most prefetches and write-backs a session may have in flight. */
 #define SLOT_TICKETS 1024
 
-struct slot_ticket { /* one that was in flight when the owner left, and has
-                     ** ended */
+struct slot_ticket { /* in flight when the owner left, and ended since */
   uint64_t ticket;
   int32_t code;
   uint32_t reserved;
@@ -138,11 +137,9 @@ struct link_request {
 };
 
 enum {
-  REQUEST_BLOCKS = 1, /* the session has a callback that reports what it
-                      ** holds */
+  REQUEST_BLOCKS = 1, /* it has a callback: emb_session_blocks */
   REQUEST_MARKS = 2,  /* mark leases from now on (emb_lease_mark) */
-  REQUEST_DECIDES = 4 /* it decides transactions in doubt
-                      ** (emb_session_decides) */
+  REQUEST_DECIDES = 4 /* it has a callback: emb_session_decides */
 };
 
 /* ---- messages on the socket ---------------------------------------------- */
@@ -165,8 +162,7 @@ struct greeting {
   uint64_t magic;                       /* 000-007 SLOT_MAGIC */
   uint32_t protocol;                    /* 008-011 SLOT_VERSION */
   uint32_t kind;                        /* 012-015 MESSAGE_HELLO */
-  uint32_t bytes;                       /* 016-019 of the message, including
-                                        ** this */
+  uint32_t bytes;                       /* 016-019 of the message, with this */
   uint32_t reserved;                    /* 020-023 zero */
   char version[GREETING_VERSION_BYTES]; /* 024-055 EMB_VERSION, 0-terminated */
   char commit[GREETING_COMMIT_BYTES];   /* 056-103 emb_source_id(), likewise */
