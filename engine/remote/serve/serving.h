@@ -64,7 +64,7 @@ struct server {
   pthread_cond_t changed;  /* is_quiet or is_over was set */
   struct serving *clients; /* lock */
   int is_quiet;            /* lock: it is leaving, and no session runs */
-  int end;                 /* lock: server__end has begun; 2: in peace */
+  int end;                 /* lock: server__end has begun; 2: cleanly */
   int is_over;             /* lock: no client is left, and none will come */
   uint64_t calls_before;   /* lock: calls of clients that have gone */
   /* 1: leaving; 2: long enough that calls are aborted; 3: and that prepared

@@ -18,7 +18,7 @@ enum { ID_MANIFEST, ID_LOG, ID_LOCK, ID_COUNT };
 static const char *const identity_names[ID_COUNT] = {MANIFEST_NAME, FILE_LOG,
                                                      FILE_LOCK};
 
-/* What is wrong. */
+/* What is wrong with the files. */
 struct verdict {
   const char *file; /* "": the directory; NULL: nothing is wrong */
   const char *what;
@@ -219,7 +219,7 @@ static int identity_lost(struct core *core, const struct verdict *verdict,
                  *verdict->file ? "file " : "directory", verdict->file,
                  verdict->what, verdict->remedy);
   log_give_up(&core->log, EMB_FAILED, why);
-  core_signal_room(core); /* no frame will come */
+  core_signal_room(core); /* no frame will become free */
   core_changed(core);
   return core_failed(core, err);
 }

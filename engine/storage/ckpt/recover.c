@@ -45,7 +45,7 @@ static int check_manifest(struct recovery *r) {
   const struct layout *l = log->layout;
   const struct manifest *m = r->manifest;
   uint64_t used = log_extents_used(log), end = m->tail >> l->extent_bits;
-  uint64_t last = atomic_load(&log->tail) >> l->extent_bits; /* of those */
+  uint64_t last = atomic_load(&log->tail) >> l->extent_bits; /* of used */
   if (m->replay < l->extent_pages || m->replay > m->tail ||
       m->tail >> (WORD_ADDRESS_BITS - l->slot_bits) ||
       (used && (end < last || end - log->first >= LOG_SPAN_MAX))) {

@@ -31,8 +31,8 @@
 ** DECISIONS  A transaction is applied if it is complete (LAST) and no abort
 ** page follows.  The last one, if it was prepared (SYNCED) and is newer than
 ** the manifest's txn_committed, is in doubt: its coordinator knows.  Any other
-** prepared one was decided before the next began, and left an abort page if it
-** was undone.
+** prepared transaction was decided before the next began, and left an abort
+** page if it was undone.
 */
 #ifndef EMB_CKPT_RECOVER_H
 #define EMB_CKPT_RECOVER_H

@@ -135,7 +135,7 @@ int consumers_load(struct consumers *consumers, uint64_t cut, emb_err *err);
 int consumer_find(struct consumers *consumers, const char *name,
                   struct consumer *copy, emb_err *err);
 #define CONSUMER_SAME (-1)
-enum consumer_make { MAKE_NONE, MAKE_ABSENT, MAKE_DAMAGED /* also then */ };
+enum consumer_make { MAKE_NONE, MAKE_ABSENT, MAKE_DAMAGED /* or absent */ };
 struct consumer_edit {
   enum consumer_make make;
   /* Called under the lock with a copy, or with a new consumer (consumer_begin)

@@ -14,7 +14,7 @@
 **             end of the delta <= ours              applied already: skip
 **             beginning <= ours < end               apply it
 **             beginning 0                           the whole table: apply it
-**             ours < beginning                      something is missing
+**             ours < beginning                      an earlier delta is missing
 **
 **           A store restored from a snapshot of the source is at the snapshot's
 **           mark: the next delta may be of any consumer, if it begins there or

@@ -23,11 +23,11 @@
 
 struct ttl_slots {
   uint32_t low, high; /* both inclusive */
-  uint32_t seconds;   /* 0: for ever */
+  uint32_t seconds;   /* 0: never expires */
 };
 
 struct ttl {
-  uint32_t seconds; /* 0: for ever */
+  uint32_t seconds; /* 0: never expires */
   uint32_t count;
   struct ttl_slots slots[TTL_SLOTS_MAX]; /* in ascending order */
 };
