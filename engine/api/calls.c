@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** calls.c -- the calls of emb.h: which of the two there are of each is meant
-** (remote/calls.def), and what is asked again because its owner has gone
+** calls.c -- the calls of emb.h: chooses between the local and the served form
+** of each (remote/calls.def), and retries a call whose owner has gone
 ** (serve/route.h).
 **
-** On a store that is this process's own this costs two loads and two branches;
-** and a third of both, for gradients that are averaged (bank/needs.h).
+** If this process owns the store, this costs two loads and two branches, plus a
+** third of each for averaged gradients (bank/needs.h).
 */
 #include "engine/table/bank/needs.h"
 #include "engine/remote/serve/leave.h"
@@ -23,7 +23,7 @@
 #define DEFINE(object, returns, name, ...)                                     \
   returns emb_##name(OBJECT_##object CALL_ARGUMENTS(AS_PARAMETER, __VA_ARGS__))
 
-/* By what a call is made of: a session looks where the store is. */
+/* By the object of a call: a session first finds where the store is. */
 #define EMB_SESSION(object, returns, name, needs, ...)                         \
   DEFINE(object, returns, name, __VA_ARGS__) {                                 \
     int rc;                                                                    \
@@ -37,7 +37,7 @@
     return is_there ? MAKE(served_##name, object, __VA_ARGS__)                 \
                     : MAKE(local_##name, object, __VA_ARGS__);                 \
   }
-/* What is open knows where that is. */
+/* An open object knows where it was opened. */
 #define EMB_OPENED(object, returns, name, needs, ...)                          \
   EMB_EITHER(route_is_remote(SELF_##object), object, returns, name, __VA_ARGS__)
 #define EMB_SCAN EMB_OPENED
@@ -99,7 +99,7 @@ int64_t emb_count(emb_session *session) {
   int rc;
   struct deciding d = {0};
   do {
-    /* Where there is no link this finds one, or loads what is newest. */
+    /* Without a link, emb_refresh finds one or loads the newest checkpoint. */
     rc = session->link ? EMB_OK : emb_refresh(session);
     if (!rc) {
       n = session->link ? served_count(session) : local_count(session);
@@ -111,8 +111,8 @@ int64_t emb_count(emb_session *session) {
   return rc ? -1 : n;
 }
 
-/* A ticket is synchronized where it was begun, or without asking anyone if its
-** owner has gone.  The oldest of both kinds has the lower number. */
+/* A ticket is synchronized where it was begun, or without asking anyone
+** if its owner has gone.  The older of two tickets has the lower number. */
 static int is_ticket_here(const emb_session *s, int kind, uint64_t number) {
   const struct job *job = s->tickets.first;
   const struct remote_ticket *there = tickets_find(s, kind, number);

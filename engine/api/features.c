@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** features.c -- the features of a store: the array that is made from the list
-** store/features.def, a store with what they keep for it, and the calls of
-** their life (store/feature.h), each in the order of the list.
+** features.c -- the features of a store: the array generated from
+** store/features.def, allocation of a store with its features' data, and the
+** features' lifecycle calls (store/feature.h), in the order of the list.
 */
 #include "features.h"
 
@@ -16,7 +16,8 @@ const struct feature *const store_features[FEATURE_COUNT] = {
 
 /* ---- what they keep ------------------------------------------------------ */
 
-/* Of a part of the piece, so that the next one stands right for any type. */
+/* Rounds the size of a part up, so that the next part is aligned for any
+** type. */
 static size_t part_bytes(size_t bytes) {
   size_t to = _Alignof(emb_store);
   return (bytes + to - 1) / to * to;
@@ -62,7 +63,8 @@ emb_store *features__new_store(struct env *env) {
 typedef int (*fallible_hook)(emb_store *, emb_err *);
 typedef void (*hook)(emb_store *);
 
-/* All are called; the first error counts.  at: where in the descriptor. */
+/* Calls all features; returns the first error.  at: offset of the call in the
+** descriptor. */
 static int call_fallible(emb_store *store, size_t at, emb_err *err) {
   int rc = EMB_OK;
   for (size_t i = 0; i < FEATURE_COUNT; i++) {

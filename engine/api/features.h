@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** features.h -- all features of a store, in the life of a store
-** (store/feature.h); see features.c.
+** features.h -- all features of a store, over its lifetime (store/feature.h);
+** see features.c.
 */
 #ifndef EMB_API_FEATURES_H
 #define EMB_API_FEATURES_H
 
 #include "engine/table/store/store.h"
 
-/* A store of zeros in one piece with what its features keep for it; NULL
-** without memory. */
+/* Allocates a zeroed store together with its features' data; NULL: out of
+** memory. */
 emb_store *features__new_store(struct env *env);
 
 int features__init(emb_store *store, emb_err *err);

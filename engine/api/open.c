@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** open.c -- making, opening and closing a store.
+** open.c -- creating, opening and closing a store.
 **
 ** A store is a directory with the files manifest, log, index-* and lock
-** (FORMAT.md).  A directory without a manifest is one whose creation was cut
-** off: it counts as absent.
+** (FORMAT.md).  A directory without a manifest is left from an interrupted
+** creation, and counts as absent.
 */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 #include "open.h"
 #include "engine/table/jobs/job.h"
 
-/* ---- parts ------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------- */
 
 static int check_config(const emb_config *c, emb_err *err) {
   if (c->io > EMB_IO_PREAD) {
@@ -50,7 +50,7 @@ static int check_config(const emb_config *c, emb_err *err) {
 int emb_check_config(const emb_store *store, const emb_config *c,
                      emb_err *err) {
   struct schema schema = store->core.schema;
-  char text[SCHEMA_TEXT_BYTES]; /* it must fit */
+  char text[SCHEMA_TEXT_BYTES]; /* only to check that it fits */
   int rc = check_config(c, err);
   rc = rc ? rc : budget_check(store->core.env, c->memory_bytes, err);
   rc = rc ? rc : schema_accept(&schema, c, store->core.dir, err);
@@ -68,7 +68,7 @@ void open__free(emb_store *store) {
   features__free(store);
   emb_check(store_valid(store) && core_valid(core));
   recovery_free(store->own.doubt);
-  own_unlock(store); /* nothing is written any more */
+  own_unlock(store); /* nothing more is written */
   log_free(&core->log);
   cache_free(&core->cache);
   ghosts_free(&core->ghosts);
@@ -90,7 +90,7 @@ void open__free(emb_store *store) {
   env->release(env, store);
 }
 
-/* ---- opening ----------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
 static int load_existing(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
@@ -109,13 +109,13 @@ static int load_existing(emb_store *store, emb_err *err) {
   store->checkpoint.manifest = m;
   store->checkpoint.manifest.generation = 0; /* nothing is loaded yet */
   rc = own_take_if_dead(store, &m, err);
-  /* What is in doubt there may be for this process to decide. */
+  /* This process may have to decide the transaction in doubt there. */
   int is_served = rc == OWN_RECOVERING && route_recovered(store);
   if (rc == EMB_BUSY || (rc == OWN_SERVED && !is_served)) {
     rc = m.clean ? EMB_OK : route_open(store, &is_served, err);
     rc = rc || is_served ? rc : own_load_newest(store, &m, err);
   }
-  if (is_served) { /* what is asked need not be loaded */
+  if (is_served) { /* a client need not load anything */
     atomic_store(&store->own.unloaded, 1);
     return EMB_OK;
   }
@@ -190,7 +190,7 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
     memcpy(core->dir, dir, length);
     rc = store_open_store(store, err);
   }
-  /* The caller's; the schema has all that they say. */
+  /* The strings are the caller's; the schema has their contents. */
   store->config.optimizer = store->config.initializer = NULL;
   store->config.ttl = store->config.admission = NULL;
   store->config.patience = NULL;
@@ -206,13 +206,13 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
   return EMB_OK;
 }
 
-/* ---- closing ----------------------------------------------------------- */
+/* ---- closing ------------------------------------------------------------- */
 
 int open__close(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   int rc = EMB_OK;
   route_leave(store);
-  int kept = features__drain(store, err); /* what cannot be applied is lost */
+  int kept = features__drain(store, err); /* unapplied gradients are lost */
   step_stop(store);
   if (atomic_load(&store->own.is_owner) && !core->temporary &&
       !atomic_load(&store->dropped) && !atomic_load(&store->own.owed) &&
@@ -226,7 +226,7 @@ int open__close(emb_store *store, emb_err *err) {
   } else if (atomic_load(&store->own.is_owner) &&
              atomic_load(&store->own.in_doubt) &&
              !atomic_load(&store->dropped)) {
-    /* The next owner finds in the log what is acknowledged, and decides. */
+    /* The next owner finds the acknowledged data in the log, and decides. */
     store->remote.closed_in_peace =
         core_flush_all(core, 0, NULL, NULL) == EMB_OK;
     features__left(store);

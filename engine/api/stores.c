@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** stores.c -- opening and closing what several callers of a process share, and
-** deleting it (owner/registry.c).
+** stores.c -- opening, closing and deleting stores that several callers of a
+** process share (owner/registry.c).
 */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ int emb_check_index(const char *text, emb_err *err) {
   return schema_init(&schema, &config, err);
 }
 
-/* A store that is open already: may this caller share it? */
+/* May this caller share a store that is already open? */
 static int share_open_store(emb_store *store, const emb_config *c,
                             emb_err *err) {
   struct schema schema = store->core.schema;
@@ -64,7 +64,8 @@ static uint64_t open_limit_us(const emb_config *config) {
   return p && p->limit_us ? p->limit_us : config->timeout_ms * 1000;
 }
 
-/* Another thread may be waiting for an owner while it opens a store. */
+/* Enters the registry to open a store.  With a patience the wait can be
+** interrupted: another thread may be waiting for an owner in there. */
 static int enter_to_open(const emb_config *config, emb_err *err) {
   struct env *env = env_default();
   if (!config || !config->patience) {
@@ -127,8 +128,8 @@ static int open_once(const char *dir, const emb_config *config,
   return rc;
 }
 
-/* While another process recovers the store there is nothing to open; the lock
-** is not held while waiting for that. */
+/* A store cannot be opened while another process recovers it; the lock is not
+** held while waiting for the recovery. */
 int emb_open(const char *dir, const emb_config *config, emb_store **store,
              emb_err *err) {
   struct env *env = env_default();
@@ -158,7 +159,7 @@ int emb_close(emb_store *store, emb_err *err) {
     return EMB_OK;
   }
   if (env_default()->process(env_default()) != store->process) {
-    return EMB_OK; /* the parent's; nothing of it may be touched here */
+    return EMB_OK; /* the parent's store: must not be touched here */
   }
   registry_enter();
   if (store->registered.references == 1 &&
@@ -175,10 +176,10 @@ int emb_close(emb_store *store, emb_err *err) {
   return rc;
 }
 
-/* ---- a store that is open ---------------------------------------------- */
+/* ---- a store that is open ------------------------------------------------ */
 
-/* The directory goes last, so that its name is no other store's meanwhile; with
-** it what a call had begun to write when the store was dropped. */
+/* Removes the directory last, so that no other store can take its name before;
+** also removes what a call was writing when the store was dropped. */
 static int close_dropped(emb_store *store, emb_err *err) {
   char dir[PATH_BYTES];
   snprintf(dir, sizeof dir, "%s", store->core.dir);
@@ -189,7 +190,7 @@ static int close_dropped(emb_store *store, emb_err *err) {
                                      err);
 }
 
-/* It was in use when it was to be dropped. */
+/* Drops a store that was in use when emb_drop was called. */
 static int close_owed(emb_store *store, emb_err *err) {
   char dir[PATH_BYTES];
   snprintf(dir, sizeof dir, "%s", store->core.dir);
@@ -219,7 +220,7 @@ static int drop_here(const char *dir, const uint8_t uuid[16],
   return rc;
 }
 
-/* Another process owns it, and takes its files itself. */
+/* Another process owns the store, and removes its files itself. */
 static int drop_there(const char *dir, const uint8_t uuid[16],
                       const emb_config *config, emb_err *err) {
   emb_store *store;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** clients.c -- who owns a store, and whom it serves: local_clients in the
-** process that has it open.  served_clients asks another one.
+** clients.c -- who owns a store, and whom it serves: local_clients answers in
+** the owner's process; served_clients asks another process.
 */
 #include <string.h>
 
@@ -12,15 +12,15 @@
 #include "engine/table/store/dir.h"
 #include "engine/table/owner/registry.h"
 
-/* Sessions for which no memory is needed. */
+/* Number of sessions listed without allocating memory. */
 #define SOME 32
 
-/* The clients of an owner. */
+/* Lists the clients of an owner. */
 static size_t list_clients(emb_store *store, emb_client *clients, size_t max) {
   struct env *env = store->core.env;
   struct server_client some[SOME], *rows = some, *more = NULL;
   size_t room = SOME, n = server__clients(store->remote.server, some, SOME);
-  if (n > SOME) { /* others may come meanwhile */
+  if (n > SOME) { /* more may connect while we allocate */
     more = env->allocate(env, 2 * n * sizeof *more);
     if (more) {
       rows = more;

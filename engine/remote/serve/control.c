@@ -2,11 +2,11 @@
 **
 ** control.c -- see control.h.
 **
-** IDLE      The session that is kept leaves its owner when nothing was asked by
-**           it for a while, and is linked again at the next question.  Of
-**           hundreds of tables few are asked at a time, and a link is a
-**           descriptor here and one there; the more there are, the sooner each
-**           is closed.  That is a task of LANE_AFTER.
+** IDLE      The cached session disconnects from its owner when unused for a
+**           while, and reconnects at the next question.  Of hundreds of tables
+**           few are in use at a time, and a link costs a descriptor at each
+**           end; the more links there are, the sooner each is closed.  This is
+**           a task of LANE_AFTER.
 */
 #include "control.h"
 #include "engine/table/jobs/tasks.h"
@@ -16,11 +16,11 @@
 #include "route.h"
 #include "stat_text.h"
 
-/* An owner that gives no sign of life keeps the opening of a store so long. */
+/* How long an unresponsive owner may delay the opening of a store. */
 #define MOMENT_US 20000
 #define QUESTIONS_TRIED 3
 #define IDLE_US UINT64_C(3000000)
-/* Others may make it shorter meanwhile. */
+/* Rechecked this often: other sessions may shorten the wait. */
 #define LOOK_US UINT64_C(200000)
 
 /* ---- the sessions -------------------------------------------------------- */
@@ -31,7 +31,7 @@ static void control_wait_with(emb_session *s, emb_patience *patience) {
   s->waits.interrupt_arg = patience ? patience->interrupt_arg : NULL;
 }
 
-/* The one that is kept, or NULL. */
+/* Takes the cached session, or NULL. */
 static emb_session *control_take_kept(emb_store *store) {
   pthread_mutex_lock(&store->control.lock);
   emb_session *s = store->control.session;
@@ -40,7 +40,7 @@ static emb_session *control_take_kept(emb_store *store) {
   return s;
 }
 
-/* It waits as the patience says, which the caller's thread has. */
+/* The session waits according to the patience of the caller's thread. */
 static int control_take(emb_store *store, emb_patience *patience,
                         emb_session **s, emb_err *err) {
   int rc = EMB_OK;
@@ -82,7 +82,7 @@ static void control_give(emb_session *s) {
   uint64_t before =
       atomic_exchange_explicit(&store->control.us, used, memory_order_relaxed);
   if (used && !before) {
-    core_changed(&store->core); /* it is to be closed again */
+    core_changed(&store->core); /* so that it gets closed again */
   }
 }
 
@@ -104,7 +104,7 @@ static int control_link(emb_session *s, int *is_served, emb_err *err) {
   if (opens) {
     moment.interrupt = opens->interrupt;
     moment.interrupt_arg = opens->interrupt_arg;
-    /* Of a process that was just waited for in vain it is over. */
+    /* None is left if that process was just waited for in vain. */
     moment.spent_us = opens->spent_us;
     moment.is_silent = opens->is_silent;
     moment.process = opens->process;
@@ -171,7 +171,7 @@ static int control_find_link(emb_session *s, emb_err *err) {
   return rc || is_served ? rc : CALL_ELSEWHERE;
 }
 
-/* The session is linked to the present owner. */
+/* Links the session to the current owner. */
 static int control_find(emb_session *s, emb_err *err) {
   emb_store *store = s->store;
   int rc = control_find_link(s, err);
@@ -271,7 +271,7 @@ static int idle_run(struct pass *pass, enum outcome *did, emb_err *err) {
     *did = s->link ? PIECE_DONE : PIECE_NONE;
     link__close(s);
     control_give(s);
-  } else { /* it is in use */
+  } else { /* the cached session is in use */
     struct env *env = store->core.env;
     atomic_store_explicit(&store->control.us, env->now_us(env),
                           memory_order_relaxed);

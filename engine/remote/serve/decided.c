@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
 **
-** decided.c -- the end of a transaction whose owner has gone after it had
-** prepared it: the next one is told.
+** decided.c -- tells the next owner how a transaction ended whose owner went
+** away after preparing it.
 */
 #include "route.h"
 #include "served.h"
 
 #define OWNERS_TRIED 100
 
-/* The next owner may die, too.  If none is found in time, what is in doubt is
-** decided as the coordinator says by who uses the store next: for a commit that
-** is no error, since it cannot fail. */
+/* The next owner may die, too.  If no owner is found in time, the next user of
+** the store decides the transaction in doubt as the coordinator says.  For a
+** commit that is no error, since a commit cannot fail. */
 int route_decided(emb_session *s, int commit) {
   emb_store *store = s->store;
   emb_err err = {EMB_OK, ""};
   int rc = EMB_LOST;
   int (*decides)(void *, uint64_t, int) = s->doubt.decides;
   s->route.lost_prepared = s->route.lost_txn = 0;
-  s->doubt.decides = NULL; /* it has decided */
+  s->doubt.decides = NULL; /* the coordinator has decided */
   for (int tries = 0; rc == EMB_LOST && tries < OWNERS_TRIED; tries++) {
     ROUTE(s, rc, EMB_OK, served_own(s), local_own(s));
     if (rc == EMB_LOCKED || rc == EMB_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** feature.c -- what serving gives to a store (store/feature.h).
+** feature.c -- serving as a feature of a store (store/feature.h).
 */
 #include "control.h"
 #include "engine/table/store/metrics.h"

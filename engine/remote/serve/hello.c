@@ -33,7 +33,7 @@ int hello__is_other(const void *came, size_t n) {
          (head.protocol <= OLD_PROTOCOL || n >= sizeof head);
 }
 
-/* A text of another process: only what can be printed. */
+/* Copies a text of another process, printable characters only. */
 static void copy_name(char *to, size_t room, const char *from, size_t n) {
   size_t i = 0;
   for (; i + 1 < room && i < n && from[i]; i++) {
@@ -42,7 +42,7 @@ static void copy_name(char *to, size_t room, const char *from, size_t n) {
   to[i] = 0;
 }
 
-/* Enough of a commit to find it. */
+/* Enough digits to identify a commit. */
 #define COMMIT_DIGITS 12
 
 static void greeting_text(const struct greeting *head, char *to, size_t room) {

@@ -2,11 +2,12 @@
 **
 ** hub.c -- see hub.h.
 **
-** STATES    made with the first server that joins; its thread ends when the
-**           last one has left, and with it all that it has.
-** FORK      A child has no thread, so it begins with a hub of its own: it is
-**           kept in what the stores of the process share (process/process.h).
-** FAILURE   Where it cannot be made, the server is not: errno.
+** STATES    created when the first server joins.  When the last server has
+**           left, its thread ends and frees everything.
+** FORK      A child process has no hub thread, so it starts with a hub of its
+**           own.  The hub is kept in the data shared by the stores of a process
+**           (process/process.h).
+** FAILURE   If the hub cannot be created, neither is the server: errno.
 */
 #include "hub.h"
 
@@ -17,7 +18,7 @@
 struct hub_port {
   struct hub_port *next;
   struct env_port *port;
-  uint64_t names; /* servers that have it */
+  uint64_t names; /* number of servers using it */
 };
 
 struct hub {
@@ -39,7 +40,7 @@ struct env *hub__env(struct hub *hub) {
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* Ports without a name.  Under the lock. */
+/* Closes the ports without a name.  Under the lock. */
 static void close_ports(struct hub *hub) {
   struct hub_port **at = &hub->ports;
   while (*at) {
@@ -55,7 +56,8 @@ static void close_ports(struct hub *hub) {
   }
 }
 
-/* Sweeps what is to be swept; how long may be waited.  Under the lock. */
+/* Sweeps the servers that are due; returns how long to wait.  Under the
+** lock. */
 static uint64_t hub_sweep(struct hub *hub) {
   struct env *env = hub->env;
   uint64_t now = env->now_us(env), wait_us = hub->calls->idle(hub, 0);
@@ -74,7 +76,7 @@ static uint64_t hub_sweep(struct hub *hub) {
   return wait_us;
 }
 
-/* 1: the tag is a port's. */
+/* Does the tag belong to a port? */
 static int is_port(struct hub *hub, const void *tag) {
   pthread_mutex_lock(&hub->lock);
   const struct hub_port *port = hub->ports;
@@ -92,7 +94,7 @@ static void hub_accept(struct hub *hub, struct hub_port *port) {
   if (os == 0) {
     hub->calls->accepted(hub, peer);
   } else if (os != EAGAIN) {
-    env->sleep_us(env, RETRY_US); /* without descriptors it is called still */
+    env->sleep_us(env, RETRY_US); /* e.g. no descriptors: still pending */
   }
 }
 
@@ -169,7 +171,7 @@ static void hub_end(struct hub *hub) {
   hub_free(hub);
 }
 
-/* A port of the directory's own.  Under the lock. */
+/* Opens a port for this directory.  Under the lock. */
 static int open_port(struct hub *hub, struct env_dir *names, const char *name,
                      struct hub_port **out) {
   struct env *env = hub->env;
@@ -182,7 +184,7 @@ static int open_port(struct hub *hub, struct env_dir *names, const char *name,
     env->release(env, port);
     return os;
   }
-  /* Before it is watched: its tag is known to be a port's. */
+  /* Before it is watched, so that its tag is recognised as a port's. */
   port->next = hub->ports;
   hub->ports = port;
   os = env->watch_port(env, hub->watch, port->port, port);
@@ -248,7 +250,7 @@ void hub__leave(struct process *process, struct hub_server *s) {
     hub_end(hub);
     hub = NULL;
   } else {
-    hub->env->watch_wake(hub->env, hub->watch); /* a port may be closed */
+    hub->env->watch_wake(hub->env, hub->watch); /* to close its port */
   }
   process_hub_leave(process, hub);
 }

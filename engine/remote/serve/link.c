@@ -2,23 +2,23 @@
 **
 ** link.c -- see link.h.
 **
-** WAITING   The client sleeps until the slot's turn is its own.  From time to
-**           time it looks whether it was interrupted and whether the owner is
-**           still there; the system says at once that a process has ended, but
-**           a word in shared memory does not.
-** THE OWNER HAS LEFT  A call that was not begun is asked of the next owner.  A
+** WAITING   The client sleeps until it has the slot's turn.  It polls for an
+**           interrupt and for the owner's presence: the socket reports the end
+**           of a process at once, but a wait on shared memory does not.
+** THE OWNER HAS LEFT  A call that was not begun is sent to the next owner.  A
 **           session that had nothing there (no transaction, leases or tickets,
-**           nothing open but scans, which go on [remote_scan.c]) does not
-**           notice.
-** THE OWNER HAS DIED  What it had acknowledged since the last checkpoint, and
-**           was not committed, is lost: each session is told once, and then
-**           goes on.
+**           and nothing open except scans, which continue [remote_scan.c]) does
+**           not notice.
+** THE OWNER HAS DIED  Uncommitted writes it had acknowledged since the last
+**           checkpoint are lost.  Each session is told once, and then
+**           continues.
 ** THE OWNER IS STOPPED  and does not answer: a call that it has not begun is
-**           taken back, one that runs is given up with its session.  A commit
-**           is neither: its coordinator has decided, so it stays in the slot
-**           and is carried out when the owner goes on, or decided as after its
-**           death.  Its caller goes on at once, and the next call waits for its
-**           answer first (link.owes).
+**           withdrawn; a running call is given up along with its session.  A
+**           commit is neither withdrawn nor given up: its coordinator has
+**           decided, so it stays in the slot and is carried out when the owner
+**           resumes, or decided as after the owner's death.  The caller
+**           continues at once, and the next call first waits for the commit's
+**           answer (link.owes).
 */
 #include "link.h"
 
@@ -33,18 +33,18 @@
 #include "engine/table/owner/own.h"
 #include "engine/table/session/patience.h"
 
-#define LOOK_US 2000        /* the first look; */
-#define LOOK_MAX_US 20000   /* then less often */
-#define PATIENCE_US 1000000 /* for what is closed there */
-/* An old owner answers a hello by then, or at another try. */
+#define LOOK_US 2000        /* interval of the first polls */
+#define LOOK_MAX_US 20000   /* later polls are less frequent */
+#define PATIENCE_US 1000000 /* for the owner to close a session */
+/* How long an old owner gets to answer a hello, per try. */
 #define OLD_US 100000
-#define PING_US 100000 /* an owner that takes longer is asked if it runs; */
-#define PING_AGAIN_US 1000000 /* one that does, again */
-#define GIVE_UP_US 100000     /* when interrupted: without a sign of life */
-/* The answer to a commit comes later. */
+#define PING_US 100000 /* silence before an owner is pinged */
+#define PING_AGAIN_US 1000000 /* silence before the next ping */
+#define GIVE_UP_US 100000     /* silence tolerated after an interrupt */
+/* The answer to a commit is still to come. */
 #define ANSWER_OWED (-5)
 
-/* Of links, to tell what was opened on an earlier one. */
+/* Serial numbers of links, to recognise objects opened on an earlier link. */
 static _Atomic uint64_t serials;
 
 /* ---- making -------------------------------------------------------------- */
@@ -106,7 +106,7 @@ static enum link_trial refuse_other(emb_session *s, const struct link *link,
   return LINK_REFUSED;
 }
 
-/* 0, or what there is instead of a slot. */
+/* Returns 0, or why there is no slot. */
 static enum link_trial hear_welcome(emb_session *s, struct link *link,
                                     uint64_t wait_us) {
   struct env *env = s->core->env;
@@ -120,7 +120,7 @@ static enum link_trial hear_welcome(emb_session *s, struct link *link,
     struct env_message message = {.bytes = &welcome, .n = sizeof welcome};
     memset(&welcome, 0, sizeof welcome);
     int os = env->peer_receive(env, link->peer, &message, LOOK_MAX_US);
-    /* Of one that is longer the beginning has come. */
+    /* Of a longer message only the beginning was received. */
     size_t n = !os ? message.n : os == EMSGSIZE ? sizeof welcome : 0;
     if (hello__is_other(&welcome, n)) {
       return refuse_other(s, link, &welcome);
@@ -170,8 +170,8 @@ static int call_owner(struct core *core, struct env_peer **peer) {
   return os;
 }
 
-/* The owner has hung up: it leaves, or is of a protocol that hears no hello of
-** this length.  In that one's it says its number. */
+/* The owner has hung up: it is leaving, or uses a protocol that rejects a hello
+** of this length.  Asked in that protocol's length, it gives its number. */
 static enum link_trial ask_old_owner(emb_session *s, struct link *link) {
   struct env *env = s->core->env;
   struct old_hello hello;
@@ -197,7 +197,7 @@ static enum link_trial ask_old_owner(emb_session *s, struct link *link) {
              : LINK_LATER;
 }
 
-/* Under own.lock: this process's own lock is none of another's. */
+/* Under own.lock: a lock of this process does not count as another's. */
 int link__lock_of(emb_store *store, enum env_lock_state *state, int64_t *holder,
                   emb_err *err) {
   int rc = EMB_OK;
@@ -211,8 +211,8 @@ int link__lock_of(emb_store *store, enum env_lock_state *state, int64_t *holder,
   return rc;
 }
 
-/* A child of a process that has owned the store may have inherited the socket
-** of that: nobody would ever answer. */
+/* Is the link really to the owner?  A child of a former owner may have
+** inherited its socket, on which nobody would ever answer. */
 static int is_owners(emb_session *s, const struct link *link) {
   enum env_lock_state state;
   int64_t holder;
@@ -281,7 +281,7 @@ static void drop_link(emb_session *s) {
   link_release(s, link);
 }
 
-/* The turn is the owner's: wakes its thread, or has one started. */
+/* Passes the turn to the owner: wakes its thread, or has one started. */
 static void wake_owner(emb_session *s) {
   struct env *env = s->core->env;
   struct link_slot *slot = s->link->slot;
@@ -293,7 +293,8 @@ static void wake_owner(emb_session *s) {
   }
 }
 
-/* What the session has there is given back when this returns. */
+/* Closes the session at the owner.  On return, everything it had there has been
+** released. */
 static void close_there(emb_session *s) {
   struct env *env = s->core->env;
   struct link_slot *slot = s->link->slot;
@@ -316,7 +317,7 @@ static void close_there(emb_session *s) {
 void link__close(emb_session *s) {
   uint64_t result;
   if (s->link && s->link->owes) {
-    drop_link(s); /* whose commit it was, is asked, if it is not carried out */
+    drop_link(s); /* if not carried out, the coordinator decides */
   }
   if (s->link && (s->link->holds & (SLOT_HAS_TXN | SLOT_HAS_PREPARED))) {
     (void)link__ask(s, CALL_rollback, 0, NULL, &result);
@@ -331,14 +332,14 @@ void link__close(emb_session *s) {
 
 /* ---- losing -------------------------------------------------------------- */
 
-/* The owner has gone.  was_begun: it may have carried the present call out. */
+/* The owner has gone.  was_begun: it may have carried out the current call. */
 static int link_lost(emb_session *s, int call, int was_begun) {
   int was_used = s->link->is_used || was_begun;
   struct link *link = s->link;
   const struct shape *shape = &shapes[call];
   int left = atomic_load_explicit(&link->slot->left, memory_order_acquire) != 0;
   uint32_t holds = link->holds;
-  /* What was under way was finished, or says itself that it was not. */
+  /* Tickets were finished, or will report that they were not. */
   int had = (holds & ~(uint32_t)SLOT_HAS_TICKETS) || link->objects;
   struct process_name owner = link__name(link->owner.process);
   s->route.lost_txn = (holds & SLOT_HAS_TXN) != 0;
@@ -347,7 +348,7 @@ static int link_lost(emb_session *s, int call, int was_begun) {
   drop_link(s);
   if (s->route.lost_prepared &&
       (call == CALL_commit || call == CALL_rollback)) {
-    return CALL_ELSEWHERE; /* who owns the store next knows it [route.c] */
+    return CALL_ELSEWHERE; /* the next owner knows the outcome [route.c] */
   }
   if (!was_used ||
       (left && !had && !(was_begun && !(shape->flags & SHAPE_AGAIN)))) {
@@ -375,7 +376,7 @@ static int link_lost(emb_session *s, int call, int was_begun) {
 struct asking {
   int call;
   const struct shape *shape;
-  struct link_request *request; /* in the slot, or lent */
+  struct link_request *request; /* in the slot or in lent memory */
   size_t request_bytes;
   char *answer;
   struct extent_of in, out;
@@ -385,7 +386,7 @@ struct asking {
   struct env_shared lent[2];
 };
 
-/* Another process has another working directory. */
+/* The other process may have another working directory. */
 static int make_absolute(emb_session *s, struct asking *a,
                          char paths[REQUEST_PATHS][PATH_BYTES]) {
   struct env *env = s->core->env;
@@ -403,7 +404,7 @@ static int make_absolute(emb_session *s, struct asking *a,
   return EMB_OK;
 }
 
-/* The request's words, and how long it and its answer are. */
+/* Computes the request's words, and the lengths of request and answer. */
 static int request_measure(struct link *link, struct asking *a) {
   shape__words(a->shape, a->args, a->words);
   shape__request(a->shape, &link->units, a->words, a->args, &a->in);
@@ -470,7 +471,7 @@ static void request_fill(emb_session *s, struct asking *a, uint64_t object) {
   }
 }
 
-/* The lent memory goes first; EMB_OK, or the link is lost. */
+/* Sends the lent memory first.  EMB_OK, or the link is lost. */
 static int lend_request(emb_session *s, struct asking *a) {
   struct env *env = s->core->env;
   struct signal_message loan = {SLOT_MAGIC, SLOT_VERSION, MESSAGE_LOAN};
@@ -512,10 +513,10 @@ static void answer_question(emb_session *s) {
 
 /* One wait for an answer. */
 struct silence {
-  uint64_t limit_us;    /* without a sign of life */
-  uint64_t since_us;    /* there was the last one; 0: it has just begun */
-  uint64_t pinged_us;   /* when the owner was asked for one; 0: it was not */
-  uint64_t canceled_us; /* the session was interrupted; 0: it was not */
+  uint64_t limit_us;    /* longest silence allowed */
+  uint64_t since_us;    /* last sign of life; 0: the wait has just begun */
+  uint64_t pinged_us;   /* when the owner was pinged; 0: it was not */
+  uint64_t canceled_us; /* when the session was interrupted; 0: it was not */
 };
 
 static int receive_pong(emb_session *s) {
@@ -525,8 +526,8 @@ static int receive_pong(emb_session *s) {
   return env->peer_receive(env, s->link->peer, &message, 0) == 0;
 }
 
-/* Does the owner's process run at all?  Answers to earlier questions are none
-** to this one. */
+/* Asks whether the owner's process is running.  Discards the answers to earlier
+** pings. */
 static void send_ping(emb_session *s, struct silence *w, uint64_t now) {
   struct env *env = s->core->env;
   struct signal_message ping = {SLOT_MAGIC, SLOT_VERSION, MESSAGE_PING};
@@ -537,13 +538,13 @@ static void send_ping(emb_session *s, struct silence *w, uint64_t now) {
   w->pinged_us = now;
 }
 
-/* A call that only ends something is not interrupted: but an owner that gives
-** no sign of life is waited for no longer then. */
+/* A call that only ends something is not interrupted; an interrupt only
+** shortens the wait for an unresponsive owner. */
 static int only_ends(int call) {
   return (shapes[call].flags & SHAPE_ENDS) != 0;
 }
 
-/* What it has said since, and whether it is to be asked. */
+/* Notes any sign of life from the owner, and pings it if it is time. */
 static void listen_to_owner(emb_session *s, int call, struct silence *w,
                             uint64_t now) {
   if (!w->since_us || (w->pinged_us > w->since_us && receive_pong(s))) {
@@ -565,7 +566,7 @@ static void listen_to_owner(emb_session *s, int call, struct silence *w,
   }
 }
 
-/* It has begun the call: what it will have done is not known. */
+/* Gives up a call that the owner has begun: its outcome is unknown. */
 static int link_give_up(emb_session *s, int call, int is_interrupted) {
   int writes =
       (shapes[call].flags & SHAPE_WRITES) != 0 && call != CALL_rollback;
@@ -584,15 +585,15 @@ static int link_give_up(emb_session *s, int call, int is_interrupted) {
                               : "");
 }
 
-/* The owner has given no sign of life for as long as it is waited for.  EMB_OK:
-** something has just changed. */
+/* The owner has been silent for the full time allowed.  EMB_OK: keep waiting,
+** because something has just changed. */
 static int doubt_owner(emb_session *s, int call, uint64_t waited_us) {
   struct link_slot *slot = s->link->slot;
   struct env_who owner = s->link->owner;
   enum env_lock_state state;
   int64_t holder;
   if (s->core->env->peer_gone(s->core->env, s->link->peer)) {
-    return EMB_OK; /* it is found next */
+    return EMB_OK; /* the next poll finds that */
   }
   uint32_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
   (void)link__lock_of(s->store, &state, &holder, NULL);
@@ -608,12 +609,12 @@ static int doubt_owner(emb_session *s, int call, uint64_t waited_us) {
   turn = SLOT_ASKED;
   int is_asked = atomic_compare_exchange_strong(&slot->turn, &turn, SLOT_IDLE);
   if (!is_asked && waited_us < patience_most_us(s) && !s->link->owes) {
-    return EMB_OK; /* it would cost the session all that it has there */
+    return EMB_OK; /* giving up would end all it has there */
   }
   if (is_asked) {
     if (call == CALL_rollback) {
       s->route.died_serial = s->link->serial;
-      drop_link(s); /* what the session has there ends with it */
+      drop_link(s); /* that ends everything the session has there */
     }
     return does_not_answer(s, &owner);
   }
@@ -628,7 +629,7 @@ static int cancel_call(emb_session *s, int call, struct silence *w,
                        uint64_t now) {
   struct link_slot *slot = s->link->slot;
   uint32_t turn = SLOT_ASKED;
-  if (s->link->owes) { /* the call itself was not asked yet */
+  if (s->link->owes) { /* the call itself was not sent yet */
     return session_error(s, EMB_INTERRUPT, "interrupted");
   }
   if (!w->canceled_us) {
@@ -649,7 +650,7 @@ static int cancel_call(emb_session *s, int call, struct silence *w,
              : EMB_OK;
 }
 
-/* EMB_OK: there is an answer. */
+/* Waits for the answer.  EMB_OK: there is one. */
 static int await_answer(emb_session *s, int call) {
   struct env *env = s->core->env;
   struct link_slot *slot = s->link->slot;
@@ -675,7 +676,7 @@ static int await_answer(emb_session *s, int call) {
     }
     look = look * 2 < LOOK_MAX_US ? look * 2 : LOOK_MAX_US;
     if (env->peer_gone(env, s->link->peer)) {
-      /* It may have answered, and then gone. */
+      /* The owner may have answered and then gone. */
       turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
       if (turn == SLOT_ANSWERED) {
         continue;
@@ -702,7 +703,7 @@ static int await_answer(emb_session *s, int call) {
 
 /* ---- the answer ---------------------------------------------------------- */
 
-/* Where an argument came in the answer; NULL: it was not asked for. */
+/* Returns an argument's place in the answer; NULL: it was not asked for. */
 static const void *answer_at(const struct asking *a, size_t at) {
   for (int i = 0; i < REQUEST_ARGS && a->shape->args[i].kind; i++) {
     if (a->shape->args[i].at == at && a->out.length[i]) {
@@ -712,7 +713,7 @@ static const void *answer_at(const struct asking *a, size_t at) {
   return NULL;
 }
 
-/* How much of an array has come. */
+/* Returns the number of bytes received of an array. */
 static size_t answer_bytes(const struct asking *a, int i) {
   const struct arg_shape *arg = &a->shape->args[i];
   const void *filled = arg->filled ? answer_at(a, arg->filled) : NULL;
@@ -734,7 +735,7 @@ static void answer_take(const struct asking *a) {
   }
 }
 
-/* Of a prefetch: its memory stays until it is synchronized. */
+/* Keeps the memory of a prefetch until it is synchronized. */
 static void keep_for_later(emb_session *s, struct asking *a) {
   struct remote_ticket *t = s->link->later;
   t->extent = a->out;
@@ -771,7 +772,7 @@ static void read_answer(emb_session *s, struct asking *a, uint64_t *result) {
   }
 }
 
-/* The answer to a commit comes before the next call. */
+/* Waits for the outstanding answer to a commit before the next call. */
 static int settle_owed(emb_session *s) {
   int rc = await_answer(s, CALL_commit);
   if (!rc) {

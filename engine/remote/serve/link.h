@@ -14,17 +14,17 @@ struct link {
   struct env_who owner;
   struct env_shared memory;
   struct link_slot *slot;
-  uint64_t number;  /* of the session there */
-  uint64_t serial;  /* of the link in this process: objects have it, too */
+  uint64_t number;  /* of the session at the owner */
+  uint64_t serial;  /* of the link in this process; its objects have it, too */
   uint32_t holds;   /* SLOT_HAS_*, after the last call */
-  uint32_t objects; /* open there, that end with the owner */
-  int is_used;      /* a call was carried out */
-  int owes;         /* the answer to a commit that was not waited for */
+  uint32_t objects; /* open there, and lost when the owner goes */
+  int is_used;      /* a call has been carried out */
+  int owes;         /* the answer to a commit is still outstanding */
   int is_near;      /* process numbers mean the same there as here */
-  struct remote_ticket *later; /* of a prefetch that is asked for just now */
-  uint64_t aheads_before;      /* the session's look-aheads before this link */
+  struct remote_ticket *later; /* of a prefetch being requested */
+  uint64_t aheads_before;      /* number of look-aheads before this link */
   struct units units;
-  /* emb_verify's, while it runs. */
+  /* The callback of emb_verify, while it runs. */
   void (*report)(void *, const char *);
   void *report_arg;
 };
@@ -33,35 +33,37 @@ struct link {
 enum link_trial {
   LINK_MADE = 0,
   LINK_NOBODY,  /* nobody serves: there is no socket */
-  LINK_LATER,   /* its owner begins, ends, or has just died: try again */
+  LINK_LATER,   /* the owner is starting, leaving or has just died: retry */
   LINK_REFUSED, /* the session's error says why */
-  LINK_HUNG_UP, /* of link.c alone: it has heard the hello, and not answered */
+  LINK_HUNG_UP, /* only within link.c: hung up on our hello without an answer */
 };
 
-/* "process 12", or what to say of one of another container (0). */
+/* "process 12", or a text for a process of another container (0). */
 struct process_name {
   char text[48];
 };
 struct process_name link__name(int64_t process);
-/* What is said of an owner that gives no sign of life, and what to do. */
+/* The error for an unresponsive owner, with a remedy. */
 #define LINK_SILENT                                                            \
   "%s is owned by %s, which does not answer; if it is stopped, let it go on "  \
   "or end it"
 
-/* How another process holds the lock; *holder is that one, unless it cannot be
-** seen.  After an error *state is UNSETTLED. */
+/* Finds how another process holds the lock; *holder is that process, unless it
+** is not visible.  After an error *state is UNSETTLED. */
 int link__lock_of(emb_store *store, enum env_lock_state *state, int64_t *holder,
                   emb_err *err);
-/* Links the session to the owner of its store; waits for an answer for
-** wait_us at most (LINK_REFUSED, EMB_BUSY). */
+/* Links the session to the owner of its store; waits at most wait_us for an
+** answer (then LINK_REFUSED, EMB_BUSY). */
 enum link_trial link__open(emb_session *s, uint64_t wait_us);
-/* Ends it: what the session holds there is rolled back and given back. */
+/* Ends the link: the session's transaction there is rolled back, and its leases
+** are given back. */
 void link__close(emb_session *s);
 
-/* Asks the owner, with the call's args_NAME.  Paths in them become absolute, in
-** memory of this call: such arguments are for one call.  EMB_OK: it was carried
-** out, and *result is what it returned.  CALL_ELSEWHERE: it was not, and the
-** session has no link any more.  Else an error, which is the session's. */
+/* Asks the owner, with the call's args_NAME.  Paths in args are made absolute,
+** in memory of this call, so such args are good for one call only.  EMB_OK: the
+** call was carried out, and *result is what it returned.  CALL_ELSEWHERE: it
+** was not, and the session has no link any more.  Otherwise the session's
+** error. */
 int link__ask(emb_session *s, int call, uint64_t object, void *args,
               uint64_t *result);
 

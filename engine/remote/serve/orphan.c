@@ -8,7 +8,8 @@
 #include "engine/table/txn/txn.h"
 #include "leave.h"
 
-/* One transaction of a store is open at a time, so there is one orphan. */
+/* A store has one open transaction at a time, so there is at most one
+** orphan. */
 void orphan__adopt(emb_session *s, uint64_t number) {
   emb_store *store = s->store;
   pthread_mutex_lock(&store->own.lock);
@@ -18,7 +19,7 @@ void orphan__adopt(emb_session *s, uint64_t number) {
   pthread_mutex_unlock(&store->own.lock);
 }
 
-/* 0: whatever it is. */
+/* number 0: any. */
 static emb_session *orphan_take(emb_store *store, uint64_t number) {
   pthread_mutex_lock(&store->own.lock);
   emb_session *s = store->remote.orphan;
@@ -34,7 +35,7 @@ static emb_session *orphan_take(emb_store *store, uint64_t number) {
 void orphan__abandon(emb_store *store) {
   emb_session *s = orphan_take(store, 0);
   if (s) {
-    s->txn->was_prepared = 0; /* no page says that it was undone */
+    s->txn->was_prepared = 0; /* write no abort page */
     leave_session(s);
   }
 }
@@ -45,7 +46,7 @@ int local_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
   if (s) {
     if (commit) {
       rc = local_commit(s);
-      emb_assert(!rc); /* it was prepared */
+      emb_assert(!rc); /* a prepared transaction cannot fail to commit */
     } else {
       local_rollback(s);
     }

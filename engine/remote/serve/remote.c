@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** remote.c -- snapshots, deltas and backups that a session has open at the
-** owner's: see remote.h.
+** owner; see remote.h.
 */
 #include "remote.h"
 
@@ -27,7 +27,7 @@ void *remote__open(emb_session *s, int call, void *args, size_t bytes,
   return remote;
 }
 
-/* What ends with its owner. */
+/* Opens an object that is lost with its owner. */
 int remote__open_counted(emb_session *s, int call, void *args) {
   int rc;
   void *remote = remote__open(s, call, args, sizeof(struct remote), &rc);
@@ -59,7 +59,7 @@ int remote__ask(const void *object, int call, void *args, uint64_t *result) {
     return remote__has_gone(remote);
   }
   rc = rc ? rc : link__ask(s, call, remote->number, args, result);
-  /* It cannot be opened anew by itself. */
+  /* It cannot be reopened automatically. */
   return rc == CALL_ELSEWHERE
              ? session_error(s, EMB_ABORT,
                              "the process that owned %s has closed it: open "
@@ -79,7 +79,7 @@ void remote__close(struct remote *remote, int call) {
   union args none = {.scan_close = {0}};
   uint64_t result;
   if (remote__is_there(remote)) {
-    emb_err err = remote->s->err; /* what the user is to read */
+    emb_err err = remote->s->err; /* the error to report to the user */
     (void)link__ask(remote->s, call, remote->number, &none, &result);
     remote->s->err = err;
   }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** remote.h -- what a session has open at the owner's.
+** remote.h -- objects a session has open at the owner.
 **
-** It ends with its owner: EMB_LOST, or EMB_ABORT if the session was told that
-** before.  But a scan goes on at the next one, if this one has left in peace.
+** An object is lost with its owner: EMB_LOST, or EMB_ABORT if the session was
+** already told.  But a scan continues at the next owner if this one has left
+** cleanly.
 */
 #ifndef EMB_SERVE_REMOTE_H
 #define EMB_SERVE_REMOTE_H
@@ -12,23 +13,24 @@
 #include "served.h"
 
 struct remote {
-  struct link *link; /* first: not NULL.  The session's has the serial */
+  struct link *link; /* first, not NULL; the session's if the serials agree */
   emb_session *s;
   uint64_t number, serial;
 };
 
-/* Begins with a struct remote; zeros behind it.  NULL: *rc, the session's
-** error or CALL_ELSEWHERE.  args: the call's args_NAME. */
+/* Opens an object of `bytes` bytes that begins with a struct remote, followed
+** by zeros.  NULL: see *rc, the session's error or CALL_ELSEWHERE.  args: the
+** call's args_NAME. */
 void *remote__open(emb_session *s, int call, void *args, size_t bytes, int *rc);
-/* Asks the owner to close it, if that is the one it was opened at. */
+/* Asks the owner to close it, if it is still the one where it was opened. */
 void remote__close(struct remote *remote, int call);
-/* A call of what is open. */
+/* Makes a call on an open object. */
 int remote__ask(const void *object, int call, void *args, uint64_t *result);
 int remote__is_there(const struct remote *remote);
 /* EMB_ABORT, with a text. */
 int remote__has_gone(const struct remote *remote);
 
-/* For the calls that calls.def says are asked, opened and closed: the code. */
+/* For the calls marked ASK, OPEN and CLOSE in calls.def; returns the code. */
 int served__ask(emb_session *s, int call, void *args);
 int remote__ask_code(const void *object, int call, void *args);
 int remote__open_counted(emb_session *s, int call, void *args);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** remote_batch.c -- prefetches and write-backs, which a client asks for: see
-** tickets.h for what becomes of them when their owner goes.
+** remote_batch.c -- prefetches and write-backs requested by a client; see
+** tickets.h for what happens to them when their owner goes.
 */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 
 /* ---- beginning ----------------------------------------------------------- */
 
-/* Made before the owner is asked: what it begins must have a ticket. */
+/* Makes the ticket before the owner is asked: whatever it begins must have
+** one. */
 static struct remote_ticket *ticket_new(emb_session *s, int kind) {
   struct env *env = s->core->env;
   struct remote_ticket *t = env->allocate(env, sizeof *t);
@@ -23,7 +24,7 @@ static struct remote_ticket *ticket_new(emb_session *s, int kind) {
   return t;
 }
 
-/* The owner has begun it, or not. */
+/* Keeps the ticket if the owner has begun the operation. */
 static int ticket_begun(emb_session *s, struct remote_ticket *t, int rc,
                         uint64_t *ticket) {
   if (rc) {
@@ -80,7 +81,7 @@ static const char *ticket_word(int kind) {
   return kind == JOB_READ ? "prefetch" : "write-back";
 }
 
-/* Without asking anyone. */
+/* Returns the outcome of a ticket without asking the owner. */
 static int ticket_outcome(emb_session *s, struct remote_ticket *t) {
   const char *dir = s->core->dir, *what = ticket_word(t->kind);
   int code = t->state == TICKET_LOST ? EMB_LOST : t->code;
@@ -120,7 +121,7 @@ static int synchronize_tickets(emb_session *s, int call, int kind,
     } else if (rc == EMB_OK) {
       ticket_deliver(t);
     } else if (t->state == TICKET_FLYING && which != t->there) {
-      return rc; /* it goes on */
+      return rc; /* still in flight */
     }
   } else {
     rc = ticket_outcome(s, t);

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** remote_scan.c -- a client's scan, which outlives the process that it was
-** begun at: when that leaves in peace, the next call goes on at the next
-** owner, or in this process, and each row still comes once.
+** remote_scan.c -- a client's scan, which outlives the owner where it was
+** begun: if that owner leaves cleanly, the scan continues at the next owner, or
+** in this process, and still returns each row once.
 **
-** In key order the rest is what follows the last key that came.  Else the rest
-** is all that has not come yet: the scan begins anew there, and what comes a
-** second time is left out.  For that the keys that came are remembered,
-** SCAN_REMEMBERED at most (8 MiB).  An owner waits for a scan that has had
-** more (as it does for a transaction), and one that is not over then ends with
-** EMB_LOST.  So does each scan whose owner has died: what it had read may be
-** lost.
+** In key order, the rest is what follows the last key returned.  Otherwise the
+** scan restarts there and skips the rows already returned.  For this it
+** remembers the keys returned, at most SCAN_REMEMBERED (8 MiB).  An owner waits
+** for a scan that has returned more (as it does for a transaction); if it is
+** not over by then, it ends with EMB_LOST.  So does every scan whose owner has
+** died, because what it had read may be lost.
 **
-** STATES    there -> rest       its owner has left   [go_on]
-**           there -> there      with more keys than are remembered
-**           [forget_keys] `rest` is a scan of emb.h like any other, and may be
-**           one of these.
+** STATES    there -> rest       its owner has left                [go_on]
+**           there -> there      more keys than are remembered     [forget_keys]
+**
+** `rest` is a scan of emb.h like any other, and may itself be a client's scan.
 */
 #include "remote.h"
 
@@ -29,10 +28,10 @@ struct remote_scan {
   struct remote remote; /* first */
   int64_t lo, hi;
   int order;
-  int is_counted; /* in link->objects: it ends with its owner */
+  int is_counted; /* in link->objects: lost with its owner */
   int is_over;
-  int64_t last;  /* in key order; valid if came is not 0 */
-  int64_t *keys; /* not in key order: those that came */
+  int64_t last;  /* if in key order; valid if came is not 0 */
+  int64_t *keys; /* if not in key order: the keys returned */
   size_t came, room;
   emb_scan *rest;
 };
@@ -56,7 +55,7 @@ static int scan_is_ordered(const struct remote_scan *r) {
   return r->order == EMB_SCAN_ASC || r->order == EMB_SCAN_DESC;
 }
 
-/* From here on it ends with its owner. */
+/* From here on the scan is lost with its owner. */
 static void forget_keys(struct remote_scan *r) {
   struct env *env = r->remote.s->core->env;
   env->release(env, r->keys);
@@ -98,7 +97,7 @@ static int remote_by_key(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* What is left of it, at the next owner. */
+/* Opens the rest of the scan at the next owner. */
 static int go_on(struct remote_scan *r) {
   int64_t lo = r->lo, hi = r->hi;
   if (r->came && scan_is_ordered(r)) {
@@ -121,7 +120,7 @@ static int go_on(struct remote_scan *r) {
   return rc;
 }
 
-/* Of n rows those that are new stay, in front. */
+/* Moves the new ones among n rows to the front. */
 static size_t leave_out(const struct remote_scan *r, const emb_rows *to,
                         size_t n) {
   size_t dim = r->remote.s->core->layout.dim, left = 0;

@@ -2,14 +2,14 @@
 **
 ** route.c -- see route.h.
 **
-** STATES of a process that has a store open, and what each call finds
+** STATES of a process that has a store open, as each call finds them
 **
-**   owner     its calls are its own, and it serves others [server.c]
-**   reader    nobody owns the store, it was closed in peace: the checkpoint
-**             in memory is what there is.  Each call looks at the manifest
-**             first, so a process that has become the owner is noticed
-**   client    another process owns it: its sessions are linked to that one,
-**             each when it makes its next call [link.c]
+**   owner     carries out its own calls, and serves others [server.c]
+**   reader    nobody owns the store, which was closed cleanly: the checkpoint
+**             in memory is the newest state.  Each call reads the manifest
+**             first, and so notices a new owner
+**   client    another process owns the store.  Each session is linked to that
+**             process at its next call [link.c]
 **
 **   reader -> owner    its first write                       [own_claim]
 **   reader -> client   another process was first             [route_session]
@@ -20,12 +20,13 @@
 **                                            [own_claim, own_refresh]
 **   client -> reader   the owner has closed the store, and this call reads
 **
-** There is never a second owner, because only who has the lock writes, and
-** the lock goes with its process.  A socket says nothing about that: it may
-** be left by a process that has died.  An owner begins in this order: lock,
-** state of the files, manifest, socket, first write; so who sees the manifest
-** changed finds the lock held.  It ends so: sessions of clients, checkpoint,
-** the sign in their slots, socket, lock.  tests/model/owner.pml explores both.
+** There is never a second owner, because only the holder of the lock writes,
+** and the lock dies with its process.  A socket proves nothing: it may be left
+** from a dead process.  An owner starts in this order: lock, state of the
+** files, manifest, socket, first write; so a process that sees the manifest
+** changed finds the lock held.  It stops in this order: sessions of clients,
+** checkpoint, the sign in their slots, socket, lock.  tests/model/owner.pml
+** explores both.
 */
 #include "route.h"
 
@@ -47,8 +48,8 @@
 #define DECISIONS_TRIED 20
 #define DECIDED_US 500
 
-/* An owner may have come and gone since this process looked a moment ago, and
-** what it acknowledged is to be read. */
+/* Forces a new look at the store: an owner may have come and gone since this
+** process looked, and what it acknowledged must be visible. */
 static void look_again(emb_store *store) {
   if (!EMB_SEED(SEED_SHORT_OWNER_OVERLOOKED)) {
     atomic_store(&store->own.look, 1);
@@ -143,7 +144,7 @@ int route_again(emb_session *s) {
       return rc;
     }
     if (state == ENV_LOCK_FREE || (reads && state == ENV_LOCK_ALONE)) {
-      return EMB_OK; /* what it saved can be read */
+      return EMB_OK; /* its checkpoint can be read */
     }
     rc = session_interrupted(s);
     if (rc) {
@@ -179,7 +180,7 @@ int route_decide(emb_session *s, int *rc, struct deciding *d) {
   if (said != EMB_DECIDE_AGAIN || (is_orphan && ++d->tries > DECISIONS_TRIED)) {
     return 0;
   }
-  if (!is_orphan) { /* its session says so in a moment */
+  if (!is_orphan) { /* its session decides in a moment */
     *rc = session_interrupted(s);
     if (!*rc && d->waited_us >= session_timeout_us(s)) {
       *rc = session_error(s, EMB_BUSY,
@@ -195,10 +196,9 @@ int route_decide(emb_session *s, int *rc, struct deciding *d) {
   return 1;
 }
 
-/* ---- the owner begins and ends ---------------------------------------------
- */
+/* ---- the owner begins and ends ------------------------------------------- */
 
-/* The name of a socket that nobody has any more. */
+/* Removes the name of a socket that nobody listens on. */
 static void remove_socket(emb_store *store) {
   struct core *core = &store->core;
   char path[PATH_BYTES];
@@ -214,7 +214,7 @@ void route__own(emb_store *store) {
                         &store->remote.not_served);
   }
   if (!store->remote.server && !store->core.temporary) {
-    remove_socket(store); /* of an owner that has died */
+    remove_socket(store); /* left by an owner that has died */
   }
 }
 

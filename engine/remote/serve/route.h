@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT
 **
-** route.h -- where a session's calls are carried out: in this process, or in
-** the one that owns the store.
+** route.h -- decides where a session's calls are carried out: in this process,
+** or in the one that owns the store.
 */
 #ifndef EMB_SERVE_ROUTE_H
 #define EMB_SERVE_ROUTE_H
 
 #include "engine/table/session/session.h"
 
-/* Before a call, where the store is not this process's own: session->link says
-** which of the two.  An error is the call's. */
+/* Called before a call if this process does not own the store.  Afterwards
+** session->link says where to make the call.  An error is the call's result. */
 int route_session(emb_session *s);
-/* Links the session to the owner, if there is one that serves; waits while it
-** begins or ends.  EMB_OK also without: then nobody has the lock, or its holder
-** is alone. */
+/* Links the session to the owner, if there is one that serves; waits while an
+** owner is starting or leaving.  EMB_OK without a link means that nobody has
+** the lock, or that its holder does not serve (ALONE). */
 int route__find_owner(emb_session *s);
-/* A call has returned CALL_ELSEWHERE: it was not carried out, because another
-** process owns the store, or does not any more.  EMB_OK: it is to be placed
-** again.  EMB_BUSY after the timeout. */
+/* Called when a call has returned CALL_ELSEWHERE: it was not carried out,
+** because another process owns the store, or no longer does.  EMB_OK: retry the
+** call.  EMB_BUSY after the timeout. */
 int route_again(emb_session *s);
 
-/* A call has returned EMB_LOCKED because of a transaction that is not decided.
-** 1: the session's coordinator (emb_session_decides) knows how it ends, or does
-** not see it, and the call is to be made again.  0: *rc is the call's. */
-struct deciding { /* of one call; zeros at first */
+/* Called when a call has returned EMB_LOCKED because of an undecided
+** transaction.  1: the session's coordinator (emb_session_decides) knows how it
+** ends, or does not see it: retry the call.  0: *rc is the call's result. */
+struct deciding { /* for one call; initially zeros */
   int tries;
   uint64_t waited_us;
 };
 int route_decide(emb_session *s, int *rc, struct deciding *d);
 
-/* A call that returns a code has returned one that is no EMB_OK: 1 if it is to
-** be made again, else *rc is the call's. */
+/* Called when a call has returned a code other than EMB_OK.  1: retry the call;
+** 0: *rc is the call's result. */
 static inline int route_is_again(const emb_session *session, int *rc,
                                  struct deciding *d) {
   emb_session *s = (emb_session *)(uintptr_t)session;
@@ -41,7 +41,8 @@ static inline int route_is_again(const emb_session *session, int *rc,
   return *rc == EMB_LOCKED && route_decide(s, rc, d);
 }
 
-/* Where the session's next call goes: an error, or EMB_OK and session->link. */
+/* Decides where the session's next call goes: EMB_OK and session->link, or an
+** error. */
 static inline int route_call(const emb_session *session) {
   emb_session *s = (emb_session *)(uintptr_t)session;
   int is_own =
@@ -50,10 +51,11 @@ static inline int route_call(const emb_session *session) {
   return __builtin_expect(is_own || s->link, 1) ? EMB_OK : route_session(s);
 }
 
-/* A call of a session, where the store is: `there` is served_NAME(...), and
-** `here` local_NAME(...), which follows on `enter`.  It is made until it is
-** carried out.  What a call has open (a scan) it began when that was asked for:
-** so only the call itself asks how a prepared transaction ends. */
+/* Makes a session's call where the store is, and retries until it is carried
+** out.  `there` is served_NAME(...); `here` is local_NAME(...), preceded by
+** `enter`.  An object that the call opens (a scan)
+** began when the call was made, so only the call itself asks how a prepared
+** transaction ends. */
 #define ROUTE(session, rc, enter, there, here)                                 \
   do {                                                                         \
     struct deciding route_d = {0};                                             \
@@ -71,44 +73,44 @@ static inline int route_call(const emb_session *session) {
              route_is_again(session, &(rc), &route_d));                        \
   } while (0)
 
-/* The object knows who has it: its first member is the link.  None may be
-** closed. */
+/* An object knows where it is open: its first member is the link.  The object
+** may be NULL, since NULL may be closed. */
 static inline int route_is_remote(const void *object) {
   return object && *(struct link *const *)object;
 }
 
-/* Is a call of the store, without a session, its owner's? */
+/* Does a call on the store, without a session, go to another process? */
 static inline int route_is_elsewhere(const emb_store *store) {
   return !atomic_load(&store->own.is_owner) &&
          (atomic_load(&store->remote.served) ||
           atomic_load(&store->own.unloaded));
 }
 
-/* The owner died or left after it had prepared the session's transaction, and
-** the caller's coordinator has decided. */
+/* Called when the owner died or left after preparing the session's transaction,
+** and the caller's coordinator has decided. */
 int route_decided(emb_session *s, int commit);
 
-/* A store is opened that another process owns: EMB_OK, and *is_served, if that
-** one serves.  Where the caller has a patience (emb_config), also if it gives
-** no sign of life for a moment: the first call waits for it, without the locks
-** that are held here. */
+/* Called when a store is opened that another process owns: EMB_OK, and
+** *is_served if the owner serves.  With a patience (emb_config) this also holds
+** if the owner is silent for a moment: the first call then waits for the owner,
+** without the locks held here. */
 int route_open(emb_store *store, int *is_served, emb_err *err);
-/* The same of one that may be recovering it still: 1 if it serves already, as
-** it does while a transaction is in doubt.  Waits for a moment only. */
+/* As above, if the owner may still be recovering the store: 1 if it already
+** serves, as it does while a transaction is in doubt.  Waits only a moment. */
 int route_recovered(emb_store *store);
 void route_close(emb_store *store);
 
-/* This process has become the owner. */
+/* Called when this process has become the owner. */
 void route__own(emb_store *store);
-/* What a session that is linked was told of its store. */
+/* Has the owner told this linked session that its store was dropped? */
 int route_is_dropped(const emb_session *s);
 /* Whether another process has the lock; *holder is 0 if it cannot be seen. */
 int route__is_owned(emb_store *store, int64_t *holder);
-/* Clients are told what emb_in_doubt and emb_is_dropped say. */
+/* Publishes the values of emb_in_doubt and emb_is_dropped to the clients. */
 void route__tell(emb_store *store);
-/* It closes the store: nothing is carried out for others any more.  Then, when
-** its files are closed in peace and before the lock is given back: others may
-** go elsewhere, and have lost nothing. */
+/* The owner closes the store.  route_leave: no more calls of others are carried
+** out.  route_left, once the files are cleanly closed and before the lock is
+** released: clients may go elsewhere, and have lost nothing. */
 void route_leave(emb_store *store);
 void route_left(emb_store *store, int in_peace);
 

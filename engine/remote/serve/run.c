@@ -2,14 +2,14 @@
 **
 ** run.c -- see run.h.
 **
-** Whatever a request says is checked here against the table of calls, before
-** anything is done: the call, the object, each array's length.  What an
-** argument may be is for the call itself to check, as it does for its other
-** callers; but for a few, which no caller of emb.h gets wrong.
+** Everything in a request is checked here against the table of calls before
+** anything is done: the call, the object, the length of each array.  The call
+** itself checks the values of its arguments, as it does for its other callers,
+** except a few that no caller of emb.h gets wrong.
 **
-** ANSWER    The client can change it at any time.  So the call gets memory of
-**           its own for what there is one of, a count or a ticket: it goes on
-**           by what stands there.  In arrays the engine only writes.
+** ANSWER    The client can change the answer at any time.  So a single element
+**           that the call reads back, a count or a ticket, is in private
+**           memory.  In arrays the engine only writes.
 */
 #include "run.h"
 
@@ -34,7 +34,7 @@ void run__init(struct runner *run, emb_session *s, int readonly,
 
 /* ---- the calls ----------------------------------------------------------- */
 
-/* local_NAME with its arguments, after what it needs. */
+/* Calls local_NAME with its arguments, after applying its NEEDS. */
 #define ARGUMENT(argument) (a->argument)
 #define PASS(type, name) , a->name
 #define PASS_HERE(type, name)
@@ -138,8 +138,8 @@ static int is_one(const struct arg_shape *arg) {
   return arg->kind == SHAPE_OUT && !arg->count;
 }
 
-/* What goes in: n bytes of the request, which is the reader's copy, or cannot
-** change.  What is read of it is not written. */
+/* Takes an input array: n bytes of the request, which is a private copy or
+** cannot change.  The call only reads it. */
 static int take_array(struct runner *run, const struct arg_shape *arg,
                       struct arguments *a, const char *array, size_t n) {
   switch (arg->kind) {
@@ -164,7 +164,7 @@ static int take_array(struct runner *run, const struct arg_shape *arg,
   return EMB_OK;
 }
 
-/* Where what comes out of an argument goes. */
+/* Sets where the output of an argument goes. */
 static void give_place(struct runner *run, const struct run_memory *m,
                        const struct shape *shape, int i, struct arguments *a) {
   const struct arg_shape *arg = &shape->args[i];
@@ -196,7 +196,7 @@ static void give_place(struct runner *run, const struct run_memory *m,
   }
 }
 
-/* The arguments of a call from its request: pointers into request and answer.
+/* Builds a call's arguments from its request: pointers into request and answer.
  */
 static int arguments_of(struct runner *run, const struct shape *shape,
                         const struct run_memory *m, struct arguments *a) {
@@ -223,7 +223,7 @@ static int arguments_of(struct runner *run, const struct shape *shape,
   return rc;
 }
 
-/* What there is one of goes to the answer. */
+/* Copies single elements to the answer. */
 static void give_ones(const struct shape *shape, const struct run_memory *m,
                       const struct arguments *a) {
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
@@ -233,7 +233,7 @@ static void give_ones(const struct shape *shape, const struct run_memory *m,
   }
 }
 
-/* An array of nothing need not be there. */
+/* Is a required array missing?  An empty array may be absent. */
 static int is_missing(const struct shape *shape, const struct link_request *q,
                       const union args *args, int i) {
   const struct arg_shape *arg = &shape->args[i];
@@ -241,7 +241,8 @@ static int is_missing(const struct shape *shape, const struct link_request *q,
          (arg->kind == SHAPE_TEXT || shape__count(args, arg));
 }
 
-/* What callers of emb.h always get right, and the engine relies on. */
+/* Checks values that callers of emb.h always get right, and on which the engine
+** relies. */
 static int check_values(struct runner *run, const struct shape *shape, int call,
                         const struct link_request *q, const union args *args) {
   for (int i = 0; i < REQUEST_ARGS && shape->args[i].kind; i++) {
@@ -258,7 +259,7 @@ static int check_values(struct runner *run, const struct shape *shape, int call,
              : EMB_OK;
 }
 
-/* Paths are the caller's: the same must be meant by them here. */
+/* Checks that the caller's paths mean the same files here. */
 static int check_views(struct runner *run, const struct shape *shape,
                        const struct link_request *q, const union args *args) {
   struct env *env = run->s->core->env;
@@ -292,7 +293,7 @@ static int check_allowed(struct runner *run, const struct shape *shape,
                          "no files for this one",
                          s->core->dir);
   }
-  /* It would wait for itself. */
+  /* Such a call would wait for its own session. */
   if (run->moment && shape->object != OF_BACKUP &&
       (shape->flags & (SHAPE_CODE | SHAPE_AGAIN)) != SHAPE_AGAIN) {
     return session_error(s, EMB_MISUSE, "a backup is begun and not frozen");
@@ -309,8 +310,8 @@ static int check_allowed(struct runner *run, const struct shape *shape,
   return EMB_OK;
 }
 
-/* What the call is made of; *object: what of it the session has open, or where
-** what it opens goes; NULL. */
+/* Finds the object of the call.  *object: the session's open object, the free
+** entry for an object to open, or NULL. */
 static int find_asked(struct runner *run, const struct shape *shape,
                       const struct link_request *q, union args *args,
                       struct run_object **object) {
@@ -335,7 +336,7 @@ static int find_asked(struct runner *run, const struct shape *shape,
   return EMB_OK;
 }
 
-/* What a request says of its session. */
+/* Applies a request's settings to its session. */
 static void set_session(struct runner *run, const struct shape *shape,
                         const struct link_request *q) {
   emb_session *s = run->s;
@@ -353,7 +354,7 @@ static void set_session(struct runner *run, const struct shape *shape,
   }
 }
 
-/* The call has opened something, unless its code says that it has not. */
+/* Registers the object that the call has opened, unless the call failed. */
 static uint64_t keep_opened(struct runner *run, int call,
                             const struct shape *shape, const union args *args,
                             struct run_object *object, uint64_t code) {
@@ -371,7 +372,7 @@ static uint64_t keep_opened(struct runner *run, int call,
   return object->number << 32;
 }
 
-/* A call of an object that went well. */
+/* Notes the effect of a successful call on an object. */
 static void note_object(struct runner *run, int call, const union args *args,
                         struct run_object *object) {
   if (call == closing[object->kind]) {
@@ -383,7 +384,7 @@ static void note_object(struct runner *run, int call, const union args *args,
   }
 }
 
-/* Which ticket a call has begun or ended, or 0. */
+/* Returns the ticket that a call has begun or ended, or 0. */
 static uint64_t ticket_of(int call, uint64_t result, const union args *args) {
   int code = (int)(uint32_t)result;
   return call == CALL_prefetch && code == EMB_OK ? *args->prefetch.ticket

@@ -2,10 +2,10 @@
 **
 ** served.c -- see served.h.
 **
-** Most is made of calls.def; what stands here knows something beforehand, or
-** has to do something afterwards.  What a session has open is in remote.c and
-** remote_scan.c, prefetches are in remote_batch.c, a store's calls in
-** served_store.c.
+** Most of these calls are generated from calls.def.  The ones written here know
+** something beforehand, or must do something afterwards.  Open objects are in
+** remote.c and remote_scan.c, prefetches in remote_batch.c, and a store's calls
+** in served_store.c.
 */
 #include "served.h"
 
@@ -24,7 +24,7 @@ int served__ask(emb_session *s, int call, void *args) {
 
 /* ---- those that are only asked ------------------------------------------- */
 
-/* By what they are made of. */
+/* By the object of the call. */
 #define ASK_SESSION(call) return served__ask(session, call, &args)
 #define ASK_SNAP(call) return remote__ask_code(snap, call, &args)
 #define ASK_DELTA(call) return remote__ask_code(delta, call, &args)
@@ -89,7 +89,7 @@ int served_sample(emb_session *session, size_t n, const emb_sample_how *how,
   return rc ? rc : served__ask(session, CALL_sample, &args);
 }
 
-/* -1: the session's error, or it has no link any more. */
+/* -1: see the session's error; or the link is gone. */
 int64_t served_count(emb_session *session) {
   struct args_count args = {session};
   uint64_t result = 0;
@@ -112,9 +112,9 @@ int served_verify(emb_session *session, void (*report)(void *, const char *),
 
 /* ---- look-ahead ---------------------------------------------------------- */
 
-/* The numbers of look-aheads go on from owner to owner: those that were begun
-** there follow link->aheads_before.  One of an owner before is over, with what
-** it fetched: it was advice. */
+/* Look-ahead numbers continue from owner to owner: those begun at this owner
+** follow link->aheads_before.  A look-ahead of an earlier owner is over, along
+** with what it fetched: it was only advice. */
 static int is_ahead_over(const emb_session *s, uint64_t number) {
   return number && number <= s->ahead.last && number <= s->link->aheads_before;
 }
@@ -157,8 +157,8 @@ int served_lookahead_wait(emb_session *session, uint64_t number) {
 
 /* ---- what a session has -------------------------------------------------- */
 
-/* Of a call that returns a number: 0 where there is no answer.  args: those of
-** a call without any, if there are no others. */
+/* Makes a call that returns a number; 0 if there is no answer.  args: for a
+** call without arguments, those of any such call. */
 static uint64_t ask_number(const emb_session *session, int call, void *args) {
   emb_session *s = (emb_session *)(uintptr_t)session;
   uint64_t result;
@@ -174,12 +174,12 @@ static uint64_t ask_number(const emb_session *session, int call, void *args) {
 
 static size_t ask_leases(const emb_session *s, int call) {
   struct args_leases none = {s};
-  /* Nothing is counted without a bound. */
+  /* Without a bound there are no leases to count. */
   int has = (s->link->holds & (SLOT_HAS_LEASES | SLOT_HAS_TICKETS)) != 0;
   return has ? ask_number(s, call, &none) : 0;
 }
 
-/* What the owner knows when it has to, is sent with each request. */
+/* Nothing to send: the owner gets the number with each request. */
 void served_statement(emb_session *session, uint64_t number) {
   session->leases.statement = number;
 }

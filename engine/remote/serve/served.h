@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** served.h -- the calls of emb.h, asked of the process that owns the store.
+** served.h -- the calls of emb.h, sent to the process that owns the store.
 */
 #ifndef EMB_SERVE_SERVED_H
 #define EMB_SERVE_SERVED_H
@@ -12,7 +12,7 @@
 #include "engine/remote/calls.def"
 #undef CALL
 
-/* The session ends there, too. */
+/* Ends the session at the owner, too. */
 void served_close(emb_session *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** served_store.c -- a store's calls where another process owns the store: what
-** they ask its owner [control.h], and what they say if it cannot be asked.
+** served_store.c -- a store's calls if another process owns the store: they ask
+** the owner [control.h], and have a fallback if it cannot be asked.
 */
 #include <string.h>
 
@@ -58,7 +58,7 @@ void served_state(const emb_store *store, uint64_t *state) {
   }
 }
 
-/* What is this process's own, also where another one is the owner. */
+/* Is this metric always this process's own, whoever owns the store? */
 static int is_own_stat(const char *name) {
   return strcmp(name, "owner") == 0 || strcmp(name, "directory") == 0;
 }
@@ -72,8 +72,8 @@ static void take_stat(emb_store *store, emb_stat *stat, struct stat_row *row) {
   }
 }
 
-/* Of an owner that does not answer nothing else is known: what this process
-** counts itself would be taken for the owner's. */
+/* Keeps only the pid of an owner that does not answer: this process's own
+** counts would be mistaken for the owner's. */
 static size_t keep_owner_pid(emb_stat *stats, size_t n) {
   for (size_t i = 0; i < n; i++) {
     if (strcmp(stats[i].name, "owner_pid") == 0) {
@@ -84,7 +84,7 @@ static size_t keep_owner_pid(emb_stat *stats, size_t n) {
   return 0;
 }
 
-/* The owner's values under the names that this process has for them. */
+/* Returns the owner's values under this process's names for them. */
 size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
   size_t n = local_stats(store, stats, max);
   if (!max || !n) {
@@ -141,7 +141,7 @@ size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
   }
   (void)control__owner(store, &is_near);
   for (size_t i = 0; i < max && i < n; i++) {
-    progress_name(&list[i], store); /* there it may have another path */
+    progress_name(&list[i], store); /* the owner may know it by another path */
     list[i].process = is_near ? list[i].process : 0;
   }
   return (size_t)n;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** server.c -- the clients of a store, of which this process is the owner: from
-** the first to the last; see server.h.
+** server.c -- the clients of a store that this process owns, from the first to
+** the last; see server.h.
 **
-** Clients come in welcome.c, and are served in serving.c.  Here those that have
-** ended are freed [server_sweep], and the server itself begins and ends.
+** welcome.c admits clients, and serving.c serves them.  This file frees clients
+** that have ended [server_sweep], and starts and stops the server itself.
 */
 #include "server.h"
 
@@ -16,18 +16,18 @@
 #include "engine/table/store/dir.h"
 #include "serving.h"
 
-/* A client that has not said hello by then is sent away. */
+/* Time a client has to say hello. */
 #define HELLO_US 5000000
-/* When the owner leaves, calls that wait for something have so long, */
+/* Time that a leaving owner gives to calls that wait for something, */
 #define LEAVE_US 2000000
-/* and a transaction that is prepared: its COMMIT has begun, and if it is not
-** over then others find it in doubt. */
+/* and to a prepared transaction: its COMMIT has begun, and if it is not over by
+** then, others find it in doubt. */
 #define LEAVE_PREPARED_US 30000000
 
-/* It is left by a process that died; the next one replaces it. */
+/* Left behind by a process that died; the next owner replaces it. */
 const struct store_file file_socket = {.name = FILE_SOCKET};
 
-/* For the store's user: not what a process asks for itself. */
+/* Counts calls of users, not those of a process on its own behalf. */
 static uint64_t calls_of(struct serving *v) {
   return v->is_store ? 0
                      : atomic_load_explicit(&v->calls, memory_order_relaxed);
@@ -41,7 +41,7 @@ static void free_all(struct serving *v) {
   }
 }
 
-/* For the hub: those that have not said hello. */
+/* For the hub: sweeps clients that have not said hello. */
 static uint64_t sweep_strangers(struct hub *hub, int at_end) {
   struct env *env = hub__env(hub);
   uint64_t now = env->now_us(env);
@@ -60,7 +60,8 @@ static uint64_t sweep_strangers(struct hub *hub, int at_end) {
   return *welcome__strangers(hub) ? HELLO_US : UINT64_MAX;
 }
 
-/* How far a server that leaves is. */
+/* Advances `leaving` of a leaving server by its timeouts; returns the previous
+** value. */
 static int note_leaving(struct server *server) {
   struct env *env = server->env;
   uint64_t now = env->now_us(env);
@@ -74,7 +75,7 @@ static int note_leaving(struct server *server) {
   return leaving;
 }
 
-/* The client, or its hello, was in vain. */
+/* Has the client ended, or failed to connect? */
 static int is_to_be_freed(struct serving *v, int leaving) {
   if (!v->thread) {
     return !v->slot || atomic_load_explicit(&v->ended, memory_order_acquire);
@@ -83,8 +84,8 @@ static int is_to_be_freed(struct serving *v, int leaving) {
          !(leaving && !atomic_load(&v->gone));
 }
 
-/* The sign is in the slot before the socket closes: who sees that alone knows
-** that the owner has died. */
+/* Sets `left` in each slot before the sockets close: a client that sees only
+** the socket closed knows that the owner has died. */
 static struct serving *take_clients(struct server *server) {
   struct serving *all = server->clients;
   server->clients = NULL;
@@ -97,7 +98,7 @@ static struct serving *take_clients(struct server *server) {
   return all;
 }
 
-/* For the hub: frees those that have ended, and wakes those that are to. */
+/* For the hub: frees clients that have ended, and wakes those that must end. */
 static uint64_t server_sweep(struct hub_server *hub) {
   struct server *server = (struct server *)(void *)hub;
   struct env *env = server->env;
@@ -141,7 +142,7 @@ static uint64_t server_sweep(struct hub_server *hub) {
   return wait;
 }
 
-/* For the hub. */
+/* For the hub: handles an event of a peer. */
 static void server_receive(void *tag, int what) {
   struct serving *v = tag;
   if (what & ENV_WATCH_GONE) {
@@ -150,7 +151,7 @@ static void server_receive(void *tag, int what) {
     welcome__hear(v);
   }
   if (serving__is_over(
-          v)) { /* else this comes again until its call has ended */
+          v)) { /* else the event repeats until its call has ended */
     hub__unwatch(v->hub, v->peer);
     if (v->server) {
       hub__call(&v->server->hub);
@@ -173,7 +174,8 @@ static void server_free(struct server *server) {
   server->env->release(server->env, server);
 }
 
-/* *remote: the file system's name, of one that other machines may have. */
+/* *remote: the name of a file system that other machines may have mounted, or
+** NULL. */
 static int join_hub(struct server *server, const char **remote) {
   struct core *core = &server->store->core;
   struct env *env = core->env;

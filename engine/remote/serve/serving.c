@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
 **
-** serving.c -- a session of another process, at the owner: its calls, one after
-** the other, until it ends.
+** serving.c -- a session of another process, at the owner: carries out its
+** calls one after the other, until it ends.
 **
-** THREADS   The hub's thread [hub.h] hears new clients, messages beside the
+** THREADS   The hub's thread [hub.h] handles new clients, messages outside the
 **           slots, and the end of a client, which the system reports at once.
-**           Each client's session has a thread of its own, which sleeps until
-**           the client asks something, carries that out as any caller of the
-**           engine would, and waits as they do: for a lease, a key, a
-**           transaction.  So the engine knows nothing of it.  After PARK_US
-**           without a call the thread ends, and the next call's message starts
-**           another [park, serving__unpark]: of hundreds of tables few are used
-**           at a time.
+**           Each client's session has its own thread.  It sleeps until the
+**           client makes a request, carries the request out like any caller of
+**           the engine, and waits like any caller for a lease, a key or a
+**           transaction.  So the engine knows nothing of serving.  After
+**           PARK_US without a call the thread ends, and the next call's message
+**           starts another [session_park, serving__unpark]: of hundreds of
+**           tables few are used at a time.
 ** A CLIENT THAT DIES  is a session that is closed: its transaction is rolled
-**           back, its leases go back.  If it had prepared, its coordinator may
-**           have decided: then nobody but the coordinator's next user may say
-**           how it ends [orphan.h].
-** TRUST     Nothing that is read from a slot or a message is used before it was
-**           copied and checked [run.c]; the engine writes answers into shared
-**           memory, and reads none back that matters.
-** LOCKS     server.lock: the list of clients and what was lent.  Inside it no
-**           call of the engine is made but to open a session.
+**           back, and its leases are given back.  If the transaction was
+**           prepared, its coordinator may have decided; then only the
+**           coordinator's next user may say how it ends [orphan.h].
+** TRUST     Nothing read from a slot or a message is used until it has been
+**           copied and checked [run.c].  The engine writes answers to shared
+**           memory, and reads nothing back that matters.
+** LOCKS     server.lock protects the list of clients and lent memory.  While it
+**           is held, the only call of the engine is to open a session.
 */
 #include "serving.h"
 
@@ -35,14 +35,13 @@
 #include "link.h"
 #include "orphan.h"
 
-/* One that does not answer a question by then is given up: what runs may hold
-** what others wait for. */
+/* Time a client has to answer a question before it is given up: its running
+** call may hold something that others wait for. */
 #define QUESTION_US 10000000
-/* So long a client may keep the store from checkpoints by a backup that it has
-** begun and not frozen. */
+/* Maximum time an unfrozen backup of a client may block checkpoints. */
 #define MOMENT_US 10000000
-/* A session that was asked nothing for so long needs no thread; where there are
-** many threads, for less.  It is looked whether there are. */
+/* Idle time after which a session gives up its thread; less if there are many
+** threads, which is checked every PARK_LOOK_US. */
 #define PARK_US 1000000
 #define PARK_LOOK_US 25000
 
@@ -67,9 +66,9 @@ int serving__is_over(struct serving *v) {
   return atomic_load_explicit(&v->gone, memory_order_relaxed);
 }
 
-/* A transaction may end in time.  Until then all sessions are served, and new
-** ones: a COMMIT may wait for the end of a statement that reads, and has to
-** read here. */
+/* May a transaction still end in time?  Until it has, all sessions are served,
+** including new ones: a COMMIT may wait for a reading statement to end, which
+** must read here. */
 int serving__awaits_txn(struct server *server) {
   int leaving = atomic_load_explicit(&server->leaving, memory_order_relaxed);
   return leaving == 1   ? atomic_load(&server->txns) > 0
@@ -77,7 +76,7 @@ int serving__awaits_txn(struct server *server) {
                         : 0;
 }
 
-/* Asked by the session's thread. */
+/* Is the owner leaving?  Called by the session's thread. */
 static int is_leaving(struct serving *v) {
   struct server *server = v->server;
   int leaving = atomic_load_explicit(&server->leaving, memory_order_relaxed);
@@ -109,7 +108,7 @@ int serving__interrupted(void *arg) {
          (leaving && atomic_load_explicit(&v->again, memory_order_relaxed));
 }
 
-/* Asks the client, which waits for an answer to its call. */
+/* Asks the client a question while it waits for the answer to its call. */
 static uint32_t client_ask(struct serving *v, uint32_t asked, uint32_t what) {
   struct env *env = v->server->env;
   uint64_t start = env->now_us(env);
@@ -142,7 +141,8 @@ void serving__report(void *arg, const char *line) {
   client_ask(v, QUESTION_REPORT, 0);
 }
 
-/* kept was allocated before the call: what is written to must stay. */
+/* Keeps lent memory that is still being written to.  `kept` was allocated
+** before the call, so this cannot fail. */
 static void keep_lent(struct serving *v, struct kept *kept, uint64_t ticket,
                       struct env_shared *memory) {
   *kept = (struct kept){v->kept, ticket, *memory};
@@ -165,8 +165,8 @@ static void free_kept(struct serving *v, uint64_t ticket, int all) {
   }
 }
 
-/* Waits for what the client has sent before it asked.  0: it has gone, or this
-** process leaves. */
+/* Waits for the memory that the client sent before its request.  0: the client
+** has gone, or this process is leaving. */
 static int take_lent(struct serving *v, struct env_shared lent[2]) {
   struct server *server = v->server;
   struct env *env = server->env;
@@ -177,7 +177,7 @@ static int take_lent(struct serving *v, struct env_shared lent[2]) {
   int is_lent = v->is_lent;
   if (is_lent) {
     memcpy(lent, v->lent, sizeof v->lent);
-    memset(v->lent, 0, sizeof v->lent); /* it is freed once */
+    memset(v->lent, 0, sizeof v->lent); /* it must be freed only once */
     v->is_lent = 0;
   }
   pthread_mutex_unlock(&server->lock);
@@ -193,8 +193,8 @@ void serving__free_lent(struct env *env, struct env_shared lent[2]) {
   }
 }
 
-/* Where the request is and its answer goes; what is in the slot is copied,
-** since the client could change it. */
+/* Finds the memory of the request and of its answer.  A request in the slot is
+** copied, since the client could change it. */
 static int find_request(struct serving *v, struct env_shared lent[2],
                         struct run_memory *m) {
   struct link_slot *slot = v->slot;
@@ -215,7 +215,7 @@ static int find_request(struct serving *v, struct env_shared lent[2],
   return 1;
 }
 
-/* The turn that follows. */
+/* Serves a request; returns the turn that follows. */
 static uint32_t serve_answer(struct serving *v) {
   struct env *env = v->server->env;
   struct link_slot *slot = v->slot;
@@ -263,7 +263,7 @@ static uint32_t serve_answer(struct serving *v) {
                        "was carried out is not known",
                        s->core->dir);
   }
-  if (code == EMB_LOCKED) { /* perhaps for what is in doubt since just now */
+  if (code == EMB_LOCKED) { /* maybe for a transaction only now in doubt */
     serving__tell(v->server);
   }
   slot->result = rc ? (uint64_t)(uint32_t)rc : result;
@@ -276,8 +276,9 @@ static uint32_t serve_answer(struct serving *v) {
   return SLOT_ANSWERED;
 }
 
-/* Where the client runs: to wake a processor that sleeps takes ten times as
-** long as to switch to a thread on one's own, and only one of the two works. */
+/* Moves the thread to the client's processor: waking a sleeping processor takes
+** ten times as long as switching threads on one's own, and only one of the two
+** threads works at a time. */
 static void follow_client(struct serving *v) {
   uint32_t processor = *(volatile uint32_t *)&v->slot->processor;
   if (processor != v->processor) {
@@ -286,9 +287,10 @@ static void follow_client(struct serving *v) {
   }
 }
 
-/* It has had nothing to do for long: its thread may end, and the client's next
-** message starts another.  Who asks sets the turn and then looks whether the
-** session is parked; this is the other way round, so one of the two sees it. */
+/* Parks an idle session: its thread may end, and the client's next message
+** starts another.  A client sets the turn and then checks whether the session
+** is parked; this does the opposite, so at least one of the two sees the
+** other. */
 static int session_park(struct serving *v, uint32_t turn) {
   struct link_slot *slot = v->slot;
   atomic_store(&v->parked, SERVING_PARKED);
@@ -299,13 +301,13 @@ static int session_park(struct serving *v, uint32_t turn) {
   }
   int was = SERVING_PARKED;
   if (!atomic_compare_exchange_strong(&v->parked, &was, SERVING_RUNS)) {
-    return 1; /* another thread goes on */
+    return 1; /* another thread takes over */
   }
   atomic_store(&slot->parked, 0);
   return 0;
 }
 
-/* 1: it is parked. */
+/* Returns 1 if the session is parked. */
 static int serve_session(struct serving *v) {
   struct env *env = v->server->env;
   struct link_slot *slot = v->slot;
@@ -351,8 +353,8 @@ static void note_ended(struct serving *v, uint64_t ticket, int code) {
   }
 }
 
-/* The owner leaves: what its client has under way is ended, so that it needs no
-** other owner for that.  But for prefetches that count: they may wait for
+/* The owner is leaving: finishes the client's jobs in flight, so that it needs
+** no other owner for them.  Not prefetches that count: they may wait for
 ** another session's Put, and their leases end here. */
 static void finish_tickets(struct serving *v) {
   emb_session *s = v->s;
@@ -391,7 +393,7 @@ void serving__thread(void *arg) {
   }
   uint64_t prepared = run__prepared(&v->run);
   run__end(&v->run);
-  async_close(v->s); /* what is in flight goes to what is kept */
+  async_close(v->s); /* I/O in flight writes to kept memory */
   free_kept(v, 0, 1);
   emb_session_blocks(v->s, NULL, NULL);
   emb_session_interrupt(v->s, NULL, NULL);
@@ -409,7 +411,7 @@ void serving__thread(void *arg) {
   hub__call(&server->hub);
 }
 
-/* In the hub's thread: a parked session goes on. */
+/* In the hub's thread: resumes a parked session. */
 void serving__unpark(struct serving *v) {
   struct env *env = v->server->env;
   int was = SERVING_PARKED;
@@ -417,14 +419,14 @@ void serving__unpark(struct serving *v) {
       !atomic_compare_exchange_strong(&v->parked, &was, SERVING_CLAIMED)) {
     return;
   }
-  env->thread_join(env, v->thread); /* it is about to end, or has */
+  env->thread_join(env, v->thread); /* it has ended or is about to */
   atomic_store(&v->slot->parked, 0);
   atomic_store(&v->parked, SERVING_RUNS);
   v->processor = UINT32_MAX;
   if (env->thread_start(env, serving__thread, v, &v->thread)) {
     v->thread = NULL;
     atomic_store(&v->gone, 1);
-    serving__thread(v); /* which only ends it */
+    serving__thread(v); /* only ends the session */
   }
 }
 

@@ -189,13 +189,13 @@ uint64_t shape__count(const void *args, const struct arg_shape *arg) {
   return __builtin_mul_overflow(n, k, &n) ? UINT64_MAX : n;
 }
 
-/* Of an element. */
+/* Returns the size of an element. */
 static size_t unit_bytes(const struct arg_shape *arg, const struct units *units,
                          const void *args) {
   if (arg->unit == UNIT_SEGMENT) {
     uint64_t i = number_at(args, arg->times, sizeof(uint32_t));
     const struct schema *schema = units->schema;
-    /* The call itself refuses another one, and reads nothing. */
+    /* The call itself rejects any other segment, and reads nothing. */
     return i < schema->count ? schema->segments[i].dim * sizeof(float) : 0;
   }
   return arg->unit == UNIT_VECTOR  ? units->vector

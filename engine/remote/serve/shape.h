@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** shape.h -- what each call's arguments are, as both ends of a link need to
-** know it: calls.def as data, and the arithmetic of a request and an answer.
+** shape.h -- the arguments of each call, for both ends of a link: calls.def as
+** data, and the layout of requests and answers.
 **
-** A request has a word for each argument of a call's row, and the arrays that
-** go in; an answer those that come out.  Each array stands at a multiple of
-** SLOT_ALIGN, in the order of the arguments.  How many elements it has says
-** another argument.
+** A request has a word for each argument in a call's row, and the input arrays;
+** an answer has the output arrays.  Each array is at a multiple of SLOT_ALIGN,
+** in argument order.  Another argument holds its number of elements.
 */
 #ifndef EMB_SERVE_SHAPE_H
 #define EMB_SERVE_SHAPE_H
@@ -35,14 +34,14 @@ union args {
 enum shape_kind {
   SHAPE_END = 0,
   SHAPE_VALUE,
-  SHAPE_IN,     /* an array; NULL is an empty one */
+  SHAPE_IN,     /* an array; NULL means an empty one */
   SHAPE_OUT,    /* an array that may be NULL */
-  SHAPE_TEXT,   /* with its zero; may be NULL */
-  SHAPE_LATER,  /* an array that is filled after the call, as by a prefetch */
-  SHAPE_SPAN,   /* members of a structure, as an array that goes in */
-  SHAPE_FILTER, /* an emb_filter, as an array that goes in; may be NULL */
-  SHAPE_STRUCT, /* a structure: what is sent of it are other arguments */
-  SHAPE_OPEN,   /* where what is opened goes; as the next two, not sent */
+  SHAPE_TEXT,   /* with its terminating 0; may be NULL */
+  SHAPE_LATER,  /* an array filled after the call, as by a prefetch */
+  SHAPE_SPAN,   /* members of a structure, as an input array */
+  SHAPE_FILTER, /* an emb_filter, as an input array; may be NULL */
+  SHAPE_STRUCT, /* a structure, whose members are sent as other arguments */
+  SHAPE_OPEN,   /* receives the object; not sent, as the next two */
   SHAPE_ERROR,
   SHAPE_REPORT, /* a function and its argument */
 };
@@ -50,35 +49,35 @@ enum shape_kind {
 enum shape_unit {
   UNIT_BYTES = 0,
   UNIT_VECTOR, /* of a row */
-  UNIT_STATE,  /* what the optimizers keep of it */
-  UNIT_SEGMENT /* of a row, as many floats as the segment `times` has */
+  UNIT_STATE,  /* its optimizer state */
+  UNIT_SEGMENT /* of a row: the floats of the segment `times` */
 };
 
 struct arg_shape {
   uint8_t kind;    /* enum shape_kind */
   uint8_t unit;    /* enum shape_unit; OPEN: enum shape_object */
-  uint8_t needed;  /* may not be NULL, unless it is empty */
+  uint8_t needed;  /* must not be NULL, unless empty */
   uint8_t is_path; /* TEXT */
   uint16_t bytes;  /* of an element, with UNIT_BYTES */
-  /* Of args_NAME, in bytes: where the argument is, and where the numbers are
-  ** that say how many elements it has, their product; 0: one. */
+  /* Byte offsets in args_NAME: of the argument, and of two numbers whose
+  ** product is its number of elements; 0: one element. */
   uint16_t at, count, times;
   uint16_t
-      filled;    /* OUT: where the argument is that says how many came, or 0 */
-  uint16_t here; /* STRUCT, OPEN: the place that it points to */
+      filled;    /* OUT: offset of the argument that says how many came, or 0 */
+  uint16_t here; /* STRUCT, OPEN: offset of its target */
 };
 
 enum shape_flags {
-  SHAPE_ASKED = 1,  /* it may be asked for */
-  SHAPE_WRITES = 2, /* a client that may only read gets EMB_READONLY */
-  SHAPE_AGAIN = 4,  /* changes nothing: may be broken off, and asked again */
-  SHAPE_CODE = 8,   /* its result is a code */
+  SHAPE_ASKED = 1,  /* may be requested */
+  SHAPE_WRITES = 2, /* a read-only client gets EMB_READONLY */
+  SHAPE_AGAIN = 4,  /* changes nothing: may be aborted and retried */
+  SHAPE_CODE = 8,   /* the result is a code */
   SHAPE_FILES = 16, /* names files: not for another user, since the owner opens
                        them as itself */
-  SHAPE_ENDS = 32   /* only ends something: it is not interrupted */
+  SHAPE_ENDS = 32   /* only ends something: not interrupted */
 };
 
-/* What a call is made of, or makes. */
+/* The object of a call, or the object it opens. */
 enum shape_object {
   OF_SESSION,
   OF_STORE,
@@ -95,36 +94,36 @@ struct shape {
   struct arg_shape args[REQUEST_ARGS];
 };
 
-/* By enum call. */
+/* Indexed by enum call. */
 extern const struct shape shapes[CALLS];
-/* Of this kind the first argument; NULL. */
+/* Returns the first argument of this kind, or NULL. */
 const struct arg_shape *shape__find(const struct shape *shape,
                                     enum shape_kind kind);
 static inline int shape_is_asked(uint32_t call) {
   return call < CALLS && shapes[call].flags & SHAPE_ASKED;
 }
 
-/* Of a store's rows: what units are. */
+/* The sizes of units, for a store's rows. */
 struct units {
   const struct schema *schema;
   size_t vector, state;
 };
 void shape__units(const emb_session *s, struct units *units);
 
-/* How long a request (behind struct link_request) or an answer is, and where
-** its arrays are.  SIZE_MAX: too long for anything. */
+/* The length of a request (after struct link_request) or an answer, and the
+** offsets of its arrays.  SIZE_MAX: too long. */
 struct extent_of {
   size_t bytes;
   size_t at[REQUEST_ARGS];     /* of each array */
-  size_t length[REQUEST_ARGS]; /* and its bytes */
+  size_t length[REQUEST_ARGS]; /* in bytes */
 };
 
-/* Which file a path is, and in which directory: 0 for NULL.  Two processes with
-** different file systems, as in containers, may mean different things by one
-** path: then it differs. */
+/* Identifies the file of a path, and its directory; 0 for NULL.  The value
+** differs if two processes with different file systems, as in containers, mean
+** different files by the same path. */
 uint64_t shape__view(struct env *env, const char *path);
 
-/* A pointer among the arguments, which are args_NAME. */
+/* Returns a pointer argument in args_NAME. */
 static inline void *shape__pointer(const void *args,
                                    const struct arg_shape *arg) {
   void *pointer;
@@ -135,19 +134,20 @@ static inline void shape__set_pointer(void *args, const struct arg_shape *arg,
                                       const void *pointer) {
   memcpy((char *)args + arg->at, &pointer, sizeof pointer);
 }
-/* How many elements an array has. */
+/* Returns the number of elements of an array. */
 uint64_t shape__count(const void *args, const struct arg_shape *arg);
 
-/* The words of a request, of the caller's arguments; structures that these
-** point to are copied to their places. */
+/* Computes a request's words from the caller's arguments, and copies structures
+** they point to into args. */
 void shape__words(const struct shape *shape, void *args, uint64_t *words);
-/* What is sent of an array, of the caller's arguments. */
+/* Returns the data to send for an array in the caller's arguments. */
 const void *shape__array(const void *args, const struct arg_shape *arg);
-/* At the other end: the numbers of words, and structures that are there. */
+/* At the other end: sets the numbers, and the structures present, from the
+** words. */
 void shape__numbers(const struct shape *shape, const uint64_t *words,
                     void *args);
-/* The arrays that go in, and those that come out; of the arguments only the
-** numbers. */
+/* Lay out the input arrays, and the output arrays; use only the numbers among
+** the arguments. */
 void shape__request(const struct shape *shape, const struct units *units,
                     const uint64_t *words, const void *args,
                     struct extent_of *extent);

@@ -19,7 +19,7 @@ int share_store(emb_store *store, const char *text, int is_bounded,
   if (rc) {
     return rc;
   }
-  /* What only tunes is as the first to open it said. */
+  /* Tuning options stay as the first user set them. */
   schema.ttl = store->core.schema.ttl;
   schema.capacity = store->core.schema.capacity;
   schema.evict = store->core.schema.evict;

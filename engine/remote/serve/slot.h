@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: MIT
 **
-** slot.h -- what a client's session and the owner of the store have in common:
+** slot.h -- the protocol between a client's session and the owner of the store:
 ** the slot in shared memory, and the messages on the socket.  Both ends include
 ** it; neither trusts what the other has written.
 **
-** STATES of a slot, by `turn`; who makes each step
+** STATES of a slot, by `turn`, and the end that makes each step
 **
 **     IDLE -> ASKED                the client: a request is in `data`
 **     ASKED -> RUNNING             the owner, compare-and-swap
-**     ASKED -> IDLE                the client takes it back, compare-and-swap:
+**     ASKED -> IDLE                the client withdraws it, compare-and-swap:
 **                                  the owner has not begun it and never will
-**     ASKED -> LEFT                the owner leaves, and has not begun it
+**     ASKED -> LEFT                the owner leaves without having begun it
 **     RUNNING -> ANSWERED          the owner: the answer is in `data`
 **     RUNNING -> LEFT              the owner leaves; the call has changed
 **                                  nothing
-**     RUNNING -> QUESTION          the owner needs to know something meanwhile
-**     QUESTION -> RUNNING          the client: it is in `reply`
+**     RUNNING -> QUESTION          the owner asks the client something during
+**                                  the call
+**     QUESTION -> RUNNING          the client: the reply is in `reply`
 **     ANSWERED -> ASKED            the next request
 **     IDLE, ANSWERED -> CLOSING    the client closes its session
-**     CLOSING -> LEFT              the owner has closed it
+**     CLOSING -> LEFT              the owner has closed the session
 **
-** In the other state it is the client's turn to look, in these the owner's.
+** The owner acts in ASKED, RUNNING and CLOSING, the client in the other states.
 **
-** LENT MEMORY  A request or an answer that `data` is too small for is in memory
-** that the client lends for one call: what it asks in one that it cannot write
-** any more, so that the owner need not copy it; what is answered in another.
+** LENT MEMORY  A request or an answer too large for `data` is in memory that
+** the client lends for one call.  The request is in memory that the client can
+** no longer write, so that the owner need not copy it; the answer is in other
+** memory.
 */
 #ifndef EMB_SERVE_SLOT_H
 #define EMB_SERVE_SLOT_H
@@ -37,16 +39,16 @@
 #define FILE_SOCKET "socket"
 
 #define SLOT_MAGIC UINT64_C(0x31746f6c53626d65)
-/* The protocol: changes with anything here, in the table of calls [calls.def]
-** or in what a call's arguments mean.  Processes with different ones do not
-** serve each other, and say so [hello.h]. */
-#ifndef SLOT_VERSION /* a test has another one */
+/* The protocol version: changes with anything here, in the table of calls
+** [calls.def] or in the meaning of a call's arguments.  Processes with
+** different versions do not serve each other, and report it [hello.h]. */
+#ifndef SLOT_VERSION /* a test defines another */
 #define SLOT_VERSION 7
 #endif
-/* Not resident until touched: a batch touches what it needs. */
+/* Not resident until touched: a batch touches only what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
 #define SLOT_TEXT_BYTES 508
-/* Of requests and answers: arrays begin at multiples of it. */
+/* Arrays in requests and answers begin at multiples of it. */
 #define SLOT_ALIGN 64
 
 enum slot_turn {
@@ -59,24 +61,24 @@ enum slot_turn {
   SLOT_CLOSING
 };
 
-/* Keys of a scan that a client remembers, to go on elsewhere [remote_scan.c].
+/* Keys a client remembers of a scan, to continue elsewhere [remote_scan.c].
  */
 #define SCAN_REMEMBERED ((size_t)1 << 20)
 
-/* What the owner's session holds, after a call: bits of slot.holds. */
+/* What the session at the owner holds after a call: bits of slot.holds. */
 enum {
   SLOT_HAS_TXN = 1,
   SLOT_HAS_PREPARED = 2,
   SLOT_HAS_LEASES = 4,
   SLOT_HAS_TICKETS = 8,
-  SLOT_MET_DOUBT = 16, /* the call met slot.met_doubt, which is not decided, */
-  SLOT_MET_ORPHAN = 32 /* and which no session will decide */
+  SLOT_MET_DOUBT = 16, /* the call met slot.met_doubt, undecided */
+  SLOT_MET_ORPHAN = 32 /* which no session will decide */
 };
 
-/* Prefetches and write-backs that a session may have under way. */
+/* Most prefetches and write-backs a session may have in flight. */
 #define SLOT_TICKETS 1024
 
-struct slot_ticket { /* one that was under way when the owner left, and ended */
+struct slot_ticket { /* in flight when the owner left, and ended since */
   uint64_t ticket;
   int32_t code;
   uint32_t reserved;
@@ -85,16 +87,16 @@ struct slot_ticket { /* one that was under way when the owner left, and ended */
 struct link_slot {
   _Atomic uint32_t turn; /* both, compare-and-swap; acquire, release */
   /* Written by the client. */
-  alignas(64) _Atomic uint32_t cancel; /* this call is to end; relaxed */
+  alignas(64) _Atomic uint32_t cancel; /* end this call; relaxed */
   uint32_t request_bytes;
-  uint32_t lent; /* request and answer are in memory of their own */
+  uint32_t lent; /* request and answer are in lent memory */
   uint32_t reply;
-  uint32_t processor; /* that it runs on */
+  uint32_t processor; /* the client runs on */
   /* Written by the owner. */
-  alignas(64) _Atomic uint32_t left; /* it has closed the store in peace */
+  alignas(64) _Atomic uint32_t left; /* it has closed the store cleanly */
   _Atomic uint32_t dropped;          /* emb_is_dropped; release, acquire */
-  /* The session has no thread: who asks sends MESSAGE_WAKE, too.  Sequentially
-  ** consistent, and so is `turn` beside it. */
+  /* The session has no thread: a client that asks must also send MESSAGE_WAKE.
+  ** Sequentially consistent, as is `turn` when used with it. */
   _Atomic uint32_t parked;
   _Atomic uint64_t in_doubt; /* emb_in_doubt; release, acquire */
   uint64_t result;
@@ -103,7 +105,7 @@ struct link_slot {
   uint32_t holds;
   uint32_t question, what;
   char text[SLOT_TEXT_BYTES];
-  uint32_t ended_count; /* before `left` is set */
+  uint32_t ended_count; /* set before `left` */
   alignas(4096) struct slot_ticket ended[SLOT_TICKETS];
   alignas(4096) char data[SLOT_DATA_BYTES];
 };
@@ -116,28 +118,28 @@ enum { QUESTION_BLOCKS = 1, QUESTION_REPORT = 2 };
 #define REQUEST_ARGS 16
 #define REQUEST_PATHS 2
 
-/* A request: this, then the arrays that go in, in the order of the arguments.
+/* A request: this header, then the input arrays, in argument order.
  */
 struct link_request {
   uint32_t call; /* enum call */
   uint32_t flags;
-  uint64_t object; /* a scan's number, ..; 0: the session */
+  uint64_t object; /* number of a scan etc.; 0: the session */
   uint64_t timeout_ms;
   uint64_t statement;
-  uint64_t doubt_seen; /* the transaction in doubt that it reads past, or 0 */
+  uint64_t doubt_seen; /* the transaction in doubt that it ignores, or 0 */
   uint32_t time;
   uint32_t reserved;
-  uint64_t views[REQUEST_PATHS]; /* of the paths, in their order: shape__view */
-  /* A number; of a text its bytes, of a filter its words; of an array that goes
-  ** in 1 if there is one, of one that comes out 1 if it is asked for. */
+  uint64_t views[REQUEST_PATHS]; /* of the paths, in order: shape__view */
+  /* A number; the bytes of a text; the words of a filter; 1 for an input array
+  ** that is present, or an output array that is asked for. */
   uint64_t words[REQUEST_ARGS];
   alignas(SLOT_ALIGN) char arrays[];
 };
 
 enum {
-  REQUEST_BLOCKS = 1, /* the session has a callback that says what it holds */
-  REQUEST_MARKS = 2,  /* leases are marked from now on (emb_lease_mark) */
-  REQUEST_DECIDES = 4 /* it decides what is in doubt (emb_session_decides) */
+  REQUEST_BLOCKS = 1, /* it has a callback: emb_session_blocks */
+  REQUEST_MARKS = 2,  /* mark leases from now on (emb_lease_mark) */
+  REQUEST_DECIDES = 4 /* it has a callback: emb_session_decides */
 };
 
 /* ---- messages on the socket ---------------------------------------------- */
@@ -147,12 +149,12 @@ enum {
   MESSAGE_LOAN,
   MESSAGE_PING,
   MESSAGE_PONG,
-  MESSAGE_WAKE /* the client has asked a session that is parked */
+  MESSAGE_WAKE /* the client has a request for a parked session */
 };
 
-/* The head of the first message of each end, which no version changes: so each
-** can say what the other one is.  What follows it is the protocol's, and may be
-** longer or shorter than what is known here. */
+/* The head of the first message of each end.  It is the same in every version,
+** so that each end can tell what the other is.  The part after it depends on
+** the protocol, and may be longer or shorter than the one known here. */
 #define GREETING_VERSION_BYTES 32
 #define GREETING_COMMIT_BYTES 48
 
@@ -162,8 +164,8 @@ struct greeting {
   uint32_t kind;                        /* 012-015 MESSAGE_HELLO */
   uint32_t bytes;                       /* 016-019 of the message, with this */
   uint32_t reserved;                    /* 020-023 zero */
-  char version[GREETING_VERSION_BYTES]; /* 024-055 EMB_VERSION, ends with 0 */
-  char commit[GREETING_COMMIT_BYTES];   /* 056-103 emb_source_id(), the same */
+  char version[GREETING_VERSION_BYTES]; /* 024-055 EMB_VERSION, 0-terminated */
+  char commit[GREETING_COMMIT_BYTES];   /* 056-103 emb_source_id(), likewise */
 };
 static_assert(offsetof(struct greeting, magic) == 0 &&
                   offsetof(struct greeting, protocol) == 8 &&
@@ -174,9 +176,9 @@ static_assert(offsetof(struct greeting, magic) == 0 &&
                   sizeof(struct greeting) == 104 && MESSAGE_HELLO == 1,
               "the same in every version");
 
-/* Protocols up to this one had no head, but these three fields where it has
-** them.  The owner's answer to another protocol was this, and it heard none of
-** another length. */
+/* Protocols up to this one had no head, but had its first three fields at the
+** same offsets.  An owner answered another protocol with old_welcome, and
+** accepted only a hello of its own length. */
 #define OLD_PROTOCOL 5
 
 struct old_hello {
@@ -200,27 +202,27 @@ static_assert(sizeof(struct old_hello) == 3632 &&
                   offsetof(struct old_welcome, text) == 48,
               "as they were");
 
-#define HELLO_TEXT_BYTES 3584 /* of a schema, SCHEMA_TEXT_BYTES */
+#define HELLO_TEXT_BYTES 3584 /* for a schema, SCHEMA_TEXT_BYTES */
 
-/* The client's first message; with it comes the store's log as an open file:
-** who can write that may write, who can read it may read. */
+/* The client's first message; carries the store's log as an open file.  A
+** client that can write that file may write, one that can read it may read. */
 struct hello {
   struct greeting head;
   uint8_t uuid[16];
   uint32_t bounded, staleness;
   uint32_t readonly;
-  uint32_t is_store; /* the session asks what concerns the store, for others */
+  uint32_t is_store; /* the session is for calls of the store, not of a user */
   char schema[HELLO_TEXT_BYTES];
 };
 
-/* The answer; with it comes the slot if code is 0. */
+/* The answer; carries the slot if code is 0. */
 struct welcome {
   struct greeting head;
   int32_t code;
   uint32_t reserved;
-  uint64_t number; /* of the session here */
-  uint64_t since;  /* seconds since 1970: when the owner became that */
-  int64_t process; /* its number where it runs: perhaps another container */
+  uint64_t number; /* of the session at the owner */
+  uint64_t since;  /* when the owner became owner: seconds since 1970 */
+  int64_t process; /* its pid where it runs, perhaps in another container */
   char text[SLOT_TEXT_BYTES];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** stat_row.c -- emb_stats for a client, which has them by served_stats: see
+** stat_row.c -- emb_stats for a client, which gets it through served_stats; see
 ** stat_row.h.
 */
 #include "stat_row.h"
@@ -25,7 +25,7 @@ size_t local_stat_rows(emb_store *store, struct stat_row *rows, size_t max) {
     strncpy(row->name, some[i].name, sizeof row->name - 1);
     row->has_text = some[i].text != NULL;
     size_t length = strlen(text);
-    if (length >= sizeof row->text) { /* not within a character */
+    if (length >= sizeof row->text) { /* do not cut within a character */
       length = sizeof row->text - 1;
       while (length && (text[length] & 0xC0) == 0x80) {
         length--;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** stat_row.h -- one metric of emb_stats on its way to a client.
+** stat_row.h -- one metric of emb_stats as sent to a client.
 */
 #ifndef EMB_SERVE_STAT_ROW_H
 #define EMB_SERVE_STAT_ROW_H

@@ -2,19 +2,19 @@
 **
 ** stat_text.c -- see stat_text.h.
 **
-** emb_stats gives texts that stay as long as the store is open.  Those of the
-** owner come in a message, so each that differs is kept once: they are names of
-** states, and now and then an error.
+** emb_stats returns texts that stay valid while the store is open.  The owner's
+** texts arrive in a message, so each distinct text is kept once: names of
+** states, and occasionally an error.
 **
-** THREADS  Any.  Two may keep the same text at once; then it is there twice.
+** THREADS  Any.  If two threads keep the same text at once, it is stored twice.
 */
 #include "stat_text.h"
 
 #include <string.h>
 
-/* Errors have numbers in them, so in a long run there is no end of texts. */
+/* Errors contain numbers, so in a long run the number of texts is unbounded. */
 #define TEXTS_MAX 256
-/* Not this process's own text: that would be taken for the owner's. */
+/* This process's own text would be mistaken for the owner's. */
 #define TEXT_NOT_KEPT "not known here: ask in the owner's process"
 
 struct stat_text {

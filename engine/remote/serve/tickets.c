@@ -46,7 +46,7 @@ void tickets__free(emb_session *s) {
   }
 }
 
-/* Nothing that the other end wrote is used before it was copied. */
+/* Copies what the other end wrote before using it. */
 static int ended_as(const struct link_slot *slot, uint64_t there, int *code) {
   uint32_t n = *(const volatile uint32_t *)&slot->ended_count;
   n = n < SLOT_TICKETS ? n : SLOT_TICKETS;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** welcome.c -- a client comes: it is told which store it has, or why none, and
-** lends memory for long requests.
+** welcome.c -- admits a client: tells it which store it gets, or why none, and
+** accepts memory lent for long requests.
 **
 ** THREADS   The hub's thread.
-** TRUST     What it sends is checked before it is used [hello.h, is_loan].
+** TRUST     Everything a client sends is checked before use [hello.h, is_loan].
 */
 #include "serving.h"
 
@@ -17,25 +17,25 @@
 #include "link.h"
 #include "share.h"
 
-/* Clients that have not said hello, and sessions of other users, there are at
-** most, so that they do not use up the owner's descriptors.  The memory that
-** is lent at once is not more than this. */
+/* Limits on clients that have not said hello, and on sessions of other users,
+** so that they do not exhaust the owner's descriptors; and on memory lent at
+** once. */
 #define SILENT_MAX 64
 #define FOREIGN_MAX 64
 #define LENT_MAX ((size_t)1 << 36)
 
-/* Those that have not said hello; the hub's thread. */
+/* The list of clients that have not said hello.  In the hub's thread. */
 struct serving **welcome__strangers(struct hub *hub) {
   return (struct serving **)hub__own(hub);
 }
 
-/* The one of them that has waited longest goes, if there are too many. */
+/* Ends the client that has waited longest, if there are too many. */
 static void limit_strangers(struct hub *hub) {
   struct serving *oldest = NULL;
   int n = 0;
   for (struct serving *v = *welcome__strangers(hub); v; v = v->next) {
     if (!serving__is_over(v)) {
-      oldest = v; /* new ones come in front */
+      oldest = v; /* the list has the newest first */
       n++;
     }
   }
@@ -76,8 +76,8 @@ void welcome__accept(struct hub *hub, struct env_peer *peer) {
   limit_strangers(hub);
 }
 
-/* The store that a client wants is the one whose log it shows.  One that shows
-** none can only be told what is wrong, by any. */
+/* A client wants the store whose log it shows.  A client that shows no log can
+** only be told what is wrong, by any server. */
 static int has_log(struct hub_server *hub, const void *arg) {
   struct server *server = (struct server *)(void *)hub;
   const struct env_gift_in *gift = arg;
@@ -92,8 +92,8 @@ static int has_log(struct hub_server *hub, const void *arg) {
   return fits;
 }
 
-/* It becomes a client of that store's server; 0: this process does not own it,
-** or not any more. */
+/* Moves the client to that store's server; 0: this process does not own the
+** store, or no longer does. */
 static int find_server(struct serving *v, const struct env_message *message) {
   struct hub *hub = v->hub;
   struct server *server =
@@ -114,7 +114,7 @@ static int find_server(struct serving *v, const struct env_message *message) {
   return 1;
 }
 
-/* May this client have a session, and may that write? */
+/* May this client have a session, and may the session write? */
 static int judge_hello(struct server *server, const struct serving *v,
                        struct hello *hello, const struct env_message *message,
                        int *readonly, emb_err *err) {
@@ -214,7 +214,7 @@ static void client_handshake(struct serving *v, struct hello *hello,
   env->shared_sent(env, &v->memory);
 }
 
-/* Another protocol's client: it is told in the words that it knows. */
+/* Refuses a client of another protocol, in a message of its own protocol. */
 static void turn_away(struct serving *v, const struct greeting *client) {
   struct env *env = v->server->env;
   union {
@@ -245,8 +245,8 @@ static void turn_away(struct serving *v, const struct greeting *client) {
   atomic_store(&v->gone, 1);
 }
 
-/* What is asked, and where the answer goes, if there is more than the slot
-** holds. */
+/* Is it valid lent memory, for a request and an answer too large for the
+** slot? */
 static int is_loan(const struct env_message *message) {
   const struct env_gift_in *asked = &message->gifts[0];
   const struct env_gift_in *answer = &message->gifts[1];
@@ -258,7 +258,7 @@ static int is_loan(const struct env_message *message) {
 static void take_loan(struct serving *v, const struct env_message *message) {
   struct server *server = v->server;
   pthread_mutex_lock(&server->lock);
-  if (v->is_lent) { /* one at a time */
+  if (v->is_lent) { /* only one loan at a time */
     serving__free_lent(server->env, v->lent);
   }
   v->lent[0] = message->gifts[0].shared;
@@ -284,7 +284,7 @@ union incoming {
   struct signal_message signal;
 };
 
-/* A first message, of n bytes. */
+/* Handles a first message, of n bytes. */
 static void message_receive(struct serving *v, union incoming *in, size_t n,
                             struct env_message *message) {
   int is_other = hello__is_other(in, n);
@@ -299,7 +299,7 @@ static void message_receive(struct serving *v, union incoming *in, size_t n,
   }
 }
 
-/* What it has sent; anything else ends it. */
+/* Handles a client's message; an unexpected message ends the client. */
 void welcome__hear(struct serving *v) {
   struct env *env = hub__env(v->hub);
   union incoming in;
@@ -309,7 +309,7 @@ void welcome__hear(struct serving *v) {
   if (os == EAGAIN) {
     return;
   }
-  /* Of one that is longer the beginning has come. */
+  /* Of a longer message only the beginning was received. */
   size_t n = !os ? message.n : os == EMSGSIZE ? sizeof in : 0;
   uint32_t kind = os || n < sizeof in.signal ? 0 : in.signal.kind;
   if (kind == MESSAGE_PING) {

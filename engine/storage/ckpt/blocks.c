@@ -8,7 +8,7 @@
 
 #include "engine/emb.h"
 
-/* ---- writing ----------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 void blocks_flush(struct blocks *w) {
   struct env *env = w->core->env;
@@ -18,7 +18,7 @@ void blocks_flush(struct blocks *w) {
         env->write(env, w->file, w->blocks, bytes, w->written * BLOCK_BYTES);
     count_add(&w->core->counters.write_bytes, bytes);
   }
-  w->written += w->filled; /* after an error they are dropped */
+  w->written += w->filled; /* blocks are dropped after an error */
   w->filled = 0;
 }
 
@@ -50,10 +50,11 @@ int blocks_valid(const struct block *b, uint64_t salt, uint64_t number) {
          b->count <= (b->kind == BLOCK_SIZES ? BLOCK_SIZES_MAX : BLOCK_PAIRS);
 }
 
-/* ---- the index --------------------------------------------------------- */
+/* ---- the index ----------------------------------------------------------- */
 
-/* index_each: notes key and log address.  The word of a cached record is
-** followed to its slot, and looked at again: the slot may change hands. */
+/* index_each: records the key and its log address.  The word of a cached record
+** leads to its slot; the word is then read again, because the slot may have
+** been reused. */
 static void gather_one(void *arg, int64_t key, uint64_t word) {
   struct gather *g = arg;
   uint64_t address = word_address(word);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** blocks.h -- blocks of 64 KiB with checksums, of which the index file
-** (dump.h) and the files of snapshots (snapshot.h) are made.
+** blocks.h -- checksummed 64 KiB blocks, the unit of the index file (dump.h)
+** and of snapshot files (snapshot.h).
 **
 **   00-07  sum    hash_sum of bytes 8..65535 at position block number
 **   08-11  kind   BLOCK_*
-**   12-15  count  items that follow; the rest of the block is zero
+**   12-15  count  number of items that follow; the rest of the block is zero
 */
 #ifndef EMB_CKPT_BLOCKS_H
 #define EMB_CKPT_BLOCKS_H
@@ -43,34 +43,36 @@ _Static_assert(sizeof(struct block) == BLOCK_BYTES, "block");
 _Static_assert(BLOCK_BYTES == RESERVE_BLOCK && BLOCK_PAIRS == RESERVE_ITEMS,
                "what is reserved is what is written");
 
-/* Blocks that are in memory at a time. */
+/* Number of blocks buffered in memory. */
 #define BLOCKS_BUFFER 8
 
-struct blocks { /* a file that is being written */
+struct blocks { /* a file being written */
   struct core *core;
   struct env_file *file;
   uint64_t salt;
   struct block *blocks; /* BLOCKS_BUFFER + 1 of them */
-  uint32_t filled;      /* blocks complete in memory */
+  uint32_t filled;      /* complete blocks in memory */
   uint64_t written;     /* blocks in the file */
   int os;               /* first error of the operating system */
 };
 
-/* The present block, blocks[filled], is complete: the next one is empty. */
+/* Completes the current block, blocks[filled], and clears the next one. */
 void blocks_finish(struct blocks *w);
-/* Adds a pair to the present block, or to a new one. */
+/* Adds a pair to the current block, or to a new one if it is full or of another
+** kind. */
 void blocks_pair(struct blocks *w, uint32_t kind, uint64_t a, uint64_t b);
-/* Everything goes to the file. */
+/* Writes all complete blocks to the file. */
 void blocks_flush(struct blocks *w);
 int blocks_valid(const struct block *block, uint64_t salt, uint64_t number);
 
 struct gather { /* the entries of one partition */
   struct core *core;
-  uint64_t *pairs; /* key, log address; of env->resize */
+  uint64_t *pairs; /* key, log address; allocated by env->resize */
   uint64_t count, room;
 };
 
-/* Keys of partition p with the log addresses of their committed records. */
+/* Collects the keys of partition p and the log addresses of their committed
+** records. */
 int gather_partition(struct gather *gather, struct epoch_slot *slot,
                      uint32_t p);
 

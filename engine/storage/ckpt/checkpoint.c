@@ -23,9 +23,9 @@ struct dead {
   emb_err *err;
 };
 
-/* Extents below page `limit` without live records that no retention hold needs.
-** They remain so: records are only ever added at the tail, snapshots are taken
-** of what is live, and marks at the tail. */
+/* Finds the extents below page `limit` that have no live records and that no
+** retention hold needs.  They stay dead: records are only ever added at the
+** tail, snapshots cover only live records, and marks are taken at the tail. */
 static int find_dead(struct core *core, uint64_t limit, struct dead *dead) {
   struct log *log = &core->log;
   uint64_t end = limit >> core->layout.extent_bits;
@@ -80,8 +80,9 @@ static int is_stopped(void *arg) {
          checkpoint->interrupt(checkpoint->interrupt_arg);
 }
 
-/* The index file's entries are written: what they name becomes durable, before
-** it lists the extents, so that it lists all up to the tail. */
+/* Called after the index entries are written.  Makes everything they name
+** durable before the extents are listed, so the list covers all extents up to
+** the tail. */
 static int seal_log(void *arg, uint64_t *tail) {
   struct dead *dead = arg;
   int rc = core_flush_all(dead->core, !EMB_SEED(SEED_CHECKPOINT_NOT_SYNCED),
@@ -90,8 +91,9 @@ static int seal_log(void *arg, uint64_t *tail) {
   return rc;
 }
 
-/* The newest transaction of which the dump may have something.  In this order:
-** one that ends in between is in the second. */
+/* Returns the newest transaction that the dump may contain part of.  The load
+** order matters: a transaction that ends between the loads is seen by the
+** second. */
 static uint64_t newest_committed(const struct core *core) {
   uint64_t settling = atomic_load(&core->txn_settling);
   uint64_t committed = atomic_load(&core->txn_committed);
@@ -125,7 +127,7 @@ static int checkpoint_write_manifest(struct core *core,
   rc = manifest__write_open(core->env, file, core->dir, m, 1, &first);
   core->env->close(core->env, file);
   if (rc) {
-    /* Which slots are valid is not known any more. */
+    /* It is no longer known which slots are valid. */
     char why[sizeof core->log.why];
     (void)snprintf(why, sizeof why, "%.200s; no writes until reopened",
                    first.text);
@@ -138,7 +140,8 @@ static int checkpoint_write_manifest(struct core *core,
   return EMB_OK;
 }
 
-/* With the checkpoint of this index file valid. */
+/* Called once the checkpoint with this index file is valid.  Returns the bytes
+** freed. */
 static uint64_t free_dead(struct core *core, struct dead *dead,
                           uint64_t generation) {
   uint64_t freed = 0;
@@ -161,16 +164,16 @@ static uint64_t free_dead(struct core *core, struct dead *dead,
   return freed * core->layout.extent_bytes;
 }
 
-/* From *replay on nothing is written yet, and every word below it is where
-** its writer wanted it.  Nothing is sealed: the keys that are put during the
-** dump would be copied, and a second time after it. */
+/* Afterwards nothing is written yet from *replay on, and every write below it
+** is complete.  Nothing is sealed: otherwise each key put during the dump would
+** be copied, and again after the dump. */
 static int checkpoint_start(struct core *core,
                             const struct checkpoint *checkpoint,
                             uint64_t *replay, emb_err *err) {
   if (core->temporary) {
     return core_flush_all(core, 0, replay, err);
   }
-  int rc = core_failed(core, err); /* then the generation is not known */
+  int rc = core_failed(core, err); /* if so, the generation is unknown */
   if (rc) {
     return rc;
   }
@@ -203,7 +206,7 @@ int checkpoint_take(struct core *core, struct epoch_slot *slot,
   if (rc) {
     return err_set(err, rc, "out of memory");
   }
-  if (core->temporary) { /* it is never recovered: only free */
+  if (core->temporary) { /* never recovered: only free extents */
     checkpoint->manifest.replay = m.replay;
     checkpoint->manifest.generation++;
     checkpoint->dead_bytes = free_dead(core, &dead, 1);
@@ -234,8 +237,8 @@ int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
   if (rc) {
     return rc;
   }
-  /* The index file has everything below, and recovery must not look for pages
-  ** in an extent that log_resume left alone. */
+  /* The index file covers everything below the tail, and recovery must not look
+  ** for pages in an extent that log_resume left untouched. */
   m.replay = m.tail = atomic_load(&core->log.tail);
   checkpoint->version = atomic_load(&core->version);
   checkpoint_fill(core, &m, 0);

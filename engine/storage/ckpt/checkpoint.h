@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
 **
-** checkpoint.h -- making the present state the one that an open finds.
+** checkpoint.h -- making the current state the one that the next open finds.
 **
-**   0  make sure that the files are still this process's own   [identity.h]
-**   1  close the open pages and wait until each session has left the epoch
-**      once; replay = the tail then, or the first page of an open transaction
-**      if that is lower.  Records below stay mutable
-**   2  extents below replay that hold no live record are dead
-**   3  write what is hot and what admission has counted, and dump the index
-**      beside readers and writers     [save, dump__write]
-**   4  seal, flush and sync, once: everything the dump can name is durable.
-**      Then the index file gets its list of extents, and is synced
-**   5  write and sync one slot of the manifest: the checkpoint is valid; then
-**      the other one: no slot names the checkpoint before any more
-**   6  free dead extents, but for what other processes are reading [readers.h];
-**      the old index file is where the next index goes
+**   0  check that this process still owns the files            [identity.h]
+**   1  close the open pages and wait until every session has left the epoch
+**      once; replay = the tail at that point, or the first page of an open
+**      transaction if lower.  Records below it stay mutable
+**   2  mark the extents below replay without live records as dead
+**   3  write the hot set and the admission counts, and dump the index while
+**      readers and writers run             [save, dump__write]
+**   4  seal, flush and sync the log once: everything the dump can name is
+**      durable.  Then append the list of extents to the index file, and sync it
+**   5  write and sync one manifest slot: the checkpoint is valid.  Then the
+**      other slot: neither names the previous checkpoint any more
+**   6  free dead extents, except those other processes are reading [readers.h];
+**      the next index will be written over the old index file
 **
-** INVARIANT P1  A manifest names only durable pages and an index file that was
-**               synced before.
-**           P2  Space that a valid slot of the manifest or its replay may read
-**               is not freed before both slots name something later.  So the
-**               store can be opened from either slot, whenever it is cut off.
-**           P3  A manifest is written only over the owner's own (identity.h).
-** FAILURE   Before step 5 the old checkpoint stays valid and nothing was
-**           freed; a failed write or sync of the manifest fails the store.
-** SPACE     None that was not taken before (kernel/reserve.h): a checkpoint is
-**           what gives space back.
+** INVARIANT P1  A manifest names only durable pages and an index file that has
+**               already been synced.
+**           P2  Space that a valid manifest slot or its replay may read is not
+**               freed until both slots name a later checkpoint.  So the store
+**               can be opened from either slot, whenever a crash occurs.
+**           P3  The owner overwrites only its own manifest (identity.h).
+** FAILURE   Until step 5 the old checkpoint stays valid and nothing is freed.
+**           A failed write or sync of the manifest fails the store.
+** SPACE     Uses only space reserved in advance (kernel/reserve.h), because a
+**           checkpoint is what frees space.
 */
 #ifndef EMB_CKPT_CHECKPOINT_H
 #define EMB_CKPT_CHECKPOINT_H
@@ -33,23 +33,23 @@
 #include "manifest.h"
 
 struct checkpoint {
-  struct manifest manifest; /* of the newest valid one */
-  uint64_t dead_bytes;      /* freed by the last one; for statistics */
-  uint64_t version;         /* core's: what came later is not in it */
-  int (*interrupt)(void *); /* or NULL; non-zero ends the one that is taken */
+  struct manifest manifest; /* of the newest valid checkpoint */
+  uint64_t dead_bytes;      /* freed by the last checkpoint; for statistics */
+  uint64_t version;         /* core's version; later changes are not in it */
+  int (*interrupt)(void *); /* or NULL; non-zero aborts a running checkpoint */
   void *interrupt_arg;      /*   with EMB_INTERRUPT */
-  /* What else is written with each, before its index: files of the store that
-  ** may be of an older moment. */
+  /* Writes the other files of each checkpoint, before its index.  They may
+  ** reflect an earlier state than the index. */
   int (*save)(struct core *, struct epoch_slot *, emb_err *);
 };
 
-/* Under ckpt_lock, outside any epoch.  clean: nothing will be written after
-** it by this process. */
+/* Under ckpt_lock, outside any epoch.  clean: this process will write nothing
+** after it. */
 int checkpoint_take(struct core *core, struct epoch_slot *slot,
                     struct checkpoint *checkpoint, int clean, emb_err *err);
-/* Fills in what the store is like: schema and sizes. */
+/* Fills in the store's schema and sizes. */
 void checkpoint_describe(const struct core *core, struct manifest *manifest);
-/* Says in the manifest that a process owns the store for writing. */
+/* Records in the manifest that a process owns the store for writing. */
 int checkpoint_claim(struct core *core, struct checkpoint *checkpoint,
                      emb_err *err);
 

@@ -2,9 +2,9 @@
 **
 ** dump.c -- writing and loading the index file; see dump.h.
 **
-** The dump runs beside readers and writers, partition by partition, so it is
-** not one moment's state.  That is enough: recovery replays the log from a
-** page that was the tail before the dump began, and everything that the dump
+** The dump runs concurrently with readers and writers, partition by partition,
+** so it is not a consistent snapshot.  It need not be: recovery replays the log
+** from a page that was the tail before the dump began, and everything the dump
 ** can contain is durable before the manifest names it (checkpoint.c).
 */
 #include "dump.h"
@@ -24,7 +24,7 @@ void dump_path(char *to, size_t size, const char *dir, uint64_t generation) {
   reserve_index_path(to, size, dir, generation);
 }
 
-/* ---- writing ----------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 static int dump_partition(struct blocks *w, struct epoch_slot *slot,
                           struct gather *g, uint32_t p) {
@@ -81,7 +81,7 @@ int dump__write(struct core *core, struct epoch_slot *slot, uint64_t generation,
   struct gather g = {core, NULL, 0, 0};
   int rc = EMB_OK, sealed = EMB_OK;
   dump_path(path, sizeof path, core->dir, generation);
-  /* In the blocks of the index before the last one: on a full disk there are no
+  /* Reuse the blocks of the index before the last one: a full disk has no
   ** others. */
   if (!core->temporary) {
     reserve_index_begin(core, generation);
@@ -140,9 +140,10 @@ int dump__write(struct core *core, struct epoch_slot *slot, uint64_t generation,
   return EMB_OK;
 }
 
-/* ---- loading ----------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------- */
 
-/* Only a hint, and one that asks for more room than the keys need is none. */
+/* The sizes are only a hint.  A hint that asks for more room than the keys need
+** is ignored. */
 static int load_sizes(struct core *core, const struct block *block,
                       uint64_t keys) {
   struct index *index = &core->index;
@@ -177,12 +178,13 @@ static int load_entries(struct core *core, const struct block *block) {
   return EMB_OK;
 }
 
-/* File slots that may lie beyond the end of the log's file, because nothing had
-** been written there when the owner died: frames of a terabyte. */
+/* File slots that may be beyond the end of the log file, because nothing had
+** been written there when the owner died: a terabyte of frames. */
 #define FILE_SLOTS_BEYOND (UINT64_C(1) << 22)
 
-/* What the file says of the time when an extent is due depends on the times to
-** live that the table had then, and later writes may have lowered it. */
+/* Returns an extent's due time from the file, or 0 if it cannot be trusted: it
+** depends on the times to live at that time, and later writes may have lowered
+** it. */
 static uint32_t trusted_due(const struct core *core, const struct manifest *m,
                             uint64_t number, uint64_t due) {
   char text[SCHEMA_TEXT_BYTES];
@@ -256,7 +258,8 @@ static int load_block(struct core *core, const struct block *block,
   }
 }
 
-/* Reads the blocks of the file that m names, and loads each if load is set. */
+/* Reads the blocks of the file that m names, and loads them if `load` is
+** set. */
 static int read_blocks(struct core *core, const struct manifest *m, int load,
                        emb_err *err) {
   struct env *env = core->env;

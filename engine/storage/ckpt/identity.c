@@ -10,19 +10,19 @@
 
 #include "engine/emb.h"
 
-/* Tries while another thread writes the manifest: what is read then may have
-** half of a slot. */
+/* Number of tries while another thread writes the manifest: a read during the
+** write may see half a slot. */
 #define TRIES 3
 
 enum { ID_MANIFEST, ID_LOG, ID_LOCK, ID_COUNT };
 static const char *const identity_names[ID_COUNT] = {MANIFEST_NAME, FILE_LOG,
                                                      FILE_LOCK};
 
-/* What is wrong. */
+/* What is wrong with the files. */
 struct verdict {
   const char *file; /* "": the directory; NULL: nothing is wrong */
   const char *what;
-  const char *remedy; /* before the store is opened again */
+  const char *remedy; /* needed before the store is reopened */
 };
 
 /* ---- names --------------------------------------------------------------- */
@@ -87,8 +87,8 @@ void identity_free(struct core *core) {
   atomic_store(&own->to, 0);
 }
 
-/* Of a file that is not where it was, or not itself: is it that of the
-** directory? */
+/* Judges a file that is missing or has been replaced.  Was the whole directory
+** moved or replaced? */
 static int judge_name(struct core *core, int i, int os,
                       struct verdict *verdict) {
   uint64_t id[2];
@@ -129,7 +129,8 @@ _Static_assert(offsetof(struct manifest, generation) == 40, "stamp");
 
 #define STAMPS_BYTES (MANIFEST_SLOT + sizeof(struct stamp))
 
-/* Both slots as they are: 1, they are what this process wrote last. */
+/* Compares both slots without their checksums; 1: they are what this process
+** wrote last. */
 static int stamps_fit(struct core *core, const char *bytes, uint64_t from) {
   uint64_t to = atomic_load(&core->identity.to), newest = 0;
   for (int i = 0; i < 2; i++) {
@@ -144,8 +145,8 @@ static int stamps_fit(struct core *core, const char *bytes, uint64_t from) {
   return newest >= from;
 }
 
-/* The newest slot that is valid: *fits as above.  Each state is in both: where
-** the newer one is damaged, the other has the generation before. */
+/* Checks the newest valid slot; *fits as above.  Each state is in both slots,
+** so if the newer slot is damaged the other has the generation before it. */
 static int slots_fit(struct core *core, struct env_file *file, uint64_t from,
                      int *fits) {
   struct identity *own = &core->identity;
@@ -180,7 +181,8 @@ static int look_at_manifest(struct core *core, struct env_file *file,
   return os;
 }
 
-/* The manifest, if it is still the owner's: else 0 and a verdict. */
+/* Opens the manifest if it is still the owner's; otherwise returns 0 and a
+** verdict. */
 static int open_manifest(struct core *core, int flags, struct env_file **file,
                          struct verdict *verdict) {
   struct env *env = core->env;
@@ -217,7 +219,7 @@ static int identity_lost(struct core *core, const struct verdict *verdict,
                  *verdict->file ? "file " : "directory", verdict->file,
                  verdict->what, verdict->remedy);
   log_give_up(&core->log, EMB_FAILED, why);
-  core_signal_room(core); /* no frame will come */
+  core_signal_room(core); /* no frame will become free */
   core_changed(core);
   return core_failed(core, err);
 }

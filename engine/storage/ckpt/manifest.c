@@ -27,14 +27,14 @@ static int is_manifest(const struct manifest *slot) {
   return memcmp(slot->magic, manifest_magic, sizeof manifest_magic) == 0;
 }
 
-/* A text, and nothing but zeros behind it. */
+/* Is it a text followed only by zeros? */
 static int is_text(const char *text, size_t size) {
   size_t n = strnlen(text, size);
   return n < size && manifest_is_zero((const uint8_t *)text + n, size - n);
 }
 
-/* The oldest format that has all that the slot says: an older library reads
-** what it can. */
+/* Returns the oldest format that can express the slot's contents, so that older
+** libraries can read every store they support. */
 static uint32_t format_of(const struct manifest *m) {
   return !m->schema[0]                                                   ? 1
          : strstr(m->schema, " metric=") || strstr(m->schema, " index=") ? 4
@@ -42,7 +42,7 @@ static uint32_t format_of(const struct manifest *m) {
                                                                          : 2;
 }
 
-/* Slot i, of this format or another. */
+/* Is slot i valid, whatever its format? */
 static int manifest_is_valid(const struct manifest *slot, int i) {
   return is_manifest(slot) && slot->sum == manifest_sum_of(slot) &&
          (slot->format > MANIFEST_FORMAT ||
@@ -52,7 +52,7 @@ static int manifest_is_valid(const struct manifest *slot, int i) {
            slot->generation % 2 == (uint64_t)i));
 }
 
-/* path: PATH_BYTES for the file's name. */
+/* path: receives the file's path, PATH_BYTES. */
 static int manifest_read_slots(struct env *env, const char *dir, char *path,
                                struct manifest slots[2], emb_err *err) {
   struct env_file *file;
@@ -69,7 +69,7 @@ static int manifest_read_slots(struct env *env, const char *dir, char *path,
   return os ? err_os(err, EMB_IOERR, os, "cannot read %s", path) : EMB_OK;
 }
 
-/* The newer one of those that are valid; NULL. */
+/* Returns the newer valid slot, or NULL. */
 static const struct manifest *manifest_best(const struct manifest slots[2]) {
   const struct manifest *best = NULL;
   for (int i = 0; i < 2; i++) {
@@ -156,7 +156,7 @@ int manifest_is_missing(struct env *env, const char *dir) {
          env->identity(env, path, id) == ENOENT;
 }
 
-/* The next generation, into its slot. */
+/* Writes the next generation to its slot. */
 static int write_slot(struct env *env, struct env_file *file,
                       struct manifest *m, int sync) {
   memcpy(m->magic, manifest_magic, sizeof manifest_magic);
@@ -217,7 +217,7 @@ int manifest_create(struct env *env, const char *dir, struct env_dir *names,
     return err_os(err, EMB_CANTOPEN, os, "cannot create %s", made);
   }
   os = replace_seal(env, made, file, write_slots(env, file, m, 1));
-  /* The names of the other files, too, are there before this one is. */
+  /* The names of the other files must be durable before this file's name. */
   os = os ? os : env->sync_dir(env, names);
   os = os ? os : replace_name(env, made, path, names);
   return os ? err_os(err, EMB_IOERR, os, "cannot create %s", path) : EMB_OK;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** manifest.h -- the file that says which checkpoint is valid.
+** manifest.h -- the file that names the valid checkpoint.
 **
-** Two slots of 4096 bytes; generation g is written to slot g % 2, so a write
-** that is torn leaves the one before.  Every state is written to both, one
-** after the other: afterwards either of them may rot.  Bytes:
+** Two slots of 4096 bytes.  Generation g is written to slot g % 2, so a torn
+** write leaves the previous generation intact.  Every state is written to both
+** slots, one after the other; after that, damage to either one is survivable.
+** Bytes:
 **
 **   000-007  sum         hash_sum of bytes 8..4095 at position 0, salt 0
 **   008-015  magic       "embstore"
-**   016-019  format      1; 2 with a schema; 3 with one of a table that tracks;
-**                        4 with a metric or an index
-**   020-023  clean       1: nothing lies beyond `tail`; 0: a process owns the
+**   016-019  format      1; 2 with a schema; 3 with the schema of a table that
+**                        tracks; 4 with a metric or an index
+**   020-023  clean       1: nothing is beyond `tail`; 0: a process owns the
 **                        store, or died owning it
 **   024-039  uuid        of the store
 **   040-047  generation  of the manifest
@@ -18,15 +19,15 @@
 **   056-059  page_bytes  060-063  extent_bytes
 **   064-071  index_generation   names the index file
 **   072-079  index_blocks       its length in blocks
-**   080-087  keys               in it
-**   088-095  replay      page at which recovery begins
+**   080-087  keys               in the index file
+**   088-095  replay      page where recovery begins
 **   096-103  tail        every page below it is durable
 **   104-111  version     no record has a higher one
-**   112-119  txn_last    newest transaction number given out
-**   120-127  txn_committed      newest one prepared and committed
-**   128-3711 schema      text (schema/schema.h), then zeros; "": one vector of
-**                        dim and type, and nothing else
-**   3712-3715 newest     from format 3 on: newest time of a write
+**   112-119  txn_last    newest transaction number assigned
+**   120-127  txn_committed      newest prepared and committed transaction
+**   128-3711 schema      text (schema/schema.h), then zeros; "": a single
+**                        vector of `dim` and `type`
+**   3712-3715 newest     from format 3 on: time of the newest write
 **   3716-4095 zero
 */
 #ifndef EMB_CKPT_MANIFEST_H
@@ -65,37 +66,41 @@ struct manifest {
 _Static_assert(sizeof(struct manifest) == MANIFEST_SLOT, "manifest slot");
 
 /* Reads the newest valid slot of dir/manifest.  EMB_CANTOPEN if there is no
-** file, EMB_NOTADB for another format, EMB_CORRUPT if no slot is valid. */
+** file, EMB_NOTADB if the format is unknown, EMB_CORRUPT if no slot is
+** valid. */
 int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
                   emb_err *err);
-/* The newer valid slot of the file, of this format or another; all zeros: there
-** is none.  An errno. */
+/* Reads the newer valid slot of the file, whatever its format; all zeros if
+** there is none.  Returns an errno. */
 int manifest__newest(struct env *env, struct env_file *file,
                      struct manifest *newest);
-/* The higher generation of the two slots, as they are: a look at whether there
-** is something new.  An errno. */
+/* Reads the higher generation of the two slots without checking them: a cheap
+** test for a new checkpoint.  Returns an errno. */
 int manifest_look(struct env *env, struct env_file *file, uint64_t *newest);
-/* Finds a slot that is neither valid nor was never written (as the second one
-** of a store that was made by an earlier version and not written since):
-** *damaged is its number, -1 if there is none.  The other one may be in use. */
+/* Finds a slot that is damaged: not valid, although it was written.  (The
+** second slot may never have been, in a store made by an earlier version and
+** not written since.)  *damaged: its number, or -1.  The other slot may be in
+** use. */
 int manifest_check(struct env *env, const char *dir, int *damaged,
                    emb_err *err);
 #define MANIFEST_NAME "manifest"
 #define MANIFEST_NEW_NAME "manifest-new"
-/* What it is called while the store is being deleted. */
+/* Its name while the store is being deleted. */
 #define MANIFEST_GONE "manifest-gone"
 int manifest_is_missing(struct env *env, const char *dir);
-/* Gives the state the next two generations, and writes each to its slot,
-** durably before the next.  What the manifest before named may be freed after
-** that, not earlier.  The file is there: it is never made. */
+/* Gives the state the next two generations and writes each to its slot; the
+** first is durable before the second is written.  Space that the previous
+** manifest named may be freed only after this returns.  The file must exist: it
+** is never created here. */
 int manifest_write(struct env *env, const char *dir, struct manifest *manifest,
                    int sync, emb_err *err);
-/* The same to the file of that directory, which is open. */
+/* As above, to the manifest of that directory, already open. */
 int manifest__write_open(struct env *env, struct env_file *file,
                          const char *dir, struct manifest *manifest, int sync,
                          emb_err *err);
-/* The first two of a store, whose other files are synced.  The file gets its
-** name when it is complete: a directory with a manifest is a store. */
+/* Writes the first two generations of a store whose other files are already
+** synced.  The file is renamed into place when complete: a directory with a
+** manifest is a store. */
 int manifest_create(struct env *env, const char *dir, struct env_dir *names,
                     struct manifest *manifest, emb_err *err);
 

@@ -81,7 +81,7 @@ uint64_t readers_release(struct core *core, uint64_t generation, int is_new) {
 }
 
 void readers_begin(struct core *core, uint64_t generation) {
-  atomic_store(&core->readers.count, 0); /* of the log that was loaded before */
+  atomic_store(&core->readers.count, 0); /* from the log loaded before */
   log_withhold(&core->log, readers__lowest(core, generation) != UINT64_MAX &&
                                !EMB_SEED(SEED_SPACE_BEING_READ_REUSED));
 }

@@ -16,8 +16,8 @@ struct found {
   uint32_t phys;
 };
 
-/* Of two with one number the lower file slot comes first: an extent takes the
-** lowest that is free, so a copy of it stands above. */
+/* Among extents with the same number the lower file slot sorts first: an extent
+** takes the lowest free slot, so a leftover copy of it is in a higher one. */
 static int by_number(const void *a, const void *b) {
   const struct found *x = a, *y = b;
   if (x->number != y->number) {
@@ -38,14 +38,14 @@ static int file_slot_used(const struct log *log, uint32_t phys) {
   return phys < log->phys_end && (log->phys_used[phys / 64] >> (phys % 64) & 1);
 }
 
-/* What a manifest whose checksum is right may say of the log all the same:
-** nothing may be asked of memory or time that the files do not hold. */
+/* Limits what a manifest with a correct checksum may claim about the log: it
+** must not cost memory or time out of proportion to the files. */
 static int check_manifest(struct recovery *r) {
   const struct log *log = &r->core->log;
   const struct layout *l = log->layout;
   const struct manifest *m = r->manifest;
   uint64_t used = log_extents_used(log), end = m->tail >> l->extent_bits;
-  uint64_t last = atomic_load(&log->tail) >> l->extent_bits; /* of those */
+  uint64_t last = atomic_load(&log->tail) >> l->extent_bits; /* of used */
   if (m->replay < l->extent_pages || m->replay > m->tail ||
       m->tail >> (WORD_ADDRESS_BITS - l->slot_bits) ||
       (used && (end < last || end - log->first >= LOG_SPAN_MAX))) {
@@ -57,7 +57,7 @@ static int check_manifest(struct recovery *r) {
   return EMB_OK;
 }
 
-/* ---- 2: extents beyond the checkpoint ---------------------------------- */
+/* ---- 2: extents beyond the checkpoint ------------------------------------ */
 
 static int extent_is_listed(const struct log *log, uint64_t number) {
   return number >= log->first &&
@@ -81,10 +81,10 @@ static int add_found(struct recovery *r, struct found **found, size_t *room,
   return EMB_OK;
 }
 
-/* Looks at every file slot that the checkpoint does not use.  What is
-** missing may be older than the manifest's tail: the index file lists the
-** extents that there were when it was written, and the tail was moved on once
-** more before the manifest. */
+/* Examines every file slot that the checkpoint does not use.  A missing extent
+** may be older than the manifest's tail: the index file lists the extents that
+** existed when it was written, and the tail moved on once more before the
+** manifest was written. */
 static int find_extents(struct recovery *r) {
   struct core *core = r->core;
   uint64_t floor = r->manifest->replay >> core->layout.extent_bits;
@@ -131,8 +131,8 @@ static int find_extents(struct recovery *r) {
   if (!rc && count) {
     qsort(found, count, sizeof *found, by_number);
   }
-  /* Only those that follow on without a gap belong to the log; a later one
-  ** was written but something before it was not. */
+  /* Only extents that follow without a gap belong to the log.  An extent after
+  ** a gap was written while an earlier one was not. */
   uint64_t expected = floor;
   for (size_t i = 0; !rc && i < count; i++) {
     while (extent_is_listed(log, expected)) {
@@ -145,17 +145,17 @@ static int find_extents(struct recovery *r) {
       }
     }
   }
-  /* Since the checkpoint numbers were given out one by one, each to a file slot
-  ** of its own, and none was given back. */
+  /* Since the checkpoint, numbers were assigned one by one, each with its own
+  ** file slot, and none was returned. */
   r->highest += unused;
   core->env->release(core->env, found);
   return rc;
 }
 
-/* ---- reading pages ----------------------------------------------------- */
+/* ---- reading pages ------------------------------------------------------- */
 
-/* Calls each for the pages [from, to) that the log has a file slot for, with
-** valid = 0 where the checksum is wrong; stops when it returns non-zero. */
+/* Calls `each` for the pages [from, to) for which the log has a file slot, with
+** valid = 0 if the checksum is wrong.  Stops when `each` returns non-zero. */
 static int for_pages(struct recovery *r, uint64_t from, uint64_t to,
                      int (*each)(struct recovery *, uint64_t page,
                                  const char *bytes, int valid)) {
@@ -191,7 +191,7 @@ static int for_pages(struct recovery *r, uint64_t from, uint64_t to,
   return EMB_OK;
 }
 
-/* ---- 3: the survey ----------------------------------------------------- */
+/* ---- 3: the survey ------------------------------------------------------- */
 
 static struct seen_txn *txn_of(struct recovery *r, uint64_t number,
                                uint64_t page) {
@@ -223,7 +223,7 @@ static struct seen_txn *txn_of(struct recovery *r, uint64_t number,
 static int add_voids(struct recovery *r, struct seen_txn *txn,
                      const char *bytes) {
   uint32_t n = page_count(bytes);
-  if (n == 0) { /* it only carries flags */
+  if (n == 0) { /* the page only carries flags */
     return EMB_OK;
   }
   if (txn->void_count + n > txn->void_room) {
@@ -242,7 +242,7 @@ static int add_voids(struct recovery *r, struct seen_txn *txn,
   return EMB_OK;
 }
 
-/* Beyond the end of the log: does anything prove that it was durable? */
+/* Beyond the end of the log: does this page prove that the end was durable? */
 static int survey_beyond(struct recovery *r, uint64_t page, const char *bytes,
                          int valid) {
   uint64_t number = valid ? page_txn(bytes) : 0;
@@ -287,8 +287,9 @@ static int survey_page(struct recovery *r, uint64_t page, const char *bytes,
     return recover_out_of_memory(r);
   }
   txn->last = page;
-  /* Its last page counts: after a prepare that the coordinator abandoned it may
-  ** have gone on, and even have been committed by the engine alone. */
+  /* The last page decides: after a prepare that the coordinator abandoned, the
+  ** transaction may have continued, and even been committed by the engine
+  ** alone. */
   txn->complete = (page_flags(bytes) & PAGE_LAST) != 0;
   txn->synced = (page_flags(bytes) & PAGE_SYNCED) != 0;
   if (page_kind(bytes) == PAGE_ABORT) {
@@ -297,7 +298,7 @@ static int survey_page(struct recovery *r, uint64_t page, const char *bytes,
   return page_kind(bytes) == PAGE_VOID ? add_voids(r, txn, bytes) : EMB_OK;
 }
 
-/* ---- 4: applying ------------------------------------------------------- */
+/* ---- 4: applying --------------------------------------------------------- */
 
 static int is_void(const struct seen_txn *txn, uint64_t address) {
   for (size_t i = 0; txn && i < txn->void_count; i++) {
@@ -308,7 +309,7 @@ static int is_void(const struct seen_txn *txn, uint64_t address) {
   return 0;
 }
 
-/* The newest time of a write lies in the checkpoint or behind it. */
+/* The newest write time is in the checkpoint or in the log after it. */
 static void see_time(struct core *core, const void *value) {
   const struct schema *schema = &core->schema;
   uint32_t time =
@@ -380,9 +381,9 @@ static int apply_doubted(struct recovery *r, uint64_t page, const char *bytes,
   return apply_page(r, page, bytes, &r->txns[r->txn_count - 1]);
 }
 
-/* ---- all of it --------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------- */
 
-/* The one transaction, if any, that only its coordinator can decide. */
+/* Finds the one transaction, if any, that only its coordinator can decide. */
 static int find_doubt(struct recovery *r) {
   struct core *core = r->core;
   struct seen_txn *last = r->txn_count ? &r->txns[r->txn_count - 1] : NULL;
@@ -440,8 +441,8 @@ static int replay_log(struct recovery *r) {
   return for_pages(r, m->replay, r->end, recover_apply);
 }
 
-/* Does the log have the file slots of all pages of [replay, tail)?  An index
-** file that an earlier version has written may lack the last ones. */
+/* Does the log have file slots for all pages of [replay, tail)?  An index file
+** written by an earlier version may lack the last ones. */
 static int has_file_slots(const struct recovery *r) {
   const struct layout *l = &r->core->layout;
   const struct manifest *m = r->manifest;
@@ -454,8 +455,8 @@ static int has_file_slots(const struct recovery *r) {
   return 1;
 }
 
-/* The last transaction was prepared, and had not been decided when the manifest
-** was written: it is not part of the checkpoint. */
+/* Returns the last transaction if it was prepared but still undecided when the
+** manifest was written, else 0: it is not part of the checkpoint. */
 static uint64_t undecided_txn(const struct recovery *r) {
   const struct seen_txn *last =
       r->txn_count ? &r->txns[r->txn_count - 1] : NULL;
@@ -465,9 +466,9 @@ static uint64_t undecided_txn(const struct recovery *r) {
              : 0;
 }
 
-/* The checkpoint as of the manifest's tail.  The index file was written beside
-** writers, a part after the other: of a commit that came meanwhile it may have
-** some keys and not others. */
+/* Completes the checkpoint as of the manifest's tail.  The index file was
+** written partition by partition while writers ran, so it may have some keys of
+** a concurrent commit and not others. */
 static int complete_checkpoint(struct recovery *r) {
   const struct manifest *m = r->manifest;
   if (m->clean || m->replay >= m->tail ||
@@ -528,8 +529,8 @@ int recover(struct core *core, const struct manifest *m, int replay,
     rc = replay ? replay_log(r) : complete_checkpoint(r);
   }
   if (!rc) {
-    /* Above everything that was ever written, so that no leftover can be
-    ** taken for a page of this life. */
+    /* Start above everything ever written, so that no leftover page can be
+    ** mistaken for a new one. */
     if (log_extents_used(&core->log) == 0) {
       core->log.first = r->highest + 1;
     }

@@ -17,10 +17,10 @@ struct head {
   char magic[8];
   char uuid[16];
   char rule[ADMISSION_TEXT_MAX];
-  uint64_t bytes; /* of a table */
-  uint32_t young; /* which of the two */
+  uint64_t bytes; /* of one table */
+  uint32_t young; /* which of the two is the younger */
   uint32_t unused;
-  uint64_t keys; /* in it */
+  uint64_t keys; /* in the younger table */
 };
 
 static int counts_requests(const struct core *core) {
@@ -40,7 +40,7 @@ static void seen_describe(struct core *core, struct head *head) {
   admission_state(&core->admission, &head->young, &head->keys);
 }
 
-/* ---- writing ------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------- */
 
 static void seen_write_blocks(struct core *core, struct blocks *w) {
   struct admission *a = &core->admission;
@@ -84,7 +84,7 @@ static int seen_save(struct core *core, struct epoch_slot *slot, emb_err *err) {
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s", path) : EMB_OK;
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 struct seen_reading {
   struct core *core;
@@ -112,7 +112,7 @@ static int seen_read_block(struct seen_reading *r, uint64_t number) {
                                                        : bad_block(r, number);
 }
 
-/* A file of another rule is not damaged: *other. */
+/* A file for another rule is not damaged: sets *other. */
 static int seen_read_head(struct seen_reading *r, struct head *head,
                           int *other) {
   uint64_t bytes = 0, pairs = 2 * r->want.bytes / 16;
@@ -191,9 +191,9 @@ static int read_file(struct core *core, int load, emb_err *err) {
   return rc;
 }
 
-/* Counting goes on from the file if there is one, and it is right; else it is
-** left at its beginning.  Of a file that cannot be used only the metric says so
-** soon: the next checkpoint replaces it. */
+/* Counting resumes from the file if it exists and is valid; otherwise it starts
+** over.  Soon only the metric shows that a file was unusable: the next
+** checkpoint replaces the file. */
 static int seen_load(struct core *core, int recovered, emb_err *err) {
   int rc = read_file(core, 1, err);
   (void)recovered;

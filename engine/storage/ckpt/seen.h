@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
 **
-** seen.h -- what admission has counted, in a file: which keys were seen how
-** often before they became rows.
+** seen.h -- the admission counts in a file: how often each key was seen before
+** it became a row.
 **
-** Each checkpoint writes it anew, so a store that is opened goes on counting
-** where it was closed, and after a crash where the newest checkpoint was.  The
-** counts are no data: without the file, or if it is damaged or of another rule,
-** counting begins anew.  Damage is counted (the metric admission_damaged), and
-** emb_verify says what it is until the next checkpoint replaces the file.
+** Each checkpoint rewrites the file, so a reopened store resumes counting where
+** it was closed, or after a crash at the newest checkpoint.  The counts are not
+** data: if the file is missing, damaged or for another rule, counting starts
+** over.  Damage is counted (the metric admission_damaged), and emb_verify
+** describes it until the next checkpoint replaces the file.
 **
-** FILE     `admission`, blocks as of blocks.h: a head, and the two tables in
-**          pairs of words (FORMAT.md).  Written as `admission-new`, synced,
-**          renamed; the dump that follows in the checkpoint syncs the
+** FILE     `admission`, in the blocks of blocks.h: a head, then the two tables
+**          as pairs of words (FORMAT.md).  Written as `admission-new`, synced,
+**          renamed.  The dump that follows in the checkpoint syncs the
 **          directory.
-** CALLS    As a file of the store (kernel/store_file.h): loaded by its owner,
-**          saved by each checkpoint, checked.  A store that counts nothing has
-**          none.
-** THREADS  Under ckpt_lock.  Sessions go on counting meanwhile; what they count
-**          is in the file or not.
+** CALLS    A store file (kernel/store_file.h): loaded by the owner, saved by
+**          each checkpoint, checked.  A store that counts nothing has no such
+**          file.
+** THREADS  Under ckpt_lock.  Sessions keep counting while the file is written;
+**          their counts may or may not be in it.
 */
 #ifndef EMB_CKPT_SEEN_H
 #define EMB_CKPT_SEEN_H

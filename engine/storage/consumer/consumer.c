@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** consumer.c -- the consumers of a store; see consumer.h.  Their files are
+** consumer.c -- the consumers of a store; see consumer.h.  Their files are in
 ** consumer_file.c.
 */
 #include "consumer.h"
@@ -11,7 +11,7 @@
 
 #define KEEP_DEFAULT (UINT64_C(1) << 30)
 
-/* ---- the list ----------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 static void set_oldest(struct consumers *c) {
   uint64_t oldest = UINT64_MAX;
@@ -36,7 +36,8 @@ static struct consumer *consumer_find_number(struct consumers *c,
   return at;
 }
 
-/* Memory for one more, before anything is changed on disk.  Under lock. */
+/* Allocates memory for one more consumer, before anything changes on disk.
+** Under lock. */
 static int make_entry(struct consumers *c, emb_err *err) {
   struct env *env = c->core->env;
   if (!c->spare) {
@@ -45,7 +46,7 @@ static int make_entry(struct consumers *c, emb_err *err) {
   return c->spare ? EMB_OK : err_set(err, EMB_NOMEM, "out of memory");
 }
 
-/* Under lock; durable already. */
+/* Updates the list after the change is durable.  Under lock. */
 static int put_in_list(struct consumers *c, const struct consumer *as,
                        emb_err *err) {
   struct consumer *at = consumer_find_number(c, as->number);
@@ -151,7 +152,8 @@ static int consumer_nothing(void *arg) {
   return EMB_OK;
 }
 
-/* What can be missing is taken before `last`, and the rest is a renaming. */
+/* Acquires every resource before calling `last`; after it only a rename
+** remains. */
 static int write_with(struct consumers *c, const struct consumer *next,
                       int (*last)(void *), void *arg, emb_err *err) {
   int rc = consumer_find_number(c, next->number) ? EMB_OK : make_entry(c, err);
@@ -314,7 +316,7 @@ uint64_t consumer_kept(const struct core *core, uint64_t page) {
   return kept;
 }
 
-/* Is more kept for it than may be?  Then `lost` says why. */
+/* Is more kept for it than allowed?  If so, `lost` says why. */
 static int is_too_much(const struct core *core, const struct consumer *consumer,
                        struct consumer *lost) {
   uint64_t page = consumer_needs_from(consumer);
@@ -334,7 +336,7 @@ static int is_too_much(const struct core *core, const struct consumer *consumer,
   return lost->reason != 0;
 }
 
-/* D1: what cannot be noted as lost stays. */
+/* D1: a consumer that cannot be recorded as lost is kept. */
 static void consumer_settle(struct retention *hold) {
   struct consumers *c = consumer_of(hold);
   struct consumer lost;
@@ -343,14 +345,14 @@ static void consumer_settle(struct retention *hold) {
     if (consumer_needs_from(at) && is_too_much(c->core, at, &lost) &&
         consumer__write_file(c, &lost, NULL) == EMB_OK) {
       emb_assert(lost.state == CONSUMER_LOST && lost.next == at->next);
-      *at = lost; /* and so is its position in the list */
+      *at = lost; /* including the list link */
     }
   }
   set_oldest(c);
   pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- opening ------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------- */
 
 void consumers_init(struct consumers *c, struct core *core) {
   c->core = core;
@@ -389,7 +391,7 @@ static int consumer_hex(char c) {
                                 : -1;
 }
 
-/* What its name says; 0 and it is none. */
+/* Parses the number in a consumer's file name; 0: it is not such a name. */
 static int consumer_read_number(const char *file, uint64_t *number) {
   const size_t n = sizeof CONSUMER_PREFIX - 1;
   const char *at = file + n;
@@ -425,8 +427,8 @@ static void consumer_load_one(void *arg, const char *name) {
   l->rc = rc ? rc : put_in_list(c, &consumer, l->err);
 }
 
-/* The pages [cut, tail) will never be valid.  Durable before there is anything
-** above them. */
+/* Records that the pages [cut, tail) will never be valid.  Must be durable
+** before anything is written above them. */
 static int note_hole(struct consumers *c, uint64_t cut, emb_err *err) {
   struct hole hole = {cut, atomic_load(&c->core->log.tail)};
   int rc = cut < hole.to && !EMB_SEED(SEED_HOLE_NOT_NOTED)
@@ -466,7 +468,7 @@ int consumers_load(struct consumers *c, uint64_t cut, emb_err *err) {
     }
   }
   emb_check(consumers_valid(c));
-  /* Which of the extents that are there hold deletions is written nowhere. */
+  /* No file records which existing extents hold deletions: mark all of them. */
   pthread_mutex_lock(&core->log.lock);
   uint64_t end = atomic_load(&core->log.tail) >> core->layout.extent_bits;
   uint64_t from = atomic_load(&c->oldest);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** consumer_file.c -- the file of a consumer, and the holes that it has.
+** consumer_file.c -- the file of a consumer, and its holes.
 */
 #include "consumer.h"
 
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a file of format 1 has room for. */
+/* Maximum number of holes in a format 1 file. */
 #define HOLES_1 32
 
 static const char consumer_magic[8] = {'e', 'm', 'b', 'd', 'e', 'l', 't', 'a'};
 
-/* Format 1 has its holes at 368 and no reason; whole units of 4096 bytes, the
-** rest is zeros. */
+/* A format 1 file has no reason, and its holes at 368.  The length is a
+** multiple of 4096 bytes, padded with zeros. */
 struct consumer_file {
   uint64_t sum;            /* 000-007 */
   char magic[8];           /* 008-015 */
@@ -37,7 +37,7 @@ _Static_assert(offsetof(struct consumer_file, reason) == 368, "consumer file");
 
 #define UNIT 4096u
 
-/* ---- files -------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 uint64_t consumer__number(const char *name) {
   return XXH3_64bits(name, strlen(name));
@@ -57,15 +57,14 @@ static int consumer_is_zero(const void *bytes, size_t n) {
   return n == 0;
 }
 
-/* ---- holes ----------------------------------------------------------------
- */
+/* ---- holes --------------------------------------------------------------- */
 
 static int consumer_by_start(const void *a, const void *b) {
   const struct hole *x = a, *y = b;
   return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Those that touch become one. */
+/* Merges adjacent and overlapping holes. */
 static void holes_join(struct holes *holes) {
   size_t n = 0;
   if (holes->count) {
@@ -104,7 +103,7 @@ int holes__add(struct core *core, struct holes *holes, const struct hole *from,
   return EMB_OK;
 }
 
-/* The first that ends above this page. */
+/* Returns the first hole that ends above this page. */
 static size_t holes_above(const struct holes *holes, uint64_t page) {
   size_t low = 0, high = holes->count;
   while (low < high) {
@@ -126,8 +125,7 @@ int consumers_know_hole(struct consumers *c, uint64_t page) {
   return known;
 }
 
-/* ---- one file -------------------------------------------------------------
- */
+/* ---- one file ------------------------------------------------------------ */
 
 static uint64_t consumer_sum_of(const struct core *core,
                                 const struct consumer_file *f, size_t bytes) {
@@ -149,7 +147,7 @@ static struct hole *holes_of(struct consumer_file *f) {
   return f->format == 1 ? (struct hole *)(void *)&f->reason : f->holes;
 }
 
-/* Everything but the sum; at least a unit. */
+/* Checks everything except the sum.  The file has at least one unit. */
 static int consumer_is_sound(const struct core *core, struct consumer_file *f,
                              size_t bytes) {
   size_t n = strnlen(f->name, sizeof f->name);
@@ -221,8 +219,8 @@ uint64_t consumer_needs_from(const struct consumer *consumer) {
                                           : consumer->sent.page;
 }
 
-/* With those of the holes that it needs; an older library reads what says no
-** more than it knew. */
+/* Writes the file with only the holes this consumer needs.  Uses format 1 where
+** that suffices, so that an older library can read it. */
 int consumer__make_file(struct consumers *c, const struct consumer *consumer,
                         emb_err *err) {
   struct core *core = c->core;

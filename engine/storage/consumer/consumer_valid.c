@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** consumer_valid.c -- are the consumers of deltas as consumer.h says?  In the
-** variants that check themselves only (base/debug.h).  What a file says was
-** checked when it was read: one that fails there is CONSUMER_DAMAGED.
+** consumer_valid.c -- checks that the consumers are as consumer.h says.  Only
+** in self-checking builds (base/debug.h).  A file's contents were checked when
+** it was read: a consumer whose file fails that check is CONSUMER_DAMAGED.
 */
 #include "consumer.h"
 
@@ -20,7 +20,7 @@ static void check_consumer(const struct consumers *c,
   emb_assert(!each->reason || each->state == CONSUMER_LOST);
   check_mark(c->core, &each->acked);
   check_mark(c->core, &each->sent);
-  /* D1: `oldest` holds what it needs. */
+  /* D1: `oldest` covers what it needs. */
   uint64_t page = consumer_needs_from(each);
   emb_assert(!page ||
              page >> c->core->layout.extent_bits >= atomic_load(&c->oldest));

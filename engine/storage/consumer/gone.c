@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** gone.c -- see gone.h.  A merge of sorted runs by a heap (Knuth, The Art of
-** Computer Programming 3, 5.4.1); of equal keys the one that came last stays,
-** first within a run, then between them.
+** gone.c -- see gone.h.  Merges sorted runs with a heap (Knuth, The Art of
+** Computer Programming 3, 5.4.1).  Of equal keys the last one added is kept,
+** first within a run, then between runs.
 */
 #include "gone.h"
 
@@ -16,9 +16,9 @@
 
 struct gone_run {
   uint64_t from; /* in the file */
-  size_t left;   /* items there that were not read yet */
+  size_t left;   /* items in the file not read yet */
   struct gone_item *items;
-  size_t at, count; /* of those in memory */
+  size_t at, count; /* next item and number of items in memory */
 };
 
 void gone_init(struct gone *g, struct env *env, const char *dir) {
@@ -63,7 +63,7 @@ static int gone_compare(const struct gone_item *x, const struct gone_item *y) {
 
 static int by_key(const void *a, const void *b) { return gone_compare(a, b); }
 
-/* Those in memory: sorted, and of each key the last. */
+/* Sorts the items in memory and keeps the last of each key. */
 static void gone_sort_memory(struct gone *g) {
   size_t n = 0;
   if (g->count) {
@@ -78,7 +78,7 @@ static void gone_sort_memory(struct gone *g) {
   g->count = n;
 }
 
-/* Makes room for one more in a list. */
+/* Makes room for one more item in a list. */
 static int gone_grow(struct env *env, void **list, size_t count, size_t *room,
                      size_t bytes) {
   size_t more = *room ? *room * 2 : FIRST_ROOM;
@@ -93,7 +93,7 @@ static int gone_grow(struct env *env, void **list, size_t count, size_t *room,
   return larger != NULL;
 }
 
-/* Those in memory become a run. */
+/* Writes the items in memory as a run. */
 static int write_run(struct gone *g, emb_err *err) {
   gone_sort_memory(g);
   int rc = g->file ? EMB_OK : spill_file(g->env, g->dir, &g->file, err);
@@ -131,10 +131,9 @@ int gone_add(struct gone *g, int64_t key, uint8_t op, emb_err *err) {
   return EMB_OK;
 }
 
-/* ---- reading --------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------- */
 
-/* The next item of a run is in memory, unless there is none. */
+/* Makes sure that the next item of a run, if any, is in memory. */
 static int run_refill(struct gone *g, struct gone_run *run, emb_err *err) {
   if (run->at < run->count || !run->left) {
     return EMB_OK;
@@ -202,7 +201,7 @@ int gone_sort(struct gone *g, emb_err *err) {
   return rc;
 }
 
-/* The least item of all; *some = 0: there is none. */
+/* Removes the least item of all runs; *some = 0: there is none. */
 static int gone_take(struct gone *g, struct gone_item *item, int *some,
                      emb_err *err) {
   *some = g->heap_count > 0;
@@ -221,7 +220,7 @@ static int gone_take(struct gone *g, struct gone_item *item, int *some,
   return rc;
 }
 
-/* Is there one more of this key? */
+/* Is there another item with this key? */
 static int goes_on(const struct gone *g, int64_t key) {
   const struct gone_run *run = g->heap_count ? g->heap[0] : NULL;
   return run && run->items[run->at].key == key &&

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** gone.h -- the keys that a delta reports as deleted, each once.
+** gone.h -- the keys that a delta reports as deleted, without duplicates.
 **
-** The log has a deletion for each time that a key was removed.  A key that was
-** evicted, put again and deleted has two below the mark, and what holds is the
-** last.  So deletions are gathered while the log is passed, and reported at its
-** end in the order of their keys.
+** The log has a deletion for each removal of a key.  A key that was evicted,
+** put again and deleted has two below the mark, and the last one counts.  So
+** deletions are gathered while the log is read, and reported at its end in key
+** order.
 **
 ** STATES    filling --gone_sort--> sorted, being read by gone_next
-** MEMORY    16 bytes each, up to GONE_ITEMS of them.  Beyond that they go,
-**           sorted, as a run to a file without a name beside the store, and are
-**           merged when they are read: 4 KiB for each run.  So a delta with a
-**           thousand million deletions takes 62 MiB and a file of 16 GB.
-** FAILURE   After one that is not EMB_OK there is nothing to do but gone_free.
+** MEMORY    16 bytes per deletion, up to GONE_ITEMS of them.  Beyond that they
+**           are sorted and written as a run to an unnamed file beside the
+**           store, and the runs are merged when read: 4 KiB per run.  So a
+**           delta with a thousand million deletions takes 62 MiB and a file of
+**           16 GB.
+** FAILURE   After any result but EMB_OK, only gone_free may be called.
 ** THREADS   The delta's.
 */
 #ifndef EMB_CONSUMER_GONE_H
@@ -25,22 +26,22 @@
 
 struct gone_item {
   int64_t key;
-  uint64_t order; /* how many came before it; its operation in the low byte */
+  uint64_t order; /* how many came before it; the operation in the low byte */
 };
 
-struct gone_run; /* in the file, and what of it is in memory */
+struct gone_run; /* a run in the file, and its part in memory */
 
 struct gone {
   struct env *env;
-  const char *dir; /* where the file is made */
+  const char *dir; /* where the file is created */
   struct env_file *file;
   uint64_t order, bytes; /* of the file */
   struct gone_item *items;
   size_t count, room;
-  size_t at; /* the next that is read, of those in memory */
+  size_t at; /* the next item in memory to read */
   struct gone_run *runs;
   size_t run_count, run_room;
-  struct gone_run **heap; /* runs by their next item; the least is first */
+  struct gone_run **heap; /* runs ordered by their next item, least first */
   size_t heap_count;
   int sorted;
 };
@@ -48,9 +49,9 @@ struct gone {
 void gone_init(struct gone *gone, struct env *env, const char *dir);
 void gone_free(struct gone *gone);
 int gone_add(struct gone *gone, int64_t key, uint8_t op, emb_err *err);
-/* All are there. */
+/* Call once all deletions are added: sorts them. */
 int gone_sort(struct gone *gone, emb_err *err);
-/* The next key, and its last operation; *some = 0: there is none. */
+/* Returns the next key and its last operation; *some = 0 at the end. */
 int gone_next(struct gone *gone, int64_t *key, uint8_t *op, int *some,
               emb_err *err);
 

@@ -24,7 +24,7 @@ uint32_t pack__block_rows(uint32_t value_bytes) {
 /* ---- the width that nearly all bytes have -------------------------------- */
 
 #ifdef __SSE2__
-/* 16 elements at a time; returns how many were done. */
+/* Splits 16 elements at a time; returns the number of elements done. */
 static size_t split_many(const char *row, size_t elements, char *to,
                          size_t plane) {
   const __m128i low = _mm_set1_epi32(255);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** block.h -- what writer and reader have in common.  diff/ uses the planes of
-** elements and zstd's memory, too.
+** block.h -- code shared by writer and reader.  diff/ also uses the planes and
+** the zstd allocator.
 */
 #ifndef EMB_PACK_BLOCK_H
 #define EMB_PACK_BLOCK_H
@@ -16,21 +16,21 @@
 #include <zstd.h>
 
 #define ENTRY_BYTES 16u   /* key, row number */
-#define OFFSET_BYTES 8u   /* of a block of rows */
-#define ROW_BYTES 17u     /* op, key, version: of a row beside its value */
-#define FULL_BYTES 65536u /* of a full block of entries or offsets */
+#define OFFSET_BYTES 8u   /* offset of a block of rows */
+#define ROW_BYTES 17u     /* op, key, version: a row without its value */
+#define FULL_BYTES 65536u /* a full block of entries or offsets */
 _Static_assert(PACK_ENTRIES_MAX *ENTRY_BYTES == FULL_BYTES, "entries");
 _Static_assert(PACK_OFFSETS_MAX *OFFSET_BYTES == FULL_BYTES, "offsets");
 
-/* rows: of elements of `width` bytes, `elements` in each, `stride` bytes apart;
-** to: all first bytes, then all second bytes, ...  Returns the end of to. */
+/* rows: n rows of `elements` elements of `width` bytes, `stride` bytes apart.
+** to: all first bytes, then all second bytes, ...  Returns the end of `to`. */
 char *block_planes(const char *rows, size_t stride, size_t n, size_t elements,
                    uint32_t width, char *to);
-/* The other way; returns the end of from. */
+/* The inverse; returns the end of `from`. */
 const char *block_rows(const char *from, size_t n, size_t elements,
                        uint32_t width, char *rows, size_t stride);
 
-/* Uncompressed bytes of n rows of which p are puts. */
+/* Uncompressed bytes of n rows, p of them puts. */
 static inline size_t block_raw_bytes(uint32_t value_bytes, size_t n, size_t p) {
   return n * ROW_BYTES + p * value_bytes;
 }
@@ -42,7 +42,7 @@ static inline uint64_t block_sum(const struct pack_block *block,
                   EMB_SEED(SEED_BLOCK_POSITION_NOT_SUMMED) ? 0 : position);
 }
 
-/* zstd's memory is the environment's. */
+/* zstd allocates from the environment. */
 static inline void *block_allocate(void *env, size_t bytes) {
   struct env *e = env;
   return e->allocate(e, bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** find.c -- a key in a pack, and the check of all of it; see pack.h.
+** find.c -- finding a key in a pack, and verifying a whole pack; see pack.h.
 **
-** The entries are ordered by hash_key and hashes are spread evenly: the block
-** of a key is guessed, and nearly always the right one or its neighbour.
+** Entries are ordered by hash_key, and hashes are spread evenly.  So the block
+** of a key can be guessed, and the guess is nearly always right or off by one.
 */
 #include "read.h"
 
@@ -23,7 +23,7 @@ static uint64_t find_hash_at(const struct pack_reader *r, uint64_t i) {
   return hash_key(key_at(r, i));
 }
 
-/* In the block that is in memory, of n entries. */
+/* Searches the block in memory, which has n entries. */
 static uint64_t pack_find_in(const struct pack_reader *r, uint64_t n,
                              uint64_t hash) {
   uint64_t low = 0, high = n;
@@ -95,7 +95,7 @@ static int verify_rows(struct pack_reader *r, int (*stop)(void *), void *arg,
   return rc;
 }
 
-/* The blocks follow each other; their places are compared one by one. */
+/* The blocks are contiguous; compares their offsets one by one. */
 static int verify_directory(struct pack_reader *r, emb_err *err) {
   uint64_t want = sizeof r->head;
   for (uint64_t b = 0; b < r->end.row_blocks; b++) {

@@ -12,7 +12,7 @@ static const char *const encodings[] = {"none", "float16", "int8", "int4"};
 
 enum { WORD_MAX = 80 };
 
-/* The next word that ends at one of `until`, without spaces around it; 0: it
+/* Reads the next word, up to one of `until`, without surrounding spaces; 0: it
 ** is too long. */
 static int options_take(const char **at, const char *until, char *to) {
   const char *from = *at = text_space(*at);

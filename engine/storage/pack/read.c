@@ -14,7 +14,7 @@ int read__bad(const struct pack_reader *r, uint64_t offset, const char *what,
                  (unsigned long long)offset, what);
 }
 
-/* ---- blocks ----------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------- */
 
 static int read_bytes(struct pack_reader *r, void *to, size_t n,
                       uint64_t offset, emb_err *err) {
@@ -77,7 +77,7 @@ int read__plain(struct pack_reader *r, uint32_t kind, uint64_t i,
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Where a block of rows is. */
+/* Finds the offset of a block of rows. */
 static int locate_block(struct pack_reader *r, uint64_t b, uint64_t *offset,
                         emb_err *err) {
   if (b == r->next) {
@@ -95,7 +95,8 @@ static int locate_block(struct pack_reader *r, uint64_t b, uint64_t *offset,
   return rc;
 }
 
-/* Its numbers agree with each other and with what the file says of it. */
+/* Do a block's numbers agree with each other and with the file's head and
+** end? */
 static int read_check_rows(const struct pack_reader *r, uint64_t b,
                            const struct pack_block *block) {
   uint64_t rows = r->rows - b * r->head.block_rows;
@@ -107,7 +108,7 @@ static int read_check_rows(const struct pack_reader *r, uint64_t b,
          block->stored_bytes <= block->raw_bytes;
 }
 
-/* From planes to rows. */
+/* Converts a block from planes to rows. */
 static int planes_to_rows(struct pack_reader *r, uint64_t offset,
                           const char *from, emb_err *err) {
   uint32_t n = r->block.count, puts = 0;
@@ -202,7 +203,7 @@ static int text_ends(const char *text, size_t size) {
   return memchr(text, 0, size) != NULL;
 }
 
-/* Numbers that have the right checksum and may be wrong all the same. */
+/* Numbers may be wrong even under a correct checksum. */
 static int head_is_legal(const struct pack_head *h) {
   uint64_t bytes = 0;
   if (h->kind < PACK_SNAPSHOT || h->kind > PACK_DELTA ||
@@ -295,7 +296,7 @@ static int pack_read_head(struct pack_reader *r, uint64_t bytes, emb_err *err) {
 static int read_end(struct pack_reader *r, uint64_t bytes, emb_err *err) {
   uint64_t at = bytes - PACK_END_BYTES;
   struct pack_block block;
-  r->end.file_bytes = bytes; /* bounds what is read */
+  r->end.file_bytes = bytes; /* bounds all reads */
   struct pack_end end;
   int rc = read__block(r,
                        &(struct read_request){at, PACK_END_POSITION, PACK_LAST,

@@ -12,7 +12,7 @@
 
 #define UNIT 4096u
 
-/* Power that failed while a pack was written may have left zeros only. */
+/* A power failure while a pack was written may leave only zeros. */
 static int is_nothing(const char *bytes, size_t n) {
   while (n && !*bytes) {
     bytes++;
@@ -21,13 +21,13 @@ static int is_nothing(const char *bytes, size_t n) {
   return n == 0;
 }
 
-/* May it be replaced?  Absent, empty, or a pack; cut_off: or one that was never
-** complete. */
+/* May the file be replaced?  It must be absent, empty or a pack; with cut_off
+** it may also be an incomplete pack. */
 static int check_replaced(struct env *env, const char *path, int cut_off,
                           emb_err *err) {
   struct env_file *file;
   uint64_t bytes = 0;
-  char magic[512] = {0}; /* a sector: it was written as a whole or not */
+  char magic[512] = {0}; /* a sector: written as a whole or not at all */
   int os = env->open(env, path, ENV_READ, &file);
   if (os == ENOENT) {
     return EMB_OK;
@@ -65,7 +65,7 @@ static int open_dir(struct sink *s, emb_err *err) {
             : EMB_OK;
 }
 
-/* A name in the path's directory that no other writer uses.  own:
+/* Makes a name in the path's directory that no other writer uses.  own:
 ** PACK_PATH_BYTES. */
 static int own_name(const struct sink *s, char *own) {
   uint64_t name;
@@ -77,8 +77,8 @@ static int own_name(const struct sink *s, char *own) {
   return os;
 }
 
-/* Made under a name of its own, so that what is looked at is this file; then it
-** takes the place of one that was cut off. */
+/* Creates the file under a unique name, so that the identity read is that of
+** this file, then renames it over any incomplete one. */
 static int sink_create(struct sink *s, emb_err *err) {
   struct env *env = s->env;
   char own[PACK_PATH_BYTES];
@@ -135,7 +135,7 @@ void sink__queue(struct sink *s, int kind) {
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* The write in flight is done. */
+/* Waits for the write in flight. */
 static int sink_wait(struct sink *s) {
   struct env_io *done;
   size_t n = 0;
@@ -147,7 +147,7 @@ static int sink_wait(struct sink *s) {
   return os ? os : s->io.result;
 }
 
-/* So many bytes of the buffer leave; the other one is filled from now on. */
+/* Writes `bytes` bytes of the buffer, and switches to the other buffer. */
 static int sink_submit(struct sink *s, size_t bytes) {
   struct env_io *list = &s->io;
   int os = sink_wait(s);
@@ -167,7 +167,7 @@ static int sink_submit(struct sink *s, size_t bytes) {
   return os;
 }
 
-/* Whole units; all: also the last one, filled up with zeros. */
+/* Writes whole units; all: also the last one, padded with zeros. */
 static int sink_drain(struct sink *s, int all, emb_err *err) {
   char *from = s->buffers[s->now];
   size_t bytes = s->filled / UNIT * UNIT, rest = s->filled - bytes;
@@ -195,17 +195,17 @@ int sink__add(struct sink *s, size_t bytes, emb_err *err) {
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* Is the file still the one that was made here? */
+/* Is the file still the one created here? */
 static int is_ours(struct sink *s) {
   uint64_t id[2];
   return s->created && s->env->identity(s->env, s->new_path, id) == 0 &&
          id[0] == s->identity[0] && id[1] == s->identity[1];
 }
 
-/* Another writer to the same path may put a file of its own under the same
-** `-new` name at any time.  So what is there is first taken away, under a name
-** that no other writer uses; then it cannot be exchanged between the look at
-** it and the renaming.  ENOENT: it was another's.  own: PACK_PATH_BYTES. */
+/* Another writer to the same path may put its own file under the same `-new`
+** name at any time.  So the file there is first renamed to a name that no other
+** writer uses; then it cannot be swapped between the check and the final
+** rename.  ENOENT: it was another writer's file.  own: PACK_PATH_BYTES. */
 static int take_away(struct sink *s, char *own) {
   struct env *env = s->env;
   uint64_t id[2];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** texts.c -- the texts of a pack (pack.h), written and read: a stream of
+** texts.c -- writing and reading the texts of a pack (pack.h): a stream of
 **
 **   length, 4 bytes | bytes | length | bytes | ...
 **
-** cut into blocks of PACK_TEXTS_BYTES.  Callers: what gives a file of rows its
-** texts, and what takes one (backup/texts.c, backup/file.c); a store's own
-** calls only check them.
+** cut into blocks of PACK_TEXTS_BYTES.  Callers add texts to a file of rows or
+** read such a file (backup/texts.c, backup/file.c); a store's own calls only
+** check the texts.
 **
-** READING    A length is believed as far as bytes come: memory for a text grows
-**            with what was read of it, so a file that lies has an error and no
-**            gigabytes.  Each block says how many texts begin in it, and the
-**            end of the file how many bytes there are.
+** READING    A length is trusted only as far as bytes arrive: memory for a text
+**            grows with the bytes read, so a corrupt length gives an error and
+**            does not allocate gigabytes.  Each block says how many texts begin
+**            in it, and the end of the file gives the number of bytes.
 ** MEMORY     A block in two forms, and the longest text.
 ** THREADS    The writer's, the reader's.
 */
@@ -27,8 +27,8 @@ static int texts_no_memory(emb_err *err) {
 
 /* ---- UTF-8 --------------------------------------------------------------- */
 
-/* Bytes of the character that begins here, 0: it is none.  A surrogate by
-** itself is one: SQLite makes such texts of JSON. */
+/* Returns the length of the character that begins here, or 0 if it is invalid.
+** A lone surrogate is valid: SQLite makes such texts from JSON. */
 static size_t texts_character(const uint8_t *at, size_t n) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   size_t bytes = at[0] < 0x80             ? 1
@@ -129,7 +129,8 @@ static int texts_bad(const struct pack_reader *r, const char *what,
   return read__bad(r, r->texts_offset, what, err);
 }
 
-/* The next block, whose texts begin when the last one's have. */
+/* Loads the next block.  EMB_CORRUPT if not all texts of the last block have
+** begun. */
 static int texts_load(struct pack_reader *r, emb_err *err) {
   uint64_t left = r->end.text_bytes - r->texts_block * PACK_TEXTS_BYTES;
   uint32_t want = left < PACK_TEXTS_BYTES ? (uint32_t)left : PACK_TEXTS_BYTES;
@@ -176,7 +177,7 @@ static int texts_take(struct pack_reader *r, char *to, size_t n, emb_err *err) {
   return rc;
 }
 
-/* So much of a text has come: room for the next bytes of it. */
+/* Makes room for n bytes of the text. */
 static int texts_widen(struct pack_reader *r, size_t n, emb_err *err) {
   if (n <= r->text_room) {
     return EMB_OK;
@@ -199,10 +200,10 @@ static int texts_read(struct pack_reader *r, uint32_t n, emb_err *err) {
     rc = rc ? rc : texts_take(r, r->text + at, some, err);
     at += some;
   }
-  return rc ? rc : texts_widen(r, 1, err); /* of an empty one, too */
+  return rc ? rc : texts_widen(r, 1, err); /* for an empty text, too */
 }
 
-/* Behind the last text nothing is left. */
+/* Checks that nothing follows the last text. */
 static int texts_end(struct pack_reader *r, emb_err *err) {
   return r->texts_at != r->texts_n || r->texts_begin ||
                  r->texts_block != r->end.text_blocks ||

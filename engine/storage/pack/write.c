@@ -3,15 +3,15 @@
 ** write.c -- writing a pack; see pack.h.
 **
 ** SLOTS     A block of rows is gathered in a slot, packed there, and added to
-**           the file.  Alone a writer has one slot.  With a thread (pack_hurry)
-**           it has SLOTS of them in a ring.  The thread packs them, and so does
-**           the writer when it would have to wait for one:
+**           the file.  Without a thread, a writer has one slot.  With a thread
+**           (pack_hurry) it has a ring of SLOTS slots.  The thread packs full
+**           slots, and so does the writer when it would otherwise have to wait:
 **
 **             empty --gathered--> full --taken--> taken --packed--> ready
 **               ^-----------------added to the file by the writer-----'
 **
-**           Each slot belongs to the writer when empty or ready, to the thread
-**           that took it when taken.  Files are the writer's.
+**           A slot that is empty or ready belongs to the writer; a taken slot
+**           belongs to the thread that took it.  Only the writer touches files.
 */
 #include "write.h"
 
@@ -25,7 +25,8 @@ static int write_out_of_memory(emb_err *err) {
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* A block whose stored form stands behind the room for its header. */
+/* Writes a block whose stored form is already in place after the room for its
+** header. */
 static int block_write(struct pack_writer *w, struct pack_block *block,
                        uint64_t position, emb_err *err) {
   char *at = sink_room(&w->sink);
@@ -35,7 +36,7 @@ static int block_write(struct pack_writer *w, struct pack_block *block,
   return sink__add(&w->sink, sizeof *block + block->stored_bytes, err);
 }
 
-/* So many items of `each` bytes, as they are. */
+/* Writes `count` items of `each` bytes as an uncompressed block. */
 static int emit_plain(struct pack_writer *w, uint32_t kind, const void *items,
                       uint32_t count, size_t each, emb_err *err) {
   uint32_t n = (uint32_t)(count * each);
@@ -64,7 +65,7 @@ static void to_planes(const struct pack_writer *w, struct slot *slot) {
   slot->raw_bytes = (size_t)(to - slot->raw);
 }
 
-/* stored_bytes 0: there was no memory, and nothing else can be. */
+/* Sets stored_bytes to 0 if memory ran out; no other error is possible. */
 static void block_pack(struct pack_writer *w, struct slot *slot,
                        ZSTD_CCtx *zstd) {
   to_planes(w, slot);
@@ -93,7 +94,7 @@ static int note_offset(struct pack_writer *w, emb_err *err) {
   return EMB_OK;
 }
 
-/* A packed slot goes to the file, and is empty. */
+/* Adds a packed slot to the file, and empties the slot. */
 static int add_slot(struct pack_writer *w, struct slot *slot, emb_err *err) {
   struct pack_block block = {.kind = PACK_ROWS,
                              .stored_bytes = (uint32_t)slot->stored_bytes,
@@ -134,8 +135,8 @@ static void set_state(struct pack_writer *w, struct slot *slot,
   pthread_mutex_unlock(&w->lock);
 }
 
-/* The first full slot from this one on, which is the caller's now; NULL: there
-** is none.  Under the lock. */
+/* Takes the first full slot from this one on for the caller; NULL: there is
+** none.  Under the lock. */
 static struct slot *take_full(struct pack_writer *w, uint32_t from) {
   for (uint32_t i = 0; i < SLOTS; i++) {
     struct slot *slot = &w->slots[(from + i) % SLOTS];
@@ -178,7 +179,8 @@ static void stop_thread(struct pack_writer *w) {
   }
 }
 
-/* Waits until no other thread has a slot, and packs others meanwhile. */
+/* Waits until no other thread has the slot, and packs other slots while
+** waiting. */
 static enum slot_state write_wait_for(struct pack_writer *w, uint32_t at) {
   struct slot *slot = &w->slots[at];
   pthread_mutex_lock(&w->lock);
@@ -199,13 +201,13 @@ static enum slot_state write_wait_for(struct pack_writer *w, uint32_t at) {
   return state;
 }
 
-/* What the slot holds goes to the file, if it holds something. */
+/* Adds the slot to the file if it holds rows. */
 static int write_empty_slot(struct pack_writer *w, uint32_t at, emb_err *err) {
   return write_wait_for(w, at) == SLOT_READY ? add_slot(w, &w->slots[at], err)
                                              : EMB_OK;
 }
 
-/* The present slot is complete. */
+/* Completes the current slot. */
 static int finish_slot(struct pack_writer *w, emb_err *err) {
   struct slot *slot = &w->slots[w->now];
   if (!slot->count) {
@@ -220,7 +222,7 @@ static int finish_slot(struct pack_writer *w, emb_err *err) {
   return write_empty_slot(w, w->now, err);
 }
 
-/* All rows are in the file; may be called more than once. */
+/* Makes sure that all rows are in the file; may be called repeatedly. */
 static int write_finish_rows(struct pack_writer *w, emb_err *err) {
   int rc = finish_slot(w, err);
   for (uint32_t i = 0; !rc && w->thread && i < SLOTS; i++) {
@@ -251,8 +253,7 @@ int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
   return rc;
 }
 
-/* ---- texts (texts.c) ------------------------------------------------------
- */
+/* ---- texts (texts.c) ----------------------------------------------------- */
 
 int write__begin_texts(struct pack_writer *w, emb_err *err) {
   int rc = w->end.texts_offset ? EMB_OK : write_finish_rows(w, err);
@@ -274,7 +275,7 @@ int write__texts(struct pack_writer *w, emb_err *err) {
                                       ZSTD_compressBound(PACK_TEXTS_BYTES),
                                       w->texts, n, w->level);
     if (ZSTD_isError(packed)) {
-      return write_out_of_memory(err); /* nothing else it can be */
+      return write_out_of_memory(err); /* the only possible error */
     }
     if (packed < n) {
       block.stored_bytes = (uint32_t)packed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** write.h -- private to pack/: a writer, between write.c (blocks, rows, index,
-** end) and texts.c (texts).
+** write.h -- private to pack/: the writer, shared by write.c (blocks, rows,
+** index, end) and texts.c (texts).
 */
 #ifndef EMB_PACK_WRITE_H
 #define EMB_PACK_WRITE_H
@@ -30,13 +30,13 @@ struct pack_writer {
   struct sink sink;
   struct pack_head head;
   int level;
-  int failed;   /* an add gave an error: there will be no file */
-  int complete; /* all is written, and durable */
+  int failed;   /* an add failed: there will be no file */
+  int complete; /* everything is written and durable */
   uint32_t value_bytes;
   size_t raw_room;
 
   struct slot slots[SLOTS];
-  uint32_t now;                  /* the slot that is being filled */
+  uint32_t now;                  /* the slot being filled */
   ZSTD_CCtx *zstd, *thread_zstd; /* the writer's, the thread's */
 
   void *thread;
@@ -45,24 +45,24 @@ struct pack_writer {
   int stopping; /* lock */
 
   struct pack_end end;
-  uint64_t blocks;   /* of all kinds, that are in the file */
-  uint64_t *offsets; /* of blocks of rows; of env->resize */
+  uint64_t blocks;   /* of all kinds, in the file */
+  uint64_t *offsets; /* of blocks of rows; from env->resize */
   uint64_t offset_room;
-  char *entries; /* FULL_BYTES: of the present block of the index */
+  char *entries; /* FULL_BYTES: the current block of the index */
   uint32_t entry_count;
 
-  char *texts;        /* PACK_TEXTS_BYTES: of the present block of texts */
-  char *texts_packed; /* the same, compressed */
+  char *texts;        /* PACK_TEXTS_BYTES: the current block of texts */
+  char *texts_packed; /* the compressed block */
   uint32_t texts_filled, texts_begun;
-  uint64_t text_count; /* that were added */
+  uint64_t text_count; /* added so far */
 };
 
-/* A block goes to the file as it stands; of rows its place is noted, and they
-** are counted by the caller.  Nothing waits in a slot. */
+/* Writes a block unchanged.  Records the offset of a block of rows; the caller
+** counts the rows.  No slot may hold rows, and there must be no thread. */
 int write__block(struct pack_writer *w, struct pack_block *block,
                  const char *stored, emb_err *err);
-/* The texts begin here, if they have not; what there is of a block of them goes
-** to the file. */
+/* write__begin_texts begins the texts here, unless already begun; write__texts
+** writes the current, perhaps partial, block of texts. */
 int write__begin_texts(struct pack_writer *w, emb_err *err);
 int write__texts(struct pack_writer *w, emb_err *err);
 

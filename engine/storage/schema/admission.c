@@ -13,7 +13,7 @@
 #include "engine/base/seed.h"
 #include "engine/emb.h"
 
-/* ---- text --------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 #define N(value_, high_)                                                       \
   {                                                                            \
@@ -52,7 +52,7 @@ void admission_print(const struct admission_rule *rule, char *to, size_t size) {
   (void)param_print(&admission_list, rule->kind, rule, to, size);
 }
 
-/* ---- tables ------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------- */
 
 enum { LINE = 64, LINE_WORDS = LINE / 8, CELLS = 3, CELL_MAX = 15 };
 
@@ -94,8 +94,8 @@ void admission_free(struct admission *a) {
   a->env = NULL;
 }
 
-/* The older table is emptied and becomes the younger.  Under lock; counts that
-** are made meanwhile in the emptied one may be lost. */
+/* Clears the older table, which becomes the younger.  Under lock.  Counts made
+** concurrently in the cleared table may be lost. */
 static void admission_rotate(struct admission *a) {
   uint32_t next = 1 - atomic_load_explicit(&a->young, memory_order_relaxed);
   _Atomic uint64_t *words = a->tables[next];
@@ -106,9 +106,9 @@ static void admission_rotate(struct admission *a) {
   atomic_store_explicit(&a->young, next, memory_order_release);
 }
 
-/* ---- counting exactly --------------------------------------------------- */
+/* ---- counting exactly ---------------------------------------------------- */
 
-/* The key's entry, or the free one where it would be.  Under lock. */
+/* Returns the key's entry, or the free entry where it would be.  Under lock. */
 static struct admission_seen *admission_find(const struct admission *a,
                                              uint32_t table, uint64_t hash) {
   struct admission_seen *seen = a->tables[table];
@@ -143,7 +143,7 @@ static uint64_t count_exactly(struct admission *a, uint64_t hash,
   return all;
 }
 
-/* ---- counting in cells -------------------------------------------------- */
+/* ---- counting in cells --------------------------------------------------- */
 
 struct cell {
   _Atomic uint64_t *word;
@@ -214,17 +214,17 @@ static uint64_t count_in_cells(struct admission *a, uint64_t hash,
   return old + after;
 }
 
-/* ---- chance ------------------------------------------------------------- */
+/* ---- chance -------------------------------------------------------------- */
 
-/* SplitMix64; a number from 0 to below 1. */
+/* SplitMix64; returns a number in [0, 1). */
 static double admission_draw(uint64_t *random) {
   *random += UINT64_C(0x9E3779B97F4A7C15);
   return (double)(hash_mix(*random) >> 11) * 0x1p-53;
 }
 
-/* ---- saving ------------------------------------------------------------- */
+/* ---- saving -------------------------------------------------------------- */
 
-/* Where pair `at` of both tables is. */
+/* Returns the address of pair `at` of both tables. */
 static _Atomic uint64_t *pair_at(const struct admission *a, size_t at) {
   size_t pairs = a->bytes / 16;
   return (_Atomic uint64_t *)a->tables[at / pairs] + at % pairs * 2;
@@ -260,7 +260,7 @@ void admission_load(struct admission *a, size_t at, uint32_t n,
   }
 }
 
-/* Entries in use. */
+/* Counts the entries in use. */
 static uint64_t count_entries(const struct admission *a, uint32_t table) {
   const struct admission_seen *seen = a->tables[table];
   uint64_t n = 0;

@@ -20,7 +20,7 @@ static uint32_t column_bytes(const struct form *form,
                                      segment->dim);
 }
 
-/* The columns that a head must have. */
+/* Computes the columns that a head must have. */
 static uint32_t form_columns(const struct form *form, struct pack_column *to) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < form->file.count; i++) {
@@ -49,7 +49,7 @@ int form_write(struct form *form, const struct schema *table,
   form->vec = vec;
   form->file = *table;
   for (uint32_t i = 0; i < table->count; i++) {
-    form->file.segments[i].metric = EMB_L2; /* the table's, not its rows' */
+    form->file.segments[i].metric = EMB_L2; /* not a property of rows */
   }
   form->encoding = options->encoding;
   form->state = options->state && table->state_floats;
@@ -63,7 +63,7 @@ int form_write(struct form *form, const struct schema *table,
   return schema_print(&form->file, head->schema, err);
 }
 
-/* ---- reading: does it fit? -------------------------------------------- */
+/* ---- reading: does it fit? ----------------------------------------------- */
 
 static int check_head(const struct form *form, const struct pack_head *head,
                       const char *path, emb_err *err) {
@@ -136,7 +136,7 @@ int form_read(struct form *form, const struct schema *table,
   return rc ? rc : form_check_table(form, path, err);
 }
 
-/* ---- values ----------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 int form_encode(const struct form *form, const void *value, char *row,
                 float *scratch) {
@@ -169,7 +169,7 @@ int form_encode(const struct form *form, const void *value, char *row,
   return EMB_OK;
 }
 
-/* The vectors as float32; *row moves behind them. */
+/* Decodes the vectors as float32, and moves *row past them. */
 static int decode_vectors(const struct form *form, const char **row,
                           float *vectors) {
   const struct schema *schema = &form->file;

@@ -22,7 +22,7 @@ enum { METRICS_KNOWN = sizeof metrics / sizeof metrics[0] };
 _Static_assert(sizeof(emb_track) == 8 && offsetof(emb_track, frequency) == 4,
                "part of a record");
 
-/* Writes at *at and moves it; 0: no room. */
+/* Appends at *at and moves it; 0: no room. */
 __attribute__((format(printf, 3, 4))) static int
 schema_add(char **at, const char *end, const char *format, ...) {
   va_list args;
@@ -36,13 +36,13 @@ schema_add(char **at, const char *end, const char *format, ...) {
   return 1;
 }
 
-/* ---- making ------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------- */
 
 static uint32_t schema_stored_bytes(const struct segment *segment) {
   return segment->dim * (segment->type == EMB_F16 ? 2 : 4);
 }
 
-/* Where everything is, once the segments are known. */
+/* Computes all offsets, once the segments are known. */
 static void schema_lay_out(struct schema *schema) {
   uint32_t at = 0;
   schema->dim = 0;
@@ -71,7 +71,7 @@ static void schema_lay_out(struct schema *schema) {
   schema->track_at = at;
 }
 
-/* Dimension and type; the rest is as for a plain vector. */
+/* Sets the dimension and type; the rest as for a plain vector. */
 static int set_segment(struct segment *segment, uint32_t dim, uint32_t type,
                        emb_err *err) {
   memset(segment, 0, sizeof *segment);
@@ -113,7 +113,7 @@ static int schema_check(const struct schema *schema, emb_err *err) {
   return EMB_OK;
 }
 
-/* What rows track and when they go. */
+/* Sets what rows track, and when rows are admitted, expire and are evicted. */
 static int schema_retention(struct schema *schema, const emb_config *c,
                             emb_err *err) {
   if (c->track > EMB_TRACK_DATA) {
@@ -151,14 +151,14 @@ static int parse_metric(const char *text, uint32_t *metric, emb_err *err) {
                  "unknown metric: %s; expected l2, cosine or dot", text);
 }
 
-/* "none", or what engine/math/ivf/options.h says. */
+/* text: "none", or options as in engine/math/ivf/options.h. */
 static int schema_set_index(struct segment *to, const char *text,
                             emb_err *err) {
   to->indexed = strcmp(text, "none") != 0;
   return to->indexed ? ivf_parse(&to->index, text, err) : EMB_OK;
 }
 
-/* The largest number of float16. */
+/* The largest float16. */
 #define HALF_MAX 65504
 
 int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
@@ -242,7 +242,8 @@ int schema__same_vectors(const struct schema *a, const struct schema *b) {
   return same;
 }
 
-/* What is asked for, with the store's own where nothing is said. */
+/* Completes the requested schema with the store's own settings where the
+** configuration has none. */
 static int schema_complete(struct schema *want, const struct schema *has,
                            const emb_config *c, emb_err *err) {
   emb_segment segments[EMB_SEGMENTS_MAX];
@@ -351,7 +352,7 @@ void schema_layout(const struct schema *schema, struct layout *layout) {
   layout_init(layout, schema->dim, type, vectors, all);
 }
 
-/* ---- text --------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 int schema_print(const struct schema *schema, char *to, emb_err *err) {
   char *at = to, *end = to + SCHEMA_TEXT_BYTES;
@@ -405,7 +406,7 @@ int schema_print(const struct schema *schema, char *to, emb_err *err) {
                         SCHEMA_TEXT_BYTES - 1);
 }
 
-/* What stands up to the closing parenthesis, or the word: into text. */
+/* Copies a word, including any parenthesised arguments, to text. */
 static int schema_take(const char **at, char *text, size_t size) {
   size_t n = strcspn(*at, " \n(");
   if ((*at)[n] == '(') {
@@ -430,15 +431,15 @@ static int read_dim(const char **at, uint32_t *dim) {
   return text_word(at, "]");
 }
 
-/* A number without leading zeros. */
+/* Reads a number without leading zeros. */
 static int schema_read_number(const char **at, uint64_t *number) {
   const char *from = *at;
   return text_digits(at, UINT64_MAX, number) &&
          (*from != '0' || *at == from + 1);
 }
 
-/* What is behind `name` up to the end of the line: into text.  -1: the name is
-** not there. */
+/* Copies what follows `name`, up to the end of the line, to text.  -1: there is
+** no such name. */
 static int take_line(const char **at, const char *name, char *text,
                      size_t size) {
   size_t n;
@@ -455,7 +456,7 @@ static int take_line(const char **at, const char *name, char *text,
   return 1;
 }
 
-/* capacity=... evict=..., if it is there. */
+/* Parses capacity=... evict=..., if present. */
 static int parse_capacity(struct schema *schema, const char **at) {
   schema->evict = EMB_EVICT_LRU;
   if (!text_word(at, "capacity=")) {
@@ -470,7 +471,7 @@ static int parse_capacity(struct schema *schema, const char **at) {
          text_word(at, "\n");
 }
 
-/* ttl=..., admission=..., if they are there. */
+/* Parses ttl=..., admission=..., if present. */
 static int parse_rules(struct schema *schema, const char **at) {
   char text[TTL_TEXT_MAX];
   int is = take_line(at, "ttl=", text, sizeof text);
@@ -486,7 +487,7 @@ static int parse_rules(struct schema *schema, const char **at) {
          parse_capacity(schema, at);
 }
 
-/* track=..., if it is there; 0: it is none of schema_print's. */
+/* Parses track=..., if present; 0: not from schema_print. */
 static int parse_track(struct schema *schema, const char **at) {
   schema->track = EMB_TRACK_NONE;
   if (!text_word(at, "track=")) {
@@ -499,7 +500,7 @@ static int parse_track(struct schema *schema, const char **at) {
          parse_rules(schema, at);
 }
 
-/* metric=..., if it is there. */
+/* Parses metric=..., if present. */
 static int read_metric(struct segment *segment, const char **at) {
   char text[16];
   return !text_word(at, " metric=") ||
@@ -508,7 +509,7 @@ static int read_metric(struct segment *segment, const char **at) {
           segment->metric != EMB_L2);
 }
 
-/* index=..., if it is there. */
+/* Parses index=..., if present. */
 static int read_index(struct segment *segment, const char **at) {
   char text[IVF_TEXT_MAX];
   return !text_word(at, " index=") ||
@@ -517,7 +518,7 @@ static int read_index(struct segment *segment, const char **at) {
           (segment->indexed = 1));
 }
 
-/* One line; 0: it is none of schema_print's. */
+/* Parses one line; 0: not from schema_print. */
 static int parse_segment(struct segment *segment, const char **at) {
   char text[OPTIM_TEXT_MAX];
   uint32_t dim, type = (uint32_t)text_word(at, "FLOAT16[");
@@ -563,7 +564,7 @@ int schema_parse(struct schema *schema, const char *text, emb_err *err) {
                        text);
 }
 
-/* ---- values ------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 void schema_encode(const struct schema *schema, const struct vec_ops *vec,
                    void *value, const float *row, uint32_t parts) {
@@ -576,7 +577,7 @@ void schema_encode(const struct schema *schema, const struct vec_ops *vec,
     if (segment->type == EMB_F16) {
       vec->to_f16(to, row + segment->first, segment->dim);
       if (segment->dim % 2 && i + 1 < schema->count) {
-        ((uint16_t *)to)[segment->dim] = 0; /* up to the next segment */
+        ((uint16_t *)to)[segment->dim] = 0; /* pad to the next segment */
       }
     } else {
       memcpy(to, row + segment->first, segment->dim * sizeof(float));

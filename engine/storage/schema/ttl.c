@@ -12,7 +12,7 @@
 
 #define SLOT_MAX 32767
 
-/* "7d" */
+/* Reads a time, as "7d". */
 static int read_time(const char **at, uint32_t *seconds) {
   static const struct {
     const char *unit;
@@ -36,7 +36,7 @@ static int read_time(const char **at, uint32_t *seconds) {
   return 0;
 }
 
-/* "5:" or "8-15:"; 0: there is none, and *at stays. */
+/* Reads "5:" or "8-15:"; 0: there is none, and *at is unchanged. */
 static int ttl_read_slots(const char **at, struct ttl_slots *slots) {
   const char *from = *at;
   uint64_t low, high;
@@ -61,7 +61,7 @@ static int ttl_read_slots(const char **at, struct ttl_slots *slots) {
   return 1;
 }
 
-/* Keeps the slots in order; EMB_RANGE: some are there. */
+/* Inserts the slots in order.  EMB_RANGE: they overlap others. */
 static int ttl_insert(struct ttl *ttl, const struct ttl_slots *slots,
                       emb_err *err) {
   uint32_t at = ttl->count;
