@@ -245,8 +245,8 @@ static int parse_aux(struct ext_options *options, const char *text,
 
 /* ---- options ------------------------------------------------------------- */
 
-/* EMB_WARM=off in the environment is warm='off' for all tables of the process.
-*/
+/* EMB_WARM=off in the environment is warm='off' for all tables of the
+** process. */
 static int is_cold_process(void) {
   const char *value = getenv("EMB_WARM");
   return value && sqlite3_stricmp(value, "off") == 0;

@@ -327,8 +327,8 @@ int ext_aux_update(struct ext_table *table, const struct ext_aux_values *values,
   return aux_run(table, statement, err);
 }
 
-/* A row removed by a function, expiry or eviction may have left its shadow row.
-*/
+/* A row removed by a function, expiry or eviction may have left its shadow
+** row. */
 int ext_aux_clean(struct ext_table *table, const int64_t *keys, size_t n,
                   char **err) {
   enum { AT_ONCE = 512 };

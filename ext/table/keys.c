@@ -216,8 +216,8 @@ int ext_keys_commit(struct ext_table *table, struct ext_keys *keys,
 
 /* Texts were removed since the lookup, perhaps some of these, which had no rows
 ** yet: restores them.  If another connection has given a text a new number, the
-** row of the new number is the newer one, and the row written here is deleted.
-*/
+** row of the new number is the newer one, and the row written here is
+** deleted. */
 static int keys_restore(struct ext_table *table, struct ext_keys *keys,
                         char **err) {
   struct ext_link *link = table->link;

@@ -190,10 +190,10 @@ struct ext_option {
   uint64_t least, most; /* of a number; a choice's first word is `least` */
   const char *words[4]; /* of a choice; for a number, the word for "none" */
   uint64_t none;        /* the value for that word */
-  uint32_t flag;       /* of config.flags: set if a number is given, or for the
-                          second word of a choice */
-  const char *unit;    /* printed before a number's range */
-  const char *legal;   /* the legal values, if not implied by the above */
+  uint32_t flag;        /* of config.flags: set if a number is given, or for the
+                           second word of a choice */
+  const char *unit;     /* printed before a number's range */
+  const char *legal;    /* the legal values, if not implied by the above */
   const char *initial; /* the default as a user would write it; "": it varies */
   const char *unset;   /* what 'set name', NULL sets if CREATE does not name the
                           option, because the store remembers its setting;
@@ -224,8 +224,8 @@ char **ext_option_text(struct ext_options *options,
                        const struct ext_option *option);
 char **ext_option_column_text(emb_segment *segment,
                               const struct ext_option *option);
-/* SQLITE_ERROR: not a valid text for the table (column NULL) or for a column.
-*/
+/* SQLITE_ERROR: not a valid text for the table (column NULL) or for a
+** column. */
 int ext_option_check(const struct ext_option *option, const char *column,
                      const char *value, char **err);
 /* SQLITE_ERROR: options contradict each other. */
@@ -248,8 +248,8 @@ struct ext_vtab {
   char *key_what; /* "items.key" and "items.vector", for errors */
   char *vector_what[EMB_SEGMENTS_MAX];
   struct ext_cursor *spare; /* a closed cursor, or NULL (cursor.c) */
-  uint64_t shown_plans; /* searches for neighbours whose vectors were asked
-                           for, a bit each (nearest.c) */
+  uint64_t shown_plans;     /* searches for neighbours whose vectors were asked
+                               for, a bit each (nearest.c) */
   int update_reads; /* hidden columns that the last UPDATE has read, a bit each
                        (change_parse.c) */
   struct ext_aux *aux;       /* statements for the auxiliary columns, or NULL */
@@ -268,8 +268,8 @@ static inline struct ext_vtab *ext_vtab(const struct ext_table *table) {
 
 /* A table's current options. */
 struct ext_settings {
-  struct ext_options options;   /* its texts belong to the table, */
-  char *texts[EXT_OPTIONS_MAX]; /* or are these, by option number, */
+  struct ext_options options;            /* its texts belong to the table, */
+  char *texts[EXT_OPTIONS_MAX];          /* or are these, by option number, */
   emb_segment columns[EMB_SEGMENTS_MAX]; /* or these for vector columns */
 };
 
@@ -377,8 +377,8 @@ int ext_txn_adopt(struct ext_table *table, char **err);
 /* The table object enters SQLite's transaction.  CREATE calls it, because
 ** SQLite does not call xBegin after it. */
 void ext_txn_enter(struct ext_table *table);
-/* The table object leaves it: the transaction ended, or the object goes away.
-*/
+/* The table object leaves it: the transaction ended, or the object goes
+** away. */
 void ext_txn_leave(struct ext_table *table);
 int ext_txn_begin(sqlite3_vtab *vtab);
 int ext_txn_sync(sqlite3_vtab *vtab);
@@ -480,8 +480,8 @@ int ext_keys_verify(struct ext_table *table, sqlite3_str *report, char **err);
 /* The connection that can commit texts now: *other, which the caller closes, or
 ** if NULL the user's. */
 int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err);
-/* Opens a second connection to the file; it waits for locks as the table does.
-*/
+/* Opens a second connection to the file; it waits for locks as the table
+** does. */
 int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err);
 /* Closes it unless NULL; returns rc, or SQLITE_INTERRUPT if an interrupt ended
 ** its wait. */

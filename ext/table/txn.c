@@ -347,8 +347,8 @@ static unsigned txn_data_version(struct ext_table *table) {
   return version;
 }
 
-/* Makes an explicit transaction include the temporary database until it ends.
-*/
+/* Makes an explicit transaction include the temporary database until it
+** ends. */
 static int enter_temp(sqlite3 *db) {
   sqlite3_exec(db, "SELECT 1 FROM temp.sqlite_master LIMIT 0", NULL, NULL,
                NULL);

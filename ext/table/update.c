@@ -146,8 +146,8 @@ static int update_store(struct ext_table *table,
   return change->vectors.at ? put_if(table, change, 1, &done, err) : SQLITE_OK;
 }
 
-/* Applies an UPDATE to the store and to the auxiliary columns, both or neither.
-*/
+/* Applies an UPDATE to the store and to the auxiliary columns, both or
+** neither. */
 static int update_both(struct ext_table *table, const struct ext_change *change,
                        char **err) {
   int level = -1;

@@ -92,8 +92,8 @@ int ext_vec_from_value(sqlite3_value *value, const char *what, uint32_t dim,
                        struct ext_floats *out, char **err);
 
 /* `rows` vectors of dim elements, row by row.  JSON may be an array of `rows`
-** arrays, or one flat array of rows*dim numbers.  Otherwise as for one vector.
-*/
+** arrays, or one flat array of rows*dim numbers.  Otherwise as for one
+** vector. */
 int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
                           size_t rows, struct ext_floats *out, char **err);
 
@@ -129,8 +129,8 @@ struct ext_texts {
   char *memory;
 };
 void ext_texts_free(struct ext_texts *texts);
-/* Copies the texts, so that they outlive the value.  Unchanged after an error.
-*/
+/* Copies the texts, so that they outlive the value.  Unchanged after an
+** error. */
 int ext_texts_keep(struct ext_texts *texts);
 /* A JSON array of strings; it may be empty.  After an error there is nothing to
 ** free. */
@@ -245,8 +245,8 @@ size_t ext_decimal_scan(const char *text, size_t size, struct decimal *number,
 /* Returns infinity on overflow of float32, a signed zero on underflow. */
 float ext_decimal_to_float(const struct decimal *number);
 
-/* Returns 1 and sets *out if the number is an integer that fits int64, else 0.
-*/
+/* Returns 1 and sets *out if the number is an integer that fits int64, else
+** 0. */
 int ext_decimal_to_int64(const struct decimal *number, int64_t *out);
 
 /* "-0.000123456789" and "-1.23456789e-45" have 15 characters. */

@@ -38,7 +38,7 @@
 #define PATIENCE_US 1000000 /* for the owner to close a session */
 /* How long an old owner gets to answer a hello, per try. */
 #define OLD_US 100000
-#define PING_US 100000 /* silence before an owner is pinged */
+#define PING_US 100000        /* silence before an owner is pinged */
 #define PING_AGAIN_US 1000000 /* silence before the next ping */
 #define GIVE_UP_US 100000     /* silence tolerated after an interrupt */
 /* The answer to a commit is still to come. */

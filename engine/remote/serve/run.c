@@ -196,8 +196,8 @@ static void give_place(struct runner *run, const struct run_memory *m,
   }
 }
 
-/* Builds a call's arguments from its request: pointers into request and answer.
- */
+/* Builds a call's arguments from its request: pointers into request and
+** answer. */
 static int arguments_of(struct runner *run, const struct shape *shape,
                         const struct run_memory *m, struct arguments *a) {
   const struct link_request *q = m->request;

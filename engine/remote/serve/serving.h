@@ -51,8 +51,8 @@ struct serving {
   _Atomic uint64_t calls; /* relaxed */
   _Atomic uint32_t holds; /* SLOT_HAS_*, after the last call; relaxed */
   uint32_t ended_tickets; /* its thread: number in slot->ended */
-  int is_finishing; /* its thread: finishing jobs of a leaving owner */
-  int is_store;     /* a session for the store's calls, not a user's */
+  int is_finishing;       /* its thread: finishing jobs of a leaving owner */
+  int is_store;           /* a session for the store's calls, not a user's */
 };
 
 struct server {

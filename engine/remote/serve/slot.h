@@ -61,8 +61,7 @@ enum slot_turn {
   SLOT_CLOSING
 };
 
-/* Keys a client remembers of a scan, to continue elsewhere [remote_scan.c].
- */
+/* Keys a client remembers of a scan, to continue elsewhere [remote_scan.c]. */
 #define SCAN_REMEMBERED ((size_t)1 << 20)
 
 /* What the session at the owner holds after a call: bits of slot.holds. */
@@ -118,8 +117,7 @@ enum { QUESTION_BLOCKS = 1, QUESTION_REPORT = 2 };
 #define REQUEST_ARGS 16
 #define REQUEST_PATHS 2
 
-/* A request: this header, then the input arrays, in argument order.
- */
+/* A request: this header, then the input arrays, in argument order. */
 struct link_request {
   uint32_t call; /* enum call */
   uint32_t flags;

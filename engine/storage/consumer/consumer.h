@@ -117,7 +117,7 @@ struct consumers {
   struct consumer *first;
   struct consumer *spare; /* lock: memory for the next consumer, or NULL */
   struct hold *holds;
-  struct holes holes; /* those in the consumers' files; only grows */
+  struct holes holes;       /* those in the consumers' files; only grows */
   struct position position; /* of a temporary store; else in its file */
   /* The lowest extent needed, or UINT64_MAX.  Written under `lock`, read
   ** anywhere. */

@@ -43,8 +43,8 @@
 struct lease {
   int64_t key;
   uint32_t call;
-  uint32_t held : 12;   /* at most WORD_PENDING_MAX; 0: free slot */
-  uint32_t marked : 12; /* of these, taken in the attempt, if call is its */
+  uint32_t held : 12;    /* at most WORD_PENDING_MAX; 0: free slot */
+  uint32_t marked : 12;  /* of these, taken in the attempt, if call is its */
   uint32_t deferred : 7; /* of these, to be returned by the commit */
   uint32_t put : 1;      /* call returned a lease */
 };

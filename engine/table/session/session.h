@@ -80,14 +80,13 @@ struct session_route {
   int lost_txn, lost_prepared;
   emb_err owed; /* of a call that cannot return it: for the next call */
   uint64_t prepared_number;
-  uint64_t
-      died_serial; /* the last link whose owner died or was given up */
-  int may_ask;     /* retry a call that finds another process recovering the
-                      store; that process may now own it [route.c] */
-  int recovering;  /* the last call found such a process */
-  int sought;      /* failed searches for an owner, because it did not serve
-                      yet */
-  int is_control;  /* one of the store's own, control.h; */
+  uint64_t died_serial; /* the last link whose owner died or was given up */
+  int may_ask;    /* retry a call that finds another process recovering the
+                     store; that process may now own it [route.c] */
+  int recovering; /* the last call found such a process */
+  int sought;     /* failed searches for an owner, because it did not serve
+                     yet */
+  int is_control; /* one of the store's own, control.h; */
   unsigned control_age; /* the store's age when it was linked */
 };
 

@@ -111,11 +111,10 @@ struct store_open_txn {
 
 /* Other processes (remote/serve/). */
 struct store_remote {
-  int is_alone; /* other processes are not looked for */
-  struct server
-      *server;          /* an owner's; own.lock, before own.is_owner; as are */
-  uint32_t owner_since; /* seconds since 1970 */
-  emb_err not_served;   /* why there is no server */
+  int is_alone;          /* other processes are not looked for */
+  struct server *server; /* an owner's; own.lock, before own.is_owner; as are */
+  uint32_t owner_since;  /* seconds since 1970 */
+  emb_err not_served;    /* why there is no server */
   struct emb_session *orphan; /* its client has gone */
   int closed_in_peace;        /* all acknowledged writes are durable */
   _Atomic int served, linked; /* such sessions, except the store's own */

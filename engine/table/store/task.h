@@ -38,7 +38,7 @@ struct moment {
 /* One pass over a lane of the list, as its tasks see it. */
 struct pass {
   emb_store *store;
-  void *state; /* TASK_STATE words of the current task; zero at first */
+  void *state;   /* TASK_STATE words of the current task; zero at first */
   int by_thread; /* 0: by emb_step, whose caller decides when */
   /* In LANE_WORK: */
   int quiet;          /* no version has been given out for a while */
@@ -93,8 +93,8 @@ struct tasks {
   size_t count;
   struct lane_pause pauses[LANE_AFTER + 1]; /* by lane */
   pthread_mutex_t error_lock;
-  emb_err errors[TASK_ERRORS]; /* "task: text", a ring; error_lock */
-  uint32_t error_at;           /* the newest one; error_lock */
+  emb_err errors[TASK_ERRORS];    /* "task: text", a ring; error_lock */
+  uint32_t error_at;              /* the newest one; error_lock */
   uint64_t error_count, error_us; /* number, and time of the last; error_lock */
   /* The moment at which a pass found nothing to do; the last version seen, and
   ** when it was first seen.  ckpt_lock. */
