@@ -10,7 +10,7 @@
 #include "engine/table/bank/needs.h"
 #include "engine/remote/serve/leave.h"
 #include "engine/remote/serve/route.h"
-#include "engine/remote/serve/served.h"
+#include "engine/remote/serve/remote_calls.h"
 #include "engine/remote/serve/tickets.h"
 #include "engine/table/jobs/job.h"
 #include "engine/table/owner/own.h"
@@ -28,13 +28,13 @@
   DEFINE(object, returns, name, __VA_ARGS__) {                                 \
     int rc;                                                                    \
     ROUTE(session, rc, NEEDS_##needs,                                          \
-          MAKE(served_##name, object, __VA_ARGS__),                            \
+          MAKE(remote_##name, object, __VA_ARGS__),                            \
           MAKE(local_##name, object, __VA_ARGS__));                            \
     return rc;                                                                 \
   }
 #define EMB_EITHER(is_there, object, returns, name, ...)                       \
   DEFINE(object, returns, name, __VA_ARGS__) {                                 \
-    return is_there ? MAKE(served_##name, object, __VA_ARGS__)                 \
+    return is_there ? MAKE(remote_##name, object, __VA_ARGS__)                 \
                     : MAKE(local_##name, object, __VA_ARGS__);                 \
   }
 /* An open object knows where it was opened. */
@@ -76,7 +76,7 @@ int emb_commit(emb_session *session) {
   if (!session->route.lost_prepared) {
     rc = route_call(session);
     rc = rc              ? rc
-         : session->link ? served_commit(session)
+         : session->link ? remote_commit(session)
                          : local_commit(session);
   }
   return session->route.lost_prepared ? route_decided(session, 1) : rc;
@@ -84,7 +84,7 @@ int emb_commit(emb_session *session) {
 
 void emb_rollback(emb_session *session) {
   if (session->link) {
-    served_rollback(session);
+    remote_rollback(session);
   } else if (!session->route.lost_txn) {
     local_rollback(session);
   }
@@ -102,7 +102,7 @@ int64_t emb_count(emb_session *session) {
     /* Without a link, emb_refresh finds one or loads the newest checkpoint. */
     rc = session->link ? EMB_OK : emb_refresh(session);
     if (!rc) {
-      n = session->link ? served_count(session) : local_count(session);
+      n = session->link ? remote_count(session) : local_count(session);
       rc = n >= 0              ? EMB_OK
            : session->err.code ? session->err.code
                                : CALL_ELSEWHERE;
@@ -138,19 +138,19 @@ int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
                              uint64_t *ended) {
   return synchronize_where(session, JOB_READ, ticket, ended,
                            local_prefetch_synchronize,
-                           served_prefetch_synchronize);
+                           remote_prefetch_synchronize);
 }
 
 int emb_write_back_synchronize(emb_session *session, uint64_t ticket,
                                uint64_t *ended) {
   return synchronize_where(session, JOB_WRITE, ticket, ended,
                            local_write_back_synchronize,
-                           served_write_back_synchronize);
+                           remote_write_back_synchronize);
 }
 
 size_t emb_tickets(const emb_session *session, size_t *write_backs) {
   size_t here = 0, there = 0;
-  size_t n = local_tickets(session, &here) + served_tickets(session, &there);
+  size_t n = local_tickets(session, &here) + remote_tickets(session, &there);
   if (write_backs) {
     *write_backs = here + there;
   }
@@ -169,7 +169,7 @@ void emb_session_close(emb_session *s) {
   }
   emb_store *store = s->store;
   if (store_check(store, NULL) == EMB_OK) {
-    served_close(s);
+    remote_close(s);
     leave_session(s);
     atomic_fetch_sub(&store->sessions.count, 1);
     own_unload(store);

@@ -15,7 +15,7 @@
 #include "engine/table/owner/own.h"
 #include "engine/table/session/patience.h"
 #include "engine/table/owner/registry.h"
-#include "engine/remote/serve/served.h"
+#include "engine/remote/serve/remote_calls.h"
 #include "engine/remote/serve/share.h"
 
 int emb_check_memory(uint64_t bytes, emb_err *err) {
@@ -233,7 +233,7 @@ static int drop_there(const char *dir, const uint8_t uuid[16],
       rc = local_drop(store, err);
     } else {
       emb_wait_with(config->patience);
-      rc = served_drop(store, err);
+      rc = remote_drop(store, err);
     }
   }
   emb_close(store, NULL);

@@ -395,8 +395,8 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
   return EMB_OK;
 }
 
-/* One that was begun at another process is over with that (serve/served.c): its
-** number is none of a job here. */
+/* A job begun at another process ended with that process
+** (serve/remote_calls.c): its number belongs to no job here. */
 static int was_elsewhere(const emb_session *s, uint64_t number) {
   const struct job *job =
       s->ahead.list ? s->ahead.list->jobs[number % AHEADS] : NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
 ** clients.c -- who owns a store, and whom it serves: local_clients answers in
-** the owner's process; served_clients asks another process.
+** the owner's process; remote_clients asks another process.
 */
 #include <string.h>
 
 #include "route.h"
 #include "engine/table/jobs/progress.h"
-#include "served.h"
+#include "remote_calls.h"
 #include "server.h"
 #include "engine/table/store/dir.h"
 #include "engine/table/owner/registry.h"
@@ -78,7 +78,7 @@ int emb_is_served(emb_store *store, emb_err *err) {
     return rc;
   }
   if (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
-    size_t n = served_clients(store, &owner, 1);
+    size_t n = remote_clients(store, &owner, 1);
     return n && owner.process
                ? err_set(err, EMB_BUSY, "%s is owned by process %lld", dir,
                          (long long)owner.process)

@@ -4,7 +4,7 @@
 ** away after preparing it.
 */
 #include "route.h"
-#include "served.h"
+#include "remote_calls.h"
 
 #define OWNERS_TRIED 100
 
@@ -19,10 +19,10 @@ int route_decided(emb_session *s, int commit) {
   s->route.lost_prepared = s->route.lost_txn = 0;
   s->doubt.decides = NULL; /* the coordinator has decided */
   for (int tries = 0; rc == EMB_LOST && tries < OWNERS_TRIED; tries++) {
-    ROUTE(s, rc, EMB_OK, served_own(s), local_own(s));
+    ROUTE(s, rc, EMB_OK, remote_own(s), local_own(s));
     if (rc == EMB_LOCKED || rc == EMB_OK) {
       rc = route_is_elsewhere(store)
-               ? served_resolve(store, s->route.prepared_number, commit, &err)
+               ? remote_resolve(store, s->route.prepared_number, commit, &err)
                : local_resolve(store, s->route.prepared_number, commit, &err);
     }
   }

@@ -97,7 +97,7 @@ void remote__close_counted(void *object, int call) {
   remote__close(remote, call);
 }
 
-int64_t served_snapshot_count(const emb_snap *snap) {
+int64_t remote_snapshot_count(const emb_snap *snap) {
   struct args_snapshot_count args = {snap};
   uint64_t result;
   return remote__ask(snap, CALL_snapshot_count, &args, &result)
@@ -105,7 +105,7 @@ int64_t served_snapshot_count(const emb_snap *snap) {
              : (int64_t)result;
 }
 
-int served_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
+int remote_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
                          float *vectors, uint64_t *versions, size_t *n) {
   struct args_snapshot_scan args =
       args_of_snapshot_scan(snap, max, keys, vectors, versions, n);
@@ -113,13 +113,13 @@ int served_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
   return remote__ask_code(snap, CALL_snapshot_scan, &args);
 }
 
-void served_snapshot_rewind(emb_snap *snap) {
+void remote_snapshot_rewind(emb_snap *snap) {
   struct args_snapshot_rewind args = {snap};
   uint64_t result;
   (void)remote__ask(snap, CALL_snapshot_rewind, &args, &result);
 }
 
-int served_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
+int remote_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
                             size_t k, const emb_nearest_how *how,
                             const emb_neighbours *to) {
   struct args_snapshot_nearest args =
@@ -130,7 +130,7 @@ int served_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
   return rc ? rc : remote__ask_code(snap, CALL_snapshot_nearest, &args);
 }
 
-void served_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
+void remote_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
   struct args_delta_range args = {delta, from, to};
   uint64_t result;
   if (from) {
@@ -142,7 +142,7 @@ void served_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
   (void)remote__ask(delta, CALL_delta_range, &args, &result);
 }
 
-int served_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
+int remote_delta_next(emb_delta *delta, size_t max, const emb_rows *to,
                       size_t *n) {
   struct args_delta_next args = args_of_delta_next(delta, max, to, n);
   *n = 0;

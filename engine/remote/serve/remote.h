@@ -10,7 +10,7 @@
 #define EMB_SERVE_REMOTE_H
 
 #include "link.h"
-#include "served.h"
+#include "remote_calls.h"
 
 struct remote {
   struct link *link; /* first, not NULL; the session's if the serials agree */
@@ -31,7 +31,7 @@ int remote__is_there(const struct remote *remote);
 int remote__has_gone(const struct remote *remote);
 
 /* For the calls marked ASK, OPEN and CLOSE in calls.def; returns the code. */
-int served__ask(emb_session *s, int call, void *args);
+int remote__ask_session(emb_session *s, int call, void *args);
 int remote__ask_code(const void *object, int call, void *args);
 int remote__open_counted(emb_session *s, int call, void *args);
 void remote__close_counted(void *object, int call);

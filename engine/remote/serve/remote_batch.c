@@ -39,7 +39,7 @@ static int ticket_begun(emb_session *s, struct remote_ticket *t, int rc,
   return EMB_OK;
 }
 
-int served_prefetch(emb_session *session, const int64_t *keys, size_t n,
+int remote_prefetch(emb_session *session, const int64_t *keys, size_t n,
                     const emb_rows *to, uint64_t *ticket) {
   struct remote_ticket *t = ticket_new(session, JOB_READ);
   if (!t) {
@@ -47,14 +47,14 @@ int served_prefetch(emb_session *session, const int64_t *keys, size_t n,
   }
   struct args_prefetch args = args_of_prefetch(session, keys, n, to, ticket);
   session->link->later = t;
-  int rc = served__ask(session, CALL_prefetch, &args);
+  int rc = remote__ask_session(session, CALL_prefetch, &args);
   if (session->link) {
     session->link->later = NULL;
   }
   return ticket_begun(session, t, rc, ticket);
 }
 
-int served_write_back(emb_session *session, const int64_t *keys, size_t n,
+int remote_write_back(emb_session *session, const int64_t *keys, size_t n,
                       const float *vectors, uint64_t *ticket) {
   struct remote_ticket *t = ticket_new(session, JOB_WRITE);
   if (!t) {
@@ -62,8 +62,8 @@ int served_write_back(emb_session *session, const int64_t *keys, size_t n,
   }
   struct args_write_back args =
       args_of_write_back(session, keys, n, vectors, ticket);
-  return ticket_begun(session, t, served__ask(session, CALL_write_back, &args),
-                      ticket);
+  return ticket_begun(
+      session, t, remote__ask_session(session, CALL_write_back, &args), ticket);
 }
 
 /* ---- synchronizing ------------------------------------------------------- */
@@ -115,7 +115,7 @@ static int synchronize_tickets(emb_session *s, int call, int kind,
   number = t->number;
   if (t->state == TICKET_FLYING) {
     union args args = {.prefetch_synchronize = {s, t->there, &which}};
-    rc = served__ask(s, call, &args);
+    rc = remote__ask_session(s, call, &args);
     if (rc == CALL_ELSEWHERE) {
       rc = ticket_outcome(s, t);
     } else if (rc == EMB_OK) {
@@ -133,19 +133,19 @@ static int synchronize_tickets(emb_session *s, int call, int kind,
   return rc;
 }
 
-int served_prefetch_synchronize(emb_session *session, uint64_t ticket,
+int remote_prefetch_synchronize(emb_session *session, uint64_t ticket,
                                 uint64_t *ended) {
   return synchronize_tickets(session, CALL_prefetch_synchronize, JOB_READ,
                              ticket, ended);
 }
 
-int served_write_back_synchronize(emb_session *session, uint64_t ticket,
+int remote_write_back_synchronize(emb_session *session, uint64_t ticket,
                                   uint64_t *ended) {
   return synchronize_tickets(session, CALL_write_back_synchronize, JOB_WRITE,
                              ticket, ended);
 }
 
-size_t served_tickets(const emb_session *session, size_t *write_backs) {
+size_t remote_tickets(const emb_session *session, size_t *write_backs) {
   size_t n[2] = {0, 0};
   for (const struct remote_ticket *t = session->tickets.remote; t;
        t = t->next) {

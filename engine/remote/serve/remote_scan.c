@@ -36,7 +36,7 @@ struct remote_scan {
   emb_scan *rest;
 };
 
-int served_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
+int remote_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
                      emb_scan **scan) {
   struct args_scan_open args = args_of_scan_open(session, lo, hi, order, scan);
   int rc;
@@ -115,7 +115,7 @@ static int go_on(struct remote_scan *r) {
   emb_session *s = r->remote.s;
   int rc;
   ROUTE(s, rc, bank_enter(s, BANK_ALL, NULL, 0),
-        served_scan_open(s, lo, hi, r->order, &r->rest),
+        remote_scan_open(s, lo, hi, r->order, &r->rest),
         local_scan_open(s, lo, hi, r->order, &r->rest));
   return rc;
 }
@@ -154,7 +154,7 @@ static int next_of_rest(struct remote_scan *r, size_t max, const emb_rows *to,
   *n = 0;
   while (!r->is_over && !*n && !rc) {
     rc = route_is_remote(r->rest)
-             ? served_scan_next_rows(r->rest, max, to, &got)
+             ? remote_scan_next_rows(r->rest, max, to, &got)
              : local_scan_next_rows(r->rest, max, to, &got);
     r->is_over = !rc && !got;
     *n = r->keys ? leave_out(r, to, got) : got;
@@ -182,7 +182,7 @@ static int next_there(struct remote_scan *r, size_t max, const emb_rows *to,
   return rc;
 }
 
-int served_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
+int remote_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                           size_t *n) {
   struct remote_scan *r = (void *)scan;
   *n = 0;
@@ -196,14 +196,14 @@ int served_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
   return next_of_rest(r, max, to, n);
 }
 
-void served_scan_close(emb_scan *scan) {
+void remote_scan_close(emb_scan *scan) {
   struct remote_scan *r = (void *)scan;
   if (!r) {
     return;
   }
   struct env *env = r->remote.s->core->env;
   if (route_is_remote(r->rest)) {
-    served_scan_close(r->rest);
+    remote_scan_close(r->rest);
   } else {
     local_scan_close(r->rest);
   }

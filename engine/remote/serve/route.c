@@ -39,7 +39,7 @@
 #include "engine/table/session/patience.h"
 #include "control.h"
 #include "orphan.h"
-#include "served.h"
+#include "remote_calls.h"
 #include "server.h"
 #include "stat_row.h"
 #include "stat_text.h"

@@ -52,7 +52,7 @@ static inline int route_call(const emb_session *session) {
 }
 
 /* Makes a session's call where the store is, and retries until it is carried
-** out.  `there` is served_NAME(...); `here` is local_NAME(...), preceded by
+** out.  `there` is remote_NAME(...); `here` is local_NAME(...), preceded by
 ** `enter`.  An object that the call opens (a scan)
 ** began when the call was made, so only the call itself asks how a prepared
 ** transaction ends. */

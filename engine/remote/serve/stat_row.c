@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** stat_row.c -- emb_stats for a client, which gets it through served_stats; see
+** stat_row.c -- emb_stats for a client, which gets it through remote_stats; see
 ** stat_row.h.
 */
 #include "stat_row.h"

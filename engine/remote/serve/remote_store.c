@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT
 **
-** served_store.c -- a store's calls if another process owns the store: they ask
+** remote_store.c -- a store's calls if another process owns the store: they ask
 ** the owner [control.h], and have a fallback if it cannot be asked.
 */
 #include <string.h>
 
 #include "control.h"
 #include "engine/table/jobs/progress.h"
-#include "served.h"
+#include "remote_calls.h"
 #include "stat_row.h"
 #include "stat_text.h"
 
-int served_is_owner(const emb_store *store) {
+int remote_is_owner(const emb_store *store) {
   return store_check(store, NULL) == EMB_OK &&
          atomic_load(&store->remote.served) > 0;
 }
 
-int served_is_dropped(const emb_store *store) {
+int remote_is_dropped(const emb_store *store) {
   return control__look(store, CONTROL_DROPPED) != 0;
 }
 
-uint64_t served_in_doubt(const emb_store *store) {
+uint64_t remote_in_doubt(const emb_store *store) {
   return control__look(store, CONTROL_IN_DOUBT);
 }
 
-uint64_t served_memory_least(const emb_store *store) {
+uint64_t remote_memory_least(const emb_store *store) {
   struct args_memory_least args = {store};
   uint64_t result;
   return control__ask(store, CALL_memory_least, &args, &result, NULL)
@@ -32,7 +32,7 @@ uint64_t served_memory_least(const emb_store *store) {
              : result;
 }
 
-int served_resolve(emb_store *store, uint64_t number, int commit,
+int remote_resolve(emb_store *store, uint64_t number, int commit,
                    emb_err *err) {
   struct args_resolve args = {store, number, commit != 0, NULL};
   uint64_t result;
@@ -42,7 +42,7 @@ int served_resolve(emb_store *store, uint64_t number, int commit,
                               : (int)(uint32_t)result;
 }
 
-uint64_t served_committed(const emb_store *store) {
+uint64_t remote_committed(const emb_store *store) {
   struct args_committed args = {store};
   uint64_t result;
   return control__ask(store, CALL_committed, &args, &result, NULL)
@@ -50,7 +50,7 @@ uint64_t served_committed(const emb_store *store) {
              : result;
 }
 
-void served_state(const emb_store *store, uint64_t *state) {
+void remote_state(const emb_store *store, uint64_t *state) {
   struct args_state args = {store, state};
   uint64_t result;
   if (control__ask(store, CALL_state, &args, &result, NULL)) {
@@ -85,7 +85,7 @@ static size_t keep_owner_pid(emb_stat *stats, size_t n) {
 }
 
 /* Returns the owner's values under this process's names for them. */
-size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
+size_t remote_stats(emb_store *store, emb_stat *stats, size_t max) {
   size_t n = local_stats(store, stats, max);
   if (!max || !n) {
     return n;
@@ -116,7 +116,7 @@ size_t served_stats(emb_store *store, emb_stat *stats, size_t max) {
   return n;
 }
 
-size_t served_clients(emb_store *store, emb_client *clients, size_t max) {
+size_t remote_clients(emb_store *store, emb_client *clients, size_t max) {
   struct args_clients args = {store, max ? clients : NULL, max};
   uint64_t n = 0;
   int is_near = 1;
@@ -132,7 +132,7 @@ size_t served_clients(emb_store *store, emb_client *clients, size_t max) {
   return (size_t)n;
 }
 
-size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
+size_t remote_progress_of(emb_store *store, emb_progress *list, size_t max) {
   struct args_progress_of args = {store, max ? list : NULL, max};
   uint64_t n = 0;
   int is_near = 1;
@@ -147,7 +147,7 @@ size_t served_progress_of(emb_store *store, emb_progress *list, size_t max) {
   return (size_t)n;
 }
 
-int served_drop(emb_store *store, emb_err *err) {
+int remote_drop(emb_store *store, emb_err *err) {
   struct args_drop args = {store, NULL};
   uint64_t result;
   int rc = control__ask(store, CALL_drop, &args, &result, err);
