@@ -80,8 +80,7 @@ static void filed_register(struct filed *f, enum way way) {
   sql_close(db);
 }
 
-/* ---- in order
- * ---------------------------------------------------------------- */
+/* ---- in order ------------------------------------------------------------ */
 
 static void read_share(struct reader *r, unsigned char *piece) {
   uint64_t all = (uint64_t)r->f->records * RECORD;
@@ -183,8 +182,7 @@ static void filed_compare(struct filed *f, struct figure *figure) {
   }
 }
 
-/* ---- random
- * -------------------------------------------------------------------- */
+/* ---- random -------------------------------------------------------------- */
 
 struct asked {
   struct filed *f;

@@ -284,7 +284,7 @@ typedef struct emb_store emb_store;
 typedef struct emb_session emb_session;
 typedef struct emb_scan emb_scan;
 
-/* ---- store ------------------------------------------------------------- */
+/* ---- store --------------------------------------------------------------- */
 
 /* Opens the store in directory dir at its last commit or checkpoint.  One that
 ** this process has open already keeps its memory, io, timeout, ttl, capacity
@@ -373,7 +373,7 @@ void emb_set_timeout(emb_store *store, uint64_t ms);
 ** EMB_OPEN_STEP; harmless otherwise. */
 int emb_step(emb_store *store, int *more);
 
-/* ---- sessions ---------------------------------------------------------- */
+/* ---- sessions ------------------------------------------------------------ */
 
 int emb_session_open(emb_store *store, emb_session **session, emb_err *err);
 /* Rolls back an open transaction, gives back all leases, waits for what its
@@ -426,7 +426,7 @@ void emb_session_decides(emb_session *session,
 uint64_t emb_undecided(const emb_session *session);
 emb_store *emb_session_store(const emb_session *session);
 
-/* ---- batches, acting at once ------------------------------------------- */
+/* ---- batches, acting at once --------------------------------------------- */
 
 /* Reads n keys.  vectors: n*dim floats, or NULL to learn only found and
 ** versions; the row of an absent key is set to what it would begin with (zeros
@@ -564,7 +564,7 @@ int emb_pending(emb_session *session, emb_pending_key *keys, size_t max,
 int emb_delete(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
 
-/* ---- bags -------------------------------------------------------------- */
+/* ---- bags ---------------------------------------------------------------- */
 
 /* Pooled lookups, as torch.nn.EmbeddingBag and TorchRec have them: the keys of
 ** a batch are in bags, and a bag's rows become one vector.
@@ -621,7 +621,7 @@ int emb_bag_apply(emb_session *session, const int64_t *keys, size_t n,
                   const emb_bags *bags, const float *gradients,
                   const emb_update *how);
 
-/* ---- staleness --------------------------------------------------------- */
+/* ---- staleness ----------------------------------------------------------- */
 
 /* Several calls that are one statement count a key once: all Gets until the
 ** next call with another number share what they counted.  With 0 (the default)
@@ -645,7 +645,7 @@ size_t emb_release_marked(emb_session *session);
 int emb_clocks(emb_session *session, const int64_t *keys, size_t n,
                uint32_t *clocks);
 
-/* ---- look-ahead -------------------------------------------------------- */
+/* ---- look-ahead ---------------------------------------------------------- */
 
 /* Where a look-ahead puts the records it reads. */
 enum {
@@ -682,7 +682,7 @@ int emb_lookahead_progress(emb_session *session, uint64_t number,
 /* Waits until it is done. */
 int emb_lookahead_wait(emb_session *session, uint64_t number);
 
-/* ---- asynchronous batches (CAM) ---------------------------------------- */
+/* ---- asynchronous batches (CAM) ------------------------------------------ */
 
 /* Starts a Get and returns at once; *ticket (> 0) names it.  keys is copied;
 ** to: vectors, found and versions, which belong to the call until its ticket
@@ -711,7 +711,7 @@ int emb_write_back_synchronize(emb_session *session, uint64_t ticket,
 /* Tickets of prefetches and of write-backs that were not synchronized. */
 size_t emb_tickets(const emb_session *session, size_t *write_backs);
 
-/* ---- transactions ------------------------------------------------------ */
+/* ---- transactions -------------------------------------------------------- */
 
 /* Begins a transaction.  EMB_BUSY when another session has one for longer
 ** than the timeout or another process owns the store and does not serve it;
@@ -785,7 +785,7 @@ void emb_look(emb_store *store);
 ** it reads the last checkpoint, without what was committed after that. */
 int emb_is_unrecovered(const emb_store *store);
 
-/* ---- scans ------------------------------------------------------------- */
+/* ---- scans --------------------------------------------------------------- */
 
 enum {
   EMB_SCAN_ANY = 0,
@@ -818,7 +818,7 @@ void emb_scan_close(emb_scan *scan);
 ** the session's. */
 int64_t emb_count(emb_session *session);
 
-/* ---- snapshots --------------------------------------------------------- */
+/* ---- snapshots ----------------------------------------------------------- */
 
 #define EMB_SNAPSHOT_NAME_MAX 64
 #define EMB_SNAPSHOTS_MAX 64
@@ -864,7 +864,7 @@ int emb_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys, float *vectors,
                       uint64_t *versions, size_t *n);
 /* The next emb_snapshot_scan begins anew. */
 void emb_snapshot_rewind(emb_snap *snap);
-/* ---- nearest neighbours ------------------------------------------------ */
+/* ---- nearest neighbours -------------------------------------------------- */
 
 /* The distance of two vectors: EMB_L2, the Euclidean distance; EMB_COSINE, one
 ** minus the cosine of the angle between them, 0 to 2; EMB_DOT, minus their
@@ -950,7 +950,7 @@ int emb_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
                          size_t k, const emb_nearest_how *how,
                          const emb_neighbours *to);
 
-/* ---- samples ----------------------------------------------------------- */
+/* ---- samples ------------------------------------------------------------- */
 
 #define EMB_SAMPLE_MAX (UINT32_C(1) << 28) /* rows of a call */
 #define EMB_SAMPLE_POWER_MAX 8
@@ -1017,7 +1017,7 @@ typedef struct emb_samples {
 int emb_sample(emb_session *session, size_t n, const emb_sample_how *how,
                const emb_samples *to, size_t *count);
 
-/* ---- deltas ------------------------------------------------------------ */
+/* ---- deltas -------------------------------------------------------------- */
 
 /* What changed since a consumer's last acknowledgement.  A consumer has a name
 ** and survives restarts; it is made at its first use, and its first delta is
@@ -1192,7 +1192,7 @@ int emb_snapshot_restore(emb_session *session, const char *path,
 int emb_snapshot_restore_keys(emb_session *session, const char *path,
                               const emb_file_keys *keys, uint64_t *rows);
 
-/* ---- maintenance ------------------------------------------------------- */
+/* ---- maintenance --------------------------------------------------------- */
 
 /* Removes all rows whose time to live is over; *removed (or NULL): how many.
 ** Not inside the session's own transaction (EMB_LOCKED). */
@@ -1232,7 +1232,7 @@ int emb_optimize(emb_session *session);
 int emb_verify(emb_session *session, void (*report)(void *, const char *),
                void *arg);
 
-/* ---- backup ------------------------------------------------------------ */
+/* ---- backup -------------------------------------------------------------- */
 
 /* A copy of a store as it was at one moment, made while others go on writing:
 ** a store of its own, with a uuid of its own, in another directory.
@@ -1282,7 +1282,7 @@ int emb_backup_write(emb_backup *backup, const char *dir, const char *base,
                      emb_backup_info *info);
 void emb_backup_end(emb_backup *backup);
 
-/* ---- progress ---------------------------------------------------------- */
+/* ---- progress ------------------------------------------------------------ */
 
 /* A call that takes long and runs now. */
 typedef struct emb_progress {

@@ -29,6 +29,23 @@ check_comments() {
 $broken"
 }
 
+# A ruler between two parts of a file is one line of 80 columns, or begins a comment:
+#
+#     /* ---- reading ------------------------------------------------------ */
+check_rulers() {
+  local broken
+  broken=$(files | xargs awk '
+    ruler && $0 !~ /^ *\*\*/ { print ruler }
+    { ruler = "" }
+    /^ *\/\* ---- / {
+      if ($0 !~ /\*\/$/) ruler = FILENAME ":" FNR
+      else if (length($0) != 80) print FILENAME ":" FNR
+    }
+    /^ *\*+ ---/ { print FILENAME ":" FNR }')
+  [ -z "$broken" ] || complain "rulers that are not one line of 80 columns:
+$broken"
+}
+
 # The rooms, from below, and in each its folders, from below.  A file includes and
 # calls what is in its own folder or below it.  A header named after its folder, as
 # env/env_os.h, is private to it.
@@ -190,10 +207,17 @@ check_reach() {
 $found"
 }
 
-# A source file that is named with its folder is there: as kernel/core.h, since the
-# names of folders are unique, or with its whole path.
+# A source file that is named with its folder exists: as kernel/core.h, since the
+# names of folders are unique, or with its whole path.  So does one named without,
+# in a comment or a text, anywhere.
 check_mentions() {
   local file line name
+  while IFS=: read -r file line name; do
+    complain "$file:$line names $name, which does not exist"
+  done < <(grep -rnoP '^(?!\s*#\s*include).*?(?<![\w/.*$%<-])\K[a-z][a-z0-9_]*\.[ch]\b(?!["(\w])' \
+    engine ext --include='*.[ch]' |
+    awk -F: 'NR == FNR { known[$0]; next } !($3 in known)' \
+      <(find engine ext tests sql bench -name '*.[ch]' -printf '%f\n') -)
   while IFS=: read -r file line name; do
     [ -e "$name" ] || [ -e "engine/$name" ] || [ -e "ext/$name" ] ||
       [ -e "$(dirname "$file")/$name" ] ||
@@ -306,6 +330,7 @@ if [ "${1:-}" = -format ]; then
 fi
 check_format
 check_comments
+check_rulers
 check_order
 check_calls
 check_reach

@@ -72,8 +72,7 @@ static void *sqlite(const char *name) {
 }
 #define SQLITE(name) ((__typeof__(&name))sqlite(#name))
 
-/* ---- the owner ------------------------------------------------------------
- */
+/* ---- the owner ----------------------------------------------------------- */
 
 /* A database file that is open at the owner. */
 struct database {
@@ -248,8 +247,7 @@ static int request(char what, const char *path) {
   return done;
 }
 
-/* ---- the suite's process --------------------------------------------------
- */
+/* ---- the suite's process ------------------------------------------------- */
 
 /* The directory of the store that is being locked, or 0. */
 static int locked_store(int fd, const struct flock *lock, char *path) {
@@ -380,8 +378,7 @@ __attribute__((visibility("default"))) int sqlite3_close_v2(sqlite3 *db) {
   return closing(db, SQLITE(sqlite3_close_v2));
 }
 
-/* ---- commands -------------------------------------------------------------
- */
+/* ---- commands ------------------------------------------------------------ */
 
 /* The library once more, as a file that the system does not know yet. */
 static int copy_library(const char *so) {

@@ -25,7 +25,7 @@ static int shown_length(const char *at) {
   return n < SHOWN_MAX ? (int)n : SHOWN_MAX;
 }
 
-/* ---- printing numbers --------------------------------------------------- */
+/* ---- printing numbers ---------------------------------------------------- */
 
 /* digits * 10^(exponent - n + 1), written as 0.05, 12, 1.5e-10.  The room is
 ** enough for 17 digits and what stands between them. */
@@ -68,7 +68,7 @@ static void print_number(double x, char to[PRINT_MAX]) {
   }
 }
 
-/* ---- parsing ------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------- */
 
 /* Parameter number i of a kind: its own, then the common ones; NULL after the
 ** last. */

@@ -187,7 +187,7 @@ struct ext_link {
   int put_valid;
 };
 
-/* ---- store_error.c ------------------------------------------------------ */
+/* ---- store_error.c ------------------------------------------------------- */
 
 /* The error about a table's store, which the engine names by its directory;
 ** table may be NULL. */
@@ -198,7 +198,7 @@ int ext_store_error(char **err, int emb_code, const char *text,
 char *ext_store_text(const char *text, const struct ext_table *table,
                      const char *directory);
 
-/* ---- place.c: where a store is, and the shadow table -------------------- */
+/* ---- place.c: where a store is, and the shadow table --------------------- */
 
 /* The shadow table's row.  dir is NULL for a temporary store. */
 struct ext_place {
@@ -254,7 +254,7 @@ int ext_place_is_wal(sqlite3 *db, const char *schema);
 ** (PRAGMA locking_mode); 0 also without memory to find out. */
 int ext_place_is_exclusive(sqlite3 *db, const char *schema);
 
-/* ---- moved.c ------------------------------------------------------------ */
+/* ---- moved.c ------------------------------------------------------------- */
 
 /* *path is where the row's store should be.  If it is not there, but beside the
 ** database under the name that this had before, it is moved to where it should
@@ -265,7 +265,7 @@ int ext_moved_find(struct ext_table *table, const struct ext_place *place,
 int ext_moved_text(struct ext_table *table, const struct ext_place *place,
                    char **err);
 
-/* ---- link.c ------------------------------------------------------------- */
+/* ---- link.c -------------------------------------------------------------- */
 
 /* A store's name as the shadow table has it. */
 void ext_link_uuid(const emb_store *store, char hex[33]);
@@ -321,7 +321,7 @@ char *ext_link_text(const struct ext_link *link);
 /* A ticket and its memory. */
 void ext_ticket_free(struct ext_ticket *ticket);
 
-/* ---- conn.c ------------------------------------------------------------- */
+/* ---- conn.c -------------------------------------------------------------- */
 
 /* The connection's state, made if there is none, with one more reference;
 ** NULL without memory. */
@@ -348,7 +348,7 @@ void ext_conn_forget_names(struct ext_conn *conn);
 ** dropped, where those connections are not in use now. */
 void ext_conn_sweep(struct ext_conn *conn);
 
-/* ---- wait.c ------------------------------------------------------------- */
+/* ---- wait.c -------------------------------------------------------------- */
 
 /* From now on db waits for locks so long, or until the user's connection is
 ** interrupted.  *wait stays until db is closed. */
@@ -357,7 +357,7 @@ void ext_wait_for_locks(struct ext_wait *wait, struct ext_conn *conn,
 /* rc, or SQLITE_INTERRUPT where that is why it is SQLITE_BUSY. */
 int ext_wait_result(struct ext_wait *wait, int rc, char **err);
 
-/* ---- orphan.c ----------------------------------------------------------- */
+/* ---- orphan.c ------------------------------------------------------------ */
 
 /* Records that the table's place must go when the database turns out not
 ** to name it.  To be called after CREATE and at DROP. */
@@ -373,11 +373,11 @@ int ext_orphan_is_dropped(struct ext_table *table, const char *uuid);
 /* The same when a transaction has just ended. */
 void ext_orphan_settle_ended(struct ext_conn *conn);
 
-/* ---- signal.c ----------------------------------------------------------- */
+/* ---- signal.c ------------------------------------------------------------ */
 
 int ext_signal_register(struct ext_conn *conn);
 
-/* ---- close.c ------------------------------------------------------------ */
+/* ---- close.c ------------------------------------------------------------- */
 
 /* A reference less; the last frees all.  Takes a struct ext_conn, as SQLite's
 ** destructors do. */
@@ -392,13 +392,13 @@ static inline void ext_conn_tidy(struct ext_conn *conn) {
     ext_link_close_dropped(conn);
 }
 
-/* ---- encoding.c --------------------------------------------------------- */
+/* ---- encoding.c ---------------------------------------------------------- */
 
 /* To be called by functions that are given a name, before their first SQL: the
 ** texts of their statement will be the same when it runs again. */
 void ext_conn_learn_encoding(struct ext_conn *conn);
 
-/* ---- names.c ------------------------------------------------------------ */
+/* ---- names.c ------------------------------------------------------------- */
 
 /* Splits "aux.items" when aux is a schema of this connection, for a table
 ** name may itself hold a dot.  *schema, for sqlite3_free, is NULL when there is
@@ -415,7 +415,7 @@ int ext_conn_each(struct ext_conn *conn, const char *schema,
                   int (*visit)(void *arg, struct ext_table *table, char **err),
                   void *arg, char **err);
 
-/* ---- call.c ------------------------------------------------------------- */
+/* ---- call.c -------------------------------------------------------------- */
 
 /* Around a call of a function; it may run within another. */
 void ext_call_begin(struct ext_conn *conn);
@@ -424,7 +424,7 @@ void ext_call_end(struct ext_conn *conn);
 ** table->gone: SQLite has disconnected it meanwhile. */
 void ext_table_hold(struct ext_table *table);
 
-/* ---- lease.c ------------------------------------------------------------ */
+/* ---- lease.c ------------------------------------------------------------- */
 
 /* emb_get for a statement, or for a function with statement 0: counts if the
 ** table has a bound.  to: vectors, found, versions. */

@@ -74,8 +74,7 @@ static int known_tag(uint64_t slot, uint64_t hash) {
   return (slot ^ hash) >> KNOWN_PLACE_BITS == 0;
 }
 
-/* ---- a half ---------------------------------------------------------------
- */
+/* ---- a half -------------------------------------------------------------- */
 
 /* A word has 8 to 16 bytes as a rule: two numbers that overlap. */
 static inline int known_same(const char *a, const char *b, size_t n) {
@@ -203,8 +202,7 @@ static int known_half_make_room(struct known_half *half, size_t bytes) {
          known_half_set_room(half, 2 * half->room + bytes + 4096);
 }
 
-/* ---- both -----------------------------------------------------------------
- */
+/* ---- both ---------------------------------------------------------------- */
 
 struct ext_cache *ext_cache_new(void) {
   struct ext_cache *cache = sqlite3_malloc64(sizeof *cache);

@@ -23,8 +23,7 @@ struct many_text {
   uint32_t bytes, i;
 };
 
-/* ---- their order ---------------------------------------------------------
- */
+/* ---- their order --------------------------------------------------------- */
 
 static uint32_t many_bytes(const struct ext_text *text, size_t from) {
   uint8_t bytes[4] = {0};
@@ -79,8 +78,7 @@ static void many_sort(const struct ext_text *texts, struct many_text *list,
   }
 }
 
-/* ---- looking up ----------------------------------------------------------
- */
+/* ---- looking up ---------------------------------------------------------- */
 
 /* At most DICT_MANY_STEP texts. */
 static int many_step(struct ext_dict *dict, sqlite3_stmt *statement,

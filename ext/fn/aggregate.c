@@ -17,7 +17,7 @@ SQLITE_EXTENSION_INIT3
 
 #define FLAGS (SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC)
 
-/* ---- emb_sum, emb_avg --------------------------------------------------- */
+/* ---- emb_sum, emb_avg ---------------------------------------------------- */
 
 struct aggregate {
   const char *name;
@@ -134,7 +134,7 @@ static void sum_final(sqlite3_context *context) {
     sqlite3_free(sum->total);
 }
 
-/* ---- emb_pack ----------------------------------------------------------- */
+/* ---- emb_pack ------------------------------------------------------------ */
 
 /* All zeros is the state before the first key. */
 struct pack {
@@ -191,7 +191,7 @@ static void pack_final(sqlite3_context *context) {
     sqlite3_result_zeroblob(context, 0); /* an empty list, for emb_get */
 }
 
-/* ---- registration ------------------------------------------------------- */
+/* ---- registration -------------------------------------------------------- */
 
 int ext_register_vector_aggregates(sqlite3 *db) {
   static const struct aggregate aggregates[] = {{"emb_sum", 0}, {"emb_avg", 1}};

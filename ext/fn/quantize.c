@@ -26,7 +26,7 @@ static int any_null(int argc, sqlite3_value **argv) {
   return i < argc;
 }
 
-/* ---- arguments ---------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------- */
 
 static int fail_type(const char *name, sqlite3_value *value, char **err) {
   if (sqlite3_value_type(value) != SQLITE_TEXT)
@@ -98,7 +98,7 @@ static int find_dim(const char *name, int argc, sqlite3_value **argv, int type,
   return SQLITE_OK;
 }
 
-/* ---- there and back ----------------------------------------------------- */
+/* ---- there and back ------------------------------------------------------ */
 
 static int fail_engine(const char *name, const emb_err *cause, char **err) {
   return ext_error(err, ext_code(cause->code), "argument 1 of %s: %s", name,
@@ -180,7 +180,7 @@ static void call_dequantize(sqlite3_context *context, int argc,
     ext_result_error(context, rc, err);
 }
 
-/* ---- registration ------------------------------------------------------- */
+/* ---- registration -------------------------------------------------------- */
 
 static const struct ext_function quantize_functions[] = {
     {"emb_quantize", 2, call_quantize},

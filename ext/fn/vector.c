@@ -42,7 +42,7 @@ static const struct function *function_of(sqlite3_context *context) {
   return sqlite3_user_data(context);
 }
 
-/* ---- arguments ---------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------- */
 
 /* Takes argument i.  Returns 0 after it has made the error the result. */
 static int vector_take(sqlite3_context *context, sqlite3_value **argv, int i,
@@ -95,7 +95,7 @@ static float *vector_make(sqlite3_context *context, uint32_t n) {
   return vec;
 }
 
-/* ---- kernels ------------------------------------------------------------ */
+/* ---- kernels ------------------------------------------------------------- */
 
 static void element_add(float *out, const float *a, const float *b,
                         uint32_t n) {
@@ -140,7 +140,7 @@ static int vector_dot(const float *a, const float *b, uint32_t n, double *out) {
   return has;
 }
 
-/* ---- drivers ------------------------------------------------------------ */
+/* ---- drivers ------------------------------------------------------------- */
 
 static void call_combine(sqlite3_context *context, int argc,
                          sqlite3_value **argv) {
@@ -284,7 +284,7 @@ static void call_debug(sqlite3_context *context, int argc,
       -1, sqlite3_free);
 }
 
-/* ---- registration ------------------------------------------------------- */
+/* ---- registration -------------------------------------------------------- */
 
 /* ---- slots of keys ------------------------------------------------------- */
 

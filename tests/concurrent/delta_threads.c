@@ -138,8 +138,7 @@ TEST(one_consumer_many_sessions) {
   test_count("times that it was given up", work.lost);
 }
 
-/* ---- a new name ------------------------------------------------------------
- */
+/* ---- a new name ---------------------------------------------------------- */
 
 static void *use_name(void *arg) {
   emb_session *s = session();

@@ -144,8 +144,7 @@ static void upkeep(void) {
     CHECK_EQ_INT(emb_step(at.store, &more), EMB_OK);
 }
 
-/* ---- a consumer's file, as FORMAT.md has it -------------------------------
- */
+/* ---- a consumer's file, as FORMAT.md has it ------------------------------ */
 
 struct image {
   char path[800];
@@ -200,8 +199,7 @@ static int state_of(const char *consumer) {
   return -1;
 }
 
-/* ---- many ------------------------------------------------------------------
- */
+/* ---- many ---------------------------------------------------------------- */
 
 TEST(many_crashes) {
   struct side often = {.name = "often"}, never = {.name = "never"};
@@ -281,8 +279,7 @@ TEST(crashes_without_work) {
   help_close(at.store, at.s);
 }
 
-/* ---- files ------------------------------------------------------------------
- */
+/* ---- files --------------------------------------------------------------- */
 
 /* The file as older libraries wrote it, full: it is read, and the next crash
 ** does not lose the consumer. */

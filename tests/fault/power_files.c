@@ -68,7 +68,7 @@ static void crash_everywhere(const struct disk *recording, unsigned tries,
   disk_free(player);
 }
 
-/* ---- export ----------------------------------------------------------- */
+/* ---- export -------------------------------------------------------------- */
 
 static size_t returned; /* events when the call had returned */
 static const char target[] = "/data/file";
@@ -108,7 +108,7 @@ TEST(crash_in_an_export) {
   env_set_default(&env_posix);
 }
 
-/* ---- restore ---------------------------------------------------------- */
+/* ---- restore ------------------------------------------------------------- */
 
 /* Restores one after the other: what they lead to, and when, in events. */
 enum { RESTORES = 4 };

@@ -79,7 +79,7 @@ static emb_config config_of(uint64_t *random) {
   return c;
 }
 
-/* ---- the writer -------------------------------------------------------- */
+/* ---- the writer ---------------------------------------------------------- */
 
 struct writer {
   emb_session *txn, *direct;
@@ -279,7 +279,7 @@ static void write_until_killed(uint64_t random) {
   raise(SIGKILL);
 }
 
-/* ---- the check --------------------------------------------------------- */
+/* ---- the check ----------------------------------------------------------- */
 
 /* Was it this event, or a later one that may be seen? */
 static int may_be_absent(uint32_t key) {
@@ -457,7 +457,7 @@ static void check_after_kill(uint64_t random) {
   _exit(atomic_load(&test_state.failures) ? 1 : 0);
 }
 
-/* ---- rounds ------------------------------------------------------------ */
+/* ---- rounds -------------------------------------------------------------- */
 
 static int run_child(void (*run)(uint64_t), int kill_it) {
   uint64_t seed = test_random();

@@ -32,7 +32,7 @@ static const emb_config config = {.dim = DIM,
                                   .io = EMB_IO_PREAD,
                                   .timeout_ms = 1000};
 
-/* ---- writers ----------------------------------------------------------- */
+/* ---- writers ------------------------------------------------------------- */
 
 static float vectors[KEYS * DIM];
 static int64_t keys[KEYS];
@@ -79,7 +79,7 @@ static void leave_store(void (*write)(emb_session *)) {
   salt = hash_salt(m.uuid);
 }
 
-/* ---- copies ------------------------------------------------------------ */
+/* ---- copies -------------------------------------------------------------- */
 
 static void copy_store(void) { CHECK(files_copy_dir(copy, origin)); }
 
@@ -111,7 +111,7 @@ static void damage(const struct file_page *place, int zero) {
   close(fd);
 }
 
-/* ---- reading ----------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 /* How many of the keys [first, first + n) are there with this round; a row with
 ** anything but one of the rounds that were written is a failure. */
@@ -151,7 +151,7 @@ static void close_copy(emb_store *store, emb_session *s) {
   test_check(rc == EMB_OK, __FILE__, __LINE__, "close: %s", err.text);
 }
 
-/* ---- tests ------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------- */
 
 /* 1000 keys in a checkpoint (round 1); transactions 1 and 2 committed, 500 keys
 ** each (round 2, round 3); transaction 3 prepared, 300 keys (round 4). */
@@ -341,7 +341,7 @@ TEST(truncated_log) {
   }
 }
 
-/* ---- lives -------------------------------------------------------------- */
+/* ---- lives --------------------------------------------------------------- */
 
 /* Places 0 to 2 of the file become free and are taken by rows that nothing
 ** makes durable. */
@@ -391,7 +391,7 @@ TEST(leftovers_of_an_earlier_life_stay_dead) {
   close_copy(store, s);
 }
 
-/* ---- a damaged last extent ---------------------------------------------- */
+/* ---- a damaged last extent ----------------------------------------------- */
 
 static void commit_more(emb_session *s) {
   CHECK(prepared(s, 4000, 200, 4) > 0);
@@ -423,7 +423,7 @@ TEST(commits_after_a_damaged_last_extent_survive) {
   (void)emb_close(store, &err);
 }
 
-/* ---- forged files ------------------------------------------------------ */
+/* ---- forged files -------------------------------------------------------- */
 
 static void seal(char *bytes, size_t size, uint64_t with, uint64_t position) {
   uint64_t sum = hash_sum(bytes + 8, size - 8, with, position);

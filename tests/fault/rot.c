@@ -14,7 +14,7 @@
 
 enum { SAMPLE = 105 }; /* of each structure and store */
 
-/* ---- structures ------------------------------------------------------- */
+/* ---- structures ---------------------------------------------------------- */
 
 enum {
   MANIFEST_NEW, /* the slot that is in use */
@@ -147,7 +147,7 @@ static int kind_of(struct damage_store *d, const struct file *file,
                                           : kind_in_index(d, file, offset);
 }
 
-/* ---- flips ------------------------------------------------------------ */
+/* ---- flips --------------------------------------------------------------- */
 
 /* What must not be: a flip in what the store reads that is not found.  Of the
 ** manifest's two slots one is enough. */

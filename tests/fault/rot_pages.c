@@ -65,7 +65,7 @@ static struct {
   char copy[512], foreign[512];
 } t;
 
-/* ---- one damage ------------------------------------------------------- */
+/* ---- one damage ---------------------------------------------------------- */
 
 static size_t unit_bytes(const struct file *file) {
   return strcmp(file->name, "manifest") == 0 ? MANIFEST_SLOT
@@ -131,7 +131,7 @@ static void judge_unit(int kind, const struct file *file, size_t from,
              __LINE__, "%s: %s: verdict %d", t.d.story->name, what, verdict);
 }
 
-/* ---- units ------------------------------------------------------------ */
+/* ---- units --------------------------------------------------------------- */
 
 static void fill_unit(struct file *file, size_t unit, int kind,
                       const struct file *source, size_t source_unit) {
@@ -200,7 +200,7 @@ static void damage_units(struct file *file) {
   files_free(&unchanged);
 }
 
-/* ---- lengths ---------------------------------------------------------- */
+/* ---- lengths ------------------------------------------------------------- */
 
 static void truncate_at(struct file *file, size_t size) {
   size_t whole = file->size;
@@ -256,7 +256,7 @@ static void duplicate_extents(struct file *log) {
   free(longer);
 }
 
-/* ---- files ------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 static void judge_file(int kind, const char *name) {
   char what[200];
@@ -296,7 +296,7 @@ static void damage_file(const struct file *file) {
                files_find(&t.d.older, name), file->name);
 }
 
-/* ---- ages ------------------------------------------------------------- */
+/* ---- ages ---------------------------------------------------------------- */
 
 static void put_older(struct files *from, unsigned set, unsigned both) {
   static const char *const names[] = {"manifest", "log", "index-0"};
@@ -347,7 +347,7 @@ static void mix_with_last(void) {
 ** here every key has a value that it had since. */
 static void mix_with_first(void) { mix_ages(&t.d.oldest, "much older", 2); }
 
-/* ---- stories ---------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------- */
 
 /* The other store's files are still as they were: nothing was written through a
 ** link. */

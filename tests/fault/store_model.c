@@ -124,7 +124,7 @@ static int32_t *view(struct model *m, int side) {
 
 static int32_t any_value(void) { return (int32_t)below(1900) - 950; }
 
-/* ---- bookkeeping of writes ---------------------------------------------- */
+/* ---- bookkeeping of writes ----------------------------------------------- */
 
 static void gone_for_scans(struct model *m, int side, uint32_t i) {
   for (int k = 0; k < SCANS; k++)

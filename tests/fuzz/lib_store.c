@@ -17,7 +17,7 @@ static const emb_config config = {.dim = FUZZ_DIM,
                                   .memory_bytes = 1,
                                   .timeout_ms = 10};
 
-/* ---- the stores ------------------------------------------------------- */
+/* ---- the stores ---------------------------------------------------------- */
 
 static int64_t keys[FUZZ_KEYS];
 static float vectors[FUZZ_KEYS * FUZZ_DIM];
@@ -120,7 +120,7 @@ struct fuzz_store *fuzz_store_copy(int which) {
   return copy;
 }
 
-/* ---- checksums -------------------------------------------------------- */
+/* ---- checksums ----------------------------------------------------------- */
 
 static void seal(char *bytes, size_t size, uint64_t salt, uint64_t position) {
   uint64_t sum = hash_sum(bytes + 8, size - 8, salt, position);
@@ -154,7 +154,7 @@ void fuzz_store_seal(struct fuzz_store *store) {
     seal(index->bytes + at, 65536, salt + m->index_generation, at / 65536);
 }
 
-/* ---- use -------------------------------------------------------------- */
+/* ---- use ----------------------------------------------------------------- */
 
 static void no_report(void *arg, const char *line) {
   FUZZ_CHECK(line && line[0]);

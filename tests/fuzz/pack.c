@@ -114,7 +114,7 @@ static void copy_file(unsigned how) {
   blocks = m->blocks;
 }
 
-/* ---- damage ----------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------- */
 
 static void change(struct fuzz_input *in) {
   uint64_t where = fuzz_bytes(in, 2), n = where & 0x1fff;
@@ -163,7 +163,7 @@ static void sum_all(void) {
   sum_block(size - PACK_END_BYTES, PACK_END_POSITION);
 }
 
-/* ---- reading ---------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static int is_told(int rc, const emb_err *err) {
   return rc == EMB_OK ||

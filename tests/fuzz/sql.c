@@ -23,7 +23,7 @@
 
 int sqlite3_emb_init(sqlite3 *db, char **message, const void *api);
 
-/* ---- statements ------------------------------------------------------- */
+/* ---- statements ---------------------------------------------------------- */
 
 /* %t a table, %k a key, %v a vector, %K keys, %V vectors, %n a number,
 ** %q a type of quantised vectors, %e an expression of a row, %w a condition,
@@ -206,7 +206,7 @@ static void add(sqlite3_str *sql, const char *pattern, struct fuzz_input *in) {
       sqlite3_str_appendchar(sql, 1, *pattern);
 }
 
-/* ---- the environment -------------------------------------------------- */
+/* ---- the environment ----------------------------------------------------- */
 
 /* The threads that all stores share stay from one input to the next: starting
 ** them would take half of the time. */
@@ -220,7 +220,7 @@ static struct env *environment(void) {
   return &table;
 }
 
-/* ---- running ---------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------- */
 
 enum { ROWS_MAX = 300, STEPS_MAX = 40 };
 

@@ -75,7 +75,7 @@ enum verdict {
 /* For emb_verify: takes its lines and forgets them. */
 void damage_no_report(void *arg, const char *line);
 
-/* ---- stories ---------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------- */
 
 emb_config damage_config(const struct story *story);
 
@@ -93,7 +93,7 @@ void damage_forget(struct damage_store *d);
 /* rot.c and rot_pages.c have a test of each, by its place. */
 extern const struct story damage_stories[];
 
-/* ---- judging ---------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------- */
 
 /* Opens the damaged copy in dir and reads everything.  flags: of emb_open.
 ** go_on: also writes, closes, opens and reads again.  The files may be changed

@@ -17,7 +17,7 @@ struct writer {
   int32_t begun[DAMAGE_KEYS], marked[DAMAGE_KEYS];
 };
 
-/* ---- writing ---------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 static void note_had(struct oracle *o) {
   for (int i = 0; i < DAMAGE_KEYS; i++)
@@ -121,7 +121,7 @@ static void w_flush(struct writer *w) {
   OK(w->s, emb_verify(w->s, damage_no_report, NULL));
 }
 
-/* ---- making a store --------------------------------------------------- */
+/* ---- making a store ------------------------------------------------------ */
 
 emb_config damage_config(const struct story *story) {
   return (emb_config){.dim = story->dim,
@@ -224,7 +224,7 @@ void damage_forget(struct damage_store *d) {
   (void)munmap(d->o, sizeof *d->o);
 }
 
-/* ---- stories ---------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------- */
 
 /* Everything that a log can hold. */
 static void all_kinds(struct writer *w) {

@@ -45,7 +45,7 @@ static struct node *nodes;
 static uint64_t held, randoms, made;
 static uint64_t space, used; /* in blocks; 0: as much as there is */
 
-/* ---- nodes ------------------------------------------------------------ */
+/* ---- nodes --------------------------------------------------------------- */
 
 static struct node *find(const char *path) {
   struct node *node = nodes;
@@ -143,7 +143,7 @@ static const char *name_in(const char *path, const char *dir) {
              : NULL;
 }
 
-/* ---- files ------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 static int file_open(struct env *env, const char *path, int flags,
                      struct env_file **out) {
@@ -251,7 +251,7 @@ static int file_punch(struct env *env, struct env_file *file, uint64_t offset,
   return 0;
 }
 
-/* ---- paths ------------------------------------------------------------ */
+/* ---- paths --------------------------------------------------------------- */
 
 static int path_unlink(struct env *env, const char *path) {
   struct node *node = find(path);
@@ -432,7 +432,7 @@ static int absolute(struct env *env, const char *path, char *to, size_t size) {
   return 0;
 }
 
-/* ---- memory ----------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 enum { HEAD = 64 }; /* the size, and as aligned as the real ones are */
 
@@ -499,7 +499,7 @@ static int fill_random(struct env *env, void *to, size_t bytes) {
   return 0;
 }
 
-/* ---- for tests -------------------------------------------------------- */
+/* ---- for tests ----------------------------------------------------------- */
 
 struct env *env_memory(void) {
   static struct env table;

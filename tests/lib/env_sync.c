@@ -57,7 +57,7 @@ static int queue_wait(struct env *env, struct env_queue *queue, size_t min,
   return 0;
 }
 
-/* ---- memory ----------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 enum { PAGE = 4096, SPARE_PAGES_MAX = 2048 };
 

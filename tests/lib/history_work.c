@@ -255,7 +255,7 @@ static int put_back(struct history_worker *k) {
          CHECK_EQ_INT(emb_leases(k->s), 0);
 }
 
-/* ---- work ------------------------------------------------------------- */
+/* ---- work ---------------------------------------------------------------- */
 
 static int look_ahead(struct history_worker *k, const int64_t *keys, size_t n) {
   int dest = below(k, 2) ? EMB_AHEAD_CACHE : EMB_AHEAD_BUFFER;

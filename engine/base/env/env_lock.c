@@ -54,7 +54,7 @@ struct env_lock {
   struct env__owned owned;
 };
 
-/* ---- descriptors that carry locks --------------------------------------- */
+/* ---- descriptors that carry locks ---------------------------------------- */
 
 static pthread_mutex_t owned_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct env__owned *owned_list; /* owned_mutex */
@@ -108,7 +108,7 @@ void env__lock_disown(struct env__owned *owned) {
   pthread_mutex_unlock(&owned_mutex);
 }
 
-/* ---- the lock file ------------------------------------------------------ */
+/* ---- the lock file ------------------------------------------------------- */
 
 #define LOCK_BYTES ((off_t)1 << 40)
 

@@ -43,7 +43,7 @@ union message_control {
   struct cmsghdr aligned;
 };
 
-/* ---- sending ----------------------------------------------------------- */
+/* ---- sending ------------------------------------------------------------- */
 
 /* -1: it cannot be given. */
 static int gift_fd(const struct env_gift_in *gift) {
@@ -108,7 +108,7 @@ int env__peer_send(struct env *env, struct env_peer *peer,
   return 0;
 }
 
-/* ---- receiving --------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------- */
 
 /* The descriptors of one packet. */
 struct arrived {

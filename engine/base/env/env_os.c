@@ -212,7 +212,7 @@ int64_t env__user(struct env *env) {
   return geteuid();
 }
 
-/* ---- processors -------------------------------------------------------- */
+/* ---- processors ---------------------------------------------------------- */
 
 /* Where the thread could run before it was to stay on one. */
 static _Thread_local struct {
@@ -320,7 +320,7 @@ void env__thread_join(struct env *env, void *handle) {
   env__release(env, thread);
 }
 
-/* ---- descriptors ------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------- */
 
 int env__own_fd(int got, int *fd) {
   if (got < 0)

@@ -45,7 +45,7 @@ static int address_of(const struct env_dir *dir, const char *name,
   return n < 0 || (size_t)n >= sizeof address->sun_path ? ENAMETOOLONG : 0;
 }
 
-/* ---- ports ------------------------------------------------------------- */
+/* ---- ports --------------------------------------------------------------- */
 
 /* For all users, whatever the mask of the process is.  Through a descriptor:
 ** a link that has taken the name's place is not followed. */
@@ -120,7 +120,7 @@ void env__port_close(struct env *env, struct env_port *port) {
   env__release(env, port);
 }
 
-/* ---- peers ------------------------------------------------------------- */
+/* ---- peers --------------------------------------------------------------- */
 
 static int find_user(struct env_peer *peer) {
   struct ucred system;

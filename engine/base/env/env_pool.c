@@ -74,7 +74,7 @@ static struct {
           .life = PTHREAD_MUTEX_INITIALIZER,
           .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- fork -------------------------------------------------------------- */
+/* ---- fork ---------------------------------------------------------------- */
 
 static void init_work(void) {
   pthread_condattr_t attr;
@@ -109,7 +109,7 @@ static void init_pool(void) {
   (void)pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
-/* ---- queues that have work --------------------------------------------- */
+/* ---- queues that have work ----------------------------------------------- */
 
 /* Keeps invariant 1 and pool.load after a change of waiting or running. */
 static void env_pool_settle(struct pool_queue *queue) {
@@ -153,7 +153,7 @@ static void env_pool_complete(struct pool_queue *queue, struct env_io *io) {
     (void)pthread_cond_signal(&queue->arrived);
 }
 
-/* ---- workers ----------------------------------------------------------- */
+/* ---- workers ------------------------------------------------------------- */
 
 /* 0: there may be work; else the worker is to end. */
 static int sleep_for_work(void) {
@@ -214,7 +214,7 @@ static int workers_start(size_t load) {
   return pool.hired > 0 ? 0 : rc;
 }
 
-/* ---- the queue --------------------------------------------------------- */
+/* ---- the queue ----------------------------------------------------------- */
 
 int env__pool_open(unsigned depth, struct env_queue **out) {
   struct pool_queue *queue = env__allocate(NULL, sizeof *queue);

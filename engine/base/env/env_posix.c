@@ -48,7 +48,7 @@ static int transfer_all(struct env_file *file, void *buffer, size_t bytes,
   return rc;
 }
 
-/* ---- files ------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static int file_open(struct env *env, const char *path, int flags,
                      struct env_file **out) {
@@ -171,7 +171,7 @@ static int file_punch(struct env *env, struct env_file *file, uint64_t offset,
   return 0;
 }
 
-/* ---- names ------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 static int path_unlink(struct env *env, const char *path) {
   (void)env;
@@ -280,7 +280,7 @@ static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
   return 0;
 }
 
-/* ---- queues ------------------------------------------------------------ */
+/* ---- queues -------------------------------------------------------------- */
 
 static int queue_open(struct env *env, int kind, unsigned depth,
                       struct env_queue **queue) {

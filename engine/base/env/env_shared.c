@@ -146,7 +146,7 @@ int env__shared_take(int fd, int is_fixed, struct env_shared *out) {
   return rc == EACCES || rc == EPERM ? EPROTO : rc;
 }
 
-/* ---- words ------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------- */
 
 void env__word_wait(struct env *env, _Atomic uint32_t *word, uint32_t is,
                     uint64_t wait_us) {

@@ -40,7 +40,7 @@ size_t emb_state_bytes(const emb_store *store) {
   return schema->state_floats ? l->value_bytes - schema->state_at : 0;
 }
 
-/* ---- marks -------------------------------------------------------------- */
+/* ---- marks --------------------------------------------------------------- */
 
 struct marking {
   emb_session *s;

@@ -37,7 +37,7 @@ struct aheads {
   struct index kept;
 };
 
-/* ---- the session's own cache ------------------------------------------- */
+/* ---- the session's own cache --------------------------------------------- */
 
 /* Takes a job's records out of the session's cache. */
 static void forget_kept(struct aheads *a, struct job *job) {
@@ -216,7 +216,7 @@ static int ahead_make_room(emb_session *s, struct job *job) {
   return EMB_OK;
 }
 
-/* ---- looking ahead ----------------------------------------------------- */
+/* ---- looking ahead ------------------------------------------------------- */
 
 /* A look-ahead's record, into the cache of the store. */
 static int use_ahead(emb_session *w, void *arg, uint32_t row, int64_t key,

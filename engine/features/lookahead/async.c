@@ -127,7 +127,7 @@ static int job_end(struct job *job, int rc) {
   return rc;
 }
 
-/* ---- prefetch ---------------------------------------------------------- */
+/* ---- prefetch ------------------------------------------------------------ */
 
 static void async_give_back(struct job *job) {
   if (job->call) {
@@ -382,7 +382,7 @@ int local_prefetch_synchronize(emb_session *s, uint64_t ticket,
   return job_end(job, rc);
 }
 
-/* ---- write-back -------------------------------------------------------- */
+/* ---- write-back ---------------------------------------------------------- */
 
 /* Copies the rows from `done` on, and takes their leases off the session: the
 ** worker gives them back. */
@@ -482,7 +482,7 @@ int local_write_back_synchronize(emb_session *s, uint64_t ticket,
   return job_end(job, EMB_OK);
 }
 
-/* ---- both -------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------- */
 
 size_t local_tickets(const emb_session *s, size_t *write_backs) {
   size_t n[2] = {0, 0};

@@ -209,8 +209,7 @@ static inline uint32_t indexed_first(const struct nearest_index *x) {
   return k;
 }
 
-/* ---- observe.c ------------------------------------------------------------
- */
+/* ---- observe.c ----------------------------------------------------------- */
 
 /* From the return on every change is recorded.  EMB_FULL. */
 int nearest_observe__begin(struct nearest_index *x);
@@ -244,8 +243,7 @@ void nearest_observe__clean(struct nearest_index *x, uint32_t which);
 /* The row may not be where it belongs. */
 void nearest_observe__dirty_key(struct nearest_index *x, int64_t key);
 
-/* ---- build.c --------------------------------------------------------------
- */
+/* ---- build.c ------------------------------------------------------------- */
 
 /* lists: of each segment, or NULL: as the rows ask for.  NULL: no memory. */
 struct index_set *build__new_set(struct nearest_index *x, uint64_t rows,
@@ -263,8 +261,7 @@ int build__begin(struct nearest_index *x);
 int build__piece(struct nearest_index *x, int *done);
 void build__end(struct nearest_index *x);
 
-/* ---- refresh.c -------------------------------------------------------------
- */
+/* ---- refresh.c ----------------------------------------------------------- */
 
 /* A pass is due, or under way. */
 int refresh__due(struct nearest_index *x);

@@ -13,7 +13,7 @@
 #define ROOM_PART 16
 #define SAMPLE_PAGES 256
 
-/* ---- scores ------------------------------------------------------------- */
+/* ---- scores -------------------------------------------------------------- */
 
 /* log2 in steps of 1/256, linear between powers of two. */
 static uint32_t log2_256(uint32_t n) {
@@ -49,7 +49,7 @@ uint64_t evict__over(const struct core *core, uint32_t part) {
   return rows > 0 && (uint64_t)rows > most ? (uint64_t)rows - most : 0;
 }
 
-/* ---- the sample --------------------------------------------------------- */
+/* ---- the sample ---------------------------------------------------------- */
 
 struct evict_seen {
   emb_track track;
@@ -218,7 +218,7 @@ static int evict_begin(struct core *core, struct epoch_slot *slot,
   return rc;
 }
 
-/* ---- going through the extents ------------------------------------------ */
+/* ---- going through the extents ------------------------------------------- */
 
 static int is_low(struct sweep *w, int64_t key, uint64_t version) {
   struct evict *round = w->arg;

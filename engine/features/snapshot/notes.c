@@ -94,7 +94,7 @@ void notes__end(struct core *core, struct notes *notes) {
   free_notes(notes);
 }
 
-/* ---- the state at the mark ---------------------------------------------- */
+/* ---- the state at the mark ----------------------------------------------- */
 
 static int notes_by_hash(const void *a, const void *b) {
   uint64_t x = hash_key((int64_t) * (const uint64_t *)a);

@@ -34,7 +34,7 @@ int snapshot__no_memory(emb_err *err) {
   return err_set(err, EMB_NOMEM, "out of memory");
 }
 
-/* ---- one snapshot in memory --------------------------------------------- */
+/* ---- one snapshot in memory ---------------------------------------------- */
 
 static int snapshot_needs(const struct retention *hold, uint64_t extent) {
   const struct snapshot *s = (const struct snapshot *)(const void *)hold;

@@ -51,7 +51,7 @@ int hot__fits(struct core *core, uint32_t frames) {
                                                         : HOT_FITS_NOT;
 }
 
-/* ---- what is in memory -------------------------------------------------- */
+/* ---- what is in memory --------------------------------------------------- */
 
 struct hot {
   struct core *core;
@@ -161,7 +161,7 @@ static uint32_t resident_records(struct hot *h, uint64_t number) {
   return live;
 }
 
-/* ---- writing ------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------- */
 
 static void blocks_put(struct blocks *w, const uint64_t *words, uint32_t n,
                        uint32_t *used) {
@@ -336,7 +336,7 @@ void hot__write(struct core *core, struct epoch_slot *slot) {
   }
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 static int hot_damaged(struct hot_reading *r, int damaged) {
   count_add(damaged ? &r->core->counters.warm_damaged
@@ -416,7 +416,7 @@ void hot__close(struct hot_reading *r) {
   r->file = NULL;
 }
 
-/* ---- the file ----------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------ */
 
 static int hot_save(struct core *core, struct epoch_slot *slot, emb_err *err) {
   (void)err;

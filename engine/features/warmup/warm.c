@@ -68,7 +68,7 @@ static int warm_init(emb_store *store, emb_err *err) {
   return EMB_OK;
 }
 
-/* ---- extents ------------------------------------------------------------ */
+/* ---- extents ------------------------------------------------------------- */
 
 /* Live records of an extent that is complete in the file and not in memory;
 ** 0: there is nothing to read.  Under the log's lock. */
@@ -129,7 +129,7 @@ static int warm_add(emb_store *store, const struct warm_item *item) {
   return 1;
 }
 
-/* ---- planning ----------------------------------------------------------- */
+/* ---- planning ------------------------------------------------------------ */
 
 static void warm_stop(emb_store *store, int failed) {
   struct warm *w = warm_of(store);
@@ -255,7 +255,7 @@ static int warm_plan(emb_store *store) {
   return env->queue_open(env, core->queue_kind, WARM_REQUESTS, &w->queue) == 0;
 }
 
-/* ---- a block of the hot set --------------------------------------------- */
+/* ---- a block of the hot set ---------------------------------------------- */
 
 struct runs { /* of pages that are read together */
   emb_store *store;
@@ -380,7 +380,7 @@ static int next_block(emb_store *store) {
   return r.good;
 }
 
-/* ---- what was read ------------------------------------------------------ */
+/* ---- what was read ------------------------------------------------------- */
 
 struct use {
   emb_store *store;
@@ -528,7 +528,7 @@ static uint32_t pages_to_read(const struct core *core,
   return to - item->from;
 }
 
-/* ---- a piece ------------------------------------------------------------ */
+/* ---- a piece ------------------------------------------------------------- */
 
 /* Prepares requests for the next items, for at most so many bytes.  *full: no
 ** frame is left. */
@@ -657,7 +657,7 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
                  : 0;
 }
 
-/* ---- from outside ------------------------------------------------------- */
+/* ---- from outside -------------------------------------------------------- */
 
 static int is_running(emb_store *store) {
   return atomic_load(&warm_of(store)->state) == WARM_RUNNING;

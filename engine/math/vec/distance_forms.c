@@ -127,7 +127,7 @@ static void distance_pack(float *panels, const float *queries, size_t n,
   }
 }
 
-/* ---- scalar ------------------------------------------------------------- */
+/* ---- scalar -------------------------------------------------------------- */
 
 /* Elements from `from` on of a row; at most DISTANCE_DEPTH, whose number is
 ** returned. */
@@ -216,7 +216,7 @@ static void tile_scalar(int half, const struct distance_tile *tile) {
 
 DISTANCE_FORM(scalar, , DISTANCE_LANES)
 
-/* ---- AVX2 and AVX-512 --------------------------------------------------- */
+/* ---- AVX2 and AVX-512 ---------------------------------------------------- */
 
 #if defined(__x86_64__)
 #include <immintrin.h>

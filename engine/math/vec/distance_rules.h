@@ -19,7 +19,7 @@
 #define UNROLL(variable, n)                                                    \
   _Pragma("GCC unroll 16") for (size_t variable = 0; variable < (n); variable++)
 
-/* ---- rows against one query --------------------------------------------- */
+/* ---- rows against one query ---------------------------------------------- */
 
 /* what and half are constants wherever these are expanded. */
 INLINE VEC FORM(near_load)(const char *row, size_t i, int half) {
@@ -112,7 +112,7 @@ INLINE void FORM(rows)(enum distance_what what, int half,
   }
 }
 
-/* ---- rows against panels of queries ------------------------------------- */
+/* ---- rows against panels of queries -------------------------------------- */
 
 /* Elements from..from + depth of TILE rows as float32, zeros for rows that are
 ** not there. */

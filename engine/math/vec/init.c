@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- text --------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 /* The sum and the difference of two of them are float32, too. */
 #define NUMBER_MAX 1e37
@@ -72,7 +72,7 @@ double init_largest(const struct init *init) {
   }
 }
 
-/* ---- random numbers ----------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------ */
 
 /* SplitMix64's output for a state. */
 static uint64_t splitmix_output(uint64_t z) {
@@ -130,7 +130,7 @@ static double normal_quantile(double u) {
   return u < 0.5 ? r : -r;
 }
 
-/* ---- a row -------------------------------------------------------------- */
+/* ---- a row --------------------------------------------------------------- */
 
 /* The probability of a standard normal number below -2. */
 #define BELOW_TWO 0.022750131948179207

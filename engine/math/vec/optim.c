@@ -27,7 +27,7 @@ uint32_t optim_state_floats(const struct optim *optim, uint32_t dim) {
   return optim->heads + optim->arrays * dim;
 }
 
-/* ---- a new row ---------------------------------------------------------- */
+/* ---- a new row ----------------------------------------------------------- */
 
 static void optim_fill(float *to, uint32_t n, float x) {
   for (uint32_t i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ void optim_init(const struct optim *optim, uint32_t dim, const float *vector,
   }
 }
 
-/* ---- what a row has once ------------------------------------------------ */
+/* ---- what a row has once ------------------------------------------------- */
 
 /* beta^step, by squaring: no function of the host's libm. */
 static double beta_power(double beta, uint64_t step) {
@@ -93,7 +93,7 @@ static float bias_correction(float before, double beta, uint64_t step) {
                       : (double)before * beta + (1 - beta));
 }
 
-/* ---- float16 ------------------------------------------------------------ */
+/* ---- float16 ------------------------------------------------------------- */
 
 /* Up or down with 32 random bits: what is cut off, as a fraction of the last
 ** place, is the chance of up. */
@@ -140,7 +140,7 @@ static int to_half(const struct optim *optim, uint16_t *to, const float *from,
   return bad;
 }
 
-/* ---- a step ------------------------------------------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
 /* A step of a row. */
 struct optim_job {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- scalar ------------------------------------------------------------- */
+/* ---- scalar -------------------------------------------------------------- */
 
 static inline float load_scalar(const float *from) {
   float x;
@@ -54,7 +54,7 @@ static inline double sum_lanes_scalar(lanes_scalar *lanes) {
 
 static const struct optim__form scalar = {"scalar", apply_scalar, sum_scalar};
 
-/* ---- AVX2 and AVX-512 --------------------------------------------------- */
+/* ---- AVX2 and AVX-512 ---------------------------------------------------- */
 
 #if defined(__x86_64__)
 #include <immintrin.h>

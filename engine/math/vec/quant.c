@@ -71,7 +71,7 @@ uint32_t quant_dim(enum quant_type type, size_t bytes) {
              : 0;
 }
 
-/* ---- a group ------------------------------------------------------------ */
+/* ---- a group ------------------------------------------------------------- */
 
 struct range {
   float low, high;
@@ -185,7 +185,7 @@ static void decode_group(enum quant_type type, const uint8_t *from, uint32_t n,
   }
 }
 
-/* ---- a row -------------------------------------------------------------- */
+/* ---- a row --------------------------------------------------------------- */
 
 static int encode_f16(uint32_t dim, const float *vector, uint8_t *to) {
   uint16_t half[HALVES];

@@ -110,7 +110,7 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
   }
 }
 
-/* ---- batches ----------------------------------------------------------- */
+/* ---- batches ------------------------------------------------------------- */
 
 /* Keys that are at the same step together: while the buckets of one block are
 ** on their way from memory, the one before it is matched.  Short loops without

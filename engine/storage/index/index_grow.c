@@ -142,7 +142,7 @@ struct entry *index__table_insert(struct index_table *table, int64_t key,
   return NULL;
 }
 
-/* ---- tables ------------------------------------------------------------ */
+/* ---- tables -------------------------------------------------------------- */
 
 /* The smallest 4,5,6 * 2^shift that is at least n.  The steps of a quarter, a
 ** fifth and a third keep the load above 0.94 * 3/4, so 22.7 bytes per key,

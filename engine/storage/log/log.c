@@ -144,7 +144,7 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
   return EMB_OK;
 }
 
-/* ---- table ------------------------------------------------------------- */
+/* ---- table --------------------------------------------------------------- */
 
 int log_table_full(struct log *log) {
   pthread_mutex_lock(&log->lock);
@@ -223,7 +223,7 @@ int log_adopt(struct log *log, uint64_t number, uint32_t phys) {
   return EMB_OK;
 }
 
-/* ---- the tail ---------------------------------------------------------- */
+/* ---- the tail ------------------------------------------------------------ */
 
 /* Starts the extent whose first page is the tail. */
 static int start_extent(struct log *log, uint64_t page) {
@@ -427,7 +427,7 @@ uint64_t log_seal(struct log *log, uint64_t page) {
   return page;
 }
 
-/* ---- giving space back ------------------------------------------------- */
+/* ---- giving space back --------------------------------------------------- */
 
 void log_drop(struct log *log, uint64_t number) {
   struct extent *extent = log_extent(log, number);

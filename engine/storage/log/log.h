@@ -410,7 +410,7 @@ uint32_t log__slot_take(struct log *log);
 int log__numbers_full(const struct log *log);
 int log__is_full(const struct log *log);
 
-/* ---- log_valid.c, for emb_check ----------------------------------------- */
+/* ---- log_valid.c, for emb_check ------------------------------------------ */
 
 /* L1 and L2: the positions are in order, the open pages above them.  Under the
 ** flush lock. */

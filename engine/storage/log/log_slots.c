@@ -26,7 +26,7 @@ int log__slot_room(struct log *log, uint32_t phys) {
   return EMB_OK;
 }
 
-/* ---- file slots ------------------------------------------------ */
+/* ---- file slots ---------------------------------------------------------- */
 
 void log__slot_set(struct log *log, uint32_t phys, int used) {
   uint64_t bit = UINT64_C(1) << (phys % 64);
@@ -207,7 +207,7 @@ void log_yield(struct log *log) {
   pthread_mutex_unlock(&log->file_slot_lock);
 }
 
-/* ---- moving an extent within the file ---------------------------------- */
+/* ---- moving an extent within the file ------------------------------------ */
 
 static uint32_t phys_of(const struct log *log, uint64_t offset) {
   return (uint32_t)((offset - LOG_FILE_HEAD) / log->layout->extent_bytes);
@@ -315,8 +315,7 @@ uint64_t log_extents_used(const struct log *log) {
   return log->phys_end - log->phys_free - log->ready_count;
 }
 
-/* ---- shrinking the file ---------------------------------------------------
- */
+/* ---- shrinking the file -------------------------------------------------- */
 
 /* Gives back what is ready, and takes the lowest file slots to be kept instead;
 ** *fresh: so many of them, at the end of `ready`, that have no blocks yet.

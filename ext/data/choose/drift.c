@@ -52,8 +52,7 @@ static void drift_free(struct drift_state *state) {
   *state = (struct drift_state){.failed = state->failed};
 }
 
-/* ---- options
- * ------------------------------------------------------------------ */
+/* ---- options ------------------------------------------------------------- */
 
 enum { DRIFT_BANDWIDTH, DRIFT_GAMMA, DRIFT_MEDIAN, DRIFT_ESTIMATE };
 
@@ -124,8 +123,7 @@ static int drift_ask(struct drift_state *state, int what, sqlite3_value *value,
   return rc;
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static int drift_add_number(struct drift_numbers *to, sqlite3_value *value,
                             const char *name, char **err) {
@@ -193,9 +191,7 @@ static void drift_step(sqlite3_context *context, int argc,
   }
 }
 
-/* ---- mmd
- * ---------------------------------------------------------------------------
- */
+/* ---- mmd ----------------------------------------------------------------- */
 
 /* Numbers as vectors of one element: less their mean, as float32 would cut them
 ** off otherwise.  *unit: 1 in the vectors is so much. */
@@ -260,8 +256,7 @@ static int drift_mmd(struct drift_state *state, struct ext_conn *conn,
   return rc == EMB_OK ? SQLITE_OK : ext_engine_error(err, rc, cause.text);
 }
 
-/* ---- the others
- * ---------------------------------------------------------------------- */
+/* ---- the others ---------------------------------------------------------- */
 
 static double drift_one(const struct drift_state *state, int what,
                         struct drift_numbers x, struct drift_numbers y) {

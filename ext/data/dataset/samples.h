@@ -89,8 +89,7 @@ char *ext_samples_options_text(const struct ext_samples_options *options);
 int ext_samples_dataset(sqlite3_value *value, const char **dataset, char **err);
 int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err);
 
-/* ---- the table ------------------------------------------------------------
- */
+/* ---- the table ----------------------------------------------------------- */
 
 struct ext_samples_client {
   struct ext_conn *conn;
@@ -109,8 +108,7 @@ struct ext_samples {
   struct ext_samples_scan *spare;     /* one that is not in use, with memory */
 };
 
-/* ---- shadow.c -------------------------------------------------------------
- */
+/* ---- shadow.c ------------------------------------------------------------ */
 
 int ext_samples_shadow_create(struct ext_samples *table, char **err);
 int ext_samples_shadow_drop(struct ext_samples *table, char **err);
@@ -128,8 +126,7 @@ int ext_samples_run(struct ext_samples *table, sqlite3_stmt *statement,
 int ext_samples_number(struct ext_samples *table, sqlite3_stmt *statement,
                        int *found, sqlite3_int64 *number, char **err);
 
-/* ---- map.c: from a key to its record --------------------------------------
- */
+/* ---- map.c: from a key to its record ------------------------------------- */
 
 /* A registered file, as a scan keeps it. */
 struct ext_samples_file {
@@ -219,8 +216,7 @@ int ext_samples_range_next(struct ext_samples_range *range,
                            struct ext_samples_place *place, int *found,
                            char **err);
 
-/* ---- scan.c ----------------------------------------------------------------
- */
+/* ---- scan.c -------------------------------------------------------------- */
 
 struct ext_samples_scan;
 int ext_samples_scan_new(struct ext_samples *table,

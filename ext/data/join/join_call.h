@@ -7,7 +7,7 @@
 
 #include "join.h"
 
-/* ---- value.c: ids and features ------------------------------------------ */
+/* ---- value.c: ids and features ------------------------------------------- */
 
 /* An id of more bytes is an error. */
 #define JOIN_ID_MAX 1024
@@ -29,7 +29,7 @@ int ext_join_bind(sqlite3_stmt *statement, int i,
                   const struct join_value *value);
 uint64_t ext_join_hash(const struct join_value *id);
 
-/* ---- filter.c: sets of hashes ------------------------------------------- */
+/* ---- filter.c: sets of hashes -------------------------------------------- */
 
 /* Bloom's filter in words of 64 bits: each hash has four bits of one. */
 struct join_filter {
@@ -43,7 +43,7 @@ void ext_join_filter_free(struct join_filter *filter);
 void ext_join_filter_add(struct join_filter *filter, uint64_t hash);
 int ext_join_filter_may_have(const struct join_filter *filter, uint64_t hash);
 
-/* ---- memory.c: the newest requests -------------------------------------- */
+/* ---- memory.c: the newest requests --------------------------------------- */
 
 /* A request in memory; multiples of 8 bytes. */
 struct join_record {

@@ -75,8 +75,7 @@ static int evaluate_pair(sqlite3_value **argv, const char *name, double *score,
   return SQLITE_OK;
 }
 
-/* ---- emb_accuracy
- * ------------------------------------------------------------- */
+/* ---- emb_accuracy -------------------------------------------------------- */
 
 /* All zeros is the state before the first row, here and below. */
 struct accuracy {
@@ -144,8 +143,7 @@ static void accuracy_final(sqlite3_context *context) {
                           (double)accuracy->right / (double)accuracy->rows);
 }
 
-/* ---- emb_log_loss
- * ------------------------------------------------------------- */
+/* ---- emb_log_loss -------------------------------------------------------- */
 
 struct loss {
   double sum, error; /* of the sum, by Knuth's TwoSum */
@@ -215,8 +213,7 @@ static void loss_final(sqlite3_context *context) {
                           (loss->sum + loss->error) / (double)loss->rows);
 }
 
-/* ---- emb_auc
- * ------------------------------------------------------------------ */
+/* ---- emb_auc ------------------------------------------------------------- */
 
 struct scored {
   double score;
@@ -287,8 +284,7 @@ static void auc_final(sqlite3_context *context) {
   *auc = (struct auc){0};
 }
 
-/* ---- registration
- * ------------------------------------------------------------- */
+/* ---- registration -------------------------------------------------------- */
 
 int ext_models_evaluate_register(sqlite3 *db) {
   static const struct {

@@ -182,8 +182,7 @@ int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
 int ext_take_rows(struct ext_pipeline *pipeline, sqlite3_stmt *rows,
                   const char *insert, sqlite3_int64 *place, char **err);
 
-/* ---- policy_text.c, made of the files by sql/examples/modyn/policies.tcl
-** ---------- */
+/* ---- policy_text.c, made by sql/examples/modyn/policies.tcl -------------- */
 
 struct ext_policy_text {
   const char *kind, *name, *about, *options, *sql; /* options: a JSON array */

@@ -92,7 +92,7 @@ void maker_refresh(struct maker *maker, const uint32_t *nodes, size_t count) {
   }
 }
 
-/* ---- one in a process of its own --------------------------------------- */
+/* ---- one in a process of its own ----------------------------------------- */
 
 /* The program `maker` is beside this one. */
 pid_t maker_start(const struct options *options, enum knowledge knowledge) {

@@ -47,7 +47,7 @@ void maker_free(struct maker *maker);
 /* Brings the rows of these nodes up to date with the model as it is. */
 void maker_refresh(struct maker *maker, const uint32_t *nodes, size_t count);
 
-/* ---- one in a process of its own ---- */
+/* ---- one in a process of its own ----------------------------------------- */
 
 enum order { PAUSE, WORK, END };
 

@@ -45,7 +45,7 @@ void model_step(struct model *model, const float *gradient, double rate);
 double model_accuracy(struct model *model, const struct data *data,
                       const uint32_t *nodes, size_t count);
 
-/* ---- parameters, handed over through the database ---- */
+/* ---- parameters, handed over through the database ------------------------ */
 
 void checkpoint_make(sqlite3 *db);
 void checkpoint_write(sqlite3 *db, const struct model *model, int64_t step);

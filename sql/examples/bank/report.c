@@ -35,7 +35,7 @@ static void file_end(FILE *out) {
   }
 }
 
-/* ---- neighbours -------------------------------------------------------- */
+/* ---- neighbours ---------------------------------------------------------- */
 
 static void regularise(FILE *out, sqlite3 *db) {
   static const struct results_row ROW[] = {
@@ -53,7 +53,7 @@ static void regularise(FILE *out, sqlite3 *db) {
   results_table(out, db, "regularise", "neighbours' embeddings", ROW, COLUMN);
 }
 
-/* ---- times ------------------------------------------------------------- */
+/* ---- times --------------------------------------------------------------- */
 
 /* Milliseconds of a step, by a number of something, in several ways. */
 struct steps {
@@ -140,7 +140,7 @@ static void neighbour_steps(FILE *out, sqlite3 *db, const char *directory) {
           results_mean(db, "steps", "maker", "seconds for all").value);
 }
 
-/* ---- curriculum -------------------------------------------------------- */
+/* ---- curriculum ---------------------------------------------------------- */
 
 static void mining(FILE *out, sqlite3 *db) {
   static const struct results_row ROW[] = {
@@ -176,7 +176,7 @@ static void agreement(FILE *out, sqlite3 *db) {
   results_table(out, db, "agreement", "labels", ROW, COLUMN);
 }
 
-/* ---- towers ------------------------------------------------------------ */
+/* ---- towers -------------------------------------------------------------- */
 
 static void recall_chart(sqlite3 *db, const char *directory) {
   double recall[SIZES];

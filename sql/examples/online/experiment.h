@@ -31,7 +31,7 @@ struct settings {
       many_items; /* of a large catalogue, with as many clicks */
 };
 
-/* ---- collisions ---- */
+/* ---- collisions ---------------------------------------------------------- */
 
 enum { HASHED = 5 }; /* sizes of tables; the first one has no collisions */
 
@@ -46,7 +46,7 @@ const char *hashed_name(int size);
 void hashed_run(const struct settings *settings, uint64_t seed, int size,
                 struct hashed_result *result);
 
-/* ---- sync ---- */
+/* ---- sync ---------------------------------------------------------------- */
 
 enum { COPIES = 6 }; /* the last one is the trainer itself: no interval */
 
@@ -60,7 +60,7 @@ void sync_run(const struct settings *settings, uint64_t seed,
               struct sync_result result[COPIES], double *best, double *all_keys,
               double *all_bytes);
 
-/* ---- scale ---- */
+/* ---- scale --------------------------------------------------------------- */
 
 enum { INTERVALS = 3, SCALE_HOURS = 5 };
 

@@ -11,7 +11,7 @@ const char *const FIELD[FIELDS] = {"users", "items"};
 
 static const double DENSE_RATE = 0.02, EPSILON = 1e-10;
 
-/* ---- tables ------------------------------------------------------------ */
+/* ---- tables -------------------------------------------------------------- */
 
 static void make_tables(struct model *model, enum model_keep keep,
                         uint64_t seed) {
@@ -101,7 +101,7 @@ static void put_gradients(struct model *model, const struct batch *batch,
   statement_end(train);
 }
 
-/* ---- dense ------------------------------------------------------------- */
+/* ---- dense --------------------------------------------------------------- */
 
 void model_save_dense(struct model *model) {
   for (int i = 0; i < DENSE; i++) {
@@ -135,7 +135,7 @@ static void train_dense(struct model *model, const double *gradient) {
   }
 }
 
-/* ---- the model --------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------- */
 
 void model_score(struct model *model, const struct batch *batch, float *score) {
   for (int f = 0; f < FIELDS; f++) {

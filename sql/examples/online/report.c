@@ -58,7 +58,7 @@ static struct mean sync_mean(const struct settings *settings,
   return mean_of(first, SYNC_STRIDE, settings->seeds);
 }
 
-/* ---- tables ------------------------------------------------------------ */
+/* ---- tables -------------------------------------------------------------- */
 
 static void hashed_head(FILE *out, const struct settings *settings) {
   fprintf(out,
@@ -208,7 +208,7 @@ static void scale_table(FILE *out, const struct settings *settings,
           scale->all_keys, scale->all_bytes / 1000, scale->all_ms);
 }
 
-/* ---- charts ------------------------------------------------------------ */
+/* ---- charts -------------------------------------------------------------- */
 
 static const char *const *labels(char text[][8], const char **list,
                                  size_t count, int first, int each) {
@@ -296,7 +296,7 @@ static void charts(FILE *out, const struct settings *settings,
   chart_write(out, chart, 4);
 }
 
-/* ---- numbers ----------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------- */
 
 static void line(FILE *out, const char *finding, size_t seed, const char *name,
                  const char *what, double value) {
@@ -340,7 +340,7 @@ static void numbers(FILE *out, const struct settings *settings,
   line(out, "scale", 1, "all", "bytes", findings->scale.all_bytes);
 }
 
-/* ---- files ------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 typedef void writer(FILE *out, const struct settings *settings,
                     const struct findings *findings);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- files ------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 void ship_open(const char *directory) {
   if (mkdir(directory, 0777) && errno != EEXIST) {
@@ -42,7 +42,7 @@ static void move(const char *from, const char *to) {
   }
 }
 
-/* ---- rows -------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 /* The consumer of a directory is called like it. */
 static const char *consumer_of(const char *directory) {
@@ -108,7 +108,7 @@ struct shipment ship_apply(sqlite3 *copy, const char *table,
   return all;
 }
 
-/* ---- dense ------------------------------------------------------------- */
+/* ---- dense --------------------------------------------------------------- */
 
 void ship_export_dense(sqlite3 *trainer, const char *directory) {
   char *part = sqlite3_mprintf("%s/part", directory);

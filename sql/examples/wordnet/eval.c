@@ -46,7 +46,7 @@ struct eval {
   size_t block_first, block_count;
 };
 
-/* ---- answers ----------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------- */
 
 static struct answer answer_of(const struct triple *t, enum model_side side) {
   uint32_t given = side == PREDICT_TAIL ? t->head : t->tail;
@@ -88,7 +88,7 @@ static size_t lower_bound(const struct answer *answers, size_t count,
   return low;
 }
 
-/* ---- queries ----------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------- */
 
 static void make_query(struct eval *eval, size_t number, const struct triple *t,
                        enum model_side side, const float *given,
@@ -136,7 +136,7 @@ static void make_queries(struct eval *eval, const struct eval_graph *graph,
   free(rows);
 }
 
-/* ---- scores ------------------------------------------------------------ */
+/* ---- scores -------------------------------------------------------------- */
 
 static void count_better(struct eval *eval, struct query *query,
                          float *scores) {

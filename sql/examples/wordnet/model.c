@@ -62,7 +62,7 @@ struct model {
   uint64_t seed;
 };
 
-/* ---- queries ----------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------- */
 
 void model_query(enum model_side side, const float *entity,
                  const float *relation, size_t dim, float *query) {
@@ -106,7 +106,7 @@ static void regularise(const float *vector, size_t dim, float decay,
   }
 }
 
-/* ---- softmax ----------------------------------------------------------- */
+/* ---- softmax ------------------------------------------------------------- */
 
 /* exp(x) for x <= 0 within 2e-7, in arithmetic that compilers vectorise:
 ** 2^n * 2^f with f in [-0.5, 0.5]. */
@@ -159,7 +159,7 @@ static float softmax(float *scores, size_t count, uint32_t target) {
   return logf(sum) - right;
 }
 
-/* ---- one group --------------------------------------------------------- */
+/* ---- one group ----------------------------------------------------------- */
 
 static void add_candidate(struct group *group, struct scratch *scratch,
                           uint32_t row) {
@@ -282,7 +282,7 @@ static void do_groups(void *context, size_t member, size_t members) {
   }
 }
 
-/* ---- sums and Adagrad -------------------------------------------------- */
+/* ---- sums and Adagrad ---------------------------------------------------- */
 
 static void sum_columns(void *context, size_t member, size_t members) {
   struct model *model = context;
@@ -356,7 +356,7 @@ double model_step(struct model *model, struct batch *batch, uint64_t seed) {
   return loss;
 }
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 struct model *model_new(const struct model_options *options,
                         struct team *team) {

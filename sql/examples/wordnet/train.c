@@ -111,7 +111,7 @@ struct trainer {
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* ---- tables ------------------------------------------------------------ */
+/* ---- tables -------------------------------------------------------------- */
 
 /* Writes a row per key: a random vector, and zeros for Adagrad. */
 static void fill(struct table *table, const int64_t *keys, size_t count,
@@ -163,7 +163,7 @@ static void make_tables(struct trainer *trainer) {
          trainer->graph.entities, DIM, megabytes, MEMORY_MB);
 }
 
-/* ---- batches ----------------------------------------------------------- */
+/* ---- batches ------------------------------------------------------------- */
 
 /* The entity's row in the batch; a new one unless it has one. */
 static uint32_t row_of(struct worker *worker, uint32_t entity) {
@@ -265,7 +265,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* ---- epochs ------------------------------------------------------------ */
+/* ---- epochs -------------------------------------------------------------- */
 
 /* Puts the runs into an order near to that of heads: each place is filled
 ** with one of the next WINDOW runs that are left. */
@@ -384,7 +384,7 @@ static void test(struct trainer *trainer) {
   free(triples);
 }
 
-/* ---- the program ------------------------------------------------------- */
+/* ---- the program --------------------------------------------------------- */
 
 static void open_worker(struct trainer *trainer, struct worker *worker) {
   size_t triples = trainer->options.triples;

@@ -84,7 +84,7 @@ static void add_text(struct parse *parse, const char *line, size_t length) {
   add(parse, "\n", 1);
 }
 
-/* ---- the heading ------------------------------------------------------- */
+/* ---- the heading --------------------------------------------------------- */
 
 static int is_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -167,7 +167,7 @@ static void begin(struct parse *parse, const struct heading *heading) {
   parse->text = parse->used;
 }
 
-/* ---- the end of an entry ----------------------------------------------- */
+/* ---- the end of an entry ------------------------------------------------- */
 
 /* The date behind "-- name <address>", NULL if the line is another. */
 static const char *date_part(const char *line, size_t length) {

@@ -42,7 +42,7 @@ struct replay {
   struct classifier classifier;
 };
 
-/* ---- what there is ----------------------------------------------------- */
+/* ---- what there is ------------------------------------------------------- */
 
 static void set_clock(struct replay *replay, sqlite3_int64 now) {
   database_run(replay->db, "UPDATE clock SET now = %lld", now);
@@ -106,7 +106,7 @@ static void set_pipeline(struct replay *replay) {
   sqlite3_finalize(statement);
 }
 
-/* ---- training ---------------------------------------------------------- */
+/* ---- training ------------------------------------------------------------ */
 
 /* What a trigger has chosen; weights are made 1 on average. */
 static struct example *read_selection(struct replay *replay, int64_t trigger,
@@ -175,7 +175,7 @@ static void score(struct replay *replay, sqlite3_int64 now) {
   free(entry);
 }
 
-/* ---- evaluation -------------------------------------------------------- */
+/* ---- evaluation ---------------------------------------------------------- */
 
 /* The labels that the newest model guesses. */
 static uint32_t *guess(struct replay *replay, const uint32_t *entry,
@@ -253,7 +253,7 @@ static void evaluate(struct replay *replay, sqlite3_int64 model) {
   sqlite3_finalize(statement);
 }
 
-/* ---- the replay -------------------------------------------------------- */
+/* ---- the replay ---------------------------------------------------------- */
 
 /* The newest model is this trigger's from now on. */
 static void add_model(struct replay *replay, int64_t trigger, size_t samples) {

@@ -79,7 +79,7 @@ static const char *title_of(const char *combination) {
   return row->name ? row->title : combination;
 }
 
-/* ---- years ------------------------------------------------------------- */
+/* ---- years --------------------------------------------------------------- */
 
 /* Those that a SELECT gives. */
 static struct years years_read(sqlite3 *db, const char *sql) {
@@ -117,7 +117,7 @@ static double percent(sqlite3 *db, const char *example, const char *name,
   return mean.count ? 100 * mean.value : NAN;
 }
 
-/* ---- the data ---------------------------------------------------------- */
+/* ---- the data ------------------------------------------------------------ */
 
 static void write_data(FILE *out, sqlite3 *db, const char *directory) {
   static const char *const LABEL[] = {"low", "medium", "high", "closes"};
@@ -165,7 +165,7 @@ static void write_data(FILE *out, sqlite3 *db, const char *directory) {
   years_free(&years);
 }
 
-/* ---- a task ------------------------------------------------------------ */
+/* ---- a task -------------------------------------------------------------- */
 
 static void accuracy_chart(sqlite3 *db, const struct task *task,
                            const struct years *years, const char *directory) {

@@ -70,7 +70,7 @@ static int all_equal(const unsigned char *at, size_t bytes, int value) {
   return 1;
 }
 
-/* ---- files ------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static void write_then_read(int direct) {
   enum { BLOCKS = 32 };
@@ -419,7 +419,7 @@ TEST(open_never_gives_a_standard_descriptor) {
   CHECK_EQ_INT(status, 0);
 }
 
-/* ---- names ------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 static void count_names(void *arg, const char *name) {
   int *counts = arg;
@@ -470,7 +470,7 @@ TEST(identity_is_of_the_file_not_the_name) {
   CHECK_EQ_INT(env->identity(env, in_dir("absent"), a), ENOENT);
 }
 
-/* ---- lock files -------------------------------------------------------- */
+/* ---- lock files ---------------------------------------------------------- */
 
 /* What another process gets; with die set, it dies holding the lock. */
 static int lock_in_child(const char *path, int die) {
@@ -706,7 +706,7 @@ TEST(lock_dies_with_its_process) {
     env->unlock(env, lock);
 }
 
-/* ---- queues ------------------------------------------------------------ */
+/* ---- queues -------------------------------------------------------------- */
 
 static const char *const no_uring = "io_uring is forbidden here";
 
@@ -1101,7 +1101,7 @@ TEST_QUEUE(queues_of_several_threads) {
   return clients[0].absent;
 }
 
-/* ---- the pool's threads ------------------------------------------------ */
+/* ---- the pool's threads -------------------------------------------------- */
 
 static int count_threads(void) {
   int n = 0;
@@ -1185,7 +1185,7 @@ TEST(pool_starts_anew_in_a_forked_child) {
   env->close(env, file);
 }
 
-/* ---- memory, time, threads --------------------------------------------- */
+/* ---- memory, time, threads ----------------------------------------------- */
 
 TEST(memory_is_zeroed_and_never_null_for_nothing) {
   unsigned char *a = env->allocate(env, 1000);
@@ -1318,7 +1318,7 @@ TEST(thread_takes_no_signals_of_the_host) {
   CHECK_EQ_INT(sigismember(&here, SIGTERM), 0);
 }
 
-/* ---- err --------------------------------------------------------------- */
+/* ---- err ----------------------------------------------------------------- */
 
 TEST(err_carries_code_and_text) {
   emb_err err = {0};

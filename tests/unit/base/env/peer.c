@@ -28,7 +28,7 @@
 
 static struct env *const env = &env_posix;
 
-/* ---- what the tests share ---------------------------------------------- */
+/* ---- what the tests share ------------------------------------------------ */
 
 /* A path in the test's directory; valid until the fourth call from here. */
 static const char *in_dir(const char *name) {
@@ -152,7 +152,7 @@ static struct env_peer *accept_child(struct line *line) {
   return line->called;
 }
 
-/* ---- ports ------------------------------------------------------------- */
+/* ---- ports --------------------------------------------------------------- */
 
 TEST(messages_go_both_ways) {
   struct line line;
@@ -359,7 +359,7 @@ TEST(callers_that_wait_have_a_limit) {
   CHECK_EQ_INT(open_descriptors(), before);
 }
 
-/* ---- who --------------------------------------------------------------- */
+/* ---- who ----------------------------------------------------------------- */
 
 static int call_and_wait(void) {
   struct env_peer *peer = call_port();
@@ -421,7 +421,7 @@ TEST(who_is_this_process) {
   line_close(&line);
 }
 
-/* ---- who has gone ------------------------------------------------------ */
+/* ---- who has gone -------------------------------------------------------- */
 
 static int hold[2]; /* a pipe; who has inherited it ends when it is closed */
 
@@ -554,7 +554,7 @@ TEST(stopped_process_has_not_gone) {
   line_close(&line);
 }
 
-/* ---- watches ----------------------------------------------------------- */
+/* ---- watches ------------------------------------------------------------- */
 
 TEST(watch_tells_of_each) {
   struct line a;
@@ -617,7 +617,7 @@ TEST(watch_is_woken) {
   CHECK_EQ_INT(open_descriptors(), before);
 }
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static void *shared_base;
 
@@ -678,7 +678,7 @@ TEST(fixed_memory_cannot_be_written) {
   env->shared_free(env, &shared);
 }
 
-/* ---- gifts ------------------------------------------------------------- */
+/* ---- gifts --------------------------------------------------------------- */
 
 /* Both write one and read the other; a word of the first is waited for. */
 static int work_with_gifts(void) {
@@ -807,7 +807,7 @@ TEST(received_memory_cannot_be_passed_on) {
   line_close(&line);
 }
 
-/* ---- hostile processes ------------------------------------------------- */
+/* ---- hostile processes --------------------------------------------------- */
 
 enum { HEAD = 8, KIND = 4, FDS_MAX = 8 };
 
@@ -1098,7 +1098,7 @@ TEST(garbage_is_refused) {
   CHECK_EQ_INT(open_descriptors(), before);
 }
 
-/* ---- places, and who holds a lock --------------------------------------- */
+/* ---- places, and who holds a lock ---------------------------------------- */
 
 static int lock_and_wait(void) {
   struct env_lock *lock = NULL;
@@ -1176,8 +1176,7 @@ TEST(local_file_systems_are_not_remote) {
   }
 }
 
-/* ---- the tables that stand in for this one --------------------------------
- */
+/* ---- the tables that stand in for this one ------------------------------- */
 
 TEST(files_in_memory_have_no_ports) {
   struct env *memory = env_memory();

@@ -93,7 +93,7 @@ TEST(small_stack_makes_no_file) {
   spill_free(&spill);
 }
 
-/* ---- errors ------------------------------------------------------------ */
+/* ---- errors -------------------------------------------------------------- */
 
 static int fail_write, fail_read;
 static int failing_write(struct env *env, struct env_file *file,

@@ -236,7 +236,7 @@ TEST(reads_what_changed) {
   help_close(t.store, t.s);
 }
 
-/* ---- rows that go by themselves --------------------------------------- */
+/* ---- rows that go by themselves ------------------------------------------ */
 
 /* A table whose oldest rows go, and what its consumer's deltas must say. */
 struct forgetful {
@@ -347,7 +347,7 @@ static void says_why(uint8_t op) {
 TEST(evicted_rows) { says_why(EMB_DELTA_EVICT); }
 TEST(expired_rows) { says_why(EMB_DELTA_EXPIRE); }
 
-/* ---- a consumer's file that rots -------------------------------------- */
+/* ---- a consumer's file that rots ----------------------------------------- */
 
 static int find_consumer(const char *dir, char *path, size_t size) {
   DIR *d = opendir(dir);

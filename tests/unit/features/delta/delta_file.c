@@ -421,7 +421,7 @@ TEST(temporary_copy) {
   close_side(&t);
 }
 
-/* ---- what it takes to be one transaction ------------------------------ */
+/* ---- what it takes to be one transaction --------------------------------- */
 
 struct watch {
   struct side *side;
@@ -532,7 +532,7 @@ TEST(crash_before_the_position) {
   close_side(&b);
 }
 
-/* ---- what is refused -------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------- */
 
 TEST(refused) {
   struct side a = {0}, b = {0}, other = {0}, small = {.config.dim = 8};
@@ -668,7 +668,7 @@ TEST(damaged_position) {
   close_side(&b);
 }
 
-/* ---- optimizers, quantising ------------------------------------------- */
+/* ---- optimizers, quantising ---------------------------------------------- */
 
 static void train(struct side *side, int64_t from, size_t n, uint64_t seed) {
   static float gradients[BATCH * DIM];

@@ -95,7 +95,7 @@ static void choose(struct model *m, size_t n) {
   }
 }
 
-/* ---- work --------------------------------------------------------------- */
+/* ---- work ---------------------------------------------------------------- */
 
 static void write_now(struct model *m) {
   size_t n = 1 + below(chance(40) ? BATCH : 5);

@@ -80,7 +80,7 @@ static void change(struct table *t, uint32_t calls) {
   }
 }
 
-/* ---- images ----------------------------------------------------------- */
+/* ---- images -------------------------------------------------------------- */
 
 static uint32_t row_bytes;
 
@@ -149,7 +149,7 @@ static void check_is(struct table *t, const struct image *want) {
   free_image(&is);
 }
 
-/* ---- whole and by increments ------------------------------------------ */
+/* ---- whole and by increments --------------------------------------------- */
 
 /* The model of a snapshot is what a plain scan of the table gave at that
 ** moment. */

@@ -122,8 +122,7 @@ static int64_t from_disk(struct table *t, int64_t from, int64_t n,
   return stat_of(t, "get_disk") - before;
 }
 
-/* ---- a table that fits ----------------------------------------------------
- */
+/* ---- a table that fits --------------------------------------------------- */
 
 static void whole_table(uint32_t flags) {
   struct table t = {.n = 0};
@@ -266,8 +265,7 @@ TEST(warm_is_interrupted) {
   free(t.values);
 }
 
-/* ---- a table that does not fit --------------------------------------------
- */
+/* ---- a table that does not fit ------------------------------------------- */
 
 enum { HOT_KEYS = 2500, HOT_STRIDE = 37 };
 
@@ -358,8 +356,7 @@ TEST(warm_keeps_hot_set) {
   free(t.values);
 }
 
-/* ---- advice that is bad ----------------------------------------------------
- */
+/* ---- advice that is bad -------------------------------------------------- */
 
 static struct file *hot_file(struct files *files) {
   struct file *file = files_read(files, help_path("store"))
@@ -573,8 +570,7 @@ TEST(warm_leaves_damage) {
   free(t.values);
 }
 
-/* ---- beside everything else ------------------------------------------------
- */
+/* ---- beside everything else ---------------------------------------------- */
 
 struct crowd {
   struct table *t;
@@ -721,8 +717,7 @@ TEST(warm_is_cut_off) {
   free(t.values);
 }
 
-/* ---- another process owns the store ----------------------------------------
- */
+/* ---- another process owns the store -------------------------------------- */
 
 /* Puts a value to all keys whenever it reads one from the pipe, and answers
 ** after a checkpoint. */

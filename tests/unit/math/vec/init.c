@@ -72,7 +72,7 @@ TEST(golden_values) {
   }
 }
 
-/* ---- distributions ------------------------------------------------------ */
+/* ---- distributions ------------------------------------------------------- */
 
 enum { KEYS = 4000, DIM = 33, COUNT = KEYS * DIM };
 static float sample[COUNT];
@@ -185,7 +185,7 @@ TEST(normal_follows_its_quantile) {
   }
 }
 
-/* ---- what matters ------------------------------------------------------- */
+/* ---- what matters -------------------------------------------------------- */
 
 TEST(seed_key_and_index_matter_and_nothing_else) {
   static const char *const texts[] = {"uniform", "normal", "truncated_normal"};
@@ -229,7 +229,7 @@ TEST(extreme_parameters_stay_finite) {
   }
 }
 
-/* ---- text --------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 TEST(text_is_printed_and_reads_back) {
   static const char *const texts[][2] = {

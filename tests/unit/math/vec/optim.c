@@ -51,7 +51,7 @@ static const char *const texts[] = {
     "group_ftrl(lr=0.1, l1=0.5, l2=0.1, initial_accumulator=0.1, dc=0.2)"};
 enum { TEXTS = sizeof texts / sizeof *texts };
 
-/* ---- the formulas, in double -------------------------------------------- */
+/* ---- the formulas, in double --------------------------------------------- */
 
 enum { ORACLE_DIM = 37 };
 
@@ -246,7 +246,7 @@ TEST(first_two_steps) {
   }
 }
 
-/* ---- forms -------------------------------------------------------------- */
+/* ---- forms --------------------------------------------------------------- */
 
 /* A row with room around it, at an odd address. */
 struct row {
@@ -315,7 +315,7 @@ TEST(forms_agree_bit_by_bit) {
   }
 }
 
-/* ---- a row that is refused ---------------------------------------------- */
+/* ---- a row that is refused ----------------------------------------------- */
 
 /* The step of row 0 gives EMB_NONFINITE and changes no byte. */
 static void check_refused(const struct optim *o, uint32_t dim, int half,
@@ -422,7 +422,7 @@ TEST(float16_beyond_its_range_changes_nothing) {
   }
 }
 
-/* ---- float16 ------------------------------------------------------------ */
+/* ---- float16 ------------------------------------------------------------- */
 
 TEST(float16_is_the_float32_step_rounded) {
   for (int k = 0; k < TEXTS; k++) {
@@ -527,7 +527,7 @@ TEST(chance_differs_from_element_to_element) {
   CHECK(same > DIM / 4 - 120 && same < DIM / 4 + 120);
 }
 
-/* ---- what a step can say, and new rows ---------------------------------- */
+/* ---- what a step can say, and new rows ----------------------------------- */
 
 TEST(rate_and_count_of_the_step) {
   struct optim slow = parsed("adam(lr=0.001)"), fast = parsed("adam(lr=0.1)");
@@ -616,7 +616,7 @@ TEST(sizes_of_state) {
   }
 }
 
-/* ---- text --------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 static void check_print(const char *text, const char *want) {
   struct optim optim = parsed(text);

@@ -154,7 +154,7 @@ TEST(special_floats_to_half) {
   CHECK_EQ_INT(half, 0x7c00);
 }
 
-/* ---- lengths and alignment --------------------------------------------- */
+/* ---- lengths and alignment ----------------------------------------------- */
 
 enum { LENGTH_MAX = 70, ROOM = 4 * LENGTH_MAX + 64 };
 

@@ -11,7 +11,7 @@
 
 enum { FRAMES = 8 };
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static struct layout layout;
 static struct cache cache;
@@ -106,7 +106,7 @@ TEST(frames_leave_and_come_back) {
   close_cache();
 }
 
-/* ---- which records ----------------------------------------------------- */
+/* ---- which records ------------------------------------------------------- */
 
 enum { POOL = 40, KEYS = 40000, DIM = 64 };
 

@@ -73,7 +73,7 @@ static void close_index(struct setup *s) {
   epoch_free(&s->epoch);
 }
 
-/* ---- answers ----------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------- */
 
 static void change_at_random(int with_epoch, uint32_t part_bits,
                              uint64_t universe, int rounds) {
@@ -311,7 +311,7 @@ TEST(reserved_partition_needs_no_growth) {
   close_index(&s);
 }
 
-/* ---- memory ------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 /* An environment that counts bytes and can run out of them. */
 struct counting {

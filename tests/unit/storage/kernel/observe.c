@@ -392,8 +392,7 @@ TEST(of_files_that_are_taken) {
   help_close(to, t);
 }
 
-/* ---- several threads ------------------------------------------------------
- */
+/* ---- several threads ----------------------------------------------------- */
 
 struct writer {
   emb_session *s;
@@ -450,8 +449,7 @@ TEST(of_several_threads) {
   help_close(store, s);
 }
 
-/* ---- another process ------------------------------------------------------
- */
+/* ---- another process ----------------------------------------------------- */
 
 static struct shared {
   _Atomic int begin;       /* the table is observed */

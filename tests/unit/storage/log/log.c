@@ -153,7 +153,7 @@ static uint32_t check_page(uint64_t page) {
   return n;
 }
 
-/* ---- the tail ---------------------------------------------------------- */
+/* ---- the tail ------------------------------------------------------------ */
 
 TEST(slots_follow_each_other) {
   open_log(64, 16);
@@ -335,7 +335,7 @@ TEST(sealed_pages_take_no_more) {
   close_log();
 }
 
-/* ---- room -------------------------------------------------------------- */
+/* ---- room ---------------------------------------------------------------- */
 
 TEST(room_runs_out_and_comes_back) {
   open_log(1000, 3);
@@ -402,7 +402,7 @@ TEST(table_grows) {
   close_log();
 }
 
-/* ---- giving back ------------------------------------------------------- */
+/* ---- giving back --------------------------------------------------------- */
 
 static uint64_t fill_extents(uint64_t upto) {
   while (tail() >> layout.extent_bits < upto)
@@ -510,7 +510,7 @@ TEST(random_dropping_keeps_every_other_page) {
   close_log();
 }
 
-/* ---- recovery's part --------------------------------------------------- */
+/* ---- recovery's part ----------------------------------------------------- */
 
 /* Extents with gaps between their numbers, across every size of the table. */
 TEST(adopted_extents_are_where_they_were_said_to_be) {
@@ -601,7 +601,7 @@ TEST(reset_log_is_empty) {
   close_log();
 }
 
-/* ---- errors ------------------------------------------------------------ */
+/* ---- errors -------------------------------------------------------------- */
 
 TEST(failed_write_fails_the_log_for_good) {
   open_log(64, 8);
@@ -646,7 +646,7 @@ TEST(failed_sync_is_never_tried_again) {
   close_log();
 }
 
-/* ---- threads ----------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------- */
 
 enum { WRITERS = 2, EACH = 4000 };
 static uint64_t written[WRITERS][EACH];

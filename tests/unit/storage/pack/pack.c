@@ -117,7 +117,7 @@ static int write_pack(struct env *env, const char *path, int level) {
   return rc;
 }
 
-/* ---- reading back ----------------------------------------------------- */
+/* ---- reading back -------------------------------------------------------- */
 
 static int is_row(const struct pack_row *row, uint32_t i) {
   return row->key == m.keys[i] && row->version == m.versions[i] &&
@@ -237,7 +237,7 @@ TEST(finds_keys) {
   test_count("keys found through the index", found);
 }
 
-/* ---- damage ----------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------- */
 
 TEST(any_flip_and_any_cut_is_told) {
   uint64_t flips = 0, cuts = 0;

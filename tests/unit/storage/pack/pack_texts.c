@@ -226,8 +226,7 @@ TEST(a_file_holds_no_other_texts) {
   pack_abandon(w);
 }
 
-/* ---- failure --------------------------------------------------------------
- */
+/* ---- failure ------------------------------------------------------------- */
 
 /* Each call once; what was there stays until the new file is complete. */
 TEST(a_failed_call_is_told_and_leaves_the_old_file) {

@@ -189,8 +189,7 @@ TEST(lr_and_step_are_those_of_the_latest) {
   end(&t);
 }
 
-/* ---- what applies them ----------------------------------------------------
- */
+/* ---- what applies them --------------------------------------------------- */
 
 enum { KEY = 7, OTHER = 8 };
 
@@ -430,8 +429,7 @@ TEST(what_needs_a_row_applies_what_is_pending) {
   end(&t);
 }
 
-/* ---- keys that are not there ----------------------------------------------
- */
+/* ---- keys that are not there --------------------------------------------- */
 
 TEST(a_key_that_appears) {
   emb_config config = average_config("average(expire=1h)");
@@ -509,8 +507,7 @@ TEST(the_time_is_that_of_the_latest) {
   end(&t);
 }
 
-/* ---- failures -------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------ */
 
 TEST(what_would_not_be_finite_is_refused) {
   emb_config config = average_config("average(expire=1h)");
@@ -607,8 +604,7 @@ TEST(a_store_without_optimizer) {
   end(&t);
 }
 
-/* ---- memory, and many keys ------------------------------------------------
- */
+/* ---- memory, and many keys ----------------------------------------------- */
 
 /* More keys than the bank has room for: all arrive. */
 TEST(the_oldest_make_room) {
@@ -657,8 +653,7 @@ TEST(pending_gradients_are_in_what_is_closed) {
   end(&t);
 }
 
-/* ---- a model --------------------------------------------------------------
- */
+/* ---- a model ------------------------------------------------------------- */
 
 enum { MODEL_KEYS = 12, MODEL_MAX = 5 };
 

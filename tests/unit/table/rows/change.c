@@ -523,7 +523,7 @@ TEST(a_store_without_optimizer_takes_no_gradients) {
   help_close(store, s);
 }
 
-/* ---- the schema of a store that is there ------------------------------ */
+/* ---- the schema of a store that is there --------------------------------- */
 
 TEST(a_store_keeps_its_schema) {
   emb_config c = {.dim = 4,
@@ -561,7 +561,7 @@ TEST(a_store_keeps_its_schema) {
   help_close(store, s);
 }
 
-/* ---- beside each other ------------------------------------------------ */
+/* ---- beside each other --------------------------------------------------- */
 
 enum { THREADS = 8, SHARED = 64, ROUNDS = 300 };
 
