@@ -1,55 +1,56 @@
 /* SPDX-License-Identifier: MIT
 **
-** emb.h -- the public interface of the emb engine.  What needs no open store is
-** in emb_file.h, choosing training data in emb_data.h.
+** emb.h -- the public interface of the emb engine.  Functions that need no open
+** store are in emb_file.h, those that choose training data in emb_data.h.
 **
 ** An emb store is a directory that holds one embedding table: a map from
-** int64 keys to vectors of a fixed dimension, larger than memory.  The engine
-** does not depend on SQLite; ext/ is one of its users.
+** int64 keys to vectors of a fixed dimension, which may be larger than memory.
+** The engine does not depend on SQLite; ext/ is one of its users.
 **
-** OBJECTS   A store (emb_store) is shared by a whole process: opening the
-**           same directory twice gives the same store, counted.  A session
-**           (emb_session) is one user of it: a connection or a thread.  A
-**           session may be used by one thread at a time; different sessions
-**           of one store may be used in parallel without any lock.
+** OBJECTS   A process has one store (emb_store) per directory: opening the
+**           directory again returns the same store, reference-counted.  A
+**           session (emb_session) is one user of a store: a connection or a
+**           thread.  One thread at a time may use a session; different
+**           sessions of a store may be used in parallel without locking.
 **
-** VECTORS   Cross this interface as dim little-endian IEEE float32, whatever
-**           the storage type is.  A batch of n vectors is n*dim floats, row
-**           major, in the order of its keys.  No alignment is required.
+** VECTORS   Are passed as dim little-endian IEEE float32, whatever the storage
+**           type.  A batch of n vectors is n*dim floats, row-major, in key
+**           order.  No alignment is required.
 **
-** WRITES    An "immediate" write (emb_put, emb_rmw, emb_delete) acts at once,
-**           is seen by every session at once and is durable after the next
-**           checkpoint, commit or clean close.  A "transaction" write
-**           (emb_txn_put, emb_txn_delete) is seen by its own session only
-**           until emb_commit, takes part in savepoints, and occupies 24 bytes
-**           of memory per changed key; the vectors themselves go to the log,
-**           so a transaction may be larger than memory.  One transaction per
-**           store is open at a time.
+** WRITES    An "immediate" write (emb_put, emb_rmw, emb_delete) is visible to
+**           every session at once, and durable after the next checkpoint,
+**           commit or clean close.  A "transaction" write (emb_txn_put,
+**           emb_txn_delete) is visible only to its own session until
+**           emb_commit, takes part in savepoints, and occupies 24 bytes of
+**           memory per changed key; the vectors themselves go to the log, so a
+**           transaction may be larger than memory.  Each store has at most one
+**           open transaction.
 **
-** STALENESS With EMB_OPEN_BOUNDED a store has a bound N on how stale a read may
-**           be (bulk-, stale-synchronous parallel; MLKV, section 3).  Each key
-**           has pending reads (emb_clocks): the Gets of it that were counted
-**           and not given back.  emb_get (and emb_prefetch) goes on when N or
-**           fewer are pending, else it waits; so N = 0 lets one session read,
-**           and the next after its Put.  A counted Get is a lease of its
-**           session: a Put of the key by the same session gives one back, when
-**           the new vector can be read (in a transaction: when it commits).  So
-**           do emb_release, closing the session, and a restart.  A Put without
-**           a lease changes no count; a call counts a key once, however often
-**           it is in the batch.  Absent keys are not counted, nor what the
-**           session's own transaction has put.  emb_peek, scans and emb_exists
-**           neither wait nor count.  A waiting call holds no lock; after the
-**           timeout it is EMB_BUSY, at once when all leases on the key are the
-**           session's own, and has given back what it took.  Without the flag
+** STALENESS With EMB_OPEN_BOUNDED a store limits how stale a read may be, to a
+**           bound N (bulk- or stale-synchronous parallel; MLKV, section 3).
+**           Each key has pending reads (emb_clocks): its counted Gets that were
+**           not given back yet.  emb_get (and emb_prefetch) proceeds when N or
+**           fewer are pending, and otherwise waits; with N = 0 one session
+**           reads, and the next one only after its Put.  A counted Get is a
+**           lease of its session.  A Put of the key by the same session gives
+**           one lease back, once the new vector can be read (in a transaction:
+**           when it commits).  emb_release, closing the session and a restart
+**           also give leases back.  A Put without a lease changes no count; a
+**           call counts a key once, however often the batch has it.  Absent
+**           keys, and keys put by the session's own transaction, are not
+**           counted.  emb_peek, scans and emb_exists neither wait nor count.  A
+**           waiting call holds no lock.  It fails with EMB_BUSY after the
+**           timeout, or at once if all leases on the key are the session's own,
+**           and then has given back every lease it took.  Without the flag
 **           (asynchronous parallel) nothing is counted.
 **
 ** ISOLATION A read returns each key's latest committed version, or the
 **           session's own uncommitted one; never part of a vector.
 **
 ** ERRORS    Every int function returns EMB_OK (0) or one of the codes below.
-**           The text is in emb_errmsg(session), or in the emb_err that
-**           functions without a session take (it may be NULL).  A call that
-**           fails has changed nothing, except where its comment says else.
+**           The text is in emb_errmsg(session), or in the emb_err argument of
+**           functions without a session (it may be NULL).  A failed call has
+**           changed nothing, unless its comment says otherwise.
 */
 #ifndef EMB_H
 #define EMB_H
@@ -73,8 +74,8 @@ enum {
   EMB_BUSY,      /* owned by another process, or a key or the store is taken */
   EMB_NOMEM,     /* memory could not be allocated */
   EMB_IOERR,     /* the operating system refused a read, write or sync */
-  EMB_FULL,      /* no space left: with space it works again; or a number of the
-                    store is used up */
+  EMB_FULL,      /* no space left: works again once there is space; or the
+                    store has used up a range of numbers */
   EMB_CORRUPT,   /* a checksum or a structure on disk is wrong */
   EMB_READONLY,  /* a write to a store that is open read-only */
   EMB_CANTOPEN,  /* the directory or a file in it cannot be opened */
@@ -82,19 +83,19 @@ enum {
   EMB_MISUSE,    /* a call out of order, or in a child after fork() */
   EMB_RANGE,     /* an argument is outside its legal values */
   EMB_MISMATCH,  /* dimension or type differ from the store's */
-  EMB_FAILED,    /* an earlier write failed, or the files are not the store's
-                    own any more: reopen the store to write; the text has the
-                    first reason */
+  EMB_FAILED,    /* an earlier write failed, or the files no longer belong to
+                    this store: reopen the store to write; the text has the
+                    first cause */
   EMB_INTERRUPT, /* the session's interrupt callback asked to stop */
-  EMB_LOCKED,    /* the session's own transaction stands in the way */
-  EMB_ABORT,     /* a scan was cut off by a rollback of its own session */
-  EMB_NONFINITE, /* an element is not finite, or beyond what float16 holds */
-  EMB_GAP,       /* a file does not follow what the table has; a consumer of
+  EMB_LOCKED,    /* the session's own transaction prevents the call */
+  EMB_ABORT,     /* a rollback of its own session ended a scan */
+  EMB_NONFINITE, /* an element is not finite, or outside the range of float16 */
+  EMB_GAP,       /* a file does not follow the table's state; a consumer of
                     deltas is too far behind */
-  EMB_UNFIT,     /* the store was not made for this: it has no optimizer, does
-                    not track its rows, is temporary */
+  EMB_UNFIT,     /* the store lacks what the call needs: it has no optimizer,
+                    does not track its rows, or is temporary */
   EMB_LOST,      /* the process that owned the store has gone: the text says
-                    what went with it */
+                    what was lost with it */
 };
 
 /* An error: code and one line of English, lower case, without "emb: ". */
@@ -106,64 +107,63 @@ typedef struct emb_err {
 /* Storage type of a vector's elements. */
 enum { EMB_F32 = 0, EMB_F16 = 1 };
 
-/* How the store reaches the disk. */
+/* How the store accesses the disk. */
 enum { EMB_IO_AUTO = 0, EMB_IO_URING = 1, EMB_IO_PREAD = 2 };
 
 #define EMB_DIM_MAX 65536
-/* Bytes of the path of a store's directory: its files have longer ones. */
+/* Longest path of a store's directory, in bytes. */
 #define EMB_PATH_MAX 4000
 #define EMB_MEMORY_DEFAULT (UINT64_C(64) << 20)
 
-/* What emb_open is to do. */
+/* Flags of emb_open. */
 enum {
-  EMB_OPEN_CREATE = 1,    /* make the store if the directory is absent; not
+  EMB_OPEN_CREATE = 1,    /* create the store if the directory is absent; never
                              over a log whose manifest is missing (CORRUPT) */
-  EMB_OPEN_EXCLUSIVE = 2, /* with CREATE: replace whatever is there */
-  EMB_OPEN_READONLY = 4,  /* never own the store, nor change it */
-  EMB_OPEN_TEMPORARY = 8, /* files vanish at close and at the process's end;
-                             nothing is synced.  dir is the parent in which a
-                             private directory is made. */
-  EMB_OPEN_STEP = 16,     /* no thread of its own: the caller runs emb_step,
+  EMB_OPEN_EXCLUSIVE = 2, /* with CREATE: replace an existing store */
+  EMB_OPEN_READONLY = 4,  /* never own or change the store */
+  EMB_OPEN_TEMPORARY = 8, /* the files are removed at close and when the process
+                             ends; nothing is synced.  dir is the parent of a
+                             new private directory. */
+  EMB_OPEN_STEP = 16,     /* no background threads: the caller runs emb_step,
                              and calls that must wait run it themselves */
   EMB_OPEN_BOUNDED = 32,  /* emb_config.staleness is a bound */
-  EMB_OPEN_ALONE = 128,   /* this process does not serve the store to others,
-                             nor asks one that does */
-  EMB_OPEN_COLD = 64,     /* nothing is read in before it is asked for, nor
-                             noted for the next open: see emb_warm */
+  EMB_OPEN_ALONE = 128,   /* this process neither serves the store to others
+                             nor asks a process that serves it */
+  EMB_OPEN_COLD = 64,     /* no warm-up after this open, and no hot set saved
+                             for the next one: see emb_warm */
 };
 
 #define EMB_STALENESS_MAX 4094
 #define EMB_IO_DEPTH_MAX 1024
 #define EMB_IO_WORKERS_MAX 32
 
-/* When a key that is not there becomes a row: at its first emb_put, at its
-** first emb_put or update (emb_rmw, emb_apply_gradients), or also at its first
-** emb_get.  It begins with what its initializers say. */
+/* When an absent key becomes a row: at its first emb_put, at its first emb_put
+** or update (emb_rmw, emb_apply_gradients), or also at its first emb_get.  The
+** initializers give its first value. */
 enum {
-  EMB_INSERT_ON_DEFAULT = 0, /* what the store has; a new one: update where
-                                there is an optimizer, else put */
+  EMB_INSERT_ON_DEFAULT = 0, /* the store's setting; in a new store UPDATE if
+                                it has an optimizer, otherwise PUT */
   EMB_INSERT_ON_PUT,
   EMB_INSERT_ON_UPDATE,
   EMB_INSERT_ON_LOOKUP,
 };
 
-/* Whether a row records when it was last updated and how often (emb_tracks),
-** and which clock says what time it is: that of the machine, or the newest time
-** that a write gave (emb_session_time).  On or off for ever at creation; the
-** clock may be another at the next open. */
+/* Whether rows record when they were last updated and how often (emb_tracks),
+** and whose clock gives the time: the machine's, or the newest time given with
+** a write (emb_session_time).  Tracking is switched on or off permanently at
+** creation; the clock may change at the next open. */
 enum {
-  EMB_TRACK_DEFAULT = 0, /* what the store has; a new one: none */
+  EMB_TRACK_DEFAULT = 0, /* the store's setting; in a new store NONE */
   EMB_TRACK_NONE,
   EMB_TRACK_WALL,
   EMB_TRACK_DATA,
 };
 
-/* Which rows go when there are more than the capacity: those that were not
-** updated for longest, or those that were updated least often.  In the second
-** a row loses half of its frequency whenever it was not updated for as long as
-** rows are old on average. */
+/* Which rows are evicted beyond the capacity: the least recently updated (LRU),
+** or the least often updated (LFU).  With LFU a row's frequency is halved each
+** time it goes without an update for the average age of the rows. */
 enum {
-  EMB_EVICT_DEFAULT = 0, /* what the store has; a new one: LRU */
+  EMB_EVICT_DEFAULT = 0, /* the store's setting; in a new store LRU */
   EMB_EVICT_LRU,
   EMB_EVICT_LFU,
 };
@@ -171,111 +171,113 @@ enum {
 
 #define EMB_SEGMENTS_MAX 16
 
-/* One vector of a row that has several.  The texts are those of emb_config, and
-** for this vector; NULL in a new store: no optimizer, zeros, l2, no index. */
+/* One vector of a row that has several.  The texts are as in emb_config, for
+** this vector; NULL in a new store: no optimizer, zeros, l2, no index. */
 typedef struct emb_segment {
   uint32_t dim, type;
   const char *optimizer, *initializer;
   const char *metric, *index;
 } emb_segment;
 
-/* How the stores and sessions of one caller wait together for an owner that
-** gives no sign of life: all waits of one statement take no longer than one.
-** Its own: zeros at first, then left to the engine but for the first two and
-** spent_us, which the caller sets to 0 where a statement has ended. */
+/* Limits how long the stores and sessions of one caller wait for an owner that
+** gives no sign of life: all waits of one statement together take no longer
+** than one wait.  The caller initialises it with zeros, sets the first three
+** members, and sets spent_us to 0 at the end of each statement; the engine
+** maintains the rest. */
 typedef struct emb_patience {
   uint64_t limit_us;        /* 0: emb_config.timeout_ms, a second at least */
   int (*interrupt)(void *); /* of emb_open, as of emb_session_interrupt; */
   void *interrupt_arg;
   uint64_t spent_us; /* waited in vain since the last sign of life, */
   uint64_t since_us; /* and until when */
-  int is_silent;     /* the last wait was in vain: */
-  int64_t process;   /* for this owner; 0: it cannot be seen */
+  int is_silent;     /* the last wait was in vain, */
+  int64_t process;   /* for this owner; 0: unknown */
 } emb_patience;
 
 typedef struct emb_config {
-  uint32_t dim;            /* 1 .. EMB_DIM_MAX; 0: whatever the store has */
-  uint32_t type;           /* EMB_F32 or EMB_F16 */
-  uint32_t io;             /* EMB_IO_* */
-  uint32_t flags;          /* EMB_OPEN_* */
-  uint64_t memory_bytes;   /* budget for log frames and record cache together;
-                              the index (at most 24 bytes per key) is beside it.
-                              0: EMB_MEMORY_DEFAULT.  Raised silently to the
-                              smallest value that works for the dimension. */
-  uint64_t timeout_ms;     /* how long a call waits for a taken key or store
-                              before EMB_BUSY */
-  emb_patience *patience;  /* while it is opened; may be NULL */
-  uint32_t staleness;      /* with EMB_OPEN_BOUNDED: 0 .. EMB_STALENESS_MAX */
-  uint32_t io_depth_min;   /* requests in flight of asynchronous batches: the */
-  uint32_t io_depth_max;   /* tuner stays between; 0: 32 and 256 */
-  uint32_t io_workers_min; /* and threads that serve them; 0: 1 and 4 */
+  uint32_t dim;           /* 1 .. EMB_DIM_MAX; 0: the store's dimension */
+  uint32_t type;          /* EMB_F32 or EMB_F16 */
+  uint32_t io;            /* EMB_IO_* */
+  uint32_t flags;         /* EMB_OPEN_* */
+  uint64_t memory_bytes;  /* budget for log frames and record cache together,
+                             without the index (at most 24 bytes per key).
+                             0: EMB_MEMORY_DEFAULT.  Raised silently to the
+                             smallest value that works for the dimension. */
+  uint64_t timeout_ms;    /* how long a call waits for a taken key or store
+                             before EMB_BUSY */
+  emb_patience *patience; /* for the open itself; may be NULL */
+  uint32_t staleness;     /* with EMB_OPEN_BOUNDED: 0 .. EMB_STALENESS_MAX */
+  uint32_t io_depth_min; /* bounds of the tuner for the requests in flight of */
+  uint32_t io_depth_max; /* asynchronous batches; 0: 32 and 256 */
+  uint32_t io_workers_min; /* and for the threads that run them; 0: 1 and 4 */
   uint32_t io_workers_max;
   uint32_t insert_on; /* EMB_INSERT_ON_* */
   uint32_t track;     /* EMB_TRACK_* */
-  uint64_t seed;      /* of the initializers; 0: what the store has */
+  uint64_t seed;      /* of the initializers; 0: the store's */
   /* How long rows live after their last update, "30d, 5:7d, 8-15:none": a whole
-  ** number of s, min, h, d or w, and the same for slots (bits 48 to 62) of
-  ** keys.  NULL: what the store has; a new one, or "none": for ever.  Rows go
-  ** in the background (emb_step), at most a sixteenth of the shortest time
-  ** later.  Implies EMB_TRACK_WALL where nothing else is said of track. */
+  ** number of s, min, h, d or w, optionally different for some slots (bits 48
+  ** to 62) of keys.  NULL: the store's setting; in a new store, and with
+  ** "none": permanently.  Rows expire in the background (emb_step), at most a
+  ** sixteenth of the shortest time late.  Implies EMB_TRACK_WALL unless track
+  ** is set. */
   const char *ttl;
-  /* Which keys become rows by an update or a lookup, not by a Put:
-  ** "count(n=3)", "bloom(n=3, memory=16000000)", "probability(n=10)";
-  ** sql/manual/options.md says what they do.  NULL: what the store has; a new
-  ** one, or "none": all. */
+  /* Which keys become rows by an update or a lookup (a Put always makes one):
+  ** "count(n=3)", "bloom(n=3, memory=16000000)", "probability(n=10)"; see
+  ** sql/manual/options.md.  NULL: the store's setting; in a new store, and with
+  ** "none": all. */
   const char *admission;
-  /* Rows there are at most: what is beyond goes in the background (emb_step),
-  ** down to a sixteenth below; a writer helps when there is more than a
-  ** sixteenth beyond, and waits when there is more than an eighth.  0: what the
-  ** store has; a new one, or EMB_CAPACITY_NONE: any number.  Implies
-  ** EMB_TRACK_WALL where nothing else is said of track. */
+  /* Maximum number of rows.  Rows beyond it are evicted in the background
+  ** (emb_step), down to a sixteenth below; a writer helps once the excess is
+  ** more than a sixteenth, and waits once it is more than an eighth.  0: the
+  ** store's setting; in a new store, and with EMB_CAPACITY_NONE: no maximum.
+  ** Implies EMB_TRACK_WALL unless track is set. */
   uint64_t capacity;
   uint32_t evict; /* EMB_EVICT_* */
-  /* What emb_apply_gradients does, "adagrad(lr=0.05)", and how a row begins
-  ** that is not put, "uniform(low=-0.05, high=0.05)": for each segment that has
-  ** no text of its own.  NULL: no optimizer; zeros.  Both are listed with their
-  ** parameters in sql/manual/options.md.  A store that is there keeps its own;
-  ** other parameters than it has are taken over, another optimizer is
+  /* The optimizer of emb_apply_gradients, "adagrad(lr=0.05)", and the
+  ** initializer of rows created without a Put, "uniform(low=-0.05, high=0.05)",
+  ** for each segment without a text of its own.  NULL: no optimizer; zeros.
+  ** sql/manual/options.md lists both with their parameters.  An existing store
+  ** keeps its optimizer: new parameters are adopted, another optimizer is
   ** EMB_MISMATCH. */
   const char *optimizer, *initializer;
-  /* How near two vectors are to each other, for emb_nearest: "l2", "cosine" or
-  ** "dot".  NULL: what the store has; a new one: l2.  May be changed. */
+  /* The distance for emb_nearest: "l2", "cosine" or "dot".  NULL: the store's;
+  ** in a new store l2.  May be changed. */
   const char *metric;
-  /* What finds most of them without looking at all rows: "ivf(...)" or "none".
-  ** In brackets, separated by commas, each may be left out:
+  /* The index for emb_nearest, which finds most neighbours without comparing
+  ** all rows: "ivf(...)" or "none".  Parameters, all optional, with commas:
   **
-  **   lists=n    parts that the rows are put into, 0 to 65535; 0, the default:
-  **              the square root of the number of rows
-  **   code=8     bits for each element that are kept in memory: 8, 4, 1 or none
-  **   probes=n   lists that a search looks into unless it says how many itself,
-  **              0 to 65535; 0, the default: 8 and of a hundred lists 5 (l2),
-  **              13 (cosine) or 12 (dot)
-  **   memory=n   the most MiB that it may take, in all; 0, the default: what it
-  **              needs, some 16 bytes and the code for each row, more where
-  **              there are few.  Where that is more there is none
+  **   lists=n    lists that the rows are divided into, 0 to 65535; 0, the
+  **              default: the square root of the number of rows
+  **   code=8     bits per element kept in memory: 8, 4, 1 or none
+  **   probes=n   lists that a search probes unless it says how many itself, 0
+  **              to 65535; 0, the default: 8, plus 5 (l2), 13 (cosine) or 12
+  **              (dot) of each hundred lists
+  **   memory=n   maximum size in MiB; 0, the default: as much as needed, about
+  **              16 bytes and the code per row, more if there are few rows.  An
+  **              index that would need more than this is not built
   **
-  ** NULL: what the store has; a new one: none.  Whoever opens the store first
-  ** may change it.  Any other text is EMB_RANGE.  It is made in the background
-  ** when there are 1,024 rows, kept in a file, and follows each change; until
-  ** it is there all rows are compared (the metric nearest_index says which). */
+  ** NULL: the store's; in a new store none.  The first open may change it.  Any
+  ** other text is EMB_RANGE.  The index is built in the background from 1,024
+  ** rows on, kept in a file, and follows each change.  Until it is ready all
+  ** rows are compared (the metric nearest_index says which way is used). */
   const char *index;
-  /* What becomes of gradients: NULL or "none", each is applied at once;
-  ** "average(...)", see emb_apply_gradients and emb_flush_gradients.  In
-  ** brackets, separated by commas, each may be left out:
+  /* NULL or "none": each gradient is applied at once.  "average(...)": see
+  ** emb_apply_gradients and emb_flush_gradients.  Parameters, all optional,
+  ** with commas:
   **
-  **   max=n      gradients that are averaged at most, 1 to 65536; 16
-  **   expire=t   how long one is kept at most, 1ms to 24h, a whole number of
+  **   max=n      maximum number of gradients averaged, 1 to 65536; 16
+  **   expire=t   maximum time a gradient is kept, 1ms to 24h, a whole number of
   **              ms, s, min or h; 500ms
-  **   outlier=r  which of them are left out: none, the default; norm(z), mad(z)
-  **              with z=3.5, cosine(c) with c=-0.2, trim(p) with p=0.1
+  **   outlier=r  which gradients are left out: none, the default; norm(z),
+  **              mad(z) with z=3.5, cosine(c) with c=-0.2, trim(p) with p=0.1
   **              (bank/average.c has the formulas)
   **
-  ** Any other text is EMB_RANGE.  Not stored: whoever opens the store first, in
-  ** the process that owns it, says so. */
+  ** Any other text is EMB_RANGE.  Not stored: the first open, in the process
+  ** that owns the store, decides. */
   const char *gradients;
   /* Several vectors per row, at most EMB_SEGMENTS_MAX, instead of dim and type.
-  ** Everywhere else dim is then their sum, and a vector the segments of a row
-  ** one after the other. */
+  ** Everywhere else dim is then the sum of theirs, and a vector is a row's
+  ** segments one after the other. */
   const emb_segment *segments;
   uint32_t segment_count;
 } emb_config;
@@ -286,210 +288,212 @@ typedef struct emb_scan emb_scan;
 
 /* ---- store --------------------------------------------------------------- */
 
-/* Opens the store in directory dir at its last commit or checkpoint.  One that
-** this process has open already keeps its memory, io, timeout, ttl, capacity
-** and evict, whatever config says of them.  The first write makes this process
-** its owner, until close; an open that must recover after a crash does so at
-** once.  While another process owns the store, it carries this one's calls out,
-** as if both were one; with EMB_OPEN_ALONE on either side reads see its last
-** checkpoint, and writes get EMB_BUSY after the timeout.  While another process
-** recovers it, this call and reads wait, and get EMB_BUSY after the timeout.
-** Errors: CANTOPEN (also of a path of more than EMB_PATH_MAX bytes), NOTADB,
-** CORRUPT, MISMATCH (dim or type), NOMEM, RANGE. */
+/* Opens the store in directory dir at its last commit or checkpoint.  A store
+** already open in this process keeps its memory, io, timeout, ttl, capacity and
+** evict, whatever config says.  The first write makes this process the owner,
+** until close; an open that must recover after a crash becomes the owner at
+** once.  While another process owns the store, the owner executes this
+** process's calls, as if both were one process; with EMB_OPEN_ALONE on either
+** side reads see the owner's last checkpoint, and writes get EMB_BUSY after the
+** timeout. While another process recovers the store, this call and reads wait,
+** and get EMB_BUSY after the timeout.  Errors: CANTOPEN (also for a path longer
+** than EMB_PATH_MAX), NOTADB, CORRUPT, MISMATCH (dim or type), NOMEM, RANGE. */
 int emb_open(const char *dir, const emb_config *config, emb_store **store,
              emb_err *err);
 
-/* Releases one reference; the last one flushes, checkpoints, compacts files
-** beyond twice the live data, and frees everything, even when it returns an
-** error.  All sessions must be closed before the last reference goes
-** (EMB_MISUSE, nothing is closed). */
+/* Releases one reference.  The last release flushes, checkpoints, compacts a
+** log of more than twice the live data, and frees everything, even if it
+** returns an error.  All sessions must be closed before it (EMB_MISUSE, nothing
+** is closed). */
 int emb_close(emb_store *store, emb_err *err);
 
-/* Deletes the directory of a store that is not open here (EMB_LOCKED) nor
-** owned by another process (EMB_BUSY).  An absent directory is no error.  A
-** directory with a foreign file in it loses only the store's own files. */
+/* Deletes the directory of a store that is neither open here (EMB_LOCKED) nor
+** owned by another process (EMB_BUSY).  An absent directory is not an error.
+** From a directory with foreign files only the store's own files are
+** removed. */
 int emb_destroy(const char *dir, emb_err *err);
 
-/* The same, if the store there has this uuid (NULL: any) or none can be read,
-** and though it is open in this process: then its files lose their names at
-** once, and the disk gets their space back at the last emb_close, which writes
-** nothing and removes the directory.  Until then what is open may be read to
-** its end; a write, and another emb_open, is EMB_CANTOPEN.  EMB_LOCKED: it is
-** just being written, or written to in a transaction; it is deleted by the next
-** call, or at last with the last emb_close.  A process that owns the store is
-** asked to do it; EMB_BUSY: it does not serve others. */
+/* As emb_destroy, if the store has this uuid (NULL: any) or its uuid cannot be
+** read, and even if it is open in this process.  The files of an open store are
+** unlinked at once; their space is freed at the last emb_close, which writes
+** nothing and removes the directory.  Until then open objects can be read to
+** their end; a write, and another emb_open, is EMB_CANTOPEN.  EMB_LOCKED: the
+** store is being written to, or a transaction has written to it; the next call,
+** or at the latest the last emb_close, deletes it.  The process that owns the
+** store is asked to delete it; EMB_BUSY: it does not serve others. */
 int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err);
-/* emb_drop has taken its files. */
+/* 1 once emb_drop has removed the store's files. */
 int emb_is_dropped(const emb_store *store);
-/* The same of the session's store.  A session that another process serves looks
-** at what it shares with that, and asks nothing. */
+/* As emb_is_dropped, for the session's store.  In a client it reads memory
+** shared with the owner and sends nothing. */
 int emb_session_is_dropped(const emb_session *session);
 
 /* 16 random bytes given at creation; identifies the store. */
 void emb_uuid(const emb_store *store, uint8_t uuid[16]);
-/* The directory, as emb_open was given it: so errors name the store. */
+/* The directory as passed to emb_open; errors name the store by it. */
 const char *emb_directory(const emb_store *store);
 uint32_t emb_dim(const emb_store *store);
 uint32_t emb_type(const emb_store *store);
 /* EMB_TRACK_NONE, EMB_TRACK_WALL or EMB_TRACK_DATA. */
 uint32_t emb_tracking(const emb_store *store);
-/* 1 when what this process reads is the newest: it owns the store for writing,
-** or is served by the process that does (emb_clients says by which). */
+/* 1 if this process reads the newest data: it owns the store for writing, or
+** is served by the owner (emb_clients names it). */
 int emb_is_owner(const emb_store *store);
-/* Makes it the owner, as the first write would, unless another process is and
-** serves it.  EMB_BUSY when one is that does not, for longer than the timeout;
-** EMB_READONLY; EMB_LOCKED when what the last
-** owner left must be decided first (emb_resolve). */
+/* Makes this process the owner, as the first write would, unless another
+** process is the owner and serves this one.  EMB_BUSY: the owner does not
+** serve, for longer than the timeout; EMB_READONLY; EMB_LOCKED: the transaction
+** that the last owner left in doubt must be decided first (emb_resolve). */
 int emb_own(emb_session *session);
 
-/* EMB_RANGE when a budget of so many bytes is more than this machine, its
-** control group or RLIMIT_AS lets the process have: the text has both numbers.
-** So does emb_open. */
+/* EMB_RANGE if a budget of this size exceeds what the machine, its control
+** group or RLIMIT_AS allows the process: the text has both numbers.  emb_open
+** makes the same check. */
 int emb_check_memory(uint64_t bytes, emb_err *err);
-/* EMB_RANGE, with what is wrong, when emb_config.index may not be this text. */
+/* EMB_RANGE, with the reason, if emb_config.index may not be this text. */
 int emb_check_index(const char *text, emb_err *err);
-/* The same of emb_config.gradients. */
+/* As emb_check_index, for emb_config.gradients. */
 int emb_check_gradients(const char *text, emb_err *err);
-/* 1 when gradients are averaged, if this process owns the store. */
+/* 1 if gradients are averaged while this process owns the store. */
 int emb_averages(const emb_store *store);
-/* What emb_open would say of these options if the store were not open; dim,
-** type and segments must be given.  Errors: RANGE, MISMATCH. */
+/* The error that emb_open would return for these options if the store were not
+** open; dim, type and segments must be set.  Errors: RANGE, MISMATCH. */
 int emb_check_config(const emb_store *store, const emb_config *config,
                      emb_err *err);
 /* Changes the budget of an open store (emb_config.memory_bytes; 0: the default)
-** for all its sessions, beside whatever they do.  What is taken away is written
-** and given back to the system before the call returns; writers may wait for
-** frames meanwhile, reads do not.  Not stored.  Errors: RANGE (less than the
-** store needs, or more than there is), NOMEM, INTERRUPT, and those of a write
-** when what is in memory cannot be written; the budget is then as it was. */
+** for all its sessions, while they work.  Surplus memory is written out and
+** returned to the system before the call returns; meanwhile writers may wait
+** for frames, reads do not.  Not stored.  Errors: RANGE (less than the store
+** needs, or more than available), NOMEM, INTERRUPT, and those of a write if
+** memory cannot be written out; the budget is then unchanged. */
 int emb_set_memory(emb_session *session, uint64_t bytes);
-/* The smallest budget that emb_set_memory takes. */
+/* The smallest budget that emb_set_memory accepts. */
 uint64_t emb_memory_least(const emb_store *store);
-/* Changes emb_config.timeout_ms, for waits that begin from now on. */
+/* Changes emb_config.timeout_ms for waits that begin after the call. */
 void emb_set_timeout(emb_store *store, uint64_t ms);
 
-/* One bounded piece of background work: flush, checkpoint or compaction.
-** *more is set to 1 when there is more to do.  Only needed with
-** EMB_OPEN_STEP; harmless otherwise. */
+/* Does one bounded piece of background work: flush, checkpoint or compaction.
+** Sets *more to 1 if work is left.  Only needed with EMB_OPEN_STEP; harmless
+** otherwise. */
 int emb_step(emb_store *store, int *more);
 
 /* ---- sessions ------------------------------------------------------------ */
 
 int emb_session_open(emb_store *store, emb_session **session, emb_err *err);
-/* Rolls back an open transaction, gives back all leases, waits for what its
-** tickets and look-aheads have in flight.  Scans of the session must be
-** closed. */
+/* Rolls back an open transaction, gives back all leases, and waits for the
+** session's tickets and look-aheads in flight.  Its scans must be closed. */
 void emb_session_close(emb_session *session);
 /* Text and code of the session's last error ("" and EMB_OK if none). */
 const char *emb_errmsg(const emb_session *session);
 int emb_errcode(const emb_session *session);
-/* Called now and then during waits and long work; non-zero stops the call
+/* Called from time to time during waits and long work; non-zero stops the call
 ** with EMB_INTERRUPT. */
 void emb_session_interrupt(emb_session *session, int (*interrupt)(void *),
                            void *arg);
-/* Shared by the sessions of one caller, which uses one at a time.  NULL, the
-** default: each call of the session may wait as long as emb_patience says. */
+/* Shared by the sessions of one caller, which uses them one at a time.  NULL,
+** the default: each call of the session may wait for the whole limit. */
 void emb_session_patience(emb_session *session, emb_patience *patience);
-/* For this thread's next call of a store, not of a session, or of emb_drop. */
+/* For this thread's next call on a store (not on a session), or emb_drop. */
 void emb_wait_with(emb_patience *patience);
-/* Called while a Get that counts waits for leases of others.  Non-zero when the
-** caller holds something, as a lock of the coordinator's, that keeps others
-**   EMB_BLOCKS_COMMIT  from deciding a transaction that is prepared,
-**   EMB_BLOCKS_WRITE   from beginning one that writes, where a lease was taken
-**                      within a statement (emb_statement), and so will probably
-**                      be given back by one.
-** Then the Get ends with EMB_BUSY before its timeout. */
+/* Called while a counted Get waits for leases of others.  Non-zero: the caller
+** holds something, such as a lock of the coordinator, that keeps others
+**   EMB_BLOCKS_COMMIT  from deciding a prepared transaction,
+**   EMB_BLOCKS_WRITE   from starting a transaction that writes, asked if a
+*lease
+**                      was taken within a statement (emb_statement) and will
+**                      therefore probably be given back by such a transaction.
+** The Get then ends with EMB_BUSY before its timeout. */
 enum { EMB_BLOCKS_COMMIT, EMB_BLOCKS_WRITE };
 void emb_session_blocks(emb_session *session,
                         int (*blocks)(void *arg, int what), void *arg);
 /* For the coordinator of prepared transactions (emb_prepare), whose own data
-** say which of them are committed.  Called, in the thread of a call and before
-** that has done anything, when the call meets a transaction that is prepared
-** and whose end the store does not know yet.  in_doubt: its session is lost, so
-** the callback has to decide it (emb_resolve); else its session will say in a
-** moment how it ends.  The callback returns
+** record which of them are committed.  Called when a call meets a prepared
+** transaction whose outcome the store does not know yet, in the thread of that
+** call and before the call has done anything.  in_doubt: the transaction's
+** session is lost, so the callback must decide it (emb_resolve); otherwise its
+** session will end it in a moment.  The callback returns
 **   EMB_DECIDE_AGAIN  it is committed or undone, or about to be: the call is
-**                     made again, until the timeout (EMB_BUSY)
-**   EMB_DECIDE_PAST   the data that the caller sees do not have it: a read
+**                     retried, until the timeout (EMB_BUSY)
+**   EMB_DECIDE_PAST   the data that the caller sees do not include it: a read
 **                     shows the state before it, a write waits or is EMB_LOCKED
-**   EMB_DECIDE_FAIL   that cannot be said now: EMB_LOCKED
-** Setting the callback forgets what it has said.  So it is set again whenever
-** the caller looks at its data anew.  Without it reads show the state before.
+**   EMB_DECIDE_FAIL   the outcome cannot be determined now: EMB_LOCKED
+** Setting the callback discards its earlier answers, so the caller sets it
+*again
+** whenever it looks at its data again.  Without it reads show the state before.
 */
 enum { EMB_DECIDE_FAIL, EMB_DECIDE_AGAIN, EMB_DECIDE_PAST };
 void emb_session_decides(emb_session *session,
                          int (*decides)(void *arg, uint64_t number,
                                         int in_doubt),
                          void *arg);
-/* Number of the transaction because of which the session's last call was
-** EMB_LOCKED; 0: it was not, or for another reason. */
+/* Number of the transaction that made the session's last call EMB_LOCKED; 0: it
+** was not EMB_LOCKED, or for another reason. */
 uint64_t emb_undecided(const emb_session *session);
 emb_store *emb_session_store(const emb_session *session);
 
 /* ---- batches, acting at once --------------------------------------------- */
 
-/* Reads n keys.  vectors: n*dim floats, or NULL to learn only found and
-** versions; the row of an absent key is set to what it would begin with (zeros
-** without an initializer).  found: n bytes, 1
-** present, 0 absent, or NULL.  versions: n numbers that grow with every Put
-** of the key, 0 where absent, or NULL.  A key may occur more than once.
-** On a bounded store with vectors asked for this is a Get that counts: see
-** STALENESS; EMB_BUSY names key, pending reads, bound and who holds it. */
+/* Reads n keys.  vectors: n*dim floats, or NULL to get only found and versions;
+** an absent key's row is set to its initial value (zeros without an
+** initializer).  found: n bytes, 1 present, 0 absent, or NULL.  versions: n
+** numbers that grow with every Put of the key, 0 if absent, or NULL.  Keys may
+** repeat.  On a bounded store a call with vectors is a counted Get: see
+** STALENESS; EMB_BUSY names the key, its pending reads, the bound and the
+** holder. */
 int emb_get(emb_session *session, const int64_t *keys, size_t n, float *vectors,
             uint8_t *found, uint64_t *versions);
-/* The same, and never counted against a staleness bound. */
+/* As emb_get, but never counted against a staleness bound. */
 int emb_peek(emb_session *session, const int64_t *keys, size_t n,
              float *vectors, uint8_t *found, uint64_t *versions);
-/* As emb_get, of a knowledge bank (CARLS, Lookup with update).  First a key
-** that is not there becomes a row, as its initializers say, whatever insert_on
-** is, if admission lets it in; and in a store that tracks its rows the
-** frequency of each grows by one, for every time that the key is in the batch.
-** That is a change of the row like any other, but makes it no younger.  found:
-** whether the key is there then.  Errors: as emb_get, and of a write. */
+/* As emb_get, for a knowledge bank (CARLS, Lookup with update).  Each absent
+** key that admission admits first becomes a row with its initial value,
+** whatever insert_on is.  In a store that tracks its rows each row's frequency
+** grows by the number of times the batch has its key; this changes the row but
+** not the time of its last update.  found: whether the key is present
+** afterwards. Errors: those of emb_get and of a write. */
 int emb_lookup(emb_session *session, const int64_t *keys, size_t n,
                float *vectors, uint8_t *found);
-/* The session sees what any process has committed.  Errors: as emb_exists. */
+/* Makes the commits of all processes visible to the session.  Errors: as
+** emb_exists. */
 int emb_refresh(emb_session *session);
-/* found[i] = 1 when the key is present.  Never reads the disk. */
+/* Sets found[i] to 1 if the key is present.  Never reads the disk. */
 int emb_exists(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
 
-#define EMB_ROWS_MAX (UINT32_MAX - 1) /* of a batch that is written */
+#define EMB_ROWS_MAX (UINT32_MAX - 1) /* rows of a batch that is written */
 
-/* Writes n vectors; absent keys are added; of a repeated key the last row
-** stays.  All arguments are checked before the first write: a non-finite
-** element is EMB_NONFINITE (the text names row and element).  An error in the
-** middle (FULL, IOERR, NOMEM, INTERRUPT) leaves a prefix of the rows written.
-** EMB_BUSY: a key is held by another session's transaction for longer than
-** the timeout; EMB_LOCKED: by the session's own.  versions: the n rows' new
+/* Writes n vectors and adds absent keys; for a repeated key the last row wins.
+** All arguments are checked before the first write: a non-finite element is
+** EMB_NONFINITE (the text names row and element).  An error during the call
+** (FULL, IOERR, NOMEM, INTERRUPT) leaves a prefix of the rows written.
+** EMB_BUSY: another session's transaction holds a key for longer than the
+** timeout; EMB_LOCKED: the session's own does.  versions: the n rows' new
 ** versions, or NULL. */
 int emb_put(emb_session *session, const int64_t *keys, size_t n,
             const float *vectors, uint64_t *versions);
-/* The same for some segments of the rows, a bit of `parts` for each (0: all):
-** the others keep what they have at that moment, or begin as the initializers
-** say; what stands for them in `vectors` is not used, but must be finite. */
+/* As emb_put for some segments of the rows, a bit of `parts` for each (0: all).
+** The other segments keep their present value, or get their initial one; their
+** elements of `vectors` are not used, but must be finite. */
 int emb_put_parts(emb_session *session, const int64_t *keys, size_t n,
                   const float *vectors, uint32_t parts, uint64_t *versions);
-/* vector += delta for each row, atomically per key, repeated keys add up.
-** found[i] (or NULL): whether the key was there; an absent key is left absent
-** and its delta is dropped, unless rows appear with an update (insert_on):
-** then it begins as its initializers say, plus the delta.  A sum that is not
-** finite is EMB_NONFINITE and leaves that key as it was (earlier rows stay
-** applied; rows that are on disk come after those in memory).  versions: as
-** emb_put, 0 where absent. */
+/* vector += delta for each row, atomically per key; repeated keys add up.
+** found[i] (or NULL): whether the key was present.  An absent key stays absent
+** and its delta is dropped, unless updates create rows (insert_on): then the
+** row is its initial value plus the delta.  A sum that is not finite is
+** EMB_NONFINITE and leaves its key unchanged (earlier rows stay applied; rows
+** on disk come after rows in memory).  versions: as emb_put, 0 if absent. */
 int emb_rmw(emb_session *session, const int64_t *keys, size_t n,
             const float *deltas, uint8_t *found, uint64_t *versions);
 
-/* What a row of a store that tracks records of its updates: Puts, rmw and
-** gradients, in a transaction or not. */
+/* What a tracked row records of its updates: Puts, rmw and gradients, in a
+** transaction or not. */
 typedef struct emb_track {
-  uint32_t updated_at; /* the newest time of one, seconds since 1970; 0: none
+  uint32_t updated_at; /* time of the newest, seconds since 1970; 0: no time
                           was ever given */
-  uint32_t frequency;  /* how many; a repeated key of a batch counts as often */
+  uint32_t frequency;  /* their number; a repeated key counts each time */
 } emb_track;
 
-/* Arrays that a call fills, an element for each row.  A call says which of them
-** it fills; the others, and those that are NULL, stay as they are. */
+/* Arrays that a call fills, one element per row.  Each call says which of them
+** it fills; it leaves the others, and NULL ones, alone. */
 typedef struct emb_rows {
   int64_t *keys;
   float *vectors; /* dim floats each */
@@ -497,151 +501,151 @@ typedef struct emb_rows {
   uint64_t *versions;
   emb_track *tracks;
   uint8_t *ops;        /* EMB_DELTA_* */
-  void *states;        /* emb_state_bytes each: what the optimizers keep */
+  void *states;        /* optimizer state, emb_state_bytes each */
   uint64_t *positions; /* of emb_evicted */
 } emb_rows;
 
-/* The time of what the session writes from now on, seconds since 1970; 0, as
-** at the beginning: that of the store's clock.  In a store whose clock is the
-** data's the newest such time is what the clock says. */
+/* Sets the time of the session's further writes, seconds since 1970; 0, the
+** default: the store's clock.  In a store with EMB_TRACK_DATA the newest such
+** time is the store's clock. */
 void emb_session_time(emb_session *session, uint32_t seconds);
-/* For n keys, as the session sees them; zeros where absent.  found: as for
-** emb_get, or NULL.  EMB_UNFIT: the store does not track. */
+/* Reads the tracks of n keys, as the session sees them; zeros if absent.
+** found: as for emb_get, or NULL.  EMB_UNFIT: the store does not track. */
 int emb_tracks(emb_session *session, const int64_t *keys, size_t n,
                emb_track *tracks, uint8_t *found);
 
-/* Learning rates, of optimizers and calls: what has an inverse in float32. */
+/* Learning rates of optimizers and calls: those with an inverse in float32. */
 #define EMB_LR_MIN 1e-30
 #define EMB_LR_MAX 1e6
 
-/* How gradients are applied.  All zeros: as the store's optimizers say. */
+/* How gradients are applied.  All zeros: by the optimizers' own settings. */
 typedef struct emb_update {
   float lr;          /* learning rate for this call, EMB_LR_MIN to EMB_LR_MAX;
                         0: the optimizers' own; anything else is EMB_RANGE */
   uint64_t step;     /* for bias correction and decay; 0: each row counts its
                         own updates */
-  const float *read; /* n*dim, the vectors that the gradients were computed
-                        from, for dc=; NULL: those that are there now */
+  const float *read; /* n*dim, the vectors from which the gradients were
+                        computed, for dc=; NULL: the present ones */
 } emb_update;
 
-/* One step of the store's optimizers for each row, atomically per key: the
-** gradient of the loss goes in, vector and optimizer state change.  Gradients
-** of a repeated key are added up first, and their key makes one step.  how may
-** be NULL.  to (or NULL): found and versions, and absent keys, as for emb_rmw.
-** An update that would not be finite is EMB_NONFINITE and leaves its key as it
-** was.
-** Errors: UNFIT (no optimizer), NONFINITE (gradient), RANGE (lr), and those of
-** emb_put.
-** With emb_config.gradients = "average(...)" the gradients of a key are kept,
-** whichever sessions send them, and their average makes one step (CARLS, "lazy
-** update"): when a call needs the row as it is (any but of emb_clocks,
-** look-ahead, and what describes the store), when there are `max`, after
-** `expire`, or for want of memory, an eighth of the store's budget beside it.
-** So a reader finds in the row all that was acknowledged before.  lr,
-** step and emb_session_time are those of the latest; found says whether the key
-** is there now, versions are 0.  The row counts (emb_tracks, admission) as
-** often as without.  A call with `read`, and one of a session that holds
-** leases, is applied at once, after what is pending.  An average that cannot be
-** applied for any other reason than that the vector would not be finite, which
-** drops it (metric gradients_refused), is kept, and the error is that of the
-** call that needs the row.  It survives what an emb_put would: a checkpoint, a
-** commit and a close apply it first. */
+/* Makes one step of the store's optimizers for each row, atomically per key: it
+** takes the gradient of the loss and changes vector and optimizer state.  The
+** gradients of a repeated key are added up first and make one step.  how may be
+** NULL.  to (or NULL): found and versions, and absent keys, as for emb_rmw.  An
+** update that would not be finite is EMB_NONFINITE and leaves its key
+** unchanged.  Errors: UNFIT (no optimizer), NONFINITE (gradient), RANGE (lr),
+** and those of emb_put.
+** With emb_config.gradients = "average(...)" a key's gradients are kept, from
+** all sessions, and their average makes one step (CARLS, "lazy update"): when a
+** call needs the present row (every call except emb_clocks, look-ahead and
+** calls that describe the store), when there are `max`, after `expire`, or when
+** the memory for them, an eighth of the store's budget in addition to it, is
+** used up.  A reader therefore sees every gradient acknowledged before its
+** call.  lr, step and emb_session_time are those of the latest gradient; found
+** says whether the key is present now, versions are 0.  The row counts
+** (emb_tracks, admission) as often as without averaging.  A call with `read`,
+** and a call of a session that holds leases, is applied at once, after the
+** pending gradients.  An average that would make the vector non-finite is
+** dropped (metric gradients_refused).  An average that fails for any other
+** reason is kept, and the call that needs the row gets the error.  Averages
+** survive whatever an emb_put would: a checkpoint, a commit and a close apply
+** them first. */
 int emb_apply_gradients(emb_session *session, const int64_t *keys, size_t n,
                         const float *gradients, const emb_update *how,
                         const emb_rows *to);
-/* Applies all that is pending; *steps (or NULL): how many keys made one. */
+/* Applies all pending gradients; *steps (or NULL): the number of steps. */
 int emb_flush_gradients(emb_session *session, uint64_t *steps);
-/* A key with gradients that are kept. */
+/* A key with pending gradients. */
 typedef struct emb_pending_key {
   int64_t key;
-  uint64_t age_us;    /* since the oldest of them came */
-  uint32_t gradients; /* rows of one call with the same key are one */
+  uint64_t age_us;    /* age of the oldest */
+  uint32_t gradients; /* rows of one call with the same key count once */
 } emb_pending_key;
-/* Fills up to max, in no order; *n: how many there are. */
+/* Fills in up to max keys, in no order; *n: the number of all. */
 int emb_pending(emb_session *session, emb_pending_key *keys, size_t max,
                 size_t *n);
-/* Removes n keys; found[i] (or NULL) = 1 where the key was there. */
+/* Removes n keys; found[i] (or NULL) = 1 if the key was present. */
 int emb_delete(emb_session *session, const int64_t *keys, size_t n,
                uint8_t *found);
 
 /* ---- bags ---------------------------------------------------------------- */
 
-/* Pooled lookups, as torch.nn.EmbeddingBag and TorchRec have them: the keys of
-** a batch are in bags, and a bag's rows become one vector.
+/* Pooled lookups, as in torch.nn.EmbeddingBag and TorchRec: the keys of a batch
+** are grouped into bags, and the rows of a bag are pooled into one vector.
 **
 **   EMB_BAG_SUM     the sum of weight * row
-**   EMB_BAG_MEAN    that divided by the number of the bag's keys
-**   EMB_BAG_SQRTN   that divided by the square root of that number
+**   EMB_BAG_MEAN    the sum divided by the number of the bag's keys
+**   EMB_BAG_SQRTN   the sum divided by the square root of that number
 **
-** The weights do not change what is divided by, as in TorchRec's kernels; torch
-** itself allows them with the sum only.  Products and sums are float32, none
-** fused, in the order of the keys: a result is the same to the bit on every
-** machine, wherever the rows are. */
+** The weights do not change the divisor, as in TorchRec's kernels; torch itself
+** allows weights only with the sum.  Products and sums are float32, not fused,
+** in the order of the keys: the result has the same bits on every machine,
+** wherever the rows are. */
 enum { EMB_BAG_SUM = 1, EMB_BAG_MEAN, EMB_BAG_SQRTN };
 typedef struct emb_bags {
-  /* Where each of `count` bags begins in the keys: 0, then no less than the one
-  ** before and no more than there are keys.  The last bag goes to the end: with
-  ** or without torch's include_last_offset, as what comes after `count` offsets
-  ** is not looked at.  A bag without keys is zeros. */
+  /* Index of each bag's first key: 0 first, never decreasing, at most the
+  ** number of keys.  The last bag extends to the end, with or without torch's
+  ** include_last_offset, since only `count` offsets are read.  A bag without
+  ** keys gives zeros. */
   const int64_t *offsets;
   size_t count;
   int mode;             /* EMB_BAG_* */
   int peek;             /* read as emb_peek does, not as emb_get */
-  const float *weights; /* one for each key, finite; NULL: 1 each */
-  uint8_t *found;       /* of emb_bag_apply: room for one for each key, set to
-                           what emb_apply_gradients says; or NULL */
+  const float *weights; /* one per key, finite; NULL: 1 each */
+  uint8_t *found;       /* for emb_bag_apply: one per key, set as by
+                           emb_apply_gradients; or NULL */
 } emb_bags;
 
-/* Reads "sum", "mean" or "sqrtn", with "(include_last_offset=1)" behind it or
-** without: whether an offset more than there are bags is given, which must be
-** the number of keys.  EMB_RANGE. */
+/* Parses "sum", "mean" or "sqrtn", optionally followed by
+** "(include_last_offset=1)": one offset more than there are bags is given, and
+** the last must be the number of keys.  EMB_RANGE. */
 int emb_bag_mode(const char *text, int *mode, int *include_last_offset,
                  emb_err *err);
-/* What emb_bag and emb_bag_apply would say of these bags of n keys.  Errors:
-** RANGE (mode; offsets, the text says which), NONFINITE (a weight). */
+/* Makes the checks of emb_bag and emb_bag_apply for these bags of n keys.
+** Errors: RANGE (mode; offsets, the text says which), NONFINITE (a weight). */
 int emb_check_bags(const emb_bags *bags, size_t n, emb_err *err);
 
-/* The vectors of n keys as emb_get reads them, and counts them, pooled:
-** bags->count * dim floats, in the order of the bags.  A key that is not there
-** is what it would begin with, and counts in its bag.  Memory: at most 4 MiB
-** and two rows, kept for the session's next call.
-** Errors: those of emb_check_bags and of emb_get, and NONFINITE (a sum that
-** float32 does not hold); no key is then counted. */
+/* Reads and counts the vectors of n keys as emb_get does, and pools them:
+** bags->count * dim floats, in the order of the bags.  An absent key has its
+** initial value, and counts in its bag.  Memory: at most 4 MiB and two rows,
+** kept for the session's next call.  Errors: those of emb_check_bags and
+** emb_get, and NONFINITE (a sum outside float32); then no key is counted. */
 int emb_bag(emb_session *session, const int64_t *keys, size_t n,
             const emb_bags *bags, float *pooled);
-/* The way back: gradients are those of the loss for the pooled vectors,
-** bags->count * dim.  A key's gradient is the sum over all bags that have it,
-** in the order of the keys, of weight / divisor * gradient, and makes one step:
-** as emb_apply_gradients with a row for each key, without these rows; it takes
-** some 60 bytes for each key.  how->read must be NULL; bags->peek says nothing.
-** Errors: those of emb_apply_gradients, and of emb_bag.  After one that cannot
-** be seen before the first step (a sum that float32 does not hold, FULL,
-** INTERRUPT) some keys, from the first on, have made theirs. */
+/* The backward pass: gradients are those of the loss with respect to the pooled
+** vectors, bags->count * dim.  A key's gradient is the sum of weight / divisor
+** * gradient over all bags that have the key, in the order of the keys, and
+** makes one step, as emb_apply_gradients with one row per key would, but
+** without these rows; it takes about 60 bytes per key.  how->read must be NULL;
+** bags->peek is ignored.  Errors: those of emb_apply_gradients and emb_bag.
+** After an error that cannot be detected before the first step (a sum outside
+** float32, FULL, INTERRUPT) a prefix of the keys has made its step. */
 int emb_bag_apply(emb_session *session, const int64_t *keys, size_t n,
                   const emb_bags *bags, const float *gradients,
                   const emb_update *how);
 
 /* ---- staleness ----------------------------------------------------------- */
 
-/* Several calls that are one statement count a key once: all Gets until the
-** next call with another number share what they counted.  With 0 (the default)
-** each call counts by itself; with the last number after that its statement
-** goes on, and counts no key that such a call has counted meanwhile.  A
-** prefetch belongs to the statement in which it began. */
+/* Calls of one statement count a key once: all Gets until the next call of
+** emb_statement with another number share their counts.  With 0 (the default)
+** each call counts by itself.  Setting the previous number again after 0
+** resumes its statement, which then also does not count the keys that calls
+** under 0 have counted.  A prefetch belongs to the statement that began it. */
 void emb_statement(emb_session *session, uint64_t number);
-/* Gives back what the present statement counted, unless it was put since: the
-** statement failed.  Nothing with number 0.  Returns how many. */
+/* Gives back the leases that the present statement counted and that no Put has
+** settled: the statement failed.  Does nothing with number 0.  Returns their
+** number. */
 size_t emb_release_statement(emb_session *session);
-/* Gives back all leases of the session; returns how many. */
+/* Gives back all leases of the session; returns their number. */
 size_t emb_release(emb_session *session);
-/* Leases that the session holds. */
+/* Number of leases held by the session. */
 size_t emb_leases(const emb_session *session);
-/* The mark is taken off all leases.  With 1, those that are taken from now on
-** are marked, as taken within the caller's transaction. */
+/* Clears the mark of all leases.  With 1, further leases are marked as taken
+** within the caller's transaction. */
 void emb_lease_mark(emb_session *session, int mark);
-/* Gives back the marked ones: the caller's transaction was rolled back. */
+/* Gives back the marked leases: the caller's transaction was rolled back. */
 size_t emb_release_marked(emb_session *session);
-/* Pending reads of each key, 0 where absent. */
+/* Reads the pending reads of each key, 0 if absent. */
 int emb_clocks(emb_session *session, const int64_t *keys, size_t n,
                uint32_t *clocks);
 
@@ -649,84 +653,84 @@ int emb_clocks(emb_session *session, const int64_t *keys, size_t n,
 
 /* Where a look-ahead puts the records it reads. */
 enum {
-  EMB_AHEAD_BUFFER = 0, /* the store's record cache: for every session */
-  EMB_AHEAD_CACHE = 1,  /* the session's own cache, beside the store's budget
-                           and at most a quarter of it: for this session */
+  EMB_AHEAD_BUFFER = 0, /* the store's record cache, for every session */
+  EMB_AHEAD_CACHE = 1,  /* the session's own cache, for this session; outside
+                           the store's budget and at most a quarter of it */
 };
 
-/* What a look-ahead found and how far it is; all but done count keys. */
+/* Result and progress of a look-ahead; all but number and done count keys. */
 typedef struct emb_ahead {
   uint64_t number;    /* of the look-ahead in its session, from 1 */
   uint64_t asked;     /* distinct keys */
-  uint64_t in_memory; /* were there already: nothing is copied */
+  uint64_t in_memory; /* were in memory already: not copied */
   uint64_t absent;
-  uint64_t to_read; /* on disk when asked */
-  uint64_t read;    /* of them now in memory or delivered since */
-  uint64_t refused; /* of them not kept: all room is taken by records that
-                       were looked ahead and not used yet */
+  uint64_t to_read; /* on disk at the time of the call */
+  uint64_t read;    /* of these, now in memory or already delivered */
+  uint64_t refused; /* of these, not kept: all room is taken by records looked
+                       ahead and not read yet */
   int done;         /* nothing more will be read */
 } emb_ahead;
 
 /* Announces that these keys will be read soon.  Looks them up, starts reading
-** those that are on disk and returns without waiting for it.  Pending reads,
-** versions and the log stay as they are; later Gets find the records in memory.
-** What was looked ahead leaves memory only after it was read once (or after a
-** minute): what has no room is refused.  result (or NULL) is filled.
-** Errors: NOMEM, RANGE (dest), MISUSE. */
+** the records on disk and returns without waiting for them.  Pending reads,
+** versions and the log do not change; later Gets find the records in memory.
+** Such a record leaves memory only after it was read once (or after a minute);
+** records without room are refused.  result (or NULL) is filled in.  Errors:
+** NOMEM, RANGE (dest), MISUSE. */
 int emb_lookahead(emb_session *session, const int64_t *keys, size_t n, int dest,
                   emb_ahead *result);
-/* Progress of one look-ahead (EMB_RANGE: the number is unknown or older than
-** the session's last 64). */
+/* Reads the progress of a look-ahead (EMB_RANGE: the number is unknown or older
+** than the session's last 64). */
 int emb_lookahead_progress(emb_session *session, uint64_t number,
                            emb_ahead *result);
-/* Waits until it is done. */
+/* Waits until the look-ahead is done. */
 int emb_lookahead_wait(emb_session *session, uint64_t number);
 
 /* ---- asynchronous batches (CAM) ------------------------------------------ */
 
-/* Starts a Get and returns at once; *ticket (> 0) names it.  keys is copied;
-** to: vectors, found and versions, which belong to the call until its ticket
-** was synchronized.  Several may be in flight. */
+/* Starts a Get and returns at once; *ticket (> 0) names it.  keys is copied.
+** to: vectors, found and versions; the arrays belong to the call until its
+** ticket is synchronized.  Several Gets may be in flight. */
 int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
                  const emb_rows *to, uint64_t *ticket);
-/* Waits for a prefetch (0: the oldest one that was not synchronized yet) and
-** ends its ticket, whatever it returns but EMB_INTERRUPT.  On a bounded store
-** a batch that had a key at its bound at the start has counted none: they are
-** counted and waited for here.  *ended
-** (or NULL): which ticket it was.  EMB_RANGE: no such ticket; EMB_LOST: the
-** process that owned the store has died, or has left with a prefetch that
-** counted, and nothing was written to the arrays; else as emb_get.  A process
-** that leaves in peace finishes what does not count before. */
+/* Waits for a prefetch (0: the oldest not yet synchronized) and ends its
+** ticket, whatever it returns, except EMB_INTERRUPT.  On a bounded store a
+** batch with a key at its bound at the start has counted no key; this call
+** counts them, and waits.  *ended (or NULL): the ticket.  EMB_RANGE: no such
+** ticket; EMB_LOST: the process that owned the store has died, or has left
+** during a counted prefetch, and nothing was written to the arrays; otherwise
+** as emb_get.  An owner that closes the store first finishes uncounted
+** prefetches. */
 int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
                              uint64_t *ended);
-/* Starts a Put and returns at once; keys and vectors are copied where they
-** cannot be written at once.  All arguments are checked here, as by emb_put.
+/* Starts a Put and returns at once; keys and vectors are copied unless they can
+** be written at once.  All arguments are checked here, as by emb_put.
 ** EMB_LOCKED inside the session's own transaction. */
 int emb_write_back(emb_session *session, const int64_t *keys, size_t n,
                    const float *vectors, uint64_t *ticket);
-/* Waits until the rows can be read by every session; else as for prefetch.
-** Other writes of the session do so first. */
+/* Waits until every session can read the rows; otherwise as for prefetch.
+** Other writes of the session wait for this first. */
 int emb_write_back_synchronize(emb_session *session, uint64_t ticket,
                                uint64_t *ended);
-/* Tickets of prefetches and of write-backs that were not synchronized. */
+/* Number of unsynchronized tickets of prefetches and of write-backs. */
 size_t emb_tickets(const emb_session *session, size_t *write_backs);
 
 /* ---- transactions -------------------------------------------------------- */
 
-/* Begins a transaction.  EMB_BUSY when another session has one for longer
-** than the timeout or another process owns the store and does not serve it;
-** EMB_READONLY. */
+/* Begins a transaction.  EMB_BUSY: another session has a transaction open for
+** longer than the timeout, or another process owns the store without serving
+** it; EMB_READONLY. */
 int emb_begin(emb_session *session);
 /* 1 while the session has an open transaction. */
 int emb_in_transaction(const emb_session *session);
 /* As emb_put, within the transaction, all or nothing per call. */
 int emb_txn_put(emb_session *session, const int64_t *keys, size_t n,
                 const float *vectors);
-/* The same as emb_put_parts. */
+/* As emb_put_parts, within the transaction, all or nothing per call. */
 int emb_txn_put_parts(emb_session *session, const int64_t *keys, size_t n,
                       const float *vectors, uint32_t parts);
-/* One row or parts of it, only if the key is there (present 1) or is not (0),
-** as the session sees it; *done: it was written. */
+/* Writes one row or parts of it, only if the key is present (present = 1) or
+** absent (0), as the session sees it; *done: whether it was written. */
 int emb_txn_put_if(emb_session *session, int64_t key, const float *vector,
                    uint32_t parts, int present, int *done);
 /* As emb_apply_gradients, within the transaction, all or nothing per call.
@@ -734,32 +738,31 @@ int emb_txn_put_if(emb_session *session, int64_t key, const float *vector,
 int emb_txn_apply_gradients(emb_session *session, const int64_t *keys, size_t n,
                             const float *gradients, const emb_update *how,
                             uint8_t *found);
-/* The row gets another key, at which a row that is there is replaced, with all
-** that it has.  *found: there was one. */
+/* Gives a row another key, and replaces any row of that key, with everything it
+** has.  *found: whether the row `from` was present. */
 int emb_txn_move(emb_session *session, int64_t from, int64_t to, int *found);
 int emb_txn_delete(emb_session *session, const int64_t *keys, size_t n,
                    uint8_t *found);
-/* Savepoints carry numbers >= 0, as SQLite's xSavepoint gives them; opening
-** number i closes all with a number >= i first.  Rolling back to a number
-** keeps it open; one that is older than the transaction's first savepoint, and
-** -1, mean the state at emb_begin.  emb_savepoint_release drops all with a
-** number >= i. */
+/* Savepoints have numbers >= 0, as in SQLite's xSavepoint; setting number i
+** first releases all with a number >= i.  Rolling back to a number keeps that
+** savepoint; a number below the transaction's first savepoint, and -1, mean the
+** state at emb_begin.  emb_savepoint_release drops all with a number >= i. */
 int emb_savepoint(emb_session *session, int i);
 int emb_rollback_to(emb_session *session, int i);
 int emb_savepoint_release(emb_session *session, int i);
-/* Makes the transaction's writes durable without deciding it: after this
-** returns, emb_commit cannot fail.  *number (> 0) names the transaction; a
-** coordinator that records it durably decides for commit.  *number is 0 when
-** nothing was written and no decision is needed.  May be called again after
-** further writes: the earlier number is then void.  After an error the
-** transaction is as before the call. */
+/* Makes the transaction's writes durable without deciding it; afterwards
+** emb_commit cannot fail.  *number (> 0) names the transaction; a coordinator
+** decides for commit by recording it durably.  *number is 0 if nothing was
+** written and no decision is needed.  May be called again after further writes;
+** the earlier number is then void.  After an error the transaction is as before
+** the call. */
 int emb_prepare(emb_session *session, uint64_t *number);
-/* Publishes the transaction.  After emb_prepare: memory only, cannot fail; the
-** coordinator's record must be durable by now, because what follows in the log
-** says to recovery that it was decided.
-** Without it: the commit is the engine's own, atomic, and durable with the
-** next checkpoint, prepare or clean close; it may fail (FULL, IOERR, NOMEM,
-** FAILED) and then leaves the transaction open. */
+/* Publishes the transaction.  After emb_prepare it changes only memory and
+** cannot fail; the coordinator's record must be durable by now, because
+** recovery takes anything that follows in the log as proof of the commit.
+** Without emb_prepare the engine commits by itself: atomically, and durably
+** with the next checkpoint, prepare or clean close; this may fail (FULL, IOERR,
+** NOMEM, FAILED) and then leaves the transaction open. */
 int emb_commit(emb_session *session);
 /* Undoes everything since emb_begin and ends the transaction. */
 void emb_rollback(emb_session *session);
@@ -768,21 +771,22 @@ void emb_rollback(emb_session *session);
 ** Until emb_resolve, reads see the state before it (but see
 ** emb_session_decides) and emb_begin returns EMB_LOCKED. */
 uint64_t emb_in_doubt(const emb_store *store);
-/* Says how that transaction ends.  EMB_OK and nothing else if it is not in
-** doubt any more: another process may have decided it, and begun the next. */
+/* Commits or undoes the transaction in doubt.  Does nothing and returns EMB_OK
+** if it is not in doubt any more: another process may have decided it, and
+** begun the next. */
 int emb_resolve(emb_store *store, uint64_t number, int commit, emb_err *err);
 /* Number of the last committed prepared transaction, 0 if none. */
 uint64_t emb_committed(const emb_store *store);
-/* Two numbers that are other ones whenever a row has been changed, and may be
-** after a rollback.  While another process owns the store alone they are those
-** of the checkpoint that is read. */
+/* Two numbers that change whenever a row has changed, and may change after a
+** rollback.  While another process owns the store alone they are those of the
+** checkpoint being read. */
 void emb_state(const emb_store *store, uint64_t *state);
-/* While another process owns the store alone, a read looks at most every 5 ms
-** whether there is a newer checkpoint.  After this the next one looks, unless a
-** scan is open: then the first after that. */
+/* While another process owns the store alone, a read looks for a newer
+** checkpoint at most every 5 ms.  This call makes the next read look, or with a
+** scan open the first read after the scan. */
 void emb_look(emb_store *store);
-/* 1: the process that owned the store has died, and this one may only read: so
-** it reads the last checkpoint, without what was committed after that. */
+/* 1 if the process that owned the store has died and this process may only
+** read: it reads the last checkpoint, without later commits. */
 int emb_is_unrecovered(const emb_store *store);
 
 /* ---- scans --------------------------------------------------------------- */
@@ -977,8 +981,8 @@ typedef struct emb_sample_how {
   size_t without_count;
 } emb_sample_how;
 
-/* What is drawn, an element for each of n rows; but for keys each may be NULL.
- */
+/* What is drawn, an element for each of n rows; but for keys each may be
+** NULL. */
 typedef struct emb_samples {
   int64_t *keys;
   float *vectors;          /* dim floats each, as emb_peek gives them */
