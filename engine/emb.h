@@ -397,10 +397,9 @@ void emb_wait_with(emb_patience *patience);
 /* Called while a counted Get waits for leases of others.  Non-zero: the caller
 ** holds something, such as a lock of the coordinator, that keeps others
 **   EMB_BLOCKS_COMMIT  from deciding a prepared transaction,
-**   EMB_BLOCKS_WRITE   from starting a transaction that writes, asked if a
-*lease
-**                      was taken within a statement (emb_statement) and will
-**                      therefore probably be given back by such a transaction.
+**   EMB_BLOCKS_WRITE   from starting a transaction that writes; asked if a
+**                      lease was taken within a statement (emb_statement), and
+**                      so will probably be given back by such a transaction.
 ** The Get then ends with EMB_BUSY before its timeout. */
 enum { EMB_BLOCKS_COMMIT, EMB_BLOCKS_WRITE };
 void emb_session_blocks(emb_session *session,
@@ -416,10 +415,8 @@ void emb_session_blocks(emb_session *session,
 **   EMB_DECIDE_PAST   the data that the caller sees do not include it: a read
 **                     shows the state before it, a write waits or is EMB_LOCKED
 **   EMB_DECIDE_FAIL   the outcome cannot be determined now: EMB_LOCKED
-** Setting the callback discards its earlier answers, so the caller sets it
-*again
-** whenever it looks at its data again.  Without it reads show the state before.
-*/
+** Setting the callback discards its earlier answers, so the caller sets it again
+** whenever it rereads its data.  Without it reads show the state before. */
 enum { EMB_DECIDE_FAIL, EMB_DECIDE_AGAIN, EMB_DECIDE_PAST };
 void emb_session_decides(emb_session *session,
                          int (*decides)(void *arg, uint64_t number,
