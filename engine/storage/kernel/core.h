@@ -223,7 +223,7 @@ static inline uint32_t core_time(struct core *core) {
              : core->env->wall_s(core->env);
 }
 
-/* ---- names.c ----------------------------------------------------------- */
+/* ---- names.c ------------------------------------------------------------- */
 
 /* The names of the store's files are durable as they are now; an errno.
 ** Nothing in a temporary store. */
@@ -231,13 +231,13 @@ int core_sync_names(struct core *core);
 /* replace_name, durable. */
 int core_replace_name(struct core *core, const char *made, const char *path);
 
-/* ---- tomb.c ------------------------------------------------------------ */
+/* ---- tomb.c -------------------------------------------------------------- */
 
 /* Writes a tombstone above log address `above`, with a flag of the page that
 ** says why, or 0; inside an epoch.  LOG_ROOM. */
 int tomb_write(struct core *core, int64_t key, uint64_t above, uint32_t reason);
 
-/* ---- key.c ------------------------------------------------------------- */
+/* ---- key.c --------------------------------------------------------------- */
 
 /* Latches the word of a key: KEY_FOUND (*word without the latch bit),
 ** KEY_ABSENT, or KEY_INTENT (not latched) when a transaction holds the key. */
@@ -361,7 +361,7 @@ void promote__extent(struct core *core, struct epoch_slot *slot,
 /* Gives one frame of the cache back to the pool; outside any epoch. */
 int promote__shrink(struct core *core, struct epoch_slot *slot);
 
-/* ---- shares.c ---------------------------------------------------------- */
+/* ---- shares.c ------------------------------------------------------------ */
 
 /* Frames that are kept free for the tail. */
 uint32_t core_low_water(const struct core *core);
@@ -373,7 +373,7 @@ uint32_t core__log_min(const struct core *core);
 ** memory. */
 void core__twice(const struct core *core, uint32_t *cache, uint32_t *log);
 
-/* ---- resident.c -------------------------------------------------------- */
+/* ---- resident.c ---------------------------------------------------------- */
 
 /* Was it never written, though it is below the tail? */
 static inline int core_is_blank(const struct core *core, uint64_t page) {
@@ -404,7 +404,7 @@ void core_set_aside(struct core *core, uint64_t tail, struct resident *r);
 ** pool. */
 void core_take_back(struct core *core, struct resident *r);
 
-/* ---- flush.c ----------------------------------------------------------- */
+/* ---- flush.c ------------------------------------------------------------- */
 
 /* Seals, flushes and pages out what the state of the pool asks for.  *did: work
 ** was done.  Takes the flush lock. */
@@ -480,7 +480,7 @@ static inline uint64_t core_versions(struct core *core, uint64_t n) {
 ** failure. */
 int core_failed(struct core *core, emb_err *err);
 
-/* ---- core_valid.c, for assertions --------------------------------------- */
+/* ---- core_valid.c, for assertions ---------------------------------------- */
 
 /* Every word names a record that is where it says, and is counted once.  The
 ** caller is alone. */
