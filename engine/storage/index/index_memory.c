@@ -170,7 +170,7 @@ void index__memory_give(struct index_memory *memory, void *block,
   char *address = block;
   struct index_chunk *chunk = chunk_of(memory, address);
   emb_assert((size_t)(address - chunk->base) % ((size_t)1 << order) == 0);
-  emb_assert(*order_of(chunk, address) == 0); /* given back once */
+  emb_assert(*order_of(chunk, address) == 0); /* freed once */
   while (order < INDEX_MEMORY_MAX_ORDER) {
     size_t offset = (size_t)(address - chunk->base) ^ ((size_t)1 << order);
     if (chunk->free_order[offset >> INDEX_MEMORY_MIN_ORDER] != order) {

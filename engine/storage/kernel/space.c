@@ -38,7 +38,7 @@ void space_measure(struct core *core, struct space *space) {
       dead += live == 0;
     }
   }
-  /* What readers hold is dead, and no waste that anything could be done about.
+  /* Extents that readers hold are dead, but are not waste that could be freed.
    */
   held = held < dead ? held : dead;
   dead -= held;
