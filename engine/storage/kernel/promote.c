@@ -27,7 +27,7 @@
 /* Frames that a look-ahead requests from the log at a time. */
 #define FRAMES_AHEAD 8
 
-/* Notes that a sampled key was read from disk; promoted: it is in the cache
+/* Notes that a sampled key was read from disk; promoted: it may be in the cache
 ** now. */
 static void note_read(struct core *core, uint64_t hash, uint64_t log_address,
                       int promoted) {

@@ -139,7 +139,7 @@ static void rename_index(struct core *core, uint64_t from, uint64_t to) {
   reserve_index_path(b, sizeof b, core->dir, to);
   snprintf(from ? b : a, sizeof a, "%s/" RESERVE_SPARE, core->dir);
   if (env->rename(env, a, b)) {
-    core->index_reserved = 0; /* a new spare must be made */
+    core->index_reserved = 0; /* must be reserved again */
     if (from) {
       env->unlink(env, a);
     }

@@ -38,8 +38,7 @@ void space_measure(struct core *core, struct space *space) {
       dead += live == 0;
     }
   }
-  /* Extents that readers hold are dead, but are not waste that could be freed.
-   */
+  /* Extents that readers hold are dead, but cannot be freed: not waste. */
   held = held < dead ? held : dead;
   dead -= held;
   space->used = (log_extents_used(log) - kept - held) * l->extent_bytes;
