@@ -90,7 +90,7 @@ int cache_add_frame(struct cache *cache, char *frame) {
       }
       atomic_store_explicit(&cache->frames[i], frame, memory_order_release);
       atomic_fetch_add_explicit(&cache->frame_count, 1, memory_order_relaxed);
-      /* New slots are free: let the hand find them first. */
+      /* New slots are free, so point the hand at them. */
       cache->hand_frame = i;
       cache->hand_slot = 0;
       emb_check_some(4, cache_valid(cache, 0));

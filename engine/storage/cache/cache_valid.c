@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** cache_valid.c -- are the cache's frames, slots and counts as cache.h says?
-** In the variants that check themselves only (base/debug.h).
+** Only in builds with self-checks (base/debug.h).
 */
 #include "cache.h"
 
@@ -28,8 +28,8 @@ int cache_valid(const struct cache *cache, int alone) {
   emb_assert(cache->closing <= cache->frames_max);
   emb_assert(!cache->closing ||
              atomic_load(&cache->frames[cache->closing - 1]) != NULL);
-  /* A slot that is being given back is counted a little longer than it is
-  ** taken; taking one is done under the lock. */
+  /* A slot being released stays counted a little longer than it is taken; slots
+  ** are taken only under the lock. */
   uint64_t used = atomic_load(&cache->used);
   for (uint32_t i = 0; i < cache->frames_max; i++) {
     if (atomic_load(&cache->frames[i])) {

@@ -9,7 +9,7 @@
 #include "engine/base/debug.h"
 #include "engine/emb.h"
 
-#define FREQ_MAX 3 /* as a word's */
+#define FREQ_MAX 3 /* same as in a word */
 
 #define ENTRIES_BYTES (GHOSTS_MAX * sizeof(struct ghost_entry))
 #define BUCKETS_BYTES (GHOST_BUCKETS * sizeof(uint32_t))
@@ -18,7 +18,8 @@ int ghosts_init(struct ghosts *ghosts, struct env *env) {
   memset(ghosts, 0, sizeof *ghosts);
   ghosts->env = env;
   pthread_mutex_init(&ghosts->lock, NULL);
-  /* Mapped: a table that fits in its memory never touches them. */
+  /* Mapped lazily: a table that fits in its memory never touches these
+  ** pages. */
   ghosts->entries = env->map(env, ENTRIES_BYTES, 0);
   ghosts->buckets = env->map(env, BUCKETS_BYTES, 0);
   atomic_store(&ghosts->mask, UINT64_MAX);
@@ -52,11 +53,11 @@ void ghosts_size(struct ghosts *ghosts, uint64_t records) {
 /* ---- under the lock ------------------------------------------------------ */
 
 static uint32_t *bucket_of(struct ghosts *ghosts, uint64_t hash) {
-  /* Not the bits that are 0 in all of them. */
+  /* Avoids the bits that are 0 in every sampled hash. */
   return &ghosts->buckets[(hash >> 32) % GHOST_BUCKETS];
 }
 
-/* What points to the key's entry; 0 there: it has none. */
+/* Returns the link to the key's entry; the link is 0 if the key has none. */
 static uint32_t *ghost_find(struct ghosts *ghosts, uint64_t hash) {
   uint32_t *at = bucket_of(ghosts, hash);
   while (*at && ghosts->entries[*at - 1].hash != hash) {
@@ -92,7 +93,7 @@ static void ghost_drop(struct ghosts *ghosts, uint32_t *at) {
   ghosts->count--;
 }
 
-/* Makes room for one: the hand passes those that were read. */
+/* Makes room for one entry: the hand passes over entries that were read. */
 static void drop_one(struct ghosts *ghosts) {
   for (;;) {
     uint32_t i = ghosts->oldest;
@@ -113,7 +114,7 @@ static uint64_t room_for(const struct ghosts *ghosts, uint64_t records) {
   return room < GHOSTS_MAX ? room : GHOSTS_MAX;
 }
 
-/* A cache that is not full takes all that it is offered. */
+/* Is there room?  A cache that is not full accepts every record offered. */
 static int ghost_has_room(const struct ghosts *ghosts, uint64_t records) {
   return ghosts->count < room_for(ghosts, records);
 }

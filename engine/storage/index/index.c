@@ -98,8 +98,8 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
     if (entry) {
       return entry;
     }
-    /* Nothing: true only if no entry was on its way meanwhile.  The loads of
-    ** the keys are ordered before this one by the fence. */
+    /* The miss is true only if no entry was being moved during the lookup.
+    ** The fence orders the loads of the keys before this load. */
     fence_acquire();
     if (!(seq & 1) &&
         atomic_load_explicit(&shape->seq, memory_order_acquire) == seq) {
@@ -112,16 +112,15 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
 
 /* ---- batches ------------------------------------------------------------- */
 
-/* Keys that are at the same step together: while the buckets of one block are
-** on their way from memory, the one before it is matched.  Short loops without
-** branches that cannot be predicted: the processor works on many rows at once,
-** and the more of them fit into its window, the more memory accesses overlap.
-*/
+/* Keys in the same step of a lookup: while the buckets of one block are fetched
+** from memory, the previous block is matched.  The loops are short and have no
+** unpredictable branches: the processor works on many rows at once, and the
+** more of them fit into its window, the more memory accesses overlap. */
 #define BLOCK 32
 
 struct index_probe {
   struct bucket *bucket[BLOCK];
-  uint32_t missed[BLOCK]; /* rows that are not in their first bucket */
+  uint32_t missed[BLOCK]; /* rows not found in their first bucket */
   uint32_t misses;
   uint32_t rows;
 };
@@ -137,7 +136,8 @@ static void index_prefetch_first(const struct index *index,
   }
 }
 
-/* index_match without a branch: found or not, *entry is one of the bucket's. */
+/* Like index_match, but without branches: found or not, *entry is one of the
+** bucket's. */
 static inline int match_branchless(struct bucket *bucket, int64_t key,
                                    struct entry **entry, uint64_t *word) {
   unsigned hits = 0;
@@ -154,8 +154,7 @@ static inline int match_branchless(struct bucket *bucket, int64_t key,
          (atomic_load_explicit(&(*entry)->key, memory_order_relaxed) == key);
 }
 
-/* Looks into the first buckets, and prefetches the second ones of those that
-** are not there. */
+/* Matches the first buckets, and prefetches the second bucket of each miss. */
 static void match_first(const struct index *index, struct index_probe *b,
                         const int64_t *keys, const uint64_t *hashes,
                         struct entry **entries, uint64_t *words) {
@@ -201,7 +200,7 @@ void index_find_batch(struct index *index, const int64_t *keys,
       index_prefetch_first(index, &blocks[t % 3], hashes + at,
                            index_block_rows(n, at));
     }
-    at -= BLOCK; /* wraps: then it is not below n */
+    at -= BLOCK; /* may wrap, and is then not below n */
     if (at < n) {
       match_first(index, &blocks[(t + 2) % 3], keys + at, hashes + at,
                   entries + at, words + at);
@@ -232,7 +231,7 @@ int index_insert(struct index *index, struct index_new *new) {
   while (rc == EMB_OK) {
     uint64_t count = atomic_load_explicit(&part->count, memory_order_relaxed);
     if (table && count * 100 < (uint64_t)table->buckets * 4 * 94) {
-      /* Counted before it can be found, and removed. */
+      /* Count the key before a reader can find it and remove it. */
       atomic_fetch_add_explicit(&part->count, 1, memory_order_relaxed);
       new->entry = index__table_insert(table, new->key, new->hash, new->word,
                                        &index_shape_of(index, new->hash)->seq);
@@ -252,7 +251,7 @@ void index_remove(struct index *index, struct entry *entry, uint64_t hash) {
   emb_assert(atomic_load(&index_part_of(index, hash)->count) > 0);
   emb_assert(hash_key(atomic_load(&entry->key)) == hash);
   atomic_store_explicit(&entry->word, 0, memory_order_release);
-  /* Release: the count says so after the entry does. */
+  /* Release: the count must drop after the entry is emptied. */
   atomic_fetch_sub_explicit(&index_part_of(index, hash)->count, 1,
                             memory_order_release);
 }

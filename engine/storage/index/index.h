@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** index.h -- where a key is: a bucketized cuckoo table from whole keys to
+** index.h -- where each key is: a bucketized cuckoo table from whole keys to
 ** words, without collisions, in 17 to 23 bytes per key.
 **
 **   partition   chosen by the top bits of the hash; grows on its own, so a
 **               growth stalls only writers of 1/1024 of the keys
 **   table       4..6 segments of 2^shift buckets: the bucket count takes the
 **               values 4,5,6 * 2^k.  Growing by a fifth to a third at 94 % load
-**               keeps the load above 70 % (index_grow.c).  Where most keys have
-**               gone, index_shrink makes it small again.
+**               keeps the load above 70 % (index_grow.c).  After most keys are
+**               removed, index_shrink makes it small again.
 **   bucket      one cache line of four entries {key, word}; two candidate
 **               buckets per key
 **
@@ -16,14 +16,14 @@
 ** displacement and versioned readers (MemC3, libcuckoo), partial expansion
 ** (Larson 1988).
 **
-** INVARIANT I1  A key occurs once, but for the instant in which its entry is
-**               moved: first latched, then copied, then the old one emptied.
-**           I2  An entry's word changes only as word.h says; from 0, and its
-**               key, only by the holder of the partition's lock.
-**           I3  A reader that finds nothing looks at `seq` again: entries
-**               moved meanwhile make it odd or different.
-** FAILURE   Only growth and shrinking allocate; without memory the table stays
-**           as it was.
+** INVARIANT I1  A key occurs once, except for the instant in which its entry
+**               is moved: the old entry is latched, copied, then emptied.
+**           I2  An entry's word changes only as word.h says; only the holder
+**               of the partition's lock changes it from 0, or changes its key.
+**           I3  A reader that finds nothing checks `seq` again: if entries
+**               moved during the lookup, it is odd or different.
+** FAILURE   Only growth and shrinking allocate; if memory runs out the table
+**           stays unchanged.
 ** THREADS   Lookups take no lock, between epoch_enter and epoch_leave.
 **           index_insert and index_each take the partition's spin lock; they
 **           must not be called with a latch held.  A private index (no epoch)
@@ -49,12 +49,12 @@
 #define INDEX_SEGMENTS_MAX 6
 #define INDEX_PART_BITS_MAX 10
 
-/* index_insert: the key is there already. */
+/* index_insert: the key exists already. */
 #define INDEX_EXISTS (-1)
 
 struct entry {
-  /* Written under the partition's lock while word is 0; read relaxed and
-  ** checked again after the word. */
+  /* Written under the partition's lock while word is 0; read relaxed, and
+  ** checked again after the word is loaded. */
   _Atomic int64_t key;
   /* See word.h; release stores, acquire loads. */
   _Atomic uint64_t word;
@@ -76,11 +76,12 @@ struct index_table {
   struct bucket *segment[INDEX_SEGMENTS_MAX];
 };
 
-/* What a lookup needs of a partition, in one cache line: its table's
-** geometry. */
+/* The geometry of a partition's table: all that a lookup needs, in one cache
+** line. */
 struct index_shape {
-  /* Odd while the geometry is replaced, under the partition's lock (release);
-  ** lookups read it before (acquire) and after, and the geometry relaxed. */
+  /* Odd while the geometry is being replaced, under the partition's lock
+  ** (release).  Lookups read it before (acquire) and after the geometry, and
+  ** the geometry relaxed. */
   _Alignas(64) _Atomic uint32_t shape_seq;
   _Atomic uint32_t shift;
   _Atomic uint32_t buckets; /* 0: no table yet */
@@ -95,7 +96,8 @@ struct index_part {
   spin_lock lock;
   /* Published by release, followed with acquire; NULL until the first key. */
   _Atomic(struct index_table *) table;
-  /* Keys; changed relaxed when one is added or removed. */
+  /* Number of keys; raised relaxed by an insert, lowered by a removal
+  ** (release). */
   _Atomic uint64_t count;
 };
 
@@ -105,7 +107,7 @@ struct index {
   uint32_t part_bits;
   struct index_part *parts;
   struct index_shape *shapes; /* of the same partitions */
-  /* No table that can be looked at has more buckets; written under
+  /* No table that a reader can see has more buckets; written under
   ** publish_lock, read relaxed. */
   _Atomic uint32_t buckets_max;
   spin_lock publish_lock; /* the innermost */
@@ -120,7 +122,7 @@ int index_init(struct index *index, struct env *env, struct epoch *epoch,
                uint32_t part_bits);
 /* The caller is alone. */
 void index_free(struct index *index);
-/* Back to empty, keeping little memory; the caller is alone. */
+/* Empties the index, keeping little memory; the caller is alone. */
 void index_clear(struct index *index);
 
 static inline struct index_part *index_part_of(const struct index *index,
@@ -145,8 +147,8 @@ static inline struct bucket *index_bucket(const struct index_table *t,
   return &t->segment[i >> t->shift][i & ((UINT32_C(1) << t->shift) - 1)];
 }
 
-/* Bucket number `hash scaled by` of a partition by its geometry; NULL when
-** there is no table, or when it is just being replaced. */
+/* Returns the bucket of a partition that `hash`, scaled to the bucket count,
+** selects; NULL if there is no table or it is being replaced. */
 static inline struct bucket *index_shape_bucket(const struct index_shape *shape,
                                                 uint32_t hash) {
   uint32_t seq = atomic_load_explicit(&shape->shape_seq, memory_order_acquire);
@@ -155,7 +157,7 @@ static inline struct bucket *index_shape_bucket(const struct index_shape *shape,
   uint32_t shift = atomic_load_explicit(&shape->shift, memory_order_relaxed);
   uint32_t i = (uint32_t)((uint64_t)hash * buckets >> 32);
   uint32_t number = i >> (shift & 31);
-  /* Of two geometries mixed anything may come out. */
+  /* A mix of two geometries can give any number. */
   number = number < INDEX_SEGMENTS_MAX ? number : INDEX_SEGMENTS_MAX - 1;
   struct bucket *segment =
       atomic_load_explicit(&shape->segment[number], memory_order_relaxed);
@@ -166,7 +168,7 @@ static inline struct bucket *index_shape_bucket(const struct index_shape *shape,
   }
   return &segment[i & ((UINT32_C(1) << shift) - 1)];
 }
-/* The two candidate buckets of a key, or NULL: look it up with index_find. */
+/* The two candidate buckets of a key, or NULL: use index_find then. */
 static inline struct bucket *index_first_bucket(const struct index *index,
                                                 uint64_t hash) {
   return index_shape_bucket(index_shape_of(index, hash),
@@ -178,10 +180,10 @@ static inline struct bucket *index_second_bucket(const struct index *index,
       index_shape_of(index, hash),
       (uint32_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 32));
 }
-/* The entry of key in one bucket.  The key is compared again after the word
-** was loaded: the entry may have been emptied and taken by another key.  All
-** four keys are compared before the first branch: which of them it is cannot be
-** predicted. */
+/* Returns the entry of key in one bucket.  The key is compared again after the
+** word is loaded: the entry may have been emptied and reused for another key.
+** All four keys are compared before the first branch, since which one matches
+** cannot be predicted. */
 static inline struct entry *index_match(struct bucket *bucket, int64_t key,
                                         uint64_t *word) {
   unsigned hits = 0;
@@ -202,15 +204,17 @@ static inline struct entry *index_match(struct bucket *bucket, int64_t key,
   return NULL;
 }
 
-/* Places of entries by number, as if each partition had as many as the largest:
-** whatever the sizes are, and whichever partition grows meanwhile, a key has
-** one number.  So a random number finds each key with the same probability. */
+/* Number of entry places, counted as if each partition were as large as the
+** largest.  Whatever the sizes, and even if a partition grows during the call,
+** a key has one number, so a random number finds each key with the same
+** probability. */
 static inline uint64_t index_places(const struct index *index) {
   return ((uint64_t)INDEX_BUCKET_ENTRIES << index->part_bits) *
          atomic_load_explicit(&index->buckets_max, memory_order_relaxed);
 }
-/* The entry of a number below index_places, empty or not; NULL: the partition
-** has no such place, or its table is just being replaced.  Inside an epoch. */
+/* Returns the entry at a number below index_places, empty or not; NULL if the
+** partition has no such place or its table is being replaced.  Call inside an
+** epoch. */
 static inline struct entry *index_place(const struct index *index,
                                         uint64_t number) {
   const struct index_shape *shape =
@@ -234,36 +238,37 @@ static inline struct entry *index_place(const struct index *index,
               .entries[at % INDEX_BUCKET_ENTRIES];
 }
 
-/* The entry of key, or NULL; *word is its word (never 0). */
+/* Returns the entry of key, or NULL; *word is its word (never 0). */
 struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
                          uint64_t *word);
-/* The same for a batch, whose accesses to memory overlap.  words is 0 where
-** absent. */
+/* Looks up a batch, with overlapping memory accesses.  Sets the words of absent
+** keys to 0. */
 void index_find_batch(struct index *index, const int64_t *keys,
                       const uint64_t *hashes, size_t n, struct entry **entries,
                       uint64_t *words);
 
-struct index_new { /* a key that is to be added */
+struct index_new { /* a key to add */
   int64_t key;
   uint64_t hash;
   uint64_t word;
-  int is_absent; /* the caller, who is the only one, has looked */
-  /* If given, asked once more under the lock, and may refuse (its result is
-  ** returned): an insert that depends on nothing having removed the key
-  ** meanwhile. */
+  int is_absent; /* the caller, the only user, has checked this */
+  /* If set, called again under the lock; it may refuse the insert (its result
+  ** is returned).  For inserts that depend on the key not having been removed
+  ** in between. */
   int (*guard)(void *arg);
   void *arg;
-  struct entry *entry; /* set: the key's, also with INDEX_EXISTS */
-  uint64_t present;    /* set with INDEX_EXISTS: the word that is there */
+  struct entry *entry; /* out: the key's entry, also with INDEX_EXISTS */
+  uint64_t present;    /* out with INDEX_EXISTS: the existing word */
 };
-/* Adds a key.  INDEX_EXISTS, EMB_NOMEM. */
+/* Adds a key.  Returns EMB_OK, INDEX_EXISTS, EMB_NOMEM, or the result of the
+** guard. */
 int index_insert(struct index *index, struct index_new *new);
-/* Empties an entry whose latch the caller holds.  No lock: a growth that waits
-** for the latch holds the partition's. */
+/* Empties an entry whose latch the caller holds.  Takes no lock: a growth that
+** waits for the latch holds the partition's lock. */
 void index_remove(struct index *index, struct entry *entry, uint64_t hash);
 
-/* Calls each for every key of one partition, under its lock: it must be quick
-** and must not change the index. */
+/* Calls `each` for every key of one partition, under its lock: `each` must be
+** quick and must not change the index. */
 void index_each(struct index *index, uint32_t part,
                 void (*each)(void *arg, int64_t key, uint64_t word), void *arg);
 static inline uint32_t index_parts(const struct index *index) {
@@ -271,38 +276,42 @@ static inline uint32_t index_parts(const struct index *index) {
 }
 uint64_t index_count(const struct index *index);
 uint64_t index_bytes(const struct index *index);
-/* Makes one partition ready for n keys, when it is empty (loading). */
+/* Sizes an empty partition for n keys (loading). */
 int index_reserve(struct index *index, uint32_t part, uint64_t n);
-/* Replaces the table of a partition that is nearly empty by one that fits;
-** where there is no memory for that it stays as it is.  As index_insert beside
-** others: inside an epoch, without a latch. */
+/* Replaces the table of a nearly empty partition by one that fits; if there is
+** no memory for the new table, the partition stays unchanged.  Like
+** index_insert, it may run beside other threads: inside an epoch, without a
+** latch. */
 void index_shrink(struct index *index, uint32_t part);
-/* After that: index_places is what the largest partition has now. */
+/* Call after shrinking: sets index_places to the current size of the largest
+** partition. */
 void index_measure(struct index *index);
-/* Empties it, and gives its memory back to the system.  The caller is alone. */
+/* Empties the index and returns its memory to the system.  The caller is
+** alone. */
 void index_discard(struct index *index);
-/* Frees old tables that no reader can hold any more. */
+/* Frees retired tables that no reader can still hold. */
 void index_reclaim(struct index *index);
-/* There are some that a reader may hold. */
+/* Are there retired tables that a reader may hold? */
 int index_has_retired(struct index *index);
 
 /* index_grow.c, called by index.c under the partition's lock: replaces the
 ** table by the next larger one. */
 int index__grow(struct index *index, struct index_part *part);
-/* From now on this is the partition's table; under its lock, or alone. */
+/* Makes this the partition's table; called under the partition's lock, or
+** alone. */
 void index__publish(struct index *index, struct index_part *part,
                     struct index_table *table);
 /* A table for at least `buckets` buckets; NULL when out of memory. */
 struct index_table *index_table_new(struct index *index, uint64_t buckets);
 void index__table_free(struct index *index, struct index_table *table);
-/* Places an entry without displacing by growth; the table is not shared or
-** the partition locked.  NULL: no room. */
+/* Places an entry without growing the table.  The table is not shared, or the
+** partition is locked.  Returns NULL if there is no room. */
 struct entry *index__table_insert(struct index_table *table, int64_t key,
                                   uint64_t hash, uint64_t word,
                                   _Atomic uint32_t *seq);
 
-/* index_valid.c, for emb_check.  The first under the partition's lock, beside
-** lookups and removals; the second when the caller is alone. */
+/* index_valid.c, for emb_check.  Call the first under the partition's lock,
+** beside lookups and removals; the second when the caller is alone. */
 int index_part_valid(const struct index *index, const struct index_part *part);
 int index_valid(const struct index *index);
 

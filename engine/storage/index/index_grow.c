@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
 ** index_grow.c -- placing entries, and replacing a partition's table by a
-** larger one.
+** larger or smaller one.
 **
-** PLACING   A free entry in one of the two buckets, else breadth-first search
-**           for a chain of entries that can each move to their other bucket,
-**           carried out from its end, so that no key is ever missing.  An entry
-**           is latched before it moves: a session that is about to change the
-**           word waits and looks it up again.  While entries move, seq is odd:
-**           a lookup that found nothing tries again.
-** GROWING   Every entry of the old table is latched and copied; the latch
-**           stays on in the old table, so a change that was about to happen
-**           there starts over and finds the new one.  Readers go on reading
-**           the old table until it is replaced.  Then it is retired and freed
-**           when no session can look at it.
-** SHRINKING The same, into a smaller table.
+** PLACING   Uses a free entry in one of the two buckets; otherwise searches
+**           breadth-first for a chain of entries that can each move to their
+**           other bucket, and moves them from the end of the chain, so that no
+**           key is ever missing.  An entry is latched before it moves: a
+**           session about to change the word waits and looks it up again.
+**           While entries move, seq is odd: a lookup that found nothing
+**           retries.
+** GROWING   Every entry of the old table is latched and copied.  The latch
+**           stays set in the old table, so a change about to happen there
+**           starts over and finds the new table.  Readers keep reading the old
+**           table until it is replaced; it is then retired, and freed when no
+**           session can see it.
+** SHRINKING As growing, into a smaller table.
 */
 #include <string.h>
 
@@ -27,7 +28,7 @@
 
 struct index_grow_step {
   uint32_t bucket;
-  int16_t parent; /* step whose entry would move here; -1: a start */
+  int16_t parent; /* step whose entry would move here; -1: a start bucket */
   int16_t from;   /* index of that entry in the parent's bucket */
 };
 
@@ -47,7 +48,8 @@ static struct entry *index_grow_fill(struct entry *entry, int64_t key,
   return entry;
 }
 
-/* Takes the latch of an entry; the other holder needs a few instructions. */
+/* Takes the latch of an entry; another holder keeps it for a few instructions
+** only. */
 static uint64_t entry_latch(struct entry *entry) {
   unsigned spins = 0;
   for (;;) {
@@ -65,7 +67,7 @@ static uint64_t entry_latch(struct entry *entry) {
   }
 }
 
-/* Moves the entries of a chain by one each; steps[at] has a free entry. */
+/* Moves each entry of a chain one step; steps[at] has a free entry. */
 static void carry_out(struct index_table *table, struct index_grow_step *steps,
                       int at, _Atomic uint32_t *seq) {
   uint32_t s = atomic_load_explicit(seq, memory_order_relaxed);
@@ -89,7 +91,8 @@ static void carry_out(struct index_table *table, struct index_grow_step *steps,
   atomic_store_explicit(seq, s + 2, memory_order_release);
 }
 
-/* A chain must not come back to a bucket: its entries would have changed. */
+/* A chain must not return to a bucket: its entries would have changed by
+** then. */
 static int on_path(const struct index_grow_step *steps, int at,
                    uint32_t bucket) {
   for (; at >= 0; at = steps[at].parent) {
@@ -144,10 +147,10 @@ struct entry *index__table_insert(struct index_table *table, int64_t key,
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* The smallest 4,5,6 * 2^shift that is at least n.  The steps of a quarter, a
-** fifth and a third keep the load above 0.94 * 3/4, so 22.7 bytes per key,
-** and copy a key four times in the life of a table; with 7 as a fourth size it
-** would be 21.5 bytes and five and a half times. */
+/* Finds the smallest 4,5,6 * 2^shift that is at least n.  The steps of a
+** quarter, a fifth and a third keep the load above 0.94 * 3/4, which is 22.7
+** bytes per key, and copy a key four times in the life of a table.  With 7 as a
+** fourth size it would be 21.5 bytes and five and a half copies. */
 static void size_for(uint64_t n, uint32_t *segments, uint32_t *shift) {
   *shift = 0;
   while (n > (uint64_t)INDEX_SEGMENTS_MAX << *shift) {
@@ -271,7 +274,7 @@ static int copy_entry(struct index_table *to, struct entry *entry) {
   return index__table_insert(to, key, hash_key(key), word, &unused) != NULL;
 }
 
-/* Gives back the latches of the first n entries. */
+/* Releases the latches of the first n entries. */
 static void entries_unlatch(struct index_table *table, uint32_t n) {
   for (uint32_t at = 0; at < n; at++) {
     struct bucket *bucket = index_bucket(table, at / INDEX_BUCKET_ENTRIES);
@@ -280,8 +283,8 @@ static void entries_unlatch(struct index_table *table, uint32_t n) {
   }
 }
 
-/* Copies all of old into a table of at least `buckets`.  A growth that meets
-** an unlucky set of keys is tried again one size up. */
+/* Copies all of old into a table of at least `buckets`.  If an unlucky set of
+** keys does not fit, retries one size up. */
 static struct index_table *
 copy_table(struct index *index, struct index_table *old, uint64_t buckets) {
   uint32_t all = old->buckets * INDEX_BUCKET_ENTRIES;
@@ -312,7 +315,8 @@ void index__publish(struct index *index, struct index_part *part,
                     struct index_table *table) {
   struct index_shape *to = &index->shapes[part - index->parts];
   spin_acquire(&index->publish_lock);
-  /* Before the table: each of its places has a number. */
+  /* Raised before the table is published, so that each of its places has a
+  ** number. */
   if (table && table->buckets > atomic_load_explicit(&index->buckets_max,
                                                      memory_order_relaxed)) {
     atomic_store_explicit(&index->buckets_max, table->buckets,
@@ -357,7 +361,7 @@ int index__grow(struct index *index, struct index_part *part) {
   return EMB_OK;
 }
 
-/* Percent of the entries in use: at most, and afterwards. */
+/* Load in percent: a table shrinks below the first, to about the second. */
 #define SHRINK_BELOW 35
 #define SHRINK_TO 85
 
@@ -378,7 +382,7 @@ void index_shrink(struct index *index, uint32_t p) {
   spin_acquire(&part->lock);
   struct index_table *old =
       atomic_load_explicit(&part->table, memory_order_relaxed);
-  /* Only less can have become more meanwhile, by an insert. */
+  /* Check again: an insert may have added keys before the lock was taken. */
   if (is_nearly_empty(index, p)) {
     uint64_t count = atomic_load_explicit(&part->count, memory_order_relaxed);
     struct index_table *table = copy_table(

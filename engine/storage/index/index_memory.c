@@ -34,7 +34,7 @@ void index__memory_free_all(struct index_memory *memory) {
   index__memory_init(memory, env);
 }
 
-/* The chunk that holds the address. */
+/* Returns the chunk that holds the address. */
 static struct index_chunk *chunk_of(struct index_memory *memory,
                                     const char *address) {
   size_t low = 0, high = memory->chunk_count;
@@ -49,7 +49,7 @@ static struct index_chunk *chunk_of(struct index_memory *memory,
   return &memory->chunks[low];
 }
 
-/* Order of the free block that begins there; 0: none does. */
+/* The order of the free block that begins at the address; 0: none does. */
 static inline uint8_t *order_of(const struct index_chunk *chunk,
                                 const char *address) {
   return &chunk->free_order[(size_t)(address - chunk->base) >>
@@ -112,8 +112,8 @@ static int add_chunk(struct index_memory *memory) {
   return 1;
 }
 
-/* Of a small index a huge page would be most of its memory: the first chunk's
-** pages become huge when half of it is taken. */
+/* Makes the first chunk's pages huge once half of it is taken: in a small index
+** a huge page would be most of the memory. */
 static void make_huge(struct index_memory *memory) {
   if (memory->small && memory->taken > MEMORY_CHUNK_BYTES / 2) {
     memory->env->use_huge(memory->env, memory->small, MEMORY_CHUNK_BYTES, 1);
@@ -170,7 +170,7 @@ void index__memory_give(struct index_memory *memory, void *block,
   char *address = block;
   struct index_chunk *chunk = chunk_of(memory, address);
   emb_assert((size_t)(address - chunk->base) % ((size_t)1 << order) == 0);
-  emb_assert(*order_of(chunk, address) == 0); /* given back once */
+  emb_assert(*order_of(chunk, address) == 0); /* freed once */
   while (order < INDEX_MEMORY_MAX_ORDER) {
     size_t offset = (size_t)(address - chunk->base) ^ ((size_t)1 << order);
     if (chunk->free_order[offset >> INDEX_MEMORY_MIN_ORDER] != order) {
@@ -182,7 +182,7 @@ void index__memory_give(struct index_memory *memory, void *block,
     }
     order++;
   }
-  if (order == INDEX_MEMORY_MAX_ORDER) { /* all of the chunk: give it back */
+  if (order == INDEX_MEMORY_MAX_ORDER) { /* the whole chunk is free: unmap it */
     memory->small = memory->small == chunk->base ? NULL : memory->small;
     memory->env->unmap(memory->env, chunk->base, MEMORY_CHUNK_BYTES);
     memory->env->release(memory->env, chunk->free_order);

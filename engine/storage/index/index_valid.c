@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** index_valid.c -- is a partition, or the whole index, as index.h says?  In the
-** variants that check themselves only (base/debug.h).
+** index_valid.c -- is a partition, or the whole index, as index.h says?  Only
+** in builds with self-checks (base/debug.h).
 **
 ** Under a partition's lock entries can only be emptied: adding or moving one
-** takes the lock.  So what is seen there at any moment of the walk was there
-** when it began.
+** takes the lock.  So an entry seen at any moment of the walk was there when
+** the walk began.
 */
 #include "index.h"
 
 #if EMB_DEBUG > 0
 
-/* The geometry that lookups go by is that of the table. */
+/* The geometry that lookups use must match the table. */
 static void check_shape(const struct index_shape *shape,
                         const struct index_table *table) {
   uint32_t buckets =
@@ -36,7 +36,7 @@ static void check_shape(const struct index_shape *shape,
   }
 }
 
-/* I1: how often a key stands in a bucket. */
+/* I1: counts the occurrences of a key in a bucket. */
 static int times_in(struct bucket *bucket, int64_t key) {
   int times = 0;
   for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
@@ -60,7 +60,7 @@ static void check_entry(const struct index *index, uint32_t part,
   emb_assert(times <= 1);
 }
 
-/* Entries in use. */
+/* Checks the entries of a table and returns the number in use. */
 static uint64_t index_valid_check_table(const struct index *index,
                                         uint32_t part,
                                         const struct index_table *table,
@@ -87,7 +87,7 @@ static void check_part(const struct index *index, uint32_t p, int alone) {
   uint64_t count = atomic_load_explicit(&part->count, memory_order_acquire);
   check_shape(&index->shapes[p], table);
   uint64_t used = index_valid_check_table(index, p, table, alone);
-  /* A key that is being removed is counted a little longer than it is there. */
+  /* A key being removed stays counted a little longer than it is there. */
   emb_assert(alone ? used == count : used <= count);
 }
 

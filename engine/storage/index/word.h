@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** word.h -- the 64 bits that are all of a key's shared state.
+** word.h -- the 64-bit word that holds all of a key's shared state.
 **
 **     63     62    61     60-59   58-47   46-0
 **   latch   tier  intent  freq   pending  address
@@ -8,24 +8,24 @@
 **   address  tier 0: a slot of the log (rec/layout.h); tier 1: a slot of the
 **            record cache, whose head holds the log address.  0: the key has
 **            no committed record (an uncommitted insert, intent is set).
-**   pending  Gets that were counted and not given back, the staleness count
+**   pending  Gets counted and not yet released: the staleness count
 **   freq     tier 1: how often the cached record was read since the CLOCK hand
-**            passed.  tier 0, in memory: not 0 when a look-ahead found the
-**            record there and it was not read since.  tier 0, on disk: in which
-**            round of the hand (modulo 3, plus 1) it was read last
+**            passed.  tier 0, in memory: not 0 if a look-ahead found the
+**            record there and it has not been read since.  tier 0, on disk:
+**            the round of the hand (modulo 3, plus 1) of its last read
 **   intent   an open transaction has changed the key; its own map says how
 **   latch    one session is changing the record or moving the word
 **   0        the entry is empty
 **
-** A key that is removed while reads of it are pending keeps its entry, with
-** address 0: leases on it are given back there, and a key that is added again
-** meanwhile goes on with the same count.  The last lease empties the entry.
+** A key removed while reads of it are pending keeps its entry, with address 0:
+** its leases are released there, and if the key is added again before the last
+** release, the count carries on.  The last lease empties the entry.
 **
 ** TRANSITIONS  Each is one compare-and-swap of the word, or a plain release
 ** store by the holder of the latch.  kernel/row_write.c changes which record
-** the key has (row_), kernel/promote.c which tier it is in (cache_),
-** kernel/key.c and core.h the rest (key_); index_grow.c moves entries, and
-** leaves every bit but the latch as it was.
+** the key has (row_), kernel/promote.c which tier it is in (promote_),
+** kernel/key.c and core.h the rest (key_); index_grow.c moves entries and
+** leaves every bit except the latch unchanged.
 **
 **   from                     to                        function
 **   empty                    address                   row_insert, row_load,
@@ -84,7 +84,8 @@ _Static_assert(WORD_FREQ_SHIFT + 2 == 61, "freq is 2 bits");
 static inline uint64_t word_address(uint64_t word) {
   return word & WORD_ADDRESS_MASK;
 }
-/* The word with another address; pending and intent stay, freq starts anew. */
+/* The word with another address; pending and intent stay, freq is reset to
+** 0. */
 static inline uint64_t word_move(uint64_t word, uint64_t address, int cached) {
   emb_assert((address & ~WORD_ADDRESS_MASK) == 0);
   return (word & ~(WORD_ADDRESS_MASK | WORD_CACHED |
@@ -94,10 +95,10 @@ static inline uint64_t word_move(uint64_t word, uint64_t address, int cached) {
 static inline uint32_t word_pending(uint64_t word) {
   return (uint32_t)(word >> WORD_PENDING_SHIFT & WORD_PENDING_MAX);
 }
-/* The word with n Gets given back; pending has no value below 0. */
+/* The word with n Gets released; pending never goes below 0. */
 static inline uint64_t word_release(uint64_t word, uint32_t n) {
   uint64_t pending = word_pending(word);
-  emb_assert(pending >= n); /* it is the sum of the sessions' leases */
+  emb_assert(pending >= n); /* pending is the sum of the sessions' leases */
   return word - ((pending < n ? pending : n) << WORD_PENDING_SHIFT);
 }
 static inline uint64_t word_freq(uint64_t word) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** core_valid.c -- do index, log and cache say the same of every key?  In the
-** variants that check themselves only (base/debug.h).
+** core_valid.c -- do index, log and cache agree on every key?  Only in builds
+** with self-checks (base/debug.h).
 **
-** Every word is followed to its record, and what was found is compared with the
-** counts that are kept beside (K3, L4) and with the cache (C1).  Words and
-** counts change one after the other, so no other thread may use the core: the
-** walk is made where a store is freed.
+** Follows every word to its record, and compares the result with the separate
+** counts (K3, L4) and with the cache (C1).  Words and counts change one after
+** the other, so no other thread may use the core: the check runs when a store
+** is freed.
 */
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ int key_has_record(const struct core *core, int64_t key, uint64_t word) {
           rec_version(stamp) != 0 && !(stamp & REC_BUSY));
 }
 
-/* Of a longer log only the keys are counted. */
+/* In a longer log only the keys are counted. */
 #define SPAN_COUNTED (UINT64_C(1) << 20)
 
 struct core_valid_walk {
@@ -76,7 +76,7 @@ static void check_counts(const struct core_valid_walk *w) {
 
 int core_valid(const struct core *core) {
   if (!core->index.shapes || !core->log.table || !core->cache.frames) {
-    return 1; /* it could not be made */
+    return 1; /* its initialization failed */
   }
   struct core_valid_walk w = {.core = core,
                               .first = atomic_load(&core->log.first)};

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** flush.c -- keeps frames free, and makes things durable on demand.
+** flush.c -- keeps frames free, and makes writes durable on demand.
 **
-** The log may use all frames that the cache does not have.  When fewer than
-** the low water are free, its oldest extents leave memory; before that they
-** are sealed and written, in lumps of half of its frames' worth, so that an
-** epoch_wait and a large sequential write pay for many pages.  The cache gets
-** frames from the log while the log has more than its minimum, and gives them
-** back when the log has less, when it does not serve (judge_cache), and when an
-** eighth of its slots and a frame are free, because their keys were put.
+** The log may use all frames that the cache does not have.  When fewer frames
+** than the low water are free, the log's oldest extents are paged out.  Before
+** that they are sealed and written, in batches of half of the log's frames, so
+** that one epoch_wait and one large sequential write serve many pages.  The
+** cache gets frames from the log while the log has more than its minimum.  It
+** gives them back when the log has less, when the cache is useless
+** (judge_cache), and when an eighth of its slots and a frame are free because
+** their keys were put.
 **
-** When the budget was lowered (frames.h) both give frames in proportion to what
-** they have, a piece at a time, and what is free beyond the low water leaves
+** After the budget was lowered (frames.h) both give up frames in proportion to
+** what they have, a piece at a time, and free frames beyond the low water leave
 ** the pool.
 */
 #include <string.h>
@@ -20,8 +21,8 @@
 #include "core.h"
 #include "reserve.h"
 
-/* Frames by which the store becomes smaller at a time, when its budget was
-** lowered: a few milliseconds' worth of writing. */
+/* Frames by which the store shrinks at a time after its budget was lowered: a
+** few milliseconds' worth of writing. */
 #define PIECE 32
 
 int core_failed(struct core *core, emb_err *err) {
@@ -31,8 +32,8 @@ int core_failed(struct core *core, emb_err *err) {
                 : EMB_OK;
 }
 
-/* Looks at what the cache did since it was filled last: fewer than one hit for
-** sixteen records that came in, and it does more harm than good. */
+/* Judges the cache since it was last filled: with fewer than one hit per
+** sixteen records that came in, it does more harm than good. */
 static void judge_cache(struct core *core) {
   struct cache *cache = &core->cache;
   uint64_t room =
@@ -92,8 +93,8 @@ void core_signal_room(struct core *core) {
   pthread_mutex_unlock(&core->wake_lock);
 }
 
-/* What a write of the log ended with: it found no space, and may be tried
-** again; or the log failed meanwhile. */
+/* Sets the error text for the result of a log write: it found no space, and may
+** be retried; or the log failed in the meantime. */
 static int say_why(struct core *core, int rc, emb_err *err) {
   if (rc == EMB_FAILED) {
     return core_failed(core, err);
@@ -106,8 +107,8 @@ static int say_why(struct core *core, int rc, emb_err *err) {
              : rc;
 }
 
-/* Writes what is sealed, all of it, or with `upto` one piece below that.  Where
-** there is nothing to write with, nothing is lost: it is tried again. */
+/* Writes all sealed pages, or with `upto` one piece below it.  If disk access
+** cannot be started nothing is lost: the write is retried. */
 static int write_sealed(struct core *core, uint64_t upto, uint64_t *wrote,
                         emb_err *err) {
   struct process_queue q;
@@ -133,10 +134,10 @@ static int seal_and_flush(struct core *core, uint64_t page, emb_err *err) {
   return say_why(core, rc, err);
 }
 
-/* A mark is told from another by where it is, and all that changes rows takes
-** slots: but the commit of a transaction that has all its pages.  Where one is
-** open the page above the mark stays empty, for the marks after its commit to
-** be higher.  Nothing was written since if that page still is the last one. */
+/* Marks differ only by position, and every change of a row takes slots, except
+** the commit of a transaction that has all its pages.  If such a transaction is
+** open, the page above the mark stays empty, so that marks after its commit are
+** higher.  If that page is still the last one, nothing was written since. */
 static int mark_once(struct core *core, struct core_marking *m) {
   struct log *log = &core->log;
   int rc = EMB_OK;
@@ -173,7 +174,7 @@ int core_mark(struct core *core, struct core_marking *m, emb_err *err) {
              : rc;
 }
 
-/* The page below which the log is sealed when it keeps `extents` mutable. */
+/* Returns the page below which to seal so that `extents` stay mutable. */
 static uint64_t seal_target(struct core *core, uint64_t extents) {
   uint64_t tail = atomic_load(&core->log.tail);
   uint64_t keep = extents << core->layout.extent_bits;
@@ -181,7 +182,7 @@ static uint64_t seal_target(struct core *core, uint64_t extents) {
   return page & ~(uint64_t)(core->layout.extent_pages - 1);
 }
 
-/* Gives up to n of the log's frames to the pool. */
+/* Returns up to n of the log's frames to the pool. */
 static uint32_t flush_page_out(struct core *core, struct epoch_slot *self,
                                uint32_t n) {
   uint64_t numbers[LOG_CHOOSE_MAX];
@@ -196,8 +197,8 @@ static uint32_t flush_page_out(struct core *core, struct epoch_slot *self,
     log_page_out(&core->log, numbers, n);
     return n;
   }
-  /* One after the other: what is saved of one may take the frame of the one
-  ** before. */
+  /* One at a time: the records saved from one extent may take the frame of the
+  ** previous one. */
   for (uint32_t i = 0; i < n; i++) {
     promote__extent(core, self, numbers[i]);
     log_page_out(&core->log, &numbers[i], 1);
@@ -205,8 +206,8 @@ static uint32_t flush_page_out(struct core *core, struct epoch_slot *self,
   return n;
 }
 
-/* Frames that the cache could do without: its records leave it at each Put, but
-** its frames do not. */
+/* Returns the number of frames that the cache could do without: a Put removes
+** its record from the cache, but frees no frame. */
 static uint32_t cache_spare(const struct core *core) {
   const struct cache *cache = &core->cache;
   uint64_t frames = atomic_load(&cache->frame_count);
@@ -215,7 +216,7 @@ static uint32_t cache_spare(const struct core *core) {
   return used < room ? (uint32_t)((room - used) / cache->slots_per_frame) : 0;
 }
 
-/* The cache's part of the next piece that leaves the pool. */
+/* Returns the cache's share of the next piece that leaves the pool. */
 static uint32_t cache_piece(const struct core *core, uint32_t piece) {
   uint64_t frames = atomic_load(&core->cache.frame_count);
   return atomic_load(&core->log.resident) <= core__log_min(core)
@@ -345,7 +346,7 @@ int core_flush_below(struct core *core, uint64_t page, emb_err *err) {
   }
   rc = rc ? rc : core_failed(core, err);
   if (!rc && (atomic_load(&log->moved) || atomic_load(&log->synced) < page)) {
-    rc = log_sync(log, err); /* the flush goes on meanwhile */
+    rc = log_sync(log, err); /* flushing goes on beside it */
     count_add(&core->counters.syncs, 1);
   }
   return rc;
@@ -360,12 +361,12 @@ int core_make_kept_room(struct core *core, struct epoch_slot *self,
              : reserve_file_slots(core, 1, err);
 }
 
-/* An extent could be started now. */
+/* Could an extent begin now? */
 static int flush_has_room(struct core *core) {
   return frames_left(&core->frames) > 0 && !log_table_full(&core->log);
 }
 
-/* A table that cannot grow is the caller's error: a wait would never end. */
+/* A table that cannot grow is returned as an error: a wait would never end. */
 static int make_table_room(struct core *core, emb_err *err) {
   int rc = EMB_OK;
   if (log_table_full(&core->log)) {
@@ -381,10 +382,10 @@ struct flush_waiting {
   int kept;
   int (*interrupt)(void *);
   void *arg;
-  uint32_t refused; /* log.refused at the beginning */
+  uint32_t refused; /* log.refused when the wait began */
 };
 
-/* A file slot.  What is dead is given back before it is an error. */
+/* Gets a file slot ready; frees dead space before it reports an error. */
 static int wait_file_slot(const struct flush_waiting *w, emb_err *err) {
   struct core *core = w->core;
   if (log_has_file_slot(&core->log, w->kept)) {
@@ -399,7 +400,7 @@ static int wait_file_slot(const struct flush_waiting *w, emb_err *err) {
   return rc;
 }
 
-/* Why waiting for a frame would be in vain. */
+/* Returns an error if waiting for a frame would be pointless. */
 static int check_wait(const struct flush_waiting *w, emb_err *err) {
   struct core *core = w->core;
   int rc = core_failed(core, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** key.c -- a key's word: latch, intent, pending reads, frequency.  Which record
-** the key has is for row_write.c to change; index/word.h has the table of legal
-** transitions.
+** key.c -- a key's word: latch, intent, pending reads, frequency.  Only
+** row_write.c changes which record the key has; index/word.h has the table of
+** legal transitions.
 **
 ** ROLE      Called by rows/ (put, rmw, delete), txn/, retention/
 **           (compaction) and promote.c, inside an epoch.
@@ -14,8 +14,8 @@
 #include "engine/emb.h"
 #include "core.h"
 
-/* Latches an entry whatever its intent bit says.  0: the entry now belongs to
-** another key or none. */
+/* Latches an entry, ignoring its intent bit.  0: the entry is latched, or now
+** belongs to another key or none. */
 static int latch_entry(struct entry *entry, int64_t key, uint64_t *word) {
   unsigned spins = 0;
   uint64_t w = *word;
@@ -29,7 +29,8 @@ static int latch_entry(struct entry *entry, int64_t key, uint64_t *word) {
       break;
     }
     if (w & WORD_LATCH) {
-      /* Perhaps on its way to another entry: the caller looks it up again. */
+      /* The key may be moving to another entry: the caller looks it up
+      ** again. */
       spin_pause(&spins);
       return 0;
     }
@@ -56,7 +57,7 @@ int key_latch(struct core *core, int64_t key, uint64_t hash,
       if (!(*word & WORD_INTENT) || EMB_SEED(SEED_CLAIMED_KEY_LATCHED)) {
         return KEY_FOUND;
       }
-      key_unlatch(*entry, *word); /* claimed since it was looked up */
+      key_unlatch(*entry, *word); /* claimed since the lookup */
       return KEY_INTENT;
     }
   }
@@ -155,8 +156,9 @@ int key_acquire(struct core *core, int64_t key, uint64_t hash,
           !EMB_SEED(SEED_STALENESS_UNBOUNDED)) {
         return KEY_BLOCKED;
       }
-      /* Under the latch, because only then the entry is sure to be the key's:
-      ** without it, it could be moved, and another come, before the look. */
+      /* Under the latch, because only the latch makes sure that the entry is
+      ** the key's: without it, the key could be moved, and another key take the
+      ** entry, before the check. */
       if (key_acquire_found(*entry, key, word)) {
         return KEY_FOUND;
       }
@@ -184,7 +186,7 @@ void key_touch(struct entry *entry, uint64_t word) {
                : word;
   }
   if (next != word && !(word & WORD_LATCH)) {
-    /* Lost when another thread changes the word: it is a hint. */
+    /* Lost if another thread changes the word: it is only a hint. */
     atomic_compare_exchange_strong_explicit(
         &entry->word, &word, next, memory_order_relaxed, memory_order_relaxed);
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** log_head.c -- the first block of the log's file, which says whose it is.
+** log_head.c -- the first block of the log's file, which identifies its store.
 */
 #include "log_head.h"
 

@@ -7,7 +7,7 @@
 
 #include "core.h"
 
-/* LOG_FILE_HEAD bytes. */
+/* Fills in the head, LOG_FILE_HEAD bytes. */
 void core_log_head_fill(void *head, const uint8_t uuid[16]);
 /* Writes or checks the head of the log. */
 int core_log_head(struct core *core, int write, emb_err *err);

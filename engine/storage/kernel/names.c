@@ -2,12 +2,12 @@
 **
 ** names.c -- makes the names of a store's files durable.
 **
-** A store keeps no descriptor of its directory: of hundreds of tables that
-** would be hundreds.  It is opened for the sync; and since a file that has its
-** name by now must become durable even where no descriptor is left, the whole
-** file system is synced then, through the log.
+** A store keeps no descriptor of its directory open: with hundreds of tables
+** there would be hundreds.  The directory is opened for the sync.  If no
+** descriptor is left, the whole file system is synced through the log file
+** instead, because a file that already has its name must become durable.
 **
-** FAILURE   errno, of the sync.
+** FAILURE   The errno of the sync.
 */
 #include "core.h"
 

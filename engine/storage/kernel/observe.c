@@ -2,9 +2,9 @@
 **
 ** observe.c -- see observe.h.
 **
-** Slots do not move, and a change reads once which of them are active: so
-** `ended` reaches those that were called before, whatever begins or ends in
-** between.
+** Slots do not move, and a change reads the set of active slots once.  So
+** `ended` reaches the observers called before, whichever observers begin or
+** end in between.
 */
 #include "observe.h"
 
@@ -58,8 +58,9 @@ void observe_end(struct core *core, struct observer *observer) {
   spin_release(&o->lock);
 }
 
-/* The watch of scans has the first slot (watch_init), and comes last: no
-** observer is called under the lock that it holds until `ended`. */
+/* The watch of scans has the first slot (watch_init) and is called last, so
+** that no observer is called under the lock that the watch holds until
+** `ended`. */
 void observe__notify(const struct observers *observers, uint32_t slots,
                      enum observe_kind kind, const struct row_event *event) {
   while (slots) {

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT
 **
-** observe.h -- calls to a feature that keeps something about each row.
+** observe.h -- calls to features that maintain state about each row.
 **
 ** Every change of a row goes through row_write.h, which calls the observers:
-** the notes of a snapshot (notes.c), the watch of scans (watch.c), and whatever
-** a feature registers, a second index for example.
+** the notes of a snapshot (notes.c), the watch of scans (watch.c), and any
+** observer that a feature registers, for example for a second index.
 **
-**   changed   the key has this record now: it was added, or has another value,
+**   changed   the key now has this record: it was added, or has another value,
 **             in place or at another address
 **   moved     the same value at another log address (compaction)
-**   removed   deleted, expired or evicted; from 0: it was not there, which a
-**             transaction does that adds a key and deletes it
+**   removed   deleted, expired or evicted; from 0: the key did not exist, as
+**             when a transaction adds a key and deletes it again
 **   ended     the change is visible to all sessions; for an observer that holds
-**             a lock from one of the three above to here
-**   reset     no row is there any more, because the store is loaded anew: by an
-**             open, by a process that reads and sees a newer checkpoint, by
-**             recovery.  What is loaded follows as `changed`.
+**             a lock from one of the three calls above to here
+**   reset     all rows are gone because the store is being reloaded: by an
+**             open, by a reader process that sees a newer checkpoint, or by
+**             recovery.  The loaded rows follow as `changed`.
 **
 ** WHEN      With the key's latch held, inside the epoch, after the record was
-**           filled and before the key's word names it; the value of a change in
-**           record may have been read a moment before.  So of one key the
-**           events come one by one, in the order of its changes; of two keys
-**           they come at the same time, from several threads.  A transaction is
-**           reported by its commit, each key once; its savepoints and a
-**           rollback are not.  While the store is loaded the caller is alone
-**           with it.
+**           filled and before the key's word names it; readers may have seen
+**           the value of a change in place a moment before.  So the events of
+**           one key come one by one, in the order of its changes; the events
+**           of two keys may come at the same time, from several threads.  A
+**           transaction is reported by its commit, each key once; savepoints
+**           and rollbacks are not reported.  While the store is loaded the
+**           caller has the store to itself.
 ** MAY       Read the event and allocate.  Take a lock of its own that is held
 **           for a few instructions only, and never while waiting for a latch,
-**           the epoch, a frame or the disk.  It calls nothing of the store.
+**           the epoch, a frame or the disk.  It must not call the store.
 ** FAILURE   There is none: the row changes all the same.  An observer that runs
 **           out of memory records that it is incomplete, as notes and scans do.
-** RECORD    event.record is the new one, complete, for the time of the call:
-**           value and version.  NULL where there is none, and where it is on
-**           disk only: rows loaded from a checkpoint, and those of a large
-**           transaction whose log has left memory.
-** COST      Without observers one predicted branch for each change.  Those that
-**           are not asked for `all` cost changes in place nothing.
+** RECORD    event.record is the new record, complete (value and version), valid
+**           during the call.  NULL if there is none, or if it is only on disk:
+**           rows loaded from a checkpoint, and rows of a large transaction
+**           whose log has left memory.
+** COST      Without observers, one predicted branch per change.  Observers
+**           without `all` add nothing to changes in place.
 */
 #ifndef EMB_KERNEL_OBSERVE_H
 #define EMB_KERNEL_OBSERVE_H
@@ -50,16 +50,16 @@
 
 struct core;
 
-/* What a change was, for those that follow steps of training more loosely than
-** what was put. */
+/* The kind of change, for observers that treat training steps more loosely than
+** puts. */
 enum row_cause { ROW_PUT, ROW_STEP, ROW_MOVED, ROW_REMOVED };
 
 struct row_event {
   int64_t key;
   uint64_t from, to; /* log addresses before and after, 0: absent */
   const struct rec *record;
-  const void *session;  /* whose transaction commits it, or NULL */
-  enum row_cause cause; /* ROW_STEP: a gradient, or what is added to a row */
+  const void *session;  /* the session whose transaction commits, or NULL */
+  enum row_cause cause; /* ROW_STEP: a gradient, or a value added to a row */
 };
 
 typedef void (*observe_row)(void *arg, const struct row_event *event);
@@ -69,32 +69,31 @@ struct observer {
   observe_row changed, moved, removed, ended; /* each may be NULL */
   void (*reset)(void *arg);                   /* or NULL */
   void *arg;
-  /* 1: every change is reported; 0: not those that leave no address behind:
-  ** rows that are added at once, and changes in place. */
+  /* 1: every change is reported; 0: all except those that leave no old address
+  ** behind: rows added outside a transaction, and changes in place. */
   int all;
-  uint32_t slot; /* observe.c's */
+  uint32_t slot; /* used by observe.c */
 };
 
 struct observers {
-  /* A bit for each slot: those that are called, and of these those that are
-  ** called for every change.  Written by observe__on (release) and
-  *observe__off,
-  ** read inside the epoch by whatever changes a row (acquire). */
+  /* A bit per slot: the observers that are called, and among these those called
+  ** for every change.  Written by observe__on (release) and observe__off, read
+  ** inside the epoch by every change of a row (acquire). */
   _Atomic uint32_t active, all;
-  spin_lock lock;                        /* of the slots' use */
+  spin_lock lock;                        /* for the use of slots */
   struct observer *slots[OBSERVERS_MAX]; /* not read unless active says so */
 };
 
-/* From the return on all changes are reported.  Rows that are there already are
-** not: a feature registers before the store is loaded (begin in
-** store/feature.h).  Outside any epoch.  EMB_FULL: there are OBSERVERS_MAX. */
+/* Once this returns, all changes are reported.  Existing rows are not: a
+** feature registers before the store is loaded (begin in store/feature.h).
+** Call outside any epoch.  EMB_FULL: there are OBSERVERS_MAX already. */
 int observe_begin(struct core *core, struct observer *observer);
-/* From the return on nothing is reported. */
+/* Once this returns, nothing is reported. */
 void observe_end(struct core *core, struct observer *observer);
 
-/* The parts of the two, for an observer that comes and goes: a slot, which it
-** has until the core is freed, and being called, which is certain once every
-** session has left the epoch. */
+/* The steps of the two functions above, for an observer that is switched on and
+** off: add gives it a slot until the core is freed; on and off take full effect
+** once every session has left the epoch. */
 int observe__add(struct core *core, struct observer *observer);
 void observe__on(struct core *core, const struct observer *observer);
 void observe__off(struct core *core, const struct observer *observer);
@@ -110,7 +109,7 @@ static inline int observe_is_on(const struct observers *observers,
   return observers_active(observers) >> observer->slot & 1;
 }
 
-/* row_write.c's.  slots: bits of those that are called. */
+/* Called by row_write.c only.  slots: bits of the observers to call. */
 enum observe_kind { OBSERVE_CHANGED, OBSERVE_MOVED, OBSERVE_REMOVED };
 void observe__notify(const struct observers *observers, uint32_t slots,
                      enum observe_kind kind, const struct row_event *event);

@@ -4,30 +4,31 @@
 **
 ** CLOCK with the two frequency bits of the index word: a read of a cached
 ** record raises them (and writes nothing once they are full), the hand lowers
-** them, and a record at zero leaves.  A record that was just read from disk
-** comes in at zero, so one that is not read again leaves at the next round.
-** The hand goes at most STEPS slots for one newcomer; if all are hot it stays
-** out.
+** them, and a record at zero leaves.  A record just read from disk enters at
+** zero, so a record that is not read again leaves in the next round.  The hand
+** moves at most STEPS slots for one newcomer; if all are hot, the newcomer
+** stays out.
 **
-** Into a full cache only comes what is read from disk twice within one round of
-** the hand: the first time its word is stamped with the round, in the frequency
-** bits that a record outside the cache does not need.  So what is read once
-** does not push out what was read before.  With keys by Zipf's law (0.99) and
-** room for 11 % of them that gives 81.6 % hits, against 79.1 % without and
-** 83.7 % for the best fixed choice (simulated).
+** A record enters a full cache only if it is read from disk twice within one
+** round of the hand: the first read stamps its word with the round, in the
+** frequency bits, which a record outside the cache does not need.  So records
+** read once do not evict records read before.  With Zipf-distributed keys
+** (0.99) and room for 11 % of them this gives 81.6 % hits, against 79.1 %
+** without it and 83.7 % for the best fixed choice (simulated).
 **
-** What a look-ahead brings in is pinned (cache.h): the hand passes it by until
-** it was read.  A look-ahead that finds no slot gets back whether waiting for a
-** frame of the log can help.
+** Records that a look-ahead brings in are pinned (cache.h): the hand skips a
+** record until it has been read.  A look-ahead that finds no slot is told
+** whether waiting for a frame of the log can help.
 */
 #include "core.h"
 
 #define STEPS 48
 #define STEPS_AHEAD 1024
-/* Frames that a look-ahead asks of the log at a time. */
+/* Frames that a look-ahead requests from the log at a time. */
 #define FRAMES_AHEAD 8
 
-/* A sampled key was read from disk, and may be in the cache now. */
+/* Notes that a sampled key was read from disk; promoted: it may be in the cache
+** now. */
 static void note_read(struct core *core, uint64_t hash, uint64_t log_address,
                       int promoted) {
   uint32_t cache, log;
@@ -37,7 +38,7 @@ static void note_read(struct core *core, uint64_t hash, uint64_t log_address,
               (uint64_t)cache * core->cache.slots_per_frame);
 }
 
-/* It has left the cache. */
+/* Notes that a sampled key has left the cache. */
 static void note_reclaimed(struct core *core, uint64_t hash) {
   uint32_t cache, log;
   core__twice(core, &cache, &log);
@@ -45,8 +46,8 @@ static void note_reclaimed(struct core *core, uint64_t hash) {
              (uint64_t)cache * core->cache.slots_per_frame);
 }
 
-/* Takes the word of the slot's record back to the log.  1: the slot is free.
-** force: whatever its frequency says. */
+/* Points the word of the slot's record back to the log.  1: the slot is free.
+** force: whatever its pin and frequency. */
 static int cache_reclaim(struct core *core, uint64_t address,
                          struct cache_slot *slot, int force) {
   uint64_t log_address =
@@ -59,7 +60,7 @@ static int cache_reclaim(struct core *core, uint64_t address,
     return 0;
   }
   if (EMB_SEED(SEED_RECLAIMED_TO_OLD_ADDRESS) && address % 64 == 0) {
-    core->env->sleep_us(core->env, 200); /* else it is one time in a million */
+    core->env->sleep_us(core->env, 200); /* else hit one time in a million */
   }
   int64_t key = atomic_load_explicit(&slot->rec.key, memory_order_relaxed);
   uint64_t word;
@@ -67,7 +68,7 @@ static int cache_reclaim(struct core *core, uint64_t address,
   struct entry *entry = index_find(&core->index, key, hash, &word);
   if (!entry || (word & WORD_LATCH) || !(word & WORD_CACHED) ||
       word_address(word) != address) {
-    return 0; /* being moved: its mover frees the slot */
+    return 0; /* being moved: the mover frees the slot */
   }
   if (!force && word_freq(word)) {
     atomic_compare_exchange_strong_explicit(
@@ -75,8 +76,8 @@ static int cache_reclaim(struct core *core, uint64_t address,
         memory_order_acq_rel, memory_order_relaxed);
     return 0;
   }
-  /* Under the latch, for compaction may change the log address, and leaves the
-  ** word as it was. */
+  /* Under the latch, because compaction may change the log address and leaves
+  ** the word unchanged. */
   if (!key_latch_found(entry, key, &word)) {
     return 0;
   }
@@ -93,8 +94,9 @@ static int cache_reclaim(struct core *core, uint64_t address,
   return 1;
 }
 
-/* Takes a frame more if the slots are used up and more than keep are free, else
-** asks the log for so many.  1: that is to be woken for it. */
+/* Takes one more frame if the slots are used up and more than keep are free;
+** otherwise requests `wanted` frames from the log.  1: the log must be woken
+** for it. */
 static int promote_grow(struct core *core, uint32_t keep, uint32_t wanted) {
   struct cache *cache = &core->cache;
   uint64_t room =
@@ -107,15 +109,15 @@ static int promote_grow(struct core *core, uint32_t keep, uint32_t wanted) {
     frames_give(&core->frames, frame);
   } else if (!frame && atomic_load_explicit(&core->cache_hungry,
                                             memory_order_relaxed) < wanted) {
-    /* Of the least that the log is to have it gives something only if it sees
-    ** by itself that nothing is written. */
+    /* From its minimum the log gives frames only if it sees by itself that
+    ** nothing is being written. */
     return !atomic_exchange(&core->cache_hungry, wanted) &&
            atomic_load(&core->log.resident) > core__log_min(core);
   }
   return 0;
 }
 
-/* A free slot, or 0. */
+/* Returns a free slot, or 0. */
 static uint64_t promote_pick(struct core *core, int steps) {
   struct cache *cache = &core->cache;
   for (int i = 0; i < steps; i++) {
@@ -127,7 +129,8 @@ static uint64_t promote_pick(struct core *core, int steps) {
   return 0;
 }
 
-/* Fills a slot and points the key's word there.  0: the key has moved. */
+/* Fills a slot and points the key's word there; releases the cache's lock.  0:
+** the key has moved. */
 static int put_into(struct core *core, uint64_t address, struct entry *entry,
                     uint64_t word, const struct cache_offer *offer,
                     uint64_t pin) {
@@ -156,7 +159,7 @@ static int put_into(struct core *core, uint64_t address, struct entry *entry,
   return 0;
 }
 
-/* The key's entry if its record is on disk at this address. */
+/* Returns the key's entry if its record is on disk at this address. */
 static struct entry *find_cold(struct core *core, int64_t key, uint64_t hash,
                                uint64_t log_address, uint64_t *word) {
   struct entry *entry = index_find(&core->index, key, hash, word);
@@ -175,8 +178,8 @@ static int promote_is_full(const struct cache *cache) {
   return room && atomic_load(&cache->used) >= room - room / 32;
 }
 
-/* Was the record read from disk in this round of the hand before?  If not, the
-** word says from now on that it was. */
+/* Was the record already read from disk in this round of the hand?  If not,
+** stamps the word with the round. */
 static int read_before(const struct cache *cache, struct entry *entry,
                        uint64_t *word) {
   uint64_t stamp = cache->round % WORD_FREQ_MAX + 1;
@@ -231,8 +234,8 @@ static int promote_ahead(struct core *core, const struct cache_offer *offer,
   }
   pthread_mutex_lock(&cache->lock);
   (void)promote_grow(core, keep, FRAMES_AHEAD);
-  /* What is hot, but not pinned, gives way in the end: the hand has to pass it
-  ** as often as its frequency says. */
+  /* Hot records that are not pinned give way in the end: the hand must pass
+  ** each as often as its frequency says. */
   uint64_t address = promote_pick(core, STEPS_AHEAD), passed = STEPS_AHEAD;
   while (!address && atomic_load(&cache->pinned) < atomic_load(&cache->used) &&
          passed < (uint64_t)atomic_load(&cache->frame_count) *
@@ -259,7 +262,8 @@ int promote_offer_ahead(struct core *core, const struct cache_offer *offer) {
   return promote_ahead(core, offer, core_low_water(core));
 }
 
-/* Is the record at this address its key's, and expected? */
+/* Is the record at this address the key's present record, and expected by a
+** look-ahead? */
 static int is_expected(struct core *core, int64_t key, uint64_t address) {
   uint64_t word;
   return index_find(&core->index, key, hash_key(key), &word) &&
@@ -295,7 +299,7 @@ void promote__extent(struct core *core, struct epoch_slot *self,
   }
 }
 
-/* A free slot, not counted as used yet; 0: there is hardly any. */
+/* Returns a free slot, not yet counted as used; 0: hardly any are free. */
 static uint64_t find_free(struct cache *cache) {
   for (int i = 0; i < STEPS_AHEAD; i++) {
     uint64_t address = cache_next(cache);
@@ -306,7 +310,8 @@ static uint64_t find_free(struct cache *cache) {
   return 0;
 }
 
-/* Free slots in the other frames, less a few that would be long sought for. */
+/* Returns the number of free slots in the other frames, less a few that would
+** take long to find. */
 static int64_t spare_slots(struct cache *cache, uint32_t frame) {
   int64_t room = (int64_t)atomic_load(&cache->frame_count) *
                  (int64_t)cache->slots_per_frame;
@@ -317,8 +322,8 @@ static int64_t spare_slots(struct cache *cache, uint32_t frame) {
   return spare;
 }
 
-/* One frame more when the slots are used up.  What the pool cannot give is not
-** asked of the log: whatever is there is as good. */
+/* Takes one more frame if the slots are used up.  If the pool has none, does
+** not ask the log: whatever is in memory already is as good. */
 static int grow_warm(struct core *core, uint32_t keep) {
   struct cache *cache = &core->cache;
   if (!promote_is_full(cache) && atomic_load(&cache->frame_count)) {
@@ -352,7 +357,7 @@ int promote_offer_warm(struct core *core, const struct cache_offer *offer,
                                                         : CACHE_MOVED;
 }
 
-/* Empties a slot of the frame that is leaving: its record goes to a free slot,
+/* Empties a slot of the frame being given up: moves its record to a free slot,
 ** or if there is none to spare, back to the log.  0: its key is being moved. */
 static int reclaim_slot(struct core *core, uint64_t address,
                         struct cache_slot *slot, int spare) {
@@ -366,7 +371,7 @@ static int reclaim_slot(struct core *core, uint64_t address,
   int64_t key = atomic_load_explicit(&slot->rec.key, memory_order_relaxed);
   uint64_t word;
   struct entry *entry = index_find(&core->index, key, hash_key(key), &word);
-  /* Under the latch, for compaction may change the log address. */
+  /* Under the latch, because compaction may change the log address. */
   if (!entry || (word & WORD_LATCH) || !(word & WORD_CACHED) ||
       word_address(word) != address || !key_latch_found(entry, key, &word)) {
     return 0;
@@ -410,7 +415,7 @@ int promote__shrink(struct core *core, struct epoch_slot *self) {
   }
   epoch_leave(self);
   pthread_mutex_unlock(&cache->lock);
-  /* A session that is inside may hold a word that pointed here. */
+  /* A session inside the epoch may hold a word that pointed here. */
   epoch_wait(&core->epoch);
   pthread_mutex_lock(&cache->lock);
   emb_assert(cache_frame_empty(cache, frame));

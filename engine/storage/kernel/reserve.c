@@ -9,11 +9,11 @@
 
 #include "engine/emb.h"
 
-/* File slots that are made ready at a time, beside those that are kept: a
-** sixteenth of what is used, within these bounds. */
+/* File slots made ready at a time, besides the kept ones: a sixteenth of the
+** extents in use, within these bounds. */
 #define MORE_MIN 2
 #define MORE_MAX 64
-/* What is left free on the file system for a commit. */
+/* Space left free on the file system for a commit. */
 #define YIELD_BYTES (UINT64_C(256) << 10)
 
 void reserve_index_path(char *to, size_t size, const char *dir,
@@ -21,7 +21,7 @@ void reserve_index_path(char *to, size_t size, const char *dir,
   snprintf(to, size, "%s/index-%016llx", dir, (unsigned long long)generation);
 }
 
-/* The file that the next index goes to, or just goes to. */
+/* The path of the file to which the next index is, or is being, written. */
 static void next_path(const struct core *core, char *to, size_t size) {
   if (core->index_next) {
     reserve_index_path(to, size, core->dir, core->index_next);
@@ -32,7 +32,8 @@ static void next_path(const struct core *core, char *to, size_t size) {
 
 /* ---- the index files ----------------------------------------------------- */
 
-/* Of an index with so many keys; the table of extents grows with the log. */
+/* Returns the size of an index with n keys; the table of extents grows with the
+** log. */
 static uint64_t index_bytes_for(struct core *core, uint64_t keys) {
   struct log *log = &core->log;
   pthread_mutex_lock(&log->lock);
@@ -53,7 +54,7 @@ int reserve_open(struct core *core, const char *path, int flags,
   return os;
 }
 
-/* *was: how long it was. */
+/* Opens a file and reserves blocks for it; *was: its length before. */
 static int reserve_file(struct core *core, const char *path, int flags,
                         uint64_t bytes, uint64_t *was) {
   struct env *env = core->env;
@@ -67,7 +68,7 @@ static int reserve_file(struct core *core, const char *path, int flags,
   return os;
 }
 
-/* To so many bytes if it is longer than `most`; 1: it was. */
+/* Truncates a file to `bytes` if it is longer than `most`; 1: it was. */
 static int cut_file(struct core *core, const char *path, uint64_t bytes,
                     uint64_t most) {
   struct env *env = core->env;
@@ -84,8 +85,7 @@ static int cut_file(struct core *core, const char *path, uint64_t bytes,
   return longer;
 }
 
-/* Both files, or none is longer than before; path: that of the one that
-** failed. */
+/* Lengthens both files, or neither; path: the one that failed. */
 static int reserve_both(struct core *core, uint64_t bytes, char *path,
                         size_t size) {
   char next[RESERVE_PATH_BYTES];
@@ -139,7 +139,7 @@ static void rename_index(struct core *core, uint64_t from, uint64_t to) {
   reserve_index_path(b, sizeof b, core->dir, to);
   snprintf(from ? b : a, sizeof a, "%s/" RESERVE_SPARE, core->dir);
   if (env->rename(env, a, b)) {
-    core->index_reserved = 0; /* it is made anew */
+    core->index_reserved = 0; /* must be reserved again */
     if (from) {
       env->unlink(env, a);
     }
@@ -160,10 +160,11 @@ void reserve_index_undo(struct core *core, uint64_t generation) {
   pthread_mutex_unlock(&core->log.file_slot_lock);
 }
 
-/* The present index has this length.  Keys that it names may have been removed
-** since it was begun, so the number of those that there are does not say what
-** to leave.  The files are looked at: an owner that died may have lengthened
-** them. */
+/* Truncates index files that are too long; `written` is the length of the
+** present index.  Keys that it names may have been removed since it was begun,
+** so the number of present keys does not tell how much to keep.  The actual
+** file sizes are used, since a previous owner that died may have lengthened the
+** files. */
 static void shorten_index_file(struct core *core, uint64_t written) {
   char path[RESERVE_PATH_BYTES];
   uint64_t need = index_bytes_for(core, index_count(&core->index));
@@ -203,14 +204,14 @@ static int make_file_slots(struct core *core, emb_err *err) {
   uint64_t rows = core->layout.slots * (uint64_t)core->layout.extent_pages;
   int rc = EMB_OK, os = 0;
   do {
-    /* The keys of the extent that is being filled may all be new, too. */
+    /* The keys of the extent being filled may all be new, too. */
     uint64_t keys = index_count(&core->index) + (more + 1) * rows;
     err_clear(err);
     rc = reserve_index(core, index_bytes_for(core, keys), err);
     os = rc ? 0 : log_make_ready(log, (uint32_t)more);
     more /= 2;
   } while (rc == EMB_FULL && more);
-  if (rc == EMB_FULL) { /* then at least what is kept */
+  if (rc == EMB_FULL) { /* then at least the kept slots */
     os = log_make_ready(log, 0);
     atomic_store_explicit(&log->full, 1, memory_order_relaxed);
   }

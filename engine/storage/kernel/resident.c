@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
 **
-** resident.c -- extents that were read come back into memory.
+** resident.c -- puts extents that were read back into memory.
 **
-** Called by all that reads whole extents: the warm-up, searches, scans.  What
-** they have read and checked takes a free frame, if there is one beyond those
-** that are kept for the tail; so nothing leaves memory because of it, and the
-** next search or scan finds it there.
+** Called by all code that reads whole extents: the warm-up, searches, scans.
+** An extent that they have read and checked takes a free frame, if there is one
+** beyond those kept for the tail.  So nothing is paged out because of it, and
+** the next search or scan finds the extent in memory.
 **
 ** BLANK     The pages from core.log_end to core.blank_end were never written:
-**           there the log that was loaded ends, within an extent.  Nothing is
-**           in them, and they fail their checksum.  In memory such a page is
-**           all zeros.  An owner that goes on in that extent leaves none
-**           (log_resume).
+**           the log that was loaded ends there, within an extent.  The pages
+**           are empty, and fail their checksum.  In memory such a page is all
+**           zeros.  An owner that continues in that extent leaves no blank
+**           pages (log_resume).
 ** ANOTHER   A process that is not the owner loads one checkpoint after the
-** CHECKPOINT other.  What an extent holds never changes once the log's tail is
-**           above it, and its number is never used again, wherever in the file
-**           it is moved.  So the extents below the tail of the older checkpoint
-**           stay in memory if the newer one has them.  The one in which that
-**           tail is does not: it has more pages now.
+** CHECKPOINT other.  The content of an extent never changes once the log's tail
+**           is above it, and its number is never reused, wherever in the file
+**           the extent is moved.  So the extents below the tail of the older
+**           checkpoint stay in memory if the newer one has them.  The extent
+**           that contains that tail does not stay: it has more pages now.
 ** THREADS   core_restore, core_keep: any, outside the epoch.  core_set_aside,
 **           core_take_back: alone with the core, under the flush lock.
 */
@@ -32,7 +32,7 @@ struct aside {
   char *frame;
 };
 
-/* Have all pages been checked that are to have something? */
+/* Are all pages valid, except blank ones? */
 static int is_whole(const struct core *core, uint64_t number, uint64_t valid) {
   const struct layout *l = &core->layout;
   uint64_t first = number << l->extent_bits;
@@ -44,9 +44,9 @@ static int is_whole(const struct core *core, uint64_t number, uint64_t valid) {
   return 1;
 }
 
-/* Of a page that was never written: the frame may have anything there, and a
-** damaged index may name it.  What is zero already stays untouched, so that the
-** system need not give memory for it. */
+/* Clears a page that was never written: the frame may hold arbitrary bytes
+** there, and a damaged index may name them.  A page that is zero already is not
+** written to, so that the system need not allocate memory for it. */
 static void make_blank(char *page, uint32_t bytes) {
   const uint64_t *words = (const uint64_t *)(const void *)page;
   size_t n = bytes / sizeof *words, i = 0;
@@ -84,7 +84,7 @@ int core_restore(struct core *core, uint64_t number, char *frame,
   return done;
 }
 
-/* That are not for what was read. */
+/* Number of frames not available for extents that were read. */
 static uint32_t frames_kept(const struct core *core) {
   return core_low_water(core) + frames_excess(&core->frames);
 }
@@ -93,7 +93,8 @@ int core_may_keep(const struct core *core) {
   return frames_left(&core->frames) > frames_kept(core);
 }
 
-/* Records of the page that are live: that the index names there. */
+/* Returns the number of live records in the page: those to which the index
+** points. */
 static uint32_t live_of_page(struct core *core, uint64_t page,
                              const char *bytes) {
   const struct layout *l = &core->layout;
@@ -109,8 +110,9 @@ static uint32_t live_of_page(struct core *core, uint64_t page,
   return live;
 }
 
-/* Where the files are damaged the index may name what is no record, and in
-** memory that would be taken for one. */
+/* Does the extent have all its live records?  If the files are damaged, the
+** index may point to something that is not a record, and in memory that would
+** be taken for one. */
 static int has_all_live(struct core *core, struct epoch_slot *slot,
                         uint64_t number, const char *bytes, uint64_t valid) {
   const struct layout *l = &core->layout;
@@ -143,7 +145,7 @@ void core_keep(struct core *core, struct epoch_slot *slot, uint64_t number,
     return;
   }
   memcpy(frame, bytes, core->layout.extent_bytes);
-  /* Not worth to wait for what is written meanwhile. */
+  /* Not worth waiting for a flush in progress. */
   int done = 0;
   if (pthread_mutex_trylock(&core->flush_lock) == 0) {
     done = restore_extent(core, number, frame, valid);

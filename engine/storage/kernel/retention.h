@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** retention.h -- what still needs old parts of the log.
+** retention.h -- the holds that keep old parts of the log.
 **
-** An extent whose records were all replaced is freed by the next checkpoint,
-** unless a retention hold needs it: a snapshot names records in it, or a
-** consumer of deltas has not seen the deletions in it.  An extent that is kept
-** does not count as waste: compaction leaves it alone, since copying the live
-** records in it would free nothing.
+** The next checkpoint frees an extent whose records were all replaced, unless a
+** retention hold needs the extent: a snapshot names records in it, or a
+** consumer of deltas has not seen the deletions in it.  A kept extent does not
+** count as waste: compaction leaves it alone, since copying its live records
+** would free nothing.
 **
-** THREADS  The list changes under ckpt_lock and log.lock together, so either of
-**          them is enough to look at it.
+** THREADS  The list changes under ckpt_lock and log.lock together, so either
+**          lock is enough to read it.
 */
 #ifndef EMB_KERNEL_RETENTION_H
 #define EMB_KERNEL_RETENTION_H
@@ -18,12 +18,14 @@
 
 struct retention {
   struct retention *next;
-  /* Asked under one of the locks; does not wait. */
+  /* Does the hold need the extent?  Called under one of the locks; must not
+  ** wait. */
   int (*needs)(const struct retention *hold, uint64_t extent);
-  /* The lowest extent that it may need, or NULL: any.  Likewise. */
+  /* Returns the lowest extent that the hold may need; NULL: it may need any.
+  ** Called under one of the locks; must not wait. */
   uint64_t (*floor)(const struct retention *hold);
-  /* Before a checkpoint chooses what it frees, under ckpt_lock alone: gives up
-  ** what is beyond a limit.  Or NULL. */
+  /* Called under ckpt_lock alone, before a checkpoint chooses the extents to
+  ** free: gives up whatever exceeds a limit.  Or NULL. */
   void (*settle)(struct retention *hold);
 };
 
@@ -32,7 +34,7 @@ void retention_begin(struct core *core, struct retention *hold);
 void retention_end(struct core *core, struct retention *hold);
 void retention_settle(struct core *core);
 
-/* The lowest extent that a hold may need. */
+/* Returns the lowest extent that any hold may need. */
 uint64_t retention__floor(const struct core *core);
 
 static inline int retention_needed(const struct core *core, uint64_t extent) {
@@ -44,7 +46,7 @@ static inline int retention_needed(const struct core *core, uint64_t extent) {
   return 0;
 }
 
-/* For assertions: no hold needs the extent.  Under one of the locks. */
+/* For assertions: does no hold need the extent?  Under one of the locks. */
 int retention_allows(const struct core *core, uint64_t extent);
 
 #endif

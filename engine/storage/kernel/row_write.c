@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** row_write.c -- see row_write.h.  Of the key's word this file makes the
-** transitions that change which record a key has; key.c makes the others.
+** row_write.c -- see row_write.h.  This file makes the transitions of a key's
+** word that change which record the key has; key.c makes the others.
 */
 #include "row_write.h"
 
@@ -33,7 +33,7 @@ int row__slot(struct core *core, struct log_run *run, uint32_t want,
 
 /* ---- one step ------------------------------------------------------------ */
 
-/* What becomes of a latched key. */
+/* One change of a latched key. */
 struct row_write_step {
   int64_t key;
   uint64_t hash;
@@ -42,11 +42,12 @@ struct row_write_step {
   enum observe_kind kind;
   enum row_cause cause;
   const struct rec *record; /* the new one; NULL: none, or the log's */
-  const void *session;      /* whose commit it is, or NULL */
+  const void *session;      /* the committing session, or NULL */
 };
 
-/* The common end of all changes but those in place: counts, calls the
-** observers, stores the word without latch, and frees the cache slot. */
+/* The common end of all changes except those in place: updates the counts,
+** calls the observers, stores the word without latch, and frees the cache
+** slot. */
 static void take_step(struct core *core, const struct row_write_step *step) {
   uint64_t word = step->word, next = step->next & ~WORD_LATCH;
   uint64_t from = key_log_address(core, word);
@@ -55,8 +56,7 @@ static void take_step(struct core *core, const struct row_write_step *step) {
   struct row_event event;
   emb_assert(!to || to > from);              /* K1 */
   emb_assert(!(word & WORD_CACHED) || from); /* C1 */
-  /* What the word named on disk is not known to be the key's: a file may be
-  ** wrong. */
+  /* A record on disk is not known to be the key's: the file may be damaged. */
   emb_assert(!(word & WORD_CACHED) || key_has_record(core, step->key, word));
   emb_assert(key_has_record(core, step->key, to));
   if (to) {
@@ -69,7 +69,8 @@ static void take_step(struct core *core, const struct row_write_step *step) {
                                rec,       step->session, step->cause};
     observe__notify(&core->observers, slots, step->kind, &event);
   }
-  /* A key is counted before it can be found, and as long as it can. */
+  /* A key is counted before readers can find it, and for as long as they
+  ** can. */
   if (!from && to) {
     atomic_fetch_add_explicit(&core->count, 1, memory_order_relaxed);
   }
@@ -134,7 +135,8 @@ struct guard {
   int counted;
 };
 
-/* A key may only be added above the newest tombstone: it could be its own. */
+/* A key may be added only above the newest tombstone, which could be the key's
+** own. */
 static int above_tombs(void *arg) {
   struct guard *g = arg;
   if (layout_page(&g->core->layout, g->address) <=
@@ -146,7 +148,7 @@ static int above_tombs(void *arg) {
   return EMB_OK;
 }
 
-/* A row that no key's word had before; slots: slots of observers. */
+/* Reports a row that no word named before; slots: bits of observers. */
 static void notify_added(struct core *core, uint32_t slots, int64_t key,
                          uint64_t address, const struct rec *rec) {
   struct row_event event = {key, 0, address, rec, NULL, ROW_PUT};
@@ -166,8 +168,8 @@ int row_insert(struct core *core, struct log_run *run, uint32_t want,
   rec_fill(rec, key, row->value, core->layout.value_bytes, row->version);
   row_filled(core, key, guard.address, row->value);
   log_live(&core->log, guard.address, 1);
-  /* The entry is latched from the start, if the row is to be reported before it
-  ** changes. */
+  /* The entry is latched from the start if observers are called, so that the
+  ** row is reported before it changes. */
   uint32_t slots = observers_of_all(&core->observers);
   struct index_new new = {.key = key,
                           .hash = row->hash,
@@ -195,7 +197,7 @@ void row_settle(struct core *core, int64_t key, uint64_t hash, uint64_t address,
   uint64_t word;
   if (!key__latch_any(core, key, hash, &entry, &word)) {
     emb_assert(0);
-    return; /* cannot be: a claimed entry stays */
+    return; /* cannot happen: a claimed entry stays */
   }
   emb_assert(word & WORD_INTENT); /* T1 */
   word = word_release(word & ~WORD_INTENT, give);
@@ -215,8 +217,8 @@ void row_settle(struct core *core, int64_t key, uint64_t hash, uint64_t address,
                       .session = session});
 }
 
-/* The latched key's record is in the cache, and stays there: its slot gets the
-** new log address, the word does not change. */
+/* Moves a latched key whose record is in the cache and stays there: its slot
+** gets the new log address, the word does not change. */
 static void move_cached(struct core *core, int64_t key, struct entry *entry,
                         uint64_t word, uint64_t from, uint64_t to) {
   emb_assert(to > from && cache_log_address(cache_at(
@@ -293,9 +295,9 @@ int row_load(struct core *core, int64_t key, uint64_t address) {
   return rc;
 }
 
-/* While a transaction is in doubt the store is read, so that its keys may be
-** in the cache by the time it is applied: their words change as in any other
-** write, only without a latch, which no other thread wants. */
+/* While a transaction is in doubt the store is readable, so the transaction's
+** keys may be in the cache by the time it is applied.  Their words change as in
+** any other write, but without a latch, which no other thread wants. */
 int row_replay(struct core *core, const struct rec *rec, uint64_t address) {
   int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
   struct index_new new = {.key = key, .hash = hash_key(key), .word = address};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** shares.c -- how many frames are kept free, and how many the log and the cache
-** have at least, of a budget.
+** shares.c -- how many frames of a budget are kept free, and the minimum shares
+** of the log and the cache.
 */
 #include "core.h"
 
-/* Of a budget of so many frames. */
+/* The low water of a budget of `frames` frames. */
 static uint32_t low_water(uint32_t frames) {
   uint32_t low = frames / 32;
   return low < 2 ? 2 : low > 16 ? 16 : low;

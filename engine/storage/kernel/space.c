@@ -38,8 +38,7 @@ void space_measure(struct core *core, struct space *space) {
       dead += live == 0;
     }
   }
-  /* What readers hold is dead, and no waste that anything could be done about.
-   */
+  /* Extents that readers hold are dead, but cannot be freed: not waste. */
   held = held < dead ? held : dead;
   dead -= held;
   space->used = (log_extents_used(log) - kept - held) * l->extent_bytes;

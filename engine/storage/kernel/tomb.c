@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** tomb.c -- what is removed at once leaves a tombstone in the log, from which
-** recovery learns of it.
+** tomb.c -- a row removed outside a transaction leaves a tombstone in the log,
+** from which recovery learns of the removal.
 */
 #include <string.h>
 
@@ -31,8 +31,8 @@ int tomb_write(struct core *core, int64_t key, uint64_t above,
     if (run.page > layout_page(&core->layout, above)) {
       return EMB_OK;
     }
-    /* In the older page it says nothing new, but is read as an eviction of its
-    ** own (retention/evicted.c): so that is avoided above. */
+    /* In the older page the tombstone has no effect, but is read as a separate
+    ** eviction (retention/evicted.c); the code above avoids that. */
     log_close(&core->log, LOG_IMMEDIATE);
   }
 }

@@ -6,7 +6,7 @@
 
 #include "engine/emb.h"
 
-/* Nothing is reported when no scan is open.  Under scan_lock. */
+/* Turns reports off if no scan is open.  Under scan_lock. */
 static void end_unused(struct core *core) {
   if (!core->scans) {
     observe__off(core, &core->watch);
@@ -53,7 +53,7 @@ void watch_close(struct core *core, struct scan_watch *watch) {
   core->env->release(core->env, watch->settled);
 }
 
-/* The bit of an address below end in `settled`; 0: it has none. */
+/* Returns the bit in `settled` for an address below end; 0: it has none. */
 static uint8_t settled_bit(const struct core *core, const struct scan_watch *w,
                            uint64_t address, uint8_t **byte) {
   uint64_t page = layout_page(&core->layout, address);
@@ -65,14 +65,14 @@ static uint8_t settled_bit(const struct core *core, const struct scan_watch *w,
   return (uint8_t)(1u << (page - from) % 8);
 }
 
-/* The record of a key goes from one log address to another (0: none).  It is
-** reported to the scans of this session alone (a transaction's own write), or
-** with `others` all but those of this session (its commit); NULL: all.  Under
-** scan_lock. */
+/* Reports that the record of a key goes from one log address to another (0:
+** none).  Reports only to the scans of event->session (a transaction's own
+** write), or with `others` to all scans except those (its commit); session
+** NULL: to all.  Under scan_lock. */
 static void notify_scans(struct core *core, const struct row_event *event,
                          int others) {
   uint64_t from = event->from, to = event->to;
-  emb_assert(!to || to > from); /* K1: so what moves, moves towards the end */
+  emb_assert(!to || to > from); /* K1: records move towards the end only */
   for (struct scan_watch *w = core->scans; w; w = w->next) {
     if (event->session && (w->session == event->session) == others) {
       continue;
@@ -86,7 +86,7 @@ static void notify_scans(struct core *core, const struct row_event *event,
     if (bit) {
       *byte |= bit;
     } else if (to < w->end) {
-      continue; /* removed, or found where it is now */
+      continue; /* removed, or the scan finds it at its new address */
     }
     if (!from || from < w->cursor || from >= w->end) {
       continue;
@@ -121,7 +121,7 @@ void watch_own_write(struct core *core, int64_t key, uint64_t from, uint64_t to,
   pthread_mutex_unlock(&core->scan_lock);
 }
 
-/* Ends the scans of a session, or all. */
+/* Ends the scans of a session, or all scans. */
 static void abort_scans(struct core *core, const void *session, int why) {
   pthread_mutex_lock(&core->scan_lock);
   for (struct scan_watch *w = core->scans; w; w = w->next) {
@@ -136,7 +136,7 @@ void watch_abort(struct core *core, const void *session) {
   abort_scans(core, session, WATCH_ROLLBACK);
 }
 
-/* The store is loaded anew. */
+/* The store is being reloaded. */
 static void rows_are_gone(void *arg) { abort_scans(arg, NULL, WATCH_LOADED); }
 
 void watch_init(struct core *core) {

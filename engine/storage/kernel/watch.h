@@ -4,33 +4,34 @@
 ** records move.
 **
 ** A scan walks the log addresses [start, end) and delivers the records that are
-** live when it passes.  When it began, the open pages were closed: from then on
-** slots are handed out at or above end only.  A record that is moved away
-** before the scan reaches it would be missed; so a move of a record of that
-** range beyond end is reported to the scan, which delivers the key at the end.
-** A record that is moved after the scan passed it was delivered already.  A
-** deletion is not reported: if the key comes back it is another one.
+** live when it passes.  Opening the scan closes the open pages: from then on
+** slots are handed out at or above end only.  A record moved away before the
+** scan reaches it would be missed, so a move of a record from that range to
+** beyond end is reported to the scan, which delivers the key at the end.  A
+** record moved after the scan passed it has already been delivered.  Deletions
+** are not reported: if the key is added again it is a different row.
 **
-** A delta that gathers deletions also gets reports of what leaves the part that
-** it has passed: such a key was there at its mark, so what deletes it later
-** belongs to the next delta, whatever older deletions this one passes.
+** A delta that gathers deletions is also told of keys that leave the part it
+** has passed.  Such a key existed at the delta's mark, so a later deletion of
+** the key belongs to the next delta, whatever older deletions this delta
+** passes.
 **
 ** A transaction of another session that was open when the scan began has
-** records below `end` that only become visible when it commits.  The scan
-** leaves its pages out (skip_txn).  The commit reports the moves into them like
-** moves beyond end, and marks the page in `settled`: what leaves it later was
-** delivered.  To a scan of the transaction's own session its writes are
-** visible, and reported, at once.
+** records below `end` that become visible only when it commits.  The scan
+** skips the transaction's pages (skip_txn).  The commit reports moves into them
+** like moves beyond end, and marks each page in `settled`: records that leave
+** such a page later were delivered.  To a scan of the transaction's own
+** session, its writes are visible, and reported, at once.
 **
-** The watch is an observer (observe.h) that is called for changes while a scan
-** is open.
+** The watch is an observer (observe.h), called for changes while a scan is
+** open.
 **
-** THREADS  Moving a record and noting it, or testing which records of a page
-** are live and passing it, happens under core->scan_lock; the observer takes it
-** when it is called, and releases it when the move has ended.  A session that
-** does not see that a scan is open took its slot before the pages were closed,
-** so below `end`; watch_open waits for the epoch, so that its move is over when
-** the scan begins.
+** THREADS  core->scan_lock is held while a record moves and the move is noted,
+** and while a scan tests which records of a page are live and passes the page;
+** the observer takes it when called and releases it when the move has ended.
+** A session that does not see that a scan is open took its slot before the
+** pages were closed, and so below `end`; watch_open waits for the epoch, so
+** that the session's move is over when the scan begins.
 */
 #ifndef EMB_KERNEL_WATCH_H
 #define EMB_KERNEL_WATCH_H
@@ -45,33 +46,34 @@ enum { WATCH_ROLLBACK = 1, WATCH_LOADED = 2 };
 struct scan_watch {
   struct scan_watch *next;
   const void *session;
-  uint64_t cursor; /* addresses below were passed */
+  uint64_t cursor; /* addresses below it were passed */
   uint64_t end;
-  uint64_t skip_txn;   /* records in pages of this transaction do not count */
+  uint64_t skip_txn;   /* records in pages of this transaction are skipped */
   uint64_t skip_from;  /* from this address on */
   uint8_t *settled;    /* bit per page from skip_from's to end: see above */
   struct spill moved;  /* keys, 8 bytes each */
-  int deletions;       /* a delta that gathers them; `passed` is open */
-  struct spill passed; /* keys that left the part that was passed */
+  int deletions;       /* a delta that gathers deletions; `passed` is open */
+  struct spill passed; /* keys that left the part already passed */
   int failed;          /* a moved key could not be noted */
   int aborted;         /* WATCH_ROLLBACK or WATCH_LOADED, or 0 */
 };
 
-/* Makes the core's observer; before any other is registered. */
+/* Registers the core's observer; call before any other observer is
+** registered. */
 void watch_init(struct core *core);
 /* Adds the watch to the list and sets end; outside any epoch.  skip_txn and
-** skip_from say which transaction's pages do not count, if any.  *first: the
-** page to begin with.  EMB_NOMEM: nothing is open. */
+** skip_from name the transaction whose pages to skip, if any.  *first: the page
+** to begin with.  EMB_NOMEM: nothing is open. */
 int watch_open(struct core *core, struct scan_watch *watch, uint64_t *first);
 void watch_close(struct core *core, struct scan_watch *watch);
 static inline int watch_any(const struct core *core) {
   return observe_is_on(&core->observers, &core->watch);
 }
-/* A write of the session's transaction, which its own scans see at once: the
-** key's record goes from one log address to another. */
+/* Reports a write of the session's transaction, which the session's own scans
+** see at once: the key's record goes from one log address to another. */
 void watch_own_write(struct core *core, int64_t key, uint64_t from, uint64_t to,
                      const void *session);
-/* The session's transaction is undone. */
+/* Ends the session's scans: its transaction was rolled back. */
 void watch_abort(struct core *core, const void *session);
 
 #endif

@@ -91,8 +91,8 @@ void log_reset(struct log *log) {
   log_start_at(log, 1);
 }
 
-/* Brings the extent that is half full into memory, if there is a frame and all
-** pages up to the tail were written. */
+/* Reads the partly filled extent into memory, if there is a frame and all pages
+** up to the tail were written. */
 static int resume_read(struct log *log, uint64_t start, uint64_t tail,
                        emb_err *err) {
   const struct layout *l = log->layout;
@@ -129,7 +129,7 @@ int log_resume(struct log *log, uint64_t tail, emb_err *err) {
   if (!atomic_load(&log_extent(log, number)->frame)) {
     int rc = resume_read(log, start, tail, err);
     if (rc || !atomic_load(&log_extent(log, number)->frame)) {
-      return rc; /* it starts an extent of its own */
+      return rc; /* the log goes on in a new extent */
     }
   }
   log_start_at(log, number);
@@ -153,7 +153,7 @@ int log_table_full(struct log *log) {
   return full;
 }
 
-/* Doubles the table; only the numbers up to the tail's are in it. */
+/* Doubles the table; it holds only the numbers up to the tail's. */
 static int double_table(struct log *log) {
   uint64_t count = (log->table_mask + 1) * 2;
   struct extent *table = log->env->map(log->env, count * sizeof *table, 0);
@@ -255,7 +255,7 @@ static void close_page(struct log *log, struct log_open *open, uint32_t flags) {
   open->page = 0;
 }
 
-/* kept: it may be done with the file slots that are kept. */
+/* kept: the page may use the kept file slots. */
 static int open_page(struct log *log, struct log_open *open, uint32_t kind,
                      uint64_t txn, int kept) {
   const struct layout *l = log->layout;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** log_flush.c -- brings sealed pages to disk, takes their memory back, and puts
-** extents into memory again.
+** log_flush.c -- writes sealed pages to disk, reclaims their memory, and
+** restores extents to memory.
 **
 ** ROLE      Called under core's flush lock, outside any epoch.
 ** INVARIANT Only pages below `safe` are written, in order; `flushed` moves
 **           when all requests up to it have completed; `synced` after that.
 ** FAILURE   See log.h: the first error is kept and ends all writing.  A sync
-**           is never tried again: after a failed fsync the kernel has marked
-**           the pages clean.  A write that found no space may be: nothing below
-**           `flushed` was touched, and the pages are as they were.
+**           is never retried: after a failed fsync the kernel has marked the
+**           pages clean.  A write that found no space may be retried: nothing
+**           below `flushed` was touched, and the pages are unchanged.
 */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ int log_fail(struct log *log, emb_err *err, int os_error, const char *what) {
   return err_set(err, rc, "%s", first.text);
 }
 
-/* One request for the pages [from, to) of one extent. */
+/* Prepares one request for the pages [from, to) of one extent. */
 static void prepare_write(struct log *log, uint64_t from, uint64_t to,
                           struct env_io *io) {
   const struct layout *l = log->layout;
@@ -100,8 +100,8 @@ int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
     return err_os(err, EMB_IOERR, full, "cannot write the log");
   }
   if (os) {
-    /* Others may be in flight still, from this stack: closing waits for
-    ** them.  Nothing is written through it any more. */
+    /* Other requests, on this stack, may still be in flight: closing the queue
+    ** waits for them.  Nothing more is written through it. */
     log->env->queue_close(log->env, *queue);
     *queue = NULL;
     return log_fail(log, err, os, "write");
@@ -140,8 +140,9 @@ int log_sync(struct log *log, emb_err *err) {
   return EMB_OK;
 }
 
-/* Live records of the extent if log_page_out may take it, else UINT32_MAX.
-** Those of an open transaction, from extent `open` on, will be live. */
+/* Returns the number of live records if the extent may be paged out, otherwise
+** UINT32_MAX.  From extent `open` on, the records of an open transaction count
+** as live. */
 static uint32_t page_out_live(const struct log *log, uint64_t number,
                               uint64_t open) {
   const struct extent *extent = log_extent(log, number);
@@ -190,13 +191,13 @@ void log_page_out(struct log *log, const uint64_t *numbers, uint32_t n) {
   uint32_t taken = 0;
   for (uint32_t i = 0; i < n; i++) {
     struct extent *extent = log_extent(log, numbers[i]);
-    /* It is in the file: readers that find no frame look there. */
+    /* The extent is in the file, where readers that find no frame look. */
     emb_assert((numbers[i] + 1) << log->layout->extent_bits <=
                atomic_load(&log->flushed));
     char *frame = atomic_exchange(&extent->frame, NULL);
     if (frame) {
       uint32_t now = atomic_load(&log->paged_out) + 1;
-      now += now == 0; /* 0 is never */
+      now += now == 0; /* 0 means never */
       atomic_store_explicit(&log->paged_out, now, memory_order_relaxed);
       atomic_store_explicit(&extent->left, now, memory_order_relaxed);
       frames[taken++] = frame;
@@ -211,8 +212,8 @@ void log_page_out(struct log *log, const uint64_t *numbers, uint32_t n) {
   }
 }
 
-/* Readers inside the epoch that saw no frame go to the file, where the same
-** stands.  The frame's last user has left: the pool gave it. */
+/* Readers inside the epoch that saw no frame read the file, which has the same
+** content.  The frame has no users left: it came from the pool. */
 int log_restore(struct log *log, uint64_t number, char *frame) {
   int done = 0;
   pthread_mutex_lock(&log->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** log_slots.c -- where extents stand in the file: file slots in use, free or
-** ready, moving an extent to a lower one, shortening the file.  See log.h.
+** log_slots.c -- where extents are in the file: file slots in use, free or
+** ready; moving an extent to a lower one; shortening the file.  See log.h.
 */
 #include "log.h"
 
@@ -49,8 +49,8 @@ int log__is_full(const struct log *log) {
   return log__numbers_full(log) || log->phys_end / 64 >= log->phys_words;
 }
 
-/* The lowest free file slot from `from` on: the file stays short.  There is
-** room to note it (log__is_full). */
+/* Takes the lowest free file slot from `from` on, to keep the file short.
+** There must be room to record it (log__is_full). */
 static uint32_t phys_take(struct log *log, uint32_t from) {
   uint32_t at = log->phys_end, least = log->phys_hint;
   int is_lowest = from <= least && !log->withheld;
@@ -91,7 +91,7 @@ static uint64_t offset_of(const struct log *log, uint32_t phys) {
 }
 
 static void phys_give(struct log *log, uint32_t phys) {
-  emb_assert(!is_free(log, phys)); /* given back once */
+  emb_assert(!is_free(log, phys)); /* freed once */
   log__slot_set(log, phys, 0);
   log->phys_free++;
 }
@@ -121,8 +121,8 @@ static void set_keep(struct log *log) {
       log->keep_min ? (uint32_t)(n < LOG_KEEP_MAX ? n : LOG_KEEP_MAX) : 0;
 }
 
-/* Takes the lowest free file slot from `from` on and at most `most` that follow
-** it; *n: how many came. */
+/* Takes the lowest free file slot from `from` on and the free slots right after
+** it, at most `most` in all; *n: number taken. */
 static uint32_t take_row(struct log *log, uint32_t from, uint32_t most,
                          uint32_t *n) {
   uint32_t first = phys_take(log, from);
@@ -132,8 +132,8 @@ static uint32_t take_row(struct log *log, uint32_t from, uint32_t most,
   return first;
 }
 
-/* Blocks for some of the file slots [first, first + n), which are taken; the
-** rest is given back. */
+/* Allocates blocks for some of the file slots [first, first + n), which are
+** taken, and frees the others. */
 static int ready_row(struct log *log, uint32_t first, uint32_t n) {
   const uint64_t bytes = log->layout->extent_bytes;
   uint32_t got = n;
@@ -159,8 +159,8 @@ static int ready_row(struct log *log, uint32_t first, uint32_t n) {
   return os;
 }
 
-/* Of what is free some has its blocks still and some has not (log_yield, or a
-** hole): on a disk that is full the former will do, wherever they are. */
+/* Some free file slots still have their blocks and some do not (log_yield, or a
+** hole): on a full disk the former will do, wherever they are. */
 int log_make_ready(struct log *log, uint32_t more) {
   uint32_t n = 1, from = 0;
   int os = 0, missed = 0;
@@ -290,8 +290,8 @@ void log_withhold(struct log *log, int on) {
   if (on && log->env->size(log->env, log->file, &bytes) == 0 &&
       bytes > LOG_FILE_HEAD) {
     uint64_t slots = (bytes - LOG_FILE_HEAD + extent - 1) / extent;
-    /* Without memory for that the file slots behind the last one in use are not
-    ** withheld: a reader finds them replaced. */
+    /* If this runs out of memory, the file slots behind the last one in use are
+    ** not withheld, and a reader may find them overwritten. */
     if (slots > log->phys_end && slots < EXTENT_NOWHERE &&
         log__slot_room(log, (uint32_t)slots) == EMB_OK) {
       log->phys_free += (uint32_t)slots - log->phys_end;
@@ -317,9 +317,9 @@ uint64_t log_extents_used(const struct log *log) {
 
 /* ---- shrinking the file -------------------------------------------------- */
 
-/* Gives back what is ready, and takes the lowest file slots to be kept instead;
-** *fresh: so many of them, at the end of `ready`, that have no blocks yet.
-** Returns the file slot after the last in use. */
+/* Frees the ready file slots, and takes the lowest ones to keep instead;
+** *fresh: the number of those, at the end of `ready`, that have no blocks yet.
+** Returns the file slot after the last one in use. */
 static uint32_t settle_ready(struct log *log, uint32_t *fresh) {
   uint32_t had[LOG_READY_MAX], n = log->ready_count, taken = 0;
   *fresh = 0;
@@ -351,7 +351,8 @@ static uint32_t settle_ready(struct log *log, uint32_t *fresh) {
   return log->phys_end;
 }
 
-/* The file is cut after file slot `end`, and is not written to meanwhile. */
+/* Truncates the file after file slot `end`; the file is not written to during
+** the call. */
 static int log_cut_file(struct log *log, uint32_t end) {
   uint64_t bytes, want = offset_of(log, end);
   int os = log->env->size(log->env, log->file, &bytes);
@@ -363,7 +364,7 @@ static int punch_free(struct log *log, uint32_t end) {
   int os = 0;
   for (uint32_t i = 0; !os && i < end; i++) {
     pthread_mutex_lock(&log->lock);
-    int free = is_free(log, i); /* and stays so: nothing becomes ready */
+    int free = is_free(log, i); /* and stays free: nothing becomes ready */
     pthread_mutex_unlock(&log->lock);
     if (free) {
       os = log->env->punch(log->env, log->file, offset_of(log, i),
@@ -387,7 +388,7 @@ int log_trim(struct log *log, int punch, emb_err *err) {
   pthread_mutex_unlock(&log->lock);
   int os = log_cut_file(log, end);
   for (uint32_t i = 0; i < n; i++) {
-    (void)ready_row(log, fresh[i], 1); /* the next to need it asks again */
+    (void)ready_row(log, fresh[i], 1); /* the next one to need it retries */
   }
   os = os || !punch ? os : punch_free(log, end);
   pthread_mutex_unlock(&log->file_slot_lock);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** log_valid.c -- are the log's positions, its table of extents and its places
-** in the file as log.h says?  In the variants that check themselves only
-** (base/debug.h).
+** log_valid.c -- are the log's positions, its table of extents and its file
+** slots as log.h says?  Only in builds with self-checks (base/debug.h).
 */
 #include "log.h"
 
@@ -44,7 +43,8 @@ static int phys_is_used(const struct log *log, uint32_t phys) {
          (log->phys_used[phys / 64] >> (phys % 64) & 1) != 0;
 }
 
-/* Extents that have a file slot; *resident: that are in memory. */
+/* Returns the number of extents with a file slot; *resident: those in
+** memory. */
 static uint64_t log_valid_check_extents(const struct log *log, uint64_t last,
                                         uint64_t *resident) {
   const struct layout *l = log->layout;
@@ -59,7 +59,7 @@ static uint64_t log_valid_check_extents(const struct log *log, uint64_t last,
       continue;
     }
     emb_assert(phys_is_used(log, phys));
-    /* What is not in the file yet is in memory. */
+    /* An extent that is not in the file yet is in memory. */
     emb_assert(in_memory || e << l->extent_bits < flushed ||
                e << l->extent_bits >= atomic_load(&log->tail));
     emb_assert(atomic_load(&extent->live) >= 0); /* L4 */
@@ -76,12 +76,13 @@ int log_file_slots_valid(struct log *log) {
   emb_assert(log->first >= 1 && log->first <= last);
   emb_assert(last - log->first <= log->table_mask);
   uint64_t placed = log_valid_check_extents(log, last, &resident);
-  /* An extent that is leaving memory is counted a little longer. */
+  /* An extent being paged out stays counted a little longer. */
   emb_assert(resident <= atomic_load(&log->resident));
   uint64_t used = places_used(log);
   emb_assert(used == log->phys_end - log->phys_free);
-  /* Others are being made ready, or moved to.  No two have the same file slot,
-  ** or this would not hold when none are. */
+  /* Other slots are being made ready, or are the targets of moves.  No two
+  ** extents share a file slot, or this would fail when there are no such
+  ** slots. */
   emb_assert(placed + log->ready_count + log->left_count <= used);
   emb_assert(log->ready_count <= LOG_READY_MAX);
   for (uint32_t i = 0; i < log->ready_count; i++) {

@@ -3,17 +3,17 @@
 ** layout.h -- sizes of records, pages and extents, and addresses.
 **
 **   record   16 bytes + value, rounded up to 8:    | key | stamp | value ... |
-**            The value begins with the vectors, which is all that many tables
-**            have; schema/schema.h says what may follow.
+**            The value begins with the vectors.  Many tables have nothing
+**            else; schema/schema.h describes the rest.
 **   page     16 bytes + slots * record:            | sum | info | slot 0 | ...
 **            The smallest multiple of 4 KiB that wastes at most 5 %.  64 floats
 **            give 15 slots in exactly 4096 bytes.
 **   extent   a power of two of pages, about 256 KiB: the unit in which disk
-**            space and frames are allocated, written and given back.
+**            space and frames are allocated, written and freed.
 **
-** An address names a slot for ever: page number << slot_bits | slot.  Page
-** numbers grow with time and are never used again; page / pages per extent is
-** the extent.  Numbers start at extent 1, so address 0 means "nowhere".
+** An address names a slot permanently: page number << slot_bits | slot.  Page
+** numbers grow with time and are never reused; page / pages per extent is the
+** extent.  Numbers start at extent 1, so address 0 means "nowhere".
 */
 #ifndef EMB_REC_LAYOUT_H
 #define EMB_REC_LAYOUT_H
@@ -27,13 +27,13 @@
 #define PAGE_UNIT 4096
 #define EXTENT_BYTES_TARGET (256u * 1024)
 
-#define LAYOUT_MIXED 2 /* segments of both */
+#define LAYOUT_MIXED 2 /* segments of both types */
 
 struct layout {
   uint32_t dim;
   uint32_t type;         /* EMB_F32, EMB_F16, LAYOUT_MIXED */
   uint32_t vector_bytes; /* stored: what a Get copies */
-  uint32_t value_bytes;  /* the same with what follows it in a record */
+  uint32_t value_bytes;  /* the vectors and the rest of the value */
   uint32_t rec_bytes;
   uint32_t page_bytes;
   uint32_t slots;       /* records per page */
@@ -44,8 +44,8 @@ struct layout {
   uint32_t extent_bytes;
 };
 
-/* The sizes for records of so many stored bytes, of which vector_bytes are the
-** vectors. */
+/* Computes the sizes for records whose value has value_bytes bytes,
+** vector_bytes of them vectors. */
 void layout_init(struct layout *layout, uint32_t dim, uint32_t type,
                  uint32_t vector_bytes, uint32_t value_bytes);
 

@@ -13,11 +13,11 @@
 **                          this transaction that a savepoint undid
 **          kind PAGE_ABORT nothing; the transaction was prepared and undone
 **
-** A transaction's last page carries PAGE_LAST: with it the transaction is
+** A transaction's last page carries PAGE_LAST, which makes the transaction
 ** complete.  PAGE_SYNCED on the last page says that everything before it was
 ** made durable with it (a prepare); without it the engine decided alone.
-** PAGE_EXPIRED and PAGE_EVICTED say why the keys of a page of tombstones were
-** deleted; without them it was on request.
+** PAGE_EXPIRED and PAGE_EVICTED say why the keys of a tombstone page were
+** deleted; without either flag they were deleted on request.
 */
 #ifndef EMB_REC_PAGE_H
 #define EMB_REC_PAGE_H
@@ -47,8 +47,8 @@ static inline uint64_t page_info(uint32_t kind, uint32_t flags, uint32_t count,
   return (uint64_t)kind | (uint64_t)flags << PAGE_FLAG_SHIFT |
          (uint64_t)count << 8 | txn << 24;
 }
-/* The info of a page in memory is written when it is opened and closed, while
-** a scan may look at it: relaxed atomic. */
+/* The info of a page in memory is written when the page is opened and closed,
+** while a scan may be reading it: relaxed atomic. */
 static inline uint64_t page_info_of(const void *page) {
   return __atomic_load_n(&((const struct page_head *)page)->info,
                          __ATOMIC_RELAXED);
@@ -73,13 +73,13 @@ static inline uint64_t page_sum(const struct layout *l, const void *page,
                                 uint64_t salt, uint64_t number) {
   return hash_sum((const char *)page + 8, l->page_bytes - 8, salt, number);
 }
-/* The page number that a page's checksum was made for. */
+/* Returns the page number for which the page's checksum was computed. */
 static inline uint64_t page_number(const struct layout *l, const void *page,
                                    uint64_t salt) {
   return hash_position((const char *)page + 8, l->page_bytes - 8, salt,
                        ((const struct page_head *)page)->sum);
 }
-/* Checksum, kind and count are in order. */
+/* Are checksum, kind and count valid? */
 static inline int page_valid(const struct layout *l, const void *page,
                              uint64_t salt, uint64_t number) {
   if (!EMB_SEED(SEED_PAGE_SUM_UNCHECKED) &&
@@ -102,8 +102,8 @@ static inline int page_valid(const struct layout *l, const void *page,
   }
 }
 
-/* For an assertion: may the page be written as it is?  It was opened and
-** closed, its items fit, and no record in it is being changed. */
+/* For assertions: is the page ready to be written?  It was opened and closed,
+** its items fit, and no record in it is being changed. */
 static inline int page_is_closed(const struct layout *l, const void *page) {
   uint32_t kind = page_kind(page), count = page_count(page);
   const char *stamp = (const char *)page + PAGE_HEAD_BYTES + 8;
@@ -119,9 +119,9 @@ static inline int page_is_closed(const struct layout *l, const void *page) {
   return count <= l->slots;
 }
 
-/* A page that was read from disk becomes part of the log in memory: what its
-** stamps say beside the version means nothing, and readers would wait for one
-** that is busy. */
+/* Prepares a page that was read from disk for the log in memory.  The busy bit
+** and sequence of its stamps mean nothing, and readers would wait for a busy
+** record. */
 static inline void page_settle(const struct layout *l, void *page) {
   uint32_t n = page_kind(page) == PAGE_DATA ? l->slots : 0;
   char *stamp = (char *)page + PAGE_HEAD_BYTES + 8;

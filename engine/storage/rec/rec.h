@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
 **
-** rec.h -- a record in memory: reading beside a writer without a lock.
+** rec.h -- a record in memory: lock-free reads concurrent with a writer.
 **
 **   00-07  key
 **   08-15  stamp  bit 0       busy: the owner of the key's latch is writing
 **                 bits  1-15  sequence: counts the changes of the slot
 **                 bits 16-63  version: grows with every Put of the key; 0 in a
-**                             slot that was never used
+**                             slot never used
 **   16-..  vector, dim elements of the table's storage type, little-endian
 **
-** STATES    free (stamp 0) -> written before it can be found [rec_fill] ->
+** STATES    free (stamp 0) -> filled before readers can find it [rec_fill] ->
 **           changed in place by the holder of the key's latch while its page is
 **           mutable [rec_begin, rec_end].
 ** INVARIANT A reader that sees the same even stamp and its own key before and
 **           after the copy has an untorn vector of that key [rec_read].
-**           Versions grow per key, but two keys may have the same one, and
-**           the cache fills a slot with another key under a reader's eyes: the
-**           sequence is what makes the stamps before and after differ.
-** THREADS   One writer (latch), any number of readers.  The bytes in between
-**           are copied with plain instructions; under ThreadSanitizer with
-**           relaxed atomic words, so that it checks the protocol and needs no
-**           suppression.
+**           Versions grow per key, but two keys may have the same version, and
+**           the cache may refill a slot with another key during a read:
+**           the sequence makes the stamps before and after differ.
+** THREADS   One writer (the latch holder), any number of readers.  The value
+**           is copied with plain instructions, or under ThreadSanitizer with
+**           relaxed atomic words, so that the sanitizer checks the protocol
+**           and needs no suppression.
 */
 #ifndef EMB_REC_H
 #define EMB_REC_H
@@ -48,8 +48,8 @@ _Static_assert(sizeof(struct rec) == REC_HEAD_BYTES, "record header");
 #define REC_SEQUENCE UINT64_C(2)
 #define REC_SEQUENCE_MASK UINT64_C(0xfffe)
 #define REC_VERSION_SHIFT 16
-/* No call begins that gives out versions from here on: what those under way
-** still take fits below 2^48. */
+/* No call that assigns versions may begin at or above this version: the
+** versions that calls in progress still assign then fit below 2^48. */
 #define REC_VERSIONS_END ((UINT64_C(1) << 48) - (UINT64_C(1) << 40))
 
 static inline uint64_t rec_stamp(uint64_t version) {
@@ -60,7 +60,8 @@ static inline uint64_t rec_version(uint64_t stamp) {
 }
 
 #if FENCE_TSAN
-/* Both in words of 8 bytes; source and destination in frames are 8-aligned. */
+/* Both copy words of 8 bytes; source and destination in frames are
+** 8-aligned. */
 static inline void rec_copy_out(void *to, const void *from, size_t n) {
   size_t i = 0;
   for (; i + 8 <= n; i += 8) {
@@ -88,7 +89,7 @@ static inline void rec_copy_in(void *to, const void *from, size_t n) {
   }
 }
 #else
-/* Whole cache lines are copied in place: a call for each record costs more. */
+/* Whole cache lines are copied inline: a call for each record costs more. */
 static inline void rec_copy_out(void *to, const void *from, size_t n) {
   size_t lines = n % 64 ? 0 : n;
   if (lines == 0 || lines > 4096) {
@@ -105,7 +106,8 @@ static inline void rec_copy_in(void *to, const void *from, size_t n) {
 #endif
 
 /* Copies the stored vector of `key` to `to` and its version to *version.
-** Returns 0 when the record holds another key (look the key up again). */
+** Returns 0 if the record holds another key; the caller must look the key up
+** again. */
 static inline int rec_read(const struct rec *rec, int64_t key, void *to,
                            size_t bytes, uint64_t *version) {
   unsigned spins = 0;
@@ -122,9 +124,9 @@ static inline int rec_read(const struct rec *rec, int64_t key, void *to,
       rec_copy_out(to, rec->vector, bytes);
     }
 #if FENCE_TSAN
-    /* ThreadSanitizer does not model fences.  The copy was a series of calls,
-    ** which nothing reorders; a read that also writes would look like a race
-    ** with the write of the page to disk. */
+    /* ThreadSanitizer does not model fences.  Here the copy is a series of
+    ** calls, which nothing reorders; a load that also writes would look like a
+    ** race with the write of the page to disk. */
     uint64_t after = atomic_load_explicit(&rec->stamp, memory_order_acquire);
 #else
     atomic_thread_fence(memory_order_acquire);
@@ -157,7 +159,7 @@ static inline void rec_end(struct rec *rec, uint64_t version) {
                         memory_order_release);
 }
 
-/* Fills a slot that cannot be found yet, or that rec_begin marked. */
+/* Fills a slot that readers cannot find yet, or that rec_begin marked busy. */
 static inline void rec_fill(struct rec *rec, int64_t key, const void *vector,
                             size_t bytes, uint64_t version) {
   atomic_store_explicit(&rec->key, key, memory_order_relaxed);
@@ -165,8 +167,8 @@ static inline void rec_fill(struct rec *rec, int64_t key, const void *vector,
   rec_end(rec, version);
 }
 
-/* Makes a filled slot that was not published count as never used: recovery
-** would take it for the key's latest record. */
+/* Marks a filled but unpublished slot as never used; recovery would otherwise
+** take it for the key's latest record. */
 static inline void rec_unfill(struct rec *rec) {
   atomic_store_explicit(&rec->stamp, 0, memory_order_release);
 }
