@@ -415,8 +415,7 @@ void emb_session_blocks(emb_session *session,
 **   EMB_DECIDE_PAST   the data that the caller sees do not include it: a read
 **                     shows the state before it, a write waits or is EMB_LOCKED
 **   EMB_DECIDE_FAIL   the outcome cannot be determined now: EMB_LOCKED
-** Setting the callback discards its earlier answers, so the caller sets it
-*again
+** Setting the callback discards its earlier answers: the caller sets it again
 ** whenever it rereads its data.  Without it reads show the state before. */
 enum { EMB_DECIDE_FAIL, EMB_DECIDE_AGAIN, EMB_DECIDE_PAST };
 void emb_session_decides(emb_session *session,

@@ -289,8 +289,8 @@ struct log_run {
   uint64_t page; /* set by log_take, along with slot and left */
   uint32_t slot; /* the next one */
   uint32_t left;
-  int stream; /* LOG_IMMEDIATE or LOG_TXN */
-  int kept; /* a record is only being moved: may use the kept file slots */
+  int stream;   /* LOG_IMMEDIATE or LOG_TXN */
+  int kept;     /* a record is only being moved: may use the kept file slots */
   uint64_t txn; /* of LOG_TXN */
 };
 /* Hands out up to `want` more slots or items.  kind may carry flags above
