@@ -185,7 +185,7 @@ struct ext_link {
   int put_valid;
 };
 
-/* ---- store_error.c ------------------------------------------------------ */
+/* ---- store_error.c ------------------------------------------------------- */
 
 /* Turns an engine error into an SQLite error that names the table instead of
 ** the store's directory.  table may be NULL. */
@@ -196,7 +196,7 @@ int ext_store_error(char **err, int emb_code, const char *text,
 char *ext_store_text(const char *text, const struct ext_table *table,
                      const char *directory);
 
-/* ---- place.c: where a store is, and the shadow table -------------------- */
+/* ---- place.c: where a store is, and the shadow table --------------------- */
 
 /* The shadow table's row.  dir is NULL for a temporary store. */
 struct ext_place {
@@ -255,7 +255,7 @@ int ext_place_is_wal(sqlite3 *db, const char *schema);
 ** 0 also if out of memory. */
 int ext_place_is_exclusive(sqlite3 *db, const char *schema);
 
-/* ---- moved.c ------------------------------------------------------------ */
+/* ---- moved.c ------------------------------------------------------------- */
 
 /* *path: where the row's store should be.  If the store is not there, but is
 ** beside the database under the database's former name, moves it to *path; in a
@@ -266,7 +266,7 @@ int ext_moved_find(struct ext_table *table, const struct ext_place *place,
 int ext_moved_text(struct ext_table *table, const struct ext_place *place,
                    char **err);
 
-/* ---- link.c ------------------------------------------------------------- */
+/* ---- link.c -------------------------------------------------------------- */
 
 /* A store's uuid in hex, as in the shadow table. */
 void ext_link_uuid(const emb_store *store, char hex[33]);
@@ -323,7 +323,7 @@ char *ext_link_text(const struct ext_link *link);
 /* Frees a ticket and its memory. */
 void ext_ticket_free(struct ext_ticket *ticket);
 
-/* ---- conn.c ------------------------------------------------------------- */
+/* ---- conn.c -------------------------------------------------------------- */
 
 /* Returns the connection's state with one more reference, and creates it if
 ** necessary; NULL if out of memory. */
@@ -351,7 +351,7 @@ void ext_conn_forget_names(struct ext_conn *conn);
 ** are not in use now. */
 void ext_conn_sweep(struct ext_conn *conn);
 
-/* ---- wait.c ------------------------------------------------------------- */
+/* ---- wait.c -------------------------------------------------------------- */
 
 /* Makes db wait for locks for at most limit_ms, or until the user's connection
 ** is interrupted.  *wait must outlive db. */
@@ -361,7 +361,7 @@ void ext_wait_for_locks(struct ext_wait *wait, struct ext_conn *conn,
 ** interrupt. */
 int ext_wait_result(struct ext_wait *wait, int rc, char **err);
 
-/* ---- orphan.c ----------------------------------------------------------- */
+/* ---- orphan.c ------------------------------------------------------------ */
 
 /* Records that the table's place must be deleted if it turns out that the
 ** database does not name it.  Must be called after CREATE and at DROP. */
@@ -377,11 +377,11 @@ int ext_orphan_is_dropped(struct ext_table *table, const char *uuid);
 /* As ext_orphan_settle, when a transaction has just ended. */
 void ext_orphan_settle_ended(struct ext_conn *conn);
 
-/* ---- signal.c ----------------------------------------------------------- */
+/* ---- signal.c ------------------------------------------------------------ */
 
 int ext_signal_register(struct ext_conn *conn);
 
-/* ---- close.c ------------------------------------------------------------ */
+/* ---- close.c ------------------------------------------------------------- */
 
 /* Drops a reference and frees everything with the last.  Takes a struct
 ** ext_conn, as void * for SQLite's destructors. */
@@ -396,13 +396,13 @@ static inline void ext_conn_tidy(struct ext_conn *conn) {
     ext_link_close_dropped(conn);
 }
 
-/* ---- encoding.c --------------------------------------------------------- */
+/* ---- encoding.c ---------------------------------------------------------- */
 
 /* Functions that take a name must call this before their first SQL, so that the
 ** texts of their statement stay the same when it runs again. */
 void ext_conn_learn_encoding(struct ext_conn *conn);
 
-/* ---- names.c ------------------------------------------------------------ */
+/* ---- names.c ------------------------------------------------------------- */
 
 /* Splits "aux.items" if aux is a schema of this connection, because a table
 ** name may itself contain a dot.  *schema is NULL if there is none; the caller
@@ -418,7 +418,7 @@ int ext_conn_each(struct ext_conn *conn, const char *schema,
                   int (*visit)(void *arg, struct ext_table *table, char **err),
                   void *arg, char **err);
 
-/* ---- call.c ------------------------------------------------------------- */
+/* ---- call.c -------------------------------------------------------------- */
 
 /* Enclose a function call; calls may nest. */
 void ext_call_begin(struct ext_conn *conn);
@@ -427,7 +427,7 @@ void ext_call_end(struct ext_conn *conn);
 ** table->gone: SQLite has disconnected it since. */
 void ext_table_hold(struct ext_table *table);
 
-/* ---- lease.c ------------------------------------------------------------ */
+/* ---- lease.c ------------------------------------------------------------- */
 
 /* emb_get for a statement, or for a function with statement 0: counted if the
 ** table has a bound.  to: vectors, found, versions. */
