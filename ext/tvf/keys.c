@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** keys.c -- checks that a BLOB of keys has the right number type.
+** keys.c -- checks a list of keys, and the number type of a BLOB.
 **
 **     CREATE TABLE emb_keys_check(keys, found, smallest, largest, looks_like,
 **                                 message, "table" HIDDEN, list HIDDEN)

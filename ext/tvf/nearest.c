@@ -6,7 +6,7 @@
 **       query, rank INTEGER, key, distance REAL,
 **       "table" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN, among HIDDEN)
 **
-** queries is vectors, concatenated in a BLOB or in a JSON array; `query` is the
+** queries holds vectors, concatenated in a BLOB or a JSON array; `query` is the
 ** number of each, from 0.  Or queries is the word 'rows': each row of the table
 ** is a query, `query` is its key, and it is not its own neighbour.
 **

@@ -125,8 +125,7 @@ void ext_tvf_read_all(struct ext_tvf_cursor *cursor) {
 }
 
 /* Keeps the database attached.  SQLite refuses DETACH only while a statement
-** reads the database, which the statement that calls the function may not
-** do. */
+** reads the database, and the calling statement reads nothing there. */
 static int stay_attached(struct ext_tvf_cursor *cursor, char **err) {
   sqlite3 *db = cursor->conn->db;
   char *sql;
