@@ -10,11 +10,11 @@
 ** WHEN      For each text found in SQLite and not in the cache, AHEAD_TEXTS
 **           more are read.  So a connection that looks up many different texts
 **           soon has all of them, and no call takes longer than some of its own
-**           seeks; reading a million texts at once took 0.2 s.  Looking up each
-**           of a million texts once, at random, took 0.45 us a text when 32
-**           were read for each, and 0.35 us with 64.
+**           seeks, whereas all of a million texts at once took 0.2 s.  Looking
+**           up each of a million texts once, at random, took 0.45 us a text
+**           when 32 were read for each, and 0.35 us with 64.
 **           A connection that looks up few texts pays nothing: reading ahead
-**           begins after AHEAD_FIRST lookups which are also at least
+**           begins after AHEAD_FIRST lookups that are also at least
 **           1/AHEAD_BEGIN of the texts left, enough to justify the memory.
 ** WHERE     From the smallest number up to the largest committed number
 **           (dict->limit).  Texts added by other connections come after it, and

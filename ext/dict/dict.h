@@ -50,10 +50,10 @@
 **           writer then sees a different number of removals, and puts the text
 **           back (ext_dict_restore).  It sees no difference while the other
 **           connection has looked for rows and not yet committed, so a single
-**           transaction would not be enough.  A writer beside the marking
-**           transaction leaves a row with a marked text, which the removing
-**           transaction finds.  A writer beside the removing transaction has
-**           begun before the mark, and sees the mark now.
+**           transaction would not be enough.  A writer concurrent with the
+**           marking transaction leaves a row with a marked text, which the
+**           removing transaction finds.  A writer concurrent with the removing
+**           transaction has begun before the mark, and sees the mark now.
 ** HELD      A file has too many texts for that check: no text is removed while
 **           its rows are written (ext_dict_hold).
 ** STATEMENTS  are prepared once.  sqlite3_close refuses while any exist, but it
