@@ -128,7 +128,7 @@ struct ext_link {
   char *schema;             /* of the row that names the store, */
   char *file;               /* and that schema's file */
   char uuid[33];            /* in hex, as in the shadow table */
-  struct ext_table *tables; /* that use it */
+  struct ext_table *tables; /* using the link */
   int cursors;              /* open on it */
   int attached;             /* the schema is neither main nor temp */
   int atomic;   /* commits together with SQLite: commit='atomic', on a file */

@@ -9,13 +9,9 @@
 **             bits 40..63  of the hash: avoids most accesses to other records
 **
 ** GENERATIONS  The cache has two such halves.  New records, and records found
-**              in the older half, go into the younger half.  When that is full,
-**              the older half is discarded and the younger one becomes the
-**              older.  So records in repeated use stay, and the rest are
-**              dropped.
-**           the older one, goes to the younger one; when that is full the
-**           older one is forgotten and the younger one is the older.  So what
-**           is used again and again stays, and the rest goes.
+**           in the older half, go into the younger half.  When that is full,
+**           the older half is discarded and the younger one becomes the older.
+**           So records in repeated use stay, and the rest are dropped.
 ** BATCHES   The slot of a text is prefetched KNOWN_LEAD texts before it is
 **           examined, and its record KNOWN_LEAD texts before it is compared.
 */

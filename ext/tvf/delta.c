@@ -55,7 +55,7 @@ struct delta_cursor {
   int64_t *keys;
   uint8_t *ops;
   uint64_t *versions;
-  float *vectors; /* NULL: not asked for */
+  float *vectors; /* NULL: not used */
   char *states;
 };
 

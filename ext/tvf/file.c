@@ -33,7 +33,7 @@ struct file_cursor {
                                  another */
   char *path;
   float *vector;
-  size_t bytes; /* of it */
+  size_t bytes; /* of the vector */
   emb_file_row row;
   int tracks, has_texts;
 };

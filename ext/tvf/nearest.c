@@ -17,7 +17,7 @@
 ** BLOCKS    The engine compares the table with as many queries at once as fit
 **           into NEAREST_BLOCK_BYTES, together with their results, so memory
 **           does not grow with the number of queries.
-** PROGRESS  From the first block to the last.
+** PROGRESS  Reported from the first block to the last.
 ** COSINE    A row of zeros has no cosine with any other, and as a query no
 **           neighbours.
 */

@@ -93,7 +93,7 @@ struct snap_cursor {
   int64_t key;
   uint64_t version;
   float *vector;
-  size_t bytes; /* of it */
+  size_t bytes; /* of the vector */
 };
 
 /* Finds the number of a text, 0 if it has none; a number is converted to
