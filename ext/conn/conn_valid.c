@@ -3,6 +3,7 @@
 ** conn_valid.c -- checks that a connection's objects are as conn.h says, and
 ** that SQLite may make a given call now.  Only in builds with self-checks
 ** (engine/base/debug.h).
+**
 ** SQLite's callbacks do not come in pairs (table/txn.c).  The order asserted
 ** here is what SQLite's source does for one table object, in every version
 ** since 3.38:

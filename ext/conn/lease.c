@@ -5,6 +5,7 @@
 ** The engine counts each Get of a key by a session: a lease, which a Put of the
 ** key returns.  table/, fn/store.c and fn/async.c decide which SQL is a Get;
 ** this file decides which Gets belong together:
+**
 ** STATEMENT    A statement counts a key once, however often SQLite visits its
 **              row: in a nested loop, a correlated subquery, a self join.
 **              SQLite does not say which statement a cursor belongs to, but the

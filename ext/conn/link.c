@@ -8,6 +8,7 @@
 ** change and closing a store writes a checkpoint.  Nor do table objects keep it
 ** open, because a prepared statement that no longer runs keeps an old one.  A
 ** link is closed
+**   - when the connection closes,
 **   - when its database was detached,
 **   - when its table was dropped and the drop is committed (orphan.c),
 ** the last two only after the last cursor and transaction on it have ended.
