@@ -16,7 +16,7 @@
 **   emb_delta_position(table)                 JSON: the delta applied last, or
 **                                             NULL
 **
-** The schema may use none of these, so a path never comes from there.
+** None of these may be used in the schema, so a path never comes from there.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "fn.h"

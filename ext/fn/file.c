@@ -6,8 +6,8 @@
 **   emb_snapshot_restore(table, path)                    number of rows read
 **
 ** For a table with text keys the file contains the texts (table/keys_file.c).
-** tvf/file.c reads such a file.  The schema may use none of these functions, so
-** a path never comes from there.
+** tvf/file.c reads such a file.  None of these functions may be used in the
+** schema, so a path never comes from there.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "fn.h"

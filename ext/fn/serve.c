@@ -9,8 +9,8 @@
 **
 ** LOCKS     A SELECT without FROM has no transaction, and the tables are read
 **           through separate connections (struct ext_serve), which have no
-**           transaction open between two checks.  So other processes can commit
-**           at any time.
+**           transaction open between two checks.  So other connections can
+**           commit at any time.
 ** WAITING   emb_serve waits in short sleeps, and polls the connection's
 **           interrupt in them.  Between sleeps it decides transactions that
 **           clients have left in doubt, and owns again a table that was dropped
@@ -224,7 +224,7 @@ static int serve_add_table(void *list, struct ext_table *table, char **err) {
   return serve_add(list, table->schema, table->name);
 }
 
-/* A reading statement keeps other processes from committing, as does a
+/* A reading statement keeps other connections from committing, as does a
 ** transaction begun earlier. */
 static int serve_check_locks(const struct ext_conn *conn, char **err) {
   return sqlite3_txn_state(conn->db, NULL) == SQLITE_TXN_NONE
