@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** init.c -- how SQLite loads emb.
+** init.c -- the entry points through which SQLite loads emb.
 **
 ** ENTRY     sqlite3_emb_init          everything
 **           sqlite3_emb_data_init     choosing training data (data/), without
@@ -9,8 +9,8 @@
 **                                     run other people's SQL
 ** WITHOUT   -DEMB_OMIT_DATA leaves data/ and its entry point out.
 ** DYNAMIC   SELECT load_extension('./emb'), .load ./emb and the like.  The
-**           library stays loaded for the life of the process, because stores
-**           are shared by its connections and have threads.
+**           library stays loaded for the life of the process, because its
+**           connections share stores, and these have threads.
 ** STATIC    Compile with -DSQLITE_CORE, then sqlite3_emb_init(db, NULL, NULL)
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
@@ -40,8 +40,8 @@ EXPORT int sqlite3_emb_data_init(sqlite3 *db, char **message,
 #define RESULT_LOADED SQLITE_OK_LOAD_PERMANENTLY
 #endif
 
-/* Compiled against newer headers or older, what counts is the library that
-** loads us: calling what it lacks would jump to address 0. */
+/* Whatever headers it was compiled with, what counts is the SQLite library that
+** loads the extension: calling a function it lacks would jump to address 0. */
 static int check_version(char **message) {
   if (sqlite3_libversion_number() >= EXT_SQLITE_MIN)
     return SQLITE_OK;
@@ -52,10 +52,11 @@ static int check_version(char **message) {
   return SQLITE_ERROR;
 }
 
-/* Registering a function again is SQLITE_BUSY while a statement runs, such as
-** the SELECT load_extension(...) that got us here, and otherwise does no harm.
-** (Not by a statement that tries one: to prepare it may read the database and
-** wait for its lock, which Python does not expect of loading an extension.) */
+/* Registering a function again returns SQLITE_BUSY while a statement runs, such
+** as the SELECT load_extension(...) that is loading us, and is harmless
+** otherwise.  (Do not test for a function by preparing a statement that uses
+** it: that may read the database and wait for its lock, which Python does not
+** expect when loading an extension.) */
 static int register_vector_functions(sqlite3 *db) {
   int rc = ext_register_vector_functions(db);
 #ifndef EMB_OMIT_DATA
@@ -65,9 +66,9 @@ static int register_vector_functions(sqlite3 *db) {
   return rc == SQLITE_BUSY ? SQLITE_OK : rc;
 }
 
-/* What all entry points do.  They do not call each other: SQLite opens
-** libraries for all to see, and of two copies of this one in a process the
-** second would call the first one's. */
+/* Common part of all entry points.  They do not call each other, because SQLite
+** loads libraries with global symbols: with two copies of this library in a
+** process, the second would call the first one's entry point. */
 static int init_start(sqlite3 *db, char **message,
                       const sqlite3_api_routines *api) {
   int rc;
@@ -77,7 +78,7 @@ static int init_start(sqlite3 *db, char **message,
   return rc == SQLITE_OK ? register_vector_functions(db) : rc;
 }
 
-/* What has to do with tables. */
+/* Registers the modules and functions that use tables. */
 static int register_tables(struct ext_conn *conn) {
   static int (*const registers[])(struct ext_conn *) = {
       ext_signal_register,       ext_fn_store_register,
@@ -105,7 +106,7 @@ static int register_tables(struct ext_conn *conn) {
   return rc;
 }
 
-/* What chooses training data. */
+/* Registers the functions that choose training data. */
 static int register_data(struct ext_conn *conn) {
 #ifndef EMB_OMIT_DATA
   if (!conn->has_data) {

@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: MIT
 **
-** backup.c -- emb_backup(): a database and all its stores, of one moment, in
-** another place.
+** backup.c -- emb_backup(): copies a database and all its stores, as of one
+** moment, to another place.
 **
 **   1  find the schema's emb tables and open their stores
-**   2  look at the target: nothing is there, or an earlier backup of the same
-**      tables that has not been written to
-**   3  hold up all commits (moment.c); wait until the last commit has
-**      reached the stores; a mark in each store: that is the moment
-**                                                           [take_moment]
+**   2  check the target: either nothing exists there, or an earlier backup of
+**      the same tables that has not been written to    [ext_backup_target]
+**   3  block all commits (moment.c); wait until the last commit has reached
+**      the stores; set a mark in each store: that is the moment
+**                                                      [ext_backup_moment]
 **   4  let writers go on; write the stores' indexes; copy the pages of the
-**      database, which is soon done                         [copy_pages]
-**   5  copy the stores, and let the copied database's rows name the copies
-**                                            [copy_stores, complete_database]
-**   6  publish
+**      database, which takes a short time              [ext_backup_database]
+**   5  copy the stores, and make the rows of the copied database name the
+**      copies                         [ext_backup_stores, ext_backup_complete]
+**   6  publish                            [publish_first, publish_again]
 **
 ** FILES of a first backup to copy.db, until step 6:
 **             copy.db-backup-new        the database
 **             copy.db-backup-new-emb/   its stores
-**           They get their names by two renames, the database's last: from then
-**           on there is a backup.
+**           Two renames give them their names, the database's last: from then
+**           on the backup exists.
 **        of a later one: copy.db-backup-new, and the new stores beside the old
-**           ones in copy.db-emb, under other names.  They are named by the
-**           rows of copy.db from the commit on with which SQLite's own backup
-**           puts the new pages into it; so copy.db is at every moment the old
-**           backup or the new one.  Then the old stores are removed.
+**           ones in copy.db-emb, under other names.  SQLite's own backup
+**           copies the new pages into copy.db, whose rows name the new stores
+**           from that commit on; so copy.db is at every moment the old backup
+**           or the new one.  Then the old stores are removed.
 ** LOCK      A backup in progress holds an exclusive lock on
 **           copy.db-backup-new, as SQLite locks databases.
-** LEFT OVER What a process that died has left has one of these names, or is a
-**           store in copy.db-emb that no row of copy.db names.  The next call
-**           removes it, if the lock is not held.
-** KNOWN     That the target is a backup, and untouched, is in its stores
-**           (engine/features/backup/copied.h): of which store each is a copy,
-**           that it has not been written to, and a checksum of copy.db.
+** LEFT OVER Files left by a process that died have one of these names, or are
+**           stores in copy.db-emb that no row of copy.db names.  The next call
+**           removes them, if the lock is not held.
+** KNOWN     The stores of the target record that it is an untouched backup
+**           (engine/features/backup/copied.h): each store says which store it
+**           is a copy of, that it has not been written to, and a checksum of
+**           copy.db.
 **           A first backup that ended between its two renames has left
-**           copy.db-emb; only the rows of copy.db-backup-new, which name what
-**           is in it, distinguish it from an unrelated directory.  So
+**           copy.db-emb.  Only the rows of copy.db-backup-new, which name its
+**           contents, distinguish it from an unrelated directory.  So
 **           copy.db-backup-new is removed after copy.db-emb, never before.
-** FAILURE   All that was made is removed, as far as that does not fail itself;
-**           copy.db is as it was.
+** FAILURE   All new files are removed, as far as the removal itself does not
+**           fail; copy.db is unchanged.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "backup.h"
@@ -74,7 +75,7 @@ void ext_backup_free(struct backup_rows *rows) {
 
 /* ---- publishing ---------------------------------------------------------- */
 
-/* After the first rename.  Where the second has happened all the same, the
+/* Undoes the first rename.  If the second happened in spite of its error, the
 ** stores stay with copy.db. */
 static void backup_take_back(struct backup *b) {
   struct stat st;
@@ -106,7 +107,7 @@ static int publish_first(struct backup *b, char **err) {
   return SQLITE_OK;
 }
 
-/* What the target's rows named before. */
+/* Removes the stores that the target's rows named before. */
 static void remove_old(struct backup *b) {
   for (size_t i = 0; i < b->olds; i++) {
     char *path = sqlite3_mprintf("%s/%s", b->target_emb, b->old[i]);
@@ -118,7 +119,7 @@ static void remove_old(struct backup *b) {
   }
 }
 
-/* From the commit in here on the target is the new backup. */
+/* The commit in here turns the target into the new backup. */
 static int publish_again(struct backup *b, char **err) {
   sqlite3 *db = NULL;
   struct ext_wait wait;
@@ -187,13 +188,13 @@ static int backup_make_file(struct backup *b, struct backup_rows *rows,
   if (rc == SQLITE_OK)
     rc = ext_backup_complete(b, err);
   if (rc == SQLITE_OK)
-    rc = backup_report(b, rows); /* before what cannot be undone */
+    rc = backup_report(b, rows); /* before the steps that cannot be undone */
   if (rc == SQLITE_OK)
     rc = b->again ? publish_again(b, err) : publish_first(b, err);
   return rc;
 }
 
-/* Whether the next call needs copy.db-backup-new to recognise copy.db-emb. */
+/* Does the next call need copy.db-backup-new to recognise copy.db-emb? */
 static int is_needed(struct backup *b) {
   struct stat st;
   return b->half && (lstat(b->target_emb, &st) == 0 || errno != ENOENT);
@@ -224,7 +225,8 @@ static void clean_up(struct backup *b) {
   if (remove_new)
     ext_backup_unlink(b->new);
   sqlite3_close(b->out);
-  /* What closing left; unless another backup has begun with the same names. */
+  /* Removes files left by closing, unless another backup has begun under the
+  ** same names. */
   if (remove_new && access(b->new, F_OK) != 0)
     ext_backup_unlink(b->new);
   for (size_t i = 0; i < b->olds; i++)

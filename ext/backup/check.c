@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** check.c -- emb_backup_check(): reads all of a copy.
+** check.c -- emb_backup_check(): reads a whole copy.
 **
-** The database's file is opened read-only by a connection of its own, and its
-** stores likewise by the engine: nothing is written, no lock is kept.  What is
-** wrong is a row's text, not an error; an error is what kept the check from
-** being made.
+** A separate connection opens the database file read-only, and the engine does
+** the same with its stores: nothing is written, and no lock is kept.  A problem
+** found is the text of a row, not an error; an error means that the check could
+** not be made.
 */
 #include "backup.h"
 SQLITE_EXTENSION_INIT3
@@ -22,7 +22,7 @@ struct check_checking {
   struct ext_conn *conn;
   const char *target;
   sqlite3 *db;
-  int alone; /* there is no journal and no WAL */
+  int alone; /* no journal and no WAL exist */
   struct backup_rows *rows;
   int rc;
   char **err;
@@ -51,7 +51,7 @@ static int disconnect_stub(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* SQLite's check asks for the module of each virtual table. */
+/* SQLite's integrity check needs the module of each virtual table. */
 static const sqlite3_module stub = {.iVersion = 1,
                                     .xCreate = connect_stub,
                                     .xConnect = connect_stub,
@@ -60,7 +60,7 @@ static const sqlite3_module stub = {.iVersion = 1,
                                     .xDestroy = disconnect_stub};
 
 /* Without a WAL a file can be read as immutable (?immutable=1): SQLite then
-** makes no files beside it, whatever its journal mode. */
+** creates no files beside it, whatever its journal mode. */
 static int open_database(struct check_checking *c) {
   char *wal = sqlite3_mprintf("%s-wal", c->target);
   char *journal = sqlite3_mprintf("%s-journal", c->target);
@@ -189,7 +189,7 @@ static void backup_check_numbers(emb_store *store, const char *uuid,
   }
 }
 
-/* An error only for what is no fault of the store. */
+/* Returns an error only for failures that are not the fault of the store. */
 static int check_store(struct check_checking *c, struct backup_row *row,
                        const char *path, const char *uuid, sqlite3_int64 txn,
                        sqlite3_str *problem) {
@@ -252,7 +252,7 @@ static int backup_check_visit(void *arg, const char *shadow, const char *uuid,
   sqlite3_int64 txn = 0;
   char *sql;
   if (dir == NULL || strlen(uuid) != 32 || !ext_place_is_name(dir))
-    return 0; /* not emb's, or a store that was temporary */
+    return 0; /* not emb's, or a temporary store */
   sql = sqlite3_mprintf("SELECT txn FROM \"%w\" WHERE uuid = %Q", shadow, uuid);
   if (sql == NULL) {
     c->rc = SQLITE_NOMEM;
@@ -286,7 +286,7 @@ int ext_backup_check(struct ext_conn *conn, const char *target,
   if (rc == SQLITE_OK)
     rc = check_database(&c);
   if (rc == SQLITE_OK) {
-    /* A damaged database may not be able to say what tables it has: that is
+    /* A damaged database may be unable to list its tables; the problem is then
     ** in its own row. */
     int listed = ext_place_each(c.db, "main", backup_check_visit, &c, &ignored);
     sqlite3_free(ignored);

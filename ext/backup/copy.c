@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** copy.c -- the stores and the database that a backup consists of.
+** copy.c -- copies the stores and the database of a backup.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "backup.h"
@@ -9,8 +9,8 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 #include <sys/stat.h>
 
-/* The names of the copies: what the stores are called here, or where that is
-** taken the next that is free. */
+/* Names the copies: the name of the store here or, if it is taken, the next
+** free one. */
 static int name_copies(struct backup *b, char **err) {
   const char *parent = b->again ? b->target_emb : b->new_emb;
   for (size_t i = 0; i < b->n; i++) {
@@ -44,8 +44,8 @@ static int name_copies(struct backup *b, char **err) {
   return SQLITE_OK;
 }
 
-/* Whether the earlier copy's log has no other link: backups that are kept by
-** hard links (cp -l) must not get new extents in old file slots. */
+/* Is the log of the earlier copy without further hard links?  Backups preserved
+** by hard links (cp -l) must not get new extents in old file slots. */
 static int is_unshared(const char *base) {
   char *log = sqlite3_mprintf("%s/log", base);
   struct stat st;
@@ -54,7 +54,7 @@ static int is_unshared(const char *base) {
   return is;
 }
 
-/* A store directory appears in the one that is there, or in the new one. */
+/* Creates the store directories in the existing target, or in the new one. */
 int ext_backup_stores(struct backup *b, char **err) {
   int rc = name_copies(b, err);
   for (size_t i = 0; rc == SQLITE_OK && i < b->n; i++) {
@@ -71,7 +71,7 @@ int ext_backup_stores(struct backup *b, char **err) {
   return rc;
 }
 
-/* The row of a copy names the copied store. */
+/* Makes the row of a copy name the copied store. */
 static int backup_move_row(struct backup *b, struct backup_part *part,
                            char **err) {
   char uuid[33];
@@ -96,7 +96,7 @@ static int backup_move_row(struct backup *b, struct backup_part *part,
     return SQLITE_NOMEM;
   rc = sqlite3_exec(b->out, sql, NULL, NULL, NULL);
   sqlite3_free(sql);
-  return rc == SQLITE_ERROR ? SQLITE_OK /* an older table has no such column */
+  return rc == SQLITE_ERROR ? SQLITE_OK /* an older table lacks the column */
                             : ext_sql_error(err, b->out, rc);
 }
 

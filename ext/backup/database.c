@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** database.c -- a database's own file: opened, summed, copied.
+** database.c -- opens, checksums and copies a database file.
 */
 #include "backup.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-#define PAGES_STEP 64 /* of the database, between two looks at the clock */
+#define PAGES_STEP 64 /* of the database, between checks for an interrupt */
 #define SUM_BYTES 65536
 
 int ext_backup_open(struct backup *b, const char *path, int flags, sqlite3 **db,
@@ -19,8 +19,8 @@ int ext_backup_open(struct backup *b, const char *path, int flags, sqlite3 **db,
   return rc;
 }
 
-/* XXH3 belongs to the engine; this only has to detect changes made by hand, and
-** goes over small numbers of bytes. */
+/* XXH3 belongs to the engine.  This checksum only has to detect changes made by
+** hand, and covers few bytes. */
 static uint64_t backup_mix(uint64_t sum, const unsigned char *bytes, size_t n) {
   for (size_t i = 0; i + 8 <= n; i += 8) {
     uint64_t word;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
 **
-** moment.c -- one moment of a database, for a backup.
+** moment.c -- fixes a database at one moment, for a backup.
 **
-** WAL       Two connections of their own to the schema's file, through the same
-**           VFS and with the same parameters: one takes the write lock, so that
-**           there are no commits; the other begins to read, and goes on
-**           seeing that state after the lock was given up.
-** JOURNAL   In the other modes a reader holds up commits, and the caller is
-**           one: the statement that calls emb_backup() reads the schema from
-**           its first step to its last.  So the moment is there already, and
-**           it lasts.  No lock may be waited for: its holder may be waiting
-**           for this statement, to commit.
-** ALONE     A database without a file, or with locking_mode=EXCLUSIVE, is read
-**           by the caller's connection, too: there are no others.
-** KEYED     A WAL database that others cannot read, because PRAGMA key was
-**           needed: the caller's connection takes the lock, and gives it up to
-**           begin anew as a reader.  If there was a commit in between it tries
-**           again.
+** WAL       Two separate connections to the schema's file, through the same VFS
+**           and with the same parameters: one takes the write lock, so that
+**           nobody can commit; the other begins to read, and keeps seeing that
+**           state after the lock is released.
+** JOURNAL   In the other modes a reader blocks commits, and the caller is a
+**           reader: the statement that calls emb_backup() reads the schema from
+**           its first step to its last.  So the moment already exists, and
+**           lasts.  Do not wait for a lock: its holder may be waiting for this
+**           statement in order to commit.
+** ALONE     The caller's connection also reads a database without a file, or
+**           with locking_mode=EXCLUSIVE: no other connections exist.
+** KEYED     A WAL database that other connections cannot read, because it needs
+**           PRAGMA key: the caller's connection takes the lock, and releases it
+**           to begin again as a reader.  If another connection committed in
+**           between, it retries.
 */
 #include "backup.h"
 SQLITE_EXTENSION_INIT3
@@ -24,7 +24,7 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 #include <time.h>
 
-#define MOMENT_WAIT_MS 10000 /* at least, for the write lock */
+#define MOMENT_WAIT_MS 10000 /* minimum limit, for the write lock */
 
 static int pragma_number(sqlite3 *db, const char *sql) {
   sqlite3_stmt *pragma = NULL;
@@ -46,7 +46,7 @@ static void moment_append_encoded(sqlite3_str *to, const char *text) {
       sqlite3_str_appendchar(to, 1, *text);
 }
 
-/* The file as an URI with the parameters that it was opened with. */
+/* The file as a URI with the parameters with which it was opened. */
 static char *moment_uri(sqlite3 *db, const char *schema) {
   const char *file = sqlite3_db_filename(db, schema);
   sqlite3_str *uri = sqlite3_str_new(NULL);
@@ -89,7 +89,8 @@ static void moment_disconnect(sqlite3 **db) {
   *db = NULL;
 }
 
-/* Runs what needs a lock, which the caller may wait for. */
+/* Runs SQL that needs a lock; the wait may take as long as the caller's busy
+** timeout, and at least MOMENT_WAIT_MS. */
 static int moment_run(struct ext_moment *m, sqlite3 *db, const char *sql,
                       char **err) {
   struct ext_wait wait;
@@ -128,7 +129,7 @@ static int begin_two(struct ext_moment *m, char **err) {
 
 /* ---- the caller's own ---------------------------------------------------- */
 
-/* SQLite copies no pages from a connection that may write. */
+/* SQLite does not copy pages from a connection that may write. */
 static sqlite3_int64 moment_data_version(struct ext_moment *m) {
   char *sql = sqlite3_mprintf("PRAGMA \"%w\".data_version", m->schema);
   sqlite3_int64 n = sql ? pragma_number(m->reader, sql) : 0;
@@ -155,7 +156,7 @@ static int begin_keyed(struct ext_moment *m, char **err) {
   return rc;
 }
 
-/* Until the statement that is being run is over. */
+/* Reads until the running statement ends. */
 static int begin_reading(struct ext_moment *m, char **err) {
   m->reader = m->conn->db;
   m->source = m->schema;

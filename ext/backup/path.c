@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** path.c -- names of files for backups, and errors.
+** path.c -- file names and errors of backups.
 */
 #include "backup.h"
 SQLITE_EXTENSION_INIT3
@@ -30,7 +30,7 @@ static int hex_digit(char c) {
                                 : -1;
 }
 
-/* "file:/a%20b" or "file:///a%20b" without parameters. */
+/* Decodes "file:/a%20b" or "file:///a%20b", without parameters. */
 static int decode_uri(const char *text, char **path, char **err) {
   const char *from = text + 5;
   sqlite3_str *to;

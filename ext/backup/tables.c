@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** tables.c -- the emb tables that a backup is of, and the moment of their
-** stores.
+** tables.c -- the emb tables of a backup, and the moment of their stores.
 */
 #include "backup.h"
 SQLITE_EXTENSION_INIT3
@@ -10,9 +9,9 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 #define COMMIT_MS 10000
-#define ATTEMPTS 50 /* tries to find a moment between the commits of others */
-#define NAP_MS 5    /* between two */
-/* A result beside SQLite's: something is in doubt, or was until now. */
+#define ATTEMPTS 50 /* to find a moment between commits of others */
+#define NAP_MS 5    /* between attempts */
+/* A result besides SQLite's: a transaction is in doubt, or was until now. */
 #define NOT_DECIDED (-1)
 
 /* ---- the tables ---------------------------------------------------------- */
@@ -75,7 +74,8 @@ static int add_part(struct backup *b, const char *name, char **err) {
   return rc;
 }
 
-/* Names first: opening tables may change what a statement reads. */
+/* Lists the names first, because opening tables may change what a statement
+** reads. */
 static int list_tables(struct backup *b, char ***names, size_t *n, char **err) {
   sqlite3 *db = b->conn->db;
   sqlite3_stmt *list = NULL;
@@ -115,7 +115,7 @@ static int list_tables(struct backup *b, char ***names, size_t *n, char **err) {
   return rc;
 }
 
-/* An order that all processes have in common. */
+/* An order common to all processes. */
 static int by_store(const void *a, const void *b) {
   uint8_t x[16], y[16];
   emb_uuid(((const struct backup_part *)a)->link->store, x);
@@ -133,7 +133,7 @@ int ext_backup_tables(struct backup *b, char **err) {
     sqlite3_free(names[i]);
   }
   sqlite3_free(names);
-  /* Two backups at once lock the stores in the same order. */
+  /* Concurrent backups lock the stores in the same order. */
   if (rc == SQLITE_OK && b->n)
     qsort(b->parts, b->n, sizeof *b->parts, by_store);
   return rc;
@@ -158,7 +158,7 @@ struct backup_reading {
   int rc;
 };
 
-/* A row as the moment has it. */
+/* Reads a row as of the moment. */
 static int backup_read_row(void *arg, const char *shadow, const char *uuid,
                            const char *dir) {
   struct backup_reading *r = arg;
@@ -188,7 +188,7 @@ static int backup_read_txn(struct backup *b, struct backup_part *part,
   return ext_sql_error(err, db, rc);
 }
 
-/* As many emb tables as were found, and the same ones. */
+/* Counts the emb tables at the moment, to compare with those found. */
 static int count_tables(struct backup *b, size_t *n, char **err) {
   sqlite3 *db = b->moment.reader;
   sqlite3_stmt *list = NULL;
@@ -241,9 +241,9 @@ static int part_mismatch(const struct backup_part *part, int is_reader,
                 : " (restored copy?); see 'adopt'");
 }
 
-/* After EMB_LOCKED: decides what is in doubt by the row, which is the newest
-** while nobody else can commit.  That holds with the write lock only: a process
-** that lives may be just about to. */
+/* After EMB_LOCKED: decides a transaction in doubt by the row, which is the
+** newest while nobody else can commit.  That is certain only with the write
+** lock: otherwise a live process may be about to commit. */
 static int decide_part(struct backup *b, struct backup_part *part,
                        uint64_t doubt, char **err) {
   sqlite3_int64 txn = part->txn;
@@ -265,18 +265,19 @@ static int decide_part(struct backup *b, struct backup_part *part,
   return rc ? ext_backup_error(err, rc, &error) : SQLITE_OK;
 }
 
-/* A call of the part's session has ended so. */
+/* Converts the result of a call of the part's session. */
 static int part_result(struct backup *b, struct backup_part *part, int code,
                        char **err) {
   uint64_t doubt = emb_undecided(part->session);
   if (code == EMB_LOCKED && doubt) {
     int rc = decide_part(b, part, doubt, err);
-    return rc == SQLITE_OK ? NOT_DECIDED : rc; /* the call is made again */
+    return rc == SQLITE_OK ? NOT_DECIDED : rc; /* the caller retries */
   }
   return code ? ext_backup_part_error(part, code, err) : SQLITE_OK;
 }
 
-/* The process owns the store, where it may, and nothing is in doubt. */
+/* Makes this process the owner of the store, if it may be, and ensures that
+** nothing is in doubt. */
 static int own_store(struct backup *b, struct backup_part *part, int is_reader,
                      char **err) {
   return part_result(b, part,
@@ -285,9 +286,10 @@ static int own_store(struct backup *b, struct backup_part *part, int is_reader,
                      err);
 }
 
-/* A commit that SQLite is through with may not have reached the store yet.
-** Where the write lock is held, the store's transaction is over as soon as
-** another may begin; else one may be open, and waiting for us. */
+/* Waits for a commit that SQLite has completed and that may not have reached
+** the store yet.  If the write lock is held, the store's transaction has ended
+** as soon as another may begin; otherwise a transaction may be open, and
+** waiting for us. */
 static int await_commit(struct backup *b, struct backup_part *part,
                         char **err) {
   int rc = SQLITE_OK;
@@ -347,7 +349,7 @@ static void unmark_stores(struct backup *b) {
   ext_moment_end(&b->moment);
 }
 
-/* 1 after *rc: the stores are to be marked again. */
+/* Returns 1 if the stores must be marked again after *rc. */
 static int has_to_mark_again(struct backup *b, uint64_t since_us, int *rc,
                              char **err) {
   if (*rc == SQLITE_BUSY_SNAPSHOT && ++b->attempts > ATTEMPTS) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** target.c -- where a backup is to go: what is there already.
+** target.c -- checks and prepares the target of a backup.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "backup.h"
@@ -23,7 +23,7 @@ static int not_ours(struct backup *b, char **err) {
 struct looking {
   struct backup *b;
   uint64_t sum;
-  int rc, ours; /* ours: how many are copies of tables that we have */
+  int rc, ours; /* ours: number of copies of our tables */
   char **err;
 };
 
@@ -39,8 +39,8 @@ static int add_old(struct backup *b, const char *dir) {
   return SQLITE_OK;
 }
 
-/* A row of the target: its store must be a copy, as it was made.  A row of
-** a table that is not emb's has no directory. */
+/* Checks a row of the target: its store must be an unmodified copy.  A row of a
+** table that is not emb's has no directory. */
 static int look_at_row(void *arg, const char *table, const char *uuid,
                        const char *dir) {
   struct looking *l = arg;
@@ -81,8 +81,9 @@ static int look_at_row(void *arg, const char *table, const char *uuid,
   return l->rc != SQLITE_OK;
 }
 
-/* An earlier backup of these tables that has not been written to.  Reading it
-** rolls back what a process left that died while bringing it up to date. */
+/* Checks for an earlier backup of these tables that has not been written to.
+** Reading it rolls back the changes of a process that died while bringing it up
+** to date. */
 static int look_at_earlier(struct backup *b, char **err) {
   struct looking l = {b, 0, SQLITE_OK, 0, err};
   struct ext_wait wait;
@@ -108,9 +109,8 @@ static int look_at_earlier(struct backup *b, char **err) {
   return rc == SQLITE_OK && l.ours == 0 ? not_ours(b, err) : rc;
 }
 
-/* Of a first backup that was cut off between its two renames: copy.db-emb has
-** its name, and what it holds are the stores that the rows of
-** copy.db-backup-new name. */
+/* A first backup that was cut off between its two renames: copy.db-emb has its
+** name, and contains the stores that the rows of copy.db-backup-new name. */
 struct halves {
   struct backup *b;
   size_t rows, found;
@@ -138,7 +138,7 @@ static int look_at_half(void *arg, const char *table, const char *uuid,
   return h->rc != SQLITE_OK;
 }
 
-/* How many names are in a directory; -1: that cannot be read. */
+/* Counts the names in a directory; -1: it cannot be read. */
 static int count_names(const char *path) {
   DIR *dir = opendir(path);
   struct dirent *entry;
@@ -152,7 +152,8 @@ static int count_names(const char *path) {
   return n;
 }
 
-/* Those stores, and nothing else.  0 also where files do not say. */
+/* Does copy.db-emb contain exactly those stores?  0 also if the files do not
+** tell. */
 static int look_if_half(struct backup *b, int *is_half) {
   struct halves h = {b, 0, 0, SQLITE_OK};
   char *err = NULL;
@@ -164,7 +165,8 @@ static int look_if_half(struct backup *b, int *is_half) {
   return rc == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : h.rc;
 }
 
-/* Nothing may be there, but what a first backup that was cut off has left. */
+/* Checks that nothing exists there, except what a first backup that was cut off
+** has left. */
 static int look_at_nothing(struct backup *b, char **err) {
   static const char *const others[] = {"-emb", "-journal", "-wal", "-shm"};
   int rc = SQLITE_OK, there = 0;
@@ -183,15 +185,15 @@ static int look_at_nothing(struct backup *b, char **err) {
   return rc;
 }
 
-/* Opens copy.db-backup-new and takes its lock.  Of two that try at once one
-** gets it: neither keeps what it has (as in exclusive mode) while it waits.
-** The file may have got its final name meanwhile. */
+/* Opens copy.db-backup-new and takes its lock.  If two processes try at once,
+** one gets it, because neither keeps a lock while it waits (as it would in
+** exclusive mode).  The file may have been renamed to its final name since. */
 static int take_lock(struct backup *b, char **err) {
   int there, moved = 0;
   int rc = ext_backup_look(b->new, "", 0, &there, err);
   if (rc != SQLITE_OK)
     return rc;
-  b->half = there && !b->again; /* until it has been looked at */
+  b->half = there && !b->again; /* until checked */
   rc = ext_backup_open(b, b->new, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                        &b->out, err);
   if (rc == SQLITE_OK) {
@@ -220,7 +222,7 @@ static int take_lock(struct backup *b, char **err) {
   return rc;
 }
 
-/* Of stores that no row of the target names. */
+/* Removes the stores that no row of the target names. */
 static int remove_unnamed(struct backup *b, char **err) {
   emb_err error;
   int rc = emb_place_remove_others(b->target_emb, (const char *const *)b->old,
@@ -228,9 +230,9 @@ static int remove_unnamed(struct backup *b, char **err) {
   return rc ? ext_backup_error(err, rc, &error) : SQLITE_OK;
 }
 
-/* The lock is held: so what has these names was left by a process that died,
-** or could not clean up.  The half of a backup first gets its other name back,
-** under which it need not be whole to be known. */
+/* The lock is held, so files with these names were left by a process that died
+** or could not clean up.  The half of a backup is first renamed back, because
+** under that name it is recognised even if it is not whole. */
 static int backup_remove_leftovers(struct backup *b, char **err) {
   emb_err error;
   int rc = emb_place_remove(b->new_emb, &error);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** call.c -- what a call of a function holds.
+** call.c -- the tables a function call holds.
 **
-** A statement that names a table in FROM keeps SQLite from disconnecting it.  A
-** function is only given the name.  The SQL that a call runs, and that the
-** engine makes it run to decide a transaction, may find that the schema has
-** changed; then SQLite disconnects all tables.
+** A statement that names a table in FROM keeps SQLite from disconnecting it; a
+** function gets only the name.  The SQL that a call runs, or that the engine
+** runs to decide a transaction, may discover a schema change, and SQLite then
+** disconnects all tables.
 **
-** CALL      A function, and each step of a table-valued one, runs between
-**           ext_call_begin and ext_call_end.  Calls nest: some run the SQL of
-**           a user.
-** HOLD      A table that a call has found stays in memory, with its link, until
+** CALL      A function, and each step of a table-valued function, runs between
+**           ext_call_begin and ext_call_end.  Calls nest, because some run the
+**           user's SQL.
+** HOLD      A table found during a call stays in memory, with its link, until
 **           the outermost call ends.  `gone` says that SQLite has disconnected
-**           it meanwhile.
+**           it in the meantime.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -27,7 +27,7 @@ void ext_call_end(struct ext_conn *conn) {
     struct ext_table *table = conn->held;
     conn->held = table->next_held;
     table->held = 0;
-    if (table->gone) /* as SQLite asked, when it was held */
+    if (table->gone) /* deferred while the table was held */
       (void)table->base.pModule->xDisconnect(&table->base);
   }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** clientdata.c -- what is kept for a connection by those whose types conn.h
-** does not know.
+** clientdata.c -- per-connection data of modules whose types conn.h does not
+** know.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** close.c -- what a connection gives back, at its end and before.
+** close.c -- what a connection releases, when it closes and before.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -15,7 +15,7 @@ void ext_conn_unref(void *arg) {
   ext_orphan_settle_closed(conn);
   ext_conn_forget_names(conn);
   ext_conn_free_clientdata(conn);
-  emb_wait_with(NULL); /* with its patience: nothing took it */
+  emb_wait_with(NULL); /* drops conn->patience if no call used it */
   sqlite3_free(conn);
 }
 

@@ -2,12 +2,13 @@
 **
 ** conn.c -- the connections of the process.
 **
-** LIFE      The entry point makes the state of a connection; each module and
-**           function registered on it holds a reference, and SQLite drops these
-**           when it has closed the connection's files.  Loading the extension a
-**           second time finds the first state in the process-wide list.
-** THREADS   The list is guarded by a mutex; the rest of a connection belongs to
-**           whatever thread SQLite lets in.
+** LIFE      The entry point creates the state of a connection.  Each module and
+**           function registered on the connection holds a reference, and SQLite
+**           drops these after it has closed the connection's files.  Loading
+**           the extension a second time finds the existing state in the
+**           process-wide list.
+** THREADS   A mutex guards the list; the rest of a connection belongs to
+**           whichever thread SQLite admits.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -42,8 +43,8 @@ struct ext_conn *ext_conn_ref(sqlite3 *db) {
   return conn;
 }
 
-/* One reference less; whether it was the last, and the connection is on the
-** list no more. */
+/* Drops a reference.  If it was the last, removes the connection from the list
+** and returns 1. */
 int ext_conn_leave(struct ext_conn *conn) {
   struct ext_conn **at = &all;
   sqlite3_mutex *mutex = list_mutex();
@@ -60,9 +61,9 @@ int ext_conn_leave(struct ext_conn *conn) {
   return is_last;
 }
 
-/* A free mutex means that no other thread is in a call on the connection; one
-** without a mutex (SQLITE_OPEN_NOMUTEX) is left to close its own links.  A
-** statement that is being run may be further up on this very stack. */
+/* A free mutex means that no other thread is in a call on the connection.  A
+** connection without a mutex (SQLITE_OPEN_NOMUTEX) must close its own links.  A
+** running statement may be further up on this very stack. */
 static int conn_is_running(sqlite3 *db) {
   sqlite3_stmt *statement = NULL;
   while ((statement = sqlite3_next_stmt(db, statement)) != NULL)

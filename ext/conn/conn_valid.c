@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** conn_valid.c -- are a connection's objects as conn.h says, and may SQLite
-** make this call now?  In the variants that check themselves only
+** conn_valid.c -- checks that a connection's objects are as conn.h says, and
+** that SQLite may make a given call now.  Only in builds with self-checks
 ** (engine/base/debug.h).
 **
-** SQLite's callbacks do not come in pairs (table/txn.c), so what is asserted of
-** their order is what its source does, in every version since 3.38, for one
-** table object:
+** SQLite's callbacks do not come in pairs (table/txn.c).  The order asserted
+** here is what SQLite's source does for one table object, in every version
+** since 3.38:
 **
 **   state     comes in by                  leaves by
 **   outside   xConnect, xCommit,           xBegin, xCreate
@@ -18,7 +18,7 @@
 **
 **   xUpdate, xSavepoint, xRelease, xRollbackTo  not outside
 **   xSync       not outside; again in `synced`, after a COMMIT that was refused
-**   xDisconnect in any state: after a DROP that was undone the object gets no
+**   xDisconnect in any state, because after an undone DROP the object gets no
 **               more calls; but not while a cursor is open on it
 **   xColumn, xRowid, xNext  on a row: xEof was 0 after the cursor's last move
 */
@@ -49,7 +49,7 @@ int ext_txn_may(const struct ext_table *table, enum ext_call call, int i) {
   return 1;
 }
 
-/* Table objects of the link that are in SQLite's transaction. */
+/* Returns the number of the link's table objects in SQLite's transaction. */
 static int check_link(const struct ext_conn *conn,
                       const struct ext_link *link) {
   int begun = 0;
@@ -71,13 +71,13 @@ static int check_link(const struct ext_conn *conn,
 int ext_conn_valid(const struct ext_conn *conn) {
   int begun = 0, attached = 0;
   if (conn->process != getpid())
-    return 1; /* a child after fork(), in which nothing is undone */
+    return 1; /* a child after fork() undoes nothing */
   emb_assert(conn->refs > 0);
   for (const struct ext_link *link = conn->links; link; link = link->next) {
     begun += check_link(conn, link);
     attached += link->attached;
   }
-  /* One whose link was closed since has none. */
+  /* A table whose link was closed since then has none. */
   emb_assert(begun <= conn->begun);
   emb_assert(attached == conn->attached);
   return 1;

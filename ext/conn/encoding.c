@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** encoding.c -- a database in UTF-16 that was just opened.
+** encoding.c -- the text encoding of a database that was just opened.
 **
 ** SQLite learns the encoding with the schema.  A statement that names no table,
-** as SELECT emb_get('items', ?), is compiled and begun without it, and marks
-** its constant texts as UTF-8 for good.  Where one of our functions is the
-** first to read the schema, SQLite takes the same bytes for UTF-16 when the
-** statement runs again, and the name of the table for another one.  So such
-** statements are compiled anew, which SQLite does when a setting of the
-** connection has changed.
+** such as SELECT emb_get('items', ?), is compiled and started without it, and
+** permanently marks its constant texts as UTF-8.  If one of our functions is
+** the first to read the schema of a UTF-16 database, SQLite takes the same
+** bytes for UTF-16 when the statement runs again, and misreads the table name.
+** Therefore such statements are recompiled, which SQLite does when a setting of
+** the connection has changed.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
 
-/* A setting that nothing here depends on goes to and fro. */
+/* Toggles a setting that nothing here depends on. */
 static void expire_statements(sqlite3 *db) {
   int is;
   if (sqlite3_db_config(db, SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, -1, &is))
@@ -27,8 +27,8 @@ void ext_conn_learn_encoding(struct ext_conn *conn) {
   int bytes = 0, most;
   if (conn->encoding_known)
     return;
-  /* With a schema in memory, statements were compiled with its encoding; those
-  ** that run would be ended by what follows. */
+  /* With a schema in memory, statements were compiled with its encoding, and
+  ** expire_statements would abort running ones. */
   if (sqlite3_db_status(conn->db, SQLITE_DBSTATUS_SCHEMA_USED, &bytes, &most,
                         0) == SQLITE_OK &&
       bytes > 0) {

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT
 **
-** lease.c -- reads that count, on a table with a staleness bound.
+** lease.c -- counted reads of a table with a staleness bound.
 **
-** The engine counts a Get, by one session, of a key: a lease, which a Put of
-** the key gives back.  What of SQL is a Get is decided in table/, in
-** fn/store.c and fn/async.c; what belongs together is decided here:
+** The engine counts each Get of a key by a session: a lease, which a Put of the
+** key returns.  table/, fn/store.c and fn/async.c decide which SQL is a Get;
+** this file decides which Gets belong together:
 **
-** STATEMENT    A statement counts a key once, however often SQLite comes to
-**              its row: in a nested loop, a correlated subquery, a self join.
-**              SQLite does not say which statement a cursor belongs to.  But
-**              those of one statement overlap, for all stay open until it
-**              ends; so a table object draws a new number when the first
-**              cursor is opened on it, and all that are open at the same time
-**              share it.  The price: two statements of one connection that
-**              overlap on one table count a key once together.  The cursors of
-**              a trigger end each time it has fired, so that is a statement of
-**              its own.  A function call is one Get and has number 0; the
-**              statement around it goes on after it.
-**              A statement that fails gives back what it took: when a Get of
-**              it fails, and when it wrote, outside of a transaction.  Not if
-**              another is open on the table, whose leases these might be.
+** STATEMENT    A statement counts a key once, however often SQLite visits its
+**              row: in a nested loop, a correlated subquery, a self join.
+**              SQLite does not say which statement a cursor belongs to, but the
+**              cursors of one statement overlap, because all stay open until it
+**              ends.  So a table object draws a new number when the first
+**              cursor is opened on it, and all cursors open at the same time
+**              share the number.  The price: two statements of one connection
+**              that overlap on one table count a key once together.  The
+**              cursors of a trigger are closed each time it has fired, so each
+**              firing is a statement of its own.  A function call is one Get
+**              and has number 0, because its statement goes on after it.
+**              A statement that fails returns the leases it took if a Get
+**              failed, or if it wrote outside a transaction; but not if another
+**              statement is open on the table, because the leases might belong
+**              to that one.
 ** TRANSACTION  Leases taken since BEGIN, or since xBegin by a statement outside
-**              of a transaction, are marked in the engine, and ROLLBACK gives
-**              them back.  SQLite reports COMMIT and ROLLBACK only to tables
-**              that were written.  So after a transaction that only read, the
-**              marks go with the first Get outside of one; and what it took
-**              stays after ROLLBACK, until a Put or emb_release.
+**              a transaction, are marked in the engine, and ROLLBACK returns
+**              them.  SQLite reports COMMIT and ROLLBACK only to tables that
+**              were written.  So after a read-only transaction the marks are
+**              cleared by the first Get outside a transaction, and its leases
+**              survive ROLLBACK until a Put or emb_release.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -44,7 +45,7 @@ void ext_lease_begin(struct ext_link *link, uint64_t statement) {
                  link->lease_write || !sqlite3_get_autocommit(link->conn->db));
 }
 
-/* Cursors that are open on the store. */
+/* Returns the number of cursors open on the store. */
 static int open_cursors(const struct ext_link *link) {
   int cursors = 0;
   for (const struct ext_table *table = link->tables; table;
@@ -72,7 +73,7 @@ int ext_lease_get(struct ext_table *table, uint64_t statement,
 void ext_lease_write(struct ext_link *link) {
   link->lease_write = sqlite3_get_autocommit(link->conn->db);
   if (link->lease_write)
-    lease_set_mark(link, 0); /* of a transaction that has only read */
+    lease_set_mark(link, 0); /* clears marks of a read-only transaction */
   lease_set_mark(link, 1);
 }
 

@@ -2,15 +2,16 @@
 **
 ** link.c -- one connection's use of one store.
 **
-** A link holds the engine session and is found again by the store's path, or
-** by its uuid if it is temporary.  It does not go with the last table object
-** that uses it: SQLite re-creates these after every change of the schema, and
-** closing a store writes a checkpoint.  Nor does it stay because of them: a
-** prepared statement that is no longer run keeps an old one.  It is closed
+** A link holds the engine session.  It is found again by the store's path, or
+** by its uuid if the store is temporary.  It outlives the last table object
+** that uses it, because SQLite re-creates table objects after every schema
+** change and closing a store writes a checkpoint.  Nor do table objects keep it
+** open, because a prepared statement that no longer runs keeps an old one.  A
+** link is closed
 **   - when the connection closes,
 **   - when its database was detached,
 **   - when its table was dropped and the drop is committed (orphan.c),
-** the latter two not before the last cursor and transaction on it ended.
+** the last two only after the last cursor and transaction on it have ended.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -37,7 +38,7 @@ int ext_link_error(struct ext_link *link, int emb_code, char **err) {
   if (emb_code == EMB_LOCKED && number && link->doubt_failed) {
     int rc = link->doubt_failed;
     sqlite3_free(*err);
-    *err = link->doubt_text; /* NULL: there was no memory */
+    *err = link->doubt_text; /* NULL: memory had run out */
     link->doubt_text = NULL;
     link->doubt_failed = SQLITE_OK;
     return rc;
@@ -71,9 +72,8 @@ sqlite3_int64 ext_link_count(struct ext_link *link) {
   return rows;
 }
 
-/* SQLite calls a progress handler only while it runs a statement.  So that it
-** is called while the engine works, too, one is run now and then: as many
-** instructions as SQLite would do in a small part of that time. */
+/* SQLite calls a progress handler only while it runs a statement.  To have it
+** called while the engine works, a short statement is run every TICK_US. */
 #define TICK_US 5000
 #define LOOK_WAIT_US 20000
 #define TICK_SQL                                                               \
@@ -86,9 +86,9 @@ uint64_t ext_now_us(void) {
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* No function says before 3.41 that sqlite3_interrupt was called, but a
-** statement that is prepared then fails, and it does so at the first space.
-** The statement is not kept: sqlite3_close refuses while there is one. */
+/* Before 3.41 no function reports that sqlite3_interrupt was called, but
+** preparing a statement then fails, already at the first space.  The statement
+** is not kept, because sqlite3_close refuses while one exists. */
 int ext_link_interrupted(void *arg) {
   struct ext_conn *conn = arg;
   sqlite3_stmt *statement = NULL;
@@ -109,8 +109,8 @@ int ext_link_interrupted(void *arg) {
   return rc == SQLITE_INTERRUPT;
 }
 
-/* For emb_session_blocks: SQLite lets one write at a time, and without a log
-** a reader's lock keeps others from committing. */
+/* For emb_session_blocks: SQLite admits one writer at a time, and without WAL a
+** reader's lock keeps others from committing. */
 static int link_blocks(void *arg, int what) {
   struct ext_link *link = arg;
   sqlite3 *db = link->conn->db;
@@ -224,14 +224,14 @@ void ext_link_close(struct ext_link *link) {
                 link->path ? link->path : "a temporary store", err.text);
   if (link->path && access(link->path, F_OK) != 0 &&
       (parent = ext_place_path(link->file, NULL)) != NULL) {
-    rmdir(parent); /* goes with the last store */
+    rmdir(parent); /* succeeds for the last store */
     sqlite3_free(parent);
   }
   free_link(link);
 }
 
-/* A call holds tables, and SQLite may disconnect them and others in the SQL
-** that the call itself runs. */
+/* A function call holds tables, because the SQL it runs may make SQLite
+** disconnect them. */
 static int link_is_held(const struct ext_link *link) {
   for (const struct ext_table *table = link->tables; table;
        table = table->next_of_link)
@@ -247,21 +247,21 @@ int ext_link_close_idle(struct ext_link *link) {
   return 1;
 }
 
-/* That is looked at before each use of any table: an owner that gives no sign
-** of life keeps only its own from going on. */
+/* Checked before each use of any table, so with a short limit: an owner that
+** does not respond must block only the users of its own store. */
 static int link_is_dropped(struct ext_link *link) {
   emb_patience *patience = &link->conn->patience;
   uint64_t limit_us = patience->limit_us;
   patience->limit_us = LOOK_WAIT_US;
   emb_wait_with(patience);
   int is = emb_session_is_dropped(link->session);
-  emb_wait_with(NULL); /* where nothing was asked it was not taken */
+  emb_wait_with(NULL); /* the call may not have used it */
   patience->limit_us = limit_us;
   return is;
 }
 
-/* Not under a transaction that still sees the table, as in WAL mode an old one
-** does: it may go on reading. */
+/* Not during a transaction that still sees the table, as an old one does in WAL
+** mode: it may go on reading. */
 void ext_link_close_dropped(struct ext_conn *conn) {
   struct ext_link *next;
   for (struct ext_link *link = conn->links; link; link = next) {

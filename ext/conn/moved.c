@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
 **
-** moved.c -- a database whose store is not where it should be.
+** moved.c -- finds a store that is not where its database expects it.
 **
-** COPIED    A copy of a database by SQLite's means (.backup, VACUUM INTO,
-**           .dump, a copy of the file) leaves the stores behind.  The row in
-**           the shadow table comes along, and says where they were: for the
-**           text only.  A path out of a database file is never opened.
-** RENAMED   `mv app.db b.db` leaves app.db-emb beside b.db.  So a store that is
-**           missing is looked for in directories beside the database whose name
-**           ends in -emb: of the name that the row has, and with its uuid.
+** COPIED    A copy of a database made by SQLite's means (.backup, VACUUM INTO,
+**           .dump, a file copy) leaves the stores behind.  The copied shadow
+**           table row says where they were, but only for messages: a path from
+**           a database file is never opened.
+** RENAMED   `mv app.db b.db` leaves app.db-emb beside b.db.  So a missing store
+**           is looked for in the directories beside the database whose names
+**           end in -emb, by the name and uuid in the row.
 **
-**               X-emb/items is it, and X exists    this is a copy, and the
+**               X-emb/items matches, X exists      this is a copy, and the
 **                                                  store is X's: an error
-**               X-emb/items is it, X is gone       this was X: the store is
-**                                                  moved to where it should be
-**               there are two                      an error
+**               X-emb/items matches, X is gone     this was X: the store is
+**                                                  moved to its proper place
+**               two matches with X gone            an error
 **
-**           Moving it is what makes sure that one database uses it: a second
-**           copy finds it gone.  The engine moves none that is open here or
-**           owned by another process.  A database that is read-only cannot
-**           move it and reads it where it is.
+**           The move ensures that only one database uses the store: a second
+**           copy finds it gone.  The engine does not move a store that is open
+**           here or owned by another process.  A read-only database cannot
+**           move the store and reads it where it is.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "conn.h"
@@ -37,8 +37,8 @@ SQLITE_EXTENSION_INIT3
 struct moved_search {
   const struct ext_place *place;
   char *here;  /* directory of the database, with a slash at its end, or "" */
-  char *found; /* of a database that is gone: X */
-  char *taken; /* of one that is there: X */
+  char *found; /* X, if that database is gone */
+  char *taken; /* X, if that database exists */
   int many;
 };
 
@@ -52,7 +52,7 @@ static int has_uuid(const char *path, const char uuid[33]) {
   return strcmp(hex, uuid) == 0;
 }
 
-/* name is that of a directory X-emb. */
+/* name: that of a directory X-emb. */
 static int moved_look_at(struct moved_search *s, const char *name) {
   int n = (int)(strlen(name) - strlen(SUFFIX));
   char *store = sqlite3_mprintf("%s%s/%s", s->here, name, s->place->dir);
@@ -60,7 +60,7 @@ static int moved_look_at(struct moved_search *s, const char *name) {
   int rc = store && database ? SQLITE_OK : SQLITE_NOMEM;
   struct stat st;
   if (rc == SQLITE_OK && has_uuid(store, s->place->uuid)) {
-    /* What cannot be seen counts as there. */
+    /* A database that cannot be examined counts as existing. */
     int gone = lstat(database, &st) != 0 && errno == ENOENT;
     char **to = gone ? &s->found : &s->taken;
     s->many |= gone && s->found;
@@ -103,7 +103,8 @@ static void moved_end_search(struct moved_search *s) {
   sqlite3_free(s->taken);
 }
 
-/* Another connection may do the same just now: then it is there. */
+/* Another connection may move it at the same time; finding it in place then
+** counts as success. */
 static int moved_move(struct ext_table *table, const char *from, const char *to,
                       char **err) {
   char *parent = ext_place_path(table->file, NULL);
@@ -129,9 +130,9 @@ static int moved_move(struct ext_table *table, const char *from, const char *to,
     (void)ext_place_sync(table->file);
     slash = strrchr(old, '/');
     *slash = 0;
-    (void)rmdir(old); /* goes with the last one */
+    (void)rmdir(old); /* succeeds for the last store */
   } else {
-    (void)rmdir(parent); /* if it is new */
+    (void)rmdir(parent); /* succeeds if it is new */
   }
   sqlite3_free(parent);
   sqlite3_free(old);

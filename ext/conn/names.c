@@ -2,14 +2,14 @@
 **
 ** names.c -- which table object a name means.
 **
-** emb_get('items', ...) and the like are called in training loops, so a name is
-** looked up by SQL once and then kept.  SQLite does not say which of
-** several table objects is the current one (an old one lives on while a
-** statement holds it), but it must ask the current one for a plan: so the
-** lookup prepares a SELECT and sees whose xBestIndex is called.  Invariants:
-**   - names is empty after any table object came or went;
-**   - nothing is kept while a transaction with a CREATE, DROP or RENAME
-**     of ours in it may still be rolled back.
+** emb_get('items', ...) and similar functions are called in training loops, so
+** a name is looked up by SQL once and then cached.  SQLite does not say which
+** of several table objects is the current one (an old one lives on while a
+** statement holds it), but it must ask the current one for a plan.  So the
+** lookup prepares a SELECT and notes whose xBestIndex is called.  Invariants:
+**   - names is empty after any table object is created or destroyed;
+**   - nothing is cached while a transaction with a CREATE, DROP or RENAME
+**     of an emb table may still be rolled back.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -67,8 +67,8 @@ static int name_look_up(struct ext_conn *conn, const char *text,
   return rc;
 }
 
-/* Whether the schema is still the file that it was, and not one that has
-** been attached under the same name. */
+/* Is the schema still the same file, and not another one attached under the
+** same name? */
 static int same_file(struct ext_table *table) {
   return strcmp(ext_place_file(table->conn->db, table->schema), table->file) ==
          0;
@@ -108,7 +108,7 @@ int ext_conn_find(struct ext_conn *conn, const char *text,
   return rc;
 }
 
-/* The table, if it is one of ours. */
+/* Visits the table if it is an emb table. */
 static int visit_name(struct ext_conn *conn, const char *schema,
                       const char *name,
                       int (*visit)(void *, struct ext_table *, char **),
@@ -139,7 +139,7 @@ int ext_conn_each(struct ext_conn *conn, const char *schema,
     const char *name = (const char *)sqlite3_column_text(names, 0);
     rc = name ? visit_name(conn, schema, name, visit, arg, err) : SQLITE_NOMEM;
   }
-  /* A loop may also have ended for want of memory. */
+  /* The loop may also have ended because memory ran out. */
   int end = sqlite3_finalize(names);
   return rc == SQLITE_OK ? end : rc;
 }

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
 **
-** orphan.c -- places that no table names, and how they go.
+** orphan.c -- deletes places that no table names.
 **
-** SQLite calls xDestroy at once when a table is dropped, and nothing when the
-** drop is rolled back; a CREATE that is rolled back gives no xDestroy.  So a
-** store is never deleted in a callback.  CREATE and DROP put its place on a
+** SQLite calls xDestroy as soon as a table is dropped, and nothing when the
+** drop is rolled back; when a CREATE is rolled back, it does not call xDestroy.
+** Therefore no callback deletes a store.  CREATE and DROP add its place to a
 ** list, and each entry waits for the end of the transaction:
 **
 **     CREATE, DROP --> on the list --(the database names the uuid)--> kept
 **                          |
 **                          +--(it does not)--> deleted (emb_drop)
 **
-** WHEN      An answer is final when the schema is not in a write transaction
-**           of this connection.  It is sought when the transaction ends, which
-**           SQLite reports to a table of ours (signal.c); if it cannot be
-**           had then, whenever a table is opened or a name is looked up, and at
-**           last when the connection has been closed.  Where the connection
-**           itself cannot be asked, one that is made for it is.
-** OTHERS    of the process may have the store open.  Its files lose their names
-**           at once, and are gone when the last link is closed.  Links of
-**           connections that are not in use now are closed here
+** WHEN      An answer is final when the schema is not in a write transaction of
+**           this connection.  It is determined when the transaction ends, which
+**           SQLite reports to a table of ours (signal.c); failing that,
+**           whenever a table is opened or a name is looked up, and finally when
+**           the connection has been closed.  Where the connection itself cannot
+**           be asked, a temporary one is opened.
+** OTHERS    Other connections of the process may have the store open.  Its
+**           files are unlinked at once, and freed when the last link is closed.
+**           Links of connections that are not in use now are closed here
 **           (ext_conn_sweep); the others when their connection finds that the
 **           schema has changed, is used, or closes (link.c).
-** FAILURE   A store that another process owns is deleted by that one; where it
-**           serves nobody, and while the store is being written to, it stays on
-**           the list.  What is left when the process dies, emb_gc()
-**           removes (fn/gc.c).
+** FAILURE   A store owned by another process is deleted by that process.  If
+**           the owner serves nobody, or while the store is being written to,
+**           the entry stays on the list.  Stores left when the process dies are
+**           removed by emb_gc() (fn/gc.c).
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -38,12 +38,12 @@ struct ext_orphan {
   char *schema, *file, *vfs;
   char *path; /* NULL if temporary */
   char uuid[33];
-  int tried; /* in vain: from now on it is waited for a moment */
+  int tried; /* in vain: further waits are short */
   struct ext_orphan *next;
 };
 
-/* Waits for a lock, or for a process that does not answer: the first, and all
-** others of one call together. */
+/* Limits of waits for a lock or an unresponsive process: of the first wait, and
+** of all further waits of one call together. */
 #define ORPHAN_WAIT_MS 1000
 #define ORPHAN_AGAIN_MS 20
 
@@ -77,9 +77,9 @@ int ext_orphan_add(struct ext_table *table, const char *uuid, const char *path,
   }
   orphan->next = conn->orphans;
   conn->orphans = orphan;
-  /* Without it the end of the transaction goes unnoticed, no more.  But after
-  ** these errors SQLite has rolled all of it back: then the place is gone
-  ** already, and the table's link with it. */
+  /* If this fails, only the end of the transaction goes unnoticed.  But after
+  ** these errors SQLite has rolled back everything: the place is already gone,
+  ** and the table's link with it. */
   rc = sqlite3_exec(conn->db, "DELETE FROM main." EXT_SIGNAL, NULL, NULL, NULL);
   switch (rc & 0xff) {
   case SQLITE_INTERRUPT:
@@ -104,9 +104,8 @@ static emb_patience orphan_again(const struct ext_conn *conn) {
                         .interrupt_arg = conn->patience.interrupt_arg};
 }
 
-/* Another process may own it.  That this one does not answer is no error of the
-** statement, of which SQLite has committed all; so its next wait is a new one.
-*/
+/* Another process may own the store.  Its silence is not an error of the
+** statement, which SQLite has committed, so the next wait starts afresh. */
 static int orphan_drop(struct ext_conn *conn, struct ext_orphan *orphan,
                        emb_patience *again, emb_err *err) {
   uint8_t uuid[16];
@@ -118,7 +117,8 @@ static int orphan_drop(struct ext_conn *conn, struct ext_orphan *orphan,
   return rc;
 }
 
-/* Deletes the store of an orphan for good.  0 when it has to wait. */
+/* Deletes the store of an orphan permanently.  Returns 0 if it must be
+** retried. */
 static int orphan_bury(struct ext_conn *conn, struct ext_orphan *orphan,
                        emb_patience *again) {
   struct ext_link *link = ext_link_find(conn, orphan->uuid, orphan->path);
@@ -129,8 +129,8 @@ static int orphan_bury(struct ext_conn *conn, struct ext_orphan *orphan,
     return 0;
   if (orphan->path == NULL)
     return 1;
-  /* The DROP must be durable first.  A directory that may not be read cannot be
-  ** synced, ever; anything else may pass. */
+  /* The DROP must be durable first.  A directory without read permission can
+  ** never be synced; any other error may be temporary. */
   rc = ext_place_sync(orphan->file);
   if (rc && rc != EACCES)
     return 0;
@@ -141,12 +141,12 @@ static int orphan_bury(struct ext_conn *conn, struct ext_orphan *orphan,
     sqlite3_log(ext_code(rc), "emb: deleting %s: %s", orphan->path, err.text);
   ext_conn_sweep(conn);
   if ((parent = ext_place_path(orphan->file, NULL)) != NULL)
-    rmdir(parent); /* goes with the last store */
+    rmdir(parent); /* succeeds for the last store */
   sqlite3_free(parent);
   return 1;
 }
 
-/* Whether a schema names the orphan; -1 when it cannot be said now. */
+/* Does the schema name the orphan?  -1 if that is not known now. */
 static int is_named(sqlite3 *db, const char *schema,
                     const struct ext_orphan *orphan) {
   char *err = NULL;
@@ -158,7 +158,7 @@ static int is_named(sqlite3 *db, const char *schema,
   return named;
 }
 
-/* The same for a file that the connection does not have open any more. */
+/* As above, for a file that the connection no longer has open. */
 static int is_named_in_file(struct ext_conn *conn, struct ext_orphan *orphan) {
   struct ext_wait wait;
   sqlite3 *db = NULL;
@@ -225,7 +225,7 @@ void ext_orphan_settle_closed(struct ext_conn *conn) {
   }
 }
 
-/* SQLite is not ready for SQL on this connection. */
+/* SQL cannot run on this connection yet. */
 void ext_orphan_settle_ended(struct ext_conn *conn) {
   struct ext_orphan **at = &conn->orphans;
   emb_patience again = orphan_again(conn);

@@ -5,8 +5,8 @@
 ** PATHS     Database /d/app.db, table items: the store is the directory
 **           /d/app.db-emb/items, or items-2 and so on when that one exists.
 **           The name is fixed at CREATE; RENAME does not move the store.
-**           Bytes other than [A-Za-z0-9_.-] are written %XX, and so is a dot
-**           in front.
+**           Bytes other than [A-Za-z0-9_.-] are written %XX, and so is a
+**           leading dot.
 ** ROW       The shadow table items_emb has one row:
 **               id      1
 **               uuid    the store's, 32 hex digits
@@ -14,11 +14,11 @@
 **               txn     number of the last transaction that SQLite committed
 **               format  EXT_PLACE_FORMAT
 **               place   the directory above, at the last write
-**           A database file may come from anywhere, so dir is held against
+**           A database file may come from anywhere, so dir is checked against
 **           the alphabet above before it is put into a path.  place is never
-**           opened: it is what the error says when the store is not where the
-**           database is now.  Tables made by older libraries have no such
-**           column.
+**           opened: it only goes into the error message when the store is not
+**           beside the database.  Tables made by older libraries do not have
+**           this column.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -105,7 +105,7 @@ int ext_place_sync(const char *file) {
   return rc;
 }
 
-/* `unknown` where there is no memory to find out. */
+/* Returns `unknown` if memory runs out. */
 static int place_pragma_is(sqlite3 *db, const char *schema, const char *name,
                            const char *value, int unknown) {
   sqlite3_stmt *pragma = NULL;
@@ -121,7 +121,7 @@ static int place_pragma_is(sqlite3 *db, const char *schema, const char *name,
   return is;
 }
 
-/* 1 is the careful answer. */
+/* 1 is the safe answer. */
 int ext_place_is_wal(sqlite3 *db, const char *schema) {
   return place_pragma_is(db, schema, "journal_mode", "wal", 1);
 }
@@ -155,7 +155,7 @@ static int place_check_row(struct ext_table *table, sqlite3_stmt *row,
   return dir && place->dir == NULL ? SQLITE_NOMEM : SQLITE_OK;
 }
 
-/* 0: the table was dropped, and this connection had not noticed yet. */
+/* 0: the table was dropped, and this connection had not noticed. */
 static int is_in_schema(struct ext_table *table) {
   sqlite3 *db = table->conn->db;
   sqlite3_stmt *row = NULL;
@@ -221,7 +221,7 @@ int ext_place_each(sqlite3 *db, const char *schema,
     rc = sql ? sqlite3_prepare_v2(db, sql, -1, &row, NULL) : SQLITE_NOMEM;
     sqlite3_free(sql);
     if (rc == SQLITE_ERROR) {
-      rc = SQLITE_OK; /* another's table that ends in _emb */
+      rc = SQLITE_OK; /* a foreign table whose name ends in _emb */
       continue;
     }
     while (rc == SQLITE_OK && !stop && sqlite3_step(row) == SQLITE_ROW) {
@@ -268,7 +268,7 @@ int ext_place_find(sqlite3 *db, const char *schema, const char *uuid,
   struct find find = {uuid, NULL, 0};
   int rc = ext_place_each(db, schema, find_uuid, &find, err);
   *name = find.name;
-  /* Without memory for the name it must not seem to be nowhere. */
+  /* Running out of memory for the name must not look like "not found". */
   return rc == SQLITE_OK && find.found && !find.name &&
                  !EMB_SEED(SEED_TABLE_LOST_WITHOUT_MEMORY)
              ? SQLITE_NOMEM
@@ -293,14 +293,14 @@ int ext_place_was(struct ext_table *table, char **was) {
       rc = SQLITE_NOMEM;
   }
   sqlite3_finalize(row);
-  /* It goes into an error's one line, and may hold any character. */
+  /* It goes into a one-line error message, and may contain any character. */
   for (char *c = *was; c && *c; c++)
     if ((unsigned char)*c < ' ' || *c == 127)
       *c = '?';
   return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
 }
 
-/* *found = 0 also when there is no such table. */
+/* *found = 0 also if there is no such table. */
 static int place_record_txn(struct ext_table *table, const char *shadow,
                             sqlite3_int64 txn, int *found, char **err) {
   sqlite3 *db = table->conn->db;
@@ -346,8 +346,8 @@ int ext_place_record_txn(struct ext_table *table, sqlite3_int64 txn, int *found,
 
 /* ---- the newest row ------------------------------------------------------ */
 
-/* The name that opens a schema's file once more, with the parameters that it
-** was opened with; NULL without memory. */
+/* The URI that opens a schema's file again, with its original parameters; NULL
+** if out of memory. */
 static char *place_uri(sqlite3 *db, const char *schema, const char *file) {
   const char *name = sqlite3_db_filename(db, schema);
   sqlite3_str *uri = sqlite3_str_new(NULL);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** signal.c -- a table without rows, to which SQLite reports the end of a
-** transaction.
+** signal.c -- an empty table to which SQLite reports the end of a transaction.
 **
-** A CREATE or DROP of ours writes to it (orphan.c), and so it is part of the
-** transaction.  Its name begins with sqlite_, so that no other can have it.
+** Our CREATE and DROP write to it (orphan.c), which makes it part of the
+** transaction.  Its name begins with sqlite_, so no user table can have it.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
@@ -87,7 +86,7 @@ static int signal_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
 static int signal_update(sqlite3_vtab *table, int argc, sqlite3_value **argv,
                          sqlite3_int64 *rowid) {
   (void)table, (void)argc, (void)argv, (void)rowid;
-  return SQLITE_READONLY; /* there are no rows, and none is taken */
+  return SQLITE_READONLY; /* always empty */
 }
 
 static int signal_begin(sqlite3_vtab *table) {

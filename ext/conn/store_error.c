@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_error.c -- errors about a table's store, which the engine names by its
-** directory, and SQL by its table.
+** store_error.c -- errors about a store.  The engine names it by its directory,
+** SQL by its table.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Whether the path in a text ends here: one that goes on names a file. */
+/* Does the path in a text end here?  A longer path names a file in it. */
 static int is_end(char c) { return c == 0 || strchr(" :;,'\"", c) != NULL; }
 
 char *ext_store_text(const char *text, const struct ext_table *table,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** wait.c -- waits for a lock of SQLite's that another connection has.
+** wait.c -- waits for an SQLite lock held by another connection.
 **
-** sqlite3_busy_timeout would not notice that the user's connection was
-** interrupted.  It is for the user's own connection that SQLite waits as it
-** was told to, and no interrupt ends that: it is the same in any statement of
-** SQLite's.
+** sqlite3_busy_timeout would not notice an interrupt of the user's connection.
+** On the user's own connection SQLite waits as it was configured to, and no
+** interrupt ends that wait, as in any other SQLite statement.
 */
 #include "conn.h"
 SQLITE_EXTENSION_INIT3

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: MIT
 **
-** ahead.c -- texts are read into the cache before they are asked for.
+** ahead.c -- reads texts into the cache before they are looked up.
 **
-** WHY       A text that is looked up by a seek in SQLite's b-tree takes 0.4 us
-**           of 100,000 texts, and 1.2 us of a million, or 7 where the seek's
-**           pages were not used lately; one of many that are read in the order
-**           of their numbers, and put into the cache, takes 0.14.
-** WHEN      For each text that SQLite had and the cache did not, AHEAD_TEXTS
-**           more are read.  So a connection that asks for many different texts
-**           soon has all, and no call takes longer than some of its own seeks:
-**           all of a million texts at once took 0.2 s.  Who asked for each of a
-**           million texts once, at random, took 0.45 us a text with 32 for
-**           each, and 0.35 with 64.
-**           Who asks for few texts pays nothing: it begins behind AHEAD_FIRST
-**           texts and one in AHEAD_BEGIN, which are worth the memory, too.
-** WHERE     From the smallest number on, up to the largest that is committed
-**           (dict->limit).  What other connections add is behind that, and is
-**           read in the same way.  The cache being emptied, it begins anew.
-** UNLESS    the rest of the dictionary has no room in the cache, by the mean of
-**           the texts that were looked up: then what was asked for stays.
-** RIGHT     What is read ahead is remembered as what was looked up is, and a
-**           text that it does not have is looked up.
+** WHY       Looking up a text by a seek in SQLite's b-tree takes 0.4 us among
+**           100,000 texts and 1.2 us among a million, or 7 us if the pages of
+**           the seek were not used recently.  Reading a text together with many
+**           others in the order of their numbers, and putting it into the
+**           cache, takes 0.14 us.
+** WHEN      For each text found in SQLite and not in the cache, AHEAD_TEXTS
+**           more are read.  So a connection that looks up many different texts
+**           soon has all of them, and no call takes longer than some of its own
+**           seeks, whereas all of a million texts at once took 0.2 s.  Looking
+**           up each of a million texts once, at random, took 0.45 us a text
+**           when 32 were read for each, and 0.35 us with 64.
+**           A connection that looks up few texts pays nothing: reading ahead
+**           begins after AHEAD_FIRST lookups that are also at least
+**           1/AHEAD_BEGIN of the texts left, enough to justify the memory.
+** WHERE     From the smallest number up to the largest committed number
+**           (dict->limit).  Texts added by other connections come after it, and
+**           are read in the same way.  When the cache is emptied, reading ahead
+**           starts again.
+** UNLESS    the rest of the dictionary does not fit into the cache, judging by
+**           the mean size of the texts looked up.  The cache then keeps the
+**           texts that were looked up.
+** RIGHT     Texts read ahead are cached under the same rules as texts looked
+**           up, and a text that the cache does not have is looked up.
 */
 #include "dict_sql.h"
 SQLITE_EXTENSION_INIT3
@@ -31,13 +35,13 @@ enum {
   AHEAD_TEXTS = 64,
   AHEAD_BEGIN = 256,
   AHEAD_FIRST = 1500,
-  AHEAD_LEAST = 2048, /* no statement for fewer */
-  AHEAD_BLOCK = 64,   /* texts that the cache gets together */
+  AHEAD_LEAST = 2048, /* fewer are not worth a statement */
+  AHEAD_BLOCK = 64,   /* texts added to the cache together */
   AHEAD_TEXT_BYTES = 2048,
 };
 
-/* Texts on their way to the cache: SQLite's own memory is gone with the next
-** one. */
+/* Texts on their way to the cache, copied because the next row of the statement
+** invalidates the text of the last. */
 struct ahead_block {
   struct ext_text texts[AHEAD_BLOCK];
   int64_t ids[AHEAD_BLOCK];
@@ -65,7 +69,7 @@ static void block_add(struct ahead_block *block, struct ext_cache *cache,
   block->used += text->n;
 }
 
-/* At most n texts, up to the number `to`. */
+/* Reads at most n texts, up to the number `to`. */
 static int dict_ahead_read(struct ext_dict *dict, sqlite3_stmt *statement,
                            size_t n, int64_t to) {
   struct ahead_block block = {.n = 0};
@@ -91,7 +95,7 @@ static int dict_ahead_read(struct ext_dict *dict, sqlite3_stmt *statement,
   return rc;
 }
 
-/* Have so many texts been looked up that the rest is worth its memory? */
+/* Have enough texts been looked up to make the rest worth its memory? */
 static int ahead_begins(const struct ext_dict *dict, uint64_t left) {
   size_t found = dict->owed / AHEAD_TEXTS;
   return dict->ahead || (found >= AHEAD_FIRST && found >= left / AHEAD_BEGIN);

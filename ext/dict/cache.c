@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** cache.c -- texts and their numbers, as a connection remembers them.
+** cache.c -- a connection's cache of texts and their numbers.
 **
 **   by_text   a hash table of 64-bit slots, open addressing   --+
-**   by_id     another one                                     --+--> records
+**   by_id     another hash table                              --+--> records
 **                                                                  in one arena
 **   slot      bits 0..39   place of the record in the arena / 8, plus 1, or 0
-**             bits 40..63  of the hash: few records are looked at in vain
+**             bits 40..63  of the hash: avoids most accesses to other records
 **
-** GENERATIONS  There are two such halves.  What is added, and what is found in
-**           the older one, goes to the younger one; when that is full the
-**           older one is forgotten and the younger one is the older.  So what
-**           is used again and again stays, and the rest goes.
-** BATCHES   The slot of a text is fetched while texts KNOWN_LEAD before it are
-**           looked at, and its record so many before it is compared.
+** GENERATIONS  The cache has two such halves.  New records, and records found
+**           in the older half, go into the younger half.  When that is full,
+**           the older half is discarded and the younger one becomes the older.
+**           So records in repeated use stay, and the rest are dropped.
+** BATCHES   The slot of a text is prefetched KNOWN_LEAD texts before it is
+**           examined, and its record KNOWN_LEAD texts before it is compared.
 */
 #include "dict.h"
 SQLITE_EXTENSION_INIT3
@@ -26,9 +26,9 @@ enum {
   KNOWN_STEP = 64, /* a power of two, more than twice the lead */
   KNOWN_LEAD = 16,
   KNOWN_SLOTS_FIRST = 256,
-  KNOWN_TEXT_MAX = 64 << 10, /* a longer text is not remembered */
+  KNOWN_TEXT_MAX = 64 << 10, /* a longer text is not cached */
 };
-/* Of a half: records, and slots, both directions. */
+/* Limits of a half: bytes of records, and slots in each direction. */
 #define KNOWN_ARENA_MAX (EXT_DICT_BYTES / 4)
 #define KNOWN_SLOTS_MAX (EXT_DICT_BYTES / 4 / 2 / sizeof(uint64_t))
 #define KNOWN_PLACE_BITS 40
@@ -41,7 +41,7 @@ struct known_record {
 };
 
 struct known_half {
-  uint64_t *by_text, *by_id; /* slots of each; NULL at first */
+  uint64_t *by_text, *by_id; /* slots; NULL at first */
   size_t slots;              /* a power of two */
   size_t records;
   char *arena;
@@ -76,7 +76,7 @@ static int known_tag(uint64_t slot, uint64_t hash) {
 
 /* ---- a half -------------------------------------------------------------- */
 
-/* A word has 8 to 16 bytes as a rule: two numbers that overlap. */
+/* Most words have 8 to 16 bytes: compares two overlapping integers. */
 static inline int known_same(const char *a, const char *b, size_t n) {
   uint64_t words[4];
   if (n < 8 || n > 16)
@@ -137,7 +137,8 @@ static size_t record_bytes(size_t n) {
   return (offsetof(struct known_record, text) + n + 7) / 8 * 8;
 }
 
-/* Memory that is read here and there wants large pages, where it has some. */
+/* Asks for huge pages where the memory spans any, because accesses are
+** random. */
 static void *known_half_advise(void *memory, size_t bytes) {
   uintptr_t from = ((uintptr_t)memory + KNOWN_HUGE - 1) & ~(KNOWN_HUGE - 1);
   uintptr_t to = ((uintptr_t)memory + bytes) & ~(KNOWN_HUGE - 1);
@@ -146,7 +147,7 @@ static void *known_half_advise(void *memory, size_t bytes) {
   return memory;
 }
 
-/* 0: without memory. */
+/* Returns 0 if out of memory. */
 static int known_half_set_slots(struct known_half *half, size_t slots) {
   size_t bytes = slots * sizeof(uint64_t);
   uint64_t *by_text = known_half_advise(sqlite3_malloc64(bytes), bytes);
@@ -173,7 +174,7 @@ static int known_half_set_slots(struct known_half *half, size_t slots) {
   return 1;
 }
 
-/* Is it so full that it may not grow any more? */
+/* Is it so full that it must not grow any more? */
 static int known_half_is_full(const struct known_half *half, size_t bytes) {
   return half->used + bytes > KNOWN_ARENA_MAX ||
          (half->slots == KNOWN_SLOTS_MAX &&
@@ -192,7 +193,7 @@ static int known_half_set_room(struct known_half *half, size_t room) {
   return 1;
 }
 
-/* Room for one more record of so many bytes; 0: without memory. */
+/* Makes room for one more record of this size; 0: out of memory. */
 static int known_half_make_room(struct known_half *half, size_t bytes) {
   if (half->records * 2 >= half->slots &&
       !known_half_set_slots(half,
@@ -202,7 +203,7 @@ static int known_half_make_room(struct known_half *half, size_t bytes) {
          known_half_set_room(half, 2 * half->room + bytes + 4096);
 }
 
-/* ---- both ---------------------------------------------------------------- */
+/* ---- both halves --------------------------------------------------------- */
 
 struct ext_cache *ext_cache_new(void) {
   struct ext_cache *cache = sqlite3_malloc64(sizeof *cache);
@@ -266,7 +267,7 @@ int ext_cache_reserve(struct ext_cache *cache, uint64_t more) {
     return 0;
   if (room <= young->room)
     return 1;
-  if (room < 2 * young->room) /* the mean may have risen by a little */
+  if (room < 2 * young->room) /* the mean may have risen slightly */
     room = 2 * young->room;
   return known_half_set_room(young, room);
 }
@@ -292,7 +293,8 @@ void ext_cache_add_many(struct ext_cache *cache, const struct ext_text *texts,
   }
 }
 
-/* Its number; what the older half has goes to the younger one. */
+/* Returns the number of a text, and moves a record of the older half to the
+** younger. */
 static int64_t known_id(struct ext_cache *cache, const struct ext_text *text,
                         uint64_t hash) {
   const struct known_record *record =
@@ -308,8 +310,8 @@ static int64_t known_id(struct ext_cache *cache, const struct ext_text *text,
   return id;
 }
 
-/* (The prefetches stand here: gcc removes a function that does nothing else.)
- */
+/* (The prefetches are inline, because gcc removes a function that does nothing
+** else.) */
 size_t ext_cache_find(struct ext_cache *cache, const struct ext_text *texts,
                       size_t n, int64_t *ids) {
   const struct known_half *young = &cache->young;

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT
 **
-** change.c -- texts are added to the dictionary, and removed; and its shadow
-** table comes, is renamed and goes.
+** change.c -- adds and removes texts; creates, renames and drops the shadow
+** table.
 **
-** NOW       What acts at once adds its new texts in one transaction of its own:
-**           BEGIN IMMEDIATE, what is still missing, COMMIT.  It waits for
-**           SQLite's write lock as any other statement does.  Where the
+** NOW       A call that acts at once adds its new texts in a transaction of its
+**           own: BEGIN IMMEDIATE, the texts still missing, COMMIT.  It waits
+**           for SQLite's write lock like any other statement.  If the
 **           connection is in a transaction of the user, another connection to
-**           the same file does it, which has a dictionary of its own meanwhile.
+**           the same file runs it, with a dictionary of its own for that time.
 ** UNDONE    The user's connection must not be left in that transaction.  But
-**           there is no ROLLBACK without memory: within a function, SQLite runs
-**           no statement any more once an allocation has failed.  What it does
-**           even then is to undo the transaction when a statement that reads
-**           ends, for its result would be wrong.  So one is in the middle of
-**           reading from BEGIN to the end, which is prepared before.
-** ROWID     last_insert_rowid() stays the user's.
+**           when memory runs out there is no ROLLBACK: within a function,
+**           SQLite runs no more statements once an allocation has failed.  Even
+**           then it undoes the transaction when a reading statement ends,
+**           because the result of that statement would be wrong.  So one such
+**           statement, prepared beforehand, is in the middle of reading from
+**           BEGIN to the end.
+** ROWID     last_insert_rowid() keeps the user's value.
 */
 #include "dict_sql.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Numbers that are looked at in one step of ext_dict_clean. */
+/* Numbers checked in one step of ext_dict_clean. */
 enum { DICT_CLEAN_STEP = 1024 };
 
 /* ---- adding -------------------------------------------------------------- */
 
-/* The next number; one that has a row is passed over. */
+/* Assigns the next number, skipping numbers that have a row. */
 static int next_number(struct ext_dict *dict, const struct ext_dict_rows *rows,
                        int64_t *id, char **err) {
   uint8_t taken = 1;
@@ -61,7 +62,7 @@ static int add_one(struct ext_dict *dict, const struct ext_text *text,
   return rc;
 }
 
-/* One that is marked is so no more. */
+/* Removes the mark of a text, if it has one. */
 static int add_marked(struct ext_dict *dict, int64_t id, char **err) {
   sqlite3_stmt *statement;
   int rc = ext_dict_statement(dict, DICT_UNMARK, &statement, err);
@@ -73,7 +74,7 @@ static int add_marked(struct ext_dict *dict, int64_t id, char **err) {
   return ext_dict_done(dict, DICT_UNMARK, statement, rc, err);
 }
 
-/* look: each is looked up before. */
+/* look: look each text up first. */
 static int add_all(struct ext_dict *dict, const struct ext_dict_batch *batch,
                    int look, const struct ext_dict_rows *rows, char **err) {
   const struct ext_text *texts = batch->texts;
@@ -98,7 +99,7 @@ int ext_dict_add(struct ext_dict *dict, const struct ext_dict_batch *batch,
                  const struct ext_dict_rows *rows, char **err) {
   if (dict->limit == INT64_MAX)
     dict->limit = dict->newest;
-  return add_all(dict, batch, batch->n > 1, rows, err); /* repetitions */
+  return add_all(dict, batch, batch->n > 1, rows, err); /* look for repeats */
 }
 
 /* ---- at once ------------------------------------------------------------- */
@@ -106,12 +107,12 @@ int ext_dict_add(struct ext_dict *dict, const struct ext_dict_batch *batch,
 /* A transaction that acts at once. */
 struct dict_now {
   struct ext_dict *dict;   /* the caller's */
-  struct ext_dict *writer; /* which may write: that one, or one for `other` */
+  struct ext_dict *writer; /* does the writing: the same, or one for `other` */
   struct ext_dict_held at;
 };
 
-/* A connection of its own goes when it is closed, with all that it has begun.
- */
+/* Prepares the reading statement of UNDONE.  A separate connection needs none,
+** because closing it undoes its transaction. */
 static int now_prepare(struct dict_now *now, sqlite3 *other) {
   struct ext_dict *dict = now->dict;
   char *sql;
@@ -143,7 +144,7 @@ void ext_dict_let_go(struct ext_dict_held *held) {
   *held = (struct ext_dict_held){NULL, NULL};
 }
 
-/* rc: of what was done.  After an error nothing of it is. */
+/* rc: the result so far.  After an error the transaction is undone. */
 static int now_end(struct dict_now *now, int rc, char **err) {
   if (rc == SQLITE_OK)
     rc = ext_exec(now->at.db, err, "COMMIT");
@@ -156,8 +157,8 @@ static int now_end(struct dict_now *now, int rc, char **err) {
   return rc;
 }
 
-/* The caller's names; a pointer to one of them would not do, for they may be
-** those of the dictionary itself. */
+/* Begins with copies of the caller's names, because they may be the strings
+** that the dictionary itself owns. */
 static int now_names(struct dict_now *now, sqlite3 *other, char **err) {
   char *schema = sqlite3_mprintf("%s", other ? "main" : now->dict->schema);
   char *table = sqlite3_mprintf("%s", now->dict->table);
@@ -169,7 +170,7 @@ static int now_names(struct dict_now *now, sqlite3 *other, char **err) {
   return rc;
 }
 
-/* After an error nothing is open, and there is no writer. */
+/* On error no transaction is open, and there is no writer. */
 static int now_begin(struct dict_now *now, struct ext_dict *dict,
                      sqlite3 *other, char **err) {
   int rc;
@@ -193,7 +194,7 @@ static int now_begin(struct dict_now *now, struct ext_dict *dict,
   return rc;
 }
 
-/* Which texts are not known before: 1 at its place. */
+/* Returns an array with 1 for each text that had no number before. */
 static uint8_t *now_new(const struct ext_dict_batch *batch) {
   uint8_t *is_new = sqlite3_malloc64(batch->n + 1);
   for (size_t i = 0; is_new && i < batch->n; i++)
@@ -218,9 +219,8 @@ int ext_dict_add_now(struct ext_dict *dict, sqlite3 *other,
   rc = now_end(&now, rc, err);
   if (other == NULL)
     ext_dict_end(dict);
-  /* What the connection reads may be older than these, which it is to find all
-  ** the same.  Those that were known may be so no more, if some were removed.
-  */
+  /* The connection must find the new texts even if what it reads is older.
+  ** Numbers known before may be out of date if texts were removed. */
   for (size_t i = 0; i < batch->n && rc == SQLITE_OK; i++)
     if (same || is_new[i])
       ext_cache_add(dict->cache, &batch->texts[i], batch->ids[i]);
@@ -256,10 +256,10 @@ int ext_dict_restore(struct ext_dict *dict, sqlite3 *other,
   sqlite3_int64 last = sqlite3_last_insert_rowid(dict->db);
   struct dict_now now;
   int rc = now_begin(&now, dict, other, err);
-  ext_dict_forget(dict); /* it may still have the texts in question */
+  ext_dict_forget(dict); /* the cache may still have these texts */
   if (rc != SQLITE_OK)
     return rc;
-  now.writer->limit = 0; /* they are committed, or not, at the end */
+  now.writer->limit = 0; /* not committed before the end: do not cache */
   for (size_t i = 0; i < batch->n && rc == SQLITE_OK; i++)
     rc = restore_one(now.writer, &batch->texts[i], batch->ids[i], &taken[i],
                      err);
@@ -284,7 +284,7 @@ int ext_dict_hold(struct ext_dict *dict, sqlite3 *other, int64_t *removals,
 
 /* ---- removing ------------------------------------------------------------ */
 
-/* What the command does with a number. */
+/* The action on a number. */
 enum clean_what { CLEAN_NOTHING, CLEAN_MARK, CLEAN_UNMARK, CLEAN_REMOVE };
 
 struct clean {
@@ -296,7 +296,7 @@ struct clean {
   int64_t changed;
 };
 
-/* The next numbers behind that one, without the largest of all. */
+/* Reads the next numbers after `after`, except the largest of all. */
 static int clean_read(struct clean *clean, int64_t after) {
   int rc = sqlite3_bind_int64(clean->list, 1, after);
   clean->n = 0;

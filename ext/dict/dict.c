@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** dict.c -- the number of a text, and the text of a number.
+** dict.c -- looks up the number of a text, and the text of a number.
 **
-** LIMIT     A text that this connection's open transaction has added may be
-**           undone.  It has a number above the largest that was there before
-**           the first of them, and is read from SQLite each time.  That is over
-**           when the transaction ends (ext_dict_end), or is seen to have ended;
-**           until then the limit may be lower than need be, which does no harm.
+** LIMIT     A text added by this connection's open transaction may be undone.
+**           Its number is above the largest that existed before the first such
+**           text, and the text is read from SQLite each time.  This ends when
+**           the transaction ends (ext_dict_end), or is seen to have ended.
+**           Until then the limit may be lower than necessary, which is
+**           harmless.
 */
 #include "dict_sql.h"
 SQLITE_EXTENSION_INIT3
@@ -50,7 +51,7 @@ void ext_dict_free(struct ext_dict *dict) {
 
 /* ---- a call begins ------------------------------------------------------- */
 
-/* These are the names; whatever was prepared for others goes. */
+/* Sets the names, and finalizes statements prepared for other names. */
 static int dict_name(struct ext_dict *dict, sqlite3 *db, const char *schema,
                      const char *table) {
   dict->db = db;
@@ -142,8 +143,8 @@ static int dict_look(sqlite3_stmt *find, const struct ext_text *text,
   return rc == SQLITE_ROW || rc == SQLITE_DONE ? sqlite3_reset(find) : rc;
 }
 
-/* Keeps SQLite reading until it is reset: else each look-up of a batch would
-** lock and unlock the file.  NULL: that is so all the same. */
+/* Keeps SQLite reading until the statement is reset, so that the lookups of a
+** batch do not each lock and unlock the file.  NULL: they do. */
 static sqlite3_stmt *dict_stay(struct ext_dict *dict) {
   sqlite3_stmt *check = dict->statements[DICT_CHECK];
   if (check && sqlite3_step(check) != SQLITE_ROW) {
@@ -159,7 +160,7 @@ void ext_dict_leave(struct ext_dict *dict) {
   sqlite3_reset(dict->statements[DICT_CHECK]);
 }
 
-/* Those whose ids[i] is 0. */
+/* Looks up the texts whose ids[i] is 0. */
 static int dict_look_each(struct ext_dict *dict, const struct ext_text *texts,
                           size_t n, int64_t *ids, char **err) {
   sqlite3_stmt *statement;
@@ -176,8 +177,8 @@ static int dict_look_each(struct ext_dict *dict, const struct ext_text *texts,
   return ext_dict_done(dict, DICT_FIND, statement, rc, err);
 }
 
-/* The same of many.  Where the connection's limits do not allow a statement of
-** many parameters, one after another. */
+/* As above, for many texts.  If the limits of the connection do not allow a
+** statement with many parameters, looks them up one by one. */
 static int dict_look_all(struct ext_dict *dict, const struct ext_text *texts,
                          size_t n, int64_t *ids, char **err) {
   sqlite3_stmt *statement;
@@ -193,8 +194,8 @@ static int dict_look_all(struct ext_dict *dict, const struct ext_text *texts,
   return ext_dict_done(dict, DICT_MANY, statement, rc, err);
 }
 
-/* Of those whose ids[i] is 0.  They are not remembered: who writes a row of one
-** of them takes the mark off first. */
+/* Looks up marked texts among those whose ids[i] is 0.  They are not cached: a
+** writer of a row must clear the mark first. */
 static int dict_look_marked(struct ext_dict *dict, const struct ext_text *texts,
                             size_t n, int64_t *ids, char **err) {
   sqlite3_stmt *statement;
@@ -249,7 +250,7 @@ int ext_dict_equal(struct ext_dict *dict, sqlite3_value *number,
   return rc;
 }
 
-/* A copy of what the statement has, until the next call. */
+/* Copies the text of the current row; the copy is valid until the next call. */
 static int dict_copy(struct ext_dict *dict, sqlite3_stmt *row,
                      struct ext_text *text) {
   const char *at = (const char *)sqlite3_column_text(row, 0);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT
 **
-** many.c -- the numbers of many texts, read from SQLite.
+** many.c -- looks up the numbers of many texts in SQLite.
 **
 ** STATEMENT  DICT_MANY_STEP texts are the parameters of one statement, whose
-**           VALUES are joined to the index of words_keys: a text costs a seek
-**           in the b-tree and six instructions of SQLite's machine, but no
-**           start and end of a statement.  1,024 texts, all pages in SQLite's
-**           cache, took 0.69 us a text one by one and 0.44 so with 100,000
-**           texts in the dictionary; 1.47 and 1.29 with a million, where a seek
+**           VALUES are joined to the index of words_keys.  A text costs a seek
+**           in the b-tree and six instructions of SQLite's VM, but no start and
+**           end of a statement.  1,024 texts, all pages in SQLite's cache, took
+**           0.69 us a text one by one and 0.44 us this way with 100,000 texts
+**           in the dictionary; 1.47 and 1.29 us with a million, where a seek
 **           waits for memory.  16 parameters are 10 % slower, 256 no faster.
-** ORDER     Texts that are near each other in the index come one after another:
-**           0.36 and 1.19 us.  Four bytes behind what all of them begin with
-**           are enough for that; no result depends on it.
+** ORDER     The texts are sorted so that neighbours in the index follow each
+**           other: 0.36 and 1.19 us.  Four bytes after the common prefix are
+**           enough for that; no result depends on the order.
 */
 #include "dict_sql.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* A text that is looked for: four of its bytes, and which it is. */
+/* A text to look up: four of its bytes, and its index. */
 struct many_text {
   uint32_t bytes, i;
 };
 
-/* ---- their order --------------------------------------------------------- */
+/* ---- sorting ------------------------------------------------------------- */
 
 static uint32_t many_bytes(const struct ext_text *text, size_t from) {
   uint8_t bytes[4] = {0};
@@ -34,7 +34,7 @@ static uint32_t many_bytes(const struct ext_text *text, size_t from) {
          (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* How many bytes all of them begin with. */
+/* Returns the length of the common prefix. */
 static size_t many_prefix(const struct ext_text *texts,
                           const struct many_text *list, size_t n) {
   const struct ext_text *first = &texts[list[0].i];
@@ -50,8 +50,7 @@ static size_t many_prefix(const struct ext_text *texts,
   return same;
 }
 
-/* By one of the four bytes, from one array to the other; equal ones stay in
-** their order. */
+/* One stable pass by one of the four bytes, from one array to the other. */
 static void many_pass(const struct many_text *from, struct many_text *to,
                       size_t n, int shift) {
   size_t at[256] = {0}, sum = 0;
@@ -66,7 +65,7 @@ static void many_pass(const struct many_text *from, struct many_text *to,
     to[at[from[k].bytes >> shift & 255]++] = from[k];
 }
 
-/* list: 2 n, of which the first n are what is sorted. */
+/* list: room for 2 n, the first n to be sorted. */
 static void many_sort(const struct ext_text *texts, struct many_text *list,
                       size_t n) {
   size_t prefix = many_prefix(texts, list, n);
@@ -80,7 +79,7 @@ static void many_sort(const struct ext_text *texts, struct many_text *list,
 
 /* ---- looking up ---------------------------------------------------------- */
 
-/* At most DICT_MANY_STEP texts. */
+/* Looks up at most DICT_MANY_STEP texts. */
 static int many_step(struct ext_dict *dict, sqlite3_stmt *statement,
                      const struct ext_text *texts, const struct many_text *list,
                      size_t n, int64_t *ids) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** statement.c -- the statements of a dictionary, which are prepared once.
+** statement.c -- the prepared statements of a dictionary.
 */
 #include "dict_sql.h"
 SQLITE_EXTENSION_INIT3
@@ -20,7 +20,8 @@ static const char *const statement_texts[DICT_STATEMENTS] = {
     [DICT_ADD] = "INSERT INTO \"%w\".\"%w_keys\"(id, key) VALUES(?1, ?2)",
 };
 
-/* The values of many texts, joined to the index of words_keys; many.c. */
+/* The SQL of DICT_MANY: many values joined to the index of words_keys
+** (many.c). */
 static char *statement_of_many(const struct ext_dict *dict) {
   sqlite3_str *sql = sqlite3_str_new(dict->db);
   sqlite3_str_appendall(sql, "SELECT column1, id FROM (VALUES(0, ?1)");

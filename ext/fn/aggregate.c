@@ -2,12 +2,11 @@
 **
 ** aggregate.c -- emb_sum, emb_avg and emb_pack.
 **
-** SUMS      Each element is summed in double with the rounding error of each
-**           addition kept beside it (Knuth's TwoSum), so that a window which
-**           moves over 3e38 and past it again has lost nothing of the small
-**           values.
-** MEMORY    SQLite calls the final function of every group it has begun, after
-**           errors too; that is where the state is freed.
+** SUMS      Each element is summed in double, and the rounding error of each
+**           addition is kept beside the sum (Knuth's TwoSum).  So a window that
+**           moves over 3e38 and past it loses nothing of the small values.
+** MEMORY    SQLite calls the final function of every group it has begun, even
+**           after errors; the final function frees the state.
 */
 #include "fn.h"
 
@@ -24,7 +23,7 @@ struct aggregate {
   int is_mean;
 };
 
-/* All zeros, as SQLite makes it, is the state before the first row. */
+/* All zeros, as SQLite allocates it, is the state before the first row. */
 struct sum {
   double *total;
   double *error; /* of total, element by element; same allocation */

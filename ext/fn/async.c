@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** async.c -- batches that go on while the caller computes (CAM).
+** async.c -- batches that run while the caller computes (CAM).
 **
 **   emb_prefetch(table, keys)                      starts a Get; its ticket
 **   emb_prefetch_synchronize(table [, ticket])     its vectors, as emb_get
 **   emb_write_back(table, keys, vectors)           starts a Put; its ticket
 **   emb_write_back_synchronize(table [, ticket])   its number of keys
 **
-** Without a ticket the oldest one is meant that was not synchronized yet; when
-** there is none the result is NULL, so that the first pass of a loop needs no
+** Without a ticket argument, the oldest ticket not yet synchronized is meant;
+** if there is none, the result is NULL, so the first pass of a loop needs no
 ** special case.
 **
-** A ticket lives in the link, so it outlasts the table object.  A prefetch
-** writes into memory of its ticket, which becomes the result as it is.  The
-** engine may write there until the ticket has ended or the session is closed,
-** so no earlier is it freed.
+** A ticket belongs to the link, so it outlives the table object.  A prefetch
+** writes into the memory of its ticket, which becomes the result without a
+** copy.  The engine may write there until the ticket has ended or the session
+** is closed, so the memory is not freed earlier.
 **
-** A row of a write-back may be written at any time until that is synchronized.
-** So only then it is known that the texts of its keys are still there
-** (ext_keys_settle), and the ticket keeps them.
+** A row of a write-back may be written at any time until the ticket is
+** synchronized.  Only then can the caller verify that the texts of its keys
+** still exist (ext_keys_settle), so the ticket keeps them.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
@@ -40,7 +40,7 @@ static void ticket_append(struct ext_ticket **list, struct ext_ticket *ticket) {
   *list = ticket;
 }
 
-/* The result of a call that has started something, or has not. */
+/* Returns the ticket of a call that has started a batch, or its error. */
 static void result_ticket(sqlite3_context *context, struct ext_ticket *ticket,
                           int rc, char *err) {
   if (rc == SQLITE_OK) {
@@ -84,7 +84,7 @@ static int ticket_write_back(struct ext_table *table, const int64_t *keys,
   return rc;
 }
 
-/* The ticket has the texts from here on, and their numbers. */
+/* Moves the texts and their numbers into the ticket. */
 static int ticket_take_texts(struct ext_ticket *ticket, struct ext_keys *keys) {
   int rc = ext_texts_keep(&keys->texts);
   if (rc != SQLITE_OK)
@@ -133,7 +133,7 @@ static void fn_prefetch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK && keys.settles)
     rc = ext_keys_settle(table, &keys, &err);
   if (rc != SQLITE_OK && is_started)
-    ticket = NULL; /* it goes on */
+    ticket = NULL; /* still in flight, owned by the list */
   ext_keys_free(&keys);
   result_ticket(context, ticket, rc, err);
 }
@@ -169,8 +169,8 @@ static void fn_write_back(sqlite3_context *context, int argc,
 
 /* ---- synchronizing ------------------------------------------------------- */
 
-/* Where in the list the ticket is that the argument, or NULL, means; NULL when
-** there is none and none was asked for. */
+/* *at: the list position of the ticket that the argument (or NULL) means; NULL
+** if there is none and none was asked for. */
 static int ticket_find(struct ext_ticket **list, const char *what,
                        const struct ext_table *table, sqlite3_value *ticket,
                        struct ext_ticket ***at, char **err) {
@@ -191,9 +191,9 @@ static int ticket_find(struct ext_ticket **list, const char *what,
                            table->name, sqlite3_value_int64(ticket));
 }
 
-/* Waits for the ticket at *at and takes it from the list.  One that did not
-** end (an interrupt) stays there: the engine may still write to its memory.
-** *ticket is the caller's, also after an error. */
+/* Waits for the ticket at *at and removes it from the list.  A ticket that did
+** not end (an interrupt) stays in the list, because the engine may still write
+** to its memory.  *ticket belongs to the caller, even after an error. */
 static int ticket_synchronize(struct ext_link *link, struct ext_ticket **at,
                               int (*wait)(emb_session *, uint64_t, uint64_t *),
                               struct ext_ticket **ticket, char **err) {

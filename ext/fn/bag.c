@@ -3,24 +3,24 @@
 ** bag.c -- pooled lookups and their gradients.
 **
 **   emb_bag(table, keys, offsets, mode [, weights])
-**                                    one vector for each bag, in their order:
+**                                    one vector per bag, in order of the bags:
 **                                    n * 4 * dim bytes
 **   emb_bag_apply(table, keys, offsets, mode, gradients
 **                 [, weights [, lr [, step [, updated_at]]]])
-**                                    one gradient for each bag goes to its
+**                                    applies one gradient per bag to its
 **                                    keys; number of keys found
 **
-** keys as for emb_get; offsets says where each bag begins in them, a BLOB of
-** int64 or a JSON array: emb.h has what they must be.  mode is 'sum', 'mean' or
-** 'sqrtn'; with (include_last_offset=1) behind it there is one offset more, the
-** number of keys.  weights, one for each key, NULL for 1 each: a BLOB of
-** float32 or a JSON array.  They act on the engine at once, as emb_get and
-** emb_rmw do.
+** keys are as for emb_get.  offsets says where each bag begins in them: a BLOB
+** of int64 or a JSON array, as emb.h requires.  mode is 'sum', 'mean' or
+** 'sqrtn'; a following (include_last_offset=1) means that there is one more
+** offset, the number of keys.  weights has one number per key, or is NULL for 1
+** each: a BLOB of float32 or a JSON array.  Both functions act on the engine at
+** once, like emb_get and emb_rmw.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
 
-/* What a call is asked. */
+/* The arguments of a call. */
 struct bag_call {
   struct ext_table *table;
   struct ext_keys keys;
@@ -34,7 +34,7 @@ static int bag_engine_error(int code, const emb_err *cause, char **err) {
   return code ? ext_engine_error(err, code, cause->text) : SQLITE_OK;
 }
 
-/* Mode and offsets, whose last one is taken off where it is only the end. */
+/* Reads mode and offsets; drops the last offset if it is only the end. */
 static int bag_offsets(sqlite3_value *mode, struct bag_call *call, char **err) {
   const char *text;
   int last;
@@ -57,8 +57,8 @@ static int bag_offsets(sqlite3_value *mode, struct bag_call *call, char **err) {
   return SQLITE_OK;
 }
 
-/* From the arguments table, keys, offsets, mode, and weights, which may be
-** absent (NULL).  bag_free after it, in any case. */
+/* Reads the arguments table, keys, offsets, mode, and weights, which may be
+** absent (NULL).  The caller must call bag_free in any case. */
 static int bag_read(struct ext_conn *conn, sqlite3_value **argv,
                     sqlite3_value *weights, int writes, struct bag_call *call,
                     char **err) {

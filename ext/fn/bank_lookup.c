@@ -3,11 +3,11 @@
 ** bank_lookup.c -- emb_lookup(table, keys, update), the lookup of a knowledge
 ** bank:
 **
-**   update = 1   a key that is not there becomes a row, and the frequency of
-**                each row grows by one, if the table tracks it
-**   update = 0   zeros for a key that is not there, and nothing changes
+**   update = 1   an absent key becomes a row, and the frequency of each row
+**                grows by one, if the table tracks it
+**   update = 0   an absent key gives zeros, and nothing changes
 **
-** The result is that of emb_get: vectors in the order of the keys.
+** The result is as that of emb_get: vectors in the order of the keys.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
@@ -22,7 +22,7 @@ static int lookup_flag(sqlite3_value *value, int *update, char **err) {
              : ext_error(err, SQLITE_ERROR, "update must be 0 or 1");
 }
 
-/* Zeros, where a vector that a row would begin with stands. */
+/* Returns zeros for an absent key instead of the initial vector of its row. */
 static int lookup_as_it_is(struct ext_table *table, const int64_t *keys,
                            size_t n, float *vectors, char **err) {
   uint32_t dim = ext_vtab(table)->options.config.dim;

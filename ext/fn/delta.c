@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta.c -- functions on consumers of deltas, and deltas as files.
+** delta.c -- functions for delta consumers and delta files.
 **
-**   emb_delta_ack(table, consumer [, upto])   its newest complete delta, which
-**                                             ends at upto; NULL
+**   emb_delta_ack(table, consumer [, upto])   acknowledges the newest complete
+**                                             delta, ending at upto; NULL
 **   emb_delta_begin(table, consumer [, 'all' | 'now' [, keep_bytes]])
-**                                             begins anew; NULL
+**                                             begins again; NULL
 **   emb_delta_drop(table, consumer)           NULL
 **   emb_delta_export(table, consumer, path [, options])
 **                                             writes the next delta to a file;
 **                                             number of its rows
-**   emb_delta_apply(table, path [, 'join'])   takes such a file; the number of
+**   emb_delta_apply(table, path [, 'join'])   applies a file; the number of
 **                                             rows that it put and deleted, 0
-**                                             if it had done so before
-**   emb_delta_position(table)                 JSON: which one it took last,
-**                                             or NULL
+**                                             if it was applied before
+**   emb_delta_position(table)                 JSON: the delta applied last, or
+**                                             NULL
 **
-** None of these may stand in the schema, so a path never comes from there.
+** None of these may be used in the schema, so a path never comes from there.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "fn.h"
@@ -106,7 +106,7 @@ static void fn_drop(sqlite3_context *context, int argc, sqlite3_value **argv) {
 
 /* ---- files --------------------------------------------------------------- */
 
-/* "bias, vector"; NULL without memory. */
+/* "bias, vector"; NULL if out of memory. */
 static char *column_names(const struct ext_table *table) {
   sqlite3_str *names = sqlite3_str_new(NULL);
   for (uint32_t i = 0; i < ext_vectors(&ext_vtab(table)->options); i++)
@@ -131,8 +131,8 @@ static int delta_write(struct ext_table *table, struct fn_delta *to,
   return rc;
 }
 
-/* With their texts the rows have their name before the delta counts as sent: so
-** what is acknowledged is never more than what there is a file of. */
+/* Renames the file with rows and texts before the delta counts as sent, so that
+** no delta can be acknowledged for which there is no file. */
 static int delta_send(struct ext_table *table, emb_delta *delta,
                       emb_file_writer *writer, char **err) {
   emb_err error = {0, ""};

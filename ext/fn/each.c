@@ -2,11 +2,11 @@
 **
 ** each.c -- the table-valued functions emb_each and emb_keys.
 **
-** As if there were
+** They behave as if declared
 **     CREATE TABLE emb_each(idx, value, vector HIDDEN)
 **     CREATE TABLE emb_keys(value, keys HIDDEN)
 ** with one row per element of `vector`, or per key in `keys`.  Without an
-** argument, or with NULL or an empty list, there are no rows.
+** argument, or with NULL or an empty list, they have no rows.
 */
 #include "fn.h"
 
@@ -30,9 +30,9 @@ struct list_table {
 
 struct each_cursor {
   sqlite3_vtab_cursor base; /* must be first: SQLite's part */
-  sqlite3_value *argument;  /* copy: xFilter's ends with xFilter */
+  sqlite3_value *argument;  /* a copy: xFilter's is gone when it returns */
   float *floats;            /* emb_each's elements, or */
-  int64_t *keys;            /* emb_keys'; */
+  int64_t *keys;            /* emb_keys's; */
   int owned;                /* a copy of the argument, not a view into it */
   size_t n;
   size_t row;
@@ -79,7 +79,7 @@ static int list_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
         info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ)
       continue;
     if (!info->aConstraint[i].usable)
-      return SQLITE_CONSTRAINT; /* it needs the argument: another join order */
+      return SQLITE_CONSTRAINT; /* makes SQLite try another join order */
     found = i;
   }
   info->idxNum = PLAN_EMPTY;
@@ -105,7 +105,7 @@ static int list_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out) {
   return SQLITE_OK;
 }
 
-/* Back to no rows. */
+/* Resets the cursor to no rows. */
 static void each_clear(struct each_cursor *cursor) {
   if (cursor->owned) {
     sqlite3_free(cursor->floats);
@@ -196,8 +196,8 @@ static int each_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   return SQLITE_OK;
 }
 
-/* xCreate is NULL: a table of this name is always there, and no other can be
-** made. */
+/* xCreate is NULL: the table always exists under this name, and no other can be
+** created. */
 static const sqlite3_module list_module = {
     .xConnect = list_connect,
     .xBestIndex = list_best_index,

@@ -5,9 +5,9 @@
 **   emb_snapshot_export(table, name, path [, options])   number of rows written
 **   emb_snapshot_restore(table, path)                    number of rows read
 **
-** Of a table with text keys the file has the texts (table/keys_file.c).
-** tvf/file.c reads one.  None of these may stand in the schema, so a path never
-** comes from there.
+** For a table with text keys the file contains the texts (table/keys_file.c).
+** tvf/file.c reads such a file.  None of these functions may be used in the
+** schema, so a path never comes from there.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "fn.h"
@@ -25,7 +25,7 @@ static int snapshot_write(struct ext_table *table, struct fn_snapshot *to,
   return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
 }
 
-/* An index would be one of numbers. */
+/* Writes no index, because it would be over numbers. */
 static int snapshot_write_texts(struct ext_table *table, void *arg,
                                 char **err) {
   struct fn_snapshot *to = arg;

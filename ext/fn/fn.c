@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** fn.c -- what the functions on a table have in common: how they are
-** registered with SQLite, and their arguments.
+** fn.c -- common code of the functions on a table: their registration with
+** SQLite, and their arguments.
 */
 #include "ext/table/aux_columns.h"
 #include "fn.h"
@@ -71,9 +71,9 @@ int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
   return named_find(conn, name, 1, table, err);
 }
 
-/* When SQLite finds in the SQL that is run here that the schema has changed,
-** the names that the call used may be of the past: the error is SQLITE_SCHEMA,
-** upon which SQLite runs the statement again. */
+/* If SQLite discovers a schema change in SQL run here, the names that the call
+** used may be outdated.  The error is then SQLITE_SCHEMA, which makes SQLite
+** run the statement again. */
 int ext_fn_same_schema(struct ext_table *table,
                        int (*call)(struct ext_table *, void *, char **),
                        void *arg, char **err) {

@@ -2,19 +2,20 @@
 **
 ** fn.h -- ext/fn/: the scalar and aggregate functions emb_*.
 **
-** ROLE      Vector arithmetic needs no table and touches no file: INNOCUOUS and
-**           DETERMINISTIC, all entry points of the extension have it.  A
-**           vector is taken as BLOB or JSON and given as a BLOB of
-**           little-endian float32, but for emb_quantize; a NULL argument makes
-**           a NULL result; vectors of different dimension, and results that
-**           float32 cannot hold, are errors. The functions on a table act on
-**           the engine at once and are SQLITE_DIRECTONLY.  Each file registers
-**           its own on the connection and takes references to it.
-** FILES     fn.c (what those on a table have in common), vector.c, aggregate.c,
-**           each.c, quantize.c (arithmetic), store.c, async.c,
-**           delta.c, file.c, gc.c, serve.c, sample.c, bag.c (on tables).  tvf/
+** ROLE      Vector arithmetic needs no table and touches no file.  It is
+**           INNOCUOUS and DETERMINISTIC, and every entry point of the extension
+**           registers it.  A vector argument is a BLOB or JSON, and a result is
+**           a BLOB of little-endian float32, except from emb_quantize.  A NULL
+**           argument gives a NULL result; vectors of different dimensions, and
+**           results that float32 cannot hold, are errors.  The functions on a
+**           table act on the engine at once and are SQLITE_DIRECTONLY.  Each
+**           file registers its own functions on the connection, and each
+**           function holds a reference to it.
+** FILES     fn.c (common code of functions on tables); vector.c, aggregate.c,
+**           each.c, quantize.c (arithmetic); store.c, async.c, delta.c, file.c,
+**           gc.c, serve.c, sample.c, bag.c, bank_lookup.c (on tables).  tvf/
 **           uses fn.c, delta.c and sample.c for its arguments, and serve.c.
-** STATE     None here: tickets and versions are the link's.
+** STATE     None here: tickets and versions belong to the link.
 ** THREADS   As conn.h says.
 */
 #ifndef EMB_EXT_FN_H
@@ -36,11 +37,11 @@
 **   emb_distance_l2(A,B)       Euclidean distance (not squared)
 **   emb_distance_cosine(A,B)   1 - cosine, 0 to 2; NULL if A or B is zero
 **   emb_distance_dot(A,B)      -emb_dot(A,B)
-**   emb_normalize(V)           V / |V|; a zero vector stays as it is
+**   emb_normalize(V)           V / |V|; a zero vector is left unchanged
 **   emb_quantize(V,type)       V in fewer bits: type 'float16', 'int8', 'int4';
-**                              emb.h says in which form and how far off
-**   emb_dequantize(B,type)     and back, to float32
-**   emb_dequantize(B,type,dimensions)   the same; for an odd number of int4
+**                              emb.h gives the format and the error
+**   emb_dequantize(B,type)     back to float32
+**   emb_dequantize(B,type,dimensions)   also for an odd number of int4
 **   emb_slot_key(slot,id)      key with this slot (0 to 32767) in bits 48 to 62
 **   emb_slot(key)              its slot
 **   emb_version()              "0.1.0"
@@ -53,7 +54,7 @@
 */
 int ext_register_vector_functions(sqlite3 *db);
 
-/* The parts of it, each in a file of its own. */
+/* Its parts, each in its own file. */
 int ext_register_vector_aggregates(sqlite3 *db);
 int ext_register_vector_tables(sqlite3 *db);
 int ext_register_vector_quantizers(sqlite3 *db);
@@ -73,95 +74,97 @@ void ext_fn_gc(sqlite3_context *context, int argc, sqlite3_value **argv);
 
 /* ---- serve.c ------------------------------------------------------------- */
 
-/* A table whose store this process owns for others.  Zeros before; the caller
-** closes it, after an error too. */
+/* A table whose store this process owns and serves.  Must be zeroed before use;
+** the caller must close it, even after an error. */
 struct ext_serve {
   struct ext_conn *conn; /* the user's: its interrupt is polled */
-  sqlite3 *db;           /* a connection for it alone, */
-  struct ext_conn *own;  /* what belongs to that, */
+  sqlite3 *db;           /* a connection for the table alone, */
+  struct ext_conn *own;  /* the state of that connection, */
   char *name;            /* and the table's name there */
-  uint64_t doubt_us;     /* when what is in doubt is looked at again */
+  uint64_t doubt_us;     /* when to check again what is in doubt */
 };
 uint64_t ext_serve_now_us(void);
-/* Owns it, for which it may wait as long as the table's timeout says. */
+/* Becomes the owner, waiting at most as long as the timeout of the table. */
 int ext_serve_open(struct ext_serve *serve, struct ext_conn *conn,
                    struct ext_table *table, char **err);
-/* To be called now and then: decides what is in doubt, says in emb_progress
-** what is done, and owns the table again that was dropped and made anew. */
+/* Must be called periodically: decides transactions in doubt, reports progress
+** in emb_progress, and owns the table again if it was dropped and
+** re-created. */
 int ext_serve_keep(struct ext_serve *serve, int owns_again, char **err);
-/* Sleeps a little, at most so long; SQLITE_INTERRUPT. */
+/* Sleeps briefly, at most `us`; SQLITE_INTERRUPT if interrupted. */
 int ext_serve_nap(const struct ext_serve *serve, uint64_t us, char **err);
 void ext_serve_close(struct ext_serve *serve);
 
 /* ---- sample.c ------------------------------------------------------------ */
 
-/* What a function is asked to draw. */
+/* The arguments of a draw. */
 struct ext_sample {
   struct ext_table *table;
-  size_t n; /* rows; without replacement not more than the table has */
+  size_t n; /* rows; without replacement at most those of the table */
   emb_sample_how how;
   struct ext_keys without;
 };
-/* From the arguments table, n, distribution, options, without, of which those
-** from the third on may be absent (NULL).  *ask is zeros before, and for
-** ext_sample_free after, in any case; how.without lives as long as the
+/* Reads the arguments table, n, distribution, options, without; those from the
+** third on may be absent (NULL).  *ask must be zeroed before, and the caller
+** must call ext_sample_free in any case.  how.without lives as long as the
 ** argument. */
 int ext_sample_read(struct ext_conn *conn, sqlite3_value **argv,
                     struct ext_sample *ask, char **err);
 void ext_sample_free(struct ext_sample *ask);
-/* Draws into arrays of ask->n rows; *n of them came. */
+/* Draws into arrays of ask->n rows; *n is the number drawn. */
 int ext_sample_draw(const struct ext_sample *ask, const emb_samples *to,
                     size_t *n, char **err);
 
 /* ---- fn.c ---------------------------------------------------------------- */
 
 typedef void ext_function_call(sqlite3_context *, int, sqlite3_value **);
-/* A function as it is registered with SQLite: */
+/* A function, as registered with SQLite. */
 struct ext_function {
   const char *name;
   int argc;
   ext_function_call *call;
 };
-/* Each call of these runs between ext_call_begin and ext_call_end, and gets its
-** connection with ext_fn_conn. */
+/* Each call of a registered function runs between ext_call_begin and
+** ext_call_end, and gets its connection with ext_fn_conn. */
 int ext_fn_register(struct ext_conn *conn, const struct ext_function *functions,
                     size_t n);
 struct ext_conn *ext_fn_conn(sqlite3_context *context);
-/* The table that the argument names. */
+/* Finds the table that the argument names. */
 int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
                  struct ext_table **table, char **err);
 int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
                           struct ext_table **table, char **err);
-/* The argument `what`; ext_keys_free, after an error, too. */
+/* Reads the argument `what`.  The caller must call ext_keys_free, even after an
+** error. */
 int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
                 struct ext_keys *keys, char **err);
-/* ext_keys_add_now and ext_keys_look, as a function may call them.
-** ext_keys_settle it calls as it is: that comes after the call of the engine,
-** which may have written and is not to be made once more. */
+/* ext_keys_add_now and ext_keys_look, for use in functions.  ext_keys_settle
+** may be called directly: it follows the engine call, which may have written
+** and must not be repeated. */
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
                      char **err);
-/* Before rows of these keys may appear at once: those that are none yet begin
+/* Must be called before rows of these keys may appear at once: new rows begin
 ** without auxiliary columns. */
 int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
                       char **err);
-/* What runs SQL before the call of the engine, or may be run once more with it:
-** SQLITE_SCHEMA if the schema has changed meanwhile. */
+/* Runs `call`, which runs SQL before the engine call, or may be repeated with
+** it.  SQLITE_SCHEMA if the schema has changed during the call. */
 int ext_fn_same_schema(struct ext_table *table,
                        int (*call)(struct ext_table *, void *, char **),
                        void *arg, char **err);
-/* ext_file_keys_begin, as a function may call it. */
+/* ext_file_keys_begin, for use in functions. */
 int ext_fn_file_keys(struct ext_table *table, const char *path,
                      struct ext_file_keys *file, char **err);
-/* n vectors. */
+/* Reads an argument of n vectors. */
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n,
                    struct ext_floats *vectors, char **err);
-/* The table, to be acted on at once, and a consumer's name. */
+/* Reads a table, to be written at once, and a consumer's name. */
 int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
                         struct ext_table **table, const char **name,
                         char **err);
-/* Memory for a result of n vectors, for sqlite3_free. */
+/* Allocates a result of n vectors, to be freed with sqlite3_free. */
 int ext_fn_new_vectors(const struct ext_table *table, size_t n, float **vectors,
                        size_t *size, char **err);
 

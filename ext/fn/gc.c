@@ -2,10 +2,10 @@
 **
 ** gc.c -- emb_gc(): deletes the stores that no table names.
 **
-** They are what a process leaves that dies between a CREATE or DROP and what it
-** would have done then (conn/orphan.c): directories beside the database that
-** none of its rows names.  The write lock is held meanwhile, as CREATE does,
-** so that no store can be new.
+** A process leaves such stores if it dies after a CREATE or DROP and before it
+** has handled their outcome (conn/orphan.c): directories beside the database
+** that none of its rows names.  emb_gc holds the write lock, as CREATE does, so
+** no store can be new.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
@@ -95,7 +95,7 @@ void ext_fn_gc(sqlite3_context *context, int argc, sqlite3_value **argv) {
   (void)argc, (void)argv;
   ext_orphan_settle(conn);
   if (rc != SQLITE_OK) {
-    /* nothing here is the child's */
+    /* a child after fork() owns nothing here */
   } else if (!sqlite3_get_autocommit(conn->db) ||
              sqlite3_txn_state(conn->db, NULL) == SQLITE_TXN_WRITE) {
     rc = ext_error(&err, SQLITE_LOCKED,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** quantize.c -- emb_quantize and emb_dequantize: vectors in fewer bits, as
-** files of rows have them, and back.
+** quantize.c -- emb_quantize and emb_dequantize: vectors in fewer bits, in the
+** format of row files, and back.
 **
-** Each function is known by its name, which is its user data.  The BLOBs may
-** come from anywhere: the engine checks that what they decode to is finite.
+** Each function has its name as user data.  The BLOBs may come from anywhere:
+** the engine checks that they decode to finite numbers.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "fn.h"
@@ -54,7 +54,7 @@ static int take_type(const char *name, sqlite3_value *value, int *type,
   return SQLITE_OK;
 }
 
-/* Argument 3, where it is given; argument 1, of `size` bytes, must fit it. */
+/* Argument 3, if given; argument 1, of `size` bytes, must match it. */
 static int take_dim(const char *name, sqlite3_value *value, int type,
                     size_t size, uint32_t *dim, char **err) {
   sqlite3_int64 given = sqlite3_value_int64(value);
@@ -72,7 +72,7 @@ static int take_dim(const char *name, sqlite3_value *value, int type,
                    (unsigned long long)size);
 }
 
-/* The dimensions of a BLOB that is quantised. */
+/* Returns the dimension of a quantized BLOB. */
 static int find_dim(const char *name, int argc, sqlite3_value **argv, int type,
                     uint32_t *dim, char **err) {
   size_t size;

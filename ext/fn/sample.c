@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample.c -- keys at random.
+** sample.c -- random keys.
 **
 **   emb_sample_keys(table, n [, distribution [, options [, without]]])
-**                    a BLOB of n keys, 8 bytes each; less than n if the table
-**                    has not more that may come
+**                    a BLOB of n keys, 8 bytes each; fewer if the table does
+**                    not have n eligible keys
 **
 ** distribution  'uniform', the default; 'log-uniform', keys as ranks; or
 **               'frequency(power)', by the number of updates, 'frequency' with
 **               power 1
-** options       'unique=yes, seed=7, range=1000', each of which may be left out
-** without       keys that must not come, as for items(:keys)
+** options       'unique=yes, seed=7, range=1000', each optional
+** without       keys to exclude, as for items(:keys)
 **
 ** tvf/sample.c takes the same arguments.
 */
@@ -33,7 +33,7 @@ static int sample_number(sqlite3_value *value, size_t *n, char **err) {
   return rc;
 }
 
-/* "(0.75)"; nothing is 1. */
+/* "(0.75)"; an empty text means 1. */
 static int sample_power(const char *at, double *power) {
   size_t size;
   *power = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** serve.c -- SELECT emb_serve('items'), and what it has in common with the
+** serve.c -- SELECT emb_serve('items'), and the code shared with the
 ** table-valued emb_serve (tvf/serve.c).
 **
 **   emb_serve(table, ...)   owns the tables' stores and serves them to other
@@ -8,11 +8,13 @@
 **   emb_serve()             all tables of main
 **
 ** LOCKS     A SELECT without FROM has no transaction, and the tables are read
-**           through a connection of their own (struct ext_serve), which is in
-**           none between two looks: so others can commit all the time.
-** WAITING   In short sleeps, in which the connection's interrupt is polled;
-**           what a client has left in doubt is decided between them, and a
-**           table that was dropped and made again is owned again.
+**           through separate connections (struct ext_serve), which have no
+**           transaction open between two checks.  So other connections can
+**           commit at any time.
+** WAITING   emb_serve waits in short sleeps, and polls the connection's
+**           interrupt in them.  Between sleeps it decides transactions that
+**           clients have left in doubt, and owns again a table that was dropped
+**           and re-created.
 ** STATES    of a struct ext_serve: zeros; own (ext_serve_open); closed.
 */
 #include "fn.h"
@@ -21,12 +23,13 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 #include <time.h>
 
-/* While another process's lock, and while nothing is waited for. */
+/* Sleep while waiting for another process's lock, and while idle. */
 #define WAIT_MS 20
 #define NAP_MS 100
-/* What is in doubt is looked at so often until it can be decided. */
+/* Interval between checks of a transaction in doubt, until it can be
+** decided. */
 #define DOUBT_US 100000
-/* How long another process's commit is waited for. */
+/* Limit of waits for another process's commit. */
 #define COMMIT_WAITS 250
 
 uint64_t ext_serve_now_us(void) {
@@ -37,7 +40,7 @@ uint64_t ext_serve_now_us(void) {
 
 /* ---- the connection ------------------------------------------------------ */
 
-/* While SQLite works, or the engine, for the connection of its own. */
+/* Called while SQLite or the engine works for the separate connection. */
 static int serve_progress(void *conn) { return ext_link_interrupted(conn); }
 
 static int serve_busy(void *conn, int waits) {
@@ -47,7 +50,7 @@ static int serve_busy(void *conn, int waits) {
   return 1;
 }
 
-/* A connection with nothing in it but the tables. */
+/* Opens a connection with nothing registered on it but the tables. */
 static int serve_connect(struct ext_serve *serve, struct ext_table *table,
                          char **err) {
   int rc;
@@ -92,7 +95,7 @@ static int try_to_own(struct ext_link *link, emb_err *error) {
   return emb_is_served(link->store, error);
 }
 
-/* *later: SQLITE_OK was returned, but it must be tried again. */
+/* *later: SQLITE_OK was returned, but the caller must retry. */
 static int serve_own_once(const struct ext_serve *serve, uint64_t start,
                           int *later, char **err) {
   struct ext_table *table;
@@ -151,8 +154,8 @@ void ext_serve_close(struct ext_serve *serve) {
 
 enum serve_state { SERVED, IN_DOUBT, NOT_SERVED };
 
-/* Another connection of the process that drops the table may close the link
-** meanwhile, but not while it has the mutex. */
+/* Another connection of the process that drops the table may close the link,
+** but not while this thread holds the mutex. */
 static enum serve_state serve_look_at(struct ext_serve *serve) {
   sqlite3_mutex *mutex = sqlite3_db_mutex(serve->db);
   enum serve_state state = NOT_SERVED;
@@ -183,7 +186,7 @@ int ext_serve_keep(struct ext_serve *serve, int owns_again, char **err) {
     rc = ext_table_named(serve->own, serve->name, 0, &table, &later);
     ext_call_end(serve->own);
     serve->doubt_us = ext_serve_now_us() + DOUBT_US;
-    sqlite3_free(later); /* it will be tried again */
+    sqlite3_free(later); /* retried later */
   }
   return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
 }
@@ -214,14 +217,15 @@ static int serve_add(struct serve_list *list, const char *schema,
   return all[list->n++].name ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* For ext_conn_each, whose statement reads: the tables are opened after it. */
+/* For ext_conn_each, which runs a reading statement: the tables are opened
+** after it. */
 static int serve_add_table(void *list, struct ext_table *table, char **err) {
   (void)err;
   return serve_add(list, table->schema, table->name);
 }
 
-/* A statement that reads keeps others from committing, as does a transaction
-** that was begun before. */
+/* A reading statement keeps other connections from committing, as does a
+** transaction begun earlier. */
 static int serve_check_locks(const struct ext_conn *conn, char **err) {
   return sqlite3_txn_state(conn->db, NULL) == SQLITE_TXN_NONE
              ? SQLITE_OK

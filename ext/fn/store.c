@@ -3,23 +3,23 @@
 ** store.c -- functions that act on the engine at once.
 **
 **   emb_get(table, keys)             vectors in the order of the keys, zeros
-**   emb_peek(table, keys)            where absent; n * 4 * dim bytes
+**   emb_peek(table, keys)            for absent keys; n * 4 * dim bytes
 **   emb_put(table, keys, vectors [, updated_at])
 **                                    replaces or adds; number of keys
 **   emb_rmw(table, keys, deltas [, lr [, step [, updated_at]]])
-**                                    adds to what is there or, in a table with
-**                                    an optimizer, applies gradients; number
+**                                    adds to the rows or, in a table with an
+**                                    optimizer, applies gradients; number
 **                                    found
-**   emb_put_versions(table)          what the last of these two wrote: 8 bytes
-**                                    per key, NULL when there was none
-**   emb_release(table)               gives all leases back; how many
+**   emb_put_versions(table)          versions written by the last of these two:
+**                                    8 bytes per key, NULL if there was none
+**   emb_release(table)               returns all leases; their number
 **   emb_gc()                         deletes stores that no table names;
-**                                    how many
+**                                    their number
 **
-** `table` is 'items' or 'schema.items', keys as for items(:keys).  They take
-** no lock of SQLite and are no part of its transactions: what emb_put writes
-** stays after ROLLBACK, though emb_get sees what its own connection has not
-** committed yet.
+** `table` is 'items' or 'schema.items', and keys are as for items(:keys).  The
+** functions take no SQLite lock and are not part of SQLite's transactions: rows
+** written by emb_put stay after ROLLBACK, but emb_get sees the uncommitted
+** writes of its own connection.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
@@ -108,7 +108,7 @@ static int store_rmw(struct ext_link *link, const int64_t *keys, size_t n,
   return rc;
 }
 
-/* Room for n versions; until they are there, there are none. */
+/* Reserves room for n versions, and invalidates those of the last call. */
 static int reserve_versions(struct ext_link *link, size_t n) {
   link->put_valid = 0;
   if (n > link->put_capacity) {
@@ -195,7 +195,7 @@ static void fn_rmw(sqlite3_context *context, int argc, sqlite3_value **argv) {
   write_batch(context, argc, argv, "deltas", 5, store_rmw);
 }
 
-/* ---- about both ---------------------------------------------------------- */
+/* ---- versions and leases ------------------------------------------------- */
 
 static void fn_put_versions(sqlite3_context *context, int argc,
                             sqlite3_value **argv) {
@@ -217,7 +217,8 @@ static void fn_release(sqlite3_context *context, int argc,
   char *err = NULL;
   int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
-  /* If its owner has gone the leases have, too, and this says so. */
+  /* If the owner has died, the leases are gone with it; emb_refresh reports
+  ** that. */
   if (rc == SQLITE_OK && (rc = emb_refresh(table->link->session)) != EMB_OK)
     rc = ext_link_error(table->link, rc, &err);
   if (rc != SQLITE_OK)

@@ -2,8 +2,8 @@
 **
 ** vector.c -- the scalar functions of vector arithmetic.
 **
-** Each function is a line of a table that names a driver (how arguments and
-** result are passed) and, where several share one, a kernel.
+** Each function is a row of a table that names a driver (how arguments and
+** result are passed) and, where several functions share a driver, a kernel.
 */
 #include "fn.h"
 
@@ -44,7 +44,7 @@ static const struct function *function_of(sqlite3_context *context) {
 
 /* ---- arguments ----------------------------------------------------------- */
 
-/* Takes argument i.  Returns 0 after it has made the error the result. */
+/* Reads argument i.  Returns 0 if it has set the error as the result. */
 static int vector_take(sqlite3_context *context, sqlite3_value **argv, int i,
                        struct ext_floats *operand) {
   char what[64], *err = NULL;
@@ -61,8 +61,8 @@ static int vector_take(sqlite3_context *context, sqlite3_value **argv, int i,
   return rc == SQLITE_OK;
 }
 
-/* Takes two vectors of one dimension.  Returns 0 after it has made an error
-** the result, or left it NULL for a NULL argument. */
+/* Reads two vectors of one dimension.  Returns 0 if it has set an error as the
+** result, or left the result NULL for a NULL argument. */
 static int take_pair(sqlite3_context *context, sqlite3_value **argv,
                      struct ext_floats *a, struct ext_floats *b) {
   char *err = NULL;
@@ -87,7 +87,7 @@ static int take_pair(sqlite3_context *context, sqlite3_value **argv,
   return 0;
 }
 
-/* A new vector of n elements, or NULL after the error is the result. */
+/* Returns a new vector of n elements, or NULL after setting the error. */
 static float *vector_make(sqlite3_context *context, uint32_t n) {
   float *vec = sqlite3_malloc64(n * sizeof(float));
   if (!vec)
@@ -118,7 +118,7 @@ static void element_multiply(float *out, const float *a, const float *b,
     out[i] = a[i] * b[i];
 }
 
-/* The distances are the engine's: those that a search for neighbours gives. */
+/* The distances are the engine's, the same as in a nearest-neighbour search. */
 static int distance_l2(const float *a, const float *b, uint32_t n,
                        double *out) {
   return emb_distance(EMB_L2, a, b, n, out);
@@ -284,8 +284,6 @@ static void call_debug(sqlite3_context *context, int argc,
       -1, sqlite3_free);
 }
 
-/* ---- registration -------------------------------------------------------- */
-
 /* ---- slots of keys ------------------------------------------------------- */
 
 #define SLOT_SHIFT 48
@@ -330,6 +328,8 @@ static void call_slot(sqlite3_context *context, int argc,
     sqlite3_result_int64(context,
                          (sqlite3_int64)(key >> SLOT_SHIFT & SLOT_MAX));
 }
+
+/* ---- registration -------------------------------------------------------- */
 
 static const struct function vector_functions[] = {
     {"emb_f32", 1, FLAGS, call_f32, NULL, NULL},

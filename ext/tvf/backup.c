@@ -7,12 +7,12 @@
 **       mode TEXT, path HIDDEN, schema HIDDEN)
 **
 ** SELECT * FROM emb_backup('copy.db') makes the copy when the query starts; the
-** first row, whose table is NULL, is the database's own file.
+** first row, whose table is NULL, describes the database's own file.
 **
 **     CREATE TABLE emb_backup_check(
 **       "table" TEXT, rows INTEGER, bytes INTEGER, problem TEXT, path HIDDEN)
 **
-** reads all of one; problem is 'ok' or what is wrong, a line each.
+** reads a whole backup; problem is 'ok' or the problems, one per line.
 */
 #include "tvf.h"
 #include "ext/backup/backup.h"

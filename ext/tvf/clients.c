@@ -6,9 +6,10 @@
 **       process INTEGER, user INTEGER, since INTEGER, role TEXT, calls INTEGER,
 **       doing TEXT, connection INTEGER, "table" HIDDEN)
 **
-** The process that owns the store, then the sessions of others that it serves:
-** role is 'owner', 'client' or 'reader'.  No row: nobody owns it.  An owner
-** that does not answer is one row, with its process only.
+** The first row is the process that owns the store; then come the sessions of
+** other processes that it serves.  role is 'owner', 'client' or 'reader'.  No
+** rows: no process owns the store.  An owner that does not respond gives one
+** row with only its process.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -29,7 +30,7 @@ struct clients_cursor {
   emb_client *list;
 };
 
-/* What can be seen of an owner that does not answer is that it has the lock. */
+/* An unresponsive owner can only be seen to hold the lock. */
 static int add_silent_owner(struct clients_cursor *cursor, const char *name,
                             char **err) {
   struct ext_table *table;
@@ -64,7 +65,7 @@ static int clients_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
     return add_silent_owner(cursor, name, err);
   if (rc != SQLITE_OK)
     return rc;
-  while (n >= room) { /* others may have come meanwhile */
+  while (n >= room) { /* new clients may have connected */
     room = n * 2;
     sqlite3_free(cursor->list);
     cursor->list = sqlite3_malloc64(room * sizeof *cursor->list);

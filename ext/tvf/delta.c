@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta.c -- what changed since a consumer's last acknowledgement.
+** delta.c -- rows changed since a consumer's last acknowledgement.
 **
 **     CREATE TABLE emb_delta(
 **       key, op, vector, version, "table" HIDDEN, consumer HIDDEN,
 **       state HIDDEN, since HIDDEN, upto HIDDEN)
 **
 **   emb_delta(table, consumer)   op is 'put', or 'delete', 'expire' or 'evict';
-**                                vector has all vector columns one after the
-**                                other, state what their optimizers keep; both
-**                                are NULL without a put
+**                                vector has all vector columns concatenated,
+**                                state the state of their optimizers; both are
+**                                NULL except for a put
 **
-** A consumer that is not there is made.  since is 0 when the rows are the whole
-** table.  Only a delta that was read to its end may be acknowledged.
+** A consumer that does not exist is created.  since is 0 when the rows are the
+** whole table.  Only a delta that was read to its end may be acknowledged.
 **
 **     CREATE TABLE emb_delta_consumers(
 **       name, state, acked, sent, kept_bytes, keep_bytes, "table" HIDDEN)
 **
-** What is done with them otherwise is in fn/delta.c.
+** The functions on consumers are in fn/delta.c.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -36,13 +36,13 @@ enum {
   DELTA_UPTO
 };
 
-/* A bit of the plan for each that is asked for. */
+/* A bit of the plan for each column in use. */
 enum {
   DELTA_PLAN_VECTORS = EXT_TVF_PLAN,
   DELTA_PLAN_STATES = EXT_TVF_PLAN << 1
 };
 
-/* Rows, and bytes of rows, that are read at once. */
+/* Maximum rows, and bytes of rows, per read. */
 #define ROWS_MAX 512
 #define BYTES_MAX (1 << 20)
 
@@ -55,7 +55,7 @@ struct delta_cursor {
   int64_t *keys;
   uint8_t *ops;
   uint64_t *versions;
-  float *vectors; /* NULL: not asked for */
+  float *vectors; /* NULL: not used */
   char *states;
 };
 
@@ -215,7 +215,7 @@ struct delta_list_cursor {
   emb_consumer *rows;
 };
 
-/* Others may add some while we ask how many there are. */
+/* Other connections may add consumers after we ask for their number. */
 static int read_list(struct delta_list_cursor *cursor, struct ext_link *link,
                      char **err) {
   size_t room = 0, n = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** evicted.c -- which keys expired or were evicted.
+** evicted.c -- keys that expired or were evicted.
 **
 **     CREATE TABLE emb_evicted(key, op, position, "table" HIDDEN, since HIDDEN)
 **
-**   emb_evicted(table [, since])   in the order in which they went; op is
-**                                  'expire' or 'evict', and position what
-**                                  `since` takes to go on behind the row
+**   emb_evicted(table [, since])   in order of removal; op is 'expire' or
+**                                  'evict', and position is the `since` with
+**                                  which to continue after the row
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -19,12 +19,12 @@ enum {
   EVICTED_SINCE
 };
 
-#define ROWS 1024 /* read at once */
+#define ROWS 1024 /* per read */
 
 struct evicted_cursor {
   struct ext_tvf_cursor base; /* must be first */
   uint64_t since;             /* position of the last row read */
-  int is_read;                /* and the rows behind it are at hand: */
+  int is_read;                /* and the rows after it are in memory: */
   size_t read;
   int64_t keys[ROWS];
   uint64_t positions[ROWS];
@@ -57,8 +57,8 @@ static int evicted_read(struct evicted_cursor *cursor, size_t *n) {
   return rc;
 }
 
-/* The first rows are read here, where the table is still at hand: what is in
-** doubt is decided, and they are read again. */
+/* Reads the first rows while the table is at hand, so that a transaction in
+** doubt can be decided and the read retried. */
 static int evicted_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
                          char **err) {
   struct evicted_cursor *cursor = (struct evicted_cursor *)base;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** file.c -- reading a snapshot's file as it is.
+** file.c -- reads a snapshot file directly.
 **
 **     CREATE TABLE emb_snapshot_file(
 **       key, vector BLOB, version INTEGER, updated_at INTEGER,
 **       frequency INTEGER, deleted INTEGER, path HIDDEN)
 **
-** SELECT ... FROM emb_snapshot_file('monday.emb') reads all rows or those with
-** key = ? or IN; several vectors come as one.  Where the file has texts, they
-** are the keys, and its rowids the numbers they had; key = ? reads all texts
-** before its row.
+** SELECT ... FROM emb_snapshot_file('monday.emb') reads all rows, or those with
+** key = ? or IN; several vectors are returned as one.  If the file has texts,
+** they are the keys, and the rowids are the numbers they had; key = ? reads all
+** texts before its row.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "tvf.h"
@@ -29,11 +29,11 @@ enum {
 
 struct file_cursor {
   struct ext_tvf_cursor base; /* must be first */
-  emb_file *file;             /* stays open while IN asks for one key after
-                                 the other */
+  emb_file *file;             /* stays open while IN looks up one key after
+                                 another */
   char *path;
   float *vector;
-  size_t bytes; /* of it */
+  size_t bytes; /* of the vector */
   emb_file_row row;
   int tracks, has_texts;
 };
@@ -74,7 +74,7 @@ static int file_tvf_open(struct file_cursor *cursor, const char *path,
   return SQLITE_OK;
 }
 
-/* A number may be that of an INTEGER column, which equals '5' and '05'. */
+/* A number may come from an INTEGER column, which equals '5' and '05'. */
 static int file_tvf_find_text(struct file_cursor *cursor, sqlite3_value *value,
                               char **err) {
   emb_err error = {0, ""};
@@ -94,7 +94,8 @@ static int file_tvf_find_text(struct file_cursor *cursor, sqlite3_value *value,
   return rc ? ext_engine_error(err, rc, error.text) : SQLITE_OK;
 }
 
-/* An INTEGER, or what SQLite compares as one; no other key is there. */
+/* Looks up an INTEGER, or a value that SQLite compares as one; no other key can
+** exist. */
 static int file_tvf_find_key(struct file_cursor *cursor, sqlite3_value *value,
                              char **err) {
   emb_err error = {0, ""};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** keys.c -- whether a list of keys is one.
+** keys.c -- checks a list of keys, and the number type of a BLOB.
 **
 **     CREATE TABLE emb_keys_check(keys, found, smallest, largest, looks_like,
 **                                 message, "table" HIDDEN, list HIDDEN)
 **
-** A BLOB says nothing of its type: of int32 or float64 numbers, or with the
-** bytes the other way round, it is a list of other keys.  So it is looked up in
-** the table as each of these, and it looks like the one by which most keys are
-** found; like int64 where that finds as many.  Most is meant as a share, for
+** A BLOB does not say its type: a list of int32 or float64 numbers, or one with
+** the opposite byte order, is read as a list of other keys.  So the BLOB is
+** looked up in the table as each of these types, and it looks like the type
+** that finds the most keys, or like int64 on a tie.  "Most" is a share, because
 ** the same bytes hold twice as many int32.  Nothing is read from disk, and no
 ** read is counted.
 */
@@ -28,9 +28,9 @@ enum {
   KEYS_LIST
 };
 
-#define CHUNK 1024 /* keys looked up at once */
+#define CHUNK 1024 /* keys per lookup */
 
-/* The numbers that a list may be of, int64 first. */
+/* The number types to try, int64 first. */
 enum {
   KEYS_INT64,
   KEYS_INT32,
@@ -51,13 +51,13 @@ static const struct {
 struct keys_cursor {
   struct ext_tvf_cursor base; /* must be first */
   size_t n, found;
-  int64_t smallest, largest; /* none of texts, */
-  int texts;                 /* as these are */
-  int looks_like;            /* -1: nothing is found */
-  char *message;             /* NULL: all are found */
+  int64_t smallest, largest; /* not shown if ... */
+  int texts;                 /* ... the keys are texts */
+  int looks_like;            /* -1: no key was found */
+  char *message;             /* NULL: all were found */
 };
 
-/* The key that a number is; 0: it is none. */
+/* Converts a number to a key; 0: it is not an integer key. */
 static int read_real(double real, int64_t *key) {
   if (!(real > -0x1p63 && real < 0x1p63) || (double)(int64_t)real != real)
     return 0;
@@ -88,7 +88,8 @@ static int read_one(const unsigned char *at, int reading, int64_t *key) {
   }
 }
 
-/* How many keys of so many bytes, read so, are in the table. */
+/* Counts the keys in `size` bytes, read as the given type, that are in the
+** table. */
 static int keys_tvf_count(struct ext_link *link, const unsigned char *bytes,
                           size_t size, int reading, size_t *found, char **err) {
   size_t step = readings[reading].bytes;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
 **
-** lookahead.c -- reading ahead what will be asked for soon.
+** lookahead.c -- reads rows ahead that will be needed soon.
 **
 **     CREATE TABLE emb_lookahead(
 **       number, asked, in_memory, absent, to_read, read, refused, done,
 **       "table" HIDDEN, keys HIDDEN, dest HIDDEN)
 **
-**   emb_lookahead(table, keys [, dest])    starts one: a row says what it found
-**   emb_lookahead(table)                   a row for each of the connection's
-**                                          last ones, newest first
+**   emb_lookahead(table, keys [, dest])    starts a look-ahead; a row of counts
+**   emb_lookahead(table)                   one row for each of the connection's
+**                                          last look-aheads, newest first
 **
-** and the function emb_lookahead_wait(table [, number]), which waits for one:
-** the newest if none is named; its number, NULL when there was none.
+** and the function emb_lookahead_wait(table [, number]), which waits for a
+** look-ahead, by default the newest; its number, or NULL if there was none.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
 
-/* As many as the engine keeps. */
+/* The number of look-aheads that the engine keeps. */
 #define AHEADS_MAX 64
 
 enum {
@@ -140,7 +140,7 @@ static const struct ext_tvf lookahead = {
 
 /* ---- emb_lookahead_wait -------------------------------------------------- */
 
-/* The look-ahead that the argument means. */
+/* Reads the number of a look-ahead. */
 static int lookahead_number(sqlite3_value *value, const struct ext_table *table,
                             uint64_t *number, char **err) {
   uint64_t last = table->link->aheads;

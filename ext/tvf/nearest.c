@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest.c -- the neighbours of many vectors.
+** nearest.c -- the nearest neighbours of many vectors.
 **
 **     CREATE TABLE emb_nearest(
 **       query, rank INTEGER, key, distance REAL,
 **       "table" HIDDEN, queries HIDDEN, k HIDDEN, options HIDDEN, among HIDDEN)
 **
-** queries are vectors, side by side in a BLOB or in a JSON array; `query` is
-** the number of each, from 0.  Or the word 'rows': each row of the table is
-** one, `query` is its key, and it is no neighbour of itself.
+** queries holds vectors, concatenated in a BLOB or a JSON array; `query` is the
+** number of each, from 0.  Or queries is the word 'rows': each row of the table
+** is a query, `query` is its key, and it is not its own neighbour.
 **
-** Neighbours are only rows whose keys are in `among`, if it is given: that is
-** where conditions on other columns are put, for a function has no part in the
-** WHERE of the SELECT.
+** If `among` is given, only rows whose keys are in it can be neighbours.
+** Conditions on other columns go there, because a function does not see the
+** WHERE clause of the SELECT.
 **
-** BLOCKS    The engine compares the table with as many queries at once as
-**           NEAREST_BLOCK_BYTES has room for, with all that is found for them,
-**           so that memory does not grow with their number.
-** PROGRESS  From the first block to the last.
-** COSINE    A row of zeros has no cosine with any, and as a query no
-** neighbours.
+** BLOCKS    The engine compares the table with as many queries at once as fit
+**           into NEAREST_BLOCK_BYTES, together with their results, so memory
+**           does not grow with the number of queries.
+** PROGRESS  Reported from the first block to the last.
+** COSINE    A row of zeros has no cosine with any other, and as a query no
+**           neighbours.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -34,8 +34,8 @@ enum {
   NEAREST_TABLE,
 };
 
-/* Of queries and neighbours at once, and queries at most: more of them do not
-** make it faster. */
+/* Limits per block, for queries and neighbours in bytes, and for queries; more
+** queries do not make it faster. */
 #define NEAREST_BLOCK_BYTES (32 << 20)
 #define NEAREST_BLOCK_QUERIES 16384
 
@@ -43,24 +43,24 @@ struct nearest_cursor {
   struct ext_tvf_cursor base; /* must be first */
   struct nearest_options with;
   int metric;
-  uint32_t dim, row_dim; /* of what is compared, and of a row */
-  size_t first;          /* element of a row */
+  uint32_t dim, row_dim; /* of a compared vector, and of a row */
+  size_t first;          /* first compared element of a row */
   size_t k;
-  size_t block;    /* queries at once */
-  uint64_t total;  /* queries, as far as is known at the beginning */
-  uint64_t number; /* of queries that were answered */
+  size_t block;    /* queries per block */
+  uint64_t total;  /* queries, as estimated at the start */
+  uint64_t number; /* queries answered so far */
 
-  struct ext_floats given; /* all queries; or they are rows: */
+  struct ext_floats given; /* all queries, unless they are rows: */
   int are_rows;
   emb_scan *scan;
   emb_snap *scanned; /* a snapshot's rows */
-  emb_snap *snap;    /* what is searched, if it is a snapshot */
+  emb_snap *snap;    /* the snapshot to search; NULL: the table */
   emb_filter *among; /* NULL: all rows */
 
-  /* The block. */
-  float *queries;   /* NULL where they are in `given` */
-  int64_t *numbers; /* of each: its key, or its number */
-  int64_t *keys;    /* k of each */
+  /* The current block. */
+  float *queries;   /* NULL if they are in `given` */
+  int64_t *numbers; /* of each query: its key, or its number */
+  int64_t *keys;    /* k per query */
   double *distances;
   size_t *counts;
   size_t n;             /* queries */
@@ -114,7 +114,7 @@ static int nearest_make_room(struct nearest_cursor *cursor) {
              : SQLITE_NOMEM;
 }
 
-/* Opens what is searched, and the rows that are the queries. */
+/* Opens the snapshot to search, and the rows that are the queries. */
 static int nearest_open(struct nearest_cursor *cursor, char **err) {
   struct ext_link *link = cursor->base.link;
   const char *snapshot = cursor->with.snapshot;
@@ -128,7 +128,7 @@ static int nearest_open(struct nearest_cursor *cursor, char **err) {
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }
 
-/* Any keys; those that are no rows do no harm. */
+/* Takes any keys; keys without rows are harmless. */
 static int nearest_read_among(struct nearest_cursor *cursor,
                               struct ext_table *table, sqlite3_value *value,
                               char **err) {
@@ -208,7 +208,7 @@ static void nearest_end(struct ext_tvf_cursor *base) {
 
 /* ---- a block ------------------------------------------------------------- */
 
-/* The next queries of those that were given. */
+/* Takes the next block of the given queries. */
 static const float *nearest_next_given(struct nearest_cursor *cursor) {
   uint64_t all = cursor->given.n / cursor->dim, left = all - cursor->number;
   cursor->n = left < cursor->block ? (size_t)left : cursor->block;
@@ -217,7 +217,8 @@ static const float *nearest_next_given(struct nearest_cursor *cursor) {
   return cursor->given.at + cursor->number * cursor->dim;
 }
 
-/* The next rows, and of each what is compared, where it has a distance. */
+/* Reads the next rows as queries: the compared part of each row that has a
+** distance. */
 static int nearest_next_rows(struct nearest_cursor *cursor, size_t *read,
                              char **err) {
   float *queries = cursor->queries;
@@ -290,7 +291,7 @@ static int nearest_more(struct ext_tvf_cursor *base, char **err) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Its number, or the key of the row that it is. */
+/* Returns the number of the query, or the key of the row that it is. */
 static void nearest_query(const struct nearest_cursor *cursor,
                           sqlite3_context *context) {
   int64_t number = cursor->numbers[cursor->at];

@@ -5,7 +5,7 @@
 **     'column=title, mode=exact, probes=8, radius=0.5, threads=2,
 **      snapshot=monday'
 **
-** read by ext_pairs (value.h).
+** parsed by ext_pairs (value.h).
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3

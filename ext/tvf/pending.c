@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** pending.c -- gradients that are averaged and not applied yet.
+** pending.c -- gradients that are being averaged and not yet applied.
 **
 **     CREATE TABLE emb_pending(key, n, age_ms, "table" HIDDEN)
 **
-**   emb_pending(table)           the keys that have some, in no order: how
-**                                many, and how long ago the oldest came
-**   emb_flush_gradients(table)   applies them; how many keys made a step
+**   emb_pending(table)           the keys with pending gradients, in no order:
+**                                their number, and the age of the oldest
+**   emb_flush_gradients(table)   applies them; the number of keys updated
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -26,7 +26,7 @@ static int pending_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   int rc = ext_fn_table(base->conn, arguments[0], &table, err);
   if (rc != SQLITE_OK)
     return rc;
-  while (n >= room) { /* others may have come meanwhile */
+  while (n >= room) { /* more keys may have been added */
     room = n + n / 4 + 1;
     sqlite3_free(cursor->list);
     cursor->list = sqlite3_malloc64(room * sizeof *cursor->list);

@@ -6,9 +6,9 @@
 **       what TEXT, path TEXT, done INTEGER, total INTEGER, unit TEXT,
 **       seconds REAL, process INTEGER, "table" HIDDEN)
 **
-** What runs now and takes long, in this process, whatever connection or client
-** asked for it; or, of one table, in the process that owns it.  total is NULL
-** where it is not known, process that of a client that asked for it.
+** Long-running operations in this process, for whichever connection or client;
+** or, with a table, in the process that owns it.  total is NULL if not known,
+** and process is the client that asked for the operation.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -41,7 +41,7 @@ static int tvf_progress_begin(struct ext_tvf_cursor *base,
       return SQLITE_OK;
     rc = ext_table_named(base->conn, name, 0, &table, err);
   }
-  while (rc == SQLITE_OK && n >= room) { /* some may have begun meanwhile */
+  while (rc == SQLITE_OK && n >= room) { /* more may have begun */
     room = n * 2;
     sqlite3_free(cursor->list);
     cursor->list = sqlite3_malloc64(room * sizeof *cursor->list);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample.c -- rows at random.
+** sample.c -- random rows.
 **
 **     CREATE TABLE emb_sample(
 **       key INTEGER, vector BLOB, probability REAL, expected_count REAL,
@@ -10,10 +10,11 @@
 **       keys BLOB, vectors BLOB, probabilities BLOB, expected_counts BLOB,
 **       the same hidden columns)
 **
-** The first has a row for each key, in the order in which they were drawn; a
-** vector is read when it is asked for, in blocks, and is NULL if its row has
-** gone since.  The second has one row for a training step: int64 keys, and
-** float32 of the rest, in the same order; what is not asked for is not made.
+** emb_sample has a row for each key, in the order drawn.  A vector is read when
+** the statement asks for it, in blocks, and is NULL if its row has been removed
+** since.  emb_sample_batch has one row for a training step: int64 keys, and
+** float32 for the other columns, in the same order.  Columns that the statement
+** does not use are not computed.
 **
 ** Arguments are those of emb_sample_keys (fn/sample.c).
 */
@@ -22,7 +23,7 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* ---- a row for each ------------------------------------------------------ */
+/* ---- emb_sample ---------------------------------------------------------- */
 
 enum {
   SAMPLE_KEY = 0,
@@ -32,7 +33,7 @@ enum {
   SAMPLE_TABLE
 };
 
-#define SAMPLE_BLOCK 256 /* vectors that are read at once */
+#define SAMPLE_BLOCK 256 /* vectors per read */
 
 struct sample_cursor {
   struct ext_tvf_cursor base; /* must be first */
@@ -68,7 +69,7 @@ static int sample_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   return rc;
 }
 
-/* All rows were found by sample_begin. */
+/* No xNext reads more: sample_begin has drawn all rows. */
 static void sample_end(struct ext_tvf_cursor *base) {
   struct sample_cursor *cursor = (struct sample_cursor *)base;
   sqlite3_free(cursor->keys);
@@ -81,7 +82,7 @@ static void sample_end(struct ext_tvf_cursor *base) {
   cursor->from = cursor->end = 0;
 }
 
-/* Reads the block that the current row begins. */
+/* Reads the block that begins at the current row. */
 static int sample_read(struct sample_cursor *cursor, char **err) {
   struct ext_tvf_cursor *base = &cursor->base;
   size_t n = base->n - base->at;
@@ -127,18 +128,18 @@ static void sample_column(struct ext_tvf_cursor *base, sqlite3_context *context,
     sqlite3_result_double(context, cursor->expected_counts[base->at]);
 }
 
-/* ---- one row ------------------------------------------------------------- */
+/* ---- emb_sample_batch ---------------------------------------------------- */
 
 enum { BATCH_KEYS = 0, BATCH_VECTORS, BATCH_PROBABILITIES, BATCH_EXPECTED };
 #define BATCH_COLUMNS 4
 
 struct sample_batch_cursor {
   struct ext_tvf_cursor base;               /* must be first */
-  struct ext_value *columns[BATCH_COLUMNS]; /* NULL: not asked for */
-  char *json;                               /* of the keys, where texts are */
+  struct ext_value *columns[BATCH_COLUMNS]; /* NULL: not used */
+  char *json;                               /* the keys, if they are texts */
 };
 
-/* Which columns are asked for. */
+/* Records in the plan which columns are used. */
 static void sample_batch_plan(sqlite3_index_info *info) {
   for (int i = 0; i < BATCH_COLUMNS; i++)
     if (info->colUsed >> i & 1)
@@ -161,7 +162,7 @@ static int sample_make_room(struct sample_batch_cursor *cursor,
   return rc;
 }
 
-/* Doubles become float32 where they are. */
+/* Converts doubles to float32 in place. */
 static void doubles_to_floats(struct ext_value *value, size_t n) {
   double *from = ext_value_data(value);
   char *to = ext_value_data(value);

@@ -8,16 +8,16 @@
 **       "table" HIDDEN, every HIDDEN, times HIDDEN)
 **
 ** Owns the table's store and serves it to other processes, until the statement
-** is interrupted or has given so many rows: the first at once, then one every
-** so many seconds.
+** is interrupted or has returned `times` rows: the first at once, then one
+** every `every` seconds.
 **
-** LOCKS     SQLite holds a read lock on `main` while a statement runs that has
-**           any table in it, and then also on what is read meanwhile.  With it
-**           nobody could commit, or with a log, that would grow without end. So
-**           the table has to be in another database than main, and is read
-**           through a connection of its own (fn/serve.c); the function without
-**           FROM has no such lock.
-** STATES    own -> row -> wait -> row -> wait ... -> interrupted, or at the end
+** LOCKS     While a statement with any table in it runs, SQLite holds a read
+**           lock on `main`, and also on every database it then reads.  With
+**           that lock nobody could commit; or, in WAL mode, the WAL would grow
+**           without bound.  So the table must be in a database other than main,
+**           and is read through a separate connection (fn/serve.c).  The
+**           function without FROM holds no such lock.
+** STATES    own -> row -> wait -> row -> wait ... -> interrupted, or done
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -42,7 +42,7 @@ struct serve_cursor {
   struct ext_serve serve;
   int is_open;
   uint64_t every_us, began_us, due_us;
-  sqlite3_int64 left; /* rows; below 0: no end */
+  sqlite3_int64 left; /* rows; negative: no limit */
   sqlite3_int64 time, clients, calls, calls_before, rows;
   const char *state;
 };
@@ -71,7 +71,7 @@ static int serve_times(sqlite3_value *value, sqlite3_int64 *left, char **err) {
                          "least 1");
 }
 
-/* NULL stands for the default. */
+/* NULL means the default. */
 static sqlite3_value *null_if_default(sqlite3_value *value) {
   return value && sqlite3_value_type(value) != SQLITE_NULL ? value : NULL;
 }
@@ -81,7 +81,7 @@ static int serve_check(struct serve_cursor *cursor, struct ext_table *table,
                        char **err) {
   sqlite3 *db = cursor->base.conn->db;
   if (!table->file[0])
-    return SQLITE_OK; /* ext_serve_open says why not */
+    return SQLITE_OK; /* ext_serve_open reports the error */
   if (strcmp(ext_place_file(db, "main"), table->file) == 0)
     return ext_error(err, SQLITE_LOCKED,
                      "emb_serve in FROM holds a read lock on main: SELECT "
@@ -102,7 +102,7 @@ static int serve_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   struct ext_table *table;
   int rc;
   if (name == NULL)
-    return SQLITE_OK; /* and `more` finds none */
+    return SQLITE_OK; /* and `more` returns no rows */
   rc = serve_every(null_if_default(arguments[1]), &cursor->every_us, err);
   if (rc == SQLITE_OK)
     rc = serve_times(null_if_default(arguments[2]), &cursor->left, err);
@@ -119,7 +119,8 @@ static int serve_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   return rc;
 }
 
-/* While others commit all the time, the row before is shown once more. */
+/* While other connections keep the database busy, the previous row is shown
+** again. */
 static int serve_look_now(struct serve_cursor *cursor, char **err) {
   struct ext_table *table;
   emb_client owner = {0};

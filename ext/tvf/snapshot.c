@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** snapshot.c -- the state of a moment, kept under a name.
+** snapshot.c -- named snapshots.
 **
-**   emb_snapshot(table, name)        takes one; number of keys in it
+**   emb_snapshot(table, name)        takes a snapshot; its number of keys
 **   emb_snapshot_drop(table, name)   removes it; 1
 **
 **     CREATE TABLE emb_snapshot(
@@ -11,11 +11,11 @@
 **       name TEXT, keys INTEGER, version INTEGER, bytes INTEGER, state TEXT,
 **       "table" HIDDEN)
 **
-** SELECT ... FROM emb_snapshot('items', 'monday') reads it, all rows or those
-** with key = ?; several vectors come as one.  The key has no type, for it may
-** be a text: what it is compared with is converted as the key of the table
-** would convert it.  The hidden column `snapshot` of the table does the same
-** with the table's own columns (filter.c).
+** SELECT ... FROM emb_snapshot('items', 'monday') reads a snapshot, all rows or
+** those with key = ?; several vectors are returned as one.  The key column has
+** no type, because keys may be texts: a value compared with it is converted as
+** by the key column of the table.  The hidden column `snapshot` of the table
+** does the same with the table's own columns (table/filter.c).
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -93,10 +93,11 @@ struct snap_cursor {
   int64_t key;
   uint64_t version;
   float *vector;
-  size_t bytes; /* of it */
+  size_t bytes; /* of the vector */
 };
 
-/* The number of a text, 0 where there is none; a number is made a text. */
+/* Finds the number of a text, 0 if it has none; a number is converted to
+** text. */
 static int snapshot_tvf_find_text(struct ext_table *table, sqlite3_value *value,
                                   int64_t *key, char **err) {
   struct ext_dict *dict = table->link->dict;
@@ -112,8 +113,8 @@ static int snapshot_tvf_find_text(struct ext_table *table, sqlite3_value *value,
                          : rc;
 }
 
-/* An INTEGER, or what SQLite compares as one, or a text; no other key is
-** there. */
+/* Looks up a text, or an INTEGER, or a value that SQLite compares as one; no
+** other key can exist. */
 static int snapshot_tvf_find_key(struct snap_cursor *cursor,
                                  struct ext_table *table, sqlite3_value *value,
                                  char **err) {

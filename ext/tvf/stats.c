@@ -26,7 +26,7 @@ static int stats_tvf_begin(struct ext_tvf_cursor *base,
     return SQLITE_OK;
   rc = ext_table_named(base->conn, name, 0, &table, err);
   if (rc == SQLITE_BUSY && base->conn->patience.is_silent) {
-    /* As linked: which process owns the store. */
+    /* Use the existing link: it shows which process owns the store. */
     char *why = NULL;
     int found = ext_table_find(base->conn, name, &table, &why);
     sqlite3_free(why);

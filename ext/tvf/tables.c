@@ -12,25 +12,26 @@
 **                                   write decides it
 **                      'ahead', 'behind'   the store's transaction number is
 **                                   above or below the database's
-**                      'read-only'  the database is
-**                      'missing'    the store's directory is not there
+**                      'read-only'  the database is read-only
+**                      'missing'    the store's directory does not exist
 **                      'error'      see message
 **   owner              1 when this process itself owns the store for writing,
 **                      which it does from its first write on unless another
-**                      one does; 0 also in a process that is served by that
+**                      process does; 0 also in a process served by the owner
 **   commit_mode        'atomic' or 'engine'
-**   txn, store_txn     last transaction recorded by database and store
+**   txn, store_txn     last transaction recorded by the database and the store
 **   uuid               of the store
-**   message            why it cannot be opened
-**   options            what 'set' has changed, a JSON object; NULL: nothing
-**   owner_pid          the process that owns the store; NULL: none does, or one
-**                      that cannot be seen from here
-**   owner_since        seconds since 1970: when it became that; NULL: not known
+**   message            why the store cannot be opened
+**   options            options changed by 'set', a JSON object; NULL: none
+**   owner_pid          the process that owns the store; NULL: none, or one that
+**                      cannot be seen from here
+**   owner_since        when it became the owner, in seconds since 1970; NULL:
+**                      not known
 **   clients            sessions of other processes that it serves
 **
-** Listing opens the stores.  An owner that is stopped is waited for only for a
-** moment, all its tables together: their state is 'error', and owner_pid is as
-** the lock says.
+** Listing opens the stores.  The wait for an unresponsive owner is short, one
+** wait for all its tables: their state is 'error', and owner_pid is taken from
+** the lock.
 */
 #include "tvf.h"
 SQLITE_EXTENSION_INIT3
@@ -89,7 +90,7 @@ static const char *state_of(struct ext_table *table,
   return "ok";
 }
 
-/* Within a transaction that writes the two are those that it began with. */
+/* In a write transaction both numbers are those at its start. */
 static int compare_numbers(struct ext_table *table, struct table_row *row,
                            char **err) {
   struct ext_link *link = table->link;
@@ -117,7 +118,7 @@ static void describe_owner(struct ext_table *table, struct table_row *row) {
   row->is_owner = n && owner.process == table->conn->process;
 }
 
-/* What can be seen of an owner that does not answer. */
+/* Describes an unresponsive owner, of which only the lock can be seen. */
 static void describe_lock(struct ext_table *table, struct table_row *row) {
   int64_t process = 0;
   char *err = NULL;
@@ -126,7 +127,7 @@ static void describe_lock(struct ext_table *table, struct table_row *row) {
   row->owner_pid = process;
 }
 
-/* A store that is there, and cannot be opened, is not missing; a temporary one
+/* A store that exists but cannot be opened is not missing; a temporary store
 ** has no directory. */
 static int is_store_missing(const struct table_row *row, int rc) {
   struct stat st;
@@ -212,7 +213,7 @@ static int tables_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
     rc =
         ext_conn_each(base->conn, (const char *)sqlite3_column_text(schemas, 1),
                       tables_add_row, base, err);
-  /* The loop may have ended for want of memory. */
+  /* The loop may have ended because memory ran out. */
   int end = sqlite3_finalize(schemas);
   return rc == SQLITE_OK ? end : rc;
 }

@@ -2,8 +2,8 @@
 **
 ** tvf.c -- the sqlite3_module of the table-valued functions (tvf.h).
 **
-** Their tables have a pointer to their connection, may not stand in the schema,
-** and own nothing.  There is no xCreate: they exist in every schema without
+** Their tables point to their connection, may not be used in the schema, and
+** own nothing.  There is no xCreate: the tables exist in every schema without
 ** being created.
 */
 #include "tvf.h"
@@ -72,7 +72,7 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
       continue;
     if (argument >= 0 && argument < tvf->arguments) {
       if (!constraint->usable)
-        return SQLITE_CONSTRAINT; /* another join order */
+        return SQLITE_CONSTRAINT; /* makes SQLite try another join order */
       at[argument] = i;
     } else if (constraint->iColumn == 0 && constraint->usable &&
                tvf->key_cost > 0 &&
@@ -87,7 +87,7 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
       continue;
     info->idxNum |= 1 << i;
     info->aConstraintUsage[at[i]].argvIndex = ++n;
-    /* A key of another type is compared by SQLite. */
+    /* SQLite itself compares a key of another type. */
     info->aConstraintUsage[at[i]].omit =
         i < tvf->arguments || tvf->key_is_exact;
   }
@@ -124,8 +124,8 @@ void ext_tvf_read_all(struct ext_tvf_cursor *cursor) {
   cursor->plan &= ~(1 << cursor->tvf->arguments);
 }
 
-/* DETACH is refused while something is being read from the database, and the
-** statement that calls the function reads nothing there. */
+/* Keeps the database attached.  SQLite refuses DETACH only while a statement
+** reads the database, and the calling statement reads nothing there. */
 static int stay_attached(struct ext_tvf_cursor *cursor, char **err) {
   sqlite3 *db = cursor->conn->db;
   char *sql;
@@ -162,7 +162,7 @@ static int close_cursor(sqlite3_vtab_cursor *base) {
   return SQLITE_OK;
 }
 
-/* The next rows, if there are any. */
+/* Reads the next rows, if any. */
 static int tvf_read_rows(struct ext_tvf_cursor *cursor, char **err) {
   const struct ext_tvf *tvf = cursor->tvf;
   if (tvf->more == NULL || is_by_key(tvf, cursor->plan))
@@ -171,7 +171,7 @@ static int tvf_read_rows(struct ext_tvf_cursor *cursor, char **err) {
   return tvf->more(cursor, err);
 }
 
-/* An owner that gives no sign of life for so long is shown as one. */
+/* An owner that does not respond for this long is shown as unresponsive. */
 #define STATE_WAIT_US 400000
 
 static int tvf_begin(struct ext_tvf_cursor *cursor, sqlite3_value **arguments,

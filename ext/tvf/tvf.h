@@ -2,93 +2,94 @@
 **
 ** tvf.h -- ext/tvf/: the table-valued functions and emb_tables.
 **
-** ROLE      tvf.c is the sqlite3_module of all of them; every other file is one
-**           or two, each described by a struct ext_tvf (nearest.c has its
-**           options in nearest_options.c).  Uses fn/ for the
-**           arguments, backup/, and what is below.
-** ARGUMENTS  are hidden columns side by side: f(1, 2) and `a = 1 AND b = 2`
-**            are the same to SQLite.  A plan that lacks one that is needed,
-**            for an OR or by mistake, costs more than any other, and its scan
-**            fails.
-** A SCAN     begin; more, column and rowid of each row at hand, more ... until
-**            it finds none; end.  The next scan of the same cursor, as for the
-**            next row of a join, starts over with begin.
+** ROLE      tvf.c is the sqlite3_module of all of them; every other file has
+**           one or two, each described by a struct ext_tvf (emb_nearest has its
+**           options in nearest_options.c).  Uses fn/ for the arguments,
+**           backup/, and the folders below.
+** ARGUMENTS  are hidden columns side by side: f(1, 2) and `a = 1 AND b = 2` are
+**            the same to SQLite.  A plan that lacks a required argument,
+**            because of an OR or by mistake, costs more than any other, and its
+**            scan fails.
+** A SCAN     begin; more, then column and rowid of each row in memory, more ...
+**            until it returns no rows; end.  The next scan of the same cursor,
+**            as for the next row of a join, starts again with begin.
 */
 #ifndef EMB_EXT_TVF_H
 #define EMB_EXT_TVF_H
 
 #include "ext/fn/fn.h"
 
-/* Arguments at most, a key among them. */
+/* Maximum number of arguments, including a key. */
 #define EXT_TVF_ARGUMENTS 8
-/* In idxNum, a bit for each argument that is given; from here on what `plan`
-** puts there. */
+/* idxNum has a bit for each argument given; the bits from here on belong to
+** `plan`. */
 #define EXT_TVF_PLAN (1 << EXT_TVF_ARGUMENTS)
 
-/* Each function's own cursor begins with it. */
+/* Each function's own cursor begins with this. */
 struct ext_tvf_cursor {
   sqlite3_vtab_cursor base; /* must be first */
   const struct ext_tvf *tvf;
   struct ext_conn *conn;
   struct ext_link *link; /* NULL, or kept open by ext_tvf_hold until the end */
-  sqlite3_stmt *reads;   /* NULL, or what keeps its database attached */
+  sqlite3_stmt *reads;   /* keeps the database attached; or NULL */
   int plan;              /* idxNum */
-  uint64_t spent_us; /* waited in vain for an owner whose state it shows, in a
-                        statement that asks for those of many tables */
-  size_t n, at;      /* rows at hand, and which one it is on */
+  uint64_t spent_us; /* waited in vain for owners, by a statement that shows
+                        the state of many tables */
+  size_t n, at;      /* rows in memory, and the current one */
 };
 
-/* What may be NULL says what that means. */
+/* Pointers that may be NULL say what NULL means. */
 struct ext_tvf {
   const char *name;
   const char *declaration; /* of its columns: "CREATE TABLE x(...)" */
 
   int argument;       /* column of the first argument */
-  int arguments;      /* how many there are, */
-  int needed;         /* how many of them, the first, are needed, */
+  int arguments;      /* their number, */
+  int needed;         /* how many, from the first on, are required, */
   const char *needs;  /* and what the error calls these */
-  double key_cost;    /* not 0: column 0 is a key, and finding a row by it costs
-                         this; it is one more argument, behind the others */
+  double key_cost;    /* not 0: column 0 is a key, and the cost of finding a row
+                         by it; the key is one more argument, after the rest */
   int key_is_exact;   /* begin compares it as SQLite would, or better */
-  int is_state;       /* shows how things are: waits for no owner that is
-                         stopped but for a moment */
+  int is_state;       /* shows the current state: waits only briefly for an
+                         owner that does not respond */
   double cost;        /* of all rows, */
-  sqlite3_int64 rows; /* and about how many there are */
-  void (*plan)(sqlite3_index_info *info); /* NULL: there is no more to say */
+  sqlite3_int64 rows; /* and their approximate number */
+  void (*plan)(sqlite3_index_info *info); /* NULL: nothing to add */
 
   size_t cursor_size;
-  /* Gets NULL for an argument that is not given. */
+  /* Starts a scan.  An argument that was not given is NULL. */
   int (*begin)(struct ext_tvf_cursor *cursor, sqlite3_value **arguments,
                char **err);
-  /* Sets n, which is 0.  NULL: begin has all rows, as it has with a key. */
+  /* Sets n, which is 0 before.  NULL: begin returns all rows, as it does with a
+  ** key. */
   int (*more)(struct ext_tvf_cursor *cursor, char **err);
   void (*column)(struct ext_tvf_cursor *cursor, sqlite3_context *context,
                  int i);
   /* NULL: the row's position, from 0. */
   sqlite3_int64 (*rowid)(struct ext_tvf_cursor *cursor);
-  /* Frees what begin made, after an error too.  NULL: nothing. */
+  /* Frees the memory of begin, even after an error.  NULL: nothing to free. */
   void (*end)(struct ext_tvf_cursor *cursor);
-  /* Frees what is kept from scan to scan.  NULL: nothing. */
+  /* Frees memory kept between scans.  NULL: nothing to free. */
   void (*close)(struct ext_tvf_cursor *cursor);
 };
 
 int ext_tvf_register(struct ext_conn *conn, const struct ext_tvf *tvf);
 /* Keeps the link open until the scan ends. */
 void ext_tvf_hold(struct ext_tvf_cursor *cursor, struct ext_link *link);
-/* From begin, which got a key that it cannot look for: all rows are read, and
-** SQLite compares. */
+/* Called by begin for a key that it cannot look up: the scan reads all rows,
+** and SQLite compares. */
 void ext_tvf_read_all(struct ext_tvf_cursor *cursor);
 
-/* nearest_options.c: what the options of emb_nearest say. */
+/* nearest_options.c: the options of emb_nearest. */
 struct nearest_options {
   emb_nearest_how how;
-  char *snapshot; /* NULL: the table; for sqlite3_free, after an error, too */
+  char *snapshot; /* NULL: the table; to be sqlite3_free'd, even on error */
 };
-/* value may be NULL, or SQL's NULL; *with is zeros before. */
+/* value may be NULL, or SQL's NULL; *with must be zeroed before. */
 int ext_nearest_options(const struct ext_options *options, sqlite3_value *value,
                         struct nearest_options *with, char **err);
 
-/* Each file registers its own. */
+/* Each file registers its functions. */
 int ext_tvf_file_register(struct ext_conn *conn);
 int ext_tvf_lookahead_register(struct ext_conn *conn);
 int ext_tvf_snapshot_register(struct ext_conn *conn);
