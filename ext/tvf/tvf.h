@@ -33,9 +33,9 @@ struct ext_tvf_cursor {
   struct ext_link *link; /* NULL, or kept open by ext_tvf_hold until the end */
   sqlite3_stmt *reads;   /* keeps the database attached; or NULL */
   int plan;              /* idxNum */
-  uint64_t spent_us; /* waited in vain for owners, by a statement that shows
-                        the state of many tables */
-  size_t n, at;      /* rows in memory, and the current one */
+  uint64_t spent_us;     /* waited in vain for owners, by a statement that shows
+                            the state of many tables */
+  size_t n, at;          /* rows in memory, and the current one */
 };
 
 /* Pointers that may be NULL say what NULL means. */
