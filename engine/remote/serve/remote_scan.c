@@ -7,9 +7,10 @@
 ** In key order, the rest is what follows the last key returned.  Otherwise the
 ** scan restarts there and skips the rows already returned.  For this it
 ** remembers the keys returned, at most SCAN_REMEMBERED (8 MiB).  An owner waits
-** for a scan that has returned more (as it does for a transaction); if it is
-** not over by then, it ends with EMB_LOST.  So does every scan whose owner has
-** died, because what it had read may be lost.
+** for a scan that has returned more (as it does for a transaction); a scan that
+** is not over by then ends with EMB_LOST.  A scan whose owner has died ends
+*with
+** EMB_ABORT, because rows it has returned may be lost.
 **
 ** STATES    there -> rest       its owner has left                [go_on]
 **           there -> there      more keys than are remembered     [forget_keys]

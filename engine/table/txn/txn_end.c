@@ -84,7 +84,8 @@ static int txn_end_complete(emb_session *s, uint32_t flags) {
     e.rc = put_item(s, PAGE_VOID, &txn->voids[i], sizeof txn->voids[i]);
   }
   pthread_mutex_lock(&s->store->open_txn.lock);
-  s->core->txn_whole = 1; /* a mark before this closes the page: one follows */
+  s->core->txn_whole =
+      1; /* a mark before this closed the page: another follows */
   s->core->txn_skipped = 0;
   pthread_mutex_unlock(&s->store->open_txn.lock);
   while (!e.rc) {
