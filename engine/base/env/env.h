@@ -122,9 +122,11 @@ struct env {
   void *context; /* for replacements; NULL in the real one */
 
   /* files */
-  /* Only a regular file is opened, and without ENV_FOLLOW never through a link
-  ** at the path's end: else EISDIR, ELOOP, or ENOTBLK for anything else;
-  *without waiting. */
+  /* Opens only a regular file, and without ENV_FOLLOW never through a link at
+  *the
+  ** path's end: otherwise EISDIR, ELOOP, or ENOTBLK for anything else.  Does
+  *not
+  ** wait. */
   int (*open)(struct env *, const char *path, int flags, struct env_file **);
   void (*close)(struct env *, struct env_file *);
   int (*read)(struct env *, struct env_file *, void *, size_t, uint64_t offset);
@@ -182,12 +184,12 @@ struct env {
   ** holds it, 0 if nobody, or a process that cannot be seen from here. */
   int (*lock_look)(struct env *, const char *path, enum env_lock_state *,
                    int64_t *process);
-  /* Locks of bytes of an open file, which other processes can see; SHARED ones
-  ** do not block each other, EXCLUSIVE is EAGAIN where there is another; they
-  *end with the process, and a child after
-  ** fork() does not keep them (the file is closed there).  At a number below
-  ** 2^61, once at each: the caller counts.  EINVAL, ENOLCK: this file system
-  ** has none. */
+  /* Locks bytes of an open file, visible to other processes.  SHARED locks do
+  *not
+  ** block each other; EXCLUSIVE is EAGAIN if there is another lock.  The locks
+  ** end with the process, and a child after fork() does not keep them (the file
+  ** is closed there).  `at` is below 2^61, and locked once: the caller counts.
+  ** EINVAL, ENOLCK: the file system has no such locks. */
   int (*byte_lock)(struct env *, struct env_file *, uint64_t at,
                    enum env_byte_lock);
   /* The lowest such lock of another process below `below`; UINT64_MAX: none. */
@@ -261,9 +263,8 @@ struct env {
   ** env->watch_wake was called, since the last wait or in this one, or the time
   ** is over (UINT64_MAX: never).  One thread waits; any may call the others but
   ** unwatch_peer and unwatch_port.  A port or peer is in one watch at most.  A
-  *peer's GONE comes
-  ** also when its process ends while another one has inherited the other
-  ** end. */
+  ** peer's GONE also comes when its process ends while another process has
+  ** inherited the other end. */
   int (*watch_open)(struct env *, struct env_watch **);
   void (*watch_close)(struct env *, struct env_watch *);
   int (*watch_port)(struct env *, struct env_watch *, struct env_port *,

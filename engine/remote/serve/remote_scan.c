@@ -9,8 +9,7 @@
 ** remembers the keys returned, at most SCAN_REMEMBERED (8 MiB).  An owner waits
 ** for a scan that has returned more (as it does for a transaction); a scan that
 ** is not over by then ends with EMB_LOST.  A scan whose owner has died ends
-*with
-** EMB_ABORT, because rows it has returned may be lost.
+** with EMB_ABORT, because rows it has returned may be lost.
 **
 ** STATES    there -> rest       its owner has left                [go_on]
 **           there -> there      more keys than are remembered     [forget_keys]
