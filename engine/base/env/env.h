@@ -123,10 +123,8 @@ struct env {
 
   /* files */
   /* Opens only a regular file, and without ENV_FOLLOW never through a link at
-  *the
-  ** path's end: otherwise EISDIR, ELOOP, or ENOTBLK for anything else.  Does
-  *not
-  ** wait. */
+  ** the path's end: otherwise EISDIR, ELOOP, or ENOTBLK for anything else. Does
+  ** not wait. */
   int (*open)(struct env *, const char *path, int flags, struct env_file **);
   void (*close)(struct env *, struct env_file *);
   int (*read)(struct env *, struct env_file *, void *, size_t, uint64_t offset);
@@ -185,8 +183,7 @@ struct env {
   int (*lock_look)(struct env *, const char *path, enum env_lock_state *,
                    int64_t *process);
   /* Locks bytes of an open file, visible to other processes.  SHARED locks do
-  *not
-  ** block each other; EXCLUSIVE is EAGAIN if there is another lock.  The locks
+  ** not block each other; EXCLUSIVE is EAGAIN if there is another lock.  They
   ** end with the process, and a child after fork() does not keep them (the file
   ** is closed there).  `at` is below 2^61, and locked once: the caller counts.
   ** EINVAL, ENOLCK: the file system has no such locks. */
