@@ -57,8 +57,8 @@ static int move_record(struct mover *m, const struct rec *rec,
                    !EMB_SEED(SEED_COMPACTION_MOVES_OUTDATED))) {
     return EMB_OK;
   }
-  /* One at a time: slots that a page's few live records leave over would be
-  ** lost, and what was compacted as sparse as before. */
+  /* One slot at a time: slots left over by a page with few live records would
+  ** be lost, and the compacted records would be as sparse as before. */
   struct log_run run = {.stream = LOG_IMMEDIATE, .kept = 1};
   uint64_t to;
   int rc = row_slot(core, &run, 1, address, &to);
@@ -122,8 +122,8 @@ static int compact_read_extent(struct core *core, uint64_t number, char *buffer,
   return EMB_OK;
 }
 
-/* A page whose checksum is wrong: rot, unless it was never written, because
-** its extent was left half full by a process that died. */
+/* A page with a wrong checksum is damaged, unless it was never written: a
+** process that died may have left its extent half full. */
 static int check_page(struct core *core, uint64_t page, const char *bytes,
                       emb_err *err) {
   if (page_valid(&core->layout, bytes, core->salt, page)) {

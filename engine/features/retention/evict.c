@@ -74,14 +74,14 @@ static int sample_row(struct sweep *w, const struct rec *rec, int64_t key,
   return EMB_OK;
 }
 
-/* Is the extent there and not empty?  Under the log's lock. */
+/* Does the extent exist, with live records?  Under the log's lock. */
 static int is_used(const struct log *log, uint64_t e) {
   const struct extent *extent = log_extent(log, e);
   return extent_phys(extent) != EXTENT_NOWHERE &&
          atomic_load_explicit(&extent->live, memory_order_relaxed) > 0;
 }
 
-/* Cuts the log into strata of as many extents that are in use. */
+/* Divides the log into strata with equally many extents in use. */
 static void evict_cut(struct core *core, struct evict *round) {
   struct log *log = &core->log;
   pthread_mutex_lock(&log->lock);
@@ -102,7 +102,7 @@ static void evict_cut(struct core *core, struct evict *round) {
   pthread_mutex_unlock(&log->lock);
 }
 
-/* An extent of the stratum that is there; 0: none is. */
+/* Returns an extent in use of the stratum; 0: there is none. */
 static uint64_t evict_pick(struct core *core,
                            const struct evict_stratum *stratum,
                            uint64_t random) {
@@ -152,7 +152,7 @@ static int by_score(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Those with the largest share of low rows first; none of the others. */
+/* Strata with the largest share of low rows first. */
 static int by_share(const void *a, const void *b) {
   const struct evict_stratum *x = a, *y = b;
   uint64_t left = (uint64_t)x->low * y->seen,
@@ -161,7 +161,7 @@ static int by_share(const void *a, const void *b) {
                        : (x->from > y->from) - (x->from < y->from);
 }
 
-/* The score below which the share of rows lies that has to go. */
+/* Finds the score below which the share of rows to remove lies. */
 static void find_threshold(struct core *core, struct evict *round,
                            struct sample *sample) {
   uint64_t rows = (uint64_t)atomic_load(&core->count), age = 0;
@@ -246,7 +246,7 @@ static int evict_look_at(struct sweep *w, const struct rec *rec, int64_t key,
   return rc;
 }
 
-/* The next extent that is in use; 0: the round is over. */
+/* Returns the next extent in use; 0: the round is over. */
 static uint64_t next_extent(struct core *core, struct evict *round) {
   struct log *log = &core->log;
   uint64_t found = 0;

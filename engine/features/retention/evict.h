@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: MIT
 **
-** evict.h -- a table of at most so many rows: the least recently or the least
-** often updated ones go.
+** evict.h -- keeps a table below its capacity by removing the least recently or
+** least often updated rows.
 **
 ** A round begins when there are more rows than the capacity N, and ends at
-** N - N/16, so that the work of a round is shared by many rows.
+** N - N/16, so that many rows share the cost of a round.
 **
-** CHOICE    At the begin of a round the table is cut, in the order of the log,
-**           into at most 256 strata of as many extents, and a page of each is
-**           looked at (in a small table several): every row has the same chance
-**           to be seen.  The scores of the rows seen give the score below which
-**           as large a share of the table lies as has to go.  Then the extents
-**           are gone through one by one and the rows below it removed, first
-**           those of the strata in which most was seen.  Where the log's order
-**           is that of the updates (lru, as a rule) that reads little else than
-**           what goes; at worst, all in disorder, sixteen rows for each.
+** CHOICE    At the start of a round the table is divided, in log order, into at
+**           most 256 strata of equally many extents.  One page of each stratum
+**           is sampled (several in a small table), so every row has the same
+**           chance to be seen.  The scores of the sample give the score below
+**           which the required share of the table lies.  Then the round goes
+**           through the extents one by one and removes the rows below that
+**           score, starting with the strata that had most of them in the
+**           sample.  If the log is in the order of the updates (usual for lru),
+**           the round reads little besides the rows it removes; at worst, with
+**           rows in random order, sixteen rows for each row removed.
 ** SCORE     lru: updated_at, then version, which grows with every write of the
-**           store.  lfu: log2(frequency) less one for each mean age (time since
-**           the update, over the rows seen) that passed since the row's own
-**           update, then version.  So a row that is not updated loses half of
-**           its frequency whenever as much time passes as rows are old on
-**           average, and has to go in the end however popular it was.  Reads do
-**           not count, since they write nothing (as updated_at).
+**           store.  lfu: log2(frequency) minus one for each mean age (time
+**           since the update, averaged over the sample) since the row's own
+**           update, then version.  A row without updates therefore loses half
+**           of its frequency each time the average age of the rows passes, and
+**           is removed in the end however popular it was.  Reads do not count,
+**           because they write nothing (as for updated_at).
 ** BOUND     Steps begin a round at N + 1.  A writer that finds more than
 **           N + N/16 rows at the end of its call does a piece of the round
-**           itself, if no other thread does; with more than N + N/8 it goes on,
-**           waiting for a checkpoint if need be, until there are less or a
-**           whole round found nothing that may go.  So there are at most
-**           N + N/8 rows, those of one call of each session, those that one
-**           transaction adds, and those that it has changed.
-** REMOVAL   and what waits: see sweep.h.
+**           itself, unless another thread is doing one; with more than N + N/8
+**           it continues, waiting for a checkpoint if necessary, until there
+**           are fewer rows or a whole round has found no removable row.  So
+**           there are at most N + N/8 rows, plus those of one call of each
+**           session, those that one transaction adds, and those that it has
+**           changed.
+** REMOVAL   and waiting: see sweep.h.
 */
 #ifndef EMB_RETENTION_EVICT_H
 #define EMB_RETENTION_EVICT_H
@@ -58,14 +60,15 @@ static inline struct evict *evict_of(const emb_store *store) { /* ckpt_lock */
   return store->features[FEATURE_retention];
 }
 
-/* Rows beyond the capacity and a part of it, 0: none.  part 0: the capacity. */
+/* Number of rows beyond the capacity plus 1/part of it, 0: none.  part 0:
+** beyond the capacity itself. */
 uint64_t evict__over(const struct core *core, uint32_t part);
-/* Begins a round, or goes through one more extent of it.  *removed grows by the
-** rows; *ended: the round is over. */
+/* Begins a round, or goes through its next extent.  *removed grows by the rows
+** removed; *ended: the round is over. */
 int evict__piece(struct core *core, struct epoch_slot *slot,
                  struct evict *round, uint64_t *removed, int *ended,
                  emb_err *err);
-/* What a row is chosen by: the lowest goes first. */
+/* A row's score; rows with the lowest scores are removed first. */
 uint64_t evict_score(const struct core *core, const struct evict *round,
                      emb_track track, uint64_t version);
 
