@@ -17,8 +17,9 @@ struct direct {
   size_t keys; /* exist, each filled with stamp 1 */
 };
 
-/* Makes a new store in a directory of that name. budget 0: everything fits into
-** memory and is there.  Otherwise the index comes on top of the budget. */
+/* Makes a new store in a directory of that name.  If budget is 0, everything
+** fits into memory and is there; otherwise the index comes on top of the
+** budget. */
 void direct_open(struct direct *direct, const struct options *options,
                  const char *name, size_t keys, uint64_t budget, int bound);
 void direct_close(struct direct *direct);

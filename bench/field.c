@@ -16,7 +16,7 @@ enum { DIM = 64 };
 #define SLACK_BYTES (UINT64_C(32) << 20)
 /* RocksDB cannot be confined to its caches: compactions and pinned blocks come
 ** on top, and at a tight limit it is killed.  It reads and writes with
-** O_DIRECT, so it cannot use the remaining memory. */
+** O_DIRECT, so it has no use for the remaining memory. */
 #define ROCKSDB_BYTES (UINT64_C(384) << 20)
 
 size_t field_keys(const struct options *options) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** finder_sql.c -- emb through SQL: SELECT key, distance ...  WHERE vector
-** MATCH.  A statement uses as many threads as there are processors.
+** finder_sql.c -- emb through SQL: SELECT key, distance ... WHERE vector MATCH.
+** A statement uses as many threads as there are processors.
 */
 #include <stdlib.h>
 

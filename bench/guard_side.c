@@ -112,7 +112,7 @@ static void close_side(struct live *l) {
   free(l->vectors);
 }
 
-/* ---- what is measured ---------------------------------------------------- */
+/* ---- measurements -------------------------------------------------------- */
 
 static void get(struct live *l, sqlite3_stmt *statement, const int64_t *keys) {
   bind_keys(statement, keys);

@@ -175,8 +175,7 @@ static void prepare(struct turn *turn) {
 static void do_turn(void *arg) {
   struct turn *turn = arg;
   struct table *table = turn->table;
-  /* Without a bound of 0, a prefetched batch may lack the previous batch's
-  ** Put. */
+  /* Above bound 0 a prefetched batch may lack the previous batch's Put. */
   int exact = turn->way != PREFETCH || !table->bound;
   prepare(turn);
   double cpu = cpu_of_thread(), start = now(), before = start;

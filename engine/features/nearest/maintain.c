@@ -373,7 +373,7 @@ static int maintain_run(struct pass *pass, enum outcome *did, emb_err *err) {
   *did = PIECE_NONE;
   pthread_mutex_lock(&x->lock);
   if (!may_tend(x)) {
-    if (atomic_load(&x->follows)) { /* what was built or loaded is useless */
+    if (atomic_load(&x->follows)) { /* the index built or loaded is useless */
       index_anew(x);
     }
     pthread_mutex_unlock(&x->lock);

@@ -49,7 +49,7 @@ static void save_bytes(struct saving *s, const void *from, size_t n) {
   }
 }
 
-/* ---- what is saved ------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------ */
 
 static void save_key(struct saving *s, int64_t key) {
   uint64_t bit = hash_key(key) & (s->head.bits - 1);
