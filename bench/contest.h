@@ -46,7 +46,7 @@ struct result {
 
 struct contestant;
 
-/* name: NULL for the kind's name. limit 0: in this process. */
+/* name: NULL for the kind's name.  limit 0: in this process. */
 struct contestant *contestant_new(const struct store_kind *kind,
                                   const char *name,
                                   const struct store_options *options,

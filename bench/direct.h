@@ -14,7 +14,7 @@ enum { DIRECT_DIM = 64, DIRECT_NO_BOUND = -1 };
 struct direct {
   const char *name;
   emb_store *store;
-  size_t keys; /* exist, each filled with stamp 1 */
+  size_t keys; /* 1 .. keys exist, each filled with stamp 1 */
 };
 
 /* Makes a new store in a directory of that name.  If budget is 0, everything

@@ -6,7 +6,7 @@
 ** FIGURE    One comparison is one struct figure: groups of series, each with a
 **           value per round.  Compared values come from the same round of the
 **           same run: the ratio is taken within each round, and its median,
-**           minimum and maximum over the rounds are reported. figure_done
+**           minimum and maximum over the rounds are reported.  figure_done
 **           prints the figure and writes <out>/<name>.tsv, which
 **           bench/report.tcl turns into tables and plots.
 ** ERRORS    These are programs: any error ends them with a message.

@@ -232,7 +232,7 @@ static void table(const struct options *options, struct figure *figure,
     player.life.limit_bytes =
         limit_possible() ? player.life.limit_bytes : UINT64_C(0);
     if (i == 1 && speed <= 0) {
-      continue; /* left out by --only, so */
+      continue; /* left out by --only, so there are no files */
     }
     play(&player, options, names[i], i != 1, figure, speeds, times, &speed);
     budget = store->budget_bytes;

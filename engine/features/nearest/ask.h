@@ -36,8 +36,8 @@ struct ask_row {
 /* Returns EMB_RANGE if k or n*k is out of range.  To be called before any array
 ** is accessed. */
 int nearest_check_size(emb_session *s, size_t n, size_t k);
-/* Checks all arguments and copies the queries. ask__end must follow, even after
-** an error. */
+/* Checks all arguments and copies the queries.  Must be followed by ask__end,
+** even after an error. */
 int ask__begin(struct ask *ask, emb_session *s, const float *queries, size_t n,
                size_t k, const emb_nearest_how *how);
 void ask__end(struct ask *ask);
@@ -56,11 +56,12 @@ void ask__offer(const struct ask *ask, struct best *best, size_t query,
 /* Offers a row to all queries.  EMB_INTERRUPT and `work` as in ask__look. */
 int ask__offer_all(const struct ask *ask, struct best *best,
                    const struct ask_row *row, size_t *work);
-/* The two halves of ask__offer. ask__distance: 0: the distance is undefined;
+/* The two halves of ask__offer.  Computes a distance; 0: it is undefined.
 ** vector: segment->dim floats. */
 int ask__distance(const struct ask *ask, size_t query, const float *vector,
                   double *distance);
-/* As best__offer: the caller must fill the slot. */
+/* Offers a key at a known distance.  As with best__offer, the caller must fill
+** the slot. */
 uint32_t ask__take(const struct ask *ask, struct best *best, size_t query,
                    int64_t key, double distance);
 /* For the calling thread only: polls for an interrupt once enough work has

@@ -40,7 +40,7 @@ struct best {
   size_t *counts;
   double most;
   uint32_t dim;
-  /* All NULL if no records are wanted, and each NULL if it is not. */
+  /* Each is NULL if not wanted, and all are if no records are wanted. */
   uint32_t *slots; /* of rows[i], and the contents of the slots: */
   float *vectors;
   uint64_t *versions;

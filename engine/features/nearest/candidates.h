@@ -22,7 +22,7 @@ struct candidates { /* of a query */
   uint32_t sampled, admitted;
 };
 
-/* Finds candidates for each of n queries, at most about `most` per query. few:
+/* Finds candidates for each of n queries, at most about `most` per query.  few:
 ** there is a filter that admits few keys.  EMB_NOMEM, EMB_INTERRUPT. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,
                      struct candidates *all, size_t n, uint32_t most, int few);

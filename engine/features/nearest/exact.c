@@ -70,7 +70,7 @@ static void lookup_free(struct lookup *l) {
   env->release(env, l->vectors);
 }
 
-/* Compares the collected rows. once: except those whose key is already in the
+/* Compares the collected rows.  once: except those whose key is already in the
 ** answer. */
 static int lookup_flush(struct lookup *l, int once) {
   const struct ask *ask = l->ask;

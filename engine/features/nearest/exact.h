@@ -22,7 +22,7 @@ struct search {
   uint32_t group;      /* pages compared per stay in the epoch */
   /* Next extent to take; relaxed, as the next two. */
   _Atomic uint64_t next;
-  _Atomic int stop;        /* a thread failed or was */
+  _Atomic int stop;        /* a thread failed or was interrupted */
   _Atomic uint64_t passed; /* extents done, for progress */
 };
 
@@ -77,7 +77,7 @@ struct extents {
 #define EXACT_BROKEN (-6)
 
 /* extents.c */
-/* EMB_NOMEM.  `e` must be zeroed before the call. extents__end must follow,
+/* EMB_NOMEM.  `e` must be zeroed before the call.  extents__end must follow,
 ** even after an error. */
 int extents__begin(struct extents *e, struct search *search);
 void extents__end(struct extents *e);

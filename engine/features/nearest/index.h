@@ -119,7 +119,7 @@ struct building { /* build.c */
   uint64_t gathered;           /* and the number of those keys done */
 };
 
-struct renewal { /* a pass over the lists, for rows that are dirty */
+struct renewal { /* a pass over the lists, for dirty rows */
   int is_on;
   uint32_t segment, list, block;
   uint32_t old;  /* of the dirty words */
@@ -143,8 +143,8 @@ struct nearest_index {
 
   spin_lock recent_lock;
   struct recent *first, *last; /* recent_lock */
-  uint32_t first_at;           /* keys of the first piece already done; same */
-  uint64_t recent_number;      /* of the last piece; the same */
+  uint32_t first_at;           /* keys of `first` already done; recent_lock */
+  uint64_t recent_number;      /* of the last piece; recent_lock */
   _Atomic uint64_t recent_count;
   _Atomic(struct dirty *) dirty;
   _Atomic uint64_t behind; /* approximate number of bits set */

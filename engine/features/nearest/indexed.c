@@ -51,7 +51,7 @@ struct index_look {
   size_t extras, extra_room;
   size_t work; /* since the last poll for an interrupt */
   int is_full; /* there are too many extra keys */
-  double rare; /* keys per key that the conditions may admit, as far as known
+  double rare; /* keys per key that the conditions admit, as far as known
                   beforehand */
 };
 
@@ -293,8 +293,9 @@ static int compare_candidates(struct index_look *l, struct candidates *all,
 
 /* Number of lists the query should have probed: c->probes if that was enough.
 ** Otherwise as many as probes_among gives for the share of keys admitted in
-** those lists, and more if not even k rows came. c->fit: rows of the lists that
-** fit, apart from the maximum distance; a row being moved may count twice. */
+** those lists, and more if not even k rows came.  `c->fit` counts rows of the
+** lists that fit, apart from the maximum distance; a row being moved may count
+** twice. */
 static uint32_t probes_after(const struct index_look *l,
                              const struct candidates *c) {
   const struct ask *ask = l->ask;
