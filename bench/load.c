@@ -6,7 +6,7 @@
 **
 ** A load is timed twice: until the last row is in, and until the store is
 ** closed and everything is on disk.  Each round begins with an empty directory.
-** INSERT ...  SELECT reads from a virtual table over an array in memory, so the
+** INSERT ... SELECT reads from a virtual table over an array in memory, so the
 ** figure is the cost of the table's write path.
 */
 #include <math.h>

@@ -12,7 +12,7 @@
 **           themselves; no thread is bound to a processor.
 ** CHECKED   All of emb's exact answers to 256 queries, in one call and one by
 **           one, are compared with those of FAISS flat: none of emb's
-**           neighbours may be farther.  FAISS rounds, and its own are
+**           neighbours may be farther.  FAISS rounds, so its neighbours are
 **           occasionally a little farther.
 ** RECALL    The share of the ten nearest by FAISS flat that was found.
 **
